@@ -1,0 +1,38 @@
+/* text: a growing string on the heap, and the few conversions that must be exact. */
+#ifndef DT_BASE_TEXT_H
+#define DT_BASE_TEXT_H
+
+#include "base/status.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+
+/* Starts as {0}. Once memory is out, `failed` stays true, appends do nothing, and dt_text_take returns NULL: test once, at the end. */
+typedef struct dt_text {
+    char *data; /* always terminated when not NULL */
+    size_t n, capacity;
+    bool failed;
+} dt_text;
+
+void dt_text_append(dt_text *text, const char *string);
+void dt_text_append_bytes(dt_text *text, const char *bytes, size_t n);
+void dt_text_format(dt_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void dt_text_vformat(dt_text *text, const char *format, va_list arguments);
+char *dt_text_take(dt_text *text); /* ownership goes to the caller (free); the text is {0} again */
+void dt_text_free(dt_text *text);
+
+/* The shortest decimal that reads back as the same float64 / float32, always with a '.', an 'e', "inf" or "nan" in it. buffer: 32 bytes. */
+const char *dt_text_from_f64(double value, char buffer[32]);
+const char *dt_text_from_f32(float value, char buffer[32]);
+
+/* "12,345,678". buffer: 32 bytes. */
+const char *dt_text_with_commas(int64_t value, char buffer[32]);
+
+/* Of `n` names the one nearest to `name` by edit distance, or NULL when none is near enough to be what was meant. */
+const char *dt_text_nearest(const char *name, const char *const *names, size_t n);
+
+/* 64-bit FNV-1a: for stable identifiers (stream of a random call, hash of a program), never for security. */
+uint64_t dt_hash_bytes(const void *bytes, size_t n, uint64_t seed);
+#define DT_HASH_SEED 0xcbf29ce484222325u
+
+#endif
