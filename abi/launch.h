@@ -1,0 +1,42 @@
+/* launch: what a compiled kernel is called with.
+ *
+ * A kernel is   void kernel(void *const *buffers, const dt_launch *launch);
+ * `buffers` are its arguments in the order of the plan ("buffers" of the kernel in manifest.json). No kernel constant depends on the number of
+ * replicas, the global batch, or the rows that are valid: they are read here, so that a short last batch or another number of replicas needs
+ * no compilation. One dt_launch a replica (and one a device for kernels that run once); the runtime fills it before each step. */
+#ifndef DT_ABI_LAUNCH_H
+#define DT_ABI_LAUNCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* X(name in the IR's `launch` op, C type, IR dtype, meaning).  The order is the layout: 8 bytes a field. */
+#define DT_LAUNCH_FIELDS(X)                                                                                                                          \
+    X(rows, int64_t, I64, "valid rows of this replica in this step, 0 to the rows it was dealt")                                                     \
+    X(row_offset, int64_t, I64, "global index of this replica's first row: replica * rows_per_replica")                                              \
+    X(valid, int64_t, I64, "valid rows of the whole global batch in this step")                                                                      \
+    X(global_batch, int64_t, I64, "rows of a full global batch: replicas * rows_per_replica")                                                        \
+    X(replicas, int64_t, I64, "V, the number of replicas")                                                                                           \
+    X(epochs, int64_t, I64, "epochs asked for")                                                                                                      \
+    X(steps_per_epoch, int64_t, I64, "steps of a full epoch")                                                                                        \
+    X(counter, int64_t, I64, "training step number from 0; in other steps the number of the batch; in pipelines the example")                        \
+    X(seed, int64_t, I64, "seed of the run; in pipelines hashed with the epoch")
+
+typedef struct dt_bad_index {
+    int64_t count; /* indices out of range since it was last cleared; written by kernels without atomics: one record a replica */
+    int64_t value; /* of the first one */
+    int64_t row;   /* global row (example) of the first one, or -1 */
+    int64_t site;  /* which index expression of the program: "sites" of the manifest names file, line and column */
+    int64_t limit; /* the extent that it had to be below */
+} dt_bad_index;
+
+typedef struct dt_launch {
+#define X(name, type, dtype, meaning) type name;
+    DT_LAUNCH_FIELDS(X)
+#undef X
+    dt_bad_index *bad_index; /* never NULL */
+} dt_launch;
+
+typedef void (*dt_kernel)(void *const *buffers, const dt_launch *launch);
+
+#endif

@@ -1,0 +1,185 @@
+/* graph: a program as values in static single assignment.
+ *
+ * A module holds variables (parameters, states, optimizer slots), functions over values, steps (what the runtime runs) and data pipelines.
+ * A function is a list of values in program order; every value is the result of one op. Reading and writing variables are ops, so the order of
+ * a read and a write is the order in the list. All memory is the module's arena. */
+#ifndef DT_IR_GRAPH_H
+#define DT_IR_GRAPH_H
+
+#include "ir/loops.h"
+#include "ir/op.h"
+
+typedef struct dt_module dt_module;
+typedef struct dt_function dt_function;
+
+/* Where in the program text a value comes from; fused and derived values carry several. */
+typedef struct dt_location {
+    int file; /* index in module->files */
+    int line, column;
+} dt_location;
+
+/* How the elements of a value are laid over replicas; set by partition, DT_UNKNOWN before. */
+typedef enum dt_distribution_kind { DT_UNKNOWN, DT_REPLICATED, DT_SPLIT, DT_PARTIAL } dt_distribution_kind;
+typedef struct dt_distribution {
+    dt_distribution_kind kind;
+    int axis;             /* SPLIT */
+    dt_combiner combiner; /* PARTIAL: SUM, MAX or MIN */
+} dt_distribution;
+
+struct dt_value {
+    const dt_op *op;
+    dt_dtype dtype;
+    dt_shape shape;      /* effects (write) have rank 0 */
+    int n_operands;
+    dt_value **operands;
+    dt_attribute *attributes; /* [op->n_attributes], row order, defaults filled in */
+    int n_locations;
+    dt_location *locations; /* first: where it was written */
+    dt_distribution distribution;
+    int id;               /* its number in text, %id; unique in its function */
+    const char *name;     /* inputs: the argument's name; else NULL or a hint */
+    dt_value *previous, *next; /* order within the function */
+    dt_function *function;
+    void *scratch;        /* for the pass at work; meaningless between passes */
+};
+
+typedef enum dt_function_kind {
+    DT_FUNCTION_INIT,    /* no inputs; writes every variable its initial value */
+    DT_FUNCTION_STEP,    /* inputs over the global batch (B) */
+    DT_FUNCTION_REPORT,  /* inputs: f64 totals of a step's aggregates; results: its reports, f64 */
+    DT_FUNCTION_EXAMPLE  /* a pipeline's map or filter, over one example; no B */
+} dt_function_kind;
+
+typedef struct dt_result {
+    const char *name; /* as in `return name: value`; aggregates are named "aggregate0", … */
+    dt_value *value;
+} dt_result;
+
+struct dt_function {
+    dt_module *module;
+    const char *name; /* "init", "train", "train/report", "train_set/map0" */
+    dt_function_kind kind;
+    dt_value *first, *last; /* in program order; inputs come first */
+    DT_LIST(dt_value *) inputs;
+    DT_LIST(dt_result) results;
+    int next_id;
+};
+
+typedef enum dt_variable_kind { DT_VARIABLE_PARAMETER, DT_VARIABLE_STATE, DT_VARIABLE_SLOT } dt_variable_kind;
+typedef struct dt_variable {
+    const char *path; /* "Cnn/conv2d_1/kernel"; slots: "adam/Cnn/conv2d_1/kernel/m"; counts: "adam/count" */
+    dt_variable_kind kind; /* parameters and states go to model.safetensors, slots to optimizer.safetensors */
+    dt_dtype dtype;
+    dt_shape shape;
+    bool trainable;
+    dt_location location;
+} dt_variable;
+
+typedef enum dt_aggregate_kind { DT_AGGREGATE_SUM, DT_AGGREGATE_MIN, DT_AGGREGATE_MAX, DT_AGGREGATE_LAST } dt_aggregate_kind;
+
+/* One layer of the program, for `dtc summary`: filled in by the front end. */
+typedef struct dt_layer {
+    const char *path;  /* "Cnn/conv2d_1" */
+    const char *kind;  /* "conv2d" */
+    dt_dtype dtype;
+    dt_shape shape;    /* of its (first) result */
+    int64_t n_parameters, n_trainable; /* its own, not its children's */
+    int depth;         /* 0 for a model */
+    dt_location location;
+} dt_layer;
+
+/* What the runtime runs: `step name(inputs) from data`. */
+typedef struct dt_step {
+    const char *name;
+    dt_function *function; /* its first results are the aggregates (0-d), then the named results */
+    dt_function *report;   /* totals -> reports; NULL without reports */
+    const char *data;      /* name of its pipeline, or NULL */
+    int n_aggregates;
+    dt_aggregate_kind *aggregates; /* [n_aggregates]: how totals grow from step to step */
+    bool trains;           /* it writes parameters */
+    dt_location location;
+} dt_step;
+
+/* A pipeline as written: the runtime gives it meaning. Arguments are positional or named. */
+typedef struct dt_stage_argument {
+    const char *name; /* NULL: positional */
+    enum { DT_STAGE_INT, DT_STAGE_FLOAT, DT_STAGE_STRING, DT_STAGE_FUNCTION } kind;
+    int64_t i;
+    double f;
+    const char *s; /* STRING; FUNCTION: name of the function in the module */
+} dt_stage_argument;
+typedef struct dt_stage {
+    const char *kind; /* "idx", "shuffle", "batch", … the first stage is the source */
+    DT_LIST(dt_stage_argument) arguments;
+    dt_location location;
+} dt_stage;
+typedef struct dt_pipeline {
+    const char *name;
+    DT_LIST(dt_stage) stages;
+    dt_location location;
+} dt_pipeline;
+
+struct dt_module {
+    dt_arena *arena;
+    const char *name; /* of the program, its file without folder and ".dt" */
+    DT_LIST(const char *) files;
+    DT_LIST(dt_variable) variables;
+    DT_LIST(dt_function *) functions;
+    DT_LIST(dt_step) steps;
+    DT_LIST(dt_pipeline) pipelines;
+    DT_LIST(dt_layer) layers;
+    int64_t capacity; /* rows for each replica that memory is planned for; 0 until known */
+};
+
+dt_module *dt_module_create(dt_arena *arena, const char *name);
+dt_function *dt_module_add_function(dt_module *module, const char *name, dt_function_kind kind);
+dt_function *dt_module_find_function(const dt_module *module, const char *name);
+dt_variable *dt_module_find_variable(const dt_module *module, const char *path); /* NULL when there is none */
+
+/* ---- values ---- */
+int64_t dt_value_int(const dt_value *value, const char *attribute); /* attribute by name; asserts that it exists */
+double dt_value_float(const dt_value *value, const char *attribute);
+bool dt_value_bool(const dt_value *value, const char *attribute);
+const char *dt_value_string(const dt_value *value, const char *attribute);
+const int64_t *dt_value_ints(const dt_value *value, const char *attribute, int *n);
+bool dt_value_is(const dt_value *value, const char *op); /* for passes only; kernels and backends never ask */
+bool dt_value_has_effect(const dt_value *value);         /* write: stays though nobody uses it */
+
+/* Replaces every use of `old` in its function, results included, by `replacement`. */
+void dt_value_replace(dt_value *old, dt_value *replacement);
+/* Takes a value without uses out of its function. */
+void dt_value_remove(dt_value *value);
+void dt_value_add_locations(dt_value *value, const dt_value *from); /* the union, without repetition */
+/* Drops values that nothing reads and that have no effect. Inputs stay. */
+void dt_function_sweep(dt_function *function);
+/* Renumbers ids 0, 1, 2, … in order: what the printer expects after a pass. */
+void dt_function_renumber(dt_function *function);
+
+/* ---- building ----
+ * A builder adds values to a function at a point, with a location. Building infers shape and dtype and checks operands; the error is the
+ * sentence of the row's infer function. */
+struct dt_builder {
+    dt_function *function;
+    dt_value *before; /* new values go before this one; NULL: at the end */
+    int n_locations;
+    const dt_location *locations;
+};
+
+dt_status *dt_build(dt_builder *builder, const dt_op *op, dt_value *const *operands, int n_operands, const dt_attribute *attributes,
+                    dt_value **result);
+/* The same by name, attributes as text, "axes=[1, 2], keep=true"; missing ones take their default. For passes, gradients and tests:
+ * dt_build_text(b, &y, "reduce_sum", "axes=[%d]", (dt_value *[]){x}, 1, axis). A name that is no op is a bug (DT_INTERNAL). */
+dt_status *dt_build_text(dt_builder *builder, dt_value **result, const char *op, dt_value *const *operands, int n_operands,
+                         const char *attributes, ...) __attribute__((format(printf, 6, 7)));
+dt_status *dt_build_unary(dt_builder *builder, dt_value **result, const char *op, dt_value *x);
+dt_status *dt_build_binary(dt_builder *builder, dt_value **result, const char *op, dt_value *x, dt_value *y);
+dt_status *dt_build_constant(dt_builder *builder, dt_value **result, dt_dtype dtype, double value, dt_shape shape); /* filled with value */
+dt_status *dt_build_reduce(dt_builder *builder, dt_value **result, const char *op, dt_value *x, const int64_t *axes, int n_axes, bool keep);
+/* Broadcasts x to `shape`; its dimension i becomes dimension dims[i] of the result. */
+dt_status *dt_build_broadcast(dt_builder *builder, dt_value **result, dt_value *x, dt_shape shape, const int64_t *dims);
+dt_status *dt_build_convert(dt_builder *builder, dt_value **result, dt_value *x, dt_dtype to); /* x itself when it has that type */
+/* Elementwise expression text over named values: "g / (1 + x)"; literals are broadcast, infix and function names are ops. */
+dt_status *dt_build_expression(dt_builder *builder, dt_value **result, const char *text, const char *const *names, dt_value *const *values, int n);
+dt_value *dt_build_input(dt_function *function, const char *name, dt_dtype dtype, dt_shape shape, dt_location location);
+
+#endif

@@ -1,0 +1,30 @@
+/* text_form: the graph as text and back, byte for byte.
+ *
+ *   module fashion_cnn capacity 64
+ *   file 0 "fashion_cnn.dt"
+ *   variable "Cnn/conv2d/kernel": f32[3, 3, 1, 64] parameter trainable @0:14:9
+ *   pipeline train_set = idx("train-images-idx3-ubyte.gz", …) | shuffle(60000) | batch(64) | prefetch(2) @0:5:1
+ *   layer "Cnn/conv2d" conv2d 1 f32[B, 26, 26, 64] parameters 640 trainable 640 @0:14:9
+ *   step train = train report train/report from train_set aggregates(sum, sum) trains @0:22:1
+ *   function train step (%0 image: u8[B, 28, 28] @0:22:12, %1 label: u8[B] @0:22:33) {
+ *     %2: f32[B, 28, 28] = convert(%0, to=f32) @0:13:9
+ *     %9: f32[64] = all_reduce(%8, kind="sum") {replicated} @0:14:9 @0:24:5
+ *     write(%12, variable="Cnn/conv2d/bias") @0:24:5
+ *     return aggregate0=%30, probability=%31
+ *   }
+ *
+ * Attributes equal to their default are left out. The distribution, when known, stands in braces: {replicated}, {split(0)}, {partial(sum)}.
+ * Floats print in shortest round-trip form. */
+#ifndef DT_IR_TEXT_FORM_H
+#define DT_IR_TEXT_FORM_H
+
+#include "ir/graph.h"
+
+void dt_module_print(dt_text *text, const dt_module *module);
+void dt_function_print(dt_text *text, const dt_function *function);
+void dt_value_print(dt_text *text, const dt_value *value); /* one line, without indentation */
+
+/* `name` is what errors call the text ("fashion.ir"): "fashion.ir:12:4: …". */
+dt_status *dt_module_parse(dt_arena *arena, const char *name, const char *source, dt_module **module);
+
+#endif
