@@ -37,6 +37,6 @@ typedef struct dt_launch {
     dt_bad_index *bad_index; /* never NULL */
 } dt_launch;
 
-typedef void (*dt_kernel)(void *const *buffers, const dt_launch *launch);
+typedef void (*dt_kernel_entry)(void *const *buffers, const dt_launch *launch);
 
 #endif

@@ -1,0 +1,165 @@
+/* kernel: the loop-nest form that both backends render. Nothing in it names an op or a target.
+ *
+ * A kernel is a list of nests, run one after another. Neighbouring nests marked `in_rows` share one outer loop over the rows of the batch, so that
+ * what one leaves for the next (a row's maximum, a packed image) stays in cache. A nest is one statement:
+ *
+ *     for outer loops …            stores of scalars of level "outer" (after the reduction)
+ *         for reduced loops …      scalars that depend on reduced loops, folded by the nest's reductions
+ *
+ * Scalars are instructions in SSA; each is computed at the outermost loop where its operands are known, which is where a renderer puts it. */
+#ifndef DT_KERNEL_KERNEL_H
+#define DT_KERNEL_KERNEL_H
+
+#include "ir/graph.h"
+
+/* ---- addresses ---- */
+
+/* Element offset into a buffer: sum of coefficient * loop, plus offset, plus (for gathers) the value of i64 scalars times a coefficient.
+ * Coefficients are in elements; no division: what the graph's divisors mean has become a guard scalar and exact division scalars by now. */
+typedef struct dt_address {
+    int buffer;            /* index in kernel->buffers */
+    int64_t *coefficients; /* [n_loops of the nest] */
+    int64_t offset;
+    int n_terms;           /* scalar terms: address += term_coefficients[i] * scalars[terms[i]] */
+    int *terms;
+    int64_t *term_coefficients;
+} dt_address;
+
+/* ---- scalar instructions ---- */
+
+typedef enum dt_instruction_kind {
+    DT_INSTRUCTION_CONSTANT, /* `number` as dtype (integers exact in `integer`) */
+    DT_INSTRUCTION_LOOP,     /* i64 value of loop `index` */
+    DT_INSTRUCTION_LAUNCH,   /* i64 field `index` of dt_launch */
+    DT_INSTRUCTION_LOAD,     /* dtype element at `address`; if `guard` >= 0 and that bool scalar is false: not read, value is scalar `otherwise` */
+    DT_INSTRUCTION_SCALAR,   /* `scalar` (ir/formula.h) over operands; f16 and bf16 are computed in f32 */
+    DT_INSTRUCTION_CONVERT,  /* operands[0] converted to dtype: float to integer truncates and saturates, to bool is != 0 */
+    DT_INSTRUCTION_BITS,     /* same bits, other type of that size */
+    DT_INSTRUCTION_REDUCED,  /* result of reduction `index` of this nest: known at outer level */
+    DT_INSTRUCTION_CHECK     /* bool: is i64 operands[0] in [0, integer)? if not, counts a bad index with site `index` and the row of operands[1]
+                                (i64; or no operand 1: row unknown). Never vectorised. */
+} dt_instruction_kind;
+
+typedef struct dt_instruction {
+    dt_instruction_kind kind;
+    dt_dtype dtype; /* of the result */
+    dt_scalar_op scalar;
+    int index;
+    double number;
+    int64_t integer;
+    int n_operands;
+    int operands[3]; /* earlier instructions of the nest */
+    dt_address address;
+    int guard, otherwise; /* LOAD: -1 none */
+} dt_instruction;
+
+typedef struct dt_reduction {
+    dt_combiner combiner; /* ARGMAX/ARGMIN: result i64, the position within the reduced loops, row-major, of the first best */
+    int operand;          /* the instruction folded */
+    dt_dtype dtype;       /* of the accumulator: f32 for f16 and bf16 operands, i64 for bool */
+} dt_reduction;
+
+typedef struct dt_store {
+    dt_address address; /* coefficients of reduced loops are 0 unless the nest has no reductions */
+    int operand;        /* instruction; its dtype is the buffer's */
+    bool accumulate;    /* += : a scatter, or a sum over the rows of an enclosing row loop */
+    int guard;          /* bool instruction: store only where true; -1 always */
+} dt_store;
+
+/* ---- loops ---- */
+
+typedef struct dt_loop {
+    int64_t extent; /* constant; DT_BATCH: launch->rows; DT_GATHERED: launch->valid */
+    bool reduced;
+} dt_loop;
+
+/* How a sum of products is computed: set by schedule for nests whose single reduction is SUM over the product of two plain loads.
+ * The `vector` loop is contiguous (coefficient 1) in operand b and in the result, and absent from operand a; the `row` loop is absent from b.
+ * A tile of `rows` x `vectors` accumulators stays in registers over all reduced loops in order. */
+typedef struct dt_tiling {
+    bool tiled;
+    int row_loop, vector_loop; /* row_loop may be -1: rows = 1 */
+    int a, b;                  /* load instructions: a broadcast, b contiguous */
+    int rows;                  /* register tile; vectors is per target: see dt_target in schedule.h */
+} dt_tiling;
+
+typedef struct dt_nest {
+    bool in_rows;  /* loop 0 is the row loop (extent DT_BATCH), shared with its in_rows neighbours */
+    int n_loops;
+    dt_loop *loops; /* outer ones first, then reduced; order is the order of execution unless tiled */
+    int n_instructions;
+    dt_instruction *instructions;
+    int n_reductions;
+    dt_reduction *reductions;
+    int n_stores;
+    dt_store *stores;
+    int vector_loop; /* loop to vectorise, or -1 (scalar): the innermost outer loop that is contiguous in the stores, or a reduced loop */
+    dt_tiling tiling;
+    int n_locations;
+    dt_location *locations;
+    const char *note; /* "pack", "epilogue", … for people */
+} dt_nest;
+
+/* ---- kernels and plans ---- */
+
+/* Where the memory of a buffer lives. Offsets are given by plan_memory within each of these spaces. */
+typedef enum dt_space {
+    DT_SPACE_VARIABLE, /* a variable of the module, device copy */
+    DT_SPACE_INPUT,    /* rows of a step's input, this replica's first row */
+    DT_SPACE_DEVICE,   /* once a device: replicated values, and what collectives deliver */
+    DT_SPACE_REPLICA,  /* once for each replica that a device holds: values that live across segments, results, what collectives take */
+    DT_SPACE_SCRATCH,  /* once a device, reused by replica after replica: values that live within one segment */
+    DT_SPACE_CONSTANT  /* read-only bytes in the artifact */
+} dt_space;
+
+typedef struct dt_buffer {
+    const char *name;   /* for people: "%12", "Cnn/conv2d/kernel", "packed 3" */
+    dt_space space;
+    dt_dtype dtype;
+    dt_shape shape;     /* DT_BATCH counts as the capacity */
+    int variable, input; /* index, for those spaces */
+    int64_t offset;     /* bytes within its space, aligned to 64 */
+    int64_t bytes;      /* at capacity, with 64 bytes of slack after it that vector code may read, never write */
+} dt_buffer;
+
+typedef struct dt_kernel_function {
+    const char *name;   /* a C identifier: "train_3_conv2d_relu" made from step, number and layer names */
+    bool once;          /* all it writes is replicated: run once a device, not once a replica */
+    bool update;        /* it writes variables */
+    int n_buffers;
+    int *buffers;       /* plan->buffers index of each kernel argument; dt_address.buffer indexes this list */
+    int n_nests;
+    dt_nest *nests;
+} dt_kernel_function;
+
+/* One collective between segments. */
+typedef struct dt_collective {
+    const char *kind;   /* "all_reduce", "all_gather" */
+    dt_combiner combiner;
+    int source, target; /* buffers: REPLICA space and DEVICE space */
+    const char *label;  /* "Cnn/conv2d_1/kernel": what a report of a stuck one says */
+} dt_collective;
+
+/* A segment: kernels that run once a device, then kernels that run for each replica, then what crosses replicas. */
+typedef struct dt_segment {
+    int n_device_kernels, n_replica_kernels, n_collectives;
+    int *device_kernels, *replica_kernels; /* index in plan->kernels, in order */
+    dt_collective *collectives;
+} dt_segment;
+
+typedef struct dt_plan {
+    const dt_function *function;
+    int n_buffers, n_kernels, n_segments;
+    dt_buffer *buffers;
+    dt_kernel_function *kernels;
+    dt_segment *segments;
+    int *results;       /* [function->results.n] buffers */
+    int64_t device_bytes, replica_bytes, scratch_bytes; /* of the spaces, at capacity: peak = device + scratch + replica * ceil(V / D) */
+} dt_plan;
+
+/* Checks the form: operands earlier, levels legal, addresses within bounds where provable, vector loop legal. */
+dt_status *dt_plan_verify(const dt_plan *plan);
+/* Text for --emit=kernels and golden files; --emit=plan is a summary of the same. */
+void dt_plan_print(dt_text *text, const dt_plan *plan);
+
+#endif
