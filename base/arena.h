@@ -23,7 +23,7 @@ void dt_arena_guard(dt_arena *arena, jmp_buf *guard);
 /* `bytes` zeroed bytes aligned to 16. 0 bytes give a valid pointer. */
 void *dt_arena_new(dt_arena *arena, size_t bytes);
 void *dt_arena_copy(dt_arena *arena, const void *source, size_t bytes);
-char *dt_arena_string(dt_arena *arena, const char *text);                        /* a copy */
+char *dt_arena_string(dt_arena *arena, const char *text);                         /* a copy */
 char *dt_arena_substring(dt_arena *arena, const char *text, size_t n_characters); /* a copy of the first n, terminated */
 char *dt_arena_format(dt_arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
 char *dt_arena_vformat(dt_arena *arena, const char *format, va_list arguments);

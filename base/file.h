@@ -12,9 +12,9 @@ dt_status *dt_file_read(const char *path, char **data, size_t *n_bytes);
 /* Writes to `path` through a temporary name in the same folder, fsync, rename, fsync of the folder: after a crash the file is old or new. */
 dt_status *dt_file_write_atomic(const char *path, const void *data, size_t n_bytes);
 
-dt_status *dt_file_make_folders(const char *path);   /* as mkdir -p; existing is fine */
-dt_status *dt_file_remove_tree(const char *path);    /* a folder with all in it; missing is fine */
-dt_status *dt_file_sync_folder(const char *path);    /* fsync of the folder itself */
+dt_status *dt_file_make_folders(const char *path); /* as mkdir -p; existing is fine */
+dt_status *dt_file_remove_tree(const char *path);  /* a folder with all in it; missing is fine */
+dt_status *dt_file_sync_folder(const char *path);  /* fsync of the folder itself */
 bool dt_file_exists(const char *path);
 
 #endif

@@ -1,0 +1,178 @@
+/* file: see file.h. Plain POSIX; a short read or write is continued, an interrupted one repeated. */
+#include "base/file.h"
+
+#include "base/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The status of a system call that just failed on `path`. */
+static dt_status *system_error(const char *doing, const char *path) {
+    int reason = errno;
+    dt_code code = DT_IO;
+    if (reason == ENOENT || reason == ENOTDIR) code = DT_NOT_FOUND;
+    if (reason == ENOSPC || reason == EDQUOT || reason == EMFILE || reason == ENFILE || reason == ENOMEM) code = DT_RESOURCE_EXHAUSTED;
+    return dt_error(code, "%s: cannot %s: %s", path, doing, strerror(reason));
+}
+
+/* Reads to the end of `file` into a buffer that starts at `capacity` bytes; the size a file reports may be 0 (pipes, /proc). */
+static dt_status *read_all(int file, const char *path, size_t capacity, char **data, size_t *n_bytes) {
+    char *buffer = dt_allocate(capacity);
+    size_t n = 0;
+    while (buffer != NULL) {
+        if (n + 1 == capacity) {
+            char *larger = capacity <= SIZE_MAX / 2 ? dt_reallocate(buffer, capacity * 2) : NULL;
+            if (larger == NULL) break;
+            buffer = larger;
+            capacity *= 2;
+        }
+        ssize_t n_read = read(file, buffer + n, capacity - 1 - n);
+        if (n_read < 0 && errno == EINTR) continue;
+        if (n_read < 0) {
+            dt_status *status = system_error("read", path);
+            dt_release(buffer);
+            return status;
+        }
+        if (n_read == 0) {
+            buffer[n] = '\0';
+            *data = buffer;
+            *n_bytes = n;
+            return NULL;
+        }
+        n += (size_t)n_read;
+    }
+    dt_release(buffer);
+    return dt_error(DT_RESOURCE_EXHAUSTED, "%s: not enough memory to read it", path);
+}
+
+dt_status *dt_file_read(const char *path, char **data, size_t *n_bytes) {
+    *data = NULL;
+    *n_bytes = 0;
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return system_error("open", path);
+    struct stat about;
+    dt_status *status = NULL;
+    if (fstat(file, &about) != 0) status = system_error("read", path);
+    /* Two bytes more than the file: the terminator, and one that lets the read after the last see the end without growing. */
+    else
+        status = read_all(file, path, (size_t)about.st_size + 2, data, n_bytes);
+    close(file);
+    return status;
+}
+
+static bool write_all(int file, const char *data, size_t n_bytes) {
+    while (n_bytes != 0) {
+        ssize_t n = write(file, data, n_bytes);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return false;
+        data += n;
+        n_bytes -= (size_t)n;
+    }
+    return true;
+}
+
+/* A heap copy of the folder that `path` is in: "." for a bare name, "/" for a child of the root. NULL when memory is out. */
+static char *folder_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    size_t n = slash == NULL ? 1 : slash == path ? 1 : (size_t)(slash - path);
+    char *folder = dt_allocate(n + 1);
+    if (folder == NULL) return NULL;
+    memcpy(folder, slash == NULL ? "." : path, n);
+    folder[n] = '\0';
+    return folder;
+}
+
+/* Fills the temporary file and gives it the mode that a plain open would have given. */
+static dt_status *fill(int file, const char *path, const void *data, size_t n_bytes) {
+    mode_t mask = umask(0);
+    umask(mask);
+    if (!write_all(file, data, n_bytes)) return system_error("write", path);
+    if (fchmod(file, 0666 & ~mask) != 0) return system_error("set the mode", path);
+    if (fsync(file) != 0) return system_error("sync", path);
+    return NULL;
+}
+
+dt_status *dt_file_write_atomic(const char *path, const void *data, size_t n_bytes) {
+    static const char suffix[] = ".XXXXXX";
+    size_t n_path = strlen(path);
+    char *folder = folder_of(path);
+    char *temporary = dt_allocate(n_path + sizeof suffix);
+    dt_status *status = NULL;
+    int file = -1;
+    if (folder == NULL || temporary == NULL) {
+        status = dt_error(DT_RESOURCE_EXHAUSTED, "%s: not enough memory to write it", path);
+    } else {
+        memcpy(temporary, path, n_path);
+        memcpy(temporary + n_path, suffix, sizeof suffix);
+        file = mkostemp(temporary, O_CLOEXEC);
+        if (file < 0) status = system_error("create", path);
+    }
+    if (file >= 0) {
+        status = fill(file, path, data, n_bytes);
+        if (close(file) != 0 && status == NULL) status = system_error("write", path);
+        if (status == NULL && rename(temporary, path) != 0) status = system_error("rename the finished file", path);
+        if (status != NULL)
+            unlink(temporary);
+        else
+            status = dt_file_sync_folder(folder);
+    }
+    dt_release(temporary);
+    dt_release(folder);
+    return status;
+}
+
+dt_status *dt_file_make_folders(const char *path) {
+    size_t n = strlen(path);
+    char *part = dt_allocate(n + 1);
+    if (part == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: not enough memory to create it", path);
+    memcpy(part, path, n + 1);
+    dt_status *status = NULL;
+    for (size_t i = 1; i <= n && status == NULL; i++) {
+        if (part[i] != '/' && part[i] != '\0') continue;
+        char kept = part[i];
+        part[i] = '\0';
+        if (mkdir(part, 0777) != 0) {
+            int reason = errno;
+            struct stat about;
+            bool is_there = stat(part, &about) == 0 && S_ISDIR(about.st_mode);
+            errno = reason;
+            if (!is_there) status = system_error("create the folder", part);
+        }
+        part[i] = kept;
+    }
+    dt_release(part);
+    return status;
+}
+
+static int remove_one(const char *path, const struct stat *about, int kind, struct FTW *position) {
+    (void)about, (void)kind, (void)position;
+    return remove(path);
+}
+
+dt_status *dt_file_remove_tree(const char *path) {
+    enum {
+        OPEN_FOLDERS = 16
+    };
+    if (nftw(path, remove_one, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS) == 0 || errno == ENOENT) return NULL;
+    return system_error("remove", path);
+}
+
+dt_status *dt_file_sync_folder(const char *path) {
+    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0) return system_error("open the folder", path);
+    dt_status *status = fsync(folder) != 0 ? system_error("sync", path) : NULL;
+    close(folder);
+    return status;
+}
+
+bool dt_file_exists(const char *path) {
+    struct stat about;
+    return stat(path, &about) == 0;
+}

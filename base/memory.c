@@ -1,0 +1,25 @@
+/* memory: see memory.h. The hook costs one relaxed load where nobody set it. */
+#include "base/memory.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+static _Atomic int64_t n_left = -1; /* allocations that still succeed; negative: no limit */
+
+static bool refused(void) {
+    int64_t n = atomic_load_explicit(&n_left, memory_order_relaxed);
+    while (n > 0)
+        if (atomic_compare_exchange_weak(&n_left, &n, n - 1)) return false;
+    return n == 0;
+}
+
+void *dt_allocate(size_t bytes) { return refused() ? NULL : malloc(bytes != 0 ? bytes : 1); }
+
+void *dt_allocate_zeroed(size_t n, size_t bytes) { return refused() ? NULL : calloc(n != 0 ? n : 1, bytes != 0 ? bytes : 1); }
+
+void *dt_reallocate(void *memory, size_t bytes) { return refused() ? NULL : realloc(memory, bytes); }
+
+void dt_release(void *memory) { free(memory); }
+
+void dt_memory_fail_after(int64_t n) { atomic_store(&n_left, n); }

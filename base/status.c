@@ -1,0 +1,93 @@
+/* status: see status.h. One heap block a status; when there is none to be had, a static one that says so. */
+#include "base/status.h"
+
+#include "base/memory.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+struct dt_status {
+    dt_code code;
+    char *message; /* inside the block, or the literal of out_of_memory */
+};
+
+static dt_status out_of_memory = {DT_RESOURCE_EXHAUSTED, "out of memory"};
+
+/* "head" + "tail" as one status, or NULL when memory is out. */
+static dt_status *status_new(dt_code code, const char *tail, const char *format, va_list arguments) {
+    va_list again;
+    va_copy(again, arguments);
+    int n_head = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    if (n_head < 0) n_head = 0;
+
+    size_t n_tail = strlen(tail);
+    dt_status *status = dt_allocate(sizeof *status + (size_t)n_head + n_tail + 1);
+    if (status == NULL) return NULL;
+    status->code = code;
+    status->message = (char *)(status + 1);
+    status->message[0] = '\0';
+    vsnprintf(status->message, (size_t)n_head + 1, format, arguments);
+    memcpy(status->message + n_head, tail, n_tail + 1);
+    return status;
+}
+
+dt_status *dt_error(dt_code code, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    dt_status *status = status_new(code, "", format, arguments);
+    va_end(arguments);
+    return status != NULL ? status : &out_of_memory;
+}
+
+dt_status *dt_status_annotate(dt_status *status, const char *format, ...) {
+    if (status == NULL) return NULL;
+    char *tail = NULL;
+    size_t n = strlen(status->message);
+    tail = dt_allocate(n + 3);
+    if (tail == NULL) return status;
+    memcpy(tail, ": ", 2);
+    memcpy(tail + 2, status->message, n + 1);
+
+    va_list arguments;
+    va_start(arguments, format);
+    dt_status *longer = status_new(status->code, tail, format, arguments);
+    va_end(arguments);
+    dt_release(tail);
+    if (longer == NULL) return status;
+    dt_status_free(status);
+    return longer;
+}
+
+dt_code dt_status_code(const dt_status *status) { return status != NULL ? status->code : DT_OK; }
+
+const char *dt_status_message(const dt_status *status) { return status != NULL ? status->message : ""; }
+
+const char *dt_code_name(dt_code code) {
+    switch (code) {
+    case DT_OK: return "ok";
+    case DT_INVALID_ARGUMENT: return "invalid argument";
+    case DT_NOT_FOUND: return "not found";
+    case DT_ALREADY_EXISTS: return "already exists";
+    case DT_OUT_OF_RANGE: return "out of range";
+    case DT_DATA_LOSS: return "data loss";
+    case DT_FAILED_PRECONDITION: return "failed precondition";
+    case DT_RESOURCE_EXHAUSTED: return "resource exhausted";
+    case DT_UNIMPLEMENTED: return "unimplemented";
+    case DT_ABORTED: return "aborted";
+    case DT_IO: return "input/output error";
+    case DT_INTERNAL: return "internal error";
+    }
+    return "unknown code";
+}
+
+void dt_status_free(dt_status *status) {
+    if (status != &out_of_memory) dt_release(status);
+}
+
+dt_status *dt_status_first(dt_status *first, dt_status *second) {
+    if (first == NULL) return second;
+    dt_status_free(second);
+    return first;
+}
