@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# setup.sh: makes bench/peers/.venv, the Python environment of the other frameworks. About a minute and 2 GB of disk.
+#
+# It is an environment of its own because nothing that is built or shipped here needs it: only the side-by-side benchmarks
+# and whoever makes the numbers of tests/golden/ again. PyTorch is left out: under the plain name `torch` the index has the
+# CUDA build alone, which does not import without several more gigabytes of CUDA libraries.
+#
+# Does nothing where the environment already holds what requirements.txt asks for. PYTHON chooses the interpreter.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+if [ -f .venv/complete ] && cmp -s requirements.txt .venv/complete; then
+    echo "bench/peers/.venv is up to date"
+    exit 0
+fi
+if ! "${PYTHON:-python3}" -c 'import ensurepip, venv' 2>/dev/null; then
+    echo "setup.sh: this Python cannot make environments: apt-get install python3-venv" >&2
+    exit 1
+fi
+"${PYTHON:-python3}" -m venv --clear .venv
+.venv/bin/pip install --quiet --disable-pip-version-check --requirement requirements.txt
+.venv/bin/python - <<'PYTHON'
+from importlib.metadata import version
+print("bench/peers/.venv:", ", ".join(f"{p} {version(p)}" for p in ("tensorflow-cpu", "jax", "keras", "numpy", "safetensors")))
+PYTHON
+cp requirements.txt .venv/complete
