@@ -76,6 +76,11 @@ void *dt_arena_new(dt_arena *arena, size_t bytes) {
     return memset(memory, 0, rounded);
 }
 
+void *dt_arena_new_array(dt_arena *arena, size_t n, size_t item_bytes) {
+    if (item_bytes != 0 && n > SIZE_MAX / item_bytes) out_of_memory(arena);
+    return dt_arena_new(arena, n * item_bytes);
+}
+
 void *dt_arena_copy(dt_arena *arena, const void *source, size_t bytes) {
     void *copy = dt_arena_new(arena, bytes);
     if (bytes != 0) memcpy(copy, source, bytes);
@@ -113,8 +118,7 @@ size_t dt_arena_bytes(const dt_arena *arena) { return arena->bytes; }
 void *dt_arena_grow(dt_arena *arena, void *items, size_t n, size_t *capacity, size_t item_bytes) {
     if (n < *capacity) return items;
     size_t larger = *capacity != 0 ? *capacity * 2 : 8;
-    if (larger > SIZE_MAX / item_bytes) out_of_memory(arena);
-    void *grown = dt_arena_new(arena, larger * item_bytes);
+    void *grown = dt_arena_new_array(arena, larger, item_bytes);
     if (n != 0) memcpy(grown, items, n * item_bytes);
     *capacity = larger;
     return grown;

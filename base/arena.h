@@ -22,6 +22,7 @@ void dt_arena_guard(dt_arena *arena, jmp_buf *guard);
 
 /* `bytes` zeroed bytes aligned to 16. 0 bytes give a valid pointer. */
 void *dt_arena_new(dt_arena *arena, size_t bytes);
+void *dt_arena_new_array(dt_arena *arena, size_t n, size_t item_bytes); /* n items; a product that does not fit is memory that is out */
 void *dt_arena_copy(dt_arena *arena, const void *source, size_t bytes);
 char *dt_arena_string(dt_arena *arena, const char *text);                         /* a copy */
 char *dt_arena_substring(dt_arena *arena, const char *text, size_t n_characters); /* a copy of the first n, terminated */
@@ -30,7 +31,7 @@ char *dt_arena_vformat(dt_arena *arena, const char *format, va_list arguments);
 size_t dt_arena_bytes(const dt_arena *arena); /* handed out so far */
 
 #define DT_NEW(arena, type) ((type *)dt_arena_new((arena), sizeof(type)))
-#define DT_NEW_ARRAY(arena, type, n) ((type *)dt_arena_new((arena), sizeof(type) * (size_t)(n)))
+#define DT_NEW_ARRAY(arena, type, n) ((type *)dt_arena_new_array((arena), (size_t)(n), sizeof(type)))
 
 /* A growing array in an arena: struct { type *items; size_t n, capacity; } with dt_arena_push as its only operation. */
 #define DT_LIST(type)                                                                                                                                \

@@ -1,0 +1,161 @@
+"""The floors hold: who may include whom, no circles, no file too long.
+
+    base, abi -> libc        ir -> base, abi        runtime -> base, abi        frontends -> base, abi, ir        compiler -> all but runtime
+    passes include neither each other nor a code generator; code generators do not include each other; a vendor's headers have one place
+
+With --self-check only, or before every real run: a tree with one violation of each rule is written, and each must be found.
+"""
+import pathlib
+import re
+import sys
+import tempfile
+
+MAY_INCLUDE = {
+    "base": {"base"},
+    "abi": {"abi"},
+    "ir": {"ir", "base", "abi"},
+    "runtime": {"runtime", "base", "abi"},
+    "frontends": {"frontends", "base", "abi", "ir"},
+    "compiler": {"compiler", "frontends", "base", "abi", "ir"},
+    "include": set(),
+    "tests": {"tests", "compiler", "frontends", "runtime", "ir", "base", "abi", "include"},
+    "bench": {"bench", "compiler", "frontends", "runtime", "ir", "base", "abi", "include"},
+}
+
+VENDORS = (  # headers in <>, and the files that may include them
+    (re.compile(r"llvm(-c)?/"), re.compile(r"compiler/codegen/llvm[^/]*$")),
+    (re.compile(r"cu[a-z]*\.h$|cudnn|nvrtc|nccl"), re.compile(r"compiler/codegen/cuda_[^/]*$|runtime/devices/cuda/|runtime/comm/nccl/")),
+    (re.compile(r"mpi\.h$"), re.compile(r"runtime/comm/mpi/")),
+    (re.compile(r"cjson/|minizip/|zlib\.h$|nettle/|png\.h$|jpeglib\.h$"), re.compile(r"compiler/|runtime/|tests/|bench/")),
+    (re.compile(r"cmocka\.h$"), re.compile(r"tests/")),
+)
+
+SOURCES = {".c", ".h", ".def", ".cpp", ".cu"}
+LIMITED = SOURCES | {".dt", ".py", ".sh", ".cmake"}
+MOST_LINES = 1000
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+
+
+def same_group(header, path):
+    """Whether two files are parts of one concept: the names begin with the same word (autodiff.h, autodiff_rules.c)."""
+    return pathlib.PurePath(header).stem.split("_")[0] == pathlib.PurePath(path).stem.split("_")[0]
+
+
+def forbidden(path, header):
+    """Why `path` may not include "header", or None. Both are relative to the root."""
+    folder, target = path.split("/")[0], header.split("/")[0]
+    if target not in MAY_INCLUDE.get(folder, set()):
+        return f"{folder}/ may not include {target}/"
+    passes, codegen = "compiler/passes/", "compiler/codegen/"
+    if path.startswith(passes) and header.startswith(codegen):
+        return "a pass may not include a code generator"
+    if header in (passes + "passes.h", codegen + "codegen.h") or same_group(header, path):
+        return None  # what all passes, or all code generators, have in common
+    if path.startswith(passes) and header.startswith(passes):
+        return "a pass may not include another pass"
+    if path.startswith(codegen) and header.startswith(codegen):
+        return "a code generator may not include another"
+    return None
+
+
+def circles(includes):
+    """The circular chains of `includes`: {file: [files]}."""
+    found, done = [], set()
+
+    def visit(path, chain):
+        if path in chain:
+            found.append(" -> ".join(chain[chain.index(path):] + [path]))
+        elif path not in done:
+            for header in includes.get(path, ()):
+                visit(header, chain + [path])
+            done.add(path)
+
+    for path in sorted(includes):
+        visit(path, [])
+    return found
+
+
+def violations(root):
+    found, includes = [], {}
+    files = [path for folder in (*MAY_INCLUDE, "scripts", "cmake", "examples") for path in sorted((root / folder).rglob("*")) if path.is_file()]
+    for file in files:
+        path = file.relative_to(root).as_posix()
+        if file.suffix not in LIMITED:
+            continue
+        text = file.read_text()
+        n_lines = text.count("\n")
+        if n_lines > MOST_LINES:
+            found.append(f"{path}: {n_lines} lines, at most {MOST_LINES}: look for the two concepts in it")
+        if file.suffix not in SOURCES:
+            continue
+        for bracket, header in INCLUDE.findall(text):
+            if bracket == "<":
+                found += [f"{path}: <{header}> is included only by files that match {place.pattern}"
+                          for vendor, place in VENDORS if vendor.match(header) and not place.match(path)]
+                continue
+            if not (root / header).is_file():
+                found.append(f'{path}: "{header}" is not a path from the root')
+                continue
+            why = forbidden(path, header)
+            if why:
+                found.append(f'{path}: "{header}": {why}')
+            includes.setdefault(path, []).append(header)
+    return found + [f"circular: {chain}" for chain in circles(includes)]
+
+
+GOOD = {
+    "base/status.h": "#include <stddef.h>\n",
+    "abi/launch.h": "#include <stdint.h>\n",
+    "ir/graph.h": '#include "base/status.h"\n#include "abi/launch.h"\n',
+    "frontends/dsl/parser.h": '#include "ir/graph.h"\n',
+    "compiler/passes/fuse.h": '#include "frontends/dsl/parser.h"\n',
+    "compiler/passes/fuse.c": '#include "compiler/passes/fuse.h"\n',
+    "compiler/codegen/codegen.h": "",
+    "compiler/codegen/llvm.h": '#include <llvm-c/Core.h>\n#include "compiler/codegen/codegen.h"\n',
+    "compiler/codegen/llvm_loops.c": '#include "compiler/codegen/llvm.h"\n',
+    "compiler/codegen/cuda.h": "",
+    "runtime/session.c": '#include "base/status.h"\n#include <zlib.h>\n',
+}
+
+PLANTED = (  # each breaks one rule of the good tree
+    ("base/bad.c", '#include "ir/graph.h"\n'),
+    ("base/bad.c", "#include <zlib.h>\n"),
+    ("abi/bad.h", '#include "base/status.h"\n'),
+    ("ir/bad.c", '#include "frontends/dsl/parser.h"\n'),
+    ("frontends/bad.c", '#include "compiler/passes/fuse.h"\n'),
+    ("runtime/bad.c", '#include "ir/graph.h"\n'),
+    ("compiler/bad.c", "#include <llvm-c/Core.h>\n"),
+    ("compiler/passes/bad.c", '#include "compiler/passes/fuse.h"\n'),
+    ("compiler/passes/bad.c", '#include "compiler/codegen/llvm.h"\n'),
+    ("compiler/codegen/cuda_bad.c", '#include "compiler/codegen/llvm.h"\n'),
+    ("compiler/passes/bad.c", '#include "bad.h"\n'),
+    ("base/status.h", '#include "base/status.h"\n'),
+    ("base/long.c", "\n" * (MOST_LINES + 1)),
+)
+
+
+def write_tree(root, files):
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+
+
+def self_check():
+    with tempfile.TemporaryDirectory() as folder:
+        write_tree(pathlib.Path(folder), GOOD)
+        assert violations(pathlib.Path(folder)) == [], violations(pathlib.Path(folder))
+    for path, text in PLANTED:
+        with tempfile.TemporaryDirectory() as folder:
+            write_tree(pathlib.Path(folder), {**GOOD, path: text})
+            assert len(violations(pathlib.Path(folder))) == 1, f"not found, or more than once: {path}: {text.strip()}"
+
+
+def main():
+    self_check()
+    found = [] if sys.argv[1:] == ["--self-check"] else violations(pathlib.Path(__file__).resolve().parents[2])
+    print("\n".join(found) or "the floors hold")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,173 @@
+/* file: whole files, atomically written, and messages that name path and reason. */
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char folder[64];
+
+static const char *below(const char *name) {
+    static char path[256];
+    dt_text text = {0};
+    dt_text_format(&text, "%s/%s", folder, name);
+    memcpy(path, text.data, text.n + 1);
+    dt_text_free(&text);
+    return path;
+}
+
+static void assert_ok(dt_status *status) {
+    assert_string_equal(dt_status_message(status), "");
+    assert_null(status);
+}
+
+static void assert_fails(dt_status *status, dt_code code, const char *part) {
+    assert_int_equal(dt_status_code(status), code);
+    if (strstr(dt_status_message(status), part) == NULL) fail_msg("'%s' does not hold '%s'", dt_status_message(status), part);
+    dt_status_free(status);
+}
+
+static void assert_holds(const char *path, const char *wanted, size_t n_wanted) {
+    char *data;
+    size_t n_bytes;
+    assert_ok(dt_file_read(path, &data, &n_bytes));
+    assert_int_equal(n_bytes, n_wanted);
+    assert_memory_equal(data, wanted, n_wanted);
+    assert_int_equal(data[n_bytes], 0);
+    dt_release(data);
+}
+
+static void what_is_written_is_read(void **state) {
+    (void)state;
+    const char *path = below("file");
+    assert_false(dt_file_exists(path));
+    assert_ok(dt_file_write_atomic(path, "one\0two", 7));
+    assert_true(dt_file_exists(path));
+    assert_holds(path, "one\0two", 7);
+    assert_ok(dt_file_write_atomic(path, "", 0));
+    assert_holds(path, "", 0);
+
+    size_t n = 3000001;
+    char *large = malloc(n);
+    for (size_t i = 0; i < n; i++) large[i] = (char)(i * 31 >> 3);
+    assert_ok(dt_file_write_atomic(path, large, n));
+    assert_holds(path, large, n);
+    free(large);
+
+    struct stat about;
+    mode_t mask = umask(0);
+    umask(mask);
+    assert_int_equal(stat(path, &about), 0);
+    assert_int_equal(about.st_mode & 0777, 0666 & ~mask);
+}
+
+static void a_file_of_unknown_size_is_read(void **state) {
+    (void)state;
+    char *data;
+    size_t n_bytes;
+    assert_ok(dt_file_read("/proc/self/status", &data, &n_bytes)); /* claims 0 bytes */
+    assert_true(n_bytes > 100 && strncmp(data, "Name:", 5) == 0);
+    dt_release(data);
+}
+
+static void errors_name_path_and_reason(void **state) {
+    (void)state;
+    char *data;
+    size_t n_bytes;
+    assert_fails(dt_file_read(below("missing"), &data, &n_bytes), DT_NOT_FOUND, "missing: cannot open: No such file");
+    assert_null(data);
+    assert_fails(dt_file_read(folder, &data, &n_bytes), DT_IO, "Is a directory");
+    assert_fails(dt_file_write_atomic(below("missing/file"), "x", 1), DT_NOT_FOUND, "missing/file: cannot create");
+    assert_fails(dt_file_sync_folder(below("missing")), DT_NOT_FOUND, "No such file");
+}
+
+static void folders_come_and_go(void **state) {
+    (void)state;
+    assert_ok(dt_file_make_folders(below("a/b//c/")));
+    assert_ok(dt_file_make_folders(below("a/b/c")));
+    assert_true(dt_file_exists(below("a/b/c")));
+    assert_ok(dt_file_write_atomic(below("a/b/file"), "x", 1));
+    assert_ok(dt_file_sync_folder(below("a/b")));
+    assert_fails(dt_file_make_folders(below("a/b/file/d")), DT_IO, "a/b/file: cannot create the folder: File exists");
+    assert_int_equal(symlink("/", below("a/b/link")), 0);
+    assert_ok(dt_file_remove_tree(below("a"))); /* removes the link, not what it points to */
+    assert_false(dt_file_exists(below("a")));
+    assert_true(dt_file_exists("/"));
+    assert_ok(dt_file_remove_tree(below("a")));
+}
+
+static void a_failed_write_leaves_the_old_file(void **state) {
+    (void)state;
+    const char *path = below("kept/file");
+    assert_ok(dt_file_make_folders(below("kept")));
+    path = below("kept/file");
+    assert_ok(dt_file_write_atomic(path, "old", 3));
+    for (int n = 0;; n++) {
+        dt_memory_fail_after(n);
+        dt_status *status = dt_file_write_atomic(path, "new", 3);
+        dt_memory_fail_after(-1);
+        if (status == NULL) break;
+        assert_fails(status, DT_RESOURCE_EXHAUSTED, "");
+        assert_holds(path, "old", 3);
+        assert_int_equal(rmdir(below("kept")), -1); /* still in use … */
+        path = below("kept/file");
+    }
+    assert_holds(path, "new", 3);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(below("kept")), 0); /* … and nothing but the file was ever left in it */
+}
+
+static void reading_without_memory_fails(void **state) {
+    (void)state;
+    for (int n = 0;; n++) {
+        char *data;
+        size_t n_bytes;
+        dt_memory_fail_after(n);
+        dt_status *status = dt_file_read("/proc/self/status", &data, &n_bytes);
+        dt_memory_fail_after(-1);
+        if (status == NULL) {
+            dt_release(data);
+            assert_true(n > 3); /* it grew several times */
+            break;
+        }
+        assert_null(data);
+        assert_fails(status, DT_RESOURCE_EXHAUSTED, "");
+    }
+}
+
+static int make_folder(void **state) {
+    (void)state;
+    const char *scratch = getenv("TMPDIR");
+    dt_text text = {0};
+    dt_text_format(&text, "%s/dt-file-XXXXXX", scratch != NULL && strlen(scratch) < 40 ? scratch : "/tmp");
+    memcpy(folder, text.data, text.n + 1);
+    dt_text_free(&text);
+    return mkdtemp(folder) != NULL ? 0 : -1;
+}
+
+static int remove_folder(void **state) {
+    (void)state;
+    dt_status *status = dt_file_remove_tree(folder);
+    int failed = status != NULL;
+    dt_status_free(status);
+    return failed;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(a_file_of_unknown_size_is_read),
+        cmocka_unit_test(errors_name_path_and_reason),
+        cmocka_unit_test(folders_come_and_go),
+        cmocka_unit_test(a_failed_write_leaves_the_old_file),
+        cmocka_unit_test(reading_without_memory_fails),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
