@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Installs what is missing to build, test and try the project. docs/dependencies.md says what each is for.
+# Debian, and root or sudo: through apt-get. Elsewhere: prints the list and goes on, for the packages may be there under other names.
+# With arguments: those packages in addition.
+set -euo pipefail
+
+packages=(
+    cmake ninja-build gcc libc6-dev
+    llvm-19-dev zlib1g-dev libminizip-dev libcjson-dev nettle-dev
+    libcmocka-dev python3 python3-venv
+    dataset-fashion-mnist
+    "$@"
+)
+
+if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+    echo "Not a Debian system. Needed, under Debian's names: ${packages[*]}" >&2
+    exit 0
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+if [ "$(id -u)" = 0 ]; then
+    as_root=()
+elif command -v sudo >/dev/null; then
+    as_root=(sudo)
+else
+    echo "Missing, and neither root nor sudo to install it: ${missing[*]}" >&2
+    exit 1
+fi
+echo "Installing: ${missing[*]}"
+"${as_root[@]}" apt-get update -q
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, and runs the tests; ends with CTest's summary.
+#
+#   scripts/test.sh           everything but the tests labelled `full`
+#   scripts/test.sh --full    … those too, then all others again under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer,
+#                             and the fuzzers for 30 seconds each where clang is
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+full=no
+case "${1-}" in
+    "") ;;
+    --full) full=yes ;;
+    *) sed -n '2,6p' "$0"; exit 2 ;;
+esac
+
+scripts/install.sh
+
+# The tests compare with NumPy and read checkpoints with safetensors: both from PyPI, in an environment of the project's own.
+python=$PWD/.venv/bin/python
+if ! "$python" -c 'import numpy, safetensors' 2>/dev/null; then
+    rm -rf .venv
+    python3 -m venv .venv
+    "$python" -m pip install --quiet --disable-pip-version-check numpy safetensors
+fi
+
+# check PRESET ctest-arguments...
+check() {
+    local preset=$1 folder
+    shift
+    folder=build-$preset
+    [ "$preset" != release ] || folder=build
+    cmake --preset "$preset" -DDT_PYTHON="$python" >/dev/null
+    cmake --build "$folder"
+    ctest --test-dir "$folder" --output-on-failure -j "$(nproc)" "$@"
+}
+
+if [ $full = no ]; then
+    check release -LE full
+    exit
+fi
+
+failed=()
+for preset in asan ubsan tsan; do
+    check $preset -LE full || failed+=($preset)
+done
+if command -v clang >/dev/null; then
+    check fuzz -j 1 || failed+=(fuzz)
+else
+    echo "no clang: fuzzers skipped"
+fi
+[ ${#failed[@]} -eq 0 ] || echo "FAILED: ${failed[*]}"
+check release
+[ ${#failed[@]} -eq 0 ]
