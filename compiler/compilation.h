@@ -1,0 +1,21 @@
+/* compilation: what the passes hand on from one to the next.
+ *
+ * Up to partition a pass rewrites the module's functions in place; fuse turns each function into a plan, and the passes after it work on plans.
+ * All of it lives in one arena. */
+#ifndef DT_COMPILER_COMPILATION_H
+#define DT_COMPILER_COMPILATION_H
+
+#include "compiler/kernel/kernel.h"
+
+typedef struct dt_compilation {
+    dt_arena *arena;
+    dt_module *module;
+    int n_plans;      /* 0 before fuse, then one plan for each function of the module, in its order */
+    dt_plan **plans;
+    dt_text warnings; /* lines for the user: what a pass did that costs something; owned by whoever made the compilation */
+} dt_compilation;
+
+/* One pass. Rewrites `compilation`; on error the compilation is no longer usable. */
+typedef dt_status *(*dt_pass_function)(dt_compilation *compilation);
+
+#endif

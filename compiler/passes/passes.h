@@ -1,0 +1,15 @@
+/* passes: the entry point of each pass. Order and reasons are in compiler/pipeline.c; each pass is one file of its name. */
+#ifndef DT_COMPILER_PASSES_H
+#define DT_COMPILER_PASSES_H
+
+#include "compiler/compilation.h"
+
+dt_status *dt_pass_verify(dt_compilation *compilation);
+dt_status *dt_pass_autodiff(dt_compilation *compilation);
+dt_status *dt_pass_simplify(dt_compilation *compilation);
+dt_status *dt_pass_partition(dt_compilation *compilation);
+dt_status *dt_pass_fuse(dt_compilation *compilation);
+dt_status *dt_pass_schedule(dt_compilation *compilation);
+dt_status *dt_pass_plan_memory(dt_compilation *compilation);
+
+#endif
