@@ -89,33 +89,37 @@ static char *folder_of(const char *path) {
     return folder;
 }
 
-/* Fills the temporary file and gives it the mode that a plain open would have given. */
-static dt_status *fill(int file, const char *path, const void *data, size_t n_bytes) {
-    mode_t mask = umask(0);
-    umask(mask);
-    if (!write_all(file, data, n_bytes)) return system_error("write", path);
-    if (fchmod(file, 0666 & ~mask) != 0) return system_error("set the mode", path);
-    if (fsync(file) != 0) return system_error("sync", path);
-    return NULL;
+/* Creates a file of a name nobody has, beside `path`; writes the name to `temporary`, whose size is `bytes`. -1 with errno on failure. */
+static int create_beside(const char *path, char *temporary, size_t bytes) {
+    enum {
+        MOST_ATTEMPTS = 1000
+    }; /* names are only taken by what killed processes of the same id left */
+    int file = -1;
+    for (int attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
+        snprintf(temporary, bytes, "%s.%ld-%d.tmp", path, (long)getpid(), attempt);
+        file = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (file >= 0 || errno != EEXIST) break;
+    }
+    return file;
 }
 
 dt_status *dt_file_write_atomic(const char *path, const void *data, size_t n_bytes) {
-    static const char suffix[] = ".XXXXXX";
-    size_t n_path = strlen(path);
+    size_t temporary_bytes = strlen(path) + 48;
     char *folder = folder_of(path);
-    char *temporary = dt_allocate(n_path + sizeof suffix);
+    char *temporary = dt_allocate(temporary_bytes);
     dt_status *status = NULL;
     int file = -1;
     if (folder == NULL || temporary == NULL) {
         status = dt_error(DT_RESOURCE_EXHAUSTED, "%s: not enough memory to write it", path);
     } else {
-        memcpy(temporary, path, n_path);
-        memcpy(temporary + n_path, suffix, sizeof suffix);
-        file = mkostemp(temporary, O_CLOEXEC);
+        file = create_beside(path, temporary, temporary_bytes);
         if (file < 0) status = system_error("create", path);
     }
     if (file >= 0) {
-        status = fill(file, path, data, n_bytes);
+        if (!write_all(file, data, n_bytes))
+            status = system_error("write", path);
+        else if (fsync(file) != 0)
+            status = system_error("sync", path);
         if (close(file) != 0 && status == NULL) status = system_error("write", path);
         if (status == NULL && rename(temporary, path) != 0) status = system_error("rename the finished file", path);
         if (status != NULL)

@@ -14,47 +14,38 @@ struct dt_status {
 
 static dt_status out_of_memory = {DT_RESOURCE_EXHAUSTED, "out of memory"};
 
-/* "head" + "tail" as one status, or NULL when memory is out. */
-static dt_status *status_new(dt_code code, const char *tail, const char *format, va_list arguments) {
+/* The formatted head, `separator` and `tail` as one message; NULL when memory is out. */
+static dt_status *status_new(dt_code code, const char *separator, const char *tail, const char *format, va_list arguments) {
     va_list again;
     va_copy(again, arguments);
-    int n_head = vsnprintf(NULL, 0, format, again);
+    int n_formatted = vsnprintf(NULL, 0, format, again);
     va_end(again);
-    if (n_head < 0) n_head = 0;
 
-    size_t n_tail = strlen(tail);
-    dt_status *status = dt_allocate(sizeof *status + (size_t)n_head + n_tail + 1);
+    size_t n_head = n_formatted > 0 ? (size_t)n_formatted : 0, n_separator = strlen(separator), n_tail = strlen(tail);
+    dt_status *status = dt_allocate(sizeof *status + n_head + n_separator + n_tail + 1);
     if (status == NULL) return NULL;
     status->code = code;
     status->message = (char *)(status + 1);
-    status->message[0] = '\0';
-    vsnprintf(status->message, (size_t)n_head + 1, format, arguments);
-    memcpy(status->message + n_head, tail, n_tail + 1);
+    if (n_head != 0) vsnprintf(status->message, n_head + 1, format, arguments);
+    memcpy(status->message + n_head, separator, n_separator);
+    memcpy(status->message + n_head + n_separator, tail, n_tail + 1);
     return status;
 }
 
 dt_status *dt_error(dt_code code, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    dt_status *status = status_new(code, "", format, arguments);
+    dt_status *status = status_new(code, "", "", format, arguments);
     va_end(arguments);
     return status != NULL ? status : &out_of_memory;
 }
 
 dt_status *dt_status_annotate(dt_status *status, const char *format, ...) {
     if (status == NULL) return NULL;
-    char *tail = NULL;
-    size_t n = strlen(status->message);
-    tail = dt_allocate(n + 3);
-    if (tail == NULL) return status;
-    memcpy(tail, ": ", 2);
-    memcpy(tail + 2, status->message, n + 1);
-
     va_list arguments;
     va_start(arguments, format);
-    dt_status *longer = status_new(status->code, tail, format, arguments);
+    dt_status *longer = status_new(status->code, ": ", status->message, format, arguments);
     va_end(arguments);
-    dt_release(tail);
     if (longer == NULL) return status;
     dt_status_free(status);
     return longer;

@@ -105,9 +105,8 @@ static void folders_come_and_go(void **state) {
 
 static void a_failed_write_leaves_the_old_file(void **state) {
     (void)state;
-    const char *path = below("kept/file");
     assert_ok(dt_file_make_folders(below("kept")));
-    path = below("kept/file");
+    const char *path = below("kept/file");
     assert_ok(dt_file_write_atomic(path, "old", 3));
     for (int n = 0;; n++) {
         dt_memory_fail_after(n);

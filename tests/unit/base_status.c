@@ -49,14 +49,12 @@ static void without_memory_there_is_still_a_status(void **state) {
     assert_string_equal(dt_status_message(status), "out of memory");
     dt_status_free(status);
 
-    for (int n = 0; n < 3; n++) { /* annotation takes two blocks; without them the message stays as it was */
-        status = dt_error(DT_NOT_FOUND, "cause");
-        dt_memory_fail_after(n);
-        status = dt_status_annotate(status, "where");
-        dt_memory_fail_after(-1);
-        assert_string_equal(dt_status_message(status), n < 2 ? "cause" : "where: cause");
-        dt_status_free(status);
-    }
+    status = dt_error(DT_NOT_FOUND, "cause");
+    dt_memory_fail_after(0);
+    status = dt_status_annotate(status, "where");
+    dt_memory_fail_after(-1);
+    assert_string_equal(dt_status_message(status), "cause"); /* the message stays as it was */
+    dt_status_free(status);
 }
 
 static void every_code_has_a_name(void **state) {
