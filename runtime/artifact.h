@@ -1,0 +1,223 @@
+/* artifact: a .dtx read into plain structs, every number of it checked.
+ *
+ * What dt_artifact_open returns can be used without a further test: indices are within their arrays, buffers within their spaces, names unique,
+ * the sum of each object file is right. A file that is truncated, altered or foreign gives one sentence instead. The structs are const to everybody;
+ * their memory is the artifact's. After opening, any number of threads may read it.
+ *
+ * Dimensions: DT_ROWS (-1) stands for B: in a function's inputs and split results the valid rows of a replica; DT_ALL_ROWS (-2) for the valid
+ * rows of all replicas side by side. Memory counts them as the capacity, and as V times the capacity. Either is the first dimension only. */
+#ifndef DT_RUNTIME_ARTIFACT_H
+#define DT_RUNTIME_ARTIFACT_H
+
+#include "abi/dtype.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define DT_ROWS ((int64_t)-1)
+#define DT_ALL_ROWS ((int64_t)-2)
+
+/* Bytes after each buffer, input and result that vector code may read (never write). */
+#define DT_SLACK_BYTES 64
+
+typedef struct dt_artifact_tensor {
+    const char *name; /* of an input or a result; "" elsewhere */
+    dt_dtype dtype;
+    int n_dims;
+    const int64_t *dims; /* [n_dims] */
+    int64_t row_bytes;   /* DT_ROWS or DT_ALL_ROWS first: bytes of one row; else bytes of all of it */
+    bool has_rows;       /* dims[0] is DT_ROWS or DT_ALL_ROWS */
+} dt_artifact_tensor;
+
+typedef struct dt_artifact_object {
+    const char *level; /* "x86-64-v3", … or "native" */
+    const char *cpu;   /* "native": the processor that it was compiled for (dt_cpu_name); else "" */
+    const char *file;
+    const void *bytes;
+    size_t n_bytes;
+} dt_artifact_object;
+
+/* Where in the program an index expression stands: dt_bad_index.site. */
+typedef struct dt_artifact_site {
+    const char *file;
+    int64_t line, column;
+} dt_artifact_site;
+
+typedef enum dt_variable_kind {
+    DT_VARIABLE_PARAMETER,
+    DT_VARIABLE_STATE,
+    DT_VARIABLE_SLOT
+} dt_variable_kind;
+
+typedef struct dt_artifact_variable {
+    const char *path;
+    dt_variable_kind kind;
+    bool trainable;
+    dt_artifact_tensor tensor; /* no rows */
+    int64_t bytes;
+} dt_artifact_variable;
+
+typedef enum dt_memory_space {
+    DT_MEMORY_VARIABLE,
+    DT_MEMORY_INPUT,
+    DT_MEMORY_DEVICE,
+    DT_MEMORY_REPLICA,
+    DT_MEMORY_SCRATCH,
+    DT_MEMORY_CONSTANT
+} dt_memory_space;
+
+typedef struct dt_artifact_buffer {
+    dt_artifact_tensor tensor;
+    dt_memory_space space;
+    int64_t offset, bytes; /* within its space, at capacity; DT_ALL_ROWS: bytes of one replica's share, and no offset: it is allocated apart */
+    int variable, input;   /* index, for those two spaces */
+} dt_artifact_buffer;
+
+typedef struct dt_artifact_kernel {
+    const char *name;  /* symbol in the object */
+    const char *lines; /* "fashion_cnn.dt:14", for people */
+    bool once;
+    int n_buffers;
+    const int *buffers;
+} dt_artifact_kernel;
+
+typedef enum dt_collective_kind {
+    DT_COLLECTIVE_ALL_REDUCE,
+    DT_COLLECTIVE_ALL_GATHER,
+    DT_COLLECTIVE_REDUCE_SCATTER
+} dt_collective_kind;
+
+typedef enum dt_fold { /* how a collective combines elements */
+    DT_FOLD_SUM,
+    DT_FOLD_MAX,
+    DT_FOLD_MIN
+} dt_fold;
+
+typedef struct dt_artifact_collective {
+    dt_collective_kind kind;
+    dt_fold fold;
+    int source, target; /* buffers: REPLICA to DEVICE (all_reduce, all_gather) or REPLICA to REPLICA (reduce_scatter) */
+    const char *label;
+} dt_artifact_collective;
+
+typedef struct dt_artifact_segment {
+    int n_device_kernels, n_replica_kernels, n_collectives;
+    const int *device_kernels, *replica_kernels;
+    const dt_artifact_collective *collectives;
+} dt_artifact_segment;
+
+typedef enum dt_function_role {
+    DT_ROLE_INIT,
+    DT_ROLE_STEP,
+    DT_ROLE_REPORT,
+    DT_ROLE_EXAMPLE
+} dt_function_role;
+
+typedef struct dt_artifact_result {
+    dt_artifact_tensor tensor;
+    int buffer; /* DEVICE (replicated), REPLICA (split over rows), or VARIABLE, INPUT, CONSTANT where it is one of these itself */
+} dt_artifact_result;
+
+typedef struct dt_artifact_function {
+    const char *name;
+    dt_function_role role;
+    int n_inputs, n_results, n_buffers, n_kernels, n_segments;
+    const dt_artifact_tensor *inputs;
+    const dt_artifact_result *results;
+    int64_t device_bytes, replica_bytes, scratch_bytes;
+    const dt_artifact_buffer *buffers;
+    const dt_artifact_kernel *kernels;
+    const dt_artifact_segment *segments;
+} dt_artifact_function;
+
+typedef enum dt_total_kind {
+    DT_TOTAL_SUM,
+    DT_TOTAL_MIN,
+    DT_TOTAL_MAX,
+    DT_TOTAL_LAST
+} dt_total_kind;
+
+typedef struct dt_artifact_step {
+    const char *name;
+    int function;     /* its first n_aggregates results are 0-d and replicated; the others are the named results */
+    int report;       /* function, or -1: no reports. One f64[] input an aggregate, one f64[] result a report */
+    int pipeline;     /* or -1: no `from` */
+    bool trains;
+    int n_aggregates;
+    const dt_total_kind *aggregates;
+    int n_reports;
+    const char *const *reports; /* names */
+} dt_artifact_step;
+
+typedef enum dt_argument_kind {
+    DT_ARGUMENT_INT,
+    DT_ARGUMENT_FLOAT,
+    DT_ARGUMENT_STRING,
+    DT_ARGUMENT_FUNCTION
+} dt_argument_kind;
+
+typedef struct dt_artifact_argument {
+    const char *name; /* NULL: positional */
+    dt_argument_kind kind;
+    int64_t integer;
+    double number;      /* of an INT too */
+    const char *string; /* STRING; FUNCTION: its name */
+    int function;       /* FUNCTION */
+} dt_artifact_argument;
+
+typedef struct dt_artifact_stage {
+    const char *kind; /* "idx", "shuffle", "batch": whether there is such a stage the pipeline says */
+    int64_t line;     /* in the program, or 0 */
+    int n_arguments;
+    const dt_artifact_argument *arguments;
+} dt_artifact_stage;
+
+typedef struct dt_artifact_pipeline {
+    const char *name;
+    int n_stages; /* >= 1; the first is the source */
+    const dt_artifact_stage *stages;
+} dt_artifact_pipeline;
+
+typedef struct dt_artifact {
+    const char *path;     /* as opened */
+    const char *name;     /* of the program */
+    const char *compiler; /* "dtc 0.1.0" */
+    const char *llvm;
+    int n_flags;
+    const char *const *flags;
+    const char *source_hash, *program_hash; /* 16 hex digits */
+    int64_t capacity;                       /* rows for each replica that memory is planned for */
+    int n_objects, n_sites, n_variables, n_functions, n_steps, n_pipelines;
+    const dt_artifact_object *objects;
+    const dt_artifact_site *sites;
+    const dt_artifact_variable *variables;
+    const dt_artifact_function *functions;
+    const dt_artifact_step *steps;
+    const dt_artifact_pipeline *pipelines;
+    const void *constants; /* aligned to 64, with slack; NULL where there are none */
+    int64_t constant_bytes;
+    int64_t n_parameters, n_trainable; /* elements in variables of kind PARAMETER */
+} dt_artifact;
+
+/* Reads and checks all of `path`. Errors: DT_NOT_FOUND, DT_DATA_LOSS (not an artifact, truncated, altered), DT_FAILED_PRECONDITION (written by
+ * another version; the message holds the command that compiles it again), DT_RESOURCE_EXHAUSTED. */
+dt_status *dt_artifact_open(const char *path, dt_artifact **artifact);
+/* The same for a file that is in memory already; `path` is used in messages only. */
+dt_status *dt_artifact_open_memory(const char *path, const void *bytes, size_t n_bytes, dt_artifact **artifact);
+void dt_artifact_close(dt_artifact *artifact); /* NULL is allowed */
+
+/* Index, or -1. */
+int dt_artifact_find_variable(const dt_artifact *artifact, const char *path);
+int dt_artifact_find_function(const dt_artifact *artifact, const char *name);
+int dt_artifact_find_step(const dt_artifact *artifact, const char *name);
+int dt_artifact_find_pipeline(const dt_artifact *artifact, const char *name);
+
+/* One text member of the file: "program.dt", "program.ir", "plan.txt". *text is terminated; the caller frees it. */
+dt_status *dt_artifact_read_text(const char *path, const char *member, char **text);
+
+/* Memory as a + b * ceil(V / D): *device_bytes is a (variables, replicated values, scratch), *replica_bytes is b. */
+void dt_artifact_memory(const dt_artifact *artifact, int64_t *device_bytes, int64_t *replica_bytes);
+
+#endif

@@ -1,0 +1,76 @@
+/* session: an artifact on devices, ready to step.
+ *
+ * V replicas are dealt to D devices in contiguous runs, replica r holds rows [r*n, (r+1)*n) of the global batch. A device runs a segment of the
+ * step for all its replicas, then what crosses replicas is exchanged, then the next segment. Who holds which replica never changes a bit of
+ * the result: sums over replicas follow one fixed tree over 0..V-1 (runtime/comm/comm.h).
+ *
+ * No memory is allocated inside a step. One thread drives each device; the caller of dt_session_run is the one of device 0.
+ * Threads: one caller at a time a session; sessions are independent. After an error of dt_session_run the session may only be destroyed. */
+#ifndef DT_RUNTIME_SESSION_H
+#define DT_RUNTIME_SESSION_H
+
+#include "abi/launch.h"
+#include "runtime/artifact.h"
+#include "runtime/code.h"
+#include "runtime/reports.h"
+
+typedef struct dt_session dt_session;
+
+typedef struct dt_session_options {
+    const char *devices;      /* "cpu", "cpu:2", "null:1": see runtime/devices/spec.h */
+    int64_t replicas;         /* V >= D */
+    int64_t rows;             /* n: rows of each replica in a full step, 1 to the capacity; 0: the capacity. Global batch = n * V */
+    int64_t seed;
+    int64_t epochs;           /* launch value */
+    int64_t steps_per_epoch;  /* launch value */
+    double deadline_seconds;  /* how long a device waits for the others in a collective; 0: ten minutes */
+} dt_session_options;
+
+/* One replica on "cpu", full capacity, seed 0, one epoch. */
+dt_session_options dt_session_options_default(void);
+
+/* Opens the devices, checks that the plan fits their memory, allocates it. All variables are 0 until dt_session_initialize or
+ * dt_session_set_variable. The code must outlive the session. */
+dt_status *dt_session_create(const dt_code *code, const dt_session_options *options, dt_session **session);
+void dt_session_destroy(dt_session *session); /* NULL is allowed */
+
+/* Runs the program's initialisers on each device. */
+dt_status *dt_session_initialize(dt_session *session);
+
+/* Variable `variable` (index in the artifact) as `device` holds it, dense, variable.bytes long. All devices hold the same bits between steps. */
+dt_status *dt_session_get_variable(dt_session *session, int device, int variable, void *data);
+dt_status *dt_session_set_variable(dt_session *session, int variable, const void *data); /* on all devices */
+
+/* The next global batch. */
+typedef struct dt_batch {
+    const void *const *inputs; /* [n_inputs of the step] each dense [rows, …] (or one element without B), element aligned, with DT_SLACK_BYTES
+                                  readable bytes after it. Read in place by devices that can: unchanged until dt_session_run returns */
+    int64_t rows;              /* valid rows, 1 to n * V */
+    int64_t counter;           /* launch.counter: the training step from 0; in other steps the number of the batch */
+} dt_batch;
+
+/* Runs step `step` (index in the artifact) on a batch.
+ * aggregates  [n_aggregates of the step] of this batch alone, over all replicas; may be NULL.
+ * Blocks until all devices are done. Errors: DT_INVALID_ARGUMENT, DT_ABORTED (a device failed or did not arrive in time). An index out of range
+ * is no error here: ask dt_session_bad_index. */
+dt_status *dt_session_run(dt_session *session, int step, const dt_batch *batch, dt_total *aggregates);
+
+/* Result `result` (index in the step's function, aggregates included) of the last dt_session_run, which was of this step: its valid rows alone
+ * (tensor.row_bytes * the batch's rows), or all of a result without rows. */
+dt_status *dt_session_result(dt_session *session, int step, int result, void *data);
+
+/* Indices out of range in the last dt_session_run, all replicas summed; the rest is of the first in the order of replicas. */
+const dt_bad_index *dt_session_bad_index(const dt_session *session);
+/* NULL when there was none, else the sentence: "gpt.dt:14:9: train step 57, row 33: index 12 is not within 0 to 9 (and 3 more like it)".
+ * DT_OUT_OF_RANGE. */
+dt_status *dt_session_bad_index_status(const dt_session *session);
+
+int dt_session_n_devices(const dt_session *session);
+const char *dt_session_device_name(const dt_session *session, int device); /* "cpu:0" */
+int64_t dt_session_replicas(const dt_session *session);
+int64_t dt_session_rows(const dt_session *session);         /* n */
+int64_t dt_session_global_batch(const dt_session *session); /* n * V */
+int64_t dt_session_memory_bytes(const dt_session *session); /* on all devices together */
+const dt_artifact *dt_session_artifact(const dt_session *session);
+
+#endif
