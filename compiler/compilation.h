@@ -1,17 +1,22 @@
-/* compilation: one run of the compiler, from a module to an artifact; what the passes of pipeline.c work on in turn. */
+/* compilation: what the passes hand on from one to the next.
+ *
+ * Up to partition a pass rewrites the module's functions in place; fuse turns each function into a plan, and the passes after it work on plans.
+ * All of it lives in one arena. */
 #ifndef DT_COMPILER_COMPILATION_H
 #define DT_COMPILER_COMPILATION_H
 
 #include "compiler/kernel/kernel.h"
 
 typedef struct dt_compilation {
-    dt_arena *arena; /* of the module, the plans and all else that lives as long as the compilation */
+    dt_arena *arena;
     dt_module *module;
-    int n_plans;     /* from fuse on: one for each function of the module, in its order */
+    int n_plans;      /* 0 before fuse, then one plan for each function of the module, in its order */
     dt_plan **plans;
-    /* Index expressions that kernels check, in the order of the `site` that they count a bad index with: "sites" of the manifest. */
-    DT_LIST(dt_location) sites;
-    DT_LIST(const char *) warnings; /* sentences for people: what partition had to gather, a parameter that no loss reaches */
+    DT_LIST(dt_location) sites; /* index expressions that kernels check, by the `site` they count a bad index with: "sites" of the manifest */
+    dt_text warnings; /* lines for the user: what a pass did that costs something; owned by whoever made the compilation */
 } dt_compilation;
+
+/* One pass. Rewrites `compilation`; on error the compilation is no longer usable. */
+typedef dt_status *(*dt_pass_function)(dt_compilation *compilation);
 
 #endif
