@@ -80,7 +80,7 @@ def violations(root):
     files = [path for folder in (*MAY_INCLUDE, "scripts", "cmake", "examples") for path in sorted((root / folder).rglob("*")) if path.is_file()]
     for file in files:
         path = file.relative_to(root).as_posix()
-        if file.suffix not in LIMITED:
+        if file.suffix not in LIMITED or "/." in path:  # what is installed lies in hidden folders: bench/peers/.venv
             continue
         text = file.read_text()
         n_lines = text.count("\n")
@@ -104,6 +104,7 @@ def violations(root):
 
 
 GOOD = {
+    "bench/peers/.venv/installed.c": '#include "Python.h"\n',
     "base/status.h": "#include <stddef.h>\n",
     "abi/launch.h": "#include <stdint.h>\n",
     "ir/graph.h": '#include "base/status.h"\n#include "abi/launch.h"\n',
