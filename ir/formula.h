@@ -9,6 +9,7 @@
 #include "abi/dtype.h"
 #include "base/arena.h"
 #include "base/status.h"
+#include "ir/op.h"
 
 /* The machine's scalar vocabulary: all that an expression comes down to.
  * X(enumerator, text in formulas, operands, result: 's' same as operand 0, 'b' bool, 'c' same as operand 1 (select)) */
@@ -48,12 +49,13 @@ typedef enum dt_scalar_op {
 typedef enum dt_formula_kind {
     DT_FORMULA_LITERAL,   /* takes its neighbour's type */
     DT_FORMULA_OPERAND,   /* element of operand `index` */
-    DT_FORMULA_ATTRIBUTE, /* attribute `index` of the row, as a literal */
+    DT_FORMULA_ATTRIBUTE, /* attribute `index` of the row, as a literal; gone after dt_formula_bind */
     DT_FORMULA_INSIDE,    /* inside(x): was operand `index` read inside its bounds? bool */
-    DT_FORMULA_LOOP,      /* loop(k): index of loop `index`, i64 */
-    DT_FORMULA_LAUNCH,    /* launch(name): field `index` of dt_launch, i64 */
+    DT_FORMULA_LOOP,      /* loop(k): index of loop `index`, i64; loop(axis) of an attribute: see dt_formula_bind */
+    DT_FORMULA_LAUNCH,    /* launch(name): field `index` of dt_launch, i64; the name may be an attribute: see dt_formula_bind */
     DT_FORMULA_SCALAR,    /* `scalar` over arguments */
-    DT_FORMULA_CONVERT,   /* f32(x), …: value conversion to `dtype`; float to integer truncates and saturates */
+    DT_FORMULA_CONVERT,   /* f32(x), …: value conversion to `dtype`; float to integer truncates and saturates, NaN
+                             to 0; to(x) where `to` is an attribute: dtype is DT_N_DTYPES until dt_formula_bind */
     DT_FORMULA_BITS,      /* bits_f32(x), bits_i32(x), bits_f64(x), bits_i64(x): same bits, other type */
     DT_FORMULA_FUNCTION   /* row `index` of ir/functions.def over arguments */
 } dt_formula_kind;
@@ -64,16 +66,29 @@ struct dt_formula {
     int index;
     double literal;
     bool literal_is_integer;
+    int64_t integer; /* of an integer literal, exactly */
     dt_scalar_op scalar;
     dt_dtype dtype;
     int n_arguments;
     dt_formula *arguments[3];
+    int number; /* greater than the numbers of its arguments, so 0 .. number of the root index whatever is kept for each node */
 };
 
 /* Parses `text`. `names` are operand names [n_names]; `attributes` names of attributes. Local names: "e = exp(-x); 1 / (1 + e)". Shared
  * subtrees are shared nodes (a DAG): compare pointers to find them. The result lives in the arena. Errors mean a bug in a table. */
 dt_status *dt_formula_parse(dt_arena *arena, const char *text, const char *const *names, int n_names, const char *const *attributes,
                             int n_attributes, dt_formula **formula);
+
+/* Puts the values of a row's attributes in: ATTRIBUTE nodes become literals, loop(axis), launch(name)
+ * and to(x) what the attributes say. In place, once, so
+ * that nobody behind dt_value_loops has to think of attributes. */
+void dt_formula_bind(dt_arena *scratch, dt_formula *formula, const dt_attribute_row *rows, const dt_attribute *values);
+
+/* The dtype of each node, by number, when operand k has type operands[k]. A literal, and an expression over literals alone, takes its
+ * neighbour's type; where all is literal, `result`'s. An error means operands of two types met: a bug in a table. */
+dt_status *dt_formula_types(dt_arena *arena, const dt_formula *formula, const dt_dtype *operands, dt_dtype result, dt_dtype **types);
+
+int dt_launch_field_find(const char *name); /* the number of a field of dt_launch in DT_LAUNCH_FIELDS; -1 when there is none */
 
 /* A scalar function: the oracle's libm twin and the expansion that kernels use, for f32 and f64. */
 typedef struct dt_scalar_function {

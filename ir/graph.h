@@ -155,6 +155,11 @@ void dt_function_sweep(dt_function *function);
 /* Renumbers ids 0, 1, 2, … in order: what the printer expects after a pass. */
 void dt_function_renumber(dt_function *function);
 
+/* ---- what rows demand ----
+ * Operands in the number and of the dtypes that the row states, then its result's type: the row's infer function, for STATE the variable's type. */
+dt_status *dt_op_infer(dt_arena *arena, const dt_module *module, const dt_op *op, dt_value *const *operands, int n_operands,
+                       const dt_attribute *attributes, dt_shape *shape, dt_dtype *dtype);
+
 /* ---- building ----
  * A builder adds values to a function at a point, with a location. Building infers shape and dtype and checks operands; the error is the
  * sentence of the row's infer function. */
@@ -165,6 +170,7 @@ struct dt_builder {
     const dt_location *locations;
 };
 
+/* `attributes` in row order, all of them; copied. NULL: every one its default. */
 dt_status *dt_build(dt_builder *builder, const dt_op *op, dt_value *const *operands, int n_operands, const dt_attribute *attributes,
                     dt_value **result);
 /* The same by name, attributes as text, "axes=[1, 2], keep=true"; missing ones take their default. For passes, gradients and tests:
@@ -180,6 +186,7 @@ dt_status *dt_build_broadcast(dt_builder *builder, dt_value **result, dt_value *
 dt_status *dt_build_convert(dt_builder *builder, dt_value **result, dt_value *x, dt_dtype to); /* x itself when it has that type */
 /* Elementwise expression text over named values: "g / (1 + x)"; literals are broadcast, infix and function names are ops. */
 dt_status *dt_build_expression(dt_builder *builder, dt_value **result, const char *text, const char *const *names, dt_value *const *values, int n);
+/* Behind the inputs that the function has. */
 dt_value *dt_build_input(dt_function *function, const char *name, dt_dtype dtype, dt_shape shape, dt_location location);
 
 #endif

@@ -9,6 +9,7 @@
 #ifndef DT_IR_OPS_H
 #define DT_IR_OPS_H
 
+#include "ir/formula.h"
 #include "ir/graph.h"
 
 /* The dtype that the row states for its result: of the operand or attribute that it names, else the first operand's. For infer functions. */
@@ -16,6 +17,9 @@ dt_dtype dt_op_result_dtype(const dt_op *op, dt_value *const *operands, const dt
 
 /* The attribute by name, while there is no value yet. For infer functions. */
 const dt_attribute *dt_op_attribute(const dt_op *op, const dt_attribute *attributes, const char *name);
+
+/* The row's formula over the operands of `value`, its attributes put in and its result of the value's dtype: the body of its loops. */
+const dt_formula *dt_op_body(dt_arena *arena, const dt_value *value);
 
 /* The functions of the rows, as types, so that each needs only its name below. See op.h for their contracts. */
 typedef dt_status *dt_row_infer(dt_arena *arena, const dt_op *op, dt_value *const *operands, int n_operands, const dt_attribute *attributes,

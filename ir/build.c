@@ -1,0 +1,189 @@
+/* build: adds values to functions, see graph.h. Everything that makes a value comes through dt_build: front end, passes, gradients, text form. */
+#include "ir/graph.h"
+#include "ir/ops.h"
+#include "ir/reader.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* ---- what the row demands of operands ---- */
+
+static bool fits(const char *word, dt_dtype dtype) {
+    char kind = dt_dtype_kind(dtype);
+    if (strcmp(word, "float") == 0) return kind == 'f';
+    if (strcmp(word, "integer") == 0 || strcmp(word, "index") == 0) return kind == 'i';
+    if (strcmp(word, "number") == 0) return kind != 'b';
+    if (strcmp(word, "bool") == 0) return kind == 'b';
+    if (strcmp(word, "any") == 0) return true;
+    return dt_dtype_from_name(word) == dtype;
+}
+
+static const dt_operand_row *operand_row(const dt_op *op, int i) { return &op->operands[i < op->n_operands ? i : op->n_operands - 1]; }
+
+static dt_status *check_operands(const dt_op *op, dt_value *const *operands, int n_operands) {
+    bool right = op->variadic ? n_operands >= op->n_operands : n_operands == op->n_operands;
+    if (!right)
+        return dt_error(DT_INVALID_ARGUMENT, "%s takes %s%d operand%s, here are %d", op->name, op->variadic ? "at least " : "", op->n_operands,
+                        op->n_operands == 1 ? "" : "s", n_operands);
+    for (int i = 0; i < n_operands; i++) {
+        const dt_operand_row *row = operand_row(op, i);
+        if (!fits(row->type, operands[i]->dtype))
+            return dt_error(DT_INVALID_ARGUMENT, "%s: %s must be %s, it is %s", op->name, row->name, row->type, dt_dtype_name(operands[i]->dtype));
+        if (strcmp(row->type, "index") == 0) continue;
+        for (int j = 0; j < i; j++) {
+            const dt_operand_row *other = operand_row(op, j);
+            if (strcmp(other->type, row->type) == 0 && operands[j]->dtype != operands[i]->dtype)
+                return dt_error(DT_INVALID_ARGUMENT, "%s: %s is %s and %s is %s", op->name, other->name, dt_dtype_name(operands[j]->dtype), row->name,
+                                dt_dtype_name(operands[i]->dtype));
+        }
+    }
+    return NULL;
+}
+
+dt_status *dt_op_infer(dt_arena *arena, const dt_module *module, const dt_op *op, dt_value *const *operands, int n_operands,
+                       const dt_attribute *attributes, dt_shape *shape, dt_dtype *dtype) {
+    DT_TRY(check_operands(op, operands, n_operands));
+    if (op->class != DT_CLASS_STATE) {
+        if (op->infer != NULL) return op->infer(arena, op, operands, n_operands, attributes, shape, dtype);
+        return dt_error(DT_INVALID_ARGUMENT, "%s: only a function's head makes one", op->name);
+    }
+    const char *path = dt_op_attribute(op, attributes, "variable")->s;
+    const dt_variable *variable = dt_module_find_variable(module, path);
+    if (variable == NULL) return dt_error(DT_INVALID_ARGUMENT, "%s: there is no variable %s", op->name, path);
+    if (n_operands == 0) {
+        *shape = variable->shape;
+        *dtype = variable->dtype;
+        return NULL;
+    }
+    if (variable->dtype != operands[0]->dtype || !dt_shape_equal(variable->shape, operands[0]->shape))
+        return dt_error(DT_INVALID_ARGUMENT, "%s: the value has another type than the variable %s", op->name, path);
+    return op->infer(arena, op, operands, n_operands, attributes, shape, dtype);
+}
+
+/* ---- values ---- */
+
+static void insert(dt_function *function, dt_value *value, dt_value *before) {
+    value->next = before;
+    value->previous = before != NULL ? before->previous : function->last;
+    *(value->previous != NULL ? &value->previous->next : &function->first) = value;
+    *(before != NULL ? &before->previous : &function->last) = value;
+}
+
+static dt_value *new_value(dt_function *function, const dt_op *op, dt_dtype dtype, dt_shape shape, int n_locations, const dt_location *locations) {
+    dt_value *value = DT_NEW(function->module->arena, dt_value);
+    value->op = op;
+    value->dtype = dtype;
+    value->shape = shape;
+    value->n_locations = n_locations;
+    value->locations = dt_arena_copy(function->module->arena, locations, (size_t)n_locations * sizeof *locations);
+    value->function = function;
+    value->id = function->next_id++;
+    return value;
+}
+
+/* A copy of attributes whose strings and lists are the arena's. */
+static dt_attribute *copy_attributes(dt_arena *arena, const dt_op *op, const dt_attribute *attributes) {
+    dt_attribute *copy = DT_NEW_ARRAY(arena, dt_attribute, op->n_attributes);
+    for (int i = 0; i < op->n_attributes; i++) {
+        assert(attributes != NULL || op->attributes[i].has_default);
+        copy[i] = attributes != NULL ? attributes[i] : op->attributes[i].standard;
+        if (op->attributes[i].kind == DT_ATTR_STRING) copy[i].s = dt_arena_string(arena, copy[i].s);
+        if (op->attributes[i].kind == DT_ATTR_INTS) copy[i].ints = dt_arena_copy(arena, copy[i].ints, (size_t)copy[i].i * sizeof(int64_t));
+    }
+    return copy;
+}
+
+dt_status *dt_build(dt_builder *builder, const dt_op *op, dt_value *const *operands, int n_operands, const dt_attribute *attributes,
+                    dt_value **result) {
+    dt_function *function = builder->function;
+    dt_arena *arena = function->module->arena;
+    dt_shape shape;
+    dt_dtype dtype;
+    dt_attribute *own = copy_attributes(arena, op, attributes);
+    DT_TRY(dt_op_infer(arena, function->module, op, operands, n_operands, own, &shape, &dtype));
+    dt_value *value = new_value(function, op, dtype, shape, builder->n_locations, builder->locations);
+    value->n_operands = n_operands;
+    value->operands = dt_arena_copy(arena, operands, (size_t)n_operands * sizeof(dt_value *));
+    value->attributes = own;
+    insert(function, value, builder->before);
+    *result = value;
+    return NULL;
+}
+
+dt_value *dt_build_input(dt_function *function, const char *name, dt_dtype dtype, dt_shape shape, dt_location location) {
+    dt_arena *arena = function->module->arena;
+    dt_value *value = new_value(function, dt_op_find("input"), dtype, dt_shape_make(arena, shape.rank, shape.dims), 1, &location);
+    value->name = dt_arena_string(arena, name);
+    dt_value *last = function->inputs.n > 0 ? function->inputs.items[function->inputs.n - 1] : NULL;
+    insert(function, value, last != NULL ? last->next : function->first);
+    dt_list_push(arena, &function->inputs, value);
+    return value;
+}
+
+/* ---- by name ---- */
+
+dt_status *dt_build_text(dt_builder *builder, dt_value **result, const char *op_name, dt_value *const *operands, int n_operands,
+                         const char *attributes, ...) {
+    const dt_op *op = dt_op_find(op_name);
+    if (op == NULL) return dt_error(DT_INTERNAL, "there is no op %s", op_name);
+    dt_arena *arena = builder->function->module->arena;
+    va_list arguments;
+    va_start(arguments, attributes);
+    const char *text = dt_arena_vformat(arena, attributes, arguments);
+    va_end(arguments);
+    dt_reader reader = {.source = text, .at = text, .arena = arena};
+    dt_attribute *read = DT_NEW_ARRAY(arena, dt_attribute, op->n_attributes);
+    DT_TRY(dt_read_attributes(&reader, op, read));
+    if (*reader.at != '\0') return dt_error(DT_INTERNAL, "%s: attributes \"%s\" are not read to the end", op_name, text);
+    return dt_build(builder, op, operands, n_operands, read, result);
+}
+
+dt_status *dt_build_unary(dt_builder *builder, dt_value **result, const char *op, dt_value *x) {
+    return dt_build_text(builder, result, op, &x, 1, "%s", "");
+}
+
+dt_status *dt_build_binary(dt_builder *builder, dt_value **result, const char *op, dt_value *x, dt_value *y) {
+    return dt_build_text(builder, result, op, (dt_value *[]){x, y}, 2, "%s", "");
+}
+
+/* Sets attribute `name` of `attributes`. */
+static void set(const dt_op *op, dt_attribute *attributes, const char *name, dt_attribute value) {
+    int i = dt_op_attribute_index(op, name);
+    assert(i >= 0);
+    attributes[i] = value;
+}
+
+dt_status *dt_build_constant(dt_builder *builder, dt_value **result, dt_dtype dtype, double value, dt_shape shape) {
+    const dt_op *op = dt_op_find("constant");
+    dt_attribute attributes[3];
+    assert(op != NULL && op->n_attributes == 3);
+    set(op, attributes, "value", (dt_attribute){.f = value});
+    set(op, attributes, "shape", (dt_attribute){.i = shape.rank, .ints = shape.dims});
+    set(op, attributes, "dtype", (dt_attribute){.i = dtype});
+    return dt_build(builder, op, NULL, 0, attributes, result);
+}
+
+dt_status *dt_build_reduce(dt_builder *builder, dt_value **result, const char *op_name, dt_value *x, const int64_t *axes, int n_axes, bool keep) {
+    const dt_op *op = dt_op_find(op_name);
+    if (op == NULL) return dt_error(DT_INTERNAL, "there is no op %s", op_name);
+    dt_attribute attributes[2];
+    assert(op->n_attributes == 2);
+    set(op, attributes, "axes", (dt_attribute){.i = n_axes, .ints = axes});
+    set(op, attributes, "keep", (dt_attribute){.i = keep});
+    return dt_build(builder, op, &x, 1, attributes, result);
+}
+
+dt_status *dt_build_broadcast(dt_builder *builder, dt_value **result, dt_value *x, dt_shape shape, const int64_t *dims) {
+    const dt_op *op = dt_op_find("broadcast");
+    dt_attribute attributes[2];
+    assert(op != NULL && op->n_attributes == 2);
+    set(op, attributes, "shape", (dt_attribute){.i = shape.rank, .ints = shape.dims});
+    set(op, attributes, "dims", (dt_attribute){.i = x->shape.rank, .ints = dims});
+    return dt_build(builder, op, &x, 1, attributes, result);
+}
+
+dt_status *dt_build_convert(dt_builder *builder, dt_value **result, dt_value *x, dt_dtype to) {
+    *result = x;
+    if (x->dtype == to) return NULL;
+    return dt_build(builder, dt_op_find("convert"), &x, 1, &(dt_attribute){.i = to}, result);
+}

@@ -1,0 +1,46 @@
+/* evaluate: the value of a formula for given elements.
+ *
+ * A formula is made ready once for its operands' types: put into order, literals given their types, so that an element costs one walk over an
+ * array. Two ways: as the oracle, floats are doubles throughout and functions are libm's; as kernels do, each operation on f32, f16 and bf16 is
+ * rounded to f32 and functions are their expansions, which tells how good the expansions are. Integers wrap around in both. */
+#ifndef DT_IR_EVALUATE_H
+#define DT_IR_EVALUATE_H
+
+#include "abi/launch.h"
+#include "ir/formula.h"
+
+typedef enum dt_arithmetic {
+    DT_ARITHMETIC_ORACLE,
+    DT_ARITHMETIC_KERNEL
+} dt_arithmetic;
+
+/* An element: `f` of float dtypes, `i` of integers and bool, as its dtype would hold it (a u8 is 0 .. 255). */
+typedef union dt_scalar {
+    double f;
+    int64_t i;
+} dt_scalar;
+
+typedef struct dt_evaluation_context {
+    const dt_scalar *operands; /* one element of each */
+    const bool *inside;        /* for inside(x), by operand; NULL: all are */
+    const int64_t *loops;      /* for loop(k) */
+    const dt_launch *launch;   /* for launch(name) */
+} dt_evaluation_context;
+
+typedef struct dt_evaluation dt_evaluation; /* used by one thread at a time */
+
+/* `formula` is bound (no attributes); `operands` are their dtypes; `result` is the dtype of the whole where all of it is literal. */
+dt_status *dt_evaluation_prepare(dt_arena *arena, const dt_formula *formula, const dt_dtype *operands, dt_dtype result, dt_arithmetic arithmetic,
+                                 dt_evaluation **evaluation);
+dt_dtype dt_evaluation_dtype(const dt_evaluation *evaluation); /* of the value */
+dt_scalar dt_evaluate(const dt_evaluation *evaluation, const dt_evaluation_context *context);
+
+/* What a value becomes when stored as `dtype`: floats rounded to f32, f16, bf16 (half to even); integers wrapped. */
+dt_scalar dt_scalar_round(dt_scalar value, dt_dtype dtype);
+/* The value conversion from(…) to to(…): float to integer truncates and saturates, NaN becomes 0; to bool: is it not 0? */
+dt_scalar dt_scalar_convert(dt_scalar value, dt_dtype from, dt_dtype to);
+/* An element in memory, and back. */
+dt_scalar dt_scalar_load(const void *memory, dt_dtype dtype);
+void dt_scalar_store(void *memory, dt_dtype dtype, dt_scalar value); /* rounds */
+
+#endif

@@ -1,0 +1,120 @@
+/* graph: see graph.h. Functions are doubly linked lists of values; uses are found by walking the list, since graphs are small and change seldom. */
+#include "ir/graph.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* ---- modules ---- */
+
+dt_module *dt_module_create(dt_arena *arena, const char *name) {
+    dt_module *module = DT_NEW(arena, dt_module);
+    module->arena = arena;
+    module->name = dt_arena_string(arena, name);
+    return module;
+}
+
+dt_function *dt_module_add_function(dt_module *module, const char *name, dt_function_kind kind) {
+    dt_function *function = DT_NEW(module->arena, dt_function);
+    function->module = module;
+    function->name = dt_arena_string(module->arena, name);
+    function->kind = kind;
+    dt_list_push(module->arena, &module->functions, function);
+    return function;
+}
+
+dt_function *dt_module_find_function(const dt_module *module, const char *name) {
+    for (size_t i = 0; i < module->functions.n; i++)
+        if (strcmp(module->functions.items[i]->name, name) == 0) return module->functions.items[i];
+    return NULL;
+}
+
+dt_variable *dt_module_find_variable(const dt_module *module, const char *path) {
+    for (size_t i = 0; i < module->variables.n; i++)
+        if (strcmp(module->variables.items[i].path, path) == 0) return &module->variables.items[i];
+    return NULL;
+}
+
+/* ---- what a value says of itself ---- */
+
+static const dt_attribute *attribute_of(const dt_value *value, const char *name, dt_attribute_kind kind) {
+    int i = dt_op_attribute_index(value->op, name);
+    assert(i >= 0 && value->op->attributes[i].kind == kind);
+    (void)kind;
+    return &value->attributes[i];
+}
+
+int64_t dt_value_int(const dt_value *value, const char *attribute) {
+    int i = dt_op_attribute_index(value->op, attribute);
+    assert(i >= 0 && (value->op->attributes[i].kind == DT_ATTR_INT || value->op->attributes[i].kind == DT_ATTR_DTYPE));
+    return value->attributes[i].i;
+}
+
+double dt_value_float(const dt_value *value, const char *attribute) { return attribute_of(value, attribute, DT_ATTR_FLOAT)->f; }
+
+bool dt_value_bool(const dt_value *value, const char *attribute) { return attribute_of(value, attribute, DT_ATTR_BOOL)->i != 0; }
+
+const char *dt_value_string(const dt_value *value, const char *attribute) { return attribute_of(value, attribute, DT_ATTR_STRING)->s; }
+
+const int64_t *dt_value_ints(const dt_value *value, const char *attribute, int *n) {
+    const dt_attribute *ints = attribute_of(value, attribute, DT_ATTR_INTS);
+    *n = (int)ints->i;
+    return ints->ints;
+}
+
+bool dt_value_is(const dt_value *value, const char *op) { return strcmp(value->op->name, op) == 0; }
+
+bool dt_value_has_effect(const dt_value *value) { return value->op->class == DT_CLASS_STATE && value->n_operands > 0; }
+
+/* ---- changing a function ---- */
+
+void dt_value_replace(dt_value *old, dt_value *replacement) {
+    dt_function *function = old->function;
+    for (dt_value *user = old->next; user != NULL; user = user->next)
+        for (int i = 0; i < user->n_operands; i++)
+            if (user->operands[i] == old) user->operands[i] = replacement;
+    for (size_t i = 0; i < function->results.n; i++)
+        if (function->results.items[i].value == old) function->results.items[i].value = replacement;
+}
+
+void dt_value_remove(dt_value *value) {
+    dt_function *function = value->function;
+    *(value->previous != NULL ? &value->previous->next : &function->first) = value->next;
+    *(value->next != NULL ? &value->next->previous : &function->last) = value->previous;
+    value->previous = value->next = NULL;
+}
+
+static bool has_location(const dt_value *value, dt_location location) {
+    for (int i = 0; i < value->n_locations; i++) {
+        const dt_location *own = &value->locations[i];
+        if (own->file == location.file && own->line == location.line && own->column == location.column) return true;
+    }
+    return false;
+}
+
+void dt_value_add_locations(dt_value *value, const dt_value *from) {
+    if (value == from || from->n_locations == 0) return;
+    dt_location *all = DT_NEW_ARRAY(value->function->module->arena, dt_location, value->n_locations + from->n_locations);
+    if (value->n_locations > 0) memcpy(all, value->locations, (size_t)value->n_locations * sizeof *all);
+    value->locations = all;
+    for (int i = 0; i < from->n_locations; i++)
+        if (!has_location(value, from->locations[i])) all[value->n_locations++] = from->locations[i];
+}
+
+void dt_function_sweep(dt_function *function) {
+    static char live; /* its address marks values that are read */
+    for (dt_value *value = function->first; value != NULL; value = value->next) value->scratch = dt_value_has_effect(value) ? &live : NULL;
+    for (size_t i = 0; i < function->inputs.n; i++) function->inputs.items[i]->scratch = &live;
+    for (size_t i = 0; i < function->results.n; i++) function->results.items[i].value->scratch = &live;
+    for (dt_value *value = function->last, *previous; value != NULL; value = previous) {
+        previous = value->previous;
+        if (value->scratch == &live)
+            for (int i = 0; i < value->n_operands; i++) value->operands[i]->scratch = &live;
+        else
+            dt_value_remove(value);
+    }
+}
+
+void dt_function_renumber(dt_function *function) {
+    function->next_id = 0;
+    for (dt_value *value = function->first; value != NULL; value = value->next) value->id = function->next_id++;
+}

@@ -1,0 +1,48 @@
+/* shape: see shape.h. */
+#include "ir/shape.h"
+
+#include <inttypes.h>
+
+dt_shape dt_shape_make(dt_arena *arena, int rank, const int64_t *dims) {
+    return (dt_shape){rank, dt_arena_copy(arena, dims, (size_t)rank * sizeof *dims)};
+}
+
+dt_shape dt_shape_scalar(void) {
+    static const int64_t none = 0; /* never read: so that dims is not NULL */
+    return (dt_shape){0, &none};
+}
+
+bool dt_shape_equal(dt_shape a, dt_shape b) {
+    if (a.rank != b.rank) return false;
+    for (int d = 0; d < a.rank; d++)
+        if (a.dims[d] != b.dims[d]) return false;
+    return true;
+}
+
+int dt_shape_batch_axis(dt_shape shape) {
+    for (int d = 0; d < shape.rank; d++)
+        if (dt_dim_is_symbol(shape.dims[d])) return d;
+    return -1;
+}
+
+int64_t dt_shape_elements(dt_shape shape, int64_t batch, int64_t gathered) {
+    int64_t n = 1;
+    for (int d = 0; d < shape.rank; d++) n *= shape.dims[d] == DT_BATCH ? batch : shape.dims[d] == DT_GATHERED ? gathered : shape.dims[d];
+    return n;
+}
+
+int64_t dt_shape_elements_per_row(dt_shape shape) { return dt_shape_elements(shape, 1, 1); }
+
+void dt_shape_print(dt_text *text, dt_dtype dtype, dt_shape shape) {
+    dt_text_append(text, dt_dtype_name(dtype));
+    for (int d = 0; d < shape.rank; d++) {
+        dt_text_append(text, d == 0 ? "[" : ", ");
+        if (shape.dims[d] == DT_BATCH)
+            dt_text_append(text, "B");
+        else if (shape.dims[d] == DT_GATHERED)
+            dt_text_append(text, "G");
+        else
+            dt_text_format(text, "%" PRId64, shape.dims[d]);
+    }
+    if (shape.rank > 0) dt_text_append(text, "]");
+}

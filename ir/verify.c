@@ -1,0 +1,119 @@
+/* verify: see verify.h. Types are not compared rule by rule: the row infers them again, and the answer must be what the value says. */
+#include "ir/verify.h"
+
+#include <setjmp.h>
+#include <string.h>
+
+static dt_status *broken(const dt_value *value, const char *rule) {
+    return dt_error(DT_INTERNAL, "function %s, %%%d = %s: %s", value->function->name, value->id, value->op->name, rule);
+}
+
+static char defined; /* its address marks the values that precede the one at hand */
+
+static dt_status *verify_operands(const dt_value *value) {
+    for (int i = 0; i < value->n_operands; i++) {
+        if (value->operands[i]->function != value->function) return broken(value, "an operand belongs to another function");
+        if (value->operands[i]->scratch != &defined) return broken(value, "an operand is not defined before it");
+    }
+    return NULL;
+}
+
+static dt_status *verify_type(dt_arena *scratch, const dt_value *value) {
+    dt_shape shape;
+    dt_dtype dtype;
+    dt_status *status =
+        dt_op_infer(scratch, value->function->module, value->op, value->operands, value->n_operands, value->attributes, &shape, &dtype);
+    if (status != NULL) return dt_status_annotate(status, "function %s, %%%d", value->function->name, value->id);
+    if (dtype != value->dtype) return broken(value, "it has another dtype than its row infers");
+    if (!dt_shape_equal(shape, value->shape)) return broken(value, "it has another shape than its row infers");
+    return NULL;
+}
+
+static dt_status *verify_locations(const dt_value *value) {
+    for (int i = 0; i < value->n_locations; i++)
+        if (value->locations[i].file < 0 || (size_t)value->locations[i].file >= value->function->module->files.n)
+            return broken(value, "a location names no file of the module");
+    return NULL;
+}
+
+static bool is_input(const dt_function *function, const dt_value *value) {
+    for (size_t i = 0; i < function->inputs.n; i++)
+        if (function->inputs.items[i] == value) return true;
+    return false;
+}
+
+/* The list is linked both ways, the inputs stand first and in order, ids occur once. */
+static dt_status *verify_order(dt_arena *scratch, const dt_function *function) {
+    bool *seen = DT_NEW_ARRAY(scratch, bool, function->next_id);
+    size_t n = 0;
+    for (const dt_value *value = function->first, *previous = NULL; value != NULL; previous = value, value = value->next, n++) {
+        if (value->previous != previous || value->function != function) return broken(value, "it is not linked where it stands");
+        if (value->id < 0 || value->id >= function->next_id || seen[value->id]) return broken(value, "its number is not its own");
+        seen[value->id] = true;
+        bool expected = n < function->inputs.n;
+        if (expected && function->inputs.items[n] != value) return broken(value, "inputs do not stand first");
+        if (!expected && (is_input(function, value) || dt_value_is(value, "input"))) return broken(value, "an input is not among the inputs");
+    }
+    if (n < function->inputs.n) return dt_error(DT_INTERNAL, "function %s: an input is not in its list", function->name);
+    return NULL;
+}
+
+/* Each variable is read at most once and written at most once. */
+static dt_status *verify_state(dt_arena *scratch, const dt_function *function) {
+    size_t n = function->module->variables.n;
+    bool *used[2] = {DT_NEW_ARRAY(scratch, bool, n), DT_NEW_ARRAY(scratch, bool, n)};
+    for (const dt_value *value = function->first; value != NULL; value = value->next) {
+        if (value->op->class != DT_CLASS_STATE) continue;
+        const dt_variable *variable = dt_module_find_variable(function->module, dt_value_string(value, "variable"));
+        bool *once = &used[value->n_operands > 0][variable - function->module->variables.items];
+        if (*once) return broken(value, value->n_operands > 0 ? "the variable is written twice" : "the variable is read twice");
+        *once = true;
+    }
+    return NULL;
+}
+
+static dt_status *verify_function(dt_arena *scratch, dt_function *function) {
+    DT_TRY(verify_order(scratch, function));
+    for (dt_value *value = function->first; value != NULL; value = value->next) value->scratch = NULL;
+    size_t n = 0;
+    for (dt_value *value = function->first; value != NULL; value = value->next, n++) {
+        DT_TRY(verify_operands(value));
+        if (n >= function->inputs.n) DT_TRY(verify_type(scratch, value));
+        DT_TRY(verify_locations(value));
+        value->scratch = &defined;
+    }
+    for (size_t i = 0; i < function->results.n; i++) {
+        const dt_value *value = function->results.items[i].value;
+        if (value->function != function || value->scratch != &defined)
+            return dt_error(DT_INTERNAL, "function %s: its result %s is not in it", function->name, function->results.items[i].name);
+    }
+    return verify_state(scratch, function);
+}
+
+static dt_status *verify_module(dt_arena *scratch, dt_module *module) {
+    for (size_t i = 0; i < module->functions.n; i++) {
+        if (dt_module_find_function(module, module->functions.items[i]->name) != module->functions.items[i])
+            return dt_error(DT_INTERNAL, "there are two functions %s", module->functions.items[i]->name);
+        DT_TRY(verify_function(scratch, module->functions.items[i]));
+    }
+    for (size_t i = 0; i < module->variables.n; i++)
+        if (dt_module_find_variable(module, module->variables.items[i].path) != &module->variables.items[i])
+            return dt_error(DT_INTERNAL, "there are two variables %s", module->variables.items[i].path);
+    for (size_t i = 0; i < module->steps.n; i++)
+        if (module->steps.items[i].function == NULL || (size_t)module->steps.items[i].n_aggregates > module->steps.items[i].function->results.n)
+            return dt_error(DT_INTERNAL, "step %s: its function returns fewer values than it has aggregates", module->steps.items[i].name);
+    return NULL;
+}
+
+dt_status *dt_verify(dt_module *module) {
+    dt_arena *scratch = dt_arena_create();
+    jmp_buf guard;
+    if (scratch == NULL || setjmp(guard)) {
+        dt_arena_destroy(scratch);
+        return dt_error(DT_RESOURCE_EXHAUSTED, "no memory to verify %s", module->name);
+    }
+    dt_arena_guard(scratch, &guard);
+    dt_status *status = verify_module(scratch, module);
+    dt_arena_destroy(scratch);
+    return status;
+}
