@@ -31,7 +31,7 @@ typedef enum dt_code {
 typedef struct dt_status dt_status; /* opaque; owned by the caller that receives it */
 
 /* A new status. `format` is printf's. Never returns NULL: when memory is out it returns a preallocated one. */
-dt_status *dt_error(dt_code code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+dt_status *dt_error(dt_code code, const char *format, ...) __attribute__((format(printf, 2, 3), returns_nonnull));
 
 /* Puts "prefix: " before the message of `status` and returns it; NULL stays NULL. Adds the outer "where" on the way up. */
 dt_status *dt_status_annotate(dt_status *status, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -4,8 +4,9 @@
  * the sum of each object file is right. A file that is truncated, altered or foreign gives one sentence instead. The structs are const to everybody;
  * their memory is the artifact's. After opening, any number of threads may read it.
  *
- * Dimensions: DT_ROWS (-1) stands for B: in a function's inputs and split results the valid rows of a replica; DT_ALL_ROWS (-2) for the valid
- * rows of all replicas side by side. Memory counts them as the capacity, and as V times the capacity. Either is the first dimension only. */
+ * Dimensions: DT_ROWS (-1) stands for B, the valid rows of a replica; DT_ALL_ROWS (-2) for the valid rows of all replicas side by side. Memory
+ * counts them as the capacity, and as V times the capacity. What crosses the border of a function, and whatever has DT_ALL_ROWS, has them first;
+ * between kernels a DT_ROWS may stand anywhere. */
 #ifndef DT_RUNTIME_ARTIFACT_H
 #define DT_RUNTIME_ARTIFACT_H
 
@@ -29,6 +30,7 @@ typedef struct dt_artifact_tensor {
     const int64_t *dims; /* [n_dims] */
     int64_t row_bytes;   /* DT_ROWS or DT_ALL_ROWS first: bytes of one row; else bytes of all of it */
     bool has_rows;       /* dims[0] is DT_ROWS or DT_ALL_ROWS */
+    bool has_all_rows;   /* dims[0] is DT_ALL_ROWS */
 } dt_artifact_tensor;
 
 typedef struct dt_artifact_object {

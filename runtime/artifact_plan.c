@@ -1,0 +1,242 @@
+/* artifact_plan: one function of an artifact: its inputs, its results, and the plan that computes them. See artifact.h.
+ *
+ * What is checked here is what the executor relies on without a test: a kernel's buffers exist and lie within their spaces, a collective's two
+ * sides fit each other, a result can be read from where it is said to be. What a kernel does inside its buffers is the compiler's promise. */
+#include "runtime/artifact_reader.h"
+
+#include <limits.h>
+
+static bool is_step(const dt_artifact_function *function) { return function->role == DT_ROLE_STEP; }
+
+/* ---- buffers ---- */
+
+static dt_status *read_variable_buffer(dt_artifact_reader *reader, const dt_json *item, dt_artifact_buffer *buffer) {
+    int64_t variable;
+    DT_TRY(dt_json_integer(item, "variable", 0, reader->artifact->n_variables - 1, &variable));
+    buffer->variable = (int)variable;
+    const dt_artifact_variable *about = &reader->artifact->variables[variable];
+    if (about->tensor.dtype != buffer->tensor.dtype || about->bytes != dt_artifact_tensor_bytes(reader->artifact, &buffer->tensor))
+        return dt_json_wrong(item, "not of the type and size of %s", about->path);
+    return NULL;
+}
+
+static dt_status *read_input_buffer(const dt_json *item, const dt_artifact_function *function, dt_artifact_buffer *buffer) {
+    int64_t input;
+    DT_TRY(dt_json_integer(item, "input", 0, function->n_inputs - 1, &input));
+    buffer->input = (int)input;
+    const dt_artifact_tensor *about = &function->inputs[input];
+    if (about->dtype != buffer->tensor.dtype || about->row_bytes != buffer->tensor.row_bytes || about->has_rows != buffer->tensor.has_rows)
+        return dt_json_wrong(item, "not of the type and shape of the input %s", about->name);
+    return NULL;
+}
+
+/* offset and bytes of a buffer that the plan has placed in a space of `space_bytes`. */
+static dt_status *read_place(const dt_json *item, int64_t space_bytes, dt_artifact_buffer *buffer) {
+    DT_TRY(dt_json_integer(item, "offset", 0, DT_MOST_BYTES, &buffer->offset));
+    if (buffer->offset % 64 != 0) return dt_json_wrong(item, "the offset %lld is not a multiple of 64", (long long)buffer->offset);
+    if (buffer->offset + buffer->bytes > space_bytes)
+        return dt_json_wrong(item, "bytes %lld to %lld of a space of %lld", (long long)buffer->offset, (long long)(buffer->offset + buffer->bytes),
+                             (long long)space_bytes);
+    return NULL;
+}
+
+static dt_status *read_buffer(dt_artifact_reader *reader, const dt_json *item, const dt_artifact_function *function, dt_artifact_buffer *buffer) {
+    static const char *const spaces[] = {"variable", "input", "device", "replica", "scratch", "constant"};
+    int space;
+    DT_TRY(dt_artifact_read_tensor(reader, item, DT_ROWS_ANYWHERE, &buffer->tensor));
+    DT_TRY(dt_json_word(item, "space", spaces, 6, &space));
+    buffer->space = (dt_memory_space)space;
+    buffer->variable = buffer->input = -1;
+    if (buffer->space == DT_MEMORY_VARIABLE) return read_variable_buffer(reader, item, buffer);
+    if (buffer->space == DT_MEMORY_INPUT) return read_input_buffer(item, function, buffer);
+    DT_TRY(dt_json_integer(item, "bytes", dt_artifact_tensor_bytes(reader->artifact, &buffer->tensor), DT_MOST_BYTES, &buffer->bytes));
+    if (buffer->tensor.has_rows && !is_step(function)) return dt_json_wrong(item, "only a step has rows");
+    if (buffer->space == DT_MEMORY_CONSTANT) {
+        if (buffer->tensor.has_rows) return dt_json_wrong(item, "a constant has no rows");
+        return read_place(item, reader->artifact->constant_bytes, buffer);
+    }
+    if (buffer->tensor.has_all_rows) return NULL; /* as large as V says: the session allocates it */
+    return read_place(item,
+                      buffer->space == DT_MEMORY_DEVICE    ? function->device_bytes
+                      : buffer->space == DT_MEMORY_REPLICA ? function->replica_bytes
+                                                           : function->scratch_bytes,
+                      buffer);
+}
+
+static dt_status *read_buffers(dt_artifact_reader *reader, const dt_json *plan, dt_artifact_function *function) {
+    dt_json array;
+    DT_TRY(dt_json_integer(plan, "device_bytes", 0, DT_MOST_BYTES, &function->device_bytes));
+    DT_TRY(dt_json_integer(plan, "replica_bytes", 0, DT_MOST_BYTES, &function->replica_bytes));
+    DT_TRY(dt_json_integer(plan, "scratch_bytes", 0, DT_MOST_BYTES, &function->scratch_bytes));
+    DT_TRY(dt_json_array(plan, "buffers", &array, &function->n_buffers));
+    dt_artifact_buffer *buffers = DT_NEW_ARRAY(reader->arena, dt_artifact_buffer, function->n_buffers);
+    function->buffers = buffers;
+    for (dt_json item = dt_json_first(&array); item.value != NULL; dt_json_next(&item)) {
+        DT_TRY(read_buffer(reader, &item, function, &buffers[item.index]));
+        if (dt_json_has(&item, "name")) {
+            DT_TRY(dt_json_string(&item, "name", &buffers[item.index].tensor.name));
+            buffers[item.index].tensor.name = dt_arena_string(reader->arena, buffers[item.index].tensor.name);
+        }
+    }
+    return NULL;
+}
+
+/* ---- kernels ---- */
+
+/* An array of indices below `limit`. */
+static dt_status *read_indices(dt_artifact_reader *reader, const dt_json *object, const char *key, int limit, int *n, const int **indices) {
+    dt_json array;
+    DT_TRY(dt_json_array(object, key, &array, n));
+    int *copy = DT_NEW_ARRAY(reader->arena, int, *n);
+    *indices = copy;
+    for (dt_json item = dt_json_first(&array); item.value != NULL; dt_json_next(&item)) {
+        int64_t index;
+        DT_TRY(dt_json_as_integer(&item, 0, limit - 1, &index));
+        copy[item.index] = (int)index;
+    }
+    return NULL;
+}
+
+static dt_status *read_kernels(dt_artifact_reader *reader, const dt_json *plan, dt_artifact_function *function) {
+    dt_json array;
+    DT_TRY(dt_json_array(plan, "kernels", &array, &function->n_kernels));
+    dt_artifact_kernel *kernels = DT_NEW_ARRAY(reader->arena, dt_artifact_kernel, function->n_kernels);
+    function->kernels = kernels;
+    for (dt_json item = dt_json_first(&array); item.value != NULL; dt_json_next(&item)) {
+        dt_artifact_kernel *kernel = &kernels[item.index];
+        DT_TRY(dt_artifact_read_name(reader, &item, "name", &kernel->name));
+        DT_TRY(dt_json_bool(&item, "once", &kernel->once));
+        kernel->lines = "";
+        if (dt_json_has(&item, "lines")) {
+            DT_TRY(dt_json_string(&item, "lines", &kernel->lines));
+            kernel->lines = dt_arena_string(reader->arena, kernel->lines);
+        }
+        DT_TRY(read_indices(reader, &item, "buffers", function->n_buffers, &kernel->n_buffers, &kernel->buffers));
+    }
+    return NULL;
+}
+
+/* ---- segments ---- */
+
+static bool has_inner_rows(const dt_artifact_tensor *tensor) {
+    for (int i = 1; i < tensor->n_dims; i++)
+        if (tensor->dims[i] < 0) return true;
+    return false;
+}
+
+/* A collective's two sides: of one type, of shapes that belong together, in the spaces that the executor serves. */
+static dt_status *check_collective(const dt_json *item, const dt_artifact_function *function, const dt_artifact_collective *collective) {
+    const dt_artifact_buffer *source = &function->buffers[collective->source], *target = &function->buffers[collective->target];
+    if (source->tensor.dtype != target->tensor.dtype || source->tensor.row_bytes != target->tensor.row_bytes)
+        return dt_json_wrong(item, "%s and %s are not of one type and size", source->tensor.name, target->tensor.name);
+    if (has_inner_rows(&source->tensor) || has_inner_rows(&target->tensor)) return dt_json_wrong(item, "rows that are not the first dimension");
+    bool rows = source->tensor.has_rows && !source->tensor.has_all_rows, target_rows = target->tensor.has_rows && !target->tensor.has_all_rows;
+    bool fits = source->space == DT_MEMORY_REPLICA;
+    switch (collective->kind) {
+    case DT_COLLECTIVE_ALL_REDUCE:
+        fits = fits && !source->tensor.has_rows && !target->tensor.has_rows && target->space == DT_MEMORY_DEVICE;
+        break;
+    case DT_COLLECTIVE_ALL_GATHER:
+        fits = fits && rows && target->tensor.has_all_rows && target->space == DT_MEMORY_DEVICE;
+        break;
+    case DT_COLLECTIVE_REDUCE_SCATTER:
+        fits = fits && source->tensor.has_all_rows && target_rows && target->space == DT_MEMORY_REPLICA;
+        break;
+    }
+    if (!fits) return dt_json_wrong(item, "%s and %s are not the two sides of such a collective", source->tensor.name, target->tensor.name);
+    if (collective->kind != DT_COLLECTIVE_ALL_GATHER && collective->fold == DT_FOLD_SUM && source->tensor.dtype == DT_BOOL)
+        return dt_json_wrong(item, "a sum of bool");
+    return NULL;
+}
+
+static dt_status *read_collective(dt_artifact_reader *reader, const dt_json *item, const dt_artifact_function *function,
+                                  dt_artifact_collective *collective) {
+    static const char *const kinds[] = {"all_reduce", "all_gather", "reduce_scatter"}, *const folds[] = {"sum", "max", "min"};
+    int kind, fold = DT_FOLD_SUM;
+    int64_t source, target;
+    DT_TRY(dt_json_word(item, "kind", kinds, 3, &kind));
+    collective->kind = (dt_collective_kind)kind;
+    if (collective->kind != DT_COLLECTIVE_ALL_GATHER) DT_TRY(dt_json_word(item, "combiner", folds, 3, &fold));
+    DT_TRY(dt_json_integer(item, "source", 0, function->n_buffers - 1, &source));
+    DT_TRY(dt_json_integer(item, "target", 0, function->n_buffers - 1, &target));
+    DT_TRY(dt_artifact_read_name(reader, item, "label", &collective->label));
+    collective->fold = (dt_fold)fold;
+    collective->source = (int)source;
+    collective->target = (int)target;
+    return check_collective(item, function, collective);
+}
+
+static dt_status *read_segments(dt_artifact_reader *reader, const dt_json *plan, dt_artifact_function *function) {
+    dt_json array, collectives;
+    DT_TRY(dt_json_array(plan, "segments", &array, &function->n_segments));
+    dt_artifact_segment *segments = DT_NEW_ARRAY(reader->arena, dt_artifact_segment, function->n_segments);
+    function->segments = segments;
+    for (dt_json item = dt_json_first(&array); item.value != NULL; dt_json_next(&item)) {
+        dt_artifact_segment *segment = &segments[item.index];
+        DT_TRY(read_indices(reader, &item, "device", function->n_kernels, &segment->n_device_kernels, &segment->device_kernels));
+        DT_TRY(read_indices(reader, &item, "replica", function->n_kernels, &segment->n_replica_kernels, &segment->replica_kernels));
+        DT_TRY(dt_json_array(&item, "collectives", &collectives, &segment->n_collectives));
+        if (segment->n_collectives != 0 && !is_step(function)) return dt_json_wrong(&collectives, "only a step has collectives");
+        dt_artifact_collective *copy = DT_NEW_ARRAY(reader->arena, dt_artifact_collective, segment->n_collectives);
+        segment->collectives = copy;
+        for (dt_json collective = dt_json_first(&collectives); collective.value != NULL; dt_json_next(&collective))
+            DT_TRY(read_collective(reader, &collective, function, &copy[collective.index]));
+    }
+    return NULL;
+}
+
+/* ---- inputs and results ---- */
+
+static dt_status *read_inputs(dt_artifact_reader *reader, const dt_json *object, dt_artifact_function *function) {
+    dt_json array;
+    DT_TRY(dt_json_array(object, "inputs", &array, &function->n_inputs));
+    dt_artifact_tensor *inputs = DT_NEW_ARRAY(reader->arena, dt_artifact_tensor, function->n_inputs);
+    function->inputs = inputs;
+    for (dt_json item = dt_json_first(&array); item.value != NULL; dt_json_next(&item)) {
+        DT_TRY(dt_artifact_read_tensor(reader, &item, is_step(function) ? DT_ROWS_FIRST : DT_ROWS_NEVER, &inputs[item.index]));
+        DT_TRY(dt_artifact_read_name(reader, &item, "name", &inputs[item.index].name));
+    }
+    if (function->role == DT_ROLE_INIT && function->n_inputs != 0) return dt_json_wrong(&array, "initialisers have no inputs");
+    return NULL;
+}
+
+/* Replicated results are read from the first device, split ones row by row from each replica. */
+static dt_status *check_result(dt_artifact_reader *reader, const dt_json *item, const dt_artifact_function *function,
+                               const dt_artifact_result *result) {
+    const dt_artifact_buffer *buffer = &function->buffers[result->buffer];
+    if (buffer->tensor.dtype != result->tensor.dtype || buffer->tensor.has_rows != result->tensor.has_rows || buffer->tensor.has_all_rows ||
+        dt_artifact_tensor_bytes(reader->artifact, &buffer->tensor) != dt_artifact_tensor_bytes(reader->artifact, &result->tensor))
+        return dt_json_wrong(item, "not of the type and size of its buffer %s", buffer->tensor.name);
+    if (!is_step(function)) return NULL;
+    bool split = buffer->space == DT_MEMORY_REPLICA || (buffer->space == DT_MEMORY_INPUT && buffer->tensor.has_rows);
+    if (split != result->tensor.has_rows || buffer->space == DT_MEMORY_SCRATCH)
+        return dt_json_wrong(item, "its buffer %s is in a space that does not outlive the step", buffer->tensor.name);
+    return NULL;
+}
+
+static dt_status *read_results(dt_artifact_reader *reader, const dt_json *object, dt_artifact_function *function) {
+    dt_json array;
+    DT_TRY(dt_json_array(object, "results", &array, &function->n_results));
+    dt_artifact_result *results = DT_NEW_ARRAY(reader->arena, dt_artifact_result, function->n_results);
+    function->results = results;
+    for (dt_json item = dt_json_first(&array); item.value != NULL; dt_json_next(&item)) {
+        dt_artifact_result *result = &results[item.index];
+        int64_t buffer;
+        DT_TRY(dt_artifact_read_tensor(reader, &item, is_step(function) ? DT_ROWS_FIRST : DT_ROWS_NEVER, &result->tensor));
+        DT_TRY(dt_artifact_read_name(reader, &item, "name", &result->tensor.name));
+        DT_TRY(dt_json_integer(&item, "buffer", 0, function->n_buffers - 1, &buffer));
+        result->buffer = (int)buffer;
+        DT_TRY(check_result(reader, &item, function, result));
+    }
+    return NULL;
+}
+
+dt_status *dt_artifact_read_function(dt_artifact_reader *reader, const dt_json *object, dt_artifact_function *function) {
+    dt_json plan;
+    DT_TRY(read_inputs(reader, object, function));
+    DT_TRY(dt_json_member(object, "plan", &plan));
+    DT_TRY(read_buffers(reader, &plan, function));
+    DT_TRY(read_kernels(reader, &plan, function));
+    DT_TRY(read_segments(reader, &plan, function));
+    return read_results(reader, object, function);
+}

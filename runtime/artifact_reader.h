@@ -1,0 +1,49 @@
+/* artifact_reader: what the parts of the artifact's reader share. Nobody else includes it.
+ *
+ * artifact.c holds the file (zip members, sums, versions), artifact_manifest.c what a program is made of, artifact_plan.c one function's plan. */
+#ifndef DT_RUNTIME_ARTIFACT_READER_H
+#define DT_RUNTIME_ARTIFACT_READER_H
+
+#include "base/arena.h"
+#include "runtime/artifact.h"
+#include "runtime/json.h"
+
+/* No space, buffer or variable is larger: sums of a few of these do not overflow. */
+#define DT_MOST_BYTES ((int64_t)1 << 56)
+
+typedef struct dt_artifact_zip dt_artifact_zip;
+
+typedef struct dt_artifact_reader {
+    dt_arena *arena; /* the artifact's; running out of memory jumps to the guard of dt_artifact_open_memory */
+    dt_artifact *artifact;
+    dt_artifact_zip *zip;
+    cJSON *manifest;
+    char *document; /* "fashion.dtx: manifest.json" */
+} dt_artifact_reader;
+
+/* A member of the zip, checked against its CRC; the bytes are arena memory, aligned to 64, with DT_SLACK_BYTES zeros after them. */
+dt_status *dt_artifact_read_member(dt_artifact_reader *reader, const char *name, const void **bytes, size_t *n_bytes);
+/* The same for the member that `at` describes: {"file": …, "sha256": …}, checked against that sum too. */
+dt_status *dt_artifact_read_summed_member(dt_artifact_reader *reader, const dt_json *at, const char **file, const void **bytes, size_t *n_bytes);
+
+/* Everything after "format" and "compiler". */
+dt_status *dt_artifact_read_manifest(dt_artifact_reader *reader, const dt_json *root);
+
+/* A copy of the string member `key` in the arena; not empty. */
+dt_status *dt_artifact_read_name(dt_artifact_reader *reader, const dt_json *object, const char *key, const char **name);
+
+typedef enum dt_rows_rule {
+    DT_ROWS_NEVER,
+    DT_ROWS_FIRST,   /* DT_ROWS may be the first dimension */
+    DT_ROWS_ANYWHERE /* DT_ROWS anywhere, DT_ALL_ROWS first */
+} dt_rows_rule;
+
+/* "dtype" and "shape" of `object`. */
+dt_status *dt_artifact_read_tensor(dt_artifact_reader *reader, const dt_json *object, dt_rows_rule rule, dt_artifact_tensor *tensor);
+/* Bytes at capacity: with DT_ALL_ROWS of one replica's share. */
+int64_t dt_artifact_tensor_bytes(const dt_artifact *artifact, const dt_artifact_tensor *tensor);
+
+/* One of "functions", whose name and role are known already. */
+dt_status *dt_artifact_read_function(dt_artifact_reader *reader, const dt_json *object, dt_artifact_function *function);
+
+#endif
