@@ -7,12 +7,12 @@
 
 #include "abi/launch.h"
 #include "runtime/artifact.h"
-#include "runtime/code.h"
+#include "runtime/kernels.h"
 
 typedef struct dt_example_function dt_example_function;
 
-/* `function` is an index in the artifact of `code`, of role EXAMPLE or REPORT. The code must outlive the instance. */
-dt_status *dt_example_function_create(const dt_code *code, int function, dt_example_function **instance);
+/* `function` is an index in the artifact of `kernels`, of role EXAMPLE or REPORT. The kernels must outlive the instance. */
+dt_status *dt_example_function_create(const dt_kernels *kernels, int function, dt_example_function **instance);
 void dt_example_function_destroy(dt_example_function *instance); /* NULL is allowed */
 
 /* Runs it.

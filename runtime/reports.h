@@ -7,7 +7,7 @@
 #define DT_RUNTIME_REPORTS_H
 
 #include "runtime/artifact.h"
-#include "runtime/code.h"
+#include "runtime/kernels.h"
 
 /* An aggregate or a total: integers stay integers. */
 typedef struct dt_total {
@@ -24,8 +24,8 @@ double dt_total_as_f64(dt_total total);
 
 typedef struct dt_reports dt_reports;
 
-/* For step `step` of the artifact of `code`, which must outlive it. A step without reports gives a valid object with none. */
-dt_status *dt_reports_create(const dt_code *code, int step, dt_reports **reports);
+/* For step `step` of the artifact of `kernels`, which must outlive it. A step without reports gives a valid object with none. */
+dt_status *dt_reports_create(const dt_kernels *kernels, int step, dt_reports **reports);
 void dt_reports_destroy(dt_reports *reports); /* NULL is allowed */
 
 int dt_reports_n(const dt_reports *reports);            /* reports */

@@ -11,7 +11,7 @@
 
 #include "abi/launch.h"
 #include "runtime/artifact.h"
-#include "runtime/code.h"
+#include "runtime/kernels.h"
 #include "runtime/reports.h"
 
 typedef struct dt_session dt_session;
@@ -30,8 +30,8 @@ typedef struct dt_session_options {
 dt_session_options dt_session_options_default(void);
 
 /* Opens the devices, checks that the plan fits their memory, allocates it. All variables are 0 until dt_session_initialize or
- * dt_session_set_variable. The code must outlive the session. */
-dt_status *dt_session_create(const dt_code *code, const dt_session_options *options, dt_session **session);
+ * dt_session_set_variable. The kernels must outlive the session. */
+dt_status *dt_session_create(const dt_kernels *kernels, const dt_session_options *options, dt_session **session);
 void dt_session_destroy(dt_session *session); /* NULL is allowed */
 
 /* Runs the program's initialisers on each device. */
