@@ -134,7 +134,7 @@ dt_status *dt_build_text(dt_builder *builder, dt_value **result, const char *op_
     dt_reader reader = {.source = text, .at = text, .arena = arena};
     dt_attribute *read = DT_NEW_ARRAY(arena, dt_attribute, op->n_attributes);
     DT_TRY(dt_read_attributes(&reader, op, read));
-    if (*reader.at != '\0') return dt_error(DT_INTERNAL, "%s: attributes \"%s\" are not read to the end", op_name, text);
+    if (!dt_read_end(&reader)) return dt_error(DT_INTERNAL, "%s: attributes \"%s\" are not read to the end", op_name, text);
     return dt_build(builder, op, operands, n_operands, read, result);
 }
 

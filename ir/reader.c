@@ -8,6 +8,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void find_place(const dt_reader *reader, int *line, int *column) {
+    *line = 1;
+    const char *start = reader->source;
+    for (const char *at = reader->source; at < reader->at; at++)
+        if (*at == '\n') {
+            ++*line;
+            start = at + 1;
+        }
+    *column = (int)(reader->at - start) + 1;
+}
+
+dt_status *dt_reader_annotate(const dt_reader *reader, dt_status *status) {
+    if (status == NULL || reader->name == NULL) return status;
+    int line, column;
+    find_place(reader, &line, &column);
+    return dt_status_annotate(status, "%s:%d:%d", reader->name, line, column);
+}
+
 dt_status *dt_reader_error(const dt_reader *reader, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
@@ -15,17 +33,22 @@ dt_status *dt_reader_error(const dt_reader *reader, const char *format, ...) {
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     if (reader->name == NULL) return dt_error(DT_INVALID_ARGUMENT, "%s at \"%.30s\"", message, reader->at);
-    int line = 1;
-    const char *start = reader->source;
-    for (const char *at = reader->source; at < reader->at; at++)
-        if (*at == '\n') {
-            line++;
-            start = at + 1;
-        }
-    return dt_error(DT_INVALID_ARGUMENT, "%s:%d:%d: %s", reader->name, line, (int)(reader->at - start) + 1, message);
+    return dt_reader_annotate(reader, dt_error(DT_INVALID_ARGUMENT, "%s", message));
 }
 
-static const char *behind_spaces(const dt_reader *reader) { return reader->at + strspn(reader->at, " \t\r"); }
+static const char *behind_spaces(const dt_reader *reader) {
+    const char *at = reader->at;
+    for (;;) {
+        at += strspn(at, " \t\r\n");
+        if (*at != '#') return at;
+        at += strcspn(at, "\n");
+    }
+}
+
+bool dt_read_end(dt_reader *reader) {
+    reader->at = behind_spaces(reader);
+    return *reader->at == '\0';
+}
 
 bool dt_read_symbol(dt_reader *reader, const char *symbol) {
     const char *at = behind_spaces(reader);
@@ -56,6 +79,8 @@ bool dt_read_word(dt_reader *reader, const char **word) {
     reader->at = at + n;
     return true;
 }
+
+bool dt_read_name(dt_reader *reader, const char **name) { return dt_read_string(reader, name) || dt_read_word(reader, name); }
 
 static int hex_digit(char c) { return isdigit((unsigned char)c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
 
@@ -218,6 +243,13 @@ void dt_print_string(dt_text *text, const char *string) {
             dt_text_append_bytes(text, at, 1);
     }
     dt_text_append(text, "\"");
+}
+
+void dt_print_name(dt_text *text, const char *name) {
+    if (name[0] != '\0' && word_length(name) == strlen(name))
+        dt_text_append(text, name);
+    else
+        dt_print_string(text, name);
 }
 
 static void print_ints(dt_text *text, const int64_t *ints, int64_t n) {

@@ -11,14 +11,19 @@ typedef struct dt_reader {
     dt_arena *arena;         /* for names and strings */
 } dt_reader;
 
-/* "name:line:column: expected WHAT, here is TEXT". */
+/* DT_INVALID_ARGUMENT "name:line:column: …" of where the reader is. */
 dt_status *dt_reader_error(const dt_reader *reader, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Puts the place in front of another's error; NULL stays NULL. */
+dt_status *dt_reader_annotate(const dt_reader *reader, dt_status *status);
+
+bool dt_read_end(dt_reader *reader); /* whether nothing but white space and comments is left */
 
 /* Each takes what it names, spaces in front of it included, and says whether it was there; where not, nothing is taken. Ends of lines are no spaces.
  */
 bool dt_read_symbol(dt_reader *reader, const char *symbol);  /* these characters */
 bool dt_read_keyword(dt_reader *reader, const char *word);   /* this word, whole */
 bool dt_read_word(dt_reader *reader, const char **word);     /* letters, digits, _ and whatever stands in names: / . - */
+bool dt_read_name(dt_reader *reader, const char **name);     /* a word, or in quotes what is none */
 bool dt_read_string(dt_reader *reader, const char **string); /* "…" with the escapes \" \\ \n \t \xNN */
 bool dt_read_int(dt_reader *reader, int64_t *value);
 bool dt_read_float(dt_reader *reader, double *value);
@@ -31,6 +36,7 @@ dt_status *dt_read_attributes(dt_reader *reader, const dt_op *op, dt_attribute *
 
 /* The other direction. */
 void dt_print_string(dt_text *text, const char *string);
+void dt_print_name(dt_text *text, const char *name);
 /* "axes=[1, 2], keep=true": those that differ from their default, each with ", " in front where `comma` or another comes first. */
 void dt_print_attributes(dt_text *text, const dt_op *op, const dt_attribute *attributes, bool comma);
 

@@ -2,6 +2,7 @@
 #include "ir/verify.h"
 
 #include <setjmp.h>
+#include <stdlib.h>
 #include <string.h>
 
 static dt_status *broken(const dt_value *value, const char *rule) {
@@ -42,20 +43,34 @@ static bool is_input(const dt_function *function, const dt_value *value) {
     return false;
 }
 
+static int compare_ids(const void *a, const void *b) {
+    int first = *(const int *)a, second = *(const int *)b;
+    return (first > second) - (first < second);
+}
+
+static dt_status *verify_ids(dt_arena *scratch, const dt_function *function, size_t n) {
+    int *ids = DT_NEW_ARRAY(scratch, int, n);
+    size_t i = 0;
+    for (const dt_value *value = function->first; value != NULL; value = value->next) ids[i++] = value->id;
+    qsort(ids, n, sizeof *ids, compare_ids);
+    for (i = 1; i < n; i++)
+        if (ids[i] == ids[i - 1]) return dt_error(DT_INTERNAL, "function %s: there are two values %%%d", function->name, ids[i]);
+    if (n > 0 && (ids[0] < 0 || ids[n - 1] >= function->next_id))
+        return dt_error(DT_INTERNAL, "function %s: a value has a number that was not given out", function->name);
+    return NULL;
+}
+
 /* The list is linked both ways, the inputs stand first and in order, ids occur once. */
 static dt_status *verify_order(dt_arena *scratch, const dt_function *function) {
-    bool *seen = DT_NEW_ARRAY(scratch, bool, function->next_id);
     size_t n = 0;
     for (const dt_value *value = function->first, *previous = NULL; value != NULL; previous = value, value = value->next, n++) {
         if (value->previous != previous || value->function != function) return broken(value, "it is not linked where it stands");
-        if (value->id < 0 || value->id >= function->next_id || seen[value->id]) return broken(value, "its number is not its own");
-        seen[value->id] = true;
         bool expected = n < function->inputs.n;
         if (expected && function->inputs.items[n] != value) return broken(value, "inputs do not stand first");
         if (!expected && (is_input(function, value) || dt_value_is(value, "input"))) return broken(value, "an input is not among the inputs");
     }
     if (n < function->inputs.n) return dt_error(DT_INTERNAL, "function %s: an input is not in its list", function->name);
-    return NULL;
+    return verify_ids(scratch, function, n);
 }
 
 /* Each variable is read at most once and written at most once. */
