@@ -27,6 +27,28 @@ typedef dt_status *dt_row_infer(dt_arena *arena, const dt_op *op, dt_value *cons
 typedef dt_loops *dt_row_loops(dt_arena *arena, const dt_value *value);
 typedef dt_status *dt_row_gradient(dt_builder *builder, const dt_value *value, dt_value *g, const bool *wanted, dt_value **gradients);
 
+/* ops_loops.c: what loops functions are made of.
+ *
+ * Loops of `value` with the outer extents `outer` and the reduced ones behind them. Every index is 0 (no loop moves it, divisor 1, direct) until
+ * the caller says otherwise. `body` is a formula over the row's operand names, an operand of a variadic op being its row's name and its
+ * number; NULL is the row's own formula. */
+dt_loops *dt_loops_new(dt_arena *arena, const dt_value *value, dt_shape outer, int n_reduced, const int64_t *reduced, dt_combiner combiner,
+                       const char *body);
+/* Last step: marks each access that may read outside of its operand (or write outside of the result). Returns `loops`. */
+dt_loops *dt_loops_guard(dt_loops *loops, const dt_value *value);
+/* An access of `rank` dimensions at index 0 in all. */
+dt_access dt_access_new(dt_arena *arena, int rank, int n_loops);
+
+/* ops_infer.c: what infer functions share. "f32[B, 28, 28]", for errors. */
+const char *dt_type_text(dt_arena *arena, const dt_value *value);
+/* Ascending, without repetition and below rank: "%s: axes …" otherwise. */
+dt_status *dt_check_axes(const dt_op *op, const char *name, const dt_attribute *axes, int rank);
+dt_status *dt_check_axis(const dt_op *op, const char *name, int64_t axis, int rank);
+/* The attribute must hold n integers, each at least `lowest`. */
+dt_status *dt_check_ints(const dt_op *op, const dt_attribute *attributes, const char *name, int n, int64_t lowest);
+/* An attribute that is a shape: no entry below 0 but the symbols. */
+dt_status *dt_check_shape(const dt_op *op, const dt_attribute *attributes, const char *name);
+
 /* ops_source.c */
 dt_row_infer dt_infer_constant, dt_infer_iota, dt_infer_launch;
 dt_row_loops dt_loops_constant, dt_loops_iota, dt_loops_launch;
@@ -34,6 +56,18 @@ dt_row_loops dt_loops_constant, dt_loops_iota, dt_loops_launch;
 /* ops_map.c: operands of one shape, which is the result's; the row's formula over their elements at the same place. */
 dt_row_infer dt_infer_map;
 dt_row_loops dt_loops_map;
+
+/* ops_gradient.c: what gradient functions are made of, and the gradient of the one MAP row that needs a function.
+ *
+ * Builds an op whose attributes are, by name: those of `settings`, else those of `like` (may be NULL), else the row's defaults. */
+typedef struct dt_setting {
+    const char *name;
+    dt_attribute value;
+} dt_setting;
+dt_status *dt_build_like(dt_builder *builder, dt_value **result, const char *op, dt_value *const *operands, int n_operands, const dt_value *like,
+                         const dt_setting *settings, int n_settings);
+dt_setting dt_set_int(const char *name, int64_t i); /* BOOL and DTYPE too */
+dt_setting dt_set_ints(dt_builder *builder, const char *name, int n, const int64_t *ints); /* a copy in the module's arena */
 dt_row_gradient dt_gradient_convert;
 
 /* ops_reduce.c */

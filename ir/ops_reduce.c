@@ -1,0 +1,150 @@
+/* ops_reduce: reductions over axes of one operand.
+ *
+ * With `keep` the axes stay, of extent 1. B among the axes is the outermost reduced loop, wherever it stands: positions that argmax and argmin
+ * count then have constant strides. */
+#include "ir/ops.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static bool holds(const dt_attribute *axes, int axis) {
+    for (int64_t i = 0; i < axes->i; i++)
+        if (axes->ints[i] == axis) return true;
+    return false;
+}
+
+dt_status *dt_infer_reduce(dt_arena *arena, const dt_op *op, dt_value *const *operands, int n_operands, const dt_attribute *attributes,
+                           dt_shape *shape, dt_dtype *dtype) {
+    (void)n_operands;
+    const dt_attribute *axes = dt_op_attribute(op, attributes, "axes");
+    bool keep = dt_op_attribute(op, attributes, "keep")->i != 0;
+    dt_shape x = operands[0]->shape;
+    DT_TRY(dt_check_axes(op, "axes", axes, x.rank));
+    int64_t *dims = DT_NEW_ARRAY(arena, int64_t, x.rank);
+    int rank = 0;
+    for (int d = 0; d < x.rank; d++) {
+        if (!holds(axes, d))
+            dims[rank++] = x.dims[d];
+        else if (keep)
+            dims[rank++] = 1;
+    }
+    *shape = (dt_shape){rank, dims};
+    *dtype = dt_op_result_dtype(op, operands, attributes);
+    if (*dtype == DT_BOOL && strcmp(op->formula, "sum") == 0) *dtype = DT_I64;
+    return NULL;
+}
+
+static dt_combiner combiner_of(const dt_op *op) {
+    dt_combiner combiner = DT_COMBINE_NONE;
+    while (strcmp(dt_combiner_name(combiner), op->formula) != 0) combiner++;
+    return combiner;
+}
+
+/* The axes in the order of the reduced loops: B, then the others ascending. */
+static int reduced_axes(dt_arena *arena, const dt_value *value, int **ordered) {
+    int n;
+    const int64_t *axes = dt_value_ints(value, "axes", &n);
+    const int64_t *dims = value->operands[0]->shape.dims;
+    *ordered = DT_NEW_ARRAY(arena, int, n);
+    int at = 0;
+    for (int i = 0; i < n; i++)
+        if (dt_dim_is_symbol(dims[axes[i]])) (*ordered)[at++] = (int)axes[i];
+    for (int i = 0; i < n; i++)
+        if (!dt_dim_is_symbol(dims[axes[i]])) (*ordered)[at++] = (int)axes[i];
+    return n;
+}
+
+dt_loops *dt_loops_reduce(dt_arena *arena, const dt_value *value) {
+    const dt_value *x = value->operands[0];
+    int *axes, n_axes = reduced_axes(arena, value, &axes);
+    int64_t *extents = DT_NEW_ARRAY(arena, int64_t, n_axes);
+    for (int i = 0; i < n_axes; i++) extents[i] = x->shape.dims[axes[i]];
+    dt_combiner combiner = combiner_of(value->op);
+    bool counts = x->dtype == DT_BOOL && combiner == DT_COMBINE_SUM;
+    dt_loops *loops = dt_loops_new(arena, value, value->shape, n_axes, extents, combiner, counts ? "i64(x)" : "x");
+    bool keep = dt_value_bool(value, "keep");
+    for (int d = 0, outer = 0; d < x->shape.rank; d++) {
+        int reduced = 0;
+        while (reduced < n_axes && axes[reduced] != d) reduced++;
+        if (reduced < n_axes) {
+            loops->operands[0].dims[d].coefficients[loops->n_outer + reduced] = 1;
+            outer += keep;
+        } else {
+            loops->operands[0].dims[d].coefficients[outer++] = 1;
+        }
+    }
+    return loops;
+}
+
+/* ---- gradients ---- */
+
+/* `part`, of the shape of `value`, repeated over the axes that were reduced. */
+static dt_status *spread(dt_builder *builder, const dt_value *value, dt_value *part, dt_value **result) {
+    dt_shape x = value->operands[0]->shape;
+    const dt_attribute *axes = dt_op_attribute(value->op, value->attributes, "axes");
+    bool keep = dt_value_bool(value, "keep");
+    int64_t *dims = DT_NEW_ARRAY(builder->function->module->arena, int64_t, x.rank);
+    int n = 0;
+    for (int d = 0; d < x.rank; d++)
+        if (keep || !holds(axes, d)) dims[n++] = d;
+    return dt_build_broadcast(builder, result, part, x, dims);
+}
+
+dt_status *dt_gradient_reduce_sum(dt_builder *builder, const dt_value *value, dt_value *g, const bool *wanted, dt_value **gradients) {
+    return wanted[0] ? spread(builder, value, g, &gradients[0]) : NULL;
+}
+
+/* Each element's position among those that it is reduced with, as argmax counts. */
+static dt_status *build_positions(dt_builder *builder, const dt_value *value, dt_value **result) {
+    const dt_value *x = value->operands[0];
+    int *axes, n_axes = reduced_axes(builder->function->module->arena, value, &axes);
+    int64_t stride = 1;
+    *result = NULL;
+    for (int i = n_axes - 1; i >= 0; i--) {
+        dt_value *position, *step;
+        DT_TRY(dt_build_like(builder, &position, "iota", NULL, 0, NULL,
+                             (dt_setting[]){dt_set_ints(builder, "shape", x->shape.rank, x->shape.dims), dt_set_int("axis", axes[i])}, 2));
+        if (stride != 1) {
+            DT_TRY(dt_build_constant(builder, &step, DT_I64, (double)stride, x->shape));
+            DT_TRY(dt_build_binary(builder, &position, "multiply", position, step));
+        }
+        if (*result != NULL) DT_TRY(dt_build_binary(builder, &position, "add", *result, position));
+        *result = position;
+        if (i > 0) stride *= x->shape.dims[axes[i]]; /* only the outermost may be B */
+    }
+    return *result != NULL ? NULL : dt_build_constant(builder, result, DT_I64, 0, x->shape);
+}
+
+static dt_status *first_position(dt_builder *builder, const dt_value *value, const char *search, dt_value *g, dt_value **gradient) {
+    dt_value *first, *position;
+    DT_TRY(dt_build_like(builder, &first, search, value->operands, 1, value, NULL, 0));
+    DT_TRY(spread(builder, value, first, &first));
+    DT_TRY(build_positions(builder, value, &position));
+    DT_TRY(spread(builder, value, g, &g));
+    return dt_build_expression(builder, gradient, "where(position == first, g, 0)", (const char *const[]){"position", "first", "g"},
+                               (dt_value *[]){position, first, g}, 3);
+}
+
+dt_status *dt_gradient_reduce_max(dt_builder *builder, const dt_value *value, dt_value *g, const bool *wanted, dt_value **gradients) {
+    return wanted[0] ? first_position(builder, value, "argmax", g, &gradients[0]) : NULL;
+}
+
+dt_status *dt_gradient_reduce_min(dt_builder *builder, const dt_value *value, dt_value *g, const bool *wanted, dt_value **gradients) {
+    return wanted[0] ? first_position(builder, value, "argmin", g, &gradients[0]) : NULL;
+}
+
+/* The product of the others: result / x, and where x is 0 the product of those that are not, if x is the only 0. */
+dt_status *dt_gradient_reduce_product(dt_builder *builder, const dt_value *value, dt_value *g, const bool *wanted, dt_value **gradients) {
+    if (!wanted[0]) return NULL;
+    dt_value *x = value->operands[0], *nonzero, *product, *n_zeros;
+    DT_TRY(dt_build_expression(builder, &nonzero, "where(x == 0, 1, x)", (const char *const[]){"x"}, &x, 1));
+    DT_TRY(dt_build_like(builder, &product, "reduce_product", &nonzero, 1, value, NULL, 0));
+    DT_TRY(dt_build_expression(builder, &n_zeros, "where(x == 0, 1, 0)", (const char *const[]){"x"}, &x, 1));
+    DT_TRY(dt_build_like(builder, &n_zeros, "reduce_sum", &n_zeros, 1, value, NULL, 0));
+    DT_TRY(spread(builder, value, product, &product));
+    DT_TRY(spread(builder, value, n_zeros, &n_zeros));
+    DT_TRY(spread(builder, value, g, &g));
+    return dt_build_expression(builder, &gradients[0],
+                               "where(x == 0, where(n_zeros == 1, g * product, 0), where(n_zeros == 0, g * product / nonzero, 0))",
+                               (const char *const[]){"x", "n_zeros", "g", "product", "nonzero"}, (dt_value *[]){x, n_zeros, g, product, nonzero}, 5);
+}
