@@ -1,0 +1,26 @@
+/* arrays: a source of files that are each one array, side by side: example i is row i of every file. What idx and npy have in common. */
+#ifndef DT_RUNTIME_DATA_ARRAYS_H
+#define DT_RUNTIME_DATA_ARRAYS_H
+
+#include "runtime/data/input_file.h"
+#include "runtime/data/source.h"
+
+typedef struct dt_array_header {
+    dt_dtype dtype;
+    bool big_endian;
+    int n_dims;
+    int64_t *dims; /* [n_dims], each >= 0; dt_allocate, owned by the caller of the parser, also after an error */
+} dt_array_header;
+
+/* Reads from `file` all that stands before the elements. */
+typedef dt_status *dt_array_parser(dt_input_file *file, dt_array_header *header);
+
+dt_array_parser dt_idx_parse, dt_npy_parse;
+
+/* The source of the files that the arguments of `stage` name. Files of different length are an error that names the lengths. */
+dt_status *dt_arrays_open(const dt_artifact_stage *stage, const char *folder, dt_array_parser *parse, dt_source **source);
+
+/* The same for files of the user's (`dtrun predict --input`): paths, each .npy or, under any other name, IDX. */
+dt_status *dt_arrays_open_files(int n_paths, const char *const *paths, dt_source **source);
+
+#endif

@@ -1,0 +1,40 @@
+/* examples: makes what an item of the order describes: rows of the source, through the maps, kept by a cache.
+ *
+ * dt_examples is what the threads of a pipeline share; a dt_example_maker is what each has for itself: its own instances of the compiled functions.
+ */
+#ifndef DT_RUNTIME_DATA_EXAMPLES_H
+#define DT_RUNTIME_DATA_EXAMPLES_H
+
+#include "runtime/data/order.h"
+#include "runtime/data/source.h"
+#include "runtime/kernels.h"
+
+typedef struct dt_examples dt_examples;
+typedef struct dt_example_maker dt_example_maker;
+
+/* Checks that each function takes what comes to it. `stages`, `source` and `kernels` outlive the result; `kernels` may be NULL without functions.
+ * ignore_bad_index: an index out of range in a function is counted, and no error. */
+dt_status *dt_examples_create(const dt_kernels *kernels, const dt_stages *stages, dt_source *source, uint64_t seed, bool ignore_bad_index,
+                              dt_examples **examples);
+void dt_examples_destroy(dt_examples *examples); /* NULL is allowed */
+
+/* Makes room for the rows of the cache, where there is one. After this the maps after it may be made. `order` outlives the examples. */
+dt_status *dt_examples_attach(dt_examples *examples, const dt_order *order);
+
+/* The components of what comes out of the last stage; their `bytes` are NULL where that is no plain row. */
+const dt_column *dt_examples_columns(const dt_examples *examples, int *n_columns);
+
+int64_t dt_examples_bad_indices(const dt_examples *examples); /* out of range in functions so far */
+
+/* n_words: of an item. */
+dt_status *dt_example_maker_create(dt_examples *examples, int n_words, dt_example_maker **maker);
+void dt_example_maker_destroy(dt_example_maker *maker); /* NULL is allowed */
+
+/* Makes the example that `item` describes in `epoch`. *components: [n_columns], each row_bytes long with DT_SLACK_BYTES readable bytes after it,
+ * valid until the next call. Threads: one at a time a maker. */
+dt_status *dt_example_make(dt_example_maker *maker, int64_t epoch, const int64_t *item, const void *const **components);
+
+/* Whether the filter that is stage `stage` lets the example pass. */
+dt_status *dt_example_filter(dt_example_maker *maker, int stage, int64_t epoch, const int64_t *item, bool *keep);
+
+#endif

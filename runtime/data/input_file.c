@@ -1,0 +1,215 @@
+/* input_file: see input_file.h. zlib does the gzip; here are the sentences for what can be wrong with it. */
+#include "runtime/data/input_file.h"
+
+#include "base/memory.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+enum {
+    CHUNK_BYTES = 1 << 18,
+    MOST_DEFLATED = 1032 /* deflate makes at most so many bytes of one */
+};
+
+struct dt_input_file {
+    char *path;
+    int fd;
+    uint64_t n_bytes; /* on the disk */
+    bool is_gzip;
+    bool ended; /* gzip: the last member is complete */
+    z_stream stream;
+    unsigned char *chunk; /* [CHUNK_BYTES], gzip only */
+};
+
+static bool ends_in_gz(const char *name) {
+    size_t n = strlen(name);
+    return n > 3 && strcmp(name + n - 3, ".gz") == 0;
+}
+
+/* folder/name, its last `n_dropped` characters left out, then `suffix`. */
+static char *join(const char *folder, const char *name, size_t n_dropped, const char *suffix) {
+    dt_text text = {0};
+    if (name[0] != '/') dt_text_format(&text, "%s/", folder);
+    dt_text_append_bytes(&text, name, strlen(name) - n_dropped);
+    dt_text_append(&text, suffix);
+    return dt_text_take(&text);
+}
+
+static dt_status *not_found(const char *folder, const char *name) {
+    struct stat about;
+    if (name[0] == '/') return dt_error(DT_NOT_FOUND, "%s: no such file, with .gz or without", name);
+    if (stat(folder, &about) != 0)
+        return dt_error(DT_NOT_FOUND, "%s: cannot open the data folder: %s; name the folder that holds %s with --data", folder, strerror(errno),
+                        name);
+    if (!S_ISDIR(about.st_mode)) return dt_error(DT_NOT_FOUND, "%s: is not a folder; name the one that holds %s with --data", folder, name);
+    return dt_error(DT_NOT_FOUND, "%s/%s: no such file, with .gz or without; name the folder that holds it with --data", folder, name);
+}
+
+/* Opens the file under either of its names into file->path and file->fd; fd stays -1 where there is none. */
+static dt_status *open_either(dt_input_file *file, const char *folder, const char *name) {
+    bool named_gz = ends_in_gz(name);
+    for (int attempt = 0; attempt < 2 && file->fd < 0; attempt++) {
+        dt_release(file->path);
+        file->path = attempt == 0 ? join(folder, name, 0, "") : join(folder, name, named_gz ? 3 : 0, named_gz ? "" : ".gz");
+        if (file->path == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", name);
+        file->fd = open(file->path, O_RDONLY | O_CLOEXEC);
+        if (file->fd < 0 && errno != ENOENT && errno != ENOTDIR) return dt_error(DT_IO, "%s: cannot open: %s", file->path, strerror(errno));
+    }
+    return file->fd >= 0 ? NULL : not_found(folder, name);
+}
+
+static dt_status *start(dt_input_file *file, const char *folder, const char *name) {
+    DT_TRY(open_either(file, folder, name));
+    struct stat about;
+    if (fstat(file->fd, &about) != 0) return dt_error(DT_IO, "%s: cannot read: %s", file->path, strerror(errno));
+    if (!S_ISREG(about.st_mode)) return dt_error(DT_INVALID_ARGUMENT, "%s: is not a file", file->path);
+    file->n_bytes = (uint64_t)about.st_size;
+    if (!ends_in_gz(file->path)) return NULL;
+
+    file->chunk = dt_allocate(CHUNK_BYTES);
+    if (file->chunk == NULL || inflateInit2(&file->stream, 16 + MAX_WBITS) != Z_OK)
+        return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", file->path);
+    file->is_gzip = true;
+    return NULL;
+}
+
+dt_status *dt_input_file_open(const char *folder, const char *name, dt_input_file **file) {
+    *file = NULL;
+    dt_input_file *opened = dt_allocate_zeroed(1, sizeof *opened);
+    if (opened == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", name);
+    opened->fd = -1;
+    dt_status *status = start(opened, folder, name);
+    if (status != NULL) {
+        dt_input_file_close(opened);
+        return status;
+    }
+    *file = opened;
+    return NULL;
+}
+
+void dt_input_file_close(dt_input_file *file) {
+    if (file == NULL) return;
+    if (file->is_gzip) inflateEnd(&file->stream);
+    if (file->fd >= 0) close(file->fd);
+    dt_release(file->chunk);
+    dt_release(file->path);
+    dt_release(file);
+}
+
+const char *dt_input_file_path(const dt_input_file *file) { return file->path; }
+
+uint64_t dt_input_file_most_bytes(const dt_input_file *file) {
+    if (!file->is_gzip) return file->n_bytes;
+    return file->n_bytes > UINT64_MAX / MOST_DEFLATED ? UINT64_MAX : file->n_bytes * MOST_DEFLATED;
+}
+
+/* As read(2), but whole: less than `n_bytes` only at the end. */
+static dt_status *read_plain(dt_input_file *file, void *buffer, size_t n_bytes, size_t *n_read) {
+    *n_read = 0;
+    while (*n_read < n_bytes) {
+        ssize_t n = read(file->fd, (char *)buffer + *n_read, n_bytes - *n_read);
+        if (n == 0) break;
+        if (n > 0)
+            *n_read += (size_t)n;
+        else if (errno != EINTR)
+            return dt_error(DT_IO, "%s: cannot read: %s", file->path, strerror(errno));
+    }
+    return NULL;
+}
+
+static dt_status *refill(dt_input_file *file) {
+    size_t n;
+    DT_TRY(read_plain(file, file->chunk, CHUNK_BYTES, &n));
+    file->stream.next_in = file->chunk;
+    file->stream.avail_in = (uInt)n;
+    return NULL;
+}
+
+/* A member has ended: another may follow, nothing else. */
+static dt_status *next_member(dt_input_file *file) {
+    z_stream *stream = &file->stream;
+    if (stream->avail_in == 0) DT_TRY(refill(file));
+    if (stream->avail_in == 0) {
+        file->ended = true;
+        return NULL;
+    }
+    if (stream->next_in[0] != 0x1f) return dt_error(DT_DATA_LOSS, "%s: the file was altered: something follows the gzip data", file->path);
+    inflateReset(stream);
+    return NULL;
+}
+
+static dt_status *inflate_failure(const dt_input_file *file, int result) {
+    const z_stream *stream = &file->stream;
+    if (result == Z_MEM_ERROR) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", file->path);
+    const char *reason = stream->msg != NULL ? stream->msg : "invalid data";
+    if (stream->total_out == 0 && strcmp(reason, "incorrect header check") == 0)
+        return dt_error(DT_DATA_LOSS, "%s: is not a gzip file, as its name says", file->path);
+    return dt_error(DT_DATA_LOSS, "%s: the gzip data was altered or is damaged after %lu plain bytes: %s", file->path, stream->total_out, reason);
+}
+
+static dt_status *read_gzip(dt_input_file *file, void *buffer, size_t n_bytes, size_t *n_read) {
+    z_stream *stream = &file->stream;
+    *n_read = 0;
+    while (*n_read < n_bytes && !file->ended) {
+        if (stream->avail_in == 0) {
+            DT_TRY(refill(file));
+            if (stream->avail_in == 0)
+                return dt_error(DT_DATA_LOSS, "%s: the file is truncated: the gzip data ends early, after %lu plain bytes", file->path,
+                                stream->total_out);
+        }
+        size_t n_wanted = n_bytes - *n_read;
+        uInt n_room = n_wanted > (1u << 30) ? 1u << 30 : (uInt)n_wanted;
+        stream->next_out = (Bytef *)buffer + *n_read;
+        stream->avail_out = n_room;
+        int result = inflate(stream, Z_NO_FLUSH);
+        *n_read += n_room - stream->avail_out;
+        if (result == Z_STREAM_END)
+            DT_TRY(next_member(file));
+        else if (result != Z_OK && result != Z_BUF_ERROR)
+            return inflate_failure(file, result);
+    }
+    return NULL;
+}
+
+dt_status *dt_input_file_read(dt_input_file *file, void *buffer, size_t n_bytes, size_t *n_read) {
+    return file->is_gzip ? read_gzip(file, buffer, n_bytes, n_read) : read_plain(file, buffer, n_bytes, n_read);
+}
+
+dt_status *dt_input_file_read_all(dt_input_file *file, size_t limit, char **data, size_t *n_bytes) {
+    char *bytes = NULL;
+    size_t n = 0, capacity = CHUNK_BYTES;
+    dt_status *status = NULL;
+    *data = NULL;
+    *n_bytes = 0;
+    for (;;) {
+        char *grown = dt_reallocate(bytes, capacity + 1);
+        if (grown == NULL) {
+            status = dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory for its content", file->path);
+            break;
+        }
+        bytes = grown;
+        size_t n_read;
+        status = dt_input_file_read(file, bytes + n, capacity - n, &n_read);
+        if (status != NULL) break;
+        n += n_read;
+        if (n < capacity) break;
+        if (n >= limit) {
+            status = dt_error(DT_INVALID_ARGUMENT, "%s: is larger than %zu bytes", file->path, limit);
+            break;
+        }
+        capacity *= 2;
+    }
+    if (status != NULL) {
+        dt_release(bytes);
+        return status;
+    }
+    bytes[n] = 0;
+    *data = bytes;
+    *n_bytes = n;
+    return NULL;
+}

@@ -1,0 +1,365 @@
+/* pipeline: see pipeline.h. A ring of batches: a thread takes the next one to be made, asks the order for its items while no other thread does,
+ * and copies the examples, beside the other threads, to where the devices will read them. The caller takes them in order. */
+#include "runtime/data/pipeline.h"
+
+#include "base/memory.h"
+#include "base/text.h"
+#include "runtime/data/examples.h"
+#include "runtime/data/order.h"
+#include "runtime/data/source.h"
+#include "runtime/data/stages.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    MOST_THREADS = 4, /* where the caller leaves the number to us */
+    ALIGNMENT = 64
+};
+
+typedef struct slot {
+    void *memory;
+    void **inputs;  /* [n_columns], in memory */
+    int64_t *items; /* [global batch][words] */
+    int64_t rows;
+    bool ready;
+    dt_status *status; /* of making it */
+} slot;
+
+typedef struct worker {
+    dt_pipeline *pipeline;
+    dt_example_maker *maker;
+    pthread_t thread;
+    bool started;
+} worker;
+
+struct dt_pipeline {
+    const dt_kernels *kernels;
+    dt_pipeline_options options;
+    const char *name;
+    dt_stages stages;
+    dt_source *source;
+    dt_examples *examples;
+    dt_order *order;
+    dt_example_maker *filters; /* for the order's predicate; NULL without filters */
+    int64_t global_batch, epoch, position;
+    const dt_column *columns; /* [n_columns], of a finished example */
+    int n_columns, n_slots, n_workers;
+    slot *slots;
+    worker *workers;
+
+    pthread_mutex_t lock;   /* of all below */
+    pthread_cond_t changed; /* anything of it */
+    bool running, quitting, order_busy, exhausted, failed;
+    int n_busy;               /* workers that make a batch */
+    int64_t n_begun, n_taken; /* batches of this epoch */
+    bool holding;             /* the caller still has batch n_taken - 1 */
+};
+
+static dt_status *no_memory(const dt_pipeline *pipeline) {
+    return dt_error(DT_RESOURCE_EXHAUSTED, "data %s: out of memory for %d batches of %lld examples", pipeline->name, pipeline->n_slots,
+                    (long long)pipeline->global_batch);
+}
+
+/* The order asks. No worker is inside dt_order_next at the same time, so `filters` has one user. */
+static dt_status *passes_filter(void *context, int stage, const int64_t *item, bool *keep) {
+    dt_pipeline *pipeline = context;
+    return dt_example_filter(pipeline->filters, stage, pipeline->epoch, item, keep);
+}
+
+static dt_status *fill(const dt_pipeline *pipeline, dt_example_maker *maker, slot *batch) {
+    int n_words = dt_order_item_words(pipeline->order);
+    for (int64_t row = 0; row < batch->rows; row++) {
+        const void *const *components;
+        DT_TRY(dt_example_make(maker, pipeline->epoch, batch->items + row * n_words, &components));
+        for (int i = 0; i < pipeline->n_columns; i++) {
+            size_t row_bytes = (size_t)pipeline->columns[i].tensor.row_bytes;
+            memcpy((char *)batch->inputs[i] + (size_t)row * row_bytes, components[i], row_bytes);
+        }
+    }
+    return NULL;
+}
+
+/* Makes one batch. The lock is held on entry and on return, but not in between. */
+static void make_batch(dt_pipeline *pipeline, dt_example_maker *maker) {
+    slot *batch = &pipeline->slots[pipeline->n_begun++ % pipeline->n_slots];
+    pipeline->order_busy = true;
+    pipeline->n_busy++;
+    pthread_mutex_unlock(&pipeline->lock);
+    dt_status *status = dt_order_next(pipeline->order, pipeline->global_batch, batch->items, &batch->rows);
+    pthread_mutex_lock(&pipeline->lock);
+    pipeline->order_busy = false;
+    pipeline->exhausted = status != NULL || batch->rows < pipeline->global_batch;
+    pthread_cond_broadcast(&pipeline->changed);
+    if (status == NULL) {
+        pthread_mutex_unlock(&pipeline->lock);
+        status = fill(pipeline, maker, batch);
+        pthread_mutex_lock(&pipeline->lock);
+    }
+    batch->status = status;
+    batch->ready = true;
+    pipeline->n_busy--;
+    pthread_cond_broadcast(&pipeline->changed);
+}
+
+static bool can_make(const dt_pipeline *pipeline) {
+    int64_t n_kept = pipeline->n_begun - pipeline->n_taken + pipeline->holding;
+    return pipeline->running && !pipeline->exhausted && !pipeline->order_busy && n_kept < pipeline->n_slots;
+}
+
+static void *work(void *argument) {
+    worker *self = argument;
+    dt_pipeline *pipeline = self->pipeline;
+    pthread_mutex_lock(&pipeline->lock);
+    while (!pipeline->quitting) {
+        if (can_make(pipeline))
+            make_batch(pipeline, self->maker);
+        else
+            pthread_cond_wait(&pipeline->changed, &pipeline->lock);
+    }
+    pthread_mutex_unlock(&pipeline->lock);
+    return NULL;
+}
+
+/* Stops making batches and forgets those that were made. */
+static void halt(dt_pipeline *pipeline) {
+    pthread_mutex_lock(&pipeline->lock);
+    pipeline->running = false;
+    while (pipeline->n_busy > 0) pthread_cond_wait(&pipeline->changed, &pipeline->lock);
+    for (int i = 0; i < pipeline->n_slots; i++) {
+        dt_status_free(pipeline->slots[i].status);
+        pipeline->slots[i].status = NULL;
+        pipeline->slots[i].ready = false;
+    }
+    pipeline->n_begun = pipeline->n_taken = 0;
+    pipeline->holding = pipeline->exhausted = false;
+    pthread_mutex_unlock(&pipeline->lock);
+}
+
+/* One block a slot, each component at a multiple of ALIGNMENT and followed by slack. */
+static dt_status *make_slots(dt_pipeline *pipeline) {
+    int n_words = dt_order_item_words(pipeline->order);
+    pipeline->n_slots = (int)(pipeline->stages.prefetch < 1000 ? pipeline->stages.prefetch : 1000) + 1; /* the caller holds one */
+    pipeline->slots = dt_allocate_zeroed((size_t)pipeline->n_slots, sizeof *pipeline->slots);
+    if (pipeline->slots == NULL) return no_memory(pipeline);
+    size_t n_rows = (size_t)pipeline->global_batch, n_bytes = 0, n_item_bytes;
+    if (__builtin_mul_overflow(n_rows, (size_t)n_words * sizeof(int64_t), &n_item_bytes)) return no_memory(pipeline);
+    for (int i = 0; i < pipeline->n_columns; i++) {
+        size_t n;
+        if (__builtin_mul_overflow(n_rows, (size_t)pipeline->columns[i].tensor.row_bytes, &n) || n > SIZE_MAX / 4 || n_bytes > SIZE_MAX / 4)
+            return no_memory(pipeline);
+        n_bytes += (n + DT_SLACK_BYTES + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    }
+    for (int s = 0; s < pipeline->n_slots; s++) {
+        slot *batch = &pipeline->slots[s];
+        batch->memory = dt_allocate_zeroed(1, n_bytes + ALIGNMENT);
+        batch->inputs = dt_allocate_zeroed((size_t)pipeline->n_columns, sizeof *batch->inputs);
+        batch->items = dt_allocate(n_item_bytes);
+        if (batch->memory == NULL || batch->inputs == NULL || batch->items == NULL) return no_memory(pipeline);
+        char *at = (char *)(((uintptr_t)batch->memory + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+        for (int i = 0; i < pipeline->n_columns; i++) {
+            batch->inputs[i] = at;
+            at += (n_rows * (size_t)pipeline->columns[i].tensor.row_bytes + DT_SLACK_BYTES + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        }
+    }
+    return NULL;
+}
+
+static dt_status *start_workers(dt_pipeline *pipeline, int n) {
+    pipeline->workers = dt_allocate_zeroed((size_t)n, sizeof *pipeline->workers);
+    if (pipeline->workers == NULL) return no_memory(pipeline);
+    for (int i = 0; i < n; i++) {
+        worker *self = &pipeline->workers[pipeline->n_workers++];
+        self->pipeline = pipeline;
+        DT_TRY(dt_example_maker_create(pipeline->examples, dt_order_item_words(pipeline->order), &self->maker));
+        if (pthread_create(&self->thread, NULL, work, self) != 0)
+            return dt_error(DT_RESOURCE_EXHAUSTED, "data %s: cannot start a thread", pipeline->name);
+        self->started = true;
+    }
+    return NULL;
+}
+
+static dt_status *open_parts(dt_pipeline *pipeline, const dt_artifact_pipeline *written) {
+    DT_TRY(dt_stages_parse(written, &pipeline->stages));
+    int64_t rows = pipeline->options.rows != 0 ? pipeline->options.rows : pipeline->stages.rows;
+    if (rows < 1 || pipeline->options.replicas < 1 || __builtin_mul_overflow(rows, pipeline->options.replicas, &pipeline->global_batch))
+        return dt_error(DT_INVALID_ARGUMENT, "data %s: %lld rows for each of %lld replicas make no batch", pipeline->name, (long long)rows,
+                        (long long)pipeline->options.replicas);
+    DT_TRY(dt_status_annotate(dt_source_open(&written->stages[0], pipeline->options.folder, &pipeline->source), "data %s", pipeline->name));
+    uint64_t seed = (uint64_t)pipeline->options.seed;
+    DT_TRY(dt_examples_create(pipeline->kernels, &pipeline->stages, pipeline->source, seed, pipeline->options.ignore_bad_index, &pipeline->examples));
+    int n_maps = 0, n_functions = 0, n_filters = 0;
+    for (int i = 0; i < pipeline->stages.n; i++) {
+        n_maps += pipeline->stages.stages[i].kind == DT_STAGE_MAP;
+        n_filters += pipeline->stages.stages[i].kind == DT_STAGE_FILTER;
+        n_functions += pipeline->stages.stages[i].function >= 0;
+    }
+    if (n_filters > 0) DT_TRY(dt_example_maker_create(pipeline->examples, 1 + n_maps, &pipeline->filters));
+    dt_order_options order = {
+        .stages = &pipeline->stages, .n_source = pipeline->source->n_examples, .seed = seed, .predicate = passes_filter, .context = pipeline};
+    DT_TRY(dt_order_create(&order, &pipeline->order));
+    DT_TRY(dt_examples_attach(pipeline->examples, pipeline->order));
+    pipeline->columns = dt_examples_columns(pipeline->examples, &pipeline->n_columns);
+    DT_TRY(make_slots(pipeline));
+    long n_cores = sysconf(_SC_NPROCESSORS_ONLN);
+    int n_threads = n_functions == 0 || n_cores < 1 ? 1 : n_cores < MOST_THREADS ? (int)n_cores : MOST_THREADS;
+    return start_workers(pipeline, pipeline->options.threads > 0 ? pipeline->options.threads : n_threads);
+}
+
+dt_status *dt_pipeline_open(const dt_kernels *kernels, int pipeline, const dt_pipeline_options *options, dt_pipeline **opened) {
+    *opened = NULL;
+    const dt_artifact_pipeline *written = &dt_kernels_artifact(kernels)->pipelines[pipeline];
+    dt_pipeline *created = dt_allocate_zeroed(1, sizeof *created);
+    if (created == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    created->kernels = kernels;
+    created->options = *options;
+    created->name = written->name;
+    pthread_mutex_init(&created->lock, NULL);
+    pthread_cond_init(&created->changed, NULL);
+    dt_status *status = open_parts(created, written);
+    created->options.folder = NULL; /* the caller's, and no longer needed */
+    if (status != NULL) {
+        dt_pipeline_close(created);
+        return status;
+    }
+    *opened = created;
+    return NULL;
+}
+
+void dt_pipeline_close(dt_pipeline *pipeline) {
+    if (pipeline == NULL) return;
+    pthread_mutex_lock(&pipeline->lock);
+    pipeline->quitting = true;
+    pthread_cond_broadcast(&pipeline->changed);
+    pthread_mutex_unlock(&pipeline->lock);
+    for (int i = 0; i < pipeline->n_workers; i++) {
+        if (pipeline->workers[i].started) pthread_join(pipeline->workers[i].thread, NULL);
+        dt_example_maker_destroy(pipeline->workers[i].maker);
+    }
+    for (int i = 0; pipeline->slots != NULL && i < pipeline->n_slots; i++) {
+        dt_status_free(pipeline->slots[i].status);
+        dt_release(pipeline->slots[i].memory);
+        dt_release(pipeline->slots[i].inputs);
+        dt_release(pipeline->slots[i].items);
+    }
+    dt_release(pipeline->slots);
+    dt_release(pipeline->workers);
+    dt_example_maker_destroy(pipeline->filters);
+    dt_examples_destroy(pipeline->examples);
+    dt_order_destroy(pipeline->order);
+    dt_source_close(pipeline->source);
+    dt_stages_free(&pipeline->stages);
+    pthread_mutex_destroy(&pipeline->lock);
+    pthread_cond_destroy(&pipeline->changed);
+    dt_release(pipeline);
+}
+
+static bool fits_input(const dt_artifact_tensor *given, const dt_artifact_tensor *input) {
+    if (!input->has_rows || input->n_dims != given->n_dims + 1 || input->dtype != given->dtype) return false;
+    for (int i = 0; i < given->n_dims; i++)
+        if (given->dims[i] != input->dims[i + 1]) return false;
+    return true;
+}
+
+dt_status *dt_pipeline_check(const dt_pipeline *pipeline, int step) {
+    const dt_artifact *artifact = dt_kernels_artifact(pipeline->kernels);
+    const dt_artifact_function *function = &artifact->functions[artifact->steps[step].function];
+    const char *name = artifact->steps[step].name;
+    if (function->n_inputs != pipeline->n_columns)
+        return dt_error(DT_INVALID_ARGUMENT, "data %s: an example has %d components, but step %s takes %d inputs", pipeline->name,
+                        pipeline->n_columns, name, function->n_inputs);
+    for (int i = 0; i < pipeline->n_columns; i++) {
+        const dt_artifact_tensor *given = &pipeline->columns[i].tensor, *input = &function->inputs[i];
+        if (fits_input(given, input)) continue;
+        dt_text is = {0}, wanted = {0};
+        dt_text_append_type(&is, given->dtype, given->n_dims, given->dims);
+        dt_text_append_type(&wanted, input->dtype, input->n_dims, input->dims);
+        dt_status *status = dt_error(DT_INVALID_ARGUMENT, "%s: an example of data %s is %s here, but step %s takes %s: %s", pipeline->columns[i].path,
+                                     pipeline->name, is.data != NULL ? is.data : "", name, input->name, wanted.data != NULL ? wanted.data : "");
+        dt_text_free(&is);
+        dt_text_free(&wanted);
+        return status;
+    }
+    return NULL;
+}
+
+int64_t dt_pipeline_rows(const dt_artifact *artifact, int pipeline) {
+    dt_stages stages;
+    dt_status *status = dt_stages_parse(&artifact->pipelines[pipeline], &stages);
+    int64_t rows = status == NULL ? stages.rows : 0;
+    dt_status_free(status);
+    dt_stages_free(&stages);
+    return rows;
+}
+
+int64_t dt_pipeline_global_batch(const dt_pipeline *pipeline) { return pipeline->global_batch; }
+
+int64_t dt_pipeline_n_examples(const dt_pipeline *pipeline) { return dt_order_n_examples(pipeline->order); }
+
+int64_t dt_pipeline_n_batches(const dt_pipeline *pipeline) {
+    int64_t n = dt_pipeline_n_examples(pipeline);
+    return n < 0 ? -1 : (n - 1) / pipeline->global_batch + 1;
+}
+
+dt_status *dt_pipeline_start(dt_pipeline *pipeline, int64_t epoch, int64_t position) {
+    halt(pipeline);
+    pipeline->epoch = epoch;
+    pipeline->position = position;
+    DT_TRY(dt_order_start(pipeline->order, epoch, position));
+    pthread_mutex_lock(&pipeline->lock);
+    pipeline->running = true;
+    pthread_cond_broadcast(&pipeline->changed);
+    pthread_mutex_unlock(&pipeline->lock);
+    return NULL;
+}
+
+static double seconds_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Waits for the batch after the one that the caller held. *batch is NULL at the end of the epoch. The lock is held. */
+static dt_status *take(dt_pipeline *pipeline, slot **batch) {
+    *batch = NULL;
+    pipeline->holding = false;
+    pthread_cond_broadcast(&pipeline->changed);
+    slot *wanted = &pipeline->slots[pipeline->n_taken % pipeline->n_slots];
+    if (pipeline->n_taken > 0) pipeline->slots[(pipeline->n_taken - 1) % pipeline->n_slots].ready = false;
+    while (!wanted->ready && !(pipeline->exhausted && pipeline->n_taken == pipeline->n_begun)) pthread_cond_wait(&pipeline->changed, &pipeline->lock);
+    if (!wanted->ready) return NULL;
+    dt_status *status = wanted->status;
+    wanted->status = NULL;
+    if (status != NULL || wanted->rows == 0) return status;
+    pipeline->n_taken++;
+    pipeline->holding = true;
+    *batch = wanted;
+    return NULL;
+}
+
+dt_status *dt_pipeline_next(dt_pipeline *pipeline, dt_pipeline_batch *batch) {
+    *batch = (dt_pipeline_batch){0};
+    if (pipeline->failed) return dt_error(DT_FAILED_PRECONDITION, "data %s: failed before", pipeline->name);
+    double start = seconds_now();
+    slot *taken;
+    pthread_mutex_lock(&pipeline->lock);
+    dt_status *status = take(pipeline, &taken);
+    pthread_mutex_unlock(&pipeline->lock);
+    if (status == NULL && taken == NULL) status = dt_source_wait(pipeline->source, pipeline->source->n_examples); /* whether the files are whole */
+    batch->waited = seconds_now() - start;
+    if (status != NULL) {
+        pipeline->failed = true;
+        return status;
+    }
+    if (taken == NULL) return NULL;
+    pipeline->position += taken->rows;
+    batch->inputs = (const void *const *)taken->inputs;
+    batch->rows = taken->rows;
+    return NULL;
+}
+
+int64_t dt_pipeline_position(const dt_pipeline *pipeline) { return pipeline->position; }
+
+int64_t dt_pipeline_bad_indices(const dt_pipeline *pipeline) { return dt_examples_bad_indices(pipeline->examples); }

@@ -1,0 +1,49 @@
+/* pipeline: the global batches of an epoch, made ahead by threads of their own.
+ *
+ * A pipeline is one global stream, whatever the devices: the same seed, epoch and position give the same batch always. Its position is the number
+ * of examples handed out, never of those prefetched, so that a checkpoint says where training was and not where the threads were.
+ * Threads: one caller at a time. */
+#ifndef DT_RUNTIME_DATA_PIPELINE_H
+#define DT_RUNTIME_DATA_PIPELINE_H
+
+#include "runtime/kernels.h"
+
+typedef struct dt_pipeline dt_pipeline;
+
+typedef struct dt_pipeline_options {
+    const char *folder; /* where the files are */
+    int64_t replicas;   /* V */
+    int64_t rows;       /* rows for each replica; 0: those of the program's batch(n) */
+    int64_t seed;
+    int threads;           /* that make batches; 0: one, or with map and filter as many as there are cores, up to four */
+    bool ignore_bad_index; /* in the functions of map and filter */
+} dt_pipeline_options;
+
+/* Opens the files of pipeline `pipeline` (index in the artifact of `kernels`) and starts to read them. The kernels outlive the pipeline. */
+dt_status *dt_pipeline_open(const dt_kernels *kernels, int pipeline, const dt_pipeline_options *options, dt_pipeline **opened);
+void dt_pipeline_close(dt_pipeline *pipeline); /* NULL is allowed; waits for the threads */
+
+/* Whether step `step` of the artifact takes what the pipeline gives: number, element types and shapes of the inputs, bound by position. */
+dt_status *dt_pipeline_check(const dt_pipeline *pipeline, int step);
+
+int64_t dt_pipeline_rows(const dt_artifact *artifact, int pipeline); /* n of its batch(n), without opening any file; 0: it has none */
+int64_t dt_pipeline_global_batch(const dt_pipeline *pipeline);
+int64_t dt_pipeline_n_examples(const dt_pipeline *pipeline); /* of an epoch; -1: known only at its end (filter) */
+int64_t dt_pipeline_n_batches(const dt_pipeline *pipeline);  /* of an epoch, the last may be short; -1 */
+
+/* Goes to example `position` of epoch `epoch`, both from 0. Batches begin there. */
+dt_status *dt_pipeline_start(dt_pipeline *pipeline, int64_t epoch, int64_t position);
+
+typedef struct dt_pipeline_batch {
+    const void *const *inputs; /* [components] each [global batch, …], as dt_batch wants them */
+    int64_t rows;              /* valid ones; 0: the epoch is over */
+    double waited;             /* seconds that this call waited for it */
+} dt_pipeline_batch;
+
+/* The next global batch. It is valid until the next call. */
+dt_status *dt_pipeline_next(dt_pipeline *pipeline, dt_pipeline_batch *batch);
+
+int64_t dt_pipeline_position(const dt_pipeline *pipeline); /* examples of this epoch handed out */
+int64_t dt_pipeline_bad_indices(const dt_pipeline *pipeline);
+
+#endif

@@ -1,0 +1,46 @@
+/* source: see source.h. The registry is a line a source. */
+#include "runtime/data/source.h"
+
+#include <string.h>
+
+static const struct {
+    const char *kind;
+    dt_source_opener *open;
+} sources[] = {
+    {"idx", dt_source_open_idx}, /* MNIST's format, gzipped or not; several files side by side */
+    {"npy", dt_source_open_npy}, /* NumPy arrays, side by side */
+    {"csv", dt_source_open_csv}, /* a header line, then numbers */
+};
+
+enum {
+    N_SOURCES = sizeof sources / sizeof *sources
+};
+
+dt_status *dt_source_open(const dt_artifact_stage *stage, const char *folder, dt_source **source) {
+    *source = NULL;
+    for (int i = 0; i < N_SOURCES; i++)
+        if (strcmp(sources[i].kind, stage->kind) == 0) return sources[i].open(stage, folder, source);
+    dt_text names = {0};
+    for (int i = 0; i < N_SOURCES; i++) dt_text_format(&names, "%s%s", i != 0 ? ", " : "", sources[i].kind);
+    dt_status *status = dt_error(DT_UNIMPLEMENTED, "there is no source %s; this dtrun has: %s", stage->kind, names.data != NULL ? names.data : "");
+    dt_text_free(&names);
+    return status;
+}
+
+dt_status *dt_source_wait(dt_source *source, int64_t n_rows) { return source->wait != NULL ? source->wait(source, n_rows) : NULL; }
+
+void dt_source_close(dt_source *source) {
+    if (source != NULL) source->close(source);
+}
+
+void dt_text_append_type(dt_text *text, dt_dtype dtype, int n_dims, const int64_t *dims) {
+    dt_text_append(text, dt_dtype_name(dtype));
+    for (int i = 0; i < n_dims; i++) {
+        dt_text_append(text, i == 0 ? "[" : ", ");
+        if (dims[i] < 0)
+            dt_text_append(text, "B");
+        else
+            dt_text_format(text, "%lld", (long long)dims[i]);
+    }
+    if (n_dims > 0) dt_text_append(text, "]");
+}

@@ -1,0 +1,45 @@
+/* source: the first stage of a pipeline, where examples come from.
+ *
+ * A source is a table: rows are examples, columns the components of an example, each row of a column the same number of bytes. Opening reads
+ * what is needed to know its shape, and returns while threads of the source still read the rest: that is what makes the first batch come soon.
+ *
+ * A new source is a file here with a function of type dt_source_opener, and a line in source.c. */
+#ifndef DT_RUNTIME_DATA_SOURCE_H
+#define DT_RUNTIME_DATA_SOURCE_H
+
+#include "base/status.h"
+#include "base/text.h"
+#include "runtime/artifact.h"
+
+typedef struct dt_column {
+    const char *path;           /* of the file that it comes from, for messages */
+    dt_artifact_tensor tensor;  /* of one example; no rows */
+    const unsigned char *bytes; /* [n_examples * tensor.row_bytes], element aligned, with DT_SLACK_BYTES readable bytes after it */
+} dt_column;
+
+typedef struct dt_source dt_source;
+
+struct dt_source {
+    int64_t n_examples; /* >= 1 */
+    int n_columns;
+    const dt_column *columns;
+    dt_status *(*wait)(dt_source *source, int64_t n_rows); /* see dt_source_wait; NULL: all is there */
+    void (*close)(dt_source *source);
+};
+
+typedef dt_status *dt_source_opener(const dt_artifact_stage *stage, const char *folder, dt_source **source);
+dt_source_opener dt_source_open_idx, dt_source_open_npy, dt_source_open_csv;
+
+/* Opens the source that `stage` names, its files found in `folder`. DT_NOT_FOUND, DT_DATA_LOSS, DT_UNIMPLEMENTED (no such source), … */
+dt_status *dt_source_open(const dt_artifact_stage *stage, const char *folder, dt_source **source);
+
+/* Waits until the first `n_rows` rows of all columns may be read. Fails, again for each call, when one cannot be read, even a later one. Any thread.
+ */
+dt_status *dt_source_wait(dt_source *source, int64_t n_rows);
+
+void dt_source_close(dt_source *source); /* NULL is allowed */
+
+/* Appends "u8[60000, 28, 28]"; DT_ROWS is written as B. */
+void dt_text_append_type(dt_text *text, dt_dtype dtype, int n_dims, const int64_t *dims);
+
+#endif

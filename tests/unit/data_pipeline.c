@@ -1,0 +1,332 @@
+/* pipeline: batches of the right examples in the right order, whatever the threads; what a step may be given; what goes wrong.
+ *
+ * Compiled functions are not what is tested here: this file has its own dt_kernels and dt_example_function, which take the place of the library's.
+ * Function 0 maps (u8[2], u8) to (f32 = 100 * first element + number, u8), function 1 keeps even labels, function 2 looks up a bad index. */
+#include "base/memory.h"
+#include "runtime/data/permutation.h"
+#include "runtime/data/pipeline.h"
+#include "runtime/example_function.h"
+#include "tests/unit/scratch_folder.h"
+
+struct dt_kernels {
+    dt_artifact artifact;
+};
+
+struct dt_example_function {
+    int function;
+    float number;
+    unsigned char byte;
+    dt_bad_index bad;
+};
+
+static _Atomic int n_calls;
+
+const dt_artifact *dt_kernels_artifact(const dt_kernels *kernels) { return &kernels->artifact; }
+
+dt_status *dt_example_function_create(const dt_kernels *kernels, int function, dt_example_function **instance) {
+    (void)kernels;
+    *instance = dt_allocate_zeroed(1, sizeof **instance);
+    if (*instance == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    (*instance)->function = function;
+    return NULL;
+}
+
+void dt_example_function_destroy(dt_example_function *instance) { dt_release(instance); }
+
+void dt_example_function_call(dt_example_function *instance, const void *const *inputs, int64_t counter, int64_t seed) {
+    const unsigned char *image = inputs[0], *label = inputs[1];
+    n_calls++;
+    instance->number = 100.0f * image[0] + (float)counter + (float)(seed == (int64_t)dt_key_join(5, 1)) * 1e6f;
+    instance->byte = instance->function == 1 ? *label % 2 == 0 : *label;
+    if (instance->function == 2 && *label == 7) instance->bad = (dt_bad_index){.count = instance->bad.count + 1, .value = 12, .site = 0, .limit = 10};
+}
+
+const void *dt_example_function_result(const dt_example_function *instance, int i) {
+    return instance->function != 1 && i == 0 ? (const void *)&instance->number : &instance->byte;
+}
+
+const dt_bad_index *dt_example_function_bad_index(const dt_example_function *instance) { return &instance->bad; }
+
+static const int64_t pair[] = {2}, pair_rows[] = {DT_ROWS, 2}, other_rows[] = {DT_ROWS, 3};
+
+#define TENSOR(input, type, n, shape, rows)                                                                                                          \
+    { .name = input, .dtype = type, .n_dims = n, .dims = shape, .has_rows = rows }
+static const dt_artifact_tensor example_inputs[] = {TENSOR("image", DT_U8, 1, pair, false), TENSOR("label", DT_U8, 0, NULL, false)};
+static const dt_artifact_tensor step_inputs[] = {TENSOR("image", DT_U8, 2, pair_rows, true), TENSOR("label", DT_U8, 1, pair_rows, true)};
+static const dt_artifact_tensor other_inputs[] = {TENSOR("image", DT_U8, 2, other_rows, true), TENSOR("label", DT_U8, 1, pair_rows, true)};
+static const dt_artifact_result map_results[] = {{.tensor = {.dtype = DT_F32, .row_bytes = 4}}, {.tensor = {.dtype = DT_U8, .row_bytes = 1}}};
+static const dt_artifact_result filter_results[] = {{.tensor = {.dtype = DT_BOOL, .row_bytes = 1}}};
+static const dt_artifact_function functions[] = {
+    {.name = "map", .n_inputs = 2, .inputs = example_inputs, .n_results = 2, .results = map_results},
+    {.name = "filter", .n_inputs = 2, .inputs = example_inputs, .n_results = 1, .results = filter_results},
+    {.name = "bad", .n_inputs = 2, .inputs = example_inputs, .n_results = 2, .results = map_results},
+    {.name = "step", .n_inputs = 2, .inputs = step_inputs},
+    {.name = "other", .n_inputs = 2, .inputs = other_inputs},
+    {.name = "one", .n_inputs = 1, .inputs = step_inputs},
+};
+static const dt_artifact_step steps[] = {{.name = "step", .function = 3}, {.name = "other", .function = 4}, {.name = "one", .function = 5}};
+static const dt_artifact_site sites[] = {{"gpt.dt", 14, 9}};
+
+static dt_artifact_argument arguments[8][2];
+static dt_artifact_stage stages[8];
+static dt_artifact_pipeline written = {.name = "train_set", .stages = stages};
+static dt_kernels kernels = {.artifact = {.name = "test",
+                                          .n_functions = 6,
+                                          .functions = functions,
+                                          .n_steps = 3,
+                                          .steps = steps,
+                                          .n_sites = 1,
+                                          .sites = sites,
+                                          .n_pipelines = 1,
+                                          .pipelines = &written}};
+
+/* Example i: image (i % 256, i / 256), label i % 10. */
+static void write_examples(int n) {
+    static unsigned char images[12 + 2 * 2000], labels[8 + 2000];
+    const unsigned char counts[] = {0, 0, (unsigned char)(n >> 8), (unsigned char)n};
+    memcpy(images, "\0\0\x08\2", 4), memcpy(images + 4, counts, 4), memcpy(images + 8, "\0\0\0\2", 4);
+    memcpy(labels, "\0\0\x08\1", 4), memcpy(labels + 4, counts, 4);
+    for (int i = 0; i < n; i++) {
+        images[12 + 2 * i] = (unsigned char)i;
+        images[12 + 2 * i + 1] = (unsigned char)(i >> 8);
+        labels[8 + i] = (unsigned char)(i % 10);
+    }
+    scratch_write_gzip("images.gz", images, 12 + 2 * (size_t)n);
+    scratch_write("labels", labels, 8 + (size_t)n);
+}
+
+/* idx("images.gz", "labels"), then "shuffle:5 map:0 batch:3". */
+static void write_pipeline(const char *text) {
+    static char kinds[8][16];
+    arguments[0][0] = (dt_artifact_argument){.kind = DT_ARGUMENT_STRING, .string = "images.gz"};
+    arguments[0][1] = (dt_artifact_argument){.kind = DT_ARGUMENT_STRING, .string = "labels"};
+    stages[0] = (dt_artifact_stage){.kind = "idx", .n_arguments = 2, .arguments = arguments[0]};
+    int n = 1;
+    for (int length; *text != 0; text += length, n++) {
+        int64_t count = -1;
+        length = 0;
+        if (sscanf(text, " %15[a-z]:%ld%n", kinds[n], &count, &length) < 2) sscanf(text, " %15[a-z]%n", kinds[n], &length);
+        bool calls = strcmp(kinds[n], "map") == 0 || strcmp(kinds[n], "filter") == 0;
+        arguments[n][0] = (dt_artifact_argument){.kind = calls ? DT_ARGUMENT_FUNCTION : DT_ARGUMENT_INT, .integer = count, .function = (int)count};
+        stages[n] = (dt_artifact_stage){.kind = kinds[n], .n_arguments = count >= 0, .arguments = arguments[n]};
+    }
+    written.n_stages = n;
+}
+
+static dt_status *open_pipeline(const char *text, int64_t replicas, int threads, dt_pipeline **pipeline) {
+    write_pipeline(text);
+    return dt_pipeline_open(&kernels, 0, &(dt_pipeline_options){.folder = scratch, .replicas = replicas, .seed = 5, .threads = threads}, pipeline);
+}
+
+/* All of an epoch from `position`: component i appended to texts[i]; batch sizes to `sizes`. Returns the number of examples. */
+static int64_t drain(dt_pipeline *pipeline, int64_t epoch, int64_t position, unsigned char *images, unsigned char *labels, char *sizes) {
+    dt_pipeline_batch batch;
+    int64_t n = 0;
+    assert_ok(dt_pipeline_start(pipeline, epoch, position));
+    for (;;) {
+        assert_ok(dt_pipeline_next(pipeline, &batch));
+        if (batch.rows == 0) break;
+        memcpy(images + 2 * n, batch.inputs[0], 2 * (size_t)batch.rows);
+        memcpy(labels + n, batch.inputs[1], (size_t)batch.rows);
+        n += batch.rows;
+        assert_int_equal(dt_pipeline_position(pipeline), position + n);
+        if (sizes != NULL) sizes += sprintf(sizes, "%ld ", batch.rows);
+    }
+    assert_ok(dt_pipeline_next(pipeline, &batch)); /* the end stays the end */
+    assert_int_equal(batch.rows, 0);
+    return n;
+}
+
+static void batches_hold_their_examples(void **state) {
+    (void)state;
+    static unsigned char images[4000], labels[2000];
+    char sizes[1000];
+    write_examples(1000);
+    dt_pipeline *pipeline;
+    assert_ok(open_pipeline("batch:64 prefetch:2", 2, 0, &pipeline));
+    assert_ok(dt_pipeline_check(pipeline, 0));
+    assert_int_equal(dt_pipeline_global_batch(pipeline), 128);
+    assert_int_equal(dt_pipeline_n_examples(pipeline), 1000);
+    assert_int_equal(dt_pipeline_n_batches(pipeline), 8);
+    assert_int_equal(drain(pipeline, 0, 0, images, labels, sizes), 1000);
+    assert_string_equal(sizes, "128 128 128 128 128 128 128 104 ");
+    for (int i = 0; i < 1000; i++) assert_true(images[2 * i] == i % 256 && images[2 * i + 1] == i / 256 && labels[i] == i % 10);
+    dt_pipeline_close(pipeline);
+    assert_ok(open_pipeline("take:256 batch:64", 2, 0, &pipeline));
+    drain(pipeline, 0, 0, images, labels, sizes);
+    assert_string_equal(sizes, "128 128 ");
+    dt_pipeline_close(pipeline);
+    assert_int_equal(dt_pipeline_rows(&kernels.artifact, 0), 64);
+}
+
+static void threads_and_batches_do_not_change_the_stream(void **state) {
+    (void)state;
+    static unsigned char images[4][4000], labels[4][2000];
+    write_examples(1000);
+    const char *texts[] = {"shuffle:1000 batch:7 prefetch:3", "filter:1 shuffle:50 repeat:2 batch:7 prefetch:3"};
+    for (int t = 0; t < 2; t++) {
+        dt_pipeline *pipeline;
+        assert_ok(open_pipeline(texts[t], 1, 1, &pipeline));
+        int64_t n = drain(pipeline, 1, 0, images[0], labels[0], NULL);
+        assert_int_equal(n, 1000);
+        assert_int_equal(drain(pipeline, 1, 333, images[1], labels[1], NULL), n - 333);
+        assert_memory_equal(images[1], images[0] + 2 * 333, 2 * (size_t)(n - 333));
+        drain(pipeline, 2, 0, images[1], labels[1], NULL);
+        assert_memory_not_equal(images[1], images[0], 2 * (size_t)n);
+        dt_pipeline_close(pipeline);
+        assert_ok(open_pipeline(texts[t], 5, 4, &pipeline)); /* other threads, another global batch */
+        drain(pipeline, 1, 0, images[1], labels[1], NULL);
+        assert_memory_equal(images[1], images[0], 2 * (size_t)n);
+        assert_memory_equal(labels[1], labels[0], (size_t)n);
+        dt_pipeline_close(pipeline);
+    }
+}
+
+static void an_epoch_can_be_left_early(void **state) {
+    (void)state;
+    static unsigned char images[4000], labels[2000];
+    write_examples(500);
+    dt_pipeline *pipeline;
+    assert_ok(open_pipeline("shuffle:500 batch:8 prefetch:4", 1, 3, &pipeline));
+    for (int i = 0; i < 50; i++) {
+        dt_pipeline_batch batch;
+        assert_ok(dt_pipeline_start(pipeline, i, i));
+        for (int k = 0; k < i % 5; k++) assert_ok(dt_pipeline_next(pipeline, &batch));
+    }
+    assert_int_equal(drain(pipeline, 0, 0, images, labels, NULL), 500);
+    dt_pipeline_close(pipeline);
+}
+
+static void maps_run_and_caches_keep(void **state) {
+    (void)state;
+    write_examples(40);
+    dt_pipeline *pipeline;
+    dt_pipeline_batch batch;
+    assert_ok(open_pipeline("skip:3 map:0 batch:4", 1, 2, &pipeline));
+    for (int64_t epoch = 0; epoch < 2; epoch++) {
+        assert_ok(dt_pipeline_start(pipeline, epoch, 0));
+        assert_ok(dt_pipeline_next(pipeline, &batch));
+        assert_ok(dt_pipeline_next(pipeline, &batch));
+        const float *numbers = batch.inputs[0];
+        assert_true(numbers[1] == 100 * (3 + 5) + 5 + (float)epoch * 1e6f); /* row 8 of the source, number 5 here; the seed is of the epoch */
+        assert_int_equal(((const unsigned char *)batch.inputs[1])[1], 8);
+    }
+    assert_fails(dt_pipeline_check(pipeline, 0), DT_INVALID_ARGUMENT, "is f32 here, but step step takes image: u8[B, 2]");
+    dt_pipeline_close(pipeline);
+
+    n_calls = 0;
+    assert_ok(open_pipeline("map:0 cache shuffle:40 repeat:2 batch:4", 1, 2, &pipeline));
+    for (int64_t epoch = 0; epoch < 3; epoch++) {
+        double sum = 0;
+        assert_ok(dt_pipeline_start(pipeline, epoch, 0));
+        for (;;) {
+            assert_ok(dt_pipeline_next(pipeline, &batch));
+            if (batch.rows == 0) break;
+            for (int i = 0; i < batch.rows; i++) sum += (double)((const float *)batch.inputs[0])[i];
+        }
+        assert_true(sum == 2 * 101.0 * 39 * 40 / 2);
+    }
+    assert_in_range(n_calls, 40, 80); /* two threads may both want a row that is not there yet */
+    dt_pipeline_close(pipeline);
+}
+
+static void a_step_that_does_not_fit_is_refused(void **state) {
+    (void)state;
+    write_examples(10);
+    dt_pipeline *pipeline;
+    assert_ok(open_pipeline("batch:4", 1, 1, &pipeline));
+    assert_fails(dt_pipeline_check(pipeline, 1), DT_INVALID_ARGUMENT,
+                 "images.gz: an example of data train_set is u8[2] here, but step other takes image: u8[B, 3]");
+    assert_fails(dt_pipeline_check(pipeline, 2), DT_INVALID_ARGUMENT, "an example has 2 components, but step one takes 1 inputs");
+    dt_pipeline_close(pipeline);
+    assert_fails(open_pipeline("map:0 map:0 batch:4", 1, 1, &pipeline), DT_INVALID_ARGUMENT,
+                 "component 1 of an example is f32, but map() of data train_set takes image: u8[2]");
+}
+
+static void wrong_pipelines_are_refused(void **state) {
+    (void)state;
+    write_examples(10);
+    const struct {
+        const char *text, *part;
+    } wrong[] = {
+        {"shuffle:10", "data train_set: ends without batch(n)"},
+        {"prefetch:1 batch:4", "prefetch() must stand after batch()"},
+        {"batch:4 shuffle:10", "shuffle() must stand before batch()"},
+        {"shuffle:9 cache batch:4", "cache() must stand before shuffle()"},
+        {"shuffle batch:4", "shuffle(n) takes one whole number, 1 or more"},
+        {"batch:0", "batch(n) takes one whole number"},
+        {"cache:1 batch:2", "cache() takes nothing"},
+        {"skip:10 batch:2", "no example is left of 10"},
+        {"filter:0 batch:2", "must give one bool"},
+    };
+    dt_pipeline *pipeline;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_fails(open_pipeline(wrong[i].text, 1, 1, &pipeline), DT_INVALID_ARGUMENT, wrong[i].part);
+    assert_fails(open_pipeline("sort batch:4", 1, 1, &pipeline), DT_UNIMPLEMENTED, "has no stage sort");
+    assert_fails(open_pipeline("batch:9223372036854775807", 4, 1, &pipeline), DT_INVALID_ARGUMENT, "make no batch");
+    assert_fails(open_pipeline("batch:9223372036854775807", 1, 1, &pipeline), DT_RESOURCE_EXHAUSTED, "out of memory for 2 batches");
+}
+
+/* Reads an epoch to its end or its failure. */
+static dt_status *read_epoch(const char *text, bool ignore, int64_t *n_bad) {
+    dt_pipeline *pipeline;
+    dt_pipeline_batch batch = {.rows = 1};
+    write_pipeline(text);
+    DT_TRY(
+        dt_pipeline_open(&kernels, 0, &(dt_pipeline_options){.folder = scratch, .replicas = 1, .threads = 2, .ignore_bad_index = ignore}, &pipeline));
+    dt_status *status = dt_pipeline_start(pipeline, 0, 0);
+    while (status == NULL && batch.rows > 0) status = dt_pipeline_next(pipeline, &batch);
+    if (status != NULL) assert_fails(dt_pipeline_next(pipeline, &batch), DT_FAILED_PRECONDITION, "failed before");
+    if (n_bad != NULL) *n_bad = dt_pipeline_bad_indices(pipeline);
+    dt_pipeline_close(pipeline);
+    return status;
+}
+
+static void bad_indices_and_damaged_files_end_the_epoch(void **state) {
+    (void)state;
+    int64_t n_bad;
+    write_examples(40);
+    assert_fails(read_epoch("skip:2 map:2 batch:4", false, NULL), DT_OUT_OF_RANGE,
+                 "gpt.dt:14:9: map() of data train_set, example 5: index 12 is not within 0 to 9");
+    assert_ok(read_epoch("map:2 batch:4", true, &n_bad));
+    assert_int_equal(n_bad, 4);
+    scratch_write("labels",
+                  "\0\0\x08\1\0\0\0\x28"
+                  "0123456789",
+                  18);
+    assert_fails(read_epoch("take:4 batch:4", false, NULL), DT_DATA_LOSS, "labels: the file is truncated or altered");
+    assert_fails(read_epoch("shuffle:40 batch:4", false, NULL), DT_DATA_LOSS, "labels: the file is truncated or altered");
+}
+
+static void without_memory_opening_fails(void **state) {
+    (void)state;
+    write_examples(40);
+    for (int n = 0;; n++) {
+        dt_pipeline *pipeline;
+        write_pipeline("map:0 cache shuffle:40 batch:4");
+        dt_memory_fail_after(n);
+        dt_status *status = dt_pipeline_open(&kernels, 0, &(dt_pipeline_options){.folder = scratch, .replicas = 1, .threads = 1}, &pipeline);
+        dt_memory_fail_after(-1);
+        if (status == NULL) {
+            dt_pipeline_close(pipeline);
+            assert_true(n > 20);
+            return;
+        }
+        assert_null(pipeline);
+        assert_fails(status, DT_RESOURCE_EXHAUSTED, "");
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(batches_hold_their_examples),
+        cmocka_unit_test(threads_and_batches_do_not_change_the_stream),
+        cmocka_unit_test(an_epoch_can_be_left_early),
+        cmocka_unit_test(maps_run_and_caches_keep),
+        cmocka_unit_test(a_step_that_does_not_fit_is_refused),
+        cmocka_unit_test(wrong_pipelines_are_refused),
+        cmocka_unit_test(bad_indices_and_damaged_files_end_the_epoch),
+        cmocka_unit_test(without_memory_opening_fails),
+    };
+    return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
+}

@@ -1,0 +1,321 @@
+/* sources: idx, npy and csv, whole, gzipped, and wrong in every way that was thought of. */
+#include "base/memory.h"
+#include "runtime/data/arrays.h"
+#include "runtime/data/npy.h"
+#include "tests/unit/scratch_folder.h"
+
+static dt_status *open_named(const char *kind, int n_names, const char *const *names, dt_source **source) {
+    dt_artifact_argument arguments[4] = {{0}};
+    for (int i = 0; i < n_names; i++) arguments[i] = (dt_artifact_argument){.kind = DT_ARGUMENT_STRING, .string = names[i]};
+    dt_artifact_stage stage = {.kind = kind, .n_arguments = n_names, .arguments = arguments};
+    return dt_source_open(&stage, scratch, source);
+}
+
+static dt_status *open_one(const char *kind, const char *name, dt_source **source) { return open_named(kind, 1, &name, source); }
+
+/* Opens and waits for all, as an epoch does. */
+static dt_status *read_one(const char *kind, const char *name) {
+    dt_source *source;
+    DT_TRY(open_one(kind, name, &source));
+    dt_status *status = dt_source_wait(source, source->n_examples);
+    dt_source_close(source);
+    return status;
+}
+
+/* An IDX file of u8[n, 2, 3]: element k is k. */
+static size_t make_images(unsigned char *file, int n) {
+    unsigned char header[] = {0, 0, 8, 3, 0, 0, (unsigned char)(n >> 8), (unsigned char)n, 0, 0, 0, 2, 0, 0, 0, 3};
+    memcpy(file, header, sizeof header);
+    for (int k = 0; k < n * 6; k++) file[sizeof header + (size_t)k] = (unsigned char)k;
+    return sizeof header + (size_t)n * 6;
+}
+
+static size_t make_labels(unsigned char *file, int n) {
+    unsigned char header[] = {0, 0, 8, 1, 0, 0, (unsigned char)(n >> 8), (unsigned char)n};
+    memcpy(file, header, sizeof header);
+    for (int k = 0; k < n; k++) file[sizeof header + (size_t)k] = (unsigned char)(k % 10);
+    return sizeof header + (size_t)n;
+}
+
+static void idx_files_side_by_side(void **state) {
+    (void)state;
+    static unsigned char images[7000], labels[2000];
+    scratch_write_gzip("images.gz", images, make_images(images, 1000));
+    scratch_write("labels", labels, make_labels(labels, 1000));
+    dt_source *source;
+    assert_ok(open_named("idx", 2, (const char *[]){"images.gz", "labels.gz"}, &source)); /* labels lies there unpacked */
+    assert_int_equal(source->n_examples, 1000);
+    assert_int_equal(source->n_columns, 2);
+    assert_ok(dt_source_wait(source, 1000));
+    const dt_column *image = &source->columns[0], *label = &source->columns[1];
+    assert_int_equal(image->tensor.n_dims, 2);
+    assert_int_equal(image->tensor.dims[0], 2);
+    assert_int_equal(image->tensor.dims[1], 3);
+    assert_int_equal(image->tensor.row_bytes, 6);
+    assert_int_equal(image->tensor.dtype, DT_U8);
+    assert_memory_equal(image->bytes, images + 16, 6000);
+    assert_int_equal(label->tensor.n_dims, 0);
+    assert_int_equal(label->bytes[999], 9);
+    dt_source_close(source);
+    assert_ok(open_one("idx", "images", &source)); /* images lies there packed */
+    assert_true(strstr(source->columns[0].path, "images.gz") != NULL);
+    dt_source_close(source);
+}
+
+static void idx_is_big_endian(void **state) {
+    (void)state;
+    const unsigned char file[] = {0, 0, 0x0c, 1, 0, 0, 0, 2, 0, 0, 1, 2, 0xff, 0xff, 0xff, 0xfe};
+    scratch_write("numbers", file, sizeof file);
+    dt_source *source;
+    assert_ok(open_one("idx", "numbers", &source));
+    assert_ok(dt_source_wait(source, 2));
+    int32_t numbers[2];
+    memcpy(numbers, source->columns[0].bytes, sizeof numbers);
+    assert_int_equal(numbers[0], 258);
+    assert_int_equal(numbers[1], -2);
+    dt_source_close(source);
+}
+
+static void gzip_members_join(void **state) {
+    (void)state;
+    unsigned char file[100], packed[400];
+    size_t n = make_labels(file, 20), n_first = scratch_gzip(file, 11, packed, 200);
+    n_first += scratch_gzip(file + 11, n - 11, packed + n_first, 200);
+    scratch_write("joined.gz", packed, n_first);
+    assert_ok(read_one("idx", "joined.gz"));
+}
+
+static void wrong_idx_files(void **state) {
+    (void)state;
+    unsigned char file[200], packed[400];
+    size_t n = make_images(file, 10);
+    assert_fails(read_one("idx", "missing"), DT_NOT_FOUND, "missing: no such file, with .gz or without; name the folder that holds it with --data");
+    scratch_write("short", file, n - 1);
+    assert_fails(read_one("idx", "short"), DT_DATA_LOSS, "promises u8[10, 2, 3], 60 bytes, but it ends after 59");
+    scratch_write("head", file, 10);
+    assert_fails(read_one("idx", "head"), DT_DATA_LOSS, "ends within the header");
+    scratch_write("long", file, n + 1);
+    assert_fails(read_one("idx", "long"), DT_DATA_LOSS, "goes on after the 60 bytes");
+    scratch_write("text", "hello, world", 12);
+    assert_fails(read_one("idx", "text"), DT_DATA_LOSS, "is not an IDX file");
+    scratch_write("type", "\0\0\x0b\1\0\0\0\1\0\0", 10);
+    assert_fails(read_one("idx", "type"), DT_DATA_LOSS, "0x0b");
+    scratch_write("scalar", "\0\0\x08\0\0", 5);
+    assert_fails(read_one("idx", "scalar"), DT_DATA_LOSS, "single number");
+    scratch_write("empty", "\0\0\x08\1\0\0\0\0", 8);
+    assert_fails(read_one("idx", "empty"), DT_DATA_LOSS, "holds no elements");
+    scratch_write("huge", "\0\0\x0e\3\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 16);
+    assert_fails(read_one("idx", "huge"), DT_DATA_LOSS, "more than it can hold");
+
+    scratch_write_gzip("cut.gz", file, n - 5);
+    assert_fails(read_one("idx", "cut.gz"), DT_DATA_LOSS, "promises u8[10, 2, 3], 60 bytes, but it ends after 55");
+    scratch_write_gzip("more.gz", file, n + 5);
+    assert_fails(read_one("idx", "more.gz"), DT_DATA_LOSS, "goes on after");
+    size_t n_packed = scratch_gzip(file, n, packed, sizeof packed);
+    scratch_write("truncated.gz", packed, n_packed - 9);
+    assert_fails(read_one("idx", "truncated.gz"), DT_DATA_LOSS, "the file is truncated: the gzip data ends early");
+    scratch_write("packed", packed, n_packed);
+    assert_fails(read_one("idx", "packed"), DT_DATA_LOSS, "but a gzip file: its name must end in .gz");
+    packed[n_packed] = 'x';
+    scratch_write("trailing.gz", packed, n_packed + 1);
+    assert_fails(read_one("idx", "trailing.gz"), DT_DATA_LOSS, "something follows the gzip data");
+    packed[n_packed - 8] ^= 1; /* of the checksum */
+    scratch_write("altered.gz", packed, n_packed);
+    assert_fails(read_one("idx", "altered.gz"), DT_DATA_LOSS, "altered or is damaged");
+    scratch_write("foreign.gz", file, n);
+    assert_fails(read_one("idx", "foreign.gz"), DT_DATA_LOSS, "is not a gzip file, as its name says");
+}
+
+static void every_cut_and_every_flip_is_noticed(void **state) {
+    (void)state;
+    unsigned char file[100], packed[300];
+    size_t n_packed = scratch_gzip(file, make_images(file, 10), packed, sizeof packed);
+    for (size_t n = 0; n < n_packed; n++) {
+        scratch_write("cut.gz", packed, n);
+        dt_status *status = read_one("idx", "cut.gz");
+        assert_int_equal(dt_status_code(status), DT_DATA_LOSS);
+        dt_status_free(status);
+    }
+    for (size_t i = 10; i < n_packed; i++) { /* after the fixed part of gzip's header, most of which means nothing */
+        if (i == n_packed - 9) continue;     /* the last byte of the deflate stream holds bits that mean nothing either */
+        packed[i] ^= 0x10;
+        scratch_write("flip.gz", packed, n_packed);
+        dt_status *status = read_one("idx", "flip.gz");
+        assert_int_equal(dt_status_code(status), DT_DATA_LOSS);
+        dt_status_free(status);
+        packed[i] ^= 0x10;
+    }
+}
+
+static void files_that_disagree(void **state) {
+    (void)state;
+    unsigned char file[200];
+    scratch_write("ten", file, make_images(file, 10));
+    scratch_write("nine", file, make_labels(file, 9));
+    dt_source *source;
+    assert_fails(open_named("idx", 2, (const char *[]){"ten", "nine"}, &source), DT_DATA_LOSS, "disagree");
+    assert_fails(open_named("idx", 0, NULL, &source), DT_INVALID_ARGUMENT, "one or more files");
+}
+
+static void missing_folders_are_named(void **state) {
+    (void)state;
+    dt_artifact_argument argument = {.kind = DT_ARGUMENT_STRING, .string = "images.gz"};
+    dt_artifact_stage stage = {.kind = "idx", .n_arguments = 1, .arguments = &argument};
+    dt_source *source;
+    assert_fails(dt_source_open(&stage, scratch_path("nowhere"), &source), DT_NOT_FOUND,
+                 "nowhere: cannot open the data folder: No such file or directory; name");
+    scratch_write("file", "x", 1);
+    assert_fails(dt_source_open(&stage, scratch_path("file"), &source), DT_NOT_FOUND, "file: is not a folder");
+    stage.kind = "tape";
+    assert_fails(dt_source_open(&stage, scratch, &source), DT_UNIMPLEMENTED, "there is no source tape; this dtrun has: idx, npy, csv");
+}
+
+static void npy_comes_back(void **state) {
+    (void)state;
+    const float numbers[6] = {1, 2.5f, -3, 4, 5, 6};
+    const int64_t dims[2] = {3, 2};
+    assert_ok(dt_npy_write(scratch_path("a.npy"), DT_F32, 2, dims, numbers));
+    dt_source *source;
+    assert_ok(open_one("npy", "a.npy", &source));
+    assert_ok(dt_source_wait(source, 3));
+    assert_int_equal(source->n_examples, 3);
+    assert_int_equal(source->columns[0].tensor.dtype, DT_F32);
+    assert_int_equal(source->columns[0].tensor.dims[0], 2);
+    assert_memory_equal(source->columns[0].bytes, numbers, sizeof numbers);
+    dt_source_close(source);
+
+    for (int dtype = 0; dtype < DT_N_DTYPES; dtype++) {
+        const unsigned char elements[16] = {1, 0, 0x80, 0x3f};
+        assert_ok(dt_npy_write(scratch_path("b.npy"), (dt_dtype)dtype, 1, (int64_t[]){2}, elements));
+        assert_ok(open_one("npy", "b.npy", &source));
+        assert_int_equal(source->columns[0].tensor.dtype, dtype == DT_BF16 ? DT_F32 : dtype);
+        dt_source_close(source);
+    }
+}
+
+/* A .npy file of version 1 with this header. */
+static void write_npy(const char *header, const void *data, size_t n_bytes) {
+    char file[400] = "\x93NUMPY\1";
+    size_t n = strlen(header);
+    file[8] = (char)n;
+    memcpy(file + 10, header, n);
+    memcpy(file + 10 + n, data, n_bytes);
+    scratch_write("c.npy", file, 10 + n + n_bytes);
+}
+
+static void wrong_npy_files(void **state) {
+    (void)state;
+    write_npy("{'descr': '>i4', 'fortran_order': False, 'shape': (1,), }", "\0\0\1\2", 4);
+    dt_source *source;
+    assert_ok(open_one("npy", "c.npy", &source));
+    assert_ok(dt_source_wait(source, 1));
+    assert_int_equal(source->columns[0].bytes[0], 2);
+    dt_source_close(source);
+    write_npy("{'descr': '<f4', 'fortran_order': True, 'shape': (1,), }", "1234", 4);
+    assert_fails(read_one("npy", "c.npy"), DT_DATA_LOSS, "numpy.ascontiguousarray");
+    write_npy("{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }", "12345678", 8);
+    assert_fails(read_one("npy", "c.npy"), DT_DATA_LOSS, "type <c8 cannot be read; convert the array with .astype()");
+    write_npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", "1234", 4);
+    assert_fails(read_one("npy", "c.npy"), DT_DATA_LOSS, "no simple 'descr'");
+    write_npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", "1234", 4);
+    assert_fails(read_one("npy", "c.npy"), DT_DATA_LOSS, "shape");
+    write_npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1 2), }", "1234", 4);
+    assert_fails(read_one("npy", "c.npy"), DT_DATA_LOSS, "shape");
+    write_npy("{'descr': '<f4', 'fortran_order': False, 'shape': (), }", "1234", 4);
+    assert_fails(read_one("npy", "c.npy"), DT_DATA_LOSS, "single number");
+    write_npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", "1234", 4);
+    assert_fails(read_one("npy", "c.npy"), DT_DATA_LOSS, "truncated");
+    scratch_write("c.npy", "\x93NUMPY\1\0\xff\0{", 11);
+    assert_fails(read_one("npy", "c.npy"), DT_DATA_LOSS, "truncated or altered");
+    scratch_write("c.npy", "\x93NUMPY\7\0\0\0", 10);
+    assert_fails(read_one("npy", "c.npy"), DT_DATA_LOSS, "version 7");
+    scratch_write("c.npy", "PK", 2);
+    assert_fails(read_one("npy", "c.npy"), DT_DATA_LOSS, "is not a .npy file");
+}
+
+static dt_status *open_csv(int64_t target, dt_source **source) {
+    dt_artifact_argument arguments[2] = {{.kind = DT_ARGUMENT_STRING, .string = "numbers.csv"},
+                                         {.name = "target", .kind = DT_ARGUMENT_INT, .integer = target}};
+    dt_artifact_stage stage = {.kind = "csv", .n_arguments = target == 99 ? 1 : 2, .arguments = arguments};
+    return dt_source_open(&stage, scratch, source);
+}
+
+static void csv_lines(void **state) {
+    (void)state;
+    const char text[] = "a,b,target\r\n1, 2.5 ,3\r\n\r\n-4e1,5,6";
+    scratch_write("numbers.csv", text, strlen(text));
+    dt_source *source;
+    for (int64_t target = -1; target <= 2; target += 3) {
+        assert_ok(open_csv(target, &source));
+        assert_int_equal(source->n_examples, 2);
+        assert_int_equal(source->n_columns, 2);
+        assert_int_equal(source->columns[0].tensor.dims[0], 2);
+        assert_memory_equal(source->columns[0].bytes, ((const float[]){1, 2.5f, -40, 5}), 16);
+        assert_memory_equal(source->columns[1].bytes, ((const float[]){3, 6}), 8);
+        dt_source_close(source);
+    }
+    assert_ok(open_csv(99, &source));
+    assert_int_equal(source->n_columns, 1);
+    assert_int_equal(source->columns[0].tensor.dims[0], 3);
+    dt_source_close(source);
+    assert_fails(open_csv(3, &source), DT_INVALID_ARGUMENT, "column 3 cannot be the target");
+    assert_fails(open_csv(-4, &source), DT_INVALID_ARGUMENT, "has 3 columns");
+
+    const struct {
+        const char *text, *part;
+    } wrong[] = {
+        {"a,b\n1,x\n", "numbers.csv:2: field 2 is not a number: x"},
+        {"a,b\n1,\n2,3\n", "numbers.csv:2: field 2 is not a number"},
+        {"a,b\n1,2\n1\n", "numbers.csv:3: fewer fields than the 2"},
+        {"a,b\n1,2,3\n", "numbers.csv:2: more fields than the 2"},
+        {"a,b\n", "no examples"},
+        {"", "no examples"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        scratch_write("numbers.csv", wrong[i].text, strlen(wrong[i].text));
+        assert_fails(open_csv(99, &source), DT_DATA_LOSS, wrong[i].part);
+    }
+    scratch_write("numbers.csv", "a\n1\0\n", 5);
+    assert_fails(open_csv(99, &source), DT_DATA_LOSS, "is not a text file");
+}
+
+static void without_memory_opening_fails(void **state) {
+    (void)state;
+    unsigned char file[200];
+    size_t n_bytes = make_images(file, 10);
+    scratch_write_gzip("images.gz", file, n_bytes);
+    assert_ok(dt_npy_write(scratch_path("a.npy"), DT_F32, 1, (int64_t[]){2}, "12345678"));
+    scratch_write("numbers.csv", "a,b\n1,2\n", 8);
+    const char *const files[][2] = {{"idx", "images.gz"}, {"npy", "a.npy"}, {"csv", "numbers.csv"}};
+    for (int i = 0; i < 3; i++)
+        for (int n = 0;; n++) {
+            dt_source *source;
+            dt_memory_fail_after(n);
+            dt_status *status = open_one(files[i][0], files[i][1], &source);
+            dt_memory_fail_after(-1);
+            if (status == NULL) {
+                dt_source_close(source);
+                assert_true(n > 3);
+                break;
+            }
+            assert_null(source);
+            assert_fails(status, DT_RESOURCE_EXHAUSTED, "");
+        }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(idx_files_side_by_side),
+        cmocka_unit_test(idx_is_big_endian),
+        cmocka_unit_test(gzip_members_join),
+        cmocka_unit_test(wrong_idx_files),
+        cmocka_unit_test(every_cut_and_every_flip_is_noticed),
+        cmocka_unit_test(files_that_disagree),
+        cmocka_unit_test(missing_folders_are_named),
+        cmocka_unit_test(npy_comes_back),
+        cmocka_unit_test(wrong_npy_files),
+        cmocka_unit_test(csv_lines),
+        cmocka_unit_test(without_memory_opening_fails),
+    };
+    return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
+}
