@@ -159,6 +159,8 @@ typedef struct dt_plan {
 
 /* Checks the form: operands earlier, levels legal, addresses within bounds where provable, vector loop legal. */
 dt_status *dt_plan_verify(const dt_plan *plan);
+/* The program's lines that a kernel comes from: "fashion_cnn.dt:13, 14". */
+void dt_kernel_lines(dt_text *text, const dt_plan *plan, const dt_kernel_function *kernel);
 /* Text for --emit=kernels and golden files; --emit=plan is a summary of the same. */
 void dt_plan_print(dt_text *text, const dt_plan *plan);
 

@@ -1,0 +1,369 @@
+/* execute: see the header. */
+#include "compiler/kernel/execute.h"
+#include "ir/evaluate.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct dt_run {
+    const dt_plan *plan;
+    const dt_kernel_function *kernel;
+    void *const *buffers;
+    const dt_launch *launch;
+    const dt_nest *nest;
+    int64_t *loops;
+    dt_scalar *scalars, *folded;
+    int64_t *best;      /* position of an ARGMAX or ARGMIN so far */
+    bool *late, *inner; /* hangs on a result of a reduction; on a reduced loop */
+} dt_run;
+
+/* ---- scalars ---- */
+
+static dt_scalar of_float(double f) { return (dt_scalar){.f = f}; }
+static dt_scalar of_integer(int64_t i) { return (dt_scalar){.i = i}; }
+
+static dt_scalar float_scalar(dt_scalar_op op, const dt_scalar *x, dt_dtype dtype) {
+    double a = x[0].f, b = x[1].f;
+    switch (op) {
+    case DT_SCALAR_ADD: return of_float(a + b);
+    case DT_SCALAR_SUBTRACT: return of_float(a - b);
+    case DT_SCALAR_MULTIPLY: return of_float(a * b);
+    case DT_SCALAR_DIVIDE: return of_float(a / b);
+    case DT_SCALAR_REMAINDER: return of_float(fmod(a, b));
+    case DT_SCALAR_NEGATE: return of_float(-a);
+    case DT_SCALAR_MINIMUM: return of_float(isnan(a) || isnan(b) ? NAN : a < b ? a : b);
+    case DT_SCALAR_MAXIMUM: return of_float(isnan(a) || isnan(b) ? NAN : a > b ? a : b);
+    case DT_SCALAR_ABSOLUTE: return of_float(fabs(a));
+    case DT_SCALAR_FLOOR: return of_float(floor(a));
+    case DT_SCALAR_ROUND: return of_float(nearbyint(a));
+    case DT_SCALAR_SQUARE_ROOT: return of_float(sqrt(a));
+    case DT_SCALAR_FUSED: return of_float(dtype == DT_F64 ? fma(a, b, x[2].f) : fmaf((float)a, (float)b, (float)x[2].f));
+    case DT_SCALAR_EQUAL: return of_integer(a == b);
+    case DT_SCALAR_NOT_EQUAL: return of_integer(a != b);
+    case DT_SCALAR_LESS: return of_integer(a < b);
+    case DT_SCALAR_LESS_EQUAL: return of_integer(a <= b);
+    default: return of_float(NAN);
+    }
+}
+
+static dt_scalar integer_scalar(dt_scalar_op op, const dt_scalar *x, dt_dtype dtype) {
+    int64_t a = x[0].i, b = x[1].i;
+    uint64_t u = (uint64_t)a, v = (uint64_t)b;
+    unsigned bits = 8 * (unsigned)dt_dtype_bytes(dtype);
+    uint64_t pattern = bits == 64 ? u : u & ((UINT64_C(1) << bits) - 1);
+    switch (op) {
+    case DT_SCALAR_ADD: return of_integer((int64_t)(u + v));
+    case DT_SCALAR_SUBTRACT: return of_integer((int64_t)(u - v));
+    case DT_SCALAR_MULTIPLY: return of_integer((int64_t)(u * v));
+    case DT_SCALAR_DIVIDE: return of_integer(b == 0 ? 0 : b == -1 ? (int64_t)(0 - u) : a / b);
+    case DT_SCALAR_REMAINDER: return of_integer(b == 0 || b == -1 ? 0 : a % b);
+    case DT_SCALAR_NEGATE: return of_integer((int64_t)(0 - u));
+    case DT_SCALAR_MINIMUM: return of_integer(a < b ? a : b);
+    case DT_SCALAR_MAXIMUM: return of_integer(a > b ? a : b);
+    case DT_SCALAR_ABSOLUTE: return of_integer(a < 0 ? (int64_t)(0 - u) : a);
+    case DT_SCALAR_EQUAL: return of_integer(a == b);
+    case DT_SCALAR_NOT_EQUAL: return of_integer(a != b);
+    case DT_SCALAR_LESS: return of_integer(a < b);
+    case DT_SCALAR_LESS_EQUAL: return of_integer(a <= b);
+    case DT_SCALAR_AND: return of_integer(a & b);
+    case DT_SCALAR_OR: return of_integer(a | b);
+    case DT_SCALAR_XOR: return of_integer(a ^ b);
+    case DT_SCALAR_SHIFT_LEFT: return of_integer(b < 0 || v >= bits ? 0 : (int64_t)(u << b));
+    case DT_SCALAR_SHIFT_RIGHT: return of_integer(b < 0 || v >= bits ? 0 : (int64_t)(pattern >> b));
+    case DT_SCALAR_HIGH_PRODUCT: return of_integer((int64_t)(((u & UINT32_MAX) * (v & UINT32_MAX)) >> 32));
+    default: return x[0]; /* floor and round */
+    }
+}
+
+static dt_scalar bits_of(dt_scalar x, dt_dtype from, dt_dtype to) {
+    unsigned char bytes[8];
+    dt_scalar_store(bytes, from, x);
+    return dt_scalar_load(bytes, to);
+}
+
+/* ---- addresses ---- */
+
+static int64_t element_of(const dt_run *run, const dt_address *address) {
+    int64_t element = address->offset;
+    for (int l = 0; l < run->nest->n_loops; l++) element += address->coefficients[l] * run->loops[l];
+    for (int i = 0; i < address->n_terms; i++) element += address->term_coefficients[i] * run->scalars[address->terms[i]].i;
+    return element;
+}
+
+static char *memory_of(const dt_run *run, const dt_address *address, dt_dtype *dtype) {
+    *dtype = run->plan->buffers[run->kernel->buffers[address->buffer]].dtype;
+    return (char *)run->buffers[address->buffer] + element_of(run, address) * (int64_t)dt_dtype_bytes(*dtype);
+}
+
+static bool check(const dt_run *run, const dt_instruction *x) {
+    int64_t limit = x->integer == DT_BATCH ? run->launch->rows : x->integer == DT_GATHERED ? run->launch->valid : x->integer;
+    int64_t value = run->scalars[x->operands[0]].i;
+    if (value >= 0 && value < limit) return true;
+    dt_bad_index *bad = run->launch->bad_index;
+    if (bad->count++ == 0) {
+        bad->value = value;
+        bad->row = x->n_operands > 1 ? run->scalars[x->operands[1]].i : -1;
+        bad->site = x->index;
+        bad->limit = limit;
+    }
+    return false;
+}
+
+static dt_scalar evaluate(dt_run *run, const dt_instruction *x) {
+    const dt_instruction *all = run->nest->instructions;
+    dt_scalar operands[3] = {0};
+    for (int k = 0; k < x->n_operands; k++) operands[k] = run->scalars[x->operands[k]];
+    dt_dtype dtype;
+    switch (x->kind) {
+    case DT_INSTRUCTION_CONSTANT: return dt_dtype_is_float(x->dtype) ? dt_scalar_round(of_float(x->number), x->dtype) : of_integer(x->integer);
+    case DT_INSTRUCTION_LOOP: return of_integer(run->loops[x->index]);
+    case DT_INSTRUCTION_LAUNCH: return of_integer(((const int64_t *)run->launch)[x->index]);
+    case DT_INSTRUCTION_LOAD:
+        if (x->guard >= 0 && !run->scalars[x->guard].i) return run->scalars[x->otherwise];
+        return dt_scalar_load(memory_of(run, &x->address, &dtype), x->dtype);
+    case DT_INSTRUCTION_SCALAR:
+        if (x->scalar == DT_SCALAR_SELECT) return operands[0].i ? operands[1] : operands[2];
+        dtype = all[x->operands[0]].dtype;
+        return dt_scalar_round((dt_dtype_is_float(dtype) ? float_scalar : integer_scalar)(x->scalar, operands, dtype), x->dtype);
+    case DT_INSTRUCTION_CONVERT: return dt_scalar_convert(operands[0], all[x->operands[0]].dtype, x->dtype);
+    case DT_INSTRUCTION_BITS: return bits_of(operands[0], all[x->operands[0]].dtype, x->dtype);
+    case DT_INSTRUCTION_REDUCED: return run->folded[x->index];
+    case DT_INSTRUCTION_CHECK: return of_integer(check(run, x));
+    }
+    return of_integer(0);
+}
+
+/* ---- loops ---- */
+
+static int64_t extent_of(const dt_run *run, int loop) {
+    int64_t extent = run->nest->loops[loop].extent;
+    return extent == DT_BATCH ? run->launch->rows : extent == DT_GATHERED ? run->launch->valid : extent;
+}
+
+static dt_scalar identity(const dt_reduction *reduction) {
+    bool is_float = dt_dtype_is_float(reduction->dtype);
+    switch (reduction->combiner) {
+    case DT_COMBINE_PRODUCT: return is_float ? of_float(1) : of_integer(1);
+    case DT_COMBINE_MAX: return is_float ? of_float(-INFINITY) : dt_scalar_convert(of_float(-INFINITY), DT_F64, reduction->dtype);
+    case DT_COMBINE_MIN: return is_float ? of_float(INFINITY) : dt_scalar_convert(of_float(INFINITY), DT_F64, reduction->dtype);
+    default: return is_float ? of_float(0) : of_integer(0);
+    }
+}
+
+static bool better(dt_scalar x, dt_scalar old, dt_dtype dtype, dt_combiner combiner) {
+    bool most = combiner == DT_COMBINE_ARGMAX;
+    if (!dt_dtype_is_float(dtype)) return most ? x.i > old.i : x.i < old.i;
+    if (isnan(x.f) || isnan(old.f)) return isnan(x.f) && !isnan(old.f);
+    return most ? x.f > old.f : x.f < old.f;
+}
+
+static void fold(dt_run *run, int r, int64_t position) {
+    const dt_reduction *reduction = &run->nest->reductions[r];
+    dt_scalar x = run->scalars[reduction->operand], pair[3] = {run->folded[r], x, {0}};
+    dt_dtype dtype = run->nest->instructions[reduction->operand].dtype;
+    static const dt_scalar_op ops[] = {[DT_COMBINE_SUM] = DT_SCALAR_ADD,
+                                       [DT_COMBINE_PRODUCT] = DT_SCALAR_MULTIPLY,
+                                       [DT_COMBINE_MAX] = DT_SCALAR_MAXIMUM,
+                                       [DT_COMBINE_MIN] = DT_SCALAR_MINIMUM};
+    if (reduction->combiner == DT_COMBINE_ARGMAX || reduction->combiner == DT_COMBINE_ARGMIN) {
+        if (position > 0 && !better(x, run->folded[r], dtype, reduction->combiner)) return;
+        run->folded[r] = x;
+        run->best[r] = position;
+    } else {
+        dt_scalar_op op = ops[reduction->combiner];
+        run->folded[r] = dt_scalar_round((dt_dtype_is_float(dtype) ? float_scalar : integer_scalar)(op, pair, dtype), dtype);
+    }
+}
+
+static void evaluate_all(dt_run *run, bool late) {
+    for (int i = 0; i < run->nest->n_instructions; i++)
+        if (run->late[i] == late) run->scalars[i] = evaluate(run, &run->nest->instructions[i]);
+}
+
+static void walk_reduced(dt_run *run, int loop, int64_t *position) {
+    if (loop == run->nest->n_loops) {
+        evaluate_all(run, false);
+        for (int r = 0; r < run->nest->n_reductions; r++) fold(run, r, *position);
+        ++*position;
+        return;
+    }
+    for (run->loops[loop] = 0; run->loops[loop] < extent_of(run, loop); run->loops[loop]++) walk_reduced(run, loop + 1, position);
+}
+
+static void store(dt_run *run, const dt_store *x) {
+    if (x->guard >= 0 && !run->scalars[x->guard].i) return;
+    dt_dtype dtype;
+    char *memory = memory_of(run, &x->address, &dtype);
+    dt_scalar pair[3] = {run->scalars[x->operand]};
+    if (x->accumulate) {
+        pair[1] = dt_scalar_load(memory, dtype);
+        pair[0] = dt_dtype_is_float(dtype) ? float_scalar(DT_SCALAR_ADD, pair, dtype) : integer_scalar(DT_SCALAR_ADD, pair, dtype);
+    }
+    dt_scalar_store(memory, dtype, dt_scalar_round(pair[0], dtype));
+}
+
+static void statement(dt_run *run, int n_outer) {
+    const dt_nest *nest = run->nest;
+    int64_t position = 0;
+    for (int r = 0; r < nest->n_reductions; r++) {
+        run->folded[r] = identity(&nest->reductions[r]);
+        run->best[r] = 0;
+    }
+    if (nest->n_reductions > 0) walk_reduced(run, n_outer, &position);
+    for (int r = 0; r < nest->n_reductions; r++)
+        if (nest->reductions[r].combiner == DT_COMBINE_ARGMAX || nest->reductions[r].combiner == DT_COMBINE_ARGMIN)
+            run->folded[r] = of_integer(run->best[r]);
+    for (int i = 0; i < nest->n_instructions; i++) /* what no reduced loop changes may not have been met at all */
+        if (run->late[i] || !run->inner[i])
+            if (position == 0 || run->late[i]) run->scalars[i] = evaluate(run, &nest->instructions[i]);
+    for (int s = 0; s < nest->n_stores; s++) store(run, &nest->stores[s]);
+}
+
+static void walk_outer(dt_run *run, int loop, int n_outer) {
+    if (loop == n_outer) {
+        statement(run, n_outer);
+        return;
+    }
+    for (run->loops[loop] = 0; run->loops[loop] < extent_of(run, loop); run->loops[loop]++) walk_outer(run, loop + 1, n_outer);
+}
+
+static void mark_levels(dt_run *run) {
+    const dt_nest *nest = run->nest;
+    for (int i = 0; i < nest->n_instructions; i++) {
+        const dt_instruction *x = &nest->instructions[i];
+        run->late[i] = x->kind == DT_INSTRUCTION_REDUCED;
+        run->inner[i] = x->kind == DT_INSTRUCTION_LOOP && nest->loops[x->index].reduced;
+        int users[8] = {-1, -1, -1, -1, -1, -1, -1, -1}, n = 0;
+        for (int k = 0; k < x->n_operands; k++) users[n++] = x->operands[k];
+        if (x->kind == DT_INSTRUCTION_LOAD && x->guard >= 0) users[n++] = x->guard, users[n++] = x->otherwise;
+        for (int k = 0; k < n; k++) run->late[i] |= run->late[users[k]], run->inner[i] |= run->inner[users[k]];
+        if (x->kind != DT_INSTRUCTION_LOAD) continue;
+        for (int t = 0; t < x->address.n_terms; t++) {
+            run->late[i] |= run->late[x->address.terms[t]];
+            run->inner[i] |= run->inner[x->address.terms[t]];
+        }
+        for (int l = 0; l < nest->n_loops; l++) run->inner[i] |= nest->loops[l].reduced && x->address.coefficients[l] != 0;
+    }
+}
+
+static void run_nest(dt_arena *arena, dt_run run, const dt_nest *nest, int64_t row) {
+    size_t n = (size_t)nest->n_instructions;
+    run.nest = nest;
+    run.loops = DT_NEW_ARRAY(arena, int64_t, nest->n_loops);
+    run.scalars = DT_NEW_ARRAY(arena, dt_scalar, n);
+    run.late = DT_NEW_ARRAY(arena, bool, n);
+    run.inner = DT_NEW_ARRAY(arena, bool, n);
+    run.folded = DT_NEW_ARRAY(arena, dt_scalar, nest->n_reductions);
+    run.best = DT_NEW_ARRAY(arena, int64_t, nest->n_reductions);
+    mark_levels(&run);
+    int n_outer = 0;
+    while (n_outer < nest->n_loops && !nest->loops[n_outer].reduced) n_outer++;
+    if (nest->in_rows) run.loops[0] = row;
+    walk_outer(&run, nest->in_rows ? 1 : 0, n_outer);
+}
+
+void dt_kernel_execute(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel, void *const *buffers, const dt_launch *launch) {
+    dt_run run = {.plan = plan, .kernel = kernel, .buffers = buffers, .launch = launch};
+    for (int n = 0; n < kernel->n_nests;) {
+        int end = n + 1;
+        if (!kernel->nests[n].in_rows) {
+            run_nest(arena, run, &kernel->nests[n], 0);
+        } else {
+            while (end < kernel->n_nests && kernel->nests[end].in_rows) end++;
+            for (int64_t row = 0; row < launch->rows; row++)
+                for (int k = n; k < end; k++) run_nest(arena, run, &kernel->nests[k], row);
+        }
+        n = end;
+    }
+}
+
+/* ---- plans ---- */
+
+typedef struct dt_memories {
+    char *device, *scratch, **replicas;
+} dt_memories;
+
+static char *block(dt_arena *arena, int64_t bytes) {
+    char *memory = dt_arena_new(arena, (size_t)bytes + 64);
+    memset(memory, 0xa5, (size_t)bytes + 64);
+    return memory;
+}
+
+static void *memory_of_buffer(const dt_plan *plan, int b, int replica, const dt_memories *memories, const dt_tensor *inputs, dt_memory *variables) {
+    const dt_buffer *buffer = &plan->buffers[b];
+    switch (buffer->space) {
+    case DT_SPACE_VARIABLE: return variables->variables[buffer->variable].data;
+    case DT_SPACE_INPUT: return inputs[(size_t)replica * plan->function->inputs.n + (size_t)buffer->input].data;
+    case DT_SPACE_DEVICE: return memories->device + buffer->offset;
+    case DT_SPACE_REPLICA: return memories->replicas[replica] + buffer->offset;
+    case DT_SPACE_SCRATCH: return memories->scratch + buffer->offset;
+    case DT_SPACE_CONSTANT: return NULL;
+    }
+    return NULL;
+}
+
+static void run_kernel(dt_arena *arena, const dt_plan *plan, int k, int replica, const dt_memories *memories, const dt_launch *launches,
+                       const dt_tensor *inputs, dt_memory *variables) {
+    const dt_kernel_function *kernel = &plan->kernels[k];
+    void **buffers = DT_NEW_ARRAY(arena, void *, kernel->n_buffers);
+    for (int b = 0; b < kernel->n_buffers; b++) buffers[b] = memory_of_buffer(plan, kernel->buffers[b], replica, memories, inputs, variables);
+    dt_kernel_execute(arena, plan, kernel, buffers, &launches[replica]);
+}
+
+/* Sums leaves first .. first + n - 1 into the first one of a copy: n leaves split at the largest power of two below n. */
+static void reduce_tree(char *leaves, size_t leaf_bytes, int n, dt_dtype dtype, size_t elements, dt_combiner combiner) {
+    if (n < 2) return;
+    int half = 1;
+    while (2 * half < n) half *= 2;
+    char *right = leaves + (size_t)half * leaf_bytes;
+    reduce_tree(leaves, leaf_bytes, half, dtype, elements, combiner);
+    reduce_tree(right, leaf_bytes, n - half, dtype, elements, combiner);
+    dt_scalar_op op = combiner == DT_COMBINE_MAX ? DT_SCALAR_MAXIMUM : combiner == DT_COMBINE_MIN ? DT_SCALAR_MINIMUM : DT_SCALAR_ADD;
+    for (size_t i = 0; i < elements; i++) {
+        size_t at = i * dt_dtype_bytes(dtype);
+        dt_scalar pair[3] = {dt_scalar_load(leaves + at, dtype), dt_scalar_load(right + at, dtype), {0}};
+        dt_scalar sum = dt_dtype_is_float(dtype) ? float_scalar(op, pair, dtype) : integer_scalar(op, pair, dtype);
+        dt_scalar_store(leaves + at, dtype, dt_scalar_round(sum, dtype));
+    }
+}
+
+static dt_status *run_collective(dt_arena *arena, const dt_plan *plan, const dt_collective *collective, int n_replicas, const dt_memories *memories) {
+    const dt_buffer *source = &plan->buffers[collective->source], *target = &plan->buffers[collective->target];
+    size_t elements = (size_t)dt_shape_elements(source->shape, plan->function->module->capacity, 0), bytes = elements * dt_dtype_bytes(source->dtype);
+    if (collective->combiner == DT_COMBINE_NONE || target->space != DT_SPACE_DEVICE || !dt_shape_equal(source->shape, target->shape))
+        return dt_error(DT_UNIMPLEMENTED, "%s: only reductions to every replica are executed here", collective->kind);
+    char *leaves = dt_arena_new(arena, bytes * (size_t)n_replicas);
+    for (int r = 0; r < n_replicas; r++) memcpy(leaves + (size_t)r * bytes, memories->replicas[r] + source->offset, bytes);
+    reduce_tree(leaves, bytes, n_replicas, source->dtype, elements, collective->combiner);
+    memcpy(memories->device + target->offset, leaves, bytes);
+    return NULL;
+}
+
+static dt_tensor result_of(dt_arena *arena, const dt_plan *plan, size_t result, int64_t rows, const void *memory) {
+    const dt_value *value = plan->function->results.items[result].value;
+    int64_t *dims = DT_NEW_ARRAY(arena, int64_t, value->shape.rank);
+    for (int d = 0; d < value->shape.rank; d++) dims[d] = dt_dim_is_symbol(value->shape.dims[d]) ? rows : value->shape.dims[d];
+    dt_tensor tensor = dt_tensor_make(arena, value->dtype, (dt_shape){value->shape.rank, dims});
+    memcpy(tensor.data, memory, dt_tensor_bytes(&tensor));
+    return tensor;
+}
+
+dt_status *dt_plan_execute(dt_arena *arena, const dt_plan *plan, int n_replicas, const dt_launch *launches, const dt_tensor *inputs,
+                           dt_memory *memory, dt_tensor *results) {
+    dt_memories memories = {block(arena, plan->device_bytes), block(arena, plan->scratch_bytes), DT_NEW_ARRAY(arena, char *, n_replicas)};
+    for (int r = 0; r < n_replicas; r++) memories.replicas[r] = block(arena, plan->replica_bytes);
+    for (int s = 0; s < plan->n_segments; s++) {
+        const dt_segment *segment = &plan->segments[s];
+        for (int k = 0; k < segment->n_device_kernels; k++) run_kernel(arena, plan, segment->device_kernels[k], 0, &memories, launches, inputs, memory);
+        for (int r = 0; r < n_replicas; r++)
+            for (int k = 0; k < segment->n_replica_kernels; k++)
+                run_kernel(arena, plan, segment->replica_kernels[k], r, &memories, launches, inputs, memory);
+        for (int c = 0; c < segment->n_collectives; c++) DT_TRY(run_collective(arena, plan, &segment->collectives[c], n_replicas, &memories));
+    }
+    size_t n_results = plan->function->results.n;
+    for (int r = 0; r < n_replicas; r++)
+        for (size_t i = 0; i < n_results; i++)
+            results[(size_t)r * n_results + i] =
+                result_of(arena, plan, i, launches[r].rows, memory_of_buffer(plan, plan->results[i], r, &memories, inputs, memory));
+    return NULL;
+}

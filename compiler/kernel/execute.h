@@ -1,0 +1,17 @@
+/* execute: runs a plan one element at a time. It is slow and obvious: what fusion, scheduling, memory planning and the code generators are tested
+ * against, as ir/interpret.h is for the graph. Vector loops and tiles mean nothing here; buffers lie where plan_memory put them. */
+#ifndef DT_KERNEL_EXECUTE_H
+#define DT_KERNEL_EXECUTE_H
+
+#include "compiler/kernel/kernel.h"
+#include "ir/interpret.h"
+
+/* One kernel over its buffers, as generated code is called. */
+void dt_kernel_execute(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel, void *const *buffers, const dt_launch *launch);
+
+/* A whole plan on one device that holds all replicas. inputs[r * n_inputs + i], results[r * n_results + i] (made in `arena`); variables are
+ * shared. Memory starts filled with a pattern, so that what was never written shows. */
+dt_status *dt_plan_execute(dt_arena *arena, const dt_plan *plan, int n_replicas, const dt_launch *launches, const dt_tensor *inputs,
+                           dt_memory *memory, dt_tensor *results);
+
+#endif

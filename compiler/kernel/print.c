@@ -1,0 +1,187 @@
+/* print: plans as text, for people and for golden files.
+ *
+ *   plan train  device 426,240  replica 12,288  scratch 86,016 bytes
+ *   segment 0
+ *     kernel train_3_conv2d   # fashion_cnn.dt:14
+ *       nest l0 < B, l1 < 26, l2 < 26, l3 < 64, sum l4 < 3   rows, vector l3
+ *         s0 = load image[784 l0 + 28 l1 + l2 + l4]
+ *         s1 = f32 from s0
+ *         fold 0 = sum f32 s1
+ *         store %12[43264 l0 + l3] = s2
+ *     all_reduce sum %12 -> %13   Cnn/conv2d/kernel */
+#include "abi/launch.h"
+#include "compiler/kernel/kernel.h"
+
+#include <inttypes.h>
+
+static const char *scalar_text(dt_scalar_op scalar) {
+    static const char *const texts[] = {
+#define X(enumerator, text, operands, result) text,
+        DT_SCALARS(X)
+#undef X
+    };
+    return texts[scalar];
+}
+
+static const char *launch_field(int index) {
+    static const char *const names[] = {
+#define X(name, type, dtype, meaning) #name,
+        DT_LAUNCH_FIELDS(X)
+#undef X
+    };
+    return names[index];
+}
+
+static void print_sum(dt_text *text, bool *first, int64_t coefficient, const char *letter, int index) {
+    if (coefficient == 0) return;
+    if (!*first) dt_text_append(text, coefficient < 0 ? " - " : " + ");
+    else if (coefficient < 0) dt_text_append(text, "-");
+    uint64_t size = coefficient < 0 ? 0 - (uint64_t)coefficient : (uint64_t)coefficient;
+    if (letter == NULL) dt_text_format(text, "%" PRIu64, size);
+    else if (size == 1) dt_text_format(text, "%s%d", letter, index);
+    else dt_text_format(text, "%" PRIu64 " %s%d", size, letter, index);
+    *first = false;
+}
+
+static void print_address(dt_text *text, const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, const dt_address *address) {
+    bool first = true;
+    dt_text_format(text, "%s[", plan->buffers[kernel->buffers[address->buffer]].name);
+    for (int l = 0; l < nest->n_loops; l++) print_sum(text, &first, address->coefficients[l], "l", l);
+    for (int i = 0; i < address->n_terms; i++) print_sum(text, &first, address->term_coefficients[i], "s", address->terms[i]);
+    print_sum(text, &first, address->offset, NULL, 0);
+    dt_text_append(text, first ? "0]" : "]");
+}
+
+static void print_number(dt_text *text, const dt_instruction *constant) {
+    char buffer[32];
+    if (!dt_dtype_is_float(constant->dtype)) dt_text_format(text, "%" PRId64, constant->integer);
+    else if (constant->dtype == DT_F64) dt_text_append(text, dt_text_from_f64(constant->number, buffer));
+    else dt_text_append(text, dt_text_from_f32((float)constant->number, buffer));
+}
+
+static void print_instruction(dt_text *text, const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, int i) {
+    const dt_instruction *instruction = &nest->instructions[i];
+    dt_text_format(text, "      s%d = %s ", i, dt_dtype_name(instruction->dtype));
+    switch (instruction->kind) {
+    case DT_INSTRUCTION_CONSTANT: print_number(text, instruction); break;
+    case DT_INSTRUCTION_LOOP: dt_text_format(text, "l%d", instruction->index); break;
+    case DT_INSTRUCTION_LAUNCH: dt_text_format(text, "launch %s", launch_field(instruction->index)); break;
+    case DT_INSTRUCTION_LOAD:
+        dt_text_append(text, "load ");
+        print_address(text, plan, kernel, nest, &instruction->address);
+        if (instruction->guard >= 0) dt_text_format(text, " if s%d else s%d", instruction->guard, instruction->otherwise);
+        break;
+    case DT_INSTRUCTION_SCALAR: dt_text_append(text, scalar_text(instruction->scalar)); break;
+    case DT_INSTRUCTION_CONVERT: dt_text_append(text, "from"); break;
+    case DT_INSTRUCTION_BITS: dt_text_append(text, "bits"); break;
+    case DT_INSTRUCTION_REDUCED: dt_text_format(text, "fold %d", instruction->index); break;
+    case DT_INSTRUCTION_CHECK: dt_text_format(text, "check site %d below %" PRId64, instruction->index, instruction->integer); break;
+    }
+    for (int k = 0; k < instruction->n_operands; k++) dt_text_format(text, "%ss%d", k ? ", " : " ", instruction->operands[k]);
+    dt_text_append(text, "\n");
+}
+
+static void print_loops(dt_text *text, const dt_nest *nest) {
+    for (int l = 0; l < nest->n_loops; l++) {
+        const dt_loop *loop = &nest->loops[l];
+        dt_text_append(text, l ? ", " : " ");
+        if (loop->reduced && (l == 0 || !nest->loops[l - 1].reduced)) dt_text_append(text, "over ");
+        dt_text_format(text, "l%d < ", l);
+        if (loop->extent == DT_BATCH) dt_text_append(text, "B");
+        else if (loop->extent == DT_GATHERED) dt_text_append(text, "B*V");
+        else dt_text_format(text, "%" PRId64, loop->extent);
+    }
+}
+
+static void print_nest(dt_text *text, const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest) {
+    dt_text_append(text, nest->in_rows ? "    row nest" : "    nest");
+    if (nest->note) dt_text_format(text, " %s", nest->note);
+    print_loops(text, nest);
+    if (nest->tiling.tiled && nest->tiling.row_loop >= 0)
+        dt_text_format(text, "  tile l%d x l%d of s%d, s%d", nest->tiling.row_loop, nest->tiling.vector_loop, nest->tiling.a, nest->tiling.b);
+    else if (nest->tiling.tiled) dt_text_format(text, "  tile l%d of s%d, s%d", nest->tiling.vector_loop, nest->tiling.a, nest->tiling.b);
+    else if (nest->vector_loop >= 0) dt_text_format(text, "  vector l%d", nest->vector_loop);
+    dt_text_append(text, "\n");
+    for (int i = 0; i < nest->n_instructions; i++) print_instruction(text, plan, kernel, nest, i);
+    for (int r = 0; r < nest->n_reductions; r++)
+        dt_text_format(text, "      fold %d = %s %s s%d\n", r, dt_dtype_name(nest->reductions[r].dtype), dt_combiner_name(nest->reductions[r].combiner),
+                       nest->reductions[r].operand);
+    for (int s = 0; s < nest->n_stores; s++) {
+        const dt_store *store = &nest->stores[s];
+        dt_text_append(text, "      store ");
+        print_address(text, plan, kernel, nest, &store->address);
+        dt_text_format(text, " %s s%d", store->accumulate ? "+=" : "=", store->operand);
+        if (store->guard >= 0) dt_text_format(text, " if s%d", store->guard);
+        dt_text_append(text, "\n");
+    }
+}
+
+void dt_kernel_lines(dt_text *text, const dt_plan *plan, const dt_kernel_function *kernel) {
+    const dt_module *module = plan->function->module;
+    int file = -1, line = 0;
+    for (;;) { /* the next in order of (file, line), until there is none */
+        int next_file = -1, next_line = 0;
+        for (int n = 0; n < kernel->n_nests; n++)
+            for (int i = 0; i < kernel->nests[n].n_locations; i++) {
+                dt_location at = kernel->nests[n].locations[i];
+                if (at.file < 0 || (size_t)at.file >= module->files.n) continue;
+                bool after = at.file > file || (at.file == file && at.line > line);
+                bool before = next_file < 0 || at.file < next_file || (at.file == next_file && at.line < next_line);
+                if (after && before) next_file = at.file, next_line = at.line;
+            }
+        if (next_file < 0) return;
+        if (next_file != file) dt_text_format(text, "%s%s:%d", file < 0 ? "" : ", ", module->files.items[next_file], next_line);
+        else dt_text_format(text, ", %d", next_line);
+        file = next_file;
+        line = next_line;
+    }
+}
+
+static void print_kernel(dt_text *text, const dt_plan *plan, const dt_kernel_function *kernel) {
+    dt_text_format(text, "  kernel %s", kernel->name);
+    if (kernel->once) dt_text_append(text, "  once a device");
+    if (kernel->update) dt_text_append(text, "  update");
+    dt_text lines = {0};
+    dt_kernel_lines(&lines, plan, kernel);
+    if (lines.n > 0) dt_text_format(text, "   # %s", lines.data);
+    dt_text_free(&lines);
+    dt_text_append(text, "\n");
+    for (int n = 0; n < kernel->n_nests; n++) print_nest(text, plan, kernel, &kernel->nests[n]);
+}
+
+static const char *space_name(dt_space space) {
+    static const char *const names[] = {"variable", "input", "device", "replica", "scratch", "constant"};
+    return names[space];
+}
+
+static void print_buffers(dt_text *text, const dt_plan *plan) {
+    char commas[32];
+    for (int b = 0; b < plan->n_buffers; b++) {
+        const dt_buffer *buffer = &plan->buffers[b];
+        if (buffer->bytes == 0) continue;
+        dt_text_format(text, "  buffer %s: ", buffer->name);
+        dt_shape_print(text, buffer->dtype, buffer->shape);
+        dt_text_format(text, " %s at %s", space_name(buffer->space), dt_text_with_commas(buffer->offset, commas));
+        dt_text_format(text, ", %s bytes\n", dt_text_with_commas(buffer->bytes, commas));
+    }
+}
+
+void dt_plan_print(dt_text *text, const dt_plan *plan) {
+    char device[32], replica[32], scratch[32];
+    dt_text_format(text, "plan %s  device %s  replica %s  scratch %s bytes\n", plan->function->name, dt_text_with_commas(plan->device_bytes, device),
+                   dt_text_with_commas(plan->replica_bytes, replica), dt_text_with_commas(plan->scratch_bytes, scratch));
+    print_buffers(text, plan);
+    for (int s = 0; s < plan->n_segments; s++) {
+        const dt_segment *segment = &plan->segments[s];
+        dt_text_format(text, "segment %d\n", s);
+        for (int k = 0; k < segment->n_device_kernels; k++) print_kernel(text, plan, &plan->kernels[segment->device_kernels[k]]);
+        for (int k = 0; k < segment->n_replica_kernels; k++) print_kernel(text, plan, &plan->kernels[segment->replica_kernels[k]]);
+        for (int c = 0; c < segment->n_collectives; c++) {
+            const dt_collective *collective = &segment->collectives[c];
+            dt_text_format(text, "  %s %s %s -> %s   %s\n", collective->kind, dt_combiner_name(collective->combiner),
+                           plan->buffers[collective->source].name, plan->buffers[collective->target].name, collective->label);
+        }
+    }
+    for (size_t r = 0; r < plan->function->results.n; r++)
+        dt_text_format(text, "result %s = %s\n", plan->function->results.items[r].name, plan->buffers[plan->results[r]].name);
+}

@@ -1,0 +1,135 @@
+/* verify: the form that every plan has after fuse and after each pass behind it. */
+#include "compiler/kernel/affine.h"
+
+static dt_status *wrong(const dt_kernel_function *kernel, int n, const char *rule) {
+    return dt_error(DT_INTERNAL, "kernel %s, nest %d: %s", kernel->name, n, rule);
+}
+
+/* Which instructions hang on reduced loops: those may feed reductions only. */
+static void mark_inner(const dt_nest *nest, bool *inner) {
+    for (int i = 0; i < nest->n_instructions; i++) {
+        const dt_instruction *x = &nest->instructions[i];
+        inner[i] = x->kind == DT_INSTRUCTION_LOOP && nest->loops[x->index].reduced;
+        for (int k = 0; k < x->n_operands; k++) inner[i] |= inner[x->operands[k]];
+        if (x->kind != DT_INSTRUCTION_LOAD) continue;
+        if (x->guard >= 0) inner[i] |= inner[x->guard] || inner[x->otherwise];
+        for (int t = 0; t < x->address.n_terms; t++) inner[i] |= inner[x->address.terms[t]];
+        for (int l = 0; l < nest->n_loops; l++) inner[i] |= nest->loops[l].reduced && x->address.coefficients[l] != 0;
+    }
+}
+
+static bool earlier(int x, int limit) { return x >= 0 && x < limit; }
+
+static dt_status *verify_address(const dt_plan *plan, const dt_kernel_function *kernel, int n, const dt_address *address, int limit, bool guarded) {
+    const dt_nest *nest = &kernel->nests[n];
+    if (address->buffer < 0 || address->buffer >= kernel->n_buffers) return wrong(kernel, n, "an address names a buffer that is no argument");
+    for (int t = 0; t < address->n_terms; t++) {
+        if (!earlier(address->terms[t], limit)) return wrong(kernel, n, "a term of an address comes after its use");
+        if (nest->instructions[address->terms[t]].dtype != DT_I64) return wrong(kernel, n, "a term of an address is not an i64");
+    }
+    dt_affine x = {address->coefficients, address->offset, address->n_terms, address->terms, address->term_coefficients};
+    const dt_buffer *buffer = &plan->buffers[kernel->buffers[address->buffer]];
+    int64_t least, greatest, capacity = plan->function->module->capacity;
+    if (guarded) return NULL;
+    if (dt_affine_least(nest->n_loops, nest->loops, &x, &least) && least < 0) return wrong(kernel, n, "an address lies before its buffer");
+    dt_loop *loops = nest->loops;
+    for (int l = 0; l < nest->n_loops; l++)
+        if (dt_dim_is_symbol(loops[l].extent) && x.coefficients[l] != 0) return NULL; /* bounded by the capacity that memory is planned for */
+    if (dt_affine_greatest(nest->n_loops, loops, &x, &greatest) && greatest >= dt_shape_elements(buffer->shape, capacity, capacity))
+        return dt_error(DT_INTERNAL, "kernel %s, nest %d: an address lies behind %s", kernel->name, n, buffer->name);
+    return NULL;
+}
+
+static dt_status *verify_instruction(const dt_plan *plan, const dt_kernel_function *kernel, int n, int i) {
+    const dt_nest *nest = &kernel->nests[n];
+    const dt_instruction *x = &nest->instructions[i];
+    for (int k = 0; k < x->n_operands; k++)
+        if (!earlier(x->operands[k], i)) return wrong(kernel, n, "an operand comes after its use");
+    switch (x->kind) {
+    case DT_INSTRUCTION_LOOP: return earlier(x->index, nest->n_loops) ? NULL : wrong(kernel, n, "no such loop");
+    case DT_INSTRUCTION_REDUCED: return earlier(x->index, nest->n_reductions) ? NULL : wrong(kernel, n, "no such reduction");
+    case DT_INSTRUCTION_LOAD:
+        if (x->guard >= 0 && (!earlier(x->guard, i) || !earlier(x->otherwise, i))) return wrong(kernel, n, "a guard comes after its use");
+        if (x->guard >= 0 && nest->instructions[x->guard].dtype != DT_BOOL) return wrong(kernel, n, "a guard is not a bool");
+        if (x->dtype != plan->buffers[kernel->buffers[x->address.buffer]].dtype) return wrong(kernel, n, "a load has another type than its buffer");
+        return verify_address(plan, kernel, n, &x->address, i, x->guard >= 0);
+    default: return NULL;
+    }
+}
+
+static dt_status *verify_store(const dt_plan *plan, const dt_kernel_function *kernel, int n, const dt_store *store, const bool *inner) {
+    const dt_nest *nest = &kernel->nests[n];
+    if (!earlier(store->operand, nest->n_instructions)) return wrong(kernel, n, "a store of nothing");
+    if (store->guard >= 0 && !earlier(store->guard, nest->n_instructions)) return wrong(kernel, n, "a store's guard does not exist");
+    DT_TRY(verify_address(plan, kernel, n, &store->address, nest->n_instructions, store->guard >= 0));
+    const dt_buffer *buffer = &plan->buffers[kernel->buffers[store->address.buffer]];
+    if (nest->instructions[store->operand].dtype != buffer->dtype)
+        return dt_error(DT_INTERNAL, "kernel %s, nest %d: %s is stored as another type than its own", kernel->name, n, buffer->name);
+    if (buffer->space == DT_SPACE_INPUT || buffer->space == DT_SPACE_CONSTANT) return wrong(kernel, n, "a store to memory that is only read");
+    if (inner[store->operand]) return wrong(kernel, n, "a store of a value that hangs on reduced loops");
+    for (int l = 0; l < nest->n_loops; l++)
+        if (nest->loops[l].reduced && store->address.coefficients[l] != 0) return wrong(kernel, n, "a store's address hangs on a reduced loop");
+    return NULL;
+}
+
+/* A vectorised loop walks contiguous elements of every store, or is reduced, and nothing that it walks is checked. */
+static dt_status *verify_vector(const dt_kernel_function *kernel, int n) {
+    const dt_nest *nest = &kernel->nests[n];
+    int loop = nest->vector_loop;
+    if (loop < -1 || loop >= nest->n_loops) return wrong(kernel, n, "no such loop to vectorise");
+    if (loop < 0) return NULL;
+    if (nest->in_rows && loop == 0) return wrong(kernel, n, "the row loop is vectorised");
+    for (int s = 0; s < nest->n_stores && !nest->loops[loop].reduced; s++)
+        if (nest->stores[s].address.coefficients[loop] != 1) return wrong(kernel, n, "a vectorised loop does not walk a store's elements one by one");
+    return NULL;
+}
+
+static dt_status *verify_nest(const dt_plan *plan, const dt_kernel_function *kernel, int n, bool *inner) {
+    const dt_nest *nest = &kernel->nests[n];
+    for (int l = 1; l < nest->n_loops; l++)
+        if (nest->loops[l - 1].reduced && !nest->loops[l].reduced) return wrong(kernel, n, "an outer loop behind a reduced one");
+    if (nest->in_rows && (nest->n_loops == 0 || nest->loops[0].extent != DT_BATCH || nest->loops[0].reduced))
+        return wrong(kernel, n, "a row nest whose first loop does not walk the rows");
+    for (int i = 0; i < nest->n_instructions; i++) DT_TRY(verify_instruction(plan, kernel, n, i));
+    mark_inner(nest, inner);
+    for (int r = 0; r < nest->n_reductions; r++)
+        if (!earlier(nest->reductions[r].operand, nest->n_instructions)) return wrong(kernel, n, "a reduction of nothing");
+    for (int s = 0; s < nest->n_stores; s++) DT_TRY(verify_store(plan, kernel, n, &nest->stores[s], inner));
+    return verify_vector(kernel, n);
+}
+
+static dt_status *verify_kernel(const dt_plan *plan, dt_arena *arena, const dt_kernel_function *kernel) {
+    for (int b = 0; b < kernel->n_buffers; b++)
+        if (!earlier(kernel->buffers[b], plan->n_buffers)) return dt_error(DT_INTERNAL, "kernel %s: argument %d is no buffer", kernel->name, b);
+    for (int n = 0; n < kernel->n_nests; n++)
+        DT_TRY(verify_nest(plan, kernel, n, DT_NEW_ARRAY(arena, bool, kernel->nests[n].n_instructions)));
+    return NULL;
+}
+
+static dt_status *verify_plan(const dt_plan *plan, dt_arena *arena) {
+    int *runs = DT_NEW_ARRAY(arena, int, plan->n_kernels);
+    for (int k = 0; k < plan->n_kernels; k++) DT_TRY(verify_kernel(plan, arena, &plan->kernels[k]));
+    for (int s = 0; s < plan->n_segments; s++) {
+        const dt_segment *segment = &plan->segments[s];
+        for (int k = 0; k < segment->n_device_kernels; k++) runs[segment->device_kernels[k]]++;
+        for (int k = 0; k < segment->n_replica_kernels; k++) runs[segment->replica_kernels[k]]++;
+    }
+    for (int k = 0; k < plan->n_kernels; k++)
+        if (runs[k] != 1) return dt_error(DT_INTERNAL, "kernel %s runs %d times", plan->kernels[k].name, runs[k]);
+    for (size_t r = 0; r < plan->function->results.n; r++)
+        if (!earlier(plan->results[r], plan->n_buffers)) return dt_error(DT_INTERNAL, "result %zu has no buffer", r);
+    return NULL;
+}
+
+dt_status *dt_plan_verify(const dt_plan *plan) {
+    dt_arena *arena = dt_arena_create();
+    jmp_buf guard;
+    if (arena == NULL || setjmp(guard)) {
+        dt_arena_destroy(arena);
+        return dt_error(DT_RESOURCE_EXHAUSTED, "no memory left to verify the plan");
+    }
+    dt_arena_guard(arena, &guard);
+    dt_status *status = verify_plan(plan, arena);
+    dt_arena_destroy(arena);
+    return dt_status_annotate(status, "plan of %s", plan->function->name);
+}
