@@ -23,8 +23,8 @@ static const dt_operand_row *operand_row(const dt_op *op, int i) { return &op->o
 static dt_status *check_operands(const dt_op *op, dt_value *const *operands, int n_operands) {
     bool right = op->variadic ? n_operands >= op->n_operands : n_operands == op->n_operands;
     if (!right)
-        return dt_error(DT_INVALID_ARGUMENT, "%s takes %s%d operand%s, here are %d", op->name, op->variadic ? "at least " : "", op->n_operands,
-                        op->n_operands == 1 ? "" : "s", n_operands);
+        return dt_error(DT_INVALID_ARGUMENT, "%s takes %s%d operand%s, here %s %d", op->name, op->variadic ? "at least " : "", op->n_operands,
+                        op->n_operands == 1 ? "" : "s", n_operands == 1 ? "is" : "are", n_operands);
     for (int i = 0; i < n_operands; i++) {
         const dt_operand_row *row = operand_row(op, i);
         if (!fits(row->type, operands[i]->dtype))

@@ -96,8 +96,8 @@ typedef struct dt_scalar_function {
     int n_arguments;          /* named x, y */
     double (*oracle)(double x, double y);
     const char *f32, *f64;    /* expansions over x (and y), in the formula language; may call other functions */
-    double ulp;               /* stated error of the f32 expansion over its domain */
-    const char *domain;
+    double f32_ulp, f64_ulp;  /* stated errors of the expansions over the domain */
+    const char *domain;       /* "low, high"; of two arguments "low, high; low, high" */
 } dt_scalar_function;
 extern const size_t dt_n_scalar_functions;
 const dt_scalar_function *dt_scalar_function_at(size_t i);

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#define FUNCTION(name, arguments, oracle, f32, f64, ulp, domain)                                                                                     \
+#define FUNCTION(name, arguments, oracle, f32, f64, f32_ulp, f64_ulp, domain)                                                                        \
     static double oracle_##name(double x, double y) {                                                                                                \
         (void)y;                                                                                                                                     \
         return oracle;                                                                                                                               \
@@ -12,7 +12,7 @@
 #undef FUNCTION
 
 static const dt_scalar_function functions[] = {
-#define FUNCTION(name, arguments, oracle, f32, f64, ulp, domain) {#name, arguments, oracle_##name, f32, f64, ulp, domain},
+#define FUNCTION(name, arguments, oracle, f32, f64, f32_ulp, f64_ulp, domain) {#name, arguments, oracle_##name, f32, f64, f32_ulp, f64_ulp, domain},
 #include "ir/functions.def"
 #undef FUNCTION
 };
