@@ -1,0 +1,183 @@
+/* fold: see fold.h. Walks the tree once for each block of elements, so that partial sums stay in the first-level cache. */
+#include "runtime/comm/fold.h"
+
+#include <stdint.h>
+#include <string.h>
+
+enum {
+    BLOCK = 512, /* elements */
+    BLOCK_BYTES = BLOCK * 8
+};
+
+/* ---- 16-bit floats ---- */
+
+static float f32_from_bits(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static uint32_t bits_of_f32(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static float f32_from_bf16(uint16_t half) { return f32_from_bits((uint32_t)half << 16); }
+
+static uint16_t bf16_from_f32(float value) {
+    uint32_t bits = bits_of_f32(value);
+    if ((bits & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(bits >> 16 | 0x40); /* NaN stays NaN */
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);                 /* to nearest, ties to even */
+}
+
+static float f32_from_f16(uint16_t half) {
+    uint32_t sign = (uint32_t)(half & 0x8000u) << 16, magnitude = half & 0x7fffu;
+    if (magnitude >= 0x7c00u) return f32_from_bits(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
+    /* Shifting the 15 bits into a float's place leaves the exponent 112 too small; the product also makes subnormals normal. */
+    return f32_from_bits(sign | bits_of_f32(f32_from_bits(magnitude << 13) * 0x1p112f));
+}
+
+static uint16_t f16_from_f32(float value) {
+    uint32_t bits = bits_of_f32(value), sign = bits >> 16 & 0x8000u;
+    bits &= 0x7fffffffu;
+    if (bits > 0x7f800000u) return (uint16_t)(sign | 0x7e00u);
+    if (bits >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u); /* 65520 and above round to infinity */
+    if (bits < 0x38800000u)                                     /* subnormal: adding 0.5 leaves its multiple of 2^-24 in the low bits */
+        return (uint16_t)(sign | (bits_of_f32(f32_from_bits(bits) + 0.5f) - 0x3f000000u));
+    return (uint16_t)(sign | (bits - 0x38000000u + 0xfffu + (bits >> 13 & 1)) >> 13);
+}
+
+/* ---- one row a type ---- */
+
+/* x[i] = expression of a and b, in groups of 16: a constant trip count is what compilers make vector code of at -O2. */
+#define DEFINE_FOLD(name, type, expression)                                                                                                          \
+    static void name(void *accumulators, const void *others, size_t n) {                                                                             \
+        type *restrict x = accumulators;                                                                                                             \
+        const type *restrict y = others;                                                                                                             \
+        size_t i = 0;                                                                                                                                \
+        for (; i + 16 <= n; i += 16)                                                                                                                 \
+            for (size_t j = 0; j < 16; j++) {                                                                                                        \
+                type a = x[i + j], b = y[i + j];                                                                                                     \
+                x[i + j] = (type)(expression);                                                                                                       \
+            }                                                                                                                                        \
+        for (; i < n; i++) {                                                                                                                         \
+            type a = x[i], b = y[i];                                                                                                                 \
+            x[i] = (type)(expression);                                                                                                               \
+        }                                                                                                                                            \
+    }
+
+#define DEFINE_FLOAT_FOLDS(name, type)                                                                                                               \
+    DEFINE_FOLD(name##_sum, type, a + b)                                                                                                             \
+    DEFINE_FOLD(name##_max, type, b > a || b != b ? b : a)                                                                                           \
+    DEFINE_FOLD(name##_min, type, b < a || b != b ? b : a)
+
+#define DEFINE_INTEGER_FOLDS(name, type, unsigned_type)                                                                                              \
+    DEFINE_FOLD(name##_sum, type, (unsigned_type)((unsigned_type)a + (unsigned_type)b))                                                              \
+    DEFINE_FOLD(name##_max, type, b > a ? b : a)                                                                                                     \
+    DEFINE_FOLD(name##_min, type, b < a ? b : a)
+
+DEFINE_FLOAT_FOLDS(f32, float)
+DEFINE_FLOAT_FOLDS(f64, double)
+DEFINE_INTEGER_FOLDS(i8, int8_t, uint8_t)
+DEFINE_INTEGER_FOLDS(u8, uint8_t, uint8_t)
+DEFINE_INTEGER_FOLDS(i32, int32_t, uint32_t)
+DEFINE_INTEGER_FOLDS(i64, int64_t, uint64_t)
+
+static void load_f16(void *accumulators, const void *elements, size_t n) {
+    for (size_t i = 0; i < n; i++) ((float *)accumulators)[i] = f32_from_f16(((const uint16_t *)elements)[i]);
+}
+
+static void store_f16(void *elements, const void *accumulators, size_t n) {
+    for (size_t i = 0; i < n; i++) ((uint16_t *)elements)[i] = f16_from_f32(((const float *)accumulators)[i]);
+}
+
+static void load_bf16(void *accumulators, const void *elements, size_t n) {
+    for (size_t i = 0; i < n; i++) ((float *)accumulators)[i] = f32_from_bf16(((const uint16_t *)elements)[i]);
+}
+
+static void store_bf16(void *elements, const void *accumulators, size_t n) {
+    for (size_t i = 0; i < n; i++) ((uint16_t *)elements)[i] = bf16_from_f32(((const float *)accumulators)[i]);
+}
+
+#define FOLDS(name)                                                                                                                                  \
+    { name##_sum, name##_max, name##_min }
+
+/* Without load and store the elements are accumulators themselves. */
+static const struct arithmetic {
+    void (*load)(void *accumulators, const void *elements, size_t n);
+    void (*store)(void *elements, const void *accumulators, size_t n);
+    void (*fold[3])(void *accumulators, const void *others, size_t n); /* by dt_fold */
+} arithmetics[DT_N_DTYPES] = {
+    [DT_F32] = {.fold = FOLDS(f32)},
+    [DT_F16] = {load_f16, store_f16, FOLDS(f32)},
+    [DT_BF16] = {load_bf16, store_bf16, FOLDS(f32)},
+    [DT_F64] = {.fold = FOLDS(f64)},
+    [DT_I8] = {.fold = FOLDS(i8)},
+    [DT_U8] = {.fold = FOLDS(u8)},
+    [DT_I32] = {.fold = FOLDS(i32)},
+    [DT_I64] = {.fold = FOLDS(i64)},
+    [DT_BOOL] = {.fold = FOLDS(u8)},
+};
+
+/* ---- the tree ---- */
+
+typedef struct walk {
+    const struct arithmetic *arithmetic;
+    dt_fold fold;
+    const char *const *leaves;
+    size_t element_bytes, first, n; /* this block's elements */
+} walk;
+
+static const char *elements(const walk *in, int leaf) { return in->leaves[leaf] + in->first * in->element_bytes; }
+
+static void load_leaf(const walk *in, int leaf, void *block) {
+    if (in->arithmetic->load != NULL)
+        in->arithmetic->load(block, elements(in, leaf), in->n);
+    else
+        memcpy(block, elements(in, leaf), in->n * in->element_bytes);
+}
+
+/* Leaves [leaf, leaf + n) into `block`; the blocks after it are scratch. */
+static void fold_tree(const walk *in, int leaf, int n, char *block) {
+    if (n == 1) {
+        load_leaf(in, leaf, block);
+        return;
+    }
+    int left = 1;
+    while (left < n - left) left *= 2; /* the largest power of two below n */
+    const void *right = block + BLOCK_BYTES;
+    fold_tree(in, leaf, left, block);
+    if (n - left == 1 && in->arithmetic->load == NULL)
+        right = elements(in, leaf + left);
+    else
+        fold_tree(in, leaf + left, n - left, block + BLOCK_BYTES);
+    in->arithmetic->fold[in->fold](block, right, in->n);
+}
+
+size_t dt_fold_scratch_bytes(int n_leaves) {
+    size_t depth = 1;
+    for (int covered = 1; covered < n_leaves && covered > 0; covered *= 2) depth++;
+    return depth * BLOCK_BYTES;
+}
+
+void dt_fold_leaves(dt_fold fold, dt_dtype dtype, const void *const *leaves, int n_leaves, size_t first, size_t n, void *scratch, void *const *targets,
+                    int n_targets) {
+    walk in = {&arithmetics[dtype], fold, (const char *const *)leaves, dt_dtype_bytes(dtype), first, 0};
+    if (n_leaves == 1) {
+        for (int t = 0; t < n_targets; t++) memcpy(targets[t], elements(&in, 0), n * in.element_bytes);
+        return;
+    }
+    for (size_t done = 0; done < n; done += in.n) {
+        in.first = first + done;
+        in.n = n - done < BLOCK ? n - done : BLOCK;
+        fold_tree(&in, 0, n_leaves, scratch);
+        for (int t = 0; t < n_targets; t++) {
+            char *target = (char *)targets[t] + done * in.element_bytes;
+            if (in.arithmetic->store != NULL)
+                in.arithmetic->store(target, scratch, in.n);
+            else
+                memcpy(target, scratch, in.n * in.element_bytes);
+        }
+    }
+}
