@@ -1,6 +1,7 @@
 /* ops: what the rows of ops.def name. Each function is defined in the ops_CLASS.c of its class.
  *
- *   OP(name, CLASS, "signature", "formula or combiner", "gradient", infer, loops, gradient_function, LINEAR or NOT_LINEAR, "domain", ulp, "numpy", "doc")
+ *   OP(name, CLASS, "signature", "formula or combiner", "gradient", infer, loops, gradient_function, LINEAR or NOT_LINEAR, "domain", ulp, "numpy",
+ * "doc")
  *
  * The signature reads  "operands; attributes -> result":  "x: number; axes: ints, keep: bool = false",  "x: number, y: number -> bool",
  * "x: any; to: dtype -> to".  `...` behind the last operand: there may be any number of them, at least one. An attribute with a default may be
@@ -66,7 +67,7 @@ typedef struct dt_setting {
 } dt_setting;
 dt_status *dt_build_like(dt_builder *builder, dt_value **result, const char *op, dt_value *const *operands, int n_operands, const dt_value *like,
                          const dt_setting *settings, int n_settings);
-dt_setting dt_set_int(const char *name, int64_t i); /* BOOL and DTYPE too */
+dt_setting dt_set_int(const char *name, int64_t i);                                        /* BOOL and DTYPE too */
 dt_setting dt_set_ints(dt_builder *builder, const char *name, int n, const int64_t *ints); /* a copy in the module's arena */
 dt_row_gradient dt_gradient_convert;
 
@@ -88,7 +89,8 @@ dt_row_gradient dt_gradient_conv2d, dt_gradient_conv2d_input_gradient, dt_gradie
 /* ops_window.c: window2d makes one result of each window, spread2d is its reverse. */
 dt_row_infer dt_infer_window2d, dt_infer_spread2d;
 dt_row_loops dt_loops_window2d, dt_loops_spread2d, dt_loops_window_gather, dt_loops_window_scatter;
-dt_row_gradient dt_gradient_max_pool2d, dt_gradient_sum_pool2d, dt_gradient_sum_pool2d_gradient, dt_gradient_window_gather, dt_gradient_window_scatter;
+dt_row_gradient dt_gradient_max_pool2d, dt_gradient_sum_pool2d, dt_gradient_sum_pool2d_gradient, dt_gradient_window_gather,
+    dt_gradient_window_scatter;
 
 /* ops_move.c */
 dt_row_infer dt_infer_reshape, dt_infer_transpose, dt_infer_broadcast, dt_infer_slice, dt_infer_pad, dt_infer_concatenate, dt_infer_reverse;

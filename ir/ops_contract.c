@@ -63,12 +63,12 @@ static dt_status *build_dot_general(dt_builder *builder, dt_value **result, dt_v
 static dt_status *gradient_of_shared(dt_builder *builder, const dt_value *value, dt_value *g, dt_value **gradient) {
     dt_value *a = value->operands[0];
     int rank = a->shape.rank;
-    int64_t *a_contract = DT_NEW_ARRAY(builder->function->module->arena, int64_t, rank), *g_contract = DT_NEW_ARRAY(builder->function->module->arena, int64_t, rank);
+    int64_t *a_contract = DT_NEW_ARRAY(builder->function->module->arena, int64_t, rank),
+            *g_contract = DT_NEW_ARRAY(builder->function->module->arena, int64_t, rank);
     for (int d = 0; d < rank - 1; d++) a_contract[d] = g_contract[d] = d;
     if (dt_value_bool(value, "transpose_a")) a_contract[rank - 2] = rank - 1;
-    return dt_value_bool(value, "transpose_b")
-               ? build_dot_general(builder, gradient, g, a, 0, NULL, NULL, rank - 1, g_contract, a_contract)
-               : build_dot_general(builder, gradient, a, g, 0, NULL, NULL, rank - 1, a_contract, g_contract);
+    return dt_value_bool(value, "transpose_b") ? build_dot_general(builder, gradient, g, a, 0, NULL, NULL, rank - 1, g_contract, a_contract)
+                                               : build_dot_general(builder, gradient, a, g, 0, NULL, NULL, rank - 1, a_contract, g_contract);
 }
 
 static dt_status *swap_last_two(dt_builder *builder, dt_value *x, dt_value **result) {
@@ -97,7 +97,8 @@ dt_status *dt_gradient_matmul(dt_builder *builder, const dt_value *value, dt_val
     }
     if (!wanted[1]) return NULL;
     if (shared) return gradient_of_shared(builder, value, g, &gradients[1]);
-    return transpose_b ? build_matmul(builder, &gradients[1], g, a, true, transpose_a) : build_matmul(builder, &gradients[1], a, g, !transpose_a, false);
+    return transpose_b ? build_matmul(builder, &gradients[1], g, a, true, transpose_a)
+                       : build_matmul(builder, &gradients[1], a, g, !transpose_a, false);
 }
 
 /* ---- dot_general ---- */
@@ -166,7 +167,8 @@ dt_loops *dt_loops_dot_general(dt_arena *arena, const dt_value *value) {
     make_sides(arena, value->op, value->operands, value->attributes, s);
     int64_t *reduced = DT_NEW_ARRAY(arena, int64_t, s[0].n_contract);
     for (int i = 0; i < s[0].n_contract; i++) reduced[i] = s[0].value->shape.dims[s[0].contract[i]];
-    dt_loops *loops = dt_loops_new(arena, value, value->shape, s[0].n_contract, reduced, s[0].n_contract > 0 ? DT_COMBINE_SUM : DT_COMBINE_NONE, "a * b");
+    dt_loops *loops =
+        dt_loops_new(arena, value, value->shape, s[0].n_contract, reduced, s[0].n_contract > 0 ? DT_COMBINE_SUM : DT_COMBINE_NONE, "a * b");
     int first_free = s[0].n_batch;
     for (int k = 0; k < 2; k++) {
         dt_index *dims = loops->operands[k].dims;
@@ -178,7 +180,8 @@ dt_loops *dt_loops_dot_general(dt_arena *arena, const dt_value *value) {
     return loops;
 }
 
-/* Gradient of operand k: g's free dimensions of the other operand are summed away. What comes out, [batch, k's free, k's contract], is put into k's order. */
+/* Gradient of operand k: g's free dimensions of the other operand are summed away. What comes out, [batch, k's free, k's contract], is put into k's
+ * order. */
 static dt_status *gradient_of_side(dt_builder *builder, const side s[2], int k, dt_value *g, dt_value **gradient) {
     dt_arena *arena = builder->function->module->arena;
     const side *own = &s[k], *other = &s[1 - k];
@@ -186,7 +189,8 @@ static dt_status *gradient_of_side(dt_builder *builder, const side s[2], int k, 
     int64_t *g_batch = DT_NEW_ARRAY(arena, int64_t, own->n_batch), *g_contract = DT_NEW_ARRAY(arena, int64_t, other->n_free);
     for (int i = 0; i < own->n_batch; i++) g_batch[i] = i;
     for (int i = 0; i < other->n_free; i++) g_contract[i] = first_other + i;
-    DT_TRY(build_dot_general(builder, gradient, g, (dt_value *)other->value, own->n_batch, g_batch, other->batch, other->n_free, g_contract, other->free));
+    DT_TRY(build_dot_general(builder, gradient, g, (dt_value *)other->value, own->n_batch, g_batch, other->batch, other->n_free, g_contract,
+                             other->free));
     /* The other's contracted dimensions come out in ascending order. */
     int64_t *permutation = DT_NEW_ARRAY(arena, int64_t, rank);
     bool moves = false;

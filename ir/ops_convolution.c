@@ -57,8 +57,8 @@ static dt_status *check_ranks(dt_arena *arena, const dt_op *op, dt_value *const 
 }
 
 static dt_status *misfit(dt_arena *arena, const dt_op *op, dt_value *const *operands, const char *what) {
-    return dt_error(DT_INVALID_ARGUMENT, "%s: %s of %s: %s and %s: %s do not fit", op->name, what, op->operands[0].name, dt_type_text(arena, operands[0]),
-                    op->operands[1].name, dt_type_text(arena, operands[1]));
+    return dt_error(DT_INVALID_ARGUMENT, "%s: %s of %s: %s and %s: %s do not fit", op->name, what, op->operands[0].name,
+                    dt_type_text(arena, operands[0]), op->operands[1].name, dt_type_text(arena, operands[1]));
 }
 
 dt_status *dt_infer_conv2d(dt_arena *arena, const dt_op *op, dt_value *const *operands, int n_operands, const dt_attribute *attributes,
@@ -198,12 +198,14 @@ static dt_status *build_conv2d(dt_builder *builder, const dt_value *like, dt_val
     return dt_build_like(builder, result, "conv2d", (dt_value *[]){x, kernel}, 2, like, NULL, 0);
 }
 
-static dt_status *build_input_gradient(dt_builder *builder, const dt_value *like, dt_value *g, dt_value *kernel, const dt_value *x, dt_value **result) {
+static dt_status *build_input_gradient(dt_builder *builder, const dt_value *like, dt_value *g, dt_value *kernel, const dt_value *x,
+                                       dt_value **result) {
     dt_setting size = dt_set_ints(builder, "size", 2, x->shape.dims + 1);
     return dt_build_like(builder, result, "conv2d_input_gradient", (dt_value *[]){g, kernel}, 2, like, &size, 1);
 }
 
-static dt_status *build_kernel_gradient(dt_builder *builder, const dt_value *like, dt_value *x, dt_value *g, const dt_value *kernel, dt_value **result) {
+static dt_status *build_kernel_gradient(dt_builder *builder, const dt_value *like, dt_value *x, dt_value *g, const dt_value *kernel,
+                                        dt_value **result) {
     dt_setting size = dt_set_ints(builder, "size", 2, kernel->shape.dims);
     return dt_build_like(builder, result, "conv2d_kernel_gradient", (dt_value *[]){x, g}, 2, like, &size, 1);
 }
@@ -220,7 +222,8 @@ dt_status *dt_gradient_conv2d_input_gradient(dt_builder *builder, const dt_value
     return wanted[1] ? build_kernel_gradient(builder, value, x, g, kernel, &gradients[1]) : NULL;
 }
 
-dt_status *dt_gradient_conv2d_kernel_gradient(dt_builder *builder, const dt_value *value, dt_value *kernel, const bool *wanted, dt_value **gradients) {
+dt_status *dt_gradient_conv2d_kernel_gradient(dt_builder *builder, const dt_value *value, dt_value *kernel, const bool *wanted,
+                                              dt_value **gradients) {
     dt_value *x = value->operands[0], *g = value->operands[1];
     if (wanted[0]) DT_TRY(build_input_gradient(builder, value, g, kernel, x, &gradients[0]));
     return wanted[1] ? build_conv2d(builder, value, x, kernel, &gradients[1]) : NULL;

@@ -10,8 +10,8 @@ dt_setting dt_set_ints(dt_builder *builder, const char *name, int n, const int64
     return (dt_setting){name, {.i = n, .ints = dt_arena_copy(builder->function->module->arena, ints, (size_t)n * sizeof *ints)}};
 }
 
-dt_status *dt_build_like(dt_builder *builder, dt_value **result, const char *op_name, dt_value *const *operands, int n_operands,
-                         const dt_value *like, const dt_setting *settings, int n_settings) {
+dt_status *dt_build_like(dt_builder *builder, dt_value **result, const char *op_name, dt_value *const *operands, int n_operands, const dt_value *like,
+                         const dt_setting *settings, int n_settings) {
     const dt_op *op = dt_op_find(op_name);
     assert(op != NULL);
     dt_attribute *attributes = DT_NEW_ARRAY(builder->function->module->arena, dt_attribute, op->n_attributes);

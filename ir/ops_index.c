@@ -18,10 +18,11 @@ dt_status *dt_infer_gather(dt_arena *arena, const dt_op *op, dt_value *const *op
     bool paired = index.rank >= axis;
     for (int64_t d = 0; paired && d < axis; d++) paired = x.dims[d] == index.dims[d];
     if (!paired)
-        return dt_error(DT_INVALID_ARGUMENT, "gather along axis %" PRId64 " pairs the dimensions before it, but x: %s and index: %s differ there", axis,
-                        dt_type_text(arena, operands[0]), dt_type_text(arena, operands[1]));
+        return dt_error(DT_INVALID_ARGUMENT, "gather along axis %" PRId64 " pairs the dimensions before it, but x: %s and index: %s differ there",
+                        axis, dt_type_text(arena, operands[0]), dt_type_text(arena, operands[1]));
     if (dt_dim_is_symbol(x.dims[axis]))
-        return dt_error(DT_INVALID_ARGUMENT, "gather: axis %" PRId64 " of x: %s is B, whose rows no index can name", axis, dt_type_text(arena, operands[0]));
+        return dt_error(DT_INVALID_ARGUMENT, "gather: axis %" PRId64 " of x: %s is B, whose rows no index can name", axis,
+                        dt_type_text(arena, operands[0]));
     int64_t *dims = DT_NEW_ARRAY(arena, int64_t, index.rank + x.rank);
     int rank = index.rank;
     memcpy(dims, index.dims, (size_t)index.rank * sizeof *dims);
@@ -59,8 +60,9 @@ dt_status *dt_infer_scatter_add(dt_arena *arena, const dt_op *op, dt_value *cons
     bool fits = updates.rank >= index.rank && axis >= 0 && axis <= index.rank && size >= 1;
     for (int d = 0; fits && d < index.rank; d++) fits = updates.dims[d] == index.dims[d];
     if (!fits)
-        return dt_error(DT_INVALID_ARGUMENT, "scatter_add along axis %" PRId64 " of size %" PRId64 ": updates: %s must begin with the dimensions of index: %s",
-                        axis, size, dt_type_text(arena, operands[0]), dt_type_text(arena, operands[1]));
+        return dt_error(DT_INVALID_ARGUMENT,
+                        "scatter_add along axis %" PRId64 " of size %" PRId64 ": updates: %s must begin with the dimensions of index: %s", axis, size,
+                        dt_type_text(arena, operands[0]), dt_type_text(arena, operands[1]));
     int64_t *dims = DT_NEW_ARRAY(arena, int64_t, updates.rank + 1);
     int rank = 0;
     for (; rank < axis; rank++) dims[rank] = updates.dims[rank];
@@ -94,9 +96,9 @@ static dt_status *gradient_of_one_index(dt_builder *builder, const dt_value *val
     dt_dtype dtype = index->dtype == DT_I64 ? DT_I64 : DT_I32;
     DT_TRY(dt_build_convert(builder, &index, index, dtype));
     DT_TRY(dt_build_broadcast(builder, &index, index, x->shape, dims));
-    DT_TRY(dt_build_like(builder, &position, "iota", NULL, 0, NULL,
-                         (dt_setting[]){dt_set_ints(builder, "shape", x->shape.rank, x->shape.dims), dt_set_int("axis", axis), dt_set_int("dtype", dtype)},
-                         3));
+    DT_TRY(dt_build_like(
+        builder, &position, "iota", NULL, 0, NULL,
+        (dt_setting[]){dt_set_ints(builder, "shape", x->shape.rank, x->shape.dims), dt_set_int("axis", axis), dt_set_int("dtype", dtype)}, 3));
     DT_TRY(dt_build_broadcast(builder, &g, g, x->shape, dims));
     return dt_build_expression(builder, gradient, "where(position == index, g, 0)", (const char *const[]){"position", "index", "g"},
                                (dt_value *[]){position, index, g}, 3);

@@ -13,7 +13,8 @@ const char *dt_type_text(dt_arena *arena, const dt_value *value) {
 
 dt_status *dt_check_axis(const dt_op *op, const char *name, int64_t axis, int rank) {
     if (axis >= 0 && axis < rank) return NULL;
-    return dt_error(DT_INVALID_ARGUMENT, "%s: %s %" PRId64 " is not a dimension of %s, which has %d", op->name, name, axis, op->operands[0].name, rank);
+    return dt_error(DT_INVALID_ARGUMENT, "%s: %s %" PRId64 " is not a dimension of %s, which has %d", op->name, name, axis, op->operands[0].name,
+                    rank);
 }
 
 dt_status *dt_check_axes(const dt_op *op, const char *name, const dt_attribute *axes, int rank) {

@@ -33,7 +33,8 @@ dt_status *dt_infer_reshape(dt_arena *arena, const dt_op *op, dt_value *const *o
     *dtype = operands[0]->dtype;
     if (same_elements(operands[0]->shape, *shape)) return NULL;
     dt_value wanted = {.dtype = *dtype, .shape = *shape};
-    return dt_error(DT_INVALID_ARGUMENT, "reshape: x: %s cannot become %s: the number of elements differs, or B would be mixed with another dimension",
+    return dt_error(DT_INVALID_ARGUMENT,
+                    "reshape: x: %s cannot become %s: the number of elements differs, or B would be mixed with another dimension",
                     dt_type_text(arena, operands[0]), dt_type_text(arena, &wanted));
 }
 
@@ -58,7 +59,8 @@ dt_status *dt_infer_transpose(dt_arena *arena, const dt_op *op, dt_value *const 
     for (int d = 0; d < x.rank; d++) {
         DT_TRY(dt_check_axis(op, "permutation", permutation[d], x.rank));
         for (int e = 0; e < d; e++)
-            if (permutation[e] == permutation[d]) return dt_error(DT_INVALID_ARGUMENT, "transpose: permutation names dimension %" PRId64 " twice", permutation[d]);
+            if (permutation[e] == permutation[d])
+                return dt_error(DT_INVALID_ARGUMENT, "transpose: permutation names dimension %" PRId64 " twice", permutation[d]);
         dims[d] = x.dims[permutation[d]];
     }
     *shape = (dt_shape){x.rank, dims};
@@ -158,7 +160,8 @@ dt_status *dt_infer_slice(dt_arena *arena, const dt_op *op, dt_value *const *ope
         int64_t step = step_of(steps, d);
         if (dt_dim_is_symbol(x.dims[d])) {
             if (starts[d] == 0 && limits[d] == x.dims[d] && step == 1) continue;
-            return dt_error(DT_INVALID_ARGUMENT, "slice: dimension %d of x: %s is B and can only be taken whole", d, dt_type_text(arena, operands[0]));
+            return dt_error(DT_INVALID_ARGUMENT, "slice: dimension %d of x: %s is B and can only be taken whole", d,
+                            dt_type_text(arena, operands[0]));
         }
         if (limits[d] < starts[d] || limits[d] > x.dims[d])
             return dt_error(DT_INVALID_ARGUMENT, "slice: %" PRId64 ":%" PRId64 " is not within dimension %d of x: %s", starts[d], limits[d], d,
@@ -198,8 +201,8 @@ dt_status *dt_infer_pad(dt_arena *arena, const dt_op *op, dt_value *const *opera
                         dt_dtype *dtype) {
     (void)n_operands;
     dt_shape x = operands[0]->shape;
-    DT_TRY(dt_check_ints(op, attributes, "low", x.rank, INT64_MIN));
-    DT_TRY(dt_check_ints(op, attributes, "high", x.rank, INT64_MIN));
+    DT_TRY(dt_check_ints(op, attributes, "low", x.rank, 0));
+    DT_TRY(dt_check_ints(op, attributes, "high", x.rank, 0));
     DT_TRY(check_steps(op, attributes, x.rank));
     const int64_t *low = dt_op_attribute(op, attributes, "low")->ints, *high = dt_op_attribute(op, attributes, "high")->ints;
     const dt_attribute *steps = dt_op_attribute(op, attributes, "steps");
@@ -210,7 +213,6 @@ dt_status *dt_infer_pad(dt_arena *arena, const dt_op *op, dt_value *const *opera
             return dt_error(DT_INVALID_ARGUMENT, "pad: dimension %d of x: %s is B and cannot be padded", d, dt_type_text(arena, operands[0]));
         }
         dims[d] = low[d] + span(x.dims[d], step_of(steps, d)) + high[d];
-        if (dims[d] < 0) return dt_error(DT_INVALID_ARGUMENT, "pad: more than dimension %d of x: %s is cut away", d, dt_type_text(arena, operands[0]));
     }
     *shape = (dt_shape){x.rank, dims};
     *dtype = operands[0]->dtype;
@@ -231,30 +233,18 @@ dt_loops *dt_loops_pad(dt_arena *arena, const dt_value *value) {
     return dt_loops_guard(loops, value);
 }
 
-/* What was cut away has gradient 0, what was added has none: g is padded back to where x lies in full, then x's elements are taken. */
 dt_status *dt_gradient_pad(dt_builder *builder, const dt_value *value, dt_value *g, const bool *wanted, dt_value **gradients) {
     if (!wanted[0]) return NULL;
     dt_arena *arena = builder->function->module->arena;
     dt_shape x = value->operands[0]->shape;
-    int rank = x.rank;
-    const int64_t *low = dt_value_ints(value, "low", &rank), *high = dt_value_ints(value, "high", &rank);
+    int rank;
+    const int64_t *low = dt_value_ints(value, "low", &rank);
     const dt_attribute *steps = dt_op_attribute(value->op, value->attributes, "steps");
-    int64_t *cut_low = DT_NEW_ARRAY(arena, int64_t, rank), *cut_high = DT_NEW_ARRAY(arena, int64_t, rank);
-    int64_t *starts = DT_NEW_ARRAY(arena, int64_t, rank), *limits = copy_dims(arena, x);
-    bool cuts = false;
-    for (int d = 0; d < rank; d++) {
-        cut_low[d] = low[d] < 0 ? -low[d] : 0;
-        cut_high[d] = high[d] < 0 ? -high[d] : 0;
-        cuts |= cut_low[d] > 0 || cut_high[d] > 0;
-        if (dt_dim_is_symbol(x.dims[d])) continue;
-        starts[d] = low[d] > 0 ? low[d] : 0;
-        limits[d] = starts[d] + span(x.dims[d], step_of(steps, d));
-    }
-    if (cuts)
-        DT_TRY(dt_build_like(builder, &g, "pad", &g, 1, NULL,
-                             (dt_setting[]){dt_set_ints(builder, "low", rank, cut_low), dt_set_ints(builder, "high", rank, cut_high)}, 2));
+    int64_t *limits = copy_dims(arena, x);
+    for (int d = 0; d < rank; d++)
+        if (!dt_dim_is_symbol(x.dims[d])) limits[d] = low[d] + span(x.dims[d], step_of(steps, d));
     return dt_build_like(builder, &gradients[0], "slice", &g, 1, value,
-                         (dt_setting[]){dt_set_ints(builder, "starts", rank, starts), dt_set_ints(builder, "limits", rank, limits)}, 2);
+                         (dt_setting[]){dt_set_ints(builder, "starts", rank, low), dt_set_ints(builder, "limits", rank, limits)}, 2);
 }
 
 /* ---- concatenate ---- */

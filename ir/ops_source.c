@@ -48,6 +48,4 @@ dt_status *dt_infer_launch(dt_arena *arena, const dt_op *op, dt_value *const *op
     return NULL;
 }
 
-dt_loops *dt_loops_launch(dt_arena *arena, const dt_value *value) {
-    return dt_loops_new(arena, value, value->shape, 0, NULL, DT_COMBINE_NONE, NULL);
-}
+dt_loops *dt_loops_launch(dt_arena *arena, const dt_value *value) { return dt_loops_new(arena, value, value->shape, 0, NULL, DT_COMBINE_NONE, NULL); }

@@ -45,8 +45,8 @@ dt_status *dt_infer_reduce_scatter(dt_arena *arena, const dt_op *op, dt_value *c
     return infer_along(arena, op, operands[0], attributes, DT_GATHERED, DT_BATCH, shape, dtype);
 }
 
-dt_status *dt_infer_write(dt_arena *arena, const dt_op *op, dt_value *const *operands, int n_operands, const dt_attribute *attributes, dt_shape *shape,
-                          dt_dtype *dtype) {
+dt_status *dt_infer_write(dt_arena *arena, const dt_op *op, dt_value *const *operands, int n_operands, const dt_attribute *attributes,
+                          dt_shape *shape, dt_dtype *dtype) {
     (void)arena, (void)op, (void)n_operands, (void)attributes;
     *shape = dt_shape_scalar();
     *dtype = operands[0]->dtype;

@@ -52,8 +52,8 @@ static dt_status *check_image(dt_arena *arena, const dt_op *op, const dt_value *
 /* The second operand, where there is one, names a position in each window of the shape `windows`. */
 static dt_status *check_index(dt_arena *arena, const dt_op *op, dt_value *const *operands, int n_operands, dt_shape windows) {
     if (n_operands == 1 || dt_shape_equal(operands[1]->shape, windows)) return NULL;
-    return dt_error(DT_INVALID_ARGUMENT, "%s: index: %s does not name a position for each window of %s: %s", op->name, dt_type_text(arena, operands[1]),
-                    op->operands[0].name, dt_type_text(arena, operands[0]));
+    return dt_error(DT_INVALID_ARGUMENT, "%s: index: %s does not name a position for each window of %s: %s", op->name,
+                    dt_type_text(arena, operands[1]), op->operands[0].name, dt_type_text(arena, operands[0]));
 }
 
 dt_status *dt_infer_window2d(dt_arena *arena, const dt_op *op, dt_value *const *operands, int n_operands, const dt_attribute *attributes,

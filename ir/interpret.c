@@ -1,0 +1,321 @@
+/* interpret: see interpret.h. All replicas go through a function side by side, value by value, so that collectives are where replicas meet; one
+ * replica alone is the case n = 1, in which a collective has nothing to do.
+ *
+ * Elements are held as scalars of 8 bytes, each already rounded to its dtype; a value's elements live until its last use. */
+#include "ir/interpret.h"
+
+#include "base/memory.h"
+#include "ir/nest.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Elements shared by a value and its reshapes, and by the replicas after a collective. */
+typedef struct block {
+    int references;
+    dt_scalar data[];
+} block;
+
+typedef struct slot {
+    dt_wide wide;
+    block *block; /* NULL before it is computed and after its last use */
+} slot;
+
+typedef struct run {
+    dt_arena *scratch;
+    const dt_function *function;
+    int n_replicas;
+    const dt_launch *launches;
+    const dt_tensor *inputs;
+    dt_memory *memory;
+    slot *slots; /* [n_replicas * next_id]: of replica r, value id: r * next_id + id */
+    int *n_uses; /* [next_id] still to come */
+} run;
+
+static slot *slot_of(const run *run, int replica, const dt_value *value) { return &run->slots[replica * run->function->next_id + value->id]; }
+
+static int64_t resolve(int64_t dim, const dt_launch *launch) { return dim == DT_BATCH ? launch->rows : dim == DT_GATHERED ? launch->valid : dim; }
+
+static dt_shape resolve_shape(dt_arena *arena, dt_shape shape, const dt_launch *launch) {
+    int64_t *dims = DT_NEW_ARRAY(arena, int64_t, shape.rank);
+    for (int d = 0; d < shape.rank; d++) dims[d] = resolve(shape.dims[d], launch);
+    return (dt_shape){shape.rank, dims};
+}
+
+/* ---- blocks ---- */
+
+static void describe(const run *run, int replica, const dt_value *value, dt_wide *wide) {
+    dt_shape shape = resolve_shape(run->scratch, value->shape, &run->launches[replica]);
+    *wide = (dt_wide){value->dtype, shape.rank, shape.dims, (size_t)dt_shape_elements(shape, 0, 0), NULL};
+}
+
+/* Gives the value elements of its own, not set yet. */
+static dt_status *allocate(const run *run, int replica, const dt_value *value) {
+    slot *slot = slot_of(run, replica, value);
+    describe(run, replica, value, &slot->wide);
+    block *made = dt_allocate(sizeof *made + slot->wide.n * sizeof(dt_scalar));
+    if (made == NULL)
+        return dt_error(DT_RESOURCE_EXHAUSTED, "no memory for the %zu elements of %%%d in %s", slot->wide.n, value->id, run->function->name);
+    made->references = 1;
+    slot->block = made;
+    slot->wide.data = made->data;
+    return NULL;
+}
+
+/* Lets `value` have the elements of another slot. */
+static void share(const run *run, int replica, const dt_value *value, const slot *from) {
+    slot *slot = slot_of(run, replica, value);
+    describe(run, replica, value, &slot->wide);
+    slot->block = from->block;
+    slot->block->references++;
+    slot->wide.data = slot->block->data;
+}
+
+static void release(slot *slot) {
+    if (slot->block != NULL && --slot->block->references == 0) dt_release(slot->block);
+    slot->block = NULL;
+}
+
+static void load(dt_wide *wide, const dt_tensor *tensor) {
+    size_t bytes = dt_dtype_bytes(tensor->dtype);
+    for (size_t i = 0; i < wide->n; i++) wide->data[i] = dt_scalar_load((const char *)tensor->data + i * bytes, tensor->dtype);
+}
+
+static void store(const dt_wide *wide, dt_tensor *tensor) {
+    size_t bytes = dt_dtype_bytes(tensor->dtype);
+    for (size_t i = 0; i < wide->n; i++) dt_scalar_store((char *)tensor->data + i * bytes, tensor->dtype, wide->data[i]);
+}
+
+/* ---- arguments and variables ---- */
+
+static dt_status *take_input(const run *run, int replica, const dt_value *value) {
+    size_t i = 0;
+    while (run->function->inputs.items[i] != value) i++;
+    const dt_tensor *input = &run->inputs[(size_t)replica * run->function->inputs.n + i];
+    dt_shape expected = resolve_shape(run->scratch, value->shape, &run->launches[replica]);
+    if (input->dtype != value->dtype || !dt_shape_equal(input->shape, expected)) {
+        dt_text text = {0};
+        dt_shape_print(&text, value->dtype, expected);
+        dt_text_append(&text, ", got ");
+        dt_shape_print(&text, input->dtype, input->shape);
+        dt_status *status = dt_error(DT_INVALID_ARGUMENT, "%s expects %s: %s", run->function->name, value->name, text.data != NULL ? text.data : "");
+        dt_text_free(&text);
+        return status;
+    }
+    DT_TRY(allocate(run, replica, value));
+    load(&slot_of(run, replica, value)->wide, input);
+    return NULL;
+}
+
+static dt_status *variable_of(const run *run, const dt_value *value, dt_tensor **tensor) {
+    const dt_module *module = run->function->module;
+    const char *path = dt_value_string(value, "variable");
+    const dt_variable *variable = dt_module_find_variable(module, path);
+    if (variable == NULL || run->memory == NULL)
+        return dt_error(DT_INVALID_ARGUMENT, "%s uses the variable %s, which is not given", run->function->name, path);
+    *tensor = &run->memory->variables[variable - module->variables.items];
+    return NULL;
+}
+
+static dt_status *read_variable(const run *run, int replica, const dt_value *value) {
+    dt_tensor *tensor;
+    DT_TRY(variable_of(run, value, &tensor));
+    DT_TRY(allocate(run, replica, value));
+    load(&slot_of(run, replica, value)->wide, tensor);
+    return NULL;
+}
+
+/* At the end of the function. All replicas must have come to the same bits. */
+static dt_status *write_variable(const run *run, const dt_value *value) {
+    dt_tensor *tensor;
+    DT_TRY(variable_of(run, value, &tensor));
+    const dt_wide *first = &slot_of(run, 0, value->operands[0])->wide;
+    for (int r = 1; r < run->n_replicas; r++)
+        if (memcmp(first->data, slot_of(run, r, value->operands[0])->wide.data, first->n * sizeof *first->data) != 0)
+            return dt_error(DT_INTERNAL, "%s: replicas 0 and %d give the variable %s different values", run->function->name, r,
+                            dt_value_string(value, "variable"));
+    store(first, tensor);
+    return NULL;
+}
+
+/* ---- collectives ---- */
+
+static dt_scalar combine(const char *kind, dt_dtype dtype, dt_scalar a, dt_scalar b) {
+    bool is_sum = strcmp(kind, "sum") == 0, is_max = strcmp(kind, "max") == 0;
+    if (!dt_dtype_is_float(dtype))
+        return dt_scalar_round((dt_scalar){.i = is_sum ? (int64_t)((uint64_t)a.i + (uint64_t)b.i) : (a.i > b.i) == is_max ? a.i : b.i}, dtype);
+    if (is_sum) return dt_scalar_round((dt_scalar){.f = a.f + b.f}, dtype);
+    return a.f != a.f || (a.f > b.f) == is_max ? a : b;
+}
+
+/* One element over replicas [first, first + n): a binary tree, split at the largest power of two below n. */
+static dt_scalar reduce_tree(const run *run, const char *kind, const dt_value *x, size_t element, int first, int n) {
+    if (n == 1) return slot_of(run, first, x)->wide.data[element];
+    int left = 1;
+    while (left * 2 < n) left *= 2;
+    return combine(kind, x->dtype, reduce_tree(run, kind, x, element, first, left), reduce_tree(run, kind, x, element, first + left, n - left));
+}
+
+static dt_status *all_reduce(const run *run, const dt_value *value) {
+    const dt_value *x = value->operands[0];
+    const char *kind = dt_value_string(value, "kind");
+    DT_TRY(allocate(run, 0, value));
+    slot *first = slot_of(run, 0, value);
+    for (size_t i = 0; i < first->wide.n; i++) first->wide.data[i] = reduce_tree(run, kind, x, i, 0, run->n_replicas);
+    for (int r = 1; r < run->n_replicas; r++) share(run, r, value, first);
+    return NULL;
+}
+
+/* Of a tensor with n places along an axis: how many blocks stand before it, and how long one place is. */
+static void split_at(const dt_wide *wide, int axis, size_t *n_blocks, size_t *place) {
+    *n_blocks = *place = 1;
+    for (int d = 0; d < axis; d++) *n_blocks *= (size_t)wide->dims[d];
+    for (int d = axis + 1; d < wide->rank; d++) *place *= (size_t)wide->dims[d];
+}
+
+static dt_status *all_gather(const run *run, const dt_value *value) {
+    int axis = (int)dt_value_int(value, "axis");
+    size_t n_blocks, place, filled = 0;
+    DT_TRY(allocate(run, 0, value));
+    slot *first = slot_of(run, 0, value);
+    split_at(&first->wide, axis, &n_blocks, &place);
+    for (int r = 0; r < run->n_replicas; r++) {
+        const dt_wide *part = &slot_of(run, r, value->operands[0])->wide;
+        size_t rows = (size_t)part->dims[axis], all = (size_t)first->wide.dims[axis];
+        for (size_t b = 0; b < n_blocks; b++)
+            memcpy(first->wide.data + (b * all + filled) * place, part->data + b * rows * place, rows * place * sizeof(dt_scalar));
+        filled += rows;
+    }
+    for (int r = 1; r < run->n_replicas; r++) share(run, r, value, first);
+    return NULL;
+}
+
+static dt_status *reduce_scatter(const run *run, const dt_value *value) {
+    const dt_value *x = value->operands[0];
+    const char *kind = dt_value_string(value, "kind");
+    int axis = (int)dt_value_int(value, "axis");
+    size_t start = 0, n_blocks, place;
+    for (int r = 0; r < run->n_replicas; r++) {
+        DT_TRY(allocate(run, r, value));
+        dt_wide *own = &slot_of(run, r, value)->wide;
+        size_t rows = (size_t)own->dims[axis], all = (size_t)slot_of(run, r, x)->wide.dims[axis];
+        split_at(own, axis, &n_blocks, &place);
+        for (size_t b = 0; b < n_blocks; b++)
+            for (size_t i = 0; i < rows * place; i++)
+                own->data[b * rows * place + i] = reduce_tree(run, kind, x, (b * all + start) * place + i, 0, run->n_replicas);
+        start += rows;
+    }
+    return NULL;
+}
+
+static dt_status *collective(const run *run, const dt_value *value) {
+    if (dt_value_is(value, "all_reduce")) return all_reduce(run, value);
+    if (dt_value_is(value, "all_gather")) return all_gather(run, value);
+    return reduce_scatter(run, value);
+}
+
+/* ---- values ---- */
+
+static dt_status *evaluate(const run *run, int replica, const dt_value *value) {
+    dt_wide *operands = DT_NEW_ARRAY(run->scratch, dt_wide, value->n_operands);
+    for (int k = 0; k < value->n_operands; k++) operands[k] = slot_of(run, replica, value->operands[k])->wide;
+    DT_TRY(allocate(run, replica, value));
+    return dt_nest_run(run->scratch, value, &run->launches[replica], operands, &slot_of(run, replica, value)->wide);
+}
+
+static dt_status *compute(const run *run, const dt_value *value) {
+    if (value->op->class == DT_CLASS_COLLECTIVE) return collective(run, value);
+    if (value->op->class == DT_CLASS_CONTROL)
+        return dt_error(DT_INVALID_ARGUMENT, "%s: %%%d = %s is not resolved yet", run->function->name, value->id, value->op->name);
+    for (int r = 0; r < run->n_replicas; r++) {
+        if (value->op->class == DT_CLASS_STATE) {
+            if (value->n_operands == 0) DT_TRY(read_variable(run, r, value));
+        } else if (value->op->loops != NULL) {
+            DT_TRY(evaluate(run, r, value));
+        } else if (value->n_operands == 0) {
+            DT_TRY(take_input(run, r, value));
+        } else {
+            share(run, r, value, slot_of(run, r, value->operands[0])); /* reshape moves nothing */
+        }
+    }
+    return NULL;
+}
+
+static void count_uses(const run *run) {
+    for (const dt_value *value = run->function->first; value != NULL; value = value->next)
+        for (int k = 0; k < value->n_operands; k++) run->n_uses[value->operands[k]->id]++;
+    for (size_t i = 0; i < run->function->results.n; i++) run->n_uses[run->function->results.items[i].value->id]++;
+}
+
+/* A use is over; a write's lasts to the end of the function. */
+static void drop_uses(const run *run, const dt_value *value) {
+    if (dt_value_has_effect(value)) return;
+    for (int k = 0; k < value->n_operands; k++)
+        if (--run->n_uses[value->operands[k]->id] == 0)
+            for (int r = 0; r < run->n_replicas; r++) release(slot_of(run, r, value->operands[k]));
+    if (run->n_uses[value->id] == 0)
+        for (int r = 0; r < run->n_replicas; r++) release(slot_of(run, r, value));
+}
+
+static dt_status *run_function(const run *run, dt_tensor *results) {
+    const dt_function *function = run->function;
+    count_uses(run);
+    for (const dt_value *value = function->first; value != NULL; value = value->next) {
+        DT_TRY(compute(run, value));
+        drop_uses(run, value);
+    }
+    for (const dt_value *value = function->first; value != NULL; value = value->next)
+        if (dt_value_has_effect(value)) DT_TRY(write_variable(run, value));
+    for (int r = 0; r < run->n_replicas; r++)
+        for (size_t i = 0; i < function->results.n; i++)
+            store(&slot_of(run, r, function->results.items[i].value)->wide, &results[(size_t)r * function->results.n + i]);
+    return NULL;
+}
+
+dt_status *dt_interpret_replicas(dt_arena *arena, const dt_function *function, int n_replicas, const dt_launch *launches, const dt_tensor *inputs,
+                                 dt_memory *memory, dt_tensor *results) {
+    for (int r = 0; r < n_replicas; r++)
+        for (size_t i = 0; i < function->results.n; i++) {
+            const dt_value *value = function->results.items[i].value;
+            results[(size_t)r * function->results.n + i] = dt_tensor_make(arena, value->dtype, resolve_shape(arena, value->shape, &launches[r]));
+        }
+    size_t n_slots = (size_t)n_replicas * (size_t)function->next_id;
+    slot *slots = dt_allocate_zeroed(n_slots, sizeof *slots);
+    dt_arena *scratch = dt_arena_create();
+    dt_status *status = NULL;
+    jmp_buf guard;
+    if (slots == NULL || scratch == NULL || setjmp(guard)) {
+        status = dt_error(DT_RESOURCE_EXHAUSTED, "no memory to interpret %s", function->name);
+    } else {
+        dt_arena_guard(scratch, &guard);
+        run run = {scratch, function, n_replicas, launches, inputs, memory, slots, DT_NEW_ARRAY(scratch, int, function->next_id)};
+        status = run_function(&run, results);
+    }
+    for (size_t i = 0; slots != NULL && i < n_slots; i++) release(&slots[i]);
+    dt_release(slots);
+    dt_arena_destroy(scratch);
+    return status;
+}
+
+dt_status *dt_interpret(dt_arena *arena, const dt_function *function, const dt_launch *launch, const dt_tensor *inputs, dt_memory *memory,
+                        dt_tensor *results) {
+    return dt_interpret_replicas(arena, function, 1, launch, inputs, memory, results);
+}
+
+dt_status *dt_interpret_value(dt_arena *arena, const dt_value *value, const dt_launch *launch, const dt_tensor *operands, dt_tensor *result) {
+    dt_wide *wides = DT_NEW_ARRAY(arena, dt_wide, value->n_operands + 1);
+    *result = dt_tensor_make(arena, value->dtype, resolve_shape(arena, value->shape, launch));
+    for (int k = 0; k <= value->n_operands; k++) {
+        const dt_tensor *tensor = k < value->n_operands ? &operands[k] : result;
+        wides[k] = (dt_wide){tensor->dtype, tensor->shape.rank, tensor->shape.dims, dt_tensor_elements(tensor), NULL};
+        wides[k].data = DT_NEW_ARRAY(arena, dt_scalar, wides[k].n);
+        load(&wides[k], tensor);
+    }
+    dt_wide *own = &wides[value->n_operands];
+    if (value->op->loops != NULL)
+        DT_TRY(dt_nest_run(arena, value, launch, wides, own));
+    else if (value->n_operands == 1)
+        own->data = wides[0].data; /* reshape */
+    store(own, result);
+    return NULL;
+}
