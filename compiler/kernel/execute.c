@@ -159,7 +159,7 @@ static bool better(dt_scalar x, dt_scalar old, dt_dtype dtype, dt_combiner combi
 
 static void fold(dt_run *run, int r, int64_t position) {
     const dt_reduction *reduction = &run->nest->reductions[r];
-    dt_scalar x = run->scalars[reduction->operand], pair[3] = {run->folded[r], x, {0}};
+    dt_scalar x = run->scalars[reduction->operand];
     dt_dtype dtype = run->nest->instructions[reduction->operand].dtype;
     static const dt_scalar_op ops[] = {[DT_COMBINE_SUM] = DT_SCALAR_ADD,
                                        [DT_COMBINE_PRODUCT] = DT_SCALAR_MULTIPLY,
@@ -171,6 +171,8 @@ static void fold(dt_run *run, int r, int64_t position) {
         run->best[r] = position;
     } else {
         dt_scalar_op op = ops[reduction->combiner];
+        dt_scalar pair[3] = {run->folded[r], dt_scalar_convert(x, dtype, reduction->dtype), {0}};
+        dtype = reduction->dtype;
         run->folded[r] = dt_scalar_round((dt_dtype_is_float(dtype) ? float_scalar : integer_scalar)(op, pair, dtype), dtype);
     }
 }

@@ -1,0 +1,247 @@
+/* llvm: one module a level, each in a thread and an LLVM context of its own, through a handful of LLVM's passes into an object. */
+#include "compiler/codegen/llvm.h"
+
+#include "base/memory.h"
+
+#include <llvm-c/Analysis.h>
+#include <llvm-c/Error.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* What is emitted is in its final form; this removes what was written twice and folds what turned out constant. LLVM's standard pipelines take
+ * three to five times as long and make nothing faster (measured on the kernels of a convolutional network). */
+static const char passes[] = "function(early-cse,instcombine<no-verify-fixpoint>,simplifycfg)";
+
+/* One level at work. */
+typedef struct unit {
+    const dt_plan *const *plans;
+    int n_plans;
+    const dt_codegen_options *options;
+    const char *level;
+    LLVMCodeGenFileType file_type;
+    bool stop_before_passes; /* text of the IR instead of a file */
+    dt_llvm_target target;
+    LLVMTargetMachineRef machine;
+    char *triple;
+    char *bytes; /* result */
+    size_t n_bytes;
+    double seconds;
+} unit;
+
+/* ---- targets ---- */
+
+static void initialise_targets(void) {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+}
+
+static bool has_feature(const char *features, const char *name) {
+    size_t n = strlen(name);
+    for (const char *at = features; (at = strstr(at, name)) != NULL; at += n)
+        if ((at == features || at[-1] == ',') && (at[n] == ',' || at[n] == 0)) return true;
+    return false;
+}
+
+static dt_status *native_target(dt_llvm_target *target) {
+    char *cpu = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures();
+    target->cpu = cpu != NULL ? strdup(cpu) : NULL;
+    target->features = features != NULL ? strdup(features) : NULL;
+    LLVMDisposeMessage(cpu);
+    LLVMDisposeMessage(features);
+    if (target->cpu == NULL || target->features == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "no memory for the name of this processor");
+    static const char *const needed[] = {"+avx2", "+fma", "+f16c", "+bmi2"}, *const wide[] = {"+avx512f", "+avx512bw", "+avx512dq", "+avx512vl"};
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        if (!has_feature(target->features, needed[i]))
+            return dt_error(DT_INVALID_ARGUMENT, "this processor (%s) is below x86-64-v3, the least that code is generated for: it lacks %s", target->cpu,
+                            needed[i] + 1);
+    bool is_wide = true;
+    for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) is_wide &= has_feature(target->features, wide[i]);
+    target->vector_bytes = is_wide ? 64 : 32;
+    target->registers = is_wide ? 32 : 16;
+    return NULL;
+}
+
+static dt_status *find_target(const char *level, dt_llvm_target *target) {
+    *target = (dt_llvm_target){.level = level};
+    if (strcmp(level, DT_LEVEL_NATIVE) == 0) return native_target(target);
+    bool wide = strcmp(level, DT_LEVEL_V4) == 0;
+    if (!wide && strcmp(level, DT_LEVEL_V3) != 0)
+        return dt_error(DT_INVALID_ARGUMENT, "no instruction set level \"%s\"; there are " DT_LEVEL_V3 ", " DT_LEVEL_V4 " and " DT_LEVEL_NATIVE, level);
+    target->cpu = strdup(level);
+    target->features = strdup(wide ? "-prefer-256-bit" : "");
+    target->vector_bytes = wide ? 64 : 32;
+    target->registers = wide ? 32 : 16;
+    if (target->cpu == NULL || target->features == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "no memory for a target");
+    return NULL;
+}
+
+static dt_status *make_machine(unit *u) {
+    DT_TRY(find_target(u->level, &u->target));
+    char *error = NULL;
+    LLVMTargetRef target;
+    u->triple = strdup("x86_64-unknown-linux-gnu");
+    if (u->triple == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "no memory for a target");
+    if (LLVMGetTargetFromTriple(u->triple, &target, &error)) {
+        dt_status *status = dt_error(DT_INTERNAL, "LLVM has no target %s: %s", u->triple, error);
+        LLVMDisposeMessage(error);
+        return status;
+    }
+    u->machine = LLVMCreateTargetMachine(target, u->triple, u->target.cpu, u->target.features, LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelSmall);
+    return u->machine != NULL ? NULL : dt_error(DT_INTERNAL, "LLVM makes no code for %s", u->target.cpu);
+}
+
+/* ---- one level ---- */
+
+static dt_status *verify(dt_llvm_emitter *e) {
+    char *message = NULL;
+    dt_status *status = NULL;
+    if (LLVMVerifyModule(e->module, LLVMReturnStatusAction, &message)) status = dt_error(DT_INTERNAL, "generated code is not valid: %s", message);
+    LLVMDisposeMessage(message);
+    return status;
+}
+
+static dt_status *optimise(unit *u, dt_llvm_emitter *e) {
+    LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+    LLVMErrorRef error = LLVMRunPasses(e->module, passes, u->machine, options);
+    LLVMDisposePassBuilderOptions(options);
+    if (error == NULL) return NULL;
+    char *message = LLVMGetErrorMessage(error);
+    dt_status *status = dt_error(DT_INTERNAL, "LLVM's passes: %s", message);
+    LLVMDisposeErrorMessage(message);
+    return status;
+}
+
+static dt_status *keep(unit *u, const char *bytes, size_t n_bytes) {
+    u->bytes = dt_allocate(n_bytes + 1);
+    if (u->bytes == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "no memory for %zu bytes of code", n_bytes);
+    memcpy(u->bytes, bytes, n_bytes);
+    u->bytes[n_bytes] = 0;
+    u->n_bytes = n_bytes;
+    return NULL;
+}
+
+static dt_status *write_file(unit *u, dt_llvm_emitter *e) {
+    char *message = NULL;
+    LLVMMemoryBufferRef buffer = NULL;
+    if (LLVMTargetMachineEmitToMemoryBuffer(u->machine, e->module, u->file_type, &message, &buffer)) {
+        dt_status *status = dt_error(DT_INTERNAL, "LLVM's code generator: %s", message);
+        LLVMDisposeMessage(message);
+        return status;
+    }
+    dt_status *status = keep(u, LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
+    LLVMDisposeMemoryBuffer(buffer);
+    return status;
+}
+
+static dt_status *compile_module(unit *u, dt_llvm_emitter *e) {
+    for (int p = 0; p < u->n_plans; p++)
+        for (int k = 0; k < u->plans[p]->n_kernels; k++) dt_llvm_kernel(e, u->plans[p], &u->plans[p]->kernels[k]);
+    if (u->options != NULL && u->options->check) DT_TRY(verify(e));
+    if (u->stop_before_passes) {
+        char *text = LLVMPrintModuleToString(e->module);
+        dt_status *status = keep(u, text, strlen(text));
+        LLVMDisposeMessage(text);
+        return status;
+    }
+    DT_TRY(optimise(u, e));
+    return write_file(u, e);
+}
+
+/* Emission takes its memory from an arena, which leaves by the guard when there is none. */
+static dt_status *compile_in_arena(unit *u, dt_arena *arena) {
+    dt_llvm_emitter *e = dt_allocate_zeroed(1, sizeof *e);
+    if (e == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "no memory to generate code");
+    dt_status *status;
+    jmp_buf guard;
+    if (setjmp(guard) == 0) {
+        dt_arena_guard(arena, &guard);
+        LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(u->machine);
+        dt_llvm_emitter_begin(e, arena, &u->target, u->triple, layout);
+        LLVMDisposeTargetData(layout);
+        status = compile_module(u, e);
+    } else {
+        status = dt_error(DT_RESOURCE_EXHAUSTED, "no memory to generate code for %s", u->level);
+    }
+    dt_llvm_emitter_end(e);
+    dt_release(e);
+    return status;
+}
+
+static double seconds_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static dt_status *compile_unit(unit *u) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT; /* LLVM's registry of targets is the process's */
+    pthread_once(&once, initialise_targets);
+    double start = seconds_now();
+    dt_arena *arena = dt_arena_create();
+    dt_status *status = arena != NULL ? make_machine(u) : dt_error(DT_RESOURCE_EXHAUSTED, "no memory to generate code");
+    if (status == NULL) status = compile_in_arena(u, arena);
+    dt_arena_destroy(arena);
+    if (u->machine != NULL) LLVMDisposeTargetMachine(u->machine);
+    free(u->target.cpu);
+    free(u->target.features);
+    free(u->triple);
+    u->seconds = seconds_now() - start;
+    return status;
+}
+
+static void *compile_thread(void *argument) { return compile_unit(argument); }
+
+/* ---- entry points ---- */
+
+dt_status *dt_codegen_llvm(const dt_plan *const *plans, int n_plans, const dt_codegen_options *options, dt_codegen_object *objects, int n_objects) {
+    unit *units = dt_allocate_zeroed((size_t)n_objects, sizeof *units);
+    pthread_t *threads = dt_allocate_zeroed((size_t)n_objects, sizeof *threads);
+    bool *started = dt_allocate_zeroed((size_t)n_objects, sizeof *started);
+    dt_status *status = NULL;
+    if (units == NULL || threads == NULL || started == NULL) status = dt_error(DT_RESOURCE_EXHAUSTED, "no memory to generate code");
+    for (int i = 0; status == NULL && i < n_objects; i++)
+        units[i] = (unit){.plans = plans, .n_plans = n_plans, .options = options, .level = objects[i].level, .file_type = LLVMObjectFile};
+    if (status == NULL) {
+        for (int i = 1; i < n_objects; i++) started[i] = pthread_create(&threads[i], NULL, compile_thread, &units[i]) == 0;
+        for (int i = 0; i < n_objects; i++) {
+            void *result = NULL;
+            if (started[i])
+                pthread_join(threads[i], &result);
+            else
+                result = compile_unit(&units[i]);
+            status = dt_status_first(status, result);
+        }
+    }
+    for (int i = 0; i < n_objects; i++) {
+        objects[i].bytes = status == NULL ? units[i].bytes : NULL;
+        objects[i].n_bytes = status == NULL ? units[i].n_bytes : 0;
+        objects[i].seconds = units != NULL ? units[i].seconds : 0;
+        if (status != NULL && units != NULL) dt_release(units[i].bytes);
+    }
+    dt_release(units);
+    dt_release(threads);
+    dt_release(started);
+    return status;
+}
+
+dt_status *dt_codegen_llvm_text(const dt_plan *const *plans, int n_plans, const char *level, dt_codegen_text kind, dt_text *text) {
+    unit u = {.plans = plans, .n_plans = n_plans, .level = level, .file_type = LLVMAssemblyFile, .stop_before_passes = kind == DT_CODEGEN_TEXT_LLVM};
+    dt_status *status = compile_unit(&u);
+    if (status == NULL) dt_text_append_bytes(text, u.bytes, u.n_bytes);
+    dt_release(u.bytes);
+    return status;
+}
+
+const char *dt_codegen_llvm_version(char buffer[32]) {
+    unsigned major, minor, patch;
+    LLVMGetVersion(&major, &minor, &patch);
+    snprintf(buffer, 32, "%u.%u.%u", major, minor, patch);
+    return buffer;
+}

@@ -1,0 +1,200 @@
+/* llvm: what the files llvm_*.c share: how a loop nest is rendered as LLVM IR.
+ *
+ * The code is emitted in final form: explicit vectors, hoisted instructions, register tiles as SSA values. LLVM is left with cleaning up, choosing
+ * instructions and registers. Its own vectoriser and loop passes would take ten times as long and decide less well, since all they could find out
+ * is known here.
+ *
+ *   llvm.c         threads, target machines, passes, objects
+ *   llvm_build.c   types, vectors, intrinsics, loops
+ *   llvm_kernel.c  a kernel: its function, the loops over rows that nests share
+ *   llvm_nest.c    a nest: where each instruction goes, and the loops
+ *   llvm_scalar.c  one instruction, on one element or on a vector of them
+ *   llvm_memory.c  addresses, loads, stores
+ *   llvm_reduce.c  accumulators
+ *   llvm_tile.c    sums of products in register tiles */
+#ifndef DT_CODEGEN_LLVM_H
+#define DT_CODEGEN_LLVM_H
+
+#include "abi/launch.h"
+#include "compiler/codegen/codegen.h"
+
+#include <llvm-c/Core.h>
+#include <llvm-c/TargetMachine.h>
+
+/* ---- one level's module ---- */
+
+typedef struct dt_llvm_target {
+    const char *level;
+    char *cpu, *features; /* as LLVM names them */
+    int vector_bytes;     /* of a register: 32 or 64 */
+    int registers;        /* vector registers: 16 or 32 */
+} dt_llvm_target;
+
+/* What is known while a module is emitted. Carried values are those that loops hand from one iteration to the next: dt_llvm_loop_begin makes them
+ * phis, dt_llvm_loop_end closes them. */
+typedef struct dt_llvm_emitter {
+    dt_arena *arena;
+    const dt_llvm_target *target;
+    LLVMContextRef context;
+    LLVMModuleRef module;
+    LLVMBuilderRef builder;
+    LLVMTypeRef void_type, pointer, i1, i8, i16, i32, i64, f16, f32, f64;
+
+    const dt_plan *plan; /* of the kernel at work */
+    const dt_kernel_function *kernel;
+    LLVMValueRef function, launch, rows, valid, bad_index;
+    LLVMValueRef *buffers; /* [kernel->n_buffers] */
+
+    int n_carried;
+    LLVMValueRef *carried;
+} dt_llvm_emitter;
+
+/* ---- llvm_build.c ---- */
+
+void dt_llvm_emitter_begin(dt_llvm_emitter *e, dt_arena *arena, const dt_llvm_target *target, const char *triple, LLVMTargetDataRef layout);
+void dt_llvm_emitter_end(dt_llvm_emitter *e); /* frees module and context */
+
+/* The type that values of `dtype` have in registers (f16 and bf16 are f32, bool is i1) and in memory (bf16 is i16, bool is i8). */
+LLVMTypeRef dt_llvm_type(dt_llvm_emitter *e, dt_dtype dtype);
+LLVMTypeRef dt_llvm_memory_type(dt_llvm_emitter *e, dt_dtype dtype);
+LLVMTypeRef dt_llvm_vector(LLVMTypeRef element, int width); /* width 1: the element */
+int dt_llvm_width(LLVMValueRef value);
+LLVMTypeRef dt_llvm_element(LLVMValueRef value);            /* type of the element, or of the scalar */
+LLVMTypeRef dt_llvm_like(LLVMValueRef value, LLVMTypeRef element); /* `element` in the width of `value` */
+
+LLVMValueRef dt_llvm_i64(dt_llvm_emitter *e, int64_t value);
+LLVMValueRef dt_llvm_integer(LLVMTypeRef type, int64_t value); /* scalar or vector type */
+LLVMValueRef dt_llvm_real(LLVMTypeRef type, double value);
+LLVMValueRef dt_llvm_splat(dt_llvm_emitter *e, LLVMValueRef value, int width); /* vectors stay as they are */
+LLVMValueRef dt_llvm_lane(dt_llvm_emitter *e, LLVMValueRef value, int lane);   /* of a scalar: itself */
+LLVMValueRef dt_llvm_lanes(dt_llvm_emitter *e, LLVMValueRef value, int first, int n); /* n lanes from first; 1: a scalar */
+LLVMValueRef dt_llvm_iota(LLVMTypeRef element, int width);                     /* 0, 1, 2, … */
+LLVMValueRef dt_llvm_prefix(dt_llvm_emitter *e, int n, int width);             /* mask with the first n lanes set */
+/* Calls the intrinsic `name` overloaded on `type`. */
+LLVMValueRef dt_llvm_intrinsic(dt_llvm_emitter *e, const char *name, LLVMTypeRef *types, int n_types, LLVMValueRef *arguments, int n);
+
+LLVMBasicBlockRef dt_llvm_block(dt_llvm_emitter *e, const char *name);
+
+typedef struct dt_llvm_loop {
+    LLVMValueRef index; /* i64 */
+    LLVMValueRef end, step;
+    bool may_be_empty;
+    LLVMBasicBlockRef before, body, exit;
+    LLVMValueRef *outside, *phis; /* carried values */
+} dt_llvm_loop;
+/* for (index = start; index < end; index += step): the code up to loop_end is the body. Without may_be_empty there is at least one iteration. */
+dt_llvm_loop dt_llvm_loop_begin(dt_llvm_emitter *e, LLVMValueRef start, LLVMValueRef end, int64_t step, bool may_be_empty);
+void dt_llvm_loop_end(dt_llvm_emitter *e, dt_llvm_loop *loop);
+
+/* if (condition) { … }: the code up to if_end; nothing may be carried out of it. */
+LLVMBasicBlockRef dt_llvm_if_begin(dt_llvm_emitter *e, LLVMValueRef condition, bool is_likely);
+void dt_llvm_if_end(dt_llvm_emitter *e, LLVMBasicBlockRef join);
+
+/* ---- llvm_nest.c: one nest ---- */
+
+/* An index or an address: a value known at run time (NULL: none) plus a constant, kept apart so that unrolled code shares the former. */
+typedef struct dt_llvm_sum {
+    LLVMValueRef variable;
+    int64_t constant;
+} dt_llvm_sum;
+
+typedef struct dt_llvm_nest {
+    dt_llvm_emitter *e;
+    const dt_nest *nest;
+
+    /* Analysis. The level of an instruction is the number of loops, in order of execution, that are open where it is emitted. */
+    int n_outer;       /* loops around the reduced ones */
+    int *order;        /* [n_loops] loops in order of execution: outer ones, then reduced ones */
+    bool *unrolled;    /* [n_loops], by loop */
+    int vector_loop;   /* -1: none */
+    int target_width;  /* elements of a register */
+    int width;         /* elements of a vector; 1 without vector loop */
+    uint64_t *depends; /* [n_instructions] set of loops, outer ones only behind a reduction */
+    int *levels;       /* [n_instructions] */
+    bool *late;        /* emitted after the reduced loops */
+    bool *needed;
+    bool *splatted;    /* a uniform value that vectors use */
+
+    /* Emission */
+    LLVMValueRef *values;    /* [n_instructions] */
+    LLVMValueRef *splats;
+    dt_llvm_sum *loops;      /* [n_loops] current index; of the vector loop: that of lane 0 */
+    dt_llvm_sum *addresses;  /* [n_instructions + n_stores] without terms */
+    int lanes;               /* lanes in use, when that is a constant: width but in a tail */
+    LLVMValueRef mask;       /* lanes in use, or NULL: all */
+    int *slots;              /* [n_reductions] first carried value of each */
+
+    bool tiled; /* then the members below are llvm_tile.c's */
+    int tile_level;    /* level at which dt_llvm_tile_rows takes over */
+    int tile_rows, tile_vectors;   /* at most, of one tile */
+    int block_vectors, last_lanes; /* of the block at work: vectors, and lanes in use of the last one */
+} dt_llvm_nest;
+
+/* Does the instruction differ from lane to lane? */
+bool dt_llvm_varies(const dt_llvm_nest *n, int instruction);
+/* Value for use beside vectors: splatted when uniform. */
+LLVMValueRef dt_llvm_operand(dt_llvm_nest *n, int instruction, bool as_vector);
+bool dt_llvm_is_constant_extent(int64_t extent);
+LLVMValueRef dt_llvm_extent(dt_llvm_emitter *e, int64_t extent);
+
+/* Sets the current index of a loop and brings the addresses that depend on it up to date. Callers save and restore n->addresses. */
+void dt_llvm_enter(dt_llvm_nest *n, int loop, dt_llvm_sum index);
+dt_llvm_sum *dt_llvm_save_addresses(dt_llvm_nest *n);
+void dt_llvm_restore_addresses(dt_llvm_nest *n, const dt_llvm_sum *saved);
+LLVMValueRef dt_llvm_sum_value(dt_llvm_emitter *e, dt_llvm_sum sum);
+
+/* Emits the instructions of one level: the early ones, or the late ones. Of one instruction; REDUCED has its value already. */
+void dt_llvm_emit_level(dt_llvm_nest *n, int level, bool late);
+void dt_llvm_emit(dt_llvm_nest *n, int instruction);
+/* One iteration of the loop at `level`, with all that is inside of it. */
+void dt_llvm_iteration(dt_llvm_nest *n, int level, dt_llvm_sum index);
+/* For reduced loops: all constant loops from the innermost outwards whose iterations, times `body`, do not exceed `budget`. */
+void dt_llvm_choose_unrolling(dt_llvm_nest *n, int64_t body, int64_t budget);
+
+/* Analysis, before anything is emitted. `group`: the nests that share a loop over rows with this one, itself among them; what one of them stores
+ * another may load, row by row, so such loads stay inside the loop. */
+dt_llvm_nest *dt_llvm_nest_prepare(dt_llvm_emitter *e, const dt_nest *nest, const dt_nest *group, int n_group);
+/* The code, inside the first `level` loops, which the caller has opened and entered. */
+void dt_llvm_nest_emit(dt_llvm_nest *n, int level);
+
+/* ---- llvm_scalar.c ---- */
+
+/* Emits instruction `i`; its operands have values. Not for LOAD and REDUCED. */
+LLVMValueRef dt_llvm_instruction(dt_llvm_nest *n, int i);
+LLVMValueRef dt_llvm_convert(dt_llvm_emitter *e, LLVMValueRef value, dt_dtype from, dt_dtype to);
+LLVMValueRef dt_llvm_fused(dt_llvm_emitter *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c);
+LLVMValueRef dt_llvm_maximum(dt_llvm_emitter *e, LLVMValueRef a, LLVMValueRef b, dt_dtype dtype); /* NaN if either is */
+LLVMValueRef dt_llvm_minimum(dt_llvm_emitter *e, LLVMValueRef a, LLVMValueRef b, dt_dtype dtype);
+
+/* ---- llvm_memory.c ---- */
+
+LLVMValueRef dt_llvm_load(dt_llvm_nest *n, int instruction);
+/* Does store `s`; operands and guard have values. */
+void dt_llvm_store(dt_llvm_nest *n, int store);
+/* Loads `width` neighbours, or one element, without guard, `offset` elements after the address of load `instruction`. */
+LLVMValueRef dt_llvm_load_plain(dt_llvm_nest *n, int instruction, dt_llvm_sum offset, int width);
+
+/* ---- llvm_reduce.c ---- */
+
+/* Gives each reduction its identity as carried values; folds the current elements in; replaces them by the results, values of REDUCED. */
+void dt_llvm_reduce_begin(dt_llvm_nest *n);
+void dt_llvm_reduce_fold(dt_llvm_nest *n);
+void dt_llvm_reduce_end(dt_llvm_nest *n);
+/* Is the reduction a sum of products, which is what fma is for? */
+bool dt_llvm_is_product(const dt_nest *nest, const dt_reduction *reduction);
+
+/* ---- llvm_tile.c ---- */
+
+/* Can the tiled form be used? Needs `depends` and `needed`. */
+bool dt_llvm_tile_is_possible(const dt_llvm_nest *n);
+/* Moves the vector and the row loop to where the tiles want them in n->order, and chooses the tile. Needs order and n_outer. */
+void dt_llvm_tile_choose(dt_llvm_nest *n);
+/* The vector loop, in blocks of vectors, at `level`; and what is inside of all outer loops but the row loop. */
+void dt_llvm_tile_blocks(dt_llvm_nest *n, int level);
+void dt_llvm_tile_rows(dt_llvm_nest *n);
+
+/* ---- llvm_kernel.c ---- */
+
+void dt_llvm_kernel(dt_llvm_emitter *e, const dt_plan *plan, const dt_kernel_function *kernel);
+
+#endif

@@ -1,0 +1,75 @@
+/* llvm_kernel: a kernel as a function, and the loops over rows that neighbouring nests share. */
+#include "compiler/codegen/llvm.h"
+
+#include <stddef.h>
+#include <string.h>
+
+static void add_attribute(dt_llvm_emitter *e, const char *name) {
+    unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
+    LLVMAddAttributeAtIndex(e->function, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->context, kind, 0));
+}
+
+/* void kernel(void *const *buffers, const dt_launch *launch), as abi/launch.h has it. Nothing is thrown, and no loop is to be replaced by a call of
+ * memset or memcpy, which nobody would provide. */
+static void begin_function(dt_llvm_emitter *e, const char *name) {
+    LLVMTypeRef type = LLVMFunctionType(e->void_type, (LLVMTypeRef[]){e->pointer, e->pointer}, 2, false);
+    e->function = LLVMAddFunction(e->module, name, type);
+    add_attribute(e, "nounwind");
+    LLVMAddTargetDependentFunctionAttr(e->function, "no-builtins", "");
+    LLVMAddTargetDependentFunctionAttr(e->function, "target-cpu", e->target->cpu);
+    LLVMAddTargetDependentFunctionAttr(e->function, "target-features", e->target->features);
+    if (e->target->vector_bytes == 64) LLVMAddTargetDependentFunctionAttr(e->function, "prefer-vector-width", "512");
+    LLVMPositionBuilderAtEnd(e->builder, dt_llvm_block(e, "entry"));
+}
+
+static LLVMValueRef item(dt_llvm_emitter *e, LLVMTypeRef type, LLVMValueRef array, size_t index) {
+    LLVMValueRef at = dt_llvm_i64(e, (int64_t)index);
+    LLVMValueRef load = LLVMBuildLoad2(e->builder, type, LLVMBuildInBoundsGEP2(e->builder, type, array, &at, 1, ""), "");
+    LLVMSetMetadata(load, LLVMGetMDKindIDInContext(e->context, "invariant.load", 14),
+                    LLVMMetadataAsValue(e->context, LLVMMDNodeInContext2(e->context, NULL, 0)));
+    return load;
+}
+
+static void load_arguments(dt_llvm_emitter *e) {
+    LLVMValueRef buffers = LLVMGetParam(e->function, 0);
+    e->launch = LLVMGetParam(e->function, 1);
+    e->rows = item(e, e->i64, e->launch, offsetof(dt_launch, rows) / 8);
+    e->valid = item(e, e->i64, e->launch, offsetof(dt_launch, valid) / 8);
+    e->bad_index = item(e, e->pointer, e->launch, offsetof(dt_launch, bad_index) / 8);
+    e->buffers = DT_NEW_ARRAY(e->arena, LLVMValueRef, e->kernel->n_buffers);
+    for (int b = 0; b < e->kernel->n_buffers; b++) {
+        const char *name = e->plan->buffers[e->kernel->buffers[b]].name;
+        e->buffers[b] = item(e, e->pointer, buffers, (size_t)b);
+        if (name != NULL) LLVMSetValueName2(e->buffers[b], name, strlen(name));
+    }
+}
+
+/* Nests that share the loop over rows: what depends on no row comes before it. */
+static void row_group(dt_llvm_emitter *e, const dt_nest *nests, int n_nests) {
+    dt_llvm_nest **group = DT_NEW_ARRAY(e->arena, dt_llvm_nest *, n_nests);
+    for (int k = 0; k < n_nests; k++) {
+        group[k] = dt_llvm_nest_prepare(e, &nests[k], nests, n_nests);
+        dt_llvm_emit_level(group[k], 0, false);
+    }
+    dt_llvm_loop rows = dt_llvm_loop_begin(e, dt_llvm_i64(e, 0), dt_llvm_extent(e, nests[0].loops[0].extent), 1, true);
+    for (int k = 0; k < n_nests; k++) dt_llvm_iteration(group[k], 0, (dt_llvm_sum){rows.index, 0});
+    dt_llvm_loop_end(e, &rows);
+}
+
+void dt_llvm_kernel(dt_llvm_emitter *e, const dt_plan *plan, const dt_kernel_function *kernel) {
+    e->plan = plan;
+    e->kernel = kernel;
+    e->n_carried = 0;
+    begin_function(e, kernel->name);
+    load_arguments(e);
+    for (int k = 0, end; k < kernel->n_nests; k = end) {
+        end = k + 1;
+        if (kernel->nests[k].in_rows) {
+            while (end < kernel->n_nests && kernel->nests[end].in_rows) end++;
+            row_group(e, &kernel->nests[k], end - k);
+        } else {
+            dt_llvm_nest_emit(dt_llvm_nest_prepare(e, &kernel->nests[k], NULL, 0), 0);
+        }
+    }
+    LLVMBuildRetVoid(e->builder);
+}

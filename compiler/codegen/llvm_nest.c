@@ -1,0 +1,425 @@
+/* llvm_nest: where each instruction of a nest goes, and the loops around it.
+ *
+ * An instruction is emitted once in the innermost loop that it depends on, before the loops inside of it; what only the stores behind a reduction
+ * need comes behind the reduced loops. LLVM is not asked to hoist anything: here it is certain, and costs nothing.
+ *
+ * The vector loop advances by `width`; what is left over is the same code once more, with fewer lanes in use: a number of them known here, or a
+ * mask. An extent smaller than a register makes smaller vectors. */
+#include "compiler/codegen/llvm.h"
+
+#include <assert.h>
+#include <string.h>
+
+bool dt_llvm_is_constant_extent(int64_t extent) { return !dt_dim_is_symbol(extent); }
+
+LLVMValueRef dt_llvm_extent(dt_llvm_emitter *e, int64_t extent) {
+    return extent == DT_BATCH ? e->rows : extent == DT_GATHERED ? e->valid : dt_llvm_i64(e, extent);
+}
+
+bool dt_llvm_varies(const dt_llvm_nest *n, int instruction) { return n->width > 1 && (n->depends[instruction] >> n->vector_loop & 1) != 0; }
+
+LLVMValueRef dt_llvm_operand(dt_llvm_nest *n, int instruction, bool as_vector) {
+    LLVMValueRef value = n->values[instruction];
+    if (!as_vector || dt_llvm_width(value) > 1) return value;
+    return n->splatted[instruction] ? n->splats[instruction] : dt_llvm_splat(n->e, value, n->width);
+}
+
+/* ---- analysis: what depends on what ---- */
+
+static uint64_t address_depends(const dt_llvm_nest *n, const dt_address *address) {
+    uint64_t set = 0;
+    for (int l = 0; l < n->nest->n_loops; l++)
+        if (address->coefficients[l] != 0) set |= (uint64_t)1 << l;
+    for (int t = 0; t < address->n_terms; t++) set |= n->depends[address->terms[t]];
+    return set;
+}
+
+/* The loops of a register tile. */
+static uint64_t tile_loops(const dt_nest *nest) {
+    uint64_t row = nest->tiling.row_loop >= 0 ? (uint64_t)1 << nest->tiling.row_loop : 0;
+    return row | (uint64_t)1 << nest->tiling.vector_loop;
+}
+
+static void find_depends(dt_llvm_nest *n) {
+    const dt_nest *nest = n->nest;
+    uint64_t outer = 0;
+    for (int l = 0; l < nest->n_loops; l++)
+        if (!nest->loops[l].reduced) outer |= (uint64_t)1 << l;
+    for (int i = 0; i < nest->n_instructions; i++) {
+        const dt_instruction *x = &nest->instructions[i];
+        uint64_t set = x->kind == DT_INSTRUCTION_LOOP ? (uint64_t)1 << x->index : 0;
+        for (int k = 0; k < x->n_operands; k++) set |= n->depends[x->operands[k]];
+        if (x->kind == DT_INSTRUCTION_LOAD) {
+            set |= address_depends(n, &x->address);
+            if (x->guard >= 0) set |= n->depends[x->guard] | n->depends[x->otherwise];
+        }
+        if (x->kind == DT_INSTRUCTION_REDUCED) set = n->depends[nest->reductions[x->index].operand] & outer;
+        if (x->kind == DT_INSTRUCTION_REDUCED && nest->tiling.tiled) set |= tile_loops(nest);
+        n->depends[i] = set;
+    }
+}
+
+/* Marks i and all that it uses. */
+static void mark(const dt_nest *nest, bool *marks, int i) {
+    if (i < 0 || marks[i]) return;
+    marks[i] = true;
+    const dt_instruction *x = &nest->instructions[i];
+    for (int k = 0; k < x->n_operands; k++) mark(nest, marks, x->operands[k]);
+    if (x->kind != DT_INSTRUCTION_LOAD) return;
+    mark(nest, marks, x->guard);
+    if (x->guard >= 0) mark(nest, marks, x->otherwise);
+    for (int t = 0; t < x->address.n_terms; t++) mark(nest, marks, x->address.terms[t]);
+}
+
+/* What reductions fold; of a fused product, its factors. */
+static void mark_reductions(const dt_nest *nest, bool *marks) {
+    for (int r = 0; r < nest->n_reductions; r++) {
+        const dt_reduction *reduction = &nest->reductions[r];
+        const dt_instruction *operand = &nest->instructions[reduction->operand];
+        if (dt_llvm_is_product(nest, reduction))
+            for (int k = 0; k < 2; k++) mark(nest, marks, operand->operands[k]);
+        else
+            mark(nest, marks, reduction->operand);
+    }
+}
+
+static void find_needed(dt_llvm_nest *n) {
+    const dt_nest *nest = n->nest;
+    mark_reductions(nest, n->needed);
+    for (int s = 0; s < nest->n_stores; s++) {
+        const dt_store *store = &nest->stores[s];
+        mark(nest, n->needed, store->operand);
+        mark(nest, n->needed, store->guard);
+        for (int t = 0; t < store->address.n_terms; t++) mark(nest, n->needed, store->address.terms[t]);
+    }
+    for (int i = 0; i < nest->n_instructions; i++)
+        if (nest->instructions[i].kind == DT_INSTRUCTION_CHECK) mark(nest, n->needed, i);
+}
+
+/* May two arguments of the kernel share memory? */
+static bool may_overlap(const dt_llvm_nest *n, int a, int b) {
+    const dt_buffer *x = &n->e->plan->buffers[n->e->kernel->buffers[a]], *y = &n->e->plan->buffers[n->e->kernel->buffers[b]];
+    if (x->space != y->space) return false;
+    if (x->space == DT_SPACE_VARIABLE) return x->variable == y->variable;
+    if (x->space == DT_SPACE_INPUT) return x->input == y->input;
+    return x->offset < y->offset + y->bytes && y->offset < x->offset + x->bytes;
+}
+
+static bool stores_into(const dt_llvm_nest *n, const dt_nest *nest, int buffer) {
+    for (int s = 0; s < nest->n_stores; s++)
+        if (may_overlap(n, nest->stores[s].address.buffer, buffer)) return true;
+    return false;
+}
+
+/* The loops that a load must stay in because of what is stored between two iterations. */
+static int lowest_level(const dt_llvm_nest *n, const dt_address *address, const dt_nest *group, int n_group) {
+    if (stores_into(n, n->nest, address->buffer)) return n->n_outer;
+    for (int g = 0; g < n_group; g++)
+        if (stores_into(n, &group[g], address->buffer)) return 1;
+    return 0;
+}
+
+static void find_levels(dt_llvm_nest *n, const dt_nest *group, int n_group) {
+    const dt_nest *nest = n->nest;
+    bool *early = DT_NEW_ARRAY(n->e->arena, bool, nest->n_instructions);
+    mark_reductions(nest, early);
+    for (int i = 0; i < nest->n_instructions; i++) {
+        const dt_instruction *x = &nest->instructions[i];
+        int level = 0;
+        bool late = x->kind == DT_INSTRUCTION_REDUCED || (n->tiled && (n->depends[i] & tile_loops(nest)) && !early[i]);
+        for (int p = 0; p < nest->n_loops; p++)
+            if (n->depends[i] >> n->order[p] & 1) level = p + 1;
+        const int more[2] = {x->kind == DT_INSTRUCTION_LOAD ? x->guard : -1, x->kind == DT_INSTRUCTION_LOAD && x->guard >= 0 ? x->otherwise : -1};
+        int n_terms = x->kind == DT_INSTRUCTION_LOAD ? x->address.n_terms : 0, n_uses = x->n_operands + n_terms + 2;
+        for (int k = 0; k < n_uses; k++) {
+            int use = k < x->n_operands ? x->operands[k] : k < x->n_operands + n_terms ? x->address.terms[k - x->n_operands] : more[n_uses - 1 - k];
+            if (use < 0) continue;
+            level = n->levels[use] > level ? n->levels[use] : level;
+            late |= n->late[use];
+        }
+        int lowest = x->kind == DT_INSTRUCTION_LOAD ? lowest_level(n, &x->address, group, n_group) : 0;
+        if (late || lowest > level) level = late ? n->n_outer : lowest;
+        n->levels[i] = level;
+        n->late[i] = late || (nest->n_reductions > 0 && level == n->n_outer && !early[i] && x->kind != DT_INSTRUCTION_CHECK);
+    }
+}
+
+static void find_splats(dt_llvm_nest *n) {
+    const dt_nest *nest = n->nest;
+    for (int i = 0; i < nest->n_instructions; i++) {
+        const dt_instruction *x = &nest->instructions[i];
+        if (!dt_llvm_varies(n, i)) continue;
+        for (int k = 0; k < x->n_operands; k++) n->splatted[x->operands[k]] = true;
+        if (x->kind == DT_INSTRUCTION_LOAD && x->guard >= 0) n->splatted[x->otherwise] = true;
+    }
+    for (int i = 0; i < nest->n_instructions; i++) n->splatted[i] &= !dt_llvm_varies(n, i);
+}
+
+/* ---- analysis: vectors ---- */
+
+/* Vectors are stored to neighbours, and nothing that a loop of vectors walks is checked. */
+static bool vector_loop_is_legal(const dt_llvm_nest *n, int loop) {
+    const dt_nest *nest = n->nest;
+    if (loop < 0 || (nest->in_rows && loop == 0)) return false;
+    uint64_t bit = (uint64_t)1 << loop;
+    for (int i = 0; i < nest->n_instructions; i++)
+        if (nest->instructions[i].kind == DT_INSTRUCTION_CHECK && (n->depends[i] & bit)) return false;
+    if (nest->n_reductions > 0 && nest->loops[loop].reduced) return true;
+    for (int s = 0; s < nest->n_stores; s++) {
+        const dt_address *address = &nest->stores[s].address;
+        if (address->coefficients[loop] != 1) return false;
+        for (int t = 0; t < address->n_terms; t++)
+            if (n->depends[address->terms[t]] & bit) return false;
+    }
+    return true;
+}
+
+/* Sums over loops that stay loops wait for the adder unless there are several of them: so many registers make up a vector then. */
+static int chains(const dt_llvm_nest *n) {
+    const dt_nest *nest = n->nest;
+    int64_t extent = nest->loops[n->vector_loop].extent;
+    int n_reduced = 0;
+    if (nest->n_reductions == 0 || !dt_llvm_is_constant_extent(extent)) return 1;
+    for (int i = 0; i < nest->n_instructions; i++) n_reduced += n->needed[i] && n->levels[i] > n->n_outer;
+    for (int r = 0; r < nest->n_reductions; r++)
+        if (nest->reductions[r].combiner == DT_COMBINE_ARGMAX || nest->reductions[r].combiner == DT_COMBINE_ARGMIN) return 1;
+    for (int l = 0; l < nest->n_loops; l++)
+        if (nest->loops[l].reduced && n->unrolled[l]) return 1;
+    int most = n_reduced <= 4 ? 4 : n_reduced <= 10 ? 2 : 1;
+    for (; most > 1; most /= 2)
+        if (extent % (most * n->target_width) == 0 || extent >= 8 * most * n->target_width) break;
+    return most;
+}
+
+static void choose_width(dt_llvm_nest *n) {
+    int64_t extent = n->nest->loops[n->vector_loop].extent;
+    n->width = n->target_width;
+    if (dt_llvm_is_constant_extent(extent))
+        while (n->width / 2 >= extent) n->width /= 2;
+    if (n->width == n->target_width) n->width *= chains(n);
+    if (n->width <= 1) n->width = 1, n->vector_loop = -1;
+}
+
+void dt_llvm_choose_unrolling(dt_llvm_nest *n, int64_t body, int64_t budget) {
+    int64_t copies = body > 0 ? body : 1;
+    for (int p = n->nest->n_loops - 1; p >= n->n_outer; p--) {
+        int64_t extent = n->nest->loops[n->order[p]].extent;
+        if (n->order[p] == n->vector_loop || !dt_llvm_is_constant_extent(extent) || extent > budget || copies * extent > budget) return;
+        copies *= extent;
+        n->unrolled[n->order[p]] = true;
+    }
+}
+
+static void choose_order(dt_llvm_nest *n) {
+    const dt_nest *nest = n->nest;
+    int at = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int l = 0; l < nest->n_loops; l++)
+            if ((nest->n_reductions > 0 && nest->loops[l].reduced) == (pass == 1)) n->order[at++] = l;
+    n->n_outer = 0;
+    for (int l = 0; l < nest->n_loops; l++) n->n_outer += !(nest->n_reductions > 0 && nest->loops[l].reduced);
+    if (n->tiled) dt_llvm_tile_choose(n);
+}
+
+dt_llvm_nest *dt_llvm_nest_prepare(dt_llvm_emitter *e, const dt_nest *nest, const dt_nest *group, int n_group) {
+    enum {
+        UNROLL_ITERATIONS = 16,
+        UNROLL_INSTRUCTIONS = 320
+    };
+    dt_llvm_nest *n = DT_NEW(e->arena, dt_llvm_nest);
+    int n_instructions = nest->n_instructions;
+    assert(nest->n_loops <= 64);
+    *n = (dt_llvm_nest){.e = e, .nest = nest, .vector_loop = -1, .width = 1, .lanes = 1, .target_width = e->target->vector_bytes / 4};
+    n->order = DT_NEW_ARRAY(e->arena, int, nest->n_loops);
+    n->unrolled = DT_NEW_ARRAY(e->arena, bool, nest->n_loops);
+    n->depends = DT_NEW_ARRAY(e->arena, uint64_t, n_instructions);
+    n->levels = DT_NEW_ARRAY(e->arena, int, n_instructions);
+    n->late = DT_NEW_ARRAY(e->arena, bool, n_instructions);
+    n->needed = DT_NEW_ARRAY(e->arena, bool, n_instructions);
+    n->splatted = DT_NEW_ARRAY(e->arena, bool, n_instructions);
+    n->values = DT_NEW_ARRAY(e->arena, LLVMValueRef, n_instructions);
+    n->splats = DT_NEW_ARRAY(e->arena, LLVMValueRef, n_instructions);
+    n->loops = DT_NEW_ARRAY(e->arena, dt_llvm_sum, nest->n_loops);
+    n->addresses = DT_NEW_ARRAY(e->arena, dt_llvm_sum, n_instructions + nest->n_stores);
+    n->slots = DT_NEW_ARRAY(e->arena, int, nest->n_reductions);
+    for (int i = 0; i < n_instructions; i++) n->addresses[i].constant = nest->instructions[i].address.offset;
+    for (int s = 0; s < nest->n_stores; s++) n->addresses[n_instructions + s].constant = nest->stores[s].address.offset;
+
+    find_depends(n);
+    find_needed(n);
+    n->tiled = dt_llvm_tile_is_possible(n);
+    choose_order(n);
+    find_levels(n, group, n_group);
+    if (!n->tiled) {
+        if (vector_loop_is_legal(n, nest->vector_loop)) n->vector_loop = nest->vector_loop;
+        int64_t body = 1, n_reduced = 0;
+        for (int i = 0; i < n_instructions; i++) n_reduced += n->needed[i] && n->levels[i] > n->n_outer;
+        if (n_reduced > UNROLL_INSTRUCTIONS / UNROLL_ITERATIONS) body = n_reduced * UNROLL_ITERATIONS / UNROLL_INSTRUCTIONS;
+        dt_llvm_choose_unrolling(n, body, UNROLL_ITERATIONS);
+        if (n->vector_loop >= 0) choose_width(n);
+    }
+    n->lanes = n->width;
+    find_splats(n);
+    return n;
+}
+
+/* ---- emission: indices and addresses ---- */
+
+LLVMValueRef dt_llvm_sum_value(dt_llvm_emitter *e, dt_llvm_sum sum) {
+    LLVMValueRef constant = dt_llvm_i64(e, sum.constant);
+    if (sum.variable == NULL) return constant;
+    return sum.constant == 0 ? sum.variable : LLVMBuildNSWAdd(e->builder, sum.variable, constant, "");
+}
+
+static const dt_address *address_of(const dt_nest *nest, int i) {
+    return i < nest->n_instructions ? &nest->instructions[i].address : &nest->stores[i - nest->n_instructions].address;
+}
+
+static bool has_address(const dt_llvm_nest *n, int i) {
+    return i >= n->nest->n_instructions || (n->needed[i] && n->nest->instructions[i].kind == DT_INSTRUCTION_LOAD);
+}
+
+void dt_llvm_enter(dt_llvm_nest *n, int loop, dt_llvm_sum index) {
+    dt_llvm_emitter *e = n->e;
+    int n_addresses = n->nest->n_instructions + n->nest->n_stores;
+    n->loops[loop] = index;
+    dt_llvm_sum *old = dt_llvm_save_addresses(n);
+    for (int i = 0; i < n_addresses; i++) {
+        int64_t coefficient = has_address(n, i) ? address_of(n->nest, i)->coefficients[loop] : 0;
+        if (coefficient == 0) continue;
+        n->addresses[i].constant += coefficient * index.constant;
+        if (index.variable == NULL) continue;
+        int same = 0; /* an address before this one that has walked the same way: its sum serves both */
+        while (same < i && !(has_address(n, same) && address_of(n->nest, same)->coefficients[loop] == coefficient && old[same].variable == old[i].variable))
+            same++;
+        if (same < i) {
+            n->addresses[i].variable = n->addresses[same].variable;
+            continue;
+        }
+        LLVMValueRef step = index.variable;
+        if (coefficient != 1) step = LLVMBuildNSWMul(e->builder, step, dt_llvm_i64(e, coefficient), "");
+        n->addresses[i].variable = old[i].variable != NULL ? LLVMBuildNSWAdd(e->builder, old[i].variable, step, "") : step;
+    }
+}
+
+dt_llvm_sum *dt_llvm_save_addresses(dt_llvm_nest *n) {
+    size_t bytes = sizeof *n->addresses * (size_t)(n->nest->n_instructions + n->nest->n_stores);
+    return dt_arena_copy(n->e->arena, n->addresses, bytes);
+}
+
+void dt_llvm_restore_addresses(dt_llvm_nest *n, const dt_llvm_sum *saved) {
+    memcpy(n->addresses, saved, sizeof *n->addresses * (size_t)(n->nest->n_instructions + n->nest->n_stores));
+}
+
+/* ---- emission: instructions ---- */
+
+void dt_llvm_emit(dt_llvm_nest *n, int i) {
+    n->values[i] = n->nest->instructions[i].kind == DT_INSTRUCTION_LOAD ? dt_llvm_load(n, i) : dt_llvm_instruction(n, i);
+    if (n->splatted[i]) n->splats[i] = dt_llvm_splat(n->e, n->values[i], n->width);
+}
+
+void dt_llvm_emit_level(dt_llvm_nest *n, int level, bool late) {
+    for (int i = 0; i < n->nest->n_instructions; i++) {
+        if (!n->needed[i] || n->levels[i] != level || n->late[i] != late) continue;
+        if (n->nest->instructions[i].kind != DT_INSTRUCTION_REDUCED) dt_llvm_emit(n, i);
+        else if (n->splatted[i]) n->splats[i] = dt_llvm_splat(n->e, n->values[i], n->width);
+    }
+}
+
+/* ---- emission: loops ---- */
+
+static void descend(dt_llvm_nest *n, int level);
+
+void dt_llvm_iteration(dt_llvm_nest *n, int level, dt_llvm_sum index) {
+    dt_llvm_sum *saved = dt_llvm_save_addresses(n);
+    dt_llvm_enter(n, n->order[level], index);
+    dt_llvm_nest_emit(n, level + 1);
+    dt_llvm_restore_addresses(n, saved);
+}
+
+/* Iterations start, start + step, … below end. */
+static void counted_loop(dt_llvm_nest *n, int level, int64_t start, int64_t end, int64_t step) {
+    if (start >= end) return;
+    if (start + step >= end) {
+        dt_llvm_iteration(n, level, (dt_llvm_sum){NULL, start});
+        return;
+    }
+    dt_llvm_loop loop = dt_llvm_loop_begin(n->e, dt_llvm_i64(n->e, start), dt_llvm_i64(n->e, end), step, false);
+    dt_llvm_iteration(n, level, (dt_llvm_sum){loop.index, 0});
+    dt_llvm_loop_end(n->e, &loop);
+}
+
+static void runtime_loop(dt_llvm_nest *n, int level, LLVMValueRef start, LLVMValueRef end, int64_t step) {
+    dt_llvm_loop loop = dt_llvm_loop_begin(n->e, start, end, step, true);
+    if (n->mask != NULL && n->order[level] == n->vector_loop) {
+        LLVMValueRef left = LLVMBuildSub(n->e->builder, end, loop.index, "");
+        LLVMValueRef lanes = dt_llvm_iota(n->e->i64, n->width);
+        n->mask = LLVMBuildICmp(n->e->builder, LLVMIntULT, lanes, dt_llvm_splat(n->e, left, n->width), "");
+    }
+    dt_llvm_iteration(n, level, (dt_llvm_sum){loop.index, 0});
+    dt_llvm_loop_end(n->e, &loop);
+}
+
+static void vector_loop(dt_llvm_nest *n, int level, int64_t extent) {
+    dt_llvm_emitter *e = n->e;
+    int width = n->width;
+    if (dt_llvm_is_constant_extent(extent)) {
+        int64_t whole = extent / width * width;
+        counted_loop(n, level, 0, whole, width);
+        if (whole == extent) return;
+        n->lanes = (int)(extent - whole);
+        n->mask = dt_llvm_prefix(e, n->lanes, width);
+        dt_llvm_iteration(n, level, (dt_llvm_sum){NULL, whole});
+    } else {
+        LLVMValueRef end = dt_llvm_extent(e, extent);
+        LLVMValueRef whole = LLVMBuildAnd(e->builder, end, dt_llvm_i64(e, -(int64_t)width), "");
+        runtime_loop(n, level, dt_llvm_i64(e, 0), whole, width);
+        n->mask = dt_llvm_prefix(e, width, width); /* a tail: the loop makes the mask */
+        runtime_loop(n, level, whole, end, width);
+    }
+    n->lanes = width;
+    n->mask = NULL;
+}
+
+static void finish(dt_llvm_nest *n) {
+    for (int s = 0; s < n->nest->n_stores; s++) dt_llvm_store(n, s);
+}
+
+static void descend(dt_llvm_nest *n, int level) {
+    const dt_nest *nest = n->nest;
+    if (level == nest->n_loops) {
+        if (nest->n_reductions > 0)
+            dt_llvm_reduce_fold(n);
+        else
+            finish(n);
+        return;
+    }
+    int loop = n->order[level];
+    int64_t extent = nest->loops[loop].extent;
+    if (n->tiled && loop == n->vector_loop) {
+        dt_llvm_tile_blocks(n, level);
+    } else if (loop == n->vector_loop) {
+        vector_loop(n, level, extent);
+    } else if (!dt_llvm_is_constant_extent(extent)) {
+        runtime_loop(n, level, dt_llvm_i64(n->e, 0), dt_llvm_extent(n->e, extent), 1);
+    } else if (n->unrolled[loop]) {
+        for (int64_t i = 0; i < extent; i++) dt_llvm_iteration(n, level, (dt_llvm_sum){NULL, i});
+    } else {
+        counted_loop(n, level, 0, extent, 1);
+    }
+}
+
+void dt_llvm_nest_emit(dt_llvm_nest *n, int level) {
+    dt_llvm_emit_level(n, level, false);
+    if (n->tiled && level == n->tile_level) {
+        dt_llvm_tile_rows(n);
+    } else if (n->nest->n_reductions > 0 && level == n->n_outer) {
+        dt_llvm_reduce_begin(n);
+        descend(n, level);
+        dt_llvm_reduce_end(n);
+        dt_llvm_emit_level(n, level, true);
+        finish(n);
+    } else {
+        descend(n, level);
+    }
+}

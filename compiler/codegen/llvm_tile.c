@@ -1,0 +1,431 @@
+/* llvm_tile: sums of products in register tiles.
+ *
+ *     for other outer loops, with the blocks of the vector loop among them as far out as operand b allows
+ *         for tiles of the row loop
+ *             tile[rows][vectors] = 0
+ *             for reduced loops:  tile[r][v] = fma(a of row r, b of vector v, tile[r][v])
+ *             late instructions and stores for each row and vector
+ *
+ * Accumulators are values, never an array: LLVM keeps them in registers through all reduced loops. Rows and vectors are dealt out in equal tiles
+ * rather than in full ones and a rest. Where the number of rows is known at run time only, the last tile reads its last row again in place of
+ * rows that do not exist, and does not store them. */
+#include "compiler/codegen/llvm.h"
+
+#include <assert.h>
+
+enum {
+    ASSUMED_ROWS = 64,       /* of a loop whose extent is known at run time */
+    LATENCY_ACCUMULATORS = 8, /* what hides an fma's latency: 4 cycles, two a cycle */
+    UNROLLED_PRODUCTS = 256, /* of loops unrolled in full */
+    UNROLLED_INNERMOST = 112, /* of the innermost loop unrolled in part */
+    HEAVY_EPILOGUE = 400     /* late instructions over all of a tile: more than that are a loop over the tile in memory */
+};
+
+static uint64_t loop_bit(int loop) { return loop >= 0 ? (uint64_t)1 << loop : 0; }
+
+/* ---- what can be tiled ---- */
+
+static bool is_plain_load(const dt_llvm_nest *n, int i, uint64_t tile) {
+    const dt_instruction *load = &n->nest->instructions[i];
+    if (load->kind != DT_INSTRUCTION_LOAD || load->guard >= 0) return false;
+    for (int t = 0; t < load->address.n_terms; t++) {
+        uint64_t depends = n->depends[load->address.terms[t]];
+        for (int l = 0; l < n->nest->n_loops; l++)
+            if ((depends & loop_bit(l)) && (n->nest->loops[l].reduced || (tile & loop_bit(l)))) return false;
+    }
+    return true;
+}
+
+bool dt_llvm_tile_is_possible(const dt_llvm_nest *n) {
+    const dt_nest *nest = n->nest;
+    const dt_tiling *tiling = &nest->tiling;
+    if (!tiling->tiled || nest->n_reductions != 1 || !dt_llvm_is_product(nest, &nest->reductions[0])) return false;
+    int v = tiling->vector_loop, row = tiling->row_loop;
+    const int *factors = nest->instructions[nest->reductions[0].operand].operands;
+    bool in_order = factors[0] == tiling->a && factors[1] == tiling->b, swapped = factors[0] == tiling->b && factors[1] == tiling->a;
+    if (!in_order && !swapped) return false;
+    if (!dt_llvm_is_constant_extent(nest->loops[v].extent) || nest->loops[v].reduced || (row >= 0 && nest->loops[row].reduced)) return false;
+    if (nest->in_rows && (v == 0 || row == 0)) return false;
+    uint64_t tile = loop_bit(v) | loop_bit(row);
+    if (!is_plain_load(n, tiling->a, tile) || !is_plain_load(n, tiling->b, tile)) return false;
+    const int64_t *a = nest->instructions[tiling->a].address.coefficients, *b = nest->instructions[tiling->b].address.coefficients;
+    if (b[v] != 1 || a[v] != 0 || (row >= 0 && b[row] != 0)) return false;
+    for (int i = 0; i < nest->n_instructions; i++)
+        if (nest->instructions[i].kind == DT_INSTRUCTION_CHECK && (n->depends[i] & tile)) return false;
+    for (int s = 0; s < nest->n_stores; s++)
+        if (nest->stores[s].address.coefficients[v] != 1 || nest->stores[s].address.n_terms > 0) return false;
+    return true;
+}
+
+/* ---- choice of the tile ---- */
+
+/* Time of one product of `rows` x `vectors`, in tenths of half a cycle: products, loads, or latency, whatever takes longest; of equal ones the one
+ * with fewer loads. */
+static int64_t tile_cost(int64_t rows, int64_t vectors) {
+    int64_t products = rows * vectors, loads = rows + vectors, most = products > loads ? products : loads;
+    return 10 * (most > LATENCY_ACCUMULATORS ? most : LATENCY_ACCUMULATORS) + loads;
+}
+
+/* Of `extent` things dealt into tiles of at most `most`: the total cost is that of two kinds of tiles of nearly equal size. */
+static int64_t dealt_cost(int64_t extent, int64_t most, int64_t vectors, bool at_run_time) {
+    int64_t n_tiles = (extent + most - 1) / most, size = extent / n_tiles, larger = extent % n_tiles;
+    if (at_run_time) return n_tiles * tile_cost(most, vectors);
+    int64_t uneven = larger > 0 ? 20 : 0; /* a second kind of tile is more code */
+    return larger * tile_cost(size + 1, vectors) + (n_tiles - larger) * tile_cost(size, vectors) + uneven;
+}
+
+static void choose_tile(dt_llvm_nest *n, int64_t n_vectors) {
+    int row = n->nest->tiling.row_loop;
+    int64_t extent = row >= 0 ? n->nest->loops[row].extent : 1, best = INT64_MAX;
+    bool at_run_time = !dt_llvm_is_constant_extent(extent);
+    if (at_run_time) extent = ASSUMED_ROWS;
+    for (int64_t vectors = 1; vectors <= n_vectors && vectors <= 8; vectors++)
+        for (int64_t rows = 1; rows <= extent && rows * vectors + vectors + 1 <= n->e->target->registers; rows++) {
+            int64_t n_blocks = (n_vectors + vectors - 1) / vectors, size = n_vectors / n_blocks, larger = n_vectors % n_blocks;
+            int64_t cost = larger * dealt_cost(extent, rows, size + 1, at_run_time) + (n_blocks - larger) * dealt_cost(extent, rows, size, at_run_time);
+            if (cost >= best) continue;
+            best = cost;
+            n->tile_rows = (int)rows;
+            n->tile_vectors = (int)vectors;
+        }
+}
+
+void dt_llvm_tile_choose(dt_llvm_nest *n) {
+    const dt_nest *nest = n->nest;
+    const dt_tiling *tiling = &nest->tiling;
+    const int64_t *b = nest->instructions[tiling->b].address.coefficients;
+    int n_others = 0;
+    for (int p = 0; p < n->n_outer; p++)
+        if (n->order[p] != tiling->vector_loop && n->order[p] != tiling->row_loop) n->order[n_others++] = n->order[p];
+    int at = n_others; /* the block of b that the tiles share stays in cache over the loops that b does not depend on */
+    while (at > 0 && !(nest->in_rows && at == 1) && b[n->order[at - 1]] == 0 && dt_llvm_is_constant_extent(nest->loops[n->order[at - 1]].extent)) at--;
+    for (int p = n_others; p > at; p--) n->order[p] = n->order[p - 1];
+    n->order[at] = tiling->vector_loop;
+    if (tiling->row_loop >= 0) n->order[n->n_outer - 1] = tiling->row_loop;
+    n->tile_level = n->n_outer - (tiling->row_loop >= 0);
+
+    n->vector_loop = tiling->vector_loop;
+    int64_t extent = nest->loops[n->vector_loop].extent;
+    n->width = n->target_width = n->e->target->vector_bytes / (int)dt_dtype_bytes(nest->reductions[0].dtype);
+    while (n->width > 1 && n->width / 2 >= extent) n->width /= 2;
+    choose_tile(n, (extent + n->width - 1) / n->width);
+    dt_llvm_choose_unrolling(n, (int64_t)n->tile_rows * n->tile_vectors, UNROLLED_PRODUCTS);
+}
+
+/* ---- the vector loop ---- */
+
+/* Blocks of `vectors` vectors, starting at elements start, …, below end. */
+static void equal_blocks(dt_llvm_nest *n, int level, int64_t start, int64_t end, int vectors) {
+    int64_t step = (int64_t)vectors * n->width;
+    if (start >= end) return;
+    n->block_vectors = vectors;
+    if (start + step >= end) {
+        dt_llvm_iteration(n, level, (dt_llvm_sum){NULL, start});
+        return;
+    }
+    dt_llvm_loop loop = dt_llvm_loop_begin(n->e, dt_llvm_i64(n->e, start), dt_llvm_i64(n->e, end), step, false);
+    dt_llvm_iteration(n, level, (dt_llvm_sum){loop.index, 0});
+    dt_llvm_loop_end(n->e, &loop);
+}
+
+void dt_llvm_tile_blocks(dt_llvm_nest *n, int level) {
+    int64_t extent = n->nest->loops[n->vector_loop].extent, n_vectors = (extent + n->width - 1) / n->width;
+    if (extent == 0) return;
+    int64_t n_blocks = (n_vectors + n->tile_vectors - 1) / n->tile_vectors, size = n_vectors / n_blocks, larger = n_vectors % n_blocks;
+    int64_t middle = larger * (size + 1) * n->width, end = n_vectors * n->width;
+    bool partial = end != extent; /* then the last block is code of its own */
+    int64_t whole_end = partial ? end - size * n->width : end;
+    n->last_lanes = n->width;
+    equal_blocks(n, level, 0, middle, (int)size + 1);
+    equal_blocks(n, level, middle, whole_end, (int)size);
+    if (!partial) return;
+    n->last_lanes = (int)(extent - (n_vectors - 1) * n->width);
+    equal_blocks(n, level, whole_end, end, (int)size);
+}
+
+/* ---- one tile ---- */
+
+typedef struct tile {
+    int rows, vectors, parts; /* parts: sums of every parts-th product, where rows x vectors alone would wait for the adder */
+    LLVMValueRef *row_offsets; /* NULL, or [rows], in a: the last row's for rows that do not exist */
+    LLVMValueRef n_rows;       /* that exist; with row_offsets */
+} tile;
+
+static LLVMValueRef *accumulator(dt_llvm_nest *n, const tile *t, int part, int r, int v) {
+    return &n->e->carried[(part * t->rows + r) * t->vectors + v];
+}
+
+/* One product: all rows of a times all vectors of b. */
+static void product(dt_llvm_nest *n, const tile *t, int part) {
+    dt_llvm_emitter *e = n->e;
+    const dt_tiling *tiling = &n->nest->tiling;
+    int64_t step = tiling->row_loop >= 0 ? n->nest->instructions[tiling->a].address.coefficients[tiling->row_loop] : 0;
+    LLVMValueRef b[8];
+    for (int v = 0; v < t->vectors; v++) b[v] = dt_llvm_load_plain(n, tiling->b, (dt_llvm_sum){NULL, (int64_t)v * n->width}, n->width);
+    for (int r = 0; r < t->rows; r++) {
+        dt_llvm_sum row = {NULL, r * step};
+        if (t->row_offsets != NULL) row = (dt_llvm_sum){t->row_offsets[r], 0};
+        LLVMValueRef a = dt_llvm_splat(e, dt_llvm_load_plain(n, tiling->a, row, 1), n->width);
+        for (int v = 0; v < t->vectors; v++) {
+            LLVMValueRef *sum = accumulator(n, t, part, r, v);
+            *sum = dt_llvm_fused(e, a, b[v], *sum);
+        }
+    }
+}
+
+static void reduced_loops(dt_llvm_nest *n, const tile *t, int level);
+
+static void reduced_iteration(dt_llvm_nest *n, const tile *t, int level, dt_llvm_sum index) {
+    dt_llvm_sum *saved = dt_llvm_save_addresses(n);
+    dt_llvm_enter(n, n->order[level], index);
+    if (level + 1 == n->nest->n_loops)
+        product(n, t, (int)(index.constant % t->parts));
+    else
+        reduced_loops(n, t, level + 1);
+    dt_llvm_restore_addresses(n, saved);
+}
+
+/* How many iterations of the innermost loop are one: a number that divides its extent, where there is one. */
+static int64_t innermost_step(const tile *t, int64_t extent) {
+    int64_t most = UNROLLED_INNERMOST / (t->rows * t->vectors);
+    most = most > 8 ? 8 : most;
+    if (t->row_offsets != NULL || most < 2) return 1;
+    if (!dt_llvm_is_constant_extent(extent)) return 4 < most ? 4 : most;
+    for (int64_t step = most; step > 1; step--)
+        if (extent % step == 0 && step % t->parts == 0) return step;
+    return 4 < most ? 4 : most;
+}
+
+static void innermost_loop(dt_llvm_nest *n, const tile *t, int level) {
+    dt_llvm_emitter *e = n->e;
+    int64_t extent = n->nest->loops[n->order[level]].extent, step = innermost_step(t, extent);
+    bool at_run_time = !dt_llvm_is_constant_extent(extent);
+    LLVMValueRef end = dt_llvm_extent(e, extent), whole = end;
+    if (step > 1) whole = LLVMBuildNSWSub(e->builder, end, LLVMBuildSRem(e->builder, end, dt_llvm_i64(e, step), ""), "");
+    dt_llvm_loop loop = dt_llvm_loop_begin(e, dt_llvm_i64(e, 0), whole, step, at_run_time || extent < step);
+    for (int64_t u = 0; u < step; u++) reduced_iteration(n, t, level, (dt_llvm_sum){loop.index, u});
+    dt_llvm_loop_end(e, &loop);
+    if (step == 1) return;
+    if (at_run_time) {
+        loop = dt_llvm_loop_begin(e, whole, end, 1, true);
+        reduced_iteration(n, t, level, (dt_llvm_sum){loop.index, 0});
+        dt_llvm_loop_end(e, &loop);
+    }
+    for (int64_t i = extent - extent % step; !at_run_time && i < extent; i++) reduced_iteration(n, t, level, (dt_llvm_sum){NULL, i});
+}
+
+static void reduced_loops(dt_llvm_nest *n, const tile *t, int level) {
+    dt_llvm_emitter *e = n->e;
+    int64_t extent = n->nest->loops[n->order[level]].extent;
+    if (n->unrolled[n->order[level]]) {
+        for (int64_t i = 0; i < extent; i++) reduced_iteration(n, t, level, (dt_llvm_sum){NULL, i});
+    } else if (level + 1 == n->nest->n_loops) {
+        innermost_loop(n, t, level);
+    } else {
+        dt_llvm_loop loop = dt_llvm_loop_begin(e, dt_llvm_i64(e, 0), dt_llvm_extent(e, extent), 1, !dt_llvm_is_constant_extent(extent) || extent == 0);
+        reduced_iteration(n, t, level, (dt_llvm_sum){loop.index, 0});
+        dt_llvm_loop_end(e, &loop);
+    }
+}
+
+/* ---- what becomes of the sums ---- */
+
+/* Moves the current index of a loop, from 0 of the tile, by `by`. */
+static void shift(dt_llvm_nest *n, int loop, dt_llvm_sum by) {
+    dt_llvm_sum before = n->loops[loop];
+    dt_llvm_enter(n, loop, by);
+    n->loops[loop] = (dt_llvm_sum){before.variable, before.constant + by.constant};
+    if (by.variable != NULL)
+        n->loops[loop].variable = before.variable != NULL ? LLVMBuildNSWAdd(n->e->builder, before.variable, by.variable, "") : by.variable;
+}
+
+/* Emits the late instructions that depend on the row loop, or those that do not. */
+static void emit_late(dt_llvm_nest *n, bool of_row) {
+    uint64_t row = loop_bit(n->nest->tiling.row_loop);
+    for (int i = 0; i < n->nest->n_instructions; i++) {
+        if (!n->needed[i] || !n->late[i] || ((n->depends[i] & row) != 0) != of_row) continue;
+        if (n->nest->instructions[i].kind != DT_INSTRUCTION_REDUCED) dt_llvm_emit(n, i);
+    }
+}
+
+static void set_reduced(dt_llvm_nest *n, LLVMValueRef sum) {
+    for (int i = 0; i < n->nest->n_instructions; i++)
+        if (n->nest->instructions[i].kind == DT_INSTRUCTION_REDUCED) n->values[i] = sum;
+}
+
+static void set_lanes(dt_llvm_nest *n, int lanes) {
+    n->lanes = lanes;
+    n->mask = lanes == n->width ? NULL : dt_llvm_prefix(n->e, lanes, n->width);
+}
+
+/* Row r of the tile, for the vector whose late instructions without row are emitted. */
+static void finish_row(dt_llvm_nest *n, const tile *t, dt_llvm_sum r, LLVMValueRef sum) {
+    dt_llvm_emitter *e = n->e;
+    int row_loop = n->nest->tiling.row_loop;
+    dt_llvm_sum *saved = dt_llvm_save_addresses(n);
+    dt_llvm_sum index = row_loop >= 0 ? n->loops[row_loop] : (dt_llvm_sum){NULL, 0};
+    LLVMBasicBlockRef join = NULL;
+    if (row_loop >= 0) shift(n, row_loop, r);
+    if (t->row_offsets != NULL) {
+        LLVMValueRef row = dt_llvm_sum_value(e, n->loops[row_loop]);
+        join = dt_llvm_if_begin(e, LLVMBuildICmp(e->builder, LLVMIntSLT, row, t->n_rows, ""), true);
+    }
+    set_reduced(n, sum);
+    emit_late(n, true);
+    for (int s = 0; s < n->nest->n_stores; s++) dt_llvm_store(n, s);
+    if (join != NULL) dt_llvm_if_end(e, join);
+    if (row_loop >= 0) n->loops[row_loop] = index;
+    dt_llvm_restore_addresses(n, saved);
+}
+
+static void finish_in_registers(dt_llvm_nest *n, const tile *t) {
+    for (int v = 0; v < t->vectors; v++) {
+        dt_llvm_sum *saved = dt_llvm_save_addresses(n), index = n->loops[n->vector_loop];
+        shift(n, n->vector_loop, (dt_llvm_sum){NULL, (int64_t)v * n->width});
+        set_lanes(n, v == t->vectors - 1 ? n->last_lanes : n->width);
+        set_reduced(n, *accumulator(n, t, 0, 0, v)); /* without row loop */
+        emit_late(n, false);
+        for (int r = 0; r < t->rows; r++) finish_row(n, t, (dt_llvm_sum){NULL, r}, *accumulator(n, t, 0, r, v));
+        n->loops[n->vector_loop] = index;
+        dt_llvm_restore_addresses(n, saved);
+    }
+}
+
+/* A place on the stack, in the function's first block so that it is taken once. */
+static LLVMValueRef stack(dt_llvm_emitter *e, LLVMTypeRef type, int n_items, int alignment) {
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(e->builder), entry = LLVMGetEntryBasicBlock(e->function);
+    LLVMPositionBuilderBefore(e->builder, LLVMGetFirstInstruction(entry));
+    LLVMValueRef place = LLVMBuildArrayAlloca(e->builder, type, dt_llvm_i64(e, n_items), "tile");
+    LLVMSetAlignment(place, (unsigned)alignment);
+    LLVMPositionBuilderAtEnd(e->builder, here);
+    return place;
+}
+
+/* Vectors first, first + 1, … below last of the tile that lies at `place`, row after row. */
+static void finish_columns(dt_llvm_nest *n, const tile *t, LLVMValueRef place, int first, int last, int lanes) {
+    dt_llvm_emitter *e = n->e;
+    if (first >= last) return;
+    dt_llvm_sum *saved = dt_llvm_save_addresses(n), index = n->loops[n->vector_loop];
+    set_lanes(n, lanes);
+    dt_llvm_loop v = dt_llvm_loop_begin(e, dt_llvm_i64(e, first), dt_llvm_i64(e, last), 1, false);
+    shift(n, n->vector_loop, (dt_llvm_sum){LLVMBuildNSWMul(e->builder, v.index, dt_llvm_i64(e, n->width), ""), 0});
+    bool has_rows = n->nest->tiling.row_loop >= 0;
+    if (has_rows) emit_late(n, false);
+    dt_llvm_loop r = dt_llvm_loop_begin(e, dt_llvm_i64(e, 0), dt_llvm_i64(e, t->rows), 1, false);
+    LLVMTypeRef type = dt_llvm_vector(dt_llvm_type(e, n->nest->reductions[0].dtype), n->width);
+    LLVMValueRef at = LLVMBuildNSWAdd(e->builder, LLVMBuildNSWMul(e->builder, r.index, dt_llvm_i64(e, t->vectors), ""), v.index, "");
+    LLVMValueRef sum = LLVMBuildLoad2(e->builder, type, LLVMBuildInBoundsGEP2(e->builder, type, place, &at, 1, ""), "");
+    if (!has_rows) {
+        set_reduced(n, sum);
+        emit_late(n, false);
+    }
+    finish_row(n, t, (dt_llvm_sum){r.index, 0}, sum);
+    dt_llvm_loop_end(e, &r);
+    dt_llvm_loop_end(e, &v);
+    n->loops[n->vector_loop] = index;
+    dt_llvm_restore_addresses(n, saved);
+}
+
+static void finish_in_memory(dt_llvm_nest *n, const tile *t) {
+    dt_llvm_emitter *e = n->e;
+    LLVMTypeRef type = dt_llvm_vector(dt_llvm_type(e, n->nest->reductions[0].dtype), n->width);
+    LLVMValueRef place = stack(e, type, t->rows * t->vectors, e->target->vector_bytes);
+    for (int r = 0; r < t->rows; r++)
+        for (int v = 0; v < t->vectors; v++) {
+            LLVMValueRef at = dt_llvm_i64(e, r * t->vectors + v);
+            LLVMBuildStore(e->builder, *accumulator(n, t, 0, r, v), LLVMBuildInBoundsGEP2(e->builder, type, place, &at, 1, ""));
+        }
+    e->n_carried = 0;
+    bool partial = n->last_lanes != n->width;
+    finish_columns(n, t, place, 0, t->vectors - partial, n->width);
+    if (partial) finish_columns(n, t, place, t->vectors - 1, t->vectors, n->last_lanes);
+}
+
+static bool is_heavy(const dt_llvm_nest *n, const tile *t) {
+    int n_late = 0;
+    for (int i = 0; i < n->nest->n_instructions; i++) n_late += n->needed[i] && n->late[i];
+    return n_late * t->rows * t->vectors > HEAVY_EPILOGUE;
+}
+
+/* The tile whose first row is `first`; the row loop has been entered there. */
+static void one_tile(dt_llvm_nest *n, tile *t) {
+    dt_llvm_emitter *e = n->e;
+    LLVMTypeRef type = dt_llvm_vector(dt_llvm_type(e, n->nest->reductions[0].dtype), n->width);
+    t->vectors = n->block_vectors;
+    int sums = t->rows * t->vectors;
+    t->parts = sums > LATENCY_ACCUMULATORS / 2 ? 1 : sums > LATENCY_ACCUMULATORS / 4 ? 2 : 4;
+    e->n_carried = sums * t->parts;
+    e->carried = DT_NEW_ARRAY(e->arena, LLVMValueRef, e->n_carried);
+    for (int k = 0; k < e->n_carried; k++) e->carried[k] = LLVMConstNull(type);
+    reduced_loops(n, t, n->n_outer);
+    for (int half = t->parts / 2; half >= 1; half /= 2)
+        for (int k = 0; k < sums * half; k++) e->carried[k] = LLVMBuildFAdd(e->builder, e->carried[k], e->carried[k + sums * half], "");
+    e->n_carried = 0;
+    if (is_heavy(n, t))
+        finish_in_memory(n, t);
+    else
+        finish_in_registers(n, t);
+    set_lanes(n, n->width);
+}
+
+/* ---- the row loop ---- */
+
+/* Tiles of `rows` rows at start, start + rows, … below end. */
+static void equal_tiles(dt_llvm_nest *n, int64_t start, int64_t end, int rows) {
+    dt_llvm_emitter *e = n->e;
+    tile t = {.rows = rows};
+    if (start >= end) return;
+    dt_llvm_sum *saved = dt_llvm_save_addresses(n);
+    bool once = start + rows >= end;
+    dt_llvm_loop loop;
+    if (!once) loop = dt_llvm_loop_begin(e, dt_llvm_i64(e, start), dt_llvm_i64(e, end), rows, false);
+    dt_llvm_enter(n, n->nest->tiling.row_loop, once ? (dt_llvm_sum){NULL, start} : (dt_llvm_sum){loop.index, 0});
+    one_tile(n, &t);
+    if (!once) dt_llvm_loop_end(e, &loop);
+    dt_llvm_restore_addresses(n, saved);
+}
+
+static void tiles_at_run_time(dt_llvm_nest *n, LLVMValueRef end) {
+    dt_llvm_emitter *e = n->e;
+    int row_loop = n->nest->tiling.row_loop;
+    tile t = {.rows = n->tile_rows};
+    LLVMValueRef rows = dt_llvm_i64(e, t.rows);
+    LLVMValueRef whole = LLVMBuildNSWSub(e->builder, end, LLVMBuildSRem(e->builder, end, rows, ""), "");
+    dt_llvm_sum *saved = dt_llvm_save_addresses(n);
+    dt_llvm_loop loop = dt_llvm_loop_begin(e, dt_llvm_i64(e, 0), whole, t.rows, true);
+    dt_llvm_enter(n, row_loop, (dt_llvm_sum){loop.index, 0});
+    one_tile(n, &t);
+    dt_llvm_loop_end(e, &loop);
+    dt_llvm_restore_addresses(n, saved);
+    if (t.rows == 1) return;
+
+    loop = dt_llvm_loop_begin(e, whole, end, t.rows, true);
+    LLVMValueRef last = LLVMBuildNSWSub(e->builder, LLVMBuildNSWSub(e->builder, end, loop.index, ""), dt_llvm_i64(e, 1), "");
+    LLVMValueRef step = dt_llvm_i64(e, n->nest->instructions[n->nest->tiling.a].address.coefficients[row_loop]);
+    t.row_offsets = DT_NEW_ARRAY(e->arena, LLVMValueRef, t.rows);
+    t.n_rows = end;
+    for (int r = 0; r < t.rows; r++) {
+        LLVMValueRef row = dt_llvm_i64(e, r), exists = LLVMBuildICmp(e->builder, LLVMIntSLE, row, last, "");
+        t.row_offsets[r] = LLVMBuildNSWMul(e->builder, LLVMBuildSelect(e->builder, exists, row, last, ""), step, "");
+    }
+    dt_llvm_enter(n, row_loop, (dt_llvm_sum){loop.index, 0});
+    one_tile(n, &t);
+    dt_llvm_loop_end(e, &loop);
+    dt_llvm_restore_addresses(n, saved);
+}
+
+void dt_llvm_tile_rows(dt_llvm_nest *n) {
+    int row_loop = n->nest->tiling.row_loop;
+    int64_t extent = row_loop >= 0 ? n->nest->loops[row_loop].extent : 1;
+    if (row_loop < 0) {
+        dt_llvm_sum *saved = dt_llvm_save_addresses(n);
+        one_tile(n, &(tile){.rows = 1});
+        dt_llvm_restore_addresses(n, saved);
+    } else if (!dt_llvm_is_constant_extent(extent)) {
+        tiles_at_run_time(n, dt_llvm_extent(n->e, extent));
+    } else if (extent > 0) {
+        int64_t n_tiles = (extent + n->tile_rows - 1) / n->tile_rows, size = extent / n_tiles, larger = extent % n_tiles;
+        equal_tiles(n, 0, larger * (size + 1), (int)size + 1);
+        equal_tiles(n, larger * (size + 1), extent, (int)size);
+    }
+}
