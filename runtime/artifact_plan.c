@@ -47,6 +47,8 @@ static dt_status *read_buffer(dt_artifact_reader *reader, const dt_json *item, c
     DT_TRY(dt_json_word(item, "space", spaces, 6, &space));
     buffer->space = (dt_memory_space)space;
     buffer->variable = buffer->input = -1;
+    if (buffer->space == DT_MEMORY_VARIABLE && function->role != DT_ROLE_INIT && !is_step(function))
+        return dt_json_wrong(item, "only a step reads variables");
     if (buffer->space == DT_MEMORY_VARIABLE) return read_variable_buffer(reader, item, buffer);
     if (buffer->space == DT_MEMORY_INPUT) return read_input_buffer(item, function, buffer);
     DT_TRY(dt_json_integer(item, "bytes", dt_artifact_tensor_bytes(reader->artifact, &buffer->tensor), DT_MOST_BYTES, &buffer->bytes));

@@ -16,13 +16,13 @@ dt_status *dt_example_function_create(const dt_kernels *kernels, int function, d
 void dt_example_function_destroy(dt_example_function *instance); /* NULL is allowed */
 
 /* Runs it.
- * inputs   [n_inputs] one example each, dense, element aligned, with DT_SLACK_BYTES readable bytes after it; unchanged; only read during the call
+ * inputs   [n_inputs] one example each, dense, element aligned, with DT_SLACK_BYTES readable bytes after it; never written
  * counter  launch.counter: the number of the example in its epoch
  * seed     launch.seed: the run's seed hashed with the epoch
  * Threads  one at a time an instance; instances are independent. */
 void dt_example_function_call(dt_example_function *instance, const void *const *inputs, int64_t counter, int64_t seed);
 
-/* Result i of the last call, dense, tensor.row_bytes long, with slack. Valid until the next call. */
+/* Result i of the last call, dense, tensor.row_bytes long, with slack. Valid until the next call; a result that is an input is that input itself. */
 const void *dt_example_function_result(const dt_example_function *instance, int i);
 
 /* Indices out of range since creation; count 0 when there was none. */

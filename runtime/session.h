@@ -44,7 +44,8 @@ dt_status *dt_session_set_variable(dt_session *session, int variable, const void
 /* The next global batch. */
 typedef struct dt_batch {
     const void *const *inputs; /* [n_inputs of the step] each dense [rows, …] (or one element without B), element aligned, with DT_SLACK_BYTES
-                                  readable bytes after it. Read in place by devices that can: unchanged until dt_session_run returns */
+                                  readable bytes after it. Read in place: unchanged until dt_session_run returns, and until
+                                  dt_session_result has been asked for results that are inputs */
     int64_t rows;              /* valid rows, 1 to n * V */
     int64_t counter;           /* launch.counter: the training step from 0; in other steps the number of the batch */
 } dt_batch;

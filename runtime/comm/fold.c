@@ -1,6 +1,8 @@
 /* fold: see fold.h. Walks the tree once for each block of elements, so that partial sums stay in the first-level cache. */
 #include "runtime/comm/fold.h"
 
+#include "base/half.h"
+
 #include <stdint.h>
 #include <string.h>
 
@@ -8,45 +10,6 @@ enum {
     BLOCK = 512, /* elements */
     BLOCK_BYTES = BLOCK * 8
 };
-
-/* ---- 16-bit floats ---- */
-
-static float f32_from_bits(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static uint32_t bits_of_f32(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static float f32_from_bf16(uint16_t half) { return f32_from_bits((uint32_t)half << 16); }
-
-static uint16_t bf16_from_f32(float value) {
-    uint32_t bits = bits_of_f32(value);
-    if ((bits & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(bits >> 16 | 0x40); /* NaN stays NaN */
-    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);                 /* to nearest, ties to even */
-}
-
-static float f32_from_f16(uint16_t half) {
-    uint32_t sign = (uint32_t)(half & 0x8000u) << 16, magnitude = half & 0x7fffu;
-    if (magnitude >= 0x7c00u) return f32_from_bits(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
-    /* Shifting the 15 bits into a float's place leaves the exponent 112 too small; the product also makes subnormals normal. */
-    return f32_from_bits(sign | bits_of_f32(f32_from_bits(magnitude << 13) * 0x1p112f));
-}
-
-static uint16_t f16_from_f32(float value) {
-    uint32_t bits = bits_of_f32(value), sign = bits >> 16 & 0x8000u;
-    bits &= 0x7fffffffu;
-    if (bits > 0x7f800000u) return (uint16_t)(sign | 0x7e00u);
-    if (bits >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u); /* 65520 and above round to infinity */
-    if (bits < 0x38800000u)                                     /* subnormal: adding 0.5 leaves its multiple of 2^-24 in the low bits */
-        return (uint16_t)(sign | (bits_of_f32(f32_from_bits(bits) + 0.5f) - 0x3f000000u));
-    return (uint16_t)(sign | (bits - 0x38000000u + 0xfffu + (bits >> 13 & 1)) >> 13);
-}
 
 /* ---- one row a type ---- */
 
@@ -85,19 +48,19 @@ DEFINE_INTEGER_FOLDS(i32, int32_t, uint32_t)
 DEFINE_INTEGER_FOLDS(i64, int64_t, uint64_t)
 
 static void load_f16(void *accumulators, const void *elements, size_t n) {
-    for (size_t i = 0; i < n; i++) ((float *)accumulators)[i] = f32_from_f16(((const uint16_t *)elements)[i]);
+    for (size_t i = 0; i < n; i++) ((float *)accumulators)[i] = dt_f32_from_f16(((const uint16_t *)elements)[i]);
 }
 
 static void store_f16(void *elements, const void *accumulators, size_t n) {
-    for (size_t i = 0; i < n; i++) ((uint16_t *)elements)[i] = f16_from_f32(((const float *)accumulators)[i]);
+    for (size_t i = 0; i < n; i++) ((uint16_t *)elements)[i] = dt_f16_from_f32(((const float *)accumulators)[i]);
 }
 
 static void load_bf16(void *accumulators, const void *elements, size_t n) {
-    for (size_t i = 0; i < n; i++) ((float *)accumulators)[i] = f32_from_bf16(((const uint16_t *)elements)[i]);
+    for (size_t i = 0; i < n; i++) ((float *)accumulators)[i] = dt_f32_from_bf16(((const uint16_t *)elements)[i]);
 }
 
 static void store_bf16(void *elements, const void *accumulators, size_t n) {
-    for (size_t i = 0; i < n; i++) ((uint16_t *)elements)[i] = bf16_from_f32(((const float *)accumulators)[i]);
+    for (size_t i = 0; i < n; i++) ((uint16_t *)elements)[i] = dt_bf16_from_f32(((const float *)accumulators)[i]);
 }
 
 #define FOLDS(name)                                                                                                                                  \

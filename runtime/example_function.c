@@ -1,0 +1,93 @@
+/* example_function: see example_function.h. An instance is a lane with one replica on a device of its own. */
+#include "runtime/example_function.h"
+
+#include "base/arena.h"
+#include "base/memory.h"
+#include "runtime/devices/device.h"
+#include "runtime/lane.h"
+
+#include <assert.h>
+
+struct dt_example_function {
+    dt_arena *arena;
+    int function;
+    dt_lane lane;
+    const void **results; /* [n_results] */
+};
+
+/* Where the results are. One that is an input is wherever the call's input was. */
+static void place_results(dt_example_function *instance) {
+    const dt_artifact_function *plan = dt_example_function_plan(instance);
+    instance->results = DT_NEW_ARRAY(instance->arena, const void *, plan->n_results);
+    for (int i = 0; i < plan->n_results; i++) {
+        int buffer = plan->results[i].buffer;
+        if (plan->buffers[buffer].space != DT_MEMORY_INPUT) instance->results[i] = dt_lane_place(&instance->lane, instance->function, buffer, 0);
+    }
+}
+
+static dt_status *create_guarded(dt_example_function *instance, const dt_kernels *kernels) {
+    jmp_buf guard;
+    dt_lane *lane = &instance->lane;
+    const dt_artifact *artifact = dt_kernels_artifact(kernels);
+    if (setjmp(guard) != 0)
+        return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory to run %s", artifact->functions[instance->function].name);
+    dt_arena_guard(instance->arena, &guard);
+    *lane = (dt_lane){.kernels = kernels, .artifact = artifact, .n_replicas = 1, .n_all_replicas = 1, .rows = 1};
+    DT_TRY(dt_device_open(&dt_device_cpu, 0, 1, &lane->device));
+    dt_lane_lay_out(lane, instance->function, instance->arena);
+    DT_TRY(dt_lane_allocate(lane));
+    dt_lane_bind(lane, instance->function, instance->arena);
+    place_results(instance);
+    return NULL;
+}
+
+dt_status *dt_example_function_create(const dt_kernels *kernels, int function, dt_example_function **instance) {
+    dt_example_function *made = dt_allocate_zeroed(1, sizeof *made);
+    dt_arena *arena = dt_arena_create();
+    *instance = NULL;
+    if (made == NULL || arena == NULL) {
+        dt_release(made);
+        dt_arena_destroy(arena);
+        return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory to run %s", dt_kernels_artifact(kernels)->functions[function].name);
+    }
+    made->arena = arena;
+    made->function = function;
+    dt_status *status = create_guarded(made, kernels);
+    dt_arena_guard(arena, NULL);
+    if (status == NULL)
+        *instance = made;
+    else
+        dt_example_function_destroy(made);
+    return status;
+}
+
+void dt_example_function_destroy(dt_example_function *instance) {
+    if (instance == NULL) return;
+    dt_lane_free(&instance->lane);
+    dt_device_close(instance->lane.device);
+    dt_arena_destroy(instance->arena);
+    dt_release(instance);
+}
+
+void dt_example_function_call(dt_example_function *instance, const void *const *inputs, int64_t counter, int64_t seed) {
+    dt_lane_run_values values = {.function = instance->function,
+                                 .inputs = inputs,
+                                 .launch = {.valid = 1, .global_batch = 1, .replicas = 1, .epochs = 1, .counter = counter, .seed = seed},
+                                 .step = dt_example_function_plan(instance)->name};
+    dt_status *status = dt_lane_run(&instance->lane, &values);
+    assert(status == NULL); /* a cpu runs its calls, and nothing crosses replicas */
+    dt_status_free(status);
+    const dt_artifact_function *plan = dt_example_function_plan(instance);
+    for (int i = 0; i < plan->n_results; i++) {
+        const dt_artifact_buffer *buffer = &plan->buffers[plan->results[i].buffer];
+        if (buffer->space == DT_MEMORY_INPUT) instance->results[i] = inputs[buffer->input];
+    }
+}
+
+const void *dt_example_function_result(const dt_example_function *instance, int i) { return instance->results[i]; }
+
+const dt_bad_index *dt_example_function_bad_index(const dt_example_function *instance) { return &instance->lane.bad_index[0]; }
+
+const dt_artifact_function *dt_example_function_plan(const dt_example_function *instance) {
+    return &instance->lane.artifact->functions[instance->function];
+}

@@ -1,0 +1,244 @@
+/* lane: see lane.h.
+ *
+ * One allocation a device:  variables | device space | scratch | replica 0 | replica 1 | … | gathered rows
+ * Spaces are shared by all functions, which never run at once; gathered rows, whose size grows with V, come after everything that does not. */
+#include "runtime/lane.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* ---- memory ---- */
+
+/* `bytes` with slack, up to the next multiple of 64. Sums saturate at INT64_MAX. */
+static int64_t padded(int64_t bytes) { return bytes > INT64_MAX - 128 ? INT64_MAX : (bytes + DT_SLACK_BYTES + 63) & ~(int64_t)63; }
+
+static int64_t times(int64_t bytes, int64_t n) {
+    int64_t product;
+    return __builtin_mul_overflow(bytes, n, &product) ? INT64_MAX : product;
+}
+
+/* Takes `bytes` from the end of what is laid out. */
+static int64_t take(dt_lane *lane, int64_t bytes) {
+    int64_t start = lane->bytes;
+    if (__builtin_add_overflow(lane->bytes, bytes, &lane->bytes)) lane->bytes = INT64_MAX;
+    return start;
+}
+
+static bool is_wanted(const dt_lane *lane, int wanted, int function) {
+    dt_function_role role = lane->artifact->functions[function].role;
+    return wanted < 0 ? role == DT_ROLE_INIT || role == DT_ROLE_STEP : wanted == function;
+}
+
+/* Only a step runs for each replica; everything else once. */
+static int n_bound_replicas(const dt_lane *lane, const dt_artifact_function *function) {
+    return function->role == DT_ROLE_STEP ? lane->n_replicas : 1;
+}
+
+/* Gathered rows of one buffer, for all who have a copy on this lane. */
+static int64_t gathered_bytes(const dt_lane *lane, const dt_artifact_buffer *buffer) {
+    return times(padded(times(buffer->bytes, lane->n_all_replicas)), buffer->space == DT_MEMORY_REPLICA ? lane->n_replicas : 1);
+}
+
+void dt_lane_lay_out(dt_lane *lane, int wanted, dt_arena *arena) {
+    const dt_artifact *artifact = lane->artifact;
+    int64_t device = 0, scratch = 0, replica = 0, gathered = 0;
+    lane->bytes = 0;
+    lane->variables = DT_NEW_ARRAY(arena, int64_t, artifact->n_variables);
+    for (int v = 0; v < artifact->n_variables && wanted < 0; v++) lane->variables[v] = take(lane, padded(artifact->variables[v].bytes));
+    for (int f = 0; f < artifact->n_functions; f++) {
+        const dt_artifact_function *function = &artifact->functions[f];
+        int64_t own_gathered = 0;
+        if (!is_wanted(lane, wanted, f)) continue;
+        if (function->device_bytes > device) device = function->device_bytes;
+        if (function->scratch_bytes > scratch) scratch = function->scratch_bytes;
+        if (function->replica_bytes > replica) replica = function->replica_bytes;
+        for (int b = 0; b < function->n_buffers; b++)
+            if (function->buffers[b].tensor.has_all_rows && __builtin_add_overflow(own_gathered, gathered_bytes(lane, &function->buffers[b]), &own_gathered))
+                own_gathered = INT64_MAX;
+        if (own_gathered > gathered) gathered = own_gathered;
+    }
+    lane->device_space = take(lane, padded(device));
+    lane->scratch_space = take(lane, padded(scratch));
+    lane->replica_stride = padded(replica);
+    lane->replica_space = take(lane, times(lane->replica_stride, lane->n_replicas));
+    lane->gathered_space = take(lane, gathered);
+}
+
+dt_status *dt_lane_allocate(dt_lane *lane) {
+    void *memory;
+    DT_TRY(dt_device_allocate(lane->device, (size_t)lane->bytes, &memory));
+    lane->memory = memory;
+    return NULL;
+}
+
+void dt_lane_free(dt_lane *lane) {
+    if (lane->memory != NULL) dt_device_release(lane->device, lane->memory, (size_t)lane->bytes);
+    lane->memory = NULL;
+}
+
+static char *place_gathered(const dt_lane *lane, const dt_artifact_function *function, int buffer, int replica) {
+    int64_t offset = lane->gathered_space;
+    for (int b = 0; b < buffer; b++)
+        if (function->buffers[b].tensor.has_all_rows) offset += gathered_bytes(lane, &function->buffers[b]);
+    if (function->buffers[buffer].space == DT_MEMORY_REPLICA) offset += replica * padded(function->buffers[buffer].bytes * lane->n_all_replicas);
+    return lane->memory + offset;
+}
+
+char *dt_lane_place(const dt_lane *lane, int f, int b, int replica) {
+    const dt_artifact_function *function = &lane->artifact->functions[f];
+    const dt_artifact_buffer *buffer = &function->buffers[b];
+    if (buffer->tensor.has_all_rows && buffer->space != DT_MEMORY_VARIABLE) return place_gathered(lane, function, b, replica);
+    switch (buffer->space) {
+    case DT_MEMORY_VARIABLE:
+        return lane->memory + lane->variables[buffer->variable];
+    case DT_MEMORY_DEVICE:
+        return lane->memory + lane->device_space + buffer->offset;
+    case DT_MEMORY_SCRATCH:
+        return lane->memory + lane->scratch_space + buffer->offset;
+    case DT_MEMORY_REPLICA:
+        return lane->memory + lane->replica_space + replica * lane->replica_stride + buffer->offset;
+    case DT_MEMORY_CONSTANT:
+        return (char *)lane->artifact->constants + buffer->offset; /* kernels do not write constants */
+    case DT_MEMORY_INPUT:
+        break;
+    }
+    assert(!"an input has no place of its own");
+    return NULL;
+}
+
+/* ---- binding ---- */
+
+typedef struct binder {
+    dt_lane *lane;
+    dt_arena *arena;
+    int number; /* of the function */
+    const dt_artifact_function *function;
+    dt_lane_function *bound;
+    size_t n_calls;
+    int n_parts;
+} binder;
+
+/* Calls and inputs of one run of kernel k: counted first, then filled. */
+static size_t count_inputs(const binder *in, int k) {
+    const dt_artifact_kernel *kernel = &in->function->kernels[k];
+    size_t n = 0;
+    for (int i = 0; i < kernel->n_buffers; i++) n += in->function->buffers[kernel->buffers[i]].space == DT_MEMORY_INPUT;
+    return n;
+}
+
+static void bind_call(binder *in, int k, int replica, const dt_launch *launch) {
+    const dt_artifact_kernel *kernel = &in->function->kernels[k];
+    void **arguments = DT_NEW_ARRAY(in->arena, void *, kernel->n_buffers);
+    for (int i = 0; i < kernel->n_buffers; i++) {
+        const dt_artifact_buffer *buffer = &in->function->buffers[kernel->buffers[i]];
+        if (buffer->space != DT_MEMORY_INPUT) {
+            arguments[i] = dt_lane_place(in->lane, in->number, kernel->buffers[i], replica);
+            continue;
+        }
+        int64_t rows_before = buffer->tensor.has_rows ? (in->lane->first_replica + replica) * in->lane->rows : 0;
+        in->bound->inputs[in->bound->n_inputs++] = (dt_lane_input){&arguments[i], buffer->input, rows_before * buffer->tensor.row_bytes};
+    }
+    in->bound->calls[in->n_calls++] = (dt_device_call){dt_kernels_entry(in->lane->kernels, in->number, k), arguments, launch};
+}
+
+static void bind_part(binder *in, const dt_artifact_collective *collective) {
+    const dt_artifact_tensor *tensor = &in->function->buffers[collective->source].tensor;
+    int n_replicas = in->lane->n_replicas;
+    const void **sources = DT_NEW_ARRAY(in->arena, const void *, n_replicas);
+    void **targets = DT_NEW_ARRAY(in->arena, void *, n_replicas);
+    for (int r = 0; r < n_replicas; r++) {
+        sources[r] = dt_lane_place(in->lane, in->number, collective->source, r);
+        targets[r] = dt_lane_place(in->lane, in->number, collective->target, r);
+    }
+    in->bound->parts[in->n_parts++] = (dt_comm_part){.kind = collective->kind,
+                                                     .fold = collective->fold,
+                                                     .dtype = tensor->dtype,
+                                                     .n = (size_t)tensor->row_bytes / dt_dtype_bytes(tensor->dtype),
+                                                     .sources = sources,
+                                                     .targets = targets,
+                                                     .label = collective->label};
+}
+
+static void bind_segment(binder *in, const dt_artifact_segment *segment) {
+    dt_lane *lane = in->lane;
+    for (int k = 0; k < segment->n_device_kernels; k++) bind_call(in, segment->device_kernels[k], 0, &lane->launches[lane->n_replicas]);
+    for (int r = 0; r < n_bound_replicas(lane, in->function); r++)
+        for (int k = 0; k < segment->n_replica_kernels; k++) bind_call(in, segment->replica_kernels[k], r, &lane->launches[r]);
+    for (int c = 0; c < segment->n_collectives; c++) bind_part(in, &segment->collectives[c]);
+}
+
+static void bind_function(dt_lane *lane, int number, dt_arena *arena) {
+    binder in = {.lane = lane, .arena = arena, .number = number, .function = &lane->artifact->functions[number], .bound = &lane->bound[number]};
+    const dt_artifact_function *function = in.function;
+    size_t n_calls = 0, n_inputs = 0, n_replicas = (size_t)n_bound_replicas(lane, function);
+    int n_parts = 0;
+    for (int s = 0; s < function->n_segments; s++) {
+        const dt_artifact_segment *segment = &function->segments[s];
+        n_calls += (size_t)segment->n_device_kernels + (size_t)segment->n_replica_kernels * n_replicas;
+        n_parts += segment->n_collectives;
+        for (int k = 0; k < segment->n_device_kernels; k++) n_inputs += count_inputs(&in, segment->device_kernels[k]);
+        for (int k = 0; k < segment->n_replica_kernels; k++) n_inputs += count_inputs(&in, segment->replica_kernels[k]) * n_replicas;
+    }
+    in.bound->calls = DT_NEW_ARRAY(arena, dt_device_call, n_calls);
+    in.bound->inputs = DT_NEW_ARRAY(arena, dt_lane_input, n_inputs);
+    in.bound->parts = DT_NEW_ARRAY(arena, dt_comm_part, n_parts);
+    in.bound->call_ends = DT_NEW_ARRAY(arena, size_t, function->n_segments);
+    in.bound->part_ends = DT_NEW_ARRAY(arena, int, function->n_segments);
+    for (int s = 0; s < function->n_segments; s++) {
+        bind_segment(&in, &function->segments[s]);
+        in.bound->call_ends[s] = in.n_calls;
+        in.bound->part_ends[s] = in.n_parts;
+    }
+}
+
+void dt_lane_bind(dt_lane *lane, int wanted, dt_arena *arena) {
+    lane->launches = DT_NEW_ARRAY(arena, dt_launch, lane->n_replicas + 1);
+    lane->bad_index = DT_NEW_ARRAY(arena, dt_bad_index, lane->n_replicas + 1);
+    lane->bound = DT_NEW_ARRAY(arena, dt_lane_function, lane->artifact->n_functions);
+    for (int f = 0; f < lane->artifact->n_functions; f++)
+        if (is_wanted(lane, wanted, f)) bind_function(lane, f, arena);
+}
+
+/* ---- running ---- */
+
+/* The launch values of each replica: those of the batch, and which rows of it are its own. */
+static void fill_launches(dt_lane *lane, const dt_lane_run_values *values, const dt_comm_moment *moment) {
+    for (int r = 0; r <= lane->n_replicas; r++) {
+        int replica = lane->first_replica + (r < lane->n_replicas ? r : 0);
+        dt_launch *launch = &lane->launches[r];
+        *launch = values->launch;
+        launch->rows = dt_comm_valid_rows(replica, moment);
+        launch->row_offset = replica * lane->rows;
+        launch->bad_index = &lane->bad_index[lane->comm != NULL ? r : 0];
+    }
+}
+
+/* A replica without valid rows points at the batch's start: a place that exists. */
+static void place_inputs(const dt_lane_function *bound, const dt_artifact_function *function, const dt_lane_run_values *values) {
+    for (size_t i = 0; i < bound->n_inputs; i++) {
+        const dt_lane_input *input = &bound->inputs[i];
+        int64_t end = values->launch.valid * function->inputs[input->input].row_bytes;
+        *input->argument = (char *)values->inputs[input->input] + (input->offset < end ? input->offset : 0);
+    }
+}
+
+dt_status *dt_lane_run(dt_lane *lane, const dt_lane_run_values *values) {
+    const dt_artifact_function *function = &lane->artifact->functions[values->function];
+    const dt_lane_function *bound = &lane->bound[values->function];
+    dt_comm_moment moment = {.step = values->step, .number = values->launch.counter, .rows = lane->rows, .valid = values->launch.valid};
+    size_t call = 0;
+    int part = 0;
+    fill_launches(lane, values, &moment);
+    place_inputs(bound, function, values);
+    for (; moment.segment < function->n_segments; moment.segment++) {
+        int s = moment.segment, n_parts = bound->part_ends[s] - part;
+        DT_TRY(dt_device_run(lane->device, bound->calls + call, bound->call_ends[s] - call));
+        if (n_parts != 0) {
+            DT_TRY(dt_device_synchronize(lane->device));
+            DT_TRY(dt_comm_exchange(lane->comm, bound->parts + part, n_parts, &moment));
+        }
+        call = bound->call_ends[s];
+        part = bound->part_ends[s];
+    }
+    return dt_device_synchronize(lane->device);
+}

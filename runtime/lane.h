@@ -1,0 +1,76 @@
+/* lane: one device with the replicas that it holds: its memory, and the functions of an artifact bound to it.
+ *
+ * Binding turns a plan into what a step needs and nothing else: for each segment one list of calls whose arguments are addresses, and one list of
+ * collectives. A step then only writes its launch values and the places of its inputs. Sessions have a lane for each device; a function that
+ * runs outside of a session (example_function.h) is a lane with one replica. */
+#ifndef DT_RUNTIME_LANE_H
+#define DT_RUNTIME_LANE_H
+
+#include "base/arena.h"
+#include "runtime/comm/comm.h"
+#include "runtime/devices/device.h"
+#include "runtime/kernels.h"
+
+/* An argument that is an input: it is where the batch is. */
+typedef struct dt_lane_input {
+    void **argument;
+    int input;
+    int64_t offset; /* of the replica's first row, in bytes */
+} dt_lane_input;
+
+/* A function bound to a lane. */
+typedef struct dt_lane_function {
+    dt_device_call *calls; /* of all segments */
+    size_t *call_ends;     /* [n_segments]: where each segment's calls end */
+    dt_comm_part *parts;   /* of all segments */
+    int *part_ends;        /* [n_segments] */
+    size_t n_inputs;
+    dt_lane_input *inputs;
+} dt_lane_function;
+
+typedef struct dt_lane {
+    const dt_kernels *kernels;
+    const dt_artifact *artifact;
+    dt_device *device;
+    dt_comm *comm; /* NULL: nothing crosses replicas */
+    int first_replica, n_replicas, n_all_replicas;
+    int64_t rows; /* n of each replica */
+
+    /* memory, relative to its start */
+    char *memory;
+    int64_t bytes;
+    int64_t *variables; /* [n_variables] */
+    int64_t device_space, scratch_space, replica_space, replica_stride, gathered_space;
+
+    dt_launch *launches;      /* [n_replicas + 1]; the last one is for kernels that run once a device */
+    dt_bad_index *bad_index;  /* [n_replicas + 1], one a launch; without a comm the first one for all */
+    dt_lane_function *bound;  /* [n_functions] */
+} dt_lane;
+
+/* What is the same for all lanes in one run of a function. */
+typedef struct dt_lane_run_values {
+    int function;
+    const void *const *inputs;
+    dt_launch launch; /* all but rows, row_offset and bad_index */
+    const char *step; /* for messages */
+} dt_lane_run_values;
+
+/* `function` -1: all of role INIT and STEP. Lays the memory out and says in lane->bytes how much it is (INT64_MAX: more than there can be).
+ * Everything up to the memory must be set; what it allocates is of the arena. */
+void dt_lane_lay_out(dt_lane *lane, int function, dt_arena *arena);
+
+/* Allocates the memory, zeroed. */
+dt_status *dt_lane_allocate(dt_lane *lane);
+
+/* Binds the same functions. */
+void dt_lane_bind(dt_lane *lane, int function, dt_arena *arena);
+
+/* Runs a bound function; returns when its results are there. */
+dt_status *dt_lane_run(dt_lane *lane, const dt_lane_run_values *values);
+
+/* Where buffer `buffer` of `function` is for the lane's replica `replica`. Not for inputs. */
+char *dt_lane_place(const dt_lane *lane, int function, int buffer, int replica);
+
+void dt_lane_free(dt_lane *lane); /* the memory; a lane of zeros is allowed */
+
+#endif

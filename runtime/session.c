@@ -1,0 +1,317 @@
+/* session: see session.h. Checks what it was asked for, opens lanes (one a device), runs them together, reads what they left. */
+#include "runtime/session.h"
+
+#include "base/arena.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "runtime/comm/local/local.h"
+#include "runtime/crew.h"
+#include "runtime/devices/spec.h"
+#include "runtime/lane.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+static const double DEFAULT_DEADLINE_SECONDS = 600;
+enum {
+    MOST_REPLICAS = 1 << 20
+};
+
+struct dt_session {
+    dt_arena *arena; /* of the lanes and what is bound to them */
+    const dt_kernels *kernels;
+    const dt_artifact *artifact;
+    dt_session_options options; /* rows is never 0 */
+    dt_device_spec spec;
+    int n_lanes;
+    dt_lane *lanes; /* [n_lanes] */
+    dt_comm **comms;
+    dt_crew *crew;
+    dt_lane_run_values running; /* what the crew works on */
+    bool failed;
+
+    /* of the last dt_session_run */
+    int step;
+    dt_batch batch;
+    dt_bad_index bad_index;
+};
+
+dt_session_options dt_session_options_default(void) {
+    return (dt_session_options){.devices = "cpu", .replicas = 1, .epochs = 1, .deadline_seconds = DEFAULT_DEADLINE_SECONDS};
+}
+
+/* ---- creating ---- */
+
+static dt_status *check_options(dt_session *session) {
+    const dt_artifact *artifact = session->artifact;
+    dt_session_options *options = &session->options;
+    DT_TRY(dt_device_spec_parse(options->devices != NULL ? options->devices : "cpu", &session->spec));
+    if (options->replicas < 1 || options->replicas > MOST_REPLICAS)
+        return dt_error(DT_INVALID_ARGUMENT, "--replicas %" PRId64 ": the number of replicas is 1 to %d", options->replicas, MOST_REPLICAS);
+    if (session->spec.n > options->replicas)
+        return dt_error(DT_INVALID_ARGUMENT,
+                        "%d devices for %" PRId64 " replicas: each device holds at least one replica; use --replicas %d or --devices %s:%" PRId64,
+                        session->spec.n, options->replicas, session->spec.n, session->spec.kind->name, options->replicas);
+    if (options->rows == 0) options->rows = artifact->capacity;
+    if (options->rows < 1) return dt_error(DT_INVALID_ARGUMENT, "%" PRId64 " rows a replica: there must be at least one", options->rows);
+    if (options->rows > artifact->capacity)
+        return dt_error(DT_INVALID_ARGUMENT,
+                        "%" PRId64 " rows a replica, but %s was compiled for at most %" PRId64 "; compile it again: dtc compile %s.dt --batch %" PRId64
+                        " -o %s",
+                        options->rows, artifact->path, artifact->capacity, artifact->name, options->rows, artifact->path);
+    if (!(options->deadline_seconds > 0)) options->deadline_seconds = DEFAULT_DEADLINE_SECONDS;
+    return NULL;
+}
+
+static dt_status *open_lanes(dt_session *session) {
+    int n = session->spec.n, n_replicas = (int)session->options.replicas;
+    session->comms = DT_NEW_ARRAY(session->arena, dt_comm *, n);
+    session->lanes = DT_NEW_ARRAY(session->arena, dt_lane, n);
+    session->n_lanes = n;
+    for (int d = 0; d < n; d++) {
+        dt_lane *lane = &session->lanes[d];
+        DT_TRY(dt_device_open(session->spec.kind, d, n, &lane->device));
+        lane->kernels = session->kernels;
+        lane->artifact = session->artifact;
+        lane->first_replica = dt_comm_first_leaf(d, n, n_replicas);
+        lane->n_replicas = dt_comm_first_leaf(d + 1, n, n_replicas) - lane->first_replica;
+        lane->n_all_replicas = n_replicas;
+        lane->rows = session->options.rows;
+        dt_lane_lay_out(lane, -1, session->arena);
+    }
+    DT_TRY(dt_comm_local_open(n, n_replicas, session->options.deadline_seconds, session->comms));
+    for (int d = 0; d < n; d++) session->lanes[d].comm = session->comms[d];
+    return NULL;
+}
+
+static double in_gib(int64_t bytes) { return (double)bytes / (double)(1 << 30); }
+
+/* Before anything is allocated: does the plan fit? */
+static dt_status *check_memory(const dt_session *session) {
+    int64_t needed = dt_session_memory_bytes(session), available = dt_device_free_bytes(session->lanes[0].device), device_bytes, replica_bytes;
+    if (needed <= available) return NULL;
+    dt_artifact_memory(session->artifact, &device_bytes, &replica_bytes);
+    return dt_error(DT_RESOURCE_EXHAUSTED,
+                    "the plan needs %.2f GiB (%.2f GiB for each of %d devices and %.2f GiB for each of %" PRId64
+                    " replicas), %.2f GiB are free; use fewer devices or replicas, or compile for fewer rows: dtc compile %s.dt --batch N -o %s",
+                    in_gib(needed), in_gib(device_bytes), session->n_lanes, in_gib(replica_bytes), session->options.replicas, in_gib(available),
+                    session->artifact->name, session->artifact->path);
+}
+
+static void enter_device(void *context, int member) { dt_device_enter(((dt_session *)context)->lanes[member].device); }
+
+static dt_status *create_guarded(dt_session *session) {
+    jmp_buf guard;
+    if (setjmp(guard) != 0) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: not enough memory for a session", session->artifact->path);
+    dt_arena_guard(session->arena, &guard);
+    DT_TRY(check_options(session));
+    DT_TRY(open_lanes(session));
+    DT_TRY(check_memory(session));
+    for (int d = 0; d < session->n_lanes; d++) {
+        DT_TRY(dt_lane_allocate(&session->lanes[d]));
+        dt_lane_bind(&session->lanes[d], -1, session->arena);
+    }
+    return dt_crew_create(session->n_lanes, enter_device, session, &session->crew);
+}
+
+dt_status *dt_session_create(const dt_kernels *kernels, const dt_session_options *options, dt_session **session) {
+    dt_session *made = dt_allocate_zeroed(1, sizeof *made);
+    dt_arena *arena = dt_arena_create();
+    *session = NULL;
+    if (made == NULL || arena == NULL) {
+        dt_release(made);
+        dt_arena_destroy(arena);
+        return dt_error(DT_RESOURCE_EXHAUSTED, "%s: not enough memory for a session", dt_kernels_artifact(kernels)->path);
+    }
+    *made = (dt_session){.arena = arena, .kernels = kernels, .artifact = dt_kernels_artifact(kernels), .options = *options, .step = -1};
+    dt_status *status = create_guarded(made);
+    dt_arena_guard(arena, NULL);
+    if (status == NULL)
+        *session = made;
+    else
+        dt_session_destroy(made);
+    return status;
+}
+
+void dt_session_destroy(dt_session *session) {
+    if (session == NULL) return;
+    dt_crew_destroy(session->crew);
+    for (int d = 0; d < session->n_lanes; d++) {
+        dt_comm_close(session->comms[d]);
+        dt_lane_free(&session->lanes[d]);
+        dt_device_close(session->lanes[d].device);
+    }
+    dt_arena_destroy(session->arena);
+    dt_release(session);
+}
+
+/* ---- running ---- */
+
+/* One member's part. Whoever fails tells the others, who may be waiting for it. */
+static dt_status *run_lane(void *context, int member) {
+    dt_session *session = context;
+    dt_lane *lane = &session->lanes[member];
+    dt_status *status = dt_lane_run(lane, &session->running);
+    if (status != NULL) {
+        char reason[256];
+        snprintf(reason, sizeof reason, "%s: %s", lane->device->name, dt_status_message(status));
+        dt_comm_abort(lane->comm, reason);
+    }
+    return status;
+}
+
+static dt_launch launch_values(const dt_session *session, int64_t valid, int64_t counter) {
+    const dt_session_options *options = &session->options;
+    return (dt_launch){.valid = valid,
+                       .global_batch = dt_session_global_batch(session),
+                       .replicas = options->replicas,
+                       .epochs = options->epochs,
+                       .steps_per_epoch = options->steps_per_epoch,
+                       .counter = counter,
+                       .seed = options->seed};
+}
+
+static dt_status *run_together(dt_session *session) {
+    if (session->failed) return dt_error(DT_FAILED_PRECONDITION, "this session failed before; it can only be destroyed");
+    for (int d = 0; d < session->n_lanes; d++) /* also after a run that counted none: it costs less than asking */
+        memset(session->lanes[d].bad_index, 0, ((size_t)session->lanes[d].n_replicas + 1) * sizeof(dt_bad_index));
+    dt_status *status = dt_crew_run(session->crew, run_lane, session);
+    session->failed = status != NULL;
+    return status;
+}
+
+dt_status *dt_session_initialize(dt_session *session) {
+    const dt_artifact *artifact = session->artifact;
+    for (int f = 0; f < artifact->n_functions; f++) {
+        if (artifact->functions[f].role != DT_ROLE_INIT) continue;
+        session->step = -1;
+        session->running = (dt_lane_run_values){.function = f, .launch = launch_values(session, 0, 0), .step = artifact->functions[f].name};
+        return run_together(session);
+    }
+    return NULL;
+}
+
+static void add_bad_index(dt_bad_index *all, const dt_bad_index *one) {
+    int64_t count = all->count + one->count;
+    if (all->count == 0) *all = *one;
+    all->count = count;
+}
+
+/* All records as one. Kernels that run once a device count the same on each: the first device's are taken. */
+static void collect_bad_index(dt_session *session) {
+    session->bad_index = session->lanes[0].bad_index[session->lanes[0].n_replicas];
+    for (int d = 0; d < session->n_lanes; d++)
+        for (int r = 0; r < session->lanes[d].n_replicas; r++) add_bad_index(&session->bad_index, &session->lanes[d].bad_index[r]);
+}
+
+static dt_status *read_aggregates(const dt_session *session, const dt_artifact_step *step, dt_total *aggregates) {
+    const dt_artifact_function *function = &session->artifact->functions[step->function];
+    const dt_lane *lane = &session->lanes[0];
+    for (int i = 0; i < step->n_aggregates; i++) {
+        int64_t word;
+        const dt_artifact_result *result = &function->results[i];
+        if (function->buffers[result->buffer].space == DT_MEMORY_INPUT)
+            memcpy(&word, session->batch.inputs[function->buffers[result->buffer].input], (size_t)result->tensor.row_bytes);
+        else
+            DT_TRY(dt_device_read(lane->device, &word, dt_lane_place(lane, step->function, result->buffer, 0), (size_t)result->tensor.row_bytes));
+        aggregates[i] = dt_total_from(result->tensor.dtype, &word);
+    }
+    return NULL;
+}
+
+dt_status *dt_session_run(dt_session *session, int step, const dt_batch *batch, dt_total *aggregates) {
+    const dt_artifact_step *about = &session->artifact->steps[step];
+    if (batch->rows < 1 || batch->rows > dt_session_global_batch(session))
+        return dt_error(DT_INVALID_ARGUMENT, "%s: a batch of %" PRId64 " rows; the global batch holds 1 to %" PRId64, about->name, batch->rows,
+                        dt_session_global_batch(session));
+    session->step = step;
+    session->batch = *batch;
+    session->running = (dt_lane_run_values){
+        .function = about->function, .inputs = batch->inputs, .launch = launch_values(session, batch->rows, batch->counter), .step = about->name};
+    DT_TRY(run_together(session));
+    collect_bad_index(session);
+    return aggregates != NULL ? read_aggregates(session, about, aggregates) : NULL;
+}
+
+/* ---- what a run left ---- */
+
+/* Each replica's valid rows, side by side. */
+static dt_status *read_rows(const dt_session *session, int function, const dt_artifact_result *result, char *data) {
+    dt_comm_moment moment = {.rows = session->options.rows, .valid = session->batch.rows};
+    for (int d = 0; d < session->n_lanes; d++) {
+        const dt_lane *lane = &session->lanes[d];
+        for (int r = 0; r < lane->n_replicas; r++) {
+            size_t bytes = (size_t)(dt_comm_valid_rows(lane->first_replica + r, &moment) * result->tensor.row_bytes);
+            if (bytes == 0) return NULL;
+            DT_TRY(dt_device_read(lane->device, data, dt_lane_place(lane, function, result->buffer, r), bytes));
+            data += bytes;
+        }
+    }
+    return NULL;
+}
+
+dt_status *dt_session_result(dt_session *session, int step, int index, void *data) {
+    int number = session->artifact->steps[step].function;
+    const dt_artifact_function *function = &session->artifact->functions[number];
+    const dt_artifact_result *result = &function->results[index];
+    const dt_artifact_buffer *buffer = &function->buffers[result->buffer];
+    if (step != session->step || session->failed)
+        return dt_error(DT_FAILED_PRECONDITION, "%s has not been run last: its results are gone", session->artifact->steps[step].name);
+    int64_t bytes = result->tensor.has_rows ? result->tensor.row_bytes * session->batch.rows : result->tensor.row_bytes;
+    if (buffer->space == DT_MEMORY_INPUT) {
+        memcpy(data, session->batch.inputs[buffer->input], (size_t)bytes);
+        return NULL;
+    }
+    if (result->tensor.has_rows) return read_rows(session, number, result, data);
+    return dt_device_read(session->lanes[0].device, data, dt_lane_place(&session->lanes[0], number, result->buffer, 0), (size_t)bytes);
+}
+
+const dt_bad_index *dt_session_bad_index(const dt_session *session) { return &session->bad_index; }
+
+dt_status *dt_session_bad_index_status(const dt_session *session) {
+    const dt_bad_index *bad = &session->bad_index;
+    const dt_artifact *artifact = session->artifact;
+    char place[200] = "", row[64] = "", others[64] = "";
+    if (bad->count == 0) return NULL;
+    if (bad->site >= 0 && bad->site < artifact->n_sites) {
+        const dt_artifact_site *site = &artifact->sites[bad->site];
+        snprintf(place, sizeof place, "%.150s:%" PRId64 ":%" PRId64 ": ", site->file, site->line, site->column);
+    }
+    if (bad->row >= 0) snprintf(row, sizeof row, ", row %" PRId64, bad->row);
+    if (bad->count > 1) snprintf(others, sizeof others, " (and %" PRId64 " more out of range)", bad->count - 1);
+    return dt_error(DT_OUT_OF_RANGE, "%s%s step %" PRId64 "%s: index %" PRId64 " is not within 0 to %" PRId64 "%s", place,
+                    artifact->steps[session->step].name, session->batch.counter, row, bad->value, bad->limit - 1, others);
+}
+
+/* ---- variables ---- */
+
+dt_status *dt_session_get_variable(dt_session *session, int device, int variable, void *data) {
+    const dt_lane *lane = &session->lanes[device];
+    return dt_device_read(lane->device, data, lane->memory + lane->variables[variable], (size_t)session->artifact->variables[variable].bytes);
+}
+
+dt_status *dt_session_set_variable(dt_session *session, int variable, const void *data) {
+    for (int d = 0; d < session->n_lanes; d++) {
+        const dt_lane *lane = &session->lanes[d];
+        DT_TRY(dt_device_write(lane->device, lane->memory + lane->variables[variable], data, (size_t)session->artifact->variables[variable].bytes));
+    }
+    return NULL;
+}
+
+/* ---- asking ---- */
+
+int dt_session_n_devices(const dt_session *session) { return session->n_lanes; }
+const char *dt_session_device_name(const dt_session *session, int device) { return session->lanes[device].device->name; }
+int64_t dt_session_replicas(const dt_session *session) { return session->options.replicas; }
+int64_t dt_session_rows(const dt_session *session) { return session->options.rows; }
+int64_t dt_session_global_batch(const dt_session *session) { return session->options.rows * session->options.replicas; }
+const dt_artifact *dt_session_artifact(const dt_session *session) { return session->artifact; }
+
+int64_t dt_session_memory_bytes(const dt_session *session) {
+    int64_t bytes = 0;
+    for (int d = 0; d < session->n_lanes; d++)
+        if (__builtin_add_overflow(bytes, session->lanes[d].bytes, &bytes)) return INT64_MAX;
+    return bytes;
+}
