@@ -10,10 +10,10 @@
 typedef struct dt_compilation {
     dt_arena *arena;
     dt_module *module;
-    int n_plans; /* 0 before fuse, then one plan for each function of the module, in its order */
+    int n_plans;      /* 0 before fuse, then one plan for each function of the module, in its order */
     dt_plan **plans;
     DT_LIST(dt_location) sites; /* index expressions that kernels check, by the `site` they count a bad index with: "sites" of the manifest */
-    dt_text warnings;           /* lines for the user: what a pass did that costs something; owned by whoever made the compilation */
+    dt_text warnings; /* lines for the user: what a pass did that costs something; owned by whoever made the compilation */
 } dt_compilation;
 
 /* One pass. Rewrites `compilation`; on error the compilation is no longer usable. */

@@ -77,10 +77,8 @@ static bool is_root(dt_fusion *f, const dt_value *value) {
 /* A unit that leaves `value` in `buffer`; computed there unless it is in memory already. */
 static void add_unit(dt_fusion *f, const dt_value *value, int buffer, bool computes) {
     dt_unit unit = {.cluster = {.space = value->shape}, .once = is_once(f, value), .segment = segment_of(f, value, computes)};
-    if (computes && is_root(f, value))
-        dt_list_push(f->arena, &unit.cluster.roots, value);
-    else if (computes)
-        dt_list_push(f->arena, &unit.cluster.members, value);
+    if (computes && is_root(f, value)) dt_list_push(f->arena, &unit.cluster.roots, value);
+    else if (computes) dt_list_push(f->arena, &unit.cluster.members, value);
     dt_output output = {value, buffer};
     dt_list_push(f->arena, &unit.cluster.outputs, output);
     dt_list_push(f->arena, &f->units, unit);
@@ -102,10 +100,8 @@ static int lasting_buffer(dt_fusion *f, const dt_value *value) {
 
 static void fuse_state(dt_fusion *f, const dt_value *value) {
     int variable = variable_index(f, value);
-    if (value->n_operands == 0)
-        *buffer_slot(f, value) = buffer_of_variable(f, variable);
-    else
-        add_unit(f, value->operands[0], buffer_of_variable(f, variable), false);
+    if (value->n_operands == 0) *buffer_slot(f, value) = buffer_of_variable(f, variable);
+    else add_unit(f, value->operands[0], buffer_of_variable(f, variable), false);
 }
 
 static void fuse_collective(dt_fusion *f, const dt_value *value) {
@@ -117,17 +113,14 @@ static void fuse_collective(dt_fusion *f, const dt_value *value) {
 }
 
 static void fuse_value(dt_fusion *f, const dt_value *value, int n_inputs) {
-    if (value->op->class == DT_CLASS_STATE)
-        fuse_state(f, value);
-    else if (value->op->class == DT_CLASS_COLLECTIVE)
-        fuse_collective(f, value);
+    if (value->op->class == DT_CLASS_STATE) fuse_state(f, value);
+    else if (value->op->class == DT_CLASS_COLLECTIVE) fuse_collective(f, value);
     else if (dt_value_is_alias(value)) {
         *buffer_slot(f, value) = *buffer_slot(f, value->operands[0]);
         f->segments[value->id] = f->segments[value->operands[0]->id];
     } else if (value->op->loops == NULL) {
         const char *name = value->name ? value->name : dt_arena_format(f->arena, "%%%d", value->id);
-        *buffer_slot(f, value) =
-            dt_plan_add_buffer(f->arena, f->plan, (dt_buffer){name, DT_SPACE_INPUT, value->dtype, value->shape, -1, n_inputs, 0, 0});
+        *buffer_slot(f, value) = dt_plan_add_buffer(f->arena, f->plan, (dt_buffer){name, DT_SPACE_INPUT, value->dtype, value->shape, -1, n_inputs, 0, 0});
     } else {
         int buffer = new_buffer(f, value, "");
         *buffer_slot(f, value) = buffer;
@@ -180,10 +173,8 @@ static void cut_segments(dt_fusion *f) {
         segment->collectives = DT_NEW_ARRAY(f->arena, dt_collective, f->collectives.n);
         for (size_t u = 0; u < f->units.n; u++) {
             if (f->units.items[u].segment != s) continue;
-            if (f->units.items[u].once)
-                segment->device_kernels[segment->n_device_kernels++] = (int)u;
-            else
-                segment->replica_kernels[segment->n_replica_kernels++] = (int)u;
+            if (f->units.items[u].once) segment->device_kernels[segment->n_device_kernels++] = (int)u;
+            else segment->replica_kernels[segment->n_replica_kernels++] = (int)u;
         }
         for (size_t c = 0; c < f->collectives.n; c++) {
             const dt_value *value = f->collectives.items[c];

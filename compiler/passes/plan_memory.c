@@ -1,10 +1,7 @@
 /* plan_memory: gives every buffer a space and an offset. No memory is allocated while a step runs. */
 #include "compiler/passes/passes.h"
 
-enum {
-    alignment = 64,
-    slack = 64
-}; /* vector code may read up to `slack` bytes behind a buffer */
+enum { alignment = 64, slack = 64 }; /* vector code may read up to `slack` bytes behind a buffer */
 
 static int64_t aligned(int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
@@ -27,10 +24,8 @@ static void give_spaces(dt_plan *plan, dt_arena *arena) {
         int segment = segment_of_kernel(plan, k);
         for (int a = 0; a < plan->kernels[k].n_buffers && segment >= 0; a++) {
             int buffer = plan->kernels[k].buffers[a];
-            if (first[buffer] < 0)
-                first[buffer] = segment;
-            else if (first[buffer] != segment)
-                keep_for_replicas(plan, buffer);
+            if (first[buffer] < 0) first[buffer] = segment;
+            else if (first[buffer] != segment) keep_for_replicas(plan, buffer);
         }
     }
     for (int s = 0; s < plan->n_segments; s++)
