@@ -1,5 +1,6 @@
 /* execute: see the header. */
 #include "compiler/kernel/execute.h"
+#include "compiler/kernel/affine.h"
 #include "ir/evaluate.h"
 
 #include <math.h>
@@ -346,7 +347,14 @@ static dt_tensor result_of(dt_arena *arena, const dt_plan *plan, size_t result, 
     int64_t *dims = DT_NEW_ARRAY(arena, int64_t, value->shape.rank);
     for (int d = 0; d < value->shape.rank; d++) dims[d] = dt_dim_is_symbol(value->shape.dims[d]) ? rows : value->shape.dims[d];
     dt_tensor tensor = dt_tensor_make(arena, value->dtype, (dt_shape){value->shape.rank, dims});
-    memcpy(tensor.data, memory, dt_tensor_bytes(&tensor));
+    int64_t *strides = DT_NEW_ARRAY(arena, int64_t, value->shape.rank);
+    dt_shape_strides(value->shape, plan->function->module->capacity, strides);
+    size_t bytes = dt_dtype_bytes(value->dtype);
+    for (size_t i = 0; i < dt_tensor_elements(&tensor); i++) {
+        int64_t rest = (int64_t)i, at = 0;
+        for (int d = value->shape.rank - 1; d >= 0; rest /= dims[d--]) at += rest % dims[d] * strides[d];
+        memcpy((char *)tensor.data + i * bytes, (const char *)memory + (size_t)at * bytes, bytes);
+    }
     return tensor;
 }
 

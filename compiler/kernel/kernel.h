@@ -83,6 +83,10 @@ typedef struct dt_tiling {
     int rows;                  /* register tile; vectors is per target: see dt_target in schedule.h */
 } dt_tiling;
 
+typedef struct dt_cluster dt_cluster;
+typedef struct dt_layout dt_layout;
+typedef struct dt_lowering dt_lowering;
+
 typedef struct dt_nest {
     bool in_rows;  /* loop 0 is the row loop (extent DT_BATCH), shared with its in_rows neighbours */
     int n_loops;
@@ -98,6 +102,8 @@ typedef struct dt_nest {
     int n_locations;
     dt_location *locations;
     const char *note; /* "pack", "epilogue", … for people */
+    const dt_cluster *cluster; /* what it was lowered from (kernel/lower.h), for schedule; NULL: it clears or lays something out */
+    const dt_layout *layout;
 } dt_nest;
 
 /* ---- kernels and plans ---- */
@@ -154,6 +160,7 @@ typedef struct dt_plan {
     dt_kernel_function *kernels;
     dt_segment *segments;
     int *results;       /* [function->results.n] buffers */
+    dt_lowering *lowering; /* of the passes that make the plan */
     int64_t device_bytes, replica_bytes, scratch_bytes; /* of the spaces, at capacity: peak = device + scratch + replica * ceil(V / D) */
 } dt_plan;
 
@@ -161,9 +168,7 @@ typedef struct dt_plan {
 dt_status *dt_plan_verify(const dt_plan *plan);
 /* The program's lines that a kernel comes from: "fashion_cnn.dt:13, 14". */
 void dt_kernel_lines(dt_text *text, const dt_plan *plan, const dt_kernel_function *kernel);
-/* Text for --emit=kernels and golden files. */
+/* Text for --emit=kernels and golden files; --emit=plan is a summary of the same. */
 void dt_plan_print(dt_text *text, const dt_plan *plan);
-/* A line for each kernel and collective, and the memory: for --emit=plan. */
-void dt_plan_print_summary(dt_text *text, const dt_plan *plan);
 
 #endif

@@ -315,6 +315,12 @@ static bool is_member(const dt_cluster *cluster, const dt_value *value) {
     return false;
 }
 
+/* Whether the cluster computes `value`, or what it is an alias of: then it is not loaded. */
+static bool is_computed_here(const dt_cluster *cluster, const dt_value *value) {
+    while (dt_value_is_alias(value)) value = value->operands[0];
+    return root_index(cluster, value) >= 0 || is_member(cluster, value);
+}
+
 static int compute_value(dt_context *c, const dt_value *value, const dt_affine *at, int guard) {
     dt_nest_builder *nest = &c->nest;
     int root = root_index(c->cluster, value), buffer = c->lowering->buffers[value->id];
@@ -323,7 +329,7 @@ static int compute_value(dt_context *c, const dt_value *value, const dt_affine *
         dt_instruction reduced = {.kind = DT_INSTRUCTION_REDUCED, .dtype = nest->reductions.items[index].dtype, .index = index, .guard = -1, .otherwise = -1};
         return dt_nest_convert(nest, dt_nest_add(nest, reduced), value->dtype);
     }
-    if (buffer >= 0 && !is_member(c->cluster, value)) {
+    if (buffer >= 0 && !is_computed_here(c->cluster, value)) {
         dt_affine index = linear(c, value->shape, at);
         return dt_nest_load(nest, buffer, &index, guard, guard < 0 ? -1 : dt_nest_constant(nest, value->dtype, 0));
     }
@@ -394,7 +400,7 @@ static void lower_root(dt_context *c, int r, const dt_affine *at, const dt_layou
         sum = dt_nest_add(nest, (dt_instruction){.kind = DT_INSTRUCTION_REDUCED, .dtype = accumulator, .index = index, .guard = -1, .otherwise = -1});
     }
     dt_affine index = linear(c, root->shape, at);
-    dt_nest_store(nest, layout->accumulator, &index, sum, true, -1);
+    dt_nest_store(nest, layout->accumulators[r], &index, sum, true, -1);
 }
 
 /* Loop k of the roots is loop `place` of the nest: the row loop, when there is one, comes first. */
@@ -419,7 +425,10 @@ dt_nest dt_lower_cluster(dt_lowering *lowering, dt_kernel_function *kernel, cons
         dt_affine *position = reshaped(&c, cluster->space, at, value->shape), index = linear(&c, value->shape, position);
         dt_nest_store(&c.nest, cluster->outputs.items[o].buffer, &index, lower_value(&c, value, position, -1), false, -1);
     }
-    return finish(&c);
+    dt_nest nest = finish(&c);
+    nest.cluster = cluster;
+    nest.layout = layout;
+    return nest;
 }
 
 dt_nest dt_lower_zero(dt_lowering *lowering, dt_kernel_function *kernel, int buffer) {

@@ -17,13 +17,13 @@ typedef struct dt_output {
     int buffer; /* of the plan; not always the value's own: a write stores to the variable's */
 } dt_output;
 
-/* The values that one nest computes: some with equal loops that reduce or scatter (roots), and elementwise ones that follow them. */
-typedef struct dt_cluster {
+/* The values that one nest computes: some with equal loops that reduce, or one that scatters (roots), and elementwise ones that follow them. */
+struct dt_cluster {
     DT_LIST(const dt_value *) roots;   /* may be empty */
     DT_LIST(const dt_value *) members; /* elementwise ones that other nests load, computed here */
     DT_LIST(dt_output) outputs;
     dt_shape space;                    /* of the roots' results; every output has as many elements, in the same order */
-} dt_cluster;
+};
 
 /* An operand of a cluster's root that an earlier nest has laid out for it: element (n0, n1, …), counted before the division of the access's index
  * from `lows`, lies at sum of (n - low) * stride. */
@@ -34,27 +34,27 @@ typedef struct dt_packing {
     int *order;                        /* [rank] dimensions from outermost to innermost */
 } dt_packing;
 
-typedef struct dt_lowering {
+struct dt_lowering {
     dt_compilation *compilation;
     dt_plan *plan;
     int64_t capacity;
     int *buffers;     /* [function->next_id] plan buffer by value id; -1: computed where it is used */
     dt_loops **loops; /* [function->next_id] cache of dt_lowering_loops */
     dt_status *status; /* the first error: a bug in a table */
-} dt_lowering;
+};
 
 dt_lowering *dt_lowering_create(dt_compilation *compilation, dt_plan *plan);
 const dt_loops *dt_lowering_loops(dt_lowering *lowering, const dt_value *value); /* NULL when its op has none */
 
 /* How the nest of a cluster is laid out. */
-typedef struct dt_layout {
+struct dt_layout {
     const dt_packing *packings; /* [operands of the only root] or NULL */
     int row_loop;               /* the reduced loop of the root that becomes the outermost, the sum being kept in memory; -1: none */
-    int accumulator;            /* plan buffer for that sum, cleared before */
-} dt_layout;
-#define DT_LAYOUT_PLAIN ((dt_layout){NULL, -1, -1}) /* loops as they stand, operands where they are */
+    const int *accumulators;    /* [roots] plan buffers for those sums, cleared before */
+};
+#define DT_LAYOUT_PLAIN ((dt_layout){NULL, -1, NULL}) /* loops as they stand, operands where they are */
 
-/* The nest of a cluster. A scatter adds to its result, which dt_lower_zero must have cleared before. */
+/* The nest of a cluster, which both it and its layout must outlive. A scatter adds to its result, which dt_lower_zero must have cleared before. */
 dt_nest dt_lower_cluster(dt_lowering *lowering, dt_kernel_function *kernel, const dt_cluster *cluster, const dt_layout *layout);
 dt_nest dt_lower_zero(dt_lowering *lowering, dt_kernel_function *kernel, int buffer);
 /* Lays operand `operand` of `root` out as `packing` says. */

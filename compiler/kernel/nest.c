@@ -67,8 +67,23 @@ int dt_nest_constant(dt_nest_builder *nest, dt_dtype dtype, double number) {
     return dt_nest_add(nest, constant);
 }
 
+/* The value of an integer sum or product that is constant, or one of the operands when the other changes nothing; -1 otherwise. */
+static int folded(dt_nest_builder *nest, dt_scalar_op scalar, dt_dtype dtype, const int *operands) {
+    if (dtype != DT_I64 || (scalar != DT_SCALAR_ADD && scalar != DT_SCALAR_MULTIPLY)) return -1;
+    const dt_instruction *x = &nest->instructions.items[operands[0]], *y = &nest->instructions.items[operands[1]];
+    int64_t neutral = scalar == DT_SCALAR_MULTIPLY;
+    bool x_constant = x->kind == DT_INSTRUCTION_CONSTANT, y_constant = y->kind == DT_INSTRUCTION_CONSTANT;
+    if (x_constant && x->integer == neutral) return operands[1];
+    if (y_constant && y->integer == neutral) return operands[0];
+    if (!x_constant || !y_constant) return -1;
+    uint64_t a = (uint64_t)x->integer, b = (uint64_t)y->integer;
+    return dt_nest_integer(nest, DT_I64, (int64_t)(neutral ? a * b : a + b));
+}
+
 int dt_nest_scalar(dt_nest_builder *nest, dt_scalar_op scalar, dt_dtype dtype, int n_operands, const int *operands) {
     dt_instruction instruction = {.kind = DT_INSTRUCTION_SCALAR, .dtype = dtype, .scalar = scalar, .n_operands = n_operands, .guard = -1, .otherwise = -1};
+    int constant = n_operands == 2 ? folded(nest, scalar, dtype, operands) : -1;
+    if (constant >= 0) return constant;
     memcpy(instruction.operands, operands, (size_t)n_operands * sizeof *operands);
     return dt_nest_add(nest, instruction);
 }
@@ -229,6 +244,12 @@ int dt_plan_add_buffer(dt_arena *arena, dt_plan *plan, dt_buffer buffer) {
     plan->buffers = grown(arena, plan->buffers, plan->n_buffers, sizeof *plan->buffers);
     plan->buffers[plan->n_buffers] = buffer;
     return plan->n_buffers++;
+}
+
+int dt_plan_add_kernel(dt_arena *arena, dt_plan *plan, dt_kernel_function kernel) {
+    plan->kernels = grown(arena, plan->kernels, plan->n_kernels, sizeof *plan->kernels);
+    plan->kernels[plan->n_kernels] = kernel;
+    return plan->n_kernels++;
 }
 
 void dt_kernel_insert_nest(dt_arena *arena, dt_kernel_function *kernel, int at, dt_nest nest) {

@@ -39,6 +39,7 @@ dt_nest dt_nest_finish(dt_nest_builder *nest);
 /* ---- growing kernels and plans ---- */
 int dt_kernel_argument(dt_arena *arena, dt_kernel_function *kernel, int plan_buffer); /* its index in kernel->buffers, added when new */
 int dt_plan_add_buffer(dt_arena *arena, dt_plan *plan, dt_buffer buffer);
+int dt_plan_add_kernel(dt_arena *arena, dt_plan *plan, dt_kernel_function kernel);
 void dt_kernel_insert_nest(dt_arena *arena, dt_kernel_function *kernel, int at, dt_nest nest);
 
 #endif

@@ -2,186 +2,184 @@
  *
  * In:  a partitioned graph.      Out: kernels of nests over buffers, cut into segments at the collectives.
  *
- * A value is in memory or it is computed where it is used. In memory are inputs, variables, what collectives deliver, what reduces or scatters,
- * and what would cost too much to compute more than once; all else disappears into the nests of its users. */
-#include "compiler/kernel/lower.h"
+ * A value is in memory or it is computed where it is used. In memory are arguments, variables, what collectives deliver, what several nests need
+ * and would be dear to compute more than once; all else disappears into the nests of its users (fuse_units.c). Nests that go through the rows of
+ * the batch together share a kernel (fuse_kernels.c). */
+#include "compiler/passes/fuse.h"
 #include "compiler/kernel/nest.h"
-#include "compiler/passes/passes.h"
 
 #include <ctype.h>
 #include <string.h>
 
-typedef struct dt_unit { /* one cluster and the kernel that it goes to */
-    dt_cluster cluster;
-    int segment;
-    bool once;
-} dt_unit;
+/* ---- nests of a kernel ---- */
 
-typedef struct dt_fusion {
-    dt_compilation *compilation;
-    dt_arena *arena;
-    dt_lowering *lowering;
-    dt_plan *plan;
-    DT_LIST(dt_unit) units;
-    int *segments; /* [next_id] the segment in which a value in memory is there; 0 before any */
-    DT_LIST(const dt_value *) collectives;
-    DT_LIST(int) sources; /* [collectives] buffers */
-} dt_fusion;
+static void append(dt_fusion *f, dt_kernel_function *kernel, dt_nest nest) { dt_kernel_insert_nest(f->arena, kernel, kernel->n_nests, nest); }
 
-/* ---- buffers ---- */
-
-static int variable_index(const dt_fusion *f, const dt_value *value) {
-    const dt_module *module = f->compilation->module;
-    const dt_variable *variable = dt_module_find_variable(module, dt_value_string(value, "variable"));
-    return (int)(variable - module->variables.items);
+static const dt_layout *plain_layout(dt_fusion *f) {
+    dt_layout *layout = DT_NEW(f->arena, dt_layout);
+    *layout = DT_LAYOUT_PLAIN;
+    return layout;
 }
 
-static int buffer_of_variable(dt_fusion *f, int variable) {
-    for (int b = 0; b < f->plan->n_buffers; b++)
-        if (f->plan->buffers[b].space == DT_SPACE_VARIABLE && f->plan->buffers[b].variable == variable) return b;
-    const dt_variable *row = &f->compilation->module->variables.items[variable];
-    return dt_plan_add_buffer(f->arena, f->plan, (dt_buffer){row->path, DT_SPACE_VARIABLE, row->dtype, row->shape, variable, -1, 0, 0});
+/* The nest of a unit as its loops stand. */
+static void lower_plain(dt_fusion *f, dt_kernel_function *kernel, const dt_unit *unit, bool in_rows) {
+    const dt_value *root = unit->cluster.roots.n > 0 ? unit->cluster.roots.items[0] : NULL;
+    if (root != NULL && dt_lowering_loops(f->lowering, root)->result != NULL)
+        append(f, kernel, dt_lower_zero(f->lowering, kernel, unit->cluster.outputs.items[0].buffer));
+    dt_nest nest = dt_lower_cluster(f->lowering, kernel, &unit->cluster, plain_layout(f));
+    nest.in_rows = in_rows;
+    append(f, kernel, nest);
 }
 
-/* Whether every replica computes the same: then a device does it once. */
-static bool is_once(const dt_fusion *f, const dt_value *value) {
-    return value->distribution.kind == DT_REPLICATED || f->plan->function->kind != DT_FUNCTION_STEP;
+/* The buffer that keeps the sum of root r, and whether anything else is left to be stored once the sum is complete. */
+static int accumulator_of(dt_fusion *f, const dt_unit *unit, size_t r, bool *direct) {
+    const dt_value *root = unit->cluster.roots.items[r];
+    for (size_t o = 0; o < unit->cluster.outputs.n; o++)
+        if (unit->cluster.outputs.items[o].value == root && f->plan->buffers[unit->cluster.outputs.items[o].buffer].space != DT_SPACE_VARIABLE) {
+            *direct = true;
+            return unit->cluster.outputs.items[o].buffer;
+        }
+    *direct = false;
+    const char *name = dt_arena_format(f->arena, "%%%d sum", root->id);
+    return dt_plan_add_buffer(f->arena, f->plan, (dt_buffer){name, DT_SPACE_SCRATCH, root->dtype, root->shape, -1, -1, 0, 0});
 }
 
-static int new_buffer(dt_fusion *f, const dt_value *value, const char *suffix) {
-    dt_space space = is_once(f, value) ? DT_SPACE_DEVICE : DT_SPACE_SCRATCH;
-    const char *name = dt_arena_format(f->arena, "%%%d%s", value->id, suffix);
-    return dt_plan_add_buffer(f->arena, f->plan, (dt_buffer){name, space, value->dtype, value->shape, -1, -1, 0, 0});
-}
-
-static int *buffer_slot(dt_fusion *f, const dt_value *value) { return &f->lowering->buffers[value->id]; }
-
-/* ---- units ---- */
-
-/* The latest segment among what `value` is computed from, through everything that is not in memory itself. */
-static int segment_of(dt_fusion *f, const dt_value *value, bool inside) {
-    if (!inside && *buffer_slot(f, value) >= 0) return f->segments[value->id];
-    int segment = 0;
-    for (int k = 0; k < value->n_operands; k++) {
-        int of_operand = segment_of(f, value->operands[k], false);
-        if (of_operand > segment) segment = of_operand;
+/* What is stored of a sum over the rows besides the sum itself, once it is complete. */
+static dt_cluster *rest_of(dt_fusion *f, const dt_unit *unit, const int *accumulators) {
+    dt_cluster *rest = DT_NEW(f->arena, dt_cluster);
+    *rest = (dt_cluster){.members = unit->cluster.members, .space = unit->cluster.space};
+    for (size_t o = 0; o < unit->cluster.outputs.n; o++) {
+        bool is_sum = false;
+        for (size_t r = 0; r < unit->cluster.roots.n; r++) is_sum |= unit->cluster.outputs.items[o].buffer == accumulators[r];
+        if (!is_sum) dt_list_push(f->arena, &rest->outputs, unit->cluster.outputs.items[o]);
     }
-    return segment;
+    return rest;
 }
 
-static bool is_root(dt_fusion *f, const dt_value *value) {
-    const dt_loops *loops = dt_lowering_loops(f->lowering, value);
-    return loops != NULL && (loops->combiner != DT_COMBINE_NONE || loops->result != NULL);
+/* A sum over rows: cleared before the row loop, added to in it, and what follows it computed behind. */
+static void lower_sum(dt_fusion *f, dt_kernel_function *kernel, const dt_unit *unit, int *n_before, dt_nest *behind, int *n_behind) {
+    const dt_loops *loops = dt_lowering_loops(f->lowering, unit->cluster.roots.items[0]);
+    dt_layout *layout = DT_NEW(f->arena, dt_layout);
+    int *accumulators = DT_NEW_ARRAY(f->arena, int, unit->cluster.roots.n);
+    *layout = (dt_layout){.accumulators = accumulators};
+    while (loops->extents[layout->row_loop] != DT_BATCH) layout->row_loop++;
+    for (size_t r = 0; r < unit->cluster.roots.n; r++) {
+        bool direct;
+        accumulators[r] = accumulator_of(f, unit, r, &direct);
+        dt_kernel_insert_nest(f->arena, kernel, (*n_before)++, dt_lower_zero(f->lowering, kernel, accumulators[r]));
+        if (!direct) f->lowering->buffers[unit->cluster.roots.items[r]->id] = accumulators[r];
+    }
+    dt_nest nest = dt_lower_cluster(f->lowering, kernel, &unit->cluster, layout);
+    nest.in_rows = true;
+    append(f, kernel, nest);
+    const dt_cluster *rest = rest_of(f, unit, accumulators);
+    if (rest->outputs.n == 0) return;
+    behind[*n_behind] = dt_lower_cluster(f->lowering, kernel, rest, plain_layout(f));
+    behind[(*n_behind)++].note = "epilogue";
 }
 
-/* A unit that leaves `value` in `buffer`; computed there unless it is in memory already. */
-static void add_unit(dt_fusion *f, const dt_value *value, int buffer, bool computes) {
-    dt_unit unit = {.cluster = {.space = value->shape}, .once = is_once(f, value), .segment = segment_of(f, value, computes)};
-    if (computes && is_root(f, value)) dt_list_push(f->arena, &unit.cluster.roots, value);
-    else if (computes) dt_list_push(f->arena, &unit.cluster.members, value);
-    dt_output output = {value, buffer};
-    dt_list_push(f->arena, &unit.cluster.outputs, output);
-    dt_list_push(f->arena, &f->units, unit);
-    if (computes) f->segments[value->id] = unit.segment;
+/* One nest alone needs no row loop, but for a sum of products: there the row's operands may have to be laid out first. */
+static bool needs_rows(dt_fusion *f, const dt_unit_list *list, const dt_unit *unit) {
+    if (!list->in_rows || unit->rows == DT_ROWS_NONE) return false;
+    return list->units.n > 1 || (unit->cluster.roots.n > 0 && dt_is_product(dt_lowering_loops(f->lowering, unit->cluster.roots.items[0])));
 }
 
-static bool computed_memory(const dt_value *value) {
-    while (dt_value_is_alias(value)) value = value->operands[0];
-    return value->op->loops != NULL;
-}
-
-/* Memory that no later write changes and that lies where the runtime looks for it: the value's own, or a copy. */
-static int lasting_buffer(dt_fusion *f, const dt_value *value) {
-    if (computed_memory(value) || value->op->class == DT_CLASS_COLLECTIVE) return *buffer_slot(f, value);
-    int copy = new_buffer(f, value, " copy");
-    add_unit(f, value, copy, false);
-    return copy;
-}
-
-static void fuse_state(dt_fusion *f, const dt_value *value) {
-    int variable = variable_index(f, value);
-    if (value->n_operands == 0) *buffer_slot(f, value) = buffer_of_variable(f, variable);
-    else add_unit(f, value->operands[0], buffer_of_variable(f, variable), false);
-}
-
-static void fuse_collective(dt_fusion *f, const dt_value *value) {
-    int source = lasting_buffer(f, value->operands[0]);
-    *buffer_slot(f, value) = new_buffer(f, value, "");
-    f->segments[value->id] = segment_of(f, value->operands[0], false) + 1;
-    dt_list_push(f->arena, &f->collectives, value);
-    dt_list_push(f->arena, &f->sources, source);
-}
-
-static void fuse_value(dt_fusion *f, const dt_value *value, int n_inputs) {
-    if (value->op->class == DT_CLASS_STATE) fuse_state(f, value);
-    else if (value->op->class == DT_CLASS_COLLECTIVE) fuse_collective(f, value);
-    else if (dt_value_is_alias(value)) {
-        *buffer_slot(f, value) = *buffer_slot(f, value->operands[0]);
-        f->segments[value->id] = f->segments[value->operands[0]->id];
-    } else if (value->op->loops == NULL) {
-        const char *name = value->name ? value->name : dt_arena_format(f->arena, "%%%d", value->id);
-        *buffer_slot(f, value) = dt_plan_add_buffer(f->arena, f->plan, (dt_buffer){name, DT_SPACE_INPUT, value->dtype, value->shape, -1, n_inputs, 0, 0});
-    } else {
-        int buffer = new_buffer(f, value, "");
-        *buffer_slot(f, value) = buffer;
-        add_unit(f, value, buffer, true);
+static void lower_kernel(dt_fusion *f, const dt_unit_list *list, dt_kernel_function *kernel) {
+    dt_nest *behind = DT_NEW_ARRAY(f->arena, dt_nest, list->units.n);
+    int n_before = 0, n_behind = 0;
+    for (size_t i = 0; i < list->units.n; i++) {
+        const dt_unit *unit = &f->units.items[list->units.items[i]];
+        bool rows = needs_rows(f, list, unit);
+        if (list->in_rows && unit->rows == DT_ROWS_NONE) /* behind the row loop for good */
+            for (; n_behind > 0; n_behind--) append(f, kernel, behind[n_behind - 1]);
+        if (rows && unit->rows == DT_ROWS_SUMMED) lower_sum(f, kernel, unit, &n_before, behind, &n_behind);
+        else lower_plain(f, kernel, unit, rows);
+    }
+    for (int n = 0; n < n_behind; n++) append(f, kernel, behind[n]);
+    for (size_t i = 0; i < list->units.n; i++) {
+        const dt_cluster *cluster = &f->units.items[list->units.items[i]].cluster;
+        for (size_t o = 0; o < cluster->outputs.n; o++) kernel->update |= f->plan->buffers[cluster->outputs.items[o].buffer].space == DT_SPACE_VARIABLE;
     }
 }
 
-/* ---- kernels and segments ---- */
+/* ---- names ---- */
 
-static const char *kernel_name(dt_fusion *f, int number, const dt_cluster *cluster) {
-    char *name = dt_arena_format(f->arena, "%s_%d_%s", f->plan->function->name, number, cluster->outputs.items[0].value->op->name);
-    for (char *c = name; *c; c++)
-        if (!isalnum((unsigned char)*c)) *c = '_';
-    return name;
+static void append_name(dt_text *name, const char *word) {
+    for (const char *c = word; *c; c++) dt_text_format(name, "%c", isalnum((unsigned char)*c) ? *c : '_');
 }
 
-static dt_kernel_function make_kernel(dt_fusion *f, int number, const dt_unit *unit) {
-    dt_kernel_function kernel = {.name = kernel_name(f, number, &unit->cluster), .once = unit->once};
-    const dt_cluster *cluster = &unit->cluster;
-    const dt_loops *loops = cluster->roots.n > 0 ? dt_lowering_loops(f->lowering, cluster->roots.items[0]) : NULL;
-    if (loops != NULL && loops->result != NULL) {
-        dt_nest zero = dt_lower_zero(f->lowering, &kernel, cluster->outputs.items[0].buffer);
-        dt_kernel_insert_nest(f->arena, &kernel, 0, zero);
+/* "train_3_conv2d_max_pool2d": function, number, and up to three of the ops that reduce, else the first of the others. */
+static const char *kernel_name(dt_fusion *f, int number, const dt_unit_list *list, const dt_kernel_function *kernel) {
+    dt_text name = {0};
+    const char *words[3];
+    int n = 0;
+    append_name(&name, f->plan->function->name);
+    dt_text_format(&name, "_%d", number);
+    if (kernel->update) words[n++] = "update";
+    for (size_t i = 0; i < list->units.n && !kernel->update; i++) {
+        const dt_cluster *cluster = &f->units.items[list->units.items[i]].cluster;
+        for (size_t r = 0; r < cluster->roots.n && n < 3; r++) {
+            bool known = false;
+            for (int w = 0; w < n; w++) known |= strcmp(words[w], cluster->roots.items[r]->op->name) == 0;
+            if (!known) words[n++] = cluster->roots.items[r]->op->name;
+        }
     }
-    dt_nest nest = dt_lower_cluster(f->lowering, &kernel, cluster, &DT_LAYOUT_PLAIN);
-    dt_kernel_insert_nest(f->arena, &kernel, kernel.n_nests, nest);
-    for (size_t o = 0; o < cluster->outputs.n; o++) kernel.update |= f->plan->buffers[cluster->outputs.items[o].buffer].space == DT_SPACE_VARIABLE;
-    return kernel;
+    if (n == 0) words[n++] = f->units.items[list->units.items[0]].cluster.outputs.items[0].value->op->name;
+    for (int w = 0; w < n; w++) {
+        dt_text_append(&name, "_");
+        append_name(&name, words[w]);
+    }
+    const char *result = name.failed ? "kernel" : dt_arena_string(f->arena, name.data);
+    dt_text_free(&name);
+    return result;
 }
+
+/* ---- segments ---- */
 
 static dt_combiner combiner_of(const dt_value *collective) {
-    static const dt_combiner combiners[] = {DT_COMBINE_SUM, DT_COMBINE_PRODUCT, DT_COMBINE_MAX, DT_COMBINE_MIN};
     if (dt_op_attribute_index(collective->op, "kind") < 0) return DT_COMBINE_NONE;
-    for (size_t i = 0; i < sizeof combiners / sizeof *combiners; i++)
-        if (strcmp(dt_combiner_name(combiners[i]), dt_value_string(collective, "kind")) == 0) return combiners[i];
+    const char *kind = dt_value_string(collective, "kind");
+    for (dt_combiner combiner = DT_COMBINE_SUM; combiner <= DT_COMBINE_MIN; combiner++)
+        if (strcmp(dt_combiner_name(combiner), kind) == 0) return combiner;
     return DT_COMBINE_NONE;
+}
+
+/* The variable that a collective is for, if its value ends in one: "Cnn/conv2d/kernel". */
+static const char *label_of(dt_fusion *f, const dt_value *collective) {
+    if (collective->name != NULL) return collective->name;
+    const dt_place *place = dt_place_of(f, collective);
+    for (size_t u = 0; u < f->units.n; u++) {
+        const dt_unit *unit = &f->units.items[u];
+        if (unit->home != place->home || unit->collective != NULL) continue;
+        for (size_t o = unit->cluster.outputs.n; o-- > 0;) {
+            const dt_buffer *buffer = &f->plan->buffers[unit->cluster.outputs.items[o].buffer];
+            if (buffer->space != DT_SPACE_VARIABLE) continue;
+            if (f->compilation->module->variables.items[buffer->variable].kind == DT_VARIABLE_PARAMETER) return buffer->name;
+        }
+    }
+    return dt_arena_format(f->arena, "%%%d", collective->id);
 }
 
 static void cut_segments(dt_fusion *f) {
     dt_plan *plan = f->plan;
     for (size_t u = 0; u < f->units.n; u++)
         if (f->units.items[u].segment >= plan->n_segments) plan->n_segments = f->units.items[u].segment + 1;
-    for (size_t c = 0; c < f->collectives.n; c++)
-        if (f->segments[f->collectives.items[c]->id] > plan->n_segments) plan->n_segments = f->segments[f->collectives.items[c]->id];
     plan->segments = DT_NEW_ARRAY(f->arena, dt_segment, plan->n_segments);
     for (int s = 0; s < plan->n_segments; s++) {
         dt_segment *segment = &plan->segments[s];
-        segment->device_kernels = DT_NEW_ARRAY(f->arena, int, f->units.n);
-        segment->replica_kernels = DT_NEW_ARRAY(f->arena, int, f->units.n);
-        segment->collectives = DT_NEW_ARRAY(f->arena, dt_collective, f->collectives.n);
-        for (size_t u = 0; u < f->units.n; u++) {
-            if (f->units.items[u].segment != s) continue;
-            if (f->units.items[u].once) segment->device_kernels[segment->n_device_kernels++] = (int)u;
-            else segment->replica_kernels[segment->n_replica_kernels++] = (int)u;
+        segment->device_kernels = DT_NEW_ARRAY(f->arena, int, f->kernels.n);
+        segment->replica_kernels = DT_NEW_ARRAY(f->arena, int, f->kernels.n);
+        segment->collectives = DT_NEW_ARRAY(f->arena, dt_collective, f->units.n);
+        for (int k = 0; k < (int)f->kernels.n; k++) {
+            if (f->kernels.items[k].segment != s) continue;
+            if (f->kernels.items[k].once) segment->device_kernels[segment->n_device_kernels++] = k;
+            else segment->replica_kernels[segment->n_replica_kernels++] = k;
         }
-        for (size_t c = 0; c < f->collectives.n; c++) {
-            const dt_value *value = f->collectives.items[c];
-            if (f->segments[value->id] != s + 1) continue;
-            const char *label = value->name ? value->name : dt_arena_format(f->arena, "%%%d", value->id);
-            segment->collectives[segment->n_collectives++] =
-                (dt_collective){value->op->name, combiner_of(value), f->sources.items[c], *buffer_slot(f, value), label};
+        for (size_t u = 0; u < f->units.n; u++) {
+            const dt_unit *unit = &f->units.items[u];
+            if (unit->collective == NULL || unit->segment != s) continue;
+            segment->collectives[segment->n_collectives++] = (dt_collective){unit->collective->op->name, combiner_of(unit->collective), unit->source,
+                                                                             dt_fusion_buffer(f, unit->collective), label_of(f, unit->collective)};
         }
     }
 }
@@ -189,19 +187,18 @@ static void cut_segments(dt_fusion *f) {
 static dt_status *fuse_function(dt_compilation *compilation, dt_function *function, dt_plan **result) {
     dt_arena *arena = compilation->arena;
     dt_plan *plan = DT_NEW(arena, dt_plan);
-    plan->function = function;
-    dt_fusion f = {.compilation = compilation, .arena = arena, .plan = plan, .lowering = dt_lowering_create(compilation, plan)};
-    f.segments = DT_NEW_ARRAY(arena, int, function->next_id);
-    int n_inputs = 0;
-    for (dt_value *value = function->first; value != NULL; value = value->next) {
-        fuse_value(&f, value, n_inputs);
-        n_inputs += value->op->loops == NULL && value->op->class == DT_CLASS_SOURCE;
+    *plan = (dt_plan){.function = function, .results = DT_NEW_ARRAY(arena, int, function->results.n)};
+    plan->lowering = dt_lowering_create(compilation, plan);
+    dt_fusion f = {.compilation = compilation, .arena = arena, .plan = plan, .lowering = plan->lowering};
+    f.places = DT_NEW_ARRAY(arena, dt_place, function->next_id);
+    dt_fuse_units(&f);
+    dt_fuse_kernels(&f);
+    for (int k = 0; k < (int)f.kernels.n; k++) {
+        dt_kernel_function kernel = {.once = f.kernels.items[k].once};
+        lower_kernel(&f, &f.kernels.items[k], &kernel);
+        kernel.name = kernel_name(&f, k, &f.kernels.items[k], &kernel);
+        dt_plan_add_kernel(arena, plan, kernel);
     }
-    plan->results = DT_NEW_ARRAY(arena, int, function->results.n);
-    for (size_t r = 0; r < function->results.n; r++) plan->results[r] = lasting_buffer(&f, function->results.items[r].value);
-    plan->n_kernels = (int)f.units.n;
-    plan->kernels = DT_NEW_ARRAY(arena, dt_kernel_function, f.units.n);
-    for (size_t u = 0; u < f.units.n; u++) plan->kernels[u] = make_kernel(&f, (int)u, &f.units.items[u]);
     cut_segments(&f);
     *result = plan;
     return f.lowering->status;

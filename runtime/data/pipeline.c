@@ -8,7 +8,6 @@
 #include "runtime/data/order.h"
 #include "runtime/data/source.h"
 #include "runtime/data/stages.h"
-#include "runtime/type_text.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -1,0 +1,74 @@
+/* fuse: what the parts of the pass share. fuse_units.c says what is in memory and which nest computes it, fuse_kernels.c which nests share a
+ * kernel, fuse.c makes the plan of it. */
+#ifndef DT_PASSES_FUSE_H
+#define DT_PASSES_FUSE_H
+
+#include "compiler/kernel/lower.h"
+#include "compiler/passes/passes.h"
+
+/* What is known of a value. */
+typedef struct dt_place {
+    const dt_value *base; /* itself, or what it is an alias of */
+    int home;             /* the last unit that it hangs on, -1: none */
+    bool in_place;        /* computed there element by element: element i needs element i of that unit alone */
+    int unit;             /* the unit that computes it; -1: none, it is an argument or computed where it is used */
+    bool required;        /* must be in memory of its own: a result, what a collective takes */
+    bool stored;          /* is in memory */
+    int cost;             /* scalar operations of computing an element, with all that is computed along */
+    DT_LIST(const dt_value *) users;
+} dt_place;
+
+/* How a unit goes through the rows of the batch. */
+typedef enum dt_row_kind {
+    DT_ROWS_NONE,
+    DT_ROWS_WALKED, /* its outermost loop walks them */
+    DT_ROWS_SUMMED  /* it sums over them, and something of each row: the sum is kept in memory from row to row */
+} dt_row_kind;
+
+/* One nest in the making, or a collective; units run in the order of their numbers. */
+typedef struct dt_unit {
+    const dt_value *collective; /* or NULL */
+    int source;                 /* buffer that the collective takes */
+    dt_cluster cluster;
+    int home;                   /* the last unit that it needs */
+    int segment;
+    bool once, elementwise;
+    dt_row_kind rows;
+    bool alone;                 /* a sum of products that needs blocks of rows: not in a row loop */
+    int kernel;
+} dt_unit;
+
+/* Units that share a kernel: row units first, then those behind the row loop. */
+typedef struct dt_unit_list {
+    DT_LIST(int) units;
+    int segment;
+    bool once;
+    bool in_rows; /* its row units share one loop over the rows */
+    bool closed;  /* something stands behind the row loop */
+} dt_unit_list;
+
+typedef struct dt_fusion {
+    dt_compilation *compilation;
+    dt_arena *arena;
+    dt_lowering *lowering;
+    dt_plan *plan;
+    dt_place *places; /* [next_id] */
+    DT_LIST(dt_unit) units;
+    DT_LIST(dt_unit_list) kernels;
+    int n_inputs;
+} dt_fusion;
+
+static inline dt_place *dt_place_of(const dt_fusion *fusion, const dt_value *value) { return &fusion->places[value->id]; }
+
+/* Whether every replica computes the same: then a device does it once. */
+bool dt_fusion_is_once(const dt_fusion *fusion, const dt_value *value);
+int dt_fusion_buffer(dt_fusion *fusion, const dt_value *value); /* of a stored value; made when new */
+bool dt_is_product(const dt_loops *loops);                      /* a sum of products of two operands */
+bool dt_is_root(const dt_loops *loops);                         /* it reduces or scatters */
+/* Whether an operand is read where the loops stand: dimension d at loop d, of the same extent. */
+bool dt_is_identity(const dt_loops *loops, const dt_access *access, dt_shape shape);
+
+void dt_fuse_units(dt_fusion *fusion);
+void dt_fuse_kernels(dt_fusion *fusion);
+
+#endif

@@ -1,0 +1,275 @@
+/* fuse_kernels: which segment a unit belongs to, and which units share a kernel.
+ *
+ * Units that go through the rows of the batch, and need of each other only the row at hand, share one loop over the rows: what one leaves for the
+ * next stays in cache, and needs memory for one row. Sums over the rows join them, kept in memory from row to row. Left out are sums of products
+ * that read much for each row, such as a dense layer's weights: they want many rows at a time. */
+#include "compiler/passes/fuse.h"
+
+#include <string.h>
+
+/* What one unit reads of another. */
+typedef struct dt_need {
+    int unit;
+    bool by_row; /* only the row at hand */
+} dt_need;
+
+typedef struct dt_needs {
+    DT_LIST(dt_need) units;
+    DT_LIST(int) variables; /* buffers of those read */
+} dt_needs;
+
+typedef struct dt_walk {
+    dt_fusion *fusion;
+    int unit;
+    dt_needs *needs;
+    unsigned char *visited; /* [next_id] 1: by row, 2: not */
+} dt_walk;
+
+/* The only loop over the rows, or -1. */
+static int row_loop_of(const dt_loops *loops) {
+    int found = -1;
+    for (int l = 0; l < loops->n_loops; l++) {
+        if (loops->extents[l] != DT_BATCH) continue;
+        if (found >= 0) return -1;
+        found = l;
+    }
+    return found;
+}
+
+/* Whether at each turn of the loop over rows an operand is read at that row. */
+static bool reads_by_row(const dt_loops *loops, const dt_access *access, dt_shape shape) {
+    int axis = dt_shape_batch_axis(shape), loop = row_loop_of(loops);
+    if (axis < 0) return true;
+    const dt_index *index = &access->dims[axis];
+    if (loop < 0 || axis > 0 || index->offset != 0 || index->divisor != 1 || index->indirect >= 0) return false;
+    for (int l = 0; l < loops->n_loops; l++)
+        if (index->coefficients[l] != (l == loop)) return false;
+    return true;
+}
+
+static void add_need(dt_walk *walk, int unit, bool by_row) {
+    dt_need need = {unit, by_row};
+    dt_list_push(walk->fusion->arena, &walk->needs->units, need);
+}
+
+static void visit_operands(dt_walk *walk, const dt_value *value, bool by_row);
+
+static void visit(dt_walk *walk, const dt_value *value, bool by_row) {
+    dt_fusion *f = walk->fusion;
+    const dt_value *base = dt_place_of(f, value)->base;
+    const dt_place *place = dt_place_of(f, base);
+    unsigned char bit = by_row ? 1 : 2;
+    if (walk->visited[base->id] & bit) return;
+    walk->visited[base->id] |= bit;
+    if (place->stored && place->unit != walk->unit) {
+        if (place->home >= 0) add_need(walk, place->home, by_row);
+        if (base->op->class == DT_CLASS_STATE) dt_list_push(f->arena, &walk->needs->variables, f->lowering->buffers[base->id]);
+    } else {
+        visit_operands(walk, base, by_row);
+    }
+}
+
+static void visit_operands(dt_walk *walk, const dt_value *value, bool by_row) {
+    const dt_loops *loops = dt_lowering_loops(walk->fusion->lowering, value);
+    for (int k = 0; k < value->n_operands; k++)
+        visit(walk, value->operands[k], by_row && reads_by_row(loops, &loops->operands[k], value->operands[k]->shape));
+}
+
+static dt_needs needs_of(dt_fusion *f, int u) {
+    dt_needs needs = {0};
+    dt_walk walk = {f, u, &needs, DT_NEW_ARRAY(f->arena, unsigned char, f->plan->function->next_id)};
+    const dt_unit *unit = &f->units.items[u];
+    if (unit->collective != NULL) {
+        visit(&walk, unit->collective->operands[0], false);
+        return needs;
+    }
+    for (size_t r = 0; r < unit->cluster.roots.n; r++) visit_operands(&walk, unit->cluster.roots.items[r], true);
+    for (size_t o = 0; o < unit->cluster.outputs.n; o++) visit(&walk, unit->cluster.outputs.items[o].value, true);
+    return needs;
+}
+
+static bool writes_buffer(const dt_unit *unit, int buffer) {
+    for (size_t o = 0; o < unit->cluster.outputs.n; o++)
+        if (unit->cluster.outputs.items[o].buffer == buffer) return true;
+    return false;
+}
+
+/* A variable is written after all that reads its old value: earlier units that read it are needed too. */
+static void add_readers(dt_fusion *f, dt_needs *needs, int u) {
+    for (int reader = 0; reader < u; reader++)
+        for (size_t v = 0; v < needs[reader].variables.n; v++)
+            if (writes_buffer(&f->units.items[u], needs[reader].variables.items[v])) {
+                dt_need need = {reader, false};
+                dt_list_push(f->arena, &needs[u].units, need);
+            }
+}
+
+/* ---- segments ---- */
+
+static void give_segments(dt_fusion *f, dt_needs *needs) {
+    for (int u = 0; u < (int)f->units.n; u++) {
+        dt_unit *unit = &f->units.items[u];
+        add_readers(f, needs, u);
+        for (size_t i = 0; i < needs[u].units.n; i++) {
+            const dt_unit *other = &f->units.items[needs[u].units.items[i].unit];
+            /* What a collective delivers is there a segment later; a device's kernels of a segment run before those of its replicas. */
+            int segment = other->segment + (other->collective != NULL || (unit->collective == NULL && unit->once && !other->once));
+            if (segment > unit->segment) unit->segment = segment;
+        }
+    }
+}
+
+/* What hangs on nothing and nobody waits for, such as the number of examples, goes with others of its kind, else to the end. */
+static void move_idle_units(dt_fusion *f, const dt_needs *needs) {
+    int last = 0;
+    for (size_t u = 0; u < f->units.n; u++)
+        if (f->units.items[u].collective == NULL && f->units.items[u].segment > last) last = f->units.items[u].segment;
+    for (int u = 0; u < (int)f->units.n; u++) {
+        dt_unit *unit = &f->units.items[u];
+        bool idle = unit->elementwise && unit->once && needs[u].units.n == 0;
+        for (size_t w = (size_t)u + 1; w < f->units.n && idle; w++)
+            for (size_t i = 0; i < needs[w].units.n && idle; i++) idle = needs[w].units.items[i].unit != u;
+        for (size_t o = 0; o < unit->cluster.outputs.n && idle; o++) idle = f->plan->buffers[unit->cluster.outputs.items[o].buffer].space == DT_SPACE_DEVICE;
+        if (idle) unit->segment = last;
+    }
+}
+
+/* ---- rows ---- */
+
+
+static dt_row_kind row_kind(dt_fusion *f, const dt_unit *unit) {
+    const dt_loops *loops = unit->cluster.roots.n > 0 ? dt_lowering_loops(f->lowering, unit->cluster.roots.items[0]) : NULL;
+    if (loops == NULL) return unit->cluster.space.rank > 0 && unit->cluster.space.dims[0] == DT_BATCH ? DT_ROWS_WALKED : DT_ROWS_NONE;
+    int loop = row_loop_of(loops);
+    if (loop < 0 || loops->result != NULL) return DT_ROWS_NONE;
+    if (loop < loops->n_outer) return loop == 0 ? DT_ROWS_WALKED : DT_ROWS_NONE;
+    for (size_t r = 0; r < unit->cluster.roots.n; r++) { /* the sum is kept in memory: of its own type */
+        const dt_value *root = unit->cluster.roots.items[r];
+        bool whole = root->dtype == DT_F32 || root->dtype == DT_F64 || root->dtype == DT_I64 || root->dtype == DT_I32;
+        if (!whole || dt_lowering_loops(f->lowering, root)->combiner != DT_COMBINE_SUM) return DT_ROWS_NONE;
+    }
+    return DT_ROWS_SUMMED;
+}
+
+static int64_t extent_without_rows(const dt_loops *loops, int l) { return dt_dim_is_symbol(loops->extents[l]) ? 1 : loops->extents[l]; }
+
+static bool walks(const dt_access *access, int rank, int l) {
+    for (int d = 0; d < rank; d++)
+        if (access->dims[d].coefficients[l] != 0) return true;
+    return false;
+}
+
+/* Whether one row gives a sum of products too little to do with what it reads or writes besides that row. */
+static bool wants_blocks_of_rows(const dt_value *root, const dt_loops *loops, dt_row_kind kind) {
+    enum { least_reuse = 4, least_terms = 8, small = 1024 };
+    if (kind == DT_ROWS_SUMMED) {
+        int64_t terms = 1;
+        for (int l = loops->n_outer; l < loops->n_loops; l++) terms *= extent_without_rows(loops, l);
+        return terms < least_terms;
+    }
+    for (int k = 0; k < 2; k++) {
+        dt_shape shape = root->operands[k]->shape;
+        if (dt_shape_batch_axis(shape) >= 0 || dt_shape_elements_per_row(shape) < small) continue;
+        int64_t reuse = 1;
+        for (int l = 1; l < loops->n_outer; l++)
+            if (!walks(&loops->operands[k], shape.rank, l)) reuse *= extent_without_rows(loops, l);
+        if (reuse < least_reuse) return true;
+    }
+    return false;
+}
+
+static void find_rows(dt_fusion *f, dt_unit *unit) {
+    unit->rows = row_kind(f, unit);
+    if (unit->cluster.roots.n == 0 || unit->rows == DT_ROWS_NONE) return;
+    const dt_value *root = unit->cluster.roots.items[0];
+    const dt_loops *loops = dt_lowering_loops(f->lowering, root);
+    unit->alone = dt_is_product(loops) && wants_blocks_of_rows(root, loops, unit->rows);
+}
+
+/* ---- kernels ---- */
+
+static bool only_elementwise(const dt_fusion *f, const dt_unit_list *kernel) {
+    for (size_t i = 0; i < kernel->units.n; i++)
+        if (!f->units.items[kernel->units.items[i]].elementwise) return false;
+    return true;
+}
+
+static bool joins_rows(const dt_fusion *f, const dt_needs *needs, int u, int k) {
+    const dt_unit *unit = &f->units.items[u];
+    const dt_unit_list *kernel = &f->kernels.items[k];
+    if (unit->rows == DT_ROWS_NONE || unit->alone || !kernel->in_rows || kernel->closed) return false;
+    for (size_t i = 0; i < needs[u].units.n; i++) {
+        const dt_need *need = &needs[u].units.items[i];
+        const dt_unit *other = &f->units.items[need->unit];
+        if (other->collective == NULL && other->kernel == k && (!need->by_row || other->rows != DT_ROWS_WALKED)) return false;
+    }
+    return true;
+}
+
+/* Elementwise units without rows form kernels of their own kind (updates), or stand behind whatever there is. */
+static bool joins_elementwise(const dt_fusion *f, int u, int k, bool anything) {
+    const dt_unit *unit = &f->units.items[u];
+    return unit->elementwise && unit->rows == DT_ROWS_NONE && (anything || only_elementwise(f, &f->kernels.items[k]));
+}
+
+static int find_kernel(dt_fusion *f, const dt_needs *needs, int u) {
+    const dt_unit *unit = &f->units.items[u];
+    int earliest = 0;
+    for (size_t i = 0; i < needs[u].units.n; i++) {
+        const dt_unit *other = &f->units.items[needs[u].units.items[i].unit];
+        if (other->collective == NULL && other->kernel > earliest) earliest = other->kernel;
+    }
+    for (int attempt = 0; attempt < 2; attempt++)
+        for (int k = (int)f->kernels.n - 1; k >= earliest; k--) {
+            const dt_unit_list *kernel = &f->kernels.items[k];
+            if (kernel->segment != unit->segment || kernel->once != unit->once) continue;
+            if (joins_rows(f, needs, u, k) || joins_elementwise(f, u, k, attempt == 1)) return k;
+        }
+    return -1;
+}
+
+static void put(dt_fusion *f, int u, int k) {
+    dt_unit *unit = &f->units.items[u];
+    if (k < 0) {
+        dt_unit_list kernel = {.segment = unit->segment, .once = unit->once, .in_rows = unit->rows != DT_ROWS_NONE && !unit->alone};
+        dt_list_push(f->arena, &f->kernels, kernel);
+        k = (int)f->kernels.n - 1;
+    }
+    dt_unit_list *kernel = &f->kernels.items[k];
+    kernel->closed |= kernel->in_rows && unit->rows == DT_ROWS_NONE;
+    dt_list_push(f->arena, &kernel->units, u);
+    unit->kernel = k;
+}
+
+/* A replicated scalar that would be a kernel alone is computed by each replica instead, in a kernel that it runs anyway. */
+static int kernel_for_scalar(dt_fusion *f, const dt_needs *needs, int u) {
+    const dt_unit *unit = &f->units.items[u];
+    if (!unit->elementwise || !unit->once || unit->cluster.space.rank > 0 || needs[u].units.n > 0) return -1;
+    for (size_t o = 0; o < unit->cluster.outputs.n; o++)
+        if (f->plan->buffers[unit->cluster.outputs.items[o].buffer].space != DT_SPACE_DEVICE) return -1;
+    for (int k = (int)f->kernels.n - 1; k >= 0; k--)
+        if (f->kernels.items[k].segment == unit->segment) return k;
+    return -1;
+}
+
+void dt_fuse_kernels(dt_fusion *f) {
+    dt_needs *needs = DT_NEW_ARRAY(f->arena, dt_needs, f->units.n);
+    for (int u = 0; u < (int)f->units.n; u++) {
+        needs[u] = needs_of(f, u);
+        if (f->units.items[u].collective == NULL) find_rows(f, &f->units.items[u]);
+    }
+    give_segments(f, needs);
+    move_idle_units(f, needs);
+    DT_LIST(int) scalars = {0};
+    for (int u = 0; u < (int)f->units.n; u++) {
+        const dt_unit *unit = &f->units.items[u];
+        if (unit->collective != NULL || unit->cluster.outputs.n == 0) continue;
+        bool idle = unit->elementwise && unit->once && unit->cluster.space.rank == 0 && needs[u].units.n == 0;
+        if (idle) dt_list_push(f->arena, &scalars, u);
+        else put(f, u, find_kernel(f, needs, u));
+    }
+    for (size_t i = 0; i < scalars.n; i++) {
+        int u = scalars.items[i], k = find_kernel(f, needs, u);
+        put(f, u, k >= 0 ? k : kernel_for_scalar(f, needs, u));
+    }
+}

@@ -1,0 +1,116 @@
+/* random_graph: small random functions over the op table, for tests that compare two ways of running one.
+ *
+ * Values are drawn, an op is picked with attributes from a list, and built: what its row refuses is drawn again. Floats are f64, so that two right
+ * ways agree closely and comparisons do not flip. */
+#ifndef DT_TESTS_RANDOM_GRAPH_H
+#define DT_TESTS_RANDOM_GRAPH_H
+
+#include "ir/graph.h"
+#include "ir/interpret.h"
+
+#include <stdlib.h>
+
+typedef struct random_source {
+    uint64_t state;
+} random_source;
+
+static inline uint32_t random_below(random_source *source, uint32_t n) {
+    source->state = source->state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(source->state >> 33) % n;
+}
+
+typedef struct op_form {
+    const char *op, *attributes;
+} op_form;
+
+static const op_form random_forms[] = {
+    {"add", ""}, {"subtract", ""}, {"multiply", ""}, {"maximum", ""}, {"minimum", ""}, {"negate", ""}, {"absolute", ""}, {"square", ""}, {"relu", ""},
+    {"tanh", ""}, {"sigmoid", ""}, {"exp", ""}, {"less", ""}, {"where", ""}, {"where", ""}, {"logical_and", ""},
+    {"convert", "to=f64"}, {"convert", "to=i64"}, {"convert", "to=bool"},
+    {"reduce_sum", "axes=[0]"}, {"reduce_sum", "axes=[1]"}, {"reduce_sum", "axes=[0, 1]"}, {"reduce_sum", "axes=[0, 1, 2]"}, {"reduce_max", "axes=[1]"},
+    {"reduce_max", "axes=[1, 2]"}, {"reduce_min", "axes=[0]"}, {"reduce_sum", "axes=[1], keep=true"}, {"argmax", "axes=[1]"}, {"argmax", "axes=[1, 2]"},
+    {"argmin", "axes=[0]"}, {"reduce_any", "axes=[1]"}, {"reduce_product", "axes=[1]"},
+    {"matmul", ""}, {"matmul", "transpose_a=true"}, {"matmul", "transpose_b=true"}, {"matmul", "transpose_a=true"},
+    {"conv2d", ""}, {"conv2d", "padding=[1, 1, 1, 1]"}, {"conv2d", "strides=[2, 2], padding=[1, 0, 1, 0]"}, {"conv2d", "dilation=[2, 1]"},
+    {"conv2d_input_gradient", "size=[5, 5]"}, {"conv2d_input_gradient", "size=[5, 5], strides=[2, 2], padding=[1, 0, 1, 0]"},
+    {"conv2d_input_gradient", "size=[5, 5], padding=[1, 1, 1, 1]"},
+    {"conv2d_kernel_gradient", "size=[3, 3]"}, {"conv2d_kernel_gradient", "size=[3, 3], padding=[1, 1, 1, 1]"},
+    {"max_pool2d", "size=[2, 2], strides=[2, 2]"}, {"max_pool2d_index", "size=[2, 2], strides=[2, 2]"},
+    {"max_pool2d", "size=[3, 3], strides=[2, 2], padding=[1, 1, 1, 1]"}, {"sum_pool2d", "size=[2, 2], strides=[1, 1]"},
+    {"sum_pool2d_gradient", "input=[5, 5], size=[2, 2], strides=[2, 2]"}, {"window_scatter", "input=[5, 5], size=[2, 2], strides=[2, 2]"},
+    {"window_gather", "size=[2, 2], strides=[2, 2]"},
+    {"transpose", "permutation=[1, 0]"}, {"transpose", "permutation=[0, 2, 1]"}, {"transpose", "permutation=[0, 2, 1, 3]"},
+    {"broadcast", "shape=[-1, 7], dims=[0]"}, {"broadcast", "shape=[-1, 7], dims=[1]"}, {"broadcast", "shape=[-1, 5, 5, 2], dims=[3]"},
+    {"broadcast", "shape=[-1, 7], dims=[]"}, {"broadcast", "shape=[7, 7], dims=[1]"}, {"broadcast", "shape=[-1], dims=[]"},
+    {"slice", "starts=[0, 1], limits=[-1, 5], steps=[1, 2]"}, {"slice", "starts=[0, 1, 0, 0], limits=[-1, 5, 4, 2], steps=[1, 1, 1, 1]"},
+    {"slice", "starts=[2], limits=[6], steps=[1]"}, {"pad", "low=[0, 1], high=[0, 2], value=0.5"}, {"pad", "low=[0, 1, 1, 0], high=[0, 0, 1, 0], value=0.0"},
+    {"pad", "low=[2], high=[-1], value=1.0"}, {"concatenate", "axis=1"}, {"concatenate", "axis=0"}, {"reverse", "axes=[1]"},
+    {"reshape", "shape=[-1, 50]"}, {"reshape", "shape=[-1, 5, 5, 2]"}, {"reshape", "shape=[-1, 7, 1]"}, {"reshape", "shape=[-1, 4]"}, {"reshape", "shape=[7, 7, 1]"},
+    {"reshape", "shape=[49]"}, {"gather", "axis=0"}, {"gather", "axis=1"}, {"scatter_add", "axis=0, size=7"}, {"scatter_add", "axis=1, size=5"},
+    {"iota", "shape=[-1, 7], axis=1"}, {"iota", "shape=[-1], axis=0"}, {"iota", "shape=[-1, 7], axis=0, dtype=f64"}, {"random_uniform", "shape=[-1, 7], stream=77"},
+    {"constant", "value=0.25, shape=[-1, 7], dtype=f64"}, {"launch", "name=\"valid\""},
+};
+
+/* A function of about `n_values` ops over inputs of several shapes; every value that nothing uses becomes a result, variables are written. */
+static inline dt_module *random_module(dt_arena *arena, random_source *source, int n_values) {
+    dt_module *module = dt_module_create(arena, "random");
+    module->capacity = 4;
+    dt_list_push(arena, &module->files, "random.dt");
+    static const struct {
+        dt_dtype dtype;
+        int rank;
+        int64_t dims[4];
+    } inputs[] = {{DT_F64, 2, {-1, 7}}, {DT_F64, 4, {-1, 5, 5, 2}}, {DT_F64, 1, {-1}}, {DT_I64, 1, {-1}}, {DT_U8, 2, {-1, 7}}},
+      variables[] = {{DT_F64, 2, {7, 7}}, {DT_F64, 4, {3, 3, 2, 3}}, {DT_F64, 1, {7}}, {DT_F64, 0, {0}}};
+    enum { n_inputs = sizeof inputs / sizeof *inputs, n_variables = sizeof variables / sizeof *variables };
+    dt_function *function = dt_module_add_function(module, "step", DT_FUNCTION_STEP);
+    dt_location location = {0, 1, 1};
+    dt_builder builder = {.function = function, .n_locations = 1, .locations = &location};
+    dt_value *values[256];
+    int n = 0;
+    for (int i = 0; i < n_inputs; i++)
+        values[n++] = dt_build_input(function, dt_arena_format(arena, "x%d", i), inputs[i].dtype, dt_shape_make(arena, inputs[i].rank, inputs[i].dims), location);
+    for (int v = 0; v < n_variables; v++) {
+        const char *path = dt_arena_format(arena, "w%d", v);
+        dt_variable variable = {.path = path, .dtype = variables[v].dtype, .trainable = true, .location = location};
+        variable.shape = dt_shape_make(arena, variables[v].rank, variables[v].dims);
+        dt_list_push(arena, &module->variables, variable);
+        if (dt_build_text(&builder, &values[n], "read", NULL, 0, "variable=\"%s\"", path) == NULL) n++;
+    }
+    for (int attempts = 0; n < n_values && attempts < 100 * n_values; attempts++) {
+        const op_form *form = &random_forms[random_below(source, sizeof random_forms / sizeof *random_forms)];
+        const dt_op *op = dt_op_find(form->op);
+        dt_value *operands[3];
+        int n_operands = op->variadic ? 2 : op->n_operands;
+        for (int k = 0; k < n_operands; k++) operands[k] = values[random_below(source, (uint32_t)n)];
+        dt_status *status = dt_build_text(&builder, &values[n], form->op, operands, n_operands, "%s", form->attributes);
+        if (status == NULL) n++;
+        dt_status_free(status);
+    }
+    bool *used = DT_NEW_ARRAY(arena, bool, function->next_id);
+    for (dt_value *value = function->first; value != NULL; value = value->next)
+        for (int k = 0; k < value->n_operands; k++) used[value->operands[k]->id] = true;
+    for (int v = 0; v < n_variables; v++) /* the last value of each variable's type is written to it */
+        for (int i = n; i-- > n_inputs;)
+            if (values[i]->dtype == DT_F64 && dt_shape_equal(values[i]->shape, module->variables.items[v].shape)) {
+                dt_value *write;
+                dt_status_free(dt_build_text(&builder, &write, "write", &values[i], 1, "variable=\"w%d\"", v));
+                break;
+            }
+    for (int i = 0; i < n; i++) {
+        dt_result result = {dt_arena_format(arena, "r%d", i), values[i]};
+        if (!used[values[i]->id] || random_below(source, 8) == 0) dt_list_push(arena, &function->results, result);
+    }
+    return module;
+}
+
+static inline dt_tensor random_tensor(dt_arena *arena, random_source *source, dt_dtype dtype, dt_shape shape, int64_t rows) {
+    int64_t *dims = DT_NEW_ARRAY(arena, int64_t, shape.rank);
+    for (int d = 0; d < shape.rank; d++) dims[d] = dt_dim_is_symbol(shape.dims[d]) ? rows : shape.dims[d];
+    dt_tensor tensor = dt_tensor_make(arena, dtype, (dt_shape){shape.rank, dims});
+    for (size_t i = 0; i < dt_tensor_elements(&tensor); i++)
+        dt_tensor_set(&tensor, i, dt_dtype_is_float(dtype) ? (double)random_below(source, 2001) / 500 - 2 : (double)random_below(source, 6));
+    return tensor;
+}
+
+#endif
