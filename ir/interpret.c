@@ -182,6 +182,7 @@ static dt_status *all_gather(const run *run, const dt_value *value) {
     for (int r = 0; r < run->n_replicas; r++) {
         const dt_wide *part = &slot_of(run, r, value->operands[0])->wide;
         size_t rows = (size_t)part->dims[axis], all = (size_t)first->wide.dims[axis];
+        if (filled + rows > all) return dt_error(DT_INVALID_ARGUMENT, "%s: the replicas have more rows than are valid", run->function->name);
         for (size_t b = 0; b < n_blocks; b++)
             memcpy(first->wide.data + (b * all + filled) * place, part->data + b * rows * place, rows * place * sizeof(dt_scalar));
         filled += rows;

@@ -49,9 +49,11 @@ typedef struct nest {
     int64_t *extents;   /* [n_loops], numbers */
     int64_t *positions; /* [n_loops], the odometer; of the lane where the run starts */
     int lane;           /* -1: no loops at all */
+    int deep;           /* the last reduced loop when products are summed over all of it at once, else -1 */
     int n_streams;
     stream *streams;      /* one for each operand, and behind them the result of a scatter */
     bool *is_read;        /* [n_operands] by the body */
+    bool *is_named;       /* [n_loops] by the body */
     run *runs;            /* [n_operands] */
     dt_scalar **gathered; /* [n_operands][LANES] of streams that are not uniform */
     bool **insides;
@@ -120,11 +122,13 @@ static bool is_uniform(const stream *stream, int lane) {
     return true;
 }
 
-static void find_operands(const dt_formula *node, bool *seen, bool *is_read) {
+/* Which operands and which loops the body names. */
+static void find_names(const dt_formula *node, bool *seen, bool *is_read, bool *is_named) {
     if (seen[node->number]) return;
     seen[node->number] = true;
     if (node->kind == DT_FORMULA_OPERAND || node->kind == DT_FORMULA_INSIDE) is_read[node->index] = true;
-    for (int i = 0; i < node->n_arguments; i++) find_operands(node->arguments[i], seen, is_read);
+    if (node->kind == DT_FORMULA_LOOP) is_named[node->index] = true;
+    for (int i = 0; i < node->n_arguments; i++) find_names(node->arguments[i], seen, is_read, is_named);
 }
 
 /* What an iteration costs when loop `lane` is the lane, in rough nanoseconds. */
@@ -161,7 +165,8 @@ static dt_status *prepare_body(dt_arena *scratch, nest *nest) {
     nest->body_dtype = dt_evaluation_dtype(nest->evaluation);
     nest->is_float = dt_dtype_is_float(nest->body_dtype);
     nest->is_read = DT_NEW_ARRAY(scratch, bool, n);
-    find_operands(body, DT_NEW_ARRAY(scratch, bool, body->number + 1), nest->is_read);
+    nest->is_named = DT_NEW_ARRAY(scratch, bool, nest->loops->n_loops);
+    find_names(body, DT_NEW_ARRAY(scratch, bool, body->number + 1), nest->is_read, nest->is_named);
     nest->kind = BODY_GENERAL;
     if (body->kind == DT_FORMULA_OPERAND) {
         nest->kind = BODY_OPERAND;
@@ -172,6 +177,18 @@ static dt_status *prepare_body(dt_arena *scratch, nest *nest) {
         for (int i = 0; i < 2; i++) nest->factors[i] = body->arguments[i]->index;
     }
     return NULL;
+}
+
+/* Sums of products over lanes that are not summed keep the sums at hand for the whole last loop, where nothing has to be checked along it. */
+static void choose_deep(nest *nest) {
+    int last = nest->loops->n_loops - 1;
+    bool fits = nest->kind == BODY_PRODUCT && nest->loops->combiner == DT_COMBINE_SUM && nest->lane >= 0 && nest->lane < nest->loops->n_outer &&
+                last >= nest->loops->n_outer;
+    for (int i = 0; fits && i < 2; i++) {
+        const stream *stream = &nest->streams[nest->factors[i]];
+        fits = stream->uniform && is_uniform(stream, last);
+    }
+    nest->deep = fits ? last : -1;
 }
 
 static void prepare_buffers(dt_arena *scratch, nest *nest) {
@@ -186,6 +203,7 @@ static void prepare_buffers(dt_arena *scratch, nest *nest) {
         nest->gathered[k] = DT_NEW_ARRAY(scratch, dt_scalar, LANES);
         nest->insides[k] = DT_NEW_ARRAY(scratch, bool, LANES);
     }
+    choose_deep(nest);
     nest->elements = DT_NEW_ARRAY(scratch, dt_scalar, n);
     nest->inside = DT_NEW_ARRAY(scratch, bool, n);
     nest->body = DT_NEW_ARRAY(scratch, dt_scalar, LANES);
@@ -276,6 +294,14 @@ static void read_run(nest *nest, int k, int64_t start, int n, dt_scalar *outside
     run->insides = nest->insides[k];
 }
 
+/* Is the body the same along the run, as where all that it reads is outside? */
+static bool is_constant(const nest *nest) {
+    if (nest->lane >= 0 && nest->is_named[nest->lane]) return false;
+    for (int k = 0; k < nest->value->n_operands; k++)
+        if (nest->is_read[k] && nest->runs[k].step != 0) return false;
+    return true;
+}
+
 /* The body along a run. */
 static run evaluate_run(nest *nest, int64_t start, int n, dt_scalar *outsides) {
     int n_operands = nest->value->n_operands;
@@ -287,6 +313,7 @@ static run evaluate_run(nest *nest, int64_t start, int n, dt_scalar *outsides) {
         for (int i = 0; i < n; i++) nest->body[i].f = a->data[i * a->step].f * b->data[i * b->step].f;
         return (run){.data = nest->body, .step = 1};
     }
+    if (is_constant(nest)) n = 1;
     dt_evaluation_context context = {nest->elements, nest->inside, nest->positions, nest->launch};
     for (int i = 0; i < n; i++) {
         for (int k = 0; k < n_operands; k++) {
@@ -299,7 +326,7 @@ static run evaluate_run(nest *nest, int64_t start, int n, dt_scalar *outsides) {
         nest->body[i] = dt_evaluate(nest->evaluation, &context);
     }
     if (nest->lane >= 0) nest->positions[nest->lane] = 0;
-    return (run){.data = nest->body, .step = 1};
+    return (run){.data = nest->body, .step = n > 1};
 }
 
 /* ---- combining ---- */
@@ -378,9 +405,17 @@ static void combine_run(nest *nest, const run *body, int64_t start, int n, bool 
     }
 }
 
-/* sums[i] += a * b[i]; the arrays do not overlap. */
-static void add_multiple(double *restrict sums, double a, const double *restrict b, int n) {
-    for (int i = 0; i < n; i++) sums[i] += a * b[i];
+/* sums[i] += a[0] b[i] + a[a_step] b[i + b_step] + … for n_terms terms; the arrays do not overlap. Four at a time, so that sums are moved less. */
+static void add_multiples(double *restrict sums, int n, const double *restrict a, int64_t a_step, const double *restrict b, int64_t b_step,
+                          int64_t n_terms) {
+    int64_t t = 0;
+    for (; t + 4 <= n_terms; t += 4, a += 4 * a_step, b += 4 * b_step) {
+        const double a0 = a[0], a1 = a[a_step], a2 = a[2 * a_step], a3 = a[3 * a_step];
+        const double *b1 = b + b_step, *b2 = b + 2 * b_step, *b3 = b + 3 * b_step;
+        for (int i = 0; i < n; i++) sums[i] = (((sums[i] + a0 * b[i]) + a1 * b1[i]) + a2 * b2[i]) + a3 * b3[i];
+    }
+    for (; t < n_terms; t++, a += a_step, b += b_step)
+        for (int i = 0; i < n; i++) sums[i] += *a * b[i];
 }
 
 /* Several partial sums, so that additions need not wait for each other. */
@@ -393,21 +428,26 @@ static double dot(const double *restrict a, const double *restrict b, int n) {
     return ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]));
 }
 
+/* What the deep loop adds to where a run starts; a run that is outside stays there. */
+static int64_t deep_step(const nest *nest, int factor) {
+    int k = nest->factors[factor];
+    return nest->deep >= 0 && nest->runs[k].inside ? nest->streams[k].steps[nest->deep] : 0;
+}
+
 /* A sum of products, where nearly all time goes, without a pass over memory between product and sum. */
 static void combine_products(nest *nest, int n, bool along) {
-    run a = nest->runs[nest->factors[0]], b = nest->runs[nest->factors[1]];
+    int broadcast = nest->runs[nest->factors[0]].step == 0 ? 0 : 1;
+    const run *a = &nest->runs[nest->factors[broadcast]], *b = &nest->runs[nest->factors[1 - broadcast]];
     double *sums = &nest->sums[0].f;
-    if (!along && a.step != 0 && b.step == 0) {
-        run swapped = a;
-        a = b;
-        b = swapped;
+    int64_t n_terms = nest->deep >= 0 ? nest->extents[nest->deep] : 1, a_step = deep_step(nest, broadcast), b_step = deep_step(nest, 1 - broadcast);
+    if (!along && a->step == 0 && b->step == 1) {
+        add_multiples(sums, n, &a->data->f, a_step, &b->data->f, b_step, n_terms);
+    } else if (along && a->step == 1 && b->step == 1) {
+        sums[0] += dot(&a->data->f, &b->data->f, n);
+    } else {
+        for (int64_t t = 0; t < n_terms; t++)
+            for (int i = 0; i < n; i++) sums[along ? 0 : i] += a->data[t * a_step + i * a->step].f * b->data[t * b_step + i * b->step].f;
     }
-    if (!along && a.step == 0 && b.step == 1)
-        add_multiple(sums, a.data->f, &b.data->f, n);
-    else if (along && a.step == 1 && b.step == 1)
-        sums[0] += dot(&a.data->f, &b.data->f, n);
-    else
-        for (int i = 0; i < n; i++) sums[along ? 0 : i] += a.data[i * a.step].f * b.data[i * b.step].f;
 }
 
 static void compute_run(nest *nest, int64_t start, int n, bool along, dt_scalar *outsides) {
@@ -432,10 +472,10 @@ static void move(nest *nest, int loop, int64_t by) {
     }
 }
 
-/* The next position of loops [first, end) but the lane, the last turning fastest; false when all are back at 0. */
+/* The next position of loops [first, end) but lane and deep, the last turning fastest; false when all are back at 0. */
 static bool advance(nest *nest, int first, int end) {
     for (int l = end - 1; l >= first; l--) {
-        if (l == nest->lane) continue;
+        if (l == nest->lane || l == nest->deep) continue;
         if (nest->positions[l] + 1 < nest->extents[l]) {
             move(nest, l, 1);
             return true;

@@ -142,7 +142,7 @@ static const char *const listed_cases[] = {
 };
 
 /* The dtypes of a class word, commonest first. */
-static bool word_takes(const char *word, dt_dtype dtype) {
+static inline bool word_takes(const char *word, dt_dtype dtype) {
     char kind = dt_dtype_kind(dtype);
     if (strcmp(word, "float") == 0) return kind == 'f';
     if (strcmp(word, "integer") == 0 || strcmp(word, "index") == 0) return kind == 'i';
@@ -152,7 +152,7 @@ static bool word_takes(const char *word, dt_dtype dtype) {
 }
 
 /* An elementwise row over one shape: its first word that is not bool takes `dtype`. */
-static const char *map_case(dt_arena *arena, const dt_op *op, dt_dtype dtype, const char *dims, dt_dtype to) {
+static inline const char *map_case(dt_arena *arena, const dt_op *op, dt_dtype dtype, const char *dims, dt_dtype to) {
     const char *text = dt_arena_format(arena, "%s(", op->name);
     for (int k = 0; k < op->n_operands; k++) {
         const char *own = strcmp(op->operands[k].type, "bool") == 0 ? "bool" : dt_dtype_name(dtype);
@@ -162,7 +162,7 @@ static const char *map_case(dt_arena *arena, const dt_op *op, dt_dtype dtype, co
     return dt_arena_format(arena, op->n_attributes > 0 ? "%s)" : "%s; )", text);
 }
 
-static void add_map_cases(dt_arena *arena, op_case_list *list, const dt_op *op) {
+static inline void add_map_cases(dt_arena *arena, op_case_list *list, const dt_op *op) {
     static const char *const shapes[] = {"", "[1]", "[7]", "[8]", "[9]", "[17]", "[3, 5, 7]", "[B, 33]"};
     const char *word = "bool";
     for (int k = op->n_operands - 1; k >= 0; k--)
@@ -178,7 +178,7 @@ static void add_map_cases(dt_arena *arena, op_case_list *list, const dt_op *op) 
 }
 
 /* All cases of a row, by appending to the list; false when it has none. */
-static bool op_cases(dt_arena *arena, op_case_list *list, const dt_op *op) {
+static inline bool op_cases(dt_arena *arena, op_case_list *list, const dt_op *op) {
     size_t before = list->texts.n;
     if (op->class == DT_CLASS_MAP) add_map_cases(arena, list, op);
     for (size_t i = 0; i < sizeof listed_cases / sizeof *listed_cases; i++) {
@@ -189,10 +189,10 @@ static bool op_cases(dt_arena *arena, op_case_list *list, const dt_op *op) {
 }
 
 /* Does the row have a value that can be computed from operands alone? Not arguments, variables, collectives and what passes resolve. */
-static bool op_has_value(const dt_op *op) { return op->loops != NULL || op->class == DT_CLASS_MOVE; }
+static inline bool op_has_value(const dt_op *op) { return op->loops != NULL || op->class == DT_CLASS_MOVE; }
 
 /* Builds the case in `function`, its operands as inputs. `from`, `to`: a dtype that stands for another, as f64 for f32 (NULL: none). */
-static dt_status *op_case_build(dt_function *function, const char *text, const char *from, const char *to, dt_value **value) {
+static inline dt_status *op_case_build(dt_function *function, const char *text, const char *from, const char *to, dt_value **value) {
     dt_arena *arena = function->module->arena;
     char *copy = dt_arena_string(arena, text);
     for (char *at = copy; from != NULL && (at = strstr(at, from)) != NULL; at += strlen(to)) memcpy(at, to, strlen(to));
@@ -219,7 +219,7 @@ static dt_status *op_case_build(dt_function *function, const char *text, const c
 /* ---- elements ---- */
 
 /* A small generator of our own, so that a seed means the same numbers everywhere. */
-static double next_uniform(uint64_t *state) {
+static inline double next_uniform(uint64_t *state) {
     *state += 0x9E3779B97F4A7C15u;
     uint64_t z = *state;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -228,7 +228,7 @@ static double next_uniform(uint64_t *state) {
 }
 
 /* The row's domain of operand k: "low, high", one for all or one for each behind ';'. */
-static void op_domain(const dt_op *op, int k, double *low, double *high) {
+static inline void op_domain(const dt_op *op, int k, double *low, double *high) {
     *low = -10, *high = 10;
     if (strcmp(op->domain, "any") == 0) return;
     const char *at = op->domain;
@@ -239,7 +239,7 @@ static void op_domain(const dt_op *op, int k, double *low, double *high) {
 }
 
 /* Indices of operand k must be below this; 0 when operand k holds no indices. */
-static int64_t op_index_limit(dt_arena *arena, const dt_value *value, int k) {
+static inline int64_t op_index_limit(dt_arena *arena, const dt_value *value, int k) {
     if (strcmp(value->op->operands[value->op->variadic ? 0 : k].name, "index") != 0) return 0;
     const dt_loops *loops = dt_value_loops(arena, value);
     for (int i = 0; i <= value->n_operands; i++) {
@@ -254,7 +254,7 @@ static int64_t op_index_limit(dt_arena *arena, const dt_value *value, int k) {
 }
 
 /* Operand k of the case, B being `rows`. Indices also stray out of range a little, unless `strict`. */
-static dt_tensor op_random_operand(dt_arena *arena, const dt_value *value, int k, int64_t rows, bool strict, uint64_t *state) {
+static inline dt_tensor op_random_operand(dt_arena *arena, const dt_value *value, int k, int64_t rows, bool strict, uint64_t *state) {
     const dt_value *operand = value->operands[k];
     int64_t *dims = DT_NEW_ARRAY(arena, int64_t, operand->shape.rank);
     for (int d = 0; d < operand->shape.rank; d++) dims[d] = dt_dim_is_symbol(operand->shape.dims[d]) ? rows : operand->shape.dims[d];
