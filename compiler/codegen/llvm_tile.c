@@ -16,9 +16,8 @@
 enum {
     ASSUMED_ROWS = 64,       /* of a loop whose extent is known at run time */
     LATENCY_ACCUMULATORS = 8, /* what hides an fma's latency: 4 cycles, two a cycle */
-    UNROLLED_PRODUCTS = 256, /* of loops unrolled in full */
-    UNROLLED_INNERMOST = 112, /* of the innermost loop unrolled in part */
-    HEAVY_EPILOGUE = 400     /* late instructions over all of a tile: more than that are a loop over the tile in memory */
+    UNROLLED_PRODUCTS = 112,  /* in the body of a loop */
+    HEAVY_EPILOGUE = 160      /* late instructions over all of a tile: more than that are a loop over the tile in memory */
 };
 
 static uint64_t loop_bit(int loop) { return loop >= 0 ? (uint64_t)1 << loop : 0; }
@@ -90,6 +89,13 @@ static void choose_tile(dt_llvm_nest *n, int64_t n_vectors) {
         }
 }
 
+/* Neighbouring rows that read the same elements of a in turn, as a convolution's taps do: unrolled, LLVM would keep them all in registers. */
+static bool rows_overlap(const dt_llvm_nest *n, int rows, int vectors, int loop) {
+    const dt_tiling *tiling = &n->nest->tiling;
+    const int64_t *a = n->nest->instructions[tiling->a].address.coefficients;
+    return tiling->row_loop >= 0 && a[loop] == a[tiling->row_loop] && rows * vectors + vectors + rows > n->e->target->registers;
+}
+
 void dt_llvm_tile_choose(dt_llvm_nest *n) {
     const dt_nest *nest = n->nest;
     const dt_tiling *tiling = &nest->tiling;
@@ -109,7 +115,8 @@ void dt_llvm_tile_choose(dt_llvm_nest *n) {
     n->width = n->target_width = n->e->target->vector_bytes / (int)dt_dtype_bytes(nest->reductions[0].dtype);
     while (n->width > 1 && n->width / 2 >= extent) n->width /= 2;
     choose_tile(n, (extent + n->width - 1) / n->width);
-    dt_llvm_choose_unrolling(n, (int64_t)n->tile_rows * n->tile_vectors, UNROLLED_PRODUCTS);
+    if (n->nest->n_loops > n->n_outer && !rows_overlap(n, n->tile_rows, n->tile_vectors, n->order[n->nest->n_loops - 1]))
+        dt_llvm_choose_unrolling(n, (int64_t)n->tile_rows * n->tile_vectors, UNROLLED_PRODUCTS);
 }
 
 /* ---- the vector loop ---- */
@@ -186,10 +193,10 @@ static void reduced_iteration(dt_llvm_nest *n, const tile *t, int level, dt_llvm
 }
 
 /* How many iterations of the innermost loop are one: a number that divides its extent, where there is one. */
-static int64_t innermost_step(const tile *t, int64_t extent) {
-    int64_t most = UNROLLED_INNERMOST / (t->rows * t->vectors);
+static int64_t innermost_step(const dt_llvm_nest *n, const tile *t, int loop) {
+    int64_t most = UNROLLED_PRODUCTS / (t->rows * t->vectors), extent = n->nest->loops[loop].extent;
     most = most > 8 ? 8 : most;
-    if (t->row_offsets != NULL || most < 2) return 1;
+    if (t->row_offsets != NULL || most < 2 || rows_overlap(n, t->rows, t->vectors, loop)) return 1;
     if (!dt_llvm_is_constant_extent(extent)) return 4 < most ? 4 : most;
     for (int64_t step = most; step > 1; step--)
         if (extent % step == 0 && step % t->parts == 0) return step;
@@ -198,7 +205,8 @@ static int64_t innermost_step(const tile *t, int64_t extent) {
 
 static void innermost_loop(dt_llvm_nest *n, const tile *t, int level) {
     dt_llvm_emitter *e = n->e;
-    int64_t extent = n->nest->loops[n->order[level]].extent, step = innermost_step(t, extent);
+    int loop_index = n->order[level];
+    int64_t extent = n->nest->loops[loop_index].extent, step = innermost_step(n, t, loop_index);
     bool at_run_time = !dt_llvm_is_constant_extent(extent);
     LLVMValueRef end = dt_llvm_extent(e, extent), whole = end;
     if (step > 1) whole = LLVMBuildNSWSub(e->builder, end, LLVMBuildSRem(e->builder, end, dt_llvm_i64(e, step), ""), "");
@@ -217,7 +225,7 @@ static void innermost_loop(dt_llvm_nest *n, const tile *t, int level) {
 static void reduced_loops(dt_llvm_nest *n, const tile *t, int level) {
     dt_llvm_emitter *e = n->e;
     int64_t extent = n->nest->loops[n->order[level]].extent;
-    if (n->unrolled[n->order[level]]) {
+    if (n->unrolled[n->order[level]] && t->row_offsets == NULL) {
         for (int64_t i = 0; i < extent; i++) reduced_iteration(n, t, level, (dt_llvm_sum){NULL, i});
     } else if (level + 1 == n->nest->n_loops) {
         innermost_loop(n, t, level);
