@@ -77,6 +77,12 @@ static int ZCALLBACK memory_error(voidpf opaque, voidpf stream) {
     return 0;
 }
 
+/* Whether the file ends where its directory's last record does: minizip looks for that record backwards and takes one with its end cut off. */
+static bool ends_with_directory(const dt_artifact_zip *zip, size_t comment_bytes) {
+    size_t record_bytes = 22 + comment_bytes;
+    return zip->n_bytes >= record_bytes && memcmp(zip->bytes + zip->n_bytes - record_bytes, "PK\5\6", 4) == 0;
+}
+
 static dt_status *open_zip(dt_artifact_zip *zip) {
     zlib_filefunc64_def functions = {.zopen64_file = memory_open,
                                      .zread_file = memory_read,
@@ -88,9 +94,10 @@ static dt_status *open_zip(dt_artifact_zip *zip) {
                                      .opaque = zip};
     if (zip->n_bytes < 4 || memcmp(zip->bytes, "PK\3\4", 4) != 0)
         return dt_error(DT_DATA_LOSS, "%s: this is not an artifact; `dtc compile` writes one", zip->path);
+    unz_global_info64 about = {0};
     zip->file = unzOpen2_64(zip->path, &functions);
-    if (zip->file == NULL) return dt_error(DT_DATA_LOSS, "%s: the file is truncated or damaged; compile or copy it again", zip->path);
-    return NULL;
+    bool whole = zip->file != NULL && unzGetGlobalInfo64(zip->file, &about) == UNZ_OK && ends_with_directory(zip, about.size_comment);
+    return whole ? NULL : dt_error(DT_DATA_LOSS, "%s: the file is truncated or damaged; compile or copy it again", zip->path);
 }
 
 static dt_status *damaged_member(const dt_artifact_zip *zip, const char *name) {

@@ -1,0 +1,272 @@
+/* artifact: what a good file becomes, and the sentence that each kind of bad one gets: truncated, altered, foreign, of another version, and every
+ * promise of the manifest broken once. */
+#include "runtime/artifact.h"
+
+#include "abi/version.h"
+#include "base/memory.h"
+#include "tests/support/artifact_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+static char *manifest, *object;
+static size_t n_object;
+
+static int make_line(void **state) {
+    (void)state;
+    fixture_line(&manifest, &object, &n_object);
+    return 0;
+}
+
+static int remove_line(void **state) {
+    (void)state;
+    free(manifest);
+    free(object);
+    fixture_remove_folder();
+    return 0;
+}
+
+static void expect(dt_status *status, dt_code expected, const char *words) {
+    if (dt_status_code(status) != expected || strstr(dt_status_message(status), words) == NULL)
+        fail_msg("expected %s, \"%s\"; found %s: %s", dt_code_name(expected), words, dt_code_name(dt_status_code(status)), dt_status_message(status));
+    dt_status_free(status);
+}
+
+static void expect_refused(const char *path, dt_code expected, const char *words) {
+    dt_artifact *artifact;
+    dt_status *status = dt_artifact_open(path, &artifact);
+    assert_null(artifact);
+    expect(status, expected, words);
+}
+
+/* ---- good ---- */
+
+static void a_good_file_becomes_plain_structs(void **state) {
+    (void)state;
+    dt_artifact *artifact;
+    const char *path = fixture_artifact("line.dtx", manifest, object, n_object);
+    assert_null(dt_artifact_open(path, &artifact));
+    assert_string_equal(artifact->path, path);
+    assert_string_equal(artifact->name, "line");
+    assert_int_equal(artifact->capacity, 4);
+    assert_int_equal(artifact->n_parameters, 3);
+    assert_int_equal(artifact->n_trainable, 3);
+    assert_int_equal(artifact->objects[0].n_bytes, n_object);
+    assert_memory_equal(artifact->objects[0].bytes, object, n_object);
+    assert_int_equal((uintptr_t)artifact->objects[0].bytes % 64, 0);
+    assert_int_equal(dt_artifact_find_variable(artifact, "Line/n"), 1);
+    assert_int_equal(dt_artifact_find_variable(artifact, "Line/none"), -1);
+    const dt_artifact_function *train = &artifact->functions[dt_artifact_find_function(artifact, "train")];
+    assert_int_equal(train->inputs[0].row_bytes, 12);
+    assert_true(train->inputs[0].has_rows && !train->inputs[0].has_all_rows);
+    assert_true(train->buffers[9].tensor.has_all_rows);
+    assert_string_equal(train->kernels[0].lines, "line.dt:14");
+    assert_int_equal(train->segments[0].collectives[3].kind, DT_COLLECTIVE_ALL_GATHER);
+    const dt_artifact_step *step = &artifact->steps[dt_artifact_find_step(artifact, "train")];
+    assert_int_equal(step->n_aggregates, 2);
+    assert_int_equal(step->pipeline, 0);
+    assert_true(step->trains);
+    const dt_artifact_pipeline *data = &artifact->pipelines[dt_artifact_find_pipeline(artifact, "data")];
+    assert_string_equal(data->stages[0].arguments[0].string, "line.npy");
+    assert_int_equal(data->stages[1].arguments[0].function, dt_artifact_find_function(artifact, "data/map0"));
+    assert_int_equal(data->stages[2].arguments[0].integer, INT64_MAX);
+    assert_string_equal(data->stages[2].arguments[0].name, "n");
+    int64_t device_bytes, replica_bytes;
+    dt_artifact_memory(artifact, &device_bytes, &replica_bytes);
+    assert_int_equal(device_bytes, 20 + 192);
+    assert_int_equal(replica_bytes, 320);
+    dt_artifact_close(artifact);
+
+    char *text;
+    assert_null(dt_artifact_read_text(path, "program.dt", &text));
+    assert_string_equal(text, "# a program\n");
+    free(text);
+    expect(dt_artifact_read_text(path, "program.c", &text), DT_DATA_LOSS, "the artifact has no member program.c");
+    assert_null(text);
+}
+
+/* ---- not an artifact ---- */
+
+static void a_foreign_file_is_told_apart(void **state) {
+    (void)state;
+    const char *path = fixture_path("foreign.dtx");
+    expect_refused(fixture_path("missing.dtx"), DT_NOT_FOUND, "missing.dtx");
+    assert_null(dt_file_write_atomic(path, "", 0));
+    expect_refused(path, DT_DATA_LOSS, "this is not an artifact; `dtc compile` writes one");
+    assert_null(dt_file_write_atomic(path, "model Cnn(image: u8[B, 28, 28])", 31));
+    expect_refused(path, DT_DATA_LOSS, "this is not an artifact");
+    fixture_write_zip(path, &(fixture_member){"word/document.xml", "<x/>", 4}, 1, 0);
+    expect_refused(path, DT_DATA_LOSS, "it has no manifest.json");
+    fixture_write_zip(path, &(fixture_member){"manifest.json", manifest, strlen(manifest)}, 1, 6);
+    expect_refused(path, DT_DATA_LOSS, "is compressed");
+    fixture_write_zip(path, &(fixture_member){"manifest.json", "{\"format\": 1", 12}, 1, 0);
+    expect_refused(path, DT_DATA_LOSS, "this is not JSON");
+    fixture_write_zip(path, &(fixture_member){"manifest.json", "[]", 2}, 1, 0);
+    expect_refused(path, DT_DATA_LOSS, "expected an object, found an array");
+    fixture_write_zip(path, &(fixture_member){"manifest.json", manifest, strlen(manifest)}, 1, 0);
+    expect_refused(path, DT_DATA_LOSS, "the artifact has no member kernels.o");
+}
+
+/* ---- truncated, altered ---- */
+
+static void a_truncated_file_is_refused_wherever_it_ends(void **state) {
+    (void)state;
+    char *bytes;
+    size_t n_bytes;
+    assert_null(dt_file_read(fixture_artifact("line.dtx", manifest, object, n_object), &bytes, &n_bytes));
+    for (size_t n = 0; n < n_bytes; n += n < 200 || n + 200 > n_bytes ? 1 : 61) {
+        dt_artifact *artifact;
+        char *copy = malloc(n + 1); /* of its own, so that a sanitizer sees a read past its end */
+        memcpy(copy, bytes, n);
+        expect(dt_artifact_open_memory("line.dtx", copy, n, &artifact), DT_DATA_LOSS, "line.dtx: ");
+        assert_null(artifact);
+        free(copy);
+    }
+    free(bytes);
+}
+
+/* A changed byte is found, or was in a place that nobody reads (a time, the other member's name): then all is as it was. */
+static void an_altered_file_is_refused_or_means_the_same(void **state) {
+    (void)state;
+    char *bytes;
+    size_t n_bytes, n_same = 0, n_refused = 0;
+    assert_null(dt_file_read(fixture_artifact("line.dtx", manifest, object, n_object), &bytes, &n_bytes));
+    for (size_t at = 0; at < n_bytes; at += 3) {
+        dt_artifact *artifact;
+        bytes[at] ^= 0x21;
+        dt_status *status = dt_artifact_open_memory("line.dtx", bytes, n_bytes, &artifact);
+        bytes[at] ^= 0x21;
+        if (status == NULL) {
+            assert_memory_equal(artifact->objects[0].bytes, object, n_object);
+            assert_int_equal(artifact->n_functions, 5);
+        }
+        n_same += status == NULL;
+        n_refused += status != NULL;
+        dt_status_free(status);
+        dt_artifact_close(artifact);
+    }
+    assert_true(n_refused > 9 * n_same);
+    free(bytes);
+}
+
+/* ---- manifests that break their promises ---- */
+
+/* The manifest with the first `old` after `after` replaced by `new`. */
+static char *replace(const char *after, const char *old, const char *new) {
+    const char *place = strstr(manifest, after);
+    place = place != NULL ? strstr(place, old) : NULL;
+    if (place == NULL) fail_msg("the manifest has no %s after %s", old, after);
+    dt_text text = {0};
+    dt_text_append_bytes(&text, manifest, (size_t)(place - manifest));
+    dt_text_append(&text, new);
+    dt_text_append(&text, place + strlen(old));
+    return dt_text_take(&text);
+}
+
+static void every_broken_promise_has_its_sentence(void **state) {
+    (void)state;
+    static const struct {
+        const char *after, *old, *new, *sentence;
+    } cases[] = {
+        {"{", "\"capacity\": 4", "\"capacity\": 0", "capacity: expected at least 1, found 0"},
+        {"{", "\"capacity\": 4", "\"capacity\": 1.5", "capacity: expected an integer, found 1.5"},
+        {"{", "\"capacity\": 4", "\"capacity\": \"4x\"", "capacity: expected an integer, found \"4x\""},
+        {"{", "\"capacity\": 4", "\"capacity\": 1e300", "capacity: expected an integer"},
+        {"{", "\"capacity\": 4,", "", "\"capacity\" is missing"},
+        {"{", "\"program_hash\": \"0123456789abcdef\"", "\"program_hash\": \"0123\"", "\"program_hash\" is not 16 hexadecimal digits"},
+        {"\"objects\"", "\"sha256\": \"@\"", "\"sha256\": \"00\"", "objects[0]: kernels.o has the sum"},
+        {"\"objects\"", "\"file\": \"kernels.o\"", "\"file\": \"\"", "objects[0]: \"file\" is empty"},
+        {"\"variables\"", "\"f32\"", "\"f33\"", "variables[0]: \"f33\" is no element type"},
+        {"\"variables\"", "\"parameter\"", "\"weights\"", "\"weights\" is none of parameter, state, slot"},
+        {"\"variables\"", "\"shape\": [3]", "\"shape\": [-1]", "variables[0].shape[0]: expected at least 0, found -1"},
+        {"\"variables\"", "\"shape\": [3]", "\"shape\": [4294967296, 4294967296, 4294967296]", "more elements than any memory holds"},
+        {"\"variables\"", "Line/n", "Line/w", "variables: Line/w is there twice"},
+        {"\"functions\"", "\"kind\": \"init\"", "\"kind\": \"final\"", "functions[0].kind: \"final\" is none of init, step, report, example"},
+        {"\"functions\"", "\"variable\": 0", "\"variable\": 2", "functions[0].plan.buffers[0].variable: expected at most 1, found 2"},
+        {"\"functions\"", "\"variable\": 0", "\"variable\": 1", "not of the type and size of Line/n"},
+        {"\"functions\"", "\"buffers\": [0, 1]", "\"buffers\": [0, 2]", "kernels[0].buffers[1]: expected at most 1, found 2"},
+        {"\"functions\"", "\"buffers\": [0, 1]", "\"buffers\": [0, -1]", "kernels[0].buffers[1]: expected at least 0, found -1"},
+        {"\"functions\"", "\"device\": [0]", "\"device\": [1]", "segments[0].device[0]: expected at most 0, found 1"},
+        {"\"train\"", "\"shape\": [-1, 3]", "\"shape\": [3, -1]", "the rows of the batch are the first dimension or none"},
+        {"\"train\"", "\"shape\": [-1, 3]", "\"shape\": [-1, 2]", "not of the type and shape of the input x"},
+        {"\"name\": \"g\"", "\"offset\": 0", "\"offset\": 32", "the offset 32 is not a multiple of 64"},
+        {"\"name\": \"g\"", "\"offset\": 0", "\"offset\": 320", "bytes 320 to 332 of a space of 320"},
+        {"\"name\": \"g\"", "\"bytes\": 12", "\"bytes\": 8", "bytes: expected at least 12, found 8"},
+        {"\"name\": \"g\"", "\"bytes\": 12", "\"bytes\": 9007199254740992", "of a space of 320"},
+        {"\"name\": \"g\"", "\"replica\"", "\"moon\"", "\"moon\" is none of variable, input"},
+        {"\"name\": \"prediction\", \"dtype\"", "\"buffer\": 8", "\"buffer\": 11", ""}, /* also split: fine */
+        {"\"name\": \"prediction\", \"dtype\"", "\"buffer\": 8", "\"buffer\": 3", "not of the type and size of its buffer g"},
+        {"\"name\": \"prediction\", \"dtype\"", "\"buffer\": 8", "\"buffer\": 14", "buffer: expected at most 13, found 14"},
+        {"\"collectives\": [\n", "\"combiner\": \"sum\"", "\"combiner\": \"product\"", "\"product\" is none of sum, max, min"},
+        {"\"collectives\": [\n", "\"kind\": \"all_reduce\"", "\"kind\": \"all_to_all\"", "\"all_to_all\" is none of all_reduce"},
+        {"\"collectives\": [\n", "\"target\": 12", "\"target\": 3", "g and g are not the two sides of such a collective"},
+        {"\"collectives\": [\n", "\"target\": 12", "\"target\": 5", "g and loss_all are not of one type and size"},
+        {"\"kind\": \"all_gather\"", "\"target\": 9", "\"target\": 11", "prediction and own are not the two sides"},
+        {"\"steps\"", "\"function\": \"train\"", "\"function\": \"init\"", "\"function\" names init, which is no such function"},
+        {"\"steps\"", "\"report\": \"train/report\"", "\"report\": null", "reports, but no report function"},
+        {"\"steps\"", "\"reports\": [\"loss\", \"count\"]", "\"reports\": [\"loss\"]", "train/report does not take the step's aggregates"},
+        {"\"steps\"", "\"aggregates\": [\"sum\", \"sum\"]", "\"aggregates\": [\"sum\", \"mean\"]", "\"mean\" is none of sum, min, max, last"},
+        {"\"steps\"", "\"aggregates\": [\"sum\", \"sum\"]", "\"aggregates\": [\"sum\", \"sum\", \"sum\"]", "result 2 of train is no scalar"},
+        {"\"steps\"", "\"data\": \"data\"", "\"data\": \"dota\"", "\"data\" names the pipeline dota"},
+        {"\"pipelines\"", "\"data/map0\"", "\"train\"", "\"function\" names train, which is no such function"},
+        {"\"pipelines\"", "\"9223372036854775807\"", "\"9223372036854775808\"", "expected an integer, found \"9223372036854775808\""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dt_artifact *artifact;
+        char *broken = replace(cases[i].after, cases[i].old, cases[i].new);
+        const char *path = fixture_artifact("broken.dtx", broken, object, n_object);
+        free(broken);
+        dt_status *status = dt_artifact_open(path, &artifact);
+        if (*cases[i].sentence == '\0')
+            assert_null(status);
+        else
+            expect(status, DT_DATA_LOSS, cases[i].sentence);
+        dt_artifact_close(artifact);
+    }
+}
+
+static void another_version_is_told_with_the_command_that_helps(void **state) {
+    (void)state;
+    char *older = replace("{", "dtc " DT_VERSION, "dtc 0.0.9");
+    const char *path = fixture_artifact("older.dtx", older, object, n_object);
+    free(older);
+    expect_refused(path, DT_FAILED_PRECONDITION, "written in format 1 by dtc 0.0.9, but this dtrun " DT_VERSION " reads format 1 of dtc " DT_VERSION);
+    expect_refused(path, DT_FAILED_PRECONDITION, "dtc compile line.dt -o /tmp/");
+    char *newer = replace("{", "\"format\": 1", "\"format\": 2");
+    path = fixture_artifact("newer.dtx", newer, object, n_object);
+    free(newer);
+    expect_refused(path, DT_FAILED_PRECONDITION, "written in format 2");
+}
+
+static void without_memory_nothing_is_opened(void **state) {
+    (void)state;
+    const char *path = fixture_artifact("line.dtx", manifest, object, n_object);
+    for (int n = 0;; n++) {
+        dt_artifact *artifact;
+        dt_memory_fail_after(n);
+        dt_status *status = dt_artifact_open(path, &artifact);
+        dt_memory_fail_after(-1);
+        if (status == NULL) {
+            dt_artifact_close(artifact);
+            break;
+        }
+        assert_null(artifact);
+        expect(status, DT_RESOURCE_EXHAUSTED, "");
+        assert_true(n < 1000);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_good_file_becomes_plain_structs),
+        cmocka_unit_test(a_foreign_file_is_told_apart),
+        cmocka_unit_test(a_truncated_file_is_refused_wherever_it_ends),
+        cmocka_unit_test(an_altered_file_is_refused_or_means_the_same),
+        cmocka_unit_test(every_broken_promise_has_its_sentence),
+        cmocka_unit_test(another_version_is_told_with_the_command_that_helps),
+        cmocka_unit_test(without_memory_nothing_is_opened),
+    };
+    return cmocka_run_group_tests(tests, make_line, remove_line);
+}

@@ -1,0 +1,344 @@
+/* session: a whole step by hand: linear regression with a gather, on any number of devices, with short batches, bad indices and failures. */
+#include "runtime/session.h"
+
+#include "base/memory.h"
+#include "runtime/devices/spec.h"
+#include "runtime/example_function.h"
+#include "runtime/gate.h"
+#include "tests/support/artifact_fixture.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+enum {
+    MOST_ROWS = 40,
+    TRAIN = 0,
+    LATE = 1
+};
+
+static dt_artifact *artifact;
+static dt_kernels *kernels;
+
+static int open_artifact(void **state) {
+    (void)state;
+    char *manifest, *object;
+    size_t n_bytes;
+    fixture_line(&manifest, &object, &n_bytes);
+    dt_status *status = dt_artifact_open(fixture_artifact("line.dtx", manifest, object, n_bytes), &artifact);
+    free(manifest);
+    free(object);
+    if (status == NULL) status = dt_kernels_load(artifact, NULL, &kernels);
+    if (status != NULL) print_error("%s\n", dt_status_message(status));
+    return status != NULL;
+}
+
+static int close_artifact(void **state) {
+    (void)state;
+    dt_kernels_free(kernels);
+    dt_artifact_close(artifact);
+    fixture_remove_folder();
+    return 0;
+}
+
+static void expect(dt_status *status, dt_code expected, const char *words) {
+    if (dt_status_code(status) != expected || strstr(dt_status_message(status), words) == NULL)
+        fail_msg("expected %s, \"%s\"; found %s: %s", dt_code_name(expected), words, dt_code_name(dt_status_code(status)), dt_status_message(status));
+    dt_status_free(status);
+}
+
+static dt_session *open_session(const char *devices, int64_t replicas) {
+    dt_session_options options = dt_session_options_default();
+    options.devices = devices;
+    options.replicas = replicas;
+    options.seed = 5;
+    dt_session *session;
+    dt_status *status = dt_session_create(kernels, &options, &session);
+    if (status != NULL) fail_msg("%s", dt_status_message(status));
+    assert_null(dt_session_initialize(session));
+    return session;
+}
+
+/* Rows of a plane, none of them exact in binary. */
+typedef struct data {
+    float x[MOST_ROWS + 6][3], y[MOST_ROWS + 16];
+} data;
+
+static data make_data(int step) {
+    data made = {0};
+    for (int r = 0; r < MOST_ROWS; r++) {
+        for (int i = 0; i < 3; i++) made.x[r][i] = (float)((step * 131 + r * 37 + i * 11) % 101) / 101.0f;
+        made.y[r] = made.x[r][0] * 0.3f - made.x[r][1] * 0.7f + made.x[r][2] * 0.11f;
+    }
+    return made;
+}
+
+static void train(dt_session *session, int step, int64_t rows, dt_total *aggregates) {
+    data d = make_data(step);
+    const void *inputs[] = {d.x, d.y};
+    assert_null(dt_session_run(session, TRAIN, &(dt_batch){inputs, rows, step}, aggregates));
+}
+
+/* ---- training ---- */
+
+static void any_number_of_devices_gives_the_same_bits(void **state) {
+    (void)state;
+    static const struct {
+        int64_t replicas;
+        const char *devices[4];
+    } cases[] = {{8, {"cpu:2", "cpu:3", "cpu:5", "cpu:8"}}, {3, {"cpu:2", "cpu:3", "cpu", "cpu:1"}}, {5, {"cpu:2", "cpu:4", "cpu:5", "cpu:3"}}};
+    for (size_t c = 0; c < 3; c++) {
+        dt_session *one = open_session("cpu:1", cases[c].replicas);
+        for (int d = 0; d < 4; d++) {
+            dt_session *many = open_session(cases[c].devices[d], cases[c].replicas);
+            assert_null(dt_session_initialize(one));
+            for (int step = 0; step < 50; step++) {
+                int64_t global = dt_session_global_batch(one), rows = step % 3 == 2 ? 1 + step * 7 % global : global;
+                dt_total a[2], b[2];
+                train(one, step, rows, a);
+                train(many, step, rows, b);
+                assert_memory_equal(&a[0].number, &b[0].number, 8);
+                assert_int_equal(a[1].integer, rows);
+                assert_int_equal(b[1].integer, rows);
+            }
+            float w[2][3];
+            int64_t n;
+            assert_null(dt_session_get_variable(one, 0, 0, w[0]));
+            for (int device = 0; device < dt_session_n_devices(many); device++) {
+                assert_null(dt_session_get_variable(many, device, 0, w[1]));
+                assert_memory_equal(w[0], w[1], sizeof w[0]);
+                assert_null(dt_session_get_variable(many, device, 1, &n));
+                assert_int_equal(n, 150);
+            }
+            dt_session_destroy(many);
+        }
+        dt_session_destroy(one);
+    }
+}
+
+static void a_step_computes_what_its_kernels_say(void **state) {
+    (void)state;
+    dt_session *session = open_session("cpu:2", 3);
+    int64_t rows = 9; /* of 12: the last replica has one */
+    data d = make_data(7);
+    const void *inputs[] = {d.x, d.y};
+    float w[3], prediction[9], spread[9], after[3], y[9];
+    dt_total aggregates[2];
+    double loss = 0;
+    assert_null(dt_session_get_variable(session, 1, 0, w));
+    assert_null(dt_session_run(session, TRAIN, &(dt_batch){inputs, rows, 7}, aggregates));
+    assert_null(dt_session_result(session, TRAIN, 2, prediction));
+    assert_null(dt_session_result(session, TRAIN, 3, spread));
+    assert_null(dt_session_result(session, TRAIN, 4, after));
+    assert_null(dt_session_result(session, TRAIN, 5, y));
+    for (int r = 0; r < rows; r++) {
+        float expected = d.x[r][0] * w[0] + d.x[r][1] * w[1] + d.x[r][2] * w[2];
+        assert_true(prediction[r] == expected);
+        assert_true(fabsf(spread[r] - 3 * (expected + 1)) < 1e-5f); /* the sum over three replicas of the same gathered row */
+        assert_true(y[r] == d.y[r]);
+        loss += (double)((expected - d.y[r]) * (expected - d.y[r]));
+    }
+    assert_true(fabs(aggregates[0].number - loss) < 1e-12 && !aggregates[0].is_integer);
+    assert_true(aggregates[1].integer == rows && aggregates[1].is_integer);
+    assert_true(memcmp(w, after, sizeof w) != 0);
+    dt_session_destroy(session);
+}
+
+static void a_rerun_starts_from_variables_that_were_set(void **state) {
+    (void)state;
+    dt_session *a = open_session("cpu:2", 4), *b = open_session("cpu:3", 4);
+    float w[3], wa[3], wb[3];
+    int64_t n;
+    for (int step = 0; step < 5; step++) train(a, step, 16, NULL);
+    assert_null(dt_session_get_variable(a, 0, 0, w));
+    assert_null(dt_session_get_variable(a, 0, 1, &n));
+    assert_null(dt_session_set_variable(b, 0, w));
+    assert_null(dt_session_set_variable(b, 1, &n));
+    for (int step = 5; step < 9; step++) train(a, step, 16, NULL), train(b, step, 16, NULL);
+    for (int device = 0; device < 3; device++) {
+        assert_null(dt_session_get_variable(a, 0, 0, wa));
+        assert_null(dt_session_get_variable(b, device, 0, wb));
+        assert_memory_equal(wa, wb, sizeof wa);
+    }
+    dt_session_destroy(a);
+    dt_session_destroy(b);
+}
+
+static void a_bad_index_is_counted_and_named(void **state) {
+    (void)state;
+    dt_session *session = open_session("cpu:2", 3);
+    data d = make_data(0);
+    const void *inputs[] = {d.x, d.y};
+    assert_null(dt_session_run(session, TRAIN, &(dt_batch){inputs, 12, 57}, NULL));
+    assert_null(dt_session_bad_index_status(session));
+    d.y[5] = 1012, d.y[6] = 2000, d.y[11] = 3000;
+    assert_null(dt_session_run(session, TRAIN, &(dt_batch){inputs, 12, 57}, NULL));
+    assert_int_equal(dt_session_bad_index(session)->count, 3);
+    expect(dt_session_bad_index_status(session), DT_OUT_OF_RANGE,
+           "line.dt:14:9: train step 57, row 5: index 1012 is not within 0 to 9 (and 2 more out of range)");
+    assert_null(dt_session_run(session, TRAIN, &(dt_batch){inputs, 5, 58}, NULL));
+    assert_null(dt_session_bad_index_status(session));
+    dt_session_destroy(session);
+}
+
+static void null_devices_run_steps_without_kernels(void **state) {
+    (void)state;
+    dt_session *session = open_session("null:2", 2);
+    dt_total aggregates[2];
+    for (int step = 0; step < 3; step++) train(session, step, 8, aggregates);
+    assert_int_equal(aggregates[1].integer, 0);
+    assert_string_equal(dt_session_device_name(session, 1), "null:1");
+    dt_session_destroy(session);
+}
+
+static void steps_cost_little_beside_their_kernels(void **state) {
+    (void)state;
+    static const char *const devices[] = {"cpu:1", "cpu:2"};
+    for (int i = 0; i < 2; i++) {
+        dt_session *session = open_session(devices[i], 2);
+        data d = make_data(1);
+        const void *inputs[] = {d.x, d.y};
+        double start = dt_now();
+        for (int step = 0; step < 2000; step++) assert_null(dt_session_run(session, TRAIN, &(dt_batch){inputs, 8, step + 10}, NULL));
+        print_message("%s: %.1f us a step\n", devices[i], (dt_now() - start) / 2000 * 1e6);
+        dt_session_destroy(session);
+    }
+}
+
+/* ---- refusals and failures ---- */
+
+static void refuse(const char *devices, int64_t replicas, int64_t rows, dt_code expected, const char *words) {
+    dt_session_options options = {.devices = devices, .replicas = replicas, .rows = rows};
+    dt_session *session;
+    expect(dt_session_create(kernels, &options, &session), expected, words);
+    assert_null(session);
+}
+
+static void what_cannot_be_run_is_refused_in_one_sentence(void **state) {
+    (void)state;
+    refuse("cpu:3", 2, 0, DT_INVALID_ARGUMENT, "3 devices for 2 replicas");
+    refuse("cpu", 0, 0, DT_INVALID_ARGUMENT, "--replicas 0: the number of replicas is 1 to");
+    refuse("cpu", -1, 0, DT_INVALID_ARGUMENT, "--replicas -1");
+    refuse("cpu", 1, 5, DT_INVALID_ARGUMENT, "5 rows a replica, but");
+    refuse("cpu", 1, 5, DT_INVALID_ARGUMENT, "dtc compile line.dt --batch 5 -o ");
+    refuse("cpu", 1, -1, DT_INVALID_ARGUMENT, "-1 rows a replica");
+    refuse("cuda:0", 1, 0, DT_INVALID_ARGUMENT, "no devices called \"cuda\"; it has cpu, null");
+    refuse("cpu:", 1, 0, DT_INVALID_ARGUMENT, "as in cpu:2");
+    refuse("cpu:2x4", 2, 0, DT_INVALID_ARGUMENT, "one core so far; write cpu:2");
+    refuse("cpu:0", 1, 0, DT_INVALID_ARGUMENT, "the number of devices is 1 to");
+    refuse("cpu:99999999999999", 1, 0, DT_INVALID_ARGUMENT, "the number of devices is 1 to");
+    dt_session *session = open_session("cpu", 2);
+    data d = make_data(0);
+    const void *inputs[] = {d.x, d.y};
+    expect(dt_session_run(session, TRAIN, &(dt_batch){inputs, 9, 0}, NULL), DT_INVALID_ARGUMENT, "a batch of 9 rows; the global batch holds 1 to 8");
+    expect(dt_session_run(session, TRAIN, &(dt_batch){inputs, 0, 0}, NULL), DT_INVALID_ARGUMENT, "a batch of 0 rows");
+    expect(dt_session_result(session, TRAIN, 0, &d), DT_FAILED_PRECONDITION, "train has not been run last");
+    dt_session_destroy(session);
+}
+
+static void a_device_that_does_not_arrive_is_named_and_nobody_hangs(void **state) {
+    (void)state;
+    dt_session_options options = dt_session_options_default();
+    options.devices = "cpu:2";
+    options.replicas = 2;
+    options.deadline_seconds = 0.25;
+    dt_session *session;
+    assert_null(dt_session_create(kernels, &options, &session));
+    for (int64_t step = 0; step < 3; step++) assert_null(dt_session_run(session, LATE, &(dt_batch){NULL, 8, step}, NULL));
+    expect(dt_session_run(session, LATE, &(dt_batch){NULL, 8, 3}, NULL), DT_ABORTED, "device 1 missing at late 3, segment 0, Line/w");
+    expect(dt_session_run(session, LATE, &(dt_batch){NULL, 8, 4}, NULL), DT_FAILED_PRECONDITION, "failed before");
+    dt_session_destroy(session);
+}
+
+static void without_memory_no_session_is_created(void **state) {
+    (void)state;
+    dt_session_options options = dt_session_options_default();
+    options.devices = "cpu:2";
+    options.replicas = 3;
+    for (int n = 0;; n++) {
+        dt_session *session;
+        dt_memory_fail_after(n);
+        dt_status *status = dt_session_create(kernels, &options, &session);
+        dt_memory_fail_after(-1);
+        if (status == NULL) {
+            dt_session_destroy(session);
+            break;
+        }
+        assert_null(session);
+        expect(status, DT_RESOURCE_EXHAUSTED, "");
+        assert_true(n < 1000);
+    }
+}
+
+/* ---- functions outside of steps ---- */
+
+static void an_example_function_runs_on_its_own(void **state) {
+    (void)state;
+    int function = dt_artifact_find_function(artifact, "data/map0");
+    dt_example_function *a, *b;
+    assert_null(dt_example_function_create(kernels, function, &a));
+    assert_null(dt_example_function_create(kernels, function, &b));
+    uint8_t one[4 + DT_SLACK_BYTES] = {1, 2, 3, 4}, two[4 + DT_SLACK_BYTES] = {5, 6, 7, 8};
+    dt_example_function_call(a, (const void *[]){one}, 0, 0);
+    dt_example_function_call(b, (const void *[]){two}, 100, 0);
+    static const float expected_a[] = {2, 4, 6, 8}, expected_b[] = {110, 112, 114, 116};
+    assert_memory_equal(dt_example_function_result(a, 0), expected_a, sizeof expected_a);
+    assert_memory_equal(dt_example_function_result(b, 0), expected_b, sizeof expected_b);
+    assert_int_equal(dt_example_function_bad_index(a)->count, 1);
+    dt_example_function_call(a, (const void *[]){one}, 0, 0);
+    assert_int_equal(dt_example_function_bad_index(a)->count, 2);
+    dt_example_function_destroy(a);
+    dt_example_function_destroy(b);
+    for (int n = 0;; n++) {
+        dt_memory_fail_after(n);
+        dt_status *status = dt_example_function_create(kernels, function, &a);
+        dt_memory_fail_after(-1);
+        if (status == NULL) break;
+        expect(status, DT_RESOURCE_EXHAUSTED, "");
+    }
+    dt_example_function_destroy(a);
+}
+
+static void reports_are_the_programs_arithmetic_on_totals(void **state) {
+    (void)state;
+    dt_reports *reports;
+    double values[2];
+    assert_null(dt_reports_create(kernels, TRAIN, &reports));
+    assert_int_equal(dt_reports_n(reports), 2);
+    assert_string_equal(dt_reports_name(reports, 1), "count");
+    dt_total first[] = {{.number = 3}, {.is_integer = true, .integer = 4}}, second[] = {{.number = 7}, {.is_integer = true, .integer = 1}};
+    dt_reports_add(reports, first);
+    dt_reports_add(reports, second);
+    dt_reports_evaluate(reports, NULL, values);
+    assert_true(values[0] == 2 && values[1] == 5);
+    dt_reports_evaluate(reports, first, values);
+    assert_true(values[0] == 0.75 && values[1] == 4);
+    dt_total kept[2];
+    memcpy(kept, dt_reports_totals(reports), sizeof kept);
+    dt_reports_reset(reports);
+    assert_int_equal(dt_reports_n_added(reports), 0);
+    dt_reports_restore(reports, kept, 2);
+    dt_reports_add(reports, second);
+    dt_reports_evaluate(reports, NULL, values);
+    assert_true(values[0] == 17.0 / 6 && values[1] == 6);
+    dt_reports_destroy(reports);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_number_of_devices_gives_the_same_bits),
+        cmocka_unit_test(a_step_computes_what_its_kernels_say),
+        cmocka_unit_test(a_rerun_starts_from_variables_that_were_set),
+        cmocka_unit_test(a_bad_index_is_counted_and_named),
+        cmocka_unit_test(null_devices_run_steps_without_kernels),
+        cmocka_unit_test(steps_cost_little_beside_their_kernels),
+        cmocka_unit_test(what_cannot_be_run_is_refused_in_one_sentence),
+        cmocka_unit_test(a_device_that_does_not_arrive_is_named_and_nobody_hangs),
+        cmocka_unit_test(without_memory_no_session_is_created),
+        cmocka_unit_test(an_example_function_runs_on_its_own),
+        cmocka_unit_test(reports_are_the_programs_arithmetic_on_totals),
+    };
+    return cmocka_run_group_tests(tests, open_artifact, close_artifact);
+}
