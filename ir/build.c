@@ -28,7 +28,8 @@ static dt_status *check_operands(const dt_op *op, dt_value *const *operands, int
     for (int i = 0; i < n_operands; i++) {
         const dt_operand_row *row = operand_row(op, i);
         if (!fits(row->type, operands[i]->dtype))
-            return dt_error(DT_INVALID_ARGUMENT, "%s: %s must be %s, it is %s", op->name, row->name, row->type, dt_dtype_name(operands[i]->dtype));
+            return dt_error(DT_INVALID_ARGUMENT, "%s: %s must be %s, it is %s", op->name, row->name,
+                            strcmp(row->type, "index") == 0 ? "integer" : row->type, dt_dtype_name(operands[i]->dtype));
         if (strcmp(row->type, "index") == 0) continue;
         for (int j = 0; j < i; j++) {
             const dt_operand_row *other = operand_row(op, j);

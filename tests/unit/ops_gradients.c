@@ -42,6 +42,19 @@ static dt_tensor run(subject *subject, const dt_function *function, int result) 
     return results[result];
 }
 
+/* Second derivatives: all that a gradient is made of has gradients in its turn. That those are right is checked where their rows are. */
+static void differentiate_again(subject *subject, dt_builder *builder, dt_value *last) {
+    const bool wanted[8] = {true, true, true, true, true, true, true, true};
+    dt_value *gradients[8], *g;
+    for (dt_value *value = subject->backward->first;; value = value->next) {
+        if (dt_dtype_is_float(value->dtype) && value->n_operands > 0) {
+            assert_ok(subject, dt_build_constant(builder, &g, value->dtype, 1, value->shape));
+            assert_ok(subject, dt_op_gradient(builder, value, g, wanted, gradients));
+        }
+        if (value == last) return;
+    }
+}
+
 static void prepare(subject *subject) {
     dt_module *module = dt_module_create(subject->arena, "case");
     dt_list_push(subject->arena, &module->files, "case.dt");
@@ -60,6 +73,7 @@ static void prepare(subject *subject) {
     subject->gradients = DT_NEW_ARRAY(subject->arena, dt_value *, n);
     dt_builder builder = {.function = subject->backward};
     assert_ok(subject, dt_op_gradient(&builder, value, c, wanted, subject->gradients));
+    differentiate_again(subject, &builder, subject->backward->last);
     subject->operands = DT_NEW_ARRAY(subject->arena, dt_tensor, n + 1);
     for (int k = 0; k < n; k++) {
         subject->operands[k] = op_random_operand(subject->arena, subject->value, k, ROWS, true, &subject->random);
