@@ -51,6 +51,15 @@ static void conversions_truncate_and_saturate(void **state) {
     assert_int_equal(dt_scalar_convert((dt_scalar){.f = 0.5}, DT_F64, DT_BOOL).i, 1);
 }
 
+/* Two values side by side: what a compiler vectorises must still be rounded. */
+static void rounding_to_f32_is_not_optimised_away(void **state) {
+    (void)state;
+    volatile double in[2] = {0.1, 1e300};
+    double x = in[0], y = in[1];
+    double rounded[2] = {(double)(float)x, (double)(float)y};
+    assert_true(rounded[0] == 0x1.99999ap-4 && isinf(rounded[1]));
+}
+
 /* The value of `text` for x and y, which have dtype. */
 static dt_scalar value_of(const char *text, dt_dtype dtype, dt_scalar x, dt_scalar y) {
     dt_arena *arena = dt_arena_create();
@@ -133,6 +142,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(half_precision_rounds_to_even_and_comes_back),
         cmocka_unit_test(conversions_truncate_and_saturate),
+        cmocka_unit_test(rounding_to_f32_is_not_optimised_away),
         cmocka_unit_test(precedence_is_that_of_c),
         cmocka_unit_test(integers_wrap_and_divide_by_0),
         cmocka_unit_test(wrong_formulas_are_refused),
