@@ -36,6 +36,12 @@ enum { unknown = -2 };
 
 bool dt_value_is_alias(const dt_value *value) { return value->op->class == DT_CLASS_MOVE && value->op->loops == NULL; }
 
+bool dt_loops_are_product(const dt_loops *loops) {
+    const dt_formula *body = loops->body;
+    if (loops->combiner != DT_COMBINE_SUM || loops->result != NULL || body->kind != DT_FORMULA_SCALAR || body->scalar != DT_SCALAR_MULTIPLY) return false;
+    return body->arguments[0]->kind == DT_FORMULA_OPERAND && body->arguments[1]->kind == DT_FORMULA_OPERAND;
+}
+
 dt_lowering *dt_lowering_create(dt_compilation *compilation, dt_plan *plan) {
     dt_lowering *lowering = DT_NEW(compilation->arena, dt_lowering);
     int n = plan->function->next_id;
@@ -459,7 +465,8 @@ dt_nest dt_lower_packing(dt_lowering *lowering, dt_kernel_function *kernel, cons
         numerators[d].offset = packing->lows[d];
     }
     dt_element e = element_at(&c, root, NULL, -1, NULL);
-    dt_nest_store(&c.nest, packing->buffer, &target, lower_access(&e, operand, numerators), false, -1);
+    int element = dt_nest_convert(&c.nest, lower_access(&e, operand, numerators), lowering->plan->buffers[packing->buffer].dtype);
+    dt_nest_store(&c.nest, packing->buffer, &target, element, false, -1);
     dt_nest nest = finish(&c);
     nest.note = "pack";
     return nest;

@@ -10,6 +10,7 @@
 
 /* What a value is to the kernels; the only questions asked of an op. */
 bool dt_value_is_alias(const dt_value *value); /* the operand's memory under another shape */
+bool dt_loops_are_product(const dt_loops *loops); /* a sum of products of two operands */
 
 /* A value that a cluster leaves in memory. */
 typedef struct dt_output {

@@ -81,7 +81,7 @@ static void lower_sum(dt_fusion *f, dt_kernel_function *kernel, const dt_unit *u
 /* One nest alone needs no row loop, but for a sum of products: there the row's operands may have to be laid out first. */
 static bool needs_rows(dt_fusion *f, const dt_unit_list *list, const dt_unit *unit) {
     if (!list->in_rows || unit->rows == DT_ROWS_NONE) return false;
-    return list->units.n > 1 || (unit->cluster.roots.n > 0 && dt_is_product(dt_lowering_loops(f->lowering, unit->cluster.roots.items[0])));
+    return list->units.n > 1 || (unit->cluster.roots.n > 0 && dt_loops_are_product(dt_lowering_loops(f->lowering, unit->cluster.roots.items[0])));
 }
 
 static void lower_kernel(dt_fusion *f, const dt_unit_list *list, dt_kernel_function *kernel) {

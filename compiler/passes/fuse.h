@@ -63,8 +63,7 @@ static inline dt_place *dt_place_of(const dt_fusion *fusion, const dt_value *val
 /* Whether every replica computes the same: then a device does it once. */
 bool dt_fusion_is_once(const dt_fusion *fusion, const dt_value *value);
 int dt_fusion_buffer(dt_fusion *fusion, const dt_value *value); /* of a stored value; made when new */
-bool dt_is_product(const dt_loops *loops);                      /* a sum of products of two operands */
-bool dt_is_root(const dt_loops *loops);                         /* it reduces or scatters */
+bool dt_is_root(const dt_loops *loops); /* it reduces or scatters */
 /* Whether an operand is read where the loops stand: dimension d at loop d, of the same extent. */
 bool dt_is_identity(const dt_loops *loops, const dt_access *access, dt_shape shape);
 

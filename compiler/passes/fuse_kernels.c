@@ -183,7 +183,7 @@ static void find_rows(dt_fusion *f, dt_unit *unit) {
     if (unit->cluster.roots.n == 0 || unit->rows == DT_ROWS_NONE) return;
     const dt_value *root = unit->cluster.roots.items[0];
     const dt_loops *loops = dt_lowering_loops(f->lowering, root);
-    unit->alone = dt_is_product(loops) && wants_blocks_of_rows(root, loops, unit->rows);
+    unit->alone = dt_loops_are_product(loops) && wants_blocks_of_rows(root, loops, unit->rows);
 }
 
 /* ---- kernels ---- */

@@ -19,12 +19,6 @@ bool dt_fusion_is_once(const dt_fusion *f, const dt_value *value) {
 
 bool dt_is_root(const dt_loops *loops) { return loops != NULL && (loops->combiner != DT_COMBINE_NONE || loops->result != NULL); }
 
-bool dt_is_product(const dt_loops *loops) {
-    const dt_formula *body = loops->body;
-    if (loops->combiner != DT_COMBINE_SUM || loops->result != NULL || body->kind != DT_FORMULA_SCALAR || body->scalar != DT_SCALAR_MULTIPLY) return false;
-    return body->arguments[0]->kind == DT_FORMULA_OPERAND && body->arguments[1]->kind == DT_FORMULA_OPERAND;
-}
-
 bool dt_is_identity(const dt_loops *loops, const dt_access *access, dt_shape shape) {
     if (shape.rank != loops->n_outer) return false;
     for (int d = 0; d < shape.rank; d++) {
@@ -117,7 +111,7 @@ static int unit_to_share(dt_fusion *f, const dt_value *root, const dt_loops *loo
         if (unit->cluster.roots.n == 0 || unit->once != dt_fusion_is_once(f, root)) continue;
         const dt_value *other = unit->cluster.roots.items[0];
         const dt_loops *others = dt_lowering_loops(f->lowering, other);
-        if (!same_loops(loops, others) || dt_is_product(loops) || dt_is_product(others)) continue;
+        if (!same_loops(loops, others) || dt_loops_are_product(loops) || dt_loops_are_product(others)) continue;
         if (root->shape.rank == 0 || shares_operand(f, root, other)) return u;
     }
     return -1;

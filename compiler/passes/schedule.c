@@ -1,22 +1,275 @@
-/* schedule: decides how each nest runs: which loop is vectorised. */
+/* schedule: decides how each nest runs: which loop is vectorised, which products are computed in register tiles, and what has to be laid out anew
+ * for that.
+ *
+ * A tile of a sum of products holds some turns of a row loop times some of the vector loop in registers over all reduced loops. One operand is
+ * read contiguously along the vector loop, the other is broadcast; both must be plain loads. An operand that is anything else (computed on the
+ * way, with a border of zeros, in another order) is laid out first, in a nest of the same kernel: within the row loop when it hangs on the row,
+ * before it when it does not. How many rows and vectors make a tile is the renderer's choice: it knows the registers. */
+#include "compiler/kernel/lower.h"
+#include "compiler/kernel/nest.h"
 #include "compiler/passes/passes.h"
 
-/* The innermost outer loop that walks every store's elements one by one. */
-static int vector_loop_of(const dt_nest *nest) {
-    for (int l = nest->n_loops - 1; l >= 0; l--) {
-        if (nest->loops[l].reduced || (nest->in_rows && l == 0)) continue;
-        bool walks = nest->n_stores > 0;
-        for (int s = 0; s < nest->n_stores && walks; s++) walks = nest->stores[s].address.coefficients[l] == 1;
-        if (walks) return l;
+#include <string.h>
+
+/* ---- plain nests ---- */
+
+static bool hangs_on(const dt_nest *nest, int instruction, int loop) {
+    const dt_instruction *x = &nest->instructions[instruction];
+    if (x->kind == DT_INSTRUCTION_LOOP && x->index == loop) return true;
+    if (x->kind == DT_INSTRUCTION_LOAD && x->address.coefficients[loop] != 0) return true;
+    for (int k = 0; k < x->n_operands; k++)
+        if (hangs_on(nest, x->operands[k], loop)) return true;
+    return false;
+}
+
+/* Checks are counted one by one, so no loop that one hangs on is vectorised. */
+static bool has_check_on(const dt_nest *nest, int loop) {
+    for (int i = 0; i < nest->n_instructions; i++)
+        if (nest->instructions[i].kind == DT_INSTRUCTION_CHECK && hangs_on(nest, i, loop)) return true;
+    return false;
+}
+
+/* Loads that are contiguous along a loop, less those that jump; -1: the loop cannot be vectorised. */
+static int vector_worth(const dt_nest *nest, int loop) {
+    bool reduced = nest->loops[loop].reduced;
+    int worth = 1;
+    if ((nest->in_rows && loop == 0) || has_check_on(nest, loop)) return -1;
+    for (int s = 0; s < nest->n_stores; s++)
+        if (!reduced && nest->stores[s].address.coefficients[loop] != 1) return -1;
+    for (int i = 0; i < nest->n_instructions; i++) {
+        if (nest->instructions[i].kind != DT_INSTRUCTION_LOAD) continue;
+        int64_t coefficient = nest->instructions[i].address.coefficients[loop];
+        if (coefficient == 1) worth += 2;
+        else if (coefficient != 0) worth -= 1;
     }
-    return -1;
+    return worth < 0 ? 0 : worth;
+}
+
+/* The innermost loop that walks memory best; a reduced one only where no outer one will do. */
+static int vector_loop_of(const dt_nest *nest) {
+    enum { shortest = 4 };
+    int best = -1, most = 0;
+    for (int l = nest->n_loops - 1; l >= 0; l--) {
+        bool shorter = !dt_dim_is_symbol(nest->loops[l].extent) && nest->loops[l].extent < shortest;
+        int worth = vector_worth(nest, l);
+        if (shorter || worth < 0) continue;
+        if (!nest->loops[l].reduced) worth += 1;
+        if (worth > most) best = l, most = worth;
+    }
+    return best;
+}
+
+/* ---- sums of products ---- */
+
+typedef struct dt_product {
+    dt_plan *plan;
+    dt_kernel_function *kernel;
+    int n; /* its nest */
+    const dt_value *root;
+    const dt_loops *loops;
+    int row;         /* loop over the batch that is the nest's outermost, or -1 */
+    int vector_loop; /* of loops */
+    int row_loop;
+    int operands[2]; /* which operand is broadcast, which contiguous */
+    dt_packing packings[2]; /* by operand of the root */
+} dt_product;
+
+static bool walks(const dt_product *p, int operand, int loop) {
+    const dt_access *access = &p->loops->operands[operand];
+    for (int d = 0; d < p->root->operands[operand]->shape.rank; d++)
+        if (access->dims[d].coefficients[loop] != 0) return true;
+    return false;
+}
+
+static int64_t assumed_extent(const dt_product *p, int loop) {
+    enum { assumed_rows = 64 };
+    return dt_dim_is_symbol(p->loops->extents[loop]) ? assumed_rows : p->loops->extents[loop];
+}
+
+/* The loop to hold in vectors is the last one of the result that is longer than 1; it must walk one operand and not the other. */
+static bool choose_loops(dt_product *p) {
+    enum { shortest = 4 };
+    p->vector_loop = p->loops->n_outer - 1;
+    while (p->vector_loop >= 0 && p->loops->extents[p->vector_loop] == 1) p->vector_loop--;
+    if (p->vector_loop < 0 || p->vector_loop == p->row || p->loops->extents[p->vector_loop] < shortest) return false;
+    int contiguous = walks(p, 1, p->vector_loop) ? 1 : 0;
+    p->operands[0] = 1 - contiguous;
+    p->operands[1] = contiguous;
+    if (!walks(p, contiguous, p->vector_loop) || walks(p, 1 - contiguous, p->vector_loop)) return false;
+    p->row_loop = -1;
+    for (int l = p->loops->n_outer - 1; l >= 0; l--) {
+        if (l == p->vector_loop || l == p->row || walks(p, p->operands[1], l) || !walks(p, p->operands[0], l)) continue;
+        if (p->row_loop < 0 || assumed_extent(p, l) > assumed_extent(p, p->row_loop)) p->row_loop = l;
+    }
+    return true;
+}
+
+/* The row loop stands first in the nest, whichever loop of the value it is. */
+static int place_in_nest(const dt_product *p, int loop) {
+    int moved = p->kernel->nests[p->n].layout->row_loop;
+    return loop < 0 ? -1 : loop > moved ? loop : loop == moved ? 0 : loop + 1;
+}
+
+/* The instruction of each factor, when the nest folds their product itself; -1 where it does not. */
+static int factor(const dt_product *p, int operand) {
+    const dt_nest *nest = &p->kernel->nests[p->n];
+    if (nest->n_reductions != 1) return -1;
+    const dt_instruction *product = &nest->instructions[nest->reductions[0].operand];
+    if (product->kind != DT_INSTRUCTION_SCALAR || product->scalar != DT_SCALAR_MULTIPLY) return -1;
+    return product->operands[p->loops->body->arguments[0]->index == operand ? 0 : 1];
+}
+
+static bool is_plain(const dt_product *p, int operand, bool contiguous) {
+    int i = factor(p, operand);
+    const dt_instruction *load = &p->kernel->nests[p->n].instructions[i];
+    if (load->kind != DT_INSTRUCTION_LOAD || load->guard >= 0 || load->address.n_terms > 0) return false;
+    return !contiguous || load->address.coefficients[place_in_nest(p, p->vector_loop)] == 1;
+}
+
+/* ---- laying an operand out ---- */
+
+/* The range of an index before its division, over all loops; false when a symbol is in it other than as the dimension itself. */
+static bool range_of(const dt_product *p, const dt_index *index, int64_t dim, int64_t *low, int64_t *extent) {
+    int64_t high = *low = index->offset;
+    if (index->indirect >= 0) return false;
+    for (int l = 0; l < p->loops->n_loops; l++) {
+        int64_t coefficient = index->coefficients[l], last = p->loops->extents[l] - 1;
+        if (coefficient == 0) continue;
+        if (dt_dim_is_symbol(p->loops->extents[l])) {
+            *extent = p->loops->extents[l];
+            return coefficient == 1 && index->offset == 0 && dim == p->loops->extents[l];
+        }
+        if (coefficient > 0) high += coefficient * last;
+        else *low += coefficient * last;
+    }
+    *extent = high - *low + 1;
+    return true;
+}
+
+/* Dimensions in their order, but for the one that the vector loop walks: it comes last. */
+static bool order_dimensions(const dt_product *p, int operand, bool contiguous, dt_packing *packing) {
+    const dt_access *access = &p->loops->operands[operand];
+    int n = 0, last = -1;
+    for (int d = 0; d < packing->rank; d++) {
+        if (contiguous && access->dims[d].coefficients[p->vector_loop] != 0) {
+            if (last >= 0 || access->dims[d].coefficients[p->vector_loop] != 1) return false;
+            last = d;
+        } else {
+            packing->order[n++] = d;
+        }
+    }
+    if (last >= 0) packing->order[n++] = last;
+    return true;
+}
+
+/* Describes how `operand` is laid out; *by_row: anew for each row. */
+static bool describe_packing(dt_arena *arena, const dt_product *p, int operand, bool contiguous, dt_packing *packing, bool *by_row) {
+    const dt_value *value = p->root->operands[operand];
+    *packing = (dt_packing){.buffer = -1, .rank = value->shape.rank};
+    packing->lows = DT_NEW_ARRAY(arena, int64_t, packing->rank);
+    packing->extents = DT_NEW_ARRAY(arena, int64_t, packing->rank);
+    packing->strides = DT_NEW_ARRAY(arena, int64_t, packing->rank);
+    packing->order = DT_NEW_ARRAY(arena, int, packing->rank);
+    *by_row = false;
+    const dt_access *access = &p->loops->operands[operand];
+    for (int d = 0; d < packing->rank; d++)
+        if (!range_of(p, &access->dims[d], value->shape.dims[d], &packing->lows[d], &packing->extents[d])) return false;
+    if (!order_dimensions(p, operand, contiguous, packing)) return false;
+    int64_t stride = 1;
+    for (int i = packing->rank - 1; i >= 0; i--) {
+        int d = packing->order[i];
+        bool symbol = dt_dim_is_symbol(packing->extents[d]);
+        if (symbol && i > 0) return false; /* rows lie outermost */
+        bool this_row = symbol && p->row >= 0 && access->dims[d].coefficients[p->row] != 0;
+        *by_row |= this_row;
+        packing->strides[d] = this_row ? 0 : stride;
+        if (!symbol) stride *= packing->extents[d];
+    }
+    return true;
+}
+
+static int packing_buffer(dt_arena *arena, dt_product *p, int operand, const dt_packing *packing) {
+    int64_t *dims = DT_NEW_ARRAY(arena, int64_t, packing->rank);
+    int rank = 0;
+    for (int i = 0; i < packing->rank; i++)
+        if (packing->strides[packing->order[i]] != 0) dims[rank++] = packing->extents[packing->order[i]];
+    const char *name = dt_arena_format(arena, "%%%d packed", p->root->operands[operand]->id);
+    dt_dtype dtype = p->root->operands[operand]->dtype == DT_F64 ? DT_F64 : DT_F32;
+    dt_space space = p->kernel->once ? DT_SPACE_DEVICE : DT_SPACE_SCRATCH;
+    return dt_plan_add_buffer(arena, p->plan, (dt_buffer){name, space, dtype, {rank, dims}, -1, -1, 0, 0});
+}
+
+/* How often an element that is laid out is read: what makes it worth while. */
+static int64_t reuse(const dt_product *p, int operand, bool by_row) {
+    int64_t n = 1;
+    for (int l = 0; l < p->loops->n_outer; l++)
+        if (!walks(p, operand, l) && !(by_row && l == p->row)) n *= assumed_extent(p, l);
+    return n;
+}
+
+static bool pack(dt_arena *arena, dt_product *p, int operand, bool contiguous, bool *by_row) {
+    enum { least_reuse = 4 };
+    dt_packing *packing = &p->packings[operand];
+    if (is_plain(p, operand, contiguous)) return true;
+    if (!describe_packing(arena, p, operand, contiguous, packing, by_row) || reuse(p, operand, *by_row) < least_reuse) return false;
+    packing->buffer = packing_buffer(arena, p, operand, packing);
+    return true;
+}
+
+/* Puts the nest that lays `operand` out where it belongs; returns how many nests stand before p's now. */
+static int insert_packing(dt_arena *arena, dt_product *p, int operand, bool by_row) {
+    dt_nest nest = dt_lower_packing(p->plan->lowering, p->kernel, p->root, operand, &p->packings[operand]);
+    int at = p->n;
+    nest.in_rows = by_row;
+    while (!by_row && p->kernel->nests[p->n].in_rows && at > 0 && p->kernel->nests[at - 1].in_rows) at--;
+    nest.vector_loop = vector_loop_of(&nest);
+    dt_kernel_insert_nest(arena, p->kernel, at, nest);
+    return ++p->n;
+}
+
+static void tile(dt_arena *arena, dt_product *p) {
+    bool by_row[2] = {false, false};
+    dt_nest *nest = &p->kernel->nests[p->n];
+    if (!choose_loops(p) || factor(p, 0) < 0 || factor(p, 0) == factor(p, 1)) return;
+    p->packings[0].buffer = p->packings[1].buffer = -1;
+    for (int k = 0; k < 2; k++)
+        if (!pack(arena, p, p->operands[k], k == 1, &by_row[p->operands[k]])) return;
+    bool packed = p->packings[0].buffer >= 0 || p->packings[1].buffer >= 0;
+    for (int operand = 0; operand < 2; operand++)
+        if (p->packings[operand].buffer >= 0) insert_packing(arena, p, operand, by_row[operand]);
+    nest = &p->kernel->nests[p->n];
+    if (packed) {
+        dt_layout *layout = DT_NEW(arena, dt_layout);
+        *layout = *nest->layout;
+        layout->packings = dt_arena_copy(arena, p->packings, sizeof p->packings);
+        bool in_rows = nest->in_rows;
+        *nest = dt_lower_cluster(p->plan->lowering, p->kernel, nest->cluster, layout);
+        nest->in_rows = in_rows;
+    }
+    nest->vector_loop = place_in_nest(p, p->vector_loop);
+    nest->tiling = (dt_tiling){.tiled = true, .row_loop = place_in_nest(p, p->row_loop), .vector_loop = nest->vector_loop};
+    nest->tiling.a = factor(p, p->operands[0]);
+    nest->tiling.b = factor(p, p->operands[1]);
+}
+
+static void schedule_nest(dt_arena *arena, dt_plan *plan, dt_kernel_function *kernel, int *n) {
+    dt_nest *nest = &kernel->nests[*n];
+    nest->vector_loop = vector_loop_of(nest);
+    if (nest->cluster == NULL || nest->cluster->roots.n != 1) return;
+    dt_product p = {.plan = plan, .kernel = kernel, .n = *n, .root = nest->cluster->roots.items[0], .row = -1};
+    p.loops = dt_lowering_loops(plan->lowering, p.root);
+    if (!dt_loops_are_product(p.loops)) return;
+    if (nest->in_rows) p.row = nest->layout->row_loop >= 0 ? nest->layout->row_loop : 0;
+    tile(arena, &p);
+    *n = p.n;
 }
 
 dt_status *dt_pass_schedule(dt_compilation *compilation) {
-    for (int p = 0; p < compilation->n_plans; p++)
-        for (int k = 0; k < compilation->plans[p]->n_kernels; k++) {
-            dt_kernel_function *kernel = &compilation->plans[p]->kernels[k];
-            for (int n = 0; n < kernel->n_nests; n++) kernel->nests[n].vector_loop = vector_loop_of(&kernel->nests[n]);
-        }
+    for (int i = 0; i < compilation->n_plans; i++) {
+        dt_plan *plan = compilation->plans[i];
+        for (int k = 0; k < plan->n_kernels; k++)
+            for (int n = 0; n < plan->kernels[k].n_nests; n++) schedule_nest(compilation->arena, plan, &plan->kernels[k], &n);
+        DT_TRY(plan->lowering->status);
+    }
     return NULL;
 }

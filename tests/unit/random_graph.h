@@ -40,12 +40,12 @@ static const op_form random_forms[] = {
     {"sum_pool2d_gradient", "input=[5, 5], size=[2, 2], strides=[2, 2]"}, {"window_scatter", "input=[5, 5], size=[2, 2], strides=[2, 2]"},
     {"window_gather", "size=[2, 2], strides=[2, 2]"},
     {"transpose", "permutation=[1, 0]"}, {"transpose", "permutation=[0, 2, 1]"}, {"transpose", "permutation=[0, 2, 1, 3]"},
-    {"broadcast", "shape=[-1, 7], dims=[0]"}, {"broadcast", "shape=[-1, 7], dims=[1]"}, {"broadcast", "shape=[-1, 5, 5, 2], dims=[3]"},
+    {"broadcast", "shape=[-1, 7], dims=[0]"}, {"broadcast", "shape=[-1, 7], dims=[1]"}, {"broadcast", "shape=[-1, 5, 5, 4], dims=[3]"},
     {"broadcast", "shape=[-1, 7], dims=[]"}, {"broadcast", "shape=[7, 7], dims=[1]"}, {"broadcast", "shape=[-1], dims=[]"},
     {"slice", "starts=[0, 1], limits=[-1, 5], steps=[1, 2]"}, {"slice", "starts=[0, 1, 0, 0], limits=[-1, 5, 4, 2], steps=[1, 1, 1, 1]"},
     {"slice", "starts=[2], limits=[6], steps=[1]"}, {"pad", "low=[0, 1], high=[0, 2], value=0.5"}, {"pad", "low=[0, 1, 1, 0], high=[0, 0, 1, 0], value=0.0"},
     {"pad", "low=[2], high=[-1], value=1.0"}, {"concatenate", "axis=1"}, {"concatenate", "axis=0"}, {"reverse", "axes=[1]"},
-    {"reshape", "shape=[-1, 50]"}, {"reshape", "shape=[-1, 5, 5, 2]"}, {"reshape", "shape=[-1, 7, 1]"}, {"reshape", "shape=[-1, 4]"}, {"reshape", "shape=[7, 7, 1]"},
+    {"reshape", "shape=[-1, 100]"}, {"reshape", "shape=[-1, 5, 5, 4]"}, {"reshape", "shape=[-1, 7, 1]"}, {"reshape", "shape=[-1, 4]"}, {"reshape", "shape=[7, 7, 1]"},
     {"reshape", "shape=[49]"}, {"gather", "axis=0"}, {"gather", "axis=1"}, {"scatter_add", "axis=0, size=7"}, {"scatter_add", "axis=1, size=5"},
     {"iota", "shape=[-1, 7], axis=1"}, {"iota", "shape=[-1], axis=0"}, {"iota", "shape=[-1, 7], axis=0, dtype=f64"}, {"random_uniform", "shape=[-1, 7], stream=77"},
     {"constant", "value=0.25, shape=[-1, 7], dtype=f64"}, {"launch", "name=\"valid\""},
@@ -60,8 +60,8 @@ static inline dt_module *random_module(dt_arena *arena, random_source *source, i
         dt_dtype dtype;
         int rank;
         int64_t dims[4];
-    } inputs[] = {{DT_F64, 2, {-1, 7}}, {DT_F64, 4, {-1, 5, 5, 2}}, {DT_F64, 1, {-1}}, {DT_I64, 1, {-1}}, {DT_U8, 2, {-1, 7}}},
-      variables[] = {{DT_F64, 2, {7, 7}}, {DT_F64, 4, {3, 3, 2, 3}}, {DT_F64, 1, {7}}, {DT_F64, 0, {0}}};
+    } inputs[] = {{DT_F64, 2, {-1, 7}}, {DT_F64, 4, {-1, 5, 5, 4}}, {DT_F64, 1, {-1}}, {DT_I64, 1, {-1}}, {DT_U8, 2, {-1, 7}}},
+      variables[] = {{DT_F64, 2, {7, 7}}, {DT_F64, 4, {3, 3, 4, 5}}, {DT_F64, 1, {7}}, {DT_F64, 0, {0}}};
     enum { n_inputs = sizeof inputs / sizeof *inputs, n_variables = sizeof variables / sizeof *variables };
     dt_function *function = dt_module_add_function(module, "step", DT_FUNCTION_STEP);
     dt_location location = {0, 1, 1};
