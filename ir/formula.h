@@ -17,25 +17,25 @@
     X(ADD, "+", 2, 's')                                                                                                                              \
     X(SUBTRACT, "-", 2, 's')                                                                                                                         \
     X(MULTIPLY, "*", 2, 's')                                                                                                                         \
-    X(DIVIDE, "/", 2, 's')        /* floats; integers truncate */                                                                                    \
-    X(REMAINDER, "rem", 2, 's')   /* C's: sign of the dividend */                                                                                    \
+    X(DIVIDE, "/", 2, 's')      /* floats; integers truncate, by 0 they give 0 */                                                                    \
+    X(REMAINDER, "rem", 2, 's') /* C's: sign of the dividend; integers by 0 give 0 */                                                                \
     X(NEGATE, "neg", 1, 's')                                                                                                                         \
-    X(MINIMUM, "min", 2, 's')     /* NaN if either is */                                                                                             \
+    X(MINIMUM, "min", 2, 's') /* NaN if either is */                                                                                                 \
     X(MAXIMUM, "max", 2, 's')                                                                                                                        \
     X(ABSOLUTE, "abs", 1, 's')                                                                                                                       \
     X(FLOOR, "floor", 1, 's')                                                                                                                        \
-    X(ROUND, "round", 1, 's')     /* half to even */                                                                                                 \
+    X(ROUND, "round", 1, 's') /* half to even */                                                                                                     \
     X(SQUARE_ROOT, "sqrt", 1, 's')                                                                                                                   \
-    X(FUSED, "fma", 3, 's')       /* a*b + c with one rounding (in double: the oracle may round twice) */                                            \
+    X(FUSED, "fma", 3, 's') /* a*b + c with one rounding (in double: the oracle may round twice) */                                                  \
     X(EQUAL, "==", 2, 'b')                                                                                                                           \
     X(NOT_EQUAL, "!=", 2, 'b')                                                                                                                       \
     X(LESS, "<", 2, 'b')                                                                                                                             \
     X(LESS_EQUAL, "<=", 2, 'b')                                                                                                                      \
-    X(AND, "&", 2, 's')           /* bool and integers, bitwise */                                                                                   \
+    X(AND, "&", 2, 's') /* bool and integers, bitwise */                                                                                             \
     X(OR, "|", 2, 's')                                                                                                                               \
     X(XOR, "^", 2, 's')                                                                                                                              \
-    X(SHIFT_LEFT, "shl", 2, 's')                                                                                                                     \
-    X(SHIFT_RIGHT, "shr", 2, 's') /* logical */                                                                                                      \
+    X(SHIFT_LEFT, "shl", 2, 's')     /* 0 where the count is no bit of the type */                                                                   \
+    X(SHIFT_RIGHT, "shr", 2, 's')    /* logical */                                                                                                   \
     X(HIGH_PRODUCT, "mulhi", 2, 's') /* upper 32 bits of the unsigned product of two i32 */                                                          \
     X(SELECT, "where", 3, 'c')
 
@@ -43,7 +43,7 @@ typedef enum dt_scalar_op {
 #define X(enumerator, text, operands, result) DT_SCALAR_##enumerator,
     DT_SCALARS(X)
 #undef X
-        DT_N_SCALARS
+    DT_N_SCALARS
 } dt_scalar_op;
 
 typedef enum dt_formula_kind {
@@ -74,10 +74,11 @@ struct dt_formula {
     int number; /* greater than the numbers of its arguments, so 0 .. number of the root index whatever is kept for each node */
 };
 
-/* Parses `text`. `names` are operand names [n_names]; `attributes` names of attributes. Local names: "e = exp(-x); 1 / (1 + e)". Shared
- * subtrees are shared nodes (a DAG): compare pointers to find them. The result lives in the arena. Errors mean a bug in a table. */
-dt_status *dt_formula_parse(dt_arena *arena, const char *text, const char *const *names, int n_names, const char *const *attributes,
-                            int n_attributes, dt_formula **formula);
+/* Parses `text`; ir/expression.h says what it looks like. `names` are operand names [n_names]; `attributes` names of attributes. Local names:
+ * "e = exp(-x); 1 / (1 + e)". All uses of a name are one node (a DAG), literals aside: each takes the type of its own neighbour. The result lives
+ * in the arena. Errors mean a bug in a table. */
+dt_status *dt_formula_parse(dt_arena *arena, const char *text, const char *const *names, int n_names, const char *const *attributes, int n_attributes,
+                            dt_formula **formula);
 
 /* Puts the values of a row's attributes in: ATTRIBUTE nodes become literals, loop(axis), launch(name)
  * and to(x) what the attributes say. In place, once, so
@@ -93,11 +94,11 @@ int dt_launch_field_find(const char *name); /* the number of a field of dt_launc
 /* A scalar function: the oracle's libm twin and the expansion that kernels use, for f32 and f64. */
 typedef struct dt_scalar_function {
     const char *name;
-    int n_arguments;          /* named x, y */
+    int n_arguments; /* named x, y */
     double (*oracle)(double x, double y);
-    const char *f32, *f64;    /* expansions over x (and y), in the formula language; may call other functions */
-    double f32_ulp, f64_ulp;  /* stated errors of the expansions over the domain */
-    const char *domain;       /* "low, high"; of two arguments "low, high; low, high" */
+    const char *f32, *f64;   /* expansions over x (and y), in the formula language; may call other functions */
+    double f32_ulp, f64_ulp; /* stated errors of the expansions over the domain */
+    const char *domain;      /* "low, high"; of two arguments "low, high; low, high" */
 } dt_scalar_function;
 extern const size_t dt_n_scalar_functions;
 const dt_scalar_function *dt_scalar_function_at(size_t i);

@@ -118,7 +118,7 @@ static int lower(dt_scope *scope, const dt_formula *node, dt_dtype wanted) {
     dt_nest_builder *nest = scope->nest;
     switch (node->kind) {
     case DT_FORMULA_LITERAL:
-        return node->literal_is_integer ? dt_nest_integer(nest, wanted, (int64_t)node->literal) : dt_nest_constant(nest, wanted, node->literal);
+        return node->literal_is_integer ? dt_nest_integer(nest, wanted, node->integer) : dt_nest_constant(nest, wanted, node->literal);
     case DT_FORMULA_ATTRIBUTE: return lower_attribute(scope, node, wanted);
     case DT_FORMULA_OPERAND: return operand_of(scope, node->index);
     case DT_FORMULA_INSIDE: {

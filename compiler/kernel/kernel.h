@@ -168,7 +168,9 @@ typedef struct dt_plan {
 dt_status *dt_plan_verify(const dt_plan *plan);
 /* The program's lines that a kernel comes from: "fashion_cnn.dt:13, 14". */
 void dt_kernel_lines(dt_text *text, const dt_plan *plan, const dt_kernel_function *kernel);
-/* Text for --emit=kernels and golden files; --emit=plan is a summary of the same. */
+/* Text for --emit=kernels and golden files. */
 void dt_plan_print(dt_text *text, const dt_plan *plan);
+/* A line for each kernel and collective, and the memory: for --emit=plan. */
+void dt_plan_print_summary(dt_text *text, const dt_plan *plan);
 
 #endif

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "runtime/data/permutation.h"
 #include "runtime/example_function.h"
+#include "runtime/type_text.h"
 
 #include <stdatomic.h>
 #include <string.h>

@@ -8,6 +8,7 @@
 #include "runtime/data/order.h"
 #include "runtime/data/source.h"
 #include "runtime/data/stages.h"
+#include "runtime/type_text.h"
 
 #include <pthread.h>
 #include <string.h>

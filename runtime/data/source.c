@@ -1,6 +1,8 @@
 /* source: see source.h. The registry is a line a source. */
 #include "runtime/data/source.h"
 
+#include "base/text.h"
+
 #include <string.h>
 
 static const struct {
@@ -31,16 +33,4 @@ dt_status *dt_source_wait(dt_source *source, int64_t n_rows) { return source->wa
 
 void dt_source_close(dt_source *source) {
     if (source != NULL) source->close(source);
-}
-
-void dt_text_append_type(dt_text *text, dt_dtype dtype, int n_dims, const int64_t *dims) {
-    dt_text_append(text, dt_dtype_name(dtype));
-    for (int i = 0; i < n_dims; i++) {
-        dt_text_append(text, i == 0 ? "[" : ", ");
-        if (dims[i] < 0)
-            dt_text_append(text, "B");
-        else
-            dt_text_format(text, "%lld", (long long)dims[i]);
-    }
-    if (n_dims > 0) dt_text_append(text, "]");
 }

@@ -8,7 +8,6 @@
 #define DT_RUNTIME_DATA_SOURCE_H
 
 #include "base/status.h"
-#include "base/text.h"
 #include "runtime/artifact.h"
 
 typedef struct dt_column {
@@ -38,8 +37,5 @@ dt_status *dt_source_open(const dt_artifact_stage *stage, const char *folder, dt
 dt_status *dt_source_wait(dt_source *source, int64_t n_rows);
 
 void dt_source_close(dt_source *source); /* NULL is allowed */
-
-/* Appends "u8[60000, 28, 28]"; DT_ROWS is written as B. */
-void dt_text_append_type(dt_text *text, dt_dtype dtype, int n_dims, const int64_t *dims);
 
 #endif

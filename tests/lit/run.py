@@ -4,6 +4,7 @@
     # RUN: not dtc compile %s 2>&1           … that must fail (but not by a signal)
     # WANT: %0 = exp(x)                      stands in the output, after what the WANT above it found; runs of blanks count as one
     # WANT-NEXT: %1 = …                      … on the very next line
+    # WANT: %{{[0-9]+}} = …                  {{ }} holds a regular expression
     # WANT-NOT: all_reduce                   stands nowhere in the output
 
 With arguments only the files whose path contains one of them. The runner first checks itself on planted files, so that it cannot pass everything.
@@ -48,16 +49,22 @@ def run(path, commands, scratch):
     return output
 
 
+def stands_in(text, line):
+    """Does `line` hold `text`, in which {{…}} is a regular expression?"""
+    parts = re.split(r"\{\{(.*?)\}\}", text)
+    return re.search("".join(part if i % 2 else re.escape(part) for i, part in enumerate(parts)), line) is not None
+
+
 def check(wants, output):
     lines = [one_blank(line) for line in output.splitlines()]
     at = 0
     for kind, text in wants:
         text = one_blank(text)
         if kind == "WANT-NOT":
-            assert not any(text in line for line in lines), f"unwanted: {text}\n--- output\n{output}"
+            assert not any(stands_in(text, line) for line in lines), f"unwanted: {text}\n--- output\n{output}"
             continue
         end = min(at + 1, len(lines)) if kind == "WANT-NEXT" else len(lines)
-        found = next((i for i in range(at, end) if text in lines[i]), None)
+        found = next((i for i in range(at, end) if stands_in(text, lines[i])), None)
         assert found is not None, f"not found from line {at + 1} of the output on: {text}\n--- output\n{output}"
         at = found + 1
 
@@ -78,6 +85,8 @@ def complaint(path):
 
 PLANTED = (  # (must it hold, text)
     (True, "# RUN: echo a  b && echo c\n# WANT: a b\n# WANT-NEXT: c\n# WANT-NOT: d\n"),
+    (True, "# RUN: echo 'a(17) b'\n# WANT: a({{[0-9]+}}) b\n"),
+    (False, "# RUN: echo 'a(x) b'\n# WANT: a({{[0-9]+}}) b\n"),
     (True, "# RUN: not false\n# RUN: cat %s\n# WANT: cat %s\n"),
     (False, "# RUN: echo a; echo b\n# WANT: b\n# WANT: a\n"),
     (False, "# RUN: echo a; echo b; echo c\n# WANT: a\n# WANT-NEXT: c\n"),

@@ -32,11 +32,11 @@ static inline int scratch_remove(void **state) {
     return failed;
 }
 
-/* The path of `name` in the folder; eight calls may be alive at a time. */
+/* The path of `name` in the folder; the last 32 may be in use at a time. */
 static inline const char *scratch_path(const char *name) {
-    static char paths[8][256];
+    static char paths[32][256];
     static int turn;
-    char *path = paths[turn++ % 8];
+    char *path = paths[turn++ % 32];
     snprintf(path, sizeof paths[0], "%s/%s", scratch, name);
     return path;
 }

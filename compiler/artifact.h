@@ -1,0 +1,38 @@
+/* artifact: writes a .dtx, a plain zip without compression: manifest.json, the program's text, its graph, its plans, and the code.
+ *
+ * The manifest is the whole contract with the runtime; it is written from the compilation (compiler/manifest.c) and names every buffer, kernel and
+ * collective of every function. */
+#ifndef DT_COMPILER_ARTIFACT_H
+#define DT_COMPILER_ARTIFACT_H
+
+#include "compiler/compilation.h"
+
+/* One object file: the code of all kernels for one instruction-set level. */
+typedef struct dt_object_file {
+    const char *level; /* "x86-64-v3" */
+    const char *cpu;   /* for the level "native" the processor's name, else NULL */
+    char *bytes;
+    size_t n_bytes;
+} dt_object_file;
+
+typedef struct dt_artifact_contents {
+    const dt_compilation *compilation;
+    const char *source;   /* the program's text */
+    const char *compiler; /* name and version */
+    const char *llvm;     /* version */
+    const char *const *flags;
+    size_t n_flags;
+    const dt_object_file *objects;
+    size_t n_objects;
+} dt_artifact_contents;
+
+/* Writes to `path` by way of a temporary name in the same folder: what stood there before stays until the new file is whole. */
+dt_status *dt_artifact_write(const char *path, const dt_artifact_contents *contents);
+
+/* The manifest as JSON; `text` is appended to. `graph` is the printed module, whose hash identifies the program. */
+dt_status *dt_manifest_write(dt_text *text, const dt_artifact_contents *contents, const char *graph);
+
+/* Where the code of a level is kept within the artifact: "cpu-x86-64-v3.o". buffer: 64 bytes. */
+const char *dt_object_file_name(const dt_object_file *object, char buffer[64]);
+
+#endif

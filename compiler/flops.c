@@ -1,0 +1,42 @@
+/* flops: see the header. Loops over B give the part per row; everything is asked of the loops, nothing of the op. */
+#include "compiler/flops.h"
+
+static bool is_work(const dt_formula *node) { return node->kind == DT_FORMULA_SCALAR || node->kind == DT_FORMULA_FUNCTION; }
+
+/* Formulas are small: a shared subtree that is counted twice changes a count by one or two. */
+static double work_of_formula(const dt_formula *node) {
+    double work = is_work(node) ? 1 : 0;
+    for (int i = 0; i < node->n_arguments; i++) work += work_of_formula(node->arguments[i]);
+    return work;
+}
+
+dt_flops dt_flops_of_value(dt_arena *arena, const dt_value *value) {
+    dt_flops flops = {0};
+    if (value->op->class == DT_CLASS_RANDOM || value->op->class == DT_CLASS_SOURCE) return flops;
+    const dt_loops *loops = dt_value_loops(arena, value);
+    if (loops == NULL) return flops;
+    double points = 1;
+    bool rows = false;
+    for (int l = 0; l < loops->n_loops; l++) {
+        if (dt_dim_is_symbol(loops->extents[l]))
+            rows = true;
+        else
+            points *= (double)loops->extents[l];
+    }
+    double work = points * (work_of_formula(loops->body) + (loops->combiner != DT_COMBINE_NONE || loops->result ? 1 : 0));
+    if (rows)
+        flops.per_row = work;
+    else
+        flops.fixed = work;
+    return flops;
+}
+
+dt_flops dt_flops_of_function(dt_arena *arena, const dt_function *function) {
+    dt_flops total = {0};
+    for (const dt_value *value = function->first; value; value = value->next) {
+        dt_flops flops = dt_flops_of_value(arena, value);
+        total.per_row += flops.per_row;
+        total.fixed += flops.fixed;
+    }
+    return total;
+}

@@ -1,0 +1,16 @@
+/* flops: how much arithmetic a function is, counted from the loops of its values. */
+#ifndef DT_COMPILER_FLOPS_H
+#define DT_COMPILER_FLOPS_H
+
+#include "ir/graph.h"
+
+typedef struct dt_flops {
+    double per_row; /* for each row of the batch */
+    double fixed;   /* whatever the batch: the update of the parameters */
+} dt_flops;
+
+/* As written: each scalar operation and each fold of a reduction counts one, a product and its sum two, and exp or tanh one. */
+dt_flops dt_flops_of_value(dt_arena *arena, const dt_value *value);
+dt_flops dt_flops_of_function(dt_arena *arena, const dt_function *function);
+
+#endif

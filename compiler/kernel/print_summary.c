@@ -1,0 +1,42 @@
+/* print_summary: a plan on one screen. What runs in which order, once a device or once a replica, how its work is done, and what it takes. */
+#include "compiler/kernel/kernel.h"
+
+/* "tiles 3, loops 1, in rows": how the nests of a kernel are computed. */
+static void print_form(dt_text *text, const dt_kernel_function *kernel) {
+    int n_tiled = 0, n_in_rows = 0;
+    for (int n = 0; n < kernel->n_nests; n++) {
+        n_tiled += kernel->nests[n].tiling.tiled;
+        n_in_rows += kernel->nests[n].in_rows;
+    }
+    dt_text_format(text, "%d nest%s", kernel->n_nests, kernel->n_nests == 1 ? "" : "s");
+    if (n_tiled) dt_text_format(text, ", %d tiled", n_tiled);
+    if (n_in_rows) dt_text_format(text, ", %d row by row", n_in_rows);
+}
+
+static void print_kernel(dt_text *text, const dt_plan *plan, int k) {
+    const dt_kernel_function *kernel = &plan->kernels[k];
+    dt_text_format(text, "  %-8s %-40s ", kernel->update ? "update" : kernel->once ? "device" : "replica", kernel->name);
+    print_form(text, kernel);
+    dt_text_append(text, "\n");
+}
+
+static void print_collective(dt_text *text, const dt_plan *plan, const dt_collective *collective) {
+    const dt_buffer *source = &plan->buffers[collective->source];
+    dt_text_format(text, "  %-8s %s ", collective->kind, dt_combiner_name(collective->combiner));
+    dt_shape_print(text, source->dtype, source->shape);
+    dt_text_format(text, " %s\n", collective->label ? collective->label : source->name);
+}
+
+void dt_plan_print_summary(dt_text *text, const dt_plan *plan) {
+    dt_text_format(text, "%s: %d kernels, %d segments\n", plan->function->name, plan->n_kernels, plan->n_segments);
+    for (int s = 0; s < plan->n_segments; s++) {
+        const dt_segment *segment = &plan->segments[s];
+        dt_text_format(text, " segment %d\n", s);
+        for (int k = 0; k < segment->n_device_kernels; k++) print_kernel(text, plan, segment->device_kernels[k]);
+        for (int k = 0; k < segment->n_replica_kernels; k++) print_kernel(text, plan, segment->replica_kernels[k]);
+        for (int c = 0; c < segment->n_collectives; c++) print_collective(text, plan, &segment->collectives[c]);
+    }
+    char device[32], scratch[32], replica[32];
+    dt_text_format(text, " bytes: %s a device, %s of scratch, %s for each replica that it holds\n\n", dt_text_with_commas(plan->device_bytes, device),
+                   dt_text_with_commas(plan->scratch_bytes, scratch), dt_text_with_commas(plan->replica_bytes, replica));
+}

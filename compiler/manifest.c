@@ -1,0 +1,241 @@
+/* manifest: everything that the runtime must know of a compilation, as JSON. One small function for each object of the file; the reader is the
+ * runtime's, and checks each number again. */
+#include "compiler/artifact.h"
+
+#include <cjson/cJSON.h>
+#include <nettle/sha2.h>
+#include <stdio.h>
+#include <string.h>
+
+static cJSON *add_item(cJSON *array) {
+    cJSON *item = cJSON_CreateObject();
+    cJSON_AddItemToArray(array, item);
+    return item;
+}
+
+static void add_integer(cJSON *object, const char *key, int64_t value) { cJSON_AddNumberToObject(object, key, (double)value); }
+
+static void add_integers(cJSON *object, const char *key, const int *values, int n) {
+    cJSON *array = cJSON_AddArrayToObject(object, key);
+    for (int i = 0; i < n; i++) cJSON_AddItemToArray(array, cJSON_CreateNumber(values[i]));
+}
+
+static void add_tensor(cJSON *object, dt_dtype dtype, dt_shape shape) {
+    cJSON_AddStringToObject(object, "dtype", dt_dtype_name(dtype));
+    cJSON *dims = cJSON_AddArrayToObject(object, "shape");
+    for (int d = 0; d < shape.rank; d++) cJSON_AddItemToArray(dims, cJSON_CreateNumber((double)shape.dims[d]));
+}
+
+/* ---- the program ---- */
+
+static void add_variables(cJSON *root, const dt_module *module) {
+    static const char *const kinds[] = {"parameter", "state", "slot"};
+    cJSON *array = cJSON_AddArrayToObject(root, "variables");
+    for (size_t i = 0; i < module->variables.n; i++) {
+        const dt_variable *variable = &module->variables.items[i];
+        cJSON *item = add_item(array);
+        cJSON_AddStringToObject(item, "path", variable->path);
+        cJSON_AddStringToObject(item, "kind", kinds[variable->kind]);
+        cJSON_AddBoolToObject(item, "trainable", variable->trainable);
+        add_tensor(item, variable->dtype, variable->shape);
+    }
+}
+
+static void add_sites(cJSON *root, const dt_compilation *compilation) {
+    cJSON *array = cJSON_AddArrayToObject(root, "sites");
+    for (size_t i = 0; i < compilation->sites.n; i++) {
+        dt_location at = compilation->sites.items[i];
+        cJSON *item = add_item(array);
+        cJSON_AddStringToObject(item, "file", compilation->module->files.items[at.file]);
+        add_integer(item, "line", at.line);
+        add_integer(item, "column", at.column);
+    }
+}
+
+static void add_steps(cJSON *root, const dt_module *module) {
+    static const char *const kinds[] = {"sum", "min", "max", "last"};
+    cJSON *array = cJSON_AddArrayToObject(root, "steps");
+    for (size_t i = 0; i < module->steps.n; i++) {
+        const dt_step *step = &module->steps.items[i];
+        cJSON *item = add_item(array);
+        cJSON_AddStringToObject(item, "name", step->name);
+        cJSON_AddStringToObject(item, "function", step->function->name);
+        if (step->report) cJSON_AddStringToObject(item, "report", step->report->name);
+        if (step->data) cJSON_AddStringToObject(item, "data", step->data);
+        cJSON_AddBoolToObject(item, "trains", step->trains);
+        cJSON *aggregates = cJSON_AddArrayToObject(item, "aggregates");
+        for (int k = 0; k < step->n_aggregates; k++) cJSON_AddItemToArray(aggregates, cJSON_CreateString(kinds[step->aggregates[k]]));
+        cJSON *reports = cJSON_AddArrayToObject(item, "reports");
+        for (size_t r = 0; step->report && r < step->report->results.n; r++)
+            cJSON_AddItemToArray(reports, cJSON_CreateString(step->report->results.items[r].name));
+    }
+}
+
+static void add_argument(cJSON *array, const dt_stage_argument *argument) {
+    cJSON *item = add_item(array);
+    if (argument->name) cJSON_AddStringToObject(item, "name", argument->name);
+    switch (argument->kind) {
+    case DT_STAGE_INT: add_integer(item, "int", argument->i); break;
+    case DT_STAGE_FLOAT: cJSON_AddNumberToObject(item, "float", argument->f); break;
+    case DT_STAGE_STRING: cJSON_AddStringToObject(item, "string", argument->s); break;
+    case DT_STAGE_FUNCTION: cJSON_AddStringToObject(item, "function", argument->s); break;
+    }
+}
+
+static void add_pipelines(cJSON *root, const dt_module *module) {
+    cJSON *array = cJSON_AddArrayToObject(root, "pipelines");
+    for (size_t i = 0; i < module->pipelines.n; i++) {
+        const dt_pipeline *pipeline = &module->pipelines.items[i];
+        cJSON *item = add_item(array);
+        cJSON_AddStringToObject(item, "name", pipeline->name);
+        cJSON *stages = cJSON_AddArrayToObject(item, "stages");
+        for (size_t s = 0; s < pipeline->stages.n; s++) {
+            const dt_stage *stage = &pipeline->stages.items[s];
+            cJSON *stage_item = add_item(stages);
+            cJSON_AddStringToObject(stage_item, "kind", stage->kind);
+            add_integer(stage_item, "line", stage->location.line);
+            cJSON *arguments = cJSON_AddArrayToObject(stage_item, "arguments");
+            for (size_t k = 0; k < stage->arguments.n; k++) add_argument(arguments, &stage->arguments.items[k]);
+        }
+    }
+}
+
+/* ---- plans ---- */
+
+static void add_buffers(cJSON *plan_item, const dt_plan *plan) {
+    static const char *const spaces[] = {"variable", "input", "device", "replica", "scratch", "constant"};
+    cJSON *array = cJSON_AddArrayToObject(plan_item, "buffers");
+    for (int b = 0; b < plan->n_buffers; b++) {
+        const dt_buffer *buffer = &plan->buffers[b];
+        cJSON *item = add_item(array);
+        if (buffer->name) cJSON_AddStringToObject(item, "name", buffer->name);
+        cJSON_AddStringToObject(item, "space", spaces[buffer->space]);
+        add_tensor(item, buffer->dtype, buffer->shape);
+        if (buffer->space == DT_SPACE_VARIABLE) {
+            add_integer(item, "variable", buffer->variable);
+        } else if (buffer->space == DT_SPACE_INPUT) {
+            add_integer(item, "input", buffer->input);
+        } else {
+            add_integer(item, "offset", buffer->offset);
+            add_integer(item, "bytes", buffer->bytes);
+        }
+    }
+}
+
+static void add_kernels(cJSON *plan_item, const dt_plan *plan) {
+    cJSON *array = cJSON_AddArrayToObject(plan_item, "kernels");
+    for (int k = 0; k < plan->n_kernels; k++) {
+        const dt_kernel_function *kernel = &plan->kernels[k];
+        cJSON *item = add_item(array);
+        cJSON_AddStringToObject(item, "name", kernel->name);
+        cJSON_AddBoolToObject(item, "once", kernel->once);
+        add_integers(item, "buffers", kernel->buffers, kernel->n_buffers);
+        dt_text lines = {0};
+        dt_kernel_lines(&lines, plan, kernel);
+        if (lines.data) cJSON_AddStringToObject(item, "lines", lines.data);
+        dt_text_free(&lines);
+    }
+}
+
+static void add_segments(cJSON *plan_item, const dt_plan *plan) {
+    cJSON *array = cJSON_AddArrayToObject(plan_item, "segments");
+    for (int s = 0; s < plan->n_segments; s++) {
+        const dt_segment *segment = &plan->segments[s];
+        cJSON *item = add_item(array);
+        add_integers(item, "device", segment->device_kernels, segment->n_device_kernels);
+        add_integers(item, "replica", segment->replica_kernels, segment->n_replica_kernels);
+        cJSON *collectives = cJSON_AddArrayToObject(item, "collectives");
+        for (int c = 0; c < segment->n_collectives; c++) {
+            const dt_collective *collective = &segment->collectives[c];
+            cJSON *entry = add_item(collectives);
+            cJSON_AddStringToObject(entry, "kind", collective->kind);
+            cJSON_AddStringToObject(entry, "combiner", dt_combiner_name(collective->combiner));
+            add_integer(entry, "source", collective->source);
+            add_integer(entry, "target", collective->target);
+            cJSON_AddStringToObject(entry, "label", collective->label ? collective->label : plan->buffers[collective->source].name);
+        }
+    }
+}
+
+static void add_function(cJSON *array, const dt_plan *plan) {
+    static const char *const kinds[] = {"init", "step", "report", "example"};
+    const dt_function *function = plan->function;
+    cJSON *item = add_item(array);
+    cJSON_AddStringToObject(item, "name", function->name);
+    cJSON_AddStringToObject(item, "kind", kinds[function->kind]);
+    cJSON *inputs = cJSON_AddArrayToObject(item, "inputs");
+    for (size_t i = 0; i < function->inputs.n; i++) {
+        cJSON *input = add_item(inputs);
+        cJSON_AddStringToObject(input, "name", function->inputs.items[i]->name);
+        add_tensor(input, function->inputs.items[i]->dtype, function->inputs.items[i]->shape);
+    }
+    cJSON *results = cJSON_AddArrayToObject(item, "results");
+    for (size_t r = 0; r < function->results.n; r++) {
+        const dt_result *result = &function->results.items[r];
+        cJSON *entry = add_item(results);
+        cJSON_AddStringToObject(entry, "name", result->name);
+        add_tensor(entry, result->value->dtype, result->value->shape);
+        add_integer(entry, "buffer", plan->results[r]);
+    }
+    cJSON *plan_item = cJSON_AddObjectToObject(item, "plan");
+    add_integer(plan_item, "device_bytes", plan->device_bytes);
+    add_integer(plan_item, "replica_bytes", plan->replica_bytes);
+    add_integer(plan_item, "scratch_bytes", plan->scratch_bytes);
+    add_buffers(plan_item, plan);
+    add_kernels(plan_item, plan);
+    add_segments(plan_item, plan);
+}
+
+/* ---- the file ---- */
+
+static void add_objects(cJSON *root, const dt_artifact_contents *contents) {
+    cJSON *array = cJSON_AddArrayToObject(root, "objects");
+    for (size_t i = 0; i < contents->n_objects; i++) {
+        const dt_object_file *object = &contents->objects[i];
+        struct sha256_ctx context;
+        uint8_t digest[SHA256_DIGEST_SIZE];
+        char hex[2 * SHA256_DIGEST_SIZE + 1], name[64];
+        sha256_init(&context);
+        sha256_update(&context, object->n_bytes, (const uint8_t *)object->bytes);
+        sha256_digest(&context, sizeof digest, digest);
+        for (size_t b = 0; b < sizeof digest; b++) snprintf(hex + 2 * b, 3, "%02x", digest[b]);
+        cJSON *item = add_item(array);
+        cJSON_AddStringToObject(item, "level", object->level);
+        if (object->cpu) cJSON_AddStringToObject(item, "cpu", object->cpu);
+        cJSON_AddStringToObject(item, "file", dt_object_file_name(object, name));
+        cJSON_AddStringToObject(item, "sha256", hex);
+    }
+}
+
+static void add_hash(cJSON *root, const char *key, const char *text) {
+    char hex[17];
+    snprintf(hex, sizeof hex, "%016llx", (unsigned long long)dt_hash_bytes(text, strlen(text), DT_HASH_SEED));
+    cJSON_AddStringToObject(root, key, hex);
+}
+
+dt_status *dt_manifest_write(dt_text *text, const dt_artifact_contents *contents, const char *graph) {
+    const dt_compilation *compilation = contents->compilation;
+    cJSON *root = cJSON_CreateObject();
+    add_integer(root, "format", 1);
+    cJSON_AddStringToObject(root, "compiler", contents->compiler);
+    cJSON_AddStringToObject(root, "llvm", contents->llvm);
+    cJSON *flags = cJSON_AddArrayToObject(root, "flags");
+    for (size_t i = 0; i < contents->n_flags; i++) cJSON_AddItemToArray(flags, cJSON_CreateString(contents->flags[i]));
+    add_hash(root, "source_hash", contents->source);
+    add_hash(root, "program_hash", graph);
+    cJSON_AddStringToObject(root, "name", compilation->module->name);
+    add_integer(root, "capacity", compilation->module->capacity);
+    add_objects(root, contents);
+    add_sites(root, compilation);
+    add_variables(root, compilation->module);
+    cJSON *functions = cJSON_AddArrayToObject(root, "functions");
+    for (int i = 0; i < compilation->n_plans; i++) add_function(functions, compilation->plans[i]);
+    add_steps(root, compilation->module);
+    add_pipelines(root, compilation->module);
+    char *json = cJSON_PrintUnformatted(root);
+    cJSON_Delete(root);
+    if (json == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory while writing the manifest");
+    dt_text_append(text, json);
+    cJSON_free(json);
+    return text->failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory while writing the manifest") : NULL;
+}

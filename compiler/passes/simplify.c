@@ -1,0 +1,280 @@
+/* simplify: the same values with less to compute.
+ *
+ * In and out: a verified graph. A list of local rules is applied to every value in program order until nothing changes, then values that are the
+ * same expression become one, and what nobody reads is dropped. Rules keep bits: x * 1 is x, but x + 0 stays (it turns -0 into 0).
+ *
+ * One rule is about what comes later: a reshape moves nothing in memory, but it hides from fusion that an elementwise value belongs to the
+ * one before it. So reshapes sink: map(reshape(x)) becomes reshape(map(x)), and what is cheap beside it (constants, random numbers, broadcasts of
+ * scalars) is made in the shape of x. A dropout below a flatten then belongs to the pooling above it. */
+#include "compiler/passes/passes.h"
+#include "ir/interpret.h"
+
+#include <string.h>
+
+typedef struct simplify {
+    dt_arena *arena;
+    dt_function *function;
+    bool changed;
+} simplify;
+
+/* A rule sets *replacement when it found something better than `value`, building before it. */
+typedef dt_status *(*rule)(simplify *s, dt_value *value, dt_value **replacement);
+
+static dt_builder builder_at(const simplify *s, dt_value *value) {
+    return (dt_builder){.function = s->function, .before = value, .locations = value->locations, .n_locations = value->n_locations};
+}
+
+static bool is_constant(const dt_value *value, double number) { return dt_value_is(value, "constant") && dt_value_float(value, "value") == number; }
+
+/* ---- identities ---- */
+
+static dt_status *drop_neutral_operand(simplify *s, dt_value *value, dt_value **replacement) {
+    (void)s;
+    static const struct {
+        const char *op;
+        double right, left; /* neutral element on that side; -1: none */
+    } neutral[] = {{"multiply", 1, 1}, {"divide", 1, -1}, {"subtract", 0, -1}, {"power", 1, -1}};
+    for (size_t i = 0; i < sizeof neutral / sizeof *neutral; i++) {
+        if (!dt_value_is(value, neutral[i].op)) continue;
+        if (is_constant(value->operands[1], neutral[i].right))
+            *replacement = value->operands[0];
+        else if (neutral[i].left >= 0 && is_constant(value->operands[0], neutral[i].left))
+            *replacement = value->operands[1];
+    }
+    return NULL;
+}
+
+static dt_status *drop_double_inverse(simplify *s, dt_value *value, dt_value **replacement) {
+    (void)s;
+    static const char *const involutions[] = {"negate", "logical_not"};
+    for (size_t i = 0; i < sizeof involutions / sizeof *involutions; i++)
+        if (dt_value_is(value, involutions[i]) && dt_value_is(value->operands[0], involutions[i])) *replacement = value->operands[0]->operands[0];
+    return NULL;
+}
+
+/* convert, reshape, broadcast, slice, … that change neither type nor shape nor order. */
+static dt_status *drop_no_move(simplify *s, dt_value *value, dt_value **replacement) {
+    (void)s;
+    if (value->n_operands != 1) return NULL;
+    dt_value *x = value->operands[0];
+    if (x->dtype != value->dtype || !dt_shape_equal(x->shape, value->shape)) return NULL;
+    bool same = dt_value_is(value, "convert") || dt_value_is(value, "reshape") || dt_value_is(value, "broadcast") || dt_value_is(value, "slice") ||
+                dt_value_is(value, "pad");
+    if (dt_value_is(value, "transpose")) {
+        int n;
+        const int64_t *permutation = dt_value_ints(value, "permutation", &n);
+        same = true;
+        for (int d = 0; d < n; d++) same = same && permutation[d] == d;
+    }
+    if (same && dt_value_is(value, "broadcast")) { /* a square broadcast may still swap dimensions */
+        int n;
+        const int64_t *dims = dt_value_ints(value, "dims", &n);
+        for (int d = 0; d < n; d++) same = same && dims[d] == d;
+    }
+    if (same) *replacement = x;
+    return NULL;
+}
+
+static dt_status *join_reshapes(simplify *s, dt_value *value, dt_value **replacement) {
+    if (!dt_value_is(value, "reshape") || !dt_value_is(value->operands[0], "reshape")) return NULL;
+    value->operands[0] = value->operands[0]->operands[0];
+    s->changed = true;
+    (void)replacement;
+    return NULL;
+}
+
+/* broadcast of a constant, and reshape of a constant, are constants. */
+static dt_status *spread_constants(simplify *s, dt_value *value, dt_value **replacement) {
+    bool moves = dt_value_is(value, "broadcast") || dt_value_is(value, "reshape") || dt_value_is(value, "transpose") || dt_value_is(value, "slice");
+    if (!moves || !dt_value_is(value->operands[0], "constant")) return NULL;
+    dt_builder builder = builder_at(s, value);
+    return dt_build_constant(&builder, replacement, value->dtype, dt_value_float(value->operands[0], "value"), value->shape);
+}
+
+/* An elementwise value of constants is a constant: its formula is evaluated by the oracle. Integers beyond 2^53 stay as they are. */
+static dt_status *fold_constants(simplify *s, dt_value *value, dt_value **replacement) {
+    if (value->op->class != DT_CLASS_MAP || value->n_operands == 0 || dt_value_is(value, "stop_gradient")) return NULL;
+    dt_tensor operands[8], result;
+    if (value->n_operands > 8) return NULL;
+    for (int k = 0; k < value->n_operands; k++)
+        if (!dt_value_is(value->operands[k], "constant")) return NULL;
+    dt_value one = *value; /* the same op on scalars */
+    dt_value *scalars = DT_NEW_ARRAY(s->arena, dt_value, value->n_operands);
+    one.shape = dt_shape_scalar();
+    one.operands = DT_NEW_ARRAY(s->arena, dt_value *, value->n_operands);
+    for (int k = 0; k < value->n_operands; k++) {
+        scalars[k] = *value->operands[k];
+        scalars[k].shape = dt_shape_scalar();
+        one.operands[k] = &scalars[k];
+        operands[k] = dt_tensor_make(s->arena, scalars[k].dtype, dt_shape_scalar());
+        dt_tensor_set(&operands[k], 0, dt_value_float(value->operands[k], "value"));
+    }
+    dt_launch launch = {0};
+    result = dt_tensor_make(s->arena, value->dtype, dt_shape_scalar());
+    DT_TRY(dt_interpret_value(s->arena, &one, &launch, operands, &result));
+    double folded = dt_tensor_get(&result, 0);
+    if (folded > 9007199254740992.0 || folded < -9007199254740992.0) return NULL;
+    dt_builder builder = builder_at(s, value);
+    return dt_build_constant(&builder, replacement, value->dtype, folded, value->shape);
+}
+
+/* stop_gradient has done its work once gradients are ops. */
+static dt_status *drop_stop_gradient(simplify *s, dt_value *value, dt_value **replacement) {
+    if (!dt_value_is(value, "stop_gradient")) return NULL;
+    for (dt_value *other = s->function->first; other; other = other->next)
+        if (dt_value_is(other, "gradient")) return NULL;
+    *replacement = value->operands[0];
+    return NULL;
+}
+
+/* ---- sinking reshapes ---- */
+
+/* Both have B first, or none has B: then the k-th element of a row is the k-th element of a row in either. */
+static bool same_rows(dt_shape a, dt_shape b) {
+    bool a_rows = a.rank > 0 && dt_dim_is_symbol(a.dims[0]), b_rows = b.rank > 0 && dt_dim_is_symbol(b.dims[0]);
+    return a_rows ? b_rows && a.dims[0] == b.dims[0] : dt_shape_batch_axis(a) < 0 && dt_shape_batch_axis(b) < 0;
+}
+
+static bool is_random(const dt_value *value) { return value->op->class == DT_CLASS_RANDOM; }
+
+/* Could `value` be made in another shape of the same elements without moving anything? */
+static bool can_reshape_freely(const dt_value *value, dt_shape shape) {
+    if (dt_value_is(value, "constant") || is_random(value)) return true;
+    if (dt_value_is(value, "broadcast")) return value->operands[0]->shape.rank == 0;
+    if (dt_value_is(value, "reshape")) return dt_shape_equal(value->operands[0]->shape, shape);
+    if (value->op->class != DT_CLASS_MAP) return false;
+    for (int k = 0; k < value->n_operands; k++)
+        if (!can_reshape_freely(value->operands[k], shape)) return false;
+    return true;
+}
+
+static const char *shape_text(const simplify *s, dt_shape shape) {
+    const char *text = "";
+    for (int d = 0; d < shape.rank; d++) {
+        const char *comma = d ? ", " : "";
+        text = shape.dims[d] == DT_BATCH ? dt_arena_format(s->arena, "%s%sB", text, comma)
+                                         : dt_arena_format(s->arena, "%s%s%lld", text, comma, (long long)shape.dims[d]);
+    }
+    return text;
+}
+
+static dt_status *reshape_freely(simplify *s, dt_builder *builder, dt_value *value, dt_shape shape, dt_value **result) {
+    if (dt_value_is(value, "reshape")) {
+        *result = value->operands[0];
+        return NULL;
+    }
+    if (dt_value_is(value, "constant")) return dt_build_constant(builder, result, value->dtype, dt_value_float(value, "value"), shape);
+    if (dt_value_is(value, "broadcast")) return dt_build_broadcast(builder, result, value->operands[0], shape, NULL);
+    dt_attribute *attributes = dt_arena_copy(s->arena, value->attributes, (size_t)value->op->n_attributes * sizeof *attributes);
+    if (is_random(value)) {
+        int a = dt_op_attribute_index(value->op, "shape");
+        attributes[a].i = shape.rank;
+        attributes[a].ints = shape.dims;
+        return dt_build(builder, value->op, NULL, 0, attributes, result);
+    }
+    dt_value **operands = DT_NEW_ARRAY(s->arena, dt_value *, value->n_operands);
+    for (int k = 0; k < value->n_operands; k++) DT_TRY(reshape_freely(s, builder, value->operands[k], shape, &operands[k]));
+    return dt_build(builder, value->op, operands, value->n_operands, attributes, result);
+}
+
+static dt_status *sink_reshapes(simplify *s, dt_value *value, dt_value **replacement) {
+    if (value->op->class != DT_CLASS_MAP) return NULL;
+    const dt_value *moved = NULL;
+    for (int k = 0; k < value->n_operands && moved == NULL; k++)
+        if (dt_value_is(value->operands[k], "reshape")) moved = value->operands[k]->operands[0];
+    if (moved == NULL || !same_rows(moved->shape, value->shape) || !can_reshape_freely(value, moved->shape)) return NULL;
+    dt_builder builder = builder_at(s, value);
+    dt_value *in_shape;
+    DT_TRY(reshape_freely(s, &builder, value, moved->shape, &in_shape));
+    return dt_build_text(&builder, replacement, "reshape", &in_shape, 1, "shape=[%s]", shape_text(s, value->shape));
+}
+
+/* ---- equal values ---- */
+
+static bool same_attributes(const dt_value *a, const dt_value *b) {
+    for (int i = 0; i < a->op->n_attributes; i++) {
+        const dt_attribute *x = &a->attributes[i], *y = &b->attributes[i];
+        switch (a->op->attributes[i].kind) {
+        case DT_ATTR_FLOAT:
+            if (memcmp(&x->f, &y->f, sizeof x->f) != 0) return false;
+            break;
+        case DT_ATTR_STRING:
+            if (strcmp(x->s, y->s) != 0) return false;
+            break;
+        case DT_ATTR_INTS:
+            if (x->i != y->i || (x->i && memcmp(x->ints, y->ints, (size_t)x->i * sizeof *x->ints) != 0)) return false;
+            break;
+        default:
+            if (x->i != y->i) return false;
+        }
+    }
+    return true;
+}
+
+static bool same_value(const dt_value *a, const dt_value *b) {
+    return a->op == b->op && a->dtype == b->dtype && a->n_operands == b->n_operands && dt_shape_equal(a->shape, b->shape) &&
+           (a->n_operands == 0 || memcmp(a->operands, b->operands, (size_t)a->n_operands * sizeof *a->operands) == 0) && same_attributes(a, b);
+}
+
+static uint64_t hash_of_value(const dt_value *value) {
+    uint64_t hash = dt_hash_bytes(&value->op, sizeof value->op, DT_HASH_SEED);
+    return dt_hash_bytes(value->operands, (size_t)value->n_operands * sizeof *value->operands, hash);
+}
+
+/* Joins values that are the same expression: a hash table with chains, filled in program order. */
+static void join_equal_values(simplify *s) {
+    size_t n_slots = 16;
+    while (n_slots < (size_t)s->function->next_id * 2) n_slots *= 2;
+    dt_value **slots = DT_NEW_ARRAY(s->arena, dt_value *, n_slots);
+    for (dt_value *value = s->function->first, *next; value; value = next) {
+        next = value->next;
+        if (dt_value_has_effect(value) || dt_value_is(value, "input")) continue;
+        dt_value **slot = &slots[hash_of_value(value) & (n_slots - 1)], *same = *slot;
+        while (same && !same_value(same, value)) same = same->scratch;
+        if (same) {
+            dt_value_add_locations(same, value);
+            dt_value_replace(value, same);
+            dt_value_remove(value);
+            s->changed = true;
+        } else {
+            value->scratch = *slot;
+            *slot = value;
+        }
+    }
+}
+
+/* ---- the pass ---- */
+
+static const rule rules[] = {
+    drop_neutral_operand, drop_double_inverse, drop_no_move, join_reshapes, spread_constants, fold_constants, drop_stop_gradient, sink_reshapes,
+};
+
+static dt_status *apply_rules(simplify *s) {
+    for (dt_value *value = s->function->first, *next; value; value = next) {
+        next = value->next;
+        for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+            dt_value *replacement = NULL;
+            DT_TRY(rules[i](s, value, &replacement));
+            if (replacement == NULL) continue;
+            dt_value_replace(value, replacement);
+            dt_value_remove(value);
+            s->changed = true;
+            break;
+        }
+    }
+    return NULL;
+}
+
+dt_status *dt_pass_simplify(dt_compilation *compilation) {
+    for (size_t f = 0; f < compilation->module->functions.n; f++) {
+        simplify s = {.arena = compilation->arena, .function = compilation->module->functions.items[f]};
+        do {
+            s.changed = false;
+            DT_TRY(apply_rules(&s));
+            dt_function_sweep(s.function);
+            join_equal_values(&s);
+        } while (s.changed);
+        dt_function_renumber(s.function);
+    }
+    return NULL;
+}

@@ -1,0 +1,91 @@
+/* pipeline: the order of the passes. Adding a pass is a file in passes/, its entry point in passes.h and a line here. */
+#include "compiler/pipeline.h"
+#include "compiler/passes/passes.h"
+#include "ir/text_form.h"
+#include "ir/verify.h"
+
+#include <string.h>
+#include <time.h>
+
+typedef struct dt_pass {
+    const char *name;
+    dt_pass_function run;
+    bool on_plans; /* works on plans; otherwise on the graph */
+} dt_pass;
+
+static const dt_pass passes[] = {
+    {"verify", dt_pass_verify, false},          /* the front end's promise */
+    {"autodiff", dt_pass_autodiff, false},      /* grad becomes ops */
+    {"simplify", dt_pass_simplify, false},      /* the same with less */
+    {"partition", dt_pass_partition, false},    /* from here on, one replica */
+    {"fuse", dt_pass_fuse, true},               /* ops become kernels */
+    {"schedule", dt_pass_schedule, true},       /* kernels get an order and tiles */
+    {"plan_memory", dt_pass_plan_memory, true}, /* buffers get offsets */
+};
+enum {
+    n_passes = sizeof passes / sizeof *passes
+};
+
+const char *dt_pass_name(int i) { return i < n_passes ? passes[i].name : NULL; }
+
+bool dt_pass_exists(const char *name) {
+    for (int i = 0; i < n_passes; i++)
+        if (strcmp(passes[i].name, name) == 0) return true;
+    return false;
+}
+
+double dt_seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+void dt_timings_add(dt_timings *timings, const char *name, double seconds) {
+    if (timings == NULL || timings->n == (int)(sizeof timings->items / sizeof *timings->items)) return;
+    timings->items[timings->n].name = name;
+    timings->items[timings->n++].seconds = seconds;
+}
+
+void dt_timings_print(dt_text *text, const dt_timings *timings) {
+    double total = 0;
+    for (int i = 0; i < timings->n; i++) total += timings->items[i].seconds;
+    for (int i = 0; i < timings->n; i++)
+        dt_text_format(text, "%-24s %8.1f ms %5.1f %%\n", timings->items[i].name, 1e3 * timings->items[i].seconds,
+                       total > 0 ? 100 * timings->items[i].seconds / total : 0);
+    dt_text_format(text, "%-24s %8.1f ms\n", "total", 1e3 * total);
+}
+
+void dt_compilation_print(dt_text *text, const dt_compilation *compilation) {
+    if (compilation->n_plans == 0) dt_module_print(text, compilation->module);
+    for (int i = 0; i < compilation->n_plans; i++) dt_plan_print(text, compilation->plans[i]);
+}
+
+static dt_status *run_pass(dt_compilation *compilation, const dt_pass *pass) {
+    DT_TRY(dt_status_annotate(pass->run(compilation), "pass %s", pass->name));
+    if (!pass->on_plans) return dt_status_annotate(dt_verify(compilation->module), "after pass %s", pass->name);
+    for (int i = 0; i < compilation->n_plans; i++) DT_TRY(dt_status_annotate(dt_plan_verify(compilation->plans[i]), "after pass %s", pass->name));
+    return NULL;
+}
+
+dt_status *dt_pipeline_run(dt_compilation *compilation, const dt_pipeline_options *options) {
+    for (int i = 0; i < n_passes; i++) {
+        double start = dt_seconds();
+        DT_TRY(run_pass(compilation, &passes[i]));
+        dt_timings_add(options->timings, passes[i].name, dt_seconds() - start);
+        if (options->dump_after && (strcmp(options->dump_after, "all") == 0 || strcmp(options->dump_after, passes[i].name) == 0)) {
+            dt_text_format(options->dumps, "# after %s\n", passes[i].name);
+            dt_compilation_print(options->dumps, compilation);
+        }
+        if (options->stop_after && strcmp(options->stop_after, passes[i].name) == 0) break;
+    }
+    return NULL;
+}
+
+dt_status *dt_pipeline_run_pass(dt_compilation *compilation, const char *name) {
+    bool reached = false;
+    for (int i = 0; i < n_passes && !reached; i++) {
+        reached = strcmp(passes[i].name, name) == 0;
+        if (reached || passes[i].on_plans) DT_TRY(run_pass(compilation, &passes[i]));
+    }
+    return reached ? NULL : dt_error(DT_NOT_FOUND, "there is no pass \"%s\"", name);
+}

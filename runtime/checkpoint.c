@@ -1,0 +1,350 @@
+/* checkpoint: see checkpoint.h. */
+#include "runtime/checkpoint.h"
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "runtime/safetensors.h"
+#include "runtime/type_text.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MODEL_FILE "model.safetensors"
+#define OPTIMIZER_FILE "optimizer.safetensors"
+#define STATE_FILE "progress.json"
+#define STEP_PREFIX "step-"
+#define UNFINISHED_PREFIX ".unfinished-" /* and what a replaced checkpoint is called until it is gone */
+
+enum {
+    MOST_LISTED = 10
+}; /* differences named in a message */
+
+static dt_status *no_memory(void) { return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory"); }
+
+static char *join(const char *folder, const char *prefix, int64_t step, const char *file) {
+    dt_text text = {0};
+    dt_text_format(&text, "%s/%s", folder, prefix);
+    if (step >= 0) dt_text_format(&text, "%" PRId64, step);
+    dt_text_append(&text, file);
+    return dt_text_take(&text);
+}
+
+static char *below(const char *folder, const char *file) { return join(folder, "", -1, file); }
+
+/* ---- writing ---- */
+
+typedef struct writer {
+    dt_session *session;
+    int *variables; /* tensor i of the file is variable variables[i] */
+} writer;
+
+static dt_status *fetch(void *context, int index, void *data) {
+    writer *from = context;
+    return dt_session_get_variable(from->session, 0, from->variables[index], data);
+}
+
+static bool belongs(const dt_artifact_variable *variable, bool slots) { return (variable->kind == DT_VARIABLE_SLOT) == slots; }
+
+static void print_sum(const unsigned char sum[DT_SHA256_BYTES], char *hex) {
+    for (int i = 0; i < DT_SHA256_BYTES; i++) sprintf(hex + 2 * i, "%02x", sum[i]);
+}
+
+/* Writes all slots, or all other variables. */
+static dt_status *write_tensors(dt_session *session, const char *folder, const char *file, bool slots, char *hex_sum) {
+    const dt_artifact *artifact = dt_session_artifact(session);
+    unsigned char sum[DT_SHA256_BYTES];
+    writer from = {.session = session, .variables = dt_allocate_zeroed((size_t)artifact->n_variables, sizeof *from.variables)};
+    dt_safetensor *tensors = dt_allocate_zeroed((size_t)artifact->n_variables, sizeof *tensors);
+    char *path = below(folder, file);
+    int n = 0;
+    dt_status *status = NULL;
+    if (from.variables == NULL || tensors == NULL || path == NULL) status = no_memory();
+    for (int i = 0; status == NULL && i < artifact->n_variables; i++) {
+        const dt_artifact_variable *variable = &artifact->variables[i];
+        if (!belongs(variable, slots)) continue;
+        from.variables[n] = i;
+        tensors[n++] = (dt_safetensor){.name = variable->path,
+                                       .dtype = variable->tensor.dtype,
+                                       .n_dims = variable->tensor.n_dims,
+                                       .dims = variable->tensor.dims,
+                                       .n_bytes = variable->bytes};
+    }
+    if (status == NULL) status = dt_safetensors_write(path, n, tensors, fetch, &from, sum);
+    if (status == NULL) print_sum(sum, hex_sum);
+    dt_release(path);
+    dt_release(tensors);
+    dt_release(from.variables);
+    return status;
+}
+
+static dt_status *write_state(const char *folder, const dt_checkpoint_state *state) {
+    char *path = below(folder, STATE_FILE), *text = dt_checkpoint_state_print(state);
+    dt_status *status = path == NULL || text == NULL ? no_memory() : dt_file_write_atomic(path, text, strlen(text));
+    dt_release(path);
+    dt_release(text);
+    return status;
+}
+
+static dt_status *write_all(dt_session *session, const char *unfinished, dt_checkpoint_state *state) {
+    DT_TRY(dt_file_remove_tree(unfinished));
+    DT_TRY(dt_file_make_folders(unfinished));
+    DT_TRY(write_tensors(session, unfinished, MODEL_FILE, false, state->model_sha256));
+    DT_TRY(write_tensors(session, unfinished, OPTIMIZER_FILE, true, state->optimizer_sha256));
+    DT_TRY(write_state(unfinished, state));
+    return dt_file_sync_folder(unfinished);
+}
+
+/* `unfinished` becomes `finished`, and what had that name before is gone. */
+static dt_status *publish(const char *folder, const char *unfinished, const char *finished) {
+    if (renameat2(AT_FDCWD, unfinished, AT_FDCWD, finished, RENAME_EXCHANGE) == 0) {
+        DT_TRY(dt_file_sync_folder(folder));
+        return dt_file_remove_tree(unfinished);
+    }
+    if (errno != ENOENT) DT_TRY(dt_file_remove_tree(finished)); /* a file system that cannot exchange names */
+    if (rename(unfinished, finished) != 0) return dt_error(DT_IO, "%s: cannot rename to %s: %s", unfinished, finished, strerror(errno));
+    return dt_file_sync_folder(folder);
+}
+
+dt_status *dt_checkpoint_save(dt_session *session, const char *folder, dt_checkpoint_state *state, char **path) {
+    char *unfinished = join(folder, UNFINISHED_PREFIX, state->step, ""), *finished = join(folder, STEP_PREFIX, state->step, "");
+    dt_status *status = unfinished == NULL || finished == NULL ? no_memory() : NULL;
+    if (status == NULL) status = dt_file_make_folders(folder);
+    if (status == NULL) status = write_all(session, unfinished, state);
+    if (status == NULL) status = publish(folder, unfinished, finished);
+    dt_release(unfinished);
+    if (status == NULL && path != NULL)
+        *path = finished;
+    else
+        dt_release(finished);
+    return status;
+}
+
+/* ---- the folder ---- */
+
+typedef struct listing {
+    int64_t *steps; /* newest first */
+    int64_t n, capacity;
+} listing;
+
+static int newest_first(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x < y) - (x > y);
+}
+
+/* N of "step-N", or -1. */
+static int64_t step_of(const char *name) {
+    const char *digits = name + strlen(STEP_PREFIX);
+    if (strncmp(name, STEP_PREFIX, strlen(STEP_PREFIX)) != 0 || *digits == 0 || strspn(digits, "0123456789") != strlen(digits)) return -1;
+    errno = 0;
+    long long step = strtoll(digits, NULL, 10);
+    return errno == 0 ? step : -1;
+}
+
+static dt_status *add_step(listing *found, int64_t step) {
+    if (found->n == found->capacity) {
+        int64_t capacity = found->capacity != 0 ? 2 * found->capacity : 16;
+        int64_t *grown = dt_reallocate(found->steps, (size_t)capacity * sizeof *grown);
+        if (grown == NULL) return no_memory();
+        found->steps = grown;
+        found->capacity = capacity;
+    }
+    found->steps[found->n++] = step;
+    return NULL;
+}
+
+/* All "step-N" in `folder`; with `clean` what is unfinished is removed. A folder that is not there holds none. The caller frees found->steps. */
+static dt_status *list(const char *folder, bool clean, listing *found) {
+    *found = (listing){0};
+    DIR *directory = opendir(folder);
+    if (directory == NULL && errno == ENOENT) return NULL;
+    if (directory == NULL) return dt_error(DT_IO, "%s: cannot open the checkpoint folder: %s", folder, strerror(errno));
+    dt_status *status = NULL;
+    for (struct dirent *entry; status == NULL && (entry = readdir(directory)) != NULL;) {
+        int64_t step = step_of(entry->d_name);
+        if (step >= 0) status = add_step(found, step);
+        if (!clean || strncmp(entry->d_name, UNFINISHED_PREFIX, strlen(UNFINISHED_PREFIX)) != 0) continue;
+        char *path = below(folder, entry->d_name);
+        status = path != NULL ? dt_file_remove_tree(path) : no_memory();
+        dt_release(path);
+    }
+    closedir(directory);
+    if (found->n > 1) qsort(found->steps, (size_t)found->n, sizeof *found->steps, newest_first);
+    return status;
+}
+
+dt_status *dt_checkpoint_prune(const char *folder, int64_t keep, int64_t best_step) {
+    listing found;
+    dt_status *status = list(folder, false, &found);
+    for (int64_t i = keep; status == NULL && i < found.n; i++) {
+        if (found.steps[i] == best_step) continue;
+        /* Renamed first: a checkpoint that is half removed must not be taken for a damaged one. */
+        char *path = join(folder, STEP_PREFIX, found.steps[i], ""), *gone = join(folder, UNFINISHED_PREFIX, found.steps[i], "");
+        status = path == NULL || gone == NULL ? no_memory() : dt_file_remove_tree(gone);
+        if (status == NULL && rename(path, gone) != 0) status = dt_error(DT_IO, "%s: cannot remove: %s", path, strerror(errno));
+        if (status == NULL) status = dt_file_remove_tree(gone);
+        dt_release(path);
+        dt_release(gone);
+    }
+    dt_release(found.steps);
+    return status;
+}
+
+dt_status *dt_checkpoint_prepare(const char *folder) {
+    listing found;
+    DT_TRY(dt_file_make_folders(folder));
+    dt_status *status = list(folder, true, &found);
+    dt_release(found.steps);
+    return status;
+}
+
+dt_status *dt_checkpoint_newest(const char *folder, char **path) {
+    listing found;
+    *path = NULL;
+    dt_status *status = list(folder, false, &found);
+    if (status == NULL && found.n > 0) {
+        *path = join(folder, STEP_PREFIX, found.steps[0], "");
+        if (*path == NULL) status = no_memory();
+    }
+    dt_release(found.steps);
+    return status;
+}
+
+/* ---- reading ---- */
+
+/* What the program wants and what the file holds, where they are not the same. `only_parameters`: others may be missing. */
+static dt_status *compare(const dt_artifact *artifact, const char *path, const dt_safetensors *file, bool slots, bool only_parameters,
+                          int *n_unused) {
+    dt_text missing = {0}, extra = {0};
+    int n_missing = 0, n_matched = 0;
+    for (int i = 0; i < artifact->n_variables; i++) {
+        const dt_artifact_variable *variable = &artifact->variables[i];
+        if (!belongs(variable, slots)) continue;
+        const dt_safetensor *found = dt_safetensors_find(file, variable->path);
+        const dt_artifact_tensor *tensor = &variable->tensor;
+        bool same = found != NULL && found->dtype == tensor->dtype && found->n_dims == tensor->n_dims;
+        for (int d = 0; same && d < tensor->n_dims; d++) same = found->dims[d] == tensor->dims[d];
+        n_matched += found != NULL;
+        if (same || (found == NULL && only_parameters && variable->kind != DT_VARIABLE_PARAMETER) || n_missing++ >= MOST_LISTED) continue;
+        dt_text_format(&missing, "\n  program: %s ", variable->path);
+        dt_text_append_type(&missing, tensor->dtype, tensor->n_dims, tensor->dims);
+        dt_text_append(&missing, found != NULL ? ", file: " : ", file: nothing of this name");
+        if (found != NULL && found->dtype == DT_N_DTYPES) dt_text_append(&missing, "a type of elements that dtrun does not have");
+        if (found != NULL && found->dtype != DT_N_DTYPES) dt_text_append_type(&missing, found->dtype, found->n_dims, found->dims);
+    }
+    *n_unused = file->n - n_matched;
+    for (int i = 0, n_listed = 0; i < file->n && n_listed < MOST_LISTED; i++) {
+        int variable = dt_artifact_find_variable(artifact, file->tensors[i].name);
+        if (variable >= 0 && belongs(&artifact->variables[variable], slots)) continue;
+        dt_text_format(&extra, "\n  file: %s ", file->tensors[i].name);
+        if (file->tensors[i].dtype != DT_N_DTYPES)
+            dt_text_append_type(&extra, file->tensors[i].dtype, file->tensors[i].n_dims, file->tensors[i].dims);
+        dt_text_append(&extra, ", program: nothing of this name");
+        n_listed++;
+    }
+    dt_status *status = NULL;
+    if (n_missing > 0 || (!only_parameters && *n_unused > 0))
+        status = dt_error(DT_FAILED_PRECONDITION,
+                          "%s: holds another model; %d variables of the program do not match, %d tensors of the file are not used:%s%s", path,
+                          n_missing, *n_unused, missing.data != NULL ? missing.data : "", extra.data != NULL ? extra.data : "");
+    dt_text_free(&missing);
+    dt_text_free(&extra);
+    return status;
+}
+
+static dt_status *set_variables(dt_session *session, const dt_safetensors *file, bool slots) {
+    const dt_artifact *artifact = dt_session_artifact(session);
+    for (int i = 0; i < artifact->n_variables; i++) {
+        const dt_safetensor *found = belongs(&artifact->variables[i], slots) ? dt_safetensors_find(file, artifact->variables[i].path) : NULL;
+        if (found != NULL) DT_TRY(dt_session_set_variable(session, i, found->data));
+    }
+    return NULL;
+}
+
+static dt_status *read_state(const char *folder, dt_checkpoint_state *state) {
+    char *path = below(folder, STATE_FILE), *text = NULL;
+    size_t n;
+    dt_status *status = path == NULL ? no_memory() : dt_file_read(path, &text, &n);
+    if (status == NULL) status = dt_checkpoint_state_parse(path, text, n, state);
+    dt_release(path);
+    dt_release(text);
+    return status;
+}
+
+static dt_status *read_tensors(const char *folder, const char *name, const char *hex_sum, dt_safetensors **file) {
+    char *path = below(folder, name), found[DT_HEX_SHA256_CHARACTERS + 1];
+    dt_status *status = path == NULL ? no_memory() : dt_safetensors_read(path, file);
+    if (status == NULL) {
+        print_sum((*file)->sha256, found);
+        if (strcmp(found, hex_sum) != 0)
+            status = dt_error(DT_DATA_LOSS, "%s: was altered: its SHA-256 is %s, %s says %s", path, found, STATE_FILE, hex_sum);
+    }
+    dt_release(path);
+    return status;
+}
+
+/* What to do about a checkpoint that cannot be used: names the one before it. */
+static dt_status *advise(dt_status *status, const char *path) {
+    dt_code code = dt_status_code(status);
+    if (code != DT_DATA_LOSS && code != DT_NOT_FOUND) return status;
+    char *folder = below(path, "..");
+    listing found = {0};
+    dt_status *unlisted = folder != NULL ? list(folder, false, &found) : NULL;
+    const char *name = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
+    dt_status *advised;
+    if (unlisted == NULL && found.n > 1 && found.steps[0] == step_of(name))
+        advised = dt_error(DT_DATA_LOSS, "%s; the checkpoint is damaged: remove the folder %s to go on from step-%" PRId64, dt_status_message(status),
+                           path, found.steps[1]);
+    else
+        advised = dt_error(DT_DATA_LOSS, "%s; the checkpoint is damaged: remove the folder %s to start without it", dt_status_message(status), path);
+    dt_status_free(status);
+    dt_status_free(unlisted);
+    dt_release(found.steps);
+    dt_release(folder);
+    return advised;
+}
+
+dt_status *dt_checkpoint_load(dt_session *session, const char *path, dt_checkpoint_state *state) {
+    const dt_artifact *artifact = dt_session_artifact(session);
+    dt_safetensors *model = NULL, *optimizer = NULL;
+    int n_unused;
+    *state = (dt_checkpoint_state){0};
+    dt_status *status = read_state(path, state);
+    if (status == NULL) status = read_tensors(path, MODEL_FILE, state->model_sha256, &model);
+    if (status == NULL) status = read_tensors(path, OPTIMIZER_FILE, state->optimizer_sha256, &optimizer);
+    if (status != NULL) status = advise(status, path);
+    if (status == NULL) status = compare(artifact, path, model, false, false, &n_unused);
+    if (status == NULL) status = compare(artifact, path, optimizer, true, false, &n_unused);
+    if (status == NULL) status = set_variables(session, model, false);
+    if (status == NULL) status = set_variables(session, optimizer, true);
+    dt_safetensors_free(model);
+    dt_safetensors_free(optimizer);
+    return status;
+}
+
+dt_status *dt_checkpoint_load_weights(dt_session *session, const char *path, int *n_unused) {
+    struct stat about;
+    dt_checkpoint_state state = {0};
+    dt_safetensors *file = NULL;
+    bool is_checkpoint = stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+    dt_status *status;
+    if (is_checkpoint) {
+        status = read_state(path, &state);
+        if (status == NULL) status = read_tensors(path, MODEL_FILE, state.model_sha256, &file);
+        if (status != NULL) status = advise(status, path);
+    } else {
+        status = dt_safetensors_read(path, &file);
+    }
+    if (status == NULL) status = compare(dt_session_artifact(session), path, file, false, !is_checkpoint, n_unused);
+    if (status == NULL) status = set_variables(session, file, false);
+    dt_safetensors_free(file);
+    dt_checkpoint_state_free(&state);
+    return status;
+}

@@ -1,0 +1,37 @@
+/* checkpoint: a session's variables and where training was, in folders that are whole or not there.
+ *
+ *   ck/step-469/model.safetensors        parameters and states, by path
+ *   ck/step-469/optimizer.safetensors    slots
+ *   ck/step-469/progress.json            checkpoint_state.h
+ *
+ * A checkpoint is written under a temporary name, its files synced, the folder renamed, the parent synced: killed at any moment, the run leaves
+ * the checkpoints that were there. Loading takes the newest and believes nothing of it that its sums do not confirm. Neither depends on the number of
+ * replicas, devices or processes. */
+#ifndef DT_RUNTIME_CHECKPOINT_H
+#define DT_RUNTIME_CHECKPOINT_H
+
+#include "runtime/checkpoint_state.h"
+#include "runtime/session.h"
+
+/* Writes the session's variables and `state`, whose sums it sets, as `folder`/step-N; *path (may be NULL) is its name, which the caller frees. A
+ * checkpoint of the same step is replaced, in one move. */
+dt_status *dt_checkpoint_save(dt_session *session, const char *folder, dt_checkpoint_state *state, char **path);
+
+/* Removes all but the newest `keep` checkpoints and the one of step `best_step` (-1: none). */
+dt_status *dt_checkpoint_prune(const char *folder, int64_t keep, int64_t best_step);
+
+/* Makes the folder where it is missing and removes what a run that was killed left half written. No other run may be writing there. */
+dt_status *dt_checkpoint_prepare(const char *folder);
+
+/* The newest checkpoint; *path is NULL where there is none, also where there is no folder. The caller frees it. */
+dt_status *dt_checkpoint_newest(const char *folder, char **path);
+
+/* Checks all of the checkpoint at `path`, then sets all variables of the session. DT_DATA_LOSS for a damaged one: the message says which other one is
+ * there. DT_FAILED_PRECONDITION for one of another model: the message lists both sides. The session is unchanged after either. */
+dt_status *dt_checkpoint_load(dt_session *session, const char *path, dt_checkpoint_state *state);
+
+/* Sets parameters and states from a checkpoint (a folder), or from a safetensors file (`dtrun --init`), which must hold all parameters; *n_unused is
+ * the number of tensors in the file that the program has no variable for. Slots stay as they are. */
+dt_status *dt_checkpoint_load_weights(dt_session *session, const char *path, int *n_unused);
+
+#endif

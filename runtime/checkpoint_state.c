@@ -1,0 +1,166 @@
+/* checkpoint_state: see checkpoint_state.h. */
+#include "runtime/checkpoint_state.h"
+
+#include "base/memory.h"
+#include "base/text.h"
+#include "runtime/json.h"
+#include "runtime/json_text.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    FORMAT = 1
+};
+
+/* The integers of the state: X(member, least value). Each is a string in the file. */
+#define INTEGERS(X)                                                                                                                                  \
+    X(step, 0)                                                                                                                                       \
+    X(epoch, 0)                                                                                                                                      \
+    X(examples, 0)                                                                                                                                   \
+    X(seed, INT64_MIN)                                                                                                                               \
+    X(replicas, 1)                                                                                                                                   \
+    X(global_batch, 1)                                                                                                                               \
+    X(epochs, 0)                                                                                                                                     \
+    X(steps_per_epoch, 0)                                                                                                                            \
+    X(n_added, 0)
+
+dt_status *dt_checkpoint_state_set(char **member, const char *string) {
+    char *copy = NULL;
+    if (string != NULL) {
+        copy = dt_allocate(strlen(string) + 1);
+        if (copy == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+        memcpy(copy, string, strlen(string) + 1);
+    }
+    dt_release(*member);
+    *member = copy;
+    return NULL;
+}
+
+void dt_checkpoint_state_free(dt_checkpoint_state *state) {
+    dt_release(state->program_hash);
+    dt_release(state->level);
+    dt_release(state->data);
+    dt_release(state->totals);
+    dt_release(state->metric);
+    *state = (dt_checkpoint_state){0};
+}
+
+static dt_status *parse_string(const dt_json *object, const char *key, char **member) {
+    const char *string;
+    DT_TRY(dt_json_string(object, key, &string));
+    return dt_checkpoint_state_set(member, string);
+}
+
+/* A float64 as a string, which may say inf and nan. */
+static dt_status *parse_f64(const dt_json *object, const char *key, double *value) {
+    const char *string;
+    char *end;
+    DT_TRY(dt_json_string(object, key, &string));
+    *value = strtod(string, &end);
+    return *string != 0 && *end == 0 ? NULL : dt_json_wrong(object, "\"%s\" is no number: %s", key, string);
+}
+
+static dt_status *parse_total(const dt_json *item, dt_total *total) {
+    total->is_integer = dt_json_has(item, "integer");
+    if (total->is_integer) return dt_json_integer(item, "integer", INT64_MIN, INT64_MAX, &total->integer);
+    return parse_f64(item, "number", &total->number);
+}
+
+static dt_status *parse_sum(const dt_json *sums, const char *key, char sum[DT_HEX_SHA256_CHARACTERS + 1]) {
+    const char *string;
+    DT_TRY(dt_json_string(sums, key, &string));
+    if (strlen(string) != DT_HEX_SHA256_CHARACTERS || strspn(string, "0123456789abcdef") != DT_HEX_SHA256_CHARACTERS)
+        return dt_json_wrong(sums, "\"%s\" is no SHA-256", key);
+    memcpy(sum, string, DT_HEX_SHA256_CHARACTERS + 1);
+    return NULL;
+}
+
+static dt_status *parse_best(const dt_json *best, dt_checkpoint_state *state) {
+    DT_TRY(parse_string(best, "metric", &state->metric));
+    DT_TRY(dt_json_integer(best, "epochs_without_gain", 0, INT64_MAX, &state->epochs_without_gain));
+    state->has_best = dt_json_has(best, "value");
+    if (!state->has_best) return NULL;
+    DT_TRY(parse_f64(best, "value", &state->best));
+    return dt_json_integer(best, "step", 0, INT64_MAX, &state->best_step);
+}
+
+static dt_status *parse_root(const dt_json *root, dt_checkpoint_state *state) {
+    int64_t format;
+    dt_json totals, sums, best;
+    DT_TRY(dt_json_integer(root, "format", 1, INT64_MAX, &format));
+    if (format != FORMAT)
+        return dt_error(DT_FAILED_PRECONDITION, "%s: is of format %" PRId64 ", this dtrun reads format %d: go on with the version that wrote it",
+                        root->document, format, FORMAT);
+    DT_TRY(parse_string(root, "program_hash", &state->program_hash));
+    DT_TRY(parse_string(root, "level", &state->level));
+    DT_TRY(parse_string(root, "data", &state->data));
+#define X(member, least) DT_TRY(dt_json_integer(root, #member, least, INT64_MAX, &state->member));
+    INTEGERS(X)
+#undef X
+    int n_totals;
+    DT_TRY(dt_json_array(root, "totals", &totals, &n_totals));
+    state->totals = dt_allocate_zeroed((size_t)n_totals, sizeof *state->totals);
+    if (state->totals == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", root->document);
+    for (dt_json item = dt_json_first(&totals); item.value != NULL; dt_json_next(&item))
+        DT_TRY(parse_total(&item, &state->totals[state->n_totals++]));
+    if (dt_json_has(root, "best")) {
+        DT_TRY(dt_json_member(root, "best", &best));
+        DT_TRY(parse_best(&best, state));
+    }
+    DT_TRY(dt_json_member(root, "sha256", &sums));
+    DT_TRY(parse_sum(&sums, "model.safetensors", state->model_sha256));
+    return parse_sum(&sums, "optimizer.safetensors", state->optimizer_sha256);
+}
+
+dt_status *dt_checkpoint_state_parse(const char *path, const char *text, size_t n, dt_checkpoint_state *state) {
+    *state = (dt_checkpoint_state){0};
+    cJSON *parsed = cJSON_ParseWithLength(text, n);
+    if (parsed == NULL) return dt_error(DT_DATA_LOSS, "%s: is truncated or altered: it is not JSON", path);
+    dt_json root = {.value = parsed, .document = path};
+    dt_status *status = parse_root(&root, state);
+    cJSON_Delete(parsed);
+    return status;
+}
+
+static void print_total(dt_text *text, const dt_total *total) {
+    char buffer[32];
+    if (total->is_integer)
+        dt_text_format(text, "{\"integer\": \"%" PRId64 "\"}", total->integer);
+    else
+        dt_text_format(text, "{\"number\": \"%s\"}", dt_text_from_f64(total->number, buffer));
+}
+
+static void print_best(dt_text *text, const dt_checkpoint_state *state) {
+    char buffer[32];
+    dt_text_append(text, "  \"best\": {\"metric\": ");
+    dt_text_append_json_string(text, state->metric);
+    if (state->has_best)
+        dt_text_format(text, ", \"value\": \"%s\", \"step\": \"%" PRId64 "\"", dt_text_from_f64(state->best, buffer), state->best_step);
+    dt_text_format(text, ", \"epochs_without_gain\": \"%" PRId64 "\"},\n", state->epochs_without_gain);
+}
+
+char *dt_checkpoint_state_print(const dt_checkpoint_state *state) {
+    dt_text text = {0};
+    dt_text_format(&text, "{\n  \"format\": %d,\n  \"program_hash\": ", FORMAT);
+    dt_text_append_json_string(&text, state->program_hash);
+    dt_text_append(&text, ",\n  \"level\": ");
+    dt_text_append_json_string(&text, state->level);
+    dt_text_append(&text, ",\n  \"data\": ");
+    dt_text_append_json_string(&text, state->data);
+    dt_text_append(&text, ",\n");
+#define X(member, least) dt_text_format(&text, "  \"" #member "\": \"%" PRId64 "\",\n", state->member);
+    INTEGERS(X)
+#undef X
+    dt_text_append(&text, "  \"totals\": [");
+    for (int i = 0; i < state->n_totals; i++) {
+        if (i > 0) dt_text_append(&text, ", ");
+        print_total(&text, &state->totals[i]);
+    }
+    dt_text_append(&text, "],\n");
+    if (state->metric != NULL) print_best(&text, state);
+    dt_text_format(&text, "  \"sha256\": {\n    \"model.safetensors\": \"%s\",\n    \"optimizer.safetensors\": \"%s\"\n  }\n}\n", state->model_sha256,
+                   state->optimizer_sha256);
+    return dt_text_take(&text);
+}

@@ -1,0 +1,265 @@
+/* safetensors: see safetensors.h. cJSON parses the header, json.h says what is wrong with it, nettle sums. */
+#include "runtime/safetensors.h"
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "runtime/json.h"
+#include "runtime/json_text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <nettle/sha2.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MOST_HEADER_BYTES ((uint64_t)100 << 20) /* the format's own limit */
+#define MOST_DIMS 64
+
+enum {
+    ALIGNMENT = 64
+}; /* of the first tensor in files that are written */
+
+typedef struct file {
+    dt_safetensors view; /* first: what the caller sees */
+    char *owned;         /* the file's bytes, where dt_safetensors_read read them */
+    cJSON *header;
+    dt_safetensor *tensors;
+    int64_t *dims; /* of all tensors */
+} file;
+
+static dt_dtype dtype_from(const char *name) {
+    int dtype = 0;
+    while (dtype < DT_N_DTYPES && strcmp(dt_dtype_safetensors_name((dt_dtype)dtype), name) != 0) dtype++;
+    return (dt_dtype)dtype;
+}
+
+static bool is_metadata(const cJSON *entry) { return strcmp(entry->string, "__metadata__") == 0; }
+
+/* Sums the dimensions of all entries, so that one block can hold them. */
+static dt_status *count(const dt_json *root, int *n_tensors, size_t *n_dims) {
+    *n_tensors = 0;
+    *n_dims = 0;
+    for (const cJSON *entry = root->value->child; entry != NULL; entry = entry->next) {
+        if (is_metadata(entry)) continue;
+        dt_json tensor = {.value = entry, .parent = root, .key = entry->string, .document = root->document}, shape;
+        int n;
+        if (!cJSON_IsObject(entry)) return dt_json_wrong(&tensor, "expected an object");
+        DT_TRY(dt_json_array(&tensor, "shape", &shape, &n));
+        if (n > MOST_DIMS) return dt_json_wrong(&shape, "expected at most %d dimensions, found %d", MOST_DIMS, n);
+        *n_dims += (size_t)n;
+        ++*n_tensors;
+    }
+    return NULL;
+}
+
+/* Reads one entry; the dimensions go to `dims`. `n_body` bytes follow the header at `body`. */
+static dt_status *read_entry(const dt_json *entry, const unsigned char *body, uint64_t n_body, int64_t *dims, dt_safetensor *tensor) {
+    dt_json shape, offsets;
+    const char *dtype;
+    int n_offsets, i = 0;
+    int64_t ends[2], n_elements = 1;
+    DT_TRY(dt_json_string(entry, "dtype", &dtype));
+    DT_TRY(dt_json_array(entry, "shape", &shape, &tensor->n_dims));
+    for (dt_json item = dt_json_first(&shape); item.value != NULL; dt_json_next(&item)) {
+        DT_TRY(dt_json_as_integer(&item, 0, INT64_MAX, &dims[i]));
+        if (__builtin_mul_overflow(n_elements, dims[i++], &n_elements)) return dt_json_wrong(&shape, "is too large");
+    }
+    DT_TRY(dt_json_array(entry, "data_offsets", &offsets, &n_offsets));
+    if (n_offsets != 2) return dt_json_wrong(&offsets, "expected a begin and an end");
+    i = 0;
+    for (dt_json item = dt_json_first(&offsets); item.value != NULL; dt_json_next(&item))
+        DT_TRY(dt_json_as_integer(&item, 0, (int64_t)n_body, &ends[i++]));
+    tensor->name = entry->key;
+    tensor->dtype = dtype_from(dtype);
+    tensor->dims = dims;
+    tensor->n_bytes = ends[1] - ends[0];
+    tensor->data = body + ends[0];
+    int64_t n_bytes;
+    if (tensor->n_bytes < 0) return dt_json_wrong(&offsets, "ends before it begins");
+    if (tensor->dtype != DT_N_DTYPES &&
+        (__builtin_mul_overflow(n_elements, (int64_t)dt_dtype_bytes(tensor->dtype), &n_bytes) || n_bytes != tensor->n_bytes))
+        return dt_json_wrong(&offsets, "holds %lld bytes, which is not what its shape and type need", (long long)tensor->n_bytes);
+    return NULL;
+}
+
+static int by_place(const void *a, const void *b) {
+    const dt_safetensor *x = a, *y = b;
+    if (x->data != y->data) return (const char *)x->data < (const char *)y->data ? -1 : 1;
+    return (x->n_bytes > y->n_bytes) - (x->n_bytes < y->n_bytes);
+}
+
+static int by_name(const void *a, const void *b) { return strcmp(((const dt_safetensor *)a)->name, ((const dt_safetensor *)b)->name); }
+
+/* No gap, no overlap, no name twice. Leaves the tensors sorted by name. */
+static dt_status *check_together(const char *path, dt_safetensor *tensors, int n, const unsigned char *body, uint64_t n_body) {
+    if (n == 0) return n_body == 0 ? NULL : dt_error(DT_DATA_LOSS, "%s: holds bytes that belong to no tensor", path);
+    qsort(tensors, (size_t)n, sizeof *tensors, by_place);
+    const unsigned char *end = body;
+    for (int i = 0; i < n; i++) {
+        if (tensors[i].data != end) return dt_error(DT_DATA_LOSS, "%s: %s does not begin where the tensor before it ends", path, tensors[i].name);
+        end += tensors[i].n_bytes;
+    }
+    if (end != body + n_body) return dt_error(DT_DATA_LOSS, "%s: holds bytes that belong to no tensor", path);
+    qsort(tensors, (size_t)n, sizeof *tensors, by_name);
+    for (int i = 1; i < n; i++)
+        if (strcmp(tensors[i - 1].name, tensors[i].name) == 0) return dt_error(DT_DATA_LOSS, "%s: %s is there twice", path, tensors[i].name);
+    return NULL;
+}
+
+static dt_status *read_header(file *read, const char *path, const unsigned char *body, uint64_t n_body) {
+    dt_json root = {.value = read->header, .document = path};
+    size_t n_dims;
+    int n;
+    if (!cJSON_IsObject(read->header)) return dt_error(DT_DATA_LOSS, "%s: is not a safetensors file: its header is not a JSON object", path);
+    DT_TRY(count(&root, &n, &n_dims));
+    read->tensors = dt_allocate_zeroed((size_t)n, sizeof *read->tensors);
+    read->dims = dt_allocate_zeroed(n_dims, sizeof *read->dims);
+    if (read->tensors == NULL || read->dims == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", path);
+    int64_t *dims = read->dims;
+    int i = 0;
+    for (const cJSON *entry = read->header->child; entry != NULL; entry = entry->next) {
+        if (is_metadata(entry)) continue;
+        dt_json tensor = {.value = entry, .parent = &root, .key = entry->string, .document = path};
+        DT_TRY(read_entry(&tensor, body, n_body, dims, &read->tensors[i]));
+        dims += read->tensors[i++].n_dims;
+    }
+    DT_TRY(check_together(path, read->tensors, n, body, n_body));
+    read->view.n = n;
+    read->view.tensors = read->tensors;
+    return NULL;
+}
+
+static dt_status *parse(file *read, const char *path, const unsigned char *bytes, size_t n_bytes) {
+    if (n_bytes < 8) return dt_error(DT_DATA_LOSS, "%s: is not a safetensors file: it has %zu bytes", path, n_bytes);
+    uint64_t n_header = 0;
+    for (int i = 0; i < 8; i++) n_header |= (uint64_t)bytes[i] << 8 * i;
+    if (n_header > MOST_HEADER_BYTES || n_header > n_bytes - 8)
+        return dt_error(DT_DATA_LOSS, "%s: is not a safetensors file, or is truncated within its header", path);
+    read->header = cJSON_ParseWithLength((const char *)bytes + 8, (size_t)n_header);
+    if (read->header == NULL) return dt_error(DT_DATA_LOSS, "%s: is not a safetensors file: its header is not JSON", path);
+    DT_TRY(read_header(read, path, bytes + 8 + n_header, n_bytes - 8 - n_header));
+    struct sha256_ctx sum;
+    sha256_init(&sum);
+    sha256_update(&sum, n_bytes, bytes);
+    sha256_digest(&sum, DT_SHA256_BYTES, read->view.sha256);
+    return NULL;
+}
+
+dt_status *dt_safetensors_parse(const char *path, const void *bytes, size_t n_bytes, dt_safetensors **opened) {
+    *opened = NULL;
+    file *read = dt_allocate_zeroed(1, sizeof *read);
+    if (read == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", path);
+    dt_status *status = parse(read, path, bytes, n_bytes);
+    if (status != NULL) {
+        dt_safetensors_free(&read->view);
+        return status;
+    }
+    *opened = &read->view;
+    return NULL;
+}
+
+dt_status *dt_safetensors_read(const char *path, dt_safetensors **opened) {
+    char *bytes;
+    size_t n_bytes;
+    *opened = NULL;
+    DT_TRY(dt_file_read(path, &bytes, &n_bytes));
+    dt_status *status = dt_safetensors_parse(path, bytes, n_bytes, opened);
+    if (status != NULL)
+        dt_release(bytes);
+    else
+        ((file *)*opened)->owned = bytes;
+    return status;
+}
+
+void dt_safetensors_free(dt_safetensors *opened) {
+    if (opened == NULL) return;
+    file *read = (file *)opened;
+    cJSON_Delete(read->header);
+    dt_release(read->tensors);
+    dt_release(read->dims);
+    dt_release(read->owned);
+    dt_release(read);
+}
+
+const dt_safetensor *dt_safetensors_find(const dt_safetensors *opened, const char *name) {
+    dt_safetensor key = {.name = name};
+    return opened->n > 0 ? bsearch(&key, opened->tensors, (size_t)opened->n, sizeof key, by_name) : NULL;
+}
+
+/* Tensors with larger elements come first, so that each is aligned to its elements. Fills `order`, appends the header. */
+static void make_header(int n, const dt_safetensor *tensors, int *order, dt_text *text) {
+    int n_placed = 0;
+    int64_t offset = 0;
+    dt_text_append(text, "{");
+    for (size_t element_bytes = 8; element_bytes > 0; element_bytes /= 2)
+        for (int i = 0; i < n; i++) {
+            if (dt_dtype_bytes(tensors[i].dtype) != element_bytes) continue;
+            if (n_placed > 0) dt_text_append(text, ",");
+            dt_text_append_json_string(text, tensors[i].name);
+            dt_text_format(text, ":{\"dtype\":\"%s\",\"shape\":[", dt_dtype_safetensors_name(tensors[i].dtype));
+            for (int d = 0; d < tensors[i].n_dims; d++) dt_text_format(text, d > 0 ? ",%lld" : "%lld", (long long)tensors[i].dims[d]);
+            dt_text_format(text, "],\"data_offsets\":[%lld,%lld]}", (long long)offset, (long long)(offset + tensors[i].n_bytes));
+            offset += tensors[i].n_bytes;
+            order[n_placed++] = i;
+        }
+    dt_text_append(text, "}");
+    while ((text->n + 8) % ALIGNMENT != 0 && !text->failed) dt_text_append(text, " ");
+}
+
+typedef struct sink {
+    const char *path;
+    int fd;
+    struct sha256_ctx sum;
+} sink;
+
+static dt_status *put(sink *to, const void *bytes, size_t n_bytes) {
+    sha256_update(&to->sum, n_bytes, bytes);
+    for (const char *at = bytes; n_bytes > 0;) {
+        ssize_t n = write(to->fd, at, n_bytes);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return dt_error(DT_IO, "%s: cannot write: %s", to->path, strerror(errno));
+        at += n;
+        n_bytes -= (size_t)n;
+    }
+    return NULL;
+}
+
+static dt_status *put_all(sink *to, const dt_text *header, int n, const int *order, const dt_safetensor *tensors, dt_safetensors_fetch *fetch,
+                          void *context, void *buffer) {
+    unsigned char length[8];
+    for (int i = 0; i < 8; i++) length[i] = (unsigned char)((uint64_t)header->n >> 8 * i);
+    DT_TRY(put(to, length, sizeof length));
+    DT_TRY(put(to, header->data, header->n));
+    for (int i = 0; i < n; i++) {
+        DT_TRY(fetch(context, order[i], buffer));
+        DT_TRY(put(to, buffer, (size_t)tensors[order[i]].n_bytes));
+    }
+    if (fsync(to->fd) != 0) return dt_error(DT_IO, "%s: cannot sync: %s", to->path, strerror(errno));
+    return NULL;
+}
+
+dt_status *dt_safetensors_write(const char *path, int n, const dt_safetensor *tensors, dt_safetensors_fetch *fetch, void *context,
+                                unsigned char sha256[DT_SHA256_BYTES]) {
+    int64_t n_most = 0;
+    for (int i = 0; i < n; i++) n_most = tensors[i].n_bytes > n_most ? tensors[i].n_bytes : n_most;
+    dt_text header = {0};
+    int *order = dt_allocate((size_t)n * sizeof *order);
+    void *buffer = dt_allocate((size_t)n_most);
+    dt_status *status = NULL;
+    if (order != NULL) make_header(n, tensors, order, &header);
+    if (order == NULL || buffer == NULL || header.failed) status = dt_error(DT_RESOURCE_EXHAUSTED, "%s: no memory to write it", path);
+    if (status == NULL) {
+        sink to = {.path = path, .fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
+        sha256_init(&to.sum);
+        status = to.fd < 0 ? dt_error(DT_IO, "%s: cannot create: %s", path, strerror(errno))
+                           : put_all(&to, &header, n, order, tensors, fetch, context, buffer);
+        if (to.fd >= 0 && close(to.fd) != 0 && status == NULL) status = dt_error(DT_IO, "%s: cannot write: %s", path, strerror(errno));
+        sha256_digest(&to.sum, DT_SHA256_BYTES, sha256);
+    }
+    dt_text_free(&header);
+    dt_release(buffer);
+    dt_release(order);
+    return status;
+}

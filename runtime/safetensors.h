@@ -1,0 +1,44 @@
+/* safetensors: named tensors in a file that every machine-learning tool reads.
+ *
+ * Eight bytes of length, a JSON object of that length that says type, shape and place of each tensor, then their bytes without a gap. A file
+ * comes from anywhere, so nothing of its header is believed before it is checked against the others and against the size of the file. */
+#ifndef DT_RUNTIME_SAFETENSORS_H
+#define DT_RUNTIME_SAFETENSORS_H
+
+#include "abi/dtype.h"
+#include "base/status.h"
+
+#define DT_SHA256_BYTES 32
+
+typedef struct dt_safetensor {
+    const char *name;
+    dt_dtype dtype; /* DT_N_DTYPES: a type that is not in dtype.h; such a tensor can be passed over, not used */
+    int n_dims;
+    const int64_t *dims;
+    int64_t n_bytes;
+    const void *data; /* of a file that was read; any alignment */
+} dt_safetensor;
+
+typedef struct dt_safetensors {
+    int n;
+    const dt_safetensor *tensors;          /* [n], sorted by name */
+    unsigned char sha256[DT_SHA256_BYTES]; /* of the whole file */
+} dt_safetensors;
+
+/* Reads all of `path`. DT_DATA_LOSS for what is truncated, altered or no such file. */
+dt_status *dt_safetensors_read(const char *path, dt_safetensors **file);
+/* The same of bytes in memory, which must outlive the result; `path` is for messages. */
+dt_status *dt_safetensors_parse(const char *path, const void *bytes, size_t n_bytes, dt_safetensors **file);
+void dt_safetensors_free(dt_safetensors *file); /* NULL is allowed */
+
+const dt_safetensor *dt_safetensors_find(const dt_safetensors *file, const char *name); /* NULL: none */
+
+/* Puts the bytes of tensor `index` at `data`. */
+typedef dt_status *dt_safetensors_fetch(void *context, int index, void *data);
+
+/* Writes a new file of `n` tensors, their bytes asked for one tensor at a time, and syncs it. `sha256` gets its sum. Not atomic: the caller writes
+ * in a folder of its own. DT_IO, DT_RESOURCE_EXHAUSTED. */
+dt_status *dt_safetensors_write(const char *path, int n, const dt_safetensor *tensors, dt_safetensors_fetch *fetch, void *context,
+                                unsigned char sha256[DT_SHA256_BYTES]);
+
+#endif

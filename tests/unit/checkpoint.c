@@ -1,0 +1,318 @@
+/* checkpoint: what is saved is loaded; what is damaged, unfinished or another model's is not.
+ *
+ * The session here is this file's own: three variables in plain memory, in place of the library's. */
+#include "runtime/checkpoint.h"
+#include "base/memory.h"
+#include "runtime/safetensors.h"
+#include "tests/unit/scratch_folder.h"
+
+#include <math.h>
+#include <unistd.h>
+
+struct dt_session {
+    dt_artifact artifact;
+    float kernel[6];
+    int64_t seen;
+    float slot[6];
+};
+
+static const int64_t dims[] = {2, 3}, other_dims[] = {3, 2};
+static const dt_artifact_variable variables[] = {
+    {.path = "Net/kernel", .kind = DT_VARIABLE_PARAMETER, .tensor = {.dtype = DT_F32, .n_dims = 2, .dims = dims}, .bytes = 24},
+    {.path = "Net/seen", .kind = DT_VARIABLE_STATE, .tensor = {.dtype = DT_I64}, .bytes = 8},
+    {.path = "adam/Net/kernel/m", .kind = DT_VARIABLE_SLOT, .tensor = {.dtype = DT_F32, .n_dims = 2, .dims = dims}, .bytes = 24},
+};
+static const dt_artifact_variable other_variables[] = {
+    {.path = "Net/kernel", .kind = DT_VARIABLE_PARAMETER, .tensor = {.dtype = DT_F32, .n_dims = 2, .dims = other_dims}, .bytes = 24},
+    {.path = "Net/bias", .kind = DT_VARIABLE_PARAMETER, .tensor = {.dtype = DT_I64}, .bytes = 8},
+};
+
+static int n_fetched, fail_fetch = -1;
+
+static void *storage(dt_session *session, int variable) {
+    return variable == 0 ? (void *)session->kernel : variable == 1 ? (void *)&session->seen : (void *)session->slot;
+}
+
+const dt_artifact *dt_session_artifact(const dt_session *session) { return &session->artifact; }
+
+dt_status *dt_session_get_variable(dt_session *session, int device, int variable, void *data) {
+    (void)device;
+    if (n_fetched++ == fail_fetch) return dt_error(DT_IO, "the disk is full");
+    memcpy(data, storage(session, variable), (size_t)session->artifact.variables[variable].bytes);
+    return NULL;
+}
+
+dt_status *dt_session_set_variable(dt_session *session, int variable, const void *data) {
+    memcpy(storage(session, variable), data, (size_t)session->artifact.variables[variable].bytes);
+    return NULL;
+}
+
+int dt_artifact_find_variable(const dt_artifact *artifact, const char *path) {
+    for (int i = 0; i < artifact->n_variables; i++)
+        if (strcmp(artifact->variables[i].path, path) == 0) return i;
+    return -1;
+}
+
+static dt_session session = {.artifact = {.n_variables = 3, .variables = variables}};
+
+static void set_all(float value) {
+    for (int i = 0; i < 6; i++) session.kernel[i] = value + (float)i, session.slot[i] = -value;
+    session.seen = (int64_t)value;
+}
+
+static dt_checkpoint_state state_of(int64_t step) {
+    dt_checkpoint_state state = {
+        .step = step, .epoch = 2, .examples = 640, .seed = -5, .replicas = 2, .global_batch = 128, .epochs = 5, .steps_per_epoch = 469, .n_added = 5};
+    assert_ok(dt_checkpoint_state_set(&state.program_hash, "0123456789abcdef"));
+    assert_ok(dt_checkpoint_state_set(&state.level, "x86-64-v3"));
+    assert_ok(dt_checkpoint_state_set(&state.data, "train_set"));
+    return state;
+}
+
+/* Saves a checkpoint of step `step` in which all values are about `step`. */
+static void save(const char *folder, int64_t step) {
+    dt_checkpoint_state state = state_of(step);
+    set_all((float)step);
+    assert_ok(dt_checkpoint_save(&session, folder, &state, NULL));
+    dt_checkpoint_state_free(&state);
+}
+
+static void assert_newest(const char *folder, const char *wanted) {
+    char *path;
+    assert_ok(dt_checkpoint_newest(folder, &path));
+    if (wanted == NULL)
+        assert_null(path);
+    else
+        assert_string_equal(path, wanted);
+    dt_release(path);
+}
+
+static dt_status *load(const char *path) {
+    dt_checkpoint_state state;
+    dt_status *status = dt_checkpoint_load(&session, path, &state);
+    dt_checkpoint_state_free(&state);
+    return status;
+}
+
+static void a_state_comes_back(void **unused) {
+    (void)unused;
+    dt_checkpoint_state state = state_of(INT64_MAX), back;
+    dt_total totals[] = {{.number = 0.1}, {.number = INFINITY}, {.is_integer = true, .integer = INT64_MIN}, {.number = -0.0}, {.number = NAN}};
+    state.totals = totals;
+    state.n_totals = 5;
+    assert_ok(dt_checkpoint_state_set(&state.metric, "evaluate.\"accuracy\""));
+    state.has_best = true;
+    state.best = 1.0 / 3;
+    state.best_step = 469;
+    memset(state.model_sha256, 'a', DT_HEX_SHA256_CHARACTERS);
+    memset(state.optimizer_sha256, '0', DT_HEX_SHA256_CHARACTERS);
+    char *text = dt_checkpoint_state_print(&state);
+    assert_ok(dt_checkpoint_state_parse("progress.json", text, strlen(text), &back));
+    assert_true(back.step == INT64_MAX && back.epoch == 2 && back.examples == 640 && back.seed == -5 && back.n_added == 5 &&
+                back.steps_per_epoch == 469);
+    assert_string_equal(back.program_hash, "0123456789abcdef");
+    assert_string_equal(back.metric, "evaluate.\"accuracy\"");
+    assert_true(back.has_best && back.best == 1.0 / 3 && back.best_step == 469);
+    assert_int_equal(back.n_totals, 5);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(back.totals[i].is_integer, totals[i].is_integer);
+        assert_memory_equal(&back.totals[i].integer, &totals[i].integer, 8);
+    }
+    assert_true(isnan(back.totals[4].number));
+    assert_string_equal(back.model_sha256, state.model_sha256);
+    dt_checkpoint_state_free(&back);
+
+    for (size_t n = 0; n + 2 < strlen(text); n++) { /* without the last brace and newline */
+        assert_fails(dt_checkpoint_state_parse("p", text, n, &back), DT_DATA_LOSS, "p: is truncated or altered");
+        dt_checkpoint_state_free(&back);
+    }
+    char *format = strstr(text, "\"format\": 1");
+    format[10] = '2';
+    assert_fails(dt_checkpoint_state_parse("p", text, strlen(text), &back), DT_FAILED_PRECONDITION, "is of format 2, this dtrun reads format 1");
+    format[10] = '1';
+    strstr(text, "\"step\": \"")[9] = '-';
+    assert_fails(dt_checkpoint_state_parse("p", text, strlen(text), &back), DT_DATA_LOSS, "p: step");
+    dt_checkpoint_state_free(&back);
+    dt_release(text);
+    state.totals = NULL;
+    dt_checkpoint_state_free(&state);
+}
+
+static void what_is_saved_is_loaded(void **unused) {
+    (void)unused;
+    const char *folder = scratch_path("a");
+    assert_newest(folder, NULL);
+    dt_checkpoint_state state = state_of(7), back;
+    char *path;
+    set_all(7);
+    assert_ok(dt_checkpoint_save(&session, folder, &state, &path));
+    assert_string_equal(path, scratch_path("a/step-7"));
+    set_all(0);
+    assert_ok(dt_checkpoint_load(&session, path, &back));
+    assert_true(session.kernel[5] == 12 && session.seen == 7 && session.slot[0] == -7);
+    assert_int_equal(back.step, 7);
+    assert_string_equal(back.model_sha256, state.model_sha256);
+    dt_checkpoint_state_free(&back);
+    int n_unused;
+    set_all(0);
+    assert_ok(dt_checkpoint_load_weights(&session, path, &n_unused));
+    assert_true(session.kernel[5] == 12 && session.seen == 7 && session.slot[0] == 0);
+    dt_release(path);
+    dt_checkpoint_state_free(&state);
+
+    set_all(8); /* the same step again replaces it */
+    state = state_of(7);
+    assert_ok(dt_checkpoint_save(&session, folder, &state, NULL));
+    dt_checkpoint_state_free(&state);
+    set_all(0);
+    assert_ok(load(scratch_path("a/step-7")));
+    assert_true(session.kernel[0] == 8);
+    assert_false(dt_file_exists(scratch_path("a/.unfinished-7")));
+}
+
+static void the_newest_is_by_number(void **unused) {
+    (void)unused;
+    const char *folder = scratch_path("b");
+    save(folder, 9), save(folder, 10), save(folder, 8);
+    assert_ok(dt_file_make_folders(scratch_path("b/step-x")));
+    assert_ok(dt_file_make_folders(scratch_path("b/step-99999999999999999999")));
+    assert_ok(dt_file_make_folders(scratch_path("b/.unfinished-50")));
+    assert_newest(folder, scratch_path("b/step-10"));
+    assert_ok(dt_checkpoint_prepare(folder));
+    assert_false(dt_file_exists(scratch_path("b/.unfinished-50")));
+    assert_true(dt_file_exists(scratch_path("b/step-x")));
+}
+
+static void the_last_and_the_best_are_kept(void **unused) {
+    (void)unused;
+    const char *folder = scratch_path("c");
+    for (int64_t step = 1; step <= 6; step++) save(folder, step);
+    assert_ok(dt_checkpoint_prune(folder, 2, 3));
+    for (int step = 1; step <= 6; step++) {
+        char name[16];
+        snprintf(name, sizeof name, "c/step-%d", step);
+        assert_int_equal(dt_file_exists(scratch_path(name)), step == 3 || step >= 5);
+    }
+    assert_ok(dt_checkpoint_prune(folder, 1, -1));
+    assert_newest(folder, scratch_path("c/step-6"));
+    assert_false(dt_file_exists(scratch_path("c/step-3")));
+}
+
+static void a_failed_save_leaves_the_one_before(void **unused) {
+    (void)unused;
+    char folder[256];
+    snprintf(folder, sizeof folder, "%s", scratch_path("d"));
+    save(folder, 1);
+    for (int n = 0; n < 3; n++) {
+        dt_checkpoint_state state = state_of(2);
+        n_fetched = 0;
+        fail_fetch = n;
+        assert_fails(dt_checkpoint_save(&session, folder, &state, NULL), DT_IO, "the disk is full");
+        fail_fetch = -1;
+        dt_checkpoint_state_free(&state);
+        assert_newest(folder, scratch_path("d/step-1"));
+        assert_ok(load(scratch_path("d/step-1")));
+    }
+    for (int n = 0;; n++) {
+        dt_checkpoint_state state = state_of(2);
+        dt_memory_fail_after(n);
+        dt_status *status = dt_checkpoint_save(&session, folder, &state, NULL);
+        dt_memory_fail_after(-1);
+        dt_checkpoint_state_free(&state);
+        if (status == NULL) break;
+        assert_fails(status, DT_RESOURCE_EXHAUSTED, "");
+        assert_ok(load(scratch_path("d/step-1")));
+    }
+    assert_newest(folder, scratch_path("d/step-2"));
+    for (int n = 0;; n++) {
+        set_all(0);
+        dt_memory_fail_after(n);
+        dt_status *status = load(scratch_path("d/step-2"));
+        dt_memory_fail_after(-1);
+        if (status == NULL) break;
+        dt_status_free(status); /* cJSON has its own memory, so what fails is not always that */
+        assert_true(session.kernel[0] == 0);
+    }
+}
+
+static void damage_is_named(void **unused) {
+    (void)unused;
+    const char *const files[] = {"model.safetensors", "optimizer.safetensors", "progress.json"};
+    for (int i = 0; i < 3; i++) {
+        char folder[16], name[64], *bytes;
+        size_t n;
+        snprintf(folder, sizeof folder, "e%d", i);
+        save(scratch_path(folder), 4), save(scratch_path(folder), 5);
+        snprintf(name, sizeof name, "%s/step-5/%s", folder, files[i]);
+        assert_ok(dt_file_read(scratch_path(name), &bytes, &n));
+        set_all(0);
+        for (size_t at = 1; at < n; at += 1 + n / 50) {
+            scratch_write(name, bytes, at); /* cut */
+            snprintf(name, sizeof name, "%s/step-5", folder);
+            assert_fails(load(scratch_path(name)), DT_DATA_LOSS, "to go on from step-4");
+            snprintf(name, sizeof name, "%s/step-5/%s", folder, files[i]);
+        }
+        if (i < 2) {
+            bytes[n - 1] ^= 1; /* altered: only the sum can tell */
+            scratch_write(name, bytes, n);
+            snprintf(name, sizeof name, "%s/step-5", folder);
+            assert_fails(load(scratch_path(name)), DT_DATA_LOSS, "was altered: its SHA-256 is");
+            snprintf(name, sizeof name, "%s/step-5/%s", folder, files[i]);
+        }
+        assert_int_equal(unlink(scratch_path(name)), 0);
+        snprintf(name, sizeof name, "%s/step-5", folder);
+        assert_fails(load(scratch_path(name)), DT_DATA_LOSS, "the checkpoint is damaged: remove the folder");
+        assert_true(session.kernel[0] == 0); /* nothing was set */
+        dt_release(bytes);
+    }
+}
+
+static void another_model_is_listed(void **unused) {
+    (void)unused;
+    save(scratch_path("f"), 1);
+    set_all(0);
+    session.artifact = (dt_artifact){.n_variables = 2, .variables = other_variables};
+    dt_status *status = load(scratch_path("f/step-1"));
+    assert_non_null(strstr(dt_status_message(status), "program: Net/kernel f32[3, 2], file: f32[2, 3]"));
+    assert_non_null(strstr(dt_status_message(status), "program: Net/bias i64, file: nothing of this name"));
+    assert_non_null(strstr(dt_status_message(status), "file: Net/seen i64, program: nothing of this name"));
+    assert_fails(status, DT_FAILED_PRECONDITION, "step-1: holds another model");
+    session.artifact = (dt_artifact){.n_variables = 3, .variables = variables};
+    assert_true(session.kernel[0] == 0);
+}
+
+static dt_status *give(void *context, int index, void *data) {
+    memset(data, 0, ((const dt_safetensor *)context)[index].n_bytes);
+    return NULL;
+}
+
+static void weights_from_elsewhere(void **unused) {
+    (void)unused;
+    const dt_safetensor tensors[] = {{.name = "Net/kernel", .dtype = DT_F32, .n_dims = 2, .dims = dims, .n_bytes = 24},
+                                     {.name = "other", .dtype = DT_U8, .n_bytes = 1}};
+    unsigned char sum[DT_SHA256_BYTES];
+    int n_unused;
+    assert_ok(dt_safetensors_write(scratch_path("w"), 2, tensors, give, (void *)(uintptr_t)tensors, sum));
+    set_all(3);
+    assert_ok(dt_checkpoint_load_weights(&session, scratch_path("w"), &n_unused));
+    assert_int_equal(n_unused, 1);
+    assert_true(session.kernel[0] == 0 && session.seen == 3); /* a state may be missing */
+    assert_ok(dt_safetensors_write(scratch_path("w"), 1, tensors + 1, give, (void *)(uintptr_t)(tensors + 1), sum));
+    assert_fails(dt_checkpoint_load_weights(&session, scratch_path("w"), &n_unused), DT_FAILED_PRECONDITION,
+                 "program: Net/kernel f32[2, 3], file: nothing of this name");
+    assert_fails(dt_checkpoint_load_weights(&session, scratch_path("none"), &n_unused), DT_NOT_FOUND, "none");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_state_comes_back),
+        cmocka_unit_test(what_is_saved_is_loaded),
+        cmocka_unit_test(the_newest_is_by_number),
+        cmocka_unit_test(the_last_and_the_best_are_kept),
+        cmocka_unit_test(a_failed_save_leaves_the_one_before),
+        cmocka_unit_test(damage_is_named),
+        cmocka_unit_test(another_model_is_listed),
+        cmocka_unit_test(weights_from_elsewhere),
+    };
+    return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
+}

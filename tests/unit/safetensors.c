@@ -1,0 +1,136 @@
+/* safetensors: what is written is read; nothing of a foreign header is believed. */
+#include "runtime/safetensors.h"
+#include "base/memory.h"
+#include "tests/unit/scratch_folder.h"
+
+static const float weights[6] = {1, 2, 3, 4, 5, 6};
+static const unsigned char flags[3] = {1, 0, 1};
+static const double scale = 0.5;
+static const int64_t weight_dims[2] = {2, 3}, flag_dims[1] = {3};
+
+static const dt_safetensor tensors[] = {
+    {.name = "Net/flags", .dtype = DT_BOOL, .n_dims = 1, .dims = flag_dims, .n_bytes = 3, .data = flags},
+    {.name = "Net/kernel", .dtype = DT_F32, .n_dims = 2, .dims = weight_dims, .n_bytes = 24, .data = weights},
+    {.name = "a \"quoted\"\\name\n", .dtype = DT_F64, .n_dims = 0, .n_bytes = 8, .data = &scale},
+};
+
+static dt_status *fetch(void *context, int index, void *data) {
+    (void)context;
+    memcpy(data, tensors[index].data, (size_t)tensors[index].n_bytes);
+    return NULL;
+}
+
+static void what_is_written_is_read(void **state) {
+    (void)state;
+    unsigned char sum[DT_SHA256_BYTES];
+    dt_safetensors *file;
+    assert_ok(dt_safetensors_write(scratch_path("a"), 3, tensors, fetch, NULL, sum));
+    assert_ok(dt_safetensors_read(scratch_path("a"), &file));
+    assert_memory_equal(file->sha256, sum, sizeof sum);
+    assert_int_equal(file->n, 3);
+    for (int i = 0; i < 3; i++) {
+        const dt_safetensor *found = dt_safetensors_find(file, tensors[i].name);
+        assert_non_null(found);
+        assert_int_equal(found->dtype, tensors[i].dtype);
+        assert_int_equal(found->n_dims, tensors[i].n_dims);
+        assert_memory_equal(found->data, tensors[i].data, (size_t)tensors[i].n_bytes);
+        assert_int_equal((uintptr_t)found->data % dt_dtype_bytes(found->dtype), 0);
+    }
+    assert_int_equal(dt_safetensors_find(file, "Net/kernel")->dims[1], 3);
+    assert_null(dt_safetensors_find(file, "Net"));
+    dt_safetensors_free(file);
+
+    assert_ok(dt_safetensors_write(scratch_path("empty"), 0, NULL, fetch, NULL, sum));
+    assert_ok(dt_safetensors_read(scratch_path("empty"), &file));
+    assert_int_equal(file->n, 0);
+    assert_null(dt_safetensors_find(file, "Net"));
+    dt_safetensors_free(file);
+}
+
+static dt_status *parse(const char *header, size_t n_body) {
+    char bytes[1000] = {(char)strlen(header), (char)(strlen(header) >> 8)};
+    memcpy(bytes + 8, header, strlen(header));
+    dt_safetensors *file;
+    dt_status *status = dt_safetensors_parse("w", bytes, 8 + strlen(header) + n_body, &file);
+    if (status == NULL) dt_safetensors_free(file);
+    return status;
+}
+
+static void foreign_headers(void **state) {
+    (void)state;
+    assert_ok(parse("{\"__metadata__\":{\"format\":\"pt\"},\"a\":{\"dtype\":\"F8_E4M3\",\"shape\":[7],\"data_offsets\":[0,7]}}", 7));
+    assert_ok(
+        parse("{\"b\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[2,3]},\"a\":{\"dtype\":\"F16\",\"shape\":[1],\"data_offsets\":[0,2]}}", 3));
+    assert_ok(
+        parse("{\"b\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},\"a\":{\"dtype\":\"F16\",\"shape\":[1],\"data_offsets\":[0,2]}}", 2));
+    const struct {
+        const char *header;
+        size_t n_body;
+        const char *part;
+    } wrong[] = {
+        {"", 0, "not JSON"},
+        {"[]", 0, "not a JSON object"},
+        {"{\"a\":1}", 0, "w: a: expected an object"},
+        {"{}", 1, "belong to no tensor"},
+        {"{\"a\":{\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "dtype"},
+        {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 4, "shape"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]}}", 4, "a begin and an end"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", 4, "ends before it begins"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,5]}}", 4, "data_offsets"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, "not what its shape and type need"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "shape"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4503599627370496,4503599627370496],\"data_offsets\":[0,4]}}", 4, "too large"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[1,5]}}", 5, "does not begin where"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 5, "belong to no tensor"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4,
+         "does not begin where"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}", 2,
+         "a is there twice"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) assert_fails(parse(wrong[i].header, wrong[i].n_body), DT_DATA_LOSS, wrong[i].part);
+}
+
+static void every_cut_is_noticed(void **state) {
+    (void)state;
+    unsigned char sum[DT_SHA256_BYTES];
+    char *bytes;
+    size_t n_bytes;
+    assert_ok(dt_safetensors_write(scratch_path("a"), 3, tensors, fetch, NULL, sum));
+    assert_ok(dt_file_read(scratch_path("a"), &bytes, &n_bytes));
+    for (size_t n = 0; n < n_bytes; n++) {
+        dt_safetensors *file;
+        char *exact = malloc(n != 0 ? n : 1); /* so that the address sanitizer sees a step too far */
+        memcpy(exact, bytes, n);
+        assert_fails(dt_safetensors_parse("cut", exact, n, &file), DT_DATA_LOSS, "cut: ");
+        free(exact);
+    }
+    dt_release(bytes);
+}
+
+static void without_memory(void **state) {
+    (void)state;
+    unsigned char sum[DT_SHA256_BYTES];
+    for (int n = 0;; n++) {
+        dt_safetensors *file;
+        dt_memory_fail_after(n);
+        dt_status *status = dt_safetensors_write(scratch_path("a"), 3, tensors, fetch, NULL, sum);
+        if (status == NULL) status = dt_safetensors_read(scratch_path("a"), &file);
+        dt_memory_fail_after(-1);
+        if (status == NULL) {
+            dt_safetensors_free(file);
+            assert_true(n > 4);
+            return;
+        }
+        assert_fails(status, DT_RESOURCE_EXHAUSTED, "");
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(foreign_headers),
+        cmocka_unit_test(every_cut_is_noticed),
+        cmocka_unit_test(without_memory),
+    };
+    return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
+}
