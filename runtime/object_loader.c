@@ -94,10 +94,10 @@ static dt_status *read_symbols(loader *in) {
         if (in->symbols != NULL) return damaged(in, "two symbol tables");
         if (section->sh_entsize != sizeof(Elf64_Sym) || section->sh_link >= in->n_sections) return damaged(in, "a symbol table of another form");
         const Elf64_Shdr *strings = &in->sections[section->sh_link];
+        if (strings->sh_type != SHT_STRTAB || strings->sh_size == 0) return damaged(in, "symbols without names");
         in->strings = in->bytes + strings->sh_offset;
         in->strings_bytes = strings->sh_size;
-        if (strings->sh_type != SHT_STRTAB || in->strings_bytes == 0 || in->strings[in->strings_bytes - 1] != '\0')
-            return damaged(in, "symbols without names");
+        if (in->strings[in->strings_bytes - 1] != '\0') return damaged(in, "symbols without names");
         in->n_symbols = section->sh_size / sizeof(Elf64_Sym);
         in->symbols = dt_allocate_zeroed(in->n_symbols, sizeof(Elf64_Sym));
         if (in->symbols == NULL) return out_of_memory(in);

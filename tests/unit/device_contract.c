@@ -1,0 +1,185 @@
+/* The contract of device.h, over every kind in the registry; and the words of --devices. */
+#include "runtime/devices/device.h"
+
+#include "base/memory.h"
+#include "runtime/crew.h"
+#include "runtime/devices/spec.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static dt_device *open_device(void **state, int number, int n) {
+    const dt_device_kind *kind = *state;
+    dt_device *device;
+    assert_null(dt_device_open(kind, number, n, &device));
+    assert_ptr_equal(device->kind, kind);
+    return device;
+}
+
+static void a_device_has_a_name_and_knows_its_memory(void **state) {
+    char name[32];
+    dt_device *device = open_device(state, 3, 5);
+    snprintf(name, sizeof name, "%s:3", device->kind->name);
+    assert_string_equal(device->name, name);
+    assert_true(dt_device_free_bytes(device) > 0);
+    dt_device_close(device);
+}
+
+static void memory_is_zeroed_aligned_and_its_own(void **state) {
+    static const size_t sizes[] = {1, 63, 64, 4096, 255 << 10, 256 << 10, 3 << 20, (2 << 20) + 1};
+    enum { N = sizeof sizes / sizeof *sizes };
+    dt_device *device = open_device(state, 0, 1);
+    void *blocks[N];
+    for (int i = 0; i < N; i++) {
+        assert_null(dt_device_allocate(device, sizes[i], &blocks[i]));
+        assert_int_equal((uintptr_t)blocks[i] % 64, 0);
+        char last = 1, mark = (char)(i + 1);
+        assert_null(dt_device_read(device, &last, (char *)blocks[i] + sizes[i] - 1, 1));
+        assert_int_equal(last, 0);
+        assert_null(dt_device_write(device, blocks[i], &mark, 1));
+        assert_null(dt_device_write(device, (char *)blocks[i] + sizes[i] - 1, &mark, 1));
+    }
+    for (int i = 0; i < N; i++) {
+        char first, last;
+        assert_null(dt_device_read(device, &first, blocks[i], 1));
+        assert_null(dt_device_read(device, &last, (char *)blocks[i] + sizes[i] - 1, 1));
+        assert_true(first == i + 1 && last == i + 1);
+        dt_device_release(device, blocks[i], sizes[i]);
+    }
+    dt_device_release(device, NULL, 0);
+    dt_device_close(device);
+}
+
+static void too_much_memory_is_refused(void **state) {
+    dt_device *device = open_device(state, 0, 1);
+    void *memory;
+    dt_status *status = dt_device_allocate(device, SIZE_MAX / 2, &memory);
+    assert_int_equal(dt_status_code(status), DT_RESOURCE_EXHAUSTED);
+    assert_non_null(strstr(dt_status_message(status), device->name));
+    dt_status_free(status);
+    dt_memory_fail_after(0);
+    status = dt_device_allocate(device, 100, &memory);
+    dt_memory_fail_after(-1);
+    assert_int_equal(dt_status_code(status), DT_RESOURCE_EXHAUSTED);
+    dt_status_free(status);
+    dt_device_close(device);
+}
+
+static void append(void *const *buffers, const dt_launch *launch) {
+    char *text = buffers[0];
+    text[strlen(text)] = (char)('a' + launch->rows);
+}
+
+static void calls_run_in_order_with_their_launch(void **state) {
+    dt_device *device = open_device(state, 0, 1);
+    void *text;
+    dt_launch launches[3] = {{.rows = 0}, {.rows = 1}, {.rows = 2}};
+    char found[16] = "";
+    assert_null(dt_device_allocate(device, sizeof found, &text));
+    dt_device_call calls[3];
+    for (int i = 0; i < 3; i++) calls[i] = (dt_device_call){append, &text, &launches[i]};
+    assert_null(dt_device_run(device, calls, 3));
+    assert_null(dt_device_run(device, calls + 1, 1));
+    assert_null(dt_device_run(device, calls, 0));
+    assert_null(dt_device_synchronize(device));
+    assert_null(dt_device_read(device, found, text, sizeof found));
+    assert_string_equal(found, device->kind == &dt_device_null ? "" : "abcb");
+    dt_device_release(device, text, sizeof found);
+    dt_device_close(device);
+}
+
+static void without_memory_nothing_is_opened(void **state) {
+    const dt_device_kind *kind = *state;
+    dt_device *device = NULL;
+    dt_memory_fail_after(0);
+    dt_status *status = dt_device_open(kind, 0, 1, &device);
+    dt_memory_fail_after(-1);
+    assert_int_equal(dt_status_code(status), DT_RESOURCE_EXHAUSTED);
+    assert_null(device);
+    dt_status_free(status);
+}
+
+/* ---- --devices ---- */
+
+static void the_registry_says_what_devices_may_be_asked_for(void **state) {
+    (void)state;
+    dt_device_spec spec;
+    for (int i = 0; dt_device_kinds[i] != NULL; i++) {
+        char text[64];
+        assert_null(dt_device_spec_parse(dt_device_kinds[i]->name, &spec));
+        assert_true(spec.kind == dt_device_kinds[i] && spec.n == 1);
+        snprintf(text, sizeof text, "%s:12", dt_device_kinds[i]->name);
+        assert_null(dt_device_spec_parse(text, &spec));
+        assert_true(spec.kind == dt_device_kinds[i] && spec.n == 12);
+    }
+    static const char *const wrong[] = {"", ":", "cpux", "cp", "cpu:", "cpu:x", "cpu:2,3", "cpu:-1", "cpu:0", "cpu:1025", "cpu:2x2", "cuda:0,1", "CPU"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        dt_status *status = dt_device_spec_parse(wrong[i], &spec);
+        assert_int_equal(dt_status_code(status), DT_INVALID_ARGUMENT);
+        dt_status_free(status);
+    }
+}
+
+/* ---- the threads that drive devices ---- */
+
+typedef struct tally {
+    atomic_int begun, done[4];
+    int failing; /* member, or -1 */
+} tally;
+
+static void begin(void *context, int member) {
+    (void)member;
+    atomic_fetch_add(&((tally *)context)->begun, 1);
+}
+
+static dt_status *count(void *context, int member) {
+    tally *counted = context;
+    atomic_fetch_add(&counted->done[member], 1);
+    if (counted->failing < 0) return NULL;
+    return member == counted->failing ? dt_error(DT_IO, "member %d", member) : dt_error(DT_ABORTED, "told to stop");
+}
+
+static void a_crew_works_together_and_names_the_cause_of_a_failure(void **state) {
+    (void)state;
+    for (int n = 1; n <= 4; n++) {
+        tally counted = {.failing = -1};
+        dt_crew *crew;
+        assert_null(dt_crew_create(n, begin, &counted, &crew));
+        for (int turn = 1; turn <= 100; turn++) {
+            assert_null(dt_crew_run(crew, count, &counted));
+            for (int m = 0; m < n; m++) assert_int_equal(atomic_load(&counted.done[m]), turn);
+        }
+        assert_int_equal(atomic_load(&counted.begun), n - 1);
+        counted.failing = n - 1;
+        dt_status *status = dt_crew_run(crew, count, &counted);
+        assert_int_equal(dt_status_code(status), DT_IO);
+        dt_status_free(status);
+        dt_crew_destroy(crew);
+    }
+    dt_crew_destroy(NULL);
+}
+
+int main(void) {
+    int n_failed = 0;
+    for (int i = 0; dt_device_kinds[i] != NULL; i++) {
+        void *kind = (void *)dt_device_kinds[i];
+        const struct CMUnitTest tests[] = {
+            cmocka_unit_test_prestate(a_device_has_a_name_and_knows_its_memory, kind),
+            cmocka_unit_test_prestate(memory_is_zeroed_aligned_and_its_own, kind),
+            cmocka_unit_test_prestate(too_much_memory_is_refused, kind),
+            cmocka_unit_test_prestate(calls_run_in_order_with_their_launch, kind),
+            cmocka_unit_test_prestate(without_memory_nothing_is_opened, kind),
+        };
+        n_failed += cmocka_run_group_tests_name(dt_device_kinds[i]->name, tests, NULL, NULL);
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_registry_says_what_devices_may_be_asked_for),
+        cmocka_unit_test(a_crew_works_together_and_names_the_cause_of_a_failure),
+    };
+    return n_failed + cmocka_run_group_tests_name("around devices", tests, NULL, NULL);
+}
