@@ -1,0 +1,202 @@
+/* builtins_tensor: reductions, which are aggregators in a report, and what needs the shape of a tensor or the number of valid rows. */
+#include "frontends/dsl/elaborator.h"
+
+#include <string.h>
+
+/* ---- reductions ---- */
+
+enum {
+    ARGUMENT_X,
+    ARGUMENT_AXIS,
+    ARGUMENT_AXES,
+    ARGUMENT_KEEP,
+    ARGUMENT_WEIGHT /* of mean */
+};
+
+/* The axes that `axis: 1` or `axes: [1, 2]` names; all of them by default. */
+static bool resolve_axes(dt_elaborator *e, const dt_object *a, int rank, int64_t **axes, int *n_axes) {
+    dt_object list = a[ARGUMENT_AXES].kind != DT_OBJECT_NONE ? a[ARGUMENT_AXES] : a[ARGUMENT_AXIS];
+    bool *reduced = DT_NEW_ARRAY(e->arena, bool, rank);
+    if (list.kind == DT_OBJECT_NONE) {
+        for (int d = 0; d < rank; d++) reduced[d] = true;
+    } else {
+        size_t n = list.kind == DT_OBJECT_LIST ? list.items->n : 1;
+        for (size_t i = 0; i < n; i++) {
+            int axis;
+            if (!dt_to_axis(e, list.kind == DT_OBJECT_LIST ? list.items->items[i] : list, rank, &axis)) return false;
+            reduced[axis] = true;
+        }
+    }
+    *axes = DT_NEW_ARRAY(e->arena, int64_t, rank);
+    *n_axes = 0;
+    for (int d = 0; d < rank; d++)
+        if (reduced[d]) (*axes)[(*n_axes)++] = d;
+    return true;
+}
+
+static dt_object reduce(dt_elaborator *e, const char *op, dt_object x, const dt_object *a) {
+    int64_t *axes;
+    int n_axes;
+    if (!resolve_axes(e, a, x.value->shape.rank, &axes, &n_axes)) return dt_poison();
+    if (a[ARGUMENT_KEEP].kind != DT_OBJECT_BOOL) return dt_elaborator_fail(e, "keep is true or false");
+    return dt_emit_reduce(e, op, x.value, axes, n_axes, a[ARGUMENT_KEEP].b);
+}
+
+/* sum, mean, max, …: of a list at compile time, in a report an aggregator, else an op. */
+static dt_object reduction(dt_elaborator *e, const char *name, const char *op, const dt_object *a, dt_object weight) {
+    if (a[ARGUMENT_X].kind == DT_OBJECT_LIST) return dt_reduce_items(e, name, a[ARGUMENT_X]);
+    if (e->reporting) {
+        if (a[ARGUMENT_AXIS].kind != DT_OBJECT_NONE || a[ARGUMENT_AXES].kind != DT_OBJECT_NONE)
+            return dt_elaborator_fail(e, "an aggregator of a report runs over everything: %s has no axes here", name);
+        return dt_aggregate(e, name, a[ARGUMENT_X], weight);
+    }
+    dt_object x = dt_to_tensor(e, a[ARGUMENT_X], DT_N_DTYPES);
+    return dt_is_poison(x) ? x : reduce(e, op, x, a);
+}
+
+static dt_object builtin_sum(dt_elaborator *e, const dt_object *a) { return reduction(e, "sum", "reduce_sum", a, dt_object_none()); }
+static dt_object builtin_max(dt_elaborator *e, const dt_object *a) { return reduction(e, "max", "reduce_max", a, dt_object_none()); }
+static dt_object builtin_min(dt_elaborator *e, const dt_object *a) { return reduction(e, "min", "reduce_min", a, dt_object_none()); }
+
+static dt_object plain_reduction(dt_elaborator *e, const char *name, const char *op, const dt_object *a) {
+    if (a[ARGUMENT_X].kind == DT_OBJECT_LIST) return dt_reduce_items(e, name, a[ARGUMENT_X]);
+    dt_object x = dt_to_tensor(e, a[ARGUMENT_X], DT_N_DTYPES);
+    return dt_is_poison(x) ? x : reduce(e, op, x, a);
+}
+
+static dt_object builtin_product(dt_elaborator *e, const dt_object *a) { return plain_reduction(e, "product", "reduce_product", a); }
+static dt_object builtin_all(dt_elaborator *e, const dt_object *a) { return plain_reduction(e, "all", "reduce_all", a); }
+static dt_object builtin_any(dt_elaborator *e, const dt_object *a) { return plain_reduction(e, "any", "reduce_any", a); }
+
+/* How many elements are added up in one element of the result, as a tensor of `dtype` and of that result's shape. */
+static dt_object divisor_of(dt_elaborator *e, dt_value *x, dt_value *sum, const int64_t *axes, int n_axes) {
+    int64_t per_row = 1;
+    bool over_batch = false;
+    for (int i = 0; i < n_axes; i++) {
+        int64_t dim = x->shape.dims[axes[i]];
+        if (dim == DT_BATCH)
+            over_batch = true;
+        else
+            per_row *= dim;
+    }
+    if (!over_batch) return dt_emit_constant(e, sum->dtype, (double)per_row, sum->shape);
+    dt_object rows = dt_emit_launch(e, "valid");
+    if (!dt_is_poison(rows)) rows = dt_binary(e, DT_TOKEN_STAR, rows, dt_object_int(per_row));
+    if (!dt_is_poison(rows)) rows = dt_emit_convert(e, rows.value, sum->dtype);
+    return dt_is_poison(rows) ? rows : dt_emit_broadcast(e, rows.value, sum->shape);
+}
+
+static dt_object builtin_mean(dt_elaborator *e, const dt_object *a) {
+    if (e->reporting) return reduction(e, "mean", "", a, a[ARGUMENT_WEIGHT]);
+    if (a[ARGUMENT_X].kind == DT_OBJECT_LIST) {
+        dt_object sum = dt_reduce_items(e, "sum", a[ARGUMENT_X]);
+        return dt_binary(e, DT_TOKEN_SLASH, sum, dt_object_int((int64_t)a[ARGUMENT_X].items->n));
+    }
+    dt_object x = dt_to_tensor(e, a[ARGUMENT_X], DT_F32);
+    if (x.kind == DT_OBJECT_TENSOR && !dt_dtype_is_float(x.value->dtype)) x = dt_emit_convert(e, x.value, DT_F32);
+    if (dt_is_poison(x)) return x;
+    if (a[ARGUMENT_WEIGHT].kind != DT_OBJECT_NONE) {
+        dt_object weight = dt_broadcast_weight(e, a[ARGUMENT_WEIGHT], x.value);
+        if (dt_is_poison(weight)) return weight;
+        dt_object product = dt_emit_binary(e, "multiply", x.value, weight.value);
+        if (dt_is_poison(product)) return product;
+        return dt_binary(e, DT_TOKEN_SLASH, reduce(e, "reduce_sum", product, a), reduce(e, "reduce_sum", weight, a));
+    }
+    int64_t *axes;
+    int n_axes;
+    dt_object sum = reduce(e, "reduce_sum", x, a);
+    if (dt_is_poison(sum) || !resolve_axes(e, a, x.value->shape.rank, &axes, &n_axes)) return dt_poison();
+    dt_object divisor = divisor_of(e, x.value, sum.value, axes, n_axes);
+    return dt_is_poison(divisor) ? divisor : dt_emit_binary(e, "divide", sum.value, divisor.value);
+}
+
+static dt_object builtin_last(dt_elaborator *e, const dt_object *a) {
+    if (!e->reporting) return dt_elaborator_fail(e, "last stands in a report");
+    return dt_aggregate(e, "last", a[0], dt_object_none());
+}
+
+static dt_object position(dt_elaborator *e, const char *op, const dt_object *a) {
+    dt_object x = dt_to_tensor(e, a[0], DT_N_DTYPES);
+    int axis;
+    if (dt_is_poison(x) || !dt_to_axis(e, a[1], x.value->shape.rank, &axis)) return dt_poison();
+    int64_t axes[] = {axis};
+    return dt_emit_reduce(e, op, x.value, axes, 1, a[2].kind == DT_OBJECT_BOOL && a[2].b);
+}
+
+static dt_object builtin_argmax(dt_elaborator *e, const dt_object *a) { return position(e, "argmax", a); }
+static dt_object builtin_argmin(dt_elaborator *e, const dt_object *a) { return position(e, "argmin", a); }
+
+static dt_object builtin_count(dt_elaborator *e, const dt_object *a) {
+    dt_object x = dt_to_tensor(e, a[0], DT_N_DTYPES);
+    return dt_is_poison(x) ? x : dt_emit_count(e, x.value, "valid");
+}
+
+/* ---- shapes ---- */
+
+/* One dimension may be -1: what is left of the elements. */
+static dt_object builtin_reshape(dt_elaborator *e, const dt_object *a) {
+    dt_object x = dt_to_tensor(e, a[0], DT_N_DTYPES);
+    if (dt_is_poison(x)) return x;
+    size_t n = a[1].kind == DT_OBJECT_LIST ? a[1].items->n : 0, open = n;
+    dt_object *dims = DT_NEW_ARRAY(e->arena, dt_object, n);
+    int64_t known = 1, elements = dt_shape_elements_per_row(x.value->shape);
+    for (size_t i = 0; i < n; i++) {
+        dims[i] = a[1].items->items[i];
+        bool is_open = dims[i].kind == DT_OBJECT_INT && dims[i].i == -1;
+        if (is_open && open < n) return dt_elaborator_fail(e, "reshape: one dimension may be -1, not two");
+        if (is_open) open = i;
+        if (!is_open && dims[i].kind == DT_OBJECT_INT && __builtin_mul_overflow(known, dims[i].i, &known)) known = 0;
+    }
+    if (open < n) {
+        if (known <= 0 || elements % known != 0) return dt_elaborator_fail(e, "reshape: no dimension fits for -1 in %s", dt_object_describe(e->arena, a[1]));
+        dims[open] = dt_object_int(elements / known);
+    }
+    dt_shape shape;
+    if (!dt_to_shape(e, dt_object_items(e->arena, DT_OBJECT_LIST, dims, n), "reshape", &shape)) return dt_poison();
+    bool had_batch = dt_shape_batch_axis(x.value->shape) >= 0, has_batch = dt_shape_batch_axis(shape) >= 0;
+    bool first = !has_batch || (shape.dims[0] == DT_BATCH && x.value->shape.dims[0] == DT_BATCH);
+    if (had_batch != has_batch || !first || dt_shape_elements_per_row(shape) != elements) {
+        dt_diagnostic *error = dt_elaborator_error(e, e->at, "reshape: %s cannot become %s", dt_object_describe(e->arena, x), dt_describe_shape(e, shape));
+        if (had_batch && !has_batch) dt_diagnostic_help(error, "the batch stays a dimension of its own: [B, …]");
+        if (had_batch == has_batch && first)
+            dt_diagnostic_note(error, "it has %lld elements%s, the shape holds %lld", (long long)elements, had_batch ? " a row" : "", (long long)dt_shape_elements_per_row(shape));
+        return dt_poison();
+    }
+    return dt_emit_reshape(e, x.value, shape);
+}
+
+static dt_object builtin_broadcast(dt_elaborator *e, const dt_object *a) {
+    dt_object x = dt_to_tensor(e, a[0], DT_F32);
+    dt_shape shape, result;
+    if (dt_is_poison(x) || !dt_to_shape(e, a[1], "broadcast", &shape)) return dt_poison();
+    if (!dt_broadcast_shapes(e, x.value->shape, shape, &result, "broadcast")) return dt_poison();
+    if (!dt_shape_equal(result, shape)) return dt_elaborator_fail(e, "broadcast: %s cannot become %s", dt_object_describe(e->arena, x), dt_describe_shape(e, shape));
+    return dt_emit_broadcast(e, x.value, shape);
+}
+
+static dt_object builtin_gather(dt_elaborator *e, const dt_object *a) {
+    dt_object x = dt_to_tensor(e, a[0], DT_N_DTYPES), index = dt_to_tensor(e, a[1], DT_I64);
+    int axis;
+    if (dt_is_poison(x) || dt_is_poison(index) || !dt_to_axis(e, a[2], x.value->shape.rank, &axis)) return dt_poison();
+    return dt_gather(e, x.value, index.value, axis);
+}
+
+#define REDUCTION "(x, axis = none, axes = none, keep: bool = false"
+
+const dt_builtin dt_builtins_tensor[] = {
+    {"sum", REDUCTION ")", builtin_sum, true},
+    {"mean", REDUCTION ", weight = none)", builtin_mean, true},
+    {"max", REDUCTION ")", builtin_max, true},
+    {"min", REDUCTION ")", builtin_min, true},
+    {"last", "(x)", builtin_last, true},
+    {"product", REDUCTION ")", builtin_product, false},
+    {"all", REDUCTION ")", builtin_all, false},
+    {"any", REDUCTION ")", builtin_any, false},
+    {"argmax", "(x, axis: int = -1, keep: bool = false)", builtin_argmax, false},
+    {"argmin", "(x, axis: int = -1, keep: bool = false)", builtin_argmin, false},
+    {"count", "(x)", builtin_count, false},
+    {"reshape", "(x, shape: list)", builtin_reshape, false},
+    {"broadcast", "(x, shape: list)", builtin_broadcast, false},
+    {"gather", "(x, index, axis: int = 0)", builtin_gather, false},
+    {NULL, NULL, NULL, false},
+};

@@ -1,0 +1,155 @@
+/* diagnostics: see diagnostics.h. */
+#include "frontends/dsl/diagnostics.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST_ERRORS = 20
+};
+
+typedef struct source {
+    const char *name, *text;
+} source;
+
+typedef struct remark {
+    const char *label, *text;
+} remark;
+
+struct dt_diagnostic {
+    dt_diagnostics *sink;
+    dt_severity severity;
+    dt_span span;
+    const char *message;
+    DT_LIST(remark) remarks;
+    size_t ordinal; /* order of discovery, which decides within a line */
+};
+
+struct dt_diagnostics {
+    dt_arena *arena;
+    DT_LIST(source) files;
+    DT_LIST(dt_diagnostic *) kept;
+    size_t n_errors, n_warnings;
+    dt_diagnostic swallowed; /* what a caller gets that may not add another: its remarks go nowhere */
+};
+
+dt_diagnostics *dt_diagnostics_create(dt_arena *arena) {
+    dt_diagnostics *sink = DT_NEW(arena, dt_diagnostics);
+    sink->arena = arena;
+    return sink;
+}
+
+int dt_diagnostics_add_file(dt_diagnostics *sink, const char *name, const char *text) {
+    source file = {name, text};
+    dt_list_push(sink->arena, &sink->files, file);
+    return (int)sink->files.n - 1;
+}
+
+const char *dt_diagnostics_file_name(const dt_diagnostics *sink, int file) { return sink->files.items[file].name; }
+
+const char *dt_diagnostics_line(const dt_diagnostics *sink, int file, int line) {
+    const char *at = sink->files.items[file].text;
+    for (int i = 1; i < line && *at != '\0'; at++)
+        if (*at == '\n') i++;
+    return dt_arena_substring(sink->arena, at, strcspn(at, "\r\n"));
+}
+
+static bool same_place(dt_span a, dt_span b) { return a.file == b.file && a.line == b.line && a.column == b.column; }
+
+dt_diagnostic *dt_diagnostics_vadd(dt_diagnostics *sink, dt_severity severity, dt_span span, const char *format, va_list arguments) {
+    const char *message = dt_arena_vformat(sink->arena, format, arguments);
+    for (size_t i = 0; i < sink->kept.n; i++) {
+        const dt_diagnostic *other = sink->kept.items[i];
+        bool same = span.line > 0 && same_place(other->span, span);
+        if (other->severity == severity && (same || (span.line == 0 && strcmp(other->message, message) == 0))) return &sink->swallowed;
+    }
+    if (severity == DT_SEVERITY_ERROR ? dt_diagnostics_full(sink) : sink->n_warnings >= MOST_ERRORS) return &sink->swallowed;
+    dt_diagnostic *diagnostic = DT_NEW(sink->arena, dt_diagnostic);
+    *diagnostic = (dt_diagnostic){.sink = sink, .severity = severity, .span = span, .message = message, .ordinal = sink->kept.n};
+    dt_list_push(sink->arena, &sink->kept, diagnostic);
+    if (severity == DT_SEVERITY_ERROR)
+        sink->n_errors++;
+    else
+        sink->n_warnings++;
+    return diagnostic;
+}
+
+dt_diagnostic *dt_diagnostics_add(dt_diagnostics *sink, dt_severity severity, dt_span span, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    dt_diagnostic *diagnostic = dt_diagnostics_vadd(sink, severity, span, format, arguments);
+    va_end(arguments);
+    return diagnostic;
+}
+
+static void add_remark(dt_diagnostic *diagnostic, const char *label, const char *format, va_list arguments) {
+    if (diagnostic->sink == NULL) return;
+    dt_arena *arena = diagnostic->sink->arena;
+    remark added = {label, dt_arena_vformat(arena, format, arguments)};
+    dt_list_push(arena, &diagnostic->remarks, added);
+}
+
+void dt_diagnostic_note(dt_diagnostic *diagnostic, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    add_remark(diagnostic, "note", format, arguments);
+    va_end(arguments);
+}
+
+void dt_diagnostic_help(dt_diagnostic *diagnostic, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    add_remark(diagnostic, "help", format, arguments);
+    va_end(arguments);
+}
+
+void dt_diagnostic_suggest(dt_diagnostic *diagnostic, const char *name, const char *const *names, size_t n_names) {
+    const char *nearest = dt_text_nearest(name, names, n_names);
+    if (nearest != NULL) dt_diagnostic_help(diagnostic, "did you mean %s?", nearest);
+}
+
+size_t dt_diagnostics_n_errors(const dt_diagnostics *sink) { return sink->n_errors; }
+size_t dt_diagnostics_n_warnings(const dt_diagnostics *sink) { return sink->n_warnings; }
+bool dt_diagnostics_full(const dt_diagnostics *sink) { return sink->n_errors >= MOST_ERRORS; }
+
+static int by_place(const void *a, const void *b) {
+    const dt_diagnostic *x = *(dt_diagnostic *const *)a, *y = *(dt_diagnostic *const *)b;
+    if (x->span.file != y->span.file) return x->span.file < y->span.file ? -1 : 1;
+    if (x->span.line != y->span.line) return x->span.line < y->span.line ? -1 : 1;
+    return x->ordinal < y->ordinal ? -1 : x->ordinal > y->ordinal;
+}
+
+/* The line and carets below the span. A tab stays a tab, a character of several bytes is one column wide. */
+static void print_source_line(dt_text *text, const dt_diagnostics *sink, dt_span span) {
+    const char *line = dt_diagnostics_line(sink, span.file, span.line);
+    dt_text_format(text, "%5d | %s\n      | ", span.line, line);
+    int n_line = (int)strlen(line);
+    for (int i = 0; i < span.column - 1 && i < n_line; i++)
+        if (((unsigned char)line[i] & 0xc0) != 0x80) dt_text_append(text, line[i] == '\t' ? "\t" : " ");
+    int n_carets = 0;
+    for (int i = span.column - 1; i < span.column - 1 + span.length && i < n_line; i++) n_carets += ((unsigned char)line[i] & 0xc0) != 0x80;
+    for (int i = 0; i < (n_carets > 0 ? n_carets : 1); i++) dt_text_append(text, "^");
+    dt_text_append(text, "\n");
+}
+
+static void print_one(dt_text *text, const dt_diagnostics *sink, const dt_diagnostic *diagnostic) {
+    const char *severity = diagnostic->severity == DT_SEVERITY_ERROR ? "error" : "warning";
+    dt_span span = diagnostic->span;
+    if (span.line == 0) {
+        dt_text_format(text, "%s: %s\n", severity, diagnostic->message);
+    } else {
+        dt_text_format(text, "%s:%d:%d: %s: %s\n", dt_diagnostics_file_name(sink, span.file), span.line, span.column, severity, diagnostic->message);
+        print_source_line(text, sink, span);
+    }
+    for (size_t i = 0; i < diagnostic->remarks.n; i++)
+        dt_text_format(text, "   %s: %s\n", diagnostic->remarks.items[i].label, diagnostic->remarks.items[i].text);
+}
+
+void dt_diagnostics_print(dt_text *text, const dt_diagnostics *sink) {
+    if (sink->kept.n == 0) return;
+    dt_diagnostic **sorted = dt_arena_copy(sink->arena, sink->kept.items, sink->kept.n * sizeof *sorted);
+    qsort(sorted, sink->kept.n, sizeof *sorted, by_place);
+    for (size_t i = 0; i < sink->kept.n; i++) print_one(text, sink, sorted[i]);
+    if (dt_diagnostics_full(sink)) dt_text_format(text, "error: %zu errors shown, the rest is left out\n", sink->n_errors);
+}

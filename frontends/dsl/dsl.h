@@ -1,0 +1,29 @@
+/* dsl: the language's front end, from the text of a program to a module.
+ *
+ * There is no separate type checker and no tree to lower: the program's compile time is run (elaboration), and as it runs it builds the graph,
+ * with types and shapes checked where values meet. frontends/dsl/elaborator.h shows how the parts share the work. */
+#ifndef DT_FRONTENDS_DSL_DSL_H
+#define DT_FRONTENDS_DSL_DSL_H
+
+#include "frontends/dsl/diagnostics.h"
+#include "ir/graph.h"
+
+typedef struct dt_dsl_define {
+    const char *name, *value; /* -D name=value; the value is an expression of the language */
+} dt_dsl_define;
+
+typedef struct dt_dsl_options {
+    const dt_dsl_define *defines; /* [n_defines] */
+    size_t n_defines;
+    int64_t capacity; /* rows for each replica; 0: the largest batch(n) of the program, or 1 */
+} dt_dsl_options;
+
+/* Compiles `source`, the text of the file `path`; what it says `use` of is looked for beside `path`.
+ *
+ * options  may be NULL.
+ * module   the program: steps not yet differentiated, `gradient` ops in them; owned by the arena. NULL when the program has errors.
+ * Returns  NULL when the sink tells all (with or without errors in the program); else what went wrong that is no mistake of the program. */
+dt_status *dt_dsl_compile(dt_arena *arena, const char *path, const char *source, const dt_dsl_options *options, dt_diagnostics *sink,
+                          dt_module **module);
+
+#endif

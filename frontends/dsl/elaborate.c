@@ -1,0 +1,407 @@
+/* elaborate: the program as a whole; see elaborator.h. Files are loaded, options set, data and steps elaborated in the order of the text. */
+#include "frontends/dsl/elaborator.h"
+#include "frontends/dsl/library.h"
+#include "frontends/dsl/parser.h"
+
+#include "base/file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- diagnostics and limits ---- */
+
+dt_span dt_elaborator_user_span(const dt_elaborator *e, dt_span span) {
+    for (const dt_frame *frame = e->frame; frame != NULL && frame->file->is_library && frame->caller != NULL; frame = frame->caller) span = frame->call;
+    return span;
+}
+
+static dt_diagnostic *add_diagnostic(dt_elaborator *e, dt_severity severity, dt_span span, const char *format, va_list arguments) {
+    dt_span shown = dt_elaborator_user_span(e, span);
+    dt_diagnostic *diagnostic = dt_diagnostics_vadd(e->sink, severity, shown, format, arguments);
+    if (shown.file != span.file && span.line > 0) {
+        const char *line = dt_diagnostics_line(e->sink, span.file, span.line);
+        dt_diagnostic_note(diagnostic, "in %s, line %d: %s", dt_diagnostics_file_name(e->sink, span.file), span.line, line + strspn(line, " "));
+    }
+    return diagnostic;
+}
+
+dt_diagnostic *dt_elaborator_error(dt_elaborator *e, dt_span span, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    dt_diagnostic *diagnostic = add_diagnostic(e, DT_SEVERITY_ERROR, span, format, arguments);
+    va_end(arguments);
+    return diagnostic;
+}
+
+dt_diagnostic *dt_elaborator_warning(dt_elaborator *e, dt_span span, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    dt_diagnostic *diagnostic = add_diagnostic(e, DT_SEVERITY_WARNING, span, format, arguments);
+    va_end(arguments);
+    return diagnostic;
+}
+
+dt_object dt_elaborator_fail(dt_elaborator *e, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    add_diagnostic(e, DT_SEVERITY_ERROR, e->at, format, arguments);
+    va_end(arguments);
+    return dt_poison();
+}
+
+const char *dt_elaborator_place(const dt_elaborator *e, dt_span span) {
+    if (e->program != NULL && span.file == e->program->source) return dt_arena_format(e->arena, "line %d", span.line);
+    return dt_arena_format(e->arena, "%s, line %d", dt_diagnostics_file_name(e->sink, span.file), span.line);
+}
+
+bool dt_elaborator_tick(dt_elaborator *e) {
+    if (dt_diagnostics_full(e->sink)) return false;
+    if (e->function != NULL && e->function->next_id > DT_MOST_VALUES) e->work = DT_MOST_WORK;
+    if (++e->work < DT_MOST_WORK) return true;
+    dt_span nowhere = {.line = 0};
+    dt_diagnostic *error = dt_diagnostics_add(e->sink, DT_SEVERITY_ERROR, nowhere, "the program's compile time does not end, or builds too large a graph");
+    dt_diagnostic_help(error, "loops and recursion are unrolled while the graph is built: make them shorter");
+    return false;
+}
+
+bool dt_elaborator_enter(dt_elaborator *e) {
+    if (e->depth++ < DT_MOST_DEPTH) return true;
+    dt_diagnostic *error = dt_elaborator_error(e, e->at, "calls nest deeper than the compiler follows");
+    dt_diagnostic_help(error, "recursion is unrolled at compile time: it needs an if that ends it");
+    return false;
+}
+
+void dt_elaborator_leave(dt_elaborator *e) { e->depth--; }
+
+/* ---- files ---- */
+
+static dt_file *load_text(dt_elaborator *e, const char *name, const char *shown_name, const char *text, bool is_library);
+
+static dt_file *find_module(dt_elaborator *e, const dt_use *use) {
+    for (size_t i = 0; i < e->files.n; i++)
+        if (strcmp(e->files.items[i]->name, use->name) == 0) return e->files.items[i];
+    const char **names = DT_NEW_ARRAY(e->arena, const char *, dt_n_library_modules + 1);
+    for (size_t i = 0; i < dt_n_library_modules; i++) {
+        names[i] = dt_library_modules[i].name;
+        if (strcmp(names[i], use->name) != 0) continue;
+        const char *shown = dt_arena_format(e->arena, "%s.dt", names[i]);
+        return load_text(e, names[i], shown, dt_library_modules[i].text, true);
+    }
+    const char *path = dt_arena_format(e->arena, "%s%s.dt", e->folder, use->name);
+    if (!dt_file_exists(path)) {
+        dt_diagnostic *error = dt_diagnostics_add(e->sink, DT_SEVERITY_ERROR, use->span, "no module %s, neither in the library nor beside the program", use->name);
+        dt_diagnostic_suggest(error, use->name, names, dt_n_library_modules);
+        return NULL;
+    }
+    char *text;
+    size_t n_bytes;
+    dt_status *status = dt_file_read(path, &text, &n_bytes);
+    if (status != NULL) {
+        dt_diagnostics_add(e->sink, DT_SEVERITY_ERROR, use->span, "%s", dt_status_message(status));
+        dt_status_free(status);
+        return NULL;
+    }
+    const char *copy = dt_arena_string(e->arena, text);
+    free(text);
+    return load_text(e, use->name, path, copy, false);
+}
+
+static dt_file *load_text(dt_elaborator *e, const char *name, const char *shown_name, const char *text, bool is_library) {
+    dt_file *file = DT_NEW(e->arena, dt_file);
+    file->name = name;
+    file->is_library = is_library;
+    file->source = dt_diagnostics_add_file(e->sink, shown_name, text);
+    file->module_file = -1;
+    if (!is_library) {
+        const char *slash = strrchr(shown_name, '/');
+        file->module_file = (int)e->module->files.n;
+        dt_list_push(e->arena, &e->module->files, slash != NULL ? slash + 1 : shown_name);
+    }
+    dt_list_push(e->arena, &e->files, file);
+    file->syntax = dt_parse(e->arena, e->sink, file->source, text);
+    file->tops = DT_NEW_ARRAY(e->arena, dt_top, file->syntax->declarations.n);
+    for (size_t i = 0; i < file->syntax->declarations.n; i++) {
+        const dt_declaration *d = file->syntax->declarations.items[i];
+        file->tops[i].declaration = d;
+        for (size_t k = 0; k < i; k++) {
+            const dt_declaration *other = file->syntax->declarations.items[k];
+            if (strcmp(other->name, d->name) != 0) continue;
+            dt_diagnostic *error = dt_diagnostics_add(e->sink, DT_SEVERITY_ERROR, d->span, "%s is declared twice", d->name);
+            dt_diagnostic_note(error, "the first time in line %d", other->span.line);
+            dt_diagnostic_help(error, "a file is one name space: rename one of them");
+        }
+    }
+    for (size_t i = 0; i < file->syntax->uses.n; i++) {
+        dt_file *used = find_module(e, &file->syntax->uses.items[i]);
+        if (used != NULL) dt_list_push(e->arena, &file->uses, used);
+    }
+    return file;
+}
+
+/* ---- top-level names ---- */
+
+static const char *const ambient[] = {"B", "training", "replicas", "epochs", "steps_per_epoch", "newaxis", "ops"};
+
+/* What surrounds every program. */
+static bool find_ambient(dt_elaborator *e, const char *name, dt_object *object) {
+    if (strcmp(name, "B") == 0) return *object = (dt_object){.kind = DT_OBJECT_BATCH}, true;
+    if (strcmp(name, "newaxis") == 0) return *object = (dt_object){.kind = DT_OBJECT_NEWAXIS}, true;
+    if (strcmp(name, "training") == 0) return *object = dt_object_bool(e->training), true;
+    if (strcmp(name, "ops") == 0) return *object = (dt_object){.kind = DT_OBJECT_MODULE}, true;
+    if (strcmp(name, "replicas") == 0 || strcmp(name, "epochs") == 0 || strcmp(name, "steps_per_epoch") == 0) {
+        if (e->function == NULL) {
+            dt_diagnostic *error = dt_elaborator_error(e, e->at, "%s is known only when a session starts, this is worked out at compile time", name);
+            dt_diagnostic_help(error, "use %s inside a step", name);
+            return *object = dt_poison(), true;
+        }
+        *object = dt_emit_launch(e, name);
+        object->flexible = object->kind == DT_OBJECT_TENSOR;
+        return true;
+    }
+    return false;
+}
+
+/* The value of -D for an option, if there is one. */
+static const dt_expression *defined_value(dt_elaborator *e, const dt_declaration *d) {
+    if (d->kind != DT_DECLARATION_OPTION || e->options == NULL || e->frame->file != e->program) return NULL;
+    for (size_t i = 0; i < e->options->n_defines; i++) {
+        const dt_dsl_define *define = &e->options->defines[i];
+        if (strcmp(define->name, d->name) != 0) continue;
+        int file = dt_diagnostics_add_file(e->sink, dt_arena_format(e->arena, "-D %s", d->name), define->value);
+        return dt_parse_lone_expression(e->arena, e->sink, file, define->value);
+    }
+    return NULL;
+}
+
+/* An option keeps the kind of value it was declared with; an int may stand for a float. */
+static dt_object check_option(dt_elaborator *e, const dt_declaration *d, dt_object given) {
+    dt_object standard = dt_value_of(e, d->value);
+    if (dt_is_poison(standard) || dt_is_poison(given) || standard.kind == given.kind) return given;
+    if (standard.kind == DT_OBJECT_FLOAT && given.kind == DT_OBJECT_INT) return dt_object_float((double)given.i);
+    dt_diagnostic *error = dt_elaborator_error(e, d->span, "option %s is %s, -D sets it to %s", d->name, dt_object_describe(e->arena, standard),
+                                               dt_object_describe(e->arena, given));
+    dt_diagnostic_help(error, "give a value of the same kind");
+    return dt_poison();
+}
+
+static dt_object work_out(dt_elaborator *e, dt_file *file, const dt_declaration *d) {
+    dt_frame frame = {.file = file, .call = e->at, .stream = dt_hash_bytes(d->name, strlen(d->name), DT_HASH_SEED)};
+    dt_function *function = e->function;
+    e->function = NULL;
+    dt_push_frame(e, &frame);
+    const dt_expression *defined = defined_value(e, d);
+    dt_object object = defined == NULL ? dt_value_of(e, d->value) : dt_diagnostics_n_errors(e->sink) > 0 ? dt_poison() : check_option(e, d, dt_value_of(e, defined));
+    dt_pop_frame(e);
+    e->function = function;
+    return object;
+}
+
+static dt_object top_object(dt_elaborator *e, dt_file *file, dt_top *top) {
+    const dt_declaration *d = top->declaration;
+    if (top->state == DT_TOP_KNOWN) return top->object;
+    if (d->callable != NULL) {
+        dt_callee *callee = DT_NEW(e->arena, dt_callee);
+        *callee = (dt_callee){.name = d->name, .kind = d->kind, .callable = d->callable, .span = d->span, .file = file};
+        top->object = (dt_object){.kind = DT_OBJECT_FUNCTION, .callee = callee};
+        top->state = DT_TOP_KNOWN;
+        return top->object;
+    }
+    if (top->state == DT_TOP_BUSY) {
+        dt_diagnostic *error = dt_elaborator_error(e, d->span, "%s is defined by itself", d->name);
+        dt_diagnostic_help(error, "break the circle with a plain value");
+        top->object = dt_poison();
+    } else {
+        top->state = DT_TOP_BUSY;
+        top->object = work_out(e, file, d);
+    }
+    top->state = DT_TOP_KNOWN;
+    return top->object;
+}
+
+static dt_top *find_top_of(dt_file *file, const char *name) {
+    for (size_t i = 0; i < file->syntax->declarations.n; i++)
+        if (strcmp(file->tops[i].declaration->name, name) == 0) return &file->tops[i];
+    return NULL;
+}
+
+bool dt_find_in_file(dt_elaborator *e, dt_file *file, const char *name, dt_object *object) {
+    dt_top *top = find_top_of(file, name);
+    if (top != NULL) *object = top_object(e, file, top);
+    return top != NULL;
+}
+
+bool dt_find_constant(dt_elaborator *e, dt_file *file, const char *name, dt_object *object) {
+    dt_top *top = find_top_of(file, name);
+    if (top == NULL || (top->declaration->kind != DT_DECLARATION_CONST && top->declaration->kind != DT_DECLARATION_OPTION)) return false;
+    *object = top_object(e, file, top);
+    return true;
+}
+
+static bool find_in_library(dt_elaborator *e, const dt_file *file, const char *name, bool all_uses, dt_object *object) {
+    for (size_t i = 0; i < file->uses.n; i++)
+        if ((all_uses || file->uses.items[i]->is_library) && dt_find_in_file(e, file->uses.items[i], name, object)) return true;
+    if (e->core != NULL && dt_find_in_file(e, e->core, name, object)) return true;
+    const dt_builtin *builtin = dt_find_builtin(name);
+    const dt_op *op = dt_op_find(name);
+    if (op != NULL && op->class != DT_CLASS_MAP) op = NULL;
+    if (builtin == NULL && op == NULL) return false;
+    dt_callee *callee = DT_NEW(e->arena, dt_callee);
+    *callee = (dt_callee){.name = name, .kind = DT_DECLARATION_FN, .builtin = builtin, .op = builtin == NULL ? op : NULL};
+    *object = (dt_object){.kind = DT_OBJECT_FUNCTION, .callee = callee};
+    return true;
+}
+
+bool dt_find_top(dt_elaborator *e, dt_file *file, const char *name, dt_object *object) {
+    dt_top *top = find_top_of(file, name);
+    if (top != NULL) {
+        dt_object shadowed;
+        if (!file->is_library && find_in_library(e, file, name, false, &shadowed)) {
+            dt_diagnostic *error = dt_elaborator_error(e, top->declaration->span, "%s hides the library's %s, and the program uses the name", name, name);
+            dt_diagnostic_help(error, "rename it");
+        }
+        *object = top_object(e, file, top);
+        return true;
+    }
+    if (find_ambient(e, name, object) || find_in_library(e, file, name, true, object)) return true;
+    dt_dtype dtype = dt_dtype_from_name(name);
+    if (dtype != DT_N_DTYPES) return *object = (dt_object){.kind = DT_OBJECT_DTYPE, .dtype = dtype}, true;
+    for (size_t i = 0; i < file->uses.n; i++)
+        if (strcmp(file->uses.items[i]->name, name) == 0) return *object = (dt_object){.kind = DT_OBJECT_MODULE, .file = file->uses.items[i]}, true;
+    return false;
+}
+
+typedef DT_LIST(const char *) name_list;
+
+static void list_file_names(dt_elaborator *e, const dt_file *file, name_list *names) {
+    for (size_t i = 0; i < file->syntax->declarations.n; i++) dt_list_push(e->arena, names, file->syntax->declarations.items[i]->name);
+}
+
+void dt_suggest_name(dt_elaborator *e, dt_diagnostic *diagnostic, const char *name) {
+    name_list names = {0};
+    for (const dt_binding *b = e->frame->scope; b != NULL; b = b->outer) dt_list_push(e->arena, &names, b->name);
+    const dt_file *file = e->frame->file;
+    list_file_names(e, file, &names);
+    for (size_t i = 0; i < file->uses.n; i++) list_file_names(e, file->uses.items[i], &names);
+    if (e->core != NULL) list_file_names(e, e->core, &names);
+    for (size_t i = 0; i < sizeof ambient / sizeof *ambient; i++) dt_list_push(e->arena, &names, ambient[i]);
+    for (int d = 0; d < DT_N_DTYPES; d++) dt_list_push(e->arena, &names, dt_dtype_name((dt_dtype)d));
+    for (size_t i = 0; i < dt_n_ops; i++)
+        if (dt_op_at(i)->class == DT_CLASS_MAP) dt_list_push(e->arena, &names, dt_op_at(i)->name);
+    const char *builtins[256];
+    size_t n_builtins = dt_list_builtins(builtins, 256);
+    for (size_t i = 0; i < n_builtins; i++) dt_list_push(e->arena, &names, builtins[i]);
+    const char *nearest = dt_text_nearest(name, names.items, names.n);
+    if (nearest != NULL) {
+        dt_diagnostic_help(diagnostic, "did you mean %s?", nearest);
+        return;
+    }
+    for (size_t i = 0; i < dt_n_library_modules; i++) { /* it may be there, in a module that is not used */
+        const char *text = dt_library_modules[i].text;
+        const char *heads[] = {"fn ", "layer ", "optimizer "};
+        for (int h = 0; h < 3; h++) {
+            const char *head = dt_arena_format(e->arena, "\n%s%s(", heads[h], name);
+            if (strstr(text, head) == NULL) continue;
+            dt_diagnostic_help(diagnostic, "%s is in the module %s: add it to the file's use", name, dt_library_modules[i].name);
+            return;
+        }
+    }
+}
+
+dt_object dt_lookup(dt_elaborator *e, const char *name, dt_span span) {
+    e->at = span;
+    dt_binding *binding = dt_find_binding(e->frame->scope, name);
+    if (binding != NULL && binding->conditional) {
+        dt_diagnostic *error = dt_elaborator_error(e, span, "%s is bound on one path only", name);
+        dt_diagnostic_note(error, "it is bound in %s, under an if", dt_elaborator_place(e, binding->span));
+        dt_diagnostic_help(error, "bind %s before the if, or on both paths", name);
+        return dt_poison();
+    }
+    if (binding != NULL) return binding->object;
+    dt_object object;
+    if (dt_find_top(e, e->frame->file, name, &object)) return object;
+    dt_suggest_name(e, dt_elaborator_error(e, span, "unknown name %s", name), name);
+    return dt_poison();
+}
+
+/* ---- the whole ---- */
+
+static void check_top_names(dt_elaborator *e) {
+    for (size_t i = 0; i < e->program->syntax->declarations.n; i++) {
+        const dt_declaration *d = e->program->syntax->declarations.items[i];
+        for (size_t k = 0; k < sizeof ambient / sizeof *ambient; k++) {
+            if (strcmp(ambient[k], d->name) != 0) continue;
+            dt_diagnostic *error = dt_diagnostics_add(e->sink, DT_SEVERITY_ERROR, d->span, "%s is a name of the language", d->name);
+            dt_diagnostic_help(error, "choose another name");
+        }
+    }
+}
+
+static void check_defines(dt_elaborator *e) {
+    const dt_syntax *syntax = e->program->syntax;
+    name_list names = {0};
+    for (size_t k = 0; k < syntax->declarations.n; k++)
+        if (syntax->declarations.items[k]->kind == DT_DECLARATION_OPTION) dt_list_push(e->arena, &names, syntax->declarations.items[k]->name);
+    for (size_t i = 0; e->options != NULL && i < e->options->n_defines; i++) {
+        const char *name = e->options->defines[i].name;
+        bool known = false;
+        for (size_t k = 0; k < names.n; k++) known |= strcmp(names.items[k], name) == 0;
+        if (known) continue;
+        dt_span nowhere = {.line = 0};
+        dt_diagnostic *error = dt_diagnostics_add(e->sink, DT_SEVERITY_ERROR, nowhere, "-D %s: the program has no option %s", name, name);
+        dt_diagnostic_suggest(error, name, names.items, names.n);
+    }
+}
+
+static void elaborate_declarations(dt_elaborator *e) {
+    dt_file *file = e->program;
+    dt_frame frame = {.file = file};
+    dt_push_frame(e, &frame);
+    bool has_step = false;
+    for (size_t i = 0; i < file->syntax->declarations.n; i++) {
+        const dt_declaration *d = file->syntax->declarations.items[i];
+        dt_object object = dt_poison();
+        if (d->callable == NULL) object = top_object(e, file, &file->tops[i]);
+        has_step |= d->kind == DT_DECLARATION_STEP;
+        if (d->kind != DT_DECLARATION_DATA || dt_is_poison(object)) continue;
+        if (object.kind == DT_OBJECT_PIPELINE)
+            dt_elaborate_data(e, d, object.pipeline);
+        else
+            dt_diagnostic_help(dt_elaborator_error(e, d->value->span, "data %s is %s, not a pipeline", d->name, dt_object_describe(e->arena, object)),
+                               "begin with a source: idx, npy, csv, lines, bytes, …");
+    }
+    for (size_t i = 0; i < file->syntax->declarations.n; i++)
+        if (file->syntax->declarations.items[i]->kind == DT_DECLARATION_STEP) dt_elaborate_step(e, file->syntax->declarations.items[i]);
+    dt_span nowhere = {.line = 0};
+    if (!has_step) dt_diagnostic_help(dt_diagnostics_add(e->sink, DT_SEVERITY_ERROR, nowhere, "the program has no step"), "add: step train(…) from … { … }");
+    dt_pop_frame(e);
+}
+
+static const char *program_name(dt_arena *arena, const char *path) {
+    const char *slash = strrchr(path, '/');
+    const char *base = slash != NULL ? slash + 1 : path;
+    const char *dot = strrchr(base, '.');
+    return dot != NULL && dot != base ? dt_arena_substring(arena, base, (size_t)(dot - base)) : dt_arena_string(arena, base);
+}
+
+dt_status *dt_dsl_compile(dt_arena *arena, const char *path, const char *source, const dt_dsl_options *options, dt_diagnostics *sink,
+                          dt_module **module) {
+    *module = NULL;
+    dt_elaborator e = {.arena = arena, .sink = sink, .options = options};
+    e.module = dt_module_create(arena, program_name(arena, path));
+    const char *slash = strrchr(path, '/');
+    e.folder = slash != NULL ? dt_arena_substring(arena, path, (size_t)(slash - path) + 1) : "";
+    const char *name = dt_arena_string(arena, path);
+    e.program = load_text(&e, "", name, dt_arena_string(arena, source), false);
+    dt_use core = {.name = "core"};
+    e.core = find_module(&e, &core);
+    if (e.core == NULL) return dt_error(DT_INTERNAL, "the library has no module core");
+    check_top_names(&e);
+    check_defines(&e);
+    if (dt_diagnostics_n_errors(sink) > 0) return NULL;
+    e.init = dt_module_add_function(e.module, "init", DT_FUNCTION_INIT);
+    elaborate_declarations(&e);
+    if (dt_diagnostics_n_errors(sink) > 0) return NULL;
+    e.module->capacity = options != NULL && options->capacity > 0 ? options->capacity : e.largest_batch > 0 ? e.largest_batch : 1;
+    *module = e.module;
+    return NULL;
+}

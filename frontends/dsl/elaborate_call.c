@@ -1,0 +1,428 @@
+/* elaborate_call: calls. Arguments are evaluated by the caller, bound to parameters in a new frame, checked against their types, and then the body
+ * runs there. Functions of C (builtins.c) are bound by the same rules: their parameters are written in the language too. */
+#include "frontends/dsl/elaborator.h"
+#include "frontends/dsl/parser.h"
+
+#include <string.h>
+
+/* ---- frames and streams ---- */
+
+void dt_push_frame(dt_elaborator *e, dt_frame *frame) {
+    frame->caller = e->frame;
+    e->frame = frame;
+    if (frame->callee != NULL) e->at = frame->callee->span;
+}
+
+void dt_pop_frame(dt_elaborator *e) {
+    e->at = e->frame->call;
+    e->frame = e->frame->caller;
+}
+
+uint64_t dt_next_stream(dt_elaborator *e, const char *name) {
+    uint64_t hash = dt_hash_bytes(&e->frame->stream, sizeof e->frame->stream, DT_HASH_SEED);
+    int ordinal = e->frame->n_streams++;
+    hash = dt_hash_bytes(&ordinal, sizeof ordinal, hash);
+    return dt_hash_bytes(name, strlen(name), hash);
+}
+
+bool dt_is_callable(dt_object object) { return object.kind == DT_OBJECT_FUNCTION || object.kind == DT_OBJECT_DTYPE; }
+
+dt_object dt_to_schedule(dt_elaborator *e, dt_object object) {
+    if (dt_is_callable(object)) return object;
+    dt_callee *callee = DT_NEW(e->arena, dt_callee);
+    *callee = (dt_callee){.name = "a constant rate", .kind = DT_DECLARATION_FN, .constant = object};
+    return (dt_object){.kind = DT_OBJECT_FUNCTION, .callee = callee};
+}
+
+/* ---- binding ---- */
+
+static int find_parameter(const dt_callable *callable, const char *name) {
+    for (size_t i = 0; i < callable->parameters.n; i++)
+        if (strcmp(callable->parameters.items[i].name, name) == 0) return (int)i;
+    return -1;
+}
+
+static bool report_unknown_argument(dt_elaborator *e, const dt_callee *callee, const dt_actual *actual) {
+    const dt_callable *callable = callee->callable;
+    const char **names = DT_NEW_ARRAY(e->arena, const char *, callable->parameters.n + 1);
+    dt_text list = {0};
+    for (size_t i = 0; i < callable->parameters.n; i++) {
+        names[i] = callable->parameters.items[i].name;
+        dt_text_format(&list, "%s%s", i > 0 ? ", " : "", names[i]);
+    }
+    dt_diagnostic *error = dt_elaborator_error(e, actual->span, "%s has no parameter %s", callee->name, actual->name);
+    dt_diagnostic_note(error, "its parameters: %s", list.data != NULL ? list.data : "none");
+    dt_diagnostic_suggest(error, actual->name, names, callable->parameters.n);
+    dt_text_free(&list);
+    return false;
+}
+
+/* Which actual each parameter gets; -1: its default. false: reported. */
+static bool match_arguments(dt_elaborator *e, const dt_callee *callee, const dt_actual *actuals, size_t n, dt_span span, int *matched) {
+    const dt_callable *callable = callee->callable;
+    size_t n_parameters = callable->parameters.n;
+    for (size_t i = 0; i < n_parameters; i++) matched[i] = -1;
+    for (size_t i = 0; i < n; i++) {
+        int at = actuals[i].name != NULL ? find_parameter(callable, actuals[i].name) : (int)i;
+        if (at < 0) return report_unknown_argument(e, callee, &actuals[i]);
+        if (actuals[i].name == NULL && i > 0 && actuals[i - 1].name != NULL) {
+            dt_diagnostic_help(dt_elaborator_error(e, actuals[i].span, "an argument without a name after one with a name"), "name this one too, or put it first");
+            return false;
+        }
+        if ((size_t)at >= n_parameters) {
+            dt_diagnostic *error = dt_elaborator_error(e, actuals[i].span, "%s takes %zu argument%s, here are %zu", callee->name, n_parameters,
+                                                       n_parameters == 1 ? "" : "s", n);
+            if (n_parameters > 0) dt_diagnostic_note(error, "the last one is %s", callable->parameters.items[n_parameters - 1].name);
+            return false;
+        }
+        if (matched[at] >= 0) {
+            dt_elaborator_error(e, actuals[i].span, "%s gets %s twice", callee->name, callable->parameters.items[at].name);
+            return false;
+        }
+        matched[at] = (int)i;
+    }
+    for (size_t i = 0; i < n_parameters; i++) {
+        const dt_parameter *parameter = &callable->parameters.items[i];
+        if (matched[i] >= 0 || parameter->standard != NULL) continue;
+        const char *type = parameter->type != NULL ? dt_arena_format(e->arena, ": %s", dt_type_text(e, parameter->type)) : "";
+        dt_diagnostic *error = dt_elaborator_error(e, span, "%s is called without %s", callee->name, parameter->name);
+        dt_diagnostic_note(error, "it is declared %s%s", parameter->name, type);
+        dt_diagnostic_help(error, "write %s(…, %s: …)", callee->name, parameter->name);
+        return false;
+    }
+    return true;
+}
+
+static void report_misfit(dt_elaborator *e, const dt_callee *callee, const dt_parameter *parameter, const dt_actual *actual, dt_object object, const char *why,
+                          dt_span span) {
+    bool in_callee = actual == NULL;
+    const dt_expression *written = in_callee ? NULL : actual->written;
+    dt_span shown = dt_type_is_tensor(parameter->type) || in_callee ? span : actual->span;
+    dt_diagnostic *error = dt_elaborator_error(e, shown, "%s expects %s: %s, got %s", callee->name, parameter->name, dt_type_text(e, parameter->type), why);
+    if (written != NULL && written->kind == DT_EXPRESSION_NAME) {
+        dt_binding *binding = dt_find_binding(e->frame->scope, written->text);
+        if (binding != NULL) dt_diagnostic_note(error, "%s comes from %s: %s: %s", written->text, dt_elaborator_place(e, binding->span), written->text, why);
+    }
+    dt_help_with_type(e, error, parameter->type, object, written);
+}
+
+bool dt_bind_arguments(dt_elaborator *e, const dt_callee *callee, const dt_actual *actuals, size_t n, dt_frame *frame) {
+    const dt_callable *callable = callee->callable;
+    size_t n_parameters = callable->parameters.n;
+    int *matched = DT_NEW_ARRAY(e->arena, int, n_parameters);
+    if (!match_arguments(e, callee, actuals, n, frame->call, matched)) return false;
+    dt_binding **bindings = DT_NEW_ARRAY(e->arena, dt_binding *, n_parameters);
+    bool fits = true;
+    for (size_t i = 0; i < n_parameters; i++) {
+        const dt_parameter *parameter = &callable->parameters.items[i];
+        dt_object object = matched[i] >= 0 ? actuals[matched[i]].object : dt_object_none();
+        frame->scope = dt_bind(e->arena, frame->scope, parameter->name, object, parameter->span);
+        bindings[i] = frame->scope;
+        fits &= !dt_is_poison(object);
+    }
+    for (size_t i = 0; i < n_parameters && fits; i++) {
+        const dt_parameter *parameter = &callable->parameters.items[i];
+        const dt_actual *actual = matched[i] >= 0 ? &actuals[matched[i]] : NULL;
+        const char *why = "";
+        dt_push_frame(e, frame);
+        if (actual == NULL) {
+            bool choice = parameter->type != NULL && parameter->type->word == NULL && parameter->standard->kind == DT_EXPRESSION_NAME;
+            bindings[i]->object = choice ? (dt_object){.kind = DT_OBJECT_CHOICE, .text = parameter->standard->text} : dt_settle(e, dt_value_of(e, parameter->standard));
+        }
+        dt_object given = bindings[i]->object;
+        bool none = given.kind == DT_OBJECT_NONE && parameter->standard != NULL && parameter->standard->kind == DT_EXPRESSION_NONE;
+        if (parameter->type != NULL && !none) fits = dt_fit_type(e, parameter->type, &bindings[i]->object, &why);
+        fits &= !dt_is_poison(bindings[i]->object);
+        dt_pop_frame(e);
+        if (!fits && *why != '\0') report_misfit(e, callee, parameter, actual, dt_settle(e, given), why, frame->call);
+    }
+    return fits;
+}
+
+/* ---- functions of the language ---- */
+
+static bool fit_results(dt_elaborator *e, dt_frame *frame) {
+    const dt_callable *callable = frame->callee->callable;
+    size_t n = callable->results.n;
+    if (n == 0 || dt_is_poison(frame->result)) return true;
+    size_t n_given = frame->result.kind == DT_OBJECT_TUPLE ? frame->result.items->n : 1;
+    if (frame->result.kind == DT_OBJECT_NONE || n_given != n) {
+        dt_elaborator_error(e, frame->returned ? frame->result_span : frame->callee->span, "%s returns %zu value%s, its head says %zu", frame->callee->name,
+                            frame->result.kind == DT_OBJECT_NONE ? 0 : n_given, n_given == 1 ? "" : "s", n);
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        dt_object *object = n == 1 ? &frame->result : (dt_object *)&frame->result.items->items[i];
+        const char *why;
+        if (dt_fit_type(e, callable->results.items[i], object, &why)) continue;
+        if (*why == '\0') return false;
+        dt_diagnostic *error = dt_elaborator_error(e, frame->result_span, "%s returns %s, its head says %s", frame->callee->name, why, dt_type_text(e, callable->results.items[i]));
+        dt_help_with_type(e, error, callable->results.items[i], *object, NULL);
+        return false;
+    }
+    return true;
+}
+
+dt_object dt_run_body(dt_elaborator *e, dt_frame *frame) {
+    frame->may_return = true;
+    dt_push_frame(e, frame);
+    dt_run_block(e, &frame->callee->callable->body);
+    if (!frame->returned) frame->result = dt_object_none();
+    if (!fit_results(e, frame)) frame->result = dt_poison();
+    dt_pop_frame(e);
+    return frame->result;
+}
+
+static dt_object call_function(dt_elaborator *e, const dt_callee *callee, const dt_actual *actuals, size_t n, dt_span span) {
+    dt_frame frame = {.callee = callee, .file = callee->file, .scope = callee->scope, .call = span, .stream = dt_next_stream(e, callee->name)};
+    if (!dt_bind_arguments(e, callee, actuals, n, &frame)) return dt_poison();
+    dt_object result = dt_run_body(e, &frame);
+    dt_record_function_layer(e, callee, result, span);
+    return result;
+}
+
+/* ---- functions of C, ops ---- */
+
+/* The builtin's parameters, which are written as text. */
+static const dt_callable *head_of(dt_elaborator *e, const dt_builtin *builtin) {
+    for (size_t i = 0; i < e->heads.n; i++)
+        if (strcmp(e->heads.items[i].name, builtin->name) == 0) return e->heads.items[i].callable;
+    const char *text = dt_arena_format(e->arena, "fn %s%s { }", builtin->name, builtin->parameters);
+    int file = dt_diagnostics_add_file(e->sink, builtin->name, text);
+    dt_head head = {builtin->name, dt_parse(e->arena, e->sink, file, text)->declarations.items[0]->callable};
+    dt_list_push(e->arena, &e->heads, head);
+    return head.callable;
+}
+
+static dt_object call_builtin(dt_elaborator *e, const dt_callee *callee, const dt_actual *actuals, size_t n, dt_span span) {
+    const dt_builtin *builtin = callee->builtin;
+    if (builtin->parameters == NULL) return dt_make_source(e, builtin->name, actuals, n, span);
+    dt_callee bound = *callee;
+    bound.callable = head_of(e, builtin);
+    bound.file = e->core;
+    dt_frame frame = {.callee = &bound, .file = e->core, .call = span};
+    if (!dt_bind_arguments(e, &bound, actuals, n, &frame)) return dt_poison();
+    size_t n_parameters = bound.callable->parameters.n;
+    dt_object *objects = DT_NEW_ARRAY(e->arena, dt_object, n_parameters);
+    for (size_t i = 0; i < n_parameters; i++) objects[i] = dt_find_binding(frame.scope, bound.callable->parameters.items[i].name)->object;
+    e->at = span;
+    return builtin->function(e, objects);
+}
+
+static bool set_attribute(dt_elaborator *e, const dt_op *op, const dt_actual *actual, dt_attribute *attributes, bool *given) {
+    int index = dt_op_attribute_index(op, actual->name);
+    if (index < 0) {
+        dt_elaborator_error(e, actual->span, "ops.%s has no attribute %s", op->name, actual->name);
+        return false;
+    }
+    dt_attribute *attribute = &attributes[index];
+    dt_object o = dt_settle(e, actual->object);
+    dt_shape shape;
+    given[index] = true;
+    switch (op->attributes[index].kind) {
+    case DT_ATTR_INT:
+        if (o.kind == DT_OBJECT_INT) return attribute->i = o.i, true;
+        break;
+    case DT_ATTR_FLOAT:
+        if (dt_is_number(o)) return attribute->f = dt_object_number(o), true;
+        break;
+    case DT_ATTR_BOOL:
+        if (o.kind == DT_OBJECT_BOOL) return attribute->i = o.b, true;
+        break;
+    case DT_ATTR_STRING:
+        if (o.kind == DT_OBJECT_STRING) return attribute->s = o.text, true;
+        break;
+    case DT_ATTR_DTYPE:
+        if (o.kind == DT_OBJECT_DTYPE) return attribute->i = o.dtype, true;
+        break;
+    case DT_ATTR_INTS:
+        if (o.kind != DT_OBJECT_LIST || !dt_to_shape(e, o, actual->name, &shape)) break;
+        attribute->i = shape.rank;
+        attribute->ints = shape.dims;
+        return true;
+    }
+    if (!dt_is_poison(o)) dt_elaborator_error(e, actual->span, "ops.%s: %s cannot be %s", op->name, actual->name, dt_object_describe(e->arena, o));
+    return false;
+}
+
+/* ops.name(operands, attribute: value): the row itself, nothing broadcast. */
+static dt_object call_op(dt_elaborator *e, const dt_op *op, const dt_actual *actuals, size_t n) {
+    DT_LIST(dt_value *) operands = {0};
+    dt_attribute *attributes = DT_NEW_ARRAY(e->arena, dt_attribute, op->n_attributes);
+    bool *given = DT_NEW_ARRAY(e->arena, bool, op->n_attributes);
+    for (int i = 0; i < op->n_attributes; i++) attributes[i] = op->attributes[i].standard, given[i] = op->attributes[i].has_default;
+    for (size_t i = 0; i < n; i++) {
+        if (actuals[i].name != NULL) {
+            if (!set_attribute(e, op, &actuals[i], attributes, given)) return dt_poison();
+            continue;
+        }
+        dt_object list = actuals[i].object;
+        bool many = list.kind == DT_OBJECT_LIST && op->variadic;
+        for (size_t k = 0; k < (many ? list.items->n : 1); k++) {
+            dt_object operand = dt_to_tensor(e, many ? list.items->items[k] : list, DT_N_DTYPES);
+            if (dt_is_poison(operand)) return operand;
+            dt_list_push(e->arena, &operands, operand.value);
+        }
+    }
+    int stream = op->class == DT_CLASS_RANDOM ? dt_op_attribute_index(op, "stream") : -1;
+    if (stream >= 0) attributes[stream].i = (int64_t)(dt_next_stream(e, op->name) >> 1), given[stream] = true;
+    dt_setting *settings = DT_NEW_ARRAY(e->arena, dt_setting, op->n_attributes);
+    for (int i = 0; i < op->n_attributes; i++) {
+        if (!given[i]) return dt_elaborator_fail(e, "ops.%s needs %s", op->name, op->attributes[i].name);
+        settings[i] = (dt_setting){op->attributes[i].name, attributes[i]};
+    }
+    if (op->variadic ? (int)operands.n < op->n_operands : (int)operands.n != op->n_operands)
+        return dt_elaborator_fail(e, "ops.%s takes %d operand%s, here are %zu", op->name, op->n_operands, op->n_operands == 1 ? "" : "s", operands.n);
+    return dt_emit(e, op->name, operands.items, (int)operands.n, settings, (size_t)op->n_attributes);
+}
+
+static dt_object call_op_row(dt_elaborator *e, const dt_op *op, const dt_actual *actuals, size_t n) {
+    if (op->class != DT_CLASS_MAP || op->n_attributes > 0) return call_op(e, op, actuals, n);
+    dt_object *objects = DT_NEW_ARRAY(e->arena, dt_object, n);
+    for (size_t i = 0; i < n; i++) {
+        objects[i] = actuals[i].object;
+        if (actuals[i].name == NULL) continue;
+        dt_elaborator_error(e, actuals[i].span, "%s takes its arguments by position", op->name);
+        return dt_poison();
+    }
+    return dt_elementwise(e, op, objects, n);
+}
+
+/* f32(x): of a tensor, or of a number as a literal of that type. */
+static dt_object convert(dt_elaborator *e, dt_dtype dtype, const dt_actual *actuals, size_t n) {
+    if (n != 1 || actuals[0].name != NULL) return dt_elaborator_fail(e, "%s(x) converts one value, here are %zu", dt_dtype_name(dtype), n);
+    dt_object x = dt_settle(e, actuals[0].object);
+    if (x.kind == DT_OBJECT_TENSOR) return dt_emit_convert(e, x.value, dtype);
+    if (dt_is_number(x)) return dt_to_tensor(e, x, dtype);
+    if (dt_is_poison(x)) return x;
+    return dt_elaborator_fail(e, "%s(x) converts a tensor or a number, not %s", dt_dtype_name(dtype), dt_object_describe(e->arena, x));
+}
+
+/* ---- all ---- */
+
+/* `training: false` beside a callee that has no such parameter sets the ambient value for the call. */
+static bool takes_training(dt_elaborator *e, const dt_callee *callee, dt_actual *actuals, size_t *n) {
+    for (size_t i = 0; i < *n; i++) {
+        bool is_override = actuals[i].name != NULL && strcmp(actuals[i].name, "training") == 0 && find_parameter(callee->callable, "training") < 0;
+        if (!is_override) continue;
+        if (actuals[i].object.kind == DT_OBJECT_BOOL)
+            e->training = actuals[i].object.b;
+        else if (!dt_is_poison(actuals[i].object))
+            dt_elaborator_error(e, actuals[i].span, "training is true or false, not %s", dt_object_describe(e->arena, actuals[i].object));
+        for (size_t k = i + 1; k < *n; k++) actuals[k - 1] = actuals[k];
+        --*n;
+        return true;
+    }
+    return false;
+}
+
+static dt_object call_declared(dt_elaborator *e, const dt_callee *callee, const dt_actual *actuals, size_t n, dt_span span, const dt_expression *written) {
+    bool training = e->training;
+    dt_actual *own = dt_arena_copy(e->arena, actuals, n * sizeof *own);
+    takes_training(e, callee, own, &n);
+    dt_object result = dt_poison();
+    switch (callee->kind) {
+    case DT_DECLARATION_FN: result = call_function(e, callee, own, n, span); break;
+    case DT_DECLARATION_LAYER:
+    case DT_DECLARATION_MODEL: result = dt_call_layer(e, callee, own, n, span, written); break;
+    case DT_DECLARATION_OPTIMIZER: result = dt_make_optimizer(e, callee, own, n, span); break;
+    default:
+        dt_diagnostic_help(dt_elaborator_error(e, span, "%s is a step: the runtime runs it, nothing calls it", callee->name), "put what is shared into a fn or a model");
+    }
+    e->training = training;
+    return result;
+}
+
+static dt_object call_object(dt_elaborator *e, dt_object callee, const dt_actual *actuals, size_t n, dt_span span, const dt_expression *written) {
+    e->at = span;
+    if (dt_is_poison(callee)) return callee;
+    for (size_t i = 0; i < n; i++)
+        if (dt_is_poison(actuals[i].object)) return dt_poison();
+    if (callee.kind == DT_OBJECT_DTYPE) return convert(e, callee.dtype, actuals, n);
+    if (callee.kind != DT_OBJECT_FUNCTION) return dt_elaborator_fail(e, "%s is no function", dt_object_describe(e->arena, dt_settle(e, callee)));
+    const dt_callee *function = callee.callee;
+    if (!dt_elaborator_enter(e)) return dt_elaborator_leave(e), dt_poison();
+    dt_object result;
+    if (function->builtin != NULL)
+        result = call_builtin(e, function, actuals, n, span);
+    else if (function->op != NULL)
+        result = call_op_row(e, function->op, actuals, n);
+    else if (function->callable != NULL)
+        result = call_declared(e, function, actuals, n, span, written);
+    else
+        result = function->constant;
+    dt_elaborator_leave(e);
+    e->at = span;
+    return result;
+}
+
+dt_object dt_call(dt_elaborator *e, dt_object callee, const dt_actual *actuals, size_t n, dt_span span) {
+    return call_object(e, callee, actuals, n, span, NULL);
+}
+
+dt_object dt_call_with(dt_elaborator *e, dt_object callee, const dt_object *objects, size_t n) {
+    dt_actual *actuals = DT_NEW_ARRAY(e->arena, dt_actual, n);
+    for (size_t i = 0; i < n; i++) actuals[i] = (dt_actual){.span = e->at, .object = objects[i]};
+    return dt_call(e, callee, actuals, n, e->at);
+}
+
+/* `padding: same`: a name is looked for among the choices of the parameter first. */
+static bool names_choice(const dt_object *callee, const dt_argument *argument, size_t position) {
+    bool declared = callee->kind == DT_OBJECT_FUNCTION && callee->callee->callable != NULL;
+    if (!declared || argument->value->kind != DT_EXPRESSION_NAME) return false;
+    const dt_callable *callable = callee->callee->callable;
+    int at = argument->name != NULL ? find_parameter(callable, argument->name) : (int)position;
+    if (at < 0 || (size_t)at >= callable->parameters.n) return false;
+    const dt_type_syntax *type = callable->parameters.items[at].type;
+    if (type == NULL || type->word != NULL) return false;
+    for (size_t i = 0; i < type->choices.n; i++)
+        if (strcmp(type->choices.items[i], argument->value->text) == 0) return true;
+    return false;
+}
+
+static void report_not_a_choice(dt_elaborator *e, const dt_object *callee, const dt_argument *argument, size_t position) {
+    const dt_callable *callable = callee->callee->callable;
+    int at = argument->name != NULL ? find_parameter(callable, argument->name) : (int)position;
+    const dt_parameter *parameter = &callable->parameters.items[at];
+    dt_diagnostic *error = dt_elaborator_error(e, argument->value->span, "%s: %s is %s, not %s", callee->callee->name, parameter->name, dt_type_text(e, parameter->type),
+                                               argument->value->text);
+    dt_diagnostic_suggest(error, argument->value->text, parameter->type->choices.items, parameter->type->choices.n);
+}
+
+static bool wants_choice(dt_elaborator *e, const dt_object *callee, const dt_argument *argument, size_t position) {
+    bool declared = callee->kind == DT_OBJECT_FUNCTION && callee->callee->callable != NULL;
+    if (!declared || argument->value->kind != DT_EXPRESSION_NAME) return false;
+    const dt_callable *callable = callee->callee->callable;
+    int at = argument->name != NULL ? find_parameter(callable, argument->name) : (int)position;
+    if (at < 0 || (size_t)at >= callable->parameters.n) return false;
+    const dt_type_syntax *type = callable->parameters.items[at].type;
+    dt_object object;
+    return type != NULL && type->word == NULL && dt_find_binding(e->frame->scope, argument->value->text) == NULL &&
+           !dt_find_top(e, e->frame->file, argument->value->text, &object);
+}
+
+dt_object dt_evaluate_call(dt_elaborator *e, const dt_expression *call) {
+    dt_object callee = dt_value_of(e, call->a);
+    if (dt_is_poison(callee)) return callee;
+    bool is_builtin = callee.kind == DT_OBJECT_FUNCTION && callee.callee->builtin != NULL;
+    if (is_builtin && strcmp(callee.callee->name, "freeze") == 0) return dt_freeze(e, call); /* names parts that may not exist yet */
+    bool aggregates = e->reporting && is_builtin && callee.callee->builtin->aggregates;
+    dt_function *function = e->function;
+    if (aggregates) e->function = e->step->function, e->reporting = false;
+    dt_actuals actuals = {0};
+    for (size_t i = 0; i < call->arguments.n; i++) {
+        const dt_argument *argument = &call->arguments.items[i];
+        dt_actual actual = {.name = argument->name, .span = argument->span, .written = argument->value};
+        if (names_choice(&callee, argument, i)) {
+            actual.object = (dt_object){.kind = DT_OBJECT_CHOICE, .text = argument->value->text};
+        } else if (wants_choice(e, &callee, argument, i)) {
+            report_not_a_choice(e, &callee, argument, i);
+            actual.object = dt_poison();
+        } else {
+            actual.object = dt_settle(e, dt_value_of(e, argument->value));
+        }
+        dt_list_push(e->arena, &actuals, actual);
+    }
+    if (aggregates) e->function = function, e->reporting = true;
+    return call_object(e, callee, actuals.items, actuals.n, call->span, call);
+}

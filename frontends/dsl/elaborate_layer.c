@@ -1,0 +1,392 @@
+/* elaborate_layer: who owns which parameters.
+ *
+ * A model has one instance in the program, a layer one for each call met while its owner is unrolled. The first unrolling of a model makes the tree of
+ * instances and their variables; each later one walks the same tree and must meet the same names, types and shapes. Variables are values in program
+ * order: the front end keeps what each holds at this point, so a function reads it once, at first use, and writes it once, at its end. */
+#include "frontends/dsl/elaborator.h"
+
+#include <string.h>
+
+/* ---- variables ---- */
+
+void dt_variables_reset(dt_elaborator *e) {
+    for (size_t i = 0; i < e->variables.n; i++) {
+        dt_value *initial = e->variables.items[i].initial;
+        e->variables.items[i] = (dt_variable_state){.initial = initial};
+    }
+}
+
+dt_object dt_variable_read(dt_elaborator *e, int variable) {
+    dt_variable_state *state = &e->variables.items[variable];
+    const char *path = e->module->variables.items[variable].path;
+    if (e->function == e->init) return dt_object_tensor(state->initial);
+    if (e->reporting) {
+        dt_diagnostic *error = dt_elaborator_error(e, e->at, "a report is made of totals, %s belongs to a step", path);
+        dt_diagnostic_help(error, "report what it is after the last step: last(…)");
+        return dt_poison();
+    }
+    if (e->step == NULL) return dt_elaborator_fail(e, "%s exists only in steps", path);
+    if (state->current == NULL) {
+        dt_setting setting = {"variable", {.s = path}};
+        dt_object value = dt_emit(e, "read", NULL, 0, &setting, 1);
+        if (dt_is_poison(value)) return value;
+        state->current = value.value;
+        dt_list_push(e->arena, &state->versions, value.value);
+    } else if (state->written && !state->detached && dt_dtype_is_float(state->current->dtype)) {
+        /* What was written is a new beginning for gradients: they are taken at it and do not flow on into how it was computed. */
+        dt_object value = dt_emit_unary(e, "stop_gradient", state->current);
+        if (dt_is_poison(value)) return value;
+        state->current = value.value;
+        state->detached = true;
+        dt_list_push(e->arena, &state->versions, value.value);
+    }
+    return dt_object_tensor(state->current);
+}
+
+/* `object` in the dtype and shape of a variable; POISON when it cannot be, reported. */
+static dt_object fit_variable(dt_elaborator *e, const char *path, dt_dtype dtype, dt_shape shape, dt_object object) {
+    dt_object tensor = dt_to_tensor(e, object, object.kind == DT_OBJECT_FLOAT && !dt_dtype_is_float(dtype) ? DT_F32 : dtype);
+    if (tensor.kind == DT_OBJECT_TENSOR && object.flexible) tensor = dt_emit_convert(e, tensor.value, dtype);
+    if (dt_is_poison(tensor)) return tensor;
+    bool fits = tensor.value->dtype == dtype && (tensor.value->shape.rank == 0 || dt_shape_equal(tensor.value->shape, shape));
+    if (fits) return dt_emit_broadcast(e, tensor.value, shape);
+    dt_text wanted = {0};
+    dt_shape_print(&wanted, dtype, shape);
+    dt_diagnostic *error = dt_elaborator_error(e, e->at, "%s is %s, it cannot hold %s", path, wanted.data != NULL ? wanted.data : "",
+                                               dt_object_describe(e->arena, tensor));
+    if (tensor.value->dtype != dtype) dt_diagnostic_help(error, "convert it: %s(x)", dt_dtype_name(dtype));
+    dt_text_free(&wanted);
+    return dt_poison();
+}
+
+void dt_variable_write(dt_elaborator *e, int variable, dt_object object, dt_span span) {
+    const dt_variable *v = &e->module->variables.items[variable];
+    e->at = span;
+    dt_object value = fit_variable(e, v->path, v->dtype, v->shape, object);
+    if (dt_is_poison(value)) return;
+    dt_variable_state *state = &e->variables.items[variable];
+    state->current = value.value;
+    state->written = true;
+    state->detached = false;
+}
+
+int dt_variable_add(dt_elaborator *e, const char *path, dt_variable_kind kind, dt_object initial, bool trainable, dt_span span) {
+    dt_value *value = initial.value;
+    dt_variable variable = {.path = path, .kind = kind, .dtype = value->dtype, .shape = value->shape, .trainable = trainable,
+                            .location = dt_elaborator_location(e, span)};
+    dt_list_push(e->arena, &e->module->variables, variable);
+    dt_variable_state state = {.initial = value};
+    dt_list_push(e->arena, &e->variables, state);
+    dt_function *function = e->function;
+    e->function = e->init;
+    dt_setting setting = {"variable", {.s = path}};
+    dt_emit(e, "write", &value, 1, &setting, 1);
+    e->function = function;
+    return (int)e->module->variables.n - 1;
+}
+
+dt_object dt_initial_value(dt_elaborator *e, const dt_expression *x, const char *path, dt_dtype dtype, dt_shape shape) {
+    dt_function *function = e->function;
+    uint64_t stream = e->frame->stream;
+    int n_streams = e->frame->n_streams;
+    bool reporting = e->reporting;
+    e->function = e->init;
+    e->reporting = false;
+    e->frame->stream = dt_hash_bytes(path, strlen(path), DT_HASH_SEED); /* two programs with one path begin with the same numbers */
+    e->frame->n_streams = 0;
+    dt_object *dims = DT_NEW_ARRAY(e->arena, dt_object, shape.rank);
+    for (int i = 0; i < shape.rank; i++) dims[i] = dt_object_dim(shape.dims[i]);
+    dt_object list = dt_object_items(e->arena, DT_OBJECT_LIST, dims, (size_t)shape.rank);
+    bool is_call = x->kind == DT_EXPRESSION_CALL;
+    dt_object object = dt_value_of(e, is_call ? x->a : x);
+    e->at = x->span;
+    if (dt_is_callable(object)) {
+        dt_actuals actuals = {0};
+        dt_list_push(e->arena, &actuals, ((dt_actual){.span = x->span, .object = list}));
+        for (size_t i = 0; is_call && i < x->arguments.n; i++) {
+            const dt_argument *a = &x->arguments.items[i];
+            dt_actual actual = {.name = a->name, .span = a->span, .object = dt_settle(e, dt_value_of(e, a->value)), .written = a->value};
+            dt_list_push(e->arena, &actuals, actual);
+        }
+        object = dt_call(e, object, actuals.items, actuals.n, x->span);
+    } else if (is_call && !dt_is_poison(object)) {
+        object = dt_elaborator_fail(e, "%s is no function of a shape", dt_object_describe(e->arena, object));
+    }
+    e->at = x->span;
+    object = dt_settle(e, object);
+    if (object.kind == DT_OBJECT_TENSOR && dt_dtype_is_float(dtype) && dt_dtype_is_float(object.value->dtype)) object = dt_emit_convert(e, object.value, dtype);
+    if (!dt_is_poison(object)) object = fit_variable(e, path, dtype, shape, object);
+    e->function = function;
+    e->reporting = reporting;
+    e->frame->stream = stream;
+    e->frame->n_streams = n_streams;
+    return object;
+}
+
+/* ---- param and state ---- */
+
+static const dt_visit *root_visit(const dt_elaborator *e) {
+    const dt_visit *visit = e->visit;
+    while (visit->instance->parent != NULL) visit = visit->outer;
+    return visit;
+}
+
+/* A later call of a model that does not meet what the first one met. */
+static void report_difference(dt_elaborator *e, const char *difference) {
+    const dt_visit *root = root_visit(e);
+    dt_diagnostic *error = dt_diagnostics_add(e->sink, DT_SEVERITY_ERROR, root->call, "this call of %s differs from its first: %s", root->instance->name, difference);
+    dt_diagnostic_note(error, "the first call is in %s", dt_elaborator_place(e, root->instance->first_call));
+    dt_diagnostic_help(error, "a model has one set of parameters, the same for every call: declare two models, or call it with equal shapes and options");
+}
+
+static const char *describe_type(dt_elaborator *e, dt_dtype dtype, dt_shape shape) {
+    return dt_arena_format(e->arena, "%s%s", dt_dtype_name(dtype), shape.rank > 0 ? dt_describe_shape(e, shape) : "");
+}
+
+static int revisit_variable(dt_elaborator *e, const char *path, dt_dtype dtype, dt_shape shape) {
+    const dt_instance *owner = e->visit->instance;
+    for (size_t i = 0; i < owner->variables.n; i++) {
+        const dt_variable *v = &e->module->variables.items[owner->variables.items[i]];
+        if (strcmp(v->path, path) != 0) continue;
+        if (v->dtype == dtype && dt_shape_equal(v->shape, shape)) return owner->variables.items[i];
+        report_difference(e, dt_arena_format(e->arena, "%s is %s here, %s there", path, describe_type(e, dtype, shape), describe_type(e, v->dtype, v->shape)));
+        return -1;
+    }
+    if (!owner->broken) report_difference(e, dt_arena_format(e->arena, "%s exists only here", path));
+    return -1;
+}
+
+static int first_variable(dt_elaborator *e, const dt_statement *s, const char *path, dt_dtype dtype, dt_shape shape) {
+    bool is_param = s->kind == DT_STATEMENT_PARAM, trainable = is_param;
+    if (s->trainable != NULL && !dt_evaluate_bool(e, s->trainable, "trainable", &trainable)) return -1;
+    dt_object initial = dt_initial_value(e, s->value, path, dtype, shape);
+    if (dt_is_poison(initial)) return -1;
+    int variable = dt_variable_add(e, path, is_param ? DT_VARIABLE_PARAMETER : DT_VARIABLE_STATE, initial, trainable, s->span);
+    dt_instance *owner = e->visit->instance;
+    dt_list_push(e->arena, &owner->variables, variable);
+    if (is_param) {
+        dt_layer *layer = &e->module->layers.items[owner->layer];
+        int64_t n = dt_shape_elements_per_row(shape);
+        layer->n_parameters += n;
+        layer->n_trainable += trainable ? n : 0;
+    }
+    return variable;
+}
+
+void dt_declare_variable(dt_elaborator *e, const dt_statement *s) {
+    bool is_param = s->kind == DT_STATEMENT_PARAM;
+    const dt_target *target = &s->targets.items[0];
+    const char *word = is_param ? "param" : "state";
+    dt_object object = dt_poison();
+    dt_dtype dtype;
+    dt_shape shape;
+    if (e->frame->owner == NULL) {
+        dt_diagnostic *error = dt_elaborator_error(e, s->span, "%s outside a layer or model", word);
+        dt_diagnostic_help(error, "a fn has no parameters of its own: make it a layer");
+    } else if (s->type == NULL) {
+        dt_diagnostic_help(dt_elaborator_error(e, target->span, "%s %s has no type", word, target->name), "write %s %s: f32[…] = …", word, target->name);
+    } else if (dt_resolve_type(e, s->type, &dtype, &shape)) {
+        const char *path = dt_arena_format(e->arena, "%s/%s", e->frame->owner->path, target->name);
+        dt_binding *declared = dt_find_binding(e->frame->scope, target->name);
+        int variable = -1;
+        if (dt_shape_batch_axis(shape) >= 0) {
+            dt_diagnostic *error = dt_elaborator_error(e, s->type->span, "the shape of %s %s holds B", word, target->name);
+            dt_diagnostic_help(error, "what a model keeps does not depend on the batch: reduce over B first, mean(x, axis: 0)");
+        } else if (declared != NULL && declared->object.kind == DT_OBJECT_VARIABLE) {
+            dt_elaborator_error(e, target->span, "%s is declared twice", target->name);
+        } else if (e->visit->first) {
+            variable = first_variable(e, s, path, dtype, shape);
+        } else {
+            variable = revisit_variable(e, path, dtype, shape);
+            e->visit->n_variables++;
+        }
+        if (variable >= 0) object = (dt_object){.kind = DT_OBJECT_VARIABLE, .i = variable};
+    }
+    e->frame->scope = dt_bind(e->arena, e->frame->scope, target->name, object, target->span);
+}
+
+void dt_write_statement(dt_elaborator *e, const dt_statement *s) {
+    const dt_target *target = &s->targets.items[0];
+    dt_binding *binding = dt_find_binding(e->frame->scope, target->name);
+    if (binding == NULL || binding->object.kind != DT_OBJECT_VARIABLE) {
+        if (binding != NULL && dt_is_poison(binding->object)) return;
+        dt_object object;
+        dt_diagnostic *error;
+        if (binding == NULL && !dt_find_top(e, e->frame->file, target->name, &object)) {
+            error = dt_elaborator_error(e, target->span, "unknown name %s", target->name);
+            dt_suggest_name(e, error, target->name);
+            return;
+        }
+        error = dt_elaborator_error(e, target->span, "%s is a value, := writes only a state", target->name);
+        dt_diagnostic_help(error, "bind it with =, or declare it: state %s: f32 = 0", target->name);
+        return;
+    }
+    int variable = (int)binding->object.i;
+    bool is_state = e->module->variables.items[variable].kind == DT_VARIABLE_STATE;
+    if (e->module->variables.items[variable].kind == DT_VARIABLE_PARAMETER && e->frame->update == NULL) {
+        dt_diagnostic *error = dt_elaborator_error(e, target->span, "%s is a parameter: only an optimizer's update writes it", target->name);
+        dt_diagnostic_help(error, "declare it as state if the model itself changes it");
+        return;
+    }
+    if (is_state && !e->training) {
+        dt_diagnostic *error = dt_elaborator_error(e, target->span, "%s is written in a step that does not train", target->name);
+        dt_diagnostic_help(error, "put it under: if training { %s := … }", target->name);
+        return;
+    }
+    dt_variable_write(e, variable, dt_settle(e, dt_value_of(e, s->value)), s->value->span);
+}
+
+/* ---- instances ---- */
+
+int dt_count_up(dt_elaborator *e, dt_counters *counters, const char *name) {
+    for (size_t i = 0; i < counters->n; i++)
+        if (strcmp(counters->items[i].name, name) == 0) return ++counters->items[i].n;
+    dt_counter counter = {name, 0};
+    dt_list_push(e->arena, counters, counter);
+    return 0;
+}
+
+static const char *numbered(dt_elaborator *e, const char *name, int n) { return n == 0 ? name : dt_arena_format(e->arena, "%s_%d", name, n); }
+
+dt_instance *dt_find_model(const dt_elaborator *e, const dt_callable *callable) {
+    for (size_t i = 0; i < e->models.n; i++)
+        if (e->models.items[i]->callable == callable) return e->models.items[i];
+    return NULL;
+}
+
+static dt_instance *find_child(const dt_instance *parent, const char *name) {
+    for (size_t i = 0; i < parent->children.n; i++)
+        if (strcmp(parent->children.items[i]->name, name) == 0) return parent->children.items[i];
+    return NULL;
+}
+
+static int add_layer_row(dt_elaborator *e, const char *path, const char *kind, int depth, dt_span span) {
+    dt_layer layer = {.path = path, .kind = kind, .shape = dt_shape_scalar(), .depth = depth, .location = dt_elaborator_location(e, span)};
+    dt_list_push(e->arena, &e->module->layers, layer);
+    return (int)e->module->layers.n - 1;
+}
+
+static int depth_of(const dt_instance *instance) {
+    int depth = 0;
+    for (; instance->parent != NULL; instance = instance->parent) depth++;
+    return depth;
+}
+
+static dt_instance *new_instance(dt_elaborator *e, const dt_callee *callee, dt_instance *parent, const char *name, dt_span span) {
+    dt_instance *instance = DT_NEW(e->arena, dt_instance);
+    *instance = (dt_instance){.name = name, .kind = callee->name, .parent = parent, .callable = callee->callable};
+    instance->path = parent != NULL ? dt_arena_format(e->arena, "%s/%s", parent->path, name) : name;
+    instance->first_call = dt_elaborator_user_span(e, span);
+    instance->layer = add_layer_row(e, instance->path, callee->name, depth_of(instance), span);
+    return instance;
+}
+
+/* The instance that this call of a layer owns; NULL: reported. */
+static dt_instance *child_instance(dt_elaborator *e, const dt_callee *callee, dt_span span, const dt_expression *written) {
+    dt_visit *visit = e->visit;
+    const char *name;
+    bool named = written != NULL && visit->pending_call == written;
+    if (named) {
+        name = visit->pending_name;
+        visit->pending_call = NULL;
+        if (visit->loop_depth > 0) name = dt_arena_format(e->arena, "%s_%d", name, dt_count_up(e, &visit->counters, dt_arena_format(e->arena, "as %s", name)));
+    } else {
+        name = numbered(e, callee->name, dt_count_up(e, &visit->counters, callee->name));
+    }
+    dt_instance *child = find_child(visit->instance, name);
+    if (visit->first) {
+        if (child != NULL) {
+            dt_diagnostic *error = dt_elaborator_error(e, span, "%s has a layer called %s already", visit->instance->path, name);
+            dt_diagnostic_note(error, "it is the call in %s", dt_elaborator_place(e, child->first_call));
+            dt_diagnostic_help(error, "name one of them otherwise: … as name");
+            return NULL;
+        }
+        child = new_instance(e, callee, visit->instance, name, span);
+        dt_list_push(e->arena, &visit->instance->children, child);
+        return child;
+    }
+    if (child == NULL || child->callable != callee->callable) {
+        if (!visit->instance->broken) report_difference(e, dt_arena_format(e->arena, "%s/%s exists only here", visit->instance->path, name));
+        return NULL;
+    }
+    visit->n_children++;
+    return child;
+}
+
+static dt_instance *model_instance(dt_elaborator *e, const dt_callee *callee, dt_span span) {
+    dt_instance *model = dt_find_model(e, callee->callable);
+    if (model == NULL) {
+        model = new_instance(e, callee, NULL, callee->name, span);
+        dt_list_push(e->arena, &e->models, model);
+    } else if (model->active) {
+        dt_elaborator_error(e, span, "the model %s calls itself", callee->name);
+        return NULL;
+    }
+    if (e->visit != NULL) {
+        dt_instance *caller = root_visit(e)->instance;
+        bool known = false;
+        for (size_t i = 0; i < caller->models.n; i++) known |= caller->models.items[i] == model;
+        if (!known) dt_list_push(e->arena, &caller->models, model);
+    }
+    bool called = false;
+    for (size_t i = 0; i < e->step->called.n; i++) called |= e->step->called.items[i] == model;
+    if (!called) dt_list_push(e->arena, &e->step->called, model);
+    return model;
+}
+
+static void finish_visit(dt_elaborator *e, dt_visit *visit, dt_object result) {
+    dt_instance *instance = visit->instance;
+    if (visit->first) {
+        instance->complete = true;
+        instance->broken = dt_is_poison(result);
+        dt_object first = result.kind == DT_OBJECT_TUPLE && result.items->n > 0 ? result.items->items[0] : result;
+        if (first.kind == DT_OBJECT_TENSOR) {
+            e->module->layers.items[instance->layer].dtype = first.value->dtype;
+            e->module->layers.items[instance->layer].shape = first.value->shape;
+        }
+        return;
+    }
+    bool fewer = visit->n_children < instance->children.n || visit->n_variables < instance->variables.n;
+    if (!fewer || instance->broken || dt_is_poison(result)) return;
+    report_difference(e, dt_arena_format(e->arena, "%s has fewer layers or parameters here", instance->path));
+}
+
+dt_object dt_call_layer(dt_elaborator *e, const dt_callee *callee, const dt_actual *actuals, size_t n, dt_span span, const dt_expression *written) {
+    bool is_model = callee->kind == DT_DECLARATION_MODEL;
+    if (e->step == NULL || e->function != e->step->function) {
+        dt_elaborator_error(e, span, "%s %s is called outside a step", is_model ? "the model" : "the layer", callee->name);
+        return dt_poison();
+    }
+    if (!is_model && e->visit == NULL) {
+        dt_diagnostic *error = dt_elaborator_error(e, span, "the layer %s is called outside a model", callee->name);
+        dt_diagnostic_note(error, "a layer's parameters belong to the model that calls it");
+        dt_diagnostic_help(error, "move the call into a model, and call the model here");
+        return dt_poison();
+    }
+    dt_instance *instance = is_model ? model_instance(e, callee, span) : child_instance(e, callee, span, written);
+    if (instance == NULL) return dt_poison();
+    dt_visit visit = {.instance = instance, .first = !instance->complete, .call = dt_elaborator_user_span(e, span), .serial = ++e->n_visits, .outer = e->visit};
+    dt_frame frame = {.callee = callee, .file = callee->file, .call = span, .stream = dt_next_stream(e, instance->path), .owner = instance};
+    bool training = e->training;
+    if (dt_is_frozen(e, instance->path)) e->training = false;
+    instance->active = true;
+    dt_object result = dt_poison();
+    bool bound = dt_bind_arguments(e, callee, actuals, n, &frame);
+    e->visit = &visit;
+    if (bound) result = dt_run_body(e, &frame);
+    finish_visit(e, &visit, result);
+    e->visit = visit.outer;
+    instance->active = false;
+    e->training = training;
+    return result;
+}
+
+void dt_record_function_layer(dt_elaborator *e, const dt_callee *callee, dt_object result, dt_span span) {
+    bool shown = e->visit != NULL && e->visit->first && result.kind == DT_OBJECT_TENSOR && callee->file->is_library && !e->frame->file->is_library;
+    if (!shown || strcmp(callee->file->name, "nn") != 0) return;
+    const dt_instance *parent = e->visit->instance;
+    const char *name = numbered(e, callee->name, dt_count_up(e, &e->visit->counters, callee->name));
+    int row = add_layer_row(e, dt_arena_format(e->arena, "%s/%s", parent->path, name), callee->name, depth_of(parent) + 1, span);
+    e->module->layers.items[row].dtype = result.value->dtype;
+    e->module->layers.items[row].shape = result.value->shape;
+}

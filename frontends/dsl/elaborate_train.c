@@ -1,0 +1,391 @@
+/* elaborate_train: objectives, gradients, optimizers, and the trees they pass to each other. */
+#include "frontends/dsl/elaborator.h"
+
+#include <string.h>
+
+/* ---- which steps train ---- */
+
+typedef struct search {
+    dt_elaborator *e;
+    DT_LIST(const dt_callable *) seen;
+} search;
+
+static bool block_trains(search *s, const dt_block *block);
+
+static bool callable_trains(search *s, const dt_callable *callable) {
+    for (size_t i = 0; i < s->seen.n; i++)
+        if (s->seen.items[i] == callable) return false;
+    dt_list_push(s->e->arena, &s->seen, callable);
+    return block_trains(s, &callable->body);
+}
+
+static bool expression_trains(search *s, const dt_expression *x) {
+    if (x == NULL) return false;
+    if (x->kind == DT_EXPRESSION_CALL && x->a->kind == DT_EXPRESSION_NAME) {
+        if (strcmp(x->a->text, "minimize") == 0 || strcmp(x->a->text, "apply") == 0) return true;
+        const dt_syntax *syntax = s->e->program->syntax;
+        for (size_t i = 0; i < syntax->declarations.n; i++) {
+            const dt_declaration *d = syntax->declarations.items[i];
+            if (d->kind == DT_DECLARATION_FN && strcmp(d->name, x->a->text) == 0 && callable_trains(s, d->callable)) return true;
+        }
+    }
+    bool found = expression_trains(s, x->a) || expression_trains(s, x->b) || expression_trains(s, x->c);
+    for (size_t i = 0; i < x->items.n && !found; i++) found = expression_trains(s, x->items.items[i]);
+    for (size_t i = 0; i < x->arguments.n && !found; i++) found = expression_trains(s, x->arguments.items[i].value);
+    return found || (x->callable != NULL && callable_trains(s, x->callable));
+}
+
+static bool block_trains(search *s, const dt_block *block) {
+    for (size_t i = 0; i < block->n; i++) {
+        const dt_statement *statement = block->items[i];
+        if (expression_trains(s, statement->value) || block_trains(s, &statement->body) || block_trains(s, &statement->otherwise)) return true;
+        for (size_t k = 0; k < statement->arguments.n; k++)
+            if (expression_trains(s, statement->arguments.items[k].value)) return true;
+    }
+    return false;
+}
+
+bool dt_declaration_trains(dt_elaborator *e, const dt_declaration *step) {
+    search s = {.e = e};
+    return callable_trains(&s, step->callable);
+}
+
+/* ---- objective ---- */
+
+dt_object dt_broadcast_weight(dt_elaborator *e, dt_object weight, dt_value *x) {
+    weight = dt_to_tensor(e, weight, x->dtype);
+    if (dt_is_poison(weight)) return weight;
+    dt_shape own = weight.value->shape;
+    bool leads = own.rank <= x->shape.rank;
+    for (int d = 0; leads && d < own.rank; d++) leads = own.dims[d] == x->shape.dims[d] || own.dims[d] == 1;
+    if (!leads) {
+        dt_diagnostic *error = dt_elaborator_error(e, e->at, "the weight %s fits no leading part of %s", dt_describe_shape(e, own), dt_describe_shape(e, x->shape));
+        dt_diagnostic_help(error, "a weight has the shape of what it weighs, or its first dimensions");
+        return dt_poison();
+    }
+    weight = dt_emit_convert(e, weight.value, x->dtype);
+    if (dt_is_poison(weight)) return weight;
+    int64_t *dims = DT_NEW_ARRAY(e->arena, int64_t, x->shape.rank);
+    for (int d = 0; d < x->shape.rank; d++) dims[d] = d < own.rank ? own.dims[d] : 1;
+    weight = dt_emit_reshape(e, weight.value, (dt_shape){x->shape.rank, dims});
+    return dt_is_poison(weight) ? weight : dt_emit_broadcast(e, weight.value, x->shape);
+}
+
+dt_object dt_objective(dt_elaborator *e, dt_object loss, dt_object weight, const char *normalize) {
+    if (dt_is_poison(loss)) return loss;
+    if (loss.kind != DT_OBJECT_TENSOR || !dt_dtype_is_float(loss.value->dtype))
+        return dt_elaborator_fail(e, "a loss is a tensor of floats, this is %s", dt_object_describe(e->arena, loss));
+    dt_value *x = loss.value;
+    dt_object weights = dt_object_none();
+    if (weight.kind != DT_OBJECT_NONE) {
+        weights = dt_broadcast_weight(e, weight, x);
+        if (dt_is_poison(weights)) return weights;
+        dt_object product = dt_emit_binary(e, "multiply", x, weights.value);
+        if (dt_is_poison(product)) return product;
+        x = product.value;
+    }
+    dt_object sum = dt_emit_reduce_all(e, "reduce_sum", x);
+    if (dt_is_poison(sum)) return sum;
+    dt_object divisor;
+    bool by_weights = strcmp(normalize, "weights") == 0 && weights.kind != DT_OBJECT_NONE;
+    if (by_weights)
+        divisor = dt_emit_reduce_all(e, "reduce_sum", weights.value);
+    else if (dt_shape_batch_axis(x->shape) < 0 && dt_shape_elements_per_row(x->shape) == 1)
+        return sum;
+    else
+        divisor = dt_emit_count(e, x, strcmp(normalize, "batch") == 0 ? "global_batch" : "valid");
+    if (!dt_is_poison(divisor)) divisor = dt_emit_convert(e, divisor.value, x->dtype);
+    return dt_is_poison(divisor) ? divisor : dt_emit_binary(e, "divide", sum.value, divisor.value);
+}
+
+void dt_regularize(dt_elaborator *e, dt_object term) {
+    if (e->step == NULL || e->visit == NULL) {
+        dt_elaborator_error(e, e->at, "regularize stands in a layer or model");
+        return;
+    }
+    if (!e->training || dt_is_poison(term)) return;
+    term = dt_to_tensor(e, term, DT_F32);
+    if (dt_is_poison(term)) return;
+    if (term.value->shape.rank != 0 || !dt_dtype_is_float(term.value->dtype)) {
+        dt_diagnostic *error = dt_elaborator_error(e, e->at, "regularize takes a scalar, this is %s", dt_object_describe(e->arena, term));
+        dt_diagnostic_help(error, "sum(x) makes one of it");
+        return;
+    }
+    dt_step_work *step = e->step;
+    dt_instance *instance = e->visit->instance;
+    for (size_t i = 0; i < step->regularizations.n; i++)
+        if (step->regularizations.items[i].instance == instance && step->regularizations.items[i].visit != e->visit->serial) return;
+    dt_regularization regularization = {instance, e->visit->serial, term};
+    dt_list_push(e->arena, &step->regularizations, regularization);
+}
+
+/* ---- gradients ---- */
+
+/* What the gradient of `y` flows into, by id: through floats only, not through stop_gradient, and no further than values that a forward pass
+ * began with. */
+static bool *reached_from(dt_elaborator *e, dt_value *y) {
+    size_t n = (size_t)e->function->next_id;
+    bool *reached = DT_NEW_ARRAY(e->arena, bool, n), *begins = DT_NEW_ARRAY(e->arena, bool, n);
+    for (size_t v = 0; v < e->variables.n; v++)
+        for (size_t k = 0; k < e->variables.items[v].versions.n; k++) begins[e->variables.items[v].versions.items[k]->id] = true;
+    DT_LIST(dt_value *) stack = {0};
+    dt_list_push(e->arena, &stack, y);
+    reached[y->id] = true;
+    while (stack.n > 0) {
+        dt_value *value = stack.items[--stack.n];
+        if (begins[value->id] || strcmp(value->op->name, "stop_gradient") == 0) continue;
+        for (int i = 0; i < value->n_operands; i++) {
+            dt_value *operand = value->operands[i];
+            if (reached[operand->id] || !dt_dtype_is_float(operand->dtype)) continue;
+            reached[operand->id] = true;
+            dt_list_push(e->arena, &stack, operand);
+        }
+    }
+    return reached;
+}
+
+static dt_object emit_gradient(dt_elaborator *e, dt_value *y, dt_value *x) { return dt_emit_binary(e, "gradient", y, x); }
+
+/* The sum over the values of a variable that the forward pass has read; NONE: it has read none. */
+static dt_object variable_gradient(dt_elaborator *e, dt_value *y, int variable, const bool *reached) {
+    dt_object total = dt_object_none();
+    const dt_variable_state *state = &e->variables.items[variable];
+    for (size_t k = 0; k < state->versions.n; k++) {
+        if (!reached[state->versions.items[k]->id]) continue;
+        dt_object gradient = emit_gradient(e, y, state->versions.items[k]);
+        if (dt_is_poison(gradient)) return gradient;
+        total = total.kind == DT_OBJECT_NONE ? gradient : dt_emit_binary(e, "add", total.value, gradient.value);
+    }
+    return total;
+}
+
+dt_object dt_gradients(dt_elaborator *e, dt_object scalar, dt_object over) {
+    if (dt_is_poison(scalar) || dt_is_poison(over)) return dt_poison();
+    if (scalar.kind != DT_OBJECT_TENSOR || scalar.value->shape.rank != 0 || !dt_dtype_is_float(scalar.value->dtype)) {
+        dt_diagnostic *error = dt_elaborator_error(e, e->at, "a gradient is taken of a scalar, this is %s", dt_object_describe(e->arena, scalar));
+        dt_diagnostic_help(error, "objective(loss) makes the scalar that training minimizes");
+        return dt_poison();
+    }
+    if (scalar.value->function != e->function) return dt_elaborator_fail(e, "this scalar belongs to another step");
+    bool *reached = reached_from(e, scalar.value);
+    if (over.kind == DT_OBJECT_TENSOR) {
+        if (over.value->function == e->function && reached[over.value->id]) return emit_gradient(e, scalar.value, over.value);
+        return dt_elaborator_fail(e, "the scalar does not depend on this value");
+    }
+    if (over.kind != DT_OBJECT_TREE)
+        return dt_elaborator_fail(e, "a gradient is taken over a tree or a tensor: params(Model), not %s", dt_object_describe(e->arena, over));
+    dt_tree *tree = dt_arena_new(e->arena, sizeof *tree + over.tree->n * sizeof *tree->leaves);
+    for (size_t i = 0; i < over.tree->n; i++) {
+        dt_leaf leaf = over.tree->leaves[i];
+        if (leaf.variable < 0) return dt_elaborator_fail(e, "%s is no parameter", leaf.path);
+        leaf.object = variable_gradient(e, scalar.value, leaf.variable, reached);
+        if (dt_is_poison(leaf.object)) return leaf.object;
+        if (leaf.object.kind == DT_OBJECT_NONE)
+            dt_elaborator_warning(e, e->at, "the loss does not reach %s, which is skipped", leaf.path);
+        else
+            tree->leaves[tree->n++] = leaf;
+    }
+    return (dt_object){.kind = DT_OBJECT_TREE, .tree = tree};
+}
+
+static dt_object add_regularization(dt_elaborator *e, dt_object scalar, const dt_tree *over) {
+    for (size_t i = 0; i < e->step->regularizations.n && !dt_is_poison(scalar); i++) {
+        const dt_regularization *r = &e->step->regularizations.items[i];
+        bool joins = false;
+        for (size_t k = 0; k < r->instance->variables.n; k++)
+            for (size_t p = 0; p < over->n; p++) joins |= over->leaves[p].variable == r->instance->variables.items[k];
+        if (joins) scalar = dt_binary(e, DT_TOKEN_PLUS, scalar, r->term);
+    }
+    return scalar;
+}
+
+dt_object dt_minimize(dt_elaborator *e, dt_object loss, dt_object optimizer, dt_object over, dt_object weight, const char *normalize) {
+    if (e->step == NULL || e->reporting) return dt_elaborator_fail(e, "minimize stands in a step");
+    if (over.kind != DT_OBJECT_TREE) over = dt_params(e, over, false);
+    if (dt_is_poison(over)) return over;
+    if (over.tree->n == 0) {
+        dt_diagnostic *error = dt_elaborator_error(e, e->at, "there is nothing to train: no model with trainable parameters is called before this point");
+        dt_diagnostic_help(error, "call the model in this step, and compute the loss from its result");
+        return dt_poison();
+    }
+    dt_object scalar = add_regularization(e, dt_objective(e, loss, weight, normalize), over.tree);
+    dt_object gradients = dt_gradients(e, scalar, over);
+    if (gradients.kind == DT_OBJECT_TREE && gradients.tree->n == 0) return dt_elaborator_fail(e, "the loss depends on no parameter");
+    return dt_is_poison(gradients) ? gradients : dt_apply(e, optimizer, gradients);
+}
+
+/* ---- optimizers ---- */
+
+dt_object dt_make_optimizer(dt_elaborator *e, const dt_callee *callee, const dt_actual *actuals, size_t n, dt_span span) {
+    if (e->step == NULL) {
+        dt_elaborator_error(e, span, "an optimizer is made in a step");
+        return dt_poison();
+    }
+    dt_optimizer *optimizer = DT_NEW(e->arena, dt_optimizer);
+    optimizer->callee = callee;
+    optimizer->count = -1;
+    optimizer->frame = DT_NEW(e->arena, dt_frame);
+    *optimizer->frame = (dt_frame){.callee = callee, .file = callee->file, .call = span, .stream = dt_next_stream(e, callee->name)};
+    if (!dt_bind_arguments(e, callee, actuals, n, optimizer->frame)) return dt_poison();
+    int ordinal = dt_count_up(e, &e->optimizers, callee->name);
+    optimizer->path = ordinal == 0 ? callee->name : dt_arena_format(e->arena, "%s_%d", callee->name, ordinal);
+    return (dt_object){.kind = DT_OBJECT_OPTIMIZER, .optimizer = optimizer};
+}
+
+static bool add_count(dt_elaborator *e, dt_optimizer *optimizer) {
+    if (optimizer->count >= 0) return true;
+    dt_function *function = e->function;
+    e->function = e->init;
+    dt_object zero = dt_emit_constant(e, DT_I64, 0, dt_shape_scalar());
+    e->function = function;
+    if (dt_is_poison(zero)) return false;
+    optimizer->count = dt_variable_add(e, dt_arena_format(e->arena, "%s/count", optimizer->path), DT_VARIABLE_SLOT, zero, false, e->at);
+    return true;
+}
+
+/* Parameters of type `schedule` are seen by the optimizer's body as the rate at this update. */
+static bool bind_rates(dt_elaborator *e, dt_frame *frame, dt_object count) {
+    const dt_callable *callable = frame->callee->callable;
+    for (size_t i = 0; i < callable->parameters.n; i++) {
+        const dt_parameter *parameter = &callable->parameters.items[i];
+        if (parameter->type == NULL || parameter->type->word == NULL || strcmp(parameter->type->word, "schedule") != 0) continue;
+        dt_object schedule = dt_find_binding(frame->scope, parameter->name)->object;
+        bool is_constant = schedule.kind == DT_OBJECT_FUNCTION && schedule.callee->callable == NULL && schedule.callee->builtin == NULL && schedule.callee->op == NULL;
+        dt_object rate = is_constant ? schedule.callee->constant : dt_settle(e, dt_call_with(e, schedule, &count, 1));
+        if (dt_is_poison(rate)) return false;
+        bool is_rate = dt_is_number(rate) || (rate.kind == DT_OBJECT_TENSOR && rate.value->shape.rank == 0);
+        if (!is_rate) {
+            dt_elaborator_error(e, e->at, "a schedule gives a scalar, %s gives %s", parameter->name, dt_object_describe(e->arena, rate));
+            return false;
+        }
+        if (schedule.kind == DT_OBJECT_FUNCTION) {
+            dt_paced paced = {schedule.callee, rate};
+            dt_list_push(e->arena, &e->step->paced, paced);
+        }
+        if (rate.kind == DT_OBJECT_TENSOR) rate.flexible = true;
+        frame->scope = dt_bind(e->arena, frame->scope, parameter->name, rate, parameter->span);
+    }
+    return true;
+}
+
+dt_object dt_apply(dt_elaborator *e, dt_object object, dt_object tree) {
+    if (dt_is_poison(object) || dt_is_poison(tree)) return dt_poison();
+    if (e->step == NULL || e->reporting) return dt_elaborator_fail(e, "apply stands in a step");
+    if (object.kind != DT_OBJECT_OPTIMIZER) {
+        dt_diagnostic *error = dt_elaborator_error(e, e->at, "an optimizer is needed, this is %s", dt_object_describe(e->arena, object));
+        dt_diagnostic_help(error, "write adam(learning_rate: 1e-3)");
+        return dt_poison();
+    }
+    if (tree.kind != DT_OBJECT_TREE) return dt_elaborator_fail(e, "apply takes a tree of gradients, this is %s", dt_object_describe(e->arena, tree));
+    dt_optimizer *optimizer = object.optimizer;
+    if (!add_count(e, optimizer)) return dt_poison();
+    dt_object count = dt_variable_read(e, optimizer->count);
+    if (dt_is_poison(count)) return count;
+    count.flexible = true;
+    dt_span at = e->at;
+    dt_update update = {.optimizer = optimizer, .tree = tree.tree};
+    dt_frame frame = *optimizer->frame;
+    frame.call = at;
+    frame.update = &update;
+    if (!bind_rates(e, &frame, count)) return dt_poison();
+    frame.scope = dt_bind(e->arena, frame.scope, "count", count, optimizer->callee->span);
+    dt_push_frame(e, &frame);
+    dt_run_block(e, &optimizer->callee->callable->body);
+    dt_pop_frame(e);
+    e->at = at;
+    dt_object next = dt_binary(e, DT_TOKEN_PLUS, count, dt_object_int(1));
+    if (!dt_is_poison(next)) dt_variable_write(e, optimizer->count, next, at);
+    return dt_object_none();
+}
+
+void dt_run_update(dt_elaborator *e, const dt_statement *s) {
+    dt_update *update = e->frame->update;
+    if (update == NULL || update->path != NULL || s->callable->parameters.n != 2) {
+        dt_diagnostic *error = dt_elaborator_error(e, s->span, "update (p, g) { … } stands in an optimizer");
+        dt_diagnostic_help(error, "it has two parameters, the parameter and its gradient");
+        return;
+    }
+    for (size_t i = 0; i < update->tree->n && dt_elaborator_tick(e); i++) {
+        const dt_leaf *leaf = &update->tree->leaves[i];
+        const dt_parameter *p = &s->callable->parameters.items[0], *g = &s->callable->parameters.items[1];
+        dt_binding *scope = e->frame->scope;
+        update->path = leaf->path;
+        e->frame->scope = dt_bind(e->arena, scope, p->name, (dt_object){.kind = DT_OBJECT_VARIABLE, .i = leaf->variable}, p->span);
+        e->frame->scope = dt_bind(e->arena, e->frame->scope, g->name, leaf->object, g->span);
+        dt_run_block(e, &s->callable->body);
+        e->frame->scope = scope;
+        update->path = NULL;
+    }
+}
+
+/* state m = zeros_like(p): one for each parameter in update, else one for the optimizer. Its type is that of its initial value. */
+void dt_declare_slot(dt_elaborator *e, const dt_statement *s) {
+    const dt_target *target = &s->targets.items[0];
+    const dt_update *update = e->frame->update;
+    const char *path = update->path != NULL ? dt_arena_format(e->arena, "%s/%s/%s", update->optimizer->path, update->path, target->name)
+                                            : dt_arena_format(e->arena, "%s/%s", update->optimizer->path, target->name);
+    int variable = -1;
+    for (size_t i = 0; i < e->module->variables.n; i++)
+        if (strcmp(e->module->variables.items[i].path, path) == 0) variable = (int)i;
+    if (variable < 0) {
+        dt_object initial;
+        dt_dtype dtype;
+        dt_shape shape;
+        if (s->type != NULL) {
+            initial = dt_resolve_type(e, s->type, &dtype, &shape) ? dt_initial_value(e, s->value, path, dtype, shape) : dt_poison();
+        } else {
+            dt_function *function = e->function;
+            e->function = e->init;
+            initial = dt_to_tensor(e, dt_value_of(e, s->value), DT_F32);
+            e->function = function;
+        }
+        if (!dt_is_poison(initial)) variable = dt_variable_add(e, path, DT_VARIABLE_SLOT, initial, false, s->span);
+    }
+    dt_object object = variable >= 0 ? (dt_object){.kind = DT_OBJECT_VARIABLE, .i = variable} : dt_poison();
+    e->frame->scope = dt_bind(e->arena, e->frame->scope, target->name, object, target->span);
+}
+
+/* ---- trees ---- */
+
+static bool same_paths(const dt_tree *a, const dt_tree *b) {
+    if (a->n != b->n) return false;
+    for (size_t i = 0; i < a->n; i++)
+        if (strcmp(a->leaves[i].path, b->leaves[i].path) != 0) return false;
+    return true;
+}
+
+dt_object dt_tree_map(dt_elaborator *e, dt_object function, const dt_object *trees, size_t n) {
+    for (size_t k = 0; k < n; k++) {
+        if (dt_is_poison(trees[k])) return trees[k];
+        if (trees[k].kind != DT_OBJECT_TREE) return dt_elaborator_fail(e, "tree_map runs over trees, this is %s", dt_object_describe(e->arena, trees[k]));
+        if (!same_paths(trees[0].tree, trees[k].tree)) return dt_elaborator_fail(e, "the trees have different paths");
+    }
+    const dt_tree *first = trees[0].tree;
+    dt_tree *tree = dt_arena_new(e->arena, sizeof *tree + first->n * sizeof *tree->leaves);
+    tree->n = first->n;
+    dt_object *leaves = DT_NEW_ARRAY(e->arena, dt_object, n);
+    dt_span at = e->at;
+    for (size_t i = 0; i < first->n; i++) {
+        for (size_t k = 0; k < n; k++) leaves[k] = trees[k].tree->leaves[i].object;
+        e->at = at;
+        dt_object object = dt_to_tensor(e, dt_call_with(e, function, leaves, n), DT_F32);
+        if (dt_is_poison(object)) return object;
+        tree->leaves[i] = (dt_leaf){.path = first->leaves[i].path, .variable = first->leaves[i].variable, .object = object};
+    }
+    return (dt_object){.kind = DT_OBJECT_TREE, .tree = tree};
+}
+
+dt_object dt_tree_binary(dt_elaborator *e, dt_token_kind operator, dt_object a, dt_object b) {
+    const dt_tree *shape = a.kind == DT_OBJECT_TREE ? a.tree : b.tree;
+    if (a.kind == DT_OBJECT_TREE && b.kind == DT_OBJECT_TREE && !same_paths(a.tree, b.tree)) return dt_elaborator_fail(e, "the trees have different paths");
+    dt_tree *tree = dt_arena_new(e->arena, sizeof *tree + shape->n * sizeof *tree->leaves);
+    tree->n = shape->n;
+    for (size_t i = 0; i < shape->n; i++) {
+        dt_object left = a.kind == DT_OBJECT_TREE ? a.tree->leaves[i].object : a, right = b.kind == DT_OBJECT_TREE ? b.tree->leaves[i].object : b;
+        dt_object object = dt_binary(e, operator, left, right);
+        if (dt_is_poison(object)) return object;
+        if (object.kind != DT_OBJECT_TENSOR) return dt_elaborator_fail(e, "%s does not work on trees", dt_token_spelling(operator));
+        tree->leaves[i] = (dt_leaf){.path = shape->leaves[i].path, .variable = shape->leaves[i].variable, .object = object};
+    }
+    return (dt_object){.kind = DT_OBJECT_TREE, .tree = tree};
+}

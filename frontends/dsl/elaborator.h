@@ -1,0 +1,358 @@
+/* elaborator: runs the compile time of a program and builds its graph. This header is shared by the elaborate_*.c files and nobody else.
+ *
+ *   elaborate.c             the program: files, top-level names, steps in order, the finished module
+ *   elaborate_statement.c   bodies: binding, if, for, return
+ *   elaborate_expression.c  names, fields, lists, conditionals, calls as written
+ *   elaborate_arithmetic.c  operators on numbers, tensors and trees
+ *   elaborate_tensor.c      the only place where values are made: broadcasting, literals, conversions, locations
+ *   elaborate_index.c       x[…]
+ *   elaborate_call.c        binding arguments to parameters, calling functions
+ *   elaborate_type.c        types of parameters and results, shape variables
+ *   elaborate_layer.c       instances of layers and models, their paths, parameters and states
+ *   elaborate_step.c        steps, reports
+ *   elaborate_train.c       objective, grad, optimizers
+ *   elaborate_data.c        pipelines
+ *   builtins*.c             functions that cannot be written in the language
+ *
+ * Three stacks carry the work: C's own, bounded by `depth`; frames, one for each call of a function of the language; and visits, one for each layer
+ * or model being unrolled. A failed part returns POISON after its diagnostic; nothing else signals failure. */
+#ifndef DT_FRONTENDS_DSL_ELABORATOR_H
+#define DT_FRONTENDS_DSL_ELABORATOR_H
+
+#include "frontends/dsl/dsl.h"
+#include "frontends/dsl/object.h"
+
+typedef struct dt_elaborator dt_elaborator;
+
+/* ---- files and top-level names ---- */
+typedef struct dt_top {
+    const dt_declaration *declaration;
+    dt_object object;
+    enum { DT_TOP_UNKNOWN, DT_TOP_BUSY, DT_TOP_KNOWN } state; /* const, option, data: worked out at first use */
+} dt_top;
+
+struct dt_file {
+    const char *name;  /* of the module: "nn" */
+    int source;        /* in the sink */
+    int module_file;   /* in module->files, or -1: the library's values carry the line of the user's call instead */
+    bool is_library;
+    dt_syntax *syntax;
+    dt_top *tops;      /* [syntax->declarations.n] */
+    DT_LIST(dt_file *) uses;
+};
+
+/* ---- instances of layers and models ---- */
+struct dt_instance {
+    const char *path; /* "Cnn/conv2d_1" */
+    const char *name; /* "conv2d_1" */
+    const char *kind; /* "conv2d" */
+    dt_instance *parent; /* NULL: a model */
+    const dt_callable *callable;
+    dt_span first_call;
+    bool complete; /* the first unrolling ended: later ones must not differ */
+    bool broken;   /* it ended with a mistake: later ones are not compared */
+    bool active;   /* being unrolled: a call of it from within is a circle */
+    int layer;     /* in module->layers */
+    DT_LIST(dt_instance *) children;
+    DT_LIST(int) variables; /* in module->variables */
+    DT_LIST(dt_instance *) models; /* a model: the models it calls */
+};
+
+typedef struct dt_counter {
+    const char *name;
+    int n;
+} dt_counter;
+typedef DT_LIST(dt_counter) dt_counters;
+
+/* One unrolling of an instance. */
+typedef struct dt_visit dt_visit;
+struct dt_visit {
+    dt_instance *instance;
+    dt_span call; /* the user's text */
+    int serial;
+    bool first;
+    size_t n_children, n_variables; /* met so far */
+    dt_counters counters;           /* calls by kind, for numbering */
+    int loop_depth;                 /* turns of `for` around this point, since the visit began */
+    const char *pending_name;       /* from `as`, for the call pending_call */
+    const dt_expression *pending_call;
+    dt_visit *outer;
+};
+
+/* ---- calls ---- */
+typedef struct dt_frame dt_frame;
+struct dt_frame {
+    const dt_callee *callee; /* NULL: top level */
+    dt_file *file;
+    dt_binding *scope;
+    dt_span call; /* where in the caller's text */
+    uint64_t stream; /* of random numbers: hash of the path of calls */
+    int n_streams;
+    dt_instance *owner; /* whom param and state belong to */
+    struct dt_update *update; /* within an optimizer */
+    bool may_return, returned;
+    dt_object result;
+    dt_span result_span;
+    dt_argument_list *named_results; /* a step's `return name: value` */
+    dt_object *named_objects;
+    dt_frame *caller;
+};
+
+/* ---- steps ---- */
+typedef struct dt_variable_state { /* of a variable, within the function being built */
+    dt_value *initial; /* in the init function */
+    dt_value *current; /* what a read gives now; NULL: not read yet */
+    bool written;      /* current is not what the variable held at the start */
+    bool detached;     /* … and is no version yet: see dt_variable_read */
+    DT_LIST(dt_value *) versions; /* values that a forward pass has read, which gradients are taken at */
+} dt_variable_state;
+
+typedef struct dt_regularization {
+    dt_instance *instance;
+    int visit; /* which unrolling said so: another one of the same instance says nothing new */
+    dt_object term;
+} dt_regularization;
+
+typedef struct dt_paced { /* a schedule and what it gave in this step */
+    const dt_callee *schedule;
+    dt_object rate;
+} dt_paced;
+
+typedef struct dt_counted {
+    int64_t per_row;
+    bool has_batch;
+    dt_object total;
+} dt_counted;
+
+typedef struct dt_step_work {
+    const dt_declaration *declaration;
+    dt_function *function;
+    dt_function *report; /* NULL until the first report */
+    DT_LIST(dt_aggregate_kind) aggregates;
+    DT_LIST(dt_value *) aggregate_values;
+    DT_LIST(dt_value *) totals; /* the report function's input for each */
+    DT_LIST(dt_counted) counts; /* counts that are aggregates already */
+    DT_LIST(const char *) frozen; /* paths */
+    DT_LIST(dt_span) frozen_spans;
+    DT_LIST(dt_regularization) regularizations;
+    DT_LIST(dt_paced) paced;
+    DT_LIST(dt_instance *) called; /* models, in order */
+    bool trains;
+} dt_step_work;
+
+struct dt_optimizer {
+    const dt_callee *callee;
+    dt_frame *frame;   /* its arguments */
+    const char *path;  /* "adam_1" */
+    int count;         /* variable; -1 until first applied */
+};
+
+typedef struct dt_update { /* what `state` means in an optimizer's update */
+    dt_optimizer *optimizer;
+    const dt_tree *tree; /* the gradients */
+    const char *path;    /* of the parameter; NULL: outside update, where the optimizer's own states are */
+} dt_update;
+
+typedef struct dt_head {
+    const char *name;
+    const dt_callable *callable;
+} dt_head;
+
+struct dt_elaborator {
+    dt_arena *arena;
+    dt_diagnostics *sink;
+    dt_module *module;
+    const char *folder; /* of the program */
+    const dt_dsl_options *options;
+    bool *define_used; /* [options->n_defines] */
+    DT_LIST(dt_file *) files;
+    dt_file *program, *core; /* core: the part of the library that needs no `use` */
+
+    dt_function *function; /* where values go; NULL: none may be made here */
+    dt_function *init;
+    dt_frame *frame;
+    dt_visit *visit;
+    dt_step_work *step;    /* NULL outside steps */
+    bool training;
+    bool reporting;        /* building the report function: mean, sum, … are aggregators */
+    dt_span at;            /* of the expression at work, in frame->file */
+    DT_LIST(dt_variable_state) variables; /* as module->variables */
+    DT_LIST(dt_instance *) models;
+    dt_counters optimizers; /* by kind, for numbering */
+    int64_t largest_batch;
+    int n_visits;
+    DT_LIST(dt_head) heads; /* parameters of builtins, parsed at first use */
+
+    int depth;    /* of C recursion */
+    int64_t work; /* expressions evaluated so far: bounded, so that every program ends */
+};
+
+enum {
+    DT_MOST_DEPTH = 400,       /* of evaluation within evaluation */
+    DT_MOST_ITEMS = 100000,    /* of a list or a loop */
+    DT_MOST_WORK = 20000000,   /* expressions in one compilation */
+    DT_MOST_VALUES = 1000000   /* of one function */
+};
+#define DT_MOST_ELEMENTS ((int64_t)1 << 40) /* of one tensor, for each row */
+
+/* ---- diagnostics (elaborate.c) ----
+ * A mistake found inside the library is shown where the user's text called it, with the library's line as a note. */
+dt_diagnostic *dt_elaborator_error(dt_elaborator *e, dt_span span, const char *format, ...) __attribute__((format(printf, 3, 4)));
+dt_diagnostic *dt_elaborator_warning(dt_elaborator *e, dt_span span, const char *format, ...) __attribute__((format(printf, 3, 4)));
+dt_object dt_elaborator_fail(dt_elaborator *e, const char *format, ...) __attribute__((format(printf, 2, 3))); /* error at e->at; poison */
+dt_span dt_elaborator_user_span(const dt_elaborator *e, dt_span span); /* where the user's text is at work */
+const char *dt_elaborator_place(const dt_elaborator *e, dt_span span); /* "line 11", or "nn.dt, line 11" from elsewhere */
+dt_location dt_elaborator_location(const dt_elaborator *e, dt_span span); /* the same in the module's terms */
+bool dt_elaborator_tick(dt_elaborator *e); /* counts work; false when it is too much, reported */
+bool dt_elaborator_enter(dt_elaborator *e); /* one level deeper; false when too deep, reported; pair with leave */
+void dt_elaborator_leave(dt_elaborator *e);
+
+/* ---- names (elaborate.c) ---- */
+/* The object of a top-level name seen from `file`: its own, those of the modules it uses, core, builtins, ops. false: there is none. */
+bool dt_find_top(dt_elaborator *e, dt_file *file, const char *name, dt_object *object);
+bool dt_find_in_file(dt_elaborator *e, dt_file *file, const char *name, dt_object *object); /* that file only */
+bool dt_find_constant(dt_elaborator *e, dt_file *file, const char *name, dt_object *object); /* that file's const or option */
+dt_object dt_lookup(dt_elaborator *e, const char *name, dt_span span); /* reports an unknown name */
+void dt_suggest_name(dt_elaborator *e, dt_diagnostic *diagnostic, const char *name);
+
+/* ---- statements ---- */
+void dt_run_block(dt_elaborator *e, const dt_block *block);
+void dt_bind_name(dt_elaborator *e, const char *name, dt_object object, dt_span span); /* in the frame's scope; "_" binds nothing */
+
+/* ---- expressions ---- */
+dt_object dt_value_of(dt_elaborator *e, const dt_expression *expression);
+bool dt_evaluate_bool(dt_elaborator *e, const dt_expression *expression, const char *what, bool *result); /* false: not one, reported */
+dt_object dt_field_of(dt_elaborator *e, dt_object base, const char *name, dt_span span);
+dt_object dt_conditions_tensor_error(dt_elaborator *e, dt_span span, dt_object condition, const char *what);
+
+/* ---- arithmetic ---- */
+dt_object dt_binary(dt_elaborator *e, dt_token_kind operator, dt_object a, dt_object b);
+dt_object dt_negate(dt_elaborator *e, dt_object a);
+dt_object dt_not(dt_elaborator *e, dt_object a);
+dt_object dt_elementwise(dt_elaborator *e, const dt_op *op, const dt_object *operands, size_t n); /* numbers, tensors: broadcasts */
+
+/* ---- tensors ---- */
+typedef struct dt_setting {
+    const char *name;
+    dt_attribute value;
+} dt_setting;
+/* Adds a value to e->function; attributes by name, the rest take their default. POISON with the row's sentence as diagnostic. */
+dt_object dt_emit(dt_elaborator *e, const char *op, dt_value *const *operands, int n_operands, const dt_setting *settings, size_t n_settings);
+dt_object dt_emit_reduce(dt_elaborator *e, const char *op, dt_value *x, const int64_t *axes, int n_axes, bool keep);
+dt_object dt_emit_reduce_all(dt_elaborator *e, const char *op, dt_value *x); /* over all axes */
+dt_object dt_emit_convert(dt_elaborator *e, dt_value *x, dt_dtype to);
+dt_object dt_emit_constant(dt_elaborator *e, dt_dtype dtype, double value, dt_shape shape);
+dt_object dt_emit_launch(dt_elaborator *e, const char *field); /* i64 scalar */
+dt_object dt_emit_reshape(dt_elaborator *e, dt_value *x, dt_shape shape);
+dt_object dt_emit_broadcast(dt_elaborator *e, dt_value *x, dt_shape shape); /* by NumPy's rule: must be possible */
+dt_object dt_emit_unary(dt_elaborator *e, const char *op, dt_value *x);
+dt_object dt_emit_binary(dt_elaborator *e, const char *op, dt_value *x, dt_value *y); /* equal types and shapes */
+/* What is added up in x: valid rows times the elements of a row; an i64 scalar. `field`: valid or global_batch. */
+dt_object dt_emit_count(dt_elaborator *e, dt_value *x, const char *field);
+bool dt_broadcast_shapes(dt_elaborator *e, dt_shape a, dt_shape b, dt_shape *result, const char *what); /* false: impossible, reported */
+/* The object as a tensor of the current function: variables are read, numbers become constants of `standard` (or f32, i64, bool). */
+dt_object dt_to_tensor(dt_elaborator *e, dt_object object, dt_dtype standard);
+/* VARIABLE to TENSOR, everything else as it is. */
+dt_object dt_settle(dt_elaborator *e, dt_object object);
+/* A list of ints and B as a shape. `what` is for the message. */
+bool dt_to_shape(dt_elaborator *e, dt_object object, const char *what, dt_shape *shape);
+bool dt_to_axis(dt_elaborator *e, dt_object object, int rank, int *axis); /* negative ones count from the end */
+const char *dt_describe_shape(dt_elaborator *e, dt_shape shape); /* "[B, 10]" */
+
+dt_object dt_index(dt_elaborator *e, dt_object base, const dt_expression *index);
+dt_object dt_gather(dt_elaborator *e, dt_value *x, dt_value *index, int axis);
+
+/* ---- variables (elaborate_layer.c) ---- */
+dt_object dt_variable_read(dt_elaborator *e, int variable);
+void dt_variable_write(dt_elaborator *e, int variable, dt_object object, dt_span span);
+/* A new variable with its initial value in the init function. */
+int dt_variable_add(dt_elaborator *e, const char *path, dt_variable_kind kind, dt_object initial, bool trainable, dt_span span);
+/* What `= expression` says a variable of that type begins with: a value of the init function; POISON: reported. */
+dt_object dt_initial_value(dt_elaborator *e, const dt_expression *expression, const char *path, dt_dtype dtype, dt_shape shape);
+void dt_variables_reset(dt_elaborator *e); /* before a function: nothing read, nothing written */
+
+/* ---- calls ---- */
+typedef struct dt_actual {
+    const char *name; /* NULL: positional */
+    dt_span span;
+    dt_object object;
+    const dt_expression *written; /* NULL when it comes from C */
+} dt_actual;
+typedef DT_LIST(dt_actual) dt_actuals;
+
+dt_object dt_evaluate_call(dt_elaborator *e, const dt_expression *call);
+dt_object dt_call(dt_elaborator *e, dt_object callee, const dt_actual *actuals, size_t n, dt_span span);
+dt_object dt_run_body(dt_elaborator *e, dt_frame *frame); /* of the callee, in the frame that holds its arguments; results are checked */
+dt_object dt_call_with(dt_elaborator *e, dt_object callee, const dt_object *objects, size_t n); /* positional, from C */
+/* Binds actuals to the callable's parameters in a new scope; types are checked. objects [n parameters] may be NULL. false: reported. */
+bool dt_bind_arguments(dt_elaborator *e, const dt_callee *callee, const dt_actual *actuals, size_t n, dt_frame *frame);
+uint64_t dt_next_stream(dt_elaborator *e, const char *name); /* of random numbers, for the call about to happen */
+bool dt_is_callable(dt_object object);
+dt_object dt_to_schedule(dt_elaborator *e, dt_object object); /* a number becomes a function; POISON: it is neither, reported */
+void dt_push_frame(dt_elaborator *e, dt_frame *frame);
+void dt_pop_frame(dt_elaborator *e);
+
+/* ---- types ---- */
+/* Checks `object` against `type`, binds shape variables in the frame's scope, converts literals. false: it does not fit; *why says what
+ * was found ("" when it was reported already). */
+bool dt_fit_type(dt_elaborator *e, const dt_type_syntax *type, dt_object *object, const char **why);
+const char *dt_type_text(dt_elaborator *e, const dt_type_syntax *type);
+/* Element type and dimensions of a fully stated type: step inputs, params. false: reported. */
+bool dt_resolve_type(dt_elaborator *e, const dt_type_syntax *type, dt_dtype *dtype, dt_shape *shape);
+bool dt_type_is_tensor(const dt_type_syntax *type);
+void dt_help_with_type(dt_elaborator *e, dt_diagnostic *diagnostic, const dt_type_syntax *type, dt_object object, const dt_expression *written);
+
+/* ---- layers and models ---- */
+dt_object dt_call_layer(dt_elaborator *e, const dt_callee *callee, const dt_actual *actuals, size_t n, dt_span span, const dt_expression *written);
+void dt_declare_variable(dt_elaborator *e, const dt_statement *statement); /* param and state */
+void dt_write_statement(dt_elaborator *e, const dt_statement *statement);  /* name := value */
+dt_object dt_evaluate_as(dt_elaborator *e, const dt_expression *expression);
+dt_object dt_instance_field(dt_elaborator *e, dt_object base, const char *name, dt_span span);
+dt_instance *dt_find_model(const dt_elaborator *e, const dt_callable *callable); /* NULL: not called yet */
+dt_object dt_freeze(dt_elaborator *e, const dt_expression *call);
+bool dt_frozen_exists(const dt_elaborator *e, const char *path); /* whether anything has that path */
+bool dt_is_frozen(const dt_elaborator *e, const char *path);
+int dt_count_up(dt_elaborator *e, dt_counters *counters, const char *name); /* 0 at the first call */
+void dt_record_function_layer(dt_elaborator *e, const dt_callee *callee, dt_object result, dt_span span);
+
+/* ---- steps ---- */
+void dt_elaborate_step(dt_elaborator *e, const dt_declaration *declaration);
+void dt_run_report(dt_elaborator *e, const dt_statement *statement);
+dt_object dt_aggregate(dt_elaborator *e, const char *kind, dt_object x, dt_object weight); /* mean, sum, min, max, last */
+void dt_finish_writes(dt_elaborator *e); /* what the function wrote, at its end */
+
+/* ---- training ---- */
+bool dt_declaration_trains(dt_elaborator *e, const dt_declaration *step); /* does it call minimize or apply, itself or through a fn? */
+void dt_regularize(dt_elaborator *e, dt_object term);
+dt_object dt_broadcast_weight(dt_elaborator *e, dt_object weight, dt_value *x); /* to the shape of x, of which it is a leading part, and its type */
+dt_object dt_objective(dt_elaborator *e, dt_object loss, dt_object weight, const char *normalize);
+dt_object dt_gradients(dt_elaborator *e, dt_object scalar, dt_object over);
+dt_object dt_minimize(dt_elaborator *e, dt_object loss, dt_object optimizer, dt_object over, dt_object weight, const char *normalize);
+dt_object dt_apply(dt_elaborator *e, dt_object optimizer, dt_object tree);
+dt_object dt_params(dt_elaborator *e, dt_object model, bool only);
+dt_object dt_make_optimizer(dt_elaborator *e, const dt_callee *callee, const dt_actual *actuals, size_t n, dt_span span);
+void dt_run_update(dt_elaborator *e, const dt_statement *statement);
+void dt_declare_slot(dt_elaborator *e, const dt_statement *statement);
+dt_object dt_tree_map(dt_elaborator *e, dt_object function, const dt_object *trees, size_t n);
+dt_object dt_tree_binary(dt_elaborator *e, dt_token_kind operator, dt_object a, dt_object b);
+
+/* ---- data ---- */
+dt_object dt_evaluate_pipe(dt_elaborator *e, const dt_expression *expression);
+dt_object dt_make_source(dt_elaborator *e, const char *kind, const dt_actual *actuals, size_t n, dt_span span);
+void dt_elaborate_data(dt_elaborator *e, const dt_declaration *declaration, const dt_pipeline *pipeline);
+
+/* ---- builtins ---- */
+typedef dt_object dt_builtin_function(dt_elaborator *e, const dt_object *arguments);
+struct dt_builtin {
+    const char *name;
+    const char *parameters; /* as in a fn's head: "(x, axis = none)"; NULL: a source of data, which takes anything */
+    dt_builtin_function *function;
+    bool aggregates; /* in a report it is an aggregator: its arguments belong to the step */
+};
+extern const dt_builtin dt_builtins_general[], dt_builtins_tensor[], dt_builtins_training[]; /* end with a row without name */
+const dt_builtin *dt_find_builtin(const char *name);
+size_t dt_list_builtins(const char **names, size_t capacity); /* for suggestions */
+dt_object dt_number_function(const dt_op *op, const dt_object *operands, size_t n, bool *known); /* exp(2.0), … at compile time */
+dt_object dt_reduce_items(dt_elaborator *e, const char *name, dt_object list); /* sum, product, max, min of a list of numbers */
+
+#endif

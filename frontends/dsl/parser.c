@@ -1,0 +1,338 @@
+/* parser: declarations and statements; see parser.h. Words that begin a declaration or a statement (model, step, state, report, …) are no
+ * reserved words: they mean something only at the place where one may begin, and stay free as names. */
+#include "frontends/dsl/parser.h"
+
+#include <string.h>
+
+enum {
+    DEEPEST = 120 /* levels of nested brackets and braces */
+};
+
+const dt_token *dt_parser_peek(const dt_parser *p, size_t ahead) {
+    size_t at = p->at;
+    while (ahead-- > 0 && p->tokens[at].kind != DT_TOKEN_END) at++;
+    return &p->tokens[at];
+}
+
+bool dt_parser_is(const dt_parser *p, dt_token_kind kind) { return p->tokens[p->at].kind == kind; }
+
+bool dt_parser_is_word(const dt_parser *p, const char *word) {
+    return dt_parser_is(p, DT_TOKEN_NAME) && strcmp(p->tokens[p->at].text, word) == 0;
+}
+
+const dt_token *dt_parser_next(dt_parser *p) {
+    const dt_token *token = &p->tokens[p->at];
+    if (token->kind != DT_TOKEN_END) p->at++;
+    return token;
+}
+
+bool dt_parser_accept(dt_parser *p, dt_token_kind kind) {
+    if (!dt_parser_is(p, kind)) return false;
+    dt_parser_next(p);
+    return true;
+}
+
+static const char *describe(const dt_parser *p, const dt_token *token) {
+    if (token->kind == DT_TOKEN_NAME) return token->text;
+    if (token->kind == DT_TOKEN_STRING) return dt_arena_format(p->arena, "\"%s\"", token->text);
+    return dt_token_spelling(token->kind);
+}
+
+static dt_diagnostic *complain(dt_parser *p, const char *what, const char *where) {
+    const dt_token *token = dt_parser_peek(p, 0);
+    dt_span span = token->span;
+    if (token->kind == DT_TOKEN_END && p->at > 0 && p->tokens[p->at - 1].kind == DT_TOKEN_NEWLINE) span = p->tokens[p->at - 1].span;
+    p->panicked = true;
+    return dt_diagnostics_add(p->sink, DT_SEVERITY_ERROR, span, "expected %s%s%s, found %s", what, *where != '\0' ? " " : "", where,
+                              describe(p, token));
+}
+
+void dt_parser_expected(dt_parser *p, const char *what) {
+    if (!p->panicked) complain(p, what, "");
+}
+
+bool dt_parser_expect(dt_parser *p, dt_token_kind kind, const char *where) {
+    if (p->panicked) return false;
+    if (dt_parser_accept(p, kind)) return true;
+    const char *spelling = dt_token_spelling(kind);
+    if (kind == DT_TOKEN_NAME) spelling = "a name";
+    complain(p, spelling, where);
+    return false;
+}
+
+bool dt_parser_enter(dt_parser *p) {
+    if (p->depth < DEEPEST) {
+        p->depth++;
+        return true;
+    }
+    if (!p->panicked) {
+        dt_diagnostic *error = dt_diagnostics_add(p->sink, DT_SEVERITY_ERROR, dt_parser_peek(p, 0)->span, "nested deeper than %d levels", DEEPEST);
+        dt_diagnostic_help(error, "name a part of it and use the name");
+    }
+    p->panicked = true;
+    return false;
+}
+
+void dt_parser_leave(dt_parser *p) { p->depth--; }
+
+/* ---- statements ---- */
+
+/* After a mistake: on to where the next statement begins, over nested braces. */
+static void recover(dt_parser *p) {
+    int braces = 0;
+    while (!dt_parser_is(p, DT_TOKEN_END)) {
+        if (braces == 0 && (dt_parser_is(p, DT_TOKEN_NEWLINE) || dt_parser_is(p, DT_TOKEN_CLOSE_BRACE))) break;
+        dt_token_kind kind = dt_parser_next(p)->kind;
+        braces += kind == DT_TOKEN_OPEN_BRACE ? 1 : kind == DT_TOKEN_CLOSE_BRACE ? -1 : 0;
+    }
+    p->panicked = false;
+}
+
+static dt_statement *parse_statement(dt_parser *p);
+
+static void skip_newlines(dt_parser *p) {
+    while (dt_parser_accept(p, DT_TOKEN_NEWLINE)) {}
+}
+
+static dt_block parse_block(dt_parser *p) {
+    dt_block block = {0};
+    if (!dt_parser_expect(p, DT_TOKEN_OPEN_BRACE, "to begin the body")) return block;
+    if (!dt_parser_enter(p)) return block;
+    for (;;) {
+        skip_newlines(p);
+        if (dt_parser_is(p, DT_TOKEN_CLOSE_BRACE) || dt_parser_is(p, DT_TOKEN_END)) break;
+        dt_statement *statement = parse_statement(p);
+        if (!p->panicked && !dt_parser_is(p, DT_TOKEN_NEWLINE) && !dt_parser_is(p, DT_TOKEN_CLOSE_BRACE))
+            complain(p, "the end of the statement", "");
+        if (p->panicked) recover(p);
+        dt_list_push(p->arena, &block, statement);
+    }
+    dt_parser_leave(p);
+    dt_parser_expect(p, DT_TOKEN_CLOSE_BRACE, "at the end of the body");
+    return block;
+}
+
+static void parse_targets(dt_parser *p, dt_statement *s) {
+    do {
+        const dt_token *name = dt_parser_peek(p, 0);
+        if (!dt_parser_expect(p, DT_TOKEN_NAME, "to bind")) return;
+        dt_target target = {name->text, name->span};
+        dt_list_push(p->arena, &s->targets, target);
+    } while (dt_parser_accept(p, DT_TOKEN_COMMA));
+}
+
+/* Whether `a, b, … =` or `a :=` begins here. */
+static dt_token_kind assignment_ahead(const dt_parser *p) {
+    size_t ahead = 0;
+    while (dt_parser_peek(p, ahead)->kind == DT_TOKEN_NAME) {
+        dt_token_kind after = dt_parser_peek(p, ahead + 1)->kind;
+        if (after != DT_TOKEN_COMMA) return after == DT_TOKEN_ASSIGN || after == DT_TOKEN_WRITE ? after : DT_TOKEN_END;
+        ahead += 2;
+    }
+    return DT_TOKEN_END;
+}
+
+/* param name: type = initialiser, trainable: expression        state name: type = value */
+static void parse_variable(dt_parser *p, dt_statement *s) {
+    s->kind = dt_parser_is_word(p, "param") ? DT_STATEMENT_PARAM : DT_STATEMENT_STATE;
+    dt_parser_next(p);
+    parse_targets(p, s);
+    if (dt_parser_accept(p, DT_TOKEN_COLON)) s->type = dt_parse_type(p, false);
+    if (s->kind == DT_STATEMENT_PARAM && s->type == NULL && !p->panicked)
+        dt_diagnostic_help(complain(p, "a type after the name", ""), "write param name: f32[…] = initialiser()");
+    if (!dt_parser_expect(p, DT_TOKEN_ASSIGN, "before the initial value")) return;
+    s->value = dt_parse_expression(p);
+    if (s->kind != DT_STATEMENT_PARAM || !dt_parser_accept(p, DT_TOKEN_COMMA)) return;
+    if (!dt_parser_is_word(p, "trainable")) {
+        dt_parser_expected(p, "trainable: true or false");
+        return;
+    }
+    dt_parser_next(p);
+    if (dt_parser_expect(p, DT_TOKEN_COLON, "after trainable")) s->trainable = dt_parse_expression(p);
+}
+
+static void parse_if(dt_parser *p, dt_statement *s) {
+    s->kind = DT_STATEMENT_IF;
+    dt_parser_next(p);
+    s->value = dt_parse_expression(p);
+    s->body = parse_block(p);
+    size_t ahead = 0;
+    while (dt_parser_peek(p, ahead)->kind == DT_TOKEN_NEWLINE) ahead++;
+    if (p->panicked || dt_parser_peek(p, ahead)->kind != DT_TOKEN_ELSE) return;
+    while (!dt_parser_accept(p, DT_TOKEN_ELSE)) dt_parser_next(p);
+    if (!dt_parser_is(p, DT_TOKEN_IF)) {
+        s->otherwise = parse_block(p);
+        return;
+    }
+    if (!dt_parser_enter(p)) return;
+    dt_statement *nested = DT_NEW(p->arena, dt_statement);
+    nested->span = dt_parser_peek(p, 0)->span;
+    parse_if(p, nested);
+    dt_list_push(p->arena, &s->otherwise, nested);
+    dt_parser_leave(p);
+}
+
+static void parse_for(dt_parser *p, dt_statement *s) {
+    s->kind = DT_STATEMENT_FOR;
+    dt_parser_next(p);
+    parse_targets(p, s);
+    dt_parser_expect(p, DT_TOKEN_IN, "after what for binds");
+    s->value = dt_parse_expression(p);
+    s->body = parse_block(p);
+}
+
+static void parse_report(dt_parser *p, dt_statement *s) {
+    s->kind = DT_STATEMENT_REPORT;
+    dt_parser_next(p);
+    dt_parse_arguments(p, &s->arguments, DT_TOKEN_NEWLINE);
+    for (size_t i = 0; i < s->arguments.n && !p->panicked; i++) {
+        if (s->arguments.items[i].name != NULL) continue;
+        dt_diagnostic *error = dt_diagnostics_add(p->sink, DT_SEVERITY_ERROR, s->arguments.items[i].span, "a report needs a name");
+        dt_diagnostic_help(error, "write report name: expression");
+    }
+}
+
+static bool is_update(const dt_parser *p) {
+    if (!dt_parser_is_word(p, "update") || dt_parser_peek(p, 1)->kind != DT_TOKEN_OPEN_ROUND) return false;
+    size_t ahead = 2;
+    while (dt_parser_peek(p, ahead)->kind == DT_TOKEN_NAME || dt_parser_peek(p, ahead)->kind == DT_TOKEN_COMMA) ahead++;
+    return dt_parser_peek(p, ahead)->kind == DT_TOKEN_CLOSE_ROUND && dt_parser_peek(p, ahead + 1)->kind == DT_TOKEN_OPEN_BRACE;
+}
+
+static dt_statement *parse_statement(dt_parser *p) {
+    dt_statement *s = DT_NEW(p->arena, dt_statement);
+    s->kind = DT_STATEMENT_EXPRESSION;
+    s->span = dt_parser_peek(p, 0)->span;
+    bool name_follows = dt_parser_peek(p, 1)->kind == DT_TOKEN_NAME;
+    dt_token_kind assignment = assignment_ahead(p);
+    if (assignment != DT_TOKEN_END) {
+        s->kind = assignment == DT_TOKEN_ASSIGN ? DT_STATEMENT_ASSIGN : DT_STATEMENT_WRITE;
+        parse_targets(p, s);
+        dt_parser_next(p);
+        s->value = dt_parse_expression(p);
+    } else if (name_follows && (dt_parser_is_word(p, "param") || dt_parser_is_word(p, "state"))) {
+        parse_variable(p, s);
+    } else if (dt_parser_is(p, DT_TOKEN_IF)) {
+        parse_if(p, s);
+    } else if (dt_parser_is(p, DT_TOKEN_FOR)) {
+        parse_for(p, s);
+    } else if (dt_parser_is(p, DT_TOKEN_RETURN)) {
+        s->kind = DT_STATEMENT_RETURN;
+        dt_parser_next(p);
+        if (!dt_parser_is(p, DT_TOKEN_CLOSE_BRACE)) dt_parse_arguments(p, &s->arguments, DT_TOKEN_NEWLINE);
+    } else if (name_follows && dt_parser_is_word(p, "report")) {
+        parse_report(p, s);
+    } else if (is_update(p)) {
+        s->kind = DT_STATEMENT_UPDATE;
+        dt_parser_next(p);
+        s->callable = DT_NEW(p->arena, dt_callable);
+        dt_parse_parameters(p, s->callable);
+        s->callable->body = parse_block(p);
+    } else {
+        s->value = dt_parse_expression(p);
+        if (dt_parser_is(p, DT_TOKEN_ASSIGN) || dt_parser_is(p, DT_TOKEN_WRITE))
+            dt_diagnostic_help(complain(p, "a name on the left side", ""), "only a plain name can be bound; a state is written by its own name");
+    }
+    return s;
+}
+
+/* ---- declarations ---- */
+
+static const struct {
+    const char *word;
+    dt_declaration_kind kind;
+} declarations[] = {
+    {"const", DT_DECLARATION_CONST},         {"option", DT_DECLARATION_OPTION}, {"fn", DT_DECLARATION_FN},
+    {"layer", DT_DECLARATION_LAYER},         {"model", DT_DECLARATION_MODEL},   {"optimizer", DT_DECLARATION_OPTIMIZER},
+    {"data", DT_DECLARATION_DATA},           {"step", DT_DECLARATION_STEP},
+};
+
+static void parse_uses(dt_parser *p, dt_syntax *syntax) {
+    dt_parser_next(p);
+    do {
+        const dt_token *name = dt_parser_peek(p, 0);
+        if (!dt_parser_expect(p, DT_TOKEN_NAME, "of a module")) return;
+        dt_use use = {name->text, name->span};
+        dt_list_push(p->arena, &syntax->uses, use);
+    } while (dt_parser_accept(p, DT_TOKEN_COMMA));
+}
+
+static void parse_callable(dt_parser *p, dt_declaration *d) {
+    d->callable = DT_NEW(p->arena, dt_callable);
+    dt_parse_parameters(p, d->callable);
+    if (dt_parser_accept(p, DT_TOKEN_ARROW)) do {
+            dt_list_push(p->arena, &d->callable->results, dt_parse_type(p, false));
+        } while (dt_parser_accept(p, DT_TOKEN_COMMA));
+    if (d->kind == DT_DECLARATION_STEP && dt_parser_is_word(p, "from")) {
+        dt_parser_next(p);
+        const dt_token *from = dt_parser_peek(p, 0);
+        d->from_span = from->span;
+        if (dt_parser_expect(p, DT_TOKEN_NAME, "of the step's data")) d->from = from->text;
+    }
+    d->callable->body = parse_block(p);
+}
+
+static void parse_declaration(dt_parser *p, dt_syntax *syntax) {
+    const dt_token *word = dt_parser_peek(p, 0);
+    if (dt_parser_is_word(p, "use")) {
+        parse_uses(p, syntax);
+        return;
+    }
+    const char *spelling = word->text != NULL ? word->text : dt_token_spelling(word->kind);
+    const char *words[sizeof declarations / sizeof *declarations];
+    for (size_t i = 0; i < sizeof declarations / sizeof *declarations; i++) {
+        words[i] = declarations[i].word;
+        if (strcmp(declarations[i].word, spelling) != 0) continue;
+        dt_parser_next(p);
+        dt_declaration *d = DT_NEW(p->arena, dt_declaration);
+        d->kind = declarations[i].kind;
+        const dt_token *name = dt_parser_peek(p, 0);
+        if (!dt_parser_expect(p, DT_TOKEN_NAME, dt_arena_format(p->arena, "after %s", spelling))) return;
+        d->name = name->text;
+        d->span = name->span;
+        if (d->kind == DT_DECLARATION_CONST || d->kind == DT_DECLARATION_OPTION || d->kind == DT_DECLARATION_DATA) {
+            if (dt_parser_expect(p, DT_TOKEN_ASSIGN, "after the name")) d->value = dt_parse_expression(p);
+        } else {
+            parse_callable(p, d);
+        }
+        dt_list_push(p->arena, &syntax->declarations, d);
+        return;
+    }
+    dt_diagnostic *error = complain(p, "use, const, option, fn, layer, model, optimizer, data or step", "");
+    if (word->kind == DT_TOKEN_NAME) dt_diagnostic_suggest(error, spelling, words, sizeof words / sizeof *words);
+}
+
+/* A mistake between declarations: on to a line that begins with a word that declares. */
+static void recover_declaration(dt_parser *p) {
+    for (bool at_line_start = false; !dt_parser_is(p, DT_TOKEN_END); at_line_start = dt_parser_next(p)->kind == DT_TOKEN_NEWLINE) {
+        const dt_token *token = dt_parser_peek(p, 0);
+        if (!at_line_start || token->span.column != 1 || token->text == NULL) continue;
+        if (strcmp(token->text, "use") == 0) break;
+        bool declares = false;
+        for (size_t i = 0; i < sizeof declarations / sizeof *declarations; i++) declares |= strcmp(declarations[i].word, token->text) == 0;
+        if (declares) break;
+    }
+    p->panicked = false;
+}
+
+dt_syntax *dt_parse(dt_arena *arena, dt_diagnostics *sink, int file, const char *text) {
+    size_t n_tokens;
+    dt_parser p = {.arena = arena, .sink = sink, .tokens = dt_lex(arena, sink, file, text, &n_tokens)};
+    dt_syntax *syntax = DT_NEW(arena, dt_syntax);
+    for (skip_newlines(&p); !dt_parser_is(&p, DT_TOKEN_END); skip_newlines(&p)) {
+        p.depth = 0;
+        parse_declaration(&p, syntax);
+        if (!p.panicked && !dt_parser_is(&p, DT_TOKEN_NEWLINE)) complain(&p, "the end of the line", "");
+        if (p.panicked) recover_declaration(&p);
+    }
+    return syntax;
+}
+
+dt_expression *dt_parse_lone_expression(dt_arena *arena, dt_diagnostics *sink, int file, const char *text) {
+    size_t n_tokens;
+    dt_parser p = {.arena = arena, .sink = sink, .tokens = dt_lex(arena, sink, file, text, &n_tokens)};
+    dt_expression *e = dt_parse_expression(&p);
+    dt_parser_accept(&p, DT_TOKEN_NEWLINE);
+    if (!dt_parser_is(&p, DT_TOKEN_END)) dt_parser_expected(&p, "the end of the value");
+    return e;
+}

@@ -1,0 +1,39 @@
+/* parser: tokens to a tree, by recursive descent. A mistake is reported once and parsing goes on at the next statement. */
+#ifndef DT_FRONTENDS_DSL_PARSER_H
+#define DT_FRONTENDS_DSL_PARSER_H
+
+#include "frontends/dsl/syntax.h"
+
+/* The program in `text`, known to the sink as `file`. Never NULL; worth elaborating only when the sink has no errors. */
+dt_syntax *dt_parse(dt_arena *arena, dt_diagnostics *sink, int file, const char *text);
+
+/* One expression and nothing else: the value of -D name=value. */
+dt_expression *dt_parse_lone_expression(dt_arena *arena, dt_diagnostics *sink, int file, const char *text);
+
+/* ---- between parser.c and parser_expression.c ---- */
+typedef struct dt_parser {
+    dt_arena *arena;
+    dt_diagnostics *sink;
+    const dt_token *tokens;
+    size_t at;
+    int depth;     /* of nesting: bounded, so that no input can exhaust the stack */
+    bool panicked; /* a mistake was reported; silent until the next statement */
+} dt_parser;
+
+const dt_token *dt_parser_peek(const dt_parser *p, size_t ahead);
+bool dt_parser_is(const dt_parser *p, dt_token_kind kind);
+bool dt_parser_is_word(const dt_parser *p, const char *word); /* a contextual keyword: a name with that spelling */
+const dt_token *dt_parser_next(dt_parser *p);
+bool dt_parser_accept(dt_parser *p, dt_token_kind kind);
+bool dt_parser_expect(dt_parser *p, dt_token_kind kind, const char *where); /* reports what stands there instead */
+void dt_parser_expected(dt_parser *p, const char *what);
+bool dt_parser_enter(dt_parser *p); /* one level deeper; false when too deep, reported. Always paired with leave */
+void dt_parser_leave(dt_parser *p);
+
+dt_expression *dt_parse_expression(dt_parser *p); /* never NULL; after a mistake a NONE */
+dt_type_syntax *dt_parse_type(dt_parser *p, bool may_be_enum);
+void dt_parse_parameters(dt_parser *p, dt_callable *callable); /* ( … ) */
+/* `value, name: value, …` up to what ends the list; may break lines inside brackets only, which the lexer has seen to. */
+void dt_parse_arguments(dt_parser *p, dt_argument_list *arguments, dt_token_kind close);
+
+#endif

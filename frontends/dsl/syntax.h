@@ -1,0 +1,141 @@
+/* syntax: a program as a tree, as it was written. Nothing is resolved here; names are text. All of it lives in the arena of the compilation. */
+#ifndef DT_FRONTENDS_DSL_SYNTAX_H
+#define DT_FRONTENDS_DSL_SYNTAX_H
+
+#include "frontends/dsl/lexer.h"
+
+typedef struct dt_expression dt_expression;
+typedef struct dt_statement dt_statement;
+typedef struct dt_declaration dt_declaration;
+
+typedef DT_LIST(dt_expression *) dt_expression_list;
+typedef DT_LIST(dt_statement *) dt_block;
+
+/* `name: value`, or a positional one. */
+typedef struct dt_argument {
+    const char *name; /* NULL: positional */
+    dt_span span;     /* of the name, or of the value */
+    dt_expression *value;
+} dt_argument;
+typedef DT_LIST(dt_argument) dt_argument_list;
+
+/* What a parameter or result may be: a word (f32, float, int, schedule, …) with or without dimensions, or the choices of an enum. */
+typedef struct dt_type_syntax {
+    dt_span span;
+    const char *word; /* NULL for an enum */
+    bool has_dims;
+    dt_expression_list dims; /* expressions; ELLIPSIS for the run */
+    DT_LIST(const char *) choices;
+} dt_type_syntax;
+
+typedef struct dt_parameter {
+    const char *name;
+    dt_span span;
+    dt_type_syntax *type;    /* NULL: anything */
+    dt_expression *standard; /* NULL: must be given */
+} dt_parameter;
+
+/* The callable part that fn, lambda, layer, model, optimizer, update and step share. */
+typedef struct dt_callable {
+    DT_LIST(dt_parameter) parameters;
+    DT_LIST(dt_type_syntax *) results; /* empty: not stated */
+    dt_block body;
+} dt_callable;
+
+typedef enum dt_expression_kind {
+    DT_EXPRESSION_INT,
+    DT_EXPRESSION_FLOAT,
+    DT_EXPRESSION_BOOL,
+    DT_EXPRESSION_STRING,
+    DT_EXPRESSION_NONE,
+    DT_EXPRESSION_NAME,
+    DT_EXPRESSION_LIST,        /* items */
+    DT_EXPRESSION_CALL,        /* a(arguments) */
+    DT_EXPRESSION_INDEX,       /* a[items] */
+    DT_EXPRESSION_SLICE,       /* a:b:c within an index, each may be NULL */
+    DT_EXPRESSION_ELLIPSIS,    /* ... within an index or a type */
+    DT_EXPRESSION_FIELD,       /* a.text */
+    DT_EXPRESSION_UNARY,       /* operator a: MINUS, NOT */
+    DT_EXPRESSION_BINARY,      /* a operator b */
+    DT_EXPRESSION_CONDITIONAL, /* b if a else c */
+    DT_EXPRESSION_RANGE,       /* a..b */
+    DT_EXPRESSION_LAMBDA,      /* callable, whose body is one return */
+    DT_EXPRESSION_PIPE,        /* a | b */
+    DT_EXPRESSION_AS           /* a as text */
+} dt_expression_kind;
+
+struct dt_expression {
+    dt_expression_kind kind;
+    dt_span span;         /* what to underline: the whole, the callee of a call, the operator's left side */
+    dt_expression *a, *b, *c;
+    dt_expression_list items;
+    dt_argument_list arguments;
+    dt_callable *callable;
+    const char *text;     /* NAME, STRING, FIELD, AS */
+    dt_token_kind operator;
+    int64_t i;            /* INT, BOOL */
+    double f;             /* FLOAT */
+};
+
+typedef enum dt_statement_kind {
+    DT_STATEMENT_ASSIGN,     /* targets = value */
+    DT_STATEMENT_WRITE,      /* targets[0] := value */
+    DT_STATEMENT_PARAM,      /* param name: type = value, trainable: … */
+    DT_STATEMENT_STATE,      /* state name[: type] = value */
+    DT_STATEMENT_IF,         /* value, body, otherwise */
+    DT_STATEMENT_FOR,        /* targets in value, body */
+    DT_STATEMENT_RETURN,     /* arguments */
+    DT_STATEMENT_REPORT,     /* arguments, all named */
+    DT_STATEMENT_EXPRESSION, /* value */
+    DT_STATEMENT_UPDATE      /* callable: in an optimizer */
+} dt_statement_kind;
+
+typedef struct dt_target {
+    const char *name; /* "_" binds nothing */
+    dt_span span;
+} dt_target;
+
+struct dt_statement {
+    dt_statement_kind kind;
+    dt_span span; /* its first word */
+    DT_LIST(dt_target) targets;
+    dt_expression *value;
+    dt_type_syntax *type;
+    dt_expression *trainable; /* PARAM; NULL: true */
+    dt_argument_list arguments;
+    dt_block body, otherwise;
+    dt_callable *callable;
+};
+
+typedef enum dt_declaration_kind {
+    DT_DECLARATION_CONST,
+    DT_DECLARATION_OPTION,
+    DT_DECLARATION_FN,
+    DT_DECLARATION_LAYER,
+    DT_DECLARATION_MODEL,
+    DT_DECLARATION_OPTIMIZER,
+    DT_DECLARATION_DATA,
+    DT_DECLARATION_STEP
+} dt_declaration_kind;
+
+struct dt_declaration {
+    dt_declaration_kind kind;
+    const char *name;
+    dt_span span;         /* of the name */
+    dt_expression *value; /* CONST, OPTION, DATA */
+    dt_callable *callable;
+    const char *from; /* STEP: its data, or NULL */
+    dt_span from_span;
+};
+
+typedef struct dt_use {
+    const char *name;
+    dt_span span;
+} dt_use;
+
+typedef struct dt_syntax {
+    DT_LIST(dt_use) uses;
+    DT_LIST(dt_declaration *) declarations;
+} dt_syntax;
+
+#endif
