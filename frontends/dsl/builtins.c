@@ -2,7 +2,6 @@
 #include "frontends/dsl/elaborator.h"
 
 #include "ir/evaluate.h"
-#include "ir/ops.h"
 
 #include <math.h>
 #include <string.h>

@@ -241,6 +241,8 @@ static bool find_in_library(dt_elaborator *e, const dt_file *file, const char *n
     for (size_t i = 0; i < file->uses.n; i++)
         if ((all_uses || file->uses.items[i]->is_library) && dt_find_in_file(e, file->uses.items[i], name, object)) return true;
     if (e->core != NULL && dt_find_in_file(e, e->core, name, object)) return true;
+    for (size_t i = 0; e->core != NULL && i < e->core->uses.n; i++)
+        if (dt_find_in_file(e, e->core->uses.items[i], name, object)) return true;
     const dt_builtin *builtin = dt_find_builtin(name);
     const dt_op *op = dt_op_find(name);
     if (op != NULL && op->class != DT_CLASS_MAP) op = NULL;
@@ -283,6 +285,7 @@ void dt_suggest_name(dt_elaborator *e, dt_diagnostic *diagnostic, const char *na
     list_file_names(e, file, &names);
     for (size_t i = 0; i < file->uses.n; i++) list_file_names(e, file->uses.items[i], &names);
     if (e->core != NULL) list_file_names(e, e->core, &names);
+    for (size_t i = 0; e->core != NULL && i < e->core->uses.n; i++) list_file_names(e, e->core->uses.items[i], &names);
     for (size_t i = 0; i < sizeof ambient / sizeof *ambient; i++) dt_list_push(e->arena, &names, ambient[i]);
     for (int d = 0; d < DT_N_DTYPES; d++) dt_list_push(e->arena, &names, dt_dtype_name((dt_dtype)d));
     for (size_t i = 0; i < dt_n_ops; i++)
@@ -402,6 +405,7 @@ dt_status *dt_dsl_compile(dt_arena *arena, const char *path, const char *source,
     elaborate_declarations(&e);
     if (dt_diagnostics_n_errors(sink) > 0) return NULL;
     e.module->capacity = options != NULL && options->capacity > 0 ? options->capacity : e.largest_batch > 0 ? e.largest_batch : 1;
+    for (size_t i = 0; i < e.module->functions.n; i++) dt_function_renumber(e.module->functions.items[i]);
     *module = e.module;
     return NULL;
 }

@@ -236,7 +236,7 @@ static dt_object matrix_product(dt_elaborator *e, dt_object a, dt_object b) {
             *sides[i] = side.value;
         }
     }
-    dt_setting setting = {"transpose_b", {.i = transposed}};
+    dt_named_attribute setting = {"transpose_b", {.i = transposed}};
     return dt_emit(e, "matmul", (dt_value *[]){x, y}, 2, &setting, 1);
 }
 

@@ -84,7 +84,7 @@ static bool match_arguments(dt_elaborator *e, const dt_callee *callee, const dt_
     for (size_t i = 0; i < n_parameters; i++) {
         const dt_parameter *parameter = &callable->parameters.items[i];
         if (matched[i] >= 0 || parameter->standard != NULL) continue;
-        const char *type = parameter->type != NULL ? dt_arena_format(e->arena, ": %s", dt_type_text(e, parameter->type)) : "";
+        const char *type = parameter->type != NULL ? dt_arena_format(e->arena, ": %s", dt_declared_text(e, parameter->type)) : "";
         dt_diagnostic *error = dt_elaborator_error(e, span, "%s is called without %s", callee->name, parameter->name);
         dt_diagnostic_note(error, "it is declared %s%s", parameter->name, type);
         dt_diagnostic_help(error, "write %s(…, %s: …)", callee->name, parameter->name);
@@ -98,7 +98,7 @@ static void report_misfit(dt_elaborator *e, const dt_callee *callee, const dt_pa
     bool in_callee = actual == NULL;
     const dt_expression *written = in_callee ? NULL : actual->written;
     dt_span shown = dt_type_is_tensor(parameter->type) || in_callee ? span : actual->span;
-    dt_diagnostic *error = dt_elaborator_error(e, shown, "%s expects %s: %s, got %s", callee->name, parameter->name, dt_type_text(e, parameter->type), why);
+    dt_diagnostic *error = dt_elaborator_error(e, shown, "%s expects %s: %s, got %s", callee->name, parameter->name, dt_declared_text(e, parameter->type), why);
     if (written != NULL && written->kind == DT_EXPRESSION_NAME) {
         dt_binding *binding = dt_find_binding(e->frame->scope, written->text);
         if (binding != NULL) dt_diagnostic_note(error, "%s comes from %s: %s: %s", written->text, dt_elaborator_place(e, binding->span), written->text, why);
@@ -156,7 +156,7 @@ static bool fit_results(dt_elaborator *e, dt_frame *frame) {
         const char *why;
         if (dt_fit_type(e, callable->results.items[i], object, &why)) continue;
         if (*why == '\0') return false;
-        dt_diagnostic *error = dt_elaborator_error(e, frame->result_span, "%s returns %s, its head says %s", frame->callee->name, why, dt_type_text(e, callable->results.items[i]));
+        dt_diagnostic *error = dt_elaborator_error(e, frame->result_span, "%s returns %s, its head says %s", frame->callee->name, why, dt_declared_text(e, callable->results.items[i]));
         dt_help_with_type(e, error, callable->results.items[i], *object, NULL);
         return false;
     }
@@ -266,10 +266,10 @@ static dt_object call_op(dt_elaborator *e, const dt_op *op, const dt_actual *act
     }
     int stream = op->class == DT_CLASS_RANDOM ? dt_op_attribute_index(op, "stream") : -1;
     if (stream >= 0) attributes[stream].i = (int64_t)(dt_next_stream(e, op->name) >> 1), given[stream] = true;
-    dt_setting *settings = DT_NEW_ARRAY(e->arena, dt_setting, op->n_attributes);
+    dt_named_attribute *settings = DT_NEW_ARRAY(e->arena, dt_named_attribute, op->n_attributes);
     for (int i = 0; i < op->n_attributes; i++) {
         if (!given[i]) return dt_elaborator_fail(e, "ops.%s needs %s", op->name, op->attributes[i].name);
-        settings[i] = (dt_setting){op->attributes[i].name, attributes[i]};
+        settings[i] = (dt_named_attribute){op->attributes[i].name, attributes[i]};
     }
     if (op->variadic ? (int)operands.n < op->n_operands : (int)operands.n != op->n_operands)
         return dt_elaborator_fail(e, "ops.%s takes %d operand%s, here are %zu", op->name, op->n_operands, op->n_operands == 1 ? "" : "s", operands.n);
@@ -384,7 +384,7 @@ static void report_not_a_choice(dt_elaborator *e, const dt_object *callee, const
     const dt_callable *callable = callee->callee->callable;
     int at = argument->name != NULL ? find_parameter(callable, argument->name) : (int)position;
     const dt_parameter *parameter = &callable->parameters.items[at];
-    dt_diagnostic *error = dt_elaborator_error(e, argument->value->span, "%s: %s is %s, not %s", callee->callee->name, parameter->name, dt_type_text(e, parameter->type),
+    dt_diagnostic *error = dt_elaborator_error(e, argument->value->span, "%s: %s is %s, not %s", callee->callee->name, parameter->name, dt_declared_text(e, parameter->type),
                                                argument->value->text);
     dt_diagnostic_suggest(error, argument->value->text, parameter->type->choices.items, parameter->type->choices.n);
 }

@@ -192,9 +192,9 @@ static bool stage_arguments(dt_elaborator *e, int row, const dt_expression *x, d
         if (!compiled && !add_argument(e, stage, &actual)) return false;
         if (!compiled) continue;
         dt_stage_argument function = {.kind = DT_STAGE_FUNCTION};
-        const char *name = dt_arena_format(e->arena, "%s:%d:%d/%s", e->frame->file->name, x->span.line, x->span.column, stage->kind);
-        if (dt_module_find_function(e->module, name) == NULL && compile_example_function(e, stage->kind, actual.object, name, a->span) == NULL) return false;
-        function.s = name;
+        const char *name = dt_arena_format(e->arena, "unnamed/%s%zu", stage->kind, e->module->functions.n);
+        function.s = compile_example_function(e, stage->kind, actual.object, name, a->span);
+        if (function.s == NULL) return false;
         dt_list_push(e->arena, &stage->arguments, function);
     }
     for (int i = 0; i < stages[row].n_needed; i++) {
@@ -240,7 +240,7 @@ void dt_elaborate_data(dt_elaborator *e, const dt_declaration *d, const dt_pipel
             dt_stage_argument *argument = &stage.arguments.items[k];
             if (argument->kind != DT_STAGE_FUNCTION) continue;
             dt_function *function = dt_module_find_function(e->module, argument->s);
-            if (strchr(argument->s, ':') != NULL) { /* compiled while the pipeline had no name */
+            if (strncmp(argument->s, "unnamed/", 8) == 0) { /* compiled while the pipeline had no name */
                 function->name = dt_arena_format(e->arena, "%s/%s%d", d->name, stage.kind, n_functions++);
                 argument->s = function->name;
             }

@@ -124,7 +124,7 @@ static dt_object tensor_field(dt_elaborator *e, dt_object base, const char *name
             dt_diagnostic_help(error, "say the order of the dimensions: transpose(x, [0, 2, 1])");
             return dt_poison();
         }
-        dt_setting permutation = {"permutation", {.i = 2, .ints = (const int64_t[]){1, 0}}};
+        dt_named_attribute permutation = {"permutation", {.i = 2, .ints = (const int64_t[]){1, 0}}};
         return dt_emit(e, "transpose", &base.value, 1, &permutation, 1);
     }
     dt_diagnostic *error = dt_elaborator_error(e, span, "a tensor has no %s", name);
@@ -184,7 +184,7 @@ static dt_object evaluate_kind(dt_elaborator *e, const dt_expression *x) {
     case DT_EXPRESSION_NAME: return dt_lookup(e, x->text, x->span);
     case DT_EXPRESSION_LIST: return evaluate_list(e, x);
     case DT_EXPRESSION_CALL: return dt_evaluate_call(e, x);
-    case DT_EXPRESSION_INDEX: return dt_index(e, dt_settle(e, dt_value_of(e, x->a)), x);
+    case DT_EXPRESSION_INDEX: return dt_index_object(e, dt_settle(e, dt_value_of(e, x->a)), x);
     case DT_EXPRESSION_FIELD: return dt_field_of(e, dt_value_of(e, x->a), x->text, x->span);
     case DT_EXPRESSION_UNARY: return evaluate_unary(e, x);
     case DT_EXPRESSION_BINARY: return evaluate_binary(e, x);

@@ -58,7 +58,7 @@ static dt_object index_items(dt_elaborator *e, dt_object base, const dt_expressi
 /* ---- tensors ---- */
 
 dt_object dt_gather(dt_elaborator *e, dt_value *x, dt_value *index, int axis) {
-    dt_setting setting = {"axis", {.i = axis}};
+    dt_named_attribute setting = {"axis", {.i = axis}};
     return dt_emit(e, "gather", (dt_value *[]){x, index}, 2, &setting, 1);
 }
 
@@ -151,7 +151,7 @@ static dt_object take_selection(dt_elaborator *e, const selection *s) {
     dt_object result = dt_object_tensor(x);
     if (s->slices) {
         int rank = x->shape.rank;
-        dt_setting settings[] = {{"starts", {.i = rank, .ints = s->starts}}, {"limits", {.i = rank, .ints = s->limits}}, {"steps", {.i = rank, .ints = s->steps}}};
+        dt_named_attribute settings[] = {{"starts", {.i = rank, .ints = s->starts}}, {"limits", {.i = rank, .ints = s->limits}}, {"steps", {.i = rank, .ints = s->steps}}};
         result = dt_emit(e, "slice", &x, 1, settings, 3);
     }
     if (dt_is_poison(result)) return result;
@@ -191,7 +191,7 @@ static dt_object index_tensor(dt_elaborator *e, dt_object base, const dt_express
     return take_selection(e, &s);
 }
 
-dt_object dt_index(dt_elaborator *e, dt_object base, const dt_expression *index) {
+dt_object dt_index_object(dt_elaborator *e, dt_object base, const dt_expression *index) {
     e->at = index->span;
     if (dt_is_poison(base)) return base;
     if (index->items.n == 0) return dt_elaborator_fail(e, "an index is missing between the brackets");

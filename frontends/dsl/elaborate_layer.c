@@ -19,6 +19,7 @@ void dt_variables_reset(dt_elaborator *e) {
 dt_object dt_variable_read(dt_elaborator *e, int variable) {
     dt_variable_state *state = &e->variables.items[variable];
     const char *path = e->module->variables.items[variable].path;
+    bool may_be_passed = e->module->variables.items[variable].kind != DT_VARIABLE_SLOT && e->frame->update == NULL; /* by a forward pass */
     if (e->function == e->init) return dt_object_tensor(state->initial);
     if (e->reporting) {
         dt_diagnostic *error = dt_elaborator_error(e, e->at, "a report is made of totals, %s belongs to a step", path);
@@ -27,12 +28,12 @@ dt_object dt_variable_read(dt_elaborator *e, int variable) {
     }
     if (e->step == NULL) return dt_elaborator_fail(e, "%s exists only in steps", path);
     if (state->current == NULL) {
-        dt_setting setting = {"variable", {.s = path}};
+        dt_named_attribute setting = {"variable", {.s = path}};
         dt_object value = dt_emit(e, "read", NULL, 0, &setting, 1);
         if (dt_is_poison(value)) return value;
         state->current = value.value;
         dt_list_push(e->arena, &state->versions, value.value);
-    } else if (state->written && !state->detached && dt_dtype_is_float(state->current->dtype)) {
+    } else if (may_be_passed && state->written && !state->detached && dt_dtype_is_float(state->current->dtype)) {
         /* What was written is a new beginning for gradients: they are taken at it and do not flow on into how it was computed. */
         dt_object value = dt_emit_unary(e, "stop_gradient", state->current);
         if (dt_is_poison(value)) return value;
@@ -79,7 +80,7 @@ int dt_variable_add(dt_elaborator *e, const char *path, dt_variable_kind kind, d
     dt_list_push(e->arena, &e->variables, state);
     dt_function *function = e->function;
     e->function = e->init;
-    dt_setting setting = {"variable", {.s = path}};
+    dt_named_attribute setting = {"variable", {.s = path}};
     dt_emit(e, "write", &value, 1, &setting, 1);
     e->function = function;
     return (int)e->module->variables.n - 1;

@@ -153,7 +153,7 @@ void dt_run_report(dt_elaborator *e, const dt_statement *s) {
 void dt_finish_writes(dt_elaborator *e) {
     for (size_t i = 0; i < e->variables.n; i++) {
         if (!e->variables.items[i].written) continue;
-        dt_setting setting = {"variable", {.s = e->module->variables.items[i].path}};
+        dt_named_attribute setting = {"variable", {.s = e->module->variables.items[i].path}};
         dt_emit(e, "write", &e->variables.items[i].current, 1, &setting, 1);
     }
 }

@@ -45,7 +45,7 @@ static bool belongs_here(dt_elaborator *e, const dt_value *operand) {
     return false;
 }
 
-dt_object dt_emit(dt_elaborator *e, const char *name, dt_value *const *operands, int n_operands, const dt_setting *settings, size_t n_settings) {
+dt_object dt_emit(dt_elaborator *e, const char *name, dt_value *const *operands, int n_operands, const dt_named_attribute *settings, size_t n_settings) {
     const dt_op *op = dt_op_find(name);
     assert(op != NULL);
     for (int i = 0; i < n_operands; i++)
@@ -84,7 +84,7 @@ dt_object dt_emit_unary(dt_elaborator *e, const char *op, dt_value *x) { return 
 dt_object dt_emit_binary(dt_elaborator *e, const char *op, dt_value *x, dt_value *y) { return dt_emit(e, op, (dt_value *[]){x, y}, 2, NULL, 0); }
 
 dt_object dt_emit_reduce(dt_elaborator *e, const char *op, dt_value *x, const int64_t *axes, int n_axes, bool keep) {
-    dt_setting settings[] = {{"axes", {.i = n_axes, .ints = axes}}, {"keep", {.i = keep}}};
+    dt_named_attribute settings[] = {{"axes", {.i = n_axes, .ints = axes}}, {"keep", {.i = keep}}};
     return dt_emit(e, op, &x, 1, settings, 2);
 }
 
@@ -96,23 +96,23 @@ dt_object dt_emit_reduce_all(dt_elaborator *e, const char *op, dt_value *x) {
 
 dt_object dt_emit_convert(dt_elaborator *e, dt_value *x, dt_dtype to) {
     if (x->dtype == to) return dt_object_tensor(x);
-    dt_setting setting = {"to", {.i = to}};
+    dt_named_attribute setting = {"to", {.i = to}};
     return dt_emit(e, "convert", &x, 1, &setting, 1);
 }
 
 dt_object dt_emit_constant(dt_elaborator *e, dt_dtype dtype, double value, dt_shape shape) {
-    dt_setting settings[] = {{"value", {.f = value}}, {"shape", {.i = shape.rank, .ints = shape.dims}}, {"dtype", {.i = dtype}}};
+    dt_named_attribute settings[] = {{"value", {.f = value}}, {"shape", {.i = shape.rank, .ints = shape.dims}}, {"dtype", {.i = dtype}}};
     return dt_emit(e, "constant", NULL, 0, settings, 3);
 }
 
 dt_object dt_emit_launch(dt_elaborator *e, const char *field) {
-    dt_setting setting = {"name", {.s = field}};
+    dt_named_attribute setting = {"name", {.s = field}};
     return dt_emit(e, "launch", NULL, 0, &setting, 1);
 }
 
 dt_object dt_emit_reshape(dt_elaborator *e, dt_value *x, dt_shape shape) {
     if (dt_shape_equal(x->shape, shape)) return dt_object_tensor(x);
-    dt_setting setting = {"shape", {.i = shape.rank, .ints = shape.dims}};
+    dt_named_attribute setting = {"shape", {.i = shape.rank, .ints = shape.dims}};
     return dt_emit(e, "reshape", &x, 1, &setting, 1);
 }
 
@@ -120,7 +120,7 @@ dt_object dt_emit_broadcast(dt_elaborator *e, dt_value *x, dt_shape shape) {
     if (dt_shape_equal(x->shape, shape)) return dt_object_tensor(x);
     int64_t *dims = DT_NEW_ARRAY(e->arena, int64_t, x->shape.rank);
     for (int i = 0; i < x->shape.rank; i++) dims[i] = shape.rank - x->shape.rank + i;
-    dt_setting settings[] = {{"shape", {.i = shape.rank, .ints = shape.dims}}, {"dims", {.i = x->shape.rank, .ints = dims}}};
+    dt_named_attribute settings[] = {{"shape", {.i = shape.rank, .ints = shape.dims}}, {"dims", {.i = x->shape.rank, .ints = dims}}};
     return dt_emit(e, "broadcast", &x, 1, settings, 2);
 }
 

@@ -11,7 +11,7 @@ bool dt_type_is_tensor(const dt_type_syntax *type) {
     return type->has_dims || (dt_dtype_from_name(type->word) != DT_N_DTYPES && !is_word(type, "bool"));
 }
 
-const char *dt_type_text(dt_elaborator *e, const dt_type_syntax *type) {
+const char *dt_declared_text(dt_elaborator *e, const dt_type_syntax *type) {
     if (type->word == NULL) {
         const char *text = type->choices.items[0];
         for (size_t i = 1; i < type->choices.n; i++) text = dt_arena_format(e->arena, "%s%s%s", text, i + 1 == type->choices.n ? " or " : ", ", type->choices.items[i]);
@@ -174,7 +174,7 @@ bool dt_fit_type(dt_elaborator *e, const dt_type_syntax *type, dt_object *object
 bool dt_resolve_type(dt_elaborator *e, const dt_type_syntax *type, dt_dtype *dtype, dt_shape *shape) {
     *dtype = type->word != NULL ? dt_dtype_from_name(type->word) : DT_N_DTYPES;
     if (*dtype == DT_N_DTYPES) {
-        dt_diagnostic *error = dt_elaborator_error(e, type->span, "a definite type is needed here, not %s", dt_type_text(e, type));
+        dt_diagnostic *error = dt_elaborator_error(e, type->span, "a definite type is needed here, not %s", dt_declared_text(e, type));
         dt_diagnostic_help(error, "one of f32 f16 bf16 f64 i8 u8 i32 i64 bool, with its dimensions: f32[B, 10]");
         return false;
     }
@@ -210,7 +210,7 @@ bool dt_resolve_type(dt_elaborator *e, const dt_type_syntax *type, dt_dtype *dty
 void dt_help_with_type(dt_elaborator *e, dt_diagnostic *diagnostic, const dt_type_syntax *type, dt_object object, const dt_expression *written) {
     const char *name = written != NULL && written->kind == DT_EXPRESSION_NAME ? written->text : "x";
     if (type->word == NULL) {
-        dt_diagnostic_help(diagnostic, "give one of %s, without quotes", dt_type_text(e, type));
+        dt_diagnostic_help(diagnostic, "give one of %s, without quotes", dt_declared_text(e, type));
         return;
     }
     if (is_word(type, "int") && object.kind == DT_OBJECT_FLOAT) dt_diagnostic_help(diagnostic, "int(x) cuts a float, a // b divides ints");

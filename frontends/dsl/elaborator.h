@@ -232,12 +232,12 @@ dt_object dt_not(dt_elaborator *e, dt_object a);
 dt_object dt_elementwise(dt_elaborator *e, const dt_op *op, const dt_object *operands, size_t n); /* numbers, tensors: broadcasts */
 
 /* ---- tensors ---- */
-typedef struct dt_setting {
+typedef struct dt_named_attribute {
     const char *name;
     dt_attribute value;
-} dt_setting;
+} dt_named_attribute;
 /* Adds a value to e->function; attributes by name, the rest take their default. POISON with the row's sentence as diagnostic. */
-dt_object dt_emit(dt_elaborator *e, const char *op, dt_value *const *operands, int n_operands, const dt_setting *settings, size_t n_settings);
+dt_object dt_emit(dt_elaborator *e, const char *op, dt_value *const *operands, int n_operands, const dt_named_attribute *settings, size_t n_settings);
 dt_object dt_emit_reduce(dt_elaborator *e, const char *op, dt_value *x, const int64_t *axes, int n_axes, bool keep);
 dt_object dt_emit_reduce_all(dt_elaborator *e, const char *op, dt_value *x); /* over all axes */
 dt_object dt_emit_convert(dt_elaborator *e, dt_value *x, dt_dtype to);
@@ -259,7 +259,7 @@ bool dt_to_shape(dt_elaborator *e, dt_object object, const char *what, dt_shape 
 bool dt_to_axis(dt_elaborator *e, dt_object object, int rank, int *axis); /* negative ones count from the end */
 const char *dt_describe_shape(dt_elaborator *e, dt_shape shape); /* "[B, 10]" */
 
-dt_object dt_index(dt_elaborator *e, dt_object base, const dt_expression *index);
+dt_object dt_index_object(dt_elaborator *e, dt_object base, const dt_expression *index);
 dt_object dt_gather(dt_elaborator *e, dt_value *x, dt_value *index, int axis);
 
 /* ---- variables (elaborate_layer.c) ---- */
@@ -296,7 +296,7 @@ void dt_pop_frame(dt_elaborator *e);
 /* Checks `object` against `type`, binds shape variables in the frame's scope, converts literals. false: it does not fit; *why says what
  * was found ("" when it was reported already). */
 bool dt_fit_type(dt_elaborator *e, const dt_type_syntax *type, dt_object *object, const char **why);
-const char *dt_type_text(dt_elaborator *e, const dt_type_syntax *type);
+const char *dt_declared_text(dt_elaborator *e, const dt_type_syntax *type);
 /* Element type and dimensions of a fully stated type: step inputs, params. false: reported. */
 bool dt_resolve_type(dt_elaborator *e, const dt_type_syntax *type, dt_dtype *dtype, dt_shape *shape);
 bool dt_type_is_tensor(const dt_type_syntax *type);
