@@ -305,12 +305,24 @@ static void *memory_of_buffer(const dt_plan *plan, int b, int replica, const dt_
     return NULL;
 }
 
-static void run_kernel(dt_arena *arena, const dt_plan *plan, int k, int replica, const dt_memories *memories, const dt_launch *launches,
-                       const dt_tensor *inputs, dt_memory *variables) {
+typedef struct dt_run_plan {
+    dt_arena *arena;
+    const dt_plan *plan;
+    dt_kernel_runner runner;
+    void *context;
+    const dt_memories *memories;
+    const dt_launch *launches;
+    const dt_tensor *inputs;
+    dt_memory *variables;
+} dt_run_plan;
+
+static void run_kernel(const dt_run_plan *run, int k, int replica) {
+    const dt_plan *plan = run->plan;
     const dt_kernel_function *kernel = &plan->kernels[k];
-    void **buffers = DT_NEW_ARRAY(arena, void *, kernel->n_buffers);
-    for (int b = 0; b < kernel->n_buffers; b++) buffers[b] = memory_of_buffer(plan, kernel->buffers[b], replica, memories, inputs, variables);
-    dt_kernel_execute(arena, plan, kernel, buffers, &launches[replica]);
+    void **buffers = DT_NEW_ARRAY(run->arena, void *, kernel->n_buffers);
+    for (int b = 0; b < kernel->n_buffers; b++)
+        buffers[b] = memory_of_buffer(plan, kernel->buffers[b], replica, run->memories, run->inputs, run->variables);
+    run->runner(run->context, plan, k, buffers, &run->launches[replica]);
 }
 
 /* Sums leaves first .. first + n - 1 into the first one of a copy: n leaves split at the largest power of two below n. */
@@ -358,16 +370,16 @@ static dt_tensor result_of(dt_arena *arena, const dt_plan *plan, size_t result, 
     return tensor;
 }
 
-dt_status *dt_plan_execute(dt_arena *arena, const dt_plan *plan, int n_replicas, const dt_launch *launches, const dt_tensor *inputs,
-                           dt_memory *memory, dt_tensor *results) {
+dt_status *dt_plan_execute_with(dt_arena *arena, const dt_plan *plan, dt_kernel_runner runner, void *context, int n_replicas,
+                                const dt_launch *launches, const dt_tensor *inputs, dt_memory *memory, dt_tensor *results) {
     dt_memories memories = {block(arena, plan->device_bytes), block(arena, plan->scratch_bytes), DT_NEW_ARRAY(arena, char *, n_replicas)};
     for (int r = 0; r < n_replicas; r++) memories.replicas[r] = block(arena, plan->replica_bytes);
+    dt_run_plan run = {arena, plan, runner, context, &memories, launches, inputs, memory};
     for (int s = 0; s < plan->n_segments; s++) {
         const dt_segment *segment = &plan->segments[s];
-        for (int k = 0; k < segment->n_device_kernels; k++) run_kernel(arena, plan, segment->device_kernels[k], 0, &memories, launches, inputs, memory);
+        for (int k = 0; k < segment->n_device_kernels; k++) run_kernel(&run, segment->device_kernels[k], 0);
         for (int r = 0; r < n_replicas; r++)
-            for (int k = 0; k < segment->n_replica_kernels; k++)
-                run_kernel(arena, plan, segment->replica_kernels[k], r, &memories, launches, inputs, memory);
+            for (int k = 0; k < segment->n_replica_kernels; k++) run_kernel(&run, segment->replica_kernels[k], r);
         for (int c = 0; c < segment->n_collectives; c++) DT_TRY(run_collective(arena, plan, &segment->collectives[c], n_replicas, &memories));
     }
     size_t n_results = plan->function->results.n;
@@ -376,4 +388,13 @@ dt_status *dt_plan_execute(dt_arena *arena, const dt_plan *plan, int n_replicas,
             results[(size_t)r * n_results + i] =
                 result_of(arena, plan, i, launches[r].rows, memory_of_buffer(plan, plan->results[i], r, &memories, inputs, memory));
     return NULL;
+}
+
+static void run_naively(void *context, const dt_plan *plan, int kernel, void *const *buffers, const dt_launch *launch) {
+    dt_kernel_execute(context, plan, &plan->kernels[kernel], buffers, launch);
+}
+
+dt_status *dt_plan_execute(dt_arena *arena, const dt_plan *plan, int n_replicas, const dt_launch *launches, const dt_tensor *inputs,
+                           dt_memory *memory, dt_tensor *results) {
+    return dt_plan_execute_with(arena, plan, run_naively, arena, n_replicas, launches, inputs, memory, results);
 }

@@ -9,9 +9,14 @@
 /* One kernel over its buffers, as generated code is called. */
 void dt_kernel_execute(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel, void *const *buffers, const dt_launch *launch);
 
+/* What runs a kernel: dt_kernel_execute, or generated code. */
+typedef void (*dt_kernel_runner)(void *context, const dt_plan *plan, int kernel, void *const *buffers, const dt_launch *launch);
+
 /* A whole plan on one device that holds all replicas. inputs[r * n_inputs + i], results[r * n_results + i] (made in `arena`); variables are
  * shared. Memory starts filled with a pattern, so that what was never written shows. */
 dt_status *dt_plan_execute(dt_arena *arena, const dt_plan *plan, int n_replicas, const dt_launch *launches, const dt_tensor *inputs,
                            dt_memory *memory, dt_tensor *results);
+dt_status *dt_plan_execute_with(dt_arena *arena, const dt_plan *plan, dt_kernel_runner runner, void *context, int n_replicas,
+                                const dt_launch *launches, const dt_tensor *inputs, dt_memory *memory, dt_tensor *results);
 
 #endif
