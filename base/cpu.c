@@ -37,25 +37,25 @@ static const struct feature {
     int bit;
     unsigned saved;
 } features[] = {
-    {2, 1, ECX, 0, 0},     /* SSE3 */
-    {2, 1, ECX, 9, 0},     /* SSSE3 */
-    {2, 1, ECX, 13, 0},    /* CMPXCHG16B */
-    {2, 1, ECX, 19, 0},    /* SSE4.1 */
-    {2, 1, ECX, 20, 0},    /* SSE4.2 */
-    {2, 1, ECX, 23, 0},    /* POPCNT */
-    {3, 1, ECX, 12, 0x6},  /* FMA */
-    {3, 1, ECX, 22, 0},    /* MOVBE */
-    {3, 1, ECX, 28, 0x6},  /* AVX */
-    {3, 1, ECX, 29, 0x6},  /* F16C */
-    {3, 7, EBX, 3, 0},     /* BMI1 */
-    {3, 7, EBX, 5, 0x6},   /* AVX2 */
-    {3, 7, EBX, 8, 0},     /* BMI2 */
+    {2, 1, ECX, 0, 0},           /* SSE3 */
+    {2, 1, ECX, 9, 0},           /* SSSE3 */
+    {2, 1, ECX, 13, 0},          /* CMPXCHG16B */
+    {2, 1, ECX, 19, 0},          /* SSE4.1 */
+    {2, 1, ECX, 20, 0},          /* SSE4.2 */
+    {2, 1, ECX, 23, 0},          /* POPCNT */
+    {3, 1, ECX, 12, 0x6},        /* FMA */
+    {3, 1, ECX, 22, 0},          /* MOVBE */
+    {3, 1, ECX, 28, 0x6},        /* AVX */
+    {3, 1, ECX, 29, 0x6},        /* F16C */
+    {3, 7, EBX, 3, 0},           /* BMI1 */
+    {3, 7, EBX, 5, 0x6},         /* AVX2 */
+    {3, 7, EBX, 8, 0},           /* BMI2 */
     {3, 0x80000001u, ECX, 5, 0}, /* LZCNT */
-    {4, 7, EBX, 16, 0xe6}, /* AVX512F */
-    {4, 7, EBX, 17, 0xe6}, /* AVX512DQ */
-    {4, 7, EBX, 28, 0xe6}, /* AVX512CD */
-    {4, 7, EBX, 30, 0xe6}, /* AVX512BW */
-    {4, 7, EBX, 31, 0xe6}, /* AVX512VL */
+    {4, 7, EBX, 16, 0xe6},       /* AVX512F */
+    {4, 7, EBX, 17, 0xe6},       /* AVX512DQ */
+    {4, 7, EBX, 28, 0xe6},       /* AVX512CD */
+    {4, 7, EBX, 30, 0xe6},       /* AVX512BW */
+    {4, 7, EBX, 31, 0xe6},       /* AVX512VL */
 };
 
 /* XCR0: which register state the operating system saves. 0 when it has not turned that on. */
@@ -82,7 +82,8 @@ int dt_cpu_level(void) {
 static uint32_t features_hash(void) {
     static const struct {
         unsigned leaf, subleaf, registers; /* bit r: register r */
-    } leaves[] = {{1, 0, 1u << ECX | 1u << EDX}, {7, 0, 1u << EBX | 1u << ECX | 1u << EDX}, {7, 1, 1u << EAX}, {0x80000001u, 0, 1u << ECX | 1u << EDX}};
+    } leaves[] = {
+        {1, 0, 1u << ECX | 1u << EDX}, {7, 0, 1u << EBX | 1u << ECX | 1u << EDX}, {7, 1, 1u << EAX}, {0x80000001u, 0, 1u << ECX | 1u << EDX}};
     uint32_t words[10] = {saved_state()};
     size_t n = 1;
     for (size_t i = 0; i < sizeof leaves / sizeof *leaves; i++) {

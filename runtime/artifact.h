@@ -143,9 +143,9 @@ typedef enum dt_total_kind {
 
 typedef struct dt_artifact_step {
     const char *name;
-    int function;     /* its first n_aggregates results are 0-d and replicated; the others are the named results */
-    int report;       /* function, or -1: no reports. One f64[] input an aggregate, one f64[] result a report */
-    int pipeline;     /* or -1: no `from` */
+    int function; /* its first n_aggregates results are 0-d and replicated; the others are the named results */
+    int report;   /* function, or -1: no reports. One f64[] input an aggregate, one f64[] result a report */
+    int pipeline; /* or -1: no `from` */
     bool trains;
     int n_aggregates;
     const dt_total_kind *aggregates;

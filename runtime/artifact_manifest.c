@@ -171,8 +171,7 @@ static dt_status *read_functions(dt_artifact_reader *reader, const dt_json *root
 }
 
 /* The function that the member `key` names, of that role. */
-static dt_status *read_function_name(const dt_artifact_reader *reader, const dt_json *object, const char *key, dt_function_role role,
-                                     int *function) {
+static dt_status *read_function_name(const dt_artifact_reader *reader, const dt_json *object, const char *key, dt_function_role role, int *function) {
     const char *name;
     DT_TRY(dt_json_string(object, key, &name));
     *function = dt_artifact_find_function(reader->artifact, name);
@@ -231,7 +230,8 @@ static dt_status *read_pipelines(dt_artifact_reader *reader, const dt_json *root
         if (pipeline->n_stages == 0) return dt_json_wrong(&stages, "a pipeline starts with a source, this one is empty");
         dt_artifact_stage *copy = DT_NEW_ARRAY(reader->arena, dt_artifact_stage, pipeline->n_stages);
         pipeline->stages = copy;
-        for (dt_json stage = dt_json_first(&stages); stage.value != NULL; dt_json_next(&stage)) DT_TRY(read_stage(reader, &stage, &copy[stage.index]));
+        for (dt_json stage = dt_json_first(&stages); stage.value != NULL; dt_json_next(&stage))
+            DT_TRY(read_stage(reader, &stage, &copy[stage.index]));
         names[item.index] = pipeline->name;
     }
     return check_unique(&array, names, artifact->n_pipelines);

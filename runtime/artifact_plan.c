@@ -4,6 +4,7 @@
  * sides fit each other, a result can be read from where it is said to be. What a kernel does inside its buffers is the compiler's promise. */
 #include "runtime/artifact_reader.h"
 
+#include <inttypes.h>
 #include <limits.h>
 
 static bool is_step(const dt_artifact_function *function) { return function->role == DT_ROLE_STEP; }
@@ -33,10 +34,10 @@ static dt_status *read_input_buffer(const dt_json *item, const dt_artifact_funct
 /* offset and bytes of a buffer that the plan has placed in a space of `space_bytes`. */
 static dt_status *read_place(const dt_json *item, int64_t space_bytes, dt_artifact_buffer *buffer) {
     DT_TRY(dt_json_integer(item, "offset", 0, DT_MOST_BYTES, &buffer->offset));
-    if (buffer->offset % 64 != 0) return dt_json_wrong(item, "the offset %lld is not a multiple of 64", (long long)buffer->offset);
+    if (buffer->offset % 64 != 0) return dt_json_wrong(item, "the offset %" PRId64 " is not a multiple of 64", buffer->offset);
     if (buffer->offset + buffer->bytes > space_bytes)
-        return dt_json_wrong(item, "bytes %lld to %lld of a space of %lld", (long long)buffer->offset, (long long)(buffer->offset + buffer->bytes),
-                             (long long)space_bytes);
+        return dt_json_wrong(item, "bytes %" PRId64 " to %" PRId64 " of a space of %" PRId64, buffer->offset, buffer->offset + buffer->bytes,
+                             space_bytes);
     return NULL;
 }
 
@@ -135,15 +136,9 @@ static dt_status *check_collective(const dt_json *item, const dt_artifact_functi
     bool rows = source->tensor.has_rows && !source->tensor.has_all_rows, target_rows = target->tensor.has_rows && !target->tensor.has_all_rows;
     bool fits = source->space == DT_MEMORY_REPLICA;
     switch (collective->kind) {
-    case DT_COLLECTIVE_ALL_REDUCE:
-        fits = fits && !source->tensor.has_rows && !target->tensor.has_rows && target->space == DT_MEMORY_DEVICE;
-        break;
-    case DT_COLLECTIVE_ALL_GATHER:
-        fits = fits && rows && target->tensor.has_all_rows && target->space == DT_MEMORY_DEVICE;
-        break;
-    case DT_COLLECTIVE_REDUCE_SCATTER:
-        fits = fits && source->tensor.has_all_rows && target_rows && target->space == DT_MEMORY_REPLICA;
-        break;
+    case DT_COLLECTIVE_ALL_REDUCE: fits = fits && !source->tensor.has_rows && !target->tensor.has_rows && target->space == DT_MEMORY_DEVICE; break;
+    case DT_COLLECTIVE_ALL_GATHER: fits = fits && rows && target->tensor.has_all_rows && target->space == DT_MEMORY_DEVICE; break;
+    case DT_COLLECTIVE_REDUCE_SCATTER: fits = fits && source->tensor.has_all_rows && target_rows && target->space == DT_MEMORY_REPLICA; break;
     }
     if (!fits) return dt_json_wrong(item, "%s and %s are not the two sides of such a collective", source->tensor.name, target->tensor.name);
     if (collective->kind != DT_COLLECTIVE_ALL_GATHER && collective->fold == DT_FOLD_SUM && source->tensor.dtype == DT_BOOL)

@@ -21,8 +21,8 @@ struct dt_crew {
     member *members; /* [n] */
     void (*begin)(void *context, int member);
     void *begin_context;
-    dt_gate given;          /* advances with each work */
-    dt_gate finished;       /* advances with each member that has finished one */
+    dt_gate given;    /* advances with each work */
+    dt_gate finished; /* advances with each member that has finished one */
     _Atomic int n_unfinished;
     dt_crew_work work; /* NULL: go home */
     void *context;

@@ -29,8 +29,7 @@ static dt_status *create_guarded(dt_example_function *instance, const dt_kernels
     jmp_buf guard;
     dt_lane *lane = &instance->lane;
     const dt_artifact *artifact = dt_kernels_artifact(kernels);
-    if (setjmp(guard) != 0)
-        return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory to run %s", artifact->functions[instance->function].name);
+    if (setjmp(guard) != 0) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory to run %s", artifact->functions[instance->function].name);
     dt_arena_guard(instance->arena, &guard);
     *lane = (dt_lane){.kernels = kernels, .artifact = artifact, .n_replicas = 1, .n_all_replicas = 1, .rows = 1};
     DT_TRY(dt_device_open(&dt_device_cpu, 0, 1, &lane->device));

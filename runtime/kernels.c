@@ -1,9 +1,9 @@
 /* kernels: see kernels.h. */
 #include "runtime/kernels.h"
 
+#include "base/cpu.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "base/cpu.h"
 #include "runtime/object_loader.h"
 
 #include <stdint.h>
@@ -27,11 +27,12 @@ static int worth(const dt_artifact_object *object, int machine_level, const char
 static dt_status *nothing_runs_here(const dt_artifact *artifact, const char *wanted, int machine_level, const char *machine_name) {
     dt_text levels = {0};
     for (int i = 0; i < artifact->n_objects; i++) dt_text_format(&levels, "%s%s", i == 0 ? "" : ", ", artifact->objects[i].level);
-    dt_status *status = dt_error(
-        DT_FAILED_PRECONDITION, "%s: %s%s%s on this machine (%s, %s): the artifact holds code for %s; compile it here: dtc compile %s.dt --cpu native -o %s",
-        artifact->path, wanted != NULL ? "no code for " : "none of its code runs", wanted != NULL ? wanted : "", wanted != NULL ? " that runs" : "",
-        machine_level != 0 ? dt_cpu_level_name(machine_level) : "not x86-64", machine_name, levels.n != 0 ? levels.data : "no processor", artifact->name,
-        artifact->path);
+    dt_status *status =
+        dt_error(DT_FAILED_PRECONDITION,
+                 "%s: %s%s%s on this machine (%s, %s): the artifact holds code for %s; compile it here: dtc compile %s.dt --cpu native -o %s",
+                 artifact->path, wanted != NULL ? "no code for " : "none of its code runs", wanted != NULL ? wanted : "",
+                 wanted != NULL ? " that runs" : "", machine_level != 0 ? dt_cpu_level_name(machine_level) : "not x86-64", machine_name,
+                 levels.n != 0 ? levels.data : "no processor", artifact->name, artifact->path);
     dt_text_free(&levels);
     return status;
 }
@@ -116,4 +117,6 @@ void dt_kernels_free(dt_kernels *kernels) {
 
 const dt_artifact *dt_kernels_artifact(const dt_kernels *kernels) { return kernels->artifact; }
 const char *dt_kernels_level(const dt_kernels *kernels) { return kernels->level; }
-dt_kernel_entry dt_kernels_entry(const dt_kernels *kernels, int function, int kernel) { return kernels->entries[kernels->first_entries[function] + kernel]; }
+dt_kernel_entry dt_kernels_entry(const dt_kernels *kernels, int function, int kernel) {
+    return kernels->entries[kernels->first_entries[function] + kernel];
+}

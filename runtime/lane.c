@@ -53,7 +53,8 @@ void dt_lane_lay_out(dt_lane *lane, int wanted, dt_arena *arena) {
         if (function->scratch_bytes > scratch) scratch = function->scratch_bytes;
         if (function->replica_bytes > replica) replica = function->replica_bytes;
         for (int b = 0; b < function->n_buffers; b++)
-            if (function->buffers[b].tensor.has_all_rows && __builtin_add_overflow(own_gathered, gathered_bytes(lane, &function->buffers[b]), &own_gathered))
+            if (function->buffers[b].tensor.has_all_rows &&
+                __builtin_add_overflow(own_gathered, gathered_bytes(lane, &function->buffers[b]), &own_gathered))
                 own_gathered = INT64_MAX;
         if (own_gathered > gathered) gathered = own_gathered;
     }
@@ -89,18 +90,12 @@ char *dt_lane_place(const dt_lane *lane, int f, int b, int replica) {
     const dt_artifact_buffer *buffer = &function->buffers[b];
     if (buffer->tensor.has_all_rows && buffer->space != DT_MEMORY_VARIABLE) return place_gathered(lane, function, b, replica);
     switch (buffer->space) {
-    case DT_MEMORY_VARIABLE:
-        return lane->memory + lane->variables[buffer->variable];
-    case DT_MEMORY_DEVICE:
-        return lane->memory + lane->device_space + buffer->offset;
-    case DT_MEMORY_SCRATCH:
-        return lane->memory + lane->scratch_space + buffer->offset;
-    case DT_MEMORY_REPLICA:
-        return lane->memory + lane->replica_space + replica * lane->replica_stride + buffer->offset;
-    case DT_MEMORY_CONSTANT:
-        return (char *)lane->artifact->constants + buffer->offset; /* kernels do not write constants */
-    case DT_MEMORY_INPUT:
-        break;
+    case DT_MEMORY_VARIABLE: return lane->memory + lane->variables[buffer->variable];
+    case DT_MEMORY_DEVICE: return lane->memory + lane->device_space + buffer->offset;
+    case DT_MEMORY_SCRATCH: return lane->memory + lane->scratch_space + buffer->offset;
+    case DT_MEMORY_REPLICA: return lane->memory + lane->replica_space + replica * lane->replica_stride + buffer->offset;
+    case DT_MEMORY_CONSTANT: return (char *)lane->artifact->constants + buffer->offset; /* kernels do not write constants */
+    case DT_MEMORY_INPUT: break;
     }
     assert(!"an input has no place of its own");
     return NULL;

@@ -42,9 +42,9 @@ typedef struct dt_lane {
     int64_t *variables; /* [n_variables] */
     int64_t device_space, scratch_space, replica_space, replica_stride, gathered_space;
 
-    dt_launch *launches;      /* [n_replicas + 1]; the last one is for kernels that run once a device */
-    dt_bad_index *bad_index;  /* [n_replicas + 1], one a launch; without a comm the first one for all */
-    dt_lane_function *bound;  /* [n_functions] */
+    dt_launch *launches;     /* [n_replicas + 1]; the last one is for kernels that run once a device */
+    dt_bad_index *bad_index; /* [n_replicas + 1], one a launch; without a comm the first one for all */
+    dt_lane_function *bound; /* [n_functions] */
 } dt_lane;
 
 /* What is the same for all lanes in one run of a function. */

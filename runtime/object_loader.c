@@ -45,7 +45,7 @@ typedef struct loader {
     size_t *offsets;      /* in the image, or NOT_LOADED */
     size_t code_bytes;    /* whole pages */
     size_t n_symbols;
-    Elf64_Sym *symbols; /* a copy */
+    Elf64_Sym *symbols;  /* a copy */
     const char *strings; /* the symbols' names, terminated */
     size_t strings_bytes;
     dt_object *object;
@@ -65,7 +65,8 @@ static dt_status *read_header(loader *in) {
     const Elf64_Ehdr *header = &in->header;
     if (in->n_bytes < sizeof *header || memcmp(in->bytes, ELFMAG, SELFMAG) != 0) return damaged(in, "it is not ELF");
     memcpy(&in->header, in->bytes, sizeof in->header);
-    if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB || header->e_type != ET_REL || header->e_machine != EM_X86_64)
+    if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB || header->e_type != ET_REL ||
+        header->e_machine != EM_X86_64)
         return dt_error(DT_FAILED_PRECONDITION, "%s: not a relocatable object for x86-64", in->name);
     if (header->e_shentsize != sizeof(Elf64_Shdr)) return damaged(in, "section headers of another size");
     return NULL;
@@ -132,7 +133,8 @@ static dt_status *place_sections(loader *in, bool code, size_t *end) {
         if (!takes_part(in, section) || ((section->sh_flags & SHF_EXECINSTR) != 0) != code) continue;
         size_t alignment = section->sh_addralign > 1 ? section->sh_addralign : 1;
         if (section->sh_flags & (SHF_WRITE | SHF_TLS) || section->sh_type != SHT_PROGBITS)
-            return dt_error(DT_FAILED_PRECONDITION, "%s: section %.60s holds variables; compiled kernels have none", in->name, section_name(in, section));
+            return dt_error(DT_FAILED_PRECONDITION, "%s: section %.60s holds variables; compiled kernels have none", in->name,
+                            section_name(in, section));
         if ((alignment & (alignment - 1)) != 0 || alignment > PAGE) return damaged(in, "the alignment of a section");
         *end = (*end + alignment - 1) & ~(alignment - 1);
         in->offsets[i] = *end;
@@ -166,9 +168,9 @@ static dt_status *find_symbol(const loader *in, uint64_t index, int64_t *offset)
     const Elf64_Sym *symbol = &in->symbols[index];
     const char *name = in->strings + symbol->st_name;
     if (symbol->st_shndx == SHN_UNDEF)
-        return dt_error(DT_FAILED_PRECONDITION, "%s: the object imports %.80s; compiled kernels import nothing", in->name, *name != '\0' ? name : "a symbol");
-    if (symbol->st_shndx >= in->n_sections || in->offsets[symbol->st_shndx] == NOT_LOADED)
-        return damaged(in, "a relocation to what is not loaded");
+        return dt_error(DT_FAILED_PRECONDITION, "%s: the object imports %.80s; compiled kernels import nothing", in->name,
+                        *name != '\0' ? name : "a symbol");
+    if (symbol->st_shndx >= in->n_sections || in->offsets[symbol->st_shndx] == NOT_LOADED) return damaged(in, "a relocation to what is not loaded");
     if (symbol->st_value > in->sections[symbol->st_shndx].sh_size) return damaged(in, "a symbol outside of its section");
     *offset = (int64_t)(in->offsets[symbol->st_shndx] + symbol->st_value);
     return NULL;
@@ -181,8 +183,8 @@ static dt_status *relocate(const loader *in, size_t target, const Elf64_Rela *re
     int64_t symbol = 0, distance;
     if (type == R_X86_64_NONE) return NULL;
     if (type != R_X86_64_PC32 && type != R_X86_64_PLT32 && type != R_X86_64_PC64)
-        return dt_error(DT_FAILED_PRECONDITION, "%s: relocation type %" PRIu64 " in %.60s; only PC-relative ones to the object itself are loaded", in->name,
-                        type, section_name(in, &in->sections[target]));
+        return dt_error(DT_FAILED_PRECONDITION, "%s: relocation type %" PRIu64 " in %.60s; only PC-relative ones to the object itself are loaded",
+                        in->name, type, section_name(in, &in->sections[target]));
     if (relocation->r_offset > in->sections[target].sh_size || in->sections[target].sh_size - relocation->r_offset < width)
         return damaged(in, "a relocation outside of its section");
     DT_TRY(find_symbol(in, ELF64_R_SYM(relocation->r_info), &symbol));

@@ -17,7 +17,7 @@ struct dt_reports {
     struct report_input {
         _Alignas(64) double number;
         char slack[DT_SLACK_BYTES];
-    } *inputs;
+    } * inputs;
     void *inputs_memory;
     const void **input_places;
 };
@@ -35,32 +35,16 @@ dt_total dt_total_from(dt_dtype dtype, const void *data) {
     } value = {0};
     memcpy(&value, data, dt_dtype_bytes(dtype));
     switch (dtype) {
-    case DT_F32:
-        total.number = value.f32;
-        break;
-    case DT_F64:
-        total.number = value.f64;
-        break;
-    case DT_F16:
-        total.number = dt_f32_from_f16(value.half);
-        break;
-    case DT_BF16:
-        total.number = dt_f32_from_bf16(value.half);
-        break;
-    case DT_I8:
-        total.integer = value.i8;
-        break;
+    case DT_F32: total.number = value.f32; break;
+    case DT_F64: total.number = value.f64; break;
+    case DT_F16: total.number = dt_f32_from_f16(value.half); break;
+    case DT_BF16: total.number = dt_f32_from_bf16(value.half); break;
+    case DT_I8: total.integer = value.i8; break;
     case DT_U8:
-    case DT_BOOL:
-        total.integer = value.u8;
-        break;
-    case DT_I32:
-        total.integer = value.i32;
-        break;
+    case DT_BOOL: total.integer = value.u8; break;
+    case DT_I32: total.integer = value.i32; break;
     case DT_I64:
-    case DT_N_DTYPES:
-        total.integer = value.i64;
-        break;
+    case DT_N_DTYPES: total.integer = value.i64; break;
     }
     return total;
 }
@@ -131,9 +115,7 @@ static void add(dt_total *total, dt_total_kind kind, dt_total value) {
     case DT_TOTAL_MAX:
         if (is_greater(value, *total)) *total = value;
         break;
-    case DT_TOTAL_LAST:
-        *total = value;
-        break;
+    case DT_TOTAL_LAST: *total = value; break;
     }
 }
 

@@ -58,8 +58,8 @@ static dt_status *check_options(dt_session *session) {
     if (options->rows < 1) return dt_error(DT_INVALID_ARGUMENT, "%" PRId64 " rows a replica: there must be at least one", options->rows);
     if (options->rows > artifact->capacity)
         return dt_error(DT_INVALID_ARGUMENT,
-                        "%" PRId64 " rows a replica, but %s was compiled for at most %" PRId64 "; compile it again: dtc compile %s.dt --batch %" PRId64
-                        " -o %s",
+                        "%" PRId64 " rows a replica, but %s was compiled for at most %" PRId64
+                        "; compile it again: dtc compile %s.dt --batch %" PRId64 " -o %s",
                         options->rows, artifact->path, artifact->capacity, artifact->name, options->rows, artifact->path);
     if (!(options->deadline_seconds > 0)) options->deadline_seconds = DEFAULT_DEADLINE_SECONDS;
     return NULL;

@@ -17,13 +17,13 @@
 typedef struct dt_session dt_session;
 
 typedef struct dt_session_options {
-    const char *devices;      /* "cpu", "cpu:2", "null:1": see runtime/devices/spec.h */
-    int64_t replicas;         /* V >= D */
-    int64_t rows;             /* n: rows of each replica in a full step, 1 to the capacity; 0: the capacity. Global batch = n * V */
+    const char *devices; /* "cpu", "cpu:2", "null:1": see runtime/devices/spec.h */
+    int64_t replicas;    /* V >= D */
+    int64_t rows;        /* n: rows of each replica in a full step, 1 to the capacity; 0: the capacity. Global batch = n * V */
     int64_t seed;
-    int64_t epochs;           /* launch value */
-    int64_t steps_per_epoch;  /* launch value */
-    double deadline_seconds;  /* how long a device waits for the others in a collective; 0: ten minutes */
+    int64_t epochs;          /* launch value */
+    int64_t steps_per_epoch; /* launch value */
+    double deadline_seconds; /* how long a device waits for the others in a collective; 0: ten minutes */
 } dt_session_options;
 
 /* One replica on "cpu", full capacity, seed 0, one epoch. */

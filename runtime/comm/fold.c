@@ -124,8 +124,8 @@ size_t dt_fold_scratch_bytes(int n_leaves) {
     return depth * BLOCK_BYTES;
 }
 
-void dt_fold_leaves(dt_fold fold, dt_dtype dtype, const void *const *leaves, int n_leaves, size_t first, size_t n, void *scratch, void *const *targets,
-                    int n_targets) {
+void dt_fold_leaves(dt_fold fold, dt_dtype dtype, const void *const *leaves, int n_leaves, size_t first, size_t n, void *scratch,
+                    void *const *targets, int n_targets) {
     walk in = {&arithmetics[dtype], fold, (const char *const *)leaves, dt_dtype_bytes(dtype), first, 0};
     if (n_leaves == 1) {
         for (int t = 0; t < n_targets; t++) memcpy(targets[t], elements(&in, 0), n * in.element_bytes);

@@ -18,7 +18,7 @@ size_t dt_fold_scratch_bytes(int n_leaves);
 
 /* Folds elements [first, first + n) of all leaves into the first n elements of each target. Targets and leaves do not overlap.
  * A sum of bool does not exist. Integers wrap around. */
-void dt_fold_leaves(dt_fold fold, dt_dtype dtype, const void *const *leaves, int n_leaves, size_t first, size_t n, void *scratch, void *const *targets,
-                    int n_targets);
+void dt_fold_leaves(dt_fold fold, dt_dtype dtype, const void *const *leaves, int n_leaves, size_t first, size_t n, void *scratch,
+                    void *const *targets, int n_targets);
 
 #endif

@@ -13,8 +13,8 @@ enum {
 static dt_status *unknown_kind(const char *text, int n_name) {
     dt_text known = {0};
     for (int i = 0; dt_device_kinds[i] != NULL; i++) dt_text_format(&known, "%s%s", i == 0 ? "" : ", ", dt_device_kinds[i]->name);
-    dt_status *status = dt_error(DT_INVALID_ARGUMENT, "--devices %s: this dtrun has no devices called \"%.*s\"; it has %s (cpu:2 is two of them)", text,
-                                 n_name, text, known.data != NULL ? known.data : "cpu");
+    dt_status *status = dt_error(DT_INVALID_ARGUMENT, "--devices %s: this dtrun has no devices called \"%.*s\"; it has %s (cpu:2 is two of them)",
+                                 text, n_name, text, known.data != NULL ? known.data : "cpu");
     dt_text_free(&known);
     return status;
 }
@@ -35,8 +35,7 @@ dt_status *dt_device_spec_parse(const char *text, dt_device_spec *spec) {
         return dt_error(DT_INVALID_ARGUMENT, "--devices %s: after \"%s:\" comes the number of devices, as in %s:2", text, spec->kind->name,
                         spec->kind->name);
     long n = n_digits < 10 ? strtol(number, NULL, 10) : MOST_DEVICES + 1;
-    if (n < 1 || n > MOST_DEVICES)
-        return dt_error(DT_INVALID_ARGUMENT, "--devices %s: the number of devices is 1 to %d", text, MOST_DEVICES);
+    if (n < 1 || n > MOST_DEVICES) return dt_error(DT_INVALID_ARGUMENT, "--devices %s: the number of devices is 1 to %d", text, MOST_DEVICES);
     spec->n = (int)n;
     return NULL;
 }

@@ -1,5 +1,5 @@
-/* The contract of comm.h, over every implementation: one group after another of all numbers of ranks and leaves, each collective compared with a plain
- * loop over the tree that comm.h promises; and what happens when somebody fails or does not come. */
+/* The contract of comm.h, over every implementation: one group after another of all numbers of ranks and leaves, each collective compared with a
+ * plain loop over the tree that comm.h promises; and what happens when somebody fails or does not come. */
 #include "runtime/comm/local/local.h"
 
 #include "base/memory.h"
@@ -45,8 +45,8 @@ static void *run_rank(void *argument) {
     return NULL;
 }
 
-static void on_all_ranks(const struct implementation *implementation, int n_ranks, int n_leaves, double deadline,
-                         void (*body)(dt_comm *, void *), void *shared) {
+static void on_all_ranks(const struct implementation *implementation, int n_ranks, int n_leaves, double deadline, void (*body)(dt_comm *, void *),
+                         void *shared) {
     dt_comm *comms[MOST_RANKS];
     rank_thread ranks[MOST_RANKS];
     pthread_t threads[MOST_RANKS];
@@ -96,13 +96,10 @@ static double sample(dt_dtype dtype, int leaf, int i) {
     uint32_t mixed = (uint32_t)(leaf * ELEMENTS + i) * 2654435761u;
     switch (dtype) {
     case DT_F32:
-    case DT_F64:
-        return ldexp((int32_t)(mixed >> 8) - (1 << 23), (int)(mixed % 12) - 20);
+    case DT_F64: return ldexp((int32_t)(mixed >> 8) - (1 << 23), (int)(mixed % 12) - 20);
     case DT_I32:
-    case DT_I64:
-        return (int32_t)(mixed >> 8) - (1 << 23);
-    default:
-        return (double)(mixed >> 28); /* also exact in 8 bits and in bf16 */
+    case DT_I64: return (int32_t)(mixed >> 8) - (1 << 23);
+    default: return (double)(mixed >> 28); /* also exact in 8 bits and in bf16 */
     }
 }
 
@@ -158,7 +155,8 @@ static void all_reduce_follows_the_tree_whoever_holds_the_leaves(void **state) {
     static const dt_dtype dtypes[] = {DT_F32, DT_F64, DT_I32, DT_I64, DT_F16, DT_BF16, DT_U8};
     for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
         for (int n_leaves = 1; n_leaves <= MOST_LEAVES; n_leaves += d == 0 ? 1 : 3)
-            for (int n_ranks = 1; n_ranks <= MOST_RANKS && n_ranks <= n_leaves; n_ranks++) check_reduce(implementation, n_ranks, n_leaves, dtypes[d], DT_FOLD_SUM);
+            for (int n_ranks = 1; n_ranks <= MOST_RANKS && n_ranks <= n_leaves; n_ranks++)
+                check_reduce(implementation, n_ranks, n_leaves, dtypes[d], DT_FOLD_SUM);
     for (int fold = DT_FOLD_MAX; fold <= DT_FOLD_MIN; fold++)
         for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) check_reduce(implementation, 3, 5, dtypes[d], (dt_fold)fold);
 }
@@ -177,14 +175,14 @@ static uint16_t fold_two_halves(dt_dtype dtype, dt_fold fold, uint16_t a, uint16
 
 static void halves_are_rounded_once_and_to_even(void **state) {
     (void)state;
-    assert_int_equal(fold_two_halves(DT_F16, DT_FOLD_SUM, 0x3c00, 0x3c00), 0x4000); /* 1 + 1 */
-    assert_int_equal(fold_two_halves(DT_F16, DT_FOLD_SUM, 0x0001, 0x0001), 0x0002); /* subnormals */
-    assert_int_equal(fold_two_halves(DT_F16, DT_FOLD_SUM, 0x03ff, 0x0001), 0x0400); /* into the normals */
-    assert_int_equal(fold_two_halves(DT_F16, DT_FOLD_SUM, 0x7bff, 0x7bff), 0x7c00); /* infinity */
-    assert_int_equal(fold_two_halves(DT_F16, DT_FOLD_SUM, 0x7bff, 0x4bff), 0x7bff); /* 65504 + 15.99 stays */
-    assert_int_equal(fold_two_halves(DT_F16, DT_FOLD_SUM, 0x6800, 0x3c00), 0x6800); /* 2048 + 1: a tie, to even */
-    assert_int_equal(fold_two_halves(DT_F16, DT_FOLD_SUM, 0x6801, 0x3c00), 0x6802); /* 2050 + 1: a tie, to even */
-    assert_int_equal(fold_two_halves(DT_F16, DT_FOLD_SUM, 0x8001, 0x0000), 0x8001); /* -2^-24 */
+    assert_int_equal(fold_two_halves(DT_F16, DT_FOLD_SUM, 0x3c00, 0x3c00), 0x4000);  /* 1 + 1 */
+    assert_int_equal(fold_two_halves(DT_F16, DT_FOLD_SUM, 0x0001, 0x0001), 0x0002);  /* subnormals */
+    assert_int_equal(fold_two_halves(DT_F16, DT_FOLD_SUM, 0x03ff, 0x0001), 0x0400);  /* into the normals */
+    assert_int_equal(fold_two_halves(DT_F16, DT_FOLD_SUM, 0x7bff, 0x7bff), 0x7c00);  /* infinity */
+    assert_int_equal(fold_two_halves(DT_F16, DT_FOLD_SUM, 0x7bff, 0x4bff), 0x7bff);  /* 65504 + 15.99 stays */
+    assert_int_equal(fold_two_halves(DT_F16, DT_FOLD_SUM, 0x6800, 0x3c00), 0x6800);  /* 2048 + 1: a tie, to even */
+    assert_int_equal(fold_two_halves(DT_F16, DT_FOLD_SUM, 0x6801, 0x3c00), 0x6802);  /* 2050 + 1: a tie, to even */
+    assert_int_equal(fold_two_halves(DT_F16, DT_FOLD_SUM, 0x8001, 0x0000), 0x8001);  /* -2^-24 */
     assert_int_equal(fold_two_halves(DT_BF16, DT_FOLD_SUM, 0x3f80, 0x3b80), 0x3f80); /* 1 + 2^-8: a tie */
     assert_int_equal(fold_two_halves(DT_BF16, DT_FOLD_SUM, 0x3f81, 0x3b80), 0x3f82);
     assert_int_equal(fold_two_halves(DT_F16, DT_FOLD_MAX, 0x7e01, 0x3c00) & 0x7e00, 0x7e00); /* a NaN wins */
@@ -201,10 +199,10 @@ enum {
 typedef struct row_case {
     int n_leaves;
     dt_comm_moment moment;
-    float own[MOST_LEAVES][ROWS * WIDTH];                    /* each leaf's rows */
-    float all[MOST_LEAVES][MOST_LEAVES * ROWS * WIDTH];      /* each leaf's view of all rows */
-    float gathered[MOST_RANKS][MOST_LEAVES * ROWS * WIDTH];  /* each rank's target */
-    float scattered[MOST_LEAVES][ROWS * WIDTH];              /* each leaf's target */
+    float own[MOST_LEAVES][ROWS * WIDTH];                   /* each leaf's rows */
+    float all[MOST_LEAVES][MOST_LEAVES * ROWS * WIDTH];     /* each leaf's view of all rows */
+    float gathered[MOST_RANKS][MOST_LEAVES * ROWS * WIDTH]; /* each rank's target */
+    float scattered[MOST_LEAVES][ROWS * WIDTH];             /* each leaf's target */
 } row_case;
 
 static void row_body(dt_comm *comm, void *shared) {

@@ -32,7 +32,9 @@ static void a_device_has_a_name_and_knows_its_memory(void **state) {
 
 static void memory_is_zeroed_aligned_and_its_own(void **state) {
     static const size_t sizes[] = {1, 63, 64, 4096, 255 << 10, 256 << 10, 3 << 20, (2 << 20) + 1};
-    enum { N = sizeof sizes / sizeof *sizes };
+    enum {
+        N = sizeof sizes / sizeof *sizes
+    };
     dt_device *device = open_device(state, 0, 1);
     void *blocks[N];
     for (int i = 0; i < N; i++) {
@@ -117,7 +119,8 @@ static void the_registry_says_what_devices_may_be_asked_for(void **state) {
         assert_null(dt_device_spec_parse(text, &spec));
         assert_true(spec.kind == dt_device_kinds[i] && spec.n == 12);
     }
-    static const char *const wrong[] = {"", ":", "cpux", "cp", "cpu:", "cpu:x", "cpu:2,3", "cpu:-1", "cpu:0", "cpu:1025", "cpu:2x2", "cuda:0,1", "CPU"};
+    static const char *const wrong[] = {"",       ":",     "cpux",     "cp",      "cpu:",     "cpu:x", "cpu:2,3",
+                                        "cpu:-1", "cpu:0", "cpu:1025", "cpu:2x2", "cuda:0,1", "CPU"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         dt_status *status = dt_device_spec_parse(wrong[i], &spec);
         assert_int_equal(dt_status_code(status), DT_INVALID_ARGUMENT);

@@ -182,7 +182,8 @@ static dt_status *load_for(const char *level, const dt_kernels_options *options,
     fixture_line(&manifest, &object, &n_bytes);
     char *place = strstr(manifest, "\"level\": \"x86-64\"");
     dt_text_append_bytes(&text, manifest, (size_t)(place - manifest));
-    dt_text_format(&text, "%s, \"file\": \"kernels.o\", \"sha256\": \"@\"}, {\"level\": \"x86-64-v9\"%s", level, place + strlen("\"level\": \"x86-64\""));
+    dt_text_format(&text, "%s, \"file\": \"kernels.o\", \"sha256\": \"@\"}, {\"level\": \"x86-64-v9\"%s", level,
+                   place + strlen("\"level\": \"x86-64\""));
     assert_null(dt_artifact_open(fixture_artifact("level.dtx", text.data, object, n_bytes), &artifact));
     dt_text_free(&text);
     free(manifest);
@@ -204,7 +205,8 @@ static void the_object_that_this_machine_runs_is_taken(void **state) {
     assert_null(load_for(level, NULL, loaded));
     assert_string_equal(loaded, dt_cpu_level_name(machine));
     assert_null(load_for(level, &(dt_kernels_options){.level = dt_cpu_level_name(machine)}, loaded));
-    expect(load_for(level, &(dt_kernels_options){.level = "x86-64-v9"}, loaded), DT_FAILED_PRECONDITION, "no code for x86-64-v9 that runs on this machine");
+    expect(load_for(level, &(dt_kernels_options){.level = "x86-64-v9"}, loaded), DT_FAILED_PRECONDITION,
+           "no code for x86-64-v9 that runs on this machine");
     expect(load_for("\"level\": \"x86-64-v8\"", NULL, loaded), DT_FAILED_PRECONDITION, "none of its code runs on this machine");
     snprintf(level, sizeof level, "\"level\": \"native\", \"cpu\": \"%s\"", dt_cpu_name(name));
     assert_null(load_for(level, NULL, loaded));

@@ -238,6 +238,31 @@ static void what_cannot_be_run_is_refused_in_one_sentence(void **state) {
     dt_session_destroy(session);
 }
 
+static void a_plan_that_does_not_fit_is_refused_before_it_starts(void **state) {
+    (void)state;
+    char *manifest, *object;
+    size_t n_bytes;
+    dt_text text = {0};
+    dt_artifact *large;
+    dt_kernels *large_kernels;
+    dt_session *session;
+    fixture_line(&manifest, &object, &n_bytes);
+    char *place = strstr(manifest, "\"replica_bytes\": 320");
+    dt_text_append_bytes(&text, manifest, (size_t)(place - manifest));
+    dt_text_format(&text, "\"replica_bytes\": 17592186044416%s", place + strlen("\"replica_bytes\": 320"));
+    assert_null(dt_artifact_open(fixture_artifact("large.dtx", text.data, object, n_bytes), &large));
+    assert_null(dt_kernels_load(large, NULL, &large_kernels));
+    expect(dt_session_create(large_kernels, &(dt_session_options){.devices = "cpu:2", .replicas = 3}, &session), DT_RESOURCE_EXHAUSTED,
+           "the plan needs 49152.00 GiB (0.00 GiB for each of 2 devices and 16384.00 GiB for each of 3 replicas)");
+    expect(dt_session_create(large_kernels, &(dt_session_options){.replicas = 1 << 20}, &session), DT_RESOURCE_EXHAUSTED, "the plan needs");
+    assert_null(session);
+    dt_kernels_free(large_kernels);
+    dt_artifact_close(large);
+    dt_text_free(&text);
+    free(manifest);
+    free(object);
+}
+
 static void a_device_that_does_not_arrive_is_named_and_nobody_hangs(void **state) {
     (void)state;
     dt_session_options options = dt_session_options_default();
@@ -335,6 +360,7 @@ int main(void) {
         cmocka_unit_test(null_devices_run_steps_without_kernels),
         cmocka_unit_test(steps_cost_little_beside_their_kernels),
         cmocka_unit_test(what_cannot_be_run_is_refused_in_one_sentence),
+        cmocka_unit_test(a_plan_that_does_not_fit_is_refused_before_it_starts),
         cmocka_unit_test(a_device_that_does_not_arrive_is_named_and_nobody_hangs),
         cmocka_unit_test(without_memory_no_session_is_created),
         cmocka_unit_test(an_example_function_runs_on_its_own),

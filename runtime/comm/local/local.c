@@ -129,7 +129,8 @@ static void all_reduce(member *self, const dt_comm_part *part, int i) {
     if (first == end) return;
     collect(self, i);
     for (int rank = 0; rank < self->group->n_ranks; rank++) self->targets[rank] = (char *)self->targets[rank] + first * dt_dtype_bytes(part->dtype);
-    dt_fold_leaves(part->fold, part->dtype, self->leaves, self->group->n_leaves, first, end - first, self->scratch, self->targets, self->group->n_ranks);
+    dt_fold_leaves(part->fold, part->dtype, self->leaves, self->group->n_leaves, first, end - first, self->scratch, self->targets,
+                   self->group->n_ranks);
 }
 
 /* Each rank fetches all rows for itself. */
@@ -163,15 +164,9 @@ static dt_status *exchange(dt_comm *comm, const dt_comm_part *parts, int n_parts
     for (int i = 0; i < n_parts; i++) {
         const dt_comm_part *part = &parts[i];
         switch (part->kind) {
-        case DT_COLLECTIVE_ALL_REDUCE:
-            all_reduce(self, part, i);
-            break;
-        case DT_COLLECTIVE_ALL_GATHER:
-            all_gather(self, part, i, moment);
-            break;
-        case DT_COLLECTIVE_REDUCE_SCATTER:
-            reduce_scatter(self, part, i, moment);
-            break;
+        case DT_COLLECTIVE_ALL_REDUCE: all_reduce(self, part, i); break;
+        case DT_COLLECTIVE_ALL_GATHER: all_gather(self, part, i, moment); break;
+        case DT_COLLECTIVE_REDUCE_SCATTER: reduce_scatter(self, part, i, moment); break;
         }
     }
     return alone ? NULL : meet(self, moment, parts[n_parts - 1].label);

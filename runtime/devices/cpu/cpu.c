@@ -83,5 +83,9 @@ static dt_status *cpu_synchronize(dt_device *device) {
     return NULL;
 }
 
-const dt_device_kind dt_device_cpu = {"cpu",     "one core of this machine", cpu_open, cpu_close, cpu_enter, cpu_free_bytes, cpu_allocate,
-                                      cpu_release, cpu_write,               cpu_read, cpu_run,   cpu_synchronize};
+const dt_device_kind dt_device_cpu = {"cpu",        "one core of this machine",
+                                      cpu_open,     cpu_close,
+                                      cpu_enter,    cpu_free_bytes,
+                                      cpu_allocate, cpu_release,
+                                      cpu_write,    cpu_read,
+                                      cpu_run,      cpu_synchronize};

@@ -11,7 +11,7 @@ static dt_status *null_open(int number, int n, dt_device **device) {
     *device = dt_allocate_zeroed(1, sizeof **device);
     if (*device == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory to open null:%d", number);
     (*device)->kind = &dt_device_null;
-    snprintf((*device)->name, sizeof (*device)->name, "null:%d", number);
+    snprintf((*device)->name, sizeof(*device)->name, "null:%d", number);
     return NULL;
 }
 
@@ -56,9 +56,9 @@ static dt_status *null_synchronize(dt_device *device) {
     return NULL;
 }
 
-const dt_device_kind dt_device_null = {"null",       "memory, but no computation: for measuring what is not kernels",
-                                       null_open,    null_close,
-                                       null_enter,   null_free_bytes,
+const dt_device_kind dt_device_null = {"null",        "memory, but no computation: for measuring what is not kernels",
+                                       null_open,     null_close,
+                                       null_enter,    null_free_bytes,
                                        null_allocate, null_release,
-                                       null_write,   null_read,
-                                       null_run,     null_synchronize};
+                                       null_write,    null_read,
+                                       null_run,      null_synchronize};
