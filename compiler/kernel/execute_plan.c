@@ -1,0 +1,218 @@
+/* execute_plan: a whole plan, kernel by kernel and collective by collective, as a device runs it. See execute.h.
+ *
+ * Buffers lie where plan_memory put them; arguments, variables and gathered rows have blocks of their own, laid out for the capacity and followed by the
+ * slack that vector code may read. */
+#include "compiler/kernel/affine.h"
+#include "compiler/kernel/execute.h"
+#include "ir/evaluate.h"
+
+#include <string.h>
+
+enum {
+    ALIGNMENT = 64,
+    SLACK = 64,
+    PATTERN = 0xa5
+};
+
+typedef struct dt_execution {
+    dt_arena *arena;
+    const dt_plan *plan;
+    dt_kernel_runner runner;
+    void *context;
+    int n_replicas;
+    const dt_launch *launches;
+    int64_t capacity;
+    char **buffers; /* [n_replicas * n_buffers]: of replica r, buffer b: r * n_buffers + b */
+} dt_execution;
+
+/* ---- memory ---- */
+
+static char *new_block(dt_arena *arena, int64_t bytes) {
+    char *memory = dt_arena_new(arena, (size_t)bytes + SLACK + ALIGNMENT);
+    memory += (ALIGNMENT - (uintptr_t)memory % ALIGNMENT) % ALIGNMENT;
+    memset(memory, PATTERN, (size_t)bytes + SLACK);
+    return memory;
+}
+
+static char **buffer_of(const dt_execution *e, int replica, int b) { return &e->buffers[replica * e->plan->n_buffers + b]; }
+
+static bool has_own_block(const dt_buffer *buffer) {
+    return buffer->space == DT_SPACE_VARIABLE || buffer->space == DT_SPACE_INPUT || (buffer->shape.rank > 0 && buffer->shape.dims[0] == DT_GATHERED);
+}
+
+/* With room for the rows of all replicas, where a buffer has them. */
+static int64_t bytes_of(const dt_execution *e, const dt_buffer *buffer) {
+    bool gathered = buffer->shape.rank > 0 && buffer->shape.dims[0] == DT_GATHERED;
+    int64_t elements = dt_shape_elements(buffer->shape, e->capacity, e->capacity);
+    return elements * (gathered ? e->n_replicas : 1) * (int64_t)dt_dtype_bytes(buffer->dtype);
+}
+
+/* Every buffer of every replica; what a device holds once is the same memory for all. */
+static void make_buffers(dt_execution *e) {
+    const dt_plan *plan = e->plan;
+    e->buffers = DT_NEW_ARRAY(e->arena, char *, e->n_replicas * plan->n_buffers);
+    char *device = new_block(e->arena, plan->device_bytes), *scratch = new_block(e->arena, plan->scratch_bytes);
+    for (int r = 0; r < e->n_replicas; r++) {
+        char *replica = new_block(e->arena, plan->replica_bytes);
+        for (int b = 0; b < plan->n_buffers; b++) {
+            const dt_buffer *buffer = &plan->buffers[b];
+            bool shared = buffer->space != DT_SPACE_INPUT && buffer->space != DT_SPACE_REPLICA;
+            if (shared && r > 0)
+                *buffer_of(e, r, b) = *buffer_of(e, 0, b);
+            else if (has_own_block(buffer))
+                *buffer_of(e, r, b) = new_block(e->arena, bytes_of(e, buffer));
+            else
+                *buffer_of(e, r, b) = (buffer->space == DT_SPACE_DEVICE ? device : buffer->space == DT_SPACE_SCRATCH ? scratch : replica) + buffer->offset;
+        }
+    }
+}
+
+static dt_status *check_slack(const dt_execution *e) {
+    for (int r = 0; r < e->n_replicas; r++)
+        for (int b = 0; b < e->plan->n_buffers; b++) {
+            const dt_buffer *buffer = &e->plan->buffers[b];
+            const unsigned char *behind = (const unsigned char *)*buffer_of(e, r, b) + bytes_of(e, buffer);
+            for (int i = 0; i < SLACK && has_own_block(buffer); i++)
+                if (behind[i] != PATTERN) return dt_error(DT_INTERNAL, "%s: byte %d behind %s is written", e->plan->function->name, i, buffer->name);
+        }
+    return NULL;
+}
+
+/* Copies between a dense tensor and memory in which symbols behind the first dimension have room for the capacity. `shape` has the symbols. */
+static void copy_elements(const dt_execution *e, dt_shape shape, const dt_tensor *tensor, char *memory, bool to_tensor) {
+    const int64_t *dims = tensor->shape.dims;
+    int64_t *strides = DT_NEW_ARRAY(e->arena, int64_t, shape.rank);
+    dt_shape_strides(shape, e->capacity, strides);
+    size_t bytes = dt_dtype_bytes(tensor->dtype);
+    for (size_t i = 0; i < dt_tensor_elements(tensor); i++) {
+        int64_t rest = (int64_t)i, at = 0;
+        for (int d = shape.rank - 1; d >= 0; rest /= dims[d--]) at += rest % dims[d] * strides[d];
+        char *element = (char *)tensor->data + i * bytes, *place = memory + (size_t)at * bytes;
+        memcpy(to_tensor ? element : place, to_tensor ? place : element, bytes);
+    }
+}
+
+static void fill_arguments(const dt_execution *e, const dt_tensor *inputs, const dt_memory *memory) {
+    for (int r = 0; r < e->n_replicas; r++)
+        for (int b = 0; b < e->plan->n_buffers; b++) {
+            const dt_buffer *buffer = &e->plan->buffers[b];
+            const dt_tensor *tensor = buffer->space == DT_SPACE_INPUT ? &inputs[(size_t)r * e->plan->function->inputs.n + (size_t)buffer->input]
+                                      : buffer->space == DT_SPACE_VARIABLE && r == 0 ? &memory->variables[buffer->variable]
+                                                                                     : NULL;
+            if (tensor != NULL) copy_elements(e, buffer->shape, tensor, *buffer_of(e, r, b), false);
+        }
+}
+
+static void take_variables(const dt_execution *e, dt_memory *memory) {
+    for (int b = 0; b < e->plan->n_buffers; b++) {
+        const dt_buffer *buffer = &e->plan->buffers[b];
+        if (buffer->space == DT_SPACE_VARIABLE) copy_elements(e, buffer->shape, &memory->variables[buffer->variable], *buffer_of(e, 0, b), true);
+    }
+}
+
+static void take_results(const dt_execution *e, dt_tensor *results) {
+    size_t n_results = e->plan->function->results.n;
+    for (int r = 0; r < e->n_replicas; r++)
+        for (size_t i = 0; i < n_results; i++) {
+            const dt_value *value = e->plan->function->results.items[i].value;
+            int64_t *dims = DT_NEW_ARRAY(e->arena, int64_t, value->shape.rank);
+            for (int d = 0; d < value->shape.rank; d++) {
+                int64_t dim = value->shape.dims[d];
+                dims[d] = dim == DT_BATCH ? e->launches[r].rows : dim == DT_GATHERED ? e->launches[r].valid : dim;
+            }
+            dt_tensor *result = &results[(size_t)r * n_results + i];
+            *result = dt_tensor_make(e->arena, value->dtype, (dt_shape){value->shape.rank, dims});
+            copy_elements(e, value->shape, result, *buffer_of(e, r, e->plan->results[i]), true);
+        }
+}
+
+/* ---- kernels ---- */
+
+static void run_kernel(const dt_execution *e, int k, int replica, const dt_launch *launch) {
+    const dt_kernel_function *kernel = &e->plan->kernels[k];
+    void **buffers = DT_NEW_ARRAY(e->arena, void *, kernel->n_buffers);
+    for (int b = 0; b < kernel->n_buffers; b++) buffers[b] = *buffer_of(e, replica, kernel->buffers[b]);
+    e->runner(e->context, e->plan, k, buffers, launch);
+}
+
+static void run_kernels(const dt_execution *e, const dt_segment *segment) {
+    dt_launch device = e->launches[0];
+    device.rows = device.row_offset = 0;
+    for (int k = 0; k < segment->n_device_kernels; k++) run_kernel(e, segment->device_kernels[k], 0, &device);
+    for (int r = 0; r < e->n_replicas; r++)
+        for (int k = 0; k < segment->n_replica_kernels; k++) run_kernel(e, segment->replica_kernels[k], r, &e->launches[r]);
+}
+
+/* ---- collectives ---- */
+
+static dt_scalar combine(dt_combiner combiner, dt_dtype dtype, dt_scalar x, dt_scalar y) {
+    if (!dt_dtype_is_float(dtype)) {
+        if (combiner == DT_COMBINE_SUM) return dt_scalar_round((dt_scalar){.i = (int64_t)((uint64_t)x.i + (uint64_t)y.i)}, dtype);
+        return (x.i > y.i) == (combiner == DT_COMBINE_MAX) ? x : y;
+    }
+    if (combiner == DT_COMBINE_SUM) return dt_scalar_round((dt_scalar){.f = x.f + y.f}, dtype);
+    return x.f != x.f || (x.f > y.f) == (combiner == DT_COMBINE_MAX) ? x : y;
+}
+
+/* Element i over replicas first .. first + n - 1: n leaves split at the largest power of two below n. */
+static dt_scalar reduce_tree(const dt_execution *e, const dt_collective *collective, size_t i, int first, int n) {
+    dt_dtype dtype = e->plan->buffers[collective->source].dtype;
+    if (n == 1) return dt_scalar_load(*buffer_of(e, first, collective->source) + i * dt_dtype_bytes(dtype), dtype);
+    int left = 1;
+    while (2 * left < n) left *= 2;
+    return combine(collective->combiner, dtype, reduce_tree(e, collective, i, first, left), reduce_tree(e, collective, i, first + left, n - left));
+}
+
+static void all_reduce(const dt_execution *e, const dt_collective *collective) {
+    const dt_buffer *source = &e->plan->buffers[collective->source];
+    size_t bytes = dt_dtype_bytes(source->dtype), n = (size_t)bytes_of(e, source) / bytes;
+    for (size_t i = 0; i < n; i++)
+        dt_scalar_store(*buffer_of(e, 0, collective->target) + i * bytes, source->dtype, reduce_tree(e, collective, i, 0, e->n_replicas));
+}
+
+/* The rows of all replicas, one behind the other. */
+static void all_gather(const dt_execution *e, const dt_collective *collective) {
+    const dt_buffer *source = &e->plan->buffers[collective->source];
+    size_t row = (size_t)(dt_shape_elements(source->shape, e->capacity, e->capacity) / e->capacity) * dt_dtype_bytes(source->dtype);
+    char *to = *buffer_of(e, 0, collective->target);
+    for (int r = 0; r < e->n_replicas; r++) {
+        size_t bytes = (size_t)e->launches[r].rows * row;
+        memcpy(to, *buffer_of(e, r, collective->source), bytes);
+        to += bytes;
+    }
+}
+
+static dt_status *run_collective(const dt_execution *e, const dt_collective *collective) {
+    const dt_buffer *source = &e->plan->buffers[collective->source], *target = &e->plan->buffers[collective->target];
+    bool gathers = collective->combiner == DT_COMBINE_NONE;
+    if (target->space != DT_SPACE_DEVICE || (gathers && (dt_shape_batch_axis(source->shape) != 0 || target->shape.dims[0] != DT_GATHERED)))
+        return dt_error(DT_UNIMPLEMENTED, "%s of %s: only first dimensions are gathered, into what a device holds once", collective->kind, source->name);
+    (gathers ? all_gather : all_reduce)(e, collective);
+    return NULL;
+}
+
+/* ---- plans ---- */
+
+dt_status *dt_plan_execute_with(dt_arena *arena, const dt_plan *plan, dt_kernel_runner runner, void *context, int n_replicas,
+                                const dt_launch *launches, const dt_tensor *inputs, dt_memory *memory, dt_tensor *results) {
+    dt_execution e = {arena, plan, runner, context, n_replicas, launches, plan->function->module->capacity, NULL};
+    make_buffers(&e);
+    fill_arguments(&e, inputs, memory);
+    for (int s = 0; s < plan->n_segments; s++) {
+        run_kernels(&e, &plan->segments[s]);
+        for (int c = 0; c < plan->segments[s].n_collectives; c++) DT_TRY(run_collective(&e, &plan->segments[s].collectives[c]));
+    }
+    DT_TRY(check_slack(&e));
+    take_variables(&e, memory);
+    take_results(&e, results);
+    return NULL;
+}
+
+static void run_naively(void *context, const dt_plan *plan, int kernel, void *const *buffers, const dt_launch *launch) {
+    dt_kernel_execute(context, plan, &plan->kernels[kernel], buffers, launch);
+}
+
+dt_status *dt_plan_execute(dt_arena *arena, const dt_plan *plan, int n_replicas, const dt_launch *launches, const dt_tensor *inputs,
+                           dt_memory *memory, dt_tensor *results) {
+    return dt_plan_execute_with(arena, plan, run_naively, arena, n_replicas, launches, inputs, memory, results);
+}
