@@ -1,0 +1,44 @@
+/* dtc: the compiler's command line. Each subcommand is a file dtc_NAME.c; this one finds it. */
+#include "compiler/dtc.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const dtc_command commands[] = {
+    {"compile", "compile a program into an artifact (.dtx), or print a stage of it", dtc_compile},
+    {"summary", "layers, shapes, parameters, FLOPs, memory, what crosses replicas", dtc_summary},
+    {"opt", "run one pass on a graph in text form", dtc_opt},
+    {"ops", "the operations: signature, formula, gradient", dtc_ops},
+};
+enum {
+    n_commands = sizeof commands / sizeof *commands
+};
+
+static int print_usage(FILE *to, int code) {
+    fprintf(to, "Usage: dtc COMMAND [OPTION...] [FILE]\n\nThe compiler of .dt programs.\n\n");
+    for (int i = 0; i < n_commands; i++) fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].what);
+    fprintf(to, "\n`dtc COMMAND --help` says what a command takes.\n");
+    return code;
+}
+
+int main(int argc, char **argv) {
+    argp_err_exit_status = 2;
+    if (argc < 2) return print_usage(stderr, 2);
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-?") == 0 || strcmp(argv[1], "help") == 0) return print_usage(stdout, 0);
+    if (strcmp(argv[1], "--version") == 0) {
+        puts(DT_COMPILER_VERSION);
+        return 0;
+    }
+    const char *names[n_commands];
+    for (int i = 0; i < n_commands; i++) {
+        names[i] = commands[i].name;
+        if (strcmp(argv[1], commands[i].name) != 0) continue;
+        char name[64];
+        snprintf(name, sizeof name, "dtc %s", argv[1]);
+        argv[1] = name;
+        return commands[i].run(argc - 1, argv + 1);
+    }
+    const char *nearest = dt_text_nearest(argv[1], names, n_commands);
+    fprintf(stderr, "dtc: there is no command \"%s\"%s%s%s\n", argv[1], nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+    return print_usage(stderr, 2);
+}

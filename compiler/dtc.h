@@ -1,0 +1,60 @@
+/* dtc: what the subcommands of the command line share. */
+#ifndef DT_COMPILER_DTC_H
+#define DT_COMPILER_DTC_H
+
+#include "compiler/compilation.h"
+#include "compiler/pipeline.h"
+
+#include <argp.h>
+
+#define DT_COMPILER_VERSION "dtc 0.1.0"
+
+/* One subcommand: parses its own arguments (argv[0] is "dtc NAME") and returns the exit code of the process: 0 done, 1 failed, 2 wrong usage. */
+typedef struct dtc_command {
+    const char *name, *what;
+    int (*run)(int argc, char **argv);
+} dtc_command;
+
+int dtc_compile(int argc, char **argv);
+int dtc_summary(int argc, char **argv);
+int dtc_opt(int argc, char **argv);
+int dtc_ops(int argc, char **argv);
+
+/* The options that every command which reads a program takes. */
+typedef struct dtc_program {
+    const char *path;
+    DT_LIST(const char *) defines; /* "name=value" of -D */
+    int64_t batch;                 /* 0: the program's */
+    char *source;                  /* the text, once loaded; freed with the call */
+} dtc_program;
+enum {
+    DTC_KEY_BATCH = 1000
+};
+#define DTC_PROGRAM_OPTIONS                                                                                                                          \
+    {"define", 'D', "NAME=VALUE", 0, "Set an `option` of the program", 0}, {                                                                         \
+        "batch", DTC_KEY_BATCH, "N", 0, "Rows for each replica that memory is planned for (default: the largest batch(n) of the program)", 0         \
+    }
+
+/* One call of such a command: what argp's parser fills in, and what `run` works on. */
+typedef struct dtc_call {
+    dt_arena *arena;
+    dtc_program program;
+    void *options; /* the command's own */
+} dtc_call;
+
+/* Handles the program's options and path; ARGP_ERR_UNKNOWN for anything else. state->input is a dtc_call. */
+error_t dtc_parse_program_option(int key, char *argument, struct argp_state *state);
+
+/* Parses the arguments, then runs `run` with an arena whose exhaustion becomes an error. Returns the exit code. */
+int dtc_run_on_program(const struct argp *argp, int argc, char **argv, void *options, dt_status *(*run)(dtc_call *call));
+
+/* Reads and elaborates the program, or a graph in text form (FILE.ir), which is how a stage that was printed is entered again. Mistakes in a
+ * program are printed to standard error; the status then only counts them. */
+dt_status *dtc_load(dtc_call *call, dt_module **module);
+
+/* Prints a status as "dtc: message" and frees it; returns the exit code. */
+int dtc_finish(dt_status *status);
+/* Writes text to `path`, or to standard output when it is NULL or "-"; frees the text. */
+dt_status *dtc_write_text(const char *path, dt_text *text);
+
+#endif

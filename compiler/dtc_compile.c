@@ -1,0 +1,211 @@
+/* dtc compile: from a program to an artifact, with a window on every stage of the way. */
+#include "compiler/artifact.h"
+#include "compiler/codegen/codegen.h"
+#include "compiler/dtc.h"
+#include "ir/text_form.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum stage {
+    STAGE_ARTIFACT,
+    STAGE_IR,
+    STAGE_OPT_IR,
+    STAGE_KERNELS,
+    STAGE_PLAN,
+    STAGE_LLVM,
+    STAGE_ASM,
+    N_STAGES
+} stage;
+static const char *const stage_names[N_STAGES] = {"dtx", "ir", "opt-ir", "kernels", "plan", "llvm", "asm"};
+
+typedef struct options {
+    const char *output, *dump_after, *target, *cpu;
+    stage emit;
+    bool time_passes;
+} options;
+
+enum {
+    KEY_EMIT = 2000,
+    KEY_DUMP_AFTER,
+    KEY_TIME_PASSES,
+    KEY_CPU,
+    KEY_TARGET
+};
+
+static const struct argp_option option_rows[] = {
+    {"output", 'o', "FILE", 0, "The artifact to write (default: the program's name with .dtx), or with --emit the text (default: standard output)",
+     0},
+    {"target", KEY_TARGET, "TARGET", 0, "What to generate code for: cpu", 0},
+    {"cpu", KEY_CPU, "LEVELS", 0,
+     "Instruction sets, separated by commas: x86-64-v3 (AVX2), x86-64-v4 (AVX-512), native (default: x86-64-v3,x86-64-v4)", 0},
+    DTC_PROGRAM_OPTIONS,
+    {"emit", KEY_EMIT, "STAGE", 0, "Print a stage instead of writing an artifact: ir, opt-ir, kernels, plan, llvm, asm", 0},
+    {"dump-after", KEY_DUMP_AFTER, "PASS", 0,
+     "Print the program after a pass, or after each with `all`, to standard error: verify, autodiff, simplify, partition, fuse, schedule, "
+     "plan_memory",
+     0},
+    {"time-passes", KEY_TIME_PASSES, NULL, 0, "Print where the time of the compilation went", 0},
+    {0},
+};
+
+static error_t parse(int key, char *argument, struct argp_state *state) {
+    options *options = ((dtc_call *)state->input)->options;
+    switch (key) {
+    case 'o': options->output = argument; return 0;
+    case KEY_TARGET:
+        if (strcmp(argument, "cpu") != 0) argp_error(state, "there is no target \"%s\" yet: the target is cpu", argument);
+        return 0;
+    case KEY_CPU: options->cpu = argument; return 0;
+    case KEY_TIME_PASSES: options->time_passes = true; return 0;
+    case KEY_DUMP_AFTER:
+        if (strcmp(argument, "all") != 0 && !dt_pass_exists(argument)) argp_error(state, "there is no pass \"%s\"", argument);
+        options->dump_after = argument;
+        return 0;
+    case KEY_EMIT:
+        for (int i = STAGE_IR; i < N_STAGES; i++)
+            if (strcmp(argument, stage_names[i]) == 0) {
+                options->emit = (stage)i;
+                return 0;
+            }
+        argp_error(state, "there is no stage \"%s\" to print", argument);
+        return 0;
+    default: return dtc_parse_program_option(key, argument, state);
+    }
+}
+
+/* ---- printing a stage ---- */
+
+static dt_status *print_plans(dt_text *text, const dt_compilation *compilation, bool whole) {
+    for (int i = 0; i < compilation->n_plans; i++) (whole ? dt_plan_print : dt_plan_print_summary)(text, compilation->plans[i]);
+    return NULL;
+}
+
+static dt_status *print_code(dt_text *text, const dt_compilation *compilation, const char *level, stage stage) {
+    dt_codegen_text kind = stage == STAGE_ASM ? DT_CODEGEN_TEXT_ASSEMBLY : DT_CODEGEN_TEXT_LLVM;
+    return dt_codegen_llvm_text((const dt_plan *const *)compilation->plans, compilation->n_plans, level, kind, text);
+}
+
+static dt_status *emit_stage(const options *options, const dt_compilation *compilation, const char *level) {
+    dt_text text = {0};
+    dt_status *status = NULL;
+    if (options->emit == STAGE_LLVM || options->emit == STAGE_ASM)
+        status = print_code(&text, compilation, level, options->emit);
+    else if (options->emit == STAGE_KERNELS || options->emit == STAGE_PLAN)
+        status = print_plans(&text, compilation, options->emit == STAGE_KERNELS);
+    else
+        dt_module_print(&text, compilation->module);
+    if (status == NULL) return dtc_write_text(options->output, &text);
+    dt_text_free(&text);
+    return status;
+}
+
+/* ---- the artifact ---- */
+
+enum {
+    MOST_LEVELS = 8
+};
+
+/* Splits "x86-64-v3,native" in place; returns how many, or -1 when there are too many. */
+static int split_levels(char *text, const char *levels[MOST_LEVELS]) {
+    int n = 0;
+    for (char *rest = text, *level; (level = strsep(&rest, ",")) != NULL;) {
+        if (n == MOST_LEVELS) return -1;
+        levels[n++] = level;
+    }
+    return n;
+}
+
+static const char *artifact_path(dt_arena *arena, const options *options, const char *program) {
+    if (options->output) return options->output;
+    size_t n = strlen(program);
+    if (n > 3 && strcmp(program + n - 3, ".dt") == 0) n -= 3;
+    return dt_arena_format(arena, "%.*s.dtx", (int)n, program);
+}
+
+/* What made this artifact, as flags that would make it again. */
+static size_t list_flags(dtc_call *call, const char *const **flags) {
+    DT_LIST(const char *) list = {0};
+    for (size_t i = 0; i < call->program.defines.n; i++)
+        dt_list_push(call->arena, &list, dt_arena_format(call->arena, "-D%s", call->program.defines.items[i]));
+    if (call->program.batch) dt_list_push(call->arena, &list, dt_arena_format(call->arena, "--batch %lld", (long long)call->program.batch));
+    *flags = list.items;
+    return list.n;
+}
+
+static dt_status *write_artifact(dtc_call *call, const options *options, const dt_compilation *compilation, const dt_codegen_object *code,
+                                 int n_levels) {
+    char processor[64], version[32];
+    dt_object_file objects[MOST_LEVELS];
+    for (int i = 0; i < n_levels; i++) {
+        bool native = strcmp(code[i].level, DT_LEVEL_NATIVE) == 0;
+        objects[i] = (dt_object_file){
+            .level = code[i].level, .cpu = native ? dt_codegen_llvm_processor(processor) : NULL, .bytes = code[i].bytes, .n_bytes = code[i].n_bytes};
+    }
+    dt_artifact_contents contents = {.compilation = compilation,
+                                     .source = call->program.source,
+                                     .compiler = DT_COMPILER_VERSION,
+                                     .llvm = dt_codegen_llvm_version(version),
+                                     .objects = objects,
+                                     .n_objects = (size_t)n_levels};
+    contents.n_flags = list_flags(call, &contents.flags);
+    return dt_artifact_write(artifact_path(call->arena, options, call->program.path), &contents);
+}
+
+static dt_status *generate(dtc_call *call, const options *options, const dt_compilation *compilation, const char *const *levels, int n_levels,
+                           dt_timings *timings) {
+    dt_codegen_object code[MOST_LEVELS] = {{0}};
+    for (int i = 0; i < n_levels; i++) code[i].level = levels[i];
+    double start = dt_seconds();
+    dt_status *status = dt_codegen_llvm((const dt_plan *const *)compilation->plans, compilation->n_plans, NULL, code, n_levels);
+    dt_timings_add(timings, "code generation", dt_seconds() - start);
+    start = dt_seconds();
+    if (status == NULL) status = write_artifact(call, options, compilation, code, n_levels);
+    dt_timings_add(timings, "artifact", dt_seconds() - start);
+    for (int i = 0; i < n_levels; i++) free(code[i].bytes);
+    return status;
+}
+
+/* ---- the command ---- */
+
+static const char *last_pass(stage stage) {
+    if (stage == STAGE_IR) return "verify";
+    return stage == STAGE_OPT_IR ? "partition" : NULL;
+}
+
+static dt_status *compile(dtc_call *call, const options *options, dt_compilation *compilation, dt_text *dumps, dt_timings *timings) {
+    double start = dt_seconds();
+    DT_TRY(dtc_load(call, &compilation->module));
+    dt_timings_add(timings, "front end", dt_seconds() - start);
+    const char *levels[MOST_LEVELS];
+    int n_levels = split_levels(dt_arena_string(call->arena, options->cpu), levels);
+    if (n_levels < 0) return dt_error(DT_INVALID_ARGUMENT, "--cpu takes up to %d levels", (int)MOST_LEVELS);
+    dt_pipeline_options pipeline = {.dump_after = options->dump_after, .stop_after = last_pass(options->emit), .dumps = dumps, .timings = timings};
+    DT_TRY(dt_pipeline_run(compilation, &pipeline));
+    if (options->emit != STAGE_ARTIFACT) return emit_stage(options, compilation, levels[n_levels - 1]);
+    return generate(call, options, compilation, levels, n_levels, timings);
+}
+
+static dt_status *run(dtc_call *call) {
+    const options *options = call->options;
+    dt_compilation compilation = {.arena = call->arena};
+    dt_text dumps = {0}, timing_text = {0};
+    dt_timings timings = {0};
+    dt_status *status = compile(call, options, &compilation, &dumps, &timings);
+    if (dumps.data) fputs(dumps.data, stderr);
+    if (compilation.warnings.data) fputs(compilation.warnings.data, stderr);
+    if (options->time_passes) dt_timings_print(&timing_text, &timings);
+    if (timing_text.data) fputs(timing_text.data, stderr);
+    dt_text_free(&dumps);
+    dt_text_free(&compilation.warnings);
+    dt_text_free(&timing_text);
+    return status;
+}
+
+int dtc_compile(int argc, char **argv) {
+    static const struct argp argp = {option_rows, parse, "PROGRAM.dt", "Compile a program into an artifact that dtrun trains and runs.",
+                                     NULL,        NULL,  NULL};
+    options options = {.cpu = "x86-64-v3,x86-64-v4"};
+    return dtc_run_on_program(&argp, argc, argv, &options, run);
+}

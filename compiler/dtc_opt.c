@@ -1,0 +1,70 @@
+/* dtc opt: one pass, text in and text out. What the tests of the passes use, and a way to look at one pass alone. */
+#include "base/file.h"
+#include "compiler/dtc.h"
+#include "ir/text_form.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct options {
+    const char *pass, *path, *output;
+} options;
+
+static const struct argp_option option_rows[] = {
+    {"pass", 'p', "NAME", 0, "The pass to run (`dtc compile --help` names them); none: read and print", 0},
+    {"output", 'o', "FILE", 0, "Where to write; standard output by default", 0},
+    {0},
+};
+
+static error_t parse(int key, char *argument, struct argp_state *state) {
+    options *options = state->input;
+    switch (key) {
+    case 'p':
+        if (!dt_pass_exists(argument)) argp_error(state, "there is no pass \"%s\"", argument);
+        options->pass = argument;
+        return 0;
+    case 'o': options->output = argument; return 0;
+    case ARGP_KEY_ARG:
+        if (options->path) argp_error(state, "one file at a time");
+        options->path = argument;
+        return 0;
+    case ARGP_KEY_NO_ARGS: argp_error(state, "which file?"); return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static dt_status *run(dt_arena *arena, const options *options, const char *source) {
+    dt_module *module;
+    DT_TRY(dt_module_parse(arena, options->path, source, &module));
+    dt_compilation compilation = {.arena = arena, .module = module};
+    dt_status *status = options->pass ? dt_pipeline_run_pass(&compilation, options->pass) : NULL;
+    if (compilation.warnings.data) fputs(compilation.warnings.data, stderr);
+    dt_text_free(&compilation.warnings);
+    if (status) return status;
+    dt_text text = {0};
+    dt_compilation_print(&text, &compilation);
+    return dtc_write_text(options->output, &text);
+}
+
+int dtc_opt(int argc, char **argv) {
+    static const struct argp argp = {option_rows, parse, "FILE.ir", "Run one pass on a graph in text form and print what comes out.",
+                                     NULL,        NULL,  NULL};
+    options options = {0};
+    if (argp_parse(&argp, argc, argv, 0, NULL, &options) != 0) return 2;
+    char *source = NULL;
+    size_t n_bytes;
+    dt_status *status = dt_file_read(options.path, &source, &n_bytes);
+    if (status) return dtc_finish(status);
+    dt_arena *arena = dt_arena_create();
+    jmp_buf guard;
+    if (arena == NULL || setjmp(guard)) {
+        dt_arena_destroy(arena);
+        free(source);
+        return dtc_finish(dt_error(DT_RESOURCE_EXHAUSTED, "out of memory"));
+    }
+    dt_arena_guard(arena, &guard);
+    status = run(arena, &options, source);
+    dt_arena_destroy(arena);
+    free(source);
+    return dtc_finish(status);
+}

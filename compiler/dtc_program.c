@@ -1,0 +1,109 @@
+/* dtc_program: how every subcommand gets from a path to a module, and from a status to an exit code. */
+#include "base/file.h"
+#include "compiler/dtc.h"
+#include "frontends/dsl/dsl.h"
+#include "ir/text_form.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+error_t dtc_parse_program_option(int key, char *argument, struct argp_state *state) {
+    dtc_call *call = state->input;
+    dtc_program *program = &call->program;
+    char *end;
+    switch (key) {
+    case 'D': dt_list_push(call->arena, &program->defines, argument); return 0;
+    case DTC_KEY_BATCH:
+        program->batch = strtoll(argument, &end, 10);
+        if (*end || program->batch < 1) argp_error(state, "--batch takes a number of rows, 1 or more, not \"%s\"", argument);
+        return 0;
+    case ARGP_KEY_ARG:
+        if (program->path) argp_error(state, "one program at a time: \"%s\" or \"%s\"?", program->path, argument);
+        program->path = argument;
+        return 0;
+    case ARGP_KEY_NO_ARGS: argp_error(state, "which program?"); return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+int dtc_run_on_program(const struct argp *argp, int argc, char **argv, void *options, dt_status *(*run)(dtc_call *call)) {
+    static const char out_of_memory[] = "out of memory";
+    jmp_buf guard;
+    dtc_call call = {.arena = dt_arena_create(), .options = options};
+    if (call.arena == NULL) return dtc_finish(dt_error(DT_RESOURCE_EXHAUSTED, out_of_memory));
+    if (setjmp(guard)) {
+        dt_arena_destroy(call.arena);
+        return dtc_finish(dt_error(DT_RESOURCE_EXHAUSTED, out_of_memory));
+    }
+    dt_arena_guard(call.arena, &guard);
+    int code = argp_parse(argp, argc, argv, 0, NULL, &call) == 0 ? dtc_finish(run(&call)) : 2;
+    free(call.program.source);
+    dt_arena_destroy(call.arena);
+    return code;
+}
+
+/* "name=value" as the front end takes it. */
+static dt_status *split_defines(dtc_call *call, dt_dsl_options *options) {
+    size_t n = call->program.defines.n;
+    dt_dsl_define *defines = DT_NEW_ARRAY(call->arena, dt_dsl_define, n);
+    for (size_t i = 0; i < n; i++) {
+        const char *text = call->program.defines.items[i], *equals = strchr(text, '=');
+        if (equals == NULL || equals == text) return dt_error(DT_INVALID_ARGUMENT, "-D %s: write -D name=value", text);
+        defines[i].name = dt_arena_substring(call->arena, text, (size_t)(equals - text));
+        defines[i].value = equals + 1;
+    }
+    options->defines = defines;
+    options->n_defines = n;
+    return NULL;
+}
+
+/* Elaborates program text; what is wrong with it goes to standard error. */
+static dt_status *elaborate(dtc_call *call, dt_module **module) {
+    dtc_program *program = &call->program;
+    dt_dsl_options options = {.capacity = program->batch};
+    DT_TRY(split_defines(call, &options));
+    dt_diagnostics *sink = dt_diagnostics_create(call->arena);
+    dt_status *status = dt_dsl_compile(call->arena, program->path, program->source, &options, sink, module);
+    dt_text text = {0};
+    dt_diagnostics_print(&text, sink);
+    if (text.data) fputs(text.data, stderr);
+    dt_text_free(&text);
+    if (status || *module) return status;
+    size_t n_errors = dt_diagnostics_n_errors(sink);
+    return dt_error(DT_INVALID_ARGUMENT, "%s: %zu error%s", program->path, n_errors, n_errors == 1 ? "" : "s");
+}
+
+static bool ends_with(const char *text, const char *end) {
+    size_t n = strlen(text), n_end = strlen(end);
+    return n >= n_end && strcmp(text + n - n_end, end) == 0;
+}
+
+dt_status *dtc_load(dtc_call *call, dt_module **module) {
+    dtc_program *program = &call->program;
+    size_t n_bytes;
+    DT_TRY(dt_file_read(program->path, &program->source, &n_bytes));
+    if (!ends_with(program->path, ".ir")) return elaborate(call, module);
+    if (program->defines.n) return dt_error(DT_INVALID_ARGUMENT, "%s: a graph has no options left to set with -D", program->path);
+    DT_TRY(dt_module_parse(call->arena, program->path, program->source, module));
+    if (program->batch) (*module)->capacity = program->batch;
+    return NULL;
+}
+
+dt_status *dtc_write_text(const char *path, dt_text *text) {
+    if (text->failed) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    dt_status *status = NULL;
+    if (path && !(path[0] == '-' && path[1] == 0))
+        status = dt_file_write_atomic(path, text->data ? text->data : "", text->n);
+    else if (fwrite(text->data ? text->data : "", 1, text->n, stdout) != text->n || fflush(stdout) != 0)
+        status = dt_error(DT_IO, "cannot write to standard output");
+    dt_text_free(text);
+    return status;
+}
+
+int dtc_finish(dt_status *status) {
+    if (status == NULL) return 0;
+    fprintf(stderr, "dtc: %s\n", dt_status_message(status));
+    dt_status_free(status);
+    return 1;
+}

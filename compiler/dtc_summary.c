@@ -1,0 +1,180 @@
+/* dtc summary: a program at a glance, before anything runs: layers and parameters, arithmetic, memory, and what crosses replicas. */
+#include "compiler/dtc.h"
+#include "compiler/flops.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- layers ---- */
+
+/* "Cnn/conv2d_1" at depth 1 is "  conv2d_1". */
+static const char *layer_label(dt_arena *arena, const dt_layer *layer) {
+    const char *name = strrchr(layer->path, '/');
+    name = name && layer->depth > 0 ? name + 1 : layer->path;
+    return dt_arena_format(arena, "%*s%s", 2 * layer->depth, "", name);
+}
+
+static void print_layers(dt_arena *arena, dt_text *text, const dt_module *module) {
+    char number[32];
+    dt_text_format(text, "%-34s %-16s %-26s %14s\n", "layer", "kind", "output", "parameters");
+    for (size_t i = 0; i < module->layers.n; i++) {
+        const dt_layer *layer = &module->layers.items[i];
+        dt_text shape = {0};
+        dt_shape_print(&shape, layer->dtype, layer->shape);
+        dt_text_format(text, "%-34s %-16s %-26s %14s\n", layer_label(arena, layer), layer->kind, shape.data ? shape.data : "",
+                       dt_text_with_commas(layer->n_parameters, number));
+        dt_text_free(&shape);
+    }
+}
+
+static void print_bytes(dt_text *text, int64_t bytes) {
+    char number[32];
+    if (bytes < 10240)
+        dt_text_format(text, "%s B", dt_text_with_commas(bytes, number));
+    else
+        dt_text_format(text, "%s KiB", dt_text_with_commas((bytes + 1023) / 1024, number));
+}
+
+static int64_t variable_bytes(const dt_variable *variable) {
+    return dt_shape_elements(variable->shape, 1, 1) * (int64_t)dt_dtype_bytes(variable->dtype);
+}
+
+/* Returns the bytes of all variables: each device holds them once. */
+static int64_t print_parameters(dt_text *text, const dt_module *module) {
+    int64_t n_trainable = 0, n_frozen = 0, parameter_bytes = 0, state_bytes = 0, slot_bytes = 0;
+    for (size_t i = 0; i < module->variables.n; i++) {
+        const dt_variable *variable = &module->variables.items[i];
+        int64_t n = dt_shape_elements(variable->shape, 1, 1), bytes = variable_bytes(variable);
+        if (variable->kind == DT_VARIABLE_PARAMETER) {
+            *(variable->trainable ? &n_trainable : &n_frozen) += n;
+            parameter_bytes += bytes;
+        } else {
+            *(variable->kind == DT_VARIABLE_STATE ? &state_bytes : &slot_bytes) += bytes;
+        }
+    }
+    char all[32], trainable[32], frozen[32];
+    dt_text_format(text, "\nparameters   %s: %s trainable, %s frozen; ", dt_text_with_commas(n_trainable + n_frozen, all),
+                   dt_text_with_commas(n_trainable, trainable), dt_text_with_commas(n_frozen, frozen));
+    print_bytes(text, parameter_bytes);
+    dt_text_append(text, ", states ");
+    print_bytes(text, state_bytes);
+    dt_text_append(text, ", optimizer ");
+    print_bytes(text, slot_bytes);
+    dt_text_append(text, "\n");
+    return parameter_bytes + state_bytes + slot_bytes;
+}
+
+/* ---- steps ---- */
+
+static void print_flops(dt_text *text, double flops) {
+    if (flops >= 1e9)
+        dt_text_format(text, "%.2f GFLOP", flops / 1e9);
+    else if (flops >= 1e6)
+        dt_text_format(text, "%.2f MFLOP", flops / 1e6);
+    else
+        dt_text_format(text, "%.0f FLOP", flops);
+}
+
+static const dt_plan *plan_of(const dt_compilation *compilation, const dt_function *function) {
+    for (int i = 0; i < compilation->n_plans; i++)
+        if (compilation->plans[i]->function == function) return compilation->plans[i];
+    return NULL;
+}
+
+/* Bytes of one replica's rows of a step's inputs, at capacity. */
+static int64_t input_bytes(const dt_plan *plan) {
+    int64_t bytes = 0;
+    for (int b = 0; b < plan->n_buffers; b++)
+        if (plan->buffers[b].space == DT_SPACE_INPUT) bytes += plan->buffers[b].bytes;
+    return bytes;
+}
+
+static void print_memory(dt_text *text, const dt_plan *plan, int64_t shared_bytes) {
+    dt_text_append(text, "  memory     ");
+    print_bytes(text, shared_bytes + plan->device_bytes + plan->scratch_bytes);
+    dt_text_append(text, " + ");
+    print_bytes(text, plan->replica_bytes + input_bytes(plan));
+    dt_text_format(text, " * ceil(V/D) on each of D devices, V replicas of %lld rows\n", (long long)plan->function->module->capacity);
+}
+
+static void print_crossings(dt_text *text, const dt_plan *plan) {
+    int n = 0, n_replica_segments = 0;
+    int64_t bytes = 0;
+    for (int s = 0; s < plan->n_segments; s++) {
+        const dt_segment *segment = &plan->segments[s];
+        n_replica_segments += segment->n_replica_kernels > 0;
+        n += segment->n_collectives;
+        for (int c = 0; c < segment->n_collectives; c++) bytes += plan->buffers[segment->collectives[c].source].bytes;
+    }
+    if (n == 0) {
+        dt_text_append(text, "  crossing   nothing crosses replicas\n");
+        return;
+    }
+    dt_text_format(text, "  crossing   %d values, ", n);
+    print_bytes(text, bytes);
+    dt_text_format(text, " a replica, in %d segments: ", plan->n_segments);
+    if (n_replica_segments <= 1)
+        dt_text_append(text, "a device accumulates over its replicas, one after the other\n");
+    else
+        dt_text_format(text, "lockstep, all replicas finish a segment before the next (%d segments with rows)\n", n_replica_segments);
+    for (int s = 0; s < plan->n_segments; s++)
+        for (int c = 0; c < plan->segments[s].n_collectives; c++) {
+            const dt_collective *collective = &plan->segments[s].collectives[c];
+            dt_text_format(text, "             %-10s %-6s ", collective->kind, dt_combiner_name(collective->combiner));
+            dt_shape_print(text, plan->buffers[collective->source].dtype, plan->buffers[collective->source].shape);
+            dt_text_format(text, "  %s\n", collective->label ? collective->label : plan->buffers[collective->source].name);
+        }
+}
+
+static void print_step(dt_text *text, const dt_compilation *compilation, const dt_step *step, dt_flops flops, int64_t shared_bytes) {
+    const dt_plan *plan = plan_of(compilation, step->function);
+    dt_text_format(text, "\nstep %s%s%s: %d kernels\n  arithmetic ", step->name, step->data ? " from " : "", step->data ? step->data : "",
+                   plan->n_kernels);
+    print_flops(text, flops.per_row);
+    dt_text_append(text, " an example");
+    if (flops.fixed > 0) {
+        dt_text_append(text, " and ");
+        print_flops(text, flops.fixed);
+        dt_text_append(text, " a step");
+    }
+    dt_text_append(text, ", as written\n");
+    print_memory(text, plan, shared_bytes);
+    print_crossings(text, plan);
+}
+
+/* ---- the command ---- */
+
+static const struct argp_option option_rows[] = {DTC_PROGRAM_OPTIONS, {0}};
+
+static dt_status *run(dtc_call *call) {
+    dt_arena *arena = call->arena;
+    dt_module *module;
+    DT_TRY(dtc_load(call, &module));
+    dt_compilation compilation = {.arena = arena, .module = module};
+    dt_status *status = dt_pipeline_run(&compilation, &(dt_pipeline_options){.stop_after = "simplify"});
+    dt_flops *flops = DT_NEW_ARRAY(arena, dt_flops, module->steps.n); /* as written: before partition, fusion and all that comes later */
+    for (size_t i = 0; status == NULL && i < module->steps.n; i++) flops[i] = dt_flops_of_function(arena, module->steps.items[i].function);
+    if (status == NULL) status = dt_pipeline_run(&compilation, &(dt_pipeline_options){0});
+    if (compilation.warnings.data) fputs(compilation.warnings.data, stderr);
+    dt_text_free(&compilation.warnings);
+    if (status) return status;
+    dt_text text = {0};
+    print_layers(arena, &text, module);
+    int64_t shared_bytes = print_parameters(&text, module);
+    for (size_t i = 0; i < module->steps.n; i++) print_step(&text, &compilation, &module->steps.items[i], flops[i], shared_bytes);
+    return dtc_write_text(NULL, &text);
+}
+
+int dtc_summary(int argc, char **argv) {
+    static const struct argp argp = {
+        option_rows,
+        dtc_parse_program_option,
+        "PROGRAM.dt",
+        "Print the layers of a program, their shapes and parameters, and of each step its arithmetic, its memory and what "
+        "crosses replicas.",
+        NULL,
+        NULL,
+        NULL};
+    return dtc_run_on_program(&argp, argc, argv, NULL, run);
+}
