@@ -1,4 +1,5 @@
 /* dtc compile: from a program to an artifact, with a window on every stage of the way. */
+#include "base/cpu.h"
 #include "compiler/artifact.h"
 #include "compiler/codegen/codegen.h"
 #include "compiler/dtc.h"
@@ -136,12 +137,12 @@ static size_t list_flags(dtc_call *call, const char *const **flags) {
 
 static dt_status *write_artifact(dtc_call *call, const options *options, const dt_compilation *compilation, const dt_codegen_object *code,
                                  int n_levels) {
-    char processor[64], version[32];
+    char processor[80], version[32];
     dt_object_file objects[MOST_LEVELS];
     for (int i = 0; i < n_levels; i++) {
         bool native = strcmp(code[i].level, DT_LEVEL_NATIVE) == 0;
         objects[i] = (dt_object_file){
-            .level = code[i].level, .cpu = native ? dt_codegen_llvm_processor(processor) : NULL, .bytes = code[i].bytes, .n_bytes = code[i].n_bytes};
+            .level = code[i].level, .cpu = native ? dt_cpu_name(processor) : NULL, .bytes = code[i].bytes, .n_bytes = code[i].n_bytes};
     }
     dt_artifact_contents contents = {.compilation = compilation,
                                      .source = call->program.source,
