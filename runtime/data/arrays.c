@@ -246,4 +246,6 @@ dt_status *dt_arrays_open(const dt_artifact_stage *stage, const char *folder, dt
     return status;
 }
 
-dt_status *dt_arrays_open_files(int n_paths, const char *const *paths, dt_source **source) { return arrays_open(".", n_paths, paths, NULL, source); }
+dt_status *dt_source_open_files(const dt_artifact_stage *stage, const char *folder, dt_source **source) {
+    return dt_arrays_open(stage, folder, NULL, source);
+}

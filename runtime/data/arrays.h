@@ -17,10 +17,8 @@ typedef dt_status *dt_array_parser(dt_input_file *file, dt_array_header *header)
 
 dt_array_parser dt_idx_parse, dt_npy_parse;
 
-/* The source of the files that the arguments of `stage` name. Files of different length are an error that names the lengths. */
+/* The source of the files that the arguments of `stage` name. `parse` NULL: each as its name says, .npy or else idx. Files of different length are an
+ * error that names the lengths. */
 dt_status *dt_arrays_open(const dt_artifact_stage *stage, const char *folder, dt_array_parser *parse, dt_source **source);
-
-/* The same for files of the user's (`dtrun predict --input`): paths, each .npy or, under any other name, IDX. */
-dt_status *dt_arrays_open_files(int n_paths, const char *const *paths, dt_source **source);
 
 #endif

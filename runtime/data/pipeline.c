@@ -45,7 +45,8 @@ struct dt_pipeline {
     dt_examples *examples;
     dt_order *order;
     dt_example_maker *filters; /* for the order's predicate; NULL without filters */
-    int64_t global_batch, epoch, position;
+    int64_t global_batch, n_examples, epoch, position;
+    bool failed;
     const dt_column *columns; /* [n_columns], of a finished example */
     int n_columns, n_slots, n_workers;
     slot *slots;
@@ -53,7 +54,7 @@ struct dt_pipeline {
 
     pthread_mutex_t lock;   /* of all below */
     pthread_cond_t changed; /* anything of it */
-    bool running, quitting, order_busy, exhausted, failed;
+    bool running, quitting, order_busy, exhausted;
     int n_busy;               /* workers that make a batch */
     int64_t n_begun, n_taken; /* batches of this epoch */
     bool holding;             /* the caller still has batch n_taken - 1 */
@@ -168,6 +169,18 @@ static dt_status *make_slots(dt_pipeline *pipeline) {
     return NULL;
 }
 
+/* Those of the first epoch, walked where no stage before it can tell. */
+static dt_status *count_examples(dt_pipeline *pipeline) {
+    pipeline->n_examples = dt_order_n_examples(pipeline->order);
+    if (pipeline->n_examples >= 0) return NULL;
+    pipeline->n_examples = 0;
+    DT_TRY(dt_order_start(pipeline->order, 0, 0));
+    for (int64_t n_given = 1; n_given > 0; pipeline->n_examples += n_given)
+        DT_TRY(dt_order_next(pipeline->order, pipeline->global_batch, pipeline->slots[0].items, &n_given));
+    if (pipeline->n_examples > 0) return NULL;
+    return dt_error(DT_INVALID_ARGUMENT, "data %s: no example passes its filters", pipeline->name);
+}
+
 static dt_status *start_workers(dt_pipeline *pipeline, int n) {
     pipeline->workers = dt_allocate_zeroed((size_t)n, sizeof *pipeline->workers);
     if (pipeline->workers == NULL) return no_memory(pipeline);
@@ -204,14 +217,15 @@ static dt_status *open_parts(dt_pipeline *pipeline, const dt_artifact_pipeline *
     DT_TRY(dt_examples_attach(pipeline->examples, pipeline->order));
     pipeline->columns = dt_examples_columns(pipeline->examples, &pipeline->n_columns);
     DT_TRY(make_slots(pipeline));
+    DT_TRY(count_examples(pipeline));
     long n_cores = sysconf(_SC_NPROCESSORS_ONLN);
     int n_threads = n_functions == 0 || n_cores < 1 ? 1 : n_cores < MOST_THREADS ? (int)n_cores : MOST_THREADS;
     return start_workers(pipeline, pipeline->options.threads > 0 ? pipeline->options.threads : n_threads);
 }
 
-dt_status *dt_pipeline_open(const dt_kernels *kernels, int pipeline, const dt_pipeline_options *options, dt_pipeline **opened) {
+dt_status *dt_pipeline_open(const dt_kernels *kernels, const dt_artifact_pipeline *written, const dt_pipeline_options *options,
+                            dt_pipeline **opened) {
     *opened = NULL;
-    const dt_artifact_pipeline *written = &dt_kernels_artifact(kernels)->pipelines[pipeline];
     dt_pipeline *created = dt_allocate_zeroed(1, sizeof *created);
     if (created == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     created->kernels = kernels;
@@ -286,9 +300,9 @@ dt_status *dt_pipeline_check(const dt_pipeline *pipeline, int step) {
     return NULL;
 }
 
-int64_t dt_pipeline_rows(const dt_artifact *artifact, int pipeline) {
+int64_t dt_pipeline_rows(const dt_artifact_pipeline *written) {
     dt_stages stages;
-    dt_status *status = dt_stages_parse(&artifact->pipelines[pipeline], &stages);
+    dt_status *status = dt_stages_parse(written, &stages);
     int64_t rows = status == NULL ? stages.rows : 0;
     dt_status_free(status);
     dt_stages_free(&stages);
@@ -297,12 +311,9 @@ int64_t dt_pipeline_rows(const dt_artifact *artifact, int pipeline) {
 
 int64_t dt_pipeline_global_batch(const dt_pipeline *pipeline) { return pipeline->global_batch; }
 
-int64_t dt_pipeline_n_examples(const dt_pipeline *pipeline) { return dt_order_n_examples(pipeline->order); }
+int64_t dt_pipeline_n_examples(const dt_pipeline *pipeline) { return pipeline->n_examples; }
 
-int64_t dt_pipeline_n_batches(const dt_pipeline *pipeline) {
-    int64_t n = dt_pipeline_n_examples(pipeline);
-    return n < 0 ? -1 : (n - 1) / pipeline->global_batch + 1;
-}
+int64_t dt_pipeline_n_batches(const dt_pipeline *pipeline) { return (pipeline->n_examples - 1) / pipeline->global_batch + 1; }
 
 dt_status *dt_pipeline_start(dt_pipeline *pipeline, int64_t epoch, int64_t position) {
     halt(pipeline);

@@ -19,17 +19,21 @@ typedef struct dt_pipeline_options {
     bool ignore_bad_index; /* in the functions of map and filter */
 } dt_pipeline_options;
 
-/* Opens the files of pipeline `pipeline` (index in the artifact of `kernels`) and starts to read them. The kernels outlive the pipeline. */
-dt_status *dt_pipeline_open(const dt_kernels *kernels, int pipeline, const dt_pipeline_options *options, dt_pipeline **opened);
+/* Opens the files of the pipeline that `written` describes (one of the artifact of `kernels`, or the caller's own), and starts to read them. Both
+ * outlive the pipeline. */
+dt_status *dt_pipeline_open(const dt_kernels *kernels, const dt_artifact_pipeline *written, const dt_pipeline_options *options, dt_pipeline **opened);
 void dt_pipeline_close(dt_pipeline *pipeline); /* NULL is allowed; waits for the threads */
 
 /* Whether step `step` of the artifact takes what the pipeline gives: number, element types and shapes of the inputs, bound by position. */
 dt_status *dt_pipeline_check(const dt_pipeline *pipeline, int step);
 
-int64_t dt_pipeline_rows(const dt_artifact *artifact, int pipeline); /* n of its batch(n), without opening any file; 0: it has none */
+/* n of its batch(n), without opening any file; 0: it has none. */
+int64_t dt_pipeline_rows(const dt_artifact_pipeline *written);
+
 int64_t dt_pipeline_global_batch(const dt_pipeline *pipeline);
-int64_t dt_pipeline_n_examples(const dt_pipeline *pipeline); /* of an epoch; -1: known only at its end (filter) */
-int64_t dt_pipeline_n_batches(const dt_pipeline *pipeline);  /* of an epoch, the last may be short; -1 */
+/* Examples of an epoch. Where a filter decides, those of the first epoch: counted when the pipeline is opened. */
+int64_t dt_pipeline_n_examples(const dt_pipeline *pipeline);
+int64_t dt_pipeline_n_batches(const dt_pipeline *pipeline); /* of an epoch; the last may be short */
 
 /* Goes to example `position` of epoch `epoch`, both from 0. Batches begin there. */
 dt_status *dt_pipeline_start(dt_pipeline *pipeline, int64_t epoch, int64_t position);

@@ -9,9 +9,10 @@ static const struct {
     const char *kind;
     dt_source_opener *open;
 } sources[] = {
-    {"idx", dt_source_open_idx}, /* MNIST's format, gzipped or not; several files side by side */
-    {"npy", dt_source_open_npy}, /* NumPy arrays, side by side */
-    {"csv", dt_source_open_csv}, /* a header line, then numbers */
+    {"idx", dt_source_open_idx},     /* MNIST's format, gzipped or not; several files side by side */
+    {"npy", dt_source_open_npy},     /* NumPy arrays, side by side */
+    {"csv", dt_source_open_csv},     /* a header line, then numbers */
+    {"files", dt_source_open_files}, /* what `dtrun predict --input` names: .npy, or else idx */
 };
 
 enum {

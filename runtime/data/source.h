@@ -27,7 +27,7 @@ struct dt_source {
 };
 
 typedef dt_status *dt_source_opener(const dt_artifact_stage *stage, const char *folder, dt_source **source);
-dt_source_opener dt_source_open_idx, dt_source_open_npy, dt_source_open_csv;
+dt_source_opener dt_source_open_idx, dt_source_open_npy, dt_source_open_csv, dt_source_open_files;
 
 /* Opens the source that `stage` names, its files found in `folder`. DT_NOT_FOUND, DT_DATA_LOSS, DT_UNIMPLEMENTED (no such source), … */
 dt_status *dt_source_open(const dt_artifact_stage *stage, const char *folder, dt_source **source);

@@ -115,7 +115,8 @@ static void write_pipeline(const char *text) {
 
 static dt_status *open_pipeline(const char *text, int64_t replicas, int threads, dt_pipeline **pipeline) {
     write_pipeline(text);
-    return dt_pipeline_open(&kernels, 0, &(dt_pipeline_options){.folder = scratch, .replicas = replicas, .seed = 5, .threads = threads}, pipeline);
+    return dt_pipeline_open(&kernels, &written, &(dt_pipeline_options){.folder = scratch, .replicas = replicas, .seed = 5, .threads = threads},
+                            pipeline);
 }
 
 /* All of an epoch from `position`: component i appended to texts[i]; batch sizes to `sizes`. Returns the number of examples. */
@@ -156,7 +157,7 @@ static void batches_hold_their_examples(void **state) {
     drain(pipeline, 0, 0, images, labels, sizes);
     assert_string_equal(sizes, "128 128 ");
     dt_pipeline_close(pipeline);
-    assert_int_equal(dt_pipeline_rows(&kernels.artifact, 0), 64);
+    assert_int_equal(dt_pipeline_rows(&written), 64);
 }
 
 static void threads_and_batches_do_not_change_the_stream(void **state) {
@@ -169,6 +170,7 @@ static void threads_and_batches_do_not_change_the_stream(void **state) {
         assert_ok(open_pipeline(texts[t], 1, 1, &pipeline));
         int64_t n = drain(pipeline, 1, 0, images[0], labels[0], NULL);
         assert_int_equal(n, 1000);
+        assert_int_equal(dt_pipeline_n_examples(pipeline), n);
         assert_int_equal(drain(pipeline, 1, 333, images[1], labels[1], NULL), n - 333);
         assert_memory_equal(images[1], images[0] + 2 * 333, 2 * (size_t)(n - 333));
         drain(pipeline, 2, 0, images[1], labels[1], NULL);
@@ -272,8 +274,8 @@ static dt_status *read_epoch(const char *text, bool ignore, int64_t *n_bad) {
     dt_pipeline *pipeline;
     dt_pipeline_batch batch = {.rows = 1};
     write_pipeline(text);
-    DT_TRY(
-        dt_pipeline_open(&kernels, 0, &(dt_pipeline_options){.folder = scratch, .replicas = 1, .threads = 2, .ignore_bad_index = ignore}, &pipeline));
+    DT_TRY(dt_pipeline_open(&kernels, &written, &(dt_pipeline_options){.folder = scratch, .replicas = 1, .threads = 2, .ignore_bad_index = ignore},
+                            &pipeline));
     dt_status *status = dt_pipeline_start(pipeline, 0, 0);
     while (status == NULL && batch.rows > 0) status = dt_pipeline_next(pipeline, &batch);
     if (status != NULL) assert_fails(dt_pipeline_next(pipeline, &batch), DT_FAILED_PRECONDITION, "failed before");
@@ -305,7 +307,7 @@ static void without_memory_opening_fails(void **state) {
         dt_pipeline *pipeline;
         write_pipeline("map:0 cache shuffle:40 batch:4");
         dt_memory_fail_after(n);
-        dt_status *status = dt_pipeline_open(&kernels, 0, &(dt_pipeline_options){.folder = scratch, .replicas = 1, .threads = 1}, &pipeline);
+        dt_status *status = dt_pipeline_open(&kernels, &written, &(dt_pipeline_options){.folder = scratch, .replicas = 1, .threads = 1}, &pipeline);
         dt_memory_fail_after(-1);
         if (status == NULL) {
             dt_pipeline_close(pipeline);

@@ -167,7 +167,7 @@ static void missing_folders_are_named(void **state) {
     scratch_write("file", "x", 1);
     assert_fails(dt_source_open(&stage, scratch_path("file"), &source), DT_NOT_FOUND, "file: is not a folder");
     stage.kind = "tape";
-    assert_fails(dt_source_open(&stage, scratch, &source), DT_UNIMPLEMENTED, "there is no source tape; this dtrun has: idx, npy, csv");
+    assert_fails(dt_source_open(&stage, scratch, &source), DT_UNIMPLEMENTED, "there is no source tape; this dtrun has: idx, npy, csv, files");
 }
 
 static void npy_comes_back(void **state) {
@@ -238,6 +238,18 @@ static dt_status *open_csv(int64_t target, dt_source **source) {
                                          {.name = "target", .kind = DT_ARGUMENT_INT, .integer = target}};
     dt_artifact_stage stage = {.kind = "csv", .n_arguments = target == 99 ? 1 : 2, .arguments = arguments};
     return dt_source_open(&stage, scratch, source);
+}
+
+static void files_are_read_as_their_names_say(void **state) {
+    (void)state;
+    unsigned char file[200];
+    scratch_write("labels", file, make_labels(file, 2));
+    assert_ok(dt_npy_write(scratch_path("a.npy"), DT_F32, 1, (int64_t[]){2}, "12345678"));
+    dt_source *source;
+    assert_ok(open_named("files", 2, (const char *[]){scratch_path("a.npy"), "labels"}, &source));
+    assert_int_equal(source->columns[0].tensor.dtype, DT_F32);
+    assert_int_equal(source->columns[1].tensor.dtype, DT_U8);
+    dt_source_close(source);
 }
 
 static void csv_lines(void **state) {
@@ -314,6 +326,7 @@ int main(void) {
         cmocka_unit_test(missing_folders_are_named),
         cmocka_unit_test(npy_comes_back),
         cmocka_unit_test(wrong_npy_files),
+        cmocka_unit_test(files_are_read_as_their_names_say),
         cmocka_unit_test(csv_lines),
         cmocka_unit_test(without_memory_opening_fails),
     };
