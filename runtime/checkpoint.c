@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,9 +47,26 @@ typedef struct writer {
     int *variables; /* tensor i of the file is variable variables[i] */
 } writer;
 
+/* Whether one of `n` elements of a float type is not a number. */
+static bool has_nan(dt_dtype dtype, const void *data, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        if (dtype == DT_F32 && isnan(((const float *)data)[i])) return true;
+        if (dtype == DT_F64 && isnan(((const double *)data)[i])) return true;
+        uint16_t half = dtype == DT_F16 || dtype == DT_BF16 ? ((const uint16_t *)data)[i] & 0x7fff : 0;
+        if (half > (dtype == DT_F16 ? 0x7c00 : 0x7f80)) return true;
+    }
+    return false;
+}
+
+/* What a run cannot go on from is not saved over what it could. */
 static dt_status *fetch(void *context, int index, void *data) {
     writer *from = context;
-    return dt_session_get_variable(from->session, 0, from->variables[index], data);
+    const dt_artifact_variable *variable = &dt_session_artifact(from->session)->variables[from->variables[index]];
+    dt_dtype dtype = variable->tensor.dtype;
+    DT_TRY(dt_session_get_variable(from->session, 0, from->variables[index], data));
+    if (dt_dtype_is_float(dtype) && has_nan(dtype, data, variable->bytes / (int64_t)dt_dtype_bytes(dtype)))
+        return dt_error(DT_OUT_OF_RANGE, "%s holds what is not a number (NaN): no checkpoint is written", variable->path);
+    return NULL;
 }
 
 static bool belongs(const dt_artifact_variable *variable, bool slots) { return (variable->kind == DT_VARIABLE_SLOT) == slots; }
@@ -309,6 +327,12 @@ static dt_status *advise(dt_status *status, const char *path) {
     dt_release(found.steps);
     dt_release(folder);
     return advised;
+}
+
+dt_status *dt_checkpoint_read_state(const char *path, dt_checkpoint_state *state) {
+    *state = (dt_checkpoint_state){0};
+    dt_status *status = read_state(path, state);
+    return status != NULL ? advise(status, path) : NULL;
 }
 
 dt_status *dt_checkpoint_load(dt_session *session, const char *path, dt_checkpoint_state *state) {

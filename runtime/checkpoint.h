@@ -26,6 +26,9 @@ dt_status *dt_checkpoint_prepare(const char *folder);
 /* The newest checkpoint; *path is NULL where there is none, also where there is no folder. The caller frees it. */
 dt_status *dt_checkpoint_newest(const char *folder, char **path);
 
+/* Where the run was that wrote the checkpoint at `path`. The state is to be freed, after an error too. */
+dt_status *dt_checkpoint_read_state(const char *path, dt_checkpoint_state *state);
+
 /* Checks all of the checkpoint at `path`, then sets all variables of the session. DT_DATA_LOSS for a damaged one: the message says which other one is
  * there. DT_FAILED_PRECONDITION for one of another model: the message lists both sides. The session is unchanged after either. */
 dt_status *dt_checkpoint_load(dt_session *session, const char *path, dt_checkpoint_state *state);

@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "base/text.h"
+#include "runtime/clock.h"
 #include "runtime/data/examples.h"
 #include "runtime/data/order.h"
 #include "runtime/data/source.h"
@@ -12,7 +13,6 @@
 
 #include <pthread.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -327,12 +327,6 @@ dt_status *dt_pipeline_start(dt_pipeline *pipeline, int64_t epoch, int64_t posit
     return NULL;
 }
 
-static double seconds_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* Waits for the batch after the one that the caller held. *batch is NULL at the end of the epoch. The lock is held. */
 static dt_status *take(dt_pipeline *pipeline, slot **batch) {
     *batch = NULL;
@@ -354,13 +348,13 @@ static dt_status *take(dt_pipeline *pipeline, slot **batch) {
 dt_status *dt_pipeline_next(dt_pipeline *pipeline, dt_pipeline_batch *batch) {
     *batch = (dt_pipeline_batch){0};
     if (pipeline->failed) return dt_error(DT_FAILED_PRECONDITION, "data %s: failed before", pipeline->name);
-    double start = seconds_now();
+    double start = dt_seconds_now();
     slot *taken;
     pthread_mutex_lock(&pipeline->lock);
     dt_status *status = take(pipeline, &taken);
     pthread_mutex_unlock(&pipeline->lock);
     if (status == NULL && taken == NULL) status = dt_source_wait(pipeline->source, pipeline->source->n_examples); /* whether the files are whole */
-    batch->waited = seconds_now() - start;
+    batch->waited = dt_seconds_now() - start;
     if (status != NULL) {
         pipeline->failed = true;
         return status;

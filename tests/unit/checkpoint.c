@@ -235,6 +235,16 @@ static void a_failed_save_leaves_the_one_before(void **unused) {
     }
 }
 
+static void what_is_not_a_number_is_not_saved(void **unused) {
+    (void)unused;
+    save(scratch_path("g"), 1);
+    dt_checkpoint_state state = state_of(2);
+    session.slot[4] = NAN;
+    assert_fails(dt_checkpoint_save(&session, scratch_path("g"), &state, NULL), DT_OUT_OF_RANGE, "adam/Net/kernel/m holds what is not a number");
+    dt_checkpoint_state_free(&state);
+    assert_newest(scratch_path("g"), scratch_path("g/step-1"));
+}
+
 static void damage_is_named(void **unused) {
     (void)unused;
     const char *const files[] = {"model.safetensors", "optimizer.safetensors", "progress.json"};
@@ -310,6 +320,7 @@ int main(void) {
         cmocka_unit_test(the_newest_is_by_number),
         cmocka_unit_test(the_last_and_the_best_are_kept),
         cmocka_unit_test(a_failed_save_leaves_the_one_before),
+        cmocka_unit_test(what_is_not_a_number_is_not_saved),
         cmocka_unit_test(damage_is_named),
         cmocka_unit_test(another_model_is_listed),
         cmocka_unit_test(weights_from_elsewhere),

@@ -1,0 +1,60 @@
+/* run: training, evaluation and prediction from beginning to end, as the command line asks for them. */
+#ifndef DT_RUNTIME_RUN_H
+#define DT_RUNTIME_RUN_H
+
+#include "runtime/data/pipeline.h"
+#include "runtime/log.h"
+#include "runtime/session.h"
+
+#include <signal.h>
+
+/* Strings are the caller's and outlive the run. */
+typedef struct dt_run_options {
+    const char *step; /* NULL: "train", "evaluate" or "predict" */
+    const char *from; /* a pipeline; NULL: that of the step */
+    const char *data; /* folder of the data files */
+    const char *devices;
+    int64_t replicas;     /* 0: not said */
+    int64_t global_batch; /* 0: not said */
+    bool has_seed;
+    int64_t seed;
+    bool ignore_bad_index;
+    const char *checkpoint_dir; /* or NULL */
+    const char *init;           /* safetensors file, or NULL */
+
+    int64_t epochs, max_steps; /* 0: not said */
+    int64_t checkpoint_every;  /* steps; 0: only at the end of each epoch and of the run */
+    int64_t keep;
+    const char *keep_best;      /* "evaluate.accuracy", or NULL */
+    int64_t stop_after_no_gain; /* epochs; 0: never */
+    bool resume;
+    int64_t log_every;
+    const volatile sig_atomic_t *stop; /* not 0: finish the step, save, return */
+
+    int n_inputs; /* of predict */
+    const char *const *inputs;
+    const char *output;
+} dt_run_options;
+
+dt_status *dt_run_train(const dt_kernels *kernels, const dt_run_options *options, dt_log *log);
+dt_status *dt_run_evaluate(const dt_kernels *kernels, const dt_run_options *options, dt_log *log);
+dt_status *dt_run_predict(const dt_kernels *kernels, const dt_run_options *options, dt_log *log);
+
+/* ---- what the three share ---- */
+
+/* The step that the options name, or `otherwise`; DT_NOT_FOUND lists those there are. */
+dt_status *dt_run_find_step(const dt_artifact *artifact, const dt_run_options *options, const char *otherwise, int *step);
+
+/* The pipeline that `from` names, or the step's own. `from` may be NULL. */
+dt_status *dt_run_find_pipeline(const dt_artifact *artifact, const char *from, int step, int *pipeline);
+
+/* Rows for each replica: of --global-batch, or of the pipeline's batch(n). */
+dt_status *dt_run_rows(const dt_artifact *artifact, const dt_run_options *options, int pipeline, int64_t *rows);
+
+/* Sets the parameters and states from --init or else the newest checkpoint. *found is false where neither was named. *epoch: of the checkpoint. */
+dt_status *dt_run_load_weights(dt_session *session, const dt_run_options *options, dt_log *log, bool *found, int64_t *epoch);
+
+/* The start event. `pipeline` may be NULL. */
+void dt_run_log_started(dt_log *log, const dt_kernels *kernels, dt_session *session, const dt_pipeline *pipeline, int step, dt_log_start start);
+
+#endif

@@ -1,0 +1,68 @@
+/* run_evaluate: one pass of a step that does not train over its data, with weights from a checkpoint or a file. */
+#include "runtime/clock.h"
+#include "runtime/run.h"
+#include "runtime/runner.h"
+
+static dt_status *evaluate_all(dt_runner *runner, const dt_run_options *options, dt_log *log, int64_t epoch) {
+    bool ran = true;
+    DT_TRY(dt_runner_begin(runner, 0, 0));
+    for (int64_t batch = 0; ran && *options->stop == 0; batch++) {
+        DT_TRY(dt_runner_step(runner, batch, &ran));
+        if (!ran || !dt_log_wants_progress(log)) continue;
+        dt_log_epoch so_far = dt_runner_summary(runner, false);
+        dt_log_values values = dt_runner_epoch_values(runner);
+        dt_log_progress(log, &so_far, &values);
+    }
+    dt_log_epoch done = dt_runner_summary(runner, !ran);
+    dt_log_values values = dt_runner_epoch_values(runner);
+    done.epoch = epoch;
+    dt_log_epoch_done(log, &done, &values);
+    if (dt_runner_bad_indices(runner) > 0) dt_log_remark(log, "warning", "%lld indices were out of range", (long long)dt_runner_bad_indices(runner));
+    return NULL;
+}
+
+/* The session is there; its weights, its runner. */
+static dt_status *evaluate(const dt_kernels *kernels, dt_session *session, dt_pipeline *pipeline, int step, const dt_run_options *options,
+                           dt_log *log) {
+    bool found;
+    int64_t epoch;
+    dt_runner *runner;
+    double began = dt_seconds_now();
+    DT_TRY(dt_session_initialize(session));
+    DT_TRY(dt_run_load_weights(session, options, log, &found, &epoch));
+    if (!found && options->checkpoint_dir != NULL)
+        return dt_error(DT_NOT_FOUND, "%s: holds no checkpoint; train first, or name a file of weights with --init", options->checkpoint_dir);
+    if (!found) return dt_error(DT_INVALID_ARGUMENT, "no weights: name a folder of checkpoints with --checkpoint-dir, or a file with --init");
+    DT_TRY(dt_runner_create(kernels, session, pipeline, step, options->ignore_bad_index, &runner));
+    dt_run_log_started(log, kernels, session, pipeline, step, (dt_log_start){.seed = options->seed});
+    dt_status *status = evaluate_all(runner, options, log, epoch);
+    if (status == NULL) dt_log_ended(log, "epochs", dt_reports_n_added(dt_runner_reports(runner)), 1, dt_seconds_now() - began, -1);
+    dt_runner_destroy(runner);
+    return status;
+}
+
+dt_status *dt_run_evaluate(const dt_kernels *kernels, const dt_run_options *options, dt_log *log) {
+    const dt_artifact *artifact = dt_kernels_artifact(kernels);
+    dt_pipeline *pipeline = NULL;
+    dt_session *session = NULL;
+    int step, from;
+    int64_t rows;
+    DT_TRY(dt_run_find_step(artifact, options, "evaluate", &step));
+    if (artifact->steps[step].trains) return dt_error(DT_INVALID_ARGUMENT, "step %s trains: run it with `dtrun train`", artifact->steps[step].name);
+    DT_TRY(dt_run_find_pipeline(artifact, options->from, step, &from));
+    DT_TRY(dt_run_rows(artifact, options, from, &rows));
+    dt_session_options about = dt_session_options_default();
+    about.devices = options->devices;
+    about.replicas = options->replicas != 0 ? options->replicas : 1;
+    about.rows = rows;
+    about.seed = options->seed;
+    dt_pipeline_options data = {
+        .folder = options->data, .replicas = about.replicas, .rows = rows, .seed = options->seed, .ignore_bad_index = options->ignore_bad_index};
+    dt_status *status = dt_pipeline_open(kernels, &artifact->pipelines[from], &data, &pipeline);
+    if (status == NULL) about.steps_per_epoch = dt_pipeline_n_batches(pipeline);
+    if (status == NULL) status = dt_session_create(kernels, &about, &session);
+    if (status == NULL) status = evaluate(kernels, session, pipeline, step, options, log);
+    dt_session_destroy(session);
+    dt_pipeline_close(pipeline);
+    return status;
+}

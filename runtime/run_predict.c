@@ -1,0 +1,134 @@
+/* run_predict: a step without data of its own over arrays of the user's; one .npy file for each result that it names. */
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "runtime/data/npy.h"
+#include "runtime/run.h"
+
+typedef struct prediction {
+    const dt_artifact_step *about;
+    const dt_artifact_function *function;
+    dt_session *session;
+    dt_pipeline *pipeline;
+    int step;
+    dt_text *results; /* [n_results]: the bytes of each, batch after batch; those of aggregates stay empty */
+    int64_t n_rows;
+} prediction;
+
+/* Appends what the last batch of `rows` rows gave; a result without rows is that of the last batch. */
+static dt_status *collect(prediction *all, int64_t rows) {
+    for (int i = all->about->n_aggregates; i < all->function->n_results; i++) {
+        const dt_artifact_tensor *tensor = &all->function->results[i].tensor;
+        size_t n_bytes = (size_t)(tensor->has_rows ? tensor->row_bytes * rows : tensor->row_bytes);
+        void *data = dt_allocate(n_bytes);
+        dt_status *status = data != NULL ? dt_session_result(all->session, all->step, i, data) : dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+        if (!tensor->has_rows) dt_text_free(&all->results[i]);
+        if (status == NULL) dt_text_append_bytes(&all->results[i], data, n_bytes);
+        if (status == NULL && all->results[i].failed) status = dt_error(DT_RESOURCE_EXHAUSTED, "no memory for result %s", tensor->name);
+        dt_release(data);
+        DT_TRY(status);
+    }
+    return NULL;
+}
+
+static dt_status *run_batches(prediction *all, const dt_run_options *options) {
+    DT_TRY(dt_pipeline_start(all->pipeline, 0, 0));
+    for (int64_t number = 0;; number++) {
+        dt_pipeline_batch batch;
+        DT_TRY(dt_pipeline_next(all->pipeline, &batch));
+        if (batch.rows == 0) return NULL;
+        if (*options->stop != 0) return dt_error(DT_ABORTED, "stopped by a signal: nothing is written");
+        dt_batch run = {.inputs = batch.inputs, .rows = batch.rows, .counter = number};
+        DT_TRY(dt_session_run(all->session, all->step, &run, NULL));
+        if (!options->ignore_bad_index) DT_TRY(dt_session_bad_index_status(all->session));
+        DT_TRY(collect(all, batch.rows));
+        all->n_rows += batch.rows;
+    }
+}
+
+static dt_status *write_result(const prediction *all, int i, const char *folder, dt_log *log) {
+    const dt_artifact_tensor *tensor = &all->function->results[i].tensor;
+    dt_text path = {0};
+    int64_t *dims = dt_allocate((size_t)tensor->n_dims * sizeof *dims);
+    dt_text_format(&path, "%s/%s.npy", folder, tensor->name);
+    dt_status *status = dims == NULL || path.failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : NULL;
+    for (int d = 0; status == NULL && d < tensor->n_dims; d++) dims[d] = d == 0 && tensor->has_rows ? all->n_rows : tensor->dims[d];
+    if (status == NULL) status = dt_npy_write(path.data, tensor->dtype, tensor->n_dims, dims, all->results[i].data);
+    if (status == NULL) dt_log_written(log, path.data, tensor->dtype, tensor->n_dims, dims);
+    dt_release(dims);
+    dt_text_free(&path);
+    return status;
+}
+
+static dt_status *predict(prediction *all, const dt_kernels *kernels, const dt_run_options *options, dt_log *log) {
+    bool found;
+    int64_t epoch;
+    DT_TRY(dt_pipeline_check(all->pipeline, all->step));
+    DT_TRY(dt_session_initialize(all->session));
+    DT_TRY(dt_run_load_weights(all->session, options, log, &found, &epoch));
+    if (!found && options->checkpoint_dir != NULL)
+        return dt_error(DT_NOT_FOUND, "%s: holds no checkpoint; train first, or name a file of weights with --init", options->checkpoint_dir);
+    if (!found) return dt_error(DT_INVALID_ARGUMENT, "no weights: name a folder of checkpoints with --checkpoint-dir, or a file with --init");
+    dt_run_log_started(log, kernels, all->session, all->pipeline, all->step, (dt_log_start){.seed = options->seed});
+    DT_TRY(dt_file_make_folders(options->output));
+    DT_TRY(run_batches(all, options));
+    for (int i = all->about->n_aggregates; i < all->function->n_results; i++) DT_TRY(write_result(all, i, options->output, log));
+    return NULL;
+}
+
+/* The user's files as a pipeline: files(…) | batch(rows). `arguments`: [n_inputs + 1]. */
+static dt_artifact_pipeline pipeline_of(const dt_run_options *options, int64_t rows, dt_artifact_argument *arguments, dt_artifact_stage stages[2]) {
+    int n = options->n_inputs;
+    for (int i = 0; i < n; i++) arguments[i] = (dt_artifact_argument){.kind = DT_ARGUMENT_STRING, .string = options->inputs[i]};
+    arguments[n] = (dt_artifact_argument){.kind = DT_ARGUMENT_INT, .integer = rows};
+    stages[0] = (dt_artifact_stage){.kind = "files", .n_arguments = n, .arguments = arguments};
+    stages[1] = (dt_artifact_stage){.kind = "batch", .n_arguments = 1, .arguments = arguments + n};
+    return (dt_artifact_pipeline){.name = "--input", .n_stages = 2, .stages = stages};
+}
+
+static dt_status *open_input(prediction *all, const dt_kernels *kernels, const dt_run_options *options, const dt_session_options *about,
+                             dt_artifact_argument *arguments, dt_artifact_stage stages[2]) {
+    const dt_artifact *artifact = dt_kernels_artifact(kernels);
+    dt_artifact_pipeline files = pipeline_of(options, about->rows, arguments, stages);
+    dt_pipeline_options data = {
+        .folder = ".", .replicas = about->replicas, .rows = about->rows, .seed = about->seed, .ignore_bad_index = options->ignore_bad_index};
+    if (options->n_inputs > 0) return dt_pipeline_open(kernels, &files, &data, &all->pipeline);
+    int from;
+    if (options->from == NULL && all->about->pipeline < 0)
+        return dt_error(DT_INVALID_ARGUMENT,
+                        "step %s needs its input: name a file for each of its %d inputs with --input, or data of the program with --from",
+                        all->about->name, all->function->n_inputs);
+    DT_TRY(dt_run_find_pipeline(artifact, options->from, all->step, &from));
+    data.folder = options->data;
+    return dt_pipeline_open(kernels, &artifact->pipelines[from], &data, &all->pipeline);
+}
+
+dt_status *dt_run_predict(const dt_kernels *kernels, const dt_run_options *options, dt_log *log) {
+    const dt_artifact *artifact = dt_kernels_artifact(kernels);
+    prediction all = {0};
+    DT_TRY(dt_run_find_step(artifact, options, "predict", &all.step));
+    all.about = &artifact->steps[all.step];
+    all.function = &artifact->functions[all.about->function];
+    if (all.about->trains) return dt_error(DT_INVALID_ARGUMENT, "step %s trains: run it with `dtrun train`", all.about->name);
+    if (all.function->n_results == all.about->n_aggregates) return dt_error(DT_INVALID_ARGUMENT, "step %s returns nothing", all.about->name);
+    if (options->output == NULL) return dt_error(DT_INVALID_ARGUMENT, "name the folder for the results with --output");
+    dt_session_options about = dt_session_options_default();
+    about.devices = options->devices;
+    about.replicas = options->replicas != 0 ? options->replicas : 1;
+    about.rows = options->global_batch != 0 ? options->global_batch / about.replicas : artifact->capacity;
+    about.seed = options->seed;
+
+    dt_artifact_stage stages[2];
+    dt_artifact_argument *arguments = dt_allocate(((size_t)options->n_inputs + 1) * sizeof *arguments);
+    all.results = dt_allocate_zeroed((size_t)all.function->n_results, sizeof *all.results);
+    dt_status *status = arguments == NULL || all.results == NULL ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : NULL;
+    if (status == NULL) status = open_input(&all, kernels, options, &about, arguments, stages);
+    if (status == NULL) status = dt_session_create(kernels, &about, &all.session);
+    if (status == NULL) status = predict(&all, kernels, options, log);
+    dt_session_destroy(all.session);
+    dt_pipeline_close(all.pipeline);
+    for (int i = 0; all.results != NULL && i < all.function->n_results; i++) dt_text_free(&all.results[i]);
+    dt_release(all.results);
+    dt_release(arguments);
+    return status;
+}

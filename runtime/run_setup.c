@@ -1,0 +1,87 @@
+/* run_setup: what training, evaluation and prediction do alike before they begin. */
+#include "base/memory.h"
+#include "base/text.h"
+#include "runtime/checkpoint.h"
+#include "runtime/run.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+dt_status *dt_run_find_step(const dt_artifact *artifact, const dt_run_options *options, const char *otherwise, int *step) {
+    const char *name = options->step != NULL ? options->step : otherwise;
+    *step = dt_artifact_find_step(artifact, name);
+    if (*step >= 0) return NULL;
+    dt_text names = {0};
+    for (int i = 0; i < artifact->n_steps; i++) dt_text_format(&names, "%s%s", i > 0 ? ", " : "", artifact->steps[i].name);
+    dt_status *status =
+        dt_error(DT_NOT_FOUND, "%s: has no step %s; --step picks one of its own: %s", artifact->path, name, names.data != NULL ? names.data : "none");
+    dt_text_free(&names);
+    return status;
+}
+
+dt_status *dt_run_find_pipeline(const dt_artifact *artifact, const char *from, int step, int *pipeline) {
+    *pipeline = from != NULL ? dt_artifact_find_pipeline(artifact, from) : artifact->steps[step].pipeline;
+    if (*pipeline >= 0) return NULL;
+    dt_text names = {0};
+    for (int i = 0; i < artifact->n_pipelines; i++) dt_text_format(&names, "%s%s", i > 0 ? ", " : "", artifact->pipelines[i].name);
+    const char *list = names.data != NULL ? names.data : "none";
+    dt_status *status = from != NULL ? dt_error(DT_NOT_FOUND, "%s: has no data %s; --from picks one of its own: %s", artifact->path, from, list)
+                                     : dt_error(DT_INVALID_ARGUMENT, "step %s says no `from`: name its data with --from, one of: %s",
+                                                artifact->steps[step].name, list);
+    dt_text_free(&names);
+    return status;
+}
+
+dt_status *dt_run_rows(const dt_artifact *artifact, const dt_run_options *options, int pipeline, int64_t *rows) {
+    int64_t replicas = options->replicas != 0 ? options->replicas : 1;
+    *rows = options->global_batch != 0 ? options->global_batch / replicas : dt_pipeline_rows(&artifact->pipelines[pipeline]);
+    if (options->global_batch % replicas != 0)
+        return dt_error(DT_INVALID_ARGUMENT,
+                        "a global batch of %" PRId64 " cannot be dealt evenly to %" PRId64
+                        " replicas: --global-batch must be a multiple of --replicas",
+                        options->global_batch, replicas);
+    return NULL;
+}
+
+dt_status *dt_run_load_weights(dt_session *session, const dt_run_options *options, dt_log *log, bool *found, int64_t *epoch) {
+    int n_unused = 0;
+    *found = true;
+    *epoch = 0;
+    if (options->init != NULL) {
+        DT_TRY(dt_checkpoint_load_weights(session, options->init, &n_unused));
+        if (n_unused > 0) dt_log_remark(log, "note", "%s: %d tensors of the file are not used by the program", options->init, n_unused);
+        return NULL;
+    }
+    char *path = NULL;
+    if (options->checkpoint_dir != NULL) DT_TRY(dt_checkpoint_newest(options->checkpoint_dir, &path));
+    *found = path != NULL;
+    if (path == NULL) return NULL;
+    dt_checkpoint_state state;
+    dt_status *status = dt_checkpoint_read_state(path, &state);
+    if (status == NULL) status = dt_checkpoint_load_weights(session, path, &n_unused);
+    *epoch = state.epoch;
+    dt_checkpoint_state_free(&state);
+    dt_release(path);
+    return status;
+}
+
+void dt_run_log_started(dt_log *log, const dt_kernels *kernels, dt_session *session, const dt_pipeline *pipeline, int step, dt_log_start start) {
+    const dt_artifact *artifact = dt_kernels_artifact(kernels);
+    int n_devices = dt_session_n_devices(session);
+    const char **devices = dt_allocate((size_t)n_devices * sizeof *devices);
+    for (int i = 0; devices != NULL && i < n_devices; i++) devices[i] = dt_session_device_name(session, i);
+    start.program = artifact->name;
+    start.step = artifact->steps[step].name;
+    start.level = dt_kernels_level(kernels);
+    start.n_parameters = artifact->n_parameters;
+    start.n_trainable = artifact->n_trainable;
+    start.replicas = dt_session_replicas(session);
+    start.global_batch = dt_session_global_batch(session);
+    start.memory_bytes = dt_session_memory_bytes(session);
+    start.n_examples = pipeline != NULL ? dt_pipeline_n_examples(pipeline) : 0;
+    start.steps_per_epoch = pipeline != NULL ? dt_pipeline_n_batches(pipeline) : 0;
+    start.n_devices = devices != NULL ? n_devices : 0;
+    start.devices = devices;
+    dt_log_started(log, &start);
+    dt_release(devices);
+}

@@ -1,0 +1,344 @@
+/* run_train: epochs of a step that trains, evaluation after each, checkpoints, and going on from one.
+ *
+ * All that the run is at a moment is (variables, epoch, position in the epoch, step number, totals of the epoch, best so far); a checkpoint holds
+ * exactly that. Each checkpoint is written between two steps, so going on from it cannot be told from not having stopped. */
+#include "base/memory.h"
+#include "runtime/checkpoint.h"
+#include "runtime/clock.h"
+#include "runtime/metric.h"
+#include "runtime/run.h"
+#include "runtime/runner.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+typedef struct training {
+    const dt_kernels *kernels;
+    const dt_artifact *artifact;
+    const dt_run_options *options;
+    dt_log *log;
+    int step, evaluate; /* in the artifact; evaluate -1: there is none */
+    int from;
+    dt_session_options about;
+    dt_pipeline *data, *test_data;
+    dt_session *session;
+    dt_runner *trainer, *evaluator; /* evaluator NULL: there is none */
+    dt_metric metric;               /* that --keep-best or --stop-after-no-gain watch */
+
+    dt_checkpoint_state state; /* the moment; its totals only while it is saved */
+    int64_t saved_step;        /* of the last checkpoint; -1: none */
+    char *resumed_from;
+    const char *reason; /* why it ended */
+    double began, first_step_seconds;
+} training;
+
+/* ---- checkpoints ---- */
+
+static dt_status *save(training *run) {
+    if (run->options->checkpoint_dir == NULL) return NULL;
+    char *path;
+    dt_reports *reports = dt_runner_reports(run->trainer);
+    run->state.n_added = dt_reports_n_added(reports);
+    run->state.n_totals = run->state.n_added > 0 ? dt_reports_n_aggregates(reports) : 0;
+    run->state.totals = (dt_total *)(uintptr_t)dt_reports_totals(reports);
+    dt_status *status = dt_checkpoint_save(run->session, run->options->checkpoint_dir, &run->state, &path);
+    run->state.totals = NULL; /* the reports' */
+    DT_TRY(status);
+    run->saved_step = run->state.step;
+    dt_log_checkpoint(run->log, path, run->state.step);
+    dt_release(path);
+    return dt_checkpoint_prune(run->options->checkpoint_dir, run->options->keep, run->state.has_best ? run->state.best_step : -1);
+}
+
+/* What the checkpoint was written with and this run is not. Only the same bits are lost, never the place. */
+static void warn_of_differences(const training *run, const dt_checkpoint_state *saved) {
+    const dt_session_options *about = &run->about;
+    if (saved->replicas != about->replicas || saved->global_batch != about->rows * about->replicas)
+        dt_log_remark(run->log, "warning",
+                      "the checkpoint was written with %" PRId64 " replicas and a global batch of %" PRId64 ", this run has %" PRId64 " and %" PRId64
+                      ": it goes on at the same example, but not with the same bits",
+                      saved->replicas, saved->global_batch, about->replicas, about->rows * about->replicas);
+    if (saved->seed != about->seed)
+        dt_log_remark(run->log, "warning",
+                      "the checkpoint was written with --seed %" PRId64 ", this run has %" PRId64
+                      ": the order of examples and all random numbers change",
+                      saved->seed, about->seed);
+    if (saved->epochs != about->epochs)
+        dt_log_remark(run->log, "note",
+                      "the checkpoint was written in a run of %" PRId64 " epochs, this one has %" PRId64 ": schedules that ask for it change",
+                      saved->epochs, about->epochs);
+    if (strcmp(saved->program_hash, run->artifact->program_hash) != 0)
+        dt_log_remark(run->log, "warning", "the checkpoint was written by another version of the program: the bits may differ");
+    else if (strcmp(saved->level, dt_kernels_level(run->kernels)) != 0)
+        dt_log_remark(run->log, "warning", "the checkpoint was written with kernels for %s, here they are for %s: the bits may differ", saved->level,
+                      dt_kernels_level(run->kernels));
+}
+
+/* Takes over what the checkpoint says, where it has a meaning here. */
+static dt_status *restore(training *run, dt_checkpoint_state *saved) {
+    const char *data = run->artifact->pipelines[run->from].name;
+    dt_checkpoint_state *state = &run->state;
+    warn_of_differences(run, saved);
+    state->step = saved->step;
+    state->epoch = saved->epoch;
+    state->examples = saved->examples;
+    if (strcmp(saved->data, data) != 0) {
+        dt_log_remark(run->log, "warning", "the checkpoint was written in the middle of data %s, this run reads %s: the epoch begins again",
+                      saved->data, data);
+        state->examples = 0;
+    }
+    if (saved->metric != NULL && state->metric != NULL && strcmp(saved->metric, state->metric) == 0) {
+        state->has_best = saved->has_best;
+        state->best = saved->best;
+        state->best_step = saved->best_step;
+        state->epochs_without_gain = saved->epochs_without_gain;
+    }
+    return NULL;
+}
+
+/* The seed and the shape of the run are those of the checkpoint, where the command line does not say otherwise. */
+static dt_status *find_checkpoint(training *run, dt_checkpoint_state *saved) {
+    const dt_run_options *options = run->options;
+    if (options->checkpoint_dir == NULL) return NULL;
+    DT_TRY(dt_checkpoint_newest(options->checkpoint_dir, &run->resumed_from));
+    if (!options->resume) {
+        if (run->resumed_from == NULL) return dt_checkpoint_prepare(options->checkpoint_dir);
+        return dt_error(DT_ALREADY_EXISTS, "%s: there is a checkpoint already: go on from it with --resume, or name another folder",
+                        run->resumed_from);
+    }
+    DT_TRY(dt_checkpoint_prepare(options->checkpoint_dir));
+    if (run->resumed_from == NULL) {
+        dt_log_remark(run->log, "note", "%s: no checkpoint to go on from: starting from the beginning", options->checkpoint_dir);
+        return NULL;
+    }
+    DT_TRY(dt_checkpoint_read_state(run->resumed_from, saved));
+    if (!options->has_seed) run->about.seed = saved->seed;
+    if (options->replicas == 0) run->about.replicas = saved->replicas;
+    return NULL;
+}
+
+/* ---- beginning ---- */
+
+/* --max-steps alone means as many epochs as it takes. */
+static int64_t epochs_of(const dt_run_options *options, int64_t steps_per_epoch) {
+    if (options->epochs > 0) return options->epochs;
+    return options->max_steps > 0 ? (options->max_steps - 1) / steps_per_epoch + 1 : 1;
+}
+
+static dt_status *open_data(training *run, const dt_checkpoint_state *saved) {
+    const dt_run_options *options = run->options;
+    dt_run_options shape = *options;
+    shape.replicas = run->about.replicas;
+    if (shape.global_batch == 0 && options->replicas == 0 && saved->global_batch != 0) shape.global_batch = saved->global_batch;
+    DT_TRY(dt_run_rows(run->artifact, &shape, run->from, &run->about.rows));
+    dt_pipeline_options data = {.folder = options->data,
+                                .replicas = run->about.replicas,
+                                .rows = run->about.rows,
+                                .seed = run->about.seed,
+                                .ignore_bad_index = options->ignore_bad_index};
+    DT_TRY(dt_pipeline_open(run->kernels, &run->artifact->pipelines[run->from], &data, &run->data));
+    if (run->evaluate < 0) return NULL;
+    return dt_pipeline_open(run->kernels, &run->artifact->pipelines[run->artifact->steps[run->evaluate].pipeline], &data, &run->test_data);
+}
+
+/* New weights, those of --init, or all of a checkpoint. */
+static dt_status *fill_variables(training *run) {
+    if (run->resumed_from != NULL) {
+        dt_checkpoint_state again;
+        dt_status *status = dt_checkpoint_load(run->session, run->resumed_from, &again);
+        dt_checkpoint_state_free(&again);
+        return status;
+    }
+    DT_TRY(dt_session_initialize(run->session));
+    if (run->options->init == NULL) return NULL;
+    bool found;
+    int64_t epoch;
+    return dt_run_load_weights(run->session, run->options, run->log, &found, &epoch);
+}
+
+static dt_status *describe_state(training *run) {
+    dt_checkpoint_state *state = &run->state;
+    DT_TRY(dt_checkpoint_state_set(&state->program_hash, run->artifact->program_hash));
+    DT_TRY(dt_checkpoint_state_set(&state->level, dt_kernels_level(run->kernels)));
+    DT_TRY(dt_checkpoint_state_set(&state->data, run->artifact->pipelines[run->from].name));
+    DT_TRY(dt_checkpoint_state_set(&state->metric, run->metric.name));
+    state->seed = run->about.seed;
+    state->replicas = run->about.replicas;
+    state->global_batch = run->about.rows * run->about.replicas;
+    state->epochs = run->about.epochs;
+    state->steps_per_epoch = run->about.steps_per_epoch;
+    return NULL;
+}
+
+static dt_status *open_session(training *run) {
+    const dt_run_options *options = run->options;
+    run->about.devices = options->devices;
+    run->about.steps_per_epoch = dt_pipeline_n_batches(run->data);
+    run->about.epochs = epochs_of(options, run->about.steps_per_epoch);
+    DT_TRY(dt_session_create(run->kernels, &run->about, &run->session));
+    DT_TRY(dt_runner_create(run->kernels, run->session, run->data, run->step, options->ignore_bad_index, &run->trainer));
+    if (run->evaluate >= 0)
+        DT_TRY(dt_runner_create(run->kernels, run->session, run->test_data, run->evaluate, options->ignore_bad_index, &run->evaluator));
+    return NULL;
+}
+
+static dt_status *begin(training *run, dt_checkpoint_state *saved) {
+    const dt_run_options *options = run->options;
+    DT_TRY(dt_run_find_step(run->artifact, options, "train", &run->step));
+    if (!run->artifact->steps[run->step].trains)
+        return dt_error(DT_INVALID_ARGUMENT, "step %s updates nothing: run it with `dtrun evaluate`", run->artifact->steps[run->step].name);
+    DT_TRY(dt_run_find_pipeline(run->artifact, options->from, run->step, &run->from));
+    run->evaluate = dt_artifact_find_step(run->artifact, "evaluate");
+    if (run->evaluate >= 0 && run->artifact->steps[run->evaluate].pipeline < 0) run->evaluate = -1;
+    DT_TRY(dt_metric_find(run->artifact, run->step, run->evaluate, options->keep_best, options->stop_after_no_gain > 0, &run->metric));
+    run->about = dt_session_options_default();
+    run->about.replicas = options->replicas != 0 ? options->replicas : 1;
+    run->about.seed = options->seed;
+    DT_TRY(find_checkpoint(run, saved));
+    DT_TRY(open_data(run, saved));
+    DT_TRY(open_session(run));
+    DT_TRY(describe_state(run));
+    DT_TRY(fill_variables(run));
+    if (run->resumed_from != NULL) DT_TRY(restore(run, saved));
+    dt_run_log_started(
+        run->log, run->kernels, run->session, run->data, run->step,
+        (dt_log_start){.epochs = run->about.epochs, .seed = run->about.seed, .first_step = run->state.step, .resumed_from = run->resumed_from});
+    return NULL;
+}
+
+/* ---- running ---- */
+
+static bool stopped(const training *run) { return *run->options->stop != 0; }
+
+static void report_epoch(training *run, dt_runner *runner, bool complete) {
+    dt_log_epoch epoch = dt_runner_summary(runner, complete);
+    dt_log_values values = dt_runner_epoch_values(runner);
+    epoch.epoch = run->state.epoch + 1;
+    epoch.epochs = run->about.epochs;
+    dt_log_epoch_done(run->log, &epoch, &values);
+    int64_t n_bad = dt_runner_bad_indices(runner);
+    if (n_bad > 0) dt_log_remark(run->log, "warning", "%s, epoch %" PRId64 ": %" PRId64 " indices were out of range", epoch.step, epoch.epoch, n_bad);
+}
+
+static void show_progress(training *run, dt_runner *runner) {
+    if (!dt_log_wants_progress(run->log)) return;
+    dt_log_epoch so_far = dt_runner_summary(runner, false);
+    dt_log_values values = dt_runner_epoch_values(runner);
+    so_far.epoch = run->state.epoch + 1;
+    so_far.epochs = run->about.epochs;
+    dt_log_progress(run->log, &so_far, &values);
+}
+
+/* Sets run->reason where the run is to end before the epoch does. */
+static bool is_over(training *run) {
+    if (stopped(run)) run->reason = "signal";
+    if (run->options->max_steps > 0 && run->state.step >= run->options->max_steps) run->reason = "max_steps";
+    return run->reason != NULL;
+}
+
+/* What follows a step. */
+static dt_status *after_step(training *run) {
+    const dt_run_options *options = run->options;
+    if (run->first_step_seconds < 0) run->first_step_seconds = dt_seconds_since_exec();
+    run->state.step++;
+    run->state.examples = dt_runner_position(run->trainer);
+    if (options->log_every > 0 && run->state.step % options->log_every == 0) {
+        dt_log_values values = dt_runner_step_values(run->trainer);
+        dt_log_stepped(run->log, run->state.step, &values);
+    }
+    show_progress(run, run->trainer);
+    return options->checkpoint_every > 0 && run->state.step % options->checkpoint_every == 0 ? save(run) : NULL;
+}
+
+/* Trains to the end of the epoch, or until run->reason is set. */
+static dt_status *train_epoch(training *run, const dt_checkpoint_state *saved, bool *complete) {
+    dt_reports *reports = dt_runner_reports(run->trainer);
+    DT_TRY(dt_runner_begin(run->trainer, run->state.epoch, run->state.examples));
+    if (run->state.examples > 0 && saved->n_added > 0 && saved->n_totals == dt_reports_n_aggregates(reports))
+        dt_reports_restore(reports, saved->totals, saved->n_added);
+    *complete = false;
+    while (!*complete && (run->state.examples >= dt_runner_n_examples(run->trainer) || !is_over(run))) {
+        bool ran; /* false: the pipeline says that its files were whole, and that this is the end */
+        DT_TRY(dt_runner_step(run->trainer, run->state.step, &ran));
+        if (ran) DT_TRY(after_step(run));
+        *complete = !ran;
+    }
+    report_epoch(run, run->trainer, *complete);
+    return NULL;
+}
+
+/* *whole is false when a signal came. */
+static dt_status *evaluate(training *run, bool *whole) {
+    bool ran = true;
+    DT_TRY(dt_runner_begin(run->evaluator, 0, 0));
+    for (int64_t batch = 0; ran && !stopped(run); batch++) {
+        DT_TRY(dt_runner_step(run->evaluator, batch, &ran));
+        if (ran) show_progress(run, run->evaluator);
+    }
+    *whole = !ran;
+    if (*whole) report_epoch(run, run->evaluator, true);
+    return NULL;
+}
+
+static void watch(training *run) {
+    dt_checkpoint_state *state = &run->state;
+    if (run->metric.name == NULL) return;
+    double value = dt_runner_value(run->metric.step == run->step ? run->trainer : run->evaluator, run->metric.report);
+    if (!state->has_best || dt_metric_is_better(&run->metric, value, state->best)) {
+        state->has_best = true;
+        state->best = value;
+        state->best_step = state->step;
+        state->epochs_without_gain = 0;
+        return;
+    }
+    state->epochs_without_gain++;
+    if (run->options->stop_after_no_gain > 0 && state->epochs_without_gain >= run->options->stop_after_no_gain) run->reason = "no_gain";
+}
+
+/* One epoch with what belongs to it. A checkpoint that is written while evaluation was not whole stands before it, so that it is done again. */
+static dt_status *run_epoch(training *run, const dt_checkpoint_state *saved) {
+    bool complete, evaluated = true;
+    DT_TRY(train_epoch(run, saved, &complete));
+    if (complete && run->evaluator != NULL) DT_TRY(evaluate(run, &evaluated));
+    if (!complete || !evaluated) {
+        is_over(run);
+        return run->saved_step != run->state.step ? save(run) : NULL;
+    }
+    watch(run);
+    run->state.epoch++;
+    run->state.examples = 0;
+    dt_reports_reset(dt_runner_reports(run->trainer));
+    return save(run);
+}
+
+static dt_status *train(training *run, dt_checkpoint_state *saved) {
+    DT_TRY(begin(run, saved));
+    int64_t first_step = run->state.step;
+    run->began = dt_seconds_now();
+    while (run->state.epoch < run->about.epochs && run->reason == NULL && !is_over(run)) {
+        DT_TRY(run_epoch(run, saved));
+        saved->n_added = 0;
+    }
+    if (run->state.step == first_step && run->resumed_from != NULL && run->reason == NULL)
+        dt_log_remark(run->log, "note", "nothing is left to do: %" PRId64 " epochs are done; --epochs asks for more", run->state.epoch);
+    dt_log_ended(run->log, run->reason != NULL ? run->reason : "epochs", run->state.step, run->state.epoch, dt_seconds_now() - run->began,
+                 run->first_step_seconds);
+    return NULL;
+}
+
+dt_status *dt_run_train(const dt_kernels *kernels, const dt_run_options *options, dt_log *log) {
+    training run = {
+        .kernels = kernels, .artifact = dt_kernels_artifact(kernels), .options = options, .log = log, .saved_step = -1, .first_step_seconds = -1};
+    dt_checkpoint_state saved = {0};
+    dt_status *status = train(&run, &saved);
+    dt_checkpoint_state_free(&saved);
+    dt_checkpoint_state_free(&run.state);
+    dt_metric_free(&run.metric);
+    dt_runner_destroy(run.trainer);
+    dt_runner_destroy(run.evaluator);
+    dt_session_destroy(run.session);
+    dt_pipeline_close(run.data);
+    dt_pipeline_close(run.test_data);
+    dt_release(run.resumed_from);
+    return status;
+}

@@ -1,0 +1,151 @@
+/* runner: see runner.h. */
+#include "runtime/runner.h"
+
+#include "base/memory.h"
+#include "runtime/clock.h"
+
+#include <math.h>
+#include <string.h>
+
+struct dt_runner {
+    dt_session *session;
+    dt_pipeline *pipeline;
+    dt_reports *reports;
+    int step;
+    const dt_artifact_step *about;
+    bool ignore_bad_index;
+    dt_total *aggregates; /* [n_aggregates] of the last step */
+    double *values;       /* [n_reports] */
+
+    int64_t epoch, n_bad, n_bad_before; /* bad indices in the step; in the pipeline when the epoch began */
+    int64_t n_steps, n_examples;        /* since dt_runner_begin */
+    int64_t n_first;                    /* examples of the first of them */
+    double began, first_done, now, waited;
+};
+
+static dt_status *fill(dt_runner *runner, const dt_kernels *kernels) {
+    DT_TRY(dt_pipeline_check(runner->pipeline, runner->step));
+    DT_TRY(dt_reports_create(kernels, runner->step, &runner->reports));
+    runner->aggregates = dt_allocate_zeroed((size_t)runner->about->n_aggregates, sizeof *runner->aggregates);
+    runner->values = dt_allocate_zeroed((size_t)runner->about->n_reports, sizeof *runner->values);
+    return runner->aggregates != NULL && runner->values != NULL ? NULL : dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+}
+
+dt_status *dt_runner_create(const dt_kernels *kernels, dt_session *session, dt_pipeline *pipeline, int step, bool ignore_bad_index,
+                            dt_runner **runner) {
+    *runner = NULL;
+    dt_runner *created = dt_allocate_zeroed(1, sizeof *created);
+    if (created == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    created->session = session;
+    created->pipeline = pipeline;
+    created->step = step;
+    created->about = &dt_kernels_artifact(kernels)->steps[step];
+    created->ignore_bad_index = ignore_bad_index;
+    dt_status *status = fill(created, kernels);
+    if (status != NULL) {
+        dt_runner_destroy(created);
+        return status;
+    }
+    *runner = created;
+    return NULL;
+}
+
+void dt_runner_destroy(dt_runner *runner) {
+    if (runner == NULL) return;
+    dt_reports_destroy(runner->reports);
+    dt_release(runner->aggregates);
+    dt_release(runner->values);
+    dt_release(runner);
+}
+
+dt_status *dt_runner_begin(dt_runner *runner, int64_t epoch, int64_t position) {
+    runner->epoch = epoch;
+    runner->n_steps = runner->n_examples = runner->n_first = runner->n_bad = 0;
+    runner->n_bad_before = dt_pipeline_bad_indices(runner->pipeline);
+    runner->began = runner->first_done = runner->now = dt_seconds_now();
+    runner->waited = 0;
+    dt_reports_reset(runner->reports);
+    return dt_pipeline_start(runner->pipeline, epoch, position);
+}
+
+/* `before`: the pipeline's position before this batch. */
+static dt_status *check_indices(dt_runner *runner, int64_t before) {
+    const dt_bad_index *bad = dt_session_bad_index(runner->session);
+    if (bad->count == 0) return NULL;
+    runner->n_bad += bad->count;
+    if (runner->ignore_bad_index) return NULL;
+    dt_status *status = dt_session_bad_index_status(runner->session);
+    if (bad->row < 0) return status;
+    dt_status *longer = dt_error(dt_status_code(status), "%s; that is example %lld of epoch %lld, both from 0. --bad-index=ignore goes on",
+                                 dt_status_message(status), (long long)(before + bad->row), (long long)runner->epoch);
+    dt_status_free(status);
+    return longer;
+}
+
+/* An aggregate that is not a number makes a report that is not one. A report can also be 0 / 0 for a batch without weight: that is no failure. */
+static dt_status *check_numbers(dt_runner *runner, int64_t counter) {
+    bool wrong = false;
+    for (int i = 0; i < runner->about->n_aggregates; i++) wrong = wrong || (!runner->aggregates[i].is_integer && isnan(runner->aggregates[i].number));
+    if (!wrong) return NULL;
+    dt_log_values values = dt_runner_step_values(runner);
+    int report = 0;
+    while (report + 1 < values.n && !isnan(values.values[report])) report++;
+    return dt_error(DT_OUT_OF_RANGE, "%s step %lld: %s is not a number (NaN)%s", runner->about->name, (long long)counter + 1,
+                    values.n > 0 ? values.names[report] : "what it reports",
+                    runner->about->trains ? "; a smaller learning rate, or a look at the data, may help" : "");
+}
+
+dt_status *dt_runner_step(dt_runner *runner, int64_t counter, bool *ran) {
+    dt_pipeline_batch batch;
+    int64_t before = dt_pipeline_position(runner->pipeline);
+    *ran = false;
+    DT_TRY(dt_pipeline_next(runner->pipeline, &batch));
+    if (runner->n_steps > 0) runner->waited += batch.waited;
+    if (batch.rows == 0) return NULL;
+    dt_batch run = {.inputs = batch.inputs, .rows = batch.rows, .counter = counter};
+    DT_TRY(dt_session_run(runner->session, runner->step, &run, runner->aggregates));
+    runner->now = dt_seconds_now();
+    if (runner->n_steps++ == 0) {
+        runner->first_done = runner->now;
+        runner->n_first = batch.rows;
+    }
+    runner->n_examples += batch.rows;
+    *ran = true;
+    DT_TRY(check_indices(runner, before));
+    DT_TRY(check_numbers(runner, counter));
+    dt_reports_add(runner->reports, runner->aggregates);
+    return NULL;
+}
+
+dt_reports *dt_runner_reports(dt_runner *runner) { return runner->reports; }
+
+int64_t dt_runner_position(const dt_runner *runner) { return dt_pipeline_position(runner->pipeline); }
+
+int64_t dt_runner_n_examples(const dt_runner *runner) { return dt_pipeline_n_examples(runner->pipeline); }
+
+int64_t dt_runner_bad_indices(const dt_runner *runner) { return runner->n_bad + dt_pipeline_bad_indices(runner->pipeline) - runner->n_bad_before; }
+
+static dt_log_values values_of(dt_runner *runner, const dt_total *totals) {
+    dt_reports_evaluate(runner->reports, totals, runner->values);
+    return (dt_log_values){.n = runner->about->n_reports, .names = runner->about->reports, .values = runner->values};
+}
+
+dt_log_values dt_runner_step_values(dt_runner *runner) { return values_of(runner, runner->aggregates); }
+
+dt_log_values dt_runner_epoch_values(dt_runner *runner) { return values_of(runner, NULL); }
+
+double dt_runner_value(dt_runner *runner, int report) { return dt_runner_epoch_values(runner).values[report]; }
+
+dt_log_epoch dt_runner_summary(const dt_runner *runner, bool complete) {
+    double after_first = runner->now - runner->first_done;
+    return (dt_log_epoch){
+        .step = runner->about->name,
+        .steps = dt_reports_n_added(runner->reports),
+        .n_steps = dt_pipeline_n_batches(runner->pipeline),
+        .examples = dt_pipeline_position(runner->pipeline),
+        .complete = complete,
+        .seconds = runner->now - runner->began,
+        .examples_per_second = after_first > 0 ? (double)(runner->n_examples - runner->n_first) / after_first : 0,
+        .data_wait = after_first > 0 ? runner->waited / after_first : 0,
+    };
+}

@@ -1,0 +1,39 @@
+/* runner: one step of the program over one pipeline, an epoch at a time: batches in, totals, times and mistakes out. What train and evaluate share.
+ */
+#ifndef DT_RUNTIME_RUNNER_H
+#define DT_RUNTIME_RUNNER_H
+
+#include "runtime/data/pipeline.h"
+#include "runtime/log.h"
+#include "runtime/reports.h"
+#include "runtime/session.h"
+
+typedef struct dt_runner dt_runner;
+
+/* Checks that the pipeline gives what the step takes. All three outlive the runner; the session is that of `kernels`. ignore_bad_index: an index out
+ * of range is counted, and reported at the end of the epoch. */
+dt_status *dt_runner_create(const dt_kernels *kernels, dt_session *session, dt_pipeline *pipeline, int step, bool ignore_bad_index,
+                            dt_runner **runner);
+void dt_runner_destroy(dt_runner *runner); /* NULL is allowed */
+
+/* Goes to example `position` of epoch `epoch`, both from 0, with totals of nothing. */
+dt_status *dt_runner_begin(dt_runner *runner, int64_t epoch, int64_t position);
+
+/* Runs the next batch. *ran is false at the end of the epoch. Fails for an index out of range (unless ignored) and for a report that is not a number:
+ * with step and example, or step and report. `counter` is launch.counter. */
+dt_status *dt_runner_step(dt_runner *runner, int64_t counter, bool *ran);
+
+dt_reports *dt_runner_reports(dt_runner *runner);    /* totals of the epoch; to be restored after begin */
+int64_t dt_runner_position(const dt_runner *runner); /* examples of the epoch that were consumed */
+int64_t dt_runner_n_examples(const dt_runner *runner);
+int64_t dt_runner_bad_indices(const dt_runner *runner); /* ignored in this epoch */
+
+/* Valid until the next call of either. */
+dt_log_values dt_runner_step_values(dt_runner *runner);  /* of the last step alone */
+dt_log_values dt_runner_epoch_values(dt_runner *runner); /* of the epoch so far */
+double dt_runner_value(dt_runner *runner, int report);   /* of the epoch so far */
+
+/* All but epoch and epochs. */
+dt_log_epoch dt_runner_summary(const dt_runner *runner, bool complete);
+
+#endif
