@@ -1,0 +1,33 @@
+/* dtrun: what the files of the command line share. */
+#ifndef DT_RUNTIME_DTRUN_H
+#define DT_RUNTIME_DTRUN_H
+
+#include "runtime/run.h"
+
+/* What the command line said. */
+typedef struct dtrun_call {
+    const char *command;
+    const char *program; /* .dtx or .dt; NULL: the command takes none */
+    dt_run_options run;
+    dt_log_format log_format;
+    dt_kernels_options kernels;
+    const char *text; /* of info: a member to print */
+    int n_defines;    /* for a .dt: NAME=VALUE */
+    const char **defines;
+    const char **inputs; /* run.inputs, while they are collected */
+} dtrun_call;
+
+/* Parses argv[1..] for the command argv[1]. Returns an exit status: 0, or 2 after a message. --help ends the process. */
+int dtrun_parse(int argc, char **argv, dtrun_call *call);
+void dtrun_call_free(dtrun_call *call);
+
+/* The commands' names and one line each, for `dtrun --help`. */
+void dtrun_print_usage(FILE *to);
+
+/* The artifact of `call->program`: itself, or what the dtc beside this program makes of a .dt, kept in a cache. The caller frees *path. */
+dt_status *dtrun_find_artifact(const dtrun_call *call, char **path);
+
+dt_status *dtrun_info(const dtrun_call *call, const dt_artifact *artifact);
+dt_status *dtrun_devices(void);
+
+#endif

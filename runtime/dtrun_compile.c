@@ -1,0 +1,184 @@
+/* dtrun_compile: a .dt is compiled by the dtc beside this program, and what came out is kept.
+ *
+ * The name in the cache is a hash of all that the artifact depends on: the program, every .dt beside it (a `use` may name one), dtc itself, the
+ * flags. So a change of any of them compiles again and nothing else does. */
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "runtime/dtrun.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static bool is_source(const char *name) {
+    size_t n = strlen(name);
+    return n > 3 && strcmp(name + n - 3, ".dt") == 0;
+}
+
+static char *format_path(const char *folder, const char *name) {
+    dt_text text = {0};
+    dt_text_format(&text, "%s/%s", folder, name);
+    return dt_text_take(&text);
+}
+
+/* The dtc in the folder of this program, else the one of PATH. */
+static dt_status *find_compiler(char **compiler) {
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n > 0) {
+        self[n] = 0;
+        *compiler = format_path(dirname(self), "dtc");
+        if (*compiler == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+        if (access(*compiler, X_OK) == 0) return NULL;
+        dt_release(*compiler);
+    }
+    dt_text name = {0};
+    dt_text_append(&name, "dtc");
+    *compiler = dt_text_take(&name);
+    return *compiler != NULL ? NULL : dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+}
+
+static dt_status *hash_file(const char *path, uint64_t *hash) {
+    char *data;
+    size_t n;
+    DT_TRY(dt_file_read(path, &data, &n));
+    *hash = dt_hash_bytes(data, n, dt_hash_bytes(&n, sizeof n, *hash));
+    dt_release(data);
+    return NULL;
+}
+
+/* Of every .dt in the program's folder, whatever the order in which they are listed. */
+static dt_status *hash_folder(const char *program, uint64_t *hash) {
+    char copy[PATH_MAX];
+    snprintf(copy, sizeof copy, "%s", program);
+    const char *folder = dirname(copy);
+    DIR *directory = opendir(folder);
+    if (directory == NULL) return dt_error(DT_IO, "%s: cannot open: %s", folder, strerror(errno));
+    dt_status *status = NULL;
+    uint64_t sum = 0;
+    for (struct dirent *entry; status == NULL && (entry = readdir(directory)) != NULL;) {
+        if (!is_source(entry->d_name)) continue;
+        uint64_t one = dt_hash_bytes(entry->d_name, strlen(entry->d_name), DT_HASH_SEED);
+        char *path = format_path(folder, entry->d_name);
+        status = path != NULL ? hash_file(path, &one) : dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+        sum += one;
+        dt_release(path);
+    }
+    closedir(directory);
+    *hash = dt_hash_bytes(&sum, sizeof sum, *hash);
+    return status;
+}
+
+/* A compiler is known by its size and the time of its last change: hashing it would take longer than loading the artifact. */
+static void hash_compiler(const char *compiler, uint64_t *hash) {
+    struct stat about = {0};
+    if (stat(compiler, &about) == 0) {
+        *hash = dt_hash_bytes(&about.st_size, sizeof about.st_size, *hash);
+        *hash = dt_hash_bytes(&about.st_mtim, sizeof about.st_mtim, *hash);
+    }
+}
+
+static dt_status *cache_folder(char **folder) {
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    dt_text text = {0};
+    if (cache != NULL && cache[0] == '/')
+        dt_text_format(&text, "%s/dtrun", cache);
+    else if (home != NULL && home[0] == '/')
+        dt_text_format(&text, "%s/.cache/dtrun", home);
+    else
+        return dt_error(DT_FAILED_PRECONDITION, "no folder for compiled programs: set HOME or XDG_CACHE_HOME, or compile first with `dtc compile`");
+    *folder = dt_text_take(&text);
+    if (*folder == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    return dt_file_make_folders(*folder);
+}
+
+/* Runs it to its end; its diagnostics are its own. */
+static dt_status *spawn(char *const *arguments) {
+    pid_t process;
+    int result, code = posix_spawnp(&process, arguments[0], NULL, NULL, arguments, environ);
+    if (code != 0)
+        return dt_error(DT_NOT_FOUND, "cannot run %s, which compiles .dt programs: %s; compile with `dtc compile` and give the .dtx", arguments[0],
+                        strerror(code));
+    while (waitpid(process, &result, 0) < 0)
+        if (errno != EINTR) return dt_error(DT_IO, "cannot wait for %s: %s", arguments[0], strerror(errno));
+    if (WIFEXITED(result) && WEXITSTATUS(result) == 0) return NULL;
+    return dt_error(DT_INVALID_ARGUMENT, "%s: was not compiled", arguments[2]);
+}
+
+/* dtc compile PROGRAM -o OUTPUT [--batch N] [-D …]... */
+static dt_status *compile(const dtrun_call *call, const char *compiler, const char *batch, const char *output) {
+    char **arguments = dt_allocate_zeroed(8 + 2 * (size_t)call->n_defines, sizeof *arguments);
+    if (arguments == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    const char *fixed[] = {compiler, "compile", call->program, "-o", output};
+    int n = 0;
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) arguments[n++] = (char *)(uintptr_t)fixed[i];
+    if (batch[0] != 0) {
+        arguments[n++] = (char *)(uintptr_t) "--batch";
+        arguments[n++] = (char *)(uintptr_t)batch;
+    }
+    for (int i = 0; i < call->n_defines; i++) {
+        arguments[n++] = (char *)(uintptr_t) "-D";
+        arguments[n++] = (char *)(uintptr_t)call->defines[i];
+    }
+    dt_status *status = spawn(arguments);
+    dt_release(arguments);
+    return status;
+}
+
+/* Into `folder`, unless it is there. */
+static dt_status *compile_into(const dtrun_call *call, const char *compiler, const char *folder, char **path) {
+    int64_t replicas = call->run.replicas != 0 ? call->run.replicas : 1;
+    char batch[32] = "";
+    if (call->run.global_batch != 0) snprintf(batch, sizeof batch, "%" PRId64, (call->run.global_batch - 1) / replicas + 1);
+    uint64_t hash = dt_hash_bytes(call->program, strlen(call->program), DT_HASH_SEED);
+    DT_TRY(hash_file(call->program, &hash));
+    DT_TRY(hash_folder(call->program, &hash));
+    hash_compiler(compiler, &hash);
+    hash = dt_hash_bytes(batch, strlen(batch) + 1, hash);
+    for (int i = 0; i < call->n_defines; i++) hash = dt_hash_bytes(call->defines[i], strlen(call->defines[i]) + 1, hash);
+
+    dt_text kept = {0}, fresh = {0};
+    dt_text_format(&kept, "%s/%016" PRIx64 ".dtx", folder, hash);
+    dt_text_format(&fresh, "%s/%016" PRIx64 ".%ld.dtx", folder, hash, (long)getpid());
+    dt_status *status = kept.failed || fresh.failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : NULL;
+    if (status == NULL && !dt_file_exists(kept.data)) {
+        status = compile(call, compiler, batch, fresh.data);
+        if (status == NULL && rename(fresh.data, kept.data) != 0) status = dt_error(DT_IO, "%s: cannot rename: %s", fresh.data, strerror(errno));
+        if (status != NULL) unlink(fresh.data);
+    }
+    dt_text_free(&fresh);
+    *path = status == NULL ? dt_text_take(&kept) : NULL;
+    dt_text_free(&kept);
+    return status;
+}
+
+dt_status *dtrun_find_artifact(const dtrun_call *call, char **path) {
+    *path = NULL;
+    if (!is_source(call->program)) {
+        dt_text same = {0};
+        dt_text_append(&same, call->program);
+        *path = dt_text_take(&same);
+        if (*path == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+        if (call->n_defines == 0) return NULL;
+        dt_release(*path);
+        return dt_error(DT_INVALID_ARGUMENT, "%s: is compiled already: -D is for a .dt", call->program);
+    }
+    char *compiler = NULL, *folder = NULL;
+    DT_TRY(find_compiler(&compiler));
+    dt_status *status = cache_folder(&folder);
+    if (status == NULL) status = compile_into(call, compiler, folder, path);
+    dt_release(folder);
+    dt_release(compiler);
+    return status;
+}

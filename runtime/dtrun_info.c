@@ -1,0 +1,126 @@
+/* dtrun_info: what an artifact holds, and what this machine has, for people. */
+#include "base/cpu.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "runtime/devices/device.h"
+#include "runtime/devices/host_memory.h"
+#include "runtime/dtrun.h"
+#include "runtime/type_text.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void say_tensor(dt_text *text, const dt_artifact_tensor *tensor) {
+    if (tensor->name[0] != 0) dt_text_format(text, "%s: ", tensor->name);
+    dt_text_append_type(text, tensor->dtype, tensor->n_dims, tensor->dims);
+}
+
+static void say_step(dt_text *text, const dt_artifact *artifact, const dt_artifact_step *step) {
+    const dt_artifact_function *function = &artifact->functions[step->function];
+    dt_text_format(text, "step %s(", step->name);
+    for (int i = 0; i < function->n_inputs; i++) {
+        if (i > 0) dt_text_append(text, ", ");
+        say_tensor(text, &function->inputs[i]);
+    }
+    dt_text_append(text, ")");
+    if (step->pipeline >= 0) dt_text_format(text, " from %s", artifact->pipelines[step->pipeline].name);
+    dt_text_format(text, "%s\n", step->trains ? ", trains" : "");
+    for (int i = 0; i < step->n_reports; i++) dt_text_format(text, "%s%s", i == 0 ? "    reports " : ", ", step->reports[i]);
+    if (step->n_reports > 0) dt_text_append(text, "\n");
+    for (int i = step->n_aggregates; i < function->n_results; i++) {
+        dt_text_append(text, i == step->n_aggregates ? "    returns " : ", ");
+        say_tensor(text, &function->results[i].tensor);
+    }
+    if (function->n_results > step->n_aggregates) dt_text_append(text, "\n");
+    dt_text_format(text, "    %d kernels in %d segments\n", function->n_kernels, function->n_segments);
+}
+
+static void say_argument(dt_text *text, const dt_artifact_argument *argument) {
+    char buffer[32];
+    if (argument->name != NULL) dt_text_format(text, "%s: ", argument->name);
+    switch (argument->kind) {
+    case DT_ARGUMENT_INT: dt_text_format(text, "%" PRId64, argument->integer); break;
+    case DT_ARGUMENT_FLOAT: dt_text_append(text, dt_text_from_f64(argument->number, buffer)); break;
+    case DT_ARGUMENT_STRING: dt_text_format(text, "\"%s\"", argument->string); break;
+    case DT_ARGUMENT_FUNCTION: dt_text_append(text, argument->string); break;
+    }
+}
+
+static void say_pipeline(dt_text *text, const dt_artifact_pipeline *pipeline) {
+    dt_text_format(text, "data %s =", pipeline->name);
+    for (int s = 0; s < pipeline->n_stages; s++) {
+        dt_text_format(text, "%s %s(", s > 0 ? " |" : "", pipeline->stages[s].kind);
+        for (int i = 0; i < pipeline->stages[s].n_arguments; i++) {
+            if (i > 0) dt_text_append(text, ", ");
+            say_argument(text, &pipeline->stages[s].arguments[i]);
+        }
+        dt_text_append(text, ")");
+    }
+    dt_text_append(text, "\n");
+}
+
+static void say_variables(dt_text *text, const dt_artifact *artifact) {
+    char commas[2][32];
+    dt_text_format(text, "%s parameters, %s of them trained\n", dt_text_with_commas(artifact->n_parameters, commas[0]),
+                   dt_text_with_commas(artifact->n_trainable, commas[1]));
+    for (int i = 0; i < artifact->n_variables; i++) {
+        const dt_artifact_variable *variable = &artifact->variables[i];
+        if (variable->kind == DT_VARIABLE_SLOT) continue;
+        dt_text_format(text, "    %-32s ", variable->path);
+        dt_text_append_type(text, variable->tensor.dtype, variable->tensor.n_dims, variable->tensor.dims);
+        dt_text_format(text, "%s\n", variable->kind == DT_VARIABLE_STATE ? "  state" : variable->trainable ? "" : "  fixed");
+    }
+}
+
+static void say_artifact(dt_text *text, const dt_artifact *artifact) {
+    int64_t device_bytes, replica_bytes;
+    dt_artifact_memory(artifact, &device_bytes, &replica_bytes);
+    dt_text_format(text, "%s: %s, compiled by %s (LLVM %s)", artifact->path, artifact->name, artifact->compiler, artifact->llvm);
+    for (int i = 0; i < artifact->n_flags; i++) dt_text_format(text, " %s", artifact->flags[i]);
+    dt_text_format(text, "\nsource %s, program %s\ncode for", artifact->source_hash, artifact->program_hash);
+    for (int i = 0; i < artifact->n_objects; i++) {
+        const dt_artifact_object *object = &artifact->objects[i];
+        dt_text_format(text, "%s %s (%zu bytes)%s%s", i > 0 ? "," : "", object->level, object->n_bytes, object->cpu[0] != 0 ? " of " : "",
+                       object->cpu);
+    }
+    dt_text_format(text, "\nup to %" PRId64 " rows for each replica; memory of a device: %.2f MiB + %.2f MiB for each replica that it holds\n",
+                   artifact->capacity, (double)device_bytes / (1 << 20), (double)replica_bytes / (1 << 20));
+    say_variables(text, artifact);
+    for (int i = 0; i < artifact->n_pipelines; i++) say_pipeline(text, &artifact->pipelines[i]);
+    for (int i = 0; i < artifact->n_steps; i++) say_step(text, artifact, &artifact->steps[i]);
+}
+
+static dt_status *print_text(dt_text *text) {
+    dt_status *status = text->failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : NULL;
+    if (status == NULL) fwrite(text->data, 1, text->n, stdout);
+    dt_text_free(text);
+    return status;
+}
+
+dt_status *dtrun_info(const dtrun_call *call, const dt_artifact *artifact) {
+    dt_text text = {0};
+    if (call->text == NULL) {
+        say_artifact(&text, artifact);
+        return print_text(&text);
+    }
+    char *member;
+    DT_TRY(dt_artifact_read_text(artifact->path, call->text, &member));
+    fputs(member, stdout);
+    dt_release(member);
+    return NULL;
+}
+
+dt_status *dtrun_devices(void) {
+    dt_text text = {0};
+    char name[80];
+    int level = dt_cpu_level();
+    dt_text_format(&text, "%s, %ld cores, %s\n", dt_cpu_name(name), sysconf(_SC_NPROCESSORS_ONLN),
+                   level > 0 ? dt_cpu_level_name(level) : "not x86-64");
+    int64_t free_bytes = dt_host_memory_free_bytes();
+    if (free_bytes != INT64_MAX) dt_text_format(&text, "%.1f GiB of memory free\n", (double)free_bytes / (1 << 30));
+    for (int i = 0; dt_device_kinds[i] != NULL; i++)
+        dt_text_format(&text, "    --devices %-8s %s\n", dt_device_kinds[i]->name, dt_device_kinds[i]->about);
+    return print_text(&text);
+}

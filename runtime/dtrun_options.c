@@ -1,0 +1,263 @@
+/* dtrun_options: the command line. Each option is a row that says which commands take it; glibc's argp does the rest. */
+#include "base/memory.h"
+#include "base/text.h"
+#include "runtime/dtrun.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum command {
+    TRAIN = 1,
+    EVALUATE = 2,
+    PREDICT = 4,
+    INFO = 8,
+    DEVICES = 16,
+    RUNS = TRAIN | EVALUATE | PREDICT,
+    ANY = RUNS | INFO
+};
+
+static const struct {
+    const char *name;
+    enum command command;
+    const char *line, *about;
+} commands[] = {
+    {"train", TRAIN, "train a program's step on its data",
+     "Trains step `train` of PROGRAM (a .dtx, or a .dt, which is compiled first) on its data, and runs `evaluate` after each epoch where there is "
+     "one.\v"
+     "Without flags: one replica on one device, a core. Replicas are shards of the global batch; their number, not that of the devices, is "
+     "what "
+     "results depend on.\n\nSIGINT and SIGTERM finish the step, write a checkpoint and end; a second one ends at once.\n\n"
+     "  dtrun train fashion.dtx --data /usr/share/datasets/fashion-mnist --epochs 5 --replicas 2 --devices cpu:2 --checkpoint-dir ck"},
+    {"evaluate", EVALUATE, "run a step that reports, with trained weights",
+     "Runs step `evaluate` of PROGRAM once over its data, with the weights of the newest checkpoint or of a file.\v"
+     "  dtrun evaluate fashion.dtx --data /usr/share/datasets/fashion-mnist --checkpoint-dir ck"},
+    {"predict", PREDICT, "run a step that returns results on arrays of your own",
+     "Runs step `predict` of PROGRAM on the arrays of files and writes one .npy for each result that the step names.\v"
+     "  dtrun predict fashion.dtx --input images.npy --output out --checkpoint-dir ck"},
+    {"info", INFO, "what an artifact holds", "Prints what PROGRAM holds: variables, steps, data, code, memory."},
+    {"devices", DEVICES, "the devices of this machine", "Prints what --devices can name on this machine."},
+};
+enum {
+    N_COMMANDS = sizeof commands / sizeof *commands
+};
+
+enum key {
+    KEY_DATA = 256,
+    KEY_DEVICES,
+    KEY_REPLICAS,
+    KEY_GLOBAL_BATCH,
+    KEY_SEED,
+    KEY_STEP,
+    KEY_FROM,
+    KEY_CHECKPOINT_DIR,
+    KEY_INIT,
+    KEY_EPOCHS,
+    KEY_MAX_STEPS,
+    KEY_CHECKPOINT_EVERY,
+    KEY_KEEP,
+    KEY_KEEP_BEST,
+    KEY_STOP_AFTER_NO_GAIN,
+    KEY_RESUME,
+    KEY_LOG_EVERY,
+    KEY_LOG_FORMAT,
+    KEY_BAD_INDEX,
+    KEY_INPUT,
+    KEY_OUTPUT,
+    KEY_LEVEL,
+    KEY_PERF_MAP,
+    KEY_TEXT
+};
+
+/* Groups in the order of --help: what is run, on what, checkpoints, what is said, the rest. */
+static const struct {
+    enum command takes;
+    struct argp_option option;
+} rows[] = {
+    {RUNS, {"data", KEY_DATA, "FOLDER", 0, "Where the data files are (default: the current folder)", 1}},
+    {RUNS, {"step", KEY_STEP, "NAME", 0, "The step to run (default: the command's name)", 1}},
+    {RUNS, {"from", KEY_FROM, "DATA", 0, "The program's data to run it over (default: the step's own)", 1}},
+    {TRAIN, {"epochs", KEY_EPOCHS, "N", 0, "Passes over the data (default: 1, or as many as --max-steps needs)", 1}},
+    {TRAIN, {"max-steps", KEY_MAX_STEPS, "N", 0, "End after step N of the whole training, resumed or not", 1}},
+    {TRAIN,
+     {"stop-after-no-gain", KEY_STOP_AFTER_NO_GAIN, "N", 0,
+      "End when N epochs in a row bring no gain in what --keep-best names (default: the first report)", 1}},
+    {RUNS,
+     {"seed", KEY_SEED, "N", 0, "Of the initial weights, the order of examples and all random numbers (default: 0, resumed: the checkpoint's)", 1}},
+    {RUNS, {"bad-index", KEY_BAD_INDEX, "error|ignore", 0, "What an index out of range is (default: error). Ignored ones are counted", 1}},
+    {PREDICT, {"input", KEY_INPUT, "FILE", 0, "A .npy or IDX file, gzipped or not; one for each input of the step, in order", 1}},
+    {PREDICT, {"output", KEY_OUTPUT, "FOLDER", 0, "Where the results go, one .npy each", 1}},
+    {RUNS, {"devices", KEY_DEVICES, "KIND[:N]", 0, "What to run on, as `dtrun devices` lists them (default: cpu)", 2}},
+    {RUNS, {"replicas", KEY_REPLICAS, "V", 0, "Shards of the global batch, dealt to the devices (default: 1, resumed: the checkpoint's)", 2}},
+    {RUNS, {"global-batch", KEY_GLOBAL_BATCH, "N", 0, "Examples a step, over all replicas (default: batch(n) of the program x replicas)", 2}},
+    {RUNS, {"checkpoint-dir", KEY_CHECKPOINT_DIR, "FOLDER", 0, "Where checkpoints are", 3}},
+    {TRAIN, {"checkpoint-every", KEY_CHECKPOINT_EVERY, "N", 0, "Write one every N steps too, not only at the end of each epoch and of the run", 3}},
+    {TRAIN, {"keep", KEY_KEEP, "K", 0, "Keep the newest K checkpoints (default: 3)", 3}},
+    {TRAIN,
+     {"keep-best", KEY_KEEP_BEST, "STEP.REPORT", 0,
+      "Keep the best one too, by this report: evaluate.accuracy. Larger is better, unless the name holds loss, error or perplexity; min: or max: "
+      "before it "
+      "decides",
+      3}},
+    {TRAIN, {"resume", KEY_RESUME, NULL, 0, "Go on from the newest checkpoint, in the middle of an epoch too", 3}},
+    {RUNS, {"init", KEY_INIT, "FILE", 0, "Take parameters by path from a .safetensors file", 3}},
+    {TRAIN, {"log-every", KEY_LOG_EVERY, "N", 0, "Say the reports of every N-th step (default: 100; 0: never)", 4}},
+    {RUNS, {"log-format", KEY_LOG_FORMAT, "text|json", 0, "Lines for people, or one JSON object a line (default: text)", 4}},
+    {ANY, {"define", 'D', "NAME=VALUE", 0, "An option of the program, where PROGRAM is a .dt", 5}},
+    {RUNS, {"level", KEY_LEVEL, "LEVEL", 0, "Use the code for this instruction-set level (default: the best that runs here)", 5}},
+    {RUNS, {"perf-map", KEY_PERF_MAP, NULL, 0, "Name the kernels for perf(1), in /tmp/perf-PID.map", 5}},
+    {INFO, {"text", KEY_TEXT, "NAME", 0, "Print a text of the artifact instead: program.dt, program.ir, plan.txt", 1}},
+};
+enum {
+    N_ROWS = sizeof rows / sizeof *rows
+};
+
+static int64_t number(const char *text, int64_t least, const char *name, struct argp_state *state) {
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (end == text || *end != 0 || errno != 0 || value < least) {
+        if (least == INT64_MIN)
+            argp_error(state, "--%s takes a whole number, not %s", name, text);
+        else
+            argp_error(state, "--%s takes a whole number, %lld or more, not %s", name, (long long)least, text);
+    }
+    return value;
+}
+
+/* Whether `text` is `a`, not `b`. */
+static bool choice(const char *text, const char *a, const char *b, const char *name, struct argp_state *state) {
+    if (strcmp(text, a) != 0 && strcmp(text, b) != 0) argp_error(state, "--%s takes %s or %s, not %s", name, a, b, text);
+    return strcmp(text, a) == 0;
+}
+
+static const char *name_of(int key) {
+    for (int i = 0; i < N_ROWS; i++)
+        if (rows[i].option.key == key) return rows[i].option.name;
+    return "";
+}
+
+static error_t parse_run(int key, char *text, struct argp_state *state) {
+    dt_run_options *run = &((dtrun_call *)state->input)->run;
+    const char *name = name_of(key);
+    switch (key) {
+    case KEY_DATA: run->data = text; return 0;
+    case KEY_STEP: run->step = text; return 0;
+    case KEY_FROM: run->from = text; return 0;
+    case KEY_EPOCHS: run->epochs = number(text, 1, name, state); return 0;
+    case KEY_MAX_STEPS: run->max_steps = number(text, 1, name, state); return 0;
+    case KEY_STOP_AFTER_NO_GAIN: run->stop_after_no_gain = number(text, 1, name, state); return 0;
+    case KEY_SEED:
+        run->seed = number(text, INT64_MIN, name, state);
+        run->has_seed = true;
+        return 0;
+    case KEY_BAD_INDEX: run->ignore_bad_index = choice(text, "ignore", "error", name, state); return 0;
+    case KEY_OUTPUT: run->output = text; return 0;
+    case KEY_DEVICES: run->devices = text; return 0;
+    case KEY_REPLICAS: run->replicas = number(text, 1, name, state); return 0;
+    case KEY_GLOBAL_BATCH: run->global_batch = number(text, 1, name, state); return 0;
+    case KEY_CHECKPOINT_DIR: run->checkpoint_dir = text; return 0;
+    case KEY_CHECKPOINT_EVERY: run->checkpoint_every = number(text, 1, name, state); return 0;
+    case KEY_KEEP: run->keep = number(text, 1, name, state); return 0;
+    case KEY_KEEP_BEST: run->keep_best = text; return 0;
+    case KEY_RESUME: run->resume = true; return 0;
+    case KEY_INIT: run->init = text; return 0;
+    case KEY_LOG_EVERY: run->log_every = number(text, 0, name, state); return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t parse(int key, char *text, struct argp_state *state) {
+    dtrun_call *call = state->input;
+    switch (key) {
+    case KEY_INPUT: call->inputs[call->run.n_inputs++] = text; return 0;
+    case 'D':
+        if (strchr(text, '=') == NULL) argp_error(state, "-D takes NAME=VALUE, not %s", text);
+        call->defines[call->n_defines++] = text;
+        return 0;
+    case KEY_LOG_FORMAT: call->log_format = choice(text, "json", "text", "log-format", state) ? DT_LOG_JSON : DT_LOG_TEXT; return 0;
+    case KEY_LEVEL: call->kernels.level = text; return 0;
+    case KEY_PERF_MAP: call->kernels.perf_map = true; return 0;
+    case KEY_TEXT: call->text = text; return 0;
+    case ARGP_KEY_ARG:
+        if (strcmp(call->command, "devices") == 0) argp_error(state, "takes no program: %s", text);
+        if (call->program != NULL) argp_error(state, "one program at a time: %s and %s", call->program, text);
+        call->program = text;
+        return 0;
+    case ARGP_KEY_END: {
+        const dt_run_options *run = &call->run;
+        if (call->program == NULL && strcmp(call->command, "devices") != 0) argp_error(state, "which program? A .dtx or a .dt");
+        bool wants_folder = run->resume || run->checkpoint_every > 0 || run->keep_best != NULL;
+        if (wants_folder && run->checkpoint_dir == NULL) argp_error(state, "--resume, --checkpoint-every and --keep-best need --checkpoint-dir");
+        return 0;
+    }
+    default: return parse_run(key, text, state);
+    }
+}
+
+void dtrun_print_usage(FILE *to) {
+    fprintf(to, "Usage: dtrun COMMAND [OPTION...] PROGRAM\n\nRuns compiled programs.\n\n");
+    for (int i = 0; i < N_COMMANDS; i++) fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].line);
+    fprintf(to, "\n`dtrun COMMAND --help` says what a command takes. PROGRAM is a .dtx, or a .dt, which is compiled first.\n");
+}
+
+/* Finds the command of argv[1]; -1 after a message. */
+static int find_command(const char *name) {
+    const char *names[N_COMMANDS];
+    for (int i = 0; i < N_COMMANDS; i++) {
+        names[i] = commands[i].name;
+        if (strcmp(name, names[i]) == 0) return i;
+    }
+    const char *nearest = dt_text_nearest(name, names, N_COMMANDS);
+    fprintf(stderr, "dtrun: there is no command %s%s%s%s\n", name, nearest != NULL ? "; did you mean " : "", nearest != NULL ? nearest : "",
+            nearest != NULL ? "?" : "");
+    dtrun_print_usage(stderr);
+    return -1;
+}
+
+static void set_defaults(dtrun_call *call) {
+    call->run.data = ".";
+    call->run.devices = "cpu";
+    call->run.keep = 3;
+    call->run.log_every = 100;
+}
+
+int dtrun_parse(int argc, char **argv, dtrun_call *call) {
+    if (argc < 2) {
+        dtrun_print_usage(stderr);
+        return 2;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-?") == 0 || strcmp(argv[1], "help") == 0) {
+        dtrun_print_usage(stdout);
+        exit(0);
+    }
+    int command = find_command(argv[1]);
+    if (command < 0) return 2;
+    set_defaults(call);
+    call->command = commands[command].name;
+    call->inputs = dt_allocate_zeroed((size_t)argc, sizeof *call->inputs);
+    call->defines = dt_allocate_zeroed((size_t)argc, sizeof *call->defines);
+    if (call->inputs == NULL || call->defines == NULL) {
+        fprintf(stderr, "dtrun: error: out of memory\n");
+        return 2;
+    }
+    call->run.inputs = call->inputs;
+
+    struct argp_option options[N_ROWS + 1] = {{0}};
+    int n = 0;
+    for (int i = 0; i < N_ROWS; i++)
+        if (rows[i].takes & commands[command].command) options[n++] = rows[i].option;
+    struct argp argp = {
+        .options = options, .parser = parse, .args_doc = commands[command].command == DEVICES ? "" : "PROGRAM", .doc = commands[command].about};
+    char name[32];
+    snprintf(name, sizeof name, "dtrun %s", call->command);
+    argv[1] = name;
+    argp_err_exit_status = 2;
+    return argp_parse(&argp, argc - 1, argv + 1, 0, NULL, call) == 0 ? 0 : 2;
+}
+
+void dtrun_call_free(dtrun_call *call) {
+    dt_release(call->inputs);
+    dt_release(call->defines);
+}
