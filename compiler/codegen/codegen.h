@@ -18,7 +18,7 @@ typedef struct dt_codegen_object {
     const char *level; /* set by the caller */
     char *bytes;       /* an ELF relocatable object: one global function a kernel, named as the kernel; it imports nothing. free() it */
     size_t n_bytes;
-    double seconds;    /* what it took */
+    double seconds; /* what it took */
 } dt_codegen_object;
 
 /* Compiles the kernels of all plans, once for each of the objects' levels, each level in a thread of its own. On error no object holds bytes.
@@ -27,7 +27,10 @@ typedef struct dt_codegen_object {
 dt_status *dt_codegen_llvm(const dt_plan *const *plans, int n_plans, const dt_codegen_options *options, dt_codegen_object *objects, int n_objects);
 
 /* The same code for people: what goes into LLVM's own passes, or the assembly that comes out. */
-typedef enum dt_codegen_text { DT_CODEGEN_TEXT_LLVM, DT_CODEGEN_TEXT_ASSEMBLY } dt_codegen_text;
+typedef enum dt_codegen_text {
+    DT_CODEGEN_TEXT_LLVM,
+    DT_CODEGEN_TEXT_ASSEMBLY
+} dt_codegen_text;
 dt_status *dt_codegen_llvm_text(const dt_plan *const *plans, int n_plans, const char *level, dt_codegen_text kind, dt_text *text);
 
 /* "19.1.7": the version of LLVM in use. buffer: 32 bytes. */

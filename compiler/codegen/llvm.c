@@ -59,8 +59,8 @@ static dt_status *native_target(dt_llvm_target *target) {
     static const char *const needed[] = {"+avx2", "+fma", "+f16c", "+bmi2"}, *const wide[] = {"+avx512f", "+avx512bw", "+avx512dq", "+avx512vl"};
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         if (!has_feature(target->features, needed[i]))
-            return dt_error(DT_INVALID_ARGUMENT, "this processor (%s) is below x86-64-v3, the least that code is generated for: it lacks %s", target->cpu,
-                            needed[i] + 1);
+            return dt_error(DT_INVALID_ARGUMENT, "this processor (%s) is below x86-64-v3, the least that code is generated for: it lacks %s",
+                            target->cpu, needed[i] + 1);
     bool is_wide = true;
     for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) is_wide &= has_feature(target->features, wide[i]);
     target->vector_bytes = is_wide ? 64 : 32;
@@ -73,9 +73,10 @@ static dt_status *find_target(const char *level, dt_llvm_target *target) {
     if (strcmp(level, DT_LEVEL_NATIVE) == 0) return native_target(target);
     bool wide = strcmp(level, DT_LEVEL_V4) == 0;
     if (!wide && strcmp(level, DT_LEVEL_V3) != 0)
-        return dt_error(DT_INVALID_ARGUMENT, "no instruction set level \"%s\"; there are " DT_LEVEL_V3 ", " DT_LEVEL_V4 " and " DT_LEVEL_NATIVE, level);
+        return dt_error(DT_INVALID_ARGUMENT, "no instruction set level \"%s\"; there are " DT_LEVEL_V3 ", " DT_LEVEL_V4 " and " DT_LEVEL_NATIVE,
+                        level);
     target->cpu = strdup(level);
-    target->features = strdup(wide ? "-prefer-256-bit" : "");
+    target->features = strdup("");
     target->vector_bytes = wide ? 64 : 32;
     target->registers = wide ? 32 : 16;
     if (target->cpu == NULL || target->features == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "no memory for a target");
@@ -93,7 +94,8 @@ static dt_status *make_machine(unit *u) {
         LLVMDisposeMessage(error);
         return status;
     }
-    u->machine = LLVMCreateTargetMachine(target, u->triple, u->target.cpu, u->target.features, LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelSmall);
+    u->machine =
+        LLVMCreateTargetMachine(target, u->triple, u->target.cpu, u->target.features, LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelSmall);
     return u->machine != NULL ? NULL : dt_error(DT_INTERNAL, "LLVM makes no code for %s", u->target.cpu);
 }
 

@@ -59,17 +59,17 @@ LLVMTypeRef dt_llvm_type(dt_llvm_emitter *e, dt_dtype dtype);
 LLVMTypeRef dt_llvm_memory_type(dt_llvm_emitter *e, dt_dtype dtype);
 LLVMTypeRef dt_llvm_vector(LLVMTypeRef element, int width); /* width 1: the element */
 int dt_llvm_width(LLVMValueRef value);
-LLVMTypeRef dt_llvm_element(LLVMValueRef value);            /* type of the element, or of the scalar */
+LLVMTypeRef dt_llvm_element(LLVMValueRef value);                   /* type of the element, or of the scalar */
 LLVMTypeRef dt_llvm_like(LLVMValueRef value, LLVMTypeRef element); /* `element` in the width of `value` */
 
 LLVMValueRef dt_llvm_i64(dt_llvm_emitter *e, int64_t value);
 LLVMValueRef dt_llvm_integer(LLVMTypeRef type, int64_t value); /* scalar or vector type */
 LLVMValueRef dt_llvm_real(LLVMTypeRef type, double value);
-LLVMValueRef dt_llvm_splat(dt_llvm_emitter *e, LLVMValueRef value, int width); /* vectors stay as they are */
-LLVMValueRef dt_llvm_lane(dt_llvm_emitter *e, LLVMValueRef value, int lane);   /* of a scalar: itself */
+LLVMValueRef dt_llvm_splat(dt_llvm_emitter *e, LLVMValueRef value, int width);        /* vectors stay as they are */
+LLVMValueRef dt_llvm_lane(dt_llvm_emitter *e, LLVMValueRef value, int lane);          /* of a scalar: itself */
 LLVMValueRef dt_llvm_lanes(dt_llvm_emitter *e, LLVMValueRef value, int first, int n); /* n lanes from first; 1: a scalar */
-LLVMValueRef dt_llvm_iota(LLVMTypeRef element, int width);                     /* 0, 1, 2, … */
-LLVMValueRef dt_llvm_prefix(dt_llvm_emitter *e, int n, int width);             /* mask with the first n lanes set */
+LLVMValueRef dt_llvm_iota(LLVMTypeRef element, int width);                            /* 0, 1, 2, … */
+LLVMValueRef dt_llvm_prefix(dt_llvm_emitter *e, int n, int width);                    /* mask with the first n lanes set */
 /* Calls the intrinsic `name` overloaded on `type`. */
 LLVMValueRef dt_llvm_intrinsic(dt_llvm_emitter *e, const char *name, LLVMTypeRef *types, int n_types, LLVMValueRef *arguments, int n);
 
@@ -113,19 +113,19 @@ typedef struct dt_llvm_nest {
     int *levels;       /* [n_instructions] */
     bool *late;        /* emitted after the reduced loops */
     bool *needed;
-    bool *splatted;    /* a uniform value that vectors use */
+    bool *splatted; /* a uniform value that vectors use */
 
     /* Emission */
-    LLVMValueRef *values;    /* [n_instructions] */
+    LLVMValueRef *values; /* [n_instructions] */
     LLVMValueRef *splats;
-    dt_llvm_sum *loops;      /* [n_loops] current index; of the vector loop: that of lane 0 */
-    dt_llvm_sum *addresses;  /* [n_instructions + n_stores] without terms */
-    int lanes;               /* lanes in use, when that is a constant: width but in a tail */
-    LLVMValueRef mask;       /* lanes in use, or NULL: all */
-    int *slots;              /* [n_reductions] first carried value of each */
+    dt_llvm_sum *loops;     /* [n_loops] current index; of the vector loop: that of lane 0 */
+    dt_llvm_sum *addresses; /* [n_instructions + n_stores] without terms */
+    int lanes;              /* lanes in use, when that is a constant: width but in a tail */
+    LLVMValueRef mask;      /* lanes in use, or NULL: all */
+    int *slots;             /* [n_reductions] first carried value of each */
 
-    bool tiled; /* then the members below are llvm_tile.c's */
-    int tile_level;    /* level at which dt_llvm_tile_rows takes over */
+    bool tiled;                    /* then the members below are llvm_tile.c's */
+    int tile_level;                /* level at which dt_llvm_tile_rows takes over */
     int tile_rows, tile_vectors;   /* at most, of one tile */
     int block_vectors, last_lanes; /* of the block at work: vectors, and lanes in use of the last one */
 } dt_llvm_nest;

@@ -184,8 +184,7 @@ LLVMBasicBlockRef dt_llvm_if_begin(dt_llvm_emitter *e, LLVMValueRef condition, b
     LLVMBasicBlockRef then = dt_llvm_block(e, "then"), join = dt_llvm_block(e, "join");
     LLVMValueRef branch = LLVMBuildCondBr(e->builder, condition, then, join);
     if (!is_likely) {
-        LLVMMetadataRef weights[3] = {LLVMMDStringInContext2(e->context, "branch_weights", 14),
-                                      LLVMValueAsMetadata(LLVMConstInt(e->i32, 1, false)),
+        LLVMMetadataRef weights[3] = {LLVMMDStringInContext2(e->context, "branch_weights", 14), LLVMValueAsMetadata(LLVMConstInt(e->i32, 1, false)),
                                       LLVMValueAsMetadata(LLVMConstInt(e->i32, 1 << 20, false))};
         LLVMValueRef node = LLVMMetadataAsValue(e->context, LLVMMDNodeInContext2(e->context, weights, 3));
         LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(e->context, "prof", 4), node);

@@ -290,7 +290,8 @@ void dt_llvm_enter(dt_llvm_nest *n, int loop, dt_llvm_sum index) {
         n->addresses[i].constant += coefficient * index.constant;
         if (index.variable == NULL) continue;
         int same = 0; /* an address before this one that has walked the same way: its sum serves both */
-        while (same < i && !(has_address(n, same) && address_of(n->nest, same)->coefficients[loop] == coefficient && old[same].variable == old[i].variable))
+        while (same < i &&
+               !(has_address(n, same) && address_of(n->nest, same)->coefficients[loop] == coefficient && old[same].variable == old[i].variable))
             same++;
         if (same < i) {
             n->addresses[i].variable = n->addresses[same].variable;
@@ -321,8 +322,10 @@ void dt_llvm_emit(dt_llvm_nest *n, int i) {
 void dt_llvm_emit_level(dt_llvm_nest *n, int level, bool late) {
     for (int i = 0; i < n->nest->n_instructions; i++) {
         if (!n->needed[i] || n->levels[i] != level || n->late[i] != late) continue;
-        if (n->nest->instructions[i].kind != DT_INSTRUCTION_REDUCED) dt_llvm_emit(n, i);
-        else if (n->splatted[i]) n->splats[i] = dt_llvm_splat(n->e, n->values[i], n->width);
+        if (n->nest->instructions[i].kind != DT_INSTRUCTION_REDUCED)
+            dt_llvm_emit(n, i);
+        else if (n->splatted[i])
+            n->splats[i] = dt_llvm_splat(n->e, n->values[i], n->width);
     }
 }
 

@@ -1,7 +1,8 @@
 /* llvm_scalar: one instruction of a nest as LLVM instructions, on one element or on a vector of them alike.
  *
  * What C leaves undefined is defined here, the same for every level: integers divided by 0 give 0, as do shifts by the width or more,
- * floats that do not fit an integer saturate. Nothing is contracted: a product is rounded before it is added, unless the instruction is the fused one.
+ * floats that do not fit an integer saturate. Nothing is contracted: a product is rounded before it is added, unless the instruction is the fused
+ * one.
  *
  * f16 and bf16 values are f32 registers; they are rounded where they are converted or stored. */
 #include "compiler/codegen/llvm.h"
@@ -279,8 +280,7 @@ LLVMValueRef dt_llvm_instruction(dt_llvm_nest *n, int i) {
     case DT_INSTRUCTION_LOOP: return loop_index(n, instruction->index);
     case DT_INSTRUCTION_LAUNCH: return LLVMBuildLoad2(e->builder, e->i64, field(e, e->launch, (size_t)instruction->index * 8), "");
     case DT_INSTRUCTION_SCALAR: return scalar(n, instruction, x);
-    case DT_INSTRUCTION_CONVERT:
-        return dt_llvm_convert(e, x[0], n->nest->instructions[instruction->operands[0]].dtype, instruction->dtype);
+    case DT_INSTRUCTION_CONVERT: return dt_llvm_convert(e, x[0], n->nest->instructions[instruction->operands[0]].dtype, instruction->dtype);
     case DT_INSTRUCTION_BITS: return same_bits(e, x[0], n->nest->instructions[instruction->operands[0]].dtype, instruction->dtype);
     case DT_INSTRUCTION_CHECK: return check(n, instruction);
     case DT_INSTRUCTION_LOAD:

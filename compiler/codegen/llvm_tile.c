@@ -14,7 +14,7 @@
 #include <assert.h>
 
 enum {
-    ASSUMED_ROWS = 64,       /* of a loop whose extent is known at run time */
+    ASSUMED_ROWS = 64,        /* of a loop whose extent is known at run time */
     LATENCY_ACCUMULATORS = 8, /* what hides an fma's latency: 4 cycles, two a cycle */
     UNROLLED_PRODUCTS = 112,  /* in the body of a loop */
     HEAVY_EPILOGUE = 160      /* late instructions over all of a tile: more than that are a loop over the tile in memory */
@@ -81,7 +81,8 @@ static void choose_tile(dt_llvm_nest *n, int64_t n_vectors) {
     for (int64_t vectors = 1; vectors <= n_vectors && vectors <= 8; vectors++)
         for (int64_t rows = 1; rows <= extent && rows * vectors + vectors + 1 <= n->e->target->registers; rows++) {
             int64_t n_blocks = (n_vectors + vectors - 1) / vectors, size = n_vectors / n_blocks, larger = n_vectors % n_blocks;
-            int64_t cost = larger * dealt_cost(extent, rows, size + 1, at_run_time) + (n_blocks - larger) * dealt_cost(extent, rows, size, at_run_time);
+            int64_t cost =
+                larger * dealt_cost(extent, rows, size + 1, at_run_time) + (n_blocks - larger) * dealt_cost(extent, rows, size, at_run_time);
             if (cost >= best) continue;
             best = cost;
             n->tile_rows = (int)rows;
@@ -104,7 +105,8 @@ void dt_llvm_tile_choose(dt_llvm_nest *n) {
     for (int p = 0; p < n->n_outer; p++)
         if (n->order[p] != tiling->vector_loop && n->order[p] != tiling->row_loop) n->order[n_others++] = n->order[p];
     int at = n_others; /* the block of b that the tiles share stays in cache over the loops that b does not depend on */
-    while (at > 0 && !(nest->in_rows && at == 1) && b[n->order[at - 1]] == 0 && dt_llvm_is_constant_extent(nest->loops[n->order[at - 1]].extent)) at--;
+    while (at > 0 && !(nest->in_rows && at == 1) && b[n->order[at - 1]] == 0 && dt_llvm_is_constant_extent(nest->loops[n->order[at - 1]].extent))
+        at--;
     for (int p = n_others; p > at; p--) n->order[p] = n->order[p - 1];
     n->order[at] = tiling->vector_loop;
     if (tiling->row_loop >= 0) n->order[n->n_outer - 1] = tiling->row_loop;
@@ -153,7 +155,7 @@ void dt_llvm_tile_blocks(dt_llvm_nest *n, int level) {
 /* ---- one tile ---- */
 
 typedef struct tile {
-    int rows, vectors, parts; /* parts: sums of every parts-th product, where rows x vectors alone would wait for the adder */
+    int rows, vectors, parts;  /* parts: sums of every parts-th product, where rows x vectors alone would wait for the adder */
     LLVMValueRef *row_offsets; /* NULL, or [rows], in a: the last row's for rows that do not exist */
     LLVMValueRef n_rows;       /* that exist; with row_offsets */
 } tile;
@@ -230,7 +232,8 @@ static void reduced_loops(dt_llvm_nest *n, const tile *t, int level) {
     } else if (level + 1 == n->nest->n_loops) {
         innermost_loop(n, t, level);
     } else {
-        dt_llvm_loop loop = dt_llvm_loop_begin(e, dt_llvm_i64(e, 0), dt_llvm_extent(e, extent), 1, !dt_llvm_is_constant_extent(extent) || extent == 0);
+        dt_llvm_loop loop =
+            dt_llvm_loop_begin(e, dt_llvm_i64(e, 0), dt_llvm_extent(e, extent), 1, !dt_llvm_is_constant_extent(extent) || extent == 0);
         reduced_iteration(n, t, level, (dt_llvm_sum){loop.index, 0});
         dt_llvm_loop_end(e, &loop);
     }

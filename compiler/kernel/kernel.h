@@ -75,12 +75,11 @@ typedef struct dt_loop {
 
 /* How a sum of products is computed: set by schedule for nests whose single reduction is SUM over the product of two plain loads.
  * The `vector` loop is contiguous (coefficient 1) in operand b and in the result, and absent from operand a; the `row` loop is absent from b.
- * A tile of `rows` x `vectors` accumulators stays in registers over all reduced loops in order. */
+ * A tile of rows x vectors accumulators stays in registers over all reduced loops in order; how many, the renderer chooses: it knows the registers. */
 typedef struct dt_tiling {
     bool tiled;
     int row_loop, vector_loop; /* row_loop may be -1: rows = 1 */
     int a, b;                  /* load instructions: a broadcast, b contiguous */
-    int rows;                  /* register tile; vectors is per target: see dt_target in schedule.h */
 } dt_tiling;
 
 typedef struct dt_cluster dt_cluster;

@@ -1,6 +1,7 @@
 /* codegen_llvm: kernels built by hand, compiled for each level that this machine has, loaded and compared with dt_kernel_execute, which takes one
  * element at a time. Buffers lie between guard bytes, so that a store too far shows. */
 #include "base/cpu.h"
+#include "base/memory.h"
 #include "compiler/codegen/codegen.h"
 #include "compiler/kernel/execute.h"
 #include "compiler/kernel/nest.h"
@@ -72,8 +73,8 @@ static int buffer(bench *b, dt_dtype dtype, int64_t elements) {
     int64_t bytes = elements * (int64_t)dt_dtype_bytes(dtype), offset = 0;
     for (int i = 0; i < b->plan.n_buffers; i++) offset += (b->plan.buffers[i].bytes + 127) / 64 * 64;
     dt_shape shape = dt_shape_make(b->arena, 1, &elements);
-    int index = dt_plan_add_buffer(b->arena, &b->plan,
-                                   (dt_buffer){.name = "b", .space = DT_SPACE_SCRATCH, .dtype = dtype, .shape = shape, .offset = offset, .bytes = bytes});
+    int index = dt_plan_add_buffer(
+        b->arena, &b->plan, (dt_buffer){.name = "b", .space = DT_SPACE_SCRATCH, .dtype = dtype, .shape = shape, .offset = offset, .bytes = bytes});
     assert_true(index < MOST_BUFFERS);
     b->contents[index] = dt_arena_new(b->arena, (size_t)bytes + 1);
     for (int64_t i = 0; i < elements; i++) random_element(b, dtype, b->contents[index] + i * (int64_t)dt_dtype_bytes(dtype));
@@ -162,7 +163,8 @@ static void compare(bench *b, const char *level, const memory *got, const memory
         const dt_buffer *x = &b->plan.buffers[b->kernel.buffers[k]];
         size_t size = dt_dtype_bytes(x->dtype);
         for (int64_t i = 0; i < x->bytes / (int64_t)size; i++) {
-            dt_scalar u = dt_scalar_load(got->arguments[k] + (size_t)i * size, x->dtype), v = dt_scalar_load(want->arguments[k] + (size_t)i * size, x->dtype);
+            dt_scalar u = dt_scalar_load(got->arguments[k] + (size_t)i * size, x->dtype),
+                      v = dt_scalar_load(want->arguments[k] + (size_t)i * size, x->dtype);
             if (agree(u, v, x->dtype, tolerance)) continue;
             if (dt_dtype_is_float(x->dtype)) fail_msg("%s: buffer %d element %lld: %.9g, should be %.9g", level, k, (long long)i, u.f, v.f);
             fail_msg("%s: buffer %d element %lld: %lld, should be %lld", level, k, (long long)i, (long long)u.i, (long long)v.i);
@@ -211,7 +213,8 @@ static void check(bench *b, double tolerance) {
     dt_kernel_execute(b->arena, &b->plan, &b->kernel, (void *const *)want.arguments, &b->launch);
     dt_bad_index want_bad = b->bad_index;
     const dt_plan *plans[1] = {&b->plan};
-    dt_codegen_object objects[3] = {{.level = DT_LEVEL_V3}, {.level = dt_cpu_level() >= 4 ? DT_LEVEL_V4 : DT_LEVEL_NATIVE}, {.level = DT_LEVEL_NATIVE}};
+    dt_codegen_object objects[3] = {
+        {.level = DT_LEVEL_V3}, {.level = dt_cpu_level() >= 4 ? DT_LEVEL_V4 : DT_LEVEL_NATIVE}, {.level = DT_LEVEL_NATIVE}};
     int n_objects = b->kernel.n_nests > 0 && b->kernel.nests[0].tiling.tiled ? 3 : 2;
     succeed(dt_codegen_llvm(plans, 1, &(dt_codegen_options){.check = true}, objects, n_objects));
     for (int i = 0; i < n_objects; i++) run_object(b, &objects[i], &want, &want_bad, tolerance);
@@ -255,12 +258,14 @@ static void every_scalar_on_every_dtype(void **state) {
     for (int op = 0; op < DT_N_SCALARS; op++)
         for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
             dt_dtype dtype = dtypes[d];
-            bool bitwise = op == DT_SCALAR_AND || op == DT_SCALAR_OR || op == DT_SCALAR_XOR || op == DT_SCALAR_SHIFT_LEFT || op == DT_SCALAR_SHIFT_RIGHT;
+            bool bitwise =
+                op == DT_SCALAR_AND || op == DT_SCALAR_OR || op == DT_SCALAR_XOR || op == DT_SCALAR_SHIFT_LEFT || op == DT_SCALAR_SHIFT_RIGHT;
             bool compares = results[op] == 'b';
             if (bitwise && dt_dtype_is_float(dtype)) continue;
             if (op == DT_SCALAR_HIGH_PRODUCT && dtype != DT_I32) continue;
             if ((op == DT_SCALAR_FUSED || op == DT_SCALAR_SQUARE_ROOT) && !dt_dtype_is_float(dtype)) continue;
-            if (dtype == DT_BOOL && (op == DT_SCALAR_SHIFT_LEFT || op == DT_SCALAR_SHIFT_RIGHT || !(bitwise || compares || op == DT_SCALAR_SELECT))) continue;
+            if (dtype == DT_BOOL && (op == DT_SCALAR_SHIFT_LEFT || op == DT_SCALAR_SHIFT_RIGHT || !(bitwise || compares || op == DT_SCALAR_SELECT)))
+                continue;
             bench b;
             begin(&b);
             int64_t n_elements = 37;
@@ -305,8 +310,9 @@ static void same_bits_as_another_type(void **state) {
     begin(&b);
     int x = buffer(&b, DT_F32, 21), y = buffer(&b, DT_I32, 21);
     dt_nest_builder n = NEST(&b, {21, false});
-    int bits = dt_nest_add(&n, (dt_instruction){.kind = DT_INSTRUCTION_BITS, .dtype = DT_I32, .n_operands = 1, .guard = -1,
-                                                .operands = {dt_nest_load(&n, x, AT(&n, 0, 1), -1, -1)}});
+    int bits = dt_nest_add(
+        &n, (dt_instruction){
+                .kind = DT_INSTRUCTION_BITS, .dtype = DT_I32, .n_operands = 1, .guard = -1, .operands = {dt_nest_load(&n, x, AT(&n, 0, 1), -1, -1)}});
     dt_nest_store(&n, y, AT(&n, 0, 1), bits, false, -1);
     finish(&b, &n, 0);
     check(&b, 0);
@@ -350,6 +356,19 @@ static void a_vector_loop_over_the_batch(void **state) {
     }
 }
 
+static void a_nest_without_loops(void **state) {
+    (void)state;
+    bench b;
+    begin(&b);
+    int x = buffer(&b, DT_F64, 1), y = buffer(&b, DT_F64, 1), z = buffer(&b, DT_F64, 1);
+    dt_nest_builder n = nest_over(&b, 0, NULL);
+    dt_affine first = dt_affine_constant(b.arena, 0, 0);
+    int u = dt_nest_load(&n, x, &first, -1, -1), v = dt_nest_load(&n, y, &first, -1, -1);
+    dt_nest_store(&n, z, &first, dt_nest_binary(&n, DT_SCALAR_DIVIDE, DT_F64, u, v), false, -1);
+    finish(&b, &n, -1);
+    check(&b, 0);
+}
+
 /* ---- guards, indirect indices ---- */
 
 /* A zero border around rows and columns, as a convolution's padding is packed. */
@@ -364,7 +383,9 @@ static void guarded_loads(void **state) {
             int x = buffer(&b, dtype, 3 * w), y = buffer(&b, dtype, 5 * (w + 2));
             dt_nest_builder n = NEST(&b, {5, false}, {w + 2, false});
             int i = loop_value(&n, 0), j = loop_value(&n, 1), guard = -1;
-            const int bounds[4][2] = {{dt_nest_integer(&n, DT_I64, 1), i}, {i, dt_nest_integer(&n, DT_I64, 3)}, {dt_nest_integer(&n, DT_I64, 1), j},
+            const int bounds[4][2] = {{dt_nest_integer(&n, DT_I64, 1), i},
+                                      {i, dt_nest_integer(&n, DT_I64, 3)},
+                                      {dt_nest_integer(&n, DT_I64, 1), j},
                                       {j, dt_nest_integer(&n, DT_I64, w)}};
             for (int k = 0; k < 4; k++) guard = dt_nest_and(&n, guard, dt_nest_binary(&n, DT_SCALAR_LESS_EQUAL, DT_BOOL, bounds[k][0], bounds[k][1]));
             int value = dt_nest_load(&n, x, AT(&n, -w - 1, w, 1), guard, dt_nest_constant(&n, dtype, 7));
@@ -406,8 +427,13 @@ static void gathers_are_checked(void **state) {
             int table = buffer(&b, DT_F32, n_table * w), index = buffer(&b, DT_I64, 6), y = buffer(&b, DT_F32, 6 * w);
             dt_nest_builder n = by_lane ? NEST(&b, {w, false}, {6, false}) : NEST(&b, {6, false}, {w, false});
             int row = dt_nest_load(&n, index, by_lane ? AT(&n, 0, 0, 1) : AT(&n, 0, 1, 0), -1, -1);
-            int inside = dt_nest_add(&n, (dt_instruction){.kind = DT_INSTRUCTION_CHECK, .dtype = DT_BOOL, .index = 3, .integer = n_table, .n_operands = 2,
-                                                          .operands = {row, loop_value(&n, by_lane)}, .guard = -1});
+            int inside = dt_nest_add(&n, (dt_instruction){.kind = DT_INSTRUCTION_CHECK,
+                                                          .dtype = DT_BOOL,
+                                                          .index = 3,
+                                                          .integer = n_table,
+                                                          .n_operands = 2,
+                                                          .operands = {row, loop_value(&n, by_lane)},
+                                                          .guard = -1});
             dt_affine at = *(by_lane ? AT(&n, 0, 1, 0) : AT(&n, 0, 0, 1));
             at = dt_affine_add(b.arena, 2, at, dt_affine_term(b.arena, 2, row), w);
             int value = dt_nest_load(&n, table, &at, inside, dt_nest_constant(&n, DT_F32, 0));
@@ -569,7 +595,8 @@ typedef struct product_case {
 } product_case;
 
 static void add_late(dt_nest_builder *n, int *value, dt_dtype dtype, int n_late) {
-    for (int i = 0; i < n_late; i++) *value = dt_nest_binary(n, i % 2 ? DT_SCALAR_MULTIPLY : DT_SCALAR_ADD, dtype, *value, dt_nest_constant(n, dtype, 0.5 + i));
+    for (int i = 0; i < n_late; i++)
+        *value = dt_nest_binary(n, i % 2 ? DT_SCALAR_MULTIPLY : DT_SCALAR_ADD, dtype, *value, dt_nest_constant(n, dtype, 0.5 + i));
 }
 
 /* y[r, c] (+)= relu(sum over k of a[r, k] b[k, c] + bias[c]) */
@@ -587,7 +614,8 @@ static void tiled_product(const product_case *test, bool has_rows) {
     sum = dt_nest_binary(&n, DT_SCALAR_MAXIMUM, test->dtype, sum, dt_nest_constant(&n, test->dtype, 0));
     dt_nest_store(&n, y, AT(&n, 0, w, 1, 0), sum, test->accumulate, -1);
     dt_nest *nest = finish(&b, &n, 1);
-    nest->tiling = (dt_tiling){.tiled = true, .row_loop = has_rows ? 0 : -1, .vector_loop = 1, .a = load_of(&b, nest, x), .b = load_of(&b, nest, weights)};
+    nest->tiling =
+        (dt_tiling){.tiled = true, .row_loop = has_rows ? 0 : -1, .vector_loop = 1, .a = load_of(&b, nest, x), .b = load_of(&b, nest, weights)};
     if (!has_rows && test->rows == DT_BATCH) nest->in_rows = true;
     check(&b, test->dtype == DT_F64 ? 1e-12 : 2e-5);
 }
@@ -595,10 +623,14 @@ static void tiled_product(const product_case *test, bool has_rows) {
 static void tiled_products(void **state) {
     (void)state;
     static const product_case cases[] = {
-        {5, 10, 7, DT_F32, false, 0},        {26, 128, 64, DT_F32, false, 0},   {26, 33, 64, DT_F32, true, 0},   {11, 100, 9, DT_F32, false, 0},
-        {1, 64, 100, DT_F32, false, 0},      {DT_BATCH, 10, 320, DT_F32, false, 0}, {DT_BATCH, 128, 17, DT_F32, true, 0}, {17, 17, 17, DT_F64, false, 0},
-        {13, 64, 31, DT_F32, false, 30},     {DT_BATCH, 33, 8, DT_F32, true, 40}, {8, 1, 20, DT_F32, false, 0},  {3, 3, 3, DT_F32, false, 0},
-        {12, 48, DT_GATHERED, DT_F32, true, 0}, {12, 48, DT_BATCH, DT_F32, false, 0}, {100, 8, 1, DT_F32, false, 0}, {7, 9, 8, DT_F64, true, 50},
+        {5, 10, 7, DT_F32, false, 0},           {26, 128, 64, DT_F32, false, 0},
+        {26, 33, 64, DT_F32, true, 0},          {11, 100, 9, DT_F32, false, 0},
+        {1, 64, 100, DT_F32, false, 0},         {DT_BATCH, 10, 320, DT_F32, false, 0},
+        {DT_BATCH, 128, 17, DT_F32, true, 0},   {17, 17, 17, DT_F64, false, 0},
+        {13, 64, 31, DT_F32, false, 30},        {DT_BATCH, 33, 8, DT_F32, true, 40},
+        {8, 1, 20, DT_F32, false, 0},           {3, 3, 3, DT_F32, false, 0},
+        {12, 48, DT_GATHERED, DT_F32, true, 0}, {12, 48, DT_BATCH, DT_F32, false, 0},
+        {100, 8, 1, DT_F32, false, 0},          {7, 9, 8, DT_F64, true, 50},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tiled_product(&cases[i], true);
@@ -653,16 +685,44 @@ static void tiled_sums_over_rows(void **state) {
 
 /* ---- the interface ---- */
 
+static void make_small_kernel(bench *b) {
+    begin(b);
+    int x = buffer(b, DT_F32, 8);
+    dt_nest_builder n = NEST(b, {8, false});
+    dt_nest_store(&n, x, AT(&n, 0, 1), dt_nest_constant(&n, DT_F32, 2), false, -1);
+    finish(b, &n, 0);
+    b->plan.kernels = &b->kernel;
+    b->plan.n_kernels = 1;
+}
+
+/* Our own allocations fail one after the other; LLVM's are its own affair. */
+static void memory_runs_out(void **state) {
+    (void)state;
+    bench b;
+    make_small_kernel(&b);
+    const dt_plan *plans[1] = {&b.plan};
+    int64_t n_allocations = 0;
+    for (bool failed = true; failed; n_allocations++) {
+        dt_codegen_object objects[2] = {{.level = DT_LEVEL_V3}, {.level = DT_LEVEL_V4}};
+        dt_memory_fail_after(n_allocations);
+        dt_status *status = dt_codegen_llvm(plans, 1, NULL, objects, 2);
+        dt_memory_fail_after(-1);
+        failed = status != NULL;
+        assert_int_equal(dt_status_code(status), failed ? DT_RESOURCE_EXHAUSTED : DT_OK);
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(objects[i].bytes == NULL, failed);
+            free(objects[i].bytes);
+        }
+        dt_status_free(status);
+    }
+    assert_true(n_allocations > 5);
+    dt_arena_destroy(b.arena);
+}
+
 static void texts_and_errors(void **state) {
     (void)state;
     bench b;
-    begin(&b);
-    int x = buffer(&b, DT_F32, 8);
-    dt_nest_builder n = NEST(&b, {8, false});
-    dt_nest_store(&n, x, AT(&n, 0, 1), dt_nest_constant(&n, DT_F32, 2), false, -1);
-    finish(&b, &n, 0);
-    b.plan.kernels = &b.kernel;
-    b.plan.n_kernels = 1;
+    make_small_kernel(&b);
     const dt_plan *plans[1] = {&b.plan};
     dt_text text = {0};
     succeed(dt_codegen_llvm_text(plans, 1, DT_LEVEL_V3, DT_CODEGEN_TEXT_LLVM, &text));
@@ -689,6 +749,7 @@ int main(void) {
         cmocka_unit_test(same_bits_as_another_type),
         cmocka_unit_test(loops_launch_values_and_strides),
         cmocka_unit_test(a_vector_loop_over_the_batch),
+        cmocka_unit_test(a_nest_without_loops),
         cmocka_unit_test(guarded_loads),
         cmocka_unit_test(guarded_and_accumulating_stores),
         cmocka_unit_test(gathers_are_checked),
@@ -701,6 +762,7 @@ int main(void) {
         cmocka_unit_test(tiled_products),
         cmocka_unit_test(tiled_convolutions),
         cmocka_unit_test(tiled_sums_over_rows),
+        cmocka_unit_test(memory_runs_out),
         cmocka_unit_test(texts_and_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -67,7 +67,8 @@ static void run_level(random_source source, const dt_compilation *compilation, c
     dt_function *function = module->functions.items[0];
     dt_arena *arena = dt_arena_create();
     dt_bad_index bad[2] = {{0}, {0}};
-    dt_launch launch = {.rows = rows, .valid = rows, .global_batch = CAPACITY, .replicas = 1, .epochs = 3, .steps_per_epoch = 5, .counter = 6, .seed = 7};
+    dt_launch launch = {
+        .rows = rows, .valid = rows, .global_batch = CAPACITY, .replicas = 1, .epochs = 3, .steps_per_epoch = 5, .counter = 6, .seed = 7};
     size_t n_inputs = function->inputs.n, n_results = function->results.n;
     dt_tensor *inputs = DT_NEW_ARRAY(arena, dt_tensor, n_inputs), *results = DT_NEW_ARRAY(arena, dt_tensor, 2 * n_results);
     for (size_t i = 0; i < n_inputs; i++) {
@@ -106,7 +107,8 @@ static void random_functions_run_alike(void **state) {
         for (int i = 0; i < 2; i++) {
             dt_object *code = NULL;
             succeed(dt_object_load(objects[i].level, objects[i].bytes, objects[i].n_bytes, &code));
-            for (int64_t rows = 0; rows <= CAPACITY && dt_cpu_level() >= 3 + i; rows += 2) run_level(source, &compilation, objects[i].level, code, rows);
+            for (int64_t rows = 0; rows <= CAPACITY && dt_cpu_level() >= 3 + i; rows += 2)
+                run_level(source, &compilation, objects[i].level, code, rows);
             dt_object_free(code);
             free(objects[i].bytes);
         }
