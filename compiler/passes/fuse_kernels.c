@@ -94,22 +94,50 @@ static bool writes_buffer(const dt_unit *unit, int buffer) {
     return false;
 }
 
-/* A variable is written after all that reads its old value: earlier units that read it are needed too. */
-static void add_readers(dt_fusion *f, dt_needs *needs, int u) {
-    for (int reader = 0; reader < u; reader++)
-        for (size_t v = 0; v < needs[reader].variables.n; v++)
-            if (writes_buffer(&f->units.items[u], needs[reader].variables.items[v])) {
-                dt_need need = {reader, false};
-                dt_list_push(f->arena, &needs[u].units, need);
-            }
+static bool reads_what_is_written(const dt_fusion *f, const dt_needs *needs, int reader, int writer) {
+    for (size_t v = 0; v < needs[reader].variables.n; v++)
+        if (writes_buffer(&f->units.items[writer], needs[reader].variables.items[v])) return true;
+    return false;
+}
+
+static bool is_needed(const dt_fusion *f, const dt_needs *needs, int u) {
+    for (size_t w = (size_t)u + 1; w < f->units.n; w++)
+        for (size_t i = 0; i < needs[w].units.n; i++)
+            if (needs[w].units.items[i].unit == u) return true;
+    return false;
+}
+
+/* The order in which units go to kernels: as they are numbered, but for those that write a variable which later ones read, and that nobody
+ * needs: they come last. */
+static int *order_of_units(const dt_fusion *f, const dt_needs *needs) {
+    int n_units = (int)f->units.n, n = 0, *order = DT_NEW_ARRAY(f->arena, int, n_units);
+    bool *last = DT_NEW_ARRAY(f->arena, bool, n_units);
+    for (int u = 0; u < n_units; u++) {
+        for (int reader = u + 1; reader < n_units && !last[u]; reader++) last[u] = reads_what_is_written(f, needs, reader, u);
+        last[u] = last[u] && !is_needed(f, needs, u);
+        if (!last[u]) order[n++] = u;
+    }
+    for (int u = 0; u < n_units; u++)
+        if (last[u]) order[n++] = u;
+    return order;
+}
+
+/* A variable is written after all that reads its old value: units before it that read it are needed too. */
+static void add_readers(dt_fusion *f, dt_needs *needs, const int *order, int at) {
+    for (int i = 0; i < at; i++)
+        if (reads_what_is_written(f, needs, order[i], order[at])) {
+            dt_need need = {order[i], false};
+            dt_list_push(f->arena, &needs[order[at]].units, need);
+        }
 }
 
 /* ---- segments ---- */
 
-static void give_segments(dt_fusion *f, dt_needs *needs) {
-    for (int u = 0; u < (int)f->units.n; u++) {
+static void give_segments(dt_fusion *f, dt_needs *needs, const int *order) {
+    for (int at = 0; at < (int)f->units.n; at++) {
+        int u = order[at];
         dt_unit *unit = &f->units.items[u];
-        add_readers(f, needs, u);
+        add_readers(f, needs, order, at);
         for (size_t i = 0; i < needs[u].units.n; i++) {
             const dt_unit *other = &f->units.items[needs[u].units.items[i].unit];
             /* What a collective delivers is there a segment later; a device's kernels of a segment run before those of its replicas. */
@@ -126,9 +154,7 @@ static void move_idle_units(dt_fusion *f, const dt_needs *needs) {
         if (f->units.items[u].collective == NULL && f->units.items[u].segment > last) last = f->units.items[u].segment;
     for (int u = 0; u < (int)f->units.n; u++) {
         dt_unit *unit = &f->units.items[u];
-        bool idle = unit->elementwise && unit->once && needs[u].units.n == 0;
-        for (size_t w = (size_t)u + 1; w < f->units.n && idle; w++)
-            for (size_t i = 0; i < needs[w].units.n && idle; i++) idle = needs[w].units.items[i].unit != u;
+        bool idle = unit->elementwise && unit->once && needs[u].units.n == 0 && !is_needed(f, needs, u);
         for (size_t o = 0; o < unit->cluster.outputs.n && idle; o++) idle = f->plan->buffers[unit->cluster.outputs.items[o].buffer].space == DT_SPACE_DEVICE;
         if (idle) unit->segment = last;
     }
@@ -220,7 +246,7 @@ static int find_kernel(dt_fusion *f, const dt_needs *needs, int u) {
         if (other->collective == NULL && other->kernel > earliest) earliest = other->kernel;
     }
     for (int attempt = 0; attempt < 2; attempt++)
-        for (int k = (int)f->kernels.n - 1; k >= earliest; k--) {
+        for (int k = earliest; k < (int)f->kernels.n; k++) {
             const dt_unit_list *kernel = &f->kernels.items[k];
             if (kernel->segment != unit->segment || kernel->once != unit->once) continue;
             if (joins_rows(f, needs, u, k) || joins_elementwise(f, u, k, attempt == 1)) return k;
@@ -258,10 +284,12 @@ void dt_fuse_kernels(dt_fusion *f) {
         needs[u] = needs_of(f, u);
         if (f->units.items[u].collective == NULL) find_rows(f, &f->units.items[u]);
     }
-    give_segments(f, needs);
+    const int *order = order_of_units(f, needs);
+    give_segments(f, needs, order);
     move_idle_units(f, needs);
     DT_LIST(int) scalars = {0};
-    for (int u = 0; u < (int)f->units.n; u++) {
+    for (int at = 0; at < (int)f->units.n; at++) {
+        int u = order[at];
         const dt_unit *unit = &f->units.items[u];
         if (unit->collective != NULL || unit->cluster.outputs.n == 0) continue;
         bool idle = unit->elementwise && unit->once && unit->cluster.space.rank == 0 && needs[u].units.n == 0;

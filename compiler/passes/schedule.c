@@ -59,6 +59,55 @@ static int vector_loop_of(const dt_nest *nest) {
     return best;
 }
 
+/* ---- loops that walk memory as one ---- */
+
+static bool walks_as_one(const dt_nest *nest, const int64_t *coefficients, int l) {
+    return coefficients[l] == coefficients[l + 1] * nest->loops[l + 1].extent;
+}
+
+/* Whether loops l and l + 1 are one walk in every address, and mean nothing else. */
+static bool can_join(const dt_nest *nest, int l) {
+    const dt_tiling *tiling = &nest->tiling;
+    const dt_loop *loops = nest->loops;
+    if (dt_dim_is_symbol(loops[l].extent) || dt_dim_is_symbol(loops[l + 1].extent) || loops[l].reduced != loops[l + 1].reduced) return false;
+    if (tiling->tiled && (tiling->row_loop == l || tiling->row_loop == l + 1 || tiling->vector_loop == l || tiling->vector_loop == l + 1)) return false;
+    for (int s = 0; s < nest->n_stores; s++)
+        if (!walks_as_one(nest, nest->stores[s].address.coefficients, l)) return false;
+    for (int i = 0; i < nest->n_instructions; i++) {
+        const dt_instruction *x = &nest->instructions[i];
+        if (x->kind == DT_INSTRUCTION_LOOP && (x->index == l || x->index == l + 1)) return false;
+        if (x->kind == DT_INSTRUCTION_LOAD && !walks_as_one(nest, x->address.coefficients, l)) return false;
+    }
+    return true;
+}
+
+static void drop_coefficient(dt_arena *arena, const dt_nest *nest, dt_address *address, int l) {
+    int64_t *coefficients = DT_NEW_ARRAY(arena, int64_t, nest->n_loops - 1);
+    for (int k = 0; k < nest->n_loops - 1; k++) coefficients[k] = address->coefficients[k < l ? k : k + 1];
+    address->coefficients = coefficients;
+}
+
+static void join(dt_arena *arena, dt_nest *nest, int l) {
+    for (int s = 0; s < nest->n_stores; s++) drop_coefficient(arena, nest, &nest->stores[s].address, l);
+    for (int i = 0; i < nest->n_instructions; i++) {
+        dt_instruction *x = &nest->instructions[i];
+        if (x->kind == DT_INSTRUCTION_LOOP && x->index > l) x->index--;
+        if (x->kind == DT_INSTRUCTION_LOAD) drop_coefficient(arena, nest, &x->address, l);
+    }
+    dt_loop *loops = DT_NEW_ARRAY(arena, dt_loop, nest->n_loops - 1);
+    for (int k = 0; k < nest->n_loops - 1; k++) loops[k] = nest->loops[k < l ? k : k + 1];
+    loops[l].extent = nest->loops[l].extent * nest->loops[l + 1].extent;
+    nest->loops = loops;
+    nest->n_loops--;
+    if (nest->tiling.vector_loop > l) nest->tiling.vector_loop--;
+    if (nest->tiling.row_loop > l) nest->tiling.row_loop--;
+}
+
+static void join_loops(dt_arena *arena, dt_nest *nest) {
+    for (int l = nest->n_loops - 2; l >= 0; l--)
+        if (can_join(nest, l)) join(arena, nest, l);
+}
+
 /* ---- sums of products ---- */
 
 typedef struct dt_product {
@@ -222,7 +271,6 @@ static int insert_packing(dt_arena *arena, dt_product *p, int operand, bool by_r
     int at = p->n;
     nest.in_rows = by_row;
     while (!by_row && p->kernel->nests[p->n].in_rows && at > 0 && p->kernel->nests[at - 1].in_rows) at--;
-    nest.vector_loop = vector_loop_of(&nest);
     dt_kernel_insert_nest(arena, p->kernel, at, nest);
     return ++p->n;
 }
@@ -246,29 +294,36 @@ static void tile(dt_arena *arena, dt_product *p) {
         *nest = dt_lower_cluster(p->plan->lowering, p->kernel, nest->cluster, layout);
         nest->in_rows = in_rows;
     }
-    nest->vector_loop = place_in_nest(p, p->vector_loop);
-    nest->tiling = (dt_tiling){.tiled = true, .row_loop = place_in_nest(p, p->row_loop), .vector_loop = nest->vector_loop};
+    nest->tiling = (dt_tiling){.tiled = true, .row_loop = place_in_nest(p, p->row_loop), .vector_loop = place_in_nest(p, p->vector_loop)};
     nest->tiling.a = factor(p, p->operands[0]);
     nest->tiling.b = factor(p, p->operands[1]);
 }
 
-static void schedule_nest(dt_arena *arena, dt_plan *plan, dt_kernel_function *kernel, int *n) {
-    dt_nest *nest = &kernel->nests[*n];
-    nest->vector_loop = vector_loop_of(nest);
-    if (nest->cluster == NULL || nest->cluster->roots.n != 1) return;
-    dt_product p = {.plan = plan, .kernel = kernel, .n = *n, .root = nest->cluster->roots.items[0], .row = -1};
+/* Tiles nest n if it is a sum of products; returns the number of the next nest. */
+static int tile_nest(dt_arena *arena, dt_plan *plan, dt_kernel_function *kernel, int n) {
+    const dt_nest *nest = &kernel->nests[n];
+    if (nest->cluster == NULL || nest->cluster->roots.n != 1) return n + 1;
+    dt_product p = {.plan = plan, .kernel = kernel, .n = n, .root = nest->cluster->roots.items[0], .row = -1};
     p.loops = dt_lowering_loops(plan->lowering, p.root);
-    if (!dt_loops_are_product(p.loops)) return;
+    if (!dt_loops_are_product(p.loops)) return n + 1;
     if (nest->in_rows) p.row = nest->layout->row_loop >= 0 ? nest->layout->row_loop : 0;
     tile(arena, &p);
-    *n = p.n;
+    return p.n + 1;
+}
+
+static void schedule_kernel(dt_arena *arena, dt_plan *plan, dt_kernel_function *kernel) {
+    for (int n = 0; n < kernel->n_nests;) n = tile_nest(arena, plan, kernel, n);
+    for (int n = 0; n < kernel->n_nests; n++) {
+        dt_nest *nest = &kernel->nests[n];
+        join_loops(arena, nest);
+        nest->vector_loop = nest->tiling.tiled ? nest->tiling.vector_loop : vector_loop_of(nest);
+    }
 }
 
 dt_status *dt_pass_schedule(dt_compilation *compilation) {
     for (int i = 0; i < compilation->n_plans; i++) {
         dt_plan *plan = compilation->plans[i];
-        for (int k = 0; k < plan->n_kernels; k++)
-            for (int n = 0; n < plan->kernels[k].n_nests; n++) schedule_nest(compilation->arena, plan, &plan->kernels[k], &n);
+        for (int k = 0; k < plan->n_kernels; k++) schedule_kernel(compilation->arena, plan, &plan->kernels[k]);
         DT_TRY(plan->lowering->status);
     }
     return NULL;
