@@ -122,6 +122,7 @@ typedef struct dt_buffer {
     dt_space space;
     dt_dtype dtype;
     dt_shape shape;     /* DT_BATCH counts as the capacity */
+    bool one_row;       /* holds what one turn of a row loop leaves for later nests of the same turn, and only that */
     int variable, input; /* index, for those spaces */
     int64_t offset;     /* bytes within its space, aligned to 64 */
     int64_t bytes;      /* at capacity, with 64 bytes of slack after it that vector code may read, never write */

@@ -41,7 +41,7 @@ static int accumulator_of(dt_fusion *f, const dt_unit *unit, size_t r, bool *dir
         }
     *direct = false;
     const char *name = dt_arena_format(f->arena, "%%%d sum", root->id);
-    return dt_plan_add_buffer(f->arena, f->plan, (dt_buffer){name, DT_SPACE_SCRATCH, root->dtype, root->shape, -1, -1, 0, 0});
+    return dt_plan_add_buffer(f->arena, f->plan, (dt_buffer){name, DT_SPACE_SCRATCH, root->dtype, root->shape, .variable = -1, .input = -1});
 }
 
 /* What is stored of a sum over the rows besides the sum itself, once it is complete. */

@@ -174,13 +174,13 @@ static int buffer_of_variable(dt_fusion *f, const dt_value *value) {
     for (int b = 0; b < f->plan->n_buffers; b++)
         if (f->plan->buffers[b].space == DT_SPACE_VARIABLE && f->plan->buffers[b].variable == number) return b;
     return dt_plan_add_buffer(f->arena, f->plan,
-                              (dt_buffer){variable->path, DT_SPACE_VARIABLE, variable->dtype, variable->shape, number, -1, 0, 0});
+                              (dt_buffer){variable->path, DT_SPACE_VARIABLE, variable->dtype, variable->shape, .variable = number, .input = -1});
 }
 
 static int new_buffer(dt_fusion *f, const dt_value *value, const char *suffix) {
     dt_space space = dt_fusion_is_once(f, value) ? DT_SPACE_DEVICE : DT_SPACE_SCRATCH;
     const char *name = dt_arena_format(f->arena, "%%%d%s", value->id, suffix);
-    return dt_plan_add_buffer(f->arena, f->plan, (dt_buffer){name, space, value->dtype, value->shape, -1, -1, 0, 0});
+    return dt_plan_add_buffer(f->arena, f->plan, (dt_buffer){name, space, value->dtype, value->shape, .variable = -1, .input = -1});
 }
 
 int dt_fusion_buffer(dt_fusion *f, const dt_value *value) {
@@ -195,7 +195,7 @@ static void place_argument(dt_fusion *f, const dt_value *value) {
     const char *name = value->name ? value->name : dt_arena_format(f->arena, "%%%d", value->id);
     int *buffer = &f->lowering->buffers[value->id];
     if (value->op->class == DT_CLASS_STATE) *buffer = buffer_of_variable(f, value);
-    else *buffer = dt_plan_add_buffer(f->arena, f->plan, (dt_buffer){name, DT_SPACE_INPUT, value->dtype, value->shape, -1, f->n_inputs++, 0, 0});
+    else *buffer = dt_plan_add_buffer(f->arena, f->plan, (dt_buffer){name, DT_SPACE_INPUT, value->dtype, value->shape, .variable = -1, .input = f->n_inputs++});
     place->stored = true;
 }
 

@@ -1,141 +1,99 @@
-/* plan_memory: gives every buffer a space and an offset. No memory is allocated while a step runs. */
-#include "compiler/kernel/nest.h"
-#include "compiler/passes/passes.h"
+/* plan_memory: gives every buffer a space and an offset. No memory is allocated while a step runs.
+ *
+ * What one replica leaves for its own later kernels of the same segment lies in scratch, which the next replica uses again; what it leaves for
+ * another segment, for a collective or as a result lies in its own block. Within each space buffers whose lifetimes do not meet share memory:
+ * they are placed by size, the greatest first, each at the lowest offset that is free while it lives. */
+#include "compiler/passes/plan_memory.h"
 
-#include <string.h>
-
-enum { alignment = 64, slack = 64 }; /* vector code may read up to `slack` bytes behind a buffer */
+enum {
+    alignment = 64,
+    slack = 64 /* bytes behind a buffer that vector code may read */
+};
 
 static int64_t aligned(int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
-/* Sources of collectives and results that differ from replica to replica outlive a replica's turn. */
+/* ---- spaces ---- */
+
 static void keep_for_replicas(dt_plan *plan, int buffer) {
     if (plan->buffers[buffer].space == DT_SPACE_SCRATCH) plan->buffers[buffer].space = DT_SPACE_REPLICA;
 }
 
-static int segment_of_kernel(const dt_plan *plan, int kernel) {
-    for (int s = 0; s < plan->n_segments; s++)
-        for (int k = 0; k < plan->segments[s].n_replica_kernels; k++)
-            if (plan->segments[s].replica_kernels[k] == kernel) return s;
-    return -1;
-}
-
-static void give_spaces(dt_plan *plan, dt_arena *arena) {
+static void give_spaces(dt_arena *arena, dt_plan *plan) {
     int *first = DT_NEW_ARRAY(arena, int, plan->n_buffers);
     for (int b = 0; b < plan->n_buffers; b++) first[b] = -1;
-    for (int k = 0; k < plan->n_kernels; k++) {
-        int segment = segment_of_kernel(plan, k);
-        for (int a = 0; a < plan->kernels[k].n_buffers && segment >= 0; a++) {
-            int buffer = plan->kernels[k].buffers[a];
-            if (first[buffer] < 0) first[buffer] = segment;
-            else if (first[buffer] != segment) keep_for_replicas(plan, buffer);
+    for (int s = 0; s < plan->n_segments; s++) {
+        const dt_segment *segment = &plan->segments[s];
+        for (int k = 0; k < segment->n_replica_kernels; k++) {
+            const dt_kernel_function *kernel = &plan->kernels[segment->replica_kernels[k]];
+            for (int a = 0; a < kernel->n_buffers; a++) {
+                int buffer = kernel->buffers[a];
+                if (first[buffer] < 0) first[buffer] = s;
+                if (first[buffer] != s) keep_for_replicas(plan, buffer);
+            }
+        }
+        for (int c = 0; c < segment->n_collectives; c++) {
+            keep_for_replicas(plan, segment->collectives[c].source);
+            keep_for_replicas(plan, segment->collectives[c].target);
         }
     }
-    for (int s = 0; s < plan->n_segments; s++)
-        for (int c = 0; c < plan->segments[s].n_collectives; c++) {
-            keep_for_replicas(plan, plan->segments[s].collectives[c].source);
-            keep_for_replicas(plan, plan->segments[s].collectives[c].target);
-        }
     for (size_t r = 0; r < plan->function->results.n; r++) keep_for_replicas(plan, plan->results[r]);
 }
 
-static void place(dt_plan *plan, dt_buffer *buffer) {
+/* ---- offsets ---- */
+
+static bool meet(const dt_lifetime *x, const dt_lifetime *y) { return x->first <= y->last && y->first <= x->last; }
+
+/* The lowest offset where `buffer` fits beside what is placed already and lives at the same time. */
+static int64_t free_offset(const dt_plan *plan, const dt_lifetime *lifetimes, const int *placed, int n_placed, int buffer) {
+    const dt_buffer *it = &plan->buffers[buffer];
+    int64_t offset = 0;
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int i = 0; i < n_placed; i++) {
+            const dt_buffer *other = &plan->buffers[placed[i]];
+            if (other->space != it->space || !meet(&lifetimes[placed[i]], &lifetimes[buffer])) continue;
+            if (offset >= other->offset + other->bytes + slack || other->offset >= offset + it->bytes + slack) continue;
+            offset = aligned(other->offset + other->bytes + slack);
+            moved = true;
+        }
+    }
+    return offset;
+}
+
+static int64_t *end_of_space(dt_plan *plan, dt_space space) {
+    switch (space) {
+    case DT_SPACE_DEVICE: return &plan->device_bytes;
+    case DT_SPACE_REPLICA: return &plan->replica_bytes;
+    case DT_SPACE_SCRATCH: return &plan->scratch_bytes;
+    default: return NULL;
+    }
+}
+
+static void place_buffers(dt_arena *arena, dt_plan *plan, const dt_lifetime *lifetimes) {
     int64_t capacity = plan->function->module->capacity;
-    buffer->bytes = dt_shape_elements(buffer->shape, capacity, capacity) * (int64_t)dt_dtype_bytes(buffer->dtype);
-    int64_t *end = buffer->space == DT_SPACE_DEVICE    ? &plan->device_bytes
-                   : buffer->space == DT_SPACE_REPLICA ? &plan->replica_bytes
-                   : buffer->space == DT_SPACE_SCRATCH ? &plan->scratch_bytes
-                                                       : NULL;
-    if (end == NULL) return;
-    buffer->offset = *end;
-    *end = aligned(*end + buffer->bytes + slack);
-}
-
-/* ---- variables are written in place, when no old value is read afterwards ---- */
-
-/* When a kernel runs: kernels of later segments later, a device's before those of its replicas. */
-static int64_t time_of(const dt_plan *plan, int kernel) {
-    for (int s = 0; s < plan->n_segments; s++) {
-        const dt_segment *segment = &plan->segments[s];
-        for (int k = 0; k < segment->n_device_kernels; k++)
-            if (segment->device_kernels[k] == kernel) return (int64_t)2 * s * plan->n_kernels + k;
-        for (int k = 0; k < segment->n_replica_kernels; k++)
-            if (segment->replica_kernels[k] == kernel) return (int64_t)(2 * s + 1) * plan->n_kernels + k;
+    int *order = DT_NEW_ARRAY(arena, int, plan->n_buffers), n = 0;
+    for (int b = 0; b < plan->n_buffers; b++) {
+        dt_buffer *buffer = &plan->buffers[b];
+        buffer->bytes = dt_shape_elements(buffer->shape, capacity, capacity) * (int64_t)dt_dtype_bytes(buffer->dtype);
+        if (end_of_space(plan, buffer->space) == NULL || lifetimes[b].first > lifetimes[b].last) continue;
+        int at = n++;
+        for (; at > 0 && plan->buffers[order[at - 1]].bytes < buffer->bytes; at--) order[at] = order[at - 1];
+        order[at] = b;
     }
-    return 0;
-}
-
-static bool same_element(int n_loops, const dt_address *x, const dt_address *y) {
-    return x->n_terms + y->n_terms == 0 && x->offset == y->offset && memcmp(x->coefficients, y->coefficients, (size_t)n_loops * sizeof *x->coefficients) == 0;
-}
-
-/* Whether something reads `buffer` that nest n of kernel k has written by then. */
-static bool is_read_later(const dt_plan *plan, int k, int n, const dt_store *store, int buffer) {
-    int64_t written = time_of(plan, k);
-    for (int reader = 0; reader < plan->n_kernels; reader++) {
-        const dt_kernel_function *kernel = &plan->kernels[reader];
-        int64_t read = time_of(plan, reader);
-        for (int m = 0; m < kernel->n_nests && read >= written; m++)
-            for (int i = 0; i < kernel->nests[m].n_instructions && (read > written || m >= n); i++) {
-                const dt_instruction *load = &kernel->nests[m].instructions[i];
-                if (load->kind != DT_INSTRUCTION_LOAD || kernel->buffers[load->address.buffer] != buffer) continue;
-                if (reader != k || m != n || !same_element(kernel->nests[m].n_loops, &load->address, &store->address)) return true;
-            }
+    for (int i = 0; i < n; i++) {
+        dt_buffer *buffer = &plan->buffers[order[i]];
+        buffer->offset = free_offset(plan, lifetimes, order, i, order[i]);
+        int64_t end = aligned(buffer->offset + buffer->bytes + slack), *space = end_of_space(plan, buffer->space);
+        if (end > *space) *space = end;
     }
-    return false;
-}
-
-static void append_copy(dt_arena *arena, dt_plan *plan, dt_kernel_function *kernel, int from, int to) {
-    int64_t elements = dt_shape_elements(plan->buffers[to].shape, 1, 1);
-    dt_nest_builder nest = {.arena = arena, .plan = plan, .kernel = kernel, .n_loops = 1, .loops = DT_NEW(arena, dt_loop)};
-    nest.loops[0].extent = elements;
-    dt_affine at = dt_affine_loop(arena, 1, 0);
-    dt_nest_store(&nest, to, &at, dt_nest_load(&nest, from, &at, -1, -1), false, -1);
-    dt_nest copy = dt_nest_finish(&nest);
-    copy.vector_loop = 0;
-    copy.note = "copy";
-    dt_kernel_insert_nest(arena, kernel, kernel->n_nests, copy);
-}
-
-/* A kernel that runs last, for copies. */
-static void append_kernel(dt_arena *arena, dt_plan *plan, dt_kernel_function kernel) {
-    dt_segment *segments = DT_NEW_ARRAY(arena, dt_segment, plan->n_segments + 1);
-    memcpy(segments, plan->segments, (size_t)plan->n_segments * sizeof *segments);
-    plan->segments = segments;
-    dt_segment *last = &segments[plan->n_segments++];
-    *last = (dt_segment){.n_device_kernels = 1, .device_kernels = DT_NEW(arena, int)};
-    char *name = dt_arena_format(arena, "%s_%d_update", plan->function->name, plan->n_kernels);
-    for (char *c = name; *c; c++)
-        if (*c == '/') *c = '_';
-    kernel.name = name;
-    last->device_kernels[0] = dt_plan_add_kernel(arena, plan, kernel);
-}
-
-static void write_late_where_needed(dt_arena *arena, dt_plan *plan) {
-    dt_kernel_function copies = {.once = true, .update = true};
-    for (int k = 0; k < plan->n_kernels; k++)
-        for (int n = 0; n < plan->kernels[k].n_nests; n++)
-            for (int s = 0; s < plan->kernels[k].nests[n].n_stores; s++) {
-                dt_kernel_function *kernel = &plan->kernels[k];
-                dt_store *store = &kernel->nests[n].stores[s];
-                int variable = kernel->buffers[store->address.buffer];
-                if (plan->buffers[variable].space != DT_SPACE_VARIABLE || !is_read_later(plan, k, n, store, variable)) continue;
-                dt_buffer next = plan->buffers[variable];
-                next.name = dt_arena_format(arena, "%s next", next.name);
-                next.space = DT_SPACE_DEVICE;
-                int buffer = dt_plan_add_buffer(arena, plan, next);
-                store->address.buffer = dt_kernel_argument(arena, kernel, buffer);
-                append_copy(arena, plan, &copies, buffer, variable);
-            }
-    if (copies.n_nests > 0) append_kernel(arena, plan, copies);
 }
 
 dt_status *dt_pass_plan_memory(dt_compilation *compilation) {
     for (int p = 0; p < compilation->n_plans; p++) {
         dt_plan *plan = compilation->plans[p];
-        write_late_where_needed(compilation->arena, plan);
-        give_spaces(plan, compilation->arena);
-        for (int b = 0; b < plan->n_buffers; b++) place(plan, &plan->buffers[b]);
+        dt_plan_late_writes(compilation->arena, plan);
+        give_spaces(compilation->arena, plan);
+        place_buffers(compilation->arena, plan, dt_plan_lifetimes(compilation->arena, plan));
     }
     return NULL;
 }

@@ -237,7 +237,7 @@ static bool describe_packing(dt_arena *arena, const dt_product *p, int operand, 
     return true;
 }
 
-static int packing_buffer(dt_arena *arena, dt_product *p, int operand, const dt_packing *packing) {
+static int packing_buffer(dt_arena *arena, dt_product *p, int operand, const dt_packing *packing, bool by_row) {
     int64_t *dims = DT_NEW_ARRAY(arena, int64_t, packing->rank);
     int rank = 0;
     for (int i = 0; i < packing->rank; i++)
@@ -245,7 +245,8 @@ static int packing_buffer(dt_arena *arena, dt_product *p, int operand, const dt_
     const char *name = dt_arena_format(arena, "%%%d packed", p->root->operands[operand]->id);
     dt_dtype dtype = p->root->operands[operand]->dtype == DT_F64 ? DT_F64 : DT_F32;
     dt_space space = p->kernel->once ? DT_SPACE_DEVICE : DT_SPACE_SCRATCH;
-    return dt_plan_add_buffer(arena, p->plan, (dt_buffer){name, space, dtype, {rank, dims}, -1, -1, 0, 0});
+    dt_buffer buffer = {.name = name, .space = space, .dtype = dtype, .shape = {rank, dims}, .one_row = by_row, .variable = -1, .input = -1};
+    return dt_plan_add_buffer(arena, p->plan, buffer);
 }
 
 /* How often an element that is laid out is read: what makes it worth while. */
@@ -261,7 +262,7 @@ static bool pack(dt_arena *arena, dt_product *p, int operand, bool contiguous, b
     dt_packing *packing = &p->packings[operand];
     if (is_plain(p, operand, contiguous)) return true;
     if (!describe_packing(arena, p, operand, contiguous, packing, by_row) || reuse(p, operand, *by_row) < least_reuse) return false;
-    packing->buffer = packing_buffer(arena, p, operand, packing);
+    packing->buffer = packing_buffer(arena, p, operand, packing, *by_row);
     return true;
 }
 

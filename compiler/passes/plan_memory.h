@@ -1,0 +1,17 @@
+/* plan_memory: what the parts of the pass share. */
+#ifndef DT_PASSES_PLAN_MEMORY_H
+#define DT_PASSES_PLAN_MEMORY_H
+
+#include "compiler/passes/passes.h"
+
+/* Stores of variables whose old value is read later go to a buffer beside, which a kernel at the end copies. */
+void dt_plan_late_writes(dt_arena *arena, dt_plan *plan);
+
+/* When a buffer holds something that is still needed: from its first to its last use, both included, on one time line for the whole plan. */
+typedef struct dt_lifetime {
+    int64_t first, last; /* first > last: never */
+} dt_lifetime;
+/* [n_buffers]. Buffers of which only the row at hand is ever needed lose their first dimension. */
+dt_lifetime *dt_plan_lifetimes(dt_arena *arena, dt_plan *plan);
+
+#endif

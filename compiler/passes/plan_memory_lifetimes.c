@@ -1,0 +1,131 @@
+/* plan_memory_lifetimes: when each buffer is in use.
+ *
+ * Time goes by nests, in the order in which kernels run. Nests that share a row loop run again and again: what lives from one row to the next lives
+ * through all of them. Of some buffers only the row at hand is ever needed, since every use is in that one row loop, at its row: they are cut
+ * down to one row and live from their first nest to their last. */
+#include "compiler/passes/plan_memory.h"
+
+/* A use of a buffer by a nest. */
+typedef struct use {
+    int kernel, nest;
+    int run_first, run_last; /* the nests of the row loop that it is in; run_last < 0: in none */
+} use;
+
+typedef struct timeline {
+    dt_plan *plan;
+    dt_arena *arena;
+    int64_t *kernel_time; /* when its first nest runs */
+    int64_t end;
+    dt_lifetime *lifetimes;
+    bool *by_row;         /* every use so far is at the row of one row loop */
+    use *uses;            /* [n_buffers] the first one; kernel -1: none */
+} timeline;
+
+static void extend(timeline *t, int buffer, int64_t first, int64_t last) {
+    dt_lifetime *lifetime = &t->lifetimes[buffer];
+    if (first < lifetime->first) lifetime->first = first;
+    if (last > lifetime->last) lifetime->last = last;
+}
+
+/* Whether the address is within the row at hand: the row loop, and nothing else, chooses the row. */
+static bool is_at_row(const dt_nest *nest, const dt_address *address, dt_shape shape) {
+    return nest->in_rows && shape.rank > 0 && shape.dims[0] == DT_BATCH && address->coefficients[0] == dt_shape_elements_per_row(shape);
+}
+
+static use use_of(const dt_kernel_function *kernel, int k, int n) {
+    use use = {k, n, n, -1};
+    if (!kernel->nests[n].in_rows) return use;
+    while (use.run_first > 0 && kernel->nests[use.run_first - 1].in_rows) use.run_first--;
+    use.run_last = n;
+    while (use.run_last + 1 < kernel->n_nests && kernel->nests[use.run_last + 1].in_rows) use.run_last++;
+    return use;
+}
+
+static void add_use(timeline *t, int k, int n, const dt_address *address) {
+    const dt_kernel_function *kernel = &t->plan->kernels[k];
+    int buffer = kernel->buffers[address->buffer];
+    use now = use_of(kernel, k, n), *first = &t->uses[buffer];
+    if (!is_at_row(&kernel->nests[n], address, t->plan->buffers[buffer].shape)) t->by_row[buffer] = false;
+    if (first->kernel < 0) *first = now;
+    else if (first->kernel != k || first->run_first != now.run_first) t->by_row[buffer] = false;
+}
+
+static void for_each_use(timeline *t, void (*visit)(timeline *t, int k, int n, const dt_address *address)) {
+    for (int k = 0; k < t->plan->n_kernels; k++)
+        for (int n = 0; n < t->plan->kernels[k].n_nests; n++) {
+            const dt_nest *nest = &t->plan->kernels[k].nests[n];
+            for (int i = 0; i < nest->n_instructions; i++)
+                if (nest->instructions[i].kind == DT_INSTRUCTION_LOAD) visit(t, k, n, &nest->instructions[i].address);
+            for (int s = 0; s < nest->n_stores; s++) visit(t, k, n, &nest->stores[s].address);
+        }
+}
+
+static void add_lifetime(timeline *t, int k, int n, const dt_address *address) {
+    int buffer = t->plan->kernels[k].buffers[address->buffer];
+    use now = use_of(&t->plan->kernels[k], k, n);
+    int64_t time = t->kernel_time[k];
+    bool whole_run = now.run_last >= 0 && !t->plan->buffers[buffer].one_row;
+    extend(t, buffer, time + (whole_run ? now.run_first : n), time + (whole_run ? now.run_last : n));
+}
+
+/* The row loop no longer chooses the row: there is only one. */
+static void cut_to_one_row(timeline *t, int k, int n, const dt_address *address) {
+    int buffer = t->plan->kernels[k].buffers[address->buffer];
+    if (t->by_row[buffer]) address->coefficients[0] = 0;
+    (void)n;
+}
+
+static void give_times(timeline *t) {
+    dt_plan *plan = t->plan;
+    for (int s = 0; s < plan->n_segments; s++) {
+        const dt_segment *segment = &plan->segments[s];
+        for (int k = 0; k < segment->n_device_kernels; k++) {
+            t->kernel_time[segment->device_kernels[k]] = t->end;
+            t->end += plan->kernels[segment->device_kernels[k]].n_nests;
+        }
+        int64_t replicas_begin = t->end;
+        for (int k = 0; k < segment->n_replica_kernels; k++) {
+            t->kernel_time[segment->replica_kernels[k]] = t->end;
+            t->end += plan->kernels[segment->replica_kernels[k]].n_nests;
+        }
+        for (int k = 0; k < segment->n_replica_kernels; k++) /* what is there once a device is used by every replica in turn */
+            for (int a = 0; a < plan->kernels[segment->replica_kernels[k]].n_buffers; a++) {
+                int buffer = plan->kernels[segment->replica_kernels[k]].buffers[a];
+                if (plan->buffers[buffer].space == DT_SPACE_DEVICE) extend(t, buffer, replicas_begin, t->end);
+            }
+        for (int c = 0; c < segment->n_collectives; c++) {
+            extend(t, segment->collectives[c].source, t->end, t->end);
+            extend(t, segment->collectives[c].target, t->end, t->end);
+        }
+        t->end++;
+    }
+}
+
+static void cut_rows(timeline *t) {
+    for (int b = 0; b < t->plan->n_buffers; b++) {
+        t->uses[b].kernel = -1;
+        t->by_row[b] = t->plan->buffers[b].space == DT_SPACE_SCRATCH;
+    }
+    for_each_use(t, add_use);
+    for_each_use(t, cut_to_one_row);
+    for (int b = 0; b < t->plan->n_buffers; b++) {
+        dt_buffer *buffer = &t->plan->buffers[b];
+        if (!t->by_row[b] || t->uses[b].kernel < 0) continue;
+        buffer->shape = (dt_shape){buffer->shape.rank - 1, buffer->shape.dims + 1};
+        buffer->one_row = true;
+    }
+}
+
+dt_lifetime *dt_plan_lifetimes(dt_arena *arena, dt_plan *plan) {
+    timeline t = {.plan = plan, .arena = arena};
+    t.kernel_time = DT_NEW_ARRAY(arena, int64_t, plan->n_kernels);
+    t.lifetimes = DT_NEW_ARRAY(arena, dt_lifetime, plan->n_buffers);
+    t.by_row = DT_NEW_ARRAY(arena, bool, plan->n_buffers);
+    t.uses = DT_NEW_ARRAY(arena, use, plan->n_buffers);
+    for (int b = 0; b < plan->n_buffers; b++) t.lifetimes[b] = (dt_lifetime){INT64_MAX, -1};
+    give_times(&t);
+    cut_rows(&t);
+    for_each_use(&t, add_lifetime);
+    for (size_t r = 0; r < plan->function->results.n; r++) extend(&t, plan->results[r], t.end, t.end);
+    return t.lifetimes;
+}
