@@ -1,0 +1,113 @@
+"""programs: runs steps of programs for the tests in e2e, as the reference interpreter and as compiled code run them.
+
+Both are given a dict of NumPy arrays and give one back, keyed as tests/tools/recording.h says: "input/NAME" and "variable/PATH" in, "result/NAME",
+"report/NAME" and "variable/PATH" out.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+from safetensors.numpy import load_file, save_file
+
+SOURCE = os.environ["DT_SOURCE"]
+TOOLS = os.environ["DT_TOOLS"]
+DATA = os.environ.get("DT_DATA", "/usr/share/datasets/fashion-mnist")
+SKIPPED = 77  # exit code of a test that the machine cannot run
+
+folder = tempfile.TemporaryDirectory(prefix="dt_")
+n_files = 0
+
+
+def scratch(suffix):
+    """A path in the test's own folder that no file has yet."""
+    global n_files
+    n_files += 1
+    return os.path.join(folder.name, f"{n_files}{suffix}")
+
+
+def run(command):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}\nexit code {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
+def flags(options):
+    return [f"--{name}={value}" for name, value in options.items() if value is not None]
+
+
+def run_tool(name, program, step, given, options):
+    into, out = scratch(".safetensors"), scratch(".safetensors")
+    save_file({key: np.ascontiguousarray(array) for key, array in given.items()}, into)
+    run([os.path.join(TOOLS, name), *flags(options), program, step, into, out])
+    return load_file(out)
+
+
+def interpret(program, step, given, **options):
+    """Runs a step of PROGRAM.dt; options: rows, seed, epochs of tests/tools/interpret.c."""
+    return run_tool("interpret", program, step, given, options)
+
+
+def compile(program, batch=None, cpu="native"):
+    """Compiles PROGRAM.dt; returns the path of the artifact."""
+    artifact = scratch(".dtx")
+    run(["dtc", "compile", program, "-o", artifact, *flags({"batch": batch, "cpu": cpu})])
+    return artifact
+
+
+def execute(artifact, step, given, **options):
+    """Runs a step of an artifact; options: rows, seed, epochs, replicas, devices, level of tests/tools/execute.c."""
+    return run_tool("execute", artifact, step, given, options)
+
+
+def write(text):
+    """The path of a program with that text."""
+    path = scratch(".dt")
+    with open(path, "w") as file:
+        file.write(text)
+    return path
+
+
+def program(name):
+    return os.path.join(SOURCE, "tests", "programs", name)
+
+
+class Checks:
+    """Compares and counts; finish() ends the test."""
+
+    def __init__(self):
+        self.n_done = self.n_failed = 0
+
+    def that(self, holds, sentence):
+        self.n_done += 1
+        if not holds:
+            self.n_failed += 1
+            print(f"FAILED: {sentence}")
+        return holds
+
+    def near(self, what, actual, expected, relative, absolute=0.0):
+        """Each element within relative * |expected| + absolute."""
+        actual, expected = np.asarray(actual), np.asarray(expected)
+        if not self.that(actual.shape == expected.shape, f"{what}: shape {actual.shape}, expected {expected.shape}"):
+            return
+        a, e = actual.astype(np.float64), expected.astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            wrong = ~((np.abs(a - e) <= relative * np.abs(e) + absolute) | (a == e))
+        if wrong.any():
+            at = np.unravel_index(np.argmax(np.where(wrong, np.nan_to_num(np.abs(a - e), nan=np.inf), -1)), a.shape)
+            place = list(map(int, at))
+            self.that(False, f"{what}: {int(wrong.sum())} of {a.size} differ, most at {place}: {a[at]:.9g}, expected {e[at]:.9g}")
+
+    def fails(self, what, action):
+        """What was not even run to its end."""
+        try:
+            action()
+        except Exception as error:
+            self.that(False, f"{what}: {error}")
+
+    def finish(self):
+        print(f"{self.n_done} checks, {self.n_failed} failed")
+        sys.exit(1 if self.n_failed else 0)
