@@ -6,6 +6,7 @@
 #ifndef DT_IR_GRAPH_H
 #define DT_IR_GRAPH_H
 
+#include "abi/variable.h"
 #include "ir/loops.h"
 #include "ir/op.h"
 
@@ -65,7 +66,6 @@ struct dt_function {
     int next_id;
 };
 
-typedef enum dt_variable_kind { DT_VARIABLE_PARAMETER, DT_VARIABLE_STATE, DT_VARIABLE_SLOT } dt_variable_kind;
 typedef struct dt_variable {
     const char *path; /* "Cnn/conv2d_1/kernel"; slots: "adam/Cnn/conv2d_1/kernel/m"; counts: "adam/count" */
     dt_variable_kind kind; /* parameters and states go to model.safetensors, slots to optimizer.safetensors */

@@ -11,6 +11,7 @@
 #define DT_RUNTIME_ARTIFACT_H
 
 #include "abi/dtype.h"
+#include "abi/variable.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -46,12 +47,6 @@ typedef struct dt_artifact_site {
     const char *file;
     int64_t line, column;
 } dt_artifact_site;
-
-typedef enum dt_variable_kind {
-    DT_VARIABLE_PARAMETER,
-    DT_VARIABLE_STATE,
-    DT_VARIABLE_SLOT
-} dt_variable_kind;
 
 typedef struct dt_artifact_variable {
     const char *path;
