@@ -2,6 +2,7 @@
 #include "ir/ops.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 static dt_status *infer_shape(dt_arena *arena, const dt_op *op, const dt_attribute *attributes, dt_shape *shape, dt_dtype *dtype) {
     DT_TRY(dt_check_shape(op, attributes, "shape"));
@@ -43,6 +44,8 @@ dt_status *dt_infer_launch(dt_arena *arena, const dt_op *op, dt_value *const *op
     (void)arena, (void)n_operands;
     const char *name = dt_op_attribute(op, attributes, "name")->s;
     if (dt_launch_field_find(name) < 0) return dt_error(DT_INVALID_ARGUMENT, "launch: there is no launch value \"%s\"", name);
+    if (strcmp(name, "rows") == 0 || strcmp(name, "row_offset") == 0)
+        return dt_error(DT_INVALID_ARGUMENT, "launch: \"%s\" differs from replica to replica; \"valid\" are the rows of the whole batch", name);
     *shape = dt_shape_scalar();
     *dtype = dt_op_result_dtype(op, operands, attributes);
     return NULL;

@@ -33,8 +33,10 @@ static dt_status *verify_address(const dt_plan *plan, const dt_kernel_function *
     if (guarded) return NULL;
     if (dt_affine_least(nest->n_loops, nest->loops, &x, &least) && least < 0) return wrong(kernel, n, "an address lies before its buffer");
     dt_loop *loops = nest->loops;
-    for (int l = 0; l < nest->n_loops; l++)
+    for (int l = 0; l < nest->n_loops; l++) {
+        if (loops[l].extent == 0) return NULL;                                       /* nothing is accessed */
         if (dt_dim_is_symbol(loops[l].extent) && x.coefficients[l] != 0) return NULL; /* bounded by the capacity that memory is planned for */
+    }
     if (dt_affine_greatest(nest->n_loops, loops, &x, &greatest) && greatest >= dt_shape_elements(buffer->shape, capacity, capacity))
         return dt_error(DT_INTERNAL, "kernel %s, nest %d: an address lies behind %s", kernel->name, n, buffer->name);
     return NULL;

@@ -26,7 +26,7 @@ static const char *const listed_cases[] = {
     "iota(; shape=[7, 9], axis=1, dtype=i64)",
     "iota(; shape=[7, 9], axis=0, dtype=f32)",
     "iota(; shape=[B, 3], axis=0, dtype=i32)",
-    "launch(; name=\"row_offset\")",
+    "launch(; name=\"valid\")",
     "launch(; name=\"seed\")",
     "launch(; name=\"steps_per_epoch\")",
 

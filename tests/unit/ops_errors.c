@@ -12,6 +12,7 @@ static const struct {
 } mistakes[] = {
     {"iota(; shape=[3], axis=1)", "iota: axis 1 is not a dimension of a shape of rank 1"},
     {"launch(; name=\"rank\")", "launch: there is no launch value \"rank\""},
+    {"launch(; name=\"rows\")", "launch: \"rows\" differs from replica to replica"},
     {"random_uniform(; shape=[B, B], stream=1)", "random_uniform: B may stand once in the shape"},
     {"add(f32[3], f32[4]; )", "add expects x and y of one shape, got f32[3] and f32[4]"},
     {"add(f32[3], f64[3]; )", "add: x is f32 and y is f64"},
