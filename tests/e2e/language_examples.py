@@ -1,19 +1,23 @@
 """Compiles the programs that docs/language.md and README.md show, so that they cannot become untrue.
 
-    ```dt program     a whole program: must compile, without a word on standard error
-    ```dt error       a whole program that must be refused; the block right after it, without a language, is what dtc prints for it
-    ```dt             a piece of one: not compiled
+    ```dt program       a whole program: must compile, without a word on standard error
+    ```dt error         a whole program that must be refused; the block right after it, without a language, is what dtc prints for it
+    ```dt library nn    the heads of that module, as they are there; what it leaves out must be a helper, which the module itself calls
+    ```dt               a piece of a program: not compiled
 
-`--update` writes into the documents what dtc prints now; read the difference before you commit it.
+Functions built in and elementwise ops must all be named in docs/language.md. `--update` writes into the documents what dtc prints now for the
+programs that it refuses; read the difference before you commit it.
 """
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENTS = ("docs/language.md", "README.md")
-KINDS = ("dt program", "dt error", "dt")
+KINDS = re.compile(r"dt( program| error| library \w+)?$")
+LIBRARY = SOURCE / "frontends/dsl/std"
 PROGRAM_NAME = "example.dt"  # what messages call the program
 
 
@@ -51,15 +55,49 @@ def message_block(lines, all_blocks, i):
     return all_blocks[i + 1] if info == "" and between == "" else None
 
 
-def check_document(text, update=False):
+def heads(text):
+    """The heads of functions, layers and optimizers in a library text or a list of heads: {name: head with single blanks}."""
+    text = re.sub(r"#.*", "", text)
+    found = {}
+    for match in re.finditer(r"^(?:fn|layer|optimizer) (\w+)\(", text, re.MULTILINE):
+        end, depth = match.end(), 1
+        while depth > 0:
+            depth += {"(": 1, ")": -1}.get(text[end], 0)
+            end += 1
+        found[match[1]] = " ".join(text[match.start():end].split())
+    return found
+
+
+def library_complaints(module, block):
+    path = LIBRARY / f"{module}.dt"
+    if not path.exists():
+        return [f"the library has no module {module}"]
+    text = path.read_text()
+    there, shown = heads(text), heads(block)
+    wrong = [f"{head}\nis in the library: {there.get(name)}" for name, head in shown.items() if there.get(name) != head]
+    helpers = {name for name in there if len(re.findall(rf"\b{name}\b", re.sub(r"#.*", "", text))) > 1}
+    return wrong + [f"{module}.{name} is not shown" for name in there if name not in shown and name not in helpers]
+
+
+def unnamed(text):
+    """Functions built in and elementwise ops that a text names nowhere."""
+    sources = "".join(path.read_text() for path in sorted((SOURCE / "frontends/dsl").glob("builtins*.c")))
+    names = re.findall(r'^    \{"(\w+)", ', sources, re.MULTILINE) + re.findall(r"^OP\((\w+), MAP,", (SOURCE / "ir/ops.def").read_text(), re.MULTILINE)
+    assert len(names) > 50, "the tables of names have moved"
+    return [name for name in names if not re.search(rf"`{name}\b", text)]
+
+
+def check_document(text):
     """Complaints about a document, as (line, sentence), and its text with the messages of today."""
     lines = text.splitlines()
     all_blocks, complaints, replaced = blocks(lines), [], []
     for i, (info, start, end) in enumerate(all_blocks):
         if not (info == "dt" or info.startswith("dt ")):
             continue
-        if info not in KINDS:
-            complaints.append((start, f"a block of kind `{info}`; there are: {', '.join(KINDS)}"))
+        if not KINDS.match(info):
+            complaints.append((start, f"there is no kind of block `{info}`"))
+        if info.startswith("dt library "):
+            complaints += [(start, sentence) for sentence in library_complaints(info.split()[-1], "\n".join(lines[start:end]) + "\n")]
         if info not in ("dt program", "dt error"):
             continue
         status, printed = front_end("\n".join(lines[start:end]) + "\n")
@@ -86,6 +124,8 @@ def self_check():
     assert check_document(wrong)[0]
     assert check_document(good.replace("dt program", "dt error"))[0]
     assert check_document(good.replace("dt program", "dt programme"))[0]
+    assert check_document("```dt library losses\nfn huber(target, predicted)\n```\n")[0]
+    assert unnamed("")
     complaints, put_right = check_document(wrong.replace("dt program", "dt error"))
     assert complaints and "unknown name z" in put_right
     assert not check_document(put_right)[0]
@@ -105,6 +145,9 @@ def main():
         for line, sentence in complaints:
             failed = True
             print(f"{name}:{line}: {sentence}")
+    for name in unnamed((SOURCE / "docs/language.md").read_text()):
+        failed = True
+        print(f"docs/language.md: `{name}` is named nowhere")
     print(f"{n} programs in {', '.join(DOCUMENTS)}")
     return failed
 
