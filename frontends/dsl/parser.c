@@ -112,12 +112,16 @@ static dt_block parse_block(dt_parser *p) {
     return block;
 }
 
+static void parse_target(dt_parser *p, dt_statement *s) {
+    const dt_token *name = dt_parser_peek(p, 0);
+    if (!dt_parser_expect(p, DT_TOKEN_NAME, "to bind")) return;
+    dt_target target = {name->text, name->span};
+    dt_list_push(p->arena, &s->targets, target);
+}
+
 static void parse_targets(dt_parser *p, dt_statement *s) {
     do {
-        const dt_token *name = dt_parser_peek(p, 0);
-        if (!dt_parser_expect(p, DT_TOKEN_NAME, "to bind")) return;
-        dt_target target = {name->text, name->span};
-        dt_list_push(p->arena, &s->targets, target);
+        parse_target(p, s);
     } while (dt_parser_accept(p, DT_TOKEN_COMMA));
 }
 
@@ -126,7 +130,7 @@ static dt_token_kind assignment_ahead(const dt_parser *p) {
     size_t ahead = 0;
     while (dt_parser_peek(p, ahead)->kind == DT_TOKEN_NAME) {
         dt_token_kind after = dt_parser_peek(p, ahead + 1)->kind;
-        if (after != DT_TOKEN_COMMA) return after == DT_TOKEN_ASSIGN || after == DT_TOKEN_WRITE ? after : DT_TOKEN_END;
+        if (after != DT_TOKEN_COMMA) return after == DT_TOKEN_ASSIGN || (after == DT_TOKEN_WRITE && ahead == 0) ? after : DT_TOKEN_END;
         ahead += 2;
     }
     return DT_TOKEN_END;
@@ -136,7 +140,7 @@ static dt_token_kind assignment_ahead(const dt_parser *p) {
 static void parse_variable(dt_parser *p, dt_statement *s) {
     s->kind = dt_parser_is_word(p, "param") ? DT_STATEMENT_PARAM : DT_STATEMENT_STATE;
     dt_parser_next(p);
-    parse_targets(p, s);
+    parse_target(p, s);
     if (dt_parser_accept(p, DT_TOKEN_COLON)) s->type = dt_parse_type(p, false);
     if (s->kind == DT_STATEMENT_PARAM && s->type == NULL && !p->panicked)
         dt_diagnostic_help(complain(p, "a type after the name", ""), "write param name: f32[…] = initialiser()");

@@ -107,12 +107,6 @@ def takes(rules, program):
     """Do the rules derive the tokens?"""
     sys.setrecursionlimit(20000)
 
-    def is_name(at):
-        kind, text = program[at]
-        after_dot = at > 0 and program[at - 1][0] == "."
-        names_argument = at + 1 < len(program) and program[at + 1][0] == ":"
-        return kind == "NAME" or (text in KEYWORDS and (after_dot or names_argument))
-
     @functools.lru_cache(maxsize=None)
     def ends(node, at):
         kind, content = node
@@ -137,7 +131,8 @@ def takes(rules, program):
             return frozenset(places)
         if at == len(program):
             return frozenset()
-        fits = program[at][1] == content if kind == "text" else is_name(at) if content == "NAME" else program[at][0] == content
+        token_kind, token = program[at]
+        fits = token == content if kind == "text" else token_kind == content or (content == "WORD" and (token_kind == "NAME" or token in KEYWORDS))
         return frozenset({at + 1}) if fits else frozenset()
 
     return len(program) in ends(("rule", "program"), 0)
