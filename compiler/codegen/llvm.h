@@ -6,6 +6,7 @@
  *
  *   llvm.c         threads, target machines, passes, objects
  *   llvm_build.c   types, vectors, intrinsics, loops
+ *   llvm_same.c    which kernels are one function
  *   llvm_kernel.c  a kernel: its function, the loops over rows that nests share
  *   llvm_nest.c    a nest: where each instruction goes, and the loops
  *   llvm_scalar.c  one instruction, on one element or on a vector of them
@@ -30,6 +31,13 @@ typedef struct dt_llvm_target {
     int registers;        /* vector registers: 16 or 32 */
 } dt_llvm_target;
 
+/* A kernel and the function that it has become. */
+typedef struct dt_llvm_function {
+    const dt_plan *plan;
+    const dt_kernel_function *kernel;
+    LLVMValueRef function;
+} dt_llvm_function;
+
 /* What is known while a module is emitted. Carried values are those that loops hand from one iteration to the next: dt_llvm_loop_begin makes them
  * phis, dt_llvm_loop_end closes them. */
 typedef struct dt_llvm_emitter {
@@ -40,10 +48,10 @@ typedef struct dt_llvm_emitter {
     LLVMBuilderRef builder;
     LLVMTypeRef void_type, pointer, i1, i8, i16, i32, i64, f16, f32, f64;
 
-    const dt_plan *plan; /* of the kernel at work */
-    const dt_kernel_function *kernel;
+    DT_LIST(dt_llvm_function) functions;
+    dt_llvm_function at_work;
     LLVMValueRef function, launch, rows, valid, bad_index;
-    LLVMValueRef *buffers; /* [kernel->n_buffers] */
+    LLVMValueRef *buffers; /* the kernel's arguments */
 
     int n_carried;
     LLVMValueRef *carried;
@@ -193,8 +201,15 @@ void dt_llvm_tile_choose(dt_llvm_nest *n);
 void dt_llvm_tile_blocks(dt_llvm_nest *n, int level);
 void dt_llvm_tile_rows(dt_llvm_nest *n);
 
+/* ---- llvm_same.c ---- */
+
+/* Are two kernels the same code, under two names? */
+bool dt_llvm_same_kernel(const dt_llvm_function *a, const dt_llvm_function *b);
+
 /* ---- llvm_kernel.c ---- */
 
+/* May two arguments of a kernel share memory? */
+bool dt_llvm_may_overlap(const dt_llvm_function *at, int a, int b);
 void dt_llvm_kernel(dt_llvm_emitter *e, const dt_plan *plan, const dt_kernel_function *kernel);
 
 #endif

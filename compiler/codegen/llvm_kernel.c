@@ -22,6 +22,14 @@ static void begin_function(dt_llvm_emitter *e, const char *name) {
     LLVMPositionBuilderAtEnd(e->builder, dt_llvm_block(e, "entry"));
 }
 
+bool dt_llvm_may_overlap(const dt_llvm_function *at, int a, int b) {
+    const dt_buffer *x = &at->plan->buffers[at->kernel->buffers[a]], *y = &at->plan->buffers[at->kernel->buffers[b]];
+    if (x->space != y->space) return false;
+    if (x->space == DT_SPACE_VARIABLE) return x->variable == y->variable;
+    if (x->space == DT_SPACE_INPUT) return x->input == y->input;
+    return x->offset < y->offset + y->bytes && y->offset < x->offset + x->bytes;
+}
+
 static LLVMValueRef item(dt_llvm_emitter *e, LLVMTypeRef type, LLVMValueRef array, size_t index) {
     LLVMValueRef at = dt_llvm_i64(e, (int64_t)index);
     LLVMValueRef load = LLVMBuildLoad2(e->builder, type, LLVMBuildInBoundsGEP2(e->builder, type, array, &at, 1, ""), "");
@@ -36,9 +44,9 @@ static void load_arguments(dt_llvm_emitter *e) {
     e->rows = item(e, e->i64, e->launch, offsetof(dt_launch, rows) / 8);
     e->valid = item(e, e->i64, e->launch, offsetof(dt_launch, valid) / 8);
     e->bad_index = item(e, e->pointer, e->launch, offsetof(dt_launch, bad_index) / 8);
-    e->buffers = DT_NEW_ARRAY(e->arena, LLVMValueRef, e->kernel->n_buffers);
-    for (int b = 0; b < e->kernel->n_buffers; b++) {
-        const char *name = e->plan->buffers[e->kernel->buffers[b]].name;
+    e->buffers = DT_NEW_ARRAY(e->arena, LLVMValueRef, e->at_work.kernel->n_buffers);
+    for (int b = 0; b < e->at_work.kernel->n_buffers; b++) {
+        const char *name = e->at_work.plan->buffers[e->at_work.kernel->buffers[b]].name;
         e->buffers[b] = item(e, e->pointer, buffers, (size_t)b);
         if (name != NULL) LLVMSetValueName2(e->buffers[b], name, strlen(name));
     }
@@ -57,10 +65,17 @@ static void row_group(dt_llvm_emitter *e, const dt_nest *nests, int n_nests) {
 }
 
 void dt_llvm_kernel(dt_llvm_emitter *e, const dt_plan *plan, const dt_kernel_function *kernel) {
-    e->plan = plan;
-    e->kernel = kernel;
+    e->at_work = (dt_llvm_function){.plan = plan, .kernel = kernel};
+    for (size_t i = 0; i < e->functions.n; i++)
+        if (dt_llvm_same_kernel(&e->functions.items[i], &e->at_work)) {
+            LLVMValueRef function = e->functions.items[i].function;
+            LLVMAddAlias2(e->module, LLVMGlobalGetValueType(function), 0, function, kernel->name);
+            return;
+        }
     e->n_carried = 0;
     begin_function(e, kernel->name);
+    e->at_work.function = e->function;
+    dt_list_push(e->arena, &e->functions, e->at_work);
     load_arguments(e);
     for (int k = 0, end; k < kernel->n_nests; k = end) {
         end = k + 1;

@@ -15,7 +15,7 @@ enum {
 };
 
 static dt_dtype buffer_dtype(const dt_llvm_nest *n, const dt_address *address) {
-    return n->e->plan->buffers[n->e->kernel->buffers[address->buffer]].dtype;
+    return n->e->at_work.plan->buffers[n->e->at_work.kernel->buffers[address->buffer]].dtype;
 }
 
 static bool terms_vary(const dt_llvm_nest *n, const dt_address *address) {

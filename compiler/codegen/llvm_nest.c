@@ -96,18 +96,9 @@ static void find_needed(dt_llvm_nest *n) {
         if (nest->instructions[i].kind == DT_INSTRUCTION_CHECK) mark(nest, n->needed, i);
 }
 
-/* May two arguments of the kernel share memory? */
-static bool may_overlap(const dt_llvm_nest *n, int a, int b) {
-    const dt_buffer *x = &n->e->plan->buffers[n->e->kernel->buffers[a]], *y = &n->e->plan->buffers[n->e->kernel->buffers[b]];
-    if (x->space != y->space) return false;
-    if (x->space == DT_SPACE_VARIABLE) return x->variable == y->variable;
-    if (x->space == DT_SPACE_INPUT) return x->input == y->input;
-    return x->offset < y->offset + y->bytes && y->offset < x->offset + x->bytes;
-}
-
 static bool stores_into(const dt_llvm_nest *n, const dt_nest *nest, int buffer) {
     for (int s = 0; s < nest->n_stores; s++)
-        if (may_overlap(n, nest->stores[s].address.buffer, buffer)) return true;
+        if (dt_llvm_may_overlap(&n->e->at_work, nest->stores[s].address.buffer, buffer)) return true;
     return false;
 }
 

@@ -7,14 +7,13 @@
  *             late instructions and stores for each row and vector
  *
  * Accumulators are values, never an array: LLVM keeps them in registers through all reduced loops. Rows and vectors are dealt out in equal tiles
- * rather than in full ones and a rest. Where the number of rows is known at run time only, the last tile reads its last row again in place of
- * rows that do not exist, and does not store them. */
+ * rather than in full ones and a rest. Where the number of rows is known at run time only, the rest is tiles of one row. A row's products are
+ * summed in the same order wherever it stands: its result does not depend on how many others there are. */
 #include "compiler/codegen/llvm.h"
 
 #include <assert.h>
 
 enum {
-    ASSUMED_ROWS = 64,        /* of a loop whose extent is known at run time */
     LATENCY_ACCUMULATORS = 8, /* what hides an fma's latency: 4 cycles, two a cycle */
     UNROLLED_PRODUCTS = 112,  /* in the body of a loop */
     HEAVY_EPILOGUE = 160      /* late instructions over all of a tile: more than that are a loop over the tile in memory */
@@ -77,7 +76,7 @@ static void choose_tile(dt_llvm_nest *n, int64_t n_vectors) {
     int row = n->nest->tiling.row_loop;
     int64_t extent = row >= 0 ? n->nest->loops[row].extent : 1, best = INT64_MAX;
     bool at_run_time = !dt_llvm_is_constant_extent(extent);
-    if (at_run_time) extent = ASSUMED_ROWS;
+    if (at_run_time) extent = n->e->at_work.plan->function->module->capacity;
     for (int64_t vectors = 1; vectors <= n_vectors && vectors <= 8; vectors++)
         for (int64_t rows = 1; rows <= extent && rows * vectors + vectors + 1 <= n->e->target->registers; rows++) {
             int64_t n_blocks = (n_vectors + vectors - 1) / vectors, size = n_vectors / n_blocks, larger = n_vectors % n_blocks;
@@ -155,9 +154,9 @@ void dt_llvm_tile_blocks(dt_llvm_nest *n, int level) {
 /* ---- one tile ---- */
 
 typedef struct tile {
-    int rows, vectors, parts;  /* parts: sums of every parts-th product, where rows x vectors alone would wait for the adder */
-    LLVMValueRef *row_offsets; /* NULL, or [rows], in a: the last row's for rows that do not exist */
-    LLVMValueRef n_rows;       /* that exist; with row_offsets */
+    int rows, vectors;
+    int full_rows; /* of the tiles that this one is like in the order of its sums: rows, but for a rest */
+    int parts;     /* sums of every parts-th product, where rows x vectors alone would wait for the adder */
 } tile;
 
 static LLVMValueRef *accumulator(dt_llvm_nest *n, const tile *t, int part, int r, int v) {
@@ -173,7 +172,6 @@ static void product(dt_llvm_nest *n, const tile *t, int part) {
     for (int v = 0; v < t->vectors; v++) b[v] = dt_llvm_load_plain(n, tiling->b, (dt_llvm_sum){NULL, (int64_t)v * n->width}, n->width);
     for (int r = 0; r < t->rows; r++) {
         dt_llvm_sum row = {NULL, r * step};
-        if (t->row_offsets != NULL) row = (dt_llvm_sum){t->row_offsets[r], 0};
         LLVMValueRef a = dt_llvm_splat(e, dt_llvm_load_plain(n, tiling->a, row, 1), n->width);
         for (int v = 0; v < t->vectors; v++) {
             LLVMValueRef *sum = accumulator(n, t, part, r, v);
@@ -196,9 +194,9 @@ static void reduced_iteration(dt_llvm_nest *n, const tile *t, int level, dt_llvm
 
 /* How many iterations of the innermost loop are one: a number that divides its extent, where there is one. */
 static int64_t innermost_step(const dt_llvm_nest *n, const tile *t, int loop) {
-    int64_t most = UNROLLED_PRODUCTS / (t->rows * t->vectors), extent = n->nest->loops[loop].extent;
+    int64_t most = UNROLLED_PRODUCTS / (t->full_rows * t->vectors), extent = n->nest->loops[loop].extent;
     most = most > 8 ? 8 : most;
-    if (t->row_offsets != NULL || most < 2 || rows_overlap(n, t->rows, t->vectors, loop)) return 1;
+    if (most < 2 || rows_overlap(n, t->full_rows, t->vectors, loop)) return 1;
     if (!dt_llvm_is_constant_extent(extent)) return 4 < most ? 4 : most;
     for (int64_t step = most; step > 1; step--)
         if (extent % step == 0 && step % t->parts == 0) return step;
@@ -227,7 +225,7 @@ static void innermost_loop(dt_llvm_nest *n, const tile *t, int level) {
 static void reduced_loops(dt_llvm_nest *n, const tile *t, int level) {
     dt_llvm_emitter *e = n->e;
     int64_t extent = n->nest->loops[n->order[level]].extent;
-    if (n->unrolled[n->order[level]] && t->row_offsets == NULL) {
+    if (n->unrolled[n->order[level]]) {
         for (int64_t i = 0; i < extent; i++) reduced_iteration(n, t, level, (dt_llvm_sum){NULL, i});
     } else if (level + 1 == n->nest->n_loops) {
         innermost_loop(n, t, level);
@@ -270,21 +268,14 @@ static void set_lanes(dt_llvm_nest *n, int lanes) {
 }
 
 /* Row r of the tile, for the vector whose late instructions without row are emitted. */
-static void finish_row(dt_llvm_nest *n, const tile *t, dt_llvm_sum r, LLVMValueRef sum) {
-    dt_llvm_emitter *e = n->e;
+static void finish_row(dt_llvm_nest *n, dt_llvm_sum r, LLVMValueRef sum) {
     int row_loop = n->nest->tiling.row_loop;
     dt_llvm_sum *saved = dt_llvm_save_addresses(n);
     dt_llvm_sum index = row_loop >= 0 ? n->loops[row_loop] : (dt_llvm_sum){NULL, 0};
-    LLVMBasicBlockRef join = NULL;
     if (row_loop >= 0) shift(n, row_loop, r);
-    if (t->row_offsets != NULL) {
-        LLVMValueRef row = dt_llvm_sum_value(e, n->loops[row_loop]);
-        join = dt_llvm_if_begin(e, LLVMBuildICmp(e->builder, LLVMIntSLT, row, t->n_rows, ""), true);
-    }
     set_reduced(n, sum);
     emit_late(n, true);
     for (int s = 0; s < n->nest->n_stores; s++) dt_llvm_store(n, s);
-    if (join != NULL) dt_llvm_if_end(e, join);
     if (row_loop >= 0) n->loops[row_loop] = index;
     dt_llvm_restore_addresses(n, saved);
 }
@@ -296,7 +287,7 @@ static void finish_in_registers(dt_llvm_nest *n, const tile *t) {
         set_lanes(n, v == t->vectors - 1 ? n->last_lanes : n->width);
         set_reduced(n, *accumulator(n, t, 0, 0, v)); /* without row loop */
         emit_late(n, false);
-        for (int r = 0; r < t->rows; r++) finish_row(n, t, (dt_llvm_sum){NULL, r}, *accumulator(n, t, 0, r, v));
+        for (int r = 0; r < t->rows; r++) finish_row(n, (dt_llvm_sum){NULL, r}, *accumulator(n, t, 0, r, v));
         n->loops[n->vector_loop] = index;
         dt_llvm_restore_addresses(n, saved);
     }
@@ -330,7 +321,7 @@ static void finish_columns(dt_llvm_nest *n, const tile *t, LLVMValueRef place, i
         set_reduced(n, sum);
         emit_late(n, false);
     }
-    finish_row(n, t, (dt_llvm_sum){r.index, 0}, sum);
+    finish_row(n, (dt_llvm_sum){r.index, 0}, sum);
     dt_llvm_loop_end(e, &r);
     dt_llvm_loop_end(e, &v);
     n->loops[n->vector_loop] = index;
@@ -363,8 +354,8 @@ static void one_tile(dt_llvm_nest *n, tile *t) {
     dt_llvm_emitter *e = n->e;
     LLVMTypeRef type = dt_llvm_vector(dt_llvm_type(e, n->nest->reductions[0].dtype), n->width);
     t->vectors = n->block_vectors;
-    int sums = t->rows * t->vectors;
-    t->parts = sums > LATENCY_ACCUMULATORS / 2 ? 1 : sums > LATENCY_ACCUMULATORS / 4 ? 2 : 4;
+    int sums = t->rows * t->vectors, full_sums = t->full_rows * t->vectors;
+    t->parts = full_sums > LATENCY_ACCUMULATORS / 2 ? 1 : full_sums > LATENCY_ACCUMULATORS / 4 ? 2 : 4;
     e->n_carried = sums * t->parts;
     e->carried = DT_NEW_ARRAY(e->arena, LLVMValueRef, e->n_carried);
     for (int k = 0; k < e->n_carried; k++) e->carried[k] = LLVMConstNull(type);
@@ -384,7 +375,7 @@ static void one_tile(dt_llvm_nest *n, tile *t) {
 /* Tiles of `rows` rows at start, start + rows, … below end. */
 static void equal_tiles(dt_llvm_nest *n, int64_t start, int64_t end, int rows) {
     dt_llvm_emitter *e = n->e;
-    tile t = {.rows = rows};
+    tile t = {.rows = rows, .full_rows = rows};
     if (start >= end) return;
     dt_llvm_sum *saved = dt_llvm_save_addresses(n);
     bool once = start + rows >= end;
@@ -396,33 +387,18 @@ static void equal_tiles(dt_llvm_nest *n, int64_t start, int64_t end, int rows) {
     dt_llvm_restore_addresses(n, saved);
 }
 
-static void tiles_at_run_time(dt_llvm_nest *n, LLVMValueRef end) {
+/* Tiles at start, start + rows, … below an end known at run time; returns where the last one ends. */
+static LLVMValueRef tiles_at_run_time(dt_llvm_nest *n, LLVMValueRef start, LLVMValueRef end, tile *t) {
     dt_llvm_emitter *e = n->e;
-    int row_loop = n->nest->tiling.row_loop;
-    tile t = {.rows = n->tile_rows};
-    LLVMValueRef rows = dt_llvm_i64(e, t.rows);
-    LLVMValueRef whole = LLVMBuildNSWSub(e->builder, end, LLVMBuildSRem(e->builder, end, rows, ""), "");
+    LLVMValueRef left = LLVMBuildNSWSub(e->builder, end, start, "");
+    LLVMValueRef whole = LLVMBuildNSWSub(e->builder, end, LLVMBuildSRem(e->builder, left, dt_llvm_i64(e, t->rows), ""), "");
     dt_llvm_sum *saved = dt_llvm_save_addresses(n);
-    dt_llvm_loop loop = dt_llvm_loop_begin(e, dt_llvm_i64(e, 0), whole, t.rows, true);
-    dt_llvm_enter(n, row_loop, (dt_llvm_sum){loop.index, 0});
-    one_tile(n, &t);
+    dt_llvm_loop loop = dt_llvm_loop_begin(e, start, whole, t->rows, true);
+    dt_llvm_enter(n, n->nest->tiling.row_loop, (dt_llvm_sum){loop.index, 0});
+    one_tile(n, t);
     dt_llvm_loop_end(e, &loop);
     dt_llvm_restore_addresses(n, saved);
-    if (t.rows == 1) return;
-
-    loop = dt_llvm_loop_begin(e, whole, end, t.rows, true);
-    LLVMValueRef last = LLVMBuildNSWSub(e->builder, LLVMBuildNSWSub(e->builder, end, loop.index, ""), dt_llvm_i64(e, 1), "");
-    LLVMValueRef step = dt_llvm_i64(e, n->nest->instructions[n->nest->tiling.a].address.coefficients[row_loop]);
-    t.row_offsets = DT_NEW_ARRAY(e->arena, LLVMValueRef, t.rows);
-    t.n_rows = end;
-    for (int r = 0; r < t.rows; r++) {
-        LLVMValueRef row = dt_llvm_i64(e, r), exists = LLVMBuildICmp(e->builder, LLVMIntSLE, row, last, "");
-        t.row_offsets[r] = LLVMBuildNSWMul(e->builder, LLVMBuildSelect(e->builder, exists, row, last, ""), step, "");
-    }
-    dt_llvm_enter(n, row_loop, (dt_llvm_sum){loop.index, 0});
-    one_tile(n, &t);
-    dt_llvm_loop_end(e, &loop);
-    dt_llvm_restore_addresses(n, saved);
+    return whole;
 }
 
 void dt_llvm_tile_rows(dt_llvm_nest *n) {
@@ -430,10 +406,12 @@ void dt_llvm_tile_rows(dt_llvm_nest *n) {
     int64_t extent = row_loop >= 0 ? n->nest->loops[row_loop].extent : 1;
     if (row_loop < 0) {
         dt_llvm_sum *saved = dt_llvm_save_addresses(n);
-        one_tile(n, &(tile){.rows = 1});
+        one_tile(n, &(tile){.rows = 1, .full_rows = 1});
         dt_llvm_restore_addresses(n, saved);
     } else if (!dt_llvm_is_constant_extent(extent)) {
-        tiles_at_run_time(n, dt_llvm_extent(n->e, extent));
+        LLVMValueRef end = dt_llvm_extent(n->e, extent), start = dt_llvm_i64(n->e, 0);
+        start = tiles_at_run_time(n, start, end, &(tile){.rows = n->tile_rows, .full_rows = n->tile_rows});
+        if (n->tile_rows > 1) tiles_at_run_time(n, start, end, &(tile){.rows = 1, .full_rows = n->tile_rows});
     } else if (extent > 0) {
         int64_t n_tiles = (extent + n->tile_rows - 1) / n->tile_rows, size = extent / n_tiles, larger = extent % n_tiles;
         equal_tiles(n, 0, larger * (size + 1), (int)size + 1);

@@ -695,6 +695,35 @@ static void make_small_kernel(bench *b) {
     b->plan.n_kernels = 1;
 }
 
+/* Kernels that differ in name alone are one function. */
+static void equal_kernels_are_compiled_once(void **state) {
+    (void)state;
+    bench b;
+    make_small_kernel(&b);
+    dt_kernel_function kernels[3] = {b.kernel, b.kernel, b.kernel};
+    kernels[1].name = "twin";
+    kernels[2].name = "other";
+    b.kernel.n_nests = 0;
+    b.kernel.nests = NULL;
+    dt_nest_builder n = NEST(&b, {8, false});
+    dt_nest_store(&n, 0, AT(&n, 0, 1), dt_nest_constant(&n, DT_F32, 3), false, -1);
+    finish(&b, &n, 0);
+    kernels[2].nests = b.kernel.nests;
+    b.plan.kernels = kernels;
+    b.plan.n_kernels = 3;
+    const dt_plan *plans[1] = {&b.plan};
+    dt_codegen_object object = {.level = DT_LEVEL_V3};
+    succeed(dt_codegen_llvm(plans, 1, &(dt_codegen_options){.check = true}, &object, 1));
+    dt_object *code = NULL;
+    succeed(dt_object_load("twins", object.bytes, object.n_bytes, &code));
+    assert_non_null(dt_object_find(code, "twin"));
+    assert_true(dt_object_find(code, "kernel_under_test") == dt_object_find(code, "twin"));
+    assert_true(dt_object_find(code, "other") != dt_object_find(code, "twin"));
+    dt_object_free(code);
+    free(object.bytes);
+    dt_arena_destroy(b.arena);
+}
+
 /* Our own allocations fail one after the other; LLVM's are its own affair. */
 static void memory_runs_out(void **state) {
     (void)state;
@@ -762,6 +791,7 @@ int main(void) {
         cmocka_unit_test(tiled_products),
         cmocka_unit_test(tiled_convolutions),
         cmocka_unit_test(tiled_sums_over_rows),
+        cmocka_unit_test(equal_kernels_are_compiled_once),
         cmocka_unit_test(memory_runs_out),
         cmocka_unit_test(texts_and_errors),
     };
