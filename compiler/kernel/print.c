@@ -150,7 +150,7 @@ static void print_kernel(dt_text *text, const dt_plan *plan, const dt_kernel_fun
 }
 
 static const char *space_name(dt_space space) {
-    static const char *const names[] = {"variable", "input", "device", "replica", "scratch", "constant"};
+    static const char *const names[] = {"variable", "argument", "device", "replica", "scratch", "read-only"};
     return names[space];
 }
 
