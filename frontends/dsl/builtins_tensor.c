@@ -148,7 +148,8 @@ static dt_object builtin_reshape(dt_elaborator *e, const dt_object *a) {
         if (!is_open && dims[i].kind == DT_OBJECT_INT && __builtin_mul_overflow(known, dims[i].i, &known)) known = 0;
     }
     if (open < n) {
-        if (known <= 0 || elements % known != 0) return dt_elaborator_fail(e, "reshape: no dimension fits for -1 in %s", dt_object_describe(e->arena, a[1]));
+        if (known <= 0 || elements % known != 0)
+            return dt_elaborator_fail(e, "reshape: no dimension fits for -1 in %s", dt_object_describe(e->arena, a[1]));
         dims[open] = dt_object_int(elements / known);
     }
     dt_shape shape;
@@ -156,10 +157,12 @@ static dt_object builtin_reshape(dt_elaborator *e, const dt_object *a) {
     bool had_batch = dt_shape_batch_axis(x.value->shape) >= 0, has_batch = dt_shape_batch_axis(shape) >= 0;
     bool first = !has_batch || (shape.dims[0] == DT_BATCH && x.value->shape.dims[0] == DT_BATCH);
     if (had_batch != has_batch || !first || dt_shape_elements_per_row(shape) != elements) {
-        dt_diagnostic *error = dt_elaborator_error(e, e->at, "reshape: %s cannot become %s", dt_object_describe(e->arena, x), dt_describe_shape(e, shape));
+        dt_diagnostic *error =
+            dt_elaborator_error(e, e->at, "reshape: %s cannot become %s", dt_object_describe(e->arena, x), dt_describe_shape(e, shape));
         if (had_batch && !has_batch) dt_diagnostic_help(error, "the batch stays a dimension of its own: [B, …]");
         if (had_batch == has_batch && first)
-            dt_diagnostic_note(error, "it has %lld elements%s, the shape holds %lld", (long long)elements, had_batch ? " a row" : "", (long long)dt_shape_elements_per_row(shape));
+            dt_diagnostic_note(error, "it has %lld elements%s, the shape holds %lld", (long long)elements, had_batch ? " a row" : "",
+                               (long long)dt_shape_elements_per_row(shape));
         return dt_poison();
     }
     return dt_emit_reshape(e, x.value, shape);
@@ -170,7 +173,8 @@ static dt_object builtin_broadcast(dt_elaborator *e, const dt_object *a) {
     dt_shape shape, result;
     if (dt_is_poison(x) || !dt_to_shape(e, a[1], "broadcast", &shape)) return dt_poison();
     if (!dt_broadcast_shapes(e, x.value->shape, shape, &result, "broadcast")) return dt_poison();
-    if (!dt_shape_equal(result, shape)) return dt_elaborator_fail(e, "broadcast: %s cannot become %s", dt_object_describe(e->arena, x), dt_describe_shape(e, shape));
+    if (!dt_shape_equal(result, shape))
+        return dt_elaborator_fail(e, "broadcast: %s cannot become %s", dt_object_describe(e->arena, x), dt_describe_shape(e, shape));
     return dt_emit_broadcast(e, x.value, shape);
 }
 

@@ -25,9 +25,7 @@ static dt_object builtin_regularize(dt_elaborator *e, const dt_object *a) {
     return dt_object_none();
 }
 
-static dt_object builtin_tree_map(dt_elaborator *e, const dt_object *a) {
-    return dt_tree_map(e, a[0], a + 1, a[2].kind == DT_OBJECT_NONE ? 1 : 2);
-}
+static dt_object builtin_tree_map(dt_elaborator *e, const dt_object *a) { return dt_tree_map(e, a[0], a + 1, a[2].kind == DT_OBJECT_NONE ? 1 : 2); }
 
 /* Never called: a call of freeze is taken as written, see dt_freeze. */
 static dt_object builtin_freeze(dt_elaborator *e, const dt_object *a) {

@@ -17,7 +17,10 @@ typedef struct dt_span {
     int line, column, length;
 } dt_span;
 
-typedef enum dt_severity { DT_SEVERITY_ERROR, DT_SEVERITY_WARNING } dt_severity;
+typedef enum dt_severity {
+    DT_SEVERITY_ERROR,
+    DT_SEVERITY_WARNING
+} dt_severity;
 
 typedef struct dt_diagnostics dt_diagnostics;
 typedef struct dt_diagnostic dt_diagnostic;

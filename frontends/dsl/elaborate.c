@@ -11,7 +11,8 @@
 /* ---- diagnostics and limits ---- */
 
 dt_span dt_elaborator_user_span(const dt_elaborator *e, dt_span span) {
-    for (const dt_frame *frame = e->frame; frame != NULL && frame->file->is_library && frame->caller != NULL; frame = frame->caller) span = frame->call;
+    for (const dt_frame *frame = e->frame; frame != NULL && frame->file->is_library && frame->caller != NULL; frame = frame->caller)
+        span = frame->call;
     return span;
 }
 
@@ -59,7 +60,8 @@ bool dt_elaborator_tick(dt_elaborator *e) {
     if (e->function != NULL && e->function->next_id > DT_MOST_VALUES) e->work = DT_MOST_WORK;
     if (++e->work < DT_MOST_WORK) return true;
     dt_span nowhere = {.line = 0};
-    dt_diagnostic *error = dt_diagnostics_add(e->sink, DT_SEVERITY_ERROR, nowhere, "the program's compile time does not end, or builds too large a graph");
+    dt_diagnostic *error =
+        dt_diagnostics_add(e->sink, DT_SEVERITY_ERROR, nowhere, "the program's compile time does not end, or builds too large a graph");
     dt_diagnostic_help(error, "loops and recursion are unrolled while the graph is built: make them shorter");
     return false;
 }
@@ -89,7 +91,8 @@ static dt_file *find_module(dt_elaborator *e, const dt_use *use) {
     }
     const char *path = dt_arena_format(e->arena, "%s%s.dt", e->folder, use->name);
     if (!dt_file_exists(path)) {
-        dt_diagnostic *error = dt_diagnostics_add(e->sink, DT_SEVERITY_ERROR, use->span, "no module %s, neither in the library nor beside the program", use->name);
+        dt_diagnostic *error =
+            dt_diagnostics_add(e->sink, DT_SEVERITY_ERROR, use->span, "no module %s, neither in the library nor beside the program", use->name);
         dt_diagnostic_suggest(error, use->name, names, dt_n_library_modules);
         return NULL;
     }
@@ -190,7 +193,9 @@ static dt_object work_out(dt_elaborator *e, dt_file *file, const dt_declaration 
     e->function = NULL;
     dt_push_frame(e, &frame);
     const dt_expression *defined = defined_value(e, d);
-    dt_object object = defined == NULL ? dt_value_of(e, d->value) : dt_diagnostics_n_errors(e->sink) > 0 ? dt_poison() : check_option(e, d, dt_value_of(e, defined));
+    dt_object object = defined == NULL                        ? dt_value_of(e, d->value)
+                       : dt_diagnostics_n_errors(e->sink) > 0 ? dt_poison()
+                                                              : check_option(e, d, dt_value_of(e, defined));
     dt_pop_frame(e);
     e->function = function;
     return object;
@@ -258,7 +263,8 @@ bool dt_find_top(dt_elaborator *e, dt_file *file, const char *name, dt_object *o
     if (top != NULL) {
         dt_object shadowed;
         if (!file->is_library && find_in_library(e, file, name, false, &shadowed)) {
-            dt_diagnostic *error = dt_elaborator_error(e, top->declaration->span, "%s hides the library's %s, and the program uses the name", name, name);
+            dt_diagnostic *error =
+                dt_elaborator_error(e, top->declaration->span, "%s hides the library's %s, and the program uses the name", name, name);
             dt_diagnostic_help(error, "rename it");
         }
         *object = top_object(e, file, top);
@@ -293,11 +299,6 @@ void dt_suggest_name(dt_elaborator *e, dt_diagnostic *diagnostic, const char *na
     const char *builtins[256];
     size_t n_builtins = dt_list_builtins(builtins, 256);
     for (size_t i = 0; i < n_builtins; i++) dt_list_push(e->arena, &names, builtins[i]);
-    const char *nearest = dt_text_nearest(name, names.items, names.n);
-    if (nearest != NULL) {
-        dt_diagnostic_help(diagnostic, "did you mean %s?", nearest);
-        return;
-    }
     for (size_t i = 0; i < dt_n_library_modules; i++) { /* it may be there, in a module that is not used */
         const char *text = dt_library_modules[i].text;
         const char *heads[] = {"fn ", "layer ", "optimizer "};
@@ -308,6 +309,11 @@ void dt_suggest_name(dt_elaborator *e, dt_diagnostic *diagnostic, const char *na
             return;
         }
     }
+    const char *nearest = dt_text_nearest(name, names.items, names.n);
+    if (nearest != NULL)
+        dt_diagnostic_help(diagnostic, "did you mean %s?", nearest);
+    else
+        dt_diagnostic_help(diagnostic, "bind it before it is used: %s = …", name);
 }
 
 dt_object dt_lookup(dt_elaborator *e, const char *name, dt_span span) {
@@ -375,7 +381,8 @@ static void elaborate_declarations(dt_elaborator *e) {
     for (size_t i = 0; i < file->syntax->declarations.n; i++)
         if (file->syntax->declarations.items[i]->kind == DT_DECLARATION_STEP) dt_elaborate_step(e, file->syntax->declarations.items[i]);
     dt_span nowhere = {.line = 0};
-    if (!has_step) dt_diagnostic_help(dt_diagnostics_add(e->sink, DT_SEVERITY_ERROR, nowhere, "the program has no step"), "add: step train(…) from … { … }");
+    if (!has_step)
+        dt_diagnostic_help(dt_diagnostics_add(e->sink, DT_SEVERITY_ERROR, nowhere, "the program has no step"), "add: step train(…) from … { … }");
     dt_pop_frame(e);
 }
 

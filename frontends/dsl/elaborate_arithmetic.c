@@ -32,7 +32,7 @@ static bool power_of_ints(int64_t base, int64_t exponent, int64_t *result) {
 static dt_object binary_ints(dt_elaborator *e, dt_token_kind operator, int64_t a, int64_t b) {
     int64_t r = 0;
     bool fits = true;
-    bool divides = operator == DT_TOKEN_SLASH || operator == DT_TOKEN_DOUBLE_SLASH || operator == DT_TOKEN_PERCENT;
+    bool divides = operator== DT_TOKEN_SLASH || operator== DT_TOKEN_DOUBLE_SLASH || operator== DT_TOKEN_PERCENT;
     if (divides && b == 0) return dt_elaborator_fail(e, "division by 0");
     switch (operator) {
     case DT_TOKEN_PLUS: fits = !__builtin_add_overflow(a, b, &r); break;
@@ -61,7 +61,7 @@ static dt_object binary_ints(dt_elaborator *e, dt_token_kind operator, int64_t a
 }
 
 static dt_object binary_floats(dt_elaborator *e, dt_token_kind operator, double a, double b) {
-    bool divides = operator == DT_TOKEN_SLASH || operator == DT_TOKEN_DOUBLE_SLASH || operator == DT_TOKEN_PERCENT;
+    bool divides = operator== DT_TOKEN_SLASH || operator== DT_TOKEN_DOUBLE_SLASH || operator== DT_TOKEN_PERCENT;
     if (divides && b == 0) return dt_elaborator_fail(e, "division by 0");
     switch (operator) {
     case DT_TOKEN_PLUS: return dt_object_float(a + b);
@@ -77,8 +77,8 @@ static dt_object binary_floats(dt_elaborator *e, dt_token_kind operator, double 
 }
 
 static dt_object no_operator(dt_elaborator *e, dt_token_kind operator, dt_object a, dt_object b) {
-    dt_diagnostic *error = dt_elaborator_error(e, e->at, "%s does not work on %s and %s", dt_token_spelling(operator), dt_object_describe(e->arena, a),
-                                               dt_object_describe(e->arena, b));
+    dt_diagnostic *error = dt_elaborator_error(e, e->at, "%s does not work on %s and %s", dt_token_spelling(operator),
+                                               dt_object_describe(e->arena, a), dt_object_describe(e->arena, b));
     if (a.kind == DT_OBJECT_BATCH || b.kind == DT_OBJECT_BATCH)
         dt_diagnostic_help(error, "B is a dimension, not a number: count(x) counts the valid elements of a tensor");
     if (a.kind == DT_OBJECT_FUNCTION || b.kind == DT_OBJECT_FUNCTION) dt_diagnostic_help(error, "call the function first");
@@ -99,12 +99,12 @@ static dt_object join_strings(dt_elaborator *e, const char *a, const char *b) {
 }
 
 static dt_object binary_known(dt_elaborator *e, dt_token_kind operator, dt_object a, dt_object b) {
-    if (operator == DT_TOKEN_EQUAL_EQUAL || operator == DT_TOKEN_NOT_EQUAL)
-        return dt_object_bool(dt_object_equal(a, b) == (operator == DT_TOKEN_EQUAL_EQUAL));
+    if (operator== DT_TOKEN_EQUAL_EQUAL || operator== DT_TOKEN_NOT_EQUAL)
+        return dt_object_bool(dt_object_equal(a, b) == (operator== DT_TOKEN_EQUAL_EQUAL));
     if (a.kind == DT_OBJECT_INT && b.kind == DT_OBJECT_INT) return binary_ints(e, operator, a.i, b.i);
     if (dt_is_number(a) && dt_is_number(b)) return binary_floats(e, operator, dt_object_number(a), dt_object_number(b));
-    if (operator == DT_TOKEN_PLUS && a.kind == DT_OBJECT_LIST && b.kind == DT_OBJECT_LIST) return join_items(e, a, b);
-    if (operator == DT_TOKEN_PLUS && a.kind == DT_OBJECT_STRING && b.kind == DT_OBJECT_STRING) return join_strings(e, a.text, b.text);
+    if (operator== DT_TOKEN_PLUS && a.kind == DT_OBJECT_LIST && b.kind == DT_OBJECT_LIST) return join_items(e, a, b);
+    if (operator== DT_TOKEN_PLUS && a.kind == DT_OBJECT_STRING && b.kind == DT_OBJECT_STRING) return join_strings(e, a.text, b.text);
     return no_operator(e, operator, a, b);
 }
 
@@ -127,7 +127,7 @@ static dt_dtype agree(dt_elaborator *e, const dt_op *op, const char *what, const
         has_float |= operands[k].kind == DT_OBJECT_FLOAT;
         has_bool |= operands[k].kind == DT_OBJECT_BOOL;
         if (operands[k].kind != DT_OBJECT_TENSOR) continue;
-        if (operands[k].flexible) {
+        if (operands[k].flexible && operands[k].value->dtype != DT_BOOL) {
             has_flexible = true;
             if (dt_dtype_is_float(operands[k].value->dtype)) flexible_type = operands[k].value->dtype;
             continue;
@@ -154,13 +154,14 @@ static dt_object prepare(dt_elaborator *e, const char *what, dt_object operand, 
         if (operand.flexible || dt_dtype_kind(operand.value->dtype) == 'i') converted = dt_emit_convert(e, operand.value, dtype);
         return dt_is_poison(converted) ? converted : dt_emit_broadcast(e, converted.value, shape);
     }
-    bool fits = operand.kind == DT_OBJECT_BOOL ? dtype == DT_BOOL
+    bool fits = operand.kind == DT_OBJECT_BOOL  ? dtype == DT_BOOL
                 : operand.kind == DT_OBJECT_INT ? dtype != DT_BOOL
                                                 : operand.kind == DT_OBJECT_FLOAT && dt_dtype_is_float(dtype);
     if (fits) return dt_emit_constant(e, dtype, operand.kind == DT_OBJECT_BOOL ? operand.b : dt_object_number(operand), shape);
     if (operand.kind != DT_OBJECT_FLOAT && operand.kind != DT_OBJECT_INT && operand.kind != DT_OBJECT_BOOL)
         return dt_elaborator_fail(e, "%s works on tensors and numbers, not on %s", what, dt_object_describe(e->arena, operand));
-    dt_diagnostic *error = dt_elaborator_error(e, e->at, "%s: the literal %s beside elements of type %s", what, dt_object_describe(e->arena, operand), dt_dtype_name(dtype));
+    dt_diagnostic *error = dt_elaborator_error(e, e->at, "%s: the literal %s beside elements of type %s", what, dt_object_describe(e->arena, operand),
+                                               dt_dtype_name(dtype));
     if (dtype != DT_BOOL) dt_diagnostic_help(error, "a literal takes its neighbour's type: convert the tensor first, f32(x)");
     if (dtype == DT_BOOL) dt_diagnostic_help(error, "convert the bool first: f32(x), i32(x)");
     return dt_poison();
@@ -184,7 +185,7 @@ static dt_object elementwise(dt_elaborator *e, const dt_op *op, const char *what
         values[k] = prepared.value;
     }
     dt_object result = dt_emit(e, op->name, values, (int)n, NULL, 0);
-    result.flexible = result.kind == DT_OBJECT_TENSOR && flexible && result.value->dtype != DT_BOOL;
+    result.flexible = result.kind == DT_OBJECT_TENSOR && flexible;
     return result;
 }
 
@@ -210,7 +211,8 @@ static dt_object matrix_product(dt_elaborator *e, dt_object a, dt_object b) {
     if (a.kind != DT_OBJECT_TENSOR || b.kind != DT_OBJECT_TENSOR) return no_operator(e, DT_TOKEN_AT, a, b);
     dt_value *x = a.value, *y = b.value;
     if (x->shape.rank < 2 || y->shape.rank < 2) {
-        dt_diagnostic *error = dt_elaborator_error(e, e->at, "@ multiplies matrices, here are %s and %s", dt_object_describe(e->arena, a), dt_object_describe(e->arena, b));
+        dt_diagnostic *error = dt_elaborator_error(e, e->at, "@ multiplies matrices, here are %s and %s", dt_object_describe(e->arena, a),
+                                                   dt_object_describe(e->arena, b));
         dt_diagnostic_help(error, "make a vector a matrix: x[newaxis, :]; the product of two vectors is sum(x * y)");
         return dt_poison();
     }
@@ -218,8 +220,14 @@ static dt_object matrix_product(dt_elaborator *e, dt_object a, dt_object b) {
     if (transposed) y = y->operands[0];
     int64_t inner = x->shape.dims[x->shape.rank - 1], other = y->shape.dims[transposed ? 1 : y->shape.rank - 2];
     if (inner != other) {
-        dt_diagnostic *error = dt_elaborator_error(e, e->at, "@: %s and %s do not fit", dt_object_describe(e->arena, a), dt_object_describe(e->arena, b));
+        dt_diagnostic *error =
+            dt_elaborator_error(e, e->at, "@: %s and %s do not fit", dt_object_describe(e->arena, a), dt_object_describe(e->arena, b));
         dt_diagnostic_note(error, "the last dimension of the left side must equal the last but one of the right side");
+        int64_t outer = y->shape.dims[transposed ? y->shape.rank - 2 : y->shape.rank - 1];
+        if (outer == inner)
+            dt_diagnostic_help(error, "transpose the right side: x @ w.T");
+        else
+            dt_diagnostic_help(error, "reshape(x, [B, …]) or another size of the right side makes them equal");
         return dt_poison();
     }
     if (y->shape.rank > 2) {
@@ -246,28 +254,36 @@ static const struct {
     dt_token_kind operator;
     const char *op;
 } ops_of_operators[] = {
-    {DT_TOKEN_PLUS, "add"},           {DT_TOKEN_MINUS, "subtract"},      {DT_TOKEN_STAR, "multiply"},
-    {DT_TOKEN_SLASH, "divide"},       {DT_TOKEN_DOUBLE_SLASH, "floor_divide"}, {DT_TOKEN_PERCENT, "remainder"},
-    {DT_TOKEN_DOUBLE_STAR, "power"},  {DT_TOKEN_EQUAL_EQUAL, "equal"},   {DT_TOKEN_NOT_EQUAL, "not_equal"},
-    {DT_TOKEN_LESS, "less"},          {DT_TOKEN_LESS_EQUAL, "less_equal"}, {DT_TOKEN_GREATER, "greater"},
+    {DT_TOKEN_PLUS, "add"},
+    {DT_TOKEN_MINUS, "subtract"},
+    {DT_TOKEN_STAR, "multiply"},
+    {DT_TOKEN_SLASH, "divide"},
+    {DT_TOKEN_DOUBLE_SLASH, "floor_divide"},
+    {DT_TOKEN_PERCENT, "remainder"},
+    {DT_TOKEN_DOUBLE_STAR, "power"},
+    {DT_TOKEN_EQUAL_EQUAL, "equal"},
+    {DT_TOKEN_NOT_EQUAL, "not_equal"},
+    {DT_TOKEN_LESS, "less"},
+    {DT_TOKEN_LESS_EQUAL, "less_equal"},
+    {DT_TOKEN_GREATER, "greater"},
     {DT_TOKEN_GREATER_EQUAL, "greater_equal"},
 };
 
 dt_object dt_binary(dt_elaborator *e, dt_token_kind operator, dt_object a, dt_object b) {
     if (dt_is_poison(a) || dt_is_poison(b)) return dt_poison();
-    bool equality = operator == DT_TOKEN_EQUAL_EQUAL || operator == DT_TOKEN_NOT_EQUAL;
+    bool equality = operator== DT_TOKEN_EQUAL_EQUAL || operator== DT_TOKEN_NOT_EQUAL;
     if (equality && (a.kind == DT_OBJECT_NONE || b.kind == DT_OBJECT_NONE)) return binary_known(e, operator, a, b);
     if (a.kind == DT_OBJECT_TREE || b.kind == DT_OBJECT_TREE) return dt_tree_binary(e, operator, a, b);
     if (a.kind != DT_OBJECT_TENSOR && b.kind != DT_OBJECT_TENSOR) return binary_known(e, operator, a, b);
-    if (operator == DT_TOKEN_AT) return matrix_product(e, a, b);
+    if (operator== DT_TOKEN_AT) return matrix_product(e, a, b);
     dt_object other = a.kind == DT_OBJECT_TENSOR ? b : a;
     if (other.kind != DT_OBJECT_TENSOR && !dt_is_number(other) && other.kind != DT_OBJECT_BOOL) return no_operator(e, operator, a, b);
-    if (operator == DT_TOKEN_DOUBLE_STAR && dt_is_number(b)) { /* the powers that have an op of their own */
+    if (operator== DT_TOKEN_DOUBLE_STAR && dt_is_number(b)) { /* the powers that have an op of their own */
         if (dt_object_number(b) == 2) return dt_emit_unary(e, "square", a.value);
         if (dt_object_number(b) == 0.5 && dt_dtype_is_float(a.value->dtype)) return dt_emit_unary(e, "sqrt", a.value);
     }
     for (size_t i = 0; i < sizeof ops_of_operators / sizeof *ops_of_operators; i++)
-        if (ops_of_operators[i].operator == operator)
+        if (ops_of_operators[i].operator== operator)
             return elementwise(e, dt_op_find(ops_of_operators[i].op), dt_token_spelling(operator), (dt_object[]){a, b}, 2);
     return no_operator(e, operator, a, b);
 }

@@ -66,17 +66,20 @@ static bool match_arguments(dt_elaborator *e, const dt_callee *callee, const dt_
         int at = actuals[i].name != NULL ? find_parameter(callable, actuals[i].name) : (int)i;
         if (at < 0) return report_unknown_argument(e, callee, &actuals[i]);
         if (actuals[i].name == NULL && i > 0 && actuals[i - 1].name != NULL) {
-            dt_diagnostic_help(dt_elaborator_error(e, actuals[i].span, "an argument without a name after one with a name"), "name this one too, or put it first");
+            dt_diagnostic_help(dt_elaborator_error(e, actuals[i].span, "an argument without a name after one with a name"),
+                               "name this one too, or put it first");
             return false;
         }
         if ((size_t)at >= n_parameters) {
             dt_diagnostic *error = dt_elaborator_error(e, actuals[i].span, "%s takes %zu argument%s, here are %zu", callee->name, n_parameters,
                                                        n_parameters == 1 ? "" : "s", n);
-            if (n_parameters > 0) dt_diagnostic_note(error, "the last one is %s", callable->parameters.items[n_parameters - 1].name);
+            if (n_parameters > 0)
+                dt_diagnostic_help(error, "the last one is %s: leave out what comes after it", callable->parameters.items[n_parameters - 1].name);
             return false;
         }
         if (matched[at] >= 0) {
-            dt_elaborator_error(e, actuals[i].span, "%s gets %s twice", callee->name, callable->parameters.items[at].name);
+            dt_diagnostic *error = dt_elaborator_error(e, actuals[i].span, "%s gets %s twice", callee->name, callable->parameters.items[at].name);
+            dt_diagnostic_help(error, "leave one of them out");
             return false;
         }
         matched[at] = (int)i;
@@ -93,15 +96,17 @@ static bool match_arguments(dt_elaborator *e, const dt_callee *callee, const dt_
     return true;
 }
 
-static void report_misfit(dt_elaborator *e, const dt_callee *callee, const dt_parameter *parameter, const dt_actual *actual, dt_object object, const char *why,
-                          dt_span span) {
+static void report_misfit(dt_elaborator *e, const dt_callee *callee, const dt_parameter *parameter, const dt_actual *actual, dt_object object,
+                          const char *why, dt_span span) {
     bool in_callee = actual == NULL;
     const dt_expression *written = in_callee ? NULL : actual->written;
     dt_span shown = dt_type_is_tensor(parameter->type) || in_callee ? span : actual->span;
-    dt_diagnostic *error = dt_elaborator_error(e, shown, "%s expects %s: %s, got %s", callee->name, parameter->name, dt_declared_text(e, parameter->type), why);
+    dt_diagnostic *error =
+        dt_elaborator_error(e, shown, "%s expects %s: %s, got %s", callee->name, parameter->name, dt_declared_text(e, parameter->type), why);
     if (written != NULL && written->kind == DT_EXPRESSION_NAME) {
         dt_binding *binding = dt_find_binding(e->frame->scope, written->text);
-        if (binding != NULL) dt_diagnostic_note(error, "%s comes from %s: %s: %s", written->text, dt_elaborator_place(e, binding->span), written->text, why);
+        if (binding != NULL)
+            dt_diagnostic_note(error, "%s comes from %s: %s: %s", written->text, dt_elaborator_place(e, binding->span), written->text, why);
     }
     dt_help_with_type(e, error, parameter->type, object, written);
 }
@@ -127,7 +132,8 @@ bool dt_bind_arguments(dt_elaborator *e, const dt_callee *callee, const dt_actua
         dt_push_frame(e, frame);
         if (actual == NULL) {
             bool choice = parameter->type != NULL && parameter->type->word == NULL && parameter->standard->kind == DT_EXPRESSION_NAME;
-            bindings[i]->object = choice ? (dt_object){.kind = DT_OBJECT_CHOICE, .text = parameter->standard->text} : dt_settle(e, dt_value_of(e, parameter->standard));
+            bindings[i]->object =
+                choice ? (dt_object){.kind = DT_OBJECT_CHOICE, .text = parameter->standard->text} : dt_settle(e, dt_value_of(e, parameter->standard));
         }
         dt_object given = bindings[i]->object;
         bool none = given.kind == DT_OBJECT_NONE && parameter->standard != NULL && parameter->standard->kind == DT_EXPRESSION_NONE;
@@ -147,8 +153,8 @@ static bool fit_results(dt_elaborator *e, dt_frame *frame) {
     if (n == 0 || dt_is_poison(frame->result)) return true;
     size_t n_given = frame->result.kind == DT_OBJECT_TUPLE ? frame->result.items->n : 1;
     if (frame->result.kind == DT_OBJECT_NONE || n_given != n) {
-        dt_elaborator_error(e, frame->returned ? frame->result_span : frame->callee->span, "%s returns %zu value%s, its head says %zu", frame->callee->name,
-                            frame->result.kind == DT_OBJECT_NONE ? 0 : n_given, n_given == 1 ? "" : "s", n);
+        dt_elaborator_error(e, frame->returned ? frame->result_span : frame->callee->span, "%s returns %zu value%s, its head says %zu",
+                            frame->callee->name, frame->result.kind == DT_OBJECT_NONE ? 0 : n_given, n_given == 1 ? "" : "s", n);
         return false;
     }
     for (size_t i = 0; i < n; i++) {
@@ -156,7 +162,8 @@ static bool fit_results(dt_elaborator *e, dt_frame *frame) {
         const char *why;
         if (dt_fit_type(e, callable->results.items[i], object, &why)) continue;
         if (*why == '\0') return false;
-        dt_diagnostic *error = dt_elaborator_error(e, frame->result_span, "%s returns %s, its head says %s", frame->callee->name, why, dt_declared_text(e, callable->results.items[i]));
+        dt_diagnostic *error = dt_elaborator_error(e, frame->result_span, "%s returns %s, its head says %s", frame->callee->name, why,
+                                                   dt_declared_text(e, callable->results.items[i]));
         dt_help_with_type(e, error, callable->results.items[i], *object, NULL);
         return false;
     }
@@ -316,7 +323,8 @@ static bool takes_training(dt_elaborator *e, const dt_callee *callee, dt_actual 
     return false;
 }
 
-static dt_object call_declared(dt_elaborator *e, const dt_callee *callee, const dt_actual *actuals, size_t n, dt_span span, const dt_expression *written) {
+static dt_object call_declared(dt_elaborator *e, const dt_callee *callee, const dt_actual *actuals, size_t n, dt_span span,
+                               const dt_expression *written) {
     bool training = e->training;
     dt_actual *own = dt_arena_copy(e->arena, actuals, n * sizeof *own);
     takes_training(e, callee, own, &n);
@@ -327,7 +335,8 @@ static dt_object call_declared(dt_elaborator *e, const dt_callee *callee, const 
     case DT_DECLARATION_MODEL: result = dt_call_layer(e, callee, own, n, span, written); break;
     case DT_DECLARATION_OPTIMIZER: result = dt_make_optimizer(e, callee, own, n, span); break;
     default:
-        dt_diagnostic_help(dt_elaborator_error(e, span, "%s is a step: the runtime runs it, nothing calls it", callee->name), "put what is shared into a fn or a model");
+        dt_diagnostic_help(dt_elaborator_error(e, span, "%s is a step: the runtime runs it, nothing calls it", callee->name),
+                           "put what is shared into a fn or a model");
     }
     e->training = training;
     return result;
@@ -366,39 +375,33 @@ dt_object dt_call_with(dt_elaborator *e, dt_object callee, const dt_object *obje
     return dt_call(e, callee, actuals, n, e->at);
 }
 
-/* `padding: same`: a name is looked for among the choices of the parameter first. */
-static bool names_choice(const dt_object *callee, const dt_argument *argument, size_t position) {
-    bool declared = callee->kind == DT_OBJECT_FUNCTION && callee->callee->callable != NULL;
-    if (!declared || argument->value->kind != DT_EXPRESSION_NAME) return false;
+/* The parameter with choices that an argument, written as a plain name, goes to; NULL: it is none of that. */
+static const dt_parameter *choice_parameter(dt_elaborator *e, const dt_object *callee, const dt_argument *argument, size_t position) {
+    if (callee->kind != DT_OBJECT_FUNCTION || argument->value->kind != DT_EXPRESSION_NAME) return NULL;
     const dt_callable *callable = callee->callee->callable;
+    bool has_head = callee->callee->builtin != NULL && callee->callee->builtin->parameters != NULL;
+    if (has_head) callable = head_of(e, callee->callee->builtin);
+    if (callable == NULL) return NULL;
     int at = argument->name != NULL ? find_parameter(callable, argument->name) : (int)position;
-    if (at < 0 || (size_t)at >= callable->parameters.n) return false;
-    const dt_type_syntax *type = callable->parameters.items[at].type;
-    if (type == NULL || type->word != NULL) return false;
-    for (size_t i = 0; i < type->choices.n; i++)
-        if (strcmp(type->choices.items[i], argument->value->text) == 0) return true;
-    return false;
-}
-
-static void report_not_a_choice(dt_elaborator *e, const dt_object *callee, const dt_argument *argument, size_t position) {
-    const dt_callable *callable = callee->callee->callable;
-    int at = argument->name != NULL ? find_parameter(callable, argument->name) : (int)position;
+    if (at < 0 || (size_t)at >= callable->parameters.n) return NULL;
     const dt_parameter *parameter = &callable->parameters.items[at];
-    dt_diagnostic *error = dt_elaborator_error(e, argument->value->span, "%s: %s is %s, not %s", callee->callee->name, parameter->name, dt_declared_text(e, parameter->type),
-                                               argument->value->text);
-    dt_diagnostic_suggest(error, argument->value->text, parameter->type->choices.items, parameter->type->choices.n);
+    return parameter->type != NULL && parameter->type->word == NULL ? parameter : NULL;
 }
 
-static bool wants_choice(dt_elaborator *e, const dt_object *callee, const dt_argument *argument, size_t position) {
-    bool declared = callee->kind == DT_OBJECT_FUNCTION && callee->callee->callable != NULL;
-    if (!declared || argument->value->kind != DT_EXPRESSION_NAME) return false;
-    const dt_callable *callable = callee->callee->callable;
-    int at = argument->name != NULL ? find_parameter(callable, argument->name) : (int)position;
-    if (at < 0 || (size_t)at >= callable->parameters.n) return false;
-    const dt_type_syntax *type = callable->parameters.items[at].type;
+/* An argument's value. `padding: same`: a name is looked for among the choices of the parameter first. */
+static dt_object evaluate_argument(dt_elaborator *e, const dt_object *callee, const dt_argument *argument, size_t position) {
+    const dt_parameter *parameter = choice_parameter(e, callee, argument, position);
+    if (parameter == NULL) return dt_settle(e, dt_value_of(e, argument->value));
+    const char *name = argument->value->text;
+    for (size_t i = 0; i < parameter->type->choices.n; i++)
+        if (strcmp(parameter->type->choices.items[i], name) == 0) return (dt_object){.kind = DT_OBJECT_CHOICE, .text = name};
     dt_object object;
-    return type != NULL && type->word == NULL && dt_find_binding(e->frame->scope, argument->value->text) == NULL &&
-           !dt_find_top(e, e->frame->file, argument->value->text, &object);
+    bool bound = dt_find_binding(e->frame->scope, name) != NULL || dt_find_top(e, e->frame->file, name, &object);
+    if (bound) return dt_settle(e, dt_value_of(e, argument->value));
+    dt_diagnostic *error = dt_elaborator_error(e, argument->value->span, "%s: %s is %s, not %s", callee->callee->name, parameter->name,
+                                               dt_declared_text(e, parameter->type), name);
+    dt_diagnostic_suggest(error, name, parameter->type->choices.items, parameter->type->choices.n);
+    return dt_poison();
 }
 
 dt_object dt_evaluate_call(dt_elaborator *e, const dt_expression *call) {
@@ -413,14 +416,7 @@ dt_object dt_evaluate_call(dt_elaborator *e, const dt_expression *call) {
     for (size_t i = 0; i < call->arguments.n; i++) {
         const dt_argument *argument = &call->arguments.items[i];
         dt_actual actual = {.name = argument->name, .span = argument->span, .written = argument->value};
-        if (names_choice(&callee, argument, i)) {
-            actual.object = (dt_object){.kind = DT_OBJECT_CHOICE, .text = argument->value->text};
-        } else if (wants_choice(e, &callee, argument, i)) {
-            report_not_a_choice(e, &callee, argument, i);
-            actual.object = dt_poison();
-        } else {
-            actual.object = dt_settle(e, dt_value_of(e, argument->value));
-        }
+        actual.object = evaluate_argument(e, &callee, argument, i);
         dt_list_push(e->arena, &actuals, actual);
     }
     if (aggregates) e->function = function, e->reporting = true;

@@ -41,9 +41,7 @@ static bool add_argument(dt_elaborator *e, dt_stage *stage, const dt_actual *act
     case DT_OBJECT_FLOAT: argument.kind = DT_STAGE_FLOAT, argument.f = o.f; break;
     case DT_OBJECT_STRING: argument.kind = DT_STAGE_STRING, argument.s = o.text; break;
     case DT_OBJECT_POISON: return false;
-    default:
-        dt_elaborator_error(e, actual->span, "%s takes numbers and strings, not %s", stage->kind, dt_object_describe(e->arena, o));
-        return false;
+    default: dt_elaborator_error(e, actual->span, "%s takes numbers and strings, not %s", stage->kind, dt_object_describe(e->arena, o)); return false;
     }
     dt_list_push(e->arena, &stage->arguments, argument);
     return true;
@@ -114,7 +112,10 @@ static const char *compile_example_function(dt_elaborator *e, const char *kind, 
         return NULL;
     }
     dt_function *function = e->function;
-    dt_frame frame = {.callee = object.callee, .file = object.callee->file, .scope = object.callee->scope, .call = span,
+    dt_frame frame = {.callee = object.callee,
+                      .file = object.callee->file,
+                      .scope = object.callee->scope,
+                      .call = span,
                       .stream = dt_hash_bytes(name, strlen(name), DT_HASH_SEED)};
     e->function = dt_module_add_function(e->module, name, DT_FUNCTION_EXAMPLE);
     dt_actuals inputs = {0};
@@ -166,7 +167,8 @@ static bool check_order(dt_elaborator *e, const dt_pipeline *pipeline, const cha
         }
     }
     if (batched && strcmp(kind, "prefetch") != 0) {
-        dt_diagnostic *error = dt_elaborator_error(e, span, "%s comes after batch: stages before it work on examples, only prefetch comes after", kind);
+        dt_diagnostic *error =
+            dt_elaborator_error(e, span, "%s comes after batch: stages before it work on examples, only prefetch comes after", kind);
         dt_diagnostic_help(error, "write … | %s(…) | batch(…)", kind);
         return false;
     }
@@ -182,7 +184,8 @@ static bool stage_arguments(dt_elaborator *e, int row, const dt_expression *x, d
             if (a->name != NULL && strcmp(a->name, stages[row].names[n_known]) == 0) at = n_known;
         if (a->name == NULL) at = (int)i < n_known ? (int)i : -1;
         if (at < 0) {
-            dt_diagnostic *error = dt_elaborator_error(e, a->span, a->name != NULL ? "%s has no argument %s" : "%s takes fewer arguments", stages[row].kind, a->name);
+            dt_diagnostic *error =
+                dt_elaborator_error(e, a->span, a->name != NULL ? "%s has no argument %s" : "%s takes fewer arguments", stages[row].kind, a->name);
             if (a->name != NULL) dt_diagnostic_suggest(error, a->name, stages[row].names, (size_t)n_known);
             return false;
         }

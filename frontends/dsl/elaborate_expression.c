@@ -10,7 +10,8 @@ dt_object dt_conditions_tensor_error(dt_elaborator *e, dt_span span, dt_object c
         dt_diagnostic *error = dt_elaborator_error(e, span, "%s is decided at compile time, this is known only when a session starts", what);
         dt_diagnostic_help(error, "where(condition, a, b) chooses at run time");
     } else if (condition.kind == DT_OBJECT_TENSOR) {
-        dt_diagnostic *error = dt_elaborator_error(e, span, "%s is decided at compile time, this is a tensor: %s", what, dt_object_describe(e->arena, condition));
+        dt_diagnostic *error =
+            dt_elaborator_error(e, span, "%s is decided at compile time, this is a tensor: %s", what, dt_object_describe(e->arena, condition));
         dt_diagnostic_help(error, "where(condition, a, b) chooses element by element");
     } else {
         dt_diagnostic *error = dt_elaborator_error(e, span, "%s needs a bool, this is %s", what, dt_object_describe(e->arena, condition));
@@ -36,7 +37,7 @@ static dt_object evaluate_conditional(dt_elaborator *e, const dt_expression *x) 
 /* and, or: of compile-time bools without looking at the second where the first decides; of tensors elementwise. */
 static dt_object evaluate_logical(dt_elaborator *e, const dt_expression *x) {
     dt_object a = dt_settle(e, dt_value_of(e, x->a));
-    bool is_and = x->operator == DT_TOKEN_AND;
+    bool is_and = x->operator== DT_TOKEN_AND;
     if (dt_is_poison(a)) return a;
     if (a.kind == DT_OBJECT_BOOL && a.b != is_and) return a;
     dt_object b = dt_settle(e, dt_value_of(e, x->b));
@@ -59,7 +60,7 @@ static dt_object evaluate_beside(dt_elaborator *e, const dt_expression *x, dt_ob
 }
 
 static dt_object evaluate_binary(dt_elaborator *e, const dt_expression *x) {
-    if (x->operator == DT_TOKEN_AND || x->operator == DT_TOKEN_OR) return evaluate_logical(e, x);
+    if (x->operator== DT_TOKEN_AND || x->operator== DT_TOKEN_OR) return evaluate_logical(e, x);
     dt_object a = dt_settle(e, dt_value_of(e, x->a));
     dt_object b = evaluate_beside(e, x->b, a);
     e->at = x->span;
@@ -69,7 +70,7 @@ static dt_object evaluate_binary(dt_elaborator *e, const dt_expression *x) {
 static dt_object evaluate_unary(dt_elaborator *e, const dt_expression *x) {
     dt_object a = dt_settle(e, dt_value_of(e, x->a));
     e->at = x->span;
-    return x->operator == DT_TOKEN_NOT ? dt_not(e, a) : dt_negate(e, a);
+    return x->operator== DT_TOKEN_NOT ? dt_not(e, a) : dt_negate(e, a);
 }
 
 static dt_object evaluate_range(dt_elaborator *e, const dt_expression *x) {
@@ -102,8 +103,13 @@ static dt_object evaluate_list(dt_elaborator *e, const dt_expression *x) {
 
 static dt_object evaluate_lambda(dt_elaborator *e, const dt_expression *x) {
     dt_callee *callee = DT_NEW(e->arena, dt_callee);
-    *callee = (dt_callee){.name = "the lambda", .kind = DT_DECLARATION_FN, .is_lambda = true, .callable = x->callable, .span = x->span,
-                          .scope = e->frame->scope, .file = e->frame->file};
+    *callee = (dt_callee){.name = "the lambda",
+                          .kind = DT_DECLARATION_FN,
+                          .is_lambda = true,
+                          .callable = x->callable,
+                          .span = x->span,
+                          .scope = e->frame->scope,
+                          .file = e->frame->file};
     return (dt_object){.kind = DT_OBJECT_FUNCTION, .callee = callee};
 }
 
@@ -144,7 +150,8 @@ static dt_object module_field(dt_elaborator *e, dt_object base, const char *name
         return dt_poison();
     }
     const dt_op *op = dt_op_find(name);
-    bool allowed = op != NULL && op->class != DT_CLASS_COLLECTIVE && op->class != DT_CLASS_STATE && op->class != DT_CLASS_CONTROL && op->infer != NULL;
+    bool allowed =
+        op != NULL && op->class != DT_CLASS_COLLECTIVE && op->class != DT_CLASS_STATE && op->class != DT_CLASS_CONTROL && op->infer != NULL;
     if (op != NULL && op->class == DT_CLASS_MAP) allowed = true;
     if (!allowed) {
         dt_elaborator_error(e, span, "ops has no %s that a program can call", name);

@@ -14,7 +14,8 @@ static bool index_int(dt_elaborator *e, const dt_expression *x, int64_t standard
     if (object.kind == DT_OBJECT_INT) return *result = object.i, true;
     if (dt_is_poison(object)) return false;
     dt_diagnostic *error = dt_elaborator_error(e, x->span, "a slice has int ends, this is %s", dt_object_describe(e->arena, object));
-    if (object.kind == DT_OBJECT_TENSOR) dt_diagnostic_help(error, "slices are fixed at compile time; gather(x, index) takes positions that a tensor holds");
+    if (object.kind == DT_OBJECT_TENSOR)
+        dt_diagnostic_help(error, "slices are fixed at compile time; gather(x, index) takes positions that a tensor holds");
     return false;
 }
 
@@ -49,7 +50,8 @@ static dt_object index_items(dt_elaborator *e, dt_object base, const dt_expressi
     int64_t i;
     if (!index_int(e, x, 0, &i)) return dt_poison();
     if (i < -n || i >= n) {
-        dt_elaborator_error(e, x->span, "index %lld of a list of %lld", (long long)i, (long long)n);
+        dt_diagnostic *error = dt_elaborator_error(e, x->span, "index %lld of a list of %lld", (long long)i, (long long)n);
+        if (n > 0) dt_diagnostic_help(error, "the positions are 0 to %lld; -1 is the last one", (long long)n - 1);
         return dt_poison();
     }
     return base.items->items[i < 0 ? i + n : i];
@@ -67,9 +69,9 @@ typedef struct selection {
     int axis;     /* the next one of x to be indexed */
     int n_result; /* dimensions after the slice, before gathering */
     int64_t *starts, *limits, *steps;
-    int64_t *dims;      /* of the result */
-    dt_value *index;    /* a tensor that indexes, or NULL */
-    int index_axis;     /* which dimension of the result it indexes */
+    int64_t *dims;   /* of the result */
+    dt_value *index; /* a tensor that indexes, or NULL */
+    int index_axis;  /* which dimension of the result it indexes */
     bool slices, reshapes;
 } selection;
 
@@ -104,7 +106,8 @@ static bool select_position(dt_elaborator *e, selection *s, const dt_expression 
     int64_t extent = s->x->shape.dims[s->axis];
     if (extent == DT_BATCH) return no_rows_of_batch(e, item->span);
     if (i < -extent || i >= extent) {
-        dt_elaborator_error(e, item->span, "index %lld of a dimension of %lld", (long long)i, (long long)extent);
+        dt_diagnostic *error = dt_elaborator_error(e, item->span, "index %lld of a dimension of %lld", (long long)i, (long long)extent);
+        dt_diagnostic_help(error, "the positions are 0 to %lld; -1 is the last one", (long long)extent - 1);
         return false;
     }
     s->starts[s->axis] = i < 0 ? i + extent : i;
@@ -142,7 +145,8 @@ static bool select_item(dt_elaborator *e, selection *s, const dt_expression *ite
     }
     dt_diagnostic *error = dt_elaborator_error(e, item->span, "an index is an int, a slice, newaxis, ... or a tensor of integers, not %s",
                                                dt_object_describe(e->arena, object));
-    if (object.kind == DT_OBJECT_TENSOR && object.value->dtype == DT_BOOL) dt_diagnostic_help(error, "how many are true is known only at run time: use where(mask, x, 0)");
+    if (object.kind == DT_OBJECT_TENSOR && object.value->dtype == DT_BOOL)
+        dt_diagnostic_help(error, "how many are true is known only at run time: use where(mask, x, 0)");
     return false;
 }
 
@@ -151,15 +155,17 @@ static dt_object take_selection(dt_elaborator *e, const selection *s) {
     dt_object result = dt_object_tensor(x);
     if (s->slices) {
         int rank = x->shape.rank;
-        dt_named_attribute settings[] = {{"starts", {.i = rank, .ints = s->starts}}, {"limits", {.i = rank, .ints = s->limits}}, {"steps", {.i = rank, .ints = s->steps}}};
+        dt_named_attribute settings[] = {
+            {"starts", {.i = rank, .ints = s->starts}}, {"limits", {.i = rank, .ints = s->limits}}, {"steps", {.i = rank, .ints = s->steps}}};
         result = dt_emit(e, "slice", &x, 1, settings, 3);
     }
     if (dt_is_poison(result)) return result;
     if (s->reshapes) result = dt_emit_reshape(e, result.value, (dt_shape){s->n_result, s->dims});
     if (dt_is_poison(result) || s->index == NULL) return result;
     if (s->index_axis == 0) return dt_gather(e, result.value, s->index, 0);
-    return dt_elaborator_fail(e, "a tensor indexes the first dimension; for another one use gather(x, index, axis: %d), which pairs the dimensions before it",
-                              s->index_axis);
+    return dt_elaborator_fail(
+        e, "a tensor indexes the first dimension; for another one use gather(x, index, axis: %d), which pairs the dimensions before it",
+        s->index_axis);
 }
 
 static dt_object index_tensor(dt_elaborator *e, dt_object base, const dt_expression *index) {

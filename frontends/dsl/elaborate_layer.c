@@ -1,8 +1,8 @@
 /* elaborate_layer: who owns which parameters.
  *
- * A model has one instance in the program, a layer one for each call met while its owner is unrolled. The first unrolling of a model makes the tree of
- * instances and their variables; each later one walks the same tree and must meet the same names, types and shapes. Variables are values in program
- * order: the front end keeps what each holds at this point, so a function reads it once, at first use, and writes it once, at its end. */
+ * A model has one instance in the program, a layer one for each call met while its owner is unrolled. The first unrolling of a model makes the tree
+ * of instances and their variables; each later one walks the same tree and must meet the same names, types and shapes. Variables are values in
+ * program order: the front end keeps what each holds at this point, so a function reads it once, at first use, and writes it once, at its end. */
 #include "frontends/dsl/elaborator.h"
 
 #include <string.h>
@@ -73,7 +73,11 @@ void dt_variable_write(dt_elaborator *e, int variable, dt_object object, dt_span
 
 int dt_variable_add(dt_elaborator *e, const char *path, dt_variable_kind kind, dt_object initial, bool trainable, dt_span span) {
     dt_value *value = initial.value;
-    dt_variable variable = {.path = path, .kind = kind, .dtype = value->dtype, .shape = value->shape, .trainable = trainable,
+    dt_variable variable = {.path = path,
+                            .kind = kind,
+                            .dtype = value->dtype,
+                            .shape = value->shape,
+                            .trainable = trainable,
                             .location = dt_elaborator_location(e, span)};
     dt_list_push(e->arena, &e->module->variables, variable);
     dt_variable_state state = {.initial = value};
@@ -115,7 +119,8 @@ dt_object dt_initial_value(dt_elaborator *e, const dt_expression *x, const char 
     }
     e->at = x->span;
     object = dt_settle(e, object);
-    if (object.kind == DT_OBJECT_TENSOR && dt_dtype_is_float(dtype) && dt_dtype_is_float(object.value->dtype)) object = dt_emit_convert(e, object.value, dtype);
+    if (object.kind == DT_OBJECT_TENSOR && dt_dtype_is_float(dtype) && dt_dtype_is_float(object.value->dtype))
+        object = dt_emit_convert(e, object.value, dtype);
     if (!dt_is_poison(object)) object = fit_variable(e, path, dtype, shape, object);
     e->function = function;
     e->reporting = reporting;
@@ -135,9 +140,11 @@ static const dt_visit *root_visit(const dt_elaborator *e) {
 /* A later call of a model that does not meet what the first one met. */
 static void report_difference(dt_elaborator *e, const char *difference) {
     const dt_visit *root = root_visit(e);
-    dt_diagnostic *error = dt_diagnostics_add(e->sink, DT_SEVERITY_ERROR, root->call, "this call of %s differs from its first: %s", root->instance->name, difference);
+    dt_diagnostic *error =
+        dt_diagnostics_add(e->sink, DT_SEVERITY_ERROR, root->call, "this call of %s differs from its first: %s", root->instance->name, difference);
     dt_diagnostic_note(error, "the first call is in %s", dt_elaborator_place(e, root->instance->first_call));
-    dt_diagnostic_help(error, "a model has one set of parameters, the same for every call: declare two models, or call it with equal shapes and options");
+    dt_diagnostic_help(error,
+                       "a model has one set of parameters, the same for every call: declare two models, or call it with equal shapes and options");
 }
 
 static const char *describe_type(dt_elaborator *e, dt_dtype dtype, dt_shape shape) {
@@ -150,7 +157,8 @@ static int revisit_variable(dt_elaborator *e, const char *path, dt_dtype dtype, 
         const dt_variable *v = &e->module->variables.items[owner->variables.items[i]];
         if (strcmp(v->path, path) != 0) continue;
         if (v->dtype == dtype && dt_shape_equal(v->shape, shape)) return owner->variables.items[i];
-        report_difference(e, dt_arena_format(e->arena, "%s is %s here, %s there", path, describe_type(e, dtype, shape), describe_type(e, v->dtype, v->shape)));
+        report_difference(
+            e, dt_arena_format(e->arena, "%s is %s here, %s there", path, describe_type(e, dtype, shape), describe_type(e, v->dtype, v->shape)));
         return -1;
     }
     if (!owner->broken) report_difference(e, dt_arena_format(e->arena, "%s exists only here", path));
@@ -185,7 +193,8 @@ void dt_declare_variable(dt_elaborator *e, const dt_statement *s) {
         dt_diagnostic *error = dt_elaborator_error(e, s->span, "%s outside a layer or model", word);
         dt_diagnostic_help(error, "a fn has no parameters of its own: make it a layer");
     } else if (s->type == NULL) {
-        dt_diagnostic_help(dt_elaborator_error(e, target->span, "%s %s has no type", word, target->name), "write %s %s: f32[…] = …", word, target->name);
+        dt_diagnostic_help(dt_elaborator_error(e, target->span, "%s %s has no type", word, target->name), "write %s %s: f32[…] = …", word,
+                           target->name);
     } else if (dt_resolve_type(e, s->type, &dtype, &shape)) {
         const char *path = dt_arena_format(e->arena, "%s/%s", e->frame->owner->path, target->name);
         dt_binding *declared = dt_find_binding(e->frame->scope, target->name);
@@ -290,7 +299,8 @@ static dt_instance *child_instance(dt_elaborator *e, const dt_callee *callee, dt
     if (named) {
         name = visit->pending_name;
         visit->pending_call = NULL;
-        if (visit->loop_depth > 0) name = dt_arena_format(e->arena, "%s_%d", name, dt_count_up(e, &visit->counters, dt_arena_format(e->arena, "as %s", name)));
+        if (visit->loop_depth > 0)
+            name = dt_arena_format(e->arena, "%s_%d", name, dt_count_up(e, &visit->counters, dt_arena_format(e->arena, "as %s", name)));
     } else {
         name = numbered(e, callee->name, dt_count_up(e, &visit->counters, callee->name));
     }
@@ -366,7 +376,8 @@ dt_object dt_call_layer(dt_elaborator *e, const dt_callee *callee, const dt_actu
     }
     dt_instance *instance = is_model ? model_instance(e, callee, span) : child_instance(e, callee, span, written);
     if (instance == NULL) return dt_poison();
-    dt_visit visit = {.instance = instance, .first = !instance->complete, .call = dt_elaborator_user_span(e, span), .serial = ++e->n_visits, .outer = e->visit};
+    dt_visit visit = {
+        .instance = instance, .first = !instance->complete, .call = dt_elaborator_user_span(e, span), .serial = ++e->n_visits, .outer = e->visit};
     dt_frame frame = {.callee = callee, .file = callee->file, .call = span, .stream = dt_next_stream(e, instance->path), .owner = instance};
     bool training = e->training;
     if (dt_is_frozen(e, instance->path)) e->training = false;

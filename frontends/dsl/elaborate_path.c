@@ -92,7 +92,8 @@ dt_object dt_instance_field(dt_elaborator *e, dt_object base, const char *name, 
         dt_list_push(e->arena, &names, part);
     }
     for (size_t i = 0; i < instance->children.n; i++) {
-        if (strcmp(instance->children.items[i]->name, name) == 0) return (dt_object){.kind = DT_OBJECT_INSTANCE, .instance = instance->children.items[i]};
+        if (strcmp(instance->children.items[i]->name, name) == 0)
+            return (dt_object){.kind = DT_OBJECT_INSTANCE, .instance = instance->children.items[i]};
         dt_list_push(e->arena, &names, instance->children.items[i]->name);
     }
     dt_diagnostic *error = dt_elaborator_error(e, span, "%s has no part %s", instance->path, name);
@@ -117,7 +118,8 @@ static void collect(dt_elaborator *e, const dt_instance *instance, bool only, in
         if (!known && variable->trainable && !dt_is_frozen(e, variable->path)) dt_list_push(e->arena, variables, v);
     }
     for (size_t i = 0; i < instance->children.n; i++) collect(e, instance->children.items[i], only, variables, depth);
-    for (size_t i = 0; i < instance->models.n && !only && depth < DT_MOST_DEPTH; i++) collect(e, instance->models.items[i], only, variables, depth + 1);
+    for (size_t i = 0; i < instance->models.n && !only && depth < DT_MOST_DEPTH; i++)
+        collect(e, instance->models.items[i], only, variables, depth + 1);
 }
 
 static int by_number(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }

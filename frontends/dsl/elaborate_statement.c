@@ -69,9 +69,7 @@ static void list_bound(dt_elaborator *e, const dt_block *block, target_list *bou
     }
 }
 
-static bool ends_with_return(const dt_block *block) {
-    return block->n > 0 && block->items[block->n - 1]->kind == DT_STATEMENT_RETURN;
-}
+static bool ends_with_return(const dt_block *block) { return block->n > 0 && block->items[block->n - 1]->kind == DT_STATEMENT_RETURN; }
 
 static void run_if(dt_elaborator *e, const dt_statement *s) {
     bool condition = false;
@@ -109,8 +107,8 @@ static void run_turn(dt_elaborator *e, const dt_statement *s, dt_object item) {
     } else if ((item.kind == DT_OBJECT_LIST || item.kind == DT_OBJECT_TUPLE) && item.items->n == s->targets.n) {
         for (size_t i = 0; i < s->targets.n; i++) dt_bind_name(e, s->targets.items[i].name, item.items->items[i], s->targets.items[i].span);
     } else {
-        dt_diagnostic *error = dt_elaborator_error(e, s->targets.items[0].span, "for binds %zu names, an item is %s", s->targets.n,
-                                                   dt_object_describe(e->arena, item));
+        dt_diagnostic *error =
+            dt_elaborator_error(e, s->targets.items[0].span, "for binds %zu names, an item is %s", s->targets.n, dt_object_describe(e->arena, item));
         dt_diagnostic_help(error, "for i, x in enumerate(list) counts along");
         for (size_t i = 0; i < s->targets.n; i++) dt_bind_name(e, s->targets.items[i].name, dt_poison(), s->targets.items[i].span);
     }
@@ -123,7 +121,8 @@ static void run_for(dt_elaborator *e, const dt_statement *s) {
     if (list.kind != DT_OBJECT_LIST && list.kind != DT_OBJECT_TREE) {
         if (!dt_is_poison(list)) {
             list = dt_settle(e, list);
-            dt_diagnostic *error = dt_elaborator_error(e, s->value->span, "for runs over a range, a list or a tree, not over %s", dt_object_describe(e->arena, list));
+            dt_diagnostic *error =
+                dt_elaborator_error(e, s->value->span, "for runs over a range, a list or a tree, not over %s", dt_object_describe(e->arena, list));
             if (list.kind == DT_OBJECT_INT) dt_diagnostic_help(error, "write 0..%lld", (long long)list.i);
             if (list.kind == DT_OBJECT_TENSOR) dt_diagnostic_help(error, "loops are unrolled at compile time; a loop over a tensor is not there yet");
         }
@@ -187,7 +186,7 @@ static void run_expression(dt_elaborator *e, const dt_statement *s) {
         return;
     }
     dt_diagnostic *error = dt_elaborator_error(e, s->value->span, "this expression does nothing");
-    if (s->value->kind == DT_EXPRESSION_BINARY && s->value->operator == DT_TOKEN_EQUAL_EQUAL) dt_diagnostic_help(error, "= binds a name; == compares");
+    if (s->value->kind == DT_EXPRESSION_BINARY && s->value->operator== DT_TOKEN_EQUAL_EQUAL) dt_diagnostic_help(error, "= binds a name; == compares");
 }
 
 static void run_statement(dt_elaborator *e, const dt_statement *s) {
@@ -211,13 +210,15 @@ static void run_statement(dt_elaborator *e, const dt_statement *s) {
 }
 
 void dt_run_block(dt_elaborator *e, const dt_block *block) {
-    if (!dt_elaborator_enter(e)) {
-        dt_elaborator_leave(e);
-        return;
-    }
-    for (size_t i = 0; i < block->n && !e->frame->returned && dt_elaborator_tick(e); i++) {
+    bool goes_on = dt_elaborator_enter(e);
+    for (size_t i = 0; goes_on && i < block->n && !e->frame->returned; i++) {
+        goes_on = dt_elaborator_tick(e);
         e->at = block->items[i]->span;
-        run_statement(e, block->items[i]);
+        if (goes_on) run_statement(e, block->items[i]);
+    }
+    if (!goes_on) { /* given up: nothing may follow from what is missing */
+        e->frame->returned = true;
+        e->frame->result = dt_poison();
     }
     dt_elaborator_leave(e);
 }

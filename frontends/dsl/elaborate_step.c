@@ -22,9 +22,15 @@ static dt_object add_aggregate(dt_elaborator *e, dt_aggregate_kind kind, dt_valu
 }
 
 /* Sums are exact for bool and integers, and f64 for floats, from the first addition on. */
-static dt_object sum_for_total(dt_elaborator *e, dt_value *x) {
+static dt_object sum_total(dt_elaborator *e, dt_value *x) {
+    for (size_t i = 0; i < e->step->sums.n; i++)
+        if (e->step->sums.items[i].x == x) return e->step->sums.items[i].total;
     dt_object wide = dt_emit_convert(e, x, dt_dtype_is_float(x->dtype) ? DT_F64 : DT_I64);
-    return dt_is_poison(wide) ? wide : dt_emit_reduce_all(e, "reduce_sum", wide.value);
+    dt_object sum = dt_is_poison(wide) ? wide : dt_emit_reduce_all(e, "reduce_sum", wide.value);
+    if (dt_is_poison(sum)) return sum;
+    dt_summed summed = {x, add_aggregate(e, DT_AGGREGATE_SUM, sum.value)};
+    dt_list_push(e->arena, &e->step->sums, summed);
+    return summed.total;
 }
 
 static dt_object count_total(dt_elaborator *e, dt_value *x) {
@@ -70,9 +76,7 @@ static ratio totals_of(dt_elaborator *e, const char *kind, dt_value *x, dt_objec
     ratio totals = {dt_poison(), dt_object_none()};
     if (strcmp(kind, "mean") == 0 && weight.kind != DT_OBJECT_NONE) return weighted_totals(e, x, weight);
     if (strcmp(kind, "mean") == 0 || strcmp(kind, "sum") == 0) {
-        dt_object sum = sum_for_total(e, x);
-        if (dt_is_poison(sum)) return totals;
-        totals.numerator = add_aggregate(e, DT_AGGREGATE_SUM, sum.value);
+        totals.numerator = sum_total(e, x);
         if (*kind == 'm') totals.denominator = count_total(e, x);
     } else if (strcmp(kind, "last") == 0) {
         totals.numerator = last_total(e, x);
@@ -115,7 +119,7 @@ static void run_report(dt_elaborator *e, const dt_argument *argument) {
     dt_step_work *step = e->step;
     for (size_t i = 0; i < step->report->results.n; i++) {
         if (strcmp(step->report->results.items[i].name, argument->name) != 0) continue;
-        dt_elaborator_error(e, argument->span, "two reports are called %s", argument->name);
+        dt_diagnostic_help(dt_elaborator_error(e, argument->span, "two reports are called %s", argument->name), "rename one of them");
         return;
     }
     dt_object object = dt_settle(e, dt_value_of(e, argument->value));
@@ -193,7 +197,7 @@ static void add_results(dt_elaborator *e, const dt_frame *frame) {
         dt_object object = dt_to_tensor(e, frame->named_objects[i], DT_N_DTYPES);
         for (size_t k = 0; k < i && argument->name != NULL; k++)
             if (frame->named_results->items[k].name != NULL && strcmp(frame->named_results->items[k].name, argument->name) == 0)
-                dt_elaborator_error(e, argument->span, "two results are called %s", argument->name);
+                dt_diagnostic_help(dt_elaborator_error(e, argument->span, "two results are called %s", argument->name), "rename one of them");
         if (dt_is_poison(object) || argument->name == NULL) continue;
         dt_result result = {argument->name, object.value};
         dt_list_push(e->arena, &step->function->results, result);
@@ -213,6 +217,15 @@ static void check_from(dt_elaborator *e, const dt_declaration *d) {
     dt_diagnostic_suggest(error, d->from, names.items, names.n);
 }
 
+static void check_frozen(dt_elaborator *e) {
+    for (size_t i = 0; i < e->step->frozen.n; i++) {
+        const char *path = e->step->frozen.items[i];
+        if (dt_frozen_exists(e, path)) continue;
+        dt_diagnostic *error = dt_elaborator_error(e, e->step->frozen_spans.items[i], "freeze: there is no %s in what the step calls", path);
+        dt_diagnostic_help(error, "`dtc summary` lists the paths; … as name gives a layer its own");
+    }
+}
+
 void dt_elaborate_step(dt_elaborator *e, const dt_declaration *d) {
     dt_step_work work = {.declaration = d};
     check_from(e, d);
@@ -223,18 +236,24 @@ void dt_elaborate_step(dt_elaborator *e, const dt_declaration *d) {
     e->training = work.trains;
     dt_variables_reset(e);
     dt_callee callee = {.name = d->name, .kind = DT_DECLARATION_STEP, .callable = d->callable, .span = d->span, .file = e->program};
-    dt_frame frame = {.callee = &callee, .file = e->program, .call = d->span, .may_return = true, .stream = dt_hash_bytes(d->name, strlen(d->name), DT_HASH_SEED)};
+    dt_frame frame = {
+        .callee = &callee, .file = e->program, .call = d->span, .may_return = true, .stream = dt_hash_bytes(d->name, strlen(d->name), DT_HASH_SEED)};
     dt_push_frame(e, &frame);
     add_inputs(e, &frame);
     dt_run_block(e, &d->callable->body);
     e->at = d->span;
     dt_finish_writes(e);
     add_results(e, &frame);
-    for (size_t i = 0; i < work.frozen.n; i++)
-        if (!dt_frozen_exists(e, work.frozen.items[i])) dt_elaborator_error(e, work.frozen_spans.items[i], "freeze: no step calls anything that is %s", work.frozen.items[i]);
+    check_frozen(e);
     dt_pop_frame(e);
-    dt_step step = {.name = d->name, .function = work.function, .report = work.report, .data = d->from, .trains = work.trains,
-                    .n_aggregates = (int)work.aggregates.n, .aggregates = work.aggregates.items, .location = dt_elaborator_location(e, d->span)};
+    dt_step step = {.name = d->name,
+                    .function = work.function,
+                    .report = work.report,
+                    .data = d->from,
+                    .trains = work.trains,
+                    .n_aggregates = (int)work.aggregates.n,
+                    .aggregates = work.aggregates.items,
+                    .location = dt_elaborator_location(e, d->span)};
     dt_list_push(e->arena, &e->module->steps, step);
     e->step = NULL;
     e->function = NULL;

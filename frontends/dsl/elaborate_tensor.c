@@ -45,7 +45,8 @@ static bool belongs_here(dt_elaborator *e, const dt_value *operand) {
     return false;
 }
 
-dt_object dt_emit(dt_elaborator *e, const char *name, dt_value *const *operands, int n_operands, const dt_named_attribute *settings, size_t n_settings) {
+dt_object dt_emit(dt_elaborator *e, const char *name, dt_value *const *operands, int n_operands, const dt_named_attribute *settings,
+                  size_t n_settings) {
     const dt_op *op = dt_op_find(name);
     assert(op != NULL);
     for (int i = 0; i < n_operands; i++)
@@ -74,7 +75,8 @@ dt_object dt_emit(dt_elaborator *e, const char *name, dt_value *const *operands,
     for (int i = 0; i < value->shape.rank; i++) {
         int64_t dim = value->shape.dims[i];
         if (dim > 0 && __builtin_mul_overflow(elements, dim, &elements)) elements = INT64_MAX;
-        if (elements > DT_MOST_ELEMENTS) return dt_elaborator_fail(e, "a tensor of %s is too large for any machine", dt_describe_shape(e, value->shape));
+        if (elements > DT_MOST_ELEMENTS)
+            return dt_elaborator_fail(e, "a tensor of %s is too large for any machine", dt_describe_shape(e, value->shape));
     }
     return dt_object_tensor(value);
 }
@@ -157,9 +159,13 @@ bool dt_broadcast_shapes(dt_elaborator *e, dt_shape a, dt_shape b, dt_shape *res
     for (int i = 0; i < rank; i++) {
         int64_t x = i < rank - a.rank ? 1 : a.dims[i - (rank - a.rank)], y = i < rank - b.rank ? 1 : b.dims[i - (rank - b.rank)];
         if (x != y && x != 1 && y != 1) {
-            dt_diagnostic *error = dt_elaborator_error(e, e->at, "%s: the shapes %s and %s do not fit together", what, dt_describe_shape(e, a), dt_describe_shape(e, b));
+            dt_diagnostic *error =
+                dt_elaborator_error(e, e->at, "%s: the shapes %s and %s do not fit together", what, dt_describe_shape(e, a), dt_describe_shape(e, b));
             dt_diagnostic_note(error, "from the right, dimensions must be equal or 1");
-            if (a.rank != b.rank) dt_diagnostic_help(error, "add a dimension where it belongs: x[..., newaxis]");
+            if (a.rank != b.rank)
+                dt_diagnostic_help(error, "add a dimension where it belongs: x[..., newaxis]");
+            else
+                dt_diagnostic_help(error, "reduce or slice one side: sum(x, axis: -1, keep: true), x[:, :1]");
             return false;
         }
         dims[i] = x == 1 ? y : x;
@@ -167,8 +173,8 @@ bool dt_broadcast_shapes(dt_elaborator *e, dt_shape a, dt_shape b, dt_shape *res
     }
     int n_before = (dt_shape_batch_axis(a) >= 0) + (dt_shape_batch_axis(b) >= 0);
     if (n_batch > 1 && n_before == 2 && a.rank != b.rank) {
-        dt_diagnostic *error = dt_elaborator_error(e, e->at, "%s: %s and %s would pair every row of the batch with every other", what, dt_describe_shape(e, a),
-                                                   dt_describe_shape(e, b));
+        dt_diagnostic *error = dt_elaborator_error(e, e->at, "%s: %s and %s would pair every row of the batch with every other", what,
+                                                   dt_describe_shape(e, a), dt_describe_shape(e, b));
         dt_diagnostic_help(error, "to pair rows with themselves drop the dimension of 1: x[:, 0]; to pair all of them write newaxis on both sides");
         return false;
     }
@@ -189,7 +195,8 @@ bool dt_to_shape(dt_elaborator *e, dt_object object, const char *what, dt_shape 
         } else if (items[i].kind == DT_OBJECT_INT && items[i].i >= 0) {
             dims[i] = items[i].i;
         } else if (!dt_is_poison(items[i])) {
-            dt_diagnostic *error = dt_elaborator_error(e, e->at, "%s: a dimension is an int or B, not %s", what, dt_object_describe(e->arena, items[i]));
+            dt_diagnostic *error =
+                dt_elaborator_error(e, e->at, "%s: a dimension is an int or B, not %s", what, dt_object_describe(e->arena, items[i]));
             if (items[i].flexible) dt_diagnostic_help(error, "a launch value is not known at compile time: use an option");
             return false;
         }
@@ -204,8 +211,8 @@ bool dt_to_axis(dt_elaborator *e, dt_object object, int rank, int *axis) {
         return true;
     }
     if (object.kind == DT_OBJECT_INT)
-        dt_elaborator_error(e, e->at, "axis %lld: the tensor has %d dimension%s, its axes are %d to %d", (long long)object.i, rank, rank == 1 ? "" : "s", -rank,
-                            rank - 1);
+        dt_elaborator_error(e, e->at, "axis %lld: the tensor has %d dimension%s, its axes are %d to %d", (long long)object.i, rank,
+                            rank == 1 ? "" : "s", -rank, rank - 1);
     else if (!dt_is_poison(object))
         dt_elaborator_error(e, e->at, "an axis is an int, not %s", dt_object_describe(e->arena, object));
     return false;
@@ -213,9 +220,7 @@ bool dt_to_axis(dt_elaborator *e, dt_object object, int rank, int *axis) {
 
 /* ---- objects to tensors ---- */
 
-dt_object dt_settle(dt_elaborator *e, dt_object object) {
-    return object.kind == DT_OBJECT_VARIABLE ? dt_variable_read(e, (int)object.i) : object;
-}
+dt_object dt_settle(dt_elaborator *e, dt_object object) { return object.kind == DT_OBJECT_VARIABLE ? dt_variable_read(e, (int)object.i) : object; }
 
 dt_object dt_to_tensor(dt_elaborator *e, dt_object object, dt_dtype standard) {
     object = dt_settle(e, object);

@@ -59,7 +59,8 @@ dt_object dt_broadcast_weight(dt_elaborator *e, dt_object weight, dt_value *x) {
     bool leads = own.rank <= x->shape.rank;
     for (int d = 0; leads && d < own.rank; d++) leads = own.dims[d] == x->shape.dims[d] || own.dims[d] == 1;
     if (!leads) {
-        dt_diagnostic *error = dt_elaborator_error(e, e->at, "the weight %s fits no leading part of %s", dt_describe_shape(e, own), dt_describe_shape(e, x->shape));
+        dt_diagnostic *error =
+            dt_elaborator_error(e, e->at, "the weight %s fits no leading part of %s", dt_describe_shape(e, own), dt_describe_shape(e, x->shape));
         dt_diagnostic_help(error, "a weight has the shape of what it weighs, or its first dimensions");
         return dt_poison();
     }
@@ -180,10 +181,13 @@ dt_object dt_gradients(dt_elaborator *e, dt_object scalar, dt_object over) {
         if (leaf.variable < 0) return dt_elaborator_fail(e, "%s is no parameter", leaf.path);
         leaf.object = variable_gradient(e, scalar.value, leaf.variable, reached);
         if (dt_is_poison(leaf.object)) return leaf.object;
-        if (leaf.object.kind == DT_OBJECT_NONE)
-            dt_elaborator_warning(e, e->at, "the loss does not reach %s, which is skipped", leaf.path);
+        if (leaf.object.kind != DT_OBJECT_NONE) tree->leaves[tree->n++] = leaf;
+    }
+    for (size_t i = 0, k = 0; i < over.tree->n && tree->n > 0; i++) {
+        if (k < tree->n && tree->leaves[k].variable == over.tree->leaves[i].variable)
+            k++;
         else
-            tree->leaves[tree->n++] = leaf;
+            dt_elaborator_warning(e, e->at, "the loss does not reach %s, which is skipped", over.tree->leaves[i].path);
     }
     return (dt_object){.kind = DT_OBJECT_TREE, .tree = tree};
 }
@@ -204,13 +208,17 @@ dt_object dt_minimize(dt_elaborator *e, dt_object loss, dt_object optimizer, dt_
     if (over.kind != DT_OBJECT_TREE) over = dt_params(e, over, false);
     if (dt_is_poison(over)) return over;
     if (over.tree->n == 0) {
-        dt_diagnostic *error = dt_elaborator_error(e, e->at, "there is nothing to train: no model with trainable parameters is called before this point");
+        dt_diagnostic *error =
+            dt_elaborator_error(e, e->at, "there is nothing to train: no model with trainable parameters is called before this point");
         dt_diagnostic_help(error, "call the model in this step, and compute the loss from its result");
         return dt_poison();
     }
     dt_object scalar = add_regularization(e, dt_objective(e, loss, weight, normalize), over.tree);
     dt_object gradients = dt_gradients(e, scalar, over);
-    if (gradients.kind == DT_OBJECT_TREE && gradients.tree->n == 0) return dt_elaborator_fail(e, "the loss depends on no parameter");
+    if (gradients.kind == DT_OBJECT_TREE && gradients.tree->n == 0) {
+        dt_diagnostic_help(dt_elaborator_error(e, e->at, "the loss depends on no parameter"), "compute it from what the model gives");
+        return dt_poison();
+    }
     return dt_is_poison(gradients) ? gradients : dt_apply(e, optimizer, gradients);
 }
 
@@ -250,7 +258,8 @@ static bool bind_rates(dt_elaborator *e, dt_frame *frame, dt_object count) {
         const dt_parameter *parameter = &callable->parameters.items[i];
         if (parameter->type == NULL || parameter->type->word == NULL || strcmp(parameter->type->word, "schedule") != 0) continue;
         dt_object schedule = dt_find_binding(frame->scope, parameter->name)->object;
-        bool is_constant = schedule.kind == DT_OBJECT_FUNCTION && schedule.callee->callable == NULL && schedule.callee->builtin == NULL && schedule.callee->op == NULL;
+        bool is_constant = schedule.kind == DT_OBJECT_FUNCTION && schedule.callee->callable == NULL && schedule.callee->builtin == NULL &&
+                           schedule.callee->op == NULL;
         dt_object rate = is_constant ? schedule.callee->constant : dt_settle(e, dt_call_with(e, schedule, &count, 1));
         if (dt_is_poison(rate)) return false;
         bool is_rate = dt_is_number(rate) || (rate.kind == DT_OBJECT_TENSOR && rate.value->shape.rank == 0);
@@ -357,7 +366,8 @@ static bool same_paths(const dt_tree *a, const dt_tree *b) {
 dt_object dt_tree_map(dt_elaborator *e, dt_object function, const dt_object *trees, size_t n) {
     for (size_t k = 0; k < n; k++) {
         if (dt_is_poison(trees[k])) return trees[k];
-        if (trees[k].kind != DT_OBJECT_TREE) return dt_elaborator_fail(e, "tree_map runs over trees, this is %s", dt_object_describe(e->arena, trees[k]));
+        if (trees[k].kind != DT_OBJECT_TREE)
+            return dt_elaborator_fail(e, "tree_map runs over trees, this is %s", dt_object_describe(e->arena, trees[k]));
         if (!same_paths(trees[0].tree, trees[k].tree)) return dt_elaborator_fail(e, "the trees have different paths");
     }
     const dt_tree *first = trees[0].tree;
@@ -377,7 +387,8 @@ dt_object dt_tree_map(dt_elaborator *e, dt_object function, const dt_object *tre
 
 dt_object dt_tree_binary(dt_elaborator *e, dt_token_kind operator, dt_object a, dt_object b) {
     const dt_tree *shape = a.kind == DT_OBJECT_TREE ? a.tree : b.tree;
-    if (a.kind == DT_OBJECT_TREE && b.kind == DT_OBJECT_TREE && !same_paths(a.tree, b.tree)) return dt_elaborator_fail(e, "the trees have different paths");
+    if (a.kind == DT_OBJECT_TREE && b.kind == DT_OBJECT_TREE && !same_paths(a.tree, b.tree))
+        return dt_elaborator_fail(e, "the trees have different paths");
     dt_tree *tree = dt_arena_new(e->arena, sizeof *tree + shape->n * sizeof *tree->leaves);
     tree->n = shape->n;
     for (size_t i = 0; i < shape->n; i++) {

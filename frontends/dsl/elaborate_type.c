@@ -14,7 +14,8 @@ bool dt_type_is_tensor(const dt_type_syntax *type) {
 const char *dt_declared_text(dt_elaborator *e, const dt_type_syntax *type) {
     if (type->word == NULL) {
         const char *text = type->choices.items[0];
-        for (size_t i = 1; i < type->choices.n; i++) text = dt_arena_format(e->arena, "%s%s%s", text, i + 1 == type->choices.n ? " or " : ", ", type->choices.items[i]);
+        for (size_t i = 1; i < type->choices.n; i++)
+            text = dt_arena_format(e->arena, "%s%s%s", text, i + 1 == type->choices.n ? " or " : ", ", type->choices.items[i]);
         return text;
     }
     if (!type->has_dims) return type->word;
@@ -41,8 +42,8 @@ static bool known_tensor_word(const char *word) {
 }
 
 static bool unknown_type(dt_elaborator *e, const dt_type_syntax *type) {
-    static const char *const words[] = {"f32",  "f16",   "bf16", "f64",    "i8",   "u8",       "i32",      "i64",  "bool",      "int",
-                                        "float", "string", "list", "function", "schedule", "tree", "optimizer", "data", "any", "integer", "number"};
+    static const char *const words[] = {"f32",    "f16",  "bf16",     "f64",      "i8",   "u8",        "i32",  "i64", "bool",    "int",   "float",
+                                        "string", "list", "function", "schedule", "tree", "optimizer", "data", "any", "integer", "number"};
     dt_diagnostic *error = dt_elaborator_error(e, type->span, "unknown type %s", type->word);
     dt_diagnostic_suggest(error, type->word, words, sizeof words / sizeof *words);
     return false;
@@ -53,10 +54,12 @@ static bool unknown_type(dt_elaborator *e, const dt_type_syntax *type) {
 /* The value of a dimension's expression: int or B. In a dimension // must divide. */
 static dt_object evaluate_dim(dt_elaborator *e, const dt_expression *x) {
     dt_object object;
-    if (x->kind == DT_EXPRESSION_BINARY && x->operator == DT_TOKEN_DOUBLE_SLASH) {
+    if (x->kind == DT_EXPRESSION_BINARY && x->operator== DT_TOKEN_DOUBLE_SLASH) {
         dt_object a = dt_settle(e, dt_value_of(e, x->a)), b = dt_settle(e, dt_value_of(e, x->b));
         if (a.kind == DT_OBJECT_INT && b.kind == DT_OBJECT_INT && b.i != 0 && a.i % b.i != 0) {
-            dt_elaborator_error(e, x->span, "in a dimension // must divide: %lld is no multiple of %lld", (long long)a.i, (long long)b.i);
+            dt_diagnostic *error =
+                dt_elaborator_error(e, x->span, "in a dimension // must divide: %lld is no multiple of %lld", (long long)a.i, (long long)b.i);
+            dt_diagnostic_help(error, "choose a size that %lld divides", (long long)b.i);
             return dt_poison();
         }
         e->at = x->span;
@@ -78,11 +81,26 @@ static bool find_dim_name(dt_elaborator *e, const char *name, dt_object *object)
     return dt_find_constant(e, e->frame->file, name, object);
 }
 
+/* A name within 4 * C that means nothing yet. NULL: there is none. */
+static const dt_expression *find_unbound(dt_elaborator *e, const dt_expression *x) {
+    if (x == NULL) return NULL;
+    dt_object object;
+    if (x->kind == DT_EXPRESSION_NAME) return find_dim_name(e, x->text, &object) || dt_find_top(e, e->frame->file, x->text, &object) ? NULL : x;
+    const dt_expression *found = x->kind == DT_EXPRESSION_BINARY || x->kind == DT_EXPRESSION_UNARY ? find_unbound(e, x->a) : NULL;
+    return found == NULL && x->kind == DT_EXPRESSION_BINARY ? find_unbound(e, x->b) : found;
+}
+
 static bool fit_dim(dt_elaborator *e, const dt_expression *x, int64_t dim, const char **why) {
     dt_object wanted;
     if (x->kind == DT_EXPRESSION_NAME && !find_dim_name(e, x->text, &wanted)) {
         e->frame->scope = dt_bind(e->arena, e->frame->scope, x->text, dt_object_dim(dim), x->span);
         return true;
+    }
+    const dt_expression *unbound = find_unbound(e, x);
+    if (unbound != NULL) {
+        dt_diagnostic *error = dt_elaborator_error(e, unbound->span, "the shape variable %s is not bound yet", unbound->text);
+        dt_diagnostic_help(error, "it must stand alone as a dimension once, here or in a parameter before: f32[B, %s]", unbound->text);
+        return *why = "", false;
     }
     if (x->kind != DT_EXPRESSION_NAME) wanted = evaluate_dim(e, x);
     if (dt_is_poison(wanted)) return *why = "", false;
@@ -149,7 +167,7 @@ bool dt_fit_type(dt_elaborator *e, const dt_type_syntax *type, dt_object *object
             if (strcmp(type->choices.items[i], o.text) == 0) return true;
         return false;
     }
-    bool launch = o.kind == DT_OBJECT_TENSOR && o.flexible;
+    bool launch = o.kind == DT_OBJECT_TENSOR && o.flexible && o.value->dtype != DT_BOOL;
     if (is_word(type, "any")) return true;
     if (is_word(type, "int")) return o.kind == DT_OBJECT_INT || launch;
     if (is_word(type, "float")) {
@@ -213,10 +231,12 @@ void dt_help_with_type(dt_elaborator *e, dt_diagnostic *diagnostic, const dt_typ
         dt_diagnostic_help(diagnostic, "give one of %s, without quotes", dt_declared_text(e, type));
         return;
     }
+    if (is_word(type, "schedule")) dt_diagnostic_help(diagnostic, "give a number, or a schedule: cosine_decay(0.1, steps: 1000)");
     if (is_word(type, "int") && object.kind == DT_OBJECT_FLOAT) dt_diagnostic_help(diagnostic, "int(x) cuts a float, a // b divides ints");
     if (!dt_type_is_tensor(type) || object.kind != DT_OBJECT_TENSOR) {
         if (dt_type_is_tensor(type) && object.kind == DT_OBJECT_TUPLE) dt_diagnostic_help(diagnostic, "bind the values first: a, b = …");
-        if (object.kind == DT_OBJECT_TENSOR) dt_diagnostic_help(diagnostic, "%s is fixed at compile time; a tensor is known only when a step runs", type->word);
+        if (object.kind == DT_OBJECT_TENSOR)
+            dt_diagnostic_help(diagnostic, "%s is fixed at compile time; a tensor is known only when a step runs", type->word);
         return;
     }
     dt_shape shape = object.value->shape;
@@ -235,4 +255,6 @@ void dt_help_with_type(dt_elaborator *e, dt_diagnostic *diagnostic, const dt_typ
         dt_diagnostic_help(diagnostic, "add a %s: %s[..., newaxis]", shape.rank == 3 ? "channel dimension" : "dimension", name);
     else if (!has_run && (int)type->dims.n < shape.rank)
         dt_diagnostic_help(diagnostic, "flatten(%s) joins the dimensions after B; %s[:, 0] takes one position", name, name);
+    else
+        dt_diagnostic_help(diagnostic, "make the dimensions equal, or declare others");
 }

@@ -28,24 +28,28 @@ typedef struct dt_elaborator dt_elaborator;
 typedef struct dt_top {
     const dt_declaration *declaration;
     dt_object object;
-    enum { DT_TOP_UNKNOWN, DT_TOP_BUSY, DT_TOP_KNOWN } state; /* const, option, data: worked out at first use */
+    enum {
+        DT_TOP_UNKNOWN,
+        DT_TOP_BUSY,
+        DT_TOP_KNOWN
+    } state; /* const, option, data: worked out at first use */
 } dt_top;
 
 struct dt_file {
-    const char *name;  /* of the module: "nn" */
-    int source;        /* in the sink */
-    int module_file;   /* in module->files, or -1: the library's values carry the line of the user's call instead */
+    const char *name; /* of the module: "nn" */
+    int source;       /* in the sink */
+    int module_file;  /* in module->files, or -1: the library's values carry the line of the user's call instead */
     bool is_library;
     dt_syntax *syntax;
-    dt_top *tops;      /* [syntax->declarations.n] */
+    dt_top *tops; /* [syntax->declarations.n] */
     DT_LIST(dt_file *) uses;
 };
 
 /* ---- instances of layers and models ---- */
 struct dt_instance {
-    const char *path; /* "Cnn/conv2d_1" */
-    const char *name; /* "conv2d_1" */
-    const char *kind; /* "conv2d" */
+    const char *path;    /* "Cnn/conv2d_1" */
+    const char *name;    /* "conv2d_1" */
+    const char *kind;    /* "conv2d" */
     dt_instance *parent; /* NULL: a model */
     const dt_callable *callable;
     dt_span first_call;
@@ -54,7 +58,7 @@ struct dt_instance {
     bool active;   /* being unrolled: a call of it from within is a circle */
     int layer;     /* in module->layers */
     DT_LIST(dt_instance *) children;
-    DT_LIST(int) variables; /* in module->variables */
+    DT_LIST(int) variables;        /* in module->variables */
     DT_LIST(dt_instance *) models; /* a model: the models it calls */
 };
 
@@ -85,10 +89,10 @@ struct dt_frame {
     const dt_callee *callee; /* NULL: top level */
     dt_file *file;
     dt_binding *scope;
-    dt_span call; /* where in the caller's text */
+    dt_span call;    /* where in the caller's text */
     uint64_t stream; /* of random numbers: hash of the path of calls */
     int n_streams;
-    dt_instance *owner; /* whom param and state belong to */
+    dt_instance *owner;       /* whom param and state belong to */
     struct dt_update *update; /* within an optimizer */
     bool may_return, returned;
     dt_object result;
@@ -100,11 +104,11 @@ struct dt_frame {
 
 /* ---- steps ---- */
 typedef struct dt_variable_state { /* of a variable, within the function being built */
-    dt_value *initial; /* in the init function */
-    dt_value *current; /* what a read gives now; NULL: not read yet */
-    bool written;      /* current is not what the variable held at the start */
-    bool detached;     /* … and is no version yet: see dt_variable_read */
-    DT_LIST(dt_value *) versions; /* values that a forward pass has read, which gradients are taken at */
+    dt_value *initial;             /* in the init function */
+    dt_value *current;             /* what a read gives now; NULL: not read yet */
+    bool written;                  /* current is not what the variable held at the start */
+    bool detached;                 /* … and is no version yet: see dt_variable_read */
+    DT_LIST(dt_value *) versions;  /* values that a forward pass has read, which gradients are taken at */
 } dt_variable_state;
 
 typedef struct dt_regularization {
@@ -124,6 +128,11 @@ typedef struct dt_counted {
     dt_object total;
 } dt_counted;
 
+typedef struct dt_summed {
+    const dt_value *x;
+    dt_object total;
+} dt_summed;
+
 typedef struct dt_step_work {
     const dt_declaration *declaration;
     dt_function *function;
@@ -131,7 +140,8 @@ typedef struct dt_step_work {
     DT_LIST(dt_aggregate_kind) aggregates;
     DT_LIST(dt_value *) aggregate_values;
     DT_LIST(dt_value *) totals; /* the report function's input for each */
-    DT_LIST(dt_counted) counts; /* counts that are aggregates already */
+    DT_LIST(dt_counted) counts; /* counts and sums that are aggregates already: mean(x) twice is one of each */
+    DT_LIST(dt_summed) sums;
     DT_LIST(const char *) frozen; /* paths */
     DT_LIST(dt_span) frozen_spans;
     DT_LIST(dt_regularization) regularizations;
@@ -142,9 +152,9 @@ typedef struct dt_step_work {
 
 struct dt_optimizer {
     const dt_callee *callee;
-    dt_frame *frame;   /* its arguments */
-    const char *path;  /* "adam_1" */
-    int count;         /* variable; -1 until first applied */
+    dt_frame *frame;  /* its arguments */
+    const char *path; /* "adam_1" */
+    int count;        /* variable; -1 until first applied */
 };
 
 typedef struct dt_update { /* what `state` means in an optimizer's update */
@@ -172,10 +182,10 @@ struct dt_elaborator {
     dt_function *init;
     dt_frame *frame;
     dt_visit *visit;
-    dt_step_work *step;    /* NULL outside steps */
+    dt_step_work *step; /* NULL outside steps */
     bool training;
-    bool reporting;        /* building the report function: mean, sum, … are aggregators */
-    dt_span at;            /* of the expression at work, in frame->file */
+    bool reporting;                       /* building the report function: mean, sum, … are aggregators */
+    dt_span at;                           /* of the expression at work, in frame->file */
     DT_LIST(dt_variable_state) variables; /* as module->variables */
     DT_LIST(dt_instance *) models;
     dt_counters optimizers; /* by kind, for numbering */
@@ -188,10 +198,10 @@ struct dt_elaborator {
 };
 
 enum {
-    DT_MOST_DEPTH = 400,       /* of evaluation within evaluation */
-    DT_MOST_ITEMS = 100000,    /* of a list or a loop */
-    DT_MOST_WORK = 20000000,   /* expressions in one compilation */
-    DT_MOST_VALUES = 1000000   /* of one function */
+    DT_MOST_DEPTH = 400,     /* of evaluation within evaluation */
+    DT_MOST_ITEMS = 100000,  /* of a list or a loop */
+    DT_MOST_WORK = 20000000, /* expressions in one compilation */
+    DT_MOST_VALUES = 1000000 /* of one function */
 };
 #define DT_MOST_ELEMENTS ((int64_t)1 << 40) /* of one tensor, for each row */
 
@@ -200,19 +210,19 @@ enum {
 dt_diagnostic *dt_elaborator_error(dt_elaborator *e, dt_span span, const char *format, ...) __attribute__((format(printf, 3, 4)));
 dt_diagnostic *dt_elaborator_warning(dt_elaborator *e, dt_span span, const char *format, ...) __attribute__((format(printf, 3, 4)));
 dt_object dt_elaborator_fail(dt_elaborator *e, const char *format, ...) __attribute__((format(printf, 2, 3))); /* error at e->at; poison */
-dt_span dt_elaborator_user_span(const dt_elaborator *e, dt_span span); /* where the user's text is at work */
-const char *dt_elaborator_place(const dt_elaborator *e, dt_span span); /* "line 11", or "nn.dt, line 11" from elsewhere */
+dt_span dt_elaborator_user_span(const dt_elaborator *e, dt_span span);                                         /* where the user's text is at work */
+const char *dt_elaborator_place(const dt_elaborator *e, dt_span span);    /* "line 11", or "nn.dt, line 11" from elsewhere */
 dt_location dt_elaborator_location(const dt_elaborator *e, dt_span span); /* the same in the module's terms */
-bool dt_elaborator_tick(dt_elaborator *e); /* counts work; false when it is too much, reported */
-bool dt_elaborator_enter(dt_elaborator *e); /* one level deeper; false when too deep, reported; pair with leave */
+bool dt_elaborator_tick(dt_elaborator *e);                                /* counts work; false when it is too much, reported */
+bool dt_elaborator_enter(dt_elaborator *e);                               /* one level deeper; false when too deep, reported; pair with leave */
 void dt_elaborator_leave(dt_elaborator *e);
 
 /* ---- names (elaborate.c) ---- */
 /* The object of a top-level name seen from `file`: its own, those of the modules it uses, core, builtins, ops. false: there is none. */
 bool dt_find_top(dt_elaborator *e, dt_file *file, const char *name, dt_object *object);
-bool dt_find_in_file(dt_elaborator *e, dt_file *file, const char *name, dt_object *object); /* that file only */
+bool dt_find_in_file(dt_elaborator *e, dt_file *file, const char *name, dt_object *object);  /* that file only */
 bool dt_find_constant(dt_elaborator *e, dt_file *file, const char *name, dt_object *object); /* that file's const or option */
-dt_object dt_lookup(dt_elaborator *e, const char *name, dt_span span); /* reports an unknown name */
+dt_object dt_lookup(dt_elaborator *e, const char *name, dt_span span);                       /* reports an unknown name */
 void dt_suggest_name(dt_elaborator *e, dt_diagnostic *diagnostic, const char *name);
 
 /* ---- statements ---- */
@@ -257,7 +267,7 @@ dt_object dt_settle(dt_elaborator *e, dt_object object);
 /* A list of ints and B as a shape. `what` is for the message. */
 bool dt_to_shape(dt_elaborator *e, dt_object object, const char *what, dt_shape *shape);
 bool dt_to_axis(dt_elaborator *e, dt_object object, int rank, int *axis); /* negative ones count from the end */
-const char *dt_describe_shape(dt_elaborator *e, dt_shape shape); /* "[B, 10]" */
+const char *dt_describe_shape(dt_elaborator *e, dt_shape shape);          /* "[B, 10]" */
 
 dt_object dt_index_object(dt_elaborator *e, dt_object base, const dt_expression *index);
 dt_object dt_gather(dt_elaborator *e, dt_value *x, dt_value *index, int axis);
@@ -319,7 +329,7 @@ void dt_record_function_layer(dt_elaborator *e, const dt_callee *callee, dt_obje
 void dt_elaborate_step(dt_elaborator *e, const dt_declaration *declaration);
 void dt_run_report(dt_elaborator *e, const dt_statement *statement);
 dt_object dt_aggregate(dt_elaborator *e, const char *kind, dt_object x, dt_object weight); /* mean, sum, min, max, last */
-void dt_finish_writes(dt_elaborator *e); /* what the function wrote, at its end */
+void dt_finish_writes(dt_elaborator *e);                                                   /* what the function wrote, at its end */
 
 /* ---- training ---- */
 bool dt_declaration_trains(dt_elaborator *e, const dt_declaration *step); /* does it call minimize or apply, itself or through a fn? */
@@ -351,8 +361,8 @@ struct dt_builtin {
 };
 extern const dt_builtin dt_builtins_general[], dt_builtins_tensor[], dt_builtins_training[]; /* end with a row without name */
 const dt_builtin *dt_find_builtin(const char *name);
-size_t dt_list_builtins(const char **names, size_t capacity); /* for suggestions */
+size_t dt_list_builtins(const char **names, size_t capacity);                                    /* for suggestions */
 dt_object dt_number_function(const dt_op *op, const dt_object *operands, size_t n, bool *known); /* exp(2.0), … at compile time */
-dt_object dt_reduce_items(dt_elaborator *e, const char *name, dt_object list); /* sum, product, max, min of a list of numbers */
+dt_object dt_reduce_items(dt_elaborator *e, const char *name, dt_object list);                   /* sum, product, max, min of a list of numbers */
 
 #endif

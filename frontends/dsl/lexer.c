@@ -109,14 +109,16 @@ static void lex_string(lexer *l) {
             char escaped = *l->at++;
             c = escaped == 'n' ? '\n' : escaped == 't' ? '\t' : escaped;
             if (strchr("nt\\\"", escaped) == NULL)
-                dt_diagnostics_add(l->sink, DT_SEVERITY_ERROR, span_from(l, l->at - 2), "\\%c means nothing in a string: \\n \\t \\\\ \\\" do", escaped);
+                dt_diagnostics_add(l->sink, DT_SEVERITY_ERROR, span_from(l, l->at - 2), "\\%c means nothing in a string: \\n \\t \\\\ \\\" do",
+                                   escaped);
         }
         dt_text_append_bytes(&value, &c, 1);
     }
     if (*l->at == '"')
         l->at++;
     else
-        dt_diagnostic_help(dt_diagnostics_add(l->sink, DT_SEVERITY_ERROR, span_from(l, start), "the string does not end on its line"), "close it with \"");
+        dt_diagnostic_help(dt_diagnostics_add(l->sink, DT_SEVERITY_ERROR, span_from(l, start), "the string does not end on its line"),
+                           "close it with \"");
     push(l, DT_TOKEN_STRING, start)->text = dt_arena_string(l->arena, value.data != NULL ? value.data : "");
     dt_text_free(&value);
 }
@@ -127,7 +129,7 @@ static void track_bracket(lexer *l, char c) {
         return;
     }
     if (l->brackets.n == 0) return; /* the parser says what is wrong */
-    if (c == '}') /* a { in braces that were not closed within: newlines must count again after it */
+    if (c == '}')                   /* a { in braces that were not closed within: newlines must count again after it */
         while (l->brackets.n > 1 && l->brackets.items[l->brackets.n - 1] != '{') l->brackets.n--;
     l->brackets.n--;
 }

@@ -65,7 +65,7 @@ typedef enum dt_token_kind {
 #define X(enumerator, spelling, breaks) DT_TOKEN_##enumerator,
     DT_TOKENS(X)
 #undef X
-        DT_N_TOKENS
+    DT_N_TOKENS
 } dt_token_kind;
 
 typedef struct dt_token {

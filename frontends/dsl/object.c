@@ -16,7 +16,8 @@ dt_object dt_object_items(dt_arena *arena, dt_object_kind kind, const dt_object 
 }
 
 bool dt_object_equal(dt_object a, dt_object b) {
-    if (dt_is_number(a) && dt_is_number(b)) return a.kind == b.kind && a.kind == DT_OBJECT_INT ? a.i == b.i : dt_object_number(a) == dt_object_number(b);
+    if (dt_is_number(a) && dt_is_number(b))
+        return a.kind == b.kind && a.kind == DT_OBJECT_INT ? a.i == b.i : dt_object_number(a) == dt_object_number(b);
     if (a.kind != b.kind) return false;
     switch (a.kind) {
     case DT_OBJECT_BOOL: return a.b == b.b;

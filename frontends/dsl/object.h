@@ -17,18 +17,18 @@
     X(FLOAT, "float")                                                                                                                                \
     X(BOOL, "bool")                                                                                                                                  \
     X(STRING, "string")                                                                                                                              \
-    X(CHOICE, "choice")       /* a value of an enum type: text */                                                                                    \
-    X(LIST, "list")           /* items */                                                                                                            \
+    X(CHOICE, "choice")        /* a value of an enum type: text */                                                                                   \
+    X(LIST, "list")            /* items */                                                                                                           \
     X(TUPLE, "several values") /* items: what a call with several results gives */                                                                   \
     X(BATCH, "B")                                                                                                                                    \
     X(NEWAXIS, "newaxis")                                                                                                                            \
     X(DTYPE, "element type")                                                                                                                         \
     X(FUNCTION, "function")                                                                                                                          \
     X(TENSOR, "tensor")                                                                                                                              \
-    X(VARIABLE, "variable")   /* a parameter or state; as a value it is what the variable holds at this point */                                     \
+    X(VARIABLE, "variable") /* a parameter or state; as a value it is what the variable holds at this point */                                       \
     X(TREE, "tree")                                                                                                                                  \
     X(OPTIMIZER, "optimizer")                                                                                                                        \
-    X(INSTANCE, "layer")      /* Cnn.conv2d_1 */                                                                                                     \
+    X(INSTANCE, "layer") /* Cnn.conv2d_1 */                                                                                                          \
     X(MODULE, "module")                                                                                                                              \
     X(PIPELINE, "data")
 
@@ -36,7 +36,7 @@ typedef enum dt_object_kind {
 #define X(enumerator, name) DT_OBJECT_##enumerator,
     DT_OBJECTS(X)
 #undef X
-        DT_N_OBJECTS
+    DT_N_OBJECTS
 } dt_object_kind;
 
 typedef struct dt_items dt_items;
@@ -51,9 +51,9 @@ typedef struct dt_object {
     /* TENSOR: a scalar known when the session starts, or a count: its type gives way to its neighbour's, as a literal's does. */
     bool flexible;
     union {
-        int64_t i;   /* INT; VARIABLE: index in module->variables */
-        double f;    /* FLOAT */
-        bool b;      /* BOOL */
+        int64_t i;        /* INT; VARIABLE: index in module->variables */
+        double f;         /* FLOAT */
+        bool b;           /* BOOL */
         const char *text; /* STRING, CHOICE */
         const dt_items *items;
         dt_dtype dtype;
@@ -91,11 +91,11 @@ struct dt_callee {
     bool is_lambda;
     const dt_callable *callable;
     dt_span span;
-    dt_binding *scope;   /* captured by a lambda */
-    dt_file *file;       /* where its names are looked up */
+    dt_binding *scope; /* captured by a lambda */
+    dt_file *file;     /* where its names are looked up */
     const dt_builtin *builtin;
-    const dt_op *op;     /* a row of the op table; elementwise ones broadcast */
-    dt_object constant;  /* a schedule that is a number: the function that always gives it */
+    const dt_op *op;    /* a row of the op table; elementwise ones broadcast */
+    dt_object constant; /* a schedule that is a number: the function that always gives it */
 };
 
 typedef struct dt_leaf {
@@ -122,7 +122,7 @@ static inline double dt_object_number(dt_object o) { return o.kind == DT_OBJECT_
 dt_object dt_object_dim(int64_t dim);
 
 dt_object dt_object_items(dt_arena *arena, dt_object_kind kind, const dt_object *items, size_t n); /* LIST or TUPLE, copied */
-bool dt_object_equal(dt_object a, dt_object b); /* of what has an equality at compile time */
+bool dt_object_equal(dt_object a, dt_object b);                                                    /* of what has an equality at compile time */
 /* For messages: "f32[B, 10]", "int 3", "string", "[32, 64]", … */
 const char *dt_object_describe(dt_arena *arena, dt_object o);
 

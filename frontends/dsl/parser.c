@@ -16,9 +16,7 @@ const dt_token *dt_parser_peek(const dt_parser *p, size_t ahead) {
 
 bool dt_parser_is(const dt_parser *p, dt_token_kind kind) { return p->tokens[p->at].kind == kind; }
 
-bool dt_parser_is_word(const dt_parser *p, const char *word) {
-    return dt_parser_is(p, DT_TOKEN_NAME) && strcmp(p->tokens[p->at].text, word) == 0;
-}
+bool dt_parser_is_word(const dt_parser *p, const char *word) { return dt_parser_is(p, DT_TOKEN_NAME) && strcmp(p->tokens[p->at].text, word) == 0; }
 
 const dt_token *dt_parser_next(dt_parser *p) {
     const dt_token *token = &p->tokens[p->at];
@@ -60,6 +58,19 @@ bool dt_parser_expect(dt_parser *p, dt_token_kind kind, const char *where) {
     return false;
 }
 
+void dt_parser_expect_close(dt_parser *p, dt_token_kind kind, const char *where, dt_span open) {
+    bool line_ended = dt_parser_peek(p, 0)->span.line != open.line || dt_parser_is(p, DT_TOKEN_NEWLINE);
+    if (p->panicked || dt_parser_is(p, kind) || !line_ended) {
+        dt_parser_expect(p, kind, where);
+        return;
+    }
+    p->panicked = true;
+    const char *close = dt_token_spelling(kind);
+    dt_diagnostic *error = dt_diagnostics_add(p->sink, DT_SEVERITY_ERROR, open, "%s is missing %s", close, where);
+    dt_diagnostic_note(error, "found %s in line %d instead", describe(p, dt_parser_peek(p, 0)), dt_parser_peek(p, 0)->span.line);
+    dt_diagnostic_help(error, "close what is opened here with %s", close);
+}
+
 bool dt_parser_enter(dt_parser *p) {
     if (p->depth < DEEPEST) {
         p->depth++;
@@ -91,7 +102,8 @@ static void recover(dt_parser *p) {
 static dt_statement *parse_statement(dt_parser *p);
 
 static void skip_newlines(dt_parser *p) {
-    while (dt_parser_accept(p, DT_TOKEN_NEWLINE)) {}
+    while (dt_parser_accept(p, DT_TOKEN_NEWLINE)) {
+    }
 }
 
 static dt_block parse_block(dt_parser *p) {
@@ -103,7 +115,7 @@ static dt_block parse_block(dt_parser *p) {
         if (dt_parser_is(p, DT_TOKEN_CLOSE_BRACE) || dt_parser_is(p, DT_TOKEN_END)) break;
         dt_statement *statement = parse_statement(p);
         if (!p->panicked && !dt_parser_is(p, DT_TOKEN_NEWLINE) && !dt_parser_is(p, DT_TOKEN_CLOSE_BRACE))
-            complain(p, "the end of the statement", "");
+            dt_diagnostic_help(complain(p, "the end of the statement", ""), "put each statement on a line of its own");
         if (p->panicked) recover(p);
         dt_list_push(p->arena, &block, statement);
     }
@@ -246,9 +258,8 @@ static const struct {
     const char *word;
     dt_declaration_kind kind;
 } declarations[] = {
-    {"const", DT_DECLARATION_CONST},         {"option", DT_DECLARATION_OPTION}, {"fn", DT_DECLARATION_FN},
-    {"layer", DT_DECLARATION_LAYER},         {"model", DT_DECLARATION_MODEL},   {"optimizer", DT_DECLARATION_OPTIMIZER},
-    {"data", DT_DECLARATION_DATA},           {"step", DT_DECLARATION_STEP},
+    {"const", DT_DECLARATION_CONST}, {"option", DT_DECLARATION_OPTION},       {"fn", DT_DECLARATION_FN},     {"layer", DT_DECLARATION_LAYER},
+    {"model", DT_DECLARATION_MODEL}, {"optimizer", DT_DECLARATION_OPTIMIZER}, {"data", DT_DECLARATION_DATA}, {"step", DT_DECLARATION_STEP},
 };
 
 static void parse_uses(dt_parser *p, dt_syntax *syntax) {

@@ -26,6 +26,8 @@ bool dt_parser_is_word(const dt_parser *p, const char *word); /* a contextual ke
 const dt_token *dt_parser_next(dt_parser *p);
 bool dt_parser_accept(dt_parser *p, dt_token_kind kind);
 bool dt_parser_expect(dt_parser *p, dt_token_kind kind, const char *where); /* reports what stands there instead */
+/* The closing bracket of `open`; when the line has ended without it, the opening one is what is shown. */
+void dt_parser_expect_close(dt_parser *p, dt_token_kind kind, const char *where, dt_span open);
 void dt_parser_expected(dt_parser *p, const char *what);
 bool dt_parser_enter(dt_parser *p); /* one level deeper; false when too deep, reported. Always paired with leave */
 void dt_parser_leave(dt_parser *p);

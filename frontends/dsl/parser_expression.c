@@ -17,9 +17,9 @@ static dt_span join(dt_span a, dt_span b) {
     return a;
 }
 
-static dt_expression *binary(dt_parser *p, dt_token_kind operator, dt_expression *a, dt_expression *b) {
+static dt_expression *binary(dt_parser *p, dt_token_kind operator, dt_expression * a, dt_expression *b) {
     dt_expression *e = make(p, DT_EXPRESSION_BINARY, join(a->span, b->span));
-    e->operator = operator;
+    e->operator= operator;
     e->a = a;
     e->b = b;
     return e;
@@ -61,7 +61,7 @@ static dt_expression *parse_index_item(dt_parser *p) {
 }
 
 static dt_expression *parse_index(dt_parser *p, dt_expression *base) {
-    dt_parser_next(p);
+    dt_span open = dt_parser_next(p)->span;
     dt_expression *e = make(p, DT_EXPRESSION_INDEX, base->span);
     e->a = base;
     while (!dt_parser_is(p, DT_TOKEN_CLOSE_SQUARE) && !p->panicked) {
@@ -69,7 +69,7 @@ static dt_expression *parse_index(dt_parser *p, dt_expression *base) {
         if (!dt_parser_accept(p, DT_TOKEN_COMMA)) break;
     }
     e->span = join(base->span, dt_parser_peek(p, 0)->span);
-    dt_parser_expect(p, DT_TOKEN_CLOSE_SQUARE, "at the end of the index");
+    dt_parser_expect_close(p, DT_TOKEN_CLOSE_SQUARE, "at the end of the index", open);
     return e;
 }
 
@@ -92,7 +92,7 @@ static dt_expression *parse_bracketed(dt_parser *p) {
     dt_span span = dt_parser_peek(p, 0)->span;
     if (dt_parser_accept(p, DT_TOKEN_OPEN_ROUND)) {
         dt_expression *inner = dt_parse_expression(p);
-        dt_parser_expect(p, DT_TOKEN_CLOSE_ROUND, "to close the parenthesis");
+        dt_parser_expect_close(p, DT_TOKEN_CLOSE_ROUND, "at the end of the parenthesis", span);
         return inner;
     }
     dt_parser_next(p);
@@ -102,7 +102,7 @@ static dt_expression *parse_bracketed(dt_parser *p) {
         if (!dt_parser_accept(p, DT_TOKEN_COMMA)) break;
     }
     list->span = join(span, dt_parser_peek(p, 0)->span);
-    dt_parser_expect(p, DT_TOKEN_CLOSE_SQUARE, "to close the list");
+    dt_parser_expect_close(p, DT_TOKEN_CLOSE_SQUARE, "at the end of the list", span);
     return list;
 }
 
@@ -138,10 +138,10 @@ static dt_expression *parse_postfix(dt_parser *p) {
         }
         if (dt_parser_is(p, DT_TOKEN_OPEN_ROUND)) {
             dt_expression *call = make(p, DT_EXPRESSION_CALL, e->span);
-            dt_parser_next(p);
+            dt_span open = dt_parser_next(p)->span;
             call->a = e;
             dt_parse_arguments(p, &call->arguments, DT_TOKEN_CLOSE_ROUND);
-            dt_parser_expect(p, DT_TOKEN_CLOSE_ROUND, "at the end of the arguments");
+            dt_parser_expect_close(p, DT_TOKEN_CLOSE_ROUND, "at the end of the arguments", open);
             e = call;
         } else if (dt_parser_is(p, DT_TOKEN_OPEN_SQUARE)) {
             e = parse_index(p, e);
@@ -169,7 +169,10 @@ static dt_expression *parse_unary(dt_parser *p);
 static dt_expression *parse_power(dt_parser *p) {
     dt_expression *base = parse_postfix(p);
     if (!dt_parser_accept(p, DT_TOKEN_DOUBLE_STAR)) return base;
-    return binary(p, DT_TOKEN_DOUBLE_STAR, base, parse_unary(p)); /* to the right: a ** b ** c, a ** -b */
+    if (!dt_parser_enter(p)) return base;
+    dt_expression *exponent = parse_unary(p); /* to the right: a ** b ** c, a ** -b */
+    dt_parser_leave(p);
+    return binary(p, DT_TOKEN_DOUBLE_STAR, base, exponent);
 }
 
 static dt_expression *parse_unary(dt_parser *p) {
@@ -180,7 +183,7 @@ static dt_expression *parse_unary(dt_parser *p) {
     dt_parser_leave(p);
     if (sign->kind == DT_TOKEN_PLUS) return operand;
     dt_expression *e = make(p, DT_EXPRESSION_UNARY, join(sign->span, operand->span));
-    e->operator = DT_TOKEN_MINUS;
+    e->operator= DT_TOKEN_MINUS;
     e->a = operand;
     return e;
 }
@@ -215,7 +218,7 @@ static dt_expression *parse_level(dt_parser *p, int level) {
     if (level == LEVEL_UNARY) return parse_unary(p);
     if (level == LEVEL_NOT && dt_parser_is(p, DT_TOKEN_NOT)) {
         dt_expression *e = make(p, DT_EXPRESSION_UNARY, dt_parser_next(p)->span);
-        e->operator = DT_TOKEN_NOT;
+        e->operator= DT_TOKEN_NOT;
         if (!dt_parser_enter(p)) return e->a = make(p, DT_EXPRESSION_NONE, e->span), e;
         e->a = parse_level(p, LEVEL_NOT);
         dt_parser_leave(p);
@@ -224,13 +227,14 @@ static dt_expression *parse_level(dt_parser *p, int level) {
     }
     dt_expression *left = parse_level(p, level + 1);
     for (int n = 0; !p->panicked && at_operator_of(p, level); n++) {
-        const dt_token *operator = dt_parser_peek(p, 0);
+        const dt_token *operator= dt_parser_peek(p, 0);
         if (n > 200) {
             dt_parser_expected(p, "a shorter expression: name a part of it");
             break;
         }
         if (n > 0 && (level == LEVEL_COMPARE || level == LEVEL_RANGE)) {
-            dt_diagnostic *error = dt_diagnostics_add(p->sink, DT_SEVERITY_ERROR, operator->span, "%s does not chain", dt_token_spelling(operator->kind));
+            dt_diagnostic *error =
+                dt_diagnostics_add(p->sink, DT_SEVERITY_ERROR, operator->span, "%s does not chain", dt_token_spelling(operator->kind));
             dt_diagnostic_help(error, "join two comparisons with and");
             p->panicked = true;
             break;

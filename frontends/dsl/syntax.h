@@ -66,15 +66,15 @@ typedef enum dt_expression_kind {
 
 struct dt_expression {
     dt_expression_kind kind;
-    dt_span span;         /* what to underline: the whole, the callee of a call, the operator's left side */
+    dt_span span; /* what to underline: the whole, the callee of a call, the operator's left side */
     dt_expression *a, *b, *c;
     dt_expression_list items;
     dt_argument_list arguments;
     dt_callable *callable;
-    const char *text;     /* NAME, STRING, FIELD, AS */
+    const char *text; /* NAME, STRING, FIELD, AS */
     dt_token_kind operator;
-    int64_t i;            /* INT, BOOL */
-    double f;             /* FLOAT */
+    int64_t i; /* INT, BOOL */
+    double f;  /* FLOAT */
 };
 
 typedef enum dt_statement_kind {

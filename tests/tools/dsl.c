@@ -1,6 +1,6 @@
 /* dsl FILE [-D name=value]…: the module that a program becomes, as text; its diagnostics on standard error. Exits with 1 when it has errors. */
-#include "base/file.h"
 #include "frontends/dsl/dsl.h"
+#include "base/file.h"
 #include "ir/text_form.h"
 #include "ir/verify.h"
 
