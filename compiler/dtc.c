@@ -26,7 +26,7 @@ int main(int argc, char **argv) {
     if (argc < 2) return print_usage(stderr, 2);
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-?") == 0 || strcmp(argv[1], "help") == 0) return print_usage(stdout, 0);
     if (strcmp(argv[1], "--version") == 0) {
-        puts(DT_COMPILER_VERSION);
+        puts(DT_COMPILER_NAME);
         return 0;
     }
     const char *names[n_commands];

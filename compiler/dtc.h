@@ -2,12 +2,11 @@
 #ifndef DT_COMPILER_DTC_H
 #define DT_COMPILER_DTC_H
 
+#include "abi/version.h"
 #include "compiler/compilation.h"
 #include "compiler/pipeline.h"
 
 #include <argp.h>
-
-#define DT_COMPILER_VERSION "dtc 0.1.0"
 
 /* One subcommand: parses its own arguments (argv[0] is "dtc NAME") and returns the exit code of the process: 0 done, 1 failed, 2 wrong usage. */
 typedef struct dtc_command {

@@ -146,7 +146,7 @@ static dt_status *write_artifact(dtc_call *call, const options *options, const d
     }
     dt_artifact_contents contents = {.compilation = compilation,
                                      .source = call->program.source,
-                                     .compiler = DT_COMPILER_VERSION,
+                                     .compiler = DT_COMPILER_NAME,
                                      .llvm = dt_codegen_llvm_version(version),
                                      .objects = objects,
                                      .n_objects = (size_t)n_levels};

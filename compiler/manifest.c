@@ -1,5 +1,6 @@
 /* manifest: everything that the runtime must know of a compilation, as JSON. One small function for each object of the file; the reader is the
  * runtime's, and checks each number again. */
+#include "abi/version.h"
 #include "compiler/artifact.h"
 
 #include <cjson/cJSON.h>
@@ -216,7 +217,7 @@ static void add_hash(cJSON *root, const char *key, const char *text) {
 dt_status *dt_manifest_write(dt_text *text, const dt_artifact_contents *contents, const char *graph) {
     const dt_compilation *compilation = contents->compilation;
     cJSON *root = cJSON_CreateObject();
-    add_integer(root, "format", 1);
+    add_integer(root, "format", DT_ARTIFACT_FORMAT);
     cJSON_AddStringToObject(root, "compiler", contents->compiler);
     cJSON_AddStringToObject(root, "llvm", contents->llvm);
     cJSON *flags = cJSON_AddArrayToObject(root, "flags");

@@ -130,12 +130,18 @@ static bool has_dimension(dt_shape shape, int64_t dim) {
     return false;
 }
 
-/* Rewrites the B's of a shape attribute: all of them when the result is no longer split, all but the first when it is. */
-static void gather_in_attributes(dt_arena *arena, dt_value *value, bool keep_first) {
+static bool any_gathered(const dt_value *value) {
+    for (int k = 0; k < value->n_operands; k++)
+        if (has_dimension(value->operands[k]->shape, DT_GATHERED)) return true;
+    return false;
+}
+
+/* Rewrites the B's of shape attributes to DT_GATHERED: all of them, or all but the first of each. */
+static void gather_in_attributes(dt_arena *arena, dt_value *value, const dt_attribute *original, bool keep_first) {
     for (int a = 0; a < value->op->n_attributes; a++) {
-        if (value->op->attributes[a].kind != DT_ATTR_INTS || value->attributes[a].i == 0) continue;
-        size_t n = (size_t)value->attributes[a].i;
-        int64_t *ints = dt_arena_copy(arena, value->attributes[a].ints, n * sizeof *ints);
+        if (value->op->attributes[a].kind != DT_ATTR_INTS || original[a].i == 0) continue;
+        size_t n = (size_t)original[a].i;
+        int64_t *ints = dt_arena_copy(arena, original[a].ints, n * sizeof *ints);
         bool keep = keep_first;
         for (size_t i = 0; i < n; i++) {
             if (ints[i] != DT_BATCH) continue;
@@ -146,18 +152,23 @@ static void gather_in_attributes(dt_arena *arena, dt_value *value, bool keep_fir
     }
 }
 
+/* Shape and symbols of a value whose operands may have been gathered. Of several B's the first stays the replica's own rows where the operands
+ * allow it; where they do not, none does. */
 static dt_status *infer_again(partition *p, dt_value *value) {
-    bool gathered = false, split_here = false;
-    for (int k = 0; k < value->n_operands; k++) {
-        gathered = gathered || has_dimension(value->operands[k]->shape, DT_GATHERED);
-        split_here = split_here || value->operands[k]->distribution.kind == DT_SPLIT;
-    }
     int n_batch = 0;
     for (int d = 0; d < value->shape.rank; d++) n_batch += value->shape.dims[d] == DT_BATCH;
-    if (!gathered && n_batch < 2) return NULL;
+    if (!any_gathered(value) && n_batch < 2) return NULL;
     dt_arena *arena = p->function->module->arena;
-    gather_in_attributes(arena, value, split_here || value->n_operands == 0);
-    return value->op->infer(arena, value->op, value->operands, value->n_operands, value->attributes, &value->shape, &value->dtype);
+    const dt_attribute *original = dt_arena_copy(arena, value->attributes, (size_t)value->op->n_attributes * sizeof *original);
+    dt_status *status = NULL;
+    for (int keep_first = 1; keep_first >= 0; keep_first--) {
+        dt_status_free(status);
+        gather_in_attributes(arena, value, original, keep_first);
+        status =
+            dt_op_infer(arena, p->function->module, value->op, value->operands, value->n_operands, value->attributes, &value->shape, &value->dtype);
+        if (status == NULL) return NULL;
+    }
+    return status;
 }
 
 /* Elementwise operands must agree: where one came gathered, its split neighbours are gathered too. */
@@ -207,7 +218,7 @@ static dt_status *distribute_by_loops(partition *p, dt_value *value) {
     for (int k = 0; k < value->n_operands; k++)
         if (value->operands[k]->distribution.kind == DT_PARTIAL) DT_TRY(to_replicated(p, value->operands[k], value, &value->operands[k]));
     DT_TRY(agree_on_rows(p, value));
-    DT_TRY(infer_again(p, value));
+    if (any_gathered(value)) DT_TRY(infer_again(p, value));
     dt_loops *loops = dt_value_loops(arena, value);
     int shared = shared_loop(loops);
     if (shared >= loops->n_outer && !can_be_partial(loops->combiner)) shared = -1;
