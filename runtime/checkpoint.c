@@ -137,6 +137,7 @@ dt_status *dt_checkpoint_save(dt_session *session, const char *folder, dt_checkp
     if (status == NULL) status = dt_file_make_folders(folder);
     if (status == NULL) status = write_all(session, unfinished, state);
     if (status == NULL) status = publish(folder, unfinished, finished);
+    if (status != NULL && unfinished != NULL) dt_status_free(dt_file_remove_tree(unfinished));
     dt_release(unfinished);
     if (status == NULL && path != NULL)
         *path = finished;

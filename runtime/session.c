@@ -282,7 +282,7 @@ dt_status *dt_session_bad_index_status(const dt_session *session) {
     if (bad->row >= 0) snprintf(row, sizeof row, ", row %" PRId64, bad->row);
     if (bad->count > 1) snprintf(others, sizeof others, " (and %" PRId64 " more out of range)", bad->count - 1);
     return dt_error(DT_OUT_OF_RANGE, "%s%s step %" PRId64 "%s: index %" PRId64 " is not within 0 to %" PRId64 "%s", place,
-                    artifact->steps[session->step].name, session->batch.counter, row, bad->value, bad->limit - 1, others);
+                    artifact->steps[session->step].name, session->batch.counter + 1, row, bad->value, bad->limit - 1, others);
 }
 
 /* ---- variables ---- */

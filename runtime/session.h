@@ -63,7 +63,7 @@ dt_status *dt_session_result(dt_session *session, int step, int result, void *da
 /* Indices out of range in the last dt_session_run, all replicas summed; the rest is of the first in the order of replicas. */
 const dt_bad_index *dt_session_bad_index(const dt_session *session);
 /* NULL when there was none, else the sentence: "gpt.dt:14:9: train step 57, row 33: index 12 is not within 0 to 9 (and 3 more like it)".
- * DT_OUT_OF_RANGE. */
+ * Steps are counted from 1. DT_OUT_OF_RANGE. */
 dt_status *dt_session_bad_index_status(const dt_session *session);
 
 int dt_session_n_devices(const dt_session *session);

@@ -209,6 +209,7 @@ static void a_failed_save_leaves_the_one_before(void **unused) {
         fail_fetch = n;
         assert_fails(dt_checkpoint_save(&session, folder, &state, NULL), DT_IO, "the disk is full");
         fail_fetch = -1;
+        assert_false(dt_file_exists(scratch_path("d/.unfinished-2")));
         dt_checkpoint_state_free(&state);
         assert_newest(folder, scratch_path("d/step-1"));
         assert_ok(load(scratch_path("d/step-1")));

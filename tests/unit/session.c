@@ -177,7 +177,7 @@ static void a_bad_index_is_counted_and_named(void **state) {
     assert_null(dt_session_run(session, TRAIN, &(dt_batch){inputs, 12, 57}, NULL));
     assert_int_equal(dt_session_bad_index(session)->count, 3);
     expect(dt_session_bad_index_status(session), DT_OUT_OF_RANGE,
-           "line.dt:14:9: train step 57, row 5: index 1012 is not within 0 to 9 (and 2 more out of range)");
+           "line.dt:14:9: train step 58, row 5: index 1012 is not within 0 to 9 (and 2 more out of range)");
     assert_null(dt_session_run(session, TRAIN, &(dt_batch){inputs, 5, 58}, NULL));
     assert_null(dt_session_bad_index_status(session));
     dt_session_destroy(session);
