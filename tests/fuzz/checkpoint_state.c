@@ -1,0 +1,28 @@
+/* progress.json from anywhere: what is accepted, printed, is accepted again and prints the same. */
+#include "runtime/checkpoint_state.h"
+
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
+    dt_checkpoint_state state, again;
+    dt_status *status = dt_checkpoint_state_parse("fuzz", (const char *)bytes, n, &state);
+    if (status == NULL) {
+        char *once = dt_checkpoint_state_print(&state);
+        if (once == NULL) abort();
+        dt_status *second = dt_checkpoint_state_parse("fuzz", once, strlen(once), &again);
+        if (second != NULL) abort();
+        char *twice = dt_checkpoint_state_print(&again);
+        if (twice == NULL || strcmp(once, twice) != 0) abort();
+        dt_release(once);
+        dt_release(twice);
+        dt_checkpoint_state_free(&again);
+    }
+    dt_checkpoint_state_free(&state);
+    dt_status_free(status);
+    return 0;
+}

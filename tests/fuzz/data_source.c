@@ -1,0 +1,48 @@
+/* Data files that come from anywhere: the first byte says which source reads them, the rest is the file. What is accepted must be readable to its
+ * last byte; nothing may crash, hang, or take more memory than the file can account for. */
+#include "runtime/data/source.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
+
+static volatile unsigned char sink;
+static char folder[64];
+
+static void remove_folder(void) { rmdir(folder); }
+
+static void read_all(dt_source *source) {
+    dt_status *status = dt_source_wait(source, source->n_examples);
+    for (int i = 0; status == NULL && i < source->n_columns; i++)
+        for (int64_t k = 0; k < source->n_examples * source->columns[i].tensor.row_bytes + DT_SLACK_BYTES; k++) sink ^= source->columns[i].bytes[k];
+    dt_status_free(status);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
+    static const struct { const char *kind, *name; } kinds[] = {{"idx", "file"}, {"idx", "file.gz"}, {"npy", "file"}, {"csv", "file"}};
+    if (n == 0) return 0;
+    if (folder[0] == 0) {
+        snprintf(folder, sizeof folder, "/dev/shm/dt-fuzz-XXXXXX");
+        if (mkdtemp(folder) == NULL) abort();
+        atexit(remove_folder);
+    }
+    int choice = bytes[0] % 4;
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", folder, kinds[choice].name);
+    FILE *file = fopen(path, "wb");
+    if (file == NULL || fwrite(bytes + 1, 1, n - 1, file) != n - 1 || fclose(file) != 0) abort();
+
+    dt_artifact_argument arguments[2] = {{.kind = DT_ARGUMENT_STRING, .string = kinds[choice].name},
+                                         {.name = "target", .kind = DT_ARGUMENT_INT, .integer = (int64_t)(bytes[0] >> 4) - 8}};
+    dt_artifact_stage stage = {.kind = kinds[choice].kind, .n_arguments = choice == 3 && bytes[0] >= 128 ? 2 : 1, .arguments = arguments};
+    dt_source *source;
+    dt_status *status = dt_source_open(&stage, folder, &source);
+    if (status == NULL) read_all(source);
+    dt_source_close(source);
+    dt_status_free(status);
+    unlink(path);
+    return 0;
+}
