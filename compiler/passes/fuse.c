@@ -184,8 +184,23 @@ static void cut_segments(dt_fusion *f) {
     }
 }
 
+/* Memory is planned for the rows of one replica; rows of all of them side by side need a size that is known at launch only. */
+static dt_status *refuse_gathered(const dt_function *function) {
+    const dt_module *module = function->module;
+    for (const dt_value *value = function->first; value != NULL; value = value->next)
+        for (int d = 0; d < value->shape.rank; d++) {
+            if (value->shape.dims[d] != DT_GATHERED) continue;
+            dt_location at = value->n_locations > 0 ? value->locations[0] : (dt_location){-1, 0, 0};
+            const char *file = at.file >= 0 && (size_t)at.file < module->files.n ? module->files.items[at.file] : module->name;
+            return dt_error(DT_UNIMPLEMENTED, "%s:%d:%d: this needs the rows of all replicas side by side, which kernels cannot hold yet", file, at.line,
+                            at.column);
+        }
+    return NULL;
+}
+
 static dt_status *fuse_function(dt_compilation *compilation, dt_function *function, dt_plan **result) {
     dt_arena *arena = compilation->arena;
+    DT_TRY(refuse_gathered(function));
     dt_plan *plan = DT_NEW(arena, dt_plan);
     *plan = (dt_plan){.function = function, .results = DT_NEW_ARRAY(arena, int, function->results.n)};
     plan->lowering = dt_lowering_create(compilation, plan);

@@ -97,7 +97,68 @@ static void random_functions_run_alike(void **state) {
     }
 }
 
+/* ---- several replicas ---- */
+
+enum { n_replicas = 3, capacity = 4 };
+
+static void run_replicas(dt_arena *arena, random_source *source, dt_compilation *compilation, int64_t valid) {
+    dt_function *function = compilation->module->functions.items[0];
+    size_t n_inputs = function->inputs.n, n_results = function->results.n;
+    dt_bad_index bad[n_replicas] = {{0}};
+    dt_launch launches[n_replicas];
+    dt_tensor *inputs = DT_NEW_ARRAY(arena, dt_tensor, n_replicas * n_inputs), *results = DT_NEW_ARRAY(arena, dt_tensor, 2 * n_replicas * n_results);
+    for (int r = 0; r < n_replicas; r++) {
+        int64_t left = valid - r * capacity, rows = left < 0 ? 0 : left < capacity ? left : capacity;
+        launches[r] = (dt_launch){.rows = rows, .row_offset = r * capacity, .valid = valid, .global_batch = n_replicas * capacity,
+                                  .replicas = n_replicas, .epochs = 1, .steps_per_epoch = 1, .counter = 2, .seed = 3, .bad_index = &bad[r]};
+        for (size_t i = 0; i < n_inputs; i++)
+            inputs[(size_t)r * n_inputs + i] = random_tensor(arena, source, function->inputs.items[i]->dtype, function->inputs.items[i]->shape, rows);
+    }
+    dt_memory memory = dt_memory_create(arena, compilation->module);
+    for (size_t v = 0; v < compilation->module->variables.n; v++)
+        memory.variables[v] = random_tensor(arena, source, compilation->module->variables.items[v].dtype, compilation->module->variables.items[v].shape, 0);
+    dt_memory other = copy_memory(arena, compilation->module, &memory);
+    expect_ok(dt_interpret_replicas(arena, function, n_replicas, launches, inputs, &memory, results));
+    expect_ok(dt_plan_execute(arena, compilation->plans[0], n_replicas, launches, inputs, &other, results + n_replicas * n_results));
+    for (size_t i = 0; i < n_replicas * n_results; i++)
+        compare(compilation, function->results.items[i % n_results].name, &results[i], &results[n_replicas * n_results + i]);
+    for (size_t v = 0; v < compilation->module->variables.n; v++)
+        compare(compilation, compilation->module->variables.items[v].path, &memory.variables[v], &other.variables[v]);
+}
+
+static bool is_gathered(const dt_module *module) {
+    for (const dt_value *value = module->functions.items[0]->first; value != NULL; value = value->next)
+        for (int d = 0; d < value->shape.rank; d++)
+            if (value->shape.dims[d] == DT_GATHERED) return true;
+    return false;
+}
+
+static void random_functions_run_alike_on_replicas(void **state) {
+    (void)state;
+    const char *only = getenv("DT_SEED"), *count = getenv("DT_COUNT");
+    uint64_t first = only ? strtoull(only, NULL, 10) : 1, n = count ? strtoull(count, NULL, 10) : only ? 1 : 100, n_run = 0;
+    for (uint64_t seed = first; seed < first + n; seed++) {
+        dt_arena *arena = dt_arena_create();
+        random_source source = {seed + 1000000};
+        dt_compilation compilation = {.arena = arena, .module = random_module(arena, &source, 12 + (int)random_below(&source, 20))};
+        print_message("DT_SEED=%llu\n", (unsigned long long)seed);
+        expect_ok(dt_pass_partition(&compilation));
+        if (!is_gathered(compilation.module)) {
+            run_passes(&compilation);
+            for (int64_t valid = 1; valid <= n_replicas * capacity; valid += 5) run_replicas(arena, &source, &compilation, valid);
+            n_run++;
+        } else {
+            dt_status *status = dt_pass_fuse(&compilation);
+            assert_int_equal(dt_status_code(status), DT_UNIMPLEMENTED);
+            dt_status_free(status);
+        }
+        dt_text_free(&compilation.warnings);
+        dt_arena_destroy(arena);
+    }
+    assert_true(only != NULL || n_run > n / 4);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_functions_run_alike)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_functions_run_alike), cmocka_unit_test(random_functions_run_alike_on_replicas)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
