@@ -198,24 +198,33 @@ static dt_status *refuse_gathered(const dt_function *function) {
     return NULL;
 }
 
-static dt_status *fuse_function(dt_compilation *compilation, dt_function *function, dt_plan **result) {
+/* Units and kernels of `function` in a plan that holds buffers and nothing else yet. */
+static dt_fusion divide(dt_compilation *compilation, dt_function *function, const bool *keep) {
     dt_arena *arena = compilation->arena;
-    DT_TRY(refuse_gathered(function));
     dt_plan *plan = DT_NEW(arena, dt_plan);
     *plan = (dt_plan){.function = function, .results = DT_NEW_ARRAY(arena, int, function->results.n)};
     plan->lowering = dt_lowering_create(compilation, plan);
-    dt_fusion f = {.compilation = compilation, .arena = arena, .plan = plan, .lowering = plan->lowering};
+    dt_fusion f = {.compilation = compilation, .arena = arena, .plan = plan, .lowering = plan->lowering, .keep = keep};
     f.places = DT_NEW_ARRAY(arena, dt_place, function->next_id);
     dt_fuse_units(&f);
     dt_fuse_kernels(&f);
+    return f;
+}
+
+static dt_status *fuse_function(dt_compilation *compilation, dt_function *function, dt_plan **result) {
+    dt_arena *arena = compilation->arena;
+    DT_TRY(refuse_gathered(function));
+    bool *keep = DT_NEW_ARRAY(arena, bool, function->next_id);
+    dt_fusion f = divide(compilation, function, keep);
+    if (dt_fuse_narrow(&f, keep)) f = divide(compilation, function, keep);
     for (int k = 0; k < (int)f.kernels.n; k++) {
         dt_kernel_function kernel = {.once = f.kernels.items[k].once};
         lower_kernel(&f, &f.kernels.items[k], &kernel);
         kernel.name = kernel_name(&f, k, &f.kernels.items[k], &kernel);
-        dt_plan_add_kernel(arena, plan, kernel);
+        dt_plan_add_kernel(arena, f.plan, kernel);
     }
     cut_segments(&f);
-    *result = plan;
+    *result = f.plan;
     return f.lowering->status;
 }
 

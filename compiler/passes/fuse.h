@@ -1,5 +1,5 @@
 /* fuse: what the parts of the pass share. fuse_units.c says what is in memory and which nest computes it, fuse_kernels.c which nests share a
- * kernel, fuse.c makes the plan of it. */
+ * kernel, fuse_narrow.c what is better kept as a bool, and fuse.c makes the plan of it. */
 #ifndef DT_PASSES_FUSE_H
 #define DT_PASSES_FUSE_H
 
@@ -55,6 +55,7 @@ typedef struct dt_fusion {
     dt_place *places; /* [next_id] */
     DT_LIST(dt_unit) units;
     DT_LIST(dt_unit_list) kernels;
+    const bool *keep; /* [next_id] values to be stored rather than made again */
     int n_inputs;
 } dt_fusion;
 
@@ -69,5 +70,7 @@ bool dt_is_identity(const dt_loops *loops, const dt_access *access, dt_shape sha
 
 void dt_fuse_units(dt_fusion *fusion);
 void dt_fuse_kernels(dt_fusion *fusion);
+/* Marks values to keep when the function is fused once more; false: there are none. */
+bool dt_fuse_narrow(const dt_fusion *fusion, bool *keep);
 
 #endif

@@ -266,7 +266,7 @@ static void store_what_is_needed(dt_fusion *f, const dt_value *value) {
     bool needed = place->required;
     for (size_t u = 0; u < place->users.n && !needed; u++)
         needed = place->users.items[u]->op->class != DT_CLASS_STATE && !computed_in(f, place->users.items[u], place->unit);
-    if (!needed || (!place->required && is_derived(f, value, place->unit))) return;
+    if (!needed || (!place->required && !f->keep[value->id] && is_derived(f, value, place->unit))) return;
     place->stored = true;
     if (!dt_is_root(dt_lowering_loops(f->lowering, value))) dt_list_push(f->arena, &f->units.items[place->unit].cluster.members, value);
 }
