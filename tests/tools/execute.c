@@ -1,7 +1,8 @@
-/* execute PROGRAM.dtx STEP IN.safetensors OUT.safetensors: steps of an artifact as its compiled code runs them, on any number of replicas and devices.
+/* execute PROGRAM.dtx STEP IN.safetensors OUT.safetensors: steps of an artifact as its compiled code runs them, on any number of replicas and
+ * devices.
  *
- * The twin of tests/tools/interpret.c: the same files in, the same files out, so that a test compares two files. The global batch is --rows (by default
- * all rows, rounded up to a multiple of the replicas), dealt to --replicas evenly: the last replicas may get no valid row. */
+ * The twin of tests/tools/interpret.c: the same files in, the same files out, so that a test compares two files. The global batch is --rows (by
+ * default all rows, rounded up to a multiple of the replicas), dealt to --replicas evenly: the last replicas may get no valid row. */
 #include "runtime/session.h"
 #include "tests/tools/recording.h"
 

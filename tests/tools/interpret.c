@@ -8,10 +8,10 @@
  *   OUT  result/NAME     what the step returns
  *        report/NAME     f64 [steps]: each step's own report
  *        variable/PATH   what each variable holds in the end */
+#include "ir/interpret.h"
 #include "base/file.h"
 #include "compiler/pipeline.h"
 #include "frontends/dsl/dsl.h"
-#include "ir/interpret.h"
 #include "tests/tools/recording.h"
 
 #include <argp.h>

@@ -1,0 +1,26 @@
+"""golden_layers_code: the same cases as golden_layers, by compiled code on one and on three replicas.
+
+Three replicas share the rows of a case as they come: 2 rows leave the last replica without any. The optimizers' one row leaves two.
+"""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests", "tools"))
+import golden_cases
+from programs import Checks, compile, execute, write
+
+checks = Checks()
+
+
+def check(case):
+    artifact = compile(write(case.program()), batch=8)
+    for replicas in (1, 3):
+        found = execute(artifact, case.step, case.given(), replicas=replicas, **case.options())
+        for name, expected in case.expected().items():
+            checks.near(f"{case.name}, {replicas} replicas: {name}", found[name], expected, relative=case.relative, absolute=case.absolute)
+
+
+for case in golden_cases.load():
+    checks.fails(case.name, lambda: check(case))
+checks.finish()
