@@ -4,6 +4,8 @@ Both are given a dict of NumPy arrays and give one back, keyed as tests/tools/re
 "report/NAME" and "variable/PATH" out.
 """
 
+import gzip
+import json
 import os
 import subprocess
 import sys
@@ -63,6 +65,42 @@ def execute(artifact, step, given, **options):
     return run_tool("execute", artifact, step, given, options)
 
 
+def need_data():
+    """Ends the test as skipped where Fashion-MNIST is not installed."""
+    if not os.path.exists(os.path.join(DATA, "train-images-idx3-ubyte.gz")):
+        print(f"skipped: no Fashion-MNIST in {DATA}; DT_DATA names another folder")
+        sys.exit(SKIPPED)
+
+
+def examples(n, first=0):
+    """Images and labels of training examples first ... first + n - 1, as inputs of a step."""
+    with gzip.open(os.path.join(DATA, "train-images-idx3-ubyte.gz")) as images, gzip.open(os.path.join(DATA, "train-labels-idx1-ubyte.gz")) as labels:
+        image = np.frombuffer(images.read(16 + (first + n) * 784), np.uint8, offset=16 + first * 784).reshape(n, 28, 28)
+        label = np.frombuffer(labels.read(8 + first + n), np.uint8, offset=8 + first)
+    return {"input/image": image, "input/label": label}
+
+
+def golden_curve(name):
+    """The record NAME_curve.json of tests/golden; the initial weights as variables, and the path of a file that holds them."""
+    golden = os.path.join(SOURCE, "tests", "golden")
+    weights = scratch(".safetensors")
+    run([sys.executable, os.path.join(golden, f"{name}_weights.py"), weights])
+    with open(os.path.join(golden, f"{name}_curve.json")) as file:
+        curve = json.load(file)
+    return curve, {f"variable/{path}": array for path, array in load_file(weights).items()}, weights
+
+
+def dtrun(command, artifact, *options):
+    """The events of a run, one dict for each line."""
+    return [json.loads(line) for line in run(["dtrun", command, artifact, "--log-format=json", *options]).splitlines()]
+
+
+def losses(artifact, *options):
+    """The loss of each step of a training run."""
+    events = dtrun("train", artifact, "--data", DATA, "--log-every=1", *options)
+    return np.array([event["loss"] for event in events if event["event"] == "step"])
+
+
 def write(text):
     """The path of a program with that text."""
     path = scratch(".dt")
@@ -87,6 +125,14 @@ class Checks:
             self.n_failed += 1
             print(f"FAILED: {sentence}")
         return holds
+
+    def curve(self, what, actual, expected, bounds):
+        """Losses of steps: relative within each bound over its number of steps, {1: 1e-6, 10: 2e-5}."""
+        for n, bound in bounds.items():
+            if self.that(len(actual) >= n and len(expected) >= n, f"{what}: {len(actual)} steps and {len(expected)}, {n} are needed"):
+                away = float(np.max(np.abs(actual[:n] / expected[:n] - 1)))
+                print(f"{what}: {away:.1e} over {n} steps, {bound:.0e} allowed")
+                self.that(away <= bound, f"{what}: {away:.3e} over {n} steps, {bound:.0e} allowed")
 
     def near(self, what, actual, expected, relative, absolute=0.0):
         """Each element within relative * |expected| + absolute."""
