@@ -248,8 +248,10 @@ int dtrun_parse(int argc, char **argv, dtrun_call *call) {
     int n = 0;
     for (int i = 0; i < N_ROWS; i++)
         if (rows[i].takes & commands[command].command) options[n++] = rows[i].option;
-    struct argp argp = {
-        .options = options, .parser = parse, .args_doc = commands[command].command == DEVICES ? "" : "PROGRAM", .doc = commands[command].about};
+    struct argp argp = {.options = n > 0 ? options : NULL,
+                        .parser = parse,
+                        .args_doc = commands[command].command == DEVICES ? "" : "PROGRAM",
+                        .doc = commands[command].about};
     char name[32];
     snprintf(name, sizeof name, "dtrun %s", call->command);
     argv[1] = name;

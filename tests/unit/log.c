@@ -1,0 +1,153 @@
+/* log: the lines of each event in both forms; the metric that a run watches. */
+#include "runtime/log.h"
+#include "base/memory.h"
+#include "runtime/clock.h"
+#include "runtime/metric.h"
+#include "tests/unit/scratch_folder.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+
+static char written[8192];
+
+static FILE *stream_of(char **data, size_t *n) {
+    FILE *stream = open_memstream(data, n);
+    assert_non_null(stream);
+    return stream;
+}
+
+/* Every event once. */
+static const char *all_events(dt_log_format format, double loss) {
+    char *data;
+    size_t n;
+    FILE *stream = stream_of(&data, &n);
+    dt_log *log;
+    assert_ok(dt_log_create(stream, format, &log));
+    const char *devices[] = {"cpu:0", "cpu:1"}, *names[] = {"loss", "odd \"name\""};
+    const double values[] = {loss, 0.1};
+    dt_log_values reports = {.n = 2, .names = names, .values = values};
+    dt_log_start start = {.program = "fashion_cnn",
+                          .step = "train",
+                          .level = "x86-64-v4",
+                          .n_parameters = 106506,
+                          .n_trainable = 106506,
+                          .replicas = 2,
+                          .global_batch = 128,
+                          .n_examples = 60000,
+                          .steps_per_epoch = 469,
+                          .memory_bytes = 1 << 20,
+                          .n_devices = 2,
+                          .devices = devices};
+    dt_log_epoch epoch = {.step = "train",
+                          .epoch = 1,
+                          .epochs = 5,
+                          .steps = 469,
+                          .n_steps = 469,
+                          .examples = 60000,
+                          .complete = true,
+                          .seconds = 4,
+                          .data_wait = 0.004};
+    dt_log_started(log, &start);
+    dt_log_stepped(log, 100, &reports);
+    assert_false(dt_log_wants_progress(log)); /* no terminal */
+    dt_log_epoch_done(log, &epoch, &reports);
+    dt_log_checkpoint(log, "ck/step-469", 469);
+    dt_log_written(log, "out/label.npy", DT_I64, 1, (int64_t[]){200});
+    dt_log_ended(log, "signal", 469, 1, 3725, 0.4);
+    dt_log_destroy(log);
+    fclose(stream);
+    snprintf(written, sizeof written, "%s", data);
+    free(data);
+    return written;
+}
+
+static void json_is_an_object_a_line(void **state) {
+    (void)state;
+    const char *const events[] = {"start", "step", "epoch", "checkpoint", "result", "end"};
+    char *text = strdup(all_events(DT_LOG_JSON, NAN)), *rest = text, *line;
+    for (int i = 0; i < 6; i++) {
+        line = strsep(&rest, "\n");
+        cJSON *object = cJSON_Parse(line);
+        assert_non_null(object);
+        assert_string_equal(cJSON_GetObjectItem(object, "event")->valuestring, events[i]);
+        if (i == 1) assert_true(cJSON_IsNull(cJSON_GetObjectItem(object, "loss"))); /* JSON has no NaN */
+        if (i == 2) assert_true(cJSON_GetObjectItemCaseSensitive(object, "odd \"name\"")->valuedouble == 0.1);
+        cJSON_Delete(object);
+    }
+    assert_string_equal(rest, "");
+    free(text);
+    assert_non_null(strstr(written, "{\"event\":\"step\",\"number\":100,\"loss\":null,"));
+    assert_non_null(strstr(written, "\"devices\":[\"cpu:0\",\"cpu:1\"],\"global_batch\":128,\"memory_bytes\":1048576"));
+    assert_non_null(strstr(written, "{\"event\":\"checkpoint\",\"path\":\"ck/step-469\",\"number\":469}\n"));
+}
+
+static void text_is_for_people(void **state) {
+    (void)state;
+    const char *text = all_events(DT_LOG_TEXT, 0.25);
+    assert_non_null(strstr(
+        text, "fashion_cnn, step train: 106,506 parameters, 106,506 of them trained\n2 replicas on cpu:0 cpu:1 (x86-64-v4), global batch 128"));
+    assert_non_null(strstr(text, "\nstep 100  loss 0.2500  "));
+    assert_non_null(strstr(text, "\nepoch 1/5  train     469 steps  60,000 examples  4.00 s  data wait 0.4 %  loss 0.2500"));
+    assert_non_null(strstr(text, "\nout/label.npy  i64[200]\n"));
+    assert_non_null(strstr(text, "\ndone: 469 steps in 1:02:05, stopped by a signal\n"));
+}
+
+static const char *const train_reports[] = {"loss", "accuracy"}, *const evaluate_reports[] = {"accuracy", "loss"};
+static const dt_artifact_step steps[] = {{.name = "train", .n_reports = 2, .reports = train_reports},
+                                         {.name = "evaluate", .n_reports = 2, .reports = evaluate_reports}};
+static const dt_artifact artifact = {.n_steps = 2, .steps = steps};
+
+static void assert_metric(const char *text, bool wanted, int evaluate, const char *name, bool smaller_is_better) {
+    dt_metric metric;
+    assert_ok(dt_metric_find(&artifact, 0, evaluate, text, wanted, &metric));
+    if (name == NULL)
+        assert_null(metric.name);
+    else {
+        assert_string_equal(metric.name, name);
+        assert_int_equal(metric.smaller_is_better, smaller_is_better);
+        assert_string_equal(steps[metric.step].reports[metric.report], strchr(name, '.') + 1);
+    }
+    dt_metric_free(&metric);
+}
+
+static void a_metric_is_found_by_name(void **state) {
+    (void)state;
+    assert_metric(NULL, false, 1, NULL, false);
+    assert_metric(NULL, true, 1, "evaluate.accuracy", false);
+    assert_metric(NULL, true, -1, "train.loss", true);
+    assert_metric("evaluate.loss", false, 1, "evaluate.loss", true);
+    assert_metric("train.accuracy", false, 1, "train.accuracy", false);
+    assert_metric("min:evaluate.accuracy", false, 1, "evaluate.accuracy", true);
+    assert_metric("max:train.loss", false, 1, "train.loss", false);
+    dt_metric metric;
+    assert_fails(dt_metric_find(&artifact, 0, 1, "evaluate.f1", false, &metric), DT_NOT_FOUND,
+                 "evaluate.f1 is no report of this run; there are: evaluate.accuracy, evaluate.loss, train.loss, train.accuracy");
+    assert_fails(dt_metric_find(&artifact, 0, -1, "evaluate.loss", false, &metric), DT_NOT_FOUND, "there are: train.loss, train.accuracy");
+    dt_memory_fail_after(0);
+    dt_status *status = dt_metric_find(&artifact, 0, 1, "train.loss", false, &metric);
+    dt_memory_fail_after(-1);
+    assert_fails(status, DT_RESOURCE_EXHAUSTED, "");
+}
+
+static void better_is_better(void **state) {
+    (void)state;
+    dt_metric larger = {0}, smaller = {.smaller_is_better = true};
+    assert_true(dt_metric_is_better(&larger, 2, 1) && !dt_metric_is_better(&larger, 1, 1) && !dt_metric_is_better(&larger, 0, 1));
+    assert_true(dt_metric_is_better(&smaller, 0, 1) && !dt_metric_is_better(&smaller, 1, 1));
+    assert_true(dt_metric_is_better(&larger, 0, NAN) && !dt_metric_is_better(&larger, NAN, 0) && !dt_metric_is_better(&larger, NAN, NAN));
+}
+
+static void clocks_go_forward(void **state) {
+    (void)state;
+    double a = dt_seconds_now(), since = dt_seconds_since_exec();
+    assert_true(dt_seconds_now() >= a);
+    assert_true(since >= -0.02 && since < 60);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(json_is_an_object_a_line), cmocka_unit_test(text_is_for_people), cmocka_unit_test(a_metric_is_found_by_name),
+        cmocka_unit_test(better_is_better),         cmocka_unit_test(clocks_go_forward),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
