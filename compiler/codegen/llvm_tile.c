@@ -14,9 +14,9 @@
 #include <assert.h>
 
 enum {
-    LATENCY_ACCUMULATORS = 8, /* what hides an fma's latency: 4 cycles, two a cycle */
-    UNROLLED_PRODUCTS = 112,  /* in the body of a loop */
-    HEAVY_EPILOGUE = 160      /* late instructions over all of a tile: more than that are a loop over the tile in memory */
+    LATENCY_ACCUMULATORS = 10, /* what hides an fma's latency: 4 cycles, two a cycle, and some room */
+    UNROLLED_PRODUCTS = 48,    /* in the body of a loop */
+    HEAVY_EPILOGUE = 160       /* late instructions over all of a tile: more than that are a loop over the tile in memory */
 };
 
 static uint64_t loop_bit(int loop) { return loop >= 0 ? (uint64_t)1 << loop : 0; }
