@@ -100,21 +100,22 @@ static bool reads_what_is_written(const dt_fusion *f, const dt_needs *needs, int
     return false;
 }
 
-static bool is_needed(const dt_fusion *f, const dt_needs *needs, int u) {
-    for (size_t w = (size_t)u + 1; w < f->units.n; w++)
-        for (size_t i = 0; i < needs[w].units.n; i++)
-            if (needs[w].units.items[i].unit == u) return true;
-    return false;
+/* [units] whether others need what the unit computes. */
+static bool *needed_units(const dt_fusion *f, const dt_needs *needs) {
+    bool *needed = DT_NEW_ARRAY(f->arena, bool, f->units.n);
+    for (size_t u = 0; u < f->units.n; u++)
+        for (size_t i = 0; i < needs[u].units.n; i++) needed[needs[u].units.items[i].unit] = true;
+    return needed;
 }
 
 /* The order in which units go to kernels: as they are numbered, but for those that write a variable which later ones read, and that nobody
  * needs: they come last. */
-static int *order_of_units(const dt_fusion *f, const dt_needs *needs) {
+static int *order_of_units(const dt_fusion *f, const dt_needs *needs, const bool *needed) {
     int n_units = (int)f->units.n, n = 0, *order = DT_NEW_ARRAY(f->arena, int, n_units);
     bool *last = DT_NEW_ARRAY(f->arena, bool, n_units);
     for (int u = 0; u < n_units; u++) {
         for (int reader = u + 1; reader < n_units && !last[u]; reader++) last[u] = reads_what_is_written(f, needs, reader, u);
-        last[u] = last[u] && !is_needed(f, needs, u);
+        last[u] = last[u] && !needed[u];
         if (!last[u]) order[n++] = u;
     }
     for (int u = 0; u < n_units; u++)
@@ -147,16 +148,14 @@ static void give_segments(dt_fusion *f, dt_needs *needs, const int *order) {
     }
 }
 
-/* What hangs on nothing and nobody waits for, such as the number of examples, goes with others of its kind, else to the end. */
-static void move_idle_units(dt_fusion *f, const dt_needs *needs) {
+/* What nobody waits for, such as the number of examples or a moving average, goes to the end: there it shares a kernel with others of its kind. */
+static void move_idle_units(dt_fusion *f, const bool *needed) {
     int last = 0;
     for (size_t u = 0; u < f->units.n; u++)
         if (f->units.items[u].collective == NULL && f->units.items[u].segment > last) last = f->units.items[u].segment;
     for (int u = 0; u < (int)f->units.n; u++) {
         dt_unit *unit = &f->units.items[u];
-        bool idle = unit->elementwise && unit->once && needs[u].units.n == 0 && !is_needed(f, needs, u);
-        for (size_t o = 0; o < unit->cluster.outputs.n && idle; o++) idle = f->plan->buffers[unit->cluster.outputs.items[o].buffer].space == DT_SPACE_DEVICE;
-        if (idle) unit->segment = last;
+        if (unit->elementwise && unit->once && !needed[u]) unit->segment = last;
     }
 }
 
@@ -284,9 +283,10 @@ void dt_fuse_kernels(dt_fusion *f) {
         needs[u] = needs_of(f, u);
         if (f->units.items[u].collective == NULL) find_rows(f, &f->units.items[u]);
     }
-    const int *order = order_of_units(f, needs);
+    const bool *needed = needed_units(f, needs);
+    const int *order = order_of_units(f, needs, needed);
     give_segments(f, needs, order);
-    move_idle_units(f, needs);
+    move_idle_units(f, needed);
     DT_LIST(int) scalars = {0};
     for (int at = 0; at < (int)f->units.n; at++) {
         int u = order[at];

@@ -156,8 +156,9 @@ static void place_elementwise(dt_fusion *f, const dt_value *value, const dt_loop
     place->home = home_of_operands(f, value);
     place->in_place = is_in_place(f, value, loops, place->home);
     place->cost = cost_of(f, value, loops);
+    bool shared = place->required || (place->home >= 0 && n_readers(place) > 1);
     if (place->in_place) place->unit = place->home; /* stored only if it turns out that others need it */
-    else if (place->required || (place->home >= 0 && n_readers(place) > 1 && place->cost > cheap)) add_member(f, elementwise_unit(f, value, place->home), value);
+    else if (shared && place->cost > cheap) add_member(f, elementwise_unit(f, value, place->home), value);
 }
 
 static void add_output(dt_fusion *f, int unit, const dt_value *value, int buffer) {
@@ -199,11 +200,12 @@ static void place_argument(dt_fusion *f, const dt_value *value) {
     place->stored = true;
 }
 
-/* Memory that no later write changes and that lies where the runtime looks for it: the value's own, or a copy of an argument. */
+/* Memory that no later write changes and that lies where the runtime looks for it: the value's own; for an argument, or what users rather make
+ * again, one more output of an elementwise unit. */
 static int lasting_buffer(dt_fusion *f, const dt_value *value) {
     const dt_place *place = dt_place_of(f, dt_place_of(f, value)->base);
     if (place->unit >= 0 || place->base->op->class == DT_CLASS_COLLECTIVE) return dt_fusion_buffer(f, value);
-    int copy = new_buffer(f, value, " copy");
+    int copy = new_buffer(f, value, place->base->op->loops != NULL ? "" : " copy");
     add_output(f, elementwise_unit(f, value, place->home), value, copy);
     return copy;
 }
