@@ -1,6 +1,6 @@
 """Compiles the programs that docs/language.md and README.md show, so that they cannot become untrue.
 
-    ```dt program       a whole program: must compile, without a word on standard error
+    ```dt program       a whole program: must compile, without a word on standard error; it may have a name, `dt program line.dt`
     ```dt error         a whole program that must be refused; the block right after it, without a language, is what dtc prints for it
     ```dt library nn    the heads of that module, as they are there; what it leaves out must be a helper, which the module itself calls
     ```dt               a piece of a program: not compiled
@@ -15,8 +15,8 @@ import sys
 import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-DOCUMENTS = ("docs/language.md", "README.md")
-KINDS = re.compile(r"dt( program| error| library \w+)?$")
+DOCUMENTS = ("docs/language.md", "docs/design.md", "docs/hacking.md", "README.md")
+KINDS = re.compile(r"dt( program( \w+\.dt)?| error| library \w+)?$")
 LIBRARY = SOURCE / "frontends/dsl/std"
 PROGRAM_NAME = "example.dt"  # what messages call the program
 
@@ -98,10 +98,10 @@ def check_document(text):
             complaints.append((start, f"there is no kind of block `{info}`"))
         if info.startswith("dt library "):
             complaints += [(start, sentence) for sentence in library_complaints(info.split()[-1], "\n".join(lines[start:end]) + "\n")]
-        if info not in ("dt program", "dt error"):
+        if not info.startswith(("dt program", "dt error")):
             continue
         status, printed = front_end("\n".join(lines[start:end]) + "\n")
-        if info == "dt program":
+        if info.startswith("dt program"):
             if status != 0 or printed:
                 complaints.append((start, f"should compile without a word, exit status {status}:\n{printed}"))
             continue
@@ -138,7 +138,7 @@ def main():
         path = SOURCE / name
         text = path.read_text()
         complaints, new_text = check_document(text)
-        n += sum(info in ("dt program", "dt error") for info, _, _ in blocks(text.splitlines()))
+        n += sum(info.startswith(("dt program", "dt error")) for info, _, _ in blocks(text.splitlines()))
         if "--update" in sys.argv[1:] and new_text != text:
             path.write_text(new_text)
             print(f"{name}: rewritten")
