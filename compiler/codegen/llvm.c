@@ -31,6 +31,8 @@ typedef struct unit {
     char *bytes; /* result */
     size_t n_bytes;
     double seconds;
+    pthread_t thread;
+    bool has_thread;
 } unit;
 
 /* ---- targets ---- */
@@ -202,34 +204,38 @@ static void *compile_thread(void *argument) { return compile_unit(argument); }
 
 /* ---- entry points ---- */
 
-dt_status *dt_codegen_llvm(const dt_plan *const *plans, int n_plans, const dt_codegen_options *options, dt_codegen_object *objects, int n_objects) {
-    unit *units = dt_allocate_zeroed((size_t)n_objects, sizeof *units);
-    pthread_t *threads = dt_allocate_zeroed((size_t)n_objects, sizeof *threads);
-    bool *started = dt_allocate_zeroed((size_t)n_objects, sizeof *started);
+/* Level 0 is compiled by the caller's thread, as is any that gets no thread of its own. */
+static dt_status *compile_all(unit *units, int n_units) {
     dt_status *status = NULL;
-    if (units == NULL || threads == NULL || started == NULL) status = dt_error(DT_RESOURCE_EXHAUSTED, "no memory to generate code");
-    for (int i = 0; status == NULL && i < n_objects; i++)
-        units[i] = (unit){.plans = plans, .n_plans = n_plans, .options = options, .level = objects[i].level, .file_type = LLVMObjectFile};
-    if (status == NULL) {
-        for (int i = 1; i < n_objects; i++) started[i] = pthread_create(&threads[i], NULL, compile_thread, &units[i]) == 0;
-        for (int i = 0; i < n_objects; i++) {
-            void *result = NULL;
-            if (started[i])
-                pthread_join(threads[i], &result);
-            else
-                result = compile_unit(&units[i]);
-            status = dt_status_first(status, result);
-        }
+    for (int i = 1; i < n_units; i++) units[i].has_thread = pthread_create(&units[i].thread, NULL, compile_thread, &units[i]) == 0;
+    for (int i = 0; i < n_units; i++) {
+        void *result = NULL;
+        if (units[i].has_thread)
+            pthread_join(units[i].thread, &result);
+        else
+            result = compile_unit(&units[i]);
+        status = dt_status_first(status, result);
     }
+    return status;
+}
+
+dt_status *dt_codegen_llvm(const dt_plan *const *plans, int n_plans, const dt_codegen_options *options, dt_codegen_object *objects, int n_objects) {
+    for (int i = 0; i < n_objects; i++) objects[i] = (dt_codegen_object){.level = objects[i].level};
+    unit *units = dt_allocate_zeroed((size_t)n_objects, sizeof *units);
+    if (units == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "no memory to generate code");
+    for (int i = 0; i < n_objects; i++)
+        units[i] = (unit){.plans = plans, .n_plans = n_plans, .options = options, .level = objects[i].level, .file_type = LLVMObjectFile};
+    dt_status *status = compile_all(units, n_objects);
     for (int i = 0; i < n_objects; i++) {
-        objects[i].bytes = status == NULL ? units[i].bytes : NULL;
-        objects[i].n_bytes = status == NULL ? units[i].n_bytes : 0;
-        objects[i].seconds = units != NULL ? units[i].seconds : 0;
-        if (status != NULL && units != NULL) dt_release(units[i].bytes);
+        if (status != NULL) {
+            dt_release(units[i].bytes);
+            continue;
+        }
+        objects[i].bytes = units[i].bytes;
+        objects[i].n_bytes = units[i].n_bytes;
+        objects[i].seconds = units[i].seconds;
     }
     dt_release(units);
-    dt_release(threads);
-    dt_release(started);
     return status;
 }
 

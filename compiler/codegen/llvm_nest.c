@@ -177,8 +177,10 @@ static int chains(const dt_llvm_nest *n) {
     for (int l = 0; l < nest->n_loops; l++)
         if (nest->loops[l].reduced && n->unrolled[l]) return 1;
     int most = n_reduced <= 4 ? 4 : n_reduced <= 10 ? 2 : 1;
-    for (; most > 1; most /= 2)
-        if (extent % (most * n->target_width) == 0 || extent >= 8 * most * n->target_width) break;
+    for (; most > 1; most /= 2) {
+        int64_t width = (int64_t)most * n->target_width;
+        if (extent % width == 0 || extent >= 8 * width) break;
+    }
     return most;
 }
 
