@@ -140,7 +140,7 @@ def takes(rules, program):
 
 # ---- dtc ----
 
-SYNTAX_ERROR = re.compile(r"error: (expected .*, found |.* does not chain)")
+SYNTAX_ERROR = re.compile(r"error: (expected .*, found |.* does not chain|.* is missing at the end of .*)")
 
 
 def dtc_takes(text, path):
