@@ -380,6 +380,9 @@ static dt_dtype accumulator_of(const dt_value *root, const dt_loops *loops) {
     return root->dtype == DT_BOOL ? DT_I64 : dt_compute_dtype(root->dtype);
 }
 
+/* Whether sums are not complete after the reduced loops, and added to in memory. */
+static bool keeps_sums(const dt_layout *layout) { return layout->row_loop >= 0 || layout->n_spreads > 0; }
+
 /* Folds or scatters one root. */
 static void lower_root(dt_context *c, int r, const dt_affine *at, const dt_layout *layout) {
     const dt_value *root = c->cluster->roots.items[r];
@@ -396,12 +399,12 @@ static void lower_root(dt_context *c, int r, const dt_affine *at, const dt_layou
     dt_dtype accumulator = accumulator_of(root, e.loops);
     bool position = e.loops->combiner == DT_COMBINE_ARGMAX || e.loops->combiner == DT_COMBINE_ARGMIN;
     body = position ? body : dt_nest_convert(nest, body, accumulator);
-    if (layout->row_loop < 0) {
+    if (!keeps_sums(layout)) {
         c->reduced[r] = dt_nest_reduce(nest, e.loops->combiner, body, accumulator);
         return;
     }
-    int sum = body; /* kept in memory from row to row */
-    if (e.loops->n_loops - e.loops->n_outer > 1) {
+    int sum = body;
+    if (nest->n_loops > 0 && nest->loops[nest->n_loops - 1].reduced) {
         int index = dt_nest_reduce(nest, e.loops->combiner, body, accumulator);
         sum = dt_nest_add(nest, (dt_instruction){.kind = DT_INSTRUCTION_REDUCED, .dtype = accumulator, .index = index, .guard = -1, .otherwise = -1});
     }
@@ -409,8 +412,39 @@ static void lower_root(dt_context *c, int r, const dt_affine *at, const dt_layou
     dt_nest_store(nest, layout->accumulators[r], &index, sum, true, -1);
 }
 
-/* Loop k of the roots is loop `place` of the nest: the row loop, when there is one, comes first. */
-static int place_of(int k, int row_loop) { return k > row_loop ? k : k == row_loop ? 0 : k + 1; }
+/* The row loop first, then reduced loops whose sums are kept in memory, then the result's, then the other reduced ones. */
+static int rank_of(const dt_layout *layout, const dt_loops *loops, int loop) {
+    if (loop == (layout->row_loop >= 0 ? layout->row_loop : 0)) return 0;
+    for (int i = 0; i < layout->n_spreads; i++)
+        if (layout->spreads[i].reduced == loop) return 1;
+    return loop < loops->n_outer ? 2 : 3;
+}
+
+int dt_layout_place(const dt_layout *layout, const dt_loops *loops, int loop) {
+    int place = 0, rank = rank_of(layout, loops, loop);
+    for (int k = 0; k < loops->n_loops; k++) {
+        int other = rank_of(layout, loops, k);
+        place += other < rank || (other == rank && k < loop);
+    }
+    return place;
+}
+
+/* The loops of the nest from those of the roots; at[k] becomes where loop k of the roots stands. */
+static void lay_out_loops(dt_context *c, const dt_loops *loops, const dt_layout *layout, dt_affine *at) {
+    dt_nest_builder *nest = &c->nest;
+    for (int k = 0; k < loops->n_loops; k++) {
+        int place = dt_layout_place(layout, loops, k), rank = rank_of(layout, loops, k);
+        nest->loops[place] = (dt_loop){loops->extents[k], k >= loops->n_outer && k != layout->row_loop && rank != 1};
+        at[k] = dt_affine_loop(nest->arena, nest->n_loops, place);
+    }
+    for (int i = 0; i < layout->n_spreads; i++) {
+        const dt_spread *spread = &layout->spreads[i];
+        nest->loops[dt_layout_place(layout, loops, spread->outer)].extent = spread->extent;
+        dt_affine o = dt_affine_scale(nest->arena, nest->n_loops, at[spread->outer], spread->divisor);
+        o.offset -= spread->shift;
+        at[spread->outer] = dt_affine_add(nest->arena, nest->n_loops, o, at[spread->reduced], spread->factor);
+    }
+}
 
 dt_nest dt_lower_cluster(dt_lowering *lowering, dt_kernel_function *kernel, const dt_cluster *cluster, const dt_layout *layout) {
     dt_arena *arena = lowering->compilation->arena;
@@ -418,14 +452,14 @@ dt_nest dt_lower_cluster(dt_lowering *lowering, dt_kernel_function *kernel, cons
     int n_loops = loops ? loops->n_loops : cluster->space.rank;
     dt_context c = context_create(lowering, kernel, cluster, n_loops);
     dt_affine *at = DT_NEW_ARRAY(arena, dt_affine, n_loops);
-    for (int k = 0; k < n_loops; k++) {
-        int place = place_of(k, layout->row_loop);
-        c.nest.loops[place] = (dt_loop){loops ? loops->extents[k] : cluster->space.dims[k], loops && k >= loops->n_outer && k != layout->row_loop};
-        at[k] = dt_affine_loop(arena, n_loops, place);
+    if (loops != NULL) lay_out_loops(&c, loops, layout, at);
+    for (int k = 0; k < n_loops && loops == NULL; k++) {
+        c.nest.loops[k].extent = cluster->space.dims[k];
+        at[k] = dt_affine_loop(arena, n_loops, k);
     }
     c.reduced = DT_NEW_ARRAY(arena, int, cluster->roots.n);
     for (size_t r = 0; r < cluster->roots.n; r++) lower_root(&c, (int)r, at, layout);
-    bool done = layout->row_loop >= 0 || (loops && loops->result != NULL);
+    bool done = keeps_sums(layout) || (loops && loops->result != NULL);
     for (size_t o = 0; o < cluster->outputs.n && !done; o++) {
         const dt_value *value = cluster->outputs.items[o].value;
         dt_affine *position = reshaped(&c, cluster->space, at, value->shape), index = linear(&c, value->shape, position);

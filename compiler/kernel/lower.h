@@ -47,16 +47,30 @@ struct dt_lowering {
 dt_lowering *dt_lowering_create(dt_compilation *compilation, dt_plan *plan);
 const dt_loops *dt_lowering_loops(dt_lowering *lowering, const dt_value *value); /* NULL when its op has none */
 
+/* A loop over the result replaced by one over an operand. Where the operand is read at (o - factor * r + shift) / divisor, o over the result and r
+ * reduced, o is instead taken to be divisor * i + factor * r - shift with i over the operand: nothing lies outside, nothing is divided, and the sum
+ * over r is kept in memory. */
+typedef struct dt_spread {
+    int outer, reduced; /* loops o and r of the root */
+    int64_t extent;     /* of the operand: i runs to it */
+    int64_t divisor, factor, shift;
+} dt_spread;
+
 /* How the nest of a cluster is laid out. */
 struct dt_layout {
     const dt_packing *packings; /* [operands of the only root] or NULL */
     int row_loop;               /* the reduced loop of the root that becomes the outermost, the sum being kept in memory; -1: none */
-    const int *accumulators;    /* [roots] plan buffers for those sums, cleared before */
+    int n_spreads;
+    const dt_spread *spreads;
+    const int *accumulators;    /* [roots] plan buffers for sums that are kept in memory, cleared before */
 };
-#define DT_LAYOUT_PLAIN ((dt_layout){NULL, -1, NULL}) /* loops as they stand, operands where they are */
+#define DT_LAYOUT_PLAIN ((dt_layout){.row_loop = -1}) /* loops as they stand, operands where they are */
+/* Which loop of the nest is loop `loop` of the roots. */
+int dt_layout_place(const dt_layout *layout, const dt_loops *loops, int loop);
 
 /* The nest of a cluster, which both it and its layout must outlive. A scatter adds to its result, which dt_lower_zero must have cleared before. */
 dt_nest dt_lower_cluster(dt_lowering *lowering, dt_kernel_function *kernel, const dt_cluster *cluster, const dt_layout *layout);
+/* Clears a buffer. */
 dt_nest dt_lower_zero(dt_lowering *lowering, dt_kernel_function *kernel, int buffer);
 /* Lays operand `operand` of `root` out as `packing` says. */
 dt_nest dt_lower_packing(dt_lowering *lowering, dt_kernel_function *kernel, const dt_value *root, int operand, const dt_packing *packing);

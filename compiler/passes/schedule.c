@@ -153,10 +153,8 @@ static bool choose_loops(dt_product *p) {
     return true;
 }
 
-/* The row loop stands first in the nest, whichever loop of the value it is. */
 static int place_in_nest(const dt_product *p, int loop) {
-    int moved = p->kernel->nests[p->n].layout->row_loop;
-    return loop < 0 ? -1 : loop > moved ? loop : loop == moved ? 0 : loop + 1;
+    return loop < 0 ? -1 : dt_layout_place(p->kernel->nests[p->n].layout, p->loops, loop);
 }
 
 /* The instruction of each factor, when the nest folds their product itself; -1 where it does not. */
@@ -276,25 +274,81 @@ static int insert_packing(dt_arena *arena, dt_product *p, int operand, bool by_r
     return ++p->n;
 }
 
+static void lower_again(dt_product *p, const dt_layout *layout) {
+    dt_nest *nest = &p->kernel->nests[p->n];
+    bool in_rows = nest->in_rows;
+    *nest = dt_lower_cluster(p->plan->lowering, p->kernel, nest->cluster, layout);
+    nest->in_rows = in_rows;
+}
+
+/* ---- operands that are read outside of their bounds ---- */
+
+/* The spread of a dimension that is read at (o - factor * r + shift) / divisor, if its whole reach lies within the result. */
+static bool find_spread(const dt_product *p, const dt_index *index, int64_t extent, dt_spread *spread) {
+    *spread = (dt_spread){-1, -1, extent, index->divisor, 0, index->offset};
+    if (index->indirect >= 0 || dt_dim_is_symbol(extent)) return false;
+    for (int l = 0; l < p->loops->n_loops; l++) {
+        int64_t coefficient = index->coefficients[l];
+        if (coefficient == 0) continue;
+        bool outer = l < p->loops->n_outer;
+        if (outer ? coefficient != 1 || spread->outer >= 0 || l == p->vector_loop : coefficient > 0 || spread->reduced >= 0) return false;
+        if (dt_dim_is_symbol(p->loops->extents[l]) || (outer && walks(p, p->operands[1], l))) return false;
+        *(outer ? &spread->outer : &spread->reduced) = l;
+        if (!outer) spread->factor = -coefficient;
+    }
+    if (spread->outer < 0 || spread->reduced < 0) return false;
+    int64_t last = spread->divisor * (extent - 1) + spread->factor * (p->loops->extents[spread->reduced] - 1) - spread->shift;
+    return spread->shift <= 0 && last < p->loops->extents[spread->outer];
+}
+
+/* A gradient of a convolution's input reads beyond the border for most of the result. Where its windows cover the result and no more, each place
+ * of the operand is spread over the result instead: that is all that has to be computed. The result is cleared first, and added to. */
+static void spread_operand(dt_arena *arena, dt_product *p) {
+    const dt_cluster *cluster = p->kernel->nests[p->n].cluster;
+    const dt_access *access = &p->loops->operands[p->operands[0]];
+    dt_shape shape = p->root->operands[p->operands[0]]->shape;
+    if (p->row != 0 || !access->guarded || cluster->outputs.n != 1 || cluster->outputs.items[0].value != p->root || cluster->members.n > 0) return;
+    if (p->root->dtype != DT_F32 && p->root->dtype != DT_F64) return;
+    dt_spread *spreads = DT_NEW_ARRAY(arena, dt_spread, shape.rank);
+    int n = 0;
+    for (int d = 0; d < shape.rank; d++) {
+        const dt_index *index = &access->dims[d];
+        int64_t low, extent;
+        bool inside = range_of(p, index, shape.dims[d], &low, &extent) && index->divisor == 1 && low >= 0 && low + extent <= shape.dims[d];
+        if (inside || dt_dim_is_symbol(shape.dims[d])) continue;
+        if (!find_spread(p, index, shape.dims[d], &spreads[n++])) return;
+        for (int i = 0; i + 1 < n; i++)
+            if (spreads[i].outer == spreads[n - 1].outer || spreads[i].reduced == spreads[n - 1].reduced) return;
+    }
+    if (n == 0) return;
+    dt_layout *layout = DT_NEW(arena, dt_layout);
+    *layout = (dt_layout){.row_loop = -1, .n_spreads = n, .spreads = spreads};
+    int *accumulator = DT_NEW(arena, int);
+    *accumulator = cluster->outputs.items[0].buffer;
+    layout->accumulators = accumulator;
+    lower_again(p, layout);
+    dt_nest zero = dt_lower_zero(p->plan->lowering, p->kernel, *accumulator);
+    zero.in_rows = true;
+    dt_kernel_insert_nest(arena, p->kernel, p->n++, zero);
+}
+
 static void tile(dt_arena *arena, dt_product *p) {
     bool by_row[2] = {false, false};
-    dt_nest *nest = &p->kernel->nests[p->n];
     if (!choose_loops(p) || factor(p, 0) < 0 || factor(p, 0) == factor(p, 1)) return;
+    spread_operand(arena, p);
     p->packings[0].buffer = p->packings[1].buffer = -1;
     for (int k = 0; k < 2; k++)
         if (!pack(arena, p, p->operands[k], k == 1, &by_row[p->operands[k]])) return;
     bool packed = p->packings[0].buffer >= 0 || p->packings[1].buffer >= 0;
     for (int operand = 0; operand < 2; operand++)
         if (p->packings[operand].buffer >= 0) insert_packing(arena, p, operand, by_row[operand]);
-    nest = &p->kernel->nests[p->n];
     if (packed) {
         dt_layout *layout = DT_NEW(arena, dt_layout);
-        *layout = *nest->layout;
+        *layout = *p->kernel->nests[p->n].layout;
         layout->packings = dt_arena_copy(arena, p->packings, sizeof p->packings);
-        bool in_rows = nest->in_rows;
-        *nest = dt_lower_cluster(p->plan->lowering, p->kernel, nest->cluster, layout);
-        nest->in_rows = in_rows;
+        lower_again(p, layout);
     }
+    dt_nest *nest = &p->kernel->nests[p->n];
     nest->tiling = (dt_tiling){.tiled = true, .row_loop = place_in_nest(p, p->row_loop), .vector_loop = place_in_nest(p, p->vector_loop)};
     nest->tiling.a = factor(p, p->operands[0]);
     nest->tiling.b = factor(p, p->operands[1]);

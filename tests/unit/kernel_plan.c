@@ -158,7 +158,51 @@ static void random_functions_run_alike_on_replicas(void **state) {
     assert_true(only != NULL || n_run > n / 4);
 }
 
+/* ---- sums of products, on purpose ---- */
+
+/* A function of one op over g [B, 3, 4, 5] and w [3, 2, 6, 5]: the gradient of a convolution's input, by `attributes`. */
+static dt_module *one_product(dt_arena *arena, const char *attributes) {
+    static const char text[] = "module m capacity 4\nfile 0 \"m.dt\"\nvariable \"w\": f64[3, 2, 6, 5] parameter trainable @0:1:1\n"
+                               "function step step (%%0 g: f64[B, 3, 4, 5] @0:1:1) {\n  %%1: f64[3, 2, 6, 5] = read(variable=\"w\") @0:1:1\n"
+                               "  %%2: f64[B, %d, %d, 6] = conv2d_input_gradient(%%0, %%1, %s) @0:1:1\n  return y=%%2\n}\n";
+    int height, width;
+    dt_module *module;
+    assert_int_equal(sscanf(attributes, "size=[%d, %d]", &height, &width), 2);
+    expect_ok(dt_module_parse(arena, "m.ir", dt_arena_format(arena, text, height, width, attributes), &module));
+    return module;
+}
+
+static void products_read_outside_or_are_spread(void **state) {
+    (void)state;
+    static const struct {
+        const char *attributes;
+        bool spread; /* no window leaves the image, so no border is laid out */
+    } cases[] = {{"size=[5, 5]", true},
+                 {"size=[7, 8], strides=[2, 2]", true},
+                 {"size=[8, 9], strides=[2, 2]", true}, /* the last row and column belong to no window */
+                 {"size=[9, 11], strides=[3, 3]", true},
+                 {"size=[7, 7], dilation=[2, 3]", true},
+                 {"size=[3, 3], padding=[1, 1, 1, 1]", false},
+                 {"size=[6, 7], strides=[2, 2], padding=[1, 0, 1, 0]", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dt_arena *arena = dt_arena_create();
+        random_source source = {i};
+        dt_compilation compilation = {.arena = arena, .module = one_product(arena, cases[i].attributes)};
+        run_passes(&compilation);
+        bool border = false, tiled = false;
+        for (int n = 0; n < compilation.plans[0]->kernels[0].n_nests; n++) {
+            const dt_nest *nest = &compilation.plans[0]->kernels[0].nests[n];
+            border |= nest->in_rows && nest->note != NULL && strcmp(nest->note, "pack") == 0;
+            tiled |= nest->tiling.tiled;
+        }
+        assert_true(tiled);
+        assert_int_equal(border, !cases[i].spread);
+        for (int64_t rows = 0; rows <= 4; rows += 2) run_both(arena, &source, &compilation, rows);
+        dt_arena_destroy(arena);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_functions_run_alike), cmocka_unit_test(random_functions_run_alike_on_replicas)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(products_read_outside_or_are_spread), cmocka_unit_test(random_functions_run_alike), cmocka_unit_test(random_functions_run_alike_on_replicas)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,6 +33,7 @@ static const op_form random_forms[] = {
     {"matmul", ""}, {"matmul", "transpose_a=true"}, {"matmul", "transpose_b=true"}, {"matmul", "transpose_a=true"},
     {"conv2d", ""}, {"conv2d", "padding=[1, 1, 1, 1]"}, {"conv2d", "strides=[2, 2], padding=[1, 0, 1, 0]"}, {"conv2d", "dilation=[2, 1]"},
     {"conv2d_input_gradient", "size=[5, 5]"}, {"conv2d_input_gradient", "size=[5, 5], strides=[2, 2], padding=[1, 0, 1, 0]"},
+    {"conv2d_input_gradient", "size=[7, 7], strides=[2, 2]"}, {"conv2d_input_gradient", "size=[6, 8], dilation=[1, 2]"},
     {"conv2d_input_gradient", "size=[5, 5], padding=[1, 1, 1, 1]"},
     {"conv2d_kernel_gradient", "size=[3, 3]"}, {"conv2d_kernel_gradient", "size=[3, 3], padding=[1, 1, 1, 1]"},
     {"max_pool2d", "size=[2, 2], strides=[2, 2]"}, {"max_pool2d_index", "size=[2, 2], strides=[2, 2]"},
