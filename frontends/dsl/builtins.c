@@ -102,6 +102,7 @@ static dt_object builtin_len(dt_elaborator *e, const dt_object *a) {
 }
 
 static dt_object pair_up(dt_elaborator *e, dt_object a, dt_object b, size_t n) {
+    dt_elaborator_charge(e, n * 2);
     dt_object *pairs = DT_NEW_ARRAY(e->arena, dt_object, n);
     for (size_t i = 0; i < n; i++) {
         dt_object first = a.kind == DT_OBJECT_LIST ? a.items->items[i] : dt_object_int((int64_t)i);

@@ -56,14 +56,17 @@ const char *dt_elaborator_place(const dt_elaborator *e, dt_span span) {
 }
 
 bool dt_elaborator_tick(dt_elaborator *e) {
-    if (dt_diagnostics_full(e->sink)) return false;
-    if (e->function != NULL && e->function->next_id > DT_MOST_VALUES) e->work = DT_MOST_WORK;
-    if (++e->work < DT_MOST_WORK) return true;
-    dt_span nowhere = {.line = 0};
-    dt_diagnostic *error =
-        dt_diagnostics_add(e->sink, DT_SEVERITY_ERROR, nowhere, "the program's compile time does not end, or builds too large a graph");
+    if (dt_diagnostics_full(e->sink) || e->gave_up) return false;
+    bool small = e->function == NULL || e->function->next_id <= DT_MOST_VALUES;
+    if (++e->work < DT_MOST_WORK && small) return true;
+    dt_diagnostic *error = dt_elaborator_error(e, e->at, small ? "the program's compile time is too long" : "the program's graph is too large");
     dt_diagnostic_help(error, "loops and recursion are unrolled while the graph is built: make them shorter");
+    e->gave_up = true;
     return false;
+}
+
+void dt_elaborator_charge(dt_elaborator *e, size_t n_items) {
+    e->work += (int64_t)(n_items / 4);
 }
 
 bool dt_elaborator_enter(dt_elaborator *e) {

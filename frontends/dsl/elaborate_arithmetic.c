@@ -88,6 +88,7 @@ static dt_object no_operator(dt_elaborator *e, dt_token_kind operator, dt_object
 static dt_object join_items(dt_elaborator *e, dt_object a, dt_object b) {
     size_t n = a.items->n + b.items->n;
     if (n > DT_MOST_ITEMS) return dt_elaborator_fail(e, "the list is longer than %d", DT_MOST_ITEMS);
+    dt_elaborator_charge(e, n);
     dt_object *items = DT_NEW_ARRAY(e->arena, dt_object, n);
     for (size_t i = 0; i < n; i++) items[i] = i < a.items->n ? a.items->items[i] : b.items->items[i - a.items->n];
     return dt_object_items(e->arena, DT_OBJECT_LIST, items, n);
@@ -95,6 +96,7 @@ static dt_object join_items(dt_elaborator *e, dt_object a, dt_object b) {
 
 static dt_object join_strings(dt_elaborator *e, const char *a, const char *b) {
     if (strlen(a) + strlen(b) > DT_MOST_ITEMS) return dt_elaborator_fail(e, "the string is longer than %d", DT_MOST_ITEMS);
+    dt_elaborator_charge(e, strlen(a) + strlen(b));
     return dt_object_string(dt_arena_format(e->arena, "%s%s", a, b));
 }
 

@@ -216,6 +216,25 @@ static dt_object call_builtin(dt_elaborator *e, const dt_callee *callee, const d
     return builtin->function(e, objects);
 }
 
+static bool not_an_attribute(dt_elaborator *e, const dt_op *op, const dt_actual *actual, dt_object o) {
+    if (!dt_is_poison(o)) dt_elaborator_error(e, actual->span, "ops.%s: %s cannot be %s", op->name, actual->name, dt_object_describe(e->arena, o));
+    return false;
+}
+
+/* A list of ints and B: axes, strides, …, limits. */
+static bool set_ints(dt_object list, dt_attribute *attribute, dt_arena *arena) {
+    int64_t *ints = DT_NEW_ARRAY(arena, int64_t, list.items->n);
+    for (size_t i = 0; i < list.items->n; i++) {
+        dt_object item = list.items->items[i];
+        bool fits = item.kind == DT_OBJECT_BATCH || (item.kind == DT_OBJECT_INT && item.i >= INT32_MIN && item.i <= INT32_MAX);
+        if (!fits) return false;
+        ints[i] = item.kind == DT_OBJECT_INT ? item.i : DT_BATCH;
+    }
+    attribute->i = (int64_t)list.items->n;
+    attribute->ints = ints;
+    return true;
+}
+
 static bool set_attribute(dt_elaborator *e, const dt_op *op, const dt_actual *actual, dt_attribute *attributes, bool *given) {
     int index = dt_op_attribute_index(op, actual->name);
     if (index < 0) {
@@ -224,7 +243,6 @@ static bool set_attribute(dt_elaborator *e, const dt_op *op, const dt_actual *ac
     }
     dt_attribute *attribute = &attributes[index];
     dt_object o = dt_settle(e, actual->object);
-    dt_shape shape;
     given[index] = true;
     switch (op->attributes[index].kind) {
     case DT_ATTR_INT:
@@ -243,13 +261,18 @@ static bool set_attribute(dt_elaborator *e, const dt_op *op, const dt_actual *ac
         if (o.kind == DT_OBJECT_DTYPE) return attribute->i = o.dtype, true;
         break;
     case DT_ATTR_INTS:
-        if (o.kind != DT_OBJECT_LIST || !dt_to_shape(e, o, actual->name, &shape)) break;
-        attribute->i = shape.rank;
-        attribute->ints = shape.dims;
-        return true;
+        if (o.kind != DT_OBJECT_LIST) break;
+        if (strcmp(actual->name, "shape") == 0 || strcmp(actual->name, "size") == 0) {
+            dt_shape shape;
+            if (!dt_to_shape(e, o, actual->name, &shape)) return false;
+            attribute->i = shape.rank;
+            attribute->ints = shape.dims;
+            return true;
+        }
+        if (set_ints(o, attribute, e->arena)) return true;
+        break;
     }
-    if (!dt_is_poison(o)) dt_elaborator_error(e, actual->span, "ops.%s: %s cannot be %s", op->name, actual->name, dt_object_describe(e->arena, o));
-    return false;
+    return not_an_attribute(e, op, actual, o);
 }
 
 /* ops.name(operands, attribute: value): the row itself, nothing broadcast. */

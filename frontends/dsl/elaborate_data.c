@@ -155,12 +155,26 @@ static dt_object not_a_stage(dt_elaborator *e, const dt_expression *x) {
 }
 
 /* The stages that a mistake of order would make pointless are refused with the line put right. */
+static bool is_random(dt_elaborator *e, const dt_stage *stage) {
+    if (stage->arguments.n == 0 || stage->arguments.items[0].kind != DT_STAGE_FUNCTION) return false;
+    const dt_function *function = dt_module_find_function(e->module, stage->arguments.items[0].s);
+    for (const dt_value *value = function->first; value != NULL; value = value->next)
+        if (value->op->class == DT_CLASS_RANDOM) return true;
+    return false;
+}
+
 static bool check_order(dt_elaborator *e, const dt_pipeline *pipeline, const char *kind, dt_span span) {
     bool batched = false;
     for (size_t i = 0; i < pipeline->stages.n; i++) {
         const char *before = pipeline->stages.items[i].kind;
         batched |= strcmp(before, "batch") == 0;
-        if (strcmp(kind, "cache") == 0 && (strcmp(before, "shuffle") == 0 || strcmp(before, "batch") == 0)) {
+        bool is_cache = strcmp(kind, "cache") == 0;
+        if (is_cache && is_random(e, &pipeline->stages.items[i])) {
+            dt_diagnostic *error = dt_elaborator_error(e, span, "cache comes after a random %s: it would keep what was drawn first for ever", before);
+            dt_diagnostic_help(error, "write … | cache() | %s(…)", before);
+            return false;
+        }
+        if (is_cache && (strcmp(before, "shuffle") == 0 || strcmp(before, "batch") == 0)) {
             dt_diagnostic *error = dt_elaborator_error(e, span, "cache comes after %s: it would keep one order for ever", before);
             dt_diagnostic_help(error, "write … | cache() | %s(…)", before);
             return false;

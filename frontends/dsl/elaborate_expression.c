@@ -87,6 +87,7 @@ static dt_object evaluate_range(dt_elaborator *e, const dt_expression *x) {
     int64_t first = ends[0].i, n = ends[1].i > first ? 1 : 0;
     if (n > 0 && (__builtin_sub_overflow(ends[1].i, first, &n) || n > DT_MOST_ITEMS))
         return dt_elaborator_fail(e, "the range is longer than %d", DT_MOST_ITEMS);
+    dt_elaborator_charge(e, (size_t)n);
     dt_object *items = DT_NEW_ARRAY(e->arena, dt_object, n);
     for (int64_t i = 0; i < n; i++) items[i] = dt_object_int(first + i);
     return dt_object_items(e->arena, DT_OBJECT_LIST, items, (size_t)n);

@@ -42,6 +42,7 @@ static dt_object index_items(dt_elaborator *e, dt_object base, const dt_expressi
     int64_t n = (int64_t)base.items->n, start, limit, step;
     if (x->kind == DT_EXPRESSION_SLICE) {
         if (!slice_bounds(e, x, n, &start, &limit, &step)) return dt_poison();
+        dt_elaborator_charge(e, (size_t)n);
         dt_object *items = DT_NEW_ARRAY(e->arena, dt_object, n);
         size_t n_taken = 0;
         for (int64_t i = start; i < limit; i += step) items[n_taken++] = base.items->items[i];

@@ -115,6 +115,26 @@ static void run_turn(dt_elaborator *e, const dt_statement *s, dt_object item) {
     dt_run_block(e, &s->body);
 }
 
+/* Keeps, of what was bound since `before`, the newest binding of each name: a loop of many turns must not make looking up slow. What lambdas have
+ * captured stays as it was. */
+static void compact_scope(dt_elaborator *e, dt_binding *before) {
+    enum {
+        MOST_BINDINGS = 64
+    };
+    int n = 0;
+    for (dt_binding *b = e->frame->scope; b != before && n <= MOST_BINDINGS; b = b->outer) n++;
+    if (n <= MOST_BINDINGS) return;
+    dt_binding *kept = before;
+    for (dt_binding *b = e->frame->scope; b != before; b = b->outer) {
+        dt_binding *newer = kept;
+        while (newer != before && strcmp(newer->name, b->name) != 0) newer = newer->outer;
+        if (newer != before) continue;
+        kept = dt_bind(e->arena, kept, b->name, b->object, b->span);
+        kept->conditional = b->conditional;
+    }
+    e->frame->scope = kept;
+}
+
 static void run_for(dt_elaborator *e, const dt_statement *s) {
     dt_object list = dt_value_of(e, s->value);
     target_list bound = {0};
@@ -131,6 +151,7 @@ static void run_for(dt_elaborator *e, const dt_statement *s) {
         return;
     }
     if (e->visit != NULL) e->visit->loop_depth++;
+    dt_binding *before = e->frame->scope;
     size_t n = list.kind == DT_OBJECT_LIST ? list.items->n : list.tree->n;
     for (size_t i = 0; i < n && !e->frame->returned && dt_elaborator_tick(e); i++) {
         dt_object item;
@@ -141,6 +162,7 @@ static void run_for(dt_elaborator *e, const dt_statement *s) {
             item = dt_object_items(e->arena, DT_OBJECT_TUPLE, (dt_object[]){dt_object_string(leaf->path), leaf->object}, 2);
         }
         run_turn(e, s, item);
+        compact_scope(e, before);
     }
     if (e->visit != NULL) e->visit->loop_depth--;
 }

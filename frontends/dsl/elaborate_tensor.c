@@ -5,6 +5,13 @@
 #include <assert.h>
 #include <string.h>
 
+bool dt_shape_fits(dt_shape shape) {
+    int64_t elements = 1;
+    for (int d = 0; d < shape.rank; d++)
+        if (shape.dims[d] > 0 && (__builtin_mul_overflow(elements, shape.dims[d], &elements) || elements > DT_MOST_ELEMENTS)) return false;
+    return true;
+}
+
 /* ---- emitting ---- */
 
 dt_location dt_elaborator_location(const dt_elaborator *e, dt_span span) {
@@ -71,13 +78,7 @@ dt_object dt_emit(dt_elaborator *e, const char *name, dt_value *const *operands,
         report_refusal(e, op, status, operands, n_operands);
         return dt_poison();
     }
-    int64_t elements = 1;
-    for (int i = 0; i < value->shape.rank; i++) {
-        int64_t dim = value->shape.dims[i];
-        if (dim > 0 && __builtin_mul_overflow(elements, dim, &elements)) elements = INT64_MAX;
-        if (elements > DT_MOST_ELEMENTS)
-            return dt_elaborator_fail(e, "a tensor of %s is too large for any machine", dt_describe_shape(e, value->shape));
-    }
+    if (!dt_shape_fits(value->shape)) return dt_elaborator_fail(e, "a tensor of %s is too large for any machine", dt_describe_shape(e, value->shape));
     return dt_object_tensor(value);
 }
 
@@ -202,7 +203,9 @@ bool dt_to_shape(dt_elaborator *e, dt_object object, const char *what, dt_shape 
         }
     }
     *shape = (dt_shape){.rank = (int)n, .dims = dims};
-    return true;
+    if (dt_shape_fits(*shape)) return true;
+    dt_elaborator_error(e, e->at, "%s: a tensor of %s is too large for any machine", what, dt_describe_shape(e, *shape));
+    return false;
 }
 
 bool dt_to_axis(dt_elaborator *e, dt_object object, int rank, int *axis) {

@@ -216,13 +216,9 @@ bool dt_resolve_type(dt_elaborator *e, const dt_type_syntax *type, dt_dtype *dty
         dt_list_push(e->arena, &dims, dim.kind == DT_OBJECT_INT ? dim.i : DT_BATCH);
     }
     *shape = dt_shape_make(e->arena, (int)dims.n, dims.items != NULL ? dims.items : (const int64_t[]){0});
-    int64_t elements = 1;
-    for (int d = 0; d < shape->rank; d++)
-        if (shape->dims[d] > 0 && (__builtin_mul_overflow(elements, shape->dims[d], &elements) || elements > DT_MOST_ELEMENTS)) {
-            dt_elaborator_error(e, type->span, "a tensor of %s is too large for any machine", dt_describe_shape(e, *shape));
-            return false;
-        }
-    return true;
+    if (dt_shape_fits(*shape)) return true;
+    dt_elaborator_error(e, type->span, "a tensor of %s is too large for any machine", dt_describe_shape(e, *shape));
+    return false;
 }
 
 void dt_help_with_type(dt_elaborator *e, dt_diagnostic *diagnostic, const dt_type_syntax *type, dt_object object, const dt_expression *written) {

@@ -195,12 +195,13 @@ struct dt_elaborator {
 
     int depth;    /* of C recursion */
     int64_t work; /* expressions evaluated so far: bounded, so that every program ends */
+    bool gave_up; /* it was too much */
 };
 
 enum {
     DT_MOST_DEPTH = 400,     /* of evaluation within evaluation */
     DT_MOST_ITEMS = 100000,  /* of a list or a loop */
-    DT_MOST_WORK = 20000000, /* expressions in one compilation */
+    DT_MOST_WORK = 2000000,  /* expressions in one compilation */
     DT_MOST_VALUES = 1000000 /* of one function */
 };
 #define DT_MOST_ELEMENTS ((int64_t)1 << 40) /* of one tensor, for each row */
@@ -213,6 +214,7 @@ dt_object dt_elaborator_fail(dt_elaborator *e, const char *format, ...) __attrib
 dt_span dt_elaborator_user_span(const dt_elaborator *e, dt_span span);                                         /* where the user's text is at work */
 const char *dt_elaborator_place(const dt_elaborator *e, dt_span span);    /* "line 11", or "nn.dt, line 11" from elsewhere */
 dt_location dt_elaborator_location(const dt_elaborator *e, dt_span span); /* the same in the module's terms */
+void dt_elaborator_charge(dt_elaborator *e, size_t n_items);              /* for what is copied item by item */
 bool dt_elaborator_tick(dt_elaborator *e);                                /* counts work; false when it is too much, reported */
 bool dt_elaborator_enter(dt_elaborator *e);                               /* one level deeper; false when too deep, reported; pair with leave */
 void dt_elaborator_leave(dt_elaborator *e);
@@ -266,6 +268,7 @@ dt_object dt_to_tensor(dt_elaborator *e, dt_object object, dt_dtype standard);
 dt_object dt_settle(dt_elaborator *e, dt_object object);
 /* A list of ints and B as a shape. `what` is for the message. */
 bool dt_to_shape(dt_elaborator *e, dt_object object, const char *what, dt_shape *shape);
+bool dt_shape_fits(dt_shape shape);                                       /* it has no more than DT_MOST_ELEMENTS */
 bool dt_to_axis(dt_elaborator *e, dt_object object, int rank, int *axis); /* negative ones count from the end */
 const char *dt_describe_shape(dt_elaborator *e, dt_shape shape);          /* "[B, 10]" */
 

@@ -2,6 +2,7 @@
 #include "frontends/dsl/dsl.h"
 #include "ir/text_form.h"
 #include "ir/verify.h"
+#include "tests/unit/scratch_folder.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -242,6 +243,23 @@ static void gradients_of_gradients_and_trees(void **state) {
     release(&c);
 }
 
+static void files_beside_the_program_are_modules(void **state) {
+    (void)state;
+    dt_arena *arena = dt_arena_create();
+    const char *part = scratch_path("part.dt"), *program = scratch_path("t.dt");
+    const char *text = "use nn\nconst wide = 6\nlayer wide_dense(x: float[B, C]) { return dense(x, units: wide) }\n";
+    assert_null(dt_file_write_atomic(part, text, strlen(text)));
+    const char *source = "use part\nmodel M(x: f32[B, 4]) { return part.wide_dense(wide_dense(x)) }\nstep s(x: f32[B, 4]) { return y: M(x) }\n";
+    dt_diagnostics *sink = dt_diagnostics_create(arena);
+    dt_module *module;
+    assert_null(dt_dsl_compile(arena, program, source, NULL, sink, &module));
+    assert_non_null(module);
+    assert_int_equal(module->files.n, 2);
+    assert_string_equal(module->files.items[1], "part.dt");
+    assert_non_null(dt_module_find_variable(module, "M/wide_dense_1/dense/kernel"));
+    dt_arena_destroy(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(literals_take_their_neighbours_type),
@@ -260,6 +278,7 @@ int main(void) {
         cmocka_unit_test(pipelines_compile_their_functions),
         cmocka_unit_test(reports_are_made_of_totals),
         cmocka_unit_test(gradients_of_gradients_and_trees),
+        cmocka_unit_test_setup_teardown(files_beside_the_program_are_modules, scratch_make, scratch_remove),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
