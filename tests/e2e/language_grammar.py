@@ -140,7 +140,7 @@ def takes(rules, program):
 
 # ---- dtc ----
 
-SYNTAX_ERROR = re.compile(r"error: (expected .*, found |.* does not chain|.* is missing at the end of .*)")
+SYNTAX_ERROR = re.compile(r"error: (expected .*, found |.* is missing |.* does not chain)")
 
 
 def dtc_takes(text, path):
