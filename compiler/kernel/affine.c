@@ -63,12 +63,6 @@ bool dt_affine_equal(int n_loops, const dt_affine *x, const dt_affine *y) {
     return memcmp(x->coefficients, y->coefficients, (size_t)n_loops * sizeof *x->coefficients) == 0;
 }
 
-bool dt_affine_is_constant(int n_loops, const dt_affine *x) {
-    for (int l = 0; l < n_loops; l++)
-        if (x->coefficients[l] != 0) return false;
-    return x->n_terms == 0;
-}
-
 bool dt_affine_divides(dt_arena *arena, int n_loops, dt_affine x, int64_t divisor, dt_affine *quotient) {
     if (x.offset % divisor != 0) return false;
     for (int l = 0; l < n_loops; l++)

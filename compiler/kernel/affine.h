@@ -24,7 +24,6 @@ dt_affine dt_affine_term(dt_arena *arena, int n_loops, int scalar);
 dt_affine dt_affine_add(dt_arena *arena, int n_loops, dt_affine x, dt_affine y, int64_t factor);
 dt_affine dt_affine_scale(dt_arena *arena, int n_loops, dt_affine x, int64_t factor);
 bool dt_affine_equal(int n_loops, const dt_affine *x, const dt_affine *y);
-bool dt_affine_is_constant(int n_loops, const dt_affine *x);
 /* Whether every coefficient and the offset are multiples of `divisor`, and the quotient then. */
 bool dt_affine_divides(dt_arena *arena, int n_loops, dt_affine x, int64_t divisor, dt_affine *quotient);
 

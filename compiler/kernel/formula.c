@@ -3,7 +3,9 @@
 
 #include <assert.h>
 
-enum { untyped = -1 };
+enum {
+    untyped = -1
+};
 
 typedef struct dt_formula_memo {
     const dt_formula *node;
@@ -127,7 +129,8 @@ static int lower(dt_scope *scope, const dt_formula *node, dt_dtype wanted) {
     }
     case DT_FORMULA_LOOP: return scope->loop(scope, node->index);
     case DT_FORMULA_LAUNCH:
-        return dt_nest_add(nest, (dt_instruction){.kind = DT_INSTRUCTION_LAUNCH, .dtype = DT_I64, .index = node->index, .guard = -1, .otherwise = -1});
+        return dt_nest_add(nest,
+                           (dt_instruction){.kind = DT_INSTRUCTION_LAUNCH, .dtype = DT_I64, .index = node->index, .guard = -1, .otherwise = -1});
     case DT_FORMULA_CONVERT: return lower_as(scope, node->arguments[0], node->dtype);
     case DT_FORMULA_BITS: {
         dt_dtype same_size = dt_dtype_bytes(node->dtype) == 4 ? DT_F32 : DT_F64;

@@ -62,7 +62,7 @@ typedef struct dt_reduction {
 typedef struct dt_store {
     dt_address address; /* coefficients of reduced loops are 0 unless the nest has no reductions */
     int operand;        /* instruction; its dtype is the buffer's */
-    bool accumulate;    /* += : a scatter, or a sum over the rows of an enclosing row loop */
+    bool accumulate;    /* += : a scatter, or a sum that outer loops add to turn by turn */
     int guard;          /* bool instruction: store only where true; -1 always */
 } dt_store;
 

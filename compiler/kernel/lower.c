@@ -26,19 +26,22 @@ typedef struct dt_element {
     dt_context *context;
     const dt_value *value;
     const dt_loops *loops;
-    const dt_affine *at; /* [loops->n_loops] */
-    int guard;           /* outside of it nothing may be read */
+    const dt_affine *at;     /* [loops->n_loops] */
+    int guard;               /* outside of it nothing may be read */
     int *operands, *insides; /* [n_operands] instructions; -2: not asked yet */
     const dt_packing *packings;
 } dt_element;
 
-enum { unknown = -2 };
+enum {
+    unknown = -2
+};
 
 bool dt_value_is_alias(const dt_value *value) { return value->op->class == DT_CLASS_MOVE && value->op->loops == NULL; }
 
 bool dt_loops_are_product(const dt_loops *loops) {
     const dt_formula *body = loops->body;
-    if (loops->combiner != DT_COMBINE_SUM || loops->result != NULL || body->kind != DT_FORMULA_SCALAR || body->scalar != DT_SCALAR_MULTIPLY) return false;
+    if (loops->combiner != DT_COMBINE_SUM || loops->result != NULL || body->kind != DT_FORMULA_SCALAR || body->scalar != DT_SCALAR_MULTIPLY)
+        return false;
     return body->arguments[0]->kind == DT_FORMULA_OPERAND && body->arguments[1]->kind == DT_FORMULA_OPERAND;
 }
 
@@ -100,9 +103,12 @@ static void spread(dt_context *c, dt_affine position, dt_shape shape, int first,
     for (int d = first; d < last; d++) stride *= shape.dims[d];
     for (int d = first; d < last; d++) {
         stride /= shape.dims[d];
-        if (shape.dims[d] == 1) at[d] = dt_affine_constant(c->nest.arena, c->nest.n_loops, 0);
-        else if (stride == 1) at[d] = position;
-        else split(c, position, stride, &at[d], &position);
+        if (shape.dims[d] == 1)
+            at[d] = dt_affine_constant(c->nest.arena, c->nest.n_loops, 0);
+        else if (stride == 1)
+            at[d] = position;
+        else
+            split(c, position, stride, &at[d], &position);
     }
 }
 
@@ -128,8 +134,10 @@ static dt_affine *reshaped(dt_context *c, dt_shape from, const dt_affine *at, dt
         while (more && p != q) more = p < q ? take(from, &i, &p) : take(to, &j, &q);
         assert(p == q && (i > i0 || j > j0));
         dt_affine position = linear(c, (dt_shape){i - i0, from.dims + i0}, at + i0);
-        if (i - i0 == 1 && j - j0 == 1) result[j0] = at[i0];
-        else spread(c, position, to, j0, j, result);
+        if (i - i0 == 1 && j - j0 == 1)
+            result[j0] = at[i0];
+        else
+            spread(c, position, to, j0, j, result);
     }
     return result;
 }
@@ -156,8 +164,14 @@ static void add_bounds(dt_context *c, const dt_affine *x, int64_t extent, int64_
         for (int l = 0; l < nest->n_loops; l++)
             if (plain->coefficients[l] != 0) n_walking += plain->coefficients[l] == 1 && nest->loops[l].extent == extent ? 1 : 2;
         if (n_walking <= 1 && x->n_terms == 0 && x->offset <= 0) return; /* the loop over these rows itself */
-        enum { rows_field = 0, valid_field = 2 };
-        int rows = dt_nest_add(nest, (dt_instruction){.kind = DT_INSTRUCTION_LAUNCH, .dtype = DT_I64, .guard = -1, .otherwise = -1,
+        enum {
+            rows_field = 0,
+            valid_field = 2
+        };
+        int rows = dt_nest_add(nest, (dt_instruction){.kind = DT_INSTRUCTION_LAUNCH,
+                                                      .dtype = DT_I64,
+                                                      .guard = -1,
+                                                      .otherwise = -1,
                                                       .index = extent == DT_BATCH ? rows_field : valid_field});
         add_condition(c, inside, DT_SCALAR_LESS, dt_nest_affine(nest, x), rows);
     } else if (!dt_affine_greatest(nest->n_loops, nest->loops, x, &greatest) || greatest >= extent * divisor) {
@@ -189,7 +203,9 @@ static int site_of(dt_compilation *compilation, const dt_value *value) {
 /* Whether an index from data lies within `extent`: counted as bad where it does not. */
 static int lower_check(dt_element *e, dt_affine numerator, int64_t extent) {
     dt_nest_builder *nest = &e->context->nest;
-    enum { row_offset_field = 1 };
+    enum {
+        row_offset_field = 1
+    };
     dt_instruction check = {.kind = DT_INSTRUCTION_CHECK, .dtype = DT_BOOL, .integer = extent, .n_operands = 1, .guard = -1, .otherwise = -1};
     check.index = site_of(e->context->lowering->compilation, e->value);
     check.operands[0] = dt_nest_affine(nest, &numerator);
@@ -210,7 +226,8 @@ static dt_affine *numerators_of(dt_element *e, const dt_access *access, int rank
         const dt_index *index = &access->dims[d];
         numerators[d] = dt_affine_constant(nest->arena, nest->n_loops, index->offset);
         for (int k = 0; k < e->loops->n_loops; k++)
-            if (index->coefficients[k] != 0) numerators[d] = dt_affine_add(nest->arena, nest->n_loops, numerators[d], e->at[k], index->coefficients[k]);
+            if (index->coefficients[k] != 0)
+                numerators[d] = dt_affine_add(nest->arena, nest->n_loops, numerators[d], e->at[k], index->coefficients[k]);
         if (index->indirect < 0) continue;
         int data = dt_nest_convert(nest, element_operand(e, index->indirect), DT_I64);
         numerators[d] = dt_affine_add(nest->arena, nest->n_loops, numerators[d], dt_affine_term(nest->arena, nest->n_loops, data), 1);
@@ -250,7 +267,8 @@ static int lower_access(dt_element *e, int k, const dt_affine *numerators) {
     int outside = dt_nest_constant(nest, operand->dtype, access->outside);
     dt_instruction load = nest->instructions.items[element];
     if (element == outside) return element;
-    if (load.kind != DT_INSTRUCTION_LOAD || load.guard != guard) return dt_nest_scalar(nest, DT_SCALAR_SELECT, operand->dtype, 3, (int[]){inside, element, outside});
+    if (load.kind != DT_INSTRUCTION_LOAD || load.guard != guard)
+        return dt_nest_scalar(nest, DT_SCALAR_SELECT, operand->dtype, 3, (int[]){inside, element, outside});
     load.otherwise = outside;
     return dt_nest_add(nest, load);
 }
@@ -303,7 +321,8 @@ static dt_element element_at(dt_context *c, const dt_value *value, const dt_affi
 }
 
 static int lower_body(dt_element *e, dt_dtype wanted) {
-    dt_scope scope = {.nest = &e->context->nest, .operand = scope_operand, .inside = scope_inside, .loop = scope_loop, .value = e->value, .context = e};
+    dt_scope scope = {
+        .nest = &e->context->nest, .operand = scope_operand, .inside = scope_inside, .loop = scope_loop, .value = e->value, .context = e};
     int result = dt_lower_formula(&scope, e->loops->body, wanted);
     e->context->lowering->status = dt_status_first(e->context->lowering->status, scope.status);
     return result;
@@ -332,7 +351,8 @@ static int compute_value(dt_context *c, const dt_value *value, const dt_affine *
     int root = root_index(c->cluster, value), buffer = c->lowering->buffers[value->id];
     if (root >= 0) {
         int index = c->reduced[root];
-        dt_instruction reduced = {.kind = DT_INSTRUCTION_REDUCED, .dtype = nest->reductions.items[index].dtype, .index = index, .guard = -1, .otherwise = -1};
+        dt_instruction reduced = {
+            .kind = DT_INSTRUCTION_REDUCED, .dtype = nest->reductions.items[index].dtype, .index = index, .guard = -1, .otherwise = -1};
         return dt_nest_convert(nest, dt_nest_add(nest, reduced), value->dtype);
     }
     if (buffer >= 0 && !is_computed_here(c->cluster, value)) {

@@ -9,7 +9,7 @@
 #include "compiler/kernel/affine.h"
 
 /* What a value is to the kernels; the only questions asked of an op. */
-bool dt_value_is_alias(const dt_value *value); /* the operand's memory under another shape */
+bool dt_value_is_alias(const dt_value *value);    /* the operand's memory under another shape */
 bool dt_loops_are_product(const dt_loops *loops); /* a sum of products of two operands */
 
 /* A value that a cluster leaves in memory. */
@@ -23,7 +23,7 @@ struct dt_cluster {
     DT_LIST(const dt_value *) roots;   /* may be empty */
     DT_LIST(const dt_value *) members; /* elementwise ones that other nests load, computed here */
     DT_LIST(dt_output) outputs;
-    dt_shape space;                    /* of the roots' results; every output has as many elements, in the same order */
+    dt_shape space; /* of the roots' results; every output has as many elements, in the same order */
 };
 
 /* An operand of a cluster's root that an earlier nest has laid out for it: element (n0, n1, …), counted before the division of the access's index
@@ -39,8 +39,8 @@ struct dt_lowering {
     dt_compilation *compilation;
     dt_plan *plan;
     int64_t capacity;
-    int *buffers;     /* [function->next_id] plan buffer by value id; -1: computed where it is used */
-    dt_loops **loops; /* [function->next_id] cache of dt_lowering_loops */
+    int *buffers;      /* [function->next_id] plan buffer by value id; -1: computed where it is used */
+    dt_loops **loops;  /* [function->next_id] cache of dt_lowering_loops */
     dt_status *status; /* the first error: a bug in a table */
 };
 
@@ -62,7 +62,7 @@ struct dt_layout {
     int row_loop;               /* the reduced loop of the root that becomes the outermost, the sum being kept in memory; -1: none */
     int n_spreads;
     const dt_spread *spreads;
-    const int *accumulators;    /* [roots] plan buffers for sums that are kept in memory, cleared before */
+    const int *accumulators; /* [roots] plan buffers for sums that are kept in memory, cleared before */
 };
 #define DT_LAYOUT_PLAIN ((dt_layout){.row_loop = -1}) /* loops as they stand, operands where they are */
 /* Which loop of the nest is loop `loop` of the roots. */

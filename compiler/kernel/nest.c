@@ -81,7 +81,8 @@ static int folded(dt_nest_builder *nest, dt_scalar_op scalar, dt_dtype dtype, co
 }
 
 int dt_nest_scalar(dt_nest_builder *nest, dt_scalar_op scalar, dt_dtype dtype, int n_operands, const int *operands) {
-    dt_instruction instruction = {.kind = DT_INSTRUCTION_SCALAR, .dtype = dtype, .scalar = scalar, .n_operands = n_operands, .guard = -1, .otherwise = -1};
+    dt_instruction instruction = {
+        .kind = DT_INSTRUCTION_SCALAR, .dtype = dtype, .scalar = scalar, .n_operands = n_operands, .guard = -1, .otherwise = -1};
     int constant = n_operands == 2 ? folded(nest, scalar, dtype, operands) : -1;
     if (constant >= 0) return constant;
     memcpy(instruction.operands, operands, (size_t)n_operands * sizeof *operands);
@@ -123,7 +124,11 @@ int dt_nest_affine(dt_nest_builder *nest, const dt_affine *x) {
 }
 
 static dt_address address_of(dt_nest_builder *nest, int plan_buffer, const dt_affine *index) {
-    return (dt_address){dt_kernel_argument(nest->arena, nest->kernel, plan_buffer), index->coefficients, index->offset, index->n_terms, index->terms,
+    return (dt_address){dt_kernel_argument(nest->arena, nest->kernel, plan_buffer),
+                        index->coefficients,
+                        index->offset,
+                        index->n_terms,
+                        index->terms,
                         index->term_coefficients};
 }
 

@@ -34,12 +34,17 @@ static const char *launch_field(int index) {
 
 static void print_sum(dt_text *text, bool *first, int64_t coefficient, const char *letter, int index) {
     if (coefficient == 0) return;
-    if (!*first) dt_text_append(text, coefficient < 0 ? " - " : " + ");
-    else if (coefficient < 0) dt_text_append(text, "-");
+    if (!*first)
+        dt_text_append(text, coefficient < 0 ? " - " : " + ");
+    else if (coefficient < 0)
+        dt_text_append(text, "-");
     uint64_t size = coefficient < 0 ? 0 - (uint64_t)coefficient : (uint64_t)coefficient;
-    if (letter == NULL) dt_text_format(text, "%" PRIu64, size);
-    else if (size == 1) dt_text_format(text, "%s%d", letter, index);
-    else dt_text_format(text, "%" PRIu64 " %s%d", size, letter, index);
+    if (letter == NULL)
+        dt_text_format(text, "%" PRIu64, size);
+    else if (size == 1)
+        dt_text_format(text, "%s%d", letter, index);
+    else
+        dt_text_format(text, "%" PRIu64 " %s%d", size, letter, index);
     *first = false;
 }
 
@@ -54,9 +59,12 @@ static void print_address(dt_text *text, const dt_plan *plan, const dt_kernel_fu
 
 static void print_number(dt_text *text, const dt_instruction *constant) {
     char buffer[32];
-    if (!dt_dtype_is_float(constant->dtype)) dt_text_format(text, "%" PRId64, constant->integer);
-    else if (constant->dtype == DT_F64) dt_text_append(text, dt_text_from_f64(constant->number, buffer));
-    else dt_text_append(text, dt_text_from_f32((float)constant->number, buffer));
+    if (!dt_dtype_is_float(constant->dtype))
+        dt_text_format(text, "%" PRId64, constant->integer);
+    else if (constant->dtype == DT_F64)
+        dt_text_append(text, dt_text_from_f64(constant->number, buffer));
+    else
+        dt_text_append(text, dt_text_from_f32((float)constant->number, buffer));
 }
 
 static void print_instruction(dt_text *text, const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, int i) {
@@ -87,9 +95,12 @@ static void print_loops(dt_text *text, const dt_nest *nest) {
         dt_text_append(text, l ? ", " : " ");
         if (loop->reduced && (l == 0 || !nest->loops[l - 1].reduced)) dt_text_append(text, "over ");
         dt_text_format(text, "l%d < ", l);
-        if (loop->extent == DT_BATCH) dt_text_append(text, "B");
-        else if (loop->extent == DT_GATHERED) dt_text_append(text, "B*V");
-        else dt_text_format(text, "%" PRId64, loop->extent);
+        if (loop->extent == DT_BATCH)
+            dt_text_append(text, "B");
+        else if (loop->extent == DT_GATHERED)
+            dt_text_append(text, "B*V");
+        else
+            dt_text_format(text, "%" PRId64, loop->extent);
     }
 }
 
@@ -99,13 +110,15 @@ static void print_nest(dt_text *text, const dt_plan *plan, const dt_kernel_funct
     print_loops(text, nest);
     if (nest->tiling.tiled && nest->tiling.row_loop >= 0)
         dt_text_format(text, "  tile l%d x l%d of s%d, s%d", nest->tiling.row_loop, nest->tiling.vector_loop, nest->tiling.a, nest->tiling.b);
-    else if (nest->tiling.tiled) dt_text_format(text, "  tile l%d of s%d, s%d", nest->tiling.vector_loop, nest->tiling.a, nest->tiling.b);
-    else if (nest->vector_loop >= 0) dt_text_format(text, "  vector l%d", nest->vector_loop);
+    else if (nest->tiling.tiled)
+        dt_text_format(text, "  tile l%d of s%d, s%d", nest->tiling.vector_loop, nest->tiling.a, nest->tiling.b);
+    else if (nest->vector_loop >= 0)
+        dt_text_format(text, "  vector l%d", nest->vector_loop);
     dt_text_append(text, "\n");
     for (int i = 0; i < nest->n_instructions; i++) print_instruction(text, plan, kernel, nest, i);
     for (int r = 0; r < nest->n_reductions; r++)
-        dt_text_format(text, "      fold %d = %s %s s%d\n", r, dt_dtype_name(nest->reductions[r].dtype), dt_combiner_name(nest->reductions[r].combiner),
-                       nest->reductions[r].operand);
+        dt_text_format(text, "      fold %d = %s %s s%d\n", r, dt_dtype_name(nest->reductions[r].dtype),
+                       dt_combiner_name(nest->reductions[r].combiner), nest->reductions[r].operand);
     for (int s = 0; s < nest->n_stores; s++) {
         const dt_store *store = &nest->stores[s];
         dt_text_append(text, "      store ");
@@ -130,8 +143,10 @@ void dt_kernel_lines(dt_text *text, const dt_plan *plan, const dt_kernel_functio
                 if (after && before) next_file = at.file, next_line = at.line;
             }
         if (next_file < 0) return;
-        if (next_file != file) dt_text_format(text, "%s%s:%d", file < 0 ? "" : ", ", module->files.items[next_file], next_line);
-        else dt_text_format(text, ", %d", next_line);
+        if (next_file != file)
+            dt_text_format(text, "%s%s:%d", file < 0 ? "" : ", ", module->files.items[next_file], next_line);
+        else
+            dt_text_format(text, ", %d", next_line);
         file = next_file;
         line = next_line;
     }

@@ -34,7 +34,7 @@ static dt_status *verify_address(const dt_plan *plan, const dt_kernel_function *
     if (dt_affine_least(nest->n_loops, nest->loops, &x, &least) && least < 0) return wrong(kernel, n, "an address lies before its buffer");
     dt_loop *loops = nest->loops;
     for (int l = 0; l < nest->n_loops; l++) {
-        if (loops[l].extent == 0) return NULL;                                       /* nothing is accessed */
+        if (loops[l].extent == 0) return NULL;                                        /* nothing is accessed */
         if (dt_dim_is_symbol(loops[l].extent) && x.coefficients[l] != 0) return NULL; /* bounded by the capacity that memory is planned for */
     }
     if (dt_affine_greatest(nest->n_loops, loops, &x, &greatest) && greatest >= dt_shape_elements(buffer->shape, capacity, capacity))
@@ -103,8 +103,7 @@ static dt_status *verify_nest(const dt_plan *plan, const dt_kernel_function *ker
 static dt_status *verify_kernel(const dt_plan *plan, dt_arena *arena, const dt_kernel_function *kernel) {
     for (int b = 0; b < kernel->n_buffers; b++)
         if (!earlier(kernel->buffers[b], plan->n_buffers)) return dt_error(DT_INTERNAL, "kernel %s: argument %d is no buffer", kernel->name, b);
-    for (int n = 0; n < kernel->n_nests; n++)
-        DT_TRY(verify_nest(plan, kernel, n, DT_NEW_ARRAY(arena, bool, kernel->nests[n].n_instructions)));
+    for (int n = 0; n < kernel->n_nests; n++) DT_TRY(verify_nest(plan, kernel, n, DT_NEW_ARRAY(arena, bool, kernel->nests[n].n_instructions)));
     return NULL;
 }
 

@@ -92,13 +92,16 @@ static void lower_kernel(dt_fusion *f, const dt_unit_list *list, dt_kernel_funct
         bool rows = needs_rows(f, list, unit);
         if (list->in_rows && unit->rows == DT_ROWS_NONE) /* behind the row loop for good */
             for (; n_behind > 0; n_behind--) append(f, kernel, behind[n_behind - 1]);
-        if (rows && unit->rows == DT_ROWS_SUMMED) lower_sum(f, kernel, unit, &n_before, behind, &n_behind);
-        else lower_plain(f, kernel, unit, rows);
+        if (rows && unit->rows == DT_ROWS_SUMMED)
+            lower_sum(f, kernel, unit, &n_before, behind, &n_behind);
+        else
+            lower_plain(f, kernel, unit, rows);
     }
     for (int n = 0; n < n_behind; n++) append(f, kernel, behind[n]);
     for (size_t i = 0; i < list->units.n; i++) {
         const dt_cluster *cluster = &f->units.items[list->units.items[i]].cluster;
-        for (size_t o = 0; o < cluster->outputs.n; o++) kernel->update |= f->plan->buffers[cluster->outputs.items[o].buffer].space == DT_SPACE_VARIABLE;
+        for (size_t o = 0; o < cluster->outputs.n; o++)
+            kernel->update |= f->plan->buffers[cluster->outputs.items[o].buffer].space == DT_SPACE_VARIABLE;
     }
 }
 
@@ -172,8 +175,10 @@ static void cut_segments(dt_fusion *f) {
         segment->collectives = DT_NEW_ARRAY(f->arena, dt_collective, f->units.n);
         for (int k = 0; k < (int)f->kernels.n; k++) {
             if (f->kernels.items[k].segment != s) continue;
-            if (f->kernels.items[k].once) segment->device_kernels[segment->n_device_kernels++] = k;
-            else segment->replica_kernels[segment->n_replica_kernels++] = k;
+            if (f->kernels.items[k].once)
+                segment->device_kernels[segment->n_device_kernels++] = k;
+            else
+                segment->replica_kernels[segment->n_replica_kernels++] = k;
         }
         for (size_t u = 0; u < f->units.n; u++) {
             const dt_unit *unit = &f->units.items[u];
@@ -192,8 +197,8 @@ static dt_status *refuse_gathered(const dt_function *function) {
             if (value->shape.dims[d] != DT_GATHERED) continue;
             dt_location at = value->n_locations > 0 ? value->locations[0] : (dt_location){-1, 0, 0};
             const char *file = at.file >= 0 && (size_t)at.file < module->files.n ? module->files.items[at.file] : module->name;
-            return dt_error(DT_UNIMPLEMENTED, "%s:%d:%d: this needs the rows of all replicas side by side, which kernels cannot hold yet", file, at.line,
-                            at.column);
+            return dt_error(DT_UNIMPLEMENTED, "%s:%d:%d: this needs the rows of all replicas side by side, which kernels cannot hold yet", file,
+                            at.line, at.column);
         }
     return NULL;
 }

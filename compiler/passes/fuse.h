@@ -30,11 +30,11 @@ typedef struct dt_unit {
     const dt_value *collective; /* or NULL */
     int source;                 /* buffer that the collective takes */
     dt_cluster cluster;
-    int home;                   /* the last unit that it needs */
+    int home; /* the last unit that it needs */
     int segment;
     bool once, elementwise;
     dt_row_kind rows;
-    bool alone;                 /* a sum of products that needs blocks of rows: not in a row loop */
+    bool alone; /* a sum of products that needs blocks of rows: not in a row loop */
     int kernel;
 } dt_unit;
 
@@ -61,12 +61,7 @@ typedef struct dt_fusion {
 
 static inline dt_place *dt_place_of(const dt_fusion *fusion, const dt_value *value) { return &fusion->places[value->id]; }
 
-/* Whether every replica computes the same: then a device does it once. */
-bool dt_fusion_is_once(const dt_fusion *fusion, const dt_value *value);
 int dt_fusion_buffer(dt_fusion *fusion, const dt_value *value); /* of a stored value; made when new */
-bool dt_is_root(const dt_loops *loops); /* it reduces or scatters */
-/* Whether an operand is read where the loops stand: dimension d at loop d, of the same extent. */
-bool dt_is_identity(const dt_loops *loops, const dt_access *access, dt_shape shape);
 
 void dt_fuse_units(dt_fusion *fusion);
 void dt_fuse_kernels(dt_fusion *fusion);

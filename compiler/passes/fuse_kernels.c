@@ -161,7 +161,6 @@ static void move_idle_units(dt_fusion *f, const bool *needed) {
 
 /* ---- rows ---- */
 
-
 static dt_row_kind row_kind(dt_fusion *f, const dt_unit *unit) {
     const dt_loops *loops = unit->cluster.roots.n > 0 ? dt_lowering_loops(f->lowering, unit->cluster.roots.items[0]) : NULL;
     if (loops == NULL) return unit->cluster.space.rank > 0 && unit->cluster.space.dims[0] == DT_BATCH ? DT_ROWS_WALKED : DT_ROWS_NONE;
@@ -186,7 +185,11 @@ static bool walks(const dt_access *access, int rank, int l) {
 
 /* Whether one row gives a sum of products too little to do with what it reads or writes besides that row. */
 static bool wants_blocks_of_rows(const dt_value *root, const dt_loops *loops, dt_row_kind kind) {
-    enum { least_reuse = 4, least_terms = 8, small = 1024 };
+    enum {
+        least_reuse = 4,
+        least_terms = 8,
+        small = 1024
+    };
     if (kind == DT_ROWS_SUMMED) {
         int64_t terms = 1;
         for (int l = loops->n_outer; l < loops->n_loops; l++) terms *= extent_without_rows(loops, l);
@@ -293,8 +296,10 @@ void dt_fuse_kernels(dt_fusion *f) {
         const dt_unit *unit = &f->units.items[u];
         if (unit->collective != NULL || unit->cluster.outputs.n == 0) continue;
         bool idle = unit->elementwise && unit->once && unit->cluster.space.rank == 0 && needs[u].units.n == 0;
-        if (idle) dt_list_push(f->arena, &scalars, u);
-        else put(f, u, find_kernel(f, needs, u));
+        if (idle)
+            dt_list_push(f->arena, &scalars, u);
+        else
+            put(f, u, find_kernel(f, needs, u));
     }
     for (size_t i = 0; i < scalars.n; i++) {
         int u = scalars.items[i], k = find_kernel(f, needs, u);

@@ -13,13 +13,16 @@ enum {
     function_cost = 16, /* of exp and its like, in operations */
 };
 
-bool dt_fusion_is_once(const dt_fusion *f, const dt_value *value) {
+/* Whether every replica computes the same: then a device does it once. */
+static bool is_once(const dt_fusion *f, const dt_value *value) {
     return value->distribution.kind == DT_REPLICATED || f->plan->function->kind != DT_FUNCTION_STEP;
 }
 
-bool dt_is_root(const dt_loops *loops) { return loops != NULL && (loops->combiner != DT_COMBINE_NONE || loops->result != NULL); }
+/* It reduces or scatters. */
+static bool is_root(const dt_loops *loops) { return loops != NULL && (loops->combiner != DT_COMBINE_NONE || loops->result != NULL); }
 
-bool dt_is_identity(const dt_loops *loops, const dt_access *access, dt_shape shape) {
+/* Whether an operand is read where the loops stand: dimension d at loop d, of the same extent. */
+static bool is_identity(const dt_loops *loops, const dt_access *access, dt_shape shape) {
     if (shape.rank != loops->n_outer) return false;
     for (int d = 0; d < shape.rank; d++) {
         const dt_index *index = &access->dims[d];
@@ -83,11 +86,11 @@ static int home_of_operands(dt_fusion *f, const dt_value *value) {
 
 /* Whether element i of `value` needs, of unit `home`, element i alone. */
 static bool is_in_place(dt_fusion *f, const dt_value *value, const dt_loops *loops, int home) {
-    if (home < 0 || f->units.items[home].collective != NULL || f->units.items[home].once != dt_fusion_is_once(f, value)) return false;
+    if (home < 0 || f->units.items[home].collective != NULL || f->units.items[home].once != is_once(f, value)) return false;
     for (int k = 0; k < value->n_operands; k++) {
         const dt_place *operand = dt_place_of(f, value->operands[k]);
         if (operand->home != home) continue;
-        if (!operand->in_place || !dt_is_identity(loops, &loops->operands[k], value->operands[k]->shape)) return false;
+        if (!operand->in_place || !is_identity(loops, &loops->operands[k], value->operands[k]->shape)) return false;
     }
     return true;
 }
@@ -108,7 +111,7 @@ static bool same_loops(const dt_loops *x, const dt_loops *y) {
 static int unit_to_share(dt_fusion *f, const dt_value *root, const dt_loops *loops, int home) {
     for (int u = (int)f->units.n - 1; u > home; u--) {
         const dt_unit *unit = &f->units.items[u];
-        if (unit->cluster.roots.n == 0 || unit->once != dt_fusion_is_once(f, root)) continue;
+        if (unit->cluster.roots.n == 0 || unit->once != is_once(f, root)) continue;
         const dt_value *other = unit->cluster.roots.items[0];
         const dt_loops *others = dt_lowering_loops(f->lowering, other);
         if (!same_loops(loops, others) || dt_loops_are_product(loops) || dt_loops_are_product(others)) continue;
@@ -120,7 +123,7 @@ static int unit_to_share(dt_fusion *f, const dt_value *root, const dt_loops *loo
 static void place_root(dt_fusion *f, const dt_value *root, const dt_loops *loops) {
     dt_place *place = dt_place_of(f, root);
     int home = home_of_operands(f, root), unit = unit_to_share(f, root, loops, home);
-    if (unit < 0) unit = new_unit(f, (dt_unit){.cluster = {.space = root->shape}, .home = home, .once = dt_fusion_is_once(f, root)});
+    if (unit < 0) unit = new_unit(f, (dt_unit){.cluster = {.space = root->shape}, .home = home, .once = is_once(f, root)});
     dt_list_push(f->arena, &f->units.items[unit].cluster.roots, root);
     place->home = place->unit = unit;
     place->in_place = loops->result == NULL; /* nothing can follow a scatter before it is complete */
@@ -129,7 +132,7 @@ static void place_root(dt_fusion *f, const dt_value *root, const dt_loops *loops
 
 /* The elementwise unit for a value of this shape that needs `home`. */
 static int elementwise_unit(dt_fusion *f, const dt_value *value, int home) {
-    bool once = dt_fusion_is_once(f, value);
+    bool once = is_once(f, value);
     for (int u = (int)f->units.n - 1; u > home; u--) {
         const dt_unit *unit = &f->units.items[u];
         if (unit->elementwise && unit->home == home && unit->once == once && dt_shape_equal(unit->cluster.space, value->shape)) return u;
@@ -157,8 +160,10 @@ static void place_elementwise(dt_fusion *f, const dt_value *value, const dt_loop
     place->in_place = is_in_place(f, value, loops, place->home);
     place->cost = cost_of(f, value, loops);
     bool shared = place->required || (place->home >= 0 && n_readers(place) > 1);
-    if (place->in_place) place->unit = place->home; /* stored only if it turns out that others need it */
-    else if (shared && place->cost > cheap) add_member(f, elementwise_unit(f, value, place->home), value);
+    if (place->in_place)
+        place->unit = place->home; /* stored only if it turns out that others need it */
+    else if (shared && place->cost > cheap)
+        add_member(f, elementwise_unit(f, value, place->home), value);
 }
 
 static void add_output(dt_fusion *f, int unit, const dt_value *value, int buffer) {
@@ -179,7 +184,7 @@ static int buffer_of_variable(dt_fusion *f, const dt_value *value) {
 }
 
 static int new_buffer(dt_fusion *f, const dt_value *value, const char *suffix) {
-    dt_space space = dt_fusion_is_once(f, value) ? DT_SPACE_DEVICE : DT_SPACE_SCRATCH;
+    dt_space space = is_once(f, value) ? DT_SPACE_DEVICE : DT_SPACE_SCRATCH;
     const char *name = dt_arena_format(f->arena, "%%%d%s", value->id, suffix);
     return dt_plan_add_buffer(f->arena, f->plan, (dt_buffer){name, space, value->dtype, value->shape, .variable = -1, .input = -1});
 }
@@ -195,8 +200,11 @@ static void place_argument(dt_fusion *f, const dt_value *value) {
     dt_place *place = dt_place_of(f, value);
     const char *name = value->name ? value->name : dt_arena_format(f->arena, "%%%d", value->id);
     int *buffer = &f->lowering->buffers[value->id];
-    if (value->op->class == DT_CLASS_STATE) *buffer = buffer_of_variable(f, value);
-    else *buffer = dt_plan_add_buffer(f->arena, f->plan, (dt_buffer){name, DT_SPACE_INPUT, value->dtype, value->shape, .variable = -1, .input = f->n_inputs++});
+    if (value->op->class == DT_CLASS_STATE)
+        *buffer = buffer_of_variable(f, value);
+    else
+        *buffer = dt_plan_add_buffer(f->arena, f->plan,
+                                     (dt_buffer){name, DT_SPACE_INPUT, value->dtype, value->shape, .variable = -1, .input = f->n_inputs++});
     place->stored = true;
 }
 
@@ -236,23 +244,28 @@ static void place_value(dt_fusion *f, const dt_value *value) {
         place->home = operand->home;
         place->unit = operand->unit;
         place->in_place = operand->in_place;
-    } else if (value->op->class == DT_CLASS_COLLECTIVE) place_collective(f, value);
-    else if (value->op->class == DT_CLASS_STATE && value->n_operands > 0) place_write(f, value);
-    else if (loops == NULL) place_argument(f, value);
-    else if (dt_is_root(loops)) place_root(f, value, loops);
-    else place_elementwise(f, value, loops);
+    } else if (value->op->class == DT_CLASS_COLLECTIVE)
+        place_collective(f, value);
+    else if (value->op->class == DT_CLASS_STATE && value->n_operands > 0)
+        place_write(f, value);
+    else if (loops == NULL)
+        place_argument(f, value);
+    else if (is_root(loops))
+        place_root(f, value, loops);
+    else
+        place_elementwise(f, value, loops);
 }
 
 /* ---- after the walk: what else is stored ---- */
 
 static bool computed_in(dt_fusion *f, const dt_value *user, int unit) {
     const dt_place *place = dt_place_of(f, user);
-    return place->unit == unit && !dt_is_root(dt_lowering_loops(f->lowering, user));
+    return place->unit == unit && !is_root(dt_lowering_loops(f->lowering, user));
 }
 
 /* Whether `value`, of a unit, can be computed elsewhere from what the unit stores anyway. */
 static bool is_derived(dt_fusion *f, const dt_value *value, int unit) {
-    if (dt_place_of(f, value)->cost > cheap || dt_is_root(dt_lowering_loops(f->lowering, value))) return false;
+    if (dt_place_of(f, value)->cost > cheap || is_root(dt_lowering_loops(f->lowering, value))) return false;
     for (int k = 0; k < value->n_operands; k++) {
         const dt_value *base = dt_place_of(f, value->operands[k])->base;
         const dt_place *operand = dt_place_of(f, base);
@@ -270,7 +283,7 @@ static void store_what_is_needed(dt_fusion *f, const dt_value *value) {
         needed = place->users.items[u]->op->class != DT_CLASS_STATE && !computed_in(f, place->users.items[u], place->unit);
     if (!needed || (!place->required && !f->keep[value->id] && is_derived(f, value, place->unit))) return;
     place->stored = true;
-    if (!dt_is_root(dt_lowering_loops(f->lowering, value))) dt_list_push(f->arena, &f->units.items[place->unit].cluster.members, value);
+    if (!is_root(dt_lowering_loops(f->lowering, value))) dt_list_push(f->arena, &f->units.items[place->unit].cluster.members, value);
 }
 
 /* A costly value that needs no unit, such as a random mask, is stored by the first unit that computes it element by element. */
@@ -282,12 +295,12 @@ static void store_costly(dt_fusion *f, const dt_value *value) {
         const dt_value *user = place->users.items[u];
         const dt_place *its = dt_place_of(f, user);
         const dt_loops *loops = dt_lowering_loops(f->lowering, user);
-        if (its->unit < 0 || dt_is_root(loops)) return; /* not known where it is computed */
+        if (its->unit < 0 || is_root(loops)) return; /* not known where it is computed */
         for (int k = 0; k < user->n_operands; k++)
-            if (dt_place_of(f, user->operands[k])->base == value && !dt_is_identity(loops, &loops->operands[k], user->operands[k]->shape)) return;
+            if (dt_place_of(f, user->operands[k])->base == value && !is_identity(loops, &loops->operands[k], user->operands[k]->shape)) return;
         if (first < 0 || its->unit < first) first = its->unit;
     }
-    if (first <= place->home || f->units.items[first].once != dt_fusion_is_once(f, value)) return;
+    if (first <= place->home || f->units.items[first].once != is_once(f, value)) return;
     add_member(f, first, value);
 }
 

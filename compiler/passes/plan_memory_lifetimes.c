@@ -17,8 +17,8 @@ typedef struct timeline {
     int64_t *kernel_time; /* when its first nest runs */
     int64_t end;
     dt_lifetime *lifetimes;
-    bool *by_row;         /* every use so far is at the row of one row loop */
-    use *uses;            /* [n_buffers] the first one; kernel -1: none */
+    bool *by_row; /* every use so far is at the row of one row loop */
+    use *uses;    /* [n_buffers] the first one; kernel -1: none */
 } timeline;
 
 static void extend(timeline *t, int buffer, int64_t first, int64_t last) {
@@ -46,8 +46,10 @@ static void add_use(timeline *t, int k, int n, const dt_address *address) {
     int buffer = kernel->buffers[address->buffer];
     use now = use_of(kernel, k, n), *first = &t->uses[buffer];
     if (!is_at_row(&kernel->nests[n], address, t->plan->buffers[buffer].shape)) t->by_row[buffer] = false;
-    if (first->kernel < 0) *first = now;
-    else if (first->kernel != k || first->run_first != now.run_first) t->by_row[buffer] = false;
+    if (first->kernel < 0)
+        *first = now;
+    else if (first->kernel != k || first->run_first != now.run_first)
+        t->by_row[buffer] = false;
 }
 
 static void for_each_use(timeline *t, void (*visit)(timeline *t, int k, int n, const dt_address *address)) {

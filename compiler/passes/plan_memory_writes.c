@@ -20,7 +20,8 @@ static int64_t time_of(const dt_plan *plan, int kernel) {
 }
 
 static bool same_element(int n_loops, const dt_address *x, const dt_address *y) {
-    return x->n_terms + y->n_terms == 0 && x->offset == y->offset && memcmp(x->coefficients, y->coefficients, (size_t)n_loops * sizeof *x->coefficients) == 0;
+    return x->n_terms + y->n_terms == 0 && x->offset == y->offset &&
+           memcmp(x->coefficients, y->coefficients, (size_t)n_loops * sizeof *x->coefficients) == 0;
 }
 
 /* Whether something reads `buffer` that nest n of kernel k has written by then. */

@@ -39,15 +39,19 @@ static int vector_worth(const dt_nest *nest, int loop) {
     for (int i = 0; i < nest->n_instructions; i++) {
         if (nest->instructions[i].kind != DT_INSTRUCTION_LOAD) continue;
         int64_t coefficient = nest->instructions[i].address.coefficients[loop];
-        if (coefficient == 1) worth += 2;
-        else if (coefficient != 0) worth -= 1;
+        if (coefficient == 1)
+            worth += 2;
+        else if (coefficient != 0)
+            worth -= 1;
     }
     return worth < 0 ? 0 : worth;
 }
 
 /* The innermost loop that walks memory best; a reduced one only where no outer one will do. */
 static int vector_loop_of(const dt_nest *nest) {
-    enum { shortest = 4 };
+    enum {
+        shortest = 4
+    };
     int best = -1, most = 0;
     for (int l = nest->n_loops - 1; l >= 0; l--) {
         bool shorter = !dt_dim_is_symbol(nest->loops[l].extent) && nest->loops[l].extent < shortest;
@@ -70,7 +74,8 @@ static bool can_join(const dt_nest *nest, int l) {
     const dt_tiling *tiling = &nest->tiling;
     const dt_loop *loops = nest->loops;
     if (dt_dim_is_symbol(loops[l].extent) || dt_dim_is_symbol(loops[l + 1].extent) || loops[l].reduced != loops[l + 1].reduced) return false;
-    if (tiling->tiled && (tiling->row_loop == l || tiling->row_loop == l + 1 || tiling->vector_loop == l || tiling->vector_loop == l + 1)) return false;
+    if (tiling->tiled && (tiling->row_loop == l || tiling->row_loop == l + 1 || tiling->vector_loop == l || tiling->vector_loop == l + 1))
+        return false;
     for (int s = 0; s < nest->n_stores; s++)
         if (!walks_as_one(nest, nest->stores[s].address.coefficients, l)) return false;
     for (int i = 0; i < nest->n_instructions; i++) {
@@ -119,7 +124,7 @@ typedef struct dt_product {
     int row;         /* loop over the batch that is the nest's outermost, or -1 */
     int vector_loop; /* of loops */
     int row_loop;
-    int operands[2]; /* which operand is broadcast, which contiguous */
+    int operands[2];        /* which operand is broadcast, which contiguous */
     dt_packing packings[2]; /* by operand of the root */
 } dt_product;
 
@@ -131,13 +136,17 @@ static bool walks(const dt_product *p, int operand, int loop) {
 }
 
 static int64_t assumed_extent(const dt_product *p, int loop) {
-    enum { assumed_rows = 64 };
+    enum {
+        assumed_rows = 64
+    };
     return dt_dim_is_symbol(p->loops->extents[loop]) ? assumed_rows : p->loops->extents[loop];
 }
 
 /* The loop to hold in vectors is the last one of the result that is longer than 1; it must walk one operand and not the other. */
 static bool choose_loops(dt_product *p) {
-    enum { shortest = 4 };
+    enum {
+        shortest = 4
+    };
     p->vector_loop = p->loops->n_outer - 1;
     while (p->vector_loop >= 0 && p->loops->extents[p->vector_loop] == 1) p->vector_loop--;
     if (p->vector_loop < 0 || p->vector_loop == p->row || p->loops->extents[p->vector_loop] < shortest) return false;
@@ -153,9 +162,7 @@ static bool choose_loops(dt_product *p) {
     return true;
 }
 
-static int place_in_nest(const dt_product *p, int loop) {
-    return loop < 0 ? -1 : dt_layout_place(p->kernel->nests[p->n].layout, p->loops, loop);
-}
+static int place_in_nest(const dt_product *p, int loop) { return loop < 0 ? -1 : dt_layout_place(p->kernel->nests[p->n].layout, p->loops, loop); }
 
 /* The instruction of each factor, when the nest folds their product itself; -1 where it does not. */
 static int factor(const dt_product *p, int operand) {
@@ -186,8 +193,10 @@ static bool range_of(const dt_product *p, const dt_index *index, int64_t dim, in
             *extent = p->loops->extents[l];
             return coefficient == 1 && index->offset == 0 && dim == p->loops->extents[l];
         }
-        if (coefficient > 0) high += coefficient * last;
-        else *low += coefficient * last;
+        if (coefficient > 0)
+            high += coefficient * last;
+        else
+            *low += coefficient * last;
     }
     *extent = high - *low + 1;
     return true;
@@ -256,7 +265,9 @@ static int64_t reuse(const dt_product *p, int operand, bool by_row) {
 }
 
 static bool pack(dt_arena *arena, dt_product *p, int operand, bool contiguous, bool *by_row) {
-    enum { least_reuse = 4 };
+    enum {
+        least_reuse = 4
+    };
     dt_packing *packing = &p->packings[operand];
     if (is_plain(p, operand, contiguous)) return true;
     if (!describe_packing(arena, p, operand, contiguous, packing, by_row) || reuse(p, operand, *by_row) < least_reuse) return false;

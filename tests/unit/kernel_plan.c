@@ -62,14 +62,23 @@ static dt_memory copy_memory(dt_arena *arena, const dt_module *module, const dt_
 static void run_both(dt_arena *arena, random_source *source, dt_compilation *compilation, int64_t rows) {
     dt_function *function = compilation->module->functions.items[0];
     dt_bad_index bad[2] = {{0}, {0}};
-    dt_launch launch = {.rows = rows, .row_offset = 0, .valid = rows, .global_batch = 4, .replicas = 1, .epochs = 3, .steps_per_epoch = 5, .counter = 6,
-                        .seed = 7, .bad_index = &bad[0]};
+    dt_launch launch = {.rows = rows,
+                        .row_offset = 0,
+                        .valid = rows,
+                        .global_batch = 4,
+                        .replicas = 1,
+                        .epochs = 3,
+                        .steps_per_epoch = 5,
+                        .counter = 6,
+                        .seed = 7,
+                        .bad_index = &bad[0]};
     dt_tensor *inputs = DT_NEW_ARRAY(arena, dt_tensor, function->inputs.n), *results = DT_NEW_ARRAY(arena, dt_tensor, 2 * function->results.n);
     for (size_t i = 0; i < function->inputs.n; i++)
         inputs[i] = random_tensor(arena, source, function->inputs.items[i]->dtype, function->inputs.items[i]->shape, rows);
     dt_memory memory = dt_memory_create(arena, compilation->module);
     for (size_t v = 0; v < compilation->module->variables.n; v++)
-        memory.variables[v] = random_tensor(arena, source, compilation->module->variables.items[v].dtype, compilation->module->variables.items[v].shape, 0);
+        memory.variables[v] =
+            random_tensor(arena, source, compilation->module->variables.items[v].dtype, compilation->module->variables.items[v].shape, 0);
     dt_memory other = copy_memory(arena, compilation->module, &memory);
     expect_ok(dt_interpret(arena, function, &launch, inputs, &memory, results));
     launch.bad_index = &bad[1];
@@ -99,7 +108,10 @@ static void random_functions_run_alike(void **state) {
 
 /* ---- several replicas ---- */
 
-enum { n_replicas = 3, capacity = 4 };
+enum {
+    n_replicas = 3,
+    capacity = 4
+};
 
 static void run_replicas(dt_arena *arena, random_source *source, dt_compilation *compilation, int64_t valid) {
     dt_function *function = compilation->module->functions.items[0];
@@ -109,14 +121,23 @@ static void run_replicas(dt_arena *arena, random_source *source, dt_compilation 
     dt_tensor *inputs = DT_NEW_ARRAY(arena, dt_tensor, n_replicas * n_inputs), *results = DT_NEW_ARRAY(arena, dt_tensor, 2 * n_replicas * n_results);
     for (int r = 0; r < n_replicas; r++) {
         int64_t left = valid - r * capacity, rows = left < 0 ? 0 : left < capacity ? left : capacity;
-        launches[r] = (dt_launch){.rows = rows, .row_offset = r * capacity, .valid = valid, .global_batch = n_replicas * capacity,
-                                  .replicas = n_replicas, .epochs = 1, .steps_per_epoch = 1, .counter = 2, .seed = 3, .bad_index = &bad[r]};
+        launches[r] = (dt_launch){.rows = rows,
+                                  .row_offset = r * capacity,
+                                  .valid = valid,
+                                  .global_batch = n_replicas * capacity,
+                                  .replicas = n_replicas,
+                                  .epochs = 1,
+                                  .steps_per_epoch = 1,
+                                  .counter = 2,
+                                  .seed = 3,
+                                  .bad_index = &bad[r]};
         for (size_t i = 0; i < n_inputs; i++)
             inputs[(size_t)r * n_inputs + i] = random_tensor(arena, source, function->inputs.items[i]->dtype, function->inputs.items[i]->shape, rows);
     }
     dt_memory memory = dt_memory_create(arena, compilation->module);
     for (size_t v = 0; v < compilation->module->variables.n; v++)
-        memory.variables[v] = random_tensor(arena, source, compilation->module->variables.items[v].dtype, compilation->module->variables.items[v].shape, 0);
+        memory.variables[v] =
+            random_tensor(arena, source, compilation->module->variables.items[v].dtype, compilation->module->variables.items[v].shape, 0);
     dt_memory other = copy_memory(arena, compilation->module, &memory);
     expect_ok(dt_interpret_replicas(arena, function, n_replicas, launches, inputs, &memory, results));
     expect_ok(dt_plan_execute(arena, compilation->plans[0], n_replicas, launches, inputs, &other, results + n_replicas * n_results));
@@ -203,6 +224,7 @@ static void products_read_outside_or_are_spread(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(products_read_outside_or_are_spread), cmocka_unit_test(random_functions_run_alike), cmocka_unit_test(random_functions_run_alike_on_replicas)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(products_read_outside_or_are_spread), cmocka_unit_test(random_functions_run_alike),
+                                       cmocka_unit_test(random_functions_run_alike_on_replicas)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
