@@ -364,10 +364,12 @@ static int64_t combine_integers(dt_combiner combiner, int64_t a, int64_t b) {
     }
 }
 
+/* A NaN beats every number, as it does in a maximum. */
 static bool is_better(const nest *nest, dt_scalar candidate, dt_scalar best, int64_t place, int64_t best_place) {
     bool most = nest->loops->combiner == DT_COMBINE_ARGMAX;
     if (nest->is_float) {
-        if (candidate.f == best.f) return place < best_place;
+        if (isnan(candidate.f) != isnan(best.f)) return isnan(candidate.f);
+        if (isnan(candidate.f) || candidate.f == best.f) return place < best_place;
         return most ? candidate.f > best.f : candidate.f < best.f;
     }
     if (candidate.i == best.i) return place < best_place;

@@ -1,7 +1,7 @@
 /* execute_plan: a whole plan, kernel by kernel and collective by collective, as a device runs it. See execute.h.
  *
- * Buffers lie where plan_memory put them; arguments, variables and gathered rows have blocks of their own, laid out for the capacity and followed by the
- * slack that vector code may read. */
+ * Buffers lie where plan_memory put them; arguments, variables and gathered rows have blocks of their own, laid out for the capacity and followed by
+ * the slack that vector code may read. */
 #include "compiler/kernel/affine.h"
 #include "compiler/kernel/execute.h"
 #include "ir/evaluate.h"
@@ -62,7 +62,10 @@ static void make_buffers(dt_execution *e) {
             else if (has_own_block(buffer))
                 *buffer_of(e, r, b) = new_block(e->arena, bytes_of(e, buffer));
             else
-                *buffer_of(e, r, b) = (buffer->space == DT_SPACE_DEVICE ? device : buffer->space == DT_SPACE_SCRATCH ? scratch : replica) + buffer->offset;
+                *buffer_of(e, r, b) = (buffer->space == DT_SPACE_DEVICE    ? device
+                                       : buffer->space == DT_SPACE_SCRATCH ? scratch
+                                                                           : replica) +
+                                      buffer->offset;
         }
     }
 }
@@ -186,7 +189,8 @@ static dt_status *run_collective(const dt_execution *e, const dt_collective *col
     const dt_buffer *source = &e->plan->buffers[collective->source], *target = &e->plan->buffers[collective->target];
     bool gathers = collective->combiner == DT_COMBINE_NONE;
     if (target->space != DT_SPACE_DEVICE || (gathers && (dt_shape_batch_axis(source->shape) != 0 || target->shape.dims[0] != DT_GATHERED)))
-        return dt_error(DT_UNIMPLEMENTED, "%s of %s: only first dimensions are gathered, into what a device holds once", collective->kind, source->name);
+        return dt_error(DT_UNIMPLEMENTED, "%s of %s: only first dimensions are gathered, into what a device holds once", collective->kind,
+                        source->name);
     (gathers ? all_gather : all_reduce)(e, collective);
     return NULL;
 }

@@ -189,11 +189,12 @@ static void cut_segments(dt_fusion *f) {
     }
 }
 
-/* Memory is planned for the rows of one replica; rows of all of them side by side need a size that is known at launch only. */
+/* Memory is laid out for the rows of one replica. Those of all of them may stand in a first dimension, which needs no stride; in another one they need
+ * a stride that is known at launch only. */
 static dt_status *refuse_gathered(const dt_function *function) {
     const dt_module *module = function->module;
     for (const dt_value *value = function->first; value != NULL; value = value->next)
-        for (int d = 0; d < value->shape.rank; d++) {
+        for (int d = 1; d < value->shape.rank; d++) {
             if (value->shape.dims[d] != DT_GATHERED) continue;
             dt_location at = value->n_locations > 0 ? value->locations[0] : (dt_location){-1, 0, 0};
             const char *file = at.file >= 0 && (size_t)at.file < module->files.n ? module->files.items[at.file] : module->name;

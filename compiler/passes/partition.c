@@ -49,7 +49,9 @@ static dt_status *to_replicated(partition *p, dt_value *value, const dt_value *u
     bool is_partial = value->distribution.kind == DT_PARTIAL;
     dt_value **made = &(is_partial ? p->reduced : p->gathered)[value->id];
     if (*made == NULL) {
-        dt_builder builder = {.function = p->function, .before = value->next, .locations = value->locations, .n_locations = value->n_locations};
+        dt_value *before = value->next;
+        while (before && dt_value_is(before, "input")) before = before->next; /* inputs stand first */
+        dt_builder builder = {.function = p->function, .before = before, .locations = value->locations, .n_locations = value->n_locations};
         if (is_partial) {
             DT_TRY(dt_build_text(&builder, made, "all_reduce", &value, 1, "kind=\"%s\"", dt_combiner_name(value->distribution.combiner)));
         } else {
@@ -102,6 +104,12 @@ static bool is_partial_sum(const partition *p, const dt_value *value) {
     return value->distribution.kind == DT_PARTIAL && value->distribution.combiner == DT_COMBINE_SUM && !shared;
 }
 
+/* May parts be converted before they are added? Where no bits are lost: parts of integers may be as well, parts that are cut to integers may not. */
+static bool widens(dt_dtype from, dt_dtype to) {
+    if (dt_dtype_is_float(from)) return dt_dtype_is_float(to) && dt_dtype_bytes(to) >= dt_dtype_bytes(from);
+    return to == DT_F64 || (dt_dtype_kind(to) == 'i' && dt_dtype_bytes(to) >= dt_dtype_bytes(from) && dt_dtype_is_signed(to));
+}
+
 /* Does this linear value keep the partial sums of its operands? A sum keeps them when all its terms are partial, a product when one factor
  * is, a quotient when the dividend is; whatever has one operand and is linear does. Not where rows appear or the value grows: a sum must be
  * whole before rows use it, and is best combined while it is small. */
@@ -113,6 +121,7 @@ static bool keeps_partial(const partition *p, const dt_value *value) {
         n_replicated += value->operands[k]->distribution.kind == DT_REPLICATED;
     }
     if (n_partial == 0) return false;
+    if (value->op->class == DT_CLASS_MAP && value->dtype != value->operands[0]->dtype && !widens(value->operands[0]->dtype, value->dtype)) return false;
     if (value->n_operands == 1) return dt_shape_elements_per_row(value->shape) <= dt_shape_elements_per_row(value->operands[0]->shape);
     if (value->op->class != DT_CLASS_MAP) return false;
     const dt_formula *body = dt_value_loops(p->function->module->arena, value)->body;
@@ -183,6 +192,19 @@ static dt_status *agree_on_rows(partition *p, dt_value *value) {
     return NULL;
 }
 
+/* The shape with the rows that the operands have by now. Operands that must agree in them and do not are gathered: those that hold a replica's rows
+ * only, then all. */
+static dt_status *infer_or_gather(partition *p, dt_value *value) {
+    dt_status *status = infer_again(p, value);
+    for (int all = 0; all < 2 && status != NULL; all++) {
+        dt_status_free(status);
+        for (int k = 0; k < value->n_operands; k++)
+            if (all || !has_dimension(value->operands[k]->shape, DT_GATHERED)) DT_TRY(to_replicated(p, value->operands[k], value, &value->operands[k]));
+        status = infer_again(p, value);
+    }
+    return status;
+}
+
 /* ---- one value ---- */
 
 /* Gathers each split operand that the shared loop does not walk. */
@@ -218,12 +240,12 @@ static dt_status *distribute_by_loops(partition *p, dt_value *value) {
     for (int k = 0; k < value->n_operands; k++)
         if (value->operands[k]->distribution.kind == DT_PARTIAL) DT_TRY(to_replicated(p, value->operands[k], value, &value->operands[k]));
     DT_TRY(agree_on_rows(p, value));
-    if (any_gathered(value)) DT_TRY(infer_again(p, value));
+    if (any_gathered(value)) DT_TRY(infer_or_gather(p, value));
     dt_loops *loops = dt_value_loops(arena, value);
     int shared = shared_loop(loops);
     if (shared >= loops->n_outer && !can_be_partial(loops->combiner)) shared = -1;
     DT_TRY(convert_operands(p, value, loops, shared));
-    DT_TRY(infer_again(p, value));
+    DT_TRY(infer_or_gather(p, value));
     loops = dt_value_loops(arena, value);
     value->distribution = distribution_from_loops(value, loops, shared_loop(loops));
     return NULL;

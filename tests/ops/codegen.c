@@ -1,5 +1,5 @@
-/* codegen: every row of the op table as a program of one op, through all passes and LLVM, against the interpreter: odd sizes, every dtype that the row
- * takes, full and short batches and none, values at the edges of floats, on each instruction-set level of this machine.
+/* codegen: every row of the op table as a program of one op, through all passes and LLVM, against the interpreter: odd sizes, every dtype that the
+ * row takes, full and short batches and none, values at the edges of floats, on each instruction-set level of this machine.
  *
  * Rows that say "exact" must agree to the bit, others within their units of the last place. All cases of a row are one object. OPS_SEED=n reruns
  * with other numbers, OPS_ROW=name one row alone. */
@@ -28,7 +28,7 @@ typedef struct subject {
     dt_module *graph;           /* as built: what the interpreter runs */
     dt_value **values;          /* [n cases] in `graph` */
     dt_compilation compilation; /* the same, through the passes */
-    const char *const *levels; /* [n_levels] */
+    const char *const *levels;  /* [n_levels] */
     int n_levels;
     compiled_code codes[COMPILED_MOST_LEVELS];
     uint64_t random;
@@ -185,8 +185,15 @@ static dt_tensor scale_of(subject *s, size_t c, dt_launch launch, const dt_tenso
 
 static void run_case(subject *s, totals *totals, size_t c, int64_t rows, const dt_tensor *inputs) {
     const char *text = s->list.texts.items[c];
-    dt_launch launch = {.rows = rows, .row_offset = 10, .valid = rows, .global_batch = CAPACITY, .replicas = 1, .epochs = 2, .steps_per_epoch = 7,
-                        .counter = 11, .seed = 0x123456789abcdef};
+    dt_launch launch = {.rows = rows,
+                        .row_offset = 10,
+                        .valid = rows,
+                        .global_batch = CAPACITY,
+                        .replicas = 1,
+                        .epochs = 2,
+                        .steps_per_epoch = 7,
+                        .counter = 11,
+                        .seed = 0x123456789abcdef};
     dt_bad_index want_bad = {0};
     dt_tensor want = interpret(s, c, launch, inputs, &want_bad), scale = scale_of(s, c, launch, inputs, &want);
     plant(s, totals, text, &want, &scale);
@@ -208,9 +215,9 @@ static void run_case(subject *s, totals *totals, size_t c, int64_t rows, const d
 /* Elements where formulas meet their edges; each operand goes through them in another order, so that pairs differ. Left out is what the tables do
  * not promise: the sign of a power of -0, large quotients' remainders, and sines of numbers that are far from their period. */
 static void fill_with_edges(const dt_op *op, dt_tensor *tensor, int operand) {
-    static const double edges[] = {0,    1,    -1,  INFINITY, -INFINITY, NAN,   0x1p-149, 0x1p-126, -0x1p-126, 0.5,    2,     88.7,  88.8,
-                                   -0.0, 88.8, -87, -104,     200,       3,     2.5,      -1.5,     -2,        1e-30,  -0.5,  709.7, -709.7,
-                                   3e38, 9e9,  7e8, -3e38,    1e300,     -4e19, 300,      -129,     127.5,     65504.0};
+    static const double edges[] = {0,     1,      -1,   INFINITY, -INFINITY, NAN,   0x1p-149, 0x1p-126, -0x1p-126, 0.5,  2,     88.7,
+                                   88.8,  -0.0,   88.8, -87,      -104,      200,   3,        2.5,      -1.5,      -2,   1e-30, -0.5,
+                                   709.7, -709.7, 3e38, 9e9,      7e8,       -3e38, 1e300,    -4e19,    300,       -129, 127.5, 65504.0};
     static const char *const small[] = {"power", "sin", "cos", "remainder"};
     size_t n = sizeof edges / sizeof *edges;
     for (size_t i = 0; i < sizeof small / sizeof *small; i++)
@@ -262,7 +269,8 @@ static void every_row(void **state) {
         const dt_op *op = dt_op_at(i);
         if (op_has_value(op) && (only == NULL || strcmp(only, op->name) == 0)) run_row(op, seed, levels, n_levels, &totals);
     }
-    print_message("%d rows, %d cases, %d runs, %d failures; seed %" PRIu64 "\n", totals.n_rows, totals.n_cases, totals.n_runs, totals.n_failures, seed);
+    print_message("%d rows, %d cases, %d runs, %d failures; seed %" PRIu64 "\n", totals.n_rows, totals.n_cases, totals.n_runs, totals.n_failures,
+                  seed);
     assert_int_equal(totals.n_failures, 0);
     assert_true(totals.n_rows > 0);
 }

@@ -216,6 +216,21 @@ static void random_numbers_and_positions_do_not_depend_on_replicas(void **state)
     assert_memory_not_equal(results[0].data, results[2].data, 6 * sizeof(float));
 }
 
+static void places_of_nan_come_first(void **state) {
+    (void)state;
+    dt_module *module = parse("module m capacity 4\n"
+                              "function f step (%0 x: f32[B, 3]) {\n"
+                              "  %1: i64[B] = argmax(%0, axes=[1])\n"
+                              "  %2: i64[3] = argmin(%0, axes=[0])\n"
+                              "  return greatest=%1, least=%2\n"
+                              "}\n");
+    dt_launch launch = {.rows = 4, .valid = 4, .bad_index = &bad[0]};
+    dt_tensor input = floats(2, (int64_t[]){4, 3}, (double[]){1, NAN, 7, INFINITY, 2, NAN, NAN, NAN, 9, 3, 3, 3}), results[2];
+    assert_ok(dt_interpret(arena, module->functions.items[0], &launch, &input, NULL, results));
+    assert_elements(&results[0], 4, (double[]){1, 2, 0, 0});
+    assert_elements(&results[1], 3, (double[]){2, 0, 1});
+}
+
 static void bad_indices_are_counted_once(void **state) {
     (void)state;
     dt_module *module = parse("module m capacity 4\n"
@@ -278,6 +293,7 @@ int main(void) {
         TEST(any_number_of_rows),           TEST(variables_change_at_the_end),      TEST(replicas_must_write_the_same),
         TEST(sums_go_up_one_tree),          TEST(rows_are_gathered_and_scattered),  TEST(random_numbers_and_positions_do_not_depend_on_replicas),
         TEST(bad_indices_are_counted_once), TEST(gradients_must_be_resolved_first), TEST(memory_may_run_out_anywhere),
+        TEST(places_of_nan_come_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -147,9 +147,10 @@ static void run_replicas(dt_arena *arena, random_source *source, dt_compilation 
         compare(compilation, compilation->module->variables.items[v].path, &memory.variables[v], &other.variables[v]);
 }
 
+/* In a dimension that needs a stride. */
 static bool is_gathered(const dt_module *module) {
     for (const dt_value *value = module->functions.items[0]->first; value != NULL; value = value->next)
-        for (int d = 0; d < value->shape.rank; d++)
+        for (int d = 1; d < value->shape.rank; d++)
             if (value->shape.dims[d] == DT_GATHERED) return true;
     return false;
 }

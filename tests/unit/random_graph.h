@@ -52,10 +52,21 @@ static const op_form random_forms[] = {
     {"constant", "value=0.25, shape=[-1, 7], dtype=f64"}, {"launch", "name=\"valid\""},
 };
 
-/* A function of about `n_values` ops over inputs of several shapes; every value that nothing uses becomes a result, variables are written. */
-static inline dt_module *random_module(dt_arena *arena, random_source *source, int n_values) {
+typedef struct random_graph {
+    dt_function *function;
+    dt_builder builder;
+    dt_value *values[512];
+    int n, n_inputs;
+} random_graph;
+
+enum {
+    RANDOM_CAPACITY = 4
+};
+
+/* A step function with inputs of several shapes and as many variables, read. */
+static inline random_graph random_graph_begin(dt_arena *arena, const dt_location *location) {
     dt_module *module = dt_module_create(arena, "random");
-    module->capacity = 4;
+    module->capacity = RANDOM_CAPACITY;
     dt_list_push(arena, &module->files, "random.dt");
     static const struct {
         dt_dtype dtype;
@@ -63,48 +74,66 @@ static inline dt_module *random_module(dt_arena *arena, random_source *source, i
         int64_t dims[4];
     } inputs[] = {{DT_F64, 2, {-1, 7}}, {DT_F64, 4, {-1, 5, 5, 4}}, {DT_F64, 1, {-1}}, {DT_I64, 1, {-1}}, {DT_U8, 2, {-1, 7}}},
       variables[] = {{DT_F64, 2, {7, 7}}, {DT_F64, 4, {3, 3, 4, 5}}, {DT_F64, 1, {7}}, {DT_F64, 0, {0}}};
-    enum { n_inputs = sizeof inputs / sizeof *inputs, n_variables = sizeof variables / sizeof *variables };
-    dt_function *function = dt_module_add_function(module, "step", DT_FUNCTION_STEP);
-    dt_location location = {0, 1, 1};
-    dt_builder builder = {.function = function, .n_locations = 1, .locations = &location};
-    dt_value *values[256];
-    int n = 0;
-    for (int i = 0; i < n_inputs; i++)
-        values[n++] = dt_build_input(function, dt_arena_format(arena, "x%d", i), inputs[i].dtype, dt_shape_make(arena, inputs[i].rank, inputs[i].dims), location);
-    for (int v = 0; v < n_variables; v++) {
-        const char *path = dt_arena_format(arena, "w%d", v);
-        dt_variable variable = {.path = path, .dtype = variables[v].dtype, .trainable = true, .location = location};
+    random_graph graph = {.function = dt_module_add_function(module, "step", DT_FUNCTION_STEP), .n_inputs = sizeof inputs / sizeof *inputs};
+    graph.builder = (dt_builder){.function = graph.function, .n_locations = 1, .locations = location};
+    for (int i = 0; i < graph.n_inputs; i++)
+        graph.values[graph.n++] = dt_build_input(graph.function, dt_arena_format(arena, "x%d", i), inputs[i].dtype,
+                                                 dt_shape_make(arena, inputs[i].rank, inputs[i].dims), *location);
+    for (size_t v = 0; v < sizeof variables / sizeof *variables; v++) {
+        const char *path = dt_arena_format(arena, "w%zu", v);
+        dt_variable variable = {.path = path, .dtype = variables[v].dtype, .trainable = true, .location = *location};
         variable.shape = dt_shape_make(arena, variables[v].rank, variables[v].dims);
         dt_list_push(arena, &module->variables, variable);
-        if (dt_build_text(&builder, &values[n], "read", NULL, 0, "variable=\"%s\"", path) == NULL) n++;
+        if (dt_build_text(&graph.builder, &graph.values[graph.n], "read", NULL, 0, "variable=\"%s\"", path) == NULL) graph.n++;
     }
-    for (int attempts = 0; n < n_values && attempts < 100 * n_values; attempts++) {
-        const op_form *form = &random_forms[random_below(source, sizeof random_forms / sizeof *random_forms)];
-        const dt_op *op = dt_op_find(form->op);
-        dt_value *operands[3];
-        int n_operands = op->variadic ? 2 : op->n_operands;
-        for (int k = 0; k < n_operands; k++) operands[k] = values[random_below(source, (uint32_t)n)];
-        dt_status *status = dt_build_text(&builder, &values[n], form->op, operands, n_operands, "%s", form->attributes);
-        if (status == NULL) n++;
-        dt_status_free(status);
-    }
-    bool *used = DT_NEW_ARRAY(arena, bool, function->next_id);
-    for (dt_value *value = function->first; value != NULL; value = value->next)
+    return graph;
+}
+
+/* Adds the op to values drawn; false, and nothing is added, where its row refuses them. */
+static inline bool random_graph_add(random_graph *graph, random_source *source, const dt_op *op, const char *attributes) {
+    dt_value *operands[3];
+    int n_operands = op->variadic ? 2 : op->n_operands;
+    for (int k = 0; k < n_operands; k++) operands[k] = graph->values[random_below(source, (uint32_t)graph->n)];
+    dt_status *status = dt_build_text(&graph->builder, &graph->values[graph->n], op->name, operands, n_operands, "%s", attributes);
+    bool added = status == NULL;
+    graph->n += added;
+    dt_status_free(status);
+    return added;
+}
+
+/* By id of a value of the function: does another one use it? */
+static inline bool *random_graph_used(const random_graph *graph) {
+    bool *used = DT_NEW_ARRAY(graph->function->module->arena, bool, graph->function->next_id);
+    for (const dt_value *value = graph->function->first; value != NULL; value = value->next)
         for (int k = 0; k < value->n_operands; k++) used[value->operands[k]->id] = true;
-    for (int v = 0; v < n_variables; v++) /* the last value of each variable's type is written to it */
-        for (int i = n; i-- > n_inputs;)
-            if (values[i]->dtype == DT_F64 && dt_shape_equal(values[i]->shape, module->variables.items[v].shape)) {
+    return used;
+}
+
+/* A function of about `n_values` ops; every value that nothing uses becomes a result, variables are written. */
+static inline dt_module *random_module(dt_arena *arena, random_source *source, int n_values) {
+    dt_location location = {0, 1, 1};
+    random_graph graph = random_graph_begin(arena, &location);
+    dt_module *module = graph.function->module;
+    for (int attempts = 0; graph.n < n_values && attempts < 100 * n_values; attempts++) {
+        const op_form *form = &random_forms[random_below(source, sizeof random_forms / sizeof *random_forms)];
+        random_graph_add(&graph, source, dt_op_find(form->op), form->attributes);
+    }
+    bool *used = random_graph_used(&graph);
+    for (size_t v = 0; v < module->variables.n; v++) /* the last value of each variable's type is written to it */
+        for (int i = graph.n; i-- > graph.n_inputs;)
+            if (graph.values[i]->dtype == DT_F64 && dt_shape_equal(graph.values[i]->shape, module->variables.items[v].shape)) {
                 dt_value *write;
-                dt_status_free(dt_build_text(&builder, &write, "write", &values[i], 1, "variable=\"w%d\"", v));
+                dt_status_free(dt_build_text(&graph.builder, &write, "write", &graph.values[i], 1, "variable=\"w%zu\"", v));
                 break;
             }
-    for (int i = 0; i < n; i++) {
-        dt_result result = {dt_arena_format(arena, "r%d", i), values[i]};
-        if (!used[values[i]->id] || random_below(source, 8) == 0) dt_list_push(arena, &function->results, result);
+    for (int i = 0; i < graph.n; i++) {
+        dt_result result = {dt_arena_format(arena, "r%d", i), graph.values[i]};
+        if (!used[graph.values[i]->id] || random_below(source, 8) == 0) dt_list_push(arena, &graph.function->results, result);
     }
     return module;
 }
 
+/* Multiples of a power of two: sums are exact in any order, and no right answer depends on it. */
 static inline dt_tensor random_tensor(dt_arena *arena, random_source *source, dt_dtype dtype, dt_shape shape, int64_t rows) {
     int64_t *dims = DT_NEW_ARRAY(arena, int64_t, shape.rank);
     for (int d = 0; d < shape.rank; d++) dims[d] = dt_dim_is_symbol(shape.dims[d]) ? rows : shape.dims[d];
