@@ -190,17 +190,30 @@ static dt_object check_option(dt_elaborator *e, const dt_declaration *d, dt_obje
     return dt_poison();
 }
 
+/* A top-level value means the same wherever it is first asked for, so nothing of that place is seen: no step, no model, no `training`. */
 static dt_object work_out(dt_elaborator *e, dt_file *file, const dt_declaration *d) {
     dt_frame frame = {.file = file, .call = e->at, .stream = dt_hash_bytes(d->name, strlen(d->name), DT_HASH_SEED)};
     dt_function *function = e->function;
+    dt_visit *visit = e->visit;
+    dt_step_work *step = e->step;
+    bool training = e->training, reporting = e->reporting;
     e->function = NULL;
+    e->visit = NULL;
+    e->step = NULL;
+    e->training = e->reporting = false;
     dt_push_frame(e, &frame);
     const dt_expression *defined = defined_value(e, d);
-    dt_object object = defined == NULL                        ? dt_value_of(e, d->value)
-                       : dt_diagnostics_n_errors(e->sink) > 0 ? dt_poison()
-                                                              : check_option(e, d, dt_value_of(e, defined));
+    dt_object object = dt_poison();
+    if (defined == NULL)
+        object = dt_value_of(e, d->value);
+    else if (dt_diagnostics_n_errors(e->sink) == 0)
+        object = check_option(e, d, dt_value_of(e, defined));
     dt_pop_frame(e);
     e->function = function;
+    e->visit = visit;
+    e->step = step;
+    e->training = training;
+    e->reporting = reporting;
     return object;
 }
 
