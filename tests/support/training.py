@@ -60,16 +60,16 @@ def idx(data, *shape):
     return struct.pack(f">BBBB{len(shape)}I", 0, 0, 8, len(shape), *shape) + bytes(data)
 
 
-def make_examples(n, seed):
+def make_examples(n, seed, side=SIDE):
     """n images of ten classes: noise, and two bright rows that say which class it is."""
     numbers = random.Random(seed)
     images, labels = bytearray(), bytearray()
     for _ in range(n):
         label = numbers.randrange(10)
-        image = bytearray(numbers.randrange(128) for _ in range(SIDE * SIDE))
-        for row in (label, (3 * label + 1) % SIDE):
-            for column in range(SIDE):
-                image[row * SIDE + column] |= 0x80 | numbers.randrange(64)
+        image = bytearray(numbers.randrange(128) for _ in range(side * side))
+        for row in (label, (3 * label + 1) % side):
+            for column in range(side):
+                image[row * side + column] |= 0x80 | numbers.randrange(64)
         images += image
         labels.append(label)
     return images, labels
@@ -130,6 +130,25 @@ def check(condition, message):
 def newest(folder):
     steps = [int(path.name[5:]) for path in pathlib.Path(folder).glob("step-*")]
     return pathlib.Path(folder) / f"step-{max(steps)}" if steps else None
+
+
+def assert_equal_bits(program, data):
+    """50 steps over 1000 examples in batches of 96: ten full ones, then one of 40, which leaves the last replicas without a row. Any D, twice."""
+
+    def train(replicas, devices, *flags):
+        folder = pathlib.Path(tempfile.mkdtemp(dir=FOLDER))
+        run = Run("train", program, "--data", data, "--max-steps", 50, "--global-batch", 96, "--replicas", replicas, "--devices", f"cpu:{devices}",
+                  "--checkpoint-dir", folder, *flags)
+        check(run.one("end")["steps"] == 50, "50 steps were asked for")
+        return bits(folder), [e["loss"] for e in run.all("epoch")]
+
+    for replicas, all_devices in ((4, (1, 2, 4)), (3, (1, 2, 3)), (8, (1, 2))):
+        wanted = train(replicas, 1)
+        for devices in all_devices:
+            found = train(replicas, devices)
+            check(found == wanted, f"V={replicas}: D={devices} gives {found}, D=1 gave {wanted}")
+        print(f"V={replicas}: D={', '.join(map(str, all_devices))} agree", flush=True)
+    check(train(8, 1, "--seed", 1)[0] != wanted[0], "another seed gives the same bits: the comparison cannot fail")
 
 
 def bits(folder):
