@@ -8,6 +8,7 @@
 #include "runtime/type_text.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
@@ -89,8 +90,10 @@ static void close_event(dt_log *log, dt_text *line) {
 
 /* ---- text ---- */
 
+/* Four decimals tell losses apart; a count of examples has none. */
 static void say_values(dt_text *line, const dt_log_values *values) {
-    for (int i = 0; i < values->n; i++) dt_text_format(line, "  %s %.4f", values->names[i], values->values[i]);
+    for (int i = 0; i < values->n; i++)
+        dt_text_format(line, "  %s %.*f", values->names[i], fabs(values->values[i]) < 1000 ? 4 : 0, values->values[i]);
 }
 
 static void say_duration(dt_text *line, double seconds) {

@@ -19,8 +19,8 @@ typedef struct dt_pipeline_options {
     bool ignore_bad_index; /* in the functions of map and filter */
 } dt_pipeline_options;
 
-/* Opens the files of the pipeline that `written` describes (one of the artifact of `kernels`, or the caller's own), and starts to read them. Both
- * outlive the pipeline. */
+/* Opens the files of the pipeline that `written` describes (one of the artifact of `kernels`, or the caller's own), and starts to read them. The
+ * kernels and the pipeline's name outlive it. */
 dt_status *dt_pipeline_open(const dt_kernels *kernels, const dt_artifact_pipeline *written, const dt_pipeline_options *options, dt_pipeline **opened);
 void dt_pipeline_close(dt_pipeline *pipeline); /* NULL is allowed; waits for the threads */
 
