@@ -6,10 +6,12 @@
 #define DT_COMPILER_COMPILATION_H
 
 #include "compiler/kernel/kernel.h"
+#include "compiler/switches.h"
 
 typedef struct dt_compilation {
     dt_arena *arena;
     dt_module *module;
+    dt_switches off;  /* what the passes are not to do; 0: nothing is left out */
     int n_plans;      /* 0 before fuse, then one plan for each function of the module, in its order */
     dt_plan **plans;
     DT_LIST(dt_location) sites; /* index expressions that kernels check, by the `site` they count a bad index with: "sites" of the manifest */

@@ -25,6 +25,7 @@ typedef struct options {
     const char *output, *dump_after, *target, *cpu;
     stage emit;
     bool time_passes;
+    dt_switches off;
 } options;
 
 enum {
@@ -41,24 +42,35 @@ static const struct argp_option option_rows[] = {
     {"target", KEY_TARGET, "TARGET", 0, "What to generate code for: cpu", 0},
     {"cpu", KEY_CPU, "LEVELS", 0,
      "Instruction sets, separated by commas: x86-64-v3 (AVX2), x86-64-v4 (AVX-512), native (default: x86-64-v3,x86-64-v4)", 0},
+    {"optimize", 'O', "LIST", 0, "What not to do, separated by commas, so that its worth can be seen: any of the rows below", 0},
     DTC_PROGRAM_OPTIONS,
     {"emit", KEY_EMIT, "STAGE", 0, "Print a stage instead of writing an artifact: ir, opt-ir, kernels, plan, llvm, asm", 0},
     {"dump-after", KEY_DUMP_AFTER, "PASS", 0,
-     "Print the program after a pass, or after each with `all`, to standard error: verify, autodiff, simplify, partition, fuse, schedule, "
-     "plan_memory",
+     "Print the program after a pass, or after each with `all`, to standard error: verify, shrink, autodiff, simplify, partition, fuse, "
+     "schedule, plan_memory",
      0},
     {"time-passes", KEY_TIME_PASSES, NULL, 0, "Print where the time of the compilation went", 0},
-    {0},
+    {NULL, 0, NULL, 0, "-O switches off", 1},
+#define X(enumerator, name, what) {"no-" name, 0, NULL, OPTION_DOC, what, 1},
+    DT_SWITCHES(X)
+#undef X
+        {0},
 };
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
     options *options = ((dtc_call *)state->input)->options;
+    dt_status *status;
     switch (key) {
     case 'o': options->output = argument; return 0;
     case KEY_TARGET:
         if (strcmp(argument, "cpu") != 0) argp_error(state, "there is no target \"%s\" yet: the target is cpu", argument);
         return 0;
     case KEY_CPU: options->cpu = argument; return 0;
+    case 'O':
+        status = dt_switches_parse(argument, &options->off);
+        if (status) argp_error(state, "-O %s: %s", argument, dt_status_message(status));
+        dt_status_free(status);
+        return 0;
     case KEY_TIME_PASSES: options->time_passes = true; return 0;
     case KEY_DUMP_AFTER:
         if (strcmp(argument, "all") != 0 && !dt_pass_exists(argument)) argp_error(state, "there is no pass \"%s\"", argument);
@@ -126,8 +138,12 @@ static const char *artifact_path(dt_arena *arena, const options *options, const 
 }
 
 /* What made this artifact, as flags that would make it again. */
-static size_t list_flags(dtc_call *call, const char *const **flags) {
+static size_t list_flags(dtc_call *call, const options *options, const char *const **flags) {
     DT_LIST(const char *) list = {0};
+    dt_text off = {0};
+    dt_switches_print(&off, options->off);
+    if (off.data) dt_list_push(call->arena, &list, dt_arena_format(call->arena, "-O %s", off.data));
+    dt_text_free(&off);
     for (size_t i = 0; i < call->program.defines.n; i++)
         dt_list_push(call->arena, &list, dt_arena_format(call->arena, "-D%s", call->program.defines.items[i]));
     if (call->program.batch) dt_list_push(call->arena, &list, dt_arena_format(call->arena, "--batch %lld", (long long)call->program.batch));
@@ -150,7 +166,7 @@ static dt_status *write_artifact(dtc_call *call, const options *options, const d
                                      .llvm = dt_codegen_llvm_version(version),
                                      .objects = objects,
                                      .n_objects = (size_t)n_levels};
-    contents.n_flags = list_flags(call, &contents.flags);
+    contents.n_flags = list_flags(call, options, &contents.flags);
     return dt_artifact_write(artifact_path(call->arena, options, call->program.path), &contents);
 }
 
@@ -190,7 +206,7 @@ static dt_status *compile(dtc_call *call, const options *options, dt_compilation
 
 static dt_status *run(dtc_call *call) {
     const options *options = call->options;
-    dt_compilation compilation = {.arena = call->arena};
+    dt_compilation compilation = {.arena = call->arena, .off = options->off};
     dt_text dumps = {0}, timing_text = {0};
     dt_timings timings = {0};
     dt_status *status = compile(call, options, &compilation, &dumps, &timings);

@@ -1,6 +1,7 @@
 /* dtc summary: a program at a glance, before anything runs: layers and parameters, arithmetic, memory, and what crosses replicas. */
 #include "compiler/dtc.h"
 #include "compiler/flops.h"
+#include "ir/text_form.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,15 +68,6 @@ static int64_t print_parameters(dt_text *text, const dt_module *module) {
 
 /* ---- steps ---- */
 
-static void print_flops(dt_text *text, double flops) {
-    if (flops >= 1e9)
-        dt_text_format(text, "%.2f GFLOP", flops / 1e9);
-    else if (flops >= 1e6)
-        dt_text_format(text, "%.2f MFLOP", flops / 1e6);
-    else
-        dt_text_format(text, "%.0f FLOP", flops);
-}
-
 static const dt_plan *plan_of(const dt_compilation *compilation, const dt_function *function) {
     for (int i = 0; i < compilation->n_plans; i++)
         if (compilation->plans[i]->function == function) return compilation->plans[i];
@@ -131,13 +123,7 @@ static void print_step(dt_text *text, const dt_compilation *compilation, const d
     const dt_plan *plan = plan_of(compilation, step->function);
     dt_text_format(text, "\nstep %s%s%s: %d kernels\n  arithmetic ", step->name, step->data ? " from " : "", step->data ? step->data : "",
                    plan->n_kernels);
-    print_flops(text, flops.per_row);
-    dt_text_append(text, " an example");
-    if (flops.fixed > 0) {
-        dt_text_append(text, " and ");
-        print_flops(text, flops.fixed);
-        dt_text_append(text, " a step");
-    }
+    dt_flops_print(text, flops);
     dt_text_append(text, ", as written\n");
     print_memory(text, plan, shared_bytes);
     print_crossings(text, plan);
@@ -147,15 +133,28 @@ static void print_step(dt_text *text, const dt_compilation *compilation, const d
 
 static const struct argp_option option_rows[] = {DTC_PROGRAM_OPTIONS, {0}};
 
+/* Arithmetic of each step as written, gradients included: what comes of a copy of the program of which everything is computed. */
+static dt_status *count_as_written(dt_arena *arena, const dt_module *module, dt_flops *flops) {
+    dt_text text = {0};
+    dt_module_print(&text, module);
+    dt_compilation copy = {.arena = arena, .off = 1u << DT_SWITCH_SHRINK};
+    dt_status *status = text.failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : NULL;
+    if (status == NULL) status = dt_module_parse(arena, module->name, text.data, &copy.module);
+    dt_text_free(&text);
+    DT_TRY(status);
+    DT_TRY(dt_pipeline_run(&copy, &(dt_pipeline_options){.stop_after = "simplify"}));
+    for (size_t i = 0; i < module->steps.n; i++) flops[i] = dt_flops_of_function(arena, copy.module->steps.items[i].function);
+    return NULL;
+}
+
 static dt_status *run(dtc_call *call) {
     dt_arena *arena = call->arena;
     dt_module *module;
     DT_TRY(dtc_load(call, &module));
     dt_compilation compilation = {.arena = arena, .module = module};
-    dt_status *status = dt_pipeline_run(&compilation, &(dt_pipeline_options){.stop_after = "simplify"});
-    dt_flops *flops = DT_NEW_ARRAY(arena, dt_flops, module->steps.n); /* as written: before partition, fusion and all that comes later */
-    for (size_t i = 0; status == NULL && i < module->steps.n; i++) flops[i] = dt_flops_of_function(arena, module->steps.items[i].function);
-    if (status == NULL) status = dt_pipeline_run(&compilation, &(dt_pipeline_options){0});
+    dt_flops *flops = DT_NEW_ARRAY(arena, dt_flops, module->steps.n);
+    DT_TRY(count_as_written(arena, module, flops));
+    dt_status *status = dt_pipeline_run(&compilation, &(dt_pipeline_options){0});
     if (compilation.warnings.data) fputs(compilation.warnings.data, stderr);
     dt_text_free(&compilation.warnings);
     if (status) return status;

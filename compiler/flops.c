@@ -40,3 +40,21 @@ dt_flops dt_flops_of_function(dt_arena *arena, const dt_function *function) {
     }
     return total;
 }
+
+static void print_number(dt_text *text, double flops) {
+    if (flops >= 1e9)
+        dt_text_format(text, "%.2f GFLOP", flops / 1e9);
+    else if (flops >= 1e6)
+        dt_text_format(text, "%.2f MFLOP", flops / 1e6);
+    else
+        dt_text_format(text, "%.0f FLOP", flops);
+}
+
+void dt_flops_print(dt_text *text, dt_flops flops) {
+    print_number(text, flops.per_row);
+    dt_text_append(text, " an example");
+    if (flops.fixed == 0) return;
+    dt_text_append(text, " and ");
+    print_number(text, flops.fixed);
+    dt_text_append(text, " a step");
+}

@@ -13,4 +13,7 @@ typedef struct dt_flops {
 dt_flops dt_flops_of_value(dt_arena *arena, const dt_value *value);
 dt_flops dt_flops_of_function(dt_arena *arena, const dt_function *function);
 
+/* "63.95 MFLOP an example and 1.28 MFLOP a step" */
+void dt_flops_print(dt_text *text, dt_flops flops);
+
 #endif

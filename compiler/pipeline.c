@@ -10,17 +10,20 @@
 typedef struct dt_pass {
     const char *name;
     dt_pass_function run;
-    bool on_plans; /* works on plans; otherwise on the graph */
+    bool on_plans;       /* works on plans; otherwise on the graph */
+    dt_switch left_with; /* the switch that leaves it out, if there is one */
 } dt_pass;
 
 static const dt_pass passes[] = {
-    {"verify", dt_pass_verify, false},          /* the front end's promise */
-    {"autodiff", dt_pass_autodiff, false},      /* grad becomes ops */
-    {"simplify", dt_pass_simplify, false},      /* the same with less */
-    {"partition", dt_pass_partition, false},    /* from here on, one replica */
-    {"fuse", dt_pass_fuse, true},               /* ops become kernels */
-    {"schedule", dt_pass_schedule, true},       /* kernels get an order and tiles */
-    {"plan_memory", dt_pass_plan_memory, true}, /* buffers get offsets */
+    {"verify", dt_pass_verify, false, DT_SWITCH_NONE},          /* the front end's promise */
+    {"shrink", dt_pass_shrink, false, DT_SWITCH_SHRINK},        /* compute only what is read; before autodiff, so that gradients are no wider */
+    {"autodiff", dt_pass_autodiff, false, DT_SWITCH_NONE},      /* grad becomes ops */
+    {"simplify", dt_pass_simplify, false, DT_SWITCH_SIMPLIFY},  /* the same with less */
+    {"shrink", dt_pass_shrink, false, DT_SWITCH_SHRINK},        /* what gradients read in part */
+    {"partition", dt_pass_partition, false, DT_SWITCH_NONE},    /* from here on, one replica */
+    {"fuse", dt_pass_fuse, true, DT_SWITCH_NONE},               /* ops become kernels */
+    {"schedule", dt_pass_schedule, true, DT_SWITCH_NONE},       /* kernels get an order and tiles */
+    {"plan_memory", dt_pass_plan_memory, true, DT_SWITCH_NONE}, /* buffers get offsets */
 };
 enum {
     n_passes = sizeof passes / sizeof *passes
@@ -69,6 +72,7 @@ static dt_status *run_pass(dt_compilation *compilation, const dt_pass *pass) {
 
 dt_status *dt_pipeline_run(dt_compilation *compilation, const dt_pipeline_options *options) {
     for (int i = 0; i < n_passes; i++) {
+        if (passes[i].left_with != DT_SWITCH_NONE && !dt_switch_is_on(compilation->off, passes[i].left_with)) continue;
         double start = dt_seconds();
         DT_TRY(run_pass(compilation, &passes[i]));
         dt_timings_add(options->timings, passes[i].name, dt_seconds() - start);

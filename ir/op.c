@@ -34,7 +34,7 @@ const size_t dt_n_ops = N_OPS;
 #define LINEAR true
 #define NOT_LINEAR false
 static dt_op rows[] = {
-#define OP(name_, class_, signature, formula_, gradient_, infer_, loops_, gradient_function_, linear_, domain_, ulp_, numpy_, doc_)                  \
+#define OP(name_, class_, signature, formula_, gradient_, infer_, loops_, gradient_function_, narrow_, linear_, domain_, ulp_, numpy_, doc_)         \
     {.name = #name_,                                                                                                                                 \
      .class = DT_CLASS_##class_,                                                                                                                     \
      .formula = formula_,                                                                                                                            \
@@ -42,6 +42,7 @@ static dt_op rows[] = {
      .infer = infer_,                                                                                                                                \
      .loops = loops_,                                                                                                                                \
      .gradient_function = gradient_function_,                                                                                                        \
+     .narrow = narrow_,                                                                                                                              \
      .linear = linear_,                                                                                                                              \
      .domain = domain_,                                                                                                                              \
      .tolerance_ulp = ulp_,                                                                                                                          \

@@ -59,6 +59,17 @@ typedef dt_loops *(*dt_loops_function)(dt_arena *arena, const dt_value *value);
 /* Gradients: adds ops to `builder` and sets gradients[k] for each operand k with wanted[k] (NULL where it is zero). `g` has the result's shape. */
 typedef dt_status *(*dt_gradient_function)(dt_builder *builder, const dt_value *value, dt_value *g, const bool *wanted, dt_value **gradients);
 
+/* Indices low .. high - 1 of a dimension; a symbol's is always whole: 0 .. symbol. */
+typedef struct dt_range {
+    int64_t low, high;
+} dt_range;
+static inline int64_t dt_range_extent(dt_range span) { return span.high - span.low; }
+
+/* The same op for a part of its result alone: sets in `attributes`, a copy of the value's own, those with which the row makes `part` of parts of its
+ * operands. operands[k], a span for each dimension, covers what that part reads of operand k; a row may widen it where its attributes ask for more.
+ * Where it cannot be done the row leaves attributes with which its shape does not come out: the caller checks that, and the loops. */
+typedef void (*dt_narrow_function)(dt_arena *arena, const dt_value *value, const dt_range *part, dt_range *const *operands, dt_attribute *attributes);
+
 struct dt_op {
     const char *name;
     dt_op_class class;
@@ -73,6 +84,7 @@ struct dt_op {
     dt_infer_function infer;
     dt_loops_function loops; /* NULL for STATE, CONTROL, COLLECTIVE and sources without data */
     dt_gradient_function gradient_function;
+    dt_narrow_function narrow; /* NULL: attributes stay what they are */
     bool linear;        /* partial(sum) operands may stay partial through it */
     const char *domain; /* for tests: "low, high" of each operand, or "any" */
     double tolerance_ulp; /* against NumPy; 0 exact */

@@ -1,7 +1,7 @@
 /* ops: what the rows of ops.def name. Each function is defined in the ops_CLASS.c of its class.
  *
- *   OP(name, CLASS, "signature", "formula or combiner", "gradient", infer, loops, gradient_function, LINEAR or NOT_LINEAR, "domain", ulp, "numpy",
- * "doc")
+ *   OP(name, CLASS, "signature", "formula or combiner", "gradient", infer, loops, gradient_function, narrow, LINEAR or NOT_LINEAR, "domain", ulp,
+ *      "numpy", "doc")
  *
  * The signature reads  "operands; attributes -> result":  "x: number; axes: ints, keep: bool = false",  "x: number, y: number -> bool",
  * "x: any; to: dtype -> to".  `...` behind the last operand: there may be any number of them, at least one. An attribute with a default may be
@@ -26,6 +26,7 @@ const dt_formula *dt_op_body(dt_arena *arena, const dt_value *value);
 typedef dt_status *dt_row_infer(dt_arena *arena, const dt_op *op, dt_value *const *operands, int n_operands, const dt_attribute *attributes,
                                 dt_shape *shape, dt_dtype *dtype);
 typedef dt_loops *dt_row_loops(dt_arena *arena, const dt_value *value);
+typedef void dt_row_narrow(dt_arena *arena, const dt_value *value, const dt_range *part, dt_range *const *operands, dt_attribute *attributes);
 typedef dt_status *dt_row_gradient(dt_builder *builder, const dt_value *value, dt_value *g, const bool *wanted, dt_value **gradients);
 
 /* ops_loops.c: what loops functions are made of.
@@ -71,6 +72,16 @@ dt_setting dt_set_int(const char *name, int64_t i);                             
 dt_setting dt_set_ints(dt_builder *builder, const char *name, int n, const int64_t *ints); /* a copy in the module's arena */
 dt_row_gradient dt_gradient_convert;
 
+/* ops_narrow.c: what narrow functions are made of, and that of all rows whose one attribute to change is `shape`.
+ *
+ * One direction of windows over an image, for height or width:  place in the image = place of a window * stride + tap * dilation - padding,  taps
+ * reaching over `reach` = dilation * (taps - 1) + 1 places. The first makes windows `part` of the places `image`, the second places `part` of the
+ * windows `windows`, which it widens. padding: low and high, first the whole op's, then the part's. */
+void dt_narrow_windows(int64_t stride, int64_t reach, dt_range part, dt_range image, int64_t padding[2]);
+void dt_narrow_image(int64_t stride, int64_t reach, dt_range part, dt_range *windows, int64_t padding[2]);
+dt_attribute *dt_narrowed(const dt_value *value, dt_attribute *attributes, const char *name); /* the attribute to set */
+dt_row_narrow dt_narrow_shape;
+
 /* ops_reduce.c */
 dt_row_infer dt_infer_reduce;
 dt_row_loops dt_loops_reduce;
@@ -85,18 +96,21 @@ dt_row_gradient dt_gradient_matmul, dt_gradient_dot_general;
 dt_row_infer dt_infer_conv2d, dt_infer_conv2d_input_gradient, dt_infer_conv2d_kernel_gradient;
 dt_row_loops dt_loops_conv2d, dt_loops_conv2d_input_gradient, dt_loops_conv2d_kernel_gradient;
 dt_row_gradient dt_gradient_conv2d, dt_gradient_conv2d_input_gradient, dt_gradient_conv2d_kernel_gradient;
+dt_row_narrow dt_narrow_conv2d, dt_narrow_conv2d_input_gradient;
 
 /* ops_window.c: window2d makes one result of each window, spread2d is its reverse. */
 dt_row_infer dt_infer_window2d, dt_infer_spread2d;
 dt_row_loops dt_loops_window2d, dt_loops_spread2d, dt_loops_window_gather, dt_loops_window_scatter;
 dt_row_gradient dt_gradient_max_pool2d, dt_gradient_sum_pool2d, dt_gradient_sum_pool2d_gradient, dt_gradient_window_gather,
     dt_gradient_window_scatter;
+dt_row_narrow dt_narrow_window2d, dt_narrow_spread2d;
 
 /* ops_move.c */
 dt_row_infer dt_infer_reshape, dt_infer_transpose, dt_infer_broadcast, dt_infer_slice, dt_infer_pad, dt_infer_concatenate, dt_infer_reverse;
 dt_row_loops dt_loops_transpose, dt_loops_broadcast, dt_loops_slice, dt_loops_pad, dt_loops_concatenate, dt_loops_reverse;
 dt_row_gradient dt_gradient_reshape, dt_gradient_transpose, dt_gradient_broadcast, dt_gradient_slice, dt_gradient_pad, dt_gradient_concatenate,
     dt_gradient_reverse;
+dt_row_narrow dt_narrow_reshape, dt_narrow_slice, dt_narrow_pad;
 
 /* ops_index.c */
 dt_row_infer dt_infer_gather, dt_infer_scatter_add;

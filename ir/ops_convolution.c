@@ -228,3 +228,28 @@ dt_status *dt_gradient_conv2d_kernel_gradient(dt_builder *builder, const dt_valu
     if (wanted[0]) DT_TRY(build_input_gradient(builder, value, g, kernel, x, &gradients[0]));
     return wanted[1] ? build_conv2d(builder, value, x, kernel, &gradients[1]) : NULL;
 }
+
+/* ---- parts ---- */
+
+static int64_t reach_of(const geometry *geometry, int i, int64_t taps) { return geometry->dilation[i] * (taps - 1) + 1; }
+
+void dt_narrow_conv2d(dt_arena *arena, const dt_value *value, const dt_range *part, dt_range *const *operands, dt_attribute *attributes) {
+    geometry geometry = geometry_of(value);
+    const int64_t *kernel = value->operands[1]->shape.dims;
+    int64_t *padding = dt_arena_copy(arena, (int64_t[]){geometry.low[0], geometry.high[0], geometry.low[1], geometry.high[1]}, 4 * sizeof *padding);
+    for (int i = 0; i < 2; i++)
+        dt_narrow_windows(geometry.strides[i], reach_of(&geometry, i, kernel[i]), part[1 + i], operands[0][1 + i], &padding[2 * i]);
+    dt_narrowed(value, attributes, "padding")->ints = padding;
+}
+
+void dt_narrow_conv2d_input_gradient(dt_arena *arena, const dt_value *value, const dt_range *part, dt_range *const *operands,
+                                     dt_attribute *attributes) {
+    geometry geometry = geometry_of(value);
+    const int64_t *kernel = value->operands[1]->shape.dims;
+    int64_t *padding = dt_arena_copy(arena, (int64_t[]){geometry.low[0], geometry.high[0], geometry.low[1], geometry.high[1]}, 4 * sizeof *padding);
+    for (int i = 0; i < 2; i++)
+        dt_narrow_image(geometry.strides[i], reach_of(&geometry, i, kernel[i]), part[1 + i], &operands[0][1 + i], &padding[2 * i]);
+    int64_t size[2] = {dt_range_extent(part[1]), dt_range_extent(part[2])};
+    dt_narrowed(value, attributes, "size")->ints = dt_arena_copy(arena, size, sizeof size);
+    dt_narrowed(value, attributes, "padding")->ints = padding;
+}

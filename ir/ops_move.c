@@ -47,6 +47,24 @@ dt_status *dt_gradient_reshape(dt_builder *builder, const dt_value *value, dt_va
     return wanted[0] ? build_reshape(builder, g, value->operands[0]->shape, &gradients[0]) : NULL;
 }
 
+/* A part of the result is a part of x where one of its dimensions, 1's aside, is one of x's, with the same before and behind it. */
+void dt_narrow_reshape(dt_arena *arena, const dt_value *value, const dt_range *part, dt_range *const *operands, dt_attribute *attributes) {
+    dt_shape x = value->operands[0]->shape, result = value->shape;
+    int64_t n_x = 1, n_result = 1; /* elements of the dimensions passed that found no partner */
+    for (int i = 0, j = 0; i < x.rank && j < result.rank;) {
+        bool together = n_x == n_result;
+        if (together && x.dims[i] == result.dims[j])
+            operands[0][i++] = part[j++];
+        else if (together && result.dims[j] == 1)
+            j++;
+        else if (n_x <= n_result)
+            n_x *= x.dims[i++];
+        else
+            n_result *= result.dims[j++];
+    }
+    dt_narrow_shape(arena, value, part, operands, attributes);
+}
+
 /* ---- transpose ---- */
 
 dt_status *dt_infer_transpose(dt_arena *arena, const dt_op *op, dt_value *const *operands, int n_operands, const dt_attribute *attributes,
@@ -245,6 +263,34 @@ dt_status *dt_gradient_pad(dt_builder *builder, const dt_value *value, dt_value 
         if (!dt_dim_is_symbol(x.dims[d])) limits[d] = low[d] + span(x.dims[d], step_of(steps, d));
     return dt_build_like(builder, &gradients[0], "slice", &g, 1, value,
                          (dt_setting[]){dt_set_ints(builder, "starts", rank, low), dt_set_ints(builder, "limits", rank, limits)}, 2);
+}
+
+void dt_narrow_slice(dt_arena *arena, const dt_value *value, const dt_range *part, dt_range *const *operands, dt_attribute *attributes) {
+    int rank;
+    const int64_t *old = dt_value_ints(value, "starts", &rank);
+    const dt_attribute *steps = dt_op_attribute(value->op, value->attributes, "steps");
+    int64_t *starts = DT_NEW_ARRAY(arena, int64_t, rank), *limits = DT_NEW_ARRAY(arena, int64_t, rank);
+    for (int d = 0; d < rank; d++) {
+        bool whole = dt_dim_is_symbol(value->shape.dims[d]);
+        if (!whole) starts[d] = old[d] + part[d].low * step_of(steps, d) - operands[0][d].low;
+        limits[d] = whole ? value->shape.dims[d] : starts[d] + span(dt_range_extent(part[d]), step_of(steps, d));
+    }
+    dt_narrowed(value, attributes, "starts")->ints = starts;
+    dt_narrowed(value, attributes, "limits")->ints = limits;
+}
+
+void dt_narrow_pad(dt_arena *arena, const dt_value *value, const dt_range *part, dt_range *const *operands, dt_attribute *attributes) {
+    int rank;
+    const int64_t *old = dt_value_ints(value, "low", &rank);
+    const dt_attribute *steps = dt_op_attribute(value->op, value->attributes, "steps");
+    int64_t *low = DT_NEW_ARRAY(arena, int64_t, rank), *high = DT_NEW_ARRAY(arena, int64_t, rank);
+    for (int d = 0; d < rank; d++) {
+        if (dt_dim_is_symbol(value->shape.dims[d])) continue;
+        low[d] = old[d] - part[d].low + operands[0][d].low * step_of(steps, d);
+        high[d] = dt_range_extent(part[d]) - low[d] - span(dt_range_extent(operands[0][d]), step_of(steps, d));
+    }
+    dt_narrowed(value, attributes, "low")->ints = low;
+    dt_narrowed(value, attributes, "high")->ints = high;
 }
 
 /* ---- concatenate ---- */

@@ -182,3 +182,29 @@ dt_status *dt_gradient_window_gather(dt_builder *builder, const dt_value *value,
 dt_status *dt_gradient_window_scatter(dt_builder *builder, const dt_value *value, dt_value *g, const bool *wanted, dt_value **gradients) {
     return wanted[0] ? dt_build_like(builder, &gradients[0], "window_gather", (dt_value *[]){g, value->operands[1]}, 2, value, NULL, 0) : NULL;
 }
+
+/* ---- parts ---- */
+
+static int64_t *copy_padding(dt_arena *arena, const geometry *geometry) {
+    int64_t padding[4] = {geometry->low[0], geometry->high[0], geometry->low[1], geometry->high[1]};
+    return dt_arena_copy(arena, padding, sizeof padding);
+}
+
+void dt_narrow_window2d(dt_arena *arena, const dt_value *value, const dt_range *part, dt_range *const *operands, dt_attribute *attributes) {
+    geometry geometry = geometry_of(value);
+    int64_t *padding = copy_padding(arena, &geometry);
+    for (int i = 0; i < 2; i++) dt_narrow_windows(geometry.strides[i], geometry.size[i], part[1 + i], operands[0][1 + i], &padding[2 * i]);
+    dt_narrowed(value, attributes, "padding")->ints = padding;
+}
+
+void dt_narrow_spread2d(dt_arena *arena, const dt_value *value, const dt_range *part, dt_range *const *operands, dt_attribute *attributes) {
+    geometry geometry = geometry_of(value);
+    int64_t *padding = copy_padding(arena, &geometry);
+    for (int i = 0; i < 2; i++) {
+        dt_narrow_image(geometry.strides[i], geometry.size[i], part[1 + i], &operands[0][1 + i], &padding[2 * i]);
+        if (value->n_operands == 2) operands[1][1 + i] = operands[0][1 + i]; /* a position for each window */
+    }
+    int64_t input[2] = {dt_range_extent(part[1]), dt_range_extent(part[2])};
+    dt_narrowed(value, attributes, "input")->ints = dt_arena_copy(arena, input, sizeof input);
+    dt_narrowed(value, attributes, "padding")->ints = padding;
+}

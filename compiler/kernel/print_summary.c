@@ -1,4 +1,5 @@
 /* print_summary: a plan on one screen. What runs in which order, once a device or once a replica, how its work is done, and what it takes. */
+#include "compiler/flops.h"
 #include "compiler/kernel/kernel.h"
 
 /* "tiles 3, loops 1, in rows": how the nests of a kernel are computed. */
@@ -37,6 +38,12 @@ void dt_plan_print_summary(dt_text *text, const dt_plan *plan) {
         for (int c = 0; c < segment->n_collectives; c++) print_collective(text, plan, &segment->collectives[c]);
     }
     char device[32], scratch[32], replica[32];
-    dt_text_format(text, " bytes: %s a device, %s of scratch, %s for each replica that it holds\n\n", dt_text_with_commas(plan->device_bytes, device),
+    dt_text_format(text, " bytes: %s a device, %s of scratch, %s for each replica that it holds\n", dt_text_with_commas(plan->device_bytes, device),
                    dt_text_with_commas(plan->scratch_bytes, scratch), dt_text_with_commas(plan->replica_bytes, replica));
+    if (plan->function->kind == DT_FUNCTION_STEP) {
+        dt_text_append(text, " arithmetic: ");
+        dt_flops_print(text, dt_flops_of_function(plan->function->module->arena, plan->function));
+        dt_text_append(text, ", as computed\n");
+    }
+    dt_text_append(text, "\n");
 }

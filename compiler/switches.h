@@ -1,0 +1,39 @@
+/* switches: what `dtc compile -O` can switch off, one row each, so that what it is worth can be shown.
+ *
+ * A pass that only improves is left out by the pipeline; a part of a pass that cannot be left out asks dt_switch_is_on. Another switch is a row here
+ * and a question there. */
+#ifndef DT_COMPILER_SWITCHES_H
+#define DT_COMPILER_SWITCHES_H
+
+#include "base/status.h"
+#include "base/text.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define DT_SWITCHES(X)                                                                                                                               \
+    X(SIMPLIFY, "simplify", "the same values with less to compute")                                                                                  \
+    X(SHRINK, "shrink", "only what is read is computed")                                                                                             \
+    X(FUSE, "fuse", "ops share loops and kernels")                                                                                                   \
+    X(TILE, "tile", "sums of products in register tiles")                                                                                            \
+    X(VECTORIZE, "vectorize", "other loops in vectors")                                                                                              \
+    X(REUSE, "reuse", "buffers that never live together share memory")
+
+typedef enum dt_switch {
+#define X(enumerator, name, what) DT_SWITCH_##enumerator,
+    DT_SWITCHES(X)
+#undef X
+    DT_N_SWITCHES,
+    DT_SWITCH_NONE = DT_N_SWITCHES /* of what cannot be switched off */
+} dt_switch;
+
+/* Which are off, a bit each. */
+typedef uint32_t dt_switches;
+static inline bool dt_switch_is_on(dt_switches off, dt_switch which) { return (off >> which & 1u) == 0; }
+
+/* "no-shrink,no-fuse" switches off, "shrink" on again. The error names the nearest switch. */
+dt_status *dt_switches_parse(const char *list, dt_switches *off);
+/* The list that switches these off: "no-shrink,no-fuse"; nothing when none is off. */
+void dt_switches_print(dt_text *text, dt_switches off);
+
+#endif
