@@ -61,6 +61,8 @@ typedef struct dt_fusion {
 
 static inline dt_place *dt_place_of(const dt_fusion *fusion, const dt_value *value) { return &fusion->places[value->id]; }
 
+/* Switched off, nothing follows or shares: each value has a unit, and each unit a kernel. */
+bool dt_fusion_is_on(const dt_fusion *fusion);
 int dt_fusion_buffer(dt_fusion *fusion, const dt_value *value); /* of a stored value; made when new */
 
 void dt_fuse_units(dt_fusion *fusion);

@@ -247,7 +247,7 @@ static int find_kernel(dt_fusion *f, const dt_needs *needs, int u) {
         const dt_unit *other = &f->units.items[needs[u].units.items[i].unit];
         if (other->collective == NULL && other->kernel > earliest) earliest = other->kernel;
     }
-    for (int attempt = 0; attempt < 2; attempt++)
+    for (int attempt = 0; attempt < 2 && dt_fusion_is_on(f); attempt++)
         for (int k = earliest; k < (int)f->kernels.n; k++) {
             const dt_unit_list *kernel = &f->kernels.items[k];
             if (kernel->segment != unit->segment || kernel->once != unit->once) continue;
@@ -295,7 +295,7 @@ void dt_fuse_kernels(dt_fusion *f) {
         int u = order[at];
         const dt_unit *unit = &f->units.items[u];
         if (unit->collective != NULL || unit->cluster.outputs.n == 0) continue;
-        bool idle = unit->elementwise && unit->once && unit->cluster.space.rank == 0 && needs[u].units.n == 0;
+        bool idle = unit->elementwise && unit->once && unit->cluster.space.rank == 0 && needs[u].units.n == 0 && !needed[u];
         if (idle)
             dt_list_push(f->arena, &scalars, u);
         else

@@ -18,6 +18,8 @@ static bool is_once(const dt_fusion *f, const dt_value *value) {
     return value->distribution.kind == DT_REPLICATED || f->plan->function->kind != DT_FUNCTION_STEP;
 }
 
+bool dt_fusion_is_on(const dt_fusion *f) { return dt_switch_is_on(f->compilation->off, DT_SWITCH_FUSE); }
+
 /* It reduces or scatters. */
 static bool is_root(const dt_loops *loops) { return loops != NULL && (loops->combiner != DT_COMBINE_NONE || loops->result != NULL); }
 
@@ -122,18 +124,18 @@ static int unit_to_share(dt_fusion *f, const dt_value *root, const dt_loops *loo
 
 static void place_root(dt_fusion *f, const dt_value *root, const dt_loops *loops) {
     dt_place *place = dt_place_of(f, root);
-    int home = home_of_operands(f, root), unit = unit_to_share(f, root, loops, home);
+    int home = home_of_operands(f, root), unit = dt_fusion_is_on(f) ? unit_to_share(f, root, loops, home) : -1;
     if (unit < 0) unit = new_unit(f, (dt_unit){.cluster = {.space = root->shape}, .home = home, .once = is_once(f, root)});
     dt_list_push(f->arena, &f->units.items[unit].cluster.roots, root);
     place->home = place->unit = unit;
-    place->in_place = loops->result == NULL; /* nothing can follow a scatter before it is complete */
-    place->stored = loops->result != NULL;
+    place->in_place = loops->result == NULL && dt_fusion_is_on(f); /* nothing can follow a scatter before it is complete */
+    place->stored = !place->in_place;
 }
 
 /* The elementwise unit for a value of this shape that needs `home`. */
 static int elementwise_unit(dt_fusion *f, const dt_value *value, int home) {
     bool once = is_once(f, value);
-    for (int u = (int)f->units.n - 1; u > home; u--) {
+    for (int u = (int)f->units.n - 1; u > home && dt_fusion_is_on(f); u--) {
         const dt_unit *unit = &f->units.items[u];
         if (unit->elementwise && unit->home == home && unit->once == once && dt_shape_equal(unit->cluster.space, value->shape)) return u;
     }
@@ -160,10 +162,15 @@ static void place_elementwise(dt_fusion *f, const dt_value *value, const dt_loop
     place->in_place = is_in_place(f, value, loops, place->home);
     place->cost = cost_of(f, value, loops);
     bool shared = place->required || (place->home >= 0 && n_readers(place) > 1);
-    if (place->in_place)
-        place->unit = place->home; /* stored only if it turns out that others need it */
-    else if (shared && place->cost > cheap)
+    bool apart = !dt_fusion_is_on(f) && (place->required || value->op->class != DT_CLASS_SOURCE);
+    if (apart) {
         add_member(f, elementwise_unit(f, value, place->home), value);
+        place->in_place = false;
+    } else if (place->in_place) {
+        place->unit = place->home; /* stored only if it turns out that others need it */
+    } else if (shared && place->cost > cheap) {
+        add_member(f, elementwise_unit(f, value, place->home), value);
+    }
 }
 
 static void add_output(dt_fusion *f, int unit, const dt_value *value, int buffer) {

@@ -88,12 +88,20 @@ static void place_buffers(dt_arena *arena, dt_plan *plan, const dt_lifetime *lif
     }
 }
 
+/* Nothing shares memory with anything. */
+static void live_forever(const dt_plan *plan, dt_lifetime *lifetimes) {
+    for (int b = 0; b < plan->n_buffers; b++)
+        if (lifetimes[b].first <= lifetimes[b].last) lifetimes[b] = (dt_lifetime){0, INT64_MAX};
+}
+
 dt_status *dt_pass_plan_memory(dt_compilation *compilation) {
     for (int p = 0; p < compilation->n_plans; p++) {
         dt_plan *plan = compilation->plans[p];
         dt_plan_late_writes(compilation->arena, plan);
         give_spaces(compilation->arena, plan);
-        place_buffers(compilation->arena, plan, dt_plan_lifetimes(compilation->arena, plan));
+        dt_lifetime *lifetimes = dt_plan_lifetimes(compilation->arena, plan);
+        if (!dt_switch_is_on(compilation->off, DT_SWITCH_REUSE)) live_forever(plan, lifetimes);
+        place_buffers(compilation->arena, plan, lifetimes);
     }
     return NULL;
 }

@@ -377,19 +377,21 @@ static int tile_nest(dt_arena *arena, dt_plan *plan, dt_kernel_function *kernel,
     return p.n + 1;
 }
 
-static void schedule_kernel(dt_arena *arena, dt_plan *plan, dt_kernel_function *kernel) {
-    for (int n = 0; n < kernel->n_nests;) n = tile_nest(arena, plan, kernel, n);
+static void schedule_kernel(const dt_compilation *compilation, dt_plan *plan, dt_kernel_function *kernel) {
+    dt_arena *arena = compilation->arena;
+    bool tiles = dt_switch_is_on(compilation->off, DT_SWITCH_TILE), vectors = dt_switch_is_on(compilation->off, DT_SWITCH_VECTORIZE);
+    for (int n = 0; tiles && n < kernel->n_nests;) n = tile_nest(arena, plan, kernel, n);
     for (int n = 0; n < kernel->n_nests; n++) {
         dt_nest *nest = &kernel->nests[n];
         join_loops(arena, nest);
-        nest->vector_loop = nest->tiling.tiled ? nest->tiling.vector_loop : vector_loop_of(nest);
+        nest->vector_loop = nest->tiling.tiled ? nest->tiling.vector_loop : vectors ? vector_loop_of(nest) : -1;
     }
 }
 
 dt_status *dt_pass_schedule(dt_compilation *compilation) {
     for (int i = 0; i < compilation->n_plans; i++) {
         dt_plan *plan = compilation->plans[i];
-        for (int k = 0; k < plan->n_kernels; k++) schedule_kernel(compilation->arena, plan, &plan->kernels[k]);
+        for (int k = 0; k < plan->n_kernels; k++) schedule_kernel(compilation, plan, &plan->kernels[k]);
         DT_TRY(plan->lowering->status);
     }
     return NULL;

@@ -98,6 +98,7 @@ static void random_functions_run_alike(void **state) {
         dt_arena *arena = dt_arena_create();
         random_source source = {seed};
         dt_compilation compilation = {.arena = arena, .module = random_module(arena, &source, 12 + (int)random_below(&source, 30))};
+        if (seed % 2 == 0) compilation.off = random_below(&source, 1u << DT_N_SWITCHES); /* whatever is switched off, the meaning stays */
         print_message("DT_SEED=%llu\n", (unsigned long long)seed);
         run_passes(&compilation);
         if (only && !count) show(&compilation);
