@@ -145,7 +145,8 @@ static dt_scalar combine(const char *kind, dt_dtype dtype, dt_scalar a, dt_scala
     if (!dt_dtype_is_float(dtype))
         return dt_scalar_round((dt_scalar){.i = is_sum ? (int64_t)((uint64_t)a.i + (uint64_t)b.i) : (a.i > b.i) == is_max ? a.i : b.i}, dtype);
     if (is_sum) return dt_scalar_round((dt_scalar){.f = a.f + b.f}, dtype);
-    return a.f != a.f || (a.f > b.f) == is_max ? a : b;
+    if (a.f != a.f || b.f != b.f) return a.f != a.f ? a : b;
+    return (a.f > b.f) == is_max ? a : b;
 }
 
 /* One element over replicas [first, first + n): a binary tree, split at the largest power of two below n. */

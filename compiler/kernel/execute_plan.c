@@ -154,7 +154,8 @@ static dt_scalar combine(dt_combiner combiner, dt_dtype dtype, dt_scalar x, dt_s
         return (x.i > y.i) == (combiner == DT_COMBINE_MAX) ? x : y;
     }
     if (combiner == DT_COMBINE_SUM) return dt_scalar_round((dt_scalar){.f = x.f + y.f}, dtype);
-    return x.f != x.f || (x.f > y.f) == (combiner == DT_COMBINE_MAX) ? x : y;
+    if (x.f != x.f || y.f != y.f) return x.f != x.f ? x : y;
+    return (x.f > y.f) == (combiner == DT_COMBINE_MAX) ? x : y;
 }
 
 /* Element i over replicas first .. first + n - 1: n leaves split at the largest power of two below n. */

@@ -170,6 +170,26 @@ static void sums_go_up_one_tree(void **state) {
     }
 }
 
+static void extremes_of_replicas_keep_nan(void **state) {
+    (void)state;
+    dt_module *module = parse("module m capacity 2\n"
+                              "function f step (%0 x: f32[B]) {\n"
+                              "  %1: f32 = reduce_min(%0, axes=[0])\n"
+                              "  %2: f32 = all_reduce(%1, kind=\"min\")\n"
+                              "  %3: f32 = reduce_max(%0, axes=[0])\n"
+                              "  %4: f32 = all_reduce(%3, kind=\"max\")\n"
+                              "  return least=%2, greatest=%4\n"
+                              "}\n");
+    for (int where = 0; where < 3; where++) {
+        dt_launch launches[3];
+        launch_replicas(launches, 3, 6);
+        dt_tensor inputs[3], results[6];
+        for (int r = 0; r < 3; r++) inputs[r] = vector(2, (double[]){r == where ? NAN : r, 4 - r});
+        assert_ok(dt_interpret_replicas(arena, module->functions.items[0], 3, launches, inputs, NULL, results));
+        for (int i = 0; i < 6; i++) assert_true(isnan(dt_tensor_get(&results[i], 0)));
+    }
+}
+
 static void rows_are_gathered_and_scattered(void **state) {
     (void)state;
     dt_module *module = parse("module m capacity 2\n"
@@ -293,7 +313,7 @@ int main(void) {
         TEST(any_number_of_rows),           TEST(variables_change_at_the_end),      TEST(replicas_must_write_the_same),
         TEST(sums_go_up_one_tree),          TEST(rows_are_gathered_and_scattered),  TEST(random_numbers_and_positions_do_not_depend_on_replicas),
         TEST(bad_indices_are_counted_once), TEST(gradients_must_be_resolved_first), TEST(memory_may_run_out_anywhere),
-        TEST(places_of_nan_come_first),
+        TEST(places_of_nan_come_first),     TEST(extremes_of_replicas_keep_nan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
