@@ -5,8 +5,9 @@
  *     its plan, one element at a time                                   (are fusion, schedule and memory right?)
  *     its plan as code of each level of this machine                    (is the code right?)
  *
- * against the interpreter on the function as written, over the global batch. How much an element may differ follows from how it answers to inputs
- * that are changed a little. STEPS_SEED=n runs one seed and shows it where it fails, STEPS_COUNT=n that many. */
+ * against the interpreter on the function as written, over the global batch; odd seeds in f32, even ones in f64. How much an element may differ
+ * follows from how it answers to inputs that are changed a little. STEPS_SEED=n runs one seed and shows it where it fails, STEPS_COUNT=n that many.
+ */
 #include "compiler/pipeline.h"
 #include "ir/text_form.h"
 #include "tests/support/compiled.h"
@@ -29,6 +30,7 @@ enum {
 typedef struct subject {
     dt_arena *arena;
     uint64_t seed;
+    dt_dtype real; /* of inputs and variables */
     dt_module *graph;
     dt_compilation compilation;
     compiled_code codes[COMPILED_MOST_LEVELS];
@@ -54,7 +56,7 @@ static void succeed(const subject *s, const char *what, dt_status *status) {
 
 /* ---- random steps ---- */
 
-/* Half of the ops are elementwise rows of the table, half of the forms of random_graph.h. Random f32 numbers go on as f64. */
+/* Half of the ops are elementwise rows of the table, half of the forms of random_graph.h. Random numbers, which are f32, go on as the step's type. */
 static void add_ops(random_graph *graph, random_source *source, int n_ops) {
     int end = graph->n + n_ops;
     for (int attempts = 0; graph->n < end && attempts < 200 * n_ops; attempts++) {
@@ -64,7 +66,7 @@ static void add_ops(random_graph *graph, random_source *source, int n_ops) {
         if (elementwise && (op->class != DT_CLASS_MAP || op->n_attributes > 0)) continue;
         if (!random_graph_add(graph, source, elementwise ? op : dt_op_find(form->op), elementwise ? "" : form->attributes)) continue;
         dt_value **last = &graph->values[graph->n - 1];
-        if ((*last)->dtype == DT_F32) dt_status_free(dt_build_convert(&graph->builder, last, *last, DT_F64));
+        if ((*last)->dtype == DT_F32) dt_status_free(dt_build_convert(&graph->builder, last, *last, graph->real));
     }
 }
 
@@ -77,7 +79,7 @@ static dt_status *add_to_loss(random_graph *graph, dt_value *value, dt_value **l
     DT_TRY(dt_build_unary(&graph->builder, &term, "tanh", value));
     DT_TRY(dt_build_reduce(&graph->builder, &term, "reduce_sum", term, axes, value->shape.rank, false));
     DT_TRY(dt_build_text(&graph->builder, &rows, "launch", NULL, 0, "name=\"global_batch\""));
-    DT_TRY(dt_build_convert(&graph->builder, &rows, rows, DT_F64));
+    DT_TRY(dt_build_convert(&graph->builder, &rows, rows, graph->real));
     return dt_build_expression(&graph->builder, loss, "loss + x / rows", names, (dt_value *[]){term, rows, *loss}, 3);
 }
 
@@ -92,15 +94,15 @@ static dt_status *add_training(random_graph *graph, random_source *source) {
     dt_value *loss, *gradient, *next, *write;
     bool *used = random_graph_used(graph);
     int n = graph->n;
-    DT_TRY(dt_build_constant(&graph->builder, &loss, DT_F64, 0, dt_shape_scalar()));
+    DT_TRY(dt_build_constant(&graph->builder, &loss, graph->real, 0, dt_shape_scalar()));
     for (int i = 0; i < n; i++)
-        if (graph->values[i]->dtype == DT_F64 && !used[graph->values[i]->id]) DT_TRY(add_to_loss(graph, graph->values[i], &loss));
+        if (graph->values[i]->dtype == graph->real && !used[graph->values[i]->id]) DT_TRY(add_to_loss(graph, graph->values[i], &loss));
     add_result(graph, "loss", loss);
     for (int i = 0; i < n; i++)
         if (!used[graph->values[i]->id] || random_below(source, 6) == 0) add_result(graph, dt_arena_format(arena, "r%d", i), graph->values[i]);
     for (int i = 0; i < graph->n_inputs + (int)graph->function->module->variables.n; i++) {
         dt_value *x = graph->values[i];
-        if (x->dtype != DT_F64) continue;
+        if (x->dtype != graph->real) continue;
         DT_TRY(dt_build_binary(&graph->builder, &gradient, "gradient", loss, x));
         if (i < graph->n_inputs) {
             add_result(graph, dt_arena_format(arena, "g%d", i), gradient);
@@ -115,7 +117,7 @@ static dt_status *add_training(random_graph *graph, random_source *source) {
 
 static dt_module *random_step(const subject *s, random_source *source) {
     dt_location location = {0, 1, 1};
-    random_graph graph = random_graph_begin(s->arena, &location);
+    random_graph graph = random_graph_begin(s->arena, &location, s->real);
     add_ops(&graph, source, 10 + (int)random_below(source, 31));
     succeed(s, "building", add_training(&graph, source));
     return graph.function->module;
@@ -195,12 +197,12 @@ static outcome run_compiled(const subject *s, const char *way, bool plan, const 
 
 /* ---- comparing ---- */
 
-/* `near`: the element as it is for inputs that are changed by 1e-12 of themselves. */
-static bool agree(double got, double want, double near, totals *totals) {
+/* `near`: the element as it is for inputs that are changed a little. */
+static bool agree(const subject *s, double got, double want, double near, totals *totals) {
     totals->n_elements++;
     if (!isfinite(want) || !isfinite(near)) return !isfinite(want) != !isfinite(near) || !isfinite(got);
     totals->n_finite++;
-    double tolerance = 1e-10 * (1 + fabs(want)) + 30 * fabs(want - near);
+    double tolerance = (s->real == DT_F64 ? 1e-10 : 1e-5) * (1 + fabs(want)) + 30 * fabs(want - near);
     totals->n_loose += tolerance > 1e-3 * (1 + fabs(want));
     return fabs(got - want) <= tolerance;
 }
@@ -209,7 +211,7 @@ static const char *differ(const subject *s, const char *name, const dt_tensor *g
                           totals *totals) {
     for (size_t i = 0; i < dt_tensor_elements(got); i++) {
         double x = dt_tensor_get(got, i), y = dt_tensor_get(want, first + i);
-        if (!agree(x, y, dt_tensor_get(near, first + i), totals))
+        if (!agree(s, x, y, dt_tensor_get(near, first + i), totals))
             return dt_arena_format(s->arena, "%s, element %zu is %.17g, should be %.17g", name, first + i, x, y);
     }
     return NULL;
@@ -257,7 +259,7 @@ static dt_tensor *perturbed(const subject *s, random_source *source, const dt_te
     for (size_t k = 0; k < n; k++) {
         changed[k] = dt_tensor_make(s->arena, tensors[k].dtype, tensors[k].shape);
         for (size_t i = 0; i < dt_tensor_elements(&tensors[k]); i++) {
-            double factor = 1 + 1e-12 * ((double)random_below(source, 2001) / 1000 - 1);
+            double factor = 1 + (s->real == DT_F64 ? 1e-12 : 1e-6) * ((double)random_below(source, 2001) / 1000 - 1);
             dt_tensor_set(&changed[k], i, dt_tensor_get(&tensors[k], i) * (dt_dtype_is_float(tensors[k].dtype) ? factor : 1));
         }
     }
@@ -288,7 +290,7 @@ static void run_batch(subject *s, int n_replicas, int64_t valid, totals *totals)
 
 static void run_seed(uint64_t seed, const char *const *levels, int n_levels, totals *totals) {
     static const int64_t alone[] = {RANDOM_CAPACITY, 1, 0}, three[] = {3 * RANDOM_CAPACITY, 2 * RANDOM_CAPACITY + 1, RANDOM_CAPACITY + 1, 0};
-    subject s = {.arena = dt_arena_create(), .seed = seed, .n_levels = n_levels, .source = {seed}};
+    subject s = {.arena = dt_arena_create(), .seed = seed, .real = seed % 2 ? DT_F32 : DT_F64, .n_levels = n_levels, .source = {seed}};
     dt_compilation written = {.arena = s.arena, .module = random_step(&s, &(random_source){seed})};
     s.graph = written.module;
     succeed(&s, "autodiff", dt_pipeline_run(&written, &(dt_pipeline_options){.stop_after = "autodiff"}));

@@ -8,7 +8,9 @@
 #include "ir/graph.h"
 #include "ir/interpret.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct random_source {
     uint64_t state;
@@ -57,6 +59,7 @@ typedef struct random_graph {
     dt_builder builder;
     dt_value *values[512];
     int n, n_inputs;
+    dt_dtype real; /* f64, or what stands for it */
 } random_graph;
 
 enum {
@@ -64,17 +67,17 @@ enum {
 };
 
 /* A step function with inputs of several shapes and as many variables, read. */
-static inline random_graph random_graph_begin(dt_arena *arena, const dt_location *location) {
+static inline random_graph random_graph_begin(dt_arena *arena, const dt_location *location, dt_dtype real) {
     dt_module *module = dt_module_create(arena, "random");
     module->capacity = RANDOM_CAPACITY;
     dt_list_push(arena, &module->files, "random.dt");
-    static const struct {
+    const struct {
         dt_dtype dtype;
         int rank;
         int64_t dims[4];
-    } inputs[] = {{DT_F64, 2, {-1, 7}}, {DT_F64, 4, {-1, 5, 5, 4}}, {DT_F64, 1, {-1}}, {DT_I64, 1, {-1}}, {DT_U8, 2, {-1, 7}}},
-      variables[] = {{DT_F64, 2, {7, 7}}, {DT_F64, 4, {3, 3, 4, 5}}, {DT_F64, 1, {7}}, {DT_F64, 0, {0}}};
-    random_graph graph = {.function = dt_module_add_function(module, "step", DT_FUNCTION_STEP), .n_inputs = sizeof inputs / sizeof *inputs};
+    } inputs[] = {{real, 2, {-1, 7}}, {real, 4, {-1, 5, 5, 4}}, {real, 1, {-1}}, {DT_I64, 1, {-1}}, {DT_U8, 2, {-1, 7}}},
+      variables[] = {{real, 2, {7, 7}}, {real, 4, {3, 3, 4, 5}}, {real, 1, {7}}, {real, 0, {0}}};
+    random_graph graph = {.function = dt_module_add_function(module, "step", DT_FUNCTION_STEP), .n_inputs = sizeof inputs / sizeof *inputs, .real = real};
     graph.builder = (dt_builder){.function = graph.function, .n_locations = 1, .locations = location};
     for (int i = 0; i < graph.n_inputs; i++)
         graph.values[graph.n++] = dt_build_input(graph.function, dt_arena_format(arena, "x%d", i), inputs[i].dtype,
@@ -94,7 +97,11 @@ static inline bool random_graph_add(random_graph *graph, random_source *source, 
     dt_value *operands[3];
     int n_operands = op->variadic ? 2 : op->n_operands;
     for (int k = 0; k < n_operands; k++) operands[k] = graph->values[random_below(source, (uint32_t)graph->n)];
-    dt_status *status = dt_build_text(&graph->builder, &graph->values[graph->n], op->name, operands, n_operands, "%s", attributes);
+    char text[128];
+    snprintf(text, sizeof text, "%s", attributes);
+    char *at = strstr(text, "f64");
+    if (at != NULL) memcpy(at, dt_dtype_name(graph->real), 3);
+    dt_status *status = dt_build_text(&graph->builder, &graph->values[graph->n], op->name, operands, n_operands, "%s", text);
     bool added = status == NULL;
     graph->n += added;
     dt_status_free(status);
@@ -112,7 +119,7 @@ static inline bool *random_graph_used(const random_graph *graph) {
 /* A function of about `n_values` ops; every value that nothing uses becomes a result, variables are written. */
 static inline dt_module *random_module(dt_arena *arena, random_source *source, int n_values) {
     dt_location location = {0, 1, 1};
-    random_graph graph = random_graph_begin(arena, &location);
+    random_graph graph = random_graph_begin(arena, &location, DT_F64);
     dt_module *module = graph.function->module;
     for (int attempts = 0; graph.n < n_values && attempts < 100 * n_values; attempts++) {
         const op_form *form = &random_forms[random_below(source, sizeof random_forms / sizeof *random_forms)];
