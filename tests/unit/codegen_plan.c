@@ -1,11 +1,8 @@
 /* codegen_plan: random functions run by the interpreter and as generated code, on each level of this machine. DT_SEED and DT_COUNT rerun one and
  * more of them. */
-#include "base/cpu.h"
-#include "compiler/codegen/codegen.h"
-#include "compiler/kernel/execute.h"
 #include "compiler/passes/passes.h"
 #include "ir/text_form.h"
-#include "runtime/object_loader.h"
+#include "tests/support/compiled.h"
 #include "tests/unit/random_graph.h"
 
 #include <math.h>
@@ -16,8 +13,7 @@
 #include <cmocka.h>
 
 enum {
-    CAPACITY = 4,
-    SLACK_BYTES = 64
+    CAPACITY = 4
 };
 
 static void succeed(dt_status *status) {
@@ -48,21 +44,7 @@ static void compare(const dt_compilation *compilation, const char *level, const 
         }
 }
 
-/* The same tensor with room behind it that vector code may read. */
-static dt_tensor with_slack(dt_arena *arena, const dt_tensor *tensor) {
-    dt_tensor copy = *tensor;
-    copy.data = dt_arena_new(arena, dt_tensor_bytes(tensor) + SLACK_BYTES);
-    memcpy(copy.data, tensor->data, dt_tensor_bytes(tensor));
-    return copy;
-}
-
-static void run_code(void *context, const dt_plan *plan, int kernel, void *const *buffers, const dt_launch *launch) {
-    dt_kernel_entry entry = (dt_kernel_entry)dt_object_find(context, plan->kernels[kernel].name);
-    assert_non_null(entry);
-    entry(buffers, launch);
-}
-
-static void run_level(random_source source, const dt_compilation *compilation, const char *level, dt_object *code, int64_t rows) {
+static void run_level(random_source source, const dt_compilation *compilation, compiled_code *code, int64_t rows) {
     const dt_module *module = compilation->module;
     dt_function *function = module->functions.items[0];
     dt_arena *arena = dt_arena_create();
@@ -71,22 +53,20 @@ static void run_level(random_source source, const dt_compilation *compilation, c
         .rows = rows, .valid = rows, .global_batch = CAPACITY, .replicas = 1, .epochs = 3, .steps_per_epoch = 5, .counter = 6, .seed = 7};
     size_t n_inputs = function->inputs.n, n_results = function->results.n;
     dt_tensor *inputs = DT_NEW_ARRAY(arena, dt_tensor, n_inputs), *results = DT_NEW_ARRAY(arena, dt_tensor, 2 * n_results);
-    for (size_t i = 0; i < n_inputs; i++) {
-        dt_tensor input = random_tensor(arena, &source, function->inputs.items[i]->dtype, function->inputs.items[i]->shape, rows);
-        inputs[i] = with_slack(arena, &input);
-    }
+    for (size_t i = 0; i < n_inputs; i++)
+        inputs[i] = random_tensor(arena, &source, function->inputs.items[i]->dtype, function->inputs.items[i]->shape, rows);
     dt_memory memory = dt_memory_create(arena, module), other = dt_memory_create(arena, module);
     for (size_t v = 0; v < module->variables.n; v++) {
         memory.variables[v] = random_tensor(arena, &source, module->variables.items[v].dtype, module->variables.items[v].shape, 0);
-        other.variables[v] = with_slack(arena, &memory.variables[v]);
+        memcpy(other.variables[v].data, memory.variables[v].data, dt_tensor_bytes(&memory.variables[v]));
     }
     launch.bad_index = &bad[0];
     succeed(dt_interpret(arena, function, &launch, inputs, &memory, results));
     launch.bad_index = &bad[1];
-    succeed(dt_plan_execute_with(arena, compilation->plans[0], run_code, code, 1, &launch, inputs, &other, results + n_results));
-    for (size_t r = 0; r < n_results; r++) compare(compilation, level, function->results.items[r].name, &results[r], &results[n_results + r]);
+    succeed(dt_plan_execute_with(arena, compilation->plans[0], compiled_run, code, 1, &launch, inputs, &other, results + n_results));
+    for (size_t r = 0; r < n_results; r++) compare(compilation, code->level, function->results.items[r].name, &results[r], &results[n_results + r]);
     for (size_t v = 0; v < module->variables.n; v++)
-        compare(compilation, level, module->variables.items[v].path, &memory.variables[v], &other.variables[v]);
+        compare(compilation, code->level, module->variables.items[v].path, &memory.variables[v], &other.variables[v]);
     assert_int_equal(bad[0].count > 0, bad[1].count > 0);
     dt_arena_destroy(arena);
 }
@@ -94,31 +74,26 @@ static void run_level(random_source source, const dt_compilation *compilation, c
 static void random_functions_run_alike(void **state) {
     (void)state;
     static dt_pass_function const passes[] = {dt_pass_fuse, dt_pass_schedule, dt_pass_plan_memory};
-    const char *only = getenv("DT_SEED"), *count = getenv("DT_COUNT");
+    const char *only = getenv("DT_SEED"), *count = getenv("DT_COUNT"), *levels[COMPILED_MOST_LEVELS];
     uint64_t first = only ? strtoull(only, NULL, 10) : 1, n = count ? strtoull(count, NULL, 10) : only ? 1 : 20;
+    int n_levels = compiled_levels(levels);
     for (uint64_t seed = first; seed < first + n; seed++) {
         dt_arena *arena = dt_arena_create();
         random_source source = {seed};
         dt_compilation compilation = {.arena = arena, .module = random_module(arena, &source, 12 + (int)random_below(&source, 30))};
         print_message("DT_SEED=%llu\n", (unsigned long long)seed);
         for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) succeed(passes[i](&compilation));
-        dt_codegen_object objects[2] = {{.level = DT_LEVEL_V3}, {.level = DT_LEVEL_V4}};
-        succeed(dt_codegen_llvm((const dt_plan *const *)compilation.plans, 1, &(dt_codegen_options){.check = true}, objects, 2));
-        for (int i = 0; i < 2; i++) {
-            dt_object *code = NULL;
-            succeed(dt_object_load(objects[i].level, objects[i].bytes, objects[i].n_bytes, &code));
-            for (int64_t rows = 0; rows <= CAPACITY && dt_cpu_level() >= 3 + i; rows += 2)
-                run_level(source, &compilation, objects[i].level, code, rows);
-            dt_object_free(code);
-            free(objects[i].bytes);
-        }
+        compiled_code codes[COMPILED_MOST_LEVELS];
+        succeed(compiled_make(&compilation, levels, n_levels, codes));
+        for (int i = 0; i < n_levels; i++)
+            for (int64_t rows = 0; rows <= CAPACITY; rows += 2) run_level(source, &compilation, &codes[i], rows);
+        compiled_free(codes, n_levels);
         dt_arena_destroy(arena);
     }
 }
 
 int main(void) {
     if (dt_cpu_level() < 3) return puts("skipped: this machine is below x86-64-v3"), 77;
-    if (dt_cpu_level() < 4) puts("skipped: x86-64-v4, which this machine does not have");
     const struct CMUnitTest tests[] = {cmocka_unit_test(random_functions_run_alike)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
