@@ -2,6 +2,7 @@
  * runtime's, and checks each number again. */
 #include "abi/version.h"
 #include "compiler/artifact.h"
+#include "compiler/kernel/count.h"
 
 #include <cjson/cJSON.h>
 #include <nettle/sha2.h>
@@ -131,6 +132,11 @@ static void add_kernels(cJSON *plan_item, const dt_plan *plan) {
         cJSON_AddStringToObject(item, "name", kernel->name);
         cJSON_AddBoolToObject(item, "once", kernel->once);
         add_integers(item, "buffers", kernel->buffers, kernel->n_buffers);
+        dt_kernel_count count = dt_kernel_count_of(plan, kernel);
+        cJSON_AddNumberToObject(item, "flops_per_row", count.flops.per_row);
+        cJSON_AddNumberToObject(item, "flops_fixed", count.flops.fixed);
+        cJSON_AddNumberToObject(item, "bytes_per_row", count.bytes.per_row);
+        cJSON_AddNumberToObject(item, "bytes_fixed", count.bytes.fixed);
         dt_text lines = {0};
         dt_kernel_lines(&lines, plan, kernel);
         if (lines.data) cJSON_AddStringToObject(item, "lines", lines.data);

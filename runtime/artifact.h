@@ -72,12 +72,18 @@ typedef struct dt_artifact_buffer {
     int variable, input;   /* index, for those two spaces */
 } dt_artifact_buffer;
 
+/* Of one call: rows * per_row + fixed. */
+typedef struct dt_artifact_amount {
+    double per_row, fixed;
+} dt_artifact_amount;
+
 typedef struct dt_artifact_kernel {
     const char *name;  /* symbol in the object */
     const char *lines; /* "fashion_cnn.dt:14", for people */
     bool once;
     int n_buffers;
     const int *buffers;
+    dt_artifact_amount flops, bytes; /* floating-point work, and memory that must cross its border, as counted by the compiler; 0: not said */
 } dt_artifact_kernel;
 
 typedef enum dt_collective_kind {

@@ -100,6 +100,13 @@ static dt_status *read_indices(dt_artifact_reader *reader, const dt_json *object
     return NULL;
 }
 
+/* What an artifact may say for people to read; absent is 0. */
+static dt_status *read_amount(const dt_json *item, const char *key, double *amount) {
+    if (!dt_json_has(item, key)) return NULL;
+    DT_TRY(dt_json_number(item, key, amount));
+    return *amount >= 0 ? NULL : dt_json_wrong(item, "%s is below 0", key);
+}
+
 static dt_status *read_kernels(dt_artifact_reader *reader, const dt_json *plan, dt_artifact_function *function) {
     dt_json array;
     DT_TRY(dt_json_array(plan, "kernels", &array, &function->n_kernels));
@@ -115,6 +122,10 @@ static dt_status *read_kernels(dt_artifact_reader *reader, const dt_json *plan, 
             kernel->lines = dt_arena_string(reader->arena, kernel->lines);
         }
         DT_TRY(read_indices(reader, &item, "buffers", function->n_buffers, &kernel->n_buffers, &kernel->buffers));
+        DT_TRY(read_amount(&item, "flops_per_row", &kernel->flops.per_row));
+        DT_TRY(read_amount(&item, "flops_fixed", &kernel->flops.fixed));
+        DT_TRY(read_amount(&item, "bytes_per_row", &kernel->bytes.per_row));
+        DT_TRY(read_amount(&item, "bytes_fixed", &kernel->bytes.fixed));
     }
     return NULL;
 }

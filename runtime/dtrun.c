@@ -42,6 +42,7 @@ static dt_status *run_artifact(const dtrun_call *call) {
     dt_status *status = dt_artifact_open(path, &artifact);
     if (status == NULL) {
         if (strcmp(call->command, "info") == 0) status = dtrun_info(call, artifact);
+        if (strcmp(call->command, "bench") == 0) status = dtrun_bench(call, artifact);
         if (strcmp(call->command, "train") == 0) status = run_kernels(call, artifact, dt_run_train);
         if (strcmp(call->command, "evaluate") == 0) status = run_kernels(call, artifact, dt_run_evaluate);
         if (strcmp(call->command, "predict") == 0) status = run_kernels(call, artifact, dt_run_predict);

@@ -12,6 +12,9 @@ typedef struct dtrun_call {
     dt_log_format log_format;
     dt_kernels_options kernels;
     const char *text; /* of info: a member to print */
+    int64_t n_steps;  /* of bench: how many to measure */
+    bool json;
+    const char *versus; /* another program, or NULL */
     int n_defines;    /* for a .dt: NAME=VALUE */
     const char **defines;
     const char **inputs; /* run.inputs, while they are collected */
@@ -27,6 +30,7 @@ void dtrun_print_usage(FILE *to);
 /* The artifact of `call->program`: itself, or what the dtc beside this program makes of a .dt, kept in a cache. The caller frees *path. */
 dt_status *dtrun_find_artifact(const dtrun_call *call, char **path);
 
+dt_status *dtrun_bench(const dtrun_call *call, const dt_artifact *artifact);
 dt_status *dtrun_info(const dtrun_call *call, const dt_artifact *artifact);
 dt_status *dtrun_devices(void);
 

@@ -4,6 +4,8 @@
  * Spaces are shared by all functions, which never run at once; gathered rows, whose size grows with V, come after everything that does not. */
 #include "runtime/lane.h"
 
+#include "runtime/clock.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -133,6 +135,7 @@ static void bind_call(binder *in, int k, int replica, const dt_launch *launch) {
         int64_t rows_before = buffer->tensor.has_rows ? (in->lane->first_replica + replica) * in->lane->rows : 0;
         in->bound->inputs[in->bound->n_inputs++] = (dt_lane_input){&arguments[i], buffer->input, rows_before * buffer->tensor.row_bytes};
     }
+    in->bound->call_kernels[in->n_calls] = k;
     in->bound->calls[in->n_calls++] = (dt_device_call){dt_kernels_entry(in->lane->kernels, in->number, k), arguments, launch};
 }
 
@@ -175,6 +178,7 @@ static void bind_function(dt_lane *lane, int number, dt_arena *arena) {
         for (int k = 0; k < segment->n_replica_kernels; k++) n_inputs += count_inputs(&in, segment->replica_kernels[k]) * n_replicas;
     }
     in.bound->calls = DT_NEW_ARRAY(arena, dt_device_call, n_calls);
+    in.bound->call_kernels = DT_NEW_ARRAY(arena, int, n_calls);
     in.bound->inputs = DT_NEW_ARRAY(arena, dt_lane_input, n_inputs);
     in.bound->parts = DT_NEW_ARRAY(arena, dt_comm_part, n_parts);
     in.bound->call_ends = DT_NEW_ARRAY(arena, size_t, function->n_segments);
@@ -217,6 +221,30 @@ static void place_inputs(const dt_lane_function *bound, const dt_artifact_functi
     }
 }
 
+/* One by one, each waited for. */
+static dt_status *run_timed(dt_lane *lane, const dt_lane_function *bound, size_t first, size_t end) {
+    for (size_t i = first; i < end; i++) {
+        int k = bound->call_kernels[i];
+        double began = dt_seconds_now();
+        DT_TRY(dt_device_run(lane->device, &bound->calls[i], 1));
+        DT_TRY(dt_device_synchronize(lane->device));
+        lane->times->kernel_seconds[k] += dt_seconds_now() - began;
+        lane->times->kernel_calls[k]++;
+    }
+    return NULL;
+}
+
+static dt_status *run_calls(dt_lane *lane, const dt_lane_function *bound, size_t first, size_t end) {
+    return lane->times == NULL ? dt_device_run(lane->device, bound->calls + first, end - first) : run_timed(lane, bound, first, end);
+}
+
+static void clear_times(dt_lane *lane, int n_kernels) {
+    if (lane->times == NULL) return;
+    memset(lane->times->kernel_seconds, 0, (size_t)n_kernels * sizeof *lane->times->kernel_seconds);
+    memset(lane->times->kernel_calls, 0, (size_t)n_kernels * sizeof *lane->times->kernel_calls);
+    lane->times->exchange_seconds = 0;
+}
+
 dt_status *dt_lane_run(dt_lane *lane, const dt_lane_run_values *values) {
     const dt_artifact_function *function = &lane->artifact->functions[values->function];
     const dt_lane_function *bound = &lane->bound[values->function];
@@ -225,12 +253,15 @@ dt_status *dt_lane_run(dt_lane *lane, const dt_lane_run_values *values) {
     int part = 0;
     fill_launches(lane, values, &moment);
     place_inputs(bound, function, values);
+    clear_times(lane, function->n_kernels);
     for (; moment.segment < function->n_segments; moment.segment++) {
         int s = moment.segment, n_parts = bound->part_ends[s] - part;
-        DT_TRY(dt_device_run(lane->device, bound->calls + call, bound->call_ends[s] - call));
+        DT_TRY(run_calls(lane, bound, call, bound->call_ends[s]));
         if (n_parts != 0) {
             DT_TRY(dt_device_synchronize(lane->device));
+            double began = lane->times != NULL ? dt_seconds_now() : 0;
             DT_TRY(dt_comm_exchange(lane->comm, bound->parts + part, n_parts, &moment));
+            if (lane->times != NULL) lane->times->exchange_seconds += dt_seconds_now() - began;
         }
         call = bound->call_ends[s];
         part = bound->part_ends[s];

@@ -21,12 +21,20 @@ typedef struct dt_lane_input {
 /* A function bound to a lane. */
 typedef struct dt_lane_function {
     dt_device_call *calls; /* of all segments */
+    int *call_kernels;     /* [n calls] the kernel of each */
     size_t *call_ends;     /* [n_segments]: where each segment's calls end */
     dt_comm_part *parts;   /* of all segments */
     int *part_ends;        /* [n_segments] */
     size_t n_inputs;
     dt_lane_input *inputs;
 } dt_lane_function;
+
+/* Where the time of a lane's last run went: calls of kernels one by one, then what crosses replicas, waiting for the others included. */
+typedef struct dt_lane_times {
+    double *kernel_seconds;  /* [most kernels of a function] all calls of each together */
+    int *kernel_calls;       /* the same */
+    double exchange_seconds; /* of all collectives */
+} dt_lane_times;
 
 typedef struct dt_lane {
     const dt_kernels *kernels;
@@ -45,6 +53,8 @@ typedef struct dt_lane {
     dt_launch *launches;     /* [n_replicas + 1]; the last one is for kernels that run once a device */
     dt_bad_index *bad_index; /* [n_replicas + 1], one a launch; without a comm the first one for all */
     dt_lane_function *bound; /* [n_functions] */
+
+    dt_lane_times *times; /* NULL: nobody asks, and nothing is measured */
 } dt_lane;
 
 /* What is the same for all lanes in one run of a function. */

@@ -65,6 +65,16 @@ static dt_status *check_options(dt_session *session) {
     return NULL;
 }
 
+static dt_lane_times *new_times(const dt_session *session) {
+    int most = 0;
+    for (int f = 0; f < session->artifact->n_functions; f++)
+        if (session->artifact->functions[f].n_kernels > most) most = session->artifact->functions[f].n_kernels;
+    dt_lane_times *times = DT_NEW(session->arena, dt_lane_times);
+    times->kernel_seconds = DT_NEW_ARRAY(session->arena, double, most);
+    times->kernel_calls = DT_NEW_ARRAY(session->arena, int, most);
+    return times;
+}
+
 static dt_status *open_lanes(dt_session *session) {
     int n = session->spec.n, n_replicas = (int)session->options.replicas;
     session->comms = DT_NEW_ARRAY(session->arena, dt_comm *, n);
@@ -80,6 +90,7 @@ static dt_status *open_lanes(dt_session *session) {
         lane->n_all_replicas = n_replicas;
         lane->rows = session->options.rows;
         dt_lane_lay_out(lane, -1, session->arena);
+        if (session->options.times) lane->times = new_times(session);
     }
     DT_TRY(dt_comm_local_open(n, n_replicas, session->options.deadline_seconds, session->comms));
     for (int d = 0; d < n; d++) session->lanes[d].comm = session->comms[d];
@@ -266,6 +277,21 @@ dt_status *dt_session_result(dt_session *session, int step, int index, void *dat
     }
     if (result->tensor.has_rows) return read_rows(session, number, result, data);
     return dt_device_read(session->lanes[0].device, data, dt_lane_place(&session->lanes[0], number, result->buffer, 0), (size_t)bytes);
+}
+
+double dt_session_times(const dt_session *session, double *kernel_seconds, int *kernel_calls) {
+    int n = session->artifact->functions[session->artifact->steps[session->step].function].n_kernels;
+    double exchange_seconds = 0;
+    for (int k = 0; k < n; k++) {
+        kernel_seconds[k] = 0;
+        kernel_calls[k] = 0;
+        for (int d = 0; d < session->n_lanes; d++) {
+            kernel_seconds[k] += session->lanes[d].times->kernel_seconds[k];
+            kernel_calls[k] += session->lanes[d].times->kernel_calls[k];
+        }
+    }
+    for (int d = 0; d < session->n_lanes; d++) exchange_seconds += session->lanes[d].times->exchange_seconds;
+    return exchange_seconds;
 }
 
 const dt_bad_index *dt_session_bad_index(const dt_session *session) { return &session->bad_index; }

@@ -24,6 +24,7 @@ typedef struct dt_session_options {
     int64_t epochs;          /* launch value */
     int64_t steps_per_epoch; /* launch value */
     double deadline_seconds; /* how long a device waits for the others in a collective; 0: ten minutes */
+    bool times;              /* measure each kernel, for dt_session_times */
 } dt_session_options;
 
 /* One replica on "cpu", full capacity, seed 0, one epoch. */
@@ -59,6 +60,12 @@ dt_status *dt_session_run(dt_session *session, int step, const dt_batch *batch, 
 /* Result `result` (index in the step's function, aggregates included) of the last dt_session_run, which was of this step: its valid rows alone
  * (tensor.row_bytes * the batch's rows), or all of a result without rows. */
 dt_status *dt_session_result(dt_session *session, int step, int result, void *data);
+
+/* Where the time of the last dt_session_run went, on all devices together: seconds of devices, not of the clock. Only with options.times.
+ * kernel_seconds  [n_kernels of the step's function] all calls of each
+ * kernel_calls    [the same] how many calls that were
+ * Returns         seconds of exchanging and waiting for one another in collectives. */
+double dt_session_times(const dt_session *session, double *kernel_seconds, int *kernel_calls);
 
 /* Indices out of range in the last dt_session_run, all replicas summed; the rest is of the first in the order of replicas. */
 const dt_bad_index *dt_session_bad_index(const dt_session *session);

@@ -1,0 +1,25 @@
+/* count: how much arithmetic a kernel does and how much memory it has to move, read off its nests. For people and for `dtrun bench`; no pass
+ * decides by it. */
+#ifndef DT_KERNEL_COUNT_H
+#define DT_KERNEL_COUNT_H
+
+#include "compiler/kernel/kernel.h"
+
+/* rows * per_row + fixed. What depends on rows twice (all pairs of a batch) counts its second dimension of rows as the capacity. */
+typedef struct dt_amount {
+    double per_row, fixed;
+} dt_amount;
+
+/* One call of the kernel.
+ *
+ * flops  Floating-point scalar instructions and folds, each as often as the loops around it run: a product and its sum count two, an exp what
+ *        its expansion has. Integers, conversions, loads and stores count nothing.
+ * bytes  What has to cross the kernel's border whatever the caches: each buffer once if values of it are read that the kernel has not written
+ *        itself, and once if it is written; no more of it than is addressed. Scratch that is the kernel's own counts nothing. */
+typedef struct dt_kernel_count {
+    dt_amount flops, bytes;
+} dt_kernel_count;
+
+dt_kernel_count dt_kernel_count_of(const dt_plan *plan, const dt_kernel_function *kernel);
+
+#endif

@@ -1,0 +1,46 @@
+/* bench: runs one step over and over and says where its time goes, kernel by kernel.
+ *
+ * The batch is made up once: floats in [0, 1), whole numbers 0 to 9 (fit for class labels and for any table of ten rows or more), bytes of any
+ * value where an input of bytes has two dimensions or more behind its rows (an image). With a folder of data it is the step's pipeline instead,
+ * full batches only, and a step's time includes the wait for its batch. Weights are those of the program's initialisers.
+ *
+ * Two of them may be run in turn, one step each, so that what disturbs the machine disturbs both. */
+#ifndef DT_RUNTIME_BENCH_H
+#define DT_RUNTIME_BENCH_H
+
+#include "runtime/run.h"
+
+typedef struct dt_bench dt_bench;
+
+/* Of the options it takes: step (NULL: "train"), from, data (NULL: made-up input), devices, replicas, global_batch, seed. n_steps: how many will be
+ * measured at most. The kernels outlive it. */
+dt_status *dt_bench_create(const dt_kernels *kernels, const dt_run_options *options, int64_t n_steps, dt_bench **bench);
+void dt_bench_destroy(dt_bench *bench); /* NULL is allowed */
+
+/* Runs one step; when `measured`, keeps its times. */
+dt_status *dt_bench_step(dt_bench *bench, bool measured);
+
+typedef struct dt_bench_kernel {
+    const char *name, *lines; /* lines of the program that it came from; "" where the compiler knows none */
+    double calls;             /* a step, over all replicas and devices */
+    double seconds;           /* median over steps of all its calls together: time of devices, not of the clock */
+    double share;             /* of all devices' time in the measured steps */
+    double flops, bytes;      /* a step; 0: the artifact does not say */
+} dt_bench_kernel;
+
+typedef struct dt_bench_result {
+    const char *step, *level;
+    int n_devices;
+    int64_t replicas, global_batch, n_steps;
+    double median, p10, p90;     /* seconds of a step */
+    double examples_per_second;  /* global batch / median */
+    int n_kernels;               /* those that ran */
+    const dt_bench_kernel *kernels;
+    double exchange_share, rest_share; /* collectives with their waiting; launching, waiting for data, all else. All shares add up to 1 */
+    int64_t bad_indices;         /* in the last step */
+} dt_bench_result;
+
+/* Of the measured steps, at least one. Valid until the next call of any function on it. */
+dt_bench_result dt_bench_result_of(dt_bench *bench);
+
+#endif

@@ -1,0 +1,192 @@
+/* dtrun_bench: runs one step, or that of two programs in turn, and prints where the time goes: as a table, or as one JSON object. */
+#include "base/cpu.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "runtime/bench.h"
+#include "runtime/dtrun.h"
+#include "runtime/json_text.h"
+#include "runtime/peak.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum {
+    N_WARM_UP = 3
+};
+
+/* One core of this machine at the level of the code that runs. */
+typedef struct peak {
+    double flops, bytes; /* a second */
+} peak;
+
+/* One of the one or two programs. */
+typedef struct subject {
+    const dt_artifact *artifact;
+    dt_kernels *kernels;
+    dt_bench *bench;
+    peak peak;
+} subject;
+
+/* ---- what is said of a kernel ---- */
+
+static double rate(double amount, const dt_bench_kernel *kernel) { return kernel->seconds > 0 ? amount / kernel->seconds : 0; }
+
+static double fraction(double rate, double of) { return of > 0 ? rate / of : 0; }
+
+/* ---- text ---- */
+
+static void say_kernel(dt_text *text, const dt_bench_kernel *kernel, const peak *most) {
+    double flops = fraction(rate(kernel->flops, kernel), most->flops), bytes = fraction(rate(kernel->bytes, kernel), most->bytes);
+    dt_text_format(text, "%-44s %5.0f %10.3f %6.1f%% %9.2f %9.2f %6.1f%% %-6s  %s\n", kernel->name, kernel->calls, 1e3 * kernel->seconds,
+                   100 * kernel->share, 1e-9 * rate(kernel->flops, kernel), 1e-9 * rate(kernel->bytes, kernel), 100 * (flops > bytes ? flops : bytes),
+                   flops > bytes ? "flops" : "memory", kernel->lines);
+}
+
+static void say_subject(dt_text *text, const subject *one) {
+    dt_bench_result result = dt_bench_result_of(one->bench);
+    char examples[32];
+    dt_text_format(text, "%s: step %s, %" PRId64 " rows a step, %" PRId64 " replica%s on %d device%s, %s; %" PRId64 " steps\n", one->artifact->path,
+                   result.step, result.global_batch, result.replicas, result.replicas == 1 ? "" : "s", result.n_devices,
+                   result.n_devices == 1 ? "" : "s", result.level, result.n_steps);
+    dt_text_format(text, "one core of this machine: %.1f GFLOP/s, %.1f GB/s\n\n", 1e-9 * one->peak.flops, 1e-9 * one->peak.bytes);
+    dt_text_format(text, "%-44s %5s %10s %7s %9s %9s %14s  %s\n", "kernel", "calls", "ms", "share", "GFLOP/s", "GB/s", "of peak", "lines");
+    for (int k = 0; k < result.n_kernels; k++) say_kernel(text, &result.kernels[k], &one->peak);
+    dt_text_format(text, "%-61s %6.1f%%\n", "between replicas: sums, and waiting for them", 100 * result.exchange_share);
+    dt_text_format(text, "%-61s %6.1f%%\n\n", "between kernels: launching, waiting for a batch", 100 * result.rest_share);
+    dt_text_format(text, "a step: %.3f ms median, %.3f p10, %.3f p90; %s examples/s\n", 1e3 * result.median, 1e3 * result.p10, 1e3 * result.p90,
+                   dt_text_with_commas((int64_t)result.examples_per_second, examples));
+    if (result.bad_indices > 0)
+        dt_text_format(text, "%" PRId64 " indices of the last step were out of range: use real data, with --data\n", result.bad_indices);
+}
+
+/* ---- JSON ---- */
+
+static void say_number(dt_text *text, const char *key, double value) {
+    dt_text_format(text, ", \"%s\": ", key);
+    dt_text_append_json_number(text, value);
+}
+
+static void say_string(dt_text *text, const char *key, const char *string) {
+    dt_text_format(text, ", \"%s\": ", key);
+    dt_text_append_json_string(text, string);
+}
+
+static void say_kernel_json(dt_text *text, const dt_bench_kernel *kernel, const peak *most) {
+    dt_text_append(text, "{\"name\": ");
+    dt_text_append_json_string(text, kernel->name);
+    say_string(text, "lines", kernel->lines);
+    say_number(text, "calls", kernel->calls);
+    say_number(text, "seconds", kernel->seconds);
+    say_number(text, "share", kernel->share);
+    say_number(text, "flops", kernel->flops);
+    say_number(text, "bytes", kernel->bytes);
+    say_number(text, "flops_of_peak", fraction(rate(kernel->flops, kernel), most->flops));
+    say_number(text, "bytes_of_peak", fraction(rate(kernel->bytes, kernel), most->bytes));
+    dt_text_append(text, "}");
+}
+
+/* An object without its closing brace. */
+static void say_subject_json(dt_text *text, const subject *one) {
+    dt_bench_result result = dt_bench_result_of(one->bench);
+    dt_text_append(text, "{\"program\": ");
+    dt_text_append_json_string(text, one->artifact->path);
+    say_string(text, "step", result.step);
+    say_string(text, "level", result.level);
+    say_number(text, "devices", result.n_devices);
+    say_number(text, "replicas", (double)result.replicas);
+    say_number(text, "global_batch", (double)result.global_batch);
+    say_number(text, "steps", (double)result.n_steps);
+    say_number(text, "median", result.median);
+    say_number(text, "p10", result.p10);
+    say_number(text, "p90", result.p90);
+    say_number(text, "examples_per_second", result.examples_per_second);
+    say_number(text, "peak_flops", one->peak.flops);
+    say_number(text, "peak_bytes", one->peak.bytes);
+    dt_text_append(text, ", \"kernels\": [");
+    for (int k = 0; k < result.n_kernels; k++) {
+        if (k > 0) dt_text_append(text, ", ");
+        say_kernel_json(text, &result.kernels[k], &one->peak);
+    }
+    dt_text_append(text, "]");
+    say_number(text, "exchange_share", result.exchange_share);
+    say_number(text, "rest_share", result.rest_share);
+    say_number(text, "bad_indices", (double)result.bad_indices);
+}
+
+/* ---- running ---- */
+
+static dt_status *print(const subject *subjects, int n, bool json) {
+    dt_text text = {0};
+    double medians[2] = {0};
+    for (int i = 0; i < n; i++) medians[i] = dt_bench_result_of(subjects[i].bench).median;
+    if (json) {
+        say_subject_json(&text, &subjects[0]);
+        if (n > 1) {
+            dt_text_append(&text, ", \"vs\": ");
+            say_subject_json(&text, &subjects[1]);
+            dt_text_append(&text, "}");
+            say_number(&text, "ratio", medians[1] / medians[0]);
+        }
+        dt_text_append(&text, "}\n");
+    } else {
+        for (int i = 0; i < n; i++) {
+            say_subject(&text, &subjects[i]);
+            dt_text_append(&text, n > 1 ? "\n" : "");
+        }
+        if (n > 1)
+            dt_text_format(&text, "medians of steps run in turn: %s takes %.3f x the time of %s\n", subjects[1].artifact->path, medians[1] / medians[0],
+                           subjects[0].artifact->path);
+    }
+    dt_status *status = text.failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : NULL;
+    if (status == NULL) fputs(text.data, stdout);
+    dt_text_free(&text);
+    return status;
+}
+
+static peak measure(const char *level) {
+    int number = dt_cpu_level_from_name(level);
+    return (peak){dt_peak_flops(number > 0 ? number : dt_cpu_level()), dt_peak_bytes()}; /* "native": all that the machine has */
+}
+
+static dt_status *open_subject(const dtrun_call *call, const dt_artifact *artifact, subject *one) {
+    one->artifact = artifact;
+    DT_TRY(dt_kernels_load(artifact, &call->kernels, &one->kernels));
+    DT_TRY(dt_bench_create(one->kernels, &call->run, call->n_steps, &one->bench));
+    one->peak = measure(dt_kernels_level(one->kernels));
+    return NULL;
+}
+
+static dt_status *run(const dtrun_call *call, const dt_artifact *const *artifacts, int n, subject *subjects) {
+    for (int i = 0; i < n; i++) DT_TRY(open_subject(call, artifacts[i], &subjects[i]));
+    for (int64_t step = -N_WARM_UP; step < call->n_steps; step++)
+        for (int i = 0; i < n; i++) DT_TRY(dt_bench_step(subjects[i].bench, step >= 0));
+    return print(subjects, n, call->json);
+}
+
+static dt_status *bench_all(const dtrun_call *call, const dt_artifact *const *artifacts, int n) {
+    subject subjects[2] = {{0}};
+    dt_status *status = run(call, artifacts, n, subjects);
+    for (int i = 0; i < n; i++) {
+        dt_bench_destroy(subjects[i].bench);
+        dt_kernels_free(subjects[i].kernels);
+    }
+    return status;
+}
+
+dt_status *dtrun_bench(const dtrun_call *call, const dt_artifact *artifact) {
+    const dt_artifact *artifacts[2] = {artifact, NULL};
+    if (call->versus == NULL) return bench_all(call, artifacts, 1);
+    dtrun_call other = *call;
+    dt_artifact *opened;
+    char *path;
+    other.program = call->versus;
+    DT_TRY(dtrun_find_artifact(&other, &path));
+    dt_status *status = dt_artifact_open(path, &opened);
+    if (status == NULL) {
+        artifacts[1] = opened;
+        status = bench_all(call, artifacts, 2);
+        dt_artifact_close(opened);
+    }
+    dt_release(path);
+    return status;
+}
