@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 
 static bool is_step(const dt_artifact_function *function) { return function->role == DT_ROLE_STEP; }
 
@@ -104,7 +105,7 @@ static dt_status *read_indices(dt_artifact_reader *reader, const dt_json *object
 static dt_status *read_amount(const dt_json *item, const char *key, double *amount) {
     if (!dt_json_has(item, key)) return NULL;
     DT_TRY(dt_json_number(item, key, amount));
-    return *amount >= 0 ? NULL : dt_json_wrong(item, "%s is below 0", key);
+    return *amount >= 0 && isfinite(*amount) ? NULL : dt_json_wrong(item, "\"%s\": %g is no amount", key, *amount);
 }
 
 static dt_status *read_kernels(dt_artifact_reader *reader, const dt_json *plan, dt_artifact_function *function) {

@@ -7,6 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+    MOST_STEPS = 1000000 /* whose times are kept */
+};
+
 struct dt_bench {
     const dt_kernels *kernels;
     const dt_artifact *artifact;
@@ -95,7 +99,8 @@ static dt_status *next_batch(dt_bench *bench, dt_batch *run) {
 
 static dt_status *open_data(dt_bench *bench, const dt_run_options *options, dt_session_options *about) {
     int from;
-    if (options->data == NULL && options->from != NULL) return dt_error(DT_INVALID_ARGUMENT, "--from %s needs --data: where its files are", options->from);
+    if (options->data == NULL && options->from != NULL)
+        return dt_error(DT_INVALID_ARGUMENT, "--from %s needs --data: where its files are", options->from);
     if (options->data == NULL) return NULL;
     DT_TRY(dt_run_find_pipeline(bench->artifact, options->from, bench->step, &from));
     dt_pipeline_options data = {
@@ -115,12 +120,15 @@ static dt_status *allocate_times(dt_bench *bench) {
     bench->kernel_calls = dt_allocate_zeroed(n_kernels, sizeof *bench->kernel_calls);
     bench->sorted = dt_allocate_zeroed(n_steps, sizeof *bench->sorted);
     bench->said = dt_allocate_zeroed(n_kernels, sizeof *bench->said);
-    bool all = bench->inputs && bench->step_seconds && bench->kernel_seconds && bench->step_kernels && bench->kernel_calls && bench->sorted && bench->said;
+    bool all =
+        bench->inputs && bench->step_seconds && bench->kernel_seconds && bench->step_kernels && bench->kernel_calls && bench->sorted && bench->said;
     return all ? NULL : dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
 }
 
 static dt_status *create(dt_bench *bench, const dt_run_options *options) {
     dt_session_options about = dt_session_options_default();
+    if (bench->n_most_steps > MOST_STEPS)
+        return dt_error(DT_INVALID_ARGUMENT, "--steps %lld: at most %d", (long long)bench->n_most_steps, MOST_STEPS);
     DT_TRY(dt_run_find_step(bench->artifact, options, "train", &bench->step));
     const dt_artifact_step *step = &bench->artifact->steps[bench->step];
     bench->function = &bench->artifact->functions[step->function];
@@ -212,9 +220,10 @@ static double sum_of(const dt_bench *bench, const double *seconds) {
     return sum;
 }
 
-/* Kernels of replicas share the rows of the batch; what runs once a device has none of them. */
+/* The calls for replicas share the rows of the batch; what runs once a device has all of them where it has any. */
 static double per_step(const dt_bench *bench, int k, dt_artifact_amount amount) {
-    return amount.per_row * (double)dt_session_global_batch(bench->session) + amount.fixed * bench->kernel_calls[k];
+    double rows = (double)dt_session_global_batch(bench->session), calls = bench->kernel_calls[k];
+    return amount.per_row * rows * (bench->function->kernels[k].once ? calls : 1) + amount.fixed * calls;
 }
 
 dt_bench_result dt_bench_result_of(dt_bench *bench) {

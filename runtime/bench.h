@@ -32,12 +32,12 @@ typedef struct dt_bench_result {
     const char *step, *level;
     int n_devices;
     int64_t replicas, global_batch, n_steps;
-    double median, p10, p90;     /* seconds of a step */
-    double examples_per_second;  /* global batch / median */
-    int n_kernels;               /* those that ran */
+    double median, p10, p90;    /* seconds of a step */
+    double examples_per_second; /* global batch / median */
+    int n_kernels;              /* those that ran */
     const dt_bench_kernel *kernels;
     double exchange_share, rest_share; /* collectives with their waiting; launching, waiting for data, all else. All shares add up to 1 */
-    int64_t bad_indices;         /* in the last step */
+    int64_t bad_indices;               /* in the last step */
 } dt_bench_result;
 
 /* Of the measured steps, at least one. Valid until the next call of any function on it. */

@@ -15,7 +15,7 @@ typedef struct dtrun_call {
     int64_t n_steps;  /* of bench: how many to measure */
     bool json;
     const char *versus; /* another program, or NULL */
-    int n_defines;    /* for a .dt: NAME=VALUE */
+    int n_defines;      /* for a .dt: NAME=VALUE */
     const char **defines;
     const char **inputs; /* run.inputs, while they are collected */
 } dtrun_call;

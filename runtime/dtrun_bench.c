@@ -35,24 +35,32 @@ static double fraction(double rate, double of) { return of > 0 ? rate / of : 0; 
 
 /* ---- text ---- */
 
-static void say_kernel(dt_text *text, const dt_bench_kernel *kernel, const peak *most) {
+static int name_width(const dt_bench_result *result) {
+    size_t width = strlen("kernel");
+    for (int k = 0; k < result->n_kernels; k++)
+        if (strlen(result->kernels[k].name) > width) width = strlen(result->kernels[k].name);
+    return (int)width;
+}
+
+static void say_kernel(dt_text *text, int width, const dt_bench_kernel *kernel, const peak *most) {
     double flops = fraction(rate(kernel->flops, kernel), most->flops), bytes = fraction(rate(kernel->bytes, kernel), most->bytes);
-    dt_text_format(text, "%-44s %5.0f %10.3f %6.1f%% %9.2f %9.2f %6.1f%% %-6s  %s\n", kernel->name, kernel->calls, 1e3 * kernel->seconds,
+    dt_text_format(text, "%-*s %5.0f %10.3f %6.1f%% %9.2f %9.2f %6.1f%% %-6s  %s\n", width, kernel->name, kernel->calls, 1e3 * kernel->seconds,
                    100 * kernel->share, 1e-9 * rate(kernel->flops, kernel), 1e-9 * rate(kernel->bytes, kernel), 100 * (flops > bytes ? flops : bytes),
                    flops > bytes ? "flops" : "memory", kernel->lines);
 }
 
 static void say_subject(dt_text *text, const subject *one) {
     dt_bench_result result = dt_bench_result_of(one->bench);
+    int width = name_width(&result);
     char examples[32];
     dt_text_format(text, "%s: step %s, %" PRId64 " rows a step, %" PRId64 " replica%s on %d device%s, %s; %" PRId64 " steps\n", one->artifact->path,
                    result.step, result.global_batch, result.replicas, result.replicas == 1 ? "" : "s", result.n_devices,
                    result.n_devices == 1 ? "" : "s", result.level, result.n_steps);
     dt_text_format(text, "one core of this machine: %.1f GFLOP/s, %.1f GB/s\n\n", 1e-9 * one->peak.flops, 1e-9 * one->peak.bytes);
-    dt_text_format(text, "%-44s %5s %10s %7s %9s %9s %14s  %s\n", "kernel", "calls", "ms", "share", "GFLOP/s", "GB/s", "of peak", "lines");
-    for (int k = 0; k < result.n_kernels; k++) say_kernel(text, &result.kernels[k], &one->peak);
-    dt_text_format(text, "%-61s %6.1f%%\n", "between replicas: sums, and waiting for them", 100 * result.exchange_share);
-    dt_text_format(text, "%-61s %6.1f%%\n\n", "between kernels: launching, waiting for a batch", 100 * result.rest_share);
+    dt_text_format(text, "%-*s %5s %10s %7s %9s %9s %14s  %s\n", width, "kernel", "calls", "ms", "share", "GFLOP/s", "GB/s", "of peak", "lines");
+    for (int k = 0; k < result.n_kernels; k++) say_kernel(text, width, &result.kernels[k], &one->peak);
+    dt_text_format(text, "%-*s %6.1f%%\n", width + 17, "between replicas", 100 * result.exchange_share);
+    dt_text_format(text, "%-*s %6.1f%%\n\n", width + 17, "between kernels", 100 * result.rest_share);
     dt_text_format(text, "a step: %.3f ms median, %.3f p10, %.3f p90; %s examples/s\n", 1e3 * result.median, 1e3 * result.p10, 1e3 * result.p90,
                    dt_text_with_commas((int64_t)result.examples_per_second, examples));
     if (result.bad_indices > 0)
@@ -134,8 +142,8 @@ static dt_status *print(const subject *subjects, int n, bool json) {
             dt_text_append(&text, n > 1 ? "\n" : "");
         }
         if (n > 1)
-            dt_text_format(&text, "medians of steps run in turn: %s takes %.3f x the time of %s\n", subjects[1].artifact->path, medians[1] / medians[0],
-                           subjects[0].artifact->path);
+            dt_text_format(&text, "medians of steps run in turn: %s takes %.3f x the time of %s\n", subjects[1].artifact->path,
+                           medians[1] / medians[0], subjects[0].artifact->path);
     }
     dt_status *status = text.failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : NULL;
     if (status == NULL) fputs(text.data, stdout);

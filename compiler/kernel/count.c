@@ -82,8 +82,8 @@ static dt_amount flops_of_nest(const dt_nest *nest, const int *depths, int64_t c
 
 /* What a kernel does with one of its buffers. */
 typedef struct use {
-    bool read;             /* values that it has not written itself */
-    bool written, reread;  /* reread: values that it has written */
+    bool read;               /* values that it has not written itself */
+    bool written, reread;    /* reread: values that it has written */
     dt_amount loads, stores; /* elements addressed, the same one as often as it is */
 } use;
 

@@ -187,6 +187,7 @@ static void every_broken_promise_has_its_sentence(void **state) {
         {"\"functions\"", "\"variable\": 0", "\"variable\": 2", "functions[0].plan.buffers[0].variable: expected at most 1, found 2"},
         {"\"functions\"", "\"variable\": 0", "\"variable\": 1", "not of the type and size of Line/n"},
         {"\"functions\"", "\"buffers\": [0, 1]", "\"buffers\": [0, 2]", "kernels[0].buffers[1]: expected at most 1, found 2"},
+        {"\"functions\"", "\"buffers\": [0, 1]", "\"buffers\": [0, 1], \"flops_fixed\": -1", "kernels[0]: \"flops_fixed\": -1 is no amount"},
         {"\"functions\"", "\"buffers\": [0, 1]", "\"buffers\": [0, -1]", "kernels[0].buffers[1]: expected at least 0, found -1"},
         {"\"functions\"", "\"device\": [0]", "\"device\": [1]", "segments[0].device[0]: expected at most 0, found 1"},
         {"\"train\"", "\"shape\": [-1, 3]", "\"shape\": [3, -1]", "the rows of the batch are the first dimension or none"},
