@@ -158,6 +158,21 @@ static const char *shape_text(const simplify *s, dt_shape shape) {
     return text;
 }
 
+/* The same random numbers in another shape. Whoever read the old ones reads these through a reshape, so that they are drawn once: the mask of a
+ * dropout is then the same value forward and backward. */
+static dt_status *reshape_random(simplify *s, dt_value *value, dt_shape shape, dt_value **result) {
+    dt_builder builder = builder_at(s, value);
+    dt_attribute *attributes = dt_arena_copy(s->arena, value->attributes, (size_t)value->op->n_attributes * sizeof *attributes);
+    int a = dt_op_attribute_index(value->op, "shape");
+    attributes[a].i = shape.rank;
+    attributes[a].ints = shape.dims;
+    DT_TRY(dt_build(&builder, value->op, NULL, 0, attributes, result));
+    dt_value *reshaped;
+    DT_TRY(dt_build_text(&builder, &reshaped, "reshape", result, 1, "shape=[%s]", shape_text(s, value->shape)));
+    dt_value_replace(value, reshaped);
+    return NULL;
+}
+
 static dt_status *reshape_freely(simplify *s, dt_builder *builder, dt_value *value, dt_shape shape, dt_value **result) {
     if (dt_value_is(value, "reshape")) {
         *result = value->operands[0];
@@ -165,13 +180,8 @@ static dt_status *reshape_freely(simplify *s, dt_builder *builder, dt_value *val
     }
     if (dt_value_is(value, "constant")) return dt_build_constant(builder, result, value->dtype, dt_value_float(value, "value"), shape);
     if (dt_value_is(value, "broadcast")) return dt_build_broadcast(builder, result, value->operands[0], shape, NULL);
+    if (is_random(value)) return reshape_random(s, value, shape, result);
     dt_attribute *attributes = dt_arena_copy(s->arena, value->attributes, (size_t)value->op->n_attributes * sizeof *attributes);
-    if (is_random(value)) {
-        int a = dt_op_attribute_index(value->op, "shape");
-        attributes[a].i = shape.rank;
-        attributes[a].ints = shape.dims;
-        return dt_build(builder, value->op, NULL, 0, attributes, result);
-    }
     dt_value **operands = DT_NEW_ARRAY(s->arena, dt_value *, value->n_operands);
     for (int k = 0; k < value->n_operands; k++) DT_TRY(reshape_freely(s, builder, value->operands[k], shape, &operands[k]));
     return dt_build(builder, value->op, operands, value->n_operands, attributes, result);
