@@ -116,7 +116,7 @@ dt_status *dt_json_number(const dt_json *object, const char *key, double *number
 
 dt_status *dt_json_word(const dt_json *object, const char *key, const char *const *words, int n, int *choice) {
     dt_json member;
-    const char *string;
+    const char *string = NULL;
     DT_TRY(dt_json_member(object, key, &member));
     DT_TRY(dt_json_as_string(&member, &string));
     for (int i = 0; i < n; i++) {

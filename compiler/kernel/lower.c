@@ -130,7 +130,8 @@ static dt_affine *reshaped(dt_context *c, dt_shape from, const dt_affine *at, dt
         }
         int i0 = i, j0 = j;
         int64_t p = 1, q = 1;
-        bool more = take(from, &i, &p) | take(to, &j, &q);
+        bool more = take(from, &i, &p);
+        more = take(to, &j, &q) || more;
         while (more && p != q) more = p < q ? take(from, &i, &p) : take(to, &j, &q);
         assert(p == q && (i > i0 || j > j0));
         dt_affine position = linear(c, (dt_shape){i - i0, from.dims + i0}, at + i0);
