@@ -3,7 +3,8 @@
  * A kernel is   void kernel(void *const *buffers, const dt_launch *launch);
  * `buffers` are its arguments in the order of the plan ("buffers" of the kernel in manifest.json). No kernel constant depends on the number of
  * replicas, the global batch, or the rows that are valid: they are read here, so that a short last batch or another number of replicas needs
- * no compilation. One dt_launch a replica (and one a device for kernels that run once); the runtime fills it before each step. */
+ * no compilation. A replica's rows are run in blocks.
+ * One dt_launch a block (and one a core for kernels that run once); the runtime fills it before each step. */
 #ifndef DT_ABI_LAUNCH_H
 #define DT_ABI_LAUNCH_H
 
@@ -12,8 +13,8 @@
 
 /* X(name in the IR's `launch` op, C type, IR dtype, meaning).  The order is the layout: 8 bytes a field. */
 #define DT_LAUNCH_FIELDS(X)                                                                                                                          \
-    X(rows, int64_t, I64, "valid rows of this replica in this step, 0 to the rows it was dealt")                                                     \
-    X(row_offset, int64_t, I64, "global index of this replica's first row: replica * rows_per_replica")                                              \
+    X(rows, int64_t, I64, "valid rows of this block in this step, 0 to the rows it was dealt")                                                       \
+    X(row_offset, int64_t, I64, "global index of this block's first row: replica * rows_per_replica + rows of the blocks before it")                 \
     X(valid, int64_t, I64, "valid rows of the whole global batch in this step")                                                                      \
     X(global_batch, int64_t, I64, "rows of a full global batch: replicas * rows_per_replica")                                                        \
     X(replicas, int64_t, I64, "V, the number of replicas")                                                                                           \
@@ -23,7 +24,7 @@
     X(seed, int64_t, I64, "seed of the run; in pipelines hashed with the epoch")
 
 typedef struct dt_bad_index {
-    int64_t count; /* indices out of range since it was last cleared; written by kernels without atomics: one record a replica */
+    int64_t count; /* indices out of range since it was last cleared; written by kernels without atomics: one record a block */
     int64_t value; /* of the first one */
     int64_t row;   /* global row (example) of the first one, or -1 */
     int64_t site;  /* which index expression of the program: "sites" of the manifest names file, line and column */

@@ -74,11 +74,16 @@ static const dt_plan *plan_of(const dt_compilation *compilation, const dt_functi
     return NULL;
 }
 
+static int64_t bytes_at_capacity(const dt_plan *plan, const dt_buffer *buffer) {
+    int64_t capacity = plan->function->module->capacity;
+    return dt_shape_elements(buffer->shape, capacity, capacity) * (int64_t)dt_dtype_bytes(buffer->dtype);
+}
+
 /* Bytes of one replica's rows of a step's inputs, at capacity. */
 static int64_t input_bytes(const dt_plan *plan) {
     int64_t bytes = 0;
     for (int b = 0; b < plan->n_buffers; b++)
-        if (plan->buffers[b].space == DT_SPACE_INPUT) bytes += plan->buffers[b].bytes;
+        if (plan->buffers[b].space == DT_SPACE_INPUT) bytes += bytes_at_capacity(plan, &plan->buffers[b]);
     return bytes;
 }
 
@@ -86,8 +91,11 @@ static void print_memory(dt_text *text, const dt_plan *plan, int64_t shared_byte
     dt_text_append(text, "  memory     ");
     print_bytes(text, shared_bytes + plan->device_bytes + plan->scratch_bytes);
     dt_text_append(text, " + ");
-    print_bytes(text, plan->replica_bytes + input_bytes(plan));
-    dt_text_format(text, " * ceil(V/D) on each of D devices, V replicas of %lld rows\n", (long long)plan->function->module->capacity);
+    int64_t capacity = plan->function->module->capacity, n_blocks = dt_blocks_of(capacity, plan->block_rows);
+    print_bytes(text, n_blocks * plan->replica_bytes + input_bytes(plan));
+    dt_text_format(text, " * ceil(V/D) on each of D devices of a core, V replicas of %lld rows", (long long)capacity);
+    if (n_blocks > 1) dt_text_format(text, ", in %lld blocks of %lld", (long long)n_blocks, (long long)plan->block_rows);
+    dt_text_append(text, "\n");
 }
 
 static void print_crossings(dt_text *text, const dt_plan *plan) {
@@ -97,7 +105,7 @@ static void print_crossings(dt_text *text, const dt_plan *plan) {
         const dt_segment *segment = &plan->segments[s];
         n_replica_segments += segment->n_replica_kernels > 0;
         n += segment->n_collectives;
-        for (int c = 0; c < segment->n_collectives; c++) bytes += plan->buffers[segment->collectives[c].source].bytes;
+        for (int c = 0; c < segment->n_collectives; c++) bytes += bytes_at_capacity(plan, &plan->buffers[segment->collectives[c].source]);
     }
     if (n == 0) {
         dt_text_append(text, "  crossing   nothing crosses replicas\n");

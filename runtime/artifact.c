@@ -289,6 +289,12 @@ int dt_artifact_find_pipeline(const dt_artifact *artifact, const char *name) {
     return -1;
 }
 
+int64_t dt_artifact_blocks(const dt_artifact *artifact, int64_t rows) {
+    int64_t n = 1;
+    while (n * artifact->block_rows < rows) n *= 2;
+    return n;
+}
+
 void dt_artifact_memory(const dt_artifact *artifact, int64_t *device_bytes, int64_t *replica_bytes) {
     int64_t variables = 0, device = 0, replica = 0;
     for (int i = 0; i < artifact->n_variables; i++) variables += artifact->variables[i].bytes;
@@ -300,5 +306,5 @@ void dt_artifact_memory(const dt_artifact *artifact, int64_t *device_bytes, int6
         if (function->replica_bytes > replica) replica = function->replica_bytes;
     }
     *device_bytes = variables + device;
-    *replica_bytes = replica;
+    *replica_bytes = replica * dt_artifact_blocks(artifact, artifact->capacity);
 }

@@ -4,8 +4,8 @@
  * the sum of each object file is right. A file that is truncated, altered or foreign gives one sentence instead. The structs are const to everybody;
  * their memory is the artifact's. After opening, any number of threads may read it.
  *
- * Dimensions: DT_ROWS (-1) stands for B, the valid rows of a replica; DT_ALL_ROWS (-2) for the valid rows of all replicas side by side. Memory
- * counts them as the capacity, and as V times the capacity. What crosses the border of a function, and whatever has DT_ALL_ROWS, has them first;
+ * Dimensions: DT_ROWS (-1) stands for B, the valid rows of a block; DT_ALL_ROWS (-2) for the valid rows of all replicas side by side. Memory
+ * counts them as block_rows, and as block_rows of every block. What crosses the border of a function, and whatever has DT_ALL_ROWS, has them first;
  * between kernels a DT_ROWS may stand anywhere. */
 #ifndef DT_RUNTIME_ARTIFACT_H
 #define DT_RUNTIME_ARTIFACT_H
@@ -68,7 +68,7 @@ typedef enum dt_memory_space {
 typedef struct dt_artifact_buffer {
     dt_artifact_tensor tensor;
     dt_memory_space space;
-    int64_t offset, bytes; /* within its space, at capacity; DT_ALL_ROWS: bytes of one replica's share, and no offset: it is allocated apart */
+    int64_t offset, bytes; /* within its space, of a full block; DT_ALL_ROWS: bytes of one block's share, and no offset: it is allocated apart */
     int variable, input;   /* index, for those two spaces */
 } dt_artifact_buffer;
 
@@ -191,7 +191,8 @@ typedef struct dt_artifact {
     int n_flags;
     const char *const *flags;
     const char *source_hash, *program_hash; /* 16 hex digits */
-    int64_t capacity;                       /* rows for each replica that memory is planned for */
+    int64_t capacity;                       /* most rows of a replica */
+    int64_t block_rows;                     /* most rows of a block: what memory is planned for */
     int n_objects, n_sites, n_variables, n_functions, n_steps, n_pipelines;
     const dt_artifact_object *objects;
     const dt_artifact_site *sites;
@@ -220,7 +221,11 @@ int dt_artifact_find_pipeline(const dt_artifact *artifact, const char *name);
 /* One text member of the file: "program.dt", "program.ir", "plan.txt". *text is terminated; the caller frees it. */
 dt_status *dt_artifact_read_text(const char *path, const char *member, char **text);
 
-/* Memory as a + b * ceil(V / D): *device_bytes is a (variables, replicated values, scratch), *replica_bytes is b. */
+/* A replica with so many rows (its n, valid or not) is run in blocks of block_rows, the last ones shorter or empty: the least power of two of blocks,
+ * so that the tree over all blocks (runtime/comm/fold.h) is the one over replicas, of trees over their blocks. */
+int64_t dt_artifact_blocks(const dt_artifact *artifact, int64_t rows);
+
+/* Memory as a + b * ceil(V / D) on devices of one core: *device_bytes is a (variables, replicated values, scratch), *replica_bytes is b. */
 void dt_artifact_memory(const dt_artifact *artifact, int64_t *device_bytes, int64_t *replica_bytes);
 
 #endif

@@ -220,15 +220,15 @@ static double sum_of(const dt_bench *bench, const double *seconds) {
     return sum;
 }
 
-/* The calls for replicas share the rows of the batch; what runs once a device has all of them where it has any. */
+/* The calls for blocks share the rows of the batch; what runs once a core has all of them where it has any. */
 static double per_step(const dt_bench *bench, int k, dt_artifact_amount amount) {
     double rows = (double)dt_session_global_batch(bench->session), calls = bench->kernel_calls[k];
     return amount.per_row * rows * (bench->function->kernels[k].once ? calls : 1) + amount.fixed * calls;
 }
 
 dt_bench_result dt_bench_result_of(dt_bench *bench) {
-    int n_devices = dt_session_n_devices(bench->session), n = 0;
-    double all = sum_of(bench, bench->step_seconds) * n_devices, in_kernels = 0;
+    int n = 0;
+    double all = sum_of(bench, bench->step_seconds) * dt_session_n_cores(bench->session), in_kernels = 0;
     for (int k = 0; k < bench->function->n_kernels; k++) {
         const dt_artifact_kernel *kernel = &bench->function->kernels[k];
         const double *seconds = bench->kernel_seconds + k * bench->n_most_steps;
@@ -244,7 +244,8 @@ dt_bench_result dt_bench_result_of(dt_bench *bench) {
     }
     dt_bench_result result = {.step = bench->artifact->steps[bench->step].name,
                               .level = dt_kernels_level(bench->kernels),
-                              .n_devices = n_devices,
+                              .n_devices = dt_session_n_devices(bench->session),
+                              .n_cores = dt_session_n_cores(bench->session),
                               .replicas = dt_session_replicas(bench->session),
                               .global_batch = dt_session_global_batch(bench->session),
                               .n_steps = bench->n_steps,

@@ -22,15 +22,15 @@ dt_status *dt_bench_step(dt_bench *bench, bool measured);
 
 typedef struct dt_bench_kernel {
     const char *name, *lines; /* lines of the program that it came from; "" where the compiler knows none */
-    double calls;             /* a step, over all replicas and devices */
-    double seconds;           /* median over steps of all its calls together: time of devices, not of the clock */
-    double share;             /* of all devices' time in the measured steps */
+    double calls;             /* a step, over all blocks and cores */
+    double seconds;           /* median over steps of all its calls together: time of cores, not of the clock */
+    double share;             /* of all cores' time in the measured steps */
     double flops, bytes;      /* a step; 0: the artifact does not say */
 } dt_bench_kernel;
 
 typedef struct dt_bench_result {
     const char *step, *level;
-    int n_devices;
+    int n_devices, n_cores;
     int64_t replicas, global_batch, n_steps;
     double median, p10, p90;    /* seconds of a step */
     double examples_per_second; /* global batch / median */

@@ -53,9 +53,9 @@ static void say_subject(dt_text *text, const subject *one) {
     dt_bench_result result = dt_bench_result_of(one->bench);
     int width = name_width(&result);
     char examples[32];
-    dt_text_format(text, "%s: step %s, %" PRId64 " rows a step, %" PRId64 " replica%s on %d device%s, %s; %" PRId64 " steps\n", one->artifact->path,
-                   result.step, result.global_batch, result.replicas, result.replicas == 1 ? "" : "s", result.n_devices,
-                   result.n_devices == 1 ? "" : "s", result.level, result.n_steps);
+    dt_text_format(text, "%s: step %s, %" PRId64 " rows a step, %" PRId64 " replica%s on %d device%s, %d core%s, %s; %" PRId64 " steps\n",
+                   one->artifact->path, result.step, result.global_batch, result.replicas, result.replicas == 1 ? "" : "s", result.n_devices,
+                   result.n_devices == 1 ? "" : "s", result.n_cores, result.n_cores == 1 ? "" : "s", result.level, result.n_steps);
     dt_text_format(text, "one core of this machine: %.1f GFLOP/s, %.1f GB/s\n\n", 1e-9 * one->peak.flops, 1e-9 * one->peak.bytes);
     dt_text_format(text, "%-*s %5s %10s %7s %9s %9s %14s  %s\n", width, "kernel", "calls", "ms", "share", "GFLOP/s", "GB/s", "of peak", "lines");
     for (int k = 0; k < result.n_kernels; k++) say_kernel(text, width, &result.kernels[k], &one->peak);
@@ -101,6 +101,7 @@ static void say_subject_json(dt_text *text, const subject *one) {
     say_string(text, "step", result.step);
     say_string(text, "level", result.level);
     say_number(text, "devices", result.n_devices);
+    say_number(text, "cores", result.n_cores);
     say_number(text, "replicas", (double)result.replicas);
     say_number(text, "global_batch", (double)result.global_batch);
     say_number(text, "steps", (double)result.n_steps);

@@ -28,7 +28,7 @@ static const struct {
     {"train", TRAIN, "train a program's step on its data",
      "Trains step `train` of PROGRAM (a .dtx, or a .dt, which is compiled first) on its data, and runs `evaluate` after each epoch where there is "
      "one.\v"
-     "Without flags: one replica on one device, a core. Replicas are shards of the global batch; their number, not that of the devices, is "
+     "Without flags: one replica on one device, all cores. Replicas are shards of the global batch; their number, not that of the devices, is "
      "what "
      "results depend on.\n\nSIGINT and SIGTERM finish the step, write a checkpoint and end; a second one ends at once.\n\n"
      "  dtrun train fashion.dtx --data /usr/share/datasets/fashion-mnist --epochs 5 --replicas 2 --devices cpu:2 --checkpoint-dir ck"},
@@ -41,7 +41,7 @@ static const struct {
     {"bench", BENCH, "where the time of a step goes, kernel by kernel",
      "Runs a step of PROGRAM over and over, on made-up input or on its data, and says for each kernel where in the program it comes from, its time, "
      "its share of the step, its GFLOP/s and GB/s, and how much that is of what one core of this machine was measured to do.\v"
-     "Times are medians over steps; those of kernels are all calls of a step together, on all devices. GB/s counts each buffer once that the kernel "
+     "Times are medians over steps; those of kernels are all calls of a step together, on all cores. GB/s counts each buffer once that the kernel "
      "must read and once that it must write, so what comes out of a cache may exceed the peak, which is that of copying in memory. `Of peak` is the "
      "nearer of the two limits. Made-up input is "
      "floats from 0 to 1, whole numbers from 0 to 9, and bytes of any value for images of bytes.\n\n"
@@ -107,7 +107,9 @@ static const struct {
     {RUNS, {"bad-index", KEY_BAD_INDEX, "error|ignore", 0, "What an index out of range is (default: error). Ignored ones are counted", 1}},
     {PREDICT, {"input", KEY_INPUT, "FILE", 0, "A .npy or IDX file, gzipped or not; one for each input of the step, in order", 1}},
     {PREDICT, {"output", KEY_OUTPUT, "FOLDER", 0, "Where the results go, one .npy each", 1}},
-    {STEPS, {"devices", KEY_DEVICES, "KIND[:N]", 0, "What to run on, as `dtrun devices` lists them (default: cpu)", 2}},
+    {STEPS,
+     {"devices", KEY_DEVICES, "KIND[:D[xT]]", 0,
+      "What to run on, as `dtrun devices` lists them; D devices of T cores (default: cpu, one of all cores)", 2}},
     {STEPS, {"replicas", KEY_REPLICAS, "V", 0, "Shards of the global batch, dealt to the devices (default: 1, resumed: the checkpoint's)", 2}},
     {STEPS, {"global-batch", KEY_GLOBAL_BATCH, "N", 0, "Examples a step, over all replicas (default: batch(n) of the program x replicas)", 2}},
     {RUNS, {"checkpoint-dir", KEY_CHECKPOINT_DIR, "FOLDER", 0, "Where checkpoints are", 3}},

@@ -31,7 +31,7 @@ static dt_status *create_guarded(dt_example_function *instance, const dt_kernels
     const dt_artifact *artifact = dt_kernels_artifact(kernels);
     if (setjmp(guard) != 0) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory to run %s", artifact->functions[instance->function].name);
     dt_arena_guard(instance->arena, &guard);
-    *lane = (dt_lane){.kernels = kernels, .artifact = artifact, .n_replicas = 1, .n_all_replicas = 1, .rows = 1};
+    *lane = (dt_lane){.kernels = kernels, .artifact = artifact, .n_leaves = 1, .n_all_leaves = 1, .rows = 1, .blocks = 1, .block_rows = 1};
     DT_TRY(dt_device_open(&dt_device_cpu, 0, 1, &lane->device));
     dt_lane_lay_out(lane, instance->function, instance->arena);
     DT_TRY(dt_lane_allocate(lane));

@@ -1,7 +1,8 @@
 /* lane: see lane.h.
  *
- * One allocation a device:  variables | device space | scratch | replica 0 | replica 1 | … | gathered rows
- * Spaces are shared by all functions, which never run at once; gathered rows, whose size grows with V, come after everything that does not. */
+ * One allocation:  variables | device space | scratch | leaf 0 | leaf 1 | … | gathered rows
+ * Spaces are shared by all functions, which never run at once; gathered rows, whose size grows with the leaves, come after everything that does not.
+ */
 #include "runtime/lane.h"
 
 #include "runtime/clock.h"
@@ -31,14 +32,12 @@ static bool is_wanted(const dt_lane *lane, int wanted, int function) {
     return wanted < 0 ? role == DT_ROLE_INIT || role == DT_ROLE_STEP : wanted == function;
 }
 
-/* Only a step runs for each replica; everything else once. */
-static int n_bound_replicas(const dt_lane *lane, const dt_artifact_function *function) {
-    return function->role == DT_ROLE_STEP ? lane->n_replicas : 1;
-}
+/* Only a step runs for each leaf; everything else once. */
+static int n_bound_leaves(const dt_lane *lane, const dt_artifact_function *function) { return function->role == DT_ROLE_STEP ? lane->n_leaves : 1; }
 
 /* Gathered rows of one buffer, for all who have a copy on this lane. */
 static int64_t gathered_bytes(const dt_lane *lane, const dt_artifact_buffer *buffer) {
-    return times(padded(times(buffer->bytes, lane->n_all_replicas)), buffer->space == DT_MEMORY_REPLICA ? lane->n_replicas : 1);
+    return times(padded(times(buffer->bytes, lane->n_all_leaves)), buffer->space == DT_MEMORY_REPLICA ? lane->n_leaves : 1);
 }
 
 void dt_lane_lay_out(dt_lane *lane, int wanted, dt_arena *arena) {
@@ -62,8 +61,8 @@ void dt_lane_lay_out(dt_lane *lane, int wanted, dt_arena *arena) {
     }
     lane->device_space = take(lane, padded(device));
     lane->scratch_space = take(lane, padded(scratch));
-    lane->replica_stride = padded(replica);
-    lane->replica_space = take(lane, times(lane->replica_stride, lane->n_replicas));
+    lane->leaf_stride = padded(replica);
+    lane->leaf_space = take(lane, times(lane->leaf_stride, lane->n_leaves));
     lane->gathered_space = take(lane, gathered);
 }
 
@@ -79,23 +78,23 @@ void dt_lane_free(dt_lane *lane) {
     lane->memory = NULL;
 }
 
-static char *place_gathered(const dt_lane *lane, const dt_artifact_function *function, int buffer, int replica) {
+static char *place_gathered(const dt_lane *lane, const dt_artifact_function *function, int buffer, int leaf) {
     int64_t offset = lane->gathered_space;
     for (int b = 0; b < buffer; b++)
         if (function->buffers[b].tensor.has_all_rows) offset += gathered_bytes(lane, &function->buffers[b]);
-    if (function->buffers[buffer].space == DT_MEMORY_REPLICA) offset += replica * padded(function->buffers[buffer].bytes * lane->n_all_replicas);
+    if (function->buffers[buffer].space == DT_MEMORY_REPLICA) offset += leaf * padded(function->buffers[buffer].bytes * lane->n_all_leaves);
     return lane->memory + offset;
 }
 
-char *dt_lane_place(const dt_lane *lane, int f, int b, int replica) {
+char *dt_lane_place(const dt_lane *lane, int f, int b, int leaf) {
     const dt_artifact_function *function = &lane->artifact->functions[f];
     const dt_artifact_buffer *buffer = &function->buffers[b];
-    if (buffer->tensor.has_all_rows && buffer->space != DT_MEMORY_VARIABLE) return place_gathered(lane, function, b, replica);
+    if (buffer->tensor.has_all_rows && buffer->space != DT_MEMORY_VARIABLE) return place_gathered(lane, function, b, leaf);
     switch (buffer->space) {
     case DT_MEMORY_VARIABLE: return lane->memory + lane->variables[buffer->variable];
     case DT_MEMORY_DEVICE: return lane->memory + lane->device_space + buffer->offset;
     case DT_MEMORY_SCRATCH: return lane->memory + lane->scratch_space + buffer->offset;
-    case DT_MEMORY_REPLICA: return lane->memory + lane->replica_space + replica * lane->replica_stride + buffer->offset;
+    case DT_MEMORY_REPLICA: return lane->memory + lane->leaf_space + leaf * lane->leaf_stride + buffer->offset;
     case DT_MEMORY_CONSTANT: return (char *)lane->artifact->constants + buffer->offset; /* kernels do not write constants */
     case DT_MEMORY_INPUT: break;
     }
@@ -123,16 +122,17 @@ static size_t count_inputs(const binder *in, int k) {
     return n;
 }
 
-static void bind_call(binder *in, int k, int replica, const dt_launch *launch) {
+static void bind_call(binder *in, int k, int leaf, const dt_launch *launch) {
     const dt_artifact_kernel *kernel = &in->function->kernels[k];
     void **arguments = DT_NEW_ARRAY(in->arena, void *, kernel->n_buffers);
     for (int i = 0; i < kernel->n_buffers; i++) {
         const dt_artifact_buffer *buffer = &in->function->buffers[kernel->buffers[i]];
         if (buffer->space != DT_MEMORY_INPUT) {
-            arguments[i] = dt_lane_place(in->lane, in->number, kernel->buffers[i], replica);
+            arguments[i] = dt_lane_place(in->lane, in->number, kernel->buffers[i], leaf);
             continue;
         }
-        int64_t rows_before = buffer->tensor.has_rows ? (in->lane->first_replica + replica) * in->lane->rows : 0;
+        dt_comm_moment rows = {.rows = in->lane->rows, .blocks = in->lane->blocks, .block_rows = in->lane->block_rows};
+        int64_t rows_before = buffer->tensor.has_rows ? dt_comm_first_row(in->lane->first_leaf + leaf, &rows) : 0;
         in->bound->inputs[in->bound->n_inputs++] = (dt_lane_input){&arguments[i], buffer->input, rows_before * buffer->tensor.row_bytes};
     }
     in->bound->call_kernels[in->n_calls] = k;
@@ -141,12 +141,12 @@ static void bind_call(binder *in, int k, int replica, const dt_launch *launch) {
 
 static void bind_part(binder *in, const dt_artifact_collective *collective) {
     const dt_artifact_tensor *tensor = &in->function->buffers[collective->source].tensor;
-    int n_replicas = in->lane->n_replicas;
-    const void **sources = DT_NEW_ARRAY(in->arena, const void *, n_replicas);
-    void **targets = DT_NEW_ARRAY(in->arena, void *, n_replicas);
-    for (int r = 0; r < n_replicas; r++) {
-        sources[r] = dt_lane_place(in->lane, in->number, collective->source, r);
-        targets[r] = dt_lane_place(in->lane, in->number, collective->target, r);
+    int n_leaves = in->lane->n_leaves;
+    const void **sources = DT_NEW_ARRAY(in->arena, const void *, n_leaves);
+    void **targets = DT_NEW_ARRAY(in->arena, void *, n_leaves);
+    for (int l = 0; l < n_leaves; l++) {
+        sources[l] = dt_lane_place(in->lane, in->number, collective->source, l);
+        targets[l] = dt_lane_place(in->lane, in->number, collective->target, l);
     }
     in->bound->parts[in->n_parts++] = (dt_comm_part){.kind = collective->kind,
                                                      .fold = collective->fold,
@@ -159,23 +159,23 @@ static void bind_part(binder *in, const dt_artifact_collective *collective) {
 
 static void bind_segment(binder *in, const dt_artifact_segment *segment) {
     dt_lane *lane = in->lane;
-    for (int k = 0; k < segment->n_device_kernels; k++) bind_call(in, segment->device_kernels[k], 0, &lane->launches[lane->n_replicas]);
-    for (int r = 0; r < n_bound_replicas(lane, in->function); r++)
-        for (int k = 0; k < segment->n_replica_kernels; k++) bind_call(in, segment->replica_kernels[k], r, &lane->launches[r]);
+    for (int k = 0; k < segment->n_device_kernels; k++) bind_call(in, segment->device_kernels[k], 0, &lane->launches[lane->n_leaves]);
+    for (int l = 0; l < n_bound_leaves(lane, in->function); l++)
+        for (int k = 0; k < segment->n_replica_kernels; k++) bind_call(in, segment->replica_kernels[k], l, &lane->launches[l]);
     for (int c = 0; c < segment->n_collectives; c++) bind_part(in, &segment->collectives[c]);
 }
 
 static void bind_function(dt_lane *lane, int number, dt_arena *arena) {
     binder in = {.lane = lane, .arena = arena, .number = number, .function = &lane->artifact->functions[number], .bound = &lane->bound[number]};
     const dt_artifact_function *function = in.function;
-    size_t n_calls = 0, n_inputs = 0, n_replicas = (size_t)n_bound_replicas(lane, function);
+    size_t n_calls = 0, n_inputs = 0, n_leaves = (size_t)n_bound_leaves(lane, function);
     int n_parts = 0;
     for (int s = 0; s < function->n_segments; s++) {
         const dt_artifact_segment *segment = &function->segments[s];
-        n_calls += (size_t)segment->n_device_kernels + (size_t)segment->n_replica_kernels * n_replicas;
+        n_calls += (size_t)segment->n_device_kernels + (size_t)segment->n_replica_kernels * n_leaves;
         n_parts += segment->n_collectives;
         for (int k = 0; k < segment->n_device_kernels; k++) n_inputs += count_inputs(&in, segment->device_kernels[k]);
-        for (int k = 0; k < segment->n_replica_kernels; k++) n_inputs += count_inputs(&in, segment->replica_kernels[k]) * n_replicas;
+        for (int k = 0; k < segment->n_replica_kernels; k++) n_inputs += count_inputs(&in, segment->replica_kernels[k]) * n_leaves;
     }
     in.bound->calls = DT_NEW_ARRAY(arena, dt_device_call, n_calls);
     in.bound->call_kernels = DT_NEW_ARRAY(arena, int, n_calls);
@@ -191,8 +191,8 @@ static void bind_function(dt_lane *lane, int number, dt_arena *arena) {
 }
 
 void dt_lane_bind(dt_lane *lane, int wanted, dt_arena *arena) {
-    lane->launches = DT_NEW_ARRAY(arena, dt_launch, lane->n_replicas + 1);
-    lane->bad_index = DT_NEW_ARRAY(arena, dt_bad_index, lane->n_replicas + 1);
+    lane->launches = DT_NEW_ARRAY(arena, dt_launch, lane->n_leaves + 1);
+    lane->bad_index = DT_NEW_ARRAY(arena, dt_bad_index, lane->n_leaves + 1);
     lane->bound = DT_NEW_ARRAY(arena, dt_lane_function, lane->artifact->n_functions);
     for (int f = 0; f < lane->artifact->n_functions; f++)
         if (is_wanted(lane, wanted, f)) bind_function(lane, f, arena);
@@ -200,19 +200,19 @@ void dt_lane_bind(dt_lane *lane, int wanted, dt_arena *arena) {
 
 /* ---- running ---- */
 
-/* The launch values of each replica: those of the batch, and which rows of it are its own. */
+/* The launch values of each leaf: those of the batch, and which rows of it are its own. */
 static void fill_launches(dt_lane *lane, const dt_lane_run_values *values, const dt_comm_moment *moment) {
-    for (int r = 0; r <= lane->n_replicas; r++) {
-        int replica = lane->first_replica + (r < lane->n_replicas ? r : 0);
-        dt_launch *launch = &lane->launches[r];
+    for (int l = 0; l <= lane->n_leaves; l++) {
+        int leaf = lane->first_leaf + (l < lane->n_leaves ? l : 0);
+        dt_launch *launch = &lane->launches[l];
         *launch = values->launch;
-        launch->rows = dt_comm_valid_rows(replica, moment);
-        launch->row_offset = replica * lane->rows;
-        launch->bad_index = &lane->bad_index[lane->comm != NULL ? r : 0];
+        launch->rows = dt_comm_valid_rows(leaf, moment);
+        launch->row_offset = dt_comm_first_row(leaf, moment);
+        launch->bad_index = &lane->bad_index[lane->comm != NULL ? l : 0];
     }
 }
 
-/* A replica without valid rows points at the batch's start: a place that exists. */
+/* A leaf without valid rows points at the batch's start: a place that exists. */
 static void place_inputs(const dt_lane_function *bound, const dt_artifact_function *function, const dt_lane_run_values *values) {
     for (size_t i = 0; i < bound->n_inputs; i++) {
         const dt_lane_input *input = &bound->inputs[i];
@@ -248,7 +248,12 @@ static void clear_times(dt_lane *lane, int n_kernels) {
 dt_status *dt_lane_run(dt_lane *lane, const dt_lane_run_values *values) {
     const dt_artifact_function *function = &lane->artifact->functions[values->function];
     const dt_lane_function *bound = &lane->bound[values->function];
-    dt_comm_moment moment = {.step = values->step, .number = values->launch.counter, .rows = lane->rows, .valid = values->launch.valid};
+    dt_comm_moment moment = {.step = values->step,
+                             .number = values->launch.counter,
+                             .rows = lane->rows,
+                             .blocks = lane->blocks,
+                             .block_rows = lane->block_rows,
+                             .valid = values->launch.valid};
     size_t call = 0;
     int part = 0;
     fill_launches(lane, values, &moment);

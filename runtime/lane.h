@@ -1,8 +1,12 @@
-/* lane: one device with the replicas that it holds: its memory, and the functions of an artifact bound to it.
+/* lane: one core of a device with the blocks of rows that it holds: its memory, and the functions of an artifact bound to it.
+ *
+ * A replica's rows are run in blocks (artifact.h), each with launch values and replica memory of its own, as if it were a replica: a segment's
+ * kernels all run on one block before the next. The blocks of all replicas in order are the leaves of the tree that sums follow, and lanes share
+ * the leaves out, so that the number of lanes changes no bit.
  *
  * Binding turns a plan into what a step needs and nothing else: for each segment one list of calls whose arguments are addresses, and one list of
- * collectives. A step then only writes its launch values and the places of its inputs. Sessions have a lane for each device; a function that
- * runs outside of a session (example_function.h) is a lane with one replica. */
+ * collectives. A step then only writes its launch values and the places of its inputs. Sessions have lanes for each device; a function that
+ * runs outside of a session (example_function.h) is a lane with one leaf. */
 #ifndef DT_RUNTIME_LANE_H
 #define DT_RUNTIME_LANE_H
 
@@ -15,7 +19,7 @@
 typedef struct dt_lane_input {
     void **argument;
     int input;
-    int64_t offset; /* of the replica's first row, in bytes */
+    int64_t offset; /* of the leaf's first row, in bytes */
 } dt_lane_input;
 
 /* A function bound to a lane. */
@@ -41,17 +45,17 @@ typedef struct dt_lane {
     const dt_artifact *artifact;
     dt_device *device;
     dt_comm *comm; /* NULL: nothing crosses replicas */
-    int first_replica, n_replicas, n_all_replicas;
-    int64_t rows; /* n of each replica */
+    int first_leaf, n_leaves, n_all_leaves;
+    int64_t rows, blocks, block_rows; /* n of each replica, in so many leaves with at most so many rows each */
 
     /* memory, relative to its start */
     char *memory;
     int64_t bytes;
     int64_t *variables; /* [n_variables] */
-    int64_t device_space, scratch_space, replica_space, replica_stride, gathered_space;
+    int64_t device_space, scratch_space, leaf_space, leaf_stride, gathered_space;
 
-    dt_launch *launches;     /* [n_replicas + 1]; the last one is for kernels that run once a device */
-    dt_bad_index *bad_index; /* [n_replicas + 1], one a launch; without a comm the first one for all */
+    dt_launch *launches;     /* [n_leaves + 1]; the last one is for kernels that run once a lane */
+    dt_bad_index *bad_index; /* [n_leaves + 1], one a launch; without a comm the first one for all */
     dt_lane_function *bound; /* [n_functions] */
 
     dt_lane_times *times; /* NULL: nobody asks, and nothing is measured */
@@ -78,8 +82,8 @@ void dt_lane_bind(dt_lane *lane, int function, dt_arena *arena);
 /* Runs a bound function; returns when its results are there. */
 dt_status *dt_lane_run(dt_lane *lane, const dt_lane_run_values *values);
 
-/* Where buffer `buffer` of `function` is for the lane's replica `replica`. Not for inputs. */
-char *dt_lane_place(const dt_lane *lane, int function, int buffer, int replica);
+/* Where buffer `buffer` of `function` is for the lane's leaf `leaf`. Not for inputs. */
+char *dt_lane_place(const dt_lane *lane, int function, int buffer, int leaf);
 
 void dt_lane_free(dt_lane *lane); /* the memory; a lane of zeros is allowed */
 

@@ -1,4 +1,4 @@
-/* session: see session.h. Checks what it was asked for, opens lanes (one a device), runs them together, reads what they left. */
+/* session: see session.h. Checks what it was asked for, opens lanes (one a core), runs them together, reads what they left. */
 #include "runtime/session.h"
 
 #include "base/arena.h"
@@ -16,7 +16,8 @@
 
 static const double DEFAULT_DEADLINE_SECONDS = 600;
 enum {
-    MOST_REPLICAS = 1 << 20
+    MOST_REPLICAS = 1 << 20,
+    MOST_LEAVES = 1 << 24
 };
 
 struct dt_session {
@@ -25,7 +26,7 @@ struct dt_session {
     const dt_artifact *artifact;
     dt_session_options options; /* rows is never 0 */
     dt_device_spec spec;
-    int n_lanes;
+    int n_lanes;    /* at least one a device */
     dt_lane *lanes; /* [n_lanes] */
     dt_comm **comms;
     dt_crew *crew;
@@ -61,6 +62,9 @@ static dt_status *check_options(dt_session *session) {
                         "%" PRId64 " rows a replica, but %s was compiled for at most %" PRId64
                         "; compile it again: dtc compile %s.dt --batch %" PRId64 " -o %s",
                         options->rows, artifact->path, artifact->capacity, artifact->name, options->rows, artifact->path);
+    if (dt_artifact_blocks(artifact, options->rows) * options->replicas > MOST_LEAVES)
+        return dt_error(DT_INVALID_ARGUMENT, "%" PRId64 " replicas of %" PRId64 " rows in blocks of %" PRId64 ": more than %d blocks",
+                        options->replicas, options->rows, artifact->block_rows, MOST_LEAVES);
     if (!(options->deadline_seconds > 0)) options->deadline_seconds = DEFAULT_DEADLINE_SECONDS;
     return NULL;
 }
@@ -75,24 +79,39 @@ static dt_lane_times *new_times(const dt_session *session) {
     return times;
 }
 
+/* Lanes in order belong to devices in order, as evenly as can be. */
+static int device_of_lane(const dt_session *session, int lane) { return (int)((int64_t)lane * session->spec.n / session->n_lanes); }
+
+/* Of a device: the least lane of which device_of_lane is the device. */
+static int first_lane(const dt_session *session, int device) {
+    return (int)(((int64_t)device * session->n_lanes + session->spec.n - 1) / session->spec.n);
+}
+
+/* Leaves are dealt to all lanes alike: where D divides V, a device's lanes hold what its replicas are made of. A core that would get none is left
+ * out. */
 static dt_status *open_lanes(dt_session *session) {
-    int n = session->spec.n, n_replicas = (int)session->options.replicas;
+    int64_t blocks = dt_artifact_blocks(session->artifact, session->options.rows);
+    int n = session->spec.n * session->spec.n_cores, n_leaves = (int)(blocks * session->options.replicas);
+    if (n > n_leaves) n = n_leaves;
     session->comms = DT_NEW_ARRAY(session->arena, dt_comm *, n);
     session->lanes = DT_NEW_ARRAY(session->arena, dt_lane, n);
     session->n_lanes = n;
     for (int d = 0; d < n; d++) {
         dt_lane *lane = &session->lanes[d];
         DT_TRY(dt_device_open(session->spec.kind, d, n, &lane->device));
+        snprintf(lane->device->name, sizeof lane->device->name, "%s:%d", session->spec.kind->name, device_of_lane(session, d));
         lane->kernels = session->kernels;
         lane->artifact = session->artifact;
-        lane->first_replica = dt_comm_first_leaf(d, n, n_replicas);
-        lane->n_replicas = dt_comm_first_leaf(d + 1, n, n_replicas) - lane->first_replica;
-        lane->n_all_replicas = n_replicas;
+        lane->first_leaf = dt_comm_first_leaf(d, n, n_leaves);
+        lane->n_leaves = dt_comm_first_leaf(d + 1, n, n_leaves) - lane->first_leaf;
+        lane->n_all_leaves = n_leaves;
         lane->rows = session->options.rows;
+        lane->blocks = blocks;
+        lane->block_rows = session->artifact->block_rows;
         dt_lane_lay_out(lane, -1, session->arena);
         if (session->options.times) lane->times = new_times(session);
     }
-    DT_TRY(dt_comm_local_open(n, n_replicas, session->options.deadline_seconds, session->comms));
+    DT_TRY(dt_comm_local_open(n, n_leaves, session->options.deadline_seconds, session->comms));
     for (int d = 0; d < n; d++) session->lanes[d].comm = session->comms[d];
     return NULL;
 }
@@ -105,8 +124,8 @@ static dt_status *check_memory(const dt_session *session) {
     if (needed <= available) return NULL;
     dt_artifact_memory(session->artifact, &device_bytes, &replica_bytes);
     return dt_error(DT_RESOURCE_EXHAUSTED,
-                    "the plan needs %.2f GiB (%.2f GiB for each of %d devices and %.2f GiB for each of %" PRId64
-                    " replicas), %.2f GiB are free; use fewer devices or replicas, or compile for fewer rows: dtc compile %s.dt --batch N -o %s",
+                    "the plan needs %.2f GiB (%.2f GiB for each of %d cores and %.2f GiB for each of %" PRId64
+                    " replicas), %.2f GiB are free; use fewer cores or replicas, or compile for fewer rows: dtc compile %s.dt --batch N -o %s",
                     in_gib(needed), in_gib(device_bytes), session->n_lanes, in_gib(replica_bytes), session->options.replicas, in_gib(available),
                     session->artifact->name, session->artifact->path);
 }
@@ -187,7 +206,7 @@ static dt_launch launch_values(const dt_session *session, int64_t valid, int64_t
 static dt_status *run_together(dt_session *session) {
     if (session->failed) return dt_error(DT_FAILED_PRECONDITION, "this session failed before; it can only be destroyed");
     for (int d = 0; d < session->n_lanes; d++) /* also after a run that counted none: it costs less than asking */
-        memset(session->lanes[d].bad_index, 0, ((size_t)session->lanes[d].n_replicas + 1) * sizeof(dt_bad_index));
+        memset(session->lanes[d].bad_index, 0, ((size_t)session->lanes[d].n_leaves + 1) * sizeof(dt_bad_index));
     dt_status *status = dt_crew_run(session->crew, run_lane, session);
     session->failed = status != NULL;
     return status;
@@ -210,11 +229,11 @@ static void add_bad_index(dt_bad_index *all, const dt_bad_index *one) {
     all->count = count;
 }
 
-/* All records as one. Kernels that run once a device count the same on each: the first device's are taken. */
+/* All records as one. Kernels that run once a lane count the same on each: the first one's are taken. */
 static void collect_bad_index(dt_session *session) {
-    session->bad_index = session->lanes[0].bad_index[session->lanes[0].n_replicas];
+    session->bad_index = session->lanes[0].bad_index[session->lanes[0].n_leaves];
     for (int d = 0; d < session->n_lanes; d++)
-        for (int r = 0; r < session->lanes[d].n_replicas; r++) add_bad_index(&session->bad_index, &session->lanes[d].bad_index[r]);
+        for (int l = 0; l < session->lanes[d].n_leaves; l++) add_bad_index(&session->bad_index, &session->lanes[d].bad_index[l]);
 }
 
 static dt_status *read_aggregates(const dt_session *session, const dt_artifact_step *step, dt_total *aggregates) {
@@ -248,15 +267,15 @@ dt_status *dt_session_run(dt_session *session, int step, const dt_batch *batch, 
 
 /* ---- what a run left ---- */
 
-/* Each replica's valid rows, side by side. */
+/* Each leaf's valid rows, side by side. */
 static dt_status *read_rows(const dt_session *session, int function, const dt_artifact_result *result, char *data) {
-    dt_comm_moment moment = {.rows = session->options.rows, .valid = session->batch.rows};
     for (int d = 0; d < session->n_lanes; d++) {
         const dt_lane *lane = &session->lanes[d];
-        for (int r = 0; r < lane->n_replicas; r++) {
-            size_t bytes = (size_t)(dt_comm_valid_rows(lane->first_replica + r, &moment) * result->tensor.row_bytes);
-            if (bytes == 0) return NULL;
-            DT_TRY(dt_device_read(lane->device, data, dt_lane_place(lane, function, result->buffer, r), bytes));
+        dt_comm_moment moment = {.rows = lane->rows, .blocks = lane->blocks, .block_rows = lane->block_rows, .valid = session->batch.rows};
+        for (int l = 0; l < lane->n_leaves; l++) {
+            size_t bytes = (size_t)(dt_comm_valid_rows(lane->first_leaf + l, &moment) * result->tensor.row_bytes);
+            if (bytes == 0) continue;
+            DT_TRY(dt_device_read(lane->device, data, dt_lane_place(lane, function, result->buffer, l), bytes));
             data += bytes;
         }
     }
@@ -314,7 +333,7 @@ dt_status *dt_session_bad_index_status(const dt_session *session) {
 /* ---- variables ---- */
 
 dt_status *dt_session_get_variable(dt_session *session, int device, int variable, void *data) {
-    const dt_lane *lane = &session->lanes[device];
+    const dt_lane *lane = &session->lanes[first_lane(session, device)];
     return dt_device_read(lane->device, data, lane->memory + lane->variables[variable], (size_t)session->artifact->variables[variable].bytes);
 }
 
@@ -328,8 +347,9 @@ dt_status *dt_session_set_variable(dt_session *session, int variable, const void
 
 /* ---- asking ---- */
 
-int dt_session_n_devices(const dt_session *session) { return session->n_lanes; }
-const char *dt_session_device_name(const dt_session *session, int device) { return session->lanes[device].device->name; }
+int dt_session_n_devices(const dt_session *session) { return session->spec.n; }
+int dt_session_n_cores(const dt_session *session) { return session->n_lanes; }
+const char *dt_session_device_name(const dt_session *session, int device) { return session->lanes[first_lane(session, device)].device->name; }
 int64_t dt_session_replicas(const dt_session *session) { return session->options.replicas; }
 int64_t dt_session_rows(const dt_session *session) { return session->options.rows; }
 int64_t dt_session_global_batch(const dt_session *session) { return session->options.rows * session->options.replicas; }

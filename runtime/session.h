@@ -1,10 +1,11 @@
 /* session: an artifact on devices, ready to step.
  *
- * V replicas are dealt to D devices in contiguous runs, replica r holds rows [r*n, (r+1)*n) of the global batch. A device runs a segment of the
- * step for all its replicas, then what crosses replicas is exchanged, then the next segment. Who holds which replica never changes a bit of
- * the result: sums over replicas follow one fixed tree over 0..V-1 (runtime/comm/comm.h).
+ * Replica r of V holds rows [r*n, (r+1)*n) of the global batch, in blocks of a size that the artifact fixes. The blocks of all replicas are dealt to
+ * D devices, and within them to their cores, in contiguous runs. A core runs a segment of the step for all its blocks, then what crosses is
+ * exchanged, then the next segment. Who holds which block never changes a bit of the result: sums follow one fixed tree over all blocks
+ * (runtime/comm/comm.h). Each core has a copy of all variables.
  *
- * No memory is allocated inside a step. One thread drives each device; the caller of dt_session_run is the one of device 0.
+ * No memory is allocated inside a step. One thread drives each core; the caller of dt_session_run is the one of device 0's first.
  * Threads: one caller at a time a session; sessions are independent. After an error of dt_session_run the session may only be destroyed. */
 #ifndef DT_RUNTIME_SESSION_H
 #define DT_RUNTIME_SESSION_H
@@ -17,13 +18,13 @@
 typedef struct dt_session dt_session;
 
 typedef struct dt_session_options {
-    const char *devices; /* "cpu", "cpu:2", "null:1": see runtime/devices/spec.h */
+    const char *devices; /* "cpu", "cpu:2", "cpu:2x4", "null:1": see runtime/devices/spec.h */
     int64_t replicas;    /* V >= D */
     int64_t rows;        /* n: rows of each replica in a full step, 1 to the capacity; 0: the capacity. Global batch = n * V */
     int64_t seed;
     int64_t epochs;          /* launch value */
     int64_t steps_per_epoch; /* launch value */
-    double deadline_seconds; /* how long a device waits for the others in a collective; 0: ten minutes */
+    double deadline_seconds; /* how long a core waits for the others in a collective; 0: ten minutes */
     bool times;              /* measure each kernel, for dt_session_times */
 } dt_session_options;
 
@@ -35,7 +36,7 @@ dt_session_options dt_session_options_default(void);
 dt_status *dt_session_create(const dt_kernels *kernels, const dt_session_options *options, dt_session **session);
 void dt_session_destroy(dt_session *session); /* NULL is allowed */
 
-/* Runs the program's initialisers on each device. */
+/* Runs the program's initialisers on each core. */
 dt_status *dt_session_initialize(dt_session *session);
 
 /* Variable `variable` (index in the artifact) as `device` holds it, dense, variable.bytes long. All devices hold the same bits between steps. */
@@ -61,7 +62,7 @@ dt_status *dt_session_run(dt_session *session, int step, const dt_batch *batch, 
  * (tensor.row_bytes * the batch's rows), or all of a result without rows. */
 dt_status *dt_session_result(dt_session *session, int step, int result, void *data);
 
-/* Where the time of the last dt_session_run went, on all devices together: seconds of devices, not of the clock. Only with options.times.
+/* Where the time of the last dt_session_run went, on all cores together: seconds of cores, not of the clock. Only with options.times.
  * kernel_seconds  [n_kernels of the step's function] all calls of each
  * kernel_calls    [the same] how many calls that were
  * Returns         seconds of exchanging and waiting for one another in collectives. */
@@ -74,6 +75,7 @@ const dt_bad_index *dt_session_bad_index(const dt_session *session);
 dt_status *dt_session_bad_index_status(const dt_session *session);
 
 int dt_session_n_devices(const dt_session *session);
+int dt_session_n_cores(const dt_session *session);                         /* that compute, of all devices together: no more than there are blocks */
 const char *dt_session_device_name(const dt_session *session, int device); /* "cpu:0" */
 int64_t dt_session_replicas(const dt_session *session);
 int64_t dt_session_rows(const dt_session *session);         /* n */

@@ -76,7 +76,7 @@ static void choose_tile(dt_llvm_nest *n, int64_t n_vectors) {
     int row = n->nest->tiling.row_loop;
     int64_t extent = row >= 0 ? n->nest->loops[row].extent : 1, best = INT64_MAX;
     bool at_run_time = !dt_llvm_is_constant_extent(extent);
-    if (at_run_time) extent = n->e->at_work.plan->function->module->capacity;
+    if (at_run_time) extent = n->e->at_work.plan->block_rows;
     for (int64_t vectors = 1; vectors <= n_vectors && vectors <= 8; vectors++)
         for (int64_t rows = 1; rows <= extent && rows * vectors + vectors + 1 <= n->e->target->registers; rows++) {
             int64_t n_blocks = (n_vectors + vectors - 1) / vectors, size = n_vectors / n_blocks, larger = n_vectors % n_blocks;

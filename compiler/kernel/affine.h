@@ -31,7 +31,7 @@ bool dt_affine_divides(dt_arena *arena, int n_loops, dt_affine x, int64_t diviso
 bool dt_affine_least(int n_loops, const dt_loop *loops, const dt_affine *x, int64_t *least);
 bool dt_affine_greatest(int n_loops, const dt_loop *loops, const dt_affine *x, int64_t *greatest);
 
-/* Row-major strides in elements. A symbol behind the first dimension takes the room of `capacity` rows. */
-void dt_shape_strides(dt_shape shape, int64_t capacity, int64_t *strides);
+/* Row-major strides in elements. A symbol behind the first dimension takes the room of `block_rows` rows. */
+void dt_shape_strides(dt_shape shape, int64_t block_rows, int64_t *strides);
 
 #endif

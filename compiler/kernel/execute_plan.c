@@ -1,6 +1,6 @@
 /* execute_plan: a whole plan, kernel by kernel and collective by collective, as a device runs it. See execute.h.
  *
- * Buffers lie where plan_memory put them; arguments, variables and gathered rows have blocks of their own, laid out for the capacity and followed by
+ * Buffers lie where plan_memory put them; arguments, variables and gathered rows have blocks of their own, laid out for a full block and followed by
  * the slack that vector code may read. */
 #include "compiler/kernel/affine.h"
 #include "compiler/kernel/execute.h"
@@ -21,7 +21,7 @@ typedef struct dt_execution {
     void *context;
     int n_replicas;
     const dt_launch *launches;
-    int64_t capacity;
+    int64_t block_rows;
     char **buffers; /* [n_replicas * n_buffers]: of replica r, buffer b: r * n_buffers + b */
 } dt_execution;
 
@@ -43,7 +43,7 @@ static bool has_own_block(const dt_buffer *buffer) {
 /* With room for the rows of all replicas, where a buffer has them. */
 static int64_t bytes_of(const dt_execution *e, const dt_buffer *buffer) {
     bool gathered = buffer->shape.rank > 0 && buffer->shape.dims[0] == DT_GATHERED;
-    int64_t elements = dt_shape_elements(buffer->shape, e->capacity, e->capacity);
+    int64_t elements = dt_shape_elements(buffer->shape, e->block_rows, e->block_rows);
     return elements * (gathered ? e->n_replicas : 1) * (int64_t)dt_dtype_bytes(buffer->dtype);
 }
 
@@ -81,11 +81,11 @@ static dt_status *check_slack(const dt_execution *e) {
     return NULL;
 }
 
-/* Copies between a dense tensor and memory in which symbols behind the first dimension have room for the capacity. `shape` has the symbols. */
+/* Copies between a dense tensor and memory in which symbols behind the first dimension have room for a full block. `shape` has the symbols. */
 static void copy_elements(const dt_execution *e, dt_shape shape, const dt_tensor *tensor, char *memory, bool to_tensor) {
     const int64_t *dims = tensor->shape.dims;
     int64_t *strides = DT_NEW_ARRAY(e->arena, int64_t, shape.rank);
-    dt_shape_strides(shape, e->capacity, strides);
+    dt_shape_strides(shape, e->block_rows, strides);
     size_t bytes = dt_dtype_bytes(tensor->dtype);
     for (size_t i = 0; i < dt_tensor_elements(tensor); i++) {
         int64_t rest = (int64_t)i, at = 0;
@@ -177,7 +177,7 @@ static void all_reduce(const dt_execution *e, const dt_collective *collective) {
 /* The rows of all replicas, one behind the other. */
 static void all_gather(const dt_execution *e, const dt_collective *collective) {
     const dt_buffer *source = &e->plan->buffers[collective->source];
-    size_t row = (size_t)(dt_shape_elements(source->shape, e->capacity, e->capacity) / e->capacity) * dt_dtype_bytes(source->dtype);
+    size_t row = (size_t)(dt_shape_elements(source->shape, e->block_rows, e->block_rows) / e->block_rows) * dt_dtype_bytes(source->dtype);
     char *to = *buffer_of(e, 0, collective->target);
     for (int r = 0; r < e->n_replicas; r++) {
         size_t bytes = (size_t)e->launches[r].rows * row;
@@ -200,7 +200,7 @@ static dt_status *run_collective(const dt_execution *e, const dt_collective *col
 
 dt_status *dt_plan_execute_with(dt_arena *arena, const dt_plan *plan, dt_kernel_runner runner, void *context, int n_replicas,
                                 const dt_launch *launches, const dt_tensor *inputs, dt_memory *memory, dt_tensor *results) {
-    dt_execution e = {arena, plan, runner, context, n_replicas, launches, plan->function->module->capacity, NULL};
+    dt_execution e = {arena, plan, runner, context, n_replicas, launches, plan->block_rows, NULL};
     make_buffers(&e);
     fill_arguments(&e, inputs, memory);
     for (int s = 0; s < plan->n_segments; s++) {

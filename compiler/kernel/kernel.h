@@ -20,7 +20,7 @@ typedef struct dt_address {
     int buffer;            /* index in kernel->buffers */
     int64_t *coefficients; /* [n_loops of the nest] */
     int64_t offset;
-    int n_terms;           /* scalar terms: address += term_coefficients[i] * scalars[terms[i]] */
+    int n_terms; /* scalar terms: address += term_coefficients[i] * scalars[terms[i]] */
     int *terms;
     int64_t *term_coefficients;
 } dt_address;
@@ -75,7 +75,8 @@ typedef struct dt_loop {
 
 /* How a sum of products is computed: set by schedule for nests whose single reduction is SUM over the product of two plain loads.
  * The `vector` loop is contiguous (coefficient 1) in operand b and in the result, and absent from operand a; the `row` loop is absent from b.
- * A tile of rows x vectors accumulators stays in registers over all reduced loops in order; how many, the renderer chooses: it knows the registers. */
+ * A tile of rows x vectors accumulators stays in registers over all reduced loops in order; how many, the renderer chooses: it knows the registers.
+ */
 typedef struct dt_tiling {
     bool tiled;
     int row_loop, vector_loop; /* row_loop may be -1: rows = 1 */
@@ -87,7 +88,7 @@ typedef struct dt_layout dt_layout;
 typedef struct dt_lowering dt_lowering;
 
 typedef struct dt_nest {
-    bool in_rows;  /* loop 0 is the row loop (extent DT_BATCH), shared with its in_rows neighbours */
+    bool in_rows; /* loop 0 is the row loop (extent DT_BATCH), shared with its in_rows neighbours */
     int n_loops;
     dt_loop *loops; /* outer ones first, then reduced; order is the order of execution unless tiled */
     int n_instructions;
@@ -100,7 +101,7 @@ typedef struct dt_nest {
     dt_tiling tiling;
     int n_locations;
     dt_location *locations;
-    const char *note; /* "pack", "epilogue", … for people */
+    const char *note;          /* "pack", "epilogue", … for people */
     const dt_cluster *cluster; /* what it was lowered from (kernel/lower.h), for schedule; NULL: it clears or lays something out */
     const dt_layout *layout;
 } dt_nest;
@@ -110,37 +111,37 @@ typedef struct dt_nest {
 /* Where the memory of a buffer lives. Offsets are given by plan_memory within each of these spaces. */
 typedef enum dt_space {
     DT_SPACE_VARIABLE, /* a variable of the module, device copy */
-    DT_SPACE_INPUT,    /* rows of a step's input, this replica's first row */
+    DT_SPACE_INPUT,    /* rows of a step's input, from the block's first one */
     DT_SPACE_DEVICE,   /* once a device: replicated values, and what collectives deliver */
-    DT_SPACE_REPLICA,  /* once for each replica that a device holds: values that live across segments, results, what collectives take */
-    DT_SPACE_SCRATCH,  /* once a device, reused by replica after replica: values that live within one segment */
+    DT_SPACE_REPLICA,  /* once for each block of rows: values that live across segments, results, what collectives take */
+    DT_SPACE_SCRATCH,  /* once a core, reused by block after block: values that live within one segment */
     DT_SPACE_CONSTANT  /* read-only bytes in the artifact */
 } dt_space;
 
 typedef struct dt_buffer {
-    const char *name;   /* for people: "%12", "Cnn/conv2d/kernel", "packed 3" */
+    const char *name; /* for people: "%12", "Cnn/conv2d/kernel", "packed 3" */
     dt_space space;
     dt_dtype dtype;
-    dt_shape shape;     /* DT_BATCH counts as the capacity */
-    bool one_row;       /* holds what one turn of a row loop leaves for later nests of the same turn, and only that */
+    dt_shape shape;      /* DT_BATCH counts as the rows of a block */
+    bool one_row;        /* holds what one turn of a row loop leaves for later nests of the same turn, and only that */
     int variable, input; /* index, for those spaces */
-    int64_t offset;     /* bytes within its space, aligned to 64 */
-    int64_t bytes;      /* at capacity, with 64 bytes of slack after it that vector code may read, never write */
+    int64_t offset;      /* bytes within its space, aligned to 64 */
+    int64_t bytes;       /* of a full block, with 64 bytes of slack after it that vector code may read, never write */
 } dt_buffer;
 
 typedef struct dt_kernel_function {
-    const char *name;   /* a C identifier: "train_3_conv2d_relu" made from step, number and layer names */
-    bool once;          /* all it writes is replicated: run once a device, not once a replica */
-    bool update;        /* it writes variables */
+    const char *name; /* a C identifier: "train_3_conv2d_relu" made from step, number and layer names */
+    bool once;        /* all it writes is replicated: run once a device, not once a replica */
+    bool update;      /* it writes variables */
     int n_buffers;
-    int *buffers;       /* plan->buffers index of each kernel argument; dt_address.buffer indexes this list */
+    int *buffers; /* plan->buffers index of each kernel argument; dt_address.buffer indexes this list */
     int n_nests;
     dt_nest *nests;
 } dt_kernel_function;
 
 /* One collective between segments. */
 typedef struct dt_collective {
-    const char *kind;   /* "all_reduce", "all_gather" */
+    const char *kind; /* "all_reduce", "all_gather" */
     dt_combiner combiner;
     int source, target; /* buffers: REPLICA space and DEVICE space */
     const char *label;  /* "Cnn/conv2d_1/kernel": what a report of a stuck one says */
@@ -155,14 +156,25 @@ typedef struct dt_segment {
 
 typedef struct dt_plan {
     const dt_function *function;
+    int64_t block_rows; /* dt_block_rows */
     int n_buffers, n_kernels, n_segments;
     dt_buffer *buffers;
     dt_kernel_function *kernels;
     dt_segment *segments;
-    int *results;       /* [function->results.n] buffers */
-    dt_lowering *lowering; /* of the passes that make the plan */
-    int64_t device_bytes, replica_bytes, scratch_bytes; /* of the spaces, at capacity: peak = device + scratch + replica * ceil(V / D) */
+    int *results;                                       /* [function->results.n] buffers */
+    dt_lowering *lowering;                              /* of the passes that make the plan */
+    int64_t device_bytes, replica_bytes, scratch_bytes; /* of the spaces; replica: for each block */
 } dt_plan;
+
+/* Rows are run in blocks, each as if it were a replica: all kernels of a segment on one block before the next, and sums over blocks follow the tree
+ * that sums over replicas follow. So blocks can be dealt to cores without a change of bits, and little memory is live at once. A replica of
+ * `capacity` rows has the least power of two of blocks (so that a tree over all blocks is one over replicas of trees over their blocks) that leaves
+ * none with more than DT_MOST_BLOCK_ROWS; they are as even as can be. */
+enum {
+    DT_MOST_BLOCK_ROWS = 16
+};
+int64_t dt_block_rows(int64_t capacity);
+int64_t dt_blocks_of(int64_t rows, int64_t block_rows); /* the least power of two of blocks that hold so many rows */
 
 /* Checks the form: operands earlier, levels legal, addresses within bounds where provable, vector loop legal. */
 dt_status *dt_plan_verify(const dt_plan *plan);

@@ -50,7 +50,6 @@ dt_lowering *dt_lowering_create(dt_compilation *compilation, dt_plan *plan) {
     int n = plan->function->next_id;
     lowering->compilation = compilation;
     lowering->plan = plan;
-    lowering->capacity = compilation->module->capacity;
     lowering->buffers = DT_NEW_ARRAY(compilation->arena, int, n);
     lowering->loops = DT_NEW_ARRAY(compilation->arena, dt_loops *, n);
     for (int i = 0; i < n; i++) lowering->buffers[i] = -1;
@@ -68,7 +67,7 @@ const dt_loops *dt_lowering_loops(dt_lowering *lowering, const dt_value *value) 
 static dt_affine linear(dt_context *c, dt_shape shape, const dt_affine *at) {
     dt_arena *arena = c->nest.arena;
     int64_t *strides = DT_NEW_ARRAY(arena, int64_t, shape.rank);
-    dt_shape_strides(shape, c->lowering->capacity, strides);
+    dt_shape_strides(shape, c->lowering->plan->block_rows, strides);
     dt_affine sum = dt_affine_constant(arena, c->nest.n_loops, 0);
     for (int d = 0; d < shape.rank; d++) sum = dt_affine_add(arena, c->nest.n_loops, sum, at[d], strides[d]);
     return sum;

@@ -38,7 +38,6 @@ typedef struct dt_packing {
 struct dt_lowering {
     dt_compilation *compilation;
     dt_plan *plan;
-    int64_t capacity;
     int *buffers;      /* [function->next_id] plan buffer by value id; -1: computed where it is used */
     dt_loops **loops;  /* [function->next_id] cache of dt_lowering_loops */
     dt_status *status; /* the first error: a bug in a table */

@@ -38,8 +38,9 @@ void dt_plan_print_summary(dt_text *text, const dt_plan *plan) {
         for (int c = 0; c < segment->n_collectives; c++) print_collective(text, plan, &segment->collectives[c]);
     }
     char device[32], scratch[32], replica[32];
-    dt_text_format(text, " bytes: %s a device, %s of scratch, %s for each replica that it holds\n", dt_text_with_commas(plan->device_bytes, device),
-                   dt_text_with_commas(plan->scratch_bytes, scratch), dt_text_with_commas(plan->replica_bytes, replica));
+    dt_text_format(text, " bytes: %s a core, %s of scratch, %s for each block of rows, %lld of them at most\n",
+                   dt_text_with_commas(plan->device_bytes, device), dt_text_with_commas(plan->scratch_bytes, scratch),
+                   dt_text_with_commas(plan->replica_bytes, replica), (long long)plan->block_rows);
     if (plan->function->kind == DT_FUNCTION_STEP) {
         dt_text_append(text, " arithmetic: ");
         dt_flops_print(text, dt_flops_of_function(plan->function->module->arena, plan->function));

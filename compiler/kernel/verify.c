@@ -29,15 +29,15 @@ static dt_status *verify_address(const dt_plan *plan, const dt_kernel_function *
     }
     dt_affine x = {address->coefficients, address->offset, address->n_terms, address->terms, address->term_coefficients};
     const dt_buffer *buffer = &plan->buffers[kernel->buffers[address->buffer]];
-    int64_t least, greatest, capacity = plan->function->module->capacity;
+    int64_t least, greatest, rows = plan->block_rows;
     if (guarded) return NULL;
     if (dt_affine_least(nest->n_loops, nest->loops, &x, &least) && least < 0) return wrong(kernel, n, "an address lies before its buffer");
     dt_loop *loops = nest->loops;
     for (int l = 0; l < nest->n_loops; l++) {
         if (loops[l].extent == 0) return NULL;                                        /* nothing is accessed */
-        if (dt_dim_is_symbol(loops[l].extent) && x.coefficients[l] != 0) return NULL; /* bounded by the capacity that memory is planned for */
+        if (dt_dim_is_symbol(loops[l].extent) && x.coefficients[l] != 0) return NULL; /* bounded by the rows that memory is planned for */
     }
-    if (dt_affine_greatest(nest->n_loops, loops, &x, &greatest) && greatest >= dt_shape_elements(buffer->shape, capacity, capacity))
+    if (dt_affine_greatest(nest->n_loops, loops, &x, &greatest) && greatest >= dt_shape_elements(buffer->shape, rows, rows))
         return dt_error(DT_INTERNAL, "kernel %s, nest %d: an address lies behind %s", kernel->name, n, buffer->name);
     return NULL;
 }

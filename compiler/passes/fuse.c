@@ -189,8 +189,8 @@ static void cut_segments(dt_fusion *f) {
     }
 }
 
-/* Memory is laid out for the rows of one replica. Those of all of them may stand in a first dimension, which needs no stride; in another one they need
- * a stride that is known at launch only. */
+/* Memory is laid out for the rows of one replica. Those of all of them may stand in a first dimension, which needs no stride; in another one they
+ * need a stride that is known at launch only. */
 static dt_status *refuse_gathered(const dt_function *function) {
     const dt_module *module = function->module;
     for (const dt_value *value = function->first; value != NULL; value = value->next)
@@ -208,7 +208,8 @@ static dt_status *refuse_gathered(const dt_function *function) {
 static dt_fusion divide(dt_compilation *compilation, dt_function *function, const bool *keep) {
     dt_arena *arena = compilation->arena;
     dt_plan *plan = DT_NEW(arena, dt_plan);
-    *plan = (dt_plan){.function = function, .results = DT_NEW_ARRAY(arena, int, function->results.n)};
+    *plan = (dt_plan){
+        .function = function, .block_rows = dt_compilation_block_rows(compilation), .results = DT_NEW_ARRAY(arena, int, function->results.n)};
     plan->lowering = dt_lowering_create(compilation, plan);
     dt_fusion f = {.compilation = compilation, .arena = arena, .plan = plan, .lowering = plan->lowering, .keep = keep};
     f.places = DT_NEW_ARRAY(arena, dt_place, function->next_id);

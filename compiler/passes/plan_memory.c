@@ -1,6 +1,6 @@
 /* plan_memory: gives every buffer a space and an offset. No memory is allocated while a step runs.
  *
- * What one replica leaves for its own later kernels of the same segment lies in scratch, which the next replica uses again; what it leaves for
+ * What one block of rows leaves for its own later kernels of the same segment lies in scratch, which the next block uses again; what it leaves for
  * another segment, for a collective or as a result lies in its own block. Within each space buffers whose lifetimes do not meet share memory:
  * they are placed by size, the greatest first, each at the lowest offset that is free while it lives. */
 #include "compiler/passes/plan_memory.h"
@@ -70,11 +70,11 @@ static int64_t *end_of_space(dt_plan *plan, dt_space space) {
 }
 
 static void place_buffers(dt_arena *arena, dt_plan *plan, const dt_lifetime *lifetimes) {
-    int64_t capacity = plan->function->module->capacity;
+    int64_t rows = plan->block_rows;
     int *order = DT_NEW_ARRAY(arena, int, plan->n_buffers), n = 0;
     for (int b = 0; b < plan->n_buffers; b++) {
         dt_buffer *buffer = &plan->buffers[b];
-        buffer->bytes = dt_shape_elements(buffer->shape, capacity, capacity) * (int64_t)dt_dtype_bytes(buffer->dtype);
+        buffer->bytes = dt_shape_elements(buffer->shape, rows, rows) * (int64_t)dt_dtype_bytes(buffer->dtype);
         if (end_of_space(plan, buffer->space) == NULL || lifetimes[b].first > lifetimes[b].last) continue;
         int at = n++;
         for (; at > 0 && plan->buffers[order[at - 1]].bytes < buffer->bytes; at--) order[at] = order[at - 1];

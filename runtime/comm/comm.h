@@ -1,7 +1,7 @@
 /* comm: what crosses replicas.
  *
- * The ranks of a group are its devices; they hold the leaves 0..V-1 (the replicas) in contiguous runs, in order. All ranks make the same calls in the
- * same order. What comes out depends on the leaves alone, never on how many ranks hold them (runtime/comm/fold.h).
+ * The ranks of a group are the cores of its devices; they hold the leaves (the blocks of rows of all replicas) in contiguous runs, in order. All
+ * ranks make the same calls in the same order. What comes out depends on the leaves alone, never on how many ranks hold them (runtime/comm/fold.h).
  *
  * A group that fails stays failed: once a rank has aborted, or has not arrived within the deadline, every call of every rank returns DT_ABORTED with
  * the first reason. Nobody hangs. Threads: a dt_comm belongs to the thread of its rank, dt_comm_abort may be called from any. */
@@ -21,12 +21,13 @@ typedef struct dt_comm_part {
     const char *label;
 } dt_comm_part;
 
-/* When an exchange happens. Valid rows come first: leaf r holds rows [r * rows, (r + 1) * rows) as far as they are valid. */
+/* When an exchange happens, and where rows are. Valid rows come first: replica r holds rows [r * rows, (r + 1) * rows) as far as they are valid, in
+ * `blocks` leaves of block_rows each, the last ones shorter or empty. */
 typedef struct dt_comm_moment {
     const char *step; /* its name, for messages */
     int64_t number;   /* of the step */
     int segment;
-    int64_t rows, valid;
+    int64_t rows, blocks, block_rows, valid;
 } dt_comm_moment;
 
 typedef struct dt_comm dt_comm;
@@ -49,10 +50,17 @@ struct dt_comm { /* the head of every implementation's own struct */
 /* Leaves of rank r: [first, first of r + 1). As even as can be. n_ranks <= n_leaves. */
 static inline int dt_comm_first_leaf(int rank, int n_ranks, int n_leaves) { return (int)((int64_t)rank * n_leaves / n_ranks); }
 
+/* Global index of the first row of `leaf`; of one that is always empty it is the next replica's first or beyond. */
+static inline int64_t dt_comm_first_row(int leaf, const dt_comm_moment *moment) {
+    return leaf / moment->blocks * moment->rows + leaf % moment->blocks * moment->block_rows;
+}
+
 /* The rows of `leaf` that are valid. */
 static inline int64_t dt_comm_valid_rows(int leaf, const dt_comm_moment *moment) {
-    int64_t left = moment->valid - leaf * moment->rows;
-    return left < 0 ? 0 : left < moment->rows ? left : moment->rows;
+    int64_t first = dt_comm_first_row(leaf, moment), end = (leaf / moment->blocks + 1) * moment->rows; /* of its replica */
+    if (end > first + moment->block_rows) end = first + moment->block_rows;
+    if (end > moment->valid) end = moment->valid;
+    return end > first ? end - first : 0;
 }
 
 /* All collectives of a segment, together. Sources are unchanged; when it returns the targets are complete and the sources may be written again. */

@@ -21,9 +21,10 @@ typedef struct dt_device_call {
 } dt_device_call;
 
 typedef struct dt_device_kind {
-    const char *name;  /* "cpu": what --devices calls it */
-    const char *about; /* one line for `dtrun devices` */
-    /* Device `number` of the `n` that a session opens. */
+    const char *name;     /* "cpu": what --devices calls it */
+    const char *about;    /* one line for `dtrun devices` */
+    int (*n_cores)(void); /* that its devices may share out; NULL: a device of this kind is not made of cores */
+    /* Device `number` of the `n` that a session opens: where devices are made of cores, one for each core. */
     dt_status *(*open)(int number, int n, dt_device **device);
     void (*close)(dt_device *device);
     /* Called once by a thread that will only drive this device. */

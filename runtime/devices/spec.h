@@ -1,4 +1,9 @@
-/* spec: what --devices says: a kind, and how many: "cpu", "cpu:2", "null:1". */
+/* spec: what --devices says: a kind, how many, and of how many cores each.
+ *
+ *   cpu        one device with all cores
+ *   cpu:D      D devices that share the cores evenly; each has at least one
+ *   cpu:DxT    D devices with T cores each, be there so many or not
+ *   null:1     where devices are not made of cores */
 #ifndef DT_RUNTIME_DEVICES_SPEC_H
 #define DT_RUNTIME_DEVICES_SPEC_H
 
@@ -6,7 +11,8 @@
 
 typedef struct dt_device_spec {
     const dt_device_kind *kind;
-    int n; /* >= 1 */
+    int n;       /* >= 1 */
+    int n_cores; /* of each, >= 1 */
 } dt_device_spec;
 
 /* DT_INVALID_ARGUMENT, with what may be written instead. */

@@ -133,7 +133,8 @@ def newest(folder):
 
 
 def assert_equal_bits(program, data):
-    """50 steps over 1000 examples in batches of 96: ten full ones, then one of 40, which leaves the last replicas without a row. Any D, twice."""
+    """50 steps over 1000 examples in batches of 96: ten full ones, then one of 40, which leaves the last replicas without a row. Any D and T, twice; the program
+    holds up to 96 rows a replica, so each has several blocks."""
 
     def train(replicas, devices, *flags):
         folder = pathlib.Path(tempfile.mkdtemp(dir=FOLDER))
@@ -142,12 +143,12 @@ def assert_equal_bits(program, data):
         check(run.one("end")["steps"] == 50, "50 steps were asked for")
         return bits(folder), [e["loss"] for e in run.all("epoch")]
 
-    for replicas, all_devices in ((4, (1, 2, 4)), (3, (1, 2, 3)), (8, (1, 2))):
-        wanted = train(replicas, 1)
+    for replicas, all_devices in ((1, ("1x2", "1x4")), (2, ("1x2", "1x4", "2x2")), (4, (1, 2, 4, "2x2")), (3, (1, 2, 3)), (8, (1, 2))):
+        wanted = train(replicas, "1x1")
         for devices in all_devices:
             found = train(replicas, devices)
-            check(found == wanted, f"V={replicas}: D={devices} gives {found}, D=1 gave {wanted}")
-        print(f"V={replicas}: D={', '.join(map(str, all_devices))} agree", flush=True)
+            check(found == wanted, f"V={replicas}: cpu:{devices} gives {found}, cpu:1x1 gave {wanted}")
+        print(f"V={replicas}: cpu:{', cpu:'.join(map(str, all_devices))} agree", flush=True)
     check(train(8, 1, "--seed", 1)[0] != wanted[0], "another seed gives the same bits: the comparison cannot fail")
 
 

@@ -29,7 +29,7 @@ enum {
     ELEMENTS = 1300 /* several blocks, and a rest */
 };
 
-static const dt_comm_moment full = {.step = "train", .number = 57, .segment = 3, .rows = 4, .valid = 4 * MOST_LEAVES};
+static const dt_comm_moment full = {.step = "train", .number = 57, .segment = 3, .rows = 4, .blocks = 1, .block_rows = 4, .valid = 4 * MOST_LEAVES};
 
 /* ---- running one function on all ranks ---- */
 
@@ -227,7 +227,7 @@ static void rows_are_gathered_and_scattered_as_far_as_they_are_valid(void **stat
         for (int n_ranks = 1; n_ranks <= n_leaves; n_ranks++) {
             memset(&test, 0, sizeof test);
             test.n_leaves = n_leaves;
-            test.moment = (dt_comm_moment){.step = "train", .rows = ROWS, .valid = valid};
+            test.moment = (dt_comm_moment){.step = "train", .rows = ROWS, .blocks = 1, .block_rows = ROWS, .valid = valid};
             for (int l = 0; l < n_leaves; l++) {
                 for (int i = 0; i < ROWS * WIDTH; i++) test.own[l][i] = (float)(l * ROWS * WIDTH + i + 1);
                 for (int i = 0; i < n_leaves * ROWS * WIDTH; i++) test.all[l][i] = (float)((l + 1) * (i + 1));

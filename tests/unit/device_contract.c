@@ -114,13 +114,20 @@ static void the_registry_says_what_devices_may_be_asked_for(void **state) {
     for (int i = 0; dt_device_kinds[i] != NULL; i++) {
         char text[64];
         assert_null(dt_device_spec_parse(dt_device_kinds[i]->name, &spec));
-        assert_true(spec.kind == dt_device_kinds[i] && spec.n == 1);
+        assert_true(spec.kind == dt_device_kinds[i] && spec.n == 1 && spec.n_cores == (spec.kind->n_cores != NULL ? spec.kind->n_cores() : 1));
         snprintf(text, sizeof text, "%s:12", dt_device_kinds[i]->name);
         assert_null(dt_device_spec_parse(text, &spec));
         assert_true(spec.kind == dt_device_kinds[i] && spec.n == 12);
     }
-    static const char *const wrong[] = {"",       ":",     "cpux",     "cp",      "cpu:",     "cpu:x", "cpu:2,3",
-                                        "cpu:-1", "cpu:0", "cpu:1025", "cpu:2x2", "cuda:0,1", "CPU"};
+    assert_null(dt_device_spec_parse("cpu:2x3", &spec));
+    assert_true(spec.n == 2 && spec.n_cores == 3);
+    assert_null(dt_device_spec_parse("cpu:1024x1", &spec));
+    assert_true(spec.n == 1024 && spec.n_cores == 1);
+    assert_null(dt_device_spec_parse("cpu:1024", &spec)); /* more devices than cores: one each */
+    assert_true(spec.n == 1024 && spec.n_cores >= 1);
+    static const char *const wrong[] = {"",          ":",          "cpux",     "cp",       "cpu:",   "cpu:x",   "cpu:2,3",
+                                        "cpu:-1",    "cpu:0",      "cpu:1025", "cpu:x2",   "cpu:2x", "cpu:0x2", "cpu:2x0",
+                                        "cpu:2x2x2", "cpu:2x1025", "null:2x2", "cuda:0,1", "CPU"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         dt_status *status = dt_device_spec_parse(wrong[i], &spec);
         assert_int_equal(dt_status_code(status), DT_INVALID_ARGUMENT);

@@ -88,9 +88,12 @@ static void any_number_of_devices_gives_the_same_bits(void **state) {
     static const struct {
         int64_t replicas;
         const char *devices[4];
-    } cases[] = {{8, {"cpu:2", "cpu:3", "cpu:5", "cpu:8"}}, {3, {"cpu:2", "cpu:3", "cpu", "cpu:1"}}, {5, {"cpu:2", "cpu:4", "cpu:5", "cpu:3"}}};
-    for (size_t c = 0; c < 3; c++) {
-        dt_session *one = open_session("cpu:1", cases[c].replicas);
+    } cases[] = {{8, {"cpu:2", "cpu:3x2", "cpu:5", "cpu:8x2"}},
+                 {3, {"cpu:2", "cpu:3x1", "cpu", "cpu:1x4"}},
+                 {5, {"cpu:2x3", "cpu:4", "cpu:5", "cpu:3"}},
+                 {1, {"cpu:1x2", "cpu:1x4", "cpu", "cpu:1"}}};
+    for (size_t c = 0; c < 4; c++) {
+        dt_session *one = open_session("cpu:1x1", cases[c].replicas);
         for (int d = 0; d < 4; d++) {
             dt_session *many = open_session(cases[c].devices[d], cases[c].replicas);
             assert_null(dt_session_initialize(one));
@@ -136,7 +139,7 @@ static void a_step_computes_what_its_kernels_say(void **state) {
     for (int r = 0; r < rows; r++) {
         float expected = d.x[r][0] * w[0] + d.x[r][1] * w[1] + d.x[r][2] * w[2];
         assert_true(prediction[r] == expected);
-        assert_true(fabsf(spread[r] - 3 * (expected + 1)) < 1e-5f); /* the sum over three replicas of the same gathered row */
+        assert_true(fabsf(spread[r] - 6 * (expected + 1)) < 1e-5f); /* the sum over the two blocks of three replicas of the same gathered row */
         assert_true(y[r] == d.y[r]);
         loss += (double)((expected - d.y[r]) * (expected - d.y[r]));
     }
@@ -207,6 +210,35 @@ static void steps_cost_little_beside_their_kernels(void **state) {
     }
 }
 
+/* Four rows a replica in blocks of two, so that a short batch leaves blocks with one row and with none, and n = 3 blocks that are never full. */
+static void blocks_without_rows_take_no_part(void **state) {
+    (void)state;
+    for (int64_t n = 1; n <= 4; n++)
+        for (int64_t valid = 1; valid <= 2 * n; valid++) {
+            float predictions[2][8], found[2][3];
+            for (int i = 0; i < 2; i++) {
+                dt_session_options options = {.devices = i == 0 ? "cpu:1x1" : "cpu:2x2", .replicas = 2, .rows = n, .seed = 5};
+                dt_session *session;
+                dt_total aggregates[2];
+                assert_null(dt_session_create(kernels, &options, &session));
+                assert_null(dt_session_initialize(session));
+                assert_int_equal(dt_session_n_cores(session), i == 0 ? 1 : n > 2 ? 4 : 2);
+                assert_int_equal(dt_session_n_devices(session), i + 1);
+                float w[3];
+                assert_null(dt_session_get_variable(session, i, 0, w));
+                data d = make_data(7);
+                const void *inputs[] = {d.x, d.y};
+                assert_null(dt_session_run(session, TRAIN, &(dt_batch){inputs, valid, 7}, aggregates));
+                assert_int_equal(aggregates[1].integer, valid);
+                assert_null(dt_session_result(session, TRAIN, 2, predictions[i]));
+                for (int64_t r = 0; r < valid; r++) assert_true(predictions[i][r] == d.x[r][0] * w[0] + d.x[r][1] * w[1] + d.x[r][2] * w[2]);
+                assert_null(dt_session_get_variable(session, i, 0, found[i]));
+                dt_session_destroy(session);
+            }
+            assert_memory_equal(found[0], found[1], sizeof found[0]);
+        }
+}
+
 /* ---- refusals and failures ---- */
 
 static void refuse(const char *devices, int64_t replicas, int64_t rows, dt_code expected, const char *words) {
@@ -226,9 +258,10 @@ static void what_cannot_be_run_is_refused_in_one_sentence(void **state) {
     refuse("cpu", 1, -1, DT_INVALID_ARGUMENT, "-1 rows a replica");
     refuse("cuda:0", 1, 0, DT_INVALID_ARGUMENT, "no devices called \"cuda\"; it has cpu, null");
     refuse("cpu:", 1, 0, DT_INVALID_ARGUMENT, "as in cpu:2");
-    refuse("cpu:2x4", 2, 0, DT_INVALID_ARGUMENT, "one core so far; write cpu:2");
-    refuse("cpu:0", 1, 0, DT_INVALID_ARGUMENT, "the number of devices is 1 to");
-    refuse("cpu:99999999999999", 1, 0, DT_INVALID_ARGUMENT, "the number of devices is 1 to");
+    refuse("null:2x4", 2, 0, DT_INVALID_ARGUMENT, "not made of cores; write null:2");
+    refuse("cpu:3x2", 2, 0, DT_INVALID_ARGUMENT, "3 devices for 2 replicas");
+    refuse("cpu:0", 1, 0, DT_INVALID_ARGUMENT, "the number of devices, 1 to");
+    refuse("cpu:99999999999999", 1, 0, DT_INVALID_ARGUMENT, "the number of devices, 1 to");
     dt_session *session = open_session("cpu", 2);
     data d = make_data(0);
     const void *inputs[] = {d.x, d.y};
@@ -253,7 +286,7 @@ static void a_plan_that_does_not_fit_is_refused_before_it_starts(void **state) {
     assert_null(dt_artifact_open(fixture_artifact("large.dtx", text.data, object, n_bytes), &large));
     assert_null(dt_kernels_load(large, NULL, &large_kernels));
     expect(dt_session_create(large_kernels, &(dt_session_options){.devices = "cpu:2", .replicas = 3}, &session), DT_RESOURCE_EXHAUSTED,
-           "the plan needs 49152.00 GiB (0.00 GiB for each of 2 devices and 16384.00 GiB for each of 3 replicas)");
+           "the plan needs 98304.00 GiB (0.00 GiB for each of 2 cores and 32768.00 GiB for each of 3 replicas)");
     expect(dt_session_create(large_kernels, &(dt_session_options){.replicas = 1 << 20}, &session), DT_RESOURCE_EXHAUSTED, "the plan needs");
     assert_null(session);
     dt_kernels_free(large_kernels);
@@ -355,6 +388,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_number_of_devices_gives_the_same_bits),
         cmocka_unit_test(a_step_computes_what_its_kernels_say),
+        cmocka_unit_test(blocks_without_rows_take_no_part),
         cmocka_unit_test(a_rerun_starts_from_variables_that_were_set),
         cmocka_unit_test(a_bad_index_is_counted_and_named),
         cmocka_unit_test(null_devices_run_steps_without_kernels),

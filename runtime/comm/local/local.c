@@ -150,7 +150,7 @@ static void reduce_scatter(member *self, const dt_comm_part *part, int i, const 
     collect(self, i);
     for (int l = 0; l < self->comm.n_leaves; l++) {
         int leaf = self->comm.first_leaf + l;
-        size_t n = (size_t)dt_comm_valid_rows(leaf, moment) * part->n, first = (size_t)(leaf * moment->rows) * part->n;
+        size_t n = (size_t)dt_comm_valid_rows(leaf, moment) * part->n, first = (size_t)dt_comm_first_row(leaf, moment) * part->n;
         dt_fold_leaves(part->fold, part->dtype, self->leaves, self->group->n_leaves, first, n, self->scratch, &part->targets[l], 1);
     }
 }

@@ -1,10 +1,11 @@
-/* cpu: a device that is one core of this machine.
+/* cpu: one core of this machine; a device of several is several of these.
  *
  * Calls run on the thread that asks for them. A thread that drives a device and nothing else is bound to a core of its own, where there are
  * enough, so that what a step leaves in that core's cache is there for the next. */
 #include "base/memory.h"
 #include "runtime/devices/device.h"
 #include "runtime/devices/host_memory.h"
+#include "runtime/gate.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -83,9 +84,10 @@ static dt_status *cpu_synchronize(dt_device *device) {
     return NULL;
 }
 
-const dt_device_kind dt_device_cpu = {"cpu",        "one core of this machine",
-                                      cpu_open,     cpu_close,
-                                      cpu_enter,    cpu_free_bytes,
-                                      cpu_allocate, cpu_release,
-                                      cpu_write,    cpu_read,
-                                      cpu_run,      cpu_synchronize};
+const dt_device_kind dt_device_cpu = {"cpu",          "cores of this machine: all, cpu:D in D devices, cpu:DxT in D devices of T",
+                                      dt_n_cores,     cpu_open,
+                                      cpu_close,      cpu_enter,
+                                      cpu_free_bytes, cpu_allocate,
+                                      cpu_release,    cpu_write,
+                                      cpu_read,       cpu_run,
+                                      cpu_synchronize};

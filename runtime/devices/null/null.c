@@ -56,9 +56,16 @@ static dt_status *null_synchronize(dt_device *device) {
     return NULL;
 }
 
-const dt_device_kind dt_device_null = {"null",        "memory, but no computation: for measuring what is not kernels",
-                                       null_open,     null_close,
-                                       null_enter,    null_free_bytes,
-                                       null_allocate, null_release,
-                                       null_write,    null_read,
-                                       null_run,      null_synchronize};
+const dt_device_kind dt_device_null = {"null",
+                                       "memory, but no computation: for measuring what is not kernels",
+                                       NULL,
+                                       null_open,
+                                       null_close,
+                                       null_enter,
+                                       null_free_bytes,
+                                       null_allocate,
+                                       null_release,
+                                       null_write,
+                                       null_read,
+                                       null_run,
+                                       null_synchronize};
