@@ -215,7 +215,7 @@ static void blocks_without_rows_take_no_part(void **state) {
     (void)state;
     for (int64_t n = 1; n <= 4; n++)
         for (int64_t valid = 1; valid <= 2 * n; valid++) {
-            float predictions[2][8], found[2][3];
+            float predictions[2][8], spread[8], found[2][3];
             for (int i = 0; i < 2; i++) {
                 dt_session_options options = {.devices = i == 0 ? "cpu:1x1" : "cpu:2x2", .replicas = 2, .rows = n, .seed = 5};
                 dt_session *session;
@@ -232,6 +232,8 @@ static void blocks_without_rows_take_no_part(void **state) {
                 assert_int_equal(aggregates[1].integer, valid);
                 assert_null(dt_session_result(session, TRAIN, 2, predictions[i]));
                 for (int64_t r = 0; r < valid; r++) assert_true(predictions[i][r] == d.x[r][0] * w[0] + d.x[r][1] * w[1] + d.x[r][2] * w[2]);
+                assert_null(dt_session_result(session, TRAIN, 3, spread)); /* the sum over all blocks of the same gathered row */
+                for (int64_t r = 0; r < valid; r++) assert_true(fabsf(spread[r] - (float)(n > 2 ? 4 : 2) * (predictions[i][r] + 1)) < 1e-5f);
                 assert_null(dt_session_get_variable(session, i, 0, found[i]));
                 dt_session_destroy(session);
             }
