@@ -1,0 +1,244 @@
+/* kernel_peers: see kernel_peers.h.
+ *
+ * Both libraries read the number of threads and the instruction set from the environment when they are loaded, so it is set before. oneDNN's
+ * descriptions are large structures that differ between versions: without its header of version 2 at build time it counts as not installed. */
+#include "bench/kernel_peers.h"
+
+#include "base/memory.h"
+
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#if __has_include(<dnnl.h>)
+#include <dnnl.h>
+#include <dnnl_version.h>
+#if DNNL_VERSION_MAJOR == 2
+#define HAVE_ONEDNN 1
+#endif
+#endif
+
+static float *filled(size_t n) {
+    float *floats = aligned_alloc(64, (n * sizeof(float) + 63) / 64 * 64);
+    if (floats == NULL) abort();
+    for (size_t i = 0; i < n; i++) floats[i] = (float)(i * 7 % 23) / 16 - 0.7f;
+    return floats;
+}
+
+/* ---- OpenBLAS ---- */
+
+enum {
+    CBLAS_ROW_MAJOR = 101,
+    CBLAS_NO_TRANS = 111,
+    CBLAS_TRANS = 112
+};
+
+typedef void cblas_sgemm_function(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha, const float *a, int lda,
+                                  const float *b, int ldb, float beta, float *c, int ldc);
+
+static struct {
+    cblas_sgemm_function *sgemm;
+    char version[32];
+} openblas;
+
+static void load_openblas(void) {
+    void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) return;
+    openblas.sgemm = (cblas_sgemm_function *)dlsym(library, "cblas_sgemm");
+    char *(*config)(void) = (char *(*)(void))dlsym(library, "openblas_get_config");
+    if (config == NULL || sscanf(config(), "OpenBLAS %31s", openblas.version) != 1) openblas.version[0] = '?';
+}
+
+const char *kernel_peers_openblas_version(void) { return openblas.sgemm != NULL ? openblas.version : NULL; }
+
+typedef struct product {
+    const kernel_case *test;
+    float *a, *b, *c;
+} product;
+
+static void run_sgemm(void *context) {
+    const product *p = context;
+    const kernel_case *t = p->test;
+    int m = t->matmul.m, k = t->matmul.k, n = t->matmul.n;
+    bool ta = t->matmul.transpose_a, tb = t->matmul.transpose_b;
+    for (int i = 0; i < t->matmul.batch; i++)
+        openblas.sgemm(CBLAS_ROW_MAJOR, ta ? CBLAS_TRANS : CBLAS_NO_TRANS, tb ? CBLAS_TRANS : CBLAS_NO_TRANS, m, n, k, 1, p->a + (size_t)i * m * k,
+                       ta ? m : k, p->b + (size_t)i * k * n, tb ? k : n, 0, p->c + (size_t)i * m * n, n);
+}
+
+double kernel_peers_openblas(const kernel_case *test) {
+    if (openblas.sgemm == NULL || test->kind != CASE_MATMUL) return 0;
+    size_t batch = test->matmul.batch, m = test->matmul.m, k = test->matmul.k, n = test->matmul.n;
+    product p = {test, filled(batch * m * k), filled(batch * k * n), filled(batch * m * n)};
+    double seconds = kernel_case_time(run_sgemm, &p);
+    free(p.a);
+    free(p.b);
+    free(p.c);
+    return seconds;
+}
+
+/* ---- oneDNN ---- */
+
+#ifdef HAVE_ONEDNN
+
+/* The functions used, each under its own name, by its declaration in dnnl.h. */
+#define ONEDNN_FUNCTIONS(X)                                                                                                                          \
+    X(version)                                                                                                                                       \
+    X(engine_create)                                                                                                                                 \
+    X(stream_create) X(stream_wait) X(memory_desc_init_by_tag) X(memory_desc_init_by_strides) X(memory_desc_get_size) X(memory_create)               \
+        X(memory_destroy) X(matmul_desc_init) X(convolution_forward_desc_init) X(convolution_backward_data_desc_init)                                \
+            X(convolution_backward_weights_desc_init) X(primitive_desc_create) X(primitive_desc_destroy) X(primitive_desc_query_md)                  \
+                X(primitive_create) X(primitive_destroy) X(primitive_execute)
+
+#define DECLARE(name) __typeof__(dnnl_##name) *name;
+static struct {
+    ONEDNN_FUNCTIONS(DECLARE)
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    char version_text[32];
+} onednn;
+
+static void check(dnnl_status_t status, const char *what) {
+    if (status == dnnl_success) return;
+    fprintf(stderr, "oneDNN: %s: status %d\n", what, (int)status);
+    exit(1);
+}
+
+#define CALL(name, ...) check(onednn.name(__VA_ARGS__), #name)
+
+static void load_onednn(void) {
+    void *library = dlopen("libdnnl.so.2", RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) return;
+    bool complete = true;
+#define FIND(name) onednn.name = (__typeof__(dnnl_##name) *)dlsym(library, "dnnl_" #name), complete = complete && onednn.name != NULL;
+    ONEDNN_FUNCTIONS(FIND)
+    if (!complete) return;
+    CALL(engine_create, &onednn.engine, dnnl_cpu, 0);
+    CALL(stream_create, &onednn.stream, onednn.engine, dnnl_stream_default_flags);
+    const dnnl_version_t *version = onednn.version();
+    snprintf(onednn.version_text, sizeof onednn.version_text, "%d.%d.%d", version->major, version->minor, version->patch);
+}
+
+const char *kernel_peers_onednn_version(void) { return onednn.stream != NULL ? onednn.version_text : NULL; }
+
+/* One operand: which argument of the primitive it is, and how the primitive's description is asked for its layout. */
+typedef struct operand {
+    int argument;
+    dnnl_query_t query;
+} operand;
+
+typedef struct primitive {
+    dnnl_primitive_t primitive;
+    dnnl_exec_arg_t arguments[3];
+    float *data[3];
+} primitive;
+
+static void run_primitive(void *context) {
+    const primitive *p = context;
+    CALL(primitive_execute, p->primitive, onednn.stream, 3, p->arguments);
+    CALL(stream_wait, onednn.stream);
+}
+
+/* Makes memory for the operands in the layouts of the description, and times the primitive. Takes the description. */
+static double time_primitive(dnnl_primitive_desc_t description, const operand operands[3]) {
+    primitive p;
+    for (int i = 0; i < 3; i++) {
+        const dnnl_memory_desc_t *layout = onednn.primitive_desc_query_md(description, operands[i].query, 0);
+        p.data[i] = filled(onednn.memory_desc_get_size(layout) / sizeof(float));
+        p.arguments[i].arg = operands[i].argument;
+        CALL(memory_create, &p.arguments[i].memory, layout, onednn.engine, p.data[i]);
+    }
+    CALL(primitive_create, &p.primitive, description);
+    double seconds = kernel_case_time(run_primitive, &p);
+    CALL(primitive_destroy, p.primitive);
+    CALL(primitive_desc_destroy, description);
+    for (int i = 0; i < 3; i++) {
+        CALL(memory_destroy, p.arguments[i].memory);
+        free(p.data[i]);
+    }
+    return seconds;
+}
+
+/* [batch, rows, columns] in memory by rows, or by columns where `transposed`. */
+static dnnl_memory_desc_t matrix(int batch, int rows, int columns, bool transposed) {
+    dnnl_memory_desc_t layout;
+    dnnl_dims_t dims = {batch, rows, columns}, strides = {(dnnl_dim_t)rows * columns, transposed ? 1 : columns, transposed ? rows : 1};
+    CALL(memory_desc_init_by_strides, &layout, batch > 1 ? 3 : 2, batch > 1 ? dims : dims + 1, dnnl_f32, batch > 1 ? strides : strides + 1);
+    return layout;
+}
+
+static double time_matmul(const kernel_case *t) {
+    static const operand operands[] = {
+        {DNNL_ARG_SRC, dnnl_query_src_md}, {DNNL_ARG_WEIGHTS, dnnl_query_weights_md}, {DNNL_ARG_DST, dnnl_query_dst_md}};
+    int batch = t->matmul.batch, m = t->matmul.m, k = t->matmul.k, n = t->matmul.n;
+    dnnl_memory_desc_t a = matrix(batch, m, k, t->matmul.transpose_a), b = matrix(batch, k, n, t->matmul.transpose_b), c = matrix(batch, m, n, false);
+    dnnl_matmul_desc_t op;
+    CALL(matmul_desc_init, &op, &a, &b, NULL, &c);
+    dnnl_primitive_desc_t description;
+    CALL(primitive_desc_create, &description, &op, NULL, onednn.engine, NULL);
+    return time_primitive(description, operands);
+}
+
+static dnnl_memory_desc_t any_layout(int d0, int d1, int d2, int d3) {
+    dnnl_memory_desc_t layout;
+    dnnl_dims_t dims = {d0, d1, d2, d3};
+    CALL(memory_desc_init_by_tag, &layout, 4, dims, dnnl_f32, dnnl_format_tag_any);
+    return layout;
+}
+
+/* 0 where it has no such algorithm for this shape. */
+static double time_conv(const kernel_case *t, dnnl_alg_kind_t algorithm) {
+    static const operand forward[] = {
+        {DNNL_ARG_SRC, dnnl_query_src_md}, {DNNL_ARG_WEIGHTS, dnnl_query_weights_md}, {DNNL_ARG_DST, dnnl_query_dst_md}};
+    static const operand input[] = {
+        {DNNL_ARG_DIFF_DST, dnnl_query_diff_dst_md}, {DNNL_ARG_WEIGHTS, dnnl_query_weights_md}, {DNNL_ARG_DIFF_SRC, dnnl_query_diff_src_md}};
+    static const operand kernel[] = {
+        {DNNL_ARG_SRC, dnnl_query_src_md}, {DNNL_ARG_DIFF_DST, dnnl_query_diff_dst_md}, {DNNL_ARG_DIFF_WEIGHTS, dnnl_query_diff_weights_md}};
+    int out = kernel_case_out(t), size = t->conv.size;
+    dnnl_memory_desc_t x = any_layout(t->conv.images, t->conv.channels, size, size), y = any_layout(t->conv.images, t->conv.filters, out, out),
+                       w = any_layout(t->conv.filters, t->conv.channels, t->conv.kernel, t->conv.kernel);
+    dnnl_dims_t strides = {t->conv.stride, t->conv.stride}, before = {t->conv.before, t->conv.before}, after = {t->conv.after, t->conv.after};
+    dnnl_convolution_desc_t op;
+    dnnl_primitive_desc_t forward_description, description;
+    CALL(convolution_forward_desc_init, &op, dnnl_forward_training, algorithm, &x, &w, NULL, &y, strides, before, after);
+    if (onednn.primitive_desc_create(&forward_description, &op, NULL, onednn.engine, NULL) != dnnl_success) return 0;
+    if (t->kind == CASE_CONV) return time_primitive(forward_description, forward);
+    if (t->kind == CASE_CONV_INPUT)
+        CALL(convolution_backward_data_desc_init, &op, algorithm, &x, &w, &y, strides, before, after);
+    else
+        CALL(convolution_backward_weights_desc_init, &op, algorithm, &x, &w, NULL, &y, strides, before, after);
+    dnnl_status_t status = onednn.primitive_desc_create(&description, &op, NULL, onednn.engine, forward_description);
+    CALL(primitive_desc_destroy, forward_description);
+    if (status != dnnl_success) return 0;
+    return time_primitive(description, t->kind == CASE_CONV_INPUT ? input : kernel);
+}
+
+double kernel_peers_onednn(const kernel_case *test) {
+    if (onednn.stream == NULL || test->kind == CASE_OTHER) return 0;
+    return test->kind == CASE_MATMUL ? time_matmul(test) : time_conv(test, dnnl_convolution_direct);
+}
+
+double kernel_peers_winograd(const kernel_case *test) {
+    if (onednn.stream == NULL || test->kind == CASE_OTHER || test->kind == CASE_MATMUL) return 0;
+    return time_conv(test, dnnl_convolution_winograd);
+}
+
+#else
+
+static void load_onednn(void) {}
+const char *kernel_peers_onednn_version(void) { return NULL; }
+double kernel_peers_onednn(const kernel_case *test) { return (void)test, 0; }
+double kernel_peers_winograd(const kernel_case *test) { return (void)test, 0; }
+
+#endif
+
+/* An old OpenBLAS takes a processor that it does not know for an older one: it is told which kernels to use. */
+void kernel_peers_load(bool avx2) {
+    setenv("OPENBLAS_NUM_THREADS", "1", 1);
+    setenv("OMP_NUM_THREADS", "1", 1);
+    setenv("OPENBLAS_CORETYPE", avx2 ? "Haswell" : "SkylakeX", 1);
+    if (avx2) setenv("DNNL_MAX_CPU_ISA", "AVX2", 1);
+    load_openblas();
+    load_onednn();
+}
