@@ -39,7 +39,7 @@ typedef void cblas_sgemm_function(int order, int transpose_a, int transpose_b, i
 
 static struct {
     cblas_sgemm_function *sgemm;
-    char version[32];
+    char version[64];
 } openblas;
 
 static void load_openblas(void) {
@@ -47,7 +47,10 @@ static void load_openblas(void) {
     if (library == NULL) return;
     openblas.sgemm = (cblas_sgemm_function *)dlsym(library, "cblas_sgemm");
     char *(*config)(void) = (char *(*)(void))dlsym(library, "openblas_get_config");
-    if (config == NULL || sscanf(config(), "OpenBLAS %31s", openblas.version) != 1) openblas.version[0] = '?';
+    char *(*core)(void) = (char *(*)(void))dlsym(library, "openblas_get_corename");
+    char number[32] = "?";
+    if (config != NULL) sscanf(config(), "OpenBLAS %31s", number);
+    snprintf(openblas.version, sizeof openblas.version, "%s (%s)", number, core != NULL ? core() : "?");
 }
 
 const char *kernel_peers_openblas_version(void) { return openblas.sgemm != NULL ? openblas.version : NULL; }
@@ -86,10 +89,11 @@ double kernel_peers_openblas(const kernel_case *test) {
 #define ONEDNN_FUNCTIONS(X)                                                                                                                          \
     X(version)                                                                                                                                       \
     X(engine_create)                                                                                                                                 \
-    X(stream_create) X(stream_wait) X(memory_desc_init_by_tag) X(memory_desc_init_by_strides) X(memory_desc_get_size) X(memory_create)               \
-        X(memory_destroy) X(matmul_desc_init) X(convolution_forward_desc_init) X(convolution_backward_data_desc_init)                                \
-            X(convolution_backward_weights_desc_init) X(primitive_desc_create) X(primitive_desc_destroy) X(primitive_desc_query_md)                  \
-                X(primitive_create) X(primitive_destroy) X(primitive_execute)
+    X(stream_create)                                                                                                                                 \
+    X(stream_wait) X(memory_desc_init_by_tag) X(memory_desc_init_by_strides) X(memory_desc_get_size) X(memory_create) X(memory_destroy)              \
+        X(matmul_desc_init) X(convolution_forward_desc_init) X(convolution_backward_data_desc_init) X(convolution_backward_weights_desc_init)        \
+            X(primitive_desc_create) X(primitive_desc_destroy) X(primitive_desc_query_md) X(primitive_create) X(primitive_destroy)                   \
+                X(primitive_execute)
 
 #define DECLARE(name) __typeof__(dnnl_##name) *name;
 static struct {

@@ -7,7 +7,7 @@
 /* Loads what is there and holds it to one thread and, where `avx2`, to AVX2. Once, before the others. */
 void kernel_peers_load(bool avx2);
 
-/* "0.3.21", or NULL: not installed. */
+/* "0.3.21 (SkylakeX)", of OpenBLAS with the processor whose kernels it runs; NULL: not installed. */
 const char *kernel_peers_openblas_version(void);
 const char *kernel_peers_onednn_version(void);
 

@@ -1,12 +1,39 @@
 #!/usr/bin/env bash
-# Prints our speed beside TensorFlow's, both measured in this run, in turn, on the same two cores.
+# Prints tables of our speed beside TensorFlow's and JAX's, all measured in this run, in turn, on the same two cores.
 #
-#   bench/run.sh [PAIRS]      3 by default; the first call installs the peers into bench/peers/.venv (bench/peers/setup.sh)
+#   bench/run.sh [--pairs N] [TABLE …]      all tables, 3 pairs where they vary. What a table is, its script says:
+#       cnn          a step of the CNN               bench/cnn_step.py
+#       perceptron   a step of the perceptron        bench/perceptron_step.py
+#       start        process start to first step     bench/first_step.py
+#       memory       peak memory of training         bench/memory.py
+#       size         of the executable               bench/size.py
+#       epoch        an epoch of the CNN             bench/epoch.py
+#
+# The first call installs the peers (bench/peers/setup.sh). DT_DATA: the folder of Fashion-MNIST.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+declare -A scripts=([cnn]=cnn_step [perceptron]=perceptron_step [start]=first_step [memory]=memory [size]=size [epoch]=epoch)
+pairs=3
+tables=()
+while [ $# -gt 0 ]; do
+    case $1 in
+    --pairs) pairs=${2:?a number of pairs} && shift ;;
+    *) [ -n "${scripts[$1]:-}" ] && tables+=("$1") || { sed -n '4,12s/^# *//p' "$0" >&2 && exit 2; } ;;
+    esac
+    shift
+done
+[ ${#tables[@]} -gt 0 ] || tables=(cnn perceptron start memory size epoch)
 
 cmake --preset release >/dev/null
 cmake --build build --target dtc dtrun >/dev/null
 bench/peers/setup.sh >/dev/null
 build/dtc compile examples/fashion_cnn.dt -o build/bench_fashion.dtx
-exec bench/peers/.venv/bin/python bench/cnn_step.py --pairs "${1:-3}" build/bench_fashion.dtx
+build/dtc compile examples/perceptron.dt -o build/bench_perceptron.dtx
+python=bench/peers/.venv/bin/python
+echo "$(sed -n 's/^model name[^:]*: //p;T;q' /proc/cpuinfo), $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg) before," \
+    "$("$python" -c 'from importlib.metadata import version; print(", ".join(f"{n} {version(p)}" for n, p in (("TensorFlow", "tensorflow-cpu"), ("JAX", "jax"))))')"
+for table in "${tables[@]}"; do
+    echo
+    "$python" "bench/${scripts[$table]}.py" --pairs "$pairs"
+done

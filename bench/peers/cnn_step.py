@@ -5,48 +5,29 @@ CPU: a tf.function of the Keras model, and jax.jit with donated state. The proce
 threads. A step is timed from call to the loss being read; the median over steps is what is compared.
 
     bench/peers/.venv/bin/python bench/peers/cnn_step.py [--peer tensorflow|jax] [--batch 128] [--threads 2] [--steps 50]
+    bench/peers/.venv/bin/python bench/peers/cnn_step.py --epoch      TensorFlow: one pass over the 60,000 images, from tf.data
 
 Prints one JSON object a line:
     {"peer": "tensorflow", "version": "2.21.0", "model": "fashion_cnn", "global_batch": 128, "threads": 2, "steps": 50,
-     "step_ms": MEDIAN, "step_ms_low": 10TH PERCENTILE, "step_ms_high": 90TH PERCENTILE, "first_loss": …, "last_loss": …}
+     "first_step_seconds": SINCE THE PROCESS BEGAN, "first_loss": …,
+     "step_ms": MEDIAN, "step_ms_low": 10TH PERCENTILE, "step_ms_high": 90TH PERCENTILE, "last_loss": …}
+or, of an epoch, "steps", "epoch_seconds" and its mean "loss".
 """
 
-import argparse
-import gzip
-import json
 import os
-import statistics
 import time
 
-import numpy as np
+import harness
 
 FILTERS = (64, 128)
 KERNEL = 3
 CLASSES = 10
 DROPOUT = 0.5
 LEARNING_RATE = 1e-3
-N_BATCHES = 16  # different batches that the steps go round over
-N_WARMUP = 10
 
 
-def read_idx(path):
-    """The array in a gzip-compressed IDX file of unsigned bytes."""
-    with gzip.open(path) as file:
-        raw = file.read()
-    n_dims = raw[3]
-    shape = np.frombuffer(raw, ">u4", n_dims, offset=4)
-    return np.frombuffer(raw, np.uint8, offset=4 + 4 * n_dims).reshape(shape)
-
-
-def read_batches(folder, batch):
-    """[(image u8[batch, 28, 28], label u8[batch])], the first N_BATCHES of the training set."""
-    images = read_idx(os.path.join(folder, "train-images-idx3-ubyte.gz"))
-    labels = read_idx(os.path.join(folder, "train-labels-idx1-ubyte.gz"))
-    return [(images[i * batch : (i + 1) * batch], labels[i * batch : (i + 1) * batch]) for i in range(N_BATCHES)]
-
-
-def tensorflow_step(batches, threads):
-    """(version, step): step(i) trains on batch i and returns its loss as a float."""
+def tensorflow_model(threads):
+    """(tensorflow, train): train(image, label) is a tf.function that returns (loss, accuracy)."""
     os.environ["KERAS_BACKEND"] = "tensorflow"
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     import keras
@@ -82,8 +63,38 @@ def tensorflow_step(batches, threads):
         hit = tf.equal(tf.argmax(logits, axis=1), tf.cast(label, tf.int64))
         return loss, tf.reduce_mean(tf.cast(hit, tf.float32))
 
+    return tf, train
+
+
+def tensorflow_step(batches, threads):
+    """(version, step): step(i) trains on batch i and returns its loss as a float."""
+    tf, train = tensorflow_model(threads)
     tensors = [(tf.constant(image), tf.constant(label)) for image, label in batches]
     return tf.__version__, lambda i: float(train(*tensors[i])[0])
+
+
+def tensorflow_epoch(folder, batch, threads):
+    """(version, what an epoch took): read, shuffled, batched and prefetched by tf.data; the loop over batches is in the graph."""
+    images, labels = harness.read_training_set(folder)
+    tf, train = tensorflow_model(threads)
+    data = tf.data.Dataset.from_tensor_slices((images, labels)).shuffle(len(images)).batch(batch).prefetch(tf.data.AUTOTUNE)
+
+    @tf.function
+    def epoch(data):
+        steps, total = 0, 0.0
+        for image, label in data:
+            loss, _ = train(image, label)
+            steps, total = steps + 1, total + loss
+        return steps, total
+
+    epoch(data.take(harness.N_WARMUP))  # traces and compiles
+    start = time.perf_counter()
+    steps, total = (value.numpy() for value in epoch(data))
+    return tf.__version__, {
+        "steps": int(steps),
+        "epoch_seconds": round(time.perf_counter() - start, 3),
+        "loss": round(float(total / steps), 5),
+    }
 
 
 def jax_step(batches, threads):
@@ -147,55 +158,21 @@ def jax_step(batches, threads):
     return jax.__version__, step
 
 
-def measure(step, n_steps):
-    """(milliseconds of each step after the warm-up, first loss, last loss)."""
-    first = step(0)
-    for i in range(1, N_WARMUP):
-        step(i % N_BATCHES)
-    times = []
-    for i in range(N_WARMUP, N_WARMUP + n_steps):
-        start = time.perf_counter()
-        last = step(i % N_BATCHES)
-        times.append(1e3 * (time.perf_counter() - start))
-    return times, first, last
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = harness.parser(__doc__, batch=128, threads=2)
     parser.add_argument("--peer", choices=["tensorflow", "jax"], default="tensorflow")
-    parser.add_argument("--batch", type=int, default=128, help="the global batch (%(default)s)")
-    parser.add_argument("--threads", type=int, default=2, help="and cores (%(default)s)")
-    parser.add_argument("--steps", type=int, default=50, help="timed steps (%(default)s)")
-    parser.add_argument("--data", default="/usr/share/datasets/fashion-mnist", help="folder of the IDX files (%(default)s)")
+    parser.add_argument("--epoch", action="store_true", help="an epoch in place of steps; TensorFlow only")
     arguments = parser.parse_args()
-
-    cores = sorted(os.sched_getaffinity(0))
-    if len(cores) < arguments.threads:
-        parser.error(f"--threads {arguments.threads}, but this process may use {len(cores)} cores")
-    os.sched_setaffinity(0, cores[: arguments.threads])  # before a framework counts them
-
-    batches = read_batches(arguments.data, arguments.batch)
-    prepare = {"tensorflow": tensorflow_step, "jax": jax_step}[arguments.peer]
-    version, step = prepare(batches, arguments.threads)
-    times, first, last = measure(step, arguments.steps)
-    tenths = statistics.quantiles(times, n=10)
-    print(
-        json.dumps(
-            {
-                "peer": arguments.peer,
-                "version": version,
-                "model": "fashion_cnn",
-                "global_batch": arguments.batch,
-                "threads": arguments.threads,
-                "steps": arguments.steps,
-                "step_ms": round(statistics.median(times), 3),
-                "step_ms_low": round(tenths[0], 3),
-                "step_ms_high": round(tenths[-1], 3),
-                "first_loss": round(first, 5),
-                "last_loss": round(last, 5),
-            }
-        )
-    )
+    if arguments.epoch and arguments.peer != "tensorflow":
+        parser.error("--epoch is TensorFlow's")
+    harness.hold_to_cores(parser, arguments.threads)
+    if arguments.epoch:
+        version, measured = tensorflow_epoch(arguments.data, arguments.batch, arguments.threads)
+    else:
+        prepare = {"tensorflow": tensorflow_step, "jax": jax_step}[arguments.peer]
+        version, step = prepare(harness.read_batches(arguments.data, arguments.batch), arguments.threads)
+        measured = harness.measure(step, arguments.steps)
+    harness.print_line(arguments.peer, version, "fashion_cnn", arguments, measured)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# setup.sh: makes bench/peers/.venv, the Python environment of the other frameworks. About a minute and 2 GB of disk.
+# setup.sh: installs what the benchmarks run beside: OpenBLAS and oneDNN, Debian's packages, and bench/peers/.venv, the Python environment of
+# the other frameworks. About a minute and 2 GB of disk.
 #
-# It is an environment of its own because nothing that is built or shipped here needs it: only the side-by-side benchmarks
+# The environment is one of its own because nothing that is built or shipped here needs it: only the side-by-side benchmarks
 # and whoever makes the numbers of tests/golden/ again. PyTorch is left out: under the plain name `torch` the index has the
 # CUDA build alone, which does not import without several more gigabytes of CUDA libraries.
 #
@@ -9,6 +10,7 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
+../../scripts/install.sh libopenblas-dev libdnnl-dev || echo "setup.sh: going on without OpenBLAS and oneDNN" >&2
 if [ -f .venv/complete ] && cmp -s requirements.txt .venv/complete; then
     echo "bench/peers/.venv is up to date"
     exit 0
