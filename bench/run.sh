@@ -31,8 +31,9 @@ bench/peers/setup.sh >/dev/null
 build/dtc compile examples/fashion_cnn.dt -o build/bench_fashion.dtx
 build/dtc compile examples/perceptron.dt -o build/bench_perceptron.dtx
 python=bench/peers/.venv/bin/python
-echo "$(sed -n 's/^model name[^:]*: //p;T;q' /proc/cpuinfo), $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg) before," \
-    "$("$python" -c 'from importlib.metadata import version; print(", ".join(f"{n} {version(p)}" for n, p in (("TensorFlow", "tensorflow-cpu"), ("JAX", "jax"))))')"
+processor=$(sed -n 's/^model name[^:]*: //p;T;q' /proc/cpuinfo)
+version() { "$python" -c "from importlib.metadata import version; print(version('$1'))"; }
+echo "$processor, $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg) before, TensorFlow $(version tensorflow-cpu), JAX $(version jax)"
 for table in "${tables[@]}"; do
     echo
     "$python" "bench/${scripts[$table]}.py" --pairs "$pairs"
