@@ -90,10 +90,10 @@ double kernel_peers_openblas(const kernel_case *test) {
     X(version)                                                                                                                                       \
     X(engine_create)                                                                                                                                 \
     X(stream_create)                                                                                                                                 \
-    X(stream_wait) X(memory_desc_init_by_tag) X(memory_desc_init_by_strides) X(memory_desc_get_size) X(memory_create) X(memory_destroy)              \
-        X(matmul_desc_init) X(convolution_forward_desc_init) X(convolution_backward_data_desc_init) X(convolution_backward_weights_desc_init)        \
-            X(primitive_desc_create) X(primitive_desc_destroy) X(primitive_desc_query_md) X(primitive_create) X(primitive_destroy)                   \
-                X(primitive_execute)
+    X(stream_wait)                                                                                                                                   \
+    X(memory_desc_init_by_tag) X(memory_desc_init_by_strides) X(memory_desc_get_size) X(memory_create) X(memory_destroy) X(matmul_desc_init)         \
+        X(convolution_forward_desc_init) X(convolution_backward_data_desc_init) X(convolution_backward_weights_desc_init) X(primitive_desc_create)   \
+            X(primitive_desc_destroy) X(primitive_desc_query_md) X(primitive_create) X(primitive_destroy) X(primitive_execute)
 
 #define DECLARE(name) __typeof__(dnnl_##name) *name;
 static struct {
