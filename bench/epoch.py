@@ -1,8 +1,8 @@
 """epoch: one pass of the training step of examples/fashion_cnn.dt over 60,000 shuffled images, batch 128, two cores, beside TensorFlow.
 
 Ours is what `dtrun train` says of the first epoch. TensorFlow's is bench/peers/cnn_step.py --epoch: from_tensor_slices, shuffle(60000), batch,
-prefetch, and the loop over batches in the graph; reading the files, tracing and ten steps come before its clock starts. An epoch is many steps,
-and long: there is one pair, whatever --pairs says.
+prefetch, and a traced step for each batch; reading the files, tracing and ten steps come before its clock starts. An epoch is many steps, and
+long: there is one pair, whatever --pairs says.
 """
 import side_by_side as bench
 
