@@ -48,7 +48,8 @@ static const char *value_of(const char *dictionary, const char *key) {
 
 static dt_status *parse_descr(const char *path, const char *dictionary, dt_array_header *header) {
     const char *descr = value_of(dictionary, "'descr'");
-    if (descr == NULL || *descr != '\'') return dt_error(DT_DATA_LOSS, "%s: is not a .npy file of numbers: its header has no simple 'descr'", path);
+    if (descr == NULL || descr[0] != '\'' || descr[1] == 0)
+        return dt_error(DT_DATA_LOSS, "%s: is not a .npy file of numbers: its header has no simple 'descr'", path);
     char order = descr[1];
     for (int d = 0; d < DT_N_DTYPES; d++) {
         const char *name = descr_of((dt_dtype)d);
