@@ -1,6 +1,8 @@
-/* kernel_case: one matrix product or convolution, as our compiler and as the libraries beside it are asked for it. */
+/* kernel_case: one kernel alone, as our compiler and as the libraries beside it are asked for it. */
 #ifndef DT_BENCH_KERNEL_CASE_H
 #define DT_BENCH_KERNEL_CASE_H
+
+#include "base/text.h"
 
 #include <stdbool.h>
 
@@ -21,8 +23,9 @@ typedef struct kernel_case {
         char rows; /* which of m and k is the number of rows, known at launch only; 0: neither */
     } matmul;
     struct {
-        int images, size, channels, filters; /* the images are square, [images, size, size, channels]; their number is known at launch only */
-        int kernel, stride, before, after;   /* padding */
+        int images, channels, filters;                          /* the number of images is known at launch only */
+        int groups;                                             /* that channels and filters fall into; 0 is 1 */
+        int size[2], kernel[2], stride[2], before[2], after[2]; /* height and width; before and after: padding */
     } conv;
     struct {
         const char *inputs, *result, *call; /* B: KERNEL_CASE_ROWS */
@@ -34,10 +37,11 @@ enum {
     KERNEL_CASE_ROWS = 64 /* of CASE_OTHER */
 };
 
-/* Height and width of a convolution's result. */
-static inline int kernel_case_out(const kernel_case *test) {
-    return (test->conv.size + test->conv.before + test->conv.after - test->conv.kernel) / test->conv.stride + 1;
-}
+int kernel_case_rows(const kernel_case *test);                      /* of the launch */
+int kernel_case_groups(const kernel_case *test);                    /* of a convolution, 1 or more */
+int kernel_case_out(const kernel_case *test, int axis);             /* height (0) or width (1) of a convolution's result */
+double kernel_case_operations(const kernel_case *test);             /* two for each multiplication of the definition, those with padding too */
+void kernel_case_append_module(dt_text *text, const kernel_case *); /* as a step `f` in the text form (ir/text_form.h) */
 
 /* The shortest time of run(context), in seconds, over at least five calls and a fifth of a second. */
 double kernel_case_time(void (*run)(void *context), void *context);

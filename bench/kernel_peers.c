@@ -91,9 +91,10 @@ double kernel_peers_openblas(const kernel_case *test) {
     X(engine_create)                                                                                                                                 \
     X(stream_create)                                                                                                                                 \
     X(stream_wait)                                                                                                                                   \
-    X(memory_desc_init_by_tag) X(memory_desc_init_by_strides) X(memory_desc_get_size) X(memory_create) X(memory_destroy) X(matmul_desc_init)         \
-        X(convolution_forward_desc_init) X(convolution_backward_data_desc_init) X(convolution_backward_weights_desc_init) X(primitive_desc_create)   \
-            X(primitive_desc_destroy) X(primitive_desc_query_md) X(primitive_create) X(primitive_destroy) X(primitive_execute)
+    X(memory_desc_init_by_tag)                                                                                                                       \
+    X(memory_desc_init_by_strides) X(memory_desc_get_size) X(memory_create) X(memory_destroy) X(matmul_desc_init) X(convolution_forward_desc_init)   \
+        X(convolution_backward_data_desc_init) X(convolution_backward_weights_desc_init) X(primitive_desc_create) X(primitive_desc_destroy)          \
+            X(primitive_desc_query_md) X(primitive_create) X(primitive_destroy) X(primitive_execute)
 
 #define DECLARE(name) __typeof__(dnnl_##name) *name;
 static struct {
@@ -184,11 +185,17 @@ static double time_matmul(const kernel_case *t) {
     return time_primitive(description, operands);
 }
 
-static dnnl_memory_desc_t any_layout(int d0, int d1, int d2, int d3) {
+static dnnl_memory_desc_t any_layout(int n_dims, const dnnl_dim_t *dims) {
     dnnl_memory_desc_t layout;
-    dnnl_dims_t dims = {d0, d1, d2, d3};
-    CALL(memory_desc_init_by_tag, &layout, 4, dims, dnnl_f32, dnnl_format_tag_any);
+    CALL(memory_desc_init_by_tag, &layout, n_dims, dims, dnnl_f32, dnnl_format_tag_any);
     return layout;
+}
+
+/* [filters, channels, height, width], with the groups before these where there are any. */
+static dnnl_memory_desc_t conv_kernel(const kernel_case *t) {
+    int groups = kernel_case_groups(t);
+    dnnl_dims_t dims = {groups, t->conv.filters / groups, t->conv.channels / groups, t->conv.kernel[0], t->conv.kernel[1]};
+    return groups > 1 ? any_layout(5, dims) : any_layout(4, dims + 1);
 }
 
 /* 0 where it has no such algorithm for this shape. */
@@ -199,10 +206,11 @@ static double time_conv(const kernel_case *t, dnnl_alg_kind_t algorithm) {
         {DNNL_ARG_DIFF_DST, dnnl_query_diff_dst_md}, {DNNL_ARG_WEIGHTS, dnnl_query_weights_md}, {DNNL_ARG_DIFF_SRC, dnnl_query_diff_src_md}};
     static const operand kernel[] = {
         {DNNL_ARG_SRC, dnnl_query_src_md}, {DNNL_ARG_DIFF_DST, dnnl_query_diff_dst_md}, {DNNL_ARG_DIFF_WEIGHTS, dnnl_query_diff_weights_md}};
-    int out = kernel_case_out(t), size = t->conv.size;
-    dnnl_memory_desc_t x = any_layout(t->conv.images, t->conv.channels, size, size), y = any_layout(t->conv.images, t->conv.filters, out, out),
-                       w = any_layout(t->conv.filters, t->conv.channels, t->conv.kernel, t->conv.kernel);
-    dnnl_dims_t strides = {t->conv.stride, t->conv.stride}, before = {t->conv.before, t->conv.before}, after = {t->conv.after, t->conv.after};
+    dnnl_dims_t x_dims = {t->conv.images, t->conv.channels, t->conv.size[0], t->conv.size[1]},
+                y_dims = {t->conv.images, t->conv.filters, kernel_case_out(t, 0), kernel_case_out(t, 1)},
+                strides = {t->conv.stride[0], t->conv.stride[1]}, before = {t->conv.before[0], t->conv.before[1]},
+                after = {t->conv.after[0], t->conv.after[1]};
+    dnnl_memory_desc_t x = any_layout(4, x_dims), y = any_layout(4, y_dims), w = conv_kernel(t);
     dnnl_convolution_desc_t op;
     dnnl_primitive_desc_t forward_description, description;
     CALL(convolution_forward_desc_init, &op, dnnl_forward_training, algorithm, &x, &w, NULL, &y, strides, before, after);

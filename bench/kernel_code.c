@@ -1,0 +1,160 @@
+/* kernel_code: see the header. A case is a program of one op, so what is measured is what the passes make of it. */
+#include "bench/kernel_code.h"
+
+#include "abi/launch.h"
+#include "base/memory.h"
+#include "compiler/codegen/codegen.h"
+#include "compiler/kernel/execute.h"
+#include "compiler/pipeline.h"
+#include "ir/text_form.h"
+#include "runtime/object_loader.h"
+
+#include <math.h>
+
+enum {
+    SLACK_BYTES = 64
+};
+
+static const double CHECKED_OPERATIONS = 2e7; /* the interpreter does some tens of millions a second */
+static const double TOLERANCE = 1e-4;         /* of an element and the root of the mean square of all: rounding stays far below */
+
+/* One case while it is being worked on. */
+typedef struct subject {
+    const kernel_case *test;
+    const char *level;
+    dt_arena *arena;
+    const dt_function *meaning; /* as written: what the interpreter runs */
+    dt_compilation compilation;
+    dt_object *code;
+} subject;
+
+/* ---- compiling ---- */
+
+static dt_status *parse(const subject *s, dt_module **module) {
+    dt_text text = {0};
+    kernel_case_append_module(&text, s->test);
+    char *source = dt_text_take(&text);
+    if (source == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    dt_status *status = dt_module_parse(s->arena, s->test->name, source, module);
+    dt_release(source);
+    return status;
+}
+
+static dt_status *compile(subject *s) {
+    dt_module *meaning;
+    DT_TRY(parse(s, &meaning));
+    s->meaning = meaning->functions.items[0];
+    s->compilation = (dt_compilation){.arena = s->arena, .off = 1u << DT_SWITCH_BLOCKS};
+    DT_TRY(parse(s, &s->compilation.module));
+    DT_TRY(dt_pipeline_run(&s->compilation, &(dt_pipeline_options){0}));
+    dt_codegen_object object = {.level = s->level};
+    DT_TRY(dt_codegen_llvm((const dt_plan *const *)s->compilation.plans, s->compilation.n_plans, NULL, &object, 1));
+    dt_status *status = dt_object_load(s->level, object.bytes, object.n_bytes, &s->code);
+    dt_release(object.bytes);
+    return status;
+}
+
+/* ---- running ---- */
+
+static dt_tensor make_input(dt_arena *arena, const dt_value *input, int rows) {
+    int64_t *dims = DT_NEW_ARRAY(arena, int64_t, input->shape.rank);
+    for (int d = 0; d < input->shape.rank; d++) dims[d] = dt_dim_is_symbol(input->shape.dims[d]) ? rows : input->shape.dims[d];
+    dt_tensor tensor = dt_tensor_make(arena, input->dtype, (dt_shape){input->shape.rank, dims});
+    tensor.data = dt_arena_new(arena, dt_tensor_bytes(&tensor) + SLACK_BYTES);
+    for (size_t i = 0; i < dt_tensor_elements(&tensor); i++) dt_tensor_set(&tensor, i, (double)(i * 7 % 23) / 16 - 0.7);
+    return tensor;
+}
+
+static dt_tensor *make_inputs(const subject *s, int rows) {
+    dt_tensor *inputs = DT_NEW_ARRAY(s->arena, dt_tensor, s->meaning->inputs.n);
+    for (size_t i = 0; i < s->meaning->inputs.n; i++) inputs[i] = make_input(s->arena, s->meaning->inputs.items[i], rows);
+    return inputs;
+}
+
+static dt_kernel_entry entry_of(const subject *s, const dt_plan *plan, int kernel) {
+    return (dt_kernel_entry)dt_object_find(s->code, plan->kernels[kernel].name);
+}
+
+static void run_once(void *context, const dt_plan *plan, int kernel, void *const *buffers, const dt_launch *launch) {
+    entry_of(context, plan, kernel)(buffers, launch);
+}
+
+typedef struct entry_call {
+    dt_kernel_entry entry;
+    void *const *buffers;
+    const dt_launch *launch;
+} entry_call;
+
+static void call_entry(void *context) {
+    const entry_call *call = context;
+    call->entry(call->buffers, call->launch);
+}
+
+typedef struct timed {
+    const subject *subject;
+    double seconds;
+} timed;
+
+static void run_timed(void *context, const dt_plan *plan, int kernel, void *const *buffers, const dt_launch *launch) {
+    timed *t = context;
+    entry_call call = {entry_of(t->subject, plan, kernel), buffers, launch};
+    t->seconds += kernel_case_time(call_entry, &call);
+}
+
+static dt_status *execute(const subject *s, int rows, const dt_tensor *inputs, dt_kernel_runner runner, void *context, dt_tensor *result) {
+    dt_memory memory = dt_memory_create(s->arena, s->compilation.module);
+    dt_bad_index bad_index = {0};
+    dt_launch launch = {.rows = rows, .valid = rows, .global_batch = rows, .replicas = 1, .bad_index = &bad_index};
+    return dt_plan_execute_with(s->arena, s->compilation.plans[0], runner, context, 1, &launch, inputs, &memory, result);
+}
+
+/* ---- checking ---- */
+
+static dt_status *compare(const subject *s, const dt_tensor *got, const dt_tensor *want) {
+    size_t n = dt_tensor_elements(want);
+    double squares = 0;
+    for (size_t i = 0; i < n; i++) squares += isfinite(dt_tensor_get(want, i)) ? pow(dt_tensor_get(want, i), 2) : 0;
+    for (size_t i = 0; i < n; i++) {
+        double x = dt_tensor_get(got, i), y = dt_tensor_get(want, i);
+        bool same = x == y || (isnan(x) && isnan(y)) || fabs(x - y) <= TOLERANCE * (fabs(y) + sqrt(squares / (double)n));
+        if (!same) return dt_error(DT_INTERNAL, "%s: element %zu is %g, the interpreter says %g", s->test->name, i, x, y);
+    }
+    return NULL;
+}
+
+static dt_status *check(subject *s, int rows) {
+    const dt_tensor *inputs = make_inputs(s, rows);
+    dt_tensor got, want;
+    dt_launch launch = {.rows = rows, .valid = rows, .global_batch = rows, .replicas = 1};
+    DT_TRY(dt_interpret(s->arena, s->meaning, &launch, inputs, NULL, &want));
+    DT_TRY(execute(s, rows, inputs, run_once, s, &got));
+    return compare(s, &got, &want);
+}
+
+static dt_status *measure(subject *s, kernel_measured *measured) {
+    int rows = kernel_case_rows(s->test);
+    double most_rows = CHECKED_OPERATIONS / (kernel_case_operations(s->test) / rows);
+    measured->checked_rows = most_rows >= rows ? rows : most_rows < 1 ? 1 : (int)most_rows;
+    DT_TRY(compile(s));
+    DT_TRY(check(s, measured->checked_rows));
+    timed t = {.subject = s};
+    dt_tensor result;
+    DT_TRY(execute(s, rows, make_inputs(s, rows), run_timed, &t, &result));
+    measured->seconds = t.seconds;
+    return NULL;
+}
+
+dt_status *kernel_code_measure(const kernel_case *test, const char *level, kernel_measured *measured) {
+    subject s = {.test = test, .level = level, .arena = dt_arena_create()};
+    if (s.arena == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    jmp_buf guard;
+    dt_status *status;
+    if (setjmp(guard) == 0) {
+        dt_arena_guard(s.arena, &guard);
+        status = measure(&s, measured);
+    } else
+        status = dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", test->name);
+    dt_object_free(s.code);
+    dt_arena_destroy(s.arena);
+    return status;
+}
