@@ -17,14 +17,15 @@ enum {
     COPY_BYTES = 64 << 20
 };
 
-static volatile float sink; /* the loops have a result */
+static volatile float sink;        /* the loops have a result */
+static volatile float half = 0.5F; /* unknown to the compiler, which leaves out a chain that it sees to stand still */
 
 /* Each chain goes to a limit near 1 and stays there: no infinities, no denormals. */
 #define DEFINE_CHAINS(name, bytes, attributes)                                                                                                       \
     typedef float name##_vector __attribute__((vector_size(bytes)));                                                                                 \
     attributes static void name(void) {                                                                                                              \
         name##_vector sums[N_CHAINS], factor, term;                                                                                                  \
-        for (int i = 0; i < (bytes) / 4; i++) factor[i] = 0.5F, term[i] = 0.5F;                                                                      \
+        for (int i = 0; i < (bytes) / 4; i++) factor[i] = term[i] = half;                                                                            \
         for (int c = 0; c < N_CHAINS; c++) sums[c] = term * (float)c;                                                                                \
         for (int t = 0; t < N_TURNS; t++) {                                                                                                          \
             _Pragma("GCC unroll 12") for (int c = 0; c < N_CHAINS; c++) sums[c] = sums[c] * factor + term;                                           \
