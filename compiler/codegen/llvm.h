@@ -18,6 +18,7 @@
 
 #include "abi/launch.h"
 #include "compiler/codegen/codegen.h"
+#include "compiler/kernel/analysis.h"
 
 #include <llvm-c/Core.h>
 #include <llvm-c/TargetMachine.h>
@@ -188,8 +189,6 @@ LLVMValueRef dt_llvm_load_plain(dt_llvm_nest *n, int instruction, dt_llvm_sum of
 void dt_llvm_reduce_begin(dt_llvm_nest *n);
 void dt_llvm_reduce_fold(dt_llvm_nest *n);
 void dt_llvm_reduce_end(dt_llvm_nest *n);
-/* Is the reduction a sum of products, which is what fma is for? */
-bool dt_llvm_is_product(const dt_nest *nest, const dt_reduction *reduction);
 
 /* ---- llvm_tile.c ---- */
 
@@ -208,8 +207,6 @@ bool dt_llvm_same_kernel(const dt_llvm_function *a, const dt_llvm_function *b);
 
 /* ---- llvm_kernel.c ---- */
 
-/* May two arguments of a kernel share memory? */
-bool dt_llvm_may_overlap(const dt_llvm_function *at, int a, int b);
 void dt_llvm_kernel(dt_llvm_emitter *e, const dt_plan *plan, const dt_kernel_function *kernel);
 
 #endif

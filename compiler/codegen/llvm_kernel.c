@@ -22,14 +22,6 @@ static void begin_function(dt_llvm_emitter *e, const char *name) {
     LLVMPositionBuilderAtEnd(e->builder, dt_llvm_block(e, "entry"));
 }
 
-bool dt_llvm_may_overlap(const dt_llvm_function *at, int a, int b) {
-    const dt_buffer *x = &at->plan->buffers[at->kernel->buffers[a]], *y = &at->plan->buffers[at->kernel->buffers[b]];
-    if (x->space != y->space) return false;
-    if (x->space == DT_SPACE_VARIABLE) return x->variable == y->variable;
-    if (x->space == DT_SPACE_INPUT) return x->input == y->input;
-    return x->offset < y->offset + y->bytes && y->offset < x->offset + x->bytes;
-}
-
 static LLVMValueRef item(dt_llvm_emitter *e, LLVMTypeRef type, LLVMValueRef array, size_t index) {
     LLVMValueRef at = dt_llvm_i64(e, (int64_t)index);
     LLVMValueRef load = LLVMBuildLoad2(e->builder, type, LLVMBuildInBoundsGEP2(e->builder, type, array, &at, 1, ""), "");

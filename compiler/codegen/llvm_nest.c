@@ -26,79 +26,27 @@ LLVMValueRef dt_llvm_operand(dt_llvm_nest *n, int instruction, bool as_vector) {
 
 /* ---- analysis: what depends on what ---- */
 
-static uint64_t address_depends(const dt_llvm_nest *n, const dt_address *address) {
-    uint64_t set = 0;
-    for (int l = 0; l < n->nest->n_loops; l++)
-        if (address->coefficients[l] != 0) set |= (uint64_t)1 << l;
-    for (int t = 0; t < address->n_terms; t++) set |= n->depends[address->terms[t]];
-    return set;
-}
-
 /* The loops of a register tile. */
 static uint64_t tile_loops(const dt_nest *nest) {
     uint64_t row = nest->tiling.row_loop >= 0 ? (uint64_t)1 << nest->tiling.row_loop : 0;
     return row | (uint64_t)1 << nest->tiling.vector_loop;
 }
 
+/* A result of a reduction differs with the loops of its tile, whatever it is a sum of. */
 static void find_depends(dt_llvm_nest *n) {
     const dt_nest *nest = n->nest;
-    uint64_t outer = 0;
-    for (int l = 0; l < nest->n_loops; l++)
-        if (!nest->loops[l].reduced) outer |= (uint64_t)1 << l;
+    dt_nest_depends(nest, n->depends);
+    if (!nest->tiling.tiled) return;
     for (int i = 0; i < nest->n_instructions; i++) {
         const dt_instruction *x = &nest->instructions[i];
-        uint64_t set = x->kind == DT_INSTRUCTION_LOOP ? (uint64_t)1 << x->index : 0;
-        for (int k = 0; k < x->n_operands; k++) set |= n->depends[x->operands[k]];
-        if (x->kind == DT_INSTRUCTION_LOAD) {
-            set |= address_depends(n, &x->address);
-            if (x->guard >= 0) set |= n->depends[x->guard] | n->depends[x->otherwise];
-        }
-        if (x->kind == DT_INSTRUCTION_REDUCED) set = n->depends[nest->reductions[x->index].operand] & outer;
-        if (x->kind == DT_INSTRUCTION_REDUCED && nest->tiling.tiled) set |= tile_loops(nest);
-        n->depends[i] = set;
+        if (x->kind == DT_INSTRUCTION_REDUCED) n->depends[i] |= tile_loops(nest);
+        for (int k = 0; k < dt_instruction_n_uses(x); k++) n->depends[i] |= n->depends[dt_instruction_use(x, k)];
     }
-}
-
-/* Marks i and all that it uses. */
-static void mark(const dt_nest *nest, bool *marks, int i) {
-    if (i < 0 || marks[i]) return;
-    marks[i] = true;
-    const dt_instruction *x = &nest->instructions[i];
-    for (int k = 0; k < x->n_operands; k++) mark(nest, marks, x->operands[k]);
-    if (x->kind != DT_INSTRUCTION_LOAD) return;
-    mark(nest, marks, x->guard);
-    if (x->guard >= 0) mark(nest, marks, x->otherwise);
-    for (int t = 0; t < x->address.n_terms; t++) mark(nest, marks, x->address.terms[t]);
-}
-
-/* What reductions fold; of a fused product, its factors. */
-static void mark_reductions(const dt_nest *nest, bool *marks) {
-    for (int r = 0; r < nest->n_reductions; r++) {
-        const dt_reduction *reduction = &nest->reductions[r];
-        const dt_instruction *operand = &nest->instructions[reduction->operand];
-        if (dt_llvm_is_product(nest, reduction))
-            for (int k = 0; k < 2; k++) mark(nest, marks, operand->operands[k]);
-        else
-            mark(nest, marks, reduction->operand);
-    }
-}
-
-static void find_needed(dt_llvm_nest *n) {
-    const dt_nest *nest = n->nest;
-    mark_reductions(nest, n->needed);
-    for (int s = 0; s < nest->n_stores; s++) {
-        const dt_store *store = &nest->stores[s];
-        mark(nest, n->needed, store->operand);
-        mark(nest, n->needed, store->guard);
-        for (int t = 0; t < store->address.n_terms; t++) mark(nest, n->needed, store->address.terms[t]);
-    }
-    for (int i = 0; i < nest->n_instructions; i++)
-        if (nest->instructions[i].kind == DT_INSTRUCTION_CHECK) mark(nest, n->needed, i);
 }
 
 static bool stores_into(const dt_llvm_nest *n, const dt_nest *nest, int buffer) {
     for (int s = 0; s < nest->n_stores; s++)
-        if (dt_llvm_may_overlap(&n->e->at_work, nest->stores[s].address.buffer, buffer)) return true;
+        if (dt_arguments_overlap(n->e->at_work.plan, n->e->at_work.kernel, nest->stores[s].address.buffer, buffer)) return true;
     return false;
 }
 
@@ -113,7 +61,7 @@ static int lowest_level(const dt_llvm_nest *n, const dt_address *address, const 
 static void find_levels(dt_llvm_nest *n, const dt_nest *group, int n_group) {
     const dt_nest *nest = n->nest;
     bool *early = DT_NEW_ARRAY(n->e->arena, bool, nest->n_instructions);
-    mark_reductions(nest, early);
+    dt_nest_mark_folded(nest, early);
     for (int i = 0; i < nest->n_instructions; i++) {
         const dt_instruction *x = &nest->instructions[i];
         int level = 0;
@@ -239,7 +187,7 @@ dt_llvm_nest *dt_llvm_nest_prepare(dt_llvm_emitter *e, const dt_nest *nest, cons
     for (int s = 0; s < nest->n_stores; s++) n->addresses[n_instructions + s].constant = nest->stores[s].address.offset;
 
     find_depends(n);
-    find_needed(n);
+    dt_nest_mark_needed(nest, n->needed);
     n->tiled = dt_llvm_tile_is_possible(n);
     choose_order(n);
     find_levels(n, group, n_group);

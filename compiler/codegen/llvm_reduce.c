@@ -15,12 +15,6 @@ static dt_dtype folded_dtype(const dt_llvm_nest *n, const dt_reduction *reductio
     return is_position(reduction->combiner) ? n->nest->instructions[reduction->operand].dtype : reduction->dtype;
 }
 
-bool dt_llvm_is_product(const dt_nest *nest, const dt_reduction *reduction) {
-    const dt_instruction *operand = &nest->instructions[reduction->operand];
-    return reduction->combiner == DT_COMBINE_SUM && operand->kind == DT_INSTRUCTION_SCALAR && operand->scalar == DT_SCALAR_MULTIPLY &&
-           dt_dtype_is_float(operand->dtype) && (operand->dtype == DT_F64) == (reduction->dtype == DT_F64);
-}
-
 static bool vector_is_reduced(const dt_llvm_nest *n) { return n->width > 1 && n->nest->loops[n->vector_loop].reduced; }
 
 /* Positions within the reduced loops fit i32, as a rule. */
@@ -132,7 +126,7 @@ static void fold_value(dt_llvm_nest *n, const dt_reduction *reduction, LLVMValue
     const dt_instruction *operand = &n->nest->instructions[reduction->operand];
     bool wide = dt_llvm_width(slot[0]) > 1;
     LLVMValueRef next;
-    if (dt_llvm_is_product(n->nest, reduction)) {
+    if (dt_reduction_is_product(n->nest, reduction)) {
         next = dt_llvm_fused(e, dt_llvm_operand(n, operand->operands[0], wide), dt_llvm_operand(n, operand->operands[1], wide), slot[0]);
     } else {
         LLVMValueRef x = dt_llvm_convert(e, dt_llvm_operand(n, reduction->operand, wide), operand->dtype, reduction->dtype);

@@ -57,7 +57,7 @@ bool dt_llvm_same_kernel(const dt_llvm_function *a, const dt_llvm_function *b) {
     for (int i = 0; i < x->n_buffers; i++) {
         if (a->plan->buffers[x->buffers[i]].dtype != b->plan->buffers[y->buffers[i]].dtype) return false;
         for (int k = 0; k < i; k++)
-            if (dt_llvm_may_overlap(a, i, k) != dt_llvm_may_overlap(b, i, k)) return false;
+            if (dt_arguments_overlap(a->plan, x, i, k) != dt_arguments_overlap(b->plan, y, i, k)) return false;
     }
     for (int n = 0; n < x->n_nests; n++)
         if (!same_nest(&x->nests[n], &y->nests[n])) return false;

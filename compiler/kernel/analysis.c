@@ -1,0 +1,72 @@
+/* analysis: see the header. */
+#include "compiler/kernel/analysis.h"
+
+bool dt_arguments_overlap(const dt_plan *plan, const dt_kernel_function *kernel, int a, int b) {
+    const dt_buffer *x = &plan->buffers[kernel->buffers[a]], *y = &plan->buffers[kernel->buffers[b]];
+    if (x->space != y->space) return false;
+    if (x->space == DT_SPACE_VARIABLE) return x->variable == y->variable;
+    if (x->space == DT_SPACE_INPUT) return x->input == y->input;
+    return x->offset < y->offset + y->bytes && y->offset < x->offset + x->bytes;
+}
+
+bool dt_reduction_is_product(const dt_nest *nest, const dt_reduction *reduction) {
+    const dt_instruction *operand = &nest->instructions[reduction->operand];
+    return reduction->combiner == DT_COMBINE_SUM && operand->kind == DT_INSTRUCTION_SCALAR && operand->scalar == DT_SCALAR_MULTIPLY &&
+           dt_dtype_is_float(operand->dtype) && (operand->dtype == DT_F64) == (reduction->dtype == DT_F64);
+}
+
+int dt_instruction_n_uses(const dt_instruction *x) {
+    bool load = x->kind == DT_INSTRUCTION_LOAD;
+    return x->n_operands + (load ? x->address.n_terms + (x->guard >= 0 ? 2 : 0) : 0);
+}
+
+int dt_instruction_use(const dt_instruction *x, int i) {
+    if (i < x->n_operands) return x->operands[i];
+    i -= x->n_operands;
+    if (i < x->address.n_terms) return x->address.terms[i];
+    return i == x->address.n_terms ? x->guard : x->otherwise;
+}
+
+void dt_nest_depends(const dt_nest *nest, uint64_t *depends) {
+    uint64_t outer = 0;
+    for (int l = 0; l < nest->n_loops; l++)
+        if (!nest->loops[l].reduced) outer |= (uint64_t)1 << l;
+    for (int i = 0; i < nest->n_instructions; i++) {
+        const dt_instruction *x = &nest->instructions[i];
+        depends[i] = x->kind == DT_INSTRUCTION_LOOP ? (uint64_t)1 << x->index : 0;
+        for (int k = 0; k < dt_instruction_n_uses(x); k++) depends[i] |= depends[dt_instruction_use(x, k)];
+        for (int l = 0; l < nest->n_loops && x->kind == DT_INSTRUCTION_LOAD; l++)
+            if (x->address.coefficients[l] != 0) depends[i] |= (uint64_t)1 << l;
+        if (x->kind == DT_INSTRUCTION_REDUCED) depends[i] = depends[nest->reductions[x->index].operand] & outer;
+    }
+}
+
+static void mark(const dt_nest *nest, bool *marks, int i) {
+    if (i < 0 || marks[i]) return;
+    marks[i] = true;
+    const dt_instruction *x = &nest->instructions[i];
+    for (int k = 0; k < dt_instruction_n_uses(x); k++) mark(nest, marks, dt_instruction_use(x, k));
+}
+
+void dt_nest_mark_folded(const dt_nest *nest, bool *marks) {
+    for (int r = 0; r < nest->n_reductions; r++) {
+        const dt_reduction *reduction = &nest->reductions[r];
+        const dt_instruction *operand = &nest->instructions[reduction->operand];
+        if (dt_reduction_is_product(nest, reduction))
+            for (int k = 0; k < 2; k++) mark(nest, marks, operand->operands[k]);
+        else
+            mark(nest, marks, reduction->operand);
+    }
+}
+
+void dt_nest_mark_needed(const dt_nest *nest, bool *marks) {
+    dt_nest_mark_folded(nest, marks);
+    for (int s = 0; s < nest->n_stores; s++) {
+        const dt_store *store = &nest->stores[s];
+        mark(nest, marks, store->operand);
+        mark(nest, marks, store->guard);
+        for (int t = 0; t < store->address.n_terms; t++) mark(nest, marks, store->address.terms[t]);
+    }
+    for (int i = 0; i < nest->n_instructions; i++)
+        if (nest->instructions[i].kind == DT_INSTRUCTION_CHECK) mark(nest, marks, i);
+}

@@ -1,0 +1,28 @@
+/* analysis: what every renderer asks of a nest before it renders it. */
+#ifndef DT_KERNEL_ANALYSIS_H
+#define DT_KERNEL_ANALYSIS_H
+
+#include "compiler/kernel/kernel.h"
+
+/* May two arguments of a kernel share memory? */
+bool dt_arguments_overlap(const dt_plan *plan, const dt_kernel_function *kernel, int a, int b);
+
+/* Is the loop folded over? A loop that is marked so in a nest without reductions is an outer one. */
+static inline bool dt_nest_reduces(const dt_nest *nest, int loop) { return nest->n_reductions > 0 && nest->loops[loop].reduced; }
+
+/* Is the reduction a sum of products, which is what a fused multiply-add is for? */
+bool dt_reduction_is_product(const dt_nest *nest, const dt_reduction *reduction);
+
+/* depends[n_instructions]: the loops that each instruction differs with, a bit each; behind a reduction only outer ones. */
+void dt_nest_depends(const dt_nest *nest, uint64_t *depends);
+
+/* Marks what reductions fold, with all that it uses; of a fused product, its factors. marks[n_instructions] */
+void dt_nest_mark_folded(const dt_nest *nest, bool *marks);
+/* Marks all that has to be computed: what is folded, stored or checked. */
+void dt_nest_mark_needed(const dt_nest *nest, bool *marks);
+
+/* An instruction uses others as operands, as terms of its address, as its guard and as what stands for a guarded load. */
+int dt_instruction_n_uses(const dt_instruction *x);
+int dt_instruction_use(const dt_instruction *x, int i);
+
+#endif
