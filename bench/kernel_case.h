@@ -33,6 +33,9 @@ typedef struct kernel_case {
     } other;
 } kernel_case;
 
+/* The last one has no name. */
+extern const kernel_case kernel_cases_of_examples[], kernel_cases_of_others[];
+
 enum {
     KERNEL_CASE_ROWS = 64 /* of CASE_OTHER */
 };
