@@ -1,6 +1,7 @@
 /* kernel_case: see the header. */
 #include "bench/kernel_case.h"
 
+#include "bench/kernel_formula.h"
 #include "runtime/clock.h"
 
 #include <math.h>
@@ -14,6 +15,7 @@ int kernel_case_out(const kernel_case *test, int axis) {
 
 double kernel_case_operations(const kernel_case *test) {
     if (test->kind == CASE_OTHER) return test->other.operations;
+    if (test->kind == CASE_ELEMENTWISE) return 0;
     if (test->kind == CASE_MATMUL) return 2.0 * test->matmul.batch * test->matmul.m * test->matmul.k * test->matmul.n;
     double results = 1.0 * test->conv.images * kernel_case_out(test, 0) * kernel_case_out(test, 1) * test->conv.filters;
     return 2 * results * test->conv.kernel[0] * test->conv.kernel[1] * test->conv.channels / kernel_case_groups(test);
@@ -21,29 +23,45 @@ double kernel_case_operations(const kernel_case *test) {
 
 int kernel_case_rows(const kernel_case *test) {
     if (test->kind == CASE_OTHER) return KERNEL_CASE_ROWS;
-    if (test->kind == CASE_MATMUL) return test->matmul.rows == 'm' ? test->matmul.m : test->matmul.rows == 'k' ? test->matmul.k : 1;
-    return test->conv.images;
+    if (test->kind == CASE_ELEMENTWISE) return test->elementwise.shape.dims[0];
+    if (test->kind != CASE_MATMUL) return test->conv.images;
+    switch (test->matmul.rows) {
+    case 'm': return test->matmul.m;
+    case 'k': return test->matmul.k;
+    case 'b': return test->matmul.batch;
+    default: return 1;
+    }
+}
+
+/* A length of period that is no multiple of what kernels work by. */
+double kernel_case_element(const kernel_case *test, size_t i) {
+    bool elementwise = test->kind == CASE_ELEMENTWISE;
+    double low = elementwise ? test->elementwise.low : -0.7, high = elementwise ? test->elementwise.high : 0.7;
+    return low + (high - low) * (double)(i * 7 % 1009) / 1009;
 }
 
 /* ---- the text form ---- */
 
 /* "f32[128, B, 32]", of a matrix in memory: `rows_is_b` and `columns_is_b` say which is the number of rows of the launch. */
-static void append_matrix(dt_text *text, int batch, int rows, int columns, bool rows_is_b, bool columns_is_b) {
+static void append_matrix(dt_text *text, const kernel_case *t, int rows, int columns, bool rows_is_b, bool columns_is_b) {
     dt_text_append(text, "f32[");
-    if (batch > 1) dt_text_format(text, "%d, ", batch);
+    if (t->matmul.rows == 'b')
+        dt_text_append(text, "B, ");
+    else if (t->matmul.batch > 1)
+        dt_text_format(text, "%d, ", t->matmul.batch);
     rows_is_b ? dt_text_append(text, "B, ") : dt_text_format(text, "%d, ", rows);
     columns_is_b ? dt_text_append(text, "B]") : dt_text_format(text, "%d]", columns);
 }
 
 static void append_matmul(dt_text *text, const kernel_case *t) {
-    int batch = t->matmul.batch, m = t->matmul.m, k = t->matmul.k, n = t->matmul.n;
+    int m = t->matmul.m, k = t->matmul.k, n = t->matmul.n;
     bool ta = t->matmul.transpose_a, tb = t->matmul.transpose_b, m_is_b = t->matmul.rows == 'm', k_is_b = t->matmul.rows == 'k';
     dt_text_append(text, "%0 a: ");
-    append_matrix(text, batch, ta ? k : m, ta ? m : k, ta ? k_is_b : m_is_b, ta ? m_is_b : k_is_b);
+    append_matrix(text, t, ta ? k : m, ta ? m : k, ta ? k_is_b : m_is_b, ta ? m_is_b : k_is_b);
     dt_text_append(text, ", %1 b: ");
-    append_matrix(text, batch, tb ? n : k, tb ? k : n, !tb && k_is_b, tb && k_is_b);
+    append_matrix(text, t, tb ? n : k, tb ? k : n, !tb && k_is_b, tb && k_is_b);
     dt_text_append(text, ") {\n  %9: ");
-    append_matrix(text, batch, m, n, m_is_b, false);
+    append_matrix(text, t, m, n, m_is_b, false);
     dt_text_format(text, " = matmul(%%0, %%1%s%s)\n", ta ? ", transpose_a=true" : "", tb ? ", transpose_b=true" : "");
 }
 
@@ -78,6 +96,10 @@ static void append_conv(dt_text *text, const kernel_case *t) {
 }
 
 void kernel_case_append_module(dt_text *text, const kernel_case *test) {
+    if (test->kind == CASE_ELEMENTWISE) {
+        kernel_formula_append_program(text, test);
+        return;
+    }
     dt_text_format(text, "module m capacity %d\nfile 0 \"m\"\nfunction f step (", kernel_case_rows(test));
     if (test->kind == CASE_MATMUL)
         append_matmul(text, test);

@@ -1,18 +1,22 @@
-/* kernel_code: see the header. A case is a program of one op, so what is measured is what the passes make of it. */
+/* kernel_code: see the header. A case is a program of one op or formula, so what is measured is what the passes make of it. */
 #include "bench/kernel_code.h"
 
 #include "abi/launch.h"
 #include "base/memory.h"
 #include "compiler/codegen/codegen.h"
+#include "compiler/kernel/count.h"
 #include "compiler/kernel/execute.h"
 #include "compiler/pipeline.h"
+#include "frontends/dsl/dsl.h"
 #include "ir/text_form.h"
 #include "runtime/object_loader.h"
 
 #include <math.h>
+#include <stdio.h>
 
 enum {
-    SLACK_BYTES = 64
+    SLACK_BYTES = 64,
+    OPERATIONS_OF_ELEMENT = 100 /* about so many the interpreter does for one of a formula */
 };
 
 static const double CHECKED_OPERATIONS = 2e7; /* the interpreter does some tens of millions a second */
@@ -25,30 +29,43 @@ typedef struct subject {
     dt_arena *arena;
     const dt_function *meaning; /* as written: what the interpreter runs */
     dt_compilation compilation;
+    const dt_plan *plan; /* what the passes made of it */
     dt_object *code;
 } subject;
 
 /* ---- compiling ---- */
 
-static dt_status *parse(const subject *s, dt_module **module) {
+static dt_status *elaborate(const subject *s, const char *source, dt_module **module) {
+    dt_diagnostics *sink = dt_diagnostics_create(s->arena);
+    DT_TRY(dt_dsl_compile(s->arena, "formula", source, &(dt_dsl_options){.capacity = kernel_case_rows(s->test)}, sink, module));
+    if (*module != NULL) return NULL;
+    dt_text text = {0};
+    dt_diagnostics_print(&text, sink);
+    if (text.data != NULL) fputs(text.data, stderr);
+    dt_text_free(&text);
+    return dt_error(DT_INVALID_ARGUMENT, "%s: is no formula of the language (docs/language.md)", s->test->elementwise.formula);
+}
+
+static dt_status *make_module(const subject *s, dt_module **module) {
     dt_text text = {0};
     kernel_case_append_module(&text, s->test);
-    char *source = dt_text_take(&text);
-    if (source == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-    dt_status *status = dt_module_parse(s->arena, s->test->name, source, module);
-    dt_release(source);
-    return status;
+    if (text.failed) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    const char *source = dt_arena_string(s->arena, text.data);
+    dt_text_free(&text);
+    return s->test->kind == CASE_ELEMENTWISE ? elaborate(s, source, module) : dt_module_parse(s->arena, s->test->name, source, module);
 }
 
 static dt_status *compile(subject *s) {
     dt_module *meaning;
-    DT_TRY(parse(s, &meaning));
-    s->meaning = meaning->functions.items[0];
+    DT_TRY(make_module(s, &meaning));
+    s->meaning = dt_module_find_function(meaning, "f");
     s->compilation = (dt_compilation){.arena = s->arena, .off = 1u << DT_SWITCH_BLOCKS};
-    DT_TRY(parse(s, &s->compilation.module));
+    DT_TRY(make_module(s, &s->compilation.module));
     DT_TRY(dt_pipeline_run(&s->compilation, &(dt_pipeline_options){0}));
+    for (int i = 0; i < s->compilation.n_plans; i++)
+        if (s->compilation.plans[i]->function == dt_module_find_function(s->compilation.module, "f")) s->plan = s->compilation.plans[i];
     dt_codegen_object object = {.level = s->level};
-    DT_TRY(dt_codegen_llvm((const dt_plan *const *)s->compilation.plans, s->compilation.n_plans, NULL, &object, 1));
+    DT_TRY(dt_codegen_llvm(&s->plan, 1, NULL, &object, 1));
     dt_status *status = dt_object_load(s->level, object.bytes, object.n_bytes, &s->code);
     dt_release(object.bytes);
     return status;
@@ -56,19 +73,29 @@ static dt_status *compile(subject *s) {
 
 /* ---- running ---- */
 
-static dt_tensor make_input(dt_arena *arena, const dt_value *input, int rows) {
-    int64_t *dims = DT_NEW_ARRAY(arena, int64_t, input->shape.rank);
+static void fill(const kernel_case *test, dt_tensor *tensor) {
+    for (size_t i = 0; i < dt_tensor_elements(tensor); i++) dt_tensor_set(tensor, i, kernel_case_element(test, i));
+}
+
+static dt_tensor make_input(const subject *s, const dt_value *input, int rows) {
+    int64_t *dims = DT_NEW_ARRAY(s->arena, int64_t, input->shape.rank);
     for (int d = 0; d < input->shape.rank; d++) dims[d] = dt_dim_is_symbol(input->shape.dims[d]) ? rows : input->shape.dims[d];
-    dt_tensor tensor = dt_tensor_make(arena, input->dtype, (dt_shape){input->shape.rank, dims});
-    tensor.data = dt_arena_new(arena, dt_tensor_bytes(&tensor) + SLACK_BYTES);
-    for (size_t i = 0; i < dt_tensor_elements(&tensor); i++) dt_tensor_set(&tensor, i, (double)(i * 7 % 23) / 16 - 0.7);
+    dt_tensor tensor = dt_tensor_make(s->arena, input->dtype, (dt_shape){input->shape.rank, dims});
+    tensor.data = dt_arena_new(s->arena, dt_tensor_bytes(&tensor) + SLACK_BYTES);
+    fill(s->test, &tensor);
     return tensor;
 }
 
 static dt_tensor *make_inputs(const subject *s, int rows) {
     dt_tensor *inputs = DT_NEW_ARRAY(s->arena, dt_tensor, s->meaning->inputs.n);
-    for (size_t i = 0; i < s->meaning->inputs.n; i++) inputs[i] = make_input(s->arena, s->meaning->inputs.items[i], rows);
+    for (size_t i = 0; i < s->meaning->inputs.n; i++) inputs[i] = make_input(s, s->meaning->inputs.items[i], rows);
     return inputs;
+}
+
+static dt_memory make_memory(const subject *s) {
+    dt_memory memory = dt_memory_create(s->arena, s->compilation.module);
+    for (size_t i = 0; i < s->compilation.module->variables.n; i++) fill(s->test, &memory.variables[i]);
+    return memory;
 }
 
 static dt_kernel_entry entry_of(const subject *s, const dt_plan *plan, int kernel) {
@@ -102,10 +129,10 @@ static void run_timed(void *context, const dt_plan *plan, int kernel, void *cons
 }
 
 static dt_status *execute(const subject *s, int rows, const dt_tensor *inputs, dt_kernel_runner runner, void *context, dt_tensor *result) {
-    dt_memory memory = dt_memory_create(s->arena, s->compilation.module);
+    dt_memory memory = make_memory(s);
     dt_bad_index bad_index = {0};
     dt_launch launch = {.rows = rows, .valid = rows, .global_batch = rows, .replicas = 1, .bad_index = &bad_index};
-    return dt_plan_execute_with(s->arena, s->compilation.plans[0], runner, context, 1, &launch, inputs, &memory, result);
+    return dt_plan_execute_with(s->arena, s->plan, runner, context, 1, &launch, inputs, &memory, result);
 }
 
 /* ---- checking ---- */
@@ -126,21 +153,43 @@ static dt_status *check(subject *s, int rows) {
     const dt_tensor *inputs = make_inputs(s, rows);
     dt_tensor got, want;
     dt_launch launch = {.rows = rows, .valid = rows, .global_batch = rows, .replicas = 1};
-    DT_TRY(dt_interpret(s->arena, s->meaning, &launch, inputs, NULL, &want));
+    dt_memory memory = make_memory(s);
+    DT_TRY(dt_interpret(s->arena, s->meaning, &launch, inputs, &memory, &want));
     DT_TRY(execute(s, rows, inputs, run_once, s, &got));
     return compare(s, &got, &want);
 }
 
+/* As many rows as the interpreter does in about a second. */
+static int checked_rows(const kernel_case *test) {
+    int rows = kernel_case_rows(test);
+    double operations = kernel_case_operations(test);
+    if (test->kind == CASE_ELEMENTWISE) {
+        operations = OPERATIONS_OF_ELEMENT;
+        for (int d = 0; d < test->elementwise.shape.rank; d++) operations *= test->elementwise.shape.dims[d];
+    }
+    double most = CHECKED_OPERATIONS / (operations / rows);
+    return most >= rows ? rows : most < 1 ? 1 : (int)most;
+}
+
+static void count(const subject *s, int rows, kernel_measured *measured) {
+    for (int k = 0; k < s->plan->n_kernels; k++) {
+        dt_kernel_count count = dt_kernel_count_of(s->plan, &s->plan->kernels[k]);
+        measured->flops += count.flops.fixed + rows * count.flops.per_row;
+        measured->bytes += count.bytes.fixed + rows * count.bytes.per_row;
+    }
+    if (s->test->kind != CASE_ELEMENTWISE) measured->flops = kernel_case_operations(s->test);
+}
+
 static dt_status *measure(subject *s, kernel_measured *measured) {
     int rows = kernel_case_rows(s->test);
-    double most_rows = CHECKED_OPERATIONS / (kernel_case_operations(s->test) / rows);
-    measured->checked_rows = most_rows >= rows ? rows : most_rows < 1 ? 1 : (int)most_rows;
+    *measured = (kernel_measured){.checked_rows = checked_rows(s->test)};
     DT_TRY(compile(s));
     DT_TRY(check(s, measured->checked_rows));
     timed t = {.subject = s};
     dt_tensor result;
     DT_TRY(execute(s, rows, make_inputs(s, rows), run_timed, &t, &result));
     measured->seconds = t.seconds;
+    count(s, rows, measured);
     return NULL;
 }
 

@@ -4,7 +4,7 @@
  * descriptions are large structures that differ between versions: without its header of version 2 at build time it counts as not installed. */
 #include "bench/kernel_peers.h"
 
-#include "base/memory.h"
+#include "bench/kernel_formula.h"
 
 #include <dlfcn.h>
 #include <stddef.h>
@@ -19,10 +19,10 @@
 #endif
 #endif
 
-static float *filled(size_t n) {
+static float *filled(const kernel_case *test, size_t n) {
     float *floats = aligned_alloc(64, (n * sizeof(float) + 63) / 64 * 64);
     if (floats == NULL) abort();
-    for (size_t i = 0; i < n; i++) floats[i] = (float)(i * 7 % 23) / 16 - 0.7f;
+    for (size_t i = 0; i < n; i++) floats[i] = (float)kernel_case_element(test, i);
     return floats;
 }
 
@@ -73,7 +73,7 @@ static void run_sgemm(void *context) {
 double kernel_peers_openblas(const kernel_case *test) {
     if (openblas.sgemm == NULL || test->kind != CASE_MATMUL) return 0;
     size_t batch = test->matmul.batch, m = test->matmul.m, k = test->matmul.k, n = test->matmul.n;
-    product p = {test, filled(batch * m * k), filled(batch * k * n), filled(batch * m * n)};
+    product p = {test, filled(test, batch * m * k), filled(test, batch * k * n), filled(test, batch * m * n)};
     double seconds = kernel_case_time(run_sgemm, &p);
     free(p.a);
     free(p.b);
@@ -86,15 +86,13 @@ double kernel_peers_openblas(const kernel_case *test) {
 #ifdef HAVE_ONEDNN
 
 /* The functions used, each under its own name, by its declaration in dnnl.h. */
-#define ONEDNN_FUNCTIONS(X)                                                                                                                          \
-    X(version)                                                                                                                                       \
-    X(engine_create)                                                                                                                                 \
-    X(stream_create)                                                                                                                                 \
-    X(stream_wait)                                                                                                                                   \
-    X(memory_desc_init_by_tag)                                                                                                                       \
-    X(memory_desc_init_by_strides) X(memory_desc_get_size) X(memory_create) X(memory_destroy) X(matmul_desc_init) X(convolution_forward_desc_init)   \
-        X(convolution_backward_data_desc_init) X(convolution_backward_weights_desc_init) X(primitive_desc_create) X(primitive_desc_destroy)          \
-            X(primitive_desc_query_md) X(primitive_create) X(primitive_destroy) X(primitive_execute)
+// clang-format off
+#define ONEDNN_FUNCTIONS(X) \
+    X(version) X(engine_create) X(stream_create) X(stream_wait) X(memory_desc_init_by_tag) X(memory_desc_init_by_strides) \
+    X(memory_desc_get_size) X(memory_create) X(memory_destroy) X(matmul_desc_init) X(convolution_forward_desc_init) \
+    X(convolution_backward_data_desc_init) X(convolution_backward_weights_desc_init) X(primitive_desc_create) X(primitive_desc_destroy) \
+    X(primitive_desc_query_md) X(eltwise_forward_desc_init) X(primitive_create) X(primitive_destroy) X(primitive_execute)
+// clang-format on
 
 #define DECLARE(name) __typeof__(dnnl_##name) *name;
 static struct {
@@ -135,22 +133,23 @@ typedef struct operand {
 
 typedef struct primitive {
     dnnl_primitive_t primitive;
+    int n; /* operands */
     dnnl_exec_arg_t arguments[3];
     float *data[3];
 } primitive;
 
 static void run_primitive(void *context) {
     const primitive *p = context;
-    CALL(primitive_execute, p->primitive, onednn.stream, 3, p->arguments);
+    CALL(primitive_execute, p->primitive, onednn.stream, p->n, p->arguments);
     CALL(stream_wait, onednn.stream);
 }
 
 /* Makes memory for the operands in the layouts of the description, and times the primitive. Takes the description. */
-static double time_primitive(dnnl_primitive_desc_t description, const operand operands[3]) {
-    primitive p;
-    for (int i = 0; i < 3; i++) {
+static double time_primitive(const kernel_case *test, dnnl_primitive_desc_t description, const operand *operands, int n) {
+    primitive p = {.n = n};
+    for (int i = 0; i < n; i++) {
         const dnnl_memory_desc_t *layout = onednn.primitive_desc_query_md(description, operands[i].query, 0);
-        p.data[i] = filled(onednn.memory_desc_get_size(layout) / sizeof(float));
+        p.data[i] = filled(test, onednn.memory_desc_get_size(layout) / sizeof(float));
         p.arguments[i].arg = operands[i].argument;
         CALL(memory_create, &p.arguments[i].memory, layout, onednn.engine, p.data[i]);
     }
@@ -158,7 +157,7 @@ static double time_primitive(dnnl_primitive_desc_t description, const operand op
     double seconds = kernel_case_time(run_primitive, &p);
     CALL(primitive_destroy, p.primitive);
     CALL(primitive_desc_destroy, description);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < n; i++) {
         CALL(memory_destroy, p.arguments[i].memory);
         free(p.data[i]);
     }
@@ -182,7 +181,7 @@ static double time_matmul(const kernel_case *t) {
     CALL(matmul_desc_init, &op, &a, &b, NULL, &c);
     dnnl_primitive_desc_t description;
     CALL(primitive_desc_create, &description, &op, NULL, onednn.engine, NULL);
-    return time_primitive(description, operands);
+    return time_primitive(t, description, operands, 3);
 }
 
 static dnnl_memory_desc_t any_layout(int n_dims, const dnnl_dim_t *dims) {
@@ -215,7 +214,7 @@ static double time_conv(const kernel_case *t, dnnl_alg_kind_t algorithm) {
     dnnl_primitive_desc_t forward_description, description;
     CALL(convolution_forward_desc_init, &op, dnnl_forward_training, algorithm, &x, &w, NULL, &y, strides, before, after);
     if (onednn.primitive_desc_create(&forward_description, &op, NULL, onednn.engine, NULL) != dnnl_success) return 0;
-    if (t->kind == CASE_CONV) return time_primitive(forward_description, forward);
+    if (t->kind == CASE_CONV) return time_primitive(t, forward_description, forward, 3);
     if (t->kind == CASE_CONV_INPUT)
         CALL(convolution_backward_data_desc_init, &op, algorithm, &x, &w, &y, strides, before, after);
     else
@@ -223,16 +222,42 @@ static double time_conv(const kernel_case *t, dnnl_alg_kind_t algorithm) {
     dnnl_status_t status = onednn.primitive_desc_create(&description, &op, NULL, onednn.engine, forward_description);
     CALL(primitive_desc_destroy, forward_description);
     if (status != dnnl_success) return 0;
-    return time_primitive(description, t->kind == CASE_CONV_INPUT ? input : kernel);
+    return time_primitive(t, description, t->kind == CASE_CONV_INPUT ? input : kernel, 3);
+}
+
+/* 0 where the formula is none of its functions. */
+static double time_elementwise(const kernel_case *t) {
+    static const operand operands[] = {{DNNL_ARG_SRC, dnnl_query_src_md}, {DNNL_ARG_DST, dnnl_query_dst_md}};
+    static const struct {
+        const char *name;
+        dnnl_alg_kind_t algorithm;
+    } functions[] = {{"exp", dnnl_eltwise_exp},   {"log", dnnl_eltwise_log},          {"tanh", dnnl_eltwise_tanh},
+                     {"relu", dnnl_eltwise_relu}, {"sigmoid", dnnl_eltwise_logistic}, {"gelu", dnnl_eltwise_gelu_erf}};
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        if (!kernel_formula_is(t, functions[i].name)) continue;
+        dnnl_dims_t dims = {0};
+        for (int d = 0; d < t->elementwise.shape.rank; d++) dims[d] = t->elementwise.shape.dims[d];
+        static const dnnl_format_tag_t tags[] = {dnnl_a, dnnl_ab, dnnl_abc, dnnl_abcd};
+        dnnl_memory_desc_t layout;
+        CALL(memory_desc_init_by_tag, &layout, t->elementwise.shape.rank, dims, dnnl_f32, tags[t->elementwise.shape.rank - 1]);
+        dnnl_eltwise_desc_t op;
+        CALL(eltwise_forward_desc_init, &op, dnnl_forward_inference, functions[i].algorithm, &layout, 0, 0);
+        dnnl_primitive_desc_t description;
+        CALL(primitive_desc_create, &description, &op, NULL, onednn.engine, NULL);
+        return time_primitive(t, description, operands, 2);
+    }
+    return 0;
 }
 
 double kernel_peers_onednn(const kernel_case *test) {
     if (onednn.stream == NULL || test->kind == CASE_OTHER) return 0;
+    if (test->kind == CASE_ELEMENTWISE) return time_elementwise(test);
     return test->kind == CASE_MATMUL ? time_matmul(test) : time_conv(test, dnnl_convolution_direct);
 }
 
 double kernel_peers_winograd(const kernel_case *test) {
-    if (onednn.stream == NULL || test->kind == CASE_OTHER || test->kind == CASE_MATMUL) return 0;
+    bool convolution = test->kind == CASE_CONV || test->kind == CASE_CONV_INPUT || test->kind == CASE_CONV_KERNEL;
+    if (onednn.stream == NULL || !convolution) return 0;
     return time_conv(test, dnnl_convolution_winograd);
 }
 

@@ -9,6 +9,7 @@ static const dtc_command commands[] = {
     {"summary", "layers, shapes, parameters, FLOPs, memory, what crosses replicas", dtc_summary},
     {"opt", "run one pass on a graph in text form", dtc_opt},
     {"ops", "the operations: signature, formula, gradient", dtc_ops},
+    {"bench-kernel", "how fast one kernel is alone: a product, a convolution, a formula", dtc_bench_kernel},
 };
 enum {
     n_commands = sizeof commands / sizeof *commands
@@ -16,7 +17,7 @@ enum {
 
 static int print_usage(FILE *to, int code) {
     fprintf(to, "Usage: dtc COMMAND [OPTION...] [FILE]\n\nThe compiler of .dt programs.\n\n");
-    for (int i = 0; i < n_commands; i++) fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].what);
+    for (int i = 0; i < n_commands; i++) fprintf(to, "  %-12s  %s\n", commands[i].name, commands[i].what);
     fprintf(to, "\n`dtc COMMAND --help` says what a command takes.\n");
     return code;
 }

@@ -18,6 +18,7 @@ int dtc_compile(int argc, char **argv);
 int dtc_summary(int argc, char **argv);
 int dtc_opt(int argc, char **argv);
 int dtc_ops(int argc, char **argv);
+int dtc_bench_kernel(int argc, char **argv);
 
 /* The options that every command which reads a program takes. */
 typedef struct dtc_program {
