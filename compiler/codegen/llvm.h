@@ -180,6 +180,8 @@ LLVMValueRef dt_llvm_minimum(dt_llvm_emitter *e, LLVMValueRef a, LLVMValueRef b,
 LLVMValueRef dt_llvm_load(dt_llvm_nest *n, int instruction);
 /* Does store `s`; operands and guard have values. */
 void dt_llvm_store(dt_llvm_nest *n, int store);
+/* Brings the line `offset` elements after the address of store `store` into cache, to be written soon. */
+void dt_llvm_prefetch(dt_llvm_nest *n, int store, int64_t offset);
 /* Loads `width` neighbours, or one element, without guard, `offset` elements after the address of load `instruction`. */
 LLVMValueRef dt_llvm_load_plain(dt_llvm_nest *n, int instruction, dt_llvm_sum offset, int width);
 

@@ -263,3 +263,12 @@ void dt_llvm_store(dt_llvm_nest *n, int s) {
         store_element(n, store, full_offset(n, address, base, false), n->values[store->operand]);
     if (join != NULL) dt_llvm_if_end(e, join);
 }
+
+void dt_llvm_prefetch(dt_llvm_nest *n, int s, int64_t offset) {
+    dt_llvm_emitter *e = n->e;
+    const dt_address *address = &n->nest->stores[s].address;
+    dt_llvm_sum at = full_offset(n, address, n->addresses[n->nest->n_instructions + s], false);
+    at.constant += offset;
+    LLVMValueRef one = LLVMConstInt(e->i32, 1, false), closest = LLVMConstInt(e->i32, 3, false);
+    dt_llvm_intrinsic(e, "llvm.prefetch", &e->pointer, 1, (LLVMValueRef[]){pointer_to(n, address, at), one, closest, one}, 4); /* to write, data */
+}
