@@ -15,6 +15,7 @@
     X(SIMPLIFY, "simplify", "the same values with less to compute")                                                                                  \
     X(SHRINK, "shrink", "only what is read is computed")                                                                                             \
     X(FUSE, "fuse", "ops share loops and kernels")                                                                                                   \
+    X(WINDOWS, "windows", "gradients of poolings walk windows, not places")                                                                          \
     X(TILE, "tile", "sums of products in register tiles")                                                                                            \
     X(VECTORIZE, "vectorize", "other loops in vectors")                                                                                              \
     X(BLOCKS, "blocks", "a replica's rows in blocks, for several cores")                                                                             \

@@ -16,7 +16,7 @@ typedef struct dt_context {
     dt_lowering *lowering;
     dt_nest_builder nest;
     const dt_cluster *cluster; /* NULL: a nest that only lays something out */
-    int *reduced;              /* [roots of the cluster] their reductions */
+    int *sums;                 /* [roots of the cluster] instructions that have their values */
     DT_LIST(dt_memo) memo;
     DT_LIST(dt_location) locations;
 } dt_context;
@@ -349,12 +349,7 @@ static bool is_computed_here(const dt_cluster *cluster, const dt_value *value) {
 static int compute_value(dt_context *c, const dt_value *value, const dt_affine *at, int guard) {
     dt_nest_builder *nest = &c->nest;
     int root = root_index(c->cluster, value), buffer = c->lowering->buffers[value->id];
-    if (root >= 0) {
-        int index = c->reduced[root];
-        dt_instruction reduced = {
-            .kind = DT_INSTRUCTION_REDUCED, .dtype = nest->reductions.items[index].dtype, .index = index, .guard = -1, .otherwise = -1};
-        return dt_nest_convert(nest, dt_nest_add(nest, reduced), value->dtype);
-    }
+    if (root >= 0) return dt_nest_convert(nest, c->sums[root], value->dtype);
     if (buffer >= 0 && !is_computed_here(c->cluster, value)) {
         dt_affine index = linear(c, value->shape, at);
         return dt_nest_load(nest, buffer, &index, guard, guard < 0 ? -1 : dt_nest_constant(nest, value->dtype, 0));
@@ -401,7 +396,7 @@ static dt_dtype accumulator_of(const dt_value *root, const dt_loops *loops) {
 }
 
 /* Whether sums are not complete after the reduced loops, and added to in memory. */
-static bool keeps_sums(const dt_layout *layout) { return layout->row_loop >= 0 || layout->n_spreads > 0; }
+static bool keeps_sums(const dt_layout *layout) { return layout->row_loop >= 0 || (layout->n_spreads > 0 && !layout->apart); }
 
 /* Folds or scatters one root. */
 static void lower_root(dt_context *c, int r, const dt_affine *at, const dt_layout *layout) {
@@ -418,26 +413,36 @@ static void lower_root(dt_context *c, int r, const dt_affine *at, const dt_layou
     }
     dt_dtype accumulator = accumulator_of(root, e.loops);
     bool position = e.loops->combiner == DT_COMBINE_ARGMAX || e.loops->combiner == DT_COMBINE_ARGMIN;
-    body = position ? body : dt_nest_convert(nest, body, accumulator);
-    if (!keeps_sums(layout)) {
-        c->reduced[r] = dt_nest_reduce(nest, e.loops->combiner, body, accumulator);
-        return;
+    c->sums[r] = position ? body : dt_nest_convert(nest, body, accumulator);
+    bool is_spread = layout->row_loop >= 0 || layout->n_spreads > 0; /* maybe over all reduced loops */
+    if (!is_spread || (nest->n_loops > 0 && nest->loops[nest->n_loops - 1].reduced)) {
+        int index = dt_nest_reduce(nest, e.loops->combiner, c->sums[r], accumulator);
+        c->sums[r] =
+            dt_nest_add(nest, (dt_instruction){.kind = DT_INSTRUCTION_REDUCED, .dtype = accumulator, .index = index, .guard = -1, .otherwise = -1});
     }
-    int sum = body;
-    if (nest->n_loops > 0 && nest->loops[nest->n_loops - 1].reduced) {
-        int index = dt_nest_reduce(nest, e.loops->combiner, body, accumulator);
-        sum = dt_nest_add(nest, (dt_instruction){.kind = DT_INSTRUCTION_REDUCED, .dtype = accumulator, .index = index, .guard = -1, .otherwise = -1});
-    }
+    if (!keeps_sums(layout)) return;
     dt_affine index = linear(c, root->shape, at);
-    dt_nest_store(nest, layout->accumulators[r], &index, sum, true, -1);
+    dt_nest_store(nest, layout->accumulators[r], &index, c->sums[r], true, -1);
 }
 
-/* The row loop first, then reduced loops whose sums are kept in memory, then the result's, then the other reduced ones. */
-static int rank_of(const dt_layout *layout, const dt_loops *loops, int loop) {
-    if (loop == (layout->row_loop >= 0 ? layout->row_loop : 0)) return 0;
+static const dt_spread *spread_over(const dt_layout *layout, int reduced) {
     for (int i = 0; i < layout->n_spreads; i++)
-        if (layout->spreads[i].reduced == loop) return 1;
-    return loop < loops->n_outer ? 2 : 3;
+        if (layout->spreads[i].reduced == reduced) return &layout->spreads[i];
+    return NULL;
+}
+
+/* The row loop first, then reduced loops whose sums are kept in memory, then the result's, then the other reduced ones. Apart, reduced loops stand
+ * right behind those of the result that they go with. */
+static int rank_of(const dt_layout *layout, const dt_loops *loops, int loop) {
+    enum {
+        first,
+        kept,
+        outer
+    };
+    const dt_spread *spread = spread_over(layout, loop);
+    if (loop == (layout->row_loop >= 0 ? layout->row_loop : 0)) return first;
+    if (spread != NULL) return layout->apart ? outer + spread->outer : kept;
+    return outer + (loop < loops->n_outer ? loop : loops->n_outer);
 }
 
 int dt_layout_place(const dt_layout *layout, const dt_loops *loops, int loop) {
@@ -453,8 +458,8 @@ int dt_layout_place(const dt_layout *layout, const dt_loops *loops, int loop) {
 static void lay_out_loops(dt_context *c, const dt_loops *loops, const dt_layout *layout, dt_affine *at) {
     dt_nest_builder *nest = &c->nest;
     for (int k = 0; k < loops->n_loops; k++) {
-        int place = dt_layout_place(layout, loops, k), rank = rank_of(layout, loops, k);
-        nest->loops[place] = (dt_loop){loops->extents[k], k >= loops->n_outer && k != layout->row_loop && rank != 1};
+        int place = dt_layout_place(layout, loops, k);
+        nest->loops[place] = (dt_loop){loops->extents[k], k >= loops->n_outer && k != layout->row_loop && spread_over(layout, k) == NULL};
         at[k] = dt_affine_loop(nest->arena, nest->n_loops, place);
     }
     for (int i = 0; i < layout->n_spreads; i++) {
@@ -477,7 +482,7 @@ dt_nest dt_lower_cluster(dt_lowering *lowering, dt_kernel_function *kernel, cons
         c.nest.loops[k].extent = cluster->space.dims[k];
         at[k] = dt_affine_loop(arena, n_loops, k);
     }
-    c.reduced = DT_NEW_ARRAY(arena, int, cluster->roots.n);
+    c.sums = DT_NEW_ARRAY(arena, int, cluster->roots.n);
     for (size_t r = 0; r < cluster->roots.n; r++) lower_root(&c, (int)r, at, layout);
     bool done = keeps_sums(layout) || (loops && loops->result != NULL);
     for (size_t o = 0; o < cluster->outputs.n && !done; o++) {

@@ -61,6 +61,7 @@ struct dt_layout {
     int row_loop;               /* the reduced loop of the root that becomes the outermost, the sum being kept in memory; -1: none */
     int n_spreads;
     const dt_spread *spreads;
+    bool apart; /* the spreads reach each place of the result once: nothing is added up, and each reduced loop stands inside of its outer one */
     const int *accumulators; /* [roots] plan buffers for sums that are kept in memory, cleared before */
 };
 #define DT_LAYOUT_PLAIN ((dt_layout){.row_loop = -1}) /* loops as they stand, operands where they are */

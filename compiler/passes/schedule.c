@@ -5,9 +5,8 @@
  * read contiguously along the vector loop, the other is broadcast; both must be plain loads. An operand that is anything else (computed on the
  * way, with a border of zeros, in another order) is laid out first, in a nest of the same kernel: within the row loop when it hangs on the row,
  * before it when it does not. How many rows and vectors make a tile is the renderer's choice: it knows the registers. */
-#include "compiler/kernel/lower.h"
 #include "compiler/kernel/nest.h"
-#include "compiler/passes/passes.h"
+#include "compiler/passes/schedule.h"
 
 #include <string.h>
 
@@ -380,6 +379,8 @@ static int tile_nest(dt_arena *arena, dt_plan *plan, dt_kernel_function *kernel,
 static void schedule_kernel(const dt_compilation *compilation, dt_plan *plan, dt_kernel_function *kernel) {
     dt_arena *arena = compilation->arena;
     bool tiles = dt_switch_is_on(compilation->off, DT_SWITCH_TILE), vectors = dt_switch_is_on(compilation->off, DT_SWITCH_VECTORIZE);
+    bool windows = dt_switch_is_on(compilation->off, DT_SWITCH_WINDOWS);
+    for (int n = 0; windows && n < kernel->n_nests; n++) dt_schedule_windows(arena, plan, kernel, n);
     for (int n = 0; tiles && n < kernel->n_nests;) n = tile_nest(arena, plan, kernel, n);
     for (int n = 0; n < kernel->n_nests; n++) {
         dt_nest *nest = &kernel->nests[n];

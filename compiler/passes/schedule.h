@@ -1,0 +1,11 @@
+/* schedule: what the parts of the pass share. */
+#ifndef DT_PASSES_SCHEDULE_H
+#define DT_PASSES_SCHEDULE_H
+
+#include "compiler/kernel/lower.h"
+#include "compiler/passes/passes.h"
+
+/* Lowers nest n again, window by window, if it sums over windows that lie side by side. */
+void dt_schedule_windows(dt_arena *arena, dt_plan *plan, dt_kernel_function *kernel, int n);
+
+#endif
