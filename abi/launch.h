@@ -4,7 +4,10 @@
  * `buffers` are its arguments in the order of the plan ("buffers" of the kernel in manifest.json). No kernel constant depends on the number of
  * replicas, the global batch, or the rows that are valid: they are read here, so that a short last batch or another number of replicas needs
  * no compilation. A replica's rows are run in blocks.
- * One dt_launch a block (and one a core for kernels that run once); the runtime fills it before each step. */
+ * One dt_launch a block (and one a core for kernels that run once); the runtime fills it before each step.
+ *
+ * A kernel that runs once may be divided ("divided" in manifest.json): it is called n_parts times, in any order or at once, and each call does its
+ * part of the work. Other kernels read neither field. */
 #ifndef DT_ABI_LAUNCH_H
 #define DT_ABI_LAUNCH_H
 
@@ -36,6 +39,7 @@ typedef struct dt_launch {
     DT_LAUNCH_FIELDS(X)
 #undef X
     dt_bad_index *bad_index; /* never NULL */
+    int64_t part, n_parts;   /* 0 <= part < n_parts */
 } dt_launch;
 
 typedef void (*dt_kernel_entry)(void *const *buffers, const dt_launch *launch);

@@ -41,7 +41,7 @@ static int64_t variable_bytes(const dt_variable *variable) {
     return dt_shape_elements(variable->shape, 1, 1) * (int64_t)dt_dtype_bytes(variable->dtype);
 }
 
-/* Returns the bytes of all variables: each device holds them once. */
+/* Returns the bytes of all variables, which cores share. */
 static int64_t print_parameters(dt_text *text, const dt_module *module) {
     int64_t n_trainable = 0, n_frozen = 0, parameter_bytes = 0, state_bytes = 0, slot_bytes = 0;
     for (size_t i = 0; i < module->variables.n; i++) {
@@ -89,11 +89,13 @@ static int64_t input_bytes(const dt_plan *plan) {
 
 static void print_memory(dt_text *text, const dt_plan *plan, int64_t shared_bytes) {
     dt_text_append(text, "  memory     ");
-    print_bytes(text, shared_bytes + plan->device_bytes + plan->scratch_bytes);
+    print_bytes(text, shared_bytes + plan->device_bytes);
     dt_text_append(text, " + ");
+    print_bytes(text, plan->scratch_bytes);
+    dt_text_append(text, " * cores + ");
     int64_t capacity = plan->function->module->capacity, n_blocks = dt_blocks_of(capacity, plan->block_rows);
     print_bytes(text, n_blocks * plan->replica_bytes + input_bytes(plan));
-    dt_text_format(text, " * ceil(V/D) on each of D devices of a core, V replicas of %lld rows", (long long)capacity);
+    dt_text_format(text, " * V, V replicas of %lld rows", (long long)capacity);
     if (n_blocks > 1) dt_text_format(text, ", in %lld blocks of %lld", (long long)n_blocks, (long long)plan->block_rows);
     dt_text_append(text, "\n");
 }

@@ -131,6 +131,7 @@ static void add_kernels(cJSON *plan_item, const dt_plan *plan) {
         cJSON *item = add_item(array);
         cJSON_AddStringToObject(item, "name", kernel->name);
         cJSON_AddBoolToObject(item, "once", kernel->once);
+        cJSON_AddBoolToObject(item, "divided", kernel->divided);
         add_integers(item, "buffers", kernel->buffers, kernel->n_buffers);
         dt_kernel_count count = dt_kernel_count_of(plan, kernel);
         cJSON_AddNumberToObject(item, "flops_per_row", count.flops.per_row);

@@ -295,16 +295,16 @@ int64_t dt_artifact_blocks(const dt_artifact *artifact, int64_t rows) {
     return n;
 }
 
-void dt_artifact_memory(const dt_artifact *artifact, int64_t *device_bytes, int64_t *replica_bytes) {
-    int64_t variables = 0, device = 0, replica = 0;
-    for (int i = 0; i < artifact->n_variables; i++) variables += artifact->variables[i].bytes;
+dt_artifact_bytes dt_artifact_memory(const dt_artifact *artifact) {
+    dt_artifact_bytes bytes = {0};
     for (int i = 0; i < artifact->n_functions; i++) {
         const dt_artifact_function *function = &artifact->functions[i];
         if (function->role != DT_ROLE_INIT && function->role != DT_ROLE_STEP) continue;
-        int64_t bytes = function->device_bytes + function->scratch_bytes;
-        if (bytes > device) device = bytes;
-        if (function->replica_bytes > replica) replica = function->replica_bytes;
+        if (function->device_bytes > bytes.shared) bytes.shared = function->device_bytes;
+        if (function->scratch_bytes > bytes.core) bytes.core = function->scratch_bytes;
+        if (function->replica_bytes > bytes.replica) bytes.replica = function->replica_bytes;
     }
-    *device_bytes = variables + device;
-    *replica_bytes = replica * dt_artifact_blocks(artifact, artifact->capacity);
+    for (int i = 0; i < artifact->n_variables; i++) bytes.shared += artifact->variables[i].bytes;
+    bytes.replica *= dt_artifact_blocks(artifact, artifact->capacity);
+    return bytes;
 }

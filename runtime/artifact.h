@@ -81,6 +81,7 @@ typedef struct dt_artifact_kernel {
     const char *name;  /* symbol in the object */
     const char *lines; /* "fashion_cnn.dt:14", for people */
     bool once;
+    bool divided; /* it does its part of the work a call: launch.part of launch.n_parts */
     int n_buffers;
     const int *buffers;
     dt_artifact_amount flops, bytes; /* floating-point work, and memory that must cross its border, as counted by the compiler; 0: not said */
@@ -225,7 +226,10 @@ dt_status *dt_artifact_read_text(const char *path, const char *member, char **te
  * so that the tree over all blocks (runtime/comm/fold.h) is the one over replicas, of trees over their blocks. */
 int64_t dt_artifact_blocks(const dt_artifact *artifact, int64_t rows);
 
-/* Memory as a + b * ceil(V / D) on devices of one core: *device_bytes is a (variables, replicated values, scratch), *replica_bytes is b. */
-void dt_artifact_memory(const dt_artifact *artifact, int64_t *device_bytes, int64_t *replica_bytes);
+/* What a session takes: once in each memory (variables, replicated values), for each core (scratch), for each replica at capacity. */
+typedef struct dt_artifact_bytes {
+    int64_t shared, core, replica;
+} dt_artifact_bytes;
+dt_artifact_bytes dt_artifact_memory(const dt_artifact *artifact);
 
 #endif

@@ -117,6 +117,7 @@ static dt_status *read_kernels(dt_artifact_reader *reader, const dt_json *plan, 
         dt_artifact_kernel *kernel = &kernels[item.index];
         DT_TRY(dt_artifact_read_name(reader, &item, "name", &kernel->name));
         DT_TRY(dt_json_bool(&item, "once", &kernel->once));
+        DT_TRY(dt_json_bool(&item, "divided", &kernel->divided));
         kernel->lines = "";
         if (dt_json_has(&item, "lines")) {
             DT_TRY(dt_json_string(&item, "lines", &kernel->lines));

@@ -220,10 +220,11 @@ static double sum_of(const dt_bench *bench, const double *seconds) {
     return sum;
 }
 
-/* The calls for blocks share the rows of the batch; what runs once a core has all of them where it has any. */
+/* The calls for blocks share the rows of the batch; what runs once a memory has all of them where it has any, in parts or not. */
 static double per_step(const dt_bench *bench, int k, dt_artifact_amount amount) {
-    double rows = (double)dt_session_global_batch(bench->session), calls = bench->kernel_calls[k];
-    return amount.per_row * rows * (bench->function->kernels[k].once ? calls : 1) + amount.fixed * calls;
+    double rows = (double)dt_session_global_batch(bench->session), memories = dt_session_n_memories(bench->session);
+    return bench->function->kernels[k].once ? (amount.per_row * rows + amount.fixed) * memories
+                                            : amount.per_row * rows + amount.fixed * bench->kernel_calls[k];
 }
 
 dt_bench_result dt_bench_result_of(dt_bench *bench) {

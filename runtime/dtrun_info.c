@@ -74,9 +74,10 @@ static void say_variables(dt_text *text, const dt_artifact *artifact) {
     }
 }
 
+static double in_mib(int64_t bytes) { return (double)bytes / (1 << 20); }
+
 static void say_artifact(dt_text *text, const dt_artifact *artifact) {
-    int64_t device_bytes, replica_bytes;
-    dt_artifact_memory(artifact, &device_bytes, &replica_bytes);
+    dt_artifact_bytes bytes = dt_artifact_memory(artifact);
     dt_text_format(text, "%s: %s, compiled by %s (LLVM %s)", artifact->path, artifact->name, artifact->compiler, artifact->llvm);
     for (int i = 0; i < artifact->n_flags; i++) dt_text_format(text, " %s", artifact->flags[i]);
     dt_text_format(text, "\nsource %s, program %s\ncode for", artifact->source_hash, artifact->program_hash);
@@ -85,8 +86,8 @@ static void say_artifact(dt_text *text, const dt_artifact *artifact) {
         dt_text_format(text, "%s %s (%zu bytes)%s%s", i > 0 ? "," : "", object->level, object->n_bytes, object->cpu[0] != 0 ? " of " : "",
                        object->cpu);
     }
-    dt_text_format(text, "\nup to %" PRId64 " rows for each replica; memory of a device: %.2f MiB + %.2f MiB for each replica that it holds\n",
-                   artifact->capacity, (double)device_bytes / (1 << 20), (double)replica_bytes / (1 << 20));
+    dt_text_format(text, "\nup to %" PRId64 " rows for each replica; memory: %.2f MiB + %.2f MiB for each core + %.2f MiB for each replica\n",
+                   artifact->capacity, in_mib(bytes.shared), in_mib(bytes.core), in_mib(bytes.replica));
     say_variables(text, artifact);
     for (int i = 0; i < artifact->n_pipelines; i++) say_pipeline(text, &artifact->pipelines[i]);
     for (int i = 0; i < artifact->n_steps; i++) say_step(text, artifact, &artifact->steps[i]);

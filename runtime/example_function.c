@@ -11,6 +11,7 @@
 struct dt_example_function {
     dt_arena *arena;
     int function;
+    dt_home home;
     dt_lane lane;
     const void **results; /* [n_results] */
 };
@@ -31,9 +32,13 @@ static dt_status *create_guarded(dt_example_function *instance, const dt_kernels
     const dt_artifact *artifact = dt_kernels_artifact(kernels);
     if (setjmp(guard) != 0) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory to run %s", artifact->functions[instance->function].name);
     dt_arena_guard(instance->arena, &guard);
-    *lane = (dt_lane){.kernels = kernels, .artifact = artifact, .n_leaves = 1, .n_all_leaves = 1, .rows = 1, .blocks = 1, .block_rows = 1};
+    *lane = (dt_lane){
+        .kernels = kernels, .artifact = artifact, .home = &instance->home, .n_leaves = 1, .n_all_leaves = 1, .rows = 1, .blocks = 1, .block_rows = 1};
     DT_TRY(dt_device_open(&dt_device_cpu, 0, 1, &lane->device));
-    dt_lane_lay_out(lane, instance->function, instance->arena);
+    instance->home = (dt_home){.device = lane->device, .n_lanes = 1};
+    dt_home_lay_out(&instance->home, artifact, 1, instance->function, instance->arena);
+    dt_lane_lay_out(lane, instance->function);
+    DT_TRY(dt_home_allocate(&instance->home));
     DT_TRY(dt_lane_allocate(lane));
     dt_lane_bind(lane, instance->function, instance->arena);
     place_results(instance);
@@ -63,6 +68,7 @@ dt_status *dt_example_function_create(const dt_kernels *kernels, int function, d
 void dt_example_function_destroy(dt_example_function *instance) {
     if (instance == NULL) return;
     dt_lane_free(&instance->lane);
+    dt_home_free(&instance->home);
     dt_device_close(instance->lane.device);
     dt_arena_destroy(instance->arena);
     dt_release(instance);

@@ -1,6 +1,7 @@
 /* lane: see lane.h.
  *
- * One allocation:  variables | device space | scratch | leaf 0 | leaf 1 | … | gathered rows
+ * Two allocations:  a home's     variables | device space | gathered rows that all read
+ *                   a lane's     scratch | leaf 0 | leaf 1 | … | gathered rows of its own
  * Spaces are shared by all functions, which never run at once; gathered rows, whose size grows with the leaves, come after everything that does not.
  */
 #include "runtime/lane.h"
@@ -21,56 +22,89 @@ static int64_t times(int64_t bytes, int64_t n) {
 }
 
 /* Takes `bytes` from the end of what is laid out. */
-static int64_t take(dt_lane *lane, int64_t bytes) {
-    int64_t start = lane->bytes;
-    if (__builtin_add_overflow(lane->bytes, bytes, &lane->bytes)) lane->bytes = INT64_MAX;
+static int64_t take(int64_t *end, int64_t bytes) {
+    int64_t start = *end;
+    if (__builtin_add_overflow(*end, bytes, end)) *end = INT64_MAX;
     return start;
 }
 
-static bool is_wanted(const dt_lane *lane, int wanted, int function) {
-    dt_function_role role = lane->artifact->functions[function].role;
+static void raise_to(int64_t *most, int64_t bytes) {
+    if (bytes > *most) *most = bytes;
+}
+
+static bool is_wanted(const dt_artifact *artifact, int wanted, int function) {
+    dt_function_role role = artifact->functions[function].role;
     return wanted < 0 ? role == DT_ROLE_INIT || role == DT_ROLE_STEP : wanted == function;
 }
 
 /* Only a step runs for each leaf; everything else once. */
 static int n_bound_leaves(const dt_lane *lane, const dt_artifact_function *function) { return function->role == DT_ROLE_STEP ? lane->n_leaves : 1; }
 
-/* Gathered rows of one buffer, for all who have a copy on this lane. */
-static int64_t gathered_bytes(const dt_lane *lane, const dt_artifact_buffer *buffer) {
-    return times(padded(times(buffer->bytes, lane->n_all_leaves)), buffer->space == DT_MEMORY_REPLICA ? lane->n_leaves : 1);
+static bool is_gathered_at_home(const dt_artifact_buffer *buffer) { return buffer->tensor.has_all_rows && buffer->space == DT_MEMORY_DEVICE; }
+
+static bool is_gathered_apart(const dt_artifact_buffer *buffer) {
+    return buffer->tensor.has_all_rows && (buffer->space == DT_MEMORY_REPLICA || buffer->space == DT_MEMORY_SCRATCH);
 }
 
-void dt_lane_lay_out(dt_lane *lane, int wanted, dt_arena *arena) {
-    const dt_artifact *artifact = lane->artifact;
-    int64_t device = 0, scratch = 0, replica = 0, gathered = 0;
-    lane->bytes = 0;
-    lane->variables = DT_NEW_ARRAY(arena, int64_t, artifact->n_variables);
-    for (int v = 0; v < artifact->n_variables && wanted < 0; v++) lane->variables[v] = take(lane, padded(artifact->variables[v].bytes));
+/* Room for the rows of all leaves, once. */
+static int64_t all_rows_bytes(const dt_artifact_buffer *buffer, int n_all_leaves) { return padded(times(buffer->bytes, n_all_leaves)); }
+
+/* The same for all who have a copy on this lane. */
+static int64_t gathered_bytes(const dt_lane *lane, const dt_artifact_buffer *buffer) {
+    return times(all_rows_bytes(buffer, lane->n_all_leaves), buffer->space == DT_MEMORY_REPLICA ? lane->n_leaves : 1);
+}
+
+void dt_home_lay_out(dt_home *home, const dt_artifact *artifact, int n_all_leaves, int wanted, dt_arena *arena) {
+    int64_t device = 0, gathered = 0;
+    home->bytes = 0;
+    home->variables = DT_NEW_ARRAY(arena, int64_t, artifact->n_variables);
+    for (int v = 0; v < artifact->n_variables && wanted < 0; v++) home->variables[v] = take(&home->bytes, padded(artifact->variables[v].bytes));
     for (int f = 0; f < artifact->n_functions; f++) {
         const dt_artifact_function *function = &artifact->functions[f];
         int64_t own_gathered = 0;
-        if (!is_wanted(lane, wanted, f)) continue;
-        if (function->device_bytes > device) device = function->device_bytes;
-        if (function->scratch_bytes > scratch) scratch = function->scratch_bytes;
-        if (function->replica_bytes > replica) replica = function->replica_bytes;
+        if (!is_wanted(artifact, wanted, f)) continue;
         for (int b = 0; b < function->n_buffers; b++)
-            if (function->buffers[b].tensor.has_all_rows &&
-                __builtin_add_overflow(own_gathered, gathered_bytes(lane, &function->buffers[b]), &own_gathered))
-                own_gathered = INT64_MAX;
-        if (own_gathered > gathered) gathered = own_gathered;
+            if (is_gathered_at_home(&function->buffers[b])) take(&own_gathered, all_rows_bytes(&function->buffers[b], n_all_leaves));
+        raise_to(&device, function->device_bytes);
+        raise_to(&gathered, own_gathered);
     }
-    lane->device_space = take(lane, padded(device));
-    lane->scratch_space = take(lane, padded(scratch));
-    lane->leaf_stride = padded(replica);
-    lane->leaf_space = take(lane, times(lane->leaf_stride, lane->n_leaves));
-    lane->gathered_space = take(lane, gathered);
+    home->device_space = take(&home->bytes, padded(device));
+    home->gathered_space = take(&home->bytes, gathered);
 }
 
-dt_status *dt_lane_allocate(dt_lane *lane) {
+void dt_lane_lay_out(dt_lane *lane, int wanted) {
+    const dt_artifact *artifact = lane->artifact;
+    int64_t scratch = 0, replica = 0, gathered = 0;
+    lane->bytes = 0;
+    for (int f = 0; f < artifact->n_functions; f++) {
+        const dt_artifact_function *function = &artifact->functions[f];
+        int64_t own_gathered = 0;
+        if (!is_wanted(artifact, wanted, f)) continue;
+        for (int b = 0; b < function->n_buffers; b++)
+            if (is_gathered_apart(&function->buffers[b])) take(&own_gathered, gathered_bytes(lane, &function->buffers[b]));
+        raise_to(&scratch, function->scratch_bytes);
+        raise_to(&replica, function->replica_bytes);
+        raise_to(&gathered, own_gathered);
+    }
+    lane->scratch_space = take(&lane->bytes, padded(scratch));
+    lane->leaf_stride = padded(replica);
+    lane->leaf_space = take(&lane->bytes, times(lane->leaf_stride, lane->n_leaves));
+    lane->gathered_space = take(&lane->bytes, gathered);
+}
+
+static dt_status *allocate(dt_device *device, int64_t bytes, char **place) {
     void *memory;
-    DT_TRY(dt_device_allocate(lane->device, (size_t)lane->bytes, &memory));
-    lane->memory = memory;
+    DT_TRY(dt_device_allocate(device, (size_t)bytes, &memory));
+    *place = memory;
     return NULL;
+}
+
+dt_status *dt_home_allocate(dt_home *home) { return allocate(home->device, home->bytes, &home->memory); }
+dt_status *dt_lane_allocate(dt_lane *lane) { return allocate(lane->device, lane->bytes, &lane->memory); }
+
+void dt_home_free(dt_home *home) {
+    if (home->memory != NULL) dt_device_release(home->device, home->memory, (size_t)home->bytes);
+    home->memory = NULL;
 }
 
 void dt_lane_free(dt_lane *lane) {
@@ -78,21 +112,30 @@ void dt_lane_free(dt_lane *lane) {
     lane->memory = NULL;
 }
 
-static char *place_gathered(const dt_lane *lane, const dt_artifact_function *function, int buffer, int leaf) {
+static char *place_gathered_at_home(const dt_lane *lane, const dt_artifact_function *function, int buffer) {
+    int64_t offset = lane->home->gathered_space;
+    for (int b = 0; b < buffer; b++)
+        if (is_gathered_at_home(&function->buffers[b])) offset += all_rows_bytes(&function->buffers[b], lane->n_all_leaves);
+    return lane->home->memory + offset;
+}
+
+static char *place_gathered_apart(const dt_lane *lane, const dt_artifact_function *function, int buffer, int leaf) {
     int64_t offset = lane->gathered_space;
     for (int b = 0; b < buffer; b++)
-        if (function->buffers[b].tensor.has_all_rows) offset += gathered_bytes(lane, &function->buffers[b]);
-    if (function->buffers[buffer].space == DT_MEMORY_REPLICA) offset += leaf * padded(function->buffers[buffer].bytes * lane->n_all_leaves);
+        if (is_gathered_apart(&function->buffers[b])) offset += gathered_bytes(lane, &function->buffers[b]);
+    if (function->buffers[buffer].space == DT_MEMORY_REPLICA) offset += leaf * all_rows_bytes(&function->buffers[buffer], lane->n_all_leaves);
     return lane->memory + offset;
 }
 
 char *dt_lane_place(const dt_lane *lane, int f, int b, int leaf) {
     const dt_artifact_function *function = &lane->artifact->functions[f];
     const dt_artifact_buffer *buffer = &function->buffers[b];
-    if (buffer->tensor.has_all_rows && buffer->space != DT_MEMORY_VARIABLE) return place_gathered(lane, function, b, leaf);
+    const dt_home *home = lane->home;
+    if (is_gathered_at_home(buffer)) return place_gathered_at_home(lane, function, b);
+    if (is_gathered_apart(buffer)) return place_gathered_apart(lane, function, b, leaf);
     switch (buffer->space) {
-    case DT_MEMORY_VARIABLE: return lane->memory + lane->variables[buffer->variable];
-    case DT_MEMORY_DEVICE: return lane->memory + lane->device_space + buffer->offset;
+    case DT_MEMORY_VARIABLE: return home->memory + home->variables[buffer->variable];
+    case DT_MEMORY_DEVICE: return home->memory + home->device_space + buffer->offset;
     case DT_MEMORY_SCRATCH: return lane->memory + lane->scratch_space + buffer->offset;
     case DT_MEMORY_REPLICA: return lane->memory + lane->leaf_space + leaf * lane->leaf_stride + buffer->offset;
     case DT_MEMORY_CONSTANT: return (char *)lane->artifact->constants + buffer->offset; /* kernels do not write constants */
@@ -112,6 +155,7 @@ typedef struct binder {
     dt_lane_function *bound;
     size_t n_calls;
     int n_parts;
+    bool exchanged; /* the last stage ends with an exchange, after which all lanes have met */
 } binder;
 
 /* Calls and inputs of one run of kernel k: counted first, then filled. */
@@ -157,23 +201,52 @@ static void bind_part(binder *in, const dt_artifact_collective *collective) {
                                                      .label = collective->label};
 }
 
-static void bind_segment(binder *in, const dt_artifact_segment *segment) {
+/* ---- binding: stages ---- */
+
+static dt_lane_stage *last_stage(const binder *in) { return in->bound->n_stages == 0 ? NULL : &in->bound->stages[in->bound->n_stages - 1]; }
+
+/* Ends the stage that the calls and parts bound since the last one are. */
+static void end_stage(binder *in, int segment, bool meets) {
+    in->bound->stages[in->bound->n_stages++] = (dt_lane_stage){segment, in->n_calls, in->n_parts, meets};
+}
+
+/* Kernels that run once: each a stage, but for those that one lane runs one after another. What comes before them is done on all lanes. */
+static void bind_once(binder *in, const dt_artifact_segment *segment, int s) {
     dt_lane *lane = in->lane;
-    for (int k = 0; k < segment->n_device_kernels; k++) bind_call(in, segment->device_kernels[k], 0, &lane->launches[lane->n_leaves]);
+    dt_lane_stage *before = last_stage(in);
+    if (before != NULL && !in->exchanged) before->meets = true;
+    for (int i = 0; i < segment->n_device_kernels; i++) {
+        int k = segment->device_kernels[i];
+        bool divided = in->function->kernels[k].divided;
+        if (divided || lane->part == 0) bind_call(in, k, 0, &lane->launches[lane->n_leaves]);
+        bool same_lane = i + 1 < segment->n_device_kernels && !divided && !in->function->kernels[segment->device_kernels[i + 1]].divided;
+        if (!same_lane) end_stage(in, s, true);
+    }
+    in->exchanged = false;
+}
+
+static void bind_segment(binder *in, int s) {
+    const dt_artifact_segment *segment = &in->function->segments[s];
+    dt_lane *lane = in->lane;
+    if (segment->n_device_kernels != 0) bind_once(in, segment, s);
+    if (segment->n_replica_kernels + segment->n_collectives == 0) return;
     for (int l = 0; l < n_bound_leaves(lane, in->function); l++)
         for (int k = 0; k < segment->n_replica_kernels; k++) bind_call(in, segment->replica_kernels[k], l, &lane->launches[l]);
     for (int c = 0; c < segment->n_collectives; c++) bind_part(in, &segment->collectives[c]);
+    in->exchanged = segment->n_collectives != 0;
+    end_stage(in, s, false);
 }
 
 static void bind_function(dt_lane *lane, int number, dt_arena *arena) {
     binder in = {.lane = lane, .arena = arena, .number = number, .function = &lane->artifact->functions[number], .bound = &lane->bound[number]};
     const dt_artifact_function *function = in.function;
     size_t n_calls = 0, n_inputs = 0, n_leaves = (size_t)n_bound_leaves(lane, function);
-    int n_parts = 0;
+    int n_parts = 0, n_stages = 0;
     for (int s = 0; s < function->n_segments; s++) {
         const dt_artifact_segment *segment = &function->segments[s];
         n_calls += (size_t)segment->n_device_kernels + (size_t)segment->n_replica_kernels * n_leaves;
         n_parts += segment->n_collectives;
+        n_stages += segment->n_device_kernels + 1;
         for (int k = 0; k < segment->n_device_kernels; k++) n_inputs += count_inputs(&in, segment->device_kernels[k]);
         for (int k = 0; k < segment->n_replica_kernels; k++) n_inputs += count_inputs(&in, segment->replica_kernels[k]) * n_leaves;
     }
@@ -181,13 +254,9 @@ static void bind_function(dt_lane *lane, int number, dt_arena *arena) {
     in.bound->call_kernels = DT_NEW_ARRAY(arena, int, n_calls);
     in.bound->inputs = DT_NEW_ARRAY(arena, dt_lane_input, n_inputs);
     in.bound->parts = DT_NEW_ARRAY(arena, dt_comm_part, n_parts);
-    in.bound->call_ends = DT_NEW_ARRAY(arena, size_t, function->n_segments);
-    in.bound->part_ends = DT_NEW_ARRAY(arena, int, function->n_segments);
-    for (int s = 0; s < function->n_segments; s++) {
-        bind_segment(&in, &function->segments[s]);
-        in.bound->call_ends[s] = in.n_calls;
-        in.bound->part_ends[s] = in.n_parts;
-    }
+    in.bound->stages = DT_NEW_ARRAY(arena, dt_lane_stage, n_stages);
+    for (int s = 0; s < function->n_segments; s++) bind_segment(&in, s);
+    if (last_stage(&in) != NULL) last_stage(&in)->meets = false; /* whoever asked for the run waits for all lanes */
 }
 
 void dt_lane_bind(dt_lane *lane, int wanted, dt_arena *arena) {
@@ -195,7 +264,7 @@ void dt_lane_bind(dt_lane *lane, int wanted, dt_arena *arena) {
     lane->bad_index = DT_NEW_ARRAY(arena, dt_bad_index, lane->n_leaves + 1);
     lane->bound = DT_NEW_ARRAY(arena, dt_lane_function, lane->artifact->n_functions);
     for (int f = 0; f < lane->artifact->n_functions; f++)
-        if (is_wanted(lane, wanted, f)) bind_function(lane, f, arena);
+        if (is_wanted(lane->artifact, wanted, f)) bind_function(lane, f, arena);
 }
 
 /* ---- running ---- */
@@ -209,6 +278,8 @@ static void fill_launches(dt_lane *lane, const dt_lane_run_values *values, const
         launch->rows = dt_comm_valid_rows(leaf, moment);
         launch->row_offset = dt_comm_first_row(leaf, moment);
         launch->bad_index = &lane->bad_index[lane->comm != NULL ? l : 0];
+        launch->part = l < lane->n_leaves ? 0 : lane->part;
+        launch->n_parts = l < lane->n_leaves ? 1 : lane->home->n_lanes;
     }
 }
 
@@ -245,6 +316,14 @@ static void clear_times(dt_lane *lane, int n_kernels) {
     lane->times->exchange_seconds = 0;
 }
 
+/* What follows a stage's calls: an exchange, a meeting, or nothing. */
+static dt_status *end_with_others(dt_lane *lane, const dt_comm_part *parts, int n_parts, const dt_comm_moment *moment) {
+    double began = lane->times != NULL ? dt_seconds_now() : 0;
+    DT_TRY(n_parts != 0 ? dt_comm_exchange(lane->comm, parts, n_parts, moment) : dt_comm_barrier(lane->comm, moment));
+    if (lane->times != NULL) lane->times->exchange_seconds += dt_seconds_now() - began;
+    return NULL;
+}
+
 dt_status *dt_lane_run(dt_lane *lane, const dt_lane_run_values *values) {
     const dt_artifact_function *function = &lane->artifact->functions[values->function];
     const dt_lane_function *bound = &lane->bound[values->function];
@@ -259,17 +338,16 @@ dt_status *dt_lane_run(dt_lane *lane, const dt_lane_run_values *values) {
     fill_launches(lane, values, &moment);
     place_inputs(bound, function, values);
     clear_times(lane, function->n_kernels);
-    for (; moment.segment < function->n_segments; moment.segment++) {
-        int s = moment.segment, n_parts = bound->part_ends[s] - part;
-        DT_TRY(run_calls(lane, bound, call, bound->call_ends[s]));
-        if (n_parts != 0) {
+    for (const dt_lane_stage *stage = bound->stages; stage < bound->stages + bound->n_stages; stage++) {
+        int n_parts = stage->part_end - part;
+        moment.segment = stage->segment;
+        DT_TRY(run_calls(lane, bound, call, stage->call_end));
+        if (n_parts != 0 || (stage->meets && lane->comm != NULL)) {
             DT_TRY(dt_device_synchronize(lane->device));
-            double began = lane->times != NULL ? dt_seconds_now() : 0;
-            DT_TRY(dt_comm_exchange(lane->comm, bound->parts + part, n_parts, &moment));
-            if (lane->times != NULL) lane->times->exchange_seconds += dt_seconds_now() - began;
+            DT_TRY(end_with_others(lane, bound->parts + part, n_parts, &moment));
         }
-        call = bound->call_ends[s];
-        part = bound->part_ends[s];
+        call = stage->call_end;
+        part = stage->part_end;
     }
     return dt_device_synchronize(lane->device);
 }

@@ -1,5 +1,9 @@
 /* lane: one core of a device with the blocks of rows that it holds: its memory, and the functions of an artifact bound to it.
  *
+ * What is the same on all of them, the variables and replicated values, lanes of one memory hold together: that is their home. A kernel that runs
+ * once is run in parts, one a lane, if the compiler could divide it, else by the first lane of the home. Where one lane needs what another one
+ * has done so, all lanes meet.
+ *
  * A replica's rows are run in blocks (artifact.h), each with launch values and replica memory of its own, as if it were a replica: a segment's
  * kernels all run on one block before the next. The blocks of all replicas in order are the leaves of the tree that sums follow, and lanes share
  * the leaves out, so that the number of lanes changes no bit.
@@ -22,13 +26,21 @@ typedef struct dt_lane_input {
     int64_t offset; /* of the leaf's first row, in bytes */
 } dt_lane_input;
 
+/* Calls, then what crosses, or a meeting of all lanes where nothing crosses and the next calls are of kernels that hang on these. */
+typedef struct dt_lane_stage {
+    int segment;
+    size_t call_end; /* where the stage's calls end */
+    int part_end;
+    bool meets;
+} dt_lane_stage;
+
 /* A function bound to a lane. */
 typedef struct dt_lane_function {
-    dt_device_call *calls; /* of all segments */
+    dt_device_call *calls; /* of all stages */
     int *call_kernels;     /* [n calls] the kernel of each */
-    size_t *call_ends;     /* [n_segments]: where each segment's calls end */
-    dt_comm_part *parts;   /* of all segments */
-    int *part_ends;        /* [n_segments] */
+    dt_comm_part *parts;   /* of all stages */
+    int n_stages;
+    dt_lane_stage *stages; /* the same number on all lanes */
     size_t n_inputs;
     dt_lane_input *inputs;
 } dt_lane_function;
@@ -40,21 +52,32 @@ typedef struct dt_lane_times {
     double exchange_seconds; /* of all collectives */
 } dt_lane_times;
 
+/* What the lanes of one memory hold together, relative to its start. */
+typedef struct dt_home {
+    dt_device *device; /* that allocates it */
+    int n_lanes;
+    char *memory;
+    int64_t bytes;
+    int64_t *variables; /* [n_variables] */
+    int64_t device_space, gathered_space;
+} dt_home;
+
 typedef struct dt_lane {
     const dt_kernels *kernels;
     const dt_artifact *artifact;
     dt_device *device;
+    dt_home *home;
+    int part;      /* which of the home's lanes it is */
     dt_comm *comm; /* NULL: nothing crosses replicas */
     int first_leaf, n_leaves, n_all_leaves;
     int64_t rows, blocks, block_rows; /* n of each replica, in so many leaves with at most so many rows each */
 
-    /* memory, relative to its start */
+    /* memory of its own, relative to its start */
     char *memory;
     int64_t bytes;
-    int64_t *variables; /* [n_variables] */
-    int64_t device_space, scratch_space, leaf_space, leaf_stride, gathered_space;
+    int64_t scratch_space, leaf_space, leaf_stride, gathered_space;
 
-    dt_launch *launches;     /* [n_leaves + 1]; the last one is for kernels that run once a lane */
+    dt_launch *launches;     /* [n_leaves + 1]; the last one is for kernels that run once */
     dt_bad_index *bad_index; /* [n_leaves + 1], one a launch; without a comm the first one for all */
     dt_lane_function *bound; /* [n_functions] */
 
@@ -65,18 +88,20 @@ typedef struct dt_lane {
 typedef struct dt_lane_run_values {
     int function;
     const void *const *inputs;
-    dt_launch launch; /* all but rows, row_offset and bad_index */
+    dt_launch launch; /* all but rows, row_offset, bad_index and parts */
     const char *step; /* for messages */
 } dt_lane_run_values;
 
-/* `function` -1: all of role INIT and STEP. Lays the memory out and says in lane->bytes how much it is (INT64_MAX: more than there can be).
- * Everything up to the memory must be set; what it allocates is of the arena. */
-void dt_lane_lay_out(dt_lane *lane, int function, dt_arena *arena);
+/* `function` -1: all of role INIT and STEP, with the variables. Lay the memory out and say in `bytes` how much it is (INT64_MAX: more than there can
+ * be). Everything up to the memory must be set; what they allocate is of the arena. */
+void dt_home_lay_out(dt_home *home, const dt_artifact *artifact, int n_all_leaves, int function, dt_arena *arena);
+void dt_lane_lay_out(dt_lane *lane, int function);
 
-/* Allocates the memory, zeroed. */
+/* Allocate the memory, zeroed. */
+dt_status *dt_home_allocate(dt_home *home);
 dt_status *dt_lane_allocate(dt_lane *lane);
 
-/* Binds the same functions. */
+/* Binds the same functions, when lane and home are allocated. */
 void dt_lane_bind(dt_lane *lane, int function, dt_arena *arena);
 
 /* Runs a bound function; returns when its results are there. */
@@ -86,5 +111,6 @@ dt_status *dt_lane_run(dt_lane *lane, const dt_lane_run_values *values);
 char *dt_lane_place(const dt_lane *lane, int function, int buffer, int leaf);
 
 void dt_lane_free(dt_lane *lane); /* the memory; a lane of zeros is allowed */
+void dt_home_free(dt_home *home); /* the same */
 
 #endif

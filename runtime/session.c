@@ -1,4 +1,5 @@
-/* session: see session.h. Checks what it was asked for, opens lanes (one a core), runs them together, reads what they left. */
+/* session: see session.h. Checks what it was asked for, opens lanes (one a core) and their homes (one a memory), runs them together, reads what they
+ * left. */
 #include "runtime/session.h"
 
 #include "base/arena.h"
@@ -28,6 +29,8 @@ struct dt_session {
     dt_device_spec spec;
     int n_lanes;    /* at least one a device */
     dt_lane *lanes; /* [n_lanes] */
+    int n_homes;
+    dt_home *homes; /* [n_homes] one, where the devices share memory; else one a lane */
     dt_comm **comms;
     dt_crew *crew;
     dt_lane_run_values running; /* what the crew works on */
@@ -87,6 +90,22 @@ static int first_lane(const dt_session *session, int device) {
     return (int)(((int64_t)device * session->n_lanes + session->spec.n - 1) / session->spec.n);
 }
 
+/* Lanes of one memory have one home. */
+static void open_homes(dt_session *session) {
+    bool shared = session->spec.kind->shares_memory;
+    int n = session->n_lanes;
+    session->n_homes = shared ? 1 : n;
+    session->homes = DT_NEW_ARRAY(session->arena, dt_home, session->n_homes);
+    for (int h = 0; h < session->n_homes; h++) {
+        session->homes[h] = (dt_home){.device = session->lanes[h].device, .n_lanes = shared ? n : 1};
+        dt_home_lay_out(&session->homes[h], session->artifact, session->lanes[h].n_all_leaves, -1, session->arena);
+    }
+    for (int d = 0; d < n; d++) {
+        session->lanes[d].home = &session->homes[shared ? 0 : d];
+        session->lanes[d].part = shared ? d : 0;
+    }
+}
+
 /* Leaves are dealt to all lanes alike: where D divides V, a device's lanes hold what its replicas are made of. A core that would get none is left
  * out. */
 static dt_status *open_lanes(dt_session *session) {
@@ -108,9 +127,10 @@ static dt_status *open_lanes(dt_session *session) {
         lane->rows = session->options.rows;
         lane->blocks = blocks;
         lane->block_rows = session->artifact->block_rows;
-        dt_lane_lay_out(lane, -1, session->arena);
+        dt_lane_lay_out(lane, -1);
         if (session->options.times) lane->times = new_times(session);
     }
+    open_homes(session);
     DT_TRY(dt_comm_local_open(n, n_leaves, session->options.deadline_seconds, session->comms));
     for (int d = 0; d < n; d++) session->lanes[d].comm = session->comms[d];
     return NULL;
@@ -120,14 +140,15 @@ static double in_gib(int64_t bytes) { return (double)bytes / (double)(1 << 30); 
 
 /* Before anything is allocated: does the plan fit? */
 static dt_status *check_memory(const dt_session *session) {
-    int64_t needed = dt_session_memory_bytes(session), available = dt_device_free_bytes(session->lanes[0].device), device_bytes, replica_bytes;
+    int64_t needed = dt_session_memory_bytes(session), available = dt_device_free_bytes(session->lanes[0].device);
     if (needed <= available) return NULL;
-    dt_artifact_memory(session->artifact, &device_bytes, &replica_bytes);
-    return dt_error(DT_RESOURCE_EXHAUSTED,
-                    "the plan needs %.2f GiB (%.2f GiB for each of %d cores and %.2f GiB for each of %" PRId64
-                    " replicas), %.2f GiB are free; use fewer cores or replicas, or compile for fewer rows: dtc compile %s.dt --batch N -o %s",
-                    in_gib(needed), in_gib(device_bytes), session->n_lanes, in_gib(replica_bytes), session->options.replicas, in_gib(available),
-                    session->artifact->name, session->artifact->path);
+    dt_artifact_bytes bytes = dt_artifact_memory(session->artifact);
+    return dt_error(
+        DT_RESOURCE_EXHAUSTED,
+        "the plan needs %.2f GiB (%.2f GiB for the weights and what else cores share, %.2f GiB for each of %d cores and %.2f GiB for each of "
+        "%" PRId64 " replicas), %.2f GiB are free; use fewer cores or replicas, or compile for fewer rows: dtc compile %s.dt --batch N -o %s",
+        in_gib(needed), in_gib(bytes.shared), in_gib(bytes.core), session->n_lanes, in_gib(bytes.replica), session->options.replicas,
+        in_gib(available), session->artifact->name, session->artifact->path);
 }
 
 static void enter_device(void *context, int member) { dt_device_enter(((dt_session *)context)->lanes[member].device); }
@@ -139,6 +160,7 @@ static dt_status *create_guarded(dt_session *session) {
     DT_TRY(check_options(session));
     DT_TRY(open_lanes(session));
     DT_TRY(check_memory(session));
+    for (int h = 0; h < session->n_homes; h++) DT_TRY(dt_home_allocate(&session->homes[h]));
     for (int d = 0; d < session->n_lanes; d++) {
         DT_TRY(dt_lane_allocate(&session->lanes[d]));
         dt_lane_bind(&session->lanes[d], -1, session->arena);
@@ -168,6 +190,7 @@ dt_status *dt_session_create(const dt_kernels *kernels, const dt_session_options
 void dt_session_destroy(dt_session *session) {
     if (session == NULL) return;
     dt_crew_destroy(session->crew);
+    for (int h = 0; h < session->n_homes; h++) dt_home_free(&session->homes[h]);
     for (int d = 0; d < session->n_lanes; d++) {
         dt_comm_close(session->comms[d]);
         dt_lane_free(&session->lanes[d]);
@@ -229,7 +252,7 @@ static void add_bad_index(dt_bad_index *all, const dt_bad_index *one) {
     all->count = count;
 }
 
-/* All records as one. Kernels that run once a lane count the same on each: the first one's are taken. */
+/* All records as one. Kernels that run once count on the first lane of each memory, the same on each: the first one's are taken. */
 static void collect_bad_index(dt_session *session) {
     session->bad_index = session->lanes[0].bad_index[session->lanes[0].n_leaves];
     for (int d = 0; d < session->n_lanes; d++)
@@ -333,14 +356,14 @@ dt_status *dt_session_bad_index_status(const dt_session *session) {
 /* ---- variables ---- */
 
 dt_status *dt_session_get_variable(dt_session *session, int device, int variable, void *data) {
-    const dt_lane *lane = &session->lanes[first_lane(session, device)];
-    return dt_device_read(lane->device, data, lane->memory + lane->variables[variable], (size_t)session->artifact->variables[variable].bytes);
+    const dt_home *home = session->lanes[first_lane(session, device)].home;
+    return dt_device_read(home->device, data, home->memory + home->variables[variable], (size_t)session->artifact->variables[variable].bytes);
 }
 
 dt_status *dt_session_set_variable(dt_session *session, int variable, const void *data) {
-    for (int d = 0; d < session->n_lanes; d++) {
-        const dt_lane *lane = &session->lanes[d];
-        DT_TRY(dt_device_write(lane->device, lane->memory + lane->variables[variable], data, (size_t)session->artifact->variables[variable].bytes));
+    for (int h = 0; h < session->n_homes; h++) {
+        const dt_home *home = &session->homes[h];
+        DT_TRY(dt_device_write(home->device, home->memory + home->variables[variable], data, (size_t)session->artifact->variables[variable].bytes));
     }
     return NULL;
 }
@@ -349,6 +372,7 @@ dt_status *dt_session_set_variable(dt_session *session, int variable, const void
 
 int dt_session_n_devices(const dt_session *session) { return session->spec.n; }
 int dt_session_n_cores(const dt_session *session) { return session->n_lanes; }
+int dt_session_n_memories(const dt_session *session) { return session->n_homes; }
 const char *dt_session_device_name(const dt_session *session, int device) { return session->lanes[first_lane(session, device)].device->name; }
 int64_t dt_session_replicas(const dt_session *session) { return session->options.replicas; }
 int64_t dt_session_rows(const dt_session *session) { return session->options.rows; }
@@ -357,6 +381,8 @@ const dt_artifact *dt_session_artifact(const dt_session *session) { return sessi
 
 int64_t dt_session_memory_bytes(const dt_session *session) {
     int64_t bytes = 0;
+    for (int h = 0; h < session->n_homes; h++)
+        if (__builtin_add_overflow(bytes, session->homes[h].bytes, &bytes)) return INT64_MAX;
     for (int d = 0; d < session->n_lanes; d++)
         if (__builtin_add_overflow(bytes, session->lanes[d].bytes, &bytes)) return INT64_MAX;
     return bytes;

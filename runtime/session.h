@@ -3,7 +3,7 @@
  * Replica r of V holds rows [r*n, (r+1)*n) of the global batch, in blocks of a size that the artifact fixes. The blocks of all replicas are dealt to
  * D devices, and within them to their cores, in contiguous runs. A core runs a segment of the step for all its blocks, then what crosses is
  * exchanged, then the next segment. Who holds which block never changes a bit of the result: sums follow one fixed tree over all blocks
- * (runtime/comm/comm.h). Each core has a copy of all variables.
+ * (runtime/comm/comm.h). Devices that share memory hold the variables once, and share the work of updating them.
  *
  * No memory is allocated inside a step. One thread drives each core; the caller of dt_session_run is the one of device 0's first.
  * Threads: one caller at a time a session; sessions are independent. After an error of dt_session_run the session may only be destroyed. */
@@ -36,10 +36,10 @@ dt_session_options dt_session_options_default(void);
 dt_status *dt_session_create(const dt_kernels *kernels, const dt_session_options *options, dt_session **session);
 void dt_session_destroy(dt_session *session); /* NULL is allowed */
 
-/* Runs the program's initialisers on each core. */
+/* Runs the program's initialisers. */
 dt_status *dt_session_initialize(dt_session *session);
 
-/* Variable `variable` (index in the artifact) as `device` holds it, dense, variable.bytes long. All devices hold the same bits between steps. */
+/* Variable `variable` (index in the artifact) as `device` sees it, dense, variable.bytes long. All devices see the same bits between steps. */
 dt_status *dt_session_get_variable(dt_session *session, int device, int variable, void *data);
 dt_status *dt_session_set_variable(dt_session *session, int variable, const void *data); /* on all devices */
 
@@ -76,6 +76,7 @@ dt_status *dt_session_bad_index_status(const dt_session *session);
 
 int dt_session_n_devices(const dt_session *session);
 int dt_session_n_cores(const dt_session *session);                         /* that compute, of all devices together: no more than there are blocks */
+int dt_session_n_memories(const dt_session *session);                      /* each holds all variables, and what else is there once */
 const char *dt_session_device_name(const dt_session *session, int device); /* "cpu:0" */
 int64_t dt_session_replicas(const dt_session *session);
 int64_t dt_session_rows(const dt_session *session);         /* n */

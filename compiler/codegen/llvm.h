@@ -52,7 +52,8 @@ typedef struct dt_llvm_emitter {
     DT_LIST(dt_llvm_function) functions;
     dt_llvm_function at_work;
     LLVMValueRef function, launch, rows, valid, bad_index;
-    LLVMValueRef *buffers; /* the kernel's arguments */
+    LLVMValueRef part, n_parts; /* of a divided kernel */
+    LLVMValueRef *buffers;      /* the kernel's arguments */
 
     int n_carried;
     LLVMValueRef *carried;
@@ -127,11 +128,12 @@ typedef struct dt_llvm_nest {
     /* Emission */
     LLVMValueRef *values; /* [n_instructions] */
     LLVMValueRef *splats;
-    dt_llvm_sum *loops;     /* [n_loops] current index; of the vector loop: that of lane 0 */
-    dt_llvm_sum *addresses; /* [n_instructions + n_stores] without terms */
-    int lanes;              /* lanes in use, when that is a constant: width but in a tail */
-    LLVMValueRef mask;      /* lanes in use, or NULL: all */
-    int *slots;             /* [n_reductions] first carried value of each */
+    dt_llvm_sum *loops;                /* [n_loops] current index; of the vector loop: that of lane 0 */
+    dt_llvm_sum *addresses;            /* [n_instructions + n_stores] without terms */
+    int lanes;                         /* lanes in use, when that is a constant: width but in a tail */
+    LLVMValueRef mask;                 /* lanes in use, or NULL: all */
+    int *slots;                        /* [n_reductions] first carried value of each */
+    LLVMValueRef part_start, part_end; /* of a divided nest: turns of loop 0, which is the outermost; else NULL */
 
     bool tiled;                    /* then the members below are llvm_tile.c's */
     int tile_level;                /* level at which dt_llvm_tile_rows takes over */

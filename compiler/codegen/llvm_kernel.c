@@ -36,6 +36,10 @@ static void load_arguments(dt_llvm_emitter *e) {
     e->rows = item(e, e->i64, e->launch, offsetof(dt_launch, rows) / 8);
     e->valid = item(e, e->i64, e->launch, offsetof(dt_launch, valid) / 8);
     e->bad_index = item(e, e->pointer, e->launch, offsetof(dt_launch, bad_index) / 8);
+    if (e->at_work.kernel->divided) {
+        e->part = item(e, e->i64, e->launch, offsetof(dt_launch, part) / 8);
+        e->n_parts = item(e, e->i64, e->launch, offsetof(dt_launch, n_parts) / 8);
+    }
     e->buffers = DT_NEW_ARRAY(e->arena, LLVMValueRef, e->at_work.kernel->n_buffers);
     for (int b = 0; b < e->at_work.kernel->n_buffers; b++) {
         const char *name = e->at_work.plan->buffers[e->at_work.kernel->buffers[b]].name;
@@ -56,6 +60,31 @@ static void row_group(dt_llvm_emitter *e, const dt_nest *nests, int n_nests) {
     dt_llvm_loop_end(e, &rows);
 }
 
+/* The first turn of loop 0 of `part`, as kernel.h has it. */
+static LLVMValueRef start_of_part(dt_llvm_emitter *e, const dt_nest *nest, LLVMValueRef part) {
+    int64_t extent = nest->loops[0].extent, turns = nest->part_turns;
+    LLVMValueRef unit = LLVMBuildMul(e->builder, dt_llvm_i64(e, (extent + turns - 1) / turns), part, "");
+    LLVMValueRef start = LLVMBuildMul(e->builder, LLVMBuildUDiv(e->builder, unit, e->n_parts, ""), dt_llvm_i64(e, turns), "");
+    if (extent % turns == 0) return start;
+    LLVMValueRef before = LLVMBuildICmp(e->builder, LLVMIntULT, start, dt_llvm_i64(e, extent), "");
+    return LLVMBuildSelect(e->builder, before, start, dt_llvm_i64(e, extent), "");
+}
+
+/* A nest of a divided kernel: a range of its outermost loop, or all of it in part 0. */
+static void part_of_nest(dt_llvm_emitter *e, const dt_nest *nest) {
+    dt_llvm_nest *n = dt_llvm_nest_prepare(e, nest, NULL, 0);
+    if (nest->part_turns > 0) {
+        n->part_start = start_of_part(e, nest, e->part);
+        n->part_end = start_of_part(e, nest, LLVMBuildAdd(e->builder, e->part, dt_llvm_i64(e, 1), ""));
+        dt_llvm_nest_emit(n, 0);
+    } else {
+        LLVMValueRef is_first = LLVMBuildICmp(e->builder, LLVMIntEQ, e->part, dt_llvm_i64(e, 0), "");
+        LLVMBasicBlockRef join = dt_llvm_if_begin(e, is_first, true);
+        dt_llvm_nest_emit(n, 0);
+        dt_llvm_if_end(e, join);
+    }
+}
+
 void dt_llvm_kernel(dt_llvm_emitter *e, const dt_plan *plan, const dt_kernel_function *kernel) {
     e->at_work = (dt_llvm_function){.plan = plan, .kernel = kernel};
     for (size_t i = 0; i < e->functions.n; i++)
@@ -74,6 +103,8 @@ void dt_llvm_kernel(dt_llvm_emitter *e, const dt_plan *plan, const dt_kernel_fun
         if (kernel->nests[k].in_rows) {
             while (end < kernel->n_nests && kernel->nests[end].in_rows) end++;
             row_group(e, &kernel->nests[k], end - k);
+        } else if (kernel->divided) {
+            part_of_nest(e, &kernel->nests[k]);
         } else {
             dt_llvm_nest_emit(dt_llvm_nest_prepare(e, &kernel->nests[k], NULL, 0), 0);
         }

@@ -304,6 +304,17 @@ static void runtime_loop(dt_llvm_nest *n, int level, LLVMValueRef start, LLVMVal
     dt_llvm_loop_end(n->e, &loop);
 }
 
+/* Whole vectors, then what is left of one. */
+static void vector_range(dt_llvm_nest *n, int level, LLVMValueRef start, LLVMValueRef end) {
+    dt_llvm_emitter *e = n->e;
+    LLVMValueRef turns = LLVMBuildAnd(e->builder, LLVMBuildSub(e->builder, end, start, ""), dt_llvm_i64(e, -(int64_t)n->width), "");
+    LLVMValueRef whole = LLVMBuildAdd(e->builder, start, turns, "");
+    runtime_loop(n, level, start, whole, n->width);
+    n->mask = dt_llvm_prefix(e, n->width, n->width); /* a tail: the loop makes the mask */
+    runtime_loop(n, level, whole, end, n->width);
+    n->mask = NULL;
+}
+
 static void vector_loop(dt_llvm_nest *n, int level, int64_t extent) {
     dt_llvm_emitter *e = n->e;
     int width = n->width;
@@ -315,11 +326,7 @@ static void vector_loop(dt_llvm_nest *n, int level, int64_t extent) {
         n->mask = dt_llvm_prefix(e, n->lanes, width);
         dt_llvm_iteration(n, level, (dt_llvm_sum){NULL, whole});
     } else {
-        LLVMValueRef end = dt_llvm_extent(e, extent);
-        LLVMValueRef whole = LLVMBuildAnd(e->builder, end, dt_llvm_i64(e, -(int64_t)width), "");
-        runtime_loop(n, level, dt_llvm_i64(e, 0), whole, width);
-        n->mask = dt_llvm_prefix(e, width, width); /* a tail: the loop makes the mask */
-        runtime_loop(n, level, whole, end, width);
+        vector_range(n, level, dt_llvm_i64(e, 0), dt_llvm_extent(e, extent));
     }
     n->lanes = width;
     n->mask = NULL;
@@ -340,7 +347,12 @@ static void descend(dt_llvm_nest *n, int level) {
     }
     int loop = n->order[level];
     int64_t extent = nest->loops[loop].extent;
-    if (n->tiled && loop == n->vector_loop) {
+    if (n->part_end != NULL && level == 0) {
+        if (loop == n->vector_loop)
+            vector_range(n, level, n->part_start, n->part_end);
+        else
+            runtime_loop(n, level, n->part_start, n->part_end, 1);
+    } else if (n->tiled && loop == n->vector_loop) {
         dt_llvm_tile_blocks(n, level);
     } else if (loop == n->vector_loop) {
         vector_loop(n, level, extent);

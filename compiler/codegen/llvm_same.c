@@ -33,7 +33,7 @@ static bool same_tiling(const dt_tiling *a, const dt_tiling *b) {
 
 static bool same_nest(const dt_nest *a, const dt_nest *b) {
     if (a->in_rows != b->in_rows || a->n_loops != b->n_loops || a->n_instructions != b->n_instructions || a->n_reductions != b->n_reductions ||
-        a->n_stores != b->n_stores || a->vector_loop != b->vector_loop || !same_tiling(&a->tiling, &b->tiling))
+        a->n_stores != b->n_stores || a->vector_loop != b->vector_loop || a->part_turns != b->part_turns || !same_tiling(&a->tiling, &b->tiling))
         return false;
     for (int l = 0; l < a->n_loops; l++)
         if (a->loops[l].extent != b->loops[l].extent || a->loops[l].reduced != b->loops[l].reduced) return false;
@@ -53,7 +53,7 @@ static bool same_nest(const dt_nest *a, const dt_nest *b) {
 
 bool dt_llvm_same_kernel(const dt_llvm_function *a, const dt_llvm_function *b) {
     const dt_kernel_function *x = a->kernel, *y = b->kernel;
-    if (x->n_buffers != y->n_buffers || x->n_nests != y->n_nests) return false;
+    if (x->n_buffers != y->n_buffers || x->n_nests != y->n_nests || x->divided != y->divided) return false;
     for (int i = 0; i < x->n_buffers; i++) {
         if (a->plan->buffers[x->buffers[i]].dtype != b->plan->buffers[y->buffers[i]].dtype) return false;
         for (int k = 0; k < i; k++)

@@ -141,6 +141,13 @@ static int64_t extent_of(const dt_run *run, int loop) {
     return extent == DT_BATCH ? run->launch->rows : extent == DT_GATHERED ? run->launch->valid : extent;
 }
 
+/* The first turn of loop 0 that belongs to `part` of a divided kernel. */
+static int64_t start_of_part(const dt_run *run, int64_t part) {
+    int64_t extent = run->nest->loops[0].extent, turns = run->nest->part_turns, n_units = (extent + turns - 1) / turns;
+    int64_t start = n_units * part / run->launch->n_parts * turns;
+    return start < extent ? start : extent;
+}
+
 static dt_scalar identity(const dt_reduction *reduction) {
     bool is_float = dt_dtype_is_float(reduction->dtype);
     switch (reduction->combiner) {
@@ -227,7 +234,13 @@ static void walk_outer(dt_run *run, int loop, int n_outer) {
         statement(run, n_outer);
         return;
     }
-    for (run->loops[loop] = 0; run->loops[loop] < extent_of(run, loop); run->loops[loop]++) walk_outer(run, loop + 1, n_outer);
+    int64_t end = extent_of(run, loop);
+    run->loops[loop] = 0;
+    if (loop == 0 && run->kernel->divided && run->nest->part_turns > 0) {
+        run->loops[loop] = start_of_part(run, run->launch->part);
+        end = start_of_part(run, run->launch->part + 1);
+    }
+    for (; run->loops[loop] < end; run->loops[loop]++) walk_outer(run, loop + 1, n_outer);
 }
 
 static void mark_levels(dt_run *run) {
@@ -269,7 +282,9 @@ void dt_kernel_execute(dt_arena *arena, const dt_plan *plan, const dt_kernel_fun
     dt_run run = {.plan = plan, .kernel = kernel, .buffers = buffers, .launch = launch};
     for (int n = 0; n < kernel->n_nests;) {
         int end = n + 1;
-        if (!kernel->nests[n].in_rows) {
+        if (kernel->divided && kernel->nests[n].part_turns == 0 && launch->part != 0) {
+            ; /* part 0 does all of it */
+        } else if (!kernel->nests[n].in_rows) {
             run_nest(arena, run, &kernel->nests[n], 0);
         } else {
             while (end < kernel->n_nests && kernel->nests[end].in_rows) end++;

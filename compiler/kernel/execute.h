@@ -14,7 +14,7 @@ typedef void (*dt_kernel_runner)(void *context, const dt_plan *plan, int kernel,
 
 /* A whole plan on one device that holds all replicas. inputs[r * n_inputs + i], results[r * n_results + i] (made in `arena`); variables are
  * shared. Memory starts filled with a pattern, so that what was never written shows; what is written behind arguments and variables is an error.
- * A kernel that runs once a device finds no rows in its launch: it may not ask for them. */
+ * A kernel that runs once finds no rows in its launch: it may not ask for them. One that is divided is run in parts, the last one first. */
 dt_status *dt_plan_execute(dt_arena *arena, const dt_plan *plan, int n_replicas, const dt_launch *launches, const dt_tensor *inputs,
                            dt_memory *memory, dt_tensor *results);
 dt_status *dt_plan_execute_with(dt_arena *arena, const dt_plan *plan, dt_kernel_runner runner, void *context, int n_replicas,

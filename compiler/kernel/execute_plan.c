@@ -138,10 +138,19 @@ static void run_kernel(const dt_execution *e, int k, int replica, const dt_launc
     e->runner(e->context, e->plan, k, buffers, launch);
 }
 
+/* In the order that shows at once when a part needs what one before it has done. */
+static void run_once(const dt_execution *e, int k) {
+    enum {
+        N_PARTS = 3
+    };
+    dt_launch launch = e->launches[0];
+    launch.rows = launch.row_offset = 0;
+    launch.n_parts = e->plan->kernels[k].divided ? N_PARTS : 1;
+    for (launch.part = launch.n_parts - 1; launch.part >= 0; launch.part--) run_kernel(e, k, 0, &launch);
+}
+
 static void run_kernels(const dt_execution *e, const dt_segment *segment) {
-    dt_launch device = e->launches[0];
-    device.rows = device.row_offset = 0;
-    for (int k = 0; k < segment->n_device_kernels; k++) run_kernel(e, segment->device_kernels[k], 0, &device);
+    for (int k = 0; k < segment->n_device_kernels; k++) run_once(e, segment->device_kernels[k]);
     for (int r = 0; r < e->n_replicas; r++)
         for (int k = 0; k < segment->n_replica_kernels; k++) run_kernel(e, segment->replica_kernels[k], r, &e->launches[r]);
 }

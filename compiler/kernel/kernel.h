@@ -88,7 +88,8 @@ typedef struct dt_layout dt_layout;
 typedef struct dt_lowering dt_lowering;
 
 typedef struct dt_nest {
-    bool in_rows; /* loop 0 is the row loop (extent DT_BATCH), shared with its in_rows neighbours */
+    bool in_rows;       /* loop 0 is the row loop (extent DT_BATCH), shared with its in_rows neighbours */
+    int64_t part_turns; /* of a divided kernel: a part is a multiple of so many turns of loop 0; 0: the nest is part 0's as a whole */
     int n_loops;
     dt_loop *loops; /* outer ones first, then reduced; order is the order of execution unless tiled */
     int n_instructions;
@@ -110,9 +111,9 @@ typedef struct dt_nest {
 
 /* Where the memory of a buffer lives. Offsets are given by plan_memory within each of these spaces. */
 typedef enum dt_space {
-    DT_SPACE_VARIABLE, /* a variable of the module, device copy */
+    DT_SPACE_VARIABLE, /* a variable of the module, once a memory */
     DT_SPACE_INPUT,    /* rows of a step's input, from the block's first one */
-    DT_SPACE_DEVICE,   /* once a device: replicated values, and what collectives deliver */
+    DT_SPACE_DEVICE,   /* once a memory, which cores share: replicated values, and what collectives deliver */
     DT_SPACE_REPLICA,  /* once for each block of rows: values that live across segments, results, what collectives take */
     DT_SPACE_SCRATCH,  /* once a core, reused by block after block: values that live within one segment */
     DT_SPACE_CONSTANT  /* read-only bytes in the artifact */
@@ -131,7 +132,9 @@ typedef struct dt_buffer {
 
 typedef struct dt_kernel_function {
     const char *name; /* a C identifier: "train_3_conv2d_relu" made from step, number and layer names */
-    bool once;        /* all it writes is replicated: run once a device, not once a replica */
+    bool once;        /* all it writes is replicated: run once a memory, not once a replica */
+    bool divided;     /* once, in parts: part p of n runs turns [floor(u * p / n) * t, floor(u * (p + 1) / n) * t) of loop 0 of each nest, t being the
+                         nest's part_turns and u the number of these that cover the loop. No nest reads what another one writes */
     bool update;      /* it writes variables */
     int n_buffers;
     int *buffers; /* plan->buffers index of each kernel argument; dt_address.buffer indexes this list */
@@ -147,7 +150,8 @@ typedef struct dt_collective {
     const char *label;  /* "Cnn/conv2d_1/kernel": what a report of a stuck one says */
 } dt_collective;
 
-/* A segment: kernels that run once a device, then kernels that run for each replica, then what crosses replicas. */
+/* A segment: kernels that run once, then kernels that run for each replica, then what crosses replicas. A replica's kernel may write a replicated
+ * scalar as well, where all replicas write the same. */
 typedef struct dt_segment {
     int n_device_kernels, n_replica_kernels, n_collectives;
     int *device_kernels, *replica_kernels; /* index in plan->kernels, in order */

@@ -114,6 +114,7 @@ static void print_nest(dt_text *text, const dt_plan *plan, const dt_kernel_funct
         dt_text_format(text, "  tile l%d of s%d, s%d", nest->tiling.vector_loop, nest->tiling.a, nest->tiling.b);
     else if (nest->vector_loop >= 0)
         dt_text_format(text, "  vector l%d", nest->vector_loop);
+    if (nest->part_turns > 0) dt_text_format(text, "  parts of %" PRId64 " l0", nest->part_turns);
     dt_text_append(text, "\n");
     for (int i = 0; i < nest->n_instructions; i++) print_instruction(text, plan, kernel, nest, i);
     for (int r = 0; r < nest->n_reductions; r++)
@@ -154,7 +155,8 @@ void dt_kernel_lines(dt_text *text, const dt_plan *plan, const dt_kernel_functio
 
 static void print_kernel(dt_text *text, const dt_plan *plan, const dt_kernel_function *kernel) {
     dt_text_format(text, "  kernel %s", kernel->name);
-    if (kernel->once) dt_text_append(text, "  once a device");
+    if (kernel->once) dt_text_append(text, "  once");
+    if (kernel->divided) dt_text_append(text, ", divided");
     if (kernel->update) dt_text_append(text, "  update");
     dt_text lines = {0};
     dt_kernel_lines(&lines, plan, kernel);

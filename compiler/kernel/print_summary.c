@@ -1,4 +1,4 @@
-/* print_summary: a plan on one screen. What runs in which order, once a device or once a replica, how its work is done, and what it takes. */
+/* print_summary: a plan on one screen. What runs in which order, once or once a replica, how its work is done, and what it takes. */
 #include "compiler/flops.h"
 #include "compiler/kernel/kernel.h"
 
@@ -12,6 +12,7 @@ static void print_form(dt_text *text, const dt_kernel_function *kernel) {
     dt_text_format(text, "%d nest%s", kernel->n_nests, kernel->n_nests == 1 ? "" : "s");
     if (n_tiled) dt_text_format(text, ", %d tiled", n_tiled);
     if (n_in_rows) dt_text_format(text, ", %d row by row", n_in_rows);
+    if (kernel->divided) dt_text_append(text, ", divided");
 }
 
 static void print_kernel(dt_text *text, const dt_plan *plan, int k) {
@@ -38,7 +39,7 @@ void dt_plan_print_summary(dt_text *text, const dt_plan *plan) {
         for (int c = 0; c < segment->n_collectives; c++) print_collective(text, plan, &segment->collectives[c]);
     }
     char device[32], scratch[32], replica[32];
-    dt_text_format(text, " bytes: %s a core, %s of scratch, %s for each block of rows, %lld of them at most\n",
+    dt_text_format(text, " bytes: %s shared, %s of scratch a core, %s for each block of rows, %lld of them at most\n",
                    dt_text_with_commas(plan->device_bytes, device), dt_text_with_commas(plan->scratch_bytes, scratch),
                    dt_text_with_commas(plan->replica_bytes, replica), (long long)plan->block_rows);
     if (plan->function->kind == DT_FUNCTION_STEP) {

@@ -67,6 +67,10 @@ static void add_lifetime(timeline *t, int k, int n, const dt_address *address) {
     use now = use_of(&t->plan->kernels[k], k, n);
     int64_t time = t->kernel_time[k];
     bool whole_run = now.run_last >= 0 && !t->plan->buffers[buffer].one_row;
+    if (t->plan->kernels[k].divided) { /* its parts run side by side, one at this nest, another one at that */
+        extend(t, buffer, time, time + t->plan->kernels[k].n_nests - 1);
+        return;
+    }
     extend(t, buffer, time + (whole_run ? now.run_first : n), time + (whole_run ? now.run_last : n));
 }
 

@@ -17,7 +17,8 @@ typedef struct dt_comm_part {
     dt_dtype dtype;
     size_t n;                   /* ALL_REDUCE: elements; ALL_GATHER, REDUCE_SCATTER: elements of a row */
     const void *const *sources; /* [leaves of this rank] ALL_GATHER: its own rows; REDUCE_SCATTER: all rows of the batch */
-    void *const *targets;       /* ALL_REDUCE: [1]; ALL_GATHER: [1], all valid rows; REDUCE_SCATTER: [leaves of this rank], its own rows */
+    void *const *targets;       /* ALL_REDUCE: [1]; ALL_GATHER: [1], all valid rows; REDUCE_SCATTER: [leaves of this rank], its own rows. Neighbouring
+                                   ranks that share memory may name one target: it is written once */
     const char *label;
 } dt_comm_part;
 

@@ -1,6 +1,7 @@
 /* device: what runs kernels: memory, copies, lists of calls. An implementation is a folder and a line in registry.c.
  *
- * A device is driven by one thread at a time. All memory of a device can be read by kernels of the same device; local collectives ask more
+ * A device is driven by one thread at a time. All memory of a device can be read by kernels of the same device, and by those of all devices of its
+ * kind where that shares memory; local collectives ask more
  * (runtime/comm/local): that the memory of all devices of a session be in one address space. */
 #ifndef DT_RUNTIME_DEVICES_DEVICE_H
 #define DT_RUNTIME_DEVICES_DEVICE_H
@@ -8,6 +9,7 @@
 #include "abi/launch.h"
 #include "base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,6 +41,7 @@ typedef struct dt_device_kind {
     /* Runs the calls in order. Their effect is there after `synchronize`. */
     dt_status *(*run)(dt_device *device, const dt_device_call *calls, size_t n_calls);
     dt_status *(*synchronize)(dt_device *device);
+    bool shares_memory; /* what one device of this kind allocates, all of the process read and write: they hold the variables together */
 } dt_device_kind;
 
 struct dt_device { /* the head of every implementation's own struct */

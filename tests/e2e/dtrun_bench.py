@@ -44,12 +44,12 @@ check(all(k["flops"] == m["flops_per_row"] * 8 + m["flops_fixed"] for k, m in zi
 check(all(k["bytes"] == m["bytes_per_row"] * 8 + m["bytes_fixed"] for k, m in zip(one["kernels"], kernels)), "bytes")
 
 two = bench(fashion, "--global-batch", 8, "--replicas", 2, "--devices", "cpu:2x1", "--cpu", "x86-64-v3")
-assert_sound(two, len(kernels), {2})
+assert_sound(two, len(kernels), {1, 2})  # the count of steps, which cannot be divided, is one core's
 check(two["level"] == "x86-64-v3" and two["devices"] == 2 and two["replicas"] == 2 and two["exchange_share"] > 0, two)
 
 net, data = compile_program(), write_data()
 pair = bench(net, "--vs", net, "--data", data, "--global-batch", 24)
-assert_sound(pair, len(kernels_of(net, "train")), {1, 2})  # two blocks of rows; the update once a core
+assert_sound(pair, len(kernels_of(net, "train")), {1, 2})  # two blocks of rows; the update in a part for each core
 assert_sound(pair["vs"], len(pair["kernels"]), {1, 2})
 check(abs(pair["ratio"] - pair["vs"]["median"] / pair["median"]) < 1e-9, pair["ratio"])
 assert_sound(bench(net, "--step", "predict"), len(kernels_of(net, "predict")), {1, 2})

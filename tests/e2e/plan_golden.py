@@ -38,7 +38,9 @@ def check_kernels(plan):
         first = kernel.splitlines()[0]
         assert "fold 0 = " in kernel or "  update" in first, f"only elementwise:\n{first}"
     updates = [kernel for kernel in kernels if "  update" in kernel.splitlines()[0]]
-    assert len(updates) == 1, f"{len(updates)} kernels write variables"
+    divided = [kernel for kernel in updates if "divided" in kernel.splitlines()[0]]
+    assert len(divided) == 1, f"{len(divided)} divided kernels write variables"
+    assert all(kernel.count("\n    nest") == 1 for kernel in updates if kernel not in divided), "more than the count of steps waits for the update"
 
 
 def main():

@@ -30,9 +30,10 @@ void spread(void *const *buffers, const dt_launch *launch) { /* all predictions 
     for (int64_t r = 0; r < launch->valid; r++) ((float *)buffers[1])[r] = ((float *)buffers[0])[r] + 1;
 }
 
-void update(void *const *buffers, const dt_launch *launch) { /* w, n, gradient -> w, n */
-    for (int i = 0; i < 3; i++) ((float *)buffers[0])[i] -= 0.05f * ((float *)buffers[2])[i] / (float)launch->global_batch;
-    ++*(int64_t *)buffers[1];
+void update(void *const *buffers, const dt_launch *launch) { /* w, n, gradient -> w, n; divided */
+    for (int64_t i = 3 * launch->part / launch->n_parts; i < 3 * (launch->part + 1) / launch->n_parts; i++)
+        ((float *)buffers[0])[i] -= 0.05f * ((float *)buffers[2])[i] / (float)launch->global_batch;
+    if (launch->part == 0) ++*(int64_t *)buffers[1];
 }
 
 void slow(void *const *buffers, const dt_launch *launch) { /* the second replica takes its time in step 3 */

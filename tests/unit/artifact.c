@@ -78,10 +78,10 @@ static void a_good_file_becomes_plain_structs(void **state) {
     assert_int_equal(data->stages[1].arguments[0].function, dt_artifact_find_function(artifact, "data/map0"));
     assert_int_equal(data->stages[2].arguments[0].integer, INT64_MAX);
     assert_string_equal(data->stages[2].arguments[0].name, "n");
-    int64_t device_bytes, replica_bytes;
-    dt_artifact_memory(artifact, &device_bytes, &replica_bytes);
-    assert_int_equal(device_bytes, 20 + 192);
-    assert_int_equal(replica_bytes, 2 * 320); /* two blocks */
+    dt_artifact_bytes bytes = dt_artifact_memory(artifact);
+    assert_int_equal(bytes.shared, 20 + 192);
+    assert_int_equal(bytes.core, 0);
+    assert_int_equal(bytes.replica, 2 * 320); /* two blocks */
     dt_artifact_close(artifact);
 
     char *text;

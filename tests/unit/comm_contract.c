@@ -129,7 +129,8 @@ static void store(dt_dtype dtype, char *data, int i, double value) {
     }
 }
 
-static void check_reduce(const struct implementation *implementation, int n_ranks, int n_leaves, dt_dtype dtype, dt_fold fold) {
+/* Ranks in n_memories memories: those of one name the same target. */
+static void check_reduce(const struct implementation *implementation, int n_ranks, int n_memories, int n_leaves, dt_dtype dtype, dt_fold fold) {
     reduce_case test = {.dtype = dtype, .fold = fold};
     size_t bytes = ELEMENTS * dt_dtype_bytes(dtype);
     char *expected = malloc(bytes);
@@ -142,10 +143,11 @@ static void check_reduce(const struct implementation *implementation, int n_rank
         for (int l = 0; l < n_leaves; l++) leaves[l] = sample(dtype, l, i);
         store(dtype, expected, i, tree(leaves, n_leaves, fold, dtype == DT_F32));
     }
-    for (int r = 0; r < n_ranks; r++) test.targets[r] = calloc(1, bytes);
+    for (int r = 0; r < n_ranks; r++) test.targets[r] = r * n_memories % n_ranks < n_memories ? calloc(1, bytes) : test.targets[r - 1];
     on_all_ranks(implementation, n_ranks, n_leaves, 60, reduce_body, &test);
     for (int r = 0; r < n_ranks; r++) assert_memory_equal(test.targets[r], expected, bytes);
-    for (int r = 0; r < n_ranks; r++) free(test.targets[r]);
+    for (int r = 0; r < n_ranks; r++)
+        if (r == 0 || test.targets[r] != test.targets[r - 1]) free(test.targets[r]);
     for (int l = 0; l < n_leaves; l++) free(test.sources[l]);
     free(expected);
 }
@@ -156,9 +158,11 @@ static void all_reduce_follows_the_tree_whoever_holds_the_leaves(void **state) {
     for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
         for (int n_leaves = 1; n_leaves <= MOST_LEAVES; n_leaves += d == 0 ? 1 : 3)
             for (int n_ranks = 1; n_ranks <= MOST_RANKS && n_ranks <= n_leaves; n_ranks++)
-                check_reduce(implementation, n_ranks, n_leaves, dtypes[d], DT_FOLD_SUM);
+                for (int n_memories = 1; n_memories <= n_ranks; n_memories += n_ranks > 1 ? n_ranks - 1 : 1)
+                    check_reduce(implementation, n_ranks, n_memories, n_leaves, dtypes[d], DT_FOLD_SUM);
+    check_reduce(implementation, 5, 2, 9, DT_F32, DT_FOLD_SUM);
     for (int fold = DT_FOLD_MAX; fold <= DT_FOLD_MIN; fold++)
-        for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) check_reduce(implementation, 3, 5, dtypes[d], (dt_fold)fold);
+        for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) check_reduce(implementation, 3, 1, 5, dtypes[d], (dt_fold)fold);
 }
 
 /* ---- 16-bit floats, NaN ---- */

@@ -38,6 +38,7 @@ typedef struct member {
     group *group;
     uint32_t n_arrivals; /* own */
     const void **leaves; /* [n_leaves] sources of the part in progress */
+    int n_targets;       /* of the part in progress */
     void **targets;      /* [n_ranks] */
     char *scratch;       /* of dt_fold_leaves, aligned */
     void *memory;        /* all of the above */
@@ -112,14 +113,15 @@ static void share(const member *self, size_t n, size_t *first, size_t *end) {
     if (*end > n) *end = n;
 }
 
-/* All leaves' sources and all ranks' targets of part i. */
+/* All leaves' sources and all different targets of part i. */
 static void collect(member *self, int i) {
     group *group = self->group;
+    self->n_targets = 0;
     for (int rank = 0; rank < group->n_ranks; rank++) {
         const dt_comm_part *part = &group->seats[rank].parts[i];
         int first = dt_comm_first_leaf(rank, group->n_ranks, group->n_leaves), end = dt_comm_first_leaf(rank + 1, group->n_ranks, group->n_leaves);
         for (int leaf = first; leaf < end; leaf++) self->leaves[leaf] = part->sources[leaf - first];
-        self->targets[rank] = part->targets[0];
+        if (self->n_targets == 0 || self->targets[self->n_targets - 1] != part->targets[0]) self->targets[self->n_targets++] = part->targets[0];
     }
 }
 
@@ -128,20 +130,17 @@ static void all_reduce(member *self, const dt_comm_part *part, int i) {
     share(self, part->n, &first, &end);
     if (first == end) return;
     collect(self, i);
-    for (int rank = 0; rank < self->group->n_ranks; rank++) self->targets[rank] = (char *)self->targets[rank] + first * dt_dtype_bytes(part->dtype);
-    dt_fold_leaves(part->fold, part->dtype, self->leaves, self->group->n_leaves, first, end - first, self->scratch, self->targets,
-                   self->group->n_ranks);
+    for (int t = 0; t < self->n_targets; t++) self->targets[t] = (char *)self->targets[t] + first * dt_dtype_bytes(part->dtype);
+    dt_fold_leaves(part->fold, part->dtype, self->leaves, self->group->n_leaves, first, end - first, self->scratch, self->targets, self->n_targets);
 }
 
-/* Each rank fetches all rows for itself. */
+/* Each rank puts the rows of its leaves where they belong: behind those of all leaves before. */
 static void all_gather(member *self, const dt_comm_part *part, int i, const dt_comm_moment *moment) {
     size_t row_bytes = part->n * dt_dtype_bytes(part->dtype);
-    char *target = part->targets[0];
     collect(self, i);
-    for (int leaf = 0; leaf < self->group->n_leaves; leaf++) {
-        size_t bytes = (size_t)dt_comm_valid_rows(leaf, moment) * row_bytes;
-        if (bytes != 0) memcpy(target, self->leaves[leaf], bytes);
-        target += bytes;
+    for (int leaf = self->comm.first_leaf; leaf < self->comm.first_leaf + self->comm.n_leaves; leaf++) {
+        size_t bytes = (size_t)dt_comm_valid_rows(leaf, moment) * row_bytes, before = (size_t)dt_comm_first_row(leaf, moment) * row_bytes;
+        for (int t = 0; t < self->n_targets && bytes != 0; t++) memcpy((char *)self->targets[t] + before, self->leaves[leaf], bytes);
     }
 }
 
@@ -180,7 +179,7 @@ static dt_status *broadcast(dt_comm *comm, int root, void *data, size_t bytes, c
     return meet(self, moment, "broadcast");
 }
 
-static dt_status *barrier(dt_comm *comm, const dt_comm_moment *moment) { return meet((member *)comm, moment, "barrier"); }
+static dt_status *barrier(dt_comm *comm, const dt_comm_moment *moment) { return comm->n_ranks == 1 ? NULL : meet((member *)comm, moment, "barrier"); }
 
 static void abort_member(dt_comm *comm, const char *reason) { abort_group(((member *)comm)->group, reason); }
 

@@ -84,10 +84,19 @@ static dt_status *cpu_synchronize(dt_device *device) {
     return NULL;
 }
 
-const dt_device_kind dt_device_cpu = {"cpu",          "cores of this machine: all, cpu:D in D devices, cpu:DxT in D devices of T",
-                                      dt_n_cores,     cpu_open,
-                                      cpu_close,      cpu_enter,
-                                      cpu_free_bytes, cpu_allocate,
-                                      cpu_release,    cpu_write,
-                                      cpu_read,       cpu_run,
-                                      cpu_synchronize};
+const dt_device_kind dt_device_cpu = {
+    .name = "cpu",
+    .about = "cores of this machine: all, cpu:D in D devices, cpu:DxT in D devices of T",
+    .n_cores = dt_n_cores,
+    .open = cpu_open,
+    .close = cpu_close,
+    .enter = cpu_enter,
+    .free_bytes = cpu_free_bytes,
+    .allocate = cpu_allocate,
+    .release = cpu_release,
+    .write = cpu_write,
+    .read = cpu_read,
+    .run = cpu_run,
+    .synchronize = cpu_synchronize,
+    .shares_memory = true,
+};

@@ -56,16 +56,18 @@ static dt_status *null_synchronize(dt_device *device) {
     return NULL;
 }
 
-const dt_device_kind dt_device_null = {"null",
-                                       "memory, but no computation: for measuring what is not kernels",
-                                       NULL,
-                                       null_open,
-                                       null_close,
-                                       null_enter,
-                                       null_free_bytes,
-                                       null_allocate,
-                                       null_release,
-                                       null_write,
-                                       null_read,
-                                       null_run,
-                                       null_synchronize};
+const dt_device_kind dt_device_null = {
+    .name = "null",
+    .about = "memory, but no computation: for measuring what is not kernels",
+    .open = null_open,
+    .close = null_close,
+    .enter = null_enter,
+    .free_bytes = null_free_bytes,
+    .allocate = null_allocate,
+    .release = null_release,
+    .write = null_write,
+    .read = null_read,
+    .run = null_run,
+    .synchronize = null_synchronize,
+    .shares_memory = true,
+};
