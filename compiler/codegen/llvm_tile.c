@@ -72,13 +72,16 @@ static int64_t dealt_cost(int64_t extent, int64_t most, int64_t vectors, bool at
     return larger * tile_cost(size + 1, vectors) + (n_tiles - larger) * tile_cost(size, vectors) + uneven;
 }
 
+/* Sums, vectors of b, one element of a; and one to spare where that element is used once only: LLVM then writes the sum over it. */
+static int64_t registers_of(int64_t rows, int64_t vectors) { return rows * vectors + vectors + 1 + (vectors == 1); }
+
 static void choose_tile(dt_llvm_nest *n, int64_t n_vectors) {
     int row = n->nest->tiling.row_loop;
     int64_t extent = row >= 0 ? n->nest->loops[row].extent : 1, best = INT64_MAX;
     bool at_run_time = !dt_llvm_is_constant_extent(extent);
     if (at_run_time) extent = n->e->at_work.plan->block_rows;
     for (int64_t vectors = 1; vectors <= n_vectors && vectors <= 8; vectors++)
-        for (int64_t rows = 1; rows <= extent && rows * vectors + vectors + 1 <= n->e->target->registers; rows++) {
+        for (int64_t rows = 1; rows <= extent && registers_of(rows, vectors) <= n->e->target->registers; rows++) {
             int64_t n_blocks = (n_vectors + vectors - 1) / vectors, size = n_vectors / n_blocks, larger = n_vectors % n_blocks;
             int64_t cost =
                 larger * dealt_cost(extent, rows, size + 1, at_run_time) + (n_blocks - larger) * dealt_cost(extent, rows, size, at_run_time);
@@ -96,6 +99,21 @@ static bool rows_overlap(const dt_llvm_nest *n, int rows, int vectors, int loop)
     return tiling->row_loop >= 0 && a[loop] == a[tiling->row_loop] && rows * vectors + vectors + rows > n->e->target->registers;
 }
 
+/* Whether operand b, with these coefficients, stays in the first cache beside what else the tiles touch: all of it that one row of tiles reads. */
+static bool is_small(const dt_llvm_nest *n, const int64_t *b) {
+    enum {
+        SMALL_BYTES = 16 << 10
+    };
+    const dt_nest *nest = n->nest;
+    int64_t elements = nest->loops[nest->tiling.vector_loop].extent;
+    for (int l = 0; l < nest->n_loops; l++) {
+        if (!nest->loops[l].reduced || b[l] == 0) continue;
+        if (!dt_llvm_is_constant_extent(nest->loops[l].extent)) return false;
+        elements *= nest->loops[l].extent;
+    }
+    return elements * (int64_t)dt_dtype_bytes(nest->reductions[0].dtype) <= SMALL_BYTES;
+}
+
 void dt_llvm_tile_choose(dt_llvm_nest *n) {
     const dt_nest *nest = n->nest;
     const dt_tiling *tiling = &nest->tiling;
@@ -103,8 +121,9 @@ void dt_llvm_tile_choose(dt_llvm_nest *n) {
     int n_others = 0;
     for (int p = 0; p < n->n_outer; p++)
         if (n->order[p] != tiling->vector_loop && n->order[p] != tiling->row_loop) n->order[n_others++] = n->order[p];
-    int at = n_others; /* the block of b that the tiles share stays in cache over the loops that b does not depend on */
-    while (at > 0 && !(nest->in_rows && at == 1) && b[n->order[at - 1]] == 0 && dt_llvm_is_constant_extent(nest->loops[n->order[at - 1]].extent))
+    int at = n_others; /* the block of b that the tiles share stays in cache over the loops that b does not depend on, if all of b would not */
+    while (!is_small(n, b) && at > 0 && !(nest->in_rows && at == 1) && b[n->order[at - 1]] == 0 &&
+           dt_llvm_is_constant_extent(nest->loops[n->order[at - 1]].extent))
         at--;
     for (int p = n_others; p > at; p--) n->order[p] = n->order[p - 1];
     n->order[at] = tiling->vector_loop;
