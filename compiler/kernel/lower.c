@@ -278,8 +278,11 @@ static int lower_packed(dt_element *e, const dt_packing *packing, const dt_affin
     dt_affine index = dt_affine_constant(nest->arena, nest->n_loops, 0);
     for (int d = 0; d < packing->rank; d++) {
         if (packing->strides[d] == 0) continue;
-        index = dt_affine_add(nest->arena, nest->n_loops, index, numerators[d], packing->strides[d]);
-        index.offset -= packing->lows[d] * packing->strides[d];
+        dt_affine place = numerators[d];
+        place.offset -= packing->lows[d];
+        bool divides = dt_affine_divides(nest->arena, nest->n_loops, place, packing->steps[d], &place);
+        assert(divides), (void)divides;
+        index = dt_affine_add(nest->arena, nest->n_loops, index, place, packing->strides[d]);
     }
     return dt_nest_load(nest, packing->buffer, &index, -1, -1);
 }
@@ -403,6 +406,10 @@ static void lower_root(dt_context *c, int r, const dt_affine *at, const dt_layou
     const dt_value *root = c->cluster->roots.items[r];
     dt_nest_builder *nest = &c->nest;
     dt_element e = element_at(c, root, at, -1, layout->packings);
+    if (dt_layout_is_empty(layout)) {
+        c->sums[r] = dt_nest_constant(nest, accumulator_of(root, e.loops), 0);
+        return;
+    }
     int body = lower_body(&e, dt_compute_dtype(root->dtype));
     if (e.loops->result != NULL) {
         int inside;
@@ -454,6 +461,20 @@ int dt_layout_place(const dt_layout *layout, const dt_loops *loops, int loop) {
     return place;
 }
 
+bool dt_layout_is_empty(const dt_layout *layout) {
+    for (int i = 0; i < layout->n_phases; i++)
+        if (layout->phases[i].reduced_extent == 0) return true;
+    return false;
+}
+
+/* Replaces a loop by its values first, first + step, …, `extent` of them. */
+static void thin_out(dt_context *c, dt_affine *at, int place, int64_t first, int64_t step, int64_t extent) {
+    dt_nest_builder *nest = &c->nest;
+    nest->loops[place].extent = extent;
+    *at = dt_affine_scale(nest->arena, nest->n_loops, *at, step);
+    at->offset += first;
+}
+
 /* The loops of the nest from those of the roots; at[k] becomes where loop k of the roots stands. */
 static void lay_out_loops(dt_context *c, const dt_loops *loops, const dt_layout *layout, dt_affine *at) {
     dt_nest_builder *nest = &c->nest;
@@ -469,6 +490,15 @@ static void lay_out_loops(dt_context *c, const dt_loops *loops, const dt_layout 
         o.offset -= spread->shift;
         at[spread->outer] = dt_affine_add(nest->arena, nest->n_loops, o, at[spread->reduced], spread->factor);
     }
+    for (int i = 0; i < layout->n_phases; i++) {
+        const dt_phase *phase = &layout->phases[i];
+        int outer = dt_layout_place(layout, loops, phase->outer), reduced = phase->reduced;
+        thin_out(c, &at[phase->outer], outer, phase->outer_first, phase->divisor, phase->outer_extent);
+        if (reduced < 0) continue;
+        thin_out(c, &at[reduced], dt_layout_place(layout, loops, reduced), phase->reduced_first, phase->reduced_step, phase->reduced_extent);
+    }
+    for (int k = 0; k < loops->n_loops && dt_layout_is_empty(layout); k++)
+        if (k >= loops->n_outer) nest->loops[dt_layout_place(layout, loops, k)] = (dt_loop){1, false};
 }
 
 dt_nest dt_lower_cluster(dt_lowering *lowering, dt_kernel_function *kernel, const dt_cluster *cluster, const dt_layout *layout) {
@@ -520,7 +550,7 @@ dt_nest dt_lower_packing(dt_lowering *lowering, dt_kernel_function *kernel, cons
         int d = packing->order[i];
         dt_affine loop = dt_affine_loop(arena, packing->rank, i);
         target = dt_affine_add(arena, packing->rank, target, loop, packing->strides[d]);
-        numerators[d] = loop;
+        numerators[d] = dt_affine_scale(arena, packing->rank, loop, packing->steps[d]);
         numerators[d].offset = packing->lows[d];
     }
     dt_element e = element_at(&c, root, NULL, -1, NULL);

@@ -26,12 +26,12 @@ struct dt_cluster {
     dt_shape space; /* of the roots' results; every output has as many elements, in the same order */
 };
 
-/* An operand of a cluster's root that an earlier nest has laid out for it: element (n0, n1, …), counted before the division of the access's index
- * from `lows`, lies at sum of (n - low) * stride. */
+/* An operand of a cluster's root that an earlier nest has laid out for it: of the access's index before its division, the values low,
+ * low + step, …, `extent` of them, are kept; element (n0, n1, …) lies at sum of (n - low) / step * stride. */
 typedef struct dt_packing {
     int buffer; /* of the plan; -1: not packed */
     int rank;
-    int64_t *lows, *extents, *strides; /* [rank of the operand]; stride 0: the row, which is packed anew for each turn of the row loop */
+    int64_t *lows, *steps, *extents, *strides; /* [rank of the operand]; stride 0: the row, which is packed anew for each turn of the row loop */
     int *order;                        /* [rank] dimensions from outermost to innermost */
 } dt_packing;
 
@@ -55,6 +55,16 @@ typedef struct dt_spread {
     int64_t divisor, factor, shift;
 } dt_spread;
 
+/* Part of a loop over the result, and of the reduced loop that goes with it. Where an operand is read at (o - factor * r + shift) / divisor, there is
+ * something to read only where the division leaves nothing: for o = outer_first + divisor * i only at r = reduced_first + reduced_step * q. Over i
+ * and q nothing is divided. */
+typedef struct dt_phase {
+    int outer, reduced; /* loops o and r of the root; reduced -1: none */
+    int64_t divisor;
+    int64_t outer_first, outer_extent;
+    int64_t reduced_first, reduced_step, reduced_extent; /* extent 0: nothing is read */
+} dt_phase;
+
 /* How the nest of a cluster is laid out. */
 struct dt_layout {
     const dt_packing *packings; /* [operands of the only root] or NULL */
@@ -62,9 +72,13 @@ struct dt_layout {
     int n_spreads;
     const dt_spread *spreads;
     bool apart; /* the spreads reach each place of the result once: nothing is added up, and each reduced loop stands inside of its outer one */
+    int n_phases;
+    const dt_phase *phases; /* the nest computes only these places of the result */
     const int *accumulators; /* [roots] plan buffers for sums that are kept in memory, cleared before */
 };
 #define DT_LAYOUT_PLAIN ((dt_layout){.row_loop = -1}) /* loops as they stand, operands where they are */
+/* Whether the sums at the layout's places of the result have no terms. */
+bool dt_layout_is_empty(const dt_layout *layout);
 /* Which loop of the nest is loop `loop` of the roots. */
 int dt_layout_place(const dt_layout *layout, const dt_loops *loops, int loop);
 

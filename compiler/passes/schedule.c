@@ -5,8 +5,8 @@
  * read contiguously along the vector loop, the other is broadcast; both must be plain loads. An operand that is anything else (computed on the
  * way, with a border of zeros, in another order) is laid out first, in a nest of the same kernel: within the row loop when it hangs on the row,
  * before it when it does not. How many rows and vectors make a tile is the renderer's choice: it knows the registers. */
-#include "compiler/kernel/nest.h"
 #include "compiler/passes/schedule.h"
+#include "compiler/kernel/nest.h"
 
 #include <string.h>
 
@@ -117,7 +117,8 @@ static void join_loops(dt_arena *arena, dt_nest *nest) {
 typedef struct dt_product {
     dt_plan *plan;
     dt_kernel_function *kernel;
-    int n; /* its nest */
+    int n;       /* its first nest */
+    int n_parts; /* nests that share the work: one for each combination of phases */
     const dt_value *root;
     const dt_loops *loops;
     int row;         /* loop over the batch that is the nest's outermost, or -1 */
@@ -141,6 +142,16 @@ static int64_t assumed_extent(const dt_product *p, int loop) {
     return dt_dim_is_symbol(p->loops->extents[loop]) ? assumed_rows : p->loops->extents[loop];
 }
 
+static bool is_in_phases(const dt_product *p) { return p->kernel->nests[p->n].layout->n_phases > 0; }
+
+/* Whether each nest walks some places of a loop over the result only. */
+static bool is_thinned_out(const dt_product *p, int loop) {
+    const dt_layout *layout = p->kernel->nests[p->n].layout;
+    for (int i = 0; i < layout->n_phases; i++)
+        if (layout->phases[i].outer == loop) return true;
+    return false;
+}
+
 /* The loop to hold in vectors is the last one of the result that is longer than 1; it must walk one operand and not the other. */
 static bool choose_loops(dt_product *p) {
     enum {
@@ -148,7 +159,8 @@ static bool choose_loops(dt_product *p) {
     };
     p->vector_loop = p->loops->n_outer - 1;
     while (p->vector_loop >= 0 && p->loops->extents[p->vector_loop] == 1) p->vector_loop--;
-    if (p->vector_loop < 0 || p->vector_loop == p->row || p->loops->extents[p->vector_loop] < shortest) return false;
+    if (p->vector_loop < 0 || is_thinned_out(p, p->vector_loop) || p->vector_loop == p->row || p->loops->extents[p->vector_loop] < shortest)
+        return false;
     int contiguous = walks(p, 1, p->vector_loop) ? 1 : 0;
     p->operands[0] = 1 - contiguous;
     p->operands[1] = contiguous;
@@ -163,27 +175,41 @@ static bool choose_loops(dt_product *p) {
 
 static int place_in_nest(const dt_product *p, int loop) { return loop < 0 ? -1 : dt_layout_place(p->kernel->nests[p->n].layout, p->loops, loop); }
 
-/* The instruction of each factor, when the nest folds their product itself; -1 where it does not. */
-static int factor(const dt_product *p, int operand) {
-    const dt_nest *nest = &p->kernel->nests[p->n];
+/* The instruction of each factor, when a nest folds their product itself; -1 where it does not. */
+static int factor(const dt_product *p, const dt_nest *nest, int operand) {
     if (nest->n_reductions != 1) return -1;
     const dt_instruction *product = &nest->instructions[nest->reductions[0].operand];
     if (product->kind != DT_INSTRUCTION_SCALAR || product->scalar != DT_SCALAR_MULTIPLY) return -1;
     return product->operands[p->loops->body->arguments[0]->index == operand ? 0 : 1];
 }
 
-static bool is_plain(const dt_product *p, int operand, bool contiguous) {
-    int i = factor(p, operand);
-    const dt_instruction *load = &p->kernel->nests[p->n].instructions[i];
+static bool is_product(const dt_product *p, const dt_nest *nest) { return factor(p, nest, 0) >= 0 && factor(p, nest, 0) != factor(p, nest, 1); }
+
+/* Whether all parts but those that sum nothing satisfy this. */
+static bool all_are_products(const dt_product *p) {
+    for (int n = p->n; n < p->n + p->n_parts; n++)
+        if (!dt_layout_is_empty(p->kernel->nests[n].layout) && !is_product(p, &p->kernel->nests[n])) return false;
+    return true;
+}
+
+static bool is_plain_in(const dt_product *p, const dt_nest *nest, int operand, bool contiguous) {
+    const dt_instruction *load = &nest->instructions[factor(p, nest, operand)];
     if (load->kind != DT_INSTRUCTION_LOAD || load->guard >= 0 || load->address.n_terms > 0) return false;
     return !contiguous || load->address.coefficients[place_in_nest(p, p->vector_loop)] == 1;
 }
 
+static bool is_plain(const dt_product *p, int operand, bool contiguous) {
+    for (int n = p->n; n < p->n + p->n_parts; n++)
+        if (!dt_layout_is_empty(p->kernel->nests[n].layout) && !is_plain_in(p, &p->kernel->nests[n], operand, contiguous)) return false;
+    return true;
+}
+
 /* ---- laying an operand out ---- */
 
-/* The range of an index before its division, over all loops; false when a symbol is in it other than as the dimension itself. */
-static bool range_of(const dt_product *p, const dt_index *index, int64_t dim, int64_t *low, int64_t *extent) {
+/* The range of an index before its division, over all loops, in steps of *step; false when a symbol is in it other than as the dimension itself. */
+static bool range_of(const dt_product *p, const dt_index *index, int64_t dim, int64_t *low, int64_t *step, int64_t *extent) {
     int64_t high = *low = index->offset;
+    *step = is_in_phases(p) ? index->divisor : 1;
     if (index->indirect >= 0) return false;
     for (int l = 0; l < p->loops->n_loops; l++) {
         int64_t coefficient = index->coefficients[l], last = p->loops->extents[l] - 1;
@@ -197,7 +223,9 @@ static bool range_of(const dt_product *p, const dt_index *index, int64_t dim, in
         else
             *low += coefficient * last;
     }
-    *extent = high - *low + 1;
+    int64_t rest = *low % *step;
+    *low += rest > 0 ? *step - rest : -rest;
+    *extent = high < *low ? 0 : (high - *low) / *step + 1;
     return true;
 }
 
@@ -222,13 +250,14 @@ static bool describe_packing(dt_arena *arena, const dt_product *p, int operand, 
     const dt_value *value = p->root->operands[operand];
     *packing = (dt_packing){.buffer = -1, .rank = value->shape.rank};
     packing->lows = DT_NEW_ARRAY(arena, int64_t, packing->rank);
+    packing->steps = DT_NEW_ARRAY(arena, int64_t, packing->rank);
     packing->extents = DT_NEW_ARRAY(arena, int64_t, packing->rank);
     packing->strides = DT_NEW_ARRAY(arena, int64_t, packing->rank);
     packing->order = DT_NEW_ARRAY(arena, int, packing->rank);
     *by_row = false;
     const dt_access *access = &p->loops->operands[operand];
     for (int d = 0; d < packing->rank; d++)
-        if (!range_of(p, &access->dims[d], value->shape.dims[d], &packing->lows[d], &packing->extents[d])) return false;
+        if (!range_of(p, &access->dims[d], value->shape.dims[d], &packing->lows[d], &packing->steps[d], &packing->extents[d])) return false;
     if (!order_dimensions(p, operand, contiguous, packing)) return false;
     int64_t stride = 1;
     for (int i = packing->rank - 1; i >= 0; i--) {
@@ -284,8 +313,8 @@ static int insert_packing(dt_arena *arena, dt_product *p, int operand, bool by_r
     return ++p->n;
 }
 
-static void lower_again(dt_product *p, const dt_layout *layout) {
-    dt_nest *nest = &p->kernel->nests[p->n];
+static void lower_again(dt_product *p, int n, const dt_layout *layout) {
+    dt_nest *nest = &p->kernel->nests[n];
     bool in_rows = nest->in_rows;
     *nest = dt_lower_cluster(p->plan->lowering, p->kernel, nest->cluster, layout);
     nest->in_rows = in_rows;
@@ -323,8 +352,8 @@ static void spread_operand(dt_arena *arena, dt_product *p) {
     int n = 0;
     for (int d = 0; d < shape.rank; d++) {
         const dt_index *index = &access->dims[d];
-        int64_t low, extent;
-        bool inside = range_of(p, index, shape.dims[d], &low, &extent) && index->divisor == 1 && low >= 0 && low + extent <= shape.dims[d];
+        int64_t low, step, extent;
+        bool inside = range_of(p, index, shape.dims[d], &low, &step, &extent) && index->divisor == 1 && low >= 0 && low + extent <= shape.dims[d];
         if (inside || dt_dim_is_symbol(shape.dims[d])) continue;
         if (!find_spread(p, index, shape.dims[d], &spreads[n++])) return;
         for (int i = 0; i + 1 < n; i++)
@@ -336,44 +365,48 @@ static void spread_operand(dt_arena *arena, dt_product *p) {
     int *accumulator = DT_NEW(arena, int);
     *accumulator = cluster->outputs.items[0].buffer;
     layout->accumulators = accumulator;
-    lower_again(p, layout);
+    lower_again(p, p->n, layout);
     dt_nest zero = dt_lower_zero(p->plan->lowering, p->kernel, *accumulator);
     zero.in_rows = true;
     dt_kernel_insert_nest(arena, p->kernel, p->n++, zero);
 }
 
+/* Register tiles for the product, if it can be had in a form that allows them. */
 static void tile(dt_arena *arena, dt_product *p) {
     bool by_row[2] = {false, false};
-    if (!choose_loops(p) || factor(p, 0) < 0 || factor(p, 0) == factor(p, 1)) return;
-    spread_operand(arena, p);
+    if (!choose_loops(p) || !all_are_products(p)) return;
+    if (!is_in_phases(p)) spread_operand(arena, p);
     p->packings[0].buffer = p->packings[1].buffer = -1;
     for (int k = 0; k < 2; k++)
         if (!pack(arena, p, p->operands[k], k == 1, &by_row[p->operands[k]])) return;
     bool packed = p->packings[0].buffer >= 0 || p->packings[1].buffer >= 0;
     for (int operand = 0; operand < 2; operand++)
         if (p->packings[operand].buffer >= 0) insert_packing(arena, p, operand, by_row[operand]);
-    if (packed) {
+    const dt_packing *packings = dt_arena_copy(arena, p->packings, sizeof p->packings);
+    for (int n = p->n; n < p->n + p->n_parts; n++) {
         dt_layout *layout = DT_NEW(arena, dt_layout);
-        *layout = *p->kernel->nests[p->n].layout;
-        layout->packings = dt_arena_copy(arena, p->packings, sizeof p->packings);
-        lower_again(p, layout);
+        *layout = *p->kernel->nests[n].layout;
+        layout->packings = packings;
+        if (packed) lower_again(p, n, layout);
+        dt_nest *nest = &p->kernel->nests[n];
+        if (dt_layout_is_empty(layout)) continue;
+        nest->tiling = (dt_tiling){.tiled = true, .row_loop = place_in_nest(p, p->row_loop), .vector_loop = place_in_nest(p, p->vector_loop)};
+        nest->tiling.a = factor(p, nest, p->operands[0]);
+        nest->tiling.b = factor(p, nest, p->operands[1]);
     }
-    dt_nest *nest = &p->kernel->nests[p->n];
-    nest->tiling = (dt_tiling){.tiled = true, .row_loop = place_in_nest(p, p->row_loop), .vector_loop = place_in_nest(p, p->vector_loop)};
-    nest->tiling.a = factor(p, p->operands[0]);
-    nest->tiling.b = factor(p, p->operands[1]);
 }
 
 /* Tiles nest n if it is a sum of products; returns the number of the next nest. */
 static int tile_nest(dt_arena *arena, dt_plan *plan, dt_kernel_function *kernel, int n) {
     const dt_nest *nest = &kernel->nests[n];
     if (nest->cluster == NULL || nest->cluster->roots.n != 1) return n + 1;
-    dt_product p = {.plan = plan, .kernel = kernel, .n = n, .root = nest->cluster->roots.items[0], .row = -1};
+    dt_product p = {.plan = plan, .kernel = kernel, .n = n, .n_parts = 1, .root = nest->cluster->roots.items[0], .row = -1};
     p.loops = dt_lowering_loops(plan->lowering, p.root);
     if (!dt_loops_are_product(p.loops)) return n + 1;
+    p.n_parts = dt_schedule_phases(arena, plan, kernel, n);
     if (nest->in_rows) p.row = nest->layout->row_loop >= 0 ? nest->layout->row_loop : 0;
     tile(arena, &p);
-    return p.n + 1;
+    return p.n + p.n_parts;
 }
 
 static void schedule_kernel(const dt_compilation *compilation, dt_plan *plan, dt_kernel_function *kernel) {

@@ -8,4 +8,8 @@
 /* Lowers nest n again, window by window, if it sums over windows that lie side by side. */
 void dt_schedule_windows(dt_arena *arena, dt_plan *plan, dt_kernel_function *kernel, int n);
 
+/* Where operands of nest n, a sum, are read at every divisor-th place only: the nest becomes several, each for the places of the result at which the
+ * same ones are read. Returns how many they are; the first is nest n. */
+int dt_schedule_phases(dt_arena *arena, dt_plan *plan, dt_kernel_function *kernel, int n);
+
 #endif

@@ -201,9 +201,9 @@ static void products_read_outside_or_are_spread(void **state) {
         const char *attributes;
         bool spread; /* no window leaves the image, so no border is laid out */
     } cases[] = {{"size=[5, 5]", true},
-                 {"size=[7, 8], strides=[2, 2]", true},
-                 {"size=[8, 9], strides=[2, 2]", true}, /* the last row and column belong to no window */
-                 {"size=[9, 11], strides=[3, 3]", true},
+                 {"size=[7, 8], strides=[2, 2]", false}, /* with strides: one product for each phase */
+                 {"size=[8, 9], strides=[2, 2]", false},
+                 {"size=[9, 11], strides=[3, 3]", true}, /* each place of g is read by one tap of each phase */
                  {"size=[7, 7], dilation=[2, 3]", true},
                  {"size=[3, 3], padding=[1, 1, 1, 1]", false},
                  {"size=[6, 7], strides=[2, 2], padding=[1, 0, 1, 0]", false}};
