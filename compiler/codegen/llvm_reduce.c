@@ -52,6 +52,19 @@ static LLVMValueRef identity(dt_llvm_emitter *e, const dt_reduction *reduction, 
     }
 }
 
+/* The search for the best position whose best element is what reduction r looks for, or -1: a maximum beside its position is found once. */
+static int found_by(const dt_llvm_nest *n, int r) {
+    const dt_reduction *reduction = &n->nest->reductions[r];
+    dt_combiner position = reduction->combiner == DT_COMBINE_MAX   ? DT_COMBINE_ARGMAX
+                           : reduction->combiner == DT_COMBINE_MIN ? DT_COMBINE_ARGMIN
+                                                                   : DT_COMBINE_NONE;
+    for (int k = 0; k < n->nest->n_reductions && position != DT_COMBINE_NONE && !vector_is_reduced(n); k++) {
+        const dt_reduction *other = &n->nest->reductions[k];
+        if (other->combiner == position && other->operand == reduction->operand && folded_dtype(n, other) == reduction->dtype) return k;
+    }
+    return -1;
+}
+
 void dt_llvm_reduce_begin(dt_llvm_nest *n) {
     dt_llvm_emitter *e = n->e;
     const dt_nest *nest = n->nest;
@@ -61,6 +74,7 @@ void dt_llvm_reduce_begin(dt_llvm_nest *n) {
         const dt_reduction *reduction = &nest->reductions[r];
         bool wide = vector_is_reduced(n) || dt_llvm_varies(n, reduction->operand);
         int width = wide ? n->width : 1;
+        if (found_by(n, r) >= 0) continue;
         n->slots[r] = e->n_carried;
         e->carried[e->n_carried++] = identity(e, reduction, folded_dtype(n, reduction), width);
         if (is_position(reduction->combiner)) e->carried[e->n_carried++] = LLVMConstNull(dt_llvm_vector(position_type(n), width));
@@ -139,6 +153,7 @@ void dt_llvm_reduce_fold(dt_llvm_nest *n) {
     for (int r = 0; r < n->nest->n_reductions; r++) {
         const dt_reduction *reduction = &n->nest->reductions[r];
         LLVMValueRef *slot = &n->e->carried[n->slots[r]];
+        if (found_by(n, r) >= 0) continue;
         if (is_position(reduction->combiner))
             fold_position(n, reduction, slot);
         else
@@ -174,7 +189,8 @@ void dt_llvm_reduce_end(dt_llvm_nest *n) {
     LLVMValueRef *results = DT_NEW_ARRAY(e->arena, LLVMValueRef, n->nest->n_reductions);
     for (int r = 0; r < n->nest->n_reductions; r++) {
         const dt_reduction *reduction = &n->nest->reductions[r];
-        LLVMValueRef *slot = &e->carried[n->slots[r]];
+        int finder = found_by(n, r);
+        LLVMValueRef *slot = &e->carried[n->slots[finder >= 0 ? finder : r]];
         bool positions = is_position(reduction->combiner);
         results[r] = slot[positions];
         if (vector_is_reduced(n)) {
