@@ -151,6 +151,23 @@ void dt_llvm_choose_unrolling(dt_llvm_nest *n, int64_t body, int64_t budget) {
     }
 }
 
+/* Short outer loops whose index is computed with: unrolled, it is a constant, and a comparison with it one with a constant. */
+static void unroll_short_loops(dt_llvm_nest *n, int64_t budget) {
+    enum {
+        SHORT = 4
+    };
+    const dt_nest *nest = n->nest;
+    int64_t copies = nest->n_instructions;
+    for (int i = 0; i < nest->n_instructions; i++) {
+        int loop = nest->instructions[i].index;
+        if (nest->instructions[i].kind != DT_INSTRUCTION_LOOP || !n->needed[i] || loop == n->vector_loop || nest->loops[loop].reduced) continue;
+        int64_t extent = nest->loops[loop].extent;
+        if (!dt_llvm_is_constant_extent(extent) || extent > SHORT || copies * extent > budget) continue;
+        copies *= extent;
+        n->unrolled[loop] = true;
+    }
+}
+
 static void choose_order(dt_llvm_nest *n) {
     const dt_nest *nest = n->nest;
     int at = 0;
@@ -197,6 +214,7 @@ dt_llvm_nest *dt_llvm_nest_prepare(dt_llvm_emitter *e, const dt_nest *nest, cons
         for (int i = 0; i < n_instructions; i++) n_reduced += n->needed[i] && n->levels[i] > n->n_outer;
         if (n_reduced > UNROLL_INSTRUCTIONS / UNROLL_ITERATIONS) body = n_reduced * UNROLL_ITERATIONS / UNROLL_INSTRUCTIONS;
         dt_llvm_choose_unrolling(n, body, UNROLL_ITERATIONS);
+        unroll_short_loops(n, UNROLL_INSTRUCTIONS);
         if (n->vector_loop >= 0) choose_width(n);
     }
     n->lanes = n->width;

@@ -355,7 +355,8 @@ static int compute_value(dt_context *c, const dt_value *value, const dt_affine *
     if (root >= 0) return dt_nest_convert(nest, c->sums[root], value->dtype);
     if (buffer >= 0 && !is_computed_here(c->cluster, value)) {
         dt_affine index = linear(c, value->shape, at);
-        return dt_nest_load(nest, buffer, &index, guard, guard < 0 ? -1 : dt_nest_constant(nest, value->dtype, 0));
+        int otherwise = guard < 0 ? -1 : dt_nest_constant(nest, nest->plan->buffers[buffer].dtype, 0);
+        return dt_nest_convert(nest, dt_nest_load(nest, buffer, &index, guard, otherwise), value->dtype);
     }
     if (dt_value_is_alias(value)) return lower_value(c, value->operands[0], reshaped(c, value->shape, at, value->operands[0]->shape), guard);
     dt_element e = element_at(c, value, at, guard, NULL);
@@ -517,8 +518,10 @@ dt_nest dt_lower_cluster(dt_lowering *lowering, dt_kernel_function *kernel, cons
     bool done = keeps_sums(layout) || (loops && loops->result != NULL);
     for (size_t o = 0; o < cluster->outputs.n && !done; o++) {
         const dt_value *value = cluster->outputs.items[o].value;
+        int buffer = cluster->outputs.items[o].buffer;
         dt_affine *position = reshaped(&c, cluster->space, at, value->shape), index = linear(&c, value->shape, position);
-        dt_nest_store(&c.nest, cluster->outputs.items[o].buffer, &index, lower_value(&c, value, position, -1), false, -1);
+        int element = dt_nest_convert(&c.nest, lower_value(&c, value, position, -1), lowering->plan->buffers[buffer].dtype);
+        dt_nest_store(&c.nest, buffer, &index, element, false, -1);
     }
     dt_nest nest = finish(&c);
     nest.cluster = cluster;

@@ -190,10 +190,27 @@ static int buffer_of_variable(dt_fusion *f, const dt_value *value) {
                               (dt_buffer){variable->path, DT_SPACE_VARIABLE, variable->dtype, variable->shape, .variable = number, .input = -1});
 }
 
+/* The type of a value in memory that kernels alone see: a position among few is kept in a byte. */
+static dt_dtype stored_dtype(dt_fusion *f, const dt_value *value) {
+    enum {
+        byte_positions = 256
+    };
+    const dt_loops *loops = dt_lowering_loops(f->lowering, value);
+    if (loops == NULL || dt_place_of(f, value)->required) return value->dtype;
+    if (loops->combiner != DT_COMBINE_ARGMAX && loops->combiner != DT_COMBINE_ARGMIN) return value->dtype;
+    int64_t positions = 1;
+    for (int l = loops->n_outer; l < loops->n_loops; l++) {
+        if (dt_dim_is_symbol(loops->extents[l]) || loops->extents[l] > byte_positions) return value->dtype;
+        positions *= loops->extents[l];
+        if (positions > byte_positions) return value->dtype;
+    }
+    return DT_U8;
+}
+
 static int new_buffer(dt_fusion *f, const dt_value *value, const char *suffix) {
     dt_space space = is_once(f, value) ? DT_SPACE_DEVICE : DT_SPACE_SCRATCH;
     const char *name = dt_arena_format(f->arena, "%%%d%s", value->id, suffix);
-    return dt_plan_add_buffer(f->arena, f->plan, (dt_buffer){name, space, value->dtype, value->shape, .variable = -1, .input = -1});
+    return dt_plan_add_buffer(f->arena, f->plan, (dt_buffer){name, space, stored_dtype(f, value), value->shape, .variable = -1, .input = -1});
 }
 
 int dt_fusion_buffer(dt_fusion *f, const dt_value *value) {
