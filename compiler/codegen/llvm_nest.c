@@ -132,12 +132,25 @@ static int chains(const dt_llvm_nest *n) {
     return most;
 }
 
+/* Whether what is done to an element is so much, one thing after another, that the processor sees no second element to work on meanwhile: a random
+ * number's ten rounds. Then two registers make up a vector. */
+static bool is_long(const dt_llvm_nest *n) {
+    enum {
+        LONG = 48
+    };
+    int n_varying = 0;
+    for (int i = 0; i < n->nest->n_instructions; i++)
+        n_varying += n->needed[i] && n->nest->instructions[i].kind == DT_INSTRUCTION_SCALAR && (n->depends[i] >> n->vector_loop & 1) != 0;
+    return n_varying > LONG;
+}
+
 static void choose_width(dt_llvm_nest *n) {
     int64_t extent = n->nest->loops[n->vector_loop].extent;
     n->width = n->target_width;
     if (dt_llvm_is_constant_extent(extent))
         while (n->width / 2 >= extent) n->width /= 2;
     if (n->width == n->target_width) n->width *= chains(n);
+    if (n->width == n->target_width && is_long(n) && dt_llvm_is_constant_extent(extent) && extent % (2 * n->width) == 0) n->width *= 2;
     if (n->width <= 1) n->width = 1, n->vector_loop = -1;
 }
 
