@@ -17,6 +17,7 @@
     X(FUSE, "fuse", "ops share loops and kernels")                                                                                                   \
     X(WINDOWS, "windows", "gradients of poolings walk windows, not places")                                                                          \
     X(TILE, "tile", "sums of products in register tiles")                                                                                            \
+    X(AHEAD, "ahead", "weights laid out once a step, not once a block of rows")                                                                      \
     X(VECTORIZE, "vectorize", "other loops in vectors")                                                                                              \
     X(BLOCKS, "blocks", "a replica's rows in blocks, for several cores")                                                                             \
     X(REUSE, "reuse", "buffers that never live together share memory")

@@ -426,6 +426,7 @@ dt_status *dt_pass_schedule(dt_compilation *compilation) {
     for (int i = 0; i < compilation->n_plans; i++) {
         dt_plan *plan = compilation->plans[i];
         for (int k = 0; k < plan->n_kernels; k++) schedule_kernel(compilation, plan, &plan->kernels[k]);
+        if (dt_switch_is_on(compilation->off, DT_SWITCH_AHEAD)) dt_schedule_ahead(compilation->arena, plan);
         DT_TRY(plan->lowering->status);
     }
     return NULL;

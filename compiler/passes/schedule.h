@@ -12,4 +12,7 @@ void dt_schedule_windows(dt_arena *arena, dt_plan *plan, dt_kernel_function *ker
  * same ones are read. Returns how many they are; the first is nest n. */
 int dt_schedule_phases(dt_arena *arena, dt_plan *plan, dt_kernel_function *kernel, int n);
 
+/* Moves nests that lay out what is the same for all rows to kernels that run once. */
+void dt_schedule_ahead(dt_arena *arena, dt_plan *plan);
+
 #endif
