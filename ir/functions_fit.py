@@ -40,6 +40,12 @@ def exp_rest(r):
     return series(D(1) / 2, lambda k: r / (k + 2))
 
 
+def exp2_rest(r):
+    """(2^r - 1) / r"""
+    ln2 = D(2).ln()
+    return ln2 * series(D(1), lambda k: r * ln2 / (k + 1))
+
+
 def log_rest(f):
     """(log(1 + f) - f + f^2 / 2) / f^3"""
     return ((1 + f).ln() - f + f * f / 2) / f**3 if abs(f) > D("1e-10") else D(1) / 3
@@ -133,7 +139,8 @@ FITS = {  # name: (function, variable, low, high, degree, bits)
     "sin f64": (sin_rest, "z", 0, QUARTER_PI_2, 5, 64),
     "cos f64": (cos_rest, "z", 0, QUARTER_PI_2, 5, 64),
     "erf f32, small": (erf_rest, "z", 0, D("0.81"), 5, 32),
-    "erf f32, large": (lambda u: log_erfc(u + D("2.45")), "u", D("-1.55"), D("1.55"), 8, 32),
+    "exp2 f32": (exp2_rest, "r", D("-0.5001"), D("0.5001"), 4, 32),
+    "erf f32, large": (lambda u: log_erfc(u + D("2.45")) / D(2).ln(), "u", D("-1.55"), D("1.55"), 8, 32),
     "erf f64, small": (erf_rest, "z", 0, 1, 13, 64),
     "erf f64, large": (lambda u: log_erfc(D("3.5") + u * D("2.5")), "u", -1, 1, 26, 64),
 }

@@ -133,10 +133,10 @@ static int chains(const dt_llvm_nest *n) {
 }
 
 /* Whether what is done to an element is so much, one thing after another, that the processor sees no second element to work on meanwhile: a random
- * number's ten rounds. Then two registers make up a vector. */
+ * number's ten rounds, a polynomial. Then two registers make up a vector. */
 static bool is_long(const dt_llvm_nest *n) {
     enum {
-        LONG = 48
+        LONG = 16
     };
     int n_varying = 0;
     for (int i = 0; i < n->nest->n_instructions; i++)
