@@ -10,12 +10,23 @@ static double work_of_formula(const dt_formula *node) {
     return work;
 }
 
+/* Of so many points of a sum one adds something: where an index is divided, all others divide with a rest and read the zeros outside. */
+static double points_for_one(const dt_value *value, const dt_loops *loops) {
+    double most = 1;
+    for (int k = 0; k < value->n_operands && loops->combiner == DT_COMBINE_SUM; k++) {
+        double points = 1;
+        for (int d = 0; d < value->operands[k]->shape.rank; d++) points *= (double)loops->operands[k].dims[d].divisor;
+        if (loops->operands[k].outside == 0 && points > most) most = points;
+    }
+    return most;
+}
+
 dt_flops dt_flops_of_value(dt_arena *arena, const dt_value *value) {
     dt_flops flops = {0};
     if (value->op->class == DT_CLASS_RANDOM || value->op->class == DT_CLASS_SOURCE) return flops;
     const dt_loops *loops = dt_value_loops(arena, value);
     if (loops == NULL) return flops;
-    double points = 1;
+    double points = 1 / points_for_one(value, loops);
     bool rows = false;
     for (int l = 0; l < loops->n_loops; l++) {
         if (dt_dim_is_symbol(loops->extents[l]))

@@ -9,7 +9,8 @@ typedef struct dt_flops {
     double fixed;   /* whatever the batch: the update of the parameters */
 } dt_flops;
 
-/* As written: each scalar operation and each fold of a reduction counts one, a product and its sum two, and exp or tanh one. */
+/* As written: each scalar operation and each fold of a reduction counts one, a product and its sum two, and exp or tanh one. Borders of zeros count;
+ * what a stride leaves out in a gradient does not. */
 dt_flops dt_flops_of_value(dt_arena *arena, const dt_value *value);
 dt_flops dt_flops_of_function(dt_arena *arena, const dt_function *function);
 
