@@ -1,7 +1,9 @@
 /* dtc ops: the table of operations as a reference, straight from its rows. */
 #include "compiler/dtc.h"
+#include "ir/formula.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static void print_attribute(dt_text *text, const dt_attribute_row *attribute) {
     static const char *const kinds[] = {"int", "float", "bool", "string", "ints", "dtype"};
@@ -22,6 +24,18 @@ static void print_attribute(dt_text *text, const dt_attribute_row *attribute) {
     }
 }
 
+/* Of an op that is one scalar function and nothing else: how exactly the kernels compute it. */
+static void print_error(dt_text *text, const dt_op *op) {
+    size_t n = strcspn(op->formula, "(");
+    for (size_t i = 0; i < dt_n_scalar_functions; i++) {
+        const dt_scalar_function *function = dt_scalar_function_at(i);
+        if (strlen(function->name) != n || strncmp(function->name, op->formula, n) != 0 || strcspn(op->formula, ")") + 1 != strlen(op->formula))
+            continue;
+        dt_text_format(text, "    error     at most %g units in the last place, %g of f64, over [%s]\n", function->f32_ulp, function->f64_ulp,
+                       function->domain);
+    }
+}
+
 static void print_op(dt_text *text, const dt_op *op) {
     dt_text_format(text, "%s(", op->name);
     for (int k = 0; k < op->n_operands; k++)
@@ -34,6 +48,7 @@ static void print_op(dt_text *text, const dt_op *op) {
     if (op->result_type[0]) dt_text_format(text, " -> %s", op->result_type);
     dt_text_format(text, "\n    %s\n", op->doc);
     if (op->formula[0]) dt_text_format(text, "    means     %s\n", op->formula);
+    print_error(text, op);
     if (op->gradient[0]) dt_text_format(text, "    gradient  %s\n", op->gradient);
     if (op->numpy[0]) dt_text_format(text, "    NumPy     %s\n", op->numpy);
 }
