@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Prints tables of our speed beside TensorFlow's and JAX's, all measured in this run, in turn, on the same two cores.
+# Prints tables of our speed, beside TensorFlow's and JAX's where there is something to compare: all measured in this run, in turn, on the same
+# two cores.
 #
 #   bench/run.sh [--pairs N] [TABLE …]      all tables, 3 pairs where they vary. What a table is, its script says:
 #       cnn          a step of the CNN               bench/cnn_step.py
@@ -8,32 +9,46 @@
 #       memory       peak memory of training         bench/memory.py
 #       size         of the executable               bench/size.py
 #       epoch        an epoch of the CNN             bench/epoch.py
+#       second       a network of odd shapes         bench/second.py
+#       elementwise  functions and chains of them    bench/elementwise.py
+#       passes       the worth of each pass          bench/passes.py
 #
-# The first call installs the peers (bench/peers/setup.sh). DT_DATA: the folder of Fashion-MNIST.
+# The first call of one of the first six but `size` installs the peers (bench/peers/setup.sh). DT_DATA: the folder of Fashion-MNIST.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-declare -A scripts=([cnn]=cnn_step [perceptron]=perceptron_step [start]=first_step [memory]=memory [size]=size [epoch]=epoch)
+declare -A scripts=([cnn]=cnn_step [perceptron]=perceptron_step [start]=first_step [memory]=memory [size]=size [epoch]=epoch
+                    [second]=second [elementwise]=elementwise [passes]=passes)
 pairs=3
 tables=()
+peers=
 while [ $# -gt 0 ]; do
     case $1 in
     --pairs) pairs=${2:?a number of pairs} && shift ;;
-    *) [ -n "${scripts[$1]:-}" ] && tables+=("$1") || { sed -n '4,12s/^# *//p' "$0" >&2 && exit 2; } ;;
+    *) [ -n "${scripts[$1]:-}" ] && tables+=("$1") || { sed -n '5,16s/^# *//p' "$0" >&2 && exit 2; } ;;
     esac
     shift
 done
-[ ${#tables[@]} -gt 0 ] || tables=(cnn perceptron start memory size epoch)
+[ ${#tables[@]} -gt 0 ] || tables=(cnn perceptron start memory size epoch second elementwise passes)
+for table in "${tables[@]}"; do
+    case $table in cnn | perceptron | start | memory | epoch) peers=yes ;; esac
+done
 
 cmake --preset release >/dev/null
-cmake --build build --target dtc dtrun >/dev/null
-bench/peers/setup.sh >/dev/null
+cmake --build build --target dtc dtc-bench-kernel dtrun >/dev/null
 build/dtc compile examples/fashion_cnn.dt -o build/bench_fashion.dtx
 build/dtc compile examples/perceptron.dt -o build/bench_perceptron.dtx
-python=bench/peers/.venv/bin/python
+build/dtc compile bench/programs/odd_channels.dt -o build/bench_odd_channels.dtx
+python=python3
+beside=
+if [ -n "$peers" ]; then
+    bench/peers/setup.sh >/dev/null
+    python=bench/peers/.venv/bin/python
+    version() { "$python" -c "from importlib.metadata import version; print(version('$1'))"; }
+    beside=", TensorFlow $(version tensorflow-cpu), JAX $(version jax)"
+fi
 processor=$(sed -n 's/^model name[^:]*: //p;T;q' /proc/cpuinfo)
-version() { "$python" -c "from importlib.metadata import version; print(version('$1'))"; }
-echo "$processor, $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg) before, TensorFlow $(version tensorflow-cpu), JAX $(version jax)"
+echo "$processor, $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg) before$beside"
 for table in "${tables[@]}"; do
     echo
     "$python" "bench/${scripts[$table]}.py" --pairs "$pairs"

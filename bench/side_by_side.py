@@ -17,9 +17,15 @@ import typing
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CNN = ROOT / "build/bench_fashion.dtx"
 PERCEPTRON = ROOT / "build/bench_perceptron.dtx"
+ODD = ROOT / "build/bench_odd_channels.dtx"
 DATA = os.environ.get("DT_DATA", "/usr/share/datasets/fashion-mnist")
 BATCH = 128  # of the CNN: two replicas of 64
 TWO_CORES = ("--replicas", "2", "--devices", "cpu:2")
+
+
+def levels():
+    """The instruction sets of this machine that code is generated for, the best first."""
+    return ["x86-64-v4", "x86-64-v3"] if "avx512f" in open("/proc/cpuinfo").read() else ["x86-64-v3"]
 
 
 class Finished(typing.NamedTuple):

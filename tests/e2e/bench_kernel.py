@@ -1,16 +1,10 @@
 """dtc bench-kernel: every kind of kernel is compared with the interpreter and timed, counts are those of the definition, mistakes are named.
 Never how long."""
-import json
-import subprocess
+import os
 import sys
 
-failures = []
-
-
-def check(right, what):
-    if not right:
-        failures.append(what)
-        print(f"FAILED: {what}")
+sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
+from training import *  # noqa: E402,F403
 
 
 def call(*words):
@@ -20,9 +14,7 @@ def call(*words):
 def measure(*words):
     """The object, with what is true of all."""
     done = call(*words, "--json")
-    if done.returncode != 0:
-        check(False, f"{words}: {done.stderr}")
-        return None
+    check(done.returncode == 0, f"{words}: {done.stderr}")
     found = json.loads(done.stdout)
     ours = found["times"][0]
     check(ours["name"] == "dtc" and ours["seconds"] > 0 and ours["flops_of_peak"] > 0 and ours["bytes_of_peak"] > 0, found)
@@ -34,9 +26,8 @@ def measure(*words):
 
 def assert_counts(words, flops, n_bytes, checked_rows=None):
     found = measure(*words)
-    if found is not None:
-        check((found["flops"], found["bytes"]) == (flops, n_bytes), f"{words}: {found['flops']} flops, {found['bytes']} bytes")
-        check(checked_rows in (None, found["checked_rows"]), f"{words}: {found['checked_rows']} rows")
+    check((found["flops"], found["bytes"]) == (flops, n_bytes), f"{words}: {found['flops']} flops, {found['bytes']} bytes")
+    check(checked_rows in (None, found["checked_rows"]), f"{words}: {found['checked_rows']} rows")
     return found
 
 
@@ -94,5 +85,4 @@ assert_wrong(["elementwise", "x + b", "9", "--input", "c=9"], "--input c=9: the 
 assert_wrong(["elementwise", "x", "9", "--input", "x=9"], "one input at least has rows")
 assert_wrong(["elementwise", "x", "9", "--between", "1"], "--between takes two numbers")
 
-print("all well" if not failures else f"{len(failures)} failures")
-sys.exit(1 if failures else 0)
+finish()

@@ -1,0 +1,56 @@
+"""passes: what each part of the compiler is worth: a training step with that part switched off (`dtc compile -O no-…`), beside the step with all, one
+step of each in turn (`dtrun bench --vs`).
+
+Times as long without it, on one device with both cores, at the program's own batch; and for the CNN how much more memory its buffers take, on a
+device of one core.
+"""
+import json
+import re
+import statistics
+import zipfile
+
+import side_by_side as bench
+
+PROGRAMS = ("fashion_cnn", "perceptron", "resnet")
+SECONDS, LEAST_STEPS, MOST_STEPS = 6, 3, 1000  # of one comparison
+
+
+def compiled(program, *switches):
+    path = bench.ROOT / f"build/bench_passes_{program}{''.join(switches)}.dtx"
+    off = ["-O", ",".join(switches)] if switches else []
+    bench.run([bench.ROOT / "build/dtc", "compile", bench.ROOT / f"examples/{program}.dt", *off, "-o", path])
+    return path
+
+
+def compare(program, other, steps):
+    command = [bench.ROOT / "build/dtrun", "bench", program, "--vs", other, "--steps", steps, "--json"]
+    return json.loads(bench.run(command).output)
+
+
+def times_as_long(program, other):
+    first = compare(program, other, LEAST_STEPS)
+    steps = int(SECONDS / (first["median"] + first["vs"]["median"]))
+    return compare(program, other, min(steps, MOST_STEPS))["ratio"] if steps > LEAST_STEPS else first["ratio"]
+
+
+def memory(artifact):
+    """Bytes of the training step's buffers for a replica at capacity."""
+    manifest = json.loads(zipfile.ZipFile(artifact).read("manifest.json"))
+    plan = next(f for f in manifest["functions"] if f["name"] == "train")["plan"]
+    blocks = -(-manifest["capacity"] // manifest["block_rows"])
+    return plan["device_bytes"] + plan["scratch_bytes"] + blocks * plan["replica_bytes"]
+
+
+def main():
+    n = bench.n_pairs(__doc__)
+    usage = bench.run([bench.ROOT / "build/dtc", "compile", "--help"]).output
+    switches = re.findall(r"^ +(no-\w+) ", usage, re.MULTILINE)
+    whole = {program: compiled(program) for program in PROGRAMS}
+    bench.head(f"times as long; {bench.counted(n, 'run')}", *PROGRAMS, "memory of fashion_cnn")
+    for switch in switches:
+        without = {program: compiled(program, switch) for program in PROGRAMS}
+        ratios = [statistics.median(times_as_long(whole[program], without[program]) for _ in range(n)) for program in PROGRAMS]
+        bench.row(f"`{switch}`", *(f"{ratio:.2f}" for ratio in ratios), f"{memory(without['fashion_cnn']) / memory(whole['fashion_cnn']):.2f}")
+
+
+main()
