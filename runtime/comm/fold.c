@@ -1,4 +1,5 @@
-/* fold: see fold.h. Walks the tree once for each block of elements, so that partial sums stay in the first-level cache. */
+/* fold: see fold.h. Walks the tree once for each block of elements, so that partial sums stay in the first-level cache. Leaves are read
+ * where they are and the root is written where it belongs, unless elements are converted on the way: with two leaves nothing is copied. */
 #include "runtime/comm/fold.h"
 
 #include "base/half.h"
@@ -13,14 +14,15 @@ enum {
 
 /* ---- one row a type ---- */
 
-/* x[i] = expression of a and b. The build compiles this file with -O3, which makes vector code of it. */
+/* result[i] = expression of a and b, which are those of left and right. The result may be `left` itself. The build compiles this file with -O3, which
+ * makes vector code of it. */
 #define DEFINE_FOLD(name, type, expression)                                                                                                          \
-    static void name(void *accumulators, const void *others, size_t n) {                                                                             \
-        type *restrict x = accumulators;                                                                                                             \
-        const type *restrict y = others;                                                                                                             \
+    static void name(void *result, const void *left, const void *right, size_t n) {                                                                  \
+        type *z = result;                                                                                                                            \
+        const type *x = left, *y = right;                                                                                                            \
         for (size_t i = 0; i < n; i++) {                                                                                                             \
             type a = x[i], b = y[i];                                                                                                                 \
-            x[i] = (type)(expression);                                                                                                               \
+            z[i] = (type)(expression);                                                                                                               \
         }                                                                                                                                            \
     }
 
@@ -64,7 +66,7 @@ static void store_bf16(void *elements, const void *accumulators, size_t n) {
 static const struct arithmetic {
     void (*load)(void *accumulators, const void *elements, size_t n);
     void (*store)(void *elements, const void *accumulators, size_t n);
-    void (*fold[3])(void *accumulators, const void *others, size_t n); /* by dt_fold */
+    void (*fold[3])(void *result, const void *left, const void *right, size_t n); /* by dt_fold */
 } arithmetics[DT_N_DTYPES] = {
     [DT_F32] = {.fold = FOLDS(f32)},
     [DT_F16] = {load_f16, store_f16, FOLDS(f32)},
@@ -88,28 +90,26 @@ typedef struct walk {
 
 static const char *elements(const walk *in, int leaf) { return in->leaves[leaf] + in->first * in->element_bytes; }
 
-static void load_leaf(const walk *in, int leaf, void *block) {
-    if (in->arithmetic->load != NULL)
+static void fold_tree(const walk *in, int leaf, int n, char *result, char *scratch);
+
+/* Leaves [leaf, leaf + n) as accumulators: in `block`, or where the leaf is when it is one and needs no conversion. */
+static const void *subtree(const walk *in, int leaf, int n, char *block, char *scratch) {
+    if (n > 1)
+        fold_tree(in, leaf, n, block, scratch);
+    else if (in->arithmetic->load != NULL)
         in->arithmetic->load(block, elements(in, leaf), in->n);
     else
-        memcpy(block, elements(in, leaf), in->n * in->element_bytes);
+        return elements(in, leaf);
+    return block;
 }
 
-/* Leaves [leaf, leaf + n) into `block`; the blocks after it are scratch. */
-static void fold_tree(const walk *in, int leaf, int n, char *block) {
-    if (n == 1) {
-        load_leaf(in, leaf, block);
-        return;
-    }
-    int left = 1;
-    while (left < n - left) left *= 2; /* the largest power of two below n */
-    const void *right = block + BLOCK_BYTES;
-    fold_tree(in, leaf, left, block);
-    if (n - left == 1 && in->arithmetic->load == NULL)
-        right = elements(in, leaf + left);
-    else
-        fold_tree(in, leaf + left, n - left, block + BLOCK_BYTES);
-    in->arithmetic->fold[in->fold](block, right, in->n);
+/* Leaves [leaf, leaf + n), two or more, into `result`; the blocks of `scratch` are for what is on the way. */
+static void fold_tree(const walk *in, int leaf, int n, char *result, char *scratch) {
+    int n_left = 1;
+    while (n_left < n - n_left) n_left *= 2; /* the largest power of two below n */
+    const void *left = subtree(in, leaf, n_left, result, scratch);
+    const void *right = subtree(in, leaf + n_left, n - n_left, scratch, scratch + BLOCK_BYTES);
+    in->arithmetic->fold[in->fold](result, left, right, in->n);
 }
 
 size_t dt_fold_scratch_bytes(int n_leaves) {
@@ -126,15 +126,16 @@ void dt_fold_leaves(dt_fold fold, dt_dtype dtype, const void *const *leaves, int
         return;
     }
     for (size_t done = 0; done < n; done += in.n) {
+        size_t at = done * in.element_bytes;
         in.first = first + done;
         in.n = n - done < BLOCK ? n - done : BLOCK;
-        fold_tree(&in, 0, n_leaves, scratch);
-        for (int t = 0; t < n_targets; t++) {
-            char *target = (char *)targets[t] + done * in.element_bytes;
+        char *root = in.arithmetic->store != NULL ? scratch : (char *)targets[0] + at;
+        fold_tree(&in, 0, n_leaves, root, (char *)scratch + BLOCK_BYTES);
+        for (int t = in.arithmetic->store != NULL ? 0 : 1; t < n_targets; t++) {
             if (in.arithmetic->store != NULL)
-                in.arithmetic->store(target, scratch, in.n);
+                in.arithmetic->store((char *)targets[t] + at, root, in.n);
             else
-                memcpy(target, scratch, in.n * in.element_bytes);
+                memcpy((char *)targets[t] + at, root, in.n * in.element_bytes);
         }
     }
 }
