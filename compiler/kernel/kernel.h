@@ -160,7 +160,7 @@ typedef struct dt_segment {
 
 typedef struct dt_plan {
     const dt_function *function;
-    int64_t block_rows; /* dt_block_rows */
+    int64_t block_rows; /* most rows of a block (compiler/blocks.h) */
     int n_buffers, n_kernels, n_segments;
     dt_buffer *buffers;
     dt_kernel_function *kernels;
@@ -169,16 +169,6 @@ typedef struct dt_plan {
     dt_lowering *lowering;                              /* of the passes that make the plan */
     int64_t device_bytes, replica_bytes, scratch_bytes; /* of the spaces; replica: for each block */
 } dt_plan;
-
-/* Rows are run in blocks, each as if it were a replica: all kernels of a segment on one block before the next, and sums over blocks follow the tree
- * that sums over replicas follow. So blocks can be dealt to cores without a change of bits, and little memory is live at once. A replica of
- * `capacity` rows has the least power of two of blocks (so that a tree over all blocks is one over replicas of trees over their blocks) that leaves
- * none with more than DT_MOST_BLOCK_ROWS; they are as even as can be. */
-enum {
-    DT_MOST_BLOCK_ROWS = 16
-};
-int64_t dt_block_rows(int64_t capacity);
-int64_t dt_blocks_of(int64_t rows, int64_t block_rows); /* the least power of two of blocks that hold so many rows */
 
 /* Checks the form: operands earlier, levels legal, addresses within bounds where provable, vector loop legal. */
 dt_status *dt_plan_verify(const dt_plan *plan);

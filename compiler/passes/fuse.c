@@ -6,6 +6,7 @@
  * and would be dear to compute more than once; all else disappears into the nests of its users (fuse_units.c). Nests that go through the rows of
  * the batch together share a kernel (fuse_kernels.c). */
 #include "compiler/passes/fuse.h"
+#include "compiler/blocks.h"
 #include "compiler/kernel/nest.h"
 
 #include <ctype.h>
@@ -208,8 +209,7 @@ static dt_status *refuse_gathered(const dt_function *function) {
 static dt_fusion divide(dt_compilation *compilation, dt_function *function, const bool *keep) {
     dt_arena *arena = compilation->arena;
     dt_plan *plan = DT_NEW(arena, dt_plan);
-    *plan = (dt_plan){
-        .function = function, .block_rows = dt_compilation_block_rows(compilation), .results = DT_NEW_ARRAY(arena, int, function->results.n)};
+    *plan = (dt_plan){.function = function, .block_rows = compilation->block_rows, .results = DT_NEW_ARRAY(arena, int, function->results.n)};
     plan->lowering = dt_lowering_create(compilation, plan);
     dt_fusion f = {.compilation = compilation, .arena = arena, .plan = plan, .lowering = plan->lowering, .keep = keep};
     f.places = DT_NEW_ARRAY(arena, dt_place, function->next_id);
@@ -237,6 +237,7 @@ static dt_status *fuse_function(dt_compilation *compilation, dt_function *functi
 
 dt_status *dt_pass_fuse(dt_compilation *compilation) {
     dt_module *module = compilation->module;
+    compilation->block_rows = dt_blocks_choose(compilation);
     compilation->plans = DT_NEW_ARRAY(compilation->arena, dt_plan *, module->functions.n);
     for (size_t i = 0; i < module->functions.n; i++) DT_TRY(fuse_function(compilation, module->functions.items[i], &compilation->plans[i]));
     compilation->n_plans = (int)module->functions.n;
