@@ -12,30 +12,31 @@
 #       second       a network of odd shapes         bench/second.py
 #       elementwise  functions and chains of them    bench/elementwise.py
 #       passes       the worth of each pass          bench/passes.py
+#       order        what equal bits cost a sum      bench/reduction_order.py
 #
 # The first call of one of the first six but `size` installs the peers (bench/peers/setup.sh). DT_DATA: the folder of Fashion-MNIST.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 declare -A scripts=([cnn]=cnn_step [perceptron]=perceptron_step [start]=first_step [memory]=memory [size]=size [epoch]=epoch
-                    [second]=second [elementwise]=elementwise [passes]=passes)
+                    [second]=second [elementwise]=elementwise [passes]=passes [order]=reduction_order)
 pairs=3
 tables=()
 peers=
 while [ $# -gt 0 ]; do
     case $1 in
     --pairs) pairs=${2:?a number of pairs} && shift ;;
-    *) [ -n "${scripts[$1]:-}" ] && tables+=("$1") || { sed -n '5,16s/^# *//p' "$0" >&2 && exit 2; } ;;
+    *) [ -n "${scripts[$1]:-}" ] && tables+=("$1") || { sed -n '5,17s/^# *//p' "$0" >&2 && exit 2; } ;;
     esac
     shift
 done
-[ ${#tables[@]} -gt 0 ] || tables=(cnn perceptron start memory size epoch second elementwise passes)
+[ ${#tables[@]} -gt 0 ] || tables=(cnn perceptron start memory size epoch second elementwise passes order)
 for table in "${tables[@]}"; do
     case $table in cnn | perceptron | start | memory | epoch) peers=yes ;; esac
 done
 
 cmake --preset release >/dev/null
-cmake --build build --target dtc dtc-bench-kernel dtrun >/dev/null
+cmake --build build --target dtc dtc-bench-kernel dtrun reduction_order >/dev/null
 build/dtc compile examples/fashion_cnn.dt -o build/bench_fashion.dtx
 build/dtc compile examples/perceptron.dt -o build/bench_perceptron.dtx
 build/dtc compile bench/programs/odd_channels.dt -o build/bench_odd_channels.dtx
