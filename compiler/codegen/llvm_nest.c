@@ -36,7 +36,7 @@ static uint64_t tile_loops(const dt_nest *nest) {
 static void find_depends(dt_llvm_nest *n) {
     const dt_nest *nest = n->nest;
     dt_nest_depends(nest, n->depends);
-    if (!nest->tiling.tiled) return;
+    if (nest->algorithm == DT_ALGORITHM_LOOPS) return;
     for (int i = 0; i < nest->n_instructions; i++) {
         const dt_instruction *x = &nest->instructions[i];
         if (x->kind == DT_INSTRUCTION_REDUCED) n->depends[i] |= tile_loops(nest);

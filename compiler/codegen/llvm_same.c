@@ -27,13 +27,13 @@ static bool same_instruction(const dt_instruction *a, const dt_instruction *b, i
 }
 
 static bool same_tiling(const dt_tiling *a, const dt_tiling *b) {
-    if (!a->tiled || !b->tiled) return a->tiled == b->tiled;
     return a->row_loop == b->row_loop && a->vector_loop == b->vector_loop && a->a == b->a && a->b == b->b;
 }
 
 static bool same_nest(const dt_nest *a, const dt_nest *b) {
     if (a->in_rows != b->in_rows || a->n_loops != b->n_loops || a->n_instructions != b->n_instructions || a->n_reductions != b->n_reductions ||
-        a->n_stores != b->n_stores || a->vector_loop != b->vector_loop || a->part_turns != b->part_turns || !same_tiling(&a->tiling, &b->tiling))
+        a->n_stores != b->n_stores || a->vector_loop != b->vector_loop || a->part_turns != b->part_turns || a->algorithm != b->algorithm ||
+        (a->algorithm != DT_ALGORITHM_LOOPS && !same_tiling(&a->tiling, &b->tiling)))
         return false;
     for (int l = 0; l < a->n_loops; l++)
         if (a->loops[l].extent != b->loops[l].extent || a->loops[l].reduced != b->loops[l].reduced) return false;

@@ -37,7 +37,7 @@ static bool is_plain_load(const dt_llvm_nest *n, int i, uint64_t tile) {
 bool dt_llvm_tile_is_possible(const dt_llvm_nest *n) {
     const dt_nest *nest = n->nest;
     const dt_tiling *tiling = &nest->tiling;
-    if (!tiling->tiled || nest->n_reductions != 1 || !dt_reduction_is_product(nest, &nest->reductions[0])) return false;
+    if (nest->algorithm == DT_ALGORITHM_LOOPS || nest->n_reductions != 1 || !dt_reduction_is_product(nest, &nest->reductions[0])) return false;
     int v = tiling->vector_loop, row = tiling->row_loop;
     const int *factors = nest->instructions[nest->reductions[0].operand].operands;
     bool in_order = factors[0] == tiling->a && factors[1] == tiling->b, swapped = factors[0] == tiling->b && factors[1] == tiling->a;

@@ -73,12 +73,26 @@ typedef struct dt_loop {
     bool reduced;
 } dt_loop;
 
-/* How a sum of products is computed: set by schedule for nests whose single reduction is SUM over the product of two plain loads.
+/* How a nest computes what it stores: a choice that schedule makes and renderers follow. All but LOOPS are for sums of products. */
+#define DT_ALGORITHMS(X)                                                                                                                             \
+    X(LOOPS, "loops")   /* the loops as they stand */                                                                                                \
+    X(TILED, "tiled")   /* each place of the result gathers its products, a tile of places at a time */                                              \
+    X(SPREAD, "spread") /* the same, but operand a's places are spread over the result, which is in memory and added to for each tap */              \
+    X(PHASED, "phased") /* tiles of those places of a result at which a divided index reads the same taps; the others are nests of their own */
+
+typedef enum dt_algorithm {
+#define X(enumerator, name) DT_ALGORITHM_##enumerator,
+    DT_ALGORITHMS(X)
+#undef X
+    DT_N_ALGORITHMS
+} dt_algorithm;
+const char *dt_algorithm_name(dt_algorithm algorithm);
+
+/* The tiles of a nest whose single reduction is SUM over the product of two plain loads.
  * The `vector` loop is contiguous (coefficient 1) in operand b and in the result, and absent from operand a; the `row` loop is absent from b.
  * A tile of rows x vectors accumulators stays in registers over all reduced loops in order; how many, the renderer chooses: it knows the registers.
  */
 typedef struct dt_tiling {
-    bool tiled;
     int row_loop, vector_loop; /* row_loop may be -1: rows = 1 */
     int a, b;                  /* load instructions: a broadcast, b contiguous */
 } dt_tiling;
@@ -99,7 +113,8 @@ typedef struct dt_nest {
     int n_stores;
     dt_store *stores;
     int vector_loop; /* loop to vectorise, or -1 (scalar): the innermost outer loop that is contiguous in the stores, or a reduced loop */
-    dt_tiling tiling;
+    dt_algorithm algorithm;
+    dt_tiling tiling; /* unless algorithm is LOOPS */
     int n_locations;
     dt_location *locations;
     const char *note;          /* "pack", "epilogue", … for people */

@@ -104,14 +104,25 @@ static void print_loops(dt_text *text, const dt_nest *nest) {
     }
 }
 
+const char *dt_algorithm_name(dt_algorithm algorithm) {
+    static const char *const names[] = {
+#define X(enumerator, name) name,
+        DT_ALGORITHMS(X)
+#undef X
+    };
+    return names[algorithm];
+}
+
 static void print_nest(dt_text *text, const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest) {
     dt_text_append(text, nest->in_rows ? "    row nest" : "    nest");
     if (nest->note) dt_text_format(text, " %s", nest->note);
     print_loops(text, nest);
-    if (nest->tiling.tiled && nest->tiling.row_loop >= 0)
-        dt_text_format(text, "  tile l%d x l%d of s%d, s%d", nest->tiling.row_loop, nest->tiling.vector_loop, nest->tiling.a, nest->tiling.b);
-    else if (nest->tiling.tiled)
-        dt_text_format(text, "  tile l%d of s%d, s%d", nest->tiling.vector_loop, nest->tiling.a, nest->tiling.b);
+    bool is_loops = nest->algorithm == DT_ALGORITHM_LOOPS;
+    if (!is_loops) dt_text_format(text, "  %s ", dt_algorithm_name(nest->algorithm));
+    if (!is_loops && nest->tiling.row_loop >= 0)
+        dt_text_format(text, "l%d x l%d of s%d, s%d", nest->tiling.row_loop, nest->tiling.vector_loop, nest->tiling.a, nest->tiling.b);
+    else if (!is_loops)
+        dt_text_format(text, "l%d of s%d, s%d", nest->tiling.vector_loop, nest->tiling.a, nest->tiling.b);
     else if (nest->vector_loop >= 0)
         dt_text_format(text, "  vector l%d", nest->vector_loop);
     if (nest->part_turns > 0) dt_text_format(text, "  parts of %" PRId64 " l0", nest->part_turns);

@@ -1,16 +1,17 @@
 /* print_summary: a plan on one screen. What runs in which order, once or once a replica, how its work is done, and what it takes. */
 #include "compiler/flops.h"
-#include "compiler/kernel/kernel.h"
+#include "compiler/kernel/count.h"
 
-/* "tiles 3, loops 1, in rows": how the nests of a kernel are computed. */
+/* "4 nests, 2 tiled, 1 spread, 3 row by row": how the nests of a kernel are computed. */
 static void print_form(dt_text *text, const dt_kernel_function *kernel) {
-    int n_tiled = 0, n_in_rows = 0;
+    int n_of[DT_N_ALGORITHMS] = {0}, n_in_rows = 0;
     for (int n = 0; n < kernel->n_nests; n++) {
-        n_tiled += kernel->nests[n].tiling.tiled;
+        n_of[kernel->nests[n].algorithm]++;
         n_in_rows += kernel->nests[n].in_rows;
     }
     dt_text_format(text, "%d nest%s", kernel->n_nests, kernel->n_nests == 1 ? "" : "s");
-    if (n_tiled) dt_text_format(text, ", %d tiled", n_tiled);
+    for (int a = DT_ALGORITHM_LOOPS + 1; a < DT_N_ALGORITHMS; a++)
+        if (n_of[a]) dt_text_format(text, ", %d %s", n_of[a], dt_algorithm_name((dt_algorithm)a));
     if (n_in_rows) dt_text_format(text, ", %d row by row", n_in_rows);
     if (kernel->divided) dt_text_append(text, ", divided");
 }
@@ -29,6 +30,18 @@ static void print_collective(dt_text *text, const dt_plan *plan, const dt_collec
     dt_text_format(text, " %s\n", collective->label ? collective->label : source->name);
 }
 
+/* What the kernels do; of what one does for a block of rows, each row of a whole block has its share. */
+static dt_flops flops_of_kernels(const dt_plan *plan) {
+    dt_flops flops = {0};
+    for (int k = 0; k < plan->n_kernels; k++) {
+        const dt_kernel_function *kernel = &plan->kernels[k];
+        dt_amount amount = dt_kernel_count_of(plan, kernel).flops;
+        flops.per_row += amount.per_row + (kernel->once ? 0 : amount.fixed / (double)plan->block_rows);
+        flops.fixed += kernel->once ? amount.fixed : 0;
+    }
+    return flops;
+}
+
 void dt_plan_print_summary(dt_text *text, const dt_plan *plan) {
     dt_text_format(text, "%s: %d kernels, %d segments\n", plan->function->name, plan->n_kernels, plan->n_segments);
     for (int s = 0; s < plan->n_segments; s++) {
@@ -44,7 +57,7 @@ void dt_plan_print_summary(dt_text *text, const dt_plan *plan) {
                    dt_text_with_commas(plan->replica_bytes, replica), (long long)plan->block_rows);
     if (plan->function->kind == DT_FUNCTION_STEP) {
         dt_text_append(text, " arithmetic: ");
-        dt_flops_print(text, dt_flops_of_function(plan->function->module->arena, plan->function));
+        dt_flops_print(text, flops_of_kernels(plan));
         dt_text_append(text, ", as computed\n");
     }
     dt_text_append(text, "\n");

@@ -73,8 +73,8 @@ static bool can_join(const dt_nest *nest, int l) {
     const dt_tiling *tiling = &nest->tiling;
     const dt_loop *loops = nest->loops;
     if (dt_dim_is_symbol(loops[l].extent) || dt_dim_is_symbol(loops[l + 1].extent) || loops[l].reduced != loops[l + 1].reduced) return false;
-    if (tiling->tiled && (tiling->row_loop == l || tiling->row_loop == l + 1 || tiling->vector_loop == l || tiling->vector_loop == l + 1))
-        return false;
+    bool tiled = nest->algorithm != DT_ALGORITHM_LOOPS;
+    if (tiled && (tiling->row_loop == l || tiling->row_loop == l + 1 || tiling->vector_loop == l || tiling->vector_loop == l + 1)) return false;
     for (int s = 0; s < nest->n_stores; s++)
         if (!walks_as_one(nest, nest->stores[s].address.coefficients, l)) return false;
     for (int i = 0; i < nest->n_instructions; i++) {
@@ -390,7 +390,8 @@ static void tile(dt_arena *arena, dt_product *p) {
         if (packed) lower_again(p, n, layout);
         dt_nest *nest = &p->kernel->nests[n];
         if (dt_layout_is_empty(layout)) continue;
-        nest->tiling = (dt_tiling){.tiled = true, .row_loop = place_in_nest(p, p->row_loop), .vector_loop = place_in_nest(p, p->vector_loop)};
+        nest->algorithm = layout->n_spreads > 0 ? DT_ALGORITHM_SPREAD : layout->n_phases > 0 ? DT_ALGORITHM_PHASED : DT_ALGORITHM_TILED;
+        nest->tiling = (dt_tiling){.row_loop = place_in_nest(p, p->row_loop), .vector_loop = place_in_nest(p, p->vector_loop)};
         nest->tiling.a = factor(p, nest, p->operands[0]);
         nest->tiling.b = factor(p, nest, p->operands[1]);
     }
@@ -418,7 +419,7 @@ static void schedule_kernel(const dt_compilation *compilation, dt_plan *plan, dt
     for (int n = 0; n < kernel->n_nests; n++) {
         dt_nest *nest = &kernel->nests[n];
         join_loops(arena, nest);
-        nest->vector_loop = nest->tiling.tiled ? nest->tiling.vector_loop : vectors ? vector_loop_of(nest) : -1;
+        nest->vector_loop = nest->algorithm != DT_ALGORITHM_LOOPS ? nest->tiling.vector_loop : vectors ? vector_loop_of(nest) : -1;
     }
 }
 

@@ -216,7 +216,7 @@ static void check(bench *b, double tolerance) {
     const dt_plan *plans[1] = {&b->plan};
     dt_codegen_object objects[3] = {
         {.level = DT_LEVEL_V3}, {.level = dt_cpu_level() >= 4 ? DT_LEVEL_V4 : DT_LEVEL_NATIVE}, {.level = DT_LEVEL_NATIVE}};
-    int n_objects = b->kernel.n_nests > 0 && b->kernel.nests[0].tiling.tiled ? 3 : 2;
+    int n_objects = b->kernel.n_nests > 0 && b->kernel.nests[0].algorithm != DT_ALGORITHM_LOOPS ? 3 : 2;
     succeed(dt_codegen_llvm(plans, 1, &(dt_codegen_options){.check = true}, objects, n_objects));
     for (int i = 0; i < n_objects; i++) run_object(b, &objects[i], &want, &want_bad, tolerance);
     free_buffers(b, &want);
@@ -615,8 +615,8 @@ static void tiled_product(const product_case *test, bool has_rows) {
     sum = dt_nest_binary(&n, DT_SCALAR_MAXIMUM, test->dtype, sum, dt_nest_constant(&n, test->dtype, 0));
     dt_nest_store(&n, y, AT(&n, 0, w, 1, 0), sum, test->accumulate, -1);
     dt_nest *nest = finish(&b, &n, 1);
-    nest->tiling =
-        (dt_tiling){.tiled = true, .row_loop = has_rows ? 0 : -1, .vector_loop = 1, .a = load_of(&b, nest, x), .b = load_of(&b, nest, weights)};
+    nest->algorithm = DT_ALGORITHM_TILED;
+    nest->tiling = (dt_tiling){.row_loop = has_rows ? 0 : -1, .vector_loop = 1, .a = load_of(&b, nest, x), .b = load_of(&b, nest, weights)};
     if (!has_rows && test->rows == DT_BATCH) nest->in_rows = true;
     check(&b, test->dtype == DT_F64 ? 1e-12 : 2e-5);
 }
@@ -653,7 +653,8 @@ static void tiled_convolution(int64_t side, int64_t channels, int64_t outputs, i
     int sum = reduced(&n, DT_COMBINE_SUM, dt_nest_binary(&n, DT_SCALAR_MULTIPLY, DT_F32, a, m), DT_F32);
     dt_nest_store(&n, y, AT(&n, 0, out * out * outputs, out * outputs, outputs, 1, 0, 0, 0), sum, false, -1);
     dt_nest *nest = finish(&b, &n, 3);
-    nest->tiling = (dt_tiling){.tiled = true, .row_loop = 2, .vector_loop = 3, .a = load_of(&b, nest, x), .b = load_of(&b, nest, w)};
+    nest->algorithm = DT_ALGORITHM_TILED;
+    nest->tiling = (dt_tiling){.row_loop = 2, .vector_loop = 3, .a = load_of(&b, nest, x), .b = load_of(&b, nest, w)};
     nest->in_rows = in_rows;
     check(&b, 1e-4);
 }
@@ -679,7 +680,8 @@ static void tiled_sums_over_rows(void **state) {
     int sum = reduced(&n, DT_COMBINE_SUM, dt_nest_binary(&n, DT_SCALAR_MULTIPLY, DT_F32, a, m), DT_F32);
     dt_nest_store(&n, w, AT(&n, 0, 0, channels * outputs, outputs, 1, 0), sum, true, -1);
     dt_nest *nest = finish(&b, &n, 3);
-    nest->tiling = (dt_tiling){.tiled = true, .row_loop = 2, .vector_loop = 3, .a = load_of(&b, nest, x), .b = load_of(&b, nest, g)};
+    nest->algorithm = DT_ALGORITHM_TILED;
+    nest->tiling = (dt_tiling){.row_loop = 2, .vector_loop = 3, .a = load_of(&b, nest, x), .b = load_of(&b, nest, g)};
     nest->in_rows = true;
     check(&b, 1e-4);
 }

@@ -216,7 +216,7 @@ static void products_read_outside_or_are_spread(void **state) {
         for (int n = 0; n < compilation.plans[0]->kernels[0].n_nests; n++) {
             const dt_nest *nest = &compilation.plans[0]->kernels[0].nests[n];
             border |= nest->in_rows && nest->note != NULL && strcmp(nest->note, "pack") == 0;
-            tiled |= nest->tiling.tiled;
+            tiled |= nest->algorithm != DT_ALGORITHM_LOOPS;
         }
         assert_true(tiled);
         assert_int_equal(border, !cases[i].spread);
