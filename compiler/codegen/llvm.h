@@ -12,7 +12,8 @@
  *   llvm_scalar.c  one instruction, on one element or on a vector of them
  *   llvm_memory.c  addresses, loads, stores
  *   llvm_reduce.c  accumulators
- *   llvm_tile.c    sums of products in register tiles */
+ *   llvm_tile.c    sums of products in register tiles
+ *   llvm_panel.c   and where their operands are larger than the first cache */
 #ifndef DT_CODEGEN_LLVM_H
 #define DT_CODEGEN_LLVM_H
 
@@ -54,6 +55,7 @@ typedef struct dt_llvm_emitter {
     LLVMValueRef function, launch, rows, valid, bad_index;
     LLVMValueRef part, n_parts; /* of a divided kernel */
     LLVMValueRef *buffers;      /* the kernel's arguments */
+    LLVMValueRef panel;         /* llvm_panel.c: its place on the function's stack, once there is one */
 
     int n_carried;
     LLVMValueRef *carried;
@@ -139,6 +141,11 @@ typedef struct dt_llvm_nest {
     int tile_level;                /* level at which dt_llvm_tile_rows takes over */
     int tile_rows, tile_vectors;   /* at most, of one tile */
     int block_vectors, last_lanes; /* of the block at work: vectors, and lanes in use of the last one */
+
+    int panel_loop;          /* llvm_panel.c: the reduced loop that runs over a panel of b; -1: b is read where it is */
+    int64_t depth;           /* turns of it in a part */
+    LLVMValueRef depth_here; /* in this part, where that is known at run time only; or NULL */
+    LLVMValueRef is_first;   /* whether this part begins the sums; NULL: there is one part */
 } dt_llvm_nest;
 
 /* Does the instruction differ from lane to lane? */
@@ -182,6 +189,8 @@ LLVMValueRef dt_llvm_minimum(dt_llvm_emitter *e, LLVMValueRef a, LLVMValueRef b,
 LLVMValueRef dt_llvm_load(dt_llvm_nest *n, int instruction);
 /* Does store `s`; operands and guard have values. */
 void dt_llvm_store(dt_llvm_nest *n, int store);
+/* The `width` neighbours that lie `offset` elements after the address of store `store`. */
+LLVMValueRef dt_llvm_load_stored(dt_llvm_nest *n, int store, int64_t offset, int width);
 /* Brings the line `offset` elements after the address of store `store` into cache, to be written soon. */
 void dt_llvm_prefetch(dt_llvm_nest *n, int store, int64_t offset);
 /* Loads `width` neighbours, or one element, without guard, `offset` elements after the address of load `instruction`. */
@@ -203,6 +212,22 @@ void dt_llvm_tile_choose(dt_llvm_nest *n);
 /* The vector loop, in blocks of vectors, at `level`; and what is inside of all outer loops but the row loop. */
 void dt_llvm_tile_blocks(dt_llvm_nest *n, int level);
 void dt_llvm_tile_rows(dt_llvm_nest *n);
+
+/* A place on the stack, in the function's first block so that it is taken once. */
+LLVMValueRef dt_llvm_stack(dt_llvm_emitter *e, LLVMTypeRef type, int n_items, int alignment);
+
+/* ---- llvm_panel.c ---- */
+
+/* Decides on panel_loop and depth, when the tile has been chosen. */
+void dt_llvm_panel_choose(dt_llvm_nest *n);
+/* blocks(n, level), once for each part of the reduced loop. */
+void dt_llvm_panel_parts(dt_llvm_nest *n, int level, void (*blocks)(dt_llvm_nest *n, int level));
+/* Copies this part of the block of b that begins at `start` of the vector loop. */
+void dt_llvm_panel_fill(dt_llvm_nest *n, dt_llvm_sum start);
+/* Vector v of the block, in the turn of the reduced loop that has been entered. */
+LLVMValueRef dt_llvm_panel_load(dt_llvm_nest *n, int v);
+/* Turns of the reduced loop in this part. */
+LLVMValueRef dt_llvm_panel_extent(dt_llvm_nest *n);
 
 /* ---- llvm_same.c ---- */
 

@@ -94,6 +94,7 @@ void dt_llvm_kernel(dt_llvm_emitter *e, const dt_plan *plan, const dt_kernel_fun
             return;
         }
     e->n_carried = 0;
+    e->panel = NULL;
     begin_function(e, kernel->name);
     e->at_work.function = e->function;
     dt_list_push(e->arena, &e->functions, e->at_work);

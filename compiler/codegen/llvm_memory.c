@@ -264,6 +264,13 @@ void dt_llvm_store(dt_llvm_nest *n, int s) {
     if (join != NULL) dt_llvm_if_end(e, join);
 }
 
+LLVMValueRef dt_llvm_load_stored(dt_llvm_nest *n, int s, int64_t offset, int width) {
+    const dt_address *address = &n->nest->stores[s].address;
+    dt_llvm_sum at = full_offset(n, address, n->addresses[n->nest->n_instructions + s], false);
+    at.constant += offset;
+    return from_memory(n->e, load_neighbours(n, address, at, width, NULL), buffer_dtype(n, address));
+}
+
 void dt_llvm_prefetch(dt_llvm_nest *n, int s, int64_t offset) {
     dt_llvm_emitter *e = n->e;
     const dt_address *address = &n->nest->stores[s].address;

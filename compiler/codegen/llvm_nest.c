@@ -200,7 +200,8 @@ dt_llvm_nest *dt_llvm_nest_prepare(dt_llvm_emitter *e, const dt_nest *nest, cons
     dt_llvm_nest *n = DT_NEW(e->arena, dt_llvm_nest);
     int n_instructions = nest->n_instructions;
     assert(nest->n_loops <= 64);
-    *n = (dt_llvm_nest){.e = e, .nest = nest, .vector_loop = -1, .width = 1, .lanes = 1, .target_width = e->target->vector_bytes / 4};
+    *n = (dt_llvm_nest){
+        .e = e, .nest = nest, .vector_loop = -1, .panel_loop = -1, .width = 1, .lanes = 1, .target_width = e->target->vector_bytes / 4};
     n->order = DT_NEW_ARRAY(e->arena, int, nest->n_loops);
     n->unrolled = DT_NEW_ARRAY(e->arena, bool, nest->n_loops);
     n->depends = DT_NEW_ARRAY(e->arena, uint64_t, n_instructions);

@@ -137,9 +137,15 @@ void dt_llvm_tile_choose(dt_llvm_nest *n) {
     choose_tile(n, (extent + n->width - 1) / n->width);
     if (n->nest->n_loops > n->n_outer && !rows_overlap(n, n->tile_rows, n->tile_vectors, n->order[n->nest->n_loops - 1]))
         dt_llvm_choose_unrolling(n, (int64_t)n->tile_rows * n->tile_vectors, UNROLLED_PRODUCTS);
+    dt_llvm_panel_choose(n);
 }
 
 /* ---- the vector loop ---- */
+
+static void one_block(dt_llvm_nest *n, int level, dt_llvm_sum start) {
+    if (n->panel_loop >= 0) dt_llvm_panel_fill(n, start);
+    dt_llvm_iteration(n, level, start);
+}
 
 /* Blocks of `vectors` vectors, starting at elements start, …, below end. */
 static void equal_blocks(dt_llvm_nest *n, int level, int64_t start, int64_t end, int vectors) {
@@ -147,15 +153,15 @@ static void equal_blocks(dt_llvm_nest *n, int level, int64_t start, int64_t end,
     if (start >= end) return;
     n->block_vectors = vectors;
     if (start + step >= end) {
-        dt_llvm_iteration(n, level, (dt_llvm_sum){NULL, start});
+        one_block(n, level, (dt_llvm_sum){NULL, start});
         return;
     }
     dt_llvm_loop loop = dt_llvm_loop_begin(n->e, dt_llvm_i64(n->e, start), dt_llvm_i64(n->e, end), step, false);
-    dt_llvm_iteration(n, level, (dt_llvm_sum){loop.index, 0});
+    one_block(n, level, (dt_llvm_sum){loop.index, 0});
     dt_llvm_loop_end(n->e, &loop);
 }
 
-void dt_llvm_tile_blocks(dt_llvm_nest *n, int level) {
+static void all_blocks(dt_llvm_nest *n, int level) {
     int64_t extent = n->nest->loops[n->vector_loop].extent, n_vectors = (extent + n->width - 1) / n->width;
     if (extent == 0) return;
     int64_t n_blocks = (n_vectors + n->tile_vectors - 1) / n->tile_vectors, size = n_vectors / n_blocks, larger = n_vectors % n_blocks;
@@ -168,6 +174,13 @@ void dt_llvm_tile_blocks(dt_llvm_nest *n, int level) {
     if (!partial) return;
     n->last_lanes = (int)(extent - (n_vectors - 1) * n->width);
     equal_blocks(n, level, whole_end, end, (int)size);
+}
+
+void dt_llvm_tile_blocks(dt_llvm_nest *n, int level) {
+    if (n->panel_loop >= 0)
+        dt_llvm_panel_parts(n, level, all_blocks);
+    else
+        all_blocks(n, level);
 }
 
 /* ---- one tile ---- */
@@ -188,7 +201,8 @@ static void product(dt_llvm_nest *n, const tile *t, int part) {
     const dt_tiling *tiling = &n->nest->tiling;
     int64_t step = tiling->row_loop >= 0 ? n->nest->instructions[tiling->a].address.coefficients[tiling->row_loop] : 0;
     LLVMValueRef b[8];
-    for (int v = 0; v < t->vectors; v++) b[v] = dt_llvm_load_plain(n, tiling->b, (dt_llvm_sum){NULL, (int64_t)v * n->width}, n->width);
+    for (int v = 0; v < t->vectors; v++)
+        b[v] = n->panel_loop >= 0 ? dt_llvm_panel_load(n, v) : dt_llvm_load_plain(n, tiling->b, (dt_llvm_sum){NULL, (int64_t)v * n->width}, n->width);
     for (int r = 0; r < t->rows; r++) {
         dt_llvm_sum row = {NULL, r * step};
         LLVMValueRef a = dt_llvm_splat(e, dt_llvm_load_plain(n, tiling->a, row, 1), n->width);
@@ -213,7 +227,7 @@ static void reduced_iteration(dt_llvm_nest *n, const tile *t, int level, dt_llvm
 
 /* How many iterations of the innermost loop are one: a number that divides its extent, where there is one. */
 static int64_t innermost_step(const dt_llvm_nest *n, const tile *t, int loop) {
-    int64_t most = UNROLLED_PRODUCTS / (t->full_rows * t->vectors), extent = n->nest->loops[loop].extent;
+    int64_t most = UNROLLED_PRODUCTS / (t->full_rows * t->vectors), extent = loop == n->panel_loop ? n->depth : n->nest->loops[loop].extent;
     most = most > 8 ? 8 : most;
     if (most < 2 || rows_overlap(n, t->full_rows, t->vectors, loop)) return 1;
     if (!dt_llvm_is_constant_extent(extent)) return 4 < most ? 4 : most;
@@ -225,9 +239,10 @@ static int64_t innermost_step(const dt_llvm_nest *n, const tile *t, int loop) {
 static void innermost_loop(dt_llvm_nest *n, const tile *t, int level) {
     dt_llvm_emitter *e = n->e;
     int loop_index = n->order[level];
-    int64_t extent = n->nest->loops[loop_index].extent, step = innermost_step(n, t, loop_index);
-    bool at_run_time = !dt_llvm_is_constant_extent(extent);
-    LLVMValueRef end = dt_llvm_extent(e, extent), whole = end;
+    bool in_parts = loop_index == n->panel_loop;
+    int64_t extent = in_parts ? n->depth : n->nest->loops[loop_index].extent, step = innermost_step(n, t, loop_index);
+    bool at_run_time = in_parts ? n->depth_here != NULL : !dt_llvm_is_constant_extent(extent);
+    LLVMValueRef end = in_parts ? dt_llvm_panel_extent(n) : dt_llvm_extent(e, extent), whole = end;
     if (step > 1) whole = LLVMBuildNSWSub(e->builder, end, LLVMBuildSRem(e->builder, end, dt_llvm_i64(e, step), ""), "");
     dt_llvm_loop loop = dt_llvm_loop_begin(e, dt_llvm_i64(e, 0), whole, step, at_run_time || extent < step);
     for (int64_t u = 0; u < step; u++) reduced_iteration(n, t, level, (dt_llvm_sum){loop.index, u});
@@ -312,8 +327,7 @@ static void finish_in_registers(dt_llvm_nest *n, const tile *t) {
     }
 }
 
-/* A place on the stack, in the function's first block so that it is taken once. */
-static LLVMValueRef stack(dt_llvm_emitter *e, LLVMTypeRef type, int n_items, int alignment) {
+LLVMValueRef dt_llvm_stack(dt_llvm_emitter *e, LLVMTypeRef type, int n_items, int alignment) {
     LLVMBasicBlockRef here = LLVMGetInsertBlock(e->builder), entry = LLVMGetEntryBasicBlock(e->function);
     LLVMPositionBuilderBefore(e->builder, LLVMGetFirstInstruction(entry));
     LLVMValueRef place = LLVMBuildArrayAlloca(e->builder, type, dt_llvm_i64(e, n_items), "tile");
@@ -350,7 +364,7 @@ static void finish_columns(dt_llvm_nest *n, const tile *t, LLVMValueRef place, i
 static void finish_in_memory(dt_llvm_nest *n, const tile *t) {
     dt_llvm_emitter *e = n->e;
     LLVMTypeRef type = dt_llvm_vector(dt_llvm_type(e, n->nest->reductions[0].dtype), n->width);
-    LLVMValueRef place = stack(e, type, t->rows * t->vectors, e->target->vector_bytes);
+    LLVMValueRef place = dt_llvm_stack(e, type, t->rows * t->vectors, e->target->vector_bytes);
     for (int r = 0; r < t->rows; r++)
         for (int v = 0; v < t->vectors; v++) {
             LLVMValueRef at = dt_llvm_i64(e, r * t->vectors + v);
@@ -380,6 +394,17 @@ static void prefetch_accumulators(dt_llvm_nest *n, const tile *t) {
     }
 }
 
+/* Begins with the sums that the parts before left in the result; in the first part with 0, whatever stands there. */
+static void go_on(dt_llvm_nest *n, const tile *t) {
+    int row_loop = n->nest->tiling.row_loop;
+    for (int r = 0; r < t->rows; r++)
+        for (int v = 0; v < t->vectors; v++) {
+            int64_t offset = (int64_t)v * n->width + (row_loop >= 0 ? r * n->nest->stores[0].address.coefficients[row_loop] : 0);
+            LLVMValueRef *sum = accumulator(n, t, 0, r, v);
+            *sum = LLVMBuildSelect(n->e->builder, n->is_first, *sum, dt_llvm_load_stored(n, 0, offset, n->width), "");
+        }
+}
+
 /* The tile whose first row is `first`; the row loop has been entered there. */
 static void one_tile(dt_llvm_nest *n, tile *t) {
     dt_llvm_emitter *e = n->e;
@@ -390,6 +415,7 @@ static void one_tile(dt_llvm_nest *n, tile *t) {
     e->n_carried = sums * t->parts;
     e->carried = DT_NEW_ARRAY(e->arena, LLVMValueRef, e->n_carried);
     for (int k = 0; k < e->n_carried; k++) e->carried[k] = LLVMConstNull(type);
+    if (n->is_first != NULL && !n->nest->stores[0].accumulate) go_on(n, t);
     prefetch_accumulators(n, t);
     reduced_loops(n, t, n->n_outer);
     for (int half = t->parts / 2; half >= 1; half /= 2)

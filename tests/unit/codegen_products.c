@@ -1,0 +1,132 @@
+/* codegen_products: matrix products and convolutions of random shapes, and some that are large enough for what large ones do (panels, sums in
+ * parts), as code of each level of this machine against the interpreter. DT_SEED and DT_COUNT rerun one and more of the random ones. */
+#include "compiler/pipeline.h"
+#include "ir/text_form.h"
+#include "tests/support/compiled.h"
+#include "tests/unit/random_graph.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+static const char *const large[] = {
+    "%0 a: f32[B, 70], %1 b: f32[70, 200]) {\n  %9: f32[B, 200] = matmul(%0, %1)",
+    "%0 a: f32[B, 300], %1 b: f32[300, 165]) {\n  %9: f32[B, 165] = matmul(%0, %1)",
+    "%0 a: f32[40, 520], %1 b: f32[180, 520]) {\n  %9: f32[40, 180] = matmul(%0, %1, transpose_b=true)",
+    "%0 a: f32[B, 40], %1 b: f32[B, 257]) {\n  %9: f32[40, 257] = matmul(%0, %1, transpose_a=true)",
+    "%0 a: f32[3, 520, 36], %1 b: f32[3, 520, 176]) {\n  %9: f32[3, 36, 176] = matmul(%0, %1, transpose_a=true)",
+    "%0 a: f64[B, 40], %1 b: f64[B, 130]) {\n  %9: f64[40, 130] = matmul(%0, %1, transpose_a=true)",
+};
+
+enum {
+    CAPACITY = 600,
+    SMALL_CAPACITY = 3
+};
+
+static void succeed(dt_status *status, const char *text) {
+    if (status != NULL) fail_msg("%s\n%s", text, dt_status_message(status));
+}
+
+/* Up to rounding, which is of the size of what was summed. */
+static void compare(const char *text, const char *level, int64_t rows, const dt_tensor *want, const dt_tensor *got) {
+    double squares = 0, n = (double)dt_tensor_elements(want);
+    for (size_t i = 0; i < dt_tensor_elements(want); i++) squares += dt_tensor_get(want, i) * dt_tensor_get(want, i);
+    double tolerance = (want->dtype == DT_F64 ? 1e-12 : 1e-4) * (1 + (n > 0 ? sqrt(squares / n) : 0));
+    for (size_t i = 0; i < dt_tensor_elements(want); i++)
+        if (!(fabs(dt_tensor_get(want, i) - dt_tensor_get(got, i)) <= tolerance))
+            fail_msg("%s\n%s, %lld rows: element %zu is %.9g, the interpreter says %.9g", text, level, (long long)rows, i, dt_tensor_get(got, i),
+                     dt_tensor_get(want, i));
+}
+
+static void run(const char *text, const dt_compilation *compilation, const dt_function *meaning, compiled_code *code, random_source source,
+                int64_t rows) {
+    dt_arena *arena = dt_arena_create();
+    dt_bad_index bad = {0};
+    dt_launch launch = {.rows = rows, .valid = rows, .global_batch = rows, .replicas = 1, .bad_index = &bad};
+    dt_tensor inputs[2], want, got;
+    for (int i = 0; i < 2; i++) inputs[i] = random_tensor(arena, &source, meaning->inputs.items[i]->dtype, meaning->inputs.items[i]->shape, rows);
+    dt_memory memory = dt_memory_create(arena, compilation->module);
+    succeed(dt_interpret(arena, meaning, &launch, inputs, &memory, &want), text);
+    succeed(dt_plan_execute_with(arena, compilation->plans[0], compiled_run, code, 1, &launch, inputs, &memory, &got), text);
+    compare(text, code->level, rows, &want, &got);
+    dt_arena_destroy(arena);
+}
+
+/* A function of two operands, given from its inputs to its last value. */
+static void check(const char *body, int capacity, uint64_t seed) {
+    const char *levels[COMPILED_MOST_LEVELS];
+    compiled_code codes[COMPILED_MOST_LEVELS];
+    int n_levels = compiled_levels(levels);
+    dt_arena *arena = dt_arena_create();
+    const char *text = dt_arena_format(arena, "module m capacity %d\nfile 0 \"m\"\nfunction f step (%s\n  return y=%%9\n}\n", capacity, body);
+    dt_compilation compilation = {.arena = arena, .off = 1u << DT_SWITCH_BLOCKS};
+    dt_module *meaning;
+    succeed(dt_module_parse(arena, "m", text, &meaning), text);
+    succeed(dt_module_parse(arena, "m", text, &compilation.module), text);
+    succeed(dt_pipeline_run(&compilation, &(dt_pipeline_options){0}), text);
+    succeed(compiled_make(&compilation, levels, n_levels, codes), text);
+    const int64_t rows[] = {0, 1, capacity - 1, capacity};
+    for (int i = 0; i < n_levels; i++)
+        for (int k = 0; k < 4; k++) run(text, &compilation, meaning->functions.items[0], &codes[i], (random_source){seed}, rows[k]);
+    compiled_free(codes, n_levels);
+    dt_arena_destroy(arena);
+}
+
+static void large_products_run_alike(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof large / sizeof *large; i++) check(large[i], CAPACITY, i);
+}
+
+static int pick(random_source *source, int n, const int *of) { return of[random_below(source, (uint32_t)n)]; }
+
+static const char *random_product(dt_arena *arena, random_source *source) {
+    int m = 1 + (int)random_below(source, 40), k = 1 + (int)random_below(source, 70), n = 1 + (int)random_below(source, 90);
+    bool ta = random_below(source, 2), tb = random_below(source, 2);
+    return dt_arena_format(
+        arena, "%%0 a: f32[B, %d, %d], %%1 b: f32[B, %d, %d]) {\n  %%9: f32[B, %d, %d] = matmul(%%0, %%1, transpose_a=%s, transpose_b=%s)",
+        ta ? k : m, ta ? m : k, tb ? n : k, tb ? k : n, m, n, ta ? "true" : "false", tb ? "true" : "false");
+}
+
+static const char *random_convolution(dt_arena *arena, random_source *source) {
+    static const int channels[] = {1, 3, 8, 16, 33, 48}, taps[] = {1, 3, 3, 5, 7}, groups[] = {0, 0, 0, 2, 5};
+    int in = pick(source, 6, channels), out = pick(source, 6, channels), kernel = pick(source, 5, taps), group = pick(source, 5, groups);
+    int stride = 1 + (int)random_below(source, 3), low = (int)random_below(source, (uint32_t)kernel),
+        high = (int)random_below(source, (uint32_t)kernel);
+    int size = kernel + (int)random_below(source, 8), places = (size + low + high - kernel) / stride + 1;
+    const char *groups_text = group > 0 ? dt_arena_format(arena, "%d, ", group) : "";
+    const char *x = dt_arena_format(arena, "f32[B, %d, %d, %s%d]", size, size, groups_text, in);
+    const char *w = dt_arena_format(arena, "f32[%d, %d, %d, %s%d]", kernel, kernel, in, groups_text, out);
+    const char *y = dt_arena_format(arena, "f32[B, %d, %d, %s%d]", places, places, groups_text, out);
+    const char *how = dt_arena_format(arena, "strides=[%d, %d], padding=[%d, %d, %d, %d]", stride, stride, low, high, low, high);
+    switch (random_below(source, 3)) {
+    case 0: return dt_arena_format(arena, "%%0 x: %s, %%1 w: %s) {\n  %%9: %s = conv2d(%%0, %%1, %s)", x, w, y, how);
+    case 1:
+        return dt_arena_format(arena, "%%0 g: %s, %%1 w: %s) {\n  %%9: %s = conv2d_input_gradient(%%0, %%1, size=[%d, %d], %s)", y, w, x, size, size,
+                               how);
+    default:
+        return dt_arena_format(arena, "%%0 x: %s, %%1 g: %s) {\n  %%9: %s = conv2d_kernel_gradient(%%0, %%1, size=[%d, %d], %s)", x, y, w, kernel,
+                               kernel, how);
+    }
+}
+
+static void random_shapes_run_alike(void **state) {
+    (void)state;
+    const char *only = getenv("DT_SEED"), *count = getenv("DT_COUNT");
+    uint64_t first = only ? strtoull(only, NULL, 10) : 1, n = count ? strtoull(count, NULL, 10) : only ? 1 : 40;
+    for (uint64_t seed = first; seed < first + n; seed++) {
+        dt_arena *arena = dt_arena_create();
+        random_source source = {seed};
+        print_message("DT_SEED=%llu\n", (unsigned long long)seed);
+        check(seed % 4 == 0 ? random_product(arena, &source) : random_convolution(arena, &source), SMALL_CAPACITY, seed);
+        dt_arena_destroy(arena);
+    }
+}
+
+int main(void) {
+    if (dt_cpu_level() < 3) return puts("skipped: this machine is below x86-64-v3"), 77;
+    const struct CMUnitTest tests[] = {cmocka_unit_test(large_products_run_alike), cmocka_unit_test(random_shapes_run_alike)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
