@@ -148,9 +148,44 @@ static dt_combiner combiner_of(const dt_value *collective) {
     return DT_COMBINE_NONE;
 }
 
-/* The variable that a collective is for, if its value ends in one: "Cnn/conv2d/kernel". */
-static const char *label_of(dt_fusion *f, const dt_value *collective) {
-    if (collective->name != NULL) return collective->name;
+/* By id: what is computed from `value` and scalars alone, up to the next collective. */
+static const bool *scalars_from(dt_fusion *f, const dt_value *value) {
+    bool *from = DT_NEW_ARRAY(f->arena, bool, value->function->next_id);
+    from[value->id] = true;
+    for (const dt_value *next = value->next; next != NULL; next = next->next)
+        for (int k = 0; k < next->n_operands && next->shape.rank == 0 && next->op->class != DT_CLASS_COLLECTIVE; k++)
+            from[next->id] |= from[next->operands[k]->id];
+    return from;
+}
+
+static const char *line_of(dt_fusion *f, const dt_value *value) {
+    const dt_module *module = f->compilation->module;
+    if (value->n_locations == 0 || value->locations[0].file < 0 || (size_t)value->locations[0].file >= module->files.n) return NULL;
+    return dt_arena_format(f->arena, "%s:%d", module->files.items[value->locations[0].file], value->locations[0].line);
+}
+
+/* The report that a collective is for, if it sums one of a step's aggregates: "report loss, fashion_cnn.dt:23". */
+static const char *report_of(dt_fusion *f, const dt_value *collective) {
+    const dt_module *module = f->compilation->module;
+    const bool *from = scalars_from(f, collective);
+    for (size_t s = 0; s < module->steps.n; s++) {
+        const dt_step *step = &module->steps.items[s];
+        for (int a = 0; step->function == collective->function && step->report != NULL && a < step->n_aggregates; a++) {
+            if (!from[step->function->results.items[a].value->id]) continue;
+            const dt_value *total = step->report->inputs.items[a];
+            const bool *from_total = scalars_from(f, total);
+            const char *line = line_of(f, total);
+            for (size_t r = 0; r < step->report->results.n; r++)
+                if (from_total[step->report->results.items[r].value->id])
+                    return dt_arena_format(f->arena, "report %s%s%s", step->report->results.items[r].name, line != NULL ? ", " : "",
+                                           line != NULL ? line : "");
+        }
+    }
+    return NULL;
+}
+
+/* The parameter that a collective is for, if its value ends in one: "Cnn/conv2d/kernel". */
+static const char *parameter_of(dt_fusion *f, const dt_value *collective) {
     const dt_place *place = dt_place_of(f, collective);
     for (size_t u = 0; u < f->units.n; u++) {
         const dt_unit *unit = &f->units.items[u];
@@ -161,7 +196,16 @@ static const char *label_of(dt_fusion *f, const dt_value *collective) {
             if (f->compilation->module->variables.items[buffer->variable].kind == DT_VARIABLE_PARAMETER) return buffer->name;
         }
     }
-    return dt_arena_format(f->arena, "%%%d", collective->id);
+    return NULL;
+}
+
+/* What crosses, for people: a parameter, a report, or else where in the program it comes from. */
+static const char *label_of(dt_fusion *f, const dt_value *collective) {
+    const char *label = collective->name;
+    if (label == NULL) label = parameter_of(f, collective);
+    if (label == NULL) label = report_of(f, collective);
+    if (label == NULL) label = line_of(f, collective);
+    return label != NULL ? label : dt_arena_format(f->arena, "%%%d", collective->id);
 }
 
 static void cut_segments(dt_fusion *f) {
