@@ -54,6 +54,9 @@ dt_status *dt_run_rows(const dt_artifact *artifact, const dt_run_options *option
 /* Sets the parameters and states from --init or else the newest checkpoint. *found is false where neither was named. *epoch: of the checkpoint. */
 dt_status *dt_run_load_weights(dt_session *session, const dt_run_options *options, dt_log *log, bool *found, int64_t *epoch);
 
+/* The same for a step that makes no weights of its own: none are an error, unless the program has neither parameters nor states. */
+dt_status *dt_run_need_weights(dt_session *session, const dt_run_options *options, dt_log *log, int64_t *epoch);
+
 /* The start event. `pipeline` may be NULL. */
 void dt_run_log_started(dt_log *log, const dt_kernels *kernels, dt_session *session, const dt_pipeline *pipeline, int step, dt_log_start start);
 

@@ -24,15 +24,11 @@ static dt_status *evaluate_all(dt_runner *runner, const dt_run_options *options,
 /* The session is there; its weights, its runner. */
 static dt_status *evaluate(const dt_kernels *kernels, dt_session *session, dt_pipeline *pipeline, int step, const dt_run_options *options,
                            dt_log *log) {
-    bool found;
     int64_t epoch;
     dt_runner *runner;
     double began = dt_seconds_now();
     DT_TRY(dt_session_initialize(session));
-    DT_TRY(dt_run_load_weights(session, options, log, &found, &epoch));
-    if (!found && options->checkpoint_dir != NULL)
-        return dt_error(DT_NOT_FOUND, "%s: holds no checkpoint; train first, or name a file of weights with --init", options->checkpoint_dir);
-    if (!found) return dt_error(DT_INVALID_ARGUMENT, "no weights: name a folder of checkpoints with --checkpoint-dir, or a file with --init");
+    DT_TRY(dt_run_need_weights(session, options, log, &epoch));
     DT_TRY(dt_runner_create(kernels, session, pipeline, step, options->ignore_bad_index, &runner));
     dt_run_log_started(log, kernels, session, pipeline, step, (dt_log_start){.seed = options->seed});
     dt_status *status = evaluate_all(runner, options, log, epoch);

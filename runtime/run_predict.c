@@ -61,14 +61,10 @@ static dt_status *write_result(const prediction *all, int i, const char *folder,
 }
 
 static dt_status *predict(prediction *all, const dt_kernels *kernels, const dt_run_options *options, dt_log *log) {
-    bool found;
     int64_t epoch;
     DT_TRY(dt_pipeline_check(all->pipeline, all->step));
     DT_TRY(dt_session_initialize(all->session));
-    DT_TRY(dt_run_load_weights(all->session, options, log, &found, &epoch));
-    if (!found && options->checkpoint_dir != NULL)
-        return dt_error(DT_NOT_FOUND, "%s: holds no checkpoint; train first, or name a file of weights with --init", options->checkpoint_dir);
-    if (!found) return dt_error(DT_INVALID_ARGUMENT, "no weights: name a folder of checkpoints with --checkpoint-dir, or a file with --init");
+    DT_TRY(dt_run_need_weights(all->session, options, log, &epoch));
     dt_run_log_started(log, kernels, all->session, all->pipeline, all->step, (dt_log_start){.seed = options->seed});
     DT_TRY(dt_file_make_folders(options->output));
     DT_TRY(run_batches(all, options));

@@ -65,6 +65,17 @@ dt_status *dt_run_load_weights(dt_session *session, const dt_run_options *option
     return status;
 }
 
+dt_status *dt_run_need_weights(dt_session *session, const dt_run_options *options, dt_log *log, int64_t *epoch) {
+    const dt_artifact *artifact = dt_session_artifact(session);
+    bool found, needed = false;
+    DT_TRY(dt_run_load_weights(session, options, log, &found, epoch));
+    for (int v = 0; v < artifact->n_variables; v++) needed |= artifact->variables[v].kind != DT_VARIABLE_SLOT;
+    if (found || !needed) return NULL;
+    if (options->checkpoint_dir == NULL)
+        return dt_error(DT_INVALID_ARGUMENT, "no weights: name a folder of checkpoints with --checkpoint-dir, or a file with --init");
+    return dt_error(DT_NOT_FOUND, "%s: holds no checkpoint; train first, or name a file of weights with --init", options->checkpoint_dir);
+}
+
 void dt_run_log_started(dt_log *log, const dt_kernels *kernels, dt_session *session, const dt_pipeline *pipeline, int step, dt_log_start start) {
     const dt_artifact *artifact = dt_kernels_artifact(kernels);
     int n_devices = dt_session_n_devices(session);

@@ -69,6 +69,25 @@ Run("predict", program, "--input", data / "test-images", "--output", out, "--che
 check({path.name for path in out.iterdir()} == {"label.npy", "probability.npy"}, list(out.iterdir()))
 Run("predict", program, "--from", "test_set", "--output", out, "--checkpoint-dir", ck, expect=1)  # two components, one input
 
+# ---- a program that has no weights needs none ----
+PLAIN = """
+data test_set = idx("test-images", "test-labels") | batch(32)
+
+step evaluate(image: u8[B, 12, 12], label: u8[B]) from test_set {
+    report brightness: mean(f32(image)), zeros: mean(label == 0)
+}
+
+step predict(image: u8[B, 12, 12]) {
+    return brightness: mean(f32(image), axes: [1, 2])
+}
+"""
+bare = compile_program(PLAIN, "plain")
+truth = (data / "test-images").read_bytes()[16:]
+brightness = Run("evaluate", bare, "--data", data).one("epoch")["brightness"]
+check(abs(brightness / (sum(truth) / len(truth)) - 1) < 1e-5, brightness)
+Run("predict", bare, "--input", data / "test-images", "--output", FOLDER / "plain-out")
+check((FOLDER / "plain-out/brightness.npy").exists(), "predict wrote nothing")
+
 # ---- text: plain lines in a file, a live line on a terminal ----
 plain = subprocess.run(["dtrun", "train", program, "--data", data, "--log-every", "10"], capture_output=True, text=True)
 check(plain.returncode == 0 and "\r" not in plain.stdout and "epoch 1/1  train" in plain.stdout and "step 10  loss" in plain.stdout, plain.stdout)
