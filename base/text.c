@@ -121,6 +121,8 @@ static size_t edit_distance(const char *a, size_t n_a, const char *b, size_t n_b
     return rows[n_a % 3][n_b];
 }
 
+const char *dt_plural(int64_t n) { return n == 1 ? "" : "s"; }
+
 const char *dt_text_nearest(const char *name, const char *const *names, size_t n) {
     size_t n_name = strlen(name);
     if (n_name > LONGEST_NAME) return NULL;

@@ -28,6 +28,9 @@ const char *dt_text_from_f32(float value, char buffer[32]);
 /* "12,345,678". buffer: 32 bytes. */
 const char *dt_text_with_commas(int64_t value, char buffer[32]);
 
+/* What makes the word before it fit its number: "" of one thing, else "s". */
+const char *dt_plural(int64_t n);
+
 /* Of `n` names the one nearest to `name` by edit distance, or NULL when none is near enough to be what was meant. */
 const char *dt_text_nearest(const char *name, const char *const *names, size_t n);
 

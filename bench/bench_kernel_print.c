@@ -52,7 +52,7 @@ static void say_contender(dt_text *text, const contest *c, const contender *one)
 
 static void say(dt_text *text, const contest *c) {
     dt_text_format(text, "%s\n%s, one core; results of %d row%s are the interpreter's\n", c->call->test.name, c->call->level, c->ours->checked_rows,
-                   c->ours->checked_rows == 1 ? "" : "s");
+                   dt_plural(c->ours->checked_rows));
     dt_text_format(text, "one core of this machine: %.1f GFLOP/s, %.1f GB/s\n\n", 1e-9 * c->peak_flops, 1e-9 * c->peak_bytes);
     dt_text_format(text, "%-28s %13s %9s %9s  of peak\n", "", "µs", "GFLOP/s", "GB/s");
     for (int i = 0; i < c->n; i++) say_contender(text, c, &c->contenders[i]);

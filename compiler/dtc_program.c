@@ -71,7 +71,7 @@ static dt_status *elaborate(dtc_call *call, dt_module **module) {
     dt_text_free(&text);
     if (status || *module) return status;
     size_t n_errors = dt_diagnostics_n_errors(sink);
-    return dt_error(DT_INVALID_ARGUMENT, "%s: %zu error%s", program->path, n_errors, n_errors == 1 ? "" : "s");
+    return dt_error(DT_INVALID_ARGUMENT, "%s: %zu error%s", program->path, n_errors, dt_plural(n_errors));
 }
 
 static bool ends_with(const char *text, const char *end) {

@@ -114,9 +114,9 @@ static void print_crossings(dt_text *text, const dt_plan *plan) {
         dt_text_append(text, "  crossing   nothing crosses replicas\n");
         return;
     }
-    dt_text_format(text, "  crossing   %d values, ", n);
+    dt_text_format(text, "  crossing   %d value%s, ", n, dt_plural(n));
     print_bytes(text, bytes);
-    dt_text_format(text, " a replica, in %d segments: ", plan->n_segments);
+    dt_text_format(text, " a replica, in %d segment%s: ", plan->n_segments, dt_plural(plan->n_segments));
     if (n_replica_segments <= 1)
         dt_text_append(text, "a device accumulates over its replicas, one after the other\n");
     else
@@ -132,8 +132,8 @@ static void print_crossings(dt_text *text, const dt_plan *plan) {
 
 static void print_step(dt_text *text, const dt_compilation *compilation, const dt_step *step, dt_flops flops, int64_t shared_bytes) {
     const dt_plan *plan = plan_of(compilation, step->function);
-    dt_text_format(text, "\nstep %s%s%s: %d kernels\n  arithmetic ", step->name, step->data ? " from " : "", step->data ? step->data : "",
-                   plan->n_kernels);
+    dt_text_format(text, "\nstep %s%s%s: %d kernel%s\n  arithmetic ", step->name, step->data ? " from " : "", step->data ? step->data : "",
+                   plan->n_kernels, dt_plural(plan->n_kernels));
     dt_flops_print(text, flops);
     dt_text_append(text, ", as written\n");
     print_memory(text, plan, shared_bytes);

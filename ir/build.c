@@ -24,7 +24,7 @@ static dt_status *check_operands(const dt_op *op, dt_value *const *operands, int
     bool right = op->variadic ? n_operands >= op->n_operands : n_operands == op->n_operands;
     if (!right)
         return dt_error(DT_INVALID_ARGUMENT, "%s takes %s%d operand%s, here %s %d", op->name, op->variadic ? "at least " : "", op->n_operands,
-                        op->n_operands == 1 ? "" : "s", n_operands == 1 ? "is" : "are", n_operands);
+                        dt_plural(op->n_operands), n_operands == 1 ? "is" : "are", n_operands);
     for (int i = 0; i < n_operands; i++) {
         const dt_operand_row *row = operand_row(op, i);
         if (!fits(row->type, operands[i]->dtype))

@@ -54,8 +54,8 @@ static void say_subject(dt_text *text, const subject *one) {
     int width = name_width(&result);
     char examples[32];
     dt_text_format(text, "%s: step %s, %" PRId64 " rows a step, %" PRId64 " replica%s on %d device%s, %d core%s, %s; %" PRId64 " steps\n",
-                   one->artifact->path, result.step, result.global_batch, result.replicas, result.replicas == 1 ? "" : "s", result.n_devices,
-                   result.n_devices == 1 ? "" : "s", result.n_cores, result.n_cores == 1 ? "" : "s", result.level, result.n_steps);
+                   one->artifact->path, result.step, result.global_batch, result.replicas, dt_plural(result.replicas), result.n_devices,
+                   dt_plural(result.n_devices), result.n_cores, dt_plural(result.n_cores), result.level, result.n_steps);
     dt_text_format(text, "one core of this machine: %.1f GFLOP/s, %.1f GB/s\n\n", 1e-9 * one->peak.flops, 1e-9 * one->peak.bytes);
     dt_text_format(text, "%-*s %5s %10s %7s %9s %9s %14s  %s\n", width, "kernel", "calls", "ms", "share", "GFLOP/s", "GB/s", "of peak", "lines");
     for (int k = 0; k < result.n_kernels; k++) say_kernel(text, width, &result.kernels[k], &one->peak);

@@ -34,7 +34,8 @@ static void say_step(dt_text *text, const dt_artifact *artifact, const dt_artifa
         say_tensor(text, &function->results[i].tensor);
     }
     if (function->n_results > step->n_aggregates) dt_text_append(text, "\n");
-    dt_text_format(text, "    %d kernels in %d segments\n", function->n_kernels, function->n_segments);
+    dt_text_format(text, "    %d kernel%s in %d segment%s\n", function->n_kernels, dt_plural(function->n_kernels), function->n_segments,
+                   dt_plural(function->n_segments));
 }
 
 static void say_argument(dt_text *text, const dt_artifact_argument *argument) {

@@ -152,7 +152,7 @@ void dt_log_started(dt_log *log, const dt_log_start *start) {
     dt_text line = {0};
     dt_text_format(&line, "%s, step %s: %s parameters, %s of them trained\n", start->program, start->step,
                    dt_text_with_commas(start->n_parameters, commas[0]), dt_text_with_commas(start->n_trainable, commas[1]));
-    dt_text_format(&line, "%" PRId64 " replica%s on", start->replicas, start->replicas == 1 ? "" : "s");
+    dt_text_format(&line, "%" PRId64 " replica%s on", start->replicas, dt_plural(start->replicas));
     for (int i = 0; i < start->n_devices; i++) dt_text_format(&line, " %s", start->devices[i]);
     dt_text_format(&line, " (%s), global batch %" PRId64 ", %.1f MiB of memory\n", start->level, start->global_batch,
                    (double)start->memory_bytes / (1 << 20));

@@ -3,6 +3,7 @@
  * All that the run is at a moment is (variables, epoch, position in the epoch, step number, totals of the epoch, best so far); a checkpoint holds
  * exactly that. Each checkpoint is written between two steps, so going on from it cannot be told from not having stopped. */
 #include "base/memory.h"
+#include "base/text.h"
 #include "runtime/checkpoint.h"
 #include "runtime/clock.h"
 #include "runtime/metric.h"
@@ -55,9 +56,9 @@ static void warn_of_differences(const training *run, const dt_checkpoint_state *
     const dt_session_options *about = &run->about;
     if (saved->replicas != about->replicas || saved->global_batch != about->rows * about->replicas)
         dt_log_remark(run->log, "warning",
-                      "the checkpoint was written with %" PRId64 " replicas and a global batch of %" PRId64 ", this run has %" PRId64 " and %" PRId64
+                      "the checkpoint was written with %" PRId64 " replica%s and a global batch of %" PRId64 ", this run has %" PRId64 " and %" PRId64
                       ": it goes on at the same example, but not with the same bits",
-                      saved->replicas, saved->global_batch, about->replicas, about->rows * about->replicas);
+                      saved->replicas, dt_plural(saved->replicas), saved->global_batch, about->replicas, about->rows * about->replicas);
     if (saved->seed != about->seed)
         dt_log_remark(run->log, "warning",
                       "the checkpoint was written with --seed %" PRId64 ", this run has %" PRId64

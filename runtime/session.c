@@ -56,8 +56,9 @@ static dt_status *check_options(dt_session *session) {
         return dt_error(DT_INVALID_ARGUMENT, "--replicas %" PRId64 ": the number of replicas is 1 to %d", options->replicas, MOST_REPLICAS);
     if (session->spec.n > options->replicas)
         return dt_error(DT_INVALID_ARGUMENT,
-                        "%d devices for %" PRId64 " replicas: each device holds at least one replica; use --replicas %d or --devices %s:%" PRId64,
-                        session->spec.n, options->replicas, session->spec.n, session->spec.kind->name, options->replicas);
+                        "%d devices for %" PRId64 " replica%s: each device holds at least one replica; use --replicas %d or --devices %s:%" PRId64,
+                        session->spec.n, options->replicas, dt_plural(options->replicas), session->spec.n, session->spec.kind->name,
+                        options->replicas);
     if (options->rows == 0) options->rows = artifact->capacity;
     if (options->rows < 1) return dt_error(DT_INVALID_ARGUMENT, "%" PRId64 " rows a replica: there must be at least one", options->rows);
     if (options->rows > artifact->capacity)
@@ -66,8 +67,8 @@ static dt_status *check_options(dt_session *session) {
                         "; compile it again: dtc compile %s.dt --batch %" PRId64 " -o %s",
                         options->rows, artifact->path, artifact->capacity, artifact->name, options->rows, artifact->path);
     if (dt_artifact_blocks(artifact, options->rows) * options->replicas > MOST_LEAVES)
-        return dt_error(DT_INVALID_ARGUMENT, "%" PRId64 " replicas of %" PRId64 " rows in blocks of %" PRId64 ": more than %d blocks",
-                        options->replicas, options->rows, artifact->block_rows, MOST_LEAVES);
+        return dt_error(DT_INVALID_ARGUMENT, "%" PRId64 " replica%s of %" PRId64 " rows in blocks of %" PRId64 ": more than %d blocks",
+                        options->replicas, dt_plural(options->replicas), options->rows, artifact->block_rows, MOST_LEAVES);
     if (!(options->deadline_seconds > 0)) options->deadline_seconds = DEFAULT_DEADLINE_SECONDS;
     return NULL;
 }
@@ -145,10 +146,10 @@ static dt_status *check_memory(const dt_session *session) {
     dt_artifact_bytes bytes = dt_artifact_memory(session->artifact);
     return dt_error(
         DT_RESOURCE_EXHAUSTED,
-        "the plan needs %.2f GiB (%.2f GiB for the weights and what else cores share, %.2f GiB for each of %d cores and %.2f GiB for each of "
-        "%" PRId64 " replicas), %.2f GiB are free; use fewer cores or replicas, or compile for fewer rows: dtc compile %s.dt --batch N -o %s",
-        in_gib(needed), in_gib(bytes.shared), in_gib(bytes.core), session->n_lanes, in_gib(bytes.replica), session->options.replicas,
-        in_gib(available), session->artifact->name, session->artifact->path);
+        "the plan needs %.2f GiB (%.2f GiB for the weights and what else cores share, %.2f GiB for each of %d core%s and %.2f GiB for each of "
+        "%" PRId64 " replica%s), %.2f GiB are free; use fewer cores or replicas, or compile for fewer rows: dtc compile %s.dt --batch N -o %s",
+        in_gib(needed), in_gib(bytes.shared), in_gib(bytes.core), session->n_lanes, dt_plural(session->n_lanes), in_gib(bytes.replica),
+        session->options.replicas, dt_plural(session->options.replicas), in_gib(available), session->artifact->name, session->artifact->path);
 }
 
 static void enter_device(void *context, int member) { dt_device_enter(((dt_session *)context)->lanes[member].device); }

@@ -9,7 +9,7 @@ static void print_form(dt_text *text, const dt_kernel_function *kernel) {
         n_of[kernel->nests[n].algorithm]++;
         n_in_rows += kernel->nests[n].in_rows;
     }
-    dt_text_format(text, "%d nest%s", kernel->n_nests, kernel->n_nests == 1 ? "" : "s");
+    dt_text_format(text, "%d nest%s", kernel->n_nests, dt_plural(kernel->n_nests));
     for (int a = DT_ALGORITHM_LOOPS + 1; a < DT_N_ALGORITHMS; a++)
         if (n_of[a]) dt_text_format(text, ", %d %s", n_of[a], dt_algorithm_name((dt_algorithm)a));
     if (n_in_rows) dt_text_format(text, ", %d row by row", n_in_rows);
@@ -43,7 +43,8 @@ static dt_flops flops_of_kernels(const dt_plan *plan) {
 }
 
 void dt_plan_print_summary(dt_text *text, const dt_plan *plan) {
-    dt_text_format(text, "%s: %d kernels, %d segments\n", plan->function->name, plan->n_kernels, plan->n_segments);
+    dt_text_format(text, "%s: %d kernel%s, %d segment%s\n", plan->function->name, plan->n_kernels, dt_plural(plan->n_kernels), plan->n_segments,
+                   dt_plural(plan->n_segments));
     for (int s = 0; s < plan->n_segments; s++) {
         const dt_segment *segment = &plan->segments[s];
         dt_text_format(text, " segment %d\n", s);

@@ -195,7 +195,7 @@ dt_object dt_elementwise(dt_elaborator *e, const dt_op *op, const dt_object *ope
     dt_object *settled = DT_NEW_ARRAY(e->arena, dt_object, n);
     for (size_t k = 0; k < n; k++) settled[k] = dt_settle(e, operands[k]);
     if ((int)n != op->n_operands || op->n_attributes > 0)
-        return dt_elaborator_fail(e, "%s takes %d argument%s, here are %zu", op->name, op->n_operands, op->n_operands == 1 ? "" : "s", n);
+        return dt_elaborator_fail(e, "%s takes %d argument%s, here are %zu", op->name, op->n_operands, dt_plural(op->n_operands), n);
     for (size_t k = 0; k < n; k++)
         if (dt_is_poison(settled[k])) return settled[k];
     bool known;

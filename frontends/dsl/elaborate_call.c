@@ -72,7 +72,7 @@ static bool match_arguments(dt_elaborator *e, const dt_callee *callee, const dt_
         }
         if ((size_t)at >= n_parameters) {
             dt_diagnostic *error = dt_elaborator_error(e, actuals[i].span, "%s takes %zu argument%s, here are %zu", callee->name, n_parameters,
-                                                       n_parameters == 1 ? "" : "s", n);
+                                                       dt_plural(n_parameters), n);
             if (n_parameters > 0)
                 dt_diagnostic_help(error, "the last one is %s: leave out what comes after it", callable->parameters.items[n_parameters - 1].name);
             return false;
@@ -154,7 +154,7 @@ static bool fit_results(dt_elaborator *e, dt_frame *frame) {
     size_t n_given = frame->result.kind == DT_OBJECT_TUPLE ? frame->result.items->n : 1;
     if (frame->result.kind == DT_OBJECT_NONE || n_given != n) {
         dt_elaborator_error(e, frame->returned ? frame->result_span : frame->callee->span, "%s returns %zu value%s, its head says %zu",
-                            frame->callee->name, frame->result.kind == DT_OBJECT_NONE ? 0 : n_given, n_given == 1 ? "" : "s", n);
+                            frame->callee->name, frame->result.kind == DT_OBJECT_NONE ? 0 : n_given, dt_plural(n_given), n);
         return false;
     }
     for (size_t i = 0; i < n; i++) {
@@ -302,7 +302,7 @@ static dt_object call_op(dt_elaborator *e, const dt_op *op, const dt_actual *act
         settings[i] = (dt_named_attribute){op->attributes[i].name, attributes[i]};
     }
     if (op->variadic ? (int)operands.n < op->n_operands : (int)operands.n != op->n_operands)
-        return dt_elaborator_fail(e, "ops.%s takes %d operand%s, here are %zu", op->name, op->n_operands, op->n_operands == 1 ? "" : "s", operands.n);
+        return dt_elaborator_fail(e, "ops.%s takes %d operand%s, here are %zu", op->name, op->n_operands, dt_plural(op->n_operands), operands.n);
     return dt_emit(e, op->name, operands.items, (int)operands.n, settings, (size_t)op->n_attributes);
 }
 

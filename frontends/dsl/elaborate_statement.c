@@ -34,7 +34,7 @@ static void run_assign(dt_elaborator *e, const dt_statement *s) {
     bool unpacks = (value.kind == DT_OBJECT_TUPLE || value.kind == DT_OBJECT_LIST) && value.items->n == s->targets.n;
     if (!unpacks && !dt_is_poison(value)) {
         size_t n = value.kind == DT_OBJECT_TUPLE || value.kind == DT_OBJECT_LIST ? value.items->n : 1;
-        dt_elaborator_error(e, s->targets.items[0].span, "%zu names take %zu value%s", s->targets.n, n, n == 1 ? "" : "s");
+        dt_elaborator_error(e, s->targets.items[0].span, "%zu names take %zu value%s", s->targets.n, n, dt_plural(n));
     }
     for (size_t i = 0; i < s->targets.n; i++)
         dt_bind_name(e, s->targets.items[i].name, unpacks ? dt_settle(e, value.items->items[i]) : dt_poison(), s->targets.items[i].span);

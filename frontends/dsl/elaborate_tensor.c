@@ -214,8 +214,8 @@ bool dt_to_axis(dt_elaborator *e, dt_object object, int rank, int *axis) {
         return true;
     }
     if (object.kind == DT_OBJECT_INT)
-        dt_elaborator_error(e, e->at, "axis %lld: the tensor has %d dimension%s, its axes are %d to %d", (long long)object.i, rank,
-                            rank == 1 ? "" : "s", -rank, rank - 1);
+        dt_elaborator_error(e, e->at, "axis %lld: the tensor has %d dimension%s, its axes are %d to %d", (long long)object.i, rank, dt_plural(rank),
+                            -rank, rank - 1);
     else if (!dt_is_poison(object))
         dt_elaborator_error(e, e->at, "an axis is an int, not %s", dt_object_describe(e->arena, object));
     return false;
