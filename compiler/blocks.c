@@ -83,7 +83,7 @@ static dt_block_costs costs_of(dt_arena *arena, const dt_function *step) {
 int64_t dt_blocks_choose(const dt_compilation *compilation) {
     const dt_module *module = compilation->module;
     int64_t rows = 0;
-    if (!dt_switch_is_on(compilation->off, DT_SWITCH_BLOCKS)) return module->capacity;
+    if (!dt_switch_is_on(compilation->off, DT_SWITCH_BLOCKS) || dt_target_runs_rows_at_once(compilation->target)) return module->capacity;
     for (size_t i = 0; i < module->functions.n; i++) {
         if (module->functions.items[i]->kind != DT_FUNCTION_STEP) continue;
         dt_block_costs costs = costs_of(compilation->arena, module->functions.items[i]);

@@ -21,7 +21,7 @@ typedef struct dt_block_costs {
 /* The rows of a block of a replica of `capacity`. */
 int64_t dt_block_rows(int64_t capacity, const dt_block_costs *costs);
 
-/* Of a partitioned program. The capacity where the switch is off. */
+/* Of a partitioned program. The capacity where the switch is off, and on targets that run all rows at once. */
 int64_t dt_blocks_choose(const dt_compilation *compilation);
 
 /* The least power of two of blocks that hold so many rows. */

@@ -8,11 +8,20 @@
 #include "compiler/kernel/kernel.h"
 #include "compiler/switches.h"
 
+/* What differs between targets as far as the passes are concerned. `rows_at_once`: threads, not a loop, go through the rows, so no sum is kept from
+ * row to row, and no memory is enough for one row; a replica's rows are one block, and tiles and vectors are the renderer's. */
+typedef enum dt_target {
+    DT_TARGET_CPU,
+    DT_TARGET_CUDA
+} dt_target;
+static inline bool dt_target_runs_rows_at_once(dt_target target) { return target == DT_TARGET_CUDA; }
+
 typedef struct dt_compilation {
     dt_arena *arena;
     dt_module *module;
-    dt_switches off; /* what the passes are not to do; 0: nothing is left out */
-    int n_plans;     /* 0 before fuse, then one plan for each function of the module, in its order */
+    dt_switches off;  /* what the passes are not to do; 0: nothing is left out */
+    dt_target target; /* what the plans are for */
+    int n_plans;      /* 0 before fuse, then one plan for each function of the module, in its order */
     dt_plan **plans;
     int64_t block_rows;         /* of every plan, chosen before fuse (compiler/blocks.h) */
     DT_LIST(dt_location) sites; /* index expressions that kernels check, by the `site` they count a bad index with: "sites" of the manifest */

@@ -17,14 +17,16 @@ typedef enum stage {
     STAGE_PLAN,
     STAGE_LLVM,
     STAGE_ASM,
+    STAGE_CUDA,
     N_STAGES
 } stage;
-static const char *const stage_names[N_STAGES] = {"dtx", "ir", "opt-ir", "kernels", "plan", "llvm", "asm"};
+static const char *const stage_names[N_STAGES] = {"dtx", "ir", "opt-ir", "kernels", "plan", "llvm", "asm", "cuda"};
 
 typedef struct options {
-    const char *output, *dump_after, *target, *cpu;
+    const char *output, *dump_after, *cpu;
     stage emit;
     bool time_passes;
+    dt_target target;
     dt_switches off;
 } options;
 
@@ -39,12 +41,13 @@ enum {
 static const struct argp_option option_rows[] = {
     {"output", 'o', "FILE", 0, "The artifact to write (default: the program's name with .dtx), or with --emit the text (default: standard output)",
      0},
-    {"target", KEY_TARGET, "TARGET", 0, "What to generate code for: cpu", 0},
+    {"target", KEY_TARGET, "TARGET", 0, "What to generate code for: cpu, or cuda, whose stages can be printed so far", 0},
     {"cpu", KEY_CPU, "LEVELS", 0,
      "Instruction sets, separated by commas: x86-64-v3 (AVX2), x86-64-v4 (AVX-512), native (default: x86-64-v3,x86-64-v4)", 0},
     {"optimize", 'O', "LIST", 0, "What not to do, separated by commas, so that its worth can be seen: any of the rows below", 0},
     DTC_PROGRAM_OPTIONS,
-    {"emit", KEY_EMIT, "STAGE", 0, "Print a stage instead of writing an artifact: ir, opt-ir, kernels, plan, llvm, asm", 0},
+    {"emit", KEY_EMIT, "STAGE", 0, "Print a stage instead of writing an artifact: ir, opt-ir, kernels, plan; llvm, asm; or with --target cuda: cuda",
+     0},
     {"dump-after", KEY_DUMP_AFTER, "PASS", 0,
      "Print the program after a pass, or after each with `all`, to standard error: verify, shrink, autodiff, simplify, partition, fuse, "
      "schedule, plan_memory",
@@ -63,7 +66,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     switch (key) {
     case 'o': options->output = argument; return 0;
     case KEY_TARGET:
-        if (strcmp(argument, "cpu") != 0) argp_error(state, "there is no target \"%s\" yet: the target is cpu", argument);
+        if (strcmp(argument, "cpu") != 0 && strcmp(argument, "cuda") != 0)
+            argp_error(state, "there is no target \"%s\": there are cpu and cuda", argument);
+        options->target = strcmp(argument, "cuda") == 0 ? DT_TARGET_CUDA : DT_TARGET_CPU;
         return 0;
     case KEY_CPU: options->cpu = argument; return 0;
     case 'O':
@@ -84,6 +89,13 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
             }
         argp_error(state, "there is no stage \"%s\" to print", argument);
         return 0;
+    case ARGP_KEY_END:
+        if (options->emit == STAGE_CUDA && options->target != DT_TARGET_CUDA) argp_error(state, "--emit=cuda prints what --target cuda generates");
+        if (options->target == DT_TARGET_CUDA && (options->emit == STAGE_LLVM || options->emit == STAGE_ASM))
+            argp_error(state, "--emit=%s prints what --target cpu generates; try --emit=cuda", stage_names[options->emit]);
+        if (options->target == DT_TARGET_CUDA && options->emit == STAGE_ARTIFACT)
+            argp_error(state, "there are no artifacts for cuda yet: its stages can be printed, with --emit=cuda, kernels or plan");
+        return 0;
     default: return dtc_parse_program_option(key, argument, state);
     }
 }
@@ -100,11 +112,20 @@ static dt_status *print_code(dt_text *text, const dt_compilation *compilation, c
     return dt_codegen_llvm_text((const dt_plan *const *)compilation->plans, compilation->n_plans, level, kind, text);
 }
 
+static dt_status *print_cuda(dt_text *text, const dt_compilation *compilation) {
+    dt_cuda_program program;
+    DT_TRY(dt_codegen_cuda(compilation->arena, (const dt_plan *const *)compilation->plans, compilation->n_plans, &program));
+    dt_cuda_print(text, &program, 0, program.n_sources);
+    return NULL;
+}
+
 static dt_status *emit_stage(const options *options, const dt_compilation *compilation, const char *level) {
     dt_text text = {0};
     dt_status *status = NULL;
     if (options->emit == STAGE_LLVM || options->emit == STAGE_ASM)
         status = print_code(&text, compilation, level, options->emit);
+    else if (options->emit == STAGE_CUDA)
+        status = print_cuda(&text, compilation);
     else if (options->emit == STAGE_KERNELS || options->emit == STAGE_PLAN)
         status = print_plans(&text, compilation, options->emit == STAGE_KERNELS);
     else
@@ -206,7 +227,7 @@ static dt_status *compile(dtc_call *call, const options *options, dt_compilation
 
 static dt_status *run(dtc_call *call) {
     const options *options = call->options;
-    dt_compilation compilation = {.arena = call->arena, .off = options->off};
+    dt_compilation compilation = {.arena = call->arena, .off = options->off, .target = options->target};
     dt_text dumps = {0}, timing_text = {0};
     dt_timings timings = {0};
     dt_status *status = compile(call, options, &compilation, &dumps, &timings);

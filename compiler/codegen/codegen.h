@@ -33,6 +33,39 @@ typedef enum dt_codegen_text {
 } dt_codegen_text;
 dt_status *dt_codegen_llvm_text(const dt_plan *const *plans, int n_plans, const char *level, dt_codegen_text kind, dt_text *text);
 
+/* ---- CUDA ---- */
+
+/* A function of the CUDA program, and how it is called: with the buffers of `arguments`, in order, then a dt_launch in device memory. Any grid
+ * computes the same bits; at capacity n_items threads, or teams of `team` threads, have something to do. */
+typedef struct dt_cuda_call {
+    int plan, kernel; /* plans[plan]->kernels[kernel]: its calls stand one after another, in order */
+    const char *kernel_name;
+    const char *name; /* of the __global__ function: equal functions are written once */
+    int n_arguments;
+    const int *arguments; /* indices of the kernel's buffers */
+    int threads;          /* of a block */
+    int team;             /* 1, 32, or all threads of a block */
+    int64_t n_items;
+} dt_cuda_call;
+
+/* One function by itself; behind the program's head it compiles alone. */
+typedef struct dt_cuda_source {
+    const char *name, *remarks, *body; /* comment lines; `(arguments) { … }` */
+    int threads;
+} dt_cuda_source;
+
+typedef struct dt_cuda_program {
+    const char *head; /* types and the prelude */
+    int n_sources, n_calls;
+    const dt_cuda_source *sources;
+    const dt_cuda_call *calls;
+} dt_cuda_program;
+
+/* Renders the kernels of plans made with rows_at_once as CUDA C++, in `arena`. */
+dt_status *dt_codegen_cuda(dt_arena *arena, const dt_plan *const *plans, int n_plans, dt_cuda_program *program);
+/* The text of sources first to first + n - 1, behind the head. */
+void dt_cuda_print(dt_text *text, const dt_cuda_program *program, int first, int n);
+
 /* "19.1.7": the version of LLVM in use. buffer: 32 bytes. */
 const char *dt_codegen_llvm_version(char buffer[32]);
 

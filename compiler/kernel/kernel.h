@@ -176,6 +176,7 @@ typedef struct dt_segment {
 typedef struct dt_plan {
     const dt_function *function;
     int64_t block_rows; /* most rows of a block (compiler/blocks.h) */
+    bool rows_at_once;  /* made for a target that runs all rows at the same time: nothing is handed from one row to the next */
     int n_buffers, n_kernels, n_segments;
     dt_buffer *buffers;
     dt_kernel_function *kernels;

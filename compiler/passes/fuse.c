@@ -253,7 +253,10 @@ static dt_status *refuse_gathered(const dt_function *function) {
 static dt_fusion divide(dt_compilation *compilation, dt_function *function, const bool *keep) {
     dt_arena *arena = compilation->arena;
     dt_plan *plan = DT_NEW(arena, dt_plan);
-    *plan = (dt_plan){.function = function, .block_rows = compilation->block_rows, .results = DT_NEW_ARRAY(arena, int, function->results.n)};
+    *plan = (dt_plan){.function = function,
+                      .block_rows = compilation->block_rows,
+                      .rows_at_once = dt_target_runs_rows_at_once(compilation->target),
+                      .results = DT_NEW_ARRAY(arena, int, function->results.n)};
     plan->lowering = dt_lowering_create(compilation, plan);
     dt_fusion f = {.compilation = compilation, .arena = arena, .plan = plan, .lowering = plan->lowering, .keep = keep};
     f.places = DT_NEW_ARRAY(arena, dt_place, function->next_id);

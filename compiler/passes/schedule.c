@@ -412,7 +412,8 @@ static int tile_nest(dt_arena *arena, dt_plan *plan, dt_kernel_function *kernel,
 
 static void schedule_kernel(const dt_compilation *compilation, dt_plan *plan, dt_kernel_function *kernel) {
     dt_arena *arena = compilation->arena;
-    bool tiles = dt_switch_is_on(compilation->off, DT_SWITCH_TILE), vectors = dt_switch_is_on(compilation->off, DT_SWITCH_VECTORIZE);
+    bool loops = !plan->rows_at_once; /* else threads take the place of vectors, and tiles are the renderer's */
+    bool tiles = loops && dt_switch_is_on(compilation->off, DT_SWITCH_TILE), vectors = loops && dt_switch_is_on(compilation->off, DT_SWITCH_VECTORIZE);
     bool windows = dt_switch_is_on(compilation->off, DT_SWITCH_WINDOWS);
     for (int n = 0; windows && n < kernel->n_nests; n++) dt_schedule_windows(arena, plan, kernel, n);
     for (int n = 0; tiles && n < kernel->n_nests;) n = tile_nest(arena, plan, kernel, n);

@@ -45,7 +45,7 @@ def main():
     assert len(ops) > 50, "the rows of ir/ops.def were not found"
     problems = []
     for folder in FOLDERS:
-        for path in sorted((root / folder).rglob("*.[ch]")):
+        for path in sorted(path for ending in ("*.[ch]", "*.cu") for path in (root / folder).rglob(ending)):
             problems += [f"{path.relative_to(root)}:{line}: names the op {what}" for line, what in named_ops(path.read_text(), ops)]
     print("\n".join(problems) if problems else f"{len(ops)} ops, none named in {' and '.join(FOLDERS)}")
     return 1 if problems else 0

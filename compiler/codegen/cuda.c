@@ -1,0 +1,76 @@
+/* cuda: the kernels of a program as CUDA C++. Functions of one program share much: training, evaluation and prediction run the same layers; what has
+ * the same text is written, and compiled, once. */
+#include "compiler/codegen/cuda.h"
+
+#include <string.h>
+
+enum {
+    THREADS = 256 /* of a block, where threads or warps work each for themselves */
+};
+
+typedef struct builder {
+    dt_arena *arena;
+    DT_LIST(dt_cuda_source) sources;
+    DT_LIST(dt_cuda_call) calls;
+} builder;
+
+/* The types of abi/launch.h as this language has them: eight bytes a field on both sides. */
+static const char *head(dt_arena *arena) {
+    static const char fields[] =
+#define X(name, type, dtype, meaning) "    long long " #name ";  // " meaning "\n"
+        DT_LAUNCH_FIELDS(X)
+#undef X
+        ;
+    return dt_arena_format(arena,
+                           "struct dt_bad_index {\n    long long count, value, row, site, limit;\n};\nstruct dt_launch {\n%s"
+                           "    dt_bad_index *bad_index;\n    long long part, n_parts;\n};\n\n%s",
+                           fields, dt_cuda_prelude);
+}
+
+static const char *source_for(builder *b, const char *name, const dt_cuda_rendering *rendering) {
+    for (size_t i = 0; i < b->sources.n; i++)
+        if (strcmp(b->sources.items[i].body, rendering->body) == 0) return b->sources.items[i].name;
+    int threads = rendering->team == DT_CUDA_BLOCK ? DT_CUDA_BLOCK : THREADS;
+    dt_cuda_source source = {name, rendering->remarks, rendering->body, threads};
+    dt_list_push(b->arena, &b->sources, source);
+    return name;
+}
+
+static dt_status *render_kernel(builder *b, const dt_plan *plan, int p, int k) {
+    const dt_kernel_function *kernel = &plan->kernels[k];
+    dt_phase *phases;
+    int n_phases = dt_kernel_phases(b->arena, plan, kernel, &phases);
+    for (int i = 0; i < n_phases; i++) {
+        dt_cuda_rendering rendering = {0};
+        dt_cuda_render(b->arena, plan, kernel, &phases[i], &rendering);
+        if (rendering.body == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "no memory to generate code");
+        const char *name = n_phases == 1 ? kernel->name : dt_arena_format(b->arena, "%s_part%d", kernel->name, i);
+        dt_cuda_call call = {
+            .plan = p, .kernel = k, .kernel_name = kernel->name, .n_arguments = rendering.n_arguments, .arguments = rendering.arguments};
+        call.name = source_for(b, name, &rendering);
+        call.threads = rendering.team == DT_CUDA_BLOCK ? DT_CUDA_BLOCK : THREADS;
+        call.team = rendering.team;
+        call.n_items = phases[i].n_items;
+        dt_list_push(b->arena, &b->calls, call);
+    }
+    return NULL;
+}
+
+dt_status *dt_codegen_cuda(dt_arena *arena, const dt_plan *const *plans, int n_plans, dt_cuda_program *program) {
+    builder b = {.arena = arena};
+    for (int p = 0; p < n_plans; p++) {
+        if (!plans[p]->rows_at_once) return dt_error(DT_INTERNAL, "the plan of %s goes through its rows in order", plans[p]->function->name);
+        for (int k = 0; k < plans[p]->n_kernels; k++) DT_TRY(render_kernel(&b, plans[p], p, k));
+    }
+    *program = (dt_cuda_program){head(arena), (int)b.sources.n, (int)b.calls.n, b.sources.items, b.calls.items};
+    return NULL;
+}
+
+void dt_cuda_print(dt_text *text, const dt_cuda_program *program, int first, int n) {
+    dt_text_append(text, program->head);
+    for (int i = first; i < first + n; i++) {
+        const dt_cuda_source *source = &program->sources[i];
+        dt_text_format(text, "\n%sextern \"C\" __global__ void __launch_bounds__(%d) %s%s", source->remarks, source->threads, source->name,
+                       source->body);
+    }
+}

@@ -1,0 +1,114 @@
+/* cuda: what the files cuda_*.c share: how a loop nest is rendered as CUDA C++.
+ *
+ * The text is meant to be read: a function a phase (kernel/parallel.h), arguments named after their buffers, the program's lines above it. What
+ * cannot be said in one expression is a function of the prelude (cuda_prelude.cu). The compiler behind it is left with hoisting, unrolling and
+ * registers, which it does well; what it must not decide is written out: the order of every sum, what may be fused (fmaf, nothing else is), and
+ * what is read behind which barrier.
+ *
+ *   cuda.c           a program: which functions there are, in one text
+ *   cuda_function.c  a phase as a function: arguments, threads, the loops that are dealt to them
+ *   cuda_nest.c      a nest: where each instruction goes, reduced loops, stores
+ *   cuda_scalar.c    one instruction as an expression */
+#ifndef DT_CODEGEN_CUDA_H
+#define DT_CODEGEN_CUDA_H
+
+#include "abi/launch.h"
+#include "compiler/codegen/codegen.h"
+#include "compiler/kernel/analysis.h"
+#include "compiler/kernel/parallel.h"
+
+extern const char dt_cuda_prelude[]; /* cuda_prelude.cu, embedded by the build */
+
+/* ---- one function ---- */
+
+typedef struct dt_cuda_function {
+    dt_arena *arena;
+    const dt_plan *plan;
+    const dt_kernel_function *kernel;
+    const dt_phase *phase;
+    const char **names;         /* [kernel->n_buffers] of the arguments; NULL: not touched in this phase */
+    bool *stored;               /* [kernel->n_buffers] in this phase */
+    bool wide;                  /* indices of 64 bits */
+    int team;                   /* threads that work together: 1, a warp, or a block */
+    bool says_rows, says_valid; /* the text has asked for these launch values by name */
+    dt_text *out;
+    int depth; /* of indentation */
+} dt_cuda_function;
+
+enum {
+    DT_CUDA_WARP = 32,
+    DT_CUDA_BLOCK = 256
+};
+
+/* A line of the function, indented. A line that is "}" or begins with it closes a block, one that ends in "{" opens one. */
+void dt_cuda_line(dt_cuda_function *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
+const char *dt_cuda_index_type(const dt_cuda_function *f);
+/* The text of a loop's extent: a number, rows, or valid. */
+const char *dt_cuda_extent(dt_cuda_function *f, int64_t extent);
+/* Declares the loops of `set` from `index`, which counts their turns row-major; only those that `used` names. */
+void dt_cuda_declare_loops(dt_cuda_function *f, const dt_nest *nest, const char *const *names, uint64_t set, const bool *used, const char *index);
+/* The turns of the loops of `set` together. */
+const char *dt_cuda_count(dt_cuda_function *f, const dt_nest *nest, uint64_t set);
+
+typedef struct dt_cuda_rendering {
+    const char *remarks; /* comment lines above the function */
+    const char *body;    /* from its arguments' parenthesis on; NULL: memory is out */
+    int team;
+    int n_arguments;
+    int *arguments; /* indices of the kernel's buffers; behind them comes the launch */
+} dt_cuda_rendering;
+void dt_cuda_render(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel, const dt_phase *phase, dt_cuda_rendering *result);
+
+/* ---- one nest ---- */
+
+/* What is known of the value of an integer instruction. */
+typedef struct dt_cuda_range {
+    bool known;
+    int64_t least, greatest;
+} dt_cuda_range;
+
+typedef struct dt_cuda_nest {
+    dt_cuda_function *f;
+    const dt_nest *nest;
+    uint64_t shared, dealt, serial, reduced; /* loops: of the team's turn, dealt to threads, walked in order by one, folded over */
+    bool together;                           /* the team folds together */
+    uint64_t *depends;
+    bool *needed, *late; /* [n_instructions] late: behind the reduced loops */
+    int *levels;         /* [n_instructions] 0: once a team; 1: once an element; 2 + p: within the p-th reduced loop */
+    int n_levels;
+    dt_cuda_range *ranges;
+    const char **values; /* [n_instructions] the text that stands for the value */
+    bool *loads;         /* [n_instructions] that text reads memory */
+    const char **loops;  /* [n_loops] their names */
+    bool *loop_used;     /* [n_loops] the text has named it */
+    const char *element; /* the running index of the dealt loops; NULL: there is none */
+} dt_cuda_nest;
+
+/* Analysis, before anything is written. */
+void dt_cuda_nest_prepare(dt_cuda_nest *n, dt_cuda_function *f, const dt_nest *nest);
+/* Instructions of level 0. */
+void dt_cuda_nest_once(dt_cuda_nest *n);
+/* One element: its instructions, loops, reductions and stores. The index of its dealt loops is named `element` (NULL: none). */
+void dt_cuda_nest_element(dt_cuda_nest *n, const char *element);
+
+/* ---- cuda_scalar.c ---- */
+
+const char *dt_cuda_type(dt_dtype dtype);        /* in registers: f16 and bf16 are float */
+const char *dt_cuda_memory_type(dt_dtype dtype); /* in memory: those are u16, and bool is u8 */
+/* The expression for instruction `i`; its operands have values. */
+const char *dt_cuda_expression(dt_cuda_nest *n, int i);
+/* buffer[offset], and the value that is kept there from a register's. */
+const char *dt_cuda_place(dt_cuda_nest *n, const dt_address *address);
+const char *dt_cuda_to_memory(dt_cuda_nest *n, const char *value, dt_dtype dtype);
+const char *dt_cuda_from_memory(dt_cuda_nest *n, const char *place, dt_dtype dtype);
+/* The value of `dtype` that a reduction begins with. */
+const char *dt_cuda_identity(dt_combiner combiner, dt_dtype dtype);
+/* a combined with b. */
+const char *dt_cuda_combine(dt_cuda_nest *n, dt_combiner combiner, dt_dtype dtype, const char *a, const char *b);
+const char *dt_cuda_convert(dt_cuda_nest *n, const char *x, dt_dtype from, dt_dtype to);
+/* Ranges of all integer instructions. */
+void dt_cuda_find_ranges(dt_cuda_nest *n);
+/* Is the i64 instruction held in an int? */
+bool dt_cuda_is_narrow(const dt_cuda_nest *n, int i);
+
+#endif

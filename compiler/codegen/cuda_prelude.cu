@@ -1,0 +1,185 @@
+// What generated kernels are made of. No header of the toolkit is needed: NVRTC knows the few built-in functions below, and where there is no GPU
+// an emulation provides them (it defines DT_EMULATED, and what PTX does, in C).
+
+typedef signed char i8;
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef long long i64;
+typedef unsigned long long u64;
+
+#define INLINE inline __device__
+
+// ---- who am I ----
+
+INLINE int grid_thread() { return (int)(blockIdx.x * blockDim.x + threadIdx.x); }
+INLINE int grid_threads() { return (int)(gridDim.x * blockDim.x); }
+
+// ---- floats of 16 bits: registers hold float, memory holds bits ----
+
+#ifndef DT_EMULATED
+INLINE float from_f16(u16 bits) {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+}
+INLINE u16 to_f16(float value) {
+    u16 bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}
+#endif
+INLINE float from_bf16(u16 bits) { return __uint_as_float((u32)bits << 16); }
+INLINE u16 to_bf16(float value) {  // to nearest, ties to even; NaN stays NaN
+    u32 bits = __float_as_uint(value);
+    if (value != value) return (u16)((bits | 0x400000u) >> 16);
+    return (u16)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+INLINE float round_f16(float value) { return from_f16(to_f16(value)); }
+INLINE float round_bf16(float value) { return from_bf16(to_bf16(value)); }
+
+// ---- what C leaves undefined, or does otherwise ----
+
+template <class T> INLINE T lower(T a, T b) { return a < b || a != a ? a : b; }   // NaN if either is
+template <class T> INLINE T higher(T a, T b) { return a > b || a != a ? a : b; }
+
+template <class T> INLINE bool is_minus_one(T b) { return T(-1) < T(0) && b == T(-1); }
+template <class T> INLINE T quotient(T a, T b) { return b == 0 ? T(0) : is_minus_one(b) ? T(0 - (u64)a) : T(a / b); }  // integers; by 0: 0
+template <class T> INLINE T rest(T a, T b) { return b == 0 || is_minus_one(b) ? T(0) : T(a % b); }
+
+// integers wrap around
+template <class T> INLINE T sum_of(T a, T b) { return T((u64)a + (u64)b); }
+template <class T> INLINE T difference(T a, T b) { return T((u64)a - (u64)b); }
+template <class T> INLINE T product(T a, T b) { return T((u64)a * (u64)b); }
+template <class T> INLINE T opposite(T a) { return T(0 - (u64)a); }
+template <class T> INLINE T size_of(T a) { return a < 0 ? T(0 - (u64)a) : a; }
+INLINE int high_product(int a, int b) { return (int)((u64)(u32)a * (u32)b >> 32); }
+
+INLINE u8 pattern(i8 a) { return (u8)a; }
+INLINE u8 pattern(u8 a) { return a; }
+INLINE u32 pattern(int a) { return (u32)a; }
+INLINE u64 pattern(i64 a) { return (u64)a; }
+template <class T> INLINE T shift_left(T a, T b) { return b < 0 || b >= T(8 * sizeof(T)) ? T(0) : T((u64)a << (int)b); }
+template <class T> INLINE T shift_right(T a, T b) { return b < 0 || b >= T(8 * sizeof(T)) ? T(0) : T(pattern(a) >> (int)b); }
+
+// floats become integers towards zero, at the ends of the type where they do not fit, NaN 0
+template <class T, class F> INLINE T saturated(F x, F least, F above, T lowest, T highest) {
+    return x != x ? T(0) : x <= least ? lowest : x >= above ? highest : T(x);
+}
+template <class F> INLINE i8 to_i8(F x) { return saturated<i8, F>(x, F(-128), F(127), -128, 127); }
+template <class F> INLINE u8 to_u8(F x) { return saturated<u8, F>(x, F(0), F(255), 0, 255); }
+template <class F> INLINE int to_i32(F x) { return saturated<int, F>(x, F(-2147483648.0), F(2147483648.0), -2147483647 - 1, 2147483647); }
+template <class F> INLINE i64 to_i64(F x) {
+    return saturated<i64, F>(x, F(-9223372036854775808.0), F(9223372036854775808.0), -9223372036854775807LL - 1, 9223372036854775807LL);
+}
+
+INLINE int bits_of(float x) { return __float_as_int(x); }
+INLINE float bits_of(int x) { return __int_as_float(x); }
+INLINE i64 bits_of(double x) { return __double_as_longlong(x); }
+INLINE double bits_of(i64 x) { return __longlong_as_double(x); }
+INLINE u8 bits_of(i8 x) { return (u8)x; }
+INLINE i8 bits_of(u8 x) { return (i8)x; }
+
+INLINE float infinity() { return __int_as_float(0x7f800000); }
+INLINE float not_a_number() { return __int_as_float(0x7fc00000); }
+
+// ---- indices from data ----
+
+// Whether an index is in [0, limit). Where it is not, it is counted, and the first to arrive leaves a record.
+INLINE bool checked(const dt_launch *launch, i64 value, i64 limit, i64 row, int site, bool counts) {
+    if (value >= 0 && value < limit) return true;
+    if (counts && atomicAdd((u64 *)&launch->bad_index->count, (u64)1) == 0) {
+        launch->bad_index->value = value;
+        launch->bad_index->row = row;
+        launch->bad_index->site = site;
+        launch->bad_index->limit = limit;
+    }
+    return false;
+}
+
+// ---- folding by a team: a tree over the lanes of a warp, then the warps in their order. The order never depends on anything else. ----
+
+struct by_sum {
+    template <class T> static __device__ T of(T a, T b) { return a + b; }
+    static __device__ i64 of(i64 a, i64 b) { return sum_of(a, b); }
+    static __device__ int of(int a, int b) { return sum_of(a, b); }
+};
+struct by_product {
+    template <class T> static __device__ T of(T a, T b) { return a * b; }
+    static __device__ i64 of(i64 a, i64 b) { return product(a, b); }
+    static __device__ int of(int a, int b) { return product(a, b); }
+};
+struct by_lower {
+    template <class T> static __device__ T of(T a, T b) { return lower(a, b); }
+};
+struct by_higher {
+    template <class T> static __device__ T of(T a, T b) { return higher(a, b); }
+};
+
+template <class T> INLINE T from_lane_behind(T value, int distance) { return __shfl_down_sync(0xffffffffu, value, distance); }
+INLINE i8 from_lane_behind(i8 value, int distance) { return (i8)__shfl_down_sync(0xffffffffu, (int)value, distance); }
+INLINE u8 from_lane_behind(u8 value, int distance) { return (u8)__shfl_down_sync(0xffffffffu, (int)value, distance); }
+INLINE bool from_lane_behind(bool value, int distance) { return __shfl_down_sync(0xffffffffu, (int)value, distance) != 0; }
+template <class T> INLINE T from_first_lane(T value) { return __shfl_sync(0xffffffffu, value, 0); }
+INLINE i8 from_first_lane(i8 value) { return (i8)__shfl_sync(0xffffffffu, (int)value, 0); }
+INLINE u8 from_first_lane(u8 value) { return (u8)__shfl_sync(0xffffffffu, (int)value, 0); }
+INLINE bool from_first_lane(bool value) { return __shfl_sync(0xffffffffu, (int)value, 0) != 0; }
+
+template <class Combiner, class T> INLINE T fold_warp(T value) {
+    for (int distance = 16; distance > 0; distance /= 2) {
+        T other = from_lane_behind(value, distance);
+        value = Combiner::of(value, other);
+    }
+    return from_first_lane(value);
+}
+template <class Combiner, class T> INLINE T fold_block(T value, u64 *places) {
+    T *partial = (T *)places;
+    value = fold_warp<Combiner>(value);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;
+    __syncthreads();
+    value = partial[0];
+    for (int warp = 1; warp < (int)blockDim.x / 32; warp++) value = Combiner::of(value, partial[warp]);
+    return value;
+}
+
+// Positions of the greatest, or the least: of equal values the first. NaN is better than any number, and not better than NaN.
+template <class T> struct candidate {
+    T value;
+    i64 position;
+};
+struct greatest {
+    template <class T> static __device__ bool beats(T x, T best) { return (x > best || x != x) && best == best; }
+};
+struct least {
+    template <class T> static __device__ bool beats(T x, T best) { return (x < best || x != x) && best == best; }
+};
+template <class Order, class T> INLINE void consider(candidate<T> &best, T value, i64 position) {
+    if (best.position >= 0 && !Order::beats(value, best.value)) return;
+    best.value = value;
+    best.position = position;
+}
+template <class Order, class T> INLINE void consider_other(candidate<T> &best, candidate<T> other) {
+    bool better = best.position < 0 || Order::beats(other.value, best.value);
+    bool tie = !Order::beats(best.value, other.value) && other.position < best.position;
+    if (other.position >= 0 && (better || tie)) best = other;
+}
+template <class Order, class T> INLINE candidate<T> best_of_warp(candidate<T> best) {
+    for (int distance = 16; distance > 0; distance /= 2) {
+        candidate<T> other = {from_lane_behind(best.value, distance), from_lane_behind(best.position, distance)};
+        consider_other<Order>(best, other);
+    }
+    best.value = from_first_lane(best.value);
+    best.position = from_first_lane(best.position);
+    return best;
+}
+template <class Order, class T> INLINE candidate<T> best_of_block(candidate<T> best, u64 *places) {
+    candidate<T> *partial = (candidate<T> *)places;
+    best = best_of_warp<Order>(best);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = best;
+    __syncthreads();
+    best = partial[0];
+    for (int warp = 1; warp < (int)blockDim.x / 32; warp++) consider_other<Order>(best, partial[warp]);
+    return best;
+}

@@ -1,0 +1,334 @@
+/* parallel: see the header. */
+#include "compiler/kernel/parallel.h"
+#include "compiler/kernel/analysis.h"
+
+#include <stdlib.h>
+
+/* Heuristics, in turns at capacity. They choose between forms that compute the same. */
+enum {
+    FEW_ELEMENTS = 4096,    /* do not fill a device */
+    MUCH_TO_FOLD = 32,      /* is worth a team */
+    FEW_FOR_A_TEAM = 16,    /* elements that a team rather folds together, one after another */
+    MANY_TEAMS = 512,       /* fill a device */
+    LITTLE_WORK = 4096,     /* one team does it as fast as a launch would take */
+    MOST_SIDE_BY_SIDE = 16, /* nests of one launch: keeps functions readable and compiled fast */
+    MOST_TERMS = 16
+};
+
+int64_t dt_loop_most_turns(const dt_plan *plan, const dt_loop *loop) {
+    return loop->extent == DT_BATCH ? plan->block_rows : loop->extent == DT_GATHERED ? -1 : loop->extent;
+}
+
+static int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
+
+/* ---- bounds of addresses ---- */
+
+/* The limit below which a check that guards the access holds `term`; -1: none is known. */
+static int64_t checked_limit(const dt_nest *nest, int guard, int term) {
+    if (guard < 0) return -1;
+    const dt_instruction *x = &nest->instructions[guard];
+    if (x->kind == DT_INSTRUCTION_CHECK) return x->operands[0] == term && !dt_dim_is_symbol(x->integer) ? x->integer : -1;
+    if (x->kind != DT_INSTRUCTION_SCALAR || x->scalar != DT_SCALAR_AND) return -1;
+    int64_t limit = checked_limit(nest, x->operands[0], term);
+    return limit >= 0 ? limit : checked_limit(nest, x->operands[1], term);
+}
+
+bool dt_address_range(const dt_plan *plan, const dt_nest *nest, const dt_address *address, int first, int64_t *least, int64_t *greatest) {
+    *least = *greatest = address->offset;
+    if (address->n_terms > 0) return false;
+    for (int l = first; l < nest->n_loops; l++) {
+        int64_t turns = dt_loop_most_turns(plan, &nest->loops[l]), coefficient = address->coefficients[l];
+        if (coefficient == 0) continue;
+        if (turns < 0) return false;
+        int64_t last = turns > 0 ? coefficient * (turns - 1) : 0;
+        if (last < 0)
+            *least += last;
+        else
+            *greatest += last;
+    }
+    return true;
+}
+
+static bool same_address(const dt_nest *nest, const dt_address *x, const dt_address *y) {
+    if (x->buffer != y->buffer || x->offset != y->offset || x->n_terms != y->n_terms) return false;
+    for (int l = 0; l < nest->n_loops; l++)
+        if (x->coefficients[l] != y->coefficients[l]) return false;
+    for (int t = 0; t < x->n_terms; t++)
+        if (x->terms[t] != y->terms[t] || x->term_coefficients[t] != y->term_coefficients[t]) return false;
+    return true;
+}
+
+/* ---- loops of one nest ---- */
+
+/* One part of an address: step * (0 … turns - 1). */
+typedef struct walk {
+    int64_t step, turns; /* turns -1: unbounded */
+    int loop;            /* -1: a term, or a loop walked in order by one thread */
+} walk;
+
+static int by_step(const void *a, const void *b) {
+    const walk *x = a, *y = b;
+    if (x->step != y->step) return x->step < y->step ? -1 : 1;
+    return x->loop - y->loop;
+}
+
+static int64_t greatest_divisor(int64_t a, int64_t b) {
+    while (b != 0) {
+        int64_t rest = a % b;
+        a = b, b = rest;
+    }
+    return a;
+}
+
+/* A parallel walk must step over all that the smaller ones reach; walks in order may meet one another, but not what lies below them. Returns the
+ * loop that breaks this, or -1. */
+static int loop_that_meets(const walk *walks, int n) {
+    int64_t reach = 0, below = 0, divisor = 0;
+    bool bounded = true;
+    int last = -1;
+    for (int i = 0; i < n; i++) {
+        const walk *w = &walks[i];
+        if (w->loop >= 0) {
+            if (!bounded || w->step <= reach) return w->loop;
+            last = w->loop;
+            divisor = 0;
+        } else {
+            divisor = greatest_divisor(w->step, divisor);
+            if (last >= 0 && divisor <= below) return last;
+        }
+        bounded &= w->turns >= 0;
+        reach += w->step * (w->turns - 1);
+        if (w->loop >= 0) below = reach;
+    }
+    return -1;
+}
+
+/* The loops of `set` less one that lets two turns meet in what `store` stores; `set` itself when none does. */
+static uint64_t less_one(const dt_plan *plan, const dt_nest *nest, const dt_store *store, uint64_t set) {
+    walk walks[64 + MOST_TERMS];
+    int n = 0;
+    if (store->address.n_terms > MOST_TERMS) return 0;
+    for (int l = 0; l < nest->n_loops; l++) {
+        int64_t turns = dt_loop_most_turns(plan, &nest->loops[l]), step = magnitude(store->address.coefficients[l]);
+        bool parallel = set >> l & 1;
+        if (turns == 0 || turns == 1 || dt_nest_reduces(nest, l)) continue;
+        if (parallel && step == 0) return set & ~((uint64_t)1 << l);
+        if (step != 0) walks[n++] = (walk){step, turns, parallel ? l : -1};
+    }
+    for (int t = 0; t < store->address.n_terms; t++) {
+        int64_t limit = checked_limit(nest, store->guard, store->address.terms[t]);
+        walks[n++] = (walk){magnitude(store->address.term_coefficients[t]), limit, -1};
+    }
+    qsort(walks, (size_t)n, sizeof *walks, by_step);
+    int loop = loop_that_meets(walks, n);
+    return loop < 0 ? set : set & ~((uint64_t)1 << loop);
+}
+
+/* Whether the nest reads what another turn of it stores. */
+static bool reads_its_own(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest) {
+    for (int i = 0; i < nest->n_instructions; i++)
+        for (int s = 0; s < nest->n_stores; s++) {
+            const dt_instruction *x = &nest->instructions[i];
+            if (x->kind != DT_INSTRUCTION_LOAD || !dt_arguments_overlap(plan, kernel, x->address.buffer, nest->stores[s].address.buffer)) continue;
+            if (!same_address(nest, &x->address, &nest->stores[s].address)) return true;
+        }
+    return false;
+}
+
+uint64_t dt_nest_parallel_loops(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest) {
+    uint64_t set = 0, before;
+    for (int l = 0; l < nest->n_loops; l++)
+        if (!dt_nest_reduces(nest, l)) set |= (uint64_t)1 << l;
+    if (reads_its_own(plan, kernel, nest)) return 0;
+    do {
+        before = set;
+        for (int s = 0; s < nest->n_stores; s++) set = less_one(plan, nest, &nest->stores[s], set);
+    } while (set != before);
+    return set;
+}
+
+/* ---- sizes ---- */
+
+/* Turns of the loops that are reduced, or are not, from loop `first` on. What has no bound counts as much. */
+static int64_t turns_of(const dt_plan *plan, const dt_nest *nest, int first, bool reduced) {
+    int64_t turns = 1;
+    for (int l = first; l < nest->n_loops; l++) {
+        if (dt_nest_reduces(nest, l) != reduced) continue;
+        int64_t most = dt_loop_most_turns(plan, &nest->loops[l]);
+        turns *= most < 0 ? INT32_MAX : most;
+        if (turns > INT64_C(1) << 40) turns = INT64_C(1) << 40;
+    }
+    return turns;
+}
+
+static int n_outer(const dt_nest *nest) {
+    int n = 0;
+    while (n < nest->n_loops && !dt_nest_reduces(nest, n)) n++;
+    return n;
+}
+
+static bool are_parallel(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, int n_first) {
+    uint64_t all = n_first == 64 ? ~(uint64_t)0 : ((uint64_t)1 << n_first) - 1;
+    return (dt_nest_parallel_loops(plan, kernel, nest) & all) == all;
+}
+
+bool dt_nest_folds_together(const dt_plan *plan, const dt_nest *nest, int n_shared) {
+    if (nest->n_reductions == 0) return false;
+    int64_t elements = turns_of(plan, nest, n_shared, false);
+    return elements <= 1 || (elements < FEW_FOR_A_TEAM && turns_of(plan, nest, n_shared, true) >= MUCH_TO_FOLD);
+}
+
+/* Loads that lie side by side along the last reduced loop, less those along the last outer one. */
+static int contiguous_folds(const dt_nest *nest) {
+    int n = 0, outer = n_outer(nest) - 1;
+    for (int i = 0; i < nest->n_instructions; i++) {
+        if (nest->instructions[i].kind != DT_INSTRUCTION_LOAD) continue;
+        const int64_t *coefficients = nest->instructions[i].address.coefficients;
+        n += (coefficients[nest->n_loops - 1] == 1) - (outer >= 0 && coefficients[outer] == 1);
+    }
+    return n;
+}
+
+static bool wants_a_team(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest) {
+    int outer = n_outer(nest);
+    if (nest->n_reductions == 0 || turns_of(plan, nest, 0, true) < MUCH_TO_FOLD || !are_parallel(plan, kernel, nest, outer)) return false;
+    return turns_of(plan, nest, 0, false) < FEW_ELEMENTS || contiguous_folds(nest) > 0;
+}
+
+/* ---- nests that share a launch ---- */
+
+typedef struct access {
+    const dt_nest *nest;
+    const dt_address *address;
+    bool stores;
+} access;
+
+static int n_accesses(const dt_nest *nest) { return nest->n_instructions + nest->n_stores; }
+
+static bool access_at(const dt_nest *nest, int i, access *a) {
+    if (i >= nest->n_instructions) {
+        *a = (access){nest, &nest->stores[i - nest->n_instructions].address, true};
+        return true;
+    }
+    *a = (access){nest, &nest->instructions[i].address, false};
+    return nest->instructions[i].kind == DT_INSTRUCTION_LOAD;
+}
+
+/* Whether what one turn of the first `n_shared` loops touches by `x` no other turn touches by `y`. */
+static bool keep_to_turns(const dt_plan *plan, const access *x, const access *y, int n_shared) {
+    int64_t least[2], greatest[2];
+    walk walks[64];
+    int n = 0;
+    if (x->address->buffer != y->address->buffer) return false;
+    if (!dt_address_range(plan, x->nest, x->address, n_shared, &least[0], &greatest[0])) return false;
+    if (!dt_address_range(plan, y->nest, y->address, n_shared, &least[1], &greatest[1])) return false;
+    for (int l = 0; l < n_shared; l++) {
+        int64_t turns = dt_loop_most_turns(plan, &x->nest->loops[l]);
+        if (x->address->coefficients[l] != y->address->coefficients[l]) return false;
+        if (turns != 1) walks[n++] = (walk){magnitude(x->address->coefficients[l]), turns, l};
+    }
+    qsort(walks, (size_t)n, sizeof *walks, by_step);
+    int64_t reach = (greatest[0] > greatest[1] ? greatest[0] : greatest[1]) - (least[0] < least[1] ? least[0] : least[1]);
+    for (int i = 0; i < n; i++) {
+        if (walks[i].step <= reach || walks[i].turns < 0) return false;
+        reach += walks[i].step * (walks[i].turns - 1);
+    }
+    return true;
+}
+
+/* Whether two nests have nothing to do with each other but within a turn of the first `n_shared` loops. */
+static bool can_share(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *a, const dt_nest *b, int n_shared) {
+    access x, y;
+    for (int i = 0; i < n_accesses(a); i++) {
+        if (!access_at(a, i, &x)) continue;
+        for (int j = 0; j < n_accesses(b); j++) {
+            if (!access_at(b, j, &y) || (!x.stores && !y.stores)) continue;
+            if (!dt_arguments_overlap(plan, kernel, x.address->buffer, y.address->buffer)) continue;
+            if (n_shared == 0 || !keep_to_turns(plan, &x, &y, n_shared)) return false;
+        }
+    }
+    return true;
+}
+
+static bool has_nothing_to_do(const dt_plan *plan, const dt_kernel_function *kernel, const dt_phase *phase, const dt_nest *b) {
+    for (int i = 0; i < phase->n_nests; i++)
+        if (!can_share(plan, kernel, &kernel->nests[phase->first + i], b, 0)) return false;
+    return true;
+}
+
+/* How many loops nest `b` can share with the nests of the phase, at most `phase->n_shared`. A nest that has nothing to do with them shares all
+ * of its outer loops or none: side by side it does better than in few teams. */
+static int loops_to_share(const dt_plan *plan, const dt_kernel_function *kernel, const dt_phase *phase, const dt_nest *b) {
+    const dt_nest *nests = &kernel->nests[phase->first];
+    int n = phase->n_shared < n_outer(b) ? phase->n_shared : n_outer(b), same = 0;
+    while (same < n && b->loops[same].extent == nests[0].loops[same].extent) same++;
+    for (; same > 0; same--) {
+        bool good = are_parallel(plan, kernel, b, same);
+        for (int i = 0; i < phase->n_nests && good; i++) good = can_share(plan, kernel, &nests[i], b, same);
+        if (!good) continue;
+        bool whole = same == n_outer(&nests[0]) && same == n_outer(b);
+        return whole || !has_nothing_to_do(plan, kernel, phase, b) ? same : 0;
+    }
+    return 0;
+}
+
+static void measure_teams(const dt_plan *plan, const dt_kernel_function *kernel, dt_phase *phase) {
+    const dt_nest *nests = &kernel->nests[phase->first];
+    dt_nest shared = nests[0];
+    shared.n_loops = phase->n_shared;
+    phase->n_items = turns_of(plan, &shared, 0, false);
+    phase->team_work = 0;
+    for (int i = 0; i < phase->n_nests; i++) {
+        int64_t work = turns_of(plan, &nests[i], phase->n_shared, false) * turns_of(plan, &nests[i], phase->n_shared, true);
+        if (work > phase->team_work) phase->team_work = work;
+    }
+}
+
+/* The nests from `first` on that one team can run turn by turn: as many as have enough loops in common to keep a device busy. */
+static dt_phase team_phase(const dt_plan *plan, const dt_kernel_function *kernel, int first) {
+    const dt_nest *nest = &kernel->nests[first];
+    dt_phase phase = {DT_PHASE_TEAMS, first, 1, n_outer(nest), 0, 0};
+    while (phase.n_shared > 0 && !are_parallel(plan, kernel, nest, phase.n_shared)) phase.n_shared--;
+    for (int b = first + 1; b < kernel->n_nests && phase.n_shared > 0; b++) {
+        dt_phase more = phase;
+        more.n_shared = loops_to_share(plan, kernel, &phase, &kernel->nests[b]);
+        more.n_nests++;
+        if (more.n_shared == 0) break;
+        measure_teams(plan, kernel, &more);
+        if (more.n_items < MANY_TEAMS && more.team_work > LITTLE_WORK) break;
+        phase = more;
+    }
+    measure_teams(plan, kernel, &phase);
+    return phase;
+}
+
+static bool has_constant_extents(const dt_nest *nest) {
+    for (int l = 0; l < nest->n_loops; l++)
+        if (dt_dim_is_symbol(nest->loops[l].extent)) return false;
+    return true;
+}
+
+/* Nests side by side that have nothing to do with one another. */
+static dt_phase element_phase(const dt_plan *plan, const dt_kernel_function *kernel, int first) {
+    dt_phase phase = {DT_PHASE_ELEMENTS, first, 1, 0, turns_of(plan, &kernel->nests[first], 0, false), 0};
+    for (int b = first + 1; b < kernel->n_nests && phase.n_nests < MOST_SIDE_BY_SIDE; b++) {
+        const dt_nest *nest = &kernel->nests[b];
+        if (!has_constant_extents(&kernel->nests[first]) || !has_constant_extents(nest) || wants_a_team(plan, kernel, nest)) break;
+        if (!has_nothing_to_do(plan, kernel, &phase, nest)) break;
+        phase.n_items += turns_of(plan, nest, 0, false);
+        phase.n_nests++;
+    }
+    return phase;
+}
+
+int dt_kernel_phases(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel, dt_phase **phases) {
+    DT_LIST(dt_phase) list = {0};
+    for (int n = 0; n < kernel->n_nests;) {
+        dt_phase phase = team_phase(plan, kernel, n);
+        if (phase.n_nests == 1 && !wants_a_team(plan, kernel, &kernel->nests[n])) phase = element_phase(plan, kernel, n);
+        dt_list_push(arena, &list, phase);
+        n += phase.n_nests;
+    }
+    *phases = list.items;
+    return (int)list.n;
+}

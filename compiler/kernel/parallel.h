@@ -1,0 +1,45 @@
+/* parallel: what of a kernel may run at the same time, for targets with many threads.
+ *
+ * A kernel's nests run one after another. On a target that runs thousands of threads at once that order costs a launch each, unless one launch can
+ * hold several nests. It can in two ways, and a phase is what one launch holds:
+ *
+ *   elements  the turns of the outer loops are dealt to threads one by one; several nests that have nothing to do with one another lie side by side
+ *   teams     each turn of the first loops, which all nests of the phase have in common, belongs to a team of threads; within it the nests follow
+ *             one another, and what one leaves for the next is that turn's alone
+ *
+ * Which turns may run at the same time is read off the addresses: no two threads store to one element, and none reads what another stores. What
+ * cannot be shown is walked by one thread in order. So the bits depend on the plan alone, however many threads there are. */
+#ifndef DT_KERNEL_PARALLEL_H
+#define DT_KERNEL_PARALLEL_H
+
+#include "compiler/kernel/kernel.h"
+
+typedef enum dt_phase_kind {
+    DT_PHASE_ELEMENTS,
+    DT_PHASE_TEAMS
+} dt_phase_kind;
+
+typedef struct dt_phase {
+    dt_phase_kind kind;
+    int first, n_nests; /* nests of the kernel */
+    int n_shared;       /* TEAMS: loops that its nests have in common */
+    int64_t n_items;    /* turns dealt out, at capacity: elements of all nests, or teams */
+    int64_t team_work;  /* TEAMS: iterations of its longest nest for one team */
+} dt_phase;
+
+/* Cuts a kernel into phases, in order; returns how many. The plan may hold nothing from row to row (plan->rows_at_once). */
+int dt_kernel_phases(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel, dt_phase **phases);
+
+/* The outer loops, a bit each, whose turns may run at the same time. */
+uint64_t dt_nest_parallel_loops(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest);
+
+/* Whether the threads of a team fold a reduction together, rather than each its own element: there are few elements and much to fold. */
+bool dt_nest_folds_together(const dt_plan *plan, const dt_nest *nest, int n_shared);
+
+/* Turns that a loop takes at most; -1: unbounded (rows of all replicas). */
+int64_t dt_loop_most_turns(const dt_plan *plan, const dt_loop *loop);
+
+/* The least and greatest offset of an address over loops `first` and on; false when a term or a loop has no bounds. */
+bool dt_address_range(const dt_plan *plan, const dt_nest *nest, const dt_address *address, int first, int64_t *least, int64_t *greatest);
+
+#endif
