@@ -1,0 +1,92 @@
+/* cuda_programs: ten training steps of a small convolutional network, and some of other small ones, as CUDA text by emulation. */
+#include "tests/ops/cuda_programs.h"
+
+static const char cnn[] = "use nn, losses, optimizers\n"
+                          "model Cnn(image: u8[B, 9, 9]) -> f32[B, 4] {\n"
+                          "    x = f32(image)[..., newaxis] / 5\n"
+                          "    x = conv2d(x, filters: 3, kernel: 2, activation: relu)\n"
+                          "    x = max_pool2d(x, size: 2)\n"
+                          "    x = batch_norm(x)\n"
+                          "    x = dropout(flatten(x), rate: 0.25)\n"
+                          "    return dense(x, units: 4)\n"
+                          "}\n"
+                          "step train(image: u8[B, 9, 9], label: u8[B]) {\n"
+                          "    logits = Cnn(image)\n"
+                          "    loss = sparse_categorical_crossentropy(label % 4, logits)\n"
+                          "    minimize(loss, adam(learning_rate: 1e-2))\n"
+                          "    report loss: mean(loss), accuracy: mean(argmax(logits) == label)\n"
+                          "}\n"
+                          "step predict(image: u8[B, 9, 9]) {\n"
+                          "    logits = Cnn(image)\n"
+                          "    return label: argmax(logits), probability: softmax(logits)\n"
+                          "}\n";
+
+static void ten_steps_of_a_small_cnn(void **state) {
+    (void)state;
+    run_program(&(program){.name = "small cnn", .source = cnn, .capacity = 6, .rows = 5, .n_steps = 10, .tolerance = 1e-3});
+}
+
+static void perceptron(void **state) {
+    (void)state;
+    run_program(&(program){.name = "perceptron", .capacity = 3, .rows = 3, .n_steps = 2, .tolerance = 1e-3});
+}
+
+/* ---- mistakes planted in generated text ---- */
+
+static const char normalise[] = "step s(x: f32[B, 40], w: f32[B, 40]) {\n"
+                                "    p = exp(x - max(x, axes: 1, keep: true))\n"
+                                "    return y: p / sum(p, axes: 1, keep: true) + w\n"
+                                "}\n";
+
+static void no_exchange_of_warps(char *text) {
+    char *body = strstr(text, "extern \"C\" __global__"), *at;
+    assert_non_null(body);
+    while ((at = strstr(body, "__syncwarp();")) != NULL) memset(at, ' ', strlen("__syncwarp();"));
+}
+
+static void one_element_further(char *text) {
+    char *at = strstr(strstr(text, "extern \"C\" __global__"), "[40 * row + i1] =");
+    assert_non_null(at);
+    memcpy(at, "[40 * row + 40] =", strlen("[40 * row + 40] ="));
+}
+
+/* Whether orders of threads differ, or the emulation says what is wrong. */
+static bool shows(void (*mistake)(char *text)) {
+    trial t = {.program = &(program){.name = "normalise", .source = normalise, .capacity = 3}, .arena = dt_arena_create(), .random = {3}};
+    float first[3 * 40], *results;
+    bool found = false;
+    t.compilation = (dt_compilation){.arena = t.arena, .module = trial_elaborate(&t), .target = DT_TARGET_CUDA};
+    trial_succeed(&t, dt_pipeline_run(&t.compilation, &(dt_pipeline_options){0}));
+    trial_succeed(&t, emulated_make_with(&t.compilation, &t.code, mistake));
+    int f = trial_function(t.compilation.module, "s");
+    dt_tensor inputs[2];
+    for (int i = 0; i < 2; i++)
+        inputs[i] = random_tensor(t.arena, &t.random, DT_F32, t.compilation.module->functions.items[f]->inputs.items[i]->shape, 3);
+    for (t.code.how = 0; t.code.how < EMULATED_WAYS; t.code.how++) {
+        dt_bad_index bad = {0};
+        dt_launch launch = {.rows = 3, .valid = 3, .global_batch = 3, .replicas = 1, .bad_index = &bad, .n_parts = 1};
+        dt_tensor result;
+        trial_succeed(&t, dt_plan_execute_with(t.arena, t.compilation.plans[f], emulated_run, &t.code, 1, &launch, inputs, NULL, &result));
+        results = result.data;
+        if (t.code.how == 0) memcpy(first, results, sizeof first);
+        found |= t.code.message[0] != 0 || memcmp(first, results, sizeof first) != 0;
+    }
+    emulated_free(&t.code);
+    dt_arena_destroy(t.arena);
+    return found;
+}
+
+static void planted_mistakes_show(void **state) {
+    (void)state;
+    assert_false(shows(NULL));
+    assert_true(shows(no_exchange_of_warps));
+    assert_true(shows(one_element_further));
+}
+
+int main(void) {
+    if (!emulated_is_possible()) return 77;
+    if (dt_cpu_level() < 3) return puts("skipped: this machine is below x86-64-v3"), 77;
+    const struct CMUnitTest tests[] = {cmocka_unit_test(ten_steps_of_a_small_cnn), cmocka_unit_test(perceptron),
+                                       cmocka_unit_test(planted_mistakes_show)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
