@@ -4,17 +4,14 @@
  * The twin of tests/tools/interpret.c: the same files in, the same files out, so that a test compares two files. The global batch is --rows (by
  * default all rows, rounded up to a multiple of the replicas), dealt to --replicas evenly: the last replicas may get no valid row. */
 #include "runtime/session.h"
-#include "tests/tools/recording.h"
+#include "tests/support/recording.h"
 
-#include <argp.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 typedef struct options {
-    int64_t rows, seed, epochs, replicas;
+    dt_recording_options common; /* first: dt_recording_parse fills it in */
+    int64_t replicas;
     const char *devices, *level;
-    const char *files[4];
-    int n_files;
 } options;
 
 typedef struct run {
@@ -34,7 +31,7 @@ typedef struct run {
 
 static dt_status *find_inputs(run *run) {
     run->inputs = DT_NEW_ARRAY(run->arena, const dt_safetensor *, run->function->n_inputs);
-    run->cut.rows = run->options->rows;
+    run->cut.rows = run->options->common.rows;
     for (int i = 0; i < run->function->n_inputs; i++) {
         const dt_artifact_tensor *input = &run->function->inputs[i];
         int skip = input->has_rows;
@@ -50,8 +47,8 @@ static dt_status *start(run *run) {
     options.devices = run->options->devices;
     options.replicas = run->options->replicas;
     options.rows = (run->cut.rows + options.replicas - 1) / options.replicas;
-    options.seed = run->options->seed;
-    options.epochs = run->options->epochs;
+    options.seed = run->options->common.seed;
+    options.epochs = run->options->common.epochs;
     options.steps_per_epoch = run->cut.n_steps;
     DT_TRY(dt_session_create(run->kernels, &options, &run->session));
     DT_TRY(dt_session_initialize(run->session));
@@ -119,7 +116,7 @@ static dt_status *record_variables(run *run) {
 }
 
 static dt_status *run_all(run *run) {
-    const char *const *files = run->options->files;
+    const char *const *files = run->options->common.files;
     run->step = dt_artifact_find_step(run->artifact, files[1]);
     if (run->step < 0) return dt_error(DT_NOT_FOUND, "there is no step %s", files[1]);
     run->function = &run->artifact->functions[run->artifact->steps[run->step].function];
@@ -133,20 +130,10 @@ static dt_status *run_all(run *run) {
 static error_t parse(int key, char *argument, struct argp_state *state) {
     options *options = state->input;
     switch (key) {
-    case 'r': options->rows = strtoll(argument, NULL, 10); return 0;
-    case 's': options->seed = strtoll(argument, NULL, 10); return 0;
-    case 'e': options->epochs = strtoll(argument, NULL, 10); return 0;
     case 'v': options->replicas = strtoll(argument, NULL, 10); return 0;
     case 'd': options->devices = argument; return 0;
     case 'l': options->level = argument; return 0;
-    case ARGP_KEY_ARG:
-        if (options->n_files == 4) argp_usage(state);
-        options->files[options->n_files++] = argument;
-        return 0;
-    case ARGP_KEY_END:
-        if (options->n_files < 4) argp_usage(state);
-        return 0;
-    default: return ARGP_ERR_UNKNOWN;
+    default: return dt_recording_parse(key, argument, state);
     }
 }
 
@@ -154,9 +141,9 @@ static dt_status *run_artifact(const options *options, dt_arena *arena) {
     dt_artifact *artifact = NULL;
     dt_kernels *kernels = NULL;
     dt_safetensors *given = NULL;
-    dt_status *status = dt_artifact_open(options->files[0], &artifact);
+    dt_status *status = dt_artifact_open(options->common.files[0], &artifact);
     if (status == NULL) status = dt_kernels_load(artifact, &(dt_kernels_options){.level = options->level}, &kernels);
-    if (status == NULL) status = dt_safetensors_read(options->files[2], &given);
+    if (status == NULL) status = dt_safetensors_read(options->common.files[2], &given);
     run run = {.arena = arena, .options = options, .artifact = artifact, .kernels = kernels, .given = given};
     if (status == NULL) status = run_all(&run);
     dt_reports_destroy(run.reports);
@@ -169,16 +156,14 @@ static dt_status *run_artifact(const options *options, dt_arena *arena) {
 
 int main(int argc, char **argv) {
     static const struct argp_option rows[] = {
-        {"rows", 'r', "N", 0, "Rows of a full step, over all replicas (default: all rows in one step)", 0},
-        {"seed", 's', "N", 0, "Seed of the run", 0},
-        {"epochs", 'e', "N", 0, "The launch value", 0},
+        DT_RECORDING_ROWS,
         {"replicas", 'v', "V", 0, "Replicas (default: 1)", 0},
         {"devices", 'd', "SPEC", 0, "Devices, as dtrun takes them (default: cpu:1)", 0},
         {"level", 'l', "LEVEL", 0, "Instruction set (default: the best one)", 0},
         {0},
     };
     static const struct argp argp = {rows, parse, "PROGRAM.dtx STEP IN.safetensors OUT.safetensors", NULL, NULL, NULL, NULL};
-    options options = {.epochs = 1, .replicas = 1, .devices = "cpu:1"};
+    options options = {.common.epochs = 1, .replicas = 1, .devices = "cpu:1"};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     dt_arena *arena = dt_arena_create();
     dt_status *status = run_artifact(&options, arena);

@@ -12,21 +12,14 @@
 #include "base/file.h"
 #include "compiler/pipeline.h"
 #include "frontends/dsl/dsl.h"
-#include "tests/tools/recording.h"
+#include "tests/support/recording.h"
 
-#include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef struct options {
-    int64_t rows, seed, epochs;
-    const char *files[4];
-    int n_files;
-} options;
-
 typedef struct run {
     dt_arena *arena;
-    const options *options;
+    const dt_recording_options *options;
     const dt_module *module;
     const dt_step *step;
     const dt_safetensors *given;
@@ -171,32 +164,13 @@ static dt_status *run_all(run *run) {
     return dt_recording_write(run->arena, &run->recording, files[3]);
 }
 
-static error_t parse(int key, char *argument, struct argp_state *state) {
-    options *options = state->input;
-    switch (key) {
-    case 'r': options->rows = strtoll(argument, NULL, 10); return 0;
-    case 's': options->seed = strtoll(argument, NULL, 10); return 0;
-    case 'e': options->epochs = strtoll(argument, NULL, 10); return 0;
-    case ARGP_KEY_ARG:
-        if (options->n_files == 4) argp_usage(state);
-        options->files[options->n_files++] = argument;
-        return 0;
-    case ARGP_KEY_END:
-        if (options->n_files < 4) argp_usage(state);
-        return 0;
-    default: return ARGP_ERR_UNKNOWN;
-    }
-}
-
 int main(int argc, char **argv) {
     static const struct argp_option rows[] = {
-        {"rows", 'r', "N", 0, "Rows of a full step (default: all rows in one step)", 0},
-        {"seed", 's', "N", 0, "Seed of the run", 0},
-        {"epochs", 'e', "N", 0, "The launch value", 0},
+        DT_RECORDING_ROWS,
         {0},
     };
-    static const struct argp argp = {rows, parse, "PROGRAM.dt STEP IN.safetensors OUT.safetensors", NULL, NULL, NULL, NULL};
-    options options = {.epochs = 1};
+    static const struct argp argp = {rows, dt_recording_parse, "PROGRAM.dt STEP IN.safetensors OUT.safetensors", NULL, NULL, NULL, NULL};
+    dt_recording_options options = {.epochs = 1};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     dt_safetensors *given = NULL;
     run run = {.arena = dt_arena_create(), .options = &options};

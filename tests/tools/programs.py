@@ -1,6 +1,6 @@
 """programs: runs steps of programs for the tests in e2e, as the reference interpreter and as compiled code run them.
 
-Both are given a dict of NumPy arrays and give one back, keyed as tests/tools/recording.h says: "input/NAME" and "variable/PATH" in, "result/NAME",
+Both are given a dict of NumPy arrays and give one back, keyed as tests/support/recording.h says: "input/NAME" and "variable/PATH" in, "result/NAME",
 "report/NAME" and "variable/PATH" out.
 """
 

@@ -5,11 +5,7 @@
 #include "abi/version.h"
 #include "base/memory.h"
 #include "tests/support/artifact_fixture.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
+#include "tests/support/expect.h"
 
 static char *manifest, *object;
 static size_t n_object;
@@ -28,17 +24,11 @@ static int remove_line(void **state) {
     return 0;
 }
 
-static void expect(dt_status *status, dt_code expected, const char *words) {
-    if (dt_status_code(status) != expected || strstr(dt_status_message(status), words) == NULL)
-        fail_msg("expected %s, \"%s\"; found %s: %s", dt_code_name(expected), words, dt_code_name(dt_status_code(status)), dt_status_message(status));
-    dt_status_free(status);
-}
-
 static void expect_refused(const char *path, dt_code expected, const char *words) {
     dt_artifact *artifact;
     dt_status *status = dt_artifact_open(path, &artifact);
     assert_null(artifact);
-    expect(status, expected, words);
+    expect_error(status, expected, words);
 }
 
 /* ---- good ---- */
@@ -88,7 +78,7 @@ static void a_good_file_becomes_plain_structs(void **state) {
     assert_null(dt_artifact_read_text(path, "program.dt", &text));
     assert_string_equal(text, "# a program\n");
     free(text);
-    expect(dt_artifact_read_text(path, "program.c", &text), DT_DATA_LOSS, "the artifact has no member program.c");
+    expect_error(dt_artifact_read_text(path, "program.c", &text), DT_DATA_LOSS, "the artifact has no member program.c");
     assert_null(text);
 }
 
@@ -125,7 +115,7 @@ static void a_truncated_file_is_refused_wherever_it_ends(void **state) {
         dt_artifact *artifact;
         char *copy = malloc(n + 1); /* of its own, so that a sanitizer sees a read past its end */
         memcpy(copy, bytes, n);
-        expect(dt_artifact_open_memory("line.dtx", copy, n, &artifact), DT_DATA_LOSS, "line.dtx: ");
+        expect_error(dt_artifact_open_memory("line.dtx", copy, n, &artifact), DT_DATA_LOSS, "line.dtx: ");
         assert_null(artifact);
         free(copy);
     }
@@ -231,7 +221,7 @@ static void every_broken_promise_has_its_sentence(void **state) {
         if (*cases[i].sentence == '\0')
             assert_null(status);
         else
-            expect(status, DT_DATA_LOSS, cases[i].sentence);
+            expect_error(status, DT_DATA_LOSS, cases[i].sentence);
         dt_artifact_close(artifact);
     }
 }
@@ -262,7 +252,7 @@ static void without_memory_nothing_is_opened(void **state) {
             break;
         }
         assert_null(artifact);
-        expect(status, DT_RESOURCE_EXHAUSTED, "");
+        expect_error(status, DT_RESOURCE_EXHAUSTED, "");
         assert_true(n < 1000);
     }
 }

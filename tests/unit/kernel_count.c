@@ -2,15 +2,7 @@
 #include "compiler/kernel/count.h"
 #include "compiler/passes/passes.h"
 #include "ir/text_form.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
-
-static void expect_ok(dt_status *status) {
-    if (status != NULL) fail_msg("%s", dt_status_message(status));
-}
+#include "tests/support/expect.h"
 
 /* All kernels of the module's first function together. */
 static dt_kernel_count count_of(dt_arena *arena, const char *text) {

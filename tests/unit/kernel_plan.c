@@ -1,19 +1,7 @@
 /* Plans mean what the graph means: random functions run by the interpreter and, after fuse, schedule and plan_memory, kernel by kernel. */
 #include "compiler/kernel/execute.h"
 #include "compiler/passes/passes.h"
-#include "ir/text_form.h"
-#include "tests/unit/random_graph.h"
-
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-
-#include <cmocka.h>
-
-static void expect_ok(dt_status *status) {
-    if (status != NULL) fail_msg("%s", dt_status_message(status));
-}
+#include "tests/support/two_ways.h"
 
 static void run_passes(dt_compilation *compilation) {
     static dt_pass_function const passes[] = {dt_pass_fuse, dt_pass_schedule, dt_pass_plan_memory};
@@ -23,85 +11,25 @@ static void run_passes(dt_compilation *compilation) {
     }
 }
 
-static void show(const dt_compilation *compilation) {
-    dt_text text = {0};
-    dt_module_print(&text, compilation->module);
-    dt_plan_print(&text, compilation->plans[0]);
-    fputs(text.data, stderr);
-    dt_text_free(&text);
-}
-
-static bool close_enough(double x, double y, double tolerance) {
-    if (isnan(x) || isnan(y)) return isnan(x) && isnan(y);
-    return x == y || fabs(x - y) <= tolerance * (1 + fabs(x)) || (fabs(x) > 1e9 && fabs(x - y) <= 1e-5 * fabs(x));
-}
-
-/* Random numbers are f32: what comes of them is as rough. */
-static double tolerance_of(const dt_module *module) {
-    for (const dt_value *value = module->functions.items[0]->first; value != NULL; value = value->next)
-        if (value->dtype == DT_F32) return 1e-5;
-    return 1e-9;
-}
-
-static void compare(const dt_compilation *compilation, const char *what, const dt_tensor *x, const dt_tensor *y) {
-    double tolerance = tolerance_of(compilation->module);
-    if (!dt_shape_equal(x->shape, y->shape)) fail_msg("%s: shapes differ", what);
-    for (size_t i = 0; i < dt_tensor_elements(x); i++)
-        if (!close_enough(dt_tensor_get(x, i), dt_tensor_get(y, i), tolerance)) {
-            show(compilation);
-            fail_msg("%s[%zu]: the graph gives %.17g, the plan %.17g", what, i, dt_tensor_get(x, i), dt_tensor_get(y, i));
-        }
-}
-
-static dt_memory copy_memory(dt_arena *arena, const dt_module *module, const dt_memory *memory) {
-    dt_memory copy = dt_memory_create(arena, module);
-    for (size_t v = 0; v < module->variables.n; v++) memcpy(copy.variables[v].data, memory->variables[v].data, dt_tensor_bytes(&copy.variables[v]));
-    return copy;
-}
-
 static void run_both(dt_arena *arena, random_source *source, dt_compilation *compilation, int64_t rows) {
-    dt_function *function = compilation->module->functions.items[0];
-    dt_bad_index bad[2] = {{0}, {0}};
-    dt_launch launch = {.rows = rows,
-                        .row_offset = 0,
-                        .valid = rows,
-                        .global_batch = 4,
-                        .replicas = 1,
-                        .epochs = 3,
-                        .steps_per_epoch = 5,
-                        .counter = 6,
-                        .seed = 7,
-                        .bad_index = &bad[0]};
-    dt_tensor *inputs = DT_NEW_ARRAY(arena, dt_tensor, function->inputs.n), *results = DT_NEW_ARRAY(arena, dt_tensor, 2 * function->results.n);
-    for (size_t i = 0; i < function->inputs.n; i++)
-        inputs[i] = random_tensor(arena, source, function->inputs.items[i]->dtype, function->inputs.items[i]->shape, rows);
-    dt_memory memory = dt_memory_create(arena, compilation->module);
-    for (size_t v = 0; v < compilation->module->variables.n; v++)
-        memory.variables[v] =
-            random_tensor(arena, source, compilation->module->variables.items[v].dtype, compilation->module->variables.items[v].shape, 0);
-    dt_memory other = copy_memory(arena, compilation->module, &memory);
-    expect_ok(dt_interpret(arena, function, &launch, inputs, &memory, results));
-    launch.bad_index = &bad[1];
-    expect_ok(dt_plan_execute(arena, compilation->plans[0], 1, &launch, inputs, &other, results + function->results.n));
-    for (size_t r = 0; r < function->results.n; r++)
-        compare(compilation, function->results.items[r].name, &results[r], &results[function->results.n + r]);
-    for (size_t v = 0; v < compilation->module->variables.n; v++)
-        compare(compilation, compilation->module->variables.items[v].path, &memory.variables[v], &other.variables[v]);
-    assert_int_equal(bad[0].count > 0, bad[1].count > 0);
+    dt_launch launch = {.rows = rows, .valid = rows, .global_batch = 4, .replicas = 1, .epochs = 3, .steps_per_epoch = 5, .counter = 6, .seed = 7};
+    two_ways ways = two_ways_make(arena, source, compilation, 1, &launch);
+    expect_ok(dt_interpret(arena, ways.function, ways.launches[0], ways.inputs, &ways.memories[0], ways.results[0]));
+    expect_ok(dt_plan_execute(arena, compilation->plans[0], 1, ways.launches[1], ways.inputs, &ways.memories[1], ways.results[1]));
+    two_ways_compare(&ways, "plan");
 }
 
 static void random_functions_run_alike(void **state) {
     (void)state;
-    const char *only = getenv("DT_SEED"), *count = getenv("DT_COUNT");
-    uint64_t first = only ? strtoull(only, NULL, 10) : 1, n = count ? strtoull(count, NULL, 10) : only ? 1 : 150;
-    for (uint64_t seed = first; seed < first + n; seed++) {
+    uint64_t end;
+    for (uint64_t seed = two_ways_seeds(150, &end); seed < end; seed++) {
         dt_arena *arena = dt_arena_create();
         random_source source = {seed};
         dt_compilation compilation = {.arena = arena, .module = random_module(arena, &source, 12 + (int)random_below(&source, 30))};
         if (seed % 2 == 0) compilation.off = random_below(&source, 1u << DT_N_SWITCHES); /* whatever is switched off, the meaning stays */
         print_message("DT_SEED=%llu\n", (unsigned long long)seed);
         run_passes(&compilation);
-        if (only && !count) show(&compilation);
+        if (getenv("DT_SEED") && !getenv("DT_COUNT")) two_ways_show(&compilation);
         for (int64_t rows = 0; rows <= 4; rows += 2) run_both(arena, &source, &compilation, rows);
         dt_arena_destroy(arena);
     }
@@ -115,11 +43,7 @@ enum {
 };
 
 static void run_replicas(dt_arena *arena, random_source *source, dt_compilation *compilation, int64_t valid) {
-    dt_function *function = compilation->module->functions.items[0];
-    size_t n_inputs = function->inputs.n, n_results = function->results.n;
-    dt_bad_index bad[n_replicas] = {{0}};
     dt_launch launches[n_replicas];
-    dt_tensor *inputs = DT_NEW_ARRAY(arena, dt_tensor, n_replicas * n_inputs), *results = DT_NEW_ARRAY(arena, dt_tensor, 2 * n_replicas * n_results);
     for (int r = 0; r < n_replicas; r++) {
         int64_t left = valid - r * capacity, rows = left < 0 ? 0 : left < capacity ? left : capacity;
         launches[r] = (dt_launch){.rows = rows,
@@ -130,22 +54,12 @@ static void run_replicas(dt_arena *arena, random_source *source, dt_compilation 
                                   .epochs = 1,
                                   .steps_per_epoch = 1,
                                   .counter = 2,
-                                  .seed = 3,
-                                  .bad_index = &bad[r]};
-        for (size_t i = 0; i < n_inputs; i++)
-            inputs[(size_t)r * n_inputs + i] = random_tensor(arena, source, function->inputs.items[i]->dtype, function->inputs.items[i]->shape, rows);
+                                  .seed = 3};
     }
-    dt_memory memory = dt_memory_create(arena, compilation->module);
-    for (size_t v = 0; v < compilation->module->variables.n; v++)
-        memory.variables[v] =
-            random_tensor(arena, source, compilation->module->variables.items[v].dtype, compilation->module->variables.items[v].shape, 0);
-    dt_memory other = copy_memory(arena, compilation->module, &memory);
-    expect_ok(dt_interpret_replicas(arena, function, n_replicas, launches, inputs, &memory, results));
-    expect_ok(dt_plan_execute(arena, compilation->plans[0], n_replicas, launches, inputs, &other, results + n_replicas * n_results));
-    for (size_t i = 0; i < n_replicas * n_results; i++)
-        compare(compilation, function->results.items[i % n_results].name, &results[i], &results[n_replicas * n_results + i]);
-    for (size_t v = 0; v < compilation->module->variables.n; v++)
-        compare(compilation, compilation->module->variables.items[v].path, &memory.variables[v], &other.variables[v]);
+    two_ways ways = two_ways_make(arena, source, compilation, n_replicas, launches);
+    expect_ok(dt_interpret_replicas(arena, ways.function, n_replicas, ways.launches[0], ways.inputs, &ways.memories[0], ways.results[0]));
+    expect_ok(dt_plan_execute(arena, compilation->plans[0], n_replicas, ways.launches[1], ways.inputs, &ways.memories[1], ways.results[1]));
+    two_ways_compare(&ways, "plan");
 }
 
 /* In a dimension that needs a stride. */
@@ -158,9 +72,8 @@ static bool is_gathered(const dt_module *module) {
 
 static void random_functions_run_alike_on_replicas(void **state) {
     (void)state;
-    const char *only = getenv("DT_SEED"), *count = getenv("DT_COUNT");
-    uint64_t first = only ? strtoull(only, NULL, 10) : 1, n = count ? strtoull(count, NULL, 10) : only ? 1 : 100, n_run = 0;
-    for (uint64_t seed = first; seed < first + n; seed++) {
+    uint64_t end, first = two_ways_seeds(100, &end), n_run = 0;
+    for (uint64_t seed = first; seed < end; seed++) {
         dt_arena *arena = dt_arena_create();
         random_source source = {seed + 1000000};
         dt_compilation compilation = {.arena = arena, .module = random_module(arena, &source, 12 + (int)random_below(&source, 20))};
@@ -178,7 +91,7 @@ static void random_functions_run_alike_on_replicas(void **state) {
         dt_text_free(&compilation.warnings);
         dt_arena_destroy(arena);
     }
-    assert_true(only != NULL || n_run > n / 4);
+    assert_true(getenv("DT_SEED") != NULL || n_run > (end - first) / 4);
 }
 
 /* ---- sums of products, on purpose ---- */

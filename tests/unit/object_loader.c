@@ -6,12 +6,9 @@
 #include "base/memory.h"
 #include "runtime/kernels.h"
 #include "tests/support/artifact_fixture.h"
+#include "tests/support/expect.h"
 
 #include <elf.h>
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 /* Code in two sections that call each other, read-only data, a table in it. */
 static const char text[] = "static const int primes[] = {2, 3, 5, 7, 11, 13, 17, 19};\n"
@@ -24,12 +21,6 @@ static const char text[] = "static const int primes[] = {2, 3, 5, 7, 11, 13, 17,
                            "}\n"
                            "static int hidden(void) { return 1; }\n"
                            "int (*unused(void))(void) { return hidden; }\n";
-
-static void expect(dt_status *status, dt_code expected, const char *words) {
-    if (dt_status_code(status) != expected || strstr(dt_status_message(status), words) == NULL)
-        fail_msg("expected %s, \"%s\"; found %s: %s", dt_code_name(expected), words, dt_code_name(dt_status_code(status)), dt_status_message(status));
-    dt_status_free(status);
-}
 
 static void compiled_functions_run(void **state) {
     (void)state;
@@ -126,7 +117,7 @@ static void a_damaged_object_is_loaded_or_refused_but_never_followed(void **stat
         dt_object *object;
         char *copy = malloc(n + 1);
         memcpy(copy, bytes, n);
-        expect(dt_object_load("cut.o", copy, n, &object), DT_DATA_LOSS, "cut.o: the object is damaged");
+        expect_error(dt_object_load("cut.o", copy, n, &object), DT_DATA_LOSS, "cut.o: the object is damaged");
         assert_null(object);
         free(copy);
     }
@@ -145,7 +136,7 @@ static void without_memory_nothing_is_loaded(void **state) {
         dt_memory_fail_after(-1);
         if (status == NULL) break;
         assert_null(object);
-        expect(status, DT_RESOURCE_EXHAUSTED, "");
+        expect_error(status, DT_RESOURCE_EXHAUSTED, "");
         assert_true(n < 100);
     }
     dt_object_free(object);
@@ -205,13 +196,13 @@ static void the_object_that_this_machine_runs_is_taken(void **state) {
     assert_null(load_for(level, NULL, loaded));
     assert_string_equal(loaded, dt_cpu_level_name(machine));
     assert_null(load_for(level, &(dt_kernels_options){.level = dt_cpu_level_name(machine)}, loaded));
-    expect(load_for(level, &(dt_kernels_options){.level = "x86-64-v9"}, loaded), DT_FAILED_PRECONDITION,
-           "no code for x86-64-v9 that runs on this machine");
-    expect(load_for("\"level\": \"x86-64-v8\"", NULL, loaded), DT_FAILED_PRECONDITION, "none of its code runs on this machine");
+    expect_error(load_for(level, &(dt_kernels_options){.level = "x86-64-v9"}, loaded), DT_FAILED_PRECONDITION,
+                 "no code for x86-64-v9 that runs on this machine");
+    expect_error(load_for("\"level\": \"x86-64-v8\"", NULL, loaded), DT_FAILED_PRECONDITION, "none of its code runs on this machine");
     snprintf(level, sizeof level, "\"level\": \"native\", \"cpu\": \"%s\"", dt_cpu_name(name));
     assert_null(load_for(level, NULL, loaded));
     assert_string_equal(loaded, "native");
-    expect(load_for("\"level\": \"native\", \"cpu\": \"Z80\"", NULL, loaded), DT_FAILED_PRECONDITION, "dtc compile line.dt --cpu native -o ");
+    expect_error(load_for("\"level\": \"native\", \"cpu\": \"Z80\"", NULL, loaded), DT_FAILED_PRECONDITION, "dtc compile line.dt --cpu native -o ");
 }
 
 static void levels_have_names(void **state) {

@@ -6,12 +6,9 @@
 #include "runtime/example_function.h"
 #include "runtime/gate.h"
 #include "tests/support/artifact_fixture.h"
+#include "tests/support/expect.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 enum {
     MOST_ROWS = 40,
@@ -41,12 +38,6 @@ static int close_artifact(void **state) {
     dt_artifact_close(artifact);
     fixture_remove_folder();
     return 0;
-}
-
-static void expect(dt_status *status, dt_code expected, const char *words) {
-    if (dt_status_code(status) != expected || strstr(dt_status_message(status), words) == NULL)
-        fail_msg("expected %s, \"%s\"; found %s: %s", dt_code_name(expected), words, dt_code_name(dt_status_code(status)), dt_status_message(status));
-    dt_status_free(status);
 }
 
 static dt_session *open_session(const char *devices, int64_t replicas) {
@@ -179,8 +170,8 @@ static void a_bad_index_is_counted_and_named(void **state) {
     d.y[5] = 1012, d.y[6] = 2000, d.y[11] = 3000;
     assert_null(dt_session_run(session, TRAIN, &(dt_batch){inputs, 12, 57}, NULL));
     assert_int_equal(dt_session_bad_index(session)->count, 3);
-    expect(dt_session_bad_index_status(session), DT_OUT_OF_RANGE,
-           "line.dt:14:9: train step 58, row 5: index 1012 is not within 0 to 9 (and 2 more out of range)");
+    expect_error(dt_session_bad_index_status(session), DT_OUT_OF_RANGE,
+                 "line.dt:14:9: train step 58, row 5: index 1012 is not within 0 to 9 (and 2 more out of range)");
     assert_null(dt_session_run(session, TRAIN, &(dt_batch){inputs, 5, 58}, NULL));
     assert_null(dt_session_bad_index_status(session));
     dt_session_destroy(session);
@@ -246,7 +237,7 @@ static void blocks_without_rows_take_no_part(void **state) {
 static void refuse(const char *devices, int64_t replicas, int64_t rows, dt_code expected, const char *words) {
     dt_session_options options = {.devices = devices, .replicas = replicas, .rows = rows};
     dt_session *session;
-    expect(dt_session_create(kernels, &options, &session), expected, words);
+    expect_error(dt_session_create(kernels, &options, &session), expected, words);
     assert_null(session);
 }
 
@@ -267,9 +258,10 @@ static void what_cannot_be_run_is_refused_in_one_sentence(void **state) {
     dt_session *session = open_session("cpu", 2);
     data d = make_data(0);
     const void *inputs[] = {d.x, d.y};
-    expect(dt_session_run(session, TRAIN, &(dt_batch){inputs, 9, 0}, NULL), DT_INVALID_ARGUMENT, "a batch of 9 rows; the global batch holds 1 to 8");
-    expect(dt_session_run(session, TRAIN, &(dt_batch){inputs, 0, 0}, NULL), DT_INVALID_ARGUMENT, "a batch of 0 rows");
-    expect(dt_session_result(session, TRAIN, 0, &d), DT_FAILED_PRECONDITION, "train has not been run last");
+    expect_error(dt_session_run(session, TRAIN, &(dt_batch){inputs, 9, 0}, NULL), DT_INVALID_ARGUMENT,
+                 "a batch of 9 rows; the global batch holds 1 to 8");
+    expect_error(dt_session_run(session, TRAIN, &(dt_batch){inputs, 0, 0}, NULL), DT_INVALID_ARGUMENT, "a batch of 0 rows");
+    expect_error(dt_session_result(session, TRAIN, 0, &d), DT_FAILED_PRECONDITION, "train has not been run last");
     dt_session_destroy(session);
 }
 
@@ -287,10 +279,11 @@ static void a_plan_that_does_not_fit_is_refused_before_it_starts(void **state) {
     dt_text_format(&text, "\"replica_bytes\": 17592186044416%s", place + strlen("\"replica_bytes\": 320"));
     assert_null(dt_artifact_open(fixture_artifact("large.dtx", text.data, object, n_bytes), &large));
     assert_null(dt_kernels_load(large, NULL, &large_kernels));
-    expect(dt_session_create(large_kernels, &(dt_session_options){.devices = "cpu:2", .replicas = 3}, &session), DT_RESOURCE_EXHAUSTED,
-           "the plan needs 98304.00 GiB (0.00 GiB for the weights and what else cores share, 0.00 GiB for each of 2 cores and 32768.00 GiB for each "
-           "of 3 replicas)");
-    expect(dt_session_create(large_kernels, &(dt_session_options){.replicas = 1 << 20}, &session), DT_RESOURCE_EXHAUSTED, "the plan needs");
+    expect_error(
+        dt_session_create(large_kernels, &(dt_session_options){.devices = "cpu:2", .replicas = 3}, &session), DT_RESOURCE_EXHAUSTED,
+        "the plan needs 98304.00 GiB (0.00 GiB for the weights and what else cores share, 0.00 GiB for each of 2 cores and 32768.00 GiB for each "
+        "of 3 replicas)");
+    expect_error(dt_session_create(large_kernels, &(dt_session_options){.replicas = 1 << 20}, &session), DT_RESOURCE_EXHAUSTED, "the plan needs");
     assert_null(session);
     dt_kernels_free(large_kernels);
     dt_artifact_close(large);
@@ -308,8 +301,8 @@ static void a_device_that_does_not_arrive_is_named_and_nobody_hangs(void **state
     dt_session *session;
     assert_null(dt_session_create(kernels, &options, &session));
     for (int64_t step = 0; step < 3; step++) assert_null(dt_session_run(session, LATE, &(dt_batch){NULL, 8, step}, NULL));
-    expect(dt_session_run(session, LATE, &(dt_batch){NULL, 8, 3}, NULL), DT_ABORTED, "device 1 missing at late 3, segment 0, Line/w");
-    expect(dt_session_run(session, LATE, &(dt_batch){NULL, 8, 4}, NULL), DT_FAILED_PRECONDITION, "failed before");
+    expect_error(dt_session_run(session, LATE, &(dt_batch){NULL, 8, 3}, NULL), DT_ABORTED, "device 1 missing at late 3, segment 0, Line/w");
+    expect_error(dt_session_run(session, LATE, &(dt_batch){NULL, 8, 4}, NULL), DT_FAILED_PRECONDITION, "failed before");
     dt_session_destroy(session);
 }
 
@@ -328,7 +321,7 @@ static void without_memory_no_session_is_created(void **state) {
             break;
         }
         assert_null(session);
-        expect(status, DT_RESOURCE_EXHAUSTED, "");
+        expect_error(status, DT_RESOURCE_EXHAUSTED, "");
         assert_true(n < 1000);
     }
 }
@@ -357,7 +350,7 @@ static void an_example_function_runs_on_its_own(void **state) {
         dt_status *status = dt_example_function_create(kernels, function, &a);
         dt_memory_fail_after(-1);
         if (status == NULL) break;
-        expect(status, DT_RESOURCE_EXHAUSTED, "");
+        expect_error(status, DT_RESOURCE_EXHAUSTED, "");
     }
     dt_example_function_destroy(a);
 }

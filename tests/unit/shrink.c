@@ -7,18 +7,11 @@
 #include "compiler/passes/passes.h"
 #include "ir/text_form.h"
 #include "ir/verify.h"
+#include "tests/support/expect.h"
 #include "tests/unit/random_graph.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
-
-#include <cmocka.h>
-
-static void expect_ok(dt_status *status) {
-    if (status != NULL) fail_msg("%s", dt_status_message(status));
-}
 
 /* ---- functions on images ---- */
 

@@ -8,8 +8,43 @@
 #include "base/arena.h"
 #include "runtime/safetensors.h"
 
+#include <argp.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* ---- the command line of whoever makes a recording from another ---- */
+
+typedef struct dt_recording_options {
+    int64_t rows, seed, epochs;
+    const char *files[4]; /* program, step, IN, OUT */
+    int n_files;
+} dt_recording_options;
+
+static inline error_t dt_recording_parse(int key, char *argument, struct argp_state *state) {
+    dt_recording_options *options = state->input;
+    switch (key) {
+    case 'r': options->rows = strtoll(argument, NULL, 10); return 0;
+    case 's': options->seed = strtoll(argument, NULL, 10); return 0;
+    case 'e': options->epochs = strtoll(argument, NULL, 10); return 0;
+    case ARGP_KEY_ARG:
+        if (options->n_files == 4) argp_usage(state);
+        options->files[options->n_files++] = argument;
+        return 0;
+    case ARGP_KEY_END:
+        if (options->n_files < 4) argp_usage(state);
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+#define DT_RECORDING_ROWS                                                                                                                            \
+    {"rows", 'r', "N", 0, "Rows of a full step, over all replicas (default: all rows in one step)", 0}, {"seed", 's', "N", 0, "Seed of the run", 0}, \
+    {                                                                                                                                                \
+        "epochs", 'e', "N", 0, "The launch value", 0                                                                                                 \
+    }
+
+/* ---- tracks ---- */
 
 typedef struct dt_track {
     const char *name;
@@ -58,6 +93,8 @@ static inline dt_status *dt_recording_write(dt_arena *arena, dt_recording *recor
     }
     return dt_safetensors_write(path, (int)recording->tracks.n, tensors, dt_recording_fetch, recording, sha256);
 }
+
+/* ---- what is given ---- */
 
 /* The tensor input/`name`, for an input of that type whose dimensions but the first (with rows: its own first) are `dims`. */
 static inline dt_status *dt_recorded_input(const dt_safetensors *file, const char *name, dt_dtype dtype, int n_dims, const int64_t *dims,
