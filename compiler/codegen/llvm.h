@@ -146,6 +146,10 @@ typedef struct dt_llvm_nest {
     int64_t depth;           /* turns of it in a part */
     LLVMValueRef depth_here; /* in this part, where that is known at run time only; or NULL */
     LLVMValueRef is_first;   /* whether this part begins the sums; NULL: there is one part */
+    int64_t panel_rows;      /* rows of a that are copied at a time; 0: none are */
+    bool rows_are_copied;
+    int64_t rows_here;      /* rows that tiles are made of now; 0: last_rows, or all */
+    LLVMValueRef last_rows; /* where that is known at run time only; or NULL */
 } dt_llvm_nest;
 
 /* Does the instruction differ from lane to lane? */
@@ -220,12 +224,15 @@ LLVMValueRef dt_llvm_stack(dt_llvm_emitter *e, LLVMTypeRef type, int n_items, in
 
 /* Decides on panel_loop and depth, when the tile has been chosen. */
 void dt_llvm_panel_choose(dt_llvm_nest *n);
-/* blocks(n, level), once for each part of the reduced loop. */
-void dt_llvm_panel_parts(dt_llvm_nest *n, int level, void (*blocks)(dt_llvm_nest *n, int level));
+/* blocks(n, level), once for each part of the reduced loop and of the rows. */
+typedef void dt_llvm_blocks(dt_llvm_nest *n, int level);
+void dt_llvm_panel_parts(dt_llvm_nest *n, int level, dt_llvm_blocks *blocks);
 /* Copies this part of the block of b that begins at `start` of the vector loop. */
 void dt_llvm_panel_fill(dt_llvm_nest *n, dt_llvm_sum start);
 /* Vector v of the block, in the turn of the reduced loop that has been entered. */
 LLVMValueRef dt_llvm_panel_load(dt_llvm_nest *n, int v);
+/* Row r of a, counted from the one that has been entered, where n->rows_are_copied. */
+LLVMValueRef dt_llvm_panel_load_row(dt_llvm_nest *n, int64_t r);
 /* Turns of the reduced loop in this part. */
 LLVMValueRef dt_llvm_panel_extent(dt_llvm_nest *n);
 

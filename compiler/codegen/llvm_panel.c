@@ -6,7 +6,10 @@
  *
  * Where the reduced loop is long, it runs in parts besides, as many products at a time as a panel holds, the sums being kept in the result between
  * them: the panel stays in the first cache and what the tiles read of a in the second. The parts are fixed when code is generated, so sums have one
- * order. */
+ * order.
+ *
+ * Where neighbours in a lie pages apart, some rows of it are copied for a part as well, as they lie but close together, and all blocks run over
+ * these rows before the next ones are copied. */
 #include "compiler/codegen/llvm.h"
 
 enum {
@@ -14,7 +17,11 @@ enum {
     PANEL_BYTES = 64 << 10, /* at most */
     LARGE_BYTES = 32 << 10, /* of b, over the reduced loop: less than that stays in cache anyway */
     LEAST_REUSE = 32,       /* rows that read the panel: then copying it costs a few percent */
-    LEAST_DEPTH = 32
+    LEAST_DEPTH = 32,
+    ROWS_BYTES = 128 << 10, /* of a that are copied, at most */
+    GAP = 16,               /* elements between copied rows: rows a power of two apart would fall into the same sets of the cache */
+    PAGE_BYTES = 4096,
+    LEAST_BLOCKS = 4 /* that read the copied rows */
 };
 
 static int64_t assumed_extent(const dt_llvm_nest *n, int loop) {
@@ -44,6 +51,25 @@ static int64_t reuse(const dt_llvm_nest *n) {
     return reuse;
 }
 
+/* Whether elements of a that one tile reads in turn lie pages apart: those of a row; or rows, in the same sets of the caches at that. */
+static bool is_scattered(const dt_llvm_nest *n) {
+    const int64_t *a = n->nest->instructions[n->nest->tiling.a].address.coefficients, element = (int64_t)dt_dtype_bytes(n->nest->reductions[0].dtype);
+    int64_t along = a[n->panel_loop], across = a[n->nest->tiling.row_loop];
+    return (across == 1 && along * element >= PAGE_BYTES) || (along == 1 && across > 0 && across * element % (2 * PAGE_BYTES) == 0);
+}
+
+/* Rows of a that are copied at a time: whole tiles. */
+static void choose_rows(dt_llvm_nest *n) {
+    const dt_nest *nest = n->nest;
+    int row = nest->tiling.row_loop;
+    int64_t block = (int64_t)n->tile_vectors * n->width, n_blocks = (nest->loops[n->vector_loop].extent + block - 1) / block;
+    if (row < 0 || n->n_outer < 2 || n->order[n->n_outer - 2] != n->vector_loop || !stores_sum(nest) || n_blocks < LEAST_BLOCKS || !is_scattered(n))
+        return;
+    int64_t most = ROWS_BYTES / ((n->depth + GAP) * (int64_t)dt_dtype_bytes(nest->reductions[0].dtype)), half = assumed_extent(n, row) / 2;
+    int64_t rows = (most < half ? most : half) / n->tile_rows * n->tile_rows;
+    if (rows >= LEAST_REUSE) n->panel_rows = rows;
+}
+
 void dt_llvm_panel_choose(dt_llvm_nest *n) {
     const dt_nest *nest = n->nest;
     int loop = reduced_loop(n);
@@ -62,6 +88,7 @@ void dt_llvm_panel_choose(dt_llvm_nest *n) {
     else
         return;
     n->panel_loop = loop;
+    choose_rows(n);
 }
 
 static LLVMTypeRef vector_type(const dt_llvm_nest *n) { return dt_llvm_vector(dt_llvm_type(n->e, n->nest->reductions[0].dtype), n->width); }
@@ -78,13 +105,35 @@ static LLVMValueRef place(dt_llvm_nest *n, int v) {
     return LLVMBuildInBoundsGEP2(e->builder, vector_type(n), panel, &constant, 1, "");
 }
 
+/* Where the element of a lies that row `row` and turn `turn` read, both counted from the first that are copied. */
+static LLVMValueRef place_in_rows(dt_llvm_nest *n, dt_llvm_sum row, dt_llvm_sum turn) {
+    dt_llvm_emitter *e = n->e;
+    bool by_turns = n->nest->instructions[n->nest->tiling.a].address.coefficients[n->nest->tiling.row_loop] == 1;
+    int64_t row_step = by_turns ? 1 : n->depth + GAP, turn_step = by_turns ? n->panel_rows : 1;
+    LLVMTypeRef type = dt_llvm_type(e, n->nest->reductions[0].dtype);
+    LLVMValueRef start = dt_llvm_i64(e, PANEL_BYTES), constant = dt_llvm_i64(e, row.constant * row_step + turn.constant * turn_step);
+    LLVMValueRef pointer = LLVMBuildInBoundsGEP2(e->builder, e->i8, e->panel, &start, 1, "");
+    for (int i = 0; i < 2; i++) {
+        dt_llvm_sum index = i == 0 ? row : turn;
+        if (index.variable == NULL) continue;
+        LLVMValueRef at = LLVMBuildNSWMul(e->builder, index.variable, dt_llvm_i64(e, i == 0 ? row_step : turn_step), "");
+        pointer = LLVMBuildInBoundsGEP2(e->builder, type, pointer, &at, 1, "");
+    }
+    return LLVMBuildInBoundsGEP2(e->builder, type, pointer, &constant, 1, "");
+}
+
+LLVMValueRef dt_llvm_panel_load_row(dt_llvm_nest *n, int64_t r) {
+    dt_llvm_sum row = n->loops[n->nest->tiling.row_loop];
+    row.constant += r;
+    return LLVMBuildLoad2(n->e->builder, dt_llvm_type(n->e, n->nest->reductions[0].dtype), place_in_rows(n, row, n->loops[n->panel_loop]), "");
+}
+
 LLVMValueRef dt_llvm_panel_load(dt_llvm_nest *n, int v) { return LLVMBuildLoad2(n->e->builder, vector_type(n), place(n, v), ""); }
 
 LLVMValueRef dt_llvm_panel_extent(dt_llvm_nest *n) { return n->depth_here != NULL ? n->depth_here : dt_llvm_i64(n->e, n->depth); }
 
 void dt_llvm_panel_fill(dt_llvm_nest *n, dt_llvm_sum start) {
     dt_llvm_emitter *e = n->e;
-    if (e->panel == NULL) e->panel = dt_llvm_stack(e, e->i8, PANEL_BYTES, e->target->vector_bytes);
     dt_llvm_sum *saved = dt_llvm_save_addresses(n), index = n->loops[n->vector_loop];
     dt_llvm_enter(n, n->vector_loop, start);
     dt_llvm_loop turns = dt_llvm_loop_begin(e, dt_llvm_i64(e, 0), dt_llvm_panel_extent(n), 1, n->depth_here != NULL);
@@ -96,11 +145,69 @@ void dt_llvm_panel_fill(dt_llvm_nest *n, dt_llvm_sum start) {
     dt_llvm_restore_addresses(n, saved);
 }
 
-void dt_llvm_panel_parts(dt_llvm_nest *n, int level, void (*blocks)(dt_llvm_nest *n, int level)) {
+/* Copies the rows of a that have been entered, n->panel_rows of them: by neighbours, which lie along the rows or across them. What is copied beyond
+ * the last turn of a part is never read. */
+static void fill_rows(dt_llvm_nest *n) {
+    dt_llvm_emitter *e = n->e;
+    int a = n->nest->tiling.a, row_loop = n->nest->tiling.row_loop;
+    bool by_turns = n->nest->instructions[a].address.coefficients[row_loop] == 1;
+    LLVMValueRef n_turns = dt_llvm_panel_extent(n), n_rows = dt_llvm_i64(e, n->panel_rows), zero = dt_llvm_i64(e, 0);
+    dt_llvm_sum *saved = dt_llvm_save_addresses(n), rows = n->loops[row_loop], turns = n->loops[n->panel_loop];
+    dt_llvm_loop outer = dt_llvm_loop_begin(e, zero, by_turns ? n_turns : n_rows, 1, by_turns && n->depth_here != NULL);
+    dt_llvm_enter(n, by_turns ? n->panel_loop : row_loop, (dt_llvm_sum){outer.index, 0});
+    int width = by_turns && n->panel_rows < n->width ? 1 : n->width;
+    while (by_turns && n->panel_rows % width != 0) width /= 2;
+    dt_llvm_loop inner = dt_llvm_loop_begin(e, zero, by_turns ? n_rows : n_turns, width, !by_turns && n->depth_here != NULL);
+    dt_llvm_enter(n, by_turns ? row_loop : n->panel_loop, (dt_llvm_sum){inner.index, 0});
+    LLVMValueRef place = place_in_rows(n, n->loops[row_loop], n->loops[n->panel_loop]);
+    LLVMValueRef copy = LLVMBuildStore(e->builder, dt_llvm_load_plain(n, a, (dt_llvm_sum){NULL, 0}, width), place);
+    LLVMSetAlignment(copy, (unsigned)dt_dtype_bytes(n->nest->reductions[0].dtype));
+    dt_llvm_loop_end(e, &inner);
+    dt_llvm_loop_end(e, &outer);
+    n->loops[row_loop] = rows;
+    n->loops[n->panel_loop] = turns;
+    dt_llvm_restore_addresses(n, saved);
+}
+
+/* All blocks for n->panel_rows rows at a time; for what rows are left, a is read where it is. */
+static void row_blocks(dt_llvm_nest *n, int level, dt_llvm_blocks *blocks) {
+    dt_llvm_emitter *e = n->e;
+    int row_loop = n->nest->tiling.row_loop;
+    if (n->panel_rows == 0) {
+        blocks(n, level);
+        return;
+    }
+    int64_t extent = n->nest->loops[row_loop].extent;
+    LLVMValueRef end = dt_llvm_extent(e, extent), whole = dt_llvm_i64(e, extent - extent % n->panel_rows);
+    bool constant = dt_llvm_is_constant_extent(extent);
+    if (!constant) whole = LLVMBuildNSWSub(e->builder, end, LLVMBuildSRem(e->builder, end, dt_llvm_i64(e, n->panel_rows), ""), "");
+    dt_llvm_sum *saved = dt_llvm_save_addresses(n);
+    dt_llvm_loop rows = dt_llvm_loop_begin(e, dt_llvm_i64(e, 0), whole, n->panel_rows, !constant);
+    dt_llvm_enter(n, row_loop, (dt_llvm_sum){rows.index, 0});
+    fill_rows(n);
+    n->rows_here = n->panel_rows;
+    n->rows_are_copied = true;
+    blocks(n, level);
+    n->rows_are_copied = false;
+    dt_llvm_loop_end(e, &rows);
+    dt_llvm_restore_addresses(n, saved);
+    n->rows_here = constant ? extent % n->panel_rows : 0;
+    if (!constant || n->rows_here > 0) {
+        dt_llvm_enter(n, row_loop, (dt_llvm_sum){whole, 0});
+        n->last_rows = constant ? NULL : LLVMBuildNSWSub(e->builder, end, whole, "");
+        blocks(n, level);
+        dt_llvm_restore_addresses(n, saved);
+    }
+    n->rows_here = 0;
+    n->last_rows = NULL;
+}
+
+void dt_llvm_panel_parts(dt_llvm_nest *n, int level, dt_llvm_blocks *blocks) {
     dt_llvm_emitter *e = n->e;
     int64_t extent = n->nest->loops[n->panel_loop].extent;
+    if (e->panel == NULL) e->panel = dt_llvm_stack(e, e->i8, PANEL_BYTES + ROWS_BYTES, e->target->vector_bytes);
     if (extent == n->depth) {
-        blocks(n, level);
+        row_blocks(n, level, blocks);
         return;
     }
     dt_llvm_sum *saved = dt_llvm_save_addresses(n);
@@ -113,7 +220,7 @@ void dt_llvm_panel_parts(dt_llvm_nest *n, int level, void (*blocks)(dt_llvm_nest
     bool whole = dt_llvm_is_constant_extent(extent) && extent % n->depth == 0;
     if (!whole) n->depth_here = LLVMBuildSelect(e->builder, LLVMBuildICmp(e->builder, LLVMIntSLT, left, depth, ""), left, depth, "");
     n->is_first = LLVMBuildICmp(e->builder, LLVMIntEQ, parts.index, dt_llvm_i64(e, 0), "");
-    blocks(n, level);
+    row_blocks(n, level, blocks);
     n->depth_here = n->is_first = NULL;
     dt_llvm_loop_end(e, &parts);
     dt_llvm_restore_addresses(n, saved);

@@ -205,7 +205,7 @@ static void product(dt_llvm_nest *n, const tile *t, int part) {
         b[v] = n->panel_loop >= 0 ? dt_llvm_panel_load(n, v) : dt_llvm_load_plain(n, tiling->b, (dt_llvm_sum){NULL, (int64_t)v * n->width}, n->width);
     for (int r = 0; r < t->rows; r++) {
         dt_llvm_sum row = {NULL, r * step};
-        LLVMValueRef a = dt_llvm_splat(e, dt_llvm_load_plain(n, tiling->a, row, 1), n->width);
+        LLVMValueRef a = dt_llvm_splat(e, n->rows_are_copied ? dt_llvm_panel_load_row(n, r) : dt_llvm_load_plain(n, tiling->a, row, 1), n->width);
         for (int v = 0; v < t->vectors; v++) {
             LLVMValueRef *sum = accumulator(n, t, part, r, v);
             *sum = dt_llvm_fused(e, a, b[v], *sum);
@@ -461,13 +461,13 @@ static LLVMValueRef tiles_at_run_time(dt_llvm_nest *n, LLVMValueRef start, LLVMV
 
 void dt_llvm_tile_rows(dt_llvm_nest *n) {
     int row_loop = n->nest->tiling.row_loop;
-    int64_t extent = row_loop >= 0 ? n->nest->loops[row_loop].extent : 1;
+    int64_t extent = row_loop < 0 ? 1 : n->rows_here > 0 ? n->rows_here : n->nest->loops[row_loop].extent;
     if (row_loop < 0) {
         dt_llvm_sum *saved = dt_llvm_save_addresses(n);
         one_tile(n, &(tile){.rows = 1, .full_rows = 1});
         dt_llvm_restore_addresses(n, saved);
     } else if (!dt_llvm_is_constant_extent(extent)) {
-        LLVMValueRef end = dt_llvm_extent(n->e, extent), start = dt_llvm_i64(n->e, 0);
+        LLVMValueRef end = n->last_rows != NULL ? n->last_rows : dt_llvm_extent(n->e, extent), start = dt_llvm_i64(n->e, 0);
         start = tiles_at_run_time(n, start, end, &(tile){.rows = n->tile_rows, .full_rows = n->tile_rows});
         if (n->tile_rows > 1) tiles_at_run_time(n, start, end, &(tile){.rows = 1, .full_rows = n->tile_rows});
     } else if (extent > 0) {

@@ -12,17 +12,22 @@
 
 #include <cmocka.h>
 
-static const char *const large[] = {
-    "%0 a: f32[B, 70], %1 b: f32[70, 200]) {\n  %9: f32[B, 200] = matmul(%0, %1)",
-    "%0 a: f32[B, 300], %1 b: f32[300, 165]) {\n  %9: f32[B, 165] = matmul(%0, %1)",
-    "%0 a: f32[40, 520], %1 b: f32[180, 520]) {\n  %9: f32[40, 180] = matmul(%0, %1, transpose_b=true)",
-    "%0 a: f32[B, 40], %1 b: f32[B, 257]) {\n  %9: f32[40, 257] = matmul(%0, %1, transpose_a=true)",
-    "%0 a: f32[3, 520, 36], %1 b: f32[3, 520, 176]) {\n  %9: f32[3, 36, 176] = matmul(%0, %1, transpose_a=true)",
-    "%0 a: f64[B, 40], %1 b: f64[B, 130]) {\n  %9: f64[40, 130] = matmul(%0, %1, transpose_a=true)",
+static const struct {
+    const char *body;
+    int capacity;
+} large[] = {
+    {"%0 a: f32[B, 70], %1 b: f32[70, 200]) {\n  %9: f32[B, 200] = matmul(%0, %1)", 600},
+    {"%0 a: f32[B, 300], %1 b: f32[300, 165]) {\n  %9: f32[B, 165] = matmul(%0, %1)", 40},
+    {"%0 a: f32[40, 520], %1 b: f32[180, 520]) {\n  %9: f32[40, 180] = matmul(%0, %1, transpose_b=true)", 0},
+    {"%0 a: f32[B, 40], %1 b: f32[B, 257]) {\n  %9: f32[40, 257] = matmul(%0, %1, transpose_a=true)", 600},
+    {"%0 a: f32[3, 520, 36], %1 b: f32[3, 520, 176]) {\n  %9: f32[3, 36, 176] = matmul(%0, %1, transpose_a=true)", 0},
+    {"%0 a: f64[B, 40], %1 b: f64[B, 130]) {\n  %9: f64[40, 130] = matmul(%0, %1, transpose_a=true)", 600},
+    {"%0 a: f32[40, 1100], %1 b: f32[40, 330]) {\n  %9: f32[1100, 330] = matmul(%0, %1, transpose_a=true)", 0},
+    {"%0 a: f32[B, 1100], %1 b: f32[B, 100]) {\n  %9: f32[1100, 100] = matmul(%0, %1, transpose_a=true)", 33},
+    {"%0 a: f64[B, 1024], %1 b: f64[1024, 70]) {\n  %9: f64[B, 70] = matmul(%0, %1)", 130},
 };
 
 enum {
-    CAPACITY = 600,
     SMALL_CAPACITY = 3
 };
 
@@ -55,13 +60,14 @@ static void run(const char *text, const dt_compilation *compilation, const dt_fu
     dt_arena_destroy(arena);
 }
 
-/* A function of two operands, given from its inputs to its last value. */
+/* A function of two operands, given from its inputs to its last value; capacity 0: without rows. */
 static void check(const char *body, int capacity, uint64_t seed) {
     const char *levels[COMPILED_MOST_LEVELS];
     compiled_code codes[COMPILED_MOST_LEVELS];
     int n_levels = compiled_levels(levels);
     dt_arena *arena = dt_arena_create();
-    const char *text = dt_arena_format(arena, "module m capacity %d\nfile 0 \"m\"\nfunction f step (%s\n  return y=%%9\n}\n", capacity, body);
+    const char *text =
+        dt_arena_format(arena, "module m capacity %d\nfile 0 \"m\"\nfunction f step (%s\n  return y=%%9\n}\n", capacity > 0 ? capacity : 1, body);
     dt_compilation compilation = {.arena = arena, .off = 1u << DT_SWITCH_BLOCKS};
     dt_module *meaning;
     succeed(dt_module_parse(arena, "m", text, &meaning), text);
@@ -70,14 +76,15 @@ static void check(const char *body, int capacity, uint64_t seed) {
     succeed(compiled_make(&compilation, levels, n_levels, codes), text);
     const int64_t rows[] = {0, 1, capacity - 1, capacity};
     for (int i = 0; i < n_levels; i++)
-        for (int k = 0; k < 4; k++) run(text, &compilation, meaning->functions.items[0], &codes[i], (random_source){seed}, rows[k]);
+        for (int k = capacity == 0 ? 3 : 0; k < 4; k++)
+            run(text, &compilation, meaning->functions.items[0], &codes[i], (random_source){seed}, rows[k]);
     compiled_free(codes, n_levels);
     dt_arena_destroy(arena);
 }
 
 static void large_products_run_alike(void **state) {
     (void)state;
-    for (size_t i = 0; i < sizeof large / sizeof *large; i++) check(large[i], CAPACITY, i);
+    for (size_t i = 0; i < sizeof large / sizeof *large; i++) check(large[i].body, large[i].capacity, i);
 }
 
 static int pick(random_source *source, int n, const int *of) { return of[random_below(source, (uint32_t)n)]; }
