@@ -91,9 +91,11 @@ static int64_t input_bytes(const dt_plan *plan) {
 static void print_memory(dt_text *text, const dt_plan *plan, int64_t shared_bytes) {
     dt_text_append(text, "  memory     ");
     print_bytes(text, shared_bytes + plan->device_bytes);
-    dt_text_append(text, " + ");
+    dt_text_append(text, " + (");
     print_bytes(text, plan->scratch_bytes);
-    dt_text_append(text, " * cores + ");
+    dt_text_append(text, " + ");
+    print_bytes(text, plan->partial_bytes);
+    dt_text_append(text, " * sums) * cores + ");
     int64_t capacity = plan->function->module->capacity, n_blocks = dt_blocks_of(capacity, plan->block_rows);
     print_bytes(text, n_blocks * plan->replica_bytes + input_bytes(plan));
     dt_text_format(text, " * V, V replicas of %lld rows", (long long)capacity);

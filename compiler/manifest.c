@@ -105,7 +105,7 @@ static void add_pipelines(cJSON *root, const dt_module *module) {
 /* ---- plans ---- */
 
 static void add_buffers(cJSON *plan_item, const dt_plan *plan) {
-    static const char *const spaces[] = {"variable", "input", "device", "replica", "scratch", "constant"};
+    static const char *const spaces[] = {"variable", "input", "device", "replica", "partial", "scratch", "constant"};
     cJSON *array = cJSON_AddArrayToObject(plan_item, "buffers");
     for (int b = 0; b < plan->n_buffers; b++) {
         const dt_buffer *buffer = &plan->buffers[b];
@@ -188,6 +188,7 @@ static void add_function(cJSON *array, const dt_plan *plan) {
     cJSON *plan_item = cJSON_AddObjectToObject(item, "plan");
     add_integer(plan_item, "device_bytes", plan->device_bytes);
     add_integer(plan_item, "replica_bytes", plan->replica_bytes);
+    add_integer(plan_item, "partial_bytes", plan->partial_bytes);
     add_integer(plan_item, "scratch_bytes", plan->scratch_bytes);
     add_buffers(plan_item, plan);
     add_kernels(plan_item, plan);

@@ -302,6 +302,7 @@ dt_artifact_bytes dt_artifact_memory(const dt_artifact *artifact) {
         if (function->role != DT_ROLE_INIT && function->role != DT_ROLE_STEP) continue;
         if (function->device_bytes > bytes.shared) bytes.shared = function->device_bytes;
         if (function->scratch_bytes > bytes.core) bytes.core = function->scratch_bytes;
+        if (function->partial_bytes > bytes.partial) bytes.partial = function->partial_bytes;
         if (function->replica_bytes > bytes.replica) bytes.replica = function->replica_bytes;
     }
     for (int i = 0; i < artifact->n_variables; i++) bytes.shared += artifact->variables[i].bytes;

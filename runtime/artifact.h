@@ -61,6 +61,7 @@ typedef enum dt_memory_space {
     DT_MEMORY_INPUT,
     DT_MEMORY_DEVICE,
     DT_MEMORY_REPLICA,
+    DT_MEMORY_PARTIAL,
     DT_MEMORY_SCRATCH,
     DT_MEMORY_CONSTANT
 } dt_memory_space;
@@ -102,7 +103,8 @@ typedef enum dt_fold { /* how a collective combines elements */
 typedef struct dt_artifact_collective {
     dt_collective_kind kind;
     dt_fold fold;
-    int source, target; /* buffers: REPLICA to DEVICE (all_reduce, all_gather) or REPLICA to REPLICA (reduce_scatter) */
+    int source, target; /* buffers: REPLICA to DEVICE (all_reduce, all_gather) or REPLICA to REPLICA (reduce_scatter). The source of an all_reduce
+                           may be PARTIAL: then it is of the same segment, and read by nobody after it */
     const char *label;
 } dt_artifact_collective;
 
@@ -130,7 +132,7 @@ typedef struct dt_artifact_function {
     int n_inputs, n_results, n_buffers, n_kernels, n_segments;
     const dt_artifact_tensor *inputs;
     const dt_artifact_result *results;
-    int64_t device_bytes, replica_bytes, scratch_bytes;
+    int64_t device_bytes, replica_bytes, partial_bytes, scratch_bytes;
     const dt_artifact_buffer *buffers;
     const dt_artifact_kernel *kernels;
     const dt_artifact_segment *segments;
@@ -226,9 +228,10 @@ dt_status *dt_artifact_read_text(const char *path, const char *member, char **te
  * so that the tree over all blocks (runtime/comm/fold.h) is the one over replicas, of trees over their blocks. */
 int64_t dt_artifact_blocks(const dt_artifact *artifact, int64_t rows);
 
-/* What a session takes: once in each memory (variables, replicated values), for each core (scratch), for each replica at capacity. */
+/* What a session takes: once in each memory (variables, replicated values), for each core (scratch), for each partial sum that a core has open
+ * (runtime/lane.h says how many), for each replica at capacity. */
 typedef struct dt_artifact_bytes {
-    int64_t shared, core, replica;
+    int64_t shared, core, partial, replica;
 } dt_artifact_bytes;
 dt_artifact_bytes dt_artifact_memory(const dt_artifact *artifact);
 

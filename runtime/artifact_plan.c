@@ -43,10 +43,10 @@ static dt_status *read_place(const dt_json *item, int64_t space_bytes, dt_artifa
 }
 
 static dt_status *read_buffer(dt_artifact_reader *reader, const dt_json *item, const dt_artifact_function *function, dt_artifact_buffer *buffer) {
-    static const char *const spaces[] = {"variable", "input", "device", "replica", "scratch", "constant"};
+    static const char *const spaces[] = {"variable", "input", "device", "replica", "partial", "scratch", "constant"};
     int space;
     DT_TRY(dt_artifact_read_tensor(reader, item, DT_ROWS_ANYWHERE, &buffer->tensor));
-    DT_TRY(dt_json_word(item, "space", spaces, 6, &space));
+    DT_TRY(dt_json_word(item, "space", spaces, 7, &space));
     buffer->space = (dt_memory_space)space;
     buffer->variable = buffer->input = -1;
     if (buffer->space == DT_MEMORY_VARIABLE && function->role != DT_ROLE_INIT && !is_step(function))
@@ -59,10 +59,13 @@ static dt_status *read_buffer(dt_artifact_reader *reader, const dt_json *item, c
         if (buffer->tensor.has_rows) return dt_json_wrong(item, "a constant has no rows");
         return read_place(item, reader->artifact->constant_bytes, buffer);
     }
+    if (buffer->space == DT_MEMORY_PARTIAL && (buffer->tensor.has_rows || buffer->tensor.has_all_rows || !is_step(function)))
+        return dt_json_wrong(item, "only what a step sums over replicas is partial");
     if (buffer->tensor.has_all_rows) return NULL; /* as large as V says: the session allocates it */
     return read_place(item,
                       buffer->space == DT_MEMORY_DEVICE    ? function->device_bytes
                       : buffer->space == DT_MEMORY_REPLICA ? function->replica_bytes
+                      : buffer->space == DT_MEMORY_PARTIAL ? function->partial_bytes
                                                            : function->scratch_bytes,
                       buffer);
 }
@@ -71,6 +74,7 @@ static dt_status *read_buffers(dt_artifact_reader *reader, const dt_json *plan, 
     dt_json array;
     DT_TRY(dt_json_integer(plan, "device_bytes", 0, DT_MOST_BYTES, &function->device_bytes));
     DT_TRY(dt_json_integer(plan, "replica_bytes", 0, DT_MOST_BYTES, &function->replica_bytes));
+    DT_TRY(dt_json_integer(plan, "partial_bytes", 0, DT_MOST_BYTES, &function->partial_bytes));
     DT_TRY(dt_json_integer(plan, "scratch_bytes", 0, DT_MOST_BYTES, &function->scratch_bytes));
     DT_TRY(dt_json_array(plan, "buffers", &array, &function->n_buffers));
     dt_artifact_buffer *buffers = DT_NEW_ARRAY(reader->arena, dt_artifact_buffer, function->n_buffers);
@@ -140,6 +144,12 @@ static bool has_inner_rows(const dt_artifact_tensor *tensor) {
     return false;
 }
 
+/* Floats of 16 bits are summed in 32: they have no partial sums of their own type. */
+static bool is_partial_sum(const dt_artifact_buffer *source, const dt_artifact_collective *collective) {
+    return source->space == DT_MEMORY_PARTIAL && collective->kind == DT_COLLECTIVE_ALL_REDUCE && source->tensor.dtype != DT_F16 &&
+           source->tensor.dtype != DT_BF16;
+}
+
 /* A collective's two sides: of one type, of shapes that belong together, in the spaces that the executor serves. */
 static dt_status *check_collective(const dt_json *item, const dt_artifact_function *function, const dt_artifact_collective *collective) {
     const dt_artifact_buffer *source = &function->buffers[collective->source], *target = &function->buffers[collective->target];
@@ -147,7 +157,7 @@ static dt_status *check_collective(const dt_json *item, const dt_artifact_functi
         return dt_json_wrong(item, "%s and %s are not of one type and size", source->tensor.name, target->tensor.name);
     if (has_inner_rows(&source->tensor) || has_inner_rows(&target->tensor)) return dt_json_wrong(item, "rows that are not the first dimension");
     bool rows = source->tensor.has_rows && !source->tensor.has_all_rows, target_rows = target->tensor.has_rows && !target->tensor.has_all_rows;
-    bool fits = source->space == DT_MEMORY_REPLICA;
+    bool fits = source->space == DT_MEMORY_REPLICA || is_partial_sum(source, collective);
     switch (collective->kind) {
     case DT_COLLECTIVE_ALL_REDUCE: fits = fits && !source->tensor.has_rows && !target->tensor.has_rows && target->space == DT_MEMORY_DEVICE; break;
     case DT_COLLECTIVE_ALL_GATHER: fits = fits && rows && target->tensor.has_all_rows && target->space == DT_MEMORY_DEVICE; break;

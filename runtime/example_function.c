@@ -37,7 +37,7 @@ static dt_status *create_guarded(dt_example_function *instance, const dt_kernels
     DT_TRY(dt_device_open(&dt_device_cpu, 0, 1, &lane->device));
     instance->home = (dt_home){.device = lane->device, .n_lanes = 1};
     dt_home_lay_out(&instance->home, artifact, 1, instance->function, instance->arena);
-    dt_lane_lay_out(lane, instance->function);
+    dt_lane_lay_out(lane, instance->function, instance->arena);
     DT_TRY(dt_home_allocate(&instance->home));
     DT_TRY(dt_lane_allocate(lane));
     dt_lane_bind(lane, instance->function, instance->arena);

@@ -1,12 +1,13 @@
 /* lane: see lane.h.
  *
  * Two allocations:  a home's     variables | device space | gathered rows that all read
- *                   a lane's     scratch | leaf 0 | leaf 1 | … | gathered rows of its own
+ *                   a lane's     scratch | slot 0 of partial sums | slot 1 | … | leaf 0 | leaf 1 | … | gathered rows of its own
  * Spaces are shared by all functions, which never run at once; gathered rows, whose size grows with the leaves, come after everything that does not.
  */
 #include "runtime/lane.h"
 
 #include "runtime/clock.h"
+#include "runtime/comm/fold.h"
 
 #include <assert.h>
 #include <string.h>
@@ -72,10 +73,11 @@ void dt_home_lay_out(dt_home *home, const dt_artifact *artifact, int n_all_leave
     home->gathered_space = take(&home->bytes, gathered);
 }
 
-void dt_lane_lay_out(dt_lane *lane, int wanted) {
+void dt_lane_lay_out(dt_lane *lane, int wanted, dt_arena *arena) {
     const dt_artifact *artifact = lane->artifact;
-    int64_t scratch = 0, replica = 0, gathered = 0;
+    int64_t scratch = 0, partial = 0, replica = 0, gathered = 0;
     lane->bytes = 0;
+    lane->sums = dt_partial_sums_plan(arena, lane->first_leaf, lane->n_leaves, lane->n_all_leaves, lane->device->kind->shares_memory);
     for (int f = 0; f < artifact->n_functions; f++) {
         const dt_artifact_function *function = &artifact->functions[f];
         int64_t own_gathered = 0;
@@ -83,10 +85,13 @@ void dt_lane_lay_out(dt_lane *lane, int wanted) {
         for (int b = 0; b < function->n_buffers; b++)
             if (is_gathered_apart(&function->buffers[b])) take(&own_gathered, gathered_bytes(lane, &function->buffers[b]));
         raise_to(&scratch, function->scratch_bytes);
+        raise_to(&partial, function->partial_bytes);
         raise_to(&replica, function->replica_bytes);
         raise_to(&gathered, own_gathered);
     }
     lane->scratch_space = take(&lane->bytes, padded(scratch));
+    lane->partial_stride = padded(partial);
+    lane->partial_space = take(&lane->bytes, times(lane->partial_stride, lane->sums.n_slots));
     lane->leaf_stride = padded(replica);
     lane->leaf_space = take(&lane->bytes, times(lane->leaf_stride, lane->n_leaves));
     lane->gathered_space = take(&lane->bytes, gathered);
@@ -110,6 +115,10 @@ void dt_home_free(dt_home *home) {
 void dt_lane_free(dt_lane *lane) {
     if (lane->memory != NULL) dt_device_release(lane->device, lane->memory, (size_t)lane->bytes);
     lane->memory = NULL;
+}
+
+static char *place_partial(const dt_lane *lane, const dt_artifact_buffer *buffer, int slot) {
+    return lane->memory + lane->partial_space + slot * lane->partial_stride + buffer->offset;
 }
 
 static char *place_gathered_at_home(const dt_lane *lane, const dt_artifact_function *function, int buffer) {
@@ -137,6 +146,7 @@ char *dt_lane_place(const dt_lane *lane, int f, int b, int leaf) {
     case DT_MEMORY_VARIABLE: return home->memory + home->variables[buffer->variable];
     case DT_MEMORY_DEVICE: return home->memory + home->device_space + buffer->offset;
     case DT_MEMORY_SCRATCH: return lane->memory + lane->scratch_space + buffer->offset;
+    case DT_MEMORY_PARTIAL: return place_partial(lane, buffer, lane->sums.slots[leaf]);
     case DT_MEMORY_REPLICA: return lane->memory + lane->leaf_space + leaf * lane->leaf_stride + buffer->offset;
     case DT_MEMORY_CONSTANT: return (char *)lane->artifact->constants + buffer->offset; /* kernels do not write constants */
     case DT_MEMORY_INPUT: break;
@@ -183,6 +193,45 @@ static void bind_call(binder *in, int k, int leaf, const dt_launch *launch) {
     in->bound->calls[in->n_calls++] = (dt_device_call){dt_kernels_entry(in->lane->kernels, in->number, k), arguments, launch};
 }
 
+static bool is_partial(const dt_artifact_function *function, const dt_artifact_collective *collective) {
+    return function->buffers[collective->source].space == DT_MEMORY_PARTIAL;
+}
+
+/* What a merge of partial sums is called with, as its third argument. */
+typedef struct merge_values {
+    dt_fold fold;
+    dt_dtype dtype;
+    size_t n;
+} merge_values;
+
+/* A kernel: left, right, values. */
+static void run_merge(void *const *buffers, const dt_launch *launch) {
+    const merge_values *values = buffers[2];
+    (void)launch;
+    dt_fold_pair(values->fold, values->dtype, buffers[0], buffers[1], values->n);
+}
+
+static void bind_merge(binder *in, const dt_partial_merge *merge, const dt_artifact_collective *collective) {
+    const dt_artifact_buffer *buffer = &in->function->buffers[collective->source];
+    dt_dtype dtype = buffer->tensor.dtype;
+    merge_values *values = DT_NEW(in->arena, merge_values);
+    void **arguments = DT_NEW_ARRAY(in->arena, void *, 3);
+    *values = (merge_values){collective->fold, dtype, (size_t)buffer->tensor.row_bytes / dt_dtype_bytes(dtype)};
+    arguments[0] = place_partial(in->lane, buffer, merge->left);
+    arguments[1] = place_partial(in->lane, buffer, merge->right);
+    arguments[2] = values;
+    in->bound->call_kernels[in->n_calls] = -1;
+    in->bound->calls[in->n_calls++] = (dt_device_call){run_merge, arguments, in->lane->launches};
+}
+
+/* What leaf `leaf` makes complete of the segment's partial sums. */
+static void bind_merges(binder *in, const dt_artifact_segment *segment, int leaf) {
+    const dt_partial_sums *sums = &in->lane->sums;
+    for (int m = 0; m < sums->n_merges; m++)
+        for (int c = 0; c < segment->n_collectives && sums->merges[m].after == leaf; c++)
+            if (is_partial(in->function, &segment->collectives[c])) bind_merge(in, &sums->merges[m], &segment->collectives[c]);
+}
+
 static void bind_part(binder *in, const dt_artifact_collective *collective) {
     const dt_artifact_tensor *tensor = &in->function->buffers[collective->source].tensor;
     int n_leaves = in->lane->n_leaves;
@@ -196,6 +245,7 @@ static void bind_part(binder *in, const dt_artifact_collective *collective) {
                                                      .fold = collective->fold,
                                                      .dtype = tensor->dtype,
                                                      .n = (size_t)tensor->row_bytes / dt_dtype_bytes(tensor->dtype),
+                                                     .spans = is_partial(in->function, collective) ? in->lane->sums.spans : NULL,
                                                      .sources = sources,
                                                      .targets = targets,
                                                      .label = collective->label};
@@ -230,8 +280,10 @@ static void bind_segment(binder *in, int s) {
     dt_lane *lane = in->lane;
     if (segment->n_device_kernels != 0) bind_once(in, segment, s);
     if (segment->n_replica_kernels + segment->n_collectives == 0) return;
-    for (int l = 0; l < n_bound_leaves(lane, in->function); l++)
+    for (int l = 0; l < n_bound_leaves(lane, in->function); l++) {
         for (int k = 0; k < segment->n_replica_kernels; k++) bind_call(in, segment->replica_kernels[k], l, &lane->launches[l]);
+        bind_merges(in, segment, l);
+    }
     for (int c = 0; c < segment->n_collectives; c++) bind_part(in, &segment->collectives[c]);
     in->exchanged = segment->n_collectives != 0;
     end_stage(in, s, false);
@@ -245,6 +297,7 @@ static void bind_function(dt_lane *lane, int number, dt_arena *arena) {
     for (int s = 0; s < function->n_segments; s++) {
         const dt_artifact_segment *segment = &function->segments[s];
         n_calls += (size_t)segment->n_device_kernels + (size_t)segment->n_replica_kernels * n_leaves;
+        n_calls += (size_t)segment->n_collectives * (size_t)lane->sums.n_merges;
         n_parts += segment->n_collectives;
         n_stages += segment->n_device_kernels + 1;
         for (int k = 0; k < segment->n_device_kernels; k++) n_inputs += count_inputs(&in, segment->device_kernels[k]);
@@ -299,7 +352,12 @@ static dt_status *run_timed(dt_lane *lane, const dt_lane_function *bound, size_t
         double began = dt_seconds_now();
         DT_TRY(dt_device_run(lane->device, &bound->calls[i], 1));
         DT_TRY(dt_device_synchronize(lane->device));
-        lane->times->kernel_seconds[k] += dt_seconds_now() - began;
+        double seconds = dt_seconds_now() - began;
+        if (k < 0) {
+            lane->times->exchange_seconds += seconds;
+            continue;
+        }
+        lane->times->kernel_seconds[k] += seconds;
         lane->times->kernel_calls[k]++;
     }
     return NULL;

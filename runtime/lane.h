@@ -18,6 +18,7 @@
 #include "runtime/comm/comm.h"
 #include "runtime/devices/device.h"
 #include "runtime/kernels.h"
+#include "runtime/partial_sums.h"
 
 /* An argument that is an input: it is where the batch is. */
 typedef struct dt_lane_input {
@@ -37,7 +38,7 @@ typedef struct dt_lane_stage {
 /* A function bound to a lane. */
 typedef struct dt_lane_function {
     dt_device_call *calls; /* of all stages */
-    int *call_kernels;     /* [n calls] the kernel of each */
+    int *call_kernels;     /* [n calls] the kernel of each; -1: a merge of partial sums */
     dt_comm_part *parts;   /* of all stages */
     int n_stages;
     dt_lane_stage *stages; /* the same number on all lanes */
@@ -49,7 +50,7 @@ typedef struct dt_lane_function {
 typedef struct dt_lane_times {
     double *kernel_seconds;  /* [most kernels of a function] all calls of each together */
     int *kernel_calls;       /* the same */
-    double exchange_seconds; /* of all collectives */
+    double exchange_seconds; /* of all collectives, and merges of partial sums */
 } dt_lane_times;
 
 /* What the lanes of one memory hold together, relative to its start. */
@@ -75,7 +76,8 @@ typedef struct dt_lane {
     /* memory of its own, relative to its start */
     char *memory;
     int64_t bytes;
-    int64_t scratch_space, leaf_space, leaf_stride, gathered_space;
+    int64_t scratch_space, partial_space, partial_stride, leaf_space, leaf_stride, gathered_space;
+    dt_partial_sums sums; /* of its leaves: which slot of the partial space is whose */
 
     dt_launch *launches;     /* [n_leaves + 1]; the last one is for kernels that run once */
     dt_bad_index *bad_index; /* [n_leaves + 1], one a launch; without a comm the first one for all */
@@ -95,7 +97,7 @@ typedef struct dt_lane_run_values {
 /* `function` -1: all of role INIT and STEP, with the variables. Lay the memory out and say in `bytes` how much it is (INT64_MAX: more than there can
  * be). Everything up to the memory must be set; what they allocate is of the arena. */
 void dt_home_lay_out(dt_home *home, const dt_artifact *artifact, int n_all_leaves, int function, dt_arena *arena);
-void dt_lane_lay_out(dt_lane *lane, int function);
+void dt_lane_lay_out(dt_lane *lane, int function, dt_arena *arena);
 
 /* Allocate the memory, zeroed. */
 dt_status *dt_home_allocate(dt_home *home);

@@ -128,7 +128,7 @@ static dt_status *open_lanes(dt_session *session) {
         lane->rows = session->options.rows;
         lane->blocks = blocks;
         lane->block_rows = session->artifact->block_rows;
-        dt_lane_lay_out(lane, -1);
+        dt_lane_lay_out(lane, -1, session->arena);
         if (session->options.times) lane->times = new_times(session);
     }
     open_homes(session);
@@ -144,11 +144,12 @@ static dt_status *check_memory(const dt_session *session) {
     int64_t needed = dt_session_memory_bytes(session), available = dt_device_free_bytes(session->lanes[0].device);
     if (needed <= available) return NULL;
     dt_artifact_bytes bytes = dt_artifact_memory(session->artifact);
+    int64_t core_bytes = session->lanes[0].leaf_space; /* what lies before its leaves */
     return dt_error(
         DT_RESOURCE_EXHAUSTED,
         "the plan needs %.2f GiB (%.2f GiB for the weights and what else cores share, %.2f GiB for each of %d core%s and %.2f GiB for each of "
         "%" PRId64 " replica%s), %.2f GiB are free; use fewer cores or replicas, or compile for fewer rows: dtc compile %s.dt --batch N -o %s",
-        in_gib(needed), in_gib(bytes.shared), in_gib(bytes.core), session->n_lanes, dt_plural(session->n_lanes), in_gib(bytes.replica),
+        in_gib(needed), in_gib(bytes.shared), in_gib(core_bytes), session->n_lanes, dt_plural(session->n_lanes), in_gib(bytes.replica),
         session->options.replicas, dt_plural(session->options.replicas), in_gib(available), session->artifact->name, session->artifact->path);
 }
 

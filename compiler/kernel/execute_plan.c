@@ -53,10 +53,10 @@ static void make_buffers(dt_execution *e) {
     e->buffers = DT_NEW_ARRAY(e->arena, char *, e->n_replicas * plan->n_buffers);
     char *device = new_block(e->arena, plan->device_bytes), *scratch = new_block(e->arena, plan->scratch_bytes);
     for (int r = 0; r < e->n_replicas; r++) {
-        char *replica = new_block(e->arena, plan->replica_bytes);
+        char *replica = new_block(e->arena, plan->replica_bytes), *partial = new_block(e->arena, plan->partial_bytes);
         for (int b = 0; b < plan->n_buffers; b++) {
             const dt_buffer *buffer = &plan->buffers[b];
-            bool shared = buffer->space != DT_SPACE_INPUT && buffer->space != DT_SPACE_REPLICA;
+            bool shared = buffer->space != DT_SPACE_INPUT && buffer->space != DT_SPACE_REPLICA && buffer->space != DT_SPACE_PARTIAL;
             if (shared && r > 0)
                 *buffer_of(e, r, b) = *buffer_of(e, 0, b);
             else if (has_own_block(buffer))
@@ -64,6 +64,7 @@ static void make_buffers(dt_execution *e) {
             else
                 *buffer_of(e, r, b) = (buffer->space == DT_SPACE_DEVICE    ? device
                                        : buffer->space == DT_SPACE_SCRATCH ? scratch
+                                       : buffer->space == DT_SPACE_PARTIAL ? partial
                                                                            : replica) +
                                       buffer->offset;
         }

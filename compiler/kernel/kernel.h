@@ -129,7 +129,9 @@ typedef enum dt_space {
     DT_SPACE_VARIABLE, /* a variable of the module, once a memory */
     DT_SPACE_INPUT,    /* rows of a step's input, from the block's first one */
     DT_SPACE_DEVICE,   /* once a memory, which cores share: replicated values, and what collectives deliver */
-    DT_SPACE_REPLICA,  /* once for each block of rows: values that live across segments, results, what collectives take */
+    DT_SPACE_REPLICA,  /* once for each block of rows: values that live across segments, results, what collectives take and is not PARTIAL */
+    DT_SPACE_PARTIAL,  /* once for each partial sum that a core has open: what one segment computes, an all_reduce takes and nobody else needs.
+                          Blocks are summed as they are done, and the memory of what is summed serves the next ones */
     DT_SPACE_SCRATCH,  /* once a core, reused by block after block: values that live within one segment */
     DT_SPACE_CONSTANT  /* read-only bytes in the artifact */
 } dt_space;
@@ -181,9 +183,9 @@ typedef struct dt_plan {
     dt_buffer *buffers;
     dt_kernel_function *kernels;
     dt_segment *segments;
-    int *results;                                       /* [function->results.n] buffers */
-    dt_lowering *lowering;                              /* of the passes that make the plan */
-    int64_t device_bytes, replica_bytes, scratch_bytes; /* of the spaces; replica: for each block */
+    int *results;                                                      /* [function->results.n] buffers */
+    dt_lowering *lowering;                                             /* of the passes that make the plan */
+    int64_t device_bytes, replica_bytes, partial_bytes, scratch_bytes; /* of the spaces; replica: for each block; partial: for each open sum */
 } dt_plan;
 
 /* Checks the form: operands earlier, levels legal, addresses within bounds where provable, vector loop legal. */

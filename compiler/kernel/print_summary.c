@@ -52,10 +52,10 @@ void dt_plan_print_summary(dt_text *text, const dt_plan *plan) {
         for (int k = 0; k < segment->n_replica_kernels; k++) print_kernel(text, plan, segment->replica_kernels[k]);
         for (int c = 0; c < segment->n_collectives; c++) print_collective(text, plan, &segment->collectives[c]);
     }
-    char device[32], scratch[32], replica[32];
-    dt_text_format(text, " bytes: %s shared, %s of scratch a core, %s for each block of rows, %lld of them at most\n",
+    char device[32], scratch[32], partial[32], replica[32];
+    dt_text_format(text, " bytes: %s shared, %s of scratch a core, %s for each open sum, %s for each block of rows, %lld of them at most\n",
                    dt_text_with_commas(plan->device_bytes, device), dt_text_with_commas(plan->scratch_bytes, scratch),
-                   dt_text_with_commas(plan->replica_bytes, replica), (long long)plan->block_rows);
+                   dt_text_with_commas(plan->partial_bytes, partial), dt_text_with_commas(plan->replica_bytes, replica), (long long)plan->block_rows);
     if (plan->function->kind == DT_FUNCTION_STEP) {
         dt_text_append(text, " arithmetic: ");
         dt_flops_print(text, flops_of_kernels(plan));

@@ -1,9 +1,12 @@
 /* plan_memory: gives every buffer a space and an offset. No memory is allocated while a step runs.
  *
  * What one block of rows leaves for its own later kernels of the same segment lies in scratch, which the next block uses again; what it leaves for
- * another segment, for a collective or as a result lies in its own block. Within each space buffers whose lifetimes do not meet share memory:
- * they are placed by size, the greatest first, each at the lowest offset that is free while it lives. */
+ * the sum over all blocks at the end of the segment lies with the partial sums; what it leaves for another segment or as a result, in its own block.
+ * Within each space buffers whose lifetimes do not meet share memory: they are placed by size, the greatest first, each at the lowest offset that is
+ * free while it lives. */
 #include "compiler/passes/plan_memory.h"
+
+#include <string.h>
 
 enum {
     alignment = 64,
@@ -16,6 +19,13 @@ static int64_t aligned(int64_t bytes) { return (bytes + alignment - 1) / alignme
 
 static void keep_for_replicas(dt_plan *plan, int buffer) {
     if (plan->buffers[buffer].space == DT_SPACE_SCRATCH) plan->buffers[buffer].space = DT_SPACE_REPLICA;
+}
+
+/* An all_reduce of what no other segment and nobody outside asks for, in a type that partial sums are kept in. */
+static bool is_summed_at_once(const dt_plan *plan, const dt_collective *collective, bool of_this_segment) {
+    const dt_buffer *source = &plan->buffers[collective->source];
+    bool widened = source->dtype == DT_F16 || source->dtype == DT_BF16; /* summed in f32 and rounded once */
+    return of_this_segment && source->space == DT_SPACE_SCRATCH && strcmp(collective->kind, "all_reduce") == 0 && !widened;
 }
 
 static void give_spaces(dt_arena *arena, dt_plan *plan) {
@@ -31,12 +41,20 @@ static void give_spaces(dt_arena *arena, dt_plan *plan) {
                 if (first[buffer] != s) keep_for_replicas(plan, buffer);
             }
         }
-        for (int c = 0; c < segment->n_collectives; c++) {
-            keep_for_replicas(plan, segment->collectives[c].source);
-            keep_for_replicas(plan, segment->collectives[c].target);
-        }
     }
     for (size_t r = 0; r < plan->function->results.n; r++) keep_for_replicas(plan, plan->results[r]);
+    for (int s = 0; s < plan->n_segments; s++)
+        for (int c = 0; c < plan->segments[s].n_collectives; c++) {
+            const dt_collective *collective = &plan->segments[s].collectives[c];
+            dt_space *space = &plan->buffers[collective->source].space;
+            if (*space == DT_SPACE_PARTIAL)
+                *space = DT_SPACE_REPLICA; /* two collectives take it: no sum may be made in its place */
+            else if (is_summed_at_once(plan, collective, first[collective->source] == s))
+                *space = DT_SPACE_PARTIAL;
+            else
+                keep_for_replicas(plan, collective->source);
+            keep_for_replicas(plan, collective->target);
+        }
 }
 
 /* ---- offsets ---- */
@@ -64,6 +82,7 @@ static int64_t *end_of_space(dt_plan *plan, dt_space space) {
     switch (space) {
     case DT_SPACE_DEVICE: return &plan->device_bytes;
     case DT_SPACE_REPLICA: return &plan->replica_bytes;
+    case DT_SPACE_PARTIAL: return &plan->partial_bytes;
     case DT_SPACE_SCRATCH: return &plan->scratch_bytes;
     default: return NULL;
     }

@@ -15,7 +15,9 @@ typedef struct dt_comm_part {
     dt_collective_kind kind;
     dt_fold fold; /* not of ALL_GATHER */
     dt_dtype dtype;
-    size_t n;                   /* ALL_REDUCE: elements; ALL_GATHER, REDUCE_SCATTER: elements of a row */
+    size_t n;         /* ALL_REDUCE: elements; ALL_GATHER, REDUCE_SCATTER: elements of a row */
+    const int *spans; /* [leaves of this rank] ALL_REDUCE: each source is the sum of so many leaves, a subtree of the tree over all; 0: the leaf
+                         is in a sum before it. NULL: each is one leaf */
     const void *const *sources; /* [leaves of this rank] ALL_GATHER: its own rows; REDUCE_SCATTER: all rows of the batch */
     void *const *targets;       /* ALL_REDUCE: [1]; ALL_GATHER: [1], all valid rows; REDUCE_SCATTER: [leaves of this rank], its own rows. Neighbouring
                                    ranks that share memory may name one target: it is written once */

@@ -4,6 +4,8 @@
 
 #include "base/half.h"
 
+#include <assert.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -85,6 +87,7 @@ typedef struct walk {
     const struct arithmetic *arithmetic;
     dt_fold fold;
     const char *const *leaves;
+    const int *spans;
     size_t element_bytes, first, n; /* this block's elements */
 } walk;
 
@@ -92,9 +95,12 @@ static const char *elements(const walk *in, int leaf) { return in->leaves[leaf] 
 
 static void fold_tree(const walk *in, int leaf, int n, char *result, char *scratch);
 
-/* Leaves [leaf, leaf + n) as accumulators: in `block`, or where the leaf is when it is one and needs no conversion. */
+/* Whether leaves [leaf, leaf + n) lie folded where the first one does. */
+static bool is_folded(const walk *in, int leaf, int n) { return in->spans != NULL ? in->spans[leaf] == n : n == 1; }
+
+/* Leaves [leaf, leaf + n) as accumulators: in `block`, or where they lie folded, if they need no conversion. */
 static const void *subtree(const walk *in, int leaf, int n, char *block, char *scratch) {
-    if (n > 1)
+    if (!is_folded(in, leaf, n))
         fold_tree(in, leaf, n, block, scratch);
     else if (in->arithmetic->load != NULL)
         in->arithmetic->load(block, elements(in, leaf), in->n);
@@ -103,7 +109,7 @@ static const void *subtree(const walk *in, int leaf, int n, char *block, char *s
     return block;
 }
 
-/* Leaves [leaf, leaf + n), two or more, into `result`; the blocks of `scratch` are for what is on the way. */
+/* Leaves [leaf, leaf + n), which do not lie folded, into `result`; the blocks of `scratch` are for what is on the way. */
 static void fold_tree(const walk *in, int leaf, int n, char *result, char *scratch) {
     int n_left = 1;
     while (n_left < n - n_left) n_left *= 2; /* the largest power of two below n */
@@ -118,10 +124,10 @@ size_t dt_fold_scratch_bytes(int n_leaves) {
     return depth * BLOCK_BYTES;
 }
 
-void dt_fold_leaves(dt_fold fold, dt_dtype dtype, const void *const *leaves, int n_leaves, size_t first, size_t n, void *scratch,
+void dt_fold_leaves(dt_fold fold, dt_dtype dtype, const void *const *leaves, const int *spans, int n_leaves, size_t first, size_t n, void *scratch,
                     void *const *targets, int n_targets) {
-    walk in = {&arithmetics[dtype], fold, (const char *const *)leaves, dt_dtype_bytes(dtype), first, 0};
-    if (n_leaves == 1) {
+    walk in = {&arithmetics[dtype], fold, (const char *const *)leaves, spans, dt_dtype_bytes(dtype), first, 0};
+    if (is_folded(&in, 0, n_leaves)) {
         for (int t = 0; t < n_targets; t++) memcpy(targets[t], elements(&in, 0), n * in.element_bytes);
         return;
     }
@@ -138,4 +144,9 @@ void dt_fold_leaves(dt_fold fold, dt_dtype dtype, const void *const *leaves, int
                 memcpy((char *)targets[t] + at, root, in.n * in.element_bytes);
         }
     }
+}
+
+void dt_fold_pair(dt_fold fold, dt_dtype dtype, void *left, const void *right, size_t n) {
+    assert(arithmetics[dtype].load == NULL);
+    arithmetics[dtype].fold[fold](left, left, right, n);
 }

@@ -71,6 +71,7 @@ static void a_good_file_becomes_plain_structs(void **state) {
     dt_artifact_bytes bytes = dt_artifact_memory(artifact);
     assert_int_equal(bytes.shared, 20 + 192);
     assert_int_equal(bytes.core, 0);
+    assert_int_equal(bytes.partial, 192);
     assert_int_equal(bytes.replica, 2 * 320); /* two blocks */
     dt_artifact_close(artifact);
 
@@ -191,10 +192,13 @@ static void every_broken_promise_has_its_sentence(void **state) {
         {"\"train\"", "\"shape\": [-1, 3]", "\"shape\": [3, -1]", "the rows of the batch are the first dimension or none"},
         {"\"train\"", "\"shape\": [-1, 3]", "\"shape\": [-1, 2]", "not of the type and shape of the input x"},
         {"\"name\": \"g\"", "\"offset\": 0", "\"offset\": 32", "the offset 32 is not a multiple of 64"},
-        {"\"name\": \"g\"", "\"offset\": 0", "\"offset\": 320", "bytes 320 to 332 of a space of 320"},
+        {"\"name\": \"g\"", "\"offset\": 0", "\"offset\": 192", "bytes 192 to 204 of a space of 192"},
         {"\"name\": \"g\"", "\"bytes\": 12", "\"bytes\": 8", "bytes: expected at least 12, found 8"},
-        {"\"name\": \"g\"", "\"bytes\": 12", "\"bytes\": 9007199254740992", "of a space of 320"},
-        {"\"name\": \"g\"", "\"replica\"", "\"moon\"", "\"moon\" is none of variable, input"},
+        {"\"name\": \"g\"", "\"bytes\": 12", "\"bytes\": 9007199254740992", "of a space of 192"},
+        {"\"name\": \"g\"", "\"partial\"", "\"moon\"", "\"moon\" is none of variable, input"},
+        {"\"name\": \"g\"", "\"dtype\": \"f32\", \"shape\": [3]", "\"dtype\": \"f32\", \"shape\": [-1]",
+         "only what a step sums over replicas is partial"},
+        {"\"name\": \"prediction\", \"space\"", "\"replica\"", "\"partial\"", "only what a step sums over replicas is partial"},
         {"\"name\": \"prediction\", \"dtype\"", "\"buffer\": 8", "\"buffer\": 11", ""}, /* also split: fine */
         {"\"name\": \"prediction\", \"dtype\"", "\"buffer\": 8", "\"buffer\": 3", "not of the type and size of its buffer g"},
         {"\"name\": \"prediction\", \"dtype\"", "\"buffer\": 8", "\"buffer\": 14", "buffer: expected at most 13, found 14"},

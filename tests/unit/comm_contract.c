@@ -173,7 +173,7 @@ static uint16_t fold_two_halves(dt_dtype dtype, dt_fold fold, uint16_t a, uint16
     uint16_t result;
     void *target = &result;
     assert_true(dt_fold_scratch_bytes(2) <= sizeof scratch);
-    dt_fold_leaves(fold, dtype, leaves, 2, 0, 1, scratch, &target, 1);
+    dt_fold_leaves(fold, dtype, leaves, NULL, 2, 0, 1, scratch, &target, 1);
     return result;
 }
 
@@ -300,7 +300,7 @@ static void missing_body(dt_comm *comm, void *shared) {
     float *values = shared;
     const void *source = &values[comm->rank];
     void *target = &values[comm->n_ranks + comm->rank];
-    dt_comm_part part = {DT_COLLECTIVE_ALL_REDUCE, DT_FOLD_SUM, DT_F32, 1, &source, &target, "Cnn/conv2d_1/kernel"};
+    dt_comm_part part = {DT_COLLECTIVE_ALL_REDUCE, DT_FOLD_SUM, DT_F32, 1, NULL, &source, &target, "Cnn/conv2d_1/kernel"};
     if (comm->rank == 2) usleep(400 * 1000);
     expect_aborted(dt_comm_exchange(comm, &part, 1, &full), "device 2 missing at train 57, segment 3, Cnn/conv2d_1/kernel");
 }

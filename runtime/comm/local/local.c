@@ -38,6 +38,7 @@ typedef struct member {
     group *group;
     uint32_t n_arrivals; /* own */
     const void **leaves; /* [n_leaves] sources of the part in progress */
+    int *spans;          /* [n_leaves] of its leaves */
     int n_targets;       /* of the part in progress */
     void **targets;      /* [n_ranks] */
     char *scratch;       /* of dt_fold_leaves, aligned */
@@ -120,7 +121,10 @@ static void collect(member *self, int i) {
     for (int rank = 0; rank < group->n_ranks; rank++) {
         const dt_comm_part *part = &group->seats[rank].parts[i];
         int first = dt_comm_first_leaf(rank, group->n_ranks, group->n_leaves), end = dt_comm_first_leaf(rank + 1, group->n_ranks, group->n_leaves);
-        for (int leaf = first; leaf < end; leaf++) self->leaves[leaf] = part->sources[leaf - first];
+        for (int leaf = first; leaf < end; leaf++) {
+            self->leaves[leaf] = part->sources[leaf - first];
+            self->spans[leaf] = part->spans != NULL ? part->spans[leaf - first] : 1;
+        }
         if (self->n_targets == 0 || self->targets[self->n_targets - 1] != part->targets[0]) self->targets[self->n_targets++] = part->targets[0];
     }
 }
@@ -131,7 +135,8 @@ static void all_reduce(member *self, const dt_comm_part *part, int i) {
     if (first == end) return;
     collect(self, i);
     for (int t = 0; t < self->n_targets; t++) self->targets[t] = (char *)self->targets[t] + first * dt_dtype_bytes(part->dtype);
-    dt_fold_leaves(part->fold, part->dtype, self->leaves, self->group->n_leaves, first, end - first, self->scratch, self->targets, self->n_targets);
+    dt_fold_leaves(part->fold, part->dtype, self->leaves, self->spans, self->group->n_leaves, first, end - first, self->scratch, self->targets,
+                   self->n_targets);
 }
 
 /* Each rank puts the rows of its leaves where they belong: behind those of all leaves before. */
@@ -150,7 +155,7 @@ static void reduce_scatter(member *self, const dt_comm_part *part, int i, const 
     for (int l = 0; l < self->comm.n_leaves; l++) {
         int leaf = self->comm.first_leaf + l;
         size_t n = (size_t)dt_comm_valid_rows(leaf, moment) * part->n, first = (size_t)dt_comm_first_row(leaf, moment) * part->n;
-        dt_fold_leaves(part->fold, part->dtype, self->leaves, self->group->n_leaves, first, n, self->scratch, &part->targets[l], 1);
+        dt_fold_leaves(part->fold, part->dtype, self->leaves, self->spans, self->group->n_leaves, first, n, self->scratch, &part->targets[l], 1);
     }
 }
 
@@ -222,9 +227,10 @@ static group *open_group(int n_ranks, int n_leaves, double deadline_seconds) {
 }
 
 static dt_comm *open_member(group *group, int rank) {
-    size_t leaves_bytes = (size_t)group->n_leaves * sizeof(void *), targets_bytes = (size_t)group->n_ranks * sizeof(void *);
+    size_t leaves_bytes = (size_t)group->n_leaves * sizeof(void *), spans_bytes = (size_t)group->n_leaves * sizeof(int);
+    size_t targets_bytes = (size_t)group->n_ranks * sizeof(void *);
     member *self = dt_allocate_zeroed(1, sizeof *self);
-    char *memory = dt_allocate_zeroed(1, leaves_bytes + targets_bytes + dt_fold_scratch_bytes(group->n_leaves) + 64);
+    char *memory = dt_allocate_zeroed(1, leaves_bytes + targets_bytes + spans_bytes + dt_fold_scratch_bytes(group->n_leaves) + 64);
     if (self == NULL || memory == NULL) {
         dt_release(self);
         dt_release(memory);
@@ -234,7 +240,8 @@ static dt_comm *open_member(group *group, int rank) {
     *self = (member){.comm = {&local_kind, rank, group->n_ranks, group->n_leaves, first, end - first}, .group = group, .memory = memory};
     self->leaves = (const void **)memory;
     self->targets = (void **)(memory + leaves_bytes);
-    self->scratch = align(memory + leaves_bytes + targets_bytes, 64);
+    self->spans = (int *)(memory + leaves_bytes + targets_bytes);
+    self->scratch = align(memory + leaves_bytes + targets_bytes + spans_bytes, 64);
     group->n_open++;
     return &self->comm;
 }
