@@ -150,7 +150,7 @@ static const struct argp_option option_rows[] = {DTC_PROGRAM_OPTIONS, {0}};
 static dt_status *count_as_written(dt_arena *arena, const dt_module *module, dt_flops *flops) {
     dt_text text = {0};
     dt_module_print(&text, module);
-    dt_compilation copy = {.arena = arena, .off = 1u << DT_SWITCH_SHRINK};
+    dt_compilation copy = {.arena = arena, .off = 1u << DT_SWITCH_SHRINK | 1u << DT_SWITCH_SINK};
     dt_status *status = text.failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : NULL;
     if (status == NULL) status = dt_module_parse(arena, module->name, text.data, &copy.module);
     dt_text_free(&text);

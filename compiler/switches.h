@@ -14,6 +14,7 @@
 #define DT_SWITCHES(X)                                                                                                                               \
     X(SIMPLIFY, "simplify", "the same values with less to compute")                                                                                  \
     X(SHRINK, "shrink", "only what is read is computed")                                                                                             \
+    X(SINK, "sink", "biases and relus behind poolings, where fewer places are left")                                                                 \
     X(FUSE, "fuse", "ops share loops and kernels")                                                                                                   \
     X(WINDOWS, "windows", "gradients of poolings walk windows, not places")                                                                          \
     X(TILE, "tile", "sums of products in register tiles")                                                                                            \

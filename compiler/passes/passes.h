@@ -6,6 +6,7 @@
 
 dt_status *dt_pass_verify(dt_compilation *compilation);
 dt_status *dt_pass_shrink(dt_compilation *compilation);
+dt_status *dt_pass_sink(dt_compilation *compilation);
 dt_status *dt_pass_autodiff(dt_compilation *compilation);
 dt_status *dt_pass_simplify(dt_compilation *compilation);
 dt_status *dt_pass_partition(dt_compilation *compilation);

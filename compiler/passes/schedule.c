@@ -340,13 +340,37 @@ static bool find_spread(const dt_product *p, const dt_index *index, int64_t exte
     return spread->shift <= 0 && last < p->loops->extents[spread->outer];
 }
 
+/* The buffer of p's sum, which is kept in memory: the one that its value has, or one that is made. */
+static int sum_buffer(dt_arena *arena, dt_product *p, const dt_cluster *cluster) {
+    for (size_t o = 0; o < cluster->outputs.n; o++)
+        if (cluster->outputs.items[o].value == p->root) return cluster->outputs.items[o].buffer;
+    const char *name = dt_arena_format(arena, "%%%d sum", p->root->id);
+    dt_buffer buffer = {name, DT_SPACE_SCRATCH, p->root->dtype, p->root->shape, .variable = -1, .input = -1};
+    return p->plan->lowering->buffers[p->root->id] = dt_plan_add_buffer(arena, p->plan, buffer);
+}
+
+/* Puts a nest behind p's for what follows its sum, now that this is complete only there. */
+static void compute_rest_behind(dt_arena *arena, dt_product *p, const dt_cluster *cluster) {
+    dt_cluster *rest = DT_NEW(arena, dt_cluster);
+    *rest = (dt_cluster){.members = cluster->members, .space = cluster->space};
+    for (size_t o = 0; o < cluster->outputs.n; o++)
+        if (cluster->outputs.items[o].value != p->root) dt_list_push(arena, &rest->outputs, cluster->outputs.items[o]);
+    if (rest->outputs.n == 0) return;
+    dt_layout *layout = DT_NEW(arena, dt_layout);
+    *layout = DT_LAYOUT_PLAIN;
+    dt_nest nest = dt_lower_cluster(p->plan->lowering, p->kernel, rest, layout);
+    nest.in_rows = true;
+    nest.note = "epilogue";
+    dt_kernel_insert_nest(arena, p->kernel, p->n + 1, nest);
+}
+
 /* A gradient of a convolution's input reads beyond the border for most of the result. Where its windows cover the result and no more, each place
  * of the operand is spread over the result instead: that is all that has to be computed. The result is cleared first, and added to. */
 static void spread_operand(dt_arena *arena, dt_product *p) {
     const dt_cluster *cluster = p->kernel->nests[p->n].cluster;
     const dt_access *access = &p->loops->operands[p->operands[0]];
     dt_shape shape = p->root->operands[p->operands[0]]->shape;
-    if (p->row != 0 || !access->guarded || cluster->outputs.n != 1 || cluster->outputs.items[0].value != p->root || cluster->members.n > 0) return;
+    if (p->row != 0 || !access->guarded) return;
     if (p->root->dtype != DT_F32 && p->root->dtype != DT_F64) return;
     dt_spread *spreads = DT_NEW_ARRAY(arena, dt_spread, shape.rank);
     int n = 0;
@@ -363,9 +387,10 @@ static void spread_operand(dt_arena *arena, dt_product *p) {
     dt_layout *layout = DT_NEW(arena, dt_layout);
     *layout = (dt_layout){.row_loop = -1, .n_spreads = n, .spreads = spreads};
     int *accumulator = DT_NEW(arena, int);
-    *accumulator = cluster->outputs.items[0].buffer;
+    *accumulator = sum_buffer(arena, p, cluster);
     layout->accumulators = accumulator;
     lower_again(p, p->n, layout);
+    compute_rest_behind(arena, p, cluster);
     dt_nest zero = dt_lower_zero(p->plan->lowering, p->kernel, *accumulator);
     zero.in_rows = true;
     dt_kernel_insert_nest(arena, p->kernel, p->n++, zero);
