@@ -16,6 +16,7 @@ typedef struct dtc_command {
 
 int dtc_compile(int argc, char **argv);
 int dtc_summary(int argc, char **argv);
+int dtc_check(int argc, char **argv);
 int dtc_opt(int argc, char **argv);
 int dtc_ops(int argc, char **argv);
 int dtc_bench_kernel(int argc, char **argv);

@@ -148,13 +148,8 @@ static const struct argp_option option_rows[] = {DTC_PROGRAM_OPTIONS, {0}};
 
 /* Arithmetic of each step as written, gradients included: what comes of a copy of the program of which everything is computed. */
 static dt_status *count_as_written(dt_arena *arena, const dt_module *module, dt_flops *flops) {
-    dt_text text = {0};
-    dt_module_print(&text, module);
     dt_compilation copy = {.arena = arena, .off = 1u << DT_SWITCH_SHRINK | 1u << DT_SWITCH_SINK};
-    dt_status *status = text.failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : NULL;
-    if (status == NULL) status = dt_module_parse(arena, module->name, text.data, &copy.module);
-    dt_text_free(&text);
-    DT_TRY(status);
+    DT_TRY(dt_module_copy(arena, module, &copy.module));
     DT_TRY(dt_pipeline_run(&copy, &(dt_pipeline_options){.stop_after = "simplify"}));
     for (size_t i = 0; i < module->steps.n; i++) flops[i] = dt_flops_of_function(arena, copy.module->steps.items[i].function);
     return NULL;

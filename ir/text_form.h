@@ -30,4 +30,7 @@ void dt_value_print(dt_text *text, const dt_value *value); /* one line, without 
 /* `name` is what errors call the text ("fashion.ir"): "fashion.ir:12:4: …". */
 dt_status *dt_module_parse(dt_arena *arena, const char *name, const char *source, dt_module **module);
 
+/* A copy that shares nothing: what is printed, read back. */
+dt_status *dt_module_copy(dt_arena *arena, const dt_module *module, dt_module **copy);
+
 #endif

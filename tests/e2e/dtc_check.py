@@ -1,0 +1,66 @@
+"""dtc check: gradients that are slopes, replicas that agree, and both checks find what is planted."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
+from training import *  # noqa: E402,F403
+
+
+def run(text, *flags, name="net.dt", code=0):
+    path = FOLDER / name
+    path.write_text(text)
+    done = subprocess.run(["dtc", "check", path, *flags], capture_output=True, text=True)
+    check(done.returncode == code, f"{name} {flags}: exit {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout + done.stderr
+
+
+# Dense layers, a batch normalisation, a dropout, Adam: gradients and statistics that cross replicas, random numbers.
+found = run(PROGRAM)
+check("net.dt: types and shapes agree: 3 steps, " in found, found)
+check("step train: gradients: 6 are the slopes" in found, found)
+check(found.count("results and variables are those of one") == 3 and found.count("gradients: none") == 2, found)
+found = run(PROGRAM, "--step", "train", "--rows", "5")
+check("step train: gradients: 6 are the slopes" in found and "evaluate" not in found, found)
+
+# Maxima, windows, strides and a border; several groups of gradients that share one y.
+IMAGES = PROGRAM.replace("x = flatten(f32(image) / 255)", """
+    x = conv2d(f32(image)[..., newaxis] / 255, filters: 4, kernel: 3, stride: 2, padding: same, activation: relu)
+    x = flatten(max_pool2d(x, size: 2))""")
+found = run(IMAGES, "--step", "train", name="images.dt")
+check("gradients: 8 are the slopes" in found and "are those of one" in found, found)
+
+# What a stop_gradient hides from autodiff slopes see: said, and no error, for it may be wanted.
+STOPPED = """
+use nn, optimizers
+model M(x: f32[B, 4]) -> f32[B] {
+    return dense(x, units: 1)[:, 0]
+}
+fn bent(x: float[...]) { return stop_gradient(x * x * x) + x - stop_gradient(x) }
+step train(x: f32[B, 4], y: f32[B]) {
+    e = bent(M(x)) - y
+    minimize(e * e, sgd(learning_rate: 0.1))
+    report error: mean(e * e)
+}
+"""
+found = run(STOPPED, name="stopped.dt")
+check("step train: gradients: not known: M/dense/" in found and "stop_gradient, which slopes know nothing of" in found, found)
+
+# A graph that gives something else on two replicas.
+PLANTED = """module w capacity 4
+file 0 "w.dt"
+step s = s @0:1:1
+function s step (%0 x: f32[B] @0:1:1) {
+  %1: i64 = launch(name="replicas") @0:2:1
+  %2: f32 = convert(%1, to=f32) @0:2:1
+  %3: f32[B] = broadcast(%2, shape=[B], dims=[]) @0:2:1
+  %4: f32[B] = multiply(%0, %3) @0:2:1
+  return y=%4
+}
+"""
+found = run(PLANTED, name="planted.ir", code=1)
+check("step s: 2 replicas: WRONG: y is" in found and "1 check failed" in found, found)
+
+check("has no step nosuch" in run(PROGRAM, "--step", "nosuch", code=1), "--step nosuch")
+check("unknown name" in run(PROGRAM.replace("flatten(", "flaten("), name="mistake.dt", code=1), "a mistake in the program")
+check("--rows takes a number of rows" in run(PROGRAM, "--rows", "0", code=2), "--rows 0")
+finish()
