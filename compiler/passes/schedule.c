@@ -396,15 +396,9 @@ static void spread_operand(dt_arena *arena, dt_product *p) {
     dt_kernel_insert_nest(arena, p->kernel, p->n++, zero);
 }
 
-/* Register tiles for the product, if it can be had in a form that allows them. */
-static void tile(dt_arena *arena, dt_product *p) {
-    bool by_row[2] = {false, false};
-    if (!choose_loops(p) || !all_are_products(p)) return;
-    if (!is_in_phases(p)) spread_operand(arena, p);
-    p->packings[0].buffer = p->packings[1].buffer = -1;
-    for (int k = 0; k < 2; k++)
-        if (!pack(arena, p, p->operands[k], k == 1, &by_row[p->operands[k]])) return;
-    bool packed = p->packings[0].buffer >= 0 || p->packings[1].buffer >= 0;
+/* Lays out what p->packings say, and lowers all parts again with it. */
+static void apply_packings(dt_arena *arena, dt_product *p, const bool *by_row) {
+    if (p->packings[0].buffer < 0 && p->packings[1].buffer < 0) return;
     for (int operand = 0; operand < 2; operand++)
         if (p->packings[operand].buffer >= 0) insert_packing(arena, p, operand, by_row[operand]);
     const dt_packing *packings = dt_arena_copy(arena, p->packings, sizeof p->packings);
@@ -412,8 +406,55 @@ static void tile(dt_arena *arena, dt_product *p) {
         dt_layout *layout = DT_NEW(arena, dt_layout);
         *layout = *p->kernel->nests[n].layout;
         layout->packings = packings;
-        if (packed) lower_again(p, n, layout);
+        lower_again(p, n, layout);
+    }
+}
+
+/* How often an element of an operand is read in all, on average. */
+static int64_t reads(const dt_product *p, int operand) {
+    int64_t products = 1, elements = 1;
+    const dt_packing *packing = &p->packings[operand];
+    for (int l = 0; l < p->loops->n_loops; l++) products *= l == p->row ? 1 : assumed_extent(p, l);
+    for (int d = 0; d < packing->rank; d++) {
+        if (dt_dim_is_symbol(packing->extents[d])) continue;
+        elements *= packing->extents[d];
+        products /= p->loops->operands[operand].dims[d].divisor;
+    }
+    return products / (elements > 0 ? elements : 1);
+}
+
+/* A product without tiles, as that of channels one by one: operands with a border are laid out with it, so that nothing is asked at each product. */
+static void lay_out_borders(dt_arena *arena, dt_product *p) {
+    enum {
+        least_reads = 4
+    };
+    bool by_row[2] = {false, false};
+    for (int k = 0; k < 2; k++) {
+        dt_packing *packing = &p->packings[k];
+        packing->buffer = -1;
+        if (!p->loops->operands[k].guarded || is_plain(p, k, false)) continue;
+        if (!describe_packing(arena, p, k, false, packing, &by_row[k]) || reads(p, k) < least_reads) continue;
+        packing->buffer = packing_buffer(arena, p, k, packing, by_row[k]);
+    }
+    apply_packings(arena, p, by_row);
+}
+
+/* Register tiles for the product, if it can be had in a form that allows them. */
+static void tile(dt_arena *arena, dt_product *p) {
+    bool by_row[2] = {false, false};
+    if (!all_are_products(p)) return;
+    if (!choose_loops(p)) {
+        lay_out_borders(arena, p);
+        return;
+    }
+    if (!is_in_phases(p)) spread_operand(arena, p);
+    p->packings[0].buffer = p->packings[1].buffer = -1;
+    for (int k = 0; k < 2; k++)
+        if (!pack(arena, p, p->operands[k], k == 1, &by_row[p->operands[k]])) return;
+    apply_packings(arena, p, by_row);
+    for (int n = p->n; n < p->n + p->n_parts; n++) {
         dt_nest *nest = &p->kernel->nests[n];
+        const dt_layout *layout = nest->layout;
         if (dt_layout_is_empty(layout)) continue;
         nest->algorithm = layout->n_spreads > 0 ? DT_ALGORITHM_SPREAD : layout->n_phases > 0 ? DT_ALGORITHM_PHASED : DT_ALGORITHM_TILED;
         nest->tiling = (dt_tiling){.row_loop = place_in_nest(p, p->row_loop), .vector_loop = place_in_nest(p, p->vector_loop)};
@@ -438,7 +479,8 @@ static int tile_nest(dt_arena *arena, dt_plan *plan, dt_kernel_function *kernel,
 static void schedule_kernel(const dt_compilation *compilation, dt_plan *plan, dt_kernel_function *kernel) {
     dt_arena *arena = compilation->arena;
     bool loops = !plan->rows_at_once; /* else threads take the place of vectors, and tiles are the renderer's */
-    bool tiles = loops && dt_switch_is_on(compilation->off, DT_SWITCH_TILE), vectors = loops && dt_switch_is_on(compilation->off, DT_SWITCH_VECTORIZE);
+    bool tiles = loops && dt_switch_is_on(compilation->off, DT_SWITCH_TILE),
+         vectors = loops && dt_switch_is_on(compilation->off, DT_SWITCH_VECTORIZE);
     bool windows = dt_switch_is_on(compilation->off, DT_SWITCH_WINDOWS);
     for (int n = 0; windows && n < kernel->n_nests; n++) dt_schedule_windows(arena, plan, kernel, n);
     for (int n = 0; tiles && n < kernel->n_nests;) n = tile_nest(arena, plan, kernel, n);
