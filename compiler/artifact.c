@@ -13,12 +13,35 @@ const char *dt_object_file_name(const dt_object_file *object, char buffer[64]) {
     return buffer;
 }
 
+const char *dt_cuda_module_file_name(const dt_cuda_module *module, char buffer[64]) {
+    bool ptx = strncmp(module->architecture, "compute_", 8) == 0;
+    snprintf(buffer, 64, "cuda-%s-%d.%s", module->architecture, module->unit, ptx ? "ptx" : "cubin");
+    return buffer;
+}
+
 static dt_status *add_member(zipFile zip, const char *path, const char *name, const char *bytes, size_t n_bytes) {
     /* A fixed date: the same program gives the same file. */
     zip_fileinfo info = {.tmz_date = {.tm_year = 1980, .tm_mday = 1}};
     bool added = zipOpenNewFileInZip(zip, name, &info, NULL, 0, NULL, 0, NULL, 0, 0) == ZIP_OK &&
                  zipWriteInFileInZip(zip, bytes, (unsigned)n_bytes) == ZIP_OK && zipCloseFileInZip(zip) == ZIP_OK;
     return added ? NULL : dt_error(DT_IO, "%s: cannot write its member %s; is the disk full?", path, name);
+}
+
+static dt_status *add_cuda(zipFile zip, const char *path, const dt_cuda_files *cuda) {
+    dt_text text = {0}, plans = {0};
+    char name[64];
+    dt_cuda_print(&text, cuda->program, 0, cuda->program->n_sources);
+    for (int i = 0; i < cuda->compilation->n_plans; i++) dt_plan_print(&plans, cuda->compilation->plans[i]);
+    dt_status *status = text.failed || plans.failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory while writing %s", path) : NULL;
+    if (status == NULL) status = add_member(zip, path, DT_CUDA_TEXT_FILE, text.data, text.n);
+    if (status == NULL) status = add_member(zip, path, "cuda-plan.txt", plans.data, plans.n);
+    for (int i = 0; i < cuda->code->n_modules && status == NULL; i++) {
+        const dt_cuda_module *module = &cuda->code->modules[i];
+        status = add_member(zip, path, dt_cuda_module_file_name(module, name), module->bytes, module->n_bytes);
+    }
+    dt_text_free(&text);
+    dt_text_free(&plans);
+    return status;
 }
 
 static dt_status *add_members(zipFile zip, const char *path, const dt_artifact_contents *contents, const dt_text *manifest, const dt_text *graph,
@@ -32,7 +55,7 @@ static dt_status *add_members(zipFile zip, const char *path, const dt_artifact_c
         const dt_object_file *object = &contents->objects[i];
         DT_TRY(add_member(zip, path, dt_object_file_name(object, name), object->bytes, object->n_bytes));
     }
-    return NULL;
+    return contents->cuda != NULL ? add_cuda(zip, path, contents->cuda) : NULL;
 }
 
 static dt_status *write_zip(const char *path, const char *temporary, const dt_artifact_contents *contents, const dt_text *manifest,

@@ -5,6 +5,7 @@
 #ifndef DT_COMPILER_ARTIFACT_H
 #define DT_COMPILER_ARTIFACT_H
 
+#include "compiler/codegen/codegen.h"
 #include "compiler/compilation.h"
 
 /* One object file: the code of all kernels for one instruction-set level. */
@@ -15,6 +16,13 @@ typedef struct dt_object_file {
     size_t n_bytes;
 } dt_object_file;
 
+/* What there is for GPUs: plans of their own, the text of all functions, and its code. */
+typedef struct dt_cuda_files {
+    const dt_compilation *compilation;
+    const dt_cuda_program *program;
+    const dt_cuda_code *code;
+} dt_cuda_files;
+
 typedef struct dt_artifact_contents {
     const dt_compilation *compilation;
     const char *source;   /* the program's text */
@@ -24,6 +32,7 @@ typedef struct dt_artifact_contents {
     size_t n_flags;
     const dt_object_file *objects;
     size_t n_objects;
+    const dt_cuda_files *cuda; /* NULL: nothing for GPUs */
 } dt_artifact_contents;
 
 /* Writes to `path` by way of a temporary name in the same folder: what stood there before stays until the new file is whole. */
@@ -34,5 +43,8 @@ dt_status *dt_manifest_write(dt_text *text, const dt_artifact_contents *contents
 
 /* Where the code of a level is kept within the artifact: "cpu-x86-64-v3.o". buffer: 64 bytes. */
 const char *dt_object_file_name(const dt_object_file *object, char buffer[64]);
+/* Of a module: "cuda-sm_90-0.cubin", "cuda-compute_90-0.ptx". The text is DT_CUDA_TEXT_FILE. */
+const char *dt_cuda_module_file_name(const dt_cuda_module *module, char buffer[64]);
+#define DT_CUDA_TEXT_FILE "cuda.cu"
 
 #endif

@@ -3,6 +3,7 @@
 #include "compiler/artifact.h"
 #include "compiler/codegen/codegen.h"
 #include "compiler/dtc.h"
+#include "compiler/dtc_cuda.h"
 #include "ir/text_form.h"
 
 #include <stdio.h>
@@ -27,6 +28,7 @@ typedef struct options {
     stage emit;
     bool time_passes;
     dt_target target;
+    dtc_cuda cuda; /* of that target */
     dt_switches off;
 } options;
 
@@ -41,7 +43,10 @@ enum {
 static const struct argp_option option_rows[] = {
     {"output", 'o', "FILE", 0, "The artifact to write (default: the program's name with .dtx), or with --emit the text (default: standard output)",
      0},
-    {"target", KEY_TARGET, "TARGET", 0, "What to generate code for: cpu, or cuda, whose stages can be printed so far", 0},
+    {"target", KEY_TARGET, "TARGET", 0,
+     "What to generate code for: cpu, or cuda, which is beside cpu; cuda:sm_90,compute_90 says for which GPUs (default: sm_80, sm_90, sm_100, and "
+     "PTX for later ones)",
+     0},
     {"cpu", KEY_CPU, "LEVELS", 0,
      "Instruction sets, separated by commas: x86-64-v3 (AVX2), x86-64-v4 (AVX-512), native (default: x86-64-v3,x86-64-v4)", 0},
     {"optimize", 'O', "LIST", 0, "What not to do, separated by commas, so that its worth can be seen: any of the rows below", 0},
@@ -66,9 +71,14 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     switch (key) {
     case 'o': options->output = argument; return 0;
     case KEY_TARGET:
-        if (strcmp(argument, "cpu") != 0 && strcmp(argument, "cuda") != 0)
+        options->target = strcmp(argument, "cpu") == 0 ? DT_TARGET_CPU : DT_TARGET_CUDA;
+        if (options->target == DT_TARGET_CPU) return 0;
+        if (strncmp(argument, "cuda", 4) != 0 || (argument[4] != 0 && argument[4] != ':'))
             argp_error(state, "there is no target \"%s\": there are cpu and cuda", argument);
-        options->target = strcmp(argument, "cuda") == 0 ? DT_TARGET_CUDA : DT_TARGET_CPU;
+        options->cuda = (dtc_cuda){.n_architectures = 0};
+        status = dtc_cuda_parse_target(((dtc_call *)state->input)->arena, argument, &options->cuda);
+        if (status) argp_error(state, "--target %s: %s", argument, dt_status_message(status));
+        dt_status_free(status);
         return 0;
     case KEY_CPU: options->cpu = argument; return 0;
     case 'O':
@@ -93,8 +103,6 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         if (options->emit == STAGE_CUDA && options->target != DT_TARGET_CUDA) argp_error(state, "--emit=cuda prints what --target cuda generates");
         if (options->target == DT_TARGET_CUDA && (options->emit == STAGE_LLVM || options->emit == STAGE_ASM))
             argp_error(state, "--emit=%s prints what --target cpu generates; try --emit=cuda", stage_names[options->emit]);
-        if (options->target == DT_TARGET_CUDA && options->emit == STAGE_ARTIFACT)
-            argp_error(state, "there are no artifacts for cuda yet: its stages can be printed, with --emit=cuda, kernels or plan");
         return 0;
     default: return dtc_parse_program_option(key, argument, state);
     }
@@ -112,24 +120,26 @@ static dt_status *print_code(dt_text *text, const dt_compilation *compilation, c
     return dt_codegen_llvm_text((const dt_plan *const *)compilation->plans, compilation->n_plans, level, kind, text);
 }
 
-static dt_status *print_cuda(dt_text *text, const dt_compilation *compilation) {
-    dt_cuda_program program;
-    DT_TRY(dt_codegen_cuda(compilation->arena, (const dt_plan *const *)compilation->plans, compilation->n_plans, &program));
-    dt_cuda_print(text, &program, 0, program.n_sources);
+static dt_status *print_cuda(dt_text *text, const dt_compilation *compilation, options *options) {
+    DT_TRY(dtc_cuda_render(compilation, &options->cuda));
+    if (options->emit == STAGE_CUDA)
+        dt_cuda_print(text, &options->cuda.program, 0, options->cuda.program.n_sources);
+    else
+        dtc_cuda_print_functions(text, &options->cuda);
     return NULL;
 }
 
-static dt_status *emit_stage(const options *options, const dt_compilation *compilation, const char *level) {
+static dt_status *emit_stage(options *options, const dt_compilation *compilation, const char *level) {
     dt_text text = {0};
     dt_status *status = NULL;
     if (options->emit == STAGE_LLVM || options->emit == STAGE_ASM)
         status = print_code(&text, compilation, level, options->emit);
-    else if (options->emit == STAGE_CUDA)
-        status = print_cuda(&text, compilation);
     else if (options->emit == STAGE_KERNELS || options->emit == STAGE_PLAN)
         status = print_plans(&text, compilation, options->emit == STAGE_KERNELS);
-    else
+    else if (options->emit != STAGE_CUDA)
         dt_module_print(&text, compilation->module);
+    if (status == NULL && options->target == DT_TARGET_CUDA && (options->emit == STAGE_CUDA || options->emit == STAGE_PLAN))
+        status = print_cuda(&text, compilation, options);
     if (status == NULL) return dtc_write_text(options->output, &text);
     dt_text_free(&text);
     return status;
@@ -163,6 +173,8 @@ static size_t list_flags(dtc_call *call, const options *options, const char *con
     DT_LIST(const char *) list = {0};
     dt_text off = {0};
     dt_switches_print(&off, options->off);
+    for (int i = 0; i < options->cuda.n_architectures; i++)
+        dt_list_push(call->arena, &list, dt_arena_format(call->arena, "%s%s", i == 0 ? "--target cuda:" : "", options->cuda.architectures[i]));
     if (off.data) dt_list_push(call->arena, &list, dt_arena_format(call->arena, "-O %s", off.data));
     dt_text_free(&off);
     for (size_t i = 0; i < call->program.defines.n; i++)
@@ -173,7 +185,7 @@ static size_t list_flags(dtc_call *call, const options *options, const char *con
 }
 
 static dt_status *write_artifact(dtc_call *call, const options *options, const dt_compilation *compilation, const dt_codegen_object *code,
-                                 int n_levels) {
+                                 int n_levels, const dt_cuda_files *cuda) {
     char processor[80], version[32];
     dt_object_file objects[MOST_LEVELS];
     for (int i = 0; i < n_levels; i++) {
@@ -186,20 +198,39 @@ static dt_status *write_artifact(dtc_call *call, const options *options, const d
                                      .compiler = DT_COMPILER_NAME,
                                      .llvm = dt_codegen_llvm_version(version),
                                      .objects = objects,
-                                     .n_objects = (size_t)n_levels};
+                                     .n_objects = (size_t)n_levels,
+                                     .cuda = cuda};
     contents.n_flags = list_flags(call, options, &contents.flags);
     return dt_artifact_write(artifact_path(call->arena, options, call->program.path), &contents);
 }
 
-static dt_status *generate(dtc_call *call, const options *options, const dt_compilation *compilation, const char *const *levels, int n_levels,
-                           dt_timings *timings) {
+/* The same program once more, as GPUs run it. `graph`: its text before any pass. */
+static dt_status *generate_cuda(dtc_call *call, options *options, const char *graph, dt_compilation *compilation, dt_timings *timings) {
+    double start = dt_seconds();
+    *compilation = (dt_compilation){.arena = call->arena, .off = options->off, .target = DT_TARGET_CUDA};
+    DT_TRY(dt_module_parse(call->arena, call->program.path, graph, &compilation->module));
+    dt_status *status = dt_pipeline_run(compilation, &(dt_pipeline_options){0});
+    dt_text_free(&compilation->warnings); /* those of the other target are the same */
+    if (status == NULL) status = dtc_cuda_render(compilation, &options->cuda);
+    dt_timings_add(timings, "plans for GPUs", dt_seconds() - start);
+    start = dt_seconds();
+    if (status == NULL) status = dtc_cuda_compile(&options->cuda);
+    dt_timings_add(timings, "NVRTC", dt_seconds() - start);
+    return status;
+}
+
+static dt_status *generate(dtc_call *call, options *options, const dt_compilation *compilation, const char *const *levels, int n_levels,
+                           const char *graph, dt_timings *timings) {
     dt_codegen_object code[MOST_LEVELS] = {{0}};
+    dt_compilation gpu = {0};
+    dt_cuda_files cuda = {&gpu, &options->cuda.program, &options->cuda.code};
     for (int i = 0; i < n_levels; i++) code[i].level = levels[i];
     double start = dt_seconds();
     dt_status *status = dt_codegen_llvm((const dt_plan *const *)compilation->plans, compilation->n_plans, NULL, code, n_levels);
     dt_timings_add(timings, "code generation", dt_seconds() - start);
+    if (status == NULL && graph != NULL) status = generate_cuda(call, options, graph, &gpu, timings);
     start = dt_seconds();
-    if (status == NULL) status = write_artifact(call, options, compilation, code, n_levels);
+    if (status == NULL) status = write_artifact(call, options, compilation, code, n_levels, graph != NULL ? &cuda : NULL);
     dt_timings_add(timings, "artifact", dt_seconds() - start);
     for (int i = 0; i < n_levels; i++) free(code[i].bytes);
     return status;
@@ -212,25 +243,30 @@ static const char *last_pass(stage stage) {
     return stage == STAGE_OPT_IR ? "partition" : NULL;
 }
 
-static dt_status *compile(dtc_call *call, const options *options, dt_compilation *compilation, dt_text *dumps, dt_timings *timings) {
+static dt_status *compile(dtc_call *call, options *options, dt_compilation *compilation, dt_text *dumps, dt_timings *timings, dt_text *graph) {
     double start = dt_seconds();
     DT_TRY(dtc_load(call, &compilation->module));
     dt_timings_add(timings, "front end", dt_seconds() - start);
     const char *levels[MOST_LEVELS];
     int n_levels = split_levels(dt_arena_string(call->arena, options->cpu), levels);
     if (n_levels < 0) return dt_error(DT_INVALID_ARGUMENT, "--cpu takes up to %d levels", (int)MOST_LEVELS);
+    if (options->target == DT_TARGET_CUDA && options->emit == STAGE_ARTIFACT) {
+        compilation->target = DT_TARGET_CPU;
+        dt_module_print(graph, compilation->module);
+        if (graph->failed) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    }
     dt_pipeline_options pipeline = {.dump_after = options->dump_after, .stop_after = last_pass(options->emit), .dumps = dumps, .timings = timings};
     DT_TRY(dt_pipeline_run(compilation, &pipeline));
     if (options->emit != STAGE_ARTIFACT) return emit_stage(options, compilation, levels[n_levels - 1]);
-    return generate(call, options, compilation, levels, n_levels, timings);
+    return generate(call, options, compilation, levels, n_levels, graph->data, timings);
 }
 
 static dt_status *run(dtc_call *call) {
-    const options *options = call->options;
+    options *options = call->options;
     dt_compilation compilation = {.arena = call->arena, .off = options->off, .target = options->target};
-    dt_text dumps = {0}, timing_text = {0};
+    dt_text dumps = {0}, timing_text = {0}, graph = {0};
     dt_timings timings = {0};
-    dt_status *status = compile(call, options, &compilation, &dumps, &timings);
+    dt_status *status = compile(call, options, &compilation, &dumps, &timings, &graph);
     if (dumps.data) fputs(dumps.data, stderr);
     if (compilation.warnings.data) fputs(compilation.warnings.data, stderr);
     if (options->time_passes) dt_timings_print(&timing_text, &timings);
@@ -238,6 +274,8 @@ static dt_status *run(dtc_call *call) {
     dt_text_free(&dumps);
     dt_text_free(&compilation.warnings);
     dt_text_free(&timing_text);
+    dt_text_free(&graph);
+    dt_cuda_code_free(&options->cuda.code);
     return status;
 }
 

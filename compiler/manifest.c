@@ -124,7 +124,24 @@ static void add_buffers(cJSON *plan_item, const dt_plan *plan) {
     }
 }
 
-static void add_kernels(cJSON *plan_item, const dt_plan *plan) {
+/* How a GPU runs kernel k of plan p: one function after another. */
+static void add_calls(cJSON *kernel_item, const dt_cuda_program *cuda, int p, int k) {
+    cJSON *array = cJSON_AddArrayToObject(kernel_item, "calls");
+    for (int i = 0; i < cuda->n_calls; i++) {
+        const dt_cuda_call *call = &cuda->calls[i];
+        if (call->plan != p || call->kernel != k) continue;
+        cJSON *item = add_item(array);
+        cJSON_AddStringToObject(item, "function", call->name);
+        add_integer(item, "unit", dt_cuda_unit_of(call->source));
+        add_integers(item, "arguments", call->arguments, call->n_arguments);
+        add_integer(item, "threads", call->threads);
+        add_integer(item, "team", call->team);
+        add_integer(item, "items", call->n_items);
+    }
+}
+
+/* `cuda`: NULL, or the program that the kernels of this plan, number `p`, have become. */
+static void add_kernels(cJSON *plan_item, const dt_plan *plan, const dt_cuda_program *cuda, int p) {
     cJSON *array = cJSON_AddArrayToObject(plan_item, "kernels");
     for (int k = 0; k < plan->n_kernels; k++) {
         const dt_kernel_function *kernel = &plan->kernels[k];
@@ -142,6 +159,7 @@ static void add_kernels(cJSON *plan_item, const dt_plan *plan) {
         dt_kernel_lines(&lines, plan, kernel);
         if (lines.data) cJSON_AddStringToObject(item, "lines", lines.data);
         dt_text_free(&lines);
+        if (cuda != NULL) add_calls(item, cuda, p, k);
     }
 }
 
@@ -165,7 +183,7 @@ static void add_segments(cJSON *plan_item, const dt_plan *plan) {
     }
 }
 
-static void add_function(cJSON *array, const dt_plan *plan) {
+static void add_function(cJSON *array, const dt_plan *plan, const dt_cuda_program *cuda, int p) {
     static const char *const kinds[] = {"init", "step", "report", "example"};
     const dt_function *function = plan->function;
     cJSON *item = add_item(array);
@@ -191,29 +209,53 @@ static void add_function(cJSON *array, const dt_plan *plan) {
     add_integer(plan_item, "partial_bytes", plan->partial_bytes);
     add_integer(plan_item, "scratch_bytes", plan->scratch_bytes);
     add_buffers(plan_item, plan);
-    add_kernels(plan_item, plan);
+    add_kernels(plan_item, plan, cuda, p);
     add_segments(plan_item, plan);
 }
 
 /* ---- the file ---- */
 
+static void add_sha256(cJSON *object, const char *bytes, size_t n_bytes) {
+    struct sha256_ctx context;
+    uint8_t digest[SHA256_DIGEST_SIZE];
+    char hex[2 * SHA256_DIGEST_SIZE + 1];
+    sha256_init(&context);
+    sha256_update(&context, n_bytes, (const uint8_t *)bytes);
+    sha256_digest(&context, sizeof digest, digest);
+    for (size_t b = 0; b < sizeof digest; b++) snprintf(hex + 2 * b, 3, "%02x", digest[b]);
+    cJSON_AddStringToObject(object, "sha256", hex);
+}
+
 static void add_objects(cJSON *root, const dt_artifact_contents *contents) {
     cJSON *array = cJSON_AddArrayToObject(root, "objects");
     for (size_t i = 0; i < contents->n_objects; i++) {
         const dt_object_file *object = &contents->objects[i];
-        struct sha256_ctx context;
-        uint8_t digest[SHA256_DIGEST_SIZE];
-        char hex[2 * SHA256_DIGEST_SIZE + 1], name[64];
-        sha256_init(&context);
-        sha256_update(&context, object->n_bytes, (const uint8_t *)object->bytes);
-        sha256_digest(&context, sizeof digest, digest);
-        for (size_t b = 0; b < sizeof digest; b++) snprintf(hex + 2 * b, 3, "%02x", digest[b]);
+        char name[64];
         cJSON *item = add_item(array);
         cJSON_AddStringToObject(item, "level", object->level);
         if (object->cpu) cJSON_AddStringToObject(item, "cpu", object->cpu);
         cJSON_AddStringToObject(item, "file", dt_object_file_name(object, name));
-        cJSON_AddStringToObject(item, "sha256", hex);
+        add_sha256(item, object->bytes, object->n_bytes);
     }
+}
+
+static void add_cuda(cJSON *root, const dt_cuda_files *cuda) {
+    cJSON *object = cJSON_AddObjectToObject(root, "cuda");
+    cJSON_AddStringToObject(object, "compiler", cuda->code->compiler);
+    cJSON_AddStringToObject(object, "text", DT_CUDA_TEXT_FILE);
+    cJSON *modules = cJSON_AddArrayToObject(object, "modules");
+    for (int i = 0; i < cuda->code->n_modules; i++) {
+        const dt_cuda_module *module = &cuda->code->modules[i];
+        char name[64];
+        cJSON *item = add_item(modules);
+        cJSON_AddStringToObject(item, "architecture", module->architecture);
+        add_integer(item, "unit", module->unit);
+        cJSON_AddStringToObject(item, "file", dt_cuda_module_file_name(module, name));
+        add_sha256(item, module->bytes, module->n_bytes);
+    }
+    add_sites(object, cuda->compilation);
+    cJSON *functions = cJSON_AddArrayToObject(object, "functions");
+    for (int i = 0; i < cuda->compilation->n_plans; i++) add_function(functions, cuda->compilation->plans[i], cuda->program, i);
 }
 
 static void add_hash(cJSON *root, const char *key, const char *text) {
@@ -239,7 +281,8 @@ dt_status *dt_manifest_write(dt_text *text, const dt_artifact_contents *contents
     add_sites(root, compilation);
     add_variables(root, compilation->module);
     cJSON *functions = cJSON_AddArrayToObject(root, "functions");
-    for (int i = 0; i < compilation->n_plans; i++) add_function(functions, compilation->plans[i]);
+    for (int i = 0; i < compilation->n_plans; i++) add_function(functions, compilation->plans[i], NULL, i);
+    if (contents->cuda != NULL) add_cuda(root, contents->cuda);
     add_steps(root, compilation->module);
     add_pipelines(root, compilation->module);
     char *json = cJSON_PrintUnformatted(root);

@@ -24,6 +24,13 @@ if ! "$python" -c 'import numpy, safetensors' 2>/dev/null; then
     "$python" -m pip install --quiet --disable-pip-version-check numpy safetensors
 fi
 
+# NVRTC compiles what is generated for GPUs: the system's, a toolkit's, or else PyPI's. Without any its tests say that they are skipped.
+if [ -z "${DT_NVRTC-}" ] && ! ldconfig -p | grep -q 'libnvrtc\.so\.1[23]' && ! ls /usr/local/cuda/lib64/libnvrtc.so.1[23] >/dev/null 2>&1; then
+    "$python" -m pip install --quiet --disable-pip-version-check nvidia-cuda-nvrtc || echo "no NVRTC: code for GPUs is not compiled"
+    DT_NVRTC=$(find "$PWD/.venv" -name 'libnvrtc.so.1[23]' | head -1)
+    [ -z "$DT_NVRTC" ] || export DT_NVRTC
+fi
+
 # check PRESET ctest-arguments...
 check() {
     local preset=$1 folder

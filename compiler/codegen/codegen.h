@@ -40,6 +40,7 @@ dt_status *dt_codegen_llvm_text(const dt_plan *const *plans, int n_plans, const 
 typedef struct dt_cuda_call {
     int plan, kernel; /* plans[plan]->kernels[kernel]: its calls stand one after another, in order */
     const char *kernel_name;
+    int source;       /* of the program */
     const char *name; /* of the __global__ function: equal functions are written once */
     int n_arguments;
     const int *arguments; /* indices of the kernel's buffers */
@@ -65,6 +66,42 @@ typedef struct dt_cuda_program {
 dt_status *dt_codegen_cuda(dt_arena *arena, const dt_plan *const *plans, int n_plans, dt_cuda_program *program);
 /* The text of sources first to first + n - 1, behind the head. */
 void dt_cuda_print(dt_text *text, const dt_cuda_program *program, int first, int n);
+
+/* Code for one architecture: of the functions of one unit of the program. */
+typedef struct dt_cuda_module {
+    const char *architecture; /* "sm_90": a cubin; "compute_90": PTX, which a driver compiles for whatever GPU it finds */
+    int unit;                 /* counted from 0 */
+    char *bytes;
+    size_t n_bytes;
+} dt_cuda_module;
+
+typedef struct dt_cuda_code {
+    int n_modules;
+    dt_cuda_module *modules; /* unit by unit, the architectures of each in the order asked for */
+    char compiler[32];       /* "NVRTC 13.0" */
+} dt_cuda_code;
+
+/* Compiles a program for each architecture, in as many threads as there are cores.
+ *
+ * cache     a folder to keep code in and to take it from; NULL: none
+ * warnings  what the compiler warns of is appended, a line each, with the name of the function
+ * code      released by dt_cuda_code_free; empty after an error
+ * Returns   DT_NOT_FOUND: there is no NVRTC. DT_INVALID_ARGUMENT: it knows no such architecture. */
+dt_status *dt_cuda_compile(const dt_cuda_program *program, const char *const *architectures, int n_architectures, const char *cache,
+                           dt_text *warnings, dt_cuda_code *code);
+void dt_cuda_code_free(dt_cuda_code *code);
+int dt_cuda_unit_of(int source); /* the unit that a source of the program is compiled in */
+
+/* What a function takes, as its cubin says. */
+typedef struct dt_cuda_usage {
+    const char *name; /* set by the caller */
+    int registers;    /* of a thread */
+    int stack_bytes;  /* of a thread: spilled registers lie there */
+    int shared_bytes; /* of a block, static; with the 1,024 that newer GPUs keep for themselves */
+} dt_cuda_usage;
+
+/* Fills in what the cubin says of the functions that are named; false: it is no cubin. */
+bool dt_cuda_read_usage(const char *bytes, size_t n_bytes, dt_cuda_usage *usages, int n);
 
 /* "19.1.7": the version of LLVM in use. buffer: 32 bytes. */
 const char *dt_codegen_llvm_version(char buffer[32]);

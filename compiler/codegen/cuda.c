@@ -5,7 +5,8 @@
 #include <string.h>
 
 enum {
-    THREADS = 256 /* of a block, where threads or warps work each for themselves */
+    THREADS = 256,      /* of a block, where threads or warps work each for themselves */
+    RESIDENT_BLOCKS = 2 /* of a multiprocessor, at least: leaves 128 registers a thread. Unsaid, the assembler aims at 32 and spills for it */
 };
 
 typedef struct builder {
@@ -27,13 +28,13 @@ static const char *head(dt_arena *arena) {
                            fields, dt_cuda_prelude);
 }
 
-static const char *source_for(builder *b, const char *name, const dt_cuda_rendering *rendering) {
+static int source_for(builder *b, const char *name, const dt_cuda_rendering *rendering) {
     for (size_t i = 0; i < b->sources.n; i++)
-        if (strcmp(b->sources.items[i].body, rendering->body) == 0) return b->sources.items[i].name;
+        if (strcmp(b->sources.items[i].body, rendering->body) == 0) return (int)i;
     int threads = rendering->team == DT_CUDA_BLOCK ? DT_CUDA_BLOCK : THREADS;
     dt_cuda_source source = {name, rendering->remarks, rendering->body, threads};
     dt_list_push(b->arena, &b->sources, source);
-    return name;
+    return (int)b->sources.n - 1;
 }
 
 static dt_status *render_kernel(builder *b, const dt_plan *plan, int p, int k) {
@@ -47,7 +48,8 @@ static dt_status *render_kernel(builder *b, const dt_plan *plan, int p, int k) {
         const char *name = n_phases == 1 ? kernel->name : dt_arena_format(b->arena, "%s_part%d", kernel->name, i);
         dt_cuda_call call = {
             .plan = p, .kernel = k, .kernel_name = kernel->name, .n_arguments = rendering.n_arguments, .arguments = rendering.arguments};
-        call.name = source_for(b, name, &rendering);
+        call.source = source_for(b, name, &rendering);
+        call.name = b->sources.items[call.source].name;
         call.threads = rendering.team == DT_CUDA_BLOCK ? DT_CUDA_BLOCK : THREADS;
         call.team = rendering.team;
         call.n_items = phases[i].n_items;
@@ -70,7 +72,7 @@ void dt_cuda_print(dt_text *text, const dt_cuda_program *program, int first, int
     dt_text_append(text, program->head);
     for (int i = first; i < first + n; i++) {
         const dt_cuda_source *source = &program->sources[i];
-        dt_text_format(text, "\n%sextern \"C\" __global__ void __launch_bounds__(%d) %s%s", source->remarks, source->threads, source->name,
-                       source->body);
+        dt_text_format(text, "\n%sextern \"C\" __global__ void __launch_bounds__(%d, %d) %s%s", source->remarks, source->threads, RESIDENT_BLOCKS,
+                       source->name, source->body);
     }
 }

@@ -21,15 +21,22 @@ extern const char dt_cuda_prelude[]; /* cuda_prelude.cu, embedded by the build *
 
 /* ---- one function ---- */
 
+/* A value that several nests of a function have in common. */
+typedef struct dt_cuda_constant {
+    const char *name, *type, *text;
+} dt_cuda_constant;
+
 typedef struct dt_cuda_function {
     dt_arena *arena;
     const dt_plan *plan;
     const dt_kernel_function *kernel;
     const dt_phase *phase;
-    const char **names;         /* [kernel->n_buffers] of the arguments; NULL: not touched in this phase */
-    bool *stored;               /* [kernel->n_buffers] in this phase */
-    bool wide;                  /* indices of 64 bits */
-    int team;                   /* threads that work together: 1, a warp, or a block */
+    const char **names; /* [kernel->n_buffers] of the arguments; NULL: not touched in this phase */
+    bool *stored;       /* [kernel->n_buffers] in this phase */
+    bool wide;          /* indices of 64 bits */
+    int team;           /* threads that work together: 1, a warp, or a block */
+    bool hoists;        /* what a nest computes once goes to the function's head: what is equal is computed once for all nests */
+    DT_LIST(dt_cuda_constant) constants;
     bool says_rows, says_valid; /* the text has asked for these launch values by name */
     dt_text *out;
     int depth; /* of indentation */

@@ -153,6 +153,7 @@ static void one_nest(dt_cuda_function *f) {
 
 /* The elements of several nests, one behind the other. */
 static void nests_side_by_side(dt_cuda_function *f) {
+    dt_text body = {0}, *out = f->out;
     const char *type = dt_cuda_index_type(f);
     int64_t total = 0, begin = 0, *counts = DT_NEW_ARRAY(f->arena, int64_t, f->phase->n_nests);
     dt_cuda_nest *nests = DT_NEW_ARRAY(f->arena, dt_cuda_nest, f->phase->n_nests);
@@ -163,6 +164,8 @@ static void nests_side_by_side(dt_cuda_function *f) {
             if (nests[k].dealt >> l & 1) counts[k] *= nests[k].nest->loops[l].extent;
         total += counts[k];
     }
+    f->hoists = true;
+    f->out = &body;
     dt_cuda_line(f, "for (%s all = grid_thread(); all < %" PRId64 "; all += grid_threads()) {", type, total);
     for (int k = 0; k < f->phase->n_nests; k++) {
         const char *end = k + 1 < f->phase->n_nests ? FORMAT(f, "if (all < %" PRId64 ") ", begin + counts[k]) : "";
@@ -175,6 +178,11 @@ static void nests_side_by_side(dt_cuda_function *f) {
     }
     dt_cuda_line(f, "}");
     dt_cuda_line(f, "}");
+    f->out = out;
+    for (size_t i = 0; i < f->constants.n; i++)
+        dt_cuda_line(f, "const %s %s = %s;", f->constants.items[i].type, f->constants.items[i].name, f->constants.items[i].text);
+    dt_text_append(out, body.data != NULL ? body.data : "");
+    dt_text_free(&body);
 }
 
 /* ---- teams ---- */

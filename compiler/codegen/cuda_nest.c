@@ -163,6 +163,16 @@ static const char *bare(dt_cuda_nest *n, const char *text) {
     return FORMAT(n, "%.*s", (int)length - 2, text + 1);
 }
 
+/* The name of a value at the function's head. Texts are made of such names, so equal values have equal texts. */
+static const char *constant_name(dt_cuda_nest *n, const char *type, const char *text) {
+    dt_cuda_function *f = n->f;
+    for (size_t i = 0; i < f->constants.n; i++)
+        if (strcmp(f->constants.items[i].text, text) == 0 && strcmp(f->constants.items[i].type, type) == 0) return f->constants.items[i].name;
+    dt_cuda_constant constant = {FORMAT(n, "c%zu", f->constants.n), type, text};
+    dt_list_push(f->arena, &f->constants, constant);
+    return constant.name;
+}
+
 static void emit_level(dt_cuda_nest *n, int level, bool late) {
     const dt_nest *nest = n->nest;
     for (int i = 0; i < nest->n_instructions; i++) {
@@ -172,9 +182,11 @@ static void emit_level(dt_cuda_nest *n, int level, bool late) {
         n->loads[i] = reads_memory(n, i);
         n->values[i] = text;
         if (is_part(n, i, text)) continue;
+        const char *type = dt_cuda_is_narrow(n, i) ? "int" : dt_cuda_type(x->dtype);
+        bool to_head = n->f->hoists && level == 0;
         n->loads[i] = false;
-        n->values[i] = FORMAT(n, "v%d", i);
-        dt_cuda_line(n->f, "const %s v%d = %s;", dt_cuda_is_narrow(n, i) ? "int" : dt_cuda_type(x->dtype), i, bare(n, text));
+        n->values[i] = to_head ? constant_name(n, type, bare(n, text)) : FORMAT(n, "v%d", i);
+        if (!to_head) dt_cuda_line(n->f, "const %s v%d = %s;", type, i, bare(n, text));
     }
 }
 

@@ -1,6 +1,10 @@
 // What generated kernels are made of. No header of the toolkit is needed: NVRTC knows the few built-in functions below, and where there is no GPU
 // an emulation provides them (it defines DT_EMULATED, and what PTX does, in C).
 
+#ifndef DT_EMULATED
+#pragma nv_diag_suppress 186  // 0 < x is said of u8 as of any other type
+#endif
+
 typedef signed char i8;
 typedef unsigned char u8;
 typedef unsigned short u16;

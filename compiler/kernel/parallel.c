@@ -6,12 +6,13 @@
 
 /* Heuristics, in turns at capacity. They choose between forms that compute the same. */
 enum {
-    FEW_ELEMENTS = 4096,    /* do not fill a device */
-    MUCH_TO_FOLD = 32,      /* is worth a team */
-    FEW_FOR_A_TEAM = 16,    /* elements that a team rather folds together, one after another */
-    MANY_TEAMS = 512,       /* fill a device */
-    LITTLE_WORK = 4096,     /* one team does it as fast as a launch would take */
-    MOST_SIDE_BY_SIDE = 16, /* nests of one launch: keeps functions readable and compiled fast */
+    FEW_ELEMENTS = 4096,      /* do not fill a device */
+    MUCH_TO_FOLD = 32,        /* is worth a team */
+    FEW_FOR_A_TEAM = 16,      /* elements that a team rather folds together, one after another */
+    MANY_TEAMS = 512,         /* fill a device */
+    LITTLE_WORK = 4096,       /* one team does it as fast as a launch would take */
+    MOST_SIDE_BY_SIDE = 8,    /* nests of one launch: more make functions that no longer fit in registers */
+    MUCH_OF_A_PRODUCT = 1024, /* terms of a team's turn: weights are better read for many turns at once */
     MOST_TERMS = 16
 };
 
@@ -284,6 +285,13 @@ static void measure_teams(const dt_plan *plan, const dt_kernel_function *kernel,
     }
 }
 
+/* Whether a nest is a sum of products that a team would do much of by itself, reading all of a factor for its turn alone. */
+static bool is_large_product(const dt_plan *plan, const dt_nest *nest, int n_shared) {
+    if (nest->n_reductions != 1 || !dt_reduction_is_product(nest, &nest->reductions[0])) return false;
+    int64_t elements = turns_of(plan, nest, n_shared, false);
+    return elements > 1 && elements * turns_of(plan, nest, n_shared, true) > MUCH_OF_A_PRODUCT;
+}
+
 /* The nests from `first` on that one team can run turn by turn: as many as have enough loops in common to keep a device busy. */
 static dt_phase team_phase(const dt_plan *plan, const dt_kernel_function *kernel, int first) {
     const dt_nest *nest = &kernel->nests[first];
@@ -296,6 +304,9 @@ static dt_phase team_phase(const dt_plan *plan, const dt_kernel_function *kernel
         if (more.n_shared == 0) break;
         measure_teams(plan, kernel, &more);
         if (more.n_items < MANY_TEAMS && more.team_work > LITTLE_WORK) break;
+        bool large = false;
+        for (int i = 0; i < more.n_nests; i++) large |= is_large_product(plan, &kernel->nests[first + i], more.n_shared);
+        if (large) break;
         phase = more;
     }
     measure_teams(plan, kernel, &phase);

@@ -1,0 +1,187 @@
+/* cuda_compile: a program's text to code, by NVRTC: in parts that threads compile side by side, for each architecture, with a cache.
+ *
+ * NVRTC takes a tenth of a second a function, so a program is cut into units of a few functions, each of which is compiled by itself behind the head.
+ * A unit's code is kept in the cache under the SHA-256 of all that it hangs on: NVRTC's version, the options, the architecture and the text. A file
+ * there holds the log too, so that a warning is given again. */
+#include "base/file.h"
+#include "base/memory.h"
+#include "compiler/codegen/codegen.h"
+#include "compiler/codegen/cuda_nvrtc.h"
+
+#include <nettle/sha2.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    FUNCTIONS_OF_A_UNIT = 8,
+    MOST_THREADS = 64
+};
+static const char cache_mark[] = "dtc cuda 1";
+
+/* A unit for an architecture. */
+typedef struct job {
+    const char *architecture;
+    char *source;
+    dt_cuda_module *module;
+    dt_text log;
+    dt_status *status;
+} job;
+
+typedef struct work {
+    const dt_nvrtc *nvrtc;
+    const char *cache;
+    job *jobs;
+    int n_jobs;
+    atomic_int next;
+} work;
+
+/* ---- cache ---- */
+
+static char *cache_path(const work *w, const job *j) {
+    struct sha256_ctx context;
+    uint8_t digest[SHA256_DIGEST_SIZE];
+    dt_text path = {0}, key = {0};
+    dt_text_format(&key, "%d.%d %s %s\n%s", w->nvrtc->major, w->nvrtc->minor, dt_nvrtc_options, j->architecture, j->source);
+    sha256_init(&context);
+    if (key.data != NULL) sha256_update(&context, key.n, (const uint8_t *)key.data);
+    sha256_digest(&context, sizeof digest, digest);
+    dt_text_format(&path, "%s/", w->cache);
+    for (size_t i = 0; i < sizeof digest; i++) dt_text_format(&path, "%02x", digest[i]);
+    bool failed = key.failed;
+    dt_text_free(&key);
+    if (failed) dt_text_free(&path);
+    return dt_text_take(&path);
+}
+
+/* "dtc cuda 1 LOG-BYTES CODE-BYTES\n", the log, the code. Anything else is as good as no file. */
+static bool read_cached(const char *path, job *j) {
+    char *data;
+    size_t n_bytes, n_log = 0, n_code = 0;
+    int n_head = 0;
+    dt_status *status = dt_file_read(path, &data, &n_bytes);
+    if (status != NULL) {
+        dt_status_free(status);
+        return false;
+    }
+    bool good = strncmp(data, cache_mark, strlen(cache_mark)) == 0 && sscanf(data + strlen(cache_mark), " %zu %zu%n", &n_log, &n_code, &n_head) == 2;
+    size_t start = strlen(cache_mark) + (size_t)n_head + 1;
+    good = good && n_log <= n_bytes && n_code <= n_bytes && start + n_log + n_code == n_bytes;
+    if (good) j->module->bytes = dt_allocate(n_code);
+    good = good && j->module->bytes != NULL;
+    if (good) {
+        dt_text_append_bytes(&j->log, data + start, n_log);
+        memcpy(j->module->bytes, data + start + n_log, n_code);
+        j->module->n_bytes = n_code;
+    }
+    free(data);
+    return good;
+}
+
+/* A cache that cannot be written is none. */
+static void write_cached(const work *w, const char *path, const job *j) {
+    dt_text file = {0};
+    dt_text_format(&file, "%s %zu %zu\n", cache_mark, j->log.n, j->module->n_bytes);
+    if (j->log.n > 0) dt_text_append_bytes(&file, j->log.data, j->log.n);
+    dt_text_append_bytes(&file, j->module->bytes, j->module->n_bytes);
+    dt_status *status = dt_file_make_folders(w->cache);
+    if (status == NULL && !file.failed) status = dt_file_write_atomic(path, file.data, file.n);
+    dt_status_free(status);
+    dt_text_free(&file);
+}
+
+/* ---- compiling ---- */
+
+static void run_job(const work *w, job *j) {
+    char *path = w->cache != NULL ? cache_path(w, j) : NULL;
+    if (path == NULL || !read_cached(path, j)) {
+        j->status = dt_nvrtc_compile(w->nvrtc, j->source, j->architecture, &j->module->bytes, &j->module->n_bytes, &j->log);
+        if (j->status == NULL && path != NULL) write_cached(w, path, j);
+    }
+    free(path);
+}
+
+static void *run_jobs(void *context) {
+    work *w = context;
+    for (int i; (i = atomic_fetch_add(&w->next, 1)) < w->n_jobs;) run_job(w, &w->jobs[i]);
+    return NULL;
+}
+
+/* As many threads as the machine has, or as there are jobs; what gets no thread is done by the others. */
+static void run_all(work *w) {
+    pthread_t threads[MOST_THREADS];
+    long n_cores = sysconf(_SC_NPROCESSORS_ONLN);
+    int n_threads = 0, wanted = n_cores < w->n_jobs ? (int)n_cores : w->n_jobs;
+    while (n_threads + 1 < wanted && n_threads < MOST_THREADS && pthread_create(&threads[n_threads], NULL, run_jobs, w) == 0) n_threads++;
+    run_jobs(w);
+    for (int i = 0; i < n_threads; i++) pthread_join(threads[i], NULL);
+}
+
+/* The architectures' modules and jobs, unit by unit; false: memory is out. */
+static bool make_jobs(const dt_cuda_program *program, const char *const *architectures, int n_architectures, work *w, dt_cuda_module *modules) {
+    for (int i = 0; i < w->n_jobs; i++) {
+        dt_text text = {0};
+        int unit = i / n_architectures, first = unit * FUNCTIONS_OF_A_UNIT, left = program->n_sources - first;
+        dt_cuda_print(&text, program, first, left < FUNCTIONS_OF_A_UNIT ? left : FUNCTIONS_OF_A_UNIT);
+        modules[i] = (dt_cuda_module){.architecture = architectures[i % n_architectures], .unit = unit};
+        w->jobs[i] = (job){.architecture = modules[i].architecture, .source = dt_text_take(&text), .module = &modules[i]};
+        if (w->jobs[i].source == NULL) return false;
+    }
+    return true;
+}
+
+/* Lines in which the assembler warns, each for the functions of its unit. */
+static void add_warnings(dt_text *warnings, const job *j) {
+    for (const char *line = j->log.data; line != NULL && *line != 0;) {
+        size_t n = strcspn(line, "\n");
+        const char *found = memmem(line, n, "warning", strlen("warning"));
+        if (found != NULL) dt_text_format(warnings, "warning: %s: %.*s\n", j->architecture, (int)n, line);
+        line += n + (line[n] == '\n');
+    }
+}
+
+static dt_status *compile_units(const dt_nvrtc *nvrtc, const dt_cuda_program *program, const char *const *architectures, int n_architectures,
+                                const char *cache, dt_text *warnings, dt_cuda_code *code) {
+    int n_units = (program->n_sources + FUNCTIONS_OF_A_UNIT - 1) / FUNCTIONS_OF_A_UNIT;
+    work w = {.nvrtc = nvrtc, .cache = cache, .n_jobs = n_units * n_architectures};
+    for (int a = 0; a < n_architectures; a++) DT_TRY(dt_nvrtc_check_architecture(nvrtc, architectures[a]));
+    code->modules = dt_allocate_zeroed((size_t)w.n_jobs + 1, sizeof *code->modules);
+    w.jobs = dt_allocate_zeroed((size_t)w.n_jobs + 1, sizeof *w.jobs);
+    dt_status *status = NULL;
+    if (code->modules == NULL || w.jobs == NULL || !make_jobs(program, architectures, n_architectures, &w, code->modules))
+        status = dt_error(DT_RESOURCE_EXHAUSTED, "no memory to compile CUDA");
+    else
+        run_all(&w);
+    code->n_modules = code->modules != NULL ? w.n_jobs : 0;
+    for (int i = 0; w.jobs != NULL && i < w.n_jobs; i++) {
+        if (w.jobs[i].status == NULL) add_warnings(warnings, &w.jobs[i]);
+        status = dt_status_first(status, w.jobs[i].status);
+        dt_text_free(&w.jobs[i].log);
+        free(w.jobs[i].source);
+    }
+    dt_release(w.jobs);
+    return status;
+}
+
+dt_status *dt_cuda_compile(const dt_cuda_program *program, const char *const *architectures, int n_architectures, const char *cache,
+                           dt_text *warnings, dt_cuda_code *code) {
+    dt_nvrtc nvrtc;
+    *code = (dt_cuda_code){0};
+    DT_TRY(dt_nvrtc_open(&nvrtc));
+    snprintf(code->compiler, sizeof code->compiler, "NVRTC %d.%d", nvrtc.major, nvrtc.minor);
+    dt_status *status = compile_units(&nvrtc, program, architectures, n_architectures, cache, warnings, code);
+    dt_nvrtc_close(&nvrtc);
+    if (status != NULL) dt_cuda_code_free(code);
+    return status;
+}
+
+void dt_cuda_code_free(dt_cuda_code *code) {
+    for (int i = 0; i < code->n_modules; i++) dt_release(code->modules[i].bytes);
+    dt_release(code->modules);
+    *code = (dt_cuda_code){0};
+}
+
+int dt_cuda_unit_of(int source) { return source / FUNCTIONS_OF_A_UNIT; }

@@ -1,0 +1,92 @@
+/* dtc_cuda: see the header. */
+#include "compiler/dtc_cuda.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char default_architectures[] = "sm_80,sm_90,sm_100,compute_100";
+
+/* sm_90, sm_90a, compute_90 */
+static bool is_architecture(const char *name) {
+    const char *digits = strncmp(name, "sm_", 3) == 0 ? name + 3 : strncmp(name, "compute_", 8) == 0 ? name + 8 : NULL;
+    if (digits == NULL || !isdigit((unsigned char)*digits)) return false;
+    while (isdigit((unsigned char)*digits)) digits++;
+    return *digits == 0 || (digits[1] == 0 && (*digits == 'a' || *digits == 'f'));
+}
+
+dt_status *dtc_cuda_parse_target(dt_arena *arena, const char *target, dtc_cuda *cuda) {
+    char *rest = dt_arena_string(arena, target[4] == ':' ? target + 5 : default_architectures);
+    for (char *name; (name = strsep(&rest, ",")) != NULL;) {
+        if (!is_architecture(name))
+            return dt_error(DT_INVALID_ARGUMENT, "\"%s\" is no architecture: write cuda:sm_80,sm_90 for code, compute_90 for PTX", name);
+        if (cuda->n_architectures == DTC_MOST_ARCHITECTURES)
+            return dt_error(DT_INVALID_ARGUMENT, "up to %d architectures at a time", (int)DTC_MOST_ARCHITECTURES);
+        cuda->architectures[cuda->n_architectures++] = name;
+    }
+    return NULL;
+}
+
+dt_status *dtc_cuda_render(const dt_compilation *compilation, dtc_cuda *cuda) {
+    return dt_codegen_cuda(compilation->arena, (const dt_plan *const *)compilation->plans, compilation->n_plans, &cuda->program);
+}
+
+/* The folder of the cache: NULL when there is no home for it. */
+static char *cache_folder(void) {
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    dt_text path = {0};
+    if (cache != NULL && *cache != 0)
+        dt_text_format(&path, "%s/dtc/cuda", cache);
+    else if (home != NULL && *home != 0)
+        dt_text_format(&path, "%s/.cache/dtc/cuda", home);
+    return dt_text_take(&path);
+}
+
+dt_status *dtc_cuda_compile(dtc_cuda *cuda) {
+    char *cache = cache_folder();
+    dt_text warnings = {0};
+    dt_status *status = dt_cuda_compile(&cuda->program, cuda->architectures, cuda->n_architectures, cache, &warnings, &cuda->code);
+    if (warnings.data != NULL) fputs(warnings.data, stderr);
+    dt_text_free(&warnings);
+    free(cache);
+    return status;
+}
+
+/* ---- the account ---- */
+
+/* The last architecture that cubins are made for; NULL: there are none. */
+static const char *cubin_architecture(const dtc_cuda *cuda) {
+    for (int i = cuda->n_architectures; i-- > 0;)
+        if (strncmp(cuda->architectures[i], "sm_", 3) == 0) return cuda->architectures[i];
+    return NULL;
+}
+
+static bool find_usage(const dtc_cuda *cuda, const char *architecture, int source, dt_cuda_usage *usage) {
+    *usage = (dt_cuda_usage){.name = cuda->program.sources[source].name};
+    for (int m = 0; m < cuda->code.n_modules; m++) {
+        const dt_cuda_module *module = &cuda->code.modules[m];
+        if (module->unit == dt_cuda_unit_of(source) && strcmp(module->architecture, architecture) == 0)
+            return dt_cuda_read_usage(module->bytes, module->n_bytes, usage, 1);
+    }
+    return false;
+}
+
+void dtc_cuda_print_functions(dt_text *text, dtc_cuda *cuda) {
+    const char *architecture = cubin_architecture(cuda);
+    dt_status *status = architecture != NULL ? dt_cuda_compile(&cuda->program, &architecture, 1, NULL, text, &cuda->code) : NULL;
+    dt_text_format(text, "CUDA: %d functions, %d launches", cuda->program.n_sources, cuda->program.n_calls);
+    if (status != NULL)
+        dt_text_format(text, "; what they take is not known: %s", dt_status_message(status));
+    else if (architecture != NULL)
+        dt_text_format(text, "; %s, by %s", architecture, cuda->code.compiler);
+    dt_text_append(text, "\n");
+    for (int i = 0; i < cuda->program.n_sources; i++) {
+        dt_cuda_usage usage;
+        dt_text_format(text, "  %-56s %3d threads", cuda->program.sources[i].name, cuda->program.sources[i].threads);
+        if (status == NULL && architecture != NULL && find_usage(cuda, architecture, i, &usage))
+            dt_text_format(text, "  %3d registers  %5d bytes shared  %4d on the stack", usage.registers, usage.shared_bytes, usage.stack_bytes);
+        dt_text_append(text, "\n");
+    }
+    dt_status_free(status);
+}
