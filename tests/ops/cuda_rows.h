@@ -6,10 +6,24 @@
 #include "tests/ops/rows.h"
 #include "tests/support/emulated.h"
 
+static bool has_nvrtc; /* then the text goes through it too */
+
+static dt_status *pass_through_nvrtc(const dt_cuda_program *program) {
+    static const char *const ptx[] = {"compute_80"};
+    dt_text warnings = {0};
+    dt_cuda_code code;
+    DT_TRY(dt_cuda_compile(program, ptx, 1, NULL, &warnings, &code));
+    dt_status *status = warnings.data != NULL ? dt_error(DT_INTERNAL, "%s", warnings.data) : NULL;
+    dt_text_free(&warnings);
+    dt_cuda_code_free(&code);
+    return status;
+}
+
 static dt_status *make(const dt_compilation *compilation, void *context, way *ways, int *n_ways) {
     static const char *const names[EMULATED_WAYS] = {"threads forward", "threads in reverse", "threads at random"};
     emulated_code *codes = context; /* [EMULATED_WAYS] of one library */
     DT_TRY(emulated_make(compilation, &codes[0]));
+    if (has_nvrtc) DT_TRY(pass_through_nvrtc(&codes[0].program));
     for (int i = 0; i < EMULATED_WAYS; i++) {
         codes[i] = codes[0];
         codes[i].how = i;
