@@ -340,13 +340,19 @@ static bool find_spread(const dt_product *p, const dt_index *index, int64_t exte
     return spread->shift <= 0 && last < p->loops->extents[spread->outer];
 }
 
-/* The buffer of p's sum, which is kept in memory: the one that its value has, or one that is made. */
+/* The buffer of p's sum, which is kept in memory: the one that its value has; that of the only thing which follows it, element by element in its
+ * place; or one that is made. */
 static int sum_buffer(dt_arena *arena, dt_product *p, const dt_cluster *cluster) {
+    const dt_output *outputs = cluster->outputs.items;
     for (size_t o = 0; o < cluster->outputs.n; o++)
-        if (cluster->outputs.items[o].value == p->root) return cluster->outputs.items[o].buffer;
-    const char *name = dt_arena_format(arena, "%%%d sum", p->root->id);
-    dt_buffer buffer = {name, DT_SPACE_SCRATCH, p->root->dtype, p->root->shape, .variable = -1, .input = -1};
-    return p->plan->lowering->buffers[p->root->id] = dt_plan_add_buffer(arena, p->plan, buffer);
+        if (outputs[o].value == p->root) return outputs[o].buffer;
+    int buffer = outputs[0].buffer;
+    const dt_buffer *of_output = &p->plan->buffers[buffer];
+    if (cluster->outputs.n > 1 || of_output->space != DT_SPACE_SCRATCH || of_output->dtype != p->root->dtype) {
+        const char *name = dt_arena_format(arena, "%%%d sum", p->root->id);
+        buffer = dt_plan_add_buffer(arena, p->plan, (dt_buffer){name, DT_SPACE_SCRATCH, p->root->dtype, p->root->shape, .variable = -1, .input = -1});
+    }
+    return p->plan->lowering->buffers[p->root->id] = buffer;
 }
 
 /* Puts a nest behind p's for what follows its sum, now that this is complete only there. */
