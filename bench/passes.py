@@ -1,13 +1,12 @@
 """passes: what each part of the compiler is worth: a training step with that part switched off (`dtc compile -O no-…`), beside the step with all, one
 step of each in turn (`dtrun bench --vs`).
 
-Times as long without it, on one device with both cores, at the program's own batch; and for the CNN how much more memory its buffers take, on a
-device of one core.
+Times as long without it, on one device with both cores, at the program's own batch; and how much more memory the CNN's training plans for, on one
+core.
 """
 import json
 import re
 import statistics
-import zipfile
 
 import side_by_side as bench
 
@@ -34,11 +33,9 @@ def times_as_long(program, other):
 
 
 def memory(artifact):
-    """Bytes of the training step's buffers for a replica at capacity, on a core that has log2(blocks) + 1 sums open."""
-    manifest = json.loads(zipfile.ZipFile(artifact).read("manifest.json"))
-    plan = next(f for f in manifest["functions"] if f["name"] == "train")["plan"]
-    blocks = -(-manifest["capacity"] // manifest["block_rows"])
-    return plan["device_bytes"] + plan["scratch_bytes"] + blocks * plan["replica_bytes"] + blocks.bit_length() * plan["partial_bytes"]
+    """Bytes that a training takes on one core, weights and all."""
+    events, _ = bench.train(artifact, "--devices", "cpu:1x1", "--max-steps", "1")
+    return events["start"]["memory_bytes"]
 
 
 def main():
