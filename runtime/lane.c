@@ -224,12 +224,13 @@ static void bind_merge(binder *in, const dt_partial_merge *merge, const dt_artif
     in->bound->calls[in->n_calls++] = (dt_device_call){run_merge, arguments, in->lane->launches};
 }
 
-/* What leaf `leaf` makes complete of the segment's partial sums. */
-static void bind_merges(binder *in, const dt_artifact_segment *segment, int leaf) {
+/* Of the segment's partial sums what leaf `leaf` makes complete: merges from number m on. Returns the first one that has to wait. */
+static int bind_merges(binder *in, const dt_artifact_segment *segment, int leaf, int m) {
     const dt_partial_sums *sums = &in->lane->sums;
-    for (int m = 0; m < sums->n_merges; m++)
-        for (int c = 0; c < segment->n_collectives && sums->merges[m].after == leaf; c++)
+    for (; m < sums->n_merges && sums->merges[m].after == leaf; m++)
+        for (int c = 0; c < segment->n_collectives; c++)
             if (is_partial(in->function, &segment->collectives[c])) bind_merge(in, &sums->merges[m], &segment->collectives[c]);
+    return m;
 }
 
 static void bind_part(binder *in, const dt_artifact_collective *collective) {
@@ -280,9 +281,9 @@ static void bind_segment(binder *in, int s) {
     dt_lane *lane = in->lane;
     if (segment->n_device_kernels != 0) bind_once(in, segment, s);
     if (segment->n_replica_kernels + segment->n_collectives == 0) return;
-    for (int l = 0; l < n_bound_leaves(lane, in->function); l++) {
+    for (int l = 0, merge = 0; l < n_bound_leaves(lane, in->function); l++) {
         for (int k = 0; k < segment->n_replica_kernels; k++) bind_call(in, segment->replica_kernels[k], l, &lane->launches[l]);
-        bind_merges(in, segment, l);
+        merge = bind_merges(in, segment, l, merge);
     }
     for (int c = 0; c < segment->n_collectives; c++) bind_part(in, &segment->collectives[c]);
     in->exchanged = segment->n_collectives != 0;
