@@ -12,6 +12,7 @@
  *   llvm_scalar.c  one instruction, on one element or on a vector of them
  *   llvm_memory.c  addresses, loads, stores
  *   llvm_reduce.c  accumulators
+ *   llvm_copies.c  several places of a result side by side
  *   llvm_tile.c    sums of products in register tiles
  *   llvm_panel.c   and where their operands are larger than the first cache */
 #ifndef DT_CODEGEN_LLVM_H
@@ -110,6 +111,13 @@ typedef struct dt_llvm_sum {
     int64_t constant;
 } dt_llvm_sum;
 
+/* What differs between places of the result that are computed side by side (llvm_copies.c). */
+typedef struct dt_llvm_copy {
+    LLVMValueRef *values, *splats;
+    dt_llvm_sum *loops, *addresses;
+    int *slots;
+} dt_llvm_copy;
+
 typedef struct dt_llvm_nest {
     dt_llvm_emitter *e;
     const dt_nest *nest;
@@ -130,11 +138,15 @@ typedef struct dt_llvm_nest {
     /* Emission */
     LLVMValueRef *values; /* [n_instructions] */
     LLVMValueRef *splats;
-    dt_llvm_sum *loops;                /* [n_loops] current index; of the vector loop: that of lane 0 */
-    dt_llvm_sum *addresses;            /* [n_instructions + n_stores] without terms */
-    int lanes;                         /* lanes in use, when that is a constant: width but in a tail */
-    LLVMValueRef mask;                 /* lanes in use, or NULL: all */
-    int *slots;                        /* [n_reductions] first carried value of each */
+    dt_llvm_sum *loops;     /* [n_loops] current index; of the vector loop: that of lane 0 */
+    dt_llvm_sum *addresses; /* [n_instructions + n_stores] without terms */
+    int lanes;              /* lanes in use, when that is a constant: width but in a tail */
+    LLVMValueRef mask;      /* lanes in use, or NULL: all */
+    int *slots;             /* [n_reductions] first carried value of each */
+
+    int *side;    /* [n_loops] llvm_copies.c: turns of a loop over the result that run side by side; 0: one after the other */
+    int n_copies; /* at work; the members above are those of one */
+    const dt_llvm_copy *copies;
     LLVMValueRef part_start, part_end; /* of a divided nest: turns of loop 0, which is the outermost; else NULL */
 
     bool tiled;                    /* then the members below are llvm_tile.c's */
@@ -219,6 +231,15 @@ void dt_llvm_tile_rows(dt_llvm_nest *n);
 
 /* A place on the stack, in the function's first block so that it is taken once. */
 LLVMValueRef dt_llvm_stack(dt_llvm_emitter *e, LLVMTypeRef type, int n_items, int alignment);
+
+/* ---- llvm_copies.c ---- */
+
+/* Decides on `side`, and makes these loops the innermost ones over the result. Needs vector_loop, order and n_outer. */
+void dt_llvm_copies_choose(dt_llvm_nest *n);
+/* A loop whose turns run side by side, at `level`. */
+void dt_llvm_copies_loop(dt_llvm_nest *n, int level);
+/* Makes copy c the one at work, below n->n_copies. */
+void dt_llvm_copies_use(dt_llvm_nest *n, int c);
 
 /* ---- llvm_panel.c ---- */
 

@@ -113,12 +113,18 @@ static bool vector_loop_is_legal(const dt_llvm_nest *n, int loop) {
     return true;
 }
 
+static bool has_copies(const dt_llvm_nest *n) {
+    for (int l = 0; l < n->nest->n_loops; l++)
+        if (n->side[l] > 0) return true;
+    return false;
+}
+
 /* Sums over loops that stay loops wait for the adder unless there are several of them: so many registers make up a vector then. */
 static int chains(const dt_llvm_nest *n) {
     const dt_nest *nest = n->nest;
     int64_t extent = nest->loops[n->vector_loop].extent;
     int n_reduced = 0;
-    if (nest->n_reductions == 0 || !dt_llvm_is_constant_extent(extent)) return 1;
+    if (nest->n_reductions == 0 || !dt_llvm_is_constant_extent(extent) || has_copies(n)) return 1;
     for (int i = 0; i < nest->n_instructions; i++) n_reduced += n->needed[i] && n->levels[i] > n->n_outer;
     for (int r = 0; r < nest->n_reductions; r++)
         if (nest->reductions[r].combiner == DT_COMBINE_ARGMAX || nest->reductions[r].combiner == DT_COMBINE_ARGMIN) return 1;
@@ -200,10 +206,18 @@ dt_llvm_nest *dt_llvm_nest_prepare(dt_llvm_emitter *e, const dt_nest *nest, cons
     dt_llvm_nest *n = DT_NEW(e->arena, dt_llvm_nest);
     int n_instructions = nest->n_instructions;
     assert(nest->n_loops <= 64);
-    *n = (dt_llvm_nest){
-        .e = e, .nest = nest, .vector_loop = -1, .panel_loop = -1, .width = 1, .lanes = 1, .target_width = e->target->vector_bytes / 4};
+    *n = (dt_llvm_nest){.e = e,
+                        .nest = nest,
+                        .vector_loop = -1,
+                        .panel_loop = -1,
+
+                        .n_copies = 1,
+                        .width = 1,
+                        .lanes = 1,
+                        .target_width = e->target->vector_bytes / 4};
     n->order = DT_NEW_ARRAY(e->arena, int, nest->n_loops);
     n->unrolled = DT_NEW_ARRAY(e->arena, bool, nest->n_loops);
+    n->side = DT_NEW_ARRAY(e->arena, int, nest->n_loops);
     n->depends = DT_NEW_ARRAY(e->arena, uint64_t, n_instructions);
     n->levels = DT_NEW_ARRAY(e->arena, int, n_instructions);
     n->late = DT_NEW_ARRAY(e->arena, bool, n_instructions);
@@ -221,9 +235,12 @@ dt_llvm_nest *dt_llvm_nest_prepare(dt_llvm_emitter *e, const dt_nest *nest, cons
     dt_nest_mark_needed(nest, n->needed);
     n->tiled = dt_llvm_tile_is_possible(n);
     choose_order(n);
+    if (!n->tiled && vector_loop_is_legal(n, nest->vector_loop)) {
+        n->vector_loop = nest->vector_loop;
+        dt_llvm_copies_choose(n);
+    }
     find_levels(n, group, n_group);
     if (!n->tiled) {
-        if (vector_loop_is_legal(n, nest->vector_loop)) n->vector_loop = nest->vector_loop;
         int64_t body = 1, n_reduced = 0;
         for (int i = 0; i < n_instructions; i++) n_reduced += n->needed[i] && n->levels[i] > n->n_outer;
         if (n_reduced > UNROLL_INSTRUCTIONS / UNROLL_ITERATIONS) body = n_reduced * UNROLL_ITERATIONS / UNROLL_INSTRUCTIONS;
@@ -307,10 +324,17 @@ void dt_llvm_emit_level(dt_llvm_nest *n, int level, bool late) {
 static void descend(dt_llvm_nest *n, int level);
 
 void dt_llvm_iteration(dt_llvm_nest *n, int level, dt_llvm_sum index) {
-    dt_llvm_sum *saved = dt_llvm_save_addresses(n);
-    dt_llvm_enter(n, n->order[level], index);
+    dt_llvm_sum **saved = DT_NEW_ARRAY(n->e->arena, dt_llvm_sum *, n->n_copies);
+    for (int c = 0; c < n->n_copies; c++) {
+        dt_llvm_copies_use(n, c);
+        saved[c] = dt_llvm_save_addresses(n);
+        dt_llvm_enter(n, n->order[level], index);
+    }
     dt_llvm_nest_emit(n, level + 1);
-    dt_llvm_restore_addresses(n, saved);
+    for (int c = 0; c < n->n_copies; c++) {
+        dt_llvm_copies_use(n, c);
+        dt_llvm_restore_addresses(n, saved[c]);
+    }
 }
 
 /* Iterations start, start + step, … below end. */
@@ -371,10 +395,10 @@ static void finish(dt_llvm_nest *n) {
 static void descend(dt_llvm_nest *n, int level) {
     const dt_nest *nest = n->nest;
     if (level == nest->n_loops) {
-        if (nest->n_reductions > 0)
-            dt_llvm_reduce_fold(n);
-        else
-            finish(n);
+        for (int c = 0; c < n->n_copies; c++) {
+            dt_llvm_copies_use(n, c);
+            nest->n_reductions > 0 ? dt_llvm_reduce_fold(n) : finish(n);
+        }
         return;
     }
     int loop = n->order[level];
@@ -386,6 +410,8 @@ static void descend(dt_llvm_nest *n, int level) {
             runtime_loop(n, level, n->part_start, n->part_end, 1);
     } else if (n->tiled && loop == n->vector_loop) {
         dt_llvm_tile_blocks(n, level);
+    } else if (n->side[loop] > 0) {
+        dt_llvm_copies_loop(n, level);
     } else if (loop == n->vector_loop) {
         vector_loop(n, level, extent);
     } else if (!dt_llvm_is_constant_extent(extent)) {
@@ -398,15 +424,21 @@ static void descend(dt_llvm_nest *n, int level) {
 }
 
 void dt_llvm_nest_emit(dt_llvm_nest *n, int level) {
-    dt_llvm_emit_level(n, level, false);
+    for (int c = 0; c < n->n_copies; c++) {
+        dt_llvm_copies_use(n, c);
+        dt_llvm_emit_level(n, level, false);
+    }
     if (n->tiled && level == n->tile_level) {
         dt_llvm_tile_rows(n);
     } else if (n->nest->n_reductions > 0 && level == n->n_outer) {
         dt_llvm_reduce_begin(n);
         descend(n, level);
         dt_llvm_reduce_end(n);
-        dt_llvm_emit_level(n, level, true);
-        finish(n);
+        for (int c = 0; c < n->n_copies; c++) {
+            dt_llvm_copies_use(n, c);
+            dt_llvm_emit_level(n, level, true);
+            finish(n);
+        }
     } else {
         descend(n, level);
     }

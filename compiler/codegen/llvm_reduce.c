@@ -65,11 +65,9 @@ static int found_by(const dt_llvm_nest *n, int r) {
     return -1;
 }
 
-void dt_llvm_reduce_begin(dt_llvm_nest *n) {
+static void begin_copy(dt_llvm_nest *n) {
     dt_llvm_emitter *e = n->e;
     const dt_nest *nest = n->nest;
-    e->carried = DT_NEW_ARRAY(e->arena, LLVMValueRef, 2 * nest->n_reductions);
-    e->n_carried = 0;
     for (int r = 0; r < nest->n_reductions; r++) {
         const dt_reduction *reduction = &nest->reductions[r];
         bool wide = vector_is_reduced(n) || dt_llvm_varies(n, reduction->operand);
@@ -78,6 +76,15 @@ void dt_llvm_reduce_begin(dt_llvm_nest *n) {
         n->slots[r] = e->n_carried;
         e->carried[e->n_carried++] = identity(e, reduction, folded_dtype(n, reduction), width);
         if (is_position(reduction->combiner)) e->carried[e->n_carried++] = LLVMConstNull(dt_llvm_vector(position_type(n), width));
+    }
+}
+
+void dt_llvm_reduce_begin(dt_llvm_nest *n) {
+    n->e->carried = DT_NEW_ARRAY(n->e->arena, LLVMValueRef, 2 * n->nest->n_reductions * n->n_copies);
+    n->e->n_carried = 0;
+    for (int c = 0; c < n->n_copies; c++) {
+        dt_llvm_copies_use(n, c);
+        begin_copy(n);
     }
 }
 
@@ -184,7 +191,7 @@ static LLVMValueRef value_tree(dt_llvm_emitter *e, dt_combiner combiner, dt_dtyp
     return lanes;
 }
 
-void dt_llvm_reduce_end(dt_llvm_nest *n) {
+static void end_copy(dt_llvm_nest *n) {
     dt_llvm_emitter *e = n->e;
     LLVMValueRef *results = DT_NEW_ARRAY(e->arena, LLVMValueRef, n->nest->n_reductions);
     for (int r = 0; r < n->nest->n_reductions; r++) {
@@ -201,7 +208,14 @@ void dt_llvm_reduce_end(dt_llvm_nest *n) {
         }
         if (positions) results[r] = LLVMBuildIntCast2(e->builder, results[r], dt_llvm_like(results[r], dt_llvm_type(e, reduction->dtype)), true, "");
     }
-    e->n_carried = 0;
     for (int i = 0; i < n->nest->n_instructions; i++)
         if (n->nest->instructions[i].kind == DT_INSTRUCTION_REDUCED) n->values[i] = results[n->nest->instructions[i].index];
+}
+
+void dt_llvm_reduce_end(dt_llvm_nest *n) {
+    for (int c = 0; c < n->n_copies; c++) {
+        dt_llvm_copies_use(n, c);
+        end_copy(n);
+    }
+    n->e->n_carried = 0;
 }
