@@ -7,6 +7,7 @@
  *
  *   cuda.c           a program: which functions there are, in one text
  *   cuda_function.c  a phase as a function: arguments, threads, the loops that are dealt to them
+ *   cuda_tile.c      a sum of products in tiles
  *   cuda_nest.c      a nest: where each instruction goes, reduced loops, stores
  *   cuda_scalar.c    one instruction as an expression */
 #ifndef DT_CODEGEN_CUDA_H
@@ -89,6 +90,7 @@ typedef struct dt_cuda_nest {
     const char **loops;  /* [n_loops] their names */
     bool *loop_used;     /* [n_loops] the text has named it */
     const char *element; /* the running index of the dealt loops; NULL: there is none */
+    bool one_place;      /* all but level 0 is written where it is used: a factor, or what becomes of a sum */
 } dt_cuda_nest;
 
 /* Analysis, before anything is written. */
@@ -97,6 +99,16 @@ void dt_cuda_nest_prepare(dt_cuda_nest *n, dt_cuda_function *f, const dt_nest *n
 void dt_cuda_nest_once(dt_cuda_nest *n);
 /* One element: its instructions, loops, reductions and stores. The index of its dealt loops is named `element` (NULL: none). */
 void dt_cuda_nest_element(dt_cuda_nest *n, const char *element);
+
+/* For tiles, which have loops of their own. A factor: writes all that it hangs on, and returns its text. What becomes of a sum: its instructions and
+ * stores. */
+const char *dt_cuda_nest_value(dt_cuda_nest *n, int instruction);
+void dt_cuda_nest_finish(dt_cuda_nest *n, const char *sum);
+
+/* ---- cuda_tile.c ---- */
+
+/* The phase as tiles. */
+void dt_cuda_tiles(dt_cuda_function *f);
 
 /* ---- cuda_scalar.c ---- */
 

@@ -25,13 +25,15 @@ static int first_reduced(const dt_nest *nest) {
 
 static void divide_loops(dt_cuda_nest *n) {
     const dt_nest *nest = n->nest;
+    dt_product_loops product = {0};
+    bool tiles = n->f->phase->kind == DT_PHASE_TILES && dt_nest_wants_tiles(n->f->plan, n->f->kernel, nest, &product);
     const dt_phase *phase = n->f->phase;
     uint64_t parallel = dt_nest_parallel_loops(n->f->plan, n->f->kernel, nest);
     for (int l = 0; l < nest->n_loops; l++) {
         uint64_t bit = (uint64_t)1 << l;
         if (dt_nest_reduces(nest, l))
             n->reduced |= bit;
-        else if (phase->kind == DT_PHASE_TEAMS && l < phase->n_shared)
+        else if ((phase->kind == DT_PHASE_TEAMS && l < phase->n_shared) || (tiles && (product.both & bit)))
             n->shared |= bit;
         else if (parallel & bit)
             n->dealt |= bit;
@@ -148,6 +150,7 @@ static bool is_part(const dt_cuda_nest *n, int i, const char *text) {
     if (kind == DT_INSTRUCTION_CONSTANT || kind == DT_INSTRUCTION_LOOP) return true;
     if (kind == DT_INSTRUCTION_CHECK || strlen(text) > LONGEST_PART) return false;
     user u = user_of(n, i);
+    if (n->one_place && n->levels[i] > 0) return u.n_uses == 1 && !(u.several_stores && n->loads[i]);
     return u.n_uses == 1 && u.level == n->levels[i] && u.late == n->late[i] && !(u.several_stores && n->loads[i]);
 }
 
@@ -173,21 +176,21 @@ static const char *constant_name(dt_cuda_nest *n, const char *type, const char *
     return constant.name;
 }
 
+static void emit(dt_cuda_nest *n, int i) {
+    const char *text = dt_cuda_expression(n, i);
+    n->loads[i] = reads_memory(n, i);
+    n->values[i] = text;
+    if (is_part(n, i, text)) return;
+    const char *type = dt_cuda_is_narrow(n, i) ? "int" : dt_cuda_type(n->nest->instructions[i].dtype);
+    bool to_head = n->f->hoists && n->levels[i] == 0;
+    n->loads[i] = false;
+    n->values[i] = to_head ? constant_name(n, type, bare(n, text)) : FORMAT(n, "v%d", i);
+    if (!to_head) dt_cuda_line(n->f, "const %s v%d = %s;", type, i, bare(n, text));
+}
+
 static void emit_level(dt_cuda_nest *n, int level, bool late) {
-    const dt_nest *nest = n->nest;
-    for (int i = 0; i < nest->n_instructions; i++) {
-        const dt_instruction *x = &nest->instructions[i];
-        if (!n->needed[i] || n->levels[i] != level || n->late[i] != late || x->kind == DT_INSTRUCTION_REDUCED) continue;
-        const char *text = dt_cuda_expression(n, i);
-        n->loads[i] = reads_memory(n, i);
-        n->values[i] = text;
-        if (is_part(n, i, text)) continue;
-        const char *type = dt_cuda_is_narrow(n, i) ? "int" : dt_cuda_type(x->dtype);
-        bool to_head = n->f->hoists && level == 0;
-        n->loads[i] = false;
-        n->values[i] = to_head ? constant_name(n, type, bare(n, text)) : FORMAT(n, "v%d", i);
-        if (!to_head) dt_cuda_line(n->f, "const %s v%d = %s;", type, i, bare(n, text));
-    }
+    for (int i = 0; i < n->nest->n_instructions; i++)
+        if (n->needed[i] && n->levels[i] == level && n->late[i] == late && n->nest->instructions[i].kind != DT_INSTRUCTION_REDUCED) emit(n, i);
 }
 
 void dt_cuda_nest_once(dt_cuda_nest *n) { emit_level(n, 0, false); }
@@ -317,6 +320,38 @@ static void store(dt_cuda_nest *n, const dt_store *s) {
         dt_cuda_line(n->f, "if (%s) %s = %s;", bare(n, n->values[s->guard]), place, dt_cuda_to_memory(n, bare(n, value), dtype));
     else
         dt_cuda_line(n->f, "%s = %s;", place, dt_cuda_to_memory(n, bare(n, value), dtype));
+}
+
+static void add_uses(const dt_nest *nest, bool *set, int i) {
+    if (i < 0 || set[i]) return;
+    set[i] = true;
+    for (int k = 0; k < dt_instruction_n_uses(&nest->instructions[i]); k++) add_uses(nest, set, dt_instruction_use(&nest->instructions[i], k));
+}
+
+static void emit_set(dt_cuda_nest *n, const bool *set) {
+    for (int i = 0; i < n->nest->n_instructions; i++)
+        if (set[i] && n->levels[i] > 0 && n->nest->instructions[i].kind != DT_INSTRUCTION_REDUCED) emit(n, i);
+}
+
+const char *dt_cuda_nest_value(dt_cuda_nest *n, int instruction) {
+    bool *set = DT_NEW_ARRAY(n->f->arena, bool, n->nest->n_instructions);
+    add_uses(n->nest, set, instruction);
+    emit_set(n, set);
+    return bare(n, n->values[instruction]);
+}
+
+void dt_cuda_nest_finish(dt_cuda_nest *n, const char *sum) {
+    const dt_nest *nest = n->nest;
+    bool *set = DT_NEW_ARRAY(n->f->arena, bool, nest->n_instructions);
+    for (int s = 0; s < nest->n_stores; s++) {
+        add_uses(nest, set, nest->stores[s].operand);
+        add_uses(nest, set, nest->stores[s].guard);
+        for (int t = 0; t < nest->stores[s].address.n_terms; t++) add_uses(nest, set, nest->stores[s].address.terms[t]);
+    }
+    for (int i = 0; i < nest->n_instructions; i++)
+        if (nest->instructions[i].kind == DT_INSTRUCTION_REDUCED) n->values[i] = sum;
+    emit_set(n, set);
+    for (int s = 0; s < nest->n_stores; s++) store(n, &nest->stores[s]);
 }
 
 static void finish(dt_cuda_nest *n) {

@@ -13,7 +13,10 @@ enum {
     LITTLE_WORK = 4096,       /* one team does it as fast as a launch would take */
     MOST_SIDE_BY_SIDE = 8,    /* nests of one launch: more make functions that no longer fit in registers */
     MUCH_OF_A_PRODUCT = 1024, /* terms of a team's turn: weights are better read for many turns at once */
-    MOST_TERMS = 16
+    MOST_TERMS = 16,
+    LEAST_SIDE = 32,  /* results along each side that are worth a tile */
+    LEAST_TERMS = 16, /* terms of each sum */
+    MOST_TILED_INSTRUCTIONS = 1024
 };
 
 int64_t dt_loop_most_turns(const dt_plan *plan, const dt_loop *loop) {
@@ -196,6 +199,59 @@ static bool wants_a_team(const dt_plan *plan, const dt_kernel_function *kernel, 
     return turns_of(plan, nest, 0, false) < FEW_ELEMENTS || contiguous_folds(nest) > 0;
 }
 
+/* ---- sums of products ---- */
+
+static int64_t turns_of_set(const dt_plan *plan, const dt_nest *nest, uint64_t set) {
+    int64_t turns = 1;
+    for (int l = 0; l < nest->n_loops; l++) {
+        int64_t most = dt_loop_most_turns(plan, &nest->loops[l]);
+        if (set >> l & 1) turns = most < 0 || turns > INT32_MAX || most > INT32_MAX ? INT32_MAX : turns * most;
+    }
+    return turns;
+}
+
+/* The last outer loop that stores walk element by element; -1: none. */
+static int contiguous_loop(const dt_nest *nest) {
+    for (int l = n_outer(nest) - 1; l >= 0; l--)
+        if (nest->loops[l].extent != 1) return nest->stores[0].address.coefficients[l] == 1 ? l : -1;
+    return -1;
+}
+
+/* Loops are told apart by what the factors differ with. Each outer loop must be one of a factor, and none may be walked in order. */
+static bool divide_loops(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_product_loops *loops) {
+    const dt_instruction *product = &nest->instructions[nest->reductions[0].operand];
+    uint64_t depends[MOST_TILED_INSTRUCTIONS], outer = 0, several = 0;
+    if (nest->n_instructions > MOST_TILED_INSTRUCTIONS) return false;
+    dt_nest_depends(nest, depends);
+    for (int l = 0; l < nest->n_loops; l++) {
+        if (!dt_nest_reduces(nest, l)) outer |= (uint64_t)1 << l;
+        if (!dt_nest_reduces(nest, l) && nest->loops[l].extent != 1) several |= (uint64_t)1 << l;
+    }
+    if ((dt_nest_parallel_loops(plan, kernel, nest) & outer) != outer) return false;
+    uint64_t a = depends[product->operands[0]] & outer, b = depends[product->operands[1]] & outer;
+    int last = contiguous_loop(nest);
+    bool swapped = last >= 0 && (a >> last & 1) && !(b >> last & 1);
+    *loops = (dt_product_loops){swapped ? b & ~a : a & ~b, swapped ? a & ~b : b & ~a, a & b, product->operands[swapped], product->operands[!swapped]};
+    loops->both |= outer & ~several & ~(a | b);
+    return (several & ~(a | b)) == 0;
+}
+
+bool dt_nest_wants_tiles(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_product_loops *loops) {
+    if (nest->n_reductions != 1 || !dt_reduction_is_product(nest, &nest->reductions[0]) || nest->reductions[0].dtype != DT_F32) return false;
+    for (int i = 0; i < nest->n_instructions; i++)
+        if (nest->instructions[i].kind == DT_INSTRUCTION_CHECK) return false; /* counted once a result */
+    if (!divide_loops(plan, kernel, nest, loops)) return false;
+    return turns_of_set(plan, nest, loops->rows) >= LEAST_SIDE && turns_of_set(plan, nest, loops->columns) >= LEAST_SIDE &&
+           turns_of(plan, nest, 0, true) >= LEAST_TERMS;
+}
+
+static int64_t tiles_of(int64_t turns) { return (turns + DT_TILE_SIDE - 1) / DT_TILE_SIDE; }
+
+static dt_phase tile_phase(const dt_plan *plan, const dt_nest *nest, int first, const dt_product_loops *loops) {
+    int64_t rows = tiles_of(turns_of_set(plan, nest, loops->rows)), columns = tiles_of(turns_of_set(plan, nest, loops->columns));
+    return (dt_phase){DT_PHASE_TILES, first, 1, 0, rows * columns * turns_of_set(plan, nest, loops->both), 0};
+}
+
 /* ---- nests that share a launch ---- */
 
 typedef struct access {
@@ -325,6 +381,8 @@ static dt_phase element_phase(const dt_plan *plan, const dt_kernel_function *ker
     for (int b = first + 1; b < kernel->n_nests && phase.n_nests < MOST_SIDE_BY_SIDE; b++) {
         const dt_nest *nest = &kernel->nests[b];
         if (!has_constant_extents(&kernel->nests[first]) || !has_constant_extents(nest) || wants_a_team(plan, kernel, nest)) break;
+        dt_product_loops loops;
+        if (dt_nest_wants_tiles(plan, kernel, nest, &loops)) break;
         if (!has_nothing_to_do(plan, kernel, &phase, nest)) break;
         phase.n_items += turns_of(plan, nest, 0, false);
         phase.n_nests++;
@@ -335,8 +393,12 @@ static dt_phase element_phase(const dt_plan *plan, const dt_kernel_function *ker
 int dt_kernel_phases(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel, dt_phase **phases) {
     DT_LIST(dt_phase) list = {0};
     for (int n = 0; n < kernel->n_nests;) {
+        dt_product_loops loops;
         dt_phase phase = team_phase(plan, kernel, n);
-        if (phase.n_nests == 1 && !wants_a_team(plan, kernel, &kernel->nests[n])) phase = element_phase(plan, kernel, n);
+        if (phase.n_nests == 1 && dt_nest_wants_tiles(plan, kernel, &kernel->nests[n], &loops))
+            phase = tile_phase(plan, &kernel->nests[n], n, &loops);
+        else if (phase.n_nests == 1 && !wants_a_team(plan, kernel, &kernel->nests[n]))
+            phase = element_phase(plan, kernel, n);
         dt_list_push(arena, &list, phase);
         n += phase.n_nests;
     }

@@ -1,9 +1,10 @@
 /* parallel: what of a kernel may run at the same time, for targets with many threads.
  *
  * A kernel's nests run one after another. On a target that runs thousands of threads at once that order costs a launch each, unless one launch can
- * hold several nests. It can in two ways, and a phase is what one launch holds:
+ * hold several nests. A phase is what one launch holds:
  *
  *   elements  the turns of the outer loops are dealt to threads one by one; several nests that have nothing to do with one another lie side by side
+ *   tiles     one sum of products, in squares of results: a block keeps a strip of both factors at hand, so that each is read once for many results
  *   teams     each turn of the first loops, which all nests of the phase have in common, belongs to a team of threads; within it the nests follow
  *             one another, and what one leaves for the next is that turn's alone
  *
@@ -16,14 +17,15 @@
 
 typedef enum dt_phase_kind {
     DT_PHASE_ELEMENTS,
-    DT_PHASE_TEAMS
+    DT_PHASE_TEAMS,
+    DT_PHASE_TILES
 } dt_phase_kind;
 
 typedef struct dt_phase {
     dt_phase_kind kind;
     int first, n_nests; /* nests of the kernel */
     int n_shared;       /* TEAMS: loops that its nests have in common */
-    int64_t n_items;    /* turns dealt out, at capacity: elements of all nests, or teams */
+    int64_t n_items;    /* turns dealt out, at capacity: elements of all nests, teams, or tiles */
     int64_t team_work;  /* TEAMS: iterations of its longest nest for one team */
 } dt_phase;
 
@@ -35,6 +37,20 @@ uint64_t dt_nest_parallel_loops(const dt_plan *plan, const dt_kernel_function *k
 
 /* Whether the threads of a team fold a reduction together, rather than each its own element: there are few elements and much to fold. */
 bool dt_nest_folds_together(const dt_plan *plan, const dt_nest *nest, int n_shared);
+
+/* The loops of a sum of products, a bit each: of the rows and the columns of its results, with which one factor differs, and those that both differ
+ * with. Columns are what is stored side by side. */
+typedef struct dt_product_loops {
+    uint64_t rows, columns, both;
+    int row_factor, column_factor; /* instructions */
+} dt_product_loops;
+
+enum {
+    DT_TILE_SIDE = 64 /* results of a tile along each side */
+};
+
+/* Whether the nest is one that tiles are for, and its loops. */
+bool dt_nest_wants_tiles(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_product_loops *loops);
 
 /* Turns that a loop takes at most; -1: unbounded (rows of all replicas). */
 int64_t dt_loop_most_turns(const dt_plan *plan, const dt_loop *loop);
