@@ -65,7 +65,7 @@ static inline dt_status *emulated_compile(const char *text, const char *const *n
           file);
     fclose(file);
     snprintf(command, sizeof command,
-             "c++ -x c++ -std=c++17 -O1 -march=x86-64-v3 -ffp-contract=off -Wall -Wno-unused -Wno-bool-operation %s %s -fPIC -shared -include "
+             "c++ -x c++ -std=c++17 -O1 -march=x86-64-v3 -ffp-contract=off -Wall -Wno-unused -Wno-bool-operation -Wno-unknown-pragmas %s %s -fPIC -shared -include "
              "%s/tests/support/cuda_emulation.h %s -o %s",
              EMULATED_FLAGS, flags, root != NULL ? root : ".", path, library);
     bool good = system(command) == 0;
@@ -123,8 +123,8 @@ static inline char *emulated_block(const void *from, size_t bytes) {
 
 /* Copies back what was changed, and looks at the borders. */
 static inline void emulated_take(emulated_code *code, const char *name, char *block, void *to, size_t bytes) {
-    for (size_t i = 0; i < EMULATED_OWN_BORDER; i++)
-        if (block[i] != EMULATED_PATTERN || block[EMULATED_OWN_BORDER + bytes + i] != EMULATED_PATTERN)
+    for (int i = 0; i < EMULATED_OWN_BORDER; i++)
+        if (block[i] != EMULATED_PATTERN || block[EMULATED_OWN_BORDER + bytes + (size_t)i] != EMULATED_PATTERN)
             emulated_say(code, name, "writes outside of a buffer");
     if (memcmp(to, block + EMULATED_OWN_BORDER, bytes) != 0) memcpy(to, block + EMULATED_OWN_BORDER, bytes);
     free(block);
