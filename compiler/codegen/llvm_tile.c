@@ -392,12 +392,17 @@ static bool is_heavy(const dt_llvm_nest *n, const tile *t) {
     return n_late * t->rows * t->vectors > HEAVY_EPILOGUE;
 }
 
-/* What the tile will be added to comes into cache while its products run. */
-static void prefetch_accumulators(dt_llvm_nest *n, const tile *t) {
-    int row_loop = n->nest->tiling.row_loop, line = 64 / (n->e->target->vector_bytes / n->target_width);
+/* What the tile will be added to comes into cache while its products run; so does what rows that lie pages apart will be stored over, which the
+ * processor does not foresee. */
+static void prefetch_result(dt_llvm_nest *n, const tile *t) {
+    enum {
+        PAGE_BYTES = 4096
+    };
+    int row_loop = n->nest->tiling.row_loop, element = n->e->target->vector_bytes / n->target_width, line = 64 / element;
     for (int s = 0; s < n->nest->n_stores; s++) {
         const dt_store *store = &n->nest->stores[s];
-        if (!store->accumulate || n->width < n->target_width) continue;
+        bool apart = row_loop >= 0 && store->address.coefficients[row_loop] * element >= PAGE_BYTES;
+        if (!(store->accumulate || apart) || n->width < n->target_width) continue;
         for (int r = 0; r < t->rows; r++)
             for (int64_t at = 0; at < (int64_t)t->vectors * n->width; at += line)
                 dt_llvm_prefetch(n, s, at + (row_loop >= 0 ? r * store->address.coefficients[row_loop] : 0));
@@ -426,7 +431,7 @@ static void one_tile(dt_llvm_nest *n, tile *t) {
     e->carried = DT_NEW_ARRAY(e->arena, LLVMValueRef, e->n_carried);
     for (int k = 0; k < e->n_carried; k++) e->carried[k] = LLVMConstNull(type);
     if (n->is_first != NULL && !n->nest->stores[0].accumulate) go_on(n, t);
-    prefetch_accumulators(n, t);
+    prefetch_result(n, t);
     reduced_loops(n, t, n->n_outer);
     for (int half = t->parts / 2; half >= 1; half /= 2)
         for (int k = 0; k < sums * half; k++) e->carried[k] = LLVMBuildFAdd(e->builder, e->carried[k], e->carried[k + sums * half], "");
