@@ -2,6 +2,7 @@
 #include "base/cpu.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "runtime/devices/cuda/driver.h"
 #include "runtime/devices/device.h"
 #include "runtime/devices/host_memory.h"
 #include "runtime/dtrun.h"
@@ -115,6 +116,20 @@ dt_status *dtrun_info(const dtrun_call *call, const dt_artifact *artifact) {
     return NULL;
 }
 
+/* What GPUs there are, or in a sentence that there are none. */
+static dt_status *list_gpus(dt_text *text) {
+    dt_cuda_driver driver;
+    bool present;
+    DT_TRY(dt_cuda_driver_open(&driver, &present));
+    dt_status *status = NULL;
+    if (present)
+        status = dt_cuda_driver_list(&driver, text);
+    else
+        dt_text_append(text, "no GPU: this machine has no driver of NVIDIA's, libcuda.so.1\n");
+    dt_cuda_driver_close(&driver);
+    return status;
+}
+
 dt_status *dtrun_devices(void) {
     dt_text text = {0};
     char name[80];
@@ -123,6 +138,9 @@ dt_status *dtrun_devices(void) {
                    level > 0 ? dt_cpu_level_name(level) : "not x86-64");
     int64_t free_bytes = dt_host_memory_free_bytes();
     if (free_bytes != INT64_MAX) dt_text_format(&text, "%.1f GiB of memory free\n", (double)free_bytes / (1 << 30));
+    dt_status *status = list_gpus(&text);
+    if (status != NULL) dt_text_format(&text, "%s\n", dt_status_message(status)); /* the other devices are there all the same */
+    dt_status_free(status);
     for (int i = 0; dt_device_kinds[i] != NULL; i++)
         dt_text_format(&text, "    --devices %-8s %s\n", dt_device_kinds[i]->name, dt_device_kinds[i]->about);
     return print_text(&text);

@@ -12,6 +12,9 @@ enum {
 };
 
 static dt_status *unknown_kind(const char *text, int n_name) {
+    if (n_name == 4 && strncmp(text, "cuda", 4) == 0)
+        return dt_error(DT_INVALID_ARGUMENT, "--devices %s: steps do not run on GPUs yet; `dtrun devices` lists what there is, --devices cpu runs",
+                        text);
     dt_text known = {0};
     for (int i = 0; dt_device_kinds[i] != NULL; i++) dt_text_format(&known, "%s%s", i == 0 ? "" : ", ", dt_device_kinds[i]->name);
     dt_status *status = dt_error(DT_INVALID_ARGUMENT, "--devices %s: this dtrun has no devices called \"%.*s\"; it has %s (cpu:2 is two of them)",

@@ -1,0 +1,49 @@
+/* driver: NVIDIA's driver, loaded when it is asked for: dtrun neither links it nor needs it.
+ *
+ * The driver is a library, libcuda.so.1, that comes with the kernel's module; a machine without a GPU has none, and that is no error. Names without a
+ * suffix are old interfaces where one with a suffix exists, so each is named as it is exported. */
+#ifndef DT_RUNTIME_DEVICES_CUDA_DRIVER_H
+#define DT_RUNTIME_DEVICES_CUDA_DRIVER_H
+
+#include "base/status.h"
+#include "base/text.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* X(symbol, arguments): all of them are needed, and return a number that is 0 for success. */
+#define DT_CUDA_DRIVER_SYMBOLS(X)                                                                                                                    \
+    X(cuInit, (unsigned))                                                                                                                            \
+    X(cuDriverGetVersion, (int *))                                                                                                                   \
+    X(cuGetErrorName, (int, const char **))                                                                                                          \
+    X(cuGetErrorString, (int, const char **))                                                                                                        \
+    X(cuDeviceGetCount, (int *))                                                                                                                     \
+    X(cuDeviceGet, (int *, int))                                                                                                                     \
+    X(cuDeviceGetName, (char *, int, int))                                                                                                           \
+    X(cuDeviceGetAttribute, (int *, int, int))                                                                                                       \
+    X(cuDeviceTotalMem_v2, (size_t *, int))
+
+typedef struct dt_cuda_driver {
+    void *library;
+#define X(symbol, arguments) int(*symbol) arguments;
+    DT_CUDA_DRIVER_SYMBOLS(X)
+#undef X
+} dt_cuda_driver;
+
+/* Finds a symbol in a library: dlsym, or what a test puts in its place. */
+typedef void *dt_symbol_finder(void *library, const char *symbol);
+
+/* Loads libcuda.so.1, or what the environment variable DT_CUDA_DRIVER names, and starts it. *present is false, and the driver empty, where there is
+ * none. Errors carry the driver's own name and text. */
+dt_status *dt_cuda_driver_open(dt_cuda_driver *driver, bool *present);
+/* The second half of it: fills in the table and starts the driver. */
+dt_status *dt_cuda_driver_start(dt_cuda_driver *driver, void *library, dt_symbol_finder *find);
+void dt_cuda_driver_close(dt_cuda_driver *driver); /* an empty one is allowed */
+
+/* "cuInit: CUDA_ERROR_NO_DEVICE (no CUDA-capable device is detected)"; NULL for 0. */
+dt_status *dt_cuda_driver_error(const dt_cuda_driver *driver, const char *call, int error);
+
+/* A line for each GPU: its number, name, architecture, multiprocessors, memory. */
+dt_status *dt_cuda_driver_list(const dt_cuda_driver *driver, dt_text *text);
+
+#endif
