@@ -245,7 +245,7 @@ const char *dt_cuda_convert(dt_cuda_nest *n, const char *x, dt_dtype from, dt_dt
 
 /* ---- memory ---- */
 
-static void add_term(dt_cuda_nest *n, dt_text *text, int64_t coefficient, const char *value) {
+static void add_term(dt_text *text, int64_t coefficient, const char *value) {
     if (coefficient == 0) return;
     if (text->n > 0)
         dt_text_append(text, coefficient < 0 ? " - " : " + ");
@@ -256,7 +256,6 @@ static void add_term(dt_cuda_nest *n, dt_text *text, int64_t coefficient, const 
         dt_text_append(text, value);
     else
         dt_text_format(text, "%" PRId64 " * %s", size, value);
-    (void)n;
 }
 
 /* Whether the address is the running index of the dealt loops itself. */
@@ -281,13 +280,13 @@ const char *dt_cuda_place(dt_cuda_nest *n, const dt_address *address) {
     if (is_element(n, address)) return FORMAT(n, "%s[%s]", name, n->element);
     for (int l = 0; l < n->nest->n_loops; l++) {
         if (address->coefficients[l] == 0 || n->nest->loops[l].extent == 1) continue;
-        add_term(n, &text, address->coefficients[l], n->loops[l]);
+        add_term(&text, address->coefficients[l], n->loops[l]);
         n->loop_used[l] = true;
     }
     for (int t = 0; t < address->n_terms; t++) {
         bool cast = !n->f->wide && !dt_cuda_is_narrow(n, address->terms[t]);
         const char *value = n->values[address->terms[t]];
-        add_term(n, &text, address->term_coefficients[t], cast ? FORMAT(n, "(int)%s", value) : value);
+        add_term(&text, address->term_coefficients[t], cast ? FORMAT(n, "(int)%s", value) : value);
     }
     if (address->offset != 0 && text.n > 0)
         dt_text_format(&text, " %c %" PRId64, address->offset < 0 ? '-' : '+', address->offset < 0 ? -address->offset : address->offset);

@@ -6,17 +6,17 @@
 
 /* Heuristics, in turns at capacity. They choose between forms that compute the same. */
 enum {
-    FEW_ELEMENTS = 4096,      /* do not fill a device */
-    MUCH_TO_FOLD = 32,        /* is worth a team */
-    FEW_FOR_A_TEAM = 16,      /* elements that a team rather folds together, one after another */
-    MANY_TEAMS = 512,         /* fill a device */
-    LITTLE_WORK = 4096,       /* one team does it as fast as a launch would take */
-    MOST_SIDE_BY_SIDE = 8,    /* nests of one launch: more make functions that no longer fit in registers */
-    MUCH_OF_A_PRODUCT = 1024, /* terms of a team's turn: weights are better read for many turns at once */
-    MOST_TERMS = 16,
-    LEAST_SIDE = 32,  /* results along each side that are worth a tile */
-    LEAST_TERMS = 16, /* terms of each sum */
-    MOST_TILED_INSTRUCTIONS = 1024
+    FEW_ELEMENTS = 4096,           /* do not fill a device */
+    MUCH_TO_FOLD = 32,             /* is worth a team */
+    FEW_FOR_A_TEAM = 16,           /* elements that a team rather folds together, one after another */
+    MANY_TEAMS = 512,              /* fill a device */
+    LITTLE_WORK = 4096,            /* one team does it as fast as a launch would take */
+    MOST_SIDE_BY_SIDE = 8,         /* nests of one launch: more make functions that no longer fit in registers */
+    MUCH_OF_A_PRODUCT = 1024,      /* terms of a team's turn: weights are better read for many turns at once */
+    MOST_TERMS = 16,               /* of an address that is looked at */
+    LEAST_SIDE = 32,               /* results along each side that are worth a tile */
+    LEAST_TERMS = 16,              /* terms of each sum */
+    MOST_TILED_INSTRUCTIONS = 1024 /* of a nest that is looked at for tiles */
 };
 
 int64_t dt_loop_most_turns(const dt_plan *plan, const dt_loop *loop) {
@@ -37,7 +37,8 @@ static int64_t checked_limit(const dt_nest *nest, int guard, int term) {
     return limit >= 0 ? limit : checked_limit(nest, x->operands[1], term);
 }
 
-bool dt_address_range(const dt_plan *plan, const dt_nest *nest, const dt_address *address, int first, int64_t *least, int64_t *greatest) {
+/* The least and greatest offset of an address over loops `first` and on; false when a term or a loop has no bounds. */
+static bool address_range(const dt_plan *plan, const dt_nest *nest, const dt_address *address, int first, int64_t *least, int64_t *greatest) {
     *least = *greatest = address->offset;
     if (address->n_terms > 0) return false;
     for (int l = first; l < nest->n_loops; l++) {
@@ -237,7 +238,8 @@ static bool divide_loops(const dt_plan *plan, const dt_kernel_function *kernel, 
 }
 
 bool dt_nest_wants_tiles(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_product_loops *loops) {
-    if (nest->n_reductions != 1 || !dt_reduction_is_product(nest, &nest->reductions[0]) || nest->reductions[0].dtype != DT_F32) return false;
+    if (nest->n_stores == 0 || nest->n_reductions != 1 || nest->reductions[0].dtype != DT_F32) return false;
+    if (!dt_reduction_is_product(nest, &nest->reductions[0])) return false;
     for (int i = 0; i < nest->n_instructions; i++)
         if (nest->instructions[i].kind == DT_INSTRUCTION_CHECK) return false; /* counted once a result */
     if (!divide_loops(plan, kernel, nest, loops)) return false;
@@ -277,8 +279,8 @@ static bool keep_to_turns(const dt_plan *plan, const access *x, const access *y,
     walk walks[64];
     int n = 0;
     if (x->address->buffer != y->address->buffer) return false;
-    if (!dt_address_range(plan, x->nest, x->address, n_shared, &least[0], &greatest[0])) return false;
-    if (!dt_address_range(plan, y->nest, y->address, n_shared, &least[1], &greatest[1])) return false;
+    if (!address_range(plan, x->nest, x->address, n_shared, &least[0], &greatest[0])) return false;
+    if (!address_range(plan, y->nest, y->address, n_shared, &least[1], &greatest[1])) return false;
     for (int l = 0; l < n_shared; l++) {
         int64_t turns = dt_loop_most_turns(plan, &x->nest->loops[l]);
         if (x->address->coefficients[l] != y->address->coefficients[l]) return false;

@@ -55,7 +55,4 @@ bool dt_nest_wants_tiles(const dt_plan *plan, const dt_kernel_function *kernel, 
 /* Turns that a loop takes at most; -1: unbounded (rows of all replicas). */
 int64_t dt_loop_most_turns(const dt_plan *plan, const dt_loop *loop);
 
-/* The least and greatest offset of an address over loops `first` and on; false when a term or a loop has no bounds. */
-bool dt_address_range(const dt_plan *plan, const dt_nest *nest, const dt_address *address, int first, int64_t *least, int64_t *greatest);
-
 #endif
