@@ -16,7 +16,7 @@ typedef struct contender {
 typedef struct contest {
     const bench_kernel_call *call;
     const kernel_measured *ours;
-    double peak_flops, peak_bytes;
+    dt_peak peak;
     contender contenders[4];
     int n;
 } contest;
@@ -45,15 +45,16 @@ static void say_contender(dt_text *text, const contest *c, const contender *one)
         return;
     }
     double flops = c->ours->flops / one->seconds, bytes = c->ours->bytes / one->seconds;
-    double of_flops = flops / c->peak_flops, of_bytes = c->peak_bytes > 0 ? bytes / c->peak_bytes : 0;
+    dt_peak_share nearest = dt_peak_nearest(&c->peak, flops, bytes);
     dt_text_format(text, "%-28s %12.2f %9.1f %9.1f %7.1f%% %s\n", name, 1e6 * one->seconds, 1e-9 * flops, 1e-9 * bytes,
-                   100 * (of_flops > of_bytes ? of_flops : of_bytes), of_flops > of_bytes ? "flops" : "memory");
+                   100 * nearest.share, nearest.of);
 }
 
 static void say(dt_text *text, const contest *c) {
     dt_text_format(text, "%s\n%s, one core; results of %d row%s are the interpreter's\n", c->call->test.name, c->call->level, c->ours->checked_rows,
                    dt_plural(c->ours->checked_rows));
-    dt_text_format(text, "one core of this machine: %.1f GFLOP/s, %.1f GB/s\n\n", 1e-9 * c->peak_flops, 1e-9 * c->peak_bytes);
+    dt_text_format(text, "one core of this machine: %.1f GFLOP/s, memory %.1f GB/s, cache %.1f GB/s\n\n", 1e-9 * c->peak.flops,
+                   1e-9 * c->peak.memory_bytes, 1e-9 * c->peak.cache_bytes);
     dt_text_format(text, "%-28s %13s %9s %9s  of peak\n", "", "µs", "GFLOP/s", "GB/s");
     for (int i = 0; i < c->n; i++) say_contender(text, c, &c->contenders[i]);
 }
@@ -72,8 +73,8 @@ static void say_contender_json(dt_text *text, const contest *c, const contender 
     one->version != NULL ? dt_text_append_json_string(text, one->version) : dt_text_append(text, "null");
     if (one->seconds > 0) {
         say_number(text, "seconds", one->seconds);
-        say_number(text, "flops_of_peak", c->ours->flops / one->seconds / c->peak_flops);
-        say_number(text, "bytes_of_peak", c->peak_bytes > 0 ? c->ours->bytes / one->seconds / c->peak_bytes : 0);
+        say_number(text, "flops_of_peak", c->ours->flops / one->seconds / c->peak.flops);
+        say_number(text, "bytes_of_peak", c->peak.memory_bytes > 0 ? c->ours->bytes / one->seconds / c->peak.memory_bytes : 0);
     } else
         dt_text_append(text, ", \"seconds\": null");
     dt_text_append(text, "}");
@@ -87,8 +88,9 @@ static void say_json(dt_text *text, const contest *c) {
     say_number(text, "checked_rows", c->ours->checked_rows);
     say_number(text, "flops", c->ours->flops);
     say_number(text, "bytes", c->ours->bytes);
-    say_number(text, "peak_flops", c->peak_flops);
-    say_number(text, "peak_bytes", c->peak_bytes);
+    say_number(text, "peak_flops", c->peak.flops);
+    say_number(text, "peak_bytes", c->peak.memory_bytes);
+    say_number(text, "peak_cache_bytes", c->peak.cache_bytes);
     dt_text_append(text, ", \"times\": [");
     for (int i = 0; i < c->n; i++) {
         if (i > 0) dt_text_append(text, ", ");
@@ -98,7 +100,7 @@ static void say_json(dt_text *text, const contest *c) {
 }
 
 dt_status *bench_kernel_print(const bench_kernel_call *call, const kernel_measured *ours) {
-    contest c = {.call = call, .ours = ours, .peak_flops = dt_peak_flops(call->level_number), .peak_bytes = dt_peak_bytes()};
+    contest c = {.call = call, .ours = ours, .peak = dt_peak_measure(call->level_number)};
     add(&c, "dtc", "", ours->seconds);
     measure_peers(&c);
     dt_text text = {0};

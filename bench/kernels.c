@@ -84,7 +84,7 @@ int main(int argc, char **argv) {
     print_version("OpenBLAS", kernel_peers_openblas_version());
     print_version("oneDNN", kernel_peers_onednn_version());
     printf("\n\n| GFLOP/s | ours | of peak | OpenBLAS | oneDNN | ours / the faster | oneDNN, Winograd |\n|---|---|---|---|---|---|---|\n");
-    double peak = dt_peak_flops(number);
+    double peak = dt_peak_measure(number).flops;
     printf("| peak of the core | %.1f | | | | | |\n", 1e-9 * peak);
     print_cases(kernel_cases_of_examples, "the examples", level, peak, word);
     print_cases(kernel_cases_of_others, "the others", level, peak, word);

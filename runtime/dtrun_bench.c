@@ -14,17 +14,12 @@ enum {
     N_WARM_UP = 3
 };
 
-/* One core of this machine at the level of the code that runs. */
-typedef struct peak {
-    double flops, bytes; /* a second */
-} peak;
-
 /* One of the one or two programs. */
 typedef struct subject {
     const dt_artifact *artifact;
     dt_kernels *kernels;
     dt_bench *bench;
-    peak peak;
+    dt_peak peak; /* at the level of the code that runs */
 } subject;
 
 /* ---- what is said of a kernel ---- */
@@ -42,11 +37,11 @@ static int name_width(const dt_bench_result *result) {
     return (int)width;
 }
 
-static void say_kernel(dt_text *text, int width, const dt_bench_kernel *kernel, const peak *most) {
-    double flops = fraction(rate(kernel->flops, kernel), most->flops), bytes = fraction(rate(kernel->bytes, kernel), most->bytes);
+static void say_kernel(dt_text *text, int width, const dt_bench_kernel *kernel, const dt_peak *most) {
+    dt_peak_share nearest = dt_peak_nearest(most, rate(kernel->flops, kernel), rate(kernel->bytes, kernel));
     dt_text_format(text, "%-*s %5.0f %10.3f %6.1f%% %9.2f %9.2f %6.1f%% %-6s  %s\n", width, kernel->name, kernel->calls, 1e3 * kernel->seconds,
-                   100 * kernel->share, 1e-9 * rate(kernel->flops, kernel), 1e-9 * rate(kernel->bytes, kernel), 100 * (flops > bytes ? flops : bytes),
-                   flops > bytes ? "flops" : "memory", kernel->lines);
+                   100 * kernel->share, 1e-9 * rate(kernel->flops, kernel), 1e-9 * rate(kernel->bytes, kernel), 100 * nearest.share,
+                   nearest.of, kernel->lines);
 }
 
 static void say_subject(dt_text *text, const subject *one) {
@@ -56,7 +51,8 @@ static void say_subject(dt_text *text, const subject *one) {
     dt_text_format(text, "%s: step %s, %" PRId64 " rows a step, %" PRId64 " replica%s on %d device%s, %d core%s, %s; %" PRId64 " steps\n",
                    one->artifact->path, result.step, result.global_batch, result.replicas, dt_plural(result.replicas), result.n_devices,
                    dt_plural(result.n_devices), result.n_cores, dt_plural(result.n_cores), result.level, result.n_steps);
-    dt_text_format(text, "one core of this machine: %.1f GFLOP/s, %.1f GB/s\n\n", 1e-9 * one->peak.flops, 1e-9 * one->peak.bytes);
+    dt_text_format(text, "one core of this machine: %.1f GFLOP/s, memory %.1f GB/s, cache %.1f GB/s\n\n", 1e-9 * one->peak.flops,
+                   1e-9 * one->peak.memory_bytes, 1e-9 * one->peak.cache_bytes);
     dt_text_format(text, "%-*s %5s %10s %7s %9s %9s %14s  %s\n", width, "kernel", "calls", "ms", "share", "GFLOP/s", "GB/s", "of peak", "lines");
     for (int k = 0; k < result.n_kernels; k++) say_kernel(text, width, &result.kernels[k], &one->peak);
     dt_text_format(text, "%-*s %6.1f%%\n", width + 17, "between replicas", 100 * result.exchange_share);
@@ -79,7 +75,7 @@ static void say_string(dt_text *text, const char *key, const char *string) {
     dt_text_append_json_string(text, string);
 }
 
-static void say_kernel_json(dt_text *text, const dt_bench_kernel *kernel, const peak *most) {
+static void say_kernel_json(dt_text *text, const dt_bench_kernel *kernel, const dt_peak *most) {
     dt_text_append(text, "{\"name\": ");
     dt_text_append_json_string(text, kernel->name);
     say_string(text, "lines", kernel->lines);
@@ -89,7 +85,8 @@ static void say_kernel_json(dt_text *text, const dt_bench_kernel *kernel, const 
     say_number(text, "flops", kernel->flops);
     say_number(text, "bytes", kernel->bytes);
     say_number(text, "flops_of_peak", fraction(rate(kernel->flops, kernel), most->flops));
-    say_number(text, "bytes_of_peak", fraction(rate(kernel->bytes, kernel), most->bytes));
+    say_number(text, "bytes_of_peak", fraction(rate(kernel->bytes, kernel), most->memory_bytes));
+    say_number(text, "bytes_of_cache_peak", fraction(rate(kernel->bytes, kernel), most->cache_bytes));
     dt_text_append(text, "}");
 }
 
@@ -110,7 +107,8 @@ static void say_subject_json(dt_text *text, const subject *one) {
     say_number(text, "p90", result.p90);
     say_number(text, "examples_per_second", result.examples_per_second);
     say_number(text, "peak_flops", one->peak.flops);
-    say_number(text, "peak_bytes", one->peak.bytes);
+    say_number(text, "peak_bytes", one->peak.memory_bytes);
+    say_number(text, "peak_cache_bytes", one->peak.cache_bytes);
     dt_text_append(text, ", \"kernels\": [");
     for (int k = 0; k < result.n_kernels; k++) {
         if (k > 0) dt_text_append(text, ", ");
@@ -152,9 +150,9 @@ static dt_status *print(const subject *subjects, int n, bool json) {
     return status;
 }
 
-static peak measure(const char *level) {
+static dt_peak measure(const char *level) {
     int number = dt_cpu_level_from_name(level);
-    return (peak){dt_peak_flops(number > 0 ? number : dt_cpu_level()), dt_peak_bytes()}; /* "native": all that the machine has */
+    return dt_peak_measure(number > 0 ? number : dt_cpu_level()); /* "native": all that the machine has */
 }
 
 static dt_status *open_subject(const dtrun_call *call, const dt_artifact *artifact, subject *one) {

@@ -42,8 +42,8 @@ static const struct {
      "Runs a step of PROGRAM over and over, on made-up input or on its data, and says for each kernel where in the program it comes from, its time, "
      "its share of the step, its GFLOP/s and GB/s, and how much that is of what one core of this machine was measured to do.\v"
      "Times are medians over steps; those of kernels are all calls of a step together, on all cores. GB/s counts each buffer once that the kernel "
-     "must read and once that it must write, so what comes out of a cache may exceed the peak, which is that of copying in memory. `Of peak` is the "
-     "nearer of the two limits. Made-up input is "
+     "must read and once that it must write. `Of peak` is the nearest of three limits: arithmetic, copying in memory, and, for what moves faster "
+     "than memory can, copying in the second-level cache. Made-up input is "
      "floats from 0 to 1, whole numbers from 0 to 9, and bytes of any value for images of bytes.\n\n"
      "  dtrun bench fashion.dtx --replicas 2 --devices cpu:2\n"
      "  dtrun bench fashion.dtx --vs other.dtx --steps 50 --json"},

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "runtime/clock.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 enum {
@@ -14,7 +15,8 @@ enum {
     N_TURNS = 100000,
     N_RUNS = 10,
     N_COPIES = 5,
-    COPY_BYTES = 64 << 20
+    MEMORY_BYTES = 64 << 20, /* of each of two buffers */
+    CACHE_BYTES = 96 << 10   /* the two are larger than a first-level cache and fit a second */
 };
 
 static volatile float sink;        /* the loops have a result */
@@ -46,7 +48,7 @@ static double seconds_of(void (*run)(void)) {
     return dt_seconds_now() - began;
 }
 
-double dt_peak_flops(int level) {
+static double measure_flops(int level) {
     void (*run)(void) = chains_16;
     double bytes = 16, best = 0;
 #if defined(__x86_64__)
@@ -62,21 +64,41 @@ double dt_peak_flops(int level) {
     return best > 0 ? 2 * N_CHAINS * (bytes / 4) * N_TURNS / best : 0;
 }
 
-double dt_peak_bytes(void) {
+/* Copies `bytes` as often as makes up MEMORY_BYTES. */
+static double measure_bytes(char *to, const char *from, size_t bytes) {
     double best = 0;
-    char *from = dt_allocate(COPY_BYTES), *to = dt_allocate(COPY_BYTES);
-    if (from != NULL && to != NULL) {
-        memset(from, 1, COPY_BYTES);
-        memset(to, 2, COPY_BYTES);
-        for (int i = 0; i < N_COPIES; i++) {
-            double began = dt_seconds_now();
-            memcpy(to, from, COPY_BYTES);
-            sink = to[i];
-            double seconds = dt_seconds_now() - began;
-            if (i == 0 || seconds < best) best = seconds;
+    size_t n = MEMORY_BYTES / bytes;
+    for (int run = 0; run < N_COPIES; run++) {
+        double began = dt_seconds_now();
+        for (size_t i = 0; i < n; i++) {
+            memcpy(to, from, bytes);
+            sink = to[i % bytes];
         }
+        double seconds = dt_seconds_now() - began;
+        if (run == 0 || seconds < best) best = seconds;
+    }
+    return best > 0 ? 2.0 * (double)bytes * (double)n / best : 0;
+}
+
+dt_peak dt_peak_measure(int level) {
+    dt_peak peak = {.flops = measure_flops(level)};
+    char *from = dt_allocate(MEMORY_BYTES), *to = dt_allocate(MEMORY_BYTES);
+    if (from != NULL && to != NULL) {
+        memset(from, 1, MEMORY_BYTES);
+        memset(to, 2, MEMORY_BYTES);
+        peak.memory_bytes = measure_bytes(to, from, MEMORY_BYTES);
+        peak.cache_bytes = measure_bytes(to, from, CACHE_BYTES);
     }
     dt_release(from);
     dt_release(to);
-    return best > 0 ? 2.0 * COPY_BYTES / best : 0;
+    return peak;
+}
+
+static double fraction(double rate, double of) { return of > 0 ? rate / of : 0; }
+
+dt_peak_share dt_peak_nearest(const dt_peak *peak, double flops, double bytes) {
+    bool cached = bytes > peak->memory_bytes;
+    dt_peak_share computing = {fraction(flops, peak->flops), "flops"};
+    dt_peak_share moving = {fraction(bytes, cached ? peak->cache_bytes : peak->memory_bytes), cached ? "cache" : "memory"};
+    return computing.share > moving.share ? computing : moving;
 }

@@ -17,13 +17,19 @@ enum {
     N_OPTIONS = sizeof options / sizeof *options
 };
 
+/* It stays mapped when it is closed: it has the C++ library within it, which keeps an emergency pool to its end, and each loading anew would lose
+ * one. */
+enum {
+    FLAGS = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE
+};
+
 static void *open_library(void) {
     static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so.13",
                                         "/usr/local/cuda/lib64/libnvrtc.so.12"};
     const char *given = getenv("DT_NVRTC");
-    if (given != NULL && *given != 0) return dlopen(given, RTLD_NOW | RTLD_LOCAL);
+    if (given != NULL && *given != 0) return dlopen(given, FLAGS);
     void *library = NULL;
-    for (size_t i = 0; library == NULL && i < sizeof names / sizeof *names; i++) library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    for (size_t i = 0; library == NULL && i < sizeof names / sizeof *names; i++) library = dlopen(names[i], FLAGS);
     return library;
 }
 
