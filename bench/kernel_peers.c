@@ -167,8 +167,12 @@ static double time_primitive(const kernel_case *test, dnnl_primitive_desc_t desc
 /* [batch, rows, columns] in memory by rows, or by columns where `transposed`. */
 static dnnl_memory_desc_t matrix(int batch, int rows, int columns, bool transposed) {
     dnnl_memory_desc_t layout;
-    dnnl_dims_t dims = {batch, rows, columns}, strides = {(dnnl_dim_t)rows * columns, transposed ? 1 : columns, transposed ? rows : 1};
-    CALL(memory_desc_init_by_strides, &layout, batch > 1 ? 3 : 2, batch > 1 ? dims : dims + 1, dnnl_f32, batch > 1 ? strides : strides + 1);
+    int n = 0;
+    dnnl_dims_t dims = {0}, strides = {0};
+    if (batch > 1) dims[n] = batch, strides[n++] = (dnnl_dim_t)rows * columns;
+    dims[n] = rows, strides[n++] = transposed ? 1 : columns;
+    dims[n] = columns, strides[n++] = transposed ? rows : 1;
+    CALL(memory_desc_init_by_strides, &layout, n, dims, dnnl_f32, strides);
     return layout;
 }
 
@@ -184,7 +188,7 @@ static double time_matmul(const kernel_case *t) {
     return time_primitive(t, description, operands, 3);
 }
 
-static dnnl_memory_desc_t any_layout(int n_dims, const dnnl_dim_t *dims) {
+static dnnl_memory_desc_t any_layout(int n_dims, const dnnl_dims_t dims) {
     dnnl_memory_desc_t layout;
     CALL(memory_desc_init_by_tag, &layout, n_dims, dims, dnnl_f32, dnnl_format_tag_any);
     return layout;
@@ -192,9 +196,14 @@ static dnnl_memory_desc_t any_layout(int n_dims, const dnnl_dim_t *dims) {
 
 /* [filters, channels, height, width], with the groups before these where there are any. */
 static dnnl_memory_desc_t conv_kernel(const kernel_case *t) {
-    int groups = kernel_case_groups(t);
-    dnnl_dims_t dims = {groups, t->conv.filters / groups, t->conv.channels / groups, t->conv.kernel[0], t->conv.kernel[1]};
-    return groups > 1 ? any_layout(5, dims) : any_layout(4, dims + 1);
+    int groups = kernel_case_groups(t), n = 0;
+    dnnl_dims_t dims = {0};
+    if (groups > 1) dims[n++] = groups;
+    dims[n++] = t->conv.filters / groups;
+    dims[n++] = t->conv.channels / groups;
+    dims[n++] = t->conv.kernel[0];
+    dims[n++] = t->conv.kernel[1];
+    return any_layout(n, dims);
 }
 
 /* 0 where it has no such algorithm for this shape. */
