@@ -280,9 +280,13 @@ dt_object dt_binary(dt_elaborator *e, dt_token_kind operator, dt_object a, dt_ob
     if (operator== DT_TOKEN_AT) return matrix_product(e, a, b);
     dt_object other = a.kind == DT_OBJECT_TENSOR ? b : a;
     if (other.kind != DT_OBJECT_TENSOR && !dt_is_number(other) && other.kind != DT_OBJECT_BOOL) return no_operator(e, operator, a, b);
-    if (operator== DT_TOKEN_DOUBLE_STAR && dt_is_number(b)) { /* the powers that have an op of their own */
-        if (dt_object_number(b) == 2) return dt_emit_unary(e, "square", a.value);
-        if (dt_object_number(b) == 0.5 && dt_dtype_is_float(a.value->dtype)) return dt_emit_unary(e, "sqrt", a.value);
+    if (operator== DT_TOKEN_DOUBLE_STAR && dt_is_number(b)) { /* the powers that take no logarithm */
+        double power = dt_object_number(b);
+        if (power == 0.5 && dt_dtype_is_float(a.value->dtype)) return dt_emit_unary(e, "sqrt", a.value);
+        dt_object square = power == 2 || power == 3 || power == 4 ? dt_emit_unary(e, "square", a.value) : a;
+        if (power == 2 || dt_is_poison(square)) return square;
+        if (power == 3) return dt_binary(e, DT_TOKEN_STAR, square, a);
+        if (power == 4) return dt_emit_unary(e, "square", square.value);
     }
     for (size_t i = 0; i < sizeof ops_of_operators / sizeof *ops_of_operators; i++)
         if (ops_of_operators[i].operator== operator)

@@ -260,8 +260,17 @@ static void files_beside_the_program_are_modules(void **state) {
     dt_arena_destroy(arena);
 }
 
+static void small_powers_are_products(void **state) {
+    (void)state;
+    compiled c = compile("step s(x: f32[B], n: i32[B]) {\nreturn a: x ** 3, b: x ** 4, c: n ** 3, d: x ** 0.5, e: x ** 5\n}\n");
+    HOLDS(&c, "%2: f32[B] = square(%0)", "= multiply(%2, %0)", "= square(%0)", "= square(%4)", "%6: i32[B] = square(%1)", "= multiply(%6, %1)", "= sqrt(%0)",
+          "= power(%0, ");
+    release(&c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(small_powers_are_products),
         cmocka_unit_test(literals_take_their_neighbours_type),
         cmocka_unit_test(broadcasting_is_made_explicit),
         cmocka_unit_test(reductions_count_valid_rows),
