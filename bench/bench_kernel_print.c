@@ -46,8 +46,8 @@ static void say_contender(dt_text *text, const contest *c, const contender *one)
     }
     double flops = c->ours->flops / one->seconds, bytes = c->ours->bytes / one->seconds;
     dt_peak_share nearest = dt_peak_nearest(&c->peak, flops, bytes);
-    dt_text_format(text, "%-28s %12.2f %9.1f %9.1f %7.1f%% %s\n", name, 1e6 * one->seconds, 1e-9 * flops, 1e-9 * bytes,
-                   100 * nearest.share, nearest.of);
+    dt_text_format(text, "%-28s %12.2f %9.1f %9.1f %7.1f%% %s\n", name, 1e6 * one->seconds, 1e-9 * flops, 1e-9 * bytes, 100 * nearest.share,
+                   nearest.of);
 }
 
 static void say(dt_text *text, const contest *c) {

@@ -23,13 +23,20 @@ typedef enum dt_op_class {
     DT_N_CLASSES
 } dt_op_class;
 
-typedef enum dt_attribute_kind { DT_ATTR_INT, DT_ATTR_FLOAT, DT_ATTR_BOOL, DT_ATTR_STRING, DT_ATTR_INTS, DT_ATTR_DTYPE } dt_attribute_kind;
+typedef enum dt_attribute_kind {
+    DT_ATTR_INT,
+    DT_ATTR_FLOAT,
+    DT_ATTR_BOOL,
+    DT_ATTR_STRING,
+    DT_ATTR_INTS,
+    DT_ATTR_DTYPE
+} dt_attribute_kind;
 
 /* A value of an attribute. Which member is used follows from the row's declaration. */
 typedef struct dt_attribute {
-    int64_t i;          /* INT, BOOL, DTYPE; the count for INTS */
-    double f;           /* FLOAT */
-    const char *s;      /* STRING */
+    int64_t i;           /* INT, BOOL, DTYPE; the count for INTS */
+    double f;            /* FLOAT */
+    const char *s;       /* STRING */
     const int64_t *ints; /* INTS [i]; entries may be DT_BATCH where the attribute is a shape */
 } dt_attribute;
 
@@ -85,16 +92,16 @@ struct dt_op {
     dt_loops_function loops; /* NULL for STATE, CONTROL, COLLECTIVE and sources without data */
     dt_gradient_function gradient_function;
     dt_narrow_function narrow; /* NULL: attributes stay what they are */
-    bool linear;        /* partial(sum) operands may stay partial through it */
-    const char *domain; /* for tests: "low, high" of each operand, or "any" */
-    double tolerance_ulp; /* against NumPy; 0 exact */
-    const char *numpy;  /* NumPy expression over operand and attribute names, `np` in scope */
+    bool linear;               /* partial(sum) operands may stay partial through it */
+    const char *domain;        /* for tests: "low, high" of each operand, or "any" */
+    double tolerance_ulp;      /* against NumPy; 0 exact */
+    const char *numpy;         /* NumPy expression over operand and attribute names, `np` in scope */
     const char *doc;
 };
 
 extern const size_t dt_n_ops;
-const dt_op *dt_op_at(size_t i);          /* the i-th row, 0 .. dt_n_ops - 1 */
-const dt_op *dt_op_find(const char *name); /* NULL when there is none */
+const dt_op *dt_op_at(size_t i);                              /* the i-th row, 0 .. dt_n_ops - 1 */
+const dt_op *dt_op_find(const char *name);                    /* NULL when there is none */
 int dt_op_attribute_index(const dt_op *op, const char *name); /* -1 when there is none */
 const char *dt_class_name(dt_op_class class);
 

@@ -40,8 +40,8 @@ static int name_width(const dt_bench_result *result) {
 static void say_kernel(dt_text *text, int width, const dt_bench_kernel *kernel, const dt_peak *most) {
     dt_peak_share nearest = dt_peak_nearest(most, rate(kernel->flops, kernel), rate(kernel->bytes, kernel));
     dt_text_format(text, "%-*s %5.0f %10.3f %6.1f%% %9.2f %9.2f %6.1f%% %-6s  %s\n", width, kernel->name, kernel->calls, 1e3 * kernel->seconds,
-                   100 * kernel->share, 1e-9 * rate(kernel->flops, kernel), 1e-9 * rate(kernel->bytes, kernel), 100 * nearest.share,
-                   nearest.of, kernel->lines);
+                   100 * kernel->share, 1e-9 * rate(kernel->flops, kernel), 1e-9 * rate(kernel->bytes, kernel), 100 * nearest.share, nearest.of,
+                   kernel->lines);
 }
 
 static void say_subject(dt_text *text, const subject *one) {

@@ -32,7 +32,7 @@ typedef struct dt_packing {
     int buffer; /* of the plan; -1: not packed */
     int rank;
     int64_t *lows, *steps, *extents, *strides; /* [rank of the operand]; stride 0: the row, which is packed anew for each turn of the row loop */
-    int *order;                        /* [rank] dimensions from outermost to innermost */
+    int *order;                                /* [rank] dimensions from outermost to innermost */
 } dt_packing;
 
 struct dt_lowering {
@@ -73,7 +73,7 @@ struct dt_layout {
     const dt_spread *spreads;
     bool apart; /* the spreads reach each place of the result once: nothing is added up, and each reduced loop stands inside of its outer one */
     int n_phases;
-    const dt_phase *phases; /* the nest computes only these places of the result */
+    const dt_phase *phases;  /* the nest computes only these places of the result */
     const int *accumulators; /* [roots] plan buffers for sums that are kept in memory, cleared before */
 };
 #define DT_LAYOUT_PLAIN ((dt_layout){.row_loop = -1}) /* loops as they stand, operands where they are */

@@ -21,7 +21,9 @@ enum {
 
 /* An element each turn, none of them twice: no sums, no scatters. Checks of indices are counted in one record, so one core makes them all. */
 static bool is_dividable(const dt_nest *nest) {
-    if (nest->n_loops == 0 || nest->in_rows || nest->algorithm != DT_ALGORITHM_LOOPS || nest->n_reductions > 0 || dt_dim_is_symbol(nest->loops[0].extent)) return false;
+    if (nest->n_loops == 0 || nest->in_rows || nest->algorithm != DT_ALGORITHM_LOOPS || nest->n_reductions > 0 ||
+        dt_dim_is_symbol(nest->loops[0].extent))
+        return false;
     for (int i = 0; i < nest->n_instructions; i++)
         if (nest->instructions[i].kind == DT_INSTRUCTION_CHECK) return false;
     for (int s = 0; s < nest->n_stores; s++) {

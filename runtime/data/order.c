@@ -96,7 +96,8 @@ static dt_status *next_shuffled(dt_order *order, int i, int64_t *item, bool *giv
             if (grown == NULL)
                 return dt_error(DT_RESOURCE_EXHAUSTED, "data %s: no memory for %lld examples of shuffle()", order->options.stages->pipeline,
                                 (long long)capacity);
-            memset(grown + here->capacity * order->n_words, 0, (size_t)(capacity - here->capacity) * item_bytes); /* words that a cache leaves unsaid */
+            memset(grown + here->capacity * order->n_words, 0,
+                   (size_t)(capacity - here->capacity) * item_bytes); /* words that a cache leaves unsaid */
             here->buffer = grown;
             here->capacity = capacity;
         }

@@ -6,22 +6,8 @@
 #include "tests/support/two_ways.h"
 
 enum {
-    CAPACITY = 4,
     SEEDS = 20
 };
-
-static void run_order(random_source source, const dt_compilation *compilation, emulated_code *code, int64_t rows) {
-    dt_arena *arena = dt_arena_create();
-    dt_launch launch = {
-        .rows = rows, .valid = rows, .global_batch = CAPACITY, .replicas = 1, .epochs = 3, .steps_per_epoch = 5, .counter = 6, .seed = 7};
-    two_ways ways = two_ways_make(arena, &source, compilation, 1, &launch);
-    expect_ok(dt_interpret(arena, ways.function, ways.launches[0], ways.inputs, &ways.memories[0], ways.results[0]));
-    expect_ok(
-        dt_plan_execute_with(arena, compilation->plans[0], emulated_run, code, 1, ways.launches[1], ways.inputs, &ways.memories[1], ways.results[1]));
-    if (code->message[0] != 0) fail_msg("%s", code->message);
-    two_ways_compare(&ways, dt_arena_format(arena, "threads in order %d", code->how));
-    dt_arena_destroy(arena);
-}
 
 static void random_functions_run_alike(void **state) {
     (void)state;
@@ -37,7 +23,8 @@ static void random_functions_run_alike(void **state) {
         emulated_code code;
         expect_ok(emulated_make(&compilation, &code));
         for (code.how = 0; code.how < EMULATED_WAYS; code.how++)
-            for (int64_t rows = 0; rows <= CAPACITY; rows += 2) run_order(source, &compilation, &code, rows);
+            for (int64_t rows = 0; rows <= RANDOM_CAPACITY; rows += 2)
+                two_ways_run_plan(source, &compilation, rows, emulated_run, &code, dt_arena_format(arena, "threads in order %d", code.how));
         emulated_free(&code);
         dt_arena_destroy(arena);
     }

@@ -34,7 +34,11 @@ struct index3 {
     unsigned x, y, z;
 };
 
-enum state { RUNNING, AT_BARRIER, RETURNED };
+enum state {
+    RUNNING,
+    AT_BARRIER,
+    RETURNED
+};
 
 struct thread {
     void *stack_pointer;
@@ -66,7 +70,9 @@ struct machine {
 };
 static machine m;
 
-enum { STACK_BYTES = 1 << 16 };
+enum {
+    STACK_BYTES = 1 << 16
+};
 
 // Saves the registers that a call preserves and the stack pointer, and goes on with another stack.
 extern "C" void emulation_switch(void **from, void *to);
@@ -80,8 +86,7 @@ static void yield() { emulation_switch(&m.current->stack_pointer, m.scheduler_st
 
 // The whole launch is given up: no fiber is run again.
 static void fail(const char *what, int line) {
-    if (!m.failed)
-        snprintf(m.message, sizeof m.message, "line %d, block %u, thread %d: %s", line, m.block.x, m.current->number, what);
+    if (!m.failed) snprintf(m.message, sizeof m.message, "line %d, block %u, thread %d: %s", line, m.block.x, m.current->number, what);
     m.failed = true;
     for (;;) yield();
 }

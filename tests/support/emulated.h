@@ -65,7 +65,8 @@ static inline dt_status *emulated_compile(const char *text, const char *const *n
           file);
     fclose(file);
     snprintf(command, sizeof command,
-             "c++ -x c++ -std=c++17 -O1 -march=x86-64-v3 -ffp-contract=off -Wall -Wno-unused -Wno-bool-operation -Wno-unknown-pragmas %s %s -fPIC -shared -include "
+             "c++ -x c++ -std=c++17 -O1 -march=x86-64-v3 -ffp-contract=off -Wall -Wno-unused -Wno-bool-operation -Wno-unknown-pragmas %s %s -fPIC "
+             "-shared -include "
              "%s/tests/support/cuda_emulation.h %s -o %s",
              EMULATED_FLAGS, flags, root != NULL ? root : ".", path, library);
     bool good = system(command) == 0;

@@ -3,6 +3,8 @@
 #define DT_TESTS_SUPPORT_TWO_WAYS_H
 
 #include "compiler/compilation.h"
+#include "compiler/kernel/execute.h"
+#include "ir/interpret.h"
 #include "ir/text_form.h"
 #include "tests/support/expect.h"
 #include "tests/unit/random_graph.h"
@@ -85,6 +87,25 @@ static inline void two_ways_compare(const two_ways *ways, const char *other) {
     for (size_t v = 0; v < module->variables.n; v++)
         two_ways_compare_one(ways, other, module->variables.items[v].path, &ways->memories[0].variables[v], &ways->memories[1].variables[v]);
     for (int r = 0; r < ways->n_replicas; r++) assert_int_equal(ways->launches[0][r].bad_index->count > 0, ways->launches[1][r].bad_index->count > 0);
+}
+
+/* One replica's step of `rows` valid rows, by the interpreter and by the plan, whose kernels `run` runs. */
+static inline void two_ways_run_plan(random_source source, const dt_compilation *compilation, int64_t rows, dt_kernel_runner run, void *context,
+                                     const char *other) {
+    dt_arena *arena = dt_arena_create();
+    dt_launch launch = {.rows = rows,
+                        .valid = rows,
+                        .global_batch = compilation->module->capacity,
+                        .replicas = 1,
+                        .epochs = 3,
+                        .steps_per_epoch = 5,
+                        .counter = 6,
+                        .seed = 7};
+    two_ways ways = two_ways_make(arena, &source, compilation, 1, &launch);
+    expect_ok(dt_interpret(arena, ways.function, ways.launches[0], ways.inputs, &ways.memories[0], ways.results[0]));
+    expect_ok(dt_plan_execute_with(arena, compilation->plans[0], run, context, 1, ways.launches[1], ways.inputs, &ways.memories[1], ways.results[1]));
+    two_ways_compare(&ways, other);
+    dt_arena_destroy(arena);
 }
 
 /* The seeds to run: `n` of them from 1 on, or DT_COUNT from DT_SEED on. */
