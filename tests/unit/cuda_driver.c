@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-/* ---- the fake: two GPUs; the n-th call fails ---- */
+/* ---- the fake: two GPUs; the n-th call fails; what a list does not call is there, and must not be called ---- */
 
 static int n_calls, failing_call; /* 0: none */
 
@@ -51,6 +51,11 @@ static int fake_memory(size_t *bytes, int device) {
     return answer();
 }
 
+static int never(void) {
+    fail_msg("a list of GPUs takes no such call");
+    return 1;
+}
+
 static const char *missing;
 
 static void *find(void *library, const char *symbol) {
@@ -69,9 +74,10 @@ static void *find(void *library, const char *symbol) {
         {"cuDeviceTotalMem_v2", (void (*)(void))fake_memory},
     };
     assert_null(library);
+    if (missing != NULL && strcmp(missing, symbol) == 0) return NULL;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (strcmp(all[i].name, symbol) == 0 && (missing == NULL || strcmp(missing, symbol) != 0)) return (void *)(uintptr_t)all[i].function;
-    return NULL;
+        if (strcmp(all[i].name, symbol) == 0) return (void *)(uintptr_t)all[i].function;
+    return (void *)(uintptr_t)(void (*)(void))never;
 }
 
 /* Starts the fake and lists its GPUs; the status of the first that fails. */

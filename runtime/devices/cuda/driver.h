@@ -10,8 +10,10 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-/* X(symbol, arguments): all of them are needed, and return a number that is 0 for success. */
+/* X(symbol, arguments): all of them are needed, and return a number that is 0 for success. What is opaque (contexts, modules, functions, streams,
+ * events, graphs) is void *, an address in a GPU's memory uint64_t. */
 #define DT_CUDA_DRIVER_SYMBOLS(X)                                                                                                                    \
     X(cuInit, (unsigned))                                                                                                                            \
     X(cuDriverGetVersion, (int *))                                                                                                                   \
@@ -21,7 +23,40 @@
     X(cuDeviceGet, (int *, int))                                                                                                                     \
     X(cuDeviceGetName, (char *, int, int))                                                                                                           \
     X(cuDeviceGetAttribute, (int *, int, int))                                                                                                       \
-    X(cuDeviceTotalMem_v2, (size_t *, int))
+    X(cuDeviceTotalMem_v2, (size_t *, int))                                                                                                          \
+    X(cuDevicePrimaryCtxRetain, (void **, int))                                                                                                      \
+    X(cuDevicePrimaryCtxRelease_v2, (int))                                                                                                           \
+    X(cuCtxSetCurrent, (void *))                                                                                                                     \
+    X(cuMemGetInfo_v2, (size_t *, size_t *))                                                                                                         \
+    X(cuMemAlloc_v2, (uint64_t *, size_t))                                                                                                           \
+    X(cuMemFree_v2, (uint64_t))                                                                                                                      \
+    X(cuMemAllocHost_v2, (void **, size_t))                                                                                                          \
+    X(cuMemFreeHost, (void *))                                                                                                                       \
+    X(cuMemcpyHtoDAsync_v2, (uint64_t, const void *, size_t, void *))                                                                                \
+    X(cuMemcpyDtoHAsync_v2, (void *, uint64_t, size_t, void *))                                                                                      \
+    X(cuMemcpyDtoDAsync_v2, (uint64_t, uint64_t, size_t, void *))                                                                                    \
+    X(cuMemsetD8Async, (uint64_t, unsigned char, size_t, void *))                                                                                    \
+    X(cuStreamCreate, (void **, unsigned))                                                                                                           \
+    X(cuStreamDestroy_v2, (void *))                                                                                                                  \
+    X(cuStreamSynchronize, (void *))                                                                                                                 \
+    X(cuStreamWaitEvent, (void *, void *, unsigned))                                                                                                 \
+    X(cuEventCreate, (void **, unsigned))                                                                                                            \
+    X(cuEventRecord, (void *, void *))                                                                                                               \
+    X(cuEventSynchronize, (void *))                                                                                                                  \
+    X(cuEventElapsedTime, (float *, void *, void *))                                                                                                 \
+    X(cuEventDestroy_v2, (void *))                                                                                                                   \
+    X(cuModuleLoadDataEx, (void **, const void *, unsigned, int *, void **))                                                                         \
+    X(cuModuleUnload, (void *))                                                                                                                      \
+    X(cuModuleGetFunction, (void **, void *, const char *))                                                                                          \
+    X(cuFuncGetAttribute, (int *, int, void *))                                                                                                      \
+    X(cuOccupancyMaxActiveBlocksPerMultiprocessor, (int *, void *, int, size_t))                                                                     \
+    X(cuLaunchKernel, (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **))                      \
+    X(cuStreamBeginCapture_v2, (void *, int))                                                                                                        \
+    X(cuStreamEndCapture, (void *, void **))                                                                                                         \
+    X(cuGraphInstantiateWithFlags, (void **, void *, unsigned long long))                                                                            \
+    X(cuGraphLaunch, (void *, void *))                                                                                                               \
+    X(cuGraphExecDestroy, (void *))                                                                                                                  \
+    X(cuGraphDestroy, (void *))
 
 typedef struct dt_cuda_driver {
     void *library;
