@@ -2,6 +2,7 @@
 #include "compiler/codegen/cuda_nvrtc.h"
 
 #include "base/memory.h"
+#include "base/shared_library.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -17,26 +18,10 @@ enum {
     N_OPTIONS = sizeof options / sizeof *options
 };
 
-/* It stays mapped when it is closed: it has the C++ library within it, which keeps an emergency pool to its end, and each loading anew would lose
- * one. */
-enum {
-    FLAGS = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE
-};
-
-static void *open_library(void) {
-    static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so.13",
-                                        "/usr/local/cuda/lib64/libnvrtc.so.12"};
-    const char *given = getenv("DT_NVRTC");
-    if (given != NULL && *given != 0) return dlopen(given, FLAGS);
-    void *library = NULL;
-    for (size_t i = 0; library == NULL && i < sizeof names / sizeof *names; i++) library = dlopen(names[i], FLAGS);
-    return library;
-}
-
 dt_status *dt_nvrtc_open(dt_nvrtc *nvrtc) {
-    const char *given = getenv("DT_NVRTC");
-    *nvrtc = (dt_nvrtc){.library = open_library()};
-    if (nvrtc->library == NULL && given != NULL && *given != 0) return dt_error(DT_NOT_FOUND, "DT_NVRTC=%s cannot be loaded: %s", given, dlerror());
+    static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", NULL};
+    *nvrtc = (dt_nvrtc){0};
+    DT_TRY(dt_shared_library_open("DT_NVRTC", names, &nvrtc->library));
     if (nvrtc->library == NULL)
         return dt_error(DT_NOT_FOUND, "NVRTC, the compiler of CUDA C++, is not installed: libnvrtc.so.13 or .12 comes with the CUDA toolkit, or with "
                                       "`pip install nvidia-cuda-nvrtc`; DT_NVRTC=PATH names one elsewhere");
