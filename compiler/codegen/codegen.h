@@ -57,7 +57,7 @@ typedef struct dt_cuda_source {
 
 typedef struct dt_cuda_program {
     const char *head; /* types and the prelude */
-    int n_sources, n_calls;
+    int n_sources, n_folds, n_calls; /* the last n_folds sources are those of cuda_fold.c, which no call names */
     const dt_cuda_source *sources;
     const dt_cuda_call *calls;
 } dt_cuda_program;

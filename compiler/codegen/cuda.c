@@ -11,7 +11,7 @@ enum {
 
 typedef struct builder {
     dt_arena *arena;
-    DT_LIST(dt_cuda_source) sources;
+    dt_cuda_sources sources;
     DT_LIST(dt_cuda_call) calls;
 } builder;
 
@@ -64,7 +64,9 @@ dt_status *dt_codegen_cuda(dt_arena *arena, const dt_plan *const *plans, int n_p
         if (!plans[p]->rows_at_once) return dt_error(DT_INTERNAL, "the plan of %s goes through its rows in order", plans[p]->function->name);
         for (int k = 0; k < plans[p]->n_kernels; k++) DT_TRY(render_kernel(&b, plans[p], p, k));
     }
-    *program = (dt_cuda_program){head(arena), (int)b.sources.n, (int)b.calls.n, b.sources.items, b.calls.items};
+    int n_kernels = (int)b.sources.n;
+    for (int p = 0; p < n_plans; p++) dt_cuda_add_folds(arena, plans[p], &b.sources);
+    *program = (dt_cuda_program){head(arena), (int)b.sources.n, (int)b.sources.n - n_kernels, (int)b.calls.n, b.sources.items, b.calls.items};
     return NULL;
 }
 

@@ -9,7 +9,8 @@
  *   cuda_function.c  a phase as a function: arguments, threads, the loops that are dealt to them
  *   cuda_tile.c      a sum of products in tiles
  *   cuda_nest.c      a nest: where each instruction goes, reduced loops, stores
- *   cuda_scalar.c    one instruction as an expression */
+ *   cuda_scalar.c    one instruction as an expression
+ *   cuda_fold.c      sums over replicas: functions that no kernel calls, but the runtime */
 #ifndef DT_CODEGEN_CUDA_H
 #define DT_CODEGEN_CUDA_H
 
@@ -129,5 +130,11 @@ const char *dt_cuda_convert(dt_cuda_nest *n, const char *x, dt_dtype from, dt_dt
 void dt_cuda_find_ranges(dt_cuda_nest *n);
 /* Is the i64 instruction held in an int? */
 bool dt_cuda_is_narrow(const dt_cuda_nest *n, int i);
+
+/* ---- cuda_fold.c ---- */
+
+typedef DT_LIST(dt_cuda_source) dt_cuda_sources;
+/* Adds what the plan's collectives need and is not there. */
+void dt_cuda_add_folds(dt_arena *arena, const dt_plan *plan, dt_cuda_sources *sources);
 
 #endif

@@ -278,7 +278,13 @@ template <class T> static inline T atomicAdd(T *place, T value) {
     return old;
 }
 
-// ---- what the prelude says in PTX ----
+// ---- what the prelude says in PTX, or leaves to the device ----
+
+template <class V> static inline V *whole(void *place) {
+    if ((uintptr_t)place % sizeof(V) != 0) emulation::fail("a vector access is not aligned", 0);
+    return (V *)place;
+}
+template <class V> static inline const V *whole(const void *place) { return whole<V>((void *)place); }
 
 static inline float from_f16(unsigned short bits) { return (float)same_bits<_Float16>(bits); }
 static inline unsigned short to_f16(float value) { return same_bits<unsigned short>((_Float16)value); }
