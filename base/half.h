@@ -1,4 +1,5 @@
-/* half: the 16-bit floats, f16 (IEEE binary16) and bf16 (the upper half of a float32), to and from float32. To nearest, ties to even. */
+/* half: the 16-bit floats, f16 (IEEE binary16) and bf16 (the upper half of a float32), to and from float32. To nearest, ties to even. And tf32, the
+ * float32 with 10 bits behind the point. */
 #ifndef DT_BASE_HALF_H
 #define DT_BASE_HALF_H
 
@@ -23,6 +24,11 @@ static inline uint16_t dt_bf16_from_f32(float value) {
     uint32_t bits = dt_bits_of_f32(value);
     if ((bits & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(bits >> 16 | 0x40); /* NaN stays NaN */
     return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);                 /* to nearest, ties to even */
+}
+
+/* To nearest, ties away from 0. */
+static inline float dt_tf32_from_f32(float value) {
+    return value != value ? value : dt_f32_from_bits((dt_bits_of_f32(value) + 0x1000u) & 0xffffe000u);
 }
 
 static inline float dt_f32_from_f16(uint16_t half) {

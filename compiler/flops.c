@@ -1,7 +1,10 @@
 /* flops: see the header. Loops over B give the part per row; everything is asked of the loops, nothing of the op. */
 #include "compiler/flops.h"
 
-static bool is_work(const dt_formula *node) { return node->kind == DT_FORMULA_SCALAR || node->kind == DT_FORMULA_FUNCTION; }
+static bool is_work(const dt_formula *node) {
+    if (node->kind == DT_FORMULA_SCALAR) return dt_scalar_precision(node->scalar) == DT_PRECISION_F32; /* rounding is a conversion, as it were */
+    return node->kind == DT_FORMULA_FUNCTION;
+}
 
 /* Formulas are small: a shared subtree that is counted twice changes a count by one or two. */
 static double work_of_formula(const dt_formula *node) {

@@ -119,6 +119,8 @@ static double float_scalar(dt_scalar_op op, bool single, double a, double b, dou
     case DT_SCALAR_ABSOLUTE: return fabs(a);
     case DT_SCALAR_FLOOR: return floor(a);
     case DT_SCALAR_ROUND: return rint(a);
+    case DT_SCALAR_ROUND_TF32: return dt_factor_round(a, DT_PRECISION_TF32);
+    case DT_SCALAR_ROUND_BF16: return dt_factor_round(a, DT_PRECISION_BF16);
     case DT_SCALAR_SQUARE_ROOT: return sqrt(a);
     case DT_SCALAR_FUSED: return single ? (double)fmaf((float)a, (float)b, (float)c) : fma(a, b, c);
     default: assert(!"no operation on floats"); return NAN;

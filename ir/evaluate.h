@@ -37,6 +37,8 @@ dt_scalar dt_evaluate(const dt_evaluation *evaluation, const dt_evaluation_conte
 
 /* What a value becomes when stored as `dtype`: floats rounded to f32, f16, bf16 (half to even); integers wrapped. */
 dt_scalar dt_scalar_round(dt_scalar value, dt_dtype dtype);
+/* What is left of a factor of f32. */
+double dt_factor_round(double factor, dt_precision precision);
 /* The value conversion from(…) to to(…): float to integer truncates and saturates, NaN becomes 0; to bool: is it not 0? */
 dt_scalar dt_scalar_convert(dt_scalar value, dt_dtype from, dt_dtype to);
 /* An element in memory, and back. */

@@ -193,6 +193,23 @@ void dt_formula_bind(dt_arena *scratch, dt_formula *formula, const dt_attribute_
     bind(formula, rows, values, DT_NEW_ARRAY(scratch, bool, formula->number + 1));
 }
 
+static dt_precision precision_of(const dt_formula *factor) {
+    return factor->kind == DT_FORMULA_SCALAR ? dt_scalar_precision(factor->scalar) : DT_PRECISION_F32;
+}
+
+bool dt_formula_is_product(const dt_formula *formula, int factors[2], dt_precision *precision) {
+    if (formula->kind != DT_FORMULA_SCALAR || formula->scalar != DT_SCALAR_MULTIPLY) return false;
+    *precision = precision_of(formula->arguments[0]);
+    if (precision_of(formula->arguments[1]) != *precision) return false;
+    for (int i = 0; i < 2; i++) {
+        const dt_formula *factor = formula->arguments[i];
+        if (*precision != DT_PRECISION_F32) factor = factor->arguments[0];
+        if (factor->kind != DT_FORMULA_OPERAND) return false;
+        factors[i] = factor->index;
+    }
+    return true;
+}
+
 /* ---- types ---- */
 
 typedef struct typing {

@@ -7,6 +7,7 @@
 #define DT_IR_FORMULA_H
 
 #include "abi/dtype.h"
+#include "abi/precision.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "ir/op.h"
@@ -26,6 +27,8 @@
     X(FLOOR, "floor", 1, 's')                                                                                                                        \
     X(ROUND, "round", 1, 's') /* half to even */                                                                                                     \
     X(SQUARE_ROOT, "sqrt", 1, 's')                                                                                                                   \
+    X(ROUND_TF32, "round_tf32", 1, 's') /* f32 only: what is left of a factor, abi/precision.h */                                                    \
+    X(ROUND_BF16, "round_bf16", 1, 's')                                                                                                              \
     X(FUSED, "fma", 3, 's') /* a*b + c with one rounding (in double: the oracle may round twice) */                                                  \
     X(EQUAL, "==", 2, 'b')                                                                                                                           \
     X(NOT_EQUAL, "!=", 2, 'b')                                                                                                                       \
@@ -45,6 +48,14 @@ typedef enum dt_scalar_op {
 #undef X
     DT_N_SCALARS
 } dt_scalar_op;
+
+/* What a scalar rounds a factor to; of all that do not round factors it is f32. And the scalar that rounds to tf32 or bf16. */
+static inline dt_precision dt_scalar_precision(dt_scalar_op scalar) {
+    return scalar == DT_SCALAR_ROUND_TF32 ? DT_PRECISION_TF32 : scalar == DT_SCALAR_ROUND_BF16 ? DT_PRECISION_BF16 : DT_PRECISION_F32;
+}
+static inline dt_scalar_op dt_scalar_of_precision(dt_precision precision) {
+    return precision == DT_PRECISION_TF32 ? DT_SCALAR_ROUND_TF32 : DT_SCALAR_ROUND_BF16;
+}
 
 typedef enum dt_formula_kind {
     DT_FORMULA_LITERAL,   /* takes its neighbour's type */
@@ -88,6 +99,9 @@ void dt_formula_bind(dt_arena *scratch, dt_formula *formula, const dt_attribute_
 /* The dtype of each node, by number, when operand k has type operands[k]. A literal, and an expression over literals alone, takes its
  * neighbour's type; where all is literal, `result`'s. An error means operands of two types met: a bug in a table. */
 dt_status *dt_formula_types(dt_arena *arena, const dt_formula *formula, const dt_dtype *operands, dt_dtype result, dt_dtype **types);
+
+/* Whether it is the product of two operands, factors[2], each of them rounded to `precision` before. */
+bool dt_formula_is_product(const dt_formula *formula, int factors[2], dt_precision *precision);
 
 int dt_launch_field_find(const char *name); /* the number of a field of dt_launch in DT_LAUNCH_FIELDS; -1 when there is none */
 

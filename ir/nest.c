@@ -58,7 +58,8 @@ typedef struct nest {
     dt_scalar **gathered; /* [n_operands][LANES] of streams that are not uniform */
     bool **insides;
     body_kind kind;
-    int factors[2]; /* operands of BODY_OPERAND, BODY_PRODUCT */
+    int factors[2];         /* operands of BODY_OPERAND, BODY_PRODUCT */
+    dt_precision precision; /* of BODY_PRODUCT */
     dt_evaluation *evaluation;
     dt_scalar *elements; /* [n_operands] for the evaluation */
     bool *inside;
@@ -171,10 +172,8 @@ static dt_status *prepare_body(dt_arena *scratch, nest *nest) {
     if (body->kind == DT_FORMULA_OPERAND) {
         nest->kind = BODY_OPERAND;
         nest->factors[0] = body->index;
-    } else if (nest->is_float && body->kind == DT_FORMULA_SCALAR && body->scalar == DT_SCALAR_MULTIPLY &&
-               body->arguments[0]->kind == DT_FORMULA_OPERAND && body->arguments[1]->kind == DT_FORMULA_OPERAND) {
+    } else if (nest->is_float && dt_formula_is_product(body, nest->factors, &nest->precision)) {
         nest->kind = BODY_PRODUCT;
-        for (int i = 0; i < 2; i++) nest->factors[i] = body->arguments[i]->index;
     }
     return NULL;
 }
@@ -551,6 +550,17 @@ static void run_scatter(nest *nest, dt_scalar *outsides) {
     for (size_t i = 0; i < nest->result->n; i++) nest->result->data[i] = dt_scalar_round(nest->result->data[i], nest->value->dtype);
 }
 
+/* Factors are rounded once each, not for each product: what stands outside of them is 0, or as good. */
+static void round_factors(dt_arena *scratch, nest *nest) {
+    for (int i = 0; i < 2; i++) {
+        stream *stream = &nest->streams[nest->factors[i]];
+        dt_wide *rounded = dt_arena_copy(scratch, stream->tensor, sizeof *rounded);
+        rounded->data = DT_NEW_ARRAY(scratch, dt_scalar, rounded->n);
+        for (size_t k = 0; k < rounded->n; k++) rounded->data[k].f = dt_factor_round(stream->tensor->data[k].f, nest->precision);
+        stream->tensor = rounded;
+    }
+}
+
 dt_status *dt_nest_run(dt_arena *scratch, const dt_value *value, const dt_launch *launch, const dt_wide *operands, dt_wide *result) {
     const dt_loops *loops = dt_value_loops(scratch, value);
     assert(loops != NULL);
@@ -563,6 +573,7 @@ dt_status *dt_nest_run(dt_arena *scratch, const dt_value *value, const dt_launch
     if (loops->result != NULL) prepare_stream(scratch, &nest, &nest.streams[value->n_operands], result, loops->result);
     DT_TRY(prepare_body(scratch, &nest));
     if (result->n == 0) return NULL;
+    if (nest.kind == BODY_PRODUCT && nest.precision != DT_PRECISION_F32) round_factors(scratch, &nest);
     choose_lane(&nest);
     prepare_buffers(scratch, &nest);
     dt_scalar *outsides = DT_NEW_ARRAY(scratch, dt_scalar, value->n_operands);

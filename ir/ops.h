@@ -51,6 +51,9 @@ dt_status *dt_check_ints(const dt_op *op, const dt_attribute *attributes, const 
 /* An attribute that is a shape: no entry below 0 but the symbols. */
 dt_status *dt_check_shape(const dt_op *op, const dt_attribute *attributes, const char *name);
 
+/* The attribute `precision` of a product: one of abi/precision.h, another than f32 for factors of f32 alone. */
+dt_status *dt_check_precision(const dt_op *op, dt_value *const *operands, const dt_attribute *attributes);
+
 /* ops_source.c */
 dt_row_infer dt_infer_constant, dt_infer_iota, dt_infer_launch;
 dt_row_loops dt_loops_constant, dt_loops_iota, dt_loops_launch;
@@ -87,7 +90,8 @@ dt_row_infer dt_infer_reduce;
 dt_row_loops dt_loops_reduce;
 dt_row_gradient dt_gradient_reduce_sum, dt_gradient_reduce_product, dt_gradient_reduce_max, dt_gradient_reduce_min;
 
-/* ops_contract.c: matrix products */
+/* ops_contract.c: the body of all sums of products, its two factors rounded to the value's precision; and matrix products. */
+const char *dt_product_body(dt_arena *arena, const dt_value *value);
 dt_row_infer dt_infer_matmul, dt_infer_dot_general;
 dt_row_loops dt_loops_matmul, dt_loops_dot_general;
 dt_row_gradient dt_gradient_matmul, dt_gradient_dot_general;

@@ -25,14 +25,21 @@ dt_status *dt_infer_matmul(dt_arena *arena, const dt_op *op, dt_value *const *op
     dims[a.rank - 1] = b.dims[column_b];
     *shape = (dt_shape){a.rank, dims};
     *dtype = dt_op_result_dtype(op, operands, attributes);
-    return NULL;
+    return dt_check_precision(op, operands, attributes);
+}
+
+const char *dt_product_body(dt_arena *arena, const dt_value *value) {
+    const char *x = value->op->operands[0].name, *y = value->op->operands[1].name, *precision = dt_value_string(value, "precision");
+    if (dt_precision_from_name(precision) == DT_PRECISION_F32) return dt_arena_format(arena, "%s * %s", x, y);
+    return dt_arena_format(arena, "round_%s(%s) * round_%s(%s)", precision, x, precision, y);
 }
 
 dt_loops *dt_loops_matmul(dt_arena *arena, const dt_value *value) {
     int rank = value->shape.rank, rank_b = value->operands[1]->shape.rank;
     int transpose_a = dt_value_bool(value, "transpose_a"), transpose_b = dt_value_bool(value, "transpose_b");
     int sum_a = rank - 1 - transpose_a, sum = rank;
-    dt_loops *loops = dt_loops_new(arena, value, value->shape, 1, &value->operands[0]->shape.dims[sum_a], DT_COMBINE_SUM, "a * b");
+    dt_loops *loops =
+        dt_loops_new(arena, value, value->shape, 1, &value->operands[0]->shape.dims[sum_a], DT_COMBINE_SUM, dt_product_body(arena, value));
     dt_index *a = loops->operands[0].dims, *b = loops->operands[1].dims;
     for (int d = 0; d < rank - 2; d++) {
         a[d].coefficients[d] = 1;
@@ -45,14 +52,17 @@ dt_loops *dt_loops_matmul(dt_arena *arena, const dt_value *value) {
     return loops;
 }
 
-static dt_status *build_matmul(dt_builder *builder, dt_value **result, dt_value *a, dt_value *b, bool transpose_a, bool transpose_b) {
-    return dt_build_like(builder, result, "matmul", (dt_value *[]){a, b}, 2, NULL,
+/* Of `like` the precision goes along, here and below. */
+static dt_status *build_matmul(dt_builder *builder, const dt_value *like, dt_value **result, dt_value *a, dt_value *b, bool transpose_a,
+                               bool transpose_b) {
+    return dt_build_like(builder, result, "matmul", (dt_value *[]){a, b}, 2, like,
                          (dt_setting[]){dt_set_int("transpose_a", transpose_a), dt_set_int("transpose_b", transpose_b)}, 2);
 }
 
-static dt_status *build_dot_general(dt_builder *builder, dt_value **result, dt_value *a, dt_value *b, int n_batch, const int64_t *a_batch,
-                                    const int64_t *b_batch, int n_contract, const int64_t *a_contract, const int64_t *b_contract) {
-    return dt_build_like(builder, result, "dot_general", (dt_value *[]){a, b}, 2, NULL,
+static dt_status *build_dot_general(dt_builder *builder, const dt_value *like, dt_value **result, dt_value *a, dt_value *b, int n_batch,
+                                    const int64_t *a_batch, const int64_t *b_batch, int n_contract, const int64_t *a_contract,
+                                    const int64_t *b_contract) {
+    return dt_build_like(builder, result, "dot_general", (dt_value *[]){a, b}, 2, like,
                          (dt_setting[]){dt_set_ints(builder, "a_batch", n_batch, a_batch), dt_set_ints(builder, "b_batch", n_batch, b_batch),
                                         dt_set_ints(builder, "a_contract", n_contract, a_contract),
                                         dt_set_ints(builder, "b_contract", n_contract, b_contract)},
@@ -67,8 +77,8 @@ static dt_status *gradient_of_shared(dt_builder *builder, const dt_value *value,
             *g_contract = DT_NEW_ARRAY(builder->function->module->arena, int64_t, rank);
     for (int d = 0; d < rank - 1; d++) a_contract[d] = g_contract[d] = d;
     if (dt_value_bool(value, "transpose_a")) a_contract[rank - 2] = rank - 1;
-    return dt_value_bool(value, "transpose_b") ? build_dot_general(builder, gradient, g, a, 0, NULL, NULL, rank - 1, g_contract, a_contract)
-                                               : build_dot_general(builder, gradient, a, g, 0, NULL, NULL, rank - 1, a_contract, g_contract);
+    return dt_value_bool(value, "transpose_b") ? build_dot_general(builder, value, gradient, g, a, 0, NULL, NULL, rank - 1, g_contract, a_contract)
+                                               : build_dot_general(builder, value, gradient, a, g, 0, NULL, NULL, rank - 1, a_contract, g_contract);
 }
 
 static dt_status *swap_last_two(dt_builder *builder, dt_value *x, dt_value **result) {
@@ -87,18 +97,18 @@ dt_status *dt_gradient_matmul(dt_builder *builder, const dt_value *value, dt_val
     bool shared = b->shape.rank < a->shape.rank;
     if (wanted[0]) {
         if (!transpose_a) {
-            DT_TRY(build_matmul(builder, &gradients[0], g, b, false, !transpose_b));
+            DT_TRY(build_matmul(builder, value, &gradients[0], g, b, false, !transpose_b));
         } else if (!shared) {
-            DT_TRY(build_matmul(builder, &gradients[0], b, g, transpose_b, true));
+            DT_TRY(build_matmul(builder, value, &gradients[0], b, g, transpose_b, true));
         } else {
-            DT_TRY(build_matmul(builder, &gradients[0], g, b, false, !transpose_b));
+            DT_TRY(build_matmul(builder, value, &gradients[0], g, b, false, !transpose_b));
             DT_TRY(swap_last_two(builder, gradients[0], &gradients[0]));
         }
     }
     if (!wanted[1]) return NULL;
     if (shared) return gradient_of_shared(builder, value, g, &gradients[1]);
-    return transpose_b ? build_matmul(builder, &gradients[1], g, a, true, transpose_a)
-                       : build_matmul(builder, &gradients[1], a, g, !transpose_a, false);
+    return transpose_b ? build_matmul(builder, value, &gradients[1], g, a, true, transpose_a)
+                       : build_matmul(builder, value, &gradients[1], a, g, !transpose_a, false);
 }
 
 /* ---- dot_general ---- */
@@ -159,7 +169,7 @@ dt_status *dt_infer_dot_general(dt_arena *arena, const dt_op *op, dt_value *cons
         for (int i = 0; i < s[k].n_free; i++) dims[rank++] = operands[k]->shape.dims[s[k].free[i]];
     *shape = (dt_shape){rank, dims};
     *dtype = dt_op_result_dtype(op, operands, attributes);
-    return NULL;
+    return dt_check_precision(op, operands, attributes);
 }
 
 dt_loops *dt_loops_dot_general(dt_arena *arena, const dt_value *value) {
@@ -167,8 +177,8 @@ dt_loops *dt_loops_dot_general(dt_arena *arena, const dt_value *value) {
     make_sides(arena, value->op, value->operands, value->attributes, s);
     int64_t *reduced = DT_NEW_ARRAY(arena, int64_t, s[0].n_contract);
     for (int i = 0; i < s[0].n_contract; i++) reduced[i] = s[0].value->shape.dims[s[0].contract[i]];
-    dt_loops *loops =
-        dt_loops_new(arena, value, value->shape, s[0].n_contract, reduced, s[0].n_contract > 0 ? DT_COMBINE_SUM : DT_COMBINE_NONE, "a * b");
+    dt_loops *loops = dt_loops_new(arena, value, value->shape, s[0].n_contract, reduced, s[0].n_contract > 0 ? DT_COMBINE_SUM : DT_COMBINE_NONE,
+                                   dt_product_body(arena, value));
     int first_free = s[0].n_batch;
     for (int k = 0; k < 2; k++) {
         dt_index *dims = loops->operands[k].dims;
@@ -182,14 +192,14 @@ dt_loops *dt_loops_dot_general(dt_arena *arena, const dt_value *value) {
 
 /* Gradient of operand k: g's free dimensions of the other operand are summed away. What comes out, [batch, k's free, k's contract], is put into k's
  * order. */
-static dt_status *gradient_of_side(dt_builder *builder, const side s[2], int k, dt_value *g, dt_value **gradient) {
+static dt_status *gradient_of_side(dt_builder *builder, const dt_value *value, const side s[2], int k, dt_value *g, dt_value **gradient) {
     dt_arena *arena = builder->function->module->arena;
     const side *own = &s[k], *other = &s[1 - k];
     int rank = own->value->shape.rank, first_other = own->n_batch + (k == 0 ? own->n_free : 0);
     int64_t *g_batch = DT_NEW_ARRAY(arena, int64_t, own->n_batch), *g_contract = DT_NEW_ARRAY(arena, int64_t, other->n_free);
     for (int i = 0; i < own->n_batch; i++) g_batch[i] = i;
     for (int i = 0; i < other->n_free; i++) g_contract[i] = first_other + i;
-    DT_TRY(build_dot_general(builder, gradient, g, (dt_value *)other->value, own->n_batch, g_batch, other->batch, other->n_free, g_contract,
+    DT_TRY(build_dot_general(builder, value, gradient, g, (dt_value *)other->value, own->n_batch, g_batch, other->batch, other->n_free, g_contract,
                              other->free));
     /* The other's contracted dimensions come out in ascending order. */
     int64_t *permutation = DT_NEW_ARRAY(arena, int64_t, rank);
@@ -211,6 +221,6 @@ dt_status *dt_gradient_dot_general(dt_builder *builder, const dt_value *value, d
     side s[2];
     make_sides(builder->function->module->arena, value->op, value->operands, value->attributes, s);
     for (int k = 0; k < 2; k++)
-        if (wanted[k]) DT_TRY(gradient_of_side(builder, s, k, g, &gradients[k]));
+        if (wanted[k]) DT_TRY(gradient_of_side(builder, value, s, k, g, &gradients[k]));
     return NULL;
 }

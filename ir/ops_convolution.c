@@ -79,7 +79,7 @@ dt_status *dt_infer_conv2d(dt_arena *arena, const dt_op *op, dt_value *const *op
     for (int d = 3; d < rank; d++) dims[d] = kernel[d];
     *shape = (dt_shape){rank, dims};
     *dtype = dt_op_result_dtype(op, operands, attributes);
-    return NULL;
+    return dt_check_precision(op, operands, attributes);
 }
 
 /* The input gradient's `size` must be one whose convolution has g's height and width. */
@@ -103,7 +103,7 @@ dt_status *dt_infer_conv2d_input_gradient(dt_arena *arena, const dt_op *op, dt_v
     dims[rank - 1] = kernel[2];
     *shape = (dt_shape){rank, dims};
     *dtype = dt_op_result_dtype(op, operands, attributes);
-    return NULL;
+    return dt_check_precision(op, operands, attributes);
 }
 
 dt_status *dt_infer_conv2d_kernel_gradient(dt_arena *arena, const dt_op *op, dt_value *const *operands, int n_operands,
@@ -125,7 +125,7 @@ dt_status *dt_infer_conv2d_kernel_gradient(dt_arena *arena, const dt_op *op, dt_
     for (int d = 3; d < rank; d++) dims[d] = g[d];
     *shape = (dt_shape){rank, dims};
     *dtype = dt_op_result_dtype(op, operands, attributes);
-    return NULL;
+    return dt_check_precision(op, operands, attributes);
 }
 
 /* x's place along height or width, from the loops over places of the result and over taps. */
@@ -139,7 +139,7 @@ static void set_place_of_x(dt_index *index, const geometry *geometry, int i, int
 dt_loops *dt_loops_conv2d(dt_arena *arena, const dt_value *value) {
     int rank = value->shape.rank, taps = rank, input = rank + 2;
     geometry geometry = geometry_of(value);
-    dt_loops *loops = dt_loops_new(arena, value, value->shape, 3, value->operands[1]->shape.dims, DT_COMBINE_SUM, "x * kernel");
+    dt_loops *loops = dt_loops_new(arena, value, value->shape, 3, value->operands[1]->shape.dims, DT_COMBINE_SUM, dt_product_body(arena, value));
     dt_index *x = loops->operands[0].dims, *kernel = loops->operands[1].dims;
     x[0].coefficients[0] = 1;
     for (int i = 0; i < 2; i++) {
@@ -158,7 +158,8 @@ dt_loops *dt_loops_conv2d_input_gradient(dt_arena *arena, const dt_value *value)
     int rank = value->shape.rank, taps = rank, output = rank + 2;
     geometry geometry = geometry_of(value);
     const int64_t *dims = value->operands[1]->shape.dims;
-    dt_loops *loops = dt_loops_new(arena, value, value->shape, 3, (int64_t[]){dims[0], dims[1], dims[rank - 1]}, DT_COMBINE_SUM, "g * kernel");
+    dt_loops *loops =
+        dt_loops_new(arena, value, value->shape, 3, (int64_t[]){dims[0], dims[1], dims[rank - 1]}, DT_COMBINE_SUM, dt_product_body(arena, value));
     dt_index *g = loops->operands[0].dims, *kernel = loops->operands[1].dims;
     g[0].coefficients[0] = 1;
     for (int i = 0; i < 2; i++) {
@@ -179,7 +180,7 @@ dt_loops *dt_loops_conv2d_input_gradient(dt_arena *arena, const dt_value *value)
 dt_loops *dt_loops_conv2d_kernel_gradient(dt_arena *arena, const dt_value *value) {
     int rank = value->shape.rank, row = rank, places = rank + 1;
     geometry geometry = geometry_of(value);
-    dt_loops *loops = dt_loops_new(arena, value, value->shape, 3, value->operands[1]->shape.dims, DT_COMBINE_SUM, "x * g");
+    dt_loops *loops = dt_loops_new(arena, value, value->shape, 3, value->operands[1]->shape.dims, DT_COMBINE_SUM, dt_product_body(arena, value));
     dt_index *x = loops->operands[0].dims, *g = loops->operands[1].dims;
     x[0].coefficients[row] = g[0].coefficients[row] = 1;
     for (int i = 0; i < 2; i++) {

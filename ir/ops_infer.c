@@ -43,3 +43,12 @@ dt_status *dt_check_shape(const dt_op *op, const dt_attribute *attributes, const
             return dt_error(DT_INVALID_ARGUMENT, "%s: %s holds the dimension %" PRId64, op->name, name, shape->ints[i]);
     return NULL;
 }
+
+dt_status *dt_check_precision(const dt_op *op, dt_value *const *operands, const dt_attribute *attributes) {
+    const char *name = dt_op_attribute(op, attributes, "precision")->s;
+    dt_precision precision = dt_precision_from_name(name);
+    if (precision == DT_N_PRECISIONS)
+        return dt_error(DT_INVALID_ARGUMENT, "%s: precision must be \"f32\", \"tf32\" or \"bf16\", it is \"%s\"", op->name, name);
+    if (precision == DT_PRECISION_F32 || operands[0]->dtype == DT_F32) return NULL;
+    return dt_error(DT_INVALID_ARGUMENT, "%s: precision %s rounds factors of f32, these are %s", op->name, name, dt_dtype_name(operands[0]->dtype));
+}

@@ -13,15 +13,26 @@ static small_format format_of(dt_dtype dtype) { return dtype == DT_F16 ? (small_
 
 static int bias_of(small_format format) { return (1 << (format.exponent_bits - 1)) - 1; }
 
-/* Half to even; every intermediate is exact in double. */
-static double round_small(double value, small_format format) {
+/* To nearest, ties as `nearest` has them; every intermediate is exact in double. */
+static double round_by(double (*nearest)(double), double value, small_format format) {
     if (value == 0 || !isfinite(value)) return value;
     int exponent;
     frexp(value, &exponent); /* value = fraction in [0.5, 1) times 2^exponent */
     int least = 1 - bias_of(format) + 1;
     double unit = ldexp(1, (exponent > least ? exponent : least) - 1 - format.mantissa_bits);
-    double rounded = rint(value / unit) * unit;
+    double rounded = nearest(value / unit) * unit;
     return fabs(rounded) >= ldexp(1, bias_of(format) + 1) ? copysign(INFINITY, value) : rounded;
+}
+
+/* Half to even. */
+static double round_small(double value, small_format format) { return round_by(rint, value, format); }
+
+double dt_factor_round(double factor, dt_precision precision) {
+    switch (precision) {
+    case DT_PRECISION_TF32: return round_by(round, factor, (small_format){10, 8});
+    case DT_PRECISION_BF16: return round_by(rint, factor, (small_format){7, 8});
+    default: return factor;
+    }
 }
 
 static uint16_t encode_small(double value, small_format format) {

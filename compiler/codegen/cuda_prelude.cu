@@ -53,6 +53,8 @@ INLINE u16 to_bf16(float value) {  // to nearest, ties to even; NaN stays NaN
 }
 INLINE float round_f16(float value) { return from_f16(to_f16(value)); }
 INLINE float round_bf16(float value) { return from_bf16(to_bf16(value)); }
+// what cvt.rna.tf32.f32 does: to nearest, ties away from 0
+INLINE float round_tf32(float value) { return value != value ? value : __uint_as_float((__float_as_uint(value) + 0x1000u) & 0xffffe000u); }
 
 // ---- what C leaves undefined, or does otherwise ----
 

@@ -150,6 +150,8 @@ static const char *on_floats(dt_cuda_nest *n, dt_scalar_op op, dt_dtype dtype, c
     case DT_SCALAR_ABSOLUTE: return FORMAT(n, "fabs%s(%s)", f, x[0]);
     case DT_SCALAR_FLOOR: return FORMAT(n, "floor%s(%s)", f, x[0]);
     case DT_SCALAR_ROUND: return FORMAT(n, "rint%s(%s)", f, x[0]);
+    case DT_SCALAR_ROUND_TF32: return FORMAT(n, "round_tf32(%s)", x[0]);
+    case DT_SCALAR_ROUND_BF16: return FORMAT(n, "round_bf16(%s)", x[0]);
     case DT_SCALAR_SQUARE_ROOT: return FORMAT(n, "sqrt%s(%s)", f, x[0]);
     case DT_SCALAR_FUSED: return FORMAT(n, "fma%s(%s, %s, %s)", f, x[0], x[1], x[2]);
     default: break;

@@ -196,6 +196,7 @@ void dt_llvm_nest_emit(dt_llvm_nest *n, int level);
 /* Emits instruction `i`; its operands have values. Not for LOAD and REDUCED. */
 LLVMValueRef dt_llvm_instruction(dt_llvm_nest *n, int i);
 LLVMValueRef dt_llvm_convert(dt_llvm_emitter *e, LLVMValueRef value, dt_dtype from, dt_dtype to);
+LLVMValueRef dt_llvm_round(dt_llvm_emitter *e, LLVMValueRef factor, dt_precision precision); /* f32 */
 LLVMValueRef dt_llvm_fused(dt_llvm_emitter *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c);
 LLVMValueRef dt_llvm_maximum(dt_llvm_emitter *e, LLVMValueRef a, LLVMValueRef b, dt_dtype dtype); /* NaN if either is */
 LLVMValueRef dt_llvm_minimum(dt_llvm_emitter *e, LLVMValueRef a, LLVMValueRef b, dt_dtype dtype);
@@ -223,6 +224,8 @@ void dt_llvm_reduce_end(dt_llvm_nest *n);
 
 /* Can the tiled form be used? Needs `depends` and `needed`. */
 bool dt_llvm_tile_is_possible(const dt_llvm_nest *n);
+/* As dt_llvm_load_plain, of a factor's load: what it is rounded to. */
+LLVMValueRef dt_llvm_load_factor(dt_llvm_nest *n, int load, dt_llvm_sum offset, int width);
 /* Moves the vector and the row loop to where the tiles want them in n->order, and chooses the tile. Needs order and n_outer. */
 void dt_llvm_tile_choose(dt_llvm_nest *n);
 /* The vector loop, in blocks of vectors, at `level`; and what is inside of all outer loops but the row loop. */

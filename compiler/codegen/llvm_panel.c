@@ -139,7 +139,7 @@ void dt_llvm_panel_fill(dt_llvm_nest *n, dt_llvm_sum start) {
     dt_llvm_loop turns = dt_llvm_loop_begin(e, dt_llvm_i64(e, 0), dt_llvm_panel_extent(n), 1, n->depth_here != NULL);
     dt_llvm_enter(n, n->panel_loop, (dt_llvm_sum){turns.index, 0});
     for (int v = 0; v < n->block_vectors; v++)
-        LLVMBuildStore(e->builder, dt_llvm_load_plain(n, n->nest->tiling.b, (dt_llvm_sum){NULL, (int64_t)v * n->width}, n->width), place(n, v));
+        LLVMBuildStore(e->builder, dt_llvm_load_factor(n, n->nest->tiling.b, (dt_llvm_sum){NULL, (int64_t)v * n->width}, n->width), place(n, v));
     dt_llvm_loop_end(e, &turns);
     n->loops[n->vector_loop] = index;
     dt_llvm_restore_addresses(n, saved);
@@ -160,7 +160,7 @@ static void fill_rows(dt_llvm_nest *n) {
     dt_llvm_loop inner = dt_llvm_loop_begin(e, zero, by_turns ? n_rows : n_turns, width, !by_turns && n->depth_here != NULL);
     dt_llvm_enter(n, by_turns ? row_loop : n->panel_loop, (dt_llvm_sum){inner.index, 0});
     LLVMValueRef place = place_in_rows(n, n->loops[row_loop], n->loops[n->panel_loop]);
-    LLVMValueRef copy = LLVMBuildStore(e->builder, dt_llvm_load_plain(n, a, (dt_llvm_sum){NULL, 0}, width), place);
+    LLVMValueRef copy = LLVMBuildStore(e->builder, dt_llvm_load_factor(n, a, (dt_llvm_sum){NULL, 0}, width), place);
     LLVMSetAlignment(copy, (unsigned)dt_dtype_bytes(n->nest->reductions[0].dtype));
     dt_llvm_loop_end(e, &inner);
     dt_llvm_loop_end(e, &outer);

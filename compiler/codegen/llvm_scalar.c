@@ -110,7 +110,7 @@ static LLVMValueRef high_product(dt_llvm_emitter *e, LLVMValueRef a, LLVMValueRe
 
 /* ---- conversions ---- */
 
-/* Rounds f32 to the values that f16 or bf16 has, to nearest, ties to even. */
+/* Rounds f32 to the values that f16 or bf16 has, to nearest, ties to even. NaN stays NaN, here and below. */
 static LLVMValueRef round_to(dt_llvm_emitter *e, LLVMValueRef value, dt_dtype dtype) {
     LLVMBuilderRef builder = e->builder;
     LLVMTypeRef type = LLVMTypeOf(value);
@@ -123,6 +123,16 @@ static LLVMValueRef round_to(dt_llvm_emitter *e, LLVMValueRef value, dt_dtype dt
     LLVMValueRef is_nan = LLVMBuildFCmp(builder, LLVMRealUNO, value, value, "");
     rounded = LLVMBuildSelect(builder, is_nan, quiet, rounded, "");
     return LLVMBuildBitCast(builder, LLVMBuildAnd(builder, rounded, dt_llvm_integer(bits_type, ~(int64_t)0xffff), ""), type, "");
+}
+
+LLVMValueRef dt_llvm_round(dt_llvm_emitter *e, LLVMValueRef value, dt_precision precision) {
+    if (precision != DT_PRECISION_TF32) return precision == DT_PRECISION_BF16 ? round_to(e, value, DT_BF16) : value;
+    LLVMBuilderRef builder = e->builder;
+    LLVMTypeRef bits_type = dt_llvm_like(value, e->i32);
+    LLVMValueRef rounded = LLVMBuildAdd(builder, LLVMBuildBitCast(builder, value, bits_type, ""), dt_llvm_integer(bits_type, 0x1000), "");
+    rounded = LLVMBuildAnd(builder, rounded, dt_llvm_integer(bits_type, ~(int64_t)0x1fff), "");
+    LLVMValueRef is_nan = LLVMBuildFCmp(builder, LLVMRealUNO, value, value, "");
+    return LLVMBuildSelect(builder, is_nan, value, LLVMBuildBitCast(builder, rounded, LLVMTypeOf(value), ""), "");
 }
 
 static LLVMValueRef float_to_integer(dt_llvm_emitter *e, LLVMValueRef value, dt_dtype to) {
@@ -167,6 +177,8 @@ static LLVMValueRef on_floats(dt_llvm_emitter *e, dt_scalar_op op, LLVMValueRef 
     case DT_SCALAR_ABSOLUTE: return unary(e, "llvm.fabs", a);
     case DT_SCALAR_FLOOR: return unary(e, "llvm.floor", a);
     case DT_SCALAR_ROUND: return unary(e, "llvm.roundeven", a);
+    case DT_SCALAR_ROUND_TF32: return dt_llvm_round(e, a, DT_PRECISION_TF32);
+    case DT_SCALAR_ROUND_BF16: return dt_llvm_round(e, a, DT_PRECISION_BF16);
     case DT_SCALAR_SQUARE_ROOT: return unary(e, "llvm.sqrt", a);
     case DT_SCALAR_FUSED: return dt_llvm_fused(e, a, b, c);
     case DT_SCALAR_EQUAL: return LLVMBuildFCmp(builder, LLVMRealOEQ, a, b, "");

@@ -39,7 +39,9 @@ bool dt_llvm_tile_is_possible(const dt_llvm_nest *n) {
     const dt_tiling *tiling = &nest->tiling;
     if (nest->algorithm == DT_ALGORITHM_LOOPS || nest->n_reductions != 1 || !dt_reduction_is_product(nest, &nest->reductions[0])) return false;
     int v = tiling->vector_loop, row = tiling->row_loop;
-    const int *factors = nest->instructions[nest->reductions[0].operand].operands;
+    const int *operands = nest->instructions[nest->reductions[0].operand].operands;
+    dt_precision precision;
+    const int factors[2] = {dt_factor_unrounded(nest, operands[0], &precision), dt_factor_unrounded(nest, operands[1], &precision)};
     bool in_order = factors[0] == tiling->a && factors[1] == tiling->b, swapped = factors[0] == tiling->b && factors[1] == tiling->a;
     if (!in_order && !swapped) return false;
     if (!dt_llvm_is_constant_extent(nest->loops[v].extent) || nest->loops[v].reduced || (row >= 0 && nest->loops[row].reduced)) return false;
@@ -205,6 +207,17 @@ static LLVMValueRef *accumulator(dt_llvm_nest *n, const tile *t, int part, int r
     return &n->e->carried[(part * t->rows + r) * t->vectors + v];
 }
 
+LLVMValueRef dt_llvm_load_factor(dt_llvm_nest *n, int load, dt_llvm_sum offset, int width) {
+    const int *factors = n->nest->instructions[n->nest->reductions[0].operand].operands;
+    LLVMValueRef value = dt_llvm_load_plain(n, load, offset, width);
+    for (int k = 0; k < 2; k++) {
+        dt_precision precision;
+        if (dt_factor_unrounded(n->nest, factors[k], &precision) == load && precision != DT_PRECISION_F32)
+            return dt_llvm_round(n->e, value, precision);
+    }
+    return value;
+}
+
 /* One product: all rows of a times all vectors of b. */
 static void product(dt_llvm_nest *n, const tile *t, int part) {
     dt_llvm_emitter *e = n->e;
@@ -212,10 +225,11 @@ static void product(dt_llvm_nest *n, const tile *t, int part) {
     int64_t step = tiling->row_loop >= 0 ? n->nest->instructions[tiling->a].address.coefficients[tiling->row_loop] : 0;
     LLVMValueRef b[8];
     for (int v = 0; v < t->vectors; v++)
-        b[v] = n->panel_loop >= 0 ? dt_llvm_panel_load(n, v) : dt_llvm_load_plain(n, tiling->b, (dt_llvm_sum){NULL, (int64_t)v * n->width}, n->width);
+        b[v] =
+            n->panel_loop >= 0 ? dt_llvm_panel_load(n, v) : dt_llvm_load_factor(n, tiling->b, (dt_llvm_sum){NULL, (int64_t)v * n->width}, n->width);
     for (int r = 0; r < t->rows; r++) {
         dt_llvm_sum row = {NULL, r * step};
-        LLVMValueRef a = dt_llvm_splat(e, n->rows_are_copied ? dt_llvm_panel_load_row(n, r) : dt_llvm_load_plain(n, tiling->a, row, 1), n->width);
+        LLVMValueRef a = dt_llvm_splat(e, n->rows_are_copied ? dt_llvm_panel_load_row(n, r) : dt_llvm_load_factor(n, tiling->a, row, 1), n->width);
         for (int v = 0; v < t->vectors; v++) {
             LLVMValueRef *sum = accumulator(n, t, part, r, v);
             *sum = dt_llvm_fused(e, a, b[v], *sum);

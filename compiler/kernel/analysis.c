@@ -15,6 +15,20 @@ bool dt_reduction_is_product(const dt_nest *nest, const dt_reduction *reduction)
            dt_dtype_is_float(operand->dtype) && (operand->dtype == DT_F64) == (reduction->dtype == DT_F64);
 }
 
+int dt_factor_unrounded(const dt_nest *nest, int factor, dt_precision *precision) {
+    const dt_instruction *x = &nest->instructions[factor];
+    *precision = x->kind == DT_INSTRUCTION_SCALAR ? dt_scalar_precision(x->scalar) : DT_PRECISION_F32;
+    return *precision != DT_PRECISION_F32 ? x->operands[0] : factor;
+}
+
+dt_precision dt_product_precision(const dt_nest *nest, const dt_reduction *reduction) {
+    const int *factors = nest->instructions[reduction->operand].operands;
+    dt_precision a, b;
+    dt_factor_unrounded(nest, factors[0], &a);
+    dt_factor_unrounded(nest, factors[1], &b);
+    return a == b ? a : DT_PRECISION_F32;
+}
+
 int dt_instruction_n_uses(const dt_instruction *x) {
     bool load = x->kind == DT_INSTRUCTION_LOAD;
     return x->n_operands + (load ? x->address.n_terms + (x->guard >= 0 ? 2 : 0) : 0);

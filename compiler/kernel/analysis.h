@@ -13,6 +13,11 @@ static inline bool dt_nest_reduces(const dt_nest *nest, int loop) { return nest-
 /* Is the reduction a sum of products, which is what a fused multiply-add is for? */
 bool dt_reduction_is_product(const dt_nest *nest, const dt_reduction *reduction);
 
+/* A factor of a product before it is rounded, if it is; *precision: to what. */
+int dt_factor_unrounded(const dt_nest *nest, int factor, dt_precision *precision);
+/* The precision of a sum of products: what both factors are rounded to. */
+dt_precision dt_product_precision(const dt_nest *nest, const dt_reduction *reduction);
+
 /* depends[n_instructions]: the loops that each instruction differs with, a bit each; behind a reduction only outer ones. */
 void dt_nest_depends(const dt_nest *nest, uint64_t *depends);
 

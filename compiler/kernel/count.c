@@ -60,6 +60,7 @@ static int depth_of(const dt_nest *nest, int i, const int *depths) {
 
 static bool is_float_work(const dt_nest *nest, const dt_instruction *instruction) {
     if (instruction->kind != DT_INSTRUCTION_SCALAR) return false;
+    if (dt_scalar_precision(instruction->scalar) != DT_PRECISION_F32) return false; /* a conversion, as it were */
     for (int o = 0; o < instruction->n_operands; o++)
         if (dt_dtype_is_float(nest->instructions[instruction->operands[o]].dtype)) return true;
     return dt_dtype_is_float(instruction->dtype);

@@ -1,5 +1,6 @@
 /* execute: see the header. */
 #include "compiler/kernel/execute.h"
+#include "base/half.h"
 #include "compiler/kernel/affine.h"
 #include "ir/evaluate.h"
 
@@ -37,6 +38,8 @@ static dt_scalar float_scalar(dt_scalar_op op, const dt_scalar *x, dt_dtype dtyp
     case DT_SCALAR_ABSOLUTE: return of_float(fabs(a));
     case DT_SCALAR_FLOOR: return of_float(floor(a));
     case DT_SCALAR_ROUND: return of_float(nearbyint(a));
+    case DT_SCALAR_ROUND_TF32: return of_float(dt_tf32_from_f32((float)a));
+    case DT_SCALAR_ROUND_BF16: return of_float(dt_f32_from_bf16(dt_bf16_from_f32((float)a)));
     case DT_SCALAR_SQUARE_ROOT: return of_float(sqrt(a));
     case DT_SCALAR_FUSED: return of_float(dtype == DT_F64 ? fma(a, b, x[2].f) : fmaf((float)a, (float)b, (float)x[2].f));
     case DT_SCALAR_EQUAL: return of_integer(a == b);

@@ -140,11 +140,12 @@ typedef struct dt_buffer {
     const char *name; /* for people: "%12", "Cnn/conv2d/kernel", "packed 3" */
     dt_space space;
     dt_dtype dtype;
-    dt_shape shape;      /* DT_BATCH counts as the rows of a block */
-    bool one_row;        /* holds what one turn of a row loop leaves for later nests of the same turn, and only that */
-    int variable, input; /* index, for those spaces */
-    int64_t offset;      /* bytes within its space, aligned to 64 */
-    int64_t bytes;       /* of a full block, with 64 bytes of slack after it that vector code may read, never write */
+    dt_shape shape;         /* DT_BATCH counts as the rows of a block */
+    bool one_row;           /* holds what one turn of a row loop leaves for later nests of the same turn, and only that */
+    int variable, input;    /* index, for those spaces */
+    int64_t offset;         /* bytes within its space, aligned to 64 */
+    int64_t bytes;          /* of a full block, with 64 bytes of slack after it that vector code may read, never write */
+    dt_precision precision; /* that its elements, factors of products, have been rounded to */
 } dt_buffer;
 
 typedef struct dt_kernel_function {

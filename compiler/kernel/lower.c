@@ -39,10 +39,9 @@ enum {
 bool dt_value_is_alias(const dt_value *value) { return value->op->class == DT_CLASS_MOVE && value->op->loops == NULL; }
 
 bool dt_loops_are_product(const dt_loops *loops) {
-    const dt_formula *body = loops->body;
-    if (loops->combiner != DT_COMBINE_SUM || loops->result != NULL || body->kind != DT_FORMULA_SCALAR || body->scalar != DT_SCALAR_MULTIPLY)
-        return false;
-    return body->arguments[0]->kind == DT_FORMULA_OPERAND && body->arguments[1]->kind == DT_FORMULA_OPERAND;
+    int factors[2];
+    dt_precision precision;
+    return loops->combiner == DT_COMBINE_SUM && loops->result == NULL && dt_formula_is_product(loops->body, factors, &precision);
 }
 
 dt_lowering *dt_lowering_create(dt_compilation *compilation, dt_plan *plan) {
@@ -557,7 +556,10 @@ dt_nest dt_lower_packing(dt_lowering *lowering, dt_kernel_function *kernel, cons
         numerators[d].offset = packing->lows[d];
     }
     dt_element e = element_at(&c, root, NULL, -1, NULL);
-    int element = dt_nest_convert(&c.nest, lower_access(&e, operand, numerators), lowering->plan->buffers[packing->buffer].dtype);
+    const dt_buffer *buffer = &lowering->plan->buffers[packing->buffer];
+    int element = dt_nest_convert(&c.nest, lower_access(&e, operand, numerators), buffer->dtype);
+    if (buffer->precision != DT_PRECISION_F32)
+        element = dt_nest_scalar(&c.nest, dt_scalar_of_precision(buffer->precision), buffer->dtype, 1, &element);
     dt_nest_store(&c.nest, packing->buffer, &target, element, false, -1);
     dt_nest nest = finish(&c);
     nest.note = "pack";

@@ -80,9 +80,18 @@ static int folded(dt_nest_builder *nest, dt_scalar_op scalar, dt_dtype dtype, co
     return dt_nest_integer(nest, DT_I64, (int64_t)(neutral ? a * b : a + b));
 }
 
+/* Whether x is what rounding leaves already. */
+static bool is_rounded(const dt_nest_builder *nest, dt_scalar_op scalar, int x) {
+    const dt_instruction *value = &nest->instructions.items[x];
+    if (value->kind == DT_INSTRUCTION_SCALAR && value->scalar == scalar) return true;
+    if (value->kind != DT_INSTRUCTION_LOAD) return false;
+    return nest->plan->buffers[nest->kernel->buffers[value->address.buffer]].precision == dt_scalar_precision(scalar);
+}
+
 int dt_nest_scalar(dt_nest_builder *nest, dt_scalar_op scalar, dt_dtype dtype, int n_operands, const int *operands) {
     dt_instruction instruction = {
         .kind = DT_INSTRUCTION_SCALAR, .dtype = dtype, .scalar = scalar, .n_operands = n_operands, .guard = -1, .otherwise = -1};
+    if (dt_scalar_precision(scalar) != DT_PRECISION_F32 && is_rounded(nest, scalar, operands[0])) return operands[0];
     int constant = n_operands == 2 ? folded(nest, scalar, dtype, operands) : -1;
     if (constant >= 0) return constant;
     memcpy(instruction.operands, operands, (size_t)n_operands * sizeof *operands);

@@ -232,7 +232,8 @@ static bool divide_loops(const dt_plan *plan, const dt_kernel_function *kernel, 
     uint64_t a = depends[product->operands[0]] & outer, b = depends[product->operands[1]] & outer;
     int last = contiguous_loop(nest);
     bool swapped = last >= 0 && (a >> last & 1) && !(b >> last & 1);
-    *loops = (dt_product_loops){swapped ? b & ~a : a & ~b, swapped ? a & ~b : b & ~a, a & b, product->operands[swapped], product->operands[!swapped]};
+    *loops = (dt_product_loops){swapped ? b & ~a : a & ~b,  swapped ? a & ~b : b & ~a,   a & b,
+                                product->operands[swapped], product->operands[!swapped], dt_product_precision(nest, &nest->reductions[0])};
     loops->both |= outer & ~several & ~(a | b);
     return (several & ~(a | b)) == 0;
 }

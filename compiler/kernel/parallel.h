@@ -42,7 +42,8 @@ bool dt_nest_folds_together(const dt_plan *plan, const dt_nest *nest, int n_shar
  * with. Columns are what is stored side by side. */
 typedef struct dt_product_loops {
     uint64_t rows, columns, both;
-    int row_factor, column_factor; /* instructions */
+    int row_factor, column_factor; /* instructions, rounding and all */
+    dt_precision precision;        /* that both are rounded to */
 } dt_product_loops;
 
 enum {

@@ -190,7 +190,9 @@ static void print_buffers(dt_text *text, const dt_plan *plan) {
         dt_text_format(text, "  buffer %s: ", buffer->name);
         dt_shape_print(text, buffer->dtype, buffer->shape);
         dt_text_format(text, " %s at %s", space_name(buffer->space), dt_text_with_commas(buffer->offset, commas));
-        dt_text_format(text, ", %s bytes\n", dt_text_with_commas(buffer->bytes, commas));
+        dt_text_format(text, ", %s bytes", dt_text_with_commas(buffer->bytes, commas));
+        if (buffer->precision != DT_PRECISION_F32) dt_text_format(text, ", rounded to %s", dt_precision_name(buffer->precision));
+        dt_text_append(text, "\n");
     }
 }
 

@@ -6,6 +6,7 @@
  * way, with a border of zeros, in another order) is laid out first, in a nest of the same kernel: within the row loop when it hangs on the row,
  * before it when it does not. How many rows and vectors make a tile is the renderer's choice: it knows the registers. */
 #include "compiler/passes/schedule.h"
+#include "compiler/kernel/analysis.h"
 #include "compiler/kernel/nest.h"
 
 #include <string.h>
@@ -124,6 +125,8 @@ typedef struct dt_product {
     int row;         /* loop over the batch that is the nest's outermost, or -1 */
     int vector_loop; /* of loops */
     int row_loop;
+    int factors[2];         /* operands of the root in the order in which they are multiplied */
+    dt_precision precision; /* that they are rounded to */
     int operands[2];        /* which operand is broadcast, which contiguous */
     dt_packing packings[2]; /* by operand of the root */
 } dt_product;
@@ -175,12 +178,13 @@ static bool choose_loops(dt_product *p) {
 
 static int place_in_nest(const dt_product *p, int loop) { return loop < 0 ? -1 : dt_layout_place(p->kernel->nests[p->n].layout, p->loops, loop); }
 
-/* The instruction of each factor, when a nest folds their product itself; -1 where it does not. */
+/* The instruction of each factor before it is rounded, when a nest folds their product itself; -1 where it does not. */
 static int factor(const dt_product *p, const dt_nest *nest, int operand) {
     if (nest->n_reductions != 1) return -1;
     const dt_instruction *product = &nest->instructions[nest->reductions[0].operand];
     if (product->kind != DT_INSTRUCTION_SCALAR || product->scalar != DT_SCALAR_MULTIPLY) return -1;
-    return product->operands[p->loops->body->arguments[0]->index == operand ? 0 : 1];
+    dt_precision precision;
+    return dt_factor_unrounded(nest, product->operands[p->factors[0] == operand ? 0 : 1], &precision);
 }
 
 static bool is_product(const dt_product *p, const dt_nest *nest) { return factor(p, nest, 0) >= 0 && factor(p, nest, 0) != factor(p, nest, 1); }
@@ -280,7 +284,9 @@ static int packing_buffer(dt_arena *arena, dt_product *p, int operand, const dt_
     const char *name = dt_arena_format(arena, "%%%d packed", p->root->operands[operand]->id);
     dt_dtype dtype = p->root->operands[operand]->dtype == DT_F64 ? DT_F64 : DT_F32;
     dt_space space = p->kernel->once ? DT_SPACE_DEVICE : DT_SPACE_SCRATCH;
-    dt_buffer buffer = {.name = name, .space = space, .dtype = dtype, .shape = {rank, dims}, .one_row = by_row, .variable = -1, .input = -1};
+    dt_buffer buffer = {.name = name, .space = space, .dtype = dtype, .shape = {rank, dims}, .variable = -1, .input = -1};
+    buffer.precision = p->precision;
+    buffer.one_row = by_row;
     return dt_plan_add_buffer(arena, p->plan, buffer);
 }
 
@@ -297,8 +303,9 @@ static bool pack(dt_arena *arena, dt_product *p, int operand, bool contiguous, b
         least_reuse = 4
     };
     dt_packing *packing = &p->packings[operand];
-    if (is_plain(p, operand, contiguous)) return true;
-    if (!describe_packing(arena, p, operand, contiguous, packing, by_row) || reuse(p, operand, *by_row) < least_reuse) return false;
+    bool plain = is_plain(p, operand, contiguous);
+    if (plain && p->precision == DT_PRECISION_F32) return true; /* else a copy is worth while that holds it rounded */
+    if (!describe_packing(arena, p, operand, contiguous, packing, by_row) || reuse(p, operand, *by_row) < least_reuse) return plain;
     packing->buffer = packing_buffer(arena, p, operand, packing, *by_row);
     return true;
 }
@@ -476,6 +483,7 @@ static int tile_nest(dt_arena *arena, dt_plan *plan, dt_kernel_function *kernel,
     dt_product p = {.plan = plan, .kernel = kernel, .n = n, .n_parts = 1, .root = nest->cluster->roots.items[0], .row = -1};
     p.loops = dt_lowering_loops(plan->lowering, p.root);
     if (!dt_loops_are_product(p.loops)) return n + 1;
+    dt_formula_is_product(p.loops->body, p.factors, &p.precision);
     p.n_parts = dt_schedule_phases(arena, plan, kernel, n);
     if (nest->in_rows) p.row = nest->layout->row_loop >= 0 ? nest->layout->row_loop : 0;
     tile(arena, &p);

@@ -50,6 +50,16 @@ def argmax(x, axes, keep):
     return found.reshape([1 if d in axes else x.shape[d] for d in range(x.ndim)]) if keep else found
 
 
+def rounded(x, precision):
+    """A factor of a product: to nearest with 10 bits behind the point, ties away from 0 (tf32), or with 7, ties to even (bf16)."""
+    if precision == "f32":
+        return x
+    fraction, exponent = np.frexp(x)  # x = fraction * 2**exponent, 0.5 <= |fraction| < 1
+    scaled = np.ldexp(fraction, 11 if precision == "tf32" else 8)
+    nearest = np.copysign(np.floor(np.abs(scaled) + 0.5), scaled) if precision == "tf32" else np.rint(scaled)
+    return np.ldexp(nearest, exponent - (11 if precision == "tf32" else 8))
+
+
 def matmul(a, b, transpose_a, transpose_b):
     a = np.swapaxes(a, -1, -2) if transpose_a else a
     return np.matmul(a, np.swapaxes(b, -1, -2) if transpose_b else b)

@@ -91,13 +91,13 @@ static bool row_takes(const dt_op *op, const char *text, dt_dtype dtype) {
     return true;
 }
 
-/* Listed cases are of f32 for the most part: the same of every other dtype. Elementwise rows have theirs. */
+/* Listed cases are of f32 for the most part: the same of every other dtype. Elementwise rows have theirs, and only f32 is rounded to a precision. */
 static void add_dtypes(subject *s) {
     size_t n = s->list.texts.n;
     for (size_t c = 0; c < n && s->op->class != DT_CLASS_MAP; c++)
         for (int d = 0; d < DT_N_DTYPES; d++) {
             const char *text = s->list.texts.items[c];
-            if (d == DT_F32 || strstr(text, "f32") == NULL || !row_takes(s->op, text, (dt_dtype)d)) continue;
+            if (d == DT_F32 || strstr(text, "f32") == NULL || strstr(text, "precision=") != NULL || !row_takes(s->op, text, (dt_dtype)d)) continue;
             dt_list_push(s->arena, &s->list.texts, with_dtype(s->arena, text, (dt_dtype)d));
         }
 }
@@ -257,6 +257,14 @@ static void fill_with_edges(const dt_op *op, dt_tensor *tensor, int operand) {
     for (size_t i = 0; i < dt_tensor_elements(tensor); i++) dt_tensor_set(tensor, i, edges[(i * (size_t)(2 * operand + 1) + i / n) % n]);
 }
 
+/* Factors that lie between two that a precision has, half of them exactly in the middle. */
+static void fill_with_ties(dt_tensor *tensor) {
+    for (size_t i = 0; i < dt_tensor_elements(tensor); i++) {
+        double tie = (double)(2 * (i % 1013) + 1) * (i % 2 == 0 ? 0x1p-11 : 0x1p-8), beside = (double)(i / 2 % 3) - 1;
+        dt_tensor_set(tensor, i, (i % 3 == 0 ? -1 : 1) * (1 + tie - floor(tie) + (i % 4 < 2 ? 0 : beside * 0x1p-23)));
+    }
+}
+
 static void run_cases(subject *s, totals *totals) {
     static const int64_t all_rows[] = {5, 1, 0, CAPACITY};
     for (size_t c = 0; c < s->list.texts.n; c++) {
@@ -267,9 +275,14 @@ static void run_cases(subject *s, totals *totals) {
             for (int k = 0; k < value->n_operands; k++) inputs[k] = op_random_operand(s->arena, value, k, all_rows[i], false, &s->random);
             run_case(s, totals, c, all_rows[i], inputs);
         }
-        if (s->op->class != DT_CLASS_MAP) continue;
-        for (int k = 0; k < value->n_operands; k++)
-            if (dt_dtype_is_float(inputs[k].dtype)) fill_with_edges(s->op, &inputs[k], k);
+        bool is_rounded = strstr(s->list.texts.items[c], "precision=") != NULL;
+        if (s->op->class != DT_CLASS_MAP && !is_rounded) continue;
+        for (int k = 0; k < value->n_operands; k++) {
+            if (is_rounded)
+                fill_with_ties(&inputs[k]);
+            else if (dt_dtype_is_float(inputs[k].dtype))
+                fill_with_edges(s->op, &inputs[k], k);
+        }
         run_case(s, totals, c, CAPACITY, inputs);
     }
 }

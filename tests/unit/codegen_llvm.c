@@ -264,6 +264,7 @@ static void every_scalar_on_every_dtype(void **state) {
             bool compares = results[op] == 'b';
             if (bitwise && dt_dtype_is_float(dtype)) continue;
             if (op == DT_SCALAR_HIGH_PRODUCT && dtype != DT_I32) continue;
+            if (dt_scalar_precision((dt_scalar_op)op) != DT_PRECISION_F32 && dtype != DT_F32) continue;
             if ((op == DT_SCALAR_FUSED || op == DT_SCALAR_SQUARE_ROOT) && !dt_dtype_is_float(dtype)) continue;
             if (dtype == DT_BOOL && (op == DT_SCALAR_SHIFT_LEFT || op == DT_SCALAR_SHIFT_RIGHT || !(bitwise || compares || op == DT_SCALAR_SELECT)))
                 continue;

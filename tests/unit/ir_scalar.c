@@ -1,7 +1,9 @@
 /* scalar, formula, evaluate: small formats bit by bit, literals that take their neighbour's type, integers that wrap, shared nodes that are shared.
  */
+#include "base/half.h"
 #include "ir/evaluate.h"
 
+#include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,6 +39,40 @@ static void half_precision_rounds_to_even_and_comes_back(void **state) {
             dt_scalar_store(&out, dtype, value);
             assert_true(isnan(value.f) || out == in);
         }
+}
+
+static void factors_are_rounded_as_their_precision_says(void **state) {
+    (void)state;
+    static const struct {
+        double factor, tf32, bf16;
+    } cases[] = {
+        {1, 1, 1},
+        {1 + 0x1p-11, 1 + 0x1p-10, 1}, /* the middle: away from 0 in tf32 */
+        {-1 - 0x1p-11, -1 - 0x1p-10, -1},
+        {1 + 0x3p-11, 1 + 0x1p-9, 1},
+        {1 + 0x1p-11 - 0x1p-23, 1, 1},
+        {1 + 0x1p-8, 1 + 0x1p-8, 1}, /* the middle: to even in bf16 */
+        {1 + 0x3p-8, 1 + 0x3p-8, 1 + 0x1p-6},
+        {1 + 0x1p-8 + 0x1p-23, 1 + 0x1p-8, 1 + 0x1p-7},
+        {0x1p-149, 0, 0},
+        {0x1p-137, 0x1p-136, 0},
+        {-0x1p-133, -0x1p-133, -0x1p-133},
+        {FLT_MAX, INFINITY, INFINITY},
+        {-0x1.fep127, -0x1.fep127, -0x1.fep127},
+        {-INFINITY, -INFINITY, -INFINITY},
+        {NAN, NAN, NAN},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double factor = cases[i].factor, tf32 = dt_factor_round(factor, DT_PRECISION_TF32), bf16 = dt_factor_round(factor, DT_PRECISION_BF16);
+        bool right = isnan(factor) ? isnan(tf32) && isnan(bf16) : tf32 == cases[i].tf32 && bf16 == cases[i].bf16;
+        if (!right) fail_msg("%a becomes %a in tf32 and %a in bf16", factor, tf32, bf16);
+        assert_true(dt_factor_round(factor, DT_PRECISION_F32) == factor || isnan(factor));
+    }
+    for (uint32_t bits = 0; bits < 0xff000000u; bits += 0x7ff) { /* as bits are rounded */
+        float factor = dt_f32_from_bits(bits), tf32 = dt_tf32_from_f32(factor), bf16 = dt_f32_from_bf16(dt_bf16_from_f32(factor));
+        bool same = dt_factor_round(factor, DT_PRECISION_TF32) == tf32 && dt_factor_round(factor, DT_PRECISION_BF16) == bf16;
+        if (!same && !(isnan(factor) && isnan(tf32) && isnan(bf16))) fail_msg("%a is rounded in two ways", factor);
+    }
 }
 
 static void conversions_truncate_and_saturate(void **state) {
@@ -141,6 +177,7 @@ static void shared_nodes_cost_once(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(half_precision_rounds_to_even_and_comes_back),
+        cmocka_unit_test(factors_are_rounded_as_their_precision_says),
         cmocka_unit_test(conversions_truncate_and_saturate),
         cmocka_unit_test(rounding_to_f32_is_not_optimised_away),
         cmocka_unit_test(precedence_is_that_of_c),

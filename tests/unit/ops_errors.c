@@ -24,6 +24,8 @@ static const struct {
     {"matmul(f32[3, 4], f32[3, 4]; )", "matmul sums over dimension 1 of a: f32[3, 4] and dimension 0 of b: f32[3, 4], which differ"},
     {"dot_general(f32[3, 4], f32[3, 4]; a_batch=[0], b_batch=[1], a_contract=[], b_contract=[])", "dot_general pairs dimensions of a: f32[3, 4]"},
     {"dot_general(f32[3, 4], f32[3, 4]; a_batch=[0], b_batch=[0], a_contract=[0], b_contract=[0])", "dot_general pairs dimensions of a: f32[3, 4]"},
+    {"matmul(f32[3, 4], f32[4, 3]; precision=\"f16\")", "matmul: precision must be \"f32\", \"tf32\" or \"bf16\", it is \"f16\""},
+    {"matmul(f64[3, 4], f64[4, 3]; precision=\"tf32\")", "matmul: precision tf32 rounds factors of f32, these are f64"},
     {"conv2d(f32[B, 28, 28], f32[3, 3, 1, 8]; )", "conv2d expects x: [B, H, W, channels], got f32[B, 28, 28]"},
     {"conv2d(f32[B, 28, 28, 1], f32[3, 3, 8]; )", "conv2d expects kernel: [KH, KW, I, O], got f32[3, 3, 8]"},
     {"conv2d(f32[B, 28, 28, 3], f32[3, 3, 1, 8]; )", "conv2d: the channels of x: f32[B, 28, 28, 3] and kernel: f32[3, 3, 1, 8] do not fit"},

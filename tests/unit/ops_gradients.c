@@ -141,9 +141,9 @@ static int check_case(const char *text, uint64_t seed) {
     return n_compared;
 }
 
-/* Only the cases that f64 can stand for: no half precision, whose steps are larger than the difference. */
+/* Only the cases that f64 can stand for: no half precision, whose steps are larger than the difference, and no rounding of factors. */
 static bool is_double(const char *text) {
-    static const char *const others[] = {"f16", "i8[", "u8[17", "to=f32", "to=i", "to=u", "to=b"};
+    static const char *const others[] = {"f16", "i8[", "u8[17", "to=f32", "to=i", "to=u", "to=b", "precision="};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strstr(text, others[i]) != NULL) return false;
     return strstr(text, "f32") != NULL;

@@ -1,0 +1,37 @@
+/* precision: to what the two factors of a product of f32 are rounded before they are multiplied. Products are summed, and everything else is
+ * computed and kept, in f32. */
+#ifndef DT_ABI_PRECISION_H
+#define DT_ABI_PRECISION_H
+
+#include <string.h>
+
+/* X(enumerator, name in programs and files, what is left of a factor) */
+#define DT_PRECISIONS(X)                                                                                                                             \
+    X(F32, "f32", "all of it")                                                                                                                       \
+    X(TF32, "tf32", "10 bits behind the point, to nearest, ties away from 0, as cvt.rna.tf32 rounds")                                                \
+    X(BF16, "bf16", "7 bits behind the point, to nearest, ties to even")
+
+typedef enum dt_precision {
+#define X(enumerator, name, meaning) DT_PRECISION_##enumerator,
+    DT_PRECISIONS(X)
+#undef X
+    DT_N_PRECISIONS
+} dt_precision;
+
+static inline const char *dt_precision_name(dt_precision precision) {
+    static const char *const names[] = {
+#define X(enumerator, name, meaning) name,
+        DT_PRECISIONS(X)
+#undef X
+    };
+    return names[precision];
+}
+
+/* DT_N_PRECISIONS when there is none of that name. */
+static inline dt_precision dt_precision_from_name(const char *name) {
+    for (int p = 0; p < DT_N_PRECISIONS; p++)
+        if (strcmp(dt_precision_name((dt_precision)p), name) == 0) return (dt_precision)p;
+    return DT_N_PRECISIONS;
+}
+
+#endif
