@@ -253,13 +253,10 @@ static void add_cuda(cJSON *root, const dt_cuda_files *cuda) {
         cJSON_AddStringToObject(item, "file", dt_cuda_module_file_name(module, name));
         add_sha256(item, module->bytes, module->n_bytes);
     }
-    cJSON *folds = cJSON_AddArrayToObject(object, "folds");
-    for (int i = cuda->program->n_sources - cuda->program->n_folds; i < cuda->program->n_sources; i++) {
-        cJSON *item = add_item(folds);
-        cJSON_AddStringToObject(item, "function", cuda->program->sources[i].name);
-        add_integer(item, "unit", dt_cuda_unit_of(i));
-        add_integer(item, "threads", cuda->program->sources[i].threads);
-    }
+    cJSON *fold = cJSON_AddObjectToObject(object, "fold");
+    cJSON_AddStringToObject(fold, "function", cuda->program->sources[cuda->program->fold].name);
+    add_integer(fold, "unit", dt_cuda_unit_of(cuda->program->fold));
+    add_integer(fold, "threads", cuda->program->sources[cuda->program->fold].threads);
     add_sites(object, cuda->compilation);
     cJSON *functions = cJSON_AddArrayToObject(object, "functions");
     for (int i = 0; i < cuda->compilation->n_plans; i++) add_function(functions, cuda->compilation->plans[i], cuda->program, i);

@@ -53,11 +53,13 @@ typedef struct dt_cuda_call {
 typedef struct dt_cuda_source {
     const char *name, *remarks, *body; /* comment lines; `(arguments) { … }` */
     int threads;
+    const char *helpers; /* types and functions that it alone uses; NULL: none */
 } dt_cuda_source;
 
 typedef struct dt_cuda_program {
     const char *head; /* types and the prelude */
-    int n_sources, n_folds, n_calls; /* the last n_folds sources are those of cuda_fold.c, which no call names */
+    int n_sources, n_calls;
+    int fold; /* the source that folds what replicas have left (abi/fold.h); no call names it */
     const dt_cuda_source *sources;
     const dt_cuda_call *calls;
 } dt_cuda_program;

@@ -11,7 +11,7 @@ enum {
 
 typedef struct builder {
     dt_arena *arena;
-    dt_cuda_sources sources;
+    DT_LIST(dt_cuda_source) sources;
     DT_LIST(dt_cuda_call) calls;
 } builder;
 
@@ -32,7 +32,7 @@ static int source_for(builder *b, const char *name, const dt_cuda_rendering *ren
     for (size_t i = 0; i < b->sources.n; i++)
         if (strcmp(b->sources.items[i].body, rendering->body) == 0) return (int)i;
     int threads = rendering->team == DT_CUDA_BLOCK ? DT_CUDA_BLOCK : THREADS;
-    dt_cuda_source source = {name, rendering->remarks, rendering->body, threads};
+    dt_cuda_source source = {.name = name, .remarks = rendering->remarks, .body = rendering->body, .threads = threads};
     dt_list_push(b->arena, &b->sources, source);
     return (int)b->sources.n - 1;
 }
@@ -64,9 +64,15 @@ dt_status *dt_codegen_cuda(dt_arena *arena, const dt_plan *const *plans, int n_p
         if (!plans[p]->rows_at_once) return dt_error(DT_INTERNAL, "the plan of %s goes through its rows in order", plans[p]->function->name);
         for (int k = 0; k < plans[p]->n_kernels; k++) DT_TRY(render_kernel(&b, plans[p], p, k));
     }
-    int n_kernels = (int)b.sources.n;
-    for (int p = 0; p < n_plans; p++) dt_cuda_add_folds(arena, plans[p], &b.sources);
-    *program = (dt_cuda_program){head(arena), (int)b.sources.n, (int)b.sources.n - n_kernels, (int)b.calls.n, b.sources.items, b.calls.items};
+    dt_cuda_source fold = dt_cuda_render_fold(arena, plans, n_plans);
+    if (fold.body == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "no memory to generate code");
+    dt_list_push(arena, &b.sources, fold);
+    *program = (dt_cuda_program){.head = head(arena),
+                                 .n_sources = (int)b.sources.n,
+                                 .n_calls = (int)b.calls.n,
+                                 .fold = (int)b.sources.n - 1,
+                                 .sources = b.sources.items,
+                                 .calls = b.calls.items};
     return NULL;
 }
 
@@ -74,7 +80,7 @@ void dt_cuda_print(dt_text *text, const dt_cuda_program *program, int first, int
     dt_text_append(text, program->head);
     for (int i = first; i < first + n; i++) {
         const dt_cuda_source *source = &program->sources[i];
-        dt_text_format(text, "\n%sextern \"C\" __global__ void __launch_bounds__(%d, %d) %s%s", source->remarks, source->threads, RESIDENT_BLOCKS,
-                       source->name, source->body);
+        dt_text_format(text, "\n%s%sextern \"C\" __global__ void __launch_bounds__(%d, %d) %s%s", source->helpers != NULL ? source->helpers : "",
+                       source->remarks, source->threads, RESIDENT_BLOCKS, source->name, source->body);
     }
 }

@@ -10,7 +10,7 @@
  *   cuda_tile.c      a sum of products in tiles
  *   cuda_nest.c      a nest: where each instruction goes, reduced loops, stores
  *   cuda_scalar.c    one instruction as an expression
- *   cuda_fold.c      sums over replicas: functions that no kernel calls, but the runtime */
+ *   cuda_fold.c      sums over replicas: a function that no kernel calls, but the runtime */
 #ifndef DT_CODEGEN_CUDA_H
 #define DT_CODEGEN_CUDA_H
 
@@ -19,7 +19,7 @@
 #include "compiler/kernel/analysis.h"
 #include "compiler/kernel/parallel.h"
 
-extern const char dt_cuda_prelude[]; /* cuda_prelude.cu, embedded by the build */
+extern const char dt_cuda_prelude[], dt_cuda_fold_helpers[]; /* the files of these names, embedded by the build */
 
 /* ---- one function ---- */
 
@@ -133,8 +133,7 @@ bool dt_cuda_is_narrow(const dt_cuda_nest *n, int i);
 
 /* ---- cuda_fold.c ---- */
 
-typedef DT_LIST(dt_cuda_source) dt_cuda_sources;
-/* Adds what the plan's collectives need and is not there. */
-void dt_cuda_add_folds(dt_arena *arena, const dt_plan *plan, dt_cuda_sources *sources);
+/* `fold` of abi/fold.h, for the collectives of these plans. Its body is NULL when memory is out. */
+dt_cuda_source dt_cuda_render_fold(dt_arena *arena, const dt_plan *const *plans, int n_plans);
 
 #endif

@@ -1,54 +1,66 @@
-/* cuda_fold: the functions by which a runtime adds up what replicas on one GPU have computed: steps of the fixed tree (runtime/comm/fold.h), with the
- * bits that it has on the CPU.
- *
- *     dt_fold_sum_f32(target, left, right, n)    target[i] = left[i] + right[i]; the target may be one of them. max and min alike
- *     dt_widen_f16(target, source, n)            f16 and bf16 are folded as f32, and rounded once, behind the tree
- *     dt_narrow_f16(target, source, n)
- *
- * All pointers are multiples of 64, as buffers are; n is a long long, by value. A program has those that its collectives need, behind its kernels. */
+/* cuda_fold: the function that folds what replicas on one GPU have left (abi/fold.h): all collectives of a segment in one launch, for a launch takes
+ * as long as a hundred thousand additions. It has a case for each type and combiner that the program's collectives have; what a case is made of is
+ * cuda_fold_helpers.cu. */
+#include "abi/fold.h"
 #include "compiler/codegen/cuda.h"
 
-#include <string.h>
+/* X(combiner, number of the fold, its text) */
+#define FOLDS(X)                                                                                                                                     \
+    X(DT_COMBINE_SUM, 0, "fold_sum")                                                                                                                 \
+    X(DT_COMBINE_MAX, 1, "fold_max")                                                                                                                 \
+    X(DT_COMBINE_MIN, 2, "fold_min")
 
-enum {
-    THREADS = 256
-};
-
-static const char *combiner_struct(dt_combiner combiner) {
-    return combiner == DT_COMBINE_SUM ? "by_sum" : combiner == DT_COMBINE_MAX ? "by_higher" : "by_lower";
+static const char *type_text(dt_arena *arena, dt_dtype dtype) {
+    if (dtype == DT_F16 || dtype == DT_BF16) return dtype == DT_F16 ? "fold_f16" : "fold_bf16";
+    return dt_arena_format(arena, "fold_plain<%s>", dt_cuda_memory_type(dtype));
 }
 
-static void add(dt_arena *arena, dt_cuda_sources *sources, const char *remarks, const char *name, const char *body) {
-    for (size_t i = 0; i < sources->n; i++)
-        if (strcmp(sources->items[i].name, name) == 0) return;
-    dt_cuda_source source = {name, remarks, body, THREADS};
-    dt_list_push(arena, sources, source);
+/* Whether some collective of the program folds so. */
+static bool is_used(const dt_plan *const *plans, int n_plans, dt_dtype dtype, dt_combiner combiner) {
+    for (int p = 0; p < n_plans; p++)
+        for (int s = 0; s < plans[p]->n_segments; s++)
+            for (int c = 0; c < plans[p]->segments[s].n_collectives; c++) {
+                const dt_collective *collective = &plans[p]->segments[s].collectives[c];
+                if (collective->combiner == combiner && plans[p]->buffers[collective->source].dtype == dtype) return true;
+            }
+    return false;
 }
 
-static void add_conversions(dt_arena *arena, dt_cuda_sources *sources, const char *dtype) {
-    const char *body = "(%s *target, const %s *source, i64 n) {\n    convert_all(target, source, n, %s_%s);\n}\n";
-    add(arena, sources, "// as f32, to be folded\n", dt_arena_format(arena, "dt_widen_%s", dtype),
-        dt_arena_format(arena, body, "float", "u16", "from", dtype));
-    add(arena, sources, "// rounded\n", dt_arena_format(arena, "dt_narrow_%s", dtype), dt_arena_format(arena, body, "u16", "float", "to", dtype));
-}
-
-static void add_fold(dt_arena *arena, dt_cuda_sources *sources, dt_combiner combiner, dt_dtype dtype) {
-    if (dtype == DT_F16 || dtype == DT_BF16) {
-        add_conversions(arena, sources, dt_dtype_name(dtype));
-        dtype = DT_F32;
+static void add_cases(dt_arena *arena, const dt_plan *const *plans, int n_plans, dt_text *text) {
+    for (int d = 0; d < DT_N_DTYPES; d++) {
+#define X(combiner, number, name)                                                                                                                    \
+    if (is_used(plans, n_plans, (dt_dtype)d, combiner))                                                                                              \
+        dt_text_format(text, "        case %d: fold_element<%s, " name ">(part, e - part->first); break;\n", (int)DT_FOLD_KIND(d, number),           \
+                       type_text(arena, (dt_dtype)d));
+        FOLDS(X)
+#undef X
     }
-    const char *type = dt_cuda_memory_type(dtype);
-    add(arena, sources, "// a step of the tree over replicas\n",
-        dt_arena_format(arena, "dt_fold_%s_%s", dt_combiner_name(combiner), dt_dtype_name(dtype)),
-        dt_arena_format(arena, "(%s *target, const %s *left, const %s *right, i64 n) {\n    fold_all<%s>(target, left, right, n);\n}\n", type, type,
-                        type, combiner_struct(combiner)));
 }
 
-/* A collective that plans have folds. */
-void dt_cuda_add_folds(dt_arena *arena, const dt_plan *plan, dt_cuda_sources *sources) {
-    for (int s = 0; s < plan->n_segments; s++)
-        for (int c = 0; c < plan->segments[s].n_collectives; c++) {
-            const dt_collective *collective = &plan->segments[s].collectives[c];
-            add_fold(arena, sources, collective->combiner, plan->buffers[collective->source].dtype);
-        }
+static const char *helpers(dt_arena *arena) {
+#define X(name, meaning) "    long long " #name ";  // " meaning "\n"
+    static const char types[] = "struct dt_fold_leaf {\n" DT_FOLD_LEAF_FIELDS(X) "};\nstruct dt_fold_part {\n" DT_FOLD_PART_FIELDS(
+        X) "};\nstruct dt_fold_work {\n" DT_FOLD_WORK_FIELDS(X) "};\n";
+#undef X
+    return dt_arena_format(arena, "enum { FOLD_DEPTH = %d };\n%s\n%s\n", DT_FOLD_DEPTH, types, dt_cuda_fold_helpers);
+}
+
+dt_cuda_source dt_cuda_render_fold(dt_arena *arena, const dt_plan *const *plans, int n_plans) {
+    dt_text text = {0};
+    dt_text_append(&text, "(const dt_fold_work *__restrict__ work, const dt_launch *__restrict__ launch) {\n"
+                          "    for (i64 e = grid_thread(); e < work->n_elements; e += grid_threads()) {\n"
+                          "        const dt_fold_part *part = fold_part(work, e);\n"
+                          "        switch (part->kind) {\n");
+    static const char *const copied[] = {"u8", "u16", "u32", "u64"};
+    for (int i = 0; i < 4; i++)
+        dt_text_format(&text, "        case %d: copy_element<%s>(part, e - part->first); break;\n", (int)DT_FOLD_KIND_COPY(1 << i), copied[i]);
+    add_cases(arena, plans, n_plans, &text);
+    dt_text_append(&text, "        }\n    }\n}\n");
+    dt_cuda_source source = {.name = "fold",
+                             .helpers = helpers(arena),
+                             .remarks = "// what replicas have left, for all collectives of a segment\n",
+                             .body = text.failed ? NULL : dt_arena_string(arena, text.data),
+                             .threads = 256};
+    dt_text_free(&text);
+    return source;
 }

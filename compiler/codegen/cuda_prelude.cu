@@ -201,23 +201,3 @@ template <class Order, class T> INLINE candidate<T> best_of_block(candidate<T> b
     for (int warp = 1; warp < (int)blockDim.x / 32; warp++) consider_other<Order>(best, partial[warp]);
     return best;
 }
-
-// ---- what replicas have computed, folded; of equal ones the left one stays ----
-
-template <class Combiner, class T> INLINE void fold_all(T *target, const T *left, const T *right, i64 n) {
-    for (i64 i = 4 * (i64)grid_thread(); i + 3 < n; i += 4 * (i64)grid_threads()) {
-        values<T, 4> x = load<4>(left + i), y = load<4>(right + i);
-        for (int k = 0; k < 4; k++) x.at[k] = Combiner::of(y.at[k], x.at[k]);
-        store<4>(target + i, x);
-    }
-    for (i64 i = n / 4 * 4 + grid_thread(); i < n; i += grid_threads()) target[i] = Combiner::of(right[i], left[i]);
-}
-template <class To, class From> INLINE void convert_all(To *target, const From *source, i64 n, To (*convert)(From)) {
-    for (i64 i = 4 * (i64)grid_thread(); i + 3 < n; i += 4 * (i64)grid_threads()) {
-        values<From, 4> x = load<4>(source + i);
-        values<To, 4> y;
-        for (int k = 0; k < 4; k++) y.at[k] = convert(x.at[k]);
-        store<4>(target + i, y);
-    }
-    for (i64 i = n / 4 * 4 + grid_thread(); i < n; i += grid_threads()) target[i] = convert(source[i]);
-}

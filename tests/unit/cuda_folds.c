@@ -1,4 +1,6 @@
-/* cuda_folds: the functions by which a GPU folds replicas, run by emulation, have the bits of runtime/comm/fold.c. */
+/* cuda_folds: the function by which a GPU folds replicas, run by emulation, has the bits of runtime/comm/fold.c; and what the emulation says of an
+ * access that is not aligned. */
+#include "abi/fold.h"
 #include "base/cpu.h"
 #include "base/half.h"
 #include "runtime/comm/fold.h"
@@ -12,7 +14,7 @@
 
 enum {
     N = 1027, /* elements: some of them behind the last whole vector */
-    LEAVES = 3,
+    LEAVES = 7,
     MOST_BYTES = N * 8
 };
 
@@ -35,36 +37,40 @@ static void make(dt_arena *arena, emulated_code *code) {
     }
     dt_status *status = emulated_make(&compilation, code);
     if (status != NULL) fail_msg("%s", dt_status_message(status));
-    assert_int_equal(code->program.n_folds, code->program.n_sources);
-}
-
-static void launch(emulated_code *code, const char *what, const char *of, const char *dtype, void *const *arguments) {
-    char name[64];
-    snprintf(name, sizeof name, "dt_%s%s_%s", what, of, dtype);
-    const char *wrong = code->launch(name, arguments, 2, 256, code->how, 1);
-    if (wrong != NULL) fail_msg("%s: %s", name, wrong);
+    assert_int_equal(code->program.n_sources, 1);
+    assert_string_equal(code->program.sources[code->program.fold].name, "fold");
 }
 
 typedef struct block {
     _Alignas(64) char bytes[MOST_BYTES];
 } block;
 
-/* ((leaf 0 + leaf 1) + leaf 2), as the tree has it, into `result`. */
-static void fold_by_functions(emulated_code *code, dt_fold fold, dt_dtype dtype, const block *leaves, block *result) {
-    static block wide[LEAVES];
-    static const char *const folds[] = {"sum", "max", "min"};
+static void launch(emulated_code *code, const dt_fold_part *parts, int n_parts, int64_t n_elements) {
+    dt_fold_work work = {.parts = (int64_t)(intptr_t)parts, .n_parts = n_parts, .n_elements = n_elements};
+    const char *wrong = code->launch("fold", (void *[]){&work, NULL}, 2, 256, code->how, 1);
+    if (wrong != NULL) fail_msg("%s", wrong);
+}
+
+/* Two parts: a copy of leaf 0, and what all leaves give. Leaves 0 and 1 lie folded in leaf 0 already, where that rounds nothing. */
+static void fold_by_function(emulated_code *code, dt_fold fold, dt_dtype dtype, const block *leaves, block *copy, block *result) {
+    static block first;
+    dt_fold_leaf all[LEAVES];
     bool converts = dtype == DT_F16 || dtype == DT_BF16;
-    void *count = (void *)(uintptr_t)N;
-    const char *name = dt_dtype_name(dtype), *folded = converts ? "f32" : name;
-    char fold_name[16];
-    snprintf(fold_name, sizeof fold_name, "fold_%s", folds[fold]);
-    for (int l = 0; l < LEAVES; l++) {
-        wide[l] = leaves[l];
-        if (converts) launch(code, "widen", "", name, (void *[]){wide[l].bytes, (void *)(uintptr_t)leaves[l].bytes, count});
+    int n = 0;
+    for (int l = 0; l < LEAVES; l++) all[n++] = (dt_fold_leaf){(int64_t)(intptr_t)leaves[l].bytes, 1};
+    if (!converts) {
+        first = leaves[0];
+        dt_fold_pair(fold, dtype, first.bytes, leaves[1].bytes, N);
+        memmove(all + 1, all + 2, (LEAVES - 2) * sizeof *all);
+        all[0] = (dt_fold_leaf){(int64_t)(intptr_t)first.bytes, 2};
+        n--;
     }
-    launch(code, fold_name, "", folded, (void *[]){wide[0].bytes, wide[0].bytes, wide[1].bytes, count});
-    launch(code, fold_name, "", folded, (void *[]){converts ? wide[0].bytes : result->bytes, wide[0].bytes, wide[2].bytes, count});
-    if (converts) launch(code, "narrow", "", name, (void *[]){result->bytes, wide[0].bytes, count});
+    dt_fold_leaf alone = {(int64_t)(intptr_t)leaves[0].bytes, 1};
+    const dt_fold_part parts[] = {
+        {(int64_t)(intptr_t)copy->bytes, (int64_t)(intptr_t)&alone, 1, 0, DT_FOLD_KIND_COPY(dt_dtype_bytes(dtype))},
+        {(int64_t)(intptr_t)result->bytes, (int64_t)(intptr_t)all, n, N, DT_FOLD_KIND(dtype, fold)},
+    };
+    launch(code, parts, 2, 2 * N);
 }
 
 /* Any bits, of floats few that are no numbers: which NaN a sum of two becomes is not the same everywhere. */
@@ -88,9 +94,10 @@ static void fill(block *leaf, dt_dtype dtype, unsigned *seed) {
 
 static void the_bits_are_those_of_the_cpu(void **state) {
     (void)state;
-    static block leaves[LEAVES], want, got;
+    static block leaves[LEAVES], want, got, copy;
     static char scratch[1 << 16];
-    const void *places[LEAVES] = {leaves[0].bytes, leaves[1].bytes, leaves[2].bytes};
+    const void *places[LEAVES];
+    for (int l = 0; l < LEAVES; l++) places[l] = leaves[l].bytes;
     dt_arena *arena = dt_arena_create();
     emulated_code code;
     unsigned seed = 5;
@@ -103,7 +110,8 @@ static void the_bits_are_those_of_the_cpu(void **state) {
             for (int l = 0; l < LEAVES; l++) fill(&leaves[l], (dt_dtype)d, &seed);
             void *target = want.bytes, *aligned = scratch + 64 - (uintptr_t)scratch % 64;
             dt_fold_leaves((dt_fold)fold, (dt_dtype)d, places, NULL, LEAVES, 0, N, aligned, &target, 1);
-            fold_by_functions(&code, (dt_fold)fold, (dt_dtype)d, leaves, &got);
+            fold_by_function(&code, (dt_fold)fold, (dt_dtype)d, leaves, &copy, &got);
+            assert_memory_equal(copy.bytes, leaves[0].bytes, N * dt_dtype_bytes((dt_dtype)d));
             if (memcmp(want.bytes, got.bytes, N * dt_dtype_bytes((dt_dtype)d)) != 0)
                 fail_msg("%s by %s: other bits", dt_dtype_name((dt_dtype)d), dt_combiner_name(combiners[fold]));
         }
@@ -114,13 +122,19 @@ static void the_bits_are_those_of_the_cpu(void **state) {
 /* Buffers are aligned; what is not would be an error on the device. */
 static void an_address_between_is_found(void **state) {
     (void)state;
-    static block left, right;
+    static block x;
+    static const char *const names[] = {"twice"};
     dt_arena *arena = dt_arena_create();
-    emulated_code code;
+    emulated_code code, reading = {0};
     make(arena, &code);
-    const char *wrong = code.launch("dt_fold_sum_f32", (void *[]){left.bytes, left.bytes + 4, right.bytes, (void *)(uintptr_t)64}, 1, 256, 0, 1);
+    const char *text = dt_arena_format(arena, "%sextern \"C\" __global__ void twice(float *x) { store<4>(x, load<4>(x)); }\n", code.program.head);
+    dt_status *status = emulated_compile(text, names, 1, "", &reading);
+    if (status != NULL) fail_msg("%s", dt_status_message(status));
+    assert_null(reading.launch("twice", (void *[]){x.bytes}, 1, 1, 0, 1));
+    const char *wrong = reading.launch("twice", (void *[]){x.bytes + 4}, 1, 1, 0, 1);
     assert_non_null(wrong);
     assert_non_null(strstr(wrong, "not aligned"));
+    emulated_free(&reading);
     emulated_free(&code);
     dt_arena_destroy(arena);
 }
