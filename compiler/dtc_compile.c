@@ -173,8 +173,11 @@ static size_t list_flags(dtc_call *call, const options *options, const char *con
     DT_LIST(const char *) list = {0};
     dt_text off = {0};
     dt_switches_print(&off, options->off);
+    dt_text target = {0};
     for (int i = 0; i < options->cuda.n_architectures; i++)
-        dt_list_push(call->arena, &list, dt_arena_format(call->arena, "%s%s", i == 0 ? "--target cuda:" : "", options->cuda.architectures[i]));
+        dt_text_format(&target, "%s%s", i == 0 ? "--target cuda:" : ",", options->cuda.architectures[i]);
+    if (target.data) dt_list_push(call->arena, &list, dt_arena_string(call->arena, target.data));
+    dt_text_free(&target);
     if (off.data) dt_list_push(call->arena, &list, dt_arena_format(call->arena, "-O %s", off.data));
     dt_text_free(&off);
     for (size_t i = 0; i < call->program.defines.n; i++)

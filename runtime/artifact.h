@@ -78,6 +78,17 @@ typedef struct dt_artifact_amount {
     double per_row, fixed;
 } dt_artifact_amount;
 
+/* One launch of a GPU's: its arguments are buffers, then the launch values. Any number of blocks computes the same bits. */
+typedef struct dt_artifact_launch {
+    const char *function; /* of the unit's modules */
+    int unit;
+    int n_arguments;
+    const int *arguments; /* indices of the kernel's buffers */
+    int threads;          /* of a block */
+    int team;             /* threads that work as one */
+    int64_t n_items;      /* threads, or teams, that have something to do at capacity */
+} dt_artifact_launch;
+
 typedef struct dt_artifact_kernel {
     const char *name;  /* symbol in the object */
     const char *lines; /* "fashion_cnn.dt:14", for people */
@@ -86,6 +97,8 @@ typedef struct dt_artifact_kernel {
     int n_buffers;
     const int *buffers;
     dt_artifact_amount flops, bytes; /* floating-point work, and memory that must cross its border, as counted by the compiler; 0: not said */
+    int n_launches;                  /* of a GPU's plan: what the kernel is there, one after another; else 0 */
+    const dt_artifact_launch *launches;
 } dt_artifact_kernel;
 
 typedef enum dt_collective_kind {
@@ -186,6 +199,30 @@ typedef struct dt_artifact_pipeline {
     const dt_artifact_stage *stages;
 } dt_artifact_pipeline;
 
+/* Code for one kind of GPU: the functions of one unit. */
+typedef struct dt_artifact_module {
+    const char *architecture; /* "sm_90", "sm_90a": a cubin; "compute_90": PTX, which a driver compiles */
+    bool is_ptx;
+    int major, minor; /* 9, 0 */
+    char suffix;      /* 'a': of that GPU alone, 'f': of its family; 0 */
+    int unit;
+    const char *file;
+    const char *bytes; /* zeros follow: PTX is a string */
+    size_t n_bytes;
+} dt_artifact_module;
+
+struct dt_artifact;
+
+/* The program once more, for GPUs. */
+typedef struct dt_artifact_cuda {
+    const char *compiler; /* "NVRTC 13.0" */
+    int n_units, n_modules;
+    const dt_artifact_module *modules; /* an architecture that has one has one for each unit */
+    dt_artifact_launch fold;           /* the function of abi/fold.h; it has no kernel, and other arguments */
+    const struct dt_artifact *program; /* the same program, its functions with the plans of a GPU: a block is a whole replica, collectives are
+                                          all_reduce, kernels have launches. All else is the artifact's; `cuda` is NULL */
+} dt_artifact_cuda;
+
 typedef struct dt_artifact {
     const char *path;     /* as opened */
     const char *name;     /* of the program */
@@ -206,6 +243,7 @@ typedef struct dt_artifact {
     const void *constants; /* aligned to 64, with slack; NULL where there are none */
     int64_t constant_bytes;
     int64_t n_parameters, n_trainable; /* elements in variables of kind PARAMETER */
+    const dt_artifact_cuda *cuda;      /* NULL: it was compiled for processors alone */
 } dt_artifact;
 
 /* Reads and checks all of `path`. Errors: DT_NOT_FOUND, DT_DATA_LOSS (not an artifact, truncated, altered), DT_FAILED_PRECONDITION (written by

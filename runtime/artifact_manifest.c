@@ -104,7 +104,7 @@ static dt_status *read_constants(dt_artifact_reader *reader, const dt_json *root
     return NULL;
 }
 
-static dt_status *read_sites(dt_artifact_reader *reader, const dt_json *root) {
+dt_status *dt_artifact_read_sites(dt_artifact_reader *reader, const dt_json *root) {
     dt_json array;
     DT_TRY(dt_json_array(root, "sites", &array, &reader->artifact->n_sites));
     dt_artifact_site *sites = DT_NEW_ARRAY(reader->arena, dt_artifact_site, reader->artifact->n_sites);
@@ -148,7 +148,7 @@ static dt_status *read_variables(dt_artifact_reader *reader, const dt_json *root
 
 /* ---- functions ---- */
 
-static dt_status *read_functions(dt_artifact_reader *reader, const dt_json *root) {
+dt_status *dt_artifact_read_functions(dt_artifact_reader *reader, const dt_json *root) {
     static const char *const roles[] = {"init", "step", "report", "example"};
     dt_artifact *artifact = reader->artifact;
     dt_json array;
@@ -347,9 +347,10 @@ dt_status *dt_artifact_read_manifest(dt_artifact_reader *reader, const dt_json *
     DT_TRY(dt_json_integer(root, "block_rows", 1, artifact->capacity, &artifact->block_rows));
     DT_TRY(read_objects(reader, root));
     DT_TRY(read_constants(reader, root));
-    DT_TRY(read_sites(reader, root));
+    DT_TRY(dt_artifact_read_sites(reader, root));
     DT_TRY(read_variables(reader, root));
-    DT_TRY(read_functions(reader, root));
+    DT_TRY(dt_artifact_read_functions(reader, root));
     DT_TRY(read_pipelines(reader, root));
-    return read_steps(reader, root);
+    DT_TRY(read_steps(reader, root));
+    return dt_json_has(root, "cuda") ? dt_artifact_read_cuda(reader, root) : NULL;
 }

@@ -56,6 +56,7 @@ static dt_status *read_buffer(dt_artifact_reader *reader, const dt_json *item, c
     DT_TRY(dt_json_integer(item, "bytes", dt_artifact_tensor_bytes(reader->artifact, &buffer->tensor), DT_MOST_BYTES, &buffer->bytes));
     if (buffer->tensor.has_rows && !is_step(function)) return dt_json_wrong(item, "only a step has rows");
     if (buffer->space == DT_MEMORY_CONSTANT) {
+        if (reader->cuda != NULL) return dt_json_wrong(item, "a GPU's plan has no constants");
         if (buffer->tensor.has_rows) return dt_json_wrong(item, "a constant has no rows");
         return read_place(item, reader->artifact->constant_bytes, buffer);
     }
@@ -91,8 +92,7 @@ static dt_status *read_buffers(dt_artifact_reader *reader, const dt_json *plan, 
 
 /* ---- kernels ---- */
 
-/* An array of indices below `limit`. */
-static dt_status *read_indices(dt_artifact_reader *reader, const dt_json *object, const char *key, int limit, int *n, const int **indices) {
+dt_status *dt_artifact_read_indices(dt_artifact_reader *reader, const dt_json *object, const char *key, int limit, int *n, const int **indices) {
     dt_json array;
     DT_TRY(dt_json_array(object, key, &array, n));
     int *copy = DT_NEW_ARRAY(reader->arena, int, *n);
@@ -127,11 +127,12 @@ static dt_status *read_kernels(dt_artifact_reader *reader, const dt_json *plan, 
             DT_TRY(dt_json_string(&item, "lines", &kernel->lines));
             kernel->lines = dt_arena_string(reader->arena, kernel->lines);
         }
-        DT_TRY(read_indices(reader, &item, "buffers", function->n_buffers, &kernel->n_buffers, &kernel->buffers));
+        DT_TRY(dt_artifact_read_indices(reader, &item, "buffers", function->n_buffers, &kernel->n_buffers, &kernel->buffers));
         DT_TRY(read_amount(&item, "flops_per_row", &kernel->flops.per_row));
         DT_TRY(read_amount(&item, "flops_fixed", &kernel->flops.fixed));
         DT_TRY(read_amount(&item, "bytes_per_row", &kernel->bytes.per_row));
         DT_TRY(read_amount(&item, "bytes_fixed", &kernel->bytes.fixed));
+        if (reader->cuda != NULL) DT_TRY(dt_artifact_read_launches(reader, &item, kernel));
     }
     return NULL;
 }
@@ -183,6 +184,7 @@ static dt_status *read_collective(dt_artifact_reader *reader, const dt_json *ite
     collective->fold = (dt_fold)fold;
     collective->source = (int)source;
     collective->target = (int)target;
+    if (reader->cuda != NULL && collective->kind != DT_COLLECTIVE_ALL_REDUCE) return dt_json_wrong(item, "a GPU's plan has all_reduce alone");
     return check_collective(item, function, collective);
 }
 
@@ -193,8 +195,8 @@ static dt_status *read_segments(dt_artifact_reader *reader, const dt_json *plan,
     function->segments = segments;
     for (dt_json item = dt_json_first(&array); item.value != NULL; dt_json_next(&item)) {
         dt_artifact_segment *segment = &segments[item.index];
-        DT_TRY(read_indices(reader, &item, "device", function->n_kernels, &segment->n_device_kernels, &segment->device_kernels));
-        DT_TRY(read_indices(reader, &item, "replica", function->n_kernels, &segment->n_replica_kernels, &segment->replica_kernels));
+        DT_TRY(dt_artifact_read_indices(reader, &item, "device", function->n_kernels, &segment->n_device_kernels, &segment->device_kernels));
+        DT_TRY(dt_artifact_read_indices(reader, &item, "replica", function->n_kernels, &segment->n_replica_kernels, &segment->replica_kernels));
         DT_TRY(dt_json_array(&item, "collectives", &collectives, &segment->n_collectives));
         if (segment->n_collectives != 0 && !is_step(function)) return dt_json_wrong(&collectives, "only a step has collectives");
         dt_artifact_collective *copy = DT_NEW_ARRAY(reader->arena, dt_artifact_collective, segment->n_collectives);

@@ -1,6 +1,7 @@
 /* artifact_reader: what the parts of the artifact's reader share. Nobody else includes it.
  *
- * artifact.c holds the file (zip members, sums, versions), artifact_manifest.c what a program is made of, artifact_plan.c one function's plan. */
+ * artifact.c holds the file (zip members, sums, versions), artifact_manifest.c what a program is made of, artifact_plan.c one function's plan,
+ * artifact_cuda.c what there is for GPUs. */
 #ifndef DT_RUNTIME_ARTIFACT_READER_H
 #define DT_RUNTIME_ARTIFACT_READER_H
 
@@ -18,7 +19,8 @@ typedef struct dt_artifact_reader {
     dt_artifact *artifact;
     dt_artifact_zip *zip;
     cJSON *manifest;
-    char *document; /* "fashion.dtx: manifest.json" */
+    char *document;               /* "fashion.dtx: manifest.json" */
+    const dt_artifact_cuda *cuda; /* not NULL: the plans that are read are those of a GPU */
 } dt_artifact_reader;
 
 /* A member of the zip, checked against its CRC; the bytes are arena memory, aligned to 64, with DT_SLACK_BYTES zeros after them. */
@@ -42,6 +44,18 @@ typedef enum dt_rows_rule {
 dt_status *dt_artifact_read_tensor(dt_artifact_reader *reader, const dt_json *object, dt_rows_rule rule, dt_artifact_tensor *tensor);
 /* Bytes of a full block: with DT_ALL_ROWS of one block's share. */
 int64_t dt_artifact_tensor_bytes(const dt_artifact *artifact, const dt_artifact_tensor *tensor);
+
+/* "sites" and "functions", into the reader's artifact. */
+dt_status *dt_artifact_read_sites(dt_artifact_reader *reader, const dt_json *root);
+dt_status *dt_artifact_read_functions(dt_artifact_reader *reader, const dt_json *root);
+
+/* An array of indices below `limit`. */
+dt_status *dt_artifact_read_indices(dt_artifact_reader *reader, const dt_json *object, const char *key, int limit, int *n, const int **indices);
+
+/* "cuda", into the reader's artifact, of which all else has been read. */
+dt_status *dt_artifact_read_cuda(dt_artifact_reader *reader, const dt_json *root);
+/* "calls" of a kernel, whose buffers are known already. */
+dt_status *dt_artifact_read_launches(dt_artifact_reader *reader, const dt_json *item, dt_artifact_kernel *kernel);
 
 /* One of "functions", whose name and role are known already. */
 dt_status *dt_artifact_read_function(dt_artifact_reader *reader, const dt_json *object, dt_artifact_function *function);

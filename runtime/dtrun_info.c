@@ -76,6 +76,14 @@ static void say_variables(dt_text *text, const dt_artifact *artifact) {
     }
 }
 
+/* Each architecture once. */
+static void say_gpus(dt_text *text, const dt_artifact_cuda *cuda) {
+    dt_text_format(text, "\ncode for GPUs:");
+    for (int m = 0, n = 0; m < cuda->n_modules; m++)
+        if (cuda->modules[m].unit == 0) dt_text_format(text, "%s %s", n++ > 0 ? "," : "", cuda->modules[m].architecture);
+    dt_text_format(text, ", by %s", cuda->compiler);
+}
+
 static double in_mib(int64_t bytes) { return (double)bytes / (1 << 20); }
 
 static void say_artifact(dt_text *text, const dt_artifact *artifact) {
@@ -88,6 +96,7 @@ static void say_artifact(dt_text *text, const dt_artifact *artifact) {
         dt_text_format(text, "%s %s (%zu bytes)%s%s", i > 0 ? "," : "", object->level, object->n_bytes, object->cpu[0] != 0 ? " of " : "",
                        object->cpu);
     }
+    if (artifact->cuda != NULL) say_gpus(text, artifact->cuda);
     dt_text_format(text, "\nup to %" PRId64 " rows for each replica; memory: %.2f MiB + %.2f MiB for each core + %.2f MiB for each replica",
                    artifact->capacity, in_mib(bytes.shared), in_mib(bytes.core), in_mib(bytes.replica));
     dt_text_format(text, " + %.2f MiB for each of the log2(blocks) + 1 sums that a core has open\n", in_mib(bytes.partial));

@@ -83,6 +83,21 @@ static int64_t walk(const dt_artifact *artifact) {
     return sum;
 }
 
+/* Every launch: its arguments are buffers of its kernel. */
+static int64_t walk_cuda(const dt_artifact_cuda *cuda) {
+    int64_t sum = walk(cuda->program);
+    for (int f = 0; f < cuda->program->n_functions; f++) {
+        const dt_artifact_function *function = &cuda->program->functions[f];
+        for (int k = 0; k < function->n_kernels; k++)
+            for (int l = 0; l < function->kernels[k].n_launches; l++) {
+                const dt_artifact_launch *launch = &function->kernels[k].launches[l];
+                for (int a = 0; a < launch->n_arguments; a++) sum += function->kernels[k].buffers[launch->arguments[a]];
+            }
+    }
+    for (int m = 0; m < cuda->n_modules; m++) sum += cuda->modules[m].bytes[cuda->modules[m].n_bytes];
+    return sum;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     bool is_zip = n_bytes >= 2 && memcmp(data, "PK", 2) == 0;
     dt_text zip = {0};
@@ -91,6 +106,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     dt_status *status = dt_artifact_open_memory("fuzz.dtx", is_zip ? (const char *)data : zip.data, is_zip ? n_bytes : zip.n, &artifact);
     if ((status == NULL) != (artifact != NULL)) abort();
     if (artifact != NULL && walk(artifact) == INT64_MIN) abort();
+    if (artifact != NULL && artifact->cuda != NULL && walk_cuda(artifact->cuda) == INT64_MIN) abort();
     dt_status_free(status);
     dt_artifact_close(artifact);
     dt_text_free(&zip);
