@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <type_traits>
 #include <utility>
 
 #define __global__
@@ -204,21 +205,42 @@ static void run_block(char *stacks, int *order, int how, unsigned *seed) {
     }
 }
 
-// A kernel's arguments are all pointers.
+// An argument is up to eight bytes; 'p' in the signature is a pointer, a digit the size of what is none.
 template <auto Kernel> struct caller;
 template <class... A, void (*Kernel)(A...)> struct caller<Kernel> {
-    template <size_t... I> static void unpack(void *const *arguments, std::index_sequence<I...>) { Kernel((A)arguments[I]...); }
+    template <class T> static T taken(void *const *argument) {
+        static_assert(sizeof(T) <= sizeof *argument, "an argument of a kernel is a pointer or a number");
+        T value;
+        memcpy(&value, argument, sizeof value);
+        return value;
+    }
+    template <size_t... I> static void unpack(void *const *arguments, std::index_sequence<I...>) { Kernel(taken<A>(&arguments[I])...); }
     static void call(void *const *arguments) { unpack(arguments, std::index_sequence_for<A...>()); }
+    static constexpr char signature[] = {(std::is_pointer<A>::value ? 'p' : (char)('0' + sizeof(A)))..., 0};
 };
 
 struct entry {
-    const char *name;
+    const char *name, *signature;
     void (*call)(void *const *);
 };
 
 } // namespace emulation
 
-#define EMULATED(name) {#name, emulation::caller<name>::call},
+// Stands behind the text: EMULATION(EMULATED(one) EMULATED(two)). Who loads the library finds its two functions by name.
+#define EMULATED(name) {#name, emulation::caller<name>::signature, emulation::caller<name>::call},
+#define EMULATION(kernels)                                                                                                                           \
+    static const emulation::entry table[] = {kernels{nullptr, nullptr, nullptr}};                                                                    \
+    extern "C" const char *launch(const char *name, void *const *arguments, int blocks, int threads, int how, unsigned seed) {                       \
+        return emulation_launch(table, name, arguments, blocks, threads, how, seed);                                                                 \
+    }                                                                                                                                                \
+    extern "C" const char *signature(const char *name) { return emulation_signature(table, name); }
+
+// The signature of kernel `name`; NULL: there is no such kernel.
+static inline const char *emulation_signature(const emulation::entry *table, const char *name) {
+    for (; table->name != nullptr; table++)
+        if (strcmp(table->name, name) == 0) return table->signature;
+    return nullptr;
+}
 
 // Runs kernel `name` of the table that stands behind the text. Returns NULL, or what is wrong; the text lives until the next launch.
 static const char *emulation_launch(const emulation::entry *table, const char *name, void *const *arguments, int blocks, int threads, int how,

@@ -58,11 +58,9 @@ static inline dt_status *emulated_compile(const char *text, const char *const *n
     snprintf(library, sizeof library, "%s/kernels.so", folder);
     FILE *file = fopen(path, "w");
     if (file == NULL) return dt_error(DT_INTERNAL, "no file for the emulation");
-    fprintf(file, "%s\nstatic const emulation::entry table[] = {\n", text);
-    for (int i = 0; i < n_names; i++) fprintf(file, "    EMULATED(%s)\n", names[i]);
-    fputs("    {nullptr, nullptr}};\nextern \"C\" const char *launch(const char *name, void *const *arguments, int blocks, int threads, int how, "
-          "unsigned seed) {\n    return emulation_launch(table, name, arguments, blocks, threads, how, seed);\n}\n",
-          file);
+    fprintf(file, "%s\nEMULATION(", text);
+    for (int i = 0; i < n_names; i++) fprintf(file, "EMULATED(%s) ", names[i]);
+    fputs(")\n", file);
     fclose(file);
     snprintf(command, sizeof command,
              "c++ -x c++ -std=c++17 -O1 -march=x86-64-v3 -ffp-contract=off -Wall -Wno-unused -Wno-bool-operation -Wno-unknown-pragmas %s %s -fPIC "

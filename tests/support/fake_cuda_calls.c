@@ -1,0 +1,272 @@
+/* fake_cuda_calls: what every call of the fake driver begins and ends with: numbers, failures, the log, errors, what is left at exit. */
+#include "tests/support/fake_cuda.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+fake_settings fake;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static FILE *log_file;
+static const char *current_call = "";
+static bool has_started;
+static int n_calls, n_misuses, lost_error;
+static uint64_t random_state;
+
+static struct named_count {
+    const char *name;
+    int n;
+} counts[128];
+
+/* ---- settings ---- */
+
+static long long setting(const char *name, long long otherwise) {
+    const char *text = getenv(name);
+    return text != NULL && *text != 0 ? strtoll(text, NULL, 10) : otherwise;
+}
+
+void fake_read_settings(void) {
+    const char *name = getenv("FAKE_CUDA_NAME"), *capability = getenv("FAKE_CUDA_CAPABILITY"), *path = getenv("FAKE_CUDA_LOG");
+    snprintf(fake.name, sizeof fake.name, "%s", name != NULL ? name : "Fake GPU");
+    fake.count = (int)setting("FAKE_CUDA_COUNT", 1);
+    fake.multiprocessors = (int)setting("FAKE_CUDA_MULTIPROCESSORS", 2);
+    fake.driver_version = (int)setting("FAKE_CUDA_DRIVER", 13000);
+    fake.memory_bytes = (size_t)setting("FAKE_CUDA_MEMORY", 1LL << 30);
+    fake.seed = random_state = (uint64_t)setting("FAKE_CUDA_SEED", 0);
+    fake.kernels = getenv("FAKE_CUDA_KERNELS");
+    fake.failing = getenv("FAKE_CUDA_FAIL");
+    if (capability == NULL || sscanf(capability, "%d.%d", &fake.major, &fake.minor) != 2) fake.major = 9, fake.minor = 0;
+    if (log_file == NULL && path != NULL && *path != 0) log_file = fopen(path, "w");
+}
+
+unsigned fake_random(unsigned n) {
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (unsigned)(random_state >> 33) % n;
+}
+
+/* ---- errors ---- */
+
+static const char *error_name(int error) {
+    switch (error) {
+#define X(number, name, text)                                                                                                                        \
+    case number: return "CUDA_" #name;
+        FAKE_ERRORS(X)
+#undef X
+    default: return NULL;
+    }
+}
+
+static const char *error_text(int error) {
+    switch (error) {
+#define X(number, name, text)                                                                                                                        \
+    case number: return text;
+        FAKE_ERRORS(X)
+#undef X
+    default: return NULL;
+    }
+}
+
+int cuGetErrorName(int error, const char **name) {
+    *name = error_name(error);
+    return *name != NULL ? 0 : FAKE_ERROR_INVALID_VALUE;
+}
+
+int cuGetErrorString(int error, const char **text) {
+    *text = error_text(error);
+    return *text != NULL ? 0 : FAKE_ERROR_INVALID_VALUE;
+}
+
+static void say(const char *format, va_list list) {
+    char text[400];
+    vsnprintf(text, sizeof text, format, list);
+    fprintf(stderr, "fake driver, %s: %s\n", current_call, text);
+    fake_note("! %s", text);
+}
+
+int fake_misuse(int error, const char *format, ...) {
+    va_list list;
+    n_misuses++;
+    va_start(list, format);
+    say(format, list);
+    va_end(list);
+    return error;
+}
+
+int fake_lose(int error, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    say(format, list);
+    va_end(list);
+    if (lost_error == 0) lost_error = error;
+    fake_drop_all_work();
+    return error;
+}
+
+bool fake_is_lost(void) { return lost_error != 0; }
+int fake_lost_error(void) { return lost_error; }
+int fake_call_number(void) { return n_calls; }
+
+/* ---- a call ---- */
+
+static int count_of(const char *call) {
+    size_t i = 0;
+    while (i < sizeof counts / sizeof *counts - 1 && counts[i].name != NULL && strcmp(counts[i].name, call) != 0) i++;
+    counts[i].name = call;
+    return ++counts[i].n;
+}
+
+/* What the test wants of this call: an error's number, or 0. */
+static int wanted_failure(const char *call, int of_this_name) {
+    for (const char *at = fake.failing; at != NULL && *at != 0;) {
+        char name[80] = "";
+        int number = 0, error = 0;
+        if (sscanf(at, "%79[A-Za-z0-9_]:%d=%d", name, &number, &error) == 3) {
+            if (strcmp(name, call) == 0 && number == of_this_name) return error;
+        } else if (sscanf(at, "%d=%d", &number, &error) == 2 && number == n_calls) {
+            return error;
+        }
+        at = strchr(at, ',');
+        if (at != NULL) at++;
+    }
+    return 0;
+}
+
+/* Those after which the driver answers no call of the process any more. */
+static bool loses_context(int error) { return error == FAKE_ERROR_ECC_UNCORRECTABLE || (error >= 700 && error < 720 && error != 701); }
+
+int fake_begin(const char *call, fake_need need) {
+    pthread_mutex_lock(&lock);
+    if (strcmp(call, "cuInit") == 0) {
+        if (!has_started) {
+            fake_read_settings();
+            fake_watch_faults();
+        }
+        has_started = true;
+    }
+    current_call = call;
+    n_calls++;
+    int error = wanted_failure(call, count_of(call));
+    if (error != 0) {
+        if (loses_context(error)) {
+            lost_error = error;
+            fake_drop_all_work();
+        }
+        return error;
+    }
+    if (need >= FAKE_NEEDS_START && !has_started) return FAKE_ERROR_NOT_INITIALIZED;
+    if (need == FAKE_NEEDS_CONTEXT) {
+        if (lost_error != 0) return lost_error;
+        if (!fake_has_context()) return fake_misuse(FAKE_ERROR_INVALID_CONTEXT, "this thread has no context");
+        fake_wander();
+        return lost_error;
+    }
+    return 0;
+}
+
+int fake_end(int error, const char *format, ...) {
+    if (log_file != NULL) {
+        va_list list;
+        fprintf(log_file, "%d %s ", n_calls, current_call);
+        va_start(list, format);
+        vfprintf(log_file, format, list);
+        va_end(list);
+        if (error != 0) fprintf(log_file, " = %s", error_name(error) != NULL ? error_name(error) : "an error");
+        fputc('\n', log_file);
+        fflush(log_file);
+    }
+    current_call = "";
+    pthread_mutex_unlock(&lock);
+    return error;
+}
+
+void fake_note(const char *format, ...) {
+    if (log_file == NULL) return;
+    va_list list;
+    fputs("    ", log_file);
+    va_start(list, format);
+    vfprintf(log_file, format, list);
+    va_end(list);
+    fputc('\n', log_file);
+}
+
+/* ---- what a program holds ---- */
+
+static struct kind {
+    const char *name;
+    fake_object *first;
+    int n;
+} kinds[FAKE_KINDS] = {
+    [FAKE_DEVICE_MEMORY] = {"allocation on the device", NULL, 0},
+    [FAKE_PINNED_MEMORY] = {"pinned allocation", NULL, 0},
+    [FAKE_MODULE] = {"module", NULL, 0},
+    [FAKE_FUNCTION] = {"function", NULL, 0},
+    [FAKE_STREAM] = {"stream", NULL, 0},
+    [FAKE_EVENT] = {"event", NULL, 0},
+    [FAKE_GRAPH] = {"graph", NULL, 0},
+    [FAKE_EXEC] = {"instantiated graph", NULL, 0},
+    [FAKE_CONTEXT] = {"context", NULL, 0},
+};
+
+void *fake_zeroed(size_t n, size_t bytes) {
+    void *memory = calloc(n > 0 ? n : 1, bytes);
+    if (memory == NULL) {
+        fputs("fake driver: memory is out\n", stderr);
+        _exit(FAKE_EXIT_CODE);
+    }
+    return memory;
+}
+
+void *fake_new(fake_kind kind, size_t bytes) {
+    fake_object *object = fake_zeroed(1, bytes);
+    *object = (fake_object){.kind = kind, .number = ++kinds[kind].n, .is_live = true, .next = kinds[kind].first};
+    kinds[kind].first = object;
+    return object;
+}
+
+fake_object *fake_first(fake_kind kind) { return kinds[kind].first; }
+
+static fake_object *find(const void *handle) {
+    for (int kind = 0; kind < FAKE_KINDS; kind++)
+        for (fake_object *o = kinds[kind].first; o != NULL; o = o->next)
+            if (o == handle) return o;
+    return NULL;
+}
+
+int fake_number(const void *handle) {
+    const fake_object *object = find(handle);
+    return object != NULL ? object->number : 0;
+}
+
+void *fake_object_of(fake_kind kind, const void *handle) {
+    fake_object *object = find(handle);
+    if (object == NULL)
+        fake_misuse(0, "a handle that is none of the driver's, where a %s is due", kinds[kind].name);
+    else if (object->kind != kind)
+        fake_misuse(0, "%s %d where a %s is due", kinds[object->kind].name, object->number, kinds[kind].name);
+    else if (!object->is_live)
+        fake_misuse(0, "%s %d is used after it was given back", kinds[kind].name, object->number);
+    else
+        return object;
+    return NULL;
+}
+
+/* ---- the end of the process ---- */
+
+__attribute__((destructor)) static void report(void) {
+    int n_left = 0;
+    for (int kind = 0; kind < FAKE_KINDS; kind++)
+        for (const fake_object *o = kinds[kind].first; o != NULL; o = o->next) {
+            if (!o->is_live || kind == FAKE_FUNCTION) continue;
+            fprintf(stderr, "fake driver: %s %d was never given back\n", kinds[kind].name, o->number);
+            fake_note("! %s %d was never given back", kinds[kind].name, o->number);
+            n_left++;
+        }
+    if (n_misuses > 0) fprintf(stderr, "fake driver: misused %d times\n", n_misuses);
+    if (log_file != NULL) fclose(log_file);
+    if (n_left + n_misuses == 0) return;
+    fflush(NULL);
+    _exit(FAKE_EXIT_CODE);
+}
