@@ -4,6 +4,8 @@
 #include "ir/text_form.h"
 #include "ir/verify.h"
 
+#include <string.h>
+
 /* ---- all floats in f64 ---- */
 
 static bool widened(dt_dtype *dtype) {
@@ -32,6 +34,7 @@ static dt_status *widen_function(dt_function *function) {
         for (int a = 0; a < value->op->n_attributes; a++) {
             dt_dtype dtype = (dt_dtype)value->attributes[a].i;
             if (value->op->attributes[a].kind == DT_ATTR_DTYPE && widened(&dtype)) value->attributes[a].i = dtype;
+            if (strcmp(value->op->attributes[a].name, "precision") == 0) value->attributes[a] = value->op->attributes[a].standard;
         }
     }
     dt_function_renumber(function);

@@ -1,5 +1,5 @@
 /* check: does what the compiler derives from a program hold of this program? Its steps run in the interpreter on made-up data, with all floats in
- * f64, so that what is right agrees to many digits.
+ * f64 and no factors rounded, so that what is right agrees to many digits.
  *
  *   check_gradients.c   each gradient, against the slope of what it is the gradient of
  *   check_replicas.c    the partitioned step on two replicas, against the step as written */
@@ -22,7 +22,8 @@ dt_status *dt_check_replicas(dt_arena *arena, const dt_module *module, size_t st
 
 /* ---- for check_*.c ---- */
 
-/* A copy with every float an f64, but for random numbers, which are converted where they are drawn. */
+/* A copy with every float an f64, but for random numbers, which are converted where they are drawn, and with products whose factors are not
+ * rounded: that has no slopes. */
 dt_status *dt_check_copy(dt_arena *arena, const dt_module *module, dt_module **copy);
 
 /* What the program's initialisers give the variables of such a copy. */

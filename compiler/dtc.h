@@ -26,14 +26,18 @@ typedef struct dtc_program {
     const char *path;
     DT_LIST(const char *) defines; /* "name=value" of -D */
     int64_t batch;                 /* 0: the program's */
+    const char *precision;         /* NULL: the program's */
     char *source;                  /* the text, once loaded; freed with the call */
 } dtc_program;
 enum {
-    DTC_KEY_BATCH = 1000
+    DTC_KEY_BATCH = 1000,
+    DTC_KEY_PRECISION
 };
 #define DTC_PROGRAM_OPTIONS                                                                                                                          \
-    {"define", 'D', "NAME=VALUE", 0, "Set an `option` of the program", 0}, {                                                                         \
-        "batch", DTC_KEY_BATCH, "N", 0, "Rows for each replica that memory is planned for (default: the largest batch(n) of the program)", 0         \
+    {"define", 'D', "NAME=VALUE", 0, "Set an `option` of the program", 0},                                                                           \
+        {"batch", DTC_KEY_BATCH, "N", 0, "Rows for each replica that memory is planned for (default: the largest batch(n) of the program)", 0}, {    \
+        "precision", DTC_KEY_PRECISION, "TYPE", 0, "Factors of products are rounded to f32, tf32 or bf16 (default: what the program says, or f32)",  \
+            0                                                                                                                                        \
     }
 
 /* One call of such a command: what argp's parser fills in, and what `run` works on. */

@@ -118,7 +118,7 @@ int dtc_check(int argc, char **argv) {
         parse,
         "PROGRAM.dt",
         "Check a program: its types and shapes, by elaborating it; each gradient against slopes, and each step on two replicas against the step as "
-        "it is written, by running them in the interpreter with all floats in f64.\v"
+        "it is written, by running them in the interpreter with all floats in f64, whatever the precision.\v"
         "Data is made up: fractions, 0 and 1 for whole numbers, bytes of any value for images. Weights are those of the program's initialisers. "
         "Differences are shares of what is compared. The second of two batches is short by one row.",
         NULL,

@@ -183,6 +183,7 @@ static size_t list_flags(dtc_call *call, const options *options, const char *con
     for (size_t i = 0; i < call->program.defines.n; i++)
         dt_list_push(call->arena, &list, dt_arena_format(call->arena, "-D%s", call->program.defines.items[i]));
     if (call->program.batch) dt_list_push(call->arena, &list, dt_arena_format(call->arena, "--batch %lld", (long long)call->program.batch));
+    if (call->program.precision) dt_list_push(call->arena, &list, dt_arena_format(call->arena, "--precision %s", call->program.precision));
     *flags = list.items;
     return list.n;
 }

@@ -18,6 +18,12 @@ error_t dtc_parse_program_option(int key, char *argument, struct argp_state *sta
         program->batch = strtoll(argument, &end, 10);
         if (*end || program->batch < 1) argp_error(state, "--batch takes a number of rows, 1 or more, not \"%s\"", argument);
         return 0;
+    case DTC_KEY_PRECISION:
+        if (dt_precision_from_name(argument) == DT_N_PRECISIONS)
+            argp_error(state, "--precision takes f32, tf32 or bf16, not \"%s\"%s", argument,
+                       strcmp(argument, "f16") == 0 ? ", which needs losses that are scaled, for its small range" : "");
+        program->precision = argument;
+        return 0;
     case ARGP_KEY_ARG:
         if (program->path) argp_error(state, "one program at a time: \"%s\" or \"%s\"?", program->path, argument);
         program->path = argument;
@@ -61,7 +67,7 @@ static dt_status *split_defines(dtc_call *call, dt_dsl_options *options) {
 /* Elaborates program text; what is wrong with it goes to standard error. */
 static dt_status *elaborate(dtc_call *call, dt_module **module) {
     dtc_program *program = &call->program;
-    dt_dsl_options options = {.capacity = program->batch};
+    dt_dsl_options options = {.capacity = program->batch, .precision = program->precision};
     DT_TRY(split_defines(call, &options));
     dt_diagnostics *sink = dt_diagnostics_create(call->arena);
     dt_status *status = dt_dsl_compile(call->arena, program->path, program->source, &options, sink, module);
@@ -85,6 +91,8 @@ dt_status *dtc_load(dtc_call *call, dt_module **module) {
     DT_TRY(dt_file_read(program->path, &program->source, &n_bytes));
     if (!ends_with(program->path, ".ir")) return elaborate(call, module);
     if (program->defines.n) return dt_error(DT_INVALID_ARGUMENT, "%s: a graph has no options left to set with -D", program->path);
+    if (program->precision)
+        return dt_error(DT_INVALID_ARGUMENT, "%s: --precision is for programs: in a graph each product says its own", program->path);
     DT_TRY(dt_module_parse(call->arena, program->path, program->source, module));
     if (program->batch) (*module)->capacity = program->batch;
     return NULL;

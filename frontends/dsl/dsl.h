@@ -15,7 +15,8 @@ typedef struct dt_dsl_define {
 typedef struct dt_dsl_options {
     const dt_dsl_define *defines; /* [n_defines] */
     size_t n_defines;
-    int64_t capacity; /* rows for each replica; 0: the largest batch(n) of the program, or 1 */
+    int64_t capacity;      /* rows for each replica; 0: the largest batch(n) of the program, or 1 */
+    const char *precision; /* one of abi/precision.h, whatever the program says; NULL: what it says */
 } dt_dsl_options;
 
 /* Compiles `source`, the text of the file `path`; what it says `use` of is looked for beside `path`.

@@ -65,9 +65,7 @@ bool dt_elaborator_tick(dt_elaborator *e) {
     return false;
 }
 
-void dt_elaborator_charge(dt_elaborator *e, size_t n_items) {
-    e->work += (int64_t)(n_items / 4);
-}
+void dt_elaborator_charge(dt_elaborator *e, size_t n_items) { e->work += (int64_t)(n_items / 4); }
 
 bool dt_elaborator_enter(dt_elaborator *e) {
     if (e->depth++ < DT_MOST_DEPTH) return true;
@@ -374,7 +372,55 @@ static void check_defines(dt_elaborator *e) {
         dt_span nowhere = {.line = 0};
         dt_diagnostic *error = dt_diagnostics_add(e->sink, DT_SEVERITY_ERROR, nowhere, "-D %s: the program has no option %s", name, name);
         dt_diagnostic_suggest(error, name, names.items, names.n);
+        if (strcmp(name, "precision") == 0) dt_diagnostic_help(error, "the language's own is set with --precision");
     }
+}
+
+static dt_precision read_precision(dt_elaborator *e, const dt_language_option *option) {
+    dt_precision precision = dt_precision_from_name(option->value);
+    if (precision != DT_N_PRECISIONS) return precision;
+    static const char *const names[] = {
+#define X(enumerator, name, meaning) name,
+        DT_PRECISIONS(X)
+#undef X
+    };
+    if (strcmp(option->value, dt_dtype_name(DT_F16)) == 0) {
+        dt_diagnostic *error = dt_diagnostics_add(e->sink, DT_SEVERITY_ERROR, option->value_span,
+                                                  "precision f16 needs losses that are scaled, for its small range, and that is not there");
+        dt_diagnostic_help(error, "bf16 has the range of f32");
+    } else {
+        dt_diagnostic *error =
+            dt_diagnostics_add(e->sink, DT_SEVERITY_ERROR, option->value_span, "precision is f32, tf32 or bf16, not %s", option->value);
+        dt_diagnostic_suggest(error, option->value, names, DT_N_PRECISIONS);
+    }
+    return DT_PRECISION_F32;
+}
+
+/* `option name: value`: the whole program's, so the program itself says it, once. */
+static void set_language_options(dt_elaborator *e) {
+    const dt_language_option *first = NULL;
+    for (size_t f = 0; f < e->files.n; f++) {
+        const dt_file *file = e->files.items[f];
+        for (size_t i = 0; i < file->syntax->options.n; i++) {
+            const dt_language_option *option = &file->syntax->options.items[i];
+            if (strcmp(option->name, "precision") != 0) {
+                dt_diagnostic *error =
+                    dt_diagnostics_add(e->sink, DT_SEVERITY_ERROR, option->span, "the language has no option %s, only precision", option->name);
+                dt_diagnostic_help(error, "an option of the program's own has a value: option %s = …", option->name);
+            } else if (file != e->program) {
+                dt_diagnostic *error =
+                    dt_diagnostics_add(e->sink, DT_SEVERITY_ERROR, option->span, "precision is an option of the whole program, this is a module");
+                dt_diagnostic_help(error, "say it in the program");
+            } else if (first != NULL) {
+                dt_diagnostic *error = dt_diagnostics_add(e->sink, DT_SEVERITY_ERROR, option->span, "precision is said twice");
+                dt_diagnostic_note(error, "first in %s", dt_elaborator_place(e, first->span));
+            } else {
+                first = option;
+                e->precision = read_precision(e, option);
+            }
+        }
+    }
+    if (e->options != NULL && e->options->precision != NULL) e->precision = dt_precision_from_name(e->options->precision);
 }
 
 static void elaborate_declarations(dt_elaborator *e) {
@@ -423,6 +469,7 @@ dt_status *dt_dsl_compile(dt_arena *arena, const char *path, const char *source,
     if (e.core == NULL) return dt_error(DT_INTERNAL, "the library has no module core");
     check_top_names(&e);
     check_defines(&e);
+    set_language_options(&e);
     if (dt_diagnostics_n_errors(sink) > 0) return NULL;
     e.init = dt_module_add_function(e.module, "init", DT_FUNCTION_INIT);
     elaborate_declarations(&e);

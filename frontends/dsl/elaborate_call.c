@@ -280,7 +280,6 @@ static dt_object call_op(dt_elaborator *e, const dt_op *op, const dt_actual *act
     DT_LIST(dt_value *) operands = {0};
     dt_attribute *attributes = DT_NEW_ARRAY(e->arena, dt_attribute, op->n_attributes);
     bool *given = DT_NEW_ARRAY(e->arena, bool, op->n_attributes);
-    for (int i = 0; i < op->n_attributes; i++) attributes[i] = op->attributes[i].standard, given[i] = op->attributes[i].has_default;
     for (size_t i = 0; i < n; i++) {
         if (actuals[i].name != NULL) {
             if (!set_attribute(e, op, &actuals[i], attributes, given)) return dt_poison();
@@ -296,14 +295,15 @@ static dt_object call_op(dt_elaborator *e, const dt_op *op, const dt_actual *act
     }
     int stream = op->class == DT_CLASS_RANDOM ? dt_op_attribute_index(op, "stream") : -1;
     if (stream >= 0) attributes[stream].i = (int64_t)(dt_next_stream(e, op->name) >> 1), given[stream] = true;
-    dt_named_attribute *settings = DT_NEW_ARRAY(e->arena, dt_named_attribute, op->n_attributes);
+    DT_LIST(dt_named_attribute) settings = {0};
     for (int i = 0; i < op->n_attributes; i++) {
-        if (!given[i]) return dt_elaborator_fail(e, "ops.%s needs %s", op->name, op->attributes[i].name);
-        settings[i] = (dt_named_attribute){op->attributes[i].name, attributes[i]};
+        dt_named_attribute setting = {op->attributes[i].name, attributes[i]};
+        if (!given[i] && !op->attributes[i].has_default) return dt_elaborator_fail(e, "ops.%s needs %s", op->name, op->attributes[i].name);
+        if (given[i]) dt_list_push(e->arena, &settings, setting);
     }
     if (op->variadic ? (int)operands.n < op->n_operands : (int)operands.n != op->n_operands)
         return dt_elaborator_fail(e, "ops.%s takes %d operand%s, here are %zu", op->name, op->n_operands, dt_plural(op->n_operands), operands.n);
-    return dt_emit(e, op->name, operands.items, (int)operands.n, settings, (size_t)op->n_attributes);
+    return dt_emit(e, op->name, operands.items, (int)operands.n, settings.items, settings.n);
 }
 
 static dt_object call_op_row(dt_elaborator *e, const dt_op *op, const dt_actual *actuals, size_t n) {

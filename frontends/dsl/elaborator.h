@@ -174,7 +174,8 @@ struct dt_elaborator {
     dt_module *module;
     const char *folder; /* of the program */
     const dt_dsl_options *options;
-    bool *define_used; /* [options->n_defines] */
+    bool *define_used;      /* [options->n_defines] */
+    dt_precision precision; /* of products of f32 in steps */
     DT_LIST(dt_file *) files;
     dt_file *program, *core; /* core: the part of the library that needs no `use` */
 

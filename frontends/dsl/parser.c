@@ -272,6 +272,15 @@ static void parse_uses(dt_parser *p, dt_syntax *syntax) {
     } while (dt_parser_accept(p, DT_TOKEN_COMMA));
 }
 
+/* "option name" stands behind us, ':' before. */
+static void parse_language_option(dt_parser *p, dt_syntax *syntax, const dt_declaration *d) {
+    dt_parser_next(p);
+    const dt_token *value = dt_parser_peek(p, 0);
+    if (!dt_parser_expect(p, DT_TOKEN_NAME, "after the colon")) return;
+    dt_language_option option = {d->name, value->text, d->span, value->span};
+    dt_list_push(p->arena, &syntax->options, option);
+}
+
 static void parse_callable(dt_parser *p, dt_declaration *d) {
     d->callable = DT_NEW(p->arena, dt_callable);
     dt_parse_parameters(p, d->callable);
@@ -305,6 +314,10 @@ static void parse_declaration(dt_parser *p, dt_syntax *syntax) {
         if (!dt_parser_expect(p, DT_TOKEN_NAME, dt_arena_format(p->arena, "after %s", spelling))) return;
         d->name = name->text;
         d->span = name->span;
+        if (d->kind == DT_DECLARATION_OPTION && dt_parser_is(p, DT_TOKEN_COLON)) {
+            parse_language_option(p, syntax, d);
+            return;
+        }
         if (d->kind == DT_DECLARATION_CONST || d->kind == DT_DECLARATION_OPTION || d->kind == DT_DECLARATION_DATA) {
             if (dt_parser_expect(p, DT_TOKEN_ASSIGN, "after the name")) d->value = dt_parse_expression(p);
         } else {

@@ -133,8 +133,15 @@ typedef struct dt_use {
     dt_span span;
 } dt_use;
 
+/* `option name: value`, of the language's own options; those of the program are declarations. */
+typedef struct dt_language_option {
+    const char *name, *value;
+    dt_span span, value_span;
+} dt_language_option;
+
 typedef struct dt_syntax {
     DT_LIST(dt_use) uses;
+    DT_LIST(dt_language_option) options;
     DT_LIST(dt_declaration *) declarations;
 } dt_syntax;
 

@@ -75,6 +75,30 @@ static void literals_take_their_neighbours_type(void **state) {
     release(&c);
 }
 
+static void precision_is_of_products_in_steps(void **state) {
+    (void)state;
+    static const char source[] =
+        "option precision: bf16\n"
+        "fn twice(shape) {\n    return ops.matmul(ops.constant(value: 1.0, shape: shape, dtype: f32), ops.constant(value: 2.0, "
+        "shape: [4, 4], dtype: f32))\n}\n"
+        "model M(x: f32[B, 4]) -> f32[B, 4] {\n    param w: f32[4, 4] = twice()\n    return x @ w\n}\n"
+        "step s(x: f32[B, 4], y: f64[B, 4]) {\n    z = ops.matmul(M(x), M(x), transpose_a: true, precision: \"f32\")\n"
+        "    return a: M(x) @ z, b: y @ f64(z)\n}\n";
+    compiled c = compile(source);
+    HOLDS(&c, "function init", "= matmul(%0, %1) @", "function s step", "matmul(%0, %2, precision=\"bf16\")", "transpose_a=true) @",
+          "precision=\"bf16\")", "f64[B, 4] = matmul(%1, ");
+    assert_int_equal(count_of(&c, "precision="), 4);
+    release(&c);
+    dt_dsl_options options = {.precision = "tf32"};
+    c = compile_with(source, &options);
+    assert_int_equal(count_of(&c, "precision=\"tf32\""), 4);
+    release(&c);
+    options.precision = "f32";
+    c = compile_with(source, &options);
+    assert_int_equal(count_of(&c, "precision="), 0);
+    release(&c);
+}
+
 static void broadcasting_is_made_explicit(void **state) {
     (void)state;
     compiled c = compile(STEP("return a: x - x[:, :1], b: x + zeros([4]), c: x[:, newaxis, :] * x[newaxis, :, :]"));
@@ -272,6 +296,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_powers_are_products),
         cmocka_unit_test(literals_take_their_neighbours_type),
+        cmocka_unit_test(precision_is_of_products_in_steps),
         cmocka_unit_test(broadcasting_is_made_explicit),
         cmocka_unit_test(reductions_count_valid_rows),
         cmocka_unit_test(objectives_divide_by_what_is_said),

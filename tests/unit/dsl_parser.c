@@ -124,6 +124,7 @@ static void declarations(void **state) {
     dt_syntax *syntax = parse(arena,
                               "use nn, losses\n"
                               "option n = 4\n"
+                              "option precision: bf16\n"
                               "data d = idx(\"a\")\n    | batch(2)\n"
                               "optimizer o(rate: schedule = 0.1, mode: fast | slow = fast) {\n    update (p, g) { p := p - rate * g }\n}\n"
                               "model M(x: f32[B, 4*C, ...]) -> f32[B], i32[B] {\n"
@@ -134,6 +135,9 @@ static void declarations(void **state) {
                               &n_errors);
     assert_int_equal(n_errors, 0);
     assert_int_equal(syntax->uses.n, 2);
+    assert_int_equal(syntax->options.n, 1);
+    assert_string_equal(syntax->options.items[0].name, "precision");
+    assert_string_equal(syntax->options.items[0].value, "bf16");
     assert_int_equal(syntax->declarations.n, 5);
     const dt_callable *optimizer = syntax->declarations.items[2]->callable, *model = syntax->declarations.items[3]->callable;
     assert_int_equal(optimizer->parameters.items[1].type->choices.n, 2);
