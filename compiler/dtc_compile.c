@@ -37,7 +37,8 @@ enum {
     KEY_DUMP_AFTER,
     KEY_TIME_PASSES,
     KEY_CPU,
-    KEY_TARGET
+    KEY_TARGET,
+    KEY_LIBRARY
 };
 
 static const struct argp_option option_rows[] = {
@@ -47,6 +48,8 @@ static const struct argp_option option_rows[] = {
      "What to generate code for: cpu, or cuda, which is beside cpu; cuda:sm_90,compute_90 says for which GPUs (default: sm_80, sm_90, sm_100, and "
      "PTX for later ones)",
      0},
+    {"library", KEY_LIBRARY, "auto|none", 0,
+     "Whether products and convolutions on GPUs are cut such that cuBLASLt and cuDNN can do them (default: auto); none is -O no-library", 0},
     {"cpu", KEY_CPU, "LEVELS", 0,
      "Instruction sets, separated by commas: x86-64-v3 (AVX2), x86-64-v4 (AVX-512), native (default: x86-64-v3,x86-64-v4)", 0},
     {"optimize", 'O', "LIST", 0, "What not to do, separated by commas, so that its worth can be seen: any of the rows below", 0},
@@ -81,6 +84,10 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         dt_status_free(status);
         return 0;
     case KEY_CPU: options->cpu = argument; return 0;
+    case KEY_LIBRARY:
+        if (strcmp(argument, "auto") != 0 && strcmp(argument, "none") != 0) argp_error(state, "--library is auto or none, not \"%s\"", argument);
+        dt_status_free(dt_switches_parse(*argument == 'n' ? "no-library" : "library", &options->off)); /* which there is */
+        return 0;
     case 'O':
         status = dt_switches_parse(argument, &options->off);
         if (status) argp_error(state, "-O %s: %s", argument, dt_status_message(status));

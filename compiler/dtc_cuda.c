@@ -1,5 +1,6 @@
 /* dtc_cuda: see the header. */
 #include "compiler/dtc_cuda.h"
+#include "compiler/kernel/library.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -72,6 +73,25 @@ static bool find_usage(const dtc_cuda *cuda, const char *architecture, int sourc
     return false;
 }
 
+/* Which calls a library can do instead, and what of it. */
+static void print_libraries(dt_text *text, const dt_cuda_program *program) {
+    int n[DT_N_LIBRARY_CLASSES] = {0};
+    for (int i = 0; i < program->n_calls; i++)
+        if (program->calls[i].library != NULL) n[program->calls[i].library->class]++;
+    for (int class = 0; class < DT_N_LIBRARY_CLASSES; class ++) {
+        if (n[class] == 0) continue;
+        dt_text_format(text, "%s can do %d calls of class %s\n", dt_library_class_library((dt_library_class) class), n[class],
+                       dt_library_class_name((dt_library_class) class));
+        for (int i = 0; i < program->n_calls; i++) {
+            const dt_cuda_call *call = &program->calls[i];
+            if (call->library == NULL || (int)call->library->class != class) continue;
+            dt_text_format(text, "  %-56s ", call->name);
+            dt_library_print(text, call->library);
+            dt_text_append(text, "\n");
+        }
+    }
+}
+
 void dtc_cuda_print_functions(dt_text *text, dtc_cuda *cuda) {
     const char *architecture = cubin_architecture(cuda);
     dt_status *status = architecture != NULL ? dt_cuda_compile(&cuda->program, &architecture, 1, NULL, text, &cuda->code) : NULL;
@@ -88,5 +108,6 @@ void dtc_cuda_print_functions(dt_text *text, dtc_cuda *cuda) {
             dt_text_format(text, "  %3d registers  %5d bytes shared  %4d on the stack", usage.registers, usage.shared_bytes, usage.stack_bytes);
         dt_text_append(text, "\n");
     }
+    print_libraries(text, &cuda->program);
     dt_status_free(status);
 }

@@ -3,6 +3,7 @@
 #include "abi/version.h"
 #include "compiler/artifact.h"
 #include "compiler/kernel/count.h"
+#include "compiler/manifest_library.h"
 
 #include <cjson/cJSON.h>
 #include <nettle/sha2.h>
@@ -137,6 +138,7 @@ static void add_calls(cJSON *kernel_item, const dt_cuda_program *cuda, int p, in
         add_integer(item, "threads", call->threads);
         add_integer(item, "team", call->team);
         add_integer(item, "items", call->n_items);
+        if (call->library != NULL) dt_manifest_add_library(item, call->library);
     }
 }
 
@@ -239,6 +241,15 @@ static void add_objects(cJSON *root, const dt_artifact_contents *contents) {
     }
 }
 
+/* A function that no kernel calls. `source` -1: there is none. */
+static void add_source(cJSON *cuda, const char *key, const dt_cuda_program *program, int source) {
+    if (source < 0) return;
+    cJSON *object = cJSON_AddObjectToObject(cuda, key);
+    cJSON_AddStringToObject(object, "function", program->sources[source].name);
+    add_integer(object, "unit", dt_cuda_unit_of(source));
+    add_integer(object, "threads", program->sources[source].threads);
+}
+
 static void add_cuda(cJSON *root, const dt_cuda_files *cuda) {
     cJSON *object = cJSON_AddObjectToObject(root, "cuda");
     cJSON_AddStringToObject(object, "compiler", cuda->code->compiler);
@@ -253,10 +264,9 @@ static void add_cuda(cJSON *root, const dt_cuda_files *cuda) {
         cJSON_AddStringToObject(item, "file", dt_cuda_module_file_name(module, name));
         add_sha256(item, module->bytes, module->n_bytes);
     }
-    cJSON *fold = cJSON_AddObjectToObject(object, "fold");
-    cJSON_AddStringToObject(fold, "function", cuda->program->sources[cuda->program->fold].name);
-    add_integer(fold, "unit", dt_cuda_unit_of(cuda->program->fold));
-    add_integer(fold, "threads", cuda->program->sources[cuda->program->fold].threads);
+    add_source(object, "fold", cuda->program, cuda->program->fold);
+    add_source(object, "clear_rows", cuda->program, cuda->program->clear_rows);
+    add_source(object, "turn", cuda->program, cuda->program->turn);
     add_sites(object, cuda->compilation);
     cJSON *functions = cJSON_AddArrayToObject(object, "functions");
     for (int i = 0; i < cuda->compilation->n_plans; i++) add_function(functions, cuda->compilation->plans[i], cuda->program, i);

@@ -16,6 +16,7 @@
     X(SHRINK, "shrink", "only what is read is computed")                                                                                             \
     X(SINK, "sink", "biases and relus behind poolings, where fewer places are left")                                                                 \
     X(FUSE, "fuse", "ops share loops and kernels")                                                                                                   \
+    X(LIBRARY, "library", "on GPUs, products and convolutions left to vendors' libraries: --library none")                                           \
     X(WINDOWS, "windows", "gradients of poolings walk windows, not places")                                                                          \
     X(TILE, "tile", "sums of products in register tiles")                                                                                            \
     X(AHEAD, "ahead", "weights laid out once a step, not once a block of rows")                                                                      \

@@ -2,6 +2,7 @@
 #ifndef DT_CODEGEN_CODEGEN_H
 #define DT_CODEGEN_CODEGEN_H
 
+#include "abi/library.h"
 #include "compiler/kernel/kernel.h"
 
 /* The instruction sets that code is generated for, by the names that artifacts use. "native" is the machine that dtc runs on. */
@@ -47,6 +48,7 @@ typedef struct dt_cuda_call {
     int threads;          /* of a block */
     int team;             /* 1, 32, or all threads of a block */
     int64_t n_items;
+    const dt_library_call *library; /* what computes the same; NULL: nothing does */
 } dt_cuda_call;
 
 /* One function by itself; behind the program's head it compiles alone. */
@@ -59,7 +61,8 @@ typedef struct dt_cuda_source {
 typedef struct dt_cuda_program {
     const char *head; /* types and the prelude */
     int n_sources, n_calls;
-    int fold; /* the source that folds what replicas have left (abi/fold.h); no call names it */
+    int fold;             /* the source that folds what replicas have left (abi/fold.h); no call names it */
+    int clear_rows, turn; /* sources that calls of libraries need (abi/library.h); -1: there are no such calls */
     const dt_cuda_source *sources;
     const dt_cuda_call *calls;
 } dt_cuda_program;

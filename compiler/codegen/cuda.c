@@ -53,9 +53,23 @@ static dt_status *render_kernel(builder *b, const dt_plan *plan, int p, int k) {
         call.threads = rendering.team == DT_CUDA_BLOCK ? DT_CUDA_BLOCK : THREADS;
         call.team = rendering.team;
         call.n_items = phases[i].n_items;
+        call.library = phases[i].n_nests == 1 ? kernel->nests[phases[i].first].library : NULL;
         dt_list_push(b->arena, &b->calls, call);
     }
     return NULL;
+}
+
+static bool needs_cleared_rows(const dt_library_call *library) { return library->n_clears > 0; }
+static bool needs_turning(const dt_library_call *library) { return library->class != DT_LIBRARY_PRODUCT; }
+
+/* Adds a function if a call needs it for its library; its number, or -1. */
+static int source_if(builder *b, bool (*needs)(const dt_library_call *library), dt_cuda_source source) {
+    for (size_t i = 0; i < b->calls.n; i++)
+        if (b->calls.items[i].library != NULL && needs(b->calls.items[i].library)) {
+            dt_list_push(b->arena, &b->sources, source);
+            return (int)b->sources.n - 1;
+        }
+    return -1;
 }
 
 dt_status *dt_codegen_cuda(dt_arena *arena, const dt_plan *const *plans, int n_plans, dt_cuda_program *program) {
@@ -67,10 +81,14 @@ dt_status *dt_codegen_cuda(dt_arena *arena, const dt_plan *const *plans, int n_p
     dt_cuda_source fold = dt_cuda_render_fold(arena, plans, n_plans);
     if (fold.body == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "no memory to generate code");
     dt_list_push(arena, &b.sources, fold);
+    int fold_source = (int)b.sources.n - 1;
+    int clear_rows = source_if(&b, needs_cleared_rows, dt_cuda_render_clear_rows()), turn = source_if(&b, needs_turning, dt_cuda_render_turn());
     *program = (dt_cuda_program){.head = head(arena),
                                  .n_sources = (int)b.sources.n,
                                  .n_calls = (int)b.calls.n,
-                                 .fold = (int)b.sources.n - 1,
+                                 .fold = fold_source,
+                                 .clear_rows = clear_rows,
+                                 .turn = turn,
                                  .sources = b.sources.items,
                                  .calls = b.calls.items};
     return NULL;

@@ -134,6 +134,9 @@ bool dt_cuda_is_narrow(const dt_cuda_nest *n, int i);
 /* ---- cuda_fold.c ---- */
 
 /* `fold` of abi/fold.h, for the collectives of these plans. Its body is NULL when memory is out. */
+/* cuda_library.c: clear_rows(values, row, capacity, launch), turn(from, to, rows, columns). */
+dt_cuda_source dt_cuda_render_clear_rows(void);
+dt_cuda_source dt_cuda_render_turn(void);
 dt_cuda_source dt_cuda_render_fold(dt_arena *arena, const dt_plan *const *plans, int n_plans);
 
 #endif

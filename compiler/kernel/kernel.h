@@ -100,6 +100,7 @@ typedef struct dt_tiling {
 typedef struct dt_cluster dt_cluster;
 typedef struct dt_layout dt_layout;
 typedef struct dt_lowering dt_lowering;
+struct dt_library_call;
 
 typedef struct dt_nest {
     bool in_rows;       /* loop 0 is the row loop (extent DT_BATCH), shared with its in_rows neighbours */
@@ -120,6 +121,7 @@ typedef struct dt_nest {
     const char *note;          /* "pack", "epilogue", … for people */
     const dt_cluster *cluster; /* what it was lowered from (kernel/lower.h), for schedule; NULL: it clears or lays something out */
     const dt_layout *layout;
+    const struct dt_library_call *library; /* what a vendor's library can be asked for in its place (abi/library.h); NULL: nothing */
 } dt_nest;
 
 /* ---- kernels and plans ---- */

@@ -351,12 +351,16 @@ static bool is_large_product(const dt_plan *plan, const dt_nest *nest, int n_sha
     return elements > 1 && elements * turns_of(plan, nest, n_shared, true) > MUCH_OF_A_PRODUCT;
 }
 
+/* What a library may do instead is a launch of its own. */
+static bool stands_alone(const dt_nest *nest) { return nest->library != NULL; }
+
 /* The nests from `first` on that one team can run turn by turn: as many as have enough loops in common to keep a device busy. */
 static dt_phase team_phase(const dt_plan *plan, const dt_kernel_function *kernel, int first) {
     const dt_nest *nest = &kernel->nests[first];
     dt_phase phase = {DT_PHASE_TEAMS, first, 1, n_outer(nest), 0, 0};
     while (phase.n_shared > 0 && !are_parallel(plan, kernel, nest, phase.n_shared)) phase.n_shared--;
-    for (int b = first + 1; b < kernel->n_nests && phase.n_shared > 0; b++) {
+    for (int b = first + 1; b < kernel->n_nests && phase.n_shared > 0 && !stands_alone(nest); b++) {
+        if (stands_alone(&kernel->nests[b])) break;
         dt_phase more = phase;
         more.n_shared = loops_to_share(plan, kernel, &phase, &kernel->nests[b]);
         more.n_nests++;
@@ -383,6 +387,7 @@ static dt_phase element_phase(const dt_plan *plan, const dt_kernel_function *ker
     dt_phase phase = {DT_PHASE_ELEMENTS, first, 1, 0, turns_of(plan, &kernel->nests[first], 0, false), 0};
     for (int b = first + 1; b < kernel->n_nests && phase.n_nests < MOST_SIDE_BY_SIDE; b++) {
         const dt_nest *nest = &kernel->nests[b];
+        if (stands_alone(&kernel->nests[first]) || stands_alone(nest)) break;
         if (!has_constant_extents(&kernel->nests[first]) || !has_constant_extents(nest) || wants_a_team(plan, kernel, nest)) break;
         dt_product_loops loops;
         if (dt_nest_wants_tiles(plan, kernel, nest, &loops)) break;

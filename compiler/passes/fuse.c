@@ -7,6 +7,7 @@
  * the batch together share a kernel (fuse_kernels.c). */
 #include "compiler/passes/fuse.h"
 #include "compiler/blocks.h"
+#include "compiler/kernel/library.h"
 #include "compiler/kernel/nest.h"
 
 #include <ctype.h>
@@ -22,16 +23,6 @@ static const dt_layout *plain_layout(dt_fusion *f) {
     return layout;
 }
 
-/* The nest of a unit as its loops stand. */
-static void lower_plain(dt_fusion *f, dt_kernel_function *kernel, const dt_unit *unit, bool in_rows) {
-    const dt_value *root = unit->cluster.roots.n > 0 ? unit->cluster.roots.items[0] : NULL;
-    if (root != NULL && dt_lowering_loops(f->lowering, root)->result != NULL)
-        append(f, kernel, dt_lower_zero(f->lowering, kernel, unit->cluster.outputs.items[0].buffer));
-    dt_nest nest = dt_lower_cluster(f->lowering, kernel, &unit->cluster, plain_layout(f));
-    nest.in_rows = in_rows;
-    append(f, kernel, nest);
-}
-
 /* The buffer that keeps the sum of root r, and whether anything else is left to be stored once the sum is complete. */
 static int accumulator_of(dt_fusion *f, const dt_unit *unit, size_t r, bool *direct) {
     const dt_value *root = unit->cluster.roots.items[r];
@@ -42,7 +33,8 @@ static int accumulator_of(dt_fusion *f, const dt_unit *unit, size_t r, bool *dir
         }
     *direct = false;
     const char *name = dt_arena_format(f->arena, "%%%d sum", root->id);
-    return dt_plan_add_buffer(f->arena, f->plan, (dt_buffer){name, DT_SPACE_SCRATCH, root->dtype, root->shape, .variable = -1, .input = -1});
+    dt_space space = unit->once ? DT_SPACE_DEVICE : DT_SPACE_SCRATCH;
+    return dt_plan_add_buffer(f->arena, f->plan, (dt_buffer){name, space, root->dtype, root->shape, .variable = -1, .input = -1});
 }
 
 /* What is stored of a sum over the rows besides the sum itself, once it is complete. */
@@ -55,6 +47,54 @@ static dt_cluster *rest_of(dt_fusion *f, const dt_unit *unit, const int *accumul
         if (!is_sum) dt_list_push(f->arena, &rest->outputs, unit->cluster.outputs.items[o]);
     }
     return rest;
+}
+
+/* The nest as one that a library can be asked for, if it is. */
+static bool name_library(dt_fusion *f, const dt_kernel_function *kernel, dt_nest *nest) {
+    dt_library_call *call = DT_NEW(f->arena, dt_library_call);
+    bool can = dt_nest_library(f->plan, kernel, nest, call);
+    nest->library = can ? call : NULL;
+    return can;
+}
+
+/* The sum by itself, for a library, and what follows it as a nest behind it. False, and nothing is changed: no library can do the sum either. */
+static bool lower_apart(dt_fusion *f, dt_kernel_function *kernel, const dt_unit *unit, bool in_rows) {
+    const dt_value *root = unit->cluster.roots.items[0];
+    int n_buffers = f->plan->n_buffers, n_arguments = kernel->n_buffers, *of_root = &f->lowering->buffers[root->id], before = *of_root;
+    bool direct;
+    int sum = accumulator_of(f, unit, 0, &direct);
+    dt_cluster *alone = DT_NEW(f->arena, dt_cluster);
+    *alone = (dt_cluster){.roots = unit->cluster.roots, .space = unit->cluster.space};
+    dt_list_push(f->arena, &alone->outputs, ((dt_output){root, sum}));
+    dt_nest nest = dt_lower_cluster(f->lowering, kernel, alone, plain_layout(f));
+    if (!name_library(f, kernel, &nest)) {
+        f->plan->n_buffers = n_buffers;
+        kernel->n_buffers = n_arguments;
+        return false;
+    }
+    nest.in_rows = in_rows;
+    append(f, kernel, nest);
+    *of_root = sum;
+    nest = dt_lower_cluster(f->lowering, kernel, rest_of(f, unit, &sum), plain_layout(f));
+    nest.in_rows = in_rows;
+    nest.note = "epilogue";
+    append(f, kernel, nest);
+    if (!direct) *of_root = before;
+    return true;
+}
+
+/* The nest of a unit as its loops stand. */
+static void lower_plain(dt_fusion *f, dt_kernel_function *kernel, const dt_unit *unit, bool in_rows) {
+    const dt_value *root = unit->cluster.roots.n > 0 ? unit->cluster.roots.items[0] : NULL;
+    if (root != NULL && dt_lowering_loops(f->lowering, root)->result != NULL)
+        append(f, kernel, dt_lower_zero(f->lowering, kernel, unit->cluster.outputs.items[0].buffer));
+    dt_nest nest = dt_lower_cluster(f->lowering, kernel, &unit->cluster, plain_layout(f));
+    bool wanted = dt_fusion_wants_library(f, unit);
+    if (wanted && !name_library(f, kernel, &nest) && dt_loops_want_split(f->plan, dt_lowering_loops(f->lowering, root)) &&
+        lower_apart(f, kernel, unit, in_rows))
+        return;
+    nest.in_rows = in_rows;
+    append(f, kernel, nest);
 }
 
 /* A sum over rows: cleared before the row loop, added to in it, and what follows it computed behind. */
@@ -268,8 +308,9 @@ static dt_fusion divide(dt_compilation *compilation, dt_function *function, cons
 static dt_status *fuse_function(dt_compilation *compilation, dt_function *function, dt_plan **result) {
     dt_arena *arena = compilation->arena;
     DT_TRY(refuse_gathered(function));
-    bool *keep = DT_NEW_ARRAY(arena, bool, function->next_id);
+    bool *keep = DT_NEW_ARRAY(arena, bool, function->next_id); /* what libraries read, and bools */
     dt_fusion f = divide(compilation, function, keep);
+    if (dt_fuse_factors(&f, keep)) f = divide(compilation, function, keep);
     if (dt_fuse_narrow(&f, keep)) f = divide(compilation, function, keep);
     for (int k = 0; k < (int)f.kernels.n; k++) {
         dt_kernel_function kernel = {.once = f.kernels.items[k].once};

@@ -1,5 +1,5 @@
 /* fuse: what the parts of the pass share. fuse_units.c says what is in memory and which nest computes it, fuse_kernels.c which nests share a
- * kernel, fuse_narrow.c what is better kept as a bool, and fuse.c makes the plan of it. */
+ * kernel, fuse_narrow.c what is better kept as a bool, fuse_library.c what libraries need in memory, and fuse.c makes the plan of it. */
 #ifndef DT_PASSES_FUSE_H
 #define DT_PASSES_FUSE_H
 
@@ -65,9 +65,13 @@ static inline dt_place *dt_place_of(const dt_fusion *fusion, const dt_value *val
 bool dt_fusion_is_on(const dt_fusion *fusion);
 int dt_fusion_buffer(dt_fusion *fusion, const dt_value *value); /* of a stored value; made when new */
 
+/* Whether a unit is a sum of products that a library is to compute if it can. */
+bool dt_fusion_wants_library(const dt_fusion *fusion, const dt_unit *unit);
+
 void dt_fuse_units(dt_fusion *fusion);
 void dt_fuse_kernels(dt_fusion *fusion);
-/* Marks values to keep when the function is fused once more; false: there are none. */
+/* Mark values to keep when the function is fused once more; false: there are none. */
+bool dt_fuse_factors(const dt_fusion *fusion, bool *keep);
 bool dt_fuse_narrow(const dt_fusion *fusion, bool *keep);
 
 #endif

@@ -168,7 +168,7 @@ static void place_elementwise(dt_fusion *f, const dt_value *value, const dt_loop
         place->in_place = false;
     } else if (place->in_place) {
         place->unit = place->home; /* stored only if it turns out that others need it */
-    } else if (shared && place->cost > cheap) {
+    } else if ((shared && place->cost > cheap) || f->keep[value->id]) {
         add_member(f, elementwise_unit(f, value, place->home), value);
     }
 }

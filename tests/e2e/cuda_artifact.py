@@ -38,7 +38,7 @@ def check_calls(archive, manifest):
     text = archive.read(cuda["text"]).decode()
     ptx = {module["unit"]: archive.read(module["file"]).decode() for module in cuda["modules"] if module["architecture"] == "compute_90"}
     assert [f["name"] for f in cuda["functions"]] == [f["name"] for f in manifest["functions"]]
-    n_calls = 0
+    n_calls, libraries = 0, set()
     for function in cuda["functions"]:
         for kernel in function["plan"]["kernels"]:
             assert kernel["calls"], kernel["name"]
@@ -47,8 +47,10 @@ def check_calls(archive, manifest):
                 assert f" {call['function']}(" in text, call
                 assert f".entry {call['function']}(" in ptx[call["unit"]], call
                 assert all(0 <= a < len(kernel["buffers"]) for a in call["arguments"]), call
+                if "library" in call:
+                    libraries.add(call["library"]["class"])
                 assert call["threads"] == 256 and call["team"] in (1, 32, 256) and call["items"] >= 0, call
-    assert n_calls > 10
+    assert n_calls > 10 and libraries == {"product"}, libraries
 
 
 def main():
@@ -71,7 +73,7 @@ def main():
         assert {k: v for k, v in manifest.items() if k not in ("cuda", "flags")} == {k: v for k, v in without.items() if k != "flags"}
         assert "steps" in run("dtrun", "bench", artifact, "--steps", "2")
         plan = run("dtc", "compile", "--target", "cuda:sm_90", "--emit=plan", program)
-        assert "registers" in plan and "train_0_matmul" in plan, plan
+        assert "registers" in plan and "train_1_matmul" in plan and "cuBLASLt can do" in plan, plan
         os.environ["DT_NVRTC"] = "/nowhere/libnvrtc.so"
         assert "/nowhere/libnvrtc.so" in run("dtc", "compile", "--target", "cuda", "-o", artifact, program, code=1)
         assert "is not known: DT_NVRTC" in run("dtc", "compile", "--target", "cuda", "--emit=plan", program)

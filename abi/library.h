@@ -1,0 +1,82 @@
+/* library: what a vendor's library is asked to do in place of a generated function.
+ *
+ * dtc finds the nests of a program that are exactly a matrix product or a convolution, and says so in the manifest beside the generated function
+ * that computes the same from the same buffers; whoever runs the plan chooses. Which class of nest goes to which library is the table below; what is
+ * not in it (attention as a whole, reductions, poolings, all that is elementwise) is always generated.
+ *
+ * Sizes are those at capacity. Rows of the batch beyond the valid ones are computed along, for nobody reads them; where a sum runs over rows, the
+ * factors' rows beyond the valid ones are cleared first (`clears`). */
+#ifndef DT_ABI_LIBRARY_H
+#define DT_ABI_LIBRARY_H
+
+#include "abi/precision.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* X(enumerator, name in the manifest, library, what it is) */
+#define DT_LIBRARY_CLASSES(X)                                                                                                                        \
+    X(PRODUCT, "product", "cuBLASLt", "matrix products, one or many; and behind them a constant factor, a bias, a relu")                             \
+    X(CONVOLUTION, "convolution", "cuDNN", "convolutions of images with a border of zeros, strides and dilation")                                    \
+    X(INPUT_GRADIENT, "input_gradient", "cuDNN", "their gradients by the images")                                                                    \
+    X(KERNEL_GRADIENT, "kernel_gradient", "cuDNN", "their gradients by the kernel")
+
+typedef enum dt_library_class {
+#define X(enumerator, name, library, what) DT_LIBRARY_##enumerator,
+    DT_LIBRARY_CLASSES(X)
+#undef X
+    DT_N_LIBRARY_CLASSES
+} dt_library_class;
+
+enum {
+    DT_LIBRARY_MOST_BATCHES = 3,
+    DT_LIBRARY_MOST_CALLS = 64 /* that one product may take: all batches but the last, which a library walks itself */
+};
+
+/* Element (i, j) of batch (b0, …) lies at offset + i * strides[0] + j * strides[1] + sum of b * batch_strides; of f32, counted in elements. One of
+ * the two strides is 1, the other at least as long as that side. */
+typedef struct dt_library_matrix {
+    int64_t argument; /* of the kernel */
+    int64_t offset;
+    int64_t strides[2];
+    int64_t batch_strides[DT_LIBRARY_MOST_BATCHES];
+} dt_library_matrix;
+
+/* result[row, column] = relu(scale * sum of first[row, term] * second[term, column] + bias[column]), for each batch. The result's columns lie side by
+ * side, and so does the bias. */
+typedef struct dt_library_product {
+    int64_t rows, columns, terms;
+    int64_t n_batches, batches[DT_LIBRARY_MOST_BATCHES];
+    dt_library_matrix first, second, result;
+    double scale;
+    int64_t bias, bias_offset; /* argument; -1: none */
+    bool relu;
+} dt_library_product;
+
+/* The relation of three tensors, each of which may be the result; two entries are height and width:
+ *
+ *     y[n, p, q, filter] <- x[n, p * stride + r * dilation - padding, …, channel] * kernel[r, s, channel, filter]
+ *
+ * x [images, input, channels], y [images, output, filters], kernel [taps, channels, filters], all whole and row-major. */
+typedef struct dt_library_convolution {
+    int64_t images, channels, filters;
+    int64_t input[2], taps[2], output[2], stride[2], dilation[2];
+    int64_t padding[2], padding_behind[2];
+    int64_t x, kernel, y; /* arguments */
+} dt_library_convolution;
+
+/* Bytes rows * row_bytes to capacity * row_bytes of an argument are to be zero before the call. */
+typedef struct dt_library_clear {
+    int64_t argument, row_bytes;
+} dt_library_clear;
+
+typedef struct dt_library_call {
+    dt_library_class class;
+    dt_precision precision;             /* to which both factors are rounded before they are multiplied; sums are of f32 */
+    dt_library_product product;         /* of that class */
+    dt_library_convolution convolution; /* of the others */
+    int64_t n_clears;
+    dt_library_clear clears[2];
+} dt_library_call;
+
+#endif

@@ -1,0 +1,116 @@
+/* library: see the header. What products and convolutions have in common. */
+#include "compiler/kernel/library.h"
+
+#include <inttypes.h>
+
+/* Heuristics, in products and turns at capacity. None of them has been measured on a GPU. */
+enum {
+    LEAST_PRODUCTS = 1 << 20, /* that are worth a call */
+    LEAST_SIDE = 8,           /* of either factor, and terms */
+    LEAST_TERMS = 32          /* that are worth reading the sum once more */
+};
+
+static const struct {
+    const char *name, *library;
+} classes[DT_N_LIBRARY_CLASSES] = {
+#define X(enumerator, name, library, what) {name, library},
+    DT_LIBRARY_CLASSES(X)
+#undef X
+};
+
+const char *dt_library_class_name(dt_library_class class) { return classes[class].name; }
+const char *dt_library_class_library(dt_library_class class) { return classes[class].library; }
+
+bool dt_nest_library(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_library_call *call) {
+    return dt_nest_library_product(plan, kernel, nest, call) || dt_nest_library_convolution(plan, kernel, nest, call);
+}
+
+/* ---- sizes ---- */
+
+/* Turns of the loops with which both operands differ, only the first, only the second; and of those that are reduced. */
+typedef struct sides {
+    double both, first, second, terms;
+} sides;
+
+static bool walks(const dt_access *access, int rank, int l) {
+    for (int d = 0; d < rank; d++)
+        if (access->dims[d].coefficients[l] != 0) return true;
+    return false;
+}
+
+static bool measure(const dt_plan *plan, const dt_value *root, const dt_loops *loops, sides *s) {
+    *s = (sides){1, 1, 1, 1};
+    for (int l = 0; l < loops->n_loops; l++) {
+        int64_t turns = dt_library_turns(plan, loops->extents[l]);
+        bool first = walks(&loops->operands[0], root->operands[0]->shape.rank, l),
+             second = walks(&loops->operands[1], root->operands[1]->shape.rank, l);
+        if (turns < 0) return false;
+        if (l >= loops->n_outer)
+            s->terms *= (double)turns;
+        else if (first || second)
+            *(first && second ? &s->both : first ? &s->first : &s->second) *= (double)turns;
+        else if (turns != 1)
+            return false;
+    }
+    return true;
+}
+
+static bool are_f32(const dt_value *root) {
+    return root->dtype == DT_F32 && root->operands[0]->dtype == DT_F32 && root->operands[1]->dtype == DT_F32;
+}
+
+bool dt_loops_want_library(const dt_plan *plan, const dt_value *root, const dt_loops *loops) {
+    sides s;
+    if (!dt_loops_are_product(loops) || !are_f32(root) || !measure(plan, root, loops, &s)) return false;
+    return s.first >= LEAST_SIDE && s.second >= LEAST_SIDE && s.terms >= LEAST_SIDE && s.both * s.first * s.second * s.terms >= LEAST_PRODUCTS;
+}
+
+bool dt_loops_want_split(const dt_plan *plan, const dt_loops *loops) {
+    double terms = 1;
+    for (int l = loops->n_outer; l < loops->n_loops; l++) terms *= (double)dt_library_turns(plan, loops->extents[l]);
+    return terms >= LEAST_TERMS;
+}
+
+/* ---- rows ---- */
+
+bool dt_library_may_read(const dt_plan *plan, const dt_kernel_function *kernel, int argument) {
+    return plan->buffers[kernel->buffers[argument]].space != DT_SPACE_INPUT;
+}
+
+bool dt_library_may_write(const dt_plan *plan, const dt_kernel_function *kernel, int argument) {
+    dt_space space = plan->buffers[kernel->buffers[argument]].space;
+    return space != DT_SPACE_INPUT && space != DT_SPACE_CONSTANT && space != DT_SPACE_VARIABLE;
+}
+
+bool dt_library_add_clear(const dt_plan *plan, const dt_kernel_function *kernel, int argument, int64_t row_stride, dt_library_call *call) {
+    const dt_buffer *buffer = &plan->buffers[kernel->buffers[argument]];
+    if (!dt_library_may_write(plan, kernel, argument) || buffer->shape.rank == 0 || buffer->shape.dims[0] != DT_BATCH || buffer->one_row)
+        return false;
+    for (int d = 1; d < buffer->shape.rank; d++)
+        if (dt_dim_is_symbol(buffer->shape.dims[d])) return false;
+    if (row_stride != dt_shape_elements_per_row(buffer->shape)) return false;
+    for (int64_t i = 0; i < call->n_clears; i++)
+        if (call->clears[i].argument == argument) return true;
+    call->clears[call->n_clears++] = (dt_library_clear){argument, row_stride * (int64_t)sizeof(float)};
+    return true;
+}
+
+/* ---- for people ---- */
+
+void dt_library_print(dt_text *text, const dt_library_call *call) {
+    dt_text_format(text, "%s", dt_library_class_name(call->class));
+    if (call->class == DT_LIBRARY_PRODUCT) {
+        const dt_library_product *p = &call->product;
+        for (int64_t b = 0; b < p->n_batches; b++) dt_text_format(text, "%s%" PRId64, b == 0 ? " " : " x ", p->batches[b]);
+        dt_text_format(text, "%s%" PRId64 " x %" PRId64 " over %" PRId64, p->n_batches > 0 ? " of " : " ", p->rows, p->columns, p->terms);
+        if (p->scale != 1) dt_text_append(text, ", scale");
+        if (p->bias >= 0) dt_text_append(text, ", bias");
+        if (p->relu) dt_text_append(text, ", relu");
+        if (call->precision != DT_PRECISION_F32) dt_text_format(text, ", %s", dt_precision_name(call->precision));
+        return;
+    }
+    const dt_library_convolution *c = &call->convolution;
+    dt_text_format(text, " %" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64 ", %" PRId64 " filters of %" PRId64 " x %" PRId64, c->images,
+                   c->input[0], c->input[1], c->channels, c->filters, c->taps[0], c->taps[1]);
+    if (call->precision != DT_PRECISION_F32) dt_text_format(text, ", %s", dt_precision_name(call->precision));
+}

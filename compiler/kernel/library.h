@@ -1,0 +1,39 @@
+/* library: which nests a vendor's library can do, read off their loops and addresses.
+ *
+ * A product is known by its nest alone: two plain loads in memory, each outer loop walked by one of them or by both, and steps that make matrices.
+ * A convolution's nest says less than the loops it was lowered from (borders have become guards, strides divisions), so those are asked, once both
+ * operands are known to lie in memory as they are. */
+#ifndef DT_KERNEL_LIBRARY_H
+#define DT_KERNEL_LIBRARY_H
+
+#include "abi/library.h"
+#include "compiler/kernel/lower.h"
+
+const char *dt_library_class_name(dt_library_class class);    /* "product" */
+const char *dt_library_class_library(dt_library_class class); /* "cuBLASLt" */
+
+/* Fills in `call` if the nest, all of it, is what a library can do. The nest is as dt_lower_cluster made it. */
+bool dt_nest_library(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_library_call *call);
+bool dt_nest_library_product(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_library_call *call);
+bool dt_nest_library_convolution(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_library_call *call);
+
+/* Whether a sum of products is large enough that a call is worth it, and wide enough that laying out a factor for it would be. */
+bool dt_loops_want_library(const dt_plan *plan, const dt_value *root, const dt_loops *loops);
+/* Whether it is so long as well that what follows the sum is better done by a nest of its own. */
+bool dt_loops_want_split(const dt_plan *plan, const dt_loops *loops);
+
+/* Turns of a loop at capacity; -1: unbounded, the rows of all replicas. */
+static inline int64_t dt_library_turns(const dt_plan *plan, int64_t extent) {
+    return extent == DT_BATCH ? plan->block_rows : extent == DT_GATHERED ? -1 : extent;
+}
+
+/* Notes that `buffer` must be zero beyond the valid rows; false: that cannot be had, since its rows are not apart or not ours to write. */
+bool dt_library_add_clear(const dt_plan *plan, const dt_kernel_function *kernel, int argument, int64_t row_stride, dt_library_call *call);
+/* Whether a library may read rows of the argument beyond the valid ones: an input has none. */
+bool dt_library_may_read(const dt_plan *plan, const dt_kernel_function *kernel, int argument);
+bool dt_library_may_write(const dt_plan *plan, const dt_kernel_function *kernel, int argument);
+
+/* "product 64 x 10 x 3200" */
+void dt_library_print(dt_text *text, const dt_library_call *call);
+
+#endif

@@ -1,0 +1,89 @@
+/* library_naive: what a library is asked to do (abi/library.h), done one element at a time, from the description alone: what calls of libraries, and
+ * the descriptions themselves, are held against. */
+#ifndef DT_TESTS_SUPPORT_LIBRARY_NAIVE_H
+#define DT_TESTS_SUPPORT_LIBRARY_NAIVE_H
+
+#include "abi/library.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static inline float library_factor(float x, dt_precision precision) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    if (precision == DT_PRECISION_F32 || (bits >> 23 & 255) == 255) return x;
+    bits = precision == DT_PRECISION_TF32 ? (bits + (1u << 12)) & ~((1u << 13) - 1) : (bits + 0x7fff + (bits >> 16 & 1)) & ~0xffffu;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static inline const float *library_place(const dt_library_matrix *m, void *const *arguments, const int64_t *batch, int64_t n_batches) {
+    const float *place = (const float *)arguments[m->argument] + m->offset;
+    for (int64_t b = 0; b < n_batches; b++) place += batch[b] * m->batch_strides[b];
+    return place;
+}
+
+static inline void library_multiply(const dt_library_product *p, dt_precision precision, void *const *arguments, const int64_t *batch) {
+    const float *a = library_place(&p->first, arguments, batch, p->n_batches), *b = library_place(&p->second, arguments, batch, p->n_batches);
+    float *result = (float *)(uintptr_t)library_place(&p->result, arguments, batch, p->n_batches);
+    for (int64_t i = 0; i < p->rows; i++)
+        for (int64_t j = 0; j < p->columns; j++) {
+            double sum = 0;
+            for (int64_t k = 0; k < p->terms; k++)
+                sum += (double)library_factor(a[i * p->first.strides[0] + k * p->first.strides[1]], precision) *
+                       library_factor(b[k * p->second.strides[0] + j * p->second.strides[1]], precision);
+            float value = (float)(p->scale * sum);
+            if (p->bias >= 0) value += ((const float *)arguments[p->bias])[p->bias_offset + j];
+            result[i * p->result.strides[0] + j * p->result.strides[1]] = p->relu && !(value > 0) ? 0 : value;
+        }
+}
+
+static inline void library_product(const dt_library_product *p, dt_precision precision, void *const *arguments) {
+    int64_t n = 1, batch[DT_LIBRARY_MOST_BATCHES] = {0};
+    for (int64_t b = 0; b < p->n_batches; b++) n *= p->batches[b];
+    for (int64_t i = 0; i < n; i++) {
+        int64_t rest = i;
+        for (int64_t b = p->n_batches; b-- > 0; rest /= p->batches[b]) batch[b] = rest % p->batches[b];
+        library_multiply(p, precision, arguments, batch);
+    }
+}
+
+/* A place of x, one of y and one of the kernel that belong together: two are factors, the third is the sum's. */
+static inline void library_convolution(dt_library_class class, const dt_library_convolution *c, dt_precision precision, void *const *arguments) {
+    const float *values[] = {arguments[c->x], arguments[c->kernel], arguments[c->y]};
+    int64_t places = c->images * c->output[0] * c->output[1];
+    int64_t sizes[] = {c->images * c->input[0] * c->input[1] * c->channels, c->taps[0] * c->taps[1] * c->channels * c->filters, places * c->filters};
+    int result = class == DT_LIBRARY_CONVOLUTION ? 2 : class == DT_LIBRARY_INPUT_GRADIENT ? 0 : 1, first = result == 0, second = result == 2 ? 1 : 2;
+    double *sums = calloc((size_t)sizes[result] + 1, sizeof *sums);
+    if (sums == NULL) abort();
+    for (int64_t place = 0; place < places; place++)
+        for (int64_t tap = 0; tap < c->taps[0] * c->taps[1]; tap++) {
+            int64_t p = place / c->output[1] % c->output[0], q = place % c->output[1], image = place / c->output[1] / c->output[0];
+            int64_t h = p * c->stride[0] + tap / c->taps[1] * c->dilation[0] - c->padding[0];
+            int64_t w = q * c->stride[1] + tap % c->taps[1] * c->dilation[1] - c->padding[1];
+            if (h < 0 || h >= c->input[0] || w < 0 || w >= c->input[1]) continue;
+            for (int64_t i = 0; i < c->channels * c->filters; i++) {
+                int64_t channel = i / c->filters, filter = i % c->filters;
+                int64_t at[] = {((image * c->input[0] + h) * c->input[1] + w) * c->channels + channel,
+                                (tap * c->channels + channel) * c->filters + filter, place * c->filters + filter};
+                sums[at[result]] +=
+                    (double)library_factor(values[first][at[first]], precision) * library_factor(values[second][at[second]], precision);
+            }
+        }
+    for (int64_t i = 0; i < sizes[result]; i++) ((float *)(uintptr_t)values[result])[i] = (float)sums[i];
+    free(sums);
+}
+
+/* The call. `rows` of `capacity` are valid. */
+static inline void library_run_naively(const dt_library_call *call, void *const *arguments, int64_t rows, int64_t capacity) {
+    for (int64_t i = 0; i < call->n_clears; i++) {
+        const dt_library_clear *clear = &call->clears[i];
+        memset((char *)arguments[clear->argument] + rows * clear->row_bytes, 0, (size_t)((capacity - rows) * clear->row_bytes));
+    }
+    if (call->class == DT_LIBRARY_PRODUCT)
+        library_product(&call->product, call->precision, arguments);
+    else
+        library_convolution(call->class, &call->convolution, call->precision, arguments);
+}
+
+#endif

@@ -1,0 +1,167 @@
+/* kernel_library: what nests are said to be for libraries is what they are. Programs whose products are large enough are cut for libraries, and then
+ * run two ways: by the interpreter, and by their plan with each nest that a library can do done from its description, the others element by element.
+ * Rows beyond the valid ones hold NaN, so that what reads them shows. */
+#include "compiler/kernel/library.h"
+#include "compiler/pipeline.h"
+#include "frontends/dsl/dsl.h"
+#include "tests/support/library_naive.h"
+#include "tests/support/two_ways.h"
+
+enum {
+    CAPACITY = 24
+};
+
+typedef struct library_runner {
+    dt_arena *arena;
+    int n_calls[DT_N_LIBRARY_CLASSES];
+} library_runner;
+
+/* Rows that are not valid of what a library reads: whoever computed them, nobody may rely on them. */
+static void spoil(const dt_plan *plan, const dt_kernel_function *kernel, int argument, void *const *buffers, int64_t rows) {
+    const dt_buffer *buffer = &plan->buffers[kernel->buffers[argument]];
+    if (buffer->shape.rank == 0 || buffer->shape.dims[0] != DT_BATCH || buffer->dtype != DT_F32) return;
+    int64_t per_row = dt_shape_elements_per_row(buffer->shape);
+    for (int64_t i = rows * per_row; i < plan->block_rows * per_row; i++) ((float *)buffers[argument])[i] = NAN;
+}
+
+static void run(void *context, const dt_plan *plan, int k, void *const *buffers, const dt_launch *launch) {
+    library_runner *runner = context;
+    const dt_kernel_function *kernel = &plan->kernels[k];
+    for (int n = 0; n < kernel->n_nests; n++) {
+        const dt_nest *nest = &kernel->nests[n];
+        if (nest->library == NULL) {
+            dt_kernel_function alone = *kernel;
+            alone.n_nests = 1;
+            alone.nests = &kernel->nests[n];
+            dt_kernel_execute(runner->arena, plan, &alone, buffers, launch);
+            continue;
+        }
+        for (int i = 0; i < nest->n_instructions; i++)
+            if (nest->instructions[i].kind == DT_INSTRUCTION_LOAD) spoil(plan, kernel, nest->instructions[i].address.buffer, buffers, launch->rows);
+        library_run_naively(nest->library, buffers, launch->rows, plan->block_rows);
+        runner->n_calls[nest->library->class]++;
+    }
+}
+
+/* The step of a program as the only function of its compilation, for two_ways. */
+static void leave_step(dt_compilation *compilation) {
+    dt_module *module = compilation->module;
+    size_t f = 0;
+    while (module->functions.items[f]->kind != DT_FUNCTION_STEP) f++;
+    module->functions.items += f;
+    module->functions.n -= f;
+    compilation->plans += f;
+    compilation->n_plans -= (int)f;
+}
+
+static dt_module *elaborate(dt_arena *arena, const char *program) {
+    dt_diagnostics *sink = dt_diagnostics_create(arena);
+    dt_module *module = NULL;
+    dt_text text = {0};
+    expect_ok(dt_dsl_compile(arena, "library.dt", program, &(dt_dsl_options){.capacity = CAPACITY}, sink, &module));
+    dt_diagnostics_print(&text, sink);
+    if (module == NULL) fail_msg("%s", text.data);
+    dt_text_free(&text);
+    return module;
+}
+
+/* Runs the program's step with all rows, with some and with none. expected[class]: calls of each class; off: what the compiler is not to do. */
+static void check(const char *program, dt_switches off, const int expected[DT_N_LIBRARY_CLASSES]) {
+    static const int64_t rows[] = {CAPACITY, 5, 0};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        dt_arena *arena = dt_arena_create();
+        dt_compilation compilation = {.arena = arena, .target = DT_TARGET_CUDA, .off = off, .module = elaborate(arena, program)};
+        library_runner runner = {.arena = arena};
+        expect_ok(dt_pipeline_run(&compilation, &(dt_pipeline_options){0}));
+        leave_step(&compilation);
+        two_ways_run_plan((random_source){11}, &compilation, rows[i], run, &runner, "libraries");
+        for (int class = 0; class < DT_N_LIBRARY_CLASSES; class ++)
+            if (runner.n_calls[class] != expected[class]) {
+                two_ways_show(&compilation);
+                fail_msg("%d calls of class %s, expected %d", runner.n_calls[class], dt_library_class_name((dt_library_class) class),
+                         expected[class]);
+            }
+        dt_text_free(&compilation.warnings);
+        dt_arena_destroy(arena);
+    }
+}
+
+/* Forward with a bias and a relu, the gradient by the second layer's input with the relu's behind it, those by the kernels: sums over rows. */
+static void dense_layers_and_their_gradients(void **state) {
+    (void)state;
+    static const char program[] = "use nn, losses, optimizers\n"
+                                  "model M(x: u8[B, 256]) -> f32[B, 256] {\n"
+                                  "    return dense(dense(f32(x) / 256, units: 256, activation: relu), units: 256)\n"
+                                  "}\n"
+                                  "step train(x: u8[B, 256]) {\n"
+                                  "    y = M(x)\n"
+                                  "    minimize(mean(y * y, axes: [1]), sgd(learning_rate: 0.1))\n"
+                                  "}\n";
+    check(program, 0, (const int[DT_N_LIBRARY_CLASSES]){[DT_LIBRARY_PRODUCT] = 5});
+    check(program, 1u << DT_SWITCH_LIBRARY, (const int[DT_N_LIBRARY_CLASSES]){0});
+    check(program, 1u << DT_SWITCH_FUSE, (const int[DT_N_LIBRARY_CLASSES]){0});
+}
+
+/* Factors that are slices and transposes of one buffer, batches whose steps do not continue one another, a reshape of a transpose. */
+static void products_of_many_pairs(void **state) {
+    (void)state;
+    check("use nn, optimizers\n"
+          "model M(x: u8[B, 32, 64]) -> f32[B, 32, 64] {\n"
+          "    q, k, v = split(dense(f32(x) / 256, units: 192), 3, axis: -1)\n"
+          "    head = fn(t) => transpose(reshape(t, [B, 32, 2, 32]), [0, 2, 1, 3])\n"
+          "    y = scaled_dot_product_attention(head(q), head(k), head(v), causal: true)\n"
+          "    return dense(reshape(transpose(y, [0, 2, 1, 3]), [B, 32, 64]), units: 64)\n"
+          "}\n"
+          "step train(x: u8[B, 32, 64]) {\n"
+          "    y = M(x)\n"
+          "    minimize(mean(y * y, axes: [1, 2]), sgd(learning_rate: 0.1))\n"
+          "}\n",
+          0, (const int[DT_N_LIBRARY_CLASSES]){[DT_LIBRARY_PRODUCT] = 11});
+}
+
+/* Borders, strides, a part of a result that is not read, and a convolution of single places, which is a product. */
+static void convolutions_and_their_gradients(void **state) {
+    (void)state;
+    check("use nn, optimizers\n"
+          "model M(x: u8[B, 13, 11, 8]) -> f32[B, 3, 3, 16] {\n"
+          "    x = conv2d(f32(x) / 256, filters: 16, kernel: 3, padding: same, activation: relu)\n"
+          "    x = conv2d(x, filters: 32, kernel: 3, stride: 2, padding: same, activation: relu)\n"
+          "    x = conv2d(x, filters: 64, kernel: 1)\n"
+          "    return conv2d(x, filters: 16, kernel: 3)[:, :3, :3]\n"
+          "}\n"
+          "step train(x: u8[B, 13, 11, 8]) {\n"
+          "    y = M(x)\n"
+          "    minimize(mean(y * y, axes: [1, 2, 3]), sgd(learning_rate: 0.1))\n"
+          "}\n",
+          0,
+          (const int[DT_N_LIBRARY_CLASSES]){
+              [DT_LIBRARY_PRODUCT] = 3, [DT_LIBRARY_CONVOLUTION] = 3, [DT_LIBRARY_INPUT_GRADIENT] = 2, [DT_LIBRARY_KERNEL_GRADIENT] = 3});
+}
+
+/* What a product's factors are rounded to goes along. */
+static void products_in_less_precision(void **state) {
+    (void)state;
+    check("use nn\n"
+          "option precision = bf16\n"
+          "model M(x: u8[B, 256]) -> f32[B, 256] { return dense(f32(x) / 256, units: 256) }\n"
+          "step predict(x: u8[B, 256]) { return y: M(x) }\n",
+          0, (const int[DT_N_LIBRARY_CLASSES]){[DT_LIBRARY_PRODUCT] = 1});
+}
+
+/* An input has no rows beyond the valid ones, so nobody may read there. */
+static void inputs_are_left_to_generated_code(void **state) {
+    (void)state;
+    check("use nn\n"
+          "model M(x: f32[B, 256]) -> f32[B, 256] { return dense(x, units: 256) }\n"
+          "step predict(x: f32[B, 256]) { return y: M(x) }\n",
+          0, (const int[DT_N_LIBRARY_CLASSES]){0});
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dense_layers_and_their_gradients),  cmocka_unit_test(products_of_many_pairs),
+        cmocka_unit_test(convolutions_and_their_gradients),  cmocka_unit_test(products_in_less_precision),
+        cmocka_unit_test(inputs_are_left_to_generated_code),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
