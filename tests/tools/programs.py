@@ -53,10 +53,10 @@ def interpret(program, step, given, **options):
     return run_tool("interpret", program, step, given, options)
 
 
-def compile(program, batch=None, cpu="native", optimize=None):
+def compile(program, batch=None, cpu="native", optimize=None, precision=None):
     """Compiles PROGRAM.dt; returns the path of the artifact."""
     artifact = scratch(".dtx")
-    run(["dtc", "compile", program, "-o", artifact, *flags({"batch": batch, "cpu": cpu, "optimize": optimize})])
+    run(["dtc", "compile", program, "-o", artifact, *flags({"batch": batch, "cpu": cpu, "optimize": optimize, "precision": precision})])
     return artifact
 
 

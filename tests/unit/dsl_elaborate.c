@@ -281,6 +281,14 @@ static void files_beside_the_program_are_modules(void **state) {
     assert_int_equal(module->files.n, 2);
     assert_string_equal(module->files.items[1], "part.dt");
     assert_non_null(dt_module_find_variable(module, "M/wide_dense_1/dense/kernel"));
+    text = "option precision: bf16\nconst wide = 6\n";
+    assert_null(dt_file_write_atomic(part, text, strlen(text)));
+    assert_null(dt_dsl_compile(arena, program, "use part\nstep s(x: f32[B]) { return y: x * wide }\n", NULL, sink, &module));
+    assert_null(module);
+    dt_text told = {0};
+    dt_diagnostics_print(&told, sink);
+    assert_non_null(strstr(told.data, "part.dt:1:8: error: precision is an option of the whole program, this is a module"));
+    dt_text_free(&told);
     dt_arena_destroy(arena);
 }
 
