@@ -205,6 +205,32 @@ static void run_block(char *stacks, int *order, int how, unsigned *seed) {
     }
 }
 
+// What a launch needs, kept for the next one, which may come after one that was left by a signal.
+static struct {
+    int n_threads, n_blocks;
+    char *stacks;
+    int *order; // of threads, then of blocks
+    thread *threads;
+    exchange (*exchanges)[2];
+} room;
+
+static void prepare_room(int threads, int blocks) {
+    if (threads > room.n_threads || blocks > room.n_blocks) {
+        free(room.stacks);
+        free(room.order);
+        free(room.threads);
+        free(room.exchanges);
+        room.n_threads = threads > room.n_threads ? threads : room.n_threads;
+        room.n_blocks = blocks > room.n_blocks ? blocks : room.n_blocks;
+        room.stacks = (char *)aligned_alloc(64, (size_t)room.n_threads * STACK_BYTES);
+        room.order = (int *)calloc((size_t)(room.n_threads + room.n_blocks), sizeof *room.order);
+        room.threads = (thread *)calloc((size_t)room.n_threads, sizeof *room.threads);
+        room.exchanges = (exchange(*)[2])calloc((size_t)(room.n_threads + 31) / 32, sizeof *room.exchanges);
+    }
+    m.threads = room.threads;
+    m.exchanges = room.exchanges;
+}
+
 // An argument is up to eight bytes; 'p' in the signature is a pointer, a digit the size of what is none.
 template <auto Kernel> struct caller;
 template <class... A, void (*Kernel)(A...)> struct caller<Kernel> {
@@ -254,19 +280,13 @@ static const char *emulation_launch(const emulation::entry *table, const char *n
     m.n_threads = threads;
     m.entry = table->call;
     m.arguments = arguments;
-    m.threads = (thread *)calloc((size_t)threads, sizeof *m.threads);
-    m.exchanges = (exchange(*)[2])calloc((size_t)(threads + 31) / 32, sizeof *m.exchanges);
-    int *order = (int *)calloc((size_t)(threads + blocks), sizeof *order), *block_order = order + threads;
-    char *stacks = (char *)aligned_alloc(64, (size_t)threads * STACK_BYTES);
+    prepare_room(threads, blocks);
+    int *order = room.order, *block_order = order + threads;
     arrange(block_order, blocks, how, &seed);
     for (int b = 0; b < blocks && !m.failed; b++) {
         m.block = {(unsigned)block_order[b], 0, 0};
-        run_block(stacks, order, how, &seed);
+        run_block(room.stacks, order, how, &seed);
     }
-    free(stacks);
-    free(order);
-    free(m.exchanges);
-    free(m.threads);
     return m.failed ? m.message : nullptr;
 }
 

@@ -29,6 +29,7 @@
 #define DT_TESTS_SUPPORT_FAKE_CUDA_H
 
 #include "runtime/devices/cuda/driver.h"
+#include "tests/support/fake_cuda_library.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,7 +37,6 @@
 #include <stdio.h>
 
 /* The runtime's table is the list of what is exported, with its types: a call that is not here does not link, one that differs does not compile. */
-#define FAKE_EXPORT __attribute__((visibility("default")))
 #define X(symbol, arguments) FAKE_EXPORT int symbol arguments;
 DT_CUDA_DRIVER_SYMBOLS(X)
 #undef X
@@ -193,6 +193,7 @@ typedef enum fake_operation_kind {
     FAKE_COPY_ON_DEVICE,
     FAKE_FILL,
     FAKE_LAUNCH,
+    FAKE_CALL, /* of a library's function */
     FAKE_RECORD,
     FAKE_WAIT,
     FAKE_RUN_GRAPH,
@@ -212,7 +213,9 @@ typedef struct fake_operation {
     int call; /* the number of the call that asked for it */
     uint64_t to, from;
     size_t bytes;
-    void *staged; /* what a copy from memory that is not pinned has taken along; NULL: it reads when it runs */
+    void *taken; /* of the operation: the source of a copy that is not pinned, or what a library's function gets; NULL: nothing was taken along */
+    const char *what; /* the library's function */
+    void (*run)(const void *);
     unsigned char value;
     fake_function *function;
     int blocks, threads;

@@ -13,6 +13,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static FILE *log_file;
 static const char *current_call = "";
 static bool has_started;
+static bool context_failed; /* a thread may lack its context because the test wanted so */
 static int n_calls, n_misuses, lost_error;
 static uint64_t random_state;
 
@@ -150,6 +151,7 @@ int fake_begin(const char *call, fake_need need) {
     n_calls++;
     int error = wanted_failure(call, count_of(call));
     if (error != 0) {
+        if (strcmp(call, "cuCtxSetCurrent") == 0) context_failed = true;
         if (loses_context(error)) {
             lost_error = error;
             fake_drop_all_work();
@@ -159,7 +161,8 @@ int fake_begin(const char *call, fake_need need) {
     if (need >= FAKE_NEEDS_START && !has_started) return FAKE_ERROR_NOT_INITIALIZED;
     if (need == FAKE_NEEDS_CONTEXT) {
         if (lost_error != 0) return lost_error;
-        if (!fake_has_context()) return fake_misuse(FAKE_ERROR_INVALID_CONTEXT, "this thread has no context");
+        if (!fake_has_context())
+            return context_failed ? FAKE_ERROR_INVALID_CONTEXT : fake_misuse(FAKE_ERROR_INVALID_CONTEXT, "this thread has no context");
         fake_wander();
         return lost_error;
     }

@@ -20,6 +20,8 @@ const char *fake_operation_text(const fake_operation *o, char text[2 * FAKE_TEXT
     size_t n = 0;
     if (o->kind == FAKE_FILL) {
         snprintf(text, 2 * FAKE_TEXT, "%s with %d bytes %zu", fake_place(a, o->to), o->value, o->bytes);
+    } else if (o->kind == FAKE_CALL) {
+        snprintf(text, 2 * FAKE_TEXT, "%s", o->what);
     } else if (o->kind != FAKE_LAUNCH) {
         snprintf(text, 2 * FAKE_TEXT, "%s from %s bytes %zu", fake_place(a, o->to), fake_place(b, o->from), o->bytes);
     } else {
@@ -59,20 +61,27 @@ void fake_watch_faults(void) {
     sigaction(SIGBUS, &action, &earlier[1]);
 }
 
+static const char *call(const fake_operation *o) {
+    if (o->kind == FAKE_LAUNCH)
+        return fake_call_kernel(o->function, o->arguments, o->blocks, o->threads, fake.seed == 0 ? 0 : 2, fake_random(1u << 30));
+    o->run(o->taken);
+    return NULL;
+}
+
+/* A launch, or a library's function. */
 static void run_kernel(const fake_operation *o) {
-    const char *wrong = NULL;
     char place[FAKE_TEXT];
-    if (!fake_function_is_live(o->function)) {
+    if (o->kind == FAKE_LAUNCH && !fake_function_is_live(o->function)) {
         fake_lose(FAKE_ERROR_LAUNCH_FAILED, "%s is to run, and its module was unloaded", o->function->name);
         return;
     }
     if (sigsetjmp(before_kernel, 1) == 0) {
         is_in_kernel = 1;
-        wrong = fake_call_kernel(o->function, o->arguments, o->blocks, o->threads, fake.seed == 0 ? 0 : 2, fake_random(1u << 30));
+        const char *wrong = call(o);
         is_in_kernel = 0;
         if (wrong != NULL) fake_lose(FAKE_ERROR_LAUNCH_FAILED, "%s: %s", o->function->name, wrong);
     } else {
-        fake_lose(FAKE_ERROR_ILLEGAL_ADDRESS, "%s touches %s", o->function->name, fake_place(place, fault_address));
+        fake_lose(FAKE_ERROR_ILLEGAL_ADDRESS, "%s touches %s", short_text(o), fake_place(place, fault_address));
     }
 }
 
@@ -82,9 +91,10 @@ static void run_kernel(const fake_operation *o) {
 static int check_again(const fake_operation *o) {
     bool is_pinned;
     int error = 0;
+    if (o->kind == FAKE_CALL) return 0;
     if (o->kind != FAKE_COPY_TO_HOST && o->kind != FAKE_LAUNCH) error = fake_check_device("the destination", o->to, o->bytes);
     if (o->kind == FAKE_COPY_TO_HOST) error = fake_check_host("the destination", (void *)(uintptr_t)o->to, o->bytes, &is_pinned);
-    if (error == 0 && o->kind == FAKE_COPY_TO_DEVICE && o->staged == NULL)
+    if (error == 0 && o->kind == FAKE_COPY_TO_DEVICE && o->taken == NULL)
         error = fake_check_host("the source", (void *)(uintptr_t)o->from, o->bytes, &is_pinned);
     if (error == 0 && (o->kind == FAKE_COPY_TO_HOST || o->kind == FAKE_COPY_ON_DEVICE)) error = fake_check_device("the source", o->from, o->bytes);
     for (size_t i = 0; error == 0 && o->kind == FAKE_LAUNCH && o->function->signature[i] != 0; i++)
@@ -97,9 +107,9 @@ void fake_execute(const fake_operation *o) {
         fake_lose(FAKE_ERROR_ILLEGAL_ADDRESS, "%s, at its turn", short_text(o));
         return;
     }
-    const void *from = o->staged != NULL ? o->staged : (const void *)(uintptr_t)o->from;
+    const void *from = o->taken != NULL ? o->taken : (const void *)(uintptr_t)o->from;
     const char *who = short_text(o);
-    if (o->kind == FAKE_LAUNCH)
+    if (o->kind == FAKE_LAUNCH || o->kind == FAKE_CALL)
         run_kernel(o);
     else if (o->kind == FAKE_FILL)
         memset((void *)(uintptr_t)o->to, o->value, o->bytes);

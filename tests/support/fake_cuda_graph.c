@@ -38,6 +38,7 @@ static capture *captures; /* those under way */
 
 static void release(nodes *n) {
     if (n == NULL || --n->n_users > 0) return;
+    for (int i = 0; i < n->n; i++) free(n->all[i].operation.taken);
     free(n->all);
     free(n);
 }

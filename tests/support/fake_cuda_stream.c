@@ -43,7 +43,7 @@ static void remove_first(fake_stream *stream) {
     if (stream->first == NULL) stream->last = NULL;
     if (o->graph != NULL) fake_graph_end(o->graph);
     fake_mark_release(o->mark);
-    free(o->staged);
+    free(o->taken);
     free(o);
 }
 

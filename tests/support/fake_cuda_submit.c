@@ -22,8 +22,8 @@ int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *hand
     if (error == 0 && bytes > 0) {
         fake_operation o = {.kind = FAKE_COPY_TO_DEVICE, .call = fake_call_number(), .to = to, .from = (uint64_t)(uintptr_t)from, .bytes = bytes};
         if (!is_pinned && s->capture == NULL) { /* the driver takes such memory along before it returns */
-            o.staged = fake_zeroed(1, bytes);
-            memcpy(o.staged, from, bytes);
+            o.taken = fake_zeroed(1, bytes);
+            memcpy(o.taken, from, bytes);
         }
         error = fake_submit(s, &o);
     }
@@ -106,4 +106,22 @@ int cuLaunchKernel(void *kernel, unsigned x, unsigned y, unsigned z, unsigned th
         fake_operation_text(&o, text);
     }
     return fake_end(error, "stream %d %s", fake_number(handle), text);
+}
+
+int fake_cuda_submit(void *handle, const char *call, const fake_cuda_range *ranges, size_t n_ranges, void (*run)(const void *data), const void *data,
+                     size_t bytes) {
+    char text[2 * FAKE_TEXT] = "", place[FAKE_TEXT];
+    size_t n = 0;
+    int error = fake_begin(call, FAKE_NEEDS_CONTEXT);
+    fake_stream *s = stream_of(handle, &error);
+    for (size_t i = 0; i < n_ranges; i++) {
+        if (error == 0) error = fake_check_device("an argument", ranges[i].address, ranges[i].bytes);
+        if (n < sizeof text) n += (size_t)snprintf(text + n, sizeof text - n, " %s bytes %zu", fake_place(place, ranges[i].address), ranges[i].bytes);
+    }
+    if (error == 0) {
+        fake_operation o = {.kind = FAKE_CALL, .call = fake_call_number(), .what = call, .run = run, .taken = fake_zeroed(1, bytes)};
+        memcpy(o.taken, data, bytes);
+        error = fake_submit(s, &o);
+    }
+    return fake_end(error, "stream %d%s", fake_number(handle), text);
 }

@@ -99,10 +99,11 @@ def command(verb, program, *flags):
 
 
 class Run:
-    """One dtrun that has ended: its events, what it said, its exit status."""
+    """One dtrun that has ended: its events, what it said, its exit status. `environment`: what is set beside what is."""
 
-    def __init__(self, verb, program, *flags, expect=0):
-        done = subprocess.run(command(verb, program, *flags), capture_output=True, text=True)
+    def __init__(self, verb, program, *flags, expect=0, environment=None, seconds=None):
+        done = subprocess.run(command(verb, program, *flags), capture_output=True, text=True, timeout=seconds,
+                              env={**os.environ, **(environment or {})})
         self.code, self.error = done.returncode, done.stderr
         self.events = [json.loads(line) for line in done.stdout.splitlines()]
         if expect is not None and self.code != expect:

@@ -1,6 +1,7 @@
 /* fake_cuda: what tests/support/fake_cuda.h promises of the fake driver: work runs late and in any order that waits allow, so that what is missing
  * shows; misuse is refused and told; nothing is forgotten at exit. Each case is a process of its own, whose end is looked at. */
 #include "runtime/devices/cuda/driver.h"
+#include "tests/support/fake_cuda_library.h"
 
 #include <dlfcn.h>
 #include <setjmp.h>
@@ -303,6 +304,47 @@ static void captures_are_held_to_their_rules(void **state) {
     assert_outcome(run(allocates_while_capturing, 0, NULL, NULL), LEFT_BEHIND, "a stream captures meanwhile");
 }
 
+/* ---- a library ---- */
+
+typedef struct addition {
+    int *to;
+    int what;
+} addition;
+
+static void run_addition(const void *data) {
+    const addition *a = data;
+    for (int i = 0; i < N; i++) a->to[i] += a->what;
+}
+
+static void library_calls(world *w) {
+    fake_cuda_submitter *submit = (fake_cuda_submitter *)(uintptr_t)dlsym(w->driver.library, "fake_cuda_submit");
+    addition a = {.to = (int *)(uintptr_t)w->device[0], .what = 3};
+    fake_cuda_range range = {.address = w->device[0], .bytes = BYTES};
+    void *graph, *exec;
+    copy_in(w, 0, 0);
+    must_be("addLibrary", 0, submit(w->streams[0], "addLibrary", &range, 1, run_addition, &a, sizeof a));
+    GOOD(w, cuStreamBeginCapture_v2, w->streams[0], 0);
+    must_be("addLibrary", 0, submit(w->streams[0], "addLibrary", &range, 1, run_addition, &a, sizeof a));
+    GOOD(w, cuStreamEndCapture, w->streams[0], &graph);
+    a.what = 1000; /* taken along by the calls */
+    GOOD(w, cuGraphInstantiateWithFlags, &exec, graph, 0);
+    for (int turn = 0; turn < 2; turn++) GOOD(w, cuGraphLaunch, exec, w->streams[0]);
+    GOOD(w, cuGraphExecDestroy, exec);
+    GOOD(w, cuGraphDestroy, graph);
+    must_be("addLibrary", 14, submit(w->streams[0], "addLibrary", &range, 1, run_addition, &a, sizeof a));
+    copy_out(w, 0, 0);
+    take_results(w, 0);
+}
+
+static void a_library_takes_part(void **state) {
+    (void)state;
+    for (int seed = 0; seed < SEEDS / 4; seed++) {
+        outcome o = run(library_calls, seed, "FAKE_CUDA_FAIL", "addLibrary:3=14");
+        assert_good(o);
+        assert_true(results_are(o, 9));
+    }
+}
+
 /* ---- misuse ---- */
 
 static int host_number;
@@ -528,6 +570,7 @@ int main(void) {
         cmocka_unit_test(a_missing_wait_shows),
         cmocka_unit_test(a_graph_replays),
         cmocka_unit_test(captures_are_held_to_their_rules),
+        cmocka_unit_test(a_library_takes_part),
         cmocka_unit_test(misuse_is_told),
         cmocka_unit_test(the_host_cannot_touch_device_memory),
         cmocka_unit_test(kernels_that_go_wrong_lose_the_context),
