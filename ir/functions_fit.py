@@ -3,8 +3,11 @@
     python3 ir/functions_fit.py            prints each polynomial as it stands in functions.def
     python3 ir/functions_fit.py --check    says whether each does stand there
 
-A polynomial interpolates its function at the Chebyshev nodes of its interval, which is within a small factor of the best one, and the factor is paid
-by one more term. What is fitted is the function without its first terms (exp(r) is 1 + r + r^2 q(r)): those stay exact.
+Most polynomials interpolate their function at the Chebyshev nodes of their interval, which is within a small factor of the best one, and the factor
+is paid by one more term. Where a term counts, the greatest error is made least by Lawson's iteration: least squares whose weights grow where the error
+is large. That serves quotients of polynomials too, whose denominator is taken from the turn before (C. L. Lawson 1961; H. L. Loeb 1957).
+
+What is fitted is the function without its first terms (exp(r) is 1 + r + r^2 q(r)): those stay exact.
 """
 import pathlib
 import struct
@@ -40,12 +43,6 @@ def exp_rest(r):
     return series(D(1) / 2, lambda k: r / (k + 2))
 
 
-def exp2_rest(r):
-    """(2^r - 1) / r"""
-    ln2 = D(2).ln()
-    return ln2 * series(D(1), lambda k: r * ln2 / (k + 1))
-
-
 def log_rest(f):
     """(log(1 + f) - f + f^2 / 2) / f^3"""
     return ((1 + f).ln() - f + f * f / 2) / f**3 if abs(f) > D("1e-10") else D(1) / 3
@@ -77,15 +74,31 @@ def erf_rest(z):
     return erf(x) / x - 1 if x > D("1e-20") else 2 / PI.sqrt() - 1
 
 
+def erf_ratio(z):
+    """erf(x) / x for z = x^2"""
+    return 1 + erf_rest(z)
+
+
+def tanh_ratio(z):
+    """tanh(x) / x for z = x^2"""
+    x = z.sqrt()
+    power = (2 * x).exp()
+    return (power - 1) / (power + 1) / x if x > D("1e-20") else D(1)
+
+
 def log_erfc(a):
     return (1 - erf(a)).ln()
+
+
+def chebyshev_nodes(low, high, n):
+    cos = lambda x: 1 - x * x / 2 + x**4 * cos_rest(x * x)
+    return [(low + high) / 2 + (high - low) / 2 * cos(PI * (2 * k + 1) / (2 * n)) for k in range(n)]
 
 
 def interpolate(function, low, high, degree):
     """Monomial coefficients of the polynomial through `function` at the Chebyshev nodes of [low, high]."""
     low, high, n = D(low), D(high), degree + 1
-    cos = lambda x: 1 - x * x / 2 + x**4 * cos_rest(x * x)
-    nodes = [(low + high) / 2 + (high - low) / 2 * cos(PI * (2 * k + 1) / (2 * n)) for k in range(n)]
+    nodes = chebyshev_nodes(low, high, n)
     differences = [function(x) for x in nodes]
     for order in range(1, n):
         for k in range(n - 1, order - 1, -1):
@@ -96,6 +109,49 @@ def interpolate(function, low, high, degree):
         coefficients = [s - nodes[k] * c for s, c in zip(shifted, coefficients)]
         coefficients[0] += differences[k]
     return coefficients
+
+
+def solve(rows):
+    """The solution of linear equations, each a list of coefficients and the right side."""
+    n = len(rows)
+    for column in range(n):
+        pivot = max(range(column, n), key=lambda k: abs(rows[k][column]))
+        rows[column], rows[pivot] = rows[pivot], rows[column]
+        rows[column] = [v / rows[column][column] for v in rows[column]]
+        for k in range(n):
+            if k != column:
+                rows[k] = [v - rows[k][column] * w for v, w in zip(rows[k], rows[column])]
+    return [row[n] for row in rows]
+
+
+def minimax(function, low, high, degree, below=0, matters=lambda x: 1):
+    """Coefficients of a polynomial, and of one with first coefficient 1 that it is divided by, so that the greatest relative error is least; an error
+    at x counts `matters` of it."""
+    n_points, n_turns = 60, 30
+    nodes = chebyshev_nodes(D(low), D(high), n_points)
+    powers = [[D(1)] for _ in nodes]
+    for x, row in zip(nodes, powers):
+        for _ in range(max(degree, below)):
+            row.append(row[-1] * x)
+    values = [function(x) for x in nodes]
+    counts = [D(matters(x)) for x in nodes]
+    terms = [[p / y for p in row[: degree + 1]] + [-p for p in row[1 : below + 1]] for row, y in zip(powers, values)]
+    weights, divisors, best = [D(1)] * n_points, [D(1)] * n_points, None
+    for turn in range(n_turns):
+        squares = [w * (c / d) ** 2 for w, c, d in zip(weights, counts, divisors)]
+        weighted = [[s * t for t in row] for s, row in zip(squares, terms)]
+        columns, weighted = list(zip(*terms)), list(zip(*weighted))
+        found = solve([[sum(map(D.__mul__, w, c)) for c in columns] + [sum(w)] for w in weighted])
+        divisors = [1 + sum(map(D.__mul__, found[degree + 1 :], row[1:])) for row in powers]
+        errors = [c * abs(sum(map(D.__mul__, found, row[: degree + 1])) / d / y - 1) for c, row, d, y in zip(counts, powers, divisors, values)]
+        worst = max(errors)
+        if best is None or worst < best[0]:
+            best = worst, found
+        if turn > 4:  # the divisors have settled
+            weights = [w * (e / worst + D("0.001")) for w, e in zip(weights, errors)]
+            mean = sum(weights) / n_points
+            weights = [w / mean for w in weights]
+    return best[1][: degree + 1], [D(1)] + best[1][degree + 1 :]
 
 
 def text(value, bits):
@@ -118,8 +174,10 @@ def horner(variable, coefficients, bits):
 
 
 def pairs(variable, square, coefficients, bits):
-    """Two terms at a time, in the square of the variable: half as many steps that wait for each other. An even number of coefficients."""
+    """Two terms at a time, in the square of the variable: half as many steps that wait for each other."""
     terms = [f"fma({text(high, bits)}, {variable}, {text(low, bits)})" for low, high in zip(coefficients[::2], coefficients[1::2])]
+    if len(coefficients) % 2:
+        terms.append(text(coefficients[-1], bits))
     result = terms[-1]
     for term in terms[-2::-1]:
         result = f"fma({result}, {square}, {term})"
@@ -138,20 +196,40 @@ def parts(value, bits, n):
 
 HALF_LN2 = D(2).ln() / 2 + D("1e-4")
 QUARTER_PI_2 = (PI / 4 + D("1e-4")) ** 2
-FITS = {  # name: (function, variable, low, high, degree, bits); "f, z": in pairs, z being the square of f
-    "exp f32": (exp_rest, "r", -HALF_LN2, HALF_LN2, 4, 32),
+
+
+def log_matters(f):
+    """How much of log(1 + f) its rest is."""
+    return f * f * log_rest(f) / (1 - f / 2 + f * f * log_rest(f))
+
+
+def fits():
+    """Each polynomial's name and text as it stands in functions.def."""
+    for name, (function, variable, low, high, degree, bits) in FITS.items():
+        coefficients = interpolate(function, low, high, degree)
+        yield name, horner(variable, coefficients, bits)
+    yield "log f32", pairs("f", "z", minimax(log_rest, D("0.7071") - 1, D("1.4143") - 1, 6, matters=log_matters)[0], 32)
+    for name, (function, variable, high, degree, below, scale) in QUOTIENTS.items():
+        upper, lower = minimax(function, 0, D(high) ** 2, degree, below)
+        for half, coefficients in ("above", upper), ("below", lower):
+            yield f"{name}, {half}", horner(variable, [c * D(scale) for c in coefficients], 32)
+
+
+FITS = {  # name: (function, variable, low, high, degree, bits)
+    "exp f32": (exp_rest, "r", D("-1e-4"), D(2).ln() + D("1e-4"), 4, 32),
+    "expm1 f32": (exp_rest, "r", -HALF_LN2, HALF_LN2, 4, 32),
     "exp f64": (exp_rest, "r", -HALF_LN2, HALF_LN2, 9, 64),
-    "log f32": (log_rest, "f, z", D("0.7071") - 1, D("1.4143") - 1, 7, 32),
     "log f64": (atanh_rest, "z", 0, D("0.02945"), 6, 64),
     "sin f32": (sin_rest, "z", 0, QUARTER_PI_2, 2, 32),
     "cos f32": (cos_rest, "z", 0, QUARTER_PI_2, 2, 32),
     "sin f64": (sin_rest, "z", 0, QUARTER_PI_2, 5, 64),
     "cos f64": (cos_rest, "z", 0, QUARTER_PI_2, 5, 64),
-    "erf f32, small": (erf_rest, "z", 0, D("0.81"), 5, 32),
-    "exp2 f32": (exp2_rest, "r", D("-0.5001"), D("0.5001"), 4, 32),
-    "erf f32, large": (lambda u: log_erfc(u + D("2.45")) / D(2).ln(), "u", D("-1.55"), D("1.55"), 8, 32),
     "erf f64, small": (erf_rest, "z", 0, 1, 13, 64),
     "erf f64, large": (lambda u: log_erfc(D("3.5") + u * D("2.5")), "u", -1, 1, 26, 64),
+}
+QUOTIENTS = {  # name: (function, variable, high of its root, degrees, what both are multiplied by: of 400 tried, one whose roundings do little)
+    "tanh f32": (tanh_ratio, "z", "9.02", 4, 4, "1.39"),
+    "erf f32": (erf_ratio, "z", "3.92", 5, 5, "1.4225"),
 }
 
 
@@ -168,9 +246,7 @@ def main():
     table = (pathlib.Path(__file__).parent / "functions.def").read_text()
     table = "".join(table.replace('"', "").split())
     wrong = 0
-    for name, (function, variable, low, high, degree, bits) in FITS.items():
-        coefficients = interpolate(function, low, high, degree)
-        fitted = pairs(*variable.split(", "), coefficients, bits) if ", " in variable else horner(variable, coefficients, bits)
+    for name, fitted in fits():
         if "--check" not in sys.argv:
             print(f"{name}: {fitted}")
         elif fitted.replace(" ", "") not in table:
