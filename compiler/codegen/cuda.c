@@ -38,7 +38,7 @@ static int source_for(builder *b, const char *name, const dt_cuda_rendering *ren
 }
 
 static dt_status *render_kernel(builder *b, const dt_plan *plan, int p, int k) {
-    const dt_kernel_function *kernel = &plan->kernels[k];
+    const dt_kernel_function parts = dt_kernel_taken_apart(b->arena, plan, &plan->kernels[k]), *kernel = &parts;
     dt_phase *phases;
     int n_phases = dt_kernel_phases(b->arena, plan, kernel, &phases);
     for (int i = 0; i < n_phases; i++) {
@@ -52,7 +52,7 @@ static dt_status *render_kernel(builder *b, const dt_plan *plan, int p, int k) {
         call.name = b->sources.items[call.source].name;
         call.threads = rendering.team == DT_CUDA_BLOCK ? DT_CUDA_BLOCK : THREADS;
         call.team = rendering.team;
-        call.n_items = phases[i].n_items;
+        call.n_items = rendering.n_items;
         call.library = phases[i].n_nests == 1 ? kernel->nests[phases[i].first].library : NULL;
         dt_list_push(b->arena, &b->calls, call);
     }

@@ -7,6 +7,7 @@
  *
  *   cuda.c           a program: which functions there are, in one text
  *   cuda_function.c  a phase as a function: arguments, threads, the loops that are dealt to them
+ *   cuda_vector.c    several elements by one thread, with memory in vectors
  *   cuda_tile.c      a sum of products in tiles
  *   cuda_nest.c      a nest: where each instruction goes, reduced loops, stores
  *   cuda_scalar.c    one instruction as an expression
@@ -37,6 +38,7 @@ typedef struct dt_cuda_function {
     bool *stored;       /* [kernel->n_buffers] in this phase */
     bool wide;          /* indices of 64 bits */
     int team;           /* threads that work together: 1, a warp, or a block */
+    int64_t n_items;    /* threads or teams that have something to do, at capacity */
     bool hoists;        /* what a nest computes once goes to the function's head: what is equal is computed once for all nests */
     DT_LIST(dt_cuda_constant) constants;
     bool says_rows, says_valid; /* the text has asked for these launch values by name */
@@ -63,6 +65,7 @@ typedef struct dt_cuda_rendering {
     const char *remarks; /* comment lines above the function */
     const char *body;    /* from its arguments' parenthesis on; NULL: memory is out */
     int team;
+    int64_t n_items;
     int n_arguments;
     int *arguments; /* indices of the kernel's buffers; behind them comes the launch */
 } dt_cuda_rendering;
@@ -92,6 +95,10 @@ typedef struct dt_cuda_nest {
     bool *loop_used;     /* [n_loops] the text has named it */
     const char *element; /* the running index of the dealt loops; NULL: there is none */
     bool one_place;      /* all but level 0 is written where it is used: a factor, or what becomes of a sum */
+    int width;           /* elements that a thread takes side by side; 1 */
+    int along;           /* the loop that these are turns of; -1: of all dealt loops together */
+    bool *vectors;       /* [n_instructions] loads that are one vector for all of them */
+    bool in_vector;      /* loads and stores are those of element k of vectors */
 } dt_cuda_nest;
 
 /* Analysis, before anything is written. */
@@ -100,11 +107,20 @@ void dt_cuda_nest_prepare(dt_cuda_nest *n, dt_cuda_function *f, const dt_nest *n
 void dt_cuda_nest_once(dt_cuda_nest *n);
 /* One element: its instructions, loops, reductions and stores. The index of its dealt loops is named `element` (NULL: none). */
 void dt_cuda_nest_element(dt_cuda_nest *n, const char *element);
+/* The same without the declaration of loops: n->element and n->loops are set. */
+void dt_cuda_nest_statements(dt_cuda_nest *n);
 
 /* For tiles, which have loops of their own. A factor: writes all that it hangs on, and returns its text. What becomes of a sum: its instructions and
  * stores. */
 const char *dt_cuda_nest_value(dt_cuda_nest *n, int instruction);
 void dt_cuda_nest_finish(dt_cuda_nest *n, const char *sum);
+
+/* ---- cuda_vector.c ---- */
+
+/* Decides whether threads take several elements of the nest, which has been prepared: sets width, along and vectors. */
+void dt_cuda_find_vectors(dt_cuda_nest *n);
+/* The `width` elements from `e` on, or as many as are left. */
+void dt_cuda_nest_vector(dt_cuda_nest *n);
 
 /* ---- cuda_tile.c ---- */
 
@@ -117,6 +133,8 @@ const char *dt_cuda_type(dt_dtype dtype);        /* in registers: f16 and bf16 a
 const char *dt_cuda_memory_type(dt_dtype dtype); /* in memory: those are u16, and bool is u8 */
 /* The expression for instruction `i`; its operands have values. */
 const char *dt_cuda_expression(dt_cuda_nest *n, int i);
+/* Whether the address is the running index `element` of the dealt loops itself. */
+bool dt_cuda_is_element(const dt_cuda_nest *n, const dt_address *address, const char *element);
 /* buffer[offset], and the value that is kept there from a register's. */
 const char *dt_cuda_place(dt_cuda_nest *n, const dt_address *address);
 const char *dt_cuda_to_memory(dt_cuda_nest *n, const char *value, dt_dtype dtype);

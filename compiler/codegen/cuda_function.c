@@ -140,15 +140,29 @@ static void note(dt_cuda_function *f, const dt_nest *nest) {
     if (nest->note != NULL) dt_cuda_line(f, "// %s", nest->note);
 }
 
+/* One element, or a vector of them, from e on. */
+static void elements(dt_cuda_nest *n) {
+    if (n->width > 1)
+        dt_cuda_nest_vector(n);
+    else
+        dt_cuda_nest_element(n, "e");
+}
+
+/* Threads that have something to do for so many elements. */
+static int64_t threads_for(const dt_cuda_nest *n, int64_t count) { return (count + n->width - 1) / n->width; }
+
 static void one_nest(dt_cuda_function *f) {
     dt_cuda_nest n;
     dt_cuda_nest_prepare(&n, f, &f->kernel->nests[f->phase->first]);
+    dt_cuda_find_vectors(&n);
     note(f, n.nest);
     dt_cuda_nest_once(&n);
-    const char *type = dt_cuda_index_type(f);
-    dt_cuda_line(f, "for (%s e = grid_thread(); e < %s; e += grid_threads()) {", type, dt_cuda_count(f, n.nest, n.dealt));
-    dt_cuda_nest_element(&n, "e");
+    const char *type = dt_cuda_index_type(f), *count = dt_cuda_count(f, n.nest, n.dealt);
+    const char *each = n.width == 1 ? "" : FORMAT(f, f->wide ? "%dLL * " : "%d * ", n.width);
+    dt_cuda_line(f, "for (%s e = %sgrid_thread(); e < %s; e += %sgrid_threads()) {", type, each, count, each);
+    elements(&n);
     dt_cuda_line(f, "}");
+    f->n_items = threads_for(&n, f->phase->n_items);
 }
 
 /* The elements of several nests, one behind the other. */
@@ -159,21 +173,26 @@ static void nests_side_by_side(dt_cuda_function *f) {
     dt_cuda_nest *nests = DT_NEW_ARRAY(f->arena, dt_cuda_nest, f->phase->n_nests);
     for (int k = 0; k < f->phase->n_nests; k++) {
         dt_cuda_nest_prepare(&nests[k], f, &f->kernel->nests[f->phase->first + k]);
+        dt_cuda_find_vectors(&nests[k]);
         counts[k] = 1;
         for (int l = 0; l < nests[k].nest->n_loops; l++)
             if (nests[k].dealt >> l & 1) counts[k] *= nests[k].nest->loops[l].extent;
+        counts[k] = threads_for(&nests[k], counts[k]);
         total += counts[k];
     }
+    f->n_items = total;
     f->hoists = true;
     f->out = &body;
     dt_cuda_line(f, "for (%s all = grid_thread(); all < %" PRId64 "; all += grid_threads()) {", type, total);
     for (int k = 0; k < f->phase->n_nests; k++) {
         const char *end = k + 1 < f->phase->n_nests ? FORMAT(f, "if (all < %" PRId64 ") ", begin + counts[k]) : "";
+        const char *mine = begin > 0 ? FORMAT(f, "all - %" PRId64, begin) : "all";
         dt_cuda_line(f, "%s%s{", k > 0 ? "} else " : "", end);
         note(f, nests[k].nest);
-        dt_cuda_line(f, "const %s e = %s;", type, begin > 0 ? FORMAT(f, "all - %" PRId64, begin) : "all");
+        if (nests[k].width > 1) mine = FORMAT(f, begin > 0 ? "%d * (%s)" : "%d * %s", nests[k].width, mine);
+        dt_cuda_line(f, "const %s e = %s;", type, mine);
         dt_cuda_nest_once(&nests[k]);
-        dt_cuda_nest_element(&nests[k], "e");
+        elements(&nests[k]);
         begin += counts[k];
     }
     dt_cuda_line(f, "}");
@@ -286,6 +305,7 @@ static const char *remarks(dt_cuda_function *f) {
 void dt_cuda_render(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel, const dt_phase *phase, dt_cuda_rendering *result) {
     dt_text body = {0}, text = {0};
     dt_cuda_function f = {.arena = arena, .plan = plan, .kernel = kernel, .phase = phase, .out = &body, .team = 1, .depth = 1};
+    f.n_items = phase->n_items;
     f.names = DT_NEW_ARRAY(arena, const char *, kernel->n_buffers);
     f.stored = DT_NEW_ARRAY(arena, bool, kernel->n_buffers);
     if (phase->kind == DT_PHASE_TEAMS && phase->team_work > FEW_ITERATIONS)
@@ -306,6 +326,7 @@ void dt_cuda_render(dt_arena *arena, const dt_plan *plan, const dt_kernel_functi
     dt_text_append(&text, body.data != NULL ? body.data : "");
     dt_cuda_line(&f, "}");
     *result = (dt_cuda_rendering){.remarks = remarks(&f), .team = f.team, .body = text.failed || body.failed ? NULL : FORMAT(&f, "%s", text.data)};
+    result->n_items = f.n_items;
     result->arguments = DT_NEW_ARRAY(arena, int, kernel->n_buffers);
     for (int b = 0; b < kernel->n_buffers; b++)
         if (f.names[b] != NULL) result->arguments[result->n_arguments++] = b;

@@ -75,7 +75,7 @@ static void find_levels(dt_cuda_nest *n) {
 
 void dt_cuda_nest_prepare(dt_cuda_nest *n, dt_cuda_function *f, const dt_nest *nest) {
     int n_instructions = nest->n_instructions;
-    *n = (dt_cuda_nest){.f = f, .nest = nest};
+    *n = (dt_cuda_nest){.f = f, .nest = nest, .width = 1};
     n->depends = DT_NEW_ARRAY(f->arena, uint64_t, n_instructions);
     n->needed = DT_NEW_ARRAY(f->arena, bool, n_instructions);
     n->late = DT_NEW_ARRAY(f->arena, bool, n_instructions);
@@ -83,6 +83,7 @@ void dt_cuda_nest_prepare(dt_cuda_nest *n, dt_cuda_function *f, const dt_nest *n
     n->ranges = DT_NEW_ARRAY(f->arena, dt_cuda_range, n_instructions);
     n->values = DT_NEW_ARRAY(f->arena, const char *, n_instructions);
     n->loads = DT_NEW_ARRAY(f->arena, bool, n_instructions);
+    n->vectors = DT_NEW_ARRAY(f->arena, bool, n_instructions);
     n->loops = DT_NEW_ARRAY(f->arena, const char *, nest->n_loops);
     n->loop_used = DT_NEW_ARRAY(f->arena, bool, nest->n_loops);
     dt_nest_depends(nest, n->depends);
@@ -311,7 +312,8 @@ static void reduce_together(dt_cuda_nest *n) {
 
 static void store(dt_cuda_nest *n, const dt_store *s) {
     dt_dtype dtype = n->f->plan->buffers[n->f->kernel->buffers[s->address.buffer]].dtype;
-    const char *place = dt_cuda_place(n, &s->address), *value = n->values[s->operand];
+    const char *place = n->in_vector ? FORMAT(n, "y%d.at[k]", (int)(s - n->nest->stores)) : dt_cuda_place(n, &s->address);
+    const char *value = n->values[s->operand];
     if (s->accumulate) {
         const char *old = dt_cuda_from_memory(n, place, dtype);
         value = dtype == DT_BOOL ? FORMAT(n, "(%s || %s)", old, value) : dt_cuda_combine(n, DT_COMBINE_SUM, dtype, old, value);
@@ -359,7 +361,7 @@ static void finish(dt_cuda_nest *n) {
     for (int s = 0; s < n->nest->n_stores; s++) store(n, &n->nest->stores[s]);
 }
 
-static void statements(dt_cuda_nest *n) {
+void dt_cuda_nest_statements(dt_cuda_nest *n) {
     int n_open = 0;
     for (int l = 0; l < n->nest->n_loops; l++)
         if ((n->serial >> l & 1) && n->nest->loops[l].extent != 1) open_loop(n, l), n_open++;
@@ -386,7 +388,7 @@ void dt_cuda_nest_element(dt_cuda_nest *n, const char *element) {
     dt_text body = {0}, *out = f->out;
     n->element = element;
     f->out = &body;
-    statements(n);
+    dt_cuda_nest_statements(n);
     f->out = out;
     if (element != NULL) dt_cuda_declare_loops(f, n->nest, n->loops, n->dealt, n->loop_used, element);
     dt_text_append(out, body.data != NULL ? body.data : "");

@@ -260,10 +260,9 @@ static void add_term(dt_text *text, int64_t coefficient, const char *value) {
         dt_text_format(text, "%" PRId64 " * %s", size, value);
 }
 
-/* Whether the address is the running index of the dealt loops itself. */
-static bool is_element(const dt_cuda_nest *n, const dt_address *address) {
+bool dt_cuda_is_element(const dt_cuda_nest *n, const dt_address *address, const char *element) {
     int64_t stride = 1;
-    if (n->element == NULL || n->serial != 0 || address->n_terms > 0 || address->offset != 0) return false;
+    if (element == NULL || n->serial != 0 || address->n_terms > 0 || address->offset != 0) return false;
     for (int l = n->nest->n_loops - 1; l >= 0; l--) {
         int64_t turns = dt_loop_most_turns(n->f->plan, &n->nest->loops[l]);
         bool dealt = n->dealt >> l & 1, one = turns == 1 && !dt_dim_is_symbol(n->nest->loops[l].extent);
@@ -279,7 +278,7 @@ static bool is_element(const dt_cuda_nest *n, const dt_address *address) {
 const char *dt_cuda_place(dt_cuda_nest *n, const dt_address *address) {
     const char *name = n->f->names[address->buffer];
     dt_text text = {0};
-    if (is_element(n, address)) return FORMAT(n, "%s[%s]", name, n->element);
+    if (dt_cuda_is_element(n, address, n->element)) return FORMAT(n, "%s[%s]", name, n->element);
     for (int l = 0; l < n->nest->n_loops; l++) {
         if (address->coefficients[l] == 0 || n->nest->loops[l].extent == 1) continue;
         add_term(&text, address->coefficients[l], n->loops[l]);
@@ -309,7 +308,9 @@ const char *dt_cuda_to_memory(dt_cuda_nest *n, const char *value, dt_dtype dtype
     return dtype == DT_BOOL ? FORMAT(n, "%s ? 1 : 0", value) : value;
 }
 
-static const char *load(dt_cuda_nest *n, const dt_instruction *x) {
+static const char *load(dt_cuda_nest *n, int i) {
+    const dt_instruction *x = &n->nest->instructions[i];
+    if (n->in_vector && n->vectors[i]) return dt_cuda_from_memory(n, FORMAT(n, "x%d.at[k]", i), x->dtype);
     const char *value = dt_cuda_from_memory(n, dt_cuda_place(n, &x->address), x->dtype);
     return x->guard < 0 ? value : FORMAT(n, "(%s ? %s : %s)", n->values[x->guard], value, n->values[x->otherwise]);
 }
@@ -361,7 +362,7 @@ const char *dt_cuda_expression(dt_cuda_nest *n, int i) {
         n->loop_used[x->index] = true;
         return n->loops[x->index];
     case DT_INSTRUCTION_LAUNCH: return FORMAT(n, "launch->%s", launch_fields[x->index]);
-    case DT_INSTRUCTION_LOAD: return load(n, x);
+    case DT_INSTRUCTION_LOAD: return load(n, i);
     case DT_INSTRUCTION_SCALAR: return scalar(n, i, operands);
     case DT_INSTRUCTION_CONVERT: return dt_cuda_convert(n, operands[0], n->nest->instructions[x->operands[0]].dtype, x->dtype);
     case DT_INSTRUCTION_BITS: return FORMAT(n, "bits_of(%s)", operands[0]);

@@ -11,7 +11,7 @@ enum {
     FEW_FOR_A_TEAM = 16,           /* elements that a team rather folds together, one after another */
     MANY_TEAMS = 512,              /* fill a device */
     LITTLE_WORK = 4096,            /* one team does it as fast as a launch would take */
-    MOST_SIDE_BY_SIDE = 8,         /* nests of one launch: more make functions that no longer fit in registers */
+    MOST_SIDE_BY_SIDE = 32,        /* nests of one launch */
     MUCH_OF_A_PRODUCT = 1024,      /* terms of a team's turn: weights are better read for many turns at once */
     MOST_TERMS = 16,               /* of an address that is looked at */
     LEAST_SIDE = 32,               /* results along each side that are worth a tile */
@@ -398,6 +398,90 @@ static dt_phase element_phase(const dt_plan *plan, const dt_kernel_function *ker
     return phase;
 }
 
+/* ---- nests that store several things ---- */
+
+static void mark_used(const dt_nest *nest, bool *marks, int i) {
+    if (i < 0 || marks[i]) return;
+    marks[i] = true;
+    for (int k = 0; k < dt_instruction_n_uses(&nest->instructions[i]); k++) mark_used(nest, marks, dt_instruction_use(&nest->instructions[i], k));
+}
+
+/* What store s needs: marks[n_instructions]. */
+static void mark_store(const dt_nest *nest, int s, bool *marks) {
+    mark_used(nest, marks, nest->stores[s].operand);
+    mark_used(nest, marks, nest->stores[s].guard);
+    for (int t = 0; t < nest->stores[s].address.n_terms; t++) mark_used(nest, marks, nest->stores[s].address.terms[t]);
+}
+
+/* Whether store s, which needs what `marks` says, reads what store `other` stores, or both need what is computed for each element. */
+static bool belong_together(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, const uint64_t *depends, const bool *marks,
+                            const bool *other_marks, int other) {
+    for (int i = 0; i < nest->n_instructions; i++) {
+        const dt_instruction *x = &nest->instructions[i];
+        if (!marks[i]) continue;
+        if (other_marks[i] && depends[i] != 0 && x->kind != DT_INSTRUCTION_LOOP) return true;
+        if (x->kind == DT_INSTRUCTION_LOAD && dt_arguments_overlap(plan, kernel, x->address.buffer, nest->stores[other].address.buffer)) return true;
+    }
+    return false;
+}
+
+/* groups[n_stores]: of each store the first one that it belongs together with. */
+static void group_stores(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, int *groups) {
+    int n = nest->n_stores;
+    uint64_t *depends = DT_NEW_ARRAY(arena, uint64_t, nest->n_instructions);
+    bool **marks = DT_NEW_ARRAY(arena, bool *, n);
+    dt_nest_depends(nest, depends);
+    for (int s = 0; s < n; s++) {
+        marks[s] = DT_NEW_ARRAY(arena, bool, nest->n_instructions);
+        mark_store(nest, s, marks[s]);
+        groups[s] = s;
+    }
+    for (int s = 0; s < n; s++)
+        for (int o = 0; o < n; o++) {
+            if (groups[s] == groups[o] || !belong_together(plan, kernel, nest, depends, marks[s], marks[o], o)) continue;
+            int least = groups[s] < groups[o] ? groups[s] : groups[o], greatest = groups[s] + groups[o] - least;
+            for (int k = 0; k < n; k++)
+                if (groups[k] == greatest) groups[k] = least;
+        }
+}
+
+/* The nest with the stores of group g alone; what only others needed is a constant now, so that it touches no memory. */
+static dt_nest one_group(dt_arena *arena, const dt_nest *nest, const int *groups, int g) {
+    dt_nest part = *nest;
+    bool *marks = DT_NEW_ARRAY(arena, bool, nest->n_instructions);
+    part.stores = DT_NEW_ARRAY(arena, dt_store, nest->n_stores);
+    part.instructions = DT_NEW_ARRAY(arena, dt_instruction, nest->n_instructions);
+    part.n_stores = 0;
+    for (int s = 0; s < nest->n_stores; s++) {
+        if (groups[s] != g) continue;
+        mark_store(nest, s, marks);
+        part.stores[part.n_stores++] = nest->stores[s];
+    }
+    for (int i = 0; i < nest->n_instructions; i++) {
+        const dt_instruction nothing = {.kind = DT_INSTRUCTION_CONSTANT, .dtype = nest->instructions[i].dtype, .guard = -1, .otherwise = -1};
+        part.instructions[i] = marks[i] ? nest->instructions[i] : nothing;
+    }
+    return part;
+}
+
+dt_kernel_function dt_kernel_taken_apart(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel) {
+    dt_kernel_function result = *kernel;
+    DT_LIST(dt_nest) nests = {0};
+    for (int n = 0; n < kernel->n_nests; n++) {
+        const dt_nest *nest = &kernel->nests[n];
+        bool whole = nest->n_reductions > 0 || nest->n_stores < 2 || !has_constant_extents(nest);
+        for (int i = 0; i < nest->n_instructions; i++) whole |= nest->instructions[i].kind == DT_INSTRUCTION_CHECK; /* counted once */
+        int *groups = DT_NEW_ARRAY(arena, int, nest->n_stores);
+        if (!whole) group_stores(arena, plan, kernel, nest, groups);
+        for (int g = 0; g < nest->n_stores && !whole; g++)
+            if (groups[g] == g) dt_list_push(arena, &nests, one_group(arena, nest, groups, g));
+        if (whole) dt_list_push(arena, &nests, *nest);
+    }
+    result.nests = nests.items;
+    result.n_nests = (int)nests.n;
+    return result;
+}
+
 int dt_kernel_phases(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel, dt_phase **phases) {
     DT_LIST(dt_phase) list = {0};
     for (int n = 0; n < kernel->n_nests;) {
@@ -405,8 +489,10 @@ int dt_kernel_phases(dt_arena *arena, const dt_plan *plan, const dt_kernel_funct
         dt_phase phase = team_phase(plan, kernel, n);
         if (phase.n_nests == 1 && dt_nest_wants_tiles(plan, kernel, &kernel->nests[n], &loops))
             phase = tile_phase(plan, &kernel->nests[n], n, &loops);
-        else if (phase.n_nests == 1 && !wants_a_team(plan, kernel, &kernel->nests[n]))
-            phase = element_phase(plan, kernel, n);
+        else if (!wants_a_team(plan, kernel, &kernel->nests[n])) {
+            dt_phase elements = element_phase(plan, kernel, n);
+            if (elements.n_nests >= phase.n_nests) phase = elements;
+        }
         dt_list_push(arena, &list, phase);
         n += phase.n_nests;
     }

@@ -29,6 +29,10 @@ typedef struct dt_phase {
     int64_t team_work;  /* TEAMS: iterations of its longest nest for one team */
 } dt_phase;
 
+/* The kernel with nests that store what has nothing in common (updates of several parameters of one shape) taken apart: threads are better dealt many
+ * small turns than few large ones, which run out of registers. */
+dt_kernel_function dt_kernel_taken_apart(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel);
+
 /* Cuts a kernel into phases, in order; returns how many. The plan may hold nothing from row to row (plan->rows_at_once). */
 int dt_kernel_phases(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel, dt_phase **phases);
 

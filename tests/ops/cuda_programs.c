@@ -72,6 +72,10 @@ static const char multiply[] = "step s(x: f32[B, 33, 20], w: f32[B, 20, 33]) {\n
                                "    return y: x @ w\n"
                                "}\n";
 
+static const char scale[] = "step s(x: f32[B, 40], w: f32[B, 40]) {\n"
+                            "    return y: x * w + 1\n"
+                            "}\n";
+
 static void blank_out(char *text, const char *what) {
     char *at = strstr(text, "extern \"C\" __global__");
     assert_non_null(strstr(at, what));
@@ -81,14 +85,20 @@ static void blank_out(char *text, const char *what) {
 static void no_exchange_of_warps(char *text) { blank_out(text, "__syncwarp();"); }
 static void no_barriers(char *text) { blank_out(text, "__syncthreads();"); }
 
+static void vectors_between_places(char *text) {
+    char *at = strstr(text, "e = 4 * grid_thread()");
+    assert_non_null(at);
+    memcpy(at, "e = 5", strlen("e = 5"));
+}
+
 __attribute__((unused)) static void one_element_further(char *text) {
     char *at = strstr(strstr(text, "extern \"C\" __global__"), "[40 * row + i1] =");
     assert_non_null(at);
     memcpy(at, "[40 * row + 40] =", strlen("[40 * row + 40] ="));
 }
 
-/* Whether orders of threads differ, or the emulation says what is wrong. */
-static bool shows(const char *source, void (*mistake)(char *text)) {
+/* Whether orders of threads differ, or the emulation says what is wrong; in these words, if they are given. */
+static bool shows(const char *source, void (*mistake)(char *text), const char *words) {
     trial t = {.program = &(program){.name = "mistakes", .source = source, .capacity = 3}, .arena = dt_arena_create(), .random = {3}};
     dt_tensor first = {0}, result, inputs[2];
     bool found = false;
@@ -105,6 +115,7 @@ static bool shows(const char *source, void (*mistake)(char *text)) {
         if (t.code.how == 0) first = result;
         found |= t.code.message[0] != 0 || memcmp(first.data, result.data, dt_tensor_bytes(&first)) != 0;
     }
+    if (words != NULL) found = strstr(t.code.message, words) != NULL;
     emulated_free(&t.code);
     dt_arena_destroy(t.arena);
     return found;
@@ -112,13 +123,15 @@ static bool shows(const char *source, void (*mistake)(char *text)) {
 
 static void planted_mistakes_show(void **state) {
     (void)state;
-    assert_false(shows(normalise, NULL));
-    assert_true(shows(normalise, no_exchange_of_warps));
+    assert_false(shows(normalise, NULL, NULL));
+    assert_true(shows(normalise, no_exchange_of_warps, NULL));
 #if !defined(__SANITIZE_ADDRESS__) /* which ends the process at such a write */
-    assert_true(shows(normalise, one_element_further));
+    assert_true(shows(normalise, one_element_further, NULL));
 #endif
-    assert_false(shows(multiply, NULL));
-    assert_true(shows(multiply, no_barriers));
+    assert_false(shows(multiply, NULL, NULL));
+    assert_true(shows(multiply, no_barriers, NULL));
+    assert_false(shows(scale, NULL, NULL));
+    assert_true(shows(scale, vectors_between_places, "not aligned"));
 }
 
 int main(void) {
