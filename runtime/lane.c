@@ -77,7 +77,8 @@ void dt_lane_lay_out(dt_lane *lane, int wanted, dt_arena *arena) {
     const dt_artifact *artifact = lane->artifact;
     int64_t scratch = 0, partial = 0, replica = 0, gathered = 0;
     lane->bytes = 0;
-    lane->sums = dt_partial_sums_plan(arena, lane->first_leaf, lane->n_leaves, lane->n_all_leaves, lane->device->kind->shares_memory);
+    const dt_device_kind *kind = lane->device->kind;
+    lane->sums = dt_partial_sums_plan(arena, lane->first_leaf, lane->n_leaves, lane->n_all_leaves, kind->shares_memory || kind->is_gpu);
     for (int f = 0; f < artifact->n_functions; f++) {
         const dt_artifact_function *function = &artifact->functions[f];
         int64_t own_gathered = 0;
@@ -117,7 +118,7 @@ void dt_lane_free(dt_lane *lane) {
     lane->memory = NULL;
 }
 
-static char *place_partial(const dt_lane *lane, const dt_artifact_buffer *buffer, int slot) {
+char *dt_lane_partial_place(const dt_lane *lane, const dt_artifact_buffer *buffer, int slot) {
     return lane->memory + lane->partial_space + slot * lane->partial_stride + buffer->offset;
 }
 
@@ -146,7 +147,7 @@ char *dt_lane_place(const dt_lane *lane, int f, int b, int leaf) {
     case DT_MEMORY_VARIABLE: return home->memory + home->variables[buffer->variable];
     case DT_MEMORY_DEVICE: return home->memory + home->device_space + buffer->offset;
     case DT_MEMORY_SCRATCH: return lane->memory + lane->scratch_space + buffer->offset;
-    case DT_MEMORY_PARTIAL: return place_partial(lane, buffer, lane->sums.slots[leaf]);
+    case DT_MEMORY_PARTIAL: return dt_lane_partial_place(lane, buffer, lane->sums.slots[leaf]);
     case DT_MEMORY_REPLICA: return lane->memory + lane->leaf_space + leaf * lane->leaf_stride + buffer->offset;
     case DT_MEMORY_CONSTANT: return (char *)lane->artifact->constants + buffer->offset; /* kernels do not write constants */
     case DT_MEMORY_INPUT: break;
@@ -217,8 +218,8 @@ static void bind_merge(binder *in, const dt_partial_merge *merge, const dt_artif
     merge_values *values = DT_NEW(in->arena, merge_values);
     void **arguments = DT_NEW_ARRAY(in->arena, void *, 3);
     *values = (merge_values){collective->fold, dtype, (size_t)buffer->tensor.row_bytes / dt_dtype_bytes(dtype)};
-    arguments[0] = place_partial(in->lane, buffer, merge->left);
-    arguments[1] = place_partial(in->lane, buffer, merge->right);
+    arguments[0] = dt_lane_partial_place(in->lane, buffer, merge->left);
+    arguments[1] = dt_lane_partial_place(in->lane, buffer, merge->right);
     arguments[2] = values;
     in->bound->call_kernels[in->n_calls] = -1;
     in->bound->calls[in->n_calls++] = (dt_device_call){run_merge, arguments, in->lane->launches};
@@ -337,6 +338,20 @@ static void fill_launches(dt_lane *lane, const dt_lane_run_values *values, const
     }
 }
 
+static dt_comm_moment moment_of(const dt_lane *lane, const dt_lane_run_values *values) {
+    return (dt_comm_moment){.step = values->step,
+                            .number = values->launch.counter,
+                            .rows = lane->rows,
+                            .blocks = lane->blocks,
+                            .block_rows = lane->block_rows,
+                            .valid = values->launch.valid};
+}
+
+void dt_lane_fill_launches(dt_lane *lane, const dt_lane_run_values *values) {
+    dt_comm_moment moment = moment_of(lane, values);
+    fill_launches(lane, values, &moment);
+}
+
 /* A leaf without valid rows points at the batch's start: a place that exists. */
 static void place_inputs(const dt_lane_function *bound, const dt_artifact_function *function, const dt_lane_run_values *values) {
     for (size_t i = 0; i < bound->n_inputs; i++) {
@@ -368,7 +383,7 @@ static dt_status *run_calls(dt_lane *lane, const dt_lane_function *bound, size_t
     return lane->times == NULL ? dt_device_run(lane->device, bound->calls + first, end - first) : run_timed(lane, bound, first, end);
 }
 
-static void clear_times(dt_lane *lane, int n_kernels) {
+void dt_lane_clear_times(dt_lane *lane, int n_kernels) {
     if (lane->times == NULL) return;
     memset(lane->times->kernel_seconds, 0, (size_t)n_kernels * sizeof *lane->times->kernel_seconds);
     memset(lane->times->kernel_calls, 0, (size_t)n_kernels * sizeof *lane->times->kernel_calls);
@@ -386,17 +401,12 @@ static dt_status *end_with_others(dt_lane *lane, const dt_comm_part *parts, int 
 dt_status *dt_lane_run(dt_lane *lane, const dt_lane_run_values *values) {
     const dt_artifact_function *function = &lane->artifact->functions[values->function];
     const dt_lane_function *bound = &lane->bound[values->function];
-    dt_comm_moment moment = {.step = values->step,
-                             .number = values->launch.counter,
-                             .rows = lane->rows,
-                             .blocks = lane->blocks,
-                             .block_rows = lane->block_rows,
-                             .valid = values->launch.valid};
+    dt_comm_moment moment = moment_of(lane, values);
     size_t call = 0;
     int part = 0;
     fill_launches(lane, values, &moment);
     place_inputs(bound, function, values);
-    clear_times(lane, function->n_kernels);
+    dt_lane_clear_times(lane, function->n_kernels);
     for (const dt_lane_stage *stage = bound->stages; stage < bound->stages + bound->n_stages; stage++) {
         int n_parts = stage->part_end - part;
         moment.segment = stage->segment;

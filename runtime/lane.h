@@ -51,6 +51,7 @@ typedef struct dt_lane_times {
     double *kernel_seconds;  /* [most kernels of a function] all calls of each together */
     int *kernel_calls;       /* the same */
     double exchange_seconds; /* of all collectives, and merges of partial sums */
+    bool pauses;             /* a GPU, whose kernels are timed by running them one by one, is to run them as one this time */
 } dt_lane_times;
 
 /* What the lanes of one memory hold together, relative to its start. */
@@ -84,6 +85,8 @@ typedef struct dt_lane {
     dt_lane_function *bound; /* [n_functions] */
 
     dt_lane_times *times; /* NULL: nobody asks, and nothing is measured */
+
+    struct dt_gpu_lane *gpu; /* NULL: it is no GPU (gpu_lane.h); else nothing is bound, and launches and bad_index are the GPU's */
 } dt_lane;
 
 /* What is the same for all lanes in one run of a function. */
@@ -108,6 +111,13 @@ void dt_lane_bind(dt_lane *lane, int function, dt_arena *arena);
 
 /* Runs a bound function; returns when its results are there. */
 dt_status *dt_lane_run(dt_lane *lane, const dt_lane_run_values *values);
+
+/* What running needs and shares with GPUs: the launch values of each leaf; no times yet. */
+void dt_lane_fill_launches(dt_lane *lane, const dt_lane_run_values *values);
+void dt_lane_clear_times(dt_lane *lane, int n_kernels);
+
+/* Where a buffer of the partial space is in its slot `slot`. */
+char *dt_lane_partial_place(const dt_lane *lane, const dt_artifact_buffer *buffer, int slot);
 
 /* Where buffer `buffer` of `function` is for the lane's leaf `leaf`. Not for inputs. */
 char *dt_lane_place(const dt_lane *lane, int function, int buffer, int leaf);

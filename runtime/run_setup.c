@@ -83,7 +83,7 @@ void dt_run_log_started(dt_log *log, const dt_kernels *kernels, dt_session *sess
     for (int i = 0; devices != NULL && i < n_devices; i++) devices[i] = dt_session_device_name(session, i);
     start.program = artifact->name;
     start.step = artifact->steps[step].name;
-    start.level = dt_kernels_level(kernels);
+    start.level = dt_session_level(session);
     start.n_parameters = artifact->n_parameters;
     start.n_trainable = artifact->n_trainable;
     start.replicas = dt_session_replicas(session);

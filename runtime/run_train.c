@@ -70,9 +70,9 @@ static void warn_of_differences(const training *run, const dt_checkpoint_state *
                       saved->epochs, about->epochs);
     if (strcmp(saved->program_hash, run->artifact->program_hash) != 0)
         dt_log_remark(run->log, "warning", "the checkpoint was written by another version of the program: the bits may differ");
-    else if (strcmp(saved->level, dt_kernels_level(run->kernels)) != 0)
+    else if (strcmp(saved->level, dt_session_level(run->session)) != 0)
         dt_log_remark(run->log, "warning", "the checkpoint was written with kernels for %s, here they are for %s: the bits may differ", saved->level,
-                      dt_kernels_level(run->kernels));
+                      dt_session_level(run->session));
 }
 
 /* Takes over what the checkpoint says, where it has a meaning here. */
@@ -160,7 +160,7 @@ static dt_status *fill_variables(training *run) {
 static dt_status *describe_state(training *run) {
     dt_checkpoint_state *state = &run->state;
     DT_TRY(dt_checkpoint_state_set(&state->program_hash, run->artifact->program_hash));
-    DT_TRY(dt_checkpoint_state_set(&state->level, dt_kernels_level(run->kernels)));
+    DT_TRY(dt_checkpoint_state_set(&state->level, dt_session_level(run->session)));
     DT_TRY(dt_checkpoint_state_set(&state->data, run->artifact->pipelines[run->from].name));
     DT_TRY(dt_checkpoint_state_set(&state->metric, run->metric.name));
     state->seed = run->about.seed;

@@ -1,4 +1,5 @@
-/* runner: see runner.h. */
+/* runner: see runner.h. Where the session gains by it, the next batch is taken from the pipeline and handed over while a step runs; where training is
+ * in the data counts batches that have run. */
 #include "runtime/runner.h"
 
 #include "base/memory.h"
@@ -16,6 +17,12 @@ struct dt_runner {
     bool ignore_bad_index;
     dt_total *aggregates; /* [n_aggregates] of the last step */
     double *values;       /* [n_reports] */
+
+    dt_pipeline_batch next; /* fetched ahead */
+    bool has_next;
+    bool staged;            /* its inputs are the session's already */
+    dt_status *next_status; /* of fetching it, or of staging it */
+    int64_t position;       /* examples of the epoch that were consumed */
 
     int64_t epoch, n_bad, n_bad_before; /* bad indices in the step; in the pipeline when the epoch began */
     int64_t n_steps, n_examples;        /* since dt_runner_begin */
@@ -52,6 +59,7 @@ dt_status *dt_runner_create(const dt_kernels *kernels, dt_session *session, dt_p
 
 void dt_runner_destroy(dt_runner *runner) {
     if (runner == NULL) return;
+    dt_status_free(runner->next_status);
     dt_reports_destroy(runner->reports);
     dt_release(runner->aggregates);
     dt_release(runner->values);
@@ -59,6 +67,10 @@ void dt_runner_destroy(dt_runner *runner) {
 }
 
 dt_status *dt_runner_begin(dt_runner *runner, int64_t epoch, int64_t position) {
+    dt_status_free(runner->next_status);
+    runner->next_status = NULL;
+    runner->has_next = runner->staged = false;
+    runner->position = position;
     runner->epoch = epoch;
     runner->n_steps = runner->n_examples = runner->n_first = runner->n_bad = 0;
     runner->n_bad_before = dt_pipeline_bad_indices(runner->pipeline);
@@ -95,15 +107,48 @@ static dt_status *check_numbers(dt_runner *runner, int64_t counter) {
                     runner->about->trains ? "; a smaller learning rate, or a look at the data, may help" : "");
 }
 
+static dt_status *fetch(dt_runner *runner) {
+    runner->has_next = true;
+    return dt_pipeline_next(runner->pipeline, &runner->next);
+}
+
+/* While a step runs. What fails is told by the next one. */
+static void fetch_ahead(dt_runner *runner) {
+    runner->next_status = fetch(runner);
+    if (runner->next_status != NULL || runner->next.rows == 0) return;
+    dt_batch batch = {.inputs = runner->next.inputs, .rows = runner->next.rows};
+    runner->next_status = dt_session_stage(runner->session, runner->step, &batch);
+    runner->staged = runner->next_status == NULL;
+}
+
+/* Runs a batch, and fetches the next one meanwhile. The wait for that cost nothing if the device still had to be waited for. */
+static dt_status *run_and_fetch(dt_runner *runner, const dt_batch *batch) {
+    static const double HARDLY_SECONDS = 20e-6;
+    DT_TRY(dt_session_start(runner->session, runner->step, batch));
+    fetch_ahead(runner);
+    double fetched = dt_seconds_now();
+    DT_TRY(dt_session_finish(runner->session, runner->aggregates));
+    if (dt_seconds_now() - fetched > HARDLY_SECONDS) runner->next.waited = 0;
+    return NULL;
+}
+
 dt_status *dt_runner_step(dt_runner *runner, int64_t counter, bool *ran) {
-    dt_pipeline_batch batch;
-    int64_t before = dt_pipeline_position(runner->pipeline);
+    int64_t before = runner->position;
     *ran = false;
-    DT_TRY(dt_pipeline_next(runner->pipeline, &batch));
+    if (!runner->has_next) DT_TRY(fetch(runner));
+    dt_status *status = runner->next_status;
+    runner->next_status = NULL;
+    DT_TRY(status);
+    dt_pipeline_batch batch = runner->next;
+    dt_batch run = {.inputs = runner->staged ? NULL : batch.inputs, .rows = batch.rows, .counter = counter};
+    runner->has_next = runner->staged = false;
     if (runner->n_steps > 0) runner->waited += batch.waited;
     if (batch.rows == 0) return NULL;
-    dt_batch run = {.inputs = batch.inputs, .rows = batch.rows, .counter = counter};
-    DT_TRY(dt_session_run(runner->session, runner->step, &run, runner->aggregates));
+    if (dt_session_stages(runner->session, runner->step))
+        DT_TRY(run_and_fetch(runner, &run));
+    else
+        DT_TRY(dt_session_run(runner->session, runner->step, &run, runner->aggregates));
+    runner->position += batch.rows;
     runner->now = dt_seconds_now();
     if (runner->n_steps++ == 0) {
         runner->first_done = runner->now;
@@ -119,7 +164,7 @@ dt_status *dt_runner_step(dt_runner *runner, int64_t counter, bool *ran) {
 
 dt_reports *dt_runner_reports(dt_runner *runner) { return runner->reports; }
 
-int64_t dt_runner_position(const dt_runner *runner) { return dt_pipeline_position(runner->pipeline); }
+int64_t dt_runner_position(const dt_runner *runner) { return runner->position; }
 
 int64_t dt_runner_n_examples(const dt_runner *runner) { return dt_pipeline_n_examples(runner->pipeline); }
 
@@ -142,7 +187,7 @@ dt_log_epoch dt_runner_summary(const dt_runner *runner, bool complete) {
         .step = runner->about->name,
         .steps = dt_reports_n_added(runner->reports),
         .n_steps = dt_pipeline_n_batches(runner->pipeline),
-        .examples = dt_pipeline_position(runner->pipeline),
+        .examples = runner->position,
         .complete = complete,
         .seconds = runner->now - runner->began,
         .examples_per_second = after_first > 0 ? (double)(runner->n_examples - runner->n_first) / after_first : 0,

@@ -8,6 +8,7 @@
 #include "runtime/comm/local/local.h"
 #include "runtime/crew.h"
 #include "runtime/devices/spec.h"
+#include "runtime/gpu_lane.h"
 #include "runtime/lane.h"
 
 #include <inttypes.h>
@@ -24,8 +25,8 @@ enum {
 struct dt_session {
     dt_arena *arena; /* of the lanes and what is bound to them */
     const dt_kernels *kernels;
-    const dt_artifact *artifact;
-    dt_session_options options; /* rows is never 0 */
+    const dt_artifact *artifact; /* of the kernels; on a GPU its program for GPUs */
+    dt_session_options options;  /* rows is never 0 */
     dt_device_spec spec;
     int n_lanes;    /* at least one a device */
     dt_lane *lanes; /* [n_lanes] */
@@ -40,6 +41,9 @@ struct dt_session {
     int step;
     dt_batch batch;
     dt_bad_index bad_index;
+
+    const void *const *staged; /* inputs of the batch that was staged last, and no step has run since; NULL: there is none */
+    int staged_step;
 };
 
 dt_session_options dt_session_options_default(void) {
@@ -48,10 +52,22 @@ dt_session_options dt_session_options_default(void) {
 
 /* ---- creating ---- */
 
-static dt_status *check_options(dt_session *session) {
+/* On a GPU it is the program for GPUs that runs. */
+static dt_status *choose_program(dt_session *session) {
     const dt_artifact *artifact = session->artifact;
+    if (!session->spec.kind->is_gpu) return NULL;
+    if (artifact->cuda == NULL)
+        return dt_error(DT_FAILED_PRECONDITION, "%s holds no code for GPUs; compile it for them: dtc compile %s.dt --target cuda -o %s",
+                        artifact->path, artifact->name, artifact->path);
+    session->artifact = artifact->cuda->program;
+    return NULL;
+}
+
+static dt_status *check_options(dt_session *session) {
     dt_session_options *options = &session->options;
     DT_TRY(dt_device_spec_parse(options->devices != NULL ? options->devices : "cpu", &session->spec));
+    DT_TRY(choose_program(session));
+    const dt_artifact *artifact = session->artifact;
     if (options->replicas < 1 || options->replicas > MOST_REPLICAS)
         return dt_error(DT_INVALID_ARGUMENT, "--replicas %" PRId64 ": the number of replicas is 1 to %d", options->replicas, MOST_REPLICAS);
     if (session->spec.n > options->replicas)
@@ -72,6 +88,8 @@ static dt_status *check_options(dt_session *session) {
     if (!(options->deadline_seconds > 0)) options->deadline_seconds = DEFAULT_DEADLINE_SECONDS;
     return NULL;
 }
+
+static bool is_gpu(const dt_session *session) { return session->spec.kind->is_gpu; }
 
 static dt_lane_times *new_times(const dt_session *session) {
     int most = 0;
@@ -118,8 +136,8 @@ static dt_status *open_lanes(dt_session *session) {
     session->n_lanes = n;
     for (int d = 0; d < n; d++) {
         dt_lane *lane = &session->lanes[d];
-        DT_TRY(dt_device_open(session->spec.kind, d, n, &lane->device));
-        snprintf(lane->device->name, sizeof lane->device->name, "%s:%d", session->spec.kind->name, device_of_lane(session, d));
+        DT_TRY(dt_device_open(session->spec.kind, session->spec.first + d, n, &lane->device));
+        snprintf(lane->device->name, sizeof lane->device->name, "%s:%d", session->spec.kind->name, session->spec.first + device_of_lane(session, d));
         lane->kernels = session->kernels;
         lane->artifact = session->artifact;
         lane->first_leaf = dt_comm_first_leaf(d, n, n_leaves);
@@ -134,15 +152,22 @@ static dt_status *open_lanes(dt_session *session) {
     open_homes(session);
     DT_TRY(dt_comm_local_open(n, n_leaves, session->options.deadline_seconds, session->comms));
     for (int d = 0; d < n; d++) session->lanes[d].comm = session->comms[d];
-    return NULL;
+    return is_gpu(session) ? dt_gpu_lane_open(&session->lanes[0], dt_kernels_artifact(session->kernels), session->arena) : NULL;
 }
 
 static double in_gib(int64_t bytes) { return (double)bytes / (double)(1 << 30); }
+static double in_mib(int64_t bytes) { return (double)bytes / (double)(1 << 20); }
 
 /* Before anything is allocated: does the plan fit? */
 static dt_status *check_memory(const dt_session *session) {
     int64_t needed = dt_session_memory_bytes(session), available = dt_device_free_bytes(session->lanes[0].device);
     if (needed <= available) return NULL;
+    if (is_gpu(session))
+        return dt_error(DT_RESOURCE_EXHAUSTED,
+                        "the plan needs %.1f MiB of %s's memory, with %" PRId64 " replica%s of %" PRId64
+                        " rows, and %.1f MiB are free; use fewer replicas, or a smaller --global-batch",
+                        in_mib(needed), session->lanes[0].device->name, session->options.replicas, dt_plural(session->options.replicas),
+                        session->options.rows, in_mib(available));
     dt_artifact_bytes bytes = dt_artifact_memory(session->artifact);
     int64_t core_bytes = session->lanes[0].leaf_space; /* what lies before its leaves */
     return dt_error(
@@ -165,7 +190,10 @@ static dt_status *create_guarded(dt_session *session) {
     for (int h = 0; h < session->n_homes; h++) DT_TRY(dt_home_allocate(&session->homes[h]));
     for (int d = 0; d < session->n_lanes; d++) {
         DT_TRY(dt_lane_allocate(&session->lanes[d]));
-        dt_lane_bind(&session->lanes[d], -1, session->arena);
+        if (is_gpu(session))
+            DT_TRY(dt_gpu_lane_bind(&session->lanes[d], session->arena));
+        else
+            dt_lane_bind(&session->lanes[d], -1, session->arena);
     }
     return dt_crew_create(session->n_lanes, enter_device, session, &session->crew);
 }
@@ -192,6 +220,7 @@ dt_status *dt_session_create(const dt_kernels *kernels, const dt_session_options
 void dt_session_destroy(dt_session *session) {
     if (session == NULL) return;
     dt_crew_destroy(session->crew);
+    for (int d = 0; d < session->n_lanes; d++) dt_gpu_lane_close(&session->lanes[d]);
     for (int h = 0; h < session->n_homes; h++) dt_home_free(&session->homes[h]);
     for (int d = 0; d < session->n_lanes; d++) {
         dt_comm_close(session->comms[d]);
@@ -228,11 +257,26 @@ static dt_launch launch_values(const dt_session *session, int64_t valid, int64_t
                        .seed = options->seed};
 }
 
-static dt_status *run_together(dt_session *session) {
-    if (session->failed) return dt_error(DT_FAILED_PRECONDITION, "this session failed before; it can only be destroyed");
-    for (int d = 0; d < session->n_lanes; d++) /* also after a run that counted none: it costs less than asking */
-        memset(session->lanes[d].bad_index, 0, ((size_t)session->lanes[d].n_leaves + 1) * sizeof(dt_bad_index));
-    dt_status *status = dt_crew_run(session->crew, run_lane, session);
+static dt_status *has_failed(void) { return dt_error(DT_FAILED_PRECONDITION, "this session failed before; it can only be destroyed"); }
+
+/* What session->running says, on all lanes; a GPU's is then under way, and all others are done. */
+static dt_status *start(dt_session *session) {
+    dt_status *status;
+    if (session->failed) return has_failed();
+    if (is_gpu(session)) {
+        status = dt_gpu_lane_start(&session->lanes[0], &session->running);
+    } else {
+        for (int d = 0; d < session->n_lanes; d++) /* also after a run that counted none: it costs less than asking */
+            memset(session->lanes[d].bad_index, 0, ((size_t)session->lanes[d].n_leaves + 1) * sizeof(dt_bad_index));
+        status = dt_crew_run(session->crew, run_lane, session);
+    }
+    session->failed = status != NULL;
+    return status;
+}
+
+static dt_status *finish(dt_session *session) {
+    if (session->failed) return has_failed();
+    dt_status *status = is_gpu(session) ? dt_gpu_lane_finish(&session->lanes[0], &session->running) : NULL;
     session->failed = status != NULL;
     return status;
 }
@@ -243,7 +287,8 @@ dt_status *dt_session_initialize(dt_session *session) {
         if (artifact->functions[f].role != DT_ROLE_INIT) continue;
         session->step = -1;
         session->running = (dt_lane_run_values){.function = f, .launch = launch_values(session, 0, 0), .step = artifact->functions[f].name};
-        return run_together(session);
+        DT_TRY(start(session));
+        return finish(session);
     }
     return NULL;
 }
@@ -269,6 +314,8 @@ static dt_status *read_aggregates(const dt_session *session, const dt_artifact_s
         const dt_artifact_result *result = &function->results[i];
         if (function->buffers[result->buffer].space == DT_MEMORY_INPUT)
             memcpy(&word, session->batch.inputs[function->buffers[result->buffer].input], (size_t)result->tensor.row_bytes);
+        else if (lane->gpu != NULL)
+            memcpy(&word, dt_gpu_lane_aggregate(lane->gpu, i), (size_t)result->tensor.row_bytes);
         else
             DT_TRY(dt_device_read(lane->device, &word, dt_lane_place(lane, step->function, result->buffer, 0), (size_t)result->tensor.row_bytes));
         aggregates[i] = dt_total_from(result->tensor.dtype, &word);
@@ -276,18 +323,50 @@ static dt_status *read_aggregates(const dt_session *session, const dt_artifact_s
     return NULL;
 }
 
-dt_status *dt_session_run(dt_session *session, int step, const dt_batch *batch, dt_total *aggregates) {
+dt_status *dt_session_start(dt_session *session, int step, const dt_batch *batch) {
     const dt_artifact_step *about = &session->artifact->steps[step];
     if (batch->rows < 1 || batch->rows > dt_session_global_batch(session))
         return dt_error(DT_INVALID_ARGUMENT, "%s: a batch of %" PRId64 " rows; the global batch holds 1 to %" PRId64, about->name, batch->rows,
                         dt_session_global_batch(session));
+    bool from_slot = batch->inputs == NULL && session->artifact->functions[about->function].n_inputs > 0;
+    if (from_slot && (session->staged == NULL || session->staged_step != step))
+        return dt_error(DT_FAILED_PRECONDITION, "%s: the batch to run has not been staged", about->name);
     session->step = step;
     session->batch = *batch;
+    if (from_slot) session->batch.inputs = session->staged;
+    session->staged = NULL;
     session->running = (dt_lane_run_values){
         .function = about->function, .inputs = batch->inputs, .launch = launch_values(session, batch->rows, batch->counter), .step = about->name};
-    DT_TRY(run_together(session));
+    return start(session);
+}
+
+dt_status *dt_session_finish(dt_session *session, dt_total *aggregates) {
+    DT_TRY(finish(session));
     collect_bad_index(session);
-    return aggregates != NULL ? read_aggregates(session, about, aggregates) : NULL;
+    return aggregates != NULL ? read_aggregates(session, &session->artifact->steps[session->step], aggregates) : NULL;
+}
+
+dt_status *dt_session_run(dt_session *session, int step, const dt_batch *batch, dt_total *aggregates) {
+    DT_TRY(dt_session_start(session, step, batch));
+    return dt_session_finish(session, aggregates);
+}
+
+/* An aggregate that is an input is read from the batch, which has to stay for that. */
+bool dt_session_stages(const dt_session *session, int step) {
+    const dt_artifact_step *about = &session->artifact->steps[step];
+    const dt_artifact_function *function = &session->artifact->functions[about->function];
+    for (int i = 0; i < about->n_aggregates; i++)
+        if (function->buffers[function->results[i].buffer].space == DT_MEMORY_INPUT) return false;
+    return is_gpu(session);
+}
+
+dt_status *dt_session_stage(dt_session *session, int step, const dt_batch *batch) {
+    if (session->failed) return has_failed();
+    session->staged = batch->inputs;
+    session->staged_step = step;
+    dt_status *status = dt_gpu_lane_stage(&session->lanes[0], session->artifact->steps[step].function, batch->inputs, batch->rows);
+    session->failed = status != NULL;
+    return status;
 }
 
 /* ---- what a run left ---- */
@@ -338,6 +417,10 @@ double dt_session_times(const dt_session *session, double *kernel_seconds, int *
     return exchange_seconds;
 }
 
+void dt_session_measure(dt_session *session, bool one_by_one) {
+    for (int d = 0; d < session->n_lanes; d++) session->lanes[d].times->pauses = !one_by_one;
+}
+
 const dt_bad_index *dt_session_bad_index(const dt_session *session) { return &session->bad_index; }
 
 dt_status *dt_session_bad_index_status(const dt_session *session) {
@@ -380,6 +463,10 @@ int64_t dt_session_replicas(const dt_session *session) { return session->options
 int64_t dt_session_rows(const dt_session *session) { return session->options.rows; }
 int64_t dt_session_global_batch(const dt_session *session) { return session->options.rows * session->options.replicas; }
 const dt_artifact *dt_session_artifact(const dt_session *session) { return session->artifact; }
+bool dt_session_is_gpu(const dt_session *session) { return is_gpu(session); }
+const char *dt_session_level(const dt_session *session) {
+    return is_gpu(session) ? dt_gpu_lane_architecture(session->lanes[0].gpu) : dt_kernels_level(session->kernels);
+}
 
 int64_t dt_session_memory_bytes(const dt_session *session) {
     int64_t bytes = 0;
@@ -387,5 +474,6 @@ int64_t dt_session_memory_bytes(const dt_session *session) {
         if (__builtin_add_overflow(bytes, session->homes[h].bytes, &bytes)) return INT64_MAX;
     for (int d = 0; d < session->n_lanes; d++)
         if (__builtin_add_overflow(bytes, session->lanes[d].bytes, &bytes)) return INT64_MAX;
+    if (is_gpu(session) && __builtin_add_overflow(bytes, dt_gpu_lane_bytes(session->lanes[0].gpu), &bytes)) return INT64_MAX;
     return bytes;
 }

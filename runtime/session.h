@@ -18,7 +18,7 @@
 typedef struct dt_session dt_session;
 
 typedef struct dt_session_options {
-    const char *devices; /* "cpu", "cpu:2", "cpu:2x4", "null:1": see runtime/devices/spec.h */
+    const char *devices; /* "cpu", "cpu:2", "cpu:2x4", "cuda:0", "null:1": see runtime/devices/spec.h */
     int64_t replicas;    /* V >= D */
     int64_t rows;        /* n: rows of each replica in a full step, 1 to the capacity; 0: the capacity. Global batch = n * V */
     int64_t seed;
@@ -54,19 +54,34 @@ typedef struct dt_batch {
 
 /* Runs step `step` (index in the artifact) on a batch.
  * aggregates  [n_aggregates of the step] of this batch alone, over all replicas; may be NULL.
- * Blocks until all devices are done. Errors: DT_INVALID_ARGUMENT, DT_ABORTED (a device failed or did not arrive in time). An index out of range
- * is no error here: ask dt_session_bad_index. */
+ * Blocks until all devices are done: dt_session_start, then dt_session_finish. Errors: DT_INVALID_ARGUMENT, DT_ABORTED (a device failed or did not
+ * arrive in time). An index out of range is no error here: ask dt_session_bad_index. */
 dt_status *dt_session_run(dt_session *session, int step, const dt_batch *batch, dt_total *aggregates);
+
+/* Its halves. Between them a GPU works, and the host may do something else, which may be dt_session_stage; other devices have done all when the first
+ * half returns. Where batch->inputs is NULL, though the step has inputs, they are those that were staged last. */
+dt_status *dt_session_start(dt_session *session, int step, const dt_batch *batch);
+dt_status *dt_session_finish(dt_session *session, dt_total *aggregates);
+
+/* Whether it gains anything to hand over the next batch of this step while one runs. */
+bool dt_session_stages(const dt_session *session, int step);
+/* Copies the inputs of a batch that the next dt_session_start of `step` will run to where the GPU can fetch them, and lets it fetch them. Only where
+ * dt_session_stages says so. The inputs are free when it returns; they are forgotten when another batch is started. */
+dt_status *dt_session_stage(dt_session *session, int step, const dt_batch *batch);
 
 /* Result `result` (index in the step's function, aggregates included) of the last dt_session_run, which was of this step: its valid rows alone
  * (tensor.row_bytes * the batch's rows), or all of a result without rows. */
 dt_status *dt_session_result(dt_session *session, int step, int result, void *data);
 
 /* Where the time of the last dt_session_run went, on all cores together: seconds of cores, not of the clock. Only with options.times.
- * kernel_seconds  [n_kernels of the step's function] all calls of each
+ * kernel_seconds  [n_kernels of the step's function, as dt_session_artifact has it] all calls of each
  * kernel_calls    [the same] how many calls that were
  * Returns         seconds of exchanging and waiting for one another in collectives. */
 double dt_session_times(const dt_session *session, double *kernel_seconds, int *kernel_calls);
+
+/* A GPU's kernels are measured one by one, which takes longer than the step does: whether the next runs are (from the beginning they are). Others are
+ * measured as they run, always. Only with options.times. */
+void dt_session_measure(dt_session *session, bool one_by_one);
 
 /* Indices out of range in the last dt_session_run, all replicas summed; the rest is of the first in the order of replicas. */
 const dt_bad_index *dt_session_bad_index(const dt_session *session);
@@ -79,9 +94,11 @@ int dt_session_n_cores(const dt_session *session);                         /* th
 int dt_session_n_memories(const dt_session *session);                      /* each holds all variables, and what else is there once */
 const char *dt_session_device_name(const dt_session *session, int device); /* "cpu:0" */
 int64_t dt_session_replicas(const dt_session *session);
-int64_t dt_session_rows(const dt_session *session);         /* n */
-int64_t dt_session_global_batch(const dt_session *session); /* n * V */
-int64_t dt_session_memory_bytes(const dt_session *session); /* on all devices together */
-const dt_artifact *dt_session_artifact(const dt_session *session);
+int64_t dt_session_rows(const dt_session *session);                /* n */
+int64_t dt_session_global_batch(const dt_session *session);        /* n * V */
+int64_t dt_session_memory_bytes(const dt_session *session);        /* on all devices together */
+const dt_artifact *dt_session_artifact(const dt_session *session); /* with the plans that run: on a GPU those of artifact->cuda->program */
+bool dt_session_is_gpu(const dt_session *session);
+const char *dt_session_level(const dt_session *session); /* of the code that runs: "x86-64-v4", "sm_90" */
 
 #endif

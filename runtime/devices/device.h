@@ -26,7 +26,8 @@ typedef struct dt_device_kind {
     const char *name;     /* "cpu": what --devices calls it */
     const char *about;    /* one line for `dtrun devices` */
     int (*n_cores)(void); /* that its devices may share out; NULL: a device of this kind is not made of cores */
-    /* Device `number` of the `n` that a session opens: where devices are made of cores, one for each core. */
+    /* Device `number` of the `n` that a session opens: where devices are made of cores, one for each core. A GPU: the machine's GPU of that number.
+     */
     dt_status *(*open)(int number, int n, dt_device **device);
     void (*close)(dt_device *device);
     /* Called once by a thread that will only drive this device. */
@@ -41,6 +42,7 @@ typedef struct dt_device_kind {
     /* Runs the calls in order. Their effect is there after `synchronize`. */
     dt_status *(*run)(dt_device *device, const dt_device_call *calls, size_t n_calls);
     dt_status *(*synchronize)(dt_device *device);
+    bool is_gpu;        /* named by a number of its own; runs no functions of the host, but those of a plan for GPUs (runtime/gpu_lane.h) */
     bool shares_memory; /* what one device of this kind allocates, all of the process read and write: they hold the variables together */
 } dt_device_kind;
 
@@ -49,7 +51,7 @@ struct dt_device { /* the head of every implementation's own struct */
     char name[32]; /* "cpu:0" */
 };
 
-extern const dt_device_kind dt_device_cpu, dt_device_null;
+extern const dt_device_kind dt_device_cpu, dt_device_null, dt_device_cuda;
 
 /* All kinds, ended by NULL. */
 extern const dt_device_kind *const dt_device_kinds[];

@@ -5,20 +5,13 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* Of the driver's numbers, those that are used. */
-enum {
-    NO_DEVICE = 100,
-    ATTRIBUTE_MULTIPROCESSORS = 16,
-    ATTRIBUTE_MAJOR = 75,
-    ATTRIBUTE_MINOR = 76
-};
-
 dt_status *dt_cuda_driver_error(const dt_cuda_driver *driver, const char *call, int error) {
     const char *name = NULL, *text = NULL;
     if (error == 0) return NULL;
     if (driver->cuGetErrorName(error, &name) != 0 || name == NULL) name = "an error that it has no name for";
     if (driver->cuGetErrorString(error, &text) != 0 || text == NULL) text = "no explanation";
-    return dt_error(DT_INTERNAL, "NVIDIA's driver, %s: %s, %d (%s)", call, name, error, text);
+    return dt_error(error == DT_CUDA_OUT_OF_MEMORY ? DT_RESOURCE_EXHAUSTED : DT_INTERNAL, "NVIDIA's driver, %s: %s, %d (%s)", call, name, error,
+                    text);
 }
 
 #define CALL(driver, symbol, ...) DT_TRY(dt_cuda_driver_error((driver), #symbol, (driver)->symbol(__VA_ARGS__)))
@@ -57,9 +50,9 @@ static dt_status *list_one(const dt_cuda_driver *driver, dt_text *text, int numb
     size_t bytes;
     CALL(driver, cuDeviceGet, &device, number);
     CALL(driver, cuDeviceGetName, name, (int)sizeof name - 1, device);
-    CALL(driver, cuDeviceGetAttribute, &major, ATTRIBUTE_MAJOR, device);
-    CALL(driver, cuDeviceGetAttribute, &minor, ATTRIBUTE_MINOR, device);
-    CALL(driver, cuDeviceGetAttribute, &multiprocessors, ATTRIBUTE_MULTIPROCESSORS, device);
+    CALL(driver, cuDeviceGetAttribute, &major, DT_CUDA_MAJOR, device);
+    CALL(driver, cuDeviceGetAttribute, &minor, DT_CUDA_MINOR, device);
+    CALL(driver, cuDeviceGetAttribute, &multiprocessors, DT_CUDA_MULTIPROCESSORS, device);
     CALL(driver, cuDeviceTotalMem_v2, &bytes, device);
     dt_text_format(text, "GPU %d: %s, sm_%d%d, %d multiprocessors, %.1f GiB of memory\n", number, name, major, minor, multiprocessors,
                    (double)bytes / (1 << 30));
@@ -70,7 +63,7 @@ dt_status *dt_cuda_driver_list(const dt_cuda_driver *driver, dt_text *text) {
     int version, n = 0;
     CALL(driver, cuDriverGetVersion, &version);
     int error = driver->cuDeviceGetCount(&n);
-    if (error != NO_DEVICE) DT_TRY(dt_cuda_driver_error(driver, "cuDeviceGetCount", error));
+    if (error != DT_CUDA_NO_DEVICE) DT_TRY(dt_cuda_driver_error(driver, "cuDeviceGetCount", error));
     for (int i = 0; i < n; i++) DT_TRY(list_one(driver, text, i));
     dt_text_format(text, n > 0 ? "NVIDIA's driver is for CUDA %d.%d\n" : "no GPU, though NVIDIA's driver is there, for CUDA %d.%d\n", version / 1000,
                    version % 1000 / 10);

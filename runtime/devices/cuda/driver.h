@@ -58,6 +58,26 @@
     X(cuGraphExecDestroy, (void *))                                                                                                                  \
     X(cuGraphDestroy, (void *))
 
+/* Of the driver's numbers, those that are used. */
+enum {
+    DT_CUDA_OUT_OF_MEMORY = 2, /* errors */
+    DT_CUDA_NO_DEVICE = 100,
+    DT_CUDA_INVALID_IMAGE = 200,
+    DT_CUDA_NO_BINARY_FOR_GPU = 209,
+    DT_CUDA_INVALID_PTX = 218,
+    DT_CUDA_UNSUPPORTED_PTX_VERSION = 222,
+    DT_CUDA_NOT_FOUND = 500,
+    DT_CUDA_CLOCK_KHZ = 13, /* attributes of a device */
+    DT_CUDA_MULTIPROCESSORS = 16,
+    DT_CUDA_MAJOR = 75,
+    DT_CUDA_MINOR = 76,
+    DT_CUDA_STREAM_NON_BLOCKING = 1,
+    DT_CUDA_EVENT_DISABLE_TIMING = 2,
+    DT_CUDA_CAPTURE_THREAD_LOCAL = 1,
+    DT_CUDA_JIT_ERROR_LOG = 5,
+    DT_CUDA_JIT_ERROR_LOG_BYTES = 6
+};
+
 typedef struct dt_cuda_driver {
     void *library;
 #define X(symbol, arguments) int(*symbol) arguments;
@@ -75,7 +95,8 @@ dt_status *dt_cuda_driver_open(dt_cuda_driver *driver, bool *present);
 dt_status *dt_cuda_driver_start(dt_cuda_driver *driver, void *library, dt_symbol_finder *find);
 void dt_cuda_driver_close(dt_cuda_driver *driver); /* an empty one is allowed */
 
-/* "cuInit: CUDA_ERROR_NO_DEVICE (no CUDA-capable device is detected)"; NULL for 0. */
+/* "NVIDIA's driver, cuInit: CUDA_ERROR_NO_DEVICE, 100 (no CUDA-capable device is detected)"; NULL for 0. DT_RESOURCE_EXHAUSTED where memory is out,
+ * else DT_INTERNAL. */
 dt_status *dt_cuda_driver_error(const dt_cuda_driver *driver, const char *call, int error);
 
 /* A line for each GPU: its number, name, architecture, multiprocessors, memory. */

@@ -1,0 +1,47 @@
+/* code: what an artifact holds for GPUs, loaded on one, and how a kernel of a plan is put on its stream.
+ *
+ * Of the artifact's architectures the first of these that the driver takes is loaded: code of this very GPU; code of an older one of the same major
+ * version, which it runs; PTX, which the driver compiles. All of it happens when a session is created: in a step functions are only called. */
+#ifndef DT_RUNTIME_DEVICES_CUDA_CODE_H
+#define DT_RUNTIME_DEVICES_CUDA_CODE_H
+
+#include "base/arena.h"
+#include "runtime/artifact.h"
+#include "runtime/devices/cuda/context.h"
+
+/* A function of the artifact, ready to be launched. */
+typedef struct dt_cuda_function {
+    void *handle;
+    int64_t most_blocks; /* that a launch has: a few times what the GPU runs at once */
+} dt_cuda_function;
+
+typedef struct dt_cuda_code {
+    const dt_cuda *cuda;
+    const dt_artifact *artifact; /* that opened; the plans are those of artifact->cuda->program */
+    const char *architecture;    /* in use: "sm_90", "compute_90" */
+    int n_modules;
+    void **modules;                /* [n_units] */
+    dt_cuda_function ***functions; /* [function][kernel][launch] of functions that sessions run; else NULL */
+    dt_cuda_function fold;
+    void **values; /* of the arguments of a launch, and where each is: as the driver wants them */
+    void **arguments;
+} dt_cuda_code;
+
+/* DT_FAILED_PRECONDITION: no code of the artifact runs on this GPU, or with this driver; the message says what would. What it loads is released by
+ * dt_cuda_code_free, after an error too. */
+dt_status *dt_cuda_code_load(const dt_cuda *cuda, const dt_artifact *artifact, dt_arena *arena, dt_cuda_code *code);
+void dt_cuda_code_free(dt_cuda_code *code); /* one of zeros is allowed */
+
+/* A kernel of a plan with its arguments: the seam between plans and what computes them. */
+typedef struct dt_cuda_call {
+    int function, kernel;    /* of artifact->cuda->program */
+    const uint64_t *buffers; /* [n_buffers of the kernel] addresses */
+    uint64_t launch;         /* address of a dt_launch */
+} dt_cuda_call;
+
+/* Puts it on the stream, which may be captured. An error names the kernel and its lines of the program. */
+dt_status *dt_cuda_enqueue(dt_cuda_code *code, const dt_cuda_call *call);
+/* The same for the function of abi/fold.h, whose work, at this address, has so many elements. */
+dt_status *dt_cuda_enqueue_fold(dt_cuda_code *code, uint64_t work, int64_t n_elements, uint64_t launch);
+
+#endif

@@ -1,0 +1,67 @@
+/* context: see the header. */
+#include "runtime/devices/cuda/context.h"
+
+#include "base/text.h"
+
+static dt_status *find_device(dt_cuda *cuda) {
+    const dt_cuda_driver *driver = &cuda->driver;
+    int n = 0, error = driver->cuDeviceGetCount(&n);
+    if (error != DT_CUDA_NO_DEVICE) DT_TRY(dt_cuda_driver_error(driver, "cuDeviceGetCount", error));
+    if (n == 0) return dt_error(DT_NOT_FOUND, "cuda:%d: NVIDIA's driver finds no GPU on this machine; --devices cpu runs without", cuda->number);
+    if (cuda->number >= n)
+        return dt_error(DT_NOT_FOUND, "cuda:%d: this machine has %d GPU%s, counted from 0; `dtrun devices` lists what there is", cuda->number, n,
+                        dt_plural(n));
+    DT_CUDA_TRY(cuda, cuDeviceGet, &cuda->device, cuda->number);
+    DT_CUDA_TRY(cuda, cuDriverGetVersion, &cuda->driver_version);
+    DT_CUDA_TRY(cuda, cuDeviceGetAttribute, &cuda->major, DT_CUDA_MAJOR, cuda->device);
+    DT_CUDA_TRY(cuda, cuDeviceGetAttribute, &cuda->minor, DT_CUDA_MINOR, cuda->device);
+    DT_CUDA_TRY(cuda, cuDeviceGetAttribute, &cuda->n_multiprocessors, DT_CUDA_MULTIPROCESSORS, cuda->device);
+    return NULL;
+}
+
+static dt_status *open_all(dt_cuda *cuda) {
+    bool present;
+    DT_TRY(dt_cuda_driver_open(&cuda->driver, &present));
+    if (!present)
+        return dt_error(DT_NOT_FOUND,
+                        "cuda:%d: this machine has no driver of NVIDIA's, libcuda.so.1, which comes with that of a GPU; --devices cpu runs "
+                        "without",
+                        cuda->number);
+    DT_TRY(find_device(cuda));
+    DT_CUDA_TRY(cuda, cuDevicePrimaryCtxRetain, &cuda->context, cuda->device);
+    cuda->retained = true;
+    DT_TRY(dt_cuda_enter(cuda));
+    DT_CUDA_TRY(cuda, cuStreamCreate, &cuda->stream, DT_CUDA_STREAM_NON_BLOCKING);
+    DT_CUDA_TRY(cuda, cuStreamCreate, &cuda->copies, DT_CUDA_STREAM_NON_BLOCKING);
+    return NULL;
+}
+
+dt_status *dt_cuda_open(int number, dt_cuda *cuda) {
+    *cuda = (dt_cuda){.number = number};
+    dt_status *status = open_all(cuda);
+    if (status != NULL) dt_cuda_close(cuda);
+    return status;
+}
+
+/* What fails on the way out is lost with the GPU. */
+void dt_cuda_close(dt_cuda *cuda) {
+    if (cuda->retained) {
+        cuda->driver.cuCtxSetCurrent(cuda->context);
+        if (cuda->stream != NULL) cuda->driver.cuStreamDestroy_v2(cuda->stream);
+        if (cuda->copies != NULL) cuda->driver.cuStreamDestroy_v2(cuda->copies);
+        cuda->driver.cuCtxSetCurrent(NULL);
+        cuda->driver.cuDevicePrimaryCtxRelease_v2(cuda->device);
+    }
+    dt_cuda_driver_close(&cuda->driver);
+    *cuda = (dt_cuda){0};
+}
+
+dt_status *dt_cuda_enter(const dt_cuda *cuda) {
+    DT_CUDA_TRY(cuda, cuCtxSetCurrent, cuda->context);
+    return NULL;
+}
+
+dt_status *dt_cuda_wait(const dt_cuda *cuda) {
+    DT_CUDA_TRY(cuda, cuStreamSynchronize, cuda->stream);
+    return NULL;
+}

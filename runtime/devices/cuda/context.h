@@ -1,0 +1,35 @@
+/* context: an open GPU: the driver, its primary context, a stream that computes and one for copies beside it.
+ *
+ * The primary context is shared with whatever else the process runs on the GPU, vendors' libraries above all. It is made current by each function
+ * that may be a thread's first. An error of the driver is an error like any other: the process goes on, and the GPU can be closed. */
+#ifndef DT_RUNTIME_DEVICES_CUDA_CONTEXT_H
+#define DT_RUNTIME_DEVICES_CUDA_CONTEXT_H
+
+#include "runtime/devices/cuda/driver.h"
+
+typedef struct dt_cuda {
+    dt_cuda_driver driver;
+    int number;         /* cuda:number */
+    int device;         /* the driver's handle of it */
+    int driver_version; /* 13000: for CUDA 13.0 */
+    int major, minor, n_multiprocessors;
+    bool retained;
+    void *context;
+    void *stream; /* computes */
+    void *copies; /* copies what the next step needs */
+} dt_cuda;
+
+/* DT_NOT_FOUND: there is no driver, or no such GPU. After an error all of it is closed. */
+dt_status *dt_cuda_open(int number, dt_cuda *cuda);
+void dt_cuda_close(dt_cuda *cuda);
+
+/* Makes the context this thread's. */
+dt_status *dt_cuda_enter(const dt_cuda *cuda);
+
+/* Waits for all that the stream has been given. */
+dt_status *dt_cuda_wait(const dt_cuda *cuda);
+
+/* Calls the driver, and returns from the function that it stands in if that fails. */
+#define DT_CUDA_TRY(cuda, symbol, ...) DT_TRY(dt_cuda_driver_error(&(cuda)->driver, #symbol, (cuda)->driver.symbol(__VA_ARGS__)))
+
+#endif

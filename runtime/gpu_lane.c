@@ -1,0 +1,438 @@
+/* gpu_lane: see the header. What a function does is a list of operations, made when it is bound; the list is walked once for each graph, and, where
+ * kernels are to be timed, in each step. */
+#include "runtime/gpu_lane.h"
+
+#include "abi/fold.h"
+#include "runtime/devices/cuda/code.h"
+#include "runtime/devices/cuda/device.h"
+#include "runtime/devices/cuda/graph.h"
+#include "runtime/devices/cuda/staging.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum {
+    INPUT_ALIGNMENT = 256,
+    N_SLOTS = DT_CUDA_N_SLOTS
+};
+
+/* A kernel of a leaf, or a fold. */
+typedef struct operation {
+    int kernel; /* -1: a fold */
+    int leaf;
+    int launch;  /* which launch values */
+    size_t work; /* of a fold: which of the tables */
+} operation;
+
+/* A function as the GPU runs it. */
+typedef struct gpu_function {
+    DT_LIST(operation) operations;
+    int64_t *input_starts;  /* [n_inputs] within a slot */
+    int64_t *input_strides; /* [n_inputs] from leaf to leaf; 0: all leaves read the same */
+    int64_t input_bytes;    /* of a slot, all inputs */
+    void *graphs[N_SLOTS];  /* the same one, where there are no inputs */
+} gpu_function;
+
+struct dt_gpu_lane {
+    dt_lane *lane;
+    const dt_cuda *cuda;
+    dt_cuda_code code;
+    gpu_function *functions; /* [n_functions] */
+    dt_cuda_staging staging;
+    int slot; /* that the last step to start reads */
+
+    /* Tables of all folds: on the GPU they lie one behind the other. */
+    DT_LIST(dt_fold_work) works;
+    DT_LIST(dt_fold_part) parts;
+    DT_LIST(dt_fold_leaf) leaves;
+    void *tables; /* on the GPU */
+    size_t table_bytes;
+    uint64_t *buffers; /* [most of a kernel] addresses for a call */
+
+    void **events; /* [most operations + 1] where kernels are timed */
+    int n_events;
+};
+
+static uint64_t address(const void *place) { return (uint64_t)(uintptr_t)place; }
+
+static int64_t rounded(int64_t bytes) { return (bytes + INPUT_ALIGNMENT - 1) / INPUT_ALIGNMENT * INPUT_ALIGNMENT; }
+
+static bool is_bound(const dt_artifact_function *function) { return function->role == DT_ROLE_INIT || function->role == DT_ROLE_STEP; }
+
+/* ---- layout ---- */
+
+static void lay_inputs_out(dt_gpu_lane *gpu, int number, dt_arena *arena) {
+    const dt_artifact_function *function = &gpu->lane->artifact->functions[number];
+    gpu_function *bound = &gpu->functions[number];
+    bound->input_starts = DT_NEW_ARRAY(arena, int64_t, function->n_inputs);
+    bound->input_strides = DT_NEW_ARRAY(arena, int64_t, function->n_inputs);
+    for (int i = 0; i < function->n_inputs; i++) {
+        const dt_artifact_tensor *input = &function->inputs[i];
+        int64_t bytes = rounded(input->row_bytes * (input->has_rows ? gpu->lane->rows : 1) + DT_SLACK_BYTES);
+        bound->input_starts[i] = bound->input_bytes;
+        bound->input_strides[i] = input->has_rows ? bytes : 0;
+        bound->input_bytes += input->has_rows ? bytes * gpu->lane->n_leaves : bytes;
+    }
+}
+
+static dt_cuda_staging_layout staging_layout(const dt_gpu_lane *gpu) {
+    const dt_artifact *artifact = gpu->lane->artifact;
+    dt_cuda_staging_layout layout = {.n_launches = gpu->lane->n_leaves + 1};
+    for (int f = 0; f < artifact->n_functions; f++)
+        if (gpu->functions[f].input_bytes > layout.input_bytes) layout.input_bytes = gpu->functions[f].input_bytes;
+    for (int s = 0; s < artifact->n_steps; s++)
+        if (artifact->steps[s].n_aggregates > layout.n_aggregates) layout.n_aggregates = artifact->steps[s].n_aggregates;
+    return layout;
+}
+
+dt_status *dt_gpu_lane_open(dt_lane *lane, const dt_artifact *artifact, dt_arena *arena) {
+    dt_gpu_lane *gpu = DT_NEW(arena, dt_gpu_lane);
+    gpu->lane = lane;
+    gpu->cuda = dt_cuda_of(lane->device);
+    gpu->functions = DT_NEW_ARRAY(arena, gpu_function, lane->artifact->n_functions);
+    lane->gpu = gpu;
+    for (int f = 0; f < lane->artifact->n_functions; f++)
+        if (is_bound(&lane->artifact->functions[f])) lay_inputs_out(gpu, f, arena);
+    dt_cuda_staging_lay_out(&gpu->staging, staging_layout(gpu));
+    return dt_cuda_code_load(gpu->cuda, artifact, arena, &gpu->code);
+}
+
+void dt_gpu_lane_close(dt_lane *lane) {
+    dt_gpu_lane *gpu = lane->gpu;
+    if (gpu == NULL) return;
+    const dt_cuda_driver *driver = &gpu->cuda->driver;
+    driver->cuCtxSetCurrent(gpu->cuda->context);
+    driver->cuStreamSynchronize(gpu->cuda->copies);
+    driver->cuStreamSynchronize(gpu->cuda->stream);
+    for (int f = 0; f < lane->artifact->n_functions; f++)
+        for (int s = 0; s < N_SLOTS; s++)
+            if (s == 0 || gpu->functions[f].graphs[s] != gpu->functions[f].graphs[0]) dt_cuda_graph_free(gpu->cuda, gpu->functions[f].graphs[s]);
+    for (int e = 0; e < gpu->n_events; e++) driver->cuEventDestroy_v2(gpu->events[e]);
+    dt_device_release(lane->device, gpu->tables, gpu->table_bytes);
+    dt_cuda_staging_close(&gpu->staging, gpu->cuda);
+    dt_cuda_code_free(&gpu->code);
+    lane->gpu = NULL;
+}
+
+int64_t dt_gpu_lane_bytes(const dt_gpu_lane *gpu) { return gpu->staging.device_bytes; }
+const char *dt_gpu_lane_architecture(const dt_gpu_lane *gpu) { return gpu->code.architecture; }
+
+/* ---- what a function does ---- */
+
+typedef struct binder {
+    dt_gpu_lane *gpu;
+    dt_arena *arena;
+    int number;
+    const dt_artifact_function *function;
+    gpu_function *bound;
+} binder;
+
+static uint64_t place(const binder *in, int buffer, int leaf) { return address(dt_lane_place(in->gpu->lane, in->number, buffer, leaf)); }
+
+static void add_kernel(const binder *in, int kernel, int leaf, int launch) {
+    operation added = {.kernel = kernel, .leaf = leaf, .launch = launch};
+    dt_list_push(in->arena, &in->bound->operations, added);
+}
+
+/* A fold to which parts are then added. In the tables, places are numbers until they lie on the GPU. */
+static void add_fold(const binder *in) {
+    dt_gpu_lane *gpu = in->gpu;
+    operation added = {.kernel = -1, .launch = gpu->lane->n_leaves, .work = gpu->works.n};
+    dt_fold_work work = {.parts = (int64_t)gpu->parts.n};
+    dt_list_push(in->arena, &gpu->works, work);
+    dt_list_push(in->arena, &in->bound->operations, added);
+}
+
+static void add_leaf(const binder *in, uint64_t values, int span) {
+    dt_gpu_lane *gpu = in->gpu;
+    dt_fold_leaf leaf = {.values = (int64_t)values, .span = span};
+    dt_list_push(in->arena, &gpu->leaves, leaf);
+    gpu->parts.items[gpu->parts.n - 1].n_leaves++;
+}
+
+/* A part of the last fold, to which leaves are then added. */
+static void add_part(const binder *in, uint64_t target, int64_t kind, int64_t n_elements) {
+    dt_gpu_lane *gpu = in->gpu;
+    dt_fold_work *work = &gpu->works.items[gpu->works.n - 1];
+    dt_fold_part part = {.target = (int64_t)target, .leaves = (int64_t)gpu->leaves.n, .first = work->n_elements, .kind = kind};
+    work->n_parts++;
+    work->n_elements += n_elements;
+    dt_list_push(in->arena, &gpu->parts, part);
+}
+
+static void add_copy(const binder *in, uint64_t target, uint64_t source, size_t element_bytes, int64_t n_elements) {
+    add_part(in, target, DT_FOLD_KIND_COPY(element_bytes), n_elements);
+    add_leaf(in, source, 1);
+}
+
+static bool is_partial(const binder *in, const dt_artifact_collective *collective) {
+    return in->function->buffers[collective->source].space == DT_MEMORY_PARTIAL;
+}
+
+static int64_t n_elements_of(const dt_artifact_tensor *tensor) { return tensor->row_bytes / (int64_t)dt_dtype_bytes(tensor->dtype); }
+
+/* What the lane's own sums (partial_sums.h) add up once leaf `leaf` is there: merges from number m on; each step of the tree is a launch for all
+ * collectives. Returns the first merge that has to wait. */
+static int add_merges(const binder *in, const dt_artifact_segment *segment, int leaf, int m) {
+    const dt_partial_sums *sums = &in->gpu->lane->sums;
+    for (; m < sums->n_merges && sums->merges[m].after == leaf; m++) {
+        int n_parts = 0;
+        for (int c = 0; c < segment->n_collectives; c++) {
+            const dt_artifact_collective *collective = &segment->collectives[c];
+            const dt_artifact_buffer *buffer = &in->function->buffers[collective->source];
+            if (!is_partial(in, collective)) continue;
+            if (n_parts++ == 0) add_fold(in);
+            uint64_t left = address(dt_lane_partial_place(in->gpu->lane, buffer, sums->merges[m].left));
+            add_part(in, left, DT_FOLD_KIND(buffer->tensor.dtype, collective->fold), n_elements_of(&buffer->tensor));
+            add_leaf(in, left, 1);
+            add_leaf(in, address(dt_lane_partial_place(in->gpu->lane, buffer, sums->merges[m].right)), 1);
+        }
+    }
+    return m;
+}
+
+static void add_collectives(const binder *in, const dt_artifact_segment *segment) {
+    const dt_lane *lane = in->gpu->lane;
+    if (segment->n_collectives == 0) return;
+    add_fold(in);
+    for (int c = 0; c < segment->n_collectives; c++) {
+        const dt_artifact_collective *collective = &segment->collectives[c];
+        const dt_artifact_tensor *tensor = &in->function->buffers[collective->source].tensor;
+        uint64_t target = place(in, collective->target, 0);
+        if (lane->n_leaves == 1) {
+            add_copy(in, target, place(in, collective->source, 0), dt_dtype_bytes(tensor->dtype), n_elements_of(tensor));
+            continue;
+        }
+        add_part(in, target, DT_FOLD_KIND(tensor->dtype, collective->fold), n_elements_of(tensor));
+        for (int l = 0; l < lane->n_leaves; l++) {
+            int span = is_partial(in, collective) ? lane->sums.spans[l] : 1;
+            if (span > 0) add_leaf(in, place(in, collective->source, l), span);
+        }
+    }
+}
+
+/* The step's aggregates, each at a word of its own. */
+static void add_aggregates(const binder *in) {
+    const dt_artifact *artifact = in->gpu->lane->artifact;
+    for (int s = 0; s < artifact->n_steps; s++) {
+        const dt_artifact_step *step = &artifact->steps[s];
+        if (step->function != in->number || step->n_aggregates == 0) continue;
+        add_fold(in);
+        for (int i = 0; i < step->n_aggregates; i++) {
+            const dt_artifact_result *result = &in->function->results[i];
+            uint64_t target = in->gpu->staging.aggregates + 8 * (uint64_t)i;
+            if (in->function->buffers[result->buffer].space != DT_MEMORY_INPUT)
+                add_copy(in, target, place(in, result->buffer, 0), dt_dtype_bytes(result->tensor.dtype), 1);
+        }
+        return;
+    }
+}
+
+static void list_operations(const binder *in) {
+    const dt_lane *lane = in->gpu->lane;
+    int n_leaves = in->function->role == DT_ROLE_STEP ? lane->n_leaves : 1;
+    for (int s = 0; s < in->function->n_segments; s++) {
+        const dt_artifact_segment *segment = &in->function->segments[s];
+        for (int k = 0; k < segment->n_device_kernels; k++) add_kernel(in, segment->device_kernels[k], 0, lane->n_leaves);
+        for (int l = 0, merge = 0; l < n_leaves; l++) {
+            for (int k = 0; k < segment->n_replica_kernels; k++) add_kernel(in, segment->replica_kernels[k], l, l);
+            merge = add_merges(in, segment, l, merge);
+        }
+        add_collectives(in, segment);
+    }
+    add_aggregates(in);
+}
+
+/* ---- the tables of folds ---- */
+
+/* Numbers become addresses. */
+static dt_status *upload_tables(dt_gpu_lane *gpu) {
+    size_t n_work_bytes = gpu->works.n * sizeof(dt_fold_work), n_part_bytes = gpu->parts.n * sizeof(dt_fold_part),
+           n_leaf_bytes = gpu->leaves.n * sizeof(dt_fold_leaf);
+    dt_device *device = gpu->lane->device;
+    gpu->table_bytes = n_work_bytes + n_part_bytes + n_leaf_bytes;
+    if (gpu->table_bytes == 0) return NULL;
+    DT_TRY(dt_device_allocate(device, gpu->table_bytes, &gpu->tables));
+    char *works = gpu->tables, *parts = works + n_work_bytes, *leaves = parts + n_part_bytes;
+    for (size_t w = 0; w < gpu->works.n; w++)
+        gpu->works.items[w].parts = (int64_t)address(parts) + gpu->works.items[w].parts * (int64_t)sizeof(dt_fold_part);
+    for (size_t p = 0; p < gpu->parts.n; p++)
+        gpu->parts.items[p].leaves = (int64_t)address(leaves) + gpu->parts.items[p].leaves * (int64_t)sizeof(dt_fold_leaf);
+    DT_TRY(dt_device_write(device, works, gpu->works.items, n_work_bytes));
+    DT_TRY(dt_device_write(device, parts, gpu->parts.items, n_part_bytes));
+    return dt_device_write(device, leaves, gpu->leaves.items, n_leaf_bytes);
+}
+
+/* ---- putting it on the stream ---- */
+
+static dt_status *enqueue_kernel(dt_gpu_lane *gpu, int number, int slot, const operation *one) {
+    const dt_artifact_function *function = &gpu->lane->artifact->functions[number];
+    const dt_artifact_kernel *kernel = &function->kernels[one->kernel];
+    const gpu_function *bound = &gpu->functions[number];
+    for (int b = 0; b < kernel->n_buffers; b++) {
+        const dt_artifact_buffer *buffer = &function->buffers[kernel->buffers[b]];
+        gpu->buffers[b] = buffer->space == DT_MEMORY_INPUT ? gpu->staging.slots[slot].inputs + (uint64_t)bound->input_starts[buffer->input] +
+                                                                 (uint64_t)(bound->input_strides[buffer->input] * one->leaf)
+                                                           : address(dt_lane_place(gpu->lane, number, kernel->buffers[b], one->leaf));
+    }
+    dt_cuda_call call = {
+        .function = number, .kernel = one->kernel, .buffers = gpu->buffers, .launch = dt_cuda_staging_launch(&gpu->staging, one->launch)};
+    return dt_cuda_enqueue(&gpu->code, &call);
+}
+
+static dt_status *enqueue_operation(dt_gpu_lane *gpu, int number, int slot, const operation *one) {
+    if (one->kernel >= 0) return enqueue_kernel(gpu, number, slot, one);
+    return dt_cuda_enqueue_fold(&gpu->code, address(gpu->tables) + one->work * sizeof(dt_fold_work), gpu->works.items[one->work].n_elements,
+                                dt_cuda_staging_launch(&gpu->staging, one->launch));
+}
+
+/* What a capture takes. */
+typedef struct capture {
+    dt_gpu_lane *gpu;
+    int number, slot;
+} capture;
+
+static dt_status *enqueue_function(void *context) {
+    const capture *of = context;
+    const gpu_function *bound = &of->gpu->functions[of->number];
+    DT_TRY(dt_cuda_staging_send(&of->gpu->staging, of->gpu->cuda));
+    for (size_t i = 0; i < bound->operations.n; i++) DT_TRY(enqueue_operation(of->gpu, of->number, of->slot, &bound->operations.items[i]));
+    return dt_cuda_staging_fetch(&of->gpu->staging, of->gpu->cuda);
+}
+
+static dt_status *make_graphs(dt_gpu_lane *gpu, int number) {
+    gpu_function *bound = &gpu->functions[number];
+    for (int s = 0; s < N_SLOTS; s++) {
+        if (s > 0 && bound->input_bytes == 0) {
+            bound->graphs[s] = bound->graphs[0];
+            continue;
+        }
+        DT_TRY(dt_status_annotate(dt_cuda_graph_make(gpu->cuda, enqueue_function, &(capture){gpu, number, s}, &bound->graphs[s]), "%s",
+                                  gpu->lane->artifact->functions[number].name));
+    }
+    return NULL;
+}
+
+/* An event before each operation, and one behind the last. */
+static dt_status *make_events(dt_gpu_lane *gpu, dt_arena *arena) {
+    size_t n = 0;
+    for (int f = 0; f < gpu->lane->artifact->n_functions; f++)
+        if (gpu->functions[f].operations.n + 1 > n) n = gpu->functions[f].operations.n + 1;
+    gpu->events = DT_NEW_ARRAY(arena, void *, n);
+    for (; gpu->n_events < (int)n; gpu->n_events++) DT_CUDA_TRY(gpu->cuda, cuEventCreate, &gpu->events[gpu->n_events], 0);
+    return NULL;
+}
+
+dt_status *dt_gpu_lane_bind(dt_lane *lane, dt_arena *arena) {
+    dt_gpu_lane *gpu = lane->gpu;
+    const dt_artifact *artifact = lane->artifact;
+    int most_buffers = 0;
+    DT_TRY(dt_cuda_staging_open(&gpu->staging, gpu->cuda));
+    lane->launches = gpu->staging.host_launches;
+    lane->bad_index = gpu->staging.host_bad_index;
+    for (int f = 0; f < artifact->n_functions; f++) {
+        const dt_artifact_function *function = &artifact->functions[f];
+        if (!is_bound(function)) continue;
+        list_operations(&(binder){.gpu = gpu, .arena = arena, .number = f, .function = function, .bound = &gpu->functions[f]});
+        for (int k = 0; k < function->n_kernels; k++)
+            if (function->kernels[k].n_buffers > most_buffers) most_buffers = function->kernels[k].n_buffers;
+    }
+    gpu->buffers = DT_NEW_ARRAY(arena, uint64_t, most_buffers);
+    DT_TRY(upload_tables(gpu));
+    for (int f = 0; f < artifact->n_functions; f++)
+        if (is_bound(&artifact->functions[f])) DT_TRY(make_graphs(gpu, f));
+    return lane->times != NULL ? make_events(gpu, arena) : NULL;
+}
+
+/* ---- running ---- */
+
+/* The rows of each leaf to where they lie in a slot. */
+static void copy_rows(const dt_lane *lane, const char *source, int64_t row_bytes, int64_t valid, char *target, int64_t stride) {
+    for (int l = 0; l < lane->n_leaves && l * lane->rows < valid; l++) {
+        int64_t n = valid - l * lane->rows < lane->rows ? valid - l * lane->rows : lane->rows;
+        memcpy(target + l * stride, source + l * lane->rows * row_bytes, (size_t)(n * row_bytes));
+    }
+}
+
+dt_status *dt_gpu_lane_stage(dt_lane *lane, int number, const void *const *inputs, int64_t valid) {
+    dt_gpu_lane *gpu = lane->gpu;
+    const dt_artifact_function *function = &lane->artifact->functions[number];
+    const gpu_function *bound = &gpu->functions[number];
+    int slot = (gpu->slot + 1) % N_SLOTS;
+    for (int i = 0; i < function->n_inputs; i++) {
+        char *target = gpu->staging.slots[slot].host + bound->input_starts[i];
+        const dt_artifact_tensor *input = &function->inputs[i];
+        if (input->has_rows)
+            copy_rows(lane, inputs[i], input->row_bytes, valid, target, bound->input_strides[i]);
+        else
+            memcpy(target, inputs[i], (size_t)input->row_bytes);
+    }
+    DT_TRY(dt_cuda_enter(gpu->cuda));
+    return bound->input_bytes > 0 ? dt_cuda_staging_copy(&gpu->staging, gpu->cuda, slot, (size_t)bound->input_bytes) : NULL;
+}
+
+/* One operation after another, each between two events. */
+static dt_status *run_timed(dt_gpu_lane *gpu, int number) {
+    const gpu_function *bound = &gpu->functions[number];
+    const dt_cuda *cuda = gpu->cuda;
+    DT_TRY(dt_cuda_staging_send(&gpu->staging, cuda));
+    for (size_t i = 0; i < bound->operations.n; i++) {
+        DT_CUDA_TRY(cuda, cuEventRecord, gpu->events[i], cuda->stream);
+        DT_TRY(enqueue_operation(gpu, number, gpu->slot, &bound->operations.items[i]));
+    }
+    DT_CUDA_TRY(cuda, cuEventRecord, gpu->events[bound->operations.n], cuda->stream);
+    return dt_cuda_staging_fetch(&gpu->staging, cuda);
+}
+
+static dt_status *read_times(dt_gpu_lane *gpu, int number) {
+    dt_lane_times *times = gpu->lane->times;
+    const gpu_function *bound = &gpu->functions[number];
+    dt_lane_clear_times(gpu->lane, gpu->lane->artifact->functions[number].n_kernels);
+    for (size_t i = 0; i < bound->operations.n; i++) {
+        int k = bound->operations.items[i].kernel;
+        float milliseconds = 0;
+        DT_CUDA_TRY(gpu->cuda, cuEventElapsedTime, &milliseconds, gpu->events[i], gpu->events[i + 1]);
+        if (k < 0) {
+            times->exchange_seconds += milliseconds * 1e-3;
+            continue;
+        }
+        times->kernel_seconds[k] += milliseconds * 1e-3;
+        times->kernel_calls[k]++;
+    }
+    return NULL;
+}
+
+static bool measures(const dt_lane *lane) { return lane->times != NULL && !lane->times->pauses; }
+
+static dt_status *start(dt_lane *lane, const dt_lane_run_values *values) {
+    dt_gpu_lane *gpu = lane->gpu;
+    const gpu_function *bound = &gpu->functions[values->function];
+    if (bound->input_bytes > 0) {
+        if (values->inputs != NULL) DT_TRY(dt_gpu_lane_stage(lane, values->function, values->inputs, values->launch.valid));
+        gpu->slot = (gpu->slot + 1) % N_SLOTS;
+    }
+    dt_lane_fill_launches(lane, values);
+    dt_cuda_staging_point(&gpu->staging);
+    DT_TRY(dt_cuda_enter(gpu->cuda));
+    if (bound->input_bytes > 0) DT_CUDA_TRY(gpu->cuda, cuStreamWaitEvent, gpu->cuda->stream, gpu->staging.slots[gpu->slot].copied, 0);
+    if (measures(lane)) return run_timed(gpu, values->function);
+    DT_CUDA_TRY(gpu->cuda, cuGraphLaunch, bound->graphs[gpu->slot], gpu->cuda->stream);
+    return NULL;
+}
+
+static dt_status *finish(dt_lane *lane, const dt_lane_run_values *values) {
+    dt_gpu_lane *gpu = lane->gpu;
+    DT_TRY(dt_cuda_enter(gpu->cuda));
+    DT_TRY(dt_cuda_wait(gpu->cuda));
+    return measures(lane) ? read_times(gpu, values->function) : NULL;
+}
+
+/* Where the GPU was in the program. */
+static dt_status *say_where(const dt_lane *lane, const dt_lane_run_values *values, dt_status *status) {
+    return dt_status_annotate(status, "%s, %s step %lld", lane->device->name, values->step, (long long)values->launch.counter + 1);
+}
+
+dt_status *dt_gpu_lane_start(dt_lane *lane, const dt_lane_run_values *values) { return say_where(lane, values, start(lane, values)); }
+dt_status *dt_gpu_lane_finish(dt_lane *lane, const dt_lane_run_values *values) { return say_where(lane, values, finish(lane, values)); }
+
+const void *dt_gpu_lane_aggregate(const dt_gpu_lane *gpu, int index) { return gpu->staging.host_aggregates + index; }
