@@ -209,10 +209,10 @@ def fits():
         coefficients = interpolate(function, low, high, degree)
         yield name, horner(variable, coefficients, bits)
     yield "log f32", pairs("f", "z", minimax(log_rest, D("0.7071") - 1, D("1.4143") - 1, 6, matters=log_matters)[0], 32)
-    for name, (function, variable, high, degree, below, scale) in QUOTIENTS.items():
+    for name, (function, high, degree, below, scale) in QUOTIENTS.items():
         upper, lower = minimax(function, 0, D(high) ** 2, degree, below)
         for half, coefficients in ("above", upper), ("below", lower):
-            yield f"{name}, {half}", horner(variable, [c * D(scale) for c in coefficients], 32)
+            yield f"{name}, {half}", horner("z", [c * D(scale) for c in coefficients], 32)
 
 
 FITS = {  # name: (function, variable, low, high, degree, bits)
@@ -227,9 +227,9 @@ FITS = {  # name: (function, variable, low, high, degree, bits)
     "erf f64, small": (erf_rest, "z", 0, 1, 13, 64),
     "erf f64, large": (lambda u: log_erfc(D("3.5") + u * D("2.5")), "u", -1, 1, 26, 64),
 }
-QUOTIENTS = {  # name: (function, variable, high of its root, degrees, what both are multiplied by: of 400 tried, one whose roundings do little)
-    "tanh f32": (tanh_ratio, "z", "9.02", 4, 4, "1.39"),
-    "erf f32": (erf_ratio, "z", "3.92", 5, 5, "1.4225"),
+QUOTIENTS = {  # name, with z = x^2: (function, greatest x, degrees, what both are multiplied by: of 400 tried, one whose roundings do little)
+    "tanh f32": (tanh_ratio, "9.02", 4, 4, "1.39"),
+    "erf f32": (erf_ratio, "3.92", 5, 5, "1.4225"),
 }
 
 
