@@ -1,6 +1,7 @@
 /* bench: see the header. Times are kept for each step and each kernel, so that what is said of them are medians. */
 #include "runtime/bench.h"
 
+#include "base/cpu.h"
 #include "base/memory.h"
 #include "runtime/clock.h"
 
@@ -14,19 +15,19 @@ enum {
 struct dt_bench {
     const dt_kernels *kernels;
     const dt_artifact *artifact;
-    const dt_artifact_function *function;
+    const dt_artifact_function *function; /* of the plans that run */
     dt_session *session;
     dt_pipeline *pipeline; /* NULL: made-up input */
     void **inputs;         /* [n_inputs] made up */
     int step;
     int64_t counter, epoch, n_steps, n_most_steps;
 
-    double *step_seconds;   /* [n_most_steps] */
-    double *kernel_seconds; /* [n_kernels][n_most_steps] */
-    double *step_kernels;   /* [n_kernels] of one step */
-    int *kernel_calls;      /* [n_kernels] the same in each step */
-    double exchange_seconds;
-    double *sorted; /* [n_most_steps] for medians */
+    double *step_seconds;                 /* [n_most_steps] */
+    double *kernel_seconds;               /* [n_kernels][n_most_steps] */
+    double *step_kernels;                 /* [n_kernels] of one step */
+    int *kernel_calls;                    /* [n_kernels] the same in each step */
+    double exchange_seconds, all_seconds; /* of all cores, in the measured steps; the GPU's where its kernels were run one by one */
+    double *sorted;                       /* [n_most_steps] for medians */
     dt_bench_kernel *said;
 };
 
@@ -131,7 +132,6 @@ static dt_status *create(dt_bench *bench, const dt_run_options *options) {
         return dt_error(DT_INVALID_ARGUMENT, "--steps %lld: at most %d", (long long)bench->n_most_steps, MOST_STEPS);
     DT_TRY(dt_run_find_step(bench->artifact, options, "train", &bench->step));
     const dt_artifact_step *step = &bench->artifact->steps[bench->step];
-    bench->function = &bench->artifact->functions[step->function];
     about.devices = options->devices;
     about.replicas = options->replicas != 0 ? options->replicas : 1;
     about.seed = options->seed;
@@ -146,9 +146,10 @@ static dt_status *create(dt_bench *bench, const dt_run_options *options) {
     } else {
         about.rows = options->global_batch / about.replicas;
     }
-    DT_TRY(allocate_times(bench));
     DT_TRY(open_data(bench, options, &about));
     DT_TRY(dt_session_create(bench->kernels, &about, &bench->session));
+    bench->function = &dt_session_artifact(bench->session)->functions[step->function];
+    DT_TRY(allocate_times(bench));
     DT_TRY(dt_session_initialize(bench->session));
     return bench->pipeline == NULL ? make_inputs(bench) : NULL;
 }
@@ -187,11 +188,20 @@ void dt_bench_destroy(dt_bench *bench) {
 
 dt_status *dt_bench_step(dt_bench *bench, bool measured) {
     dt_batch batch;
+    bool gpu = dt_session_is_gpu(bench->session);
+    if (gpu) dt_session_measure(bench->session, false);
     double began = dt_seconds_now();
     DT_TRY(next_batch(bench, &batch));
     DT_TRY(dt_session_run(bench->session, bench->step, &batch, NULL));
-    double seconds = dt_seconds_now() - began;
+    double seconds = dt_seconds_now() - began, all_seconds = seconds * dt_session_n_cores(bench->session);
+    if (gpu) {
+        dt_session_measure(bench->session, true);
+        began = dt_seconds_now();
+        DT_TRY(dt_session_run(bench->session, bench->step, &batch, NULL));
+        all_seconds = dt_seconds_now() - began;
+    }
     if (!measured || bench->n_steps == bench->n_most_steps) return NULL;
+    bench->all_seconds += all_seconds;
     bench->exchange_seconds += dt_session_times(bench->session, bench->step_kernels, bench->kernel_calls);
     for (int k = 0; k < bench->function->n_kernels; k++) bench->kernel_seconds[k * bench->n_most_steps + bench->n_steps] = bench->step_kernels[k];
     bench->step_seconds[bench->n_steps++] = seconds;
@@ -199,6 +209,13 @@ dt_status *dt_bench_step(dt_bench *bench, bool measured) {
 }
 
 /* ---- results ---- */
+
+dt_status *dt_bench_peak(dt_bench *bench, dt_peak *peak) {
+    if (dt_session_is_gpu(bench->session)) return dt_session_gpu_peak(bench->session, peak);
+    int level = dt_cpu_level_from_name(dt_session_level(bench->session));
+    *peak = dt_peak_measure(level > 0 ? level : dt_cpu_level()); /* "native": all that the machine has */
+    return NULL;
+}
 
 static int compare_seconds(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
@@ -229,7 +246,7 @@ static double per_step(const dt_bench *bench, int k, dt_artifact_amount amount) 
 
 dt_bench_result dt_bench_result_of(dt_bench *bench) {
     int n = 0;
-    double all = sum_of(bench, bench->step_seconds) * dt_session_n_cores(bench->session), in_kernels = 0;
+    double all = bench->all_seconds, in_kernels = 0;
     for (int k = 0; k < bench->function->n_kernels; k++) {
         const dt_artifact_kernel *kernel = &bench->function->kernels[k];
         const double *seconds = bench->kernel_seconds + k * bench->n_most_steps;
@@ -244,7 +261,8 @@ dt_bench_result dt_bench_result_of(dt_bench *bench) {
         in_kernels += sum_of(bench, seconds);
     }
     dt_bench_result result = {.step = bench->artifact->steps[bench->step].name,
-                              .level = dt_kernels_level(bench->kernels),
+                              .level = dt_session_level(bench->session),
+                              .gpu = dt_session_is_gpu(bench->session) ? dt_session_device_name(bench->session, 0) : NULL,
                               .n_devices = dt_session_n_devices(bench->session),
                               .n_cores = dt_session_n_cores(bench->session),
                               .replicas = dt_session_replicas(bench->session),

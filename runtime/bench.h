@@ -4,10 +4,13 @@
  * value where an input of bytes has two dimensions or more behind its rows (an image). With a folder of data it is the step's pipeline instead,
  * full batches only, and a step's time includes the wait for its batch. Weights are those of the program's initialisers.
  *
+ * On a GPU each step is run twice: as it is, for its time, and kernel by kernel between events, for theirs.
+ *
  * Two of them may be run in turn, one step each, so that what disturbs the machine disturbs both. */
 #ifndef DT_RUNTIME_BENCH_H
 #define DT_RUNTIME_BENCH_H
 
+#include "runtime/peak.h"
 #include "runtime/run.h"
 
 typedef struct dt_bench dt_bench;
@@ -20,16 +23,20 @@ void dt_bench_destroy(dt_bench *bench); /* NULL is allowed */
 /* Runs one step; when `measured`, keeps its times. */
 dt_status *dt_bench_step(dt_bench *bench, bool measured);
 
+/* What one core, or the GPU, can do at most. */
+dt_status *dt_bench_peak(dt_bench *bench, dt_peak *peak);
+
 typedef struct dt_bench_kernel {
     const char *name, *lines; /* lines of the program that it came from; "" where the compiler knows none */
     double calls;             /* a step, over all blocks and cores */
     double seconds;           /* median over steps of all its calls together: time of cores, not of the clock */
-    double share;             /* of all cores' time in the measured steps */
+    double share;             /* of all cores' time in the measured steps; on a GPU in those that were run kernel by kernel */
     double flops, bytes;      /* a step; 0: the artifact does not say */
 } dt_bench_kernel;
 
 typedef struct dt_bench_result {
     const char *step, *level;
+    const char *gpu; /* "cuda:0"; NULL: processors */
     int n_devices, n_cores;
     int64_t replicas, global_batch, n_steps;
     double median, p10, p90;    /* seconds of a step */

@@ -1,11 +1,9 @@
 /* dtrun_bench: runs one step, or that of two programs in turn, and prints where the time goes: as a table, or as one JSON object. */
-#include "base/cpu.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "runtime/bench.h"
 #include "runtime/dtrun.h"
 #include "runtime/json_text.h"
-#include "runtime/peak.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -19,7 +17,7 @@ typedef struct subject {
     const dt_artifact *artifact;
     dt_kernels *kernels;
     dt_bench *bench;
-    dt_peak peak; /* at the level of the code that runs */
+    dt_peak peak;
 } subject;
 
 /* ---- what is said of a kernel ---- */
@@ -48,11 +46,15 @@ static void say_subject(dt_text *text, const subject *one) {
     dt_bench_result result = dt_bench_result_of(one->bench);
     int width = name_width(&result);
     char examples[32];
-    dt_text_format(text, "%s: step %s, %" PRId64 " rows a step, %" PRId64 " replica%s on %d device%s, %d core%s, %s; %" PRId64 " steps\n",
-                   one->artifact->path, result.step, result.global_batch, result.replicas, dt_plural(result.replicas), result.n_devices,
-                   dt_plural(result.n_devices), result.n_cores, dt_plural(result.n_cores), result.level, result.n_steps);
-    dt_text_format(text, "one core of this machine: %.1f GFLOP/s, memory %.1f GB/s, cache %.1f GB/s\n\n", 1e-9 * one->peak.flops,
-                   1e-9 * one->peak.memory_bytes, 1e-9 * one->peak.cache_bytes);
+    dt_text_format(text, "%s: step %s, %" PRId64 " rows a step, %" PRId64 " replica%s on ", one->artifact->path, result.step, result.global_batch,
+                   result.replicas, dt_plural(result.replicas));
+    if (result.gpu != NULL)
+        dt_text_append(text, result.gpu);
+    else
+        dt_text_format(text, "%d device%s, %d core%s", result.n_devices, dt_plural(result.n_devices), result.n_cores, dt_plural(result.n_cores));
+    dt_text_format(text, ", %s; %" PRId64 " steps\n", result.level, result.n_steps);
+    dt_text_format(text, "%s: %.1f GFLOP/s, memory %.1f GB/s, cache %.1f GB/s\n\n", result.gpu != NULL ? result.gpu : "one core of this machine",
+                   1e-9 * one->peak.flops, 1e-9 * one->peak.memory_bytes, 1e-9 * one->peak.cache_bytes);
     dt_text_format(text, "%-*s %5s %10s %7s %9s %9s %14s  %s\n", width, "kernel", "calls", "ms", "share", "GFLOP/s", "GB/s", "of peak", "lines");
     for (int k = 0; k < result.n_kernels; k++) say_kernel(text, width, &result.kernels[k], &one->peak);
     dt_text_format(text, "%-*s %6.1f%%\n", width + 17, "between replicas", 100 * result.exchange_share);
@@ -97,6 +99,7 @@ static void say_subject_json(dt_text *text, const subject *one) {
     dt_text_append_json_string(text, one->artifact->path);
     say_string(text, "step", result.step);
     say_string(text, "level", result.level);
+    if (result.gpu != NULL) say_string(text, "gpu", result.gpu);
     say_number(text, "devices", result.n_devices);
     say_number(text, "cores", result.n_cores);
     say_number(text, "replicas", (double)result.replicas);
@@ -150,17 +153,11 @@ static dt_status *print(const subject *subjects, int n, bool json) {
     return status;
 }
 
-static dt_peak measure(const char *level) {
-    int number = dt_cpu_level_from_name(level);
-    return dt_peak_measure(number > 0 ? number : dt_cpu_level()); /* "native": all that the machine has */
-}
-
 static dt_status *open_subject(const dtrun_call *call, const dt_artifact *artifact, subject *one) {
     one->artifact = artifact;
     DT_TRY(dt_kernels_load(artifact, &call->kernels, &one->kernels));
     DT_TRY(dt_bench_create(one->kernels, &call->run, call->n_steps, &one->bench));
-    one->peak = measure(dt_kernels_level(one->kernels));
-    return NULL;
+    return dt_bench_peak(one->bench, &one->peak);
 }
 
 static dt_status *run(const dtrun_call *call, const dt_artifact *const *artifacts, int n, subject *subjects) {

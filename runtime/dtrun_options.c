@@ -30,7 +30,8 @@ static const struct {
      "one.\v"
      "Without flags: one replica on one device, all cores. Replicas are shards of the global batch; their number, not that of the devices, is "
      "what "
-     "results depend on.\n\nSIGINT and SIGTERM finish the step, write a checkpoint and end; a second one ends at once.\n\n"
+     "results depend on. --devices cuda:0 is a GPU, for what dtc compile --target cuda wrote.\n\nSIGINT and SIGTERM finish the step, write a "
+     "checkpoint and end; a second one ends at once.\n\n"
      "  dtrun train fashion.dtx --data /usr/share/datasets/fashion-mnist --epochs 5 --replicas 2 --devices cpu:2 --checkpoint-dir ck"},
     {"evaluate", EVALUATE, "run a step that reports, with trained weights",
      "Runs step `evaluate` of PROGRAM once over its data, with the weights of the newest checkpoint or of a file.\v"
@@ -41,7 +42,9 @@ static const struct {
     {"bench", BENCH, "where the time of a step goes, kernel by kernel",
      "Runs a step of PROGRAM over and over, on made-up input or on its data, and says for each kernel where in the program it comes from, its time, "
      "its share of the step, its GFLOP/s and GB/s, and how much that is of what one core of this machine was measured to do.\v"
-     "Times are medians over steps; those of kernels are all calls of a step together, on all cores. GB/s counts each buffer once that the kernel "
+     "Times are medians over steps; those of kernels are all calls of a step together, on all cores. On a GPU (--devices cuda:0) each step is run "
+     "twice: as it "
+     "is, and for the kernels' times one by one, where a short one shows the gap before the next. GB/s counts each buffer once that the kernel "
      "must read and once that it must write. `Of peak` is the nearest of three limits: arithmetic, copying in memory, and, for what moves faster "
      "than memory can, copying in the second-level cache. Made-up input is "
      "floats from 0 to 1, whole numbers from 0 to 9, and bytes of any value for images of bytes.\n\n"
@@ -109,7 +112,7 @@ static const struct {
     {PREDICT, {"output", KEY_OUTPUT, "FOLDER", 0, "Where the results go, one .npy each", 1}},
     {STEPS,
      {"devices", KEY_DEVICES, "KIND[:D[xT]]", 0,
-      "What to run on, as `dtrun devices` lists them; D devices of T cores (default: cpu, one of all cores)", 2}},
+      "What to run on, as `dtrun devices` lists them: D devices of T cores, or cuda:N, GPU number N (default: cpu, one of all cores)", 2}},
     {STEPS, {"replicas", KEY_REPLICAS, "V", 0, "Shards of the global batch, dealt to the devices (default: 1, resumed: the checkpoint's)", 2}},
     {STEPS, {"global-batch", KEY_GLOBAL_BATCH, "N", 0, "Examples a step, over all replicas (default: batch(n) of the program x replicas)", 2}},
     {RUNS, {"checkpoint-dir", KEY_CHECKPOINT_DIR, "FOLDER", 0, "Where checkpoints are", 3}},

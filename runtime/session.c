@@ -7,6 +7,8 @@
 #include "base/text.h"
 #include "runtime/comm/local/local.h"
 #include "runtime/crew.h"
+#include "runtime/devices/cuda/device.h"
+#include "runtime/devices/cuda/peak.h"
 #include "runtime/devices/spec.h"
 #include "runtime/gpu_lane.h"
 #include "runtime/lane.h"
@@ -464,6 +466,7 @@ int64_t dt_session_rows(const dt_session *session) { return session->options.row
 int64_t dt_session_global_batch(const dt_session *session) { return session->options.rows * session->options.replicas; }
 const dt_artifact *dt_session_artifact(const dt_session *session) { return session->artifact; }
 bool dt_session_is_gpu(const dt_session *session) { return is_gpu(session); }
+dt_status *dt_session_gpu_peak(dt_session *session, dt_peak *peak) { return dt_cuda_peak_measure(dt_cuda_of(session->lanes[0].device), peak); }
 const char *dt_session_level(const dt_session *session) {
     return is_gpu(session) ? dt_gpu_lane_architecture(session->lanes[0].gpu) : dt_kernels_level(session->kernels);
 }

@@ -13,6 +13,7 @@
 #include "abi/launch.h"
 #include "runtime/artifact.h"
 #include "runtime/kernels.h"
+#include "runtime/peak.h"
 #include "runtime/reports.h"
 
 typedef struct dt_session dt_session;
@@ -99,6 +100,7 @@ int64_t dt_session_global_batch(const dt_session *session);        /* n * V */
 int64_t dt_session_memory_bytes(const dt_session *session);        /* on all devices together */
 const dt_artifact *dt_session_artifact(const dt_session *session); /* with the plans that run: on a GPU those of artifact->cuda->program */
 bool dt_session_is_gpu(const dt_session *session);
-const char *dt_session_level(const dt_session *session); /* of the code that runs: "x86-64-v4", "sm_90" */
+dt_status *dt_session_gpu_peak(dt_session *session, dt_peak *peak); /* of a session on a GPU, which must not be running */
+const char *dt_session_level(const dt_session *session);            /* of the code that runs: "x86-64-v4", "sm_90" */
 
 #endif

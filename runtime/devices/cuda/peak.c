@@ -1,0 +1,60 @@
+/* peak: see the header. */
+#include "runtime/devices/cuda/peak.h"
+
+enum {
+    MOST_BYTES = 256 << 20,
+    CACHE_BYTES = 4 << 20,
+    N_COPIES = 8
+};
+
+typedef struct bench {
+    const dt_cuda *cuda;
+    uint64_t memory; /* two halves */
+    size_t bytes;    /* of each */
+    void *began, *ended;
+} bench;
+
+/* Bytes a second of copying between the beginnings of the halves: the best of a few. */
+static dt_status *copy(const bench *b, size_t bytes, double *rate) {
+    const dt_cuda *cuda = b->cuda;
+    *rate = 0;
+    for (int i = 0; i < N_COPIES; i++) {
+        float milliseconds = 0;
+        DT_CUDA_TRY(cuda, cuEventRecord, b->began, cuda->stream);
+        DT_CUDA_TRY(cuda, cuMemcpyDtoDAsync_v2, b->memory + b->bytes, b->memory, bytes, cuda->stream);
+        DT_CUDA_TRY(cuda, cuEventRecord, b->ended, cuda->stream);
+        DT_CUDA_TRY(cuda, cuEventSynchronize, b->ended);
+        DT_CUDA_TRY(cuda, cuEventElapsedTime, &milliseconds, b->began, b->ended);
+        double found = milliseconds > 0 ? 2e3 * (double)bytes / milliseconds : 0;
+        if (found > *rate) *rate = found;
+    }
+    return NULL;
+}
+
+static dt_status *measure(bench *b, dt_peak *peak) {
+    const dt_cuda *cuda = b->cuda;
+    size_t free_bytes = 0, all;
+    int khz = 0, n_lanes = cuda->major == 8 && cuda->minor == 0 ? 64 : 128; /* of a multiprocessor, each a multiply-add a clock */
+    DT_TRY(dt_cuda_enter(cuda));
+    DT_CUDA_TRY(cuda, cuDeviceGetAttribute, &khz, DT_CUDA_CLOCK_KHZ, cuda->device);
+    DT_CUDA_TRY(cuda, cuMemGetInfo_v2, &free_bytes, &all);
+    b->bytes = free_bytes / 16 < MOST_BYTES / 2 ? free_bytes / 16 : MOST_BYTES / 2;
+    DT_CUDA_TRY(cuda, cuMemAlloc_v2, &b->memory, 2 * b->bytes);
+    DT_CUDA_TRY(cuda, cuEventCreate, &b->began, 0);
+    DT_CUDA_TRY(cuda, cuEventCreate, &b->ended, 0);
+    DT_CUDA_TRY(cuda, cuMemsetD8Async, b->memory, 0, 2 * b->bytes, cuda->stream);
+    peak->flops = 2e3 * khz * n_lanes * cuda->n_multiprocessors;
+    DT_TRY(copy(b, b->bytes, &peak->memory_bytes));
+    return copy(b, b->bytes < CACHE_BYTES / 2 ? b->bytes : CACHE_BYTES / 2, &peak->cache_bytes);
+}
+
+dt_status *dt_cuda_peak_measure(const dt_cuda *cuda, dt_peak *peak) {
+    bench b = {.cuda = cuda};
+    *peak = (dt_peak){0};
+    dt_status *status = measure(&b, peak);
+    cuda->driver.cuStreamSynchronize(cuda->stream);
+    if (b.began != NULL) cuda->driver.cuEventDestroy_v2(b.began);
+    if (b.ended != NULL) cuda->driver.cuEventDestroy_v2(b.ended);
+    if (b.memory != 0) cuda->driver.cuMemFree_v2(b.memory);
+    return status;
+}
