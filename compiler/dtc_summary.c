@@ -132,12 +132,25 @@ static void print_crossings(dt_text *text, const dt_plan *plan) {
         }
 }
 
+/* "; 5 products in bf16", where factors are rounded. */
+static void print_precisions(dt_text *text, const dt_function *function) {
+    for (int p = DT_PRECISION_F32 + 1; p < DT_N_PRECISIONS; p++) {
+        const char *name = dt_precision_name((dt_precision)p);
+        int n = 0;
+        for (const dt_value *value = function->first; value != NULL; value = value->next)
+            n += dt_op_attribute_index(value->op, "precision") >= 0 && strcmp(dt_value_string(value, "precision"), name) == 0;
+        if (n > 0) dt_text_format(text, "; %d product%s in %s", n, dt_plural(n), name);
+    }
+}
+
 static void print_step(dt_text *text, const dt_compilation *compilation, const dt_step *step, dt_flops flops, int64_t shared_bytes) {
     const dt_plan *plan = plan_of(compilation, step->function);
     dt_text_format(text, "\nstep %s%s%s: %d kernel%s\n  arithmetic ", step->name, step->data ? " from " : "", step->data ? step->data : "",
                    plan->n_kernels, dt_plural(plan->n_kernels));
     dt_flops_print(text, flops);
-    dt_text_append(text, ", as written\n");
+    dt_text_append(text, ", as written");
+    print_precisions(text, step->function);
+    dt_text_append(text, "\n");
     print_memory(text, plan, shared_bytes);
     print_crossings(text, plan);
 }

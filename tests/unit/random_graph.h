@@ -62,6 +62,10 @@ static const op_form random_forms[] = {
     {"matmul", "transpose_a=true"},
     {"matmul", "transpose_b=true"},
     {"matmul", "transpose_a=true"},
+    {"matmul", "precision=\"bf16\""}, /* refused where floats are f64 */
+    {"matmul", "transpose_b=true, precision=\"tf32\""},
+    {"conv2d", "padding=[1, 1, 1, 1], precision=\"bf16\""},
+    {"conv2d_kernel_gradient", "size=[3, 3], precision=\"tf32\""},
     {"conv2d", ""},
     {"conv2d", "padding=[1, 1, 1, 1]"},
     {"conv2d", "strides=[2, 2], padding=[1, 0, 1, 0]"},
