@@ -17,7 +17,8 @@
 static int n_calls, failing_call; /* 0: none */
 
 static int answer(void) { return ++n_calls == failing_call ? 999 : 0; }
-static int fake_init(unsigned flags) { return flags == 0 ? answer() : 1; }
+static bool has_no_gpu;
+static int fake_init(unsigned flags) { return flags != 0 ? 1 : has_no_gpu ? 100 : answer(); }
 static int fake_version(int *version) {
     *version = 13010;
     return answer();
@@ -107,6 +108,17 @@ static void gpus_are_listed(void **state) {
     dt_text_free(&text);
 }
 
+static void a_driver_without_a_gpu_is_no_error(void **state) {
+    (void)state;
+    dt_text text = {0};
+    failing_call = 0;
+    has_no_gpu = true;
+    assert_null(list(&text));
+    has_no_gpu = false;
+    assert_string_equal(text.data, "no GPU, though NVIDIA's driver is there, for CUDA 13.1\n");
+    dt_text_free(&text);
+}
+
 static void each_call_that_fails_is_told(void **state) {
     (void)state;
     dt_text text = {0};
@@ -160,6 +172,7 @@ static void the_stub_has_every_symbol(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpus_are_listed),
+        cmocka_unit_test(a_driver_without_a_gpu_is_no_error),
         cmocka_unit_test(each_call_that_fails_is_told),
         cmocka_unit_test(each_symbol_that_lacks_is_told),
         cmocka_unit_test(a_named_driver_must_be_there),

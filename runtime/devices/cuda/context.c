@@ -4,9 +4,8 @@
 #include "base/text.h"
 
 static dt_status *find_device(dt_cuda *cuda) {
-    const dt_cuda_driver *driver = &cuda->driver;
-    int n = 0, error = driver->cuDeviceGetCount(&n);
-    if (error != DT_CUDA_NO_DEVICE) DT_TRY(dt_cuda_driver_error(driver, "cuDeviceGetCount", error));
+    int n;
+    DT_TRY(dt_cuda_driver_count(&cuda->driver, &n));
     if (n == 0) return dt_error(DT_NOT_FOUND, "cuda:%d: NVIDIA's driver finds no GPU on this machine; --devices cpu runs without", cuda->number);
     if (cuda->number >= n)
         return dt_error(DT_NOT_FOUND, "cuda:%d: this machine has %d GPU%s, counted from 0; `dtrun devices` lists what there is", cuda->number, n,

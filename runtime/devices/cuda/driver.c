@@ -23,8 +23,9 @@ dt_status *dt_cuda_driver_start(dt_cuda_driver *driver, void *library, dt_symbol
     if (driver->symbol == NULL) return dt_error(DT_FAILED_PRECONDITION, "NVIDIA's driver has no %s: it is too old", #symbol);
     DT_CUDA_DRIVER_SYMBOLS(X)
 #undef X
-    CALL(driver, cuInit, 0);
-    return NULL;
+    int error = driver->cuInit(0);
+    driver->has_no_gpu = error == DT_CUDA_NO_DEVICE;
+    return driver->has_no_gpu ? NULL : dt_cuda_driver_error(driver, "cuInit", error);
 }
 
 dt_status *dt_cuda_driver_open(dt_cuda_driver *driver, bool *present) {
@@ -44,6 +45,13 @@ void dt_cuda_driver_close(dt_cuda_driver *driver) {
     *driver = (dt_cuda_driver){0};
 }
 
+dt_status *dt_cuda_driver_count(const dt_cuda_driver *driver, int *n) {
+    *n = 0;
+    if (driver->has_no_gpu) return NULL;
+    int error = driver->cuDeviceGetCount(n);
+    return error == DT_CUDA_NO_DEVICE ? NULL : dt_cuda_driver_error(driver, "cuDeviceGetCount", error);
+}
+
 static dt_status *list_one(const dt_cuda_driver *driver, dt_text *text, int number) {
     int device, major, minor, multiprocessors;
     char name[128] = "";
@@ -60,10 +68,9 @@ static dt_status *list_one(const dt_cuda_driver *driver, dt_text *text, int numb
 }
 
 dt_status *dt_cuda_driver_list(const dt_cuda_driver *driver, dt_text *text) {
-    int version, n = 0;
+    int version, n;
     CALL(driver, cuDriverGetVersion, &version);
-    int error = driver->cuDeviceGetCount(&n);
-    if (error != DT_CUDA_NO_DEVICE) DT_TRY(dt_cuda_driver_error(driver, "cuDeviceGetCount", error));
+    DT_TRY(dt_cuda_driver_count(driver, &n));
     for (int i = 0; i < n; i++) DT_TRY(list_one(driver, text, i));
     dt_text_format(text, n > 0 ? "NVIDIA's driver is for CUDA %d.%d\n" : "no GPU, though NVIDIA's driver is there, for CUDA %d.%d\n", version / 1000,
                    version % 1000 / 10);

@@ -80,6 +80,7 @@ enum {
 
 typedef struct dt_cuda_driver {
     void *library;
+    bool has_no_gpu; /* it said so when it was started, and knows no more */
 #define X(symbol, arguments) int(*symbol) arguments;
     DT_CUDA_DRIVER_SYMBOLS(X)
 #undef X
@@ -98,6 +99,9 @@ void dt_cuda_driver_close(dt_cuda_driver *driver); /* an empty one is allowed */
 /* "NVIDIA's driver, cuInit: CUDA_ERROR_NO_DEVICE, 100 (no CUDA-capable device is detected)"; NULL for 0. DT_RESOURCE_EXHAUSTED where memory is out,
  * else DT_INTERNAL. */
 dt_status *dt_cuda_driver_error(const dt_cuda_driver *driver, const char *call, int error);
+
+/* How many GPUs there are: 0 is no error. */
+dt_status *dt_cuda_driver_count(const dt_cuda_driver *driver, int *n);
 
 /* A line for each GPU: its number, name, architecture, multiprocessors, memory. */
 dt_status *dt_cuda_driver_list(const dt_cuda_driver *driver, dt_text *text);
