@@ -14,6 +14,7 @@
  *   FAKE_CUDA_FAIL         17=2: the 17th call fails with error 2; cuMemAlloc_v2:3=2: the third call of it does; several with commas between
  *   FAKE_CUDA_LOG          a file that gets a line for each call and for each thing that is run
  *   FAKE_CUDA_SEED         0: all as late as possible, in the order of waiting; else any order that waits allow
+ *   FAKE_CUDA_IGNORE_WAITS 1: a stream does not wait for an event, as if the runtime had forgotten to say so: a test sees whether it would notice
  *
  *   fake_cuda_calls.c      what every call begins and ends with: numbers, failures, the log, errors, what is left at exit
  *   fake_cuda_device.c     GPUs and contexts
@@ -88,6 +89,7 @@ typedef struct fake_settings {
     int count, major, minor, multiprocessors, driver_version;
     size_t memory_bytes;
     uint64_t seed;
+    bool ignores_waits;
     const char *kernels, *failing; /* NULL: none */
 } fake_settings;
 

@@ -37,6 +37,7 @@ void fake_read_settings(void) {
     fake.driver_version = (int)setting("FAKE_CUDA_DRIVER", 13000);
     fake.memory_bytes = (size_t)setting("FAKE_CUDA_MEMORY", 1LL << 30);
     fake.seed = random_state = (uint64_t)setting("FAKE_CUDA_SEED", 0);
+    fake.ignores_waits = setting("FAKE_CUDA_IGNORE_WAITS", 0) != 0;
     fake.kernels = getenv("FAKE_CUDA_KERNELS");
     fake.failing = getenv("FAKE_CUDA_FAIL");
     if (capability == NULL || sscanf(capability, "%d.%d", &fake.major, &fake.minor) != 2) fake.major = 9, fake.minor = 0;

@@ -227,7 +227,7 @@ int cuStreamWaitEvent(void *handle, void *of, unsigned flags) {
         fake_capture_spoil(s->capture);
         error = fake_misuse(FAKE_ERROR_STREAM_CAPTURE_UNSUPPORTED, "stream %d is capturing, and event %d was recorded outside", fake_number(s),
                             fake_number(e));
-    } else if (error == 0 && e->mark != NULL)
+    } else if (error == 0 && e->mark != NULL && !fake.ignores_waits)
         error = fake_submit(s, &(fake_operation){.kind = FAKE_WAIT, .mark = use(e->mark)});
     return fake_end(error, "stream %d for event %d", fake_number(handle), fake_number(of));
 }

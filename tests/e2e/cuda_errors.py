@@ -1,0 +1,59 @@
+"""What can go wrong with a GPU, by the fake driver: calls that fail, the first and the last of each kind; no driver, no GPU, too little memory, a lost
+GPU, code for another one. The process says it in a line, ends with 1, and leaves nothing behind; cuda_errors_full does it with every call."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
+from gpu_errors import *  # noqa: E402,F403
+
+
+def first_and_last(calls):
+    chosen = {}
+    for call in calls:
+        chosen.setdefault(call.name, []).append(call)
+    return [call for same in chosen.values() for call in {same[0].number: same[0], same[-1].number: same[-1]}.values()]
+
+
+def says(run, *parts):
+    check(run.code == 1 and len(run.error.splitlines()) == 1, f"exit {run.code}:\n{run.error}")
+    for part in parts:
+        check(part in run.error, f"should say {part}: {run.error}")
+
+
+def main():
+    failing = Failing()
+    calls = failing.healthy_calls()
+    codes = [failing.check(call, ANY) for call in first_and_last(calls)]
+    check(codes.count(1) > len(codes) / 2, f"{codes.count(1)} of {len(codes)} failing calls were told")
+    allocations = [c for c in calls if c.name.startswith("cuMemAlloc")]
+    for call in allocations:
+        failing.check(call, MEMORY)
+    waits = [c for c in calls if c.name in ("cuStreamSynchronize", "cuEventSynchronize", "cuGraphLaunch", "cuMemcpyHtoDAsync_v2")]
+    for call in waits[:: max(1, len(waits) // 6)]:
+        failing.check(call, LOST)
+    print(f"{len(calls)} calls; {len(codes)} failed in turn")
+
+    says(failing.train(memory=100000), "cuda:0", "memory")
+    says(failing.train(capability="8.0"), "sm_90", "sm_80", "dtc compile net.dt --target cuda:sm_80")
+    says(failing.train(capability="10.0"), "sm_90", "sm_100", "dtc compile net.dt --target cuda:sm_100")
+    says(failing.train(count=0), "cuda:0: NVIDIA's driver finds no GPU")
+    says(failing.artifact.run("train", "--data", failing.data, devices="cuda:1", expect=None), "cuda:1", "1 GPU")
+    says(failing.artifact.run("train", "--data", failing.data, devices="cuda:0,1", expect=None), "one GPU")
+    says(Run("train", failing.artifact.path, "--data", failing.data, "--devices", "cuda:0", expect=None, environment={"DT_CUDA_DRIVER": "/nowhere/libcuda.so"}),
+         "/nowhere/libcuda.so")
+    text = failing.artifact.path.with_suffix(".dt").read_text()
+    portable = Artifact(text, "portable", target="cuda:compute_80")
+    flags = ("train", "--data", failing.data, "--max-steps", 1)
+    check(portable.run(*flags, capability="12.0").code == 0, "PTX for sm_80 must run on sm_120")
+    says(portable.run(*flags, driver=12040, expect=None), "12.4")
+    says(compile_and_run_cpu_only(text, failing.data), "--target cuda")
+    finish()
+
+
+def compile_and_run_cpu_only(text, data):
+    plain = compile_program(text, "plain")
+    environment = {"DT_CUDA_DRIVER": str(DRIVER)}
+    return Run("train", plain, "--data", data, "--devices", "cuda:0", expect=None, environment=environment)
+
+
+main()
