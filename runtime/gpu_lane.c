@@ -9,6 +9,7 @@
 #include "runtime/devices/cuda/staging.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -49,6 +50,7 @@ struct dt_gpu_lane {
     size_t table_bytes;
     uint64_t *buffers; /* [most of a kernel] addresses for a call */
 
+    bool checks;   /* kernel by kernel, waiting for each */
     void **events; /* [most operations + 1] where kernels are timed */
     int n_events;
 };
@@ -90,6 +92,8 @@ dt_status *dt_gpu_lane_open(dt_lane *lane, const dt_artifact *artifact, dt_arena
     gpu->lane = lane;
     gpu->cuda = dt_cuda_of(lane->device);
     gpu->functions = DT_NEW_ARRAY(arena, gpu_function, lane->artifact->n_functions);
+    const char *check = getenv("DT_CUDA_CHECK");
+    gpu->checks = check != NULL && strcmp(check, "") != 0 && strcmp(check, "0") != 0;
     lane->gpu = gpu;
     for (int f = 0; f < lane->artifact->n_functions; f++)
         if (is_bound(&lane->artifact->functions[f])) lay_inputs_out(gpu, f, arena);
@@ -371,6 +375,21 @@ dt_status *dt_gpu_lane_stage(dt_lane *lane, int number, const void *const *input
     return bound->input_bytes > 0 ? dt_cuda_staging_copy(&gpu->staging, gpu->cuda, slot, (size_t)bound->input_bytes) : NULL;
 }
 
+/* One operation after another, each waited for. */
+static dt_status *run_checked(dt_gpu_lane *gpu, int number) {
+    const gpu_function *bound = &gpu->functions[number];
+    const dt_artifact_kernel *kernels = gpu->lane->artifact->functions[number].kernels;
+    DT_TRY(dt_cuda_staging_send(&gpu->staging, gpu->cuda));
+    for (size_t i = 0; i < bound->operations.n; i++) {
+        const operation *one = &bound->operations.items[i];
+        DT_TRY(enqueue_operation(gpu, number, gpu->slot, one));
+        dt_status *status = dt_cuda_wait(gpu->cuda);
+        DT_TRY(one->kernel >= 0 ? dt_status_annotate(status, "%s (%s)", kernels[one->kernel].name, kernels[one->kernel].lines)
+                                : dt_status_annotate(status, "the sums over replicas"));
+    }
+    return dt_cuda_staging_fetch(&gpu->staging, gpu->cuda);
+}
+
 /* One operation after another, each between two events. */
 static dt_status *run_timed(dt_gpu_lane *gpu, int number) {
     const gpu_function *bound = &gpu->functions[number];
@@ -402,7 +421,7 @@ static dt_status *read_times(dt_gpu_lane *gpu, int number) {
     return NULL;
 }
 
-static bool measures(const dt_lane *lane) { return lane->times != NULL && !lane->times->pauses; }
+static bool measures(const dt_lane *lane) { return lane->times != NULL && !lane->times->pauses && !lane->gpu->checks; }
 
 static dt_status *start(dt_lane *lane, const dt_lane_run_values *values) {
     dt_gpu_lane *gpu = lane->gpu;
@@ -415,6 +434,7 @@ static dt_status *start(dt_lane *lane, const dt_lane_run_values *values) {
     dt_cuda_staging_point(&gpu->staging);
     DT_TRY(dt_cuda_enter(gpu->cuda));
     if (bound->input_bytes > 0) DT_CUDA_TRY(gpu->cuda, cuStreamWaitEvent, gpu->cuda->stream, gpu->staging.slots[gpu->slot].copied, 0);
+    if (gpu->checks) return run_checked(gpu, values->function);
     if (measures(lane)) return run_timed(gpu, values->function);
     DT_CUDA_TRY(gpu->cuda, cuGraphLaunch, bound->graphs[gpu->slot], gpu->cuda->stream);
     return NULL;
@@ -433,6 +453,14 @@ static dt_status *say_where(const dt_lane *lane, const dt_lane_run_values *value
 }
 
 dt_status *dt_gpu_lane_start(dt_lane *lane, const dt_lane_run_values *values) { return say_where(lane, values, start(lane, values)); }
-dt_status *dt_gpu_lane_finish(dt_lane *lane, const dt_lane_run_values *values) { return say_where(lane, values, finish(lane, values)); }
+
+dt_status *dt_gpu_lane_finish(dt_lane *lane, const dt_lane_run_values *values) {
+    dt_status *status = finish(lane, values);
+    if (status == NULL) return NULL;
+    dt_status *longer = dt_error(dt_status_code(status), "%s%s", dt_status_message(status),
+                                 lane->gpu->checks ? "" : "; if a kernel was the cause, DT_CUDA_CHECK=1 names it, at the cost of time");
+    dt_status_free(status);
+    return say_where(lane, values, longer);
+}
 
 const void *dt_gpu_lane_aggregate(const dt_gpu_lane *gpu, int index) { return gpu->staging.host_aggregates + index; }

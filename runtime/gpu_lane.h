@@ -6,6 +6,9 @@
  *                        collectives, in one launch
  *                        aggregates, side by side behind the records of bad indices; all of these to the host, in one copy
  *
+ * With DT_CUDA_CHECK=1 in the environment a step's kernels are run one by one instead, each waited for, so that an error that a kernel makes says
+ * which one it was.
+ *
  * Inputs have two slots, each in pinned memory and on the GPU. While a step reads one, the next batch is copied into the other. In a slot the rows of
  * each leaf begin at a multiple of 256 bytes. Nothing is allocated, loaded or captured once dt_gpu_lane_bind has returned. */
 #ifndef DT_RUNTIME_GPU_LANE_H

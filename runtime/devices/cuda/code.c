@@ -113,6 +113,14 @@ static dt_status *load_modules(dt_cuda_code *code) {
 
 /* ---- functions ---- */
 
+static dt_status *too_large(const dt_cuda_code *code, const dt_artifact_launch *launch, void *handle) {
+    int registers = 0, shared_bytes = 0;
+    DT_CUDA_TRY(code->cuda, cuFuncGetAttribute, &registers, DT_CUDA_FUNCTION_REGISTERS, handle);
+    DT_CUDA_TRY(code->cuda, cuFuncGetAttribute, &shared_bytes, DT_CUDA_FUNCTION_SHARED_BYTES, handle);
+    return dt_error(DT_FAILED_PRECONDITION, "%s: a block of %s has %d threads of %d registers and %d bytes of shared memory, more than cuda:%d holds",
+                    code->artifact->path, launch->function, launch->threads, registers, shared_bytes, code->cuda->number);
+}
+
 static dt_status *find_function(const dt_cuda_code *code, const dt_artifact_launch *launch, dt_cuda_function *function) {
     const dt_cuda *cuda = code->cuda;
     int resident = 0;
@@ -122,9 +130,7 @@ static dt_status *find_function(const dt_cuda_code *code, const dt_artifact_laun
                         launch->function);
     DT_TRY(dt_status_annotate(dt_cuda_driver_error(&cuda->driver, "cuModuleGetFunction", error), "%s", launch->function));
     DT_CUDA_TRY(cuda, cuOccupancyMaxActiveBlocksPerMultiprocessor, &resident, function->handle, launch->threads, 0);
-    if (resident < 1)
-        return dt_error(DT_FAILED_PRECONDITION, "%s: a block of %s is more than a multiprocessor of cuda:%d holds", code->artifact->path,
-                        launch->function, cuda->number);
+    if (resident < 1) return too_large(code, launch, function->handle);
     function->most_blocks = (int64_t)WAVES * resident * cuda->n_multiprocessors;
     return NULL;
 }
