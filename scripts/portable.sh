@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # One archive with all that another machine needs: dtc and dtrun, the examples, the tests and benchmarks for GPUs. It runs from any folder of an
 # x86-64 Linux with the C library of Debian 12 (glibc 2.36) or a later one, and asks for nothing else: LLVM, zlib, minizip and zstd are within the
-# programs, cJSON and nettle beside them in lib/. Drivers and libraries of GPUs' vendors are found there (base/shared_library.h).
+# programs, cJSON, nettle and cmocka beside them in lib/. Drivers and libraries of GPUs' vendors are found there (base/shared_library.h).
 #
 #   scripts/portable.sh [FOLDER]      writes dt-VERSION-x86_64-linux.tar.xz into FOLDER, build-portable by default, and prints its path and size
 set -euo pipefail
@@ -15,28 +15,34 @@ most_bytes=25000000
 
 scripts/install.sh libzstd-dev xz-utils binutils
 cmake --preset portable >/dev/null
-cmake --build $build --target dtc dtrun >/dev/null
+cmake --build $build --target dtc dtrun gpu_ops gpu_kernels >/dev/null
 
 rm -rf "$build/$name"
-mkdir -p "$build/$name"/{bin,lib,licenses} "$folder"
-for program in dtc dtrun; do
-    strip -o "$build/$name/bin/$program" "$build/$program"
-done
+mkdir -p "$build/$name"/{bin,lib,licenses,bench/peers,tests/gpu,tests/support} "$folder"
+strip -o "$build/$name/bin/dtc" $build/dtc
+strip -o "$build/$name/bin/dtrun" $build/dtrun
+strip -o "$build/$name/bin/gpu_ops" $build/tests/gpu/ops
+strip -o "$build/$name/bin/gpu_kernels" $build/bench/gpu_kernels
 
 # What they load from lib/, under the name by which they ask for it; and the licence of each package that is within or beside them.
 needed() { readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }
+path_of() { ldd $build/dtc $build/tests/gpu/ops | sed -n "s/^\t$1 => \([^ ]*\) .*/\1/p" | head -1; }
 for library in $(for program in "$build/$name"/bin/*; do needed "$program"; done | sort -u); do
     case $library in
     libc.so.* | libm.so.* | ld-linux-x86-64.so.*) ;;
-    libcjson.so.* | libnettle.so.*) cp -L "$(ldd $build/dtc | sed -n "s/^\t$library => \([^ ]*\) .*/\1/p")" "$build/$name/lib/$library" ;;
+    libcjson.so.* | libnettle.so.* | libcmocka.so.*) cp -L "$(path_of "$library")" "$build/$name/lib/$library" ;;
     *) echo "portable.sh: $library would be needed on the other machine" >&2 && exit 1 ;;
     esac
 done
-for package in llvm-19-dev libcjson1 libminizip-dev libnettle8 libzstd-dev zlib1g-dev libstdc++-12-dev; do
+for package in llvm-19-dev libcjson1 libcmocka0 libminizip-dev libnettle8 libzstd-dev zlib1g-dev libstdc++-12-dev; do
     [ ! -f "/usr/share/doc/$package/copyright" ] || cp -L "/usr/share/doc/$package/copyright" "$build/$name/licenses/$package"
 done
 cp LICENSE README.md "$build/$name"
 cp -r examples docs "$build/$name"
+cp -r bench/gpu bench/gpu.sh "$build/$name/bench"
+cp bench/peers/gpu_*.py bench/peers/harness.py "$build/$name/bench/peers"
+cp tests/gpu/*.py "$build/$name/tests/gpu"
+cp tests/support/{gpu,training}.py "$build/$name/tests/support"
 
 archive=$folder/$name.tar.xz
 tar -C $build --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -c "$name" | xz -T0 -6 >"$archive"

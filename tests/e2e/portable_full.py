@@ -92,4 +92,6 @@ else:
     log = run([unpacked / "bin/dtrun", "train", FOLDER / "gpu.dtx", "--data", root / "data", "--max-steps", 20], env={}, cwd="/")
     check("done: 20 steps" in log, log)
     print("code for sm_90, and a training of the same artifact on the CPU")
+done = subprocess.run([unpacked / "bench/gpu.sh", "tests", FOLDER / "out"], capture_output=True, text=True, env=dict(os.environ, DT_CUDA_DRIVER="/nowhere"))
+check(done.returncode == 1 and "there is no GPU here" in done.stderr, f"bench/gpu.sh: {done.returncode}, {done.stderr}")
 finish()

@@ -1,0 +1,113 @@
+"""report: what the scripts beside this have in common: the time that is left, commands that may fail, tables as Markdown and JSON.
+
+A lent machine may be taken back at any moment, so what is known is written at once, and again with each row.
+"""
+import json
+import os
+import pathlib
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(os.environ["DT_SOURCE"])
+DATA = os.environ["DT_DATA"]
+FAKE = os.environ.get("DT_CUDA_DRIVER", "").endswith("libfake_cuda.so")  # tests/support/fake_cuda.h: logic is tried, not speed
+LIMIT = 450.0  # seconds for all of a script
+BEGAN = time.monotonic()
+_scratch = tempfile.TemporaryDirectory(prefix="dt-gpu-")
+SCRATCH = pathlib.Path(_scratch.name)  # for what nobody reads afterwards
+
+
+def left():
+    return LIMIT - (time.monotonic() - BEGAN)
+
+
+class Failed(Exception):
+    """A command that ended with an error, or that there was no time for; its text says which, `log` is what it had printed."""
+
+    def __init__(self, message, log=""):
+        super().__init__(message)
+        self.log = log
+
+
+def run(command, timeout=None, environment=None):
+    """Runs a command that must succeed, with all that it starts; returns what it printed."""
+    words, seconds = [str(word) for word in command], min(timeout or LIMIT, left())
+    if seconds <= 1:
+        raise Failed("no time was left")
+    try:
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+                                   env=dict(os.environ, **(environment or {})))
+    except OSError as error:
+        raise Failed(str(error)) from None
+    try:
+        said, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise Failed(f"took longer than {seconds:.0f} s", process.communicate()[0]) from None
+    if process.returncode != 0:
+        lines = said.strip().splitlines()
+        raise Failed(f"exit status {process.returncode}: {lines[-1] if lines else 'without a word'}", said)
+    return said
+
+
+def gpu():
+    """(its line of `dtrun devices`, "sm_90")"""
+    line = re.search(r"^GPU 0: (.*)$", run(["dtrun", "devices"]), re.MULTILINE)[1]
+    return line, re.search(r"sm_\d+", line)[0]
+
+
+def compile_program(architecture, source, name, *flags):
+    """A program for that GPU, as NAME.dtx."""
+    artifact = SCRATCH / f"{name}.dtx"
+    run(["dtc", "compile", "--target", f"cuda:{architecture}", source, "-o", artifact, *flags])
+    if FAKE:
+        emulate(artifact)
+    return artifact
+
+
+def emulate(source):
+    """Has the fake run the kernels of an artifact, or of CUDA text."""
+    library = SCRATCH / f"{source.name}.so"
+    run([sys.executable, ROOT / "tests/support/emulated_kernels.py", source, library])
+    os.environ["FAKE_CUDA_KERNELS"] = str(library)
+
+
+def median_ratio(pairs):
+    """Of [(ours, theirs)], as rates: the median of ours / theirs."""
+    return statistics.median(ours / theirs for ours, theirs in pairs)
+
+
+class Report:
+    """Tables, written to FOLDER/NAME.md and FOLDER/NAME.json."""
+
+    def __init__(self, folder, name):
+        self.folder, self.name = pathlib.Path(folder), name
+        self.lines, self.json = [gpu()[0]], {"gpu": gpu()[0], "rows": [], "notes": []}
+
+    def save(self):
+        (self.folder / f"{self.name}.md").write_text("\n".join([*self.lines, "", *self.json["notes"]]) + "\n")
+        (self.folder / f"{self.name}.json").write_text(json.dumps(self.json | {"seconds": time.monotonic() - BEGAN}, indent=1) + "\n")
+
+    def say(self, line):
+        """Behind all tables."""
+        self.json["notes"].append(line)
+        print(line, flush=True)
+        self.save()
+
+    def table(self, title, *columns):
+        self.lines += ["", f"| {title} | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
+        self.title, self.columns = title, columns
+        print(f"\n{title}: {', '.join(columns)}", flush=True)
+
+    def row(self, name, *cells, numbers=None):
+        """`numbers` go to the JSON beside the cells."""
+        shown = ["" if cell is None else str(cell) for cell in cells]
+        self.lines.append(f"| {name} | " + " | ".join(shown) + " |")
+        self.json["rows"].append({"table": self.title, "name": name} | dict(zip(self.columns, shown)) | {"numbers": numbers or {}})
+        print(f"  {name}: {', '.join(shown)}", flush=True)
+        self.save()

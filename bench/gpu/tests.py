@@ -1,0 +1,48 @@
+"""tests: the tests labelled `gpu`, one after the other, without CTest: a table of what passed, the log of each beside it.
+
+What fails or does not fit into the time is a row too, and the exit status is that of the worst.
+"""
+import os
+import pathlib
+import sys
+import time
+
+from report import FAKE, ROOT, SCRATCH, Failed, Report, emulate, run
+
+folder = pathlib.Path(sys.argv[1])
+report = Report(folder, "tests")
+PASSED, failed = "passed", False
+
+# With the fake one op a process, whose text is compiled for the CPU before.
+FAKED_OPS = ["add", "reduce_sum"]
+
+
+def ops():
+    if not FAKE:
+        return run([os.environ["DT_GPU_OPS"]])
+    said = ""
+    for op in FAKED_OPS:
+        text = SCRATCH / f"{op}.cu"
+        run([os.environ["DT_GPU_OPS"]], environment={"OPS_ROW": op, "GPU_TEXT": str(text)})
+        emulate(text)
+        said += run([os.environ["DT_GPU_OPS"]], environment={"OPS_ROW": op})
+    return said
+
+
+tests = {"ops": ops}
+for path in sorted((ROOT / "tests/gpu").glob("*.py")):
+    tests[path.stem] = lambda path=path: run([sys.executable, path])
+
+report.table("test", "result", "seconds", "last line")
+for name, test in tests.items():
+    began = time.monotonic()
+    try:
+        log = test()
+        result = PASSED
+    except Failed as failure:
+        log, result, failed = f"{failure.log}\n{failure}", "FAILED", True
+    (folder / f"tests_{name}.log").write_text(log)
+    lines = [line for line in log.splitlines() if line.strip()]
+    about = next((line for line in reversed(lines) if "rows," in line or "agree" in line or "differs" in line), lines[-1] if lines else "")
+    report.row(name, result, f"{time.monotonic() - began:.0f}", about.strip())
+sys.exit(failed)

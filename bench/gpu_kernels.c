@@ -1,0 +1,399 @@
+/* gpu_kernels: each kernel of a program's steps alone on a GPU: its text by NVRTC, its buffers in the GPU's memory, timed by events, beside what
+ * copying reaches there. What bench/gpu.sh runs.
+ *
+ * Nothing of the runtime is between: no graph, no staging, no sums over replicas. All launches of a kernel count as one time. */
+#include "compiler/codegen/codegen.h"
+#include "compiler/kernel/count.h"
+#include "compiler/pipeline.h"
+#include "frontends/dsl/dsl.h"
+#include "ir/interpret.h"
+#include "runtime/devices/cuda/driver.h"
+#include "runtime/json_text.h"
+
+#include "base/file.h"
+
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST_DEFINES = 16,
+    MOST_UNITS = 256,
+    MOST_ARGUMENTS = 256,
+    BATCHES = 5,             /* the median of whose times counts */
+    SOME_ELEMENTS = 1 << 18, /* made on the host; what is longer repeats them */
+    ATTRIBUTE_MULTIPROCESSORS = 16,
+    ATTRIBUTE_MAJOR = 75,
+    ATTRIBUTE_MINOR = 76
+};
+
+typedef struct options {
+    const char *path, *step;
+    dt_dsl_options dsl;
+    dt_dsl_define defines[MOST_DEFINES];
+    int64_t indices; /* integers are below it */
+    int64_t copied;  /* bytes of the copy */
+    int n_launches;  /* in a batch */
+} options;
+
+typedef struct bench {
+    const options *options;
+    dt_arena *arena;
+    dt_compilation compilation;
+    dt_cuda_program program;
+    dt_cuda_driver driver;
+    int device, n_multiprocessors, n_modules;
+    void *stream, *events[2], *modules[MOST_UNITS];
+    char architecture[16];
+    uint64_t random;
+} bench;
+
+#define CALL(b, symbol, ...) DT_TRY(dt_cuda_driver_error(&(b)->driver, #symbol, (b)->driver.symbol(__VA_ARGS__)))
+
+/* ---- the program ---- */
+
+static dt_status *elaborate(bench *b, dt_module **module) {
+    char *source;
+    size_t n_bytes;
+    dt_text mistakes = {0};
+    dt_diagnostics *sink = dt_diagnostics_create(b->arena);
+    DT_TRY(dt_file_read(b->options->path, &source, &n_bytes));
+    dt_status *status = dt_dsl_compile(b->arena, b->options->path, source, &b->options->dsl, sink, module);
+    free(source);
+    if (status == NULL && *module == NULL) {
+        dt_diagnostics_print(&mistakes, sink);
+        status = dt_error(DT_INVALID_ARGUMENT, "%s", mistakes.data);
+    }
+    dt_text_free(&mistakes);
+    return status;
+}
+
+static dt_status *compile(bench *b) {
+    const char *architecture = b->architecture;
+    dt_text warnings = {0};
+    dt_cuda_code code;
+    b->compilation = (dt_compilation){.arena = b->arena, .target = DT_TARGET_CUDA};
+    DT_TRY(elaborate(b, &b->compilation.module));
+    DT_TRY(dt_pipeline_run(&b->compilation, &(dt_pipeline_options){0}));
+    DT_TRY(dt_codegen_cuda(b->arena, (const dt_plan *const *)b->compilation.plans, b->compilation.n_plans, &b->program));
+    DT_TRY(dt_cuda_compile(&b->program, &architecture, 1, NULL, &warnings, &code));
+    dt_status *status = code.n_modules <= MOST_UNITS ? NULL : dt_error(DT_INTERNAL, "%d units are too many", code.n_modules);
+    for (int m = 0; m < code.n_modules && status == NULL; m++) {
+        int error = b->driver.cuModuleLoadDataEx(&b->modules[m], code.modules[m].bytes, 0, NULL, NULL);
+        status = dt_cuda_driver_error(&b->driver, "cuModuleLoadDataEx", error);
+        b->n_modules += status == NULL;
+    }
+    dt_text_free(&warnings);
+    dt_text_free(&b->compilation.warnings);
+    dt_cuda_code_free(&code);
+    return status;
+}
+
+/* Is function f a step that was asked for? */
+static bool is_wanted(const bench *b, int f) {
+    const dt_function *function = b->compilation.module->functions.items[f];
+    return function->kind == DT_FUNCTION_STEP && (b->options->step == NULL || strcmp(function->name, b->options->step) == 0);
+}
+
+/* ---- memory ---- */
+
+static double fraction(bench *b) { /* from 0 to below 1 */
+    b->random = b->random * 6364136223846793005u + 1442695040888963407u;
+    return (double)(b->random >> 40) / (1 << 24);
+}
+
+/* Fills a buffer with numbers from 0 to 1, or integers below what was asked for: the first elements by the host, then copies of them. */
+static dt_status *fill(bench *b, uint64_t at, dt_dtype dtype, int64_t n) {
+    int64_t some = n < SOME_ELEMENTS ? n : SOME_ELEMENTS;
+    size_t bytes = (size_t)n * dt_dtype_bytes(dtype);
+    dt_tensor tensor = dt_tensor_make(b->arena, dtype, (dt_shape){.rank = 1, .dims = &some});
+    for (int64_t i = 0; i < some; i++) {
+        double x = fraction(b);
+        dt_tensor_set(&tensor, (size_t)i, dt_dtype_is_float(dtype) ? x : (double)(int64_t)(x * (double)(dtype == DT_BOOL ? 2 : b->options->indices)));
+    }
+    size_t done = dt_tensor_bytes(&tensor);
+    if (done > 0) CALL(b, cuMemcpyHtoDAsync_v2, at, tensor.data, done, b->stream);
+    CALL(b, cuStreamSynchronize, b->stream); /* the tensor is the arena's, and pageable */
+    for (; done < bytes; done *= 2) CALL(b, cuMemcpyDtoDAsync_v2, at + done, at, done < bytes - done ? done : bytes - done, b->stream);
+    CALL(b, cuStreamSynchronize, b->stream);
+    return NULL;
+}
+
+static size_t buffer_elements(const dt_plan *plan, const dt_kernel_function *kernel, int argument) {
+    return (size_t)dt_shape_elements(plan->buffers[kernel->buffers[argument]].shape, plan->block_rows, plan->block_rows);
+}
+
+/* A kernel's buffers and its launch, one behind the other; 256 more bytes behind each, which vector code may read. */
+typedef struct memory {
+    uint64_t all, at[MOST_ARGUMENTS], launch;
+} memory;
+
+static dt_status *lay_out(bench *b, const dt_plan *plan, const dt_kernel_function *kernel, memory *m) {
+    enum {
+        LAUNCH_BYTES = 512
+    };
+    size_t total = 0;
+    dt_launch launch = {.rows = plan->block_rows,
+                        .valid = plan->block_rows,
+                        .global_batch = plan->block_rows,
+                        .replicas = 1,
+                        .epochs = 1,
+                        .steps_per_epoch = 100,
+                        .counter = 1,
+                        .seed = 42,
+                        .n_parts = 1};
+    if (kernel->n_buffers > MOST_ARGUMENTS) return dt_error(DT_INTERNAL, "%s has %d buffers", kernel->name, kernel->n_buffers);
+    for (int k = 0; k < kernel->n_buffers; k++) {
+        m->at[k] = total;
+        total += (buffer_elements(plan, kernel, k) * dt_dtype_bytes(plan->buffers[kernel->buffers[k]].dtype) + 511) / 256 * 256;
+    }
+    CALL(b, cuMemAlloc_v2, &m->all, total + LAUNCH_BYTES);
+    for (int k = 0; k < kernel->n_buffers; k++) {
+        m->at[k] += m->all;
+        DT_TRY(fill(b, m->at[k], plan->buffers[kernel->buffers[k]].dtype, (int64_t)buffer_elements(plan, kernel, k)));
+    }
+    m->launch = m->all + total;
+    launch.bad_index = (dt_bad_index *)(uintptr_t)(m->launch + LAUNCH_BYTES / 2);
+    CALL(b, cuMemsetD8Async, m->launch, 0, LAUNCH_BYTES, b->stream);
+    CALL(b, cuMemcpyHtoDAsync_v2, m->launch, &launch, sizeof launch, b->stream);
+    CALL(b, cuStreamSynchronize, b->stream);
+    return NULL;
+}
+
+/* ---- time ---- */
+
+/* What is timed: launches of a kernel, or a copy. */
+typedef struct work {
+    dt_status *(*run)(bench *b, void *context);
+    void *context;
+} work;
+
+static int compare_seconds(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static dt_status *time_of(bench *b, work work, double *seconds) {
+    double times[BATCHES];
+    DT_TRY(work.run(b, work.context));
+    for (int i = 0; i < BATCHES; i++) {
+        float milliseconds;
+        CALL(b, cuEventRecord, b->events[0], b->stream);
+        for (int k = 0; k < b->options->n_launches; k++) DT_TRY(work.run(b, work.context));
+        CALL(b, cuEventRecord, b->events[1], b->stream);
+        CALL(b, cuEventSynchronize, b->events[1]);
+        CALL(b, cuEventElapsedTime, &milliseconds, b->events[0], b->events[1]);
+        times[i] = 1e-3 * (double)milliseconds / b->options->n_launches;
+    }
+    qsort(times, BATCHES, sizeof *times, compare_seconds);
+    *seconds = times[BATCHES / 2];
+    return NULL;
+}
+
+typedef struct kernel_run {
+    int plan, kernel;
+    memory memory;
+} kernel_run;
+
+static dt_status *launch_kernel(bench *b, void *context) {
+    kernel_run *run = context;
+    for (int i = 0; i < b->program.n_calls; i++) {
+        const dt_cuda_call *call = &b->program.calls[i];
+        void *arguments[MOST_ARGUMENTS + 1], *function;
+        int resident;
+        if (call->plan != run->plan || call->kernel != run->kernel) continue;
+        CALL(b, cuModuleGetFunction, &function, b->modules[dt_cuda_unit_of(call->source)], call->name);
+        CALL(b, cuOccupancyMaxActiveBlocksPerMultiprocessor, &resident, function, call->threads, 0);
+        int64_t wanted = (call->n_items * call->team + call->threads - 1) / call->threads, most = (int64_t)resident * b->n_multiprocessors;
+        unsigned blocks = (unsigned)(wanted < 1 ? 1 : wanted < most ? wanted : most);
+        for (int a = 0; a < call->n_arguments; a++) arguments[a] = &run->memory.at[call->arguments[a]];
+        arguments[call->n_arguments] = &run->memory.launch;
+        CALL(b, cuLaunchKernel, function, blocks, 1, 1, (unsigned)call->threads, 1, 1, 0, b->stream, arguments, NULL);
+    }
+    return NULL;
+}
+
+static dt_status *copy_half(bench *b, void *context) {
+    uint64_t at = *(const uint64_t *)context, bytes = (uint64_t)b->options->copied;
+    CALL(b, cuMemcpyDtoDAsync_v2, at + bytes, at, bytes, b->stream);
+    return NULL;
+}
+
+/* Bytes a second, those read and those written. */
+static dt_status *measure_copy(bench *b, double *rate) {
+    uint64_t at;
+    double seconds;
+    CALL(b, cuMemAlloc_v2, &at, 2 * (size_t)b->options->copied);
+    CALL(b, cuMemsetD8Async, at, 1, 2 * (size_t)b->options->copied, b->stream);
+    DT_TRY(time_of(b, (work){copy_half, &at}, &seconds));
+    CALL(b, cuMemFree_v2, at);
+    *rate = 2 * (double)b->options->copied / seconds;
+    return NULL;
+}
+
+/* ---- what is said ---- */
+
+static void say_number(dt_text *text, const char *key, double value) {
+    dt_text_format(text, ", \"%s\": ", key);
+    dt_text_append_json_number(text, value);
+}
+
+static dt_status *say_kernel(bench *b, dt_text *text, int p, int k, bool first) {
+    const dt_plan *plan = b->compilation.plans[p];
+    const dt_kernel_function *kernel = &plan->kernels[k];
+    dt_kernel_count count = dt_kernel_count_of(plan, kernel);
+    kernel_run run = {.plan = p, .kernel = k};
+    dt_text lines = {0};
+    double seconds, rows = (double)plan->block_rows;
+    int n_launches = 0;
+    for (int i = 0; i < b->program.n_calls; i++) n_launches += b->program.calls[i].plan == p && b->program.calls[i].kernel == k;
+    DT_TRY(lay_out(b, plan, kernel, &run.memory));
+    DT_TRY(time_of(b, (work){launch_kernel, &run}, &seconds));
+    CALL(b, cuMemFree_v2, run.memory.all);
+    dt_kernel_lines(&lines, plan, kernel);
+    dt_text_format(text, "%s{\"step\": \"%s\", \"name\": \"%s\", \"lines\": ", first ? "" : ", ", plan->function->name, kernel->name);
+    dt_text_append_json_string(text, lines.data != NULL ? lines.data : "");
+    say_number(text, "launches", n_launches);
+    say_number(text, "seconds", seconds);
+    say_number(text, "bytes", count.bytes.per_row * rows + count.bytes.fixed);
+    say_number(text, "flops", count.flops.per_row * rows + count.flops.fixed);
+    dt_text_append(text, "}");
+    dt_text_free(&lines);
+    return NULL;
+}
+
+static dt_status *say(bench *b) {
+    dt_text text = {0};
+    char name[128] = "";
+    double copy;
+    int n = 0;
+    CALL(b, cuDeviceGetName, name, (int)sizeof name - 1, b->device);
+    DT_TRY(measure_copy(b, &copy));
+    dt_text_append(&text, "{\"gpu\": ");
+    dt_text_append_json_string(&text, name);
+    dt_text_format(&text, ", \"architecture\": \"%s\", \"rows\": %lld", b->architecture, (long long)b->compilation.module->capacity);
+    say_number(&text, "copy_bytes_per_second", copy);
+    dt_text_append(&text, ", \"kernels\": [");
+    dt_status *status = NULL;
+    for (int p = 0; p < b->compilation.n_plans; p++)
+        for (int k = 0; k < b->compilation.plans[p]->n_kernels && is_wanted(b, p) && status == NULL; k++)
+            status = say_kernel(b, &text, p, k, n++ == 0);
+    dt_text_append(&text, "]}\n");
+    if (status == NULL && n == 0)
+        status = dt_error(DT_INVALID_ARGUMENT, "%s has no step %s", b->options->path, b->options->step != NULL ? b->options->step : "at all");
+    if (status == NULL && text.failed) status = dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    if (status == NULL) fputs(text.data, stdout);
+    dt_text_free(&text);
+    return status;
+}
+
+/* ---- the GPU ---- */
+
+static dt_status *open_gpu(bench *b) {
+    bool present;
+    int n = 0, major, minor;
+    void *context;
+    DT_TRY(dt_cuda_driver_open(&b->driver, &present));
+    if (present) CALL(b, cuDeviceGetCount, &n);
+    if (n == 0) return dt_error(DT_NOT_FOUND, "there is no GPU");
+    CALL(b, cuDeviceGet, &b->device, 0);
+    CALL(b, cuDeviceGetAttribute, &major, ATTRIBUTE_MAJOR, b->device);
+    CALL(b, cuDeviceGetAttribute, &minor, ATTRIBUTE_MINOR, b->device);
+    CALL(b, cuDeviceGetAttribute, &b->n_multiprocessors, ATTRIBUTE_MULTIPROCESSORS, b->device);
+    snprintf(b->architecture, sizeof b->architecture, "sm_%d%d", major, minor);
+    CALL(b, cuDevicePrimaryCtxRetain, &context, b->device);
+    CALL(b, cuCtxSetCurrent, context);
+    CALL(b, cuStreamCreate, &b->stream, 1);
+    for (int i = 0; i < 2; i++) CALL(b, cuEventCreate, &b->events[i], 0);
+    return NULL;
+}
+
+static dt_status *close_gpu(bench *b) {
+    for (int m = 0; m < b->n_modules; m++) CALL(b, cuModuleUnload, b->modules[m]);
+    for (int i = 0; i < 2; i++) CALL(b, cuEventDestroy_v2, b->events[i]);
+    CALL(b, cuStreamDestroy_v2, b->stream);
+    CALL(b, cuDevicePrimaryCtxRelease_v2, b->device);
+    dt_cuda_driver_close(&b->driver);
+    return NULL;
+}
+
+static dt_status *run(bench *b) {
+    DT_TRY(open_gpu(b));
+    DT_TRY(compile(b));
+    DT_TRY(say(b));
+    return close_gpu(b);
+}
+
+/* ---- the command line ---- */
+
+enum {
+    KEY_STEP = 1000,
+    KEY_ROWS,
+    KEY_INDICES,
+    KEY_COPY,
+    KEY_LAUNCHES,
+    KEY_PRECISION
+};
+
+static const struct argp_option option_rows[] = {
+    {"step", KEY_STEP, "NAME", 0, "The step whose kernels are run (default: all of them)", 0},
+    {"rows", KEY_ROWS, "N", 0, "Rows of a replica (default: the program's)", 0},
+    {"define", 'D', "NAME=VALUE", 0, "An option of the program", 0},
+    {"precision", KEY_PRECISION, "f32|tf32|bf16", 0, "Of products (default: what the program says)", 0},
+    {"indices", KEY_INDICES, "N", 0, "What integers in memory are below (default: 2)", 0},
+    {"copy", KEY_COPY, "BYTES", 0, "Of the copy that kernels are compared with (default: 1 GiB)", 0},
+    {"launches", KEY_LAUNCHES, "N", 0, "How many follow one another in a measurement (default: 20)", 0},
+    {0},
+};
+
+static long long number_of(struct argp_state *state, const char *text) {
+    char *end;
+    long long number = strtoll(text, &end, 10);
+    if (*end != 0 || number < 1) argp_error(state, "'%s' is no number from 1 on", text);
+    return number;
+}
+
+static void define(options *o, char *text, struct argp_state *state) {
+    char *value = strchr(text, '=');
+    if (value == NULL || o->dsl.n_defines == MOST_DEFINES) argp_error(state, "-D takes NAME=VALUE, %d times at most", MOST_DEFINES);
+    *value = 0;
+    o->defines[o->dsl.n_defines++] = (dt_dsl_define){text, value + 1};
+}
+
+static error_t take_option(int key, char *argument, struct argp_state *state) {
+    options *o = state->input;
+    switch (key) {
+    case KEY_STEP: o->step = argument; return 0;
+    case KEY_ROWS: o->dsl.capacity = number_of(state, argument); return 0;
+    case KEY_PRECISION: o->dsl.precision = argument; return 0;
+    case KEY_INDICES: o->indices = number_of(state, argument); return 0;
+    case KEY_COPY: o->copied = number_of(state, argument); return 0;
+    case KEY_LAUNCHES: o->n_launches = (int)number_of(state, argument); return 0;
+    case 'D': define(o, argument, state); return 0;
+    case ARGP_KEY_ARG:
+        if (o->path != NULL) argp_error(state, "one program, please");
+        o->path = argument;
+        return 0;
+    case ARGP_KEY_END:
+        if (o->path == NULL) argp_error(state, "which program?");
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+int main(int argc, char **argv) {
+    static const struct argp parser = {
+        option_rows, take_option, "PROGRAM.dt", "Runs each kernel of a program's steps alone on a GPU, and prints as JSON what it takes and moves.",
+        NULL,        NULL,        NULL};
+    options o = {.indices = 2, .copied = 1 << 30, .n_launches = 20};
+    o.dsl.defines = o.defines;
+    argp_parse(&parser, argc, argv, 0, NULL, &o);
+    bench b = {.options = &o, .arena = dt_arena_create(), .random = 1};
+    dt_status *status = b.arena != NULL ? run(&b) : dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    if (status != NULL) fprintf(stderr, "gpu_kernels: %s\n", dt_status_message(status));
+    dt_arena_destroy(b.arena);
+    int code = status != NULL;
+    dt_status_free(status);
+    return code;
+}

@@ -1,0 +1,69 @@
+"""gpu_torch: PyTorch's training of examples/fashion_cnn.dt and perceptron.dt on a GPU: see gpu_harness.py for what is asked and answered.
+
+The model compiled by torch.compile in the mode that makes CUDA graphs, the optimizer fused. All data lie in the GPU's memory before the clock runs,
+shuffled there; no loss is read within an epoch.
+"""
+import gpu_harness as harness
+import torch
+
+torch.set_float32_matmul_precision("highest")
+DEVICE = torch.device("cuda")
+
+
+def model_of(name):
+    nn = torch.nn
+    if name == "perceptron":
+        return nn.Sequential(nn.Flatten(), nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10))
+    return nn.Sequential(nn.Conv2d(1, 64, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(64, 128, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+                         nn.Dropout(0.5), nn.Linear(3200, 10)).to(memory_format=torch.channels_last)
+
+
+class Training:
+    def __init__(self, data, name, batch, precision):
+        torch._dynamo.reset()
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
+        self.images, self.labels, self.test_images, self.test_labels = (torch.from_numpy(array.copy()).to(DEVICE) for array in data)
+        self.labels, self.test_labels = self.labels.long(), self.test_labels.long()
+        self.batch, self.precision = batch, precision
+        self.model = model_of(name).to(DEVICE)
+        parameters = self.model.parameters()
+        self.optimizer = (torch.optim.SGD(parameters, lr=0.1, fused=True) if name == "perceptron"
+                          else torch.optim.Adam(parameters, lr=1e-3, eps=1e-7, fused=True, capturable=True))
+        self.loss = torch.compile(self.loss_of, mode="reduce-overhead")
+        self.logits = torch.compile(self.logits_of)
+        self.epoch(warm_up=True)
+        self.accuracy()
+
+    def logits_of(self, image):
+        with torch.autocast("cuda", dtype=torch.bfloat16, enabled=self.precision == "bf16"):
+            return self.model(image.unsqueeze(1).float() / 255).float()
+
+    def loss_of(self, image, label):
+        logits = self.logits_of(image)
+        return torch.nn.functional.cross_entropy(logits, label), (logits.argmax(1) == label).float().mean()
+
+    def epoch(self, warm_up=False):
+        """Whole batches; returns how many images that were, when they are done."""
+        self.model.train()
+        order = torch.randperm(len(self.images), device=DEVICE)
+        n = harness.WARM_UP_STEPS if warm_up else len(order) // self.batch
+        total = torch.zeros((), device=DEVICE)
+        for i in range(n):
+            chosen = order[i * self.batch:(i + 1) * self.batch]
+            torch.compiler.cudagraph_mark_step_begin()
+            loss, _ = self.loss(self.images[chosen], self.labels[chosen])
+            loss.backward()
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+            total += loss.detach()
+        torch.cuda.synchronize()
+        return n * self.batch
+
+    def accuracy(self):
+        self.model.eval()
+        with torch.no_grad():
+            hits = [(self.logits(self.test_images[i:i + 1000]).argmax(1) == self.test_labels[i:i + 1000]).float().mean() for i in range(0, 10000, 1000)]
+            return float(torch.stack(hits).mean())
+
+
+harness.serve("torch", torch.__version__, Training)
