@@ -146,7 +146,6 @@ void dt_cuda_tiles(dt_cuda_function *f) {
     dt_cuda_line(f, "const int lane = threadIdx.x, own_row = lane / %d * %d, own_column = lane %% %d * %d;", SIDE / OWN, OWN, SIDE / OWN, OWN);
     dt_cuda_line(f, "const %s n_rows = %s, n_columns = %s;", type, dt_cuda_count(f, nest, loops.rows), dt_cuda_count(f, nest, loops.columns));
     dt_cuda_line(f, "const %s across = (n_columns + %d) / %d, tiles = (n_rows + %d) / %d * across;", type, SIDE - 1, SIDE, SIDE - 1, SIDE);
-    dt_cuda_nest_once(&n);
     dt_text body = {0}, *out = f->out;
     const char *both = dt_cuda_count(f, nest, loops.both);
     bool one = strcmp(both, "1") == 0;
@@ -154,6 +153,7 @@ void dt_cuda_tiles(dt_cuda_function *f) {
     dt_cuda_line(f, "const %s first_row = team %% tiles / across * %d, first_column = team %% tiles %% across * %d;", type, SIDE, SIDE);
     if (!one) dt_cuda_line(f, "const %s turn = team / tiles;", type);
     f->out = &body;
+    dt_cuda_nest_once(&n);
     one_tile(&n, &rows, &columns);
     f->out = out;
     declare(&n, loops.both, "turn");

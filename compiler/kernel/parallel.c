@@ -6,17 +6,22 @@
 
 /* Heuristics, in turns at capacity. They choose between forms that compute the same. */
 enum {
-    FEW_ELEMENTS = 4096,           /* do not fill a device */
-    MUCH_TO_FOLD = 32,             /* is worth a team */
-    FEW_FOR_A_TEAM = 16,           /* elements that a team rather folds together, one after another */
-    MANY_TEAMS = 512,              /* fill a device */
-    LITTLE_WORK = 4096,            /* one team does it as fast as a launch would take */
-    MOST_SIDE_BY_SIDE = 32,        /* nests of one launch */
-    MUCH_OF_A_PRODUCT = 1024,      /* terms of a team's turn: weights are better read for many turns at once */
-    MOST_TERMS = 16,               /* of an address that is looked at */
-    LEAST_SIDE = 32,               /* results along each side that are worth a tile */
-    LEAST_TERMS = 16,              /* terms of each sum */
-    MOST_TILED_INSTRUCTIONS = 1024 /* of a nest that is looked at for tiles */
+    FEW_ELEMENTS = 4096,            /* do not fill a device */
+    MUCH_TO_FOLD = 32,              /* is worth a team */
+    FEW_FOR_A_TEAM = 16,            /* elements that a team rather folds together, one after another */
+    MANY_TEAMS = 512,               /* fill a device */
+    LITTLE_WORK = 4096,             /* one team does it as fast as a launch would take */
+    MOST_SIDE_BY_SIDE = 32,         /* nests of one launch */
+    MUCH_OF_A_PRODUCT = 1024,       /* terms of a team's turn: weights are better read for many turns at once */
+    MOST_TERMS = 16,                /* of an address that is looked at */
+    LEAST_SIDE = 32,                /* results along each side that are worth a tile */
+    LEAST_TERMS = 16,               /* terms of each sum */
+    MOST_TILED_INSTRUCTIONS = 1024, /* of a nest that is looked at for tiles */
+    BUSY_BLOCKS = 256,              /* keep a device busy: a few on each of its multiprocessors */
+    BUSY_THREADS = 32768,
+    LEAST_TILED_PART = 256, /* terms of a part that tiles fold, a team, or a thread */
+    LEAST_TEAM_PART = 4096,
+    LEAST_PART = 64
 };
 
 int64_t dt_loop_most_turns(const dt_plan *plan, const dt_loop *loop) {
@@ -253,6 +258,22 @@ static int64_t tiles_of(int64_t turns) { return (turns + DT_TILE_SIDE - 1) / DT_
 static dt_phase tile_phase(const dt_plan *plan, const dt_nest *nest, int first, const dt_product_loops *loops) {
     int64_t rows = tiles_of(turns_of_set(plan, nest, loops->rows)), columns = tiles_of(turns_of_set(plan, nest, loops->columns));
     return (dt_phase){DT_PHASE_TILES, first, 1, 0, rows * columns * turns_of_set(plan, nest, loops->both), 0};
+}
+
+int64_t dt_nest_parts_wanted(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest) {
+    dt_product_loops loops;
+    int64_t results = turns_of(plan, nest, 0, false), terms = turns_of(plan, nest, 0, true), busy = BUSY_THREADS, least = LEAST_PART;
+    if (dt_nest_wants_tiles(plan, kernel, nest, &loops)) {
+        results = tile_phase(plan, nest, 0, &loops).n_items;
+        busy = BUSY_BLOCKS;
+        least = LEAST_TILED_PART;
+    } else if (wants_a_team(plan, kernel, nest) && contiguous_folds(nest) >= 0) {
+        busy = BUSY_BLOCKS;
+        least = LEAST_TEAM_PART;
+    }
+    if (results < 1 || results * 2 > busy) return 1;
+    int64_t parts = busy / results < terms / least ? busy / results : terms / least;
+    return parts > 1 ? parts : 1;
 }
 
 /* ---- nests that share a launch ---- */

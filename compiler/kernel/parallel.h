@@ -57,6 +57,9 @@ enum {
 /* Whether the nest is one that tiles are for, and its loops. */
 bool dt_nest_wants_tiles(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_product_loops *loops);
 
+/* Into how many parts the nest's reductions are best cut, so that enough of them run at the same time; 1: they are few enough, or short. */
+int64_t dt_nest_parts_wanted(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest);
+
 /* Turns that a loop takes at most; -1: unbounded (rows of all replicas). */
 int64_t dt_loop_most_turns(const dt_plan *plan, const dt_loop *loop);
 

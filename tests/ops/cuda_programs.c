@@ -56,6 +56,37 @@ static void products_in_tiles(void **state) {
     run_program(&(program){.name = "tiles", .source = tiles, .capacity = 40, .rows = 37, .n_steps = 2, .tolerance = 1e-4});
 }
 
+/* Sums that are cut into parts: over rows of which the last part has too many, over places, in tiles, by teams; other combiners, and whole numbers.
+ */
+static const char sums[] =
+    "use nn, losses, optimizers\n"
+    "model Narrow(x: f32[B, 5]) -> f32[B, 3] {\n"
+    "    return dense(x, units: 3)\n"
+    "}\n"
+    "model Square(x: f32[B, 2, 40]) -> f32[B, 2, 36] {\n"
+    "    return dense(x, units: 36)\n"
+    "}\n"
+    "step narrow(x: f32[B, 5], y: f32[B, 3]) {\n"
+    "    e = Narrow(x) - y\n"
+    "    minimize(e * e, sgd(learning_rate: 0.1))\n"
+    "    report loss: mean(e * e), right: mean(argmax(y) == argmax(x))\n"
+    "}\n"
+    "step square(x: f32[B, 2, 40]) {\n"
+    "    e = Square(x)\n"
+    "    minimize(e * e, sgd(learning_rate: 0.1))\n"
+    "    report loss: mean(e * e)\n"
+    "}\n"
+    "step extremes(x: f32[B, 16]) {\n"
+    "    y = iota([130, 128, 3], axis: 0) * 7 % 13 + iota([130, 128, 3], axis: 1) * 5 % 17\n"
+    "    z = f32(y) / 40 + 0.5\n"
+    "    return a: x + max(z), b: x[:, 0] + sum(z), c: sum(y, axes: [0, 1]) + i64(x[:, :3]), d: min(z, axes: [0, 1]) + x[:, :3]\n"
+    "}\n";
+
+static void sums_in_parts(void **state) {
+    (void)state;
+    run_program(&(program){.name = "sums", .source = sums, .capacity = 600, .rows = 577, .n_steps = 1, .tolerance = 1e-4});
+}
+
 static void perceptron(void **state) {
     (void)state;
     run_program(&(program){.name = "perceptron", .capacity = 3, .rows = 3, .n_steps = 2, .tolerance = 1e-3});
@@ -137,7 +168,7 @@ static void planted_mistakes_show(void **state) {
 int main(void) {
     if (!emulated_is_possible()) return 77;
     if (dt_cpu_level() < 3) return puts("skipped: this machine is below x86-64-v3"), 77;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ten_steps_of_a_small_cnn), cmocka_unit_test(products_in_tiles), cmocka_unit_test(perceptron),
-                                       cmocka_unit_test(planted_mistakes_show)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(ten_steps_of_a_small_cnn), cmocka_unit_test(products_in_tiles),
+                                       cmocka_unit_test(sums_in_parts), cmocka_unit_test(perceptron), cmocka_unit_test(planted_mistakes_show)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

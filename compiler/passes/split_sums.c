@@ -1,0 +1,327 @@
+/* split_sums: a long sum with few results is cut into parts, for targets that run thousands of threads at once.
+ *
+ * The gradient of a bias, of a convolution's weights, a loss: a few results, each folded over all rows and places, would keep a few threads busy for
+ * long. So the loops that are folded over are cut into parts, a nest folds each part into memory of its own, and a second one folds the parts, in
+ * their order, and does what followed the sum:
+ *
+ *     out[c] = f(sum over row, place of g[row, place, c])
+ *     parts[p, c] = sum over row, place of part p of g[row, place, c];   out[c] = f(sum over p of parts[p, c])
+ *
+ * How many parts there are hangs on the sizes of the plan alone (dt_nest_parts_wanted), so the order of every sum is fixed, and nothing is atomic.
+ * Loops of a constant extent are cut by a divisor. The rows of the batch are cut by any number: what is beyond the valid ones is read as 0. */
+#include "compiler/kernel/analysis.h"
+#include "compiler/kernel/nest.h"
+#include "compiler/kernel/parallel.h"
+#include "compiler/passes/passes.h"
+
+enum {
+    MOST_CUTS = 4,
+    MOST_ELEMENTS = 1 << 24 /* of all parts together */
+};
+
+/* Loop `loop` is walked by an outer loop of `parts` turns and, within it, by itself with `turns`. */
+typedef struct cut {
+    int loop;
+    int64_t parts, turns;
+    bool guarded; /* the last part may go beyond what is valid */
+} cut;
+
+typedef struct splitting {
+    dt_arena *arena;
+    dt_plan *plan;
+    dt_kernel_function *kernel;
+    const dt_nest *nest;
+    uint64_t *depends;
+    int n_outer, n_cuts;
+    cut cuts[MOST_CUTS];
+    int64_t n_parts, n_results;
+    int64_t *strides; /* [n_outer] of the results, row-major */
+    int *buffers;     /* [n_reductions] of the plan: the parts of each */
+} splitting;
+
+/* ---- whether and where ---- */
+
+static bool is_zero(const dt_nest *nest, int i) {
+    const dt_instruction *x = &nest->instructions[i];
+    return x->kind == DT_INSTRUCTION_CONSTANT && x->number == 0 && x->integer == 0;
+}
+
+/* Whether a factor becomes 0 where what it reads is taken for 0. */
+static bool vanishes(const splitting *s, int factor, int loop) {
+    const dt_instruction *x = &s->nest->instructions[factor];
+    dt_precision precision;
+    factor = dt_factor_unrounded(s->nest, factor, &precision);
+    for (x = &s->nest->instructions[factor]; x->kind == DT_INSTRUCTION_CONVERT;) x = &s->nest->instructions[x->operands[0]];
+    return x->kind == DT_INSTRUCTION_LOAD && (s->depends[x - s->nest->instructions] >> loop & 1) && (x->guard < 0 || is_zero(s->nest, x->otherwise));
+}
+
+/* Whether turns of the loop that are not valid can be left out of all that is folded. */
+static bool can_be_guarded(const splitting *s, int loop) {
+    for (int r = 0; r < s->nest->n_reductions; r++) {
+        const dt_reduction *reduction = &s->nest->reductions[r];
+        const dt_instruction *operand = &s->nest->instructions[reduction->operand];
+        if (reduction->combiner != DT_COMBINE_SUM) return false;
+        bool product = dt_reduction_is_product(s->nest, reduction);
+        if (product && !(vanishes(s, operand->operands[0], loop) && vanishes(s, operand->operands[1], loop))) return false;
+    }
+    return true;
+}
+
+static int64_t greatest_divisor_to(int64_t x, int64_t most) {
+    int64_t divisor = x < most ? x : most;
+    while (x % divisor != 0) divisor--;
+    return divisor;
+}
+
+/* Cuts the loop into at most `most` parts; false: that cannot be done. */
+static bool cut_loop(splitting *s, int loop, int64_t most) {
+    int64_t extent = s->nest->loops[loop].extent;
+    cut c = {.loop = loop, .guarded = extent == DT_BATCH};
+    if (s->n_cuts == MOST_CUTS || (c.guarded && !can_be_guarded(s, loop))) return false;
+    if (c.guarded) {
+        c.turns = (s->plan->block_rows + most - 1) / most;
+        c.parts = (s->plan->block_rows + c.turns - 1) / c.turns;
+    } else {
+        c.parts = greatest_divisor_to(extent, most);
+        c.turns = extent / c.parts;
+    }
+    if (c.parts < 2) return false;
+    s->cuts[s->n_cuts++] = c;
+    s->n_parts *= c.parts;
+    return true;
+}
+
+static bool can_split(const dt_nest *nest) {
+    if (nest->n_reductions == 0 || nest->n_stores == 0 || nest->in_rows || nest->library != NULL) return false;
+    for (int r = 0; r < nest->n_reductions; r++)
+        if (nest->reductions[r].combiner == DT_COMBINE_ARGMAX || nest->reductions[r].combiner == DT_COMBINE_ARGMIN) return false;
+    for (int i = 0; i < nest->n_instructions; i++)
+        if (nest->instructions[i].kind == DT_INSTRUCTION_CHECK) return false; /* counted once */
+    for (int l = 0; l < nest->n_loops; l++)
+        if (nest->loops[l].extent == DT_GATHERED) return false;
+    return true;
+}
+
+/* Finds the cuts; false: the nest stays as it is. Constant loops come first: they need no guard. */
+static bool find_cuts(splitting *s) {
+    const dt_nest *nest = s->nest;
+    if (!can_split(nest)) return false;
+    int64_t wanted = dt_nest_parts_wanted(s->plan, s->kernel, nest);
+    while (s->n_outer < nest->n_loops && !dt_nest_reduces(nest, s->n_outer)) s->n_outer++;
+    s->n_parts = s->n_results = 1;
+    s->strides = DT_NEW_ARRAY(s->arena, int64_t, s->n_outer);
+    for (int l = s->n_outer - 1; l >= 0; l--) {
+        s->strides[l] = s->n_results;
+        s->n_results *= dt_loop_most_turns(s->plan, &nest->loops[l]);
+    }
+    if (s->n_results < 1) return false;
+    if (wanted > MOST_ELEMENTS / s->n_results) wanted = MOST_ELEMENTS / s->n_results;
+    for (int rows = 0; rows < 2; rows++)
+        for (int l = s->n_outer; l < nest->n_loops; l++)
+            if ((nest->loops[l].extent == DT_BATCH) == (rows == 1) && nest->loops[l].extent != 0 && wanted / s->n_parts >= 2)
+                cut_loop(s, l, wanted / s->n_parts);
+    return s->n_parts > 1;
+}
+
+/* ---- the nest of the parts ---- */
+
+static dt_affine moved(const splitting *s, const dt_address *address, const int *names) {
+    dt_affine x = {
+        .coefficients = DT_NEW_ARRAY(s->arena, int64_t, s->nest->n_loops + s->n_cuts), .offset = address->offset, .n_terms = address->n_terms};
+    for (int l = 0; l < s->nest->n_loops; l++) x.coefficients[s->n_cuts + l] = address->coefficients[l];
+    for (int c = 0; c < s->n_cuts; c++) x.coefficients[c] = s->cuts[c].turns * address->coefficients[s->cuts[c].loop];
+    x.terms = DT_NEW_ARRAY(s->arena, int, x.n_terms);
+    x.term_coefficients = address->term_coefficients;
+    for (int t = 0; t < x.n_terms; t++) x.terms[t] = names[address->terms[t]];
+    return x;
+}
+
+/* The loop's turn in the nest of the parts. */
+static int loop_value(const splitting *s, dt_nest_builder *b, int loop) {
+    dt_affine x = dt_affine_loop(s->arena, b->n_loops, s->n_cuts + loop);
+    for (int c = 0; c < s->n_cuts; c++)
+        if (s->cuts[c].loop == loop) x.coefficients[c] = s->cuts[c].turns;
+    return dt_nest_affine(b, &x);
+}
+
+/* Whether the turn at hand is valid; -1: all are. *loop: the one that it is of. */
+static int valid_turn(const splitting *s, dt_nest_builder *b, int *loop) {
+    enum {
+        rows_field = 0
+    };
+    for (int c = 0; c < s->n_cuts; c++) {
+        if (!s->cuts[c].guarded) continue;
+        *loop = s->cuts[c].loop;
+        int rows =
+            dt_nest_add(b, (dt_instruction){.kind = DT_INSTRUCTION_LAUNCH, .dtype = DT_I64, .index = rows_field, .guard = -1, .otherwise = -1});
+        return dt_nest_binary(b, DT_SCALAR_LESS, DT_BOOL, loop_value(s, b, *loop), rows);
+    }
+    return -1;
+}
+
+/* Adds instruction i with its operands renamed: its name, or -1 when it uses one that has none. */
+static int renamed(dt_nest_builder *b, const dt_instruction *x, const int *names) {
+    dt_instruction copy = *x;
+    for (int k = 0; k < copy.n_operands; k++) {
+        copy.operands[k] = names[x->operands[k]];
+        if (copy.operands[k] < 0) return -1;
+    }
+    return dt_nest_add(b, copy);
+}
+
+static int moved_load(const splitting *s, dt_nest_builder *b, int i, const int *names, int valid, int guarded_loop) {
+    const dt_instruction *x = &s->nest->instructions[i];
+    dt_affine index = moved(s, &x->address, names);
+    int guard = x->guard < 0 ? -1 : names[x->guard], otherwise = x->otherwise < 0 ? -1 : names[x->otherwise];
+    if (valid >= 0 && (s->depends[i] >> guarded_loop & 1)) {
+        guard = dt_nest_and(b, guard, valid);
+        if (otherwise < 0) otherwise = dt_nest_constant(b, x->dtype, 0);
+    }
+    return dt_nest_load(b, s->kernel->buffers[x->address.buffer], &index, guard, otherwise);
+}
+
+/* Instructions that no result of a reduction goes into. */
+static void move_instructions(const splitting *s, dt_nest_builder *b, int *names, int valid, int guarded_loop) {
+    for (int i = 0; i < s->nest->n_instructions; i++) {
+        const dt_instruction *x = &s->nest->instructions[i];
+        bool usable = x->kind != DT_INSTRUCTION_REDUCED;
+        for (int k = 0; k < dt_instruction_n_uses(x) && usable; k++) usable = names[dt_instruction_use(x, k)] >= 0;
+        names[i] = !usable                          ? -1
+                   : x->kind == DT_INSTRUCTION_LOOP ? loop_value(s, b, x->index)
+                   : x->kind == DT_INSTRUCTION_LOAD ? moved_load(s, b, i, names, valid, guarded_loop)
+                                                    : renamed(b, x, names);
+    }
+}
+
+static int reduced_value(dt_nest_builder *b, int reduction, dt_dtype dtype) {
+    return dt_nest_add(b, (dt_instruction){.kind = DT_INSTRUCTION_REDUCED, .dtype = dtype, .index = reduction, .guard = -1, .otherwise = -1});
+}
+
+static dt_nest nest_of_parts(const splitting *s) {
+    const dt_nest *nest = s->nest;
+    dt_nest_builder b = {.arena = s->arena, .plan = s->plan, .kernel = s->kernel, .n_loops = nest->n_loops + s->n_cuts};
+    int *names = DT_NEW_ARRAY(s->arena, int, nest->n_instructions), guarded_loop = -1;
+    b.loops = DT_NEW_ARRAY(s->arena, dt_loop, b.n_loops);
+    for (int l = 0; l < nest->n_loops; l++) b.loops[s->n_cuts + l] = nest->loops[l];
+    for (int c = 0; c < s->n_cuts; c++) {
+        b.loops[c] = (dt_loop){s->cuts[c].parts, false};
+        b.loops[s->n_cuts + s->cuts[c].loop].extent = s->cuts[c].turns;
+    }
+    int valid = valid_turn(s, &b, &guarded_loop);
+    move_instructions(s, &b, names, valid, guarded_loop);
+    dt_affine place = dt_affine_constant(s->arena, b.n_loops, 0);
+    int64_t stride = s->n_results;
+    for (int l = 0; l < s->n_outer; l++) place.coefficients[s->n_cuts + l] = s->strides[l];
+    for (int c = s->n_cuts - 1; c >= 0; c--) {
+        place.coefficients[c] = stride;
+        stride *= s->cuts[c].parts;
+    }
+    for (int r = 0; r < nest->n_reductions; r++) {
+        const dt_reduction *reduction = &nest->reductions[r];
+        int operand = names[reduction->operand];
+        dt_dtype dtype = nest->instructions[reduction->operand].dtype;
+        if (valid >= 0 && !dt_reduction_is_product(nest, reduction))
+            operand = dt_nest_scalar(&b, DT_SCALAR_SELECT, dtype, 3, (int[]){valid, operand, dt_nest_constant(&b, dtype, 0)});
+        int value = reduced_value(&b, dt_nest_reduce(&b, reduction->combiner, operand, reduction->dtype), reduction->dtype);
+        dt_nest_store(&b, s->buffers[r], &place, value, false, -1);
+    }
+    return dt_nest_finish(&b);
+}
+
+/* ---- the nest of their sum ---- */
+
+static dt_affine without_folded(const splitting *s, const dt_address *address, const int *names) {
+    dt_affine x = {.coefficients = DT_NEW_ARRAY(s->arena, int64_t, s->n_outer + 1), .offset = address->offset, .n_terms = address->n_terms};
+    for (int l = 0; l < s->n_outer; l++) x.coefficients[l] = address->coefficients[l];
+    x.terms = DT_NEW_ARRAY(s->arena, int, x.n_terms);
+    x.term_coefficients = address->term_coefficients;
+    for (int t = 0; t < x.n_terms; t++) x.terms[t] = names[address->terms[t]];
+    return x;
+}
+
+static dt_nest nest_of_sum(const splitting *s) {
+    const dt_nest *nest = s->nest;
+    dt_nest_builder b = {.arena = s->arena, .plan = s->plan, .kernel = s->kernel, .n_loops = s->n_outer + 1};
+    int *names = DT_NEW_ARRAY(s->arena, int, nest->n_instructions), *sums = DT_NEW_ARRAY(s->arena, int, nest->n_reductions);
+    dt_affine place = dt_affine_constant(s->arena, b.n_loops, 0);
+    b.loops = DT_NEW_ARRAY(s->arena, dt_loop, b.n_loops);
+    for (int l = 0; l < s->n_outer; l++) {
+        b.loops[l] = nest->loops[l];
+        place.coefficients[l] = s->strides[l];
+    }
+    b.loops[s->n_outer] = (dt_loop){s->n_parts, true};
+    place.coefficients[s->n_outer] = s->n_results;
+    for (int r = 0; r < nest->n_reductions; r++) {
+        int part = dt_nest_load(&b, s->buffers[r], &place, -1, -1);
+        sums[r] = reduced_value(&b, dt_nest_reduce(&b, nest->reductions[r].combiner, part, nest->reductions[r].dtype), nest->reductions[r].dtype);
+    }
+    uint64_t folded = ~(uint64_t)0 << s->n_outer;
+    for (int i = 0; i < nest->n_instructions; i++) {
+        const dt_instruction *x = &nest->instructions[i];
+        bool usable = (s->depends[i] & folded) == 0;
+        for (int k = 0; k < dt_instruction_n_uses(x) && usable; k++) usable = names[dt_instruction_use(x, k)] >= 0;
+        names[i] = -1;
+        if (!usable) continue;
+        if (x->kind == DT_INSTRUCTION_REDUCED) {
+            names[i] = sums[x->index];
+        } else if (x->kind == DT_INSTRUCTION_LOAD) {
+            dt_affine index = without_folded(s, &x->address, names);
+            names[i] = dt_nest_load(&b, s->kernel->buffers[x->address.buffer], &index, x->guard < 0 ? -1 : names[x->guard],
+                                    x->otherwise < 0 ? -1 : names[x->otherwise]);
+        } else {
+            names[i] = renamed(&b, x, names);
+        }
+    }
+    for (int t = 0; t < nest->n_stores; t++) {
+        const dt_store *store = &nest->stores[t];
+        dt_affine index = without_folded(s, &store->address, names);
+        dt_nest_store(&b, s->kernel->buffers[store->address.buffer], &index, names[store->operand], store->accumulate,
+                      store->guard < 0 ? -1 : names[store->guard]);
+    }
+    return dt_nest_finish(&b);
+}
+
+/* ---- both ---- */
+
+static void add_buffers(splitting *s) {
+    const dt_kernel_function *kernel = s->kernel;
+    dt_space space = kernel->once ? DT_SPACE_DEVICE : DT_SPACE_SCRATCH;
+    const char *name = s->plan->buffers[kernel->buffers[s->nest->stores[0].address.buffer]].name;
+    s->buffers = DT_NEW_ARRAY(s->arena, int, s->nest->n_reductions);
+    for (int r = 0; r < s->nest->n_reductions; r++) {
+        int64_t *dims = DT_NEW_ARRAY(s->arena, int64_t, 2);
+        dims[0] = s->n_parts, dims[1] = s->n_results;
+        dt_buffer buffer = {.space = space, .dtype = s->nest->reductions[r].dtype, .shape = {2, dims}, .variable = -1, .input = -1};
+        buffer.name = dt_arena_format(s->arena, "%s parts", name != NULL ? name : "sum");
+        s->buffers[r] = dt_plan_add_buffer(s->arena, s->plan, buffer);
+    }
+}
+
+static void take_place(dt_nest nest, const dt_nest *of, const char *note, dt_nest *place) {
+    nest.locations = of->locations;
+    nest.n_locations = of->n_locations;
+    nest.note = note;
+    *place = nest;
+}
+
+/* Splits nest n if it is worth it; returns how many nests there are in its place. */
+static int split(dt_arena *arena, dt_plan *plan, dt_kernel_function *kernel, int n) {
+    dt_nest nest = kernel->nests[n], sum;
+    splitting s = {.arena = arena, .plan = plan, .kernel = kernel, .nest = &nest, .depends = DT_NEW_ARRAY(arena, uint64_t, nest.n_instructions)};
+    dt_nest_depends(&nest, s.depends);
+    if (!find_cuts(&s)) return 1;
+    add_buffers(&s);
+    take_place(nest_of_parts(&s), &nest, "parts of a sum", &kernel->nests[n]);
+    take_place(nest_of_sum(&s), &nest, "their sum", &sum);
+    dt_kernel_insert_nest(arena, kernel, n + 1, sum);
+    return 2;
+}
+
+dt_status *dt_pass_split_sums(dt_compilation *compilation) {
+    for (int p = 0; p < compilation->n_plans; p++) {
+        dt_plan *plan = compilation->plans[p];
+        for (int k = 0; k < plan->n_kernels && plan->rows_at_once; k++)
+            for (int n = 0; n < plan->kernels[k].n_nests;) n += split(compilation->arena, plan, &plan->kernels[k], n);
+    }
+    return NULL;
+}
