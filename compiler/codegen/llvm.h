@@ -11,6 +11,7 @@
  *   llvm_nest.c    a nest: where each instruction goes, and the loops
  *   llvm_scalar.c  one instruction, on one element or on a vector of them
  *   llvm_memory.c  addresses, loads, stores
+ *   llvm_stream.c  stores past the caches
  *   llvm_reduce.c  accumulators
  *   llvm_copies.c  several places of a result side by side
  *   llvm_tile.c    sums of products in register tiles
@@ -57,6 +58,7 @@ typedef struct dt_llvm_emitter {
     LLVMValueRef part, n_parts; /* of a divided kernel */
     LLVMValueRef *buffers;      /* the kernel's arguments */
     LLVMValueRef panel;         /* llvm_panel.c: its place on the function's stack, once there is one */
+    bool streams;               /* at work is the copy of a kernel whose stores may stream (llvm_stream.c) */
 
     int n_carried;
     LLVMValueRef *carried;
@@ -212,6 +214,15 @@ LLVMValueRef dt_llvm_load_stored(dt_llvm_nest *n, int store, int64_t offset, int
 void dt_llvm_prefetch(dt_llvm_nest *n, int store, int64_t offset);
 /* Loads `width` neighbours, or one element, without guard, `offset` elements after the address of load `instruction`. */
 LLVMValueRef dt_llvm_load_plain(dt_llvm_nest *n, int instruction, dt_llvm_sum offset, int width);
+
+/* ---- llvm_stream.c ---- */
+
+/* Whether the store goes past the caches, as far as the plan can say: its buffer is larger than these, and no nest of the kernel loads it. */
+bool dt_llvm_streams(const dt_llvm_function *f, const dt_nest *nest, const dt_store *store);
+/* Are the kernel's buffers that streaming stores write at multiples of a cache line? NULL: it has no such stores. */
+LLVMValueRef dt_llvm_stream_condition(dt_llvm_emitter *e);
+void dt_llvm_stream_store(dt_llvm_emitter *e, LLVMValueRef value, LLVMValueRef pointer, int bytes);
+void dt_llvm_stream_end(dt_llvm_emitter *e); /* behind the last streaming store */
 
 /* ---- llvm_reduce.c ---- */
 

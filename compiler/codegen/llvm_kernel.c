@@ -85,6 +85,33 @@ static void part_of_nest(dt_llvm_emitter *e, const dt_nest *nest) {
     }
 }
 
+static void all_nests(dt_llvm_emitter *e, const dt_kernel_function *kernel) {
+    for (int k = 0, end; k < kernel->n_nests; k = end) {
+        end = k + 1;
+        if (kernel->nests[k].in_rows) {
+            while (end < kernel->n_nests && kernel->nests[end].in_rows) end++;
+            row_group(e, &kernel->nests[k], end - k);
+        } else if (kernel->divided) {
+            part_of_nest(e, &kernel->nests[k]);
+        } else {
+            dt_llvm_nest_emit(dt_llvm_nest_prepare(e, &kernel->nests[k], NULL, 0), 0);
+        }
+    }
+}
+
+/* With streaming stores, then with ordinary ones: which copy runs is up to where the buffers lie. */
+static void both_ways(dt_llvm_emitter *e, const dt_kernel_function *kernel, LLVMValueRef may_stream) {
+    LLVMBasicBlockRef join = dt_llvm_if_begin(e, may_stream, true);
+    e->streams = true;
+    all_nests(e, kernel);
+    dt_llvm_stream_end(e);
+    e->streams = false;
+    dt_llvm_if_end(e, join);
+    join = dt_llvm_if_begin(e, LLVMBuildNot(e->builder, may_stream, ""), false);
+    all_nests(e, kernel);
+    dt_llvm_if_end(e, join);
+}
+
 void dt_llvm_kernel(dt_llvm_emitter *e, const dt_plan *plan, const dt_kernel_function *kernel) {
     e->at_work = (dt_llvm_function){.plan = plan, .kernel = kernel};
     for (size_t i = 0; i < e->functions.n; i++)
@@ -99,16 +126,10 @@ void dt_llvm_kernel(dt_llvm_emitter *e, const dt_plan *plan, const dt_kernel_fun
     e->at_work.function = e->function;
     dt_list_push(e->arena, &e->functions, e->at_work);
     load_arguments(e);
-    for (int k = 0, end; k < kernel->n_nests; k = end) {
-        end = k + 1;
-        if (kernel->nests[k].in_rows) {
-            while (end < kernel->n_nests && kernel->nests[end].in_rows) end++;
-            row_group(e, &kernel->nests[k], end - k);
-        } else if (kernel->divided) {
-            part_of_nest(e, &kernel->nests[k]);
-        } else {
-            dt_llvm_nest_emit(dt_llvm_nest_prepare(e, &kernel->nests[k], NULL, 0), 0);
-        }
-    }
+    LLVMValueRef may_stream = dt_llvm_stream_condition(e);
+    if (may_stream != NULL)
+        both_ways(e, kernel, may_stream);
+    else
+        all_nests(e, kernel);
     LLVMBuildRetVoid(e->builder);
 }

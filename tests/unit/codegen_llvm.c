@@ -39,6 +39,7 @@ typedef struct bench {
     dt_launch launch;
     dt_bad_index bad_index;
     char *contents[MOST_BUFFERS]; /* before the kernel runs */
+    int displaced;                /* bytes that arguments lie behind a cache line, less than GUARD_BYTES */
     uint64_t random;
 } bench;
 
@@ -142,9 +143,9 @@ typedef struct memory {
 static void copy_buffers(bench *b, memory *m) {
     for (int k = 0; k < b->kernel.n_buffers; k++) {
         const dt_buffer *x = &b->plan.buffers[b->kernel.buffers[k]];
-        m->blocks[k] = aligned_alloc(64, (size_t)(x->bytes + 2 * GUARD_BYTES + 63) / 64 * 64);
-        m->arguments[k] = m->blocks[k] + GUARD_BYTES;
-        memset(m->blocks[k], 0xa5, (size_t)x->bytes + 2 * GUARD_BYTES);
+        m->blocks[k] = aligned_alloc(64, (size_t)(x->bytes + 3 * GUARD_BYTES + 63) / 64 * 64);
+        m->arguments[k] = m->blocks[k] + GUARD_BYTES + b->displaced;
+        memset(m->blocks[k], 0xa5, (size_t)x->bytes + 3 * GUARD_BYTES);
         memcpy(m->arguments[k], b->contents[b->kernel.buffers[k]], (size_t)x->bytes);
     }
 }
@@ -772,6 +773,51 @@ static void texts_and_errors(void **state) {
     dt_arena_destroy(b.arena);
 }
 
+/* Rows of 1000 in a buffer of `elements` whose rows have 1024. */
+static void map_into(bench *b, int64_t elements, int displaced) {
+    enum {
+        ROWS = 20,
+        COLUMNS = 1000,
+        STRIDE = 1024
+    };
+    begin(b);
+    b->displaced = displaced;
+    int x = buffer(b, DT_F32, ROWS * COLUMNS), z = buffer(b, DT_F32, elements);
+    dt_nest_builder n = NEST(b, {ROWS, false}, {COLUMNS, false});
+    int value = dt_nest_load(&n, x, AT(&n, 0, COLUMNS, 1), -1, -1);
+    dt_nest_store(&n, z, AT(&n, 0, STRIDE, 1), dt_nest_binary(&n, DT_SCALAR_MULTIPLY, DT_F32, value, value), false, -1);
+    finish(b, &n, 1);
+    b->plan.kernels = &b->kernel;
+    b->plan.n_kernels = 1;
+}
+
+static bool is_streamed(bench *b) {
+    dt_text text = {0};
+    const dt_plan *plans[1] = {&b->plan};
+    succeed(dt_codegen_llvm_text(plans, 1, DT_LEVEL_V3, DT_CODEGEN_TEXT_ASSEMBLY, &text));
+    bool is = strstr(text.data, "vmovntps") != NULL;
+    assert_int_equal(is, strstr(text.data, "sfence") != NULL);
+    dt_text_free(&text);
+    return is;
+}
+
+static void results_larger_than_caches_are_streamed(void **state) {
+    (void)state;
+    enum {
+        SMALL = 20 * 1024,
+        LARGE = 9 << 20 /* 36 MiB */
+    };
+    bench b;
+    map_into(&b, SMALL, 0);
+    assert_false(is_streamed(&b));
+    check(&b, 0);
+    for (int displaced = 0; displaced <= 4; displaced += 4) {
+        map_into(&b, LARGE, displaced);
+        assert_true(is_streamed(&b));
+        check(&b, 0);
+    }
+}
+
 int main(void) {
     if (dt_cpu_level() < 3) return puts("skipped: this machine is below x86-64-v3"), 77;
     if (dt_cpu_level() < 4) puts("skipped: x86-64-v4, which this machine does not have");
@@ -795,6 +841,7 @@ int main(void) {
         cmocka_unit_test(tiled_products),
         cmocka_unit_test(tiled_convolutions),
         cmocka_unit_test(tiled_sums_over_rows),
+        cmocka_unit_test(results_larger_than_caches_are_streamed),
         cmocka_unit_test(equal_kernels_are_compiled_once),
         cmocka_unit_test(memory_runs_out),
         cmocka_unit_test(texts_and_errors),
