@@ -123,12 +123,14 @@ static dt_status *too_large(const dt_cuda_code *code, const dt_artifact_launch *
 
 static dt_status *find_function(const dt_cuda_code *code, const dt_artifact_launch *launch, dt_cuda_function *function) {
     const dt_cuda *cuda = code->cuda;
-    int resident = 0;
+    int resident = 0, registers;
     int error = cuda->driver.cuModuleGetFunction(&function->handle, code->modules[launch->unit], launch->function);
     if (error == DT_CUDA_NOT_FOUND)
         return dt_error(DT_DATA_LOSS, "%s: the code for %s lacks the function %s; compile it again", code->artifact->path, code->architecture,
                         launch->function);
     DT_TRY(dt_status_annotate(dt_cuda_driver_error(&cuda->driver, "cuModuleGetFunction", error), "%s", launch->function));
+    /* The driver may put a function on the GPU when it is first asked for, which must not be while a graph is made. */
+    DT_CUDA_TRY(cuda, cuFuncGetAttribute, &registers, DT_CUDA_FUNCTION_REGISTERS, function->handle);
     DT_CUDA_TRY(cuda, cuOccupancyMaxActiveBlocksPerMultiprocessor, &resident, function->handle, launch->threads, 0);
     if (resident < 1) return too_large(code, launch, function->handle);
     function->most_blocks = (int64_t)WAVES * resident * cuda->n_multiprocessors;
