@@ -80,6 +80,7 @@ static const char *const listed_cases[] = {
     "dot_general(f32[3], f32[5]; a_batch=[], b_batch=[], a_contract=[], b_contract=[])",
     "dot_general(f32[B, 7, 3], f32[B, 7, 5]; a_batch=[], b_batch=[], a_contract=[0, 1], b_contract=[0, 1], precision=\"bf16\")",
     "dot_general(f32[3, 5, B, 2], f32[B, 4, 2, 3]; a_batch=[2], b_batch=[0], a_contract=[3, 0], b_contract=[2, 3], precision=\"tf32\")",
+    "dot_general(f32[40, B, 180], f32[40, B, 400]; a_batch=[1], b_batch=[1], a_contract=[0], b_contract=[0], precision=\"bf16\")",
 
     "conv2d(f32[B, 7, 9, 3], f32[3, 3, 3, 8]; )",
     "conv2d(f32[B, 8, 7, 1], f32[2, 3, 1, 5]; strides=[2, 1], padding=[1, 0, 1, 1])",
