@@ -11,6 +11,7 @@
 #define DT_RUNTIME_ARTIFACT_H
 
 #include "abi/dtype.h"
+#include "abi/library.h"
 #include "abi/variable.h"
 #include "base/status.h"
 
@@ -83,10 +84,11 @@ typedef struct dt_artifact_launch {
     const char *function; /* of the unit's modules */
     int unit;
     int n_arguments;
-    const int *arguments; /* indices of the kernel's buffers */
-    int threads;          /* of a block */
-    int team;             /* threads that work as one */
-    int64_t n_items;      /* threads, or teams, that have something to do at capacity */
+    const int *arguments;           /* indices of the kernel's buffers */
+    int threads;                    /* of a block */
+    int team;                       /* threads that work as one */
+    int64_t n_items;                /* threads, or teams, that have something to do at capacity */
+    const dt_library_call *library; /* what a vendor's library can do instead; NULL: nothing */
 } dt_artifact_launch;
 
 typedef struct dt_artifact_kernel {
@@ -217,10 +219,11 @@ struct dt_artifact;
 typedef struct dt_artifact_cuda {
     const char *compiler; /* "NVRTC 13.0" */
     int n_units, n_modules;
-    const dt_artifact_module *modules; /* an architecture that has one has one for each unit */
-    dt_artifact_launch fold;           /* the function of abi/fold.h; it has no kernel, and other arguments */
-    const struct dt_artifact *program; /* the same program, its functions with the plans of a GPU: a block is a whole replica, collectives are
-                                          all_reduce, kernels have launches. All else is the artifact's; `cuda` is NULL */
+    const dt_artifact_module *modules;   /* an architecture that has one has one for each unit */
+    dt_artifact_launch fold;             /* the function of abi/fold.h; it has no kernel, and other arguments */
+    dt_artifact_launch clear_rows, turn; /* what calls of libraries need (abi/library.h); `function` is NULL where none do */
+    const struct dt_artifact *program;   /* the same program, its functions with the plans of a GPU: a block is a whole replica, collectives are
+                                            all_reduce, kernels have launches. All else is the artifact's; `cuda` is NULL */
 } dt_artifact_cuda;
 
 typedef struct dt_artifact {

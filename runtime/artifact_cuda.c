@@ -76,7 +76,15 @@ static dt_status *read_function(dt_artifact_reader *reader, const dt_json *item,
     return NULL;
 }
 
-dt_status *dt_artifact_read_launches(dt_artifact_reader *reader, const dt_json *item, dt_artifact_kernel *kernel) {
+static dt_status *read_if_there(dt_artifact_reader *reader, const dt_json *object, const char *key, int n_units, dt_artifact_launch *launch) {
+    dt_json item;
+    if (!dt_json_has(object, key)) return NULL;
+    DT_TRY(dt_json_member(object, key, &item));
+    return read_function(reader, &item, n_units, launch);
+}
+
+dt_status *dt_artifact_read_launches(dt_artifact_reader *reader, const dt_json *item, const dt_artifact_function *function,
+                                     dt_artifact_kernel *kernel) {
     dt_json array;
     DT_TRY(dt_json_array(item, "calls", &array, &kernel->n_launches));
     dt_artifact_launch *launches = DT_NEW_ARRAY(reader->arena, dt_artifact_launch, kernel->n_launches);
@@ -89,6 +97,7 @@ dt_status *dt_artifact_read_launches(dt_artifact_reader *reader, const dt_json *
         DT_TRY(dt_json_integer(&call, "items", 0, DT_MOST_BYTES, &launch->n_items));
         DT_TRY(dt_artifact_read_indices(reader, &call, "arguments", kernel->n_buffers, &launch->n_arguments, &launch->arguments));
         launch->team = (int)team;
+        DT_TRY(dt_artifact_read_library(reader, &call, function, kernel, &launch->library));
     }
     return NULL;
 }
@@ -136,6 +145,8 @@ dt_status *dt_artifact_read_cuda(dt_artifact_reader *reader, const dt_json *root
     DT_TRY(check_units(reader, &object, cuda));
     DT_TRY(dt_json_member(&object, "fold", &fold));
     DT_TRY(read_function(reader, &fold, cuda->n_units, &cuda->fold));
+    DT_TRY(read_if_there(reader, &object, "clear_rows", cuda->n_units, &cuda->clear_rows));
+    DT_TRY(read_if_there(reader, &object, "turn", cuda->n_units, &cuda->turn));
     DT_TRY(read_program(reader, &object, cuda));
     reader->artifact->cuda = cuda;
     return NULL;

@@ -132,7 +132,7 @@ static dt_status *read_kernels(dt_artifact_reader *reader, const dt_json *plan, 
         DT_TRY(read_amount(&item, "flops_fixed", &kernel->flops.fixed));
         DT_TRY(read_amount(&item, "bytes_per_row", &kernel->bytes.per_row));
         DT_TRY(read_amount(&item, "bytes_fixed", &kernel->bytes.fixed));
-        if (reader->cuda != NULL) DT_TRY(dt_artifact_read_launches(reader, &item, kernel));
+        if (reader->cuda != NULL) DT_TRY(dt_artifact_read_launches(reader, &item, function, kernel));
     }
     return NULL;
 }

@@ -1,7 +1,7 @@
 /* artifact_reader: what the parts of the artifact's reader share. Nobody else includes it.
  *
  * artifact.c holds the file (zip members, sums, versions), artifact_manifest.c what a program is made of, artifact_plan.c one function's plan,
- * artifact_cuda.c what there is for GPUs. */
+ * artifact_cuda.c what there is for GPUs, artifact_library.c what libraries can do there. */
 #ifndef DT_RUNTIME_ARTIFACT_READER_H
 #define DT_RUNTIME_ARTIFACT_READER_H
 
@@ -55,7 +55,12 @@ dt_status *dt_artifact_read_indices(dt_artifact_reader *reader, const dt_json *o
 /* "cuda", into the reader's artifact, of which all else has been read. */
 dt_status *dt_artifact_read_cuda(dt_artifact_reader *reader, const dt_json *root);
 /* "calls" of a kernel, whose buffers are known already. */
-dt_status *dt_artifact_read_launches(dt_artifact_reader *reader, const dt_json *item, dt_artifact_kernel *kernel);
+dt_status *dt_artifact_read_launches(dt_artifact_reader *reader, const dt_json *item, const dt_artifact_function *function,
+                                     dt_artifact_kernel *kernel);
+
+/* "library" of a call of that kernel, whose buffers are known already. */
+dt_status *dt_artifact_read_library(dt_artifact_reader *reader, const dt_json *call, const dt_artifact_function *function,
+                                    const dt_artifact_kernel *kernel, const dt_library_call **library);
 
 /* One of "functions", whose name and role are known already. */
 dt_status *dt_artifact_read_function(dt_artifact_reader *reader, const dt_json *object, dt_artifact_function *function);

@@ -136,6 +136,7 @@ static dt_status *create(dt_bench *bench, const dt_run_options *options) {
     DT_TRY(dt_run_find_step(bench->artifact, options, "train", &bench->step));
     const dt_artifact_step *step = &bench->artifact->steps[bench->step];
     about.devices = options->devices;
+    about.generated_alone = options->generated_alone;
     about.replicas = options->replicas != 0 ? options->replicas : 1;
     about.seed = options->seed;
     about.steps_per_epoch = bench->n_most_steps;
@@ -266,6 +267,8 @@ static double per_step(const dt_bench *bench, int k, dt_artifact_amount amount) 
     return bench->function->kernels[k].once ? (amount.per_row * rows + amount.fixed) * memories
                                             : amount.per_row * rows + amount.fixed * bench->kernel_calls[k];
 }
+
+const dt_session *dt_bench_session(const dt_bench *bench) { return bench->session; }
 
 dt_bench_result dt_bench_result_of(dt_bench *bench) {
     int n = 0;

@@ -47,6 +47,8 @@ typedef struct dt_bench_result {
     int64_t bad_indices;               /* in the last step */
 } dt_bench_result;
 
+const dt_session *dt_bench_session(const dt_bench *bench);
+
 /* Of the measured steps, at least one. Valid until the next call of any function on it. */
 dt_bench_result dt_bench_result_of(dt_bench *bench);
 

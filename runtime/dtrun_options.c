@@ -60,6 +60,7 @@ enum {
 enum key {
     KEY_DATA = 256,
     KEY_DEVICES,
+    KEY_LIBRARY,
     KEY_REPLICAS,
     KEY_GLOBAL_BATCH,
     KEY_SEED,
@@ -113,6 +114,9 @@ static const struct {
     {STEPS,
      {"devices", KEY_DEVICES, "KIND[:D[xT]]", 0,
       "What to run on, as `dtrun devices` lists them: D devices of T cores, or cuda:N, GPU number N (default: cpu, one of all cores)", 2}},
+    {STEPS,
+     {"library", KEY_LIBRARY, "auto|none", 0,
+      "On a GPU, whether cuBLASLt and cuDNN do what they can of it, or generated code does all (default: auto). Results differ by rounding", 2}},
     {STEPS, {"replicas", KEY_REPLICAS, "V", 0, "Shards of the global batch, dealt to the devices (default: 1, resumed: the checkpoint's)", 2}},
     {STEPS, {"global-batch", KEY_GLOBAL_BATCH, "N", 0, "Examples a step, over all replicas (default: batch(n) of the program x replicas)", 2}},
     {RUNS, {"checkpoint-dir", KEY_CHECKPOINT_DIR, "FOLDER", 0, "Where checkpoints are", 3}},
@@ -180,6 +184,7 @@ static error_t parse_run(int key, char *text, struct argp_state *state) {
     case KEY_BAD_INDEX: run->ignore_bad_index = choice(text, "ignore", "error", name, state); return 0;
     case KEY_OUTPUT: run->output = text; return 0;
     case KEY_DEVICES: run->devices = text; return 0;
+    case KEY_LIBRARY: run->generated_alone = choice(text, "none", "auto", name, state); return 0;
     case KEY_REPLICAS: run->replicas = number(text, 1, name, state); return 0;
     case KEY_GLOBAL_BATCH: run->global_batch = number(text, 1, name, state); return 0;
     case KEY_CHECKPOINT_DIR: run->checkpoint_dir = text; return 0;

@@ -48,6 +48,7 @@ struct dt_gpu_lane {
     DT_LIST(dt_fold_leaf) leaves;
     void *tables; /* on the GPU */
     size_t table_bytes;
+    void *workspace;   /* of libraries, on the GPU; NULL: they need none */
     uint64_t *buffers; /* [most of a kernel] addresses for a call */
 
     bool checks;   /* kernel by kernel, waiting for each */
@@ -87,7 +88,7 @@ static dt_cuda_staging_layout staging_layout(const dt_gpu_lane *gpu) {
     return layout;
 }
 
-dt_status *dt_gpu_lane_open(dt_lane *lane, const dt_artifact *artifact, dt_arena *arena) {
+dt_status *dt_gpu_lane_open(dt_lane *lane, const dt_artifact *artifact, bool use_libraries, dt_arena *arena) {
     dt_gpu_lane *gpu = DT_NEW(arena, dt_gpu_lane);
     gpu->lane = lane;
     gpu->cuda = dt_cuda_of(lane->device);
@@ -98,7 +99,7 @@ dt_status *dt_gpu_lane_open(dt_lane *lane, const dt_artifact *artifact, dt_arena
     for (int f = 0; f < lane->artifact->n_functions; f++)
         if (is_bound(&lane->artifact->functions[f])) lay_inputs_out(gpu, f, arena);
     dt_cuda_staging_lay_out(&gpu->staging, staging_layout(gpu));
-    return dt_cuda_code_load(gpu->cuda, artifact, arena, &gpu->code);
+    return dt_cuda_code_load(gpu->cuda, artifact, use_libraries, arena, &gpu->code);
 }
 
 void dt_gpu_lane_close(dt_lane *lane) {
@@ -113,12 +114,14 @@ void dt_gpu_lane_close(dt_lane *lane) {
             if (s == 0 || gpu->functions[f].graphs[s] != gpu->functions[f].graphs[0]) dt_cuda_graph_free(gpu->cuda, gpu->functions[f].graphs[s]);
     for (int e = 0; e < gpu->n_events; e++) driver->cuEventDestroy_v2(gpu->events[e]);
     dt_device_release(lane->device, gpu->tables, gpu->table_bytes);
+    dt_device_release(lane->device, gpu->workspace, dt_cuda_code_workspace_bytes(&gpu->code));
     dt_cuda_staging_close(&gpu->staging, gpu->cuda);
     dt_cuda_code_free(&gpu->code);
     lane->gpu = NULL;
 }
 
-int64_t dt_gpu_lane_bytes(const dt_gpu_lane *gpu) { return gpu->staging.device_bytes; }
+int64_t dt_gpu_lane_bytes(const dt_gpu_lane *gpu) { return (int64_t)(gpu->staging.device_bytes + dt_cuda_code_workspace_bytes(&gpu->code)); }
+const dt_cuda_libraries *dt_gpu_lane_libraries(const dt_gpu_lane *gpu) { return gpu->code.libraries; }
 const char *dt_gpu_lane_architecture(const dt_gpu_lane *gpu) { return gpu->code.architecture; }
 
 /* ---- what a function does ---- */
@@ -267,6 +270,14 @@ static dt_status *upload_tables(dt_gpu_lane *gpu) {
     return dt_device_write(device, leaves, gpu->leaves.items, n_leaf_bytes);
 }
 
+static dt_status *make_workspace(dt_gpu_lane *gpu) {
+    size_t bytes = dt_cuda_code_workspace_bytes(&gpu->code);
+    if (bytes == 0) return NULL;
+    DT_TRY(dt_device_allocate(gpu->lane->device, bytes, &gpu->workspace));
+    gpu->code.workspace = address(gpu->workspace);
+    return NULL;
+}
+
 /* ---- putting it on the stream ---- */
 
 static dt_status *enqueue_kernel(dt_gpu_lane *gpu, int number, int slot, const operation *one) {
@@ -343,6 +354,7 @@ dt_status *dt_gpu_lane_bind(dt_lane *lane, dt_arena *arena) {
     }
     gpu->buffers = DT_NEW_ARRAY(arena, uint64_t, most_buffers);
     DT_TRY(upload_tables(gpu));
+    DT_TRY(make_workspace(gpu));
     for (int f = 0; f < artifact->n_functions; f++)
         if (is_bound(&artifact->functions[f])) DT_TRY(make_graphs(gpu, f));
     return lane->times != NULL ? make_events(gpu, arena) : NULL;

@@ -14,18 +14,20 @@
 #ifndef DT_RUNTIME_GPU_LANE_H
 #define DT_RUNTIME_GPU_LANE_H
 
+#include "runtime/devices/cuda/library.h"
 #include "runtime/lane.h"
 #include "runtime/reports.h"
 
 typedef struct dt_gpu_lane dt_gpu_lane;
 
 /* Lays out what the lane's functions need beside the plan's memory, and loads the code of `artifact`, which opened; lane->artifact is its program for
- * GPUs. lane->gpu is set as soon as there is something to release. */
-dt_status *dt_gpu_lane_open(dt_lane *lane, const dt_artifact *artifact, dt_arena *arena);
+ * GPUs. use_libraries: see devices/cuda/code.h. lane->gpu is set as soon as there is something to release. */
+dt_status *dt_gpu_lane_open(dt_lane *lane, const dt_artifact *artifact, bool use_libraries, dt_arena *arena);
 void dt_gpu_lane_close(dt_lane *lane); /* waits for what runs; a lane that is no GPU is allowed */
 
-int64_t dt_gpu_lane_bytes(const dt_gpu_lane *gpu);            /* on the GPU, beside those of lane and home */
-const char *dt_gpu_lane_architecture(const dt_gpu_lane *gpu); /* of the code in use: "sm_90" */
+int64_t dt_gpu_lane_bytes(const dt_gpu_lane *gpu);                      /* on the GPU, beside those of lane and home */
+const dt_cuda_libraries *dt_gpu_lane_libraries(const dt_gpu_lane *gpu); /* NULL: none are used */
+const char *dt_gpu_lane_architecture(const dt_gpu_lane *gpu);           /* of the code in use: "sm_90" */
 
 /* Allocates, and makes the graphs of all initialisers and steps, when lane and home are allocated. */
 dt_status *dt_gpu_lane_bind(dt_lane *lane, dt_arena *arena);

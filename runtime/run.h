@@ -14,6 +14,7 @@ typedef struct dt_run_options {
     const char *from; /* a pipeline; NULL: that of the step */
     const char *data; /* folder of the data files */
     const char *devices;
+    bool generated_alone; /* on a GPU: --library none */
     int64_t replicas;     /* 0: not said */
     int64_t global_batch; /* 0: not said */
     bool has_seed;

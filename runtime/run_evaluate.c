@@ -49,6 +49,7 @@ dt_status *dt_run_evaluate(const dt_kernels *kernels, const dt_run_options *opti
     DT_TRY(dt_run_rows(artifact, options, from, &rows));
     dt_session_options about = dt_session_options_default();
     about.devices = options->devices;
+    about.generated_alone = options->generated_alone;
     about.replicas = options->replicas != 0 ? options->replicas : 1;
     about.rows = rows;
     about.seed = options->seed;

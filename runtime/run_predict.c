@@ -110,6 +110,7 @@ dt_status *dt_run_predict(const dt_kernels *kernels, const dt_run_options *optio
     if (options->output == NULL) return dt_error(DT_INVALID_ARGUMENT, "name the folder for the results with --output");
     dt_session_options about = dt_session_options_default();
     about.devices = options->devices;
+    about.generated_alone = options->generated_alone;
     about.replicas = options->replicas != 0 ? options->replicas : 1;
     about.rows = options->global_batch != 0 ? options->global_batch / about.replicas : artifact->capacity;
     about.seed = options->seed;

@@ -76,6 +76,15 @@ dt_status *dt_run_need_weights(dt_session *session, const dt_run_options *option
     return dt_error(DT_NOT_FOUND, "%s: holds no checkpoint; train first, or name a file of weights with --init", options->checkpoint_dir);
 }
 
+/* A line for each library that a GPU's work is left to. */
+static void log_libraries(dt_log *log, const dt_session *session) {
+    dt_text text = {0};
+    dt_session_print_libraries(session, false, &text);
+    char *rest = text.data;
+    for (char *line; rest != NULL && *rest != 0 && (line = strsep(&rest, "\n")) != NULL;) dt_log_remark(log, "library", "%s", line);
+    dt_text_free(&text);
+}
+
 void dt_run_log_started(dt_log *log, const dt_kernels *kernels, dt_session *session, const dt_pipeline *pipeline, int step, dt_log_start start) {
     const dt_artifact *artifact = dt_kernels_artifact(kernels);
     int n_devices = dt_session_n_devices(session);
@@ -94,5 +103,6 @@ void dt_run_log_started(dt_log *log, const dt_kernels *kernels, dt_session *sess
     start.n_devices = devices != NULL ? n_devices : 0;
     start.devices = devices;
     dt_log_started(log, &start);
+    log_libraries(log, session);
     dt_release(devices);
 }

@@ -174,6 +174,7 @@ static dt_status *describe_state(training *run) {
 static dt_status *open_session(training *run) {
     const dt_run_options *options = run->options;
     run->about.devices = options->devices;
+    run->about.generated_alone = options->generated_alone;
     run->about.steps_per_epoch = dt_pipeline_n_batches(run->data);
     run->about.epochs = epochs_of(options, run->about.steps_per_epoch);
     DT_TRY(dt_session_create(run->kernels, &run->about, &run->session));

@@ -154,7 +154,9 @@ static dt_status *open_lanes(dt_session *session) {
     open_homes(session);
     DT_TRY(dt_comm_local_open(n, n_leaves, session->options.deadline_seconds, session->comms));
     for (int d = 0; d < n; d++) session->lanes[d].comm = session->comms[d];
-    return is_gpu(session) ? dt_gpu_lane_open(&session->lanes[0], dt_kernels_artifact(session->kernels), session->arena) : NULL;
+    return is_gpu(session)
+               ? dt_gpu_lane_open(&session->lanes[0], dt_kernels_artifact(session->kernels), !session->options.generated_alone, session->arena)
+               : NULL;
 }
 
 static double in_gib(int64_t bytes) { return (double)bytes / (double)(1 << 30); }
@@ -469,6 +471,11 @@ bool dt_session_is_gpu(const dt_session *session) { return is_gpu(session); }
 dt_status *dt_session_gpu_peak(dt_session *session, dt_peak *peak) { return dt_cuda_peak_measure(dt_cuda_of(session->lanes[0].device), peak); }
 const char *dt_session_level(const dt_session *session) {
     return is_gpu(session) ? dt_gpu_lane_architecture(session->lanes[0].gpu) : dt_kernels_level(session->kernels);
+}
+
+void dt_session_print_libraries(const dt_session *session, bool each, dt_text *text) {
+    const dt_cuda_libraries *libraries = is_gpu(session) ? dt_gpu_lane_libraries(session->lanes[0].gpu) : NULL;
+    if (libraries != NULL) dt_cuda_libraries_print(libraries, each, text);
 }
 
 int64_t dt_session_memory_bytes(const dt_session *session) {

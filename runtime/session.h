@@ -11,6 +11,7 @@
 #define DT_RUNTIME_SESSION_H
 
 #include "abi/launch.h"
+#include "base/text.h"
 #include "runtime/artifact.h"
 #include "runtime/kernels.h"
 #include "runtime/peak.h"
@@ -27,6 +28,7 @@ typedef struct dt_session_options {
     int64_t steps_per_epoch; /* launch value */
     double deadline_seconds; /* how long a core waits for the others in a collective; 0: ten minutes */
     bool times;              /* measure each kernel, for dt_session_times */
+    bool generated_alone;    /* on a GPU: leave nothing to vendors' libraries */
 } dt_session_options;
 
 /* One replica on "cpu", full capacity, seed 0, one epoch. */
@@ -101,6 +103,8 @@ int64_t dt_session_memory_bytes(const dt_session *session);        /* on all dev
 const dt_artifact *dt_session_artifact(const dt_session *session); /* with the plans that run: on a GPU those of artifact->cuda->program */
 bool dt_session_is_gpu(const dt_session *session);
 dt_status *dt_session_gpu_peak(dt_session *session, dt_peak *peak); /* of a session on a GPU, which must not be running */
-const char *dt_session_level(const dt_session *session);            /* of the code that runs: "x86-64-v4", "sm_90" */
+/* What of a GPU's work is done by which library, in lines; with `each`, how each call is. Nothing where none is. */
+void dt_session_print_libraries(const dt_session *session, bool each, dt_text *text);
+const char *dt_session_level(const dt_session *session); /* of the code that runs: "x86-64-v4", "sm_90" */
 
 #endif

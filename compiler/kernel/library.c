@@ -59,9 +59,15 @@ static bool are_f32(const dt_value *root) {
     return root->dtype == DT_F32 && root->operands[0]->dtype == DT_F32 && root->operands[1]->dtype == DT_F32;
 }
 
+/* What lies side by side, such as an image's channels, is no less than a side: libraries read it in vectors. */
+static bool is_wide(const dt_plan *plan, const dt_value *value) {
+    return value->shape.rank > 0 && dt_library_turns(plan, value->shape.dims[value->shape.rank - 1]) >= LEAST_SIDE;
+}
+
 bool dt_loops_want_library(const dt_plan *plan, const dt_value *root, const dt_loops *loops) {
     sides s;
     if (!dt_loops_are_product(loops) || !are_f32(root) || !measure(plan, root, loops, &s)) return false;
+    if (!is_wide(plan, root) || !is_wide(plan, root->operands[0]) || !is_wide(plan, root->operands[1])) return false;
     return s.first >= LEAST_SIDE && s.second >= LEAST_SIDE && s.terms >= LEAST_SIDE && s.both * s.first * s.second * s.terms >= LEAST_PRODUCTS;
 }
 

@@ -28,7 +28,8 @@ class Artifact:
 
     def environment(self, **settings):
         """The environment of a dtrun that finds the fake; settings are those of fake_cuda.h, as in seed=3, fail="17=2"."""
-        found = {"DT_CUDA_DRIVER": str(DRIVER), "FAKE_CUDA_KERNELS": str(self.kernels)}
+        found = {"DT_CUDA_DRIVER": str(DRIVER), "FAKE_CUDA_KERNELS": str(self.kernels),
+                 "DT_CUBLASLT": str(DRIVER.with_name("libfake_cublaslt.so")), "DT_CUDNN": str(DRIVER.with_name("libfake_cudnn.so"))}
         found.update((f"FAKE_CUDA_{name.upper()}", str(value)) for name, value in settings.items())
         return found
 

@@ -160,15 +160,50 @@ static dt_status *find_functions(dt_cuda_code *code, dt_arena *arena) {
     return find_function(code, &code->artifact->cuda->fold, &code->fold);
 }
 
-dt_status *dt_cuda_code_load(const dt_cuda *cuda, const dt_artifact *artifact, dt_arena *arena, dt_cuda_code *code) {
+/* ---- libraries ---- */
+
+static dt_status *find_around(const dt_cuda_code *code, const dt_artifact_launch *launch, void **handle) {
+    dt_cuda_function function = {0};
+    if (launch->function != NULL) DT_TRY(find_function(code, launch, &function));
+    *handle = function.handle;
+    return NULL;
+}
+
+static dt_status *prepare_libraries(dt_cuda_code *code, dt_arena *arena) {
+    const dt_artifact_cuda *about = code->artifact->cuda;
+    dt_cuda_library_functions around = {.threads = (unsigned)about->fold.threads};
+    DT_TRY(find_around(code, &about->clear_rows, &around.clear_rows));
+    DT_TRY(find_around(code, &about->turn, &around.turn));
+    code->libraries = dt_cuda_libraries_create(&code->cuda->driver, &around, code->artifact->capacity, arena);
+    for (int f = 0; f < about->program->n_functions; f++)
+        for (int k = 0; code->functions[f] != NULL && k < about->program->functions[f].n_kernels; k++) {
+            const dt_artifact_kernel *kernel = &about->program->functions[f].kernels[k];
+            for (int l = 0; l < kernel->n_launches; l++)
+                if (kernel->launches[l].library != NULL)
+                    DT_TRY(dt_status_annotate(dt_cuda_libraries_prepare(code->libraries, kernel->launches[l].function, kernel->launches[l].library,
+                                                                        &code->functions[f][k][l].library),
+                                              "%s", code->artifact->path));
+        }
+    return NULL;
+}
+
+size_t dt_cuda_code_workspace_bytes(const dt_cuda_code *code) {
+    return code->libraries != NULL ? dt_cuda_libraries_workspace_bytes(code->libraries) : 0;
+}
+
+/* ---- all of it ---- */
+
+dt_status *dt_cuda_code_load(const dt_cuda *cuda, const dt_artifact *artifact, bool use_libraries, dt_arena *arena, dt_cuda_code *code) {
     *code = (dt_cuda_code){.cuda = cuda, .artifact = artifact};
     code->modules = DT_NEW_ARRAY(arena, void *, artifact->cuda->n_units);
     DT_TRY(dt_cuda_enter(cuda));
     DT_TRY(load_modules(code));
-    return find_functions(code, arena);
+    DT_TRY(find_functions(code, arena));
+    return use_libraries ? prepare_libraries(code, arena) : NULL;
 }
 
 void dt_cuda_code_free(dt_cuda_code *code) {
+    dt_cuda_libraries_destroy(code->libraries);
     unload(code);
     *code = (dt_cuda_code){0};
 }
@@ -187,15 +222,20 @@ static dt_status *launch(const dt_cuda_code *code, const dt_cuda_function *funct
     return NULL;
 }
 
+static dt_status *enqueue_one(dt_cuda_code *code, const dt_cuda_call *call, const dt_artifact_launch *about, const dt_cuda_function *function) {
+    if (function->library != NULL) return dt_cuda_library_run(function->library, call->buffers, call->launch, code->workspace, code->cuda->stream);
+    int64_t n_threads = about->n_items > INT64_MAX / about->team ? INT64_MAX : about->n_items * about->team;
+    for (int a = 0; a < about->n_arguments; a++) code->values[a] = pointer(call->buffers[about->arguments[a]]);
+    code->values[about->n_arguments] = pointer(call->launch);
+    return launch(code, function, n_threads, about->threads);
+}
+
 dt_status *dt_cuda_enqueue(dt_cuda_code *code, const dt_cuda_call *call) {
     const dt_artifact_kernel *kernel = &code->artifact->cuda->program->functions[call->function].kernels[call->kernel];
     for (int l = 0; l < kernel->n_launches; l++) {
         const dt_artifact_launch *about = &kernel->launches[l];
-        int64_t n_threads = about->n_items > INT64_MAX / about->team ? INT64_MAX : about->n_items * about->team;
-        for (int a = 0; a < about->n_arguments; a++) code->values[a] = pointer(call->buffers[about->arguments[a]]);
-        code->values[about->n_arguments] = pointer(call->launch);
-        DT_TRY(dt_status_annotate(launch(code, &code->functions[call->function][call->kernel][l], n_threads, about->threads), "%s (%s)",
-                                  about->function, kernel->lines));
+        DT_TRY(dt_status_annotate(enqueue_one(code, call, about, &code->functions[call->function][call->kernel][l]), "%s (%s)", about->function,
+                                  kernel->lines));
     }
     return NULL;
 }

@@ -8,11 +8,13 @@
 #include "base/arena.h"
 #include "runtime/artifact.h"
 #include "runtime/devices/cuda/context.h"
+#include "runtime/devices/cuda/library.h"
 
-/* A function of the artifact, ready to be launched. */
+/* A function of the artifact, ready to be launched, or what a library does in its place. */
 typedef struct dt_cuda_function {
     void *handle;
-    int64_t most_blocks; /* that a launch has: a few times what the GPU runs at once */
+    int64_t most_blocks;                /* that a launch has: a few times what the GPU runs at once */
+    dt_cuda_library_operation *library; /* NULL: none */
 } dt_cuda_function;
 
 typedef struct dt_cuda_code {
@@ -23,14 +25,19 @@ typedef struct dt_cuda_code {
     void **modules;                /* [n_units] */
     dt_cuda_function ***functions; /* [function][kernel][launch] of functions that sessions run; else NULL */
     dt_cuda_function fold;
-    void **values; /* of the arguments of a launch, and where each is: as the driver wants them */
+    dt_cuda_libraries *libraries; /* NULL: nothing is left to libraries */
+    uint64_t workspace;           /* of libraries; set by whoever allocates it, and owned by them */
+    void **values;                /* of the arguments of a launch, and where each is: as the driver wants them */
     void **arguments;
 } dt_cuda_code;
 
-/* DT_FAILED_PRECONDITION: no code of the artifact runs on this GPU, or with this driver; the message says what would. What it loads is released by
- * dt_cuda_code_free, after an error too. */
-dt_status *dt_cuda_code_load(const dt_cuda *cuda, const dt_artifact *artifact, dt_arena *arena, dt_cuda_code *code);
+/* use_libraries: leave to vendors' libraries what they can do (library.h). DT_FAILED_PRECONDITION: no code of the artifact runs on this GPU, or with
+ * this driver; the message says what would. What it loads is released by dt_cuda_code_free, after an error too. */
+dt_status *dt_cuda_code_load(const dt_cuda *cuda, const dt_artifact *artifact, bool use_libraries, dt_arena *arena, dt_cuda_code *code);
 void dt_cuda_code_free(dt_cuda_code *code); /* one of zeros is allowed */
+
+/* What libraries need beside all buffers, before anything is put on the stream. */
+size_t dt_cuda_code_workspace_bytes(const dt_cuda_code *code);
 
 /* A kernel of a plan with its arguments: the seam between plans and what computes them. */
 typedef struct dt_cuda_call {

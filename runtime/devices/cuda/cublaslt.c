@@ -1,0 +1,206 @@
+/* cublaslt: see the header.
+ *
+ * The library thinks in matrices that are stored column by column. Our result's columns lie side by side, so what it computes is our result
+ * transposed: its rows are our columns, its first factor is our second one. */
+#include "runtime/devices/cuda/cublaslt.h"
+#include "base/shared_library.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    MOST_WORKSPACE = 32 << 20, /* bytes: what NVIDIA recommends for its newest GPUs */
+    ALIGNMENT = 64,            /* bytes, of buffers */
+    MOST_CHOICES = 8
+};
+
+static dt_status *error_of(const dt_cublaslt *lt, const char *call, int error) {
+    if (error == 0) return NULL;
+    return dt_error(DT_INTERNAL, "cuBLASLt, %s: %s, %d (%s)", call, lt->cublasLtGetStatusName(error), error, lt->cublasLtGetStatusString(error));
+}
+
+#define CALL(lt, symbol, ...) DT_TRY(error_of((lt), #symbol, (lt)->symbol(__VA_ARGS__)))
+
+dt_status *dt_cublaslt_open(dt_cublaslt *lt) {
+    static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", NULL};
+    *lt = (dt_cublaslt){0};
+    DT_TRY(dt_shared_library_open("DT_CUBLASLT", names, &lt->library));
+    if (lt->library == NULL)
+        return dt_error(DT_NOT_FOUND,
+                        "cuBLASLt is not installed: %s and %s are in no place where such libraries lie; DT_CUBLASLT names one elsewhere", names[0],
+                        names[1]);
+#define X(result, symbol, arguments)                                                                                                                 \
+    lt->symbol = (result(*) arguments)(uintptr_t)dlsym(lt->library, #symbol);                                                                        \
+    if (lt->symbol == NULL) return dt_error(DT_FAILED_PRECONDITION, "cuBLASLt has no %s: it is too old", #symbol);
+    DT_CUBLASLT_SYMBOLS(X)
+#undef X
+    CALL(lt, cublasLtCreate, &lt->handle);
+    return NULL;
+}
+
+void dt_cublaslt_close(dt_cublaslt *lt) {
+    if (lt->handle != NULL) lt->cublasLtDestroy(lt->handle);
+    if (lt->library != NULL) dlclose(lt->library);
+    *lt = (dt_cublaslt){0};
+}
+
+/* ---- descriptions ---- */
+
+static dt_status *set(const dt_cublaslt *lt, void *operation, int attribute, const void *value, size_t bytes) {
+    CALL(lt, cublasLtMatmulDescSetAttribute, operation, attribute, value, bytes);
+    return NULL;
+}
+
+/* A matrix whose element (i, j) lies at i * step_i + j * step_j, one of them 1, as `rows` x `columns` stored column by column, or as its transpose.
+ */
+static dt_status *lay_out(const dt_cublaslt *lt, int64_t rows, int64_t columns, int64_t step_i, int64_t step_j, void **layout, int32_t *transposed) {
+    *transposed = step_i == 1 ? DT_CUBLAS_OP_N : DT_CUBLAS_OP_T;
+    if (step_i == 1)
+        CALL(lt, cublasLtMatrixLayoutCreate, layout, DT_CUDA_R_32F, (uint64_t)rows, (uint64_t)columns, step_j);
+    else
+        CALL(lt, cublasLtMatrixLayoutCreate, layout, DT_CUDA_R_32F, (uint64_t)columns, (uint64_t)rows, step_i);
+    return NULL;
+}
+
+static dt_status *set_batches(const dt_cublaslt *lt, const dt_library_product *p, void *layout, const dt_library_matrix *matrix) {
+    if (p->n_batches == 0) return NULL;
+    int32_t count = (int32_t)p->batches[p->n_batches - 1];
+    int64_t step = matrix->batch_strides[p->n_batches - 1];
+    CALL(lt, cublasLtMatrixLayoutSetAttribute, layout, DT_CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count);
+    CALL(lt, cublasLtMatrixLayoutSetAttribute, layout, DT_CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &step, sizeof step);
+    return NULL;
+}
+
+static int compute_type(dt_precision precision) {
+    return precision == DT_PRECISION_TF32   ? DT_CUBLAS_COMPUTE_32F_FAST_TF32
+           : precision == DT_PRECISION_BF16 ? DT_CUBLAS_COMPUTE_32F_FAST_16BF
+                                            : DT_CUBLAS_COMPUTE_32F;
+}
+
+/* The bytes, a power of two, that address and steps are multiples of. */
+static uint32_t alignment_of(const dt_library_matrix *matrix, int64_t n_batches) {
+    uint64_t all = ALIGNMENT | (uint64_t)matrix->offset * sizeof(float);
+    for (int64_t b = 0; b < n_batches; b++) all |= (uint64_t)matrix->batch_strides[b] * sizeof(float);
+    return (uint32_t)(all & -all);
+}
+
+static dt_status *describe(const dt_cublaslt *lt, const dt_library_call *call, dt_cublaslt_product *x) {
+    const dt_library_product *p = x->product;
+    int32_t transpose_a, transpose_b, transpose_d;
+    uint32_t epilogue = p->bias >= 0 ? p->relu ? DT_CUBLASLT_EPILOGUE_RELU_BIAS : DT_CUBLASLT_EPILOGUE_BIAS
+                        : p->relu    ? DT_CUBLASLT_EPILOGUE_RELU
+                                     : DT_CUBLASLT_EPILOGUE_DEFAULT;
+    DT_TRY(lay_out(lt, p->columns, p->terms, p->second.strides[1], p->second.strides[0], &x->a, &transpose_a));
+    DT_TRY(lay_out(lt, p->terms, p->rows, p->first.strides[1], p->first.strides[0], &x->b, &transpose_b));
+    DT_TRY(lay_out(lt, p->columns, p->rows, p->result.strides[1], p->result.strides[0], &x->d, &transpose_d));
+    DT_TRY(set_batches(lt, p, x->a, &p->second));
+    DT_TRY(set_batches(lt, p, x->b, &p->first));
+    DT_TRY(set_batches(lt, p, x->d, &p->result));
+    CALL(lt, cublasLtMatmulDescCreate, &x->operation, compute_type(call->precision), DT_CUDA_R_32F);
+    DT_TRY(set(lt, x->operation, DT_CUBLASLT_MATMUL_DESC_TRANSA, &transpose_a, sizeof transpose_a));
+    DT_TRY(set(lt, x->operation, DT_CUBLASLT_MATMUL_DESC_TRANSB, &transpose_b, sizeof transpose_b));
+    DT_TRY(set(lt, x->operation, DT_CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue));
+    return NULL;
+}
+
+/* ---- the choice ---- */
+
+/* Only ways without a reduction behind the product: those that add parts of a sum in one order, whatever runs when. */
+static dt_status *set_preference(const dt_cublaslt *lt, const dt_library_product *p, void *preference) {
+    const struct {
+        int attribute;
+        uint32_t value;
+    } values[] = {
+        {DT_CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, DT_CUBLASLT_REDUCTION_SCHEME_NONE},
+        {DT_CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(&p->second, p->n_batches)},
+        {DT_CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(&p->first, p->n_batches)},
+        {DT_CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(&p->result, p->n_batches)},
+        {DT_CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(&p->result, p->n_batches)},
+    };
+    uint64_t workspace = MOST_WORKSPACE;
+    CALL(lt, cublasLtMatmulPreferenceSetAttribute, preference, DT_CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace);
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        CALL(lt, cublasLtMatmulPreferenceSetAttribute, preference, values[i].attribute, &values[i].value, sizeof values[i].value);
+    return NULL;
+}
+
+static uint32_t trait(const dt_cublaslt *lt, const dt_cublaslt_choice *choice, int attribute) {
+    uint32_t value = 0;
+    size_t written;
+    return lt->cublasLtMatmulAlgoConfigGetAttribute(&choice->algorithm, attribute, &value, sizeof value, &written) == 0 ? value : 0;
+}
+
+static bool is_good(const dt_cublaslt *lt, const dt_cublaslt_choice *choice) {
+    return choice->state == 0 && choice->workspace_bytes <= MOST_WORKSPACE &&
+           trait(lt, choice, DT_CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME) == DT_CUBLASLT_REDUCTION_SCHEME_NONE;
+}
+
+static dt_status *choose(const dt_cublaslt *lt, void *preference, dt_cublaslt_product *x, bool *can) {
+    dt_cublaslt_choice choices[MOST_CHOICES];
+    int n = 0, c = 0;
+    const uint64_t bias = ALIGNMENT + (uint64_t)x->product->bias_offset * sizeof(float); /* nothing reads there: its alignment is what counts */
+    memset(choices, 0, sizeof choices);
+    if (x->product->bias >= 0) DT_TRY(set(lt, x->operation, DT_CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));
+    DT_TRY(set_preference(lt, x->product, preference));
+    int error = lt->cublasLtMatmulAlgoGetHeuristic(lt->handle, x->operation, x->a, x->b, x->d, x->d, preference, MOST_CHOICES, choices, &n);
+    if (error != DT_CUBLAS_STATUS_NOT_SUPPORTED) DT_TRY(error_of(lt, "cublasLtMatmulAlgoGetHeuristic", error));
+    while (c < n && !is_good(lt, &choices[c])) c++;
+    *can = error == 0 && c < n;
+    if (!*can) {
+        snprintf(x->text, sizeof x->text, "it has no way without a reduction");
+        return NULL;
+    }
+    x->choice = choices[c];
+    snprintf(x->text, sizeof x->text, "algorithm %u, tile %u, stages %u, %zu bytes", trait(lt, &x->choice, DT_CUBLASLT_ALGO_CONFIG_ID),
+             trait(lt, &x->choice, DT_CUBLASLT_ALGO_CONFIG_TILE_ID), trait(lt, &x->choice, DT_CUBLASLT_ALGO_CONFIG_STAGES_ID),
+             x->choice.workspace_bytes);
+    return NULL;
+}
+
+dt_status *dt_cublaslt_prepare(const dt_cublaslt *lt, const dt_library_call *call, dt_cublaslt_product *x, bool *can) {
+    void *preference = NULL;
+    *x = (dt_cublaslt_product){.product = &call->product};
+    *can = false;
+    DT_TRY(describe(lt, call, x));
+    CALL(lt, cublasLtMatmulPreferenceCreate, &preference);
+    dt_status *status = choose(lt, preference, x, can);
+    lt->cublasLtMatmulPreferenceDestroy(preference);
+    return status;
+}
+
+void dt_cublaslt_product_free(const dt_cublaslt *lt, dt_cublaslt_product *x) {
+    void *layouts[] = {x->a, x->b, x->d};
+    for (int i = 0; i < 3; i++)
+        if (layouts[i] != NULL) lt->cublasLtMatrixLayoutDestroy(layouts[i]);
+    if (x->operation != NULL) lt->cublasLtMatmulDescDestroy(x->operation);
+    *x = (dt_cublaslt_product){0};
+}
+
+/* ---- the call ---- */
+
+static void *place(const uint64_t *buffers, const dt_library_matrix *matrix, const int64_t *batch, int64_t n_batches) {
+    int64_t at = matrix->offset;
+    for (int64_t b = 0; b < n_batches; b++) at += batch[b] * matrix->batch_strides[b];
+    return (void *)(uintptr_t)(buffers[matrix->argument] + (uint64_t)at * sizeof(float));
+}
+
+dt_status *dt_cublaslt_run(const dt_cublaslt *lt, const dt_cublaslt_product *x, const uint64_t *buffers, uint64_t workspace, void *stream) {
+    const dt_library_product *p = x->product;
+    const float scale = (float)p->scale, zero = 0;
+    int64_t n_calls = 1, n_outer = p->n_batches > 0 ? p->n_batches - 1 : 0, batch[DT_LIBRARY_MOST_BATCHES] = {0};
+    if (p->bias >= 0) {
+        uint64_t bias = buffers[p->bias] + (uint64_t)p->bias_offset * sizeof(float);
+        DT_TRY(set(lt, x->operation, DT_CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));
+    }
+    for (int64_t b = 0; b < n_outer; b++) n_calls *= p->batches[b];
+    for (int64_t i = 0; i < n_calls; i++) {
+        int64_t rest = i;
+        for (int64_t b = n_outer; b-- > 0; rest /= p->batches[b]) batch[b] = rest % p->batches[b];
+        void *d = place(buffers, &p->result, batch, n_outer);
+        CALL(lt, cublasLtMatmul, lt->handle, x->operation, &scale, place(buffers, &p->second, batch, n_outer), x->a,
+             place(buffers, &p->first, batch, n_outer), x->b, &zero, d, x->d, d, x->d, &x->choice.algorithm, (void *)(uintptr_t)workspace,
+             x->choice.workspace_bytes, stream);
+    }
+    return NULL;
+}

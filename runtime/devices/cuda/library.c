@@ -1,0 +1,178 @@
+/* library: see the header. */
+#include "runtime/devices/cuda/library.h"
+#include "runtime/devices/cuda/cublaslt.h"
+#include "runtime/devices/cuda/cudnn.h"
+
+enum {
+    ALIGNMENT = 256,  /* bytes, of parts of the workspace */
+    MOST_BLOCKS = 512 /* of the small functions around a call: any number is right */
+};
+
+struct dt_cuda_library_operation {
+    dt_cuda_libraries *libraries;
+    const char *name;
+    const dt_library_call *call;
+    bool can;
+    dt_cublaslt_product product;
+    dt_cudnn_convolution convolution;
+};
+
+struct dt_cuda_libraries {
+    const dt_cuda_driver *driver;
+    dt_cuda_library_functions functions;
+    int64_t capacity; /* rows of a replica */
+    dt_arena *arena;
+    dt_cublaslt cublaslt;
+    dt_cudnn cudnn;
+    bool has_cublaslt, has_cudnn;
+    size_t workspace_bytes;
+    DT_LIST(dt_cuda_library_operation *) operations;
+};
+
+dt_cuda_libraries *dt_cuda_libraries_create(const dt_cuda_driver *driver, const dt_cuda_library_functions *functions, int64_t capacity,
+                                            dt_arena *arena) {
+    dt_cuda_libraries *libraries = DT_NEW(arena, dt_cuda_libraries);
+    *libraries = (dt_cuda_libraries){.driver = driver, .functions = *functions, .capacity = capacity, .arena = arena};
+    return libraries;
+}
+
+void dt_cuda_libraries_destroy(dt_cuda_libraries *libraries) {
+    if (libraries == NULL) return;
+    for (size_t i = 0; i < libraries->operations.n; i++) {
+        if (libraries->has_cublaslt) dt_cublaslt_product_free(&libraries->cublaslt, &libraries->operations.items[i]->product);
+        if (libraries->has_cudnn) dt_cudnn_convolution_free(&libraries->cudnn, &libraries->operations.items[i]->convolution);
+    }
+    dt_cublaslt_close(&libraries->cublaslt);
+    dt_cudnn_close(&libraries->cudnn);
+    libraries->has_cublaslt = libraries->has_cudnn = false;
+    libraries->operations.n = 0;
+}
+
+size_t dt_cuda_libraries_workspace_bytes(const dt_cuda_libraries *libraries) { return libraries->workspace_bytes; }
+
+/* ---- making ready ---- */
+
+/* A library that is not there: the error names the flag that does without. */
+static dt_status *with_flag(dt_status *status, const char *name) {
+    if (status == NULL || dt_status_code(status) != DT_NOT_FOUND) return status;
+    dt_status *better = dt_error(DT_NOT_FOUND, "%s (%s is made for it; --library none runs generated code instead)", dt_status_message(status), name);
+    dt_status_free(status);
+    return better;
+}
+
+static dt_status *open_for(dt_cuda_libraries *libraries, const char *name, dt_library_class class) {
+    if (class == DT_LIBRARY_PRODUCT && !libraries->has_cublaslt) {
+        libraries->has_cublaslt = true;
+        return with_flag(dt_cublaslt_open(&libraries->cublaslt), name);
+    }
+    if (class != DT_LIBRARY_PRODUCT && !libraries->has_cudnn) {
+        libraries->has_cudnn = true;
+        return with_flag(dt_cudnn_open(&libraries->cudnn), name);
+    }
+    return NULL;
+}
+
+static int64_t kernel_rows(const dt_library_convolution *c) { return c->taps[0] * c->taps[1] * c->channels; }
+
+/* Bytes of the turned kernel, in front of the library's own. */
+static size_t turned_bytes(const dt_library_convolution *c) {
+    size_t bytes = (size_t)(kernel_rows(c) * c->filters) * sizeof(float);
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+dt_status *dt_cuda_libraries_prepare(dt_cuda_libraries *libraries, const char *name, const dt_library_call *call,
+                                     dt_cuda_library_operation **operation) {
+    *operation = NULL;
+    DT_TRY(open_for(libraries, name, call->class));
+    dt_cuda_library_operation *made = DT_NEW(libraries->arena, dt_cuda_library_operation);
+    *made = (dt_cuda_library_operation){.libraries = libraries, .name = name, .call = call};
+    dt_list_push(libraries->arena, &libraries->operations, made);
+    size_t bytes;
+    if (call->class == DT_LIBRARY_PRODUCT) {
+        DT_TRY(dt_cublaslt_prepare(&libraries->cublaslt, call, &made->product, &made->can));
+        bytes = made->product.choice.workspace_bytes;
+    } else {
+        DT_TRY(dt_cudnn_prepare(&libraries->cudnn, call, &made->convolution, &made->can));
+        bytes = made->convolution.workspace_bytes + turned_bytes(&call->convolution);
+    }
+    if (!made->can) return NULL;
+    if (bytes > libraries->workspace_bytes) libraries->workspace_bytes = bytes;
+    *operation = made;
+    return NULL;
+}
+
+/* ---- running ---- */
+
+static dt_status *launch(const dt_cuda_libraries *libraries, void *function, const char *name, int64_t n_items, void **arguments, void *stream) {
+    const dt_cuda_driver *driver = libraries->driver;
+    unsigned threads = libraries->functions.threads;
+    if (function == NULL) return dt_error(DT_DATA_LOSS, "the artifact has no function %s, which its calls of libraries need", name);
+    int64_t blocks = (n_items + threads - 1) / threads;
+    blocks = blocks < 1 ? 1 : blocks > MOST_BLOCKS ? MOST_BLOCKS : blocks;
+    return dt_cuda_driver_error(driver, "cuLaunchKernel",
+                                driver->cuLaunchKernel(function, (unsigned)blocks, 1, 1, threads, 1, 1, 0, stream, arguments, NULL));
+}
+
+static dt_status *clear_rows(const dt_cuda_libraries *libraries, uint64_t values, int64_t row_bytes, uint64_t launch_values, void *stream) {
+    int64_t row = row_bytes / (int64_t)sizeof(float), capacity = libraries->capacity;
+    void *arguments[] = {&values, &row, &capacity, &launch_values};
+    return launch(libraries, libraries->functions.clear_rows, "clear_rows", row * capacity, arguments, stream);
+}
+
+/* to [columns, rows] = from [rows, columns] */
+static dt_status *turn(const dt_cuda_libraries *libraries, uint64_t from, uint64_t to, int64_t rows, int64_t columns, void *stream) {
+    void *arguments[] = {&from, &to, &rows, &columns};
+    return launch(libraries, libraries->functions.turn, "turn", rows * columns, arguments, stream);
+}
+
+static dt_status *run_convolution(dt_cuda_library_operation *operation, const uint64_t *buffers, uint64_t workspace, void *stream) {
+    const dt_cuda_libraries *libraries = operation->libraries;
+    const dt_library_convolution *c = &operation->call->convolution;
+    uint64_t kernel = buffers[c->kernel], turned = workspace, spare = workspace + turned_bytes(c);
+    bool is_result = operation->call->class == DT_LIBRARY_KERNEL_GRADIENT;
+    if (!is_result) DT_TRY(turn(libraries, kernel, turned, kernel_rows(c), c->filters, stream));
+    DT_TRY(dt_cudnn_run(&libraries->cudnn, &operation->convolution, buffers[c->x], turned, buffers[c->y], spare, stream));
+    return is_result ? turn(libraries, turned, kernel, c->filters, kernel_rows(c), stream) : NULL;
+}
+
+dt_status *dt_cuda_library_run(dt_cuda_library_operation *operation, const uint64_t *buffers, uint64_t launch_values, uint64_t workspace,
+                               void *stream) {
+    const dt_cuda_libraries *libraries = operation->libraries;
+    const dt_library_call *call = operation->call;
+    for (int64_t i = 0; i < call->n_clears; i++)
+        DT_TRY(clear_rows(libraries, buffers[call->clears[i].argument], call->clears[i].row_bytes, launch_values, stream));
+    if (call->class != DT_LIBRARY_PRODUCT) return run_convolution(operation, buffers, workspace, stream);
+    return dt_cublaslt_run(&libraries->cublaslt, &operation->product, buffers, workspace, stream);
+}
+
+/* ---- for people ---- */
+
+/* `version`: 130002 is 13.0.2, and so is cuDNN's of five digits. */
+static void print_library(const dt_cuda_libraries *libraries, const char *name, size_t version, bool products, dt_text *text) {
+    int n = 0, n_generated = 0;
+    for (size_t i = 0; i < libraries->operations.n; i++) {
+        const dt_cuda_library_operation *operation = libraries->operations.items[i];
+        if ((operation->call->class == DT_LIBRARY_PRODUCT) != products) continue;
+        n++;
+        n_generated += !operation->can;
+    }
+    dt_text_format(text, "%s %zu.%zu.%zu: %d calls", name, version / 10000, version / 100 % 100, version % 100, n);
+    if (n_generated > 0) dt_text_format(text, ", %d of them refused and generated", n_generated);
+    dt_text_append(text, "\n");
+}
+
+void dt_cuda_libraries_print(const dt_cuda_libraries *libraries, bool each, dt_text *text) {
+    static const char *const names[DT_N_LIBRARY_CLASSES] = {
+#define X(enumerator, name, library, what) name,
+        DT_LIBRARY_CLASSES(X)
+#undef X
+    };
+    if (libraries->cublaslt.handle != NULL) print_library(libraries, "cuBLASLt", libraries->cublaslt.cublasLtGetVersion(), true, text);
+    if (libraries->cudnn.handle != NULL) print_library(libraries, "cuDNN", libraries->cudnn.cudnnGetVersion(), false, text);
+    for (size_t i = 0; i < libraries->operations.n && each; i++) {
+        const dt_cuda_library_operation *operation = libraries->operations.items[i];
+        bool product = operation->call->class == DT_LIBRARY_PRODUCT;
+        dt_text_format(text, "  %-48s %-15s %s%s\n", operation->name, names[operation->call->class],
+                       operation->can ? "" : "generated: ", product ? operation->product.text : operation->convolution.text);
+    }
+}

@@ -1,0 +1,47 @@
+/* library: vendors' libraries on a GPU: what a plan's launches can leave to them (abi/library.h).
+ *
+ * A library is loaded when a plan has something for it, and one that is missing is an error that names the flag which does without: falling back in
+ * silence would make bits depend on what a machine has installed. For each call the library's heuristics are asked once, when the session is created,
+ * for a way that always adds in one order; where there is none the generated function does it, and the choices say so. Nothing of a session but this
+ * knows a library: cublaslt.c and cudnn.c are the only files that do.
+ *
+ * Memory: a call may need some of its own. Calls run one after another on one stream, so that one piece, as large as the largest, serves all. */
+#ifndef DT_RUNTIME_DEVICES_CUDA_LIBRARY_H
+#define DT_RUNTIME_DEVICES_CUDA_LIBRARY_H
+
+#include "abi/library.h"
+#include "base/arena.h"
+#include "runtime/devices/cuda/driver.h"
+
+typedef struct dt_cuda_libraries dt_cuda_libraries;
+typedef struct dt_cuda_library_operation dt_cuda_library_operation;
+
+/* Functions of the artifact that calls need: handles of the driver, and the threads of a block. NULL: the artifact has none. */
+typedef struct dt_cuda_library_functions {
+    void *clear_rows, *turn;
+    unsigned threads;
+} dt_cuda_library_functions;
+
+/* No library is loaded yet. `capacity`: rows of a replica. `driver` and `arena` must outlive it. The primary context must be current whenever it is
+ * used. */
+dt_cuda_libraries *dt_cuda_libraries_create(const dt_cuda_driver *driver, const dt_cuda_library_functions *functions, int64_t capacity,
+                                            dt_arena *arena);
+void dt_cuda_libraries_destroy(dt_cuda_libraries *libraries); /* NULL is allowed; nothing of it may be running */
+
+/* Makes a call ready; `name`, for people, is that of the generated function. *operation is NULL where the library has no way that we take.
+ *
+ * DT_NOT_FOUND: the library is not installed. DT_INTERNAL: it failed; the message has its call, name and text. */
+dt_status *dt_cuda_libraries_prepare(dt_cuda_libraries *libraries, const char *name, const dt_library_call *call,
+                                     dt_cuda_library_operation **operation);
+
+/* Bytes that operations need beside their arguments, aligned to 256. */
+size_t dt_cuda_libraries_workspace_bytes(const dt_cuda_libraries *libraries);
+
+/* Puts the call on a stream, which may be captured. `buffers`: addresses of the kernel's buffers; `launch`: of a dt_launch. */
+dt_status *dt_cuda_library_run(dt_cuda_library_operation *operation, const uint64_t *buffers, uint64_t launch, uint64_t workspace, void *stream);
+
+/* A line for each library in use: "cuBLASLt 13.0.2: 8 calls, 1 of them generated"; with `each`, one for each choice:
+ * "train_1_matmul product algorithm 66, tile 18, stages 5, 1024 bytes". */
+void dt_cuda_libraries_print(const dt_cuda_libraries *libraries, bool each, dt_text *text);
+
+#endif

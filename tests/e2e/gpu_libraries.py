@@ -1,0 +1,87 @@
+"""Training on a GPU with cuBLASLt and cuDNN, all three faked: what they do agrees with generated code, which --library none runs alone; a library
+that is missing is named with that flag, what it refuses is generated and said, and a call of it that fails ends the run with its name.
+
+The last batch of the epoch is short, so rows that are not valid stand in what weight gradients are summed over.
+"""
+import os
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(os.environ["DT_SOURCE"]) / "tests/support"))
+from fake_gpu import *  # noqa: E402
+
+NET = """
+use nn, losses, optimizers
+
+data train_set = idx("images.gz", "labels.gz") | take(40) | batch(16)
+
+model Net(image: u8[B, 12, 12]) -> f32[B, 10] {
+    x = conv2d(f32(image)[..., newaxis] / 255, filters: 8, kernel: 3, activation: relu)
+    x = conv2d(x, filters: 16, kernel: 3, stride: 2, padding: same, activation: relu)
+    x = conv2d(x, filters: 32, kernel: 3, activation: relu)
+    x = dense(flatten(x), units: 256, activation: relu)
+    return dense(x, units: 10)
+}
+
+step train(image: u8[B, 12, 12], label: u8[B]) from train_set {
+    loss = sparse_categorical_crossentropy(label, Net(image))
+    minimize(loss, sgd(learning_rate: 0.1))
+    report loss: mean(loss)
+}
+"""
+
+
+def losses(run):
+    return [event["loss"] for event in run.all("epoch")]
+
+
+def library_calls(path):
+    calls = path.read_text().split()
+    return {name: calls.count(name) for name in ("cublasLtMatmul", "cublasLtMatmulAlgoGetHeuristic", "cudnnBackendExecute")}
+
+
+def check_results(artifact, flags):
+    """One epoch: a full step, and one whose replicas have 8 rows of 16, and none."""
+    log = FOLDER / "library-log"
+    os.environ["FAKE_LIBRARY_LOG"] = str(log)
+    found = artifact.run("train", *flags)
+    del os.environ["FAKE_LIBRARY_LOG"]
+    calls = library_calls(log)
+    check(calls["cublasLtMatmul"] > 0 and calls["cudnnBackendExecute"] > 0, f"libraries are not called: {calls}")
+    check(all(n < 40 for n in calls.values()), f"what is asked once, or captured once, is asked in each step: {calls}")
+    said = " ".join(event["message"] for event in found.all("library"))
+    check("cuBLASLt 13.0.2: " in said and "cuDNN 9.13.0: " in said and "generated" not in said, f"what libraries do is not said: {found.events}")
+    again, alone = artifact.run("train", *flags), artifact.run("train", *flags, "--library", "none")
+    check(losses(found) == losses(again), "a second run gives other bits")
+    check(not alone.all("library"), "--library none uses one")
+    check(abs(losses(found)[0] - losses(alone)[0]) < 1e-4 * losses(alone)[0], f"libraries give {losses(found)}, generated code {losses(alone)}")
+    return alone
+
+
+def check_trouble(artifact, flags, alone):
+    os.environ["FAKE_LIBRARY_REFUSE"] = "1"
+    refused = artifact.run("train", *flags)
+    del os.environ["FAKE_LIBRARY_REFUSE"]
+    check(losses(refused) == losses(alone), "what libraries refuse is not what is generated")
+    check("of them refused and generated" in str(refused.all("library")), f"that they refuse is not said: {refused.events}")
+    os.environ["FAKE_LIBRARY_FAIL"] = "cudnnBackendExecute:2=5000"
+    failed = artifact.run("train", *flags, expect=1)
+    del os.environ["FAKE_LIBRARY_FAIL"]
+    check("cuDNN, cudnnBackendExecute: CUDNN_STATUS_EXECUTION_FAILED" in failed.error and "libraries.dt:" in failed.error, failed.error)
+    where = artifact.environment
+    artifact.environment = lambda **settings: {**where(**settings), "DT_CUDNN": "/nowhere/libcudnn.so.9"}
+    missing = artifact.run("train", *flags, expect=1)
+    check("/nowhere/libcudnn.so.9" in missing.error and "--library none" in missing.error, missing.error)
+    artifact.run("train", *flags, "--library", "none")
+
+
+def main():
+    data = write_data(n=60)
+    artifact = Artifact(NET, "libraries")
+    flags = ("--data", data, "--replicas", 2, "--global-batch", 32)
+    check_trouble(artifact, flags, check_results(artifact, flags))
+    finish()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,245 @@
+/* fake_cudnn: convolutions and their gradients through the graph interface; see fake_library.h. Of the engines that its heuristics propose the first
+ * adds in an order of chance, the second multiplies in less precision, the third cannot be finalised; running one of them is misuse. Tensors are read
+ * by the strides that their descriptors say. */
+#include "runtime/devices/cuda/cudnn.h"
+#include "tests/support/fake_library.h"
+
+enum {
+    HANDLE = 1,
+    DESCRIPTOR, /* + its type */
+    MOST_ATTRIBUTES = 16,
+    MOST_WORDS = 8,
+    BAD = 2000,
+    WORKSPACE = 512,
+    N_ENGINES = 4
+};
+
+typedef struct attribute {
+    int name, type;
+    int64_t n;
+    int64_t words[MOST_WORDS]; /* an element each */
+} attribute;
+
+typedef struct descriptor {
+    fake_library_object object;
+    bool is_final;
+    int64_t engine; /* of engines, their configurations and plans */
+    int n_attributes;
+    attribute attributes[MOST_ATTRIBUTES];
+    struct descriptor *graph;
+} descriptor;
+
+FAKE_EXPORT size_t cudnnGetVersion(void) { return 91300; }
+FAKE_EXPORT const char *cudnnGetErrorString(int status) { return status == 5000 ? "CUDNN_STATUS_EXECUTION_FAILED" : "CUDNN_STATUS_OTHER"; }
+FAKE_EXPORT void cudnnGetLastErrorString(char *text, size_t bytes) { snprintf(text, bytes, "the fake was told to fail"); }
+
+static void *stream_now;
+
+FAKE_EXPORT int cudnnCreate(void **handle) {
+    int error = fake_library_call(__func__);
+    if (error == 0) *handle = fake_library_new(HANDLE, sizeof(descriptor));
+    return error;
+}
+
+FAKE_EXPORT int cudnnDestroy(void *handle) {
+    if (!fake_library_is(handle, HANDLE)) return fake_library_misuse(BAD, "no handle is destroyed");
+    fake_library_delete(handle);
+    return 0;
+}
+
+FAKE_EXPORT int cudnnSetStream(void *handle, void *stream) {
+    int error = fake_library_call(__func__);
+    if (error == 0 && !fake_library_is(handle, HANDLE)) return fake_library_misuse(BAD, "a stream for no handle");
+    stream_now = stream;
+    return error;
+}
+
+static bool is(const descriptor *d, int type) { return fake_library_is(d, DESCRIPTOR + type); }
+
+FAKE_EXPORT int cudnnBackendCreateDescriptor(int type, void **made) {
+    int error = fake_library_call(__func__);
+    if (error == 0) *made = fake_library_new(DESCRIPTOR + type, sizeof(descriptor));
+    return error;
+}
+
+FAKE_EXPORT int cudnnBackendDestroyDescriptor(void *d) {
+    if (d == NULL || ((descriptor *)d)->object.kind < DESCRIPTOR) return fake_library_misuse(BAD, "no descriptor is destroyed");
+    fake_library_delete(d);
+    return 0;
+}
+
+static size_t element_bytes(int type) {
+    return type == DT_CUDNN_TYPE_DATA_TYPE || type == DT_CUDNN_TYPE_CONVOLUTION_MODE || type == DT_CUDNN_TYPE_HEUR_MODE || type == DT_CUDNN_TYPE_FLOAT
+               ? 4
+               : 8;
+}
+
+FAKE_EXPORT int cudnnBackendSetAttribute(void *x, int name, int type, int64_t n, const void *values) {
+    descriptor *d = x;
+    int error = fake_library_call(__func__);
+    if (error != 0) return error;
+    if (d == NULL || d->is_final || n > MOST_WORDS || d->n_attributes == MOST_ATTRIBUTES)
+        return fake_library_misuse(BAD, "an attribute for what is final, or one too many");
+    attribute *a = &d->attributes[d->n_attributes++];
+    *a = (attribute){.name = name, .type = type, .n = n};
+    for (int64_t i = 0; i < n; i++) memcpy(&a->words[i], (const char *)values + (size_t)i * element_bytes(type), element_bytes(type));
+    return 0;
+}
+
+static const attribute *find(const descriptor *d, int name) {
+    for (int i = 0; d != NULL && i < d->n_attributes; i++)
+        if (d->attributes[i].name == name) return &d->attributes[i];
+    fake_library_misuse(BAD, "an attribute that is needed was not set");
+    static const attribute none;
+    return &none;
+}
+
+static descriptor *part(const descriptor *d, int name) { return (descriptor *)(uintptr_t)find(d, name)->words[0]; }
+
+/* ---- a convolution, read from its descriptors ---- */
+
+typedef struct tensor {
+    int64_t id, dims[4], steps[4];
+} tensor;
+
+typedef struct convolution {
+    int result; /* 0 x, 1 the kernel, 2 y */
+    tensor tensors[3];
+    int64_t padding[2], behind[2], stride[2], dilation[2];
+    float *values[3];
+} convolution;
+
+static void read_tensor(const descriptor *d, tensor *t) {
+    t->id = find(d, DT_CUDNN_ATTR_TENSOR_UNIQUE_ID)->words[0];
+    memcpy(t->dims, find(d, DT_CUDNN_ATTR_TENSOR_DIMENSIONS)->words, sizeof t->dims);
+    memcpy(t->steps, find(d, DT_CUDNN_ATTR_TENSOR_STRIDES)->words, sizeof t->steps);
+}
+
+static bool read_convolution(const descriptor *operation, convolution *c) {
+    static const int kinds[3][5] = {{DT_CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, DT_CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+                                     DT_CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, DT_CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+                                     DT_CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC},
+                                    {DT_CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+                                     DT_CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, DT_CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+                                     DT_CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, DT_CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC},
+                                    {DT_CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, DT_CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+                                     DT_CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, DT_CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+                                     DT_CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC}};
+    *c = (convolution){.result = 0};
+    while (c->result < 3 && !is(operation, kinds[c->result][0])) c->result++;
+    if (c->result == 3) return false;
+    for (int t = 0; t < 3; t++) read_tensor(part(operation, kinds[c->result][1 + t]), &c->tensors[t]);
+    const descriptor *geometry = part(operation, kinds[c->result][4]);
+    memcpy(c->padding, find(geometry, DT_CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS)->words, sizeof c->padding);
+    memcpy(c->behind, find(geometry, DT_CUDNN_ATTR_CONVOLUTION_POST_PADDINGS)->words, sizeof c->behind);
+    memcpy(c->stride, find(geometry, DT_CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES)->words, sizeof c->stride);
+    memcpy(c->dilation, find(geometry, DT_CUDNN_ATTR_CONVOLUTION_DILATIONS)->words, sizeof c->dilation);
+    const int64_t *x = c->tensors[0].dims, *kernel = c->tensors[1].dims, *y = c->tensors[2].dims;
+    bool fits = x[0] == y[0] && x[1] == kernel[1] && y[1] == kernel[0];
+    for (int i = 0; i < 2; i++)
+        fits &= (x[2 + i] + c->padding[i] + c->behind[i] - c->dilation[i] * (kernel[2 + i] - 1) - 1) / c->stride[i] + 1 == y[2 + i];
+    return fits;
+}
+
+static int64_t place(const tensor *t, int64_t a, int64_t b, int64_t c, int64_t d) {
+    return a * t->steps[0] + b * t->steps[1] + c * t->steps[2] + d * t->steps[3];
+}
+
+static int64_t elements(const tensor *t) { return t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3]; }
+
+static void convolve(const void *data) {
+    const convolution *c = data;
+    const tensor *x = &c->tensors[0], *kernel = &c->tensors[1], *y = &c->tensors[2];
+    const int a = c->result == 0 ? 1 : 0, b = c->result == 2 ? 1 : 2;
+    double *sums = calloc((size_t)elements(&c->tensors[c->result]), sizeof *sums);
+    if (sums == NULL) abort();
+    for (int64_t n = 0; n < y->dims[0]; n++)
+        for (int64_t i = 0; i < y->dims[2] * y->dims[3] * kernel->dims[2] * kernel->dims[3]; i++) {
+            int64_t s = i % kernel->dims[3], r = i / kernel->dims[3] % kernel->dims[2], pq = i / kernel->dims[3] / kernel->dims[2];
+            int64_t p = pq / y->dims[3], q = pq % y->dims[3];
+            int64_t h = p * c->stride[0] + r * c->dilation[0] - c->padding[0], w = q * c->stride[1] + s * c->dilation[1] - c->padding[1];
+            if (h < 0 || h >= x->dims[2] || w < 0 || w >= x->dims[3]) continue;
+            for (int64_t channel = 0; channel < x->dims[1]; channel++)
+                for (int64_t filter = 0; filter < y->dims[1]; filter++) {
+                    const int64_t at[] = {place(x, n, channel, h, w), place(kernel, filter, channel, r, s), place(y, n, filter, p, q)};
+                    sums[at[c->result]] += (double)c->values[a][at[a]] * c->values[b][at[b]];
+                }
+        }
+    for (int64_t i = 0; i < elements(&c->tensors[c->result]); i++) c->values[c->result][i] = (float)sums[i];
+    free(sums);
+}
+
+/* ---- graphs, engines, plans ---- */
+
+FAKE_EXPORT int cudnnBackendFinalize(void *x) {
+    descriptor *d = x;
+    convolution c;
+    int error = fake_library_call(__func__);
+    if (error != 0) return error;
+    if (is(d, DT_CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)) {
+        if (!read_convolution(part(d, DT_CUDNN_ATTR_OPERATIONGRAPH_OPS), &c)) return fake_library_misuse(BAD, "sizes of a convolution do not fit");
+    } else if (is(d, DT_CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)) {
+        d->graph = part(d, DT_CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
+        if (getenv("FAKE_LIBRARY_REFUSE") != NULL) return BAD;
+    } else if (is(d, DT_CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)) {
+        const descriptor *configuration = part(d, DT_CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+        if (configuration->engine == 2) return BAD; /* proposed, and not possible after all */
+        d->engine = configuration->engine;
+        d->graph = configuration->graph;
+    }
+    d->is_final = true;
+    return 0;
+}
+
+static int get_configurations(const descriptor *heuristics, int64_t wanted, int64_t *n, void **into) {
+    *n = N_ENGINES;
+    for (int64_t i = 0; i < N_ENGINES && i < wanted; i++) {
+        descriptor *configuration = into[i];
+        if (!is(configuration, DT_CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)) return fake_library_misuse(BAD, "no room for a configuration");
+        configuration->engine = i;
+        configuration->graph = heuristics->graph;
+        configuration->is_final = true;
+    }
+    return 0;
+}
+
+static int get_notes(const descriptor *engine, int64_t *n, int *into) {
+    *n = engine->engine < 2;
+    if (*n > 0) into[0] = engine->engine == 0 ? DT_CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC : DT_CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
+    return 0;
+}
+
+FAKE_EXPORT int cudnnBackendGetAttribute(void *x, int name, int type, int64_t wanted, int64_t *n, void *into) {
+    const descriptor *d = x;
+    (void)type;
+    int error = fake_library_call(__func__);
+    if (error != 0) return error;
+    *n = 1;
+    switch (name) {
+    case DT_CUDNN_ATTR_ENGINEHEUR_RESULTS: return get_configurations(d, wanted, n, into);
+    case DT_CUDNN_ATTR_ENGINECFG_ENGINE: (*(descriptor **)into)->engine = d->engine; return 0;
+    case DT_CUDNN_ATTR_ENGINE_NUMERICAL_NOTE: return get_notes(d, n, into);
+    case DT_CUDNN_ATTR_ENGINE_GLOBAL_INDEX: *(int64_t *)into = d->engine; return 0;
+    case DT_CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE: *(int64_t *)into = WORKSPACE; return 0;
+    default: return fake_library_misuse(BAD, "an attribute that nobody has");
+    }
+}
+
+FAKE_EXPORT int cudnnBackendExecute(void *handle, void *plan, void *pack) {
+    const descriptor *p = plan, *places = pack;
+    convolution c;
+    fake_cuda_range ranges[4];
+    int error = fake_library_call(__func__);
+    if (error != 0) return error;
+    if (!fake_library_is(handle, HANDLE) || !is(p, DT_CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) || !p->is_final || !places->is_final || p->engine < 1)
+        return fake_library_misuse(BAD, "a plan that is not final, or adds in an order of chance");
+    if (!read_convolution(part(p->graph, DT_CUDNN_ATTR_OPERATIONGRAPH_OPS), &c)) return BAD;
+    const attribute *ids = find(places, DT_CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS), *all = find(places, DT_CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+    for (int t = 0; t < 3; t++) {
+        for (int64_t i = 0; i < ids->n; i++)
+            if (ids->words[i] == c.tensors[t].id) c.values[t] = (float *)(uintptr_t)all->words[i];
+        ranges[t] = (fake_cuda_range){(uint64_t)(uintptr_t)c.values[t], (size_t)elements(&c.tensors[t]) * sizeof(float)};
+    }
+    ranges[3] = (fake_cuda_range){(uint64_t)find(places, DT_CUDNN_ATTR_VARIANT_PACK_WORKSPACE)->words[0], WORKSPACE};
+    return fake_library_submit(stream_now, __func__, ranges, 4, convolve, &c, sizeof c) == 0 ? 0 : 5000;
+}

@@ -1,0 +1,484 @@
+/* cuda_library: products and convolutions through the interfaces of cuBLASLt and cuDNN, both faked and on the fake driver, agree with their
+ * descriptions done one element at a time; heuristics are asked once; what fails is reported, gives everything back and leaves the process alive;
+ * and every symbol that is looked up is in the real libraries, where they are installed. Each case is a process of its own, whose end is looked at.
+ */
+#include "runtime/devices/cuda/cublaslt.h"
+#include "runtime/devices/cuda/cudnn.h"
+#include "runtime/devices/cuda/library.h"
+#include "tests/support/library_naive.h"
+
+#include <dlfcn.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum {
+    CAPACITY = 4,
+    N_BUFFERS = 4,
+    VALUES = 1 << 14, /* of each buffer */
+    BYTES = VALUES * sizeof(float)
+};
+
+static char folder[] = "/tmp/dt-cuda-library-XXXXXX", log_path[64];
+
+static const char text[] = "extern \"C\" __global__ void clear_rows(float *values, long long row, long long capacity, const long long *launch) {\n"
+                           "    for (long long i = launch[0] * row + threadIdx.x + blockIdx.x * blockDim.x; i < capacity * row; i += gridDim.x * "
+                           "blockDim.x) values[i] = 0;\n"
+                           "}\n"
+                           "extern \"C\" __global__ void turn(const float *from, float *to, long long rows, long long columns) {\n"
+                           "    for (long long i = threadIdx.x + blockIdx.x * blockDim.x; i < rows * columns; i += gridDim.x * blockDim.x)\n"
+                           "        to[i] = from[i % rows * columns + i / rows];\n"
+                           "}\n";
+
+static const char ptx[] = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry clear_rows(\n.visible .entry turn(\n";
+
+typedef struct world {
+    dt_arena *arena;
+    dt_cuda_driver driver;
+    void *context, *module, *stream, *graph;
+    uint64_t buffers[N_BUFFERS], launch, workspace;
+    float *host[N_BUFFERS]; /* as they begin */
+    float *pinned;
+    dt_cuda_libraries *libraries;
+} world;
+
+static void must_be(const char *what, dt_status *status) {
+    if (status == NULL) return;
+    fprintf(stderr, "%s: %s\n", what, dt_status_message(status));
+    _exit(1);
+}
+
+#define DRIVER(w, symbol, ...) must_be(#symbol, dt_cuda_driver_error(&(w)->driver, #symbol, (w)->driver.symbol(__VA_ARGS__)))
+
+static void begin(world *w, int64_t rows) {
+    bool present;
+    int device;
+    dt_cuda_library_functions functions = {.threads = 64};
+    *w = (world){.arena = dt_arena_create()};
+    must_be("open", dt_cuda_driver_open(&w->driver, &present));
+    DRIVER(w, cuDeviceGet, &device, 0);
+    DRIVER(w, cuDevicePrimaryCtxRetain, &w->context, device);
+    DRIVER(w, cuCtxSetCurrent, w->context);
+    DRIVER(w, cuModuleLoadDataEx, &w->module, ptx, 0, NULL, NULL);
+    DRIVER(w, cuModuleGetFunction, &functions.clear_rows, w->module, "clear_rows");
+    DRIVER(w, cuModuleGetFunction, &functions.turn, w->module, "turn");
+    DRIVER(w, cuStreamCreate, &w->stream, 1);
+    DRIVER(w, cuMemAlloc_v2, &w->launch, sizeof rows);
+    DRIVER(w, cuMemAllocHost_v2, (void **)&w->pinned, BYTES);
+    memcpy(w->pinned, &rows, sizeof rows);
+    DRIVER(w, cuMemcpyHtoDAsync_v2, w->launch, w->pinned, sizeof rows, w->stream);
+    DRIVER(w, cuStreamSynchronize, w->stream);
+    for (int b = 0; b < N_BUFFERS; b++) {
+        w->host[b] = malloc(BYTES);
+        for (int i = 0; i < VALUES; i++) w->host[b][i] = (float)((i * 7 + b * 5) % 33 - 16) / 4;
+        DRIVER(w, cuMemAlloc_v2, &w->buffers[b], BYTES);
+        memcpy(w->pinned, w->host[b], BYTES);
+        DRIVER(w, cuMemcpyHtoDAsync_v2, w->buffers[b], w->pinned, BYTES, w->stream);
+        DRIVER(w, cuStreamSynchronize, w->stream);
+    }
+    w->libraries = dt_cuda_libraries_create(&w->driver, &functions, CAPACITY, w->arena);
+}
+
+/* Everything back: the fakes look whether it is. */
+static void end(world *w) {
+    dt_cuda_libraries_destroy(w->libraries);
+    for (int b = 0; b < N_BUFFERS; b++) {
+        w->driver.cuMemFree_v2(w->buffers[b]);
+        free(w->host[b]);
+    }
+    if (w->workspace != 0) w->driver.cuMemFree_v2(w->workspace);
+    w->driver.cuMemFree_v2(w->launch);
+    w->driver.cuMemFreeHost(w->pinned);
+    w->driver.cuStreamDestroy_v2(w->stream);
+    w->driver.cuModuleUnload(w->module);
+    w->driver.cuDevicePrimaryCtxRelease_v2(0);
+    dt_cuda_driver_close(&w->driver);
+    dt_arena_destroy(w->arena);
+}
+
+/* ---- the calls ---- */
+
+/* result [3, 20] = relu(0.5 first [3, 12] second + bias), the second factor as its transpose, in 2 x 3 batches of which the first are two calls. */
+static const dt_library_call product = {
+    .class = DT_LIBRARY_PRODUCT,
+    .product = {.rows = 3,
+                .columns = 20,
+                .terms = 12,
+                .n_batches = 2,
+                .batches = {2, 3},
+                .first = {.argument = 0, .offset = 8, .strides = {14, 1}, .batch_strides = {400, 50}},
+                .second = {.argument = 1, .offset = 4, .strides = {1, 16}, .batch_strides = {0, 320}},
+                .result = {.argument = 2, .strides = {24, 1}, .batch_strides = {300, 100}},
+                .scale = 0.5,
+                .bias = 3,
+                .bias_offset = 12,
+                .relu = true},
+};
+
+/* A sum over rows of both factors, which are stored row by row. */
+static const dt_library_call sum_over_rows = {
+    .class = DT_LIBRARY_PRODUCT,
+    .product = {.rows = 9,
+                .columns = 8,
+                .terms = CAPACITY,
+                .first = {.argument = 0, .strides = {1, 9}},
+                .second = {.argument = 1, .strides = {8, 1}},
+                .result = {.argument = 2, .strides = {8, 1}},
+                .scale = 1,
+                .bias = -1},
+    .n_clears = 2,
+    .clears = {{0, 9 * sizeof(float)}, {1, 8 * sizeof(float)}},
+};
+
+static dt_library_call convolution(dt_library_class class) {
+    dt_library_call call = {.class = class,
+                            .convolution = {.images = CAPACITY,
+                                            .channels = 3,
+                                            .filters = 5,
+                                            .input = {7, 6},
+                                            .taps = {3, 2},
+                                            .output = {4, 5},
+                                            .stride = {2, 1},
+                                            .dilation = {1, 2},
+                                            .padding = {1, 0},
+                                            .padding_behind = {1, 1},
+                                            .x = 0,
+                                            .kernel = 1,
+                                            .y = 2}};
+    if (class == DT_LIBRARY_KERNEL_GRADIENT) {
+        call.n_clears = 2;
+        call.clears[0] = (dt_library_clear){0, 7 * 6 * 3 * sizeof(float)};
+        call.clears[1] = (dt_library_clear){2, 4 * 5 * 5 * sizeof(float)};
+    }
+    return call;
+}
+
+/* ---- the pieces of a case ---- */
+
+static dt_cuda_library_operation *prepare(world *w, const dt_library_call *call) {
+    dt_cuda_library_operation *operation;
+    must_be("prepare", dt_cuda_libraries_prepare(w->libraries, "a_function", call, &operation));
+    return operation;
+}
+
+static void make_workspace(world *w) { DRIVER(w, cuMemAlloc_v2, &w->workspace, dt_cuda_libraries_workspace_bytes(w->libraries)); }
+
+static void run(world *w, dt_cuda_library_operation *operation) {
+    must_be("run", dt_cuda_library_run(operation, w->buffers, w->launch, w->workspace, w->stream));
+}
+
+/* All of memory is what the description alone leaves, but what was cleared. */
+static void compare(world *w, const dt_library_call *call, int64_t rows) {
+    float *wanted[N_BUFFERS];
+    for (int b = 0; b < N_BUFFERS; b++) {
+        wanted[b] = malloc(BYTES);
+        memcpy(wanted[b], w->host[b], BYTES);
+    }
+    library_run_naively(call, (void *const *)wanted, rows, CAPACITY);
+    for (int b = 0; b < N_BUFFERS; b++) {
+        DRIVER(w, cuMemcpyDtoHAsync_v2, w->pinned, w->buffers[b], BYTES, w->stream);
+        DRIVER(w, cuStreamSynchronize, w->stream);
+        for (int i = 0; i < VALUES; i++)
+            if (!(fabsf(w->pinned[i] - wanted[b][i]) <= 1e-4f * (1 + fabsf(wanted[b][i])))) {
+                fprintf(stderr, "class %d, buffer %d, value %d: %g, wanted %g\n", (int)call->class, b, i, (double)w->pinned[i], (double)wanted[b][i]);
+                _exit(1);
+            }
+        free(wanted[b]);
+    }
+}
+
+/* ---- cases: each ends with what the process says, and its code ---- */
+
+static void one(const dt_library_call *call, int64_t rows) {
+    world w;
+    begin(&w, rows);
+    dt_cuda_library_operation *operation = prepare(&w, call);
+    if (operation == NULL) fprintf(stderr, "refused\n"), _exit(1);
+    make_workspace(&w);
+    run(&w, operation);
+    compare(&w, call, rows);
+    end(&w);
+}
+
+static void products(void) { one(&product, CAPACITY), one(&sum_over_rows, CAPACITY), one(&sum_over_rows, 1), one(&sum_over_rows, 0); }
+
+static void convolutions(void) {
+    for (int class = DT_LIBRARY_CONVOLUTION; class <= DT_LIBRARY_KERNEL_GRADIENT; class ++) {
+        dt_library_call call = convolution((dt_library_class) class);
+        one(&call, CAPACITY);
+        one(&call, 2);
+    }
+}
+
+/* A graph of two calls, launched three times. */
+static void captured(void) {
+    world w;
+    void *graph, *executable;
+    begin(&w, CAPACITY);
+    dt_library_call gradient = convolution(DT_LIBRARY_KERNEL_GRADIENT);
+    dt_cuda_library_operation *operations[] = {prepare(&w, &product), prepare(&w, &gradient)};
+    make_workspace(&w);
+    DRIVER(&w, cuStreamBeginCapture_v2, w.stream, 1);
+    for (int i = 0; i < 2; i++) run(&w, operations[i]);
+    DRIVER(&w, cuStreamEndCapture, w.stream, &graph);
+    DRIVER(&w, cuGraphInstantiateWithFlags, &executable, graph, 0);
+    for (int i = 0; i < 3; i++) DRIVER(&w, cuGraphLaunch, executable, w.stream);
+    DRIVER(&w, cuStreamSynchronize, w.stream);
+    w.driver.cuGraphExecDestroy(executable);
+    w.driver.cuGraphDestroy(graph);
+    end(&w);
+}
+
+/* What a session does that a library refuses: nothing is made, and the choices say so. */
+static void refused(void) {
+    world w;
+    dt_text choices = {0};
+    dt_library_call call = convolution(DT_LIBRARY_CONVOLUTION);
+    begin(&w, CAPACITY);
+    if (prepare(&w, &product) != NULL || prepare(&w, &call) != NULL) _exit(1);
+    dt_cuda_libraries_print(w.libraries, true, &choices);
+    fputs(choices.data, stderr);
+    dt_text_free(&choices);
+    end(&w);
+}
+
+static void chosen(void) {
+    world w;
+    dt_text choices = {0};
+    dt_library_call call = convolution(DT_LIBRARY_CONVOLUTION);
+    begin(&w, CAPACITY);
+    prepare(&w, &product), prepare(&w, &call);
+    dt_cuda_libraries_print(w.libraries, true, &choices);
+    fputs(choices.data, stderr);
+    dt_text_free(&choices);
+    end(&w);
+}
+
+/* Prepares and runs everything; the first error is told, and all is given back. */
+static void failing(void) {
+    world w;
+    dt_library_call call = convolution(DT_LIBRARY_KERNEL_GRADIENT);
+    const dt_library_call *calls[] = {&product, &call};
+    dt_status *status = NULL;
+    begin(&w, CAPACITY);
+    for (int i = 0; i < 2 && status == NULL; i++) {
+        dt_cuda_library_operation *operation = NULL;
+        status = dt_cuda_libraries_prepare(w.libraries, "a_function", calls[i], &operation);
+        if (w.workspace != 0) w.driver.cuMemFree_v2(w.workspace);
+        w.workspace = 0;
+        if (status == NULL && operation != NULL) make_workspace(&w);
+        if (status == NULL && operation != NULL) status = dt_cuda_library_run(operation, w.buffers, w.launch, w.workspace, w.stream);
+        w.driver.cuStreamSynchronize(w.stream);
+    }
+    if (status != NULL) fprintf(stderr, "%s\n", dt_status_message(status));
+    dt_status_free(status);
+    end(&w);
+}
+
+/* ---- processes ---- */
+
+typedef struct outcome {
+    int code;
+    char said[2000];
+} outcome;
+
+static outcome run_case(void (*scenario)(void), const char *name, const char *value) {
+    outcome o = {0};
+    int pipes[2], state;
+    assert_int_equal(pipe(pipes), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(pipes[1], 2);
+        if (name != NULL) setenv(name, value, 1);
+        scenario();
+        exit(0);
+    }
+    close(pipes[1]);
+    size_t n = 0;
+    for (ssize_t got = 1; got > 0 && n<sizeof o.said - 1; n += got> 0 ? (size_t)got : 0) got = read(pipes[0], o.said + n, sizeof o.said - 1 - n);
+    close(pipes[0]);
+    waitpid(child, &state, 0);
+    o.code = WIFEXITED(state) ? WEXITSTATUS(state) : -WTERMSIG(state);
+    return o;
+}
+
+static void assert_outcome(outcome o, const char *says) {
+    if (o.code != 0 || (says == NULL ? o.said[0] != 0 : strstr(o.said, says) == NULL))
+        fail_msg("ended with %d: \"%s\", wanted \"%s\"", o.code, o.said, says != NULL ? says : "");
+}
+
+static void products_agree(void **state) {
+    (void)state;
+    assert_outcome(run_case(products, NULL, NULL), NULL);
+}
+
+static void convolutions_agree(void **state) {
+    (void)state;
+    assert_outcome(run_case(convolutions, NULL, NULL), NULL);
+}
+
+static int count(const char *name) {
+    char line[200];
+    int n = 0;
+    FILE *log = fopen(log_path, "r");
+    while (log != NULL && fgets(line, sizeof line, log) != NULL) n += strncmp(line, name, strlen(name)) == 0 && line[strlen(name)] == '\n';
+    if (log != NULL) fclose(log);
+    return n;
+}
+
+static void heuristics_are_asked_once(void **state) {
+    (void)state;
+    assert_outcome(run_case(captured, "FAKE_LIBRARY_LOG", log_path), NULL);
+    assert_int_equal(count("cublasLtMatmulAlgoGetHeuristic"), 1);
+    assert_int_equal(count("cublasLtMatmul"), 2); /* two batches are two calls; a graph repeats them by itself */
+    assert_int_equal(count("cudnnBackendExecute"), 1);
+}
+
+static void choices_are_told(void **state) {
+    (void)state;
+    outcome o = run_case(chosen, NULL, NULL);
+    assert_outcome(o, "cuBLASLt 13.0.2: 1 calls\ncuDNN 9.13.0: 1 calls\n");
+    assert_outcome(o, "algorithm 66, tile 3, stages 3, 1024 bytes");
+    assert_outcome(o, "engine 3, 512 bytes"); /* neither the one that adds by chance, nor the one in less precision, nor the one that is none */
+}
+
+static void what_is_refused_is_generated(void **state) {
+    (void)state;
+    outcome o = run_case(refused, "FAKE_LIBRARY_REFUSE", "1");
+    assert_outcome(o, "product         generated: it has no way without a reduction");
+    assert_outcome(o, "convolution     generated: it has no deterministic engine");
+}
+
+/* Every call in turn that can fail. Of cuDNN's, those that look for an engine may: then there is none, or another one. */
+static void failing_calls_are_reported(void **state) {
+    (void)state;
+    static const struct {
+        const char *call, *says;
+    } calls[] = {{"cublasLtCreate", "cuBLASLt, cublasLtCreate: CUBLAS_STATUS_EXECUTION_FAILED, 13 (the fake was told to fail)"},
+                 {"cublasLtMatrixLayoutCreate", "cublasLtMatrixLayoutCreate: "},
+                 {"cublasLtMatrixLayoutSetAttribute", "cublasLtMatrixLayoutSetAttribute: "},
+                 {"cublasLtMatmulDescCreate", "cublasLtMatmulDescCreate: "},
+                 {"cublasLtMatmulDescSetAttribute", "cublasLtMatmulDescSetAttribute: "},
+                 {"cublasLtMatmulPreferenceCreate", "cublasLtMatmulPreferenceCreate: "},
+                 {"cublasLtMatmulPreferenceSetAttribute", "cublasLtMatmulPreferenceSetAttribute: "},
+                 {"cublasLtMatmulAlgoGetHeuristic", "cublasLtMatmulAlgoGetHeuristic: "},
+                 {"cublasLtMatmul", "cublasLtMatmul: "},
+                 {"cudnnCreate", "cuDNN, cudnnCreate: "},
+                 {"cudnnSetStream", "cudnnSetStream: "},
+                 {"cudnnBackendCreateDescriptor", "cudnnBackendCreateDescriptor: "},
+                 {"cudnnBackendSetAttribute", "cudnnBackendSetAttribute: "},
+                 {"cudnnBackendFinalize", "cudnnBackendFinalize: "},
+                 {"cudnnBackendExecute", "cudnnBackendExecute: "}};
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        char setting[100];
+        snprintf(setting, sizeof setting, "%s:1=13", calls[i].call);
+        assert_outcome(run_case(failing, "FAKE_LIBRARY_FAIL", setting), calls[i].says);
+    }
+    for (int n = 1; n <= 60; n++) { /* whatever fails, all is given back and nobody dies */
+        char setting[160];
+        snprintf(setting, sizeof setting, "cudnnBackendCreateDescriptor:%d=13,cudnnBackendSetAttribute:%d=13,cudnnBackendFinalize:%d=13", n, n + 60,
+                 n + 60);
+        assert_outcome(run_case(failing, "FAKE_LIBRARY_FAIL", setting), "");
+    }
+}
+
+static void a_missing_library_is_named_with_the_flag(void **state) {
+    (void)state;
+    outcome o = run_case(failing, "DT_CUBLASLT", "/nowhere/libcublasLt.so");
+    assert_outcome(o, "DT_CUBLASLT=/nowhere/libcublasLt.so cannot be loaded");
+    assert_outcome(o, "(a_function is made for it; --library none runs generated code instead)");
+}
+
+/* ---- the real ones ---- */
+
+static int n_skipped;
+
+static void every_symbol_is_in_cublaslt(void **state) {
+    (void)state;
+    static const char *const symbols[] = {
+#define X(result, symbol, arguments) #symbol,
+        DT_CUBLASLT_SYMBOLS(X)
+#undef X
+    };
+    void *library = dlopen("/usr/local/cuda/lib64/libcublasLt.so", RTLD_LAZY | RTLD_LOCAL);
+    if (library == NULL) {
+        print_message("skipped: cuBLASLt is not installed\n");
+        n_skipped++;
+        skip();
+    }
+    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++)
+        if (dlsym(library, symbols[i]) == NULL) fail_msg("cuBLASLt has no %s", symbols[i]);
+    dlclose(library);
+}
+
+static void every_symbol_is_in_cudnn(void **state) {
+    (void)state;
+    static const char *const symbols[] = {
+#define X(result, symbol, arguments) #symbol,
+        DT_CUDNN_SYMBOLS(X)
+#undef X
+    };
+    void *library = dlopen("/usr/local/cuda/lib64/libcudnn.so.9", RTLD_LAZY | RTLD_LOCAL);
+    if (library == NULL) {
+        print_message("skipped: cuDNN is not installed\n");
+        n_skipped++;
+        skip();
+    }
+    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++)
+        if (dlsym(library, symbols[i]) == NULL) fail_msg("cuDNN has no %s", symbols[i]);
+    dlclose(library);
+}
+
+/* ---- the fakes ---- */
+
+static bool make_fakes(void) {
+    static const struct {
+        const char *variable, *file;
+    } libraries[] = {{"DT_CUDA_DRIVER", "libfake_cuda.so"}, {"DT_CUBLASLT", "libfake_cublaslt.so"}, {"DT_CUDNN", "libfake_cudnn.so"}};
+    char command[1400], source[64], kernels[64], path[500];
+    const char *root = getenv("DT_SOURCE"), *python = getenv("DT_PYTHON");
+    if (mkdtemp(folder) == NULL) return false;
+    snprintf(source, sizeof source, "%s/kernels.cu", folder);
+    snprintf(kernels, sizeof kernels, "%s/kernels.so", folder);
+    snprintf(log_path, sizeof log_path, "%s/log", folder);
+    FILE *file = fopen(source, "w");
+    if (file == NULL) return false;
+    fputs(text, file);
+    fclose(file);
+    snprintf(command, sizeof command, "%s %s/tests/support/emulated_kernels.py %s %s", python != NULL ? python : "python3", root != NULL ? root : ".",
+             source, kernels);
+    const char *build = getenv("DT_BUILD") != NULL ? getenv("DT_BUILD") : "build";
+    setenv("FAKE_CUDA_KERNELS", kernels, 1);
+    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
+        snprintf(path, sizeof path, "%s/tests/%s", build, libraries[i].file);
+        setenv(libraries[i].variable, path, 1);
+    }
+    int state = system(command);
+    if (state != 0 && WEXITSTATUS(state) != 77) exit(1);
+    return state == 0;
+}
+
+int main(void) {
+    char command[100];
+    bool made = make_fakes();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products_agree),
+        cmocka_unit_test(convolutions_agree),
+        cmocka_unit_test(heuristics_are_asked_once),
+        cmocka_unit_test(choices_are_told),
+        cmocka_unit_test(what_is_refused_is_generated),
+        cmocka_unit_test(failing_calls_are_reported),
+        cmocka_unit_test(a_missing_library_is_named_with_the_flag),
+    };
+    const struct CMUnitTest real[] = {cmocka_unit_test(every_symbol_is_in_cublaslt), cmocka_unit_test(every_symbol_is_in_cudnn)};
+    int failed = made ? cmocka_run_group_tests(tests, NULL, NULL) : 0;
+    failed += cmocka_run_group_tests(real, NULL, NULL);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    if (system(command) != 0) failed++;
+    return failed > 0 ? failed : made && n_skipped == 0 ? 0 : 77;
+}
