@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "runtime/devices/spec.h"
 #include "runtime/dtrun.h"
 
 #include <dirent.h>
@@ -116,16 +117,36 @@ static dt_status *spawn(char *const *arguments) {
     return dt_error(DT_INVALID_ARGUMENT, "%s: was not compiled", arguments[2]);
 }
 
-/* dtc compile PROGRAM -o OUTPUT [--batch N] [-D …]... */
-static dt_status *compile(const dtrun_call *call, const char *compiler, const char *batch, const char *output) {
-    char **arguments = dt_allocate_zeroed(8 + 2 * (size_t)call->n_defines, sizeof *arguments);
+/* What hangs on how the program is run: the most rows of a replica, and whether it is for a GPU; "" where nothing is asked for. */
+typedef struct flags {
+    char batch[32];
+    const char *target;
+} flags;
+
+static dt_status *find_flags(const dtrun_call *call, flags *found) {
+    int64_t replicas = call->run.replicas != 0 ? call->run.replicas : 1;
+    dt_device_spec spec = {0};
+    *found = (flags){.target = ""};
+    if (call->run.global_batch != 0) snprintf(found->batch, sizeof found->batch, "%" PRId64, (call->run.global_batch - 1) / replicas + 1);
+    if (call->run.devices != NULL) DT_TRY(dt_device_spec_parse(call->run.devices, &spec));
+    if (spec.kind != NULL && spec.kind->is_gpu) found->target = spec.kind->name;
+    return NULL;
+}
+
+/* dtc compile PROGRAM -o OUTPUT [--batch N] [--target cuda] [-D …]... */
+static dt_status *compile(const dtrun_call *call, const char *compiler, const flags *flags, const char *output) {
+    char **arguments = dt_allocate_zeroed(10 + 2 * (size_t)call->n_defines, sizeof *arguments);
     if (arguments == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     const char *fixed[] = {compiler, "compile", call->program, "-o", output};
     int n = 0;
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) arguments[n++] = (char *)(uintptr_t)fixed[i];
-    if (batch[0] != 0) {
+    if (flags->batch[0] != 0) {
         arguments[n++] = (char *)(uintptr_t) "--batch";
-        arguments[n++] = (char *)(uintptr_t)batch;
+        arguments[n++] = (char *)(uintptr_t)flags->batch;
+    }
+    if (flags->target[0] != 0) {
+        arguments[n++] = (char *)(uintptr_t) "--target";
+        arguments[n++] = (char *)(uintptr_t)flags->target;
     }
     for (int i = 0; i < call->n_defines; i++) {
         arguments[n++] = (char *)(uintptr_t) "-D";
@@ -138,14 +159,14 @@ static dt_status *compile(const dtrun_call *call, const char *compiler, const ch
 
 /* Into `folder`, unless it is there. */
 static dt_status *compile_into(const dtrun_call *call, const char *compiler, const char *folder, char **path) {
-    int64_t replicas = call->run.replicas != 0 ? call->run.replicas : 1;
-    char batch[32] = "";
-    if (call->run.global_batch != 0) snprintf(batch, sizeof batch, "%" PRId64, (call->run.global_batch - 1) / replicas + 1);
+    flags flags;
+    DT_TRY(find_flags(call, &flags));
     uint64_t hash = dt_hash_bytes(call->program, strlen(call->program), DT_HASH_SEED);
     DT_TRY(hash_file(call->program, &hash));
     DT_TRY(hash_folder(call->program, &hash));
     hash_compiler(compiler, &hash);
-    hash = dt_hash_bytes(batch, strlen(batch) + 1, hash);
+    hash = dt_hash_bytes(flags.batch, strlen(flags.batch) + 1, hash);
+    hash = dt_hash_bytes(flags.target, strlen(flags.target) + 1, hash);
     for (int i = 0; i < call->n_defines; i++) hash = dt_hash_bytes(call->defines[i], strlen(call->defines[i]) + 1, hash);
 
     dt_text kept = {0}, fresh = {0};
@@ -153,7 +174,7 @@ static dt_status *compile_into(const dtrun_call *call, const char *compiler, con
     dt_text_format(&fresh, "%s/%016" PRIx64 ".%ld.dtx", folder, hash, (long)getpid());
     dt_status *status = kept.failed || fresh.failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : NULL;
     if (status == NULL && !dt_file_exists(kept.data)) {
-        status = compile(call, compiler, batch, fresh.data);
+        status = compile(call, compiler, &flags, fresh.data);
         if (status == NULL && rename(fresh.data, kept.data) != 0) status = dt_error(DT_IO, "%s: cannot rename: %s", fresh.data, strerror(errno));
         if (status != NULL) unlink(fresh.data);
     }
