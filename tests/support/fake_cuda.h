@@ -221,7 +221,7 @@ typedef struct fake_operation {
     unsigned char value;
     fake_function *function;
     int blocks, threads;
-    void *arguments[64];
+    void *arguments[512]; /* a launch takes 4096 bytes of them */
     fake_mark *mark;
     struct fake_graph_run *graph;
     struct fake_operation *next; /* in its stream */

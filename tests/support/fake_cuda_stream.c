@@ -93,6 +93,7 @@ void fake_reach(fake_mark *mark) {
 }
 
 void fake_finish_stream(fake_stream *stream) {
+    if (stream != NULL ? stream->first == NULL : any_stream() == NULL) return;
     fake_open_memory();
     if (stream != NULL) {
         while (stream->first != NULL) go_on(stream);
@@ -103,7 +104,7 @@ void fake_finish_stream(fake_stream *stream) {
 }
 
 void fake_wander(void) {
-    if (fake.seed == 0 || fake_random(3) != 0) return;
+    if (fake.seed == 0 || fake_random(3) != 0 || any_stream() == NULL) return;
     fake_open_memory();
     for (unsigned n = fake_random(6); n > 0; n--) {
         fake_stream *s = any_stream();
