@@ -19,6 +19,12 @@ def read_data(folder):
     return [read_idx(folder, f"{name}-ubyte") for name in names]
 
 
+def n_steps(n_images, batch, warm_up):
+    """Of an epoch, whose last images that fill no batch are left out; or of a warm-up."""
+    whole = n_images // batch
+    return min(WARM_UP_STEPS, whole) if warm_up else whole
+
+
 def answer(data, trainings, make, wanted):
     key = (wanted["model"], wanted["batch"], wanted["precision"])
     if key not in trainings:

@@ -28,11 +28,11 @@ class Training:
         keys = jax.random.split(jax.random.key(0), len(shapes))
         p = {n: glorot(k, s) if len(s) > 1 else jnp.zeros(s) for k, (n, s) in zip(keys, shapes.items())}
         self.state = (p, *(jax.tree.map(jnp.zeros_like, p) for _ in range(2)), jnp.float32(0), jax.random.key(1))
-        with jax.default_matmul_precision(PRECISION[precision]):
-            self.train = jax.jit(self.step, donate_argnums=0)
-            self.evaluate = jax.jit(lambda p, image, label: (self.logits(p, image, None).argmax(1) == label).mean())
-            self.epoch(warm_up=True)
-            self.accuracy()
+        jax.config.update("jax_default_matmul_precision", PRECISION[precision])
+        self.train = jax.jit(self.step, donate_argnums=0)
+        self.evaluate = jax.jit(lambda p, image, label: (self.logits(p, image, None).argmax(1) == label).mean())
+        self.epoch(warm_up=True)
+        self.accuracy()
 
     def logits(self, p, image, key):
         kind = jnp.bfloat16 if self.precision == "bf16" else jnp.float32
@@ -44,7 +44,7 @@ class Training:
         x = x[..., None]
         for layer in ("conv", "conv_1"):
             x = lax.conv_general_dilated(x, p[layer], (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")) + p[f"{layer}/bias"]
-            x = lax.reduce_window(jax.nn.relu(x), jnp.array(-jnp.inf, x.dtype), lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+            x = lax.reduce_window(jax.nn.relu(x), -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
         x = x.reshape(x.shape[0], -1)
         if key is not None:
             x = jnp.where(jax.random.bernoulli(key, 0.5, x.shape), x / 0.5, 0)
@@ -74,15 +74,15 @@ class Training:
     def epoch(self, warm_up=False):
         """Whole batches; returns how many images that were, when they are done."""
         order = jax.random.permutation(jax.random.fold_in(jax.random.key(2), int(self.state[3])), len(self.images))
-        n = harness.WARM_UP_STEPS if warm_up else len(order) // self.batch
+        n = harness.n_steps(len(order), self.batch, warm_up)
         for i in range(n):
             self.state, loss, _ = self.train(self.state, self.images, self.labels, order, i)
         jax.block_until_ready((self.state[0], loss))
         return n * self.batch
 
     def accuracy(self):
-        hits = [self.evaluate(self.state[0], self.test_images[i:i + 1000], self.test_labels[i:i + 1000]) for i in range(0, 10000, 1000)]
-        return float(sum(hits) / len(hits))
+        parts = [slice(i, i + 1000) for i in range(0, len(self.test_images), 1000)]
+        return float(sum(self.evaluate(self.state[0], self.test_images[part], self.test_labels[part]) for part in parts) / len(parts))
 
 
 harness.serve("jax", jax.__version__, Training)

@@ -6,7 +6,6 @@ shuffled there; no loss is read within an epoch.
 import gpu_harness as harness
 import torch
 
-torch.set_float32_matmul_precision("highest")
 DEVICE = torch.device("cuda")
 
 
@@ -20,8 +19,9 @@ def model_of(name):
 
 class Training:
     def __init__(self, data, name, batch, precision):
-        torch._dynamo.reset()
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
+        torch.compiler.reset()
+        torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+        torch.backends.cudnn.allow_tf32 = precision == "tf32"
         self.images, self.labels, self.test_images, self.test_labels = (torch.from_numpy(array.copy()).to(DEVICE) for array in data)
         self.labels, self.test_labels = self.labels.long(), self.test_labels.long()
         self.batch, self.precision = batch, precision
@@ -46,7 +46,7 @@ class Training:
         """Whole batches; returns how many images that were, when they are done."""
         self.model.train()
         order = torch.randperm(len(self.images), device=DEVICE)
-        n = harness.WARM_UP_STEPS if warm_up else len(order) // self.batch
+        n = harness.n_steps(len(order), self.batch, warm_up)
         total = torch.zeros((), device=DEVICE)
         for i in range(n):
             chosen = order[i * self.batch:(i + 1) * self.batch]
@@ -62,7 +62,8 @@ class Training:
     def accuracy(self):
         self.model.eval()
         with torch.no_grad():
-            hits = [(self.logits(self.test_images[i:i + 1000]).argmax(1) == self.test_labels[i:i + 1000]).float().mean() for i in range(0, 10000, 1000)]
+            parts = [slice(i, i + 1000) for i in range(0, len(self.test_images), 1000)]
+            hits = [(self.logits(self.test_images[part]).argmax(1) == self.test_labels[part]).float().mean() for part in parts]
             return float(torch.stack(hits).mean())
 
 
