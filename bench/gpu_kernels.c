@@ -7,7 +7,7 @@
 #include "compiler/pipeline.h"
 #include "frontends/dsl/dsl.h"
 #include "ir/interpret.h"
-#include "runtime/devices/cuda/driver.h"
+#include "runtime/devices/cuda/context.h"
 #include "runtime/json_text.h"
 
 #include "base/file.h"
@@ -23,9 +23,8 @@ enum {
     MOST_ARGUMENTS = 256,
     BATCHES = 5,             /* the median of whose times counts */
     SOME_ELEMENTS = 1 << 18, /* made on the host; what is longer repeats them */
-    ATTRIBUTE_MULTIPROCESSORS = 16,
-    ATTRIBUTE_MAJOR = 75,
-    ATTRIBUTE_MINOR = 76
+    WAVES = 4,               /* of blocks, at most: as the runtime launches (runtime/devices/cuda/code.c) */
+    CAPTURE_OF_THIS_THREAD = 1
 };
 
 typedef struct options {
@@ -42,14 +41,14 @@ typedef struct bench {
     dt_arena *arena;
     dt_compilation compilation;
     dt_cuda_program program;
-    dt_cuda_driver driver;
-    int device, n_multiprocessors, n_modules;
-    void *stream, *events[2], *modules[MOST_UNITS];
+    dt_cuda gpu;
+    int n_modules;
+    void *events[2], *modules[MOST_UNITS];
     char architecture[16];
     uint64_t random;
 } bench;
 
-#define CALL(b, symbol, ...) DT_TRY(dt_cuda_driver_error(&(b)->driver, #symbol, (b)->driver.symbol(__VA_ARGS__)))
+#define CALL(b, symbol, ...) DT_CUDA_TRY(&(b)->gpu, symbol, __VA_ARGS__)
 
 /* ---- the program ---- */
 
@@ -80,8 +79,8 @@ static dt_status *compile(bench *b) {
     DT_TRY(dt_cuda_compile(&b->program, &architecture, 1, NULL, &warnings, &code));
     dt_status *status = code.n_modules <= MOST_UNITS ? NULL : dt_error(DT_INTERNAL, "%d units are too many", code.n_modules);
     for (int m = 0; m < code.n_modules && status == NULL; m++) {
-        int error = b->driver.cuModuleLoadDataEx(&b->modules[m], code.modules[m].bytes, 0, NULL, NULL);
-        status = dt_cuda_driver_error(&b->driver, "cuModuleLoadDataEx", error);
+        int error = b->gpu.driver.cuModuleLoadDataEx(&b->modules[m], code.modules[m].bytes, 0, NULL, NULL);
+        status = dt_cuda_driver_error(&b->gpu.driver, "cuModuleLoadDataEx", error);
         b->n_modules += status == NULL;
     }
     dt_text_free(&warnings);
@@ -113,10 +112,10 @@ static dt_status *fill(bench *b, uint64_t at, dt_dtype dtype, int64_t n) {
         dt_tensor_set(&tensor, (size_t)i, dt_dtype_is_float(dtype) ? x : (double)(int64_t)(x * (double)(dtype == DT_BOOL ? 2 : b->options->indices)));
     }
     size_t done = dt_tensor_bytes(&tensor);
-    if (done > 0) CALL(b, cuMemcpyHtoDAsync_v2, at, tensor.data, done, b->stream);
-    CALL(b, cuStreamSynchronize, b->stream); /* the tensor is the arena's, and pageable */
-    for (; done < bytes; done *= 2) CALL(b, cuMemcpyDtoDAsync_v2, at + done, at, done < bytes - done ? done : bytes - done, b->stream);
-    CALL(b, cuStreamSynchronize, b->stream);
+    if (done > 0) CALL(b, cuMemcpyHtoDAsync_v2, at, tensor.data, done, b->gpu.stream);
+    CALL(b, cuStreamSynchronize, b->gpu.stream); /* the tensor is the arena's, and pageable */
+    for (; done < bytes; done *= 2) CALL(b, cuMemcpyDtoDAsync_v2, at + done, at, done < bytes - done ? done : bytes - done, b->gpu.stream);
+    CALL(b, cuStreamSynchronize, b->gpu.stream);
     return NULL;
 }
 
@@ -155,9 +154,9 @@ static dt_status *lay_out(bench *b, const dt_plan *plan, const dt_kernel_functio
     }
     m->launch = m->all + total;
     launch.bad_index = (dt_bad_index *)(uintptr_t)(m->launch + LAUNCH_BYTES / 2);
-    CALL(b, cuMemsetD8Async, m->launch, 0, LAUNCH_BYTES, b->stream);
-    CALL(b, cuMemcpyHtoDAsync_v2, m->launch, &launch, sizeof launch, b->stream);
-    CALL(b, cuStreamSynchronize, b->stream);
+    CALL(b, cuMemsetD8Async, m->launch, 0, LAUNCH_BYTES, b->gpu.stream);
+    CALL(b, cuMemcpyHtoDAsync_v2, m->launch, &launch, sizeof launch, b->gpu.stream);
+    CALL(b, cuStreamSynchronize, b->gpu.stream);
     return NULL;
 }
 
@@ -174,49 +173,83 @@ static int compare_seconds(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* n_launches of the work as a graph. */
+static dt_status *make_graph(bench *b, work work, void **graph) {
+    void *captured;
+    CALL(b, cuStreamBeginCapture_v2, b->gpu.stream, CAPTURE_OF_THIS_THREAD);
+    for (int k = 0; k < b->options->n_launches; k++) DT_TRY(work.run(b, work.context));
+    CALL(b, cuStreamEndCapture, b->gpu.stream, &captured);
+    CALL(b, cuGraphInstantiateWithFlags, graph, captured, 0);
+    CALL(b, cuGraphDestroy, captured);
+    return NULL;
+}
+
 static dt_status *time_of(bench *b, work work, double *seconds) {
     double times[BATCHES];
-    DT_TRY(work.run(b, work.context));
+    void *graph;
+    DT_TRY(make_graph(b, work, &graph));
+    CALL(b, cuGraphLaunch, graph, b->gpu.stream); /* to be warm */
     for (int i = 0; i < BATCHES; i++) {
         float milliseconds;
-        CALL(b, cuEventRecord, b->events[0], b->stream);
-        for (int k = 0; k < b->options->n_launches; k++) DT_TRY(work.run(b, work.context));
-        CALL(b, cuEventRecord, b->events[1], b->stream);
+        CALL(b, cuEventRecord, b->events[0], b->gpu.stream);
+        CALL(b, cuGraphLaunch, graph, b->gpu.stream);
+        CALL(b, cuEventRecord, b->events[1], b->gpu.stream);
         CALL(b, cuEventSynchronize, b->events[1]);
         CALL(b, cuEventElapsedTime, &milliseconds, b->events[0], b->events[1]);
         times[i] = 1e-3 * (double)milliseconds / b->options->n_launches;
     }
+    CALL(b, cuGraphExecDestroy, graph);
     qsort(times, BATCHES, sizeof *times, compare_seconds);
     *seconds = times[BATCHES / 2];
     return NULL;
 }
 
+/* A function with its arguments, found once: nothing but launches may stand in a graph. */
+typedef struct launch {
+    void *function, *arguments[MOST_ARGUMENTS + 1];
+    unsigned blocks, threads;
+} launch;
+
 typedef struct kernel_run {
-    int plan, kernel;
     memory memory;
+    int n_launches;
+    launch *launches;
 } kernel_run;
 
-static dt_status *launch_kernel(bench *b, void *context) {
-    kernel_run *run = context;
+static dt_status *find_launch(bench *b, const dt_cuda_call *call, memory *memory, launch *launch) {
+    int resident;
+    CALL(b, cuModuleGetFunction, &launch->function, b->modules[dt_cuda_unit_of(call->source)], call->name);
+    CALL(b, cuOccupancyMaxActiveBlocksPerMultiprocessor, &resident, launch->function, call->threads, 0);
+    int64_t wanted = (call->n_items * call->team + call->threads - 1) / call->threads, most = (int64_t)WAVES * resident * b->gpu.n_multiprocessors;
+    launch->blocks = (unsigned)(wanted < 1 ? 1 : wanted < most ? wanted : most);
+    launch->threads = (unsigned)call->threads;
+    for (int a = 0; a < call->n_arguments; a++) launch->arguments[a] = &memory->at[call->arguments[a]];
+    launch->arguments[call->n_arguments] = &memory->launch;
+    return NULL;
+}
+
+/* Fills in all but the memory. */
+static dt_status *find_launches(bench *b, int plan, int kernel, kernel_run *run) {
+    run->launches = DT_NEW_ARRAY(b->arena, launch, b->program.n_calls);
     for (int i = 0; i < b->program.n_calls; i++) {
         const dt_cuda_call *call = &b->program.calls[i];
-        void *arguments[MOST_ARGUMENTS + 1], *function;
-        int resident;
-        if (call->plan != run->plan || call->kernel != run->kernel) continue;
-        CALL(b, cuModuleGetFunction, &function, b->modules[dt_cuda_unit_of(call->source)], call->name);
-        CALL(b, cuOccupancyMaxActiveBlocksPerMultiprocessor, &resident, function, call->threads, 0);
-        int64_t wanted = (call->n_items * call->team + call->threads - 1) / call->threads, most = (int64_t)resident * b->n_multiprocessors;
-        unsigned blocks = (unsigned)(wanted < 1 ? 1 : wanted < most ? wanted : most);
-        for (int a = 0; a < call->n_arguments; a++) arguments[a] = &run->memory.at[call->arguments[a]];
-        arguments[call->n_arguments] = &run->memory.launch;
-        CALL(b, cuLaunchKernel, function, blocks, 1, 1, (unsigned)call->threads, 1, 1, 0, b->stream, arguments, NULL);
+        if (call->plan == plan && call->kernel == kernel) DT_TRY(find_launch(b, call, &run->memory, &run->launches[run->n_launches++]));
+    }
+    return NULL;
+}
+
+static dt_status *launch_kernel(bench *b, void *context) {
+    const kernel_run *run = context;
+    for (int i = 0; i < run->n_launches; i++) {
+        launch *l = &run->launches[i];
+        CALL(b, cuLaunchKernel, l->function, l->blocks, 1, 1, l->threads, 1, 1, 0, b->gpu.stream, l->arguments, NULL);
     }
     return NULL;
 }
 
 static dt_status *copy_half(bench *b, void *context) {
     uint64_t at = *(const uint64_t *)context, bytes = (uint64_t)b->options->copied;
-    CALL(b, cuMemcpyDtoDAsync_v2, at + bytes, at, bytes, b->stream);
+    CALL(b, cuMemcpyDtoDAsync_v2, at + bytes, at, bytes, b->gpu.stream);
     return NULL;
 }
 
@@ -225,7 +258,7 @@ static dt_status *measure_copy(bench *b, double *rate) {
     uint64_t at;
     double seconds;
     CALL(b, cuMemAlloc_v2, &at, 2 * (size_t)b->options->copied);
-    CALL(b, cuMemsetD8Async, at, 1, 2 * (size_t)b->options->copied, b->stream);
+    CALL(b, cuMemsetD8Async, at, 1, 2 * (size_t)b->options->copied, b->gpu.stream);
     DT_TRY(time_of(b, (work){copy_half, &at}, &seconds));
     CALL(b, cuMemFree_v2, at);
     *rate = 2 * (double)b->options->copied / seconds;
@@ -243,18 +276,17 @@ static dt_status *say_kernel(bench *b, dt_text *text, int p, int k, bool first) 
     const dt_plan *plan = b->compilation.plans[p];
     const dt_kernel_function *kernel = &plan->kernels[k];
     dt_kernel_count count = dt_kernel_count_of(plan, kernel);
-    kernel_run run = {.plan = p, .kernel = k};
+    kernel_run run = {0};
     dt_text lines = {0};
     double seconds, rows = (double)plan->block_rows;
-    int n_launches = 0;
-    for (int i = 0; i < b->program.n_calls; i++) n_launches += b->program.calls[i].plan == p && b->program.calls[i].kernel == k;
+    DT_TRY(find_launches(b, p, k, &run));
     DT_TRY(lay_out(b, plan, kernel, &run.memory));
     DT_TRY(time_of(b, (work){launch_kernel, &run}, &seconds));
     CALL(b, cuMemFree_v2, run.memory.all);
     dt_kernel_lines(&lines, plan, kernel);
     dt_text_format(text, "%s{\"step\": \"%s\", \"name\": \"%s\", \"lines\": ", first ? "" : ", ", plan->function->name, kernel->name);
     dt_text_append_json_string(text, lines.data != NULL ? lines.data : "");
-    say_number(text, "launches", n_launches);
+    say_number(text, "launches", run.n_launches);
     say_number(text, "seconds", seconds);
     say_number(text, "bytes", count.bytes.per_row * rows + count.bytes.fixed);
     say_number(text, "flops", count.flops.per_row * rows + count.flops.fixed);
@@ -268,7 +300,7 @@ static dt_status *say(bench *b) {
     char name[128] = "";
     double copy;
     int n = 0;
-    CALL(b, cuDeviceGetName, name, (int)sizeof name - 1, b->device);
+    CALL(b, cuDeviceGetName, name, (int)sizeof name - 1, b->gpu.device);
     DT_TRY(measure_copy(b, &copy));
     dt_text_append(&text, "{\"gpu\": ");
     dt_text_append_json_string(&text, name);
@@ -291,20 +323,9 @@ static dt_status *say(bench *b) {
 /* ---- the GPU ---- */
 
 static dt_status *open_gpu(bench *b) {
-    bool present;
-    int n = 0, major, minor;
-    void *context;
-    DT_TRY(dt_cuda_driver_open(&b->driver, &present));
-    if (present) CALL(b, cuDeviceGetCount, &n);
-    if (n == 0) return dt_error(DT_NOT_FOUND, "there is no GPU");
-    CALL(b, cuDeviceGet, &b->device, 0);
-    CALL(b, cuDeviceGetAttribute, &major, ATTRIBUTE_MAJOR, b->device);
-    CALL(b, cuDeviceGetAttribute, &minor, ATTRIBUTE_MINOR, b->device);
-    CALL(b, cuDeviceGetAttribute, &b->n_multiprocessors, ATTRIBUTE_MULTIPROCESSORS, b->device);
-    snprintf(b->architecture, sizeof b->architecture, "sm_%d%d", major, minor);
-    CALL(b, cuDevicePrimaryCtxRetain, &context, b->device);
-    CALL(b, cuCtxSetCurrent, context);
-    CALL(b, cuStreamCreate, &b->stream, 1);
+    DT_TRY(dt_cuda_open(0, &b->gpu));
+    DT_TRY(dt_cuda_enter(&b->gpu));
+    snprintf(b->architecture, sizeof b->architecture, "sm_%d%d", b->gpu.major, b->gpu.minor);
     for (int i = 0; i < 2; i++) CALL(b, cuEventCreate, &b->events[i], 0);
     return NULL;
 }
@@ -312,9 +333,7 @@ static dt_status *open_gpu(bench *b) {
 static dt_status *close_gpu(bench *b) {
     for (int m = 0; m < b->n_modules; m++) CALL(b, cuModuleUnload, b->modules[m]);
     for (int i = 0; i < 2; i++) CALL(b, cuEventDestroy_v2, b->events[i]);
-    CALL(b, cuStreamDestroy_v2, b->stream);
-    CALL(b, cuDevicePrimaryCtxRelease_v2, b->device);
-    dt_cuda_driver_close(&b->driver);
+    dt_cuda_close(&b->gpu);
     return NULL;
 }
 

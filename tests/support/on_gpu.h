@@ -9,7 +9,7 @@
 
 #include "compiler/codegen/codegen.h"
 #include "compiler/compilation.h"
-#include "runtime/devices/cuda/driver.h"
+#include "runtime/devices/cuda/context.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,15 +19,11 @@ enum {
     GPU_MEMORY = 1 << 20, /* for the buffers of one call */
     GPU_BORDER = 256,
     GPU_PATTERN = 0x7f,
-    GPU_MOST_UNITS = 256,
-    GPU_MAJOR = 75, /* the driver's numbers of attributes */
-    GPU_MINOR = 76
+    GPU_MOST_UNITS = 256
 };
 
 typedef struct gpu {
-    dt_cuda_driver driver;
-    void *context, *stream;
-    int device;
+    dt_cuda cuda;
     uint64_t memory;
     char architecture[16]; /* "sm_90" */
 } gpu;
@@ -40,33 +36,21 @@ typedef struct gpu_code {
     char message[400];             /* the first thing that went wrong; "" */
 } gpu_code;
 
-#define GPU_TRY(gpu, symbol, ...) DT_TRY(dt_cuda_driver_error(&(gpu)->driver, #symbol, (gpu)->driver.symbol(__VA_ARGS__)))
+#define GPU_TRY(gpu, symbol, ...) DT_CUDA_TRY(&(gpu)->cuda, symbol, __VA_ARGS__)
 
-/* Opens the first GPU; *present is false where there is no driver, or it has none. */
-static inline dt_status *gpu_open(gpu *g, bool *present) {
-    int n = 0, major, minor;
+/* Opens the first GPU. DT_NOT_FOUND: there is none. */
+static inline dt_status *gpu_open(gpu *g) {
     *g = (gpu){0};
-    DT_TRY(dt_cuda_driver_open(&g->driver, present));
-    if (!*present) return NULL;
-    GPU_TRY(g, cuDeviceGetCount, &n);
-    *present = n > 0;
-    if (n == 0) return NULL;
-    GPU_TRY(g, cuDeviceGet, &g->device, 0);
-    GPU_TRY(g, cuDeviceGetAttribute, &major, GPU_MAJOR, g->device);
-    GPU_TRY(g, cuDeviceGetAttribute, &minor, GPU_MINOR, g->device);
-    snprintf(g->architecture, sizeof g->architecture, "sm_%d%d", major, minor);
-    GPU_TRY(g, cuDevicePrimaryCtxRetain, &g->context, g->device);
-    GPU_TRY(g, cuCtxSetCurrent, g->context);
-    GPU_TRY(g, cuStreamCreate, &g->stream, 1); /* beside the default stream */
+    DT_TRY(dt_cuda_open(0, &g->cuda));
+    DT_TRY(dt_cuda_enter(&g->cuda));
+    snprintf(g->architecture, sizeof g->architecture, "sm_%d%d", g->cuda.major, g->cuda.minor);
     GPU_TRY(g, cuMemAlloc_v2, &g->memory, GPU_MEMORY);
     return NULL;
 }
 
 static inline dt_status *gpu_close(gpu *g) {
     GPU_TRY(g, cuMemFree_v2, g->memory);
-    GPU_TRY(g, cuStreamDestroy_v2, g->stream);
-    GPU_TRY(g, cuDevicePrimaryCtxRelease_v2, g->device);
-    dt_cuda_driver_close(&g->driver);
+    dt_cuda_close(&g->cuda);
     return NULL;
 }
 
@@ -87,8 +71,8 @@ static inline dt_status *gpu_load(gpu_code *code) {
     DT_TRY(dt_cuda_compile(&code->program, &architecture, 1, NULL, &warnings, &compiled));
     dt_status *status = compiled.n_modules <= GPU_MOST_UNITS ? NULL : dt_error(DT_INTERNAL, "%d units are too many", compiled.n_modules);
     for (int m = 0; m < compiled.n_modules && status == NULL; m++) {
-        status = dt_cuda_driver_error(&code->gpu->driver, "cuModuleLoadDataEx",
-                                      code->gpu->driver.cuModuleLoadDataEx(&code->modules[m], compiled.modules[m].bytes, 0, NULL, NULL));
+        status = dt_cuda_driver_error(&code->gpu->cuda.driver, "cuModuleLoadDataEx",
+                                      code->gpu->cuda.driver.cuModuleLoadDataEx(&code->modules[m], compiled.modules[m].bytes, 0, NULL, NULL));
         code->n_modules += status == NULL;
     }
     dt_text_free(&warnings);
@@ -106,7 +90,7 @@ static inline dt_status *gpu_make(const dt_compilation *compilation, gpu *gpu, g
 }
 
 static inline void gpu_free(gpu_code *code) {
-    for (int m = 0; m < code->n_modules; m++) code->gpu->driver.cuModuleUnload(code->modules[m]);
+    for (int m = 0; m < code->n_modules; m++) code->gpu->cuda.driver.cuModuleUnload(code->modules[m]);
     code->n_modules = 0;
 }
 
@@ -124,8 +108,8 @@ static inline dt_status *gpu_put(gpu *g, size_t *used, gpu_block *block, void *h
     *block = (gpu_block){g->memory + *used + GPU_BORDER, host, bytes};
     *used += (2 * GPU_BORDER + bytes + 255) / 256 * 256;
     if (*used > GPU_MEMORY) return dt_error(DT_INTERNAL, "buffers of more than %d bytes", GPU_MEMORY);
-    GPU_TRY(g, cuMemsetD8Async, block->at - GPU_BORDER, GPU_PATTERN, 2 * GPU_BORDER + bytes, g->stream);
-    if (bytes > 0) GPU_TRY(g, cuMemcpyHtoDAsync_v2, block->at, host, bytes, g->stream);
+    GPU_TRY(g, cuMemsetD8Async, block->at - GPU_BORDER, GPU_PATTERN, 2 * GPU_BORDER + bytes, g->cuda.stream);
+    if (bytes > 0) GPU_TRY(g, cuMemcpyHtoDAsync_v2, block->at, host, bytes, g->cuda.stream);
     return NULL;
 }
 
@@ -134,9 +118,9 @@ static inline dt_status *gpu_take(gpu *g, const gpu_block *block) {
     size_t whole = 2 * GPU_BORDER + block->bytes;
     unsigned char *all = malloc(whole);
     if (all == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "no memory");
-    dt_status *status =
-        dt_cuda_driver_error(&g->driver, "cuMemcpyDtoHAsync_v2", g->driver.cuMemcpyDtoHAsync_v2(all, block->at - GPU_BORDER, whole, g->stream));
-    if (status == NULL) status = dt_cuda_driver_error(&g->driver, "cuStreamSynchronize", g->driver.cuStreamSynchronize(g->stream));
+    dt_status *status = dt_cuda_driver_error(&g->cuda.driver, "cuMemcpyDtoHAsync_v2",
+                                             g->cuda.driver.cuMemcpyDtoHAsync_v2(all, block->at - GPU_BORDER, whole, g->cuda.stream));
+    if (status == NULL) status = dt_cuda_driver_error(&g->cuda.driver, "cuStreamSynchronize", g->cuda.driver.cuStreamSynchronize(g->cuda.stream));
     for (size_t i = 0; i < GPU_BORDER && status == NULL; i++)
         if (all[i] != GPU_PATTERN || all[GPU_BORDER + block->bytes + i] != GPU_PATTERN) status = dt_error(DT_INTERNAL, "writes outside of a buffer");
     if (status == NULL && memcmp(block->host, all + GPU_BORDER, block->bytes) != 0) memcpy(block->host, all + GPU_BORDER, block->bytes);
@@ -172,7 +156,7 @@ static inline dt_status *gpu_call(gpu_code *code, const dt_plan *plan, const dt_
     for (int a = 0; a < n; a++) arguments[a] = &given[a].at;
     arguments[n] = &given[n + 1].at;
     GPU_TRY(g, cuModuleGetFunction, &function, code->modules[dt_cuda_unit_of(call->source)], call->name);
-    GPU_TRY(g, cuLaunchKernel, function, (unsigned)blocks, 1, 1, (unsigned)call->threads, 1, 1, 0, g->stream, arguments, NULL);
+    GPU_TRY(g, cuLaunchKernel, function, (unsigned)blocks, 1, 1, (unsigned)call->threads, 1, 1, 0, g->cuda.stream, arguments, NULL);
     for (int a = 0; a <= n + 1; a++) DT_TRY(gpu_take(g, &given[a]));
     return NULL;
 }
