@@ -17,7 +17,8 @@ typedef struct dtrun_call {
     const char *versus; /* another program, or NULL */
     int n_defines;      /* for a .dt: NAME=VALUE */
     const char **defines;
-    const char **inputs; /* run.inputs, while they are collected */
+    const char *precision; /* for a .dt, of its products; NULL: what it says */
+    const char **inputs;   /* run.inputs, while they are collected */
 } dtrun_call;
 
 /* Parses argv[1..] for the command argv[1]. Returns an exit status: 0, or 2 after a message. --help ends the process. */

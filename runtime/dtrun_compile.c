@@ -133,9 +133,9 @@ static dt_status *find_flags(const dtrun_call *call, flags *found) {
     return NULL;
 }
 
-/* dtc compile PROGRAM -o OUTPUT [--batch N] [--target cuda] [-D …]... */
+/* dtc compile PROGRAM -o OUTPUT [--batch N] [--target cuda] [--precision TYPE] [-D …]... */
 static dt_status *compile(const dtrun_call *call, const char *compiler, const flags *flags, const char *output) {
-    char **arguments = dt_allocate_zeroed(10 + 2 * (size_t)call->n_defines, sizeof *arguments);
+    char **arguments = dt_allocate_zeroed(12 + 2 * (size_t)call->n_defines, sizeof *arguments);
     if (arguments == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     const char *fixed[] = {compiler, "compile", call->program, "-o", output};
     int n = 0;
@@ -147,6 +147,10 @@ static dt_status *compile(const dtrun_call *call, const char *compiler, const fl
     if (flags->target[0] != 0) {
         arguments[n++] = (char *)(uintptr_t) "--target";
         arguments[n++] = (char *)(uintptr_t)flags->target;
+    }
+    if (call->precision != NULL) {
+        arguments[n++] = (char *)(uintptr_t) "--precision";
+        arguments[n++] = (char *)(uintptr_t)call->precision;
     }
     for (int i = 0; i < call->n_defines; i++) {
         arguments[n++] = (char *)(uintptr_t) "-D";
@@ -167,6 +171,7 @@ static dt_status *compile_into(const dtrun_call *call, const char *compiler, con
     hash_compiler(compiler, &hash);
     hash = dt_hash_bytes(flags.batch, strlen(flags.batch) + 1, hash);
     hash = dt_hash_bytes(flags.target, strlen(flags.target) + 1, hash);
+    if (call->precision != NULL) hash = dt_hash_bytes(call->precision, strlen(call->precision) + 1, hash);
     for (int i = 0; i < call->n_defines; i++) hash = dt_hash_bytes(call->defines[i], strlen(call->defines[i]) + 1, hash);
 
     dt_text kept = {0}, fresh = {0};
@@ -191,9 +196,9 @@ dt_status *dtrun_find_artifact(const dtrun_call *call, char **path) {
         dt_text_append(&same, call->program);
         *path = dt_text_take(&same);
         if (*path == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-        if (call->n_defines == 0) return NULL;
+        if (call->n_defines == 0 && call->precision == NULL) return NULL;
         dt_release(*path);
-        return dt_error(DT_INVALID_ARGUMENT, "%s: is compiled already: -D is for a .dt", call->program);
+        return dt_error(DT_INVALID_ARGUMENT, "%s: is compiled already: %s is for a .dt", call->program, call->n_defines > 0 ? "-D" : "--precision");
     }
     char *compiler = NULL, *folder = NULL;
     DT_TRY(find_compiler(&compiler));

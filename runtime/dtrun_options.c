@@ -1,4 +1,5 @@
 /* dtrun_options: the command line. Each option is a row that says which commands take it; glibc's argp does the rest. */
+#include "abi/precision.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "runtime/dtrun.h"
@@ -81,6 +82,7 @@ enum key {
     KEY_INPUT,
     KEY_OUTPUT,
     KEY_LEVEL,
+    KEY_PRECISION,
     KEY_PERF_MAP,
     KEY_STEPS,
     KEY_VERSUS,
@@ -133,6 +135,8 @@ static const struct {
     {TRAIN, {"log-every", KEY_LOG_EVERY, "N", 0, "Say the reports of every N-th step (default: 100; 0: never)", 4}},
     {RUNS, {"log-format", KEY_LOG_FORMAT, "text|json", 0, "Lines for people, or one JSON object a line (default: text)", 4}},
     {ANY, {"define", 'D', "NAME=VALUE", 0, "An option of the program, where PROGRAM is a .dt", 5}},
+    {ANY,
+     {"precision", KEY_PRECISION, "f32|tf32|bf16", 0, "What factors of products are rounded to, where PROGRAM is a .dt (default: what it says)", 5}},
     {STEPS, {"level", KEY_LEVEL, "LEVEL", 0, "Use the code for this instruction-set level (default: the best that runs here)", 5}},
     {STEPS, {"cpu", 0, NULL, OPTION_ALIAS, NULL, 5}},
     {STEPS, {"perf-map", KEY_PERF_MAP, NULL, 0, "Name the kernels for perf(1), in /tmp/perf-PID.map", 5}},
@@ -205,6 +209,10 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case 'D':
         if (strchr(text, '=') == NULL) argp_error(state, "-D takes NAME=VALUE, not %s", text);
         call->defines[call->n_defines++] = text;
+        return 0;
+    case KEY_PRECISION:
+        if (dt_precision_from_name(text) == DT_N_PRECISIONS) argp_error(state, "--precision takes f32, tf32 or bf16, not %s", text);
+        call->precision = text;
         return 0;
     case KEY_LOG_FORMAT: call->log_format = choice(text, "json", "text", "log-format", state) ? DT_LOG_JSON : DT_LOG_TEXT; return 0;
     case KEY_LEVEL: call->kernels.level = text; return 0;

@@ -110,9 +110,15 @@ for _ in range(2):
 check(len(list((FOLDER / "cache/dtrun").iterdir())) == 1, "compiled twice")
 Run("train", FOLDER / "net.dt", "--data", data, "--max-steps", 2, "--global-batch", 50)  # more than its batch(32)
 check(len(list((FOLDER / "cache/dtrun").iterdir())) == 2, "another --global-batch")
+rounded = Run("train", FOLDER / "net.dt", "--data", data, "--max-steps", 2, "--precision", "bf16", "--log-every", 1)
+plain = Run("train", FOLDER / "net.dt", "--data", data, "--max-steps", 2, "--log-every", 1)
+check(len(list((FOLDER / "cache/dtrun").iterdir())) == 3, "another --precision")
+check([e["loss"] for e in rounded.all("step")] != [e["loss"] for e in plain.all("step")], "--precision bf16 changes nothing")
+refused = Run("train", program, "--data", data, "--precision", "bf16", expect=1)
+check("is compiled already: --precision is for a .dt" in refused.error, refused.error)
 (FOLDER / "wrong.dt").write_text("model")
 Run("train", FOLDER / "wrong.dt", expect=1)
-check(len(list((FOLDER / "cache/dtrun").iterdir())) == 2, "something was left of a failed compilation")
+check(len(list((FOLDER / "cache/dtrun").iterdir())) == 3, "something was left of a failed compilation")
 
 # ---- info, devices, help ----
 about = subprocess.run(["dtrun", "info", program], capture_output=True, text=True)
