@@ -76,15 +76,17 @@ static void say_variables(dt_text *text, const dt_artifact *artifact) {
     }
 }
 
-/* Each architecture once. */
+static double in_mib(int64_t bytes) { return (double)bytes / (1 << 20); }
+
+/* Each architecture once, and the memory of the plans for GPUs. */
 static void say_gpus(dt_text *text, const dt_artifact_cuda *cuda) {
+    dt_artifact_bytes bytes = dt_artifact_memory(cuda->program);
     dt_text_format(text, "\ncode for GPUs:");
     for (int m = 0, n = 0; m < cuda->n_modules; m++)
         if (cuda->modules[m].unit == 0) dt_text_format(text, "%s %s", n++ > 0 ? "," : "", cuda->modules[m].architecture);
-    dt_text_format(text, ", by %s", cuda->compiler);
+    dt_text_format(text, ", by %s; memory: %.2f MiB + %.2f MiB for each replica + %.2f MiB for each of the log2(replicas) + 1 sums that are open",
+                   cuda->compiler, in_mib(bytes.shared + bytes.core), in_mib(bytes.replica), in_mib(bytes.partial));
 }
-
-static double in_mib(int64_t bytes) { return (double)bytes / (1 << 20); }
 
 static void say_artifact(dt_text *text, const dt_artifact *artifact) {
     dt_artifact_bytes bytes = dt_artifact_memory(artifact);
