@@ -40,12 +40,16 @@ def compile_text(text, library):
         sys.exit(f"{' '.join(map(str, command))}\n{done.stderr[:4000]}")
 
 
-def compile_artifact(artifact, library):
+def text_of(artifact):
     with zipfile.ZipFile(artifact) as archive:
         cuda = json.loads(archive.read("manifest.json")).get("cuda")
         if cuda is None:
             sys.exit(f"{artifact} holds no code for GPUs: dtc compile --target cuda writes it")
-        compile_text(archive.read(cuda["text"]).decode(), library)
+        return archive.read(cuda["text"]).decode()
+
+
+def compile_artifact(artifact, library):
+    compile_text(text_of(artifact), library)
     return library
 
 
