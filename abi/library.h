@@ -5,7 +5,7 @@
  * not in it (attention as a whole, reductions, poolings, all that is elementwise) is always generated.
  *
  * Sizes are those at capacity. Rows of the batch beyond the valid ones are computed along, for nobody reads them; where a sum runs over rows, the
- * factors' rows beyond the valid ones are cleared first (`clears`). */
+ * factors' rows beyond the valid ones are cleared first (`clears`). So each replica's part of an input has room for the rows of a full one, too. */
 #ifndef DT_ABI_LIBRARY_H
 #define DT_ABI_LIBRARY_H
 

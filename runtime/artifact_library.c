@@ -31,7 +31,7 @@ static dt_status *check_argument(const library_reader *in, const dt_json *at, in
     const dt_artifact_buffer *buffer = &in->function->buffers[in->kernel->buffers[argument]];
     int64_t bytes = dt_artifact_tensor_bytes(in->reader->artifact, &buffer->tensor);
     bool is_ours = buffer->space != DT_MEMORY_VARIABLE && buffer->space != DT_MEMORY_INPUT && buffer->space != DT_MEMORY_CONSTANT;
-    if (buffer->tensor.dtype != DT_F32 || buffer->tensor.has_all_rows || (buffer->space == DT_MEMORY_INPUT && buffer->tensor.has_rows))
+    if (buffer->tensor.dtype != DT_F32 || buffer->tensor.has_all_rows)
         return dt_json_wrong(at, "argument %lld is nothing that a library may read", (long long)argument);
     if (written && !is_ours) return dt_json_wrong(at, "argument %lld may not be written", (long long)argument);
     if (n_elements * F32_BYTES > (double)bytes) return dt_json_wrong(at, "it reaches beyond argument %lld", (long long)argument);
@@ -122,7 +122,7 @@ static dt_status *read_clears(const library_reader *in, const dt_json *object, d
         DT_TRY(dt_json_as_integer(&number, 0, tensor->row_bytes, &clear->row_bytes));
         if (!tensor->has_rows || clear->row_bytes != tensor->row_bytes)
             return dt_json_wrong(&item, "its rows are of %lld bytes", (long long)tensor->row_bytes);
-        DT_TRY(check_argument(in, &item, clear->argument, 0, true));
+        DT_TRY(check_argument(in, &item, clear->argument, 0, false));
     }
     call->n_clears = n;
     return NULL;

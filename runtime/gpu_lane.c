@@ -71,7 +71,7 @@ static void lay_inputs_out(dt_gpu_lane *gpu, int number, dt_arena *arena) {
     bound->input_strides = DT_NEW_ARRAY(arena, int64_t, function->n_inputs);
     for (int i = 0; i < function->n_inputs; i++) {
         const dt_artifact_tensor *input = &function->inputs[i];
-        int64_t bytes = rounded(input->row_bytes * (input->has_rows ? gpu->lane->rows : 1) + DT_SLACK_BYTES);
+        int64_t bytes = rounded(input->row_bytes * (input->has_rows ? gpu->lane->artifact->block_rows : 1) + DT_SLACK_BYTES);
         bound->input_starts[i] = bound->input_bytes;
         bound->input_strides[i] = input->has_rows ? bytes : 0;
         bound->input_bytes += input->has_rows ? bytes * gpu->lane->n_leaves : bytes;

@@ -27,10 +27,9 @@ static inline int64_t dt_library_turns(const dt_plan *plan, int64_t extent) {
     return extent == DT_BATCH ? plan->block_rows : extent == DT_GATHERED ? -1 : extent;
 }
 
-/* Notes that `buffer` must be zero beyond the valid rows; false: that cannot be had, since its rows are not apart or not ours to write. */
+/* Notes that an argument must be zero beyond the valid rows; false: that cannot be had, since its rows do not lie one behind the other. */
 bool dt_library_add_clear(const dt_plan *plan, const dt_kernel_function *kernel, int argument, int64_t row_stride, dt_library_call *call);
-/* Whether a library may read rows of the argument beyond the valid ones: an input has none. */
-bool dt_library_may_read(const dt_plan *plan, const dt_kernel_function *kernel, int argument);
+/* Whether the result of a call may go there: for a variable, others may still have to read what it was. */
 bool dt_library_may_write(const dt_plan *plan, const dt_kernel_function *kernel, int argument);
 
 /* "product 64 x 10 x 3200" */

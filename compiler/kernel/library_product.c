@@ -203,7 +203,7 @@ static bool add_bias(const product *x, const dt_instruction *bias, int64_t colum
     }
     p->bias = bias->address.buffer;
     p->bias_offset = bias->address.offset;
-    return dt_library_may_read(x->plan, x->kernel, bias->address.buffer);
+    return true;
 }
 
 static bool find_matrices(product *x, const dt_instruction *bias, dt_library_product *p) {
@@ -225,12 +225,10 @@ static bool find_matrices(product *x, const dt_instruction *bias, dt_library_pro
 /* ---- rows of the batch ---- */
 
 static bool find_clears(const product *x, dt_library_call *call) {
-    if (x->row_loop < 0) return true;
+    if (x->row_loop < 0 || !dt_nest_reduces(x->nest, x->row_loop)) return true;
     for (int t = FIRST; t <= SECOND; t++) {
         int64_t step = x->addresses[t]->coefficients[x->row_loop];
-        if (step != 0 && !dt_library_may_read(x->plan, x->kernel, x->addresses[t]->buffer)) return false;
-        bool summed = dt_nest_reduces(x->nest, x->row_loop);
-        if (summed && !dt_library_add_clear(x->plan, x->kernel, x->addresses[t]->buffer, step, call)) return false;
+        if (!dt_library_add_clear(x->plan, x->kernel, x->addresses[t]->buffer, step, call)) return false;
     }
     return true;
 }

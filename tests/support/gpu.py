@@ -9,6 +9,9 @@ import re
 from training import *  # noqa: F403
 
 FAKE = os.environ.get("DT_CUDA_DRIVER", "").endswith("libfake_cuda.so")
+if FAKE:
+    for variable, name in (("DT_CUBLASLT", "libfake_cublaslt.so"), ("DT_CUDNN", "libfake_cudnn.so")):
+        os.environ.setdefault(variable, str(pathlib.Path(os.environ["DT_CUDA_DRIVER"]).with_name(name)))
 
 
 def architecture():
