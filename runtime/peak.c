@@ -17,7 +17,7 @@ enum {
     N_CHAINS = 12, /* independent sums: more than the latency of two units, and no more than there are registers on every level */
     N_TURNS = 100000,
     N_RUNS = 10,
-    N_COPIES = 5,
+    N_COPIES = 10,
     MEMORY_BYTES = 64 << 20, /* of each of two buffers */
     CACHE_BYTES = 96 << 10   /* the two are larger than a first-level cache and fit a second */
 };

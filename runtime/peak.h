@@ -5,7 +5,8 @@
 /* A second, of one core. */
 typedef struct dt_peak {
     double flops;        /* f32 operations: multiply-add in registers, two operations each */
-    double memory_bytes; /* copied between buffers larger than all caches, by memcpy or by streaming stores; what is read and what is written both counted; 0: there was no memory */
+    double memory_bytes; /* copied between buffers larger than all caches, by memcpy or by streaming stores, whichever is faster; what is read and
+                            what is written both counted; 0: there was no memory */
     double cache_bytes;  /* copied the same way within the second-level cache */
 } dt_peak;
 

@@ -217,8 +217,10 @@ LLVMValueRef dt_llvm_load_plain(dt_llvm_nest *n, int instruction, dt_llvm_sum of
 
 /* ---- llvm_stream.c ---- */
 
-/* Whether the store goes past the caches, as far as the plan can say: its buffer is larger than these, and no nest of the kernel loads it. */
-bool dt_llvm_streams(const dt_llvm_function *f, const dt_nest *nest, const dt_store *store);
+/* Whether the store could go past the caches, as the plan has it: its buffer is larger than these, and no nest of the kernel loads it. */
+bool dt_llvm_may_stream(const dt_llvm_function *f, const dt_nest *nest, const dt_store *store);
+/* Whether it does, in the kernel at work on this level: it may, and the nest computes so little that memory is what it waits for. */
+bool dt_llvm_streams(const dt_llvm_emitter *e, const dt_nest *nest, const dt_store *store);
 /* Are the kernel's buffers that streaming stores write at multiples of a cache line? NULL: it has no such stores. */
 LLVMValueRef dt_llvm_stream_condition(dt_llvm_emitter *e);
 void dt_llvm_stream_store(dt_llvm_emitter *e, LLVMValueRef value, LLVMValueRef pointer, int bytes);

@@ -62,7 +62,8 @@ bool dt_llvm_same_kernel(const dt_llvm_function *a, const dt_llvm_function *b) {
     for (int n = 0; n < x->n_nests; n++) {
         if (!same_nest(&x->nests[n], &y->nests[n])) return false;
         for (int s = 0; s < x->nests[n].n_stores; s++)
-            if (dt_llvm_streams(a, &x->nests[n], &x->nests[n].stores[s]) != dt_llvm_streams(b, &y->nests[n], &y->nests[n].stores[s])) return false;
+            if (dt_llvm_may_stream(a, &x->nests[n], &x->nests[n].stores[s]) != dt_llvm_may_stream(b, &y->nests[n], &y->nests[n].stores[s]))
+                return false;
     }
     return true;
 }
