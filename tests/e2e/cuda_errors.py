@@ -47,6 +47,10 @@ def main():
     check(portable.run(*flags, capability="12.0").code == 0, "PTX for sm_80 must run on sm_120")
     says(portable.run(*flags, driver=12040, expect=None), "12.4")
     says(compile_and_run_cpu_only(text, failing.data), "--target cuda")
+    found = portable.environment(capability="9.0") | {"XDG_CACHE_HOME": str(FOLDER / "cache")}
+    source = portable.path.with_suffix(".dt")
+    run = Run("train", source, "--data", failing.data, "--max-steps", 1, "--devices", "cuda:0", expect=None, environment=found, seconds=300)
+    check(run.code == 0, f"a .dt that is to run on a GPU is compiled for GPUs: {run.error}")
     finish()
 
 
