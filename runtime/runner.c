@@ -112,20 +112,21 @@ static dt_status *fetch(dt_runner *runner) {
     return dt_pipeline_next(runner->pipeline, &runner->next);
 }
 
-/* While a step runs. What fails is told by the next one. */
-static void fetch_ahead(dt_runner *runner) {
+/* While a step runs. What is wrong with the data is told by the next step; when the session fails, this one has failed too. */
+static dt_status *fetch_ahead(dt_runner *runner) {
     runner->next_status = fetch(runner);
-    if (runner->next_status != NULL || runner->next.rows == 0) return;
+    if (runner->next_status != NULL || runner->next.rows == 0) return NULL;
     dt_batch batch = {.inputs = runner->next.inputs, .rows = runner->next.rows};
-    runner->next_status = dt_session_stage(runner->session, runner->step, &batch);
-    runner->staged = runner->next_status == NULL;
+    DT_TRY(dt_session_stage(runner->session, runner->step, &batch));
+    runner->staged = true;
+    return NULL;
 }
 
 /* Runs a batch, and fetches the next one meanwhile. The wait for that cost nothing if the device still had to be waited for. */
 static dt_status *run_and_fetch(dt_runner *runner, const dt_batch *batch) {
     static const double HARDLY_SECONDS = 20e-6;
     DT_TRY(dt_session_start(runner->session, runner->step, batch));
-    fetch_ahead(runner);
+    DT_TRY(fetch_ahead(runner));
     double fetched = dt_seconds_now();
     DT_TRY(dt_session_finish(runner->session, runner->aggregates));
     if (dt_seconds_now() - fetched > HARDLY_SECONDS) runner->next.waited = 0;

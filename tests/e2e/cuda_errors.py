@@ -1,4 +1,4 @@
-"""What can go wrong with a GPU, by the fake driver: calls that fail, the first and the last of each kind; no driver, no GPU, too little memory, a lost
+"""What can go wrong with a GPU, by the fake driver: calls that fail, the first and the last of each kind and all of a step; no driver, no GPU, too little memory, a lost
 GPU, code for another one. The process says it in a line, ends with 1, and leaves nothing behind; cuda_errors_full does it with every call."""
 import os
 import sys
@@ -23,7 +23,10 @@ def says(run, *parts):
 def main():
     failing = Failing()
     calls = failing.healthy_calls()
-    codes = [failing.check(call, ANY) for call in first_and_last(calls)]
+    launches = [i for i, call in enumerate(calls) if call.name == "cuGraphLaunch"]
+    step = calls[launches[1]:launches[2]]  # in the midst of it the next batch is staged
+    chosen = {call.number: call for call in first_and_last(calls) + step}
+    codes = [failing.check(call, ANY) for call in chosen.values()]
     check(codes.count(1) > len(codes) / 2, f"{codes.count(1)} of {len(codes)} failing calls were told")
     allocations = [c for c in calls if c.name.startswith("cuMemAlloc")]
     for call in allocations:
