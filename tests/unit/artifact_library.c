@@ -1,0 +1,134 @@
+/* artifact_library: what an artifact says of calls of vendors' libraries, as structs; and the sentence for each promise that it breaks. */
+#include "runtime/artifact.h"
+
+#include "tests/support/artifact_fixture.h"
+#include "tests/support/expect.h"
+
+/* The manifest of the tests for GPUs, with a buffer of [8 rows, 8] f32 in scratch memory, argument 1, in which everything here happens. */
+static char *manifest;
+
+static const char product[] = "\"library\": {\"class\": \"product\", \"precision\": \"tf32\", \"sizes\": [4, 3, 4], \"batches\": [2], "
+                              "\"first\": {\"argument\": 1, \"offset\": 0, \"strides\": [8, 1], \"batch_strides\": [32]}, "
+                              "\"second\": {\"argument\": 1, \"offset\": 4, \"strides\": [1, 8], \"batch_strides\": [0]}, "
+                              "\"result\": {\"argument\": 1, \"offset\": 1, \"strides\": [9, 1], \"batch_strides\": [32]}, "
+                              "\"scale\": 0.5, \"bias\": [1, 61], \"relu\": true, \"clears\": [[1, 32]]}, ";
+
+static const char convolution[] = "\"library\": {\"class\": \"input_gradient\", \"precision\": \"f32\", \"sizes\": [2, 3, 2], \"input\": [3, 3], "
+                                  "\"taps\": [2, 1], \"output\": [2, 2], \"stride\": [1, 2], \"dilation\": [1, 1], \"padding\": [0, 0], "
+                                  "\"padding_behind\": [0, 0], \"arguments\": [1, 1, 1], \"clears\": []}, ";
+
+/* `text` with the first `old` behind `from` replaced, to be freed. */
+static char *replaced(const char *text, const char *from, const char *old, const char *new) {
+    const char *found = strstr(text, from);
+    found = found != NULL ? strstr(found, old) : NULL;
+    if (found == NULL) fail_msg("there is no %s behind %s", old, from);
+    dt_text result = {0};
+    dt_text_append_bytes(&result, text, (size_t)(found - text));
+    dt_text_append(&result, new);
+    dt_text_append(&result, found + strlen(old));
+    return result.data;
+}
+
+static int read_manifest(void **state) {
+    (void)state;
+    static const char *const changes[][2] = {
+        {"\"scratch_bytes\": 128", "\"scratch_bytes\": 256"},
+        {"\"dtype\": \"f64\", \"shape\": [-1], \"offset\": 0, \"bytes\": 64", "\"dtype\": \"f32\", \"shape\": [-1, 8], \"offset\": 0, \"bytes\": 256"}};
+    size_t n_bytes;
+    expect_ok(dt_file_read(fixture_source("tests/fuzz/artifact/cuda.json"), &manifest, &n_bytes));
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        char *changed = replaced(manifest, "\"cuda\": {", changes[i][0], changes[i][1]);
+        free(manifest);
+        manifest = changed;
+    }
+    return 0;
+}
+
+static int remove_all(void **state) {
+    (void)state;
+    free(manifest);
+    fixture_remove_folder();
+    return 0;
+}
+
+/* The manifest with that call, in which `old` became `new`. */
+static dt_status *open_call(const char *call, const char *old, const char *new, dt_artifact **artifact) {
+    char *changed = replaced(call, "\"library\"", old, new);
+    dt_text with = {0};
+    dt_text_format(&with, "%s\"function\": \"train_0_part0\"", changed);
+    char *text = replaced(manifest, "\"calls\": [", "\"function\": \"train_0_part0\"", with.data);
+    dt_status *status = dt_artifact_open(fixture_artifact("slope.dtx", text, "code", 4), artifact);
+    dt_text_free(&with);
+    free(changed), free(text);
+    return status;
+}
+
+static const dt_library_call *call_of(const dt_artifact *artifact) { return artifact->cuda->program->functions[0].kernels[0].launches[0].library; }
+
+static void calls_are_read(void **state) {
+    (void)state;
+    dt_artifact *artifact;
+    expect_ok(open_call(product, "", "", &artifact));
+    const dt_library_call *call = call_of(artifact);
+    const dt_library_product *p = &call->product;
+    assert_true(call->class == DT_LIBRARY_PRODUCT && call->precision == DT_PRECISION_TF32);
+    assert_true(p->rows == 4 && p->columns == 3 && p->terms == 4 && p->n_batches == 1 && p->batches[0] == 2);
+    assert_true(p->second.argument == 1 && p->second.offset == 4 && p->second.strides[0] == 1 && p->second.strides[1] == 8);
+    assert_true(p->result.strides[0] == 9 && p->result.batch_strides[0] == 32 && p->second.batch_strides[0] == 0);
+    assert_true(p->scale == 0.5 && p->bias == 1 && p->bias_offset == 61 && p->relu);
+    assert_true(call->n_clears == 1 && call->clears[0].argument == 1 && call->clears[0].row_bytes == 32);
+    dt_artifact_close(artifact);
+
+    expect_ok(open_call(convolution, "", "", &artifact));
+    const dt_library_convolution *c = &call_of(artifact)->convolution;
+    assert_true(call_of(artifact)->class == DT_LIBRARY_INPUT_GRADIENT && call_of(artifact)->n_clears == 0);
+    assert_true(c->images == 2 && c->channels == 3 && c->filters == 2 && c->input[1] == 3 && c->taps[0] == 2 && c->output[1] == 2);
+    assert_true(c->stride[1] == 2 && c->dilation[0] == 1 && c->padding[0] == 0 && c->x == 1 && c->kernel == 1 && c->y == 1);
+    dt_artifact_close(artifact);
+
+    expect_ok(dt_artifact_open(fixture_artifact("slope.dtx", manifest, "code", 4), &artifact));
+    assert_null(call_of(artifact));
+    dt_artifact_close(artifact);
+}
+
+static void every_broken_promise_has_its_sentence(void **state) {
+    (void)state;
+    static const struct {
+        const char *call, *old, *new, *sentence;
+    } cases[] = {
+        {product, "\"product\"", "\"prodct\"", "library.class: "},
+        {product, "\"tf32\"", "\"f31\"", "library.precision: "},
+        {product, "[4, 3, 4]", "[4, 3, 0]", "sizes[2]: expected at least 1, found 0"},
+        {product, "[4, 3, 4]", "[4, 3]", "sizes: expected 3 numbers, found 2"},
+        {product, "\"batches\": [2]", "\"batches\": [2, 2, 2, 2]", "batches: expected up to 3 numbers, found 4"},
+        {product, "\"batches\": [2]", "\"batches\": [3]", "first: it reaches beyond argument 1"},
+        {product, "\"strides\": [8, 1]", "\"strides\": [3, 1]", "first: strides of no matrix of 4 x 4"},
+        {product, "\"strides\": [1, 8]", "\"strides\": [1, 3]", "second: strides of no matrix of 4 x 3"},
+        {product, "\"strides\": [9, 1]", "\"strides\": [1, 9]", "result: strides of no matrix of 4 x 3"}, /* its columns lie side by side */
+        {product, "\"argument\": 1, \"offset\": 0", "\"argument\": 3, \"offset\": 0", "first.argument: expected at most 2, found 3"},
+        {product, "\"argument\": 1, \"offset\": 0", "\"argument\": 2, \"offset\": 0", "argument 2 is nothing that a library may read"},
+        {product, "\"argument\": 1, \"offset\": 1", "\"argument\": 0, \"offset\": 1", "argument 0 may not be written"},
+        {product, "\"offset\": 4", "\"offset\": 50", "second: it reaches beyond argument 1"},
+        {product, "\"batch_strides\": [0]", "\"batch_strides\": []", "batch_strides: expected 1 numbers, found 0"},
+        {product, "[1, 61]", "[1, 62]", "it reaches beyond argument 1"},
+        {product, "[1, 61]", "[3, 0]", "a bias in argument 3, and there are 3"},
+        {product, "[[1, 32]]", "[[1, 28]]", "its rows are of 32 bytes"},
+        {product, "[[1, 32]]", "[[2, 8]]", "its rows are of 8 bytes"}, /* it has none */
+        {product, "[[1, 32]]", "[[1, 32], [1, 32], [1, 32]]", "3 arguments to be cleared"},
+        {convolution, "\"output\": [2, 2]", "\"output\": [2, 3]", "sizes of no convolution"},
+        {convolution, "[2, 3, 2]", "[3, 3, 2]", "it reaches beyond argument 1"},
+        {convolution, "[1, 1, 1]", "[0, 1, 1]", "argument 0 may not be written"},
+        {convolution, "[1, 1, 1]", "[1, 1, 3]", "arguments[2]: expected at most 2, found 3"},
+        {convolution, "\"clears\"", "\"clear\"", "\"clears\" is missing"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dt_artifact *artifact;
+        expect_error(open_call(cases[i].call, cases[i].old, cases[i].new, &artifact), DT_DATA_LOSS, cases[i].sentence);
+        assert_null(artifact);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(calls_are_read), cmocka_unit_test(every_broken_promise_has_its_sentence)};
+    return cmocka_run_group_tests(tests, read_manifest, remove_all);
+}
