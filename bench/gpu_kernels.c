@@ -1,13 +1,15 @@
 /* gpu_kernels: each kernel of a program's steps alone on a GPU: its text by NVRTC, its buffers in the GPU's memory, timed by events, beside what
  * copying reaches there. What bench/gpu.sh runs.
  *
- * Nothing of the runtime is between: no graph, no staging, no sums over replicas. All launches of a kernel count as one time. */
+ * Nothing of the runtime is between: no staging, no sums over replicas; but with --library its calls of vendors' libraries. All launches of a kernel
+ * count as one time. */
 #include "compiler/codegen/codegen.h"
 #include "compiler/kernel/count.h"
 #include "compiler/pipeline.h"
 #include "frontends/dsl/dsl.h"
 #include "ir/interpret.h"
 #include "runtime/devices/cuda/context.h"
+#include "runtime/devices/cuda/library.h"
 #include "runtime/json_text.h"
 
 #include "base/file.h"
@@ -34,6 +36,7 @@ typedef struct options {
     int64_t indices; /* integers are below it */
     int64_t copied;  /* bytes of the copy */
     int n_launches;  /* in a batch */
+    bool library;    /* what libraries can do, they do */
 } options;
 
 typedef struct bench {
@@ -46,6 +49,8 @@ typedef struct bench {
     void *events[2], *modules[MOST_UNITS];
     char architecture[16];
     uint64_t random;
+    dt_cuda_libraries *libraries; /* NULL: none are used */
+    uint64_t workspace;           /* of theirs */
 } bench;
 
 #define CALL(b, symbol, ...) DT_CUDA_TRY(&(b)->gpu, symbol, __VA_ARGS__)
@@ -160,6 +165,31 @@ static dt_status *lay_out(bench *b, const dt_plan *plan, const dt_kernel_functio
     return NULL;
 }
 
+/* ---- libraries ---- */
+
+/* The function of a source that no kernel calls; NULL for -1. */
+static dt_status *find_source(bench *b, int source, void **function) {
+    *function = NULL;
+    if (source >= 0) CALL(b, cuModuleGetFunction, function, b->modules[dt_cuda_unit_of(source)], b->program.sources[source].name);
+    return NULL;
+}
+
+static dt_status *open_libraries(bench *b) {
+    dt_cuda_library_functions functions = {.threads = 256};
+    if (!b->options->library) return NULL;
+    DT_TRY(find_source(b, b->program.clear_rows, &functions.clear_rows));
+    DT_TRY(find_source(b, b->program.turn, &functions.turn));
+    b->libraries = dt_cuda_libraries_create(&b->gpu.driver, &functions, b->compilation.module->capacity, b->arena);
+    return NULL;
+}
+
+static dt_status *make_workspace(bench *b) {
+    size_t bytes = b->libraries != NULL ? dt_cuda_libraries_workspace_bytes(b->libraries) : 0;
+    b->workspace = 0;
+    if (bytes > 0) CALL(b, cuMemAlloc_v2, &b->workspace, bytes);
+    return NULL;
+}
+
 /* ---- time ---- */
 
 /* What is timed: launches of a kernel, or a copy. */
@@ -208,6 +238,7 @@ static dt_status *time_of(bench *b, work work, double *seconds) {
 typedef struct launch {
     void *function, *arguments[MOST_ARGUMENTS + 1];
     unsigned blocks, threads;
+    dt_cuda_library_operation *library; /* that does it instead; NULL: none */
 } launch;
 
 typedef struct kernel_run {
@@ -225,7 +256,8 @@ static dt_status *find_launch(bench *b, const dt_cuda_call *call, memory *memory
     launch->threads = (unsigned)call->threads;
     for (int a = 0; a < call->n_arguments; a++) launch->arguments[a] = &memory->at[call->arguments[a]];
     launch->arguments[call->n_arguments] = &memory->launch;
-    return NULL;
+    if (b->libraries == NULL || call->library == NULL) return NULL;
+    return dt_cuda_libraries_prepare(b->libraries, call->name, call->library, &launch->library);
 }
 
 /* Fills in all but the memory. */
@@ -242,6 +274,10 @@ static dt_status *launch_kernel(bench *b, void *context) {
     const kernel_run *run = context;
     for (int i = 0; i < run->n_launches; i++) {
         launch *l = &run->launches[i];
+        if (l->library != NULL) {
+            DT_TRY(dt_cuda_library_run(l->library, run->memory.at, run->memory.launch, b->workspace, b->gpu.stream));
+            continue;
+        }
         CALL(b, cuLaunchKernel, l->function, l->blocks, 1, 1, l->threads, 1, 1, 0, b->gpu.stream, l->arguments, NULL);
     }
     return NULL;
@@ -272,6 +308,12 @@ static void say_number(dt_text *text, const char *key, double value) {
     dt_text_append_json_number(text, value);
 }
 
+static int n_by_libraries(const kernel_run *run) {
+    int n = 0;
+    for (int i = 0; i < run->n_launches; i++) n += run->launches[i].library != NULL;
+    return n;
+}
+
 static dt_status *say_kernel(bench *b, dt_text *text, int p, int k, bool first) {
     const dt_plan *plan = b->compilation.plans[p];
     const dt_kernel_function *kernel = &plan->kernels[k];
@@ -281,12 +323,15 @@ static dt_status *say_kernel(bench *b, dt_text *text, int p, int k, bool first) 
     double seconds, rows = (double)plan->block_rows;
     DT_TRY(find_launches(b, p, k, &run));
     DT_TRY(lay_out(b, plan, kernel, &run.memory));
+    DT_TRY(make_workspace(b));
     DT_TRY(time_of(b, (work){launch_kernel, &run}, &seconds));
     CALL(b, cuMemFree_v2, run.memory.all);
+    if (b->workspace != 0) CALL(b, cuMemFree_v2, b->workspace);
     dt_kernel_lines(&lines, plan, kernel);
     dt_text_format(text, "%s{\"step\": \"%s\", \"name\": \"%s\", \"lines\": ", first ? "" : ", ", plan->function->name, kernel->name);
     dt_text_append_json_string(text, lines.data != NULL ? lines.data : "");
     say_number(text, "launches", run.n_launches);
+    say_number(text, "by_libraries", n_by_libraries(&run));
     say_number(text, "seconds", seconds);
     say_number(text, "bytes", count.bytes.per_row * rows + count.bytes.fixed);
     say_number(text, "flops", count.flops.per_row * rows + count.flops.fixed);
@@ -340,7 +385,9 @@ static dt_status *close_gpu(bench *b) {
 static dt_status *run(bench *b) {
     DT_TRY(open_gpu(b));
     DT_TRY(compile(b));
+    DT_TRY(open_libraries(b));
     DT_TRY(say(b));
+    dt_cuda_libraries_destroy(b->libraries);
     return close_gpu(b);
 }
 
@@ -352,7 +399,8 @@ enum {
     KEY_INDICES,
     KEY_COPY,
     KEY_LAUNCHES,
-    KEY_PRECISION
+    KEY_PRECISION,
+    KEY_LIBRARY
 };
 
 static const struct argp_option option_rows[] = {
@@ -360,6 +408,7 @@ static const struct argp_option option_rows[] = {
     {"rows", KEY_ROWS, "N", 0, "Rows of a replica (default: the program's)", 0},
     {"define", 'D', "NAME=VALUE", 0, "An option of the program", 0},
     {"precision", KEY_PRECISION, "f32|tf32|bf16", 0, "Of products (default: what the program says)", 0},
+    {"library", KEY_LIBRARY, NULL, 0, "Leave to cuBLASLt and cuDNN what they can do", 0},
     {"indices", KEY_INDICES, "N", 0, "What integers in memory are below (default: 2)", 0},
     {"copy", KEY_COPY, "BYTES", 0, "Of the copy that kernels are compared with (default: 1 GiB)", 0},
     {"launches", KEY_LAUNCHES, "N", 0, "How many follow one another in a measurement (default: 20)", 0},
@@ -386,6 +435,7 @@ static error_t take_option(int key, char *argument, struct argp_state *state) {
     case KEY_STEP: o->step = argument; return 0;
     case KEY_ROWS: o->dsl.capacity = number_of(state, argument); return 0;
     case KEY_PRECISION: o->dsl.precision = argument; return 0;
+    case KEY_LIBRARY: o->library = true; return 0;
     case KEY_INDICES: o->indices = number_of(state, argument); return 0;
     case KEY_COPY: o->copied = number_of(state, argument); return 0;
     case KEY_LAUNCHES: o->n_launches = (int)number_of(state, argument); return 0;

@@ -184,22 +184,28 @@ def sizes_of_programs():
 # ---- products ----
 
 # rows, inner, units: large ones, then those of the programs
-PRODUCTS = [(16, 32, 16)] if FAKE else [(4096, 4096, 4096), (8192, 8192, 8192), (2048, 8192, 1024), (32, 784, 128), (128, 3200, 10)]
+PRODUCTS = [(16, 32, 16), (64, 256, 128)] if FAKE else [(4096, 4096, 4096), (8192, 8192, 8192), (2048, 8192, 1024), (32, 784, 128), (128, 3200, 10)]
 
 
 def product_row(rows, inner, units, precision):
-    name, flops = f"{rows} × {inner} × {units}, {precision}", 2 * rows * inner * units
-    try:
-        said = kernels("bench/gpu/products.dt", "--rows", rows, "-D", f"inner={inner}", "-D", f"units={units}", "--precision", precision)
-    except Failed as failure:
-        return report.row(name, str(failure))
-    seconds = sum(kernel["seconds"] for kernel in said["kernels"])
-    report.row(name, f"{1e6 * seconds:,.1f}", f"{flops / seconds / 1e12:,.1f}", numbers={"seconds": seconds})
-    return None
+    name, flops, cells, numbers = f"{rows} × {inner} × {units}, {precision}", 2 * rows * inner * units, [], {}
+    for by, flag in (("generated", ()), ("cublaslt", ("--library",))):
+        try:
+            said = kernels("bench/gpu/products.dt", "--rows", rows, "-D", f"inner={inner}", "-D", f"units={units}", "--precision", precision, *flag)
+        except Failed as failure:
+            cells += [str(failure), ""]
+            continue
+        seconds = sum(kernel["seconds"] for kernel in said["kernels"])
+        if flag and not any(kernel["by_libraries"] for kernel in said["kernels"]):
+            cells += ["generated", ""]  # it is too small for a call, or refused
+            continue
+        numbers[by] = seconds
+        cells += [f"{1e6 * seconds:,.1f}", f"{flops / seconds / 1e12:,.1f}"]
+    report.row(name, *cells, numbers=numbers)
 
 
 def products():
-    report.table("products", "generated, µs", "TFLOP/s")
+    report.table("products", "generated, µs", "TFLOP/s", "cuBLASLt, µs", "its TFLOP/s")
     for shape in PRODUCTS:
         for precision in ("f32", "tf32", "bf16"):
             product_row(*shape, precision)
