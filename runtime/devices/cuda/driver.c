@@ -32,7 +32,8 @@ dt_status *dt_cuda_driver_open(dt_cuda_driver *driver, bool *present) {
     const char *given = getenv("DT_CUDA_DRIVER");
     bool is_given = given != NULL && *given != 0;
     *driver = (dt_cuda_driver){0};
-    void *library = dlopen(is_given ? given : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    /* It may have threads of its own, so that its code must stay where it is. */
+    void *library = dlopen(is_given ? given : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     *present = library != NULL;
     if (library == NULL) return is_given ? dt_error(DT_NOT_FOUND, "DT_CUDA_DRIVER=%s cannot be loaded: %s", given, dlerror()) : NULL;
     dt_status *status = dt_cuda_driver_start(driver, library, dlsym);
