@@ -132,6 +132,7 @@ typedef struct binder {
     int number;
     const dt_artifact_function *function;
     gpu_function *bound;
+    int n_aggregates;
 } binder;
 
 static uint64_t place(const binder *in, int buffer, int leaf) { return address(dt_lane_place(in->gpu->lane, in->number, buffer, leaf)); }
@@ -198,41 +199,58 @@ static int add_merges(const binder *in, const dt_artifact_segment *segment, int 
     return m;
 }
 
-static void add_collectives(const binder *in, const dt_artifact_segment *segment) {
+/* What all leaves have left for a collective, folded into `target`: a part of the last fold. */
+static void add_exchange(const binder *in, const dt_artifact_collective *collective, uint64_t target) {
     const dt_lane *lane = in->gpu->lane;
+    const dt_artifact_tensor *tensor = &in->function->buffers[collective->source].tensor;
+    if (lane->n_leaves == 1) {
+        add_copy(in, target, place(in, collective->source, 0), dt_dtype_bytes(tensor->dtype), n_elements_of(tensor));
+        return;
+    }
+    add_part(in, target, DT_FOLD_KIND(tensor->dtype, collective->fold), n_elements_of(tensor));
+    for (int l = 0; l < lane->n_leaves; l++) {
+        int span = is_partial(in, collective) ? lane->sums.spans[l] : 1;
+        if (span > 0) add_leaf(in, place(in, collective->source, l), span);
+    }
+}
+
+static uint64_t aggregate_place(const binder *in, int aggregate) { return in->gpu->staging.aggregates + 8 * (uint64_t)aggregate; }
+
+/* All of a segment in one launch. What is an aggregate is put with the aggregates too. */
+static void add_collectives(const binder *in, const dt_artifact_segment *segment) {
     if (segment->n_collectives == 0) return;
     add_fold(in);
     for (int c = 0; c < segment->n_collectives; c++) {
         const dt_artifact_collective *collective = &segment->collectives[c];
-        const dt_artifact_tensor *tensor = &in->function->buffers[collective->source].tensor;
-        uint64_t target = place(in, collective->target, 0);
-        if (lane->n_leaves == 1) {
-            add_copy(in, target, place(in, collective->source, 0), dt_dtype_bytes(tensor->dtype), n_elements_of(tensor));
-            continue;
-        }
-        add_part(in, target, DT_FOLD_KIND(tensor->dtype, collective->fold), n_elements_of(tensor));
-        for (int l = 0; l < lane->n_leaves; l++) {
-            int span = is_partial(in, collective) ? lane->sums.spans[l] : 1;
-            if (span > 0) add_leaf(in, place(in, collective->source, l), span);
-        }
+        add_exchange(in, collective, place(in, collective->target, 0));
+        for (int i = 0; i < in->n_aggregates; i++)
+            if (in->function->results[i].buffer == collective->target) add_exchange(in, collective, aggregate_place(in, i));
     }
 }
 
-/* The step's aggregates, each at a word of its own. */
+static bool is_exchanged(const binder *in, int buffer) {
+    for (int s = 0; s < in->function->n_segments; s++)
+        for (int c = 0; c < in->function->segments[s].n_collectives; c++)
+            if (in->function->segments[s].collectives[c].target == buffer) return true;
+    return false;
+}
+
+/* Aggregates that are put there by no collective, each at a word of its own. Inputs are not: the host has them. */
 static void add_aggregates(const binder *in) {
-    const dt_artifact *artifact = in->gpu->lane->artifact;
-    for (int s = 0; s < artifact->n_steps; s++) {
-        const dt_artifact_step *step = &artifact->steps[s];
-        if (step->function != in->number || step->n_aggregates == 0) continue;
-        add_fold(in);
-        for (int i = 0; i < step->n_aggregates; i++) {
-            const dt_artifact_result *result = &in->function->results[i];
-            uint64_t target = in->gpu->staging.aggregates + 8 * (uint64_t)i;
-            if (in->function->buffers[result->buffer].space != DT_MEMORY_INPUT)
-                add_copy(in, target, place(in, result->buffer, 0), dt_dtype_bytes(result->tensor.dtype), 1);
-        }
-        return;
+    int n_added = 0;
+    for (int i = 0; i < in->n_aggregates; i++) {
+        const dt_artifact_result *result = &in->function->results[i];
+        if (is_exchanged(in, result->buffer) || in->function->buffers[result->buffer].space == DT_MEMORY_INPUT) continue;
+        if (n_added++ == 0) add_fold(in);
+        add_copy(in, aggregate_place(in, i), place(in, result->buffer, 0), dt_dtype_bytes(result->tensor.dtype), 1);
     }
+}
+
+/* Of the step whose function it is; 0: it is no step's. */
+static int n_aggregates_of(const dt_artifact *artifact, int function) {
+    for (int s = 0; s < artifact->n_steps; s++)
+        if (artifact->steps[s].function == function) return artifact->steps[s].n_aggregates;
+    return 0;
 }
 
 static void list_operations(const binder *in) {
@@ -348,7 +366,12 @@ dt_status *dt_gpu_lane_bind(dt_lane *lane, dt_arena *arena) {
     for (int f = 0; f < artifact->n_functions; f++) {
         const dt_artifact_function *function = &artifact->functions[f];
         if (!is_bound(function)) continue;
-        list_operations(&(binder){.gpu = gpu, .arena = arena, .number = f, .function = function, .bound = &gpu->functions[f]});
+        list_operations(&(binder){.gpu = gpu,
+                                  .arena = arena,
+                                  .number = f,
+                                  .function = function,
+                                  .bound = &gpu->functions[f],
+                                  .n_aggregates = n_aggregates_of(artifact, f)});
         for (int k = 0; k < function->n_kernels; k++)
             if (function->kernels[k].n_buffers > most_buffers) most_buffers = function->kernels[k].n_buffers;
     }

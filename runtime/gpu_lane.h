@@ -3,8 +3,8 @@
  *
  * A function's graph:    launch values and empty records of bad indices, from the host
  *                        for each segment: kernels that run once; for each leaf its kernels, and the folds that it completes; the folds of all
- *                        collectives, in one launch
- *                        aggregates, side by side behind the records of bad indices; all of these to the host, in one copy
+ *                        collectives, in one launch, which puts aggregates side by side behind the records of bad indices
+ *                        aggregates that no collective made, there too; all of these to the host, in one copy
  *
  * With DT_CUDA_CHECK=1 in the environment a step's kernels are run one by one instead, each waited for, so that an error that a kernel makes says
  * which one it was.
