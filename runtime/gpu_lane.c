@@ -14,6 +14,7 @@
 
 enum {
     INPUT_ALIGNMENT = 256,
+    MOST_OPERATIONS = 1 << 20,
     N_SLOTS = DT_CUDA_N_SLOTS
 };
 
@@ -64,6 +65,30 @@ static bool is_bound(const dt_artifact_function *function) { return function->ro
 
 /* ---- layout ---- */
 
+/* Sums and products that are more than any memory become MOST_BYTES, which is more too. */
+static const int64_t MOST_BYTES = INT64_MAX / 16;
+
+static int64_t limited_product(int64_t bytes, int64_t n) {
+    int64_t product;
+    return __builtin_mul_overflow(bytes, n, &product) || product > MOST_BYTES ? MOST_BYTES : product;
+}
+
+static int64_t limited_sum(int64_t a, int64_t b) { return a > MOST_BYTES - b ? MOST_BYTES : a + b; }
+
+/* A graph holds each kernel of each replica. */
+static dt_status *check_operations(const dt_gpu_lane *gpu) {
+    const dt_artifact *artifact = gpu->lane->artifact;
+    for (int f = 0; f < artifact->n_functions; f++) {
+        const dt_artifact_function *function = &artifact->functions[f];
+        if (function->role == DT_ROLE_STEP && (int64_t)function->n_kernels * gpu->lane->n_leaves > MOST_OPERATIONS)
+            return dt_error(DT_INVALID_ARGUMENT,
+                            "%s: %d kernels for each of %d replicas are more than the %d that a step may have on a GPU; use fewer "
+                            "replicas, with more rows each",
+                            function->name, function->n_kernels, gpu->lane->n_leaves, MOST_OPERATIONS);
+    }
+    return NULL;
+}
+
 static void lay_inputs_out(dt_gpu_lane *gpu, int number, dt_arena *arena) {
     const dt_artifact_function *function = &gpu->lane->artifact->functions[number];
     gpu_function *bound = &gpu->functions[number];
@@ -74,7 +99,7 @@ static void lay_inputs_out(dt_gpu_lane *gpu, int number, dt_arena *arena) {
         int64_t bytes = rounded(input->row_bytes * (input->has_rows ? gpu->lane->artifact->block_rows : 1) + DT_SLACK_BYTES);
         bound->input_starts[i] = bound->input_bytes;
         bound->input_strides[i] = input->has_rows ? bytes : 0;
-        bound->input_bytes += input->has_rows ? bytes * gpu->lane->n_leaves : bytes;
+        bound->input_bytes = limited_sum(bound->input_bytes, input->has_rows ? limited_product(bytes, gpu->lane->n_leaves) : bytes);
     }
 }
 
@@ -98,6 +123,7 @@ dt_status *dt_gpu_lane_open(dt_lane *lane, const dt_artifact *artifact, bool use
     lane->gpu = gpu;
     for (int f = 0; f < lane->artifact->n_functions; f++)
         if (is_bound(&lane->artifact->functions[f])) lay_inputs_out(gpu, f, arena);
+    DT_TRY(check_operations(gpu));
     dt_cuda_staging_lay_out(&gpu->staging, staging_layout(gpu));
     return dt_cuda_code_load(gpu->cuda, artifact, use_libraries, arena, &gpu->code);
 }
