@@ -1,18 +1,17 @@
-/* gpu_kernels: each kernel of a program's steps alone on a GPU: its text by NVRTC, its buffers in the GPU's memory, timed by events, beside what
- * copying reaches there. What bench/gpu.sh runs.
+/* gpu_kernels: each kernel of a program's steps alone on a GPU: its text by NVRTC, its buffers in the GPU's memory, beside what copying reaches
+ * there. What bench/gpu.sh runs.
  *
- * Nothing of the runtime is between: no staging, no sums over replicas; but with --library its calls of vendors' libraries. All launches of a kernel
- * count as one time. */
+ * Of the runtime nothing is between, no staging and no sums over replicas; but with --library its calls of vendors' libraries. All launches of a
+ * kernel count as one time. */
+#include "abi/launch.h"
+#include "base/file.h"
+#include "bench/gpu_time.h"
 #include "compiler/codegen/codegen.h"
 #include "compiler/kernel/count.h"
 #include "compiler/pipeline.h"
 #include "frontends/dsl/dsl.h"
-#include "ir/interpret.h"
-#include "runtime/devices/cuda/context.h"
 #include "runtime/devices/cuda/library.h"
 #include "runtime/json_text.h"
-
-#include "base/file.h"
 
 #include <argp.h>
 #include <stdio.h>
@@ -23,10 +22,7 @@ enum {
     MOST_DEFINES = 16,
     MOST_UNITS = 256,
     MOST_ARGUMENTS = 256,
-    BATCHES = 5,             /* the median of whose times counts */
-    SOME_ELEMENTS = 1 << 18, /* made on the host; what is longer repeats them */
-    WAVES = 4,               /* of blocks, at most: as the runtime launches (runtime/devices/cuda/code.c) */
-    CAPTURE_OF_THIS_THREAD = 1
+    WAVES = 4 /* of blocks, at most: as the runtime launches (runtime/devices/cuda/code.c) */
 };
 
 typedef struct options {
@@ -44,16 +40,14 @@ typedef struct bench {
     dt_arena *arena;
     dt_compilation compilation;
     dt_cuda_program program;
-    dt_cuda gpu;
+    gpu_time time;
     int n_modules;
-    void *events[2], *modules[MOST_UNITS];
+    void *modules[MOST_UNITS];
     char architecture[16];
-    uint64_t random;
     dt_cuda_libraries *libraries; /* NULL: none are used */
-    uint64_t workspace;           /* of theirs */
 } bench;
 
-#define CALL(b, symbol, ...) DT_CUDA_TRY(&(b)->gpu, symbol, __VA_ARGS__)
+#define CALL(b, symbol, ...) DT_CUDA_TRY(&(b)->time.gpu, symbol, __VA_ARGS__)
 
 /* ---- the program ---- */
 
@@ -84,8 +78,8 @@ static dt_status *compile(bench *b) {
     DT_TRY(dt_cuda_compile(&b->program, &architecture, 1, NULL, &warnings, &code));
     dt_status *status = code.n_modules <= MOST_UNITS ? NULL : dt_error(DT_INTERNAL, "%d units are too many", code.n_modules);
     for (int m = 0; m < code.n_modules && status == NULL; m++) {
-        int error = b->gpu.driver.cuModuleLoadDataEx(&b->modules[m], code.modules[m].bytes, 0, NULL, NULL);
-        status = dt_cuda_driver_error(&b->gpu.driver, "cuModuleLoadDataEx", error);
+        int error = b->time.gpu.driver.cuModuleLoadDataEx(&b->modules[m], code.modules[m].bytes, 0, NULL, NULL);
+        status = dt_cuda_driver_error(&b->time.gpu.driver, "cuModuleLoadDataEx", error);
         b->n_modules += status == NULL;
     }
     dt_text_free(&warnings);
@@ -101,28 +95,6 @@ static bool is_wanted(const bench *b, int f) {
 }
 
 /* ---- memory ---- */
-
-static double fraction(bench *b) { /* from 0 to below 1 */
-    b->random = b->random * 6364136223846793005u + 1442695040888963407u;
-    return (double)(b->random >> 40) / (1 << 24);
-}
-
-/* Fills a buffer with numbers from 0 to 1, or integers below what was asked for: the first elements by the host, then copies of them. */
-static dt_status *fill(bench *b, uint64_t at, dt_dtype dtype, int64_t n) {
-    int64_t some = n < SOME_ELEMENTS ? n : SOME_ELEMENTS;
-    size_t bytes = (size_t)n * dt_dtype_bytes(dtype);
-    dt_tensor tensor = dt_tensor_make(b->arena, dtype, (dt_shape){.rank = 1, .dims = &some});
-    for (int64_t i = 0; i < some; i++) {
-        double x = fraction(b);
-        dt_tensor_set(&tensor, (size_t)i, dt_dtype_is_float(dtype) ? x : (double)(int64_t)(x * (double)(dtype == DT_BOOL ? 2 : b->options->indices)));
-    }
-    size_t done = dt_tensor_bytes(&tensor);
-    if (done > 0) CALL(b, cuMemcpyHtoDAsync_v2, at, tensor.data, done, b->gpu.stream);
-    CALL(b, cuStreamSynchronize, b->gpu.stream); /* the tensor is the arena's, and pageable */
-    for (; done < bytes; done *= 2) CALL(b, cuMemcpyDtoDAsync_v2, at + done, at, done < bytes - done ? done : bytes - done, b->gpu.stream);
-    CALL(b, cuStreamSynchronize, b->gpu.stream);
-    return NULL;
-}
 
 static size_t buffer_elements(const dt_plan *plan, const dt_kernel_function *kernel, int argument) {
     return (size_t)dt_shape_elements(plan->buffers[kernel->buffers[argument]].shape, plan->block_rows, plan->block_rows);
@@ -155,13 +127,14 @@ static dt_status *lay_out(bench *b, const dt_plan *plan, const dt_kernel_functio
     CALL(b, cuMemAlloc_v2, &m->all, total + LAUNCH_BYTES);
     for (int k = 0; k < kernel->n_buffers; k++) {
         m->at[k] += m->all;
-        DT_TRY(fill(b, m->at[k], plan->buffers[kernel->buffers[k]].dtype, (int64_t)buffer_elements(plan, kernel, k)));
+        int64_t n = (int64_t)buffer_elements(plan, kernel, k);
+        DT_TRY(gpu_time_fill(&b->time, m->at[k], plan->buffers[kernel->buffers[k]].dtype, n, b->options->indices));
     }
     m->launch = m->all + total;
     launch.bad_index = (dt_bad_index *)(uintptr_t)(m->launch + LAUNCH_BYTES / 2);
-    CALL(b, cuMemsetD8Async, m->launch, 0, LAUNCH_BYTES, b->gpu.stream);
-    CALL(b, cuMemcpyHtoDAsync_v2, m->launch, &launch, sizeof launch, b->gpu.stream);
-    CALL(b, cuStreamSynchronize, b->gpu.stream);
+    CALL(b, cuMemsetD8Async, m->launch, 0, LAUNCH_BYTES, b->time.gpu.stream);
+    CALL(b, cuMemcpyHtoDAsync_v2, m->launch, &launch, sizeof launch, b->time.gpu.stream);
+    CALL(b, cuStreamSynchronize, b->time.gpu.stream);
     return NULL;
 }
 
@@ -179,60 +152,19 @@ static dt_status *open_libraries(bench *b) {
     if (!b->options->library) return NULL;
     DT_TRY(find_source(b, b->program.clear_rows, &functions.clear_rows));
     DT_TRY(find_source(b, b->program.turn, &functions.turn));
-    b->libraries = dt_cuda_libraries_create(&b->gpu.driver, &functions, b->compilation.module->capacity, b->arena);
+    b->libraries = dt_cuda_libraries_create(&b->time.gpu.driver, &functions, b->compilation.module->capacity, b->arena);
     return NULL;
 }
 
-static dt_status *make_workspace(bench *b) {
+/* What calls need beside their buffers; 0: nothing. */
+static dt_status *make_workspace(bench *b, uint64_t *workspace) {
     size_t bytes = b->libraries != NULL ? dt_cuda_libraries_workspace_bytes(b->libraries) : 0;
-    b->workspace = 0;
-    if (bytes > 0) CALL(b, cuMemAlloc_v2, &b->workspace, bytes);
+    *workspace = 0;
+    if (bytes > 0) CALL(b, cuMemAlloc_v2, workspace, bytes);
     return NULL;
 }
 
 /* ---- time ---- */
-
-/* What is timed: launches of a kernel, or a copy. */
-typedef struct work {
-    dt_status *(*run)(bench *b, void *context);
-    void *context;
-} work;
-
-static int compare_seconds(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* n_launches of the work as a graph. */
-static dt_status *make_graph(bench *b, work work, void **graph) {
-    void *captured;
-    CALL(b, cuStreamBeginCapture_v2, b->gpu.stream, CAPTURE_OF_THIS_THREAD);
-    for (int k = 0; k < b->options->n_launches; k++) DT_TRY(work.run(b, work.context));
-    CALL(b, cuStreamEndCapture, b->gpu.stream, &captured);
-    CALL(b, cuGraphInstantiateWithFlags, graph, captured, 0);
-    CALL(b, cuGraphDestroy, captured);
-    return NULL;
-}
-
-static dt_status *time_of(bench *b, work work, double *seconds) {
-    double times[BATCHES];
-    void *graph;
-    DT_TRY(make_graph(b, work, &graph));
-    CALL(b, cuGraphLaunch, graph, b->gpu.stream); /* to be warm */
-    for (int i = 0; i < BATCHES; i++) {
-        float milliseconds;
-        CALL(b, cuEventRecord, b->events[0], b->gpu.stream);
-        CALL(b, cuGraphLaunch, graph, b->gpu.stream);
-        CALL(b, cuEventRecord, b->events[1], b->gpu.stream);
-        CALL(b, cuEventSynchronize, b->events[1]);
-        CALL(b, cuEventElapsedTime, &milliseconds, b->events[0], b->events[1]);
-        times[i] = 1e-3 * (double)milliseconds / b->options->n_launches;
-    }
-    CALL(b, cuGraphExecDestroy, graph);
-    qsort(times, BATCHES, sizeof *times, compare_seconds);
-    *seconds = times[BATCHES / 2];
-    return NULL;
-}
 
 /* A function with its arguments, found once: nothing but launches may stand in a graph. */
 typedef struct launch {
@@ -243,6 +175,7 @@ typedef struct launch {
 
 typedef struct kernel_run {
     memory memory;
+    uint64_t workspace; /* of libraries */
     int n_launches;
     launch *launches;
 } kernel_run;
@@ -251,7 +184,8 @@ static dt_status *find_launch(bench *b, const dt_cuda_call *call, memory *memory
     int resident;
     CALL(b, cuModuleGetFunction, &launch->function, b->modules[dt_cuda_unit_of(call->source)], call->name);
     CALL(b, cuOccupancyMaxActiveBlocksPerMultiprocessor, &resident, launch->function, call->threads, 0);
-    int64_t wanted = (call->n_items * call->team + call->threads - 1) / call->threads, most = (int64_t)WAVES * resident * b->gpu.n_multiprocessors;
+    int64_t wanted = (call->n_items * call->team + call->threads - 1) / call->threads,
+            most = (int64_t)WAVES * resident * b->time.gpu.n_multiprocessors;
     launch->blocks = (unsigned)(wanted < 1 ? 1 : wanted < most ? wanted : most);
     launch->threads = (unsigned)call->threads;
     for (int a = 0; a < call->n_arguments; a++) launch->arguments[a] = &memory->at[call->arguments[a]];
@@ -270,34 +204,38 @@ static dt_status *find_launches(bench *b, int plan, int kernel, kernel_run *run)
     return NULL;
 }
 
-static dt_status *launch_kernel(bench *b, void *context) {
+static dt_status *launch_kernel(gpu_time *g, void *context) {
     const kernel_run *run = context;
     for (int i = 0; i < run->n_launches; i++) {
         launch *l = &run->launches[i];
         if (l->library != NULL) {
-            DT_TRY(dt_cuda_library_run(l->library, run->memory.at, run->memory.launch, b->workspace, b->gpu.stream));
+            DT_TRY(dt_cuda_library_run(l->library, run->memory.at, run->memory.launch, run->workspace, g->gpu.stream));
             continue;
         }
-        CALL(b, cuLaunchKernel, l->function, l->blocks, 1, 1, l->threads, 1, 1, 0, b->gpu.stream, l->arguments, NULL);
+        DT_CUDA_TRY(&g->gpu, cuLaunchKernel, l->function, l->blocks, 1, 1, l->threads, 1, 1, 0, g->gpu.stream, l->arguments, NULL);
     }
     return NULL;
 }
 
-static dt_status *copy_half(bench *b, void *context) {
-    uint64_t at = *(const uint64_t *)context, bytes = (uint64_t)b->options->copied;
-    CALL(b, cuMemcpyDtoDAsync_v2, at + bytes, at, bytes, b->gpu.stream);
+typedef struct copy {
+    uint64_t from, bytes;
+} copy;
+
+static dt_status *copy_behind(gpu_time *g, void *context) {
+    const copy *c = context;
+    DT_CUDA_TRY(&g->gpu, cuMemcpyDtoDAsync_v2, c->from + c->bytes, c->from, c->bytes, g->gpu.stream);
     return NULL;
 }
 
 /* Bytes a second, those read and those written. */
 static dt_status *measure_copy(bench *b, double *rate) {
-    uint64_t at;
+    copy c = {.bytes = (uint64_t)b->options->copied};
     double seconds;
-    CALL(b, cuMemAlloc_v2, &at, 2 * (size_t)b->options->copied);
-    CALL(b, cuMemsetD8Async, at, 1, 2 * (size_t)b->options->copied, b->gpu.stream);
-    DT_TRY(time_of(b, (work){copy_half, &at}, &seconds));
-    CALL(b, cuMemFree_v2, at);
-    *rate = 2 * (double)b->options->copied / seconds;
+    CALL(b, cuMemAlloc_v2, &c.from, 2 * c.bytes);
+    DT_TRY(gpu_time_fill(&b->time, c.from, DT_F32, (int64_t)(2 * c.bytes / sizeof(float)), 0));
+    DT_TRY(gpu_time_of(&b->time, copy_behind, &c, &seconds));
+    CALL(b, cuMemFree_v2, c.from);
+    *rate = 2 * (double)c.bytes / seconds;
     return NULL;
 }
 
@@ -323,10 +261,10 @@ static dt_status *say_kernel(bench *b, dt_text *text, int p, int k, bool first) 
     double seconds, rows = (double)plan->block_rows;
     DT_TRY(find_launches(b, p, k, &run));
     DT_TRY(lay_out(b, plan, kernel, &run.memory));
-    DT_TRY(make_workspace(b));
-    DT_TRY(time_of(b, (work){launch_kernel, &run}, &seconds));
+    DT_TRY(make_workspace(b, &run.workspace));
+    DT_TRY(gpu_time_of(&b->time, launch_kernel, &run, &seconds));
     CALL(b, cuMemFree_v2, run.memory.all);
-    if (b->workspace != 0) CALL(b, cuMemFree_v2, b->workspace);
+    if (run.workspace != 0) CALL(b, cuMemFree_v2, run.workspace);
     dt_kernel_lines(&lines, plan, kernel);
     dt_text_format(text, "%s{\"step\": \"%s\", \"name\": \"%s\", \"lines\": ", first ? "" : ", ", plan->function->name, kernel->name);
     dt_text_append_json_string(text, lines.data != NULL ? lines.data : "");
@@ -345,7 +283,7 @@ static dt_status *say(bench *b) {
     char name[128] = "";
     double copy;
     int n = 0;
-    CALL(b, cuDeviceGetName, name, (int)sizeof name - 1, b->gpu.device);
+    CALL(b, cuDeviceGetName, name, (int)sizeof name - 1, b->time.gpu.device);
     DT_TRY(measure_copy(b, &copy));
     dt_text_append(&text, "{\"gpu\": ");
     dt_text_append_json_string(&text, name);
@@ -365,30 +303,16 @@ static dt_status *say(bench *b) {
     return status;
 }
 
-/* ---- the GPU ---- */
-
-static dt_status *open_gpu(bench *b) {
-    DT_TRY(dt_cuda_open(0, &b->gpu));
-    DT_TRY(dt_cuda_enter(&b->gpu));
-    snprintf(b->architecture, sizeof b->architecture, "sm_%d%d", b->gpu.major, b->gpu.minor);
-    for (int i = 0; i < 2; i++) CALL(b, cuEventCreate, &b->events[i], 0);
-    return NULL;
-}
-
-static dt_status *close_gpu(bench *b) {
-    for (int m = 0; m < b->n_modules; m++) CALL(b, cuModuleUnload, b->modules[m]);
-    for (int i = 0; i < 2; i++) CALL(b, cuEventDestroy_v2, b->events[i]);
-    dt_cuda_close(&b->gpu);
-    return NULL;
-}
-
 static dt_status *run(bench *b) {
-    DT_TRY(open_gpu(b));
-    DT_TRY(compile(b));
-    DT_TRY(open_libraries(b));
-    DT_TRY(say(b));
+    DT_TRY(gpu_time_open(&b->time, b->options->n_launches));
+    snprintf(b->architecture, sizeof b->architecture, "sm_%d%d", b->time.gpu.major, b->time.gpu.minor);
+    dt_status *status = compile(b);
+    if (status == NULL) status = open_libraries(b);
+    if (status == NULL) status = say(b);
     dt_cuda_libraries_destroy(b->libraries);
-    return close_gpu(b);
+    for (int m = 0; m < b->n_modules; m++) b->time.gpu.driver.cuModuleUnload(b->modules[m]);
+    gpu_time_close(&b->time);
+    return status;
 }
 
 /* ---- the command line ---- */
@@ -458,7 +382,7 @@ int main(int argc, char **argv) {
     options o = {.indices = 2, .copied = 1 << 30, .n_launches = 20};
     o.dsl.defines = o.defines;
     argp_parse(&parser, argc, argv, 0, NULL, &o);
-    bench b = {.options = &o, .arena = dt_arena_create(), .random = 1};
+    bench b = {.options = &o, .arena = dt_arena_create()};
     dt_status *status = b.arena != NULL ? run(&b) : dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     if (status != NULL) fprintf(stderr, "gpu_kernels: %s\n", dt_status_message(status));
     dt_arena_destroy(b.arena);

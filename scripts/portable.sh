@@ -15,7 +15,7 @@ most_bytes=25000000
 
 scripts/install.sh libzstd-dev xz-utils binutils
 cmake --preset portable >/dev/null
-cmake --build $build --target dtc dtrun gpu_ops gpu_kernels >/dev/null
+cmake --build $build --target dtc dtrun gpu_ops gpu_kernels gpu_cublaslt >/dev/null
 
 rm -rf "$build/$name"
 mkdir -p "$build/$name"/{bin,lib,licenses,bench/peers,tests/gpu,tests/support} "$folder"
@@ -23,6 +23,7 @@ strip -o "$build/$name/bin/dtc" $build/dtc
 strip -o "$build/$name/bin/dtrun" $build/dtrun
 strip -o "$build/$name/bin/gpu_ops" $build/tests/gpu/ops
 strip -o "$build/$name/bin/gpu_kernels" $build/bench/gpu_kernels
+strip -o "$build/$name/bin/gpu_cublaslt" $build/bench/gpu_cublaslt
 
 # What they load from lib/, under the name by which they ask for it; and the licence of each package that is within or beside them.
 needed() { readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }

@@ -3,6 +3,10 @@
 jax.jit of the whole step with donated state, called once a step. All data lie in the GPU's memory before the clock runs, shuffled there; no loss
 is read within an epoch.
 """
+import os
+
+os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.25")  # of the GPU's memory, taken at once: the others need some too
+
 import gpu_harness as harness
 import jax
 import jax.numpy as jnp
@@ -31,8 +35,9 @@ class Training:
         jax.config.update("jax_default_matmul_precision", PRECISION[precision])
         self.train = jax.jit(self.step, donate_argnums=0)
         self.evaluate = jax.jit(lambda p, image, label: (self.logits(p, image, None).argmax(1) == label).mean())
-        self.epoch(warm_up=True)
-        self.accuracy()
+        for _ in range(2):  # what changes between training and evaluating is compiled too
+            self.epoch(warm_up=True)
+            self.accuracy()
 
     def logits(self, p, image, key):
         kind = jnp.bfloat16 if self.precision == "bf16" else jnp.float32

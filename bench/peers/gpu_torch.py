@@ -31,8 +31,9 @@ class Training:
                           else torch.optim.Adam(parameters, lr=1e-3, eps=1e-7, fused=True, capturable=True))
         self.loss = torch.compile(self.loss_of, mode="reduce-overhead")
         self.logits = torch.compile(self.logits_of)
-        self.epoch(warm_up=True)
-        self.accuracy()
+        for _ in range(2):  # what changes between training and evaluating is compiled too
+            self.epoch(warm_up=True)
+            self.accuracy()
 
     def logits_of(self, image):
         with torch.autocast("cuda", dtype=torch.bfloat16, enabled=self.precision == "bf16"):

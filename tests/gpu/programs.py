@@ -1,4 +1,5 @@
-"""Each program of examples/ that trains: its first steps on the GPU beside the same steps on the CPU, with replicas that share the GPU.
+"""Each program of examples/ that trains: its first steps on the GPU beside the same steps on the CPU, with replicas that share the GPU,
+by generated kernels alone and with the vendor's libraries.
 
 Numbers are rounded in another order, and what an optimizer makes of a gradient that is nearly nothing may differ wholly; so a loss may differ by
 2 %, and a parameter's tensor by 3 % of its size. The planted difference, another seed, is beyond both.
@@ -45,9 +46,10 @@ write_numbers(data)
 for name in EXAMPLES:
     artifact = for_gpu((pathlib.Path(os.environ["DT_SOURCE"]) / f"examples/{name}.dt").read_text(), name)
     wanted = train(artifact, "cpu")
-    loss, parameter = differences(train(artifact, "cuda:0"), wanted)
-    print(f"{name}: after {STEPS} steps a loss differs by {loss:.1e}, a parameter by {parameter:.1e}", flush=True)
-    check(loss <= LOSS and parameter <= PARAMETER, f"{name} on the GPU is not what it is on the CPU")
+    for library in ("none", "auto"):
+        loss, parameter = differences(train(artifact, "cuda:0", "--library", library), wanted)
+        print(f"{name}, --library {library}: after {STEPS} steps a loss differs by {loss:.1e}, a parameter by {parameter:.1e}", flush=True)
+        check(loss <= LOSS and parameter <= PARAMETER, f"{name} on the GPU is not what it is on the CPU")
     loss, parameter = differences(train(artifact, "cuda:0", "--seed", 7), wanted)
     check(loss > LOSS or parameter > PARAMETER, f"{name}: another seed goes unnoticed, so the comparison cannot fail")
 finish()

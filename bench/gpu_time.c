@@ -1,0 +1,106 @@
+/* gpu_time: see the header. */
+#include "bench/gpu_time.h"
+
+#include "ir/interpret.h"
+
+#include <stdlib.h>
+
+enum {
+    BATCHES = 5,
+    SOME_ELEMENTS = 1 << 18,
+    CAPTURE_OF_THIS_THREAD = 1
+};
+
+#define CALL(g, symbol, ...) DT_CUDA_TRY(&(g)->gpu, symbol, __VA_ARGS__)
+
+static dt_status *create_events(gpu_time *g) {
+    for (int i = 0; i < 2; i++) CALL(g, cuEventCreate, &g->events[i], 0);
+    return NULL;
+}
+
+dt_status *gpu_time_open(gpu_time *g, int n_launches) {
+    *g = (gpu_time){.n_launches = n_launches, .random = 1};
+    DT_TRY(dt_cuda_open(0, &g->gpu));
+    dt_status *status = dt_cuda_enter(&g->gpu);
+    if (status == NULL) status = create_events(g);
+    if (status != NULL) gpu_time_close(g);
+    return status;
+}
+
+void gpu_time_close(gpu_time *g) {
+    for (int i = 0; i < 2; i++)
+        if (g->events[i] != NULL) g->gpu.driver.cuEventDestroy_v2(g->events[i]);
+    dt_cuda_close(&g->gpu);
+    *g = (gpu_time){0};
+}
+
+/* ---- numbers ---- */
+
+static double fraction(gpu_time *g) { /* from 0 to below 1 */
+    g->random = g->random * 6364136223846793005u + 1442695040888963407u;
+    return (double)(g->random >> 40) / (1 << 24);
+}
+
+static void make_some(gpu_time *g, dt_tensor *tensor, int64_t indices) {
+    int64_t below = tensor->dtype == DT_BOOL ? 2 : indices;
+    for (size_t i = 0; i < dt_tensor_elements(tensor); i++) {
+        double x = fraction(g);
+        dt_tensor_set(tensor, i, dt_dtype_is_float(tensor->dtype) ? x : (double)(int64_t)(x * (double)below));
+    }
+}
+
+static dt_status *copy_some(gpu_time *g, uint64_t at, const dt_tensor *some, size_t bytes) {
+    size_t done = dt_tensor_bytes(some);
+    if (done > 0) CALL(g, cuMemcpyHtoDAsync_v2, at, some->data, done, g->gpu.stream);
+    DT_TRY(dt_cuda_wait(&g->gpu)); /* the host's memory is pageable, and goes away */
+    for (; done < bytes; done *= 2) CALL(g, cuMemcpyDtoDAsync_v2, at + done, at, done < bytes - done ? done : bytes - done, g->gpu.stream);
+    return dt_cuda_wait(&g->gpu);
+}
+
+dt_status *gpu_time_fill(gpu_time *g, uint64_t at, dt_dtype dtype, int64_t n, int64_t indices) {
+    int64_t n_some = n < SOME_ELEMENTS ? n : SOME_ELEMENTS;
+    dt_arena *arena = dt_arena_create();
+    if (arena == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    dt_tensor some = dt_tensor_make(arena, dtype, (dt_shape){.rank = 1, .dims = &n_some});
+    make_some(g, &some, indices);
+    dt_status *status = copy_some(g, at, &some, (size_t)n * dt_dtype_bytes(dtype));
+    dt_arena_destroy(arena);
+    return status;
+}
+
+/* ---- time ---- */
+
+static dt_status *make_graph(gpu_time *g, gpu_work *work, void *context, void **graph) {
+    void *captured;
+    CALL(g, cuStreamBeginCapture_v2, g->gpu.stream, CAPTURE_OF_THIS_THREAD);
+    for (int i = 0; i < g->n_launches; i++) DT_TRY(work(g, context));
+    CALL(g, cuStreamEndCapture, g->gpu.stream, &captured);
+    CALL(g, cuGraphInstantiateWithFlags, graph, captured, 0);
+    CALL(g, cuGraphDestroy, captured);
+    return NULL;
+}
+
+static int compare_seconds(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+dt_status *gpu_time_of(gpu_time *g, gpu_work *work, void *context, double *seconds) {
+    double times[BATCHES];
+    void *graph;
+    DT_TRY(make_graph(g, work, context, &graph));
+    CALL(g, cuGraphLaunch, graph, g->gpu.stream); /* to be warm */
+    for (int i = 0; i < BATCHES; i++) {
+        float milliseconds;
+        CALL(g, cuEventRecord, g->events[0], g->gpu.stream);
+        CALL(g, cuGraphLaunch, graph, g->gpu.stream);
+        CALL(g, cuEventRecord, g->events[1], g->gpu.stream);
+        CALL(g, cuEventSynchronize, g->events[1]);
+        CALL(g, cuEventElapsedTime, &milliseconds, g->events[0], g->events[1]);
+        times[i] = 1e-3 * (double)milliseconds / g->n_launches;
+    }
+    CALL(g, cuGraphExecDestroy, graph);
+    qsort(times, BATCHES, sizeof *times, compare_seconds);
+    *seconds = times[BATCHES / 2];
+    return NULL;
+}
