@@ -78,6 +78,25 @@ static void say_variables(dt_text *text, const dt_artifact *artifact) {
 
 static double in_mib(int64_t bytes) { return (double)bytes / (1 << 20); }
 
+/* How many launches libraries can do instead. Whether they do is known on a GPU alone: dtrun bench says it. */
+static void say_libraries(dt_text *text, const dt_artifact *program) {
+    static const char *const libraries[] = {
+#define X(enumerator, name, library, what) library,
+        DT_LIBRARY_CLASSES(X)
+#undef X
+    };
+    int n[DT_N_LIBRARY_CLASSES] = {0}, n_all = 0;
+    for (int f = 0; f < program->n_functions; f++)
+        for (int k = 0; k < program->functions[f].n_kernels; k++)
+            for (int l = 0; l < program->functions[f].kernels[k].n_launches; l++, n_all++) {
+                const dt_library_call *call = program->functions[f].kernels[k].launches[l].library;
+                if (call != NULL) n[call->class]++;
+            }
+    int n_products = n[DT_LIBRARY_PRODUCT], n_convolutions = n[DT_LIBRARY_CONVOLUTION] + n[DT_LIBRARY_INPUT_GRADIENT] + n[DT_LIBRARY_KERNEL_GRADIENT];
+    if (n_products > 0) dt_text_format(text, "\n%s can do %d of the %d launches", libraries[DT_LIBRARY_PRODUCT], n_products, n_all);
+    if (n_convolutions > 0) dt_text_format(text, "\n%s can do %d of the %d launches", libraries[DT_LIBRARY_CONVOLUTION], n_convolutions, n_all);
+}
+
 /* Each architecture once, and the memory of the plans for GPUs. */
 static void say_gpus(dt_text *text, const dt_artifact_cuda *cuda) {
     dt_artifact_bytes bytes = dt_artifact_memory(cuda->program);
@@ -86,6 +105,7 @@ static void say_gpus(dt_text *text, const dt_artifact_cuda *cuda) {
         if (cuda->modules[m].unit == 0) dt_text_format(text, "%s %s", n++ > 0 ? "," : "", cuda->modules[m].architecture);
     dt_text_format(text, ", by %s; memory: %.2f MiB + %.2f MiB for each replica + %.2f MiB for each of the log2(replicas) + 1 sums that are open",
                    cuda->compiler, in_mib(bytes.shared + bytes.core), in_mib(bytes.replica), in_mib(bytes.partial));
+    say_libraries(text, cuda->program);
 }
 
 static void say_artifact(dt_text *text, const dt_artifact *artifact) {
