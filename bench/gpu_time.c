@@ -42,7 +42,7 @@ static double fraction(gpu_time *g) { /* from 0 to below 1 */
 }
 
 static void make_some(gpu_time *g, dt_tensor *tensor, int64_t indices) {
-    int64_t below = tensor->dtype == DT_BOOL ? 2 : indices;
+    int64_t most = tensor->dtype == DT_BOOL ? 2 : dt_dtype_bytes(tensor->dtype) == 1 ? 128 : indices, below = most < indices ? most : indices;
     for (size_t i = 0; i < dt_tensor_elements(tensor); i++) {
         double x = fraction(g);
         dt_tensor_set(tensor, i, dt_dtype_is_float(tensor->dtype) ? x : (double)(int64_t)(x * (double)below));
