@@ -324,7 +324,8 @@ static dt_status *make_workspace(dt_gpu_lane *gpu) {
 
 /* ---- putting it on the stream ---- */
 
-static dt_status *enqueue_kernel(dt_gpu_lane *gpu, int number, int slot, const operation *one) {
+/* The call of a kernel; its addresses stand in gpu->buffers. */
+static dt_cuda_call call_of(dt_gpu_lane *gpu, int number, int slot, const operation *one) {
     const dt_artifact_function *function = &gpu->lane->artifact->functions[number];
     const dt_artifact_kernel *kernel = &function->kernels[one->kernel];
     const gpu_function *bound = &gpu->functions[number];
@@ -334,9 +335,24 @@ static dt_status *enqueue_kernel(dt_gpu_lane *gpu, int number, int slot, const o
                                                                  (uint64_t)(bound->input_strides[buffer->input] * one->leaf)
                                                            : address(dt_lane_place(gpu->lane, number, kernel->buffers[b], one->leaf));
     }
-    dt_cuda_call call = {
+    return (dt_cuda_call){
         .function = number, .kernel = one->kernel, .buffers = gpu->buffers, .launch = dt_cuda_staging_launch(&gpu->staging, one->launch)};
+}
+
+static dt_status *enqueue_kernel(dt_gpu_lane *gpu, int number, int slot, const operation *one) {
+    dt_cuda_call call = call_of(gpu, number, slot, one);
     return dt_cuda_enqueue(&gpu->code, &call);
+}
+
+/* Libraries load and allocate when they are first asked for something, which a capture forbids. */
+static dt_status *warm_libraries(dt_gpu_lane *gpu, int number) {
+    const gpu_function *bound = &gpu->functions[number];
+    for (size_t i = 0; i < bound->operations.n && gpu->code.libraries != NULL; i++) {
+        if (bound->operations.items[i].kernel < 0 || bound->operations.items[i].leaf > 0) continue;
+        dt_cuda_call call = call_of(gpu, number, 0, &bound->operations.items[i]);
+        DT_TRY(dt_cuda_warm(&gpu->code, &call));
+    }
+    return dt_cuda_wait(gpu->cuda);
 }
 
 static dt_status *enqueue_operation(dt_gpu_lane *gpu, int number, int slot, const operation *one) {
@@ -404,6 +420,8 @@ dt_status *dt_gpu_lane_bind(dt_lane *lane, dt_arena *arena) {
     gpu->buffers = DT_NEW_ARRAY(arena, uint64_t, most_buffers);
     DT_TRY(upload_tables(gpu));
     DT_TRY(make_workspace(gpu));
+    for (int f = 0; f < artifact->n_functions; f++)
+        if (is_bound(&artifact->functions[f])) DT_TRY(warm_libraries(gpu, f));
     for (int f = 0; f < artifact->n_functions; f++)
         if (is_bound(&artifact->functions[f])) DT_TRY(make_graphs(gpu, f));
     return lane->times != NULL ? make_events(gpu, arena) : NULL;

@@ -240,6 +240,17 @@ dt_status *dt_cuda_enqueue(dt_cuda_code *code, const dt_cuda_call *call) {
     return NULL;
 }
 
+dt_status *dt_cuda_warm(dt_cuda_code *code, const dt_cuda_call *call) {
+    const dt_artifact_kernel *kernel = &code->artifact->cuda->program->functions[call->function].kernels[call->kernel];
+    for (int l = 0; l < kernel->n_launches; l++) {
+        dt_cuda_library_operation *library = code->functions[call->function][call->kernel][l].library;
+        if (library == NULL) continue;
+        DT_TRY(dt_status_annotate(dt_cuda_library_warm(library, call->buffers, code->workspace, code->cuda->stream), "%s (%s)",
+                                  kernel->launches[l].function, kernel->lines));
+    }
+    return NULL;
+}
+
 dt_status *dt_cuda_enqueue_fold(dt_cuda_code *code, uint64_t work, int64_t n_elements, uint64_t launch_values) {
     const dt_artifact_launch *about = &code->artifact->cuda->fold;
     code->values[0] = pointer(work);

@@ -50,5 +50,7 @@ typedef struct dt_cuda_call {
 dt_status *dt_cuda_enqueue(dt_cuda_code *code, const dt_cuda_call *call);
 /* The same for the function of abi/fold.h, whose work, at this address, has so many elements. */
 dt_status *dt_cuda_enqueue_fold(dt_cuda_code *code, uint64_t work, int64_t n_elements, uint64_t launch);
+/* Runs once what libraries do of a kernel, before anything is captured (dt_cuda_library_warm). */
+dt_status *dt_cuda_warm(dt_cuda_code *code, const dt_cuda_call *call);
 
 #endif

@@ -125,13 +125,25 @@ static dt_status *turn(const dt_cuda_libraries *libraries, uint64_t from, uint64
     return launch(libraries, libraries->functions.turn, "turn", rows * columns, arguments, stream);
 }
 
+/* The kernel, turned, lies in front of the workspace. */
+static dt_status *call_library(dt_cuda_library_operation *operation, const uint64_t *buffers, uint64_t workspace, void *stream) {
+    const dt_cuda_libraries *libraries = operation->libraries;
+    const dt_library_convolution *c = &operation->call->convolution;
+    if (operation->call->class == DT_LIBRARY_PRODUCT) return dt_cublaslt_run(&libraries->cublaslt, &operation->product, buffers, workspace, stream);
+    return dt_cudnn_run(&libraries->cudnn, &operation->convolution, buffers[c->x], workspace, buffers[c->y], workspace + turned_bytes(c), stream);
+}
+
+dt_status *dt_cuda_library_warm(dt_cuda_library_operation *operation, const uint64_t *buffers, uint64_t workspace, void *stream) {
+    return call_library(operation, buffers, workspace, stream);
+}
+
 static dt_status *run_convolution(dt_cuda_library_operation *operation, const uint64_t *buffers, uint64_t workspace, void *stream) {
     const dt_cuda_libraries *libraries = operation->libraries;
     const dt_library_convolution *c = &operation->call->convolution;
-    uint64_t kernel = buffers[c->kernel], turned = workspace, spare = workspace + turned_bytes(c);
+    uint64_t kernel = buffers[c->kernel], turned = workspace;
     bool is_result = operation->call->class == DT_LIBRARY_KERNEL_GRADIENT;
     if (!is_result) DT_TRY(turn(libraries, kernel, turned, kernel_rows(c), c->filters, stream));
-    DT_TRY(dt_cudnn_run(&libraries->cudnn, &operation->convolution, buffers[c->x], turned, buffers[c->y], spare, stream));
+    DT_TRY(call_library(operation, buffers, workspace, stream));
     return is_result ? turn(libraries, turned, kernel, c->filters, kernel_rows(c), stream) : NULL;
 }
 
@@ -141,8 +153,8 @@ dt_status *dt_cuda_library_run(dt_cuda_library_operation *operation, const uint6
     const dt_library_call *call = operation->call;
     for (int64_t i = 0; i < call->n_clears; i++)
         DT_TRY(clear_rows(libraries, buffers[call->clears[i].argument], call->clears[i].row_bytes, launch_values, stream));
-    if (call->class != DT_LIBRARY_PRODUCT) return run_convolution(operation, buffers, workspace, stream);
-    return dt_cublaslt_run(&libraries->cublaslt, &operation->product, buffers, workspace, stream);
+    return call->class == DT_LIBRARY_PRODUCT ? call_library(operation, buffers, workspace, stream)
+                                             : run_convolution(operation, buffers, workspace, stream);
 }
 
 /* ---- for people ---- */

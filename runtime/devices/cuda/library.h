@@ -40,6 +40,9 @@ size_t dt_cuda_libraries_workspace_bytes(const dt_cuda_libraries *libraries);
 /* Puts the call on a stream, which may be captured. `buffers`: addresses of the kernel's buffers; `launch`: of a dt_launch. */
 dt_status *dt_cuda_library_run(dt_cuda_library_operation *operation, const uint64_t *buffers, uint64_t launch, uint64_t workspace, void *stream);
 
+/* Runs the library's part of it once, on whatever its buffers hold: it then has loaded and allocated all that a capture would forbid. */
+dt_status *dt_cuda_library_warm(dt_cuda_library_operation *operation, const uint64_t *buffers, uint64_t workspace, void *stream);
+
 /* A line for each library in use: "cuBLASLt 13.0.2: 8 calls, 1 of them generated"; with `each`, one for each choice:
  * "train_1_matmul product algorithm 66, tile 18, stages 5, 1024 bytes". */
 void dt_cuda_libraries_print(const dt_cuda_libraries *libraries, bool each, dt_text *text);
