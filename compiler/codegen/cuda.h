@@ -9,6 +9,7 @@
  *   cuda_function.c  a phase as a function: arguments, threads, the loops that are dealt to them
  *   cuda_vector.c    several elements by one thread, with memory in vectors
  *   cuda_tile.c      a sum of products in tiles
+ *   cuda_strip.c     how a tile's factors come into shared memory
  *   cuda_nest.c      a nest: where each instruction goes, reduced loops, stores
  *   cuda_scalar.c    one instruction as an expression
  *   cuda_fold.c      sums over replicas: a function that no kernel calls, but the runtime */
@@ -113,12 +114,16 @@ void dt_cuda_nest_statements(dt_cuda_nest *n);
 /* For tiles, which have loops of their own. A factor: writes all that it hangs on, and returns its text. What becomes of a sum: its instructions and
  * stores. */
 const char *dt_cuda_nest_value(dt_cuda_nest *n, int instruction);
+/* target.at[k] of a factor, for `width` turns of loop `along`: with n->vectors, which may be guarded by what does not differ with that loop. */
+void dt_cuda_nest_values(dt_cuda_nest *n, int instruction, const char *target);
 void dt_cuda_nest_finish(dt_cuda_nest *n, const char *sum);
 
 /* ---- cuda_vector.c ---- */
 
 /* Decides whether threads take several elements of the nest, which has been prepared: sets width, along and vectors. */
 void dt_cuda_find_vectors(dt_cuda_nest *n);
+/* Whether `width` turns of the constant loop `along`, from a multiple of `width` on, are a vector in memory. */
+bool dt_cuda_is_vector(const dt_cuda_nest *n, const dt_address *address, int along, int width);
 /* The `width` elements from `e` on, or as many as are left. */
 void dt_cuda_nest_vector(dt_cuda_nest *n);
 
@@ -126,6 +131,28 @@ void dt_cuda_nest_vector(dt_cuda_nest *n);
 
 /* The phase as tiles. */
 void dt_cuda_tiles(dt_cuda_function *f);
+
+/* ---- cuda_strip.c ---- */
+
+enum {
+    DT_CUDA_TERMS = 16 /* of the sums at a time */
+};
+
+/* One factor: what is read for its side of the tile. */
+typedef struct dt_cuda_strip {
+    const char *name, *count, *first; /* "a"; turns of its loops; where the tile begins */
+    uint64_t loops;
+    int factor, places; /* results along its side */
+    int along;          /* the loop that is read in vectors of 4; -1: none */
+    bool by_terms;      /* neighbours in memory are terms of one result, not results of one term */
+} dt_cuda_strip;
+
+/* Decides how a strip is read. */
+void dt_cuda_strip_prepare(dt_cuda_nest *n, dt_cuda_strip *strip);
+/* Declares what one thread reads of it; reads that of terms `terms` and on; writes it to shared memory, strip_NAME[buffer]. */
+void dt_cuda_strip_declare(dt_cuda_nest *n, const dt_cuda_strip *strip);
+void dt_cuda_strip_read(dt_cuda_nest *n, const dt_cuda_strip *strip);
+void dt_cuda_strip_write(dt_cuda_nest *n, const dt_cuda_strip *strip, const char *buffer);
 
 /* ---- cuda_scalar.c ---- */
 

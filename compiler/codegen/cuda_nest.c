@@ -342,6 +342,41 @@ const char *dt_cuda_nest_value(dt_cuda_nest *n, int instruction) {
     return bare(n, n->values[instruction]);
 }
 
+/* A load of `width` values that lie side by side. */
+static void emit_vector(dt_cuda_nest *n, int i) {
+    const dt_instruction *x = &n->nest->instructions[i];
+    dt_dtype dtype = n->f->plan->buffers[n->f->kernel->buffers[x->address.buffer]].dtype;
+    const char *type = dt_cuda_memory_type(dtype), *value = FORMAT(n, "load<%d>(&%s)", n->width, dt_cuda_place(n, &x->address));
+    if (x->guard >= 0)
+        value = FORMAT(n, "%s ? %s : filled<%d, %s>(%s)", n->values[x->guard], value, n->width, type,
+                       dt_cuda_to_memory(n, n->values[x->otherwise], dtype));
+    dt_cuda_line(n->f, "const values<%s, %d> x%d = %s;", type, n->width, i, value);
+}
+
+void dt_cuda_nest_values(dt_cuda_nest *n, int instruction, const char *target) {
+    bool *set = DT_NEW_ARRAY(n->f->arena, bool, n->nest->n_instructions);
+    const char *name = n->loops[n->along];
+    add_uses(n->nest, set, instruction);
+    for (int i = 0; i < n->nest->n_instructions; i++) {
+        bool differs = n->depends[i] >> n->along & 1;
+        if (!set[i] || n->levels[i] == 0) continue;
+        if (n->vectors[i])
+            emit_vector(n, i);
+        else if (!differs)
+            emit(n, i);
+    }
+    dt_cuda_line(n->f, "#pragma unroll");
+    dt_cuda_line(n->f, "for (int k = 0; k < %d; k++) {", n->width);
+    n->in_vector = true;
+    n->loops[n->along] = FORMAT(n, "(%s + k)", name);
+    for (int i = 0; i < n->nest->n_instructions; i++)
+        if (set[i] && n->levels[i] > 0 && (n->depends[i] >> n->along & 1)) emit(n, i);
+    dt_cuda_line(n->f, "%s.at[k] = %s;", target, bare(n, n->values[instruction]));
+    n->loops[n->along] = name;
+    n->in_vector = false;
+    dt_cuda_line(n->f, "}");
+}
+
 void dt_cuda_nest_finish(dt_cuda_nest *n, const char *sum) {
     const dt_nest *nest = n->nest;
     bool *set = DT_NEW_ARRAY(n->f->arena, bool, nest->n_instructions);

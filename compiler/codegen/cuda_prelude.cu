@@ -19,6 +19,18 @@ typedef unsigned long long u64;
 INLINE int grid_thread() { return (int)(blockIdx.x * blockDim.x + threadIdx.x); }
 INLINE int grid_threads() { return (int)(gridDim.x * blockDim.x); }
 
+// The value, of which the compiler computes nothing ahead: within the loop before it, registers are short.
+#ifndef DT_EMULATED
+INLINE int not_ahead(int value) {
+    asm volatile("" : "+r"(value));
+    return value;
+}
+INLINE i64 not_ahead(i64 value) {
+    asm volatile("" : "+l"(value));
+    return value;
+}
+#endif
+
 // ---- several values side by side in memory, at an address that is a multiple of their bytes: read and written at once ----
 
 template <class T, int N> struct alignas(sizeof(T) * N) values {
@@ -30,6 +42,12 @@ template <class V> INLINE const V *whole(const void *place) { return (const V *)
 #endif
 template <int N, class T> INLINE values<T, N> load(const T *place) { return *whole<values<T, N>>(place); }
 template <int N, class T> INLINE void store(T *place, const values<T, N> &value) { *whole<values<T, N>>(place) = value; }
+
+template <int N, class T> INLINE values<T, N> filled(T value) {
+    values<T, N> all;
+    for (int k = 0; k < N; k++) all.at[k] = value;
+    return all;
+}
 
 // ---- floats of 16 bits: registers hold float, memory holds bits ----
 
@@ -201,3 +219,49 @@ template <class Order, class T> INLINE candidate<T> best_of_block(candidate<T> b
     for (int warp = 1; warp < (int)blockDim.x / 32; warp++) consider_other<Order>(best, partial[warp]);
     return best;
 }
+
+// ---- small products by a warp: sum[16, 8] += a[16, terms] b[terms, 8], of values that tf32 and bf16 hold ----
+//
+// Lane 4 g + q has of the sum elements (g, 2 q), (g, 2 q + 1), (g + 8, 2 q), (g + 8, 2 q + 1). Of a and b, 8 terms of tf32: a (g, q), (g + 8, q),
+// (g, q + 4), (g + 8, q + 4) and b (q, g), (q + 4, g); 16 terms of bf16, two to a register: the same with terms 2 q and 2 q + 1, and those 8 further.
+
+INLINE u32 bf16_pair(float first, float second) { return __float_as_uint(first) >> 16 | (__float_as_uint(second) & 0xffff0000u); }
+
+#if defined(DT_EMULATED) || __CUDA_ARCH__ < 800
+// What such a product is, by exchanges: terms are added one after the other. Tensor cores add the terms of one instruction in an order of their own.
+INLINE void add_terms(float (&sum)[4], float low, float high, float left, float right) {
+    sum[0] = fmaf(low, left, sum[0]);
+    sum[1] = fmaf(low, right, sum[1]);
+    sum[2] = fmaf(high, left, sum[2]);
+    sum[3] = fmaf(high, right, sum[3]);
+}
+INLINE u32 from_lane_of(u32 value, int lane) { return __shfl_sync(0xffffffffu, value, lane); }
+INLINE void multiply_tf32(float (&sum)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+    const int lane = threadIdx.x % 32, row = lane / 4 * 4, column = lane % 4 * 8;
+    for (int term = 0; term < 8; term++) {
+        const u32 low = from_lane_of(a[term / 4 * 2], row + term % 4), high = from_lane_of(a[term / 4 * 2 + 1], row + term % 4);
+        const u32 left = from_lane_of(b[term / 4], column + term % 4), right = from_lane_of(b[term / 4], column + 4 + term % 4);
+        add_terms(sum, __uint_as_float(low), __uint_as_float(high), __uint_as_float(left), __uint_as_float(right));
+    }
+}
+INLINE void multiply_bf16(float (&sum)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+    const int lane = threadIdx.x % 32, row = lane / 4 * 4, column = lane % 4 * 8;
+    for (int pair = 0; pair < 8; pair++) {
+        const u32 low = from_lane_of(a[pair / 4 * 2], row + pair % 4), high = from_lane_of(a[pair / 4 * 2 + 1], row + pair % 4);
+        const u32 left = from_lane_of(b[pair / 4], column + pair % 4), right = from_lane_of(b[pair / 4], column + 4 + pair % 4);
+        add_terms(sum, from_bf16((u16)low), from_bf16((u16)high), from_bf16((u16)left), from_bf16((u16)right));
+        add_terms(sum, from_bf16((u16)(low >> 16)), from_bf16((u16)(high >> 16)), from_bf16((u16)(left >> 16)), from_bf16((u16)(right >> 16)));
+    }
+}
+#else
+INLINE void multiply_tf32(float (&sum)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+INLINE void multiply_bf16(float (&sum)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+#endif

@@ -1,13 +1,15 @@
 /* cuda_tile: a sum of products in tiles.
  *
- * A block computes 64 x 64 results. It walks the terms of the sums sixteen at a time: its 256 threads put those of both factors, computed on the way
- * or read from wherever they are, into shared memory, wait for one another, and then each adds sixteen products to each of its 4 x 4 sums, which stay
- * in registers. So each element of a factor is read, or computed, once for 64 results. What becomes of a sum (bias, activation, …) follows in
- * registers too.
+ * A block computes 64 x 64 results, or 128 x 64 where there are enough of them for every multiprocessor. It walks the terms of the
+ * sums sixteen at a time: its 256 threads put those of both factors, computed on the way or read from wherever they are, into shared memory
+ * (cuda_strip.c), and add their products to sums that stay in registers. There are two buffers in shared memory: what one holds is multiplied while
+ * the next strip is on its way, and one barrier a strip is enough. So each element of a factor is read, or computed, once for a whole side of
+ * results. What becomes of a sum (bias, activation, …) follows in registers too.
  *
- * Terms are added in the order of the reduced loops, as one thread alone would: the bits are those of the plain form, but for the sign of a zero,
- * since the last terms are filled up with zeros. What loops mean, a convolution's window or a transposed factor, is read off the addresses as
- * everywhere: there is one form for all. */
+ * In f32 a thread has 4 x 4 sums, or several such, and terms are added in the order of the reduced loops, as one thread alone would: the bits are
+ * those of the plain form, but for the sign of a zero, since the last terms are filled up with zeros. Factors that are rounded to tf32 or bf16 are
+ * multiplied by tensor cores: a warp has sums of 16 x 8 results, and adds 8 or 16 terms at a time, in their order; the order within these is the
+ * hardware's. What loops mean, a convolution's window or a transposed factor, is read off the addresses as everywhere: there is one form for all. */
 #include "compiler/codegen/cuda.h"
 
 #include <string.h>
@@ -15,148 +17,190 @@
 #define FORMAT(f, ...) dt_arena_format((f)->arena, __VA_ARGS__)
 
 enum {
-    TERMS = 16, /* of the sums at a time */
-    SIDE = DT_TILE_SIDE,
-    OWN = 4,        /* results of a thread along each side */
-    PADDED = 64 + 4 /* columns of shared memory: a strip is written along either side without too many threads at one bank */
+    OWN = 4 /* neighbouring results of a thread along each side */
 };
 
-/* One factor: what is read for its side of the tile. */
-typedef struct side {
-    const char *name, *count, *first; /* "a"; turns of its loops; where the tile begins */
-    uint64_t loops;
-    int factor;
-} side;
+typedef struct tile {
+    dt_cuda_nest n;
+    dt_cuda_strip rows, columns;
+    dt_precision precision;
+} tile;
 
-/* The last loop of a set that has several turns; -1: none. */
-static int last_loop(const dt_nest *nest, uint64_t set) {
-    for (int l = nest->n_loops - 1; l >= 0; l--)
-        if ((set >> l & 1) && nest->loops[l].extent != 1) return l;
-    return -1;
+static bool by_warps(const tile *t) { return t->precision != DT_PRECISION_F32; }
+
+/* Columns of shared memory behind a strip's places, such that lanes read from different banks. */
+static int padding(const tile *t) { return t->precision == DT_PRECISION_TF32 ? 8 : 4; }
+
+/* ---- who has which results ---- */
+
+/* In f32 a thread has OWN x OWN results at own_row and own_column, and the same 64 further along each side. A warp of eight, four by two of them, has
+ * pieces of 16 x 8; a thread of it what the prelude says. */
+static void declare_own(const tile *t) {
+    dt_cuda_function *f = t->n.f;
+    if (by_warps(t)) {
+        dt_cuda_line(f, "const int lane = threadIdx.x, quad = lane %% 4, group = lane / 4 %% 8;");
+        dt_cuda_line(f, "const int own_row = lane / 32 %% 4 * %d + group, own_column = lane / 128 * %d;", t->rows.places / 4, t->columns.places / 2);
+    } else {
+        dt_cuda_line(f, "const int lane = threadIdx.x, own_row = lane / 16 * %d, own_column = lane %% 16 * %d;", OWN, OWN);
+    }
 }
 
-static void count_walks(const dt_nest *nest, int i, int loop, int *n) {
-    const dt_instruction *x = &nest->instructions[i];
-    if (x->kind == DT_INSTRUCTION_LOAD && loop >= 0 && x->address.coefficients[loop] == 1) ++*n;
-    for (int k = 0; k < dt_instruction_n_uses(x); k++)
-        if (dt_instruction_use(x, k) >= 0) count_walks(nest, dt_instruction_use(x, k), loop, n);
+static int n_rows(const tile *t) { return by_warps(t) ? t->rows.places / 64 : t->rows.places / 16; }
+static int n_columns(const tile *t) { return t->columns.places / 16; }
+
+/* Element i of a thread's results along a side. */
+static const char *own(dt_cuda_function *f, const char *base, const char *i, int n) {
+    return n <= OWN ? FORMAT(f, "%s + %s", base, i) : FORMAT(f, "%s + %s / %d * 64 + %s %% %d", base, i, OWN, i, OWN);
 }
 
-/* Whether neighbours in memory are neighbours in the order of terms rather than of results. */
-static bool walks_terms(const dt_cuda_nest *n, const side *s) {
-    int terms = 0, results = 0;
-    count_walks(n->nest, s->factor, last_loop(n->nest, n->reduced), &terms);
-    count_walks(n->nest, s->factor, last_loop(n->nest, s->loops), &results);
-    return terms > results;
+static void open_loops(dt_cuda_function *f, int rows, int columns) {
+    dt_cuda_line(f, "#pragma unroll");
+    dt_cuda_line(f, "for (int i = 0; i < %d; i++) {", rows);
+    dt_cuda_line(f, "#pragma unroll");
+    dt_cuda_line(f, "for (int j = 0; j < %d; j++) {", columns);
 }
 
-/* Writes `body` behind the loops that it names. */
-static void declare(dt_cuda_nest *n, uint64_t set, const char *index) { dt_cuda_declare_loops(n->f, n->nest, n->loops, set, n->loop_used, index); }
+static void close_loops(dt_cuda_function *f, int n) {
+    for (int i = 0; i < n; i++) dt_cuda_line(f, "}");
+}
 
-static void forget(dt_cuda_nest *n, uint64_t set) {
+/* ---- products ---- */
+
+/* What a thread multiplies in f32: of each strip its own places of one term, four at a time. */
+static void read_own(dt_cuda_function *f, const dt_cuda_strip *strip, const char *base, int n) {
+    dt_cuda_line(f, "values<float, 4> %s[%d];", strip->name, n / OWN);
+    dt_cuda_line(f, "#pragma unroll");
+    dt_cuda_line(f, "for (int i = 0; i < %d; i++) %s[i] = load<4>(&strip_%s[now][term][%s + 64 * i]);", n / OWN, strip->name, strip->name, base);
+}
+
+static void add_products_by_threads(const tile *t) {
+    dt_cuda_function *f = t->n.f;
+    dt_cuda_line(f, "#pragma unroll");
+    dt_cuda_line(f, "for (int term = 0; term < %d; term++) {", DT_CUDA_TERMS);
+    read_own(f, &t->rows, "own_row", n_rows(t));
+    read_own(f, &t->columns, "own_column", n_columns(t));
+    open_loops(f, n_rows(t), n_columns(t));
+    dt_cuda_line(f, "total[i][j] = fmaf(a[i / %d].at[i %% %d], b[j / %d].at[j %% %d], total[i][j]);", OWN, OWN, OWN, OWN);
+    close_loops(f, 3);
+}
+
+/* A register's worth of a factor at `term` and `place`: one value, or two terms. */
+static const char *piece(const tile *t, const char *name, const char *term, const char *place) {
+    if (t->precision == DT_PRECISION_TF32) return FORMAT(t->n.f, "__float_as_uint(strip_%s[now][%s][%s])", name, term, place);
+    return FORMAT(t->n.f, "bf16_pair(strip_%s[now][%s][%s], strip_%s[now][%s + 1][%s])", name, term, place, name, term, place);
+}
+
+static void add_products_by_warps(const tile *t) {
+    dt_cuda_function *f = t->n.f;
+    bool tf32 = t->precision == DT_PRECISION_TF32;
+    const char *first = tf32 ? "term + quad" : "2 * quad", *further = tf32 ? "term + quad + 4" : "2 * quad + 8";
+    const char *row = "own_row + 16 * i", *below = "own_row + 16 * i + 8", *column = "own_column + group + 8 * j";
+    if (tf32) dt_cuda_line(f, "#pragma unroll");
+    if (tf32) dt_cuda_line(f, "for (int term = 0; term < %d; term += 8) {", DT_CUDA_TERMS);
+    dt_cuda_line(f, "u32 a[%d][4];", n_rows(t));
+    dt_cuda_line(f, "#pragma unroll");
+    dt_cuda_line(f, "for (int i = 0; i < %d; i++) {", n_rows(t));
+    dt_cuda_line(f, "a[i][0] = %s;", piece(t, "a", first, row));
+    dt_cuda_line(f, "a[i][1] = %s;", piece(t, "a", first, below));
+    dt_cuda_line(f, "a[i][2] = %s;", piece(t, "a", further, row));
+    dt_cuda_line(f, "a[i][3] = %s;", piece(t, "a", further, below));
+    dt_cuda_line(f, "}");
+    dt_cuda_line(f, "#pragma unroll");
+    dt_cuda_line(f, "for (int j = 0; j < %d; j++) {", n_columns(t));
+    dt_cuda_line(f, "const u32 b[2] = {%s, %s};", piece(t, "b", first, column), piece(t, "b", further, column));
+    dt_cuda_line(f, "#pragma unroll");
+    dt_cuda_line(f, "for (int i = 0; i < %d; i++) multiply_%s(total[i][j], a[i], b);", n_rows(t), tf32 ? "tf32" : "bf16");
+    close_loops(f, tf32 ? 2 : 1);
+}
+
+/* ---- the tile ---- */
+
+static void finish(tile *t) {
+    dt_cuda_nest *n = &t->n;
+    dt_cuda_function *f = n->f;
+    dt_text body = {0}, *out = f->out;
+    bool warps = by_warps(t);
+    const char *at = warps ? "top + 16 * i + c / 2 * 8" : own(f, "top", "i", n_rows(t));
+    const char *beside = warps ? "left + 8 * j + c % 2" : own(f, "left", "j", n_columns(t));
+    dt_cuda_line(f, "const %s top = not_ahead(first_row + own_row), left = not_ahead(first_column + own_column%s);", dt_cuda_index_type(f),
+                 warps ? " + 2 * quad" : "");
+    open_loops(f, n_rows(t), n_columns(t));
+    if (warps) dt_cuda_line(f, "#pragma unroll");
+    if (warps) dt_cuda_line(f, "for (int c = 0; c < 4; c++) {");
+    dt_cuda_line(f, "const %s at = %s, beside = %s;", dt_cuda_index_type(f), at, beside);
+    dt_cuda_line(f, "if (at < n_rows && beside < n_columns) {");
     for (int l = 0; l < n->nest->n_loops; l++)
-        if (set >> l & 1) n->loop_used[l] = false;
+        if ((t->rows.loops | t->columns.loops) >> l & 1) n->loop_used[l] = false;
+    f->out = &body;
+    dt_cuda_nest_finish(n, warps ? "total[i][j][c]" : "total[i][j]");
+    f->out = out;
+    dt_cuda_declare_loops(f, n->nest, n->loops, t->rows.loops, n->loop_used, "at");
+    dt_cuda_declare_loops(f, n->nest, n->loops, t->columns.loops, n->loop_used, "beside");
+    dt_text_append(out, body.data != NULL ? body.data : "");
+    dt_text_free(&body);
+    close_loops(f, warps ? 4 : 3);
 }
 
-/* Its strip of a tile: 64 places by 16 terms. */
-static void read_strip(dt_cuda_nest *n, const side *s) {
+/* One tile, of the turn of the loops that both factors share. Each turn of the loop reads a strip and multiplies the one before. */
+static void one_tile(tile *t) {
+    dt_cuda_nest *n = &t->n;
     dt_cuda_function *f = n->f;
-    const char *type = dt_cuda_index_type(f);
-    dt_text body = {0}, *out = f->out;
-    dt_cuda_line(f, "for (int i = lane; i < %d; i += %d) {", SIDE * TERMS, DT_CUDA_BLOCK);
-    if (walks_terms(n, s))
-        dt_cuda_line(f, "const int place = i / %d, term = i %% %d;", TERMS, TERMS);
+    const char *type = dt_cuda_index_type(f), *count = dt_cuda_count(f, n->nest, n->reduced);
+    dt_cuda_line(f, "float total[%d][%d]%s = {};", n_rows(t), n_columns(t), by_warps(t) ? "[4]" : "");
+    dt_cuda_line(f, "#pragma unroll 1");
+    dt_cuda_line(f, "for (%s terms = 0; terms < %s + %d; terms += %d) {", type, count, DT_CUDA_TERMS, DT_CUDA_TERMS);
+    dt_cuda_line(f, "const int next = terms / %d %% 2, now = 1 - next;", DT_CUDA_TERMS);
+    dt_cuda_strip_declare(n, &t->rows);
+    dt_cuda_strip_declare(n, &t->columns);
+    dt_cuda_line(f, "if (terms < %s) {", count);
+    dt_cuda_strip_read(n, &t->rows);
+    dt_cuda_strip_read(n, &t->columns);
+    dt_cuda_line(f, "}");
+    dt_cuda_line(f, "if (terms > 0) {");
+    if (by_warps(t))
+        add_products_by_warps(t);
     else
-        dt_cuda_line(f, "const int place = i %% %d, term = i / %d;", SIDE, SIDE);
-    dt_cuda_line(f, "const %s at = %s + place, d = terms + term;", type, s->first);
-    dt_cuda_line(f, "float value = 0.0f;");
-    dt_cuda_line(f, "if (at < %s && d < %s) {", s->count, dt_cuda_count(f, n->nest, n->reduced));
-    forget(n, s->loops | n->reduced);
-    f->out = &body;
-    const char *value = dt_cuda_nest_value(n, s->factor);
-    f->out = out;
-    declare(n, s->loops, "at");
-    declare(n, n->reduced, "d");
-    dt_text_append(out, body.data != NULL ? body.data : "");
-    dt_text_free(&body);
-    dt_cuda_line(f, "value = %s;", value);
+        add_products_by_threads(t);
     dt_cuda_line(f, "}");
-    dt_cuda_line(f, "strip_%s[term][place] = value;", s->name);
+    dt_cuda_line(f, "if (terms < %s) {", count);
+    dt_cuda_strip_write(n, &t->rows, "next");
+    dt_cuda_strip_write(n, &t->columns, "next");
     dt_cuda_line(f, "}");
-}
-
-static void add_products(dt_cuda_function *f) {
-    dt_cuda_line(f, "for (int term = 0; term < %d; term++) {", TERMS);
-    dt_cuda_line(f, "#pragma unroll");
-    dt_cuda_line(f, "for (int i = 0; i < %d; i++) {", OWN);
-    dt_cuda_line(f, "#pragma unroll");
-    dt_cuda_line(f, "for (int j = 0; j < %d; j++) {", OWN);
-    dt_cuda_line(f, "total[i][j] = fmaf(strip_a[term][own_row + i], strip_b[term][own_column + j], total[i][j]);");
-    dt_cuda_line(f, "}");
-    dt_cuda_line(f, "}");
-    dt_cuda_line(f, "}");
-}
-
-static void finish(dt_cuda_nest *n, const side *rows, const side *columns) {
-    dt_cuda_function *f = n->f;
-    const char *type = dt_cuda_index_type(f);
-    dt_text body = {0}, *out = f->out;
-    dt_cuda_line(f, "#pragma unroll");
-    dt_cuda_line(f, "for (int i = 0; i < %d; i++) {", OWN);
-    dt_cuda_line(f, "#pragma unroll");
-    dt_cuda_line(f, "for (int j = 0; j < %d; j++) {", OWN);
-    dt_cuda_line(f, "const %s at = first_row + own_row + i, beside = first_column + own_column + j;", type);
-    dt_cuda_line(f, "if (at < %s && beside < %s) {", rows->count, columns->count);
-    forget(n, rows->loops | columns->loops);
-    f->out = &body;
-    dt_cuda_nest_finish(n, "total[i][j]");
-    f->out = out;
-    declare(n, rows->loops, "at");
-    declare(n, columns->loops, "beside");
-    dt_text_append(out, body.data != NULL ? body.data : "");
-    dt_text_free(&body);
-    for (int i = 0; i < 3; i++) dt_cuda_line(f, "}");
-}
-
-/* One tile, of the turn of the loops that both factors share. */
-static void one_tile(dt_cuda_nest *n, const side *rows, const side *columns) {
-    dt_cuda_function *f = n->f;
-    dt_cuda_line(f, "float total[%d][%d] = {};", OWN, OWN);
-    dt_cuda_line(f, "for (%s terms = 0; terms < %s; terms += %d) {", dt_cuda_index_type(f), dt_cuda_count(f, n->nest, n->reduced), TERMS);
-    read_strip(n, rows);
-    read_strip(n, columns);
-    dt_cuda_line(f, "__syncthreads();");
-    add_products(f);
     dt_cuda_line(f, "__syncthreads();");
     dt_cuda_line(f, "}");
-    finish(n, rows, columns);
+    finish(t);
 }
 
 void dt_cuda_tiles(dt_cuda_function *f) {
     const dt_nest *nest = &f->kernel->nests[f->phase->first];
     const char *type = dt_cuda_index_type(f);
     dt_product_loops loops = {0};
-    dt_cuda_nest n;
-    dt_cuda_nest_prepare(&n, f, nest);
-    n.one_place = true;
+    tile t;
+    dt_cuda_nest_prepare(&t.n, f, nest);
+    t.n.one_place = true;
     dt_nest_wants_tiles(f->plan, f->kernel, nest, &loops);
-    side rows = {"a", "n_rows", "first_row", loops.rows, loops.row_factor};
-    side columns = {"b", "n_columns", "first_column", loops.columns, loops.column_factor};
-    dt_cuda_line(f, "__shared__ float strip_a[%d][%d], strip_b[%d][%d];", TERMS, PADDED, TERMS, PADDED);
-    dt_cuda_line(f, "const int lane = threadIdx.x, own_row = lane / %d * %d, own_column = lane %% %d * %d;", SIDE / OWN, OWN, SIDE / OWN, OWN);
+    t.precision = loops.precision;
+    t.rows = (dt_cuda_strip){"a", "n_rows", "first_row", loops.rows, loops.row_factor, loops.tile_rows, -1, false};
+    t.columns = (dt_cuda_strip){"b", "n_columns", "first_column", loops.columns, loops.column_factor, DT_TILE_SIDE, -1, false};
+    dt_cuda_strip_prepare(&t.n, &t.rows);
+    dt_cuda_strip_prepare(&t.n, &t.columns);
+    int height = loops.tile_rows, width = DT_TILE_SIDE;
+    dt_cuda_line(f, "alignas(16) __shared__ float strip_a[2][%d][%d], strip_b[2][%d][%d];", DT_CUDA_TERMS, height + padding(&t), DT_CUDA_TERMS,
+                 width + padding(&t));
+    declare_own(&t);
     dt_cuda_line(f, "const %s n_rows = %s, n_columns = %s;", type, dt_cuda_count(f, nest, loops.rows), dt_cuda_count(f, nest, loops.columns));
-    dt_cuda_line(f, "const %s across = (n_columns + %d) / %d, tiles = (n_rows + %d) / %d * across;", type, SIDE - 1, SIDE, SIDE - 1, SIDE);
+    dt_cuda_line(f, "const %s across = (n_columns + %d) / %d, tiles = (n_rows + %d) / %d * across;", type, width - 1, width, height - 1, height);
     dt_text body = {0}, *out = f->out;
     const char *both = dt_cuda_count(f, nest, loops.both);
     bool one = strcmp(both, "1") == 0;
     dt_cuda_line(f, "for (%s team = blockIdx.x; team < %s; team += gridDim.x) {", type, one ? "tiles" : FORMAT(f, "tiles * %s", both));
-    dt_cuda_line(f, "const %s first_row = team %% tiles / across * %d, first_column = team %% tiles %% across * %d;", type, SIDE, SIDE);
+    dt_cuda_line(f, "const %s first_row = team %% tiles / across * %d, first_column = team %% tiles %% across * %d;", type, height, width);
     if (!one) dt_cuda_line(f, "const %s turn = team / tiles;", type);
     f->out = &body;
-    dt_cuda_nest_once(&n);
-    one_tile(&n, &rows, &columns);
+    dt_cuda_nest_once(&t.n);
+    one_tile(&t);
     f->out = out;
-    declare(&n, loops.both, "turn");
+    dt_cuda_declare_loops(f, nest, t.n.loops, loops.both, t.n.loop_used, "turn");
     dt_text_append(out, body.data != NULL ? body.data : "");
     dt_text_free(&body);
     dt_cuda_line(f, "}");

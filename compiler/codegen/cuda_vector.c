@@ -34,15 +34,26 @@ static bool begins_aligned(const dt_buffer *buffer, int width) {
     return row % width == 0;
 }
 
-/* Whether elements side by side are so in memory, and begin where a vector may. */
-static bool is_vector(const dt_cuda_nest *n, const dt_address *address, int along, int width) {
+/* Whether vectors end with the loop. */
+static bool divides_loop(const dt_nest *nest, int loop, int width) {
+    return !dt_dim_is_symbol(nest->loops[loop].extent) && nest->loops[loop].extent % width == 0;
+}
+
+bool dt_cuda_is_vector(const dt_cuda_nest *n, const dt_address *address, int along, int width) {
     const dt_nest *nest = n->nest;
-    if (address->n_terms > 0 || !begins_aligned(buffer_of(n, address), width)) return false;
-    if (nest->loops[along].extent % width != 0 || dt_dim_is_symbol(nest->loops[along].extent)) return dt_cuda_is_element(n, address, "e");
+    if (!begins_aligned(buffer_of(n, address), width) || !divides_loop(nest, along, width)) return false;
     if (address->coefficients[along] != 1 || address->offset % width != 0) return false;
     for (int l = 0; l < nest->n_loops; l++)
         if (l != along && nest->loops[l].extent != 1 && address->coefficients[l] % width != 0) return false;
+    for (int t = 0; t < address->n_terms; t++)
+        if ((n->depends[address->terms[t]] >> along & 1) || address->term_coefficients[t] % width != 0) return false;
     return true;
+}
+
+/* The same of elements that are dealt one by one: where vectors do not end with the loop, all of the buffer must be walked. */
+static bool is_vector(const dt_cuda_nest *n, const dt_address *address, int along, int width) {
+    if (address->n_terms > 0 || !begins_aligned(buffer_of(n, address), width)) return false;
+    return divides_loop(n->nest, along, width) ? dt_cuda_is_vector(n, address, along, width) : dt_cuda_is_element(n, address, "e");
 }
 
 static int width_of(int width, dt_dtype dtype) {
@@ -74,7 +85,7 @@ void dt_cuda_find_vectors(dt_cuda_nest *n) {
     }
     if (n_others > n_vectors) return;
     n->width = width;
-    n->along = nest->loops[along].extent % width == 0 && !dt_dim_is_symbol(nest->loops[along].extent) ? along : -1;
+    n->along = divides_loop(nest, along, width) ? along : -1;
 }
 
 static bool counts_whole_vectors(const dt_cuda_nest *n) {

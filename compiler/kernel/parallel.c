@@ -237,10 +237,26 @@ static bool divide_loops(const dt_plan *plan, const dt_kernel_function *kernel, 
     uint64_t a = depends[product->operands[0]] & outer, b = depends[product->operands[1]] & outer;
     int last = contiguous_loop(nest);
     bool swapped = last >= 0 && (a >> last & 1) && !(b >> last & 1);
-    *loops = (dt_product_loops){swapped ? b & ~a : a & ~b,  swapped ? a & ~b : b & ~a,   a & b,
-                                product->operands[swapped], product->operands[!swapped], dt_product_precision(nest, &nest->reductions[0])};
+    *loops = (dt_product_loops){.rows = swapped ? b & ~a : a & ~b,
+                                .columns = swapped ? a & ~b : b & ~a,
+                                .both = a & b,
+                                .row_factor = product->operands[swapped],
+                                .column_factor = product->operands[!swapped],
+                                .precision = dt_product_precision(nest, &nest->reductions[0])};
     loops->both |= outer & ~several & ~(a | b);
     return (several & ~(a | b)) == 0;
+}
+
+/* Tiles that it takes to cover the results. */
+static int64_t tiles_of(const dt_plan *plan, const dt_nest *nest, const dt_product_loops *loops) {
+    int64_t rows = turns_of_set(plan, nest, loops->rows), columns = turns_of_set(plan, nest, loops->columns);
+    return (rows + loops->tile_rows - 1) / loops->tile_rows * ((columns + DT_TILE_SIDE - 1) / DT_TILE_SIDE) * turns_of_set(plan, nest, loops->both);
+}
+
+/* Taller tiles read less for each product, as long as there is one for each multiprocessor. Wider ones as well run out of registers. */
+static void choose_tile(const dt_plan *plan, const dt_nest *nest, dt_product_loops *loops) {
+    loops->tile_rows = 2 * DT_TILE_SIDE;
+    if (tiles_of(plan, nest, loops) < BUSY_BLOCKS / 2) loops->tile_rows = DT_TILE_SIDE;
 }
 
 bool dt_nest_wants_tiles(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_product_loops *loops) {
@@ -249,22 +265,16 @@ bool dt_nest_wants_tiles(const dt_plan *plan, const dt_kernel_function *kernel, 
     for (int i = 0; i < nest->n_instructions; i++)
         if (nest->instructions[i].kind == DT_INSTRUCTION_CHECK) return false; /* counted once a result */
     if (!divide_loops(plan, kernel, nest, loops)) return false;
+    choose_tile(plan, nest, loops);
     return turns_of_set(plan, nest, loops->rows) >= LEAST_SIDE && turns_of_set(plan, nest, loops->columns) >= LEAST_SIDE &&
            turns_of(plan, nest, 0, true) >= LEAST_TERMS;
-}
-
-static int64_t tiles_of(int64_t turns) { return (turns + DT_TILE_SIDE - 1) / DT_TILE_SIDE; }
-
-static dt_phase tile_phase(const dt_plan *plan, const dt_nest *nest, int first, const dt_product_loops *loops) {
-    int64_t rows = tiles_of(turns_of_set(plan, nest, loops->rows)), columns = tiles_of(turns_of_set(plan, nest, loops->columns));
-    return (dt_phase){DT_PHASE_TILES, first, 1, 0, rows * columns * turns_of_set(plan, nest, loops->both), 0};
 }
 
 int64_t dt_nest_parts_wanted(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest) {
     dt_product_loops loops;
     int64_t results = turns_of(plan, nest, 0, false), terms = turns_of(plan, nest, 0, true), busy = BUSY_THREADS, least = LEAST_PART;
     if (dt_nest_wants_tiles(plan, kernel, nest, &loops)) {
-        results = tile_phase(plan, nest, 0, &loops).n_items;
+        results = tiles_of(plan, nest, &loops);
         busy = BUSY_BLOCKS;
         least = LEAST_TILED_PART;
     } else if (wants_a_team(plan, kernel, nest) && contiguous_folds(nest) >= 0) {
@@ -509,7 +519,7 @@ int dt_kernel_phases(dt_arena *arena, const dt_plan *plan, const dt_kernel_funct
         dt_product_loops loops;
         dt_phase phase = team_phase(plan, kernel, n);
         if (phase.n_nests == 1 && dt_nest_wants_tiles(plan, kernel, &kernel->nests[n], &loops))
-            phase = tile_phase(plan, &kernel->nests[n], n, &loops);
+            phase = (dt_phase){DT_PHASE_TILES, n, 1, 0, tiles_of(plan, &kernel->nests[n], &loops), 0};
         else if (!wants_a_team(plan, kernel, &kernel->nests[n])) {
             dt_phase elements = element_phase(plan, kernel, n);
             if (elements.n_nests >= phase.n_nests) phase = elements;

@@ -48,10 +48,11 @@ typedef struct dt_product_loops {
     uint64_t rows, columns, both;
     int row_factor, column_factor; /* instructions, rounding and all */
     dt_precision precision;        /* that both are rounded to */
+    int tile_rows;                 /* of a tile, which has DT_TILE_SIDE columns: as many, or twice as many where there are tiles enough */
 } dt_product_loops;
 
 enum {
-    DT_TILE_SIDE = 64 /* results of a tile along each side */
+    DT_TILE_SIDE = 64
 };
 
 /* Whether the nest is one that tiles are for, and its loops. */

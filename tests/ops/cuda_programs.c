@@ -56,6 +56,27 @@ static void products_in_tiles(void **state) {
     run_program(&(program){.name = "tiles", .source = tiles, .capacity = 40, .rows = 37, .n_steps = 2, .tolerance = 1e-4});
 }
 
+/* By tensor cores, or what they mean. Factors are rounded, so a sum that is one unit off may round to another factor further on. */
+static const char rounded[] = "use nn, losses, optimizers\n"
+                              "model Two(x: f32[B, 50]) -> f32[B, 40] {\n"
+                              "    return dense(dense(x, units: 36, activation: relu), units: 40)\n"
+                              "}\n"
+                              "step layers(x: f32[B, 50], y: f32[B, 40]) {\n"
+                              "    e = Two(x) - y\n"
+                              "    minimize(e * e, sgd(learning_rate: 0.1))\n"
+                              "    report loss: mean(e * e)\n"
+                              "}\n";
+
+static void products_by_warps(void **state) {
+    static const char *const precisions[] = {"tf32", "bf16"};
+    char source[sizeof rounded + 64];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        snprintf(source, sizeof source, "option precision: %s\n%s", precisions[i], rounded);
+        run_program(&(program){.name = precisions[i], .source = source, .capacity = 40, .rows = 37, .n_steps = 1, .tolerance = 5e-3});
+    }
+}
+
 /* Sums that are cut into parts: over rows of which the last part has too many, over places, in tiles, by teams; other combiners, and whole numbers.
  */
 static const char sums[] =
@@ -168,7 +189,13 @@ static void planted_mistakes_show(void **state) {
 int main(void) {
     if (!emulated_is_possible()) return 77;
     if (dt_cpu_level() < 3) return puts("skipped: this machine is below x86-64-v3"), 77;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ten_steps_of_a_small_cnn), cmocka_unit_test(products_in_tiles),
-                                       cmocka_unit_test(sums_in_parts), cmocka_unit_test(perceptron), cmocka_unit_test(planted_mistakes_show)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ten_steps_of_a_small_cnn),
+        cmocka_unit_test(products_in_tiles),
+        cmocka_unit_test(products_by_warps),
+        cmocka_unit_test(sums_in_parts),
+        cmocka_unit_test(perceptron),
+        cmocka_unit_test(planted_mistakes_show),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

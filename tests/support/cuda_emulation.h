@@ -330,3 +330,5 @@ template <class V> static inline const V *whole(const void *place) { return whol
 
 static inline float from_f16(unsigned short bits) { return (float)same_bits<_Float16>(bits); }
 static inline unsigned short to_f16(float value) { return same_bits<unsigned short>((_Float16)value); }
+static inline int not_ahead(int value) { return value; }
+static inline long long not_ahead(long long value) { return value; }
