@@ -17,6 +17,7 @@ enum {
     LEAST_SIDE = 32,                /* results along each side that are worth a tile */
     LEAST_TERMS = 16,               /* terms of each sum */
     MOST_TILED_INSTRUCTIONS = 1024, /* of a nest that is looked at for tiles */
+    MOST_TALL_INSTRUCTIONS = 64,    /* of one that gets tiles of twice the height */
     BUSY_BLOCKS = 256,              /* keep a device busy: a few on each of its multiprocessors */
     BUSY_THREADS = 32768,
     LEAST_TILED_PART = 256, /* terms of a part that tiles fold, a team, or a thread */
@@ -253,10 +254,11 @@ static int64_t tiles_of(const dt_plan *plan, const dt_nest *nest, const dt_produ
     return (rows + loops->tile_rows - 1) / loops->tile_rows * ((columns + DT_TILE_SIDE - 1) / DT_TILE_SIDE) * turns_of_set(plan, nest, loops->both);
 }
 
-/* Taller tiles read less for each product, as long as there is one for each multiprocessor. Wider ones as well run out of registers. */
+/* Taller tiles read less for each product, as long as there is one for each multiprocessor. They leave few registers: for no more columns, and not for
+ * much that is computed on the way or behind the sum, as the random numbers of a dropout are. */
 static void choose_tile(const dt_plan *plan, const dt_nest *nest, dt_product_loops *loops) {
     loops->tile_rows = 2 * DT_TILE_SIDE;
-    if (tiles_of(plan, nest, loops) < BUSY_BLOCKS / 2) loops->tile_rows = DT_TILE_SIDE;
+    if (tiles_of(plan, nest, loops) < BUSY_BLOCKS / 2 || nest->n_instructions > MOST_TALL_INSTRUCTIONS) loops->tile_rows = DT_TILE_SIDE;
 }
 
 bool dt_nest_wants_tiles(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_product_loops *loops) {
