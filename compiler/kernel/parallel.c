@@ -254,8 +254,8 @@ static int64_t tiles_of(const dt_plan *plan, const dt_nest *nest, const dt_produ
     return (rows + loops->tile_rows - 1) / loops->tile_rows * ((columns + DT_TILE_SIDE - 1) / DT_TILE_SIDE) * turns_of_set(plan, nest, loops->both);
 }
 
-/* Taller tiles read less for each product, as long as there is one for each multiprocessor. They leave few registers: for no more columns, and not for
- * much that is computed on the way or behind the sum, as the random numbers of a dropout are. */
+/* Taller tiles read less for each product, as long as there is one for each multiprocessor. They leave few registers: for no more columns, and not
+ * for much that is computed on the way or behind the sum, as the random numbers of a dropout are. */
 static void choose_tile(const dt_plan *plan, const dt_nest *nest, dt_product_loops *loops) {
     loops->tile_rows = 2 * DT_TILE_SIDE;
     if (tiles_of(plan, nest, loops) < BUSY_BLOCKS / 2 || nest->n_instructions > MOST_TALL_INSTRUCTIONS) loops->tile_rows = DT_TILE_SIDE;
