@@ -22,7 +22,7 @@ enum {
     MOST_DEFINES = 16,
     MOST_UNITS = 256,
     MOST_ARGUMENTS = 256,
-    WAVES = 4 /* of blocks, at most: as the runtime launches (runtime/devices/cuda/code.c) */
+    WAVES = 4 /* of blocks, at most: as the runtime launches (runtime/devices/cuda/kernels.c) */
 };
 
 typedef struct options {

@@ -3,9 +3,9 @@
 #include "runtime/gpu_lane.h"
 
 #include "abi/fold.h"
-#include "runtime/devices/cuda/code.h"
 #include "runtime/devices/cuda/device.h"
 #include "runtime/devices/cuda/graph.h"
+#include "runtime/devices/cuda/kernels.h"
 #include "runtime/devices/cuda/staging.h"
 
 #include <assert.h>
@@ -38,7 +38,7 @@ typedef struct gpu_function {
 struct dt_gpu_lane {
     dt_lane *lane;
     const dt_cuda *cuda;
-    dt_cuda_code code;
+    dt_cuda_kernels kernels;
     gpu_function *functions; /* [n_functions] */
     dt_cuda_staging staging;
     int slot; /* that the last step to start reads */
@@ -125,7 +125,7 @@ dt_status *dt_gpu_lane_open(dt_lane *lane, const dt_artifact *artifact, bool use
         if (is_bound(&lane->artifact->functions[f])) lay_inputs_out(gpu, f, arena);
     DT_TRY(check_operations(gpu));
     dt_cuda_staging_lay_out(&gpu->staging, staging_layout(gpu));
-    return dt_cuda_code_load(gpu->cuda, artifact, use_libraries, arena, &gpu->code);
+    return dt_cuda_kernels_load(gpu->cuda, artifact, use_libraries, arena, &gpu->kernels);
 }
 
 void dt_gpu_lane_close(dt_lane *lane) {
@@ -140,15 +140,15 @@ void dt_gpu_lane_close(dt_lane *lane) {
             if (s == 0 || gpu->functions[f].graphs[s] != gpu->functions[f].graphs[0]) dt_cuda_graph_free(gpu->cuda, gpu->functions[f].graphs[s]);
     for (int e = 0; e < gpu->n_events; e++) driver->cuEventDestroy_v2(gpu->events[e]);
     dt_device_release(lane->device, gpu->tables, gpu->table_bytes);
-    dt_device_release(lane->device, gpu->workspace, dt_cuda_code_workspace_bytes(&gpu->code));
+    dt_device_release(lane->device, gpu->workspace, dt_cuda_kernels_workspace_bytes(&gpu->kernels));
     dt_cuda_staging_close(&gpu->staging, gpu->cuda);
-    dt_cuda_code_free(&gpu->code);
+    dt_cuda_kernels_free(&gpu->kernels);
     lane->gpu = NULL;
 }
 
-int64_t dt_gpu_lane_bytes(const dt_gpu_lane *gpu) { return (int64_t)(gpu->staging.device_bytes + dt_cuda_code_workspace_bytes(&gpu->code)); }
-const dt_cuda_libraries *dt_gpu_lane_libraries(const dt_gpu_lane *gpu) { return gpu->code.libraries; }
-const char *dt_gpu_lane_architecture(const dt_gpu_lane *gpu) { return gpu->code.architecture; }
+int64_t dt_gpu_lane_bytes(const dt_gpu_lane *gpu) { return (int64_t)(gpu->staging.device_bytes + dt_cuda_kernels_workspace_bytes(&gpu->kernels)); }
+const dt_cuda_libraries *dt_gpu_lane_libraries(const dt_gpu_lane *gpu) { return gpu->kernels.libraries; }
+const char *dt_gpu_lane_architecture(const dt_gpu_lane *gpu) { return gpu->kernels.architecture; }
 
 /* ---- what a function does ---- */
 
@@ -315,17 +315,17 @@ static dt_status *upload_tables(dt_gpu_lane *gpu) {
 }
 
 static dt_status *make_workspace(dt_gpu_lane *gpu) {
-    size_t bytes = dt_cuda_code_workspace_bytes(&gpu->code);
+    size_t bytes = dt_cuda_kernels_workspace_bytes(&gpu->kernels);
     if (bytes == 0) return NULL;
     DT_TRY(dt_device_allocate(gpu->lane->device, bytes, &gpu->workspace));
-    gpu->code.workspace = address(gpu->workspace);
+    gpu->kernels.workspace = address(gpu->workspace);
     return NULL;
 }
 
 /* ---- putting it on the stream ---- */
 
 /* The call of a kernel; its addresses stand in gpu->buffers. */
-static dt_cuda_call call_of(dt_gpu_lane *gpu, int number, int slot, const operation *one) {
+static dt_cuda_kernel_call call_of(dt_gpu_lane *gpu, int number, int slot, const operation *one) {
     const dt_artifact_function *function = &gpu->lane->artifact->functions[number];
     const dt_artifact_kernel *kernel = &function->kernels[one->kernel];
     const gpu_function *bound = &gpu->functions[number];
@@ -335,29 +335,29 @@ static dt_cuda_call call_of(dt_gpu_lane *gpu, int number, int slot, const operat
                                                                  (uint64_t)(bound->input_strides[buffer->input] * one->leaf)
                                                            : address(dt_lane_place(gpu->lane, number, kernel->buffers[b], one->leaf));
     }
-    return (dt_cuda_call){
+    return (dt_cuda_kernel_call){
         .function = number, .kernel = one->kernel, .buffers = gpu->buffers, .launch = dt_cuda_staging_launch(&gpu->staging, one->launch)};
 }
 
 static dt_status *enqueue_kernel(dt_gpu_lane *gpu, int number, int slot, const operation *one) {
-    dt_cuda_call call = call_of(gpu, number, slot, one);
-    return dt_cuda_enqueue(&gpu->code, &call);
+    dt_cuda_kernel_call call = call_of(gpu, number, slot, one);
+    return dt_cuda_enqueue(&gpu->kernels, &call);
 }
 
 /* Libraries load and allocate when they are first asked for something, which a capture forbids. */
 static dt_status *warm_libraries(dt_gpu_lane *gpu, int number) {
     const gpu_function *bound = &gpu->functions[number];
-    for (size_t i = 0; i < bound->operations.n && gpu->code.libraries != NULL; i++) {
+    for (size_t i = 0; i < bound->operations.n && gpu->kernels.libraries != NULL; i++) {
         if (bound->operations.items[i].kernel < 0 || bound->operations.items[i].leaf > 0) continue;
-        dt_cuda_call call = call_of(gpu, number, 0, &bound->operations.items[i]);
-        DT_TRY(dt_cuda_warm(&gpu->code, &call));
+        dt_cuda_kernel_call call = call_of(gpu, number, 0, &bound->operations.items[i]);
+        DT_TRY(dt_cuda_warm(&gpu->kernels, &call));
     }
     return dt_cuda_wait(gpu->cuda);
 }
 
 static dt_status *enqueue_operation(dt_gpu_lane *gpu, int number, int slot, const operation *one) {
     if (one->kernel >= 0) return enqueue_kernel(gpu, number, slot, one);
-    return dt_cuda_enqueue_fold(&gpu->code, address(gpu->tables) + one->work * sizeof(dt_fold_work), gpu->works.items[one->work].n_elements,
+    return dt_cuda_enqueue_fold(&gpu->kernels, address(gpu->tables) + one->work * sizeof(dt_fold_work), gpu->works.items[one->work].n_elements,
                                 dt_cuda_staging_launch(&gpu->staging, one->launch));
 }
 

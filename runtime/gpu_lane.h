@@ -21,7 +21,7 @@
 typedef struct dt_gpu_lane dt_gpu_lane;
 
 /* Lays out what the lane's functions need beside the plan's memory, and loads the code of `artifact`, which opened; lane->artifact is its program for
- * GPUs. use_libraries: see devices/cuda/code.h. lane->gpu is set as soon as there is something to release. */
+ * GPUs. use_libraries: see devices/cuda/kernels.h. lane->gpu is set as soon as there is something to release. */
 dt_status *dt_gpu_lane_open(dt_lane *lane, const dt_artifact *artifact, bool use_libraries, dt_arena *arena);
 void dt_gpu_lane_close(dt_lane *lane); /* waits for what runs; a lane that is no GPU is allowed */
 

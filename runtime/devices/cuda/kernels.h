@@ -1,9 +1,9 @@
-/* code: what an artifact holds for GPUs, loaded on one, and how a kernel of a plan is put on its stream.
+/* kernels: what an artifact holds for GPUs, loaded on one, and how a kernel of a plan is put on its stream.
  *
  * Of the artifact's architectures the first of these that the driver takes is loaded: code of this very GPU; code of an older one of the same major
  * version, which it runs; PTX, which the driver compiles. All of it happens when a session is created: in a step functions are only called. */
-#ifndef DT_RUNTIME_DEVICES_CUDA_CODE_H
-#define DT_RUNTIME_DEVICES_CUDA_CODE_H
+#ifndef DT_RUNTIME_DEVICES_CUDA_KERNELS_H
+#define DT_RUNTIME_DEVICES_CUDA_KERNELS_H
 
 #include "base/arena.h"
 #include "runtime/artifact.h"
@@ -11,46 +11,46 @@
 #include "runtime/devices/cuda/library.h"
 
 /* A function of the artifact, ready to be launched, or what a library does in its place. */
-typedef struct dt_cuda_function {
+typedef struct dt_cuda_entry {
     void *handle;
     int64_t most_blocks;                /* that a launch has: a few times what the GPU runs at once */
     dt_cuda_library_operation *library; /* NULL: none */
-} dt_cuda_function;
+} dt_cuda_entry;
 
-typedef struct dt_cuda_code {
+typedef struct dt_cuda_kernels {
     const dt_cuda *cuda;
     const dt_artifact *artifact; /* that opened; the plans are those of artifact->cuda->program */
     const char *architecture;    /* in use: "sm_90", "compute_90" */
     int n_modules;
-    void **modules;                /* [n_units] */
-    dt_cuda_function ***functions; /* [function][kernel][launch] of functions that sessions run; else NULL */
-    dt_cuda_function fold;
+    void **modules;             /* [n_units] */
+    dt_cuda_entry ***functions; /* [function][kernel][launch] of functions that sessions run; else NULL */
+    dt_cuda_entry fold;
     dt_cuda_libraries *libraries; /* NULL: nothing is left to libraries */
     uint64_t workspace;           /* of libraries; set by whoever allocates it, and owned by them */
     void **values;                /* of the arguments of a launch, and where each is: as the driver wants them */
     void **arguments;
-} dt_cuda_code;
+} dt_cuda_kernels;
 
 /* use_libraries: leave to vendors' libraries what they can do (library.h). DT_FAILED_PRECONDITION: no code of the artifact runs on this GPU, or with
- * this driver; the message says what would. What it loads is released by dt_cuda_code_free, after an error too. */
-dt_status *dt_cuda_code_load(const dt_cuda *cuda, const dt_artifact *artifact, bool use_libraries, dt_arena *arena, dt_cuda_code *code);
-void dt_cuda_code_free(dt_cuda_code *code); /* one of zeros is allowed */
+ * this driver; the message says what would. What it loads is released by dt_cuda_kernels_free, after an error too. */
+dt_status *dt_cuda_kernels_load(const dt_cuda *cuda, const dt_artifact *artifact, bool use_libraries, dt_arena *arena, dt_cuda_kernels *kernels);
+void dt_cuda_kernels_free(dt_cuda_kernels *kernels); /* one of zeros is allowed */
 
 /* What libraries need beside all buffers, before anything is put on the stream. */
-size_t dt_cuda_code_workspace_bytes(const dt_cuda_code *code);
+size_t dt_cuda_kernels_workspace_bytes(const dt_cuda_kernels *kernels);
 
 /* A kernel of a plan with its arguments: the seam between plans and what computes them. */
-typedef struct dt_cuda_call {
+typedef struct dt_cuda_kernel_call {
     int function, kernel;    /* of artifact->cuda->program */
     const uint64_t *buffers; /* [n_buffers of the kernel] addresses */
     uint64_t launch;         /* address of a dt_launch */
-} dt_cuda_call;
+} dt_cuda_kernel_call;
 
 /* Puts it on the stream, which may be captured. An error names the kernel and its lines of the program. */
-dt_status *dt_cuda_enqueue(dt_cuda_code *code, const dt_cuda_call *call);
+dt_status *dt_cuda_enqueue(dt_cuda_kernels *kernels, const dt_cuda_kernel_call *call);
 /* The same for the function of abi/fold.h, whose work, at this address, has so many elements. */
-dt_status *dt_cuda_enqueue_fold(dt_cuda_code *code, uint64_t work, int64_t n_elements, uint64_t launch);
+dt_status *dt_cuda_enqueue_fold(dt_cuda_kernels *kernels, uint64_t work, int64_t n_elements, uint64_t launch);
 /* Runs once what libraries do of a kernel, before anything is captured (dt_cuda_library_warm). */
-dt_status *dt_cuda_warm(dt_cuda_code *code, const dt_cuda_call *call);
+dt_status *dt_cuda_warm(dt_cuda_kernels *kernels, const dt_cuda_kernel_call *call);
 
 #endif

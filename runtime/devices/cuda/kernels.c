@@ -1,0 +1,261 @@
+/* kernels: see the header. */
+#include "runtime/devices/cuda/kernels.h"
+
+#include "base/text.h"
+
+#include <string.h>
+
+enum {
+    WAVES = 4, /* of blocks that a GPU runs at once: enough to even out what they have to do, few enough that starting them is cheap */
+    LOG_BYTES = 2048
+};
+
+/* ---- which code ---- */
+
+/* How good a module is for this GPU: 0 for one that it does not run. */
+static int worth(const dt_cuda *cuda, const dt_artifact_module *module) {
+    bool same_major = module->major == cuda->major, same = same_major && module->minor == cuda->minor;
+    bool older = module->major < cuda->major || (same_major && module->minor <= cuda->minor);
+    if (module->suffix == 'a' && !same) return 0;
+    if (module->suffix == 'f' && !(same_major && older)) return 0;
+    if (module->is_ptx) return older ? 1 + module->major * 10 + module->minor : 0;
+    if (!same_major || !older) return 0;
+    return 10000 + 10 * module->minor + (module->suffix != 0);
+}
+
+/* The best architecture below `limit`; NULL: there is none. */
+static const dt_artifact_module *choose(const dt_cuda *cuda, const dt_artifact_cuda *about, int limit) {
+    const dt_artifact_module *best = NULL;
+    for (int m = 0; m < about->n_modules; m++) {
+        int own = worth(cuda, &about->modules[m]);
+        if (own > 0 && own < limit && (best == NULL || own > worth(cuda, best))) best = &about->modules[m];
+    }
+    return best;
+}
+
+static dt_status *nothing_fits(const dt_cuda_kernels *kernels) {
+    const dt_artifact_cuda *about = kernels->artifact->cuda;
+    const dt_cuda *cuda = kernels->cuda;
+    dt_text has = {0};
+    for (int m = 0; m < about->n_modules; m++)
+        if (about->modules[m].unit == 0) dt_text_format(&has, "%s%s", has.n > 0 ? ", " : "", about->modules[m].architecture);
+    dt_status *status = dt_error(DT_FAILED_PRECONDITION,
+                                 "%s: its code is for %s, and cuda:%d is sm_%d%d; compile it for that: dtc compile %s.dt --target cuda:sm_%d%d -o %s",
+                                 kernels->artifact->path, has.data != NULL ? has.data : "no GPU", cuda->number, cuda->major, cuda->minor,
+                                 kernels->artifact->name, cuda->major, cuda->minor, kernels->artifact->path);
+    dt_text_free(&has);
+    return status;
+}
+
+/* ---- loading ---- */
+
+/* The driver does not take such code, as older ones do not take that of newer compilers: other code may do. */
+static bool is_refusal(int error) {
+    return error == DT_CUDA_INVALID_IMAGE || error == DT_CUDA_NO_BINARY_FOR_GPU || error == DT_CUDA_INVALID_PTX ||
+           error == DT_CUDA_UNSUPPORTED_PTX_VERSION;
+}
+
+static void unload(dt_cuda_kernels *kernels) {
+    for (int m = 0; m < kernels->n_modules; m++)
+        if (kernels->modules[m] != NULL) kernels->cuda->driver.cuModuleUnload(kernels->modules[m]);
+    kernels->n_modules = 0;
+}
+
+/* All units of an architecture; *refused: the driver takes no such code. */
+static dt_status *load_architecture(dt_cuda_kernels *kernels, const char *architecture, bool *refused) {
+    const dt_artifact_cuda *about = kernels->artifact->cuda;
+    memset(kernels->modules, 0, (size_t)about->n_units * sizeof *kernels->modules);
+    kernels->n_modules = about->n_units;
+    kernels->architecture = architecture;
+    for (int m = 0; m < about->n_modules; m++) {
+        const dt_artifact_module *module = &about->modules[m];
+        char log[LOG_BYTES] = "";
+        int options[] = {DT_CUDA_JIT_ERROR_LOG, DT_CUDA_JIT_ERROR_LOG_BYTES};
+        void *values[] = {log, (void *)(uintptr_t)sizeof log};
+        if (strcmp(module->architecture, architecture) != 0) continue;
+        int error = kernels->cuda->driver.cuModuleLoadDataEx(&kernels->modules[module->unit], module->bytes, 2, options, values);
+        *refused = is_refusal(error);
+        if (error == 0) continue;
+        kernels->modules[module->unit] = NULL;
+        unload(kernels);
+        return dt_status_annotate(dt_cuda_driver_error(&kernels->cuda->driver, "cuModuleLoadDataEx", error), "%s: %s%s%.*s", kernels->artifact->path,
+                                  module->file, log[0] != 0 ? ": " : "", (int)strcspn(log, "\n"), log);
+    }
+    return NULL;
+}
+
+/* Both versions, behind what the driver says. */
+static dt_status *too_old(const dt_cuda_kernels *kernels, dt_status *refusal) {
+    int version = kernels->cuda->driver_version;
+    dt_status *status = dt_error(DT_FAILED_PRECONDITION,
+                                 "%s; its driver is for CUDA %d.%d, the code was made by %s: what helps is a newer driver, or an artifact of a dtc "
+                                 "with an NVRTC of the driver's version",
+                                 dt_status_message(refusal), version / 1000, version % 1000 / 10, kernels->artifact->cuda->compiler);
+    dt_status_free(refusal);
+    return status;
+}
+
+static dt_status *load_modules(dt_cuda_kernels *kernels) {
+    const dt_artifact_cuda *about = kernels->artifact->cuda;
+    dt_status *refusal = NULL;
+    int limit = INT32_MAX;
+    for (const dt_artifact_module *best; (best = choose(kernels->cuda, about, limit)) != NULL; limit = worth(kernels->cuda, best)) {
+        bool refused = false;
+        dt_status *status = load_architecture(kernels, best->architecture, &refused);
+        if (status == NULL || !refused) {
+            dt_status_free(refusal);
+            return status;
+        }
+        refusal = dt_status_first(refusal, status);
+    }
+    return refusal != NULL ? too_old(kernels, refusal) : nothing_fits(kernels);
+}
+
+/* ---- functions ---- */
+
+static dt_status *too_large(const dt_cuda_kernels *kernels, const dt_artifact_launch *launch, void *handle) {
+    int registers = 0, shared_bytes = 0;
+    DT_CUDA_TRY(kernels->cuda, cuFuncGetAttribute, &registers, DT_CUDA_FUNCTION_REGISTERS, handle);
+    DT_CUDA_TRY(kernels->cuda, cuFuncGetAttribute, &shared_bytes, DT_CUDA_FUNCTION_SHARED_BYTES, handle);
+    return dt_error(DT_FAILED_PRECONDITION, "%s: a block of %s has %d threads of %d registers and %d bytes of shared memory, more than cuda:%d holds",
+                    kernels->artifact->path, launch->function, launch->threads, registers, shared_bytes, kernels->cuda->number);
+}
+
+static dt_status *find_function(const dt_cuda_kernels *kernels, const dt_artifact_launch *launch, dt_cuda_entry *function) {
+    const dt_cuda *cuda = kernels->cuda;
+    int resident = 0, registers;
+    int error = cuda->driver.cuModuleGetFunction(&function->handle, kernels->modules[launch->unit], launch->function);
+    if (error == DT_CUDA_NOT_FOUND)
+        return dt_error(DT_DATA_LOSS, "%s: the code for %s lacks the function %s; compile it again", kernels->artifact->path, kernels->architecture,
+                        launch->function);
+    DT_TRY(dt_status_annotate(dt_cuda_driver_error(&cuda->driver, "cuModuleGetFunction", error), "%s", launch->function));
+    /* The driver may put a function on the GPU when it is first asked for, which must not be while a graph is made. */
+    DT_CUDA_TRY(cuda, cuFuncGetAttribute, &registers, DT_CUDA_FUNCTION_REGISTERS, function->handle);
+    DT_CUDA_TRY(cuda, cuOccupancyMaxActiveBlocksPerMultiprocessor, &resident, function->handle, launch->threads, 0);
+    if (resident < 1) return too_large(kernels, launch, function->handle);
+    function->most_blocks = (int64_t)WAVES * resident * cuda->n_multiprocessors;
+    return NULL;
+}
+
+static dt_status *find_functions(dt_cuda_kernels *kernels, dt_arena *arena) {
+    const dt_artifact *program = kernels->artifact->cuda->program;
+    int most_arguments = 2;
+    kernels->functions = DT_NEW_ARRAY(arena, dt_cuda_entry **, program->n_functions);
+    for (int f = 0; f < program->n_functions; f++) {
+        const dt_artifact_function *function = &program->functions[f];
+        if (function->role != DT_ROLE_INIT && function->role != DT_ROLE_STEP) continue;
+        kernels->functions[f] = DT_NEW_ARRAY(arena, dt_cuda_entry *, function->n_kernels);
+        for (int k = 0; k < function->n_kernels; k++) {
+            const dt_artifact_kernel *kernel = &function->kernels[k];
+            kernels->functions[f][k] = DT_NEW_ARRAY(arena, dt_cuda_entry, kernel->n_launches);
+            for (int l = 0; l < kernel->n_launches; l++) {
+                DT_TRY(find_function(kernels, &kernel->launches[l], &kernels->functions[f][k][l]));
+                if (kernel->launches[l].n_arguments + 1 > most_arguments) most_arguments = kernel->launches[l].n_arguments + 1;
+            }
+        }
+    }
+    kernels->values = DT_NEW_ARRAY(arena, void *, most_arguments);
+    kernels->arguments = DT_NEW_ARRAY(arena, void *, most_arguments);
+    for (int a = 0; a < most_arguments; a++) kernels->arguments[a] = &kernels->values[a];
+    return find_function(kernels, &kernels->artifact->cuda->fold, &kernels->fold);
+}
+
+/* ---- libraries ---- */
+
+static dt_status *find_around(const dt_cuda_kernels *kernels, const dt_artifact_launch *launch, void **handle) {
+    dt_cuda_entry function = {0};
+    if (launch->function != NULL) DT_TRY(find_function(kernels, launch, &function));
+    *handle = function.handle;
+    return NULL;
+}
+
+static dt_status *prepare_libraries(dt_cuda_kernels *kernels, dt_arena *arena) {
+    const dt_artifact_cuda *about = kernels->artifact->cuda;
+    dt_cuda_library_functions around = {.threads = (unsigned)about->fold.threads};
+    DT_TRY(find_around(kernels, &about->clear_rows, &around.clear_rows));
+    DT_TRY(find_around(kernels, &about->turn, &around.turn));
+    kernels->libraries = dt_cuda_libraries_create(&kernels->cuda->driver, &around, kernels->artifact->capacity, arena);
+    for (int f = 0; f < about->program->n_functions; f++)
+        for (int k = 0; kernels->functions[f] != NULL && k < about->program->functions[f].n_kernels; k++) {
+            const dt_artifact_kernel *kernel = &about->program->functions[f].kernels[k];
+            for (int l = 0; l < kernel->n_launches; l++)
+                if (kernel->launches[l].library != NULL)
+                    DT_TRY(dt_status_annotate(dt_cuda_libraries_prepare(kernels->libraries, kernel->launches[l].function, kernel->launches[l].library,
+                                                                        &kernels->functions[f][k][l].library),
+                                              "%s", kernels->artifact->path));
+        }
+    return NULL;
+}
+
+size_t dt_cuda_kernels_workspace_bytes(const dt_cuda_kernels *kernels) {
+    return kernels->libraries != NULL ? dt_cuda_libraries_workspace_bytes(kernels->libraries) : 0;
+}
+
+/* ---- all of it ---- */
+
+dt_status *dt_cuda_kernels_load(const dt_cuda *cuda, const dt_artifact *artifact, bool use_libraries, dt_arena *arena, dt_cuda_kernels *kernels) {
+    *kernels = (dt_cuda_kernels){.cuda = cuda, .artifact = artifact};
+    kernels->modules = DT_NEW_ARRAY(arena, void *, artifact->cuda->n_units);
+    DT_TRY(dt_cuda_enter(cuda));
+    DT_TRY(load_modules(kernels));
+    DT_TRY(find_functions(kernels, arena));
+    return use_libraries ? prepare_libraries(kernels, arena) : NULL;
+}
+
+void dt_cuda_kernels_free(dt_cuda_kernels *kernels) {
+    dt_cuda_libraries_destroy(kernels->libraries);
+    unload(kernels);
+    *kernels = (dt_cuda_kernels){0};
+}
+
+/* ---- launching ---- */
+
+static void *pointer(uint64_t address) { return (void *)(uintptr_t)address; }
+
+/* The arguments stand in kernels->values. `n_threads`: that have something to do. */
+static dt_status *launch(const dt_cuda_kernels *kernels, const dt_cuda_entry *function, int64_t n_threads, int threads) {
+    int64_t n_blocks = n_threads / threads + (n_threads % threads != 0);
+    if (n_blocks < 1) n_blocks = 1;
+    if (n_blocks > function->most_blocks) n_blocks = function->most_blocks;
+    DT_CUDA_TRY(kernels->cuda, cuLaunchKernel, function->handle, (unsigned)n_blocks, 1, 1, (unsigned)threads, 1, 1, 0, kernels->cuda->stream,
+                kernels->arguments, NULL);
+    return NULL;
+}
+
+static dt_status *enqueue_one(dt_cuda_kernels *kernels, const dt_cuda_kernel_call *call, const dt_artifact_launch *about,
+                              const dt_cuda_entry *function) {
+    if (function->library != NULL)
+        return dt_cuda_library_run(function->library, call->buffers, call->launch, kernels->workspace, kernels->cuda->stream);
+    int64_t n_threads = about->n_items > INT64_MAX / about->team ? INT64_MAX : about->n_items * about->team;
+    for (int a = 0; a < about->n_arguments; a++) kernels->values[a] = pointer(call->buffers[about->arguments[a]]);
+    kernels->values[about->n_arguments] = pointer(call->launch);
+    return launch(kernels, function, n_threads, about->threads);
+}
+
+dt_status *dt_cuda_enqueue(dt_cuda_kernels *kernels, const dt_cuda_kernel_call *call) {
+    const dt_artifact_kernel *kernel = &kernels->artifact->cuda->program->functions[call->function].kernels[call->kernel];
+    for (int l = 0; l < kernel->n_launches; l++) {
+        const dt_artifact_launch *about = &kernel->launches[l];
+        DT_TRY(dt_status_annotate(enqueue_one(kernels, call, about, &kernels->functions[call->function][call->kernel][l]), "%s (%s)", about->function,
+                                  kernel->lines));
+    }
+    return NULL;
+}
+
+dt_status *dt_cuda_warm(dt_cuda_kernels *kernels, const dt_cuda_kernel_call *call) {
+    const dt_artifact_kernel *kernel = &kernels->artifact->cuda->program->functions[call->function].kernels[call->kernel];
+    for (int l = 0; l < kernel->n_launches; l++) {
+        dt_cuda_library_operation *library = kernels->functions[call->function][call->kernel][l].library;
+        if (library == NULL) continue;
+        DT_TRY(dt_status_annotate(dt_cuda_library_warm(library, call->buffers, kernels->workspace, kernels->cuda->stream), "%s (%s)",
+                                  kernel->launches[l].function, kernel->lines));
+    }
+    return NULL;
+}
+
+dt_status *dt_cuda_enqueue_fold(dt_cuda_kernels *kernels, uint64_t work, int64_t n_elements, uint64_t launch_values) {
+    const dt_artifact_launch *about = &kernels->artifact->cuda->fold;
+    kernels->values[0] = pointer(work);
+    kernels->values[1] = pointer(launch_values);
+    return dt_status_annotate(launch(kernels, &kernels->fold, n_elements, about->threads), "%s, what replicas have left", about->function);
+}
