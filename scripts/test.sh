@@ -2,8 +2,8 @@
 # Installs what is missing, builds, and runs the tests; ends with CTest's summary.
 #
 #   scripts/test.sh           everything but the tests labelled `full`
-#   scripts/test.sh --full    … those too, then all others again under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer,
-#                             and the fuzzers for 30 seconds each where clang is
+#   scripts/test.sh --full    … those too, then all others again under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer, with
+#                             all of the emulation of GPUs, and the fuzzers for 30 seconds each where clang is
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -50,12 +50,13 @@ fi
 failed=()
 for preset in asan ubsan tsan; do
     check $preset -LE full || failed+=($preset)
+    ctest --test-dir build-$preset --output-on-failure -j "$(nproc)" -R '^ops\.cuda_.*full$' || failed+=("$preset, all of CUDA by emulation")
 done
 if command -v clang >/dev/null; then
     check fuzz -j 1 || failed+=(fuzz)
 else
     echo "no clang: fuzzers skipped"
 fi
-[ ${#failed[@]} -eq 0 ] || echo "FAILED: ${failed[*]}"
+[ ${#failed[@]} -eq 0 ] || printf 'FAILED: %s\n' "${failed[@]}"
 check release
 [ ${#failed[@]} -eq 0 ]
