@@ -19,7 +19,7 @@ if [ -x "$root/bin/dtrun" ]; then
     programs=$root/bin
     export DT_GPU_OPS=$programs/gpu_ops DT_GPU_KERNELS=$programs/gpu_kernels DT_GPU_CUBLASLT=$programs/gpu_cublaslt
 else
-    programs=$root/build
+    programs=${DT_BUILD:-$root/build}
     export DT_GPU_OPS=$programs/tests/gpu/ops DT_GPU_KERNELS=$programs/bench/gpu_kernels DT_GPU_CUBLASLT=$programs/bench/gpu_cublaslt
 fi
 for program in "$programs/dtc" "$programs/dtrun" "$DT_GPU_OPS" "$DT_GPU_KERNELS" "$DT_GPU_CUBLASLT"; do

@@ -205,21 +205,26 @@ static void run_block(char *stacks, int *order, int how, unsigned *seed) {
     }
 }
 
-// What a launch needs, kept for the next one, which may come after one that was left by a signal.
-static struct {
+// What a launch needs, kept for the next one, which may come after one that was left by a signal, and until the library is unloaded.
+static struct launch_room {
     int n_threads, n_blocks;
     char *stacks;
     int *order; // of threads, then of blocks
     thread *threads;
     exchange (*exchanges)[2];
+
+    void empty() {
+        free(stacks);
+        free(order);
+        free(threads);
+        free(exchanges);
+    }
+    ~launch_room() { empty(); }
 } room;
 
 static void prepare_room(int threads, int blocks) {
     if (threads > room.n_threads || blocks > room.n_blocks) {
-        free(room.stacks);
-        free(room.order);
-        free(room.threads);
-        free(room.exchanges);
+        room.empty();
         room.n_threads = threads > room.n_threads ? threads : room.n_threads;
         room.n_blocks = blocks > room.n_blocks ? blocks : room.n_blocks;
         room.stacks = (char *)aligned_alloc(64, (size_t)room.n_threads * STACK_BYTES);

@@ -31,9 +31,9 @@ static char *replaced(const char *text, const char *from, const char *old, const
 
 static int read_manifest(void **state) {
     (void)state;
-    static const char *const changes[][2] = {
-        {"\"scratch_bytes\": 128", "\"scratch_bytes\": 256"},
-        {"\"dtype\": \"f64\", \"shape\": [-1], \"offset\": 0, \"bytes\": 64", "\"dtype\": \"f32\", \"shape\": [-1, 8], \"offset\": 0, \"bytes\": 256"}};
+    static const char *const changes[][2] = {{"\"scratch_bytes\": 128", "\"scratch_bytes\": 256"},
+                                             {"\"dtype\": \"f64\", \"shape\": [-1], \"offset\": 0, \"bytes\": 64",
+                                              "\"dtype\": \"f32\", \"shape\": [-1, 8], \"offset\": 0, \"bytes\": 256"}};
     size_t n_bytes;
     expect_ok(dt_file_read(fixture_source("tests/fuzz/artifact/cuda.json"), &manifest, &n_bytes));
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
