@@ -110,7 +110,9 @@ dt_status *dt_shared_library_open(const char *variable, const char *const *names
     const char *given = setting(variable);
     if (given != NULL) {
         *library = dlopen(given, FLAGS);
-        return *library != NULL ? NULL : dt_error(DT_NOT_FOUND, "%s=%s cannot be loaded: %s", variable, given, dlerror());
+        return *library != NULL ? NULL
+                                : dt_error(DT_NOT_FOUND, "%s=%s cannot be loaded: %s; without %s it is looked for where it is usually installed",
+                                           variable, given, dlerror(), variable);
     }
     *library = open_by_system(names);
     if (*library == NULL) *library = open_in_toolkits(names);

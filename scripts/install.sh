@@ -4,6 +4,8 @@
 # With arguments: those packages in addition.
 set -euo pipefail
 
+case ${1-} in -*) sed -n '2,4p' "$0"; exit 2 ;; esac
+
 packages=(
     cmake ninja-build gcc libc6-dev
     llvm-19-dev zlib1g-dev libminizip-dev libcjson-dev nettle-dev

@@ -5,6 +5,7 @@
 #
 #   scripts/portable.sh [FOLDER]      writes dt-VERSION-x86_64-linux.tar.xz into FOLDER, build-portable by default, and prints its path and size
 set -euo pipefail
+case ${1-} in -*) sed -n '2,6p' "$0"; exit 2 ;; esac
 cd "$(dirname "$0")/.."
 
 folder=${1:-build-portable}

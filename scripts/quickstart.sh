@@ -4,6 +4,7 @@
 #
 #   scripts/quickstart.sh [EPOCHS]      5 by default
 set -euo pipefail
+case ${1-} in -*) sed -n '2,5p' "$0"; exit 2 ;; esac
 cd "$(dirname "$0")/.."
 
 epochs=${1:-5}

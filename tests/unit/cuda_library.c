@@ -387,10 +387,13 @@ static void failing_calls_are_reported(void **state) {
     }
 }
 
-static void a_missing_library_is_named_with_the_flag(void **state) {
+static void a_library_that_cannot_be_had_is_named_with_the_flag(void **state) {
     (void)state;
     outcome o = run_case(failing, "DT_CUBLASLT", "/nowhere/libcublasLt.so");
     assert_outcome(o, "DT_CUBLASLT=/nowhere/libcublasLt.so cannot be loaded");
+    assert_outcome(o, "(a_function is made for it; --library none runs generated code instead)");
+    o = run_case(failing, "FAKE_LIBRARY_FAIL", "cublasLtCreate:1=1");
+    assert_outcome(o, "cublasLtCreate: ");
     assert_outcome(o, "(a_function is made for it; --library none runs generated code instead)");
 }
 
@@ -473,7 +476,7 @@ int main(void) {
         cmocka_unit_test(choices_are_told),
         cmocka_unit_test(what_is_refused_is_generated),
         cmocka_unit_test(failing_calls_are_reported),
-        cmocka_unit_test(a_missing_library_is_named_with_the_flag),
+        cmocka_unit_test(a_library_that_cannot_be_had_is_named_with_the_flag),
     };
     const struct CMUnitTest real[] = {cmocka_unit_test(every_symbol_is_in_cublaslt), cmocka_unit_test(every_symbol_is_in_cudnn)};
     int failed = made ? cmocka_run_group_tests(tests, NULL, NULL) : 0;

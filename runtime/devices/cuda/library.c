@@ -52,10 +52,11 @@ size_t dt_cuda_libraries_workspace_bytes(const dt_cuda_libraries *libraries) { r
 
 /* ---- making ready ---- */
 
-/* A library that is not there: the error names the flag that does without. */
+/* A library that is not there, too old or does not start: the error names the flag that does without. */
 static dt_status *with_flag(dt_status *status, const char *name) {
-    if (status == NULL || dt_status_code(status) != DT_NOT_FOUND) return status;
-    dt_status *better = dt_error(DT_NOT_FOUND, "%s (%s is made for it; --library none runs generated code instead)", dt_status_message(status), name);
+    if (status == NULL) return NULL;
+    dt_status *better =
+        dt_error(dt_status_code(status), "%s (%s is made for it; --library none runs generated code instead)", dt_status_message(status), name);
     dt_status_free(status);
     return better;
 }
