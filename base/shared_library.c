@@ -119,3 +119,11 @@ dt_status *dt_shared_library_open(const char *variable, const char *const *names
     if (*library == NULL) *library = open_in_python(names);
     return NULL;
 }
+
+void dt_shared_library_load_beside(const void *symbol, const char *name) {
+    Dl_info self;
+    char path[PATH_MAX];
+    const char *last = dladdr(symbol, &self) != 0 && self.dli_fname != NULL ? strrchr(self.dli_fname, '/') : NULL;
+    if (last != NULL && (size_t)snprintf(path, sizeof path, "%.*s/%s", (int)(last - self.dli_fname), self.dli_fname, name) < sizeof path)
+        dlopen(path, FLAGS);
+}

@@ -16,4 +16,8 @@
  * Returns   NULL, or that what the variable names cannot be loaded, and why. */
 dt_status *dt_shared_library_open(const char *variable, const char *const *names, void **library);
 
+/* Loads `name` from the folder of the library that `symbol` is in, and it stays: for a library that asks the system's loader for a companion, which
+ * finds it then wherever the two lie. No error where there is none beside it: the loader may know another one. */
+void dt_shared_library_load_beside(const void *symbol, const char *name);
+
 #endif

@@ -18,6 +18,13 @@ enum {
     N_OPTIONS = sizeof options / sizeof *options
 };
 
+/* NVRTC asks the system's loader for a second library, which does not look into a toolkit's or a package's folder unless it is told to. */
+static void load_builtins(const dt_nvrtc *nvrtc) {
+    char name[64];
+    snprintf(name, sizeof name, "libnvrtc-builtins.so.%d.%d", nvrtc->major, nvrtc->minor);
+    dt_shared_library_load_beside((const void *)(uintptr_t)nvrtc->nvrtcVersion, name);
+}
+
 dt_status *dt_nvrtc_open(dt_nvrtc *nvrtc) {
     static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", NULL};
     *nvrtc = (dt_nvrtc){0};
@@ -32,7 +39,10 @@ dt_status *dt_nvrtc_open(dt_nvrtc *nvrtc) {
     DT_NVRTC_SYMBOLS(X)
 #undef X
     if (missing == NULL) nvrtc->nvrtcVersion(&nvrtc->major, &nvrtc->minor);
-    if (missing == NULL && nvrtc->major >= 12) return NULL;
+    if (missing == NULL && nvrtc->major >= 12) {
+        load_builtins(nvrtc);
+        return NULL;
+    }
     dt_status *status = missing != NULL
                             ? dt_error(DT_FAILED_PRECONDITION, "this NVRTC has no %s: version 12 or 13 is needed", missing)
                             : dt_error(DT_FAILED_PRECONDITION, "this NVRTC is of version %d.%d: 12 or 13 is needed", nvrtc->major, nvrtc->minor);

@@ -113,12 +113,28 @@ static void beside_python(void **state) {
     assert_string_equal(found(), "environment/bin/../lib/python3.12/site-packages/nvidia/cuda_nvrtc/lib/libdt_sought.so.13");
 }
 
+static void a_companion_in_the_same_folder(void **state) {
+    (void)state;
+    void *library;
+    nowhere();
+    put("together", names[0]);
+    put("together", "libdt_companion.so");
+    setenv("DT_SOUGHT", scratch_path("together/libdt_sought.so.13"), 1);
+    assert_ok(dt_shared_library_open("DT_SOUGHT", names, &library));
+    assert_null(dlopen(scratch_path("together/libdt_companion.so"), RTLD_NOW | RTLD_NOLOAD));
+    dt_shared_library_load_beside(dlsym(library, "_assert_true"), "libdt_nobody.so");
+    dt_shared_library_load_beside(dlsym(library, "_assert_true"), "libdt_companion.so");
+    assert_non_null(dlopen(scratch_path("together/libdt_companion.so"), RTLD_NOW | RTLD_NOLOAD));
+    dlclose(library);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(there_may_be_none),
         cmocka_unit_test(a_variable_is_the_last_word),
         cmocka_unit_test(each_place_before_the_next),
         cmocka_unit_test(beside_python),
+        cmocka_unit_test(a_companion_in_the_same_folder),
     };
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }
