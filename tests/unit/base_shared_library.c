@@ -130,11 +130,8 @@ static void a_companion_in_the_same_folder(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(there_may_be_none),
-        cmocka_unit_test(a_variable_is_the_last_word),
-        cmocka_unit_test(each_place_before_the_next),
-        cmocka_unit_test(beside_python),
-        cmocka_unit_test(a_companion_in_the_same_folder),
+        cmocka_unit_test(there_may_be_none), cmocka_unit_test(a_variable_is_the_last_word),    cmocka_unit_test(each_place_before_the_next),
+        cmocka_unit_test(beside_python),     cmocka_unit_test(a_companion_in_the_same_folder),
     };
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }
