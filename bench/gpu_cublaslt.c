@@ -98,7 +98,7 @@ static void release(gpu_time *g, product *p) {
 static dt_status *run(product *p, int n_launches) {
     gpu_time g;
     DT_TRY(gpu_time_open(&g, n_launches));
-    dt_status *status = dt_cublaslt_open(&p->lt);
+    dt_status *status = dt_cublaslt_open(&g.gpu.driver, &p->lt);
     if (status == NULL) status = describe(p);
     if (status == NULL) status = allocate(&g, p);
     if (status == NULL) status = time_all(&g, p);

@@ -22,14 +22,19 @@ static dt_status *error_of(const dt_cublaslt *lt, const char *call, int error) {
 
 #define CALL(lt, symbol, ...) DT_TRY(error_of((lt), #symbol, (lt)->symbol(__VA_ARGS__)))
 
-dt_status *dt_cublaslt_open(dt_cublaslt *lt) {
+dt_status *dt_cublaslt_open(const dt_cuda_driver *driver, dt_cublaslt *lt) {
     static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", NULL};
+    int driver_version;
     *lt = (dt_cublaslt){0};
-    DT_TRY(dt_shared_library_open("DT_CUBLASLT", names, &lt->library));
+    DT_TRY(dt_cuda_driver_error(driver, "cuDriverGetVersion", driver->cuDriverGetVersion(&driver_version)));
+    bool takes_13 = driver_version >= 13000;
+    DT_TRY(dt_shared_library_open("DT_CUBLASLT", takes_13 ? names : names + 1, &lt->library));
     if (lt->library == NULL)
-        return dt_error(DT_NOT_FOUND,
-                        "cuBLASLt is not installed: %s and %s are in no place where such libraries lie; DT_CUBLASLT names one elsewhere", names[0],
-                        names[1]);
+        return dt_error(
+            DT_NOT_FOUND,
+            "cuBLASLt is not installed: %s%s, for this driver of CUDA %d.%d, is in no place where such libraries lie; DT_CUBLASLT names one "
+            "elsewhere",
+            takes_13 ? "libcublasLt.so.13 or " : "", names[1], driver_version / 1000, driver_version % 1000 / 10);
 #define X(result, symbol, arguments)                                                                                                                 \
     lt->symbol = (result(*) arguments)(uintptr_t)dlsym(lt->library, #symbol);                                                                        \
     if (lt->symbol == NULL) return dt_error(DT_FAILED_PRECONDITION, "cuBLASLt has no %s: it is too old", #symbol);

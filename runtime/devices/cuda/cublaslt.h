@@ -6,6 +6,7 @@
 #include "abi/library.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "runtime/devices/cuda/driver.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -91,8 +92,9 @@ typedef struct dt_cublaslt {
     void *handle;
 } dt_cublaslt;
 
-/* Loads it and makes a handle for the current context. DT_NOT_FOUND where there is none. dt_cublaslt_close, after an error too. */
-dt_status *dt_cublaslt_open(dt_cublaslt *cublaslt);
+/* Loads it and makes a handle for the current context. A library of CUDA 13 is none for a driver of CUDA 12; the other way round it is. DT_NOT_FOUND
+ * where there is none. dt_cublaslt_close, after an error too. */
+dt_status *dt_cublaslt_open(const dt_cuda_driver *driver, dt_cublaslt *cublaslt);
 void dt_cublaslt_close(dt_cublaslt *cublaslt); /* an empty one is allowed */
 
 typedef struct dt_cublaslt_product {

@@ -64,7 +64,7 @@ static dt_status *with_flag(dt_status *status, const char *name) {
 static dt_status *open_for(dt_cuda_libraries *libraries, const char *name, dt_library_class class) {
     if (class == DT_LIBRARY_PRODUCT && !libraries->has_cublaslt) {
         libraries->has_cublaslt = true;
-        return with_flag(dt_cublaslt_open(&libraries->cublaslt), name);
+        return with_flag(dt_cublaslt_open(libraries->driver, &libraries->cublaslt), name);
     }
     if (class != DT_LIBRARY_PRODUCT && !libraries->has_cudnn) {
         libraries->has_cudnn = true;
