@@ -6,7 +6,10 @@
 # A library that is not installed (bench/peers/setup.sh installs both) has no figures.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-[ $# -le 1 ] || { sed -n 2,6p "$0" >&2; exit 2; }
+if [ $# -gt 1 ] || [ "${1-}" = --help ]; then
+    sed -n '2,6s/^# *//p' "$0"
+    exit $(($# > 1 ? 2 : 0))
+fi
 
 cmake --preset release >/dev/null
 cmake --build build --target kernels >/dev/null

@@ -211,7 +211,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         call->defines[call->n_defines++] = text;
         return 0;
     case KEY_PRECISION:
-        if (dt_precision_from_name(text) == DT_N_PRECISIONS) argp_error(state, "--precision takes f32, tf32 or bf16, not %s", text);
+        if (dt_precision_from_name(text) == DT_N_PRECISIONS) argp_error(state, "--precision takes f32, tf32 or bf16, not \"%s\"", text);
         call->precision = text;
         return 0;
     case KEY_LOG_FORMAT: call->log_format = choice(text, "json", "text", "log-format", state) ? DT_LOG_JSON : DT_LOG_TEXT; return 0;

@@ -1,6 +1,6 @@
 """gpu: what the tests on a GPU share, beside training.py: the GPU, programs compiled for it, and what a training left in numbers.
 
-Nothing but Python itself is needed, since these tests run on machines that were lent. Without a GPU a test ends with 77, which CTest counts as
+Nothing but Python itself is needed, since a machine with a GPU may have nothing else. Without a GPU a test ends with 77, which CTest counts as
 skipped. With the fake driver (tests/support/fake_cuda.h) the same runs by emulation, at sizes that take seconds: FAKE says so.
 """
 import array

@@ -10,8 +10,9 @@
 #include <string.h>
 
 enum {
-    ALIGNMENT = 64,     /* bytes, of buffers */
-    MOST_ENGINES = 128, /* configurations of them: for an H100 cuDNN 9.19 proposes up to 38, those without tensor cores behind some thirty others */
+    ALIGNMENT = 64, /* bytes, of buffers */
+    MOST_ENGINES =
+        128, /* configurations of them: asked, without a GPU, about an H100, cuDNN 9.19 proposes up to 37, those without tensor cores last */
     MOST_NOTES = 32,
     MOST_WORKSPACE = 256 << 20 /* bytes */
 };
