@@ -28,6 +28,26 @@ typedef enum dt_library_class {
     DT_N_LIBRARY_CLASSES
 } dt_library_class;
 
+/* [DT_N_LIBRARY_CLASSES] "product" */
+static inline const char *const *dt_library_class_names(void) {
+    static const char *const names[] = {
+#define X(enumerator, name, library, what) name,
+        DT_LIBRARY_CLASSES(X)
+#undef X
+    };
+    return names;
+}
+
+/* "cuBLASLt" */
+static inline const char *dt_library_of_class(dt_library_class class) {
+    static const char *const libraries[] = {
+#define X(enumerator, name, library, what) library,
+        DT_LIBRARY_CLASSES(X)
+#undef X
+    };
+    return libraries[class];
+}
+
 enum {
     DT_LIBRARY_MOST_BATCHES = 3,
     DT_LIBRARY_MOST_CALLS = 64 /* that one product may take: all batches but the last, which a library walks itself */

@@ -18,14 +18,17 @@ typedef enum dt_precision {
     DT_N_PRECISIONS
 } dt_precision;
 
-static inline const char *dt_precision_name(dt_precision precision) {
+/* [DT_N_PRECISIONS] */
+static inline const char *const *dt_precision_names(void) {
     static const char *const names[] = {
 #define X(enumerator, name, meaning) name,
         DT_PRECISIONS(X)
 #undef X
     };
-    return names[precision];
+    return names;
 }
+
+static inline const char *dt_precision_name(dt_precision precision) { return dt_precision_names()[precision]; }
 
 /* DT_N_PRECISIONS when there is none of that name. */
 static inline dt_precision dt_precision_from_name(const char *name) {

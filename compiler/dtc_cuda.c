@@ -80,8 +80,8 @@ static void print_libraries(dt_text *text, const dt_cuda_program *program) {
         if (program->calls[i].library != NULL) n[program->calls[i].library->class]++;
     for (int class = 0; class < DT_N_LIBRARY_CLASSES; class ++) {
         if (n[class] == 0) continue;
-        dt_text_format(text, "%s can do %d call%s of class %s\n", dt_library_class_library((dt_library_class) class), n[class],
-                       n[class] == 1 ? "" : "s", dt_library_class_name((dt_library_class) class));
+        dt_text_format(text, "%s can do %d call%s of class %s\n", dt_library_of_class((dt_library_class) class), n[class], dt_plural(n[class]),
+                       dt_library_class_names()[class]);
         for (int i = 0; i < program->n_calls; i++) {
             const dt_cuda_call *call = &program->calls[i];
             if (call->library == NULL || (int)call->library->class != class) continue;

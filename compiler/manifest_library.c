@@ -2,10 +2,13 @@
 #include "compiler/manifest_library.h"
 #include "compiler/kernel/library.h"
 
-static void add_list(cJSON *object, const char *key, const int64_t *values, int64_t n) {
-    cJSON *array = cJSON_AddArrayToObject(object, key);
+static cJSON *list(const int64_t *values, int64_t n) {
+    cJSON *array = cJSON_CreateArray();
     for (int64_t i = 0; i < n; i++) cJSON_AddItemToArray(array, cJSON_CreateNumber((double)values[i]));
+    return array;
 }
+
+static void add_list(cJSON *object, const char *key, const int64_t *values, int64_t n) { cJSON_AddItemToObject(object, key, list(values, n)); }
 
 static void add_matrix(cJSON *object, const char *key, const dt_library_matrix *matrix, int64_t n_batches) {
     cJSON *item = cJSON_AddObjectToObject(object, key);
@@ -40,7 +43,7 @@ static void add_convolution(cJSON *object, const dt_library_convolution *c) {
 
 void dt_manifest_add_library(cJSON *call, const dt_library_call *library) {
     cJSON *object = cJSON_AddObjectToObject(call, "library");
-    cJSON_AddStringToObject(object, "class", dt_library_class_name(library->class));
+    cJSON_AddStringToObject(object, "class", dt_library_class_names()[library->class]);
     cJSON_AddStringToObject(object, "precision", dt_precision_name(library->precision));
     if (library->class == DT_LIBRARY_PRODUCT)
         add_product(object, &library->product);
@@ -48,5 +51,5 @@ void dt_manifest_add_library(cJSON *call, const dt_library_call *library) {
         add_convolution(object, &library->convolution);
     cJSON *clears = cJSON_AddArrayToObject(object, "clears");
     for (int64_t i = 0; i < library->n_clears; i++)
-        cJSON_AddItemToArray(clears, cJSON_CreateIntArray((const int[]){(int)library->clears[i].argument, (int)library->clears[i].row_bytes}, 2));
+        cJSON_AddItemToArray(clears, list((const int64_t[]){library->clears[i].argument, library->clears[i].row_bytes}, 2));
 }

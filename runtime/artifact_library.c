@@ -130,16 +130,6 @@ static dt_status *read_clears(const library_reader *in, const dt_json *object, d
 
 dt_status *dt_artifact_read_library(dt_artifact_reader *reader, const dt_json *call, const dt_artifact_function *function,
                                     const dt_artifact_kernel *kernel, const dt_library_call **library) {
-    static const char *const classes[] = {
-#define X(enumerator, name, library, what) name,
-        DT_LIBRARY_CLASSES(X)
-#undef X
-    };
-    static const char *const precisions[] = {
-#define X(enumerator, name, meaning) name,
-        DT_PRECISIONS(X)
-#undef X
-    };
     dt_json object;
     int class, precision;
     *library = NULL;
@@ -147,8 +137,8 @@ dt_status *dt_artifact_read_library(dt_artifact_reader *reader, const dt_json *c
     dt_library_call *read = DT_NEW(reader->arena, dt_library_call);
     library_reader in = {reader, function, kernel};
     DT_TRY(dt_json_member(call, "library", &object));
-    DT_TRY(dt_json_word(&object, "class", classes, DT_N_LIBRARY_CLASSES, &class));
-    DT_TRY(dt_json_word(&object, "precision", precisions, DT_N_PRECISIONS, &precision));
+    DT_TRY(dt_json_word(&object, "class", dt_library_class_names(), DT_N_LIBRARY_CLASSES, &class));
+    DT_TRY(dt_json_word(&object, "precision", dt_precision_names(), DT_N_PRECISIONS, &precision));
     read->class = (dt_library_class) class;
     read->precision = (dt_precision)precision;
     if (read->class == DT_LIBRARY_PRODUCT)

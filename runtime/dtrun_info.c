@@ -80,11 +80,6 @@ static double in_mib(int64_t bytes) { return (double)bytes / (1 << 20); }
 
 /* How many launches libraries can do instead. Whether they do is known on a GPU alone: dtrun bench says it. */
 static void say_libraries(dt_text *text, const dt_artifact *program) {
-    static const char *const libraries[] = {
-#define X(enumerator, name, library, what) library,
-        DT_LIBRARY_CLASSES(X)
-#undef X
-    };
     int n[DT_N_LIBRARY_CLASSES] = {0}, n_all = 0;
     for (int f = 0; f < program->n_functions; f++)
         for (int k = 0; k < program->functions[f].n_kernels; k++)
@@ -93,8 +88,9 @@ static void say_libraries(dt_text *text, const dt_artifact *program) {
                 if (call != NULL) n[call->class]++;
             }
     int n_products = n[DT_LIBRARY_PRODUCT], n_convolutions = n[DT_LIBRARY_CONVOLUTION] + n[DT_LIBRARY_INPUT_GRADIENT] + n[DT_LIBRARY_KERNEL_GRADIENT];
-    if (n_products > 0) dt_text_format(text, "\n%s can do %d of the %d launches", libraries[DT_LIBRARY_PRODUCT], n_products, n_all);
-    if (n_convolutions > 0) dt_text_format(text, "\n%s can do %d of the %d launches", libraries[DT_LIBRARY_CONVOLUTION], n_convolutions, n_all);
+    if (n_products > 0) dt_text_format(text, "\n%s can do %d of the %d launches", dt_library_of_class(DT_LIBRARY_PRODUCT), n_products, n_all);
+    if (n_convolutions > 0)
+        dt_text_format(text, "\n%s can do %d of the %d launches", dt_library_of_class(DT_LIBRARY_CONVOLUTION), n_convolutions, n_all);
 }
 
 /* Each architecture once, and the memory of the plans for GPUs. */

@@ -10,17 +10,6 @@ enum {
     LEAST_TERMS = 32          /* that are worth reading the sum once more */
 };
 
-static const struct {
-    const char *name, *library;
-} classes[DT_N_LIBRARY_CLASSES] = {
-#define X(enumerator, name, library, what) {name, library},
-    DT_LIBRARY_CLASSES(X)
-#undef X
-};
-
-const char *dt_library_class_name(dt_library_class class) { return classes[class].name; }
-const char *dt_library_class_library(dt_library_class class) { return classes[class].library; }
-
 bool dt_nest_library(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_library_call *call) {
     return dt_nest_library_product(plan, kernel, nest, call) || dt_nest_library_convolution(plan, kernel, nest, call);
 }
@@ -99,7 +88,7 @@ bool dt_library_add_clear(const dt_plan *plan, const dt_kernel_function *kernel,
 /* ---- for people ---- */
 
 void dt_library_print(dt_text *text, const dt_library_call *call) {
-    dt_text_format(text, "%s", dt_library_class_name(call->class));
+    dt_text_format(text, "%s", dt_library_class_names()[call->class]);
     if (call->class == DT_LIBRARY_PRODUCT) {
         const dt_library_product *p = &call->product;
         for (int64_t b = 0; b < p->n_batches; b++) dt_text_format(text, "%s%" PRId64, b == 0 ? " " : " x ", p->batches[b]);

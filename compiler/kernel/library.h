@@ -9,9 +9,6 @@
 #include "abi/library.h"
 #include "compiler/kernel/lower.h"
 
-const char *dt_library_class_name(dt_library_class class);    /* "product" */
-const char *dt_library_class_library(dt_library_class class); /* "cuBLASLt" */
-
 /* Fills in `call` if the nest, all of it, is what a library can do. The nest is as dt_lower_cluster made it. */
 bool dt_nest_library(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_library_call *call);
 bool dt_nest_library_product(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_library_call *call);

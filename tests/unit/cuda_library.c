@@ -342,7 +342,7 @@ static void heuristics_are_asked_once(void **state) {
 static void choices_are_told(void **state) {
     (void)state;
     outcome o = run_case(chosen, NULL, NULL);
-    assert_outcome(o, "cuBLASLt 13.0.2: 1 calls\ncuDNN 9.13.0: 1 calls\n");
+    assert_outcome(o, "cuBLASLt 13.0.2: 1 call\ncuDNN 9.13.0: 1 call\n");
     assert_outcome(o, "algorithm 66, tile 3, stages 3, 1024 bytes");
     assert_outcome(o, "engine 3, 512 bytes"); /* neither the one that adds by chance, nor the one in less precision, nor the one that is none */
 }

@@ -78,8 +78,7 @@ static void check(const char *program, dt_switches off, const int expected[DT_N_
         for (int class = 0; class < DT_N_LIBRARY_CLASSES; class ++)
             if (runner.n_calls[class] != expected[class]) {
                 two_ways_show(&compilation);
-                fail_msg("%d calls of class %s, expected %d", runner.n_calls[class], dt_library_class_name((dt_library_class) class),
-                         expected[class]);
+                fail_msg("%d calls of class %s, expected %d", runner.n_calls[class], dt_library_class_names()[class], expected[class]);
             }
         dt_text_free(&compilation.warnings);
         dt_arena_destroy(arena);

@@ -169,23 +169,18 @@ static void print_library(const dt_cuda_libraries *libraries, const char *name, 
         n++;
         n_generated += !operation->can;
     }
-    dt_text_format(text, "%s %zu.%zu.%zu: %d calls", name, version / 10000, version / 100 % 100, version % 100, n);
+    dt_text_format(text, "%s %zu.%zu.%zu: %d call%s", name, version / 10000, version / 100 % 100, version % 100, n, dt_plural(n));
     if (n_generated > 0) dt_text_format(text, ", %d of them refused and generated", n_generated);
     dt_text_append(text, "\n");
 }
 
 void dt_cuda_libraries_print(const dt_cuda_libraries *libraries, bool each, dt_text *text) {
-    static const char *const names[DT_N_LIBRARY_CLASSES] = {
-#define X(enumerator, name, library, what) name,
-        DT_LIBRARY_CLASSES(X)
-#undef X
-    };
     if (libraries->cublaslt.handle != NULL) print_library(libraries, "cuBLASLt", libraries->cublaslt.cublasLtGetVersion(), true, text);
     if (libraries->cudnn.handle != NULL) print_library(libraries, "cuDNN", libraries->cudnn.cudnnGetVersion(), false, text);
     for (size_t i = 0; i < libraries->operations.n && each; i++) {
         const dt_cuda_library_operation *operation = libraries->operations.items[i];
         bool product = operation->call->class == DT_LIBRARY_PRODUCT;
-        dt_text_format(text, "  %-48s %-15s %s%s\n", operation->name, names[operation->call->class],
+        dt_text_format(text, "  %-48s %-15s %s%s\n", operation->name, dt_library_class_names()[operation->call->class],
                        operation->can ? "" : "generated: ", product ? operation->product.text : operation->convolution.text);
     }
 }
