@@ -26,6 +26,14 @@
     X(counter, int64_t, I64, "training step number from 0; in other steps the number of the batch; in pipelines the example")                        \
     X(seed, int64_t, I64, "seed of the run; in pipelines hashed with the epoch")
 
+/* DT_LAUNCH_rows, …: the number of each field, as the kernel form knows it. */
+typedef enum dt_launch_field {
+#define X(name, type, dtype, meaning) DT_LAUNCH_##name,
+    DT_LAUNCH_FIELDS(X)
+#undef X
+    DT_N_LAUNCH_FIELDS
+} dt_launch_field;
+
 typedef struct dt_bad_index {
     int64_t count; /* indices out of range since it was last cleared; written by kernels without atomics: one record a block */
     int64_t value; /* of the first one */

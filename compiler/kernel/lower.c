@@ -1,5 +1,6 @@
 /* lower: see the header. An element of a value is computed by lower_value; what of an operand lies outside its bounds by lower_access. */
 #include "compiler/kernel/lower.h"
+#include "abi/launch.h"
 #include "compiler/kernel/formula.h"
 
 #include <assert.h>
@@ -163,15 +164,11 @@ static void add_bounds(dt_context *c, const dt_affine *x, int64_t extent, int64_
         for (int l = 0; l < nest->n_loops; l++)
             if (plain->coefficients[l] != 0) n_walking += plain->coefficients[l] == 1 && nest->loops[l].extent == extent ? 1 : 2;
         if (n_walking <= 1 && x->n_terms == 0 && x->offset <= 0) return; /* the loop over these rows itself */
-        enum {
-            rows_field = 0,
-            valid_field = 2
-        };
         int rows = dt_nest_add(nest, (dt_instruction){.kind = DT_INSTRUCTION_LAUNCH,
                                                       .dtype = DT_I64,
                                                       .guard = -1,
                                                       .otherwise = -1,
-                                                      .index = extent == DT_BATCH ? rows_field : valid_field});
+                                                      .index = extent == DT_BATCH ? DT_LAUNCH_rows : DT_LAUNCH_valid});
         add_condition(c, inside, DT_SCALAR_LESS, dt_nest_affine(nest, x), rows);
     } else if (!dt_affine_greatest(nest->n_loops, nest->loops, x, &greatest) || greatest >= extent * divisor) {
         add_condition(c, inside, DT_SCALAR_LESS, dt_nest_affine(nest, x), dt_nest_integer(nest, DT_I64, extent * divisor));
@@ -202,15 +199,12 @@ static int site_of(dt_compilation *compilation, const dt_value *value) {
 /* Whether an index from data lies within `extent`: counted as bad where it does not. */
 static int lower_check(dt_element *e, dt_affine numerator, int64_t extent) {
     dt_nest_builder *nest = &e->context->nest;
-    enum {
-        row_offset_field = 1
-    };
     dt_instruction check = {.kind = DT_INSTRUCTION_CHECK, .dtype = DT_BOOL, .integer = extent, .n_operands = 1, .guard = -1, .otherwise = -1};
     check.index = site_of(e->context->lowering->compilation, e->value);
     check.operands[0] = dt_nest_affine(nest, &numerator);
     for (int k = 0; k < e->loops->n_loops && check.n_operands == 1; k++) {
         if (e->loops->extents[k] != DT_BATCH) continue;
-        dt_instruction offset = {.kind = DT_INSTRUCTION_LAUNCH, .dtype = DT_I64, .index = row_offset_field, .guard = -1, .otherwise = -1};
+        dt_instruction offset = {.kind = DT_INSTRUCTION_LAUNCH, .dtype = DT_I64, .index = DT_LAUNCH_row_offset, .guard = -1, .otherwise = -1};
         check.operands[1] = dt_nest_binary(nest, DT_SCALAR_ADD, DT_I64, dt_nest_affine(nest, &e->at[k]), dt_nest_add(nest, offset));
         check.n_operands = 2;
     }

@@ -9,6 +9,7 @@
  *
  * How many parts there are hangs on the sizes of the plan alone (dt_nest_parts_wanted), so the order of every sum is fixed, and nothing is atomic.
  * Loops of a constant extent are cut by a divisor. The rows of the batch are cut by any number: what is beyond the valid ones is read as 0. */
+#include "abi/launch.h"
 #include "compiler/kernel/analysis.h"
 #include "compiler/kernel/nest.h"
 #include "compiler/kernel/parallel.h"
@@ -146,14 +147,11 @@ static int loop_value(const splitting *s, dt_nest_builder *b, int loop) {
 
 /* Whether the turn at hand is valid; -1: all are. *loop: the one that it is of. */
 static int valid_turn(const splitting *s, dt_nest_builder *b, int *loop) {
-    enum {
-        rows_field = 0
-    };
     for (int c = 0; c < s->n_cuts; c++) {
         if (!s->cuts[c].guarded) continue;
         *loop = s->cuts[c].loop;
         int rows =
-            dt_nest_add(b, (dt_instruction){.kind = DT_INSTRUCTION_LAUNCH, .dtype = DT_I64, .index = rows_field, .guard = -1, .otherwise = -1});
+            dt_nest_add(b, (dt_instruction){.kind = DT_INSTRUCTION_LAUNCH, .dtype = DT_I64, .index = DT_LAUNCH_rows, .guard = -1, .otherwise = -1});
         return dt_nest_binary(b, DT_SCALAR_LESS, DT_BOOL, loop_value(s, b, *loop), rows);
     }
     return -1;
