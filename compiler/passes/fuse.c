@@ -290,7 +290,7 @@ static dt_status *refuse_gathered(const dt_function *function) {
 }
 
 /* Units and kernels of `function` in a plan that holds buffers and nothing else yet. */
-static dt_fusion divide(dt_compilation *compilation, dt_function *function, const bool *keep) {
+static dt_fusion divide(dt_compilation *compilation, dt_function *function, const bool *keep, const bool *again) {
     dt_arena *arena = compilation->arena;
     dt_plan *plan = DT_NEW(arena, dt_plan);
     *plan = (dt_plan){.function = function,
@@ -298,7 +298,7 @@ static dt_fusion divide(dt_compilation *compilation, dt_function *function, cons
                       .rows_at_once = dt_target_runs_rows_at_once(compilation->target),
                       .results = DT_NEW_ARRAY(arena, int, function->results.n)};
     plan->lowering = dt_lowering_create(compilation, plan);
-    dt_fusion f = {.compilation = compilation, .arena = arena, .plan = plan, .lowering = plan->lowering, .keep = keep};
+    dt_fusion f = {.compilation = compilation, .arena = arena, .plan = plan, .lowering = plan->lowering, .keep = keep, .again = again};
     f.places = DT_NEW_ARRAY(arena, dt_place, function->next_id);
     dt_fuse_units(&f);
     dt_fuse_kernels(&f);
@@ -309,9 +309,11 @@ static dt_status *fuse_function(dt_compilation *compilation, dt_function *functi
     dt_arena *arena = compilation->arena;
     DT_TRY(refuse_gathered(function));
     bool *keep = DT_NEW_ARRAY(arena, bool, function->next_id); /* what libraries read, and bools */
-    dt_fusion f = divide(compilation, function, keep);
-    if (dt_fuse_factors(&f, keep)) f = divide(compilation, function, keep);
-    if (dt_fuse_narrow(&f, keep)) f = divide(compilation, function, keep);
+    bool *again = DT_NEW_ARRAY(arena, bool, function->next_id);
+    dt_fusion f = divide(compilation, function, keep, again);
+    if (dt_fuse_factors(&f, keep)) f = divide(compilation, function, keep, again);
+    while (dt_fuse_rematerialize(&f, again)) f = divide(compilation, function, keep, again);
+    if (dt_fuse_narrow(&f, keep)) f = divide(compilation, function, keep, again);
     for (int k = 0; k < (int)f.kernels.n; k++) {
         dt_kernel_function kernel = {.once = f.kernels.items[k].once};
         lower_kernel(&f, &f.kernels.items[k], &kernel);

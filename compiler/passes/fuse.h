@@ -1,5 +1,6 @@
 /* fuse: what the parts of the pass share. fuse_units.c says what is in memory and which nest computes it, fuse_kernels.c which nests share a
- * kernel, fuse_narrow.c what is better kept as a bool, fuse_library.c what libraries need in memory, and fuse.c makes the plan of it. */
+ * kernel, fuse_library.c what libraries need in memory, fuse_rematerialize.c what is rather computed again, fuse_narrow.c what is better kept as a
+ * bool, and fuse.c makes the plan of it. */
 #ifndef DT_PASSES_FUSE_H
 #define DT_PASSES_FUSE_H
 
@@ -14,7 +15,8 @@ typedef struct dt_place {
     int unit;             /* the unit that computes it; -1: none, it is an argument or computed where it is used */
     bool required;        /* must be in memory of its own: a result, what a collective takes */
     bool stored;          /* is in memory */
-    int cost;             /* scalar operations of computing an element, with all that is computed along */
+    int operations;       /* scalar operations of computing an element of its operands */
+    int cost;             /* the same, with all that is computed along */
     DT_LIST(const dt_value *) users;
 } dt_place;
 
@@ -55,7 +57,8 @@ typedef struct dt_fusion {
     dt_place *places; /* [next_id] */
     DT_LIST(dt_unit) units;
     DT_LIST(dt_unit_list) kernels;
-    const bool *keep; /* [next_id] values to be stored rather than made again */
+    const bool *keep;  /* [next_id] values to be stored rather than made again */
+    const bool *again; /* [next_id] values to be made again rather than stored */
     int n_inputs;
 } dt_fusion;
 
@@ -65,13 +68,17 @@ static inline dt_place *dt_place_of(const dt_fusion *fusion, const dt_value *val
 bool dt_fusion_is_on(const dt_fusion *fusion);
 int dt_fusion_buffer(dt_fusion *fusion, const dt_value *value); /* of a stored value; made when new */
 
+/* Whether an operand is read where the loops stand: dimension d at loop d, of the same extent. */
+bool dt_access_is_in_place(const dt_loops *loops, const dt_access *access, dt_shape shape);
+
 /* Whether a unit is a sum of products that a library is to compute if it can. */
 bool dt_fusion_wants_library(const dt_fusion *fusion, const dt_unit *unit);
 
 void dt_fuse_units(dt_fusion *fusion);
 void dt_fuse_kernels(dt_fusion *fusion);
-/* Mark values to keep when the function is fused once more; false: there are none. */
+/* Mark values to keep, or to make again, when the function is fused once more; false: there are none. */
 bool dt_fuse_factors(const dt_fusion *fusion, bool *keep);
+bool dt_fuse_rematerialize(const dt_fusion *fusion, bool *again);
 bool dt_fuse_narrow(const dt_fusion *fusion, bool *keep);
 
 #endif

@@ -23,8 +23,7 @@ bool dt_fusion_is_on(const dt_fusion *f) { return dt_switch_is_on(f->compilation
 /* It reduces or scatters. */
 static bool is_root(const dt_loops *loops) { return loops != NULL && (loops->combiner != DT_COMBINE_NONE || loops->result != NULL); }
 
-/* Whether an operand is read where the loops stand: dimension d at loop d, of the same extent. */
-static bool is_identity(const dt_loops *loops, const dt_access *access, dt_shape shape) {
+bool dt_access_is_in_place(const dt_loops *loops, const dt_access *access, dt_shape shape) {
     if (shape.rank != loops->n_outer) return false;
     for (int d = 0; d < shape.rank; d++) {
         const dt_index *index = &access->dims[d];
@@ -59,10 +58,9 @@ static void prepare(dt_fusion *f, const dt_value *value) {
 }
 
 /* Operations for one element of `value` when all that is not in memory is computed along; scalars are computed outside of all loops. */
-static int cost_of(dt_fusion *f, const dt_value *value, const dt_loops *loops) {
+static int cost_of(dt_fusion *f, const dt_value *value) {
     if (dt_shape_elements_per_row(value->shape) <= 1 && dt_shape_batch_axis(value->shape) < 0) return 0;
-    dt_formula_list seen = {0};
-    int cost = count_operations(loops->body, &seen, f->arena);
+    int cost = dt_place_of(f, value)->operations;
     for (int k = 0; k < value->n_operands; k++) {
         const dt_place *operand = dt_place_of(f, dt_place_of(f, value->operands[k])->base);
         if (!operand->stored && operand->unit < 0) cost += operand->cost;
@@ -92,7 +90,7 @@ static bool is_in_place(dt_fusion *f, const dt_value *value, const dt_loops *loo
     for (int k = 0; k < value->n_operands; k++) {
         const dt_place *operand = dt_place_of(f, value->operands[k]);
         if (operand->home != home) continue;
-        if (!operand->in_place || !is_identity(loops, &loops->operands[k], value->operands[k]->shape)) return false;
+        if (!operand->in_place || !dt_access_is_in_place(loops, &loops->operands[k], value->operands[k]->shape)) return false;
     }
     return true;
 }
@@ -160,7 +158,8 @@ static void place_elementwise(dt_fusion *f, const dt_value *value, const dt_loop
     dt_place *place = dt_place_of(f, value);
     place->home = home_of_operands(f, value);
     place->in_place = is_in_place(f, value, loops, place->home);
-    place->cost = cost_of(f, value, loops);
+    place->operations = count_operations(loops->body, &(dt_formula_list){0}, f->arena);
+    place->cost = cost_of(f, value);
     bool shared = place->required || (place->home >= 0 && n_readers(place) > 1);
     bool apart = !dt_fusion_is_on(f) && (place->required || value->op->class != DT_CLASS_SOURCE);
     if (apart) {
@@ -168,7 +167,7 @@ static void place_elementwise(dt_fusion *f, const dt_value *value, const dt_loop
         place->in_place = false;
     } else if (place->in_place) {
         place->unit = place->home; /* stored only if it turns out that others need it */
-    } else if ((shared && place->cost > cheap) || f->keep[value->id]) {
+    } else if ((shared && place->cost > cheap && !f->again[value->id]) || f->keep[value->id]) {
         add_member(f, elementwise_unit(f, value, place->home), value);
     }
 }
@@ -289,7 +288,8 @@ static bool computed_in(dt_fusion *f, const dt_value *user, int unit) {
 
 /* Whether `value`, of a unit, can be computed elsewhere from what the unit stores anyway. */
 static bool is_derived(dt_fusion *f, const dt_value *value, int unit) {
-    if (dt_place_of(f, value)->cost > cheap || is_root(dt_lowering_loops(f->lowering, value))) return false;
+    bool quick = dt_place_of(f, value)->cost <= cheap || f->again[value->id];
+    if (!quick || is_root(dt_lowering_loops(f->lowering, value))) return false;
     for (int k = 0; k < value->n_operands; k++) {
         const dt_value *base = dt_place_of(f, value->operands[k])->base;
         const dt_place *operand = dt_place_of(f, base);
@@ -313,7 +313,7 @@ static void store_what_is_needed(dt_fusion *f, const dt_value *value) {
 /* A costly value that needs no unit, such as a random mask, is stored by the first unit that computes it element by element. */
 static void store_costly(dt_fusion *f, const dt_value *value) {
     dt_place *place = dt_place_of(f, value);
-    if (place->base != value || place->unit >= 0 || place->stored || place->cost <= cheap || n_readers(place) < 2) return;
+    if (place->base != value || place->unit >= 0 || place->stored || place->cost <= cheap || f->again[value->id] || n_readers(place) < 2) return;
     int first = -1;
     for (size_t u = 0; u < place->users.n; u++) {
         const dt_value *user = place->users.items[u];
@@ -321,7 +321,8 @@ static void store_costly(dt_fusion *f, const dt_value *value) {
         const dt_loops *loops = dt_lowering_loops(f->lowering, user);
         if (its->unit < 0 || is_root(loops)) return; /* not known where it is computed */
         for (int k = 0; k < user->n_operands; k++)
-            if (dt_place_of(f, user->operands[k])->base == value && !is_identity(loops, &loops->operands[k], user->operands[k]->shape)) return;
+            if (dt_place_of(f, user->operands[k])->base == value && !dt_access_is_in_place(loops, &loops->operands[k], user->operands[k]->shape))
+                return;
         if (first < 0 || its->unit < first) first = its->unit;
     }
     if (first <= place->home || f->units.items[first].once != is_once(f, value)) return;
