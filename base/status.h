@@ -22,7 +22,7 @@ typedef enum dt_code {
     DT_DATA_LOSS,           /* input that is truncated, altered or inconsistent */
     DT_FAILED_PRECONDITION, /* right request, wrong state: a checkpoint of another model, another version */
     DT_RESOURCE_EXHAUSTED,  /* memory, disk, file descriptors */
-    DT_UNIMPLEMENTED,       /* a part of the language that is not there yet */
+    DT_UNIMPLEMENTED,       /* a part of the language, or of a vendor's library, that is not there */
     DT_ABORTED,             /* a peer failed, or a signal asked for the end */
     DT_IO,                  /* the operating system refused: the message holds its reason */
     DT_INTERNAL             /* a bug of ours */

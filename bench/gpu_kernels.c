@@ -250,7 +250,7 @@ static void say_number(dt_text *text, const char *key, double value) {
 static dt_status *warm_libraries(bench *b, const kernel_run *run) {
     for (int i = 0; i < run->n_launches; i++)
         if (run->launches[i].library != NULL)
-            DT_TRY(dt_cuda_library_warm(run->launches[i].library, run->memory.at, run->workspace, b->time.gpu.stream));
+            DT_TRY(dt_cuda_library_warm(&run->launches[i].library, run->memory.at, run->workspace, b->time.gpu.stream));
     return dt_cuda_wait(&b->time.gpu);
 }
 

@@ -1,5 +1,6 @@
 """Training on a GPU with cuBLASLt and cuDNN, all three faked: what they do agrees with generated code, which --library none runs alone; a library
-that is missing is named with that flag, what it refuses is generated and said, and a call of it that fails ends the run with its name.
+that is missing is named with that flag, what it refuses, all or one call, is generated and said, and a call of it that fails ends the run with its
+name.
 
 The last batch of the epoch is short, so rows that are not valid stand in what weight gradients are summed over.
 """
@@ -58,6 +59,23 @@ def check_results(artifact, flags):
     return alone
 
 
+def check_refusals(artifact, flags, alone):
+    """One call of a library is not supported, when it is described, when its plan is made, or when it is first made: training goes on without it."""
+    for setting, library, reason in (("cudnnBackendFinalize:5=3002", "cuDNN", "cuDNN, cudnnBackendFinalize: CUDNN_STATUS_NOT_SUPPORTED, 3002"),
+                                     ("cudnnBackendExecute:1=3000", "cuDNN", "cuDNN, cudnnBackendExecute: CUDNN_STATUS_NOT_SUPPORTED, 3000"),
+                                     ("cublasLtMatmulAlgoGetHeuristic:1=8", "cuBLASLt", "CUBLAS_STATUS_ARCH_MISMATCH, 8"),
+                                     ("cublasLtMatmul:2=15", "cuBLASLt", "cuBLASLt, cublasLtMatmul: CUBLAS_STATUS_NOT_SUPPORTED, 15")):
+        os.environ["FAKE_LIBRARY_FAIL"] = setting
+        found = artifact.run("train", *flags)
+        said = [event["message"] for event in found.all("library")]
+        check([", 1 of them refused and generated" in line for line in said] == [library in line for line in said], f"{setting}: {said}")
+        check(abs(losses(found)[0] - losses(alone)[0]) < 1e-4 * losses(alone)[0], f"{setting}: {losses(found)}, generated code {losses(alone)}")
+    bench = subprocess.run(["dtrun", "bench", artifact.path, "--devices", "cuda:0", "--steps", "1"], capture_output=True, text=True, timeout=300,
+                           env={**os.environ, **artifact.environment()})
+    check(f"generated: {reason}" in bench.stdout, f"why a call is generated is not said: {bench.stdout}{bench.stderr}")
+    del os.environ["FAKE_LIBRARY_FAIL"]
+
+
 def check_trouble(artifact, flags, alone):
     os.environ["FAKE_LIBRARY_REFUSE"] = "1"
     refused = artifact.run("train", *flags)
@@ -79,7 +97,9 @@ def main():
     data = write_data(n=60)
     artifact = Artifact(NET, "libraries")
     flags = ("--data", data, "--replicas", 2, "--global-batch", 32)
-    check_trouble(artifact, flags, check_results(artifact, flags))
+    alone = check_results(artifact, flags)
+    check_refusals(artifact, flags, alone)
+    check_trouble(artifact, flags, alone)
     finish()
 
 

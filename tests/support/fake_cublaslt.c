@@ -23,7 +23,12 @@ typedef struct object {
 } object;
 
 FAKE_EXPORT size_t cublasLtGetVersion(void) { return 130002; }
-FAKE_EXPORT const char *cublasLtGetStatusName(int status) { return status == 13 ? "CUBLAS_STATUS_EXECUTION_FAILED" : "CUBLAS_STATUS_OTHER"; }
+FAKE_EXPORT const char *cublasLtGetStatusName(int status) {
+    return status == 13                               ? "CUBLAS_STATUS_EXECUTION_FAILED"
+           : status == DT_CUBLAS_STATUS_NOT_SUPPORTED ? "CUBLAS_STATUS_NOT_SUPPORTED"
+           : status == DT_CUBLAS_STATUS_ARCH_MISMATCH ? "CUBLAS_STATUS_ARCH_MISMATCH"
+                                                      : "CUBLAS_STATUS_OTHER";
+}
 FAKE_EXPORT const char *cublasLtGetStatusString(int status) { return status == 13 ? "the fake was told to fail" : "another status"; }
 
 static int make(const char *call, int kind, void **made, object contents) {
@@ -112,6 +117,8 @@ FAKE_EXPORT int cublasLtMatmulAlgoGetHeuristic(void *handle, void *operation, vo
 
 FAKE_EXPORT int cublasLtMatmulAlgoConfigGetAttribute(const dt_cublaslt_algorithm *algorithm, int attribute, void *value, size_t bytes,
                                                      size_t *written) {
+    int error = fake_library_call(__func__);
+    if (error != 0) return error;
     if (bytes != 4) return fake_library_misuse(INVALID, "a trait of another size");
     *(uint32_t *)value = attribute == DT_CUBLASLT_ALGO_CONFIG_ID                 ? (uint32_t)algorithm->data[0]
                          : attribute == DT_CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME ? (uint32_t)algorithm->data[1]

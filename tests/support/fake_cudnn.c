@@ -9,7 +9,8 @@ enum {
     DESCRIPTOR, /* + its type */
     MOST_ATTRIBUTES = 16,
     MOST_WORDS = 8,
-    BAD = 2000,
+    BAD = DT_CUDNN_STATUS_BAD_PARAM,
+    UNSUPPORTED_SHAPE = DT_CUDNN_STATUS_NOT_SUPPORTED + 2,
     WORKSPACE = 512,
     N_ENGINES = 4
 };
@@ -30,7 +31,11 @@ typedef struct descriptor {
 } descriptor;
 
 FAKE_EXPORT size_t cudnnGetVersion(void) { return 91300; }
-FAKE_EXPORT const char *cudnnGetErrorString(int status) { return status == 5000 ? "CUDNN_STATUS_EXECUTION_FAILED" : "CUDNN_STATUS_OTHER"; }
+FAKE_EXPORT const char *cudnnGetErrorString(int status) {
+    static const char *const kinds[] = {"CUDNN_STATUS_OTHER",         "CUDNN_STATUS_NOT_INITIALIZED", "CUDNN_STATUS_BAD_PARAM",
+                                        "CUDNN_STATUS_NOT_SUPPORTED", "CUDNN_STATUS_INTERNAL_ERROR",  "CUDNN_STATUS_EXECUTION_FAILED"};
+    return kinds[status < 6000 ? status / 1000 : 0];
+}
 FAKE_EXPORT void cudnnGetLastErrorString(char *text, size_t bytes) { snprintf(text, bytes, "the fake was told to fail"); }
 
 static void *stream_now;
@@ -180,10 +185,10 @@ FAKE_EXPORT int cudnnBackendFinalize(void *x) {
         if (!read_convolution(part(d, DT_CUDNN_ATTR_OPERATIONGRAPH_OPS), &c)) return fake_library_misuse(BAD, "sizes of a convolution do not fit");
     } else if (is(d, DT_CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)) {
         d->graph = part(d, DT_CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
-        if (getenv("FAKE_LIBRARY_REFUSE") != NULL) return BAD;
+        if (getenv("FAKE_LIBRARY_REFUSE") != NULL) return DT_CUDNN_STATUS_NOT_SUPPORTED;
     } else if (is(d, DT_CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)) {
         const descriptor *configuration = part(d, DT_CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
-        if (configuration->engine == 2) return BAD; /* proposed, and not possible after all */
+        if (configuration->engine == 2) return UNSUPPORTED_SHAPE; /* proposed, and not possible after all */
         d->engine = configuration->engine;
         d->graph = configuration->graph;
     }

@@ -234,6 +234,31 @@ static void captured(void) {
     end(&w);
 }
 
+/* What a session does with each call: heuristics, the first call, all others. What is not refused is right. */
+static void falling_back(void) {
+    dt_library_call gradient = convolution(DT_LIBRARY_KERNEL_GRADIENT);
+    const dt_library_call *calls[] = {&product, &gradient};
+    dt_text choices = {0};
+    for (int i = 0; i < 2; i++) {
+        world w;
+        begin(&w, CAPACITY);
+        dt_cuda_library_operation *operation = prepare(&w, calls[i]);
+        if (operation != NULL) {
+            make_workspace(&w);
+            must_be("warm", dt_cuda_library_warm(&operation, w.buffers, w.workspace, w.stream));
+        }
+        if (operation != NULL) {
+            run(&w, operation);
+            compare(&w, calls[i], CAPACITY);
+        }
+        DRIVER(&w, cuStreamSynchronize, w.stream);
+        dt_cuda_libraries_print(w.libraries, true, &choices);
+        end(&w);
+    }
+    fputs(choices.data, stderr);
+    dt_text_free(&choices);
+}
+
 /* What a session does that a library refuses: nothing is made, and the choices say so. */
 static void refused(void) {
     world w;
@@ -350,8 +375,75 @@ static void choices_are_told(void **state) {
 static void what_is_refused_is_generated(void **state) {
     (void)state;
     outcome o = run_case(refused, "FAKE_LIBRARY_REFUSE", "1");
-    assert_outcome(o, "product         generated: it has no way without a reduction");
-    assert_outcome(o, "convolution     generated: it has no deterministic engine");
+    assert_outcome(o, "product         generated: cuBLASLt, cublasLtMatmulAlgoGetHeuristic: CUBLAS_STATUS_NOT_SUPPORTED, 15 (");
+    assert_outcome(o, "convolution     generated: cuDNN, cudnnBackendFinalize: CUDNN_STATUS_NOT_SUPPORTED, 3000: ");
+}
+
+static outcome fail_at(void (*scenario)(void), const char *call, int number, int status) {
+    char setting[100];
+    snprintf(setting, sizeof setting, "%s:%d=%d", call, number, status);
+    return run_case(scenario, "FAKE_LIBRARY_FAIL", setting);
+}
+
+/* Wherever a library says that it has no such thing, the call is refused, the reason stands with the choices, the other call is right, and all is
+ * given back. */
+static void what_is_not_supported_is_generated(void **state) {
+    (void)state;
+    static const struct {
+        const char *call;
+        int n, status; /* how often it is called before the first run is over */
+        const char *says;
+    } calls[] = {{"cublasLtMatrixLayoutCreate", 3, 15, "CUBLAS_STATUS_NOT_SUPPORTED, 15"},
+                 {"cublasLtMatrixLayoutSetAttribute", 6, 15, "CUBLAS_STATUS_NOT_SUPPORTED, 15"},
+                 {"cublasLtMatmulDescCreate", 1, 15, "CUBLAS_STATUS_NOT_SUPPORTED, 15"},
+                 {"cublasLtMatmulDescSetAttribute", 5, 15, "CUBLAS_STATUS_NOT_SUPPORTED, 15"},
+                 {"cublasLtMatmulPreferenceSetAttribute", 6, 15, "CUBLAS_STATUS_NOT_SUPPORTED, 15"},
+                 {"cublasLtMatmulAlgoGetHeuristic", 1, 8, "CUBLAS_STATUS_ARCH_MISMATCH, 8"},
+                 {"cublasLtMatmul", 2, 15, "CUBLAS_STATUS_NOT_SUPPORTED, 15"},
+                 {"cudnnBackendSetAttribute", 30, 3002, "CUDNN_STATUS_NOT_SUPPORTED, 3002"},
+                 {"cudnnBackendFinalize", 6, 3010, "CUDNN_STATUS_NOT_SUPPORTED, 3010"},
+                 {"cudnnSetStream", 1, 3000, "CUDNN_STATUS_NOT_SUPPORTED, 3000"},
+                 {"cudnnBackendExecute", 1, 3000, "CUDNN_STATUS_NOT_SUPPORTED, 3000"}};
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        for (int n = 1; n <= calls[i].n; n++) {
+            char says[200];
+            bool is_product = calls[i].call[1] == 'u' && calls[i].call[2] == 'b';
+            snprintf(says, sizeof says, "generated: %s, %s: %s", is_product ? "cuBLASLt" : "cuDNN", calls[i].call, calls[i].says);
+            outcome o = fail_at(falling_back, calls[i].call, n, calls[i].status);
+            assert_outcome(o, says);
+            assert_outcome(o, "1 call, 1 of them refused and generated");
+            assert_outcome(o, is_product ? "kernel_gradient engine 3" : "product         algorithm 66");
+        }
+    outcome late = fail_at(falling_back, "cublasLtMatmul", 3, 15); /* when the first run is over, it is too late to do otherwise */
+    assert_int_equal(late.code, 1);
+    assert_non_null(strstr(late.said, "cublasLtMatmul: CUBLAS_STATUS_NOT_SUPPORTED, 15"));
+}
+
+/* Of what cuDNN proposes: the seventh to be finalised are the heuristics of one mode, the eighth and the ninth plans of theirs. What one cannot do,
+ * another may; but for what might go well the next time no other one is taken. */
+static void engines_that_are_none_are_passed_over(void **state) {
+    (void)state;
+    static const int none[] = {2000, 2008, 3000, 3002, 4001}, failures[] = {1001, 4000, 4003, 4004, 5000, 5001, 7};
+    char says[100];
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        assert_outcome(fail_at(falling_back, "cudnnBackendFinalize", 8, none[i]), "kernel_gradient engine 3");
+        assert_outcome(fail_at(falling_back, "cudnnBackendFinalize", 9, none[i]), "kernel_gradient engine 3"); /* as the other mode proposes */
+        for (int n = 1; n <= 8; n++) assert_outcome(fail_at(falling_back, "cudnnBackendGetAttribute", n + 1, none[i]), "kernel_gradient engine 3");
+    }
+    assert_outcome(fail_at(falling_back, "cudnnBackendFinalize", 7, 3000), "kernel_gradient engine 3");
+    assert_outcome(run_case(falling_back, "FAKE_LIBRARY_FAIL", "cudnnBackendFinalize:9=3002,cudnnBackendFinalize:12=3002"),
+                   "kernel_gradient generated: cuDNN has no deterministic engine");
+    for (size_t i = 0; i < sizeof failures / sizeof *failures; i++)
+        for (int n = 7; n <= 9; n++) {
+            snprintf(says, sizeof says, ", %d: the fake was told to fail (a_function is made for it; --library none", failures[i]);
+            assert_outcome(fail_at(failing, "cudnnBackendFinalize", n, failures[i]), says);
+        }
+    assert_outcome(fail_at(failing, "cudnnBackendFinalize", 5, 2000), "cudnnBackendFinalize: CUDNN_STATUS_BAD_PARAM, 2000"); /* our mistake */
+}
+
+static void a_way_that_does_not_tell_its_reduction_is_none(void **state) {
+    (void)state;
+    assert_outcome(fail_at(falling_back, "cublasLtMatmulAlgoConfigGetAttribute", 1, 7), "generated: cuBLASLt has no way without a reduction");
 }
 
 /* Every call in turn that can fail. Of cuDNN's, those that look for an engine may: then there is none, or another one. */
@@ -475,6 +567,9 @@ int main(void) {
         cmocka_unit_test(heuristics_are_asked_once),
         cmocka_unit_test(choices_are_told),
         cmocka_unit_test(what_is_refused_is_generated),
+        cmocka_unit_test(what_is_not_supported_is_generated),
+        cmocka_unit_test(engines_that_are_none_are_passed_over),
+        cmocka_unit_test(a_way_that_does_not_tell_its_reduction_is_none),
         cmocka_unit_test(failing_calls_are_reported),
         cmocka_unit_test(a_library_that_cannot_be_had_is_named_with_the_flag),
     };

@@ -15,9 +15,12 @@ enum {
     MOST_CHOICES = 8
 };
 
+/* Two statuses say of what was asked for that the library, or this GPU, does not have it. */
 static dt_status *error_of(const dt_cublaslt *lt, const char *call, int error) {
     if (error == 0) return NULL;
-    return dt_error(DT_INTERNAL, "cuBLASLt, %s: %s, %d (%s)", call, lt->cublasLtGetStatusName(error), error, lt->cublasLtGetStatusString(error));
+    bool is_refusal = error == DT_CUBLAS_STATUS_NOT_SUPPORTED || error == DT_CUBLAS_STATUS_ARCH_MISMATCH;
+    return dt_error(is_refusal ? DT_UNIMPLEMENTED : DT_INTERNAL, "cuBLASLt, %s: %s, %d (%s)", call, lt->cublasLtGetStatusName(error), error,
+                    lt->cublasLtGetStatusString(error));
 }
 
 #define CALL(lt, symbol, ...) DT_TRY(error_of((lt), #symbol, (lt)->symbol(__VA_ARGS__)))
@@ -130,10 +133,12 @@ static dt_status *set_preference(const dt_cublaslt *lt, const dt_library_product
     return NULL;
 }
 
+static const uint32_t UNKNOWN = UINT32_MAX;
+
 static uint32_t trait(const dt_cublaslt *lt, const dt_cublaslt_choice *choice, int attribute) {
     uint32_t value = 0;
     size_t written;
-    return lt->cublasLtMatmulAlgoConfigGetAttribute(&choice->algorithm, attribute, &value, sizeof value, &written) == 0 ? value : 0;
+    return lt->cublasLtMatmulAlgoConfigGetAttribute(&choice->algorithm, attribute, &value, sizeof value, &written) == 0 ? value : UNKNOWN;
 }
 
 static bool is_good(const dt_cublaslt *lt, const dt_cublaslt_choice *choice) {
@@ -141,21 +146,16 @@ static bool is_good(const dt_cublaslt *lt, const dt_cublaslt_choice *choice) {
            trait(lt, choice, DT_CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME) == DT_CUBLASLT_REDUCTION_SCHEME_NONE;
 }
 
-static dt_status *choose(const dt_cublaslt *lt, void *preference, dt_cublaslt_product *x, bool *can) {
+static dt_status *choose(const dt_cublaslt *lt, void *preference, dt_cublaslt_product *x) {
     dt_cublaslt_choice choices[MOST_CHOICES];
     int n = 0, c = 0;
     const uint64_t bias = ALIGNMENT + (uint64_t)x->product->bias_offset * sizeof(float); /* nothing reads there: its alignment is what counts */
     memset(choices, 0, sizeof choices);
     if (x->product->bias >= 0) DT_TRY(set(lt, x->operation, DT_CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));
     DT_TRY(set_preference(lt, x->product, preference));
-    int error = lt->cublasLtMatmulAlgoGetHeuristic(lt->handle, x->operation, x->a, x->b, x->d, x->d, preference, MOST_CHOICES, choices, &n);
-    if (error != DT_CUBLAS_STATUS_NOT_SUPPORTED) DT_TRY(error_of(lt, "cublasLtMatmulAlgoGetHeuristic", error));
+    CALL(lt, cublasLtMatmulAlgoGetHeuristic, lt->handle, x->operation, x->a, x->b, x->d, x->d, preference, MOST_CHOICES, choices, &n);
     while (c < n && !is_good(lt, &choices[c])) c++;
-    *can = error == 0 && c < n;
-    if (!*can) {
-        snprintf(x->text, sizeof x->text, "it has no way without a reduction");
-        return NULL;
-    }
+    if (c == n) return dt_error(DT_UNIMPLEMENTED, "cuBLASLt has no way without a reduction");
     x->choice = choices[c];
     snprintf(x->text, sizeof x->text, "algorithm %u, tile %u, stages %u, %zu bytes", trait(lt, &x->choice, DT_CUBLASLT_ALGO_CONFIG_ID),
              trait(lt, &x->choice, DT_CUBLASLT_ALGO_CONFIG_TILE_ID), trait(lt, &x->choice, DT_CUBLASLT_ALGO_CONFIG_STAGES_ID),
@@ -163,13 +163,12 @@ static dt_status *choose(const dt_cublaslt *lt, void *preference, dt_cublaslt_pr
     return NULL;
 }
 
-dt_status *dt_cublaslt_prepare(const dt_cublaslt *lt, const dt_library_call *call, dt_cublaslt_product *x, bool *can) {
+dt_status *dt_cublaslt_prepare(const dt_cublaslt *lt, const dt_library_call *call, dt_cublaslt_product *x) {
     void *preference = NULL;
     *x = (dt_cublaslt_product){.product = &call->product};
-    *can = false;
     DT_TRY(describe(lt, call, x));
     CALL(lt, cublasLtMatmulPreferenceCreate, &preference);
-    dt_status *status = choose(lt, preference, x, can);
+    dt_status *status = choose(lt, preference, x);
     lt->cublasLtMatmulPreferenceDestroy(preference);
     return status;
 }

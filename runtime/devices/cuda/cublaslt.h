@@ -35,6 +35,7 @@
 
 /* X(its name, its number): ours is DT_ before it. */
 #define DT_CUBLASLT_NUMBERS(X)                                                                                                                       \
+    X(CUBLAS_STATUS_ARCH_MISMATCH, 8)                                                                                                                \
     X(CUBLAS_STATUS_NOT_SUPPORTED, 15)                                                                                                               \
     X(CUBLAS_OP_N, 0)                                                                                                                                \
     X(CUBLAS_OP_T, 1)                                                                                                                                \
@@ -104,9 +105,10 @@ typedef struct dt_cublaslt_product {
     char text[120]; /* the choice, for people */
 } dt_cublaslt_product;
 
-/* Chooses a way. *can is false where the library has none, and text says so. dt_cublaslt_product_free, after an error too. */
-dt_status *dt_cublaslt_prepare(const dt_cublaslt *cublaslt, const dt_library_call *call, dt_cublaslt_product *product, bool *can);
+/* Chooses a way. DT_UNIMPLEMENTED: the library has none, and why. dt_cublaslt_product_free, after an error too. */
+dt_status *dt_cublaslt_prepare(const dt_cublaslt *cublaslt, const dt_library_call *call, dt_cublaslt_product *product);
 void dt_cublaslt_product_free(const dt_cublaslt *cublaslt, dt_cublaslt_product *product);
+/* DT_UNIMPLEMENTED: the library cannot do it after all. */
 dt_status *dt_cublaslt_run(const dt_cublaslt *cublaslt, const dt_cublaslt_product *product, const uint64_t *buffers, uint64_t workspace,
                            void *stream);
 

@@ -1,7 +1,12 @@
 /* cudnn: see the header.
  *
  * A convolution is a graph of one operation between three tensors. The library proposes engines for it; the first that always adds in one order, is
- * as precise as the program asks and can be finalised is the one. Images are [N, C, H, W] to it, stored with their channels innermost. */
+ * as precise as the program asks and can be finalised is the one. Images are [N, C, H, W] to it, stored with their channels innermost.
+ *
+ * Its statuses are of kinds, a thousand each. NOT_SUPPORTED says of what was asked for that the library does not have it. BAD_PARAM says that the
+ * caller contradicts itself: of a convolution that we describe that is a mistake of ours, and an error; of an engine that the library proposed, whose
+ * parameters are its own, that it is none after all. All else, memory above all, may go well another time: it is an error even of one engine among
+ * many, for which one is taken, and with it bits, must not depend on that. */
 #include "runtime/devices/cuda/cudnn.h"
 #include "base/shared_library.h"
 
@@ -24,14 +29,27 @@ enum {
     ID_Y
 };
 
+static bool is_of_kind(int status, int kind) { return status / 1000 * 1000 == kind; }
+
 static dt_status *error_of(const dt_cudnn *dnn, const char *call, int error) {
     char text[400] = "";
     if (error == 0) return NULL;
     dnn->cudnnGetLastErrorString(text, sizeof text);
-    return dt_error(DT_INTERNAL, "cuDNN, %s: %s, %d%s%s", call, dnn->cudnnGetErrorString(error), error, text[0] != 0 ? ": " : "", text);
+    return dt_error(is_of_kind(error, DT_CUDNN_STATUS_NOT_SUPPORTED) ? DT_UNIMPLEMENTED : DT_INTERNAL, "cuDNN, %s: %s, %d%s%s", call,
+                    dnn->cudnnGetErrorString(error), error, text[0] != 0 ? ": " : "", text);
 }
 
 #define CALL(dnn, symbol, ...) DT_TRY(error_of((dnn), #symbol, (dnn)->symbol(__VA_ARGS__)))
+
+/* The same for a proposal of the library's: *can is false where it is none after all. */
+static dt_status *try_proposal(const dt_cudnn *dnn, const char *call, int error, bool *can) {
+    *can = error == 0;
+    bool is_none = is_of_kind(error, DT_CUDNN_STATUS_NOT_SUPPORTED) || is_of_kind(error, DT_CUDNN_STATUS_BAD_PARAM) ||
+                   error == DT_CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED;
+    return is_none ? NULL : error_of(dnn, call, error);
+}
+
+#define PROPOSAL(dnn, can, symbol, ...) DT_TRY(try_proposal((dnn), #symbol, (dnn)->symbol(__VA_ARGS__), (can)))
 
 dt_status *dt_cudnn_open(dt_cudnn *dnn) {
     static const char *const names[] = {"libcudnn.so.9", NULL};
@@ -56,8 +74,10 @@ void dt_cudnn_close(dt_cudnn *dnn) {
 
 /* ---- descriptors ---- */
 
+static dt_status *no_room(void) { return dt_error(DT_INTERNAL, "a convolution of more descriptors than there is room for"); }
+
 static dt_status *create(const dt_cudnn *dnn, dt_cudnn_convolution *x, int kind, void **descriptor) {
-    if (x->n_descriptors == DT_CUDNN_MOST_DESCRIPTORS) return dt_error(DT_INTERNAL, "a convolution of more descriptors than there is room for");
+    if (x->n_descriptors == DT_CUDNN_MOST_DESCRIPTORS) return no_room();
     CALL(dnn, cudnnBackendCreateDescriptor, kind, descriptor);
     x->descriptors[x->n_descriptors++] = *descriptor;
     return NULL;
@@ -150,88 +170,109 @@ static bool is_excluded(int note, dt_precision precision) {
     }
 }
 
-/* The engine of a configuration: its number, and whether it is one that we take. One that cannot be asked is none. */
-static bool is_good(const dt_cudnn *dnn, void *configuration, dt_precision precision, int64_t *number) {
-    void *engine = NULL;
+/* Whether we take the engine of a configuration, and its number. `engine` is an empty descriptor of one. */
+static dt_status *look_at_engine(const dt_cudnn *dnn, void *configuration, void *engine, dt_precision precision, int64_t *number, bool *good) {
     int notes[MOST_NOTES];
     int64_t n = 0, n_numbers = 0, n_engines = 0;
-    *number = -1;
-    if (dnn->cudnnBackendCreateDescriptor(DT_CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) != 0) return false;
-    bool good =
-        dnn->cudnnBackendGetAttribute(configuration, DT_CUDNN_ATTR_ENGINECFG_ENGINE, DT_CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n_engines, &engine) == 0;
-    good =
-        good && dnn->cudnnBackendGetAttribute(engine, DT_CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, DT_CUDNN_TYPE_NUMERICAL_NOTE, MOST_NOTES, &n, notes) == 0;
-    if (good) dnn->cudnnBackendGetAttribute(engine, DT_CUDNN_ATTR_ENGINE_GLOBAL_INDEX, DT_CUDNN_TYPE_INT64, 1, &n_numbers, number);
-    for (int64_t i = 0; good && i < n && i < MOST_NOTES; i++) good = !is_excluded(notes[i], precision);
-    dnn->cudnnBackendDestroyDescriptor(engine);
-    return good && n <= MOST_NOTES;
+    PROPOSAL(dnn, good, cudnnBackendGetAttribute, configuration, DT_CUDNN_ATTR_ENGINECFG_ENGINE, DT_CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n_engines,
+             &engine);
+    if (*good)
+        PROPOSAL(dnn, good, cudnnBackendGetAttribute, engine, DT_CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, DT_CUDNN_TYPE_NUMERICAL_NOTE, MOST_NOTES, &n,
+                 notes);
+    if (*good) PROPOSAL(dnn, good, cudnnBackendGetAttribute, engine, DT_CUDNN_ATTR_ENGINE_GLOBAL_INDEX, DT_CUDNN_TYPE_INT64, 1, &n_numbers, number);
+    *good = *good && n <= MOST_NOTES;
+    for (int64_t i = 0; *good && i < n; i++) *good = !is_excluded(notes[i], precision);
+    return NULL;
 }
 
-/* Makes the plan of a configuration; false: the library, or we, cannot take it. Then the plan is one more descriptor, and destroyed with the others.
- */
-static bool make_plan(const dt_cudnn *dnn, dt_cudnn_convolution *x, void *configuration) {
+static dt_status *is_good(const dt_cudnn *dnn, void *configuration, dt_precision precision, int64_t *number, bool *good) {
+    void *engine = NULL;
+    CALL(dnn, cudnnBackendCreateDescriptor, DT_CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine);
+    dt_status *status = look_at_engine(dnn, configuration, engine, precision, number, good);
+    dnn->cudnnBackendDestroyDescriptor(engine);
+    return status;
+}
+
+static dt_status *finalise_plan(const dt_cudnn *dnn, void *plan, void *configuration, int64_t *bytes, bool *can) {
+    int64_t n = 0;
+    PROPOSAL(dnn, can, cudnnBackendSetAttribute, plan, DT_CUDNN_ATTR_EXECUTION_PLAN_HANDLE, DT_CUDNN_TYPE_HANDLE, 1, &dnn->handle);
+    if (*can)
+        PROPOSAL(dnn, can, cudnnBackendSetAttribute, plan, DT_CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, DT_CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                 &configuration);
+    if (*can) PROPOSAL(dnn, can, cudnnBackendFinalize, plan);
+    if (*can) PROPOSAL(dnn, can, cudnnBackendGetAttribute, plan, DT_CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, DT_CUDNN_TYPE_INT64, 1, &n, bytes);
+    *can = *can && *bytes <= MOST_WORKSPACE;
+    return NULL;
+}
+
+/* Makes the plan of a configuration, which then is one more descriptor; x->plan stays NULL where the library, or we, cannot take it. */
+static dt_status *make_plan(const dt_cudnn *dnn, dt_cudnn_convolution *x, void *configuration) {
     void *plan = NULL;
-    int64_t bytes = 0, n = 0;
-    if (dnn->cudnnBackendCreateDescriptor(DT_CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan) != 0) return false;
-    bool made =
-        dnn->cudnnBackendSetAttribute(plan, DT_CUDNN_ATTR_EXECUTION_PLAN_HANDLE, DT_CUDNN_TYPE_HANDLE, 1, &dnn->handle) == 0 &&
-        dnn->cudnnBackendSetAttribute(plan, DT_CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, DT_CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &configuration) == 0 &&
-        dnn->cudnnBackendFinalize(plan) == 0 &&
-        dnn->cudnnBackendGetAttribute(plan, DT_CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, DT_CUDNN_TYPE_INT64, 1, &n, &bytes) == 0;
-    if (!made || bytes > MOST_WORKSPACE || x->n_descriptors == DT_CUDNN_MOST_DESCRIPTORS) {
+    int64_t bytes = 0;
+    bool can = false;
+    if (x->n_descriptors == DT_CUDNN_MOST_DESCRIPTORS) return no_room();
+    CALL(dnn, cudnnBackendCreateDescriptor, DT_CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan);
+    dt_status *status = finalise_plan(dnn, plan, configuration, &bytes, &can);
+    if (status != NULL || !can) {
         dnn->cudnnBackendDestroyDescriptor(plan);
-        return false;
+        return status;
     }
     x->plan = x->descriptors[x->n_descriptors++] = plan;
     x->workspace_bytes = (size_t)bytes;
-    return true;
+    return NULL;
 }
 
-static void take_first(const dt_cudnn *dnn, dt_cudnn_convolution *x, void *const *configurations, int64_t n, dt_precision precision) {
-    int64_t number;
-    for (int64_t i = 0; i < n && x->plan == NULL; i++)
-        if (is_good(dnn, configurations[i], precision, &number) && make_plan(dnn, x, configurations[i]))
-            snprintf(x->text, sizeof x->text, "engine %lld, %zu bytes", (long long)number, x->workspace_bytes);
+static dt_status *take_first(const dt_cudnn *dnn, dt_cudnn_convolution *x, void *const *configurations, int64_t n, dt_precision precision) {
+    for (int64_t i = 0; i < n && x->plan == NULL; i++) {
+        int64_t number = -1;
+        bool good;
+        DT_TRY(is_good(dnn, configurations[i], precision, &number, &good));
+        if (good) DT_TRY(make_plan(dnn, x, configurations[i]));
+        if (x->plan != NULL) snprintf(x->text, sizeof x->text, "engine %lld, %zu bytes", (long long)number, x->workspace_bytes);
+    }
+    return NULL;
 }
 
-/* Asks the heuristics of one mode; x->plan stays NULL where nothing of what they propose is taken. */
+static dt_status *take_proposed(const dt_cudnn *dnn, dt_cudnn_convolution *x, void *heuristics, void **configurations, dt_precision precision) {
+    int64_t n = 0;
+    for (int i = 0; i < MOST_ENGINES; i++) CALL(dnn, cudnnBackendCreateDescriptor, DT_CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configurations[i]);
+    CALL(dnn, cudnnBackendGetAttribute, heuristics, DT_CUDNN_ATTR_ENGINEHEUR_RESULTS, DT_CUDNN_TYPE_BACKEND_DESCRIPTOR, MOST_ENGINES, &n,
+         configurations);
+    return take_first(dnn, x, configurations, n < MOST_ENGINES ? n : MOST_ENGINES, precision);
+}
+
+/* Asks the heuristics of one mode; x->plan stays NULL where nothing of what they propose is taken. DT_UNIMPLEMENTED: they know nothing of such a
+ * graph. */
 static dt_status *choose(const dt_cudnn *dnn, dt_cudnn_convolution *x, void *graph, int mode, dt_precision precision) {
     void *heuristics, *configurations[MOST_ENGINES] = {0};
-    int64_t n = 0;
-    dt_status *status = NULL;
     DT_TRY(create(dnn, x, DT_CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &heuristics));
     DT_TRY(set(dnn, heuristics, DT_CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, DT_CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &graph));
     DT_TRY(set(dnn, heuristics, DT_CUDNN_ATTR_ENGINEHEUR_MODE, DT_CUDNN_TYPE_HEUR_MODE, 1, &mode));
-    if (dnn->cudnnBackendFinalize(heuristics) != 0) return NULL; /* it knows nothing of such a graph */
-    for (int i = 0; i < MOST_ENGINES && status == NULL; i++)
-        status = error_of(dnn, "cudnnBackendCreateDescriptor",
-                          dnn->cudnnBackendCreateDescriptor(DT_CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configurations[i]));
-    if (status == NULL && dnn->cudnnBackendGetAttribute(heuristics, DT_CUDNN_ATTR_ENGINEHEUR_RESULTS, DT_CUDNN_TYPE_BACKEND_DESCRIPTOR, MOST_ENGINES,
-                                                        &n, configurations) == 0)
-        take_first(dnn, x, configurations, n < MOST_ENGINES ? n : MOST_ENGINES, precision);
+    CALL(dnn, cudnnBackendFinalize, heuristics);
+    dt_status *status = take_proposed(dnn, x, heuristics, configurations, precision);
     for (int i = 0; i < MOST_ENGINES; i++)
         if (configurations[i] != NULL) dnn->cudnnBackendDestroyDescriptor(configurations[i]);
     return status;
 }
 
-dt_status *dt_cudnn_prepare(const dt_cudnn *dnn, const dt_library_call *call, dt_cudnn_convolution *x, bool *can) {
+dt_status *dt_cudnn_prepare(const dt_cudnn *dnn, const dt_library_call *call, dt_cudnn_convolution *x) {
     static const int modes[] = {DT_CUDNN_HEUR_MODE_A, DT_CUDNN_HEUR_MODE_FALLBACK};
     void *operation, *graph;
     *x = (dt_cudnn_convolution){0};
-    *can = false;
-    if (call->precision == DT_PRECISION_BF16) {
-        snprintf(x->text, sizeof x->text, "it has no bf16 factors in f32 tensors");
-        return NULL;
-    }
+    if (call->precision == DT_PRECISION_BF16) return dt_error(DT_UNIMPLEMENTED, "cuDNN has no bf16 factors in f32 tensors");
     DT_TRY(make_operation(dnn, x, call, &operation));
     DT_TRY(create(dnn, x, DT_CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &graph));
     DT_TRY(set(dnn, graph, DT_CUDNN_ATTR_OPERATIONGRAPH_HANDLE, DT_CUDNN_TYPE_HANDLE, 1, &dnn->handle));
     DT_TRY(set(dnn, graph, DT_CUDNN_ATTR_OPERATIONGRAPH_OPS, DT_CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &operation));
     CALL(dnn, cudnnBackendFinalize, graph);
-    for (size_t m = 0; m < sizeof modes / sizeof *modes && x->plan == NULL; m++) DT_TRY(choose(dnn, x, graph, modes[m], call->precision));
-    *can = x->plan != NULL;
-    if (!*can) snprintf(x->text, sizeof x->text, "it has no deterministic engine of that precision");
-    return NULL;
+    dt_status *refusal = NULL; /* of the mode that was asked last */
+    for (size_t m = 0; m < sizeof modes / sizeof *modes && x->plan == NULL; m++) {
+        dt_status_free(refusal);
+        refusal = choose(dnn, x, graph, modes[m], call->precision);
+        if (refusal != NULL && dt_status_code(refusal) != DT_UNIMPLEMENTED) return refusal;
+    }
+    if (x->plan != NULL || refusal != NULL) return refusal;
+    return dt_error(DT_UNIMPLEMENTED, "cuDNN has no deterministic engine of that precision");
 }
 
 void dt_cudnn_convolution_free(const dt_cudnn *dnn, dt_cudnn_convolution *x) {

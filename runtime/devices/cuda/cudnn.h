@@ -26,6 +26,9 @@
 
 /* X(its name, its number): ours is DT_ before it. */
 #define DT_CUDNN_NUMBERS(X)                                                                                                                          \
+    X(CUDNN_STATUS_BAD_PARAM, 2000)                                                                                                                  \
+    X(CUDNN_STATUS_NOT_SUPPORTED, 3000)                                                                                                              \
+    X(CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED, 4001)                                                                                          \
     X(CUDNN_DATA_FLOAT, 0)                                                                                                                           \
     X(CUDNN_CROSS_CORRELATION, 1)                                                                                                                    \
     X(CUDNN_HEUR_MODE_FALLBACK, 2)                                                                                                                   \
@@ -131,10 +134,10 @@ typedef struct dt_cudnn_convolution {
     char text[120]; /* the choice, for people */
 } dt_cudnn_convolution;
 
-/* Chooses a way. *can is false where the library has none, and text says so. dt_cudnn_convolution_free, after an error too. */
-dt_status *dt_cudnn_prepare(const dt_cudnn *cudnn, const dt_library_call *call, dt_cudnn_convolution *convolution, bool *can);
+/* Chooses a way. DT_UNIMPLEMENTED: the library has none, and why. dt_cudnn_convolution_free, after an error too. */
+dt_status *dt_cudnn_prepare(const dt_cudnn *cudnn, const dt_library_call *call, dt_cudnn_convolution *convolution);
 void dt_cudnn_convolution_free(const dt_cudnn *cudnn, dt_cudnn_convolution *convolution);
-/* The kernel is [filters, taps, channels] here, its filters outermost. */
+/* The kernel is [filters, taps, channels] here, its filters outermost. DT_UNIMPLEMENTED: the library cannot do it after all. */
 dt_status *dt_cudnn_run(const dt_cudnn *cudnn, const dt_cudnn_convolution *convolution, uint64_t x, uint64_t kernel, uint64_t y, uint64_t workspace,
                         void *stream);
 

@@ -245,8 +245,8 @@ dt_status *dt_cuda_enqueue(dt_cuda_kernels *kernels, const dt_cuda_kernel_call *
 dt_status *dt_cuda_warm(dt_cuda_kernels *kernels, const dt_cuda_kernel_call *call) {
     const dt_artifact_kernel *kernel = &kernels->artifact->cuda->program->functions[call->function].kernels[call->kernel];
     for (int l = 0; l < kernel->n_launches; l++) {
-        dt_cuda_library_operation *library = kernels->functions[call->function][call->kernel][l].library;
-        if (library == NULL) continue;
+        dt_cuda_library_operation **library = &kernels->functions[call->function][call->kernel][l].library;
+        if (*library == NULL) continue;
         DT_TRY(dt_status_annotate(dt_cuda_library_warm(library, call->buffers, kernels->workspace, kernels->cuda->stream), "%s (%s)",
                                   kernel->launches[l].function, kernel->lines));
     }

@@ -3,6 +3,8 @@
 #include "runtime/devices/cuda/cublaslt.h"
 #include "runtime/devices/cuda/cudnn.h"
 
+#include <stdio.h>
+
 enum {
     ALIGNMENT = 256,  /* bytes, of parts of the workspace */
     MOST_BLOCKS = 512 /* of the small functions around a call: any number is right */
@@ -12,7 +14,7 @@ struct dt_cuda_library_operation {
     dt_cuda_libraries *libraries;
     const char *name;
     const dt_library_call *call;
-    bool can;
+    char refusal[400]; /* why it is generated; empty: it is the library's */
     dt_cublaslt_product product;
     dt_cudnn_convolution convolution;
 };
@@ -36,12 +38,17 @@ dt_cuda_libraries *dt_cuda_libraries_create(const dt_cuda_driver *driver, const 
     return libraries;
 }
 
+static bool is_refused(const dt_cuda_library_operation *operation) { return operation->refusal[0] != 0; }
+
+/* What the library made for it. Only what a library made is there to be given back, so that the library is open. */
+static void release(dt_cuda_library_operation *operation) {
+    dt_cublaslt_product_free(&operation->libraries->cublaslt, &operation->product);
+    dt_cudnn_convolution_free(&operation->libraries->cudnn, &operation->convolution);
+}
+
 void dt_cuda_libraries_destroy(dt_cuda_libraries *libraries) {
     if (libraries == NULL) return;
-    for (size_t i = 0; i < libraries->operations.n; i++) {
-        if (libraries->has_cublaslt) dt_cublaslt_product_free(&libraries->cublaslt, &libraries->operations.items[i]->product);
-        if (libraries->has_cudnn) dt_cudnn_convolution_free(&libraries->cudnn, &libraries->operations.items[i]->convolution);
-    }
+    for (size_t i = 0; i < libraries->operations.n; i++) release(libraries->operations.items[i]);
     dt_cublaslt_close(&libraries->cublaslt);
     dt_cudnn_close(&libraries->cudnn);
     libraries->has_cublaslt = libraries->has_cudnn = false;
@@ -52,7 +59,7 @@ size_t dt_cuda_libraries_workspace_bytes(const dt_cuda_libraries *libraries) { r
 
 /* ---- making ready ---- */
 
-/* A library that is not there, too old or does not start: the error names the flag that does without. */
+/* What goes wrong with a library names the flag that does without. */
 static dt_status *with_flag(dt_status *status, const char *name) {
     if (status == NULL) return NULL;
     dt_status *better =
@@ -61,14 +68,23 @@ static dt_status *with_flag(dt_status *status, const char *name) {
     return better;
 }
 
-static dt_status *open_for(dt_cuda_libraries *libraries, const char *name, dt_library_class class) {
+/* What a library does not have is no error: the operation is refused, and gives back what was made for it. */
+static dt_status *unless_refused(dt_cuda_library_operation *operation, dt_status *status) {
+    if (dt_status_code(status) != DT_UNIMPLEMENTED) return with_flag(status, operation->name);
+    snprintf(operation->refusal, sizeof operation->refusal, "%s", dt_status_message(status));
+    dt_status_free(status);
+    release(operation);
+    return NULL;
+}
+
+static dt_status *open_for(dt_cuda_libraries *libraries, dt_library_class class) {
     if (class == DT_LIBRARY_PRODUCT && !libraries->has_cublaslt) {
         libraries->has_cublaslt = true;
-        return with_flag(dt_cublaslt_open(libraries->driver, &libraries->cublaslt), name);
+        return dt_cublaslt_open(libraries->driver, &libraries->cublaslt);
     }
     if (class != DT_LIBRARY_PRODUCT && !libraries->has_cudnn) {
         libraries->has_cudnn = true;
-        return with_flag(dt_cudnn_open(&libraries->cudnn), name);
+        return dt_cudnn_open(&libraries->cudnn);
     }
     return NULL;
 }
@@ -84,19 +100,15 @@ static size_t turned_bytes(const dt_library_convolution *c) {
 dt_status *dt_cuda_libraries_prepare(dt_cuda_libraries *libraries, const char *name, const dt_library_call *call,
                                      dt_cuda_library_operation **operation) {
     *operation = NULL;
-    DT_TRY(open_for(libraries, name, call->class));
+    DT_TRY(with_flag(open_for(libraries, call->class), name));
+    bool is_product = call->class == DT_LIBRARY_PRODUCT;
     dt_cuda_library_operation *made = DT_NEW(libraries->arena, dt_cuda_library_operation);
     *made = (dt_cuda_library_operation){.libraries = libraries, .name = name, .call = call};
     dt_list_push(libraries->arena, &libraries->operations, made);
-    size_t bytes;
-    if (call->class == DT_LIBRARY_PRODUCT) {
-        DT_TRY(dt_cublaslt_prepare(&libraries->cublaslt, call, &made->product, &made->can));
-        bytes = made->product.choice.workspace_bytes;
-    } else {
-        DT_TRY(dt_cudnn_prepare(&libraries->cudnn, call, &made->convolution, &made->can));
-        bytes = made->convolution.workspace_bytes + turned_bytes(&call->convolution);
-    }
-    if (!made->can) return NULL;
+    DT_TRY(unless_refused(made, is_product ? dt_cublaslt_prepare(&libraries->cublaslt, call, &made->product)
+                                           : dt_cudnn_prepare(&libraries->cudnn, call, &made->convolution)));
+    if (is_refused(made)) return NULL;
+    size_t bytes = is_product ? made->product.choice.workspace_bytes : made->convolution.workspace_bytes + turned_bytes(&call->convolution);
     if (bytes > libraries->workspace_bytes) libraries->workspace_bytes = bytes;
     *operation = made;
     return NULL;
@@ -134,8 +146,10 @@ static dt_status *call_library(dt_cuda_library_operation *operation, const uint6
     return dt_cudnn_run(&libraries->cudnn, &operation->convolution, buffers[c->x], workspace, buffers[c->y], workspace + turned_bytes(c), stream);
 }
 
-dt_status *dt_cuda_library_warm(dt_cuda_library_operation *operation, const uint64_t *buffers, uint64_t workspace, void *stream) {
-    return call_library(operation, buffers, workspace, stream);
+dt_status *dt_cuda_library_warm(dt_cuda_library_operation **operation, const uint64_t *buffers, uint64_t workspace, void *stream) {
+    DT_TRY(unless_refused(*operation, call_library(*operation, buffers, workspace, stream)));
+    if (is_refused(*operation)) *operation = NULL;
+    return NULL;
 }
 
 static dt_status *run_convolution(dt_cuda_library_operation *operation, const uint64_t *buffers, uint64_t workspace, void *stream) {
@@ -167,7 +181,7 @@ static void print_library(const dt_cuda_libraries *libraries, const char *name, 
         const dt_cuda_library_operation *operation = libraries->operations.items[i];
         if ((operation->call->class == DT_LIBRARY_PRODUCT) != products) continue;
         n++;
-        n_generated += !operation->can;
+        n_generated += is_refused(operation);
     }
     dt_text_format(text, "%s %zu.%zu.%zu: %d call%s", name, version / 10000, version / 100 % 100, version % 100, n, dt_plural(n));
     if (n_generated > 0) dt_text_format(text, ", %d of them refused and generated", n_generated);
@@ -179,8 +193,8 @@ void dt_cuda_libraries_print(const dt_cuda_libraries *libraries, bool each, dt_t
     if (libraries->cudnn.handle != NULL) print_library(libraries, "cuDNN", libraries->cudnn.cudnnGetVersion(), false, text);
     for (size_t i = 0; i < libraries->operations.n && each; i++) {
         const dt_cuda_library_operation *operation = libraries->operations.items[i];
-        bool product = operation->call->class == DT_LIBRARY_PRODUCT;
+        const char *choice = operation->call->class == DT_LIBRARY_PRODUCT ? operation->product.text : operation->convolution.text;
         dt_text_format(text, "  %-48s %-15s %s%s\n", operation->name, dt_library_class_names()[operation->call->class],
-                       operation->can ? "" : "generated: ", product ? operation->product.text : operation->convolution.text);
+                       is_refused(operation) ? "generated: " : "", is_refused(operation) ? operation->refusal : choice);
     }
 }

@@ -2,7 +2,8 @@
  *
  * A library is loaded when a plan has something for it, and one that is missing is an error that names the flag which does without: falling back in
  * silence would make bits depend on what a machine has installed. For each call the library's heuristics are asked once, when the session is created,
- * for a way that always adds in one order; where there is none the generated function does it, and the choices say so. Nothing of a session but this
+ * for a way that always adds in one order; where there is none the generated function does it, and the choices say so. That is for what the library
+ * says of the call alone: where it fails, for want of memory say, it might not fail the next time, and is an error. Nothing of a session but this
  * knows a library: cublaslt.c and cudnn.c are the only files that do.
  *
  * Memory: a call may need some of its own. Calls run one after another on one stream, so that one piece, as large as the largest, serves all. */
@@ -28,9 +29,10 @@ dt_cuda_libraries *dt_cuda_libraries_create(const dt_cuda_driver *driver, const 
                                             dt_arena *arena);
 void dt_cuda_libraries_destroy(dt_cuda_libraries *libraries); /* NULL is allowed; nothing of it may be running */
 
-/* Makes a call ready; `name`, for people, is that of the generated function. *operation is NULL where the library has no way that we take.
+/* Makes a call ready; `name`, for people, is that of the generated function. *operation is NULL where the library has no way that we take: then the
+ * generated function does it, and the choices say why.
  *
- * DT_NOT_FOUND: the library is not installed. DT_INTERNAL: it failed; the message has its call, name and text. */
+ * DT_NOT_FOUND: the library is not installed. DT_INTERNAL: it failed; the message has its call, name and text, and the flag that does without. */
 dt_status *dt_cuda_libraries_prepare(dt_cuda_libraries *libraries, const char *name, const dt_library_call *call,
                                      dt_cuda_library_operation **operation);
 
@@ -40,8 +42,9 @@ size_t dt_cuda_libraries_workspace_bytes(const dt_cuda_libraries *libraries);
 /* Puts the call on a stream, which may be captured. `buffers`: addresses of the kernel's buffers; `launch`: of a dt_launch. */
 dt_status *dt_cuda_library_run(dt_cuda_library_operation *operation, const uint64_t *buffers, uint64_t launch, uint64_t workspace, void *stream);
 
-/* Runs the library's part of it once, on whatever its buffers hold: it then has loaded and allocated all that a capture would forbid. */
-dt_status *dt_cuda_library_warm(dt_cuda_library_operation *operation, const uint64_t *buffers, uint64_t workspace, void *stream);
+/* Runs the library's part of it once, on whatever its buffers hold: it then has loaded and allocated all that a capture would forbid. Where it turns
+ * out that the library cannot do the call, *operation becomes NULL, as above. */
+dt_status *dt_cuda_library_warm(dt_cuda_library_operation **operation, const uint64_t *buffers, uint64_t workspace, void *stream);
 
 /* A line for each library in use: "cuBLASLt 13.0.2: 8 calls, 1 of them generated"; with `each`, one for each choice:
  * "train_1_matmul product algorithm 66, tile 18, stages 5, 1024 bytes". */
