@@ -15,7 +15,7 @@
 #include <string.h>
 
 enum {
-    ALIGNMENT = 64, /* bytes, of buffers */
+    ALIGNMENT = 64,     /* bytes, of buffers */
     MOST_ENGINES = 128, /* configurations of them: cuDNN 9.19 proposes up to 40, those without tensor cores last (tests/unit/cudnn_choices.c) */
     MOST_NOTES = 32,
     MOST_WORKSPACE = 256 << 20 /* bytes */

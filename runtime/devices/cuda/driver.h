@@ -1,7 +1,8 @@
 /* driver: NVIDIA's driver, loaded when it is asked for: dtrun neither links it nor needs it.
  *
  * The driver is a library, libcuda.so.1, that comes with the kernel's module; a machine without a GPU has none, and that is no error. Names without a
- * suffix are old interfaces where one with a suffix exists, so each is named as it is exported. */
+ * suffix are old interfaces where one with a suffix exists, so each is named as it is exported. Types and numbers are held against NVIDIA's header by
+ * tests/structure/vendor_headers.py. */
 #ifndef DT_RUNTIME_DEVICES_CUDA_DRIVER_H
 #define DT_RUNTIME_DEVICES_CUDA_DRIVER_H
 
@@ -58,26 +59,31 @@
     X(cuGraphExecDestroy, (void *))                                                                                                                  \
     X(cuGraphDestroy, (void *))
 
-/* Of the driver's numbers, those that are used. */
+/* X(ours, after DT_CUDA_; theirs; the number): of the driver's numbers, those that are used. */
+#define DT_CUDA_DRIVER_NUMBERS(X)                                                                                                                    \
+    X(OUT_OF_MEMORY, CUDA_ERROR_OUT_OF_MEMORY, 2)                                                                                                    \
+    X(NO_DEVICE, CUDA_ERROR_NO_DEVICE, 100)                                                                                                          \
+    X(INVALID_IMAGE, CUDA_ERROR_INVALID_IMAGE, 200)                                                                                                  \
+    X(NO_BINARY_FOR_GPU, CUDA_ERROR_NO_BINARY_FOR_GPU, 209)                                                                                          \
+    X(INVALID_PTX, CUDA_ERROR_INVALID_PTX, 218)                                                                                                      \
+    X(UNSUPPORTED_PTX_VERSION, CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 222)                                                                              \
+    X(NOT_FOUND, CUDA_ERROR_NOT_FOUND, 500)                                                                                                          \
+    X(CLOCK_KHZ, CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 13)                                                                                                 \
+    X(MULTIPROCESSORS, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 16)                                                                                 \
+    X(MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 75)                                                                                       \
+    X(MINOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 76)                                                                                       \
+    X(FUNCTION_SHARED_BYTES, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, 1)                                                                                 \
+    X(FUNCTION_REGISTERS, CU_FUNC_ATTRIBUTE_NUM_REGS, 4)                                                                                             \
+    X(STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING, 1)                                                                                                \
+    X(EVENT_DISABLE_TIMING, CU_EVENT_DISABLE_TIMING, 2)                                                                                              \
+    X(CAPTURE_THREAD_LOCAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, 1)                                                                                  \
+    X(JIT_ERROR_LOG, CU_JIT_ERROR_LOG_BUFFER, 5)                                                                                                     \
+    X(JIT_ERROR_LOG_BYTES, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, 6)
+
 enum {
-    DT_CUDA_OUT_OF_MEMORY = 2, /* errors */
-    DT_CUDA_NO_DEVICE = 100,
-    DT_CUDA_INVALID_IMAGE = 200,
-    DT_CUDA_NO_BINARY_FOR_GPU = 209,
-    DT_CUDA_INVALID_PTX = 218,
-    DT_CUDA_UNSUPPORTED_PTX_VERSION = 222,
-    DT_CUDA_NOT_FOUND = 500,
-    DT_CUDA_CLOCK_KHZ = 13, /* attributes of a device */
-    DT_CUDA_MULTIPROCESSORS = 16,
-    DT_CUDA_MAJOR = 75,
-    DT_CUDA_MINOR = 76,
-    DT_CUDA_FUNCTION_SHARED_BYTES = 1, /* attributes of a function */
-    DT_CUDA_FUNCTION_REGISTERS = 4,
-    DT_CUDA_STREAM_NON_BLOCKING = 1, /* flags */
-    DT_CUDA_EVENT_DISABLE_TIMING = 2,
-    DT_CUDA_CAPTURE_THREAD_LOCAL = 1,
-    DT_CUDA_JIT_ERROR_LOG = 5,
-    DT_CUDA_JIT_ERROR_LOG_BYTES = 6
+#define X(ours, theirs, number) DT_CUDA_##ours = number,
+    DT_CUDA_DRIVER_NUMBERS(X)
+#undef X
 };
 
 typedef struct dt_cuda_driver {
