@@ -10,7 +10,7 @@
 #include "compiler/kernel/count.h"
 #include "compiler/pipeline.h"
 #include "frontends/dsl/dsl.h"
-#include "runtime/devices/cuda/library.h"
+#include "runtime/devices/cuda/kernels.h"
 #include "runtime/json_text.h"
 
 #include <argp.h>
@@ -21,8 +21,7 @@
 enum {
     MOST_DEFINES = 16,
     MOST_UNITS = 256,
-    MOST_ARGUMENTS = 256,
-    WAVES = 4 /* of blocks, at most: as the runtime launches (runtime/devices/cuda/kernels.c) */
+    MOST_ARGUMENTS = 256
 };
 
 typedef struct options {
@@ -185,7 +184,7 @@ static dt_status *find_launch(bench *b, const dt_cuda_call *call, memory *memory
     CALL(b, cuModuleGetFunction, &launch->function, b->modules[dt_cuda_unit_of(call->source)], call->name);
     CALL(b, cuOccupancyMaxActiveBlocksPerMultiprocessor, &resident, launch->function, call->threads, 0);
     int64_t wanted = (call->n_items * call->team + call->threads - 1) / call->threads,
-            most = (int64_t)WAVES * resident * b->time.gpu.n_multiprocessors;
+            most = (int64_t)DT_CUDA_WAVES * resident * b->time.gpu.n_multiprocessors;
     launch->blocks = (unsigned)(wanted < 1 ? 1 : wanted < most ? wanted : most);
     launch->threads = (unsigned)call->threads;
     for (int a = 0; a < call->n_arguments; a++) launch->arguments[a] = &memory->at[call->arguments[a]];

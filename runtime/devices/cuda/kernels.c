@@ -6,7 +6,6 @@
 #include <string.h>
 
 enum {
-    WAVES = 4, /* of blocks that a GPU runs at once: enough to even out what they have to do, few enough that starting them is cheap */
     LOG_BYTES = 2048
 };
 
@@ -133,7 +132,7 @@ static dt_status *find_function(const dt_cuda_kernels *kernels, const dt_artifac
     DT_CUDA_TRY(cuda, cuFuncGetAttribute, &registers, DT_CUDA_FUNCTION_REGISTERS, function->handle);
     DT_CUDA_TRY(cuda, cuOccupancyMaxActiveBlocksPerMultiprocessor, &resident, function->handle, launch->threads, 0);
     if (resident < 1) return too_large(kernels, launch, function->handle);
-    function->most_blocks = (int64_t)WAVES * resident * cuda->n_multiprocessors;
+    function->most_blocks = (int64_t)DT_CUDA_WAVES * resident * cuda->n_multiprocessors;
     return NULL;
 }
 

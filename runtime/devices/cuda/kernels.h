@@ -10,10 +10,16 @@
 #include "runtime/devices/cuda/context.h"
 #include "runtime/devices/cuda/library.h"
 
+/* A launch has at most so many times the blocks that a GPU runs at once: enough to even out what they have to do, few enough that starting them is
+ * cheap. */
+enum {
+    DT_CUDA_WAVES = 4
+};
+
 /* A function of the artifact, ready to be launched, or what a library does in its place. */
 typedef struct dt_cuda_entry {
     void *handle;
-    int64_t most_blocks;                /* that a launch has: a few times what the GPU runs at once */
+    int64_t most_blocks;                /* that a launch has: DT_CUDA_WAVES */
     dt_cuda_library_operation *library; /* NULL: none */
 } dt_cuda_entry;
 
