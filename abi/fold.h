@@ -15,13 +15,13 @@
 #define DT_FOLD_KIND(dtype, fold) (16 + 4 * (int64_t)(dtype) + (fold))
 
 enum {
-    DT_FOLD_DEPTH = 32 /* open sums of an element: more than any tree has levels */
+    DT_FOLD_DEPTH = 20 /* open sums of an element: what a tree of up to 2^20 leaves has at a time */
 };
 
 /* X(name, meaning): eight bytes a field. `values`, `leaves` and `parts` are addresses. */
 #define DT_FOLD_LEAF_FIELDS(X)                                                                                                                       \
     X(values, "of a subtree of the tree, or of one leaf")                                                                                            \
-    X(span, "how many leaves that are")
+    X(span, "how many leaves that are: a power of two")
 
 #define DT_FOLD_PART_FIELDS(X)                                                                                                                       \
     X(target, "where the result goes")                                                                                                               \

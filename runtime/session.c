@@ -2,6 +2,7 @@
  * left. */
 #include "runtime/session.h"
 
+#include "abi/fold.h"
 #include "base/arena.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -23,6 +24,7 @@ enum {
     MOST_REPLICAS = 1 << 20,
     MOST_LEAVES = 1 << 24
 };
+_Static_assert(MOST_REPLICAS <= 1 << DT_FOLD_DEPTH, "a GPU's fold has room for the sums of all replicas");
 
 struct dt_session {
     dt_arena *arena; /* of the lanes and what is bound to them */

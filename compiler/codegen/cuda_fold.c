@@ -4,6 +4,10 @@
 #include "abi/fold.h"
 #include "compiler/codegen/cuda.h"
 
+enum {
+    THREADS = 256 /* of a block */
+};
+
 /* X(combiner, number of the fold, its text) */
 #define FOLDS(X)                                                                                                                                     \
     X(DT_COMBINE_SUM, 0, "fold_sum")                                                                                                                 \
@@ -30,7 +34,7 @@ static void add_cases(dt_arena *arena, const dt_plan *const *plans, int n_plans,
     for (int d = 0; d < DT_N_DTYPES; d++) {
 #define X(combiner, number, name)                                                                                                                    \
     if (is_used(plans, n_plans, (dt_dtype)d, combiner))                                                                                              \
-        dt_text_format(text, "        case %d: fold_element<%s, " name ">(part, e - part->first); break;\n", (int)DT_FOLD_KIND(d, number),           \
+        dt_text_format(text, "        case %d: fold_element<%s, " name ">(part, e - part->first, sums); break;\n", (int)DT_FOLD_KIND(d, number),     \
                        type_text(arena, (dt_dtype)d));
         FOLDS(X)
 #undef X
@@ -42,12 +46,13 @@ static const char *helpers(dt_arena *arena) {
     static const char types[] = "struct dt_fold_leaf {\n" DT_FOLD_LEAF_FIELDS(X) "};\nstruct dt_fold_part {\n" DT_FOLD_PART_FIELDS(
         X) "};\nstruct dt_fold_work {\n" DT_FOLD_WORK_FIELDS(X) "};\n";
 #undef X
-    return dt_arena_format(arena, "enum { FOLD_DEPTH = %d };\n%s\n%s\n", DT_FOLD_DEPTH, types, dt_cuda_fold_helpers);
+    return dt_arena_format(arena, "enum { FOLD_DEPTH = %d, FOLD_THREADS = %d };\n%s\n%s\n", DT_FOLD_DEPTH, THREADS, types, dt_cuda_fold_helpers);
 }
 
 dt_cuda_source dt_cuda_render_fold(dt_arena *arena, const dt_plan *const *plans, int n_plans) {
     dt_text text = {0};
     dt_text_append(&text, "(const dt_fold_work *__restrict__ work, const dt_launch *__restrict__ launch) {\n"
+                          "    __shared__ u64 sums[FOLD_DEPTH * FOLD_THREADS];\n"
                           "    for (i64 e = grid_thread(); e < work->n_elements; e += grid_threads()) {\n"
                           "        const dt_fold_part *part = fold_part(work, e);\n"
                           "        switch (part->kind) {\n");
@@ -60,7 +65,7 @@ dt_cuda_source dt_cuda_render_fold(dt_arena *arena, const dt_plan *const *plans,
                              .helpers = helpers(arena),
                              .remarks = "// what replicas have left, for all collectives of a segment\n",
                              .body = text.failed ? NULL : dt_arena_string(arena, text.data),
-                             .threads = 256};
+                             .threads = THREADS};
     dt_text_free(&text);
     return source;
 }

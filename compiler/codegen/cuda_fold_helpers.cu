@@ -34,21 +34,23 @@ template <class T> INLINE void copy_element(const dt_fold_part *part, i64 i) {
     ((T *)part->target)[i] = ((const T *)((const dt_fold_leaf *)part->leaves)->values)[i];
 }
 
-// Two sums of as many leaves are the halves of a subtree, and become one; what is left at the end is folded from the right.
-template <class Type, class Combiner> INLINE void fold_element(const dt_fold_part *part, i64 i) {
-    typename Type::value sums[FOLD_DEPTH];
-    i64 spans[FOLD_DEPTH];
+// Two sums of as many leaves are the halves of a subtree, and become one, as digits carry in a binary counter: so open sums are of 2^k leaves, one of
+// each k at most, and the bits of `open` are their spans. What is left at the end is folded from the right. A thread keeps its open sums in a column of
+// shared memory: an array of its own, indexed at run time, would lie in the GPU's memory.
+template <class Type, class Combiner> INLINE void fold_element(const dt_fold_part *part, i64 i, void *open_sums) {
+    typename Type::value *sums = (typename Type::value *)open_sums + threadIdx.x;
+    i64 open = 0;
     int n = 0;
     for (i64 l = 0; l < part->n_leaves; l++) {
         const dt_fold_leaf *leaf = (const dt_fold_leaf *)part->leaves + l;
         typename Type::value sum = Type::load(((const typename Type::memory *)leaf->values)[i]);
-        i64 span = leaf->span;
-        for (; n > 0 && spans[n - 1] == span; span *= 2) sum = Combiner::of(sums[--n], sum);
-        sums[n] = sum;
-        spans[n++] = span;
+        open += leaf->span;
+        for (i64 span = leaf->span; (open & span) == 0; span *= 2) sum = Combiner::of(sums[--n * FOLD_THREADS], sum);
+        sums[n++ * FOLD_THREADS] = sum;
     }
-    for (; n > 1; n--) sums[n - 2] = Combiner::of(sums[n - 2], sums[n - 1]);
-    ((typename Type::memory *)part->target)[i] = Type::store(sums[0]);
+    typename Type::value total = sums[--n * FOLD_THREADS];
+    while (n > 0) total = Combiner::of(sums[--n * FOLD_THREADS], total);
+    ((typename Type::memory *)part->target)[i] = Type::store(total);
 }
 
 // The part that holds element e of all.

@@ -119,6 +119,29 @@ static void the_bits_are_those_of_the_cpu(void **state) {
     dt_arena_destroy(arena);
 }
 
+/* Spans of 2^19 to 1: no two of them become one before the last is there. */
+static void as_many_sums_are_open_as_may_be(void **state) {
+    (void)state;
+    static float values[DT_FOLD_DEPTH][N], got[N];
+    dt_fold_leaf leaves[DT_FOLD_DEPTH];
+    dt_arena *arena = dt_arena_create();
+    emulated_code code;
+    make(arena, &code);
+    for (int l = 0; l < DT_FOLD_DEPTH; l++) {
+        leaves[l] = (dt_fold_leaf){(int64_t)(intptr_t)values[l], (int64_t)1 << (DT_FOLD_DEPTH - 1 - l)};
+        for (int i = 0; i < N; i++) values[l][i] = (float)(l + 1) / (float)(i + 3);
+    }
+    const dt_fold_part part = {(int64_t)(intptr_t)got, (int64_t)(intptr_t)leaves, DT_FOLD_DEPTH, 0, DT_FOLD_KIND(DT_F32, DT_FOLD_SUM)};
+    launch(&code, &part, 1, N);
+    for (int i = 0; i < N; i++) {
+        float want = values[DT_FOLD_DEPTH - 1][i];
+        for (int l = DT_FOLD_DEPTH - 1; l-- > 0;) want = values[l][i] + want;
+        assert_memory_equal(&got[i], &want, sizeof want);
+    }
+    emulated_free(&code);
+    dt_arena_destroy(arena);
+}
+
 /* Buffers are aligned; what is not would be an error on the device. */
 static void an_address_between_is_found(void **state) {
     (void)state;
@@ -142,6 +165,7 @@ static void an_address_between_is_found(void **state) {
 int main(void) {
     if (!emulated_is_possible()) return 77;
     if (dt_cpu_level() < 3) return puts("skipped: this machine is below x86-64-v3"), 77;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_bits_are_those_of_the_cpu), cmocka_unit_test(an_address_between_is_found)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_bits_are_those_of_the_cpu), cmocka_unit_test(as_many_sums_are_open_as_may_be),
+                                       cmocka_unit_test(an_address_between_is_found)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
