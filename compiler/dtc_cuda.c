@@ -63,16 +63,6 @@ static const char *cubin_architecture(const dtc_cuda *cuda) {
     return NULL;
 }
 
-static bool find_usage(const dtc_cuda *cuda, const char *architecture, int source, dt_cuda_usage *usage) {
-    *usage = (dt_cuda_usage){.name = cuda->program.sources[source].name};
-    for (int m = 0; m < cuda->code.n_modules; m++) {
-        const dt_cuda_module *module = &cuda->code.modules[m];
-        if (module->unit == dt_cuda_unit_of(source) && strcmp(module->architecture, architecture) == 0)
-            return dt_cuda_read_usage(module->bytes, module->n_bytes, usage, 1);
-    }
-    return false;
-}
-
 /* Which calls a library can do instead, and what of it. */
 static void print_libraries(dt_text *text, const dt_cuda_program *program) {
     int n[DT_N_LIBRARY_CLASSES] = {0};
@@ -94,20 +84,16 @@ static void print_libraries(dt_text *text, const dt_cuda_program *program) {
 
 void dtc_cuda_print_functions(dt_text *text, dtc_cuda *cuda) {
     const char *architecture = cubin_architecture(cuda);
-    dt_status *status = architecture != NULL ? dt_cuda_compile(&cuda->program, &architecture, 1, NULL, text, &cuda->code) : NULL;
+    char *cache = cache_folder();
+    dt_status *status = architecture != NULL ? dt_cuda_compile(&cuda->program, &architecture, 1, cache, text, &cuda->code) : NULL;
+    free(cache);
     dt_text_format(text, "CUDA: %d functions, %d launches", cuda->program.n_sources, cuda->program.n_calls);
     if (status != NULL)
         dt_text_format(text, "; what they take is not known: %s", dt_status_message(status));
     else if (architecture != NULL)
         dt_text_format(text, "; %s, by %s", architecture, cuda->code.compiler);
     dt_text_append(text, "\n");
-    for (int i = 0; i < cuda->program.n_sources; i++) {
-        dt_cuda_usage usage;
-        dt_text_format(text, "  %-56s %3d threads", cuda->program.sources[i].name, cuda->program.sources[i].threads);
-        if (status == NULL && architecture != NULL && find_usage(cuda, architecture, i, &usage))
-            dt_text_format(text, "  %3d registers  %5d bytes shared  %4d on the stack", usage.registers, usage.shared_bytes, usage.stack_bytes);
-        dt_text_append(text, "\n");
-    }
+    dt_cuda_print_account(text, &cuda->program, &cuda->code, architecture);
     print_libraries(text, &cuda->program);
     dt_status_free(status);
 }

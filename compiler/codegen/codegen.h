@@ -78,6 +78,7 @@ typedef struct dt_cuda_module {
     int unit;                 /* counted from 0 */
     char *bytes;
     size_t n_bytes;
+    char *remarks; /* what the compiler said; NULL: nothing */
 } dt_cuda_module;
 
 typedef struct dt_cuda_code {
@@ -89,7 +90,7 @@ typedef struct dt_cuda_code {
 /* Compiles a program for each architecture, in as many threads as there are cores.
  *
  * cache     a folder to keep code in and to take it from; NULL: none
- * warnings  what the compiler warns of is appended, a line each, with the name of the function
+ * warnings  what the compiler warns of is appended, a line each, with the name of the function, or of those that it may be about
  * code      released by dt_cuda_code_free; empty after an error
  * Returns   DT_NOT_FOUND: there is no NVRTC. DT_INVALID_ARGUMENT: it knows no such architecture. */
 dt_status *dt_cuda_compile(const dt_cuda_program *program, const char *const *architectures, int n_architectures, const char *cache,
@@ -99,14 +100,20 @@ int dt_cuda_unit_of(int source); /* the unit that a source of the program is com
 
 /* What a function takes, as its cubin says. */
 typedef struct dt_cuda_usage {
-    const char *name; /* set by the caller */
-    int registers;    /* of a thread */
-    int stack_bytes;  /* of a thread: spilled registers lie there */
-    int shared_bytes; /* of a block, static; with the 1,024 that newer GPUs keep for themselves */
+    const char *name;                  /* set by the caller */
+    int registers;                     /* of a thread */
+    int stack_bytes;                   /* of a thread: arrays, and spilled registers */
+    int shared_bytes;                  /* of a block, static; with the 1,024 that newer GPUs keep for themselves */
+    int spilled_bytes, reloaded_bytes; /* of a thread: what all instructions that store spilled registers, and that load them again, move */
 } dt_cuda_usage;
 
 /* Fills in what the cubin says of the functions that are named; false: it is no cubin. */
 bool dt_cuda_read_usage(const char *bytes, size_t n_bytes, dt_cuda_usage *usages, int n);
+/* Fills in what a module's remarks, which may be NULL, say that the function spills; false: they say nothing of it. */
+bool dt_cuda_read_spills(const char *remarks, dt_cuda_usage *usage);
+
+/* A line for each function of the program, with what it takes as far as `code` has a cubin of it for `architecture`, which may be NULL. */
+void dt_cuda_print_account(dt_text *text, const dt_cuda_program *program, const dt_cuda_code *code, const char *architecture);
 
 /* "19.1.7": the version of LLVM in use. buffer: 32 bytes. */
 const char *dt_codegen_llvm_version(char buffer[32]);

@@ -179,9 +179,17 @@ bool dt_cuda_is_narrow(const dt_cuda_nest *n, int i);
 /* ---- cuda_fold.c ---- */
 
 /* `fold` of abi/fold.h, for the collectives of these plans. Its body is NULL when memory is out. */
-/* cuda_library.c: clear_rows(values, row, capacity, launch), turn(from, to, rows, columns). */
+dt_cuda_source dt_cuda_render_fold(dt_arena *arena, const dt_plan *const *plans, int n_plans);
+
+/* ---- cuda_library.c: clear_rows(values, row, capacity, launch), turn(from, to, rows, columns) ---- */
+
 dt_cuda_source dt_cuda_render_clear_rows(void);
 dt_cuda_source dt_cuda_render_turn(void);
-dt_cuda_source dt_cuda_render_fold(dt_arena *arena, const dt_plan *const *plans, int n_plans);
+
+/* ---- cuda_remarks.c ---- */
+
+/* Appends what is a warning in the remarks on a unit of these functions; where one names none of them, all are named. remarks NULL: there are none.
+ */
+void dt_cuda_add_warnings(dt_text *warnings, const char *remarks, const char *architecture, const dt_cuda_source *sources, int n_sources);
 
 #endif

@@ -2,10 +2,10 @@
  *
  * NVRTC takes a tenth of a second a function, so a program is cut into units of a few functions, each of which is compiled by itself behind the head.
  * A unit's code is kept in the cache under the SHA-256 of all that it hangs on: NVRTC's version, the options, the architecture and the text. A file
- * there holds the log too, so that a warning is given again. */
+ * there holds what NVRTC remarked too, so that a warning is given again and spills are known. */
 #include "base/file.h"
 #include "base/memory.h"
-#include "compiler/codegen/codegen.h"
+#include "compiler/codegen/cuda.h"
 #include "compiler/codegen/cuda_nvrtc.h"
 
 #include <nettle/sha2.h>
@@ -25,6 +25,8 @@ static const char cache_mark[] = "dtc cuda 1";
 /* A unit for an architecture. */
 typedef struct job {
     const char *architecture;
+    const dt_cuda_source *functions;
+    int n_functions;
     char *source;
     dt_cuda_module *module;
     dt_text log;
@@ -125,22 +127,17 @@ static bool make_jobs(const dt_cuda_program *program, const char *const *archite
     for (int i = 0; i < w->n_jobs; i++) {
         dt_text text = {0};
         int unit = i / n_architectures, first = unit * FUNCTIONS_OF_A_UNIT, left = program->n_sources - first;
-        dt_cuda_print(&text, program, first, left < FUNCTIONS_OF_A_UNIT ? left : FUNCTIONS_OF_A_UNIT);
+        int n = left < FUNCTIONS_OF_A_UNIT ? left : FUNCTIONS_OF_A_UNIT;
+        dt_cuda_print(&text, program, first, n);
         modules[i] = (dt_cuda_module){.architecture = architectures[i % n_architectures], .unit = unit};
-        w->jobs[i] = (job){.architecture = modules[i].architecture, .source = dt_text_take(&text), .module = &modules[i]};
+        w->jobs[i] = (job){.architecture = modules[i].architecture,
+                           .functions = program->sources + first,
+                           .n_functions = n,
+                           .source = dt_text_take(&text),
+                           .module = &modules[i]};
         if (w->jobs[i].source == NULL) return false;
     }
     return true;
-}
-
-/* Lines in which the assembler warns, each for the functions of its unit. */
-static void add_warnings(dt_text *warnings, const job *j) {
-    for (const char *line = j->log.data; line != NULL && *line != 0;) {
-        size_t n = strcspn(line, "\n");
-        const char *found = memmem(line, n, "warning", strlen("warning"));
-        if (found != NULL) dt_text_format(warnings, "warning: %s: %.*s\n", j->architecture, (int)n, line);
-        line += n + (line[n] == '\n');
-    }
 }
 
 static dt_status *compile_units(const dt_nvrtc *nvrtc, const dt_cuda_program *program, const char *const *architectures, int n_architectures,
@@ -157,10 +154,12 @@ static dt_status *compile_units(const dt_nvrtc *nvrtc, const dt_cuda_program *pr
         run_all(&w);
     code->n_modules = code->modules != NULL ? w.n_jobs : 0;
     for (int i = 0; w.jobs != NULL && i < w.n_jobs; i++) {
-        if (w.jobs[i].status == NULL) add_warnings(warnings, &w.jobs[i]);
-        status = dt_status_first(status, w.jobs[i].status);
-        dt_text_free(&w.jobs[i].log);
-        free(w.jobs[i].source);
+        job *j = &w.jobs[i];
+        if (j->status == NULL) dt_cuda_add_warnings(warnings, j->log.data, j->architecture, j->functions, j->n_functions);
+        status = dt_status_first(status, j->status);
+        if (j->log.failed) status = dt_status_first(status, dt_error(DT_RESOURCE_EXHAUSTED, "no memory for what NVRTC says"));
+        if (j->log.data != NULL) j->module->remarks = dt_text_take(&j->log);
+        free(j->source);
     }
     dt_release(w.jobs);
     return status;
@@ -179,7 +178,10 @@ dt_status *dt_cuda_compile(const dt_cuda_program *program, const char *const *ar
 }
 
 void dt_cuda_code_free(dt_cuda_code *code) {
-    for (int i = 0; i < code->n_modules; i++) dt_release(code->modules[i].bytes);
+    for (int i = 0; i < code->n_modules; i++) {
+        dt_release(code->modules[i].bytes);
+        free(code->modules[i].remarks);
+    }
     dt_release(code->modules);
     *code = (dt_cuda_code){0};
 }

@@ -10,9 +10,14 @@
 #include <string.h>
 
 /* Products are rounded before they are added unless the text says otherwise; the rest is what it has by default: denormals, and division and square
- * root to the last bit. The assembler remarks on spilled registers. */
-static const char *const options[] = {"--std=c++17", "--fmad=false", "-default-device", "--ptxas-options=--warn-on-spills"};
-const char dt_nvrtc_options[] = "--std=c++17 --fmad=false -default-device --ptxas-options=--warn-on-spills";
+ * root to the last bit. The assembler warns of spilled registers, and says of each function how many. */
+#define OPTIONS(X) X("--std=c++17") X("--fmad=false") X("-default-device") X("--ptxas-options=--warn-on-spills") X("--ptxas-options=-v")
+#define X(option) option,
+static const char *const options[] = {OPTIONS(X)};
+#undef X
+#define X(option) option " "
+const char dt_nvrtc_options[] = OPTIONS(X);
+#undef X
 
 enum {
     N_OPTIONS = sizeof options / sizeof *options

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -76,6 +77,10 @@ def main():
         assert "steps" in run("dtrun", "bench", artifact, "--steps", "2")
         plan = run("dtc", "compile", "--target", "cuda:sm_90", "--emit=plan", program)
         assert "registers" in plan and "train_1_matmul" in plan and "cuBLASLt can do" in plan, plan
+        assert re.search(r"\n  fold +256 threads +\d+ registers +\d+ bytes shared +0 on the stack +0 spilled, +0 reloaded\n", plan), plan
+        n_files = len(list((folder / "cache" / "dtc" / "cuda").iterdir()))
+        assert run("dtc", "compile", "--target", "cuda:sm_90", "--emit=plan", program) == plan, "the cache has another account"
+        assert len(list((folder / "cache" / "dtc" / "cuda").iterdir())) == n_files
         os.environ["DT_NVRTC"] = "/nowhere/libnvrtc.so"
         assert "/nowhere/libnvrtc.so" in run("dtc", "compile", "--target", "cuda", "-o", artifact, program, code=1)
         assert "is not known: DT_NVRTC" in run("dtc", "compile", "--target", "cuda", "--emit=plan", program)

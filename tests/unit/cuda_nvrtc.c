@@ -69,6 +69,46 @@ static void a_spill_is_a_warning(void **state) {
     dt_cuda_code_free(&code);
 }
 
+/* What stands between two words of the only line of the account that begins with `name`. */
+static int number_in(const char *account, const char *name, const char *before, const char *after) {
+    const char *line = strstr(account, name), *end = line != NULL ? strchr(line, '\n') : NULL;
+    const char *start = line != NULL ? strstr(line, before) : NULL, *stop = start != NULL ? strstr(start, after) : NULL;
+    assert_true(stop != NULL && stop < end);
+    return atoi(start + strlen(before));
+}
+
+static void the_account_has_what_is_spilled(void **state) {
+    (void)state;
+    dt_cuda_source sources[2];
+    dt_cuda_program program = program_of(sources, 2, greedy, 1024);
+    dt_text warnings = {0}, account = {0};
+    dt_cuda_code code;
+    sources[1] = (dt_cuda_source){.name = "k1", .remarks = "", .body = plain, .threads = 256};
+    assert_ok(compile(&program, "sm_90", NULL, &warnings, &code));
+    dt_cuda_print_account(&account, &program, &code, "sm_90");
+    /* of 200 floats, 64 registers hold what they can */
+    assert_in_range(number_in(account.data, "  k0 ", "stack", "spilled"), 400, 8000);
+    assert_in_range(number_in(account.data, "  k0 ", "spilled,", "reloaded"), 400, 8000);
+    assert_int_equal(number_in(account.data, "  k1 ", "stack", "spilled"), 0);
+    assert_int_equal(number_in(account.data, "  k1 ", "spilled,", "reloaded"), 0);
+    dt_text_free(&account);
+    dt_text_free(&warnings);
+    dt_cuda_code_free(&code);
+}
+
+static void a_warning_names_its_function(void **state) {
+    (void)state;
+    dt_cuda_source source;
+    dt_cuda_program program = program_of(&source, 1, "(float *x) {\n    int y = 1;\n    x[0] = 1;\n}\n", 256);
+    dt_text warnings = {0};
+    dt_cuda_code code;
+    assert_ok(compile(&program, "sm_90", NULL, &warnings, &code));
+    assert_non_null(warnings.data);
+    assert_non_null(strstr(warnings.data, "never referenced, in k0\n"));
+    dt_text_free(&warnings);
+    dt_cuda_code_free(&code);
+}
+
 static void no_cubin_is_read(void **state) {
     (void)state;
     dt_cuda_source source;
@@ -108,15 +148,19 @@ static void the_cache_gives_the_same(void **state) {
     dt_cuda_source source;
     dt_cuda_program program = program_of(&source, 1, greedy, 1024);
     dt_cuda_code first, again;
-    dt_text warnings[2] = {{0}, {0}};
+    dt_text warnings[2] = {{0}, {0}}, account = {0}, account_again = {0};
     assert_ok(compile(&program, "sm_90", folder, &warnings[0], &first));
     assert_int_equal(count_files(folder), 1);
+    dt_cuda_print_account(&account, &program, &first, "sm_90");
     for (int spoilt = 0; spoilt < 2; spoilt++) {
         if (spoilt) spoil(folder);
         assert_ok(compile(&program, "sm_90", folder, &warnings[1], &again));
         assert_int_equal(again.modules[0].n_bytes, first.modules[0].n_bytes);
         assert_memory_equal(again.modules[0].bytes, first.modules[0].bytes, first.modules[0].n_bytes);
         assert_string_equal(warnings[1].data, warnings[0].data);
+        dt_cuda_print_account(&account_again, &program, &again, "sm_90");
+        assert_string_equal(account_again.data, account.data);
+        dt_text_free(&account_again);
         dt_text_free(&warnings[1]);
         dt_cuda_code_free(&again);
     }
@@ -124,6 +168,7 @@ static void the_cache_gives_the_same(void **state) {
     assert_int_equal(count_files(folder), 2);
     dt_cuda_code_free(&again);
     dt_cuda_code_free(&first);
+    dt_text_free(&account);
     dt_text_free(&warnings[0]);
     dt_text_free(&warnings[1]);
 }
@@ -166,8 +211,14 @@ int main(void) {
     }
     dt_nvrtc_close(&nvrtc);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(code_for_each_architecture), cmocka_unit_test(a_spill_is_a_warning), cmocka_unit_test(no_cubin_is_read),
-        cmocka_unit_test(the_cache_gives_the_same),   cmocka_unit_test(mistakes_are_told),    cmocka_unit_test(a_missing_library_is_named),
+        cmocka_unit_test(code_for_each_architecture),
+        cmocka_unit_test(a_spill_is_a_warning),
+        cmocka_unit_test(no_cubin_is_read),
+        cmocka_unit_test(the_account_has_what_is_spilled),
+        cmocka_unit_test(a_warning_names_its_function),
+        cmocka_unit_test(the_cache_gives_the_same),
+        cmocka_unit_test(mistakes_are_told),
+        cmocka_unit_test(a_missing_library_is_named),
     };
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }
