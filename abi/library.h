@@ -16,10 +16,23 @@
 
 /* X(enumerator, name in the manifest, library, what it is) */
 #define DT_LIBRARY_CLASSES(X)                                                                                                                        \
-    X(PRODUCT, "product", "cuBLASLt", "matrix products, one or many; and behind them a constant factor, a bias, a relu")                             \
+    X(PRODUCT, "product", "cuBLASLt", "matrix products, one or many, and what may follow them")                                                      \
     X(CONVOLUTION, "convolution", "cuDNN", "convolutions of images with a border of zeros, strides and dilation")                                    \
     X(INPUT_GRADIENT, "input_gradient", "cuDNN", "their gradients by the images")                                                                    \
     X(KERNEL_GRADIENT, "kernel_gradient", "cuDNN", "their gradients by the kernel")
+
+/* What may be done to a sum of products once its factor and its bias are there. gelu is the one by tanh,
+ *
+ *     gelu(x) = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))),
+ *
+ * for that is cuBLASLt's (https://github.com/NVIDIA/TensorRT-LLM/pull/17693). `kept` is a second matrix, which lies as the result does.
+ * X(enumerator, name in the manifest, the result of a sum x) */
+#define DT_LIBRARY_ACTIVATIONS(X)                                                                                                                    \
+    X(NONE, "none", "x")                                                                                                                             \
+    X(RELU, "relu", "max(x, 0)")                                                                                                                     \
+    X(GELU, "gelu", "gelu(x); where there is a kept matrix, it becomes x")                                                                           \
+    X(RELU_GRADIENT, "relu_gradient", "x where kept, the result of a relu, is greater than 0; 0 elsewhere")                                          \
+    X(GELU_GRADIENT, "gelu_gradient", "x * gelu'(kept)")
 
 typedef enum dt_library_class {
 #define X(enumerator, name, library, what) DT_LIBRARY_##enumerator,
@@ -48,7 +61,29 @@ static inline const char *dt_library_of_class(dt_library_class class) {
     return libraries[class];
 }
 
+typedef enum dt_library_activation {
+#define X(enumerator, name, result) DT_LIBRARY_ACTIVATION_##enumerator,
+    DT_LIBRARY_ACTIVATIONS(X)
+#undef X
+    DT_N_LIBRARY_ACTIVATIONS
+} dt_library_activation;
+
+/* [DT_N_LIBRARY_ACTIVATIONS] "relu" */
+static inline const char *const *dt_library_activation_names(void) {
+    static const char *const names[] = {
+#define X(enumerator, name, result) name,
+        DT_LIBRARY_ACTIVATIONS(X)
+#undef X
+    };
+    return names;
+}
+
+static inline bool dt_library_is_gradient(dt_library_activation activation) {
+    return activation == DT_LIBRARY_ACTIVATION_RELU_GRADIENT || activation == DT_LIBRARY_ACTIVATION_GELU_GRADIENT;
+}
+
 enum {
+    DT_LIBRARY_KEPT_STEP = 8, /* rows of a matrix that gelu keeps, or is given back, begin at a multiple of so many elements */
     DT_LIBRARY_MOST_BATCHES = 3,
     DT_LIBRARY_MOST_CALLS = 64 /* that one product may take: all batches but the last, which a library walks itself */
 };
@@ -62,15 +97,24 @@ typedef struct dt_library_matrix {
     int64_t batch_strides[DT_LIBRARY_MOST_BATCHES];
 } dt_library_matrix;
 
-/* result[row, column] = relu(scale * sum of first[row, term] * second[term, column] + bias[column]), for each batch. The result's columns lie side by
- * side, and so does the bias. */
+/* Beside a product without bias, factor and activation, sums over its terms of one of its factors, which lie side by side: of second[term, column]
+ * for each column, or of first[row, term] for each row. Generated code does that in launches of its own, which then name the product's. */
+typedef struct dt_library_bias_gradient {
+    int64_t argument, offset; /* -1: none */
+    bool of_first;
+} dt_library_bias_gradient;
+
+/* result[row, column] = activation(scale * sum of first[row, term] * second[term, column] + bias[column]), for each batch. The result's columns lie
+ * side by side, and so does the bias. A product with a kept matrix, or with a gradient of a bias, is of one batch. */
 typedef struct dt_library_product {
     int64_t rows, columns, terms;
     int64_t n_batches, batches[DT_LIBRARY_MOST_BATCHES];
     dt_library_matrix first, second, result;
     double scale;
     int64_t bias, bias_offset; /* argument; -1: none */
-    bool relu;
+    dt_library_activation activation;
+    int64_t kept; /* argument; -1: none */
+    dt_library_bias_gradient bias_gradient;
 } dt_library_product;
 
 /* The relation of three tensors, each of which may be the result; two entries are height and width:

@@ -190,7 +190,7 @@ static dt_status *find_launch(bench *b, const dt_cuda_call *call, memory *memory
     for (int a = 0; a < call->n_arguments; a++) launch->arguments[a] = &memory->at[call->arguments[a]];
     launch->arguments[call->n_arguments] = &memory->launch;
     if (b->libraries == NULL || call->library == NULL) return NULL;
-    return dt_cuda_libraries_prepare(b->libraries, call->name, call->library, &launch->library);
+    return dt_cuda_libraries_prepare(b->libraries, call->name, call->library, NULL, &launch->library);
 }
 
 /* Fills in all but the memory. */

@@ -26,7 +26,13 @@ static void add_product(cJSON *object, const dt_library_product *p) {
     add_matrix(object, "result", &p->result, p->n_batches);
     cJSON_AddNumberToObject(object, "scale", p->scale);
     if (p->bias >= 0) add_list(object, "bias", (const int64_t[]){p->bias, p->bias_offset}, 2);
-    cJSON_AddBoolToObject(object, "relu", p->relu);
+    cJSON_AddStringToObject(object, "activation", dt_library_activation_names()[p->activation]);
+    if (p->kept >= 0) cJSON_AddNumberToObject(object, "kept", (double)p->kept);
+    if (p->bias_gradient.argument < 0) return;
+    cJSON *gradient = cJSON_AddObjectToObject(object, "bias_gradient");
+    cJSON_AddNumberToObject(gradient, "argument", (double)p->bias_gradient.argument);
+    cJSON_AddNumberToObject(gradient, "offset", (double)p->bias_gradient.offset);
+    cJSON_AddBoolToObject(gradient, "of_first", p->bias_gradient.of_first);
 }
 
 static void add_convolution(cJSON *object, const dt_library_convolution *c) {

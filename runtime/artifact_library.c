@@ -53,6 +53,36 @@ static dt_status *read_matrix(const library_reader *in, const dt_json *object, c
     return check_argument(in, &item, matrix->argument, last, written);
 }
 
+/* The kept matrix lies as the result does, in another argument; libraries take it row by row at steps of their own. */
+static dt_status *read_activation(const library_reader *in, const dt_json *object, dt_library_product *p) {
+    int activation;
+    DT_TRY(dt_json_word(object, "activation", dt_library_activation_names(), DT_N_LIBRARY_ACTIVATIONS, &activation));
+    p->activation = (dt_library_activation)activation;
+    p->kept = -1;
+    bool wanted = dt_library_is_gradient(p->activation), is_gelu = p->activation == DT_LIBRARY_ACTIVATION_GELU;
+    if (!dt_json_has(object, "kept")) return wanted ? dt_json_wrong(object, "nothing is kept for its gradient") : NULL;
+    DT_TRY(dt_json_integer(object, "kept", 0, in->kernel->n_buffers - 1, &p->kept));
+    bool even = p->activation == DT_LIBRARY_ACTIVATION_RELU_GRADIENT || p->result.strides[0] % DT_LIBRARY_KEPT_STEP == 0;
+    if ((!wanted && !is_gelu) || !even || p->n_batches > 0) return dt_json_wrong(object, "no library keeps anything for such a product");
+    double last =
+        (double)p->result.offset + (double)p->result.strides[0] * (double)(p->rows - 1) + (double)p->columns; /* its columns lie side by side */
+    return check_argument(in, object, p->kept, last, is_gelu);
+}
+
+static dt_status *read_bias_gradient(const library_reader *in, const dt_json *object, dt_library_product *p) {
+    dt_json item;
+    p->bias_gradient.argument = -1;
+    if (!dt_json_has(object, "bias_gradient")) return NULL;
+    DT_TRY(dt_json_member(object, "bias_gradient", &item));
+    DT_TRY(dt_json_integer(&item, "argument", 0, in->kernel->n_buffers - 1, &p->bias_gradient.argument));
+    DT_TRY(dt_json_integer(&item, "offset", 0, DT_MOST_BYTES, &p->bias_gradient.offset));
+    DT_TRY(dt_json_bool(&item, "of_first", &p->bias_gradient.of_first));
+    if (p->scale != 1 || p->activation != DT_LIBRARY_ACTIVATION_NONE || dt_json_has(object, "bias") || p->n_batches > 0)
+        return dt_json_wrong(&item, "no library gives one beside such a product");
+    double n = (double)(p->bias_gradient.of_first ? p->rows : p->columns);
+    return check_argument(in, &item, p->bias_gradient.argument, (double)p->bias_gradient.offset + n, true);
+}
+
 static dt_status *read_product(const library_reader *in, const dt_json *object, dt_library_product *p) {
     int64_t sizes[3], bias[2];
     int n_batches;
@@ -67,7 +97,8 @@ static dt_status *read_product(const library_reader *in, const dt_json *object, 
     DT_TRY(read_matrix(in, object, "second", p, p->terms, p->columns, false, &p->second));
     DT_TRY(read_matrix(in, object, "result", p, p->rows, p->columns, true, &p->result));
     DT_TRY(dt_json_number(object, "scale", &p->scale));
-    DT_TRY(dt_json_bool(object, "relu", &p->relu));
+    DT_TRY(read_activation(in, object, p));
+    DT_TRY(read_bias_gradient(in, object, p));
     p->bias = -1;
     if (!dt_json_has(object, "bias")) return NULL;
     DT_TRY(read_list(object, "bias", 0, DT_MOST_BYTES, bias, 2, NULL));

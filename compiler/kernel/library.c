@@ -85,6 +85,25 @@ bool dt_library_add_clear(const dt_plan *plan, const dt_kernel_function *kernel,
     return true;
 }
 
+/* ---- activations ---- */
+
+static bool takes_kept(dt_library_activation activation) { return activation == DT_LIBRARY_ACTIVATION_GELU || dt_library_is_gradient(activation); }
+
+bool dt_library_add_activation(const dt_plan *plan, const dt_kernel_function *kernel, dt_library_activation activation, int kept,
+                               dt_library_call *call) {
+    dt_library_product *p = &call->product;
+    if (call->class != DT_LIBRARY_PRODUCT || p->activation != DT_LIBRARY_ACTIVATION_NONE) return false;
+    p->activation = activation;
+    p->kept = kept;
+    if (dt_library_is_gradient(activation) && (kept < 0 || p->bias >= 0)) return false;
+    if (kept < 0) return true;
+    bool own = kept != p->first.argument && kept != p->second.argument && kept != p->result.argument && kept != p->bias;
+    bool even = activation == DT_LIBRARY_ACTIVATION_RELU_GRADIENT ||
+                (p->result.strides[0] % DT_LIBRARY_KEPT_STEP == 0 && p->result.offset % DT_LIBRARY_KEPT_STEP == 0);
+    bool writable = dt_library_is_gradient(activation) || dt_library_may_write(plan, kernel, kept);
+    return takes_kept(activation) && own && even && writable && p->n_batches == 0;
+}
+
 /* ---- for people ---- */
 
 void dt_library_print(dt_text *text, const dt_library_call *call) {
@@ -95,7 +114,8 @@ void dt_library_print(dt_text *text, const dt_library_call *call) {
         dt_text_format(text, "%s%" PRId64 " x %" PRId64 " over %" PRId64, p->n_batches > 0 ? " of " : " ", p->rows, p->columns, p->terms);
         if (p->scale != 1) dt_text_append(text, ", scale");
         if (p->bias >= 0) dt_text_append(text, ", bias");
-        if (p->relu) dt_text_append(text, ", relu");
+        if (p->activation != DT_LIBRARY_ACTIVATION_NONE) dt_text_format(text, ", %s", dt_library_activation_names()[p->activation]);
+        if (p->activation == DT_LIBRARY_ACTIVATION_GELU && p->kept >= 0) dt_text_append(text, ", its argument kept");
         if (call->precision != DT_PRECISION_F32) dt_text_format(text, ", %s", dt_precision_name(call->precision));
         return;
     }

@@ -29,7 +29,12 @@ bool dt_library_add_clear(const dt_plan *plan, const dt_kernel_function *kernel,
 /* Whether the result of a call may go there: for a variable, others may still have to read what it was. */
 bool dt_library_may_write(const dt_plan *plan, const dt_kernel_function *kernel, int argument);
 
-/* "product 64 x 10 x 3200" */
+/* Adds what follows a product, with the argument that keeps something for it (-1: none), which lies as the result does; false: no library does that,
+ * and `call` is of no use any more. */
+bool dt_library_add_activation(const dt_plan *plan, const dt_kernel_function *kernel, dt_library_activation activation, int kept,
+                               dt_library_call *call);
+
+/* "product 64 x 10 over 3200, bias, relu" */
 void dt_library_print(dt_text *text, const dt_library_call *call);
 
 #endif

@@ -67,7 +67,7 @@ static bool read_epilogue(const dt_nest *nest, int i, dt_library_product *p, con
     *bias = NULL;
     if (is_scalar(nest, i, DT_SCALAR_MAXIMUM) && (at = operand_that(nest, i, is_constant)) >= 0 &&
         nest->instructions[nest->instructions[i].operands[at]].number == 0) {
-        p->relu = true;
+        p->activation = DT_LIBRARY_ACTIVATION_RELU;
         i = nest->instructions[i].operands[1 - at];
     }
     if (is_scalar(nest, i, DT_SCALAR_ADD) && (at = operand_that(nest, i, is_plain_load)) >= 0) {
@@ -236,7 +236,7 @@ static bool find_clears(const product *x, dt_library_call *call) {
 bool dt_nest_library_product(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_library_call *call) {
     product x = {.plan = plan, .kernel = kernel, .nest = nest, .row_loop = -1};
     const dt_instruction *bias;
-    *call = (dt_library_call){.class = DT_LIBRARY_PRODUCT, .product = {.scale = 1, .bias = -1}};
+    *call = (dt_library_call){.class = DT_LIBRARY_PRODUCT, .product = {.scale = 1, .bias = -1, .kept = -1, .bias_gradient = {.argument = -1}}};
     if (!read_statement(&x, call, &bias)) return false;
     int result = x.addresses[RESULT]->buffer;
     if (!dt_library_may_write(plan, kernel, result)) return false;

@@ -57,6 +57,36 @@ static bool name_library(dt_fusion *f, const dt_kernel_function *kernel, dt_nest
     return can;
 }
 
+/* Whether a library's product computed the relu that is in the buffer; then it can note for the gradient where that is greater than 0. */
+static bool is_relu_of_library(const dt_plan *plan, int buffer) {
+    for (int k = 0; k < plan->n_kernels && plan->buffers[buffer].space == DT_SPACE_SCRATCH; k++)
+        for (int n = 0; n < plan->kernels[k].n_nests; n++) {
+            const dt_library_call *call = plan->kernels[k].nests[n].library;
+            if (call == NULL || call->class != DT_LIBRARY_PRODUCT || plan->kernels[k].buffers[call->product.result.argument] != buffer) continue;
+            return call->product.activation == DT_LIBRARY_ACTIVATION_RELU && call->product.n_batches == 0;
+        }
+    return false;
+}
+
+/* The same for a nest that does more behind the sum than can be read off it. The product is described as if what goes into the activation were
+ * stored where its result is: both are as large, and in the same order. */
+static bool name_activation(dt_fusion *f, dt_kernel_function *kernel, const dt_unit *unit, dt_nest *nest) {
+    dt_library_call *call = DT_NEW(f->arena, dt_library_call);
+    dt_epilogue epilogue;
+    if (!dt_fusion_epilogue(f, unit, &epilogue)) return false;
+    int kept = epilogue.kept != NULL ? dt_fusion_buffer(f, epilogue.kept) : -1;
+    if (epilogue.activation == DT_LIBRARY_ACTIVATION_RELU_GRADIENT && !is_relu_of_library(f->plan, kept)) return false;
+    dt_cluster *before = DT_NEW(f->arena, dt_cluster);
+    *before = (dt_cluster){.roots = unit->cluster.roots, .members = unit->cluster.members, .space = unit->cluster.space};
+    dt_list_push(f->arena, &before->outputs, ((dt_output){epilogue.of, dt_fusion_buffer(f, epilogue.result)}));
+    dt_nest product = dt_lower_cluster(f->lowering, kernel, before, plain_layout(f));
+    if (!dt_nest_library_product(f->plan, kernel, &product, call)) return false;
+    int argument = kept >= 0 ? dt_kernel_argument(f->arena, kernel, kept) : -1;
+    if (!dt_library_add_activation(f->plan, kernel, epilogue.activation, argument, call)) return false;
+    nest->library = call;
+    return true;
+}
+
 /* The sum by itself, for a library, and what follows it as a nest behind it. False, and nothing is changed: no library can do the sum either. */
 static bool lower_apart(dt_fusion *f, dt_kernel_function *kernel, const dt_unit *unit, bool in_rows) {
     const dt_value *root = unit->cluster.roots.items[0];
@@ -90,8 +120,8 @@ static void lower_plain(dt_fusion *f, dt_kernel_function *kernel, const dt_unit 
         append(f, kernel, dt_lower_zero(f->lowering, kernel, unit->cluster.outputs.items[0].buffer));
     dt_nest nest = dt_lower_cluster(f->lowering, kernel, &unit->cluster, plain_layout(f));
     bool wanted = dt_fusion_wants_library(f, unit);
-    if (wanted && !name_library(f, kernel, &nest) && dt_loops_want_split(f->plan, dt_lowering_loops(f->lowering, root)) &&
-        lower_apart(f, kernel, unit, in_rows))
+    if (wanted && !name_library(f, kernel, &nest) && !name_activation(f, kernel, unit, &nest) &&
+        dt_loops_want_split(f->plan, dt_lowering_loops(f->lowering, root)) && lower_apart(f, kernel, unit, in_rows))
         return;
     nest.in_rows = in_rows;
     append(f, kernel, nest);
@@ -311,6 +341,7 @@ static dt_status *fuse_function(dt_compilation *compilation, dt_function *functi
     bool *keep = DT_NEW_ARRAY(arena, bool, function->next_id); /* what libraries read, and bools */
     bool *again = DT_NEW_ARRAY(arena, bool, function->next_id);
     dt_fusion f = divide(compilation, function, keep, again);
+    if (dt_fuse_epilogues(&f, keep, again)) f = divide(compilation, function, keep, again);
     if (dt_fuse_factors(&f, keep)) f = divide(compilation, function, keep, again);
     while (dt_fuse_rematerialize(&f, again)) f = divide(compilation, function, keep, again);
     if (dt_fuse_narrow(&f, keep)) f = divide(compilation, function, keep, again);

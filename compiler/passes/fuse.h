@@ -1,9 +1,10 @@
 /* fuse: what the parts of the pass share. fuse_units.c says what is in memory and which nest computes it, fuse_kernels.c which nests share a
- * kernel, fuse_library.c what libraries need in memory, fuse_rematerialize.c what is rather computed again, fuse_narrow.c what is better kept as a
- * bool, and fuse.c makes the plan of it. */
+ * kernel, fuse_library.c what libraries need in memory, fuse_epilogue.c what they can do behind a product, fuse_rematerialize.c what is rather
+ * computed again, fuse_narrow.c what is better kept as a bool, and fuse.c makes the plan of it. */
 #ifndef DT_PASSES_FUSE_H
 #define DT_PASSES_FUSE_H
 
+#include "abi/library.h"
 #include "compiler/kernel/lower.h"
 #include "compiler/passes/passes.h"
 
@@ -64,6 +65,13 @@ typedef struct dt_fusion {
 
 static inline dt_place *dt_place_of(const dt_fusion *fusion, const dt_value *value) { return &fusion->places[value->id]; }
 
+/* What a library can do to the sum of a unit before it is stored: `result` is the activation of `of`, which is the sum or what becomes of it. */
+typedef struct dt_epilogue {
+    dt_library_activation activation;
+    const dt_value *result, *of;
+    const dt_value *kept; /* abi/library.h; NULL: none */
+} dt_epilogue;
+
 /* Switched off, nothing follows or shares: each value has a unit, and each unit a kernel. */
 bool dt_fusion_is_on(const dt_fusion *fusion);
 int dt_fusion_buffer(dt_fusion *fusion, const dt_value *value); /* of a stored value; made when new */
@@ -74,9 +82,13 @@ bool dt_access_is_in_place(const dt_loops *loops, const dt_access *access, dt_sh
 /* Whether a unit is a sum of products that a library is to compute if it can. */
 bool dt_fusion_wants_library(const dt_fusion *fusion, const dt_unit *unit);
 
+/* What a library can do of all that the unit stores, as far as it is more than a bias and a relu; false: nothing, or not all. */
+bool dt_fusion_epilogue(const dt_fusion *fusion, const dt_unit *unit, dt_epilogue *epilogue);
+
 void dt_fuse_units(dt_fusion *fusion);
 void dt_fuse_kernels(dt_fusion *fusion);
 /* Mark values to keep, or to make again, when the function is fused once more; false: there are none. */
+bool dt_fuse_epilogues(const dt_fusion *fusion, bool *keep, bool *again);
 bool dt_fuse_factors(const dt_fusion *fusion, bool *keep);
 bool dt_fuse_rematerialize(const dt_fusion *fusion, bool *again);
 bool dt_fuse_narrow(const dt_fusion *fusion, bool *keep);

@@ -302,7 +302,7 @@ static bool is_derived(dt_fusion *f, const dt_value *value, int unit) {
 static void store_what_is_needed(dt_fusion *f, const dt_value *value) {
     dt_place *place = dt_place_of(f, value);
     if (place->base != value || place->unit < 0 || place->stored) return;
-    bool needed = place->required;
+    bool needed = place->required || f->keep[value->id];
     for (size_t u = 0; u < place->users.n && !needed; u++)
         needed = place->users.items[u]->op->class != DT_CLASS_STATE && !computed_in(f, place->users.items[u], place->unit);
     if (!needed || (!place->required && !f->keep[value->id] && is_derived(f, value, place->unit))) return;

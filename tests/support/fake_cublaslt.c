@@ -1,7 +1,13 @@
 /* fake_cublaslt: products, column by column, with the epilogues that are used; see fake_library.h. Heuristics propose a way with a reduction first,
- * unless the preference forbids it, and running that one is misuse: it is not what we promise of bits. */
+ * unless the preference forbids it, and running that one is misuse: it is not what we promise of bits.
+ *
+ * Epilogues are what cublasLt.h says of them. Of D's rows each has one element of the bias; gradients of a bias are sums of A over its rows, or of B
+ * over its columns. The second matrix holds what gelu was taken of, in D's type and at steps that are multiples of 8, or a bit for each element that
+ * a relu let through, at steps of 128 bits. Whether a gradient of a bias is scaled is not said: asking for one that would be is misuse. */
 #include "runtime/devices/cuda/cublaslt.h"
 #include "tests/support/fake_library.h"
+
+#include <math.h>
 
 enum {
     HANDLE = 1,
@@ -68,7 +74,9 @@ FAKE_EXPORT int cublasLtMatmulDescCreate(void **operation, int compute, int scal
 }
 FAKE_EXPORT int cublasLtMatmulDescDestroy(void *operation) { return destroy(OPERATION, operation); }
 FAKE_EXPORT int cublasLtMatmulDescSetAttribute(void *operation, int attribute, const void *value, size_t bytes) {
-    return set(__func__, OPERATION, operation, attribute, value, bytes, attribute == DT_CUBLASLT_MATMUL_DESC_BIAS_POINTER ? 8 : 4);
+    bool wide = attribute == DT_CUBLASLT_MATMUL_DESC_BIAS_POINTER || attribute == DT_CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER ||
+                attribute == DT_CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD;
+    return set(__func__, OPERATION, operation, attribute, value, bytes, wide ? 8 : 4);
 }
 
 FAKE_EXPORT int cublasLtMatrixLayoutCreate(void **layout, int type, uint64_t rows, uint64_t columns, int64_t ld) {
@@ -99,14 +107,44 @@ static bool fits(const object *operation, const object *a, const object *b, cons
     return same && high(a, ta) == d->rows && wide(b, tb) == d->columns && wide(a, ta) == high(b, tb);
 }
 
+/* ---- epilogues ---- */
+
+enum {
+    AUX = 128, /* of an epilogue: it has a second matrix; BIAS, RELU and GELU are such bits as well, where no gradient is meant */
+    MASK_STEP = 128,
+    GELU_STEP = 8
+};
+
+static bool has(uint32_t epilogue, uint32_t bits) { return (epilogue & bits) == bits; }
+static bool is_of_relu(uint32_t epilogue) { return has(epilogue, DT_CUBLASLT_EPILOGUE_RELU) || epilogue == DT_CUBLASLT_EPILOGUE_DRELU; }
+static bool sums_factor(uint32_t epilogue) { return epilogue == DT_CUBLASLT_EPILOGUE_BGRADA || epilogue == DT_CUBLASLT_EPILOGUE_BGRADB; }
+static bool has_vector(uint32_t epilogue) { return sums_factor(epilogue) || has(epilogue, DT_CUBLASLT_EPILOGUE_BIAS); }
+
+/* What it needs is there, and as it is to be. */
+static bool epilogue_fits(const object *operation, const object *d) {
+    uint32_t epilogue = (uint32_t)operation->attributes[DT_CUBLASLT_MATMUL_DESC_EPILOGUE];
+    int64_t step = operation->attributes[DT_CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD], unit = is_of_relu(epilogue) ? MASK_STEP : GELU_STEP;
+    uint64_t aux = (uint64_t)operation->attributes[DT_CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER];
+    if (has_vector(epilogue) && operation->attributes[DT_CUBLASLT_MATMUL_DESC_BIAS_POINTER] == 0) return false;
+    if (!has(epilogue, AUX)) return true;
+    return aux != 0 && aux % 16 == 0 && step % unit == 0 && step >= (int64_t)d->rows && !d->has[DT_CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT];
+}
+
+static bool refuses(const object *operation) {
+    const char *list = getenv("FAKE_LIBRARY_REFUSE_EPILOGUES");
+    for (char *end; list != NULL && *list != 0; list = *end == ',' ? end + 1 : NULL)
+        if (strtoll(list, &end, 10) == operation->attributes[DT_CUBLASLT_MATMUL_DESC_EPILOGUE]) return true;
+    return getenv("FAKE_LIBRARY_REFUSE") != NULL;
+}
+
 FAKE_EXPORT int cublasLtMatmulAlgoGetHeuristic(void *handle, void *operation, void *a, void *b, void *c, void *d, void *preference, int most,
                                                dt_cublaslt_choice *choices, int *n) {
     int error = fake_library_call(__func__);
     if (error != 0) return error;
     const object *p = preference;
-    if (!fake_library_is(handle, HANDLE) || !fake_library_is(p, PREFERENCE) || !fits(operation, a, b, c, d))
+    if (!fake_library_is(handle, HANDLE) || !fake_library_is(p, PREFERENCE) || !fits(operation, a, b, c, d) || !epilogue_fits(operation, d))
         return fake_library_misuse(INVALID, "heuristics are asked for factors that do not fit");
-    if (getenv("FAKE_LIBRARY_REFUSE") != NULL) return DT_CUBLAS_STATUS_NOT_SUPPORTED;
+    if (refuses(operation)) return DT_CUBLAS_STATUS_NOT_SUPPORTED;
     bool all = !p->has[DT_CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK] || p->attributes[DT_CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK] != 0;
     *n = 0;
     if (all && *n < most) choices[(*n)++] = (dt_cublaslt_choice){.algorithm = {{1, INPLACE}}, .workspace_bytes = WORKSPACE};
@@ -136,11 +174,50 @@ typedef struct matrix {
 
 typedef struct work {
     matrix a, b, d;
-    const float *bias;
+    float *vector; /* the bias, or its gradient */
+    void *aux;     /* the second matrix */
+    int64_t aux_step;
     float scale;
-    bool relu;
+    uint32_t epilogue;
     uint64_t m, n, k, n_batches;
 } work;
+
+static float of_a(const work *w, uint64_t batch, uint64_t i, uint64_t k) {
+    return w->a.values[(int64_t)batch * w->a.batch + (int64_t)i * w->a.step_i + (int64_t)k * w->a.step_j];
+}
+
+static float of_b(const work *w, uint64_t batch, uint64_t k, uint64_t j) {
+    return w->b.values[(int64_t)batch * w->b.batch + (int64_t)k * w->b.step_i + (int64_t)j * w->b.step_j];
+}
+
+static double gelu(double x) { return 0.5 * x * (1 + tanh(0.79788456080286536 * (x + 0.044715 * x * x * x))); }
+
+static double gelu_slope(double x) {
+    double t = tanh(0.79788456080286536 * (x + 0.044715 * x * x * x));
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.79788456080286536 * (1 + 0.134145 * x * x);
+}
+
+static float follow(const work *w, uint64_t i, uint64_t j, float value) {
+    uint64_t place = j * (uint64_t)w->aux_step + i;
+    uint8_t *bits = w->aux, bit = (uint8_t)(1u << place % 8);
+    float *kept = w->aux;
+    if (w->epilogue == DT_CUBLASLT_EPILOGUE_DRELU) return (bits[place / 8] & bit) != 0 ? value : 0;
+    if (w->epilogue == DT_CUBLASLT_EPILOGUE_DGELU) return (float)(value * gelu_slope(kept[place]));
+    if (has(w->epilogue, DT_CUBLASLT_EPILOGUE_BIAS)) value += w->vector[i];
+    if (has(w->epilogue, DT_CUBLASLT_EPILOGUE_RELU_AUX)) bits[place / 8] = (uint8_t)(value > 0 ? bits[place / 8] | bit : bits[place / 8] & ~bit);
+    if (has(w->epilogue, DT_CUBLASLT_EPILOGUE_GELU_AUX)) kept[place] = value;
+    if (has(w->epilogue, DT_CUBLASLT_EPILOGUE_RELU)) return value > 0 ? value : 0;
+    return has(w->epilogue, DT_CUBLASLT_EPILOGUE_GELU) ? (float)gelu(value) : value;
+}
+
+static void sum_factor(const work *w) {
+    bool a = w->epilogue == DT_CUBLASLT_EPILOGUE_BGRADA;
+    for (uint64_t i = 0; i < (a ? w->m : w->n); i++) {
+        double sum = 0;
+        for (uint64_t k = 0; k < w->k; k++) sum += a ? of_a(w, 0, i, k) : of_b(w, 0, k, i);
+        w->vector[i] = (float)sum;
+    }
+}
 
 static void multiply(const void *data) {
     const work *w = data;
@@ -148,14 +225,11 @@ static void multiply(const void *data) {
         for (uint64_t i = 0; i < w->m; i++)
             for (uint64_t j = 0; j < w->n; j++) {
                 double sum = 0;
-                for (uint64_t k = 0; k < w->k; k++)
-                    sum += (double)w->a.values[(int64_t)batch * w->a.batch + (int64_t)i * w->a.step_i + (int64_t)k * w->a.step_j] *
-                           w->b.values[(int64_t)batch * w->b.batch + (int64_t)k * w->b.step_i + (int64_t)j * w->b.step_j];
-                float value = (float)(w->scale * sum);
-                if (w->bias != NULL) value += w->bias[i];
-                ((float *)(uintptr_t)w->d.values)[(int64_t)batch * w->d.batch + (int64_t)i * w->d.step_i + (int64_t)j * w->d.step_j] =
-                    w->relu && !(value > 0) ? 0 : value;
+                for (uint64_t k = 0; k < w->k; k++) sum += (double)of_a(w, batch, i, k) * of_b(w, batch, k, j);
+                float *d = (float *)(uintptr_t)w->d.values + (int64_t)batch * w->d.batch + (int64_t)i * w->d.step_i + (int64_t)j * w->d.step_j;
+                *d = follow(w, i, j, (float)(w->scale * sum));
             }
+    if (sums_factor(w->epilogue)) sum_factor(w);
 }
 
 static uint64_t batches(const object *layout) {
@@ -178,28 +252,31 @@ FAKE_EXPORT int cublasLtMatmul(void *handle, void *operation, const void *alpha,
     int error = fake_library_call(__func__);
     const object *o = operation, *la = a_layout, *lb = b_layout, *ld = d_layout;
     if (error != 0) return error;
-    if (!fake_library_is(handle, HANDLE) || !fits(o, la, lb, c_layout, ld) || c != d || *(const float *)beta != 0)
+    if (!fake_library_is(handle, HANDLE) || !fits(o, la, lb, c_layout, ld) || !epilogue_fits(o, ld) || c != d || *(const float *)beta != 0)
         return fake_library_misuse(INVALID, "a product of factors that do not fit");
     if (algorithm->data[0] != 66 || workspace_bytes < WORKSPACE || (uintptr_t)workspace % 256 != 0)
         return fake_library_misuse(INVALID, "a product by a way with a reduction, or without its workspace");
     bool ta = transposed(o, DT_CUBLASLT_MATMUL_DESC_TRANSA), tb = transposed(o, DT_CUBLASLT_MATMUL_DESC_TRANSB);
-    int64_t epilogue = o->attributes[DT_CUBLASLT_MATMUL_DESC_EPILOGUE];
-    bool biased = (epilogue & DT_CUBLASLT_EPILOGUE_BIAS) != 0;
-    const float *bias = biased ? (const float *)(uintptr_t)o->attributes[DT_CUBLASLT_MATMUL_DESC_BIAS_POINTER] : NULL;
+    uint32_t epilogue = (uint32_t)o->attributes[DT_CUBLASLT_MATMUL_DESC_EPILOGUE];
+    int64_t step = o->attributes[DT_CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD];
+    if (sums_factor(epilogue) && *(const float *)alpha != 1) return fake_library_misuse(INVALID, "a gradient of a bias beside a scaled product");
     work w = {matrix_of(la, ta, a),
               matrix_of(lb, tb, b),
               matrix_of(ld, false, d),
-              bias,
+              (float *)(uintptr_t)o->attributes[DT_CUBLASLT_MATMUL_DESC_BIAS_POINTER],
+              (void *)(uintptr_t)o->attributes[DT_CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER],
+              step,
               *(const float *)alpha,
-              (epilogue & DT_CUBLASLT_EPILOGUE_RELU) != 0,
+              epilogue,
               ld->rows,
               ld->columns,
               wide(la, ta),
               batches(ld)};
-    fake_cuda_range ranges[] = {range_of(la, a),
-                                range_of(lb, b),
-                                range_of(ld, d),
-                                {(uint64_t)(uintptr_t)workspace, workspace_bytes},
-                                {(uint64_t)(uintptr_t)bias, ld->rows * sizeof(float)}};
-    return fake_library_submit(stream, __func__, ranges, biased ? 5 : 4, multiply, &w, sizeof w) == 0 ? 0 : 13;
+    uint64_t n_vector = epilogue == DT_CUBLASLT_EPILOGUE_BGRADB ? ld->columns : ld->rows, n_aux = (uint64_t)step * ld->columns;
+    fake_cuda_range ranges[6] = {range_of(la, a), range_of(lb, b), range_of(ld, d), {(uint64_t)(uintptr_t)workspace, workspace_bytes}};
+    size_t n_ranges = 4;
+    if (has_vector(epilogue)) ranges[n_ranges++] = (fake_cuda_range){(uint64_t)(uintptr_t)w.vector, n_vector * sizeof(float)};
+    if (has(epilogue, AUX))
+        ranges[n_ranges++] = (fake_cuda_range){(uint64_t)(uintptr_t)w.aux, is_of_relu(epilogue) ? n_aux / 8 : n_aux * sizeof(float)};
+    return fake_library_submit(stream, __func__, ranges, n_ranges, multiply, &w, sizeof w) == 0 ? 0 : 13;
 }

@@ -5,6 +5,7 @@
  *
  *   FAKE_LIBRARY_FAIL      cublasLtMatmul:2=13: the second call of it returns 13; several with commas between
  *   FAKE_LIBRARY_REFUSE    set: heuristics know of no way
+ *   FAKE_LIBRARY_REFUSE_EPILOGUES  136,192: cuBLASLt's know of none with these epilogues, which are numbers of cublasLtEpilogue_t
  *   FAKE_LIBRARY_LOG       a file that gets a line for each call
  *
  * Its misuse, and what is not given back at the end, is told on stderr, and the process ends with 86. */

@@ -5,6 +5,7 @@
 
 #include "abi/library.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +24,25 @@ static inline const float *library_place(const dt_library_matrix *m, void *const
     return place;
 }
 
+static inline double library_gelu(double x) { return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
+
+static inline double library_gelu_slope(double x) {
+    double t = tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x));
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
+}
+
+/* What becomes of a sum; *kept is a place of the kept matrix, if there is one. */
+static inline float library_activate(dt_library_activation activation, float sum, float *kept) {
+    if (activation == DT_LIBRARY_ACTIVATION_GELU && kept != NULL) *kept = sum;
+    switch (activation) {
+    case DT_LIBRARY_ACTIVATION_RELU: return sum > 0 ? sum : 0;
+    case DT_LIBRARY_ACTIVATION_GELU: return (float)library_gelu(sum);
+    case DT_LIBRARY_ACTIVATION_RELU_GRADIENT: return *kept > 0 ? sum : 0;
+    case DT_LIBRARY_ACTIVATION_GELU_GRADIENT: return (float)(sum * library_gelu_slope(*kept));
+    default: return sum;
+    }
+}
+
 static inline void library_multiply(const dt_library_product *p, dt_precision precision, void *const *arguments, const int64_t *batch) {
     const float *a = library_place(&p->first, arguments, batch, p->n_batches), *b = library_place(&p->second, arguments, batch, p->n_batches);
     float *result = (float *)(uintptr_t)library_place(&p->result, arguments, batch, p->n_batches);
@@ -34,8 +54,23 @@ static inline void library_multiply(const dt_library_product *p, dt_precision pr
                        library_factor(b[k * p->second.strides[0] + j * p->second.strides[1]], precision);
             float value = (float)(p->scale * sum);
             if (p->bias >= 0) value += ((const float *)arguments[p->bias])[p->bias_offset + j];
-            result[i * p->result.strides[0] + j * p->result.strides[1]] = p->relu && !(value > 0) ? 0 : value;
+            int64_t place = i * p->result.strides[0] + j * p->result.strides[1];
+            float *kept = p->kept >= 0 ? (float *)arguments[p->kept] + p->result.offset + place : NULL;
+            result[place] = library_activate(p->activation, value, kept);
         }
+}
+
+/* The sums beside a product. */
+static inline void library_bias_gradient(const dt_library_product *p, void *const *arguments) {
+    const dt_library_bias_gradient *gradient = &p->bias_gradient;
+    const dt_library_matrix *m = gradient->of_first ? &p->first : &p->second;
+    const float *factor = (const float *)arguments[m->argument] + m->offset;
+    int64_t term = m->strides[gradient->of_first ? 1 : 0], other = m->strides[gradient->of_first ? 0 : 1];
+    for (int64_t i = 0; i < (gradient->of_first ? p->rows : p->columns); i++) {
+        double sum = 0;
+        for (int64_t k = 0; k < p->terms; k++) sum += factor[i * other + k * term];
+        ((float *)arguments[gradient->argument])[gradient->offset + i] = (float)sum;
+    }
 }
 
 static inline void library_product(const dt_library_product *p, dt_precision precision, void *const *arguments) {
@@ -46,6 +81,7 @@ static inline void library_product(const dt_library_product *p, dt_precision pre
         for (int64_t b = p->n_batches; b-- > 0; rest /= p->batches[b]) batch[b] = rest % p->batches[b];
         library_multiply(p, precision, arguments, batch);
     }
+    if (p->bias_gradient.argument >= 0) library_bias_gradient(p, arguments);
 }
 
 /* A place of x, one of y and one of the kernel that belong together: two are factors, the third is the sum's. */

@@ -11,7 +11,7 @@ static const char product[] = "\"library\": {\"class\": \"product\", \"precision
                               "\"first\": {\"argument\": 1, \"offset\": 0, \"strides\": [8, 1], \"batch_strides\": [32]}, "
                               "\"second\": {\"argument\": 1, \"offset\": 4, \"strides\": [1, 8], \"batch_strides\": [0]}, "
                               "\"result\": {\"argument\": 1, \"offset\": 1, \"strides\": [9, 1], \"batch_strides\": [32]}, "
-                              "\"scale\": 0.5, \"bias\": [1, 61], \"relu\": true, \"clears\": [[1, 32]]}, ";
+                              "\"scale\": 0.5, \"bias\": [1, 61], \"activation\": \"relu\", \"clears\": [[1, 32]]}, ";
 
 static const char convolution[] = "\"library\": {\"class\": \"input_gradient\", \"precision\": \"f32\", \"sizes\": [2, 3, 2], \"input\": [3, 3], "
                                   "\"taps\": [2, 1], \"output\": [2, 2], \"stride\": [1, 2], \"dilation\": [1, 1], \"padding\": [0, 0], "
@@ -75,7 +75,8 @@ static void calls_are_read(void **state) {
     assert_true(p->rows == 4 && p->columns == 3 && p->terms == 4 && p->n_batches == 1 && p->batches[0] == 2);
     assert_true(p->second.argument == 1 && p->second.offset == 4 && p->second.strides[0] == 1 && p->second.strides[1] == 8);
     assert_true(p->result.strides[0] == 9 && p->result.batch_strides[0] == 32 && p->second.batch_strides[0] == 0);
-    assert_true(p->scale == 0.5 && p->bias == 1 && p->bias_offset == 61 && p->relu);
+    assert_true(p->scale == 0.5 && p->bias == 1 && p->bias_offset == 61);
+    assert_true(p->activation == DT_LIBRARY_ACTIVATION_RELU && p->kept == -1 && p->bias_gradient.argument == -1);
     assert_true(call->n_clears == 1 && call->clears[0].argument == 1 && call->clears[0].row_bytes == 32);
     dt_artifact_close(artifact);
 

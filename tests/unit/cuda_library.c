@@ -19,7 +19,7 @@
 
 enum {
     CAPACITY = 4,
-    N_BUFFERS = 4,
+    N_BUFFERS = 5,
     VALUES = 1 << 14, /* of each buffer */
     BYTES = VALUES * sizeof(float)
 };
@@ -117,7 +117,9 @@ static const dt_library_call product = {
                 .scale = 0.5,
                 .bias = 3,
                 .bias_offset = 12,
-                .relu = true},
+                .activation = DT_LIBRARY_ACTIVATION_RELU,
+                .kept = -1,
+                .bias_gradient = {.argument = -1}},
 };
 
 /* A sum over rows of both factors, which are stored row by row. */
@@ -130,10 +132,29 @@ static const dt_library_call sum_over_rows = {
                 .second = {.argument = 1, .strides = {8, 1}},
                 .result = {.argument = 2, .strides = {8, 1}},
                 .scale = 1,
-                .bias = -1},
+                .bias = -1,
+                .kept = -1,
+                .bias_gradient = {.argument = -1}},
     .n_clears = 2,
     .clears = {{0, 9 * sizeof(float)}, {1, 8 * sizeof(float)}},
 };
+
+/* [5, 19] = activation([5, 12] second + bias). */
+static dt_library_call activated(dt_library_activation activation, bool kept) {
+    return (dt_library_call){.class = DT_LIBRARY_PRODUCT,
+                             .product = {.rows = 5,
+                                         .columns = 19,
+                                         .terms = 12,
+                                         .first = {.argument = 0, .offset = 8, .strides = {14, 1}},
+                                         .second = {.argument = 1, .offset = 4, .strides = {1, 16}},
+                                         .result = {.argument = 2, .offset = 16, .strides = {24, 1}},
+                                         .scale = dt_library_is_gradient(activation) ? 1 : 0.125,
+                                         .bias = dt_library_is_gradient(activation) ? -1 : 3,
+                                         .bias_offset = 12,
+                                         .activation = activation,
+                                         .kept = kept ? N_BUFFERS - 1 : -1,
+                                         .bias_gradient = {.argument = -1}}};
+}
 
 static dt_library_call convolution(dt_library_class class) {
     dt_library_call call = {.class = class,
@@ -162,7 +183,13 @@ static dt_library_call convolution(dt_library_class class) {
 
 static dt_cuda_library_operation *prepare(world *w, const dt_library_call *call) {
     dt_cuda_library_operation *operation;
-    must_be("prepare", dt_cuda_libraries_prepare(w->libraries, "a_function", call, &operation));
+    must_be("prepare", dt_cuda_libraries_prepare(w->libraries, "a_function", call, NULL, &operation));
+    return operation;
+}
+
+static dt_cuda_library_operation *prepare_gradient(world *w, const dt_library_call *call, dt_cuda_library_operation *relu) {
+    dt_cuda_library_operation *operation;
+    must_be("prepare", dt_cuda_libraries_prepare(w->libraries, "a_function", call, relu, &operation));
     return operation;
 }
 
@@ -172,25 +199,28 @@ static void run(world *w, dt_cuda_library_operation *operation) {
     must_be("run", dt_cuda_library_run(operation, w->buffers, w->launch, w->workspace, w->stream));
 }
 
-/* All of memory is what the description alone leaves, but what was cleared. */
-static void compare(world *w, const dt_library_call *call, int64_t rows) {
+/* All of memory is what the descriptions alone leave, but what was cleared. */
+static void compare_all(world *w, const dt_library_call *const *calls, int n, int64_t rows) {
     float *wanted[N_BUFFERS];
     for (int b = 0; b < N_BUFFERS; b++) {
         wanted[b] = malloc(BYTES);
         memcpy(wanted[b], w->host[b], BYTES);
     }
-    library_run_naively(call, (void *const *)wanted, rows, CAPACITY);
+    for (int i = 0; i < n; i++) library_run_naively(calls[i], (void *const *)wanted, rows, CAPACITY);
     for (int b = 0; b < N_BUFFERS; b++) {
         DRIVER(w, cuMemcpyDtoHAsync_v2, w->pinned, w->buffers[b], BYTES, w->stream);
         DRIVER(w, cuStreamSynchronize, w->stream);
         for (int i = 0; i < VALUES; i++)
             if (!(fabsf(w->pinned[i] - wanted[b][i]) <= 1e-4f * (1 + fabsf(wanted[b][i])))) {
-                fprintf(stderr, "class %d, buffer %d, value %d: %g, wanted %g\n", (int)call->class, b, i, (double)w->pinned[i], (double)wanted[b][i]);
+                fprintf(stderr, "class %d, buffer %d, value %d: %g, wanted %g\n", (int)calls[n - 1]->class, b, i, (double)w->pinned[i],
+                        (double)wanted[b][i]);
                 _exit(1);
             }
         free(wanted[b]);
     }
 }
+
+static void compare(world *w, const dt_library_call *call, int64_t rows) { compare_all(w, &call, 1, rows); }
 
 /* ---- cases: each ends with what the process says, and its code ---- */
 
@@ -206,6 +236,77 @@ static void one(const dt_library_call *call, int64_t rows) {
 }
 
 static void products(void) { one(&product, CAPACITY), one(&sum_over_rows, CAPACITY), one(&sum_over_rows, 1), one(&sum_over_rows, 0); }
+
+static void activations(void) {
+    dt_library_call calls[] = {activated(DT_LIBRARY_ACTIVATION_NONE, false), activated(DT_LIBRARY_ACTIVATION_RELU, false),
+                               activated(DT_LIBRARY_ACTIVATION_GELU, false), activated(DT_LIBRARY_ACTIVATION_GELU, true),
+                               activated(DT_LIBRARY_ACTIVATION_GELU_GRADIENT, true)};
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) one(&calls[i], CAPACITY);
+}
+
+/* A relu and its gradient, which reads the relu's result: the library's reads a mask, and gives the same. Both, or neither. */
+static void relu_and_gradient(void) {
+    dt_library_call relu = activated(DT_LIBRARY_ACTIVATION_RELU, false), gradient = activated(DT_LIBRARY_ACTIVATION_RELU_GRADIENT, true);
+    relu.product.result.argument = gradient.product.kept;
+    gradient.product.first.offset = 40;
+    world w;
+    begin(&w, CAPACITY);
+    dt_cuda_library_operation *operations[2] = {prepare(&w, &relu)};
+    size_t without = dt_cuda_libraries_workspace_bytes(w.libraries);
+    operations[1] = prepare_gradient(&w, &gradient, operations[0]);
+    int n = operations[1] != NULL ? 2 : 1;
+    fprintf(stderr, "%zu bytes of mask, %d calls\n", dt_cuda_libraries_workspace_bytes(w.libraries) - without, n);
+    make_workspace(&w);
+    for (int i = 0; i < n; i++) run(&w, operations[i]);
+    compare_all(&w, (const dt_library_call *const[]){&relu, &gradient}, n, CAPACITY);
+    end(&w);
+}
+
+/* A relu that turns out to be refused when it is first run leaves no mask: its gradient is refused with it. */
+static void relu_that_is_refused_late(void) {
+    dt_library_call relu = activated(DT_LIBRARY_ACTIVATION_RELU, false), gradient = activated(DT_LIBRARY_ACTIVATION_RELU_GRADIENT, true);
+    world w;
+    begin(&w, CAPACITY);
+    dt_cuda_library_operation *operations[2] = {prepare(&w, &relu)};
+    operations[1] = prepare_gradient(&w, &gradient, operations[0]);
+    make_workspace(&w);
+    for (int i = 0; i < 2; i++) must_be("warm", dt_cuda_library_warm(&operations[i], w.buffers, w.workspace, w.stream));
+    DRIVER(&w, cuStreamSynchronize, w.stream);
+    fprintf(stderr, "%d, %d\n", operations[0] != NULL, operations[1] != NULL);
+    end(&w);
+}
+
+/* Neither a gradient that no relu goes with, nor one of another size, is the library's. */
+static void gradients_alone(void) {
+    dt_library_call relu = activated(DT_LIBRARY_ACTIVATION_RELU, false), gradient = activated(DT_LIBRARY_ACTIVATION_RELU_GRADIENT, true);
+    dt_text choices = {0};
+    world w;
+    begin(&w, CAPACITY);
+    relu.product.columns--;
+    if (prepare_gradient(&w, &gradient, NULL) != NULL || prepare_gradient(&w, &gradient, prepare(&w, &relu)) != NULL) _exit(1);
+    dt_cuda_libraries_print(w.libraries, true, &choices);
+    fputs(choices.data, stderr);
+    dt_text_free(&choices);
+    end(&w);
+}
+
+/* The sums beside a product, of either factor, over all rows and over those that are valid; the library does them if it can. */
+static void bias_gradients(void) {
+    static const int64_t rows[] = {CAPACITY, 1, 0};
+    for (int i = 0; i < 6; i++) {
+        dt_library_call call = sum_over_rows, plain = sum_over_rows;
+        call.product.bias_gradient = (dt_library_bias_gradient){3, 20, i % 2 == 1};
+        world w;
+        begin(&w, rows[i / 2]);
+        dt_cuda_library_operation *operation = prepare(&w, &call);
+        bool does = dt_cuda_library_does_bias_gradient(operation);
+        if (i == 0) fprintf(stderr, does ? "with it\n" : "without it\n");
+        make_workspace(&w);
+        run(&w, operation);
+        compare(&w, does ? &call : &plain, rows[i / 2]);
+        end(&w);
+    }
+}
 
 static void convolutions(void) {
     for (int class = DT_LIBRARY_CONVOLUTION; class <= DT_LIBRARY_KERNEL_GRADIENT; class ++) {
@@ -293,7 +394,7 @@ static void failing(void) {
     begin(&w, CAPACITY);
     for (int i = 0; i < 2 && status == NULL; i++) {
         dt_cuda_library_operation *operation = NULL;
-        status = dt_cuda_libraries_prepare(w.libraries, "a_function", calls[i], &operation);
+        status = dt_cuda_libraries_prepare(w.libraries, "a_function", calls[i], NULL, &operation);
         if (w.workspace != 0) w.driver.cuMemFree_v2(w.workspace);
         w.workspace = 0;
         if (status == NULL && operation != NULL) make_workspace(&w);
@@ -345,6 +446,25 @@ static void products_agree(void **state) {
 static void convolutions_agree(void **state) {
     (void)state;
     assert_outcome(run_case(convolutions, NULL, NULL), NULL);
+}
+
+static void activations_agree(void **state) {
+    (void)state;
+    assert_outcome(run_case(activations, NULL, NULL), NULL);
+    assert_outcome(run_case(relu_and_gradient, NULL, NULL), "256 bytes of mask, 2 calls"); /* 5 rows of 128 bits, rounded up */
+    assert_outcome(run_case(bias_gradients, NULL, NULL), "with it");
+}
+
+/* 130 and 134: a relu with its mask, without a bias and with one; 136: its gradient; 256: a gradient of a bias. */
+static void what_needs_both_calls_is_given_both_or_none(void **state) {
+    (void)state;
+    assert_outcome(run_case(relu_and_gradient, "FAKE_LIBRARY_REFUSE_EPILOGUES", "130,134"), "0 bytes of mask, 1 calls");
+    assert_outcome(run_case(relu_and_gradient, "FAKE_LIBRARY_REFUSE_EPILOGUES", "136"), "0 bytes of mask, 1 calls");
+    assert_outcome(run_case(bias_gradients, "FAKE_LIBRARY_REFUSE_EPILOGUES", "256,512"), "without it");
+    assert_outcome(run_case(relu_that_is_refused_late, NULL, NULL), "1, 1\n");
+    assert_outcome(run_case(relu_that_is_refused_late, "FAKE_LIBRARY_FAIL", "cublasLtMatmul:1=15"), "0, 0\n");
+    assert_outcome(run_case(relu_that_is_refused_late, "FAKE_LIBRARY_FAIL", "cublasLtMatmul:2=15"), "1, 0\n");
+    assert_outcome(run_case(gradients_alone, NULL, NULL), "product         generated: the relu is not computed by a product of cuBLASLt's");
 }
 
 static int count(const char *name) {
@@ -563,6 +683,8 @@ int main(void) {
     bool made = make_fakes();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_agree),
+        cmocka_unit_test(activations_agree),
+        cmocka_unit_test(what_needs_both_calls_is_given_both_or_none),
         cmocka_unit_test(convolutions_agree),
         cmocka_unit_test(heuristics_are_asked_once),
         cmocka_unit_test(choices_are_told),

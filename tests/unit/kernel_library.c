@@ -13,7 +13,7 @@ enum {
 
 typedef struct library_runner {
     dt_arena *arena;
-    int n_calls[DT_N_LIBRARY_CLASSES];
+    int n_calls[DT_N_LIBRARY_CLASSES], n_activations[DT_N_LIBRARY_ACTIVATIONS];
 } library_runner;
 
 /* Rows that are not valid of what a library reads: whoever computed them, nobody may rely on them. */
@@ -40,6 +40,7 @@ static void run(void *context, const dt_plan *plan, int k, void *const *buffers,
             if (nest->instructions[i].kind == DT_INSTRUCTION_LOAD) spoil(plan, kernel, nest->instructions[i].address.buffer, buffers, launch->rows);
         library_run_naively(nest->library, buffers, launch->rows, plan->block_rows);
         runner->n_calls[nest->library->class]++;
+        if (nest->library->class == DT_LIBRARY_PRODUCT) runner->n_activations[nest->library->product.activation]++;
     }
 }
 
@@ -65,8 +66,19 @@ static dt_module *elaborate(dt_arena *arena, const char *program) {
     return module;
 }
 
-/* Runs the program's step with all rows, with some and with none. expected[class]: calls of each class; off: what the compiler is not to do. */
-static void check(const char *program, dt_switches off, const int expected[DT_N_LIBRARY_CLASSES]) {
+static void check_counts(const dt_compilation *compilation, const char *what, const char *const *names, const int *found, const int *expected,
+                         int n) {
+    for (int i = 0; i < n; i++)
+        if (found[i] != expected[i]) {
+            two_ways_show(compilation);
+            fail_msg("%d calls of %s %s, expected %d", found[i], what, names[i], expected[i]);
+        }
+}
+
+/* Runs the program's step with all rows, with some and with none. off: what the compiler is not to do. Calls of each class, and of each activation
+ * (NULL: any). */
+static void check_all(const char *program, dt_switches off, const int classes[DT_N_LIBRARY_CLASSES],
+                      const int activations[DT_N_LIBRARY_ACTIVATIONS]) {
     static const int64_t rows[] = {CAPACITY, 5, 0};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         dt_arena *arena = dt_arena_create();
@@ -75,15 +87,15 @@ static void check(const char *program, dt_switches off, const int expected[DT_N_
         expect_ok(dt_pipeline_run(&compilation, &(dt_pipeline_options){0}));
         leave_step(&compilation);
         two_ways_run_plan((random_source){11}, &compilation, rows[i], run, &runner, "libraries");
-        for (int class = 0; class < DT_N_LIBRARY_CLASSES; class ++)
-            if (runner.n_calls[class] != expected[class]) {
-                two_ways_show(&compilation);
-                fail_msg("%d calls of class %s, expected %d", runner.n_calls[class], dt_library_class_names()[class], expected[class]);
-            }
+        check_counts(&compilation, "class", dt_library_class_names(), runner.n_calls, classes, DT_N_LIBRARY_CLASSES);
+        if (activations != NULL)
+            check_counts(&compilation, "activation", dt_library_activation_names(), runner.n_activations, activations, DT_N_LIBRARY_ACTIVATIONS);
         dt_text_free(&compilation.warnings);
         dt_arena_destroy(arena);
     }
 }
+
+static void check(const char *program, dt_switches off, const int expected[DT_N_LIBRARY_CLASSES]) { check_all(program, off, expected, NULL); }
 
 /* Forward with a bias and a relu, the gradient by the second layer's input with the relu's behind it, those by the kernels: sums over rows. */
 static void dense_layers_and_their_gradients(void **state) {
@@ -99,6 +111,58 @@ static void dense_layers_and_their_gradients(void **state) {
     check(program, 0, (const int[DT_N_LIBRARY_CLASSES]){[DT_LIBRARY_PRODUCT] = 5});
     check(program, 1u << DT_SWITCH_LIBRARY, (const int[DT_N_LIBRARY_CLASSES]){0});
     check(program, 1u << DT_SWITCH_FUSE, (const int[DT_N_LIBRARY_CLASSES]){0});
+}
+
+/* Two dense layers with an activation each, and their gradients. */
+#define LAYERS(rank, first, second)                                                                                                                  \
+    "use nn, losses, optimizers\n"                                                                                                                   \
+    "model M(x: u8[B, " rank "256]) -> f32[B, " rank "256] {\n"                                                                                      \
+    "    x = dense(f32(x) / 256, units: 256, activation: fn(t) => " first ")\n"                                                                      \
+    "    x = dense(x, units: 256, activation: fn(t) => " second ")\n"                                                                                \
+    "    return dense(x, units: 256)\n"                                                                                                              \
+    "}\n"                                                                                                                                            \
+    "step train(x: u8[B, " rank "256]) {\n"                                                                                                          \
+    "    y = M(x)\n"                                                                                                                                 \
+    "    minimize(mean(y * y), sgd(learning_rate: 0.1, momentum: 0.9))\n"                                                                            \
+    "}\n"
+
+#define GELU "gelu(t, approximate: true)"
+
+static const int eight_products[DT_N_LIBRARY_CLASSES] = {[DT_LIBRARY_PRODUCT] = 8};
+
+static void check_layers(const char *program, int relu, int gelu, int relu_gradient, int gelu_gradient) {
+    const int expected[DT_N_LIBRARY_ACTIVATIONS] = {8 - relu - gelu - relu_gradient - gelu_gradient, relu, gelu, relu_gradient, gelu_gradient};
+    check_all(program, 0, eight_products, expected);
+}
+
+/* The gradient of the first layer's activation follows the second one's product. */
+static void activations_and_their_gradients(void **state) {
+    (void)state;
+    check_layers(LAYERS("", GELU, "relu(t)"), 1, 1, 1, 1);
+    check_layers(LAYERS("", "relu(t)", GELU), 1, 1, 1, 1);
+    check_layers(LAYERS("3, ", GELU, "relu(t)"), 1, 1, 1, 1);
+    check_all(LAYERS("", GELU, "relu(t)"), 1u << DT_SWITCH_EPILOGUES, eight_products, (const int[DT_N_LIBRARY_ACTIVATIONS]){7, 1});
+}
+
+/* However it is written, gelu by tanh is known by what it computes; and so is what is no gelu, however near. */
+static void gelu_is_known_by_what_it_computes(void **state) {
+    (void)state;
+    check_layers(LAYERS("", "t * sigmoid(1.5957691216 * t * (1 + 0.044715 * t * t))", "relu(t)"), 1, 1, 1, 1);
+    check_layers(LAYERS("", "(t + tanh((t + t * t * t * 0.044715) * 0.79788456) * t) / 2", "relu(t)"), 1, 1, 1, 1);
+    check_layers(LAYERS("", "gelu(t)", "relu(t)"), 1, 0, 1, 0);
+    check_layers(LAYERS("", "t * sigmoid(1.702 * t)", "relu(t)"), 1, 0, 1, 0);
+    check_layers(LAYERS("", "gelu(t, approximate: true) * 1.0001", "relu(t)"), 1, 0, 1, 0);
+    check_layers(LAYERS("", "where(t > 8, 0.5 * t, gelu(t, approximate: true))", "relu(t)"), 1, 0, 1, 0);
+    check_layers(LAYERS("", "gelu(t + 0.001, approximate: true)", "relu(t)"), 1, 0, 1, 1); /* its gradient is that of any gelu */
+}
+
+/* A slope below 0 is no relu; a relu whose result no product of the library stores notes nothing; nor does one without an end. */
+static void what_is_no_relu_is_generated(void **state) {
+    (void)state;
+    check_layers(LAYERS("", "leaky_relu(t)", "relu(t)"), 1, 0, 1, 0);
+    check_layers(LAYERS("", "relu(t) + 1", "relu(t)"), 1, 0, 1, 0);
+    check_layers(LAYERS("", "relu(tanh(t))", "relu(t)"), 1, 0, 1, 0);
+    check_layers(LAYERS("", "minimum(relu(t), 6)", "relu(t)"), 1, 0, 1, 0);
 }
 
 /* Factors that are slices and transposes of one buffer, batches whose steps do not continue one another, a reshape of a transpose. */
@@ -162,6 +226,9 @@ static void inputs_are_factors(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dense_layers_and_their_gradients),
+        cmocka_unit_test(activations_and_their_gradients),
+        cmocka_unit_test(gelu_is_known_by_what_it_computes),
+        cmocka_unit_test(what_is_no_relu_is_generated),
         cmocka_unit_test(products_of_many_pairs),
         cmocka_unit_test(convolutions_and_their_gradients),
         cmocka_unit_test(products_in_less_precision),

@@ -1,7 +1,8 @@
 /* cublaslt: see the header.
  *
  * The library thinks in matrices that are stored column by column. Our result's columns lie side by side, so what it computes is our result
- * transposed: its rows are our columns, its first factor is our second one. */
+ * transposed: its rows are our columns, its first factor is our second one. So its bias, one value for each of its rows, is ours for each column; and
+ * the sums over its first factor, for each of its rows, are ours over the second. */
 #include "runtime/devices/cuda/cublaslt.h"
 #include "base/shared_library.h"
 
@@ -53,7 +54,7 @@ void dt_cublaslt_close(dt_cublaslt *lt) {
     *lt = (dt_cublaslt){0};
 }
 
-/* ---- descriptions ---- */
+/* ---- matrices ---- */
 
 static dt_status *set(const dt_cublaslt *lt, void *operation, int attribute, const void *value, size_t bytes) {
     CALL(lt, cublasLtMatmulDescSetAttribute, operation, attribute, value, bytes);
@@ -93,12 +94,60 @@ static uint32_t alignment_of(const dt_library_matrix *matrix, int64_t n_batches)
     return (uint32_t)(all & -all);
 }
 
+/* ---- what follows the sum ---- */
+
+enum {
+    NO_EPILOGUE = 0,
+    MASK_STEP = 128, /* bits at which rows of a mask begin */
+    MASK_ALIGNMENT = 256
+};
+
+/* Whether there is a second matrix: one that is kept, or a mask. */
+static bool has_aux(const dt_cublaslt_product *x) {
+    bool gelu = x->product->activation == DT_LIBRARY_ACTIVATION_GELU || x->product->activation == DT_LIBRARY_ACTIVATION_GELU_GRADIENT;
+    return x->extent.mask || (gelu && x->product->kept >= 0);
+}
+
+static uint32_t epilogue_of(const dt_cublaslt_product *x) {
+    static const uint32_t epilogues[DT_N_LIBRARY_ACTIVATIONS][2][2] = {
+        /* by itself, with a bias; with a second matrix, with both */
+        {{DT_CUBLASLT_EPILOGUE_DEFAULT, DT_CUBLASLT_EPILOGUE_BIAS}},
+        {{DT_CUBLASLT_EPILOGUE_RELU, DT_CUBLASLT_EPILOGUE_RELU_BIAS}, {DT_CUBLASLT_EPILOGUE_RELU_AUX, DT_CUBLASLT_EPILOGUE_RELU_AUX_BIAS}},
+        {{DT_CUBLASLT_EPILOGUE_GELU, DT_CUBLASLT_EPILOGUE_GELU_BIAS}, {DT_CUBLASLT_EPILOGUE_GELU_AUX, DT_CUBLASLT_EPILOGUE_GELU_AUX_BIAS}},
+        {{NO_EPILOGUE}, {DT_CUBLASLT_EPILOGUE_DRELU}},
+        {{NO_EPILOGUE}, {DT_CUBLASLT_EPILOGUE_DGELU}},
+    };
+    uint32_t plain = epilogues[x->product->activation][has_aux(x)][x->product->bias >= 0];
+    if (!x->extent.bias_gradient) return plain;
+    if (plain != DT_CUBLASLT_EPILOGUE_DEFAULT) return NO_EPILOGUE;
+    return x->product->bias_gradient.of_first ? DT_CUBLASLT_EPILOGUE_BGRADB : DT_CUBLASLT_EPILOGUE_BGRADA;
+}
+
+static int64_t mask_step(const dt_library_product *p) { return (p->columns + MASK_STEP - 1) / MASK_STEP * MASK_STEP; }
+
+size_t dt_cublaslt_mask_bytes(const dt_library_product *p) { return (size_t)(p->rows * mask_step(p) / 8); }
+
+/* Where things of the epilogue are. For the heuristics, which read nothing there, any address of the same alignment is good. */
+static dt_status *point(const dt_cublaslt *lt, const dt_cublaslt_product *x, const uint64_t *buffers, uint64_t mask) {
+    const dt_library_product *p = x->product;
+    const dt_library_bias_gradient *gradient = &p->bias_gradient;
+    if (p->bias >= 0 || x->extent.bias_gradient) {
+        int64_t offset = x->extent.bias_gradient ? gradient->offset : p->bias_offset;
+        uint64_t at =
+            (buffers != NULL ? buffers[x->extent.bias_gradient ? gradient->argument : p->bias] : ALIGNMENT) + (uint64_t)offset * sizeof(float);
+        DT_TRY(set(lt, x->operation, DT_CUBLASLT_MATMUL_DESC_BIAS_POINTER, &at, sizeof at));
+    }
+    if (!has_aux(x)) return NULL;
+    uint64_t kept = x->extent.mask ? mask : (buffers != NULL ? buffers[p->kept] : ALIGNMENT) + (uint64_t)p->result.offset * sizeof(float);
+    return set(lt, x->operation, DT_CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &kept, sizeof kept);
+}
+
+/* ---- descriptions ---- */
+
 static dt_status *describe(const dt_cublaslt *lt, const dt_library_call *call, dt_cublaslt_product *x) {
     const dt_library_product *p = x->product;
     int32_t transpose_a, transpose_b, transpose_d;
-    uint32_t epilogue = p->bias >= 0 ? p->relu ? DT_CUBLASLT_EPILOGUE_RELU_BIAS : DT_CUBLASLT_EPILOGUE_BIAS
-                        : p->relu    ? DT_CUBLASLT_EPILOGUE_RELU
-                                     : DT_CUBLASLT_EPILOGUE_DEFAULT;
+    uint32_t epilogue = epilogue_of(x);
     DT_TRY(lay_out(lt, p->columns, p->terms, p->second.strides[1], p->second.strides[0], &x->a, &transpose_a));
     DT_TRY(lay_out(lt, p->terms, p->rows, p->first.strides[1], p->first.strides[0], &x->b, &transpose_b));
     DT_TRY(lay_out(lt, p->columns, p->rows, p->result.strides[1], p->result.strides[0], &x->d, &transpose_d));
@@ -109,7 +158,9 @@ static dt_status *describe(const dt_cublaslt *lt, const dt_library_call *call, d
     DT_TRY(set(lt, x->operation, DT_CUBLASLT_MATMUL_DESC_TRANSA, &transpose_a, sizeof transpose_a));
     DT_TRY(set(lt, x->operation, DT_CUBLASLT_MATMUL_DESC_TRANSB, &transpose_b, sizeof transpose_b));
     DT_TRY(set(lt, x->operation, DT_CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue));
-    return NULL;
+    int64_t step = x->extent.mask ? mask_step(p) : p->result.strides[0];
+    if (has_aux(x)) DT_TRY(set(lt, x->operation, DT_CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &step, sizeof step));
+    return point(lt, x, NULL, MASK_ALIGNMENT);
 }
 
 /* ---- the choice ---- */
@@ -149,9 +200,7 @@ static bool is_good(const dt_cublaslt *lt, const dt_cublaslt_choice *choice) {
 static dt_status *choose(const dt_cublaslt *lt, void *preference, dt_cublaslt_product *x) {
     dt_cublaslt_choice choices[MOST_CHOICES];
     int n = 0, c = 0;
-    const uint64_t bias = ALIGNMENT + (uint64_t)x->product->bias_offset * sizeof(float); /* nothing reads there: its alignment is what counts */
     memset(choices, 0, sizeof choices);
-    if (x->product->bias >= 0) DT_TRY(set(lt, x->operation, DT_CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));
     DT_TRY(set_preference(lt, x->product, preference));
     CALL(lt, cublasLtMatmulAlgoGetHeuristic, lt->handle, x->operation, x->a, x->b, x->d, x->d, preference, MOST_CHOICES, choices, &n);
     while (c < n && !is_good(lt, &choices[c])) c++;
@@ -163,9 +212,10 @@ static dt_status *choose(const dt_cublaslt *lt, void *preference, dt_cublaslt_pr
     return NULL;
 }
 
-dt_status *dt_cublaslt_prepare(const dt_cublaslt *lt, const dt_library_call *call, dt_cublaslt_product *x) {
+dt_status *dt_cublaslt_prepare(const dt_cublaslt *lt, const dt_library_call *call, dt_cublaslt_extent extent, dt_cublaslt_product *x) {
     void *preference = NULL;
-    *x = (dt_cublaslt_product){.product = &call->product};
+    *x = (dt_cublaslt_product){.product = &call->product, .extent = extent};
+    if (epilogue_of(x) == NO_EPILOGUE) return dt_error(DT_UNIMPLEMENTED, "cuBLASLt has nothing that does what follows the sum");
     DT_TRY(describe(lt, call, x));
     CALL(lt, cublasLtMatmulPreferenceCreate, &preference);
     dt_status *status = choose(lt, preference, x);
@@ -189,14 +239,12 @@ static void *place(const uint64_t *buffers, const dt_library_matrix *matrix, con
     return (void *)(uintptr_t)(buffers[matrix->argument] + (uint64_t)at * sizeof(float));
 }
 
-dt_status *dt_cublaslt_run(const dt_cublaslt *lt, const dt_cublaslt_product *x, const uint64_t *buffers, uint64_t workspace, void *stream) {
+dt_status *dt_cublaslt_run(const dt_cublaslt *lt, const dt_cublaslt_product *x, const uint64_t *buffers, uint64_t mask, uint64_t workspace,
+                           void *stream) {
     const dt_library_product *p = x->product;
     const float scale = (float)p->scale, zero = 0;
     int64_t n_calls = 1, n_outer = p->n_batches > 0 ? p->n_batches - 1 : 0, batch[DT_LIBRARY_MOST_BATCHES] = {0};
-    if (p->bias >= 0) {
-        uint64_t bias = buffers[p->bias] + (uint64_t)p->bias_offset * sizeof(float);
-        DT_TRY(set(lt, x->operation, DT_CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));
-    }
+    DT_TRY(point(lt, x, buffers, mask));
     for (int64_t b = 0; b < n_outer; b++) n_calls *= p->batches[b];
     for (int64_t i = 0; i < n_calls; i++) {
         int64_t rest = i;

@@ -49,10 +49,22 @@
     X(CUBLASLT_MATMUL_DESC_TRANSB, 4)                                                                                                                \
     X(CUBLASLT_MATMUL_DESC_EPILOGUE, 7)                                                                                                              \
     X(CUBLASLT_MATMUL_DESC_BIAS_POINTER, 8)                                                                                                          \
+    X(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, 11)                                                                                                 \
+    X(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, 12)                                                                                                      \
     X(CUBLASLT_EPILOGUE_DEFAULT, 1)                                                                                                                  \
     X(CUBLASLT_EPILOGUE_RELU, 2)                                                                                                                     \
     X(CUBLASLT_EPILOGUE_BIAS, 4)                                                                                                                     \
     X(CUBLASLT_EPILOGUE_RELU_BIAS, 6)                                                                                                                \
+    X(CUBLASLT_EPILOGUE_RELU_AUX, 130)                                                                                                               \
+    X(CUBLASLT_EPILOGUE_RELU_AUX_BIAS, 134)                                                                                                          \
+    X(CUBLASLT_EPILOGUE_DRELU, 136)                                                                                                                  \
+    X(CUBLASLT_EPILOGUE_GELU, 32)                                                                                                                    \
+    X(CUBLASLT_EPILOGUE_GELU_BIAS, 36)                                                                                                               \
+    X(CUBLASLT_EPILOGUE_GELU_AUX, 160)                                                                                                               \
+    X(CUBLASLT_EPILOGUE_GELU_AUX_BIAS, 164)                                                                                                          \
+    X(CUBLASLT_EPILOGUE_DGELU, 192)                                                                                                                  \
+    X(CUBLASLT_EPILOGUE_BGRADA, 256)                                                                                                                 \
+    X(CUBLASLT_EPILOGUE_BGRADB, 512)                                                                                                                 \
     X(CUBLASLT_REDUCTION_SCHEME_NONE, 0)                                                                                                             \
     X(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, 1)                                                                                                   \
     X(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, 3)                                                                                                 \
@@ -98,18 +110,27 @@ typedef struct dt_cublaslt {
 dt_status *dt_cublaslt_open(const dt_cuda_driver *driver, dt_cublaslt *cublaslt);
 void dt_cublaslt_close(dt_cublaslt *cublaslt); /* an empty one is allowed */
 
+/* What of a product is left to the library, where there is a choice. */
+typedef struct dt_cublaslt_extent {
+    bool mask;          /* a relu notes, or its gradient reads, which elements were greater than 0: bits, in memory that no buffer of the plan is */
+    bool bias_gradient; /* the sums beside the product, if there are such */
+} dt_cublaslt_extent;
+
 typedef struct dt_cublaslt_product {
     const dt_library_product *product;
+    dt_cublaslt_extent extent;
     void *operation, *a, *b, *d; /* as the library sees it: column by column, so that A is our second factor */
     dt_cublaslt_choice choice;
     char text[120]; /* the choice, for people */
 } dt_cublaslt_product;
 
 /* Chooses a way. DT_UNIMPLEMENTED: the library has none, and why. dt_cublaslt_product_free, after an error too. */
-dt_status *dt_cublaslt_prepare(const dt_cublaslt *cublaslt, const dt_library_call *call, dt_cublaslt_product *product);
+dt_status *dt_cublaslt_prepare(const dt_cublaslt *cublaslt, const dt_library_call *call, dt_cublaslt_extent extent, dt_cublaslt_product *product);
 void dt_cublaslt_product_free(const dt_cublaslt *cublaslt, dt_cublaslt_product *product);
-/* DT_UNIMPLEMENTED: the library cannot do it after all. */
-dt_status *dt_cublaslt_run(const dt_cublaslt *cublaslt, const dt_cublaslt_product *product, const uint64_t *buffers, uint64_t workspace,
-                           void *stream);
+/* Bytes of the mask of a relu. */
+size_t dt_cublaslt_mask_bytes(const dt_library_product *product);
+/* mask: its address, aligned to 256, where the extent has one. DT_UNIMPLEMENTED: the library cannot do it after all. */
+dt_status *dt_cublaslt_run(const dt_cublaslt *cublaslt, const dt_cublaslt_product *product, const uint64_t *buffers, uint64_t mask,
+                           uint64_t workspace, void *stream);
 
 #endif

@@ -168,6 +168,32 @@ static dt_status *find_around(const dt_cuda_kernels *kernels, const dt_artifact_
     return NULL;
 }
 
+/* The call that computed the relu whose result the gradient `call` of that kernel reads: a library's, in the same function. The result is in memory
+ * that serves one replica after another, each of which goes from the relu to the gradient before the next one begins: so may the mask. NULL: none. */
+static dt_cuda_library_operation *find_relu(const dt_cuda_kernels *kernels, int f, int k, const dt_library_call *call) {
+    const dt_artifact_function *function = &kernels->artifact->cuda->program->functions[f];
+    int kept = function->kernels[k].buffers[call->product.kept];
+    if (function->buffers[kept].space != DT_MEMORY_SCRATCH) return NULL;
+    for (int earlier = k - 1; earlier >= 0; earlier--) {
+        const dt_artifact_kernel *kernel = &function->kernels[earlier];
+        for (int l = 0; l < kernel->n_launches; l++) {
+            const dt_library_call *made = kernel->launches[l].library;
+            if (made != NULL && made->class == DT_LIBRARY_PRODUCT && kernel->buffers[made->product.result.argument] == kept)
+                return kernels->functions[f][earlier][l].library;
+        }
+    }
+    return NULL;
+}
+
+static dt_status *prepare_library(dt_cuda_kernels *kernels, int f, int k, int l) {
+    const dt_artifact_launch *launch = &kernels->artifact->cuda->program->functions[f].kernels[k].launches[l];
+    const dt_library_call *call = launch->library;
+    bool of_relu = call->class == DT_LIBRARY_PRODUCT && call->product.activation == DT_LIBRARY_ACTIVATION_RELU_GRADIENT;
+    dt_cuda_library_operation *relu = of_relu ? find_relu(kernels, f, k, call) : NULL;
+    dt_status *status = dt_cuda_libraries_prepare(kernels->libraries, launch->function, call, relu, &kernels->functions[f][k][l].library);
+    return dt_status_annotate(status, "%s", kernels->artifact->path);
+}
+
 static dt_status *prepare_libraries(dt_cuda_kernels *kernels, dt_arena *arena) {
     const dt_artifact_cuda *about = kernels->artifact->cuda;
     dt_cuda_library_functions around = {.threads = (unsigned)about->fold.threads};
@@ -175,14 +201,9 @@ static dt_status *prepare_libraries(dt_cuda_kernels *kernels, dt_arena *arena) {
     DT_TRY(find_around(kernels, &about->turn, &around.turn));
     kernels->libraries = dt_cuda_libraries_create(&kernels->cuda->driver, &around, kernels->artifact->capacity, arena);
     for (int f = 0; f < about->program->n_functions; f++)
-        for (int k = 0; kernels->functions[f] != NULL && k < about->program->functions[f].n_kernels; k++) {
-            const dt_artifact_kernel *kernel = &about->program->functions[f].kernels[k];
-            for (int l = 0; l < kernel->n_launches; l++)
-                if (kernel->launches[l].library != NULL)
-                    DT_TRY(dt_status_annotate(dt_cuda_libraries_prepare(kernels->libraries, kernel->launches[l].function, kernel->launches[l].library,
-                                                                        &kernels->functions[f][k][l].library),
-                                              "%s", kernels->artifact->path));
-        }
+        for (int k = 0; kernels->functions[f] != NULL && k < about->program->functions[f].n_kernels; k++)
+            for (int l = 0; l < about->program->functions[f].kernels[k].n_launches; l++)
+                if (about->program->functions[f].kernels[k].launches[l].library != NULL) DT_TRY(prepare_library(kernels, f, k, l));
     return NULL;
 }
 

@@ -14,7 +14,9 @@ struct dt_cuda_library_operation {
     dt_cuda_libraries *libraries;
     const char *name;
     const dt_library_call *call;
-    char refusal[400]; /* why it is generated; empty: it is the library's */
+    char refusal[400];                     /* why it is generated; empty: it is the library's */
+    size_t mask;                           /* where its mask lies, if it has one, behind the workspace */
+    const dt_cuda_library_operation *relu; /* whose mask it reads; NULL: no other one's */
     dt_cublaslt_product product;
     dt_cudnn_convolution convolution;
 };
@@ -27,7 +29,7 @@ struct dt_cuda_libraries {
     dt_cublaslt cublaslt;
     dt_cudnn cudnn;
     bool has_cublaslt, has_cudnn;
-    size_t workspace_bytes;
+    size_t workspace_bytes, mask_bytes; /* what the largest call needs, and all masks together: multiples of ALIGNMENT */
     DT_LIST(dt_cuda_library_operation *) operations;
 };
 
@@ -55,7 +57,7 @@ void dt_cuda_libraries_destroy(dt_cuda_libraries *libraries) {
     libraries->operations.n = 0;
 }
 
-size_t dt_cuda_libraries_workspace_bytes(const dt_cuda_libraries *libraries) { return libraries->workspace_bytes; }
+size_t dt_cuda_libraries_workspace_bytes(const dt_cuda_libraries *libraries) { return libraries->workspace_bytes + libraries->mask_bytes; }
 
 /* ---- making ready ---- */
 
@@ -91,28 +93,77 @@ static dt_status *open_for(dt_cuda_libraries *libraries, dt_library_class class)
 
 static int64_t kernel_rows(const dt_library_convolution *c) { return c->taps[0] * c->taps[1] * c->channels; }
 
+static size_t aligned(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
+
 /* Bytes of the turned kernel, in front of the library's own. */
-static size_t turned_bytes(const dt_library_convolution *c) {
-    size_t bytes = (size_t)(kernel_rows(c) * c->filters) * sizeof(float);
-    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+static size_t turned_bytes(const dt_library_convolution *c) { return aligned((size_t)(kernel_rows(c) * c->filters) * sizeof(float)); }
+
+static void make_room(dt_cuda_libraries *libraries, size_t bytes) {
+    if (aligned(bytes) > libraries->workspace_bytes) libraries->workspace_bytes = aligned(bytes);
 }
 
-dt_status *dt_cuda_libraries_prepare(dt_cuda_libraries *libraries, const char *name, const dt_library_call *call,
+/* As much of the product as the library has a way for: with the sums beside it, if there are such, or without them. */
+static dt_status *prepare_product(dt_cuda_libraries *libraries, const dt_library_call *call, bool mask, dt_cublaslt_product *product) {
+    const dt_cublaslt *lt = &libraries->cublaslt;
+    dt_cublaslt_extent extent = {.mask = mask, .bias_gradient = call->product.bias_gradient.argument >= 0};
+    dt_status *status = dt_cublaslt_prepare(lt, call, extent, product);
+    if (extent.bias_gradient && dt_status_code(status) == DT_UNIMPLEMENTED) {
+        dt_status_free(status);
+        dt_cublaslt_product_free(lt, product);
+        extent.bias_gradient = false;
+        status = dt_cublaslt_prepare(lt, call, extent, product);
+    }
+    if (status == NULL) make_room(libraries, product->choice.workspace_bytes);
+    return status;
+}
+
+/* Makes a relu note its mask. After an error it is as it was. */
+static dt_status *add_mask(dt_cuda_libraries *libraries, dt_cuda_library_operation *relu) {
+    dt_cublaslt_product with;
+    if (relu->product.extent.mask) return NULL;
+    dt_status *status = prepare_product(libraries, relu->call, true, &with);
+    dt_cublaslt_product_free(&libraries->cublaslt, status == NULL ? &relu->product : &with);
+    if (status != NULL) return status;
+    relu->product = with;
+    relu->mask = libraries->mask_bytes;
+    libraries->mask_bytes += aligned(dt_cublaslt_mask_bytes(&relu->call->product));
+    return NULL;
+}
+
+/* The gradient of a relu, and the relu with it. */
+static dt_status *prepare_gradient(dt_cuda_libraries *libraries, dt_cuda_library_operation *made, dt_cuda_library_operation *relu) {
+    const dt_library_product *p = &made->call->product, *q = relu != NULL ? &relu->call->product : NULL;
+    bool fits = q != NULL && q->activation == DT_LIBRARY_ACTIVATION_RELU && q->n_batches == 0 && q->rows == p->rows && q->columns == p->columns;
+    if (!fits) return dt_error(DT_UNIMPLEMENTED, "the relu is not computed by a product of cuBLASLt's");
+    DT_TRY(prepare_product(libraries, made->call, true, &made->product));
+    DT_TRY(add_mask(libraries, relu));
+    made->relu = relu;
+    made->mask = relu->mask;
+    return NULL;
+}
+
+static dt_status *prepare_convolution(dt_cuda_libraries *libraries, dt_cuda_library_operation *made) {
+    DT_TRY(dt_cudnn_prepare(&libraries->cudnn, made->call, &made->convolution));
+    make_room(libraries, made->convolution.workspace_bytes + turned_bytes(&made->call->convolution));
+    return NULL;
+}
+
+dt_status *dt_cuda_libraries_prepare(dt_cuda_libraries *libraries, const char *name, const dt_library_call *call, dt_cuda_library_operation *relu,
                                      dt_cuda_library_operation **operation) {
     *operation = NULL;
     DT_TRY(with_flag(open_for(libraries, call->class), name));
-    bool is_product = call->class == DT_LIBRARY_PRODUCT;
     dt_cuda_library_operation *made = DT_NEW(libraries->arena, dt_cuda_library_operation);
     *made = (dt_cuda_library_operation){.libraries = libraries, .name = name, .call = call};
     dt_list_push(libraries->arena, &libraries->operations, made);
-    DT_TRY(unless_refused(made, is_product ? dt_cublaslt_prepare(&libraries->cublaslt, call, &made->product)
-                                           : dt_cudnn_prepare(&libraries->cudnn, call, &made->convolution)));
-    if (is_refused(made)) return NULL;
-    size_t bytes = is_product ? made->product.choice.workspace_bytes : made->convolution.workspace_bytes + turned_bytes(&call->convolution);
-    if (bytes > libraries->workspace_bytes) libraries->workspace_bytes = bytes;
-    *operation = made;
+    bool of_relu = call->product.activation == DT_LIBRARY_ACTIVATION_RELU_GRADIENT;
+    DT_TRY(unless_refused(made, call->class != DT_LIBRARY_PRODUCT ? prepare_convolution(libraries, made)
+                                : of_relu                         ? prepare_gradient(libraries, made, relu)
+                                                                  : prepare_product(libraries, call, false, &made->product)));
+    if (!is_refused(made)) *operation = made;
     return NULL;
 }
+
+bool dt_cuda_library_does_bias_gradient(const dt_cuda_library_operation *operation) { return operation->product.extent.bias_gradient; }
 
 /* ---- running ---- */
 
@@ -142,12 +193,17 @@ static dt_status *turn(const dt_cuda_libraries *libraries, uint64_t from, uint64
 static dt_status *call_library(dt_cuda_library_operation *operation, const uint64_t *buffers, uint64_t workspace, void *stream) {
     const dt_cuda_libraries *libraries = operation->libraries;
     const dt_library_convolution *c = &operation->call->convolution;
-    if (operation->call->class == DT_LIBRARY_PRODUCT) return dt_cublaslt_run(&libraries->cublaslt, &operation->product, buffers, workspace, stream);
+    uint64_t mask = workspace + libraries->workspace_bytes + operation->mask;
+    if (operation->call->class == DT_LIBRARY_PRODUCT)
+        return dt_cublaslt_run(&libraries->cublaslt, &operation->product, buffers, mask, workspace, stream);
     return dt_cudnn_run(&libraries->cudnn, &operation->convolution, buffers[c->x], workspace, buffers[c->y], workspace + turned_bytes(c), stream);
 }
 
 dt_status *dt_cuda_library_warm(dt_cuda_library_operation **operation, const uint64_t *buffers, uint64_t workspace, void *stream) {
-    DT_TRY(unless_refused(*operation, call_library(*operation, buffers, workspace, stream)));
+    const dt_cuda_library_operation *relu = (*operation)->relu;
+    dt_status *status = relu != NULL && is_refused(relu) ? dt_error(DT_UNIMPLEMENTED, "the relu is not computed by cuBLASLt after all")
+                                                         : call_library(*operation, buffers, workspace, stream);
+    DT_TRY(unless_refused(*operation, status));
     if (is_refused(*operation)) *operation = NULL;
     return NULL;
 }

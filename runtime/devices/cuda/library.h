@@ -6,7 +6,9 @@
  * says of the call alone: where it fails, for want of memory say, it might not fail the next time, and is an error. Nothing of a session but this
  * knows a library: cublaslt.c and cudnn.c are the only files that do.
  *
- * Memory: a call may need some of its own. Calls run one after another on one stream, so that one piece, as large as the largest, serves all. */
+ * Memory: a call may need some of its own. Calls run one after another on one stream, so that one piece, as large as the largest, serves all. Behind
+ * it lie the masks: what of a relu was greater than 0, one bit an element, which cuBLASLt wants for its gradient where generated code reads the
+ * relu's result. Both calls have to be the library's, then, and run one after the other for the same rows. */
 #ifndef DT_RUNTIME_DEVICES_CUDA_LIBRARY_H
 #define DT_RUNTIME_DEVICES_CUDA_LIBRARY_H
 
@@ -32,9 +34,15 @@ void dt_cuda_libraries_destroy(dt_cuda_libraries *libraries); /* NULL is allowed
 /* Makes a call ready; `name`, for people, is that of the generated function. *operation is NULL where the library has no way that we take: then the
  * generated function does it, and the choices say why.
  *
+ * relu        of a relu's gradient: the operation that computes the relu, without batches and of as many rows and columns, each time right before for
+ *             the same rows; NULL: there is none, and no way. It notes its mask from now on, if the library has a way for both.
+ *
  * DT_NOT_FOUND: the library is not installed. DT_INTERNAL: it failed; the message has its call, name and text, and the flag that does without. */
-dt_status *dt_cuda_libraries_prepare(dt_cuda_libraries *libraries, const char *name, const dt_library_call *call,
+dt_status *dt_cuda_libraries_prepare(dt_cuda_libraries *libraries, const char *name, const dt_library_call *call, dt_cuda_library_operation *relu,
                                      dt_cuda_library_operation **operation);
+
+/* Whether the sums beside a product are computed with it: then nobody else has to. */
+bool dt_cuda_library_does_bias_gradient(const dt_cuda_library_operation *operation);
 
 /* Bytes that operations need beside their arguments, aligned to 256. */
 size_t dt_cuda_libraries_workspace_bytes(const dt_cuda_libraries *libraries);
