@@ -1,7 +1,6 @@
 /* bench: see the header. Times are kept for each step and each kernel, so that what is said of them are medians. */
 #include "runtime/bench.h"
 
-#include "base/cpu.h"
 #include "base/memory.h"
 #include "runtime/clock.h"
 
@@ -234,12 +233,7 @@ dt_status *dt_bench_step(dt_bench *bench, bool measured) {
 
 /* ---- results ---- */
 
-dt_status *dt_bench_peak(dt_bench *bench, dt_peak *peak) {
-    if (dt_session_is_gpu(bench->session)) return dt_session_gpu_peak(bench->session, peak);
-    int level = dt_cpu_level_from_name(dt_session_level(bench->session));
-    *peak = dt_peak_measure(level > 0 ? level : dt_cpu_level()); /* "native": all that the machine has */
-    return NULL;
-}
+dt_status *dt_bench_peak(dt_bench *bench, dt_peak *peak) { return dt_session_peak(bench->session, peak); }
 
 static int compare_seconds(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;

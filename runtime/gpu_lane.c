@@ -1,14 +1,30 @@
-/* gpu_lane: see the header. What a function does is a list of operations, made when it is bound; the list is walked once for each graph, and, where
- * kernels are to be timed, in each step. */
-#include "runtime/gpu_lane.h"
+/* gpu_lane: a lane that is a GPU. All replicas are its leaves; what a step does is put on the GPU as a graph, once for each slot of input, when the
+ * session is created, and a step is: write the launch values, launch the graph, wait.
+ *
+ * A function's graph:    launch values and empty records of bad indices, from the host
+ *                        for each segment: kernels that run once; for each leaf its kernels, and the folds that it completes; the folds of all
+ *                        collectives, in one launch, which puts aggregates side by side behind the records of bad indices
+ *                        aggregates that no collective made, there too; all of these to the host, in one copy
+ *
+ * With DT_CUDA_CHECK=1 in the environment a step's kernels are run one by one instead, each waited for, so that an error that a kernel makes says
+ * which one it was.
+ *
+ * Inputs have two slots, each in pinned memory and on the GPU. While a step reads one, the next batch is copied into the other. In a slot the rows of
+ * each leaf begin at a multiple of 256 bytes. Nothing is allocated, loaded or captured once it is bound.
+ *
+ * What a function does is a list of operations, made when it is bound; the list is walked once for each graph, and, where kernels are to be timed, in
+ * each step. */
+#include "runtime/lane.h"
 
 #include "abi/fold.h"
 #include "runtime/devices/cuda/device.h"
 #include "runtime/devices/cuda/graph.h"
 #include "runtime/devices/cuda/kernels.h"
+#include "runtime/devices/cuda/peak.h"
 #include "runtime/devices/cuda/staging.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +51,7 @@ typedef struct gpu_function {
     void *graphs[N_SLOTS];  /* the same one, where there are no inputs */
 } gpu_function;
 
-struct dt_gpu_lane {
+typedef struct dt_gpu_lane {
     dt_lane *lane;
     const dt_cuda *cuda;
     dt_cuda_kernels kernels;
@@ -55,7 +71,7 @@ struct dt_gpu_lane {
     bool checks;   /* kernel by kernel, waiting for each */
     void **events; /* [most operations + 1] where kernels are timed */
     int n_events;
-};
+} dt_gpu_lane;
 
 static uint64_t address(const void *place) { return (uint64_t)(uintptr_t)place; }
 
@@ -113,7 +129,17 @@ static dt_cuda_staging_layout staging_layout(const dt_gpu_lane *gpu) {
     return layout;
 }
 
-dt_status *dt_gpu_lane_open(dt_lane *lane, const dt_artifact *artifact, bool use_libraries, dt_arena *arena) {
+/* ---- opening and closing ---- */
+
+static dt_status *choose_program(const dt_artifact *artifact, const dt_artifact **program) {
+    if (artifact->cuda == NULL)
+        return dt_error(DT_FAILED_PRECONDITION, "%s holds no code for GPUs; compile it for them: dtc compile %s.dt --target cuda -o %s",
+                        artifact->path, artifact->name, artifact->path);
+    *program = artifact->cuda->program;
+    return NULL;
+}
+
+static dt_status *open_lane(dt_lane *lane, dt_arena *arena) {
     dt_gpu_lane *gpu = DT_NEW(arena, dt_gpu_lane);
     gpu->lane = lane;
     gpu->cuda = dt_cuda_of(lane->device);
@@ -125,10 +151,13 @@ dt_status *dt_gpu_lane_open(dt_lane *lane, const dt_artifact *artifact, bool use
         if (is_bound(&lane->artifact->functions[f])) lay_inputs_out(gpu, f, arena);
     DT_TRY(check_operations(gpu));
     dt_cuda_staging_lay_out(&gpu->staging, staging_layout(gpu));
-    return dt_cuda_kernels_load(gpu->cuda, artifact, use_libraries, arena, &gpu->kernels);
+    DT_TRY(dt_cuda_kernels_load(gpu->cuda, dt_kernels_artifact(lane->kernels), !lane->generated_alone, arena, &gpu->kernels));
+    lane->level = gpu->kernels.architecture;
+    lane->bytes_beside = (int64_t)(gpu->staging.device_bytes + dt_cuda_kernels_workspace_bytes(&gpu->kernels));
+    return NULL;
 }
 
-void dt_gpu_lane_close(dt_lane *lane) {
+static void close_lane(dt_lane *lane) {
     dt_gpu_lane *gpu = lane->gpu;
     if (gpu == NULL) return;
     const dt_cuda_driver *driver = &gpu->cuda->driver;
@@ -146,9 +175,16 @@ void dt_gpu_lane_close(dt_lane *lane) {
     lane->gpu = NULL;
 }
 
-int64_t dt_gpu_lane_bytes(const dt_gpu_lane *gpu) { return (int64_t)(gpu->staging.device_bytes + dt_cuda_kernels_workspace_bytes(&gpu->kernels)); }
-const dt_cuda_libraries *dt_gpu_lane_libraries(const dt_gpu_lane *gpu) { return gpu->kernels.libraries; }
-const char *dt_gpu_lane_architecture(const dt_gpu_lane *gpu) { return gpu->kernels.architecture; }
+static double in_mib(int64_t bytes) { return (double)bytes / (double)(1 << 20); }
+
+static dt_status *does_not_fit(const dt_lane *lane, int n, int64_t needed, int64_t available) {
+    int64_t replicas = lane->n_all_leaves / lane->blocks;
+    (void)n;
+    return dt_error(DT_RESOURCE_EXHAUSTED,
+                    "the plan needs %.1f MiB of %s's memory, with %" PRId64 " replica%s of %" PRId64
+                    " rows, and %.1f MiB are free; use fewer replicas, or a smaller --global-batch",
+                    in_mib(needed), lane->device->name, replicas, dt_plural(replicas), lane->rows, in_mib(available));
+}
 
 /* ---- what a function does ---- */
 
@@ -398,7 +434,7 @@ static dt_status *make_events(dt_gpu_lane *gpu, dt_arena *arena) {
     return NULL;
 }
 
-dt_status *dt_gpu_lane_bind(dt_lane *lane, dt_arena *arena) {
+static dt_status *bind(dt_lane *lane, dt_arena *arena) {
     dt_gpu_lane *gpu = lane->gpu;
     const dt_artifact *artifact = lane->artifact;
     int most_buffers = 0;
@@ -437,7 +473,7 @@ static void copy_rows(const dt_lane *lane, const char *source, int64_t row_bytes
     }
 }
 
-dt_status *dt_gpu_lane_stage(dt_lane *lane, int number, const void *const *inputs, int64_t valid) {
+static dt_status *stage(dt_lane *lane, int number, const void *const *inputs, int64_t valid) {
     dt_gpu_lane *gpu = lane->gpu;
     const dt_artifact_function *function = &lane->artifact->functions[number];
     const gpu_function *bound = &gpu->functions[number];
@@ -502,11 +538,11 @@ static dt_status *read_times(dt_gpu_lane *gpu, int number) {
 
 static bool measures(const dt_lane *lane) { return lane->times != NULL && !lane->times->pauses && !lane->gpu->checks; }
 
-static dt_status *start(dt_lane *lane, const dt_lane_run_values *values) {
+static dt_status *start_function(dt_lane *lane, const dt_lane_run_values *values) {
     dt_gpu_lane *gpu = lane->gpu;
     const gpu_function *bound = &gpu->functions[values->function];
     if (bound->input_bytes > 0) {
-        if (values->inputs != NULL) DT_TRY(dt_gpu_lane_stage(lane, values->function, values->inputs, values->launch.valid));
+        if (values->inputs != NULL) DT_TRY(stage(lane, values->function, values->inputs, values->launch.valid));
         gpu->slot = (gpu->slot + 1) % N_SLOTS;
     }
     dt_lane_fill_launches(lane, values);
@@ -519,7 +555,7 @@ static dt_status *start(dt_lane *lane, const dt_lane_run_values *values) {
     return NULL;
 }
 
-static dt_status *finish(dt_lane *lane, const dt_lane_run_values *values) {
+static dt_status *finish_function(dt_lane *lane, const dt_lane_run_values *values) {
     dt_gpu_lane *gpu = lane->gpu;
     DT_TRY(dt_cuda_enter(gpu->cuda));
     DT_TRY(dt_cuda_wait(gpu->cuda));
@@ -531,10 +567,10 @@ static dt_status *say_where(const dt_lane *lane, const dt_lane_run_values *value
     return dt_status_annotate(status, "%s, %s step %lld", lane->device->name, values->step, (long long)values->launch.counter + 1);
 }
 
-dt_status *dt_gpu_lane_start(dt_lane *lane, const dt_lane_run_values *values) { return say_where(lane, values, start(lane, values)); }
+static dt_status *start(dt_lane *lane, const dt_lane_run_values *values) { return say_where(lane, values, start_function(lane, values)); }
 
-dt_status *dt_gpu_lane_finish(dt_lane *lane, const dt_lane_run_values *values) {
-    dt_status *status = finish(lane, values);
+static dt_status *finish(dt_lane *lane, const dt_lane_run_values *values) {
+    dt_status *status = finish_function(lane, values);
     if (status == NULL) return NULL;
     dt_status *longer = dt_error(dt_status_code(status), "%s%s", dt_status_message(status),
                                  lane->gpu->checks ? "" : "; if a kernel was the cause, DT_CUDA_CHECK=1 names it, at the cost of time");
@@ -542,4 +578,27 @@ dt_status *dt_gpu_lane_finish(dt_lane *lane, const dt_lane_run_values *values) {
     return say_where(lane, values, longer);
 }
 
-const void *dt_gpu_lane_aggregate(const dt_gpu_lane *gpu, int index) { return gpu->staging.host_aggregates + index; }
+/* ---- what it left ---- */
+
+static dt_status *read_aggregate(dt_lane *lane, int function, int index, void *value) {
+    memcpy(value, lane->gpu->staging.host_aggregates + index, (size_t)lane->artifact->functions[function].results[index].tensor.row_bytes);
+    return NULL;
+}
+
+static dt_status *measure_peak(dt_lane *lane, dt_peak *peak) { return dt_cuda_peak_measure(lane->gpu->cuda, peak); }
+
+static void print_libraries(const dt_lane *lane, bool each, dt_text *text) {
+    if (lane->gpu->kernels.libraries != NULL) dt_cuda_libraries_print(lane->gpu->kernels.libraries, each, text);
+}
+
+const dt_lane_kind dt_lane_of_gpu = {.choose_program = choose_program,
+                                     .open = open_lane,
+                                     .close = close_lane,
+                                     .does_not_fit = does_not_fit,
+                                     .bind = bind,
+                                     .stage = stage,
+                                     .start = start,
+                                     .finish = finish,
+                                     .read_aggregate = read_aggregate,
+                                     .measure_peak = measure_peak,
+                                     .print_libraries = print_libraries};

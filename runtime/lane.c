@@ -6,10 +6,12 @@
  */
 #include "runtime/lane.h"
 
+#include "base/cpu.h"
 #include "runtime/clock.h"
 #include "runtime/comm/fold.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <string.h>
 
 /* ---- memory ---- */
@@ -420,3 +422,50 @@ dt_status *dt_lane_run(dt_lane *lane, const dt_lane_run_values *values) {
     }
     return dt_device_synchronize(lane->device);
 }
+
+/* ---- as cores ---- */
+
+static dt_status *open_lane(dt_lane *lane, dt_arena *arena) {
+    (void)arena;
+    lane->level = dt_kernels_level(lane->kernels);
+    return NULL;
+}
+
+static double in_gib(int64_t bytes) { return (double)bytes / (double)(1 << 30); }
+
+static dt_status *does_not_fit(const dt_lane *lane, int n, int64_t needed, int64_t available) {
+    dt_artifact_bytes bytes = dt_artifact_memory(lane->artifact);
+    int64_t core_bytes = lane->leaf_space; /* what lies before its leaves */
+    int64_t replicas = lane->n_all_leaves / lane->blocks;
+    return dt_error(
+        DT_RESOURCE_EXHAUSTED,
+        "the plan needs %.2f GiB (%.2f GiB for the weights and what else cores share, %.2f GiB for each of %d core%s and %.2f GiB for each of "
+        "%" PRId64 " replica%s), %.2f GiB are free; use fewer cores or replicas, or compile for fewer rows: dtc compile %s.dt --batch N -o %s",
+        in_gib(needed), in_gib(bytes.shared), in_gib(core_bytes), n, dt_plural(n), in_gib(bytes.replica), replicas, dt_plural(replicas),
+        in_gib(available), lane->artifact->name, lane->artifact->path);
+}
+
+static dt_status *bind(dt_lane *lane, dt_arena *arena) {
+    dt_lane_bind(lane, -1, arena);
+    return NULL;
+}
+
+/* All of it: one thread drives each core. */
+static dt_status *start(dt_lane *lane, const dt_lane_run_values *values) {
+    memset(lane->bad_index, 0, ((size_t)lane->n_leaves + 1) * sizeof *lane->bad_index); /* also after none: it costs less than asking */
+    return dt_lane_run(lane, values);
+}
+
+static dt_status *read_aggregate(dt_lane *lane, int function, int index, void *value) {
+    const dt_artifact_result *result = &lane->artifact->functions[function].results[index];
+    return dt_device_read(lane->device, value, dt_lane_place(lane, function, result->buffer, 0), (size_t)result->tensor.row_bytes);
+}
+
+static dt_status *measure_peak(dt_lane *lane, dt_peak *peak) {
+    int level = dt_cpu_level_from_name(lane->level);
+    *peak = dt_peak_measure(level > 0 ? level : dt_cpu_level()); /* "native": all that the machine has */
+    return NULL;
+}
+
+const dt_lane_kind dt_lane_of_cores = {
+    .open = open_lane, .does_not_fit = does_not_fit, .bind = bind, .start = start, .read_aggregate = read_aggregate, .measure_peak = measure_peak};

@@ -1,4 +1,4 @@
-/* lane: one core of a device with the blocks of rows that it holds: its memory, and the functions of an artifact bound to it.
+/* lane: one core of a device, or a GPU, with the blocks of rows that it holds: its memory, and the functions of an artifact bound to it.
  *
  * What is the same on all of them, the variables and replicated values, lanes of one memory hold together: that is their home. A kernel that runs
  * once is run in parts, one a lane, if the compiler could divide it, else by the first lane of the home. Where one lane needs what another one
@@ -15,10 +15,12 @@
 #define DT_RUNTIME_LANE_H
 
 #include "base/arena.h"
+#include "base/text.h"
 #include "runtime/comm/comm.h"
 #include "runtime/devices/device.h"
 #include "runtime/kernels.h"
 #include "runtime/partial_sums.h"
+#include "runtime/peak.h"
 
 /* An argument that is an input: it is where the batch is. */
 typedef struct dt_lane_input {
@@ -73,6 +75,7 @@ typedef struct dt_lane {
     dt_comm *comm; /* NULL: nothing crosses replicas */
     int first_leaf, n_leaves, n_all_leaves;
     int64_t rows, blocks, block_rows; /* n of each replica, in so many leaves with at most so many rows each */
+    bool generated_alone;             /* nothing is to be left to vendors' libraries */
 
     /* memory of its own, relative to its start */
     char *memory;
@@ -86,7 +89,10 @@ typedef struct dt_lane {
 
     dt_lane_times *times; /* NULL: nobody asks, and nothing is measured */
 
-    struct dt_gpu_lane *gpu; /* NULL: it is no GPU (gpu_lane.h); else nothing is bound, and launches and bad_index are the GPU's */
+    /* set when it is opened (dt_lane_kind) */
+    const char *level;       /* of the code that runs: "x86-64-v4", "sm_90" */
+    int64_t bytes_beside;    /* that it allocates beside `bytes` */
+    struct dt_gpu_lane *gpu; /* NULL: it is no GPU (gpu_lane.c); else `bound` is NULL, and launches and bad_index are in memory that it reads */
 } dt_lane;
 
 /* What is the same for all lanes in one run of a function. */
@@ -96,6 +102,32 @@ typedef struct dt_lane_run_values {
     dt_launch launch; /* all but rows, row_offset, bad_index and parts */
     const char *step; /* for messages */
 } dt_lane_run_values;
+
+/* How a session runs steps on lanes of a kind of device: on cores, which are handed lists of calls (lane.c), or on a GPU, which is handed graphs
+ * (gpu_lane.c). Everything else about a session is the same for all. */
+struct dt_lane_kind {
+    /* The program of an artifact that such lanes run. DT_FAILED_PRECONDITION: it has none. NULL: the artifact itself. */
+    dt_status *(*choose_program)(const dt_artifact *artifact, const dt_artifact **program);
+    /* What is to be done between the layout and the allocation of memory, and undone, after an error too, when nothing is to run any more. */
+    dt_status *(*open)(dt_lane *lane, dt_arena *arena);
+    void (*close)(dt_lane *lane); /* NULL: nothing */
+    /* The error for a plan that needs more memory than there is, of `n` lanes whose first one is given. */
+    dt_status *(*does_not_fit)(const dt_lane *lane, int n, int64_t needed, int64_t available);
+    /* Binds all initialisers and steps, when lane and home are allocated. */
+    dt_status *(*bind)(dt_lane *lane, dt_arena *arena);
+    /* Copies inputs of a function to where the next start finds them. The host's are free when it returns. NULL: nothing is gained by it. */
+    dt_status *(*stage)(dt_lane *lane, int function, const void *const *inputs, int64_t valid);
+    /* The halves of a run; of several lanes each is started by a thread of its own. inputs NULL: those that were staged last. Bad indices are those
+     * of this run alone. */
+    dt_status *(*start)(dt_lane *lane, const dt_lane_run_values *values);
+    dt_status *(*finish)(dt_lane *lane, const dt_lane_run_values *values); /* NULL: all is done when it has started */
+    /* Aggregate `index` of the function that finished last; it must not be an input. */
+    dt_status *(*read_aggregate)(dt_lane *lane, int function, int index, void *value);
+    /* What it can do at most, when nothing runs. */
+    dt_status *(*measure_peak)(dt_lane *lane, dt_peak *peak);
+    /* What of its work is done by which library, in lines; with `each`, how each call is. NULL: none is used. */
+    void (*print_libraries)(const dt_lane *lane, bool each, dt_text *text);
+};
 
 /* `function` -1: all of role INIT and STEP, with the variables. Lay the memory out and say in `bytes` how much it is (INT64_MAX: more than there can
  * be). Everything up to the memory must be set; what they allocate is of the arena. */

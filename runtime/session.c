@@ -8,10 +8,7 @@
 #include "base/text.h"
 #include "runtime/comm/local/local.h"
 #include "runtime/crew.h"
-#include "runtime/devices/cuda/device.h"
-#include "runtime/devices/cuda/peak.h"
 #include "runtime/devices/spec.h"
-#include "runtime/gpu_lane.h"
 #include "runtime/lane.h"
 
 #include <inttypes.h>
@@ -56,21 +53,12 @@ dt_session_options dt_session_options_default(void) {
 
 /* ---- creating ---- */
 
-/* On a GPU it is the program for GPUs that runs. */
-static dt_status *choose_program(dt_session *session) {
-    const dt_artifact *artifact = session->artifact;
-    if (!session->spec.kind->is_gpu) return NULL;
-    if (artifact->cuda == NULL)
-        return dt_error(DT_FAILED_PRECONDITION, "%s holds no code for GPUs; compile it for them: dtc compile %s.dt --target cuda -o %s",
-                        artifact->path, artifact->name, artifact->path);
-    session->artifact = artifact->cuda->program;
-    return NULL;
-}
+static const dt_lane_kind *lanes_of(const dt_session *session) { return session->spec.kind->lanes; }
 
 static dt_status *check_options(dt_session *session) {
     dt_session_options *options = &session->options;
     DT_TRY(dt_device_spec_parse(options->devices != NULL ? options->devices : "cpu", &session->spec));
-    DT_TRY(choose_program(session));
+    if (lanes_of(session)->choose_program != NULL) DT_TRY(lanes_of(session)->choose_program(session->artifact, &session->artifact));
     const dt_artifact *artifact = session->artifact;
     if (options->replicas < 1 || options->replicas > MOST_REPLICAS)
         return dt_error(DT_INVALID_ARGUMENT, "--replicas %" PRId64 ": the number of replicas is 1 to %d", options->replicas, MOST_REPLICAS);
@@ -92,8 +80,6 @@ static dt_status *check_options(dt_session *session) {
     if (!(options->deadline_seconds > 0)) options->deadline_seconds = DEFAULT_DEADLINE_SECONDS;
     return NULL;
 }
-
-static bool is_gpu(const dt_session *session) { return session->spec.kind->is_gpu; }
 
 static dt_lane_times *new_times(const dt_session *session) {
     int most = 0;
@@ -150,38 +136,23 @@ static dt_status *open_lanes(dt_session *session) {
         lane->rows = session->options.rows;
         lane->blocks = blocks;
         lane->block_rows = session->artifact->block_rows;
+        lane->generated_alone = session->options.generated_alone;
         dt_lane_lay_out(lane, -1, session->arena);
         if (session->options.times) lane->times = new_times(session);
     }
     open_homes(session);
     DT_TRY(dt_comm_local_open(n, n_leaves, session->options.deadline_seconds, session->comms));
-    for (int d = 0; d < n; d++) session->lanes[d].comm = session->comms[d];
-    return is_gpu(session)
-               ? dt_gpu_lane_open(&session->lanes[0], dt_kernels_artifact(session->kernels), !session->options.generated_alone, session->arena)
-               : NULL;
+    for (int d = 0; d < n; d++) {
+        session->lanes[d].comm = session->comms[d];
+        DT_TRY(lanes_of(session)->open(&session->lanes[d], session->arena));
+    }
+    return NULL;
 }
-
-static double in_gib(int64_t bytes) { return (double)bytes / (double)(1 << 30); }
-static double in_mib(int64_t bytes) { return (double)bytes / (double)(1 << 20); }
 
 /* Before anything is allocated: does the plan fit? */
 static dt_status *check_memory(const dt_session *session) {
     int64_t needed = dt_session_memory_bytes(session), available = dt_device_free_bytes(session->lanes[0].device);
-    if (needed <= available) return NULL;
-    if (is_gpu(session))
-        return dt_error(DT_RESOURCE_EXHAUSTED,
-                        "the plan needs %.1f MiB of %s's memory, with %" PRId64 " replica%s of %" PRId64
-                        " rows, and %.1f MiB are free; use fewer replicas, or a smaller --global-batch",
-                        in_mib(needed), session->lanes[0].device->name, session->options.replicas, dt_plural(session->options.replicas),
-                        session->options.rows, in_mib(available));
-    dt_artifact_bytes bytes = dt_artifact_memory(session->artifact);
-    int64_t core_bytes = session->lanes[0].leaf_space; /* what lies before its leaves */
-    return dt_error(
-        DT_RESOURCE_EXHAUSTED,
-        "the plan needs %.2f GiB (%.2f GiB for the weights and what else cores share, %.2f GiB for each of %d core%s and %.2f GiB for each of "
-        "%" PRId64 " replica%s), %.2f GiB are free; use fewer cores or replicas, or compile for fewer rows: dtc compile %s.dt --batch N -o %s",
-        in_gib(needed), in_gib(bytes.shared), in_gib(core_bytes), session->n_lanes, dt_plural(session->n_lanes), in_gib(bytes.replica),
-        session->options.replicas, dt_plural(session->options.replicas), in_gib(available), session->artifact->name, session->artifact->path);
+    return needed <= available ? NULL : lanes_of(session)->does_not_fit(&session->lanes[0], session->n_lanes, needed, available);
 }
 
 static void enter_device(void *context, int member) { dt_device_enter(((dt_session *)context)->lanes[member].device); }
@@ -196,10 +167,7 @@ static dt_status *create_guarded(dt_session *session) {
     for (int h = 0; h < session->n_homes; h++) DT_TRY(dt_home_allocate(&session->homes[h]));
     for (int d = 0; d < session->n_lanes; d++) {
         DT_TRY(dt_lane_allocate(&session->lanes[d]));
-        if (is_gpu(session))
-            DT_TRY(dt_gpu_lane_bind(&session->lanes[d], session->arena));
-        else
-            dt_lane_bind(&session->lanes[d], -1, session->arena);
+        DT_TRY(lanes_of(session)->bind(&session->lanes[d], session->arena));
     }
     return dt_crew_create(session->n_lanes, enter_device, session, &session->crew);
 }
@@ -226,7 +194,7 @@ dt_status *dt_session_create(const dt_kernels *kernels, const dt_session_options
 void dt_session_destroy(dt_session *session) {
     if (session == NULL) return;
     dt_crew_destroy(session->crew);
-    for (int d = 0; d < session->n_lanes; d++) dt_gpu_lane_close(&session->lanes[d]);
+    for (int d = 0; d < session->n_lanes && lanes_of(session)->close != NULL; d++) lanes_of(session)->close(&session->lanes[d]);
     for (int h = 0; h < session->n_homes; h++) dt_home_free(&session->homes[h]);
     for (int d = 0; d < session->n_lanes; d++) {
         dt_comm_close(session->comms[d]);
@@ -243,7 +211,7 @@ void dt_session_destroy(dt_session *session) {
 static dt_status *run_lane(void *context, int member) {
     dt_session *session = context;
     dt_lane *lane = &session->lanes[member];
-    dt_status *status = dt_lane_run(lane, &session->running);
+    dt_status *status = lanes_of(session)->start(lane, &session->running);
     if (status != NULL) {
         char reason[256];
         snprintf(reason, sizeof reason, "%s: %s", lane->device->name, dt_status_message(status));
@@ -267,22 +235,17 @@ static dt_status *has_failed(void) { return dt_error(DT_FAILED_PRECONDITION, "th
 
 /* What session->running says, on all lanes; a GPU's is then under way, and all others are done. */
 static dt_status *start(dt_session *session) {
-    dt_status *status;
     if (session->failed) return has_failed();
-    if (is_gpu(session)) {
-        status = dt_gpu_lane_start(&session->lanes[0], &session->running);
-    } else {
-        for (int d = 0; d < session->n_lanes; d++) /* also after a run that counted none: it costs less than asking */
-            memset(session->lanes[d].bad_index, 0, ((size_t)session->lanes[d].n_leaves + 1) * sizeof(dt_bad_index));
-        status = dt_crew_run(session->crew, run_lane, session);
-    }
+    dt_status *status = dt_crew_run(session->crew, run_lane, session);
     session->failed = status != NULL;
     return status;
 }
 
 static dt_status *finish(dt_session *session) {
+    dt_status *status = NULL;
     if (session->failed) return has_failed();
-    dt_status *status = is_gpu(session) ? dt_gpu_lane_finish(&session->lanes[0], &session->running) : NULL;
+    for (int d = 0; d < session->n_lanes && lanes_of(session)->finish != NULL; d++)
+        status = dt_status_first(status, lanes_of(session)->finish(&session->lanes[d], &session->running));
     session->failed = status != NULL;
     return status;
 }
@@ -314,16 +277,13 @@ static void collect_bad_index(dt_session *session) {
 
 static dt_status *read_aggregates(const dt_session *session, const dt_artifact_step *step, dt_total *aggregates) {
     const dt_artifact_function *function = &session->artifact->functions[step->function];
-    const dt_lane *lane = &session->lanes[0];
     for (int i = 0; i < step->n_aggregates; i++) {
         int64_t word;
         const dt_artifact_result *result = &function->results[i];
         if (function->buffers[result->buffer].space == DT_MEMORY_INPUT)
             memcpy(&word, session->batch.inputs[function->buffers[result->buffer].input], (size_t)result->tensor.row_bytes);
-        else if (lane->gpu != NULL)
-            memcpy(&word, dt_gpu_lane_aggregate(lane->gpu, i), (size_t)result->tensor.row_bytes);
         else
-            DT_TRY(dt_device_read(lane->device, &word, dt_lane_place(lane, step->function, result->buffer, 0), (size_t)result->tensor.row_bytes));
+            DT_TRY(lanes_of(session)->read_aggregate(&session->lanes[0], step->function, i, &word));
         aggregates[i] = dt_total_from(result->tensor.dtype, &word);
     }
     return NULL;
@@ -363,14 +323,17 @@ bool dt_session_stages(const dt_session *session, int step) {
     const dt_artifact_function *function = &session->artifact->functions[about->function];
     for (int i = 0; i < about->n_aggregates; i++)
         if (function->buffers[function->results[i].buffer].space == DT_MEMORY_INPUT) return false;
-    return is_gpu(session);
+    return lanes_of(session)->stage != NULL;
 }
 
 dt_status *dt_session_stage(dt_session *session, int step, const dt_batch *batch) {
     if (session->failed) return has_failed();
     session->staged = batch->inputs;
     session->staged_step = step;
-    dt_status *status = dt_gpu_lane_stage(&session->lanes[0], session->artifact->steps[step].function, batch->inputs, batch->rows);
+    dt_status *status = NULL;
+    for (int d = 0; d < session->n_lanes; d++)
+        status = dt_status_first(status,
+                                 lanes_of(session)->stage(&session->lanes[d], session->artifact->steps[step].function, batch->inputs, batch->rows));
     session->failed = status != NULL;
     return status;
 }
@@ -469,15 +432,12 @@ int64_t dt_session_replicas(const dt_session *session) { return session->options
 int64_t dt_session_rows(const dt_session *session) { return session->options.rows; }
 int64_t dt_session_global_batch(const dt_session *session) { return session->options.rows * session->options.replicas; }
 const dt_artifact *dt_session_artifact(const dt_session *session) { return session->artifact; }
-bool dt_session_is_gpu(const dt_session *session) { return is_gpu(session); }
-dt_status *dt_session_gpu_peak(dt_session *session, dt_peak *peak) { return dt_cuda_peak_measure(dt_cuda_of(session->lanes[0].device), peak); }
-const char *dt_session_level(const dt_session *session) {
-    return is_gpu(session) ? dt_gpu_lane_architecture(session->lanes[0].gpu) : dt_kernels_level(session->kernels);
-}
+bool dt_session_is_gpu(const dt_session *session) { return session->spec.kind->is_gpu; }
+dt_status *dt_session_peak(dt_session *session, dt_peak *peak) { return lanes_of(session)->measure_peak(&session->lanes[0], peak); }
+const char *dt_session_level(const dt_session *session) { return session->lanes[0].level; }
 
 void dt_session_print_libraries(const dt_session *session, bool each, dt_text *text) {
-    const dt_cuda_libraries *libraries = is_gpu(session) ? dt_gpu_lane_libraries(session->lanes[0].gpu) : NULL;
-    if (libraries != NULL) dt_cuda_libraries_print(libraries, each, text);
+    if (lanes_of(session)->print_libraries != NULL) lanes_of(session)->print_libraries(&session->lanes[0], each, text);
 }
 
 int64_t dt_session_memory_bytes(const dt_session *session) {
@@ -485,7 +445,7 @@ int64_t dt_session_memory_bytes(const dt_session *session) {
     for (int h = 0; h < session->n_homes; h++)
         if (__builtin_add_overflow(bytes, session->homes[h].bytes, &bytes)) return INT64_MAX;
     for (int d = 0; d < session->n_lanes; d++)
-        if (__builtin_add_overflow(bytes, session->lanes[d].bytes, &bytes)) return INT64_MAX;
-    if (is_gpu(session) && __builtin_add_overflow(bytes, dt_gpu_lane_bytes(session->lanes[0].gpu), &bytes)) return INT64_MAX;
+        if (__builtin_add_overflow(bytes, session->lanes[d].bytes, &bytes) || __builtin_add_overflow(bytes, session->lanes[d].bytes_beside, &bytes))
+            return INT64_MAX;
     return bytes;
 }

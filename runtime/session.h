@@ -102,7 +102,7 @@ int64_t dt_session_global_batch(const dt_session *session);        /* n * V */
 int64_t dt_session_memory_bytes(const dt_session *session);        /* on all devices together */
 const dt_artifact *dt_session_artifact(const dt_session *session); /* with the plans that run: on a GPU those of artifact->cuda->program */
 bool dt_session_is_gpu(const dt_session *session);
-dt_status *dt_session_gpu_peak(dt_session *session, dt_peak *peak); /* of a session on a GPU, which must not be running */
+dt_status *dt_session_peak(dt_session *session, dt_peak *peak); /* of one of its cores, or of its GPU, which must not be running */
 /* What of a GPU's work is done by which library, in lines; with `each`, how each call is. Nothing where none is. */
 void dt_session_print_libraries(const dt_session *session, bool each, dt_text *text);
 const char *dt_session_level(const dt_session *session); /* of the code that runs: "x86-64-v4", "sm_90" */

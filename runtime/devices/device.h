@@ -14,6 +14,8 @@
 #include <stdint.h>
 
 typedef struct dt_device dt_device;
+typedef struct dt_lane_kind dt_lane_kind; /* runtime/lane.h */
+extern const dt_lane_kind dt_lane_of_cores, dt_lane_of_gpu;
 
 /* One kernel, with its arguments: what a device runs a list of. */
 typedef struct dt_device_call {
@@ -42,8 +44,9 @@ typedef struct dt_device_kind {
     /* Runs the calls in order. Their effect is there after `synchronize`. */
     dt_status *(*run)(dt_device *device, const dt_device_call *calls, size_t n_calls);
     dt_status *(*synchronize)(dt_device *device);
-    bool is_gpu;        /* named by a number of its own; runs no functions of the host, but those of a plan for GPUs (runtime/gpu_lane.h) */
-    bool shares_memory; /* what one device of this kind allocates, all of the process read and write: they hold the variables together */
+    const dt_lane_kind *lanes; /* how a session runs steps on it: dt_lane_of_cores, unless the kind has a way of its own */
+    bool is_gpu;               /* named by a number of its own; runs no functions of the host, but those of a plan for GPUs */
+    bool shares_memory;        /* what one device of this kind allocates, all of the process read and write: they hold the variables together */
 } dt_device_kind;
 
 struct dt_device { /* the head of every implementation's own struct */

@@ -98,5 +98,6 @@ const dt_device_kind dt_device_cpu = {
     .read = cpu_read,
     .run = cpu_run,
     .synchronize = cpu_synchronize,
+    .lanes = &dt_lane_of_cores,
     .shares_memory = true,
 };

@@ -112,5 +112,6 @@ const dt_device_kind dt_device_cuda = {
     .read = cuda_read,
     .run = cuda_run,
     .synchronize = cuda_synchronize,
+    .lanes = &dt_lane_of_gpu,
     .is_gpu = true,
 };

@@ -1,4 +1,4 @@
-/* device: a GPU as a dt_device. Its memory is the GPU's; what runs on it is what runtime/gpu_lane.h hands over, not functions of the host. */
+/* device: a GPU as a dt_device. Its memory is the GPU's; what runs on it is what runtime/gpu_lane.c hands over, not functions of the host. */
 #ifndef DT_RUNTIME_DEVICES_CUDA_DEVICE_H
 #define DT_RUNTIME_DEVICES_CUDA_DEVICE_H
 

@@ -69,5 +69,6 @@ const dt_device_kind dt_device_null = {
     .read = null_read,
     .run = null_run,
     .synchronize = null_synchronize,
+    .lanes = &dt_lane_of_cores,
     .shares_memory = true,
 };
