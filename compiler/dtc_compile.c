@@ -46,7 +46,7 @@ static const struct argp_option option_rows[] = {
      0},
     {"target", KEY_TARGET, "TARGET", 0,
      "What to generate code for: cpu, or cuda, which is beside cpu; cuda:sm_90,compute_90 says for which GPUs (default: sm_80, sm_90, sm_100, and "
-     "PTX for later ones)",
+     "PTX for later ones, as far as NVRTC knows them)",
      0},
     {"library", KEY_LIBRARY, "auto|none", 0,
      "Whether products and convolutions on GPUs are cut such that cuBLASLt and cuDNN can do them (default: auto); none is -O no-library", 0},

@@ -2,31 +2,42 @@
 #include "compiler/dtc_cuda.h"
 #include "compiler/kernel/library.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char default_architectures[] = "sm_80,sm_90,sm_100,compute_100";
-
 /* sm_90, sm_90a, compute_90 */
 static bool is_architecture(const char *name) {
-    const char *digits = strncmp(name, "sm_", 3) == 0 ? name + 3 : strncmp(name, "compute_", 8) == 0 ? name + 8 : NULL;
-    if (digits == NULL || !isdigit((unsigned char)*digits)) return false;
-    while (isdigit((unsigned char)*digits)) digits++;
+    const char *digits = strncmp(name, "sm_", 3) == 0 ? name + 3 : strncmp(name, "compute_", 8) == 0 ? name + 8 : "";
+    size_t n = strspn(digits, "0123456789");
+    if (n < 2 || n > 3 || *digits == '0') return false;
+    digits += n;
     return *digits == 0 || (digits[1] == 0 && (*digits == 'a' || *digits == 'f'));
 }
 
+static bool is_named(const dtc_cuda *cuda, const char *name) {
+    for (int i = 0; i < cuda->n_architectures; i++)
+        if (strcmp(cuda->architectures[i], name) == 0) return true;
+    return false;
+}
+
 dt_status *dtc_cuda_parse_target(dt_arena *arena, const char *target, dtc_cuda *cuda) {
-    char *rest = dt_arena_string(arena, target[4] == ':' ? target + 5 : default_architectures);
+    char *rest = target[4] == ':' ? dt_arena_string(arena, target + 5) : NULL;
     for (char *name; (name = strsep(&rest, ",")) != NULL;) {
         if (!is_architecture(name))
             return dt_error(DT_INVALID_ARGUMENT, "\"%s\" is no architecture: write cuda:sm_80,sm_90 for code, compute_90 for PTX", name);
+        if (is_named(cuda, name)) continue;
         if (cuda->n_architectures == DTC_MOST_ARCHITECTURES)
             return dt_error(DT_INVALID_ARGUMENT, "up to %d architectures at a time", (int)DTC_MOST_ARCHITECTURES);
         cuda->architectures[cuda->n_architectures++] = name;
     }
     return NULL;
+}
+
+/* Where none are named, those that this NVRTC makes code for. */
+static dt_status *choose_architectures(dtc_cuda *cuda) {
+    _Static_assert((int)DT_CUDA_MOST_DEFAULT <= (int)DTC_MOST_ARCHITECTURES, "there is room for the default ones");
+    return cuda->n_architectures > 0 ? NULL : dt_cuda_default_architectures(cuda->architectures, &cuda->n_architectures);
 }
 
 dt_status *dtc_cuda_render(const dt_compilation *compilation, dtc_cuda *cuda) {
@@ -45,6 +56,7 @@ static char *cache_folder(void) {
 }
 
 dt_status *dtc_cuda_compile(dtc_cuda *cuda) {
+    DT_TRY(choose_architectures(cuda));
     char *cache = cache_folder();
     dt_text warnings = {0};
     dt_status *status = dt_cuda_compile(&cuda->program, cuda->architectures, cuda->n_architectures, cache, &warnings, &cuda->code);
@@ -83,9 +95,10 @@ static void print_libraries(dt_text *text, const dt_cuda_program *program) {
 }
 
 void dtc_cuda_print_functions(dt_text *text, dtc_cuda *cuda) {
+    dt_status *status = choose_architectures(cuda);
     const char *architecture = cubin_architecture(cuda);
     char *cache = cache_folder();
-    dt_status *status = architecture != NULL ? dt_cuda_compile(&cuda->program, &architecture, 1, cache, text, &cuda->code) : NULL;
+    if (architecture != NULL) status = dt_cuda_compile(&cuda->program, &architecture, 1, cache, text, &cuda->code);
     free(cache);
     dt_text_format(text, "CUDA: %d functions, %d launches", cuda->program.n_sources, cuda->program.n_calls);
     if (status != NULL)

@@ -87,6 +87,13 @@ typedef struct dt_cuda_code {
     char compiler[32];       /* "NVRTC 13.0" */
 } dt_cuda_code;
 
+enum {
+    DT_CUDA_MOST_DEFAULT = 8
+};
+/* What code is made for when nobody says for which GPUs: of sm_80, sm_90 and sm_100 those that NVRTC knows, and PTX of the newest of these. Errors as
+ * dt_cuda_compile has them. */
+dt_status *dt_cuda_default_architectures(const char *architectures[DT_CUDA_MOST_DEFAULT], int *n_architectures);
+
 /* Compiles a program for each architecture, in as many threads as there are cores.
  *
  * cache     a folder to keep code in and to take it from; NULL: none

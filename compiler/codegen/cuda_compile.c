@@ -41,6 +41,30 @@ typedef struct work {
     atomic_int next;
 } work;
 
+/* ---- which architectures ---- */
+
+dt_status *dt_cuda_default_architectures(const char *architectures[DT_CUDA_MOST_DEFAULT], int *n_architectures) {
+    static const struct { const char *cubin, *ptx; } rows[] = {{"sm_80", "compute_80"}, {"sm_90", "compute_90"}, {"sm_100", "compute_100"}};
+    const char *ptx = NULL;
+    dt_nvrtc nvrtc;
+    dt_status *refusal = NULL;
+    *n_architectures = 0;
+    DT_TRY(dt_nvrtc_open(&nvrtc));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        dt_status *status = dt_nvrtc_check_architecture(&nvrtc, rows[i].cubin);
+        bool known = status == NULL;
+        refusal = dt_status_first(refusal, status);
+        if (!known) continue;
+        architectures[(*n_architectures)++] = rows[i].cubin;
+        ptx = rows[i].ptx;
+    }
+    dt_nvrtc_close(&nvrtc);
+    if (ptx == NULL) return refusal;
+    dt_status_free(refusal);
+    architectures[(*n_architectures)++] = ptx;
+    return NULL;
+}
+
 /* ---- cache ---- */
 
 static char *cache_path(const work *w, const job *j) {

@@ -13,6 +13,7 @@
  * root to the last bit. The assembler warns of spilled registers, and says of each function how many. */
 #define OPTIONS(X) X("--std=c++17") X("--fmad=false") X("-default-device") X("--ptxas-options=--warn-on-spills") X("--ptxas-options=-v")
 #define X(option) option,
+#define ARCHITECTURE_OPTION "--gpu-architecture="
 static const char *const options[] = {OPTIONS(X)};
 #undef X
 #define X(option) option " "
@@ -60,6 +61,23 @@ void dt_nvrtc_close(dt_nvrtc *nvrtc) {
     *nvrtc = (dt_nvrtc){0};
 }
 
+/* The list that NVRTC gives has numbers, and not which of them have a suffix: that is found by trying. */
+static dt_status *check_suffix(const dt_nvrtc *nvrtc, const char *architecture) {
+    size_t n = strcspn(architecture, "0123456789");
+    n += strspn(architecture + n, "0123456789");
+    if (architecture[n] == 0) return NULL;
+    char option[64];
+    const char *options[] = {option};
+    dt_nvrtc_program program = NULL;
+    snprintf(option, sizeof option, ARCHITECTURE_OPTION "%s", architecture);
+    int error = nvrtc->nvrtcCreateProgram(&program, "", "nothing.cu", 0, NULL, NULL);
+    if (error == 0) error = nvrtc->nvrtcCompileProgram(program, 1, options);
+    if (program != NULL) nvrtc->nvrtcDestroyProgram(&program);
+    return error == 0 ? NULL
+                      : dt_error(DT_INVALID_ARGUMENT, "NVRTC %d.%d makes no code for %s; it does for %.*s", nvrtc->major, nvrtc->minor, architecture,
+                                 (int)n, architecture);
+}
+
 dt_status *dt_nvrtc_check_architecture(const dt_nvrtc *nvrtc, const char *architecture) {
     const char *digits = strchr(architecture, '_');
     int wanted = digits != NULL ? atoi(digits + 1) : 0, known[64], n = 0;
@@ -69,7 +87,7 @@ dt_status *dt_nvrtc_check_architecture(const dt_nvrtc *nvrtc, const char *archit
     for (int i = 0; i < n; i++) {
         if (known[i] == wanted) {
             dt_text_free(&list);
-            return NULL;
+            return check_suffix(nvrtc, architecture);
         }
         dt_text_format(&list, "%ssm_%d", i > 0 ? ", " : "", known[i]);
     }
@@ -100,7 +118,7 @@ dt_status *dt_nvrtc_compile(const dt_nvrtc *nvrtc, const char *source, const cha
     dt_nvrtc_program program = NULL;
     char architecture_option[64];
     const char *all[N_OPTIONS + 1];
-    snprintf(architecture_option, sizeof architecture_option, "--gpu-architecture=%s", architecture);
+    snprintf(architecture_option, sizeof architecture_option, ARCHITECTURE_OPTION "%s", architecture);
     for (int i = 0; i < N_OPTIONS; i++) all[i] = options[i];
     all[N_OPTIONS] = architecture_option;
     *bytes = NULL;

@@ -38,7 +38,8 @@ typedef struct dt_nvrtc {
 dt_status *dt_nvrtc_open(dt_nvrtc *nvrtc);
 void dt_nvrtc_close(dt_nvrtc *nvrtc); /* a zeroed one is allowed */
 
-/* DT_INVALID_ARGUMENT, with the list of those that it knows, when it makes no code for `architecture` ("sm_90", or "compute_90" for PTX). */
+/* DT_INVALID_ARGUMENT when it makes no code for `architecture` ("sm_90", or "compute_90" for PTX), with the list of those that it knows; or when it
+ * knows the architecture without its suffix ("sm_80a") alone. */
 dt_status *dt_nvrtc_check_architecture(const dt_nvrtc *nvrtc, const char *architecture);
 
 /* Compiles `source` for `architecture`: a cubin for sm_, PTX for compute_. *bytes is released by the caller. What the compiler remarks, warnings of

@@ -55,6 +55,23 @@ static void code_for_each_architecture(void **state) {
     dt_cuda_code_free(&code);
 }
 
+static void the_default_can_be_compiled(void **state) {
+    (void)state;
+    const char *architectures[DT_CUDA_MOST_DEFAULT];
+    int n;
+    dt_cuda_source source;
+    dt_cuda_program program = program_of(&source, 1, plain, 256);
+    dt_text warnings = {0};
+    dt_cuda_code code;
+    assert_ok(dt_cuda_default_architectures(architectures, &n));
+    assert_in_range(n, 2, DT_CUDA_MOST_DEFAULT);
+    assert_string_equal(architectures[0], "sm_80");
+    assert_int_equal(strncmp(architectures[n - 1], "compute_", 8), 0);
+    assert_ok(dt_cuda_compile(&program, architectures, n, NULL, &warnings, &code));
+    assert_int_equal(code.n_modules, n);
+    dt_cuda_code_free(&code);
+}
+
 static void a_spill_is_a_warning(void **state) {
     (void)state;
     dt_cuda_source source;
@@ -182,6 +199,8 @@ static void mistakes_are_told(void **state) {
     assert_fails(compile(&program, "sm_90", NULL, &warnings, &code), DT_INTERNAL, "\"y\" is undefined");
     assert_int_equal(code.n_modules, 0);
     assert_fails(compile(&program, "sm_12345", NULL, &warnings, &code), DT_INVALID_ARGUMENT, "sm_90");
+    assert_fails(compile(&program, "sm_80a", NULL, &warnings, &code), DT_INVALID_ARGUMENT, "makes no code for sm_80a; it does for sm_80");
+    assert_fails(compile(&program, "sm_90f", NULL, &warnings, &code), DT_INVALID_ARGUMENT, "makes no code for sm_90f; it does for sm_90");
     dt_text_free(&warnings);
 }
 
@@ -212,6 +231,7 @@ int main(void) {
     dt_nvrtc_close(&nvrtc);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(code_for_each_architecture),
+        cmocka_unit_test(the_default_can_be_compiled),
         cmocka_unit_test(a_spill_is_a_warning),
         cmocka_unit_test(no_cubin_is_read),
         cmocka_unit_test(the_account_has_what_is_spilled),
