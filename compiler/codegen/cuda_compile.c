@@ -2,7 +2,8 @@
  *
  * NVRTC takes a tenth of a second a function, so a program is cut into units of a few functions, each of which is compiled by itself behind the head.
  * A unit's code is kept in the cache under the SHA-256 of all that it hangs on: NVRTC's version, the options, the architecture and the text. A file
- * there holds what NVRTC remarked too, so that a warning is given again and spills are known. */
+ * there holds what NVRTC remarked too, so that a warning is given again and spills are known, and a sum of all of it: what a disk or a copy has
+ * damaged is compiled again. */
 #include "base/file.h"
 #include "base/memory.h"
 #include "compiler/codegen/cuda.h"
@@ -20,7 +21,11 @@ enum {
     FUNCTIONS_OF_A_UNIT = 8,
     MOST_THREADS = 64
 };
-static const char cache_mark[] = "dtc cuda 1";
+static const char cache_mark[] = "dtc cuda 2 ";
+enum {
+    SUM_BYTES = 2 * SHA256_DIGEST_SIZE + 1, /* a SHA-256 as text, with the terminating 0 */
+    HEAD_BYTES = sizeof cache_mark - 1 + SUM_BYTES
+};
 
 /* A unit for an architecture. */
 typedef struct job {
@@ -67,34 +72,47 @@ dt_status *dt_cuda_default_architectures(const char *architectures[DT_CUDA_MOST_
 
 /* ---- cache ---- */
 
-static char *cache_path(const work *w, const job *j) {
+static void sum_of(const char *bytes, size_t n_bytes, char sum[SUM_BYTES]) {
     struct sha256_ctx context;
     uint8_t digest[SHA256_DIGEST_SIZE];
+    sha256_init(&context);
+    if (n_bytes > 0) sha256_update(&context, n_bytes, (const uint8_t *)bytes);
+    sha256_digest(&context, sizeof digest, digest);
+    for (size_t i = 0; i < sizeof digest; i++) snprintf(sum + 2 * i, 3, "%02x", digest[i]);
+}
+
+static char *cache_path(const work *w, const job *j) {
+    char sum[SUM_BYTES];
     dt_text path = {0}, key = {0};
     dt_text_format(&key, "%d.%d %s %s\n%s", w->nvrtc->major, w->nvrtc->minor, dt_nvrtc_options, j->architecture, j->source);
-    sha256_init(&context);
-    if (key.data != NULL) sha256_update(&context, key.n, (const uint8_t *)key.data);
-    sha256_digest(&context, sizeof digest, digest);
-    dt_text_format(&path, "%s/", w->cache);
-    for (size_t i = 0; i < sizeof digest; i++) dt_text_format(&path, "%02x", digest[i]);
+    sum_of(key.data, key.n, sum);
+    dt_text_format(&path, "%s/%s", w->cache, sum);
     bool failed = key.failed;
     dt_text_free(&key);
     if (failed) dt_text_free(&path);
     return dt_text_take(&path);
 }
 
-/* "dtc cuda 1 LOG-BYTES CODE-BYTES\n", the log, the code. Anything else is as good as no file. */
+static void print_head(char head[HEAD_BYTES + 1], const char *body, size_t n_bytes) {
+    char sum[SUM_BYTES];
+    sum_of(body, n_bytes, sum);
+    snprintf(head, HEAD_BYTES + 1, "%s%s\n", cache_mark, sum);
+}
+
+/* The head, "dtc cuda 2 SUM\n"; what it is the sum of: "LOG-BYTES CODE-BYTES\n", the log, the code. Anything else is as good as no file. */
 static bool read_cached(const char *path, job *j) {
-    char *data;
+    char *data, head[HEAD_BYTES + 1];
     size_t n_bytes, n_log = 0, n_code = 0;
-    int n_head = 0;
+    int n_counts = 0;
     dt_status *status = dt_file_read(path, &data, &n_bytes);
     if (status != NULL) {
         dt_status_free(status);
         return false;
     }
-    bool good = strncmp(data, cache_mark, strlen(cache_mark)) == 0 && sscanf(data + strlen(cache_mark), " %zu %zu%n", &n_log, &n_code, &n_head) == 2;
-    size_t start = strlen(cache_mark) + (size_t)n_head + 1;
+    bool good = n_bytes > HEAD_BYTES;
+    if (good) print_head(head, data + HEAD_BYTES, n_bytes - HEAD_BYTES);
+    good = good && memcmp(data, head, HEAD_BYTES) == 0 && sscanf(data + HEAD_BYTES, "%zu %zu%n", &n_log, &n_code, &n_counts) == 2;
+    size_t start = HEAD_BYTES + (size_t)n_counts + 1;
     good = good && n_log <= n_bytes && n_code <= n_bytes && start + n_log + n_code == n_bytes;
     if (good) j->module->bytes = dt_allocate(n_code);
     good = good && j->module->bytes != NULL;
@@ -109,13 +127,20 @@ static bool read_cached(const char *path, job *j) {
 
 /* A cache that cannot be written is none. */
 static void write_cached(const work *w, const char *path, const job *j) {
-    dt_text file = {0};
-    dt_text_format(&file, "%s %zu %zu\n", cache_mark, j->log.n, j->module->n_bytes);
-    if (j->log.n > 0) dt_text_append_bytes(&file, j->log.data, j->log.n);
-    dt_text_append_bytes(&file, j->module->bytes, j->module->n_bytes);
+    char head[HEAD_BYTES + 1];
+    dt_text body = {0}, file = {0};
+    dt_text_format(&body, "%zu %zu\n", j->log.n, j->module->n_bytes);
+    if (j->log.n > 0) dt_text_append_bytes(&body, j->log.data, j->log.n);
+    dt_text_append_bytes(&body, j->module->bytes, j->module->n_bytes);
+    if (!body.failed) {
+        print_head(head, body.data, body.n);
+        dt_text_append(&file, head);
+        dt_text_append_bytes(&file, body.data, body.n);
+    }
     dt_status *status = dt_file_make_folders(w->cache);
-    if (status == NULL && !file.failed) status = dt_file_write_atomic(path, file.data, file.n);
+    if (status == NULL && !body.failed && !file.failed) status = dt_file_write_atomic(path, file.data, file.n);
     dt_status_free(status);
+    dt_text_free(&body);
     dt_text_free(&file);
 }
 

@@ -5,6 +5,7 @@
 #include "compiler/codegen/codegen.h"
 #include "tests/unit/scratch_folder.h"
 
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -153,10 +154,34 @@ static int count_files(const char *folder) {
     return atoi(line);
 }
 
-static void spoil(const char *folder) {
+/* The path of the only file in the folder. */
+static void only_file(const char *folder, char path[4200]) {
     char command[4200];
-    snprintf(command, sizeof command, "for f in '%s'/*; do echo no code > \"$f\"; done", folder);
-    assert_int_equal(system(command), 0);
+    snprintf(command, sizeof command, "printf %%s '%s'/*", folder);
+    FILE *pipe = popen(command, "r");
+    assert_non_null(fgets(path, 4200, pipe));
+    pclose(pipe);
+}
+
+/* What becomes of the only file in the folder: nothing, another text, or it has the same length and one bit is another: at that byte, or at that one
+ * from the end. */
+enum {
+    WHOLE = INT_MIN,
+    ANOTHER_TEXT
+};
+
+static void damage(const char *folder, int how) {
+    char path[4200], *data;
+    size_t n_bytes;
+    only_file(folder, path);
+    assert_ok(dt_file_read(path, &data, &n_bytes));
+    if (how == ANOTHER_TEXT)
+        assert_ok(dt_file_write_atomic(path, "no code\n", 8));
+    else if (how != WHOLE) {
+        data[how < 0 ? (int)n_bytes + how : how] ^= 0x10;
+        assert_ok(dt_file_write_atomic(path, data, n_bytes));
+    }
+    free(data);
 }
 
 static void the_cache_gives_the_same(void **state) {
@@ -169,8 +194,10 @@ static void the_cache_gives_the_same(void **state) {
     assert_ok(compile(&program, "sm_90", folder, &warnings[0], &first));
     assert_int_equal(count_files(folder), 1);
     dt_cuda_print_account(&account, &program, &first, "sm_90");
-    for (int spoilt = 0; spoilt < 2; spoilt++) {
-        if (spoilt) spoil(folder);
+    /* one bit of the mark, the sum, the counts, the remarks, the code */
+    static const int damages[] = {WHOLE, ANOTHER_TEXT, 3, 30, 78, 120, -1000, -1};
+    for (size_t d = 0; d < sizeof damages / sizeof *damages; d++) {
+        damage(folder, damages[d]);
         assert_ok(compile(&program, "sm_90", folder, &warnings[1], &again));
         assert_int_equal(again.modules[0].n_bytes, first.modules[0].n_bytes);
         assert_memory_equal(again.modules[0].bytes, first.modules[0].bytes, first.modules[0].n_bytes);
