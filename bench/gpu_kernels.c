@@ -1,8 +1,8 @@
-/* gpu_kernels: each kernel of a program's steps alone on a GPU: its text by NVRTC, its buffers in the GPU's memory, beside what copying reaches
- * there. What bench/gpu.sh runs.
+/* gpu_kernels: each kernel of a program's steps alone on a GPU: its text by NVRTC, its buffers in the GPU's memory. What bench/gpu.sh runs.
  *
  * Of the runtime nothing is between, no staging and no sums over replicas; but with --library its calls of vendors' libraries. All launches of a
- * kernel count as one time. */
+ * kernel count as one time. It prints JSON, a line about the GPU, with --copy what copying reaches there, then one for each kernel as soon as it is
+ * known. */
 #include "abi/launch.h"
 #include "base/file.h"
 #include "bench/gpu_time.h"
@@ -28,10 +28,10 @@ typedef struct options {
     const char *path, *step;
     dt_dsl_options dsl;
     dt_dsl_define defines[MOST_DEFINES];
-    int64_t indices; /* integers are below it */
-    int64_t copied;  /* bytes of the copy */
-    int n_launches;  /* in a batch */
-    bool library;    /* what libraries can do, they do */
+    int64_t indices;   /* integers are below it */
+    int64_t copied;    /* bytes of the copy; 0: nothing is copied */
+    int most_launches; /* in a graph */
+    bool library;      /* what libraries can do, they do */
 } options;
 
 typedef struct bench {
@@ -259,60 +259,84 @@ static int n_by_libraries(const kernel_run *run) {
     return n;
 }
 
-static dt_status *say_kernel(bench *b, dt_text *text, int p, int k, bool first) {
+static dt_status *time_kernel(bench *b, int p, int k, kernel_run *run, double *seconds) {
+    const dt_plan *plan = b->compilation.plans[p];
+    DT_TRY(find_launches(b, p, k, run));
+    DT_TRY(lay_out(b, plan, &plan->kernels[k], &run->memory));
+    DT_TRY(make_workspace(b, &run->workspace));
+    DT_TRY(warm_libraries(b, run));
+    return gpu_time_of(&b->time, launch_kernel, run, seconds);
+}
+
+/* One that failed may have left something on the stream; if it is the GPU that failed, whatever comes next says so. */
+static void free_memory(bench *b, const kernel_run *run) {
+    const dt_cuda_driver *driver = &b->time.gpu.driver;
+    driver->cuStreamSynchronize(b->time.gpu.stream);
+    if (run->memory.all != 0) driver->cuMemFree_v2(run->memory.all);
+    if (run->workspace != 0) driver->cuMemFree_v2(run->workspace);
+}
+
+static dt_status *print_line(dt_text *text) {
+    dt_text_append(text, "}\n");
+    dt_status *status = text->failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : NULL;
+    if (status == NULL) fputs(text->data, stdout), fflush(stdout);
+    dt_text_free(text);
+    return status;
+}
+
+/* A kernel that cannot be timed has its error in its line, and the others are timed all the same. */
+static dt_status *say_kernel(bench *b, int p, int k, int *n_failed) {
     const dt_plan *plan = b->compilation.plans[p];
     const dt_kernel_function *kernel = &plan->kernels[k];
     dt_kernel_count count = dt_kernel_count_of(plan, kernel);
     kernel_run run = {0};
-    dt_text lines = {0};
+    dt_text text = {0}, lines = {0};
     double seconds, rows = (double)plan->block_rows;
-    DT_TRY(find_launches(b, p, k, &run));
-    DT_TRY(lay_out(b, plan, kernel, &run.memory));
-    DT_TRY(make_workspace(b, &run.workspace));
-    DT_TRY(warm_libraries(b, &run));
-    DT_TRY(gpu_time_of(&b->time, launch_kernel, &run, &seconds));
-    CALL(b, cuMemFree_v2, run.memory.all);
-    if (run.workspace != 0) CALL(b, cuMemFree_v2, run.workspace);
+    dt_status *status = time_kernel(b, p, k, &run, &seconds);
+    free_memory(b, &run);
     dt_kernel_lines(&lines, plan, kernel);
-    dt_text_format(text, "%s{\"step\": \"%s\", \"name\": \"%s\", \"lines\": ", first ? "" : ", ", plan->function->name, kernel->name);
-    dt_text_append_json_string(text, lines.data != NULL ? lines.data : "");
-    say_number(text, "launches", run.n_launches);
-    say_number(text, "by_libraries", n_by_libraries(&run));
-    say_number(text, "seconds", seconds);
-    say_number(text, "bytes", count.bytes.per_row * rows + count.bytes.fixed);
-    say_number(text, "flops", count.flops.per_row * rows + count.flops.fixed);
-    dt_text_append(text, "}");
+    dt_text_format(&text, "{\"step\": \"%s\", \"name\": \"%s\", \"lines\": ", plan->function->name, kernel->name);
+    dt_text_append_json_string(&text, lines.data != NULL ? lines.data : "");
+    if (status != NULL) {
+        dt_text_append(&text, ", \"error\": ");
+        dt_text_append_json_string(&text, dt_status_message(status));
+        ++*n_failed;
+    } else {
+        say_number(&text, "launches", run.n_launches);
+        say_number(&text, "by_libraries", n_by_libraries(&run));
+        say_number(&text, "seconds", seconds);
+        say_number(&text, "bytes", count.bytes.per_row * rows + count.bytes.fixed);
+        say_number(&text, "flops", count.flops.per_row * rows + count.flops.fixed);
+    }
+    dt_status_free(status);
     dt_text_free(&lines);
-    return NULL;
+    return print_line(&text);
 }
 
-static dt_status *say(bench *b) {
+static dt_status *say_gpu(bench *b) {
     dt_text text = {0};
     char name[128] = "";
-    double copy;
-    int n = 0;
+    double copy = 0;
     CALL(b, cuDeviceGetName, name, (int)sizeof name - 1, b->time.gpu.device);
-    DT_TRY(measure_copy(b, &copy));
+    if (b->options->copied > 0) DT_TRY(measure_copy(b, &copy));
     dt_text_append(&text, "{\"gpu\": ");
     dt_text_append_json_string(&text, name);
     dt_text_format(&text, ", \"architecture\": \"%s\", \"rows\": %lld", b->architecture, (long long)b->compilation.module->capacity);
-    say_number(&text, "copy_bytes_per_second", copy);
-    dt_text_append(&text, ", \"kernels\": [");
-    dt_status *status = NULL;
+    if (copy > 0) say_number(&text, "copy_bytes_per_second", copy);
+    return print_line(&text);
+}
+
+static dt_status *say(bench *b) {
+    int n = 0, n_failed = 0;
+    DT_TRY(say_gpu(b));
     for (int p = 0; p < b->compilation.n_plans; p++)
-        for (int k = 0; k < b->compilation.plans[p]->n_kernels && is_wanted(b, p) && status == NULL; k++)
-            status = say_kernel(b, &text, p, k, n++ == 0);
-    dt_text_append(&text, "]}\n");
-    if (status == NULL && n == 0)
-        status = dt_error(DT_INVALID_ARGUMENT, "%s has no step %s", b->options->path, b->options->step != NULL ? b->options->step : "at all");
-    if (status == NULL && text.failed) status = dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-    if (status == NULL) fputs(text.data, stdout);
-    dt_text_free(&text);
-    return status;
+        for (int k = 0; k < b->compilation.plans[p]->n_kernels && is_wanted(b, p); k++, n++) DT_TRY(say_kernel(b, p, k, &n_failed));
+    if (n == 0) return dt_error(DT_INVALID_ARGUMENT, "%s has no step %s", b->options->path, b->options->step != NULL ? b->options->step : "at all");
+    return n_failed == 0 ? NULL : dt_error(DT_INTERNAL, "%d of %d kernels could not be timed", n_failed, n);
 }
 
 static dt_status *run(bench *b) {
-    DT_TRY(gpu_time_open(&b->time, b->options->n_launches));
+    DT_TRY(gpu_time_open(&b->time, b->options->most_launches));
     snprintf(b->architecture, sizeof b->architecture, "sm_%d%d", b->time.gpu.major, b->time.gpu.minor);
     dt_status *status = compile(b);
     if (status == NULL) status = open_libraries(b);
@@ -342,8 +366,8 @@ static const struct argp_option option_rows[] = {
     {"precision", KEY_PRECISION, "f32|tf32|bf16", 0, "Of products (default: what the program says)", 0},
     {"library", KEY_LIBRARY, NULL, 0, "Leave to cuBLASLt and cuDNN what they can do", 0},
     {"indices", KEY_INDICES, "N", 0, "What integers in memory are below (default: 2)", 0},
-    {"copy", KEY_COPY, "BYTES", 0, "Of the copy that kernels are compared with (default: 1 GiB)", 0},
-    {"launches", KEY_LAUNCHES, "N", 0, "How many follow one another in a measurement (default: 20)", 0},
+    {"copy", KEY_COPY, "BYTES", 0, "Measure what copying so much reaches, too", 0},
+    {"launches", KEY_LAUNCHES, "N", 0, "How many follow one another in a measurement at most (default: 200)", 0},
     {0},
 };
 
@@ -370,7 +394,7 @@ static error_t take_option(int key, char *argument, struct argp_state *state) {
     case KEY_LIBRARY: o->library = true; return 0;
     case KEY_INDICES: o->indices = number_of(state, argument); return 0;
     case KEY_COPY: o->copied = number_of(state, argument); return 0;
-    case KEY_LAUNCHES: o->n_launches = (int)number_of(state, argument); return 0;
+    case KEY_LAUNCHES: o->most_launches = (int)number_of(state, argument); return 0;
     case 'D': define(o, argument, state); return 0;
     case ARGP_KEY_ARG:
         if (o->path != NULL) argp_error(state, "one program, please");
@@ -387,7 +411,7 @@ int main(int argc, char **argv) {
     static const struct argp parser = {
         option_rows, take_option, "PROGRAM.dt", "Runs each kernel of a program's steps alone on a GPU, and prints as JSON what it takes and moves.",
         NULL,        NULL,        NULL};
-    options o = {.indices = 2, .copied = 1 << 30, .n_launches = 20};
+    options o = {.indices = 2, .most_launches = 200};
     o.dsl.defines = o.defines;
     argp_parse(&parser, argc, argv, 0, NULL, &o);
     bench b = {.options = &o, .arena = dt_arena_create()};

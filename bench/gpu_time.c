@@ -7,9 +7,10 @@
 
 enum {
     BATCHES = 5,
-    SOME_ELEMENTS = 1 << 18,
+    SOME_ELEMENTS = 1 << 20,
     CAPTURE_OF_THIS_THREAD = 1
 };
+static const double ENOUGH_SECONDS = 0.2; /* of the GPU's time, to say how long something takes */
 
 #define CALL(g, symbol, ...) DT_CUDA_TRY(&(g)->gpu, symbol, __VA_ARGS__)
 
@@ -18,8 +19,8 @@ static dt_status *create_events(gpu_time *g) {
     return NULL;
 }
 
-dt_status *gpu_time_open(gpu_time *g, int n_launches) {
-    *g = (gpu_time){.n_launches = n_launches, .random = 1};
+dt_status *gpu_time_open(gpu_time *g, int most_launches) {
+    *g = (gpu_time){.most_launches = most_launches, .random = 1};
     DT_TRY(dt_cuda_open(0, &g->gpu));
     dt_status *status = dt_cuda_enter(&g->gpu);
     if (status == NULL) status = create_events(g);
@@ -70,13 +71,40 @@ dt_status *gpu_time_fill(gpu_time *g, uint64_t at, dt_dtype dtype, int64_t n, in
 
 /* ---- time ---- */
 
-static dt_status *make_graph(gpu_time *g, gpu_work *work, void *context, void **graph) {
-    void *captured;
+/* Seconds from when the GPU gets to the work until it is done with it. */
+static dt_status *time_between_events(gpu_time *g, gpu_work *work, void *context, double *seconds) {
+    float milliseconds;
+    CALL(g, cuEventRecord, g->events[0], g->gpu.stream);
+    DT_TRY(work(g, context));
+    CALL(g, cuEventRecord, g->events[1], g->gpu.stream);
+    CALL(g, cuEventSynchronize, g->events[1]);
+    CALL(g, cuEventElapsedTime, &milliseconds, g->events[0], g->events[1]);
+    *seconds = 1e-3 * (double)milliseconds;
+    return NULL;
+}
+
+dt_status *gpu_time_once(gpu_time *g, gpu_work *work, void *context, double *seconds) {
+    DT_TRY(work(g, context));
+    DT_TRY(dt_cuda_wait(&g->gpu));
+    return time_between_events(g, work, context, seconds);
+}
+
+/* Ends the capture after an error too: the stream is needed for what comes next. */
+static dt_status *make_graph(gpu_time *g, int n_launches, gpu_work *work, void *context, void **graph) {
+    const dt_cuda_driver *driver = &g->gpu.driver;
+    void *captured = NULL;
+    dt_status *status = NULL;
     CALL(g, cuStreamBeginCapture_v2, g->gpu.stream, CAPTURE_OF_THIS_THREAD);
-    for (int i = 0; i < g->n_launches; i++) DT_TRY(work(g, context));
-    CALL(g, cuStreamEndCapture, g->gpu.stream, &captured);
-    CALL(g, cuGraphInstantiateWithFlags, graph, captured, 0);
-    CALL(g, cuGraphDestroy, captured);
+    for (int i = 0; i < n_launches && status == NULL; i++) status = work(g, context);
+    int error = driver->cuStreamEndCapture(g->gpu.stream, &captured);
+    if (status == NULL) status = dt_cuda_driver_error(driver, "cuStreamEndCapture", error);
+    if (status == NULL) status = dt_cuda_driver_error(driver, "cuGraphInstantiateWithFlags", driver->cuGraphInstantiateWithFlags(graph, captured, 0));
+    if (captured != NULL) driver->cuGraphDestroy(captured);
+    return status;
+}
+
+static dt_status *launch_graph(gpu_time *g, void *graph) {
+    CALL(g, cuGraphLaunch, graph, g->gpu.stream);
     return NULL;
 }
 
@@ -88,19 +116,19 @@ static int compare_seconds(const void *a, const void *b) {
 dt_status *gpu_time_of(gpu_time *g, gpu_work *work, void *context, double *seconds) {
     double times[BATCHES];
     void *graph;
-    DT_TRY(make_graph(g, work, context, &graph));
-    CALL(g, cuGraphLaunch, graph, g->gpu.stream); /* to be warm */
-    for (int i = 0; i < BATCHES; i++) {
-        float milliseconds;
-        CALL(g, cuEventRecord, g->events[0], g->gpu.stream);
-        CALL(g, cuGraphLaunch, graph, g->gpu.stream);
-        CALL(g, cuEventRecord, g->events[1], g->gpu.stream);
-        CALL(g, cuEventSynchronize, g->events[1]);
-        CALL(g, cuEventElapsedTime, &milliseconds, g->events[0], g->events[1]);
-        times[i] = 1e-3 * (double)milliseconds / g->n_launches;
+    DT_TRY(gpu_time_once(g, work, context, seconds));
+    if (*seconds > ENOUGH_SECONDS) return NULL;
+    double fitting = ENOUGH_SECONDS / BATCHES / (*seconds > 0 ? *seconds : ENOUGH_SECONDS);
+    int n = fitting < 1 ? 1 : fitting < g->most_launches ? (int)fitting : g->most_launches;
+    DT_TRY(make_graph(g, n, work, context, &graph));
+    dt_status *status = launch_graph(g, graph); /* to be warm */
+    for (int i = 0; i < BATCHES && status == NULL; i++) status = time_between_events(g, launch_graph, graph, &times[i]);
+    dt_status *freed = dt_cuda_driver_error(&g->gpu.driver, "cuGraphExecDestroy", g->gpu.driver.cuGraphExecDestroy(graph));
+    if (status != NULL) {
+        dt_status_free(freed);
+        return status;
     }
-    CALL(g, cuGraphExecDestroy, graph);
     qsort(times, BATCHES, sizeof *times, compare_seconds);
-    *seconds = times[BATCHES / 2];
-    return NULL;
+    *seconds = times[BATCHES / 2] / n;
+    return freed;
 }

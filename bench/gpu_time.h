@@ -8,12 +8,12 @@
 typedef struct gpu_time {
     dt_cuda gpu;
     void *events[2];
-    int n_launches; /* that follow one another in a measurement */
+    int most_launches; /* that follow one another in a measurement */
     uint64_t random;
 } gpu_time;
 
 /* The first GPU. After an error all of it is closed. */
-dt_status *gpu_time_open(gpu_time *g, int n_launches);
+dt_status *gpu_time_open(gpu_time *g, int most_launches);
 void gpu_time_close(gpu_time *g);
 
 /* Fills n elements with numbers from 0 to 1, or integers below `indices`. Made by the host are the first of them; the others are copies. */
@@ -22,8 +22,12 @@ dt_status *gpu_time_fill(gpu_time *g, uint64_t at, dt_dtype dtype, int64_t n, in
 /* Puts work on the stream, and nothing else: it is captured. */
 typedef dt_status *gpu_work(gpu_time *g, void *context);
 
-/* Seconds that the work takes: of n_launches in a graph, as they would stand in that of a step, so that the host's time for a launch is not in it;
- * the median of five launches of the graph. */
+/* Seconds that the work takes: the median of five launches of a graph, which has it most_launches times, or as often as makes a fifth of a second of
+ * all five; as they would stand in a step's graph, so that the host's time for a launch is not in it. Work that takes longer than that is run as in
+ * gpu_time_once. After an error the stream can be used, unless it is the GPU that failed. */
 dt_status *gpu_time_of(gpu_time *g, gpu_work *work, void *context, double *seconds);
+
+/* Seconds of the second of two runs. The first one is not timed, since libraries load what they need when they are first asked. */
+dt_status *gpu_time_once(gpu_time *g, gpu_work *work, void *context, double *seconds);
 
 #endif

@@ -1,24 +1,27 @@
 """bench: speed on this GPU, beside others on the same GPU in the same run.
 
-The two of a pair run one right after the other; figures are medians over pairs, a ratio is the median of the pairs' ratios. What is not installed
+Kernels and products come first, while the other frameworks import themselves; trainings take the time that is left, the most telling first. The two of
+a pair of trainings run one right after the other; figures are medians over pairs, a ratio is the median of the pairs' ratios. What is not installed
 has an empty column, and a row that fails says why.
 """
 import json
 import os
-import pathlib
-import selectors
+import queue
 import statistics
 import subprocess
-import sys
+import threading
+import time
 
-from report import DATA, FAKE, ROOT, SCRATCH, Failed, Report, compile_program, emulate, gpu, left, median_ratio, run
+from report import DATA, FAKE, FOLDER, ROOT, SCRATCH, Failed, Report, compile_program, emulate, gpu, left, median_ratio, run, understood
 
-folder = pathlib.Path(sys.argv[1])
-report = Report(folder, "bench")
+report = Report("bench")
 ARCHITECTURE = gpu()[1]
 PEERS = {"torch": "PyTorch, torch.compile", "jax": "JAX, jit"}
 PAIRS, EPOCHS = (1, 1) if FAKE else (3, 3)
-COMPILING = 150  # seconds that a peer may take for its first answer
+IMPORTING = 180  # seconds that a peer may take until it is there
+COMPILING = 180  # and for its first answer
+KERNELS = 60     # that one program's kernels may take
+PRODUCTS = 150   # and all products
 GIGABYTE = 1e9
 
 
@@ -26,40 +29,65 @@ GIGABYTE = 1e9
 
 
 class Peer:
-    """A process of bench/peers/gpu_NAME.py; `version` is None where it cannot run here, and `why` says why."""
+    """A process of bench/peers/gpu_NAME.py, which starts at once; `version` is None until it has arrived, and where it cannot run here."""
 
     def __init__(self, name):
-        self.name, self.version, self.why = name, None, ""
-        self.errors = open(folder / f"bench_{name}.log", "w")
+        self.name, self.version, self.why, self.process, self.began = name, None, "", None, time.monotonic()
+        self.lines, self.errors = queue.SimpleQueue(), open(FOLDER / f"bench_{name}.log", "w")
         python = os.environ.get("PEER_PYTHON", "python3")
         try:
             self.process = subprocess.Popen([python, ROOT / f"bench/peers/gpu_{name}.py", DATA], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                             stderr=self.errors, text=True)
-            self.version = self.read(60)["version"]
-        except (OSError, Failed) as error:
+        except OSError as error:
+            self.why = str(error)
+            return
+        threading.Thread(target=self.listen, daemon=True).start()
+
+    def listen(self):
+        for line in self.process.stdout:
+            self.lines.put(line)
+        self.lines.put(None)  # it has ended
+
+    def arrive(self):
+        """Waits until it is there, or it is known why it will not be."""
+        if self.process is None:
+            return
+        try:
+            self.version = self.read(self.began + IMPORTING - time.monotonic(), "version")["version"]
+        except Failed as error:
             self.why = str(error)
 
-    def read(self, seconds):
-        """Its next line. One that does not answer in time is ended, and is missing from then on."""
-        with selectors.DefaultSelector() as waiting:
-            waiting.register(self.process.stdout, selectors.EVENT_READ)
-            line = self.process.stdout.readline() if waiting.select(max(0, min(seconds, left()))) else None
-        if not line:
-            self.end()
-            raise Failed("no answer in time" if line is None else "ended: bench_" + self.name + ".log says why")
-        return json.loads(line)
+    def read(self, seconds, *wanted):
+        """Its next answer, which has one of these fields. A peer that does not answer in time is ended, and is missing from then on."""
+        until = time.monotonic() + min(seconds, left())
+        try:
+            while (line := self.lines.get(timeout=max(0, until - time.monotonic()))) is not None:
+                try:
+                    answer = json.loads(line)
+                except ValueError:
+                    answer = None
+                if isinstance(answer, dict) and any(field in answer for field in wanted):
+                    return answer
+                self.errors.write(f"no answer: {line}")
+            why = f"ended: bench_{self.name}.log says why"
+        except queue.Empty:
+            why = "no answer in time"
+        self.end()
+        raise Failed(why)
 
+    @understood
     def train(self, model, batch, precision):
-        """(images a second, accuracy); None and why where it cannot."""
-        if self.version is None:
-            return None, self.why
+        """(images a second of the fastest way, its accuracy, {way: images a second}). Raises Failed where it cannot."""
         try:
             self.process.stdin.write(json.dumps({"model": model, "batch": batch, "precision": precision, "epochs": EPOCHS}) + "\n")
             self.process.stdin.flush()
-            said = self.read(COMPILING)
-        except (OSError, Failed) as error:
-            return None, str(error)
-        return (None, said["error"]) if "error" in said else (statistics.median(said["images_per_second"]), said["accuracy"])
+        except OSError as error:
+            raise Failed(str(error)) from None
+        said = self.read(COMPILING, "images_per_second", "error")
+        if "error" in said:
+            raise Failed(said["error"])
+        ways = {way: statistics.median(rates) for way, rates in said["images_per_second"].items()}
+        return max(ways.values()), said["accuracy"], ways
 
     def end(self):
         self.version = None
@@ -70,6 +98,7 @@ class Peer:
 # ---- trainings ----
 
 
+@understood
 def train(artifact, devices, batch):
     """(examples a second by dtrun's own clock, accuracy on the test set)"""
     steps = ("--max-steps", 3) if FAKE else ()
@@ -80,6 +109,7 @@ def train(artifact, devices, batch):
     return rate, next((event["accuracy"] for event in reversed(epochs) if event["step"] == "evaluate"), None)
 
 
+@understood
 def step_alone(artifact, batch):
     """Examples a second of a step whose batch waits in memory."""
     steps = 2 if FAKE else 200
@@ -91,11 +121,31 @@ def shown(number, form="{:,.0f}"):
     return None if number is None else form.format(number)
 
 
+def take_turns(artifact, model, batch, precision, peers):
+    """(ours, {peer: its images a second in each pair}, {peer: accuracy after as many epochs as ours}); a peer that fails has no more turns."""
+    ours, theirs, accuracies, going = [], {}, {}, [peer for peer in peers if peer.version is not None]
+    for _ in range(PAIRS):
+        ours.append(train(artifact, "cuda:0", batch))
+        for peer in list(going):
+            about = f"{model}, batch {batch}, {precision}, {PEERS[peer.name]}"
+            try:
+                rate, accuracy, ways = peer.train(model, batch, precision)
+            except Failed as failure:
+                going.remove(peer)
+                report.say(f"{about}: {failure}")
+                continue
+            theirs.setdefault(peer.name, []).append(rate)
+            if peer.name not in accuracies:
+                accuracies[peer.name] = accuracy
+                report.say(f"{about}: " + ", ".join(f"{shown(way_rate)} images a second with {way}" for way, way_rate in ways.items()))
+    return ours, theirs, accuracies
+
+
 def training_row(model, batch, precision, peers):
     name = f"{model}, batch {batch}, {precision}"
     try:
         artifact = compile_program(ARCHITECTURE, ROOT / f"examples/{model}.dt", model, "--batch", batch, "--precision", precision)
-        runs = [(train(artifact, "cuda:0", batch), {peer.name: peer.train(model, batch, precision) for peer in peers}) for _ in range(PAIRS)]
+        ours, theirs, accuracies = take_turns(artifact, model, batch, precision, peers)
     except Failed as failure:
         return report.row(name, str(failure))
     try:
@@ -103,18 +153,12 @@ def training_row(model, batch, precision, peers):
     except Failed as failure:
         alone = None
         report.say(f"{name}, the step alone: {failure}")
-    ours = [rate for (rate, _), _ in runs]
-    cells, raw, ratios = [], {"ours": ours, "ours_alone": alone}, []
-    for peer in peers:
-        theirs = [theirs[peer.name][0] for _, theirs in runs]
-        raw[peer.name] = theirs if None not in theirs else runs[-1][1][peer.name][1]
-        cells.append(shown(None if None in theirs else statistics.median(theirs)))
-        if None not in theirs:
-            ratios.append(median_ratio(list(zip(ours, theirs))))
-            raw[f"{peer.name}_accuracy"] = runs[-1][1][peer.name][1]
-    accuracies = [runs[-1][0][1], *(raw.get(f"{peer.name}_accuracy") for peer in peers)]
-    report.row(name, shown(statistics.median(ours)), shown(alone), *cells, shown(min(ratios, default=None), "{:.2f}"),
-               *(shown(accuracy, "{:.4f}") for accuracy in accuracies), numbers=raw)
+    rates = [rate for rate, _ in ours]
+    raw = {"ours": rates, "ours_alone": alone, **theirs, **{f"{peer}_accuracy": accuracy for peer, accuracy in accuracies.items()}}
+    medians = [statistics.median(theirs[peer.name]) if peer.name in theirs else None for peer in peers]
+    ratio = min((median_ratio(list(zip(rates, others))) for others in theirs.values()), default=None)
+    report.row(name, shown(statistics.median(rates)), shown(alone), *map(shown, medians), shown(ratio, "{:.2f}"),
+               *(shown(accuracy, "{:.4f}") for accuracy in (ours[0][1], *(accuracies.get(peer.name) for peer in peers))), numbers=raw)
     return None
 
 
@@ -139,77 +183,98 @@ def accuracy_on_cpu():
 # ---- kernels ----
 
 
+@understood
 def kernels(program, *flags):
-    """What bench/gpu_kernels.c says of a program's kernels."""
-    source = ROOT / program
+    """What bench/gpu_kernels.c says: (of the GPU, [of each kernel], None or the failure that cut it short)."""
+    source, failure = ROOT / program, None
     if FAKE:
         text = SCRATCH / "kernels.cu"
         batch = [word for flag, word in zip(flags, flags[1:]) if flag == "--rows"]
         others = [word for i, word in enumerate(flags) if word == "-D" or flags[i - 1] == "-D"]
         text.write_text(run(["dtc", "compile", "--target", f"cuda:{ARCHITECTURE}", "--emit=cuda", source, "--batch", batch[0], *others]))
         emulate(text)
-        flags += ("--copy", 65536, "--launches", 1)
-    return json.loads(run([os.environ["DT_GPU_KERNELS"], source, *flags]))
-
-
-def bandwidth_row(kernel, copying):
-    rate = kernel["bytes"] / kernel["seconds"]
-    report.row(f"{kernel['step']} `{kernel['name']}`", f"{kernel['bytes'] / 2**20:,.2f}", f"{1e6 * kernel['seconds']:,.1f}",
-               f"{rate / GIGABYTE:,.0f}", f"{rate / copying:.2f}", f"{kernel['flops'] / kernel['seconds'] / GIGABYTE:,.0f}", numbers=kernel)
-
-
-def bandwidth_table(title, program, *flags):
+        flags += ("--launches", 1)
     try:
-        said = kernels(program, *flags)
-    except Failed as failure:
-        report.table(title, "result")
-        return report.row(program, str(failure))
-    copying = said["copy_bytes_per_second"]
-    report.table(f"{title}; copying {copying / GIGABYTE:,.0f} GB/s", "MiB", "µs", "GB/s", "of copying", "GFLOP/s")
-    for kernel in said["kernels"]:
-        bandwidth_row(kernel, copying)
+        printed = run([os.environ["DT_GPU_KERNELS"], source, *flags], timeout=KERNELS)
+    except Failed as failed:
+        printed, failure = failed.printed, failed
+    lines = [json.loads(line) for line in printed.rpartition("\n")[0].splitlines()]
+    if not lines:
+        raise failure or Failed("it says nothing")
+    return lines[0], lines[1:], failure
+
+
+@understood
+def bandwidth_row(kernel, copying):
+    name = f"{kernel['step']} `{kernel['name']}`"
+    if "error" in kernel:
+        return report.row(name, kernel["error"])
+    rate = kernel["bytes"] / kernel["seconds"]
+    report.row(name, f"{kernel['bytes'] / 2**20:,.2f}", f"{1e6 * kernel['seconds']:,.1f}", f"{rate / GIGABYTE:,.0f}",
+               shown(copying and rate / copying, "{:.2f}"), f"{kernel['flops'] / kernel['seconds'] / GIGABYTE:,.0f}", numbers=kernel)
     return None
 
 
-def forms():
-    sizes = ("--rows", 2, "-D", "places=64", "-D", "side=8") if FAKE else ("--rows", 65536, "--indices", 65536)
-    bandwidth_table("kernels that memory bounds", "bench/gpu/forms.dt", *sizes)
+def bandwidth_table(title, copying, program, *flags):
+    """Bytes a second that copying reaches: measured once, and then passed on; None where it is not known."""
+    try:
+        about, found, failure = kernels(program, *flags, *(() if copying else ("--copy", 65536 if FAKE else 2**30)))
+    except Failed as failed:
+        report.table(title, "result")
+        report.row(program, str(failed))
+        return copying
+    copying = copying or about.get("copy_bytes_per_second")
+    report.table(f"{title}; copying {shown(copying and copying / GIGABYTE) or '?'} GB/s", "MiB", "µs", "GB/s", "of copying", "GFLOP/s")
+    for kernel in found:
+        try:
+            bandwidth_row(kernel, copying)
+        except Failed as failed:
+            report.row(str(kernel), str(failed))
+    if failure is not None:
+        report.row(f"{program}: all of it", str(failure))
+    return copying
 
 
-def sizes_of_programs():
-    for model, batch in (("perceptron", 32),) if FAKE else (("perceptron", 32), ("fashion_cnn", 128)):
-        bandwidth_table(f"kernels of {model}, batch {batch}", f"examples/{model}.dt", "--rows", batch, "--step", "train")
+def all_kernels():
+    sizes = ("--rows", 2, "-D", "places=64", "-D", "side=8") if FAKE else ("--rows", 65536, "--indices", 2**20)
+    copying = bandwidth_table("kernels that memory bounds", None, "bench/gpu/forms.dt", *sizes)
+    for model, batch in (("perceptron", 32),) if FAKE else (("fashion_cnn", 128), ("perceptron", 32)):
+        copying = bandwidth_table(f"kernels of {model}, batch {batch}", copying, f"examples/{model}.dt", "--rows", batch, "--step", "train")
 
 
 # ---- products ----
 
 # rows, inner, units: large ones, then those of the programs
-PRODUCTS = [(64, 256, 128)] if FAKE else [(4096, 4096, 4096), (8192, 8192, 8192), (2048, 8192, 1024), (32, 784, 128), (128, 3200, 10)]
+SHAPES = [(64, 256, 128)] if FAKE else [(4096, 4096, 4096), (8192, 8192, 8192), (2048, 8192, 1024), (32, 784, 128), (128, 3200, 10)]
 PRECISIONS = ["bf16"] if FAKE else ["f32", "tf32", "bf16"]
 
 
+@understood
 def product_by(flags, rows, inner, units, precision):
     """Seconds of the product's kernel, and whether a library did it: small ones stay generated."""
-    said = kernels("bench/gpu/products.dt", "--rows", rows, "-D", f"inner={inner}", "-D", f"units={units}", "--precision", precision, *flags)["kernels"]
-    if flags and not any(kernel["by_libraries"] for kernel in said):
+    _, found, failure = kernels("bench/gpu/products.dt", "--rows", rows, "-D", f"inner={inner}", "-D", f"units={units}", "--precision", precision, *flags)
+    if failure is not None:
+        raise failure
+    if flags and not any(kernel["by_libraries"] for kernel in found):
         raise Failed("it is generated, as the library is not asked for it")
-    return sum(kernel["seconds"] for kernel in said)
+    return sum(kernel["seconds"] for kernel in found)
 
 
-def alone(rows, inner, units, precision, order):
-    return json.loads(run([os.environ["DT_GPU_CUBLASLT"], rows, inner, units, precision, order, *((1,) if FAKE else ())]))["seconds"]
+@understood
+def alone(rows, inner, units, precision):
+    """{"ordered": seconds, "any": seconds}; the fake takes a product in any order for the mistake that it would be in the runtime."""
+    said = json.loads(run([os.environ["DT_GPU_CUBLASLT"], rows, inner, units, precision, *(("ordered", 1) if FAKE else ("any",))], timeout=KERNELS))
+    return {order: said[order]["seconds"] for order in ("ordered", "any") if order in said}
 
 
 def product_row(rows, inner, units, precision):
     name, shape = f"{rows} × {inner} × {units}, {precision}", (rows, inner, units, precision)
-    ways = {"generated": lambda: product_by((), *shape), "library": lambda: product_by(("--library",), *shape),
-            "ordered": lambda: alone(*shape, "ordered"), "any": lambda: alone(*shape, "any")}
-    if FAKE:
-        del ways["any"]  # the fake takes such a way for the mistake that it would be in the runtime
+    ways = {"generated": lambda: {"generated": product_by((), *shape)}, "library": lambda: {"library": product_by(("--library",), *shape)},
+            "alone": lambda: alone(*shape)}
     seconds = {}
     for way, measure in ways.items():
         try:
-            seconds[way] = measure()
+            seconds.update(measure())
         except Failed as failure:
             report.say(f"product {name}, {way}: {failure}")
     cells = [shown(1e6 * seconds[way], "{:,.1f}") if way in seconds else None for way in ("generated", "library", "ordered", "any")]
@@ -221,25 +286,28 @@ def product_row(rows, inner, units, precision):
 def products():
     report.table("products, µs", "generated", "by the runtime's call of cuBLASLt", "cuBLASLt alone, in one order", "cuBLASLt alone, in any order",
                  "alone in one order / the runtime's call", "TFLOP/s of the fastest")
-    for shape in PRODUCTS:
+    until = left() - PRODUCTS
+    for shape in SHAPES:
         for precision in PRECISIONS:
+            if left() < until:
+                return report.say(f"products from {' × '.join(map(str, shape))}, {precision} on: {PRODUCTS} s were not enough")
             product_row(*shape, precision)
+    return None
 
 
 def main():
     peers = [Peer(name) for name in PEERS]
+    all_kernels()
+    products()
     for peer in peers:
+        peer.arrive()
         if peer.version is None:
             report.say(f"{PEERS[peer.name]} is not here: {peer.why}")
     if FAKE:
-        trainings(peers, [("perceptron", 8, "f32")])
+        trainings(peers, [("perceptron", 32, "f32")])
     else:
         trainings(peers, [("fashion_cnn", 128, "f32"), ("perceptron", 32, "f32"), ("fashion_cnn", 128, "tf32"), ("fashion_cnn", 128, "bf16")])
         accuracy_on_cpu()
-    forms()
-    sizes_of_programs()
-    products()
-    if not FAKE:
         trainings(peers, [("fashion_cnn", 1024, "f32"), ("fashion_cnn", 1024, "bf16")])
     for peer in peers:
         if peer.version is not None:

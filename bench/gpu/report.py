@@ -1,7 +1,9 @@
 """report: what the scripts beside this have in common: the time that is left, commands that may fail, tables as Markdown and JSON.
 
-A lent machine may be taken back at any moment, so what is known is written at once, and again with each row.
+A lent machine may be taken back at any moment, so what is known is written at once, and again with each row. What a command prints is an answer and
+may be read; what it says on stderr is for people, and goes to FOLDER/NAME.log.
 """
+import functools
 import json
 import os
 import pathlib
@@ -23,6 +25,8 @@ LIMIT = 450.0  # seconds for all of a script
 BEGAN = time.monotonic()
 _scratch = tempfile.TemporaryDirectory(prefix="dt-gpu-")
 SCRATCH = pathlib.Path(_scratch.name)  # for what nobody reads afterwards
+FOLDER = pathlib.Path(sys.argv[1])  # for what is read
+LOG = open(FOLDER / f"{pathlib.Path(sys.argv[0]).stem}.log", "w")
 
 
 def left():
@@ -30,11 +34,23 @@ def left():
 
 
 class Failed(Exception):
-    """A command that ended with an error, or that there was no time for; its text says which, `log` is what it had printed."""
+    """A command that ended with an error, that there was no time for, or whose answer is not understood; its text says which. `printed` is what it
+    had printed until then, `log` that and what it had said on stderr."""
 
-    def __init__(self, message, log=""):
+    def __init__(self, message, printed="", log=""):
         super().__init__(message)
-        self.log = log
+        self.printed, self.log = printed, log
+
+
+def understood(function):
+    """A decorator: what a command answers is taken apart in this function, and an answer of another form is a failure like any other."""
+    @functools.wraps(function)
+    def reader(*arguments, **more):
+        try:
+            return function(*arguments, **more)
+        except (ValueError, LookupError, TypeError) as error:
+            raise Failed(f"what it answers is not understood: {type(error).__name__}: {error}".splitlines()[0]) from None
+    return reader
 
 
 def run(command, timeout=None, environment=None):
@@ -43,19 +59,23 @@ def run(command, timeout=None, environment=None):
     if seconds <= 1:
         raise Failed("no time was left")
     try:
-        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
                                    env=dict(os.environ, **(environment or {})))
     except OSError as error:
         raise Failed(str(error)) from None
     try:
-        said, _ = process.communicate(timeout=seconds)
+        printed, said = process.communicate(timeout=seconds)
+        wrong = process.returncode != 0 and f"exit status {process.returncode}"
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
-        raise Failed(f"took longer than {seconds:.0f} s", process.communicate()[0]) from None
-    if process.returncode != 0:
-        lines = said.strip().splitlines()
-        raise Failed(f"exit status {process.returncode}: {lines[-1] if lines else 'without a word'}", said)
-    return said
+        printed, said = process.communicate()
+        wrong = f"took longer than {seconds:.0f} s"
+    LOG.write(f"$ {' '.join(words)}\n{said}")
+    LOG.flush()
+    if wrong:
+        last = (said.strip() or printed.strip() or "without a word").splitlines()[-1]
+        raise Failed(f"{wrong}: {last}", printed, printed + said)
+    return printed
 
 
 def gpu():
@@ -88,13 +108,13 @@ def median_ratio(pairs):
 class Report:
     """Tables, written to FOLDER/NAME.md and FOLDER/NAME.json."""
 
-    def __init__(self, folder, name):
-        self.folder, self.name = pathlib.Path(folder), name
+    def __init__(self, name):
+        self.name = name
         self.lines, self.json = [gpu()[0]], {"gpu": gpu()[0], "rows": [], "notes": []}
 
     def save(self):
-        (self.folder / f"{self.name}.md").write_text("\n".join([*self.lines, "", *self.json["notes"]]) + "\n")
-        (self.folder / f"{self.name}.json").write_text(json.dumps(self.json | {"seconds": time.monotonic() - BEGAN}, indent=1) + "\n")
+        (FOLDER / f"{self.name}.md").write_text("\n".join([*self.lines, "", *self.json["notes"]]) + "\n")
+        (FOLDER / f"{self.name}.json").write_text(json.dumps(self.json | {"seconds": time.monotonic() - BEGAN}, indent=1) + "\n")
 
     def say(self, line):
         """Behind all tables."""

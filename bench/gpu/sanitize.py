@@ -3,12 +3,11 @@
 It makes a program tens of times slower; so each run gets its share of the time, and one that did not fit is said to be so.
 """
 import os
-import pathlib
 import shutil
 import sys
 import time
 
-from report import DATA, FAKE, ROOT, Failed, Report, compile_program, gpu, left, run
+from report import DATA, FAKE, FOLDER, ROOT, Failed, Report, compile_program, gpu, left, run
 
 TOOLS = {  # what each finds, and its options
     "memcheck": ["--leak-check", "no"],
@@ -34,8 +33,7 @@ def training(artifact):
 
 
 sanitizer = find_sanitizer()
-folder = pathlib.Path(sys.argv[1])
-report = Report(folder, "sanitize")
+report = Report("sanitize")
 architecture = gpu()[1]
 programs = {name: compile_program(architecture, ROOT / f"examples/{name}.dt", name, "--batch", "16") for name in PROGRAMS}
 runs = {"ops": [os.environ["DT_GPU_OPS"]]} | {name: training(artifact) for name, artifact in programs.items()}
@@ -52,7 +50,7 @@ for i, (tool, name) in enumerate(wanted):
         log = f"{failure.log}\n{failure}"
         result = "NOT CLEAN" if "exit status" in str(failure) else "not finished"
         found_something |= result == "NOT CLEAN"
-    (folder / f"sanitize_{tool}_{name}.log").write_text(log)
+    (FOLDER / f"sanitize_{tool}_{name}.log").write_text(log)
     about = [line for line in log.splitlines() if "SUMMARY" in line or "time" in line or "exit status" in line]
     report.row(tool, name, result, f"{time.monotonic() - began:.0f}", about[-1].replace("========= ", "") if about else "")
 sys.exit(found_something)

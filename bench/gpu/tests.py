@@ -3,14 +3,12 @@
 What fails or does not fit into the time is a row too, and the exit status is that of the worst.
 """
 import os
-import pathlib
 import sys
 import time
 
-from report import FAKE, ROOT, SCRATCH, Failed, Report, emulate, run
+from report import FAKE, FOLDER, ROOT, SCRATCH, Failed, Report, emulate, run
 
-folder = pathlib.Path(sys.argv[1])
-report = Report(folder, "tests")
+report = Report("tests")
 PASSED, failed = "passed", False
 
 # With the fake one op a process, whose text is compiled for the CPU before.
@@ -41,7 +39,7 @@ for name, test in tests.items():
         result = PASSED
     except Failed as failure:
         log, result, failed = f"{failure.log}\n{failure}", "FAILED", True
-    (folder / f"tests_{name}.log").write_text(log)
+    (FOLDER / f"tests_{name}.log").write_text(log)
     lines = [line for line in log.splitlines() if line.strip()]
     about = next((line for line in reversed(lines) if "rows," in line or "agree" in line or "differs" in line), lines[-1] if lines else "")
     report.row(name, result, f"{time.monotonic() - began:.0f}", about.strip())

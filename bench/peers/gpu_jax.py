@@ -1,7 +1,7 @@
 """gpu_jax: JAX's training of examples/fashion_cnn.dt and perceptron.dt on a GPU: see gpu_harness.py for what is asked and answered.
 
-jax.jit of the whole step with donated state, called once a step. All data lie in the GPU's memory before the clock runs, shuffled there; no loss
-is read within an epoch.
+jax.jit of the whole step with donated state, called once a step, or of an epoch's steps as one lax.scan, called once. All data lie in the GPU's
+memory before the clock runs, shuffled there; no loss is read within an epoch.
 """
 import os
 
@@ -24,8 +24,8 @@ def shapes_of(name):
 
 
 class Training:
-    def __init__(self, data, name, batch, precision):
-        self.name, self.batch, self.precision = name, batch, precision
+    def __init__(self, data, name, batch, precision, whole_epochs):
+        self.name, self.batch, self.precision, self.whole_epochs, self.n_epochs = name, batch, precision, whole_epochs, 0
         self.images, self.labels, self.test_images, self.test_labels = (jax.device_put(array) for array in data)
         glorot = jax.nn.initializers.glorot_uniform()
         shapes = shapes_of(name)
@@ -34,10 +34,13 @@ class Training:
         self.state = (p, *(jax.tree.map(jnp.zeros_like, p) for _ in range(2)), jnp.float32(0), jax.random.key(1))
         jax.config.update("jax_default_matmul_precision", PRECISION[precision])
         self.train = jax.jit(self.step, donate_argnums=0)
+        self.train_epoch = jax.jit(self.steps, donate_argnums=0, static_argnums=4)
         self.evaluate = jax.jit(lambda p, image, label: (self.logits(p, image, None).argmax(1) == label).mean())
-        for _ in range(2):  # what changes between training and evaluating is compiled too
+        begin = jax.tree.map(jnp.copy, self.state)
+        for _ in range(2):  # the second one takes what the first one gives, which may be compiled anew
             self.epoch(warm_up=True)
             self.accuracy()
+        self.state, self.n_epochs = begin, 0
 
     def logits(self, p, image, key):
         kind = jnp.bfloat16 if self.precision == "bf16" else jnp.float32
@@ -76,12 +79,23 @@ class Training:
         p = jax.tree.map(lambda p, m, v: p - rate * m / (jnp.sqrt(v) + 1e-7), p, m, v)
         return (p, m, v, t, key), loss, accuracy
 
+    def steps(self, state, images, labels, order, n):
+        def one(state, i):
+            state, loss, _ = self.step(state, images, labels, order, i)
+            return state, loss
+
+        return lax.scan(one, state, jnp.arange(n))
+
     def epoch(self, warm_up=False):
         """Whole batches; returns how many images that were, when they are done."""
-        order = jax.random.permutation(jax.random.fold_in(jax.random.key(2), int(self.state[3])), len(self.images))
-        n = harness.n_steps(len(order), self.batch, warm_up)
-        for i in range(n):
-            self.state, loss, _ = self.train(self.state, self.images, self.labels, order, i)
+        order = jax.random.permutation(jax.random.fold_in(jax.random.key(2), self.n_epochs), len(self.images))
+        n = harness.n_steps(len(order), self.batch, warm_up and not self.whole_epochs)  # an epoch of another length would be compiled anew
+        self.n_epochs += 1
+        if self.whole_epochs:
+            self.state, loss = self.train_epoch(self.state, self.images, self.labels, order, n)
+        else:
+            for i in range(n):
+                self.state, loss, _ = self.train(self.state, self.images, self.labels, order, i)
         jax.block_until_ready((self.state[0], loss))
         return n * self.batch
 
@@ -90,4 +104,8 @@ class Training:
         return float(sum(self.evaluate(self.state[0], self.test_images[part], self.test_labels[part]) for part in parts) / len(parts))
 
 
-harness.serve("jax", jax.__version__, Training)
+def make(*asked):
+    return {"a call a step": Training(*asked, whole_epochs=False), "a call an epoch": Training(*asked, whole_epochs=True)}
+
+
+harness.serve("jax", jax.__version__, make)

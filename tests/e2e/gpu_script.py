@@ -13,8 +13,9 @@ IMAGES_PER_SECOND = 1000.0
 
 PEER = f"""#!/bin/sh
 case $1 in */gpu_jax.py) echo "no module named jax" >&2; exit 1 ;; esac
+echo 'compiling, which is no answer'
 echo '{{"peer": "torch", "version": "9.9"}}'
-while read -r line; do echo '{{"images_per_second": [1.0, {IMAGES_PER_SECOND}, 1e9], "accuracy": 0.75}}'; done
+while read -r line; do echo '{{"images_per_second": {{"one way": [1.0, {IMAGES_PER_SECOND}, 1e9], "another": [3.0]}}, "accuracy": 0.75}}'; done
 """
 
 SANITIZER = """#!/bin/sh
@@ -70,6 +71,8 @@ tables = {row["table"].split(";")[0].split(",")[0] for row in report["rows"]}
 check(tables == {"images a second", "kernels that memory bounds", "kernels of perceptron", "products"}, tables)
 check(all(value for row in report["rows"] for name, value in row.items() if not any(word in name for word in ("JAX", "numbers", "accuracy, ours", "any order"))), f"an empty cell:\n{said}")
 check(any("JAX" in note and "bench_jax.log" in note for note in report["notes"]), f"JAX is missing, and not named:\n{said}")
+check(any("3 images a second with another" in note for note in report["notes"]), f"a way of the peer is not named:\n{said}")
+check("dtrun: library: cuBLASLt" in (FOLDER / "bench/bench.log").read_text(), "no library was called in a training, which says so on stderr")
 training = next(row["numbers"] for row in report["rows"] if "images a second" in row["table"])
 check(training["torch"] == [IMAGES_PER_SECOND] and training["torch_accuracy"] == 0.75 and training["jax"] != [IMAGES_PER_SECOND], training)
 

@@ -66,6 +66,7 @@
     X(CUBLASLT_EPILOGUE_BGRADA, 256)                                                                                                                 \
     X(CUBLASLT_EPILOGUE_BGRADB, 512)                                                                                                                 \
     X(CUBLASLT_REDUCTION_SCHEME_NONE, 0)                                                                                                             \
+    X(CUBLASLT_REDUCTION_SCHEME_MASK, 7)                                                                                                             \
     X(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, 1)                                                                                                   \
     X(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, 3)                                                                                                 \
     X(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, 5)                                                                                                 \
