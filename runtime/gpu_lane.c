@@ -6,14 +6,17 @@
  *                        collectives, in one launch, which puts aggregates side by side behind the records of bad indices
  *                        aggregates that no collective made, there too; all of these to the host, in one copy
  *
+ * All that it needs on the GPU is known when it is opened, what libraries need and the tables of folds included, and is a part of the session's one
+ * allocation there (devices/cuda/memory.h).
+ *
  * With DT_CUDA_CHECK=1 in the environment a step's kernels are run one by one instead, each waited for, so that an error that a kernel makes says
  * which one it was.
  *
  * Inputs have two slots, each in pinned memory and on the GPU. While a step reads one, the next batch is copied into the other. In a slot the rows of
  * each leaf begin at a multiple of 256 bytes. Nothing is allocated, loaded or captured once it is bound.
  *
- * What a function does is a list of operations, made when it is bound; the list is walked once for each graph, and, where kernels are to be timed, in
- * each step. */
+ * What a function does is a list of operations, made before there is memory, for its tables are part of it; the list is walked once for each graph,
+ * and, where kernels are to be timed, in each step. */
 #include "runtime/lane.h"
 
 #include "abi/fold.h"
@@ -25,7 +28,6 @@
 
 #include <assert.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -41,6 +43,17 @@ typedef struct operation {
     int launch;  /* which launch values */
     size_t work; /* of a fold: which of the tables */
 } operation;
+
+/* What folds read and write, before there is memory: a buffer as a leaf has it, a slot of partial sums, an aggregate. */
+typedef struct place {
+    enum {
+        OF_LEAF,
+        OF_SLOT,
+        OF_AGGREGATES
+    } of;
+    int function, buffer;
+    int number; /* of the leaf, the slot, the aggregate */
+} place;
 
 /* A function as the GPU runs it. */
 typedef struct gpu_function {
@@ -63,9 +76,14 @@ typedef struct dt_gpu_lane {
     DT_LIST(dt_fold_work) works;
     DT_LIST(dt_fold_part) parts;
     DT_LIST(dt_fold_leaf) leaves;
-    void *tables; /* on the GPU */
-    size_t table_bytes;
-    void *workspace;   /* of libraries, on the GPU; NULL: they need none */
+    DT_LIST(place) targets; /* of the parts */
+    DT_LIST(place) values;  /* of the leaves */
+
+    /* On the GPU, beside lane and home: */
+    void *staged;    /* the GPU's part of staging */
+    void *tables;    /* NULL: there are no folds */
+    void *workspace; /* of libraries; NULL: they need none */
+
     uint64_t *buffers; /* [most of a kernel] addresses for a call */
 
     bool checks;   /* kernel by kernel, waiting for each */
@@ -76,6 +94,10 @@ typedef struct dt_gpu_lane {
 static uint64_t address(const void *place) { return (uint64_t)(uintptr_t)place; }
 
 static int64_t rounded(int64_t bytes) { return (bytes + INPUT_ALIGNMENT - 1) / INPUT_ALIGNMENT * INPUT_ALIGNMENT; }
+
+static size_t table_bytes(const dt_gpu_lane *gpu) {
+    return gpu->works.n * sizeof(dt_fold_work) + gpu->parts.n * sizeof(dt_fold_part) + gpu->leaves.n * sizeof(dt_fold_leaf);
+}
 
 static bool is_bound(const dt_artifact_function *function) { return function->role == DT_ROLE_INIT || function->role == DT_ROLE_STEP; }
 
@@ -129,63 +151,6 @@ static dt_cuda_staging_layout staging_layout(const dt_gpu_lane *gpu) {
     return layout;
 }
 
-/* ---- opening and closing ---- */
-
-static dt_status *choose_program(const dt_artifact *artifact, const dt_artifact **program) {
-    if (artifact->cuda == NULL)
-        return dt_error(DT_FAILED_PRECONDITION, "%s holds no code for GPUs; compile it for them: dtc compile %s.dt --target cuda -o %s",
-                        artifact->path, artifact->name, artifact->path);
-    *program = artifact->cuda->program;
-    return NULL;
-}
-
-static dt_status *open_lane(dt_lane *lane, dt_arena *arena) {
-    dt_gpu_lane *gpu = DT_NEW(arena, dt_gpu_lane);
-    gpu->lane = lane;
-    gpu->cuda = dt_cuda_of(lane->device);
-    gpu->functions = DT_NEW_ARRAY(arena, gpu_function, lane->artifact->n_functions);
-    const char *check = getenv("DT_CUDA_CHECK");
-    gpu->checks = check != NULL && strcmp(check, "") != 0 && strcmp(check, "0") != 0;
-    lane->gpu = gpu;
-    for (int f = 0; f < lane->artifact->n_functions; f++)
-        if (is_bound(&lane->artifact->functions[f])) lay_inputs_out(gpu, f, arena);
-    DT_TRY(check_operations(gpu));
-    dt_cuda_staging_lay_out(&gpu->staging, staging_layout(gpu));
-    DT_TRY(dt_cuda_kernels_load(gpu->cuda, dt_kernels_artifact(lane->kernels), !lane->generated_alone, arena, &gpu->kernels));
-    lane->level = gpu->kernels.architecture;
-    lane->bytes_beside = (int64_t)(gpu->staging.device_bytes + dt_cuda_kernels_workspace_bytes(&gpu->kernels));
-    return NULL;
-}
-
-static void close_lane(dt_lane *lane) {
-    dt_gpu_lane *gpu = lane->gpu;
-    if (gpu == NULL) return;
-    const dt_cuda_driver *driver = &gpu->cuda->driver;
-    driver->cuCtxSetCurrent(gpu->cuda->context);
-    driver->cuStreamSynchronize(gpu->cuda->copies);
-    driver->cuStreamSynchronize(gpu->cuda->stream);
-    for (int f = 0; f < lane->artifact->n_functions; f++)
-        for (int s = 0; s < N_SLOTS; s++)
-            if (s == 0 || gpu->functions[f].graphs[s] != gpu->functions[f].graphs[0]) dt_cuda_graph_free(gpu->cuda, gpu->functions[f].graphs[s]);
-    for (int e = 0; e < gpu->n_events; e++) driver->cuEventDestroy_v2(gpu->events[e]);
-    dt_device_release(lane->device, gpu->tables, gpu->table_bytes);
-    dt_device_release(lane->device, gpu->workspace, dt_cuda_kernels_workspace_bytes(&gpu->kernels));
-    dt_cuda_staging_close(&gpu->staging, gpu->cuda);
-    dt_cuda_kernels_free(&gpu->kernels);
-    lane->gpu = NULL;
-}
-
-static double in_mib(int64_t bytes) { return (double)bytes / (double)(1 << 20); }
-
-static dt_status *does_not_fit(const dt_lane *lane, int n, int64_t needed, int64_t available) {
-    int64_t replicas = lane->n_all_leaves / lane->blocks;
-    (void)n;
-    return dt_error(DT_RESOURCE_EXHAUSTED,
-                    "the plan needs %.1f MiB of %s's memory, with %" PRId64 " replica%s of %" PRId64
-                    " rows, and %.1f MiB are free; use fewer replicas, or a smaller --global-batch",
-                    in_mib(needed), lane->device->name, replicas, dt_plural(replicas), lane->rows, in_mib(available));
-}
-
 /* ---- what a function does ---- */
 
 typedef struct binder {
@@ -197,14 +162,20 @@ typedef struct binder {
     int n_aggregates;
 } binder;
 
-static uint64_t place(const binder *in, int buffer, int leaf) { return address(dt_lane_place(in->gpu->lane, in->number, buffer, leaf)); }
+static place of_leaf(const binder *in, int buffer, int leaf) {
+    return (place){.of = OF_LEAF, .function = in->number, .buffer = buffer, .number = leaf};
+}
+static place of_slot(const binder *in, int buffer, int slot) {
+    return (place){.of = OF_SLOT, .function = in->number, .buffer = buffer, .number = slot};
+}
+static place of_aggregates(int aggregate) { return (place){.of = OF_AGGREGATES, .number = aggregate}; }
 
 static void add_kernel(const binder *in, int kernel, int leaf, int launch) {
     operation added = {.kernel = kernel, .leaf = leaf, .launch = launch};
     dt_list_push(in->arena, &in->bound->operations, added);
 }
 
-/* A fold to which parts are then added. In the tables, places are numbers until they lie on the GPU. */
+/* A fold to which parts are then added. In the tables, addresses are numbers of entries, or stand beside as places, until they lie on the GPU. */
 static void add_fold(const binder *in) {
     dt_gpu_lane *gpu = in->gpu;
     operation added = {.kernel = -1, .launch = gpu->lane->n_leaves, .work = gpu->works.n};
@@ -213,24 +184,26 @@ static void add_fold(const binder *in) {
     dt_list_push(in->arena, &in->bound->operations, added);
 }
 
-static void add_leaf(const binder *in, uint64_t values, int span) {
+static void add_leaf(const binder *in, place values, int span) {
     dt_gpu_lane *gpu = in->gpu;
-    dt_fold_leaf leaf = {.values = (int64_t)values, .span = span};
+    dt_fold_leaf leaf = {.span = span};
     dt_list_push(in->arena, &gpu->leaves, leaf);
+    dt_list_push(in->arena, &gpu->values, values);
     gpu->parts.items[gpu->parts.n - 1].n_leaves++;
 }
 
 /* A part of the last fold, to which leaves are then added. */
-static void add_part(const binder *in, uint64_t target, int64_t kind, int64_t n_elements) {
+static void add_part(const binder *in, place target, int64_t kind, int64_t n_elements) {
     dt_gpu_lane *gpu = in->gpu;
     dt_fold_work *work = &gpu->works.items[gpu->works.n - 1];
-    dt_fold_part part = {.target = (int64_t)target, .leaves = (int64_t)gpu->leaves.n, .first = work->n_elements, .kind = kind};
+    dt_fold_part part = {.leaves = (int64_t)gpu->leaves.n, .first = work->n_elements, .kind = kind};
     work->n_parts++;
     work->n_elements += n_elements;
     dt_list_push(in->arena, &gpu->parts, part);
+    dt_list_push(in->arena, &gpu->targets, target);
 }
 
-static void add_copy(const binder *in, uint64_t target, uint64_t source, size_t element_bytes, int64_t n_elements) {
+static void add_copy(const binder *in, place target, place source, size_t element_bytes, int64_t n_elements) {
     add_part(in, target, DT_FOLD_KIND_COPY(element_bytes), n_elements);
     add_leaf(in, source, 1);
 }
@@ -252,31 +225,29 @@ static int add_merges(const binder *in, const dt_artifact_segment *segment, int 
             const dt_artifact_buffer *buffer = &in->function->buffers[collective->source];
             if (!is_partial(in, collective)) continue;
             if (n_parts++ == 0) add_fold(in);
-            uint64_t left = address(dt_lane_partial_place(in->gpu->lane, buffer, sums->merges[m].left));
+            place left = of_slot(in, collective->source, sums->merges[m].left);
             add_part(in, left, DT_FOLD_KIND(buffer->tensor.dtype, collective->fold), n_elements_of(&buffer->tensor));
             add_leaf(in, left, 1);
-            add_leaf(in, address(dt_lane_partial_place(in->gpu->lane, buffer, sums->merges[m].right)), 1);
+            add_leaf(in, of_slot(in, collective->source, sums->merges[m].right), 1);
         }
     }
     return m;
 }
 
 /* What all leaves have left for a collective, folded into `target`: a part of the last fold. */
-static void add_exchange(const binder *in, const dt_artifact_collective *collective, uint64_t target) {
+static void add_exchange(const binder *in, const dt_artifact_collective *collective, place target) {
     const dt_lane *lane = in->gpu->lane;
     const dt_artifact_tensor *tensor = &in->function->buffers[collective->source].tensor;
     if (lane->n_leaves == 1) {
-        add_copy(in, target, place(in, collective->source, 0), dt_dtype_bytes(tensor->dtype), n_elements_of(tensor));
+        add_copy(in, target, of_leaf(in, collective->source, 0), dt_dtype_bytes(tensor->dtype), n_elements_of(tensor));
         return;
     }
     add_part(in, target, DT_FOLD_KIND(tensor->dtype, collective->fold), n_elements_of(tensor));
     for (int l = 0; l < lane->n_leaves; l++) {
         int span = is_partial(in, collective) ? lane->sums.spans[l] : 1;
-        if (span > 0) add_leaf(in, place(in, collective->source, l), span);
+        if (span > 0) add_leaf(in, of_leaf(in, collective->source, l), span);
     }
 }
-
-static uint64_t aggregate_place(const binder *in, int aggregate) { return in->gpu->staging.aggregates + 8 * (uint64_t)aggregate; }
 
 /* All of a segment in one launch. What is an aggregate is put with the aggregates too. */
 static void add_collectives(const binder *in, const dt_artifact_segment *segment) {
@@ -284,9 +255,9 @@ static void add_collectives(const binder *in, const dt_artifact_segment *segment
     add_fold(in);
     for (int c = 0; c < segment->n_collectives; c++) {
         const dt_artifact_collective *collective = &segment->collectives[c];
-        add_exchange(in, collective, place(in, collective->target, 0));
+        add_exchange(in, collective, of_leaf(in, collective->target, 0));
         for (int i = 0; i < in->n_aggregates; i++)
-            if (in->function->results[i].buffer == collective->target) add_exchange(in, collective, aggregate_place(in, i));
+            if (in->function->results[i].buffer == collective->target) add_exchange(in, collective, of_aggregates(i));
     }
 }
 
@@ -304,7 +275,7 @@ static void add_aggregates(const binder *in) {
         const dt_artifact_result *result = &in->function->results[i];
         if (is_exchanged(in, result->buffer) || in->function->buffers[result->buffer].space == DT_MEMORY_INPUT) continue;
         if (n_added++ == 0) add_fold(in);
-        add_copy(in, aggregate_place(in, i), place(in, result->buffer, 0), dt_dtype_bytes(result->tensor.dtype), 1);
+        add_copy(in, of_aggregates(i), of_leaf(in, result->buffer, 0), dt_dtype_bytes(result->tensor.dtype), 1);
     }
 }
 
@@ -330,21 +301,118 @@ static void list_operations(const binder *in) {
     add_aggregates(in);
 }
 
-/* ---- the tables of folds ---- */
+static void list_all_operations(dt_gpu_lane *gpu, dt_arena *arena) {
+    const dt_artifact *artifact = gpu->lane->artifact;
+    for (int f = 0; f < artifact->n_functions; f++)
+        if (is_bound(&artifact->functions[f]))
+            list_operations(&(binder){.gpu = gpu,
+                                      .arena = arena,
+                                      .number = f,
+                                      .function = &artifact->functions[f],
+                                      .bound = &gpu->functions[f],
+                                      .n_aggregates = n_aggregates_of(artifact, f)});
+}
 
-/* Numbers become addresses. */
+/* ---- opening and closing ---- */
+
+static dt_status *choose_program(const dt_artifact *artifact, const dt_artifact **program) {
+    if (artifact->cuda == NULL)
+        return dt_error(DT_FAILED_PRECONDITION, "%s holds no code for GPUs; compile it for them: dtc compile %s.dt --target cuda -o %s",
+                        artifact->path, artifact->name, artifact->path);
+    *program = artifact->cuda->program;
+    return NULL;
+}
+
+static int64_t bytes_beside(const dt_gpu_lane *gpu) {
+    const dt_device *device = gpu->lane->device;
+    return dt_device_taken_bytes(device, (int64_t)gpu->staging.device_bytes) + dt_device_taken_bytes(device, (int64_t)table_bytes(gpu)) +
+           dt_device_taken_bytes(device, (int64_t)dt_cuda_kernels_workspace_bytes(&gpu->kernels));
+}
+
+static dt_status *open_lane(dt_lane *lane, dt_arena *arena) {
+    dt_gpu_lane *gpu = DT_NEW(arena, dt_gpu_lane);
+    gpu->lane = lane;
+    gpu->cuda = dt_cuda_of(lane->device);
+    gpu->functions = DT_NEW_ARRAY(arena, gpu_function, lane->artifact->n_functions);
+    gpu->checks = dt_cuda_checks(DT_CUDA_CHECK_KERNELS);
+    lane->gpu = gpu;
+    for (int f = 0; f < lane->artifact->n_functions; f++)
+        if (is_bound(&lane->artifact->functions[f])) lay_inputs_out(gpu, f, arena);
+    DT_TRY(check_operations(gpu));
+    list_all_operations(gpu, arena);
+    dt_cuda_staging_lay_out(&gpu->staging, staging_layout(gpu));
+    DT_TRY(dt_cuda_kernels_load(gpu->cuda, dt_kernels_artifact(lane->kernels), !lane->generated_alone, arena, &gpu->kernels));
+    lane->level = gpu->kernels.architecture;
+    lane->bytes_beside = bytes_beside(gpu);
+    return NULL;
+}
+
+static void close_lane(dt_lane *lane) {
+    dt_gpu_lane *gpu = lane->gpu;
+    if (gpu == NULL) return;
+    const dt_cuda_driver *driver = &gpu->cuda->driver;
+    driver->cuCtxSetCurrent(gpu->cuda->context);
+    driver->cuStreamSynchronize(gpu->cuda->copies);
+    driver->cuStreamSynchronize(gpu->cuda->stream);
+    for (int f = 0; f < lane->artifact->n_functions; f++)
+        for (int s = 0; s < N_SLOTS; s++)
+            if (s == 0 || gpu->functions[f].graphs[s] != gpu->functions[f].graphs[0]) dt_cuda_graph_free(gpu->cuda, gpu->functions[f].graphs[s]);
+    for (int e = 0; e < gpu->n_events; e++) driver->cuEventDestroy_v2(gpu->events[e]);
+    dt_device_release(lane->device, gpu->tables, table_bytes(gpu));
+    dt_device_release(lane->device, gpu->workspace, dt_cuda_kernels_workspace_bytes(&gpu->kernels));
+    dt_device_release(lane->device, gpu->staged, gpu->staging.device_bytes);
+    dt_cuda_staging_close(&gpu->staging, gpu->cuda);
+    dt_cuda_kernels_free(&gpu->kernels);
+    lane->gpu = NULL;
+}
+
+static double in_mib(int64_t bytes) { return (double)bytes / (double)(1 << 20); }
+
+static dt_status *does_not_fit(const dt_lane *lane, int n, int64_t needed, int64_t available) {
+    int64_t replicas = lane->n_all_leaves / lane->blocks;
+    (void)n;
+    return dt_error(DT_RESOURCE_EXHAUSTED,
+                    "the plan needs %.1f MiB of %s's memory, with %" PRId64 " replica%s of %" PRId64
+                    " rows, and %.1f MiB are free; use fewer replicas, or a smaller --global-batch",
+                    in_mib(needed), lane->device->name, replicas, dt_plural(replicas), lane->rows, in_mib(available));
+}
+
+/* ---- memory beside lane and home ---- */
+
+static int64_t resolve(const dt_gpu_lane *gpu, const place *place) {
+    const dt_lane *lane = gpu->lane;
+    switch (place->of) {
+    case OF_LEAF: return (int64_t)address(dt_lane_place(lane, place->function, place->buffer, place->number));
+    case OF_SLOT:
+        return (int64_t)address(dt_lane_partial_place(lane, &lane->artifact->functions[place->function].buffers[place->buffer], place->number));
+    case OF_AGGREGATES: break;
+    }
+    return (int64_t)(gpu->staging.aggregates + 8 * (uint64_t)place->number);
+}
+
+static dt_status *open_staging(dt_gpu_lane *gpu) {
+    DT_TRY(dt_device_allocate(gpu->lane->device, gpu->staging.device_bytes, &gpu->staged));
+    DT_TRY(dt_cuda_staging_open(&gpu->staging, gpu->cuda, address(gpu->staged)));
+    gpu->lane->launches = gpu->staging.host_launches;
+    gpu->lane->bad_index = gpu->staging.host_bad_index;
+    return NULL;
+}
+
+/* Numbers and places become addresses. */
 static dt_status *upload_tables(dt_gpu_lane *gpu) {
     size_t n_work_bytes = gpu->works.n * sizeof(dt_fold_work), n_part_bytes = gpu->parts.n * sizeof(dt_fold_part),
            n_leaf_bytes = gpu->leaves.n * sizeof(dt_fold_leaf);
     dt_device *device = gpu->lane->device;
-    gpu->table_bytes = n_work_bytes + n_part_bytes + n_leaf_bytes;
-    if (gpu->table_bytes == 0) return NULL;
-    DT_TRY(dt_device_allocate(device, gpu->table_bytes, &gpu->tables));
+    if (table_bytes(gpu) == 0) return NULL;
+    DT_TRY(dt_device_allocate(device, table_bytes(gpu), &gpu->tables));
     char *works = gpu->tables, *parts = works + n_work_bytes, *leaves = parts + n_part_bytes;
     for (size_t w = 0; w < gpu->works.n; w++)
         gpu->works.items[w].parts = (int64_t)address(parts) + gpu->works.items[w].parts * (int64_t)sizeof(dt_fold_part);
-    for (size_t p = 0; p < gpu->parts.n; p++)
+    for (size_t p = 0; p < gpu->parts.n; p++) {
         gpu->parts.items[p].leaves = (int64_t)address(leaves) + gpu->parts.items[p].leaves * (int64_t)sizeof(dt_fold_leaf);
+        gpu->parts.items[p].target = resolve(gpu, &gpu->targets.items[p]);
+    }
+    for (size_t l = 0; l < gpu->leaves.n; l++) gpu->leaves.items[l].values = resolve(gpu, &gpu->values.items[l]);
     DT_TRY(dt_device_write(device, works, gpu->works.items, n_work_bytes));
     DT_TRY(dt_device_write(device, parts, gpu->parts.items, n_part_bytes));
     return dt_device_write(device, leaves, gpu->leaves.items, n_leaf_bytes);
@@ -438,22 +506,11 @@ static dt_status *bind(dt_lane *lane, dt_arena *arena) {
     dt_gpu_lane *gpu = lane->gpu;
     const dt_artifact *artifact = lane->artifact;
     int most_buffers = 0;
-    DT_TRY(dt_cuda_staging_open(&gpu->staging, gpu->cuda));
-    lane->launches = gpu->staging.host_launches;
-    lane->bad_index = gpu->staging.host_bad_index;
-    for (int f = 0; f < artifact->n_functions; f++) {
-        const dt_artifact_function *function = &artifact->functions[f];
-        if (!is_bound(function)) continue;
-        list_operations(&(binder){.gpu = gpu,
-                                  .arena = arena,
-                                  .number = f,
-                                  .function = function,
-                                  .bound = &gpu->functions[f],
-                                  .n_aggregates = n_aggregates_of(artifact, f)});
-        for (int k = 0; k < function->n_kernels; k++)
-            if (function->kernels[k].n_buffers > most_buffers) most_buffers = function->kernels[k].n_buffers;
-    }
+    for (int f = 0; f < artifact->n_functions; f++)
+        for (int k = 0; k < artifact->functions[f].n_kernels; k++)
+            if (artifact->functions[f].kernels[k].n_buffers > most_buffers) most_buffers = artifact->functions[f].kernels[k].n_buffers;
     gpu->buffers = DT_NEW_ARRAY(arena, uint64_t, most_buffers);
+    DT_TRY(open_staging(gpu));
     DT_TRY(upload_tables(gpu));
     DT_TRY(make_workspace(gpu));
     for (int f = 0; f < artifact->n_functions; f++)

@@ -91,7 +91,7 @@ typedef struct dt_lane {
 
     /* set when it is opened (dt_lane_kind) */
     const char *level;       /* of the code that runs: "x86-64-v4", "sm_90" */
-    int64_t bytes_beside;    /* that it allocates beside `bytes` */
+    int64_t bytes_beside;    /* that it allocates beside `bytes`, as they are taken */
     struct dt_gpu_lane *gpu; /* NULL: it is no GPU (gpu_lane.c); else `bound` is NULL, and launches and bad_index are in memory that it reads */
 } dt_lane;
 

@@ -164,6 +164,7 @@ static dt_status *create_guarded(dt_session *session) {
     DT_TRY(check_options(session));
     DT_TRY(open_lanes(session));
     DT_TRY(check_memory(session));
+    DT_TRY(dt_device_reserve(session->lanes[0].device, (size_t)dt_session_memory_bytes(session))); /* a GPU is the only device */
     for (int h = 0; h < session->n_homes; h++) DT_TRY(dt_home_allocate(&session->homes[h]));
     for (int d = 0; d < session->n_lanes; d++) {
         DT_TRY(dt_lane_allocate(&session->lanes[d]));
@@ -443,9 +444,10 @@ void dt_session_print_libraries(const dt_session *session, bool each, dt_text *t
 int64_t dt_session_memory_bytes(const dt_session *session) {
     int64_t bytes = 0;
     for (int h = 0; h < session->n_homes; h++)
-        if (__builtin_add_overflow(bytes, session->homes[h].bytes, &bytes)) return INT64_MAX;
+        if (__builtin_add_overflow(bytes, dt_device_taken_bytes(session->homes[h].device, session->homes[h].bytes), &bytes)) return INT64_MAX;
     for (int d = 0; d < session->n_lanes; d++)
-        if (__builtin_add_overflow(bytes, session->lanes[d].bytes, &bytes) || __builtin_add_overflow(bytes, session->lanes[d].bytes_beside, &bytes))
+        if (__builtin_add_overflow(bytes, dt_device_taken_bytes(session->lanes[d].device, session->lanes[d].bytes), &bytes) ||
+            __builtin_add_overflow(bytes, session->lanes[d].bytes_beside, &bytes))
             return INT64_MAX;
     return bytes;
 }

@@ -40,6 +40,7 @@ runs = {"ops": [os.environ["DT_GPU_OPS"]]} | {name: training(artifact) for name,
 wanted = [(tool, name) for name in (*programs, "ops") for tool in TOOLS]
 
 report.table("compute-sanitizer", "run", "result", "seconds", "what it says")
+os.environ["DT_CUDA_CHECK"] = "memory"  # memcheck sees what lies between allocations
 found_something = False
 for i, (tool, name) in enumerate(wanted):
     began, share = time.monotonic(), left() / (len(wanted) - i) * 2

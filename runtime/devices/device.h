@@ -36,6 +36,10 @@ typedef struct dt_device_kind {
     void (*enter)(dt_device *device);
     /* Bytes that are free now, shared by all devices of this kind; INT64_MAX where there is no limit. */
     int64_t (*free_bytes)(const dt_device *device);
+    /* What an allocation takes is a multiple of so many bytes; 0: of one. */
+    size_t granularity;
+    /* Said before the first allocation, in bytes, all together as they are taken: then they are parts of one. NULL: it makes no difference. */
+    dt_status *(*reserve)(dt_device *device, size_t bytes);
     /* Zeroed, aligned to 64; `bytes` >= 1. */
     dt_status *(*allocate)(dt_device *device, size_t bytes, void **memory);
     void (*release)(dt_device *device, void *memory, size_t bytes); /* what allocate gave, with its bytes; NULL is allowed */
@@ -65,6 +69,14 @@ static inline void dt_device_close(dt_device *device) {
 }
 static inline void dt_device_enter(dt_device *device) { device->kind->enter(device); }
 static inline int64_t dt_device_free_bytes(const dt_device *device) { return device->kind->free_bytes(device); }
+/* What an allocation of `bytes` takes. */
+static inline int64_t dt_device_taken_bytes(const dt_device *device, int64_t bytes) {
+    int64_t most = INT64_MAX - (int64_t)device->kind->granularity, n = (int64_t)device->kind->granularity;
+    return n == 0 || bytes > most ? bytes : (bytes + n - 1) / n * n;
+}
+static inline dt_status *dt_device_reserve(dt_device *device, size_t bytes) {
+    return device->kind->reserve != NULL ? device->kind->reserve(device, bytes) : NULL;
+}
 static inline dt_status *dt_device_allocate(dt_device *device, size_t bytes, void **memory) { return device->kind->allocate(device, bytes, memory); }
 static inline void dt_device_release(dt_device *device, void *memory, size_t bytes) { device->kind->release(device, memory, bytes); }
 static inline dt_status *dt_device_write(dt_device *device, void *memory, const void *host, size_t bytes) {

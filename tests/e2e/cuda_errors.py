@@ -37,6 +37,10 @@ def main():
     print(f"{len(calls)} calls; {len(codes)} failed in turn")
 
     says(failing.train(memory=100000), "cuda:0", "memory")
+    whole = [call.bytes() for call in calls if call.name == "cuMemAlloc_v2"]
+    check(len(whole) == 1, f"a session has {len(whole)} allocations on the GPU")
+    says(failing.train(memory=whole[0] - 1), f"the plan needs {whole[0] / 2**20:.1f} MiB of cuda:0's memory", "are free")
+    check(failing.train(memory=whole[0]).code == 0, "a plan for which there is just enough memory must run")
     says(failing.train(capability="8.0"), "sm_90", "sm_80", "dtc compile net.dt --target cuda:sm_80")
     says(failing.train(capability="10.0"), "sm_90", "sm_100", "dtc compile net.dt --target cuda:sm_100")
     says(failing.train(count=0), "cuda:0: NVIDIA's driver finds no GPU")

@@ -26,9 +26,10 @@ class Artifact:
         check(made.returncode == 0, f"dtc compile {source}:\n{made.stderr}")
         self.kernels = emulated_kernels.compile_artifact(self.path, FOLDER / f"{name}.so")
 
-    def environment(self, **settings):
-        """The environment of a dtrun that finds the fake; settings are those of fake_cuda.h, as in seed=3, fail="17=2"."""
-        found = {"DT_CUDA_DRIVER": str(DRIVER), "FAKE_CUDA_KERNELS": str(self.kernels),
+    def environment(self, check="memory", **settings):
+        """The environment of a dtrun that finds the fake; settings are those of fake_cuda.h, as in seed=3, fail="17=2". check: DT_CUDA_CHECK; as it is, all that a
+        session holds on the GPU has borders of its own, at which the fake sees what goes beyond; "" is what users get."""
+        found = {"DT_CUDA_DRIVER": str(DRIVER), "FAKE_CUDA_KERNELS": str(self.kernels), "DT_CUDA_CHECK": check,
                  "DT_CUBLASLT": str(DRIVER.with_name("libfake_cublaslt.so")), "DT_CUDNN": str(DRIVER.with_name("libfake_cudnn.so"))}
         found.update((f"FAKE_CUDA_{name.upper()}", str(value)) for name, value in settings.items())
         return found

@@ -1,6 +1,7 @@
 /* cuda_staging: what crosses between host and GPU in a step, and graphs, by the fake of the driver: where things lie, what arrives, and what is left
  * when something fails. */
 #include "runtime/devices/cuda/graph.h"
+#include "runtime/devices/cuda/memory.h"
 #include "runtime/devices/cuda/staging.h"
 #include "tests/support/expect.h"
 
@@ -24,6 +25,22 @@ static int close_gpu(void **state) {
 
 static const dt_cuda_staging_layout layout = {.n_launches = 3, .n_aggregates = 2, .input_bytes = 1000};
 
+static dt_cuda_memory memory;
+
+static void open_staging(dt_cuda_staging *staging) {
+    uint64_t device;
+    dt_cuda_staging_lay_out(staging, layout);
+    expect_ok(dt_cuda_memory_reserve(&memory, &cuda, staging->device_bytes));
+    expect_ok(dt_cuda_memory_take(&memory, &cuda, staging->device_bytes, &device));
+    expect_ok(dt_cuda_staging_open(staging, &cuda, device));
+}
+
+static void close_staging(dt_cuda_staging *staging) {
+    dt_cuda_staging_close(staging, &cuda);
+    dt_cuda_staging_close(staging, &cuda);
+    dt_cuda_memory_close(&memory, &cuda);
+}
+
 /* What a step's graph does here: down, one aggregate from the launch values of launch 1, up. */
 static dt_status *small_step(void *context) {
     const dt_cuda_staging *staging = context;
@@ -38,8 +55,7 @@ static void a_step_reads_what_was_sent_and_leaves_what_is_fetched(void **state) 
     (void)state;
     dt_cuda_staging staging;
     void *graph;
-    dt_cuda_staging_lay_out(&staging, layout);
-    expect_ok(dt_cuda_staging_open(&staging, &cuda));
+    open_staging(&staging);
     assert_int_equal(staging.slots[0].inputs % 256, 0);
     assert_int_equal(staging.slots[1].inputs % 256, 0);
     assert_true(staging.slots[1].inputs >= staging.slots[0].inputs + 1000);
@@ -59,16 +75,14 @@ static void a_step_reads_what_was_sent_and_leaves_what_is_fetched(void **state) 
     }
     dt_cuda_graph_free(&cuda, graph);
     dt_cuda_graph_free(&cuda, NULL);
-    dt_cuda_staging_close(&staging, &cuda);
-    dt_cuda_staging_close(&staging, &cuda);
+    close_staging(&staging);
 }
 
 /* A record for each launch, on the GPU, none of them another's. */
 static void each_launch_has_a_record_of_its_own(void **state) {
     (void)state;
     dt_cuda_staging staging;
-    dt_cuda_staging_lay_out(&staging, layout);
-    expect_ok(dt_cuda_staging_open(&staging, &cuda));
+    open_staging(&staging);
     dt_cuda_staging_point(&staging);
     for (int l = 0; l < 3; l++) {
         uint64_t record = (uint64_t)(uintptr_t)staging.host_launches[l].bad_index;
@@ -76,7 +90,7 @@ static void each_launch_has_a_record_of_its_own(void **state) {
         assert_true(record + sizeof(dt_bad_index) <= staging.aggregates);
     }
     assert_true(staging.aggregates + 16 <= staging.slots[0].inputs);
-    dt_cuda_staging_close(&staging, &cuda);
+    close_staging(&staging);
 }
 
 static dt_status *fails(void *context) {
@@ -88,13 +102,12 @@ static void a_capture_that_fails_leaves_the_stream_as_it_was(void **state) {
     (void)state;
     dt_cuda_staging staging;
     void *graph = &staging;
-    dt_cuda_staging_lay_out(&staging, layout);
-    expect_ok(dt_cuda_staging_open(&staging, &cuda));
+    open_staging(&staging);
     expect_error(dt_cuda_graph_make(&cuda, fails, &staging, &graph), DT_ABORTED, "half way");
     assert_null(graph);
     expect_ok(dt_cuda_graph_make(&cuda, small_step, &staging, &graph));
     dt_cuda_graph_free(&cuda, graph);
-    dt_cuda_staging_close(&staging, &cuda);
+    close_staging(&staging);
 }
 
 static void a_gpu_that_is_not_there_is_told_apart(void **state) {

@@ -3,6 +3,9 @@
 
 #include "base/text.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 static dt_status *find_device(dt_cuda *cuda) {
     int n;
     DT_TRY(dt_cuda_driver_count(&cuda->driver, &n));
@@ -63,4 +66,10 @@ dt_status *dt_cuda_enter(const dt_cuda *cuda) {
 dt_status *dt_cuda_wait(const dt_cuda *cuda) {
     DT_CUDA_TRY(cuda, cuStreamSynchronize, cuda->stream);
     return NULL;
+}
+
+bool dt_cuda_checks(dt_cuda_check check) {
+    const char *asked = getenv("DT_CUDA_CHECK");
+    if (asked == NULL || strcmp(asked, "") == 0 || strcmp(asked, "0") == 0) return false;
+    return check == DT_CUDA_CHECK_MEMORY || strcmp(asked, "memory") != 0;
 }

@@ -29,6 +29,13 @@ dt_status *dt_cuda_enter(const dt_cuda *cuda);
 /* Waits for all that the stream has been given. */
 dt_status *dt_cuda_wait(const dt_cuda *cuda);
 
+/* What the environment variable DT_CUDA_CHECK asks for, at the cost of time. */
+typedef enum dt_cuda_check {
+    DT_CUDA_CHECK_MEMORY, /* "memory", or "1": what a session holds on a GPU is allocated piece by piece (memory.h) */
+    DT_CUDA_CHECK_KERNELS /* "1": kernels are run one by one, each waited for, so that an error names the one that made it */
+} dt_cuda_check;
+bool dt_cuda_checks(dt_cuda_check check);
+
 /* Calls the driver, and returns from the function that it stands in if that fails. */
 #define DT_CUDA_TRY(cuda, symbol, ...) DT_TRY(dt_cuda_driver_error(&(cuda)->driver, #symbol, (cuda)->driver.symbol(__VA_ARGS__)))
 

@@ -2,15 +2,18 @@
 #include "runtime/devices/cuda/device.h"
 
 #include "base/memory.h"
+#include "runtime/devices/cuda/memory.h"
 
 #include <stdio.h>
 
 typedef struct cuda_device {
     dt_device head;
     dt_cuda cuda;
+    dt_cuda_memory memory;
 } cuda_device;
 
 dt_cuda *dt_cuda_of(dt_device *device) { return &((cuda_device *)device)->cuda; }
+static dt_cuda_memory *memory_of(dt_device *device) { return &((cuda_device *)device)->memory; }
 
 static uint64_t address(const void *memory) { return (uint64_t)(uintptr_t)memory; }
 
@@ -31,6 +34,7 @@ static dt_status *cuda_open(int number, int n, dt_device **device) {
 }
 
 static void cuda_close(dt_device *device) {
+    dt_cuda_memory_close(memory_of(device), dt_cuda_of(device));
     dt_cuda_close(dt_cuda_of(device));
     dt_release(device);
 }
@@ -45,32 +49,25 @@ static int64_t cuda_free_bytes(const dt_device *device) {
     return known ? (int64_t)free_bytes : INT64_MAX; /* then it is the allocation that fails */
 }
 
-static dt_status *allocate(const dt_cuda *cuda, size_t bytes, uint64_t *memory) {
-    DT_TRY(dt_cuda_enter(cuda));
-    DT_CUDA_TRY(cuda, cuMemAlloc_v2, memory, bytes);
-    DT_CUDA_TRY(cuda, cuMemsetD8Async, *memory, 0, bytes, cuda->stream);
-    return dt_cuda_wait(cuda);
-}
-
-static dt_status *cuda_allocate(dt_device *device, size_t bytes, void **memory) {
-    const dt_cuda *cuda = dt_cuda_of(device);
-    uint64_t place = 0;
-    *memory = NULL;
-    dt_status *status = allocate(cuda, bytes, &place);
-    if (status == NULL) {
-        *memory = (void *)(uintptr_t)place;
-        return NULL;
-    }
-    if (place != 0) cuda->driver.cuMemFree_v2(place);
+static dt_status *how_much_is_free(const dt_device *device, size_t bytes, dt_status *status) {
     return dt_status_annotate(status, "%s: no memory for %zu bytes, where %lld are free", device->name, bytes, (long long)cuda_free_bytes(device));
 }
 
+static dt_status *cuda_reserve(dt_device *device, size_t bytes) {
+    dt_status *status = dt_cuda_memory_reserve(memory_of(device), dt_cuda_of(device), bytes);
+    return status == NULL ? NULL : how_much_is_free(device, bytes, status);
+}
+
+static dt_status *cuda_allocate(dt_device *device, size_t bytes, void **memory) {
+    uint64_t place;
+    dt_status *status = dt_cuda_memory_take(memory_of(device), dt_cuda_of(device), bytes, &place);
+    *memory = (void *)(uintptr_t)place;
+    return status == NULL ? NULL : how_much_is_free(device, bytes, status);
+}
+
 static void cuda_release(dt_device *device, void *memory, size_t bytes) {
-    const dt_cuda *cuda = dt_cuda_of(device);
     (void)bytes;
-    if (memory == NULL) return;
-    cuda->driver.cuCtxSetCurrent(cuda->context);
-    cuda->driver.cuMemFree_v2(address(memory));
+    dt_cuda_memory_release(memory_of(device), dt_cuda_of(device), address(memory));
 }
 
 static dt_status *cuda_write(dt_device *device, void *memory, const void *host, size_t bytes) {
@@ -106,6 +103,8 @@ const dt_device_kind dt_device_cuda = {
     .close = cuda_close,
     .enter = cuda_enter,
     .free_bytes = cuda_free_bytes,
+    .granularity = DT_CUDA_ALIGNMENT,
+    .reserve = cuda_reserve,
     .allocate = cuda_allocate,
     .release = cuda_release,
     .write = cuda_write,

@@ -1,38 +1,31 @@
 /* staging: see the header. */
 #include "runtime/devices/cuda/staging.h"
+#include "runtime/devices/cuda/memory.h"
 
 #include <string.h>
 
-enum {
-    ALIGNMENT = 256
-};
-
-static size_t rounded(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
-
 /* On the GPU: launches, records, aggregates, slots. On the host what goes down, what comes up, slots. */
 void dt_cuda_staging_lay_out(dt_cuda_staging *staging, dt_cuda_staging_layout layout) {
-    size_t n = (size_t)layout.n_launches, slots = DT_CUDA_N_SLOTS * rounded((size_t)layout.input_bytes);
+    size_t n = (size_t)layout.n_launches, slots = DT_CUDA_N_SLOTS * dt_cuda_rounded((size_t)layout.input_bytes);
     *staging = (dt_cuda_staging){.layout = layout};
     staging->down_bytes = n * (sizeof(dt_launch) + sizeof(dt_bad_index));
     staging->up_bytes = n * sizeof(dt_bad_index) + (size_t)layout.n_aggregates * 8;
-    staging->device_bytes = rounded(n * sizeof(dt_launch) + staging->up_bytes) + slots;
-    staging->host_bytes = rounded(staging->down_bytes) + rounded(staging->up_bytes) + slots;
+    staging->device_bytes = dt_cuda_rounded(n * sizeof(dt_launch) + staging->up_bytes) + slots;
+    staging->host_bytes = dt_cuda_rounded(staging->down_bytes) + dt_cuda_rounded(staging->up_bytes) + slots;
 }
 
 static uint64_t records(const dt_cuda_staging *staging) { return staging->device + (size_t)staging->layout.n_launches * sizeof(dt_launch); }
 
-dt_status *dt_cuda_staging_open(dt_cuda_staging *staging, const dt_cuda *cuda) {
-    size_t n = (size_t)staging->layout.n_launches, slot_bytes = rounded((size_t)staging->layout.input_bytes);
+dt_status *dt_cuda_staging_open(dt_cuda_staging *staging, const dt_cuda *cuda, uint64_t device) {
+    size_t n = (size_t)staging->layout.n_launches, slot_bytes = dt_cuda_rounded((size_t)staging->layout.input_bytes);
     void *host = NULL;
-    uint64_t device = 0;
-    DT_TRY(dt_cuda_enter(cuda));
-    DT_CUDA_TRY(cuda, cuMemAlloc_v2, &device, staging->device_bytes);
     staging->device = device;
+    DT_TRY(dt_cuda_enter(cuda));
     DT_CUDA_TRY(cuda, cuMemAllocHost_v2, &host, staging->host_bytes);
     staging->host = host;
     memset(host, 0, staging->host_bytes);
     staging->host_launches = host;
-    staging->host_bad_index = (dt_bad_index *)(staging->host + rounded(staging->down_bytes));
+    staging->host_bad_index = (dt_bad_index *)(staging->host + dt_cuda_rounded(staging->down_bytes));
     staging->host_aggregates = (int64_t *)(staging->host_bad_index + n);
     staging->aggregates = records(staging) + n * sizeof(dt_bad_index);
     for (int s = 0; s < DT_CUDA_N_SLOTS; s++) {
@@ -42,15 +35,13 @@ dt_status *dt_cuda_staging_open(dt_cuda_staging *staging, const dt_cuda *cuda) {
         DT_CUDA_TRY(cuda, cuEventCreate, &copied, DT_CUDA_EVENT_DISABLE_TIMING);
         staging->slots[s].copied = copied;
     }
-    DT_CUDA_TRY(cuda, cuMemsetD8Async, device, 0, staging->device_bytes, cuda->stream);
-    return dt_cuda_wait(cuda);
+    return NULL;
 }
 
 void dt_cuda_staging_close(dt_cuda_staging *staging, const dt_cuda *cuda) {
     for (int s = 0; s < DT_CUDA_N_SLOTS; s++)
         if (staging->slots[s].copied != NULL) cuda->driver.cuEventDestroy_v2(staging->slots[s].copied);
     if (staging->host != NULL) cuda->driver.cuMemFreeHost(staging->host);
-    if (staging->device != 0) cuda->driver.cuMemFree_v2(staging->device);
     *staging = (dt_cuda_staging){0};
 }
 

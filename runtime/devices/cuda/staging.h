@@ -24,8 +24,8 @@ typedef struct dt_cuda_staging {
     dt_cuda_staging_layout layout;
     size_t down_bytes, up_bytes, device_bytes, host_bytes;
 
-    uint64_t device; /* one allocation each */
-    char *host;
+    uint64_t device;              /* the caller's, of device_bytes */
+    char *host;                   /* one allocation */
     dt_launch *host_launches;     /* written by the host before each step; their bad_index is set by dt_cuda_staging_point */
     dt_bad_index *host_bad_index; /* what the last step left */
     int64_t *host_aggregates;     /* the same: a word each */
@@ -40,8 +40,9 @@ typedef struct dt_cuda_staging {
 
 void dt_cuda_staging_lay_out(dt_cuda_staging *staging, dt_cuda_staging_layout layout);
 
-/* Allocates. What there is after an error is released by dt_cuda_staging_close. */
-dt_status *dt_cuda_staging_open(dt_cuda_staging *staging, const dt_cuda *cuda);
+/* Allocates the host's part. device: staging->device_bytes on the GPU, zeroed, aligned to 256, the caller's. What there is after an error is released
+ * by dt_cuda_staging_close. */
+dt_status *dt_cuda_staging_open(dt_cuda_staging *staging, const dt_cuda *cuda, uint64_t device);
 void dt_cuda_staging_close(dt_cuda_staging *staging, const dt_cuda *cuda); /* nothing may be under way; one that was not opened is allowed */
 
 uint64_t dt_cuda_staging_launch(const dt_cuda_staging *staging, int launch); /* its address on the GPU */
