@@ -1,8 +1,9 @@
 /* library: what a vendor's library is asked to do in place of a generated function.
  *
  * dtc finds the nests of a program that are exactly a matrix product or a convolution, and says so in the manifest beside the generated function
- * that computes the same from the same buffers; whoever runs the plan chooses. Which class of nest goes to which library is the table below; what is
- * not in it (attention as a whole, reductions, poolings, all that is elementwise) is always generated.
+ * that computes the same from the same buffers; whoever runs the plan chooses. Where a long sum is generated as parts and their sum, a call stands
+ * for both functions. Which class of nest goes to which library is the table below; what is not in it (attention as a whole, reductions, poolings,
+ * all that is elementwise) is always generated.
  *
  * Sizes are those at capacity. Rows of the batch beyond the valid ones are computed along, for nobody reads them; where a sum runs over rows, the
  * factors' rows beyond the valid ones are cleared first (`clears`). So each replica's part of an input has room for the rows of a full one, too. */
@@ -136,6 +137,7 @@ typedef struct dt_library_clear {
 
 typedef struct dt_library_call {
     dt_library_class class;
+    int64_t n_launches;                 /* of generated functions, one behind the other, that it does the work of; the last one stores the result */
     dt_precision precision;             /* to which both factors are rounded before they are multiplied; sums are of f32 */
     dt_library_product product;         /* of that class */
     dt_library_convolution convolution; /* of the others */

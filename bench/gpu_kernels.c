@@ -170,7 +170,11 @@ typedef struct launch {
     void *function, *arguments[MOST_ARGUMENTS + 1];
     unsigned blocks, threads;
     dt_cuda_library_operation *library; /* that does it instead; NULL: none */
+    const dt_library_call *call;        /* what it does */
 } launch;
+
+/* How many launches, from this one on, are done at once: those that the library's call stands for, where there is one. */
+static int n_at_once(const launch *launch) { return launch->library != NULL ? (int)launch->call->n_launches : 1; }
 
 typedef struct kernel_run {
     memory memory;
@@ -189,6 +193,7 @@ static dt_status *find_launch(bench *b, const dt_cuda_call *call, memory *memory
     launch->threads = (unsigned)call->threads;
     for (int a = 0; a < call->n_arguments; a++) launch->arguments[a] = &memory->at[call->arguments[a]];
     launch->arguments[call->n_arguments] = &memory->launch;
+    launch->call = call->library;
     if (b->libraries == NULL || call->library == NULL) return NULL;
     return dt_cuda_libraries_prepare(b->libraries, call->name, call->library, NULL, &launch->library);
 }
@@ -205,7 +210,7 @@ static dt_status *find_launches(bench *b, int plan, int kernel, kernel_run *run)
 
 static dt_status *launch_kernel(gpu_time *g, void *context) {
     const kernel_run *run = context;
-    for (int i = 0; i < run->n_launches; i++) {
+    for (int i = 0; i < run->n_launches; i += n_at_once(&run->launches[i])) {
         launch *l = &run->launches[i];
         if (l->library != NULL) {
             DT_TRY(dt_cuda_library_run(l->library, run->memory.at, run->memory.launch, run->workspace, g->gpu.stream));
@@ -255,7 +260,7 @@ static dt_status *warm_libraries(bench *b, const kernel_run *run) {
 
 static int n_by_libraries(const kernel_run *run) {
     int n = 0;
-    for (int i = 0; i < run->n_launches; i++) n += run->launches[i].library != NULL;
+    for (int i = 0; i < run->n_launches; i++) n += run->launches[i].library != NULL ? n_at_once(&run->launches[i]) : 0;
     return n;
 }
 

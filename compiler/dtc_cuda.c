@@ -2,6 +2,7 @@
 #include "compiler/dtc_cuda.h"
 #include "compiler/kernel/library.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,6 +90,7 @@ static void print_libraries(dt_text *text, const dt_cuda_program *program) {
             if (call->library == NULL || (int)call->library->class != class) continue;
             dt_text_format(text, "  %-56s ", call->name);
             dt_library_print(text, call->library);
+            if (call->library->n_launches > 1) dt_text_format(text, ", for %" PRId64 " launches", call->library->n_launches);
             dt_text_append(text, "\n");
         }
     }

@@ -50,6 +50,7 @@ static void add_convolution(cJSON *object, const dt_library_convolution *c) {
 void dt_manifest_add_library(cJSON *call, const dt_library_call *library) {
     cJSON *object = cJSON_AddObjectToObject(call, "library");
     cJSON_AddStringToObject(object, "class", dt_library_class_names()[library->class]);
+    cJSON_AddNumberToObject(object, "launches", (double)library->n_launches);
     cJSON_AddStringToObject(object, "precision", dt_precision_name(library->precision));
     if (library->class == DT_LIBRARY_PRODUCT)
         add_product(object, &library->product);

@@ -99,7 +99,7 @@ dt_status *dt_artifact_read_launches(dt_artifact_reader *reader, const dt_json *
         launch->team = (int)team;
         DT_TRY(dt_artifact_read_library(reader, &call, function, kernel, &launch->library));
     }
-    return NULL;
+    return dt_artifact_check_libraries(&array, kernel);
 }
 
 /* ---- the program ---- */

@@ -169,6 +169,7 @@ dt_status *dt_artifact_read_library(dt_artifact_reader *reader, const dt_json *c
     library_reader in = {reader, function, kernel};
     DT_TRY(dt_json_member(call, "library", &object));
     DT_TRY(dt_json_word(&object, "class", dt_library_class_names(), DT_N_LIBRARY_CLASSES, &class));
+    DT_TRY(dt_json_integer(&object, "launches", 1, INT32_MAX, &read->n_launches));
     DT_TRY(dt_json_word(&object, "precision", dt_precision_names(), DT_N_PRECISIONS, &precision));
     read->class = (dt_library_class) class;
     read->precision = (dt_precision)precision;
@@ -178,5 +179,40 @@ dt_status *dt_artifact_read_library(dt_artifact_reader *reader, const dt_json *c
         DT_TRY(read_convolution(&in, &object, read->class, &read->convolution));
     DT_TRY(read_clears(&in, &object, read));
     *library = read;
+    return NULL;
+}
+
+/* ---- what a call stands for ---- */
+
+static int64_t result_of(const dt_library_call *call) {
+    const dt_library_convolution *c = &call->convolution;
+    switch (call->class) {
+    case DT_LIBRARY_PRODUCT: return call->product.result.argument;
+    case DT_LIBRARY_CONVOLUTION: return c->y;
+    case DT_LIBRARY_INPUT_GRADIENT: return c->x;
+    default: return c->kernel;
+    }
+}
+
+static bool takes(const dt_artifact_launch *launch, int64_t argument) {
+    for (int a = 0; a < launch->n_arguments; a++)
+        if (launch->arguments[a] == argument) return true;
+    return false;
+}
+
+dt_status *dt_artifact_check_libraries(const dt_json *calls, const dt_artifact_kernel *kernel) {
+    int64_t done = 0; /* launches that the calls so far stand for */
+    for (dt_json item = dt_json_first(calls); item.value != NULL; dt_json_next(&item)) {
+        const dt_library_call *call = kernel->launches[item.index].library;
+        if (call == NULL) continue;
+        int64_t left = kernel->n_launches - item.index, result = result_of(call);
+        if (item.index < done) return dt_json_wrong(&item, "a library's call stands for it already");
+        if (call->n_launches > left)
+            return dt_json_wrong(&item, "its library's call stands for %lld launches, and there are %lld", (long long)call->n_launches,
+                                 (long long)left);
+        done = item.index + call->n_launches;
+        if (!takes(&kernel->launches[done - 1], result))
+            return dt_json_wrong(&item, "its library's call stores argument %lld, which the launches do not", (long long)result);
+    }
     return NULL;
 }

@@ -61,6 +61,8 @@ dt_status *dt_artifact_read_launches(dt_artifact_reader *reader, const dt_json *
 /* "library" of a call of that kernel, whose buffers are known already. */
 dt_status *dt_artifact_read_library(dt_artifact_reader *reader, const dt_json *call, const dt_artifact_function *function,
                                     const dt_artifact_kernel *kernel, const dt_library_call **library);
+/* Whether the launches of the kernel, "calls", that its libraries' calls stand for are there, are no other call's, and store what the call does. */
+dt_status *dt_artifact_check_libraries(const dt_json *calls, const dt_artifact_kernel *kernel);
 
 /* One of "functions", whose name and role are known already. */
 dt_status *dt_artifact_read_function(dt_artifact_reader *reader, const dt_json *object, dt_artifact_function *function);

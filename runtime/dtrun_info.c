@@ -85,7 +85,7 @@ static void say_libraries(dt_text *text, const dt_artifact *program) {
         for (int k = 0; k < program->functions[f].n_kernels; k++)
             for (int l = 0; l < program->functions[f].kernels[k].n_launches; l++, n_all++) {
                 const dt_library_call *call = program->functions[f].kernels[k].launches[l].library;
-                if (call != NULL) n[call->class]++;
+                if (call != NULL) n[call->class] += (int)call->n_launches;
             }
     int n_products = n[DT_LIBRARY_PRODUCT], n_convolutions = n[DT_LIBRARY_CONVOLUTION] + n[DT_LIBRARY_INPUT_GRADIENT] + n[DT_LIBRARY_KERNEL_GRADIENT];
     if (n_products > 0) dt_text_format(text, "\n%s can do %d of the %d launches", dt_library_of_class(DT_LIBRARY_PRODUCT), n_products, n_all);

@@ -48,7 +48,7 @@ typedef struct dt_cuda_call {
     int threads;          /* of a block */
     int team;             /* 1, 32, or all threads of a block */
     int64_t n_items;
-    const dt_library_call *library; /* what computes the same; NULL: nothing does */
+    const dt_library_call *library; /* what computes the same as this and perhaps the next calls (n_launches); NULL: nothing does */
 } dt_cuda_call;
 
 /* One function by itself; behind the program's head it compiles alone. */

@@ -37,6 +37,13 @@ static int source_for(builder *b, const char *name, const dt_cuda_rendering *ren
     return (int)b->sources.n - 1;
 }
 
+/* The call of a library that stands for this phase, and perhaps for those behind it; NULL: there is none, or an earlier phase has it. */
+static const dt_library_call *library_of(const dt_kernel_function *kernel, const dt_phase *phase) {
+    int first, last;
+    dt_library_nests(kernel, phase->first, &first, &last);
+    return first == phase->first ? kernel->nests[first].library : NULL;
+}
+
 static dt_status *render_kernel(builder *b, const dt_plan *plan, int p, int k) {
     const dt_kernel_function parts = dt_kernel_taken_apart(b->arena, plan, &plan->kernels[k]), *kernel = &parts;
     dt_phase *phases;
@@ -53,7 +60,7 @@ static dt_status *render_kernel(builder *b, const dt_plan *plan, int p, int k) {
         call.threads = rendering.team == DT_CUDA_BLOCK ? DT_CUDA_BLOCK : THREADS;
         call.team = rendering.team;
         call.n_items = rendering.n_items;
-        call.library = phases[i].n_nests == 1 ? kernel->nests[phases[i].first].library : NULL;
+        call.library = library_of(kernel, &phases[i]);
         dt_list_push(b->arena, &b->calls, call);
     }
     return NULL;

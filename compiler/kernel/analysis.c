@@ -84,3 +84,10 @@ void dt_nest_mark_needed(const dt_nest *nest, bool *marks) {
     for (int i = 0; i < nest->n_instructions; i++)
         if (nest->instructions[i].kind == DT_INSTRUCTION_CHECK) mark(nest, marks, i);
 }
+
+void dt_library_nests(const dt_kernel_function *kernel, int n, int *first, int *last) {
+    const struct dt_library_call *call = kernel->nests[n].library;
+    *first = *last = n;
+    while (call != NULL && *first > 0 && kernel->nests[*first - 1].library == call) --*first;
+    while (call != NULL && *last + 1 < kernel->n_nests && kernel->nests[*last + 1].library == call) ++*last;
+}

@@ -18,6 +18,9 @@ int dt_factor_unrounded(const dt_nest *nest, int factor, dt_precision *precision
 /* The precision of a sum of products: what both factors are rounded to. */
 dt_precision dt_product_precision(const dt_nest *nest, const dt_reduction *reduction);
 
+/* The nests that a library's call stands for together with nest n: first to last. n alone where there is no call. */
+void dt_library_nests(const dt_kernel_function *kernel, int n, int *first, int *last);
+
 /* depends[n_instructions]: the loops that each instruction differs with, a bit each; behind a reduction only outer ones. */
 void dt_nest_depends(const dt_nest *nest, uint64_t *depends);
 

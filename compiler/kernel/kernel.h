@@ -121,7 +121,8 @@ typedef struct dt_nest {
     const char *note;          /* "pack", "epilogue", … for people */
     const dt_cluster *cluster; /* what it was lowered from (kernel/lower.h), for schedule; NULL: it clears or lays something out */
     const dt_layout *layout;
-    const struct dt_library_call *library; /* what a vendor's library can be asked for in its place (abi/library.h); NULL: nothing */
+    const struct dt_library_call *library; /* what a vendor's library can be asked for in its place (abi/library.h), or in its place and that of the
+                                              neighbours that name the same call; NULL: nothing */
 } dt_nest;
 
 /* ---- kernels and plans ---- */

@@ -138,7 +138,7 @@ bool dt_nest_library_convolution(const dt_plan *plan, const dt_kernel_function *
     for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
         const roles *r = &known[k];
         dt_library_convolution *c = &call->convolution;
-        *call = (dt_library_call){.class = r->class, .precision = precision};
+        *call = (dt_library_call){.class = r->class, .n_launches = 1, .precision = precision};
         if (!read_roles(r, loops, c) || loops->extents[r->image] != DT_BATCH) continue;
         read_sizes(r, plan, root, loops, c);
         if (c->channels < LEAST_CHANNELS || c->filters < LEAST_CHANNELS) return false;

@@ -236,7 +236,8 @@ static bool find_clears(const product *x, dt_library_call *call) {
 bool dt_nest_library_product(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_library_call *call) {
     product x = {.plan = plan, .kernel = kernel, .nest = nest, .row_loop = -1};
     const dt_instruction *bias;
-    *call = (dt_library_call){.class = DT_LIBRARY_PRODUCT, .product = {.scale = 1, .bias = -1, .kept = -1, .bias_gradient = {.argument = -1}}};
+    *call = (dt_library_call){
+        .class = DT_LIBRARY_PRODUCT, .n_launches = 1, .product = {.scale = 1, .bias = -1, .kept = -1, .bias_gradient = {.argument = -1}}};
     if (!read_statement(&x, call, &bias)) return false;
     int result = x.addresses[RESULT]->buffer;
     if (!dt_library_may_write(plan, kernel, result)) return false;

@@ -384,7 +384,7 @@ static bool is_large_product(const dt_plan *plan, const dt_nest *nest, int n_sha
     return elements > 1 && elements * turns_of(plan, nest, n_shared, true) > MUCH_OF_A_PRODUCT;
 }
 
-/* What a library may do instead is a launch of its own. */
+/* What a library may do instead, or a part of that, is a launch of its own. */
 static bool stands_alone(const dt_nest *nest) { return nest->library != NULL; }
 
 /* The nests from `first` on that one team can run turn by turn: as many as have enough loops in common to keep a device busy. */

@@ -1,8 +1,10 @@
 /* plan_memory_lifetimes: when each buffer is in use.
  *
  * Time goes by nests, in the order in which kernels run. Nests that share a row loop run again and again: what lives from one row to the next lives
- * through all of them. Of some buffers only the row at hand is ever needed, since every use is in that one row loop, at its row: they are cut
- * down to one row and live from their first nest to their last. */
+ * through all of them, and so it is with nests that one call of a library stands for: it does all of them at once. Of some buffers only the row at
+ * hand is ever needed, since every use is in that one row loop, at its row: they are cut down to one row and live from their first nest to their
+ * last. */
+#include "compiler/kernel/analysis.h"
 #include "compiler/passes/plan_memory.h"
 
 /* A use of a buffer by a nest. */
@@ -67,11 +69,13 @@ static void add_lifetime(timeline *t, int k, int n, const dt_address *address) {
     use now = use_of(&t->plan->kernels[k], k, n);
     int64_t time = t->kernel_time[k];
     bool whole_run = now.run_last >= 0 && !t->plan->buffers[buffer].one_row;
+    int first, last;
+    dt_library_nests(&t->plan->kernels[k], n, &first, &last);
     if (t->plan->kernels[k].divided) { /* its parts run side by side, one at this nest, another one at that */
         extend(t, buffer, time, time + t->plan->kernels[k].n_nests - 1);
         return;
     }
-    extend(t, buffer, time + (whole_run ? now.run_first : n), time + (whole_run ? now.run_last : n));
+    extend(t, buffer, time + (whole_run ? now.run_first : first), time + (whole_run ? now.run_last : last));
 }
 
 /* The row loop no longer chooses the row: there is only one. */

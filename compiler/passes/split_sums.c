@@ -7,9 +7,12 @@
  *     out[c] = f(sum over row, place of g[row, place, c])
  *     parts[p, c] = sum over row, place of part p of g[row, place, c];   out[c] = f(sum over p of parts[p, c])
  *
+ * What a library may do instead is cut as well: its call then stands for both nests.
+ *
  * How many parts there are hangs on the sizes of the plan alone (dt_nest_parts_wanted), so the order of every sum is fixed, and nothing is atomic.
  * Loops of a constant extent are cut by a divisor. The rows of the batch are cut by any number: what is beyond the valid ones is read as 0. */
 #include "abi/launch.h"
+#include "abi/library.h"
 #include "compiler/kernel/analysis.h"
 #include "compiler/kernel/nest.h"
 #include "compiler/kernel/parallel.h"
@@ -93,7 +96,7 @@ static bool cut_loop(splitting *s, int loop, int64_t most) {
 }
 
 static bool can_split(const dt_nest *nest) {
-    if (nest->n_reductions == 0 || nest->n_stores == 0 || nest->in_rows || nest->library != NULL) return false;
+    if (nest->n_reductions == 0 || nest->n_stores == 0 || nest->in_rows) return false;
     for (int r = 0; r < nest->n_reductions; r++)
         if (nest->reductions[r].combiner == DT_COMBINE_ARGMAX || nest->reductions[r].combiner == DT_COMBINE_ARGMIN) return false;
     for (int i = 0; i < nest->n_instructions; i++)
@@ -295,9 +298,19 @@ static void add_buffers(splitting *s) {
     }
 }
 
-static void take_place(dt_nest nest, const dt_nest *of, const char *note, dt_nest *place) {
+/* The call of a library for both nests in place of one; NULL: there is none. */
+static const dt_library_call *call_for_both(dt_arena *arena, const dt_library_call *call) {
+    if (call == NULL) return NULL;
+    dt_library_call *both = DT_NEW(arena, dt_library_call);
+    *both = *call;
+    both->n_launches = 2;
+    return both;
+}
+
+static void take_place(dt_nest nest, const dt_nest *of, const dt_library_call *library, const char *note, dt_nest *place) {
     nest.locations = of->locations;
     nest.n_locations = of->n_locations;
+    nest.library = library;
     nest.note = note;
     *place = nest;
 }
@@ -309,8 +322,9 @@ static int split(dt_arena *arena, dt_plan *plan, dt_kernel_function *kernel, int
     dt_nest_depends(&nest, s.depends);
     if (!find_cuts(&s)) return 1;
     add_buffers(&s);
-    take_place(nest_of_parts(&s), &nest, "parts of a sum", &kernel->nests[n]);
-    take_place(nest_of_sum(&s), &nest, "their sum", &sum);
+    const dt_library_call *library = call_for_both(arena, nest.library);
+    take_place(nest_of_parts(&s), &nest, library, "parts of a sum", &kernel->nests[n]);
+    take_place(nest_of_sum(&s), &nest, library, "their sum", &sum);
     dt_kernel_insert_nest(arena, kernel, n + 1, sum);
     return 2;
 }

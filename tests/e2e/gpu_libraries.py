@@ -2,11 +2,15 @@
 that is missing is named with that flag, what it refuses, all or one call, is generated and said, and a call of it that fails ends the run with its
 name.
 
+A long sum that is generated as parts is one call, or both launches; with --library none its bits are those of a program compiled with that flag.
+
 The last batch of the epoch is short, so rows that are not valid stand in what weight gradients are summed over.
 """
+import json
 import os
 import pathlib
 import sys
+import zipfile
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DT_SOURCE"]) / "tests/support"))
 from fake_gpu import *  # noqa: E402
@@ -18,6 +22,7 @@ data train_set = idx("images.gz", "labels.gz") | take(40) | batch(16)
 
 model Net(image: u8[B, 12, 12]) -> f32[B, 10] {
     x = conv2d(f32(image)[..., newaxis] / 255, filters: 8, kernel: 3, activation: relu)
+    x = conv2d(x, filters: 12, kernel: 3, padding: same, activation: relu)
     x = conv2d(x, filters: 16, kernel: 3, stride: 2, padding: same, activation: relu)
     x = conv2d(x, filters: 32, kernel: 3, activation: relu)
     x = dense(flatten(x), units: 256, activation: relu)
@@ -76,6 +81,37 @@ def check_refusals(artifact, flags, alone):
     del os.environ["FAKE_LIBRARY_FAIL"]
 
 
+def launches_of(artifact):
+    """Of the step's calls for libraries that stand for several launches: the names of these."""
+    with zipfile.ZipFile(artifact.path) as archive:
+        functions = json.loads(archive.read("manifest.json"))["cuda"]["functions"]
+    kernels = [kernel["calls"] for function in functions for kernel in function["plan"]["kernels"]]
+    return [[call["function"] for call in calls[i : i + calls[i]["library"]["launches"]]]
+            for calls in kernels for i in range(len(calls)) if calls[i].get("library", {"launches": 1})["launches"] > 1]
+
+
+def launched(artifact, name, flags):
+    """The functions that a training launches, and the weights that it ends with."""
+    log = FOLDER / f"{name}.log"
+    artifact.run("train", *flags, "--checkpoint-dir", FOLDER / name, log=log)
+    ran = re.findall(r"^    runs .*: (\w+) \d+x\d+: ", log.read_text(), re.MULTILINE)
+    return ran, bits(FOLDER / name)
+
+
+def check_parts(artifact, flags):
+    """What stands for parts and their sum is one call or both launches, never one of them."""
+    parts = launches_of(artifact)
+    check(len(parts) == 2 and all(len(names) == 2 for names in parts), f"the program has other sums of parts than the test is about: {parts}")
+    with_libraries, others = launched(artifact, "with", flags)
+    without, found = launched(artifact, "without", (*flags, "--library", "none"))
+    for names in parts:
+        check(not set(names) & set(with_libraries), f"a library does it, and it is launched: {names}")
+        check(all(without.count(name) == without.count(names[0]) > 0 for name in names), f"not launched, or not all of it: {names}")
+    _, wanted = launched(Artifact(NET, "generated", "--library", "none"), "generated", flags)
+    check(found == wanted, f"--library none gives {found}, compiled with that flag {wanted}")
+    check(found != others, "libraries have the bits of generated code: the comparison cannot fail")
+
+
 def check_trouble(artifact, flags, alone):
     os.environ["FAKE_LIBRARY_REFUSE"] = "1"
     refused = artifact.run("train", *flags)
@@ -99,6 +135,7 @@ def main():
     flags = ("--data", data, "--replicas", 2, "--global-batch", 32)
     alone = check_results(artifact, flags)
     check_refusals(artifact, flags, alone)
+    check_parts(artifact, flags)
     check_trouble(artifact, flags, alone)
     finish()
 

@@ -235,12 +235,12 @@ static void another_version_is_told_with_the_command_that_helps(void **state) {
     char *older = replace("{", "dtc " DT_VERSION, "dtc 0.0.9");
     const char *path = fixture_artifact("older.dtx", older, object, n_object);
     free(older);
-    expect_refused(path, DT_FAILED_PRECONDITION, "written in format 2 by dtc 0.0.9, but this dtrun " DT_VERSION " reads format 2 of dtc " DT_VERSION);
+    expect_refused(path, DT_FAILED_PRECONDITION, "written in format 3 by dtc 0.0.9, but this dtrun " DT_VERSION " reads format 3 of dtc " DT_VERSION);
     expect_refused(path, DT_FAILED_PRECONDITION, "dtc compile line.dt -o /tmp/");
-    char *newer = replace("{", "\"format\": 2", "\"format\": 3");
+    char *newer = replace("{", "\"format\": 3", "\"format\": 4");
     path = fixture_artifact("newer.dtx", newer, object, n_object);
     free(newer);
-    expect_refused(path, DT_FAILED_PRECONDITION, "written in format 3");
+    expect_refused(path, DT_FAILED_PRECONDITION, "written in format 4");
 }
 
 static void without_memory_nothing_is_opened(void **state) {

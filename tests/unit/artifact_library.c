@@ -7,15 +7,17 @@
 /* The manifest of the tests for GPUs, with a buffer of [8 rows, 8] f32 in scratch memory, argument 1, in which everything here happens. */
 static char *manifest;
 
-static const char product[] = "\"library\": {\"class\": \"product\", \"precision\": \"tf32\", \"sizes\": [4, 3, 4], \"batches\": [2], "
-                              "\"first\": {\"argument\": 1, \"offset\": 0, \"strides\": [8, 1], \"batch_strides\": [32]}, "
-                              "\"second\": {\"argument\": 1, \"offset\": 4, \"strides\": [1, 8], \"batch_strides\": [0]}, "
-                              "\"result\": {\"argument\": 1, \"offset\": 1, \"strides\": [9, 1], \"batch_strides\": [32]}, "
-                              "\"scale\": 0.5, \"bias\": [1, 61], \"activation\": \"relu\", \"clears\": [[1, 32]]}, ";
+static const char product[] =
+    "\"library\": {\"class\": \"product\", \"launches\": 2, \"precision\": \"tf32\", \"sizes\": [4, 3, 4], \"batches\": [2], "
+    "\"first\": {\"argument\": 1, \"offset\": 0, \"strides\": [8, 1], \"batch_strides\": [32]}, "
+    "\"second\": {\"argument\": 1, \"offset\": 4, \"strides\": [1, 8], \"batch_strides\": [0]}, "
+    "\"result\": {\"argument\": 1, \"offset\": 1, \"strides\": [9, 1], \"batch_strides\": [32]}, "
+    "\"scale\": 0.5, \"bias\": [1, 61], \"activation\": \"relu\", \"clears\": [[1, 32]]}, ";
 
-static const char convolution[] = "\"library\": {\"class\": \"input_gradient\", \"precision\": \"f32\", \"sizes\": [2, 3, 2], \"input\": [3, 3], "
-                                  "\"taps\": [2, 1], \"output\": [2, 2], \"stride\": [1, 2], \"dilation\": [1, 1], \"padding\": [0, 0], "
-                                  "\"padding_behind\": [0, 0], \"arguments\": [1, 1, 1], \"clears\": []}, ";
+static const char convolution[] =
+    "\"library\": {\"class\": \"input_gradient\", \"launches\": 1, \"precision\": \"f32\", \"sizes\": [2, 3, 2], \"input\": [3, 3], "
+    "\"taps\": [2, 1], \"output\": [2, 2], \"stride\": [1, 2], \"dilation\": [1, 1], \"padding\": [0, 0], "
+    "\"padding_behind\": [0, 0], \"arguments\": [1, 1, 1], \"clears\": []}, ";
 
 /* `text` with the first `old` behind `from` replaced, to be freed. */
 static char *replaced(const char *text, const char *from, const char *old, const char *new) {
@@ -98,6 +100,9 @@ static void every_broken_promise_has_its_sentence(void **state) {
         const char *call, *old, *new, *sentence;
     } cases[] = {
         {product, "\"product\"", "\"prodct\"", "library.class: "},
+        {product, "\"launches\": 2", "\"launches\": 0", "launches: expected at least 1, found 0"},
+        {product, "\"launches\": 2", "\"launches\": 3", "calls[0]: its library's call stands for 3 launches, and there are 2"},
+        {product, "\"launches\": 2, ", "", "\"launches\" is missing"},
         {product, "\"tf32\"", "\"f31\"", "library.precision: "},
         {product, "[4, 3, 4]", "[4, 3, 0]", "sizes[2]: expected at least 1, found 0"},
         {product, "[4, 3, 4]", "[4, 3]", "sizes: expected 3 numbers, found 2"},
@@ -129,7 +134,33 @@ static void every_broken_promise_has_its_sentence(void **state) {
     }
 }
 
+/* The product for both launches, of which the second one has `second` for its unit and arguments. */
+static dt_status *open_both(const char *second, dt_artifact **artifact) {
+    static const char arguments[] = "\"unit\": 0, \"arguments\": [1, 2]";
+    char *whole = manifest;
+    manifest = replaced(whole, "train_0_part1", arguments, second);
+    dt_status *status = open_call(product, "", "", artifact);
+    free(manifest);
+    manifest = whole;
+    return status;
+}
+
+static void a_call_stands_for_launches_that_do_the_same(void **state) {
+    (void)state;
+    dt_artifact *artifact;
+    dt_text twice = {0};
+    expect_ok(open_both("\"unit\": 0, \"arguments\": [2, 1]", &artifact));
+    assert_int_equal(call_of(artifact)->n_launches, 2);
+    dt_artifact_close(artifact);
+    expect_error(open_both("\"unit\": 0, \"arguments\": [0, 2]", &artifact), DT_DATA_LOSS,
+                 "calls[0]: its library's call stores argument 1, which the launches do not");
+    dt_text_format(&twice, "%s\"unit\": 0, \"arguments\": [1, 2]", convolution);
+    expect_error(open_both(twice.data, &artifact), DT_DATA_LOSS, "calls[1]: a library's call stands for it already");
+    dt_text_free(&twice);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(calls_are_read), cmocka_unit_test(every_broken_promise_has_its_sentence)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(calls_are_read), cmocka_unit_test(every_broken_promise_has_its_sentence),
+                                       cmocka_unit_test(a_call_stands_for_launches_that_do_the_same)};
     return cmocka_run_group_tests(tests, read_manifest, remove_all);
 }

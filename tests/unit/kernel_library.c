@@ -1,6 +1,7 @@
 /* kernel_library: what nests are said to be for libraries is what they are. Programs whose products are large enough are cut for libraries, and then
  * run two ways: by the interpreter, and by their plan with each nest that a library can do done from its description, the others element by element.
  * Rows beyond the valid ones hold NaN, so that what reads them shows. */
+#include "compiler/kernel/analysis.h"
 #include "compiler/kernel/library.h"
 #include "compiler/pipeline.h"
 #include "frontends/dsl/dsl.h"
@@ -14,6 +15,7 @@ enum {
 typedef struct library_runner {
     dt_arena *arena;
     int n_calls[DT_N_LIBRARY_CLASSES], n_activations[DT_N_LIBRARY_ACTIVATIONS];
+    int n_split; /* calls that stand for parts and their sum */
 } library_runner;
 
 /* Rows that are not valid of what a library reads: whoever computed them, nobody may rely on them. */
@@ -41,6 +43,12 @@ static void run(void *context, const dt_plan *plan, int k, void *const *buffers,
         library_run_naively(nest->library, buffers, launch->rows, plan->block_rows);
         runner->n_calls[nest->library->class]++;
         if (nest->library->class == DT_LIBRARY_PRODUCT) runner->n_activations[nest->library->product.activation]++;
+        int first, last;
+        dt_library_nests(kernel, n, &first, &last);
+        if (nest->library->n_launches != last - first + 1)
+            fail_msg("a call for %d launches has %d nests", (int)nest->library->n_launches, last - first + 1);
+        runner->n_split += last > first;
+        n = last; /* what stands behind it is done by the same call */
     }
 }
 
@@ -76,10 +84,10 @@ static void check_counts(const dt_compilation *compilation, const char *what, co
 }
 
 /* Runs the program's step with all rows, with some and with none. off: what the compiler is not to do. Calls of each class, and of each activation
- * (NULL: any). */
-static void check_all(const char *program, dt_switches off, const int classes[DT_N_LIBRARY_CLASSES],
-                      const int activations[DT_N_LIBRARY_ACTIVATIONS]) {
+ * (NULL: any). Returns how many of the calls stand for parts and their sum. */
+static int check_all(const char *program, dt_switches off, const int classes[DT_N_LIBRARY_CLASSES], const int activations[DT_N_LIBRARY_ACTIVATIONS]) {
     static const int64_t rows[] = {CAPACITY, 5, 0};
+    int n_split = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         dt_arena *arena = dt_arena_create();
         dt_compilation compilation = {.arena = arena, .target = DT_TARGET_CUDA, .off = off, .module = elaborate(arena, program)};
@@ -90,9 +98,11 @@ static void check_all(const char *program, dt_switches off, const int classes[DT
         check_counts(&compilation, "class", dt_library_class_names(), runner.n_calls, classes, DT_N_LIBRARY_CLASSES);
         if (activations != NULL)
             check_counts(&compilation, "activation", dt_library_activation_names(), runner.n_activations, activations, DT_N_LIBRARY_ACTIVATIONS);
+        n_split = runner.n_split;
         dt_text_free(&compilation.warnings);
         dt_arena_destroy(arena);
     }
+    return n_split;
 }
 
 static void check(const char *program, dt_switches off, const int expected[DT_N_LIBRARY_CLASSES]) { check_all(program, off, expected, NULL); }
@@ -223,6 +233,18 @@ static void inputs_are_factors(void **state) {
           0, (const int[DT_N_LIBRARY_CLASSES]){[DT_LIBRARY_PRODUCT] = 2});
 }
 
+/* A call reads its factors while it stores its result: that may not lie where a factor was, though the sum of the parts, which stores it, reads none.
+ */
+static void a_call_does_parts_and_their_sum_at_once(void **state) {
+    (void)state;
+    static const char program[] = "use nn\n"
+                                  "model M(x: u8[B, 256]) -> f32[B, 256] { return dense(dense(f32(x) / 256, units: 256), units: 256) }\n"
+                                  "step predict(x: u8[B, 256]) { return y: M(x) }\n";
+    static const int two_products[DT_N_LIBRARY_CLASSES] = {[DT_LIBRARY_PRODUCT] = 2};
+    assert_int_equal(check_all(program, 0, two_products, NULL), 2);
+    assert_int_equal(check_all(program, 1u << DT_SWITCH_SPLIT, two_products, NULL), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dense_layers_and_their_gradients),
@@ -233,6 +255,7 @@ int main(void) {
         cmocka_unit_test(convolutions_and_their_gradients),
         cmocka_unit_test(products_in_less_precision),
         cmocka_unit_test(inputs_are_factors),
+        cmocka_unit_test(a_call_does_parts_and_their_sum_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

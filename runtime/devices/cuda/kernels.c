@@ -242,6 +242,11 @@ static dt_status *launch(const dt_cuda_kernels *kernels, const dt_cuda_entry *fu
     return NULL;
 }
 
+/* How many of a kernel's launches, from this one on, are done at once: those that a library's call stands for, where one does it. */
+static int n_at_once(const dt_artifact_launch *about, const dt_cuda_entry *function) {
+    return function->library != NULL ? (int)about->library->n_launches : 1;
+}
+
 static dt_status *enqueue_one(dt_cuda_kernels *kernels, const dt_cuda_kernel_call *call, const dt_artifact_launch *about,
                               const dt_cuda_entry *function) {
     if (function->library != NULL)
@@ -254,10 +259,10 @@ static dt_status *enqueue_one(dt_cuda_kernels *kernels, const dt_cuda_kernel_cal
 
 dt_status *dt_cuda_enqueue(dt_cuda_kernels *kernels, const dt_cuda_kernel_call *call) {
     const dt_artifact_kernel *kernel = &kernels->artifact->cuda->program->functions[call->function].kernels[call->kernel];
-    for (int l = 0; l < kernel->n_launches; l++) {
+    const dt_cuda_entry *functions = kernels->functions[call->function][call->kernel];
+    for (int l = 0; l < kernel->n_launches; l += n_at_once(&kernel->launches[l], &functions[l])) {
         const dt_artifact_launch *about = &kernel->launches[l];
-        DT_TRY(dt_status_annotate(enqueue_one(kernels, call, about, &kernels->functions[call->function][call->kernel][l]), "%s (%s)", about->function,
-                                  kernel->lines));
+        DT_TRY(dt_status_annotate(enqueue_one(kernels, call, about, &functions[l]), "%s (%s)", about->function, kernel->lines));
     }
     return NULL;
 }
