@@ -342,8 +342,7 @@ static dt_status *fuse_function(dt_compilation *compilation, dt_function *functi
     bool *again = DT_NEW_ARRAY(arena, bool, function->next_id);
     dt_fusion f = divide(compilation, function, keep, again);
     if (dt_fuse_epilogues(&f, keep, again)) f = divide(compilation, function, keep, again);
-    if (dt_fuse_factors(&f, keep)) f = divide(compilation, function, keep, again);
-    while (dt_fuse_rematerialize(&f, again)) f = divide(compilation, function, keep, again);
+    while (dt_fuse_factors(&f, keep) || dt_fuse_rematerialize(&f, keep, again)) f = divide(compilation, function, keep, again);
     if (dt_fuse_narrow(&f, keep)) f = divide(compilation, function, keep, again);
     for (int k = 0; k < (int)f.kernels.n; k++) {
         dt_kernel_function kernel = {.once = f.kernels.items[k].once};

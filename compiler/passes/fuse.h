@@ -81,6 +81,8 @@ bool dt_access_is_in_place(const dt_loops *loops, const dt_access *access, dt_sh
 
 /* Whether a unit is a sum of products that a library is to compute if it can. */
 bool dt_fusion_wants_library(const dt_fusion *fusion, const dt_unit *unit);
+/* Whether its sum is in memory then, because what follows it is more than a library can do. */
+bool dt_fusion_stores_sum(const dt_fusion *fusion, const dt_unit *unit);
 
 /* What a library can do of all that the unit stores, as far as it is more than a bias and a relu; false: nothing, or not all. */
 bool dt_fusion_epilogue(const dt_fusion *fusion, const dt_unit *unit, dt_epilogue *epilogue);
@@ -90,7 +92,7 @@ void dt_fuse_kernels(dt_fusion *fusion);
 /* Mark values to keep, or to make again, when the function is fused once more; false: there are none. */
 bool dt_fuse_epilogues(const dt_fusion *fusion, bool *keep, bool *again);
 bool dt_fuse_factors(const dt_fusion *fusion, bool *keep);
-bool dt_fuse_rematerialize(const dt_fusion *fusion, bool *again);
+bool dt_fuse_rematerialize(const dt_fusion *fusion, bool *keep, bool *again);
 bool dt_fuse_narrow(const dt_fusion *fusion, bool *keep);
 
 #endif

@@ -13,6 +13,18 @@ bool dt_fusion_wants_library(const dt_fusion *f, const dt_unit *unit) {
     return dt_loops_want_library(f->plan, root, dt_lowering_loops(f->lowering, root));
 }
 
+bool dt_fusion_stores_sum(const dt_fusion *f, const dt_unit *unit) {
+    const dt_value *root = unit->cluster.roots.n > 0 ? unit->cluster.roots.items[0] : NULL;
+    if (!dt_fusion_wants_library(f, unit) || !dt_loops_want_split(f->plan, dt_lowering_loops(f->lowering, root))) return false;
+    dt_layout *layout = DT_NEW(f->arena, dt_layout);
+    *layout = DT_LAYOUT_PLAIN;
+    dt_kernel_function kernel = {0};
+    dt_library_call call;
+    dt_epilogue epilogue;
+    dt_nest nest = dt_lower_cluster(f->lowering, &kernel, &unit->cluster, layout);
+    return !dt_nest_library(f->plan, &kernel, &nest, &call) && !dt_fusion_epilogue(f, unit, &epilogue);
+}
+
 /* Moves elements and computes nothing: each is read where the loops say, and none is outside. */
 static bool only_moves(const dt_value *value, const dt_loops *loops) {
     if (value->n_operands != 1 || loops->combiner != DT_COMBINE_NONE || loops->result != NULL || loops->body->kind != DT_FORMULA_OPERAND)

@@ -2,8 +2,12 @@
  *
  * On a CPU a block of rows goes through all nests of a kernel while it is in cache: there a value that two nests need is best stored. On a GPU all
  * rows pass through one nest before the next begins, so whatever is stored crosses memory, once on its way there and once for each nest that reads
- * it. Where a nest could as well read what the value is made of (the exponentials of a softmax: its logits and a maximum a row) and that moves
- * fewer bytes, the value is computed where it is read and has no memory at all.
+ * it. Where nests could as well read what the value is made of and that moves fewer bytes, the value is computed where it is read and has no memory.
+ * There are two such moves:
+ *
+ *   from what is stored  the exponentials of a softmax, from its logits and a maximum a row
+ *   from a sum           what several nests need of what followed a product, such as the parts of a gelu that its gradient is made of: the product
+ *                        itself is stored in their place
  *
  * Which nests read what shows when all units are made. So values are marked then and the function is fused once more, until none is left; a marked
  * value makes its users dearer, which may give these memory of their own, in its place. */
@@ -15,25 +19,25 @@ enum {
 
 typedef DT_LIST(const dt_value *) dt_value_list;
 
-/* A unit that reads the value, and how many elements of it. */
+/* A unit that reads one of the values, and at most how many elements of it. */
 typedef struct dt_reader {
+    const dt_value *value;
     int unit;
     int64_t n;
 } dt_reader;
 
-typedef struct dt_weighing {
+/* A move: `values`, all of one unit, are made again. */
+typedef struct dt_move {
     const dt_fusion *fusion;
-    const bool *again;   /* [next_id] marked so far */
-    bool **reads;        /* [units] NULL: not asked yet, or [next_id] what the unit loads */
-    const bool *written; /* [buffers] variables that the function writes */
-    const dt_value *value;
-    bool possible;
-    int n_moved; /* readings at another place than their own, by what is computed where it is used */
-    DT_LIST(dt_reader) readers;
-    dt_value_list seen;   /* users met on the way to the readers */
-    dt_value_list made;   /* what is computed for an element of the value, itself included */
+    dt_value_list *loads; /* [units] what each loads, once it was asked for */
+    int *met_for;         /* [next_id] the last unit whose loads were looked for there */
+    int unit;
+    const dt_value *sum; /* of that unit, which is stored in their place; NULL: they are made of what is stored already */
+    dt_value_list values;
+    dt_value_list made;   /* what is computed for an element of each, themselves included */
     dt_value_list leaves; /* what is loaded for that */
-} dt_weighing;
+    DT_LIST(dt_reader) readers;
+} dt_move;
 
 static bool add_new(dt_arena *arena, dt_value_list *list, const dt_value *value) {
     for (size_t i = 0; i < list->n; i++)
@@ -42,158 +46,245 @@ static bool add_new(dt_arena *arena, dt_value_list *list, const dt_value *value)
     return true;
 }
 
-static int64_t elements_of(const dt_weighing *w, const dt_value *value) {
-    int64_t rows = w->fusion->plan->block_rows;
-    return dt_shape_elements(value->shape, rows, rows);
+static int64_t elements_of(const dt_fusion *f, const dt_value *value) {
+    return dt_shape_elements(value->shape, f->plan->block_rows, f->plan->block_rows);
 }
 
-static int64_t turns_of(const dt_weighing *w, const dt_loops *loops) {
+static int64_t turns_of(const dt_fusion *f, const dt_loops *loops) {
     int64_t turns = 1;
-    for (int l = 0; l < loops->n_loops; l++) turns *= dt_dim_is_symbol(loops->extents[l]) ? w->fusion->plan->block_rows : loops->extents[l];
+    for (int l = 0; l < loops->n_loops; l++) turns *= dt_dim_is_symbol(loops->extents[l]) ? f->plan->block_rows : loops->extents[l];
     return turns;
 }
 
-/* Bytes of n elements of a stored value. */
-static int64_t bytes_of(const dt_weighing *w, const dt_value *value, int64_t n) {
-    const dt_buffer *buffer = &w->fusion->plan->buffers[w->fusion->lowering->buffers[value->id]];
-    int64_t most = elements_of(w, value);
-    return (n < most ? n : most) * (int64_t)dt_dtype_bytes(buffer->dtype);
+/* Bytes of n elements, as they are stored or would be. */
+static int64_t bytes_of(const dt_fusion *f, const dt_value *value, int64_t n) {
+    int buffer = f->lowering->buffers[value->id];
+    dt_dtype dtype = buffer >= 0 ? f->plan->buffers[buffer].dtype : value->dtype;
+    int64_t most = elements_of(f, value);
+    return (n < most ? n : most) * (int64_t)dt_dtype_bytes(dtype);
 }
 
 static bool is_root(const dt_loops *loops) { return loops->combiner != DT_COMBINE_NONE || loops->result != NULL; }
 
 /* ---- what a unit loads ---- */
 
-static void find_loads(const dt_weighing *w, const dt_value *value, int unit, bool *loads, bool *seen) {
-    const dt_value *base = dt_place_of(w->fusion, value)->base;
-    const dt_place *place = dt_place_of(w->fusion, base);
-    if (seen[base->id]) return;
-    seen[base->id] = true;
+static void find_loads(const dt_move *m, const dt_value *value, int unit) {
+    const dt_value *base = dt_place_of(m->fusion, value)->base;
+    const dt_place *place = dt_place_of(m->fusion, base);
+    if (m->met_for[base->id] == unit) return;
+    m->met_for[base->id] = unit;
     if (place->stored && place->unit != unit)
-        loads[base->id] = true;
+        dt_list_push(m->fusion->arena, &m->loads[unit], base);
     else
-        for (int k = 0; k < base->n_operands; k++) find_loads(w, base->operands[k], unit, loads, seen);
+        for (int k = 0; k < base->n_operands; k++) find_loads(m, base->operands[k], unit);
 }
 
-static const bool *loads_of(dt_weighing *w, int u) {
-    if (w->reads[u] != NULL) return w->reads[u];
-    const dt_cluster *cluster = &w->fusion->units.items[u].cluster;
-    int n = w->fusion->plan->function->next_id;
-    bool *loads = w->reads[u] = DT_NEW_ARRAY(w->fusion->arena, bool, n), *seen = DT_NEW_ARRAY(w->fusion->arena, bool, n);
-    for (size_t r = 0; r < cluster->roots.n; r++)
-        for (int k = 0; k < cluster->roots.items[r]->n_operands; k++) find_loads(w, cluster->roots.items[r]->operands[k], u, loads, seen);
-    for (size_t o = 0; o < cluster->outputs.n; o++) find_loads(w, cluster->outputs.items[o].value, u, loads, seen);
-    return loads;
+static bool unit_loads(const dt_move *m, int unit, const dt_value *value) {
+    const dt_cluster *cluster = &m->fusion->units.items[unit].cluster;
+    dt_value_list *loads = &m->loads[unit];
+    if (loads->n == 0) {
+        for (size_t r = 0; r < cluster->roots.n; r++)
+            for (int k = 0; k < cluster->roots.items[r]->n_operands; k++) find_loads(m, cluster->roots.items[r]->operands[k], unit);
+        for (size_t o = 0; o < cluster->outputs.n; o++) find_loads(m, cluster->outputs.items[o].value, unit);
+    }
+    for (size_t i = 0; i < loads->n; i++)
+        if (loads->items[i] == value) return true;
+    return false;
 }
 
-/* ---- one value ---- */
+/* ---- who reads a value ---- */
 
-static int n_moved_by(const dt_value *user, const dt_loops *loops, const dt_value *value, const dt_fusion *f) {
+static void add_reader(dt_move *m, const dt_value *value, int unit, int64_t n) {
+    for (size_t i = 0; i < m->readers.n; i++) {
+        dt_reader *reader = &m->readers.items[i];
+        if (reader->unit != unit || reader->value != value) continue;
+        if (n > reader->n) reader->n = n;
+        return;
+    }
+    dt_reader reader = {value, unit, n};
+    dt_list_push(m->fusion->arena, &m->readers, reader);
+}
+
+static int n_moved_by(const dt_fusion *f, const dt_value *user, const dt_loops *loops, const dt_value *value) {
     int n = 0;
     for (int k = 0; k < user->n_operands; k++)
         if (dt_place_of(f, user->operands[k])->base == value) n += !dt_access_is_in_place(loops, &loops->operands[k], user->operands[k]->shape);
     return n;
 }
 
-/* The units that read the value, also through what is computed where it is used. None may need an element twice, as slices that overlap do. */
-static void find_readers(dt_weighing *w, const dt_value *value) {
-    const dt_place *place = dt_place_of(w->fusion, value);
-    for (size_t i = 0; i < place->users.n && w->possible; i++) {
+/* A value's readers, met through `from`: the value, or what is computed of it where it is used. */
+typedef struct dt_search {
+    dt_move *move;
+    const dt_value *value;
+    dt_value_list seen;
+    int n_moved; /* readings at another place than their own, as slices are */
+} dt_search;
+
+/* False: some unit needs elements twice, as products and slices that overlap do. */
+static bool find_readers(dt_search *search, const dt_value *from) {
+    dt_move *m = search->move;
+    const dt_fusion *f = m->fusion;
+    const dt_place *place = dt_place_of(f, from);
+    for (size_t i = 0; i < place->users.n; i++) {
         const dt_value *user = place->users.items[i];
-        const dt_loops *loops = dt_lowering_loops(w->fusion->lowering, user);
-        const dt_place *its = dt_place_of(w->fusion, user);
-        if (!add_new(w->fusion->arena, &w->seen, user)) continue;
-        w->possible = loops != NULL && turns_of(w, loops) <= elements_of(w, w->value);
-        if (!w->possible) return;
-        if (its->unit >= 0 && its->unit != dt_place_of(w->fusion, w->value)->unit) {
-            dt_reader reader = {its->unit, turns_of(w, loops)};
-            dt_list_push(w->fusion->arena, &w->readers, reader);
-        }
+        const dt_loops *loops = dt_lowering_loops(f->lowering, user);
+        const dt_place *its = dt_place_of(f, user);
+        if (!add_new(f->arena, &search->seen, user)) continue;
+        if (loops == NULL || turns_of(f, loops) > elements_of(f, search->value)) return false;
+        if (its->unit >= 0 && its->unit != m->unit) add_reader(m, search->value, its->unit, turns_of(f, loops));
         if (its->stored || is_root(loops)) continue;
-        w->n_moved += n_moved_by(user, loops, value, w->fusion);
-        w->possible = w->n_moved <= 1;
-        find_readers(w, user);
+        search->n_moved += n_moved_by(f, user, loops, from);
+        if (search->n_moved > 1 || !find_readers(search, user)) return false;
     }
+    return true;
 }
 
-/* What the value is computed of, down to what is in memory and stays as it is. */
-static void find_leaves(dt_weighing *w, const dt_value *value) {
-    const dt_loops *loops = dt_lowering_loops(w->fusion->lowering, value);
-    if (!add_new(w->fusion->arena, &w->made, value)) return;
-    w->possible = w->possible && loops != NULL && !is_root(loops);
-    for (int k = 0; k < value->n_operands && w->possible; k++) {
-        const dt_value *base = dt_place_of(w->fusion, value->operands[k])->base;
+/* ---- what a value is made of ---- */
+
+/* Down to what is in memory; false: there is something else. */
+static bool find_leaves(dt_move *m, const dt_value *value) {
+    const dt_fusion *f = m->fusion;
+    const dt_loops *loops = dt_lowering_loops(f->lowering, value);
+    if (loops == NULL || is_root(loops)) return false;
+    if (!add_new(f->arena, &m->made, value)) return true;
+    for (int k = 0; k < value->n_operands; k++) {
+        const dt_value *base = dt_place_of(f, value->operands[k])->base;
         for (int d = 0; d < value->operands[k]->shape.rank; d++)
-            w->possible &= loops->operands[k].dims[d].indirect < 0; /* checked where it is read */
-        if (!dt_place_of(w->fusion, base)->stored)
-            find_leaves(w, base);
-        else if (w->again[base->id] || w->written[w->fusion->lowering->buffers[base->id]])
-            w->possible = false;
-        else
-            add_new(w->fusion->arena, &w->leaves, base);
+            if (loops->operands[k].dims[d].indirect >= 0) return false; /* counted as bad where it is read */
+        bool stored = dt_place_of(f, base)->stored;
+        if (stored && m->fusion->again[base->id]) return false;
+        if (stored || base == m->sum)
+            add_new(f->arena, &m->leaves, base);
+        else if (!find_leaves(m, base))
+            return false;
     }
+    return true;
 }
 
-static int64_t operations_for(const dt_weighing *w, int64_t n) {
+/* The value joins the move, if it can; else the move is what it was. */
+static void add_value(dt_move *m, const dt_value *value) {
+    const dt_place *place = dt_place_of(m->fusion, value);
+    size_t n_made = m->made.n, n_leaves = m->leaves.n, n_readers = m->readers.n;
+    dt_search search = {.move = m, .value = value};
+    bool can = place->base == value && place->stored && !place->required && place->unit == m->unit && elements_of(m->fusion, value) > 1;
+    if (can && !m->fusion->again[value->id] && !m->fusion->keep[value->id] && find_leaves(m, value) && find_readers(&search, value)) {
+        dt_list_push(m->fusion->arena, &m->values, value);
+        return;
+    }
+    m->made.n = n_made;
+    m->leaves.n = n_leaves;
+    m->readers.n = n_readers;
+}
+
+/* ---- what a move is worth ---- */
+
+static int64_t operations_for(const dt_move *m, int64_t n) {
     int64_t operations = 0;
-    for (size_t i = 0; i < w->made.n; i++) {
-        int64_t most = elements_of(w, w->made.items[i]);
-        operations += (n < most ? n : most) * dt_place_of(w->fusion, w->made.items[i])->operations;
+    for (size_t i = 0; i < m->made.n; i++) {
+        int64_t most = elements_of(m->fusion, m->made.items[i]);
+        operations += (n < most ? n : most) * dt_place_of(m->fusion, m->made.items[i])->operations;
     }
     return operations;
 }
 
-/* Bytes that a reader loads to compute n elements: what is loaded or computed there anyway costs nothing more. */
-static int64_t loads_for(dt_weighing *w, int unit, int64_t n) {
-    const bool *loads = loads_of(w, unit);
+/* Bytes that a unit loads to compute n elements, besides what it loads or computes anyway. */
+static int64_t loads_for(const dt_move *m, int unit, int64_t n) {
     int64_t bytes = 0;
-    for (size_t i = 0; i < w->leaves.n; i++) {
-        const dt_value *leaf = w->leaves.items[i];
-        if (!loads[leaf->id] && dt_place_of(w->fusion, leaf)->unit != unit) bytes += bytes_of(w, leaf, n);
+    for (size_t i = 0; i < m->leaves.n; i++) {
+        const dt_value *leaf = m->leaves.items[i];
+        if (dt_place_of(m->fusion, leaf)->unit != unit && !unit_loads(m, unit, leaf)) bytes += bytes_of(m->fusion, leaf, n);
     }
     return bytes;
 }
 
-static bool moves_less(dt_weighing *w) {
-    const dt_unit *own = &w->fusion->units.items[dt_place_of(w->fusion, w->value)->unit];
-    int64_t n = elements_of(w, w->value), bytes = bytes_of(w, w->value, n), operations = 0;
-    if (own->cluster.roots.n == 0 && own->cluster.outputs.n == 1) { /* its nest disappears */
-        for (size_t i = 0; i < w->leaves.n; i++) bytes += bytes_of(w, w->leaves.items[i], n);
-        operations -= operations_for(w, n);
+/* Most elements that the unit of reader r needs of any value; 0: an earlier reader is the same unit. */
+static int64_t most_read(const dt_move *m, size_t r) {
+    const dt_reader *readers = m->readers.items;
+    int64_t n = 0;
+    for (size_t i = 0; i < m->readers.n; i++) {
+        if (readers[i].unit != readers[r].unit) continue;
+        if (i < r) return 0;
+        if (readers[i].n > n) n = readers[i].n;
     }
-    for (size_t r = 0; r < w->readers.n; r++) {
-        const dt_reader *reader = &w->readers.items[r];
-        bool known = false;
-        for (size_t i = 0; i < r; i++) known |= w->readers.items[i].unit == reader->unit;
-        if (known) continue;
-        bytes += bytes_of(w, w->value, reader->n) - loads_for(w, reader->unit, reader->n);
-        operations += operations_for(w, reader->n);
-    }
-    return bytes > 0 && operations <= operations_per_byte * bytes;
+    return n;
 }
 
-static bool is_to_be_made_again(dt_weighing *w, const dt_value *value) {
-    const dt_place *place = dt_place_of(w->fusion, value);
-    if (place->base != value || !place->stored || place->required || place->unit < 0 || elements_of(w, value) < 2) return false;
-    w->value = value;
-    w->possible = true;
-    w->n_moved = 0;
-    w->readers.n = w->seen.n = w->made.n = w->leaves.n = 0;
-    find_leaves(w, value);
-    if (w->possible) find_readers(w, value);
-    return w->possible && moves_less(w);
+/* Bytes that the unit of the values moves less, and operations that it has less to do. */
+static int64_t saved_at_home(const dt_move *m, int64_t *operations) {
+    const dt_fusion *f = m->fusion;
+    const dt_unit *unit = &f->units.items[m->unit];
+    bool follows = m->sum != NULL && dt_fusion_stores_sum(f, unit); /* in a nest of its own, behind the sum */
+    bool disappears = unit->cluster.outputs.n == m->values.n && (unit->cluster.roots.n == 0 || follows);
+    int64_t n = elements_of(f, m->values.items[0]), bytes = 0;
+    for (size_t i = 0; i < m->values.n; i++) bytes += bytes_of(f, m->values.items[i], n);
+    if (m->sum != NULL && !follows) bytes -= bytes_of(f, m->sum, n);
+    *operations = disappears ? operations_for(m, n) : 0;
+    for (size_t i = 0; i < m->leaves.n && disappears; i++) bytes += bytes_of(f, m->leaves.items[i], n);
+    return bytes;
 }
 
-bool dt_fuse_rematerialize(const dt_fusion *f, bool *again) {
-    if (!f->plan->rows_at_once || !dt_switch_is_on(f->compilation->off, DT_SWITCH_REMATERIALIZE) || !dt_fusion_is_on(f)) return false;
-    bool *written = DT_NEW_ARRAY(f->arena, bool, f->plan->n_buffers), any = false;
-    dt_weighing w = {.fusion = f, .again = again, .reads = DT_NEW_ARRAY(f->arena, bool *, f->units.n), .written = written};
-    for (size_t u = 0; u < f->units.n; u++)
-        for (size_t o = 0; o < f->units.items[u].cluster.outputs.n; o++) {
-            int buffer = f->units.items[u].cluster.outputs.items[o].buffer;
-            written[buffer] = f->plan->buffers[buffer].space == DT_SPACE_VARIABLE;
-        }
-    for (const dt_value *value = f->plan->function->first; value != NULL; value = value->next)
-        if (!again[value->id] && !f->keep[value->id] && is_to_be_made_again(&w, value)) any = again[value->id] = true;
+static bool is_worth_it(const dt_move *m) {
+    int64_t fewer, operations = 0, bytes = saved_at_home(m, &fewer);
+    for (size_t r = 0; r < m->readers.n; r++) {
+        int64_t n = most_read(m, r);
+        bytes += bytes_of(m->fusion, m->readers.items[r].value, m->readers.items[r].n) - loads_for(m, m->readers.items[r].unit, n);
+        operations += operations_for(m, n);
+    }
+    return bytes > 0 && operations - fewer <= operations_per_byte * bytes;
+}
+
+static bool make(const dt_move *m, bool *keep, bool *again) {
+    const dt_cluster *cluster = &m->fusion->units.items[m->unit].cluster;
+    if (m->values.n == 0 || !is_worth_it(m)) return false;
+    for (size_t i = 0; i < m->made.n; i++) again[m->made.items[i]->id] = true;
+    if (m->sum == NULL) return true;
+    keep[m->sum->id] = true;
+    for (size_t o = 0; o < cluster->outputs.n; o++) { /* what else is stored there stays, however quickly it could be made of the sum */
+        const dt_value *value = cluster->outputs.items[o].value;
+        if (dt_place_of(m->fusion, value)->stored && !again[value->id]) keep[value->id] = true;
+    }
+    return true;
+}
+
+/* ---- all moves ---- */
+
+static void begin(dt_move *m, int unit, const dt_value *sum) {
+    m->unit = unit;
+    m->sum = sum;
+    m->values.n = m->made.n = m->leaves.n = m->readers.n = 0;
+}
+
+/* Values one by one, each from what is stored. */
+static bool move_values(dt_move *m, bool *keep, bool *again) {
+    bool any = false;
+    for (const dt_value *value = m->fusion->plan->function->first; value != NULL; value = value->next) {
+        if (dt_place_of(m->fusion, value)->unit < 0) continue;
+        begin(m, dt_place_of(m->fusion, value)->unit, NULL);
+        add_value(m, value);
+        any |= make(m, keep, again);
+    }
     return any;
+}
+
+/* What units store of what follows their sum, all of it from the sum. */
+static bool move_to_sums(dt_move *m, bool *keep, bool *again) {
+    bool any = false;
+    for (int u = 0; u < (int)m->fusion->units.n; u++) {
+        const dt_cluster *cluster = &m->fusion->units.items[u].cluster;
+        if (cluster->roots.n != 1 || dt_place_of(m->fusion, cluster->roots.items[0])->stored) continue;
+        begin(m, u, cluster->roots.items[0]);
+        for (size_t o = 0; o < cluster->outputs.n; o++) add_value(m, cluster->outputs.items[o].value);
+        any |= make(m, keep, again);
+    }
+    return any;
+}
+
+bool dt_fuse_rematerialize(const dt_fusion *f, bool *keep, bool *again) {
+    if (!f->plan->rows_at_once || !dt_switch_is_on(f->compilation->off, DT_SWITCH_REMATERIALIZE) || !dt_fusion_is_on(f)) return false;
+    int n_values = f->plan->function->next_id;
+    dt_move move = {.fusion = f};
+    move.loads = DT_NEW_ARRAY(f->arena, dt_value_list, f->units.n);
+    move.met_for = DT_NEW_ARRAY(f->arena, int, n_values);
+    for (int i = 0; i < n_values; i++) move.met_for[i] = -1;
+    return move_values(&move, keep, again) || move_to_sums(&move, keep, again);
 }
