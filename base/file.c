@@ -103,7 +103,31 @@ static int create_beside(const char *path, char *temporary, size_t bytes) {
     return file;
 }
 
-dt_status *dt_file_write_atomic(const char *path, const void *data, size_t n_bytes) {
+dt_status *dt_file_find_place(const char *path, char **place, bool *is_plain) {
+    struct stat about;
+    bool is_there = stat(path, &about) == 0;
+    *place = NULL;
+    *is_plain = !is_there || S_ISREG(about.st_mode);
+    if (is_there && S_ISDIR(about.st_mode)) return dt_error(DT_IO, "%s: cannot be written: it is a folder", path);
+    char *real = is_there ? realpath(path, NULL) : NULL;
+    const char *found = real != NULL ? real : path;
+    size_t n = strlen(found) + 1;
+    *place = dt_allocate(n);
+    if (*place != NULL) memcpy(*place, found, n);
+    free(real);
+    return *place != NULL ? NULL : dt_error(DT_RESOURCE_EXHAUSTED, "%s: not enough memory to write it", path);
+}
+
+static dt_status *write_directly(const char *path, const void *data, size_t n_bytes) {
+    int file = open(path, O_WRONLY | O_CLOEXEC);
+    if (file < 0) return system_error("open", path);
+    dt_status *status = write_all(file, data, n_bytes) ? NULL : system_error("write", path);
+    if (close(file) != 0 && status == NULL) status = system_error("write", path);
+    return status;
+}
+
+/* To a plain file, or one that is not there yet. */
+static dt_status *write_renamed(const char *path, const void *data, size_t n_bytes) {
     size_t temporary_bytes = strlen(path) + 48;
     char *folder = folder_of(path);
     char *temporary = dt_allocate(temporary_bytes);
@@ -129,6 +153,15 @@ dt_status *dt_file_write_atomic(const char *path, const void *data, size_t n_byt
     }
     dt_release(temporary);
     dt_release(folder);
+    return status;
+}
+
+dt_status *dt_file_write_atomic(const char *path, const void *data, size_t n_bytes) {
+    char *place;
+    bool is_plain;
+    DT_TRY(dt_file_find_place(path, &place, &is_plain));
+    dt_status *status = is_plain ? write_renamed(place, data, n_bytes) : write_directly(path, data, n_bytes);
+    dt_release(place);
     return status;
 }
 

@@ -4,12 +4,18 @@
 
 #include "base/status.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Reads all of `path`. *data has one byte more than *n_bytes, a 0, so that text can be used as a string. The caller frees it. */
 dt_status *dt_file_read(const char *path, char **data, size_t *n_bytes);
 
-/* Writes to `path` through a temporary name in the same folder, fsync, rename, fsync of the folder: after a crash the file is old or new. */
+/* Where a file of the name `path` comes to lie: *place, which the caller releases, is `path`, or what its links lead to. *is_plain: there is a plain
+ * file, or nothing. Where not, it is a pipe or a device, of which renaming would leave a plain file. A folder is an error. */
+dt_status *dt_file_find_place(const char *path, char **place, bool *is_plain);
+
+/* Writes to `path` through a temporary name in the same folder, fsync, rename, fsync of the folder: after a crash the file is old or new. A link
+ * stays, and what it leads to is written. Into a pipe or a device, as /dev/stdout may be, the bytes are written as they are. */
 dt_status *dt_file_write_atomic(const char *path, const void *data, size_t n_bytes);
 
 dt_status *dt_file_make_folders(const char *path); /* as mkdir -p; existing is fine */

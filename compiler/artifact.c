@@ -1,5 +1,7 @@
 /* artifact: the zip around the manifest, see the header. Members are stored, not compressed, so that the file can be mapped. */
 #include "compiler/artifact.h"
+#include "base/file.h"
+#include "base/memory.h"
 #include "compiler/kernel/kernel.h"
 #include "ir/text_form.h"
 
@@ -69,7 +71,7 @@ static dt_status *write_zip(const char *path, const char *temporary, const dt_ar
     return status;
 }
 
-dt_status *dt_artifact_write(const char *path, const dt_artifact_contents *contents) {
+static dt_status *write_to(const char *path, const dt_artifact_contents *contents) {
     dt_text graph = {0}, plans = {0}, manifest = {0}, temporary = {0};
     dt_module_print(&graph, contents->compilation->module);
     for (int i = 0; i < contents->compilation->n_plans; i++) dt_plan_print(&plans, contents->compilation->plans[i]);
@@ -82,5 +84,15 @@ dt_status *dt_artifact_write(const char *path, const dt_artifact_contents *conte
     dt_text_free(&plans);
     dt_text_free(&manifest);
     dt_text_free(&temporary);
+    return status;
+}
+
+dt_status *dt_artifact_write(const char *path, const dt_artifact_contents *contents) {
+    char *place;
+    bool is_plain;
+    DT_TRY(dt_file_find_place(path, &place, &is_plain));
+    dt_status *status = is_plain ? write_to(place, contents)
+                                 : dt_error(DT_INVALID_ARGUMENT, "%s is a pipe or a device, and an artifact is a file; name one with -o", path);
+    dt_release(place);
     return status;
 }

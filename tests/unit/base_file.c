@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -123,6 +124,44 @@ static void a_failed_write_leaves_the_old_file(void **state) {
     assert_int_equal(rmdir(below("kept")), 0); /* … and nothing but the file was ever left in it */
 }
 
+static void a_link_stays_a_link(void **state) {
+    (void)state;
+    struct stat about;
+    assert_ok(dt_file_make_folders(below("links")));
+    assert_ok(dt_file_write_atomic(below("links/file"), "old", 3));
+    assert_int_equal(symlink("file", below("links/link")), 0);
+    assert_ok(dt_file_write_atomic(below("links/link"), "new", 3));
+    assert_holds(below("links/file"), "new", 3);
+    assert_int_equal(lstat(below("links/link"), &about), 0);
+    assert_true(S_ISLNK(about.st_mode));
+}
+
+static void a_pipe_gets_the_bytes(void **state) {
+    (void)state;
+    struct stat about;
+    char got[4] = "";
+    assert_ok(dt_file_make_folders(below("pipes")));
+    assert_int_equal(mkfifo(below("pipes/pipe"), 0666), 0);
+    assert_int_equal(symlink("pipe", below("pipes/link")), 0);
+    int reader = open(below("pipes/pipe"), O_RDONLY | O_NONBLOCK);
+    assert_true(reader >= 0);
+    assert_ok(dt_file_write_atomic(below("pipes/link"), "new", 3));
+    assert_int_equal(read(reader, got, sizeof got), 3);
+    assert_string_equal(got, "new");
+    close(reader);
+    assert_int_equal(stat(below("pipes/pipe"), &about), 0);
+    assert_true(S_ISFIFO(about.st_mode));
+    assert_int_equal(lstat(below("pipes/link"), &about), 0);
+    assert_true(S_ISLNK(about.st_mode));
+}
+
+static void a_folder_is_refused(void **state) {
+    (void)state;
+    assert_ok(dt_file_make_folders(below("full")));
+    assert_fails(dt_file_write_atomic(below("full"), "x", 1), DT_IO, "full: cannot be written: it is a folder");
+    assert_int_equal(rmdir(below("full")), 0);
+}
+
 static void reading_without_memory_fails(void **state) {
     (void)state;
     for (int n = 0;; n++) {
@@ -161,11 +200,10 @@ static int remove_folder(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_read),
-        cmocka_unit_test(a_file_of_unknown_size_is_read),
-        cmocka_unit_test(errors_name_path_and_reason),
-        cmocka_unit_test(folders_come_and_go),
-        cmocka_unit_test(a_failed_write_leaves_the_old_file),
+        cmocka_unit_test(what_is_written_is_read),      cmocka_unit_test(a_file_of_unknown_size_is_read),
+        cmocka_unit_test(errors_name_path_and_reason),  cmocka_unit_test(folders_come_and_go),
+        cmocka_unit_test(a_link_stays_a_link),          cmocka_unit_test(a_pipe_gets_the_bytes),
+        cmocka_unit_test(a_folder_is_refused),          cmocka_unit_test(a_failed_write_leaves_the_old_file),
         cmocka_unit_test(reading_without_memory_fails),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
