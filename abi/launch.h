@@ -11,6 +11,7 @@
 #ifndef DT_ABI_LAUNCH_H
 #define DT_ABI_LAUNCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,13 +35,29 @@ typedef enum dt_launch_field {
     DT_N_LAUNCH_FIELDS
 } dt_launch_field;
 
+/* Indices out of range since it was last cleared, one record a block: how many, and the first of them. That is the one of the lowest row, of that row
+ * at the lowest site, there the lowest value: which one it is depends on the data alone, not on the order of kernels and threads. */
 typedef struct dt_bad_index {
-    int64_t count; /* indices out of range since it was last cleared; written by kernels without atomics: one record a block */
+    int64_t count;
     int64_t value; /* of the first one */
     int64_t row;   /* global row (example) of the first one, or -1 */
     int64_t site;  /* which index expression of the program: "sites" of the manifest names file, line and column */
     int64_t limit; /* the extent that it had to be below */
+    int64_t state; /* how threads of a GPU keep out of one another's way; cleared with the rest, and of no meaning elsewhere */
 } dt_bad_index;
+
+/* Whether `one`, of a count of 1 or more, comes before what `all` has recorded. */
+static inline bool dt_bad_index_is_first(const dt_bad_index *one, const dt_bad_index *all) {
+    if (all->count == 0 || one->row != all->row) return all->count == 0 || one->row < all->row;
+    return one->site != all->site ? one->site < all->site : one->value < all->value;
+}
+
+/* Adds what `one` has counted to `all`. */
+static inline void dt_bad_index_add(dt_bad_index *all, const dt_bad_index *one) {
+    int64_t count = all->count + one->count;
+    if (one->count > 0 && dt_bad_index_is_first(one, all)) *all = *one;
+    all->count = count;
+}
 
 typedef struct dt_launch {
 #define X(name, type, dtype, meaning) type name;

@@ -263,17 +263,11 @@ dt_status *dt_session_initialize(dt_session *session) {
     return NULL;
 }
 
-static void add_bad_index(dt_bad_index *all, const dt_bad_index *one) {
-    int64_t count = all->count + one->count;
-    if (all->count == 0) *all = *one;
-    all->count = count;
-}
-
 /* All records as one. Kernels that run once count on the first lane of each memory, the same on each: the first one's are taken. */
 static void collect_bad_index(dt_session *session) {
     session->bad_index = session->lanes[0].bad_index[session->lanes[0].n_leaves];
     for (int d = 0; d < session->n_lanes; d++)
-        for (int l = 0; l < session->lanes[d].n_leaves; l++) add_bad_index(&session->bad_index, &session->lanes[d].bad_index[l]);
+        for (int l = 0; l < session->lanes[d].n_leaves; l++) dt_bad_index_add(&session->bad_index, &session->lanes[d].bad_index[l]);
 }
 
 static dt_status *read_aggregates(const dt_session *session, const dt_artifact_step *step, dt_total *aggregates) {

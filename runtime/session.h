@@ -86,7 +86,7 @@ double dt_session_times(const dt_session *session, double *kernel_seconds, int *
  * measured as they run, always. Only with options.times. */
 void dt_session_measure(dt_session *session, bool one_by_one);
 
-/* Indices out of range in the last dt_session_run, all replicas summed; the rest is of the first in the order of replicas. */
+/* Indices out of range in the last dt_session_run, all replicas summed; the rest is of the first, by row, place in the program, and value. */
 const dt_bad_index *dt_session_bad_index(const dt_session *session);
 /* NULL when there was none, else the sentence: "gpt.dt:14:9: train step 57, row 33: index 12 is not within 0 to 9 (and 3 more like it)".
  * Steps are counted from 1. DT_OUT_OF_RANGE. */

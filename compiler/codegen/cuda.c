@@ -23,7 +23,7 @@ static const char *head(dt_arena *arena) {
 #undef X
         ;
     return dt_arena_format(arena,
-                           "struct dt_bad_index {\n    long long count, value, row, site, limit;\n};\nstruct dt_launch {\n%s"
+                           "struct dt_bad_index {\n    long long count, value, row, site, limit, state;\n};\nstruct dt_launch {\n%s"
                            "    dt_bad_index *bad_index;\n    long long part, n_parts;\n};\n\n%s",
                            fields, dt_cuda_prelude);
 }

@@ -121,15 +121,45 @@ INLINE float not_a_number() { return __int_as_float(0x7fc00000); }
 
 // ---- indices from data ----
 
-// Whether an index is in [0, limit). Where it is not, it is counted, and the first to arrive leaves a record.
+// Of a record: nothing is in it yet, a thread writes it, there is one.
+constexpr u64 EMPTY = 0, WRITTEN = 1, FULL = 2;
+
+// Whether an index comes before the recorded one: by its row, by its site, by its value.
+INLINE bool comes_before(const volatile dt_bad_index *record, i64 value, i64 row, int site) {
+    if (row != record->row) return row < record->row;
+    return site != record->site ? site < record->site : value < record->value;
+}
+
+// Counts an index, and records it if it is the first, so that the record does not depend on the order of threads. One thread at a time writes; those of
+// higher rows, which are most, need not wait for it: the recorded row only falls.
+INLINE void record_bad_index(dt_bad_index *record, i64 value, i64 limit, i64 row, int site) {
+    volatile dt_bad_index *seen = record;
+    u64 *state = (u64 *)&record->state;
+    atomicAdd((u64 *)&record->count, (u64)1);
+    for (bool done = false; !done;) {
+        const u64 before = (u64)seen->state;
+        __threadfence();
+        if (before == FULL && row > seen->row) {
+            done = true;
+        } else if (before != WRITTEN && atomicCAS(state, before, WRITTEN) == before) {
+            __threadfence();
+            if (before == EMPTY || comes_before(seen, value, row, site)) {
+                seen->value = value;
+                seen->row = row;
+                seen->site = site;
+                seen->limit = limit;
+            }
+            __threadfence();
+            atomicExch(state, FULL);
+            done = true;
+        }
+    }
+}
+
+// Whether an index is in [0, limit). Where it is not, it is counted.
 INLINE bool checked(const dt_launch *launch, i64 value, i64 limit, i64 row, int site, bool counts) {
     if (value >= 0 && value < limit) return true;
-    if (counts && atomicAdd((u64 *)&launch->bad_index->count, (u64)1) == 0) {
-        launch->bad_index->value = value;
-        launch->bad_index->row = row;
-        launch->bad_index->site = site;
-        launch->bad_index->limit = limit;
-    }
+    if (counts) record_bad_index(launch->bad_index, value, limit, row, site);
     return false;
 }
 

@@ -255,6 +255,24 @@ static LLVMValueRef field(dt_llvm_emitter *e, LLVMValueRef pointer, size_t offse
     return LLVMBuildInBoundsGEP2(e->builder, e->i64, pointer, &index, 1, "");
 }
 
+static LLVMValueRef bad_index_field(dt_llvm_emitter *e, size_t offset) {
+    return LLVMBuildLoad2(e->builder, e->i64, field(e, e->bad_index, offset), "");
+}
+
+/* a < b, or a == b and `then`. */
+static LLVMValueRef less_or_equal_and(dt_llvm_emitter *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef then) {
+    LLVMValueRef equal = LLVMBuildAnd(e->builder, LLVMBuildICmp(e->builder, LLVMIntEQ, a, b, ""), then, "");
+    return LLVMBuildOr(e->builder, LLVMBuildICmp(e->builder, LLVMIntSLT, a, b, ""), equal, "");
+}
+
+/* dt_bad_index_is_first */
+static LLVMValueRef is_first(dt_llvm_emitter *e, LLVMValueRef count, LLVMValueRef row, LLVMValueRef site, LLVMValueRef value) {
+    LLVMValueRef first = LLVMBuildICmp(e->builder, LLVMIntSLT, value, bad_index_field(e, offsetof(dt_bad_index, value)), "");
+    first = less_or_equal_and(e, site, bad_index_field(e, offsetof(dt_bad_index, site)), first);
+    first = less_or_equal_and(e, row, bad_index_field(e, offsetof(dt_bad_index, row)), first);
+    return LLVMBuildOr(e->builder, LLVMBuildICmp(e->builder, LLVMIntEQ, count, dt_llvm_i64(e, 0), ""), first, "");
+}
+
 static LLVMValueRef check(dt_llvm_nest *n, const dt_instruction *instruction) {
     dt_llvm_emitter *e = n->e;
     LLVMValueRef value = n->values[instruction->operands[0]], limit = dt_llvm_extent(e, instruction->integer);
@@ -264,10 +282,11 @@ static LLVMValueRef check(dt_llvm_nest *n, const dt_instruction *instruction) {
     LLVMValueRef count_at = field(e, e->bad_index, offsetof(dt_bad_index, count));
     LLVMValueRef count = LLVMBuildLoad2(e->builder, e->i64, count_at, "");
     LLVMBuildStore(e->builder, LLVMBuildAdd(e->builder, count, dt_llvm_i64(e, 1), ""), count_at);
-    LLVMBasicBlockRef first = dt_llvm_if_begin(e, LLVMBuildICmp(e->builder, LLVMIntEQ, count, dt_llvm_i64(e, 0), ""), false);
+    LLVMValueRef site = dt_llvm_i64(e, instruction->index);
+    LLVMBasicBlockRef first = dt_llvm_if_begin(e, is_first(e, count, row, site, value), false);
     LLVMBuildStore(e->builder, value, field(e, e->bad_index, offsetof(dt_bad_index, value)));
     LLVMBuildStore(e->builder, row, field(e, e->bad_index, offsetof(dt_bad_index, row)));
-    LLVMBuildStore(e->builder, dt_llvm_i64(e, instruction->index), field(e, e->bad_index, offsetof(dt_bad_index, site)));
+    LLVMBuildStore(e->builder, site, field(e, e->bad_index, offsetof(dt_bad_index, site)));
     LLVMBuildStore(e->builder, limit, field(e, e->bad_index, offsetof(dt_bad_index, limit)));
     dt_llvm_if_end(e, first);
     dt_llvm_if_end(e, join);

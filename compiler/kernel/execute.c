@@ -103,13 +103,8 @@ static bool check(const dt_run *run, const dt_instruction *x) {
     int64_t limit = x->integer == DT_BATCH ? run->launch->rows : x->integer == DT_GATHERED ? run->launch->valid : x->integer;
     int64_t value = run->scalars[x->operands[0]].i;
     if (value >= 0 && value < limit) return true;
-    dt_bad_index *bad = run->launch->bad_index;
-    if (bad->count++ == 0) {
-        bad->value = value;
-        bad->row = x->n_operands > 1 ? run->scalars[x->operands[1]].i : -1;
-        bad->site = x->index;
-        bad->limit = limit;
-    }
+    int64_t row = x->n_operands > 1 ? run->scalars[x->operands[1]].i : -1;
+    dt_bad_index_add(run->launch->bad_index, &(dt_bad_index){.count = 1, .value = value, .row = row, .site = x->index, .limit = limit});
     return false;
 }
 

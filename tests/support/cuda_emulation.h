@@ -319,11 +319,23 @@ static inline float __int_as_float(int x) { return same_bits<float>(x); }
 static inline long long __double_as_longlong(double x) { return same_bits<long long>(x); }
 static inline double __longlong_as_double(long long x) { return same_bits<double>(x); }
 
+// A fiber is left at a barrier or an exchange alone, so these are whole.
 template <class T> static inline T atomicAdd(T *place, T value) {
     T old = *place;
     *place = old + value;
     return old;
 }
+template <class T> static inline T atomicExch(T *place, T value) {
+    T old = *place;
+    *place = value;
+    return old;
+}
+template <class T> static inline T atomicCAS(T *place, T expected, T value) {
+    T old = *place;
+    if (old == expected) *place = value;
+    return old;
+}
+static inline void __threadfence() {}
 
 // ---- what the prelude says in PTX, or leaves to the device ----
 

@@ -17,8 +17,9 @@ void forward(void *const *buffers, const dt_launch *launch) { /* x, y, w -> grad
     for (int64_t r = 0; r < launch->rows; r++) {
         prediction[r] = x[3 * r] * w[0] + x[3 * r + 1] * w[1] + x[3 * r + 2] * w[2];
         float difference = prediction[r] - y[r];
-        if (y[r] > 1000 && launch->bad_index->count++ == 0)
-            *launch->bad_index = (dt_bad_index){.count = 1, .value = (int64_t)y[r], .row = launch->row_offset + r, .site = 0, .limit = 10};
+        if (y[r] > 1000)
+            dt_bad_index_add(launch->bad_index,
+                             &(dt_bad_index){.count = 1, .value = (int64_t)y[r], .row = launch->row_offset + r, .site = 0, .limit = 10});
         loss += (double)(difference * difference);
         for (int i = 0; i < 3; i++) gradient[i] += difference * x[3 * r + i];
     }
