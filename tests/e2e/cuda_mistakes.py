@@ -1,5 +1,6 @@
 """What is wrong in data and in kernels is told of a GPU as of a CPU, by the fake driver (tests/support/fake_cuda.h): indices out of range, with their place in
-the program; a kernel that goes where it must not, and one whose threads part at a barrier, with its name and lines when DT_CUDA_CHECK asks for it."""
+the program; a kernel that goes where it must not, and one whose threads part at a barrier, with its name and lines when DT_CUDA_CHECK asks for it; one that
+writes beside what it was given, when parts of the memory lie apart."""
 import os
 import sys
 
@@ -14,6 +15,7 @@ MISTAKES = """
     const char *planted = getenv("PLANTED");
     if (planted != nullptr && *planted == 'a') ((volatile char *)(size_t)launch)[1 << 30] = 0;
     if (planted != nullptr && *planted == 'b' && threadIdx.x < 3) __syncthreads();
+    if (planted != nullptr && *planted == 'c') ((volatile char *)(size_t)launch)[-1] = 0;
 """
 
 
@@ -32,11 +34,16 @@ def bad_indices(artifact, flags):
         check(ignored[0].code == 0 and "indices were out of range" in ignored[0].error and ignored[0].error == ignored[1].error, f"{ignored[0].error}, {ignored[1].error}")
 
 
-def kernels_gone_wrong(artifact, flags):
+def plant(artifact):
+    """The kernel that makes the mistakes: the match of its text, up to the body."""
     text = emulated_kernels.text_of(artifact.path)
     kernel = re.search(r"\b(train_2_\w+)\([^)]*\) \{", text)
     artifact.kernels = FOLDER / "planted.so"
     emulated_kernels.compile_text(text[:kernel.end()] + MISTAKES + text[kernel.end():], artifact.kernels)
+    return kernel
+
+
+def kernels_gone_wrong(artifact, flags, kernel):
     for planted, error, why in (("a", "CUDA_ERROR_ILLEGAL_ADDRESS, 700", "touches"), ("b", "CUDA_ERROR_LAUNCH_FAILED, 719", "waits at a barrier that other threads never reach")):
         for asked in ("", "1"):
             environment = {**artifact.environment(), "PLANTED": planted, "DT_CUDA_CHECK": asked}
@@ -47,11 +54,20 @@ def kernels_gone_wrong(artifact, flags):
             check(("DT_CUDA_CHECK=1" in told[0]) == (asked == ""), told[0])
 
 
+def writes_beside(artifact, flags):
+    """In front of the first launch values: nobody sees it where another part of the same allocation lies there."""
+    for check_memory, code in (("memory", LEFT_BEHIND), ("", 0)):
+        environment = {**artifact.environment(check=check_memory), "PLANTED": "c"}
+        run = Run("train", artifact.path, *flags, "--bad-index", "ignore", "--max-steps", 1, "--devices", "cuda:0", expect=code, environment=environment, seconds=60)
+        check(("there was a write in front of" in run.error) == (code != 0), f"DT_CUDA_CHECK={check_memory}: {run.error}")
+
+
 def main():
     flags = ("--data", write_data(n=64, n_test=32), "--global-batch", 32)
     artifact = Artifact(EIGHT, "eight")
     bad_indices(artifact, flags)
-    kernels_gone_wrong(artifact, flags)
+    kernels_gone_wrong(artifact, flags, plant(artifact))
+    writes_beside(artifact, flags)
     finish()
 
 
