@@ -98,11 +98,12 @@ typedef struct dt_library_matrix {
     int64_t batch_strides[DT_LIBRARY_MOST_BATCHES];
 } dt_library_matrix;
 
-/* Beside a product without bias, factor and activation, sums over its terms of one of its factors, which lie side by side: of second[term, column]
- * for each column, or of first[row, term] for each row. Generated code does that in launches of its own, which then name the product's. */
+/* Beside a product without bias, factor and activation: sums over its terms of one of its factors, side by side: of second[term, column] for each
+ * column, or of first[row, term] for each row. Generated code does that in launches of its own, right before the product's. */
 typedef struct dt_library_bias_gradient {
     int64_t argument, offset; /* -1: none */
     bool of_first;
+    int64_t n_launches;
 } dt_library_bias_gradient;
 
 /* result[row, column] = activation(scale * sum of first[row, term] * second[term, column] + bias[column]), for each batch. The result's columns lie

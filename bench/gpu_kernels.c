@@ -171,6 +171,7 @@ typedef struct launch {
     unsigned blocks, threads;
     dt_cuda_library_operation *library; /* that does it instead; NULL: none */
     const dt_library_call *call;        /* what it does */
+    bool is_beside;                     /* the library's product behind it does this as well */
 } launch;
 
 /* How many launches, from this one on, are done at once: those that the library's call stands for, where there is one. */
@@ -203,7 +204,11 @@ static dt_status *find_launches(bench *b, int plan, int kernel, kernel_run *run)
     run->launches = DT_NEW_ARRAY(b->arena, launch, b->program.n_calls);
     for (int i = 0; i < b->program.n_calls; i++) {
         const dt_cuda_call *call = &b->program.calls[i];
-        if (call->plan == plan && call->kernel == kernel) DT_TRY(find_launch(b, call, &run->memory, &run->launches[run->n_launches++]));
+        if (call->plan != plan || call->kernel != kernel) continue;
+        launch *found = &run->launches[run->n_launches++];
+        DT_TRY(find_launch(b, call, &run->memory, found));
+        bool gradient = found->library != NULL && dt_cuda_library_does_bias_gradient(found->library);
+        for (int64_t k = 1; gradient && k <= call->library->product.bias_gradient.n_launches; k++) found[-k].is_beside = true;
     }
     return NULL;
 }
@@ -212,6 +217,7 @@ static dt_status *launch_kernel(gpu_time *g, void *context) {
     const kernel_run *run = context;
     for (int i = 0; i < run->n_launches; i += n_at_once(&run->launches[i])) {
         launch *l = &run->launches[i];
+        if (l->is_beside) continue;
         if (l->library != NULL) {
             DT_TRY(dt_cuda_library_run(l->library, run->memory.at, run->memory.launch, run->workspace, g->gpu.stream));
             continue;
@@ -260,7 +266,7 @@ static dt_status *warm_libraries(bench *b, const kernel_run *run) {
 
 static int n_by_libraries(const kernel_run *run) {
     int n = 0;
-    for (int i = 0; i < run->n_launches; i++) n += run->launches[i].library != NULL ? n_at_once(&run->launches[i]) : 0;
+    for (int i = 0; i < run->n_launches; i++) n += run->launches[i].library != NULL ? n_at_once(&run->launches[i]) : run->launches[i].is_beside;
     return n;
 }
 

@@ -33,6 +33,7 @@ static void add_product(cJSON *object, const dt_library_product *p) {
     cJSON_AddNumberToObject(gradient, "argument", (double)p->bias_gradient.argument);
     cJSON_AddNumberToObject(gradient, "offset", (double)p->bias_gradient.offset);
     cJSON_AddBoolToObject(gradient, "of_first", p->bias_gradient.of_first);
+    cJSON_AddNumberToObject(gradient, "launches", (double)p->bias_gradient.n_launches);
 }
 
 static void add_convolution(cJSON *object, const dt_library_convolution *c) {

@@ -77,6 +77,7 @@ static dt_status *read_bias_gradient(const library_reader *in, const dt_json *ob
     DT_TRY(dt_json_integer(&item, "argument", 0, in->kernel->n_buffers - 1, &p->bias_gradient.argument));
     DT_TRY(dt_json_integer(&item, "offset", 0, DT_MOST_BYTES, &p->bias_gradient.offset));
     DT_TRY(dt_json_bool(&item, "of_first", &p->bias_gradient.of_first));
+    DT_TRY(dt_json_integer(&item, "launches", 1, INT32_MAX, &p->bias_gradient.n_launches));
     if (p->scale != 1 || p->activation != DT_LIBRARY_ACTIVATION_NONE || dt_json_has(object, "bias") || p->n_batches > 0)
         return dt_json_wrong(&item, "no library gives one beside such a product");
     double n = (double)(p->bias_gradient.of_first ? p->rows : p->columns);
@@ -207,6 +208,10 @@ dt_status *dt_artifact_check_libraries(const dt_json *calls, const dt_artifact_k
         if (call == NULL) continue;
         int64_t left = kernel->n_launches - item.index, result = result_of(call);
         if (item.index < done) return dt_json_wrong(&item, "a library's call stands for it already");
+        const dt_library_bias_gradient *gradient = call->class == DT_LIBRARY_PRODUCT ? &call->product.bias_gradient : NULL;
+        if (gradient != NULL && gradient->argument >= 0 &&
+            (gradient->n_launches > item.index - done || !takes(&kernel->launches[item.index - 1], gradient->argument)))
+            return dt_json_wrong(&item, "no launches before it give its gradient of a bias");
         if (call->n_launches > left)
             return dt_json_wrong(&item, "its library's call stands for %lld launches, and there are %lld", (long long)call->n_launches,
                                  (long long)left);

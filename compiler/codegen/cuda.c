@@ -44,6 +44,17 @@ static const dt_library_call *library_of(const dt_kernel_function *kernel, const
     return first == phase->first ? kernel->nests[first].library : NULL;
 }
 
+/* Notes how many of the phases before phase i do what a library can do beside its product. */
+static const dt_library_call *with_launches_beside(dt_arena *arena, const dt_library_call *call, const dt_kernel_function *kernel,
+                                                   const dt_phase *phases, int i) {
+    if (call == NULL || call->class != DT_LIBRARY_PRODUCT || call->product.bias_gradient.argument < 0) return call;
+    dt_library_call *noted = DT_NEW(arena, dt_library_call);
+    *noted = *call;
+    noted->product.bias_gradient.n_launches = 0;
+    while (i-- > 0 && kernel->nests[phases[i].first].beside_library) noted->product.bias_gradient.n_launches++;
+    return noted;
+}
+
 static dt_status *render_kernel(builder *b, const dt_plan *plan, int p, int k) {
     const dt_kernel_function parts = dt_kernel_taken_apart(b->arena, plan, &plan->kernels[k]), *kernel = &parts;
     dt_phase *phases;
@@ -60,7 +71,7 @@ static dt_status *render_kernel(builder *b, const dt_plan *plan, int p, int k) {
         call.threads = rendering.team == DT_CUDA_BLOCK ? DT_CUDA_BLOCK : THREADS;
         call.team = rendering.team;
         call.n_items = rendering.n_items;
-        call.library = library_of(kernel, &phases[i]);
+        call.library = with_launches_beside(b->arena, library_of(kernel, &phases[i]), kernel, phases, i);
         dt_list_push(b->arena, &b->calls, call);
     }
     return NULL;

@@ -123,6 +123,7 @@ typedef struct dt_nest {
     const dt_layout *layout;
     const struct dt_library_call *library; /* what a vendor's library can be asked for in its place (abi/library.h), or in its place and that of the
                                               neighbours that name the same call; NULL: nothing */
+    bool beside_library;                   /* the library that is asked for the product behind it can do this as well */
 } dt_nest;
 
 /* ---- kernels and plans ---- */

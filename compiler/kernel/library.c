@@ -116,6 +116,7 @@ void dt_library_print(dt_text *text, const dt_library_call *call) {
         if (p->bias >= 0) dt_text_append(text, ", bias");
         if (p->activation != DT_LIBRARY_ACTIVATION_NONE) dt_text_format(text, ", %s", dt_library_activation_names()[p->activation]);
         if (p->activation == DT_LIBRARY_ACTIVATION_GELU && p->kept >= 0) dt_text_append(text, ", its argument kept");
+        if (p->bias_gradient.argument >= 0) dt_text_append(text, ", bias gradient");
         if (call->precision != DT_PRECISION_F32) dt_text_format(text, ", %s", dt_precision_name(call->precision));
         return;
     }

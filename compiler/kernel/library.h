@@ -34,6 +34,10 @@ bool dt_library_may_write(const dt_plan *plan, const dt_kernel_function *kernel,
 bool dt_library_add_activation(const dt_plan *plan, const dt_kernel_function *kernel, dt_library_activation activation, int kept,
                                dt_library_call *call);
 
+/* Adds that the nest `sum`, which runs right before, sums one of the product's factors; false, and nothing is changed: it does something else, or
+ * what no library does beside that product. */
+bool dt_library_add_bias_gradient(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *sum, dt_library_call *call);
+
 /* "product 64 x 10 over 3200, bias, relu" */
 void dt_library_print(dt_text *text, const dt_library_call *call);
 

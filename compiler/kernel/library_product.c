@@ -247,3 +247,40 @@ bool dt_nest_library_product(const dt_plan *plan, const dt_kernel_function *kern
     join_walks(&x);
     return find_matrices(&x, bias, &call->product) && find_clears(&x, call);
 }
+
+/* ---- the gradient of a bias beside it ---- */
+
+/* Whether the nest walks, element by element, through `side` places of the matrix, and for each through all terms; it sums what it finds. */
+static bool sums_over_terms(product *x, int64_t side, int64_t side_step, int64_t terms, int64_t term_step) {
+    x->n_walks = 0;
+    x->row_loop = -1;
+    for (int l = 0; l < x->nest->n_loops; l++)
+        if (!add_walk(x, l)) return false;
+    join_walks(x);
+    if (x->n_walks != 2) return false;
+    const walk *over = &x->walks[x->walks[0].kind == TERMS ? 0 : 1], *along = &x->walks[x->walks[0].kind == TERMS ? 1 : 0];
+    return over->kind == TERMS && over->turns == terms && over->steps[FIRST] == term_step && along->kind != TERMS && along->turns == side &&
+           along->steps[FIRST] == side_step && along->steps[RESULT] == 1;
+}
+
+/* What of it is scaled or rounded is said nowhere: so it is f32, and the factor of the product 1. */
+bool dt_library_add_bias_gradient(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *sum, dt_library_call *call) {
+    dt_library_product *p = &call->product;
+    if (call->class != DT_LIBRARY_PRODUCT || call->precision != DT_PRECISION_F32 || p->bias_gradient.argument >= 0) return false;
+    if (p->scale != 1 || p->bias >= 0 || p->activation != DT_LIBRARY_ACTIVATION_NONE || p->n_batches > 0) return false;
+    if (sum->n_stores != 1 || sum->n_reductions != 1 || sum->reductions[0].combiner != DT_COMBINE_SUM || sum->reductions[0].dtype != DT_F32)
+        return false;
+    const dt_store *store = &sum->stores[0];
+    const dt_instruction *load = plain_load(sum, sum->reductions[0].operand);
+    bool plain = !store->accumulate && store->guard < 0 && store->address.n_terms == 0 && dt_library_may_write(plan, kernel, store->address.buffer);
+    if (load == NULL || !plain || sum->instructions[store->operand].kind != DT_INSTRUCTION_REDUCED) return false;
+    product x = {.plan = plan, .kernel = kernel, .nest = sum, .addresses = {&load->address, &load->address, &store->address}};
+    for (int of_first = 0; of_first < 2; of_first++) {
+        const dt_library_matrix *factor = of_first ? &p->first : &p->second;
+        if (load->address.buffer != factor->argument || load->address.offset != factor->offset) continue;
+        if (!sums_over_terms(&x, of_first ? p->rows : p->columns, factor->strides[1 - of_first], p->terms, factor->strides[of_first])) continue;
+        p->bias_gradient = (dt_library_bias_gradient){store->address.buffer, store->address.offset, of_first != 0, 1};
+        return true;
+    }
+    return false;
+}

@@ -385,7 +385,7 @@ static bool is_large_product(const dt_plan *plan, const dt_nest *nest, int n_sha
 }
 
 /* What a library may do instead, or a part of that, is a launch of its own. */
-static bool stands_alone(const dt_nest *nest) { return nest->library != NULL; }
+static bool stands_alone(const dt_nest *nest) { return nest->library != NULL || nest->beside_library; }
 
 /* The nests from `first` on that one team can run turn by turn: as many as have enough loops in common to keep a device busy. */
 static dt_phase team_phase(const dt_plan *plan, const dt_kernel_function *kernel, int first) {

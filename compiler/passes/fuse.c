@@ -155,6 +155,18 @@ static bool needs_rows(dt_fusion *f, const dt_unit_list *list, const dt_unit *un
     return list->units.n > 1 || (unit->cluster.roots.n > 0 && dt_loops_are_product(dt_lowering_loops(f->lowering, unit->cluster.roots.items[0])));
 }
 
+/* Sums of factors of the products behind them: a library may do both at once. */
+static void name_bias_gradients(dt_fusion *f, dt_kernel_function *kernel) {
+    for (int n = 1; n < kernel->n_nests; n++) {
+        if (kernel->nests[n].library == NULL) continue;
+        dt_library_call *call = DT_NEW(f->arena, dt_library_call);
+        *call = *kernel->nests[n].library;
+        if (!dt_library_add_bias_gradient(f->plan, kernel, &kernel->nests[n - 1], call)) continue;
+        kernel->nests[n].library = call;
+        kernel->nests[n - 1].beside_library = true;
+    }
+}
+
 static void lower_kernel(dt_fusion *f, const dt_unit_list *list, dt_kernel_function *kernel) {
     dt_nest *behind = DT_NEW_ARRAY(f->arena, dt_nest, list->units.n);
     int n_before = 0, n_behind = 0;
@@ -169,6 +181,7 @@ static void lower_kernel(dt_fusion *f, const dt_unit_list *list, dt_kernel_funct
             lower_plain(f, kernel, unit, rows);
     }
     for (int n = 0; n < n_behind; n++) append(f, kernel, behind[n]);
+    if (dt_switch_is_on(f->compilation->off, DT_SWITCH_EPILOGUES)) name_bias_gradients(f, kernel);
     for (size_t i = 0; i < list->units.n; i++) {
         const dt_cluster *cluster = &f->units.items[list->units.items[i]].cluster;
         for (size_t o = 0; o < cluster->outputs.n; o++)

@@ -241,6 +241,33 @@ static bool joins_elementwise(const dt_fusion *f, int u, int k, bool anything) {
     return unit->elementwise && unit->rows == DT_ROWS_NONE && (anything || only_elementwise(f, &f->kernels.items[k]));
 }
 
+/* Whether the unit is nothing but its only root. */
+static bool is_root_alone(const dt_unit *unit) {
+    return unit->cluster.roots.n == 1 && unit->cluster.outputs.n == 1 && unit->cluster.outputs.items[0].value == unit->cluster.roots.items[0];
+}
+
+/* Whether it sums a factor of a product that a library may compute, as the gradient of a bias does beside that of a dense layer's weights. The
+ * library may then do both at once, if the one stands right before the other. */
+static bool sums_factor_of(const dt_fusion *f, const dt_unit *sum, const dt_unit *product) {
+    if (!is_root_alone(sum) || !is_root_alone(product) || !dt_fusion_wants_library(f, product)) return false;
+    const dt_value *root = sum->cluster.roots.items[0], *of = product->cluster.roots.items[0];
+    const dt_loops *loops = dt_lowering_loops(f->lowering, root);
+    if (loops->combiner != DT_COMBINE_SUM || loops->body->kind != DT_FORMULA_OPERAND || root->n_operands != 1) return false;
+    const dt_value *summed = dt_place_of(f, root->operands[0])->base;
+    return summed == dt_place_of(f, of->operands[0])->base || summed == dt_place_of(f, of->operands[1])->base;
+}
+
+/* The kernel of such a sum, for the product; -1: none that may run as late. */
+static int kernel_of_sum(const dt_fusion *f, const dt_unit *product, int earliest) {
+    if (!dt_switch_is_on(f->compilation->off, DT_SWITCH_EPILOGUES)) return -1;
+    for (int k = earliest; k < (int)f->kernels.n; k++) {
+        const dt_unit_list *kernel = &f->kernels.items[k];
+        if (kernel->segment != product->segment || kernel->once != product->once || kernel->units.n != 1) continue;
+        if (sums_factor_of(f, &f->units.items[kernel->units.items[0]], product)) return k;
+    }
+    return -1;
+}
+
 static int find_kernel(dt_fusion *f, const dt_needs *needs, int u) {
     const dt_unit *unit = &f->units.items[u];
     int earliest = 0;
@@ -248,6 +275,8 @@ static int find_kernel(dt_fusion *f, const dt_needs *needs, int u) {
         const dt_unit *other = &f->units.items[needs[u].units.items[i].unit];
         if (other->collective == NULL && other->kernel > earliest) earliest = other->kernel;
     }
+    int beside = kernel_of_sum(f, unit, earliest);
+    if (beside >= 0) return beside;
     for (int attempt = 0; attempt < 2 && dt_fusion_is_on(f); attempt++)
         for (int k = earliest; k < (int)f->kernels.n; k++) {
             const dt_unit_list *kernel = &f->kernels.items[k];

@@ -311,6 +311,7 @@ static void take_place(dt_nest nest, const dt_nest *of, const dt_library_call *l
     nest.locations = of->locations;
     nest.n_locations = of->n_locations;
     nest.library = library;
+    nest.beside_library = of->beside_library;
     nest.note = note;
     *place = nest;
 }

@@ -14,6 +14,12 @@ static const char product[] =
     "\"result\": {\"argument\": 1, \"offset\": 1, \"strides\": [9, 1], \"batch_strides\": [32]}, "
     "\"scale\": 0.5, \"bias\": [1, 61], \"activation\": \"relu\", \"clears\": [[1, 32]]}, ";
 
+static const char gelu[] = "\"library\": {\"class\": \"product\", \"launches\": 2, \"precision\": \"f32\", \"sizes\": [4, 3, 4], \"batches\": [], "
+                           "\"first\": {\"argument\": 1, \"offset\": 0, \"strides\": [8, 1], \"batch_strides\": []}, "
+                           "\"second\": {\"argument\": 1, \"offset\": 4, \"strides\": [1, 8], \"batch_strides\": []}, "
+                           "\"result\": {\"argument\": 1, \"offset\": 8, \"strides\": [16, 1], \"batch_strides\": []}, "
+                           "\"scale\": 1, \"activation\": \"gelu\", \"kept\": 1, \"clears\": []}, ";
+
 static const char convolution[] =
     "\"library\": {\"class\": \"input_gradient\", \"launches\": 1, \"precision\": \"f32\", \"sizes\": [2, 3, 2], \"input\": [3, 3], "
     "\"taps\": [2, 1], \"output\": [2, 2], \"stride\": [1, 2], \"dilation\": [1, 1], \"padding\": [0, 0], "
@@ -82,6 +88,11 @@ static void calls_are_read(void **state) {
     assert_true(call->n_clears == 1 && call->clears[0].argument == 1 && call->clears[0].row_bytes == 32);
     dt_artifact_close(artifact);
 
+    expect_ok(open_call(gelu, "", "", &artifact));
+    p = &call_of(artifact)->product;
+    assert_true(p->activation == DT_LIBRARY_ACTIVATION_GELU && p->kept == 1 && p->bias == -1 && p->bias_gradient.argument == -1);
+    dt_artifact_close(artifact);
+
     expect_ok(open_call(convolution, "", "", &artifact));
     const dt_library_convolution *c = &call_of(artifact)->convolution;
     assert_true(call_of(artifact)->class == DT_LIBRARY_INPUT_GRADIENT && call_of(artifact)->n_clears == 0);
@@ -93,6 +104,9 @@ static void calls_are_read(void **state) {
     assert_null(call_of(artifact));
     dt_artifact_close(artifact);
 }
+
+/* Of one launch before the call. */
+#define BIAS_GRADIENT(argument, offset) "{\"argument\": " argument ", \"offset\": " offset ", \"of_first\": false, \"launches\": 1}"
 
 static void every_broken_promise_has_its_sentence(void **state) {
     (void)state;
@@ -121,6 +135,20 @@ static void every_broken_promise_has_its_sentence(void **state) {
         {product, "[[1, 32]]", "[[1, 28]]", "its rows are of 32 bytes"},
         {product, "[[1, 32]]", "[[2, 8]]", "its rows are of 8 bytes"}, /* it has none */
         {product, "[[1, 32]]", "[[1, 32], [1, 32], [1, 32]]", "3 arguments to be cleared"},
+        {product, "\"relu\"", "\"elu\"", "library.activation: "},
+        {product, "\"relu\"", "\"relu_gradient\"", "nothing is kept for its gradient"},
+        {product, "\"relu\"", "\"gelu\", \"kept\": 1", "no library keeps anything for such a product"}, /* of batches, with steps of 9 */
+        {product, "\"relu\"", "\"none\", \"bias_gradient\": " BIAS_GRADIENT("1", "0"), "no library gives one beside such a product"},
+        {gelu, "\"gelu\"", "\"relu\"", "no library keeps anything for such a product"},
+        {gelu, "[16, 1]", "[12, 1]", "no library keeps anything for such a product"},
+        {gelu, "\"kept\": 1", "\"kept\": 3", "library.kept: expected at most 2, found 3"},
+        {gelu, "\"kept\": 1", "\"kept\": 0", "argument 0 may not be written"},
+        {gelu, "\"activation\": \"gelu\", \"kept\": 1", "\"activation\": \"none\", \"bias_gradient\": " BIAS_GRADIENT("0", "0"),
+         "argument 0 may not be written"},
+        {gelu, "\"activation\": \"gelu\", \"kept\": 1", "\"activation\": \"none\", \"bias_gradient\": " BIAS_GRADIENT("1", "62"),
+         "it reaches beyond argument 1"},
+        {gelu, "\"activation\": \"gelu\", \"kept\": 1", "\"activation\": \"none\", \"bias_gradient\": " BIAS_GRADIENT("1", "0"),
+         "no launches before it give its gradient of a bias"},
         {convolution, "\"output\": [2, 2]", "\"output\": [2, 3]", "sizes of no convolution"},
         {convolution, "[2, 3, 2]", "[3, 3, 2]", "it reaches beyond argument 1"},
         {convolution, "[1, 1, 1]", "[0, 1, 1]", "argument 0 may not be written"},

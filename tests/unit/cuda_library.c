@@ -295,7 +295,7 @@ static void bias_gradients(void) {
     static const int64_t rows[] = {CAPACITY, 1, 0};
     for (int i = 0; i < 6; i++) {
         dt_library_call call = sum_over_rows, plain = sum_over_rows;
-        call.product.bias_gradient = (dt_library_bias_gradient){3, 20, i % 2 == 1};
+        call.product.bias_gradient = (dt_library_bias_gradient){3, 20, i % 2 == 1, 1};
         world w;
         begin(&w, rows[i / 2]);
         dt_cuda_library_operation *operation = prepare(&w, &call);

@@ -16,6 +16,7 @@ typedef struct library_runner {
     dt_arena *arena;
     int n_calls[DT_N_LIBRARY_CLASSES], n_activations[DT_N_LIBRARY_ACTIVATIONS];
     int n_split; /* calls that stand for parts and their sum */
+    int n_bias_gradients;
 } library_runner;
 
 /* Rows that are not valid of what a library reads: whoever computed them, nobody may rely on them. */
@@ -31,6 +32,7 @@ static void run(void *context, const dt_plan *plan, int k, void *const *buffers,
     const dt_kernel_function *kernel = &plan->kernels[k];
     for (int n = 0; n < kernel->n_nests; n++) {
         const dt_nest *nest = &kernel->nests[n];
+        if (nest->beside_library) continue; /* that it is done by the product behind it shows in what comes out */
         if (nest->library == NULL) {
             dt_kernel_function alone = *kernel;
             alone.n_nests = 1;
@@ -42,7 +44,9 @@ static void run(void *context, const dt_plan *plan, int k, void *const *buffers,
             if (nest->instructions[i].kind == DT_INSTRUCTION_LOAD) spoil(plan, kernel, nest->instructions[i].address.buffer, buffers, launch->rows);
         library_run_naively(nest->library, buffers, launch->rows, plan->block_rows);
         runner->n_calls[nest->library->class]++;
-        if (nest->library->class == DT_LIBRARY_PRODUCT) runner->n_activations[nest->library->product.activation]++;
+        bool product = nest->library->class == DT_LIBRARY_PRODUCT;
+        if (product) runner->n_activations[nest->library->product.activation]++;
+        runner->n_bias_gradients += product && nest->library->product.bias_gradient.argument >= 0;
         int first, last;
         dt_library_nests(kernel, n, &first, &last);
         if (nest->library->n_launches != last - first + 1)
@@ -84,8 +88,9 @@ static void check_counts(const dt_compilation *compilation, const char *what, co
 }
 
 /* Runs the program's step with all rows, with some and with none. off: what the compiler is not to do. Calls of each class, and of each activation
- * (NULL: any). Returns how many of the calls stand for parts and their sum. */
-static int check_all(const char *program, dt_switches off, const int classes[DT_N_LIBRARY_CLASSES], const int activations[DT_N_LIBRARY_ACTIVATIONS]) {
+ * (NULL: any); how many of them do the gradient of a bias as well (-1: any). Returns how many of the calls stand for parts and their sum. */
+static int check_all(const char *program, dt_switches off, const int classes[DT_N_LIBRARY_CLASSES], const int activations[DT_N_LIBRARY_ACTIVATIONS],
+                     int bias_gradients) {
     static const int64_t rows[] = {CAPACITY, 5, 0};
     int n_split = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -99,13 +104,17 @@ static int check_all(const char *program, dt_switches off, const int classes[DT_
         if (activations != NULL)
             check_counts(&compilation, "activation", dt_library_activation_names(), runner.n_activations, activations, DT_N_LIBRARY_ACTIVATIONS);
         n_split = runner.n_split;
+        if (bias_gradients >= 0 && bias_gradients != runner.n_bias_gradients) {
+            two_ways_show(&compilation);
+            fail_msg("%d gradients of a bias, expected %d", runner.n_bias_gradients, bias_gradients);
+        }
         dt_text_free(&compilation.warnings);
         dt_arena_destroy(arena);
     }
     return n_split;
 }
 
-static void check(const char *program, dt_switches off, const int expected[DT_N_LIBRARY_CLASSES]) { check_all(program, off, expected, NULL); }
+static void check(const char *program, dt_switches off, const int expected[DT_N_LIBRARY_CLASSES]) { check_all(program, off, expected, NULL, -1); }
 
 /* Forward with a bias and a relu, the gradient by the second layer's input with the relu's behind it, those by the kernels: sums over rows. */
 static void dense_layers_and_their_gradients(void **state) {
@@ -142,7 +151,7 @@ static const int eight_products[DT_N_LIBRARY_CLASSES] = {[DT_LIBRARY_PRODUCT] = 
 
 static void check_layers(const char *program, int relu, int gelu, int relu_gradient, int gelu_gradient) {
     const int expected[DT_N_LIBRARY_ACTIVATIONS] = {8 - relu - gelu - relu_gradient - gelu_gradient, relu, gelu, relu_gradient, gelu_gradient};
-    check_all(program, 0, eight_products, expected);
+    check_all(program, 0, eight_products, expected, 0);
 }
 
 /* The gradient of the first layer's activation follows the second one's product. */
@@ -151,7 +160,7 @@ static void activations_and_their_gradients(void **state) {
     check_layers(LAYERS("", GELU, "relu(t)"), 1, 1, 1, 1);
     check_layers(LAYERS("", "relu(t)", GELU), 1, 1, 1, 1);
     check_layers(LAYERS("3, ", GELU, "relu(t)"), 1, 1, 1, 1);
-    check_all(LAYERS("", GELU, "relu(t)"), 1u << DT_SWITCH_EPILOGUES, eight_products, (const int[DT_N_LIBRARY_ACTIVATIONS]){7, 1});
+    check_all(LAYERS("", GELU, "relu(t)"), 1u << DT_SWITCH_EPILOGUES, eight_products, (const int[DT_N_LIBRARY_ACTIVATIONS]){7, 1}, 0);
 }
 
 /* However it is written, gelu by tanh is known by what it computes; and so is what is no gelu, however near. */
@@ -173,6 +182,30 @@ static void what_is_no_relu_is_generated(void **state) {
     check_layers(LAYERS("", "relu(t) + 1", "relu(t)"), 1, 0, 1, 0);
     check_layers(LAYERS("", "relu(tanh(t))", "relu(t)"), 1, 0, 1, 0);
     check_layers(LAYERS("", "minimum(relu(t), 6)", "relu(t)"), 1, 0, 1, 0);
+}
+
+/* A dense layer whose gradients are made by themselves, `option` before it and `update` behind. */
+#define BIASED(option, rank, update)                                                                                                                 \
+    "use nn, losses\n" option "optimizer plain() { update (p, g) { " update " } }\n"                                                                 \
+    "model M(x: u8[B, " rank "256]) -> f32[B, " rank "256] { return dense(f32(x) / 256, units: 256) }\n"                                             \
+    "step train(x: u8[B, " rank "256]) {\n"                                                                                                          \
+    "    y = M(x)\n"                                                                                                                                 \
+    "    minimize(mean(y * y), plain())\n"                                                                                                           \
+    "}\n"
+
+static void check_biased(const char *program, dt_switches off, int expected) {
+    check_all(program, off, (const int[DT_N_LIBRARY_CLASSES]){[DT_LIBRARY_PRODUCT] = 2}, NULL, expected);
+}
+
+/* Beside the product that makes the kernel's gradient, over rows and over places of rows. Not where a factor follows either, and not where the
+ * product's factors are rounded. */
+static void gradients_of_a_bias(void **state) {
+    (void)state;
+    check_biased(BIASED("", "", "p := p - tanh(g)"), 0, 1);
+    check_biased(BIASED("", "3, ", "p := p - tanh(g)"), 0, 1);
+    check_biased(BIASED("", "", "p := p - tanh(g)"), 1u << DT_SWITCH_EPILOGUES, 0);
+    check_biased(BIASED("", "", "p := p - 0.1 * g"), 0, 0);
+    check_biased(BIASED("option precision: bf16\n", "", "p := p - tanh(g)"), 0, 0);
 }
 
 /* Factors that are slices and transposes of one buffer, batches whose steps do not continue one another, a reshape of a transpose. */
@@ -215,7 +248,7 @@ static void convolutions_and_their_gradients(void **state) {
 static void products_in_less_precision(void **state) {
     (void)state;
     check("use nn\n"
-          "option precision = bf16\n"
+          "option precision: bf16\n"
           "model M(x: u8[B, 256]) -> f32[B, 256] { return dense(f32(x) / 256, units: 256) }\n"
           "step predict(x: u8[B, 256]) { return y: M(x) }\n",
           0, (const int[DT_N_LIBRARY_CLASSES]){[DT_LIBRARY_PRODUCT] = 1});
@@ -241,8 +274,8 @@ static void a_call_does_parts_and_their_sum_at_once(void **state) {
                                   "model M(x: u8[B, 256]) -> f32[B, 256] { return dense(dense(f32(x) / 256, units: 256), units: 256) }\n"
                                   "step predict(x: u8[B, 256]) { return y: M(x) }\n";
     static const int two_products[DT_N_LIBRARY_CLASSES] = {[DT_LIBRARY_PRODUCT] = 2};
-    assert_int_equal(check_all(program, 0, two_products, NULL), 2);
-    assert_int_equal(check_all(program, 1u << DT_SWITCH_SPLIT, two_products, NULL), 0);
+    assert_int_equal(check_all(program, 0, two_products, NULL, 0), 2);
+    assert_int_equal(check_all(program, 1u << DT_SWITCH_SPLIT, two_products, NULL, 0), 0);
 }
 
 int main(void) {
@@ -251,6 +284,7 @@ int main(void) {
         cmocka_unit_test(activations_and_their_gradients),
         cmocka_unit_test(gelu_is_known_by_what_it_computes),
         cmocka_unit_test(what_is_no_relu_is_generated),
+        cmocka_unit_test(gradients_of_a_bias),
         cmocka_unit_test(products_of_many_pairs),
         cmocka_unit_test(convolutions_and_their_gradients),
         cmocka_unit_test(products_in_less_precision),

@@ -257,10 +257,19 @@ static dt_status *enqueue_one(dt_cuda_kernels *kernels, const dt_cuda_kernel_cal
     return launch(kernels, function, n_threads, about->threads);
 }
 
+/* Whether the next call of a library does launch l beside its product. */
+static bool is_done_beside(const dt_artifact_kernel *kernel, const dt_cuda_entry *functions, int l) {
+    int next = l + 1;
+    while (next < kernel->n_launches && kernel->launches[next].library == NULL) next++;
+    if (next == kernel->n_launches || functions[next].library == NULL || !dt_cuda_library_does_bias_gradient(functions[next].library)) return false;
+    return next - l <= kernel->launches[next].library->product.bias_gradient.n_launches;
+}
+
 dt_status *dt_cuda_enqueue(dt_cuda_kernels *kernels, const dt_cuda_kernel_call *call) {
     const dt_artifact_kernel *kernel = &kernels->artifact->cuda->program->functions[call->function].kernels[call->kernel];
     const dt_cuda_entry *functions = kernels->functions[call->function][call->kernel];
     for (int l = 0; l < kernel->n_launches; l += n_at_once(&kernel->launches[l], &functions[l])) {
+        if (is_done_beside(kernel, functions, l)) continue;
         const dt_artifact_launch *about = &kernel->launches[l];
         DT_TRY(dt_status_annotate(enqueue_one(kernels, call, about, &functions[l]), "%s (%s)", about->function, kernel->lines));
     }
