@@ -254,15 +254,15 @@ static void fold_team(dt_cuda_nest *n) {
     static const char *const combiners[] = {
         [DT_COMBINE_SUM] = "by_sum", [DT_COMBINE_PRODUCT] = "by_product", [DT_COMBINE_MAX] = "by_higher", [DT_COMBINE_MIN] = "by_lower"};
     bool warp = n->f->team == DT_CUDA_WARP;
-    const char *places = warp ? "" : ", places";
+    const char *places = warp ? "" : ", places", *warps = warp ? "" : FORMAT(n, ", %d", DT_CUDA_BLOCK / DT_CUDA_WARP);
     for (int r = 0; r < n->nest->n_reductions; r++) {
         dt_combiner combiner = n->nest->reductions[r].combiner;
         const char *name = accumulator_name(n, r);
         if (is_position(combiner))
-            dt_cuda_line(n->f, "%s = best_of_%s<%s>(%s%s);", name, warp ? "warp" : "block", combiner == DT_COMBINE_ARGMAX ? "greatest" : "least",
-                         name, places);
+            dt_cuda_line(n->f, "%s = best_of_%s<%s%s>(%s%s);", name, warp ? "warp" : "block", combiner == DT_COMBINE_ARGMAX ? "greatest" : "least",
+                         warps, name, places);
         else
-            dt_cuda_line(n->f, "%s = fold_%s<%s>(%s%s);", name, warp ? "warp" : "block", combiners[combiner], name, places);
+            dt_cuda_line(n->f, "%s = fold_%s<%s%s>(%s%s);", name, warp ? "warp" : "block", combiners[combiner], warps, name, places);
     }
 }
 

@@ -198,14 +198,15 @@ template <class Combiner, class T> INLINE T fold_warp(T value) {
     }
     return from_first_lane(value);
 }
-template <class Combiner, class T> INLINE T fold_block(T value, u64 *places) {
+template <class Combiner, int WARPS, class T> INLINE T fold_block(T value, u64 *places) {
     T *partial = (T *)places;
     value = fold_warp<Combiner>(value);
     __syncthreads();
     if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;
     __syncthreads();
     value = partial[0];
-    for (int warp = 1; warp < (int)blockDim.x / 32; warp++) value = Combiner::of(value, partial[warp]);
+#pragma unroll
+    for (int warp = 1; warp < WARPS; warp++) value = Combiner::of(value, partial[warp]);
     return value;
 }
 
@@ -239,14 +240,15 @@ template <class Order, class T> INLINE candidate<T> best_of_warp(candidate<T> be
     best.position = from_first_lane(best.position);
     return best;
 }
-template <class Order, class T> INLINE candidate<T> best_of_block(candidate<T> best, u64 *places) {
+template <class Order, int WARPS, class T> INLINE candidate<T> best_of_block(candidate<T> best, u64 *places) {
     candidate<T> *partial = (candidate<T> *)places;
     best = best_of_warp<Order>(best);
     __syncthreads();
     if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = best;
     __syncthreads();
     best = partial[0];
-    for (int warp = 1; warp < (int)blockDim.x / 32; warp++) consider_other<Order>(best, partial[warp]);
+#pragma unroll
+    for (int warp = 1; warp < WARPS; warp++) consider_other<Order>(best, partial[warp]);
     return best;
 }
 
