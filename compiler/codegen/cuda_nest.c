@@ -8,7 +8,9 @@
 #include <string.h>
 
 enum {
-    LONGEST_PART = 64 /* characters of an expression within another */
+    LONGEST_PART = 64, /* characters of an expression within another */
+    IN_FLIGHT = 16,    /* loads that a thread which folds in order waits for at a time: memory is far, and nothing else keeps it busy */
+    MOST_UNROLLED = 24 /* instructions of a turn that is written out several times */
 };
 
 #define FORMAT(n, ...) dt_arena_format((n)->f->arena, __VA_ARGS__)
@@ -282,10 +284,31 @@ static void open_loop(dt_cuda_nest *n, int l) {
     dt_cuda_line(n->f, "for (%s %s = 0; %s < %s; %s++) {", type, name, name, dt_cuda_extent(n->f, n->nest->loops[l].extent), name);
 }
 
+/* Turns of the innermost loops that are best written out, so that their loads are on their way together. Their order stays. */
+static int turns_at_once(const dt_cuda_nest *n) {
+    int n_loads = 0, n_all = 0;
+    for (int i = 0; i < n->nest->n_instructions; i++) {
+        if (!n->needed[i] || n->late[i] || n->levels[i] != n->n_levels - 1) continue;
+        n_loads += n->nest->instructions[i].kind == DT_INSTRUCTION_LOAD;
+        n_all++;
+    }
+    return n_loads == 0 || n_all > MOST_UNROLLED ? 1 : IN_FLIGHT / n_loads;
+}
+
+/* Turns of loop l that are written out: what short loops within it leave of those that are best. */
+static int turns_of_loop_at_once(const dt_cuda_nest *n, int l) {
+    int64_t turns = turns_at_once(n);
+    for (int inner = l + 1; inner < n->nest->n_loops; inner++) turns = n->nest->loops[inner].extent > 0 ? turns / n->nest->loops[inner].extent : 0;
+    return (int)turns;
+}
+
 static void reduce_in_order(dt_cuda_nest *n) {
     int first = first_reduced(n->nest), n_open = 0;
     for (int l = first; l < n->nest->n_loops; l++) {
-        if (n->nest->loops[l].extent != 1) open_loop(n, l), n_open++;
+        bool several = n->nest->loops[l].extent != 1;
+        int at_once = turns_of_loop_at_once(n, l);
+        if (several && at_once > 1) dt_cuda_line(n->f, "#pragma unroll %d", at_once);
+        if (several) open_loop(n, l), n_open++;
         emit_level(n, 2 + l - first, false);
     }
     fold(n);

@@ -47,8 +47,9 @@ void dt_cuda_strip_prepare(dt_cuda_nest *n, dt_cuda_strip *strip) {
     strip->along = walks && reads_vectors(n, strip->factor, along) ? along : -1;
 }
 
-/* Elements, or vectors, of the strip that one thread reads. */
-static int share(const dt_cuda_strip *strip) { return strip->places * DT_CUDA_TERMS / DT_CUDA_BLOCK / (strip->along >= 0 ? WIDTH : 1); }
+/* Elements, or vectors, of the strip; and how many of them one thread reads at most. */
+static int n_reads(const dt_cuda_strip *strip) { return strip->places * DT_CUDA_TERMS / (strip->along >= 0 ? WIDTH : 1); }
+static int share(const dt_cuda_strip *strip) { return (n_reads(strip) + DT_CUDA_BLOCK - 1) / DT_CUDA_BLOCK; }
 
 void dt_cuda_strip_declare(dt_cuda_nest *n, const dt_cuda_strip *strip) {
     dt_cuda_line(n->f, "%s next_%s[%d];", strip->along >= 0 ? "values<float, 4>" : "float", strip->name, share(strip));
@@ -61,7 +62,10 @@ static void open_share(dt_cuda_nest *n, const dt_cuda_strip *strip) {
         terms = DT_CUDA_TERMS / (strip->by_terms ? width : 1);
     const char *times = width > 1 ? "4 * " : "";
     dt_cuda_line(f, "#pragma unroll");
-    dt_cuda_line(f, "for (int i = 0; i < %d; i++) {", share(strip));
+    if (n_reads(strip) < DT_CUDA_BLOCK)
+        dt_cuda_line(f, "for (int i = 0; i < 1 && lane < %d; i++) {", n_reads(strip));
+    else
+        dt_cuda_line(f, "for (int i = 0; i < %d; i++) {", share(strip));
     if (strip->by_terms)
         dt_cuda_line(f, "const int place = (lane + %d * i) / %d, term = %s((lane + %d * i) %% %d);", DT_CUDA_BLOCK, terms, times, DT_CUDA_BLOCK,
                      terms);

@@ -1,9 +1,9 @@
 /* cuda_tile: a sum of products in tiles.
  *
- * A block computes 64 x 64 results, or 128 x 64 where there are enough of them for every multiprocessor. It walks the terms of the
- * sums sixteen at a time: its 256 threads put those of both factors, computed on the way or read from wherever they are, into shared memory
- * (cuda_strip.c), and add their products to sums that stay in registers. There are two buffers in shared memory: what one holds is multiplied while
- * the next strip is on its way, and one barrier a strip is enough. So each element of a factor is read, or computed, once for a whole side of
+ * A block computes 64 x 64 results, 128 x 64 where there are enough of them for every multiprocessor, or fewer where a side has no more. It walks the
+ * terms of the sums sixteen at a time: its 256 threads put those of both factors, computed on the way or read from wherever they are, into shared
+ * memory (cuda_strip.c), and add their products to sums that stay in registers. There are two buffers in shared memory: what one holds is multiplied
+ * while the next strip is on its way, and one barrier a strip is enough. So each element of a factor is read, or computed, once for a whole side of
  * results. What becomes of a sum (bias, activation, …) follows in registers too.
  *
  * In f32 a thread has 4 x 4 sums, or several such, and terms are added in the order of the reduced loops, as one thread alone would: the bits are
@@ -17,7 +17,11 @@
 #define FORMAT(f, ...) dt_arena_format((f)->arena, __VA_ARGS__)
 
 enum {
-    OWN = 4 /* neighbouring results of a thread along each side */
+    OWN = 4,   /* neighbouring results of a thread along each side, at most */
+    WARPS = 8, /* of a block */
+    MOST_DOWN = 4,
+    PIECE_ROWS = 16, /* of a warp's product */
+    PIECE_COLUMNS = 8
 };
 
 typedef struct tile {
@@ -33,20 +37,28 @@ static int padding(const tile *t) { return t->precision == DT_PRECISION_TF32 ? 8
 
 /* ---- who has which results ---- */
 
-/* In f32 a thread has OWN x OWN results at own_row and own_column, and the same 64 further along each side. A warp of eight, four by two of them, has
- * pieces of 16 x 8; a thread of it what the prelude says. */
+/* Warps of the block, down and across the tile: pieces of 16 x 8 for all of them. */
+static int n_down(const tile *t) { return t->rows.places / PIECE_ROWS < MOST_DOWN ? t->rows.places / PIECE_ROWS : MOST_DOWN; }
+static int n_across(const tile *t) { return WARPS / n_down(t); }
+
+/* What a thread has along each side: results in f32, pieces with its warp. */
+static int n_rows(const tile *t) { return by_warps(t) ? t->rows.places / n_down(t) / PIECE_ROWS : t->rows.places / 16; }
+static int n_columns(const tile *t) { return by_warps(t) ? t->columns.places / n_across(t) / PIECE_COLUMNS : t->columns.places / 16; }
+static int neighbours(int n) { return n < OWN ? n : OWN; }
+
+/* In f32 a thread has up to OWN x OWN neighbouring results at own_row and own_column, and the same 64 further along each side. A warp of eight, up to
+ * four of them one below the other, has pieces of 16 x 8; a thread of it what the prelude says. */
 static void declare_own(const tile *t) {
     dt_cuda_function *f = t->n.f;
     if (by_warps(t)) {
         dt_cuda_line(f, "const int lane = threadIdx.x, quad = lane %% 4, group = lane / 4 %% 8;");
-        dt_cuda_line(f, "const int own_row = lane / 32 %% 4 * %d + group, own_column = lane / 128 * %d;", t->rows.places / 4, t->columns.places / 2);
+        dt_cuda_line(f, "const int own_row = lane / 32 %% %d * %d + group, own_column = lane / %d * %d;", n_down(t), t->rows.places / n_down(t),
+                     DT_CUDA_WARP * n_down(t), t->columns.places / n_across(t));
     } else {
-        dt_cuda_line(f, "const int lane = threadIdx.x, own_row = lane / 16 * %d, own_column = lane %% 16 * %d;", OWN, OWN);
+        dt_cuda_line(f, "const int lane = threadIdx.x, own_row = lane / 16 * %d, own_column = lane %% 16 * %d;", neighbours(n_rows(t)),
+                     neighbours(n_columns(t)));
     }
 }
-
-static int n_rows(const tile *t) { return by_warps(t) ? t->rows.places / 64 : t->rows.places / 16; }
-static int n_columns(const tile *t) { return t->columns.places / 16; }
 
 /* Element i of a thread's results along a side. */
 static const char *own(dt_cuda_function *f, const char *base, const char *i, int n) {
@@ -66,21 +78,24 @@ static void close_loops(dt_cuda_function *f, int n) {
 
 /* ---- products ---- */
 
-/* What a thread multiplies in f32: of each strip its own places of one term, four at a time. */
+/* What a thread multiplies in f32: of each strip its own places of one term, as many at a time as are neighbours. */
 static void read_own(dt_cuda_function *f, const dt_cuda_strip *strip, const char *base, int n) {
-    dt_cuda_line(f, "values<float, 4> %s[%d];", strip->name, n / OWN);
+    int width = neighbours(n);
+    dt_cuda_line(f, "values<float, %d> %s[%d];", width, strip->name, n / width);
     dt_cuda_line(f, "#pragma unroll");
-    dt_cuda_line(f, "for (int i = 0; i < %d; i++) %s[i] = load<4>(&strip_%s[now][term][%s + 64 * i]);", n / OWN, strip->name, strip->name, base);
+    dt_cuda_line(f, "for (int i = 0; i < %d; i++) %s[i] = load<%d>(&strip_%s[now][term][%s + 64 * i]);", n / width, strip->name, width, strip->name,
+                 base);
 }
 
 static void add_products_by_threads(const tile *t) {
     dt_cuda_function *f = t->n.f;
+    int height = neighbours(n_rows(t)), width = neighbours(n_columns(t));
     dt_cuda_line(f, "#pragma unroll");
     dt_cuda_line(f, "for (int term = 0; term < %d; term++) {", DT_CUDA_TERMS);
     read_own(f, &t->rows, "own_row", n_rows(t));
     read_own(f, &t->columns, "own_column", n_columns(t));
     open_loops(f, n_rows(t), n_columns(t));
-    dt_cuda_line(f, "total[i][j] = fmaf(a[i / %d].at[i %% %d], b[j / %d].at[j %% %d], total[i][j]);", OWN, OWN, OWN, OWN);
+    dt_cuda_line(f, "total[i][j] = fmaf(a[i / %d].at[i %% %d], b[j / %d].at[j %% %d], total[i][j]);", height, height, width, width);
     close_loops(f, 3);
 }
 
@@ -181,10 +196,10 @@ void dt_cuda_tiles(dt_cuda_function *f) {
     dt_nest_wants_tiles(f->plan, f->kernel, nest, &loops);
     t.precision = loops.precision;
     t.rows = (dt_cuda_strip){"a", "n_rows", "first_row", loops.rows, loops.row_factor, loops.tile_rows, -1, false};
-    t.columns = (dt_cuda_strip){"b", "n_columns", "first_column", loops.columns, loops.column_factor, DT_TILE_SIDE, -1, false};
+    t.columns = (dt_cuda_strip){"b", "n_columns", "first_column", loops.columns, loops.column_factor, loops.tile_columns, -1, false};
     dt_cuda_strip_prepare(&t.n, &t.rows);
     dt_cuda_strip_prepare(&t.n, &t.columns);
-    int height = loops.tile_rows, width = DT_TILE_SIDE;
+    int height = loops.tile_rows, width = loops.tile_columns;
     dt_cuda_line(f, "alignas(16) __shared__ float strip_a[2][%d][%d], strip_b[2][%d][%d];", DT_CUDA_TERMS, height + padding(&t), DT_CUDA_TERMS,
                  width + padding(&t));
     declare_own(&t);

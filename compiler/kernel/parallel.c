@@ -6,23 +6,31 @@
 
 /* Heuristics, in turns at capacity. They choose between forms that compute the same. */
 enum {
-    FEW_ELEMENTS = 4096,            /* do not fill a device */
-    MUCH_TO_FOLD = 32,              /* is worth a team */
-    FEW_FOR_A_TEAM = 16,            /* elements that a team rather folds together, one after another */
-    MANY_TEAMS = 512,               /* fill a device */
-    LITTLE_WORK = 4096,             /* one team does it as fast as a launch would take */
-    MOST_SIDE_BY_SIDE = 32,         /* nests of one launch */
-    MUCH_OF_A_PRODUCT = 1024,       /* terms of a team's turn: weights are better read for many turns at once */
-    MOST_TERMS = 16,                /* of an address that is looked at */
-    LEAST_SIDE = 32,                /* results along each side that are worth a tile */
-    LEAST_TERMS = 16,               /* terms of each sum */
+    FEW_ELEMENTS = 4096,      /* do not fill a device */
+    MUCH_TO_FOLD = 32,        /* is worth a team */
+    FEW_FOR_A_TEAM = 16,      /* elements that a team rather folds together, one after another */
+    MANY_TEAMS = 512,         /* fill a device */
+    LITTLE_WORK = 4096,       /* one team does it as fast as a launch would take */
+    MOST_SIDE_BY_SIDE = 32,   /* nests of one launch */
+    MUCH_OF_A_PRODUCT = 1024, /* terms of a team's turn: weights are better read for many turns at once */
+    MOST_TERMS = 16,          /* of an address that is looked at */
+    TILE_SIDE = 64,
+    LEAST_SIDE = 32,       /* results along each side that are worth a tile */
+    LEAST_TERMS = 16,      /* terms of each sum */
+    LEAST_NARROW_SIDE = 8, /* the same where there are tiles for all of a device */
+    LEAST_NARROW_TERMS = 8,
     MOST_TILED_INSTRUCTIONS = 1024, /* of a nest that is looked at for tiles */
     MOST_TALL_INSTRUCTIONS = 64,    /* of one that gets tiles of twice the height */
-    BUSY_BLOCKS = 256,              /* keep a device busy: a few on each of its multiprocessors */
-    BUSY_THREADS = 32768,
-    LEAST_TILED_PART = 256, /* terms of a part that tiles fold, a team, or a thread */
+    LONG_FOR_A_THREAD = 128,        /* loads that a team rather does, even where its lanes read far apart */
+    BUSY_BLOCKS = 256,              /* tiles that keep a device busy: a few on each of its multiprocessors */
+    BUSY_TEAMS = 1024,              /* what waits for memory: as many as a large device holds at a time */
+    BUSY_THREADS = 131072,          /* with the loads that each has in flight: half a wave of an H200 */
+    LEAST_TILED_PART = 256,         /* terms of a part that tiles fold, a team, or a thread */
     LEAST_TEAM_PART = 4096,
-    LEAST_PART = 64
+    LEAST_PART = 32,
+    FEWEST_PARTS = 4, /* that are worth a launch which folds them: threads of their own take a few loads at a time anyway */
+    LANES = 32,       /* of a warp */
+    SECTOR_BYTES = 32 /* that memory is read by */
 };
 
 int64_t dt_loop_most_turns(const dt_plan *plan, const dt_loop *loop) {
@@ -189,21 +197,59 @@ bool dt_nest_folds_together(const dt_plan *plan, const dt_nest *nest, int n_shar
     return elements <= 1 || (elements < FEW_FOR_A_TEAM && turns_of(plan, nest, n_shared, true) >= MUCH_TO_FOLD);
 }
 
-/* Loads that lie side by side along the last reduced loop, less those along the last outer one. */
-static int contiguous_folds(const dt_nest *nest) {
-    int n = 0, outer = n_outer(nest) - 1;
-    for (int i = 0; i < nest->n_instructions; i++) {
-        if (nest->instructions[i].kind != DT_INSTRUCTION_LOAD) continue;
-        const int64_t *coefficients = nest->instructions[i].address.coefficients;
-        n += (coefficients[nest->n_loops - 1] == 1) - (outer >= 0 && coefficients[outer] == 1);
+/* Sectors of memory that the lanes of a warp read of an address when the loops of `set` are dealt to them, the last one first; of fewer lanes as
+ * much more. Terms are taken to be the same for all of them. */
+static int64_t sectors_of(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, const dt_address *address, uint64_t set) {
+    int64_t sectors[LANES], bytes = (int64_t)dt_dtype_bytes(plan->buffers[kernel->buffers[address->buffer]].dtype);
+    int n = 0, n_lanes = 0;
+    for (int64_t lane = 0; lane < LANES; lane++) {
+        int64_t rest = lane, offset = 0;
+        for (int l = nest->n_loops - 1; l >= 0; l--) {
+            int64_t turns = dt_loop_most_turns(plan, &nest->loops[l]);
+            if (!(set >> l & 1) || turns == 0) continue;
+            offset += address->coefficients[l] * (turns < 0 ? rest : rest % turns);
+            rest = turns < 0 ? 0 : rest / turns;
+        }
+        if (rest > 0) break;
+        n_lanes++;
+        int64_t sector = magnitude(offset) * bytes / SECTOR_BYTES;
+        int at = 0;
+        while (at < n && sectors[at] != sector) at++;
+        if (at == n) sectors[n++] = sector;
     }
-    return n;
+    return n * (int64_t)LANES / n_lanes;
+}
+
+/* What a fold reads of memory in each turn of the reduced loops. */
+typedef struct reading {
+    int n_loads;
+    int64_t more_together; /* sectors when the reduced loops are dealt to lanes, less those when the outer ones are: above 0 where neighbours of a
+                              team would stride, and those that have a result each would not */
+} reading;
+
+static reading reading_of(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest) {
+    uint64_t reduced = 0, all = nest->n_loops == 64 ? ~(uint64_t)0 : ((uint64_t)1 << nest->n_loops) - 1;
+    reading of = {0};
+    for (int l = 0; l < nest->n_loops; l++)
+        if (dt_nest_reduces(nest, l)) reduced |= (uint64_t)1 << l;
+    for (int i = 0; i < nest->n_instructions; i++) {
+        const dt_instruction *x = &nest->instructions[i];
+        bool walks = false;
+        if (x->kind != DT_INSTRUCTION_LOAD) continue;
+        for (int l = 0; l < nest->n_loops; l++) walks |= (reduced >> l & 1) && x->address.coefficients[l] != 0;
+        if (!walks) continue; /* read once for a result */
+        of.n_loads++;
+        of.more_together += sectors_of(plan, kernel, nest, &x->address, reduced) - sectors_of(plan, kernel, nest, &x->address, all & ~reduced);
+    }
+    return of;
 }
 
 static bool wants_a_team(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest) {
-    int outer = n_outer(nest);
-    if (nest->n_reductions == 0 || turns_of(plan, nest, 0, true) < MUCH_TO_FOLD || !are_parallel(plan, kernel, nest, outer)) return false;
-    return turns_of(plan, nest, 0, false) < FEW_ELEMENTS || contiguous_folds(nest) > 0;
+    int64_t terms = turns_of(plan, nest, 0, true);
+    if (nest->n_reductions == 0 || terms < MUCH_TO_FOLD || !are_parallel(plan, kernel, nest, n_outer(nest))) return false;
+    reading of = reading_of(plan, kernel, nest);
+    if (turns_of(plan, nest, 0, false) < FEW_ELEMENTS) return of.more_together <= 0 || terms * of.n_loads >= LONG_FOR_A_THREAD;
+    return of.more_together < 0;
 }
 
 /* ---- sums of products ---- */
@@ -248,17 +294,33 @@ static bool divide_loops(const dt_plan *plan, const dt_kernel_function *kernel, 
     return (several & ~(a | b)) == 0;
 }
 
+static int64_t covering(int64_t extent, int64_t side) { return (extent + side - 1) / side; }
+
 /* Tiles that it takes to cover the results. */
 static int64_t tiles_of(const dt_plan *plan, const dt_nest *nest, const dt_product_loops *loops) {
     int64_t rows = turns_of_set(plan, nest, loops->rows), columns = turns_of_set(plan, nest, loops->columns);
-    return (rows + loops->tile_rows - 1) / loops->tile_rows * ((columns + DT_TILE_SIDE - 1) / DT_TILE_SIDE) * turns_of_set(plan, nest, loops->both);
+    return covering(rows, loops->tile_rows) * covering(columns, loops->tile_columns) * turns_of_set(plan, nest, loops->both);
 }
 
 /* Taller tiles read less for each product, as long as there is one for each multiprocessor. They leave few registers: for no more columns, and not
- * for much that is computed on the way or behind the sum, as the random numbers of a dropout are. */
+ * for much that is computed on the way or behind the sum, as the random numbers of a dropout are. None is larger than what it is to cover. */
 static void choose_tile(const dt_plan *plan, const dt_nest *nest, dt_product_loops *loops) {
-    loops->tile_rows = 2 * DT_TILE_SIDE;
-    if (tiles_of(plan, nest, loops) < BUSY_BLOCKS / 2 || nest->n_instructions > MOST_TALL_INSTRUCTIONS) loops->tile_rows = DT_TILE_SIDE;
+    int64_t rows = turns_of_set(plan, nest, loops->rows), columns = turns_of_set(plan, nest, loops->columns);
+    loops->tile_columns = columns <= TILE_SIDE / 2 && rows > TILE_SIDE / 4 ? TILE_SIDE / 2 : TILE_SIDE;
+    loops->tile_rows = rows <= TILE_SIDE / 4 ? TILE_SIDE / 4 : rows <= TILE_SIDE / 2 ? TILE_SIDE / 2 : rows <= TILE_SIDE ? TILE_SIDE : 2 * TILE_SIDE;
+    if (loops->tile_rows <= TILE_SIDE) return;
+    if (tiles_of(plan, nest, loops) < BUSY_BLOCKS / 2 || nest->n_instructions > MOST_TALL_INSTRUCTIONS) loops->tile_rows = TILE_SIDE;
+}
+
+/* Terms of a part: what a tile stores of it is little beside what it reads. */
+static int64_t least_tiled_part(const dt_product_loops *loops) {
+    return loops->tile_rows < TILE_SIDE || loops->tile_columns < TILE_SIDE ? LEAST_TILED_PART / 2 : LEAST_TILED_PART;
+}
+
+/* Whether the nest, whose sums may be cut into parts, has tiles for all of a device. */
+static bool has_tiles_enough(const dt_plan *plan, const dt_nest *nest, const dt_product_loops *loops) {
+    int64_t parts = turns_of(plan, nest, 0, true) / least_tiled_part(loops);
+    return tiles_of(plan, nest, loops) * (parts > 1 ? parts : 1) >= BUSY_BLOCKS / 2;
 }
 
 bool dt_nest_wants_tiles(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_product_loops *loops) {
@@ -268,25 +330,32 @@ bool dt_nest_wants_tiles(const dt_plan *plan, const dt_kernel_function *kernel, 
         if (nest->instructions[i].kind == DT_INSTRUCTION_CHECK) return false; /* counted once a result */
     if (!divide_loops(plan, kernel, nest, loops)) return false;
     choose_tile(plan, nest, loops);
-    return turns_of_set(plan, nest, loops->rows) >= LEAST_SIDE && turns_of_set(plan, nest, loops->columns) >= LEAST_SIDE &&
-           turns_of(plan, nest, 0, true) >= LEAST_TERMS;
+    int64_t rows = turns_of_set(plan, nest, loops->rows), columns = turns_of_set(plan, nest, loops->columns), terms = turns_of(plan, nest, 0, true);
+    if (rows >= LEAST_SIDE && columns >= LEAST_SIDE && terms >= LEAST_TERMS) return true;
+    if (rows < LEAST_NARROW_SIDE || columns < LEAST_NARROW_SIDE || terms < LEAST_NARROW_TERMS) return false;
+    return has_tiles_enough(plan, nest, loops);
 }
 
 int64_t dt_nest_parts_wanted(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest) {
     dt_product_loops loops;
-    int64_t results = turns_of(plan, nest, 0, false), terms = turns_of(plan, nest, 0, true), busy = BUSY_THREADS, least = LEAST_PART;
+    int64_t results = turns_of(plan, nest, 0, false), terms = turns_of(plan, nest, 0, true);
+    int64_t busy = BUSY_THREADS, least = LEAST_PART, fewest = FEWEST_PARTS;
     if (dt_nest_wants_tiles(plan, kernel, nest, &loops)) {
         results = tiles_of(plan, nest, &loops);
         busy = BUSY_BLOCKS;
-        least = LEAST_TILED_PART;
-    } else if (wants_a_team(plan, kernel, nest) && contiguous_folds(nest) >= 0) {
-        busy = BUSY_BLOCKS;
+        least = least_tiled_part(&loops);
+        fewest = 2;
+    } else if (wants_a_team(plan, kernel, nest) && reading_of(plan, kernel, nest).more_together <= 0) {
+        busy = BUSY_TEAMS;
         least = LEAST_TEAM_PART;
+        fewest = 2;
     }
-    if (results < 1 || results * 2 > busy) return 1;
+    if (results < 1) return 1;
     int64_t parts = busy / results < terms / least ? busy / results : terms / least;
-    return parts > 1 ? parts : 1;
+    return parts >= fewest ? parts : 1;
 }
+
+bool dt_parts_are_for_a_team(int64_t results, int64_t parts) { return results < FEW_ELEMENTS && parts >= MUCH_TO_FOLD; }
 
 /* ---- nests that share a launch ---- */
 

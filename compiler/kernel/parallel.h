@@ -48,18 +48,17 @@ typedef struct dt_product_loops {
     uint64_t rows, columns, both;
     int row_factor, column_factor; /* instructions, rounding and all */
     dt_precision precision;        /* that both are rounded to */
-    int tile_rows;                 /* of a tile, which has DT_TILE_SIDE columns: as many, or twice as many where there are tiles enough */
+    int tile_rows, tile_columns;   /* of a tile: 16, 32, 64 or 128 by 32 or 64, 16 only by 64 */
 } dt_product_loops;
-
-enum {
-    DT_TILE_SIDE = 64
-};
 
 /* Whether the nest is one that tiles are for, and its loops. */
 bool dt_nest_wants_tiles(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_product_loops *loops);
 
 /* Into how many parts the nest's reductions are best cut, so that enough of them run at the same time; 1: they are few enough, or short. */
 int64_t dt_nest_parts_wanted(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest);
+
+/* Whether so many parts of so many results are better folded by teams, which want those of a result side by side. */
+bool dt_parts_are_for_a_team(int64_t results, int64_t parts);
 
 /* Turns that a loop takes at most; -1: unbounded (rows of all replicas). */
 int64_t dt_loop_most_turns(const dt_plan *plan, const dt_loop *loop);

@@ -10,7 +10,9 @@
  * What a library may do instead is cut as well: its call then stands for both nests.
  *
  * How many parts there are hangs on the sizes of the plan alone (dt_nest_parts_wanted), so the order of every sum is fixed, and nothing is atomic.
- * Loops of a constant extent are cut by a divisor. The rows of the batch are cut by any number: what is beyond the valid ones is read as 0. */
+ * Loops of a constant extent are cut by a divisor. The rows of the batch are cut by any number: what is beyond the valid ones is 0, each factor of a
+ * product for itself, since 0 times infinity is not. Parts lie in memory as the second nest reads them: many for few results, which a team folds,
+ * side by side for each result, else all results of a part. */
 #include "abi/launch.h"
 #include "abi/library.h"
 #include "compiler/kernel/analysis.h"
@@ -39,6 +41,7 @@ typedef struct splitting {
     int n_outer, n_cuts;
     cut cuts[MOST_CUTS];
     int64_t n_parts, n_results;
+    bool by_result;   /* parts of one result lie side by side */
     int64_t *strides; /* [n_outer] of the results, row-major */
     int *buffers;     /* [n_reductions] of the plan: the parts of each */
 } splitting;
@@ -60,15 +63,22 @@ static bool vanishes(const splitting *s, int factor, int loop) {
 }
 
 /* Whether turns of the loop that are not valid can be left out of all that is folded. */
-static bool can_be_guarded(const splitting *s, int loop) {
+static bool can_be_guarded(const splitting *s) {
+    for (int r = 0; r < s->nest->n_reductions; r++)
+        if (s->nest->reductions[r].combiner != DT_COMBINE_SUM) return false;
+    return true;
+}
+
+/* Marks factors that are not 0 by themselves where a turn of the loop is not valid, before they are rounded. marks[n_instructions] */
+static void mark_factors(const splitting *s, int loop, bool *marks) {
     for (int r = 0; r < s->nest->n_reductions; r++) {
         const dt_reduction *reduction = &s->nest->reductions[r];
-        const dt_instruction *operand = &s->nest->instructions[reduction->operand];
-        if (reduction->combiner != DT_COMBINE_SUM) return false;
-        bool product = dt_reduction_is_product(s->nest, reduction);
-        if (product && !(vanishes(s, operand->operands[0], loop) && vanishes(s, operand->operands[1], loop))) return false;
+        if (!dt_reduction_is_product(s->nest, reduction)) continue;
+        const int *factors = s->nest->instructions[reduction->operand].operands;
+        dt_precision precision;
+        for (int k = 0; k < 2; k++)
+            if (!vanishes(s, factors[k], loop)) marks[dt_factor_unrounded(s->nest, factors[k], &precision)] = true;
     }
-    return true;
 }
 
 static int64_t greatest_divisor_to(int64_t x, int64_t most) {
@@ -81,7 +91,7 @@ static int64_t greatest_divisor_to(int64_t x, int64_t most) {
 static bool cut_loop(splitting *s, int loop, int64_t most) {
     int64_t extent = s->nest->loops[loop].extent;
     cut c = {.loop = loop, .guarded = extent == DT_BATCH};
-    if (s->n_cuts == MOST_CUTS || (c.guarded && !can_be_guarded(s, loop))) return false;
+    if (s->n_cuts == MOST_CUTS || (c.guarded && !can_be_guarded(s))) return false;
     if (c.guarded) {
         c.turns = (s->plan->block_rows + most - 1) / most;
         c.parts = (s->plan->block_rows + c.turns - 1) / c.turns;
@@ -124,8 +134,13 @@ static bool find_cuts(splitting *s) {
         for (int l = s->n_outer; l < nest->n_loops; l++)
             if ((nest->loops[l].extent == DT_BATCH) == (rows == 1) && nest->loops[l].extent != 0 && wanted / s->n_parts >= 2)
                 cut_loop(s, l, wanted / s->n_parts);
+    s->by_result = dt_parts_are_for_a_team(s->n_results, s->n_parts);
     return s->n_parts > 1;
 }
+
+/* From one part, or result, to the next where the parts lie. */
+static int64_t part_stride(const splitting *s) { return s->by_result ? 1 : s->n_results; }
+static int64_t result_stride(const splitting *s) { return s->by_result ? s->n_parts : 1; }
 
 /* ---- the nest of the parts ---- */
 
@@ -181,8 +196,14 @@ static int moved_load(const splitting *s, dt_nest_builder *b, int i, const int *
     return dt_nest_load(b, s->kernel->buffers[x->address.buffer], &index, guard, otherwise);
 }
 
+static int zero_unless(dt_nest_builder *b, int valid, int value, dt_dtype dtype) {
+    return dt_nest_scalar(b, DT_SCALAR_SELECT, dtype, 3, (int[]){valid, value, dt_nest_constant(b, dtype, 0)});
+}
+
 /* Instructions that no result of a reduction goes into. */
 static void move_instructions(const splitting *s, dt_nest_builder *b, int *names, int valid, int guarded_loop) {
+    bool *factors = DT_NEW_ARRAY(s->arena, bool, s->nest->n_instructions);
+    if (valid >= 0) mark_factors(s, guarded_loop, factors);
     for (int i = 0; i < s->nest->n_instructions; i++) {
         const dt_instruction *x = &s->nest->instructions[i];
         bool usable = x->kind != DT_INSTRUCTION_REDUCED;
@@ -191,6 +212,7 @@ static void move_instructions(const splitting *s, dt_nest_builder *b, int *names
                    : x->kind == DT_INSTRUCTION_LOOP ? loop_value(s, b, x->index)
                    : x->kind == DT_INSTRUCTION_LOAD ? moved_load(s, b, i, names, valid, guarded_loop)
                                                     : renamed(b, x, names);
+        if (factors[i]) names[i] = zero_unless(b, valid, names[i], x->dtype);
     }
 }
 
@@ -211,8 +233,8 @@ static dt_nest nest_of_parts(const splitting *s) {
     int valid = valid_turn(s, &b, &guarded_loop);
     move_instructions(s, &b, names, valid, guarded_loop);
     dt_affine place = dt_affine_constant(s->arena, b.n_loops, 0);
-    int64_t stride = s->n_results;
-    for (int l = 0; l < s->n_outer; l++) place.coefficients[s->n_cuts + l] = s->strides[l];
+    int64_t stride = part_stride(s);
+    for (int l = 0; l < s->n_outer; l++) place.coefficients[s->n_cuts + l] = result_stride(s) * s->strides[l];
     for (int c = s->n_cuts - 1; c >= 0; c--) {
         place.coefficients[c] = stride;
         stride *= s->cuts[c].parts;
@@ -221,8 +243,7 @@ static dt_nest nest_of_parts(const splitting *s) {
         const dt_reduction *reduction = &nest->reductions[r];
         int operand = names[reduction->operand];
         dt_dtype dtype = nest->instructions[reduction->operand].dtype;
-        if (valid >= 0 && !dt_reduction_is_product(nest, reduction))
-            operand = dt_nest_scalar(&b, DT_SCALAR_SELECT, dtype, 3, (int[]){valid, operand, dt_nest_constant(&b, dtype, 0)});
+        if (valid >= 0 && !dt_reduction_is_product(nest, reduction)) operand = zero_unless(&b, valid, operand, dtype);
         int value = reduced_value(&b, dt_nest_reduce(&b, reduction->combiner, operand, reduction->dtype), reduction->dtype);
         dt_nest_store(&b, s->buffers[r], &place, value, false, -1);
     }
@@ -248,10 +269,10 @@ static dt_nest nest_of_sum(const splitting *s) {
     b.loops = DT_NEW_ARRAY(s->arena, dt_loop, b.n_loops);
     for (int l = 0; l < s->n_outer; l++) {
         b.loops[l] = nest->loops[l];
-        place.coefficients[l] = s->strides[l];
+        place.coefficients[l] = result_stride(s) * s->strides[l];
     }
     b.loops[s->n_outer] = (dt_loop){s->n_parts, true};
-    place.coefficients[s->n_outer] = s->n_results;
+    place.coefficients[s->n_outer] = part_stride(s);
     for (int r = 0; r < nest->n_reductions; r++) {
         int part = dt_nest_load(&b, s->buffers[r], &place, -1, -1);
         sums[r] = reduced_value(&b, dt_nest_reduce(&b, nest->reductions[r].combiner, part, nest->reductions[r].dtype), nest->reductions[r].dtype);
@@ -291,7 +312,7 @@ static void add_buffers(splitting *s) {
     s->buffers = DT_NEW_ARRAY(s->arena, int, s->nest->n_reductions);
     for (int r = 0; r < s->nest->n_reductions; r++) {
         int64_t *dims = DT_NEW_ARRAY(s->arena, int64_t, 2);
-        dims[0] = s->n_parts, dims[1] = s->n_results;
+        dims[s->by_result] = s->n_parts, dims[!s->by_result] = s->n_results;
         dt_buffer buffer = {.space = space, .dtype = s->nest->reductions[r].dtype, .shape = {2, dims}, .variable = -1, .input = -1};
         buffer.name = dt_arena_format(s->arena, "%s parts", name != NULL ? name : "sum");
         s->buffers[r] = dt_plan_add_buffer(s->arena, s->plan, buffer);

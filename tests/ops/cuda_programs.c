@@ -56,6 +56,34 @@ static void products_in_tiles(void **state) {
     run_program(&(program){.name = "tiles", .source = tiles, .capacity = 40, .rows = 37, .n_steps = 2, .tolerance = 1e-4});
 }
 
+/* Sides of which a tile covers more than there is: it is smaller then, if there are tiles enough for a device. */
+static const char narrow_tiles[] = "step low(a: f32[B, 9, 20], b: f32[B, 20, 65]) {\n"
+                                   "    return c: a @ b, d: %s\n"
+                                   "}\n"
+                                   "step lower_half(a: f32[B, 30, 9], b: f32[B, 9, 70]) {\n"
+                                   "    return c: a @ b, d: %s\n"
+                                   "}\n"
+                                   "step slim(a: f32[B, 70, 17], b: f32[B, 17, 24]) {\n"
+                                   "    return c: a @ b, d: %s\n"
+                                   "}\n"
+                                   "step tall(a: f32[B, 129, 17], b: f32[B, 17, 10]) {\n"
+                                   "    return c: a @ b, d: %s\n"
+                                   "}\n"
+                                   "step small(a: f32[B, 2, 30, 17], b: f32[B, 2, 17, 24]) {\n"
+                                   "    return c: a @ b, d: %s\n"
+                                   "}\n";
+
+static void products_in_narrow_tiles(void **state) {
+    static const char *const products[] = {"ops.matmul(a, b, precision: \"bf16\")", "ops.matmul(a, b, precision: \"tf32\")"};
+    char source[sizeof narrow_tiles + 5 * 64];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        const char *p = products[i];
+        snprintf(source, sizeof source, narrow_tiles, p, p, p, p, p);
+        run_program(&(program){.name = "narrow tiles", .source = source, .capacity = 64, .rows = 64, .n_steps = 1, .tolerance = 1e-4});
+    }
+}
+
 /* By tensor cores, or what they mean. Factors are rounded, so a sum that is one unit off may round to another factor further on. */
 static const char rounded[] = "use nn, losses, optimizers\n"
                               "model Two(x: f32[B, 50]) -> f32[B, 40] {\n"
@@ -77,15 +105,22 @@ static void products_by_warps(void **state) {
     }
 }
 
-/* Sums that are cut into parts: over rows of which the last part has too many, over places, in tiles, by teams; other combiners, and whole numbers.
- */
+/* Sums that are cut into parts: over rows of which the last part has too many, and where what is not valid would be 0 times infinity; over places, in
+ * tiles, by teams; other combiners, and whole numbers. */
 static const char sums[] =
-    "use nn, losses, optimizers\n"
+    "use nn, initializers, losses, optimizers\n"
     "model Narrow(x: f32[B, 5]) -> f32[B, 3] {\n"
     "    return dense(x, units: 3)\n"
     "}\n"
     "model Square(x: f32[B, 2, 40]) -> f32[B, 2, 36] {\n"
     "    return dense(x, units: 36)\n"
+    "}\n"
+    "model Scaled(x: f32[B, 5]) -> f32[B, 5] {\n"
+    "    param scale: f32[5] = zeros()\n"
+    "    return x * scale\n"
+    "}\n"
+    "step infinite(x: f32[B, 5], y: f32[B, 5]) {\n"
+    "    minimize(sum(Scaled(x * log(y * y)), axis: 1), sgd(learning_rate: 0.1))\n"
     "}\n"
     "step narrow(x: f32[B, 5], y: f32[B, 3]) {\n"
     "    e = Narrow(x) - y\n"
@@ -190,11 +225,8 @@ int main(void) {
     if (!emulated_is_possible()) return 77;
     if (dt_cpu_level() < 3) return puts("skipped: this machine is below x86-64-v3"), 77;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ten_steps_of_a_small_cnn),
-        cmocka_unit_test(products_in_tiles),
-        cmocka_unit_test(products_by_warps),
-        cmocka_unit_test(sums_in_parts),
-        cmocka_unit_test(perceptron),
+        cmocka_unit_test(ten_steps_of_a_small_cnn), cmocka_unit_test(products_in_tiles), cmocka_unit_test(products_in_narrow_tiles),
+        cmocka_unit_test(products_by_warps),        cmocka_unit_test(sums_in_parts),     cmocka_unit_test(perceptron),
         cmocka_unit_test(planted_mistakes_show),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
