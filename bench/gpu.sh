@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What there is to see on a machine with an NVIDIA GPU: from a checkout that was built, or from the folder that scripts/portable.sh packs, which needs
-# nothing but Python 3 there. Leaves tables (Markdown) and all numbers (JSON) in FOLDER. Each takes eight minutes at most; what did not fit is named.
+# nothing but Python 3 there. Leaves tables (Markdown), all numbers (JSON) and logs in FOLDER. Each takes eight minutes at most; what did not fit is named.
 #
 #   bench/gpu.sh tests FOLDER         what only a GPU can show: every op, programs beside the CPU, equal bits       bench/gpu/tests.py
 #   bench/gpu.sh bench FOLDER         speed beside PyTorch, JAX, cuBLASLt and copying, where these are installed    bench/gpu/bench.py

@@ -2,10 +2,13 @@
 
 What fails or does not fit into the time is a row too, and the exit status is that of the worst.
 """
+import concurrent.futures
 import os
+import re
 import sys
 import time
 
+from ops import N_PARTS, parts
 from report import FAKE, FOLDER, ROOT, SCRATCH, Failed, Report, emulate, run
 
 report = Report("tests")
@@ -15,9 +18,28 @@ PASSED, failed = "passed", False
 FAKED_OPS = ["add", "reduce_sum"]
 
 
+def attempt(part):
+    """(what a part of the ops says, None or its failure)"""
+    try:
+        return run([os.environ["DT_GPU_OPS"]], environment=part), None
+    except Failed as failure:
+        return failure.log, failure
+
+
+def ops_in_parts():
+    with concurrent.futures.ThreadPoolExecutor(N_PARTS) as pool:
+        outcomes = list(pool.map(attempt, parts()))
+    log, failures = "".join(log for log, _ in outcomes), [failure for _, failure in outcomes if failure is not None]
+    counts = re.findall(r"^(\d+) rows, (\d+) cases, (\d+) runs, (\d+) failures", log, re.MULTILINE)
+    log += "{} rows, {} cases, {} runs, {} failures\n".format(*(sum(map(int, column)) for column in zip(*counts, [0] * 4)))
+    if failures:
+        raise Failed(f"{len(failures)} of {N_PARTS} parts: {failures[0]}", log=log)
+    return log
+
+
 def ops():
     if not FAKE:
-        return run([os.environ["DT_GPU_OPS"]])
+        return ops_in_parts()
     said = ""
     for op in FAKED_OPS:
         text = SCRATCH / f"{op}.cu"

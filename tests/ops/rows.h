@@ -3,7 +3,7 @@
  * orders of threads).
  *
  * Rows that say "exact" must agree to the bit, others within their units of the last place. All cases of a row are one program. OPS_SEED=n reruns
- * with other numbers, OPS_ROW=name one row alone. */
+ * with other numbers, OPS_ROW=name one row alone, OPS_PART=2/16 the third of sixteen parts of the rows. */
 #ifndef DT_TESTS_OPS_ROWS_H
 #define DT_TESTS_OPS_ROWS_H
 
@@ -16,6 +16,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -304,16 +305,26 @@ static void run_row(const dt_op *op, uint64_t seed, const generator *generator, 
     dt_arena_destroy(s.arena);
 }
 
+/* OPS_PART: which of how many. All of it is one part. */
+static void read_part(int *part, int *n_parts) {
+    const char *text = getenv("OPS_PART");
+    *part = 0, *n_parts = 1;
+    if (text != NULL && (sscanf(text, "%d/%d", part, n_parts) != 2 || *part < 0 || *part >= *n_parts)) fail_msg("OPS_PART is not '%s'", text);
+}
+
 /* Runs the rows in `names`, which NULL ends, or all. */
 static void run_rows(const generator *generator, const char *const *names) {
     uint64_t seed = getenv("OPS_SEED") != NULL ? strtoull(getenv("OPS_SEED"), NULL, 10) : 1;
     const char *only = getenv("OPS_ROW");
     totals totals = {0};
+    int part, n_parts, n_wanted = 0;
+    read_part(&part, &n_parts);
     for (size_t i = 0; i < dt_n_ops; i++) {
         const dt_op *op = dt_op_at(i);
         bool named = names == NULL || only != NULL;
         for (int k = 0; !named && names[k] != NULL; k++) named = strcmp(names[k], op->name) == 0;
-        if (named && op_has_value(op) && (only == NULL || strcmp(only, op->name) == 0)) run_row(op, seed, generator, &totals);
+        bool wanted = named && op_has_value(op) && (only == NULL || strcmp(only, op->name) == 0);
+        if (wanted && n_wanted++ % n_parts == part) run_row(op, seed, generator, &totals);
     }
     print_message("%d rows, %d cases, %d runs, %d failures; seed %" PRIu64 "\n", totals.n_rows, totals.n_cases, totals.n_runs, totals.n_failures,
                   seed);

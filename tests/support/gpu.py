@@ -54,11 +54,16 @@ def tensors(path):
     return found
 
 
+SMALLEST = 1e-3
+
+
 def distance(found, wanted):
-    """How far two lists of numbers are apart, of the size of the second: by the root of the sum of squares."""
-    apart = sum((x - y) ** 2 for x, y in zip(found, wanted))
-    size = sum(y * y for y in wanted)
-    return (apart / size) ** 0.5 if size > 0 else apart ** 0.5
+    """How far two lists of numbers are apart, of the size of the second: both as the root of the mean of squares. A size below SMALLEST counts as that:
+    a bias in front of a normalisation has a gradient that is rounding and nothing else, and is noise that differs by more than it is large."""
+    apart = (sum((x - y) ** 2 for x, y in zip(found, wanted)) / len(wanted)) ** 0.5
+    size = (sum(y * y for y in wanted) / len(wanted)) ** 0.5
+    far = apart / max(size, SMALLEST)
+    return far if far == far else float("inf")
 
 
 def write_images(folder, n=2000, n_test=200):

@@ -3,7 +3,7 @@
  * Each call gets its buffers at their exact size in the GPU's memory, with a border on both sides that must stay as it is, is launched alone and
  * waited for. The runtime does none of this: here it is kernels that are tested, one by one.
  *
- * GPU_TEXT=FILE in the environment: the text is written there, and nothing runs. */
+ * GPU_TEXT=FILE in the environment: the text is written there, and nothing runs. GPU_CACHE=FOLDER: what NVRTC makes is kept there, as dtc does it. */
 #ifndef DT_TESTS_SUPPORT_ON_GPU_H
 #define DT_TESTS_SUPPORT_ON_GPU_H
 
@@ -68,7 +68,7 @@ static inline dt_status *gpu_load(gpu_code *code) {
     const char *architecture = code->gpu->architecture;
     dt_text warnings = {0};
     dt_cuda_code compiled;
-    DT_TRY(dt_cuda_compile(&code->program, &architecture, 1, NULL, &warnings, &compiled));
+    DT_TRY(dt_cuda_compile(&code->program, &architecture, 1, getenv("GPU_CACHE"), &warnings, &compiled));
     dt_status *status = compiled.n_modules <= GPU_MOST_UNITS ? NULL : dt_error(DT_INTERNAL, "%d units are too many", compiled.n_modules);
     for (int m = 0; m < compiled.n_modules && status == NULL; m++) {
         status = dt_cuda_driver_error(&code->gpu->cuda.driver, "cuModuleLoadDataEx",

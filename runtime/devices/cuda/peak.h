@@ -5,8 +5,8 @@
 #include "runtime/devices/cuda/context.h"
 #include "runtime/peak.h"
 
-/* f32 operations as the GPU's clock and number of lanes say, without tensor cores; copying in memory (256 MiB, or an eighth of what is free) and
- * within the second-level cache (4 MiB) as measured, what is read and what is written both counted. Takes some milliseconds, and gives all memory
+/* f32 operations as the GPU's clock and number of lanes say, without tensor cores; copying in memory (2 GiB, or an eighth of what is free) and within
+ * the second-level cache (16 MiB) as measured, what is read and what is written both counted. Takes some tens of milliseconds, and gives all memory
  * back. */
 dt_status *dt_cuda_peak_measure(const dt_cuda *cuda, dt_peak *peak);
 
