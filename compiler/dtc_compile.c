@@ -23,6 +23,8 @@ typedef enum stage {
 } stage;
 static const char *const stage_names[N_STAGES] = {"dtx", "ir", "opt-ir", "kernels", "plan", "llvm", "asm", "cuda"};
 
+static const char default_levels[] = "x86-64-v3,x86-64-v4";
+
 typedef struct options {
     const char *output, *dump_after, *cpu;
     stage emit;
@@ -191,6 +193,7 @@ static size_t list_flags(dtc_call *call, const options *options, const char *con
         dt_list_push(call->arena, &list, dt_arena_format(call->arena, "-D%s", call->program.defines.items[i]));
     if (call->program.batch) dt_list_push(call->arena, &list, dt_arena_format(call->arena, "--batch %lld", (long long)call->program.batch));
     if (call->program.precision) dt_list_push(call->arena, &list, dt_arena_format(call->arena, "--precision %s", call->program.precision));
+    if (strcmp(options->cpu, default_levels) != 0) dt_list_push(call->arena, &list, dt_arena_format(call->arena, "--cpu %s", options->cpu));
     *flags = list.items;
     return list.n;
 }
@@ -293,6 +296,6 @@ static dt_status *run(dtc_call *call) {
 int dtc_compile(int argc, char **argv) {
     static const struct argp argp = {option_rows, parse, "PROGRAM.dt", "Compile a program into an artifact that dtrun trains and runs.",
                                      NULL,        NULL,  NULL};
-    options options = {.cpu = "x86-64-v3,x86-64-v4"};
+    options options = {.cpu = default_levels};
     return dtc_run_on_program(&argp, argc, argv, &options, run);
 }

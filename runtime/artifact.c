@@ -169,17 +169,25 @@ dt_status *dt_artifact_read_summed_member(dt_artifact_reader *reader, const dt_j
 /* ---- opening ---- */
 
 /* The file may be of another time: both versions, and the command that helps. */
-static dt_status *check_versions(const dt_artifact_reader *reader, const dt_json *root) {
-    const char *path = reader->zip->path, *compiler, *name = "PROGRAM";
+static dt_status *check_versions(dt_artifact_reader *reader, const dt_json *root) {
+    const char *compiler, *name = "PROGRAM";
     int64_t format;
     DT_TRY(dt_json_integer(root, "format", 0, INT64_MAX, &format));
     DT_TRY(dt_json_string(root, "compiler", &compiler));
     if (dt_json_has(root, "name")) DT_TRY(dt_json_string(root, "name", &name));
     if (format == DT_ARTIFACT_FORMAT && strcmp(compiler, DT_COMPILER_NAME) == 0) return NULL;
-    return dt_error(DT_FAILED_PRECONDITION,
-                    "%s: written in format %" PRId64 " by %.40s, but this dtrun " DT_VERSION " reads format %d of " DT_COMPILER_NAME
-                    "; compile it again: dtc compile %.80s.dt -o %s",
-                    path, format, compiler, DT_ARTIFACT_FORMAT, name, path);
+    dt_status *status = dt_error(DT_FAILED_PRECONDITION,
+                                 "%s: written in format %" PRId64 " by %.40s, but this dtrun " DT_VERSION " reads format %d of " DT_COMPILER_NAME
+                                 "; compile it again",
+                                 reader->zip->path, format, compiler, DT_ARTIFACT_FORMAT);
+    dt_status *no_flags = dt_artifact_read_flags(reader, root);
+    dt_artifact written = {.path = reader->zip->path, .name = dt_arena_format(reader->arena, "%.80s", name)};
+    if (no_flags == NULL) {
+        written.n_flags = reader->artifact->n_flags;
+        written.flags = reader->artifact->flags;
+    }
+    dt_status_free(no_flags); /* another format may have others, or none */
+    return dt_artifact_suggest(status, &written, NULL, NULL);
 }
 
 static dt_status *read_all(dt_artifact_reader *reader) {

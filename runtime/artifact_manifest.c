@@ -322,7 +322,7 @@ static dt_status *read_hash(dt_artifact_reader *reader, const dt_json *root, con
     return NULL;
 }
 
-static dt_status *read_flags(dt_artifact_reader *reader, const dt_json *root) {
+dt_status *dt_artifact_read_flags(dt_artifact_reader *reader, const dt_json *root) {
     dt_json array;
     DT_TRY(dt_json_array(root, "flags", &array, &reader->artifact->n_flags));
     const char **flags = DT_NEW_ARRAY(reader->arena, const char *, reader->artifact->n_flags);
@@ -340,7 +340,7 @@ dt_status *dt_artifact_read_manifest(dt_artifact_reader *reader, const dt_json *
     DT_TRY(dt_artifact_read_name(reader, root, "name", &artifact->name));
     DT_TRY(dt_artifact_read_name(reader, root, "compiler", &artifact->compiler));
     DT_TRY(read_optional_string(reader, root, "llvm", "", &artifact->llvm));
-    DT_TRY(read_flags(reader, root));
+    DT_TRY(dt_artifact_read_flags(reader, root));
     DT_TRY(read_hash(reader, root, "source_hash", &artifact->source_hash));
     DT_TRY(read_hash(reader, root, "program_hash", &artifact->program_hash));
     DT_TRY(dt_json_integer(root, "capacity", 1, INT_MAX, &artifact->capacity));

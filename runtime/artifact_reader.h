@@ -28,6 +28,8 @@ dt_status *dt_artifact_read_member(dt_artifact_reader *reader, const char *name,
 /* The same for the member that `at` describes: {"file": …, "sha256": …}, checked against that sum too. */
 dt_status *dt_artifact_read_summed_member(dt_artifact_reader *reader, const dt_json *at, const char **file, const void **bytes, size_t *n_bytes);
 
+/* "flags", into the reader's artifact. */
+dt_status *dt_artifact_read_flags(dt_artifact_reader *reader, const dt_json *root);
 /* Everything after "format" and "compiler". */
 dt_status *dt_artifact_read_manifest(dt_artifact_reader *reader, const dt_json *root);
 

@@ -317,8 +317,8 @@ static void list_all_operations(dt_gpu_lane *gpu, dt_arena *arena) {
 
 static dt_status *choose_program(const dt_artifact *artifact, const dt_artifact **program) {
     if (artifact->cuda == NULL)
-        return dt_error(DT_FAILED_PRECONDITION, "%s holds no code for GPUs; compile it for them: dtc compile %s.dt --target cuda -o %s",
-                        artifact->path, artifact->name, artifact->path);
+        return dt_artifact_suggest(dt_error(DT_FAILED_PRECONDITION, "%s holds no code for GPUs; compile it for them", artifact->path), artifact,
+                                   "--target", "cuda");
     *program = artifact->cuda->program;
     return NULL;
 }

@@ -28,13 +28,11 @@ static dt_status *nothing_runs_here(const dt_artifact *artifact, const char *wan
     dt_text levels = {0};
     for (int i = 0; i < artifact->n_objects; i++) dt_text_format(&levels, "%s%s", i == 0 ? "" : ", ", artifact->objects[i].level);
     dt_status *status =
-        dt_error(DT_FAILED_PRECONDITION,
-                 "%s: %s%s%s on this machine (%s, %s): the artifact holds code for %s; compile it here: dtc compile %s.dt --cpu native -o %s",
-                 artifact->path, wanted != NULL ? "no code for " : "none of its code runs", wanted != NULL ? wanted : "",
-                 wanted != NULL ? " that runs" : "", machine_level != 0 ? dt_cpu_level_name(machine_level) : "not x86-64", machine_name,
-                 levels.n != 0 ? levels.data : "no processor", artifact->name, artifact->path);
+        dt_error(DT_FAILED_PRECONDITION, "%s: %s%s%s on this machine (%s, %s): the artifact holds code for %s; compile it here", artifact->path,
+                 wanted != NULL ? "no code for " : "none of its code runs", wanted != NULL ? wanted : "", wanted != NULL ? " that runs" : "",
+                 machine_level != 0 ? dt_cpu_level_name(machine_level) : "not x86-64", machine_name, levels.n != 0 ? levels.data : "no processor");
     dt_text_free(&levels);
-    return status;
+    return dt_artifact_suggest(status, artifact, "--cpu", "native");
 }
 
 static dt_status *choose(const dt_artifact *artifact, const char *wanted, const dt_artifact_object **object) {

@@ -437,12 +437,13 @@ static dt_status *does_not_fit(const dt_lane *lane, int n, int64_t needed, int64
     dt_artifact_bytes bytes = dt_artifact_memory(lane->artifact);
     int64_t core_bytes = lane->leaf_space; /* what lies before its leaves */
     int64_t replicas = lane->n_all_leaves / lane->blocks;
-    return dt_error(
+    dt_status *status = dt_error(
         DT_RESOURCE_EXHAUSTED,
         "the plan needs %.2f GiB (%.2f GiB for the weights and what else cores share, %.2f GiB for each of %d core%s and %.2f GiB for each of "
-        "%" PRId64 " replica%s), %.2f GiB are free; use fewer cores or replicas, or compile for fewer rows: dtc compile %s.dt --batch N -o %s",
+        "%" PRId64 " replica%s), %.2f GiB are free; use fewer cores or replicas, or compile for fewer rows",
         in_gib(needed), in_gib(bytes.shared), in_gib(core_bytes), n, dt_plural(n), in_gib(bytes.replica), replicas, dt_plural(replicas),
-        in_gib(available), lane->artifact->name, lane->artifact->path);
+        in_gib(available));
+    return dt_artifact_suggest(status, lane->artifact, "--batch", "N");
 }
 
 static dt_status *bind(dt_lane *lane, dt_arena *arena) {

@@ -69,11 +69,13 @@ static dt_status *check_options(dt_session *session) {
                         options->replicas);
     if (options->rows == 0) options->rows = artifact->capacity;
     if (options->rows < 1) return dt_error(DT_INVALID_ARGUMENT, "%" PRId64 " rows a replica: there must be at least one", options->rows);
-    if (options->rows > artifact->capacity)
-        return dt_error(DT_INVALID_ARGUMENT,
-                        "%" PRId64 " rows a replica, but %s was compiled for at most %" PRId64
-                        "; compile it again: dtc compile %s.dt --batch %" PRId64 " -o %s",
-                        options->rows, artifact->path, artifact->capacity, artifact->name, options->rows, artifact->path);
+    if (options->rows > artifact->capacity) {
+        char rows[24];
+        snprintf(rows, sizeof rows, "%" PRId64, options->rows);
+        dt_status *status = dt_error(DT_INVALID_ARGUMENT, "%s rows a replica, but %s was compiled for at most %" PRId64 "; compile it again", rows,
+                                     artifact->path, artifact->capacity);
+        return dt_artifact_suggest(status, artifact, "--batch", rows);
+    }
     if (dt_artifact_blocks(artifact, options->rows) * options->replicas > MOST_LEAVES)
         return dt_error(DT_INVALID_ARGUMENT, "%" PRId64 " replica%s of %" PRId64 " rows in blocks of %" PRId64 ": more than %d blocks",
                         options->replicas, dt_plural(options->replicas), options->rows, artifact->block_rows, MOST_LEAVES);

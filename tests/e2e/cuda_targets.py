@@ -1,8 +1,10 @@
-"""Which GPUs code is made for: by name, each once; by default those that NVRTC knows. The NVRTC is one of version 12.4 that makes no code
+"""Which GPUs code is made for: by name, each once; by default those that NVRTC knows. And what dtrun says
+of an artifact that is for others, or for fewer rows, makes one that is as before otherwise. The NVRTC is one of version 12.4 that makes no code
 (tests/support/fake_nvrtc.c), so that nothing needs to be installed."""
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -29,6 +31,30 @@ def architectures(artifact):
     return first
 
 
+def run_suggested(artifact, flags, run_flags):
+    """Compiles with `flags`, runs what must be refused, then the command that the message suggests; returns the new artifact's flags."""
+    subprocess.run(["dtc", "compile", *flags, "-o", artifact, "perceptron.dt"], cwd=SOURCE / "examples", check=True)
+    refused = subprocess.run(["dtrun", "bench", artifact, *run_flags], capture_output=True, text=True)
+    command = re.search(r": (dtc compile .*)\n", refused.stderr)
+    assert refused.returncode == 1 and command, refused.stderr
+    artifact.unlink()
+    subprocess.run(command[1], shell=True, cwd=SOURCE / "examples", check=True)
+    with zipfile.ZipFile(artifact) as archive:
+        return sorted(json.loads(archive.read("manifest.json"))["flags"])
+
+
+def suggestions(artifact):
+    os.environ["DT_CUDA_DRIVER"] = str(pathlib.Path(os.environ["DT_BUILD"]) / "tests/libfake_cuda.so")
+    os.environ["FAKE_CUDA_CAPABILITY"] = "9.0"
+    own = ["--batch", "8", "--precision", "tf32", "--target", "cuda:sm_80", "--cpu", "x86-64-v3", "-O", "no-split"]
+    kept = ["--cpu x86-64-v3", "--precision tf32", "-O no-split"]
+    for run_flags, changed in ((["--global-batch", "32"], ["--batch 32", "--target cuda:sm_80"]),
+                               (["--devices", "cuda:0", "--global-batch", "8"], ["--batch 8", "--target cuda:sm_90"])):
+        made = run_suggested(artifact, own, run_flags)
+        assert made == sorted(kept + changed), f"{run_flags}: {made}"
+    assert run_suggested(artifact, ["--batch", "8"], ["--devices", "cuda:0", "--global-batch", "8"]) == ["--batch 8", "--target cuda:sm_80,sm_90,compute_90"]
+
+
 def main():
     os.environ["DT_NVRTC"] = str(pathlib.Path(os.environ["DT_BUILD"]) / "tests/libfake_nvrtc.so")
     with tempfile.TemporaryDirectory() as folder:
@@ -50,6 +76,7 @@ def main():
             error = compile_for(target, artifact, code)
             assert says in error and len(error.splitlines()) <= 2, f"--target {target}: {error}"
             assert not artifact.exists(), target
+        suggestions(artifact)
     return 0
 
 

@@ -230,13 +230,42 @@ static void every_broken_promise_has_its_sentence(void **state) {
     }
 }
 
+#define FLAGS(list) "\"flags\": [" list "]"
+
+static void expect_suggestion(const dt_artifact *artifact, const char *option, const char *value, const char *wanted) {
+    dt_status *status = dt_artifact_suggest(dt_error(DT_OUT_OF_RANGE, "compile it again"), artifact, option, value);
+    char all[600];
+    snprintf(all, sizeof all, "compile it again: dtc compile line.dt %s -o %s", wanted, artifact->path);
+    assert_string_equal(dt_status_message(status), all);
+    assert_int_equal(dt_status_code(status), DT_OUT_OF_RANGE);
+    dt_status_free(status);
+}
+
+static void a_suggested_command_keeps_what_is_not_changed(void **state) {
+    (void)state;
+    dt_artifact *artifact;
+    char *manifest = replace("{", "\"flags\": []", FLAGS("\"--target cuda:sm_80\", \"-Dsay=it's $x\", \"-Dn=3\", \"--batch 8\""));
+    const char *path = fixture_artifact("flagged.dtx", manifest, object, n_object);
+    free(manifest);
+    assert_null(dt_artifact_open(path, &artifact));
+    expect_suggestion(artifact, NULL, NULL, "--target cuda:sm_80 '-Dsay=it'\\''s $x' -Dn=3 --batch 8");
+    expect_suggestion(artifact, "--batch", "32", "--target cuda:sm_80 '-Dsay=it'\\''s $x' -Dn=3 --batch 32");
+    expect_suggestion(artifact, "--target", "cuda:sm_90", "'-Dsay=it'\\''s $x' -Dn=3 --batch 8 --target cuda:sm_90");
+    expect_suggestion(artifact, "--cpu", "native", "--target cuda:sm_80 '-Dsay=it'\\''s $x' -Dn=3 --batch 8 --cpu native");
+    dt_artifact_close(artifact);
+}
+
 static void another_version_is_told_with_the_command_that_helps(void **state) {
     (void)state;
-    char *older = replace("{", "dtc " DT_VERSION, "dtc 0.0.9");
+    static const char between[] = "\",\n  \"llvm\": \"\",\n  ";
+    char now[100], then[100];
+    snprintf(now, sizeof now, "dtc " DT_VERSION "%s" FLAGS(""), between);
+    snprintf(then, sizeof then, "dtc 0.0.9%s" FLAGS("\"--batch 8\", \"--precision tf32\""), between);
+    char *older = replace("{", now, then);
     const char *path = fixture_artifact("older.dtx", older, object, n_object);
     free(older);
     expect_refused(path, DT_FAILED_PRECONDITION, "written in format 3 by dtc 0.0.9, but this dtrun " DT_VERSION " reads format 3 of dtc " DT_VERSION);
-    expect_refused(path, DT_FAILED_PRECONDITION, "dtc compile line.dt -o /tmp/");
+    expect_refused(path, DT_FAILED_PRECONDITION, "compile it again: dtc compile line.dt --batch 8 --precision tf32 -o /tmp/");
     char *newer = replace("{", "\"format\": 3", "\"format\": 4");
     path = fixture_artifact("newer.dtx", newer, object, n_object);
     free(newer);
@@ -268,6 +297,7 @@ int main(void) {
         cmocka_unit_test(a_truncated_file_is_refused_wherever_it_ends),
         cmocka_unit_test(an_altered_file_is_refused_or_means_the_same),
         cmocka_unit_test(every_broken_promise_has_its_sentence),
+        cmocka_unit_test(a_suggested_command_keeps_what_is_not_changed),
         cmocka_unit_test(another_version_is_told_with_the_command_that_helps),
         cmocka_unit_test(without_memory_nothing_is_opened),
     };

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -38,12 +39,12 @@ static dt_status *nothing_fits(const dt_cuda_kernels *kernels) {
     dt_text has = {0};
     for (int m = 0; m < about->n_modules; m++)
         if (about->modules[m].unit == 0) dt_text_format(&has, "%s%s", has.n > 0 ? ", " : "", about->modules[m].architecture);
-    dt_status *status = dt_error(DT_FAILED_PRECONDITION,
-                                 "%s: its code is for %s, and cuda:%d is sm_%d%d; compile it for that: dtc compile %s.dt --target cuda:sm_%d%d -o %s",
-                                 kernels->artifact->path, has.data != NULL ? has.data : "no GPU", cuda->number, cuda->major, cuda->minor,
-                                 kernels->artifact->name, cuda->major, cuda->minor, kernels->artifact->path);
+    char target[32];
+    snprintf(target, sizeof target, "cuda:sm_%d%d", cuda->major, cuda->minor);
+    dt_status *status = dt_error(DT_FAILED_PRECONDITION, "%s: its code is for %s, and cuda:%d is %s; compile it for that", kernels->artifact->path,
+                                 has.data != NULL ? has.data : "no GPU", cuda->number, strchr(target, ':') + 1);
     dt_text_free(&has);
-    return status;
+    return dt_artifact_suggest(status, kernels->artifact, "--target", target);
 }
 
 /* ---- loading ---- */
