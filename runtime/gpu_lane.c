@@ -486,8 +486,9 @@ static dt_status *make_graphs(dt_gpu_lane *gpu, int number) {
             bound->graphs[s] = bound->graphs[0];
             continue;
         }
-        DT_TRY(dt_status_annotate(dt_cuda_graph_make(gpu->cuda, enqueue_function, &(capture){gpu, number, s}, &bound->graphs[s]), "%s",
-                                  gpu->lane->artifact->functions[number].name));
+        dt_status *status = dt_cuda_graph_make(gpu->cuda, enqueue_function, &(capture){gpu, number, s}, &bound->graphs[s]);
+        status = dt_cuda_say_memory(gpu->cuda, status, bound->operations.n, "operations of a graph");
+        DT_TRY(dt_status_annotate(status, "%s", gpu->lane->artifact->functions[number].name));
     }
     return NULL;
 }

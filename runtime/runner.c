@@ -112,11 +112,12 @@ static dt_status *fetch(dt_runner *runner) {
     return dt_pipeline_next(runner->pipeline, &runner->next);
 }
 
-/* While a step runs. What is wrong with the data is told by the next step; when the session fails, this one has failed too. */
-static dt_status *fetch_ahead(dt_runner *runner) {
+/* While a step runs, for the one of `counter`. What is wrong with the data is told by the next step; when the session fails, this one has failed too.
+ */
+static dt_status *fetch_ahead(dt_runner *runner, int64_t counter) {
     runner->next_status = fetch(runner);
     if (runner->next_status != NULL || runner->next.rows == 0) return NULL;
-    dt_batch batch = {.inputs = runner->next.inputs, .rows = runner->next.rows};
+    dt_batch batch = {.inputs = runner->next.inputs, .rows = runner->next.rows, .counter = counter};
     DT_TRY(dt_session_stage(runner->session, runner->step, &batch));
     runner->staged = true;
     return NULL;
@@ -126,7 +127,7 @@ static dt_status *fetch_ahead(dt_runner *runner) {
 static dt_status *run_and_fetch(dt_runner *runner, const dt_batch *batch) {
     static const double HARDLY_SECONDS = 20e-6;
     DT_TRY(dt_session_start(runner->session, runner->step, batch));
-    DT_TRY(fetch_ahead(runner));
+    DT_TRY(fetch_ahead(runner, batch->counter + 1));
     double fetched = dt_seconds_now();
     DT_TRY(dt_session_finish(runner->session, runner->aggregates));
     if (dt_seconds_now() - fetched > HARDLY_SECONDS) runner->next.waited = 0;

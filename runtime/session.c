@@ -327,10 +327,13 @@ dt_status *dt_session_stage(dt_session *session, int step, const dt_batch *batch
     if (session->failed) return has_failed();
     session->staged = batch->inputs;
     session->staged_step = step;
+    const dt_artifact_step *about = &session->artifact->steps[step];
     dt_status *status = NULL;
-    for (int d = 0; d < session->n_lanes; d++)
-        status = dt_status_first(status,
-                                 lanes_of(session)->stage(&session->lanes[d], session->artifact->steps[step].function, batch->inputs, batch->rows));
+    for (int d = 0; d < session->n_lanes; d++) {
+        dt_status *one = lanes_of(session)->stage(&session->lanes[d], about->function, batch->inputs, batch->rows);
+        one = dt_status_annotate(one, "%s, %s step %" PRId64 ", its inputs", session->lanes[d].device->name, about->name, batch->counter + 1);
+        status = dt_status_first(status, one);
+    }
     session->failed = status != NULL;
     return status;
 }

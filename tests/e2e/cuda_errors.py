@@ -31,6 +31,15 @@ def main():
     allocations = [c for c in calls if c.name.startswith("cuMemAlloc")]
     for call in allocations:
         failing.check(call, MEMORY)
+    for name, what in (("cuMemAlloc_v2", "bytes of "), ("cuMemAllocHost_v2", "bytes of inputs and launches"), ("cuGraphInstantiateWithFlags", "operations of a graph")):
+        for n in {1, sum(call.name == name for call in calls)}:
+            error = failing.train(fail=f"{name}:{n}={MEMORY}").error
+            check(re.search(f"cuda:0: no memory for [1-9][0-9]* {what}.*, where [1-9][0-9]* bytes are free on the GPU: .*{name}", error), error)
+    records = [i for i, call in enumerate(calls) if call.name == "cuEventRecord" and i > launches[0]]
+    for i in records[:3]:  # the inputs of a step are sent while the one before runs
+        number = 1 + sum(call.name == "cuEventRecord" for call in calls[:i])
+        error = failing.train(fail=f"cuEventRecord:{number}={LOST}").error
+        check(re.search(r"cuda:0, (train|evaluate) step [1-9]\d*(, its inputs)?: .*cuEventRecord", error), error)
     waits = [c for c in calls if c.name in ("cuStreamSynchronize", "cuEventSynchronize", "cuGraphLaunch", "cuMemcpyHtoDAsync_v2")]
     for call in waits[:: max(1, len(waits) // 6)]:
         failing.check(call, LOST)

@@ -63,6 +63,20 @@ dt_status *dt_cuda_enter(const dt_cuda *cuda) {
     return NULL;
 }
 
+int64_t dt_cuda_free_bytes(const dt_cuda *cuda) {
+    size_t free_bytes = 0, all;
+    bool known = cuda->driver.cuCtxSetCurrent(cuda->context) == 0 && cuda->driver.cuMemGetInfo_v2(&free_bytes, &all) == 0;
+    return known ? (int64_t)free_bytes : INT64_MAX; /* then it is the allocation that fails */
+}
+
+dt_status *dt_cuda_say_memory(const dt_cuda *cuda, dt_status *status, size_t n, const char *what) {
+    if (dt_status_code(status) != DT_RESOURCE_EXHAUSTED) return status;
+    int64_t free_bytes = dt_cuda_free_bytes(cuda);
+    if (free_bytes == INT64_MAX) return dt_status_annotate(status, "cuda:%d: no memory for %zu %s", cuda->number, n, what);
+    return dt_status_annotate(status, "cuda:%d: no memory for %zu %s, where %lld bytes are free on the GPU", cuda->number, n, what,
+                              (long long)free_bytes);
+}
+
 dt_status *dt_cuda_wait(const dt_cuda *cuda) {
     DT_CUDA_TRY(cuda, cuStreamSynchronize, cuda->stream);
     return NULL;

@@ -26,6 +26,11 @@ void dt_cuda_close(dt_cuda *cuda);
 /* Makes the context this thread's. */
 dt_status *dt_cuda_enter(const dt_cuda *cuda);
 
+/* Of the GPU's memory; INT64_MAX: it is not known. */
+int64_t dt_cuda_free_bytes(const dt_cuda *cuda);
+/* `status`; where it says that memory is out, with what was asked for, `n` and `what`, as 1024 and "bytes of the plan", and what is free. */
+dt_status *dt_cuda_say_memory(const dt_cuda *cuda, dt_status *status, size_t n, const char *what);
+
 /* Waits for all that the stream has been given. */
 dt_status *dt_cuda_wait(const dt_cuda *cuda);
 

@@ -42,27 +42,19 @@ static void cuda_close(dt_device *device) {
 /* Each function that is called enters by itself. */
 static void cuda_enter(dt_device *device) { (void)device; }
 
-static int64_t cuda_free_bytes(const dt_device *device) {
-    const dt_cuda *cuda = &((const cuda_device *)device)->cuda;
-    size_t free_bytes = 0, all;
-    bool known = cuda->driver.cuCtxSetCurrent(cuda->context) == 0 && cuda->driver.cuMemGetInfo_v2(&free_bytes, &all) == 0;
-    return known ? (int64_t)free_bytes : INT64_MAX; /* then it is the allocation that fails */
-}
-
-static dt_status *how_much_is_free(const dt_device *device, size_t bytes, dt_status *status) {
-    return dt_status_annotate(status, "%s: no memory for %zu bytes, where %lld are free", device->name, bytes, (long long)cuda_free_bytes(device));
-}
+static int64_t cuda_free_bytes(const dt_device *device) { return dt_cuda_free_bytes(&((const cuda_device *)device)->cuda); }
 
 static dt_status *cuda_reserve(dt_device *device, size_t bytes) {
-    dt_status *status = dt_cuda_memory_reserve(memory_of(device), dt_cuda_of(device), bytes);
-    return status == NULL ? NULL : how_much_is_free(device, bytes, status);
+    const dt_cuda *cuda = dt_cuda_of(device);
+    return dt_cuda_say_memory(cuda, dt_cuda_memory_reserve(memory_of(device), cuda, bytes), bytes, "bytes of the plan");
 }
 
 static dt_status *cuda_allocate(dt_device *device, size_t bytes, void **memory) {
+    const dt_cuda *cuda = dt_cuda_of(device);
     uint64_t place;
-    dt_status *status = dt_cuda_memory_take(memory_of(device), dt_cuda_of(device), bytes, &place);
+    dt_status *status = dt_cuda_memory_take(memory_of(device), cuda, bytes, &place);
     *memory = (void *)(uintptr_t)place;
-    return status == NULL ? NULL : how_much_is_free(device, bytes, status);
+    return dt_cuda_say_memory(cuda, status, bytes, "bytes of the plan");
 }
 
 static void cuda_release(dt_device *device, void *memory, size_t bytes) {

@@ -21,7 +21,8 @@ dt_status *dt_cuda_staging_open(dt_cuda_staging *staging, const dt_cuda *cuda, u
     void *host = NULL;
     staging->device = device;
     DT_TRY(dt_cuda_enter(cuda));
-    DT_CUDA_TRY(cuda, cuMemAllocHost_v2, &host, staging->host_bytes);
+    dt_status *status = dt_cuda_driver_error(&cuda->driver, "cuMemAllocHost_v2", cuda->driver.cuMemAllocHost_v2(&host, staging->host_bytes));
+    DT_TRY(dt_cuda_say_memory(cuda, status, staging->host_bytes, "bytes of inputs and launches that the host keeps in place (pinned memory)"));
     staging->host = host;
     memset(host, 0, staging->host_bytes);
     staging->host_launches = host;
