@@ -20,8 +20,9 @@ typedef struct outcome {
     bool outside; /* something was written in front of the results or behind them */
 } outcome;
 
-/* Compiles `body` as a kernel of floats `in` [N] and `out` [N], and runs it in one order of threads. */
-static outcome run(const char *body, int how) {
+/* Compiles `body` as a kernel of floats `in` [N] and `out` [N], and runs it in one order of threads and blocks, of which each has N / blocks threads.
+ */
+static outcome run_blocks(const char *body, int blocks, int how, unsigned seed) {
     emulated_code code = {0};
     const char *name = "kernel";
     dt_text text = {0};
@@ -34,7 +35,7 @@ static outcome run(const char *body, int how) {
     dt_text_format(&text, "extern \"C\" __global__ void kernel(const float *in, float *out) {\n%s\n}\n", body);
     dt_status *status = emulated_compile(text.data, &name, 1, "", &code);
     if (status != NULL) fail_msg("%s", dt_status_message(status));
-    const char *wrong = code.launch("kernel", (void *[]){in + N, out + N}, 1, N, how, 3);
+    const char *wrong = code.launch("kernel", (void *[]){in + N, out + N}, blocks, N / blocks, how, seed);
     if (wrong != NULL) snprintf(o.text, sizeof o.text, "%s", wrong);
     o.wrong = wrong != NULL ? o.text : NULL;
     memcpy(o.results, out + N, sizeof o.results);
@@ -43,6 +44,8 @@ static outcome run(const char *body, int how) {
     emulated_free(&code);
     return o;
 }
+
+static outcome run(const char *body, int how) { return run_blocks(body, 1, how, 3); }
 
 static void assert_says(const char *body, const char *what) {
     outcome o = run(body, 0);
@@ -112,6 +115,55 @@ static void divergent_exchanges_are_found(void **state) {
     assert_says("    if (threadIdx.x % 2)\n        __syncwarp();\n    else\n        __syncwarp();", "different exchanges");
 }
 
+static void lanes_outside_of_the_mask_are_not_read(void **state) {
+    (void)state;
+    assert_says("    if (threadIdx.x % 32 < 16) out[threadIdx.x] = __shfl_sync(0xffffu, 1.0f, 20);", "a lane outside of the mask is read");
+    assert_null(run("    if (threadIdx.x % 32 < 16) out[threadIdx.x] = __shfl_sync(0xffffu, 1.0f, 5);", 0).wrong);
+}
+
+static void shared_memory_begins_as_nan(void **state) {
+    (void)state;
+    /* of a block that ran before there is nothing left */
+    outcome o =
+        run_blocks("    __shared__ float all[16];\n    out[16 * blockIdx.x + threadIdx.x] = all[threadIdx.x];\n    all[threadIdx.x] = 1;", 4, 0, 3);
+    assert_null(o.wrong);
+    for (int i = 0; i < N; i++) assert_true(isnan(o.results[i]));
+}
+
+/* Each thread leaves how many have begun before it. */
+static const char whose_turn[] = "    static int turn;\n    out[blockDim.x * blockIdx.x + threadIdx.x] = (float)turn++;";
+
+static void threads_and_blocks_run_in_the_order_asked_for(void **state) {
+    (void)state;
+    for (int blocks = 1; blocks <= 8; blocks *= 8) {
+        outcome forward = run_blocks(whose_turn, blocks, 0, 3), reverse = run_blocks(whose_turn, blocks, 1, 3);
+        for (int i = 0; i < N; i++) assert_true(forward.results[i] == (float)i && reverse.results[i] == (float)(N - 1 - i));
+    }
+}
+
+static void a_shuffled_order_is_whole_and_hangs_on_the_seed(void **state) {
+    (void)state;
+    enum {
+        BLOCKS = 8
+    };
+    outcome o[2] = {run_blocks(whose_turn, BLOCKS, 2, 3), run_blocks(whose_turn, BLOCKS, 2, 4)};
+    for (int s = 0; s < 2; s++) {
+        bool seen[N] = {false};
+        int n_falls = 0, n_block_falls = 0;
+        for (int i = 0; i < N; i++) {
+            int turn = (int)o[s].results[i];
+            assert_in_range(turn, 0, N - 1);
+            assert_false(seen[turn]);
+            seen[turn] = true;
+            n_falls += i % (N / BLOCKS) > 0 && o[s].results[i] < o[s].results[i - 1];
+            n_block_falls += i > 0 && i % (N / BLOCKS) == 0 && turn / (N / BLOCKS) < (int)o[s].results[i - 1] / (N / BLOCKS);
+        }
+        assert_in_range(n_falls, 1, N - BLOCKS - 1); /* threads within blocks, neither forward nor in reverse */
+        assert_in_range(n_block_falls, 1, BLOCKS - 2);
+    }
+    assert_memory_not_equal(o[0].results, o[1].results, sizeof o[0].results);
+}
+
 static void writes_outside_show(void **state) {
     (void)state;
     assert_false(run("    out[threadIdx.x] = 1;", 0).outside);
@@ -132,9 +184,17 @@ int main(void) {
     if (!emulated_is_possible()) return 77;
     if (dt_cpu_level() < 3) return puts("skipped: this machine is below x86-64-v3"), 77;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_barrier_makes_shared_memory_whole), cmocka_unit_test(a_missing_barrier_shows),       cmocka_unit_test(lanes_exchange),
-        cmocka_unit_test(divergent_barriers_are_found),        cmocka_unit_test(divergent_exchanges_are_found), cmocka_unit_test(writes_outside_show),
+        cmocka_unit_test(a_barrier_makes_shared_memory_whole),
+        cmocka_unit_test(a_missing_barrier_shows),
+        cmocka_unit_test(lanes_exchange),
+        cmocka_unit_test(divergent_barriers_are_found),
+        cmocka_unit_test(divergent_exchanges_are_found),
+        cmocka_unit_test(writes_outside_show),
         cmocka_unit_test(an_unknown_kernel_is_an_error),
+        cmocka_unit_test(lanes_outside_of_the_mask_are_not_read),
+        cmocka_unit_test(shared_memory_begins_as_nan),
+        cmocka_unit_test(threads_and_blocks_run_in_the_order_asked_for),
+        cmocka_unit_test(a_shuffled_order_is_whole_and_hangs_on_the_seed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
