@@ -74,15 +74,14 @@ static bool name_activation(dt_fusion *f, dt_kernel_function *kernel, const dt_u
     dt_library_call *call = DT_NEW(f->arena, dt_library_call);
     dt_epilogue epilogue;
     if (!dt_fusion_epilogue(f, unit, &epilogue)) return false;
-    int kept = epilogue.kept != NULL ? dt_fusion_buffer(f, epilogue.kept) : -1;
-    if (epilogue.activation == DT_LIBRARY_ACTIVATION_RELU_GRADIENT && !is_relu_of_library(f->plan, kept)) return false;
+    if (epilogue.activation == DT_LIBRARY_ACTIVATION_RELU_GRADIENT && !is_relu_of_library(f->plan, epilogue.kept)) return false;
     dt_cluster *before = DT_NEW(f->arena, dt_cluster);
     *before = (dt_cluster){.roots = unit->cluster.roots, .members = unit->cluster.members, .space = unit->cluster.space};
-    dt_list_push(f->arena, &before->outputs, ((dt_output){epilogue.of, dt_fusion_buffer(f, epilogue.result)}));
+    dt_list_push(f->arena, &before->outputs, ((dt_output){epilogue.of, epilogue.result}));
     dt_nest product = dt_lower_cluster(f->lowering, kernel, before, plain_layout(f));
     if (!dt_nest_library_product(f->plan, kernel, &product, call)) return false;
-    int argument = kept >= 0 ? dt_kernel_argument(f->arena, kernel, kept) : -1;
-    if (!dt_library_add_activation(f->plan, kernel, epilogue.activation, argument, call)) return false;
+    int kept = epilogue.kept >= 0 ? dt_kernel_argument(f->arena, kernel, epilogue.kept) : -1;
+    if (!dt_library_add_activation(f->plan, kernel, epilogue.activation, kept, call)) return false;
     nest->library = call;
     return true;
 }

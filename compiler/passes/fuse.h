@@ -65,11 +65,11 @@ typedef struct dt_fusion {
 
 static inline dt_place *dt_place_of(const dt_fusion *fusion, const dt_value *value) { return &fusion->places[value->id]; }
 
-/* What a library can do to the sum of a unit before it is stored: `result` is the activation of `of`, which is the sum or what becomes of it. */
+/* What a library can do to `of`, which is the sum of a unit or what becomes of it, before it is stored; a gradient needs `second` for that. */
 typedef struct dt_epilogue {
     dt_library_activation activation;
-    const dt_value *result, *of;
-    const dt_value *kept; /* abi/library.h; NULL: none */
+    const dt_value *of, *second;
+    int result, kept; /* buffers, once all of the unit is known to be that; kept: abi/library.h, -1: none */
 } dt_epilogue;
 
 /* Switched off, nothing follows or shares: each value has a unit, and each unit a kernel. */

@@ -192,7 +192,7 @@ static bool find(const dt_fusion *f, const dt_value *result, const dt_value *roo
             const dt_value *leaf = candidates.values[i];
             if (!dt_shape_equal(leaf->shape, result->shape) || !is_kind(f, kind, result, root, leaf, t)) continue;
             bool gradient = dt_library_is_gradient(kinds[kind].activation);
-            *found = (dt_epilogue){kinds[kind].activation, result, gradient ? root : leaf, gradient ? leaf : NULL};
+            *found = (dt_epilogue){kinds[kind].activation, gradient ? root : leaf, gradient ? leaf : NULL, -1, -1};
             return true;
         }
     return false;
@@ -206,11 +206,14 @@ bool dt_fusion_epilogue(const dt_fusion *f, const dt_unit *unit, dt_epilogue *ep
     tree t;
     for (size_t o = 0; o < n && n <= 2 && is_on(f); o++) {
         if (!find(f, outputs[o].value, unit->cluster.roots.items[0], epilogue, &t)) continue;
-        if (n == 1) return true;
-        const dt_value *other = outputs[1 - o].value;
-        if (epilogue->activation != DT_LIBRARY_ACTIVATION_GELU || other != epilogue->of) return false;
-        epilogue->kept = other;
-        return true;
+        epilogue->result = outputs[o].buffer;
+        if (epilogue->second != NULL) {
+            epilogue->kept = f->lowering->buffers[epilogue->second->id];
+            if (!dt_place_of(f, epilogue->second)->stored || epilogue->kept < 0) return false;
+        } else if (n == 2 && outputs[1 - o].value == epilogue->of) {
+            epilogue->kept = outputs[1 - o].buffer;
+        }
+        return n == 1 || (epilogue->second == NULL && epilogue->kept >= 0);
     }
     return false;
 }
@@ -224,7 +227,7 @@ bool dt_fuse_epilogues(const dt_fusion *f, bool *keep, bool *again) {
         if (place->base != value || !place->stored || place->unit < 0 || !dt_fusion_wants_library(f, &f->units.items[place->unit])) continue;
         const dt_value *root = f->units.items[place->unit].cluster.roots.items[0];
         if (value == root || !find(f, value, root, &epilogue, &t) || epilogue.activation != DT_LIBRARY_ACTIVATION_GELU_GRADIENT) continue;
-        keep[epilogue.kept->id] = true;
+        keep[epilogue.second->id] = true;
         for (int i = 0; i < t.n; i++)
             if (t.values[i] != value && !again[t.values[i]->id]) any = again[t.values[i]->id] = true;
     }
