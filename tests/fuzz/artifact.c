@@ -83,7 +83,7 @@ static int64_t walk(const dt_artifact *artifact) {
     return sum;
 }
 
-/* Every launch: its arguments are buffers of its kernel. */
+/* Every launch: its arguments are buffers of its kernel, and those that a library's call stands for are there. */
 static int64_t walk_cuda(const dt_artifact_cuda *cuda) {
     int64_t sum = walk(cuda->program);
     for (int f = 0; f < cuda->program->n_functions; f++) {
@@ -92,6 +92,7 @@ static int64_t walk_cuda(const dt_artifact_cuda *cuda) {
             for (int l = 0; l < function->kernels[k].n_launches; l++) {
                 const dt_artifact_launch *launch = &function->kernels[k].launches[l];
                 for (int a = 0; a < launch->n_arguments; a++) sum += function->kernels[k].buffers[launch->arguments[a]];
+                if (launch->library != NULL) sum += function->kernels[k].launches[l + launch->library->n_launches - 1].n_items;
             }
     }
     for (int m = 0; m < cuda->n_modules; m++) sum += cuda->modules[m].bytes[cuda->modules[m].n_bytes];

@@ -187,8 +187,26 @@ static void a_call_stands_for_launches_that_do_the_same(void **state) {
     dt_text_free(&twice);
 }
 
+/* What the fuzzer starts from is whole: a product for two launches, and a convolution for the third. */
+static void calls_of_several_launches_are_read(void **state) {
+    (void)state;
+    dt_artifact *artifact;
+    char *text;
+    size_t n_bytes;
+    expect_ok(dt_file_read(fixture_source("tests/fuzz/artifact/library.json"), &text, &n_bytes));
+    expect_ok(dt_artifact_open(fixture_artifact("slope.dtx", text, "code", 4), &artifact));
+    const dt_artifact_kernel *kernel = &artifact->cuda->program->functions[0].kernels[0];
+    assert_int_equal(kernel->n_launches, 3);
+    assert_int_equal(kernel->launches[0].library->n_launches, 2);
+    assert_null(kernel->launches[1].library);
+    assert_int_equal(kernel->launches[2].library->n_launches, 1);
+    dt_artifact_close(artifact);
+    free(text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(calls_are_read), cmocka_unit_test(every_broken_promise_has_its_sentence),
-                                       cmocka_unit_test(a_call_stands_for_launches_that_do_the_same)};
+                                       cmocka_unit_test(a_call_stands_for_launches_that_do_the_same),
+                                       cmocka_unit_test(calls_of_several_launches_are_read)};
     return cmocka_run_group_tests(tests, read_manifest, remove_all);
 }
