@@ -42,7 +42,7 @@ typedef struct dt_cuda_call {
     int plan, kernel; /* plans[plan]->kernels[kernel]: its calls stand one after another, in order */
     const char *kernel_name;
     int source;       /* of the program */
-    const char *name; /* of the __global__ function: equal functions are written once */
+    const char *name; /* of the __global__ function: what differs in names alone is written once */
     int n_arguments;
     const int *arguments; /* indices of the kernel's buffers */
     int threads;          /* of a block */
@@ -54,6 +54,7 @@ typedef struct dt_cuda_call {
 /* One function by itself; behind the program's head it compiles alone. */
 typedef struct dt_cuda_source {
     const char *name, *remarks, *body; /* comment lines; `(arguments) { … }` */
+    const char *lines;                 /* comment lines above the remarks: what of the program it is for; NULL: none */
     int threads;
     const char *helpers; /* types and functions that it alone uses; NULL: none */
 } dt_cuda_source;

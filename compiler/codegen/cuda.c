@@ -1,7 +1,8 @@
-/* cuda: the kernels of a program as CUDA C++. Functions of one program share much: training, evaluation and prediction run the same layers; what has
- * the same text is written, and compiled, once. */
+/* cuda: the kernels of a program as CUDA C++. Functions of one program share much: training, evaluation and prediction run the same layers, and a
+ * model has many of one kind. What differs in the names of its arguments alone is written, and compiled, once, with the names of its first user. */
 #include "compiler/codegen/cuda.h"
 
+#include <ctype.h>
 #include <string.h>
 
 enum {
@@ -9,9 +10,16 @@ enum {
     RESIDENT_BLOCKS = 2 /* of a multiprocessor, at least: leaves 128 registers a thread. Unsaid, the assembler aims at 32 and spills for it */
 };
 
+/* What a function does, whatever its arguments are called, and for which lines of the program. */
+typedef struct meaning {
+    const char *text;
+    DT_LIST(const char *) lines;
+} meaning;
+
 typedef struct builder {
     dt_arena *arena;
     DT_LIST(dt_cuda_source) sources;
+    DT_LIST(meaning) meanings; /* of each source */
     DT_LIST(dt_cuda_call) calls;
 } builder;
 
@@ -28,13 +36,60 @@ static const char *head(dt_arena *arena) {
                            fields, dt_cuda_prelude);
 }
 
+static bool is_part_of_a_name(char c) { return isalnum((unsigned char)c) || c == '_'; }
+
+/* The argument that the name of n letters is; n_arguments: none. */
+static int argument_named(const dt_cuda_rendering *rendering, const char *name, size_t n) {
+    int a = 0;
+    while (a < rendering->n_arguments && (strlen(rendering->names[a]) != n || memcmp(name, rendering->names[a], n) != 0)) a++;
+    return a;
+}
+
+/* The body with the numbers of its arguments for their names. */
+static const char *without_names(dt_arena *arena, const dt_cuda_rendering *rendering) {
+    dt_text text = {0};
+    const char *from = rendering->body, *at = from;
+    while (*at != 0) {
+        size_t n = 0;
+        while (is_part_of_a_name(at[n])) n++;
+        int a = argument_named(rendering, at, n);
+        if (n > 0 && a < rendering->n_arguments) {
+            dt_text_format(&text, "%.*s$%d", (int)(at - from), from, a);
+            from = at + n;
+        }
+        at += n > 0 ? n : 1;
+    }
+    dt_text_append(&text, from);
+    const char *result = text.failed ? NULL : dt_arena_format(arena, "%s", text.data);
+    dt_text_free(&text);
+    return result;
+}
+
+/* A comment says of each user which lines of the program it comes from. */
+static void add_lines(builder *b, int source, const char *lines) {
+    meaning *of = &b->meanings.items[source];
+    if (lines == NULL) return;
+    for (size_t i = 0; i < of->lines.n; i++)
+        if (strcmp(of->lines.items[i], lines) == 0) return;
+    dt_list_push(b->arena, &of->lines, lines);
+    dt_cuda_source *s = &b->sources.items[source];
+    s->lines = s->lines == NULL ? dt_arena_format(b->arena, "// %s\n", lines) : dt_arena_format(b->arena, "%s// %s\n", s->lines, lines);
+}
+
+/* The source that does what was rendered; -1: memory is out. */
 static int source_for(builder *b, const char *name, const dt_cuda_rendering *rendering) {
-    for (size_t i = 0; i < b->sources.n; i++)
-        if (strcmp(b->sources.items[i].body, rendering->body) == 0) return (int)i;
-    int threads = rendering->team == DT_CUDA_BLOCK ? DT_CUDA_BLOCK : THREADS;
-    dt_cuda_source source = {.name = name, .remarks = rendering->remarks, .body = rendering->body, .threads = threads};
-    dt_list_push(b->arena, &b->sources, source);
-    return (int)b->sources.n - 1;
+    meaning wanted = {.text = without_names(b->arena, rendering)};
+    if (wanted.text == NULL) return -1;
+    int i = 0;
+    while (i < (int)b->sources.n && strcmp(b->meanings.items[i].text, wanted.text) != 0) i++;
+    if (i == (int)b->sources.n) {
+        int threads = rendering->team == DT_CUDA_BLOCK ? DT_CUDA_BLOCK : THREADS;
+        dt_cuda_source source = {.name = name, .remarks = rendering->remarks, .body = rendering->body, .threads = threads};
+        dt_list_push(b->arena, &b->sources, source);
+        dt_list_push(b->arena, &b->meanings, wanted);
+    }
+    add_lines(b, i, rendering->lines);
+    return i;
 }
 
 /* The call of a library that stands for this phase, and perhaps for those behind it; NULL: there is none, or an earlier phase has it. */
@@ -62,11 +117,11 @@ static dt_status *render_kernel(builder *b, const dt_plan *plan, int p, int k) {
     for (int i = 0; i < n_phases; i++) {
         dt_cuda_rendering rendering = {0};
         dt_cuda_render(b->arena, plan, kernel, &phases[i], &rendering);
-        if (rendering.body == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "no memory to generate code");
         const char *name = n_phases == 1 ? kernel->name : dt_arena_format(b->arena, "%s_part%d", kernel->name, i);
         dt_cuda_call call = {
             .plan = p, .kernel = k, .kernel_name = kernel->name, .n_arguments = rendering.n_arguments, .arguments = rendering.arguments};
-        call.source = source_for(b, name, &rendering);
+        call.source = rendering.body != NULL ? source_for(b, name, &rendering) : -1;
+        if (call.source < 0) return dt_error(DT_RESOURCE_EXHAUSTED, "no memory to generate code");
         call.name = b->sources.items[call.source].name;
         call.threads = rendering.team == DT_CUDA_BLOCK ? DT_CUDA_BLOCK : THREADS;
         call.team = rendering.team;
@@ -116,7 +171,7 @@ void dt_cuda_print(dt_text *text, const dt_cuda_program *program, int first, int
     dt_text_append(text, program->head);
     for (int i = first; i < first + n; i++) {
         const dt_cuda_source *source = &program->sources[i];
-        dt_text_format(text, "\n%s%sextern \"C\" __global__ void __launch_bounds__(%d, %d) %s%s", source->helpers != NULL ? source->helpers : "",
-                       source->remarks, source->threads, RESIDENT_BLOCKS, source->name, source->body);
+        dt_text_format(text, "\n%s%s%sextern \"C\" __global__ void __launch_bounds__(%d, %d) %s%s", source->helpers != NULL ? source->helpers : "",
+                       source->lines != NULL ? source->lines : "", source->remarks, source->threads, RESIDENT_BLOCKS, source->name, source->body);
     }
 }

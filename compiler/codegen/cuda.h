@@ -63,12 +63,14 @@ void dt_cuda_declare_loops(dt_cuda_function *f, const dt_nest *nest, const char 
 const char *dt_cuda_count(dt_cuda_function *f, const dt_nest *nest, uint64_t set);
 
 typedef struct dt_cuda_rendering {
-    const char *remarks; /* comment lines above the function */
+    const char *lines;   /* of the program: "gpt.dt:13, 14"; NULL: none */
+    const char *remarks; /* comment lines above the function: what its arguments are */
     const char *body;    /* from its arguments' parenthesis on; NULL: memory is out */
     int team;
     int64_t n_items;
     int n_arguments;
-    int *arguments; /* indices of the kernel's buffers; behind them comes the launch */
+    int *arguments;     /* indices of the kernel's buffers; behind them comes the launch */
+    const char **names; /* of the arguments */
 } dt_cuda_rendering;
 void dt_cuda_render(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel, const dt_phase *phase, dt_cuda_rendering *result);
 

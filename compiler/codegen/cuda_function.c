@@ -281,14 +281,21 @@ static void signature(dt_cuda_function *f) {
     if (f->says_valid) dt_cuda_line(f, "const i64 valid = launch->valid;");
 }
 
-/* What the function is for: the lines of the program, and what its arguments are. */
-static const char *remarks(dt_cuda_function *f) {
+/* The lines of the program that the function is for; NULL: none. */
+static const char *program_lines(dt_cuda_function *f) {
     dt_kernel_function part = *f->kernel;
-    dt_text text = {0}, lines = {0};
+    dt_text lines = {0};
     part.nests += f->phase->first;
     part.n_nests = f->phase->n_nests;
     dt_kernel_lines(&lines, f->plan, &part);
-    if (lines.n > 0) dt_text_format(&text, "// %s\n", lines.data);
+    const char *result = lines.n > 0 ? FORMAT(f, "%s", lines.data) : NULL;
+    dt_text_free(&lines);
+    return result;
+}
+
+/* What its arguments are. */
+static const char *remarks(dt_cuda_function *f) {
+    dt_text text = {0};
     for (int b = 0; b < f->kernel->n_buffers; b++) {
         if (f->names[b] == NULL) continue;
         const dt_buffer *buffer = &f->plan->buffers[f->kernel->buffers[b]];
@@ -298,7 +305,6 @@ static const char *remarks(dt_cuda_function *f) {
     }
     const char *result = FORMAT(f, "%s", text.data != NULL ? text.data : "");
     dt_text_free(&text);
-    dt_text_free(&lines);
     return result;
 }
 
@@ -325,11 +331,16 @@ void dt_cuda_render(dt_arena *arena, const dt_plan *plan, const dt_kernel_functi
     signature(&f);
     dt_text_append(&text, body.data != NULL ? body.data : "");
     dt_cuda_line(&f, "}");
-    *result = (dt_cuda_rendering){.remarks = remarks(&f), .team = f.team, .body = text.failed || body.failed ? NULL : FORMAT(&f, "%s", text.data)};
+    *result = (dt_cuda_rendering){.lines = program_lines(&f), .remarks = remarks(&f), .team = f.team};
+    if (!text.failed && !body.failed) result->body = FORMAT(&f, "%s", text.data);
     result->n_items = f.n_items;
     result->arguments = DT_NEW_ARRAY(arena, int, kernel->n_buffers);
-    for (int b = 0; b < kernel->n_buffers; b++)
-        if (f.names[b] != NULL) result->arguments[result->n_arguments++] = b;
+    result->names = DT_NEW_ARRAY(arena, const char *, kernel->n_buffers);
+    for (int b = 0; b < kernel->n_buffers; b++) {
+        if (f.names[b] == NULL) continue;
+        result->names[result->n_arguments] = f.names[b];
+        result->arguments[result->n_arguments++] = b;
+    }
     dt_text_free(&body);
     dt_text_free(&text);
 }
