@@ -9,6 +9,7 @@
  *   cuda_function.c  a phase as a function: arguments, threads, the loops that are dealt to them
  *   cuda_vector.c    several elements by one thread, with memory in vectors
  *   cuda_tile.c      a sum of products in tiles
+ *   cuda_owners.c    places that an index says, by warps that own them
  *   cuda_strip.c     how a tile's factors come into shared memory
  *   cuda_nest.c      a nest: where each instruction goes, reduced loops, stores
  *   cuda_scalar.c    one instruction as an expression
@@ -82,6 +83,13 @@ typedef struct dt_cuda_range {
     int64_t least, greatest;
 } dt_cuda_range;
 
+/* Which of the threads and turns that make a check count a bad index. */
+typedef enum dt_cuda_counting {
+    DT_CUDA_COUNTS,       /* the one whose other loops stand at 0 */
+    DT_CUDA_COUNTS_ALONE, /* the same, where dealt loops do not run */
+    DT_CUDA_COUNTED       /* none: that has been done */
+} dt_cuda_counting;
+
 typedef struct dt_cuda_nest {
     dt_cuda_function *f;
     const dt_nest *nest;
@@ -102,6 +110,7 @@ typedef struct dt_cuda_nest {
     int along;           /* the loop that these are turns of; -1: of all dealt loops together */
     bool *vectors;       /* [n_instructions] loads that are one vector for all of them */
     bool in_vector;      /* loads and stores are those of element k of vectors */
+    dt_cuda_counting counting;
 } dt_cuda_nest;
 
 /* Analysis, before anything is written. */
@@ -112,6 +121,9 @@ void dt_cuda_nest_once(dt_cuda_nest *n);
 void dt_cuda_nest_element(dt_cuda_nest *n, const char *element);
 /* The same without the declaration of loops: n->element and n->loops are set. */
 void dt_cuda_nest_statements(dt_cuda_nest *n);
+
+/* All checks, and what they hang on. */
+void dt_cuda_nest_checks(dt_cuda_nest *n);
 
 /* For tiles, which have loops of their own. A factor: writes all that it hangs on, and returns its text. What becomes of a sum: its instructions and
  * stores. */
@@ -133,6 +145,11 @@ void dt_cuda_nest_vector(dt_cuda_nest *n);
 
 /* The phase as tiles. */
 void dt_cuda_tiles(dt_cuda_function *f);
+
+/* ---- cuda_owners.c ---- */
+
+/* The phase as owners of places. */
+void dt_cuda_owners(dt_cuda_function *f);
 
 /* ---- cuda_strip.c ---- */
 

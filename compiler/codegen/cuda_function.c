@@ -318,8 +318,11 @@ void dt_cuda_render(dt_arena *arena, const dt_plan *plan, const dt_kernel_functi
         f.team = phase->team_work > WARP_ITERATIONS ? DT_CUDA_BLOCK : DT_CUDA_WARP;
     find_arguments(&f);
     if (phase->kind == DT_PHASE_TILES) f.team = DT_CUDA_BLOCK;
+    if (phase->kind == DT_PHASE_OWNERS) f.team = DT_CUDA_WARP;
     if (phase->kind == DT_PHASE_TILES)
         dt_cuda_tiles(&f);
+    else if (phase->kind == DT_PHASE_OWNERS)
+        dt_cuda_owners(&f);
     else if (phase->kind == DT_PHASE_TEAMS)
         teams(&f);
     else if (phase->n_nests == 1)

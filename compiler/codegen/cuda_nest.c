@@ -365,6 +365,15 @@ const char *dt_cuda_nest_value(dt_cuda_nest *n, int instruction) {
     return bare(n, n->values[instruction]);
 }
 
+void dt_cuda_nest_checks(dt_cuda_nest *n) {
+    bool *set = DT_NEW_ARRAY(n->f->arena, bool, n->nest->n_instructions);
+    for (int i = 0; i < n->nest->n_instructions; i++)
+        if (n->nest->instructions[i].kind == DT_INSTRUCTION_CHECK) add_uses(n->nest, set, i);
+    emit_set(n, set);
+    for (int i = 0; i < n->nest->n_instructions; i++)
+        if (n->nest->instructions[i].kind == DT_INSTRUCTION_CHECK) dt_cuda_line(n->f, "(void)%s;", n->values[i]);
+}
+
 /* A load of `width` values that lie side by side. */
 static void emit_vector(dt_cuda_nest *n, int i) {
     const dt_instruction *x = &n->nest->instructions[i];

@@ -163,6 +163,11 @@ INLINE bool checked(const dt_launch *launch, i64 value, i64 limit, i64 row, int 
     return false;
 }
 
+// Whether lane by lane of the warp something holds, a bit each; the first of them; and such bits of another lane.
+INLINE u32 lanes_where(bool holds) { return __ballot_sync(0xffffffffu, holds); }
+INLINE int first_of(u32 lanes) { return __ffs((int)lanes) - 1; }
+INLINE u32 lanes_of(u32 lanes, int lane) { return __shfl_sync(0xffffffffu, lanes, lane); }
+
 // ---- folding by a team: a tree over the lanes of a warp, then the warps in their order. The order never depends on anything else. ----
 
 struct by_sum {

@@ -328,8 +328,10 @@ static bool is_open(const dt_cuda_nest *n, int l, int level) {
 /* Of all threads and turns that ask the same, the one whose other loops stand at 0 counts. */
 static const char *counting_thread(dt_cuda_nest *n, int i) {
     dt_text text = {0};
+    if (n->counting == DT_CUDA_COUNTED) return "false";
     for (int l = 0; l < n->nest->n_loops; l++) {
         if ((n->depends[i] >> l & 1) || n->nest->loops[l].extent == 1 || !is_open(n, l, n->levels[i])) continue;
+        if (n->counting == DT_CUDA_COUNTS_ALONE && (n->dealt >> l & 1)) continue;
         dt_text_format(&text, "%s%s == 0", text.n > 0 ? " && " : "", n->loops[l]);
         n->loop_used[l] = true;
     }

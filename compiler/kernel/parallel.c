@@ -22,6 +22,10 @@ enum {
     MOST_TILED_INSTRUCTIONS = 1024, /* of a nest that is looked at for tiles */
     MOST_TALL_INSTRUCTIONS = 64,    /* of one that gets tiles of twice the height */
     LONG_FOR_A_THREAD = 128,        /* loads that a team rather does, even where its lanes read far apart */
+    MOST_OWNERS = 2048,             /* warps: each walks all indices, so no more than keep a device busy */
+    MOST_BEHIND = 32768,            /* elements behind an index: more keep a device busy without owners */
+    LEAST_WALK = 64,                /* indices that are worth owners */
+    MOST_OWNED_INSTRUCTIONS = 256,  /* of a nest that is looked at for owners */
     BUSY_BLOCKS = 256,              /* tiles that keep a device busy: a few on each of its multiprocessors */
     BUSY_TEAMS = 1024,              /* what waits for memory: as many as a large device holds at a time */
     BUSY_THREADS = 131072,          /* with the loads that each has in flight: half a wave of an H200 */
@@ -41,14 +45,20 @@ static int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
 
 /* ---- bounds of addresses ---- */
 
-/* The limit below which a check that guards the access holds `term`; -1: none is known. */
-static int64_t checked_limit(const dt_nest *nest, int guard, int term) {
+/* The check with a constant limit that `term` has passed wherever `guard` holds; -1: none is known. */
+static int check_of(const dt_nest *nest, int guard, int term) {
     if (guard < 0) return -1;
     const dt_instruction *x = &nest->instructions[guard];
-    if (x->kind == DT_INSTRUCTION_CHECK) return x->operands[0] == term && !dt_dim_is_symbol(x->integer) ? x->integer : -1;
+    if (x->kind == DT_INSTRUCTION_CHECK) return x->operands[0] == term && !dt_dim_is_symbol(x->integer) ? guard : -1;
     if (x->kind != DT_INSTRUCTION_SCALAR || x->scalar != DT_SCALAR_AND) return -1;
-    int64_t limit = checked_limit(nest, x->operands[0], term);
-    return limit >= 0 ? limit : checked_limit(nest, x->operands[1], term);
+    int check = check_of(nest, x->operands[0], term);
+    return check >= 0 ? check : check_of(nest, x->operands[1], term);
+}
+
+/* The limit below which a check that guards the access holds `term`; -1: none is known. */
+static int64_t checked_limit(const dt_nest *nest, int guard, int term) {
+    int check = check_of(nest, guard, term);
+    return check < 0 ? -1 : nest->instructions[check].integer;
 }
 
 /* The least and greatest offset of an address over loops `first` and on; false when a term or a loop has no bounds. */
@@ -336,6 +346,35 @@ bool dt_nest_wants_tiles(const dt_plan *plan, const dt_kernel_function *kernel, 
     return has_tiles_enough(plan, nest, loops);
 }
 
+/* ---- places that an index says ---- */
+
+bool dt_nest_wants_owners(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_owners *owners) {
+    uint64_t depends[MOST_OWNED_INSTRUCTIONS], behind = dt_nest_parallel_loops(plan, kernel, nest), walked = 0;
+    if (nest->n_reductions > 0 || nest->n_stores != 1 || nest->n_instructions > MOST_OWNED_INSTRUCTIONS) return false;
+    const dt_store *store = &nest->stores[0];
+    if (store->address.n_terms != 1 || store->address.term_coefficients[0] == 0) return false;
+    *owners = (dt_owners){.index = store->address.terms[0], .places = checked_limit(nest, store->guard, store->address.terms[0])};
+    if (owners->places < 1) return false;
+    for (int l = 0; l < nest->n_loops; l++) {
+        if (!(behind >> l & 1)) walked |= (uint64_t)1 << l;
+        if ((walked >> l & 1) && store->address.coefficients[l] != 0) return false;
+    }
+    dt_nest_depends(nest, depends);
+    if (depends[owners->index] & behind) return false;
+    for (int i = 0; i < nest->n_instructions; i++) {
+        const dt_instruction *x = &nest->instructions[i];
+        if (x->kind == DT_INSTRUCTION_CHECK && (depends[i] & behind)) return false;
+        if (x->kind == DT_INSTRUCTION_LOAD && dt_arguments_overlap(plan, kernel, x->address.buffer, store->address.buffer)) return false;
+    }
+    int64_t n_behind = turns_of_set(plan, nest, behind), groups = (n_behind + DT_LANES - 1) / DT_LANES;
+    if (turns_of_set(plan, nest, walked) < LEAST_WALK || n_behind < 1 || n_behind >= MOST_BEHIND) return false;
+    int64_t most = owners->places < MOST_OWNERS ? MOST_OWNERS / owners->places : 1;
+    owners->groups = groups < most ? groups : most;
+    owners->places_each = (owners->places * owners->groups + MOST_OWNERS - 1) / MOST_OWNERS;
+    owners->n = (owners->places + owners->places_each - 1) / owners->places_each;
+    return true;
+}
+
 int64_t dt_nest_parts_wanted(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest) {
     dt_product_loops loops;
     int64_t results = turns_of(plan, nest, 0, false), terms = turns_of(plan, nest, 0, true);
@@ -492,7 +531,8 @@ static dt_phase element_phase(const dt_plan *plan, const dt_kernel_function *ker
         if (stands_alone(&kernel->nests[first]) || stands_alone(nest)) break;
         if (!has_constant_extents(&kernel->nests[first]) || !has_constant_extents(nest) || wants_a_team(plan, kernel, nest)) break;
         dt_product_loops loops;
-        if (dt_nest_wants_tiles(plan, kernel, nest, &loops)) break;
+        dt_owners owners;
+        if (dt_nest_wants_tiles(plan, kernel, nest, &loops) || dt_nest_wants_owners(plan, kernel, nest, &owners)) break;
         if (!has_nothing_to_do(plan, kernel, &phase, nest)) break;
         phase.n_items += turns_of(plan, nest, 0, false);
         phase.n_nests++;
@@ -588,9 +628,12 @@ int dt_kernel_phases(dt_arena *arena, const dt_plan *plan, const dt_kernel_funct
     DT_LIST(dt_phase) list = {0};
     for (int n = 0; n < kernel->n_nests;) {
         dt_product_loops loops;
+        dt_owners owners;
         dt_phase phase = team_phase(plan, kernel, n);
         if (phase.n_nests == 1 && dt_nest_wants_tiles(plan, kernel, &kernel->nests[n], &loops))
             phase = (dt_phase){DT_PHASE_TILES, n, 1, 0, tiles_of(plan, &kernel->nests[n], &loops), 0};
+        else if (phase.n_nests == 1 && dt_nest_wants_owners(plan, kernel, &kernel->nests[n], &owners))
+            phase = (dt_phase){DT_PHASE_OWNERS, n, 1, 0, owners.n * owners.groups, 0};
         else if (!wants_a_team(plan, kernel, &kernel->nests[n])) {
             dt_phase elements = element_phase(plan, kernel, n);
             if (elements.n_nests >= phase.n_nests) phase = elements;

@@ -8,6 +8,9 @@
  *   teams     each turn of the first loops, which all nests of the phase have in common, belongs to a team of threads; within it the nests follow
  *             one another, and what one leaves for the next is that turn's alone
  *
+ *   owners    what one nest stores where an index says: a warp owns some of the places, walks all indices, and stores for those that are its own, in
+ *             their order; so several turns may say one place, and nothing is added atomically
+ *
  * Which turns may run at the same time is read off the addresses: no two threads store to one element, and none reads what another stores. What
  * cannot be shown is walked by one thread in order. So the bits depend on the plan alone, however many threads there are. */
 #ifndef DT_KERNEL_PARALLEL_H
@@ -18,14 +21,15 @@
 typedef enum dt_phase_kind {
     DT_PHASE_ELEMENTS,
     DT_PHASE_TEAMS,
-    DT_PHASE_TILES
+    DT_PHASE_TILES,
+    DT_PHASE_OWNERS
 } dt_phase_kind;
 
 typedef struct dt_phase {
     dt_phase_kind kind;
     int first, n_nests; /* nests of the kernel */
     int n_shared;       /* TEAMS: loops that its nests have in common */
-    int64_t n_items;    /* turns dealt out, at capacity: elements of all nests, teams, or tiles */
+    int64_t n_items;    /* turns dealt out, at capacity: elements of all nests, teams, tiles, or owners */
     int64_t team_work;  /* TEAMS: iterations of its longest nest for one team */
 } dt_phase;
 
@@ -53,6 +57,20 @@ typedef struct dt_product_loops {
 
 /* Whether the nest is one that tiles are for, and its loops. */
 bool dt_nest_wants_tiles(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_product_loops *loops);
+
+enum {
+    DT_LANES = 32 /* threads of an owner */
+};
+
+/* Who owns what in a nest that stores to places that an index says. Of the loops, those that may not run at the same time say the index, and the
+ * others lie behind it. */
+typedef struct dt_owners {
+    int index; /* instruction; a check holds it in [0, places) wherever the nest stores, and hangs on walked loops alone, as all checks do */
+    int64_t places;
+    int64_t n, places_each; /* owners, and how many places one has */
+    int64_t groups;         /* owners that share places: each takes a part of what lies behind the index */
+} dt_owners;
+bool dt_nest_wants_owners(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_owners *owners);
 
 /* Into how many parts the nest's reductions are best cut, so that enough of them run at the same time; 1: they are few enough, or short. */
 int64_t dt_nest_parts_wanted(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest);

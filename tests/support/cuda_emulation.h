@@ -141,6 +141,13 @@ template <class T> static inline T from_lane_below(unsigned mask, T value, int d
     return from_lane(mask, value, other < 32 ? other : lane, line);
 }
 
+static inline unsigned ballot(unsigned mask, bool holds, int line) {
+    const uint64_t *all = exchange_bits(mask, holds, line);
+    unsigned bits = 0;
+    for (int lane = 0; lane < 32; lane++) bits |= (mask >> lane & 1 && all[lane] != 0 ? 1u : 0u) << lane;
+    return bits;
+}
+
 static void start() {
     m.entry(m.arguments);
     m.current->at = RETURNED;
@@ -305,6 +312,8 @@ static const char *emulation_launch(const emulation::entry *table, const char *n
 #define __syncwarp() ((void)emulation::exchange_bits(0xffffffffu, 0, __LINE__))
 #define __shfl_down_sync(mask, value, distance) emulation::from_lane_below(mask, value, distance, __LINE__)
 #define __shfl_sync(mask, value, lane) emulation::from_lane(mask, value, lane, __LINE__)
+#define __ballot_sync(mask, holds) emulation::ballot(mask, holds, __LINE__)
+#define __ffs(x) __builtin_ffs(x)
 
 template <class To, class From> static inline To same_bits(From from) {
     To to;

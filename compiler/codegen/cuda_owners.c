@@ -1,0 +1,113 @@
+/* cuda_owners: what a nest stores where an index says, as gradients of an embedding are added up.
+ *
+ * Several turns may say one place, and what they store has an order. So places have owners: a warp reads all indices, 32 at a time, notes which of
+ * them are its own, and then does these turns one after another, its lanes side by side in what lies behind the index. All owners read all indices,
+ * which is little beside waiting for one place after the other, and they stay in cache. Bad indices are nobody's: they are counted beforehand. */
+#include "compiler/codegen/cuda.h"
+
+#include <inttypes.h>
+
+#define FORMAT(n, ...) dt_arena_format((n)->f->arena, __VA_ARGS__)
+
+enum {
+    AT_ONCE = 8 /* indices that a lane asks memory for before it looks at one */
+};
+
+typedef struct walk {
+    const dt_owners *owners;
+    const char *count; /* turns */
+} walk;
+
+/* Declares the walked loops that what `write` writes needs, at turn p, and then writes that. */
+static void at_turn(dt_cuda_nest *n, void (*write)(dt_cuda_nest *n, const walk *w), const walk *w) {
+    dt_cuda_function *f = n->f;
+    dt_text body = {0}, *out = f->out;
+    const uint64_t walked = n->serial;
+    for (int l = 0; l < n->nest->n_loops; l++) n->loop_used[l] = false;
+    f->out = &body;
+    n->serial = 0; /* they stand */
+    write(n, w);
+    n->serial = walked;
+    f->out = out;
+    dt_cuda_declare_loops(f, n->nest, n->loops, walked, n->loop_used, "p");
+    dt_text_append(out, body.data != NULL ? body.data : "");
+    dt_text_free(&body);
+}
+
+static void write_checks(dt_cuda_nest *n, const walk *w) {
+    (void)w;
+    dt_cuda_nest_checks(n);
+}
+
+/* Whether turn p is the owner's. */
+static void write_match(dt_cuda_nest *n, const walk *w) {
+    const char *index = dt_cuda_nest_value(n, w->owners->index);
+    dt_cuda_line(n->f, "mine[k] = begin + %d * (j + k) + lane < %s && %s >= first && %s < end;", DT_LANES, w->count, index, index);
+}
+
+/* The turn's elements, of which the lane takes some. */
+static void write_elements(dt_cuda_nest *n, const walk *w) {
+    const dt_owners *owners = w->owners;
+    const char *type = dt_cuda_index_type(n->f), *begin = "lane";
+    if (owners->groups > 1) begin = FORMAT(n, "team %% %" PRId64 " * %d + lane", owners->groups, DT_LANES);
+    dt_cuda_line(n->f, "for (%s e = %s; e < %s; e += %" PRId64 ") {", type, begin, dt_cuda_count(n->f, n->nest, n->dealt), owners->groups * DT_LANES);
+    dt_cuda_nest_element(n, "e");
+    dt_cuda_line(n->f, "}");
+}
+
+/* Bit b of lane l's `turns`: turn begin + 32 l + b is the owner's. */
+static void find_turns(dt_cuda_nest *n, const walk *w) {
+    dt_cuda_function *f = n->f;
+    dt_cuda_line(f, "u32 turns = 0;");
+    dt_cuda_line(f, "for (int j = 0; j < %d && begin + %d * j < %s; j += %d) {", DT_LANES, DT_LANES, w->count, AT_ONCE);
+    dt_cuda_line(f, "bool mine[%d];", AT_ONCE);
+    dt_cuda_line(f, "#pragma unroll");
+    dt_cuda_line(f, "for (int k = 0; k < %d; k++) {", AT_ONCE);
+    dt_cuda_line(f, "const %s p = lower<%s>(begin + %d * (j + k) + lane, %s - 1);", dt_cuda_index_type(f), dt_cuda_index_type(f), DT_LANES, w->count);
+    at_turn(n, write_match, w);
+    dt_cuda_line(f, "}");
+    dt_cuda_line(f, "#pragma unroll");
+    dt_cuda_line(f, "for (int k = 0; k < %d; k++) {", AT_ONCE);
+    dt_cuda_line(f, "const u32 lanes = lanes_where(mine[k]);");
+    dt_cuda_line(f, "if (lane == j + k) turns = lanes;");
+    dt_cuda_line(f, "}");
+    dt_cuda_line(f, "}");
+}
+
+static void do_turns(dt_cuda_nest *n, const walk *w) {
+    dt_cuda_function *f = n->f;
+    dt_cuda_line(f, "for (u32 some = lanes_where(turns != 0); some != 0; some &= some - 1) {");
+    dt_cuda_line(f, "for (u32 rest = lanes_of(turns, first_of(some)); rest != 0; rest &= rest - 1) {");
+    dt_cuda_line(f, "const %s p = begin + %d * first_of(some) + first_of(rest);", dt_cuda_index_type(f), DT_LANES);
+    at_turn(n, write_elements, w);
+    dt_cuda_line(f, "}");
+    dt_cuda_line(f, "}");
+}
+
+void dt_cuda_owners(dt_cuda_function *f) {
+    dt_cuda_nest n;
+    dt_owners owners;
+    const dt_nest *nest = &f->kernel->nests[f->phase->first];
+    dt_nest_wants_owners(f->plan, f->kernel, nest, &owners);
+    dt_cuda_nest_prepare(&n, f, nest);
+    const char *type = dt_cuda_index_type(f), *count = dt_cuda_count(f, nest, n.serial);
+    const walk w = {&owners, count};
+    if (nest->note != NULL) dt_cuda_line(f, "// %s", nest->note);
+    dt_cuda_nest_once(&n);
+    n.counting = DT_CUDA_COUNTS_ALONE;
+    dt_cuda_line(f, "for (%s p = grid_thread(); p < %s; p += grid_threads()) {", type, count);
+    at_turn(&n, write_checks, &w);
+    dt_cuda_line(f, "}");
+    n.counting = DT_CUDA_COUNTED;
+    dt_cuda_line(f, "const int lane = threadIdx.x %% %d;", DT_LANES);
+    dt_cuda_line(f, "for (%s team = grid_thread() / %d; team < %" PRId64 "; team += grid_threads() / %d) {", type, DT_LANES, owners.n * owners.groups,
+                 DT_LANES);
+    const char *owner = owners.groups > 1 ? FORMAT(&n, "team / %" PRId64, owners.groups) : "team";
+    dt_cuda_line(f, "const i64 first = (i64)(%s) * %" PRId64 ", end = lower<i64>(first + %" PRId64 ", %" PRId64 ");", owner, owners.places_each,
+                 owners.places_each, owners.places);
+    dt_cuda_line(f, "for (%s begin = 0; begin < %s; begin += %d) {", type, count, DT_LANES * DT_LANES);
+    find_turns(&n, &w);
+    do_turns(&n, &w);
+    dt_cuda_line(f, "}");
+    dt_cuda_line(f, "}");
+}
