@@ -130,6 +130,7 @@ void dt_cuda_nest_checks(dt_cuda_nest *n);
 const char *dt_cuda_nest_value(dt_cuda_nest *n, int instruction);
 /* target.at[k] of a factor, for `width` turns of loop `along`: with n->vectors, which may be guarded by what does not differ with that loop. */
 void dt_cuda_nest_values(dt_cuda_nest *n, int instruction, const char *target);
+/* `sum` is that of one result, or with a width that of turn k of loop `along`, which all stores walk in vectors. */
 void dt_cuda_nest_finish(dt_cuda_nest *n, const char *sum);
 
 /* ---- cuda_vector.c ---- */

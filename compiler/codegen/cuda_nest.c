@@ -409,6 +409,33 @@ void dt_cuda_nest_values(dt_cuda_nest *n, int instruction, const char *target) {
     dt_cuda_line(n->f, "}");
 }
 
+/* What becomes of `width` sums side by side: vectors are read, then computed with and written as vectors. */
+static void finish_vector(dt_cuda_nest *n, const bool *set) {
+    const dt_nest *nest = n->nest;
+    const char *name = n->loops[n->along];
+    for (int i = 0; i < nest->n_instructions; i++) {
+        if (!set[i] || n->levels[i] == 0) continue;
+        if (n->vectors[i])
+            emit_vector(n, i);
+        else if (!(n->depends[i] >> n->along & 1))
+            emit(n, i);
+    }
+    for (int s = 0; s < nest->n_stores; s++)
+        dt_cuda_line(n->f, "values<%s, %d> y%d;",
+                     dt_cuda_memory_type(n->f->plan->buffers[n->f->kernel->buffers[nest->stores[s].address.buffer]].dtype), n->width, s);
+    dt_cuda_line(n->f, "#pragma unroll");
+    dt_cuda_line(n->f, "for (int k = 0; k < %d; k++) {", n->width);
+    n->in_vector = true;
+    n->loops[n->along] = FORMAT(n, "(%s + k)", name);
+    for (int i = 0; i < nest->n_instructions; i++)
+        if (set[i] && n->levels[i] > 0 && (n->depends[i] >> n->along & 1) && nest->instructions[i].kind != DT_INSTRUCTION_REDUCED) emit(n, i);
+    for (int s = 0; s < nest->n_stores; s++) store(n, &nest->stores[s]);
+    n->loops[n->along] = name;
+    n->in_vector = false;
+    dt_cuda_line(n->f, "}");
+    for (int s = 0; s < nest->n_stores; s++) dt_cuda_line(n->f, "store<%d>(&%s, y%d);", n->width, dt_cuda_place(n, &nest->stores[s].address), s);
+}
+
 void dt_cuda_nest_finish(dt_cuda_nest *n, const char *sum) {
     const dt_nest *nest = n->nest;
     bool *set = DT_NEW_ARRAY(n->f->arena, bool, nest->n_instructions);
@@ -419,6 +446,10 @@ void dt_cuda_nest_finish(dt_cuda_nest *n, const char *sum) {
     }
     for (int i = 0; i < nest->n_instructions; i++)
         if (nest->instructions[i].kind == DT_INSTRUCTION_REDUCED) n->values[i] = sum;
+    if (n->width > 1) {
+        finish_vector(n, set);
+        return;
+    }
     emit_set(n, set);
     for (int s = 0; s < nest->n_stores; s++) store(n, &nest->stores[s]);
 }

@@ -130,29 +130,62 @@ static void add_products_by_warps(const tile *t) {
 
 /* ---- the tile ---- */
 
+/* Results of a thread that lie side by side are stored at once, where they do so in memory; what is read for them alike. */
+static void choose_width(tile *t, int width) {
+    dt_cuda_nest *n = &t->n;
+    const dt_nest *nest = n->nest;
+    int along = nest->n_loops - 1;
+    while (along >= 0 && (!(t->columns.loops >> along & 1) || nest->loops[along].extent == 1)) along--;
+    for (int s = 0; s < nest->n_stores; s++) {
+        const dt_store *store = &nest->stores[s];
+        if (along < 0 || store->accumulate || store->guard >= 0 || !dt_cuda_is_vector(n, &store->address, along, width)) return;
+    }
+    n->width = width;
+    n->along = along;
+    for (int i = 0; i < nest->n_instructions; i++) {
+        const dt_instruction *x = &nest->instructions[i];
+        n->vectors[i] = x->kind == DT_INSTRUCTION_LOAD && x->guard < 0 && dt_cuda_is_vector(n, &x->address, along, width);
+    }
+}
+
+/* The loops over a thread's results, with `at` and `beside` of each, or of the first of `width`; returns what its sum is called. */
+static const char *open_results(const tile *t) {
+    dt_cuda_function *f = t->n.f;
+    int width = t->n.width, columns = n_columns(t), half = 2 / width;
+    if (!by_warps(t)) {
+        const char *beside = width == 1 ? own(f, "left", "j", columns) : "left + 64 * j";
+        open_loops(f, n_rows(t), columns / width);
+        dt_cuda_line(f, "const %s at = %s, beside = %s;", dt_cuda_index_type(f), own(f, "top", "i", n_rows(t)), beside);
+        return width == 1 ? "total[i][j]" : FORMAT(f, "total[i][%d * j + k]", width);
+    }
+    open_loops(f, n_rows(t), columns);
+    dt_cuda_line(f, "#pragma unroll");
+    dt_cuda_line(f, "for (int c = 0; c < %d; c++) {", 2 * half);
+    dt_cuda_line(f, "const %s at = top + 16 * i + c%s * 8, beside = left + 8 * j%s;", dt_cuda_index_type(f), width == 1 ? " / 2" : "",
+                 width == 1 ? " + c % 2" : "");
+    return width == 1 ? "total[i][j][c]" : "total[i][j][2 * c + k]";
+}
+
 static void finish(tile *t) {
     dt_cuda_nest *n = &t->n;
     dt_cuda_function *f = n->f;
     dt_text body = {0}, *out = f->out;
     bool warps = by_warps(t);
-    const char *at = warps ? "top + 16 * i + c / 2 * 8" : own(f, "top", "i", n_rows(t));
-    const char *beside = warps ? "left + 8 * j + c % 2" : own(f, "left", "j", n_columns(t));
+    choose_width(t, warps ? 2 : neighbours(n_columns(t)));
     dt_cuda_line(f, "const %s top = not_ahead(first_row + own_row), left = not_ahead(first_column + own_column%s);", dt_cuda_index_type(f),
                  warps ? " + 2 * quad" : "");
-    open_loops(f, n_rows(t), n_columns(t));
-    if (warps) dt_cuda_line(f, "#pragma unroll");
-    if (warps) dt_cuda_line(f, "for (int c = 0; c < 4; c++) {");
-    dt_cuda_line(f, "const %s at = %s, beside = %s;", dt_cuda_index_type(f), at, beside);
+    const char *sum = open_results(t);
     dt_cuda_line(f, "if (at < n_rows && beside < n_columns) {");
     for (int l = 0; l < n->nest->n_loops; l++)
         if ((t->rows.loops | t->columns.loops) >> l & 1) n->loop_used[l] = false;
     f->out = &body;
-    dt_cuda_nest_finish(n, warps ? "total[i][j][c]" : "total[i][j]");
+    dt_cuda_nest_finish(n, sum);
     f->out = out;
     dt_cuda_declare_loops(f, n->nest, n->loops, t->rows.loops, n->loop_used, "at");
     dt_cuda_declare_loops(f, n->nest, n->loops, t->columns.loops, n->loop_used, "beside");
     dt_text_append(out, body.data != NULL ? body.data : "");
     dt_text_free(&body);
+    n->width = 1;
     close_loops(f, warps ? 4 : 3);
 }
 
