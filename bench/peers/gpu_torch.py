@@ -7,8 +7,6 @@ import gpu_harness as harness
 import torch
 
 DEVICE = torch.device("cuda")
-
-
 torch.backends.cudnn.benchmark = True
 
 
