@@ -88,8 +88,9 @@ static void time_ways(gpu_time *g, product *p, const dt_cublaslt_choice *choices
     for (int i = 0; i < n; i++) {
         double found = 0;
         p->choice = &choices[i];
-        if (seconds[i] > 0 && seconds[i] <= most) dt_status_free(time(g, multiply, p, &found));
-        seconds[i] = found;
+        dt_status *status = seconds[i] > 0 && seconds[i] <= most ? time(g, multiply, p, &found) : NULL;
+        seconds[i] = status == NULL ? found : 0;
+        dt_status_free(status);
     }
 }
 
