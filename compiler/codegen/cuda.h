@@ -109,6 +109,7 @@ typedef struct dt_cuda_nest {
     int width;           /* elements that a thread takes side by side; 1 */
     int along;           /* the loop that these are turns of; -1: of all dealt loops together */
     bool *vectors;       /* [n_instructions] loads that are one vector for all of them */
+    bool *ahead;         /* [n_instructions] computed once for all of them, before the vectors are read */
     bool in_vector;      /* loads and stores are those of element k of vectors */
     dt_cuda_counting counting;
 } dt_cuda_nest;
@@ -124,6 +125,9 @@ void dt_cuda_nest_statements(dt_cuda_nest *n);
 
 /* All checks, and what they hang on. */
 void dt_cuda_nest_checks(dt_cuda_nest *n);
+
+/* What is computed ahead of vectors, and the loads that are vectors. */
+void dt_cuda_nest_ahead(dt_cuda_nest *n);
 
 /* For tiles, which have loops of their own. A factor: writes all that it hangs on, and returns its text. What becomes of a sum: its instructions and
  * stores. */

@@ -86,6 +86,7 @@ void dt_cuda_nest_prepare(dt_cuda_nest *n, dt_cuda_function *f, const dt_nest *n
     n->values = DT_NEW_ARRAY(f->arena, const char *, n_instructions);
     n->loads = DT_NEW_ARRAY(f->arena, bool, n_instructions);
     n->vectors = DT_NEW_ARRAY(f->arena, bool, n_instructions);
+    n->ahead = DT_NEW_ARRAY(f->arena, bool, n_instructions);
     n->loops = DT_NEW_ARRAY(f->arena, const char *, nest->n_loops);
     n->loop_used = DT_NEW_ARRAY(f->arena, bool, nest->n_loops);
     dt_nest_depends(nest, n->depends);
@@ -192,8 +193,10 @@ static void emit(dt_cuda_nest *n, int i) {
 }
 
 static void emit_level(dt_cuda_nest *n, int level, bool late) {
-    for (int i = 0; i < n->nest->n_instructions; i++)
+    for (int i = 0; i < n->nest->n_instructions; i++) {
+        if (n->in_vector && n->ahead[i]) continue;
         if (n->needed[i] && n->levels[i] == level && n->late[i] == late && n->nest->instructions[i].kind != DT_INSTRUCTION_REDUCED) emit(n, i);
+    }
 }
 
 void dt_cuda_nest_once(dt_cuda_nest *n) { emit_level(n, 0, false); }
@@ -383,6 +386,13 @@ static void emit_vector(dt_cuda_nest *n, int i) {
         value = FORMAT(n, "%s ? %s : filled<%d, %s>(%s)", n->values[x->guard], value, n->width, type,
                        dt_cuda_to_memory(n, n->values[x->otherwise], dtype));
     dt_cuda_line(n->f, "const values<%s, %d> x%d = %s;", type, n->width, i, value);
+}
+
+void dt_cuda_nest_ahead(dt_cuda_nest *n) {
+    for (int i = 0; i < n->nest->n_instructions; i++) {
+        if (n->ahead[i] && n->needed[i] && n->levels[i] > 0) emit(n, i);
+        if (n->vectors[i]) emit_vector(n, i);
+    }
 }
 
 void dt_cuda_nest_values(dt_cuda_nest *n, int instruction, const char *target) {

@@ -52,8 +52,32 @@ bool dt_cuda_is_vector(const dt_cuda_nest *n, const dt_address *address, int alo
 
 /* The same of elements that are dealt one by one: where vectors do not end with the loop, all of the buffer must be walked. */
 static bool is_vector(const dt_cuda_nest *n, const dt_address *address, int along, int width) {
-    if (address->n_terms > 0 || !begins_aligned(buffer_of(n, address), width)) return false;
+    if (!begins_aligned(buffer_of(n, address), width)) return false;
     return divides_loop(n->nest, along, width) ? dt_cuda_is_vector(n, address, along, width) : dt_cuda_is_element(n, address, "e");
+}
+
+/* Marks what is computed before the vectors are read: checks, and what guarded vectors and those behind an index hang on. False: something of it
+ * differs within a vector. */
+static bool find_ahead(dt_cuda_nest *n, int along) {
+    const dt_nest *nest = n->nest;
+    for (int i = nest->n_instructions - 1; i >= 0; i--) {
+        const dt_instruction *x = &nest->instructions[i];
+        if (x->kind == DT_INSTRUCTION_CHECK) n->ahead[i] = true;
+        if (n->ahead[i] && (n->depends[i] >> along & 1)) return false;
+        for (int k = 0; (n->ahead[i] || n->vectors[i]) && k < dt_instruction_n_uses(x); k++) n->ahead[dt_instruction_use(x, k)] = true;
+    }
+    return true;
+}
+
+static bool has_check(const dt_nest *nest) {
+    bool any = false;
+    for (int i = 0; i < nest->n_instructions; i++) any |= nest->instructions[i].kind == DT_INSTRUCTION_CHECK;
+    return any;
+}
+
+/* The guard, and what stands where it does not hold, are one for the vector. */
+static bool is_guarded_as_one(const dt_cuda_nest *n, const dt_instruction *x, int along) {
+    return x->guard < 0 || !((n->depends[x->guard] | n->depends[x->otherwise]) >> along & 1);
 }
 
 static int width_of(int width, dt_dtype dtype) {
@@ -69,23 +93,26 @@ void dt_cuda_find_vectors(dt_cuda_nest *n) {
         const dt_instruction *x = &nest->instructions[i];
         if (!n->needed[i]) continue;
         n_each += n->levels[i] > 0;
-        if (x->kind == DT_INSTRUCTION_CHECK) return; /* counted once */
         if (x->kind == DT_INSTRUCTION_LOAD && (n->depends[i] >> along & 1)) width = width_of(width, buffer_of(n, &x->address)->dtype);
     }
     for (int s = 0; s < nest->n_stores; s++) width = width_of(width, buffer_of(n, &nest->stores[s].address)->dtype);
     if (n_each > MOST_INSTRUCTIONS) return;
-    for (int s = 0; s < nest->n_stores; s++)
-        if (nest->stores[s].accumulate || nest->stores[s].guard >= 0 || !is_vector(n, &nest->stores[s].address, along, width)) return;
+    bool divides = divides_loop(nest, along, width);
+    if (!divides && has_check(nest)) return; /* counted once a vector, which then lies within one turn of the other loops */
+    for (int s = 0; s < nest->n_stores; s++) {
+        const dt_store *store = &nest->stores[s];
+        if (store->accumulate || store->guard >= 0 || store->address.n_terms > 0 || !is_vector(n, &store->address, along, width)) return;
+    }
     for (int i = 0; i < nest->n_instructions; i++) {
         const dt_instruction *x = &nest->instructions[i];
         if (!n->needed[i] || x->kind != DT_INSTRUCTION_LOAD || !(n->depends[i] >> along & 1)) continue;
-        n->vectors[i] = x->guard < 0 && is_vector(n, &x->address, along, width);
+        n->vectors[i] = (divides ? is_guarded_as_one(n, x, along) : x->guard < 0) && is_vector(n, &x->address, along, width);
         n_vectors += n->vectors[i];
         n_others += !n->vectors[i];
     }
-    if (n_others > n_vectors) return;
+    if (n_others > n_vectors || !find_ahead(n, along)) return;
     n->width = width;
-    n->along = divides_loop(nest, along, width) ? along : -1;
+    n->along = divides ? along : -1;
 }
 
 static bool counts_whole_vectors(const dt_cuda_nest *n) {
@@ -103,10 +130,7 @@ static const char *vector_type(const dt_cuda_nest *n, const dt_address *address)
 }
 
 static void read_vectors(dt_cuda_nest *n) {
-    for (int i = 0; i < n->nest->n_instructions; i++) {
-        const dt_address *address = &n->nest->instructions[i].address;
-        if (n->vectors[i]) dt_cuda_line(n->f, "const %s x%d = load<%d>(&%s);", vector_type(n, address), i, n->width, dt_cuda_place(n, address));
-    }
+    dt_cuda_nest_ahead(n);
     for (int s = 0; s < n->nest->n_stores; s++) dt_cuda_line(n->f, "%s y%d;", vector_type(n, &n->nest->stores[s].address), s);
 }
 

@@ -146,6 +146,8 @@ static const char *const listed_cases[] = {
 
     "gather(f32[9, 4], i32[7]; axis=0)",
     "gather(f32[31, 3], u8[B, 7]; axis=0)",
+    "gather(f32[31, 8], i32[B, 7]; axis=0)",
+    "gather(bool[B, 5, 32], i64[B, 9]; axis=1)",
     "gather(f32[B, 10], u8[B]; axis=1)",
     "gather(f32[B, 7, 3], i64[B, 5]; axis=1)",
     "gather(f32[B, 2, 9], i32[B, 2]; axis=2)",
@@ -155,7 +157,7 @@ static const char *const listed_cases[] = {
     "scatter_add(f32[B, 5, 3], i64[B, 5]; axis=1, size=7)",
     "scatter_add(f32[B], i32[B]; axis=1, size=10)",
     "scatter_add(i32[9], i32[9]; axis=0, size=3)",
-    "scatter_add(f32[90, 37], i32[90]; axis=0, size=7)",      /* enough indices for owners of places (kernel/parallel.h) */
+    "scatter_add(f32[90, 37], i32[90]; axis=0, size=7)", /* enough indices for owners of places (kernel/parallel.h) */
     "scatter_add(f32[B, 70, 3], i32[B, 70]; axis=0, size=2500)",
     "scatter_add(i32[130], u8[130]; axis=0, size=5)",
 
