@@ -42,7 +42,7 @@ static dt_status *choose_architectures(dtc_cuda *cuda) {
 }
 
 dt_status *dtc_cuda_render(const dt_compilation *compilation, dtc_cuda *cuda) {
-    return dt_codegen_cuda(compilation->arena, (const dt_plan *const *)compilation->plans, compilation->n_plans, &cuda->program);
+    return dt_codegen_cuda(compilation->arena, (const dt_plan *const *)compilation->plans, compilation->n_plans, NULL, &cuda->program);
 }
 
 /* The folder of the cache: NULL when there is no home for it. */

@@ -68,8 +68,13 @@ typedef struct dt_cuda_program {
     const dt_cuda_call *calls;
 } dt_cuda_program;
 
-/* Renders the kernels of plans made with rows_at_once as CUDA C++, in `arena`. */
-dt_status *dt_codegen_cuda(dt_arena *arena, const dt_plan *const *plans, int n_plans, dt_cuda_program *program);
+typedef struct dt_codegen_cuda_options {
+    bool wide_indices; /* of 64 bits, where 32 are enough too: tests have no buffers that need them */
+} dt_codegen_cuda_options;
+
+/* Renders the kernels of plans made with rows_at_once as CUDA C++, in `arena`. options NULL: what a program gets. */
+dt_status *dt_codegen_cuda(dt_arena *arena, const dt_plan *const *plans, int n_plans, const dt_codegen_cuda_options *options,
+                           dt_cuda_program *program);
 /* The text of sources first to first + n - 1, behind the head. */
 void dt_cuda_print(dt_text *text, const dt_cuda_program *program, int first, int n);
 

@@ -18,6 +18,7 @@ typedef struct meaning {
 
 typedef struct builder {
     dt_arena *arena;
+    bool wide_indices;
     DT_LIST(dt_cuda_source) sources;
     DT_LIST(meaning) meanings; /* of each source */
     DT_LIST(dt_cuda_call) calls;
@@ -116,7 +117,7 @@ static dt_status *render_kernel(builder *b, const dt_plan *plan, int p, int k) {
     int n_phases = dt_kernel_phases(b->arena, plan, kernel, &phases);
     for (int i = 0; i < n_phases; i++) {
         dt_cuda_rendering rendering = {0};
-        dt_cuda_render(b->arena, plan, kernel, &phases[i], &rendering);
+        dt_cuda_render(b->arena, plan, kernel, &phases[i], b->wide_indices, &rendering);
         const char *name = n_phases == 1 ? kernel->name : dt_arena_format(b->arena, "%s_part%d", kernel->name, i);
         dt_cuda_call call = {
             .plan = p, .kernel = k, .kernel_name = kernel->name, .n_arguments = rendering.n_arguments, .arguments = rendering.arguments};
@@ -145,8 +146,9 @@ static int source_if(builder *b, bool (*needs)(const dt_library_call *library), 
     return -1;
 }
 
-dt_status *dt_codegen_cuda(dt_arena *arena, const dt_plan *const *plans, int n_plans, dt_cuda_program *program) {
-    builder b = {.arena = arena};
+dt_status *dt_codegen_cuda(dt_arena *arena, const dt_plan *const *plans, int n_plans, const dt_codegen_cuda_options *options,
+                           dt_cuda_program *program) {
+    builder b = {.arena = arena, .wide_indices = options != NULL && options->wide_indices};
     for (int p = 0; p < n_plans; p++) {
         if (!plans[p]->rows_at_once) return dt_error(DT_INTERNAL, "the plan of %s goes through its rows in order", plans[p]->function->name);
         for (int k = 0; k < plans[p]->n_kernels; k++) DT_TRY(render_kernel(&b, plans[p], p, k));

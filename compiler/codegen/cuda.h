@@ -73,7 +73,9 @@ typedef struct dt_cuda_rendering {
     int *arguments;     /* indices of the kernel's buffers; behind them comes the launch */
     const char **names; /* of the arguments */
 } dt_cuda_rendering;
-void dt_cuda_render(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel, const dt_phase *phase, dt_cuda_rendering *result);
+/* wide: indices of 64 bits, even where 32 are enough. */
+void dt_cuda_render(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel, const dt_phase *phase, bool wide,
+                    dt_cuda_rendering *result);
 
 /* ---- one nest ---- */
 

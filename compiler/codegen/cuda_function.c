@@ -308,9 +308,10 @@ static const char *remarks(dt_cuda_function *f) {
     return result;
 }
 
-void dt_cuda_render(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel, const dt_phase *phase, dt_cuda_rendering *result) {
+void dt_cuda_render(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel, const dt_phase *phase, bool wide,
+                    dt_cuda_rendering *result) {
     dt_text body = {0}, text = {0};
-    dt_cuda_function f = {.arena = arena, .plan = plan, .kernel = kernel, .phase = phase, .out = &body, .team = 1, .depth = 1};
+    dt_cuda_function f = {.arena = arena, .plan = plan, .kernel = kernel, .phase = phase, .wide = wide, .out = &body, .team = 1, .depth = 1};
     f.n_items = phase->n_items;
     f.names = DT_NEW_ARRAY(arena, const char *, kernel->n_buffers);
     f.stored = DT_NEW_ARRAY(arena, bool, kernel->n_buffers);

@@ -8,9 +8,16 @@ static void some_rows(void **state) {
     run_rows(&cuda, names);
 }
 
+/* Loops, places of elements, positions and what is held by tensors, with indices of 64 bits. */
+static void some_rows_of_64_bits(void **state) {
+    (void)state;
+    static const char *const names[] = {"where", "reduce_max", "gather", "scatter_add", "max_pool2d", "pad", NULL};
+    run_rows(&cuda_of_64_bits, names);
+}
+
 int main(void) {
     if (!emulated_is_possible()) return 77;
     if (dt_cpu_level() < 3) return puts("skipped: this machine is below x86-64-v3"), 77;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(some_rows)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(some_rows), cmocka_unit_test(some_rows_of_64_bits)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,11 @@ static void every_row(void **state) {
     run_rows(&cuda, NULL);
 }
 
+static void every_row_of_64_bits(void **state) {
+    (void)state;
+    run_rows(&cuda_of_64_bits, NULL);
+}
+
 int main(void) {
     if (!emulated_is_possible()) return 77;
     if (dt_cpu_level() < 3) return puts("skipped: this machine is below x86-64-v3"), 77;
@@ -16,6 +21,6 @@ int main(void) {
     if (!has_nvrtc) printf("skipped in part: %s\n", dt_status_message(status));
     dt_status_free(status);
     dt_nvrtc_close(&nvrtc);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_row)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_row), cmocka_unit_test(every_row_of_64_bits)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

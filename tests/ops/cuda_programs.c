@@ -143,6 +143,27 @@ static void sums_in_parts(void **state) {
     run_program(&(program){.name = "sums", .source = sums, .capacity = 600, .rows = 577, .n_steps = 1, .tolerance = 1e-4});
 }
 
+/* Products by blocks and by warps, of floats and of whole numbers, which wrap around. */
+static const char folds[] =
+    "step blocks(x: f32[B, 1500]) {\n"
+    "    return a: ops.reduce_product(1 + x / 1000, axes: [1]), b: ops.reduce_product(1 + f64(x) / 1000, axes: [1]),\n"
+    "           c: ops.reduce_product(2 * i32(100 * x) + 1, axes: [1]), d: ops.reduce_product(2 * i64(100 * x) + 1, axes: [1])\n"
+    "}\n"
+    "step warps(x: f32[B, 100]) {\n"
+    "    return a: ops.reduce_product(1 + x / 100, axes: [1]), b: ops.reduce_product(2 * i64(100 * x) + 1, axes: [1])\n"
+    "}\n";
+
+static void products_by_teams(void **state) {
+    (void)state;
+    run_program(&(program){.name = "folds", .source = folds, .capacity = 3, .rows = 2, .n_steps = 1, .tolerance = 1e-4});
+}
+
+static void indices_of_64_bits(void **state) {
+    (void)state;
+    run_program(&(program){.name = "wide cnn", .source = cnn, .capacity = 6, .rows = 5, .n_steps = 1, .tolerance = 1e-3, .wide_indices = true});
+    run_program(&(program){.name = "wide tiles", .source = tiles, .capacity = 40, .rows = 37, .n_steps = 1, .tolerance = 1e-4, .wide_indices = true});
+}
+
 static void perceptron(void **state) {
     (void)state;
     run_program(&(program){.name = "perceptron", .capacity = 3, .rows = 3, .n_steps = 2, .tolerance = 1e-3});
@@ -191,7 +212,7 @@ static bool shows(const char *source, void (*mistake)(char *text), const char *w
     bool found = false;
     t.compilation = (dt_compilation){.arena = t.arena, .module = trial_elaborate(&t), .target = DT_TARGET_CUDA};
     trial_succeed(&t, dt_pipeline_run(&t.compilation, &(dt_pipeline_options){0}));
-    trial_succeed(&t, emulated_make_with(&t.compilation, &t.code, mistake));
+    trial_succeed(&t, emulated_make_with(&t.compilation, &t.code, NULL, mistake));
     int f = trial_function(t.compilation.module, "s");
     for (int i = 0; i < 2; i++)
         inputs[i] = random_tensor(t.arena, &t.random, DT_F32, t.compilation.module->functions.items[f]->inputs.items[i]->shape, 3);
@@ -226,8 +247,8 @@ int main(void) {
     if (dt_cpu_level() < 3) return puts("skipped: this machine is below x86-64-v3"), 77;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ten_steps_of_a_small_cnn), cmocka_unit_test(products_in_tiles), cmocka_unit_test(products_in_narrow_tiles),
-        cmocka_unit_test(products_by_warps),        cmocka_unit_test(sums_in_parts),     cmocka_unit_test(perceptron),
-        cmocka_unit_test(planted_mistakes_show),
+        cmocka_unit_test(products_by_warps),        cmocka_unit_test(sums_in_parts),     cmocka_unit_test(products_by_teams),
+        cmocka_unit_test(indices_of_64_bits),       cmocka_unit_test(perceptron),        cmocka_unit_test(planted_mistakes_show),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,6 +26,7 @@ typedef struct program {
     int n_steps;
     double tolerance; /* of a value of size 1, and relative to larger ones */
     dt_dsl_define defines[4];
+    bool wide_indices; /* dt_codegen_cuda_options */
 } program;
 
 typedef struct trial {
@@ -160,7 +161,7 @@ static void run_program(const program *program) {
     trial_succeed(&t, dt_pipeline_run(&graph, &(dt_pipeline_options){.stop_after = "autodiff"}));
     t.compilation = (dt_compilation){.arena = t.arena, .module = trial_elaborate(&t), .target = DT_TARGET_CUDA};
     trial_succeed(&t, dt_pipeline_run(&t.compilation, &(dt_pipeline_options){0}));
-    trial_succeed(&t, emulated_make(&t.compilation, &t.code));
+    trial_succeed(&t, emulated_make_with(&t.compilation, &t.code, &(dt_codegen_cuda_options){.wide_indices = program->wide_indices}, NULL));
     dt_memory memory = dt_memory_create(t.arena, t.written);
     int init = trial_function(t.written, "init");
     if (init >= 0) trial_step(&t, init, 0, &memory);

@@ -19,10 +19,10 @@ static dt_status *pass_through_nvrtc(const dt_cuda_program *program) {
     return status;
 }
 
-static dt_status *make(const dt_compilation *compilation, void *context, way *ways, int *n_ways) {
+static dt_status *make_with(const dt_compilation *compilation, const dt_codegen_cuda_options *options, void *context, way *ways, int *n_ways) {
     static const char *const names[EMULATED_WAYS] = {"threads forward", "threads in reverse", "threads at random"};
     emulated_code *codes = context; /* [EMULATED_WAYS] of one library */
-    DT_TRY(emulated_make(compilation, &codes[0]));
+    DT_TRY(emulated_make_with(compilation, &codes[0], options, NULL));
     if (has_nvrtc) DT_TRY(pass_through_nvrtc(&codes[0].program));
     for (int i = 0; i < EMULATED_WAYS; i++) {
         codes[i] = codes[0];
@@ -34,6 +34,18 @@ static dt_status *make(const dt_compilation *compilation, void *context, way *wa
     return NULL;
 }
 
+static dt_status *make(const dt_compilation *compilation, void *context, way *ways, int *n_ways) {
+    return make_with(compilation, NULL, context, ways, n_ways);
+}
+
+static dt_status *make_wide(const dt_compilation *compilation, void *context, way *ways, int *n_ways) {
+    bool is_wide = false;
+    const emulated_code *code = context;
+    DT_TRY(make_with(compilation, &(dt_codegen_cuda_options){.wide_indices = true}, context, ways, n_ways));
+    for (int i = 0; i < code->program.n_sources; i++) is_wide |= strstr(code->program.sources[i].body, "for (i64 ") != NULL;
+    return is_wide ? NULL : dt_error(DT_INTERNAL, "no index has 64 bits");
+}
+
 static void release(void *context) { emulated_free(context); }
 
 static const char *wrong(void *context) {
@@ -42,5 +54,6 @@ static const char *wrong(void *context) {
 }
 
 static const generator cuda = {DT_TARGET_CUDA, EMULATED_WAYS * sizeof(emulated_code), make, release, wrong};
+static const generator cuda_of_64_bits = {DT_TARGET_CUDA, EMULATED_WAYS * sizeof(emulated_code), make_wide, release, wrong};
 
 #endif

@@ -82,11 +82,13 @@ static inline dt_status *emulated_compile(const char *text, const char *const *n
     return status;
 }
 
-/* Renders, compiles and loads all plans; emulated_free releases it, after an error too. `mistake`, if not NULL, is done to the text first. */
-static inline dt_status *emulated_make_with(const dt_compilation *compilation, emulated_code *code, void (*mistake)(char *text)) {
+/* Renders, compiles and loads all plans; emulated_free releases it, after an error too. `options` of the rendering, which may be NULL; `mistake`, if
+ * not NULL, is done to the text first. */
+static inline dt_status *emulated_make_with(const dt_compilation *compilation, emulated_code *code, const dt_codegen_cuda_options *options,
+                                            void (*mistake)(char *text)) {
     dt_text text = {0};
     *code = (emulated_code){0};
-    DT_TRY(dt_codegen_cuda(compilation->arena, (const dt_plan *const *)compilation->plans, compilation->n_plans, &code->program));
+    DT_TRY(dt_codegen_cuda(compilation->arena, (const dt_plan *const *)compilation->plans, compilation->n_plans, options, &code->program));
     const char **names = DT_NEW_ARRAY(compilation->arena, const char *, code->program.n_sources);
     for (int i = 0; i < code->program.n_sources; i++) names[i] = code->program.sources[i].name;
     dt_cuda_print(&text, &code->program, 0, code->program.n_sources);
@@ -96,7 +98,9 @@ static inline dt_status *emulated_make_with(const dt_compilation *compilation, e
     return status;
 }
 
-static inline dt_status *emulated_make(const dt_compilation *compilation, emulated_code *code) { return emulated_make_with(compilation, code, NULL); }
+static inline dt_status *emulated_make(const dt_compilation *compilation, emulated_code *code) {
+    return emulated_make_with(compilation, code, NULL, NULL);
+}
 
 static inline void emulated_free(emulated_code *code) {
     if (code->library != NULL) dlclose(code->library);
