@@ -50,22 +50,24 @@ static const char *helpers(dt_arena *arena) {
 }
 
 dt_cuda_source dt_cuda_render_fold(dt_arena *arena, const dt_plan *const *plans, int n_plans) {
-    dt_text text = {0};
-    dt_text_append(&text, "(const dt_fold_work *__restrict__ work, const dt_launch *__restrict__ launch) {\n"
-                          "    __shared__ u64 sums[FOLD_DEPTH * FOLD_THREADS];\n"
-                          "    for (i64 e = grid_thread(); e < work->n_elements; e += grid_threads()) {\n"
+    dt_text text = {0}, cases = {0};
+    add_cases(arena, plans, n_plans, &cases);
+    dt_text_append(&text, "(const dt_fold_work *__restrict__ work, const dt_launch *__restrict__ launch) {\n");
+    if (cases.n > 0) dt_text_append(&text, "    __shared__ u64 sums[FOLD_DEPTH * FOLD_THREADS];\n");
+    dt_text_append(&text, "    for (i64 e = grid_thread(); e < work->n_elements; e += grid_threads()) {\n"
                           "        const dt_fold_part *part = fold_part(work, e);\n"
                           "        switch (part->kind) {\n");
     static const char *const copied[] = {"u8", "u16", "u32", "u64"};
     for (int i = 0; i < 4; i++)
         dt_text_format(&text, "        case %d: copy_element<%s>(part, e - part->first); break;\n", (int)DT_FOLD_KIND_COPY(1 << i), copied[i]);
-    add_cases(arena, plans, n_plans, &text);
+    if (cases.n > 0) dt_text_append(&text, cases.data);
     dt_text_append(&text, "        }\n    }\n}\n");
     dt_cuda_source source = {.name = "fold",
                              .helpers = helpers(arena),
                              .remarks = "// what replicas have left, for all collectives of a segment\n",
-                             .body = text.failed ? NULL : dt_arena_string(arena, text.data),
+                             .body = text.failed || cases.failed ? NULL : dt_arena_string(arena, text.data),
                              .threads = THREADS};
     dt_text_free(&text);
+    dt_text_free(&cases);
     return source;
 }

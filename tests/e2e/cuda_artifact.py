@@ -68,6 +68,9 @@ def main():
             manifest = json.loads(archive.read("manifest.json"))
             check_members(archive, manifest)
             check_calls(archive, manifest)
+        (folder / "sum.dt").write_text("step predict(x: f32[B, 4]) {\n    return y: sum(x, axes: 1)\n}\n")
+        said = run("dtc", "compile", "--target", "cuda:sm_90,compute_90", "-o", folder / "sum.dtx", folder / "sum.dt")
+        assert said == "", f"nothing crosses replicas, and NVRTC warns: {said}"
         run("dtc", "compile", "-o", plain, program)
         with zipfile.ZipFile(plain) as archive:
             without = json.loads(archive.read("manifest.json"))
