@@ -406,6 +406,20 @@ static void failing(void) {
     end(&w);
 }
 
+/* A library that could not be opened is opened when it is next asked for, not taken for one that is open. */
+static void asked_again(void) {
+    world w;
+    begin(&w, CAPACITY);
+    dt_library_call calls[] = {product, convolution(DT_LIBRARY_CONVOLUTION)};
+    for (int i = 0; i < 4; i++) {
+        dt_cuda_library_operation *operation;
+        dt_status *status = dt_cuda_libraries_prepare(w.libraries, "a_function", &calls[i / 2], NULL, &operation);
+        fprintf(stderr, "%d: %s\n", i, status != NULL ? dt_status_message(status) : "ready");
+        dt_status_free(status);
+    }
+    end(&w);
+}
+
 /* ---- processes ---- */
 
 typedef struct outcome {
@@ -604,6 +618,9 @@ static void a_library_that_cannot_be_had_is_named_with_the_flag(void **state) {
     outcome o = run_case(failing, "DT_CUBLASLT", "/nowhere/libcublasLt.so");
     assert_outcome(o, "DT_CUBLASLT=/nowhere/libcublasLt.so cannot be loaded");
     assert_outcome(o, "(a_function is made for it; --library none runs generated code instead)");
+    o = run_case(asked_again, "FAKE_LIBRARY_FAIL", "cublasLtCreate:1=1,cublasLtCreate:2=1,cudnnCreate:1=1,cudnnCreate:2=1");
+    assert_outcome(o, "\n1: cuBLASLt, cublasLtCreate: ");
+    assert_outcome(o, "\n3: cuDNN, cudnnCreate: ");
     o = run_case(failing, "FAKE_LIBRARY_FAIL", "cublasLtCreate:1=1");
     assert_outcome(o, "cublasLtCreate: ");
     assert_outcome(o, "(a_function is made for it; --library none runs generated code instead)");

@@ -28,8 +28,7 @@ struct dt_cuda_libraries {
     dt_arena *arena;
     dt_cublaslt cublaslt;
     dt_cudnn cudnn;
-    bool has_cublaslt, has_cudnn;
-    size_t workspace_bytes, mask_bytes; /* what the largest call needs, and all masks together: multiples of ALIGNMENT */
+    size_t workspace_bytes, mask_bytes; /* what the largest call needs, and all masks together: multiples of DT_CUDA_ALIGNMENT */
     DT_LIST(dt_cuda_library_operation *) operations;
 };
 
@@ -53,7 +52,6 @@ void dt_cuda_libraries_destroy(dt_cuda_libraries *libraries) {
     for (size_t i = 0; i < libraries->operations.n; i++) release(libraries->operations.items[i]);
     dt_cublaslt_close(&libraries->cublaslt);
     dt_cudnn_close(&libraries->cudnn);
-    libraries->has_cublaslt = libraries->has_cudnn = false;
     libraries->operations.n = 0;
 }
 
@@ -79,16 +77,18 @@ static dt_status *unless_refused(dt_cuda_library_operation *operation, dt_status
     return NULL;
 }
 
+/* What is not open has no handle: after an error it is tried again when it is next asked for. */
 static dt_status *open_for(dt_cuda_libraries *libraries, dt_library_class class) {
-    if (class == DT_LIBRARY_PRODUCT && !libraries->has_cublaslt) {
-        libraries->has_cublaslt = true;
-        return dt_cublaslt_open(libraries->driver, &libraries->cublaslt);
+    dt_status *status = NULL;
+    if (class == DT_LIBRARY_PRODUCT && libraries->cublaslt.handle == NULL) {
+        status = dt_cublaslt_open(libraries->driver, &libraries->cublaslt);
+        if (status != NULL) dt_cublaslt_close(&libraries->cublaslt);
     }
-    if (class != DT_LIBRARY_PRODUCT && !libraries->has_cudnn) {
-        libraries->has_cudnn = true;
-        return dt_cudnn_open(&libraries->cudnn);
+    if (class != DT_LIBRARY_PRODUCT && libraries->cudnn.handle == NULL) {
+        status = dt_cudnn_open(&libraries->cudnn);
+        if (status != NULL) dt_cudnn_close(&libraries->cudnn);
     }
-    return NULL;
+    return status;
 }
 
 static int64_t kernel_rows(const dt_library_convolution *c) { return c->taps[0] * c->taps[1] * c->channels; }
