@@ -23,6 +23,7 @@
 #include "runtime/devices/cuda/device.h"
 #include "runtime/devices/cuda/graph.h"
 #include "runtime/devices/cuda/kernels.h"
+#include "runtime/devices/cuda/memory.h"
 #include "runtime/devices/cuda/peak.h"
 #include "runtime/devices/cuda/staging.h"
 
@@ -31,7 +32,6 @@
 #include <string.h>
 
 enum {
-    INPUT_ALIGNMENT = 256,
     MOST_OPERATIONS = 1 << 20,
     N_SLOTS = DT_CUDA_N_SLOTS
 };
@@ -93,8 +93,6 @@ typedef struct dt_gpu_lane {
 
 static uint64_t address(const void *place) { return (uint64_t)(uintptr_t)place; }
 
-static int64_t rounded(int64_t bytes) { return (bytes + INPUT_ALIGNMENT - 1) / INPUT_ALIGNMENT * INPUT_ALIGNMENT; }
-
 static size_t table_bytes(const dt_gpu_lane *gpu) {
     return gpu->works.n * sizeof(dt_fold_work) + gpu->parts.n * sizeof(dt_fold_part) + gpu->leaves.n * sizeof(dt_fold_leaf);
 }
@@ -134,7 +132,8 @@ static void lay_inputs_out(dt_gpu_lane *gpu, int number, dt_arena *arena) {
     bound->input_strides = DT_NEW_ARRAY(arena, int64_t, function->n_inputs);
     for (int i = 0; i < function->n_inputs; i++) {
         const dt_artifact_tensor *input = &function->inputs[i];
-        int64_t bytes = rounded(input->row_bytes * (input->has_rows ? gpu->lane->artifact->block_rows : 1) + DT_SLACK_BYTES);
+        int64_t rows = input->has_rows ? gpu->lane->artifact->block_rows : 1;
+        int64_t bytes = (int64_t)dt_cuda_rounded((size_t)(input->row_bytes * rows + DT_SLACK_BYTES));
         bound->input_starts[i] = bound->input_bytes;
         bound->input_strides[i] = input->has_rows ? bytes : 0;
         bound->input_bytes = limited_sum(bound->input_bytes, input->has_rows ? limited_product(bytes, gpu->lane->n_leaves) : bytes);

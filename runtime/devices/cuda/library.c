@@ -2,11 +2,11 @@
 #include "runtime/devices/cuda/library.h"
 #include "runtime/devices/cuda/cublaslt.h"
 #include "runtime/devices/cuda/cudnn.h"
+#include "runtime/devices/cuda/memory.h"
 
 #include <stdio.h>
 
 enum {
-    ALIGNMENT = 256,  /* bytes, of parts of the workspace */
     MOST_BLOCKS = 512 /* of the small functions around a call: any number is right */
 };
 
@@ -93,13 +93,11 @@ static dt_status *open_for(dt_cuda_libraries *libraries, dt_library_class class)
 
 static int64_t kernel_rows(const dt_library_convolution *c) { return c->taps[0] * c->taps[1] * c->channels; }
 
-static size_t aligned(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
-
 /* Bytes of the turned kernel, in front of the library's own. */
-static size_t turned_bytes(const dt_library_convolution *c) { return aligned((size_t)(kernel_rows(c) * c->filters) * sizeof(float)); }
+static size_t turned_bytes(const dt_library_convolution *c) { return dt_cuda_rounded((size_t)(kernel_rows(c) * c->filters) * sizeof(float)); }
 
 static void make_room(dt_cuda_libraries *libraries, size_t bytes) {
-    if (aligned(bytes) > libraries->workspace_bytes) libraries->workspace_bytes = aligned(bytes);
+    if (bytes > libraries->workspace_bytes) libraries->workspace_bytes = dt_cuda_rounded(bytes);
 }
 
 /* As much of the product as the library has a way for: with the sums beside it, if there are such, or without them. */
@@ -126,7 +124,7 @@ static dt_status *add_mask(dt_cuda_libraries *libraries, dt_cuda_library_operati
     if (status != NULL) return status;
     relu->product = with;
     relu->mask = libraries->mask_bytes;
-    libraries->mask_bytes += aligned(dt_cublaslt_mask_bytes(&relu->call->product));
+    libraries->mask_bytes += dt_cuda_rounded(dt_cublaslt_mask_bytes(&relu->call->product));
     return NULL;
 }
 
