@@ -276,14 +276,17 @@ static void relu_that_is_refused_late(void) {
     end(&w);
 }
 
-/* Neither a gradient that no relu goes with, nor one of another size, is the library's. */
+/* Neither a gradient that no relu goes with, nor one of another size or place, is the library's. */
 static void gradients_alone(void) {
-    dt_library_call relu = activated(DT_LIBRARY_ACTIVATION_RELU, false), gradient = activated(DT_LIBRARY_ACTIVATION_RELU_GRADIENT, true);
+    dt_library_call relus[4], gradient = activated(DT_LIBRARY_ACTIVATION_RELU_GRADIENT, true);
     dt_text choices = {0};
     world w;
     begin(&w, CAPACITY);
-    relu.product.columns--;
-    if (prepare_gradient(&w, &gradient, NULL) != NULL || prepare_gradient(&w, &gradient, prepare(&w, &relu)) != NULL) _exit(1);
+    for (int i = 0; i < 4; i++) relus[i] = activated(DT_LIBRARY_ACTIVATION_RELU, false);
+    relus[0].product.columns--, relus[1].product.rows--, relus[2].product.result.offset += 4, relus[3].product.result.strides[0] += 4;
+    if (prepare_gradient(&w, &gradient, NULL) != NULL) _exit(1);
+    for (int i = 0; i < 4; i++)
+        if (prepare_gradient(&w, &gradient, prepare(&w, &relus[i])) != NULL) _exit(1);
     dt_cuda_libraries_print(w.libraries, true, &choices);
     fputs(choices.data, stderr);
     dt_text_free(&choices);

@@ -128,11 +128,18 @@ static dt_status *add_mask(dt_cuda_libraries *libraries, dt_cuda_library_operati
     return NULL;
 }
 
+/* Whether what `gradient` wants to know of a relu's result is what `relu` computes: all of it, and nothing else, from the same place on. */
+static bool is_relu_of(const dt_library_product *relu, const dt_library_product *gradient) {
+    const dt_library_matrix *made = &relu->result, *read = &gradient->result; /* the kept matrix lies as the result does */
+    return relu->activation == DT_LIBRARY_ACTIVATION_RELU && relu->n_batches == 0 && relu->rows == gradient->rows &&
+           relu->columns == gradient->columns && made->offset == read->offset && made->strides[0] == read->strides[0] &&
+           made->strides[1] == read->strides[1];
+}
+
 /* The gradient of a relu, and the relu with it. */
 static dt_status *prepare_gradient(dt_cuda_libraries *libraries, dt_cuda_library_operation *made, dt_cuda_library_operation *relu) {
-    const dt_library_product *p = &made->call->product, *q = relu != NULL ? &relu->call->product : NULL;
-    bool fits = q != NULL && q->activation == DT_LIBRARY_ACTIVATION_RELU && q->n_batches == 0 && q->rows == p->rows && q->columns == p->columns;
-    if (!fits) return dt_error(DT_UNIMPLEMENTED, "the relu is not computed by a product of cuBLASLt's");
+    if (relu == NULL || !is_relu_of(&relu->call->product, &made->call->product))
+        return dt_error(DT_UNIMPLEMENTED, "the relu is not computed by a product of cuBLASLt's");
     DT_TRY(prepare_product(libraries, made->call, true, &made->product));
     DT_TRY(add_mask(libraries, relu));
     made->relu = relu;

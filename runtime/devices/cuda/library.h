@@ -34,8 +34,8 @@ void dt_cuda_libraries_destroy(dt_cuda_libraries *libraries); /* NULL is allowed
 /* Makes a call ready; `name`, for people, is that of the generated function. *operation is NULL where the library has no way that we take: then the
  * generated function does it, and the choices say why.
  *
- * relu        of a relu's gradient: the operation that computes the relu, without batches and of as many rows and columns, each time right before for
- *             the same rows; NULL: there is none, and no way. It notes its mask from now on, if the library has a way for both.
+ * relu        of a relu's gradient: the operation that stores to the buffer whose relu it reads, each time right before for the same rows; NULL:
+ *             there is none, and no way. If it computes just that relu, it notes its mask from now on, if the library has a way for both.
  *
  * DT_NOT_FOUND: the library is not installed. DT_INTERNAL: it failed; the message has its call, name and text, and the flag that does without. */
 dt_status *dt_cuda_libraries_prepare(dt_cuda_libraries *libraries, const char *name, const dt_library_call *call, dt_cuda_library_operation *relu,
