@@ -262,16 +262,17 @@ static void relu_and_gradient(void) {
     end(&w);
 }
 
-/* A relu that turns out to be refused when it is first run leaves no mask: its gradient is refused with it. */
+/* A relu that turns out to be refused when it is first run leaves no mask, though it may do without: its gradient is refused. */
 static void relu_that_is_refused_late(void) {
     dt_library_call relu = activated(DT_LIBRARY_ACTIVATION_RELU, false), gradient = activated(DT_LIBRARY_ACTIVATION_RELU_GRADIENT, true);
+    relu.product.result.argument = gradient.product.kept;
     world w;
     begin(&w, CAPACITY);
     dt_cuda_library_operation *operations[2] = {prepare(&w, &relu)};
     operations[1] = prepare_gradient(&w, &gradient, operations[0]);
     make_workspace(&w);
     for (int i = 0; i < 2; i++) must_be("warm", dt_cuda_library_warm(&operations[i], w.buffers, w.workspace, w.stream));
-    DRIVER(&w, cuStreamSynchronize, w.stream);
+    compare_all(&w, (const dt_library_call *const[]){&relu, &gradient}, (operations[0] != NULL) + (operations[1] != NULL), CAPACITY);
     fprintf(stderr, "%d, %d\n", operations[0] != NULL, operations[1] != NULL);
     end(&w);
 }
@@ -302,9 +303,10 @@ static void bias_gradients(void) {
         world w;
         begin(&w, rows[i / 2]);
         dt_cuda_library_operation *operation = prepare(&w, &call);
+        make_workspace(&w);
+        must_be("warm", dt_cuda_library_warm(&operation, w.buffers, w.workspace, w.stream));
         bool does = dt_cuda_library_does_bias_gradient(operation);
         if (i == 0) fprintf(stderr, does ? "with it\n" : "without it\n");
-        make_workspace(&w);
         run(&w, operation);
         compare(&w, does ? &call : &plain, rows[i / 2]);
         end(&w);
@@ -478,8 +480,10 @@ static void what_needs_both_calls_is_given_both_or_none(void **state) {
     assert_outcome(run_case(relu_and_gradient, "FAKE_LIBRARY_REFUSE_EPILOGUES", "130,134"), "0 bytes of mask, 1 calls");
     assert_outcome(run_case(relu_and_gradient, "FAKE_LIBRARY_REFUSE_EPILOGUES", "136"), "0 bytes of mask, 1 calls");
     assert_outcome(run_case(bias_gradients, "FAKE_LIBRARY_REFUSE_EPILOGUES", "256,512"), "without it");
+    assert_outcome(run_case(bias_gradients, "FAKE_LIBRARY_FAIL", "cublasLtMatmul:1=15"), "without it");
     assert_outcome(run_case(relu_that_is_refused_late, NULL, NULL), "1, 1\n");
-    assert_outcome(run_case(relu_that_is_refused_late, "FAKE_LIBRARY_FAIL", "cublasLtMatmul:1=15"), "0, 0\n");
+    assert_outcome(run_case(relu_that_is_refused_late, "FAKE_LIBRARY_FAIL", "cublasLtMatmul:1=15"), "1, 0\n");
+    assert_outcome(run_case(relu_that_is_refused_late, "FAKE_LIBRARY_FAIL", "cublasLtMatmul:1=15,cublasLtMatmul:2=15"), "0, 0\n");
     assert_outcome(run_case(relu_that_is_refused_late, "FAKE_LIBRARY_FAIL", "cublasLtMatmul:2=15"), "1, 0\n");
     assert_outcome(run_case(gradients_alone, NULL, NULL), "product         generated: the relu is not computed by a product of cuBLASLt's");
 }
@@ -509,17 +513,26 @@ static void choices_are_told(void **state) {
     assert_outcome(o, "engine 3, 512 bytes"); /* neither the one that adds by chance, nor the one in less precision, nor the one that is none */
 }
 
+static outcome fail_at(void (*scenario)(void), const char *call, int number, int status) {
+    char setting[100];
+    snprintf(setting, sizeof setting, "%s:%d=%d", call, number, status);
+    return run_case(scenario, "FAKE_LIBRARY_FAIL", setting);
+}
+
+/* "Invalid" is a refusal of an epilogue, and of a product without one a mistake of ours. Of the heuristics of the relu and its gradient the first are
+ * the relu's without a mask. */
+static void an_invalid_epilogue_is_refused(void **state) {
+    (void)state;
+    assert_outcome(fail_at(bias_gradients, "cublasLtMatmulAlgoGetHeuristic", 1, 7), "without it");
+    for (int n = 2; n <= 3; n++) assert_outcome(fail_at(relu_and_gradient, "cublasLtMatmulAlgoGetHeuristic", n, 7), "0 bytes of mask, 1 calls");
+    assert_outcome(fail_at(failing, "cublasLtMatmulAlgoGetHeuristic", 1, 7), "CUBLAS_STATUS_OTHER, 7 (another status) (a_function is made for it");
+}
+
 static void what_is_refused_is_generated(void **state) {
     (void)state;
     outcome o = run_case(refused, "FAKE_LIBRARY_REFUSE", "1");
     assert_outcome(o, "product         generated: cuBLASLt, cublasLtMatmulAlgoGetHeuristic: CUBLAS_STATUS_NOT_SUPPORTED, 15 (");
     assert_outcome(o, "convolution     generated: cuDNN, cudnnBackendFinalize: CUDNN_STATUS_NOT_SUPPORTED, 3000: ");
-}
-
-static outcome fail_at(void (*scenario)(void), const char *call, int number, int status) {
-    char setting[100];
-    snprintf(setting, sizeof setting, "%s:%d=%d", call, number, status);
-    return run_case(scenario, "FAKE_LIBRARY_FAIL", setting);
 }
 
 /* Wherever a library says that it has no such thing, the call is refused, the reason stands with the choices, the other call is right, and all is
@@ -708,6 +721,7 @@ int main(void) {
         cmocka_unit_test(convolutions_agree),
         cmocka_unit_test(heuristics_are_asked_once),
         cmocka_unit_test(choices_are_told),
+        cmocka_unit_test(an_invalid_epilogue_is_refused),
         cmocka_unit_test(what_is_refused_is_generated),
         cmocka_unit_test(what_is_not_supported_is_generated),
         cmocka_unit_test(engines_that_are_none_are_passed_over),

@@ -16,13 +16,16 @@ enum {
     MOST_CHOICES = 8
 };
 
-/* Two statuses say of what was asked for that the library, or this GPU, does not have it. */
-static dt_status *error_of(const dt_cublaslt *lt, const char *call, int error) {
+static dt_status *say(const dt_cublaslt *lt, const char *call, int error, bool is_refusal) {
     if (error == 0) return NULL;
-    bool is_refusal = error == DT_CUBLAS_STATUS_NOT_SUPPORTED || error == DT_CUBLAS_STATUS_ARCH_MISMATCH;
     return dt_error(is_refusal ? DT_UNIMPLEMENTED : DT_INTERNAL, "cuBLASLt, %s: %s, %d (%s)", call, lt->cublasLtGetStatusName(error), error,
                     lt->cublasLtGetStatusString(error));
 }
+
+/* Two statuses say of what was asked for that the library, or this GPU, does not have it. */
+static bool is_refusal(int error) { return error == DT_CUBLAS_STATUS_NOT_SUPPORTED || error == DT_CUBLAS_STATUS_ARCH_MISMATCH; }
+
+static dt_status *error_of(const dt_cublaslt *lt, const char *call, int error) { return say(lt, call, error, is_refusal(error)); }
 
 #define CALL(lt, symbol, ...) DT_TRY(error_of((lt), #symbol, (lt)->symbol(__VA_ARGS__)))
 
@@ -197,12 +200,20 @@ static bool is_good(const dt_cublaslt *lt, const dt_cublaslt_choice *choice) {
            trait(lt, choice, DT_CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME) == DT_CUBLASLT_REDUCTION_SCHEME_NONE;
 }
 
+/* Which epilogues go with which sizes and types is for the heuristics to know, and of some that do not go together they say that the description is
+ * invalid. That hangs on the description alone, so it is a refusal; of a product without such an epilogue it is our mistake. */
+static dt_status *heuristics_error(const dt_cublaslt *lt, const dt_cublaslt_product *x, int error) {
+    bool may_be_invalid = has_aux(x) || x->extent.bias_gradient;
+    return say(lt, "cublasLtMatmulAlgoGetHeuristic", error, is_refusal(error) || (may_be_invalid && error == DT_CUBLAS_STATUS_INVALID_VALUE));
+}
+
 static dt_status *choose(const dt_cublaslt *lt, void *preference, dt_cublaslt_product *x) {
     dt_cublaslt_choice choices[MOST_CHOICES];
     int n = 0, c = 0;
     memset(choices, 0, sizeof choices);
     DT_TRY(set_preference(lt, x->product, preference));
-    CALL(lt, cublasLtMatmulAlgoGetHeuristic, lt->handle, x->operation, x->a, x->b, x->d, x->d, preference, MOST_CHOICES, choices, &n);
+    int error = lt->cublasLtMatmulAlgoGetHeuristic(lt->handle, x->operation, x->a, x->b, x->d, x->d, preference, MOST_CHOICES, choices, &n);
+    DT_TRY(heuristics_error(lt, x, error));
     while (c < n && !is_good(lt, &choices[c])) c++;
     if (c == n) return dt_error(DT_UNIMPLEMENTED, "cuBLASLt has no way without a reduction");
     x->choice = choices[c];

@@ -35,6 +35,7 @@
 
 /* X(its name, its number): ours is DT_ before it. */
 #define DT_CUBLASLT_NUMBERS(X)                                                                                                                       \
+    X(CUBLAS_STATUS_INVALID_VALUE, 7)                                                                                                                \
     X(CUBLAS_STATUS_ARCH_MISMATCH, 8)                                                                                                                \
     X(CUBLAS_STATUS_NOT_SUPPORTED, 15)                                                                                                               \
     X(CUBLAS_OP_N, 0)                                                                                                                                \

@@ -204,10 +204,27 @@ static dt_status *call_library(dt_cuda_library_operation *operation, const uint6
     return dt_cudnn_run(&libraries->cudnn, &operation->convolution, buffers[c->x], workspace, buffers[c->y], workspace + turned_bytes(c), stream);
 }
 
+/* The product alone, without a mask or the sums beside it, which the library could not do after all: in the workspace that there is by now. */
+static dt_status *warm_alone(dt_cuda_library_operation *operation, const uint64_t *buffers, uint64_t workspace, void *stream) {
+    const dt_cuda_libraries *libraries = operation->libraries;
+    dt_cublaslt_product *product = &operation->product;
+    dt_cublaslt_product_free(&libraries->cublaslt, product);
+    DT_TRY(dt_cublaslt_prepare(&libraries->cublaslt, operation->call, (dt_cublaslt_extent){0}, product));
+    if (product->choice.workspace_bytes > libraries->workspace_bytes)
+        return dt_error(DT_UNIMPLEMENTED, "cuBLASLt has no way in %zu bytes", libraries->workspace_bytes);
+    return call_library(operation, buffers, workspace, stream);
+}
+
 dt_status *dt_cuda_library_warm(dt_cuda_library_operation **operation, const uint64_t *buffers, uint64_t workspace, void *stream) {
     const dt_cuda_library_operation *relu = (*operation)->relu;
-    dt_status *status = relu != NULL && is_refused(relu) ? dt_error(DT_UNIMPLEMENTED, "the relu is not computed by cuBLASLt after all")
-                                                         : call_library(*operation, buffers, workspace, stream);
+    dt_cublaslt_extent extent = (*operation)->product.extent;
+    bool is_more = relu == NULL && (extent.mask || extent.bias_gradient); /* the gradient of a relu is nothing without the mask */
+    dt_status *status = relu != NULL && !relu->product.extent.mask ? dt_error(DT_UNIMPLEMENTED, "cuBLASLt leaves no mask of the relu after all")
+                                                                   : call_library(*operation, buffers, workspace, stream);
+    if (is_more && dt_status_code(status) == DT_UNIMPLEMENTED) {
+        dt_status_free(status);
+        status = warm_alone(*operation, buffers, workspace, stream);
+    }
     DT_TRY(unless_refused(*operation, status));
     if (is_refused(*operation)) *operation = NULL;
     return NULL;

@@ -41,7 +41,7 @@ void dt_cuda_libraries_destroy(dt_cuda_libraries *libraries); /* NULL is allowed
 dt_status *dt_cuda_libraries_prepare(dt_cuda_libraries *libraries, const char *name, const dt_library_call *call, dt_cuda_library_operation *relu,
                                      dt_cuda_library_operation **operation);
 
-/* Whether the sums beside a product are computed with it: then nobody else has to. */
+/* Whether the sums beside a product are computed with it: then nobody else has to. Known for good once the operation is warm. */
 bool dt_cuda_library_does_bias_gradient(const dt_cuda_library_operation *operation);
 
 /* Bytes that operations need beside their arguments, aligned to 256. */
@@ -51,10 +51,11 @@ size_t dt_cuda_libraries_workspace_bytes(const dt_cuda_libraries *libraries);
 dt_status *dt_cuda_library_run(dt_cuda_library_operation *operation, const uint64_t *buffers, uint64_t launch, uint64_t workspace, void *stream);
 
 /* Runs the library's part of it once, on whatever its buffers hold: it then has loaded and allocated all that a capture would forbid. Where it turns
- * out that the library cannot do the call, *operation becomes NULL, as above. */
+ * out that the library cannot do the call, *operation becomes NULL, as above; where it can without the mask or the sums beside it, it does without.
+ */
 dt_status *dt_cuda_library_warm(dt_cuda_library_operation **operation, const uint64_t *buffers, uint64_t workspace, void *stream);
 
-/* A line for each library in use: "cuBLASLt 13.0.2: 8 calls, 1 of them generated"; with `each`, one for each choice:
+/* A line for each library in use: "cuBLASLt 13.0.2: 8 calls, 1 of them refused and generated"; with `each`, one for each choice:
  * "train_1_matmul product algorithm 66, tile 18, stages 5, 1024 bytes". */
 void dt_cuda_libraries_print(const dt_cuda_libraries *libraries, bool each, dt_text *text);
 
