@@ -1,5 +1,6 @@
 /* peak: see the header. */
 #include "runtime/devices/cuda/peak.h"
+#include "runtime/devices/cuda/memory.h"
 
 enum {
     REPEATS = 3
@@ -45,19 +46,23 @@ static dt_status *copy(const bench *b, work work, double *rate) {
     return NULL;
 }
 
+/* Of a multiprocessor, each a multiply-add of f32 a clock. */
+static int n_lanes(const dt_cuda *cuda) { return cuda->major < 8 || (cuda->major == 8 && cuda->minor == 0) ? 64 : 128; }
+
 static dt_status *measure(bench *b, dt_peak *peak) {
     const dt_cuda *cuda = b->cuda;
     size_t free_bytes = 0, all;
-    int khz = 0, n_lanes = cuda->major == 8 && cuda->minor == 0 ? 64 : 128; /* of a multiprocessor, each a multiply-add a clock */
+    int khz = 0;
     DT_TRY(dt_cuda_enter(cuda));
     DT_CUDA_TRY(cuda, cuDeviceGetAttribute, &khz, DT_CUDA_CLOCK_KHZ, cuda->device);
     DT_CUDA_TRY(cuda, cuMemGetInfo_v2, &free_bytes, &all);
-    b->bytes = free_bytes / 16 < in_memory.bytes ? free_bytes / 16 : in_memory.bytes;
+    size_t half = free_bytes / 16 / DT_CUDA_ALIGNMENT * DT_CUDA_ALIGNMENT;
+    b->bytes = half < in_memory.bytes ? half : in_memory.bytes;
     DT_CUDA_TRY(cuda, cuMemAlloc_v2, &b->memory, 2 * b->bytes);
     DT_CUDA_TRY(cuda, cuEventCreate, &b->began, 0);
     DT_CUDA_TRY(cuda, cuEventCreate, &b->ended, 0);
     DT_CUDA_TRY(cuda, cuMemsetD8Async, b->memory, 0, 2 * b->bytes, cuda->stream);
-    peak->flops = 2e3 * khz * n_lanes * cuda->n_multiprocessors;
+    peak->flops = 2e3 * khz * n_lanes(cuda) * cuda->n_multiprocessors;
     DT_TRY(copy(b, in_memory, &peak->memory_bytes));
     DT_TRY(copy(b, in_cache, &peak->cache_bytes));
     /* Where the second-level cache is smaller than that, or no faster, it is no limit of its own. */
