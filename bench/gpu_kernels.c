@@ -205,10 +205,7 @@ static dt_status *find_launches(bench *b, int plan, int kernel, kernel_run *run)
     for (int i = 0; i < b->program.n_calls; i++) {
         const dt_cuda_call *call = &b->program.calls[i];
         if (call->plan != plan || call->kernel != kernel) continue;
-        launch *found = &run->launches[run->n_launches++];
-        DT_TRY(find_launch(b, call, &run->memory, found));
-        bool gradient = found->library != NULL && dt_cuda_library_does_bias_gradient(found->library);
-        for (int64_t k = 1; gradient && k <= call->library->product.bias_gradient.n_launches; k++) found[-k].is_beside = true;
+        DT_TRY(find_launch(b, call, &run->memory, &run->launches[run->n_launches++]));
     }
     return NULL;
 }
@@ -264,6 +261,15 @@ static dt_status *warm_libraries(bench *b, const kernel_run *run) {
     return dt_cuda_wait(&b->time.gpu);
 }
 
+/* Which launches libraries do beside a product: known once they are warm, for until then they may refuse. */
+static void find_beside(kernel_run *run) {
+    for (int i = 0; i < run->n_launches; i++) {
+        launch *product = &run->launches[i];
+        if (product->library == NULL || !dt_cuda_library_does_bias_gradient(product->library)) continue;
+        for (int64_t k = 1; k <= product->call->product.bias_gradient.n_launches; k++) product[-k].is_beside = true;
+    }
+}
+
 static int n_by_libraries(const kernel_run *run) {
     int n = 0;
     for (int i = 0; i < run->n_launches; i++) n += run->launches[i].library != NULL ? n_at_once(&run->launches[i]) : run->launches[i].is_beside;
@@ -276,6 +282,7 @@ static dt_status *time_kernel(bench *b, int p, int k, kernel_run *run, double *s
     DT_TRY(lay_out(b, plan, &plan->kernels[k], &run->memory));
     DT_TRY(make_workspace(b, &run->workspace));
     DT_TRY(warm_libraries(b, run));
+    find_beside(run);
     return gpu_time_of(&b->time, launch_kernel, run, seconds);
 }
 
