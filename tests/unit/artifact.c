@@ -235,7 +235,7 @@ static void every_broken_promise_has_its_sentence(void **state) {
 static void expect_suggestion(const dt_artifact *artifact, const char *option, const char *value, const char *wanted) {
     dt_status *status = dt_artifact_suggest(dt_error(DT_OUT_OF_RANGE, "compile it again"), artifact, option, value);
     char all[600];
-    snprintf(all, sizeof all, "compile it again: dtc compile line.dt %s -o %s", wanted, artifact->path);
+    snprintf(all, sizeof all, "compile it again: dtc compile line.dt %s -o '%s'", wanted, artifact->path);
     assert_string_equal(dt_status_message(status), all);
     assert_int_equal(dt_status_code(status), DT_OUT_OF_RANGE);
     dt_status_free(status);
@@ -245,7 +245,7 @@ static void a_suggested_command_keeps_what_is_not_changed(void **state) {
     (void)state;
     dt_artifact *artifact;
     char *manifest = replace("{", "\"flags\": []", FLAGS("\"--target cuda:sm_80\", \"-Dsay=it's $x\", \"-Dn=3\", \"--batch 8\""));
-    const char *path = fixture_artifact("flagged.dtx", manifest, object, n_object);
+    const char *path = fixture_artifact("with flags.dtx", manifest, object, n_object);
     free(manifest);
     assert_null(dt_artifact_open(path, &artifact));
     expect_suggestion(artifact, NULL, NULL, "--target cuda:sm_80 '-Dsay=it'\\''s $x' -Dn=3 --batch 8");
