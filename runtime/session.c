@@ -21,6 +21,7 @@ enum {
     MOST_REPLICAS = 1 << 20,
     MOST_LEAVES = 1 << 24
 };
+/* The depth of a fold hangs on its leaves: on a GPU these are as many as replicas, for a plan for GPUs has one block of rows a replica. */
 _Static_assert(MOST_REPLICAS <= 1 << DT_FOLD_DEPTH, "a GPU's fold has room for the sums of all replicas");
 
 struct dt_session {

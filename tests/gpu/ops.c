@@ -1,7 +1,7 @@
 /* ops: rows of the op table on a GPU, against the interpreter; see tests/ops/rows.h. Any grid computes the same bits: each case runs in one block, in
  * three, and in as many as have something to do.
  *
- * OPS_ROW=name runs one row alone. */
+ * OPS_ROW=name runs one row alone, OPS_PART=2/16 the third of sixteen parts of the rows. */
 #include "tests/ops/rows.h"
 #include "tests/support/on_gpu.h"
 
