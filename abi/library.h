@@ -119,6 +119,15 @@ typedef struct dt_library_product {
     dt_library_bias_gradient bias_gradient;
 } dt_library_product;
 
+/* Whether what is kept, or that nothing is, goes with the rest of the product: the gradients read it and take no bias besides, gelu may write it. */
+static inline bool dt_library_can_keep(const dt_library_product *p) {
+    bool gradient = dt_library_is_gradient(p->activation), is_gelu = p->activation == DT_LIBRARY_ACTIVATION_GELU;
+    if (gradient && p->bias >= 0) return false;
+    if (p->kept < 0) return !gradient;
+    bool even = p->result.strides[0] % DT_LIBRARY_KEPT_STEP == 0 && p->result.offset % DT_LIBRARY_KEPT_STEP == 0;
+    return (gradient || is_gelu) && p->n_batches == 0 && (even || p->activation == DT_LIBRARY_ACTIVATION_RELU_GRADIENT);
+}
+
 /* The relation of three tensors, each of which may be the result; two entries are height and width:
  *
  *     y[n, p, q, filter] <- x[n, p * stride + r * dilation - padding, …, channel] * kernel[r, s, channel, filter]

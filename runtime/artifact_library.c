@@ -54,19 +54,31 @@ static dt_status *read_matrix(const library_reader *in, const dt_json *object, c
 }
 
 /* The kept matrix lies as the result does, in another argument; libraries take it row by row at steps of their own. */
+static dt_status *read_bias(const library_reader *in, const dt_json *object, dt_library_product *p) {
+    int64_t bias[2];
+    p->bias = -1;
+    if (!dt_json_has(object, "bias")) return NULL;
+    DT_TRY(read_list(object, "bias", 0, DT_MOST_BYTES, bias, 2, NULL));
+    p->bias_offset = bias[1];
+    if (bias[0] >= in->kernel->n_buffers)
+        return dt_json_wrong(object, "a bias in argument %lld, and there are %d", (long long)bias[0], in->kernel->n_buffers);
+    p->bias = bias[0];
+    return check_argument(in, object, p->bias, (double)p->bias_offset + (double)p->columns, false);
+}
+
 static dt_status *read_activation(const library_reader *in, const dt_json *object, dt_library_product *p) {
     int activation;
     DT_TRY(dt_json_word(object, "activation", dt_library_activation_names(), DT_N_LIBRARY_ACTIVATIONS, &activation));
     p->activation = (dt_library_activation)activation;
     p->kept = -1;
-    bool wanted = dt_library_is_gradient(p->activation), is_gelu = p->activation == DT_LIBRARY_ACTIVATION_GELU;
-    if (!dt_json_has(object, "kept")) return wanted ? dt_json_wrong(object, "nothing is kept for its gradient") : NULL;
-    DT_TRY(dt_json_integer(object, "kept", 0, in->kernel->n_buffers - 1, &p->kept));
-    bool even = p->activation == DT_LIBRARY_ACTIVATION_RELU_GRADIENT || p->result.strides[0] % DT_LIBRARY_KEPT_STEP == 0;
-    if ((!wanted && !is_gelu) || !even || p->n_batches > 0) return dt_json_wrong(object, "no library keeps anything for such a product");
+    bool gradient = dt_library_is_gradient(p->activation), has = dt_json_has(object, "kept");
+    if (gradient && !has) return dt_json_wrong(object, "nothing is kept for its gradient");
+    if (has) DT_TRY(dt_json_integer(object, "kept", 0, in->kernel->n_buffers - 1, &p->kept));
+    if (!dt_library_can_keep(p)) return dt_json_wrong(object, "no library keeps anything for such a product");
+    if (!has) return NULL;
     double last =
         (double)p->result.offset + (double)p->result.strides[0] * (double)(p->rows - 1) + (double)p->columns; /* its columns lie side by side */
-    return check_argument(in, object, p->kept, last, is_gelu);
+    return check_argument(in, object, p->kept, last, !gradient);
 }
 
 static dt_status *read_bias_gradient(const library_reader *in, const dt_json *object, dt_library_product *p) {
@@ -78,14 +90,14 @@ static dt_status *read_bias_gradient(const library_reader *in, const dt_json *ob
     DT_TRY(dt_json_integer(&item, "offset", 0, DT_MOST_BYTES, &p->bias_gradient.offset));
     DT_TRY(dt_json_bool(&item, "of_first", &p->bias_gradient.of_first));
     DT_TRY(dt_json_integer(&item, "launches", 1, INT32_MAX, &p->bias_gradient.n_launches));
-    if (p->scale != 1 || p->activation != DT_LIBRARY_ACTIVATION_NONE || dt_json_has(object, "bias") || p->n_batches > 0)
+    if (p->scale != 1 || p->activation != DT_LIBRARY_ACTIVATION_NONE || p->bias >= 0 || p->n_batches > 0)
         return dt_json_wrong(&item, "no library gives one beside such a product");
     double n = (double)(p->bias_gradient.of_first ? p->rows : p->columns);
     return check_argument(in, &item, p->bias_gradient.argument, (double)p->bias_gradient.offset + n, true);
 }
 
 static dt_status *read_product(const library_reader *in, const dt_json *object, dt_library_product *p) {
-    int64_t sizes[3], bias[2];
+    int64_t sizes[3];
     int n_batches;
     double calls = 1;
     DT_TRY(read_list(object, "sizes", 1, MOST_SIZE, sizes, 3, NULL));
@@ -98,16 +110,9 @@ static dt_status *read_product(const library_reader *in, const dt_json *object, 
     DT_TRY(read_matrix(in, object, "second", p, p->terms, p->columns, false, &p->second));
     DT_TRY(read_matrix(in, object, "result", p, p->rows, p->columns, true, &p->result));
     DT_TRY(dt_json_number(object, "scale", &p->scale));
+    DT_TRY(read_bias(in, object, p));
     DT_TRY(read_activation(in, object, p));
-    DT_TRY(read_bias_gradient(in, object, p));
-    p->bias = -1;
-    if (!dt_json_has(object, "bias")) return NULL;
-    DT_TRY(read_list(object, "bias", 0, DT_MOST_BYTES, bias, 2, NULL));
-    p->bias_offset = bias[1];
-    if (bias[0] >= in->kernel->n_buffers)
-        return dt_json_wrong(object, "a bias in argument %lld, and there are %d", (long long)bias[0], in->kernel->n_buffers);
-    p->bias = bias[0];
-    return check_argument(in, object, p->bias, (double)p->bias_offset + (double)p->columns, false);
+    return read_bias_gradient(in, object, p);
 }
 
 static dt_status *check_places(const dt_json *object, const dt_library_convolution *c) {

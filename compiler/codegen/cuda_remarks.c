@@ -5,6 +5,7 @@
  *     ptxas         .     1000 bytes stack frame, 1104 bytes spill stores, 1248 bytes spill loads */
 #include "compiler/codegen/cuda.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,9 +37,20 @@ bool dt_cuda_read_spills(const char *remarks, dt_cuda_usage *usage) {
     return false;
 }
 
+static bool is_of_a_name(char c) { return isalnum((unsigned char)c) || c == '_'; }
+
+/* Not as a part of a longer name: run_1 is not in a line about run_10. */
+static bool names(const char *line, int n, const char *function) {
+    size_t length = strlen(function);
+    const char *end = line + n;
+    for (const char *at = line; (at = memmem(at, (size_t)(end - at), function, length)) != NULL; at++)
+        if ((at == line || !is_of_a_name(at[-1])) && (at + length == end || !is_of_a_name(at[length]))) return true;
+    return false;
+}
+
 static bool names_one(const char *line, int n, const dt_cuda_source *sources, int n_sources) {
     for (int i = 0; i < n_sources; i++)
-        if (holds(line, n, sources[i].name)) return true;
+        if (names(line, n, sources[i].name)) return true;
     return false;
 }
 

@@ -87,21 +87,15 @@ bool dt_library_add_clear(const dt_plan *plan, const dt_kernel_function *kernel,
 
 /* ---- activations ---- */
 
-static bool takes_kept(dt_library_activation activation) { return activation == DT_LIBRARY_ACTIVATION_GELU || dt_library_is_gradient(activation); }
-
 bool dt_library_add_activation(const dt_plan *plan, const dt_kernel_function *kernel, dt_library_activation activation, int kept,
                                dt_library_call *call) {
     dt_library_product *p = &call->product;
     if (call->class != DT_LIBRARY_PRODUCT || p->activation != DT_LIBRARY_ACTIVATION_NONE) return false;
     p->activation = activation;
     p->kept = kept;
-    if (dt_library_is_gradient(activation) && (kept < 0 || p->bias >= 0)) return false;
-    if (kept < 0) return true;
-    bool own = kept != p->first.argument && kept != p->second.argument && kept != p->result.argument && kept != p->bias;
-    bool even = activation == DT_LIBRARY_ACTIVATION_RELU_GRADIENT ||
-                (p->result.strides[0] % DT_LIBRARY_KEPT_STEP == 0 && p->result.offset % DT_LIBRARY_KEPT_STEP == 0);
-    bool writable = dt_library_is_gradient(activation) || dt_library_may_write(plan, kernel, kept);
-    return takes_kept(activation) && own && even && writable && p->n_batches == 0;
+    bool writable = kept < 0 || dt_library_is_gradient(activation) || dt_library_may_write(plan, kernel, kept);
+    bool own = kept < 0 || (kept != p->first.argument && kept != p->second.argument && kept != p->result.argument && kept != p->bias);
+    return dt_library_can_keep(p) && own && writable;
 }
 
 /* ---- for people ---- */

@@ -29,7 +29,7 @@ enum {
     BUSY_BLOCKS = 256,              /* tiles that keep a device busy: a few on each of its multiprocessors */
     BUSY_TEAMS = 1024,              /* what waits for memory: as many as a large device holds at a time */
     BUSY_THREADS = 131072,          /* with the loads that each has in flight: half a wave of an H200 */
-    LEAST_TILED_PART = 256,         /* terms of a part that tiles fold, a team, or a thread */
+    LEAST_TILED_PART = 256,         /* terms of a part that tiles fold (small ones: half of it), a team, or a thread */
     LEAST_TEAM_PART = 4096,
     LEAST_PART = 32,
     FEWEST_PARTS = 4, /* that are worth a launch which folds them: threads of their own take a few loads at a time anyway */

@@ -5,9 +5,10 @@
  * value, and compared with the function that the library has, in double, at some points. Points prove nothing of any function, but of these they do:
  *
  *   gelu, its gradient   the tree adds, multiplies, divides and calls functions of ir/functions.def, which are analytic: two such functions that are
- *                        one at points without any pattern are one, but by a coincidence that would have to be contrived
+ *                        one at points without any pattern are one, but by a coincidence that would have to be contrived; what is 0 at 0
+ *                        must be so exactly, for a constant may be added against just that
  *   gradient of a relu   the tree compares its leaves with one another and with 0, and chooses among them: all that it can tell of a relu's result is
- *                        whether it is 0 or greater, and both are tried
+ *                        whether it is 0 or greater, and both are tried. What a library's mask says of NaN is not known
  *
  * The gradient reads what gelu was taken of, and nothing that gelu computed on its way. So of that nothing is stored for it. */
 #include "compiler/passes/fuse.h"
@@ -126,8 +127,9 @@ static bool only_compares(const dt_formula *node) {
     return known;
 }
 
-/* A program may give its constants as f32 holds them. The gelu by erf is a thousand times farther away. */
-static bool agree(double found, double wanted) { return fabs(found - wanted) <= 1e-6 * (1 + fabs(wanted)); }
+/* A program may give its constants as f32 holds them. The gelu by erf is a hundred times farther away, and of a small constant, added so that nothing
+ * becomes 0, little is allowed: 1 + tanh alone is so inexact. */
+static bool agree(double found, double wanted) { return fabs(found - wanted) <= 1e-5 * fabs(wanted) + 1e-13; }
 
 /* Points without a pattern, within the bend of tanh and beyond it. */
 static double point(int i) { return (i < 30 ? 0.37 : 1.9) * (i % 30 - 14.6180339887) + 0.0123 * i * i / 30; }
@@ -135,13 +137,13 @@ static double point(int i) { return (i < 30 ? 0.37 : 1.9) * (i % 30 - 14.6180339
 static bool is_gelu(const tree *t) {
     for (int i = 0; i < 40; i++)
         if (!agree(evaluate(t, point(i), NAN), gelu(point(i)))) return false;
-    return true;
+    return evaluate(t, 0, NAN) == 0;
 }
 
 static bool is_gelu_gradient(const tree *t) {
     for (int i = 0; i < 40; i++) {
         double sum = 0.71 * ((i * 7) % 11 - 4.9);
-        if (!agree(evaluate(t, sum, point(i)), sum * gelu_slope(point(i)))) return false;
+        if (!agree(evaluate(t, sum, point(i)), sum * gelu_slope(point(i))) || evaluate(t, 0, point(i)) != 0) return false;
     }
     return true;
 }

@@ -128,6 +128,8 @@ static void every_broken_promise_has_its_sentence(void **state) {
         {product, "\"argument\": 1, \"offset\": 0", "\"argument\": 3, \"offset\": 0", "first.argument: expected at most 2, found 3"},
         {product, "\"argument\": 1, \"offset\": 0", "\"argument\": 2, \"offset\": 0", "argument 2 is nothing that a library may read"},
         {product, "\"argument\": 1, \"offset\": 1", "\"argument\": 0, \"offset\": 1", "argument 0 may not be written"},
+        {gelu, "\"offset\": 8", "\"offset\": 9", "no library keeps anything for such a product"},
+        {gelu, "\"gelu\"", "\"gelu_gradient\", \"bias\": [1, 0]", "no library keeps anything for such a product"},
         {product, "\"offset\": 4", "\"offset\": 50", "second: it reaches beyond argument 1"},
         {product, "\"batch_strides\": [0]", "\"batch_strides\": []", "batch_strides: expected 1 numbers, found 0"},
         {product, "[1, 61]", "[1, 62]", "it reaches beyond argument 1"},

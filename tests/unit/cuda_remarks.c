@@ -55,9 +55,11 @@ static void a_warning_about_nobody_is_about_all(void **state) {
     dt_text warnings = {0};
     static const dt_cuda_source others[] = {{.name = "k0"}, {.name = "k1"}, {.name = "k2"}};
     dt_cuda_add_warnings(&warnings, "ptxas warning : something is odd\n", "sm_80", others, 3);
-    dt_cuda_add_warnings(&warnings, "ptxas warning : something is odd\n", "sm_80", others, 1);
+    dt_cuda_add_warnings(&warnings, "ptxas warning : k10 is odd\n", "sm_80", others, 2); /* which is none of these */
+    dt_cuda_add_warnings(&warnings, "ptxas warning : k1 is odd\n", "sm_80", others, 2);
     assert_string_equal(warnings.data, "warning: sm_80: ptxas warning : something is odd, in k0, k1 or k2\n"
-                                       "warning: sm_80: ptxas warning : something is odd, in k0\n");
+                                       "warning: sm_80: ptxas warning : k10 is odd, in k0 or k1\n"
+                                       "warning: sm_80: ptxas warning : k1 is odd\n");
     dt_text_free(&warnings);
 }
 
