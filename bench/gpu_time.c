@@ -2,13 +2,13 @@
 #include "bench/gpu_time.h"
 
 #include "ir/interpret.h"
+#include "runtime/devices/cuda/graph.h"
 
 #include <stdlib.h>
 
 enum {
     BATCHES = 5,
-    SOME_ELEMENTS = 1 << 20,
-    CAPTURE_OF_THIS_THREAD = 1
+    SOME_ELEMENTS = 1 << 20
 };
 static const double ENOUGH_SECONDS = 0.2; /* of the GPU's time, to say how long something takes */
 
@@ -89,18 +89,17 @@ dt_status *gpu_time_once(gpu_time *g, gpu_work *work, void *context, double *sec
     return time_between_events(g, work, context, seconds);
 }
 
-/* Ends the capture after an error too: the stream is needed for what comes next. */
-static dt_status *make_graph(gpu_time *g, int n_launches, gpu_work *work, void *context, void **graph) {
-    const dt_cuda_driver *driver = &g->gpu.driver;
-    void *captured = NULL;
-    dt_status *status = NULL;
-    CALL(g, cuStreamBeginCapture_v2, g->gpu.stream, CAPTURE_OF_THIS_THREAD);
-    for (int i = 0; i < n_launches && status == NULL; i++) status = work(g, context);
-    int error = driver->cuStreamEndCapture(g->gpu.stream, &captured);
-    if (status == NULL) status = dt_cuda_driver_error(driver, "cuStreamEndCapture", error);
-    if (status == NULL) status = dt_cuda_driver_error(driver, "cuGraphInstantiateWithFlags", driver->cuGraphInstantiateWithFlags(graph, captured, 0));
-    if (captured != NULL) driver->cuGraphDestroy(captured);
-    return status;
+typedef struct repetition {
+    gpu_time *time;
+    gpu_work *work;
+    void *context;
+    int n;
+} repetition;
+
+static dt_status *repeat(void *context) {
+    const repetition *r = context;
+    for (int i = 0; i < r->n; i++) DT_TRY(r->work(r->time, r->context));
+    return NULL;
 }
 
 static dt_status *launch_graph(gpu_time *g, void *graph) {
@@ -120,7 +119,7 @@ dt_status *gpu_time_of(gpu_time *g, gpu_work *work, void *context, double *secon
     if (*seconds > ENOUGH_SECONDS) return NULL;
     double fitting = ENOUGH_SECONDS / BATCHES / (*seconds > 0 ? *seconds : ENOUGH_SECONDS);
     int n = fitting < 1 ? 1 : fitting < g->most_launches ? (int)fitting : g->most_launches;
-    DT_TRY(make_graph(g, n, work, context, &graph));
+    DT_TRY(dt_cuda_graph_make(&g->gpu, repeat, &(repetition){g, work, context, n}, &graph));
     dt_status *status = launch_graph(g, graph); /* to be warm */
     for (int i = 0; i < BATCHES && status == NULL; i++) status = time_between_events(g, launch_graph, graph, &times[i]);
     dt_status *freed = dt_cuda_driver_error(&g->gpu.driver, "cuGraphExecDestroy", g->gpu.driver.cuGraphExecDestroy(graph));
