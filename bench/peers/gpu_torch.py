@@ -29,9 +29,21 @@ class Training:
                           else torch.optim.Adam(parameters, lr=1e-3, eps=1e-7, fused=True, capturable=True))
         self.loss = torch.compile(self.loss_of, mode="reduce-overhead")
         self.logits = torch.compile(self.logits_of)
+        begin = [parameter.detach().clone() for parameter in self.model.parameters()]
         for _ in range(2):  # what changes between training and evaluating is compiled too
             self.epoch(warm_up=True)
             self.accuracy()
+        self.forget(begin)
+
+    def forget(self, begin):
+        """What the warm-up has learnt: all is as it was, in the same memory, for the graphs hold its addresses. An optimizer begins with zeros."""
+        with torch.no_grad():
+            for parameter, value in zip(self.model.parameters(), begin):
+                parameter.copy_(value)
+            for slots in self.optimizer.state.values():
+                for slot in slots.values():
+                    if slot is not None:
+                        slot.zero_()
 
     def logits_of(self, image):
         with torch.autocast("cuda", dtype=torch.bfloat16, enabled=self.precision == "bf16"):
