@@ -2,7 +2,8 @@
  *
  * Of the ways that its heuristics propose the fastest counts: among those that add the parts of a sum in one order, as our runtime asks for it; and,
  * with `any`, among all, those too that add in an order of the moment. Each is run twice; those that come near the best are then timed, and one that
- * the library does not run after all is left out.
+ * the library does not run after all is left out. Each of the two is a line of JSON, printed at once, so that one
+ * is there though the other fails.
  *
  *     gpu_cublaslt ROWS INNER UNITS f32|tf32|bf16 any|ordered [LAUNCHES] */
 #include "bench/gpu_time.h"
@@ -106,20 +107,18 @@ static dt_status *say_best(gpu_time *g, product *p, const char *name) {
     for (int i = 0; i < n; i++) n_run += seconds[i] > 0;
     time_ways(g, p, choices, n, gpu_time_of, NEAR * least(seconds, n), seconds);
     if (least(seconds, n) == 0) return dt_error(DT_NOT_FOUND, "cuBLASLt has no way to do this product");
-    printf(", \"%s\": {\"ways\": %d, \"run\": %d, \"seconds\": %.9g}", name, n, n_run, least(seconds, n));
+    printf("{\"version\": %zu, \"order\": \"%s\", \"ways\": %d, \"run\": %d, \"seconds\": %.9g}\n", p->lt.cublasLtGetVersion(), name, n, n_run,
+           least(seconds, n));
+    fflush(stdout);
     return NULL;
 }
 
 static dt_status *say(gpu_time *g, product *p) {
-    printf("{\"version\": %zu", p->lt.cublasLtGetVersion());
     DT_TRY(allow(p, false));
     DT_TRY(say_best(g, p, "ordered"));
-    if (p->any) {
-        DT_TRY(allow(p, true));
-        DT_TRY(say_best(g, p, "any"));
-    }
-    printf("}\n");
-    return NULL;
+    if (!p->any) return NULL;
+    DT_TRY(allow(p, true));
+    return say_best(g, p, "any");
 }
 
 static void release(gpu_time *g, product *p) {

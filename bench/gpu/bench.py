@@ -1,8 +1,8 @@
 """bench: speed on this GPU, beside others on the same GPU in the same run.
 
-Kernels and products come first, while the other frameworks import themselves; trainings take the time that is left, the most telling first. The two of
-a pair of trainings run one right after the other; figures are medians over pairs, a ratio is the median of the pairs' ratios. What is not installed
-has an empty column, and a row that fails says why.
+While the other frameworks import themselves, forms of kernels are timed; then comes the training that says most, beside both of them; then all else, as
+far as time goes. The two of a pair of trainings run one right after the other; figures are medians over pairs, a ratio is the median of the pairs'
+ratios. What is not installed has an empty column, and a row that fails says why.
 """
 import json
 import os
@@ -12,16 +12,14 @@ import subprocess
 import threading
 import time
 
-from report import DATA, FAKE, FOLDER, ROOT, SCRATCH, Failed, Report, compile_program, emulate, gpu, left, median_ratio, run, understood
+from report import DATA, FAKE, FOLDER, LIMIT, ROOT, SCRATCH, Failed, Report, compile_program, emulate, gpu, left, median_ratio, run, understood, within
 
 report = Report("bench")
 ARCHITECTURE = gpu()[1]
 PEERS = {"torch": "PyTorch, torch.compile", "jax": "JAX, jit"}
 PAIRS, EPOCHS = (1, 1) if FAKE else (3, 3)
-IMPORTING = 180  # seconds that a peer may take until it is there
-COMPILING = 180  # and for its first answer
-KERNELS = 60     # that one program's kernels may take
-PRODUCTS = 150   # and all products
+# Seconds, of LIMIT for all: until a peer is there, until it answers (it compiles for its first answer), one program's kernels, all products.
+IMPORTING, ANSWERING, KERNELS, PRODUCTS = (LIMIT,) * 4 if FAKE else (120, 100, 30, 60)
 GIGABYTE = 1e9
 
 
@@ -29,36 +27,44 @@ GIGABYTE = 1e9
 
 
 class Peer:
-    """A process of bench/peers/gpu_NAME.py, which starts at once; `version` is None until it has arrived, and where it cannot run here."""
+    """A process of bench/peers/gpu_NAME.py, which starts at once. `version` is None until it has arrived, and where it cannot run here."""
 
     def __init__(self, name):
-        self.name, self.version, self.why, self.process, self.began = name, None, "", None, time.monotonic()
-        self.lines, self.errors = queue.SimpleQueue(), open(FOLDER / f"bench_{name}.log", "w")
+        self.name, self.version, self.errors = name, None, open(FOLDER / f"bench_{name}.log", "w")
+        self.start()
+
+    def start(self):
+        self.process, self.is_there, self.began, self.lines = None, False, time.monotonic(), queue.SimpleQueue()
         python = os.environ.get("PEER_PYTHON", "python3")
         try:
-            self.process = subprocess.Popen([python, ROOT / f"bench/peers/gpu_{name}.py", DATA], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            self.process = subprocess.Popen([python, ROOT / f"bench/peers/gpu_{self.name}.py", DATA], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                             stderr=self.errors, text=True)
         except OSError as error:
-            self.why = str(error)
+            report.say(f"{PEERS[self.name]} is not here: {error}")
             return
-        threading.Thread(target=self.listen, daemon=True).start()
+        threading.Thread(target=self.listen, args=(self.process.stdout, self.lines), daemon=True).start()
 
-    def listen(self):
-        for line in self.process.stdout:
-            self.lines.put(line)
-        self.lines.put(None)  # it has ended
+    @staticmethod
+    def listen(output, lines):
+        for line in output:
+            lines.put(line)
+        lines.put(None)  # it has ended
 
     def arrive(self):
-        """Waits until it is there, or it is known why it will not be."""
-        if self.process is None:
-            return
-        try:
-            self.version = self.read(self.began + IMPORTING - time.monotonic(), "version")["version"]
-        except Failed as error:
-            self.why = str(error)
+        """Waits until it is there; whether it is. One that was there and has ended is started again; one that does not come is missing from then on."""
+        if self.process is None and self.version is not None:
+            self.start()
+        if self.process is not None and not self.is_there:
+            try:
+                self.version = self.read(self.began + IMPORTING - time.monotonic(), "version")["version"]
+                self.is_there = True
+            except Failed as error:
+                self.version = None
+                report.say(f"{PEERS[self.name]} is not here: {error}")
+        return self.is_there
 
     def read(self, seconds, *wanted):
-        """Its next answer, which has one of these fields. A peer that does not answer in time is ended, and is missing from then on."""
+        """Its next answer, which has one of these fields. A peer that does not answer in time is ended."""
         until = time.monotonic() + min(seconds, left())
         try:
             while (line := self.lines.get(timeout=max(0, until - time.monotonic()))) is not None:
@@ -82,17 +88,19 @@ class Peer:
             self.process.stdin.write(json.dumps({"model": model, "batch": batch, "precision": precision, "epochs": EPOCHS}) + "\n")
             self.process.stdin.flush()
         except OSError as error:
+            self.end()
             raise Failed(str(error)) from None
-        said = self.read(COMPILING, "images_per_second", "error")
+        said = self.read(ANSWERING, "images_per_second", "error")
         if "error" in said:
             raise Failed(said["error"])
         ways = {way: statistics.median(rates) for way, rates in said["images_per_second"].items()}
         return max(ways.values()), said["accuracy"], ways
 
     def end(self):
-        self.version = None
-        self.process.kill()
-        self.process.wait()
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+        self.process, self.is_there = None, False
 
 
 # ---- trainings ----
@@ -123,7 +131,7 @@ def shown(number, form="{:,.0f}"):
 
 def take_turns(artifact, model, batch, precision, peers):
     """(ours, {peer: its images a second in each pair}, {peer: accuracy after as many epochs as ours}); a peer that fails has no more turns."""
-    ours, theirs, accuracies, going = [], {}, {}, [peer for peer in peers if peer.version is not None]
+    ours, theirs, accuracies, going = [], {}, {}, [peer for peer in peers if peer.arrive()]
     for _ in range(PAIRS):
         ours.append(train(artifact, "cuda:0", batch))
         for peer in list(going):
@@ -163,6 +171,8 @@ def training_row(model, batch, precision, peers):
 
 
 def trainings(peers, rows):
+    for peer in peers:
+        peer.arrive()
     titles = [f"{PEERS[peer.name]} {peer.version}" if peer.version else PEERS[peer.name] for peer in peers]
     report.table(f"images a second; {PAIRS} pairs, {EPOCHS} epochs each", "ours, a training", "ours, the step alone", *titles, "ours / the faster",
                  "accuracy, ours", *(f"accuracy, {PEERS[peer.name]}" for peer in peers))
@@ -235,17 +245,20 @@ def bandwidth_table(title, copying, program, *flags):
     return copying
 
 
-def all_kernels():
+def kernels_of_forms():
     sizes = ("--rows", 2, "-D", "places=64", "-D", "side=8") if FAKE else ("--rows", 65536, "--indices", 2**20)
-    copying = bandwidth_table("kernels that memory bounds", None, "bench/gpu/forms.dt", *sizes)
+    return bandwidth_table("kernels that memory bounds", None, "bench/gpu/forms.dt", *sizes)
+
+
+def kernels_of_programs(copying):
     for model, batch in (("perceptron", 32),) if FAKE else (("fashion_cnn", 128), ("perceptron", 32)):
         copying = bandwidth_table(f"kernels of {model}, batch {batch}", copying, f"examples/{model}.dt", "--rows", batch, "--step", "train")
 
 
 # ---- products ----
 
-# rows, inner, units: large ones, then those of the programs
-SHAPES = [(64, 256, 128)] if FAKE else [(4096, 4096, 4096), (8192, 8192, 8192), (2048, 8192, 1024), (32, 784, 128), (128, 3200, 10)]
+# rows, inner, units: the largest first, those of the programs last
+SHAPES = [(64, 256, 128)] if FAKE else [(8192, 8192, 8192), (4096, 4096, 4096), (2048, 8192, 1024), (128, 3200, 10), (32, 784, 128)]
 PRECISIONS = ["bf16"] if FAKE else ["f32", "tf32", "bf16"]
 
 
@@ -262,20 +275,28 @@ def product_by(flags, rows, inner, units, precision):
 
 @understood
 def alone(rows, inner, units, precision):
-    """{"ordered": seconds, "any": seconds}; the fake takes a product in any order for the mistake that it would be in the runtime."""
-    said = json.loads(run([os.environ["DT_GPU_CUBLASLT"], rows, inner, units, precision, *(("ordered", 1) if FAKE else ("any",))], timeout=KERNELS))
-    return {order: said[order]["seconds"] for order in ("ordered", "any") if order in said}
+    """{"ordered": seconds, "any": seconds}, of these what is known, and None or the failure of the rest; the fake takes a product in any order for the
+    mistake that it would be in the runtime."""
+    failure = None
+    try:
+        printed = run([os.environ["DT_GPU_CUBLASLT"], rows, inner, units, precision, *(("ordered", 1) if FAKE else ("any",))], timeout=KERNELS)
+    except Failed as failed:
+        printed, failure = failed.printed, failed
+    return {said["order"]: said["seconds"] for said in map(json.loads, printed.splitlines())}, failure
 
 
 def product_row(rows, inner, units, precision):
     name, shape = f"{rows} × {inner} × {units}, {precision}", (rows, inner, units, precision)
-    ways = {"generated": lambda: {"generated": product_by((), *shape)}, "library": lambda: {"library": product_by(("--library",), *shape)},
-            "alone": lambda: alone(*shape)}
+    ways = {"generated": lambda: ({"generated": product_by((), *shape)}, None), "alone": lambda: alone(*shape),
+            "library": lambda: ({"library": product_by(("--library",), *shape)}, None)}
     seconds = {}
     for way, measure in ways.items():
         try:
-            seconds.update(measure())
-        except Failed as failure:
+            found, failure = measure()
+            seconds.update(found)
+        except Failed as failed:
+            failure = failed
+        if failure is not None:
             report.say(f"product {name}, {way}: {failure}")
     cells = [shown(1e6 * seconds[way], "{:,.1f}") if way in seconds else None for way in ("generated", "library", "ordered", "any")]
     ratio = seconds["ordered"] / seconds["library"] if {"library", "ordered"} <= set(seconds) else None
@@ -286,32 +307,27 @@ def product_row(rows, inner, units, precision):
 def products():
     report.table("products, µs", "generated", "by the runtime's call of cuBLASLt", "cuBLASLt alone, in one order", "cuBLASLt alone, in any order",
                  "alone in one order / the runtime's call", "TFLOP/s of the fastest")
-    until = left() - PRODUCTS
-    for shape in SHAPES:
-        for precision in PRECISIONS:
-            if left() < until:
-                return report.say(f"products from {' × '.join(map(str, shape))}, {precision} on: {PRODUCTS} s were not enough")
-            product_row(*shape, precision)
+    with within(PRODUCTS):
+        for shape in SHAPES:
+            for precision in PRECISIONS:
+                if left() <= 1:
+                    return report.say(f"products from {' × '.join(map(str, shape))}, {precision} on: no time was left")
+                product_row(*shape, precision)
     return None
 
 
 def main():
     peers = [Peer(name) for name in PEERS]
-    all_kernels()
+    copying = kernels_of_forms()
+    trainings(peers, [("perceptron", 32, "f32") if FAKE else ("fashion_cnn", 128, "f32")])
+    kernels_of_programs(copying)
     products()
-    for peer in peers:
-        peer.arrive()
-        if peer.version is None:
-            report.say(f"{PEERS[peer.name]} is not here: {peer.why}")
-    if FAKE:
-        trainings(peers, [("perceptron", 32, "f32")])
-    else:
-        trainings(peers, [("fashion_cnn", 128, "f32"), ("perceptron", 32, "f32"), ("fashion_cnn", 128, "tf32"), ("fashion_cnn", 128, "bf16")])
+    if not FAKE:
+        trainings(peers, [("perceptron", 32, "f32"), ("fashion_cnn", 128, "tf32"), ("fashion_cnn", 128, "bf16")])
         accuracy_on_cpu()
         trainings(peers, [("fashion_cnn", 1024, "f32"), ("fashion_cnn", 1024, "bf16")])
     for peer in peers:
-        if peer.version is not None:
-            peer.end()
+        peer.end()
 
 
 main()

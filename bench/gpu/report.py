@@ -1,8 +1,9 @@
 """report: what the scripts beside this have in common: the time that is left, commands that may fail, tables as Markdown and JSON.
 
-A lent machine may be taken back at any moment, so what is known is written at once, and again with each row. What a command prints is an answer and
+The machine may go away at any moment, so what is known is written at once, and again with each row. What a command prints is an answer and
 may be read; what it says on stderr is for people, and goes to FOLDER/NAME.log.
 """
+import contextlib
 import functools
 import json
 import os
@@ -23,6 +24,7 @@ if FAKE:
         os.environ.setdefault(variable, str(pathlib.Path(os.environ["DT_CUDA_DRIVER"]).with_name(name)))
 LIMIT = 450.0  # seconds for all of a script
 BEGAN = time.monotonic()
+_end = BEGAN + LIMIT
 _scratch = tempfile.TemporaryDirectory(prefix="dt-gpu-")
 SCRATCH = pathlib.Path(_scratch.name)  # for what nobody reads afterwards
 FOLDER = pathlib.Path(sys.argv[1])  # for what is read
@@ -30,7 +32,18 @@ LOG = open(FOLDER / f"{pathlib.Path(sys.argv[0]).stem}.log", "w")
 
 
 def left():
-    return LIMIT - (time.monotonic() - BEGAN)
+    return _end - time.monotonic()
+
+
+@contextlib.contextmanager
+def within(seconds):
+    """What is done inside has so many seconds of those that are left."""
+    global _end
+    outer, _end = _end, min(_end, time.monotonic() + seconds)
+    try:
+        yield
+    finally:
+        _end = outer
 
 
 class Failed(Exception):
