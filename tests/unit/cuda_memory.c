@@ -1,25 +1,7 @@
 /* cuda_memory: what a session holds on a GPU, by the fake of the driver: one allocation, cut into pieces; or piece by piece, where that is asked for.
  */
 #include "runtime/devices/cuda/memory.h"
-#include "tests/support/expect.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
-static dt_cuda cuda;
-
-static int open_gpu(void **state) {
-    (void)state;
-    expect_ok(dt_cuda_open(0, &cuda));
-    return 0;
-}
-
-static int close_gpu(void **state) {
-    (void)state;
-    dt_cuda_close(&cuda);
-    return 0;
-}
+#include "tests/support/fake_driver.h"
 
 static size_t free_bytes(void) {
     size_t n, all;
@@ -111,11 +93,7 @@ static void too_much_is_refused(void **state) {
 }
 
 int main(void) {
-    char path[4096];
-    const char *build = getenv("DT_BUILD");
-    snprintf(path, sizeof path, "%s/tests/libfake_cuda.so", build != NULL ? build : ".");
-    if (access(path, R_OK) != 0) return printf("skipped: there is no %s\n", path), 77;
-    setenv("DT_CUDA_DRIVER", path, 1);
+    if (!use_fake_driver()) return 77;
     unsetenv("DT_CUDA_CHECK");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_are_cut_from_one_allocation),

@@ -3,25 +3,7 @@
 #include "runtime/devices/cuda/graph.h"
 #include "runtime/devices/cuda/memory.h"
 #include "runtime/devices/cuda/staging.h"
-#include "tests/support/expect.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
-static dt_cuda cuda;
-
-static int open_gpu(void **state) {
-    (void)state;
-    expect_ok(dt_cuda_open(0, &cuda));
-    return 0;
-}
-
-static int close_gpu(void **state) {
-    (void)state;
-    dt_cuda_close(&cuda);
-    return 0;
-}
+#include "tests/support/fake_driver.h"
 
 static const dt_cuda_staging_layout layout = {.n_launches = 3, .n_aggregates = 2, .input_bytes = 1000};
 
@@ -118,11 +100,7 @@ static void a_gpu_that_is_not_there_is_told_apart(void **state) {
 }
 
 int main(void) {
-    char path[4096];
-    const char *build = getenv("DT_BUILD");
-    snprintf(path, sizeof path, "%s/tests/libfake_cuda.so", build != NULL ? build : ".");
-    if (access(path, R_OK) != 0) return printf("skipped: there is no %s\n", path), 77;
-    setenv("DT_CUDA_DRIVER", path, 1);
+    if (!use_fake_driver()) return 77;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_reads_what_was_sent_and_leaves_what_is_fetched),
         cmocka_unit_test(each_launch_has_a_record_of_its_own),
