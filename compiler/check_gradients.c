@@ -38,12 +38,12 @@ typedef struct work {
 
 /* ---- the functions ---- */
 
-/* x becomes x + move for all who use it. */
+/* x becomes x + move for all who use it. Inputs stand before all sums. */
 static dt_status *add_move(dt_arena *arena, dt_function *function, dt_value *x, int number) {
     dt_value *move = dt_build_input(function, dt_arena_format(arena, "move%d", number), x->dtype, x->shape,
                                     x->n_locations > 0 ? x->locations[0] : (dt_location){0, 1, 1});
-    dt_builder builder = {function, x->next, x->n_locations, x->locations};
-    dt_value *sum;
+    dt_value *before = dt_value_is(x, "input") ? move->next : x->next, *sum;
+    dt_builder builder = {function, before, x->n_locations, x->locations};
     DT_TRY(dt_build_binary(&builder, &sum, "add", x, move));
     dt_value_replace(x, sum);
     sum->operands[0] = x;

@@ -31,12 +31,13 @@ static dt_status *make(dt_arena *arena, const dt_module *program, const char *la
     return status;
 }
 
-static dt_launch launch_of(const work *w, int64_t replicas, int64_t first, int64_t rows, int64_t valid, dt_bad_index *bad_index) {
+/* What a program can ask of its launch is the same in all runs: only how the rows are cut differs. */
+static dt_launch launch_of(const work *w, int64_t first, int64_t rows, int64_t valid, dt_bad_index *bad_index) {
     return (dt_launch){.rows = rows,
                        .row_offset = first,
                        .valid = valid,
                        .global_batch = N_REPLICAS * w->rows,
-                       .replicas = replicas,
+                       .replicas = N_REPLICAS,
                        .epochs = 1,
                        .steps_per_epoch = 1,
                        .seed = 1,
@@ -84,11 +85,11 @@ static dt_status *run(const work *w, int64_t valid) {
     dt_bad_index bad_index[1 + N_REPLICAS] = {{0}};
     dt_tensor *inputs = DT_NEW_ARRAY(arena, dt_tensor, (1 + N_REPLICAS) * n_inputs), *next = inputs;
     dt_tensor *results = DT_NEW_ARRAY(arena, dt_tensor, (1 + N_REPLICAS) * n_results);
-    dt_launch launches[1 + N_REPLICAS] = {launch_of(w, 1, 0, valid, valid, &bad_index[0])};
+    dt_launch launches[1 + N_REPLICAS] = {launch_of(w, 0, valid, valid, &bad_index[0])};
     next = make_inputs(arena, written, 0, valid, next);
     for (int r = 0; r < N_REPLICAS; r++) {
         int64_t first = r * w->rows, left = valid - first, rows = left < w->rows ? left : w->rows;
-        launches[1 + r] = launch_of(w, N_REPLICAS, first, rows, valid, &bad_index[1 + r]);
+        launches[1 + r] = launch_of(w, first, rows, valid, &bad_index[1 + r]);
         next = make_inputs(arena, written, first, rows, next);
     }
     dt_memory memories[2];

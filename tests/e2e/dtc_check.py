@@ -45,13 +45,27 @@ step train(x: f32[B, 4], y: f32[B]) {
 found = run(STOPPED, name="stopped.dt")
 check("step train: gradients: not known: M/dense/" in found and "stop_gradient, which slopes know nothing of" in found, found)
 
-# A graph that gives something else on two replicas.
+# How many replicas there are is a launch value like another: what depends on it is the same however the rows are cut.
+found = run(PROGRAM.replace("1e-3", "1e-3 * replicas"), "--step", "train", name="replicas.dt")
+check("results and variables are those of one" in found, found)
+
+# A gradient with respect to what a step is given; the second one of another input.
+INPUTS = """
+step s(t: f32[B], u: f32[B, 3]) {
+    loss = sum(t * t * sum(u * u * u, axes: [1]))
+    return d: grad(loss, t), e: grad(loss, u)
+}
+"""
+found = run(INPUTS, name="inputs.dt")
+check("step s: gradients: 2 are the slopes" in found and "2 results and variables are those of one" in found, found)
+
+# A graph that gives something else on two replicas: what each of them has is added up once more.
 PLANTED = """module w capacity 4
 file 0 "w.dt"
 step s = s @0:1:1
 function s step (%0 x: f32[B] @0:1:1) {
-  %1: i64 = launch(name="replicas") @0:2:1
-  %2: f32 = convert(%1, to=f32) @0:2:1
+  %1: f32 = constant(value=1.0, shape=[], dtype=f32) @0:2:1
+  %2: f32 = all_reduce(%1) @0:2:1
   %3: f32[B] = broadcast(%2, shape=[B], dims=[]) @0:2:1
   %4: f32[B] = multiply(%0, %3) @0:2:1
   return y=%4

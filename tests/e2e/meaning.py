@@ -116,6 +116,7 @@ def objectives():
         regular + "model N(x: f32[B]) { param v: f32 = ones()\n return v * M(x) }\nstep train(x: f32[B]) { minimize(N(x), sgd(1.0), over: params(N, only: true)) }",
         {W: [1], "variable/N/v": [-2]},
     )
+    case("a gradient with respect to an input", "step s(x: f32[B]) { d = grad(sum(x * x), x)\n report loss: mean(d) }", {"report/loss": [6]}, step="s")
     case(
         "a gradient of a gradient",
         "model M(x: f32[B]) { param w: f32 = ones()\n return w * x * x * x }\n"
