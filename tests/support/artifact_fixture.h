@@ -42,15 +42,13 @@ static inline const char *fixture_path(const char *name) {
     return path;
 }
 
-/* A file of the source tree, found from where this header is. */
+/* A file of the source tree: in DT_SOURCE, or where the program is run by hand, here. */
 static inline const char *fixture_source(const char *path) {
     static char found[4][512];
     static int next;
+    const char *root = getenv("DT_SOURCE");
     char *full = found[next++ % 4];
-    snprintf(full, sizeof found[0], "%s", __FILE__);
-    char *tests = strstr(full, "tests/support/");
-    size_t n = tests != NULL ? (size_t)(tests - full) : 0;
-    snprintf(full + n, sizeof found[0] - n, "%s", path);
+    snprintf(full, sizeof found[0], "%s/%s", root != NULL ? root : ".", path);
     return full;
 }
 
