@@ -31,8 +31,9 @@ static const struct {
      "one.\v"
      "Without flags: one replica on one device, all cores. Replicas are shards of the global batch; their number, not that of the devices, is "
      "what "
-     "results depend on. --devices cuda:0 is a GPU, for what dtc compile --target cuda wrote.\n\nSIGINT and SIGTERM finish the step, write a "
-     "checkpoint and end; a second one ends at once.\n\n"
+     "results depend on. --devices cuda:0 is a GPU, for what dtc compile --target cuda wrote.\n\nSIGINT, SIGTERM and SIGHUP finish the step, write a "
+     "checkpoint and end with 128 + their number as exit status; a second SIGINT or SIGTERM ends at once. A standard output "
+     "that can no longer be written ends a training in the same way, with exit status 1.\n\n"
      "  dtrun train fashion.dtx --data /usr/share/datasets/fashion-mnist --epochs 5 --replicas 2 --devices cpu:2 --checkpoint-dir ck"},
     {"evaluate", EVALUATE, "run a step that reports, with trained weights",
      "Runs step `evaluate` of PROGRAM once over its data, with the weights of the newest checkpoint or of a file.\v"
@@ -104,7 +105,8 @@ static const struct {
     {BENCH, {"json", KEY_JSON, NULL, 0, "One JSON object instead of a table; times in seconds", 4}},
     {STEPS, {"from", KEY_FROM, "DATA", 0, "The program's data to run it over (default: the step's own)", 1}},
     {TRAIN, {"epochs", KEY_EPOCHS, "N", 0, "Passes over the data (default: 1, or as many as --max-steps needs)", 1}},
-    {TRAIN, {"max-steps", KEY_MAX_STEPS, "N", 0, "End after step N of the whole training, resumed or not", 1}},
+    {TRAIN,
+     {"max-steps", KEY_MAX_STEPS, "N", 0, "End after step N of the whole training, resumed or not; 0 writes the initial weights as a checkpoint", 1}},
     {TRAIN,
      {"stop-after-no-gain", KEY_STOP_AFTER_NO_GAIN, "N", 0,
       "End when N epochs in a row bring no gain in what --keep-best names (default: the first report)", 1}},
@@ -179,7 +181,7 @@ static error_t parse_run(int key, char *text, struct argp_state *state) {
     case KEY_STEP: run->step = text; return 0;
     case KEY_FROM: run->from = text; return 0;
     case KEY_EPOCHS: run->epochs = number(text, 1, name, state); return 0;
-    case KEY_MAX_STEPS: run->max_steps = number(text, 1, name, state); return 0;
+    case KEY_MAX_STEPS: run->max_steps = number(text, 0, name, state); return 0;
     case KEY_STOP_AFTER_NO_GAIN: run->stop_after_no_gain = number(text, 1, name, state); return 0;
     case KEY_SEED:
         run->seed = number(text, INT64_MIN, name, state);
@@ -260,6 +262,7 @@ static int find_command(const char *name) {
 static void set_defaults(dtrun_call *call) {
     call->run.data = strcmp(call->command, "bench") == 0 ? NULL : ".";
     call->run.devices = "cpu";
+    call->run.max_steps = -1;
     call->run.keep = 3;
     call->run.log_every = 100;
     call->n_steps = 20;

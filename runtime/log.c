@@ -7,6 +7,7 @@
 #include "runtime/json_text.h"
 #include "runtime/type_text.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -21,6 +22,7 @@ struct dt_log {
     bool live;       /* the stream is a terminal */
     bool line_shown; /* the live line is on it */
     double drawn_at;
+    int failure; /* errno of the first write that failed; 0: none has */
 };
 
 dt_status *dt_log_create(FILE *stream, dt_log_format format, dt_log **log) {
@@ -33,16 +35,29 @@ dt_status *dt_log_create(FILE *stream, dt_log_format format, dt_log **log) {
     return NULL;
 }
 
+bool dt_log_failed(const dt_log *log) { return log->failure != 0; }
+
+dt_status *dt_log_status(const dt_log *log) {
+    return log->failure == 0 ? NULL : dt_error(DT_IO, "cannot write to standard output: %s", strerror(log->failure));
+}
+
+/* At once, so that a reader sees it. */
+static void write_now(dt_log *log, const char *text, size_t n) {
+    if (log->failure != 0) return;
+    errno = 0;
+    if (fwrite(text, 1, n, log->stream) != n || fflush(log->stream) != 0) log->failure = errno != 0 ? errno : EIO;
+}
+
 /* Takes the live line away. */
 static void clear(dt_log *log) {
-    if (log->line_shown) fputs("\r\033[K", log->stream);
+    static const char erase[] = "\r\033[K";
+    if (log->line_shown) write_now(log, erase, strlen(erase));
     log->line_shown = false;
 }
 
 void dt_log_destroy(dt_log *log) {
     if (log == NULL) return;
     clear(log);
-    fflush(log->stream);
     dt_release(log);
 }
 
@@ -50,8 +65,7 @@ void dt_log_destroy(dt_log *log) {
 static void put(dt_log *log, dt_text *line) {
     clear(log);
     dt_text_append(line, "\n");
-    if (!line->failed) fwrite(line->data, 1, line->n, log->stream);
-    fflush(log->stream);
+    if (!line->failed) write_now(log, line->data, line->n);
     dt_text_free(line);
 }
 
@@ -109,10 +123,12 @@ static void say_epoch(dt_text *line, const dt_log_epoch *epoch) {
     dt_text_format(line, "%-8s  ", epoch->step);
 }
 
-static void say_rate(dt_text *line, double examples_per_second) {
+static void say_rate(dt_text *line, const dt_log_epoch *epoch) {
     char commas[32];
-    if (examples_per_second > 0 && examples_per_second < 1e15)
-        dt_text_format(line, "  %s examples/s", dt_text_with_commas((int64_t)examples_per_second, commas));
+    if (epoch->examples_per_second > 0 && epoch->examples_per_second < 1e15)
+        dt_text_format(line, "  %s examples/s", dt_text_with_commas((int64_t)epoch->examples_per_second, commas));
+    double ms = 1e3 * epoch->seconds_per_step;
+    if (ms > 0) dt_text_format(line, "  %.*f ms/step", ms < 10 ? 2 : ms < 100 ? 1 : 0, ms);
 }
 
 /* ---- events ---- */
@@ -188,6 +204,7 @@ void dt_log_epoch_done(dt_log *log, const dt_log_epoch *epoch, const dt_log_valu
         dt_text_format(&line, ",\"complete\":%s", epoch->complete ? "true" : "false");
         add_rounded(&line, "seconds", epoch->seconds, 6);
         add_rounded(&line, "examples_per_second", epoch->examples_per_second, 1);
+        add_rounded(&line, "seconds_per_step", epoch->seconds_per_step, 9);
         add_rounded(&line, "data_wait", epoch->data_wait, 6);
         add_values(&line, values);
         close_event(log, &line);
@@ -198,7 +215,7 @@ void dt_log_epoch_done(dt_log *log, const dt_log_epoch *epoch, const dt_log_valu
     dt_text_format(&line, "%s steps", dt_text_with_commas(epoch->steps, commas[0]));
     if (!epoch->complete) dt_text_format(&line, " of %" PRId64, epoch->n_steps);
     dt_text_format(&line, "  %s examples  %.2f s", dt_text_with_commas(epoch->examples, commas[1]), epoch->seconds);
-    say_rate(&line, epoch->examples_per_second);
+    say_rate(&line, epoch);
     dt_text_format(&line, "  data wait %.1f %%", 100 * epoch->data_wait);
     say_values(&line, values);
     put(log, &line);
@@ -268,7 +285,7 @@ void dt_log_progress(dt_log *log, const dt_log_epoch *so_far, const dt_log_value
     dt_text_append(&line, "\r");
     say_epoch(&line, so_far);
     dt_text_format(&line, "step %" PRId64 "/%" PRId64, so_far->steps, so_far->n_steps);
-    say_rate(&line, so_far->examples_per_second);
+    say_rate(&line, so_far);
     if (so_far->examples_per_second > 0 && so_far->steps > 0) {
         double examples_a_step = (double)so_far->examples / (double)so_far->steps;
         dt_text_append(&line, "  ");
@@ -277,8 +294,7 @@ void dt_log_progress(dt_log *log, const dt_log_epoch *so_far, const dt_log_value
     }
     say_values(&line, values);
     dt_text_append(&line, "\033[K");
-    if (!line.failed) fwrite(line.data, 1, line.n, log->stream);
-    fflush(log->stream);
+    if (!line.failed) write_now(log, line.data, line.n);
     log->line_shown = true;
     dt_text_free(&line);
 }
@@ -291,7 +307,6 @@ void dt_log_remark(dt_log *log, const char *kind, const char *format, ...) {
     va_end(arguments);
     if (!message.failed) {
         clear(log);
-        fflush(log->stream);
         fprintf(stderr, "dtrun: %s: %s\n", kind, message.data);
         if (log->format == DT_LOG_JSON) {
             open_event(&line, kind);

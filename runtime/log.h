@@ -1,7 +1,8 @@
 /* log: what a run says, to a terminal, a file or a program.
  *
  * The same events in three forms: on a terminal one live line that ends as a plain one, in a file plain lines, with --log-format json one object a
- * line. Events go to standard output, notes and warnings to standard error (json: to both as an event). Threads: one. */
+ * line. Events go to standard output, notes and warnings to standard error (json: to both as an event). An event cannot fail: whether all were
+ * written is asked when it matters. Threads: one. */
 #ifndef DT_RUNTIME_LOG_H
 #define DT_RUNTIME_LOG_H
 
@@ -20,6 +21,10 @@ typedef enum dt_log_format {
 
 dt_status *dt_log_create(FILE *stream, dt_log_format format, dt_log **log);
 void dt_log_destroy(dt_log *log); /* NULL is allowed */
+
+/* Whether something could not be written; from then on nothing is. The status, which the caller frees, has the system's reason. */
+bool dt_log_failed(const dt_log *log);
+dt_status *dt_log_status(const dt_log *log);
 
 /* Reports of a step by name, or of an epoch. */
 typedef struct dt_log_values {
@@ -42,8 +47,9 @@ typedef struct dt_log_epoch {
     int64_t steps, n_steps; /* done, and in a whole epoch */
     int64_t examples;
     bool complete;
-    double seconds, examples_per_second;
-    double data_wait; /* part of the time, after the first batch, that was spent waiting for data */
+    double seconds;
+    double examples_per_second, seconds_per_step; /* without the first step; 0: there was no other */
+    double data_wait;                             /* part of `seconds` that was spent waiting for data, 0 to 1 */
 } dt_log_epoch;
 
 void dt_log_started(dt_log *log, const dt_log_start *start);

@@ -6,8 +6,6 @@
 #include "runtime/log.h"
 #include "runtime/session.h"
 
-#include <signal.h>
-
 /* Strings are the caller's and outlive the run. */
 typedef struct dt_run_options {
     const char *step; /* NULL: "train", "evaluate" or "predict" */
@@ -23,14 +21,18 @@ typedef struct dt_run_options {
     const char *checkpoint_dir; /* or NULL */
     const char *init;           /* safetensors file, or NULL */
 
-    int64_t epochs, max_steps; /* 0: not said */
-    int64_t checkpoint_every;  /* steps; 0: only at the end of each epoch and of the run */
+    int64_t epochs;           /* 0: not said */
+    int64_t max_steps;        /* -1: not said */
+    int64_t checkpoint_every; /* steps; 0: only at the end of each epoch and of the run */
     int64_t keep;
     const char *keep_best;      /* "evaluate.accuracy", or NULL */
     int64_t stop_after_no_gain; /* epochs; 0: never */
     bool resume;
     int64_t log_every;
-    const volatile sig_atomic_t *stop; /* not 0: finish the step, save, return */
+
+    /* A signal that asks for the end. Until `catch_signals` is called it ends the process as ever, for there is nothing to lose. */
+    const atomic_int *stop; /* not 0: finish the step, save, return */
+    void (*catch_signals)(void);
 
     int n_inputs; /* of predict */
     const char *const *inputs;

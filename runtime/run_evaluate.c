@@ -3,17 +3,19 @@
 #include "runtime/run.h"
 #include "runtime/runner.h"
 
-static dt_status *evaluate_all(dt_runner *runner, const dt_run_options *options, dt_log *log, int64_t epoch) {
-    bool ran = true;
+/* *whole is false when a signal came. */
+static dt_status *evaluate_all(dt_runner *runner, const dt_run_options *options, dt_log *log, int64_t epoch, bool *whole) {
+    dt_runner_outcome outcome = DT_RUNNER_RAN;
     DT_TRY(dt_runner_begin(runner, 0, 0));
-    for (int64_t batch = 0; ran && *options->stop == 0; batch++) {
-        DT_TRY(dt_runner_step(runner, batch, &ran));
-        if (!ran || !dt_log_wants_progress(log)) continue;
+    for (int64_t batch = 0; outcome == DT_RUNNER_RAN && atomic_load(options->stop) == 0; batch++) {
+        DT_TRY(dt_runner_step(runner, batch, &outcome));
+        if (outcome != DT_RUNNER_RAN || !dt_log_wants_progress(log)) continue;
         dt_log_epoch so_far = dt_runner_summary(runner, false);
         dt_log_values values = dt_runner_epoch_values(runner);
         dt_log_progress(log, &so_far, &values);
     }
-    dt_log_epoch done = dt_runner_summary(runner, !ran);
+    *whole = outcome == DT_RUNNER_EPOCH_OVER;
+    dt_log_epoch done = dt_runner_summary(runner, *whole);
     dt_log_values values = dt_runner_epoch_values(runner);
     done.epoch = epoch;
     dt_log_epoch_done(log, &done, &values);
@@ -30,11 +32,14 @@ static dt_status *evaluate(const dt_kernels *kernels, dt_session *session, dt_pi
     DT_TRY(dt_session_initialize(session));
     DT_TRY(dt_run_need_weights(session, options, log, &epoch));
     DT_TRY(dt_runner_create(kernels, session, pipeline, step, options->ignore_bad_index, &runner));
+    options->catch_signals();
     dt_run_log_started(log, kernels, session, pipeline, step, (dt_log_start){.seed = options->seed});
-    dt_status *status = evaluate_all(runner, options, log, epoch);
-    if (status == NULL) dt_log_ended(log, "epochs", dt_reports_n_added(dt_runner_reports(runner)), 1, dt_seconds_now() - began, -1);
+    bool whole;
+    dt_status *status = evaluate_all(runner, options, log, epoch, &whole);
+    if (status == NULL)
+        dt_log_ended(log, whole ? "epochs" : "signal", dt_reports_n_added(dt_runner_reports(runner)), 1, dt_seconds_now() - began, -1);
     dt_runner_destroy(runner);
-    return status;
+    return status != NULL || !whole ? status : dt_log_status(log);
 }
 
 dt_status *dt_run_evaluate(const dt_kernels *kernels, const dt_run_options *options, dt_log *log) {
@@ -53,8 +58,12 @@ dt_status *dt_run_evaluate(const dt_kernels *kernels, const dt_run_options *opti
     about.replicas = options->replicas != 0 ? options->replicas : 1;
     about.rows = rows;
     about.seed = options->seed;
-    dt_pipeline_options data = {
-        .folder = options->data, .replicas = about.replicas, .rows = rows, .seed = options->seed, .ignore_bad_index = options->ignore_bad_index};
+    dt_pipeline_options data = {.folder = options->data,
+                                .replicas = about.replicas,
+                                .rows = rows,
+                                .seed = options->seed,
+                                .ignore_bad_index = options->ignore_bad_index,
+                                .stop = options->stop};
     dt_status *status = dt_pipeline_open(kernels, &artifact->pipelines[from], &data, &pipeline);
     if (status == NULL) about.steps_per_epoch = dt_pipeline_n_batches(pipeline);
     if (status == NULL) status = dt_session_create(kernels, &about, &session);

@@ -37,7 +37,6 @@ static dt_status *run_batches(prediction *all, const dt_run_options *options) {
         dt_pipeline_batch batch;
         DT_TRY(dt_pipeline_next(all->pipeline, &batch));
         if (batch.rows == 0) return NULL;
-        if (*options->stop != 0) return dt_error(DT_ABORTED, "stopped by a signal: nothing is written");
         dt_batch run = {.inputs = batch.inputs, .rows = batch.rows, .counter = number};
         DT_TRY(dt_session_run(all->session, all->step, &run, NULL));
         if (!options->ignore_bad_index) DT_TRY(dt_session_bad_index_status(all->session));
@@ -69,7 +68,7 @@ static dt_status *predict(prediction *all, const dt_kernels *kernels, const dt_r
     DT_TRY(dt_file_make_folders(options->output));
     DT_TRY(run_batches(all, options));
     for (int i = all->about->n_aggregates; i < all->function->n_results; i++) DT_TRY(write_result(all, i, options->output, log));
-    return NULL;
+    return dt_log_status(log);
 }
 
 /* The user's files as a pipeline: files(…) | batch(rows). `arguments`: [n_inputs + 1]. */

@@ -80,7 +80,7 @@ static dt_status *restore(training *run, dt_checkpoint_state *saved) {
     const char *data = run->artifact->pipelines[run->from].name;
     dt_checkpoint_state *state = &run->state;
     warn_of_differences(run, saved);
-    state->step = saved->step;
+    state->step = run->saved_step = saved->step;
     state->epoch = saved->epoch;
     state->examples = saved->examples;
     if (strcmp(saved->data, data) != 0) {
@@ -123,7 +123,7 @@ static dt_status *find_checkpoint(training *run, dt_checkpoint_state *saved) {
 /* --max-steps alone means as many epochs as it takes. */
 static int64_t epochs_of(const dt_run_options *options, int64_t steps_per_epoch) {
     if (options->epochs > 0) return options->epochs;
-    return options->max_steps > 0 ? (options->max_steps - 1) / steps_per_epoch + 1 : 1;
+    return options->max_steps > 0 ? (options->max_steps - 1) / steps_per_epoch + 1 : 1; /* it may be -1, or 0 */
 }
 
 static dt_status *open_data(training *run, const dt_checkpoint_state *saved) {
@@ -136,7 +136,8 @@ static dt_status *open_data(training *run, const dt_checkpoint_state *saved) {
                                 .replicas = run->about.replicas,
                                 .rows = run->about.rows,
                                 .seed = run->about.seed,
-                                .ignore_bad_index = options->ignore_bad_index};
+                                .ignore_bad_index = options->ignore_bad_index,
+                                .stop = options->stop};
     DT_TRY(dt_pipeline_open(run->kernels, &run->artifact->pipelines[run->from], &data, &run->data));
     if (run->evaluate < 0) return NULL;
     return dt_pipeline_open(run->kernels, &run->artifact->pipelines[run->artifact->steps[run->evaluate].pipeline], &data, &run->test_data);
@@ -148,6 +149,8 @@ static dt_status *fill_variables(training *run) {
         dt_checkpoint_state again;
         dt_status *status = dt_checkpoint_load(run->session, run->resumed_from, &again);
         dt_checkpoint_state_free(&again);
+        if (status == NULL && run->options->init != NULL)
+            dt_log_remark(run->log, "note", "--init %s is not read: the run goes on from %s", run->options->init, run->resumed_from);
         return status;
     }
     DT_TRY(dt_session_initialize(run->session));
@@ -202,6 +205,7 @@ static dt_status *begin(training *run, dt_checkpoint_state *saved) {
     DT_TRY(describe_state(run));
     DT_TRY(fill_variables(run));
     if (run->resumed_from != NULL) DT_TRY(restore(run, saved));
+    options->catch_signals();
     dt_run_log_started(
         run->log, run->kernels, run->session, run->data, run->step,
         (dt_log_start){.epochs = run->about.epochs, .seed = run->about.seed, .first_step = run->state.step, .resumed_from = run->resumed_from});
@@ -210,7 +214,7 @@ static dt_status *begin(training *run, dt_checkpoint_state *saved) {
 
 /* ---- running ---- */
 
-static bool stopped(const training *run) { return *run->options->stop != 0; }
+static bool stopped(const training *run) { return atomic_load(run->options->stop) != 0; }
 
 static void report_epoch(training *run, dt_runner *runner, bool complete) {
     dt_log_epoch epoch = dt_runner_summary(runner, complete);
@@ -233,8 +237,9 @@ static void show_progress(training *run, dt_runner *runner) {
 
 /* Sets run->reason where the run is to end before the epoch does. */
 static bool is_over(training *run) {
+    if (dt_log_failed(run->log)) run->reason = "output";
     if (stopped(run)) run->reason = "signal";
-    if (run->options->max_steps > 0 && run->state.step >= run->options->max_steps) run->reason = "max_steps";
+    if (run->options->max_steps >= 0 && run->state.step >= run->options->max_steps) run->reason = "max_steps";
     return run->reason != NULL;
 }
 
@@ -260,10 +265,11 @@ static dt_status *train_epoch(training *run, const dt_checkpoint_state *saved, b
         dt_reports_restore(reports, saved->totals, saved->n_added);
     *complete = false;
     while (!*complete && (run->state.examples >= dt_runner_n_examples(run->trainer) || !is_over(run))) {
-        bool ran; /* false: the pipeline says that its files were whole, and that this is the end */
-        DT_TRY(dt_runner_step(run->trainer, run->state.step, &ran));
-        if (ran) DT_TRY(after_step(run));
-        *complete = !ran;
+        dt_runner_outcome outcome;
+        DT_TRY(dt_runner_step(run->trainer, run->state.step, &outcome));
+        if (outcome == DT_RUNNER_RAN) DT_TRY(after_step(run));
+        if (outcome == DT_RUNNER_STOPPED) break;
+        *complete = outcome == DT_RUNNER_EPOCH_OVER;
     }
     report_epoch(run, run->trainer, *complete);
     return NULL;
@@ -271,13 +277,13 @@ static dt_status *train_epoch(training *run, const dt_checkpoint_state *saved, b
 
 /* *whole is false when a signal came. */
 static dt_status *evaluate(training *run, bool *whole) {
-    bool ran = true;
+    dt_runner_outcome outcome = DT_RUNNER_RAN;
     DT_TRY(dt_runner_begin(run->evaluator, 0, 0));
-    for (int64_t batch = 0; ran && !stopped(run); batch++) {
-        DT_TRY(dt_runner_step(run->evaluator, batch, &ran));
-        if (ran) show_progress(run, run->evaluator);
+    for (int64_t batch = 0; outcome == DT_RUNNER_RAN && !stopped(run); batch++) {
+        DT_TRY(dt_runner_step(run->evaluator, batch, &outcome));
+        if (outcome == DT_RUNNER_RAN) show_progress(run, run->evaluator);
     }
-    *whole = !ran;
+    *whole = outcome == DT_RUNNER_EPOCH_OVER;
     if (*whole) report_epoch(run, run->evaluator, true);
     return NULL;
 }
@@ -297,20 +303,36 @@ static void watch(training *run) {
     if (run->options->stop_after_no_gain > 0 && state->epochs_without_gain >= run->options->stop_after_no_gain) run->reason = "no_gain";
 }
 
-/* One epoch with what belongs to it. A checkpoint that is written while evaluation was not whole stands before it, so that it is done again. */
+/* One epoch with what belongs to it, or less of it, where is_over. An evaluation that was not whole does not count: it is done again. */
 static dt_status *run_epoch(training *run, const dt_checkpoint_state *saved) {
     bool complete, evaluated = true;
     DT_TRY(train_epoch(run, saved, &complete));
     if (complete && run->evaluator != NULL) DT_TRY(evaluate(run, &evaluated));
-    if (!complete || !evaluated) {
-        is_over(run);
-        return run->saved_step != run->state.step ? save(run) : NULL;
-    }
+    if (!complete || !evaluated) return NULL;
     watch(run);
     run->state.epoch++;
     run->state.examples = 0;
     dt_reports_reset(dt_runner_reports(run->trainer));
     return save(run);
+}
+
+/* Why a run that goes on did nothing. */
+static void explain_idleness(training *run) {
+    int64_t most = run->options->max_steps;
+    if (most >= 0 && run->state.step >= most)
+        dt_log_remark(run->log, "note", "nothing is left to do: %" PRId64 " steps are done, --max-steps asks for %" PRId64, run->state.step, most);
+    else if (run->reason == NULL)
+        dt_log_remark(run->log, "note", "nothing is left to do: %" PRId64 " epochs are done; --epochs asks for more", run->state.epoch);
+}
+
+/* Lines that were not written end the run. A signal is the better reason, where there is one. */
+static dt_status *output_status(const training *run) {
+    dt_status *status = stopped(run) ? NULL : dt_log_status(run->log);
+    if (status == NULL) return NULL;
+    dt_status *longer = dt_error(dt_status_code(status), "%s; the training ended after step %" PRId64 "%s", dt_status_message(status),
+                                 run->state.step, run->saved_step >= 0 ? ": --resume goes on from there" : "");
+    dt_status_free(status);
+    return longer;
 }
 
 static dt_status *train(training *run, dt_checkpoint_state *saved) {
@@ -321,11 +343,12 @@ static dt_status *train(training *run, dt_checkpoint_state *saved) {
         DT_TRY(run_epoch(run, saved));
         saved->n_added = 0;
     }
-    if (run->state.step == first_step && run->resumed_from != NULL && run->reason == NULL)
-        dt_log_remark(run->log, "note", "nothing is left to do: %" PRId64 " epochs are done; --epochs asks for more", run->state.epoch);
+    bool has_weights = run->state.step > 0 || run->options->max_steps == 0;
+    if (has_weights && run->saved_step != run->state.step) DT_TRY(save(run));
+    if (run->state.step == first_step && run->resumed_from != NULL) explain_idleness(run);
     dt_log_ended(run->log, run->reason != NULL ? run->reason : "epochs", run->state.step, run->state.epoch, dt_seconds_now() - run->began,
                  run->first_step_seconds);
-    return NULL;
+    return output_status(run);
 }
 
 dt_status *dt_run_train(const dt_kernels *kernels, const dt_run_options *options, dt_log *log) {

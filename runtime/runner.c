@@ -24,10 +24,11 @@ struct dt_runner {
     dt_status *next_status; /* of fetching it, or of staging it */
     int64_t position;       /* examples of the epoch that were consumed */
 
-    int64_t epoch, n_bad, n_bad_before; /* bad indices in the step; in the pipeline when the epoch began */
-    int64_t n_steps, n_examples;        /* since dt_runner_begin */
-    int64_t n_first;                    /* examples of the first of them */
-    double began, first_done, now, waited;
+    int64_t epoch, n_bad, n_bad_before;  /* bad indices in the step; in the pipeline when the epoch began */
+    int64_t n_steps, n_examples;         /* since dt_runner_begin */
+    int64_t n_first;                     /* examples of the first of them */
+    double began, first_done, last_done; /* the epoch; its first and last step so far */
+    double now, waited;                  /* when it was last at work; of that time, waiting for data */
 };
 
 static dt_status *fill(dt_runner *runner, const dt_kernels *kernels) {
@@ -74,7 +75,7 @@ dt_status *dt_runner_begin(dt_runner *runner, int64_t epoch, int64_t position) {
     runner->epoch = epoch;
     runner->n_steps = runner->n_examples = runner->n_first = runner->n_bad = 0;
     runner->n_bad_before = dt_pipeline_bad_indices(runner->pipeline);
-    runner->began = runner->first_done = runner->now = dt_seconds_now();
+    runner->began = runner->first_done = runner->last_done = runner->now = dt_seconds_now();
     runner->waited = 0;
     dt_reports_reset(runner->reports);
     return dt_pipeline_start(runner->pipeline, epoch, position);
@@ -134,9 +135,9 @@ static dt_status *run_and_fetch(dt_runner *runner, const dt_batch *batch) {
     return NULL;
 }
 
-dt_status *dt_runner_step(dt_runner *runner, int64_t counter, bool *ran) {
+dt_status *dt_runner_step(dt_runner *runner, int64_t counter, dt_runner_outcome *outcome) {
     int64_t before = runner->position;
-    *ran = false;
+    *outcome = DT_RUNNER_RAN;
     if (!runner->has_next) DT_TRY(fetch(runner));
     dt_status *status = runner->next_status;
     runner->next_status = NULL;
@@ -144,20 +145,23 @@ dt_status *dt_runner_step(dt_runner *runner, int64_t counter, bool *ran) {
     dt_pipeline_batch batch = runner->next;
     dt_batch run = {.inputs = runner->staged ? NULL : batch.inputs, .rows = batch.rows, .counter = counter};
     runner->has_next = runner->staged = false;
-    if (runner->n_steps > 0) runner->waited += batch.waited;
-    if (batch.rows == 0) return NULL;
+    runner->waited += batch.waited;
+    runner->now = dt_seconds_now();
+    if (batch.rows == 0) {
+        *outcome = batch.stopped ? DT_RUNNER_STOPPED : DT_RUNNER_EPOCH_OVER;
+        return NULL;
+    }
     if (dt_session_stages(runner->session, runner->step))
         DT_TRY(run_and_fetch(runner, &run));
     else
         DT_TRY(dt_session_run(runner->session, runner->step, &run, runner->aggregates));
     runner->position += batch.rows;
-    runner->now = dt_seconds_now();
+    runner->now = runner->last_done = dt_seconds_now();
     if (runner->n_steps++ == 0) {
         runner->first_done = runner->now;
         runner->n_first = batch.rows;
     }
     runner->n_examples += batch.rows;
-    *ran = true;
     DT_TRY(check_indices(runner, before));
     DT_TRY(check_numbers(runner, counter));
     dt_reports_add(runner->reports, runner->aggregates);
@@ -184,15 +188,16 @@ dt_log_values dt_runner_epoch_values(dt_runner *runner) { return values_of(runne
 double dt_runner_value(dt_runner *runner, int report) { return dt_runner_epoch_values(runner).values[report]; }
 
 dt_log_epoch dt_runner_summary(const dt_runner *runner, bool complete) {
-    double after_first = runner->now - runner->first_done;
+    double seconds = runner->now - runner->began, after_first = runner->last_done - runner->first_done;
     return (dt_log_epoch){
         .step = runner->about->name,
         .steps = dt_reports_n_added(runner->reports),
         .n_steps = dt_pipeline_n_batches(runner->pipeline),
         .examples = runner->position,
         .complete = complete,
-        .seconds = runner->now - runner->began,
+        .seconds = seconds,
         .examples_per_second = after_first > 0 ? (double)(runner->n_examples - runner->n_first) / after_first : 0,
-        .data_wait = after_first > 0 ? runner->waited / after_first : 0,
+        .seconds_per_step = runner->n_steps > 1 ? after_first / (double)(runner->n_steps - 1) : 0,
+        .data_wait = seconds > 0 ? runner->waited / seconds : 0,
     };
 }

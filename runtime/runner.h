@@ -19,9 +19,15 @@ void dt_runner_destroy(dt_runner *runner); /* NULL is allowed */
 /* Goes to example `position` of epoch `epoch`, both from 0, with totals of nothing. */
 dt_status *dt_runner_begin(dt_runner *runner, int64_t epoch, int64_t position);
 
-/* Runs the next batch. *ran is false at the end of the epoch. Fails for an index out of range (unless ignored) and for a report that is not a number:
- * with step and example, or step and report. `counter` is launch.counter. */
-dt_status *dt_runner_step(dt_runner *runner, int64_t counter, bool *ran);
+typedef enum dt_runner_outcome {
+    DT_RUNNER_RAN,        /* a batch */
+    DT_RUNNER_EPOCH_OVER, /* there was none left */
+    DT_RUNNER_STOPPED     /* the wait for one was ended by the pipeline's `stop` */
+} dt_runner_outcome;
+
+/* Runs the next batch. Fails for an index out of range (unless ignored) and for a report that is not a number: with step and example, or step and
+ * report. `counter` is launch.counter. */
+dt_status *dt_runner_step(dt_runner *runner, int64_t counter, dt_runner_outcome *outcome);
 
 dt_reports *dt_runner_reports(dt_runner *runner);    /* totals of the epoch; to be restored after begin */
 int64_t dt_runner_position(const dt_runner *runner); /* examples of the epoch that were consumed */

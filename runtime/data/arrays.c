@@ -112,15 +112,26 @@ static dt_status *arrays_wait(dt_source *base, int64_t n_rows) {
     if (is_ready(source, n_rows) && !atomic_load(&source->failed)) return NULL;
     dt_status *status = NULL;
     pthread_mutex_lock(&source->lock);
-    while (source->failure == NULL && !is_ready(source, n_rows)) pthread_cond_wait(&source->progress, &source->lock);
-    if (source->failure != NULL) status = dt_error(dt_status_code(source->failure), "%s", dt_status_message(source->failure));
+    while (source->failure == NULL && !is_ready(source, n_rows) && !source->cancelled) pthread_cond_wait(&source->progress, &source->lock);
+    if (source->failure != NULL)
+        status = dt_error(dt_status_code(source->failure), "%s", dt_status_message(source->failure));
+    else if (!is_ready(source, n_rows))
+        status = dt_error(DT_ABORTED, "%s: is not read any further", source->columns[0].path);
     pthread_mutex_unlock(&source->lock);
     return status;
 }
 
+static void arrays_cancel(dt_source *base) {
+    arrays *source = (arrays *)base;
+    pthread_mutex_lock(&source->lock);
+    atomic_store(&source->cancelled, true);
+    pthread_cond_broadcast(&source->progress);
+    pthread_mutex_unlock(&source->lock);
+}
+
 static void arrays_close(dt_source *base) {
     arrays *source = (arrays *)base;
-    atomic_store(&source->cancelled, true);
+    arrays_cancel(base);
     for (int i = 0; i < source->n_files; i++) {
         array_file *array = &source->files[i];
         if (array->has_thread) pthread_join(array->thread, NULL);
@@ -209,6 +220,7 @@ static dt_status *arrays_open(const char *folder, int n_names, const char *const
     pthread_mutex_init(&source->lock, NULL);
     pthread_cond_init(&source->progress, NULL);
     source->source.wait = arrays_wait;
+    source->source.cancel = arrays_cancel;
     source->source.close = arrays_close;
     source->files = dt_allocate_zeroed((size_t)n_names, sizeof *source->files);
     source->columns = dt_allocate_zeroed((size_t)n_names, sizeof *source->columns);

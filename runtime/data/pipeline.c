@@ -13,11 +13,13 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
     MOST_THREADS = 4, /* where the caller leaves the number to us */
-    ALIGNMENT = 64
+    ALIGNMENT = 64,
+    POLL_NANOSECONDS = 50000000 /* between two looks at options.stop, which a signal sets and nobody announces */
 };
 
 typedef struct slot {
@@ -55,9 +57,12 @@ struct dt_pipeline {
     pthread_mutex_t lock;   /* of all below */
     pthread_cond_t changed; /* anything of it */
     bool running, quitting, order_busy, exhausted;
+    bool ended;               /* no batch is begun any more, and all files are read: */
+    dt_status *end_status;    /* whether they are whole */
     int n_busy;               /* workers that make a batch */
     int64_t n_begun, n_taken; /* batches of this epoch */
     bool holding;             /* the caller still has batch n_taken - 1 */
+    atomic_bool abandoned;    /* what is being made is thrown away: read without the lock */
 };
 
 static dt_status *no_memory(const dt_pipeline *pipeline) {
@@ -68,12 +73,13 @@ static dt_status *no_memory(const dt_pipeline *pipeline) {
 /* The order asks. No worker is inside dt_order_next at the same time, so `filters` has one user. */
 static dt_status *passes_filter(void *context, int stage, const int64_t *item, bool *keep) {
     dt_pipeline *pipeline = context;
+    if (atomic_load(&pipeline->abandoned)) return dt_error(DT_ABORTED, "data %s: nobody waits for it", pipeline->name);
     return dt_example_filter(pipeline->filters, stage, pipeline->epoch, item, keep);
 }
 
 static dt_status *fill(const dt_pipeline *pipeline, dt_example_maker *maker, slot *batch) {
     int n_words = dt_order_item_words(pipeline->order);
-    for (int64_t row = 0; row < batch->rows; row++) {
+    for (int64_t row = 0; row < batch->rows && !atomic_load(&pipeline->abandoned); row++) {
         const void *const *components;
         DT_TRY(dt_example_make(maker, pipeline->epoch, batch->items + row * n_words, &components));
         for (int i = 0; i < pipeline->n_columns; i++) {
@@ -84,7 +90,16 @@ static dt_status *fill(const dt_pipeline *pipeline, dt_example_maker *maker, slo
     return NULL;
 }
 
-/* Makes one batch. The lock is held on entry and on return, but not in between. */
+/* The epoch counts as whole when the files are. The lock is held on entry and on return. */
+static void end_epoch(dt_pipeline *pipeline) {
+    pthread_mutex_unlock(&pipeline->lock);
+    dt_status *status = dt_source_wait(pipeline->source, pipeline->source->n_examples);
+    pthread_mutex_lock(&pipeline->lock);
+    pipeline->end_status = status;
+    pipeline->ended = true;
+}
+
+/* Makes one batch; after the last one, waits for the end of the files. The lock is held on entry and on return, but not in between. */
 static void make_batch(dt_pipeline *pipeline, dt_example_maker *maker) {
     slot *batch = &pipeline->slots[pipeline->n_begun++ % pipeline->n_slots];
     pipeline->order_busy = true;
@@ -93,7 +108,9 @@ static void make_batch(dt_pipeline *pipeline, dt_example_maker *maker) {
     dt_status *status = dt_order_next(pipeline->order, pipeline->global_batch, batch->items, &batch->rows);
     pthread_mutex_lock(&pipeline->lock);
     pipeline->order_busy = false;
-    pipeline->exhausted = status != NULL || batch->rows < pipeline->global_batch;
+    bool is_last = status != NULL || batch->rows < pipeline->global_batch, is_empty = status == NULL && batch->rows == 0;
+    pipeline->exhausted = is_last;
+    pipeline->n_begun -= is_empty;
     pthread_cond_broadcast(&pipeline->changed);
     if (status == NULL) {
         pthread_mutex_unlock(&pipeline->lock);
@@ -101,7 +118,9 @@ static void make_batch(dt_pipeline *pipeline, dt_example_maker *maker) {
         pthread_mutex_lock(&pipeline->lock);
     }
     batch->status = status;
-    batch->ready = true;
+    batch->ready = !is_empty;
+    pthread_cond_broadcast(&pipeline->changed);
+    if (is_last) end_epoch(pipeline);
     pipeline->n_busy--;
     pthread_cond_broadcast(&pipeline->changed);
 }
@@ -129,14 +148,18 @@ static void *work(void *argument) {
 static void halt(dt_pipeline *pipeline) {
     pthread_mutex_lock(&pipeline->lock);
     pipeline->running = false;
+    atomic_store(&pipeline->abandoned, true);
     while (pipeline->n_busy > 0) pthread_cond_wait(&pipeline->changed, &pipeline->lock);
+    atomic_store(&pipeline->abandoned, false);
+    dt_status_free(pipeline->end_status);
+    pipeline->end_status = NULL;
     for (int i = 0; i < pipeline->n_slots; i++) {
         dt_status_free(pipeline->slots[i].status);
         pipeline->slots[i].status = NULL;
         pipeline->slots[i].ready = false;
     }
     pipeline->n_begun = pipeline->n_taken = 0;
-    pipeline->holding = pipeline->exhausted = false;
+    pipeline->holding = pipeline->exhausted = pipeline->ended = false;
     pthread_mutex_unlock(&pipeline->lock);
 }
 
@@ -231,8 +254,12 @@ dt_status *dt_pipeline_open(const dt_kernels *kernels, const dt_artifact_pipelin
     created->kernels = kernels;
     created->options = *options;
     created->name = written->name;
+    pthread_condattr_t steady;
+    pthread_condattr_init(&steady);
+    pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
     pthread_mutex_init(&created->lock, NULL);
-    pthread_cond_init(&created->changed, NULL);
+    pthread_cond_init(&created->changed, &steady);
+    pthread_condattr_destroy(&steady);
     dt_status *status = open_parts(created, written);
     created->options.folder = NULL; /* the caller's, and no longer needed */
     if (status != NULL) {
@@ -247,8 +274,10 @@ void dt_pipeline_close(dt_pipeline *pipeline) {
     if (pipeline == NULL) return;
     pthread_mutex_lock(&pipeline->lock);
     pipeline->quitting = true;
+    atomic_store(&pipeline->abandoned, true);
     pthread_cond_broadcast(&pipeline->changed);
     pthread_mutex_unlock(&pipeline->lock);
+    dt_source_cancel(pipeline->source);
     for (int i = 0; i < pipeline->n_workers; i++) {
         if (pipeline->workers[i].started) pthread_join(pipeline->workers[i].thread, NULL);
         dt_example_maker_destroy(pipeline->workers[i].maker);
@@ -259,6 +288,7 @@ void dt_pipeline_close(dt_pipeline *pipeline) {
         dt_release(pipeline->slots[i].inputs);
         dt_release(pipeline->slots[i].items);
     }
+    dt_status_free(pipeline->end_status);
     dt_release(pipeline->slots);
     dt_release(pipeline->workers);
     dt_example_maker_destroy(pipeline->filters);
@@ -327,18 +357,32 @@ dt_status *dt_pipeline_start(dt_pipeline *pipeline, int64_t epoch, int64_t posit
     return NULL;
 }
 
-/* Waits for the batch after the one that the caller held. *batch is NULL at the end of the epoch. The lock is held. */
-static dt_status *take(dt_pipeline *pipeline, slot **batch) {
+static bool is_over(const dt_pipeline *pipeline) { return pipeline->ended && pipeline->n_taken == pipeline->n_begun; }
+static bool asked_to_stop(const dt_pipeline *pipeline) { return pipeline->options.stop != NULL && atomic_load(pipeline->options.stop) != 0; }
+
+/* Until something has changed, or it is time to look whether the caller is to stop. The lock is held. */
+static void wait_for_change(dt_pipeline *pipeline) {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += POLL_NANOSECONDS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&pipeline->changed, &pipeline->lock, &until);
+}
+
+/* Waits for the batch after the one that the caller held. *batch is NULL at the end of the epoch, and when the wait was stopped. The lock is held. */
+static dt_status *take(dt_pipeline *pipeline, slot **batch, bool *stopped) {
     *batch = NULL;
     pipeline->holding = false;
     pthread_cond_broadcast(&pipeline->changed);
     slot *wanted = &pipeline->slots[pipeline->n_taken % pipeline->n_slots];
     if (pipeline->n_taken > 0) pipeline->slots[(pipeline->n_taken - 1) % pipeline->n_slots].ready = false;
-    while (!wanted->ready && !(pipeline->exhausted && pipeline->n_taken == pipeline->n_begun)) pthread_cond_wait(&pipeline->changed, &pipeline->lock);
-    if (!wanted->ready) return NULL;
-    dt_status *status = wanted->status;
-    wanted->status = NULL;
-    if (status != NULL || wanted->rows == 0) return status;
+    while (!wanted->ready && !is_over(pipeline) && !asked_to_stop(pipeline)) wait_for_change(pipeline);
+    *stopped = !wanted->ready && !is_over(pipeline);
+    if (*stopped) return NULL;
+    dt_status **kept = wanted->ready ? &wanted->status : &pipeline->end_status, *status = *kept;
+    *kept = NULL;
+    if (status != NULL || !wanted->ready) return status;
     pipeline->n_taken++;
     pipeline->holding = true;
     *batch = wanted;
@@ -351,9 +395,8 @@ dt_status *dt_pipeline_next(dt_pipeline *pipeline, dt_pipeline_batch *batch) {
     double start = dt_seconds_now();
     slot *taken;
     pthread_mutex_lock(&pipeline->lock);
-    dt_status *status = take(pipeline, &taken);
+    dt_status *status = take(pipeline, &taken, &batch->stopped);
     pthread_mutex_unlock(&pipeline->lock);
-    if (status == NULL && taken == NULL) status = dt_source_wait(pipeline->source, pipeline->source->n_examples); /* whether the files are whole */
     batch->waited = dt_seconds_now() - start;
     if (status != NULL) {
         pipeline->failed = true;

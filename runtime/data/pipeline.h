@@ -8,6 +8,8 @@
 
 #include "runtime/kernels.h"
 
+#include <stdatomic.h>
+
 typedef struct dt_pipeline dt_pipeline;
 
 typedef struct dt_pipeline_options {
@@ -15,14 +17,15 @@ typedef struct dt_pipeline_options {
     int64_t replicas;   /* V */
     int64_t rows;       /* rows for each replica; 0: those of the program's batch(n) */
     int64_t seed;
-    int threads;           /* that make batches; 0: one, or with map and filter as many as there are cores, up to four */
-    bool ignore_bad_index; /* in the functions of map and filter */
+    int threads;            /* that make batches; 0: one, or with map and filter as many as there are cores, up to four */
+    bool ignore_bad_index;  /* in the functions of map and filter */
+    const atomic_int *stop; /* not 0: nobody wants to wait for a batch any longer; NULL: everybody does. Outlives the pipeline */
 } dt_pipeline_options;
 
 /* Opens the files of the pipeline that `written` describes (one of the artifact of `kernels`, or the caller's own), and starts to read them. The
  * kernels and the pipeline's name outlive it. */
 dt_status *dt_pipeline_open(const dt_kernels *kernels, const dt_artifact_pipeline *written, const dt_pipeline_options *options, dt_pipeline **opened);
-void dt_pipeline_close(dt_pipeline *pipeline); /* NULL is allowed; waits for the threads */
+void dt_pipeline_close(dt_pipeline *pipeline); /* NULL is allowed; waits for the threads, which leave a batch at the next example */
 
 /* Whether step `step` of the artifact takes what the pipeline gives: number, element types and shapes of the inputs, bound by position. */
 dt_status *dt_pipeline_check(const dt_pipeline *pipeline, int step);
@@ -40,11 +43,12 @@ dt_status *dt_pipeline_start(dt_pipeline *pipeline, int64_t epoch, int64_t posit
 
 typedef struct dt_pipeline_batch {
     const void *const *inputs; /* [components] each [global batch, …], as dt_batch wants them */
-    int64_t rows;              /* valid ones; 0: the epoch is over */
+    int64_t rows;              /* valid ones; 0: the epoch is over, or: */
+    bool stopped;              /* the options' `stop` ended the wait for it */
     double waited;             /* seconds that this call waited for it */
 } dt_pipeline_batch;
 
-/* The next global batch. It is valid until the next call. */
+/* The next global batch. It is valid until the next call. After one that was stopped the pipeline can be started again, or closed. */
 dt_status *dt_pipeline_next(dt_pipeline *pipeline, dt_pipeline_batch *batch);
 
 int64_t dt_pipeline_position(const dt_pipeline *pipeline); /* examples of this epoch handed out */

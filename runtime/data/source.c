@@ -32,6 +32,10 @@ dt_status *dt_source_open(const dt_artifact_stage *stage, const char *folder, dt
 
 dt_status *dt_source_wait(dt_source *source, int64_t n_rows) { return source->wait != NULL ? source->wait(source, n_rows) : NULL; }
 
+void dt_source_cancel(dt_source *source) {
+    if (source != NULL && source->cancel != NULL) source->cancel(source);
+}
+
 void dt_source_close(dt_source *source) {
     if (source != NULL) source->close(source);
 }

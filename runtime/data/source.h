@@ -23,6 +23,7 @@ struct dt_source {
     int n_columns;
     const dt_column *columns;
     dt_status *(*wait)(dt_source *source, int64_t n_rows); /* see dt_source_wait; NULL: all is there */
+    void (*cancel)(dt_source *source);                     /* see dt_source_cancel; NULL: nobody waits */
     void (*close)(dt_source *source);
 };
 
@@ -35,6 +36,9 @@ dt_status *dt_source_open(const dt_artifact_stage *stage, const char *folder, dt
 /* Waits until the first `n_rows` rows of all columns may be read. Fails, again for each call, when one cannot be read, even a later one. Any thread.
  */
 dt_status *dt_source_wait(dt_source *source, int64_t n_rows);
+
+/* Nobody wants the rest: who waits for rows that are not there gets DT_ABORTED, now and later. Any thread. */
+void dt_source_cancel(dt_source *source); /* NULL is allowed */
 
 void dt_source_close(dt_source *source); /* NULL is allowed */
 

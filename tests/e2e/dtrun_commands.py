@@ -1,4 +1,5 @@
 """dtrun from the outside: events and their fields, flags, checkpoints that other tools open, predictions that NumPy opens."""
+import math
 import os
 import pty
 import sys
@@ -21,10 +22,20 @@ check([(e["epoch"], e["steps"], e["examples"], e["complete"]) for e in epochs] =
 check([(e["epoch"], e["steps"], e["examples"]) for e in run.all("epoch", step="evaluate")] == [(i, 4, 200) for i in (1, 2, 3)], run.events)
 for e in run.all("epoch"):
     check(e["seconds"] > 0 and e["examples_per_second"] > 0 and 0 <= e["data_wait"] < 1 and e["loss"] > 0 and 0 <= e["accuracy"] <= 1, e)
+    check(0 < e["seconds_per_step"] < e["seconds"], e)
 check([e["number"] for e in run.all("step")] == [8, 16, 24, 32, 40, 48] and all(e["loss"] > 0 for e in run.all("step")), run.all("step"))
 check(epochs[2]["loss"] < epochs[0]["loss"] and run.all("epoch", step="evaluate")[2]["accuracy"] > 0.5, "it does not learn")
 check([(e["path"], e["number"]) for e in run.all("checkpoint")] == [(f"{ck}/step-{n}", n) for n in (16, 32, 48)], run.all("checkpoint"))
 check(run.one("end")["steps"] == 48 and run.one("end")["reason"] == "epochs", run.one("end"))
+
+# epochs of one step and of two; the first one ends when a large file is read to its end, so that there is nearly nothing but waiting in it
+large = write_data(FOLDER / "large")
+for name, shape in (("images", (1000000, SIDE, SIDE)), ("labels", (1000000,))):
+    (large / f"{name}.gz").write_bytes(gzip.compress(idx(bytes(math.prod(shape)), *shape), 1))
+for n in (20, 50):
+    short = compile_program(PROGRAM.replace("take(1000)", f"take({n})"), "short")
+    found = Run("train", short, "--data", large, "--epochs", 10).all("epoch", step="train")
+    check(all(0 <= e["data_wait"] <= 1 and (e["seconds_per_step"] > 0) == (n > 32) for e in found) and found[0]["data_wait"] > 0.5, found)
 
 # ---- the same without checkpoints, again, and with the loss of each step ----
 again = Run("train", program, "--data", data, "--epochs", 3, "--replicas", 2, "--log-every", 1)
@@ -43,10 +54,22 @@ check(bits(part) == bits(ck), "stopped twice by --max-steps: other bits")
 check([e["loss"] for e in third.all("epoch")][-2:] == [e["loss"] for e in run.all("epoch")][-2:], "an epoch that was resumed has other totals")
 fourth = Run("train", program, "--data", data, "--epochs", 3, "--checkpoint-dir", part, "--resume")
 check("nothing is left to do" in fourth.error and fourth.one("end")["steps"] == 48, fourth.error)
+fifth = Run("train", program, "--data", data, "--max-steps", 5, "--checkpoint-dir", part, "--resume")
+check("nothing is left to do: 48 steps are done, --max-steps asks for 5" in fifth.error, fifth.error)
+weights = ck / "step-48/model.safetensors"
+sixth = Run("train", program, "--data", data, "--epochs", 3, "--checkpoint-dir", part, "--resume", "--init", weights)
+check(f"note: --init {weights} is not read: the run goes on from {part}/step-48" in sixth.error, sixth.error)
 more = Run("train", program, "--data", data, "--epochs", 4, "--checkpoint-dir", part, "--resume", "--replicas", 1, "--global-batch", 32)
 check("goes on at the same example, but not with the same bits" in more.error and more.one("end")["steps"] == 48 + 32, more.error)
 fresh = Run("train", program, "--data", data, "--max-steps", 3, "--checkpoint-dir", FOLDER / "fresh", "--resume")
 check("no checkpoint to go on from: starting from the beginning" in fresh.error and fresh.one("end")["steps"] == 3, fresh.error)
+
+# ---- initial weights, as a checkpoint to go on from ----
+initial = Run("train", program, "--data", data, "--max-steps", 0, "--replicas", 2, "--checkpoint-dir", FOLDER / "initial")
+check([e["event"] for e in initial.events] == ["start", "checkpoint", "end"] and newest(FOLDER / "initial").name == "step-0", initial.events)
+Run("train", program, "--data", data, "--epochs", 3, "--checkpoint-dir", FOLDER / "initial", "--resume")
+check(bits(FOLDER / "initial") == bits(ck), "from the initial weights: other bits")
+
 check(Run("train", program, "--data", data, "--max-steps", 20).one("end")["epochs"] == 0, "capacity 32, V=1: 32 steps an epoch")
 no_gain = Run("train", program, "--data", data, "--epochs", 50, "--keep-best", "min:evaluate.accuracy", "--stop-after-no-gain", 2, "--checkpoint-dir", FOLDER / "gain")
 check(no_gain.one("end")["reason"] == "no_gain" and no_gain.one("end")["epochs"] < 50, no_gain.one("end"))

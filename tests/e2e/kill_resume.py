@@ -95,8 +95,8 @@ for attempt in range(40 * N_INSIDE):
 check(n_inside == N_INSIDE, f"only {n_inside} kills fell into a checkpoint's write")
 print(f"{N_INSIDE} moments inside a checkpoint's write")
 
-# SIGTERM and SIGINT finish the step, save and end
-for number in (signal.SIGTERM, signal.SIGINT):
+# each of these signals finishes the step, saves and ends
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
     folder = FOLDER / f"signal{number}"
     process = subprocess.Popen(command("train", program, *flags(folder, 10 ** 9)), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     for line in process.stdout:
@@ -104,7 +104,7 @@ for number in (signal.SIGTERM, signal.SIGINT):
             process.send_signal(number)
             break
     events = [json.loads(line) for line in process.stdout]
-    check(process.wait() == 0 and events[-1]["reason"] == "signal", f"signal {number}: {events[-1:]}")
+    check(process.wait() == 128 + number and events[-1]["reason"] == "signal", f"signal {number}: {events[-1:]}")
     check(20 <= events[-1]["steps"] < n_steps and newest(folder).name == f"step-{events[-1]['steps']}", f"signal {number}: {events[-1]}")
     finish_and_compare(folder, 10 ** 9, f"signal {number}")
 finish()

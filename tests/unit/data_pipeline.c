@@ -8,6 +8,10 @@
 #include "runtime/example_function.h"
 #include "tests/unit/scratch_folder.h"
 
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
 struct dt_kernels {
     dt_artifact artifact;
 };
@@ -19,7 +23,7 @@ struct dt_example_function {
     dt_bad_index bad;
 };
 
-static _Atomic int n_calls;
+static _Atomic int n_calls, call_that_waits = -1; /* until it is -1 again */
 
 const dt_artifact *dt_kernels_artifact(const dt_kernels *kernels) { return &kernels->artifact; }
 
@@ -35,7 +39,7 @@ void dt_example_function_destroy(dt_example_function *instance) { dt_release(ins
 
 void dt_example_function_call(dt_example_function *instance, const void *const *inputs, int64_t counter, int64_t seed) {
     const unsigned char *image = inputs[0], *label = inputs[1];
-    n_calls++;
+    for (int number = n_calls++; number == call_that_waits;) usleep(1000);
     instance->number = 100.0f * image[0] + (float)counter + (float)(seed == (int64_t)dt_key_join(5, 1)) * 1e6f;
     instance->byte = instance->function == 1 ? *label % 2 == 0 : *label;
     if (instance->function == 2 && *label == 7) instance->bad = (dt_bad_index){.count = instance->bad.count + 1, .value = 12, .site = 0, .limit = 10};
@@ -199,6 +203,44 @@ static void an_epoch_can_be_left_early(void **state) {
     dt_pipeline_close(pipeline);
 }
 
+static atomic_int stop;
+
+static void *stop_soon(void *unused) {
+    usleep(50000);
+    stop = SIGTERM;
+    return unused;
+}
+
+static void *go_on_soon(void *unused) {
+    usleep(300000);
+    call_that_waits = -1;
+    return unused;
+}
+
+static void a_wait_is_stopped_and_a_batch_given_up(void **state) {
+    (void)state;
+    dt_pipeline *pipeline;
+    dt_pipeline_batch batch;
+    pthread_t thread;
+    write_examples(2000);
+    write_pipeline("map:0 batch:500");
+    assert_ok(dt_pipeline_open(&kernels, &written, &(dt_pipeline_options){.folder = scratch, .replicas = 1, .threads = 1, .stop = &stop}, &pipeline));
+    n_calls = 0;
+    call_that_waits = 510;
+    assert_ok(dt_pipeline_start(pipeline, 0, 0));
+    assert_ok(dt_pipeline_next(pipeline, &batch));
+    assert_true(batch.rows == 500 && !batch.stopped);
+    assert_int_equal(pthread_create(&thread, NULL, stop_soon, NULL), 0);
+    assert_ok(dt_pipeline_next(pipeline, &batch));
+    assert_true(batch.rows == 0 && batch.stopped && call_that_waits == 510);
+    pthread_join(thread, NULL);
+    stop = 0;
+    assert_int_equal(pthread_create(&thread, NULL, go_on_soon, NULL), 0);
+    dt_pipeline_close(pipeline);
+    pthread_join(thread, NULL);
+    assert_int_equal(n_calls, 511);
+}
+
 static void maps_run_and_caches_keep(void **state) {
     (void)state;
     write_examples(40);
@@ -321,13 +363,10 @@ static void without_memory_opening_fails(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(batches_hold_their_examples),
-        cmocka_unit_test(threads_and_batches_do_not_change_the_stream),
-        cmocka_unit_test(an_epoch_can_be_left_early),
-        cmocka_unit_test(maps_run_and_caches_keep),
-        cmocka_unit_test(a_step_that_does_not_fit_is_refused),
-        cmocka_unit_test(wrong_pipelines_are_refused),
-        cmocka_unit_test(bad_indices_and_damaged_files_end_the_epoch),
+        cmocka_unit_test(batches_hold_their_examples),  cmocka_unit_test(threads_and_batches_do_not_change_the_stream),
+        cmocka_unit_test(an_epoch_can_be_left_early),   cmocka_unit_test(a_wait_is_stopped_and_a_batch_given_up),
+        cmocka_unit_test(maps_run_and_caches_keep),     cmocka_unit_test(a_step_that_does_not_fit_is_refused),
+        cmocka_unit_test(wrong_pipelines_are_refused),  cmocka_unit_test(bad_indices_and_damaged_files_end_the_epoch),
         cmocka_unit_test(without_memory_opening_fails),
     };
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);

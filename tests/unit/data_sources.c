@@ -4,6 +4,8 @@
 #include "runtime/data/npy.h"
 #include "tests/unit/scratch_folder.h"
 
+#include <unistd.h>
+
 static dt_status *open_named(const char *kind, int n_names, const char *const *names, dt_source **source) {
     dt_artifact_argument arguments[4] = {{0}};
     for (int i = 0; i < n_names; i++) arguments[i] = (dt_artifact_argument){.kind = DT_ARGUMENT_STRING, .string = names[i]};
@@ -155,6 +157,24 @@ static void files_that_disagree(void **state) {
     dt_source *source;
     assert_fails(open_named("idx", 2, (const char *[]){"ten", "nine"}, &source), DT_DATA_LOSS, "disagree");
     assert_fails(open_named("idx", 0, NULL, &source), DT_INVALID_ARGUMENT, "one or more files");
+}
+
+/* A file of 2 GiB that takes no place on the disk: reading it takes longer than asking for its last row. */
+static void a_cancelled_source_lets_nobody_wait(void **state) {
+    (void)state;
+    enum {
+        N_ROWS = 1 << 20,
+        ROW_BYTES = 2048
+    };
+    const unsigned char header[] = {0, 0, 8, 2, 0, N_ROWS >> 16, 0, 0, 0, 0, ROW_BYTES >> 8, 0};
+    scratch_write("large", header, sizeof header);
+    assert_int_equal(truncate(scratch_path("large"), (off_t)N_ROWS * ROW_BYTES + (off_t)sizeof header), 0);
+    dt_source *source;
+    assert_ok(open_one("idx", "large", &source));
+    dt_source_cancel(source);
+    assert_fails(dt_source_wait(source, N_ROWS), DT_ABORTED, "large: is not read any further");
+    dt_source_close(source);
+    dt_source_cancel(NULL);
 }
 
 static void missing_folders_are_named(void **state) {
@@ -323,6 +343,7 @@ int main(void) {
         cmocka_unit_test(wrong_idx_files),
         cmocka_unit_test(every_cut_and_every_flip_is_noticed),
         cmocka_unit_test(files_that_disagree),
+        cmocka_unit_test(a_cancelled_source_lets_nobody_wait),
         cmocka_unit_test(missing_folders_are_named),
         cmocka_unit_test(npy_comes_back),
         cmocka_unit_test(wrong_npy_files),

@@ -92,6 +92,56 @@ static void text_is_for_people(void **state) {
     assert_non_null(strstr(text, "\ndone: 469 steps in 1:02:05, stopped by a signal\n"));
 }
 
+/* The live line too: rate and time of a step, once there were two. */
+static void a_step_has_a_time(void **state) {
+    (void)state;
+    static const struct {
+        double seconds_per_step;
+        const char *wanted;
+    } cases[] = {{0, "examples/s  data"}, {0.00123, "  1.23 ms/step  data"}, {0.0313, "  31.3 ms/step  data"}, {1.5, "  1500 ms/step  data"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *data;
+        size_t n;
+        FILE *stream = stream_of(&data, &n);
+        dt_log *log;
+        dt_log_epoch epoch = {.step = "train",
+                              .epoch = 1,
+                              .epochs = 5,
+                              .steps = 2,
+                              .n_steps = 4,
+                              .examples = 64,
+                              .examples_per_second = 1022.4,
+                              .seconds_per_step = cases[i].seconds_per_step};
+        dt_log_values none = {0};
+        assert_ok(dt_log_create(stream, DT_LOG_TEXT, &log));
+        dt_log_epoch_done(log, &epoch, &none);
+        dt_log_progress(log, &epoch, &none);
+        dt_log_destroy(log);
+        fclose(stream);
+        assert_non_null(strstr(data, "  1,022 examples/s"));
+        assert_non_null(strstr(data, cases[i].wanted));
+        assert_true(i == 0 || strstr(data, "/step  0:00 left") != NULL);
+        free(data);
+    }
+}
+
+/* Nothing fails but the question. */
+static void what_is_not_written_is_known(void **state) {
+    (void)state;
+    dt_log *log;
+    FILE *full = fopen("/dev/full", "w");
+    assert_non_null(full);
+    assert_ok(dt_log_create(full, DT_LOG_JSON, &log));
+    assert_false(dt_log_failed(log));
+    assert_ok(dt_log_status(log));
+    dt_log_checkpoint(log, "ck/step-1", 1);
+    assert_true(dt_log_failed(log));
+    dt_log_checkpoint(log, "ck/step-2", 2);
+    assert_fails(dt_log_status(log), DT_IO, "cannot write to standard output: No space left on device");
+    dt_log_destroy(log);
+    fclose(full);
+}
+
 static const char *const train_reports[] = {"loss", "accuracy"}, *const evaluate_reports[] = {"accuracy", "loss"};
 static const dt_artifact_step steps[] = {{.name = "train", .n_reports = 2, .reports = train_reports},
                                          {.name = "evaluate", .n_reports = 2, .reports = evaluate_reports}};
@@ -146,8 +196,10 @@ static void clocks_go_forward(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(json_is_an_object_a_line), cmocka_unit_test(text_is_for_people), cmocka_unit_test(a_metric_is_found_by_name),
-        cmocka_unit_test(better_is_better),         cmocka_unit_test(clocks_go_forward),
+        cmocka_unit_test(json_is_an_object_a_line),  cmocka_unit_test(text_is_for_people),
+        cmocka_unit_test(a_step_has_a_time),         cmocka_unit_test(what_is_not_written_is_known),
+        cmocka_unit_test(a_metric_is_found_by_name), cmocka_unit_test(better_is_better),
+        cmocka_unit_test(clocks_go_forward),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
