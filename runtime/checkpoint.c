@@ -216,11 +216,25 @@ dt_status *dt_checkpoint_prune(const char *folder, int64_t keep, int64_t best_st
     return status;
 }
 
-dt_status *dt_checkpoint_prepare(const char *folder) {
-    listing found;
+/* A checkpoint begins with a folder in this one; list() removes it again. */
+static dt_status *try_writing(const char *folder) {
+    char *trial = below(folder, UNFINISHED_PREFIX "trial");
+    dt_status *status = trial != NULL ? dt_file_make_folders(trial) : no_memory();
+    dt_release(trial);
+    return status;
+}
+
+dt_status *dt_checkpoint_prepare(const char *folder, int *lock) {
+    listing found = {0};
+    *lock = -1;
     DT_TRY(dt_file_make_folders(folder));
-    dt_status *status = list(folder, true, &found);
+    DT_TRY(dt_checkpoint_lock(folder, lock));
+    dt_status *status = try_writing(folder);
+    if (status == NULL) status = list(folder, true, &found);
     dt_release(found.steps);
+    if (status == NULL) return NULL;
+    dt_checkpoint_unlock(*lock);
+    *lock = -1;
     return status;
 }
 

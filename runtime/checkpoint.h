@@ -10,6 +10,7 @@
 #ifndef DT_RUNTIME_CHECKPOINT_H
 #define DT_RUNTIME_CHECKPOINT_H
 
+#include "runtime/checkpoint_lock.h"
 #include "runtime/checkpoint_state.h"
 #include "runtime/session.h"
 
@@ -20,8 +21,9 @@ dt_status *dt_checkpoint_save(dt_session *session, const char *folder, dt_checkp
 /* Removes all but the newest `keep` checkpoints and the one of step `best_step` (-1: none). */
 dt_status *dt_checkpoint_prune(const char *folder, int64_t keep, int64_t best_step);
 
-/* Makes the folder where it is missing and removes what a run that was killed left half written. No other run may be writing there. */
-dt_status *dt_checkpoint_prepare(const char *folder);
+/* Makes the folder where it is missing, takes it for this process (checkpoint_lock.h: the caller unlocks *lock), sees that it can be written, and
+ * removes what a run that was killed left half written. */
+dt_status *dt_checkpoint_prepare(const char *folder, int *lock);
 
 /* The newest checkpoint; *path is NULL where there is none, also where there is no folder. The caller frees it. */
 dt_status *dt_checkpoint_newest(const char *folder, char **path);

@@ -65,20 +65,16 @@ static dt_status *run_kernels(const dtrun_call *call, const dt_artifact *artifac
     return status;
 }
 
-static dt_status *run_artifact(const dtrun_call *call) {
-    char *path;
-    dt_artifact *artifact;
-    DT_TRY(dtrun_find_artifact(call, &path));
-    dt_status *status = dt_artifact_open(path, &artifact);
-    if (status == NULL) {
-        if (strcmp(call->command, "info") == 0) status = dtrun_info(call, artifact);
-        if (strcmp(call->command, "bench") == 0) status = dtrun_bench(call, artifact);
-        if (strcmp(call->command, "train") == 0) status = run_kernels(call, artifact, dt_run_train);
-        if (strcmp(call->command, "evaluate") == 0) status = run_kernels(call, artifact, dt_run_evaluate);
-        if (strcmp(call->command, "predict") == 0) status = run_kernels(call, artifact, dt_run_predict);
-        dt_artifact_close(artifact);
-    }
-    dt_release(path);
+static dt_status *run_program(const dtrun_call *call) {
+    dtrun_program program;
+    dt_status *status = NULL;
+    DT_TRY(dtrun_open_program(call, call->program, &program));
+    if (strcmp(call->command, "info") == 0) status = dtrun_info(call, program.artifact);
+    if (strcmp(call->command, "bench") == 0) status = dtrun_bench(call, program.artifact);
+    if (strcmp(call->command, "train") == 0) status = run_kernels(call, program.artifact, dt_run_train);
+    if (strcmp(call->command, "evaluate") == 0) status = run_kernels(call, program.artifact, dt_run_evaluate);
+    if (strcmp(call->command, "predict") == 0) status = run_kernels(call, program.artifact, dt_run_predict);
+    dtrun_close_program(&program);
     return status;
 }
 
@@ -89,7 +85,7 @@ int main(int argc, char **argv) {
     signal(SIGXFSZ, SIG_IGN); /* a limit on the size of files is an error of writing */
     int code = dtrun_parse(argc, argv, &call);
     if (code == 0) {
-        dt_status *status = strcmp(call.command, "devices") == 0 ? dtrun_devices() : run_artifact(&call);
+        dt_status *status = strcmp(call.command, "devices") == 0 ? dtrun_devices() : run_program(&call);
         if (status != NULL) fprintf(stderr, "dtrun: error: %s\n", dt_status_message(status));
         code = status != NULL ? 1 : stop != 0 ? 128 + stop : 0;
         dt_status_free(status);

@@ -28,8 +28,16 @@ void dtrun_call_free(dtrun_call *call);
 /* The commands' names and one line each, for `dtrun --help`. */
 void dtrun_print_usage(FILE *to);
 
-/* The artifact of `call->program`: itself, or what the dtc beside this program makes of a .dt, kept in a cache. The caller frees *path. */
-dt_status *dtrun_find_artifact(const dtrun_call *call, char **path);
+/* An artifact and where it is: the user's own, or what the dtc beside this program has made of a .dt. */
+typedef struct dtrun_program {
+    dt_artifact *artifact;
+    char *path;
+    char *scratch; /* folder that goes with it; NULL: it is the user's, or kept for the next run */
+} dtrun_program;
+
+/* Opens `named`, which is call->program or another one; a .dt is compiled as `call` says. After an error there is nothing to close. */
+dt_status *dtrun_open_program(const dtrun_call *call, const char *named, dtrun_program *program);
+void dtrun_close_program(dtrun_program *program);
 
 dt_status *dtrun_bench(const dtrun_call *call, const dt_artifact *artifact);
 dt_status *dtrun_info(const dtrun_call *call, const dt_artifact *artifact);

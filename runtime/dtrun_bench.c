@@ -179,19 +179,10 @@ static dt_status *bench_all(const dtrun_call *call, const dt_artifact *const *ar
 }
 
 dt_status *dtrun_bench(const dtrun_call *call, const dt_artifact *artifact) {
-    const dt_artifact *artifacts[2] = {artifact, NULL};
-    if (call->versus == NULL) return bench_all(call, artifacts, 1);
-    dtrun_call other = *call;
-    dt_artifact *opened;
-    char *path;
-    other.program = call->versus;
-    DT_TRY(dtrun_find_artifact(&other, &path));
-    dt_status *status = dt_artifact_open(path, &opened);
-    if (status == NULL) {
-        artifacts[1] = opened;
-        status = bench_all(call, artifacts, 2);
-        dt_artifact_close(opened);
-    }
-    dt_release(path);
+    if (call->versus == NULL) return bench_all(call, &artifact, 1);
+    dtrun_program other;
+    DT_TRY(dtrun_open_program(call, call->versus, &other));
+    dt_status *status = bench_all(call, (const dt_artifact *[]){artifact, other.artifact}, 2);
+    dtrun_close_program(&other);
     return status;
 }

@@ -13,6 +13,7 @@
 #include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
+#include <pwd.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,18 +91,51 @@ static void hash_compiler(const char *compiler, uint64_t *hash) {
     }
 }
 
-static dt_status *cache_folder(char **folder) {
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+/* $HOME, else what the list of users says; NULL: neither. */
+static const char *home_folder(void) {
+    const char *home = getenv("HOME");
+    if (home != NULL && home[0] == '/') return home;
+    const struct passwd *user = getpwuid(getuid());
+    return user != NULL && user->pw_dir[0] == '/' ? user->pw_dir : NULL;
+}
+
+static dt_status *check_cache(const char *folder) {
+    DT_TRY(dt_file_make_folders(folder));
+    return access(folder, W_OK | X_OK) == 0 ? NULL : dt_error(DT_IO, "%s: cannot be written: %s", folder, strerror(errno));
+}
+
+/* The folder that compiled programs are kept in; *folder is NULL where there is none, which is said: only time is lost. */
+static dt_status *find_cache(char **folder) {
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = home_folder();
     dt_text text = {0};
+    dt_status *status = NULL;
     if (cache != NULL && cache[0] == '/')
         dt_text_format(&text, "%s/dtrun", cache);
-    else if (home != NULL && home[0] == '/')
+    else if (home != NULL)
         dt_text_format(&text, "%s/.cache/dtrun", home);
     else
-        return dt_error(DT_FAILED_PRECONDITION, "no folder for compiled programs: set HOME or XDG_CACHE_HOME, or compile first with `dtc compile`");
+        status = dt_error(DT_NOT_FOUND, "neither XDG_CACHE_HOME nor HOME is set, and this user has no home folder");
     *folder = dt_text_take(&text);
+    if (status == NULL && *folder == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    if (status == NULL) status = check_cache(*folder);
+    if (status == NULL) return NULL;
+    fprintf(stderr, "dtrun: note: the compiled program is not kept for the next time: %s\n", dt_status_message(status));
+    dt_status_free(status);
+    dt_release(*folder);
+    *folder = NULL;
+    return NULL;
+}
+
+/* A folder of this process's own. */
+static dt_status *make_scratch(char **folder) {
+    const char *parent = getenv("TMPDIR");
+    *folder = format_path(parent != NULL && parent[0] != 0 ? parent : "/tmp", "dtrun-XXXXXX");
     if (*folder == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-    return dt_file_make_folders(*folder);
+    if (mkdtemp(*folder) != NULL) return NULL;
+    dt_status *status = dt_error(DT_IO, "%s: cannot create a folder to compile in: %s", *folder, strerror(errno));
+    dt_release(*folder);
+    *folder = NULL;
+    return status;
 }
 
 /* Runs it to its end; its diagnostics are its own. */
@@ -113,7 +147,8 @@ static dt_status *spawn(char *const *arguments) {
                         strerror(code));
     while (waitpid(process, &result, 0) < 0)
         if (errno != EINTR) return dt_error(DT_IO, "cannot wait for %s: %s", arguments[0], strerror(errno));
-    if (WIFEXITED(result) && WEXITSTATUS(result) == 0) return NULL;
+    if (WIFSIGNALED(result)) return dt_error(DT_ABORTED, "%s: was not compiled: signal %d ended dtc", arguments[2], WTERMSIG(result));
+    if (WEXITSTATUS(result) == 0) return NULL;
     return dt_error(DT_INVALID_ARGUMENT, "%s: was not compiled", arguments[2]);
 }
 
@@ -134,10 +169,10 @@ static dt_status *find_flags(const dtrun_call *call, flags *found) {
 }
 
 /* dtc compile PROGRAM -o OUTPUT [--batch N] [--target cuda] [--precision TYPE] [-D …]... */
-static dt_status *compile(const dtrun_call *call, const char *compiler, const flags *flags, const char *output) {
+static dt_status *compile(const dtrun_call *call, const char *named, const char *compiler, const flags *flags, const char *output) {
     char **arguments = dt_allocate_zeroed(12 + 2 * (size_t)call->n_defines, sizeof *arguments);
     if (arguments == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-    const char *fixed[] = {compiler, "compile", call->program, "-o", output};
+    const char *fixed[] = {compiler, "compile", named, "-o", output};
     int n = 0;
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) arguments[n++] = (char *)(uintptr_t)fixed[i];
     if (flags->batch[0] != 0) {
@@ -162,12 +197,12 @@ static dt_status *compile(const dtrun_call *call, const char *compiler, const fl
 }
 
 /* Into `folder`, unless it is there. */
-static dt_status *compile_into(const dtrun_call *call, const char *compiler, const char *folder, char **path) {
+static dt_status *compile_into(const dtrun_call *call, const char *named, const char *compiler, const char *folder, char **path) {
     flags flags;
     DT_TRY(find_flags(call, &flags));
-    uint64_t hash = dt_hash_bytes(call->program, strlen(call->program), DT_HASH_SEED);
-    DT_TRY(hash_file(call->program, &hash));
-    DT_TRY(hash_folder(call->program, &hash));
+    uint64_t hash = dt_hash_bytes(named, strlen(named), DT_HASH_SEED);
+    DT_TRY(hash_file(named, &hash));
+    DT_TRY(hash_folder(named, &hash));
     hash_compiler(compiler, &hash);
     hash = dt_hash_bytes(flags.batch, strlen(flags.batch) + 1, hash);
     hash = dt_hash_bytes(flags.target, strlen(flags.target) + 1, hash);
@@ -179,7 +214,7 @@ static dt_status *compile_into(const dtrun_call *call, const char *compiler, con
     dt_text_format(&fresh, "%s/%016" PRIx64 ".%ld.dtx", folder, hash, (long)getpid());
     dt_status *status = kept.failed || fresh.failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : NULL;
     if (status == NULL && !dt_file_exists(kept.data)) {
-        status = compile(call, compiler, &flags, fresh.data);
+        status = compile(call, named, compiler, &flags, fresh.data);
         if (status == NULL && rename(fresh.data, kept.data) != 0) status = dt_error(DT_IO, "%s: cannot rename: %s", fresh.data, strerror(errno));
         if (status != NULL) unlink(fresh.data);
     }
@@ -189,22 +224,38 @@ static dt_status *compile_into(const dtrun_call *call, const char *compiler, con
     return status;
 }
 
-dt_status *dtrun_find_artifact(const dtrun_call *call, char **path) {
-    *path = NULL;
-    if (!is_source(call->program)) {
-        dt_text same = {0};
-        dt_text_append(&same, call->program);
-        *path = dt_text_take(&same);
-        if (*path == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-        if (call->n_defines == 0 && call->precision == NULL) return NULL;
-        dt_release(*path);
-        return dt_error(DT_INVALID_ARGUMENT, "%s: is compiled already: %s is for a .dt", call->program, call->n_defines > 0 ? "-D" : "--precision");
-    }
-    char *compiler = NULL, *folder = NULL;
-    DT_TRY(find_compiler(&compiler));
-    dt_status *status = cache_folder(&folder);
-    if (status == NULL) status = compile_into(call, compiler, folder, path);
-    dt_release(folder);
+/* A .dt becomes program->path, in the cache or in program->scratch. */
+static dt_status *compile_program(const dtrun_call *call, const char *named, dtrun_program *program) {
+    char *compiler = NULL, *cache = NULL;
+    dt_status *status = find_compiler(&compiler);
+    if (status == NULL) status = find_cache(&cache);
+    if (status == NULL && cache == NULL) status = make_scratch(&program->scratch);
+    if (status == NULL) status = compile_into(call, named, compiler, cache != NULL ? cache : program->scratch, &program->path);
+    dt_release(cache);
     dt_release(compiler);
     return status;
+}
+
+static dt_status *take_compiled(const dtrun_call *call, const char *named, dtrun_program *program) {
+    dt_text same = {0};
+    if (call->n_defines > 0 || call->precision != NULL)
+        return dt_error(DT_INVALID_ARGUMENT, "%s: is compiled already: %s is for a .dt", named, call->n_defines > 0 ? "-D" : "--precision");
+    dt_text_append(&same, named);
+    program->path = dt_text_take(&same);
+    return program->path != NULL ? NULL : dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+}
+
+dt_status *dtrun_open_program(const dtrun_call *call, const char *named, dtrun_program *program) {
+    *program = (dtrun_program){0};
+    dt_status *status = is_source(named) ? compile_program(call, named, program) : take_compiled(call, named, program);
+    if (status == NULL) status = dt_artifact_open(program->path, &program->artifact);
+    if (status != NULL) dtrun_close_program(program);
+    return status;
+}
+
+void dtrun_close_program(dtrun_program *program) {
+    dt_artifact_close(program->artifact);
+    if (program->scratch != NULL) dt_status_free(dt_file_remove_tree(program->scratch));
+    dt_release(program->scratch);
+    dt_release(program->path);
 }

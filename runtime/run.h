@@ -48,6 +48,9 @@ dt_status *dt_run_predict(const dt_kernels *kernels, const dt_run_options *optio
 /* The step that the options name, or `otherwise`; DT_NOT_FOUND lists those there are. */
 dt_status *dt_run_find_step(const dt_artifact *artifact, const dt_run_options *options, const char *otherwise, int *step);
 
+/* Refuses devices that compute nothing to those who want something of what is computed: `reason` says what for. */
+dt_status *dt_run_need_computation(const dt_run_options *options, const char *reason);
+
 /* The pipeline that `from` names, or the step's own. `from` may be NULL. */
 dt_status *dt_run_find_pipeline(const dt_artifact *artifact, const char *from, int step, int *pipeline);
 

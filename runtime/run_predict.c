@@ -106,6 +106,7 @@ dt_status *dt_run_predict(const dt_kernels *kernels, const dt_run_options *optio
     all.function = &artifact->functions[all.about->function];
     if (all.about->trains) return dt_error(DT_INVALID_ARGUMENT, "step %s trains: run it with `dtrun train`", all.about->name);
     if (all.function->n_results == all.about->n_aggregates) return dt_error(DT_INVALID_ARGUMENT, "step %s returns nothing", all.about->name);
+    DT_TRY(dt_run_need_computation(options, "there are no results to write"));
     if (options->output == NULL) return dt_error(DT_INVALID_ARGUMENT, "name the folder for the results with --output");
     dt_session_options about = dt_session_options_default();
     about.devices = options->devices;

@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "runtime/checkpoint.h"
+#include "runtime/devices/spec.h"
 #include "runtime/run.h"
 
 #include <inttypes.h>
@@ -17,6 +18,13 @@ dt_status *dt_run_find_step(const dt_artifact *artifact, const dt_run_options *o
         dt_error(DT_NOT_FOUND, "%s: has no step %s; --step picks one of its own: %s", artifact->path, name, names.data != NULL ? names.data : "none");
     dt_text_free(&names);
     return status;
+}
+
+dt_status *dt_run_need_computation(const dt_run_options *options, const char *reason) {
+    dt_device_spec spec;
+    DT_TRY(dt_device_spec_parse(options->devices, &spec));
+    if (spec.kind != &dt_device_null) return NULL;
+    return dt_error(DT_INVALID_ARGUMENT, "--devices %s computes nothing: %s", options->devices, reason);
 }
 
 dt_status *dt_run_find_pipeline(const dt_artifact *artifact, const char *from, int step, int *pipeline) {

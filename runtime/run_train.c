@@ -28,6 +28,7 @@ typedef struct training {
 
     dt_checkpoint_state state; /* the moment; its totals only while it is saved */
     int64_t saved_step;        /* of the last checkpoint; -1: none */
+    int lock;                  /* of the folder of checkpoints; -1: none */
     char *resumed_from;
     const char *reason; /* why it ended */
     double began, first_step_seconds;
@@ -101,13 +102,16 @@ static dt_status *restore(training *run, dt_checkpoint_state *saved) {
 static dt_status *find_checkpoint(training *run, dt_checkpoint_state *saved) {
     const dt_run_options *options = run->options;
     if (options->checkpoint_dir == NULL) return NULL;
+    DT_TRY(dt_run_need_computation(options, "there is nothing to save in --checkpoint-dir"));
+    DT_TRY(dt_checkpoint_prepare(options->checkpoint_dir, &run->lock));
+    if (run->lock < 0)
+        dt_log_remark(run->log, "note", "%s: the file system has no locks: see that no other run writes its checkpoints there",
+                      options->checkpoint_dir);
     DT_TRY(dt_checkpoint_newest(options->checkpoint_dir, &run->resumed_from));
-    if (!options->resume) {
-        if (run->resumed_from == NULL) return dt_checkpoint_prepare(options->checkpoint_dir);
+    if (!options->resume && run->resumed_from != NULL)
         return dt_error(DT_ALREADY_EXISTS, "%s: there is a checkpoint already: go on from it with --resume, or name another folder",
                         run->resumed_from);
-    }
-    DT_TRY(dt_checkpoint_prepare(options->checkpoint_dir));
+    if (!options->resume) return NULL;
     if (run->resumed_from == NULL) {
         dt_log_remark(run->log, "note", "%s: no checkpoint to go on from: starting from the beginning", options->checkpoint_dir);
         return NULL;
@@ -352,8 +356,13 @@ static dt_status *train(training *run, dt_checkpoint_state *saved) {
 }
 
 dt_status *dt_run_train(const dt_kernels *kernels, const dt_run_options *options, dt_log *log) {
-    training run = {
-        .kernels = kernels, .artifact = dt_kernels_artifact(kernels), .options = options, .log = log, .saved_step = -1, .first_step_seconds = -1};
+    training run = {.kernels = kernels,
+                    .artifact = dt_kernels_artifact(kernels),
+                    .options = options,
+                    .log = log,
+                    .saved_step = -1,
+                    .lock = -1,
+                    .first_step_seconds = -1};
     dt_checkpoint_state saved = {0};
     dt_status *status = train(&run, &saved);
     dt_checkpoint_state_free(&saved);
@@ -364,6 +373,7 @@ dt_status *dt_run_train(const dt_kernels *kernels, const dt_run_options *options
     dt_session_destroy(run.session);
     dt_pipeline_close(run.data);
     dt_pipeline_close(run.test_data);
+    dt_checkpoint_unlock(run.lock);
     dt_release(run.resumed_from);
     return status;
 }

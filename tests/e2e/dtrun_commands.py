@@ -2,6 +2,7 @@
 import math
 import os
 import pty
+import pwd
 import sys
 
 sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
@@ -73,7 +74,7 @@ check(bits(FOLDER / "initial") == bits(ck), "from the initial weights: other bit
 check(Run("train", program, "--data", data, "--max-steps", 20).one("end")["epochs"] == 0, "capacity 32, V=1: 32 steps an epoch")
 no_gain = Run("train", program, "--data", data, "--epochs", 50, "--keep-best", "min:evaluate.accuracy", "--stop-after-no-gain", 2, "--checkpoint-dir", FOLDER / "gain")
 check(no_gain.one("end")["reason"] == "no_gain" and no_gain.one("end")["epochs"] < 50, no_gain.one("end"))
-kept = {path.name for path in (FOLDER / "gain").iterdir()}
+kept = {path.name for path in (FOLDER / "gain").glob("step-*")}
 check(len(kept) == 3 or len(kept) == 4, f"three newest and the best: {kept}")
 
 # ---- evaluate, predict, init ----
@@ -142,6 +143,30 @@ check("is compiled already: --precision is for a .dt" in refused.error, refused.
 (FOLDER / "wrong.dt").write_text("model")
 Run("train", FOLDER / "wrong.dt", expect=1)
 check(len(list((FOLDER / "cache/dtrun").iterdir())) == 3, "something was left of a failed compilation")
+
+# ---- where it is kept: in the home folder, which need not be said; where it cannot be kept, it is compiled for the one run ----
+home, scratch = FOLDER / "home", FOLDER / "scratch"
+scratch.mkdir()
+TRAIN = ("dtrun", "train", FOLDER / "net.dt", "--data", data, "--max-steps", "2")
+
+
+def train_with(**variables):
+    environment = {k: v for k, v in os.environ.items() if k not in ("XDG_CACHE_HOME", "HOME")} | {"TMPDIR": str(scratch)} | variables
+    done = subprocess.run(TRAIN, capture_output=True, text=True, env=environment)
+    check(done.returncode == 0 and "done: 2 steps" in done.stdout, done)
+    check(list(scratch.iterdir()) == [], "the scratch folder is still there")
+    return done.stderr
+
+
+check(train_with(HOME=str(home)) == "" and len(list((home / ".cache/dtrun").iterdir())) == 1, "HOME alone")
+check(train_with(HOME=str(home), XDG_CACHE_HOME="relative") == "" and len(list((home / ".cache/dtrun").iterdir())) == 1, "a relative XDG_CACHE_HOME")
+known = pathlib.Path(pwd.getpwuid(os.getuid()).pw_dir, ".cache/dtrun")
+before = set(known.glob("*"))
+check(train_with() == "", "a home that only the list of users knows")
+for path in set(known.glob("*")) - before:
+    path.unlink()
+note = train_with(HOME="/dev/null")
+check("dtrun: note: the compiled program is not kept for the next time: /dev/null: cannot create the folder" in note, note)
 
 # ---- info, devices, help ----
 about = subprocess.run(["dtrun", "info", program], capture_output=True, text=True)

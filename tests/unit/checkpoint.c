@@ -7,6 +7,7 @@
 #include "tests/unit/scratch_folder.h"
 
 #include <math.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 struct dt_session {
@@ -173,14 +174,48 @@ static void what_is_saved_is_loaded(void **unused) {
 static void the_newest_is_by_number(void **unused) {
     (void)unused;
     const char *folder = scratch_path("b");
+    int lock;
     save(folder, 9), save(folder, 10), save(folder, 8);
     assert_ok(dt_file_make_folders(scratch_path("b/step-x")));
     assert_ok(dt_file_make_folders(scratch_path("b/step-99999999999999999999")));
     assert_ok(dt_file_make_folders(scratch_path("b/.unfinished-50")));
     assert_newest(folder, scratch_path("b/step-10"));
-    assert_ok(dt_checkpoint_prepare(folder));
+    assert_ok(dt_checkpoint_prepare(folder, &lock));
+    dt_checkpoint_unlock(lock);
     assert_false(dt_file_exists(scratch_path("b/.unfinished-50")));
     assert_true(dt_file_exists(scratch_path("b/step-x")));
+}
+
+static void a_folder_is_written_by_one_run(void **unused) {
+    (void)unused;
+    const char *folder = scratch_path("h");
+    char host[65] = "", holder[128];
+    int first, second;
+    gethostname(host, sizeof host - 1);
+    snprintf(holder, sizeof holder, "another run writes its checkpoints here, process %ld on %s since 2", (long)getpid(), host);
+    assert_ok(dt_checkpoint_prepare(folder, &first));
+    assert_fails(dt_checkpoint_prepare(folder, &second), DT_FAILED_PRECONDITION, holder);
+    assert_int_equal(second, -1);
+    dt_checkpoint_unlock(first);
+    assert_ok(dt_checkpoint_prepare(folder, &second));
+    dt_checkpoint_unlock(second);
+
+    pid_t process = fork(); /* one that dies with the lock */
+    if (process == 0) {
+        dt_status *status = dt_checkpoint_prepare(folder, &first);
+        _exit(status == NULL ? 0 : 1);
+    }
+    int result;
+    assert_int_equal(waitpid(process, &result, 0), process);
+    assert_int_equal(result, 0);
+    assert_ok(dt_checkpoint_prepare(folder, &second));
+    dt_checkpoint_unlock(second);
+    dt_checkpoint_unlock(-1);
+
+    scratch_write("file", "x", 1);
+    assert_fails(dt_checkpoint_prepare(scratch_path("file"), &first), DT_IO, "file: cannot create the folder");
+    assert_ok(dt_file_make_folders(scratch_path("i/.lock")));
+    assert_fails(dt_checkpoint_prepare(scratch_path("i"), &first), DT_IO, "i/.lock: cannot open: Is a directory");
 }
 
 static void the_last_and_the_best_are_kept(void **unused) {
@@ -319,6 +354,7 @@ int main(void) {
         cmocka_unit_test(a_state_comes_back),
         cmocka_unit_test(what_is_saved_is_loaded),
         cmocka_unit_test(the_newest_is_by_number),
+        cmocka_unit_test(a_folder_is_written_by_one_run),
         cmocka_unit_test(the_last_and_the_best_are_kept),
         cmocka_unit_test(a_failed_save_leaves_the_one_before),
         cmocka_unit_test(what_is_not_a_number_is_not_saved),
