@@ -211,6 +211,8 @@ static inline void add_map_cases(dt_arena *arena, op_case_list *list, const dt_o
     bool has_all_shapes = false;
     for (int d = 0; d < DT_N_DTYPES; d++) {
         if (!word_takes(word, (dt_dtype)d)) continue;
+        if (dt_dtype_kind((dt_dtype)d) == 'i' && op->n_operands > 1)
+            dt_list_push(arena, &list->texts, map_case(arena, op, (dt_dtype)d, "[12, 12]", DT_I64)); /* op_fill_with_extremes */
         for (size_t s = has_all_shapes ? 5 : 0; s < (has_all_shapes ? 6 : sizeof shapes / sizeof *shapes); s++)
             for (int to = 0; to < (op->n_attributes > 0 ? DT_N_DTYPES : 1); to++)
                 dt_list_push(arena, &list->texts, map_case(arena, op, (dt_dtype)d, shapes[s], (dt_dtype)to));
@@ -313,6 +315,17 @@ static inline dt_tensor op_random_operand(dt_arena *arena, const dt_value *value
             dt_tensor_set(&tensor, i, low + u * (high - low));
     }
     return tensor;
+}
+
+/* Operand k of an elementwise row over integers: the ends of its type and what lies around 0; over 12 x 12 elements every pair of them. */
+static inline void op_fill_with_extremes(dt_tensor *tensor, int k) {
+    int bits = 8 * (int)dt_dtype_bytes(tensor->dtype);
+    bool is_signed = dt_dtype_is_signed(tensor->dtype);
+    int64_t greatest = (int64_t)(UINT64_MAX >> (64 - bits + is_signed)), least = is_signed ? -greatest - 1 : 0;
+    const int64_t values[12] = {least, least + 1, least / 2, -7, -1, 0, 1, 2, 7, greatest / 2 + 1, greatest - 1, greatest};
+    for (size_t i = 0; i < dt_tensor_elements(tensor); i++)
+        dt_scalar_store((char *)tensor->data + i * dt_dtype_bytes(tensor->dtype), tensor->dtype,
+                        (dt_scalar){.i = values[(k == 0 ? i : i / 12) % 12]});
 }
 
 #endif

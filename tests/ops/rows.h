@@ -283,6 +283,8 @@ static void run_cases(subject *s, totals *totals) {
                 fill_with_ties(&inputs[k]);
             else if (dt_dtype_is_float(inputs[k].dtype))
                 fill_with_edges(s->op, &inputs[k], k);
+            else if (inputs[k].dtype != DT_BOOL)
+                op_fill_with_extremes(&inputs[k], k);
         }
         run_case(s, totals, c, CAPACITY, inputs);
     }

@@ -64,13 +64,17 @@ static void print_attribute(const dt_attribute_row *row, const dt_attribute *att
     }
 }
 
+/* `state`: of the generator of random operands; NULL: integers are at the ends of their types. */
 static dt_status *run_case(dt_arena *arena, const char *folder, int number, const char *text, uint64_t *state) {
     dt_module *module = dt_module_create(arena, "case");
     dt_function *function = dt_module_add_function(module, "case", DT_FUNCTION_STEP);
     dt_value *value;
     DT_TRY(op_case_build(function, text, NULL, NULL, &value));
     dt_tensor *operands = DT_NEW_ARRAY(arena, dt_tensor, value->n_operands), result;
-    for (int k = 0; k < value->n_operands; k++) operands[k] = op_random_operand(arena, value, k, ROWS, false, state);
+    for (int k = 0; k < value->n_operands; k++) {
+        operands[k] = op_random_operand(arena, value, k, ROWS, false, state != NULL ? state : &(uint64_t){1});
+        if (state == NULL && dt_dtype_kind(operands[k].dtype) == 'i') op_fill_with_extremes(&operands[k], k);
+    }
     dt_list_push(arena, &function->results, ((dt_result){"y", value}));
     DT_TRY(dt_interpret(arena, function, &launch, operands, NULL, &result));
     printf("{\"op\": \"%s\", \"case\": ", value->op->name);
@@ -119,11 +123,12 @@ int main(int argc, char **argv) {
         dt_arena *arena = dt_arena_create();
         op_case_list list = {0};
         if (op_has_value(op) && (!op_cases(arena, &list, op) || op->numpy[0] == '\0')) print_error(op->name, "no case, or no NumPy expression");
-        for (size_t c = 0; c < list.texts.n; c++) {
+        for (size_t c = 0; c < (op->class == DT_CLASS_MAP ? 2 : 1) * list.texts.n; c++) {
+            const char *text = list.texts.items[c % list.texts.n];
             dt_bad_index bad = {0};
             launch.bad_index = &bad;
-            dt_status *status = run_case(arena, argv[1], number++, list.texts.items[c], &state);
-            if (status != NULL) print_error(list.texts.items[c], dt_status_message(status));
+            dt_status *status = run_case(arena, argv[1], number++, text, c < list.texts.n ? &state : NULL);
+            if (status != NULL) print_error(text, dt_status_message(status));
             dt_status_free(status);
         }
         dt_arena_destroy(arena);
