@@ -8,6 +8,7 @@
 
 #include "abi/launch.h"
 #include "ir/formula.h"
+#include "ir/loops.h"
 
 typedef enum dt_arithmetic {
     DT_ARITHMETIC_ORACLE,
@@ -41,6 +42,8 @@ dt_scalar dt_scalar_round(dt_scalar value, dt_dtype dtype);
 double dt_factor_round(double factor, dt_precision precision);
 /* The value conversion from(…) to to(…): float to integer truncates and saturates, NaN becomes 0; to bool: is it not 0? */
 dt_scalar dt_scalar_convert(dt_scalar value, dt_dtype from, dt_dtype to);
+/* What a reduction of elements of `dtype` starts from, and what is left where it has none; of argmax and argmin, the element that loses to all. */
+dt_scalar dt_combiner_identity(dt_combiner combiner, dt_dtype dtype);
 /* An element in memory, and back. */
 dt_scalar dt_scalar_load(const void *memory, dt_dtype dtype);
 void dt_scalar_store(void *memory, dt_dtype dtype, dt_scalar value); /* rounds */

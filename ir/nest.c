@@ -325,19 +325,6 @@ static run evaluate_run(nest *nest, int64_t start, int n, dt_scalar *outsides) {
 
 /* ---- combining ---- */
 
-static dt_scalar identity_of(const nest *nest) {
-    switch (nest->loops->combiner) {
-    case DT_COMBINE_PRODUCT: return nest->is_float ? (dt_scalar){.f = 1} : (dt_scalar){.i = 1};
-    case DT_COMBINE_MAX:
-    case DT_COMBINE_ARGMAX:
-        if (nest->body_dtype == DT_BOOL) return (dt_scalar){.i = 0};
-        return dt_scalar_convert((dt_scalar){.f = -INFINITY}, DT_F64, nest->body_dtype);
-    case DT_COMBINE_MIN:
-    case DT_COMBINE_ARGMIN: return dt_scalar_convert((dt_scalar){.f = INFINITY}, DT_F64, nest->body_dtype);
-    default: return (dt_scalar){.i = 0}; /* all bits 0 is 0.0 too */
-    }
-}
-
 static double combine_floats(dt_combiner combiner, double a, double b) {
     switch (combiner) {
     case DT_COMBINE_SUM: return a + b;
@@ -498,7 +485,7 @@ static void run_loops(nest *nest, dt_scalar *outsides) {
     bool along = lane >= loops->n_outer;
     int64_t n_lane = lane >= 0 ? nest->extents[lane] : 1, n_outer_lanes = along ? 1 : n_lane, lane_step = 1;
     for (int l = loops->n_outer - 1; l > lane; l--) lane_step *= nest->extents[l];
-    dt_scalar identity = identity_of(nest);
+    dt_scalar identity = dt_combiner_identity(loops->combiner, nest->body_dtype);
     bool empty = false;
     for (int l = loops->n_outer; l < loops->n_loops; l++) empty |= nest->extents[l] == 0;
     do {

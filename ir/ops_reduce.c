@@ -29,6 +29,11 @@ dt_status *dt_infer_reduce(dt_arena *arena, const dt_op *op, dt_value *const *op
             dims[rank++] = 1;
     }
     *shape = (dt_shape){rank, dims};
+    bool has_identity = strcmp(op->formula, "sum") == 0 || strcmp(op->formula, "product") == 0 || operands[0]->dtype == DT_BOOL;
+    for (int64_t i = 0; i < axes->i && !has_identity; i++)
+        if (x.dims[axes->ints[i]] == 0)
+            return dt_error(DT_INVALID_ARGUMENT, "%s: dimension %d of x: %s has no elements to choose from", op->name, (int)axes->ints[i],
+                            dt_type_text(arena, operands[0]));
     *dtype = dt_op_result_dtype(op, operands, attributes);
     if (*dtype == DT_BOOL && strcmp(op->formula, "sum") == 0) *dtype = DT_I64;
     return NULL;

@@ -193,7 +193,7 @@ const char *dt_cuda_place(dt_cuda_nest *n, const dt_address *address);
 const char *dt_cuda_to_memory(dt_cuda_nest *n, const char *value, dt_dtype dtype);
 const char *dt_cuda_from_memory(dt_cuda_nest *n, const char *place, dt_dtype dtype);
 /* The value of `dtype` that a reduction begins with. */
-const char *dt_cuda_identity(dt_combiner combiner, dt_dtype dtype);
+const char *dt_cuda_identity(dt_cuda_nest *n, dt_combiner combiner, dt_dtype dtype);
 /* a combined with b. */
 const char *dt_cuda_combine(dt_cuda_nest *n, dt_combiner combiner, dt_dtype dtype, const char *a, const char *b);
 const char *dt_cuda_convert(dt_cuda_nest *n, const char *x, dt_dtype from, dt_dtype to);

@@ -221,7 +221,7 @@ static void begin_folding(dt_cuda_nest *n) {
         if (is_position(reduction->combiner))
             dt_cuda_line(n->f, "candidate<%s> %s = {0, -1};", folded_type(n, reduction), name);
         else
-            dt_cuda_line(n->f, "%s %s = %s;", dt_cuda_type(reduction->dtype), name, dt_cuda_identity(reduction->combiner, reduction->dtype));
+            dt_cuda_line(n->f, "%s %s = %s;", dt_cuda_type(reduction->dtype), name, dt_cuda_identity(n, reduction->combiner, reduction->dtype));
     }
 }
 

@@ -5,6 +5,7 @@
  *
  * Integers of 64 bits are mostly indices, whose range can be computed from the extents of the loops: those that fit are ints. */
 #include "compiler/codegen/cuda.h"
+#include "ir/evaluate.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -113,18 +114,9 @@ static const char *constant(dt_cuda_nest *n, int i) {
     return integer(n, x->integer, x->dtype == DT_I64 && !dt_cuda_is_narrow(n, i));
 }
 
-const char *dt_cuda_identity(dt_combiner combiner, dt_dtype dtype) {
-    bool is_float = dt_dtype_is_float(dtype), greatest = combiner == DT_COMBINE_MAX;
-    if (combiner == DT_COMBINE_PRODUCT) return is_float ? "1.0f" : "1";
-    if (combiner != DT_COMBINE_MAX && combiner != DT_COMBINE_MIN) return is_float ? "0.0f" : "0";
-    switch (dtype) {
-    case DT_I8: return greatest ? "-128" : "127";
-    case DT_U8: return greatest ? "0" : "255";
-    case DT_I32: return greatest ? "(-2147483647 - 1)" : "2147483647";
-    case DT_I64: return greatest ? "(-9223372036854775807LL - 1)" : "9223372036854775807LL";
-    case DT_BOOL: return greatest ? "false" : "true";
-    default: return greatest ? "-infinity()" : "infinity()";
-    }
+const char *dt_cuda_identity(dt_cuda_nest *n, dt_combiner combiner, dt_dtype dtype) {
+    dt_scalar value = dt_combiner_identity(combiner, dtype);
+    return dt_dtype_is_float(dtype) ? real(n, value.f, dtype) : integer(n, value.i, dtype == DT_I64);
 }
 
 /* ---- arithmetic ---- */

@@ -4,9 +4,9 @@
  * share, and the lanes are folded at the end in a fixed tree, upper half onto lower half: the order depends on the level and the extents, never
  * on data. The best position of an element is carried beside the best element; i32 while that suffices. */
 #include "compiler/codegen/llvm.h"
+#include "ir/evaluate.h"
 
 #include <assert.h>
-#include <math.h>
 
 static bool is_position(dt_combiner combiner) { return combiner == DT_COMBINE_ARGMAX || combiner == DT_COMBINE_ARGMIN; }
 
@@ -27,29 +27,12 @@ static LLVMTypeRef position_type(const dt_llvm_nest *n) {
     return positions < 2147483647.0 ? n->e->i32 : n->e->i64;
 }
 
-/* ---- identities ---- */
+/* ---- the beginning ---- */
 
-/* The value of `dtype` that loses against every other: the lowest when the greatest is looked for. */
-static LLVMValueRef worst(dt_llvm_emitter *e, dt_dtype dtype, bool greatest, int width) {
+static LLVMValueRef identity(dt_llvm_emitter *e, dt_combiner combiner, dt_dtype dtype, int width) {
     LLVMTypeRef type = dt_llvm_vector(dt_llvm_type(e, dtype), width);
-    if (dt_dtype_is_float(dtype)) return dt_llvm_real(type, greatest ? -INFINITY : INFINITY);
-    int bits = dtype == DT_BOOL ? 1 : 8 * (int)dt_dtype_bytes(dtype);
-    uint64_t all = bits == 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1;
-    if (!dt_dtype_is_signed(dtype)) return dt_llvm_integer(type, greatest ? 0 : (int64_t)all);
-    uint64_t lowest = (uint64_t)1 << (bits - 1);
-    return dt_llvm_integer(type, (int64_t)(greatest ? lowest : all ^ lowest));
-}
-
-static LLVMValueRef identity(dt_llvm_emitter *e, const dt_reduction *reduction, dt_dtype dtype, int width) {
-    LLVMTypeRef type = dt_llvm_vector(dt_llvm_type(e, dtype), width);
-    switch (reduction->combiner) {
-    case DT_COMBINE_PRODUCT: return dt_dtype_is_float(dtype) ? dt_llvm_real(type, 1) : dt_llvm_integer(type, 1);
-    case DT_COMBINE_MAX:
-    case DT_COMBINE_ARGMAX: return worst(e, dtype, true, width);
-    case DT_COMBINE_MIN:
-    case DT_COMBINE_ARGMIN: return worst(e, dtype, false, width);
-    default: return LLVMConstNull(type);
-    }
+    dt_scalar value = dt_combiner_identity(combiner, dtype);
+    return dt_dtype_is_float(dtype) ? dt_llvm_real(type, value.f) : dt_llvm_integer(type, value.i);
 }
 
 /* The search for the best position whose best element is what reduction r looks for, or -1: a maximum beside its position is found once. */
@@ -74,7 +57,7 @@ static void begin_copy(dt_llvm_nest *n) {
         int width = wide ? n->width : 1;
         if (found_by(n, r) >= 0) continue;
         n->slots[r] = e->n_carried;
-        e->carried[e->n_carried++] = identity(e, reduction, folded_dtype(n, reduction), width);
+        e->carried[e->n_carried++] = identity(e, reduction->combiner, folded_dtype(n, reduction), width);
         if (is_position(reduction->combiner)) e->carried[e->n_carried++] = LLVMConstNull(dt_llvm_vector(position_type(n), width));
     }
 }

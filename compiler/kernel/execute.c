@@ -146,16 +146,6 @@ static int64_t start_of_part(const dt_run *run, int64_t part) {
     return start < extent ? start : extent;
 }
 
-static dt_scalar identity(const dt_reduction *reduction) {
-    bool is_float = dt_dtype_is_float(reduction->dtype);
-    switch (reduction->combiner) {
-    case DT_COMBINE_PRODUCT: return is_float ? of_float(1) : of_integer(1);
-    case DT_COMBINE_MAX: return is_float ? of_float(-INFINITY) : dt_scalar_convert(of_float(-INFINITY), DT_F64, reduction->dtype);
-    case DT_COMBINE_MIN: return is_float ? of_float(INFINITY) : dt_scalar_convert(of_float(INFINITY), DT_F64, reduction->dtype);
-    default: return is_float ? of_float(0) : of_integer(0);
-    }
-}
-
 static bool better(dt_scalar x, dt_scalar old, dt_dtype dtype, dt_combiner combiner) {
     bool most = combiner == DT_COMBINE_ARGMAX;
     if (!dt_dtype_is_float(dtype)) return most ? x.i > old.i : x.i < old.i;
@@ -214,7 +204,7 @@ static void statement(dt_run *run, int n_outer) {
     const dt_nest *nest = run->nest;
     int64_t position = 0;
     for (int r = 0; r < nest->n_reductions; r++) {
-        run->folded[r] = identity(&nest->reductions[r]);
+        run->folded[r] = dt_combiner_identity(nest->reductions[r].combiner, nest->reductions[r].dtype);
         run->best[r] = 0;
     }
     if (nest->n_reductions > 0) walk_reduced(run, n_outer, &position);

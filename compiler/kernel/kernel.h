@@ -56,7 +56,7 @@ typedef struct dt_instruction {
 typedef struct dt_reduction {
     dt_combiner combiner; /* ARGMAX/ARGMIN: result i64, the position within the reduced loops, row-major, of the first best */
     int operand;          /* the instruction folded */
-    dt_dtype dtype;       /* of the accumulator: f32 for f16 and bf16 operands, i64 for bool */
+    dt_dtype dtype;       /* of the accumulator: f32 for f16 and bf16 operands, u8 for bool */
 } dt_reduction;
 
 typedef struct dt_store {

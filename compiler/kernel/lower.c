@@ -2,6 +2,8 @@
 #include "compiler/kernel/lower.h"
 #include "abi/launch.h"
 #include "compiler/kernel/formula.h"
+#include "ir/evaluate.h"
+#include "ir/ops.h"
 
 #include <assert.h>
 #include <string.h>
@@ -56,9 +58,33 @@ dt_lowering *dt_lowering_create(dt_compilation *compilation, dt_plan *plan) {
     return lowering;
 }
 
+/* Whether some loop takes no turn, whatever the rows. */
+static bool are_empty(const dt_loops *loops) {
+    for (int l = 0; l < loops->n_loops; l++)
+        if (loops->extents[l] == 0) return true;
+    return false;
+}
+
+/* The loops of a value that none of its operands goes into: each of its elements, if it has any, is what the reduction starts from. */
+static dt_loops *loops_over_nothing(dt_arena *arena, const dt_value *value, dt_combiner combiner) {
+    dt_loops *loops = dt_loops_new(arena, value, value->shape, 0, NULL, DT_COMBINE_NONE, "0");
+    dt_formula *body = dt_arena_copy(arena, loops->body, sizeof *body);
+    dt_scalar identity = dt_combiner_identity(combiner, value->dtype);
+    body->literal_is_integer = !dt_dtype_is_float(value->dtype);
+    if (body->literal_is_integer)
+        body->integer = identity.i;
+    else
+        body->literal = identity.f;
+    loops->body = body;
+    return loops;
+}
+
 const dt_loops *dt_lowering_loops(dt_lowering *lowering, const dt_value *value) {
+    dt_arena *arena = lowering->compilation->arena;
     dt_loops **loops = &lowering->loops[value->id];
-    if (*loops == NULL && value->op->loops != NULL) *loops = dt_value_loops(lowering->compilation->arena, value);
+    if (*loops != NULL || value->op->loops == NULL) return *loops;
+    *loops = dt_value_loops(arena, value);
+    if (are_empty(*loops)) *loops = loops_over_nothing(arena, value, (*loops)->combiner);
     return *loops;
 }
 
@@ -389,7 +415,7 @@ static dt_nest finish(dt_context *c) {
 
 static dt_dtype accumulator_of(const dt_value *root, const dt_loops *loops) {
     if (loops->combiner == DT_COMBINE_ARGMAX || loops->combiner == DT_COMBINE_ARGMIN) return DT_I64;
-    return root->dtype == DT_BOOL ? DT_I64 : dt_compute_dtype(root->dtype);
+    return root->dtype == DT_BOOL ? DT_U8 : dt_compute_dtype(root->dtype);
 }
 
 /* Whether sums are not complete after the reduced loops, and added to in memory. */

@@ -44,7 +44,9 @@ struct dt_lowering {
 };
 
 dt_lowering *dt_lowering_create(dt_compilation *compilation, dt_plan *plan);
-const dt_loops *dt_lowering_loops(dt_lowering *lowering, const dt_value *value); /* NULL when its op has none */
+/* The loops of a value; NULL when its op has none. What sums over nothing, or has no elements, is a constant here: no loop that is reduced has the
+ * extent 0, and nobody after this has to think of one. */
+const dt_loops *dt_lowering_loops(dt_lowering *lowering, const dt_value *value);
 
 /* A loop over the result replaced by one over an operand. Where the operand is read at (o - factor * r + shift) / divisor, o over the result and r
  * reduced, o is instead taken to be divisor * i + factor * r - shift with i over the operand: nothing lies outside, nothing is divided, and the sum

@@ -56,6 +56,8 @@ def by_hand():
         checks.near(f"{where}, by batch", found["variable/Weight/w"], [-15 / 12], relative=1e-7)
         found = execute(artifact, "by_examples", {"input/x": x}, rows=12, replicas=v)
         checks.near(f"{where}, by examples", found["variable/Weight/w"], [-15 / 5], relative=1e-7)
+        found = execute(artifact, "any_or_all", {"input/x": x}, rows=12, replicas=v)
+        checks.near(f"{where}, none above 5 and all above 0", found["result/y"], np.full(5, 10), relative=0)
         found = execute(artifact, "normalize", {"input/x": table}, rows=12, replicas=v)
         checks.near(f"{where}, mean", found["variable/Statistics/batch_norm/moving_mean"], table.mean(axis=0), relative=1e-6)
         checks.near(f"{where}, variance", found["variable/Statistics/batch_norm/moving_variance"], table.var(axis=0), relative=1e-6)

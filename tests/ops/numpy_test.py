@@ -46,7 +46,7 @@ def launch(name):
 
 def argmax(x, axes, keep):
     rest = [d for d in range(x.ndim) if d not in axes]
-    flat = np.transpose(x, rest + axes).reshape([x.shape[d] for d in rest] + [-1])
+    flat = np.transpose(x, rest + axes).reshape([x.shape[d] for d in rest] + [math.prod(x.shape[d] for d in axes)])
     found = np.argmax(flat, axis=-1)
     return found.reshape([1 if d in axes else x.shape[d] for d in range(x.ndim)]) if keep else found
 
@@ -119,7 +119,7 @@ def windows(x, size, strides, padding, outside):
     """[B, OH, OW, C, size]: each window's elements, row-major."""
     padded = np.pad(x.astype(np.float64), [(0, 0), tuple(padding[:2]), tuple(padding[2:]), (0, 0)], constant_values=outside)
     views = np.lib.stride_tricks.sliding_window_view(padded, size, axis=(1, 2))[:, :: strides[0], :: strides[1]]
-    return views.reshape(views.shape[:4] + (-1,))
+    return views.reshape(views.shape[:4] + (math.prod(size),))
 
 
 def max_pool2d(x, size, strides, padding):
