@@ -4,20 +4,22 @@
 
 #include <string.h>
 
-enum {
-    MOST_DEVICES = 16
-};
+static fake_context *contexts[FAKE_MOST_DEVICES];
+static int lost[FAKE_MOST_DEVICES]; /* errors */
+static FAKE_THREAD_LOCAL fake_context *current;
 
-typedef struct context {
-    fake_object object;
-    int device, n_users;
-} context;
+fake_context *fake_current(void) { return current != NULL && current->object.is_live ? current : NULL; }
 
-static context *contexts[MOST_DEVICES];
-/* In static TLS, though this is a library that is loaded late: LeakSanitizer misreads the size of what such a library has elsewhere. */
-static _Thread_local __attribute__((tls_model("initial-exec"))) context *current;
+bool fake_can_access(const fake_context *context, const fake_context *memory_of) {
+    return context == memory_of || context->has_access[memory_of->device];
+}
 
-bool fake_has_context(void) { return current != NULL && current->object.is_live; }
+int fake_lost_error(const fake_context *context) { return lost[context->device]; }
+
+void fake_set_lost(int device, int error) {
+    if (lost[device] == 0) lost[device] = error;
+    fake_drop_work(device);
+}
 
 int cuInit(unsigned flags) {
     int error = fake_begin(__func__, FAKE_NEEDS_NOTHING);
@@ -38,20 +40,17 @@ int cuDeviceGetCount(int *count) {
     return fake_end(error, "%d", fake.count);
 }
 
-static int check_device(int device) {
-    if (device >= 0 && device < fake.count && device < MOST_DEVICES) return 0;
-    return FAKE_ERROR_INVALID_DEVICE;
-}
+static int check_device(int device) { return device >= 0 && device < fake.count ? 0 : FAKE_ERROR_INVALID_DEVICE; }
 
 int cuDeviceGet(int *device, int number) {
-    int error = fake_begin(__func__, FAKE_NEEDS_START);
+    int error = fake_begin_on(number, __func__, FAKE_NEEDS_START);
     if (error == 0) error = check_device(number);
     if (error == 0) *device = number;
     return fake_end(error, "%d", number);
 }
 
 int cuDeviceGetName(char *name, int n_bytes, int device) {
-    int error = fake_begin(__func__, FAKE_NEEDS_START);
+    int error = fake_begin_on(device, __func__, FAKE_NEEDS_START);
     if (error == 0) error = check_device(device);
     if (error == 0) snprintf(name, (size_t)n_bytes, "%s", fake.name);
     return fake_end(error, "%d", device);
@@ -87,7 +86,7 @@ static int attribute(int which) {
 }
 
 int cuDeviceGetAttribute(int *value, int which, int device) {
-    int error = fake_begin(__func__, FAKE_NEEDS_START);
+    int error = fake_begin_on(device, __func__, FAKE_NEEDS_START);
     if (error == 0) error = check_device(device);
     if (error == 0) {
         *value = attribute(which);
@@ -97,14 +96,14 @@ int cuDeviceGetAttribute(int *value, int which, int device) {
 }
 
 int cuDeviceTotalMem_v2(size_t *bytes, int device) {
-    int error = fake_begin(__func__, FAKE_NEEDS_START);
+    int error = fake_begin_on(device, __func__, FAKE_NEEDS_START);
     if (error == 0) error = check_device(device);
-    if (error == 0) *bytes = fake.memory_bytes;
+    if (error == 0) *bytes = fake.memory_bytes[device];
     return fake_end(error, "%d", device);
 }
 
 int cuDevicePrimaryCtxRetain(void **handle, int device) {
-    int error = fake_begin(__func__, FAKE_NEEDS_START);
+    int error = fake_begin_on(device, __func__, FAKE_NEEDS_START);
     if (error == 0) error = check_device(device);
     if (error == 0) {
         if (contexts[device] == NULL) {
@@ -119,20 +118,22 @@ int cuDevicePrimaryCtxRetain(void **handle, int device) {
 
 /* What the context still holds is not given back by this, so that it is found at exit; queued work is run, as the driver does. */
 int cuDevicePrimaryCtxRelease_v2(int device) {
-    int error = fake_begin(__func__, FAKE_NEEDS_START);
+    int error = fake_begin_on(device, __func__, FAKE_NEEDS_START);
     if (check_device(device) != 0 || contexts[device] == NULL) {
         error = fake_misuse(FAKE_ERROR_INVALID_CONTEXT, "a context is released that was not retained");
     } else if (--contexts[device]->n_users == 0) {
-        if (!fake_is_lost()) fake_finish_stream(NULL);
+        fake_await((fake_goal){.context = contexts[device]});
         contexts[device]->object.is_live = false;
         contexts[device] = NULL;
+        for (int other = 0; other < fake.count; other++)
+            if (contexts[other] != NULL) contexts[other]->has_access[device] = false;
     }
     return fake_end(error, "device %d", device);
 }
 
 int cuCtxSetCurrent(void *handle) {
     int error = fake_begin(__func__, FAKE_NEEDS_START);
-    context *c = NULL;
+    fake_context *c = NULL;
     if (error == 0 && handle != NULL) {
         c = fake_object_of(FAKE_CONTEXT, handle);
         if (c == NULL) error = FAKE_ERROR_INVALID_CONTEXT;
@@ -141,12 +142,32 @@ int cuCtxSetCurrent(void *handle) {
     return fake_end(error, "context %d", fake_number(handle));
 }
 
+int cuDeviceCanAccessPeer(int *can, int device, int peer) {
+    int error = fake_begin_on(device, __func__, FAKE_NEEDS_START);
+    if (error == 0) error = check_device(device);
+    if (error == 0) error = check_device(peer);
+    if (error == 0) *can = fake.has_peers && device != peer;
+    return fake_end(error, "device %d to device %d", device, peer);
+}
+
+int cuCtxEnablePeerAccess(void *handle, unsigned flags) {
+    int error = fake_begin(__func__, FAKE_NEEDS_CONTEXT);
+    fake_context *here = fake_current(), *peer = error == 0 ? fake_object_of(FAKE_CONTEXT, handle) : NULL;
+    if (error == 0 && (peer == NULL || peer == here)) error = FAKE_ERROR_INVALID_CONTEXT;
+    if (error == 0 && flags != 0) error = FAKE_ERROR_INVALID_VALUE;
+    if (error == 0 && !fake.has_peers) error = FAKE_ERROR_PEER_ACCESS_UNSUPPORTED;
+    if (error == 0 && here->has_access[peer->device]) error = FAKE_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+    if (error == 0) here->has_access[peer->device] = true;
+    return fake_end(error, "to context %d", fake_number(handle));
+}
+
 int cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
     int error = fake_begin(__func__, FAKE_NEEDS_CONTEXT);
+    size_t used = 0, all = 0;
     if (error == 0) {
-        size_t used = fake_used_bytes();
-        *total_bytes = fake.memory_bytes;
-        *free_bytes = used < fake.memory_bytes ? fake.memory_bytes - used : 0;
+        used = fake_used_bytes(fake_current());
+        *total_bytes = all = fake.memory_bytes[fake_current()->device];
+        *free_bytes = used < all ? all - used : 0;
     }
-    return fake_end(error, "%zu used of %zu", fake_used_bytes(), fake.memory_bytes);
+    return fake_end(error, "%zu used of %zu", used, all);
 }

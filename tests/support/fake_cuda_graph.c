@@ -2,6 +2,7 @@
  * the one that a wait names; a graph that runs takes any node whose predecessors are done. */
 #include "tests/support/fake_cuda.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,9 @@ typedef struct nodes {
 typedef struct fake_capture {
     fake_stream *origin;
     nodes *nodes;
-    bool is_spoiled, is_global;
+    bool is_spoiled;
+    int mode;
+    pthread_t thread; /* that began it */
     struct fake_capture *next;
 } capture;
 
@@ -31,8 +34,15 @@ typedef struct graph {
 typedef struct fake_graph_run {
     nodes *nodes;
     bool *done;
+    fake_mark **marks; /* of its records, and those that its waits are for */
     int n_done, number;
 } fake_graph_run;
+
+enum {      /* of capture: whom calls that it cannot take are forbidden to */
+    GLOBAL, /* all threads */
+    OF_THREAD,
+    RELAXED /* nobody */
+};
 
 static capture *captures; /* those under way */
 
@@ -71,6 +81,8 @@ int fake_capture_wait(fake_stream *stream, capture *of, int node) {
     while (c != NULL && c != of) c = c->next;
     if (c == NULL) return fake_misuse(FAKE_ERROR_CAPTURED_EVENT, "the event was recorded in a capture that has ended");
     if (stream->capture != NULL && stream->capture != of) return FAKE_ERROR_STREAM_CAPTURE_MERGE;
+    if (stream->object.context != of->origin->object.context)
+        return fake_misuse(FAKE_ERROR_NOT_SUPPORTED, "a capture over several GPUs is not known to the fake");
     stream->capture = of;
     add(stream, &(fake_operation){.kind = FAKE_JOIN}, node);
     return 0;
@@ -80,7 +92,7 @@ void fake_capture_spoil(capture *c) { c->is_spoiled = true; }
 
 bool fake_capture_forbids(void) {
     for (capture *c = captures; c != NULL; c = c->next) {
-        if (!c->is_global) continue;
+        if (c->mode == RELAXED || (c->mode == OF_THREAD && !pthread_equal(c->thread, pthread_self()))) continue;
         c->is_spoiled = true;
         fake_misuse(0, "a stream captures meanwhile");
         return true;
@@ -90,11 +102,11 @@ bool fake_capture_forbids(void) {
 
 int cuStreamBeginCapture_v2(void *handle, int mode) {
     int error = fake_begin(__func__, FAKE_NEEDS_CONTEXT);
-    fake_stream *s = error == 0 ? fake_object_of(FAKE_STREAM, handle) : NULL;
-    if (error == 0 && (s == NULL || s->capture != NULL || mode < 0 || mode > 2)) error = FAKE_ERROR_INVALID_VALUE;
+    fake_stream *s = error == 0 ? fake_object_here(FAKE_STREAM, handle) : NULL;
+    if (error == 0 && (s == NULL || s->capture != NULL || mode < GLOBAL || mode > RELAXED)) error = FAKE_ERROR_INVALID_VALUE;
     if (error == 0) {
         capture *c = fake_zeroed(1, sizeof *c);
-        *c = (capture){.origin = s, .nodes = fake_zeroed(1, sizeof *c->nodes), .is_global = mode == 0, .next = captures};
+        *c = (capture){.origin = s, .nodes = fake_zeroed(1, sizeof *c->nodes), .mode = mode, .thread = pthread_self(), .next = captures};
         c->nodes->n_users = 1;
         captures = s->capture = c;
         s->captured = -1;
@@ -128,10 +140,12 @@ static void end_capture(capture *c) {
 
 int cuStreamEndCapture(void *handle, void **result) {
     int error = fake_begin(__func__, FAKE_NEEDS_CONTEXT);
-    fake_stream *s = fake_object_of(FAKE_STREAM, handle);
+    fake_stream *s = fake_object_here(FAKE_STREAM, handle);
     capture *c = s != NULL ? s->capture : NULL;
     *result = NULL;
     if (error == 0 && (c == NULL || c->origin != s)) error = FAKE_ERROR_STREAM_CAPTURE_UNMATCHED;
+    if (error == 0 && c->mode != RELAXED && !pthread_equal(c->thread, pthread_self()))
+        error = fake_misuse(FAKE_ERROR_STREAM_CAPTURE_WRONG_THREAD, "the capture was begun by another thread");
     if (error == 0 && c->is_spoiled) error = FAKE_ERROR_STREAM_CAPTURE_INVALIDATED;
     if (error == 0 && !is_joined(c)) error = fake_misuse(FAKE_ERROR_STREAM_CAPTURE_UNJOINED, "a stream that joined the capture was not waited for");
     graph *g = NULL;
@@ -152,7 +166,7 @@ int cuStreamEndCapture(void *handle, void **result) {
 
 int cuGraphInstantiateWithFlags(void **handle, void *of, unsigned long long flags) {
     int error = fake_begin(__func__, FAKE_NEEDS_CONTEXT);
-    graph *from = error == 0 ? fake_object_of(FAKE_GRAPH, of) : NULL, *g = NULL;
+    graph *from = error == 0 ? fake_object_here(FAKE_GRAPH, of) : NULL, *g = NULL;
     if (error == 0 && (from == NULL || flags != 0)) error = FAKE_ERROR_INVALID_VALUE;
     if (error == 0) {
         *handle = g = fake_new(FAKE_EXEC, sizeof *g);
@@ -181,18 +195,33 @@ int cuGraphExecDestroy(void *handle) {
     return fake_end(error != 0 ? error : other, "exec %d", fake_number(handle));
 }
 
+/* Its records and waits are those of the launch: a wait is for the event's last record by then. */
+static int begin_run(fake_stream *s, const graph *g, fake_graph_run **result) {
+    const nodes *n = g->nodes;
+    for (int i = 0; i < n->n; i++)
+        if (n->all[i].operation.event != NULL && fake_object_of(FAKE_EVENT, n->all[i].operation.event) == NULL) return FAKE_ERROR_INVALID_HANDLE;
+    fake_graph_run *run = *result = fake_zeroed(1, sizeof *run);
+    *run = (fake_graph_run){.nodes = g->nodes, .number = g->object.number};
+    run->done = fake_zeroed((size_t)n->n, sizeof *run->done);
+    run->marks = fake_zeroed((size_t)n->n, sizeof(fake_mark *));
+    for (int i = 0; i < n->n; i++) {
+        const fake_operation *o = &n->all[i].operation;
+        if (o->kind == FAKE_RECORD) run->marks[i] = fake_event_record(o->event, s);
+        if (o->kind == FAKE_WAIT) run->marks[i] = fake_event_awaited(o->event, s);
+    }
+    g->nodes->n_users++;
+    return 0;
+}
+
 int cuGraphLaunch(void *handle, void *on) {
     int error = fake_begin(__func__, FAKE_NEEDS_CONTEXT);
-    graph *g = error == 0 ? fake_object_of(FAKE_EXEC, handle) : NULL;
-    fake_stream *s = g != NULL ? fake_object_of(FAKE_STREAM, on) : NULL;
+    graph *g = error == 0 ? fake_object_here(FAKE_EXEC, handle) : NULL;
+    fake_stream *s = g != NULL ? fake_object_here(FAKE_STREAM, on) : NULL;
+    fake_graph_run *run = NULL;
     if (error == 0 && s == NULL) error = FAKE_ERROR_INVALID_HANDLE;
     if (error == 0 && s->capture != NULL) error = fake_misuse(FAKE_ERROR_NOT_SUPPORTED, "a graph within a graph is not known to the fake");
-    if (error == 0) {
-        fake_graph_run *run = fake_zeroed(1, sizeof *run);
-        *run = (fake_graph_run){.nodes = g->nodes, .done = fake_zeroed((size_t)g->nodes->n, sizeof *run->done), .number = g->object.number};
-        g->nodes->n_users++;
-        error = fake_submit(s, &(fake_operation){.kind = FAKE_RUN_GRAPH, .graph = run});
-    }
+    if (error == 0) error = begin_run(s, g, &run);
+    if (error == 0) error = fake_submit(s, &(fake_operation){.kind = FAKE_RUN_GRAPH, .graph = run});
     return fake_end(error, "exec %d on stream %d", fake_number(handle), fake_number(on));
 }
 
@@ -201,23 +230,45 @@ static bool is_ready(const fake_graph_run *run, int i) {
     return !run->done[i] && (n->behind[0] < 0 || run->done[n->behind[0]]) && (n->behind[1] < 0 || run->done[n->behind[1]]);
 }
 
-bool fake_graph_step(fake_graph_run *run) {
+/* What a node that is ready waits for yet; NULL: nothing. */
+static fake_mark *awaited(const fake_graph_run *run, int i) {
+    fake_mark *mark = run->nodes->all[i].operation.kind == FAKE_WAIT ? run->marks[i] : NULL;
+    return mark != NULL && !mark->is_reached ? mark : NULL;
+}
+
+static bool can_run(const fake_graph_run *run, int i) {
+    return is_ready(run, i) && !run->nodes->all[i].operation.fault.hangs && awaited(run, i) == NULL;
+}
+
+bool fake_graph_can_go_on(const fake_graph_run *run, fake_mark **missing) {
+    *missing = NULL;
+    for (int i = 0; i < run->nodes->n; i++) {
+        if (can_run(run, i)) return true;
+        if (*missing == NULL && is_ready(run, i)) *missing = awaited(run, i);
+    }
+    return run->n_done == run->nodes->n;
+}
+
+bool fake_graph_step(fake_graph_run *run, const fake_context *context) {
     char text[2 * FAKE_TEXT];
     int chosen = -1, n_ready = 0;
     if (run->n_done == run->nodes->n) return false;
     for (int i = 0; i < run->nodes->n; i++)
-        if (is_ready(run, i) && (chosen < 0 || (fake.seed != 0 && fake_random((unsigned)++n_ready + 1) == 0))) chosen = i;
+        if (can_run(run, i) && (chosen < 0 || (fake.seed != 0 && fake_random((unsigned)++n_ready + 1) == 0))) chosen = i;
     const fake_operation *operation = &run->nodes->all[chosen].operation;
     run->done[chosen] = true;
     bool goes_on = ++run->n_done < run->nodes->n;
-    if (operation->kind == FAKE_JOIN) return goes_on;
+    if (operation->kind == FAKE_RECORD) fake_mark_reach(run->marks[chosen]);
+    if (operation->kind == FAKE_JOIN || operation->kind == FAKE_RECORD || operation->kind == FAKE_WAIT) return goes_on;
     fake_note("runs exec %d, node %d: %s", run->number, chosen, fake_operation_text(operation, text));
-    fake_execute(operation); /* may drop all work, and this with it */
+    fake_execute(context, operation); /* may drop all work, and this with it */
     return goes_on;
 }
 
 void fake_graph_end(fake_graph_run *run) {
+    for (int i = 0; i < run->nodes->n; i++) fake_mark_release(run->marks[i]);
     release(run->nodes);
+    free(run->marks);
     free(run->done);
     free(run);
 }

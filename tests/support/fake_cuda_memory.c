@@ -19,12 +19,11 @@ enum {
 
 static char *region;
 static size_t region_used;
-static int n_open;
 
-size_t fake_used_bytes(void) {
+size_t fake_used_bytes(const fake_context *context) {
     size_t sum = 0;
     for (const fake_object *o = fake_first(FAKE_DEVICE_MEMORY); o != NULL; o = o->next)
-        if (o->is_live) sum += ((const fake_memory *)o)->bytes;
+        if (o->is_live && o->context->device == context->device) sum += ((const fake_memory *)o)->bytes;
     return sum;
 }
 
@@ -32,7 +31,10 @@ bool fake_is_device_address(uint64_t address) {
     return region != NULL && address >= (uint64_t)(uintptr_t)region && address < (uint64_t)(uintptr_t)region + REGION_BYTES;
 }
 
-static void protect(const fake_memory *memory, int protection) { mprotect(memory->from, memory->whole_bytes, protection); }
+static void set_open(fake_memory *memory, bool open) {
+    if (memory->is_open != open) mprotect(memory->from, memory->whole_bytes, open ? PROT_READ | PROT_WRITE : PROT_NONE);
+    memory->is_open = open;
+}
 
 /* Pages of the region for `bytes`, filled; NULL: none are left. */
 static fake_memory *allocate(fake_kind kind, char *pages, size_t whole, size_t bytes) {
@@ -42,6 +44,7 @@ static fake_memory *allocate(fake_kind kind, char *pages, size_t whole, size_t b
     memory->from = pages;
     memory->whole_bytes = whole;
     memory->bytes = bytes;
+    memory->is_open = true;
     memory->address = (uint64_t)(uintptr_t)(pages + whole - (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
     return memory;
 }
@@ -53,7 +56,7 @@ int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
     fake_memory *memory = NULL;
     if (error == 0 && fake_capture_forbids()) error = FAKE_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (error == 0 && bytes == 0) error = fake_misuse(FAKE_ERROR_INVALID_VALUE, "no bytes are asked for");
-    if (error == 0 && bytes > fake.memory_bytes - fake_used_bytes()) error = FAKE_ERROR_OUT_OF_MEMORY;
+    if (error == 0 && bytes > fake.memory_bytes[fake_current()->device] - fake_used_bytes(fake_current())) error = FAKE_ERROR_OUT_OF_MEMORY;
     if (error == 0 && region == NULL) {
         void *pages = mmap(NULL, REGION_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (pages != MAP_FAILED) region = pages;
@@ -67,7 +70,7 @@ int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
     if (memory != NULL) {
         region_used += memory->whole_bytes + PAGE;
         *address = memory->address;
-        if (n_open == 0) protect(memory, PROT_NONE);
+        set_open(memory, false);
     }
     return fake_end(error, "d%d bytes %zu", memory != NULL ? memory->object.number : 0, bytes);
 }
@@ -105,39 +108,34 @@ static void check_borders(const fake_memory *memory, const char *who) {
     memset(end, PATTERN, (size_t)(last - end));
 }
 
-static void protect_all(int protection) {
-    for (const fake_object *o = fake_first(FAKE_DEVICE_MEMORY); o != NULL; o = o->next)
-        if (o->is_live) protect((const fake_memory *)o, protection);
-}
-
-void fake_open_memory(void) {
-    if (n_open++ == 0) protect_all(PROT_READ | PROT_WRITE);
+void fake_open_memory(const fake_context *context) {
+    for (fake_object *o = fake_first(FAKE_DEVICE_MEMORY); o != NULL; o = o->next)
+        if (o->is_live) set_open((fake_memory *)o, context != NULL && fake_can_access(context, o->context));
 }
 
 void fake_check_memory(const char *who) {
     for (int kind = FAKE_DEVICE_MEMORY; kind <= FAKE_PINNED_MEMORY; kind++)
         for (const fake_object *o = fake_first(kind); o != NULL; o = o->next)
-            if (o->is_live) check_borders((const fake_memory *)o, who);
-}
-
-void fake_close_memory(void) {
-    if (--n_open == 0) protect_all(PROT_NONE);
+            if (o->is_live && ((const fake_memory *)o)->is_open) check_borders((const fake_memory *)o, who);
 }
 
 /* ---- giving back ---- */
 
-/* The driver waits for all work before memory goes, and so does this. The object is not live afterwards, whatever went wrong. */
+/* The driver waits for all work of the context before memory goes, and so does this. The object is not live afterwards, whatever went wrong. */
 static int release(fake_kind kind, uint64_t address) {
+    const fake_context *here = fake_current();
     for (fake_object *o = fake_first(kind); o != NULL; o = o->next) {
         fake_memory *memory = (fake_memory *)o;
         if (memory->address != address) continue;
         if (!o->is_live) return fake_misuse(FAKE_ERROR_INVALID_VALUE, "%c%d is freed twice", kind == FAKE_DEVICE_MEMORY ? 'd' : 'h', o->number);
-        if (!fake_is_lost()) fake_finish_stream(NULL);
-        fake_open_memory();
+        if (kind == FAKE_DEVICE_MEMORY && here != NULL && o->context != here)
+            return fake_misuse(FAKE_ERROR_INVALID_VALUE, "d%d is GPU %d's, and the thread's context is GPU %d's", o->number, o->context->device,
+                               here->device);
+        if (here != NULL) fake_await((fake_goal){.context = here});
+        set_open(memory, true);
         check_borders(memory, "until it was freed");
         o->is_live = false;
-        fake_close_memory();
-        protect(memory, PROT_NONE);
+        set_open(memory, false);
         madvise(memory->from, memory->whole_bytes, MADV_DONTNEED);
         return 0;
     }
@@ -185,7 +183,7 @@ static bool holds(const fake_memory *memory, uint64_t address, size_t bytes) {
     return address >= memory->address && address - memory->address <= memory->bytes && bytes <= memory->bytes - (address - memory->address);
 }
 
-int fake_check_device(const char *what, uint64_t address, size_t bytes) {
+int fake_check_device(const char *what, const fake_context *context, uint64_t address, size_t bytes) {
     const fake_memory *memory = fake_is_device_address(address) ? around(FAKE_DEVICE_MEMORY, address) : NULL;
     char place[FAKE_TEXT];
     fake_place(place, address);
@@ -193,6 +191,9 @@ int fake_check_device(const char *what, uint64_t address, size_t bytes) {
     if (!memory->object.is_live) return fake_misuse(FAKE_ERROR_INVALID_VALUE, "%s: %s is used after it was freed", what, place);
     if (!holds(memory, address, bytes))
         return fake_misuse(FAKE_ERROR_INVALID_VALUE, "%s: %s, %zu bytes, is outside of an allocation of %zu", what, place, bytes, memory->bytes);
+    if (!fake_can_access(context, memory->object.context))
+        return fake_misuse(FAKE_ERROR_INVALID_VALUE, "%s: %s is memory of GPU %d, to which GPU %d was given no access", what, place,
+                           memory->object.context->device, context->device);
     return 0;
 }
 

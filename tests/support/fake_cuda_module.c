@@ -99,9 +99,9 @@ int cuModuleLoadDataEx(void **handle, const void *image, unsigned n_options, int
 
 int cuModuleUnload(void *handle) {
     int error = fake_begin(__func__, FAKE_NEEDS_CONTEXT);
-    module *m = fake_object_of(FAKE_MODULE, handle);
+    module *m = fake_object_here(FAKE_MODULE, handle);
     if (m != NULL) {
-        if (!fake_is_lost()) fake_finish_stream(NULL);
+        fake_await((fake_goal){.context = m->object.context});
         m->object.is_live = false;
         free(m->image);
         m->image = NULL;
@@ -154,7 +154,7 @@ static bool load_kernels(void) {
 
 int cuModuleGetFunction(void **handle, void *of, const char *name) {
     int error = fake_begin(__func__, FAKE_NEEDS_CONTEXT);
-    module *m = error == 0 ? fake_object_of(FAKE_MODULE, of) : NULL;
+    module *m = error == 0 ? fake_object_here(FAKE_MODULE, of) : NULL;
     fake_function found = {.module = m};
     snprintf(found.name, sizeof found.name, "%s", name);
     if (error == 0 && m == NULL) error = FAKE_ERROR_INVALID_HANDLE;
@@ -179,7 +179,7 @@ const char *fake_call_kernel(const fake_function *function, void *const *argumen
 
 int cuFuncGetAttribute(int *value, int which, void *handle) {
     int error = fake_begin(__func__, FAKE_NEEDS_CONTEXT);
-    fake_function *f = error == 0 ? fake_object_of(FAKE_FUNCTION, handle) : NULL;
+    fake_function *f = error == 0 ? fake_object_here(FAKE_FUNCTION, handle) : NULL;
     if (error == 0 && f == NULL) error = FAKE_ERROR_INVALID_HANDLE;
     if (error == 0) switch (which) {
         case 0: *value = f->registers > 0 && REGISTERS / f->registers < MOST_THREADS ? REGISTERS / f->registers / 32 * 32 : MOST_THREADS; break;
@@ -207,7 +207,7 @@ int fake_most_blocks(const fake_function *f, int threads, size_t dynamic_bytes) 
 
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n_blocks, void *handle, int threads, size_t dynamic_bytes) {
     int error = fake_begin(__func__, FAKE_NEEDS_CONTEXT);
-    fake_function *f = error == 0 ? fake_object_of(FAKE_FUNCTION, handle) : NULL;
+    fake_function *f = error == 0 ? fake_object_here(FAKE_FUNCTION, handle) : NULL;
     if (error == 0 && (f == NULL || threads < 1)) error = f == NULL ? FAKE_ERROR_INVALID_HANDLE : FAKE_ERROR_INVALID_VALUE;
     if (error == 0) *n_blocks = fake_most_blocks(f, threads, dynamic_bytes);
     return fake_end(error, "%s of %d threads", f != NULL ? f->name : "nothing", threads);

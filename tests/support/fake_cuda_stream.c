@@ -1,39 +1,15 @@
-/* fake_cuda_stream: streams and events of the fake driver. A stream is a queue; nothing in it runs before something waits for it, or a seed says so,
- * and then whatever no wait forbids may be first. */
+/* fake_cuda_stream: streams of the fake driver. A stream is a queue; nothing in it runs before something waits for it, or a seed says so, and then
+ * whatever no wait forbids may be first, on any GPU. */
 #include "tests/support/fake_cuda.h"
 
 #include <stdlib.h>
 #include <time.h>
 
-typedef struct event {
-    fake_object object;
-    bool has_time;
-    fake_mark *mark;              /* of the last record; NULL: there was none */
-    struct fake_capture *capture; /* the last record was captured, as this node */
-    int node;
-} event;
-
 enum {
-    NO_TIMING = 2,
-    NON_BLOCKING = 1
+    NON_BLOCKING = 1,
+    EARLY = 3, /* one call of so many runs something on the way; by the seed */
+    LATE = 30
 };
-
-/* ---- marks ---- */
-
-void fake_mark_release(fake_mark *mark) {
-    if (mark != NULL && --mark->n_users == 0) free(mark);
-}
-
-static fake_mark *use(fake_mark *mark) {
-    mark->n_users++;
-    return mark;
-}
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- whose turn it is ---- */
 
@@ -47,88 +23,152 @@ static void remove_first(fake_stream *stream) {
     free(o);
 }
 
-static bool is_blocked(const fake_stream *stream) { return stream->first->kind == FAKE_WAIT && !stream->first->mark->is_reached; }
+/* Can the first thing of a stream be run? false: *missing is what it waits for; NULL: it hangs. */
+static bool can_go_on(const fake_stream *stream, fake_mark **missing) {
+    const fake_operation *o = stream->first;
+    *missing = NULL;
+    if (o->fault.hangs) return false;
+    if (o->kind == FAKE_RUN_GRAPH) return fake_graph_can_go_on(o->graph, missing);
+    if (o->kind != FAKE_WAIT || o->mark->is_reached) return true;
+    *missing = o->mark;
+    return false;
+}
 
-/* Runs the first thing of a stream that is not blocked, or one node of it, if it is a graph. */
+/* Runs the first thing of a stream that can go on, or one node of it, if it is a graph. */
 static void run_first(fake_stream *stream) {
     fake_operation *o = stream->first;
+    const fake_context *context = stream->object.context;
     char text[2 * FAKE_TEXT];
+    fake_open_memory(context);
+    if (o->fault.error != 0) {
+        fake_execute(context, o);
+        return; /* all was dropped */
+    }
     if (o->kind == FAKE_RUN_GRAPH) {
-        if (fake_graph_step(o->graph)) return;
+        if (fake_graph_step(o->graph, context)) return;
         if (stream->first == NULL) return; /* it went wrong, and all was dropped */
     } else if (o->kind == FAKE_RECORD) {
-        o->mark->is_reached = true;
-        o->mark->seconds = now();
+        fake_mark_reach(o->mark);
     } else if (o->kind != FAKE_WAIT) {
         fake_note("runs %d on stream %d: %s", o->call, stream->object.number, fake_operation_text(o, text));
-        fake_execute(o);
+        fake_execute(context, o);
         if (stream->first == NULL) return;
     }
     remove_first(stream);
 }
 
-/* One of the streams that can go on; NULL: all are empty. A wait is for what was submitted before it, so something always can. */
+/* One of the streams that can go on; NULL: none can. */
 static fake_stream *any_stream(void) {
     fake_stream *chosen = NULL;
+    fake_mark *missing;
     unsigned n = 0;
     for (fake_object *o = fake_first(FAKE_STREAM); o != NULL; o = o->next) {
         fake_stream *s = (fake_stream *)o;
-        if (s->first != NULL && !is_blocked(s) && fake_random(++n) == 0) chosen = s;
+        if (s->first != NULL && can_go_on(s, &missing) && fake_random(++n) == 0) chosen = s;
     }
     return chosen;
 }
 
-/* The stream that must go on for `stream` to: itself, or whom it waits for. */
+/* The stream that must go on for `stream` to: itself, or whom it waits for. A wait is for what was submitted before it, so there is one; NULL: what
+ * is waited for hangs, or was dropped with its GPU. */
 static fake_stream *needed(fake_stream *stream) {
-    while (is_blocked(stream)) stream = stream->first->mark->stream;
-    return stream;
-}
-
-static void go_on(fake_stream *stream) { run_first(fake.seed == 0 ? needed(stream) : any_stream()); }
-
-void fake_reach(fake_mark *mark) {
-    fake_open_memory();
-    while (!mark->is_reached && !fake_is_lost()) go_on(mark->stream);
-    fake_close_memory();
-}
-
-void fake_finish_stream(fake_stream *stream) {
-    if (stream != NULL ? stream->first == NULL : any_stream() == NULL) return;
-    fake_open_memory();
-    if (stream != NULL) {
-        while (stream->first != NULL) go_on(stream);
-    } else {
-        for (fake_stream *s = any_stream(); s != NULL; s = any_stream()) run_first(s);
+    fake_mark *missing;
+    while (stream->first != NULL && !can_go_on(stream, &missing)) {
+        if (missing == NULL) return NULL;
+        stream = missing->stream;
     }
-    fake_close_memory();
+    return stream->first != NULL ? stream : NULL;
+}
+
+/* ---- waiting ---- */
+
+/* A stream of the context that can be made to go on; *is_idle: it has no work. */
+static fake_stream *needed_by(const fake_context *context, bool *is_idle) {
+    fake_stream *found = NULL;
+    *is_idle = true;
+    for (fake_object *o = fake_first(FAKE_STREAM); o != NULL && found == NULL; o = o->next) {
+        fake_stream *s = (fake_stream *)o;
+        if (o->context != context || s->first == NULL) continue;
+        *is_idle = false;
+        found = needed(s);
+    }
+    return found;
+}
+
+static bool is_met(fake_goal goal) {
+    bool is_idle;
+    if (goal.mark != NULL) return goal.mark->is_reached || fake_lost_error(goal.mark->stream->object.context) != 0;
+    if (goal.stream != NULL) return goal.stream->first == NULL;
+    needed_by(goal.context, &is_idle);
+    return is_idle;
+}
+
+static fake_stream *next_stream(fake_goal goal) {
+    bool is_idle;
+    if (fake.seed != 0) return any_stream();
+    if (goal.mark != NULL) return needed(goal.mark->stream);
+    if (goal.stream != NULL) return needed(goal.stream);
+    return needed_by(goal.context, &is_idle);
+}
+
+bool fake_run_towards(fake_goal goal) {
+    bool met;
+    for (fake_stream *s; !(met = is_met(goal)) && (s = next_stream(goal)) != NULL;) run_first(s);
+    fake_open_memory(NULL);
+    return met;
+}
+
+void fake_await(fake_goal goal) {
+    time_t begin = time(NULL);
+    while (!fake_run_towards(goal)) {
+        if (time(NULL) - begin > fake.patience_seconds) fake_give_up("waits for what never ends, since %d seconds", fake.patience_seconds);
+        fake_pause();
+    }
+}
+
+bool fake_ask(fake_goal goal, bool *was_asked) {
+    if (fake.seed == 0 ? *was_asked : fake_random(2) == 0) fake_run_towards(goal);
+    *was_asked = true;
+    return is_met(goal);
 }
 
 void fake_wander(void) {
-    if (fake.seed == 0 || fake_random(3) != 0 || any_stream() == NULL) return;
-    fake_open_memory();
+    if (fake.seed == 0 || fake_random(fake.seed % 2 == 0 ? LATE : EARLY) != 0) return;
     for (unsigned n = fake_random(6); n > 0; n--) {
         fake_stream *s = any_stream();
         if (s != NULL) run_first(s);
     }
-    fake_close_memory();
+    fake_open_memory(NULL);
 }
 
-void fake_drop_all_work(void) {
+/* With the work go its records: whether another GPU that waits for one goes on is not known. */
+void fake_drop_work(int device) {
     for (fake_object *o = fake_first(FAKE_STREAM); o != NULL; o = o->next) {
         fake_stream *s = (fake_stream *)o;
-        while (s->first != NULL) remove_first(s);
+        while (o->context->device == device && s->first != NULL) {
+            if (s->first->kind == FAKE_RECORD && fake.seed != 0 && fake_random(2) == 0) fake_mark_reach(s->first->mark);
+            remove_first(s);
+        }
     }
 }
 
+bool fake_something_hangs(void) {
+    for (fake_object *o = fake_first(FAKE_STREAM); o != NULL; o = o->next)
+        if (((fake_stream *)o)->first != NULL && needed((fake_stream *)o) == NULL) return true;
+    return false;
+}
+
 int fake_submit(fake_stream *stream, const fake_operation *operation) {
-    if (fake_capture_add(stream, operation)) return 0;
     fake_operation *o = fake_zeroed(1, sizeof *o);
     *o = *operation;
+    o->fault = fake_call_fault();
+    if (fake_capture_add(stream, o)) return free(o), 0;
     if (stream->last != NULL)
         stream->last->next = o;
     else
         stream->first = o;
     stream->last = o;
+    stream->was_asked = false;
     return 0;
 }
 
@@ -148,110 +188,44 @@ int cuStreamCreate(void **handle, unsigned flags) {
 
 int cuStreamDestroy_v2(void *handle) {
     int error = fake_begin(__func__, FAKE_NEEDS_CONTEXT);
-    fake_stream *s = fake_object_of(FAKE_STREAM, handle);
+    fake_stream *s = fake_object_here(FAKE_STREAM, handle);
     if (s == NULL) return fake_end(FAKE_ERROR_INVALID_HANDLE, "stream %d", fake_number(handle));
     if (s->capture != NULL) fake_capture_spoil(s->capture);
     s->capture = NULL;
-    if (!fake_is_lost()) fake_finish_stream(s);
+    fake_run_towards((fake_goal){.stream = s}); /* what hangs stays: this does not wait for it */
     s->object.is_live = false;
     return fake_end(error, "stream %d", s->object.number);
 }
 
+/* The stream, where it may be waited for. */
+static fake_stream *waited_for(void *handle, int *error) {
+    fake_stream *s = *error == 0 ? fake_object_of(FAKE_STREAM, handle) : NULL;
+    if (*error == 0 && s == NULL) *error = FAKE_ERROR_INVALID_HANDLE;
+    if (*error == 0 && s->capture != NULL) {
+        fake_capture_spoil(s->capture);
+        *error = fake_misuse(FAKE_ERROR_STREAM_CAPTURE_UNSUPPORTED, "stream %d is capturing", s->object.number);
+    }
+    return s;
+}
+
 int cuStreamSynchronize(void *handle) {
     int error = fake_begin(__func__, FAKE_NEEDS_CONTEXT);
-    fake_stream *s = error == 0 ? fake_object_of(FAKE_STREAM, handle) : NULL;
-    if (error == 0 && s == NULL) error = FAKE_ERROR_INVALID_HANDLE;
-    if (error == 0 && s->capture != NULL) {
-        fake_capture_spoil(s->capture);
-        error = fake_misuse(FAKE_ERROR_STREAM_CAPTURE_UNSUPPORTED, "stream %d is capturing", s->object.number);
-    }
+    fake_stream *s = waited_for(handle, &error);
     if (error == 0) {
-        fake_finish_stream(s);
-        error = fake_lost_error();
+        fake_await((fake_goal){.stream = s});
+        error = fake_lost_error(s->object.context);
     }
     return fake_end(error, "stream %d", fake_number(handle));
 }
 
-/* ---- events ---- */
-
-int cuEventCreate(void **handle, unsigned flags) {
+int cuStreamQuery(void *handle) {
     int error = fake_begin(__func__, FAKE_NEEDS_CONTEXT);
-    event *e = NULL;
-    if (error == 0 && flags > 3) error = FAKE_ERROR_INVALID_VALUE;
+    fake_stream *s = waited_for(handle, &error);
+    if (error == 0 && fake_capture_forbids()) error = FAKE_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (error == 0) {
-        e = fake_new(FAKE_EVENT, sizeof *e);
-        e->has_time = !(flags & NO_TIMING);
-        *handle = e;
+        bool done = fake_ask((fake_goal){.stream = s}, &s->was_asked);
+        error = fake_lost_error(s->object.context);
+        if (error == 0 && !done) error = FAKE_ERROR_NOT_READY;
     }
-    return fake_end(error, "event %d", fake_number(e));
-}
-
-int cuEventDestroy_v2(void *handle) {
-    int error = fake_begin(__func__, FAKE_NEEDS_CONTEXT);
-    event *e = fake_object_of(FAKE_EVENT, handle);
-    if (e == NULL) return fake_end(FAKE_ERROR_INVALID_HANDLE, "event %d", fake_number(handle));
-    e->object.is_live = false;
-    fake_mark_release(e->mark);
-    e->mark = NULL;
-    return fake_end(error, "event %d", e->object.number);
-}
-
-int cuEventRecord(void *handle, void *on) {
-    int error = fake_begin(__func__, FAKE_NEEDS_CONTEXT);
-    event *e = error == 0 ? fake_object_of(FAKE_EVENT, handle) : NULL;
-    fake_stream *s = e != NULL ? fake_object_of(FAKE_STREAM, on) : NULL;
-    if (error == 0 && s == NULL) error = FAKE_ERROR_INVALID_HANDLE;
-    if (error == 0) {
-        fake_mark_release(e->mark);
-        e->mark = NULL;
-        e->capture = s->capture;
-        if (s->capture != NULL) {
-            e->node = fake_capture_record(s);
-        } else {
-            e->mark = fake_zeroed(1, sizeof *e->mark);
-            *e->mark = (fake_mark){.stream = s, .n_users = 1};
-            error = fake_submit(s, &(fake_operation){.kind = FAKE_RECORD, .mark = use(e->mark)});
-        }
-    }
-    return fake_end(error, "event %d on stream %d", fake_number(handle), fake_number(on));
-}
-
-int cuStreamWaitEvent(void *handle, void *of, unsigned flags) {
-    int error = fake_begin(__func__, FAKE_NEEDS_CONTEXT);
-    fake_stream *s = error == 0 ? fake_object_of(FAKE_STREAM, handle) : NULL;
-    event *e = s != NULL ? fake_object_of(FAKE_EVENT, of) : NULL;
-    if (error == 0 && e == NULL) error = FAKE_ERROR_INVALID_HANDLE;
-    if (error == 0 && flags != 0) error = FAKE_ERROR_INVALID_VALUE;
-    if (error == 0 && e->capture != NULL)
-        error = fake_capture_wait(s, e->capture, e->node);
-    else if (error == 0 && s->capture != NULL && e->mark != NULL) {
-        fake_capture_spoil(s->capture);
-        error = fake_misuse(FAKE_ERROR_STREAM_CAPTURE_UNSUPPORTED, "stream %d is capturing, and event %d was recorded outside", fake_number(s),
-                            fake_number(e));
-    } else if (error == 0 && e->mark != NULL && !fake.ignores_waits)
-        error = fake_submit(s, &(fake_operation){.kind = FAKE_WAIT, .mark = use(e->mark)});
-    return fake_end(error, "stream %d for event %d", fake_number(handle), fake_number(of));
-}
-
-int cuEventSynchronize(void *handle) {
-    int error = fake_begin(__func__, FAKE_NEEDS_CONTEXT);
-    event *e = error == 0 ? fake_object_of(FAKE_EVENT, handle) : NULL;
-    if (error == 0 && e == NULL) error = FAKE_ERROR_INVALID_HANDLE;
-    if (error == 0 && e->capture != NULL) error = fake_misuse(FAKE_ERROR_CAPTURED_EVENT, "event %d was recorded in a capture", fake_number(e));
-    if (error == 0 && e->mark != NULL) {
-        fake_mark *mark = use(e->mark);
-        fake_reach(mark);
-        fake_mark_release(mark);
-        error = fake_lost_error();
-    }
-    return fake_end(error, "event %d", fake_number(handle));
-}
-
-int cuEventElapsedTime(float *milliseconds, void *from, void *to) {
-    int error = fake_begin(__func__, FAKE_NEEDS_CONTEXT);
-    event *a = error == 0 ? fake_object_of(FAKE_EVENT, from) : NULL, *b = a != NULL ? fake_object_of(FAKE_EVENT, to) : NULL;
-    if (error == 0 && (b == NULL || !a->has_time || !b->has_time || a->mark == NULL || b->mark == NULL)) error = FAKE_ERROR_INVALID_HANDLE;
-    if (error == 0 && !(a->mark->is_reached && b->mark->is_reached)) error = FAKE_ERROR_NOT_READY;
-    if (error == 0) *milliseconds = (float)(1e3 * (b->mark->seconds - a->mark->seconds));
-    return fake_end(error, "event %d to event %d", fake_number(from), fake_number(to));
+    return fake_end(error, "stream %d", fake_number(handle));
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 static fake_stream *stream_of(void *handle, int *error) {
-    fake_stream *s = *error == 0 ? fake_object_of(FAKE_STREAM, handle) : NULL;
+    fake_stream *s = *error == 0 ? fake_object_here(FAKE_STREAM, handle) : NULL;
     if (*error == 0 && s == NULL) *error = FAKE_ERROR_INVALID_HANDLE;
     return s;
 }
@@ -18,7 +18,9 @@ int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *hand
     bool is_pinned = false;
     int error = fake_begin(__func__, FAKE_NEEDS_CONTEXT);
     fake_stream *s = stream_of(handle, &error);
-    if (error == 0) error = keep_first(fake_check_device("the destination", to, bytes), fake_check_host("the source", from, bytes, &is_pinned));
+    if (error == 0)
+        error =
+            keep_first(fake_check_device("the destination", s->object.context, to, bytes), fake_check_host("the source", from, bytes, &is_pinned));
     if (error == 0 && bytes > 0) {
         fake_operation o = {.kind = FAKE_COPY_TO_DEVICE, .call = fake_call_number(), .to = to, .from = (uint64_t)(uintptr_t)from, .bytes = bytes};
         if (!is_pinned && s->capture == NULL) { /* the driver takes such memory along before it returns */
@@ -35,13 +37,15 @@ int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *handle) {
     bool is_pinned = false;
     int error = fake_begin(__func__, FAKE_NEEDS_CONTEXT);
     fake_stream *s = stream_of(handle, &error);
-    if (error == 0) error = keep_first(fake_check_host("the destination", to, bytes, &is_pinned), fake_check_device("the source", from, bytes));
+    if (error == 0)
+        error =
+            keep_first(fake_check_host("the destination", to, bytes, &is_pinned), fake_check_device("the source", s->object.context, from, bytes));
     if (error == 0 && bytes > 0) {
         fake_operation o = {.kind = FAKE_COPY_TO_HOST, .call = fake_call_number(), .to = (uint64_t)(uintptr_t)to, .from = from, .bytes = bytes};
         error = fake_submit(s, &o);
         if (!is_pinned && s->capture == NULL) { /* the driver waits */
-            fake_finish_stream(s);
-            error = fake_lost_error();
+            fake_await((fake_goal){.stream = s});
+            error = fake_lost_error(s->object.context);
         }
     }
     return fake_end(error, "stream %d %s from %s bytes %zu", fake_number(handle), fake_place(a, (uint64_t)(uintptr_t)to), fake_place(b, from), bytes);
@@ -51,7 +55,9 @@ int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *handle)
     char a[FAKE_TEXT], b[FAKE_TEXT];
     int error = fake_begin(__func__, FAKE_NEEDS_CONTEXT);
     fake_stream *s = stream_of(handle, &error);
-    if (error == 0) error = keep_first(fake_check_device("the destination", to, bytes), fake_check_device("the source", from, bytes));
+    if (error == 0)
+        error = keep_first(fake_check_device("the destination", s->object.context, to, bytes),
+                           fake_check_device("the source", s->object.context, from, bytes));
     if (error == 0 && to < from + bytes && from < to + bytes) error = fake_misuse(FAKE_ERROR_INVALID_VALUE, "source and destination overlap");
     if (error == 0 && bytes > 0)
         error = fake_submit(s, &(fake_operation){.kind = FAKE_COPY_ON_DEVICE, .call = fake_call_number(), .to = to, .from = from, .bytes = bytes});
@@ -62,14 +68,14 @@ int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void *handle
     char a[FAKE_TEXT];
     int error = fake_begin(__func__, FAKE_NEEDS_CONTEXT);
     fake_stream *s = stream_of(handle, &error);
-    if (error == 0) error = fake_check_device("the destination", to, bytes);
+    if (error == 0) error = fake_check_device("the destination", s->object.context, to, bytes);
     if (error == 0 && bytes > 0)
         error = fake_submit(s, &(fake_operation){.kind = FAKE_FILL, .call = fake_call_number(), .to = to, .value = value, .bytes = bytes});
     return fake_end(error, "stream %d %s with %d bytes %zu", fake_number(handle), fake_place(a, to), value, bytes);
 }
 
 /* Copies the values of a launch's arguments, and looks at its pointers. */
-static int take_arguments(fake_operation *operation, void **parameters) {
+static int take_arguments(fake_operation *operation, const fake_context *context, void **parameters) {
     const char *signature = operation->function->signature;
     size_t n = strlen(signature);
     if (n > sizeof operation->arguments / sizeof *operation->arguments || (n > 0 && parameters == NULL))
@@ -79,7 +85,8 @@ static int take_arguments(fake_operation *operation, void **parameters) {
         size_t bytes = signature[i] == 'p' ? sizeof(void *) : (size_t)(signature[i] - '0');
         memcpy(&operation->arguments[i], parameters[i], bytes);
         snprintf(what, sizeof what, "argument %zu of %.100s", i, operation->function->name);
-        if (signature[i] == 'p' && fake_check_device(what, (uint64_t)(uintptr_t)operation->arguments[i], 0) != 0) return FAKE_ERROR_INVALID_VALUE;
+        if (signature[i] == 'p' && fake_check_device(what, context, (uint64_t)(uintptr_t)operation->arguments[i], 0) != 0)
+            return FAKE_ERROR_INVALID_VALUE;
     }
     return 0;
 }
@@ -88,7 +95,7 @@ int cuLaunchKernel(void *kernel, unsigned x, unsigned y, unsigned z, unsigned th
                    void *handle, void **parameters, void **extra) {
     int error = fake_begin(__func__, FAKE_NEEDS_CONTEXT);
     fake_stream *s = stream_of(handle, &error);
-    fake_function *f = error == 0 ? fake_object_of(FAKE_FUNCTION, kernel) : NULL;
+    fake_function *f = error == 0 ? fake_object_here(FAKE_FUNCTION, kernel) : NULL;
     fake_operation o = {.kind = FAKE_LAUNCH, .call = fake_call_number(), .function = f, .blocks = (int)x, .threads = (int)threads};
     char text[2 * FAKE_TEXT] = "nothing";
     if (error == 0 && f == NULL) error = FAKE_ERROR_INVALID_HANDLE;
@@ -100,7 +107,7 @@ int cuLaunchKernel(void *kernel, unsigned x, unsigned y, unsigned z, unsigned th
     if (error == 0 && fake_most_blocks(f, (int)threads, 0) == 0)
         error = fake_misuse(FAKE_ERROR_LAUNCH_OUT_OF_RESOURCES, "%s: %d registers and %d bytes of shared memory for %u threads", f->name,
                             f->registers, f->shared_bytes, threads);
-    if (error == 0) error = take_arguments(&o, parameters);
+    if (error == 0) error = take_arguments(&o, s->object.context, parameters);
     if (error == 0) {
         error = fake_submit(s, &o);
         fake_operation_text(&o, text);
@@ -115,7 +122,7 @@ int fake_cuda_submit(void *handle, const char *call, const fake_cuda_range *rang
     int error = fake_begin(call, FAKE_NEEDS_CONTEXT);
     fake_stream *s = stream_of(handle, &error);
     for (size_t i = 0; i < n_ranges; i++) {
-        if (error == 0) error = fake_check_device("an argument", ranges[i].address, ranges[i].bytes);
+        if (error == 0) error = fake_check_device("an argument", s->object.context, ranges[i].address, ranges[i].bytes);
         if (n < sizeof text) n += (size_t)snprintf(text + n, sizeof text - n, " %s bytes %zu", fake_place(place, ranges[i].address), ranges[i].bytes);
     }
     if (error == 0) {

@@ -25,9 +25,11 @@
     X(cuDeviceGetName, (char *, int, int))                                                                                                           \
     X(cuDeviceGetAttribute, (int *, int, int))                                                                                                       \
     X(cuDeviceTotalMem_v2, (size_t *, int))                                                                                                          \
+    X(cuDeviceCanAccessPeer, (int *, int, int))                                                                                                      \
     X(cuDevicePrimaryCtxRetain, (void **, int))                                                                                                      \
     X(cuDevicePrimaryCtxRelease_v2, (int))                                                                                                           \
     X(cuCtxSetCurrent, (void *))                                                                                                                     \
+    X(cuCtxEnablePeerAccess, (void *, unsigned))                                                                                                     \
     X(cuMemGetInfo_v2, (size_t *, size_t *))                                                                                                         \
     X(cuMemAlloc_v2, (uint64_t *, size_t))                                                                                                           \
     X(cuMemFree_v2, (uint64_t))                                                                                                                      \
@@ -40,10 +42,13 @@
     X(cuStreamCreate, (void **, unsigned))                                                                                                           \
     X(cuStreamDestroy_v2, (void *))                                                                                                                  \
     X(cuStreamSynchronize, (void *))                                                                                                                 \
+    X(cuStreamQuery, (void *))                                                                                                                       \
     X(cuStreamWaitEvent, (void *, void *, unsigned))                                                                                                 \
     X(cuEventCreate, (void **, unsigned))                                                                                                            \
     X(cuEventRecord, (void *, void *))                                                                                                               \
+    X(cuEventRecordWithFlags, (void *, void *, unsigned))                                                                                            \
     X(cuEventSynchronize, (void *))                                                                                                                  \
+    X(cuEventQuery, (void *))                                                                                                                        \
     X(cuEventElapsedTime, (float *, void *, void *))                                                                                                 \
     X(cuEventDestroy_v2, (void *))                                                                                                                   \
     X(cuModuleLoadDataEx, (void **, const void *, unsigned, int *, void **))                                                                         \
@@ -68,6 +73,8 @@
     X(INVALID_PTX, CUDA_ERROR_INVALID_PTX, 218)                                                                                                      \
     X(UNSUPPORTED_PTX_VERSION, CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 222)                                                                              \
     X(NOT_FOUND, CUDA_ERROR_NOT_FOUND, 500)                                                                                                          \
+    X(NOT_READY, CUDA_ERROR_NOT_READY, 600)                                                                                                          \
+    X(PEER_ACCESS_ALREADY_ENABLED, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, 704)                                                                      \
     X(CLOCK_KHZ, CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 13)                                                                                                 \
     X(MULTIPROCESSORS, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 16)                                                                                 \
     X(MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 75)                                                                                       \
@@ -76,6 +83,8 @@
     X(FUNCTION_REGISTERS, CU_FUNC_ATTRIBUTE_NUM_REGS, 4)                                                                                             \
     X(STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING, 1)                                                                                                \
     X(EVENT_DISABLE_TIMING, CU_EVENT_DISABLE_TIMING, 2)                                                                                              \
+    X(EVENT_RECORD_EXTERNAL, CU_EVENT_RECORD_EXTERNAL, 1)                                                                                            \
+    X(EVENT_WAIT_EXTERNAL, CU_EVENT_WAIT_EXTERNAL, 1)                                                                                                \
     X(CAPTURE_THREAD_LOCAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, 1)                                                                                  \
     X(JIT_ERROR_LOG, CU_JIT_ERROR_LOG_BUFFER, 5)                                                                                                     \
     X(JIT_ERROR_LOG_BYTES, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, 6)
