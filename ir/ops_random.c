@@ -10,8 +10,7 @@
 dt_status *dt_infer_random_uniform(dt_arena *arena, const dt_op *op, dt_value *const *operands, int n_operands, const dt_attribute *attributes,
                                    dt_shape *shape, dt_dtype *dtype) {
     DT_TRY(dt_infer_constant(arena, op, operands, n_operands, attributes, shape, dtype));
-    int n_symbols = 0;
-    for (int d = 0; d < shape->rank; d++) n_symbols += dt_dim_is_symbol(shape->dims[d]);
+    int n_symbols = dt_shape_count(*shape, DT_BATCH) + dt_shape_count(*shape, DT_GATHERED);
     return n_symbols <= 1 ? NULL : dt_error(DT_INVALID_ARGUMENT, "random_uniform: B may stand once in the shape");
 }
 

@@ -25,6 +25,12 @@ int dt_shape_batch_axis(dt_shape shape) {
     return -1;
 }
 
+int dt_shape_count(dt_shape shape, int64_t dim) {
+    int n = 0;
+    for (int d = 0; d < shape.rank; d++) n += shape.dims[d] == dim;
+    return n;
+}
+
 int64_t dt_shape_elements(dt_shape shape, int64_t batch, int64_t gathered) {
     int64_t n = 1;
     for (int d = 0; d < shape.rank; d++) n *= shape.dims[d] == DT_BATCH ? batch : shape.dims[d] == DT_GATHERED ? gathered : shape.dims[d];

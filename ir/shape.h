@@ -1,8 +1,8 @@
 /* shape: the dimensions of a value.
  *
  * A dimension is a constant or one of two symbols. DT_BATCH is B: before partition the rows of the global batch, after it the valid rows of one
- * replica. DT_GATHERED appears in partition only: the valid rows of all replicas, side by side. Both are launch values; memory is planned for
- * the artifact's capacity. Rows that are not valid do not exist: a reduction over B runs over the valid rows, so no mask and no special case for
+ * replica. DT_GATHERED, G, is there from partition on: the valid rows of all replicas, one after another. Both are launch values; memory is planned
+ * for the artifact's capacity. Rows that are not valid do not exist: a reduction over B runs over the valid rows, so no mask and no special case for
  * a short last batch is needed anywhere. */
 #ifndef DT_IR_SHAPE_H
 #define DT_IR_SHAPE_H
@@ -27,9 +27,10 @@ static inline bool dt_dim_is_symbol(int64_t dim) { return dim < 0; }
 dt_shape dt_shape_make(dt_arena *arena, int rank, const int64_t *dims); /* a copy */
 dt_shape dt_shape_scalar(void);
 bool dt_shape_equal(dt_shape a, dt_shape b);
-int dt_shape_batch_axis(dt_shape shape); /* the first dimension that is a symbol, or -1 */
+int dt_shape_batch_axis(dt_shape shape);                                    /* the first dimension that is a symbol, or -1 */
+int dt_shape_count(dt_shape shape, int64_t dim);                            /* how many dimensions are `dim`, a constant or a symbol */
 int64_t dt_shape_elements(dt_shape shape, int64_t batch, int64_t gathered); /* with values put in for the symbols */
-int64_t dt_shape_elements_per_row(dt_shape shape); /* product of the constant dimensions */
+int64_t dt_shape_elements_per_row(dt_shape shape);                          /* product of the constant dimensions */
 /* "f32[B, 28, 28]"; a scalar is "f32". */
 void dt_shape_print(dt_text *text, dt_dtype dtype, dt_shape shape);
 

@@ -12,6 +12,11 @@
 #include <math.h>
 #include <stdio.h>
 
+enum {
+    TWO_WAYS_REPLICAS = 3,
+    TWO_WAYS_MOST_ROWS = TWO_WAYS_REPLICAS * RANDOM_CAPACITY
+};
+
 /* The first function of a compilation that has a plan for it. What either way is given and leaves: */
 typedef struct two_ways {
     const dt_compilation *compilation;
@@ -108,6 +113,31 @@ static inline void two_ways_run_plan(random_source source, const dt_compilation 
     two_ways ways = two_ways_make(arena, &source, compilation, 1, &launch);
     expect_ok(dt_interpret(arena, ways.function, ways.launches[0], ways.inputs, &ways.memories[0], ways.results[0]));
     expect_ok(dt_plan_execute_with(arena, compilation->plans[0], run, context, 1, ways.launches[1], ways.inputs, &ways.memories[1], ways.results[1]));
+    two_ways_compare(&ways, other);
+    dt_arena_destroy(arena);
+}
+
+/* A step of `valid` rows on several replicas, by the interpreter and by the plan: what is partitioned meets others. */
+static inline void two_ways_run_replicas(random_source source, const dt_compilation *compilation, int64_t valid, dt_kernel_runner run, void *context,
+                                         const char *other) {
+    dt_arena *arena = dt_arena_create();
+    dt_launch launches[TWO_WAYS_REPLICAS];
+    for (int r = 0; r < TWO_WAYS_REPLICAS; r++) {
+        int64_t left = valid - r * RANDOM_CAPACITY, rows = left < 0 ? 0 : left < RANDOM_CAPACITY ? left : RANDOM_CAPACITY;
+        launches[r] = (dt_launch){.rows = rows,
+                                  .row_offset = r * RANDOM_CAPACITY,
+                                  .valid = valid,
+                                  .global_batch = TWO_WAYS_REPLICAS * RANDOM_CAPACITY,
+                                  .replicas = TWO_WAYS_REPLICAS,
+                                  .epochs = 1,
+                                  .steps_per_epoch = 1,
+                                  .counter = 2,
+                                  .seed = 3};
+    }
+    two_ways ways = two_ways_make(arena, &source, compilation, TWO_WAYS_REPLICAS, launches);
+    expect_ok(dt_interpret_replicas(arena, ways.function, TWO_WAYS_REPLICAS, ways.launches[0], ways.inputs, &ways.memories[0], ways.results[0]));
+    expect_ok(dt_plan_execute_with(arena, compilation->plans[0], run, context, TWO_WAYS_REPLICAS, ways.launches[1], ways.inputs, &ways.memories[1],
+                                   ways.results[1]));
     two_ways_compare(&ways, other);
     dt_arena_destroy(arena);
 }

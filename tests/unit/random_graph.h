@@ -120,6 +120,53 @@ static const op_form random_forms[] = {
     {"launch", "name=\"valid\""},
 };
 
+/* Each row of the batch with each: what makes pairs, sums them up, and turns them round. */
+static const op_form random_pair_forms[] = {
+    {"add", ""},
+    {"subtract", ""},
+    {"multiply", ""},
+    {"maximum", ""},
+    {"tanh", ""},
+    {"square", ""},
+    {"relu", ""},
+    {"sigmoid", ""},
+    {"less", ""},
+    {"where", ""},
+    {"convert", "to=f64"},
+    {"matmul", ""},
+    {"matmul", "transpose_a=true"},
+    {"matmul", "transpose_b=true"},
+    {"matmul", "transpose_b=true"},
+    {"broadcast", "shape=[-1, -1], dims=[0]"},
+    {"broadcast", "shape=[-1, -1], dims=[1]"},
+    {"broadcast", "shape=[-1, -1], dims=[0, 1]"},
+    {"broadcast", "shape=[-1, -1, 7], dims=[0, 2]"},
+    {"broadcast", "shape=[-1, -1, 7], dims=[1, 2]"},
+    {"broadcast", "shape=[-1, 7], dims=[0]"},
+    {"broadcast", "shape=[-1], dims=[]"},
+    {"reshape", "shape=[-1, 1]"},
+    {"reshape", "shape=[1, -1]"},
+    {"reshape", "shape=[-1]"},
+    {"reshape", "shape=[-1, 7, 1]"},
+    {"transpose", "permutation=[1, 0]"},
+    {"transpose", "permutation=[1, 0, 2]"},
+    {"transpose", "permutation=[2, 0, 1]"},
+    {"reduce_sum", "axes=[0]"},
+    {"reduce_sum", "axes=[1]"},
+    {"reduce_sum", "axes=[2]"},
+    {"reduce_sum", "axes=[0, 1]"},
+    {"reduce_max", "axes=[0]"},
+    {"reduce_max", "axes=[1], keep=true"},
+    {"reduce_min", "axes=[0, 1]"},
+    {"argmax", "axes=[0]"},
+    {"argmax", "axes=[1]"},
+    {"concatenate", "axis=1"},
+    {"iota", "shape=[-1, -1], axis=1, dtype=f64"},
+    {"iota", "shape=[-1, -1], axis=0, dtype=f64"},
+    {"constant", "value=0.25, shape=[-1, -1], dtype=f64"},
+    {"random_uniform", "shape=[-1], stream=77"},
+};
+
 typedef struct random_graph {
     dt_function *function;
     dt_builder builder;
@@ -184,12 +231,12 @@ static inline bool *random_graph_used(const random_graph *graph) {
 }
 
 /* A function of about `n_values` ops; every value that nothing uses becomes a result, variables are written. */
-static inline dt_module *random_module(dt_arena *arena, random_source *source, int n_values) {
+static inline dt_module *random_module_of(dt_arena *arena, random_source *source, int n_values, const op_form *forms, uint32_t n_forms) {
     dt_location location = {0, 1, 1};
     random_graph graph = random_graph_begin(arena, &location, DT_F64);
     dt_module *module = graph.function->module;
     for (int attempts = 0; graph.n < n_values && attempts < 100 * n_values; attempts++) {
-        const op_form *form = &random_forms[random_below(source, sizeof random_forms / sizeof *random_forms)];
+        const op_form *form = &forms[random_below(source, n_forms)];
         random_graph_add(&graph, source, dt_op_find(form->op), form->attributes);
     }
     bool *used = random_graph_used(&graph);
@@ -205,6 +252,14 @@ static inline dt_module *random_module(dt_arena *arena, random_source *source, i
         if (!used[graph.values[i]->id] || random_below(source, 8) == 0) dt_list_push(arena, &graph.function->results, result);
     }
     return module;
+}
+
+static inline dt_module *random_module(dt_arena *arena, random_source *source, int n_values) {
+    return random_module_of(arena, source, n_values, random_forms, sizeof random_forms / sizeof *random_forms);
+}
+
+static inline dt_module *random_pairs_module(dt_arena *arena, random_source *source, int n_values) {
+    return random_module_of(arena, source, n_values, random_pair_forms, sizeof random_pair_forms / sizeof *random_pair_forms);
 }
 
 /* Multiples of a power of two: sums are exact in any order, and no right answer depends on it. */
