@@ -90,14 +90,14 @@ static int64_t input_bytes(const dt_plan *plan) {
 
 static void print_memory(dt_text *text, const dt_plan *plan, int64_t shared_bytes) {
     dt_text_append(text, "  memory     ");
-    print_bytes(text, shared_bytes + plan->device_bytes);
+    print_bytes(text, shared_bytes + plan->bytes.device);
     dt_text_append(text, " + (");
-    print_bytes(text, plan->scratch_bytes);
+    print_bytes(text, plan->bytes.scratch);
     dt_text_append(text, " + ");
-    print_bytes(text, plan->partial_bytes);
+    print_bytes(text, plan->bytes.partial);
     dt_text_append(text, " * sums) * cores + ");
     int64_t capacity = plan->function->module->capacity, n_blocks = dt_blocks_of(capacity, plan->block_rows);
-    print_bytes(text, n_blocks * plan->replica_bytes + input_bytes(plan));
+    print_bytes(text, n_blocks * plan->bytes.replica + input_bytes(plan));
     dt_text_format(text, " * V, V replicas of %lld rows", (long long)capacity);
     if (n_blocks > 1) dt_text_format(text, ", in %lld blocks of %lld", (long long)n_blocks, (long long)plan->block_rows);
     dt_text_append(text, "\n");

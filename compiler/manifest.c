@@ -23,10 +23,13 @@ static void add_integers(cJSON *object, const char *key, const int *values, int 
     for (int i = 0; i < n; i++) cJSON_AddItemToArray(array, cJSON_CreateNumber(values[i]));
 }
 
+/* Dimensions in the order in which they lie in memory: the rows of all replicas first (dt_shape_strides). */
 static void add_tensor(cJSON *object, dt_dtype dtype, dt_shape shape) {
     cJSON_AddStringToObject(object, "dtype", dt_dtype_name(dtype));
     cJSON *dims = cJSON_AddArrayToObject(object, "shape");
-    for (int d = 0; d < shape.rank; d++) cJSON_AddItemToArray(dims, cJSON_CreateNumber((double)shape.dims[d]));
+    for (int all_rows = 1; all_rows >= 0; all_rows--)
+        for (int d = 0; d < shape.rank; d++)
+            if ((shape.dims[d] == DT_GATHERED) == all_rows) cJSON_AddItemToArray(dims, cJSON_CreateNumber((double)shape.dims[d]));
 }
 
 /* ---- the program ---- */
@@ -206,10 +209,15 @@ static void add_function(cJSON *array, const dt_plan *plan, const dt_cuda_progra
         add_integer(entry, "buffer", plan->results[r]);
     }
     cJSON *plan_item = cJSON_AddObjectToObject(item, "plan");
-    add_integer(plan_item, "device_bytes", plan->device_bytes);
-    add_integer(plan_item, "replica_bytes", plan->replica_bytes);
-    add_integer(plan_item, "partial_bytes", plan->partial_bytes);
-    add_integer(plan_item, "scratch_bytes", plan->scratch_bytes);
+    add_integer(plan_item, "device_bytes", plan->bytes.device);
+    add_integer(plan_item, "replica_bytes", plan->bytes.replica);
+    add_integer(plan_item, "partial_bytes", plan->bytes.partial);
+    add_integer(plan_item, "scratch_bytes", plan->bytes.scratch);
+    cJSON *gathered = cJSON_AddObjectToObject(plan_item, "gathered");
+    add_integer(gathered, "device_bytes", plan->gathered.device);
+    add_integer(gathered, "replica_bytes", plan->gathered.replica);
+    add_integer(gathered, "partial_bytes", plan->gathered.partial);
+    add_integer(gathered, "scratch_bytes", plan->gathered.scratch);
     add_buffers(plan_item, plan);
     add_kernels(plan_item, plan, cuda, p);
     add_segments(plan_item, plan);

@@ -85,6 +85,7 @@ LLVMValueRef dt_llvm_lane(dt_llvm_emitter *e, LLVMValueRef value, int lane);    
 LLVMValueRef dt_llvm_lanes(dt_llvm_emitter *e, LLVMValueRef value, int first, int n); /* n lanes from first; 1: a scalar */
 LLVMValueRef dt_llvm_iota(LLVMTypeRef element, int width);                            /* 0, 1, 2, … */
 LLVMValueRef dt_llvm_prefix(dt_llvm_emitter *e, int n, int width);                    /* mask with the first n lanes set */
+LLVMValueRef dt_llvm_prefix_at_run_time(dt_llvm_emitter *e, LLVMValueRef n, int width);
 /* Calls the intrinsic `name` overloaded on `type`. */
 LLVMValueRef dt_llvm_intrinsic(dt_llvm_emitter *e, const char *name, LLVMTypeRef *types, int n_types, LLVMValueRef *arguments, int n);
 
@@ -155,6 +156,7 @@ typedef struct dt_llvm_nest {
     int tile_level;                /* level at which dt_llvm_tile_rows takes over */
     int tile_rows, tile_vectors;   /* at most, of one tile */
     int block_vectors, last_lanes; /* of the block at work: vectors, and lanes in use of the last one */
+    LLVMValueRef last_mask;        /* where these are known at run time only; or NULL */
 
     int panel_loop;          /* llvm_panel.c: the reduced loop that runs over a panel of b; -1: b is read where it is */
     int64_t depth;           /* turns of it in a part */

@@ -129,6 +129,10 @@ LLVMValueRef dt_llvm_prefix(dt_llvm_emitter *e, int n, int width) {
     return width == 1 ? lanes[0] : LLVMConstVector(lanes, (unsigned)width);
 }
 
+LLVMValueRef dt_llvm_prefix_at_run_time(dt_llvm_emitter *e, LLVMValueRef n, int width) {
+    return LLVMBuildICmp(e->builder, LLVMIntULT, dt_llvm_iota(e->i64, width), dt_llvm_splat(e, n, width), "");
+}
+
 LLVMValueRef dt_llvm_intrinsic(dt_llvm_emitter *e, const char *name, LLVMTypeRef *types, int n_types, LLVMValueRef *arguments, int n) {
     unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
     assert(id != 0);

@@ -352,9 +352,7 @@ static void counted_loop(dt_llvm_nest *n, int level, int64_t start, int64_t end,
 static void runtime_loop(dt_llvm_nest *n, int level, LLVMValueRef start, LLVMValueRef end, int64_t step) {
     dt_llvm_loop loop = dt_llvm_loop_begin(n->e, start, end, step, true);
     if (n->mask != NULL && n->order[level] == n->vector_loop) {
-        LLVMValueRef left = LLVMBuildSub(n->e->builder, end, loop.index, "");
-        LLVMValueRef lanes = dt_llvm_iota(n->e->i64, n->width);
-        n->mask = LLVMBuildICmp(n->e->builder, LLVMIntULT, lanes, dt_llvm_splat(n->e, left, n->width), "");
+        n->mask = dt_llvm_prefix_at_run_time(n->e, LLVMBuildSub(n->e->builder, end, loop.index, ""), n->width);
     }
     dt_llvm_iteration(n, level, (dt_llvm_sum){loop.index, 0});
     dt_llvm_loop_end(n->e, &loop);

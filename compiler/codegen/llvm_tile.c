@@ -7,8 +7,9 @@
  *             late instructions and stores for each row and vector
  *
  * Accumulators are values, never an array: LLVM keeps them in registers through all reduced loops. Rows and vectors are dealt out in equal tiles
- * rather than in full ones and a rest. Where the number of rows is known at run time only, the rest is tiles of one row. A row's products are
- * summed in the same order wherever it stands: its result does not depend on how many others there are. */
+ * rather than in full ones and a rest. Where the number of rows is known at run time only, the rest is tiles of one row; where that of the vector
+ * loop is, tiles of one vector, the last of them masked. A row's products are summed in the same order wherever it stands: its result does not
+ * depend on how many others there are. */
 #include "compiler/codegen/llvm.h"
 
 #include <assert.h>
@@ -44,7 +45,7 @@ bool dt_llvm_tile_is_possible(const dt_llvm_nest *n) {
     const int factors[2] = {dt_factor_unrounded(nest, operands[0], &precision), dt_factor_unrounded(nest, operands[1], &precision)};
     bool in_order = factors[0] == tiling->a && factors[1] == tiling->b, swapped = factors[0] == tiling->b && factors[1] == tiling->a;
     if (!in_order && !swapped) return false;
-    if (!dt_llvm_is_constant_extent(nest->loops[v].extent) || nest->loops[v].reduced || (row >= 0 && nest->loops[row].reduced)) return false;
+    if (nest->loops[v].extent == DT_GATHERED || nest->loops[v].reduced || (row >= 0 && nest->loops[row].reduced)) return false;
     if (nest->in_rows && (v == 0 || row == 0)) return false;
     uint64_t tile = loop_bit(v) | loop_bit(row);
     if (!is_plain_load(n, tiling->a, tile) || !is_plain_load(n, tiling->b, tile)) return false;
@@ -58,6 +59,12 @@ bool dt_llvm_tile_is_possible(const dt_llvm_nest *n) {
 }
 
 /* ---- choice of the tile ---- */
+
+/* Turns of the vector loop, or as many as there can be. */
+static int64_t most_turns(const dt_llvm_nest *n) {
+    int64_t extent = n->nest->loops[n->nest->tiling.vector_loop].extent;
+    return dt_llvm_is_constant_extent(extent) ? extent : n->e->at_work.plan->block_rows;
+}
 
 static int64_t most_of(int64_t x, int64_t y) { return x > y ? x : y; }
 
@@ -117,7 +124,7 @@ static bool is_small(const dt_llvm_nest *n, const int64_t *b) {
         SMALL_BYTES = 16 << 10
     };
     const dt_nest *nest = n->nest;
-    int64_t elements = nest->loops[nest->tiling.vector_loop].extent;
+    int64_t elements = most_turns(n);
     for (int l = 0; l < nest->n_loops; l++) {
         if (!nest->loops[l].reduced || b[l] == 0) continue;
         if (!dt_llvm_is_constant_extent(nest->loops[l].extent)) return false;
@@ -143,7 +150,7 @@ void dt_llvm_tile_choose(dt_llvm_nest *n) {
     n->tile_level = n->n_outer - (tiling->row_loop >= 0);
 
     n->vector_loop = tiling->vector_loop;
-    int64_t extent = nest->loops[n->vector_loop].extent;
+    int64_t extent = most_turns(n);
     n->width = n->target_width = n->e->target->vector_bytes / (int)dt_dtype_bytes(nest->reductions[0].dtype);
     while (n->width > 1 && n->width / 2 >= extent) n->width /= 2;
     choose_tile(n, (extent + n->width - 1) / n->width);
@@ -173,9 +180,41 @@ static void equal_blocks(dt_llvm_nest *n, int level, int64_t start, int64_t end,
     dt_llvm_loop_end(n->e, &loop);
 }
 
+/* Blocks of so many vectors from `start` on, as long as they end at `end` or before; returns where the last one ends. */
+static LLVMValueRef whole_blocks(dt_llvm_nest *n, int level, LLVMValueRef start, LLVMValueRef end, int vectors) {
+    dt_llvm_emitter *e = n->e;
+    int64_t step = (int64_t)vectors * n->width;
+    LLVMValueRef left = LLVMBuildNSWSub(e->builder, end, start, "");
+    LLVMValueRef whole = LLVMBuildNSWSub(e->builder, end, LLVMBuildSRem(e->builder, left, dt_llvm_i64(e, step), ""), "");
+    dt_llvm_loop loop = dt_llvm_loop_begin(e, start, whole, step, true);
+    n->block_vectors = vectors;
+    one_block(n, level, (dt_llvm_sum){loop.index, 0});
+    dt_llvm_loop_end(e, &loop);
+    return whole;
+}
+
+/* Where the extent is known at run time only. */
+static void blocks_at_run_time(dt_llvm_nest *n, int level) {
+    dt_llvm_emitter *e = n->e;
+    LLVMValueRef end = dt_llvm_extent(e, n->nest->loops[n->vector_loop].extent), start = dt_llvm_i64(e, 0);
+    n->last_lanes = n->width;
+    start = whole_blocks(n, level, start, end, n->tile_vectors);
+    if (n->tile_vectors > 1) start = whole_blocks(n, level, start, end, 1);
+    dt_llvm_loop rest = dt_llvm_loop_begin(e, start, end, n->width, true);
+    n->block_vectors = 1;
+    n->last_mask = dt_llvm_prefix_at_run_time(e, LLVMBuildNSWSub(e->builder, end, rest.index, ""), n->width);
+    one_block(n, level, (dt_llvm_sum){rest.index, 0});
+    n->last_mask = NULL;
+    dt_llvm_loop_end(e, &rest);
+}
+
 static void all_blocks(dt_llvm_nest *n, int level) {
     int64_t extent = n->nest->loops[n->vector_loop].extent, n_vectors = (extent + n->width - 1) / n->width;
     if (extent == 0) return;
+    if (!dt_llvm_is_constant_extent(extent)) {
+        blocks_at_run_time(n, level);
+        return;
+    }
     int64_t n_blocks = (n_vectors + n->tile_vectors - 1) / n->tile_vectors, size = n_vectors / n_blocks, larger = n_vectors % n_blocks;
     int64_t middle = larger * (size + 1) * n->width, end = n_vectors * n->width;
     bool partial = end != extent; /* then the last block is code of its own */
@@ -320,9 +359,11 @@ static void set_reduced(dt_llvm_nest *n, LLVMValueRef sum) {
         if (n->nest->instructions[i].kind == DT_INSTRUCTION_REDUCED) n->values[i] = sum;
 }
 
-static void set_lanes(dt_llvm_nest *n, int lanes) {
-    n->lanes = lanes;
-    n->mask = lanes == n->width ? NULL : dt_llvm_prefix(n->e, lanes, n->width);
+/* The lanes in use of a vector of the block at work: `is_last` of it, or another one. */
+static void set_lanes(dt_llvm_nest *n, bool is_last) {
+    n->lanes = is_last ? n->last_lanes : n->width;
+    n->mask = is_last ? n->last_mask : NULL;
+    if (n->lanes != n->width) n->mask = dt_llvm_prefix(n->e, n->lanes, n->width);
 }
 
 /* Row r of the tile, for the vector whose late instructions without row are emitted. */
@@ -342,7 +383,7 @@ static void finish_in_registers(dt_llvm_nest *n, const tile *t) {
     for (int v = 0; v < t->vectors; v++) {
         dt_llvm_sum *saved = dt_llvm_save_addresses(n), index = n->loops[n->vector_loop];
         shift(n, n->vector_loop, (dt_llvm_sum){NULL, (int64_t)v * n->width});
-        set_lanes(n, v == t->vectors - 1 ? n->last_lanes : n->width);
+        set_lanes(n, v == t->vectors - 1);
         set_reduced(n, *accumulator(n, t, 0, 0, v)); /* without row loop */
         emit_late(n, false);
         for (int r = 0; r < t->rows; r++) finish_row(n, (dt_llvm_sum){NULL, r}, *accumulator(n, t, 0, r, v));
@@ -361,11 +402,11 @@ LLVMValueRef dt_llvm_stack(dt_llvm_emitter *e, LLVMTypeRef type, int n_items, in
 }
 
 /* Vectors first, first + 1, … below last of the tile that lies at `place`, row after row. */
-static void finish_columns(dt_llvm_nest *n, const tile *t, LLVMValueRef place, int first, int last, int lanes) {
+static void finish_columns(dt_llvm_nest *n, const tile *t, LLVMValueRef place, int first, int last, bool are_last) {
     dt_llvm_emitter *e = n->e;
     if (first >= last) return;
     dt_llvm_sum *saved = dt_llvm_save_addresses(n), index = n->loops[n->vector_loop];
-    set_lanes(n, lanes);
+    set_lanes(n, are_last);
     dt_llvm_loop v = dt_llvm_loop_begin(e, dt_llvm_i64(e, first), dt_llvm_i64(e, last), 1, false);
     shift(n, n->vector_loop, (dt_llvm_sum){LLVMBuildNSWMul(e->builder, v.index, dt_llvm_i64(e, n->width), ""), 0});
     bool has_rows = n->nest->tiling.row_loop >= 0;
@@ -395,9 +436,9 @@ static void finish_in_memory(dt_llvm_nest *n, const tile *t) {
             LLVMBuildStore(e->builder, *accumulator(n, t, 0, r, v), LLVMBuildInBoundsGEP2(e->builder, type, place, &at, 1, ""));
         }
     e->n_carried = 0;
-    bool partial = n->last_lanes != n->width;
-    finish_columns(n, t, place, 0, t->vectors - partial, n->width);
-    if (partial) finish_columns(n, t, place, t->vectors - 1, t->vectors, n->last_lanes);
+    bool partial = n->last_lanes != n->width || n->last_mask != NULL;
+    finish_columns(n, t, place, 0, t->vectors - partial, false);
+    if (partial) finish_columns(n, t, place, t->vectors - 1, t->vectors, true);
 }
 
 static bool is_heavy(const dt_llvm_nest *n, const tile *t) {
@@ -454,7 +495,7 @@ static void one_tile(dt_llvm_nest *n, tile *t) {
         finish_in_memory(n, t);
     else
         finish_in_registers(n, t);
-    set_lanes(n, n->width);
+    set_lanes(n, false);
 }
 
 /* ---- the row loop ---- */

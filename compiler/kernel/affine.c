@@ -95,7 +95,10 @@ bool dt_affine_greatest(int n_loops, const dt_loop *loops, const dt_affine *x, i
 void dt_shape_strides(dt_shape shape, int64_t block_rows, int64_t *strides) {
     int64_t stride = 1;
     for (int d = shape.rank - 1; d >= 0; d--) {
+        if (shape.dims[d] == DT_GATHERED) continue;
         strides[d] = stride;
         stride *= dt_dim_is_symbol(shape.dims[d]) ? block_rows : shape.dims[d];
     }
+    for (int d = 0; d < shape.rank; d++)
+        if (shape.dims[d] == DT_GATHERED) strides[d] = stride;
 }

@@ -31,7 +31,8 @@ bool dt_affine_divides(dt_arena *arena, int n_loops, dt_affine x, int64_t diviso
 bool dt_affine_least(int n_loops, const dt_loop *loops, const dt_affine *x, int64_t *least);
 bool dt_affine_greatest(int n_loops, const dt_loop *loops, const dt_affine *x, int64_t *greatest);
 
-/* Row-major strides in elements. A symbol behind the first dimension takes the room of `block_rows` rows. */
+/* Strides in elements: row-major, but for DT_GATHERED, which is outermost wherever it stands in the shape. How many rows all replicas have is known
+ * at launch only, so no stride may depend on it. DT_BATCH behind another dimension takes the room of `block_rows` rows. */
 void dt_shape_strides(dt_shape shape, int64_t block_rows, int64_t *strides);
 
 #endif

@@ -1,7 +1,7 @@
 /* execute_plan: a whole plan, kernel by kernel and collective by collective, as a device runs it. See execute.h.
  *
- * Buffers lie where plan_memory put them; arguments, variables and gathered rows have blocks of their own, laid out for a full block and followed by
- * the slack that vector code may read. */
+ * Buffers lie where plan_memory put them; arguments and variables have memory of their own, laid out for a full block and followed by the slack that
+ * vector code may read. */
 #include "compiler/kernel/affine.h"
 #include "compiler/kernel/execute.h"
 #include "ir/evaluate.h"
@@ -36,37 +36,47 @@ static char *new_block(dt_arena *arena, int64_t bytes) {
 
 static char **buffer_of(const dt_execution *e, int replica, int b) { return &e->buffers[replica * e->plan->n_buffers + b]; }
 
-static bool has_own_block(const dt_buffer *buffer) {
-    return buffer->space == DT_SPACE_VARIABLE || buffer->space == DT_SPACE_INPUT || (buffer->shape.rank > 0 && buffer->shape.dims[0] == DT_GATHERED);
+static bool is_gathered(const dt_buffer *buffer) { return dt_shape_count(buffer->shape, DT_GATHERED) > 0; }
+
+static bool has_own_block(const dt_buffer *buffer) { return buffer->space == DT_SPACE_VARIABLE || buffer->space == DT_SPACE_INPUT; }
+
+static int64_t bytes_of(const dt_execution *e, const dt_buffer *buffer) {
+    return dt_shape_elements(buffer->shape, e->block_rows, e->block_rows * e->n_replicas) * (int64_t)dt_dtype_bytes(buffer->dtype);
 }
 
-/* With room for the rows of all replicas, where a buffer has them. */
-static int64_t bytes_of(const dt_execution *e, const dt_buffer *buffer) {
-    bool gathered = buffer->shape.rank > 0 && buffer->shape.dims[0] == DT_GATHERED;
-    int64_t elements = dt_shape_elements(buffer->shape, e->block_rows, e->block_rows);
-    return elements * (gathered ? e->n_replicas : 1) * (int64_t)dt_dtype_bytes(buffer->dtype);
+/* A space once: what has a size of its own, then what is as large as there are replicas, each of one block. */
+typedef struct dt_memory_block {
+    char *fixed, *gathered;
+} dt_memory_block;
+
+static dt_memory_block new_space(const dt_execution *e, int64_t bytes, int64_t gathered) {
+    return (dt_memory_block){new_block(e->arena, bytes), new_block(e->arena, gathered * e->n_replicas)};
+}
+
+static char *place_in(const dt_execution *e, const dt_memory_block *block, const dt_buffer *buffer) {
+    return is_gathered(buffer) ? block->gathered + buffer->offset * e->n_replicas : block->fixed + buffer->offset;
 }
 
 /* Every buffer of every replica; what a device holds once is the same memory for all. */
 static void make_buffers(dt_execution *e) {
     const dt_plan *plan = e->plan;
+    const dt_space_bytes *bytes = &plan->bytes, *gathered = &plan->gathered;
     e->buffers = DT_NEW_ARRAY(e->arena, char *, e->n_replicas * plan->n_buffers);
-    char *device = new_block(e->arena, plan->device_bytes), *scratch = new_block(e->arena, plan->scratch_bytes);
+    dt_memory_block device = new_space(e, bytes->device, gathered->device), scratch = new_space(e, bytes->scratch, gathered->scratch);
     for (int r = 0; r < e->n_replicas; r++) {
-        char *replica = new_block(e->arena, plan->replica_bytes), *partial = new_block(e->arena, plan->partial_bytes);
+        dt_memory_block replica = new_space(e, bytes->replica, gathered->replica), partial = new_space(e, bytes->partial, gathered->partial);
         for (int b = 0; b < plan->n_buffers; b++) {
             const dt_buffer *buffer = &plan->buffers[b];
-            bool shared = buffer->space != DT_SPACE_INPUT && buffer->space != DT_SPACE_REPLICA && buffer->space != DT_SPACE_PARTIAL;
-            if (shared && r > 0)
+            const dt_memory_block *block = buffer->space == DT_SPACE_DEVICE    ? &device
+                                           : buffer->space == DT_SPACE_SCRATCH ? &scratch
+                                           : buffer->space == DT_SPACE_PARTIAL ? &partial
+                                                                               : &replica;
+            if (buffer->space == DT_SPACE_VARIABLE && r > 0)
                 *buffer_of(e, r, b) = *buffer_of(e, 0, b);
             else if (has_own_block(buffer))
                 *buffer_of(e, r, b) = new_block(e->arena, bytes_of(e, buffer));
             else
-                *buffer_of(e, r, b) = (buffer->space == DT_SPACE_DEVICE    ? device
-                                       : buffer->space == DT_SPACE_SCRATCH ? scratch
-                                       : buffer->space == DT_SPACE_PARTIAL ? partial
-                                                                           : replica) +
-                                      buffer->offset;
+                *buffer_of(e, r, b) = place_in(e, block, buffer);
         }
     }
 }
@@ -184,10 +194,12 @@ static void all_reduce(const dt_execution *e, const dt_collective *collective) {
         dt_scalar_store(*buffer_of(e, 0, collective->target) + i * bytes, source->dtype, reduce_tree(e, collective, i, 0, e->n_replicas));
 }
 
-/* The rows of all replicas, one behind the other. */
+/* Bytes of a row of the buffer, whose first dimension they are. */
+static size_t row_bytes(const dt_buffer *buffer) { return (size_t)dt_shape_elements_per_row(buffer->shape) * dt_dtype_bytes(buffer->dtype); }
+
+/* The rows of all replicas, one after another. */
 static void all_gather(const dt_execution *e, const dt_collective *collective) {
-    const dt_buffer *source = &e->plan->buffers[collective->source];
-    size_t row = (size_t)(dt_shape_elements(source->shape, e->block_rows, e->block_rows) / e->block_rows) * dt_dtype_bytes(source->dtype);
+    size_t row = row_bytes(&e->plan->buffers[collective->source]);
     char *to = *buffer_of(e, 0, collective->target);
     for (int r = 0; r < e->n_replicas; r++) {
         size_t bytes = (size_t)e->launches[r].rows * row;
@@ -196,13 +208,32 @@ static void all_gather(const dt_execution *e, const dt_collective *collective) {
     }
 }
 
+/* To each replica its own rows of what all of them have. */
+static void reduce_scatter(const dt_execution *e, const dt_collective *collective) {
+    const dt_buffer *source = &e->plan->buffers[collective->source];
+    size_t bytes = dt_dtype_bytes(source->dtype), row = row_bytes(source) / bytes, first = 0;
+    for (int r = 0; r < e->n_replicas; r++) {
+        size_t n = (size_t)e->launches[r].rows * row;
+        for (size_t i = 0; i < n; i++)
+            dt_scalar_store(*buffer_of(e, r, collective->target) + i * bytes, source->dtype, reduce_tree(e, collective, first + i, 0, e->n_replicas));
+        first += n;
+    }
+}
+
+static bool has_first(const dt_buffer *buffer, int64_t dim) { return buffer->shape.rank > 0 && buffer->shape.dims[0] == dim; }
+
 static dt_status *run_collective(const dt_execution *e, const dt_collective *collective) {
     const dt_buffer *source = &e->plan->buffers[collective->source], *target = &e->plan->buffers[collective->target];
-    bool gathers = collective->combiner == DT_COMBINE_NONE;
-    if (target->space != DT_SPACE_DEVICE || (gathers && (dt_shape_batch_axis(source->shape) != 0 || target->shape.dims[0] != DT_GATHERED)))
-        return dt_error(DT_UNIMPLEMENTED, "%s of %s: only first dimensions are gathered, into what a device holds once", collective->kind,
-                        source->name);
-    (gathers ? all_gather : all_reduce)(e, collective);
+    dt_space space = has_first(target, DT_BATCH) ? DT_SPACE_REPLICA : DT_SPACE_DEVICE;
+    if (target->space != space) return dt_error(DT_INTERNAL, "%s of %s: its target is in another space", collective->kind, source->name);
+    if (has_first(source, DT_BATCH) && has_first(target, DT_GATHERED))
+        all_gather(e, collective);
+    else if (has_first(source, DT_GATHERED) && has_first(target, DT_BATCH))
+        reduce_scatter(e, collective);
+    else if (dt_shape_batch_axis(source->shape) < 0)
+        all_reduce(e, collective);
+    else
+        return dt_error(DT_INTERNAL, "%s of %s: rows are not its first dimension", collective->kind, source->name);
     return NULL;
 }
 

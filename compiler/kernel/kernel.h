@@ -134,8 +134,8 @@ typedef enum dt_space {
     DT_SPACE_INPUT,    /* rows of a step's input, from the block's first one */
     DT_SPACE_DEVICE,   /* once a memory, which cores share: replicated values, and what collectives deliver */
     DT_SPACE_REPLICA,  /* once for each block of rows: values that live across segments, results, what collectives take and is not PARTIAL */
-    DT_SPACE_PARTIAL,  /* once for each partial sum that a core has open: what one segment computes, an all_reduce takes and nobody else needs.
-                          Blocks are summed as they are done, and the memory of what is summed serves the next ones */
+    DT_SPACE_PARTIAL,  /* once for each partial sum that a core has open: what one segment computes, an all_reduce or reduce_scatter takes and
+                          nobody else needs. Blocks are summed as they are done, and the memory of what is summed serves the next ones */
     DT_SPACE_SCRATCH,  /* once a core, reused by block after block: values that live within one segment */
     DT_SPACE_CONSTANT  /* read-only bytes in the artifact */
 } dt_space;
@@ -144,10 +144,11 @@ typedef struct dt_buffer {
     const char *name; /* for people: "%12", "Cnn/conv2d/kernel", "packed 3" */
     dt_space space;
     dt_dtype dtype;
-    dt_shape shape;         /* DT_BATCH counts as the rows of a block */
+    dt_shape shape;         /* DT_BATCH counts as the rows of a block; dt_shape_strides says where elements lie */
     bool one_row;           /* holds what one turn of a row loop leaves for later nests of the same turn, and only that */
     int variable, input;    /* index, for those spaces */
-    int64_t offset;         /* bytes within its space, aligned to 64 */
+    int64_t offset;         /* bytes within its space, aligned to 64. With DT_GATHERED both are those of one block of rows, as many times as large
+                               as the launch has blocks, and lie after all that has not: how many there are is known at launch only */
     int64_t bytes;          /* of a full block, with 64 bytes of slack after it that vector code may read, never write */
     dt_precision precision; /* that its elements, factors of products, have been rounded to */
 } dt_buffer;
@@ -166,9 +167,9 @@ typedef struct dt_kernel_function {
 
 /* One collective between segments. */
 typedef struct dt_collective {
-    const char *kind; /* "all_reduce", "all_gather" */
+    const char *kind; /* "all_reduce", "all_gather", "reduce_scatter" */
     dt_combiner combiner;
-    int source, target; /* buffers: REPLICA space and DEVICE space */
+    int source, target; /* buffers: REPLICA or PARTIAL space to DEVICE space, or of a reduce_scatter to REPLICA space. Rows come first in both */
     const char *label;  /* "Cnn/conv2d_1/kernel": what a report of a stuck one says */
 } dt_collective;
 
@@ -180,6 +181,11 @@ typedef struct dt_segment {
     dt_collective *collectives;
 } dt_segment;
 
+/* Bytes of the spaces that plan_memory lays out; replica: for each block; partial: for each open sum. */
+typedef struct dt_space_bytes {
+    int64_t device, replica, partial, scratch;
+} dt_space_bytes;
+
 typedef struct dt_plan {
     const dt_function *function;
     int64_t block_rows; /* most rows of a block (compiler/blocks.h) */
@@ -188,9 +194,9 @@ typedef struct dt_plan {
     dt_buffer *buffers;
     dt_kernel_function *kernels;
     dt_segment *segments;
-    int *results;                                                      /* [function->results.n] buffers */
-    dt_lowering *lowering;                                             /* of the passes that make the plan */
-    int64_t device_bytes, replica_bytes, partial_bytes, scratch_bytes; /* of the spaces; replica: for each block; partial: for each open sum */
+    int *results;                   /* [function->results.n] buffers */
+    dt_lowering *lowering;          /* of the passes that make the plan */
+    dt_space_bytes bytes, gathered; /* gathered: what buffers with DT_GATHERED add for each block of rows of all replicas */
 } dt_plan;
 
 /* Checks the form: operands earlier, levels legal, addresses within bounds where provable, vector loop legal. */

@@ -199,8 +199,8 @@ static void print_buffers(dt_text *text, const dt_plan *plan) {
 void dt_plan_print(dt_text *text, const dt_plan *plan) {
     char device[32], replica[32], partial[32], scratch[32];
     dt_text_format(text, "plan %s  device %s  replica %s  partial %s  scratch %s bytes\n", plan->function->name,
-                   dt_text_with_commas(plan->device_bytes, device), dt_text_with_commas(plan->replica_bytes, replica),
-                   dt_text_with_commas(plan->partial_bytes, partial), dt_text_with_commas(plan->scratch_bytes, scratch));
+                   dt_text_with_commas(plan->bytes.device, device), dt_text_with_commas(plan->bytes.replica, replica),
+                   dt_text_with_commas(plan->bytes.partial, partial), dt_text_with_commas(plan->bytes.scratch, scratch));
     print_buffers(text, plan);
     for (int s = 0; s < plan->n_segments; s++) {
         const dt_segment *segment = &plan->segments[s];

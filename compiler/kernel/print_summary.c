@@ -54,8 +54,8 @@ void dt_plan_print_summary(dt_text *text, const dt_plan *plan) {
     }
     char device[32], scratch[32], partial[32], replica[32];
     dt_text_format(text, " bytes: %s shared, %s of scratch a core, %s for each open sum, %s for each block of rows, %lld of them at most\n",
-                   dt_text_with_commas(plan->device_bytes, device), dt_text_with_commas(plan->scratch_bytes, scratch),
-                   dt_text_with_commas(plan->partial_bytes, partial), dt_text_with_commas(plan->replica_bytes, replica), (long long)plan->block_rows);
+                   dt_text_with_commas(plan->bytes.device, device), dt_text_with_commas(plan->bytes.scratch, scratch),
+                   dt_text_with_commas(plan->bytes.partial, partial), dt_text_with_commas(plan->bytes.replica, replica), (long long)plan->block_rows);
     if (plan->function->kind == DT_FUNCTION_STEP) {
         dt_text_append(text, " arithmetic: ");
         dt_flops_print(text, flops_of_kernels(plan));

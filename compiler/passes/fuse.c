@@ -316,18 +316,17 @@ static void cut_segments(dt_fusion *f) {
     }
 }
 
-/* Memory is laid out for the rows of one replica. Those of all of them may stand in a first dimension, which needs no stride; in another one they
- * need a stride that is known at launch only. */
+/* Strides are known when code is generated. So the rows of all replicas are one dimension of a value, the outermost in memory, and not two. */
 static dt_status *refuse_gathered(const dt_function *function) {
     const dt_module *module = function->module;
-    for (const dt_value *value = function->first; value != NULL; value = value->next)
-        for (int d = 1; d < value->shape.rank; d++) {
-            if (value->shape.dims[d] != DT_GATHERED) continue;
-            dt_location at = value->n_locations > 0 ? value->locations[0] : (dt_location){-1, 0, 0};
-            const char *file = at.file >= 0 && (size_t)at.file < module->files.n ? module->files.items[at.file] : module->name;
-            return dt_error(DT_UNIMPLEMENTED, "%s:%d:%d: this needs the rows of all replicas side by side, which kernels cannot hold yet", file,
-                            at.line, at.column);
-        }
+    for (const dt_value *value = function->first; value != NULL; value = value->next) {
+        if (dt_shape_count(value->shape, DT_GATHERED) < 2) continue;
+        dt_location at = value->n_locations > 0 ? value->locations[0] : (dt_location){-1, 0, 0};
+        const char *file = at.file >= 0 && (size_t)at.file < module->files.n ? module->files.items[at.file] : module->name;
+        return dt_error(DT_UNIMPLEMENTED,
+                        "%s:%d:%d: %s here pairs the rows of all replicas with one another on every replica, which kernels cannot hold", file,
+                        at.line, at.column, value->op->name);
+    }
     return NULL;
 }
 

@@ -161,7 +161,20 @@ static void move_idle_units(dt_fusion *f, const bool *needed) {
 
 /* ---- rows ---- */
 
+/* Whether the unit has to do with the rows of all replicas at each row of its own. In memory those are outermost and the own rows side by side, so
+ * they are better walked the other way round. */
+static bool pairs_rows(dt_fusion *f, const dt_unit *unit) {
+    if (dt_shape_count(unit->cluster.space, DT_GATHERED) > 0) return true;
+    for (size_t r = 0; r < unit->cluster.roots.n; r++) {
+        const dt_loops *loops = dt_lowering_loops(f->lowering, unit->cluster.roots.items[r]);
+        for (int l = 0; l < loops->n_loops; l++)
+            if (loops->extents[l] == DT_GATHERED) return true;
+    }
+    return false;
+}
+
 static dt_row_kind row_kind(dt_fusion *f, const dt_unit *unit) {
+    if (pairs_rows(f, unit)) return DT_ROWS_NONE;
     const dt_loops *loops = unit->cluster.roots.n > 0 ? dt_lowering_loops(f->lowering, unit->cluster.roots.items[0]) : NULL;
     if (loops == NULL) return unit->cluster.space.rank > 0 && unit->cluster.space.dims[0] == DT_BATCH ? DT_ROWS_WALKED : DT_ROWS_NONE;
     int loop = row_loop_of(loops);

@@ -3,7 +3,8 @@
  * What one block of rows leaves for its own later kernels of the same segment lies in scratch, which the next block uses again; what it leaves for
  * the sum over all blocks at the end of the segment lies with the partial sums; what it leaves for another segment or as a result, in its own block.
  * Within each space buffers whose lifetimes do not meet share memory: they are placed by size, the greatest first, each at the lowest offset that is
- * free while it lives. */
+ * free while it lives. Those that hold the rows of all replicas are placed by themselves, as if there were one block of rows: for so many more as the
+ * launch has, the runtime takes so many times the sizes and offsets. */
 #include "compiler/passes/plan_memory.h"
 
 #include <string.h>
@@ -21,7 +22,7 @@ static void keep_for_replicas(dt_plan *plan, int buffer) {
     if (plan->buffers[buffer].space == DT_SPACE_SCRATCH) plan->buffers[buffer].space = DT_SPACE_REPLICA;
 }
 
-/* An all_reduce of what no other segment and nobody outside asks for, in a type that partial sums are kept in. */
+/* A sum over replicas, or the like, of what no other segment and nobody outside asks for, in a type that partial sums are kept in. */
 static bool is_summed_at_once(const dt_plan *plan, const dt_collective *collective, bool of_this_segment) {
     const dt_buffer *source = &plan->buffers[collective->source];
     bool widened = source->dtype == DT_F16 || source->dtype == DT_BF16; /* summed in f32 and rounded once */
@@ -61,6 +62,8 @@ static void give_spaces(dt_arena *arena, dt_plan *plan) {
 
 static bool meet(const dt_lifetime *x, const dt_lifetime *y) { return x->first <= y->last && y->first <= x->last; }
 
+static bool is_gathered(const dt_buffer *buffer) { return dt_shape_count(buffer->shape, DT_GATHERED) > 0; }
+
 /* The lowest offset where `buffer` fits beside what is placed already and lives at the same time. */
 static int64_t free_offset(const dt_plan *plan, const dt_lifetime *lifetimes, const int *placed, int n_placed, int buffer) {
     const dt_buffer *it = &plan->buffers[buffer];
@@ -69,7 +72,7 @@ static int64_t free_offset(const dt_plan *plan, const dt_lifetime *lifetimes, co
         moved = false;
         for (int i = 0; i < n_placed; i++) {
             const dt_buffer *other = &plan->buffers[placed[i]];
-            if (other->space != it->space || !meet(&lifetimes[placed[i]], &lifetimes[buffer])) continue;
+            if (other->space != it->space || is_gathered(other) != is_gathered(it) || !meet(&lifetimes[placed[i]], &lifetimes[buffer])) continue;
             if (offset >= other->offset + other->bytes + slack || other->offset >= offset + it->bytes + slack) continue;
             offset = aligned(other->offset + other->bytes + slack);
             moved = true;
@@ -78,12 +81,14 @@ static int64_t free_offset(const dt_plan *plan, const dt_lifetime *lifetimes, co
     return offset;
 }
 
-static int64_t *end_of_space(dt_plan *plan, dt_space space) {
-    switch (space) {
-    case DT_SPACE_DEVICE: return &plan->device_bytes;
-    case DT_SPACE_REPLICA: return &plan->replica_bytes;
-    case DT_SPACE_PARTIAL: return &plan->partial_bytes;
-    case DT_SPACE_SCRATCH: return &plan->scratch_bytes;
+/* Where what is laid out of the buffer's space ends; NULL: it is not laid out here. */
+static int64_t *end_of_space(dt_plan *plan, const dt_buffer *buffer) {
+    dt_space_bytes *bytes = is_gathered(buffer) ? &plan->gathered : &plan->bytes;
+    switch (buffer->space) {
+    case DT_SPACE_DEVICE: return &bytes->device;
+    case DT_SPACE_REPLICA: return &bytes->replica;
+    case DT_SPACE_PARTIAL: return &bytes->partial;
+    case DT_SPACE_SCRATCH: return &bytes->scratch;
     default: return NULL;
     }
 }
@@ -94,7 +99,7 @@ static void place_buffers(dt_arena *arena, dt_plan *plan, const dt_lifetime *lif
     for (int b = 0; b < plan->n_buffers; b++) {
         dt_buffer *buffer = &plan->buffers[b];
         buffer->bytes = dt_shape_elements(buffer->shape, rows, rows) * (int64_t)dt_dtype_bytes(buffer->dtype);
-        if (end_of_space(plan, buffer->space) == NULL || lifetimes[b].first > lifetimes[b].last) continue;
+        if (end_of_space(plan, buffer) == NULL || lifetimes[b].first > lifetimes[b].last) continue;
         int at = n++;
         for (; at > 0 && plan->buffers[order[at - 1]].bytes < buffer->bytes; at--) order[at] = order[at - 1];
         order[at] = b;
@@ -102,7 +107,7 @@ static void place_buffers(dt_arena *arena, dt_plan *plan, const dt_lifetime *lif
     for (int i = 0; i < n; i++) {
         dt_buffer *buffer = &plan->buffers[order[i]];
         buffer->offset = free_offset(plan, lifetimes, order, i, order[i]);
-        int64_t end = aligned(buffer->offset + buffer->bytes + slack), *space = end_of_space(plan, buffer->space);
+        int64_t end = aligned(buffer->offset + buffer->bytes + slack), *space = end_of_space(plan, buffer);
         if (end > *space) *space = end;
     }
 }

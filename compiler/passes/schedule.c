@@ -155,15 +155,20 @@ static bool is_thinned_out(const dt_product *p, int loop) {
     return false;
 }
 
-/* The loop to hold in vectors is the last one of the result that is longer than 1; it must walk one operand and not the other. */
+/* Turns of a loop at most; of the rows of all replicas what is assumed. */
+static int64_t most_turns(const dt_product *p, int loop) {
+    return p->loops->extents[loop] == DT_BATCH ? p->plan->block_rows : assumed_extent(p, loop);
+}
+
+/* The loop to hold in vectors is the one whose elements lie side by side in the result: the last one that is longer than 1, but for the rows of all
+ * replicas, which are outermost in memory. It must walk one operand and not the other. */
 static bool choose_loops(dt_product *p) {
     enum {
         shortest = 4
     };
     p->vector_loop = p->loops->n_outer - 1;
-    while (p->vector_loop >= 0 && p->loops->extents[p->vector_loop] == 1) p->vector_loop--;
-    if (p->vector_loop < 0 || is_thinned_out(p, p->vector_loop) || p->vector_loop == p->row || p->loops->extents[p->vector_loop] < shortest)
-        return false;
+    while (p->vector_loop >= 0 && (p->loops->extents[p->vector_loop] == 1 || p->loops->extents[p->vector_loop] == DT_GATHERED)) p->vector_loop--;
+    if (p->vector_loop < 0 || is_thinned_out(p, p->vector_loop) || p->vector_loop == p->row || most_turns(p, p->vector_loop) < shortest) return false;
     int contiguous = walks(p, 1, p->vector_loop) ? 1 : 0;
     p->operands[0] = 1 - contiguous;
     p->operands[1] = contiguous;
@@ -233,11 +238,14 @@ static bool range_of(const dt_product *p, const dt_index *index, int64_t dim, in
     return true;
 }
 
-/* Dimensions in their order, but for the one that the vector loop walks: it comes last. */
+/* Dimensions in their order, but for the one that the vector loop walks, which comes last, and the rows of all replicas, which come first. */
 static bool order_dimensions(const dt_product *p, int operand, bool contiguous, dt_packing *packing) {
     const dt_access *access = &p->loops->operands[operand];
     int n = 0, last = -1;
+    for (int d = 0; d < packing->rank; d++)
+        if (packing->extents[d] == DT_GATHERED) packing->order[n++] = d;
     for (int d = 0; d < packing->rank; d++) {
+        if (packing->extents[d] == DT_GATHERED) continue;
         if (contiguous && access->dims[d].coefficients[p->vector_loop] != 0) {
             if (last >= 0 || access->dims[d].coefficients[p->vector_loop] != 1) return false;
             last = d;
@@ -266,12 +274,12 @@ static bool describe_packing(dt_arena *arena, const dt_product *p, int operand, 
     int64_t stride = 1;
     for (int i = packing->rank - 1; i >= 0; i--) {
         int d = packing->order[i];
-        bool symbol = dt_dim_is_symbol(packing->extents[d]);
-        if (symbol && i > 0) return false; /* rows lie outermost */
-        bool this_row = symbol && p->row >= 0 && access->dims[d].coefficients[p->row] != 0;
+        bool rows = packing->extents[d] == DT_BATCH, all_rows = packing->extents[d] == DT_GATHERED;
+        if (all_rows && i > 0) return false; /* they need a stride */
+        bool this_row = rows && p->row >= 0 && access->dims[d].coefficients[p->row] != 0;
         *by_row |= this_row;
         packing->strides[d] = this_row ? 0 : stride;
-        if (!symbol) stride *= packing->extents[d];
+        if (!all_rows && !this_row) stride *= rows ? p->plan->block_rows : packing->extents[d];
     }
     return true;
 }

@@ -36,7 +36,7 @@ static int n_writers(const dt_plan *plan, int buffer) {
 static bool can_run_ahead(const dt_plan *plan, const dt_segment *segment, const dt_kernel_function *kernel, const dt_nest *nest) {
     if (nest->in_rows || nest->n_stores != 1 || nest->stores[0].accumulate) return false;
     for (int l = 0; l < nest->n_loops; l++)
-        if (dt_dim_is_symbol(nest->loops[l].extent)) return false;
+        if (nest->loops[l].extent == DT_BATCH) return false;
     bool loads = false;
     for (int i = 0; i < nest->n_instructions; i++) {
         const dt_instruction *x = &nest->instructions[i];

@@ -185,6 +185,20 @@ static void add_inputs(dt_elaborator *e, dt_frame *frame) {
     }
 }
 
+/* Results leave row by row, or whole: the batch comes first, once, or not at all. */
+static bool has_rows_first(dt_elaborator *e, const dt_argument *argument, dt_shape shape) {
+    int n_batch = dt_shape_count(shape, DT_BATCH);
+    if (n_batch == 0 || (n_batch == 1 && shape.dims[0] == DT_BATCH)) return true;
+    dt_diagnostic *error =
+        dt_elaborator_error(e, argument->span, "a result of a step begins with the batch B and has it once, or not at all: %s is %s", argument->name,
+                            dt_describe_shape(e, shape));
+    if (n_batch > 1)
+        dt_diagnostic_help(error, "return what becomes of the pairs: sum(x, axis: 1), argmax(x, axis: 1)");
+    else
+        dt_diagnostic_help(error, "put B first: transpose(x, [%d, …])", dt_shape_batch_axis(shape));
+    return false;
+}
+
 static void add_results(dt_elaborator *e, const dt_frame *frame) {
     dt_step_work *step = e->step;
     for (size_t i = 0; i < step->aggregate_values.n; i++) {
@@ -199,6 +213,7 @@ static void add_results(dt_elaborator *e, const dt_frame *frame) {
             if (frame->named_results->items[k].name != NULL && strcmp(frame->named_results->items[k].name, argument->name) == 0)
                 dt_diagnostic_help(dt_elaborator_error(e, argument->span, "two results are called %s", argument->name), "rename one of them");
         if (dt_is_poison(object) || argument->name == NULL) continue;
+        if (!has_rows_first(e, argument, object.value->shape)) continue;
         dt_result result = {argument->name, object.value};
         dt_list_push(e->arena, &step->function->results, result);
     }

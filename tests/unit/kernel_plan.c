@@ -37,58 +37,58 @@ static void random_functions_run_alike(void **state) {
 
 /* ---- several replicas ---- */
 
-enum {
-    n_replicas = 3,
-    capacity = 4
-};
-
-static void run_replicas(dt_arena *arena, random_source *source, dt_compilation *compilation, int64_t valid) {
-    dt_launch launches[n_replicas];
-    for (int r = 0; r < n_replicas; r++) {
-        int64_t left = valid - r * capacity, rows = left < 0 ? 0 : left < capacity ? left : capacity;
-        launches[r] = (dt_launch){.rows = rows,
-                                  .row_offset = r * capacity,
-                                  .valid = valid,
-                                  .global_batch = n_replicas * capacity,
-                                  .replicas = n_replicas,
-                                  .epochs = 1,
-                                  .steps_per_epoch = 1,
-                                  .counter = 2,
-                                  .seed = 3};
-    }
-    two_ways ways = two_ways_make(arena, source, compilation, n_replicas, launches);
-    expect_ok(dt_interpret_replicas(arena, ways.function, n_replicas, ways.launches[0], ways.inputs, &ways.memories[0], ways.results[0]));
-    expect_ok(dt_plan_execute(arena, compilation->plans[0], n_replicas, ways.launches[1], ways.inputs, &ways.memories[1], ways.results[1]));
-    two_ways_compare(&ways, "plan");
+/* In more dimensions than the outermost in memory: another one would need a stride that is known at launch only. */
+static bool is_gathered_twice(const dt_module *module) {
+    for (const dt_value *value = module->functions.items[0]->first; value != NULL; value = value->next)
+        if (dt_shape_count(value->shape, DT_GATHERED) > 1) return true;
+    return false;
 }
 
-/* In a dimension that needs a stride. */
-static bool is_gathered(const dt_module *module) {
-    for (const dt_value *value = module->functions.items[0]->first; value != NULL; value = value->next)
-        for (int d = 1; d < value->shape.rank; d++)
-            if (value->shape.dims[d] == DT_GATHERED) return true;
-    return false;
+static void run_naively(void *arena, const dt_plan *plan, int kernel, void *const *buffers, const dt_launch *launch) {
+    dt_kernel_execute(arena, plan, &plan->kernels[kernel], buffers, launch);
+}
+
+/* Returns whether there is a plan. */
+static bool run_alike_on_replicas(dt_arena *arena, random_source source, dt_module *module) {
+    dt_compilation compilation = {.arena = arena, .module = module};
+    expect_ok(dt_pass_partition(&compilation));
+    bool has_plan = !is_gathered_twice(module);
+    if (has_plan) {
+        run_passes(&compilation);
+        if (getenv("DT_SEED") && !getenv("DT_COUNT")) two_ways_show(&compilation);
+        for (int64_t valid = 1; valid <= TWO_WAYS_MOST_ROWS; valid += 5)
+            two_ways_run_replicas(source, &compilation, valid, run_naively, arena, "plan");
+    } else {
+        dt_status *status = dt_pass_fuse(&compilation);
+        assert_int_equal(dt_status_code(status), DT_UNIMPLEMENTED);
+        dt_status_free(status);
+    }
+    dt_text_free(&compilation.warnings);
+    return has_plan;
 }
 
 static void random_functions_run_alike_on_replicas(void **state) {
     (void)state;
+    uint64_t end;
+    for (uint64_t seed = two_ways_seeds(100, &end); seed < end; seed++) {
+        dt_arena *arena = dt_arena_create();
+        random_source source = {seed + 1000000};
+        print_message("DT_SEED=%llu\n", (unsigned long long)seed);
+        dt_module *module = random_module(arena, &source, 12 + (int)random_below(&source, 20));
+        run_alike_on_replicas(arena, source, module);
+        dt_arena_destroy(arena);
+    }
+}
+
+static void pairs_of_rows_run_alike_on_replicas(void **state) {
+    (void)state;
     uint64_t end, first = two_ways_seeds(100, &end), n_run = 0;
     for (uint64_t seed = first; seed < end; seed++) {
         dt_arena *arena = dt_arena_create();
-        random_source source = {seed + 1000000};
-        dt_compilation compilation = {.arena = arena, .module = random_module(arena, &source, 12 + (int)random_below(&source, 20))};
+        random_source source = {seed + 2000000};
         print_message("DT_SEED=%llu\n", (unsigned long long)seed);
-        expect_ok(dt_pass_partition(&compilation));
-        if (!is_gathered(compilation.module)) {
-            run_passes(&compilation);
-            for (int64_t valid = 1; valid <= n_replicas * capacity; valid += 5) run_replicas(arena, &source, &compilation, valid);
-            n_run++;
-        } else {
-            dt_status *status = dt_pass_fuse(&compilation);
-            assert_int_equal(dt_status_code(status), DT_UNIMPLEMENTED);
-            dt_status_free(status);
-        }
-        dt_text_free(&compilation.warnings);
+        dt_module *module = random_pairs_module(arena, &source, 12 + (int)random_below(&source, 20));
+        n_run += run_alike_on_replicas(arena, source, module);
         dt_arena_destroy(arena);
     }
     assert_true(getenv("DT_SEED") != NULL || n_run > (end - first) / 4);
@@ -140,6 +140,7 @@ static void products_read_outside_or_are_spread(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(products_read_outside_or_are_spread), cmocka_unit_test(random_functions_run_alike),
-                                       cmocka_unit_test(random_functions_run_alike_on_replicas)};
+                                       cmocka_unit_test(random_functions_run_alike_on_replicas),
+                                       cmocka_unit_test(pairs_of_rows_run_alike_on_replicas)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
