@@ -59,6 +59,10 @@ static const dt_lane_kind *lanes_of(const dt_session *session) { return session-
 static dt_status *check_options(dt_session *session) {
     dt_session_options *options = &session->options;
     DT_TRY(dt_device_spec_parse(options->devices != NULL ? options->devices : "cpu", &session->spec));
+    if (session->spec.kind->is_gpu && session->spec.n == 0) DT_TRY(dt_device_spec_choose_gpus(&session->spec, 1, 1));
+    if (session->spec.kind->is_gpu && session->spec.n > 1)
+        return dt_error(DT_INVALID_ARGUMENT, "--devices %s: a run takes one GPU; all replicas of --replicas run on it. Name one, as in %s:%d",
+                        options->devices, session->spec.kind->name, session->spec.numbers[0]);
     if (lanes_of(session)->choose_program != NULL) DT_TRY(lanes_of(session)->choose_program(session->artifact, &session->artifact));
     const dt_artifact *artifact = session->artifact;
     if (options->replicas < 1 || options->replicas > MOST_REPLICAS)
@@ -129,8 +133,9 @@ static dt_status *open_lanes(dt_session *session) {
     session->n_lanes = n;
     for (int d = 0; d < n; d++) {
         dt_lane *lane = &session->lanes[d];
-        DT_TRY(dt_device_open(session->spec.kind, session->spec.first + d, n, &lane->device));
-        snprintf(lane->device->name, sizeof lane->device->name, "%s:%d", session->spec.kind->name, session->spec.first + device_of_lane(session, d));
+        DT_TRY(dt_device_open(session->spec.kind, dt_device_spec_number(&session->spec, d), n, &lane->device));
+        snprintf(lane->device->name, sizeof lane->device->name, "%s:%d", session->spec.kind->name,
+                 dt_device_spec_number(&session->spec, device_of_lane(session, d)));
         lane->kernels = session->kernels;
         lane->artifact = session->artifact;
         lane->first_leaf = dt_comm_first_leaf(d, n, n_leaves);

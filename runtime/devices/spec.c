@@ -49,16 +49,26 @@ static dt_status *parse_numbers(const char *text, const char *numbers, dt_device
                     kind, spec->kind->n_cores != NULL ? ", or that and the cores of each, as in cpu:2x4" : "");
 }
 
-/* What comes behind the colon of a GPU: its number. */
-static dt_status *parse_gpu(const char *text, const char *number, dt_device_spec *spec) {
-    size_t n_digits = strspn(number, "0123456789");
-    const char *kind = spec->kind->name, *rest = number + n_digits;
-    spec->first = n_digits > 0 && n_digits < 5 ? (int)strtol(number, NULL, 10) : 0;
-    if (n_digits > 0 && n_digits < 5 && *rest == '\0') return NULL;
-    if (n_digits > 0 && (*rest == ',' || *rest == '-'))
-        return dt_error(DT_INVALID_ARGUMENT, "--devices %s: a run takes one GPU; all replicas of --replicas run on it. Name one, as in %s:%d", text,
-                        kind, spec->first);
-    return dt_error(DT_INVALID_ARGUMENT, "--devices %s: after \"%s:\" comes the number of a GPU, as in %s:0", text, kind, kind);
+/* What comes behind the colon of GPUs: their numbers, with commas between. */
+static dt_status *parse_gpus(const char *text, const char *numbers, dt_device_spec *spec) {
+    const char *kind = spec->kind->name;
+    spec->n = 0;
+    for (const char *at = numbers;; at++) {
+        size_t n_digits = strspn(at, "0123456789");
+        if (n_digits == 0 && at != numbers && (*at == '\0' || *at == ','))
+            return dt_error(DT_INVALID_ARGUMENT, "--devices %s: a number of a GPU is missing after a comma", text);
+        if (n_digits == 0 || n_digits > 4 || (at[n_digits] != '\0' && at[n_digits] != ','))
+            return dt_error(DT_INVALID_ARGUMENT,
+                            "--devices %s: after \"%s:\" come the numbers of GPUs, as in %s:0 or %s:0,3; %s alone is all of them", text, kind, kind,
+                            kind, kind);
+        int number = (int)strtol(at, NULL, 10);
+        for (int i = 0; i < spec->n; i++)
+            if (spec->numbers[i] == number) return dt_error(DT_INVALID_ARGUMENT, "--devices %s: GPU %d is named twice", text, number);
+        if (spec->n == DT_MOST_GPUS) return dt_error(DT_INVALID_ARGUMENT, "--devices %s: more than %d GPUs", text, DT_MOST_GPUS);
+        spec->numbers[spec->n++] = number;
+        at += n_digits;
+        if (*at == '\0') return NULL;
+    }
 }
 
 dt_status *dt_device_spec_parse(const char *text, dt_device_spec *spec) {
@@ -67,6 +77,25 @@ dt_status *dt_device_spec_parse(const char *text, dt_device_spec *spec) {
     for (int i = 0; dt_device_kinds[i] != NULL; i++)
         if (strlen(dt_device_kinds[i]->name) == n_name && strncmp(dt_device_kinds[i]->name, text, n_name) == 0) spec->kind = dt_device_kinds[i];
     if (spec->kind == NULL) return unknown_kind(text, n_name < 40 ? (int)n_name : 40);
-    if (spec->kind->is_gpu) return parse_gpu(text, text[n_name] == '\0' ? "0" : text + n_name + 1, spec);
+    if (spec->kind->is_gpu && text[n_name] == '\0') return spec->n = 0, NULL;
+    if (spec->kind->is_gpu) return parse_gpus(text, text + n_name + 1, spec);
     return parse_numbers(text, text[n_name] == '\0' ? "1" : text + n_name + 1, spec);
 }
+
+dt_status *dt_device_spec_choose_gpus(dt_device_spec *spec, int n_present, int n_wanted) {
+    const char *kind = spec->kind->name;
+    if (n_present == 0)
+        return dt_error(DT_NOT_FOUND, "%s:%d: NVIDIA's driver finds no GPU on this machine; --devices cpu runs without", kind, spec->numbers[0]);
+    for (int d = 0; d < spec->n; d++)
+        if (spec->numbers[d] >= n_present)
+            return dt_error(DT_NOT_FOUND, "%s:%d: this machine has %d GPU%s, counted from 0; `dtrun devices` lists what there is", kind,
+                            spec->numbers[d], n_present, dt_plural(n_present));
+    if (spec->n > 0) return NULL;
+    while (spec->n < n_present && spec->n < n_wanted && spec->n < DT_MOST_GPUS) {
+        spec->numbers[spec->n] = spec->n;
+        spec->n++;
+    }
+    return NULL;
+}
+
+int dt_device_spec_number(const dt_device_spec *spec, int d) { return spec->kind->is_gpu ? spec->numbers[d] : d; }

@@ -72,7 +72,8 @@ int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
         *address = memory->address;
         set_open(memory, false);
     }
-    return fake_end(error, "d%d bytes %zu", memory != NULL ? memory->object.number : 0, bytes);
+    return fake_end(error, "d%d bytes %zu of GPU %d", memory != NULL ? memory->object.number : 0, bytes,
+                    memory != NULL ? memory->object.context->device : 0);
 }
 
 int cuMemAllocHost_v2(void **address, size_t bytes) {

@@ -183,7 +183,7 @@ int cuStreamCreate(void **handle, unsigned flags) {
         s->captured = -1;
         *handle = s;
     }
-    return fake_end(error, "stream %d", fake_number(s));
+    return fake_end(error, "stream %d of GPU %d", fake_number(s), s != NULL ? s->object.context->device : 0);
 }
 
 int cuStreamDestroy_v2(void *handle) {

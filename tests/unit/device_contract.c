@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "runtime/crew.h"
 #include "runtime/devices/spec.h"
+#include "tests/support/expect.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -127,11 +128,12 @@ static void the_registry_says_what_devices_may_be_asked_for(void **state) {
     for (int i = 0; dt_device_kinds[i] != NULL; i++) {
         char text[64];
         assert_null(dt_device_spec_parse(dt_device_kinds[i]->name, &spec));
-        assert_true(spec.kind == dt_device_kinds[i] && spec.n == 1 && spec.n_cores == (spec.kind->n_cores != NULL ? spec.kind->n_cores() : 1));
+        bool gpu = spec.kind->is_gpu;
+        assert_true(spec.kind == dt_device_kinds[i] && spec.n == (gpu ? 0 : 1));
+        assert_true(spec.n_cores == (spec.kind->n_cores != NULL ? spec.kind->n_cores() : 1));
         snprintf(text, sizeof text, "%s:12", dt_device_kinds[i]->name);
         assert_null(dt_device_spec_parse(text, &spec));
-        bool gpu = spec.kind->is_gpu;
-        assert_true(spec.kind == dt_device_kinds[i] && spec.n == (gpu ? 1 : 12) && spec.first == (gpu ? 12 : 0));
+        assert_true(spec.kind == dt_device_kinds[i] && spec.n == (gpu ? 1 : 12) && dt_device_spec_number(&spec, 0) == (gpu ? 12 : 0));
     }
     assert_null(dt_device_spec_parse("cpu:2x3", &spec));
     assert_true(spec.n == 2 && spec.n_cores == 3);
@@ -139,14 +141,60 @@ static void the_registry_says_what_devices_may_be_asked_for(void **state) {
     assert_true(spec.n == 1024 && spec.n_cores == 1);
     assert_null(dt_device_spec_parse("cpu:1024", &spec)); /* more devices than cores: one each */
     assert_true(spec.n == 1024 && spec.n_cores >= 1);
-    static const char *const wrong[] = {"",         ":",        "cpux",     "cp",     "cpu:",    "cpu:x",      "cpu:2,3",   "cpu:-1",
-                                        "cpu:0",    "cpu:1025", "cpu:x2",   "cpu:2x", "cpu:0x2", "cpu:2x0",    "cpu:2x2x2", "cpu:2x1025",
-                                        "null:2x2", "cuda:0,1", "cuda:0-1", "cuda:",  "cuda:x",  "cuda:12345", "cuda:-1",   "CPU"};
+    static const char *const wrong[] = {"",         ":",      "cpux",   "cp",      "cpu:",    "cpu:x",     "cpu:2,3",    "cpu:-1",   "cpu:0",
+                                        "cpu:1025", "cpu:x2", "cpu:2x", "cpu:0x2", "cpu:2x0", "cpu:2x2x2", "cpu:2x1025", "null:2x2", "CPU"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         dt_status *status = dt_device_spec_parse(wrong[i], &spec);
         assert_int_equal(dt_status_code(status), DT_INVALID_ARGUMENT);
         dt_status_free(status);
     }
+}
+
+static void gpus_are_named_by_their_numbers(void **state) {
+    (void)state;
+    dt_device_spec spec;
+    assert_null(dt_device_spec_parse("cuda:3,0,17", &spec));
+    assert_true(spec.n == 3 && dt_device_spec_number(&spec, 0) == 3 && dt_device_spec_number(&spec, 1) == 0 && dt_device_spec_number(&spec, 2) == 17);
+    static const struct {
+        const char *text, *says;
+    } wrong[] = {
+        {"cuda:", "come the numbers of GPUs, as in cuda:0 or cuda:0,3; cuda alone is all of them"},
+        {"cuda:x", "come the numbers of GPUs"},
+        {"cuda:-1", "come the numbers of GPUs"},
+        {"cuda:0-1", "come the numbers of GPUs"},
+        {"cuda:0x2", "come the numbers of GPUs"},
+        {"cuda:12345", "come the numbers of GPUs"},
+        {"cuda:,1", "come the numbers of GPUs"},
+        {"cuda:0, 1", "come the numbers of GPUs"},
+        {"cuda:0,", "--devices cuda:0,: a number of a GPU is missing after a comma"},
+        {"cuda:0,,1", "a number of a GPU is missing after a comma"},
+        {"cuda:0,3,0", "GPU 0 is named twice"},
+        {"cuda:1,01", "GPU 1 is named twice"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        expect_error(dt_device_spec_parse(wrong[i].text, &spec), DT_INVALID_ARGUMENT, wrong[i].says);
+    char many[400] = "cuda:0";
+    for (int i = 1; i <= DT_MOST_GPUS; i++) snprintf(many + strlen(many), sizeof many - strlen(many), ",%d", i);
+    expect_error(dt_device_spec_parse(many, &spec), DT_INVALID_ARGUMENT, "more than 64 GPUs");
+}
+
+static void gpus_are_chosen_of_those_that_are_there(void **state) {
+    (void)state;
+    static const struct { int n_present, n_wanted, n; } all[] = {{1, 1, 1}, {4, 1, 1}, {4, 3, 3}, {4, 8, 4}, {100, 100, DT_MOST_GPUS}};
+    dt_device_spec spec;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        assert_null(dt_device_spec_parse("cuda", &spec));
+        assert_null(dt_device_spec_choose_gpus(&spec, all[i].n_present, all[i].n_wanted));
+        assert_int_equal(spec.n, all[i].n);
+        for (int d = 0; d < spec.n; d++) assert_int_equal(dt_device_spec_number(&spec, d), d);
+    }
+    expect_ok(dt_device_spec_parse("cuda", &spec));
+    expect_error(dt_device_spec_choose_gpus(&spec, 0, 1), DT_NOT_FOUND, "finds no GPU");
+    expect_ok(dt_device_spec_parse("cuda:2,0", &spec));
+    expect_ok(dt_device_spec_choose_gpus(&spec, 3, 1)); /* those that are named, whatever is wanted */
+    assert_true(spec.n == 2 && dt_device_spec_number(&spec, 0) == 2 && dt_device_spec_number(&spec, 1) == 0);
+    expect_error(dt_device_spec_choose_gpus(&spec, 2, 2), DT_NOT_FOUND, "cuda:2: this machine has 2 GPUs, counted from 0");
+    expect_error(dt_device_spec_choose_gpus(&spec, 0, 2), DT_NOT_FOUND, "cuda:2: NVIDIA's driver finds no GPU");
 }
 
 /* ---- the threads that drive devices ---- */
@@ -226,6 +274,8 @@ int main(void) {
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_registry_says_what_devices_may_be_asked_for),
+        cmocka_unit_test(gpus_are_named_by_their_numbers),
+        cmocka_unit_test(gpus_are_chosen_of_those_that_are_there),
         cmocka_unit_test(a_crew_works_together_and_names_the_cause_of_a_failure),
     };
     return n_failed + cmocka_run_group_tests_name("around devices", tests, NULL, NULL);

@@ -121,6 +121,21 @@ static void any_thread_may_wait_for_any_gpu(void **state) {
     assert_true(o.results[N] == 1 && o.results[2 * N - 1] == N);
 }
 
+static void the_log_names_gpus(void **state) {
+    (void)state;
+    char path[] = "/tmp/dt-fake-log-XXXXXX", all[8000] = "";
+    close(mkstemp(path));
+    assert_good(run(waits_elsewhere, 0, "FAKE_CUDA_LOG", path));
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    all[fread(all, 1, sizeof all - 1, file)] = 0;
+    fclose(file);
+    unlink(path);
+    assert_non_null(strstr(all, " cuStreamCreate stream 2 of GPU 0\n"));
+    assert_non_null(strstr(all, " cuStreamCreate stream 3 of GPU 1\n"));
+    assert_non_null(strstr(all, " cuMemAlloc_v2 d4 bytes 256 of GPU 1\n"));
+}
+
 /* ---- peers ---- */
 
 static void peers(world *w) {
@@ -442,6 +457,7 @@ int main(void) {
         cmocka_unit_test(each_gpu_has_its_memory),
         cmocka_unit_test(what_is_another_gpus_is_refused),
         cmocka_unit_test(any_thread_may_wait_for_any_gpu),
+        cmocka_unit_test(the_log_names_gpus),
         cmocka_unit_test(access_is_given_before_a_peers_memory_is_touched),
         cmocka_unit_test(memory_of_a_peer_is_closed_without_access),
         cmocka_unit_test(a_missing_wait_between_gpus_shows),

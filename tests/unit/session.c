@@ -252,7 +252,7 @@ static void what_cannot_be_run_is_refused_in_one_sentence(void **state) {
     refuse("tpu:0", 1, 0, DT_INVALID_ARGUMENT, "no devices called \"tpu\"; it has cpu, cuda, null");
     refuse("cuda:0", 1, 0, DT_FAILED_PRECONDITION, "holds no code for GPUs; compile it for them: dtc compile line.dt --target cuda -o ");
     refuse("cuda:0,1", 2, 0, DT_INVALID_ARGUMENT, "a run takes one GPU; all replicas of --replicas run on it");
-    refuse("cuda:x", 1, 0, DT_INVALID_ARGUMENT, "comes the number of a GPU, as in cuda:0");
+    refuse("cuda:x", 1, 0, DT_INVALID_ARGUMENT, "come the numbers of GPUs, as in cuda:0 or cuda:0,3");
     refuse("cpu:", 1, 0, DT_INVALID_ARGUMENT, "as in cpu:2");
     refuse("null:2x4", 2, 0, DT_INVALID_ARGUMENT, "not made of cores; write null:2");
     refuse("cpu:3x2", 2, 0, DT_INVALID_ARGUMENT, "3 devices for 2 replicas");
