@@ -188,6 +188,21 @@ static void add_segments(cJSON *plan_item, const dt_plan *plan) {
     }
 }
 
+static void add_results(cJSON *function_item, const dt_plan *plan) {
+    const dt_function *function = plan->function;
+    bool *varies = DT_NEW_ARRAY(function->module->arena, bool, function->next_id);
+    dt_function_find_varying(function, varies);
+    cJSON *results = cJSON_AddArrayToObject(function_item, "results");
+    for (size_t r = 0; r < function->results.n; r++) {
+        const dt_result *result = &function->results.items[r];
+        cJSON *entry = add_item(results);
+        cJSON_AddStringToObject(entry, "name", result->name);
+        add_tensor(entry, result->value->dtype, result->value->shape);
+        add_integer(entry, "buffer", plan->results[r]);
+        cJSON_AddBoolToObject(entry, "varies", varies[result->value->id]);
+    }
+}
+
 static void add_function(cJSON *array, const dt_plan *plan, const dt_cuda_program *cuda, int p) {
     static const char *const kinds[] = {"init", "step", "report", "example"};
     const dt_function *function = plan->function;
@@ -200,14 +215,7 @@ static void add_function(cJSON *array, const dt_plan *plan, const dt_cuda_progra
         cJSON_AddStringToObject(input, "name", function->inputs.items[i]->name);
         add_tensor(input, function->inputs.items[i]->dtype, function->inputs.items[i]->shape);
     }
-    cJSON *results = cJSON_AddArrayToObject(item, "results");
-    for (size_t r = 0; r < function->results.n; r++) {
-        const dt_result *result = &function->results.items[r];
-        cJSON *entry = add_item(results);
-        cJSON_AddStringToObject(entry, "name", result->name);
-        add_tensor(entry, result->value->dtype, result->value->shape);
-        add_integer(entry, "buffer", plan->results[r]);
-    }
+    add_results(item, plan);
     cJSON *plan_item = cJSON_AddObjectToObject(item, "plan");
     add_integer(plan_item, "device_bytes", plan->bytes.device);
     add_integer(plan_item, "replica_bytes", plan->bytes.replica);

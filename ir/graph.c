@@ -65,6 +65,33 @@ bool dt_value_is(const dt_value *value, const char *op) { return strcmp(value->o
 
 bool dt_value_has_effect(const dt_value *value) { return value->op->class == DT_CLASS_STATE && value->n_operands > 0; }
 
+/* ---- what varies from batch to batch ---- */
+
+static bool is_written(const dt_function *function, const char *variable) {
+    for (const dt_value *value = function->first; value != NULL; value = value->next)
+        if (dt_value_has_effect(value) && strcmp(dt_value_string(value, "variable"), variable) == 0) return true;
+    return false;
+}
+
+/* Apart from its operands. */
+static bool varies_by_itself(const dt_value *value) {
+    for (int d = 0; d < value->shape.rank; d++)
+        if (value->shape.dims[d] < 0) return true;
+    if (value->op->class == DT_CLASS_STATE) return is_written(value->function, dt_value_string(value, "variable"));
+    if (dt_value_is(value, "launch")) {
+        const char *name = dt_value_string(value, "name");
+        return strcmp(name, "valid") == 0 || strcmp(name, "counter") == 0;
+    }
+    return value->op->class == DT_CLASS_RANDOM || dt_value_is(value, "input");
+}
+
+void dt_function_find_varying(const dt_function *function, bool *varies) {
+    for (const dt_value *value = function->first; value != NULL; value = value->next) {
+        varies[value->id] = varies_by_itself(value);
+        for (int k = 0; k < value->n_operands; k++) varies[value->id] |= varies[value->operands[k]->id];
+    }
+}
+
 /* ---- changing a function ---- */
 
 void dt_value_replace(dt_value *old, dt_value *replacement) {

@@ -152,6 +152,9 @@ void dt_value_remove(dt_value *value);
 void dt_value_add_locations(dt_value *value, const dt_value *from); /* the union, without repetition */
 /* Drops values that nothing reads and that have no effect. Inputs stay. */
 void dt_function_sweep(dt_function *function);
+/* Which values can differ from one batch to the next though no other function runs in between: those made of inputs, of the number of rows, of random
+ * numbers, of launch values that count, and of variables that the function writes.varies: [next_id], by id. */
+void dt_function_find_varying(const dt_function *function, bool *varies);
 /* Renumbers ids 0, 1, 2, … in order: what the printer expects after a pass. */
 void dt_function_renumber(dt_function *function);
 

@@ -138,7 +138,8 @@ typedef enum dt_function_role {
 
 typedef struct dt_artifact_result {
     dt_artifact_tensor tensor;
-    int buffer; /* DEVICE (replicated), REPLICA (split over rows), or VARIABLE, INPUT, CONSTANT where it is one of these itself */
+    int buffer;  /* DEVICE (replicated), REPLICA (split over rows), or VARIABLE, INPUT, CONSTANT where it is one of these itself */
+    bool varies; /* of a step: from one batch to the next */
 } dt_artifact_result;
 
 typedef struct dt_artifact_function {

@@ -248,6 +248,7 @@ static dt_status *read_results(dt_artifact_reader *reader, const dt_json *object
         DT_TRY(dt_artifact_read_name(reader, &item, "name", &result->tensor.name));
         DT_TRY(dt_json_integer(&item, "buffer", 0, function->n_buffers - 1, &buffer));
         result->buffer = (int)buffer;
+        DT_TRY(dt_json_bool(&item, "varies", &result->varies));
         DT_TRY(check_result(reader, &item, function, result));
     }
     return NULL;

@@ -140,15 +140,9 @@ static dt_status *create(dt_bench *bench, const dt_run_options *options) {
     about.seed = options->seed;
     about.steps_per_epoch = bench->n_most_steps;
     about.times = true;
-    if (step->pipeline >= 0 || options->from != NULL) {
-        int from;
-        DT_TRY(dt_run_find_pipeline(bench->artifact, options->from, bench->step, &from));
-        DT_TRY(dt_run_rows(bench->artifact, options, from, &about.rows));
-    } else if (options->global_batch % about.replicas != 0) {
-        return dt_error(DT_INVALID_ARGUMENT, "--global-batch must be a multiple of --replicas");
-    } else {
-        about.rows = options->global_batch / about.replicas;
-    }
+    int from = -1;
+    if (step->pipeline >= 0 || options->from != NULL) DT_TRY(dt_run_find_pipeline(bench->artifact, options->from, bench->step, &from));
+    DT_TRY(dt_run_rows(options, from >= 0 ? dt_pipeline_rows(&bench->artifact->pipelines[from]) : bench->artifact->capacity, &about.rows));
     DT_TRY(open_data(bench, options, &about));
     DT_TRY(dt_session_create(bench->kernels, &about, &bench->session));
     bench->function = &dt_session_artifact(bench->session)->functions[step->function];

@@ -40,6 +40,9 @@ static const struct {
      "  dtrun evaluate fashion.dtx --data /usr/share/datasets/fashion-mnist --checkpoint-dir ck"},
     {"predict", PREDICT, "run a step that returns results on arrays of your own",
      "Runs step `predict` of PROGRAM on the arrays of files and writes one .npy for each result that the step names.\v"
+     "A result with a row for each example (f32[B, 10]) has one for each of the input. One without depends on all examples of a batch, as a mean "
+     "over "
+     "B does, or on none, as a parameter: the first kind wants the input in one batch (--global-batch).\n\n"
      "  dtrun predict fashion.dtx --input images.npy --output out --checkpoint-dir ck"},
     {"bench", BENCH, "where the time of a step goes, kernel by kernel",
      "Runs a step of PROGRAM over and over, on made-up input or on its data, and says for each kernel where in the program it comes from, its time, "

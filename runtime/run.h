@@ -54,8 +54,8 @@ dt_status *dt_run_need_computation(const dt_run_options *options, const char *re
 /* The pipeline that `from` names, or the step's own. `from` may be NULL. */
 dt_status *dt_run_find_pipeline(const dt_artifact *artifact, const char *from, int step, int *pipeline);
 
-/* Rows for each replica: of --global-batch, or of the pipeline's batch(n). */
-dt_status *dt_run_rows(const dt_artifact *artifact, const dt_run_options *options, int pipeline, int64_t *rows);
+/* Rows for each replica: of --global-batch, or `otherwise`. */
+dt_status *dt_run_rows(const dt_run_options *options, int64_t otherwise, int64_t *rows);
 
 /* Sets the parameters and states from --init or else the newest checkpoint. *found is false where neither was named. *epoch: of the checkpoint. */
 dt_status *dt_run_load_weights(dt_session *session, const dt_run_options *options, dt_log *log, bool *found, int64_t *epoch);

@@ -51,7 +51,7 @@ dt_status *dt_run_evaluate(const dt_kernels *kernels, const dt_run_options *opti
     DT_TRY(dt_run_find_step(artifact, options, "evaluate", &step));
     if (artifact->steps[step].trains) return dt_error(DT_INVALID_ARGUMENT, "step %s trains: run it with `dtrun train`", artifact->steps[step].name);
     DT_TRY(dt_run_find_pipeline(artifact, options->from, step, &from));
-    DT_TRY(dt_run_rows(artifact, options, from, &rows));
+    DT_TRY(dt_run_rows(options, dt_pipeline_rows(&artifact->pipelines[from]), &rows));
     dt_session_options about = dt_session_options_default();
     about.devices = options->devices;
     about.generated_alone = options->generated_alone;

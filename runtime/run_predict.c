@@ -5,6 +5,8 @@
 #include "runtime/data/npy.h"
 #include "runtime/run.h"
 
+#include <inttypes.h>
+
 typedef struct prediction {
     const dt_artifact_step *about;
     const dt_artifact_function *function;
@@ -15,7 +17,23 @@ typedef struct prediction {
     int64_t n_rows;
 } prediction;
 
-/* Appends what the last batch of `rows` rows gave; a result without rows is that of the last batch. */
+/* A result that sees a batch as a whole is not what it would be of all examples: of two batches there would be two. */
+static dt_status *check_results(const prediction *all) {
+    int64_t n_batches = dt_pipeline_n_batches(all->pipeline), n_examples = dt_pipeline_n_examples(all->pipeline);
+    int64_t replicas = dt_session_replicas(all->session), enough = (n_examples + replicas - 1) / replicas * replicas;
+    for (int i = all->about->n_aggregates; i < all->function->n_results && n_batches > 1; i++) {
+        const dt_artifact_result *result = &all->function->results[i];
+        if (result->tensor.has_rows || !result->varies) continue;
+        return dt_error(DT_INVALID_ARGUMENT,
+                        "step %s: result %s is one for all examples of a batch, and the input's %" PRId64 " examples are %" PRId64
+                        " batches: make them one with --global-batch %" PRId64
+                        ", give the result a row for each example, or report it: `dtrun evaluate` adds reports up over batches",
+                        all->about->name, result->tensor.name, n_examples, n_batches, enough);
+    }
+    return NULL;
+}
+
+/* Appends what the last batch of `rows` rows gave; a result without rows is the same for all batches, or there is but one. */
 static dt_status *collect(prediction *all, int64_t rows) {
     for (int i = all->about->n_aggregates; i < all->function->n_results; i++) {
         const dt_artifact_tensor *tensor = &all->function->results[i].tensor;
@@ -62,6 +80,7 @@ static dt_status *write_result(const prediction *all, int i, const char *folder,
 static dt_status *predict(prediction *all, const dt_kernels *kernels, const dt_run_options *options, dt_log *log) {
     int64_t epoch;
     DT_TRY(dt_pipeline_check(all->pipeline, all->step));
+    DT_TRY(check_results(all));
     DT_TRY(dt_session_initialize(all->session));
     DT_TRY(dt_run_need_weights(all->session, options, log, &epoch));
     dt_run_log_started(log, kernels, all->session, all->pipeline, all->step, (dt_log_start){.seed = options->seed});
@@ -112,7 +131,7 @@ dt_status *dt_run_predict(const dt_kernels *kernels, const dt_run_options *optio
     about.devices = options->devices;
     about.generated_alone = options->generated_alone;
     about.replicas = options->replicas != 0 ? options->replicas : 1;
-    about.rows = options->global_batch != 0 ? options->global_batch / about.replicas : artifact->capacity;
+    DT_TRY(dt_run_rows(options, artifact->capacity, &about.rows));
     about.seed = options->seed;
 
     dt_artifact_stage stages[2];

@@ -40,9 +40,9 @@ dt_status *dt_run_find_pipeline(const dt_artifact *artifact, const char *from, i
     return status;
 }
 
-dt_status *dt_run_rows(const dt_artifact *artifact, const dt_run_options *options, int pipeline, int64_t *rows) {
+dt_status *dt_run_rows(const dt_run_options *options, int64_t otherwise, int64_t *rows) {
     int64_t replicas = options->replicas != 0 ? options->replicas : 1;
-    *rows = options->global_batch != 0 ? options->global_batch / replicas : dt_pipeline_rows(&artifact->pipelines[pipeline]);
+    *rows = options->global_batch != 0 ? options->global_batch / replicas : otherwise;
     if (options->global_batch % replicas != 0)
         return dt_error(DT_INVALID_ARGUMENT,
                         "a global batch of %" PRId64 " cannot be dealt evenly to %" PRId64

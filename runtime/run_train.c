@@ -135,7 +135,7 @@ static dt_status *open_data(training *run, const dt_checkpoint_state *saved) {
     dt_run_options shape = *options;
     shape.replicas = run->about.replicas;
     if (shape.global_batch == 0 && options->replicas == 0 && saved->global_batch != 0) shape.global_batch = saved->global_batch;
-    DT_TRY(dt_run_rows(run->artifact, &shape, run->from, &run->about.rows));
+    DT_TRY(dt_run_rows(&shape, dt_pipeline_rows(&run->artifact->pipelines[run->from]), &run->about.rows));
     dt_pipeline_options data = {.folder = options->data,
                                 .replicas = run->about.replicas,
                                 .rows = run->about.rows,

@@ -223,12 +223,38 @@ static void a_variable_is_read_and_written_once(void **state) {
     dt_arena_destroy(f.arena);
 }
 
+static void values_that_vary_from_batch_to_batch(void **state) {
+    (void)state;
+    fixture f = make();
+    dt_shape row = dt_shape_make(f.arena, 1, (int64_t[]){3}), rows = dt_shape_make(f.arena, 1, (int64_t[]){DT_BATCH});
+    dt_list_push(f.arena, &f.module->variables, ((dt_variable){.path = "kept", .dtype = DT_F32, .shape = row}));
+    dt_list_push(f.arena, &f.module->variables, ((dt_variable){.path = "written", .dtype = DT_F32, .shape = row}));
+    dt_value *kept, *written, *doubled, *mean, *sum, *replicas, *valid, *random, *ones, *count, *write;
+    assert_ok(dt_build_text(&f.b, &kept, "read", NULL, 0, "variable=\"kept\""));
+    assert_ok(dt_build_text(&f.b, &written, "read", NULL, 0, "variable=\"written\""));
+    assert_ok(dt_build_binary(&f.b, &doubled, "add", kept, kept));
+    assert_ok(dt_build_reduce(&f.b, &mean, "reduce_sum", f.x, (int64_t[]){0}, 1, false));
+    assert_ok(dt_build_binary(&f.b, &sum, "add", doubled, mean));
+    assert_ok(dt_build_text(&f.b, &replicas, "launch", NULL, 0, "name=\"replicas\""));
+    assert_ok(dt_build_text(&f.b, &valid, "launch", NULL, 0, "name=\"valid\""));
+    assert_ok(dt_build_text(&f.b, &random, "random_uniform", NULL, 0, "shape=[3], stream=0"));
+    assert_ok(dt_build_constant(&f.b, &ones, DT_F32, 1, rows));
+    assert_ok(dt_build_reduce(&f.b, &count, "reduce_sum", ones, (int64_t[]){0}, 1, false));
+    assert_ok(dt_build_text(&f.b, &write, "write", &doubled, 1, "variable=\"written\""));
+    bool varies[32];
+    dt_function_find_varying(f.b.function, varies);
+    assert_false(varies[kept->id] || varies[doubled->id] || varies[replicas->id]);
+    assert_true(varies[f.x->id] && varies[mean->id] && varies[sum->id] && varies[valid->id] && varies[random->id] && varies[count->id]);
+    assert_true(varies[written->id]); /* the next batch finds what this one wrote */
+    dt_arena_destroy(f.arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_say_what_their_text_says),       cmocka_unit_test(all_formulas_have_types),
         cmocka_unit_test(builders_infer_and_refuse),           cmocka_unit_test(expressions_become_ops),
         cmocka_unit_test(changes_keep_a_function_whole),       cmocka_unit_test(verify_sees_what_is_broken),
-        cmocka_unit_test(a_variable_is_read_and_written_once),
+        cmocka_unit_test(a_variable_is_read_and_written_once), cmocka_unit_test(values_that_vary_from_batch_to_batch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
