@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and runs the tests; ends with CTest's summary.
+# Installs what is missing, builds, and runs the tests. The last lines say what took how long, what was skipped, and why, and what failed.
 #
 #   scripts/test.sh           everything but the tests labelled `full`
-#   scripts/test.sh --full    … those too, then all others again under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer, with
-#                             all of the emulation of GPUs, and the fuzzers for 30 seconds each where clang is
+#   scripts/test.sh --full    … those too; then all others again under AddressSanitizer with UndefinedBehaviorSanitizer, and under ThreadSanitizer,
+#                             with all of the emulation of GPUs; the fuzzers for 30 seconds each; and this script and quickstart.sh on a bare
+#                             Debian 12 (as root)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,10 +12,15 @@ full=no
 case "${1-}" in
     "") ;;
     --full) full=yes ;;
-    *) sed -n '2,6p' "$0"; exit 2 ;;
+    *) sed -n '2,7p' "$0"; exit 2 ;;
 esac
 
-scripts/install.sh
+if [ $full = no ]; then
+    scripts/install.sh g++ unzip
+else
+    scripts/install.sh g++ unzip libzstd-dev xz-utils binutils debootstrap clang
+    scripts/install.sh "libclang-rt-$(clang -dumpversion | cut -d . -f 1)-dev" # the fuzzers' part of clang
+fi
 
 # The tests compare with NumPy and read checkpoints with safetensors: both from PyPI, in an environment of the project's own.
 python=$PWD/.venv/bin/python
@@ -24,39 +30,64 @@ if ! "$python" -c 'import numpy, safetensors' 2>/dev/null; then
     "$python" -m pip install --quiet --disable-pip-version-check numpy safetensors
 fi
 
-# NVRTC compiles what is generated for GPUs: the system's, a toolkit's, or else PyPI's. Without any its tests say that they are skipped.
+# NVRTC compiles what is generated for GPUs: the system's, a toolkit's, or else PyPI's. Without any its tests are skipped.
 if [ -z "${DT_NVRTC-}" ] && ! ldconfig -p | grep -q 'libnvrtc\.so\.1[23]' && ! ls /usr/local/cuda/lib64/libnvrtc.so.1[23] >/dev/null 2>&1; then
     "$python" -m pip install --quiet --disable-pip-version-check nvidia-cuda-nvrtc || echo "no NVRTC: code for GPUs is not compiled"
     DT_NVRTC=$(find "$PWD/.venv" -name 'libnvrtc.so.1[23]' | head -1)
     [ -z "$DT_NVRTC" ] || export DT_NVRTC
 fi
 
-# check PRESET ctest-arguments...
-check() {
-    local preset=$1 folder
+times=()   # a line for each stage
+results=() # what CTest wrote of each
+failed=()
+
+# stage NAME COMMAND...: runs a command and remembers how it ended, and when. 77 is for what this machine cannot do.
+# `set -e` does not hold within such a command: each of its steps must be joined to the next by &&.
+stage() {
+    local name=$1 begin=$SECONDS code=0 outcome=passed why=
     shift
-    folder=build-$preset
+    printf '\n==== %s\n' "$name"
+    "$@" || code=$?
+    case $code in
+    0) ;;
+    77) outcome=skipped ;;
+    *) outcome=FAILED failed+=("$name") ;;
+    esac
+    times+=("$(printf '%3d:%02d  %-7s  %s' $(((SECONDS - begin) / 60)) $(((SECONDS - begin) % 60)) $outcome "$name$why")")
+}
+
+# check PRESET CTEST-ARGUMENTS...: builds, and runs tests.
+check() {
+    local preset=$1 folder=build-$1
+    shift
     [ "$preset" != release ] || folder=build
-    cmake --preset "$preset" -DDT_PYTHON="$python" >/dev/null
-    cmake --build "$folder"
-    ctest --test-dir "$folder" --output-on-failure -j "$(nproc)" "$@"
+    rm -f "$folder/tests.xml"
+    results+=("$folder/tests.xml")
+    cmake --preset "$preset" -DDT_PYTHON="$python" >/dev/null &&
+        cmake --build "$folder" &&
+        ctest --test-dir "$folder" --output-on-failure -j "$(nproc)" --output-junit tests.xml --test-output-size-passed 1000000 "$@"
+}
+
+# Both commands of the README, the one that installs less first.
+bare() {
+    local code=0
+    scripts/bare.sh './scripts/quickstart.sh 1 && ./scripts/test.sh' | tee build/bare.log || code=$?
+    [ $code -ne 77 ] || why=": $(tail -n 1 build/bare.log)"
+    return $code
 }
 
 if [ $full = no ]; then
-    check release -LE full
-    exit
+    stage "tests" check release -LE full
+else
+    stage "tests" check release
+    stage "tests, address and undefined behaviour" check asan -E '^e2e\..*_full$'
+    stage "tests, threads" check tsan -E '^e2e\..*_full$'
+    stage "fuzzers" check fuzz
+    stage "on a bare Debian" bare
 fi
 
-failed=()
-for preset in asan ubsan tsan; do
-    check $preset -LE full || failed+=($preset)
-    ctest --test-dir build-$preset --output-on-failure -j "$(nproc)" -R '^ops\.cuda_.*full$' || failed+=("$preset, all of CUDA by emulation")
-done
-if command -v clang >/dev/null; then
-    check fuzz -j 1 || failed+=(fuzz)
-else
-    echo "no clang: fuzzers skipped"
-fi
+printf '\n'
+printf '%s\n' "${times[@]}"
+python3 tests/tools/skips.py "${results[@]}" || failed+=("tests that were skipped and should not be")
 [ ${#failed[@]} -eq 0 ] || printf 'FAILED: %s\n' "${failed[@]}"
-check release
 [ ${#failed[@]} -eq 0 ]

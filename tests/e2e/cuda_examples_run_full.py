@@ -1,7 +1,7 @@
 """Every example takes two steps, the second of them short, on a GPU that the fake driver pretends (tests/support/fake_cuda.h), as it takes them on the CPU:
 results, reports and variables are near, with one replica and with two, and with two another order of what runs at once gives equal bits.
 
-Inputs are made up: what a program takes for its tokens or labels is below ten. Needs NVRTC and c++; skipped without."""
+Inputs are made up: what a program takes for its tokens or labels is below ten. Needs c++ and NVRTC; skipped without NVRTC."""
 import json
 import os
 import pathlib

@@ -5,6 +5,9 @@ import pty
 import pwd
 import sys
 
+import numpy
+import safetensors.numpy
+
 sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
 from training import *  # noqa: E402,F403
 
@@ -179,27 +182,22 @@ for verb in ("train", "evaluate", "predict", "bench", "info", "devices"):
 check(subprocess.run(["dtrun"], capture_output=True).returncode == 2, "no command")
 
 # ---- what other tools see ----
-try:
-    import numpy
-    import safetensors.numpy
-except ImportError:
-    print("skipped: numpy and safetensors to open the files with")
-else:
-    model = safetensors.numpy.load_file(ck / "step-48/model.safetensors")
-    slots = safetensors.numpy.load_file(ck / "step-48/optimizer.safetensors")
-    check(model["Net/dense/kernel"].shape == (144, 32) and model["Net/dense/kernel"].dtype == numpy.float32, model.keys())
-    check(len(slots) > 0 and not set(slots) & set(model), slots.keys())
-    check(json.loads((ck / "step-48/progress.json").read_text())["step"] == "48", "progress.json")
-    labels, probabilities = numpy.load(out / "label.npy"), numpy.load(out / "probability.npy")
-    check(labels.shape == (200,) and labels.dtype == numpy.int64 and probabilities.shape == (200, 10) and probabilities.dtype == numpy.float32, "shapes")
-    check((probabilities.argmax(1) == labels).all() and abs(probabilities.sum(1) - 1).max() < 1e-5, "probabilities")
-    truth = numpy.frombuffer((data / "test-labels").read_bytes()[8:], numpy.uint8)
-    check(abs((labels == truth).mean() - found["accuracy"]) < 1e-6, "predict and evaluate disagree")
+model = safetensors.numpy.load_file(ck / "step-48/model.safetensors")
+slots = safetensors.numpy.load_file(ck / "step-48/optimizer.safetensors")
+check(model["Net/dense/kernel"].shape == (144, 32) and model["Net/dense/kernel"].dtype == numpy.float32, model.keys())
+check(len(slots) > 0 and not set(slots) & set(model), slots.keys())
+check(json.loads((ck / "step-48/progress.json").read_text())["step"] == "48", "progress.json")
+labels, probabilities = numpy.load(out / "label.npy"), numpy.load(out / "probability.npy")
+check(labels.shape == (200,) and labels.dtype == numpy.int64 and probabilities.shape == (200, 10) and probabilities.dtype == numpy.float32, "shapes")
+check((probabilities.argmax(1) == labels).all() and abs(probabilities.sum(1) - 1).max() < 1e-5, "probabilities")
+truth = numpy.frombuffer((data / "test-labels").read_bytes()[8:], numpy.uint8)
+check(abs((labels == truth).mean() - found["accuracy"]) < 1e-6, "predict and evaluate disagree")
 
-    numpy.save(FOLDER / "images.npy", numpy.frombuffer((data / "test-images").read_bytes()[16:], numpy.uint8).reshape(200, 12, 12))
-    Run("predict", program, "--input", FOLDER / "images.npy", "--output", FOLDER / "out2", "--checkpoint-dir", ck, "--replicas", 2)
-    check((numpy.load(FOLDER / "out2/probability.npy") == probabilities).all(), "from .npy: other probabilities")
-    safetensors.numpy.save_file({name: value * 0 for name, value in model.items()}, FOLDER / "zero.safetensors")
-    zero = Run("evaluate", program, "--data", data, "--init", FOLDER / "zero.safetensors").one("epoch")
-    check(abs(zero["loss"] - numpy.log(10)) < 1e-6, f"weights of zero: {zero}")
+numpy.save(FOLDER / "images.npy", numpy.frombuffer((data / "test-images").read_bytes()[16:], numpy.uint8).reshape(200, 12, 12))
+Run("predict", program, "--input", FOLDER / "images.npy", "--output", FOLDER / "out2", "--checkpoint-dir", ck, "--replicas", 2)
+check((numpy.load(FOLDER / "out2/probability.npy") == probabilities).all(), "from .npy: other probabilities")
+safetensors.numpy.save_file({name: value * 0 for name, value in model.items()}, FOLDER / "zero.safetensors")
+zero = Run("evaluate", program, "--data", data, "--init", FOLDER / "zero.safetensors").one("epoch")
+check(abs(zero["loss"] - numpy.log(10)) < 1e-6, f"weights of zero: {zero}")
+
 finish()

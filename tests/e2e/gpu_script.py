@@ -46,7 +46,7 @@ if not emulated_kernels.is_possible():
 program = FOLDER / "one.dt"
 program.write_text("step one(x: f32[B, 4]) { return y: x + 1 }\n")
 if subprocess.run(["dtc", "compile", "--target", "cuda:sm_90", program, "-o", FOLDER / "one.dtx"], capture_output=True).returncode != 0:
-    print("skipped: there is no NVRTC")
+    print("skipped: NVRTC is not installed")
     sys.exit(77)
 
 data = FOLDER / "data"

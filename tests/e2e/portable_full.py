@@ -20,12 +20,6 @@ def run(command, expect=0, **options):
     return done.stdout
 
 
-def installable():
-    """Are the static libraries there, or can they be installed?"""
-    there = all(list(pathlib.Path("/usr/lib").glob(f"*/lib{name}.a")) for name in ("z", "minizip", "zstd"))
-    return there or (shutil.which("apt-get") and os.geteuid() == 0)
-
-
 def other_system():
     """A folder with a C library, and the words before a command that run it there; None where this is not allowed."""
     root = FOLDER / "root"
@@ -51,9 +45,6 @@ def write_images(folder):
             (folder / f"{prefix}-{name}-ubyte.gz").write_bytes(gzip.compress(content, mtime=0))
 
 
-if not installable():
-    print("skipped: no static zlib, minizip and zstd, and no way to install them")
-    sys.exit(77)
 print(run([SOURCE / "scripts/portable.sh", FOLDER]).splitlines()[-1], flush=True)
 archive = next(FOLDER.glob("dt-*.tar.xz"))
 check(archive.stat().st_size < 25_000_000, f"{archive.stat().st_size} bytes")
@@ -72,7 +63,7 @@ for file in [*(unpacked / "bin").iterdir(), *(unpacked / "lib").iterdir()]:
 
 write_images(root / "data")
 if into is None:
-    print("this process may not chroot: an empty environment only")
+    print("skipped: this process may not chroot, so the programs ran with an empty environment only")
 (root / "proc/self").mkdir(parents=True)  # all of /proc that a loader reads, to learn where a program lies
 (root / "proc/self/exe").symlink_to(pathlib.Path("/") / unpacked.relative_to(root) / "bin/dtc")
 folder = pathlib.Path("/") / unpacked.relative_to(root) if into else unpacked
@@ -86,7 +77,7 @@ check("done: 20 steps" in log, log)
 done = subprocess.run([str(unpacked / "bin/dtc"), "compile", "--target", "cuda:sm_90", str(unpacked / "examples/fashion_cnn.dt"), "-o",
                        str(FOLDER / "gpu.dtx")], capture_output=True, text=True, env={"HOME": str(FOLDER)}, cwd="/")
 if "NVRTC, the compiler of CUDA C++, is not installed" in done.stderr:
-    print("no NVRTC here: no code for GPUs")
+    print("skipped: NVRTC is not installed")
 else:
     check(done.returncode == 0, done.stderr)
     log = run([unpacked / "bin/dtrun", "train", FOLDER / "gpu.dtx", "--data", root / "data", "--max-steps", 20], env={}, cwd="/")

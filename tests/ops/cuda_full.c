@@ -13,12 +13,11 @@ static void every_row_of_64_bits(void **state) {
 }
 
 int main(void) {
-    if (!emulated_is_possible()) return 77;
     if (dt_cpu_level() < 3) return puts("skipped: this machine is below x86-64-v3"), 77;
     dt_nvrtc nvrtc;
     dt_status *status = dt_nvrtc_open(&nvrtc);
     has_nvrtc = status == NULL;
-    if (!has_nvrtc) printf("skipped in part: %s\n", dt_status_message(status));
+    if (!has_nvrtc) printf("skipped: %s\n", dt_status_message(status));
     dt_status_free(status);
     dt_nvrtc_close(&nvrtc);
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_row), cmocka_unit_test(every_row_of_64_bits)};

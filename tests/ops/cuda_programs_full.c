@@ -49,7 +49,6 @@ static void products_in_large_tiles(void **state) {
 }
 
 int main(void) {
-    if (!emulated_is_possible()) return 77;
     if (dt_cpu_level() < 3) return puts("skipped: this machine is below x86-64-v3"), 77;
     const struct CMUnitTest tests[] = {cmocka_unit_test(fashion_cnn), cmocka_unit_test(own_parts), cmocka_unit_test(gan),
                                        cmocka_unit_test(gpt),         cmocka_unit_test(resnet),    cmocka_unit_test(products_in_large_tiles)};

@@ -42,13 +42,6 @@ enum {
 #define EMULATED_OWN_BORDER EMULATED_BORDER
 #endif
 
-/* Is there a C++ compiler that takes what the emulation needs? Looked for by name: c++. */
-static inline bool emulated_is_possible(void) {
-    if (system("c++ --version >/dev/null 2>&1") == 0) return true;
-    puts("skipped: generated CUDA text is compiled by c++ to be run, and there is none");
-    return false;
-}
-
 /* Compiles `text`, behind which the table of `names` is put, and loads it. `root` is the project's folder. */
 static inline dt_status *emulated_compile(const char *text, const char *const *names, int n_names, const char *flags, emulated_code *code) {
     char folder[] = "/tmp/dt-emulated-XXXXXX", path[64], library[64], command[1200];

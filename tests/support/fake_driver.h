@@ -11,14 +11,12 @@
 
 static dt_cuda cuda;
 
-/* Names the fake to what opens a driver; false, said on standard output: it was not built. The test is skipped then, which is exit status 77. */
-static inline bool use_fake_driver(void) {
+/* Names the fake to what opens a driver. */
+static inline void use_fake_driver(void) {
     char path[4096];
     const char *build = getenv("DT_BUILD");
     snprintf(path, sizeof path, "%s/tests/libfake_cuda.so", build != NULL ? build : ".");
-    if (access(path, R_OK) != 0) return printf("skipped: there is no %s\n", path), false;
     setenv("DT_CUDA_DRIVER", path, 1);
-    return true;
 }
 
 /* Before and after a group of tests. */

@@ -1,6 +1,6 @@
 """fake_gpu: what the tests that run dtrun on a GPU share, where the GPU is the fake driver (fake_cuda.h) and kernels are emulated.
 
-Without NVRTC, which dtc needs to compile for GPUs, or without c++, a test ends with 77, which CTest counts as skipped.
+Without NVRTC, which dtc needs to compile for GPUs, a test ends with 77, which CTest counts as skipped.
 """
 import re
 

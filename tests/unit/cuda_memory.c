@@ -93,7 +93,7 @@ static void too_much_is_refused(void **state) {
 }
 
 int main(void) {
-    if (!use_fake_driver()) return 77;
+    use_fake_driver();
     unsetenv("DT_CUDA_CHECK");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_are_cut_from_one_allocation),

@@ -100,7 +100,7 @@ static void a_gpu_that_is_not_there_is_told_apart(void **state) {
 }
 
 int main(void) {
-    if (!use_fake_driver()) return 77;
+    use_fake_driver();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_reads_what_was_sent_and_leaves_what_is_fetched),
         cmocka_unit_test(each_launch_has_a_record_of_its_own),

@@ -244,7 +244,7 @@ static bool opens(const dt_device_kind *kind) {
     if (opened)
         dt_device_close(device);
     else
-        print_message("[ SKIPPED  ] %s: %s\n", kind->name, dt_status_message(status));
+        print_message("skipped: %s: %s\n", kind->name, dt_status_message(status));
     dt_status_free(status);
     return opened;
 }

@@ -191,7 +191,10 @@ static void the_object_that_this_machine_runs_is_taken(void **state) {
     (void)state;
     char level[128], loaded[32], name[80];
     int machine = dt_cpu_level();
-    if (machine == 0) fixture_skip("not x86-64");
+    if (machine == 0) {
+        print_message("skipped: this machine is not x86-64\n");
+        skip();
+    }
     snprintf(level, sizeof level, "\"level\": \"%s\"", dt_cpu_level_name(machine));
     assert_null(load_for(level, NULL, loaded));
     assert_string_equal(loaded, dt_cpu_level_name(machine));

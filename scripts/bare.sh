@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Runs a command of the project on a bare Debian 12 (debootstrap, minbase), in a copy of this working tree: what happens to be installed on this
+# machine does not help there.
+#
+#   scripts/bare.sh COMMAND       such as './scripts/quickstart.sh 1'
+#
+# Needs root, a network, and the right to mount and chroot; without, it says what it misses and exits with 77. The bare system is kept in
+# build-bare for the next call; a command gets a copy of it, which is removed when it ends.
+set -euo pipefail
+case ${1-} in "" | -*) sed -n '2,8p' "$0"; exit 2 ;; esac
+cd "$(dirname "$0")/.."
+
+cannot() { echo "$*"; exit 77; }
+
+[ "$(id -u)" = 0 ] || cannot "that needs root"
+command -v debootstrap >/dev/null || cannot "there is no debootstrap"
+unshare --mount true || cannot "this process may not mount"
+
+base=$PWD/build-bare/debian
+if [ ! -e "$base/complete" ]; then
+    rm -rf --one-file-system "$base"
+    mkdir -p "$base"
+    debootstrap --variant=minbase bookworm "$base" http://deb.debian.org/debian >build-bare/debootstrap.log 2>&1 ||
+        cannot "debootstrap failed: $(tail -n 1 build-bare/debootstrap.log)"
+    touch "$base/complete"
+fi
+
+root=$(mktemp -d "$PWD/build-bare/run-XXXXXX")
+trap 'rm -rf --one-file-system "$root"' EXIT
+cp -a "$base/." "$root"
+
+# The way to the network is this machine's: its names, its package index, its certificates.
+for path in /etc/resolv.conf /etc/pip.conf /etc/ssl/certs/ca-certificates.crt /usr/local/share/ca-certificates; do
+    [ ! -e $path ] || { mkdir -p "$root${path%/*}" && cp -rLT $path "$root$path"; }
+done
+
+# Tracked files and new ones, as they stand here.
+mkdir -p "$root/src/dt"
+git ls-files -z --cached --others --exclude-standard | tar --create --null --ignore-failed-read --files-from - | tar --extract --directory "$root/src/dt"
+
+# What is mounted is seen by that process alone, and gone when it ends.
+unshare --mount --propagation private bash -euc '
+    for folder in proc sys dev; do mount --rbind /$folder "$0/$folder"; done
+    exec chroot "$0" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root bash -c "cd /src/dt && $1"
+' "$root" "$*"
