@@ -60,7 +60,7 @@ def main():
     text = failing.artifact.path.with_suffix(".dt").read_text()
     portable = Artifact(text, "portable", target="cuda:compute_80")
     flags = ("train", "--data", failing.data, "--max-steps", 1)
-    check(portable.run(*flags, capability="12.0").code == 0, "PTX for sm_80 must run on sm_120")
+    check(portable.run(*flags, capability="12.0", driver=13990).code == 0, "PTX for sm_80 must run on sm_120")
     says(portable.run(*flags, driver=12040, expect=None), "12.4")
     says(compile_and_run_cpu_only(text, failing.data), "--target cuda")
     found = portable.environment(capability="9.0") | {"XDG_CACHE_HOME": str(FOLDER / "cache")}

@@ -39,9 +39,8 @@ def run(*flags, skips=(), **environment):
         (folder / "tests.xml").write_text(f'<testsuite><testcase name="unit.good" status="run"><system-out>ok</system-out></testcase>{"".join(cases)}</testsuite>')
         done = subprocess.run(["scripts/test.sh", *flags], cwd=folder, capture_output=True, text=True,
                               env={**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", "DT_NVRTC": "/nowhere", **environment})
-        print(done.stdout, done.stderr, sep="")
         lines = done.stdout.splitlines()
-        first = max(i for i, line in enumerate(lines) if line == "")
+        first = max((i for i, line in enumerate(lines) if line == ""), default=-1)
         return done.returncode, lines[first + 1:], (folder / "calls").read_text()
 
 

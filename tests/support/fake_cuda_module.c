@@ -53,9 +53,9 @@ static int check_cubin(const char *image) {
 static int newest_ptx(int driver_version) {
     static const struct {
         int driver, ptx;
-    } all[] = {{13000, 90}, {12090, 88}, {12080, 87}, {12070, 86}, {12050, 85}, {12040, 84}, {12030, 83},
+    } all[] = {{12090, 88}, {12080, 87}, {12070, 86}, {12050, 85}, {12040, 84}, {12030, 83},
                {12020, 82}, {12010, 81}, {12000, 80}, {11080, 78}, {11070, 77}, {11000, 70}};
-    if (driver_version >= 13010) return 91;
+    if (driver_version >= 13000) return 90 + driver_version % 1000 / 10;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (driver_version >= all[i].driver) return all[i].ptx;
     return 60;
