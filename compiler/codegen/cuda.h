@@ -49,7 +49,6 @@ typedef struct dt_cuda_function {
 } dt_cuda_function;
 
 enum {
-    DT_CUDA_WARP = 32,
     DT_CUDA_BLOCK = 256
 };
 

@@ -115,7 +115,7 @@ static void find_arguments(dt_cuda_function *f) {
         for (int s = 0; s < nest->n_stores; s++) touch(f, &nest->stores[s].address, true);
         int64_t all = 1;
         for (int l = 0; l < nest->n_loops; l++) {
-            int64_t most = dt_loop_most_turns(f->plan, &nest->loops[l]);
+            int64_t most = dt_trip_count(f->plan, nest->loops[l].extent);
             all = most < 0 || all > NARROW || most > NARROW ? NARROW : all * (most > 0 ? most : 1);
             if (l + 1 == nest->n_loops || dt_nest_reduces(nest, l + 1) != dt_nest_reduces(nest, l)) {
                 f->wide |= all >= NARROW;
@@ -230,13 +230,13 @@ static void team_nest(dt_cuda_function *f, dt_cuda_nest *n) {
 
 static void begin_teams(dt_cuda_function *f, const dt_nest *nest, uint64_t shared, bool together) {
     const char *type = dt_cuda_index_type(f), *count = dt_cuda_count(f, nest, shared);
-    if (f->team == DT_CUDA_BLOCK && together) dt_cuda_line(f, "__shared__ u64 places[%d];", DT_CUDA_BLOCK / DT_CUDA_WARP * 2);
+    if (f->team == DT_CUDA_BLOCK && together) dt_cuda_line(f, "__shared__ u64 places[%d];", DT_CUDA_BLOCK / DT_WARP * 2);
     if (f->team == DT_CUDA_BLOCK) dt_cuda_line(f, "const int lane = threadIdx.x;");
-    if (f->team == DT_CUDA_WARP) dt_cuda_line(f, "const int lane = threadIdx.x %% %d;", DT_CUDA_WARP);
+    if (f->team == DT_WARP) dt_cuda_line(f, "const int lane = threadIdx.x %% %d;", DT_WARP);
     if (f->team == DT_CUDA_BLOCK)
         dt_cuda_line(f, "for (%s team = blockIdx.x; team < %s; team += gridDim.x) {", type, count);
-    else if (f->team == DT_CUDA_WARP)
-        dt_cuda_line(f, "for (%s team = grid_thread() / %d; team < %s; team += grid_threads() / %d) {", type, DT_CUDA_WARP, count, DT_CUDA_WARP);
+    else if (f->team == DT_WARP)
+        dt_cuda_line(f, "for (%s team = grid_thread() / %d; team < %s; team += grid_threads() / %d) {", type, DT_WARP, count, DT_WARP);
     else
         dt_cuda_line(f, "for (%s team = grid_thread(); team < %s; team += grid_threads()) {", type, count);
 }
@@ -254,7 +254,7 @@ static void teams(dt_cuda_function *f) {
     begin_teams(f, nests[0].nest, nests[0].shared, together);
     f->out = &body;
     for (int k = 0; k < n_nests; k++) {
-        if (k > 0 && f->team > 1) dt_cuda_line(f, f->team == DT_CUDA_WARP ? "__syncwarp();" : "__syncthreads();");
+        if (k > 0 && f->team > 1) dt_cuda_line(f, f->team == DT_WARP ? "__syncwarp();" : "__syncthreads();");
         team_nest(f, &nests[k]);
         for (int l = 0; l < f->phase->n_shared; l++) used[l] |= nests[k].loop_used[l];
     }
@@ -315,11 +315,10 @@ void dt_cuda_render(dt_arena *arena, const dt_plan *plan, const dt_kernel_functi
     f.n_items = phase->n_items;
     f.names = DT_NEW_ARRAY(arena, const char *, kernel->n_buffers);
     f.stored = DT_NEW_ARRAY(arena, bool, kernel->n_buffers);
-    if (phase->kind == DT_PHASE_TEAMS && phase->team_work > FEW_ITERATIONS)
-        f.team = phase->team_work > WARP_ITERATIONS ? DT_CUDA_BLOCK : DT_CUDA_WARP;
+    if (phase->kind == DT_PHASE_TEAMS && phase->team_work > FEW_ITERATIONS) f.team = phase->team_work > WARP_ITERATIONS ? DT_CUDA_BLOCK : DT_WARP;
     find_arguments(&f);
     if (phase->kind == DT_PHASE_TILES) f.team = DT_CUDA_BLOCK;
-    if (phase->kind == DT_PHASE_OWNERS) f.team = DT_CUDA_WARP;
+    if (phase->kind == DT_PHASE_OWNERS) f.team = DT_WARP;
     if (phase->kind == DT_PHASE_TILES)
         dt_cuda_tiles(&f);
     else if (phase->kind == DT_PHASE_OWNERS)

@@ -27,15 +27,13 @@ static int first_reduced(const dt_nest *nest) {
 
 static void divide_loops(dt_cuda_nest *n) {
     const dt_nest *nest = n->nest;
-    dt_product_loops product = {0};
-    bool tiles = n->f->phase->kind == DT_PHASE_TILES && dt_nest_wants_tiles(n->f->plan, n->f->kernel, nest, &product);
     const dt_phase *phase = n->f->phase;
     uint64_t parallel = dt_nest_parallel_loops(n->f->plan, n->f->kernel, nest);
     for (int l = 0; l < nest->n_loops; l++) {
         uint64_t bit = (uint64_t)1 << l;
         if (dt_nest_reduces(nest, l))
             n->reduced |= bit;
-        else if ((phase->kind == DT_PHASE_TEAMS && l < phase->n_shared) || (tiles && (product.both & bit)))
+        else if ((phase->kind == DT_PHASE_TEAMS && l < phase->n_shared) || (phase->kind == DT_PHASE_TILES && (phase->product.both & bit)))
             n->shared |= bit;
         else if (parallel & bit)
             n->dealt |= bit;
@@ -258,8 +256,8 @@ static void fold(dt_cuda_nest *n) {
 static void fold_team(dt_cuda_nest *n) {
     static const char *const combiners[] = {
         [DT_COMBINE_SUM] = "by_sum", [DT_COMBINE_PRODUCT] = "by_product", [DT_COMBINE_MAX] = "by_higher", [DT_COMBINE_MIN] = "by_lower"};
-    bool warp = n->f->team == DT_CUDA_WARP;
-    const char *places = warp ? "" : ", places", *warps = warp ? "" : FORMAT(n, ", %d", DT_CUDA_BLOCK / DT_CUDA_WARP);
+    bool warp = n->f->team == DT_WARP;
+    const char *places = warp ? "" : ", places", *warps = warp ? "" : FORMAT(n, ", %d", DT_CUDA_BLOCK / DT_WARP);
     for (int r = 0; r < n->nest->n_reductions; r++) {
         dt_combiner combiner = n->nest->reductions[r].combiner;
         const char *name = accumulator_name(n, r);

@@ -42,15 +42,15 @@ static void write_checks(dt_cuda_nest *n, const walk *w) {
 /* Whether turn p is the owner's. */
 static void write_match(dt_cuda_nest *n, const walk *w) {
     const char *index = dt_cuda_nest_value(n, w->owners->index);
-    dt_cuda_line(n->f, "mine[k] = begin + %d * (j + k) + lane < %s && %s >= first && %s < end;", DT_LANES, w->count, index, index);
+    dt_cuda_line(n->f, "mine[k] = begin + %d * (j + k) + lane < %s && %s >= first && %s < end;", DT_WARP, w->count, index, index);
 }
 
 /* The turn's elements, of which the lane takes some. */
 static void write_elements(dt_cuda_nest *n, const walk *w) {
     const dt_owners *owners = w->owners;
     const char *type = dt_cuda_index_type(n->f), *begin = "lane";
-    if (owners->groups > 1) begin = FORMAT(n, "team %% %" PRId64 " * %d + lane", owners->groups, DT_LANES);
-    dt_cuda_line(n->f, "for (%s e = %s; e < %s; e += %" PRId64 ") {", type, begin, dt_cuda_count(n->f, n->nest, n->dealt), owners->groups * DT_LANES);
+    if (owners->groups > 1) begin = FORMAT(n, "team %% %" PRId64 " * %d + lane", owners->groups, DT_WARP);
+    dt_cuda_line(n->f, "for (%s e = %s; e < %s; e += %" PRId64 ") {", type, begin, dt_cuda_count(n->f, n->nest, n->dealt), owners->groups * DT_WARP);
     dt_cuda_nest_element(n, "e");
     dt_cuda_line(n->f, "}");
 }
@@ -59,11 +59,11 @@ static void write_elements(dt_cuda_nest *n, const walk *w) {
 static void find_turns(dt_cuda_nest *n, const walk *w) {
     dt_cuda_function *f = n->f;
     dt_cuda_line(f, "u32 turns = 0;");
-    dt_cuda_line(f, "for (int j = 0; j < %d && begin + %d * j < %s; j += %d) {", DT_LANES, DT_LANES, w->count, AT_ONCE);
+    dt_cuda_line(f, "for (int j = 0; j < %d && begin + %d * j < %s; j += %d) {", DT_WARP, DT_WARP, w->count, AT_ONCE);
     dt_cuda_line(f, "bool mine[%d];", AT_ONCE);
     dt_cuda_line(f, "#pragma unroll");
     dt_cuda_line(f, "for (int k = 0; k < %d; k++) {", AT_ONCE);
-    dt_cuda_line(f, "const %s p = lower<%s>(begin + %d * (j + k) + lane, %s - 1);", dt_cuda_index_type(f), dt_cuda_index_type(f), DT_LANES, w->count);
+    dt_cuda_line(f, "const %s p = lower<%s>(begin + %d * (j + k) + lane, %s - 1);", dt_cuda_index_type(f), dt_cuda_index_type(f), DT_WARP, w->count);
     at_turn(n, write_match, w);
     dt_cuda_line(f, "}");
     dt_cuda_line(f, "#pragma unroll");
@@ -78,7 +78,7 @@ static void do_turns(dt_cuda_nest *n, const walk *w) {
     dt_cuda_function *f = n->f;
     dt_cuda_line(f, "for (u32 some = lanes_where(turns != 0); some != 0; some &= some - 1) {");
     dt_cuda_line(f, "for (u32 rest = lanes_of(turns, first_of(some)); rest != 0; rest &= rest - 1) {");
-    dt_cuda_line(f, "const %s p = begin + %d * first_of(some) + first_of(rest);", dt_cuda_index_type(f), DT_LANES);
+    dt_cuda_line(f, "const %s p = begin + %d * first_of(some) + first_of(rest);", dt_cuda_index_type(f), DT_WARP);
     at_turn(n, write_elements, w);
     dt_cuda_line(f, "}");
     dt_cuda_line(f, "}");
@@ -86,9 +86,8 @@ static void do_turns(dt_cuda_nest *n, const walk *w) {
 
 void dt_cuda_owners(dt_cuda_function *f) {
     dt_cuda_nest n;
-    dt_owners owners;
+    const dt_owners owners = f->phase->owners;
     const dt_nest *nest = &f->kernel->nests[f->phase->first];
-    dt_nest_wants_owners(f->plan, f->kernel, nest, &owners);
     dt_cuda_nest_prepare(&n, f, nest);
     const char *type = dt_cuda_index_type(f), *count = dt_cuda_count(f, nest, n.serial);
     const walk w = {&owners, count};
@@ -99,13 +98,13 @@ void dt_cuda_owners(dt_cuda_function *f) {
     at_turn(&n, write_checks, &w);
     dt_cuda_line(f, "}");
     n.counting = DT_CUDA_COUNTED;
-    dt_cuda_line(f, "const int lane = threadIdx.x %% %d;", DT_LANES);
-    dt_cuda_line(f, "for (%s team = grid_thread() / %d; team < %" PRId64 "; team += grid_threads() / %d) {", type, DT_LANES, owners.n * owners.groups,
-                 DT_LANES);
+    dt_cuda_line(f, "const int lane = threadIdx.x %% %d;", DT_WARP);
+    dt_cuda_line(f, "for (%s team = grid_thread() / %d; team < %" PRId64 "; team += grid_threads() / %d) {", type, DT_WARP, owners.n * owners.groups,
+                 DT_WARP);
     const char *owner = owners.groups > 1 ? FORMAT(&n, "team / %" PRId64, owners.groups) : "team";
     dt_cuda_line(f, "const i64 first = (i64)(%s) * %" PRId64 ", end = lower<i64>(first + %" PRId64 ", %" PRId64 ");", owner, owners.places_each,
                  owners.places_each, owners.places);
-    dt_cuda_line(f, "for (%s begin = 0; begin < %s; begin += %d) {", type, count, DT_LANES * DT_LANES);
+    dt_cuda_line(f, "for (%s begin = 0; begin < %s; begin += %d) {", type, count, DT_WARP * DT_WARP);
     find_turns(&n, &w);
     do_turns(&n, &w);
     dt_cuda_line(f, "}");

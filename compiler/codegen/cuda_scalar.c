@@ -70,7 +70,7 @@ void dt_cuda_find_ranges(dt_cuda_nest *n) {
         const dt_instruction *x = &n->nest->instructions[i];
         dt_cuda_range range = {0};
         if (x->kind == DT_INSTRUCTION_LOOP) {
-            int64_t turns = dt_loop_most_turns(n->f->plan, &n->nest->loops[x->index]);
+            int64_t turns = dt_trip_count(n->f->plan, n->nest->loops[x->index].extent);
             if (turns >= 0) range = between(0, turns > 0 ? turns - 1 : 0);
         } else if (x->kind == DT_INSTRUCTION_CONSTANT && !dt_dtype_is_float(x->dtype)) {
             range = between(x->integer, x->integer);
@@ -256,7 +256,7 @@ bool dt_cuda_is_element(const dt_cuda_nest *n, const dt_address *address, const 
     int64_t stride = 1;
     if (element == NULL || n->serial != 0 || address->n_terms > 0 || address->offset != 0) return false;
     for (int l = n->nest->n_loops - 1; l >= 0; l--) {
-        int64_t turns = dt_loop_most_turns(n->f->plan, &n->nest->loops[l]);
+        int64_t turns = dt_trip_count(n->f->plan, n->nest->loops[l].extent);
         bool dealt = n->dealt >> l & 1, one = turns == 1 && !dt_dim_is_symbol(n->nest->loops[l].extent);
         if (one) continue;
         if (address->coefficients[l] != (dealt ? stride : 0)) return false;

@@ -53,7 +53,7 @@ static void declare_own(const tile *t) {
     if (by_warps(t)) {
         dt_cuda_line(f, "const int lane = threadIdx.x, quad = lane %% 4, group = lane / 4 %% 8;");
         dt_cuda_line(f, "const int own_row = lane / 32 %% %d * %d + group, own_column = lane / %d * %d;", n_down(t), t->rows.places / n_down(t),
-                     DT_CUDA_WARP * n_down(t), t->columns.places / n_across(t));
+                     DT_WARP * n_down(t), t->columns.places / n_across(t));
     } else {
         dt_cuda_line(f, "const int lane = threadIdx.x, own_row = lane / 16 * %d, own_column = lane %% 16 * %d;", neighbours(n_rows(t)),
                      neighbours(n_columns(t)));
@@ -222,11 +222,10 @@ static void one_tile(tile *t) {
 void dt_cuda_tiles(dt_cuda_function *f) {
     const dt_nest *nest = &f->kernel->nests[f->phase->first];
     const char *type = dt_cuda_index_type(f);
-    dt_product_loops loops = {0};
+    const dt_product_loops loops = f->phase->product;
     tile t;
     dt_cuda_nest_prepare(&t.n, f, nest);
     t.n.one_place = true;
-    dt_nest_wants_tiles(f->plan, f->kernel, nest, &loops);
     t.precision = loops.precision;
     t.rows = (dt_cuda_strip){"a", "n_rows", "first_row", loops.rows, loops.row_factor, loops.tile_rows, -1, false};
     t.columns = (dt_cuda_strip){"b", "n_columns", "first_column", loops.columns, loops.column_factor, loops.tile_columns, -1, false};

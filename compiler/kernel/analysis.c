@@ -1,13 +1,29 @@
 /* analysis: see the header. */
 #include "compiler/kernel/analysis.h"
 
+#include <assert.h>
+
+bool dt_buffers_are_one(const dt_plan *plan, int a, int b) {
+    const dt_buffer *x = &plan->buffers[a], *y = &plan->buffers[b];
+    if (a == b) return true;
+    if (x->space == DT_SPACE_VARIABLE && y->space == DT_SPACE_VARIABLE) return x->variable == y->variable;
+    return x->space == DT_SPACE_INPUT && y->space == DT_SPACE_INPUT && x->input == y->input;
+}
+
+bool dt_arguments_are_one(const dt_plan *plan, const dt_kernel_function *kernel, int a, int b) {
+    return dt_buffers_are_one(plan, kernel->buffers[a], kernel->buffers[b]);
+}
+
 bool dt_arguments_overlap(const dt_plan *plan, const dt_kernel_function *kernel, int a, int b) {
     const dt_buffer *x = &plan->buffers[kernel->buffers[a]], *y = &plan->buffers[kernel->buffers[b]];
-    if (x->space != y->space) return false;
-    if (x->space == DT_SPACE_VARIABLE) return x->variable == y->variable;
-    if (x->space == DT_SPACE_INPUT) return x->input == y->input;
+    assert(plan->is_placed);
+    if (dt_arguments_are_one(plan, kernel, a, b)) return true;
+    if (x->space != y->space || x->space == DT_SPACE_VARIABLE || x->space == DT_SPACE_INPUT) return false;
+    if (dt_buffer_is_gathered(x) != dt_buffer_is_gathered(y)) return false;
     return x->offset < y->offset + y->bytes && y->offset < x->offset + x->bytes;
 }
+
+int64_t dt_trip_count(const dt_plan *plan, int64_t extent) { return extent == DT_BATCH ? plan->block_rows : extent == DT_GATHERED ? -1 : extent; }
 
 bool dt_reduction_is_product(const dt_nest *nest, const dt_reduction *reduction) {
     const dt_instruction *operand = &nest->instructions[reduction->operand];

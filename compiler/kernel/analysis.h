@@ -4,8 +4,15 @@
 
 #include "compiler/kernel/kernel.h"
 
-/* May two arguments of a kernel share memory? */
+/* Are two buffers of the plan one: the same, or of the same variable or input? Others share no memory while both are in use, so this is all there is
+ * to ask about the arguments of one nest, before plan_memory as after it. */
+bool dt_buffers_are_one(const dt_plan *plan, int a, int b);
+bool dt_arguments_are_one(const dt_plan *plan, const dt_kernel_function *kernel, int a, int b);
+/* May two arguments of a kernel, of whichever nests, share memory? For plans whose buffers have their offsets. */
 bool dt_arguments_overlap(const dt_plan *plan, const dt_kernel_function *kernel, int a, int b);
+
+/* Iterations that a loop of that extent takes at capacity; -1: unbounded, the rows of all replicas. */
+int64_t dt_trip_count(const dt_plan *plan, int64_t extent);
 
 /* Is the loop folded over? A loop that is marked so in a nest without reductions is an outer one. */
 static inline bool dt_nest_reduces(const dt_nest *nest, int loop) { return nest->n_reductions > 0 && nest->loops[loop].reduced; }

@@ -36,8 +36,6 @@ static char *new_block(dt_arena *arena, int64_t bytes) {
 
 static char **buffer_of(const dt_execution *e, int replica, int b) { return &e->buffers[replica * e->plan->n_buffers + b]; }
 
-static bool is_gathered(const dt_buffer *buffer) { return dt_shape_count(buffer->shape, DT_GATHERED) > 0; }
-
 static bool has_own_block(const dt_buffer *buffer) { return buffer->space == DT_SPACE_VARIABLE || buffer->space == DT_SPACE_INPUT; }
 
 static int64_t bytes_of(const dt_execution *e, const dt_buffer *buffer) {
@@ -54,7 +52,7 @@ static dt_memory_block new_space(const dt_execution *e, int64_t bytes, int64_t g
 }
 
 static char *place_in(const dt_execution *e, const dt_memory_block *block, const dt_buffer *buffer) {
-    return is_gathered(buffer) ? block->gathered + buffer->offset * e->n_replicas : block->fixed + buffer->offset;
+    return dt_buffer_is_gathered(buffer) ? block->gathered + buffer->offset * e->n_replicas : block->fixed + buffer->offset;
 }
 
 /* Every buffer of every replica; what a device holds once is the same memory for all. */

@@ -153,6 +153,9 @@ typedef struct dt_buffer {
     dt_precision precision; /* that its elements, factors of products, have been rounded to */
 } dt_buffer;
 
+/* Whether it holds the rows of all replicas, and so lies after all of its space that does not. */
+static inline bool dt_buffer_is_gathered(const dt_buffer *buffer) { return dt_shape_count(buffer->shape, DT_GATHERED) > 0; }
+
 typedef struct dt_kernel_function {
     const char *name; /* a C identifier: "train_3_conv2d_relu" made from step, number and layer names */
     bool once;        /* all it writes is replicated: run once a memory, not once a replica */
@@ -189,6 +192,7 @@ typedef struct dt_space_bytes {
 typedef struct dt_plan {
     const dt_function *function;
     int64_t block_rows; /* most rows of a block (compiler/blocks.h) */
+    bool is_placed;     /* buffers have their offsets: plan_memory is done */
     bool rows_at_once;  /* made for a target that runs all rows at the same time: nothing is handed from one row to the next */
     int n_buffers, n_kernels, n_segments;
     dt_buffer *buffers;

@@ -1,5 +1,6 @@
 /* library: see the header. What products and convolutions have in common. */
 #include "compiler/kernel/library.h"
+#include "compiler/kernel/analysis.h"
 
 #include <inttypes.h>
 
@@ -30,7 +31,7 @@ static bool walks(const dt_access *access, int rank, int l) {
 static bool measure(const dt_plan *plan, const dt_value *root, const dt_loops *loops, sides *s) {
     *s = (sides){1, 1, 1, 1};
     for (int l = 0; l < loops->n_loops; l++) {
-        int64_t turns = dt_library_turns(plan, loops->extents[l]);
+        int64_t turns = dt_trip_count(plan, loops->extents[l]);
         bool first = walks(&loops->operands[0], root->operands[0]->shape.rank, l),
              second = walks(&loops->operands[1], root->operands[1]->shape.rank, l);
         if (turns < 0) return false;
@@ -50,7 +51,7 @@ static bool are_f32(const dt_value *root) {
 
 /* What lies side by side, such as an image's channels, is no less than a side: libraries read it in vectors. */
 static bool is_wide(const dt_plan *plan, const dt_value *value) {
-    return value->shape.rank > 0 && dt_library_turns(plan, value->shape.dims[value->shape.rank - 1]) >= LEAST_SIDE;
+    return value->shape.rank > 0 && dt_trip_count(plan, value->shape.dims[value->shape.rank - 1]) >= LEAST_SIDE;
 }
 
 bool dt_loops_want_library(const dt_plan *plan, const dt_value *root, const dt_loops *loops) {
@@ -62,7 +63,7 @@ bool dt_loops_want_library(const dt_plan *plan, const dt_value *root, const dt_l
 
 bool dt_loops_want_split(const dt_plan *plan, const dt_loops *loops) {
     double terms = 1;
-    for (int l = loops->n_outer; l < loops->n_loops; l++) terms *= (double)dt_library_turns(plan, loops->extents[l]);
+    for (int l = loops->n_outer; l < loops->n_loops; l++) terms *= (double)dt_trip_count(plan, loops->extents[l]);
     return terms >= LEAST_TERMS;
 }
 

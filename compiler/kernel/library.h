@@ -19,11 +19,6 @@ bool dt_loops_want_library(const dt_plan *plan, const dt_value *root, const dt_l
 /* Whether it is so long as well that what follows the sum is better done by a nest of its own. */
 bool dt_loops_want_split(const dt_plan *plan, const dt_loops *loops);
 
-/* Turns of a loop at capacity; -1: unbounded, the rows of all replicas. */
-static inline int64_t dt_library_turns(const dt_plan *plan, int64_t extent) {
-    return extent == DT_BATCH ? plan->block_rows : extent == DT_GATHERED ? -1 : extent;
-}
-
 /* Notes that an argument must be zero beyond the valid rows; false: that cannot be had, since its rows do not lie one behind the other. */
 bool dt_library_add_clear(const dt_plan *plan, const dt_kernel_function *kernel, int argument, int64_t row_stride, dt_library_call *call);
 /* Whether the result of a call may go there: for a variable, others may still have to read what it was. */

@@ -3,6 +3,7 @@
  * All three walk the same seven loops, of which four are the result's; how an operand's dimension is read tells which loop is which. A place of x is
  * place of y * stride + tap * dilation - padding: read so where y or the kernel is the result, and solved for the place of y, with the stride as a
  * divisor, where x is. */
+#include "compiler/kernel/analysis.h"
 #include "compiler/kernel/library.h"
 
 enum {
@@ -75,7 +76,7 @@ static bool read_roles(const roles *r, const dt_loops *loops, dt_library_convolu
 
 static void read_sizes(const roles *r, const dt_plan *plan, const dt_value *root, const dt_loops *loops, dt_library_convolution *c) {
     bool solved = r->class == DT_LIBRARY_INPUT_GRADIENT;
-    c->images = dt_library_turns(plan, loops->extents[r->image]);
+    c->images = dt_trip_count(plan, loops->extents[r->image]);
     c->channels = loops->extents[r->channel];
     c->filters = loops->extents[r->filter];
     for (int i = 0; i < 2; i++) {

@@ -104,7 +104,7 @@ static bool read_statement(product *x, dt_library_call *call, const dt_instructi
 /* ---- loops ---- */
 
 static bool add_walk(product *x, int l) {
-    walk w = {.turns = dt_library_turns(x->plan, x->nest->loops[l].extent)};
+    walk w = {.turns = dt_trip_count(x->plan, x->nest->loops[l].extent)};
     if (x->nest->loops[l].extent == DT_BATCH) {
         if (x->row_loop >= 0) return false; /* rows against rows: sizes are not those at capacity */
         x->row_loop = l;

@@ -33,13 +33,8 @@ enum {
     LEAST_TEAM_PART = 4096,
     LEAST_PART = 32,
     FEWEST_PARTS = 4, /* that are worth a launch which folds them: threads of their own take a few loads at a time anyway */
-    LANES = 32,       /* of a warp */
     SECTOR_BYTES = 32 /* that memory is read by */
 };
-
-int64_t dt_loop_most_turns(const dt_plan *plan, const dt_loop *loop) {
-    return loop->extent == DT_BATCH ? plan->block_rows : loop->extent == DT_GATHERED ? -1 : loop->extent;
-}
 
 static int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
 
@@ -66,7 +61,7 @@ static bool address_range(const dt_plan *plan, const dt_nest *nest, const dt_add
     *least = *greatest = address->offset;
     if (address->n_terms > 0) return false;
     for (int l = first; l < nest->n_loops; l++) {
-        int64_t turns = dt_loop_most_turns(plan, &nest->loops[l]), coefficient = address->coefficients[l];
+        int64_t turns = dt_trip_count(plan, nest->loops[l].extent), coefficient = address->coefficients[l];
         if (coefficient == 0) continue;
         if (turns < 0) return false;
         int64_t last = turns > 0 ? coefficient * (turns - 1) : 0;
@@ -138,7 +133,7 @@ static uint64_t less_one(const dt_plan *plan, const dt_nest *nest, const dt_stor
     int n = 0;
     if (store->address.n_terms > MOST_TERMS) return 0;
     for (int l = 0; l < nest->n_loops; l++) {
-        int64_t turns = dt_loop_most_turns(plan, &nest->loops[l]), step = magnitude(store->address.coefficients[l]);
+        int64_t turns = dt_trip_count(plan, nest->loops[l].extent), step = magnitude(store->address.coefficients[l]);
         bool parallel = set >> l & 1;
         if (turns == 0 || turns == 1 || dt_nest_reduces(nest, l)) continue;
         if (parallel && step == 0) return set & ~((uint64_t)1 << l);
@@ -158,7 +153,7 @@ static bool reads_its_own(const dt_plan *plan, const dt_kernel_function *kernel,
     for (int i = 0; i < nest->n_instructions; i++)
         for (int s = 0; s < nest->n_stores; s++) {
             const dt_instruction *x = &nest->instructions[i];
-            if (x->kind != DT_INSTRUCTION_LOAD || !dt_arguments_overlap(plan, kernel, x->address.buffer, nest->stores[s].address.buffer)) continue;
+            if (x->kind != DT_INSTRUCTION_LOAD || !dt_arguments_are_one(plan, kernel, x->address.buffer, nest->stores[s].address.buffer)) continue;
             if (!same_address(nest, &x->address, &nest->stores[s].address)) return true;
         }
     return false;
@@ -183,7 +178,7 @@ static int64_t turns_of(const dt_plan *plan, const dt_nest *nest, int first, boo
     int64_t turns = 1;
     for (int l = first; l < nest->n_loops; l++) {
         if (dt_nest_reduces(nest, l) != reduced) continue;
-        int64_t most = dt_loop_most_turns(plan, &nest->loops[l]);
+        int64_t most = dt_trip_count(plan, nest->loops[l].extent);
         turns *= most < 0 ? INT32_MAX : most;
         if (turns > INT64_C(1) << 40) turns = INT64_C(1) << 40;
     }
@@ -210,12 +205,12 @@ bool dt_nest_folds_together(const dt_plan *plan, const dt_nest *nest, int n_shar
 /* Sectors of memory that the lanes of a warp read of an address when the loops of `set` are dealt to them, the last one first; of fewer lanes as
  * much more. Terms are taken to be the same for all of them. */
 static int64_t sectors_of(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, const dt_address *address, uint64_t set) {
-    int64_t sectors[LANES], bytes = (int64_t)dt_dtype_bytes(plan->buffers[kernel->buffers[address->buffer]].dtype);
+    int64_t sectors[DT_WARP], bytes = (int64_t)dt_dtype_bytes(plan->buffers[kernel->buffers[address->buffer]].dtype);
     int n = 0, n_lanes = 0;
-    for (int64_t lane = 0; lane < LANES; lane++) {
+    for (int64_t lane = 0; lane < DT_WARP; lane++) {
         int64_t rest = lane, offset = 0;
         for (int l = nest->n_loops - 1; l >= 0; l--) {
-            int64_t turns = dt_loop_most_turns(plan, &nest->loops[l]);
+            int64_t turns = dt_trip_count(plan, nest->loops[l].extent);
             if (!(set >> l & 1) || turns == 0) continue;
             offset += address->coefficients[l] * (turns < 0 ? rest : rest % turns);
             rest = turns < 0 ? 0 : rest / turns;
@@ -227,7 +222,7 @@ static int64_t sectors_of(const dt_plan *plan, const dt_kernel_function *kernel,
         while (at < n && sectors[at] != sector) at++;
         if (at == n) sectors[n++] = sector;
     }
-    return n * (int64_t)LANES / n_lanes;
+    return n * (int64_t)DT_WARP / n_lanes;
 }
 
 /* What a fold reads of memory in each turn of the reduced loops. */
@@ -267,7 +262,7 @@ static bool wants_a_team(const dt_plan *plan, const dt_kernel_function *kernel, 
 static int64_t turns_of_set(const dt_plan *plan, const dt_nest *nest, uint64_t set) {
     int64_t turns = 1;
     for (int l = 0; l < nest->n_loops; l++) {
-        int64_t most = dt_loop_most_turns(plan, &nest->loops[l]);
+        int64_t most = dt_trip_count(plan, nest->loops[l].extent);
         if (set >> l & 1) turns = most < 0 || turns > INT32_MAX || most > INT32_MAX ? INT32_MAX : turns * most;
     }
     return turns;
@@ -333,7 +328,7 @@ static bool has_tiles_enough(const dt_plan *plan, const dt_nest *nest, const dt_
     return tiles_of(plan, nest, loops) * (parts > 1 ? parts : 1) >= BUSY_BLOCKS / 2;
 }
 
-bool dt_nest_wants_tiles(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_product_loops *loops) {
+static bool wants_tiles(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_product_loops *loops) {
     if (nest->n_stores == 0 || nest->n_reductions != 1 || nest->reductions[0].dtype != DT_F32) return false;
     if (!dt_reduction_is_product(nest, &nest->reductions[0])) return false;
     for (int i = 0; i < nest->n_instructions; i++)
@@ -348,7 +343,7 @@ bool dt_nest_wants_tiles(const dt_plan *plan, const dt_kernel_function *kernel, 
 
 /* ---- places that an index says ---- */
 
-bool dt_nest_wants_owners(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_owners *owners) {
+static bool wants_owners(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_owners *owners) {
     uint64_t depends[MOST_OWNED_INSTRUCTIONS], behind = dt_nest_parallel_loops(plan, kernel, nest), walked = 0;
     if (nest->n_reductions > 0 || nest->n_stores != 1 || nest->n_instructions > MOST_OWNED_INSTRUCTIONS) return false;
     const dt_store *store = &nest->stores[0];
@@ -364,9 +359,9 @@ bool dt_nest_wants_owners(const dt_plan *plan, const dt_kernel_function *kernel,
     for (int i = 0; i < nest->n_instructions; i++) {
         const dt_instruction *x = &nest->instructions[i];
         if (x->kind == DT_INSTRUCTION_CHECK && (depends[i] & behind)) return false;
-        if (x->kind == DT_INSTRUCTION_LOAD && dt_arguments_overlap(plan, kernel, x->address.buffer, store->address.buffer)) return false;
+        if (x->kind == DT_INSTRUCTION_LOAD && dt_arguments_are_one(plan, kernel, x->address.buffer, store->address.buffer)) return false;
     }
-    int64_t n_behind = turns_of_set(plan, nest, behind), groups = (n_behind + DT_LANES - 1) / DT_LANES;
+    int64_t n_behind = turns_of_set(plan, nest, behind), groups = (n_behind + DT_WARP - 1) / DT_WARP;
     if (turns_of_set(plan, nest, walked) < LEAST_WALK || n_behind < 1 || n_behind >= MOST_BEHIND) return false;
     int64_t most = owners->places < MOST_OWNERS ? MOST_OWNERS / owners->places : 1;
     owners->groups = groups < most ? groups : most;
@@ -379,7 +374,7 @@ int64_t dt_nest_parts_wanted(const dt_plan *plan, const dt_kernel_function *kern
     dt_product_loops loops;
     int64_t results = turns_of(plan, nest, 0, false), terms = turns_of(plan, nest, 0, true);
     int64_t busy = BUSY_THREADS, least = LEAST_PART, fewest = FEWEST_PARTS;
-    if (dt_nest_wants_tiles(plan, kernel, nest, &loops)) {
+    if (wants_tiles(plan, kernel, nest, &loops)) {
         results = tiles_of(plan, nest, &loops);
         busy = BUSY_BLOCKS;
         least = least_tiled_part(&loops);
@@ -424,7 +419,7 @@ static bool keep_to_turns(const dt_plan *plan, const access *x, const access *y,
     if (!address_range(plan, x->nest, x->address, n_shared, &least[0], &greatest[0])) return false;
     if (!address_range(plan, y->nest, y->address, n_shared, &least[1], &greatest[1])) return false;
     for (int l = 0; l < n_shared; l++) {
-        int64_t turns = dt_loop_most_turns(plan, &x->nest->loops[l]);
+        int64_t turns = dt_trip_count(plan, x->nest->loops[l].extent);
         if (x->address->coefficients[l] != y->address->coefficients[l]) return false;
         if (turns != 1) walks[n++] = (walk){magnitude(x->address->coefficients[l]), turns, l};
     }
@@ -498,7 +493,7 @@ static bool stands_alone(const dt_nest *nest) { return nest->library != NULL || 
 /* The nests from `first` on that one team can run turn by turn: as many as have enough loops in common to keep a device busy. */
 static dt_phase team_phase(const dt_plan *plan, const dt_kernel_function *kernel, int first) {
     const dt_nest *nest = &kernel->nests[first];
-    dt_phase phase = {DT_PHASE_TEAMS, first, 1, n_outer(nest), 0, 0};
+    dt_phase phase = {.kind = DT_PHASE_TEAMS, .first = first, .n_nests = 1, .n_shared = n_outer(nest)};
     while (phase.n_shared > 0 && !are_parallel(plan, kernel, nest, phase.n_shared)) phase.n_shared--;
     for (int b = first + 1; b < kernel->n_nests && phase.n_shared > 0 && !stands_alone(nest); b++) {
         if (stands_alone(&kernel->nests[b])) break;
@@ -525,14 +520,14 @@ static bool has_constant_extents(const dt_nest *nest) {
 
 /* Nests side by side that have nothing to do with one another. */
 static dt_phase element_phase(const dt_plan *plan, const dt_kernel_function *kernel, int first) {
-    dt_phase phase = {DT_PHASE_ELEMENTS, first, 1, 0, turns_of(plan, &kernel->nests[first], 0, false), 0};
+    dt_phase phase = {.kind = DT_PHASE_ELEMENTS, .first = first, .n_nests = 1, .n_items = turns_of(plan, &kernel->nests[first], 0, false)};
     for (int b = first + 1; b < kernel->n_nests && phase.n_nests < MOST_SIDE_BY_SIDE; b++) {
         const dt_nest *nest = &kernel->nests[b];
         if (stands_alone(&kernel->nests[first]) || stands_alone(nest)) break;
         if (!has_constant_extents(&kernel->nests[first]) || !has_constant_extents(nest) || wants_a_team(plan, kernel, nest)) break;
         dt_product_loops loops;
         dt_owners owners;
-        if (dt_nest_wants_tiles(plan, kernel, nest, &loops) || dt_nest_wants_owners(plan, kernel, nest, &owners)) break;
+        if (wants_tiles(plan, kernel, nest, &loops) || wants_owners(plan, kernel, nest, &owners)) break;
         if (!has_nothing_to_do(plan, kernel, &phase, nest)) break;
         phase.n_items += turns_of(plan, nest, 0, false);
         phase.n_nests++;
@@ -562,7 +557,7 @@ static bool belong_together(const dt_plan *plan, const dt_kernel_function *kerne
         const dt_instruction *x = &nest->instructions[i];
         if (!marks[i]) continue;
         if (other_marks[i] && depends[i] != 0 && x->kind != DT_INSTRUCTION_LOOP) return true;
-        if (x->kind == DT_INSTRUCTION_LOAD && dt_arguments_overlap(plan, kernel, x->address.buffer, nest->stores[other].address.buffer)) return true;
+        if (x->kind == DT_INSTRUCTION_LOAD && dt_arguments_are_one(plan, kernel, x->address.buffer, nest->stores[other].address.buffer)) return true;
     }
     return false;
 }
@@ -624,20 +619,29 @@ dt_kernel_function dt_kernel_taken_apart(dt_arena *arena, const dt_plan *plan, c
     return result;
 }
 
+/* The phase that begins with nest `first`. */
+static dt_phase phase_at(const dt_plan *plan, const dt_kernel_function *kernel, int first) {
+    const dt_nest *nest = &kernel->nests[first];
+    dt_phase teams = team_phase(plan, kernel, first), alone = {.first = first, .n_nests = 1};
+    if (teams.n_nests == 1 && wants_tiles(plan, kernel, nest, &alone.product)) {
+        alone.kind = DT_PHASE_TILES;
+        alone.n_items = tiles_of(plan, nest, &alone.product);
+        return alone;
+    }
+    if (teams.n_nests == 1 && wants_owners(plan, kernel, nest, &alone.owners)) {
+        alone.kind = DT_PHASE_OWNERS;
+        alone.n_items = alone.owners.n * alone.owners.groups;
+        return alone;
+    }
+    if (wants_a_team(plan, kernel, nest)) return teams;
+    dt_phase elements = element_phase(plan, kernel, first);
+    return elements.n_nests >= teams.n_nests ? elements : teams;
+}
+
 int dt_kernel_phases(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel, dt_phase **phases) {
     DT_LIST(dt_phase) list = {0};
     for (int n = 0; n < kernel->n_nests;) {
-        dt_product_loops loops;
-        dt_owners owners;
-        dt_phase phase = team_phase(plan, kernel, n);
-        if (phase.n_nests == 1 && dt_nest_wants_tiles(plan, kernel, &kernel->nests[n], &loops))
-            phase = (dt_phase){DT_PHASE_TILES, n, 1, 0, tiles_of(plan, &kernel->nests[n], &loops), 0};
-        else if (phase.n_nests == 1 && dt_nest_wants_owners(plan, kernel, &kernel->nests[n], &owners))
-            phase = (dt_phase){DT_PHASE_OWNERS, n, 1, 0, owners.n * owners.groups, 0};
-        else if (!wants_a_team(plan, kernel, &kernel->nests[n])) {
-            dt_phase elements = element_phase(plan, kernel, n);
-            if (elements.n_nests >= phase.n_nests) phase = elements;
-        }
+        dt_phase phase = phase_at(plan, kernel, n);
         dt_list_push(arena, &list, phase);
         n += phase.n_nests;
     }

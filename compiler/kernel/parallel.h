@@ -18,6 +18,28 @@
 
 #include "compiler/kernel/kernel.h"
 
+enum {
+    DT_WARP = 32 /* threads that run in step */
+};
+
+/* The loops of a sum of products, a bit each: of the rows and the columns of its results, with which one factor differs, and those that both differ
+ * with. Columns are what is stored side by side. */
+typedef struct dt_product_loops {
+    uint64_t rows, columns, both;
+    int row_factor, column_factor; /* instructions, rounding and all */
+    dt_precision precision;        /* that both are rounded to */
+    int tile_rows, tile_columns;   /* of a tile: 16, 32, 64 or 128 by 32 or 64, 16 only by 64 */
+} dt_product_loops;
+
+/* Who owns what in a nest that stores to places that an index says. Of the loops, those that may not run at the same time say the index, and the
+ * others lie behind it. */
+typedef struct dt_owners {
+    int index; /* instruction; a check holds it in [0, places) wherever the nest stores, and hangs on walked loops alone, as all checks do */
+    int64_t places;
+    int64_t n, places_each; /* owners, and how many places one has */
+    int64_t groups;         /* owners that share places: each takes a part of what lies behind the index */
+} dt_owners;
+
 typedef enum dt_phase_kind {
     DT_PHASE_ELEMENTS,
     DT_PHASE_TEAMS,
@@ -27,10 +49,12 @@ typedef enum dt_phase_kind {
 
 typedef struct dt_phase {
     dt_phase_kind kind;
-    int first, n_nests; /* nests of the kernel */
-    int n_shared;       /* TEAMS: loops that its nests have in common */
-    int64_t n_items;    /* turns dealt out, at capacity: elements of all nests, teams, tiles, or owners */
-    int64_t team_work;  /* TEAMS: iterations of its longest nest for one team */
+    int first, n_nests;       /* nests of the kernel */
+    int n_shared;             /* TEAMS: loops that its nests have in common */
+    int64_t n_items;          /* turns dealt out, at capacity: elements of all nests, teams, tiles, or owners */
+    int64_t team_work;        /* TEAMS: iterations of its longest nest for one team */
+    dt_product_loops product; /* TILES: of its only nest */
+    dt_owners owners;         /* OWNERS: of its only nest */
 } dt_phase;
 
 /* The kernel with nests that store what has nothing in common (updates of several parameters of one shape) taken apart: threads are better dealt many
@@ -46,39 +70,10 @@ uint64_t dt_nest_parallel_loops(const dt_plan *plan, const dt_kernel_function *k
 /* Whether the threads of a team fold a reduction together, rather than each its own element: there are few elements and much to fold. */
 bool dt_nest_folds_together(const dt_plan *plan, const dt_nest *nest, int n_shared);
 
-/* The loops of a sum of products, a bit each: of the rows and the columns of its results, with which one factor differs, and those that both differ
- * with. Columns are what is stored side by side. */
-typedef struct dt_product_loops {
-    uint64_t rows, columns, both;
-    int row_factor, column_factor; /* instructions, rounding and all */
-    dt_precision precision;        /* that both are rounded to */
-    int tile_rows, tile_columns;   /* of a tile: 16, 32, 64 or 128 by 32 or 64, 16 only by 64 */
-} dt_product_loops;
-
-/* Whether the nest is one that tiles are for, and its loops. */
-bool dt_nest_wants_tiles(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_product_loops *loops);
-
-enum {
-    DT_LANES = 32 /* threads of an owner */
-};
-
-/* Who owns what in a nest that stores to places that an index says. Of the loops, those that may not run at the same time say the index, and the
- * others lie behind it. */
-typedef struct dt_owners {
-    int index; /* instruction; a check holds it in [0, places) wherever the nest stores, and hangs on walked loops alone, as all checks do */
-    int64_t places;
-    int64_t n, places_each; /* owners, and how many places one has */
-    int64_t groups;         /* owners that share places: each takes a part of what lies behind the index */
-} dt_owners;
-bool dt_nest_wants_owners(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_owners *owners);
-
 /* Into how many parts the nest's reductions are best cut, so that enough of them run at the same time; 1: they are few enough, or short. */
 int64_t dt_nest_parts_wanted(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest);
 
 /* Whether so many parts of so many results are better folded by teams, which want those of a result side by side. */
 bool dt_parts_are_for_a_team(int64_t results, int64_t parts);
-
-/* Turns that a loop takes at most; -1: unbounded (rows of all replicas). */
-int64_t dt_loop_most_turns(const dt_plan *plan, const dt_loop *loop);
 
 #endif

@@ -1,5 +1,6 @@
 /* verify: the form that every plan has after fuse and after each pass behind it. */
 #include "compiler/kernel/affine.h"
+#include "compiler/kernel/analysis.h"
 
 static dt_status *wrong(const dt_kernel_function *kernel, int n, const char *rule) {
     return dt_error(DT_INTERNAL, "kernel %s, nest %d: %s", kernel->name, n, rule);
@@ -86,6 +87,22 @@ static dt_status *verify_vector(const dt_kernel_function *kernel, int n) {
     return NULL;
 }
 
+/* Whoever looks at a nest takes what is not one buffer for memory of its own. */
+static dt_status *verify_places(const dt_plan *plan, const dt_kernel_function *kernel, int n) {
+    const dt_nest *nest = &kernel->nests[n];
+    for (int s = 0; s < nest->n_stores && plan->is_placed; s++) {
+        int stored = nest->stores[s].address.buffer, n_accesses = nest->n_stores + nest->n_instructions;
+        for (int i = 0; i < n_accesses; i++) {
+            const dt_instruction *load = i < nest->n_stores ? NULL : &nest->instructions[i - nest->n_stores];
+            if (load != NULL && load->kind != DT_INSTRUCTION_LOAD) continue;
+            int other = load != NULL ? load->address.buffer : nest->stores[i].address.buffer;
+            if (!dt_arguments_are_one(plan, kernel, stored, other) && dt_arguments_overlap(plan, kernel, stored, other))
+                return wrong(kernel, n, "a store to memory that another buffer of the nest has");
+        }
+    }
+    return NULL;
+}
+
 static dt_status *verify_nest(const dt_plan *plan, const dt_kernel_function *kernel, int n, bool *inner) {
     const dt_nest *nest = &kernel->nests[n];
     for (int l = 1; l < nest->n_loops; l++)
@@ -97,6 +114,7 @@ static dt_status *verify_nest(const dt_plan *plan, const dt_kernel_function *ker
     for (int r = 0; r < nest->n_reductions; r++)
         if (!earlier(nest->reductions[r].operand, nest->n_instructions)) return wrong(kernel, n, "a reduction of nothing");
     for (int s = 0; s < nest->n_stores; s++) DT_TRY(verify_store(plan, kernel, n, &nest->stores[s], inner));
+    DT_TRY(verify_places(plan, kernel, n));
     return verify_vector(kernel, n);
 }
 

@@ -62,8 +62,6 @@ static void give_spaces(dt_arena *arena, dt_plan *plan) {
 
 static bool meet(const dt_lifetime *x, const dt_lifetime *y) { return x->first <= y->last && y->first <= x->last; }
 
-static bool is_gathered(const dt_buffer *buffer) { return dt_shape_count(buffer->shape, DT_GATHERED) > 0; }
-
 /* The lowest offset where `buffer` fits beside what is placed already and lives at the same time. */
 static int64_t free_offset(const dt_plan *plan, const dt_lifetime *lifetimes, const int *placed, int n_placed, int buffer) {
     const dt_buffer *it = &plan->buffers[buffer];
@@ -72,7 +70,9 @@ static int64_t free_offset(const dt_plan *plan, const dt_lifetime *lifetimes, co
         moved = false;
         for (int i = 0; i < n_placed; i++) {
             const dt_buffer *other = &plan->buffers[placed[i]];
-            if (other->space != it->space || is_gathered(other) != is_gathered(it) || !meet(&lifetimes[placed[i]], &lifetimes[buffer])) continue;
+            if (other->space != it->space || dt_buffer_is_gathered(other) != dt_buffer_is_gathered(it) ||
+                !meet(&lifetimes[placed[i]], &lifetimes[buffer]))
+                continue;
             if (offset >= other->offset + other->bytes + slack || other->offset >= offset + it->bytes + slack) continue;
             offset = aligned(other->offset + other->bytes + slack);
             moved = true;
@@ -83,7 +83,7 @@ static int64_t free_offset(const dt_plan *plan, const dt_lifetime *lifetimes, co
 
 /* Where what is laid out of the buffer's space ends; NULL: it is not laid out here. */
 static int64_t *end_of_space(dt_plan *plan, const dt_buffer *buffer) {
-    dt_space_bytes *bytes = is_gathered(buffer) ? &plan->gathered : &plan->bytes;
+    dt_space_bytes *bytes = dt_buffer_is_gathered(buffer) ? &plan->gathered : &plan->bytes;
     switch (buffer->space) {
     case DT_SPACE_DEVICE: return &bytes->device;
     case DT_SPACE_REPLICA: return &bytes->replica;
@@ -121,12 +121,12 @@ static void live_forever(const dt_plan *plan, dt_lifetime *lifetimes) {
 dt_status *dt_pass_plan_memory(dt_compilation *compilation) {
     for (int p = 0; p < compilation->n_plans; p++) {
         dt_plan *plan = compilation->plans[p];
-        dt_plan_late_writes(compilation->arena, plan);
         if (!plan->rows_at_once) dt_plan_divide(compilation->arena, plan); /* among cores; threads need no such thing */
         give_spaces(compilation->arena, plan);
         dt_lifetime *lifetimes = dt_plan_lifetimes(compilation->arena, plan);
         if (!dt_switch_is_on(compilation->off, DT_SWITCH_REUSE)) live_forever(plan, lifetimes);
         place_buffers(compilation->arena, plan, lifetimes);
+        plan->is_placed = true;
     }
     return NULL;
 }

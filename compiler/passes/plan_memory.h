@@ -4,9 +4,6 @@
 
 #include "compiler/passes/passes.h"
 
-/* Stores of variables whose old value is read later go to a buffer beside, which a kernel at the end copies. */
-void dt_plan_late_writes(dt_arena *arena, dt_plan *plan);
-
 /* Kernels that run once are divided among cores where they can be; what has to wait for all parts of one becomes a kernel behind it. */
 void dt_plan_divide(dt_arena *arena, dt_plan *plan);
 

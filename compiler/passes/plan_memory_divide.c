@@ -7,6 +7,7 @@
  * Parts run at once, without waiting for one another. So a nest that touches what another one of its kernel writes (a count of steps that is read by
  * the update and then increased) goes to a kernel of its own, which runs when all parts of the first are done. It is decided before buffers get their
  * places, since in a divided kernel all nests are under way together: plan_memory_lifetimes.c asks. */
+#include "compiler/kernel/analysis.h"
 #include "compiler/kernel/nest.h"
 #include "compiler/passes/plan_memory.h"
 
@@ -52,20 +53,15 @@ static int64_t n_elements(const dt_nest *nest) {
 
 /* ---- what nests have to do with each other ---- */
 
-static bool same_memory(const dt_plan *plan, int a, int b) {
-    const dt_buffer *x = &plan->buffers[a], *y = &plan->buffers[b];
-    return a == b || (x->space == DT_SPACE_VARIABLE && y->space == DT_SPACE_VARIABLE && x->variable == y->variable);
-}
-
 /* Whether `nest` loads from, or stores to, what `writer` stores to. Both are of the kernel. */
 static bool touches(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, const dt_nest *writer) {
     for (int w = 0; w < writer->n_stores; w++) {
         int written = kernel->buffers[writer->stores[w].address.buffer];
         for (int s = 0; s < nest->n_stores; s++)
-            if (same_memory(plan, kernel->buffers[nest->stores[s].address.buffer], written)) return true;
+            if (dt_buffers_are_one(plan, kernel->buffers[nest->stores[s].address.buffer], written)) return true;
         for (int i = 0; i < nest->n_instructions; i++)
             if (nest->instructions[i].kind == DT_INSTRUCTION_LOAD &&
-                same_memory(plan, kernel->buffers[nest->instructions[i].address.buffer], written))
+                dt_buffers_are_one(plan, kernel->buffers[nest->instructions[i].address.buffer], written))
                 return true;
     }
     return false;

@@ -126,7 +126,7 @@ static bool find_cuts(splitting *s) {
     s->strides = DT_NEW_ARRAY(s->arena, int64_t, s->n_outer);
     for (int l = s->n_outer - 1; l >= 0; l--) {
         s->strides[l] = s->n_results;
-        s->n_results *= dt_loop_most_turns(s->plan, &nest->loops[l]);
+        s->n_results *= dt_trip_count(s->plan, nest->loops[l].extent);
     }
     if (s->n_results < 1) return false;
     if (wanted > MOST_ELEMENTS / s->n_results) wanted = MOST_ELEMENTS / s->n_results;

@@ -50,6 +50,7 @@ static void begin(bench *b) {
     b->function = (dt_function){.module = &b->module, .name = "test"};
     b->plan.function = &b->function;
     b->plan.block_rows = CAPACITY;
+    b->plan.is_placed = true;
     b->kernel.name = "kernel_under_test";
     b->launch = (dt_launch){.rows = 5, .row_offset = 32, .valid = 11, .global_batch = 32, .replicas = 2, .counter = 3, .seed = 77};
     b->random = 0x9e3779b97f4a7c15u;

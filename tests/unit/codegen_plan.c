@@ -6,7 +6,7 @@
 
 static void random_functions_run_alike(void **state) {
     (void)state;
-    static dt_pass_function const passes[] = {dt_pass_fuse, dt_pass_schedule, dt_pass_plan_memory};
+    static dt_pass_function const passes[] = {dt_pass_fuse, dt_pass_schedule, dt_pass_late_writes, dt_pass_plan_memory};
     const char *levels[COMPILED_MOST_LEVELS];
     int n_levels = compiled_levels(levels);
     uint64_t end;

@@ -4,7 +4,7 @@
 #include "tests/support/two_ways.h"
 
 static void run_passes(dt_compilation *compilation) {
-    static dt_pass_function const passes[] = {dt_pass_fuse, dt_pass_schedule, dt_pass_plan_memory};
+    static dt_pass_function const passes[] = {dt_pass_fuse, dt_pass_schedule, dt_pass_late_writes, dt_pass_plan_memory};
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
         expect_ok(passes[i](compilation));
         for (int p = 0; p < compilation->n_plans; p++) expect_ok(dt_plan_verify(compilation->plans[p]));

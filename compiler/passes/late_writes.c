@@ -1,9 +1,10 @@
-/* plan_memory_writes: variables are written in place, when nothing reads the old value afterwards.
+/* late_writes: variables are written in place, when nothing reads the old value afterwards.
  *
- * fuse puts writes behind reads as far as it can. What is left (two variables that take each other's place) is stored beside and copied at the
- * end, when all has run that may read. */
+ * fuse puts writes after reads as far as it can. What is left (two variables that take each other's place) is stored beside and copied at the
+ * end, when all has run that may read. From here on no nest reads a variable where another iteration of it stores: its iterations may run at the
+ * same time, which split_sums and the renderers ask. */
 #include "compiler/kernel/nest.h"
-#include "compiler/passes/plan_memory.h"
+#include "compiler/passes/passes.h"
 
 #include <string.h>
 
@@ -66,7 +67,7 @@ static void append_kernel(dt_arena *arena, dt_plan *plan, dt_kernel_function ker
     last->device_kernels[0] = dt_plan_add_kernel(arena, plan, kernel);
 }
 
-void dt_plan_late_writes(dt_arena *arena, dt_plan *plan) {
+static void write_late(dt_arena *arena, dt_plan *plan) {
     dt_kernel_function copies = {.once = true, .update = true};
     for (int k = 0; k < plan->n_kernels; k++)
         for (int n = 0; n < plan->kernels[k].n_nests; n++)
@@ -83,4 +84,9 @@ void dt_plan_late_writes(dt_arena *arena, dt_plan *plan) {
                 append_copy(arena, plan, &copies, buffer, variable);
             }
     if (copies.n_nests > 0) append_kernel(arena, plan, copies);
+}
+
+dt_status *dt_pass_late_writes(dt_compilation *compilation) {
+    for (int p = 0; p < compilation->n_plans; p++) write_late(compilation->arena, compilation->plans[p]);
+    return NULL;
 }
