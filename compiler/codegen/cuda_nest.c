@@ -54,23 +54,11 @@ static void name_loops(dt_cuda_nest *n) {
 
 static void find_levels(dt_cuda_nest *n) {
     const dt_nest *nest = n->nest;
-    bool *folded = DT_NEW_ARRAY(n->f->arena, bool, nest->n_instructions);
+    int *of_loop = DT_NEW_ARRAY(n->f->arena, int, nest->n_loops), *least = DT_NEW_ARRAY(n->f->arena, int, nest->n_instructions);
     int first = first_reduced(nest);
-    dt_nest_mark_folded(nest, folded);
-    for (int i = 0; i < nest->n_instructions; i++) {
-        const dt_instruction *x = &nest->instructions[i];
-        bool check = x->kind == DT_INSTRUCTION_CHECK;
-        int level = check || (n->depends[i] & (n->dealt | n->serial)) ? 1 : 0;
-        for (int l = first; l < nest->n_loops; l++)
-            if (n->depends[i] >> l & 1) level = 2 + (n->together ? 0 : l - first);
-        n->late[i] = x->kind == DT_INSTRUCTION_REDUCED || (nest->n_reductions > 0 && level == 1 && !folded[i] && !check);
-        for (int k = 0; k < dt_instruction_n_uses(x); k++) {
-            int use = dt_instruction_use(x, k);
-            n->late[i] |= n->late[use];
-            if (!n->late[use] && n->levels[use] > level) level = n->levels[use];
-        }
-        n->levels[i] = n->late[i] ? 1 : level;
-    }
+    for (int l = 0; l < nest->n_loops; l++) of_loop[l] = l >= first ? 2 + (n->together ? 0 : l - first) : n->shared >> l & 1 ? 0 : 1;
+    for (int i = 0; i < nest->n_instructions; i++) least[i] = nest->instructions[i].kind == DT_INSTRUCTION_CHECK ? 1 : 0;
+    dt_nest_place(n->f->arena, nest, n->depends, &(dt_depths){of_loop, 1, least, 0}, n->levels, n->late);
 }
 
 void dt_cuda_nest_prepare(dt_cuda_nest *n, dt_cuda_function *f, const dt_nest *nest) {

@@ -60,27 +60,12 @@ static int lowest_level(const dt_llvm_nest *n, const dt_address *address, const 
 
 static void find_levels(dt_llvm_nest *n, const dt_nest *group, int n_group) {
     const dt_nest *nest = n->nest;
-    bool *early = DT_NEW_ARRAY(n->e->arena, bool, nest->n_instructions);
-    dt_nest_mark_folded(nest, early);
-    for (int i = 0; i < nest->n_instructions; i++) {
-        const dt_instruction *x = &nest->instructions[i];
-        int level = 0;
-        bool late = x->kind == DT_INSTRUCTION_REDUCED || (n->tiled && (n->depends[i] & tile_loops(nest)) && !early[i]);
-        for (int p = 0; p < nest->n_loops; p++)
-            if (n->depends[i] >> n->order[p] & 1) level = p + 1;
-        const int more[2] = {x->kind == DT_INSTRUCTION_LOAD ? x->guard : -1, x->kind == DT_INSTRUCTION_LOAD && x->guard >= 0 ? x->otherwise : -1};
-        int n_terms = x->kind == DT_INSTRUCTION_LOAD ? x->address.n_terms : 0, n_uses = x->n_operands + n_terms + 2;
-        for (int k = 0; k < n_uses; k++) {
-            int use = k < x->n_operands ? x->operands[k] : k < x->n_operands + n_terms ? x->address.terms[k - x->n_operands] : more[n_uses - 1 - k];
-            if (use < 0) continue;
-            level = n->levels[use] > level ? n->levels[use] : level;
-            late |= n->late[use];
-        }
-        int lowest = x->kind == DT_INSTRUCTION_LOAD ? lowest_level(n, &x->address, group, n_group) : 0;
-        if (late || lowest > level) level = late ? n->n_outer : lowest;
-        n->levels[i] = level;
-        n->late[i] = late || (nest->n_reductions > 0 && level == n->n_outer && !early[i] && x->kind != DT_INSTRUCTION_CHECK);
-    }
+    int *of_loop = DT_NEW_ARRAY(n->e->arena, int, nest->n_loops), *least = DT_NEW_ARRAY(n->e->arena, int, nest->n_instructions);
+    for (int p = 0; p < nest->n_loops; p++) of_loop[n->order[p]] = p + 1;
+    for (int i = 0; i < nest->n_instructions; i++)
+        if (nest->instructions[i].kind == DT_INSTRUCTION_LOAD) least[i] = lowest_level(n, &nest->instructions[i].address, group, n_group);
+    dt_depths depths = {of_loop, n->n_outer, least, n->tiled ? tile_loops(nest) : 0};
+    dt_nest_place(n->e->arena, nest, n->depends, &depths, n->levels, n->late);
 }
 
 static void find_splats(dt_llvm_nest *n) {

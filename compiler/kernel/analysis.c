@@ -101,6 +101,27 @@ void dt_nest_mark_needed(const dt_nest *nest, bool *marks) {
         if (nest->instructions[i].kind == DT_INSTRUCTION_CHECK) mark(nest, marks, i);
 }
 
+void dt_nest_place(dt_arena *arena, const dt_nest *nest, const uint64_t *depends, const dt_depths *depths, int *levels, bool *late) {
+    bool *folded = DT_NEW_ARRAY(arena, bool, nest->n_instructions);
+    dt_nest_mark_folded(nest, folded);
+    for (int i = 0; i < nest->n_instructions; i++) {
+        const dt_instruction *x = &nest->instructions[i];
+        levels[i] = depths->least[i];
+        late[i] = x->kind == DT_INSTRUCTION_REDUCED || ((depends[i] & depths->tile_loops) && !folded[i]);
+        for (int l = 0; l < nest->n_loops; l++)
+            if ((depends[i] >> l & 1) && depths->of_loop[l] > levels[i]) levels[i] = depths->of_loop[l];
+        for (int k = 0; k < dt_instruction_n_uses(x); k++) {
+            int use = dt_instruction_use(x, k);
+            late[i] |= late[use];
+            if (levels[use] > levels[i]) levels[i] = levels[use];
+        }
+        if (late[i])
+            levels[i] = depths->outer;
+        else
+            late[i] = nest->n_reductions > 0 && levels[i] == depths->outer && !folded[i] && x->kind != DT_INSTRUCTION_CHECK;
+    }
+}
+
 void dt_library_nests(const dt_kernel_function *kernel, int n, int *first, int *last) {
     const struct dt_library_call *call = kernel->nests[n].library;
     *first = *last = n;

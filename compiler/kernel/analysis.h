@@ -36,6 +36,17 @@ void dt_nest_mark_folded(const dt_nest *nest, bool *marks);
 /* Marks all that has to be computed: what is folded, stored or checked. */
 void dt_nest_mark_needed(const dt_nest *nest, bool *marks);
 
+/* How deep the loops of a nest lie, as a renderer orders them. */
+typedef struct dt_depths {
+    const int *of_loop;  /* [n_loops] the level inside of each loop; level 0 is outside of all */
+    int outer;           /* the level inside of all outer loops, where the reductions' results are known */
+    const int *least;    /* [n_instructions] what an instruction may not stand further out than */
+    uint64_t tile_loops; /* outer loops that run once more after the reduced ones, over the sums of a tile */
+} dt_depths;
+/* levels[n_instructions]: where each instruction stands: inside of the loops that it depends on, not further in, and with what it uses.
+ * late[n_instructions]: it comes after the reductions, at level `outer`: their results, what uses them, and what only the stores need. */
+void dt_nest_place(dt_arena *arena, const dt_nest *nest, const uint64_t *depends, const dt_depths *depths, int *levels, bool *late);
+
 /* An instruction uses others as operands, as terms of its address, as its guard and as what stands for a guarded load. */
 int dt_instruction_n_uses(const dt_instruction *x);
 int dt_instruction_use(const dt_instruction *x, int i);
