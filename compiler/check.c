@@ -50,15 +50,16 @@ dt_status *dt_check_copy(dt_arena *arena, const dt_module *module, dt_module **c
 
 /* ---- data ---- */
 
-dt_status *dt_check_initialize(dt_arena *arena, const dt_module *program, dt_memory *memory) {
+dt_status *dt_check_prepare(dt_arena *arena, const dt_module *program, dt_check *check) {
     dt_module *module;
     DT_TRY(dt_check_copy(arena, program, &module));
     dt_bad_index bad_index = {0};
     dt_launch launch = {.replicas = 1, .seed = 1, .bad_index = &bad_index};
-    *memory = dt_memory_create(arena, module);
+    check->module = program;
+    check->initial = dt_memory_create(arena, module);
     for (size_t f = 0; f < module->functions.n; f++)
         if (module->functions.items[f]->kind == DT_FUNCTION_INIT)
-            DT_TRY(dt_interpret(arena, module->functions.items[f], &launch, NULL, memory, NULL));
+            DT_TRY(dt_interpret(arena, module->functions.items[f], &launch, NULL, &check->initial, NULL));
     return NULL;
 }
 
@@ -81,4 +82,8 @@ dt_tensor dt_check_input(dt_arena *arena, const dt_value *input, int number, int
 const char *dt_check_line(dt_arena *arena, const dt_module *module, const dt_value *value) {
     if (value->n_locations == 0 || value->locations[0].file < 0 || (size_t)value->locations[0].file >= module->files.n) return NULL;
     return dt_arena_format(arena, "%s:%d", module->files.items[value->locations[0].file], value->locations[0].line);
+}
+
+void dt_check_tell(const dt_check *check, double done) {
+    if (check->progress != NULL) check->progress(check->context, done < 1 ? done : 1);
 }

@@ -2,23 +2,35 @@
  * f64 and no factors rounded, so that what is right agrees to many digits.
  *
  *   check_gradients.c   each gradient, against the slope of what it is the gradient of
- *   check_replicas.c    the partitioned step on two replicas, against the step as written */
+ *   check_replicas.c    the partitioned step on three replicas, against the step as written */
 #ifndef DT_COMPILER_CHECK_H
 #define DT_COMPILER_CHECK_H
 
 #include "ir/interpret.h"
 
+/* A program under check. */
+typedef struct dt_check {
+    const dt_module *module;                      /* as the front end makes it */
+    dt_memory initial;                            /* what its initialisers give the variables, floats in f64 */
+    void (*progress)(void *context, double done); /* told from time to time how much of a check is done, 0 to 1; NULL: nobody asks */
+    void *context;
+} dt_check;
+
 typedef struct dt_finding {
     int n;             /* gradients, or results and variables, that were compared */
     double worst;      /* the largest difference, as a share of what is compared */
-    const char *where; /* of the worst: a variable's path or a result's name, with its line where it has one */
+    const char *where; /* of what is wrong: a variable's path or a result's name, with its line where it has one */
     bool wrong;        /* it is more than rounding */
     bool is_stopped;   /* of gradients: the step has a stop_gradient, which slopes know nothing of */
+    bool is_undefined; /* of gradients: one, or its slope, is no number at the made-up data; if nothing is wrong, it is `where` */
 } dt_finding;
 
-/* Step `step` of a module as the front end makes it; `rows` for each replica, of which gradients take those of one. */
-dt_status *dt_check_gradients(dt_arena *arena, const dt_module *module, size_t step, int64_t rows, dt_finding *finding);
-dt_status *dt_check_replicas(dt_arena *arena, const dt_module *module, size_t step, int64_t rows, dt_finding *finding);
+/* Sets module and initial. */
+dt_status *dt_check_prepare(dt_arena *arena, const dt_module *module, dt_check *check);
+
+/* Step `step` of the module; `rows` for each replica, of which gradients take those of one. */
+dt_status *dt_check_gradients(dt_arena *arena, const dt_check *check, size_t step, int64_t rows, dt_finding *finding);
+dt_status *dt_check_replicas(dt_arena *arena, const dt_check *check, size_t step, int64_t rows, dt_finding *finding);
 
 /* ---- for check_*.c ---- */
 
@@ -26,14 +38,13 @@ dt_status *dt_check_replicas(dt_arena *arena, const dt_module *module, size_t st
  * rounded: that has no slopes. */
 dt_status *dt_check_copy(dt_arena *arena, const dt_module *module, dt_module **copy);
 
-/* What the program's initialisers give the variables of such a copy. */
-dt_status *dt_check_initialize(dt_arena *arena, const dt_module *program, dt_memory *memory);
-
 /* `rows` rows from global row `first` on: fractions, 0 and 1 for integers, bytes of any value for images. Element for element the same however the
  * rows are cut. */
 dt_tensor dt_check_input(dt_arena *arena, const dt_value *input, int number, int64_t first, int64_t rows);
 
 /* "fashion_cnn.dt:16", or NULL. */
 const char *dt_check_line(dt_arena *arena, const dt_module *module, const dt_value *value);
+
+void dt_check_tell(const dt_check *check, double done);
 
 #endif

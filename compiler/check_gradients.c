@@ -1,39 +1,54 @@
 /* check_gradients: each gradient of a step against slopes. Every x of a gradient(y, x) is moved a little in a random direction d, forwards and back;
- * how much y changes for it must be gradient times d. One direction tests all elements of a gradient; where the step is large, the gradients of one y
- * are moved together, and only when these disagree one by one. */
+ * how much y changes for it must be gradient times d.
+ *
+ * One direction tests many gradients of one y. Each element of d is 1 or -1 by the toss of a coin, so an error of length e changes the slope by e
+ * times a normal deviate, whichever elements it is in: of errors a hundred times the tolerance one in a hundred is missed. Short gradients are moved
+ * farther, so that each counts as much as the longest, and the tolerance is a share of that one. Those for which that would be too far form groups of
+ * their own. A group that disagrees is halved until the gradient that is wrong stands alone. */
 #include "compiler/check.h"
-#include "compiler/flops.h"
 #include "compiler/pipeline.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* Small steps cross few places where a slope jumps (a relu, the place of a maximum), large ones leave more digits of the difference: the first that
  * agrees is enough, for what is wrong agrees with none. */
 static const double STEPS[] = {1e-8, 1e-7, 1e-9};
 static const double TOLERANCE = 1e-4;     /* of the gradient's length */
-static const double MOST_WORK = 1e9;      /* scalar operations for all slopes together: about half a minute */
 static const double ROUNDING = 1e-14;     /* of y, relative */
 static const double MOST_STRETCHED = 100; /* how much farther than others a short gradient is moved */
+enum {
+    N_DIRECTIONS = 2
+};
 
-/* One function of the step's inputs and, behind them, of a move for each x. */
+/* One function of the step's inputs and, after them, of a move for each x. */
 typedef struct moved {
     const dt_function *function;
     int n_moves;
 } moved;
 
+typedef struct gradient {
+    int y;            /* the first gradient in program order that has this y */
+    int x;            /* its move */
+    const char *name; /* for a message */
+    double length, size_of_y;
+    bool is_finite;         /* it and its y, at the base */
+    const double *elements; /* at the base */
+    size_t n_elements;
+} gradient;
+
 typedef struct work {
     dt_arena *arena;
-    const dt_module *module;
+    const dt_check *check;
     int64_t rows;
-    dt_memory memory;
-    moved values, gradients;    /* results: every y; every y, then every gradient */
-    int n;                      /* gradients */
-    int *y, *x;                 /* [n] which y (the first gradient that has it) and which move */
-    const char **names;         /* [n] */
-    int n_inputs;               /* of the step */
-    dt_tensor *base;            /* [n_inputs + n_moves] inputs, and moves away from zeros and other places that are special */
-    double *length, *size_of_y; /* [n] of the gradient; of y, the sum of its absolute values */
-    const dt_tensor *found;     /* [2 n] results of `gradients` at the base */
+    moved values, gradients; /* results: the y of each gradient; those, then every gradient */
+    int n;                   /* gradients */
+    gradient *all;           /* [n] in program order; once they are known those that are finite by y, of each the longest first, then the others */
+    int n_inputs;            /* of the step */
+    dt_tensor *base;         /* [n_inputs + n_moves] inputs, and moves away from zeros and other places that are special */
+    dt_tensor *inputs;       /* the same, with moves of their own */
+    double done, expected;   /* work, in runs of `values` */
 } work;
 
 /* ---- the functions ---- */
@@ -68,28 +83,27 @@ static int first_with(dt_value *const *gradients, int k, int operand, int *n_dif
 
 static const char *name_of(const work *w, const dt_value *gradient) {
     const dt_value *x = gradient->operands[1];
-    const char *line = dt_check_line(w->arena, w->module, gradient);
+    const char *line = dt_check_line(w->arena, w->check->module, gradient);
     const char *name = dt_value_is(x, "read") ? dt_value_string(x, "variable") : x->name != NULL ? x->name : x->op->name;
     return line != NULL ? dt_arena_format(w->arena, "%s, %s", name, line) : name;
 }
 
 /* Which gradients there are, while the graph is as written. */
 static void list_gradients(work *w, dt_value *const *gradients) {
-    w->y = DT_NEW_ARRAY(w->arena, int, w->n);
-    w->x = DT_NEW_ARRAY(w->arena, int, w->n);
-    w->names = DT_NEW_ARRAY(w->arena, const char *, w->n);
+    w->all = DT_NEW_ARRAY(w->arena, gradient, w->n);
     for (int k = 0; k < w->n; k++) {
+        gradient *g = &w->all[k];
         int n_different;
-        w->y[k] = first_with(gradients, k, 0, &n_different);
-        first_with(gradients, k, 1, &w->x[k]);
-        w->names[k] = name_of(w, gradients[k]);
+        g->y = first_with(gradients, k, 0, &n_different);
+        first_with(gradients, k, 1, &g->x);
+        g->name = name_of(w, gradients[k]);
     }
 }
 
 /* The step's function in a module of its own, without effects, giving every y and, where `with_gradients`, every gradient. */
 static dt_status *make_function(work *w, size_t step, bool with_gradients, moved *made) {
     dt_module *copy;
-    DT_TRY(dt_check_copy(w->arena, w->module, &copy));
+    DT_TRY(dt_check_copy(w->arena, w->check->module, &copy));
     dt_function *function = copy->steps.items[step].function;
     DT_LIST(dt_value *) gradients = {0};
     for (dt_value *value = function->first, *next; value != NULL; value = next) {
@@ -102,9 +116,10 @@ static dt_status *make_function(work *w, size_t step, bool with_gradients, moved
     dt_value **xs = DT_NEW_ARRAY(w->arena, dt_value *, w->n);
     function->results.n = 0;
     for (int k = 0; k < w->n; k++) {
+        int x = w->all[k].x;
         dt_list_push(w->arena, &function->results, ((dt_result){"y", gradients.items[k]->operands[0]}));
-        xs[w->x[k]] = gradients.items[k]->operands[1];
-        if (w->x[k] >= made->n_moves) made->n_moves = w->x[k] + 1;
+        xs[x] = gradients.items[k]->operands[1];
+        if (x >= made->n_moves) made->n_moves = x + 1;
     }
     for (int k = 0; k < w->n && with_gradients; k++) dt_list_push(w->arena, &function->results, ((dt_result){"gradient", gradients.items[k]}));
     for (int m = 0; m < made->n_moves; m++) DT_TRY(add_move(w->arena, function, xs[m], m));
@@ -119,9 +134,9 @@ static dt_status *make_function(work *w, size_t step, bool with_gradients, moved
     return NULL;
 }
 
-/* ---- slopes ---- */
+/* ---- the gradients ---- */
 
-static dt_status *evaluate(const work *w, dt_arena *arena, const moved *what, const dt_tensor *inputs, dt_tensor *results) {
+static dt_status *evaluate(work *w, const moved *what, double cost, const dt_tensor *inputs, dt_tensor *results) {
     dt_bad_index bad_index = {0};
     dt_launch launch = {.rows = w->rows,
                         .valid = w->rows,
@@ -131,131 +146,138 @@ static dt_status *evaluate(const work *w, dt_arena *arena, const moved *what, co
                         .steps_per_epoch = 1,
                         .seed = 1,
                         .bad_index = &bad_index};
-    dt_memory memory = w->memory;
-    return dt_interpret(arena, what->function, &launch, inputs, &memory, results);
+    dt_memory memory = w->check->initial; /* which no value of the function writes */
+    DT_TRY(dt_interpret(w->arena, what->function, &launch, inputs, &memory, results));
+    w->done += cost;
+    dt_check_tell(w->check, w->done / w->expected);
+    return NULL;
 }
 
-static double sign_of(int move, size_t element) {
-    uint64_t place[] = {(uint64_t)move, element};
+/* Inputs, and moves of about a hundredth, so that nothing stands where a function has no slope: biases are 0 at first. */
+static void make_base(work *w) {
+    const dt_function *function = w->values.function;
+    int n = (int)function->inputs.n;
+    w->n_inputs = n - w->values.n_moves;
+    w->base = DT_NEW_ARRAY(w->arena, dt_tensor, n);
+    for (int i = 0; i < n; i++) {
+        w->base[i] = dt_check_input(w->arena, function->inputs.items[i], i, 0, w->rows);
+        for (size_t e = 0; i >= w->n_inputs && e < dt_tensor_elements(&w->base[i]); e++)
+            dt_tensor_set(&w->base[i], e, 0.02 * (dt_tensor_get(&w->base[i], e) - 0.5));
+    }
+    w->inputs = dt_arena_copy(w->arena, w->base, sizeof *w->base * (size_t)n);
+    for (int i = w->n_inputs; i < n; i++) w->inputs[i].data = dt_arena_new(w->arena, dt_tensor_bytes(&w->base[i]));
+}
+
+static int by_y_and_length(const void *a, const void *b) {
+    const gradient *first = a, *second = b;
+    if (first->is_finite != second->is_finite) return first->is_finite ? -1 : 1;
+    if (first->y != second->y) return (first->y > second->y) - (first->y < second->y);
+    return (second->length > first->length) - (second->length < first->length);
+}
+
+static dt_status *find_gradients(work *w) {
+    dt_tensor *found = DT_NEW_ARRAY(w->arena, dt_tensor, 2 * w->n);
+    DT_TRY(evaluate(w, &w->gradients, 3, w->base, found));
+    for (int k = 0; k < w->n; k++) {
+        gradient *g = &w->all[k];
+        g->size_of_y = fabs(dt_tensor_get(&found[k], 0));
+        g->elements = found[w->n + k].data;
+        g->n_elements = dt_tensor_elements(&found[w->n + k]);
+        double squares = 0;
+        for (size_t i = 0; i < g->n_elements; i++) squares += g->elements[i] * g->elements[i];
+        g->length = sqrt(squares);
+        g->is_finite = isfinite(g->size_of_y) && isfinite(g->length);
+    }
+    qsort(w->all, (size_t)w->n, sizeof *w->all, by_y_and_length);
+    return NULL;
+}
+
+/* ---- slopes of a group: gradients of one y, the longest first ---- */
+
+static double sign_of(int direction, int move, size_t element) {
+    uint64_t place[] = {(uint64_t)direction, (uint64_t)move, element};
     return dt_hash_bytes(place, sizeof place, DT_HASH_SEED) >> 40 & 1 ? 1 : -1;
 }
 
-static double stretch_of(const work *w, int k, double longest) {
-    return w->length[k] > 0 ? fmin(fmax(longest / w->length[k], 1), MOST_STRETCHED) : 1;
+static double stretch_of(const gradient *group, const gradient *g) { return g->length > 0 ? fmin(group->length / g->length, MOST_STRETCHED) : 1; }
+
+/* How many of the n gradients from `first` on one direction can test. */
+static int group_of(const gradient *first, int n) {
+    int together = 1;
+    while (together < n && first[together].y == first->y && first[together].length * MOST_STRETCHED >= first->length) together++;
+    return together;
 }
 
-static double sum_of(const dt_tensor *tensor) {
-    double sum = 0;
-    for (size_t i = 0; i < dt_tensor_elements(tensor); i++) sum += dt_tensor_get(tensor, i);
-    return sum;
-}
-
-/* y at the base moved by `by` along the direction of the gradients first .. first + n - 1, which are all of that y. */
-static dt_status *value_at(const work *w, int first, int n, double longest, double by, double *y) {
-    dt_arena *scratch = dt_arena_create();
-    if (scratch == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-    int n_inputs = w->n_inputs + w->values.n_moves;
-    dt_tensor *inputs = dt_arena_copy(scratch, w->base, sizeof *inputs * (size_t)n_inputs), *results = DT_NEW_ARRAY(scratch, dt_tensor, w->n);
-    for (int k = first; k < first + n; k++) {
-        dt_tensor *move = &inputs[w->n_inputs + w->x[k]];
-        move->data = dt_arena_copy(scratch, move->data, dt_tensor_bytes(move));
-        for (size_t i = 0; i < dt_tensor_elements(move); i++)
-            dt_tensor_set(move, i, dt_tensor_get(move, i) + by * stretch_of(w, k, longest) * sign_of(w->x[k], i));
+/* y at the base moved by `by` along a direction of the group. */
+static dt_status *value_at(work *w, const gradient *group, int n, int direction, double by, double *y) {
+    dt_tensor *results = DT_NEW_ARRAY(w->arena, dt_tensor, w->n);
+    for (int m = w->n_inputs; m < w->n_inputs + w->values.n_moves; m++) memcpy(w->inputs[m].data, w->base[m].data, dt_tensor_bytes(&w->base[m]));
+    for (const gradient *g = group; g < group + n; g++) {
+        double *move = w->inputs[w->n_inputs + g->x].data, distance = by * stretch_of(group, g);
+        for (size_t i = 0; i < g->n_elements; i++) move[i] += distance * sign_of(direction, g->x, i);
     }
-    dt_status *status = evaluate(w, scratch, &w->values, inputs, results);
-    if (status == NULL) *y = sum_of(&results[first]);
-    dt_arena_destroy(scratch);
-    return status;
+    DT_TRY(evaluate(w, &w->values, 1, w->inputs, results));
+    *y = dt_tensor_get(&results[group->y], 0);
+    return NULL;
 }
 
-/* Compares gradients first .. first + n - 1, all of one y. *difference: as a share of their length. */
-static dt_status *compare(const work *w, int first, int n, double *difference) {
-    double longest = 0, expected = 0, squares = 0;
-    for (int k = first; k < first + n; k++) longest = fmax(longest, w->length[k]);
-    for (int k = first; k < first + n; k++) {
-        double stretch = stretch_of(w, k, longest);
-        const dt_tensor *gradient = &w->found[w->n + k];
-        for (size_t i = 0; i < dt_tensor_elements(gradient); i++) expected += dt_tensor_get(gradient, i) * stretch * sign_of(w->x[k], i);
-        squares += pow(stretch * w->length[k], 2);
-    }
-    *difference = INFINITY;
-    for (size_t i = 0; i<sizeof STEPS / sizeof *STEPS && * difference> TOLERANCE; i++) {
-        double forwards, back, rounding = ROUNDING * w->size_of_y[first] / STEPS[i];
-        DT_TRY(value_at(w, first, n, longest, STEPS[i], &forwards));
-        DT_TRY(value_at(w, first, n, longest, -STEPS[i], &back));
+/* *difference: of the slope from the gradients, as a share of the longest; NaN where there is no slope. */
+static dt_status *compare(work *w, const gradient *group, int n, int direction, double *difference) {
+    double expected = 0;
+    for (const gradient *g = group; g < group + n; g++)
+        for (size_t i = 0; i < g->n_elements; i++) expected += g->elements[i] * stretch_of(group, g) * sign_of(direction, g->x, i);
+    *difference = NAN;
+    for (size_t i = 0; i < sizeof STEPS / sizeof *STEPS && !(*difference <= TOLERANCE); i++) {
+        double forwards, back, rounding = ROUNDING * group->size_of_y / STEPS[i];
+        DT_TRY(value_at(w, group, n, direction, STEPS[i], &forwards));
+        DT_TRY(value_at(w, group, n, direction, -STEPS[i], &back));
         double apart = fabs((forwards - back) / (2 * STEPS[i]) - expected);
-        *difference = fmin(*difference, apart > 0 ? apart / (sqrt(squares) + rounding / TOLERANCE) : 0);
+        *difference = fmin(*difference, apart == 0 ? 0 : apart / (group->length + rounding / TOLERANCE));
     }
     return NULL;
 }
 
 static void keep(dt_finding *finding, double difference, const char *where) {
-    if (finding->where != NULL && !(difference > finding->worst)) return;
-    finding->worst = difference;
-    finding->where = where;
-    finding->wrong = !(difference <= TOLERANCE);
+    bool is_undefined = isnan(difference);
+    if (is_undefined ? finding->is_undefined || finding->wrong : difference <= finding->worst) return;
+    if (is_undefined) {
+        finding->is_undefined = true;
+    } else {
+        finding->worst = difference;
+        finding->wrong = difference > TOLERANCE;
+    }
+    if (is_undefined || finding->wrong) finding->where = where;
 }
 
-/* The gradients first .. first + n - 1 together, and if they disagree, each. */
-static dt_status *compare_group(const work *w, int first, int n, dt_finding *finding) {
-    double difference;
-    DT_TRY(compare(w, first, n, &difference));
-    if (n == 1 || difference <= TOLERANCE) {
-        keep(finding, difference, w->names[first]);
-        return NULL;
+/* The group, and where it disagrees its halves, until one gradient alone does. */
+static dt_status *compare_group(work *w, const gradient *group, int n, dt_finding *finding) {
+    double difference = 0;
+    for (int direction = 0; direction < N_DIRECTIONS && difference <= TOLERANCE; direction++) {
+        DT_TRY(compare(w, group, n, direction, &difference));
+        if (n == 1 || difference <= TOLERANCE) keep(finding, difference, group->name);
     }
-    for (int k = first; k < first + n; k++) {
-        DT_TRY(compare(w, k, 1, &difference));
-        keep(finding, difference, w->names[k]);
-    }
-    return NULL;
+    if (n == 1 || difference <= TOLERANCE) return NULL;
+    w->expected += 8 * N_DIRECTIONS; /* both halves, if not more */
+    DT_TRY(compare_group(w, group, n / 2, finding));
+    return finding->wrong ? NULL : compare_group(w, group + n / 2, n - n / 2, finding);
 }
 
-/* ---- the check ---- */
-
-/* Inputs, and moves of about a hundredth, so that nothing stands where a function has no slope: biases are 0 at first. */
-static void make_base(work *w) {
-    const dt_function *function = w->values.function;
-    w->n_inputs = (int)function->inputs.n - w->values.n_moves;
-    w->base = DT_NEW_ARRAY(w->arena, dt_tensor, function->inputs.n);
-    for (int i = 0; i < (int)function->inputs.n; i++) {
-        w->base[i] = dt_check_input(w->arena, function->inputs.items[i], i, 0, w->rows);
-        for (size_t e = 0; i >= w->n_inputs && e < dt_tensor_elements(&w->base[i]); e++)
-            dt_tensor_set(&w->base[i], e, 0.02 * (dt_tensor_get(&w->base[i], e) - 0.5));
-    }
-}
-
-static dt_status *find_gradients(work *w) {
-    dt_tensor *found = DT_NEW_ARRAY(w->arena, dt_tensor, 2 * w->n);
-    DT_TRY(evaluate(w, w->arena, &w->gradients, w->base, found));
-    w->found = found;
-    w->length = DT_NEW_ARRAY(w->arena, double, w->n);
-    w->size_of_y = DT_NEW_ARRAY(w->arena, double, w->n);
-    for (int k = 0; k < w->n; k++) {
-        double squares = 0;
-        for (size_t i = 0; i < dt_tensor_elements(&found[w->n + k]); i++) squares += pow(dt_tensor_get(&found[w->n + k], i), 2);
-        w->length[k] = sqrt(squares);
-        for (size_t i = 0; i < dt_tensor_elements(&found[k]); i++) w->size_of_y[k] += fabs(dt_tensor_get(&found[k], i));
-    }
-    return NULL;
-}
-
-dt_status *dt_check_gradients(dt_arena *arena, const dt_module *module, size_t step, int64_t rows, dt_finding *finding) {
-    work w = {.arena = arena, .module = module, .rows = rows};
+dt_status *dt_check_gradients(dt_arena *arena, const dt_check *check, size_t step, int64_t rows, dt_finding *finding) {
+    work w = {.arena = arena, .check = check, .rows = rows, .expected = 3 + 2 * N_DIRECTIONS};
     *finding = (dt_finding){0};
     DT_TRY(make_function(&w, step, false, &w.values));
     if (w.n == 0) return NULL;
     DT_TRY(make_function(&w, step, true, &w.gradients));
-    DT_TRY(dt_check_initialize(arena, module, &w.memory));
     make_base(&w);
     DT_TRY(find_gradients(&w));
-    dt_flops flops = dt_flops_of_function(arena, w.values.function);
-    double slopes = MOST_WORK / (2 * (flops.fixed + (double)rows * flops.per_row));
-    int most = slopes >= w.n ? 1 : slopes < 1 ? w.n : (w.n + (int)slopes - 1) / (int)slopes; /* gradients of a group */
-    for (int first = 0, n; first < w.n; first += n) {
-        n = 1;
-        while (n < most && first + n < w.n && w.y[first + n] == w.y[first]) n++;
-        DT_TRY(compare_group(&w, first, n, finding));
+    int n_finite = 0;
+    while (n_finite < w.n && w.all[n_finite].is_finite) n_finite++;
+    if (n_finite < w.n) keep(finding, NAN, w.all[n_finite].name);
+    w.expected = 3;
+    for (int first = 0; first < n_finite; first += group_of(&w.all[first], n_finite - first)) w.expected += 2 * N_DIRECTIONS;
+    for (int first = 0, n; first < n_finite && !finding->wrong; first += n) {
+        n = group_of(&w.all[first], n_finite - first);
+        DT_TRY(compare_group(&w, &w.all[first], n, finding));
     }
     finding->n = w.n;
     for (const dt_value *value = w.values.function->first; value != NULL; value = value->next)

@@ -50,7 +50,11 @@ typedef struct dtc_call {
 /* Handles the program's options and path; ARGP_ERR_UNKNOWN for anything else. state->input is a dtc_call. */
 error_t dtc_parse_program_option(int key, char *argument, struct argp_state *state);
 
-/* Parses the arguments, then runs `run` with an arena whose exhaustion becomes an error. Returns the exit code. */
+/* Runs `work` with an arena of its own; memory that is out becomes the error `out_of_memory`. What `work` takes from elsewhere than the arena belongs
+ * into its context, for `work` may be left at any allocation. */
+dt_status *dtc_in_arena(const char *out_of_memory, dt_status *(*work)(dt_arena *arena, void *context), void *context);
+
+/* Parses the arguments, then runs `run` in an arena. Returns the exit code. */
 int dtc_run_on_program(const struct argp *argp, int argc, char **argv, void *options, dt_status *(*run)(dtc_call *call));
 
 /* Reads and elaborates the program, or a graph in text form (FILE.ir), which is how a stage that was printed is entered again. Mistakes in a

@@ -2,12 +2,14 @@
 #include "compiler/check.h"
 #include "compiler/dtc.h"
 #include "compiler/flops.h"
+#include "compiler/progress.h"
 #include "ir/text_form.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct options {
     const char *step;
@@ -40,69 +42,89 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
 }
 
 static int64_t rows_of(dt_arena *arena, const options *options, const dt_step *step) {
-    const double many = 5e7; /* scalar operations of a row, forwards: a few seconds */
+    const double many = 5e7; /* scalar operations of a row, forwards: a few tenths of a second */
     if (options->rows > 0) return options->rows;
     return dt_flops_of_function(arena, step->function).per_row > many ? 1 : 2;
 }
 
+/* One of the checks of one step. The text is the caller's to free. */
+typedef struct part {
+    dt_check check;
+    const options *options;
+    size_t step;
+    bool replicas; /* this, or gradients */
+    dt_text text;
+    bool wrong;
+} part;
+
 /* One line, and whether it says that something is wrong. */
-static bool say(dt_text *text, const char *step, const char *what, const dt_finding *finding, const char *agree) {
-    bool wrong = finding->wrong && !finding->is_stopped;
-    dt_text_format(text, "step %s: %s: ", step, what);
+static void say(part *part, const dt_finding *finding) {
+    dt_text *text = &part->text;
+    const char *agree = part->replicas ? "results and variables are those of one" : "are the slopes";
+    bool unknown = finding->wrong ? finding->is_stopped : finding->is_undefined;
+    part->wrong = finding->wrong && !unknown;
     if (finding->n == 0)
         dt_text_append(text, "none\n");
-    else if (!finding->wrong)
-        dt_text_format(text, "%d %s, at worst %.1g apart\n", finding->n, agree, finding->worst);
+    else if (part->wrong)
+        dt_text_format(text, "WRONG: %s is %.2g apart\n", finding->where, finding->worst);
+    else if (finding->wrong)
+        dt_text_format(text, "not known: %s is %.2g apart: the step has a stop_gradient, which slopes know nothing of\n", finding->where,
+                       finding->worst);
+    else if (unknown)
+        dt_text_format(text, "not known: %s or its slope is not finite with the data that was made up\n", finding->where);
     else
-        dt_text_format(text, "%s: %s is %.2g apart%s\n", wrong ? "WRONG" : "not known", finding->where, finding->worst,
-                       wrong ? "" : ": the step has a stop_gradient, which slopes know nothing of");
-    return wrong;
+        dt_text_format(text, "%d %s, at worst %.1g apart\n", finding->n, agree, finding->worst);
 }
 
-/* The arena is the check's own: all that the interpreter computes stays in it. */
-static dt_status *check(dtc_call *call, const dt_module *module, size_t s, bool replicas, bool *wrong) {
-    const dt_step *step = &module->steps.items[s];
+static void tell(void *progress, double done) { dt_progress_tell(progress, done); }
+
+static dt_status *run_part(dt_arena *arena, void *context) {
+    part *part = context;
+    const dt_step *step = &part->check.module->steps.items[part->step];
+    int64_t rows = rows_of(arena, part->options, step);
+    const char *what = dt_arena_format(arena, "step %s: %s", step->name, part->replicas ? "3 replicas" : "gradients");
     dt_finding finding;
-    dt_text text = {0};
-    jmp_buf guard;
-    dt_arena *arena = dt_arena_create();
-    if (arena == NULL || setjmp(guard)) {
-        dt_arena_destroy(arena);
-        return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory: take fewer --rows");
-    }
-    dt_arena_guard(arena, &guard);
-    int64_t rows = rows_of(arena, call->options, step);
-    dt_status *status = (replicas ? dt_check_replicas : dt_check_gradients)(arena, module, s, rows, &finding);
-    if (status == NULL) {
-        *wrong = say(&text, step->name, replicas ? "2 replicas" : "gradients", &finding,
-                     replicas ? "results and variables are those of one" : "are the slopes");
-        status = dtc_write_text(NULL, &text);
-    }
-    dt_arena_destroy(arena);
-    return status;
+    dt_progress progress;
+    dt_progress_begin(&progress, stderr, isatty(STDERR_FILENO), dt_seconds, what);
+    part->check.progress = tell;
+    part->check.context = &progress;
+    dt_status *status = (part->replicas ? dt_check_replicas : dt_check_gradients)(arena, &part->check, part->step, rows, &finding);
+    dt_progress_end(&progress);
+    DT_TRY(status);
+    dt_text_format(&part->text, "%s: ", what);
+    say(part, &finding);
+    return dtc_write_text(NULL, &part->text);
 }
 
-static dt_status *check_step(dtc_call *call, const dt_module *module, size_t s, int *n_wrong) {
-    bool wrong = false;
+static dt_status *check_step(const dt_check *check, const options *options, size_t s, int *n_wrong) {
     for (int replicas = 0; replicas < 2; replicas++) {
-        DT_TRY(check(call, module, s, replicas, &wrong));
-        *n_wrong += wrong;
+        part part = {.check = *check, .options = options, .step = s, .replicas = replicas};
+        dt_status *status = dtc_in_arena("out of memory: take fewer --rows", run_part, &part);
+        dt_text_free(&part.text);
+        DT_TRY(status);
+        *n_wrong += part.wrong;
     }
     return NULL;
+}
+
+static dt_status *say_program(const dtc_call *call, const dt_module *module) {
+    dt_text text = {0};
+    dt_text_format(&text, "%s: types and shapes agree: %zu step%s, %zu variable%s\n", call->program.path, module->steps.n,
+                   dt_plural((int64_t)module->steps.n), module->variables.n, dt_plural((int64_t)module->variables.n));
+    return dtc_write_text(NULL, &text);
 }
 
 static dt_status *run(dtc_call *call) {
     const options *options = call->options;
     dt_module *module;
+    dt_check check = {0};
     DT_TRY(dtc_load(call, &module));
-    dt_text text = {0};
-    dt_text_format(&text, "%s: types and shapes agree: %zu step%s, %zu variable%s\n", call->program.path, module->steps.n,
-                   dt_plural((int64_t)module->steps.n), module->variables.n, dt_plural((int64_t)module->variables.n));
-    DT_TRY(dtc_write_text(NULL, &text));
+    DT_TRY(say_program(call, module));
+    DT_TRY(dt_check_prepare(call->arena, module, &check));
     int n_wrong = 0, n_checked = 0;
     for (size_t s = 0; s < module->steps.n; s++) {
         if (options->step != NULL && strcmp(options->step, module->steps.items[s].name) != 0) continue;
-        DT_TRY(dt_status_annotate(check_step(call, module, s, &n_wrong), "step %s", module->steps.items[s].name));
+        DT_TRY(dt_status_annotate(check_step(&check, options, s, &n_wrong), "step %s", module->steps.items[s].name));
         n_checked++;
     }
     if (options->step != NULL && n_checked == 0) return dt_error(DT_NOT_FOUND, "%s has no step %s", call->program.path, options->step);
@@ -117,10 +139,12 @@ int dtc_check(int argc, char **argv) {
         option_rows,
         parse,
         "PROGRAM.dt",
-        "Check a program: its types and shapes, by elaborating it; each gradient against slopes, and each step on two replicas against the step as "
+        "Check a program: its types and shapes, by elaborating it; its gradients against slopes, and each step on three replicas against the step as "
         "it is written, by running them in the interpreter with all floats in f64, whatever the precision.\v"
         "Data is made up: fractions, 0 and 1 for whole numbers, bytes of any value for images. Weights are those of the program's initialisers. "
-        "Differences are shares of what is compared. The second of two batches is short by one row.",
+        "Differences are shares of what is compared. The batch is short: the second replica lacks a row, the third has none. A mistake in a gradient "
+        "is "
+        "found if it changes the gradient by a hundredth, but for one time in a hundred.",
         NULL,
         NULL,
         NULL};

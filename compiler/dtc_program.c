@@ -33,20 +33,42 @@ error_t dtc_parse_program_option(int key, char *argument, struct argp_state *sta
     }
 }
 
-int dtc_run_on_program(const struct argp *argp, int argc, char **argv, void *options, dt_status *(*run)(dtc_call *call)) {
-    static const char out_of_memory[] = "out of memory";
+/* No local of this function changes between setjmp and longjmp. */
+dt_status *dtc_in_arena(const char *out_of_memory, dt_status *(*work)(dt_arena *arena, void *context), void *context) {
     jmp_buf guard;
-    dtc_call call = {.arena = dt_arena_create(), .options = options};
-    if (call.arena == NULL) return dtc_finish(dt_error(DT_RESOURCE_EXHAUSTED, out_of_memory));
-    if (setjmp(guard)) {
-        dt_arena_destroy(call.arena);
-        return dtc_finish(dt_error(DT_RESOURCE_EXHAUSTED, out_of_memory));
+    dt_arena *arena = dt_arena_create();
+    if (arena == NULL || setjmp(guard)) {
+        dt_arena_destroy(arena);
+        return dt_error(DT_RESOURCE_EXHAUSTED, "%s", out_of_memory);
     }
-    dt_arena_guard(call.arena, &guard);
-    int code = argp_parse(argp, argc, argv, 0, NULL, &call) == 0 ? dtc_finish(run(&call)) : 2;
-    free(call.program.source);
-    dt_arena_destroy(call.arena);
-    return code;
+    dt_arena_guard(arena, &guard);
+    dt_status *status = work(arena, context);
+    dt_arena_destroy(arena);
+    return status;
+}
+
+/* A command on its way: how it is called, and what becomes of it. */
+typedef struct command {
+    const struct argp *argp;
+    int argc;
+    char **argv;
+    dt_status *(*run)(dtc_call *call);
+    dtc_call call;
+    bool wrong_usage;
+} command;
+
+static dt_status *run_command(dt_arena *arena, void *context) {
+    command *command = context;
+    command->call.arena = arena;
+    command->wrong_usage = argp_parse(command->argp, command->argc, command->argv, 0, NULL, &command->call) != 0;
+    return command->wrong_usage ? NULL : command->run(&command->call);
+}
+
+int dtc_run_on_program(const struct argp *argp, int argc, char **argv, void *options, dt_status *(*run)(dtc_call *call)) {
+    command command = {argp, argc, argv, run, {.options = options}, false};
+    int code = dtc_finish(dtc_in_arena("out of memory", run_command, &command));
+    free(command.call.program.source);
+    return command.wrong_usage ? 2 : code;
 }
 
 /* "name=value" as the front end takes it. */

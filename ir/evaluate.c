@@ -1,9 +1,14 @@
-/* evaluate: see evaluate.h. A formula becomes a list of steps, each writing one slot; a shared node is one step. */
+/* evaluate: see evaluate.h. A formula becomes a list of steps, each writing one slot; a shared node is one step. A step is done for CHUNK elements
+ * before the next, so that choosing what to do costs nothing beside doing it. */
 #include "ir/evaluate.h"
 
 #include <assert.h>
 #include <math.h>
 #include <string.h>
+
+enum {
+    CHUNK = 64
+};
 
 typedef struct step {
     dt_formula_kind kind;
@@ -17,8 +22,11 @@ typedef struct step {
 
 struct dt_evaluation {
     dt_arithmetic arithmetic;
-    DT_LIST(step) steps; /* step i writes slot i */
-    dt_scalar *slots;
+    DT_LIST(step) steps;
+    dt_scalar (*slots)[CHUNK];  /* [n_steps] what each step computes; a literal's from the start */
+    const dt_scalar **elements; /* [n_steps] where that is now: the slot, or an operand in memory */
+    int n_operands;             /* greater than the index of any */
+    dt_elements *single;        /* [n_operands] for dt_evaluate */
     dt_dtype dtype;
 };
 
@@ -36,6 +44,8 @@ typedef struct frame {
 static dt_status *emit(const frame *frame, const dt_formula *node, int *slot);
 
 static int add_step(const frame *frame, step step) {
+    bool of_operand = step.kind == DT_FORMULA_OPERAND || step.kind == DT_FORMULA_INSIDE;
+    if (of_operand && step.index >= frame->evaluation->n_operands) frame->evaluation->n_operands = step.index + 1;
     dt_list_push(frame->arena, &frame->evaluation->steps, step);
     return (int)frame->evaluation->steps.n - 1;
 }
@@ -87,6 +97,17 @@ static dt_status *emit(const frame *frame, const dt_formula *node, int *slot) {
     return NULL;
 }
 
+static void prepare_slots(dt_arena *arena, dt_evaluation *evaluation) {
+    size_t n = evaluation->steps.n;
+    evaluation->slots = dt_arena_new_array(arena, n, sizeof *evaluation->slots);
+    evaluation->elements = DT_NEW_ARRAY(arena, const dt_scalar *, n);
+    evaluation->single = DT_NEW_ARRAY(arena, dt_elements, evaluation->n_operands);
+    for (size_t i = 0; i < n; i++) {
+        evaluation->elements[i] = evaluation->slots[i];
+        for (int k = 0; k < CHUNK; k++) evaluation->slots[i][k] = evaluation->steps.items[i].constant;
+    }
+}
+
 dt_status *dt_evaluation_prepare(dt_arena *arena, const dt_formula *formula, const dt_dtype *operands, dt_dtype result, dt_arithmetic arithmetic,
                                  dt_evaluation **evaluation) {
     dt_evaluation *made = DT_NEW(arena, dt_evaluation);
@@ -97,7 +118,7 @@ dt_status *dt_evaluation_prepare(dt_arena *arena, const dt_formula *formula, con
     if (slot != (int)made->steps.n - 1) /* the result is an operand of an expansion: repeat it behind the rest */
         slot = add_step(&whole, (step){.kind = DT_FORMULA_CONVERT, .dtype = made->dtype, .argument = made->dtype, .arguments = {slot}});
     made->dtype = made->steps.items[slot].dtype;
-    made->slots = DT_NEW_ARRAY(arena, dt_scalar, made->steps.n);
+    prepare_slots(arena, made);
     *evaluation = made;
     return NULL;
 }
@@ -106,80 +127,109 @@ dt_dtype dt_evaluation_dtype(const dt_evaluation *evaluation) { return evaluatio
 
 /* ---- evaluation ---- */
 
-static double float_scalar(dt_scalar_op op, bool single, double a, double b, double c) {
+/* to[i] = `value` for n elements, where A, B and C are those of the arguments. */
+#define EACH(member, value)                                                                                                                          \
+    for (int i = 0; i < n; i++) to[i].member = (value);                                                                                              \
+    return
+
+#define A a[i].f
+#define B b[i].f
+#define C c[i].f
+static void compute_floats(dt_scalar_op op, bool single, int n, const dt_scalar *a, const dt_scalar *b, const dt_scalar *c, dt_scalar *to) {
     switch (op) {
-    case DT_SCALAR_ADD: return a + b;
-    case DT_SCALAR_SUBTRACT: return a - b;
-    case DT_SCALAR_MULTIPLY: return a * b;
-    case DT_SCALAR_DIVIDE: return a / b;
-    case DT_SCALAR_REMAINDER: return fmod(a, b);
-    case DT_SCALAR_NEGATE: return -a;
-    case DT_SCALAR_MINIMUM: return a < b || isnan(a) ? a : b;
-    case DT_SCALAR_MAXIMUM: return a > b || isnan(a) ? a : b;
-    case DT_SCALAR_ABSOLUTE: return fabs(a);
-    case DT_SCALAR_FLOOR: return floor(a);
-    case DT_SCALAR_ROUND: return rint(a);
-    case DT_SCALAR_ROUND_TF32: return dt_factor_round(a, DT_PRECISION_TF32);
-    case DT_SCALAR_ROUND_BF16: return dt_factor_round(a, DT_PRECISION_BF16);
-    case DT_SCALAR_SQUARE_ROOT: return sqrt(a);
-    case DT_SCALAR_FUSED: return single ? (double)fmaf((float)a, (float)b, (float)c) : fma(a, b, c);
-    default: assert(!"no operation on floats"); return NAN;
+    case DT_SCALAR_ADD: EACH(f, A + B);
+    case DT_SCALAR_SUBTRACT: EACH(f, A - B);
+    case DT_SCALAR_MULTIPLY: EACH(f, A * B);
+    case DT_SCALAR_DIVIDE: EACH(f, A / B);
+    case DT_SCALAR_REMAINDER: EACH(f, fmod(A, B));
+    case DT_SCALAR_NEGATE: EACH(f, -A);
+    case DT_SCALAR_MINIMUM: EACH(f, A < B || isnan(A) ? A : B);
+    case DT_SCALAR_MAXIMUM: EACH(f, A > B || isnan(A) ? A : B);
+    case DT_SCALAR_ABSOLUTE: EACH(f, fabs(A));
+    case DT_SCALAR_FLOOR: EACH(f, floor(A));
+    case DT_SCALAR_ROUND: EACH(f, rint(A));
+    case DT_SCALAR_ROUND_TF32: EACH(f, dt_factor_round(A, DT_PRECISION_TF32));
+    case DT_SCALAR_ROUND_BF16: EACH(f, dt_factor_round(A, DT_PRECISION_BF16));
+    case DT_SCALAR_SQUARE_ROOT: EACH(f, sqrt(A));
+    case DT_SCALAR_FUSED: EACH(f, single ? (double)fmaf((float)A, (float)B, (float)C) : fma(A, B, C));
+    default: assert(!"no operation on floats");
     }
 }
 
-static bool float_compares(dt_scalar_op op, double a, double b) {
+static void compare_floats(dt_scalar_op op, int n, const dt_scalar *a, const dt_scalar *b, dt_scalar *to) {
     switch (op) {
-    case DT_SCALAR_EQUAL: return a == b;
-    case DT_SCALAR_NOT_EQUAL: return a != b;
-    case DT_SCALAR_LESS: return a < b;
-    default: return a <= b;
+    case DT_SCALAR_EQUAL: EACH(i, A == B);
+    case DT_SCALAR_NOT_EQUAL: EACH(i, A != B);
+    case DT_SCALAR_LESS: EACH(i, A < B);
+    default: EACH(i, A <= B);
     }
 }
+#undef A
+#undef B
+#undef C
 
-static bool integer_compares(dt_scalar_op op, int64_t a, int64_t b) {
-    switch (op) {
-    case DT_SCALAR_EQUAL: return a == b;
-    case DT_SCALAR_NOT_EQUAL: return a != b;
-    case DT_SCALAR_LESS: return a < b;
-    default: return a <= b;
-    }
-}
-
+#define A a[i].i
+#define B b[i].i
+#define C c[i].i
+#define X ((uint64_t)A)
+#define Y ((uint64_t)B)
 /* `bits` of the dtype: arithmetic wraps around when the result is rounded to it. Division by 0 gives 0, and so do shifts by too much. */
-static int64_t integer_scalar(dt_scalar_op op, int bits, int64_t a, int64_t b, int64_t c) {
-    uint64_t x = (uint64_t)a, y = (uint64_t)b, mask = UINT64_MAX >> (64 - bits);
+static void compute_integers(dt_scalar_op op, int bits, int n, const dt_scalar *a, const dt_scalar *b, const dt_scalar *c, dt_scalar *to) {
+    uint64_t mask = UINT64_MAX >> (64 - bits);
     switch (op) {
-    case DT_SCALAR_ADD: return (int64_t)(x + y);
-    case DT_SCALAR_SUBTRACT: return (int64_t)(x - y);
-    case DT_SCALAR_MULTIPLY: return (int64_t)(x * y);
-    case DT_SCALAR_DIVIDE: return b == 0 ? 0 : b == -1 ? (int64_t)(0 - x) : a / b;
-    case DT_SCALAR_REMAINDER: return b == 0 || b == -1 ? 0 : a % b;
-    case DT_SCALAR_NEGATE: return (int64_t)(0 - x);
-    case DT_SCALAR_MINIMUM: return a < b ? a : b;
-    case DT_SCALAR_MAXIMUM: return a > b ? a : b;
-    case DT_SCALAR_ABSOLUTE: return a < 0 ? (int64_t)(0 - x) : a;
+    case DT_SCALAR_ADD: EACH(i, (int64_t)(X + Y));
+    case DT_SCALAR_SUBTRACT: EACH(i, (int64_t)(X - Y));
+    case DT_SCALAR_MULTIPLY: EACH(i, (int64_t)(X * Y));
+    case DT_SCALAR_DIVIDE: EACH(i, B == 0 ? 0 : B == -1 ? (int64_t)(0 - X) : A / B);
+    case DT_SCALAR_REMAINDER: EACH(i, B == 0 || B == -1 ? 0 : A % B);
+    case DT_SCALAR_NEGATE: EACH(i, (int64_t)(0 - X));
+    case DT_SCALAR_MINIMUM: EACH(i, A < B ? A : B);
+    case DT_SCALAR_MAXIMUM: EACH(i, A > B ? A : B);
+    case DT_SCALAR_ABSOLUTE: EACH(i, A < 0 ? (int64_t)(0 - X) : A);
     case DT_SCALAR_FLOOR:
-    case DT_SCALAR_ROUND: return a;
-    case DT_SCALAR_FUSED: return (int64_t)(x * y + (uint64_t)c);
-    case DT_SCALAR_AND: return (int64_t)(x & y);
-    case DT_SCALAR_OR: return (int64_t)(x | y);
-    case DT_SCALAR_XOR: return (int64_t)(x ^ y);
-    case DT_SCALAR_SHIFT_LEFT: return y < (uint64_t)bits ? (int64_t)(x << y) : 0;
-    case DT_SCALAR_SHIFT_RIGHT: return y < (uint64_t)bits ? (int64_t)((x & mask) >> y) : 0;
-    case DT_SCALAR_HIGH_PRODUCT: return (int64_t)((uint64_t)(uint32_t)x * (uint32_t)y >> 32);
-    default: assert(!"no operation on integers"); return 0;
+    case DT_SCALAR_ROUND: EACH(i, A);
+    case DT_SCALAR_FUSED: EACH(i, (int64_t)(X * Y + (uint64_t)C));
+    case DT_SCALAR_AND: EACH(i, (int64_t)(X & Y));
+    case DT_SCALAR_OR: EACH(i, (int64_t)(X | Y));
+    case DT_SCALAR_XOR: EACH(i, (int64_t)(X ^ Y));
+    case DT_SCALAR_SHIFT_LEFT: EACH(i, Y < (uint64_t)bits ? (int64_t)(X << Y) : 0);
+    case DT_SCALAR_SHIFT_RIGHT: EACH(i, Y < (uint64_t)bits ? (int64_t)((X & mask) >> Y) : 0);
+    case DT_SCALAR_HIGH_PRODUCT: EACH(i, (int64_t)((uint64_t)(uint32_t)X * (uint32_t)Y >> 32));
+    default: assert(!"no operation on integers");
     }
 }
 
-static dt_scalar scalar_step(const dt_evaluation *evaluation, const step *s, dt_scalar a, dt_scalar b, dt_scalar c) {
-    if (s->scalar == DT_SCALAR_SELECT) return a.i != 0 ? b : c;
-    bool is_float = dt_dtype_is_float(s->argument);
-    if (s->scalar >= DT_SCALAR_EQUAL && s->scalar <= DT_SCALAR_LESS_EQUAL)
-        return (dt_scalar){.i = is_float ? float_compares(s->scalar, a.f, b.f) : integer_compares(s->scalar, a.i, b.i)};
-    if (!is_float) return dt_scalar_round((dt_scalar){.i = integer_scalar(s->scalar, 8 * (int)dt_dtype_bytes(s->dtype), a.i, b.i, c.i)}, s->dtype);
-    bool single = evaluation->arithmetic == DT_ARITHMETIC_KERNEL && s->dtype != DT_F64;
-    double value = float_scalar(s->scalar, single, a.f, b.f, c.f);
-    return (dt_scalar){.f = single ? (double)(float)value : value};
+static void compare_integers(dt_scalar_op op, int n, const dt_scalar *a, const dt_scalar *b, dt_scalar *to) {
+    switch (op) {
+    case DT_SCALAR_EQUAL: EACH(i, A == B);
+    case DT_SCALAR_NOT_EQUAL: EACH(i, A != B);
+    case DT_SCALAR_LESS: EACH(i, A < B);
+    default: EACH(i, A <= B);
+    }
+}
+#undef A
+#undef B
+#undef C
+#undef X
+#undef Y
+#undef EACH
+
+static void compute_scalar(const dt_evaluation *evaluation, const step *s, int n, dt_scalar *to) {
+    const dt_scalar *a = evaluation->elements[s->arguments[0]], *b = evaluation->elements[s->arguments[1]],
+                    *c = evaluation->elements[s->arguments[2]];
+    bool is_float = dt_dtype_is_float(s->argument), is_comparison = s->scalar >= DT_SCALAR_EQUAL && s->scalar <= DT_SCALAR_LESS_EQUAL;
+    if (s->scalar == DT_SCALAR_SELECT) {
+        for (int i = 0; i < n; i++) to[i] = a[i].i != 0 ? b[i] : c[i];
+    } else if (is_comparison) {
+        (is_float ? compare_floats : compare_integers)(s->scalar, n, a, b, to);
+    } else if (is_float) {
+        bool single = evaluation->arithmetic == DT_ARITHMETIC_KERNEL && s->dtype != DT_F64;
+        compute_floats(s->scalar, single, n, a, b, c, to);
+        if (single) dt_scalars_round(to, (size_t)n, DT_F32);
+    } else {
+        compute_integers(s->scalar, 8 * (int)dt_dtype_bytes(s->dtype), n, a, b, c, to);
+        dt_scalars_round(to, (size_t)n, s->dtype);
+    }
 }
 
 static dt_scalar launch_field(const dt_launch *launch, int index) {
@@ -195,24 +245,59 @@ static dt_scalar same_bits(dt_scalar value, dt_dtype from, dt_dtype to) {
     return dt_scalar_load(memory, to);
 }
 
-static dt_scalar run_step(const dt_evaluation *evaluation, const step *s, const dt_evaluation_context *context) {
-    const dt_scalar *slots = evaluation->slots;
-    dt_scalar a = slots[s->arguments[0]], b = slots[s->arguments[1]], c = slots[s->arguments[2]];
+/* The elements of an operand from `at` on: where they lie, if they lie side by side, else in `slot`. */
+static const dt_scalar *take_operand(const dt_elements *operand, int64_t at, int n, dt_scalar *slot) {
+    if (operand->step == 1) return operand->data + at;
+    for (int i = 0; i < n; i++) slot[i] = operand->data[(at + i) * operand->step];
+    return slot;
+}
+
+/* Elements at .. at + n - 1 of a run. */
+static void run_step(const dt_evaluation *evaluation, size_t number, const dt_evaluation_run *run, int64_t at, int n) {
+    const step *s = &evaluation->steps.items[number];
+    const dt_scalar *a = evaluation->elements[s->arguments[0]], *b = evaluation->elements[s->arguments[1]];
+    dt_scalar *to = evaluation->slots[number];
     switch (s->kind) {
-    case DT_FORMULA_OPERAND: return context->operands[s->index];
-    case DT_FORMULA_INSIDE: return (dt_scalar){.i = context->inside == NULL || context->inside[s->index]};
-    case DT_FORMULA_LOOP: return (dt_scalar){.i = context->loops[s->index]};
-    case DT_FORMULA_LAUNCH: return launch_field(context->launch, s->index);
-    case DT_FORMULA_SCALAR: return scalar_step(evaluation, s, a, b, c);
-    case DT_FORMULA_CONVERT: return dt_scalar_convert(a, s->argument, s->dtype);
-    case DT_FORMULA_BITS: return same_bits(a, s->argument, s->dtype);
-    case DT_FORMULA_FUNCTION: return (dt_scalar){.f = dt_scalar_function_at((size_t)s->index)->oracle(a.f, b.f)};
-    default: return s->constant;
+    case DT_FORMULA_OPERAND: evaluation->elements[number] = take_operand(&run->operands[s->index], at, n, to); break;
+    case DT_FORMULA_INSIDE: {
+        const dt_elements *operand = &run->operands[s->index];
+        for (int i = 0; i < n; i++) to[i].i = operand->insides != NULL ? operand->insides[at + i] : !operand->outside;
+        break;
+    }
+    case DT_FORMULA_LOOP:
+        for (int i = 0; i < n; i++) to[i].i = run->loops[s->index] + (s->index == run->lane ? at + i : 0);
+        break;
+    case DT_FORMULA_LAUNCH:
+        for (int i = 0; i < n; i++) to[i] = launch_field(run->launch, s->index);
+        break;
+    case DT_FORMULA_SCALAR: compute_scalar(evaluation, s, n, to); break;
+    case DT_FORMULA_CONVERT:
+        for (int i = 0; i < n; i++) to[i] = dt_scalar_convert(a[i], s->argument, s->dtype);
+        break;
+    case DT_FORMULA_BITS:
+        for (int i = 0; i < n; i++) to[i] = same_bits(a[i], s->argument, s->dtype);
+        break;
+    case DT_FORMULA_FUNCTION: {
+        double (*oracle)(double x, double y) = dt_scalar_function_at((size_t)s->index)->oracle;
+        for (int i = 0; i < n; i++) to[i].f = oracle(a[i].f, b[i].f);
+        break;
+    }
+    default: break; /* a literal stands in its slot */
+    }
+}
+
+void dt_evaluate_run(const dt_evaluation *evaluation, const dt_evaluation_run *run, int64_t n, dt_scalar *values) {
+    size_t n_steps = evaluation->steps.n;
+    for (int64_t at = 0; at < n; at += CHUNK) {
+        int n_chunk = (int)(n - at < CHUNK ? n - at : CHUNK);
+        for (size_t i = 0; i < n_steps; i++) run_step(evaluation, i, run, at, n_chunk);
+        memcpy(values + at, evaluation->elements[n_steps - 1], (size_t)n_chunk * sizeof *values);
     }
 }
 
 dt_scalar dt_evaluate(const dt_evaluation *evaluation, const dt_evaluation_context *context) {
-    size_t n = evaluation->steps.n;
-    for (size_t i = 0; i < n; i++) evaluation->slots[i] = run_step(evaluation, &evaluation->steps.items[i], context);
-    return evaluation->slots[n - 1];
+    dt_scalar value;
+    for (int k = 0; k < evaluation->n_operands; k++) evaluation->single[k] = (dt_elements){.data = &context->operands[k]};
+    dt_evaluate_run(evaluation, &(dt_evaluation_run){evaluation->single, context->loops, -1, context->launch}, 1, &value);
+    return value;
 }

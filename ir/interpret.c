@@ -78,12 +78,18 @@ static void release(slot *slot) {
 
 static void load(dt_wide *wide, const dt_tensor *tensor) {
     size_t bytes = dt_dtype_bytes(tensor->dtype);
-    for (size_t i = 0; i < wide->n; i++) wide->data[i] = dt_scalar_load((const char *)tensor->data + i * bytes, tensor->dtype);
+    if (tensor->dtype == DT_F64) /* a scalar as it is */
+        memcpy(wide->data, tensor->data, wide->n * bytes);
+    else
+        for (size_t i = 0; i < wide->n; i++) wide->data[i] = dt_scalar_load((const char *)tensor->data + i * bytes, tensor->dtype);
 }
 
 static void store(const dt_wide *wide, dt_tensor *tensor) {
     size_t bytes = dt_dtype_bytes(tensor->dtype);
-    for (size_t i = 0; i < wide->n; i++) dt_scalar_store((char *)tensor->data + i * bytes, tensor->dtype, wide->data[i]);
+    if (tensor->dtype == DT_F64)
+        memcpy(tensor->data, wide->data, wide->n * bytes);
+    else
+        for (size_t i = 0; i < wide->n; i++) dt_scalar_store((char *)tensor->data + i * bytes, tensor->dtype, wide->data[i]);
 }
 
 /* ---- arguments and variables ---- */

@@ -28,14 +28,6 @@ typedef struct stream {
     bool uniform;      /* no checked dimension depends on the lane */
 } stream;
 
-/* Elements of one operand along a run. */
-typedef struct run {
-    const dt_scalar *data;
-    int64_t step;
-    bool inside;         /* of a uniform stream, for all lanes */
-    const bool *insides; /* [lanes], of the others */
-} run;
-
 typedef enum body_kind {
     BODY_OPERAND,
     BODY_PRODUCT,
@@ -54,15 +46,13 @@ typedef struct nest {
     stream *streams;      /* one for each operand, and behind them the result of a scatter */
     bool *is_read;        /* [n_operands] by the body */
     bool *is_named;       /* [n_loops] by the body */
-    run *runs;            /* [n_operands] */
+    dt_elements *runs;    /* [n_operands] what each reads along the run at hand */
     dt_scalar **gathered; /* [n_operands][LANES] of streams that are not uniform */
     bool **insides;
     body_kind kind;
     int factors[2];         /* operands of BODY_OPERAND, BODY_PRODUCT */
     dt_precision precision; /* of BODY_PRODUCT */
     dt_evaluation *evaluation;
-    dt_scalar *elements; /* [n_operands] for the evaluation */
-    bool *inside;
     bool is_float; /* the body */
     dt_dtype body_dtype;
     dt_scalar *body;  /* [LANES] */
@@ -192,7 +182,7 @@ static void choose_deep(nest *nest) {
 
 static void prepare_buffers(dt_arena *scratch, nest *nest) {
     int n = nest->value->n_operands, n_loops = nest->loops->n_loops;
-    nest->runs = DT_NEW_ARRAY(scratch, run, n);
+    nest->runs = DT_NEW_ARRAY(scratch, dt_elements, n);
     nest->gathered = DT_NEW_ARRAY(scratch, dt_scalar *, n);
     nest->insides = DT_NEW_ARRAY(scratch, bool *, n);
     for (int k = 0; k < nest->n_streams; k++) {
@@ -203,8 +193,6 @@ static void prepare_buffers(dt_arena *scratch, nest *nest) {
         nest->insides[k] = DT_NEW_ARRAY(scratch, bool, LANES);
     }
     choose_deep(nest);
-    nest->elements = DT_NEW_ARRAY(scratch, dt_scalar, n);
-    nest->inside = DT_NEW_ARRAY(scratch, bool, n);
     nest->body = DT_NEW_ARRAY(scratch, dt_scalar, LANES);
     nest->sums = DT_NEW_ARRAY(scratch, dt_scalar, LANES);
     nest->winners = DT_NEW_ARRAY(scratch, int64_t, LANES);
@@ -268,11 +256,11 @@ static dt_scalar outside_of(const stream *stream) {
 /* The run of operand k that starts at `start` and has n lanes. `outside` must outlive it. */
 static void read_run(nest *nest, int k, int64_t start, int n, dt_scalar *outside) {
     const stream *stream = &nest->streams[k];
-    run *run = &nest->runs[k];
+    dt_elements *run = &nest->runs[k];
     *outside = outside_of(stream);
     if (stream->uniform) {
         int64_t element = locate(nest, k, start);
-        run->inside = element >= 0;
+        run->outside = element < 0;
         run->insides = NULL;
         run->data = element >= 0 ? stream->tensor->data + element : outside;
         run->step = element >= 0 && nest->lane >= 0 ? stream->steps[nest->lane] : 0;
@@ -297,30 +285,21 @@ static bool is_constant(const nest *nest) {
 }
 
 /* The body along a run. */
-static run evaluate_run(nest *nest, int64_t start, int n, dt_scalar *outsides) {
-    int n_operands = nest->value->n_operands;
+static dt_elements evaluate_run(nest *nest, int64_t start, int n, dt_scalar *outsides) {
+    int n_operands = nest->value->n_operands, lane = nest->lane;
     for (int k = 0; k < n_operands; k++)
         if (nest->is_read[k]) read_run(nest, k, start, n, &outsides[k]);
     if (nest->kind == BODY_OPERAND) return nest->runs[nest->factors[0]];
     if (nest->kind == BODY_PRODUCT) {
-        const run *a = &nest->runs[nest->factors[0]], *b = &nest->runs[nest->factors[1]];
+        const dt_elements *a = &nest->runs[nest->factors[0]], *b = &nest->runs[nest->factors[1]];
         for (int i = 0; i < n; i++) nest->body[i].f = a->data[i * a->step].f * b->data[i * b->step].f;
-        return (run){.data = nest->body, .step = 1};
+        return (dt_elements){.data = nest->body, .step = 1};
     }
     if (is_constant(nest)) n = 1;
-    dt_evaluation_context context = {nest->elements, nest->inside, nest->positions, nest->launch};
-    for (int i = 0; i < n; i++) {
-        for (int k = 0; k < n_operands; k++) {
-            if (!nest->is_read[k]) continue;
-            const run *run = &nest->runs[k];
-            nest->elements[k] = run->data[i * run->step];
-            nest->inside[k] = run->insides != NULL ? run->insides[i] : run->inside;
-        }
-        if (nest->lane >= 0) nest->positions[nest->lane] = start + i;
-        nest->body[i] = dt_evaluate(nest->evaluation, &context);
-    }
-    if (nest->lane >= 0) nest->positions[nest->lane] = 0;
-    return (run){.data = nest->body, .step = n > 1};
+    if (lane >= 0) nest->positions[lane] = start;
+    dt_evaluate_run(nest->evaluation, &(dt_evaluation_run){nest->runs, nest->positions, lane, nest->launch}, n, nest->body);
+    if (lane >= 0) nest->positions[lane] = 0;
+    return (dt_elements){.data = nest->body, .step = n > 1};
 }
 
 /* ---- combining ---- */
@@ -357,7 +336,7 @@ static bool is_better(const nest *nest, dt_scalar candidate, dt_scalar best, int
     return most ? candidate.i > best.i : candidate.i < best.i;
 }
 
-static void combine_places(nest *nest, const run *body, int64_t start, int n, bool along) {
+static void combine_places(nest *nest, const dt_elements *body, int64_t start, int n, bool along) {
     int64_t place = 0;
     for (int l = nest->loops->n_outer; l < nest->loops->n_loops; l++) place += nest->places[l] * (l == nest->lane ? start : nest->positions[l]);
     for (int i = 0; i < n; i++) {
@@ -371,7 +350,7 @@ static void combine_places(nest *nest, const run *body, int64_t start, int n, bo
 }
 
 /* Adds a run to the sums: each lane to its own, or all to the first when the lane is reduced. */
-static void combine_run(nest *nest, const run *body, int64_t start, int n, bool along) {
+static void combine_run(nest *nest, const dt_elements *body, int64_t start, int n, bool along) {
     dt_combiner combiner = nest->loops->combiner;
     if (combiner == DT_COMBINE_ARGMAX || combiner == DT_COMBINE_ARGMIN) {
         combine_places(nest, body, start, n, along);
@@ -414,13 +393,13 @@ static double dot(const double *restrict a, const double *restrict b, int n) {
 /* What the deep loop adds to where a run starts; a run that is outside stays there. */
 static int64_t deep_step(const nest *nest, int factor) {
     int k = nest->factors[factor];
-    return nest->deep >= 0 && nest->runs[k].inside ? nest->streams[k].steps[nest->deep] : 0;
+    return nest->deep >= 0 && !nest->runs[k].outside ? nest->streams[k].steps[nest->deep] : 0;
 }
 
 /* A sum of products, where nearly all time goes, without a pass over memory between product and sum. */
 static void combine_products(nest *nest, int n, bool along) {
     int broadcast = nest->runs[nest->factors[0]].step == 0 ? 0 : 1;
-    const run *a = &nest->runs[nest->factors[broadcast]], *b = &nest->runs[nest->factors[1 - broadcast]];
+    const dt_elements *a = &nest->runs[nest->factors[broadcast]], *b = &nest->runs[nest->factors[1 - broadcast]];
     double *sums = &nest->sums[0].f;
     int64_t n_terms = nest->deep >= 0 ? nest->extents[nest->deep] : 1, a_step = deep_step(nest, broadcast), b_step = deep_step(nest, 1 - broadcast);
     if (!along && a->step == 0 && b->step == 1) {
@@ -438,7 +417,7 @@ static void compute_run(nest *nest, int64_t start, int n, bool along, dt_scalar 
         for (int i = 0; i < 2; i++) read_run(nest, nest->factors[i], start, n, &outsides[nest->factors[i]]);
         combine_products(nest, n, along);
     } else {
-        run body = evaluate_run(nest, start, n, outsides);
+        dt_elements body = evaluate_run(nest, start, n, outsides);
         combine_run(nest, &body, start, n, along);
     }
 }
@@ -468,43 +447,66 @@ static bool advance(nest *nest, int first, int end) {
     return false;
 }
 
-/* What an element of the result becomes in memory. */
-static dt_scalar finish(const nest *nest, int i) {
+/* Puts n sums, or the positions that won, side by side along the lane from `element` on; they are rounded once all are there. */
+static void put_sums(const nest *nest, int64_t element, int64_t step, int n) {
+    dt_scalar *to = nest->result->data + element;
+    bool is_position = nest->loops->combiner == DT_COMBINE_ARGMAX || nest->loops->combiner == DT_COMBINE_ARGMIN;
+    for (int i = 0; i < n && is_position; i++) to[i * step].i = nest->winners[i] == INT64_MAX ? 0 : nest->winners[i];
+    for (int i = 0; i < n && !is_position; i++) to[i * step] = nest->sums[i];
+}
+
+static void put_body(const nest *nest, int64_t element, int64_t step, int n, const dt_elements *body) {
+    dt_scalar *to = nest->result->data + element;
+    for (int i = 0; i < n; i++) to[i * step] = body->data[i * body->step];
+}
+
+/* What the elements of the result become in memory. */
+static void round_result(const nest *nest) {
+    dt_wide *result = nest->result;
     dt_dtype dtype = nest->value->dtype;
-    if (nest->loops->combiner == DT_COMBINE_ARGMAX || nest->loops->combiner == DT_COMBINE_ARGMIN)
-        return dt_scalar_round((dt_scalar){.i = nest->winners[i] == INT64_MAX ? 0 : nest->winners[i]}, dtype);
-    dt_scalar sum = nest->sums[i];
-    if (dtype == DT_F32 && nest->is_float) return (dt_scalar){.f = (double)(float)sum.f};
-    if (dtype == nest->body_dtype || nest->is_float == dt_dtype_is_float(dtype)) return dt_scalar_round(sum, dtype);
-    return dt_scalar_convert(sum, nest->body_dtype, dtype);
+    bool is_position = nest->loops->combiner == DT_COMBINE_ARGMAX || nest->loops->combiner == DT_COMBINE_ARGMIN;
+    if (is_position || nest->is_float == dt_dtype_is_float(dtype))
+        dt_scalars_round(result->data, result->n, dtype);
+    else
+        for (size_t i = 0; i < result->n; i++) result->data[i] = dt_scalar_convert(result->data[i], nest->body_dtype, dtype);
+}
+
+/* The reduced loops, for n lanes from `start` on, or where the lane is reduced for one element. */
+static void reduce_run(nest *nest, int64_t start, int n, dt_scalar *outsides) {
+    const dt_loops *loops = nest->loops;
+    bool along = nest->lane >= loops->n_outer;
+    int64_t n_lane = along ? nest->extents[nest->lane] : 0;
+    dt_scalar identity = dt_combiner_identity(nest->loops->combiner, nest->body_dtype);
+    for (int i = 0; i < n; i++) {
+        nest->sums[i] = identity;
+        nest->winners[i] = INT64_MAX;
+    }
+    for (int l = loops->n_outer; l < loops->n_loops; l++)
+        if (nest->extents[l] == 0) return;
+    do {
+        if (!along) compute_run(nest, start, n, false, outsides);
+        for (int64_t at = 0; at < n_lane; at += LANES) compute_run(nest, at, (int)(n_lane - at < LANES ? n_lane - at : LANES), true, outsides);
+    } while (advance(nest, loops->n_outer, loops->n_loops));
 }
 
 static void run_loops(nest *nest, dt_scalar *outsides) {
     const dt_loops *loops = nest->loops;
     int lane = nest->lane;
     bool along = lane >= loops->n_outer;
-    int64_t n_lane = lane >= 0 ? nest->extents[lane] : 1, n_outer_lanes = along ? 1 : n_lane, lane_step = 1;
-    for (int l = loops->n_outer - 1; l > lane; l--) lane_step *= nest->extents[l];
-    dt_scalar identity = dt_combiner_identity(loops->combiner, nest->body_dtype);
-    bool empty = false;
-    for (int l = loops->n_outer; l < loops->n_loops; l++) empty |= nest->extents[l] == 0;
+    int64_t n_lanes = along || lane < 0 ? 1 : nest->extents[lane], step = 1;
+    for (int l = loops->n_outer - 1; l > lane; l--) step *= nest->extents[l];
     do {
         int64_t element = 0;
         for (int l = 0; l < loops->n_outer; l++) element = element * nest->extents[l] + (l == lane ? 0 : nest->positions[l]);
-        for (int64_t start = 0; start < n_outer_lanes; start += LANES) {
-            int n = (int)(n_outer_lanes - start < LANES ? n_outer_lanes - start : LANES);
-            for (int i = 0; i < n; i++) {
-                nest->sums[i] = identity;
-                nest->winners[i] = INT64_MAX;
+        for (int64_t start = 0; start < n_lanes; start += LANES) {
+            int n = (int)(n_lanes - start < LANES ? n_lanes - start : LANES);
+            if (loops->n_loops == loops->n_outer) {
+                dt_elements body = evaluate_run(nest, start, n, outsides);
+                put_body(nest, element + start * step, step, n, &body);
+            } else {
+                reduce_run(nest, start, n, outsides);
+                put_sums(nest, element + start * step, step, n);
             }
-            if (!empty) {
-                do {
-                    if (!along) compute_run(nest, start, n, false, outsides);
-                    for (int64_t at = 0; along && at < n_lane; at += LANES)
-                        compute_run(nest, at, (int)(n_lane - at < LANES ? n_lane - at : LANES), true, outsides);
-                } while (advance(nest, loops->n_outer, loops->n_loops));
-            }
-            for (int i = 0; i < n; i++) nest->result->data[element + (start + i) * lane_step] = finish(nest, i);
         }
     } while (advance(nest, 0, loops->n_outer));
 }
@@ -517,7 +519,7 @@ static void run_scatter(nest *nest, dt_scalar *outsides) {
     do {
         for (int64_t start = 0; start < n_lane; start += LANES) {
             int n = (int)(n_lane - start < LANES ? n_lane - start : LANES);
-            run body = evaluate_run(nest, start, n, outsides);
+            dt_elements body = evaluate_run(nest, start, n, outsides);
             for (int i = 0; i < n; i++) {
                 int64_t element = locate(nest, to, start + i);
                 if (element < 0) continue;
@@ -529,7 +531,6 @@ static void run_scatter(nest *nest, dt_scalar *outsides) {
             }
         }
     } while (advance(nest, 0, nest->loops->n_loops));
-    for (size_t i = 0; i < nest->result->n; i++) nest->result->data[i] = dt_scalar_round(nest->result->data[i], nest->value->dtype);
 }
 
 /* Factors are rounded once each, not for each product: what stands outside of them is 0, or as good. */
@@ -561,6 +562,7 @@ dt_status *dt_nest_run(dt_arena *scratch, const dt_value *value, const dt_launch
     dt_scalar *outsides = DT_NEW_ARRAY(scratch, dt_scalar, value->n_operands);
     if (loops->result == NULL) {
         run_loops(&nest, outsides);
+        round_result(&nest);
         return NULL;
     }
     for (int l = 0; l < loops->n_loops; l++)
@@ -569,5 +571,6 @@ dt_status *dt_nest_run(dt_arena *scratch, const dt_value *value, const dt_launch
             return NULL;
         }
     run_scatter(&nest, outsides);
+    round_result(&nest);
     return NULL;
 }

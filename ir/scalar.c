@@ -75,6 +75,21 @@ dt_scalar dt_scalar_round(dt_scalar value, dt_dtype dtype) {
     }
 }
 
+void dt_scalars_round(dt_scalar *values, size_t n, dt_dtype dtype) {
+    switch (dtype) {
+    case DT_F64:
+    case DT_I64: return;
+    case DT_F32:
+        for (size_t i = 0; i < n; i++) values[i].f = (double)(float)values[i].f;
+        return;
+    case DT_I32:
+        for (size_t i = 0; i < n; i++) values[i].i = (int32_t)(uint64_t)values[i].i;
+        return;
+    default:
+        for (size_t i = 0; i < n; i++) values[i] = dt_scalar_round(values[i], dtype);
+    }
+}
+
 /* The least and the greatest value of an integer dtype or bool. */
 static void limits_of(dt_dtype dtype, int64_t *least, int64_t *greatest) {
     int bits = dtype == DT_BOOL ? 1 : 8 * (int)dt_dtype_bytes(dtype);

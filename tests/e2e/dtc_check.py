@@ -1,5 +1,9 @@
 """dtc check: gradients that are slopes, replicas that agree, and both checks find what is planted."""
+import contextlib
 import os
+import pathlib
+import pty
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
@@ -59,7 +63,7 @@ step s(t: f32[B], u: f32[B, 3]) {
 found = run(INPUTS, name="inputs.dt")
 check("step s: gradients: 2 are the slopes" in found and "2 results and variables are those of one" in found, found)
 
-# A graph that gives something else on two replicas: what each of them has is added up once more.
+# A graph that gives something else on three replicas: what each of them has is added up once more.
 PLANTED = """module w capacity 4
 file 0 "w.dt"
 step s = s @0:1:1
@@ -72,7 +76,34 @@ function s step (%0 x: f32[B] @0:1:1) {
 }
 """
 found = run(PLANTED, name="planted.ir", code=1)
-check("step s: 2 replicas: WRONG: y is" in found and "1 check failed" in found, found)
+check("step s: 3 replicas: WRONG: y is" in found and "1 check failed" in found, found)
+
+# A result that is no number on replicas is wrong, though one that is right comes after it; where it is none in both there is nothing to say.
+NOT_A_NUMBER = PLANTED.replace("""  return y=%4
+""", """  %5: f32 = constant(value=2.0, shape=[], dtype=f32) @0:2:1
+  %6: f32 = subtract(%5, %2) @0:2:1
+  %7: f32 = log(%6) @0:2:1
+  return bad=%7, y=%0
+""")
+found = run(NOT_A_NUMBER, name="not_a_number.ir", code=1)
+check("step s: 3 replicas: WRONG: bad is inf apart" in found, found)
+found = run("step s(x: f32[B]) { return y: log(x - 2.0), z: x }", name="nowhere.dt")
+check("2 results and variables are those of one" in found, found)
+
+# Where the data that is made up has no logarithm, its gradient is nothing to judge.
+found = run("step s(x: f32[B]) { return g: grad(sum(log(x - 2.0)), x) }", name="nowhere.dt")
+check("step s: gradients: not known: x, " in found and "not finite with the data that was made up" in found, found)
+
+# Progress is drawn on a terminal, and is gone in the end.
+terminal, end = pty.openpty()
+with subprocess.Popen(["dtc", "check", pathlib.Path(os.environ["DT_SOURCE"]) / "examples/gan.dt"], stdout=subprocess.PIPE, stderr=end) as process:
+    os.close(end)
+    drawn = b""
+    with contextlib.suppress(OSError):  # how a terminal ends that nobody writes to
+        while part := os.read(terminal, 4096):
+            drawn += part
+    check(process.wait() == 0, "dtc check examples/gan.dt")
+check(b"\rstep train: gradients: " in drawn and b" %\x1b[K" in drawn and drawn.endswith(b"\r\x1b[K"), drawn)
 
 check("has no step nosuch" in run(PROGRAM, "--step", "nosuch", code=1), "--step nosuch")
 check("unknown name" in run(PROGRAM.replace("flatten(", "flaten("), name="mistake.dt", code=1), "a mistake in the program")
