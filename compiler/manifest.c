@@ -16,7 +16,16 @@ static cJSON *add_item(cJSON *array) {
     return item;
 }
 
-static void add_integer(cJSON *object, const char *key, int64_t value) { cJSON_AddNumberToObject(object, key, (double)value); }
+/* A number of JSON is a float64: what that cannot tell from its neighbours is a string. */
+static void add_integer(cJSON *object, const char *key, int64_t value) {
+    char digits[24];
+    if (value > -(INT64_C(1) << 53) && value < INT64_C(1) << 53) {
+        cJSON_AddNumberToObject(object, key, (double)value);
+    } else {
+        snprintf(digits, sizeof digits, "%lld", (long long)value);
+        cJSON_AddStringToObject(object, key, digits);
+    }
+}
 
 static void add_integers(cJSON *object, const char *key, const int *values, int n) {
     cJSON *array = cJSON_AddArrayToObject(object, key);

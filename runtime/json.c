@@ -60,7 +60,7 @@ dt_status *dt_json_array(const dt_json *object, const char *key, dt_json *array,
 }
 
 dt_status *dt_json_as_integer(const dt_json *value, int64_t least, int64_t most, int64_t *integer) {
-    static const double exact = 9007199254740992.0; /* 2^53: beyond it a float64 no longer tells neighbours apart */
+    static const double exact = 9007199254740991.0; /* 2^53 - 1: from the next on a float64 no longer tells neighbours apart */
     if (cJSON_IsNumber(value->value)) {
         double number = value->value->valuedouble;
         if (!(number >= -exact && number <= exact) || number != (double)(int64_t)number)

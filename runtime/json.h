@@ -36,7 +36,7 @@ dt_status *dt_json_number(const dt_json *object, const char *key, double *number
 /* The member `key` as one of `n` words; *choice is its position. */
 dt_status *dt_json_word(const dt_json *object, const char *key, const char *const *words, int n, int *choice);
 
-/* The value itself. Integers are numbers without a fraction up to 2^53, or decimal strings of any int64. */
+/* The value itself. Integers are numbers without a fraction below 2^53, or decimal strings of any int64. */
 dt_status *dt_json_as_integer(const dt_json *value, int64_t least, int64_t most, int64_t *integer);
 dt_status *dt_json_as_string(const dt_json *value, const char **string);
 

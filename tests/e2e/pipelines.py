@@ -47,6 +47,12 @@ for name, element_type, stages in PIPELINES:
     check(bits(folder) == bits(FOLDER / name), f"{name}: resumed in mid-epoch: other bits")
     check(bits(folder) != bits(FOLDER / PIPELINES[0][0]) or name == PIPELINES[0][0], "the comparison cannot fail")
 
+# whole numbers of any size come through exactly; more examples than can be counted are as many as can be
+program = compile_program(IMAGES % ("u8", "map(noisy) | take(9007199254740993) | repeat(1000000000000000001)"), "huge")
+about = subprocess.run(["dtrun", "info", program], capture_output=True, text=True).stdout
+check("take(9007199254740993) | repeat(1000000000000000001)" in about, about)
+check(Run("train", program, "--data", data, "--max-steps", 40).one("end")["steps"] == 40, "a huge repeat")
+
 # random numbers of a map differ from epoch to epoch, and with the seed
 noise = images("noise", "u8", "map(noisy)")
 still = [e["loss"] for e in Run("train", noise, "--data", data).all("epoch")]
