@@ -252,11 +252,11 @@ dt_status *dt_checkpoint_newest(const char *folder, char **path) {
 
 /* ---- reading ---- */
 
-/* What the program wants and what the file holds, where they are not the same. `only_parameters`: others may be missing. */
-static dt_status *compare(const dt_artifact *artifact, const char *path, const dt_safetensors *file, bool slots, bool only_parameters,
-                          int *n_unused) {
+/* What the program wants and what the file holds, where they are not the same. Without `others` that is an error; with it, what a file of parameters
+ * may hold beside them or lack is described there. */
+static dt_status *compare(const dt_artifact *artifact, const char *path, const dt_safetensors *file, bool slots, dt_text *others) {
     dt_text missing = {0}, extra = {0};
-    int n_missing = 0, n_matched = 0;
+    int n_missing = 0, n_matched = 0, n_kept = 0;
     for (int i = 0; i < artifact->n_variables; i++) {
         const dt_artifact_variable *variable = &artifact->variables[i];
         if (!belongs(variable, slots)) continue;
@@ -265,14 +265,20 @@ static dt_status *compare(const dt_artifact *artifact, const char *path, const d
         bool same = found != NULL && found->dtype == tensor->dtype && found->n_dims == tensor->n_dims;
         for (int d = 0; same && d < tensor->n_dims; d++) same = found->dims[d] == tensor->dims[d];
         n_matched += found != NULL;
-        if (same || (found == NULL && only_parameters && variable->kind != DT_VARIABLE_PARAMETER) || n_missing++ >= MOST_LISTED) continue;
+        if (same) continue;
+        if (found == NULL && others != NULL && variable->kind != DT_VARIABLE_PARAMETER) {
+            if (n_kept++ < MOST_LISTED)
+                dt_text_format(others, "\n  program: %s, file: nothing of this name: it keeps its initial value", variable->path);
+            continue;
+        }
+        if (n_missing++ >= MOST_LISTED) continue;
         dt_text_format(&missing, "\n  program: %s ", variable->path);
         dt_text_append_type(&missing, tensor->dtype, tensor->n_dims, tensor->dims);
         dt_text_append(&missing, found != NULL ? ", file: " : ", file: nothing of this name");
         if (found != NULL && found->dtype == DT_N_DTYPES) dt_text_append(&missing, "a type of elements that dtrun does not have");
         if (found != NULL && found->dtype != DT_N_DTYPES) dt_text_append_type(&missing, found->dtype, found->n_dims, found->dims);
     }
-    *n_unused = file->n - n_matched;
+    int n_unused = file->n - n_matched;
     for (int i = 0, n_listed = 0; i < file->n && n_listed < MOST_LISTED; i++) {
         int variable = dt_artifact_find_variable(artifact, file->tensors[i].name);
         if (variable >= 0 && belongs(&artifact->variables[variable], slots)) continue;
@@ -283,10 +289,13 @@ static dt_status *compare(const dt_artifact *artifact, const char *path, const d
         n_listed++;
     }
     dt_status *status = NULL;
-    if (n_missing > 0 || (!only_parameters && *n_unused > 0))
+    if (n_missing > 0 || (others == NULL && n_unused > 0))
         status = dt_error(DT_FAILED_PRECONDITION,
                           "%s: holds another model; %d variables of the program do not match, %d tensors of the file are not used:%s%s", path,
-                          n_missing, *n_unused, missing.data != NULL ? missing.data : "", extra.data != NULL ? extra.data : "");
+                          n_missing, n_unused, missing.data != NULL ? missing.data : "", extra.data != NULL ? extra.data : "");
+    if (others != NULL && n_kept > MOST_LISTED) dt_text_format(others, "\n  program: and %d more", n_kept - MOST_LISTED);
+    if (others != NULL && extra.data != NULL) dt_text_append(others, extra.data);
+    if (others != NULL && n_unused > MOST_LISTED) dt_text_format(others, "\n  file: and %d more", n_unused - MOST_LISTED);
     dt_text_free(&missing);
     dt_text_free(&extra);
     return status;
@@ -353,14 +362,13 @@ dt_status *dt_checkpoint_read_state(const char *path, dt_checkpoint_state *state
 dt_status *dt_checkpoint_load(dt_session *session, const char *path, dt_checkpoint_state *state) {
     const dt_artifact *artifact = dt_session_artifact(session);
     dt_safetensors *model = NULL, *optimizer = NULL;
-    int n_unused;
     *state = (dt_checkpoint_state){0};
     dt_status *status = read_state(path, state);
     if (status == NULL) status = read_tensors(path, MODEL_FILE, state->model_sha256, &model);
     if (status == NULL) status = read_tensors(path, OPTIMIZER_FILE, state->optimizer_sha256, &optimizer);
     if (status != NULL) status = advise(status, path);
-    if (status == NULL) status = compare(artifact, path, model, false, false, &n_unused);
-    if (status == NULL) status = compare(artifact, path, optimizer, true, false, &n_unused);
+    if (status == NULL) status = compare(artifact, path, model, false, NULL);
+    if (status == NULL) status = compare(artifact, path, optimizer, true, NULL);
     if (status == NULL) status = set_variables(session, model, false);
     if (status == NULL) status = set_variables(session, optimizer, true);
     dt_safetensors_free(model);
@@ -368,7 +376,7 @@ dt_status *dt_checkpoint_load(dt_session *session, const char *path, dt_checkpoi
     return status;
 }
 
-dt_status *dt_checkpoint_load_weights(dt_session *session, const char *path, int *n_unused) {
+dt_status *dt_checkpoint_load_weights(dt_session *session, const char *path, dt_text *others) {
     struct stat about;
     dt_checkpoint_state state = {0};
     dt_safetensors *file = NULL;
@@ -381,7 +389,7 @@ dt_status *dt_checkpoint_load_weights(dt_session *session, const char *path, int
     } else {
         status = dt_safetensors_read(path, &file);
     }
-    if (status == NULL) status = compare(dt_session_artifact(session), path, file, false, !is_checkpoint, n_unused);
+    if (status == NULL) status = compare(dt_session_artifact(session), path, file, false, is_checkpoint ? NULL : others);
     if (status == NULL) status = set_variables(session, file, false);
     dt_safetensors_free(file);
     dt_checkpoint_state_free(&state);

@@ -35,8 +35,9 @@ dt_status *dt_checkpoint_read_state(const char *path, dt_checkpoint_state *state
  * there. DT_FAILED_PRECONDITION for one of another model: the message lists both sides. The session is unchanged after either. */
 dt_status *dt_checkpoint_load(dt_session *session, const char *path, dt_checkpoint_state *state);
 
-/* Sets parameters and states from a checkpoint (a folder), or from a safetensors file (`dtrun --init`), which must hold all parameters; *n_unused is
- * the number of tensors in the file that the program has no variable for. Slots stay as they are. */
-dt_status *dt_checkpoint_load_weights(dt_session *session, const char *path, int *n_unused);
+/* Sets parameters and states from a checkpoint (a folder), or from a safetensors file (`dtrun --init`), which must hold all parameters. A line is added
+ * to `others` for each state that the file lacks, which keeps its value, and each tensor that the program has no variable for. Slots stay as they
+ * are. */
+dt_status *dt_checkpoint_load_weights(dt_session *session, const char *path, dt_text *others);
 
 #endif

@@ -41,6 +41,7 @@ dt_status *dt_checkpoint_state_set(char **member, const char *string) {
 void dt_checkpoint_state_free(dt_checkpoint_state *state) {
     dt_release(state->program_hash);
     dt_release(state->level);
+    dt_release(state->libraries);
     dt_release(state->data);
     dt_release(state->totals);
     dt_release(state->metric);
@@ -86,6 +87,26 @@ static dt_status *parse_best(const dt_json *best, dt_checkpoint_state *state) {
     return dt_json_integer(best, "step", 0, INT64_MAX, &state->best_step);
 }
 
+/* An array of lines as one string. Checkpoints of before there were any have none. */
+static dt_status *parse_libraries(const dt_json *root, dt_checkpoint_state *state) {
+    dt_json lines;
+    dt_text text = {0};
+    int n;
+    if (!dt_json_has(root, "libraries")) return NULL;
+    DT_TRY(dt_json_array(root, "libraries", &lines, &n));
+    dt_status *status = NULL;
+    dt_text_append(&text, "");
+    for (dt_json line = dt_json_first(&lines); line.value != NULL && status == NULL; dt_json_next(&line)) {
+        const char *string = NULL;
+        status = dt_json_as_string(&line, &string);
+        if (status == NULL) dt_text_format(&text, "%s\n", string);
+    }
+    if (status == NULL && text.failed) status = dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", root->document);
+    if (status == NULL) status = dt_checkpoint_state_set(&state->libraries, text.data);
+    dt_text_free(&text);
+    return status;
+}
+
 static dt_status *parse_root(const dt_json *root, dt_checkpoint_state *state) {
     int64_t format;
     dt_json totals, sums, best;
@@ -95,6 +116,7 @@ static dt_status *parse_root(const dt_json *root, dt_checkpoint_state *state) {
                         root->document, format, FORMAT);
     DT_TRY(parse_string(root, "program_hash", &state->program_hash));
     DT_TRY(parse_string(root, "level", &state->level));
+    DT_TRY(parse_libraries(root, state));
     DT_TRY(parse_string(root, "data", &state->data));
 #define X(member, least) DT_TRY(dt_json_integer(root, #member, least, INT64_MAX, &state->member));
     INTEGERS(X)
@@ -141,13 +163,29 @@ static void print_best(dt_text *text, const dt_checkpoint_state *state) {
     dt_text_format(text, ", \"epochs_without_gain\": \"%" PRId64 "\"},\n", state->epochs_without_gain);
 }
 
+static void print_libraries(dt_text *text, const char *lines) {
+    dt_text line = {0};
+    dt_text_append(text, "  \"libraries\": [");
+    for (const char *at = lines, *end; *at != 0; at = end + (*end != 0)) {
+        end = at + strcspn(at, "\n");
+        dt_text_append_bytes(&line, at, (size_t)(end - at));
+        dt_text_append(text, at != lines ? ",\n    " : "\n    ");
+        dt_text_append_json_string(text, line.failed ? "" : line.data);
+        text->failed |= line.failed;
+        dt_text_free(&line);
+    }
+    dt_text_append(text, "],\n");
+}
+
 char *dt_checkpoint_state_print(const dt_checkpoint_state *state) {
     dt_text text = {0};
     dt_text_format(&text, "{\n  \"format\": %d,\n  \"program_hash\": ", FORMAT);
     dt_text_append_json_string(&text, state->program_hash);
     dt_text_append(&text, ",\n  \"level\": ");
     dt_text_append_json_string(&text, state->level);
-    dt_text_append(&text, ",\n  \"data\": ");
+    dt_text_append(&text, ",\n");
+    if (state->libraries != NULL) print_libraries(&text, state->libraries);
+    dt_text_append(&text, "  \"data\": ");
     dt_text_append_json_string(&text, state->data);
     dt_text_append(&text, ",\n");
 #define X(member, least) dt_text_format(&text, "  \"" #member "\": \"%" PRId64 "\",\n", state->member);

@@ -14,6 +14,7 @@ enum {
 typedef struct dt_checkpoint_state {
     char *program_hash; /* of the artifact */
     char *level;        /* instruction-set level that the kernels were compiled for: other bits on another one */
+    char *libraries;    /* what vendors' libraries did of a GPU's work, and how, in lines; "": nothing; NULL: it was not noted */
     char *data;         /* name of the pipeline that `examples` counts in */
     int64_t step;       /* training steps done */
     int64_t epoch;      /* epochs done */

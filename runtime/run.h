@@ -2,6 +2,7 @@
 #ifndef DT_RUNTIME_RUN_H
 #define DT_RUNTIME_RUN_H
 
+#include "runtime/checkpoint_state.h"
 #include "runtime/data/pipeline.h"
 #include "runtime/log.h"
 #include "runtime/session.h"
@@ -62,6 +63,9 @@ dt_status *dt_run_load_weights(dt_session *session, const dt_run_options *option
 
 /* The same for a step that makes no weights of its own: none are an error, unless the program has neither parameters nor states. */
 dt_status *dt_run_need_weights(dt_session *session, const dt_run_options *options, dt_log *log, int64_t *epoch);
+
+/* Says what `then`, a checkpoint's, was written with and `now` is not. */
+void dt_run_warn_of_differences(dt_log *log, const dt_checkpoint_state *then, const dt_checkpoint_state *now);
 
 /* The start event. `pipeline` may be NULL. */
 void dt_run_log_started(dt_log *log, const dt_kernels *kernels, dt_session *session, const dt_pipeline *pipeline, int step, dt_log_start start);

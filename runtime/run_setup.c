@@ -51,22 +51,26 @@ dt_status *dt_run_rows(const dt_run_options *options, int64_t otherwise, int64_t
     return NULL;
 }
 
+static dt_status *load_init(dt_session *session, const char *path, dt_log *log) {
+    dt_text others = {0};
+    dt_status *status = dt_checkpoint_load_weights(session, path, &others);
+    if (status == NULL && others.data != NULL)
+        dt_log_remark(log, "note", "%s: all parameters are there; what else is not in both the program and the file:%s", path, others.data);
+    dt_text_free(&others);
+    return status;
+}
+
 dt_status *dt_run_load_weights(dt_session *session, const dt_run_options *options, dt_log *log, bool *found, int64_t *epoch) {
-    int n_unused = 0;
     *found = true;
     *epoch = 0;
-    if (options->init != NULL) {
-        DT_TRY(dt_checkpoint_load_weights(session, options->init, &n_unused));
-        if (n_unused > 0) dt_log_remark(log, "note", "%s: %d tensors of the file are not used by the program", options->init, n_unused);
-        return NULL;
-    }
+    if (options->init != NULL) return load_init(session, options->init, log);
     char *path = NULL;
     if (options->checkpoint_dir != NULL) DT_TRY(dt_checkpoint_newest(options->checkpoint_dir, &path));
     *found = path != NULL;
     if (path == NULL) return NULL;
     dt_checkpoint_state state;
     dt_status *status = dt_checkpoint_read_state(path, &state);
-    if (status == NULL) status = dt_checkpoint_load_weights(session, path, &n_unused);
+    if (status == NULL) status = dt_checkpoint_load_weights(session, path, NULL);
     *epoch = state.epoch;
     dt_checkpoint_state_free(&state);
     dt_release(path);

@@ -52,35 +52,11 @@ static dt_status *save(training *run) {
     return dt_checkpoint_prune(run->options->checkpoint_dir, run->options->keep, run->state.has_best ? run->state.best_step : -1);
 }
 
-/* What the checkpoint was written with and this run is not. Only the same bits are lost, never the place. */
-static void warn_of_differences(const training *run, const dt_checkpoint_state *saved) {
-    const dt_session_options *about = &run->about;
-    if (saved->replicas != about->replicas || saved->global_batch != about->rows * about->replicas)
-        dt_log_remark(run->log, "warning",
-                      "the checkpoint was written with %" PRId64 " replica%s and a global batch of %" PRId64 ", this run has %" PRId64 " and %" PRId64
-                      ": it goes on at the same example, but not with the same bits",
-                      saved->replicas, dt_plural(saved->replicas), saved->global_batch, about->replicas, about->rows * about->replicas);
-    if (saved->seed != about->seed)
-        dt_log_remark(run->log, "warning",
-                      "the checkpoint was written with --seed %" PRId64 ", this run has %" PRId64
-                      ": the order of examples and all random numbers change",
-                      saved->seed, about->seed);
-    if (saved->epochs != about->epochs)
-        dt_log_remark(run->log, "note",
-                      "the checkpoint was written in a run of %" PRId64 " epochs, this one has %" PRId64 ": schedules that ask for it change",
-                      saved->epochs, about->epochs);
-    if (strcmp(saved->program_hash, run->artifact->program_hash) != 0)
-        dt_log_remark(run->log, "warning", "the checkpoint was written by another version of the program: the bits may differ");
-    else if (strcmp(saved->level, dt_session_level(run->session)) != 0)
-        dt_log_remark(run->log, "warning", "the checkpoint was written with kernels for %s, here they are for %s: the bits may differ", saved->level,
-                      dt_session_level(run->session));
-}
-
 /* Takes over what the checkpoint says, where it has a meaning here. */
-static dt_status *restore(training *run, dt_checkpoint_state *saved) {
+static void restore(training *run, const dt_checkpoint_state *saved) {
     const char *data = run->artifact->pipelines[run->from].name;
     dt_checkpoint_state *state = &run->state;
-    warn_of_differences(run, saved);
+    dt_run_warn_of_differences(run->log, saved, state);
     state->step = run->saved_step = saved->step;
     state->epoch = saved->epoch;
     state->examples = saved->examples;
@@ -95,7 +71,6 @@ static dt_status *restore(training *run, dt_checkpoint_state *saved) {
         state->best_step = saved->best_step;
         state->epochs_without_gain = saved->epochs_without_gain;
     }
-    return NULL;
 }
 
 /* The seed and the shape of the run are those of the checkpoint, where the command line does not say otherwise. */
@@ -164,10 +139,20 @@ static dt_status *fill_variables(training *run) {
     return dt_run_load_weights(run->session, run->options, run->log, &found, &epoch);
 }
 
+static dt_status *describe_libraries(training *run) {
+    dt_text lines = {0};
+    dt_text_append(&lines, "");
+    dt_session_print_libraries(run->session, true, &lines);
+    dt_status *status = lines.failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : dt_checkpoint_state_set(&run->state.libraries, lines.data);
+    dt_text_free(&lines);
+    return status;
+}
+
 static dt_status *describe_state(training *run) {
     dt_checkpoint_state *state = &run->state;
     DT_TRY(dt_checkpoint_state_set(&state->program_hash, run->artifact->program_hash));
     DT_TRY(dt_checkpoint_state_set(&state->level, dt_session_level(run->session)));
+    DT_TRY(describe_libraries(run));
     DT_TRY(dt_checkpoint_state_set(&state->data, run->artifact->pipelines[run->from].name));
     DT_TRY(dt_checkpoint_state_set(&state->metric, run->metric.name));
     state->seed = run->about.seed;
@@ -208,7 +193,7 @@ static dt_status *begin(training *run, dt_checkpoint_state *saved) {
     DT_TRY(open_session(run));
     DT_TRY(describe_state(run));
     DT_TRY(fill_variables(run));
-    if (run->resumed_from != NULL) DT_TRY(restore(run, saved));
+    if (run->resumed_from != NULL) restore(run, saved);
     options->catch_signals();
     dt_run_log_started(
         run->log, run->kernels, run->session, run->data, run->step,

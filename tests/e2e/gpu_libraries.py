@@ -112,6 +112,36 @@ def check_parts(artifact, flags):
     check(found != others, "libraries have the bits of generated code: the comparison cannot fail")
 
 
+def check_resumed(artifact, flags):
+    """A training that goes on with other libraries, or other choices of theirs, says what differs before its first step."""
+    flags = (*flags, "--epochs", 9, "--checkpoint-dir", FOLDER / "noted")
+    artifact.run("train", *flags, "--max-steps", 1)
+    noted = json.loads((FOLDER / "noted/step-1/progress.json").read_text())["libraries"]
+    check("cuBLASLt 13.0.2: " in noted[0] and sum(line.startswith("  ") for line in noted) > 2, noted)
+    call = [line for line in noted if " product " in line][-1]
+
+    def resumed(steps, *more, **settings):
+        os.environ.update(settings)
+        run = artifact.run("train", *flags, "--max-steps", steps, "--resume", *more)
+        for name in settings:
+            del os.environ[name]
+        said = [event["message"] for event in run.all("warning")]
+        check(all(run.events.index(w) < run.events.index(run.one("start")) for w in run.all("warning")), run.events)
+        return said[0] if said else ""
+
+    def check_difference(said, *lines):
+        check(said.startswith("the checkpoint was written with other libraries, or other choices of theirs: the bits differ from here on:"), said)
+        check(all(line in said for line in lines), said)
+
+    check(resumed(2) == "", "the same libraries are told apart")
+    n_calls = noted[0].split(": ")[1]
+    check_difference(resumed(3, FAKE_CUBLASLT_VERSION="130100"), f"checkpoint: cuBLASLt 13.0.2: {n_calls}", f"this run: cuBLASLt 13.1.0: {n_calls}")
+    check_difference(resumed(4, FAKE_LIBRARY_FAIL="cublasLtMatmulAlgoGetHeuristic:1=8"), "this run: cuBLASLt 13.0.2: ", "1 of them refused")
+    check_difference(resumed(5, "--library", "none"), f"checkpoint: {call}", "checkpoint: cuDNN 9.13.0", "this run: generated code alone")
+    check(resumed(6, "--library", "none") == "", "generated code is told apart from itself")
+    check_difference(resumed(7), "checkpoint: generated code alone", f"this run: {call}")
+
+
 def check_trouble(artifact, flags, alone):
     os.environ["FAKE_LIBRARY_REFUSE"] = "1"
     refused = artifact.run("train", *flags)
@@ -136,6 +166,7 @@ def main():
     alone = check_results(artifact, flags)
     check_refusals(artifact, flags, alone)
     check_parts(artifact, flags)
+    check_resumed(artifact, flags)
     check_trouble(artifact, flags, alone)
     finish()
 

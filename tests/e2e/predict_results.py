@@ -3,14 +3,10 @@ batch."""
 import os
 import sys
 
+import numpy
+
 sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
 from training import *  # noqa: E402,F403
-
-try:
-    import numpy
-except ImportError:
-    print("skipped: no numpy")
-    sys.exit(77)
 
 PREDICT = """
 model Scale(x: f32[B, 3]) {

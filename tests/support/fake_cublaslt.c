@@ -28,7 +28,10 @@ typedef struct object {
     bool has[N_ATTRIBUTES];
 } object;
 
-FAKE_EXPORT size_t cublasLtGetVersion(void) { return 130002; }
+FAKE_EXPORT size_t cublasLtGetVersion(void) {
+    const char *version = getenv("FAKE_CUBLASLT_VERSION");
+    return version != NULL ? strtoul(version, NULL, 10) : 130002;
+}
 FAKE_EXPORT const char *cublasLtGetStatusName(int status) {
     return status == 13                               ? "CUBLAS_STATUS_EXECUTION_FAILED"
            : status == DT_CUBLAS_STATUS_NOT_SUPPORTED ? "CUBLAS_STATUS_NOT_SUPPORTED"

@@ -7,6 +7,7 @@
  *   FAKE_LIBRARY_REFUSE    set: heuristics know of no way
  *   FAKE_LIBRARY_REFUSE_EPILOGUES  136,192: cuBLASLt's know of none with these epilogues, which are numbers of cublasLtEpilogue_t
  *   FAKE_LIBRARY_LOG       a file that gets a line for each call
+ *   FAKE_CUBLASLT_VERSION  130100: it is 13.1.0, and not 13.0.2
  *
  * Its misuse, and what is not given back at the end, is told on stderr, and the process ends with 86. */
 #ifndef DT_TESTS_SUPPORT_FAKE_LIBRARY_H

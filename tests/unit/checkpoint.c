@@ -102,6 +102,7 @@ static void a_state_comes_back(void **unused) {
     state.totals = totals;
     state.n_totals = 5;
     assert_ok(dt_checkpoint_state_set(&state.metric, "evaluate.\"accuracy\""));
+    assert_ok(dt_checkpoint_state_set(&state.libraries, "cuBLASLt 13.0.2: 2 calls\n  a \"call\"\n"));
     state.has_best = true;
     state.best = 1.0 / 3;
     state.best_step = 469;
@@ -113,6 +114,7 @@ static void a_state_comes_back(void **unused) {
                 back.steps_per_epoch == 469);
     assert_string_equal(back.program_hash, "0123456789abcdef");
     assert_string_equal(back.metric, "evaluate.\"accuracy\"");
+    assert_string_equal(back.libraries, "cuBLASLt 13.0.2: 2 calls\n  a \"call\"\n");
     assert_true(back.has_best && back.best == 1.0 / 3 && back.best_step == 469);
     assert_int_equal(back.n_totals, 5);
     for (int i = 0; i < 4; i++) {
@@ -139,6 +141,23 @@ static void a_state_comes_back(void **unused) {
     dt_checkpoint_state_free(&state);
 }
 
+/* None, and a checkpoint that does not know. */
+static void libraries_come_back(void **unused) {
+    (void)unused;
+    for (int i = 0; i < 2; i++) {
+        dt_checkpoint_state state = state_of(7), back;
+        memset(state.model_sha256, 'a', DT_HEX_SHA256_CHARACTERS);
+        memset(state.optimizer_sha256, '0', DT_HEX_SHA256_CHARACTERS);
+        assert_ok(dt_checkpoint_state_set(&state.libraries, i == 0 ? "" : NULL));
+        char *text = dt_checkpoint_state_print(&state);
+        assert_ok(dt_checkpoint_state_parse("progress.json", text, strlen(text), &back));
+        assert_true(i == 0 ? back.libraries != NULL && back.libraries[0] == 0 : back.libraries == NULL);
+        dt_checkpoint_state_free(&back);
+        dt_checkpoint_state_free(&state);
+        dt_release(text);
+    }
+}
+
 static void what_is_saved_is_loaded(void **unused) {
     (void)unused;
     const char *folder = scratch_path("a");
@@ -154,9 +173,8 @@ static void what_is_saved_is_loaded(void **unused) {
     assert_int_equal(back.step, 7);
     assert_string_equal(back.model_sha256, state.model_sha256);
     dt_checkpoint_state_free(&back);
-    int n_unused;
     set_all(0);
-    assert_ok(dt_checkpoint_load_weights(&session, path, &n_unused));
+    assert_ok(dt_checkpoint_load_weights(&session, path, NULL));
     assert_true(session.kernel[5] == 12 && session.seen == 7 && session.slot[0] == 0);
     dt_release(path);
     dt_checkpoint_state_free(&state);
@@ -337,21 +355,25 @@ static void weights_from_elsewhere(void **unused) {
     const dt_safetensor tensors[] = {{.name = "Net/kernel", .dtype = DT_F32, .n_dims = 2, .dims = dims, .n_bytes = 24},
                                      {.name = "other", .dtype = DT_U8, .n_bytes = 1}};
     unsigned char sum[DT_SHA256_BYTES];
-    int n_unused;
+    dt_text others = {0};
     assert_ok(dt_safetensors_write(scratch_path("w"), 2, tensors, give, (void *)(uintptr_t)tensors, sum));
     set_all(3);
-    assert_ok(dt_checkpoint_load_weights(&session, scratch_path("w"), &n_unused));
-    assert_int_equal(n_unused, 1);
+    assert_ok(dt_checkpoint_load_weights(&session, scratch_path("w"), &others));
+    assert_string_equal(others.data, "\n  program: Net/seen, file: nothing of this name: it keeps its initial value"
+                                     "\n  file: other u8, program: nothing of this name");
+    dt_text_free(&others);
     assert_true(session.kernel[0] == 0 && session.seen == 3); /* a state may be missing */
     assert_ok(dt_safetensors_write(scratch_path("w"), 1, tensors + 1, give, (void *)(uintptr_t)(tensors + 1), sum));
-    assert_fails(dt_checkpoint_load_weights(&session, scratch_path("w"), &n_unused), DT_FAILED_PRECONDITION,
+    assert_fails(dt_checkpoint_load_weights(&session, scratch_path("w"), &others), DT_FAILED_PRECONDITION,
                  "program: Net/kernel f32[2, 3], file: nothing of this name");
-    assert_fails(dt_checkpoint_load_weights(&session, scratch_path("none"), &n_unused), DT_NOT_FOUND, "none");
+    assert_fails(dt_checkpoint_load_weights(&session, scratch_path("none"), &others), DT_NOT_FOUND, "none");
+    dt_text_free(&others);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_state_comes_back),
+        cmocka_unit_test(libraries_come_back),
         cmocka_unit_test(what_is_saved_is_loaded),
         cmocka_unit_test(the_newest_is_by_number),
         cmocka_unit_test(a_folder_is_written_by_one_run),
