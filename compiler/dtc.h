@@ -61,6 +61,12 @@ int dtc_run_on_program(const struct argp *argp, int argc, char **argv, void *opt
  * program are printed to standard error; the status then only counts them. */
 dt_status *dtc_load(dtc_call *call, dt_module **module);
 
+/* Reads a file of text, which the caller frees. What is no text is an error: a device, an artifact, a byte of 0, after which nothing would be read. */
+dt_status *dtc_read_text(const char *path, char **text);
+
+/* An error if writing to `output` would overwrite `input`. */
+dt_status *dtc_check_output(const char *input, const char *output);
+
 /* Prints a status as "dtc: message" and frees it; returns the exit code. */
 int dtc_finish(dt_status *status);
 /* Writes text to `path`, or to standard output when it is NULL or "-"; frees the text. */

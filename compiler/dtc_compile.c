@@ -23,10 +23,15 @@ typedef enum stage {
 } stage;
 static const char *const stage_names[N_STAGES] = {"dtx", "ir", "opt-ir", "kernels", "plan", "llvm", "asm", "cuda"};
 
-static const char default_levels[] = "x86-64-v3,x86-64-v4";
+static const char *const level_names[] = {DT_LEVEL_V3, DT_LEVEL_V4, DT_LEVEL_NATIVE};
+enum {
+    N_LEVELS = sizeof level_names / sizeof *level_names
+};
 
 typedef struct options {
-    const char *output, *dump_after, *cpu;
+    const char *output, *dump_after, *cpu; /* cpu: as it was given; NULL: it was not */
+    const char *levels[N_LEVELS];
+    int n_levels;
     stage emit;
     bool time_passes;
     dt_target target;
@@ -70,11 +75,33 @@ static const struct argp_option option_rows[] = {
         {0},
 };
 
+/* "x86-64-v3,native" */
+static void parse_levels(const char *list, struct argp_state *state, options *options) {
+    options->cpu = list;
+    options->n_levels = 0;
+    for (const char *at = list;; at++) {
+        size_t n = strcspn(at, ",");
+        int level = 0;
+        while (level < N_LEVELS && (strlen(level_names[level]) != n || strncmp(level_names[level], at, n) != 0)) level++;
+        if (level == N_LEVELS)
+            argp_error(state, "--cpu: no instruction set level \"%.*s\"; there are " DT_LEVEL_V3 ", " DT_LEVEL_V4 " and " DT_LEVEL_NATIVE, (int)n,
+                       at);
+        for (int i = 0; i < options->n_levels; i++)
+            if (options->levels[i] == level_names[level]) argp_error(state, "--cpu: %s is there twice", level_names[level]);
+        options->levels[options->n_levels++] = level_names[level];
+        at += n;
+        if (*at == 0) return;
+    }
+}
+
 static error_t parse(int key, char *argument, struct argp_state *state) {
     options *options = ((dtc_call *)state->input)->options;
     dt_status *status;
     switch (key) {
-    case 'o': options->output = argument; return 0;
+    case 'o':
+        if (*argument == 0) argp_error(state, "-o takes the name of a file");
+        options->output = argument;
+        return 0;
     case KEY_TARGET:
         options->target = strcmp(argument, "cpu") == 0 ? DT_TARGET_CPU : DT_TARGET_CUDA;
         if (options->target == DT_TARGET_CPU) return 0;
@@ -85,7 +112,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         if (status) argp_error(state, "--target %s: %s", argument, dt_status_message(status));
         dt_status_free(status);
         return 0;
-    case KEY_CPU: options->cpu = argument; return 0;
+    case KEY_CPU: parse_levels(argument, state, options); return 0;
     case KEY_LIBRARY:
         if (strcmp(argument, "auto") != 0 && strcmp(argument, "none") != 0) argp_error(state, "--library is auto or none, not \"%s\"", argument);
         dt_status_free(dt_switches_parse(*argument == 'n' ? "no-library" : "library", &options->off)); /* which there is */
@@ -112,6 +139,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         if (options->emit == STAGE_CUDA && options->target != DT_TARGET_CUDA) argp_error(state, "--emit=cuda prints what --target cuda generates");
         if (options->target == DT_TARGET_CUDA && (options->emit == STAGE_LLVM || options->emit == STAGE_ASM))
             argp_error(state, "--emit=%s prints what --target cpu generates; try --emit=cuda", stage_names[options->emit]);
+        if (options->cpu && options->n_levels > 1 && (options->emit == STAGE_LLVM || options->emit == STAGE_ASM))
+            argp_error(state, "--emit=%s prints the code of one level, --cpu %s names %d", stage_names[options->emit], options->cpu,
+                       options->n_levels);
         return 0;
     default: return dtc_parse_program_option(key, argument, state);
     }
@@ -156,25 +186,15 @@ static dt_status *emit_stage(options *options, const dt_compilation *compilation
 
 /* ---- the artifact ---- */
 
-enum {
-    MOST_LEVELS = 8
-};
-
-/* Splits "x86-64-v3,native" in place; returns how many, or -1 when there are too many. */
-static int split_levels(char *text, const char *levels[MOST_LEVELS]) {
-    int n = 0;
-    for (char *rest = text, *level; (level = strsep(&rest, ",")) != NULL;) {
-        if (n == MOST_LEVELS) return -1;
-        levels[n++] = level;
-    }
-    return n;
+static bool has_suffix(const char *path, const char *suffix) {
+    size_t n = strlen(path), n_suffix = strlen(suffix);
+    return n > n_suffix && strcmp(path + n - n_suffix, suffix) == 0;
 }
 
 static const char *artifact_path(dt_arena *arena, const options *options, const char *program) {
     if (options->output) return options->output;
-    size_t n = strlen(program);
-    if (n > 3 && strcmp(program + n - 3, ".dt") == 0) n -= 3;
-    return dt_arena_format(arena, "%.*s.dtx", (int)n, program);
+    int n = (int)strlen(program) - (has_suffix(program, ".dt") ? 3 : 0);
+    return dt_arena_format(arena, "%.*s.dtx", n, program);
 }
 
 /* What made this artifact, as flags that would make it again. */
@@ -193,7 +213,7 @@ static size_t list_flags(dtc_call *call, const options *options, const char *con
         dt_list_push(call->arena, &list, dt_arena_format(call->arena, "-D%s", call->program.defines.items[i]));
     if (call->program.batch) dt_list_push(call->arena, &list, dt_arena_format(call->arena, "--batch %lld", (long long)call->program.batch));
     if (call->program.precision) dt_list_push(call->arena, &list, dt_arena_format(call->arena, "--precision %s", call->program.precision));
-    if (strcmp(options->cpu, default_levels) != 0) dt_list_push(call->arena, &list, dt_arena_format(call->arena, "--cpu %s", options->cpu));
+    if (options->cpu) dt_list_push(call->arena, &list, dt_arena_format(call->arena, "--cpu %s", options->cpu));
     *flags = list.items;
     return list.n;
 }
@@ -201,7 +221,7 @@ static size_t list_flags(dtc_call *call, const options *options, const char *con
 static dt_status *write_artifact(dtc_call *call, const options *options, const dt_compilation *compilation, const dt_codegen_object *code,
                                  int n_levels, const dt_cuda_files *cuda) {
     char processor[80], version[32];
-    dt_object_file objects[MOST_LEVELS];
+    dt_object_file objects[N_LEVELS];
     for (int i = 0; i < n_levels; i++) {
         bool native = strcmp(code[i].level, DT_LEVEL_NATIVE) == 0;
         objects[i] = (dt_object_file){
@@ -233,12 +253,12 @@ static dt_status *generate_cuda(dtc_call *call, options *options, const char *gr
     return status;
 }
 
-static dt_status *generate(dtc_call *call, options *options, const dt_compilation *compilation, const char *const *levels, int n_levels,
-                           const char *graph, dt_timings *timings) {
-    dt_codegen_object code[MOST_LEVELS] = {{0}};
+static dt_status *generate(dtc_call *call, options *options, const dt_compilation *compilation, const char *graph, dt_timings *timings) {
+    int n_levels = options->n_levels;
+    dt_codegen_object code[N_LEVELS] = {{0}};
     dt_compilation gpu = {0};
     dt_cuda_files cuda = {&gpu, &options->cuda.program, &options->cuda.code};
-    for (int i = 0; i < n_levels; i++) code[i].level = levels[i];
+    for (int i = 0; i < n_levels; i++) code[i].level = options->levels[i];
     double start = dt_seconds();
     dt_status *status = dt_codegen_llvm((const dt_plan *const *)compilation->plans, compilation->n_plans, NULL, code, n_levels);
     dt_timings_add(timings, "code generation", dt_seconds() - start);
@@ -257,13 +277,21 @@ static const char *last_pass(stage stage) {
     return stage == STAGE_OPT_IR ? "partition" : NULL;
 }
 
+/* What is written may not take the place of a program, and an artifact needs a size. */
+static dt_status *check_output(dtc_call *call, const options *options, const dt_module *module) {
+    const char *program = call->program.path;
+    if (options->emit != STAGE_ARTIFACT) return options->output ? dtc_check_output(program, options->output) : NULL;
+    const char *path = artifact_path(call->arena, options, program);
+    DT_TRY(dtc_check_output(program, path));
+    if (has_suffix(path, ".dt")) return dt_error(DT_INVALID_ARGUMENT, "-o %s: .dt is the end of a program's name, .dtx that of an artifact's", path);
+    return module->capacity > 0 ? NULL : dt_error(DT_INVALID_ARGUMENT, "%s: for how many rows is memory to be planned? --batch says it", program);
+}
+
 static dt_status *compile(dtc_call *call, options *options, dt_compilation *compilation, dt_text *dumps, dt_timings *timings, dt_text *graph) {
     double start = dt_seconds();
     DT_TRY(dtc_load(call, &compilation->module));
     dt_timings_add(timings, "front end", dt_seconds() - start);
-    const char *levels[MOST_LEVELS];
-    int n_levels = split_levels(dt_arena_string(call->arena, options->cpu), levels);
-    if (n_levels < 0) return dt_error(DT_INVALID_ARGUMENT, "--cpu takes up to %d levels", (int)MOST_LEVELS);
+    DT_TRY(check_output(call, options, compilation->module));
     if (options->target == DT_TARGET_CUDA && options->emit == STAGE_ARTIFACT) {
         compilation->target = DT_TARGET_CPU;
         dt_module_print(graph, compilation->module);
@@ -271,8 +299,11 @@ static dt_status *compile(dtc_call *call, options *options, dt_compilation *comp
     }
     dt_pipeline_options pipeline = {.dump_after = options->dump_after, .stop_after = last_pass(options->emit), .dumps = dumps, .timings = timings};
     DT_TRY(dt_pipeline_run(compilation, &pipeline));
-    if (options->emit != STAGE_ARTIFACT) return emit_stage(options, compilation, levels[n_levels - 1]);
-    return generate(call, options, compilation, levels, n_levels, graph->data, timings);
+    if (options->dump_after && dumps->data == NULL)
+        return dt_error(DT_INVALID_ARGUMENT, "--dump-after=%s: this pass is not run: --emit ends before it, or -O leaves it out",
+                        options->dump_after);
+    if (options->emit != STAGE_ARTIFACT) return emit_stage(options, compilation, options->levels[options->n_levels - 1]);
+    return generate(call, options, compilation, graph->data, timings);
 }
 
 static dt_status *run(dtc_call *call) {
@@ -296,6 +327,6 @@ static dt_status *run(dtc_call *call) {
 int dtc_compile(int argc, char **argv) {
     static const struct argp argp = {option_rows, parse, "PROGRAM.dt", "Compile a program into an artifact that dtrun trains and runs.",
                                      NULL,        NULL,  NULL};
-    options options = {.cpu = default_levels};
+    options options = {.levels = {DT_LEVEL_V3, DT_LEVEL_V4}, .n_levels = 2};
     return dtc_run_on_program(&argp, argc, argv, &options, run);
 }

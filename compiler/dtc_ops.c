@@ -74,7 +74,7 @@ int dtc_ops(int argc, char **argv) {
     static const struct argp argp = {.parser = parse, .args_doc = argument_doc, .doc = doc};
     dt_text text = {0};
     if (argp_parse(&argp, argc, argv, 0, NULL, &text) != 0) return 2;
-    if (argc == 1) {
+    if (text.n == 0) {
         for (int class = 0; class < DT_N_CLASSES; class ++) {
             dt_text_format(&text, "%s%s\n\n", class ? "\n" : "", dt_class_name((dt_op_class) class));
             for (size_t i = 0; i < dt_n_ops; i++)

@@ -1,5 +1,4 @@
 /* dtc opt: one pass, text in and text out. What the tests of the passes use, and a way to look at one pass alone. */
-#include "base/file.h"
 #include "compiler/dtc.h"
 #include "ir/text_form.h"
 
@@ -21,9 +20,13 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     switch (key) {
     case 'p':
         if (!dt_pass_exists(argument)) argp_error(state, "there is no pass \"%s\"", argument);
+        if (options->pass) argp_error(state, "one pass at a time: \"%s\" or \"%s\"?", options->pass, argument);
         options->pass = argument;
         return 0;
-    case 'o': options->output = argument; return 0;
+    case 'o':
+        if (*argument == 0) argp_error(state, "-o takes the name of a file");
+        options->output = argument;
+        return 0;
     case ARGP_KEY_ARG:
         if (options->path) argp_error(state, "one file at a time");
         options->path = argument;
@@ -52,9 +55,9 @@ int dtc_opt(int argc, char **argv) {
     options options = {0};
     if (argp_parse(&argp, argc, argv, 0, NULL, &options) != 0) return 2;
     char *source = NULL;
-    size_t n_bytes;
-    dt_status *status = dt_file_read(options.path, &source, &n_bytes);
-    if (status) return dtc_finish(status);
+    dt_status *status = dtc_read_text(options.path, &source);
+    if (status == NULL && options.output) status = dtc_check_output(options.path, options.output);
+    if (status) return free(source), dtc_finish(status);
     dt_arena *arena = dt_arena_create();
     jmp_buf guard;
     if (arena == NULL || setjmp(guard)) {

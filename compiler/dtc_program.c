@@ -4,19 +4,28 @@
 #include "frontends/dsl/dsl.h"
 #include "ir/text_form.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+
+/* Digits and nothing else, from 1 to what an artifact holds. */
+static bool parse_rows(const char *text, int64_t *rows) {
+    char *end;
+    if (text[strspn(text, "0123456789")] != 0) return false;
+    *rows = strtoll(text, &end, 10); /* too many digits are LLONG_MAX */
+    return end != text && *rows >= 1 && *rows <= INT32_MAX;
+}
 
 error_t dtc_parse_program_option(int key, char *argument, struct argp_state *state) {
     dtc_call *call = state->input;
     dtc_program *program = &call->program;
-    char *end;
     switch (key) {
     case 'D': dt_list_push(call->arena, &program->defines, argument); return 0;
     case DTC_KEY_BATCH:
-        program->batch = strtoll(argument, &end, 10);
-        if (*end || program->batch < 1) argp_error(state, "--batch takes a number of rows, 1 or more, not \"%s\"", argument);
+        if (!parse_rows(argument, &program->batch))
+            argp_error(state, "--batch takes a number of rows, from 1 to %" PRId32 ", not \"%s\"", INT32_MAX, argument);
         return 0;
     case DTC_KEY_PRECISION:
         if (dt_precision_from_name(argument) == DT_N_PRECISIONS)
@@ -80,6 +89,9 @@ static dt_status *split_defines(dtc_call *call, dt_dsl_options *options) {
         if (equals == NULL || equals == text) return dt_error(DT_INVALID_ARGUMENT, "-D %s: write -D name=value", text);
         defines[i].name = dt_arena_substring(call->arena, text, (size_t)(equals - text));
         defines[i].value = equals + 1;
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(defines[k].name, defines[i].name) == 0)
+                return dt_error(DT_INVALID_ARGUMENT, "-D %s: %s is set twice, to %s before", text, defines[i].name, defines[k].value);
     }
     options->defines = defines;
     options->n_defines = n;
@@ -107,10 +119,24 @@ static bool ends_with(const char *text, const char *end) {
     return n >= n_end && strcmp(text + n - n_end, end) == 0;
 }
 
-dt_status *dtc_load(dtc_call *call, dt_module **module) {
-    dtc_program *program = &call->program;
+dt_status *dtc_read_text(const char *path, char **text) {
+    struct stat about;
+    if (stat(path, &about) == 0 && (S_ISCHR(about.st_mode) || S_ISBLK(about.st_mode)))
+        return dt_error(DT_INVALID_ARGUMENT, "%s is a device, and a program is a file of text", path);
     size_t n_bytes;
-    DT_TRY(dt_file_read(program->path, &program->source, &n_bytes));
+    DT_TRY(dt_file_read(path, text, &n_bytes));
+    if (strncmp(*text, "PK\3\4", 4) == 0)
+        return dt_error(DT_INVALID_ARGUMENT,
+                        "%s is an artifact, or another zip file: dtrun runs artifacts, dtc takes programs and graphs in text form", path);
+    size_t n_text = strlen(*text);
+    if (n_text < n_bytes) return dt_error(DT_INVALID_ARGUMENT, "%s is no text: byte %zu is 0", path, n_text);
+    return NULL;
+}
+
+/* The program or graph that was named. */
+static dt_status *load(dtc_call *call, dt_module **module) {
+    dtc_program *program = &call->program;
+    DT_TRY(dtc_read_text(program->path, &program->source));
     if (!ends_with(program->path, ".ir")) return elaborate(call, module);
     if (program->defines.n) return dt_error(DT_INVALID_ARGUMENT, "%s: a graph has no options left to set with -D", program->path);
     if (program->precision)
@@ -118,6 +144,23 @@ dt_status *dtc_load(dtc_call *call, dt_module **module) {
     DT_TRY(dt_module_parse(call->arena, program->path, program->source, module));
     if (program->batch) (*module)->capacity = program->batch;
     return NULL;
+}
+
+dt_status *dtc_load(dtc_call *call, dt_module **module) {
+    DT_TRY(load(call, module));
+    int64_t rows = (*module)->capacity;
+    if (rows < 0 || rows > INT32_MAX)
+        return dt_error(DT_INVALID_ARGUMENT,
+                        "%s: memory is planned for 1 to %" PRId32 " rows for each replica, not for %" PRId64 "; --batch says for how many",
+                        call->program.path, INT32_MAX, rows);
+    return NULL;
+}
+
+dt_status *dtc_check_output(const char *input, const char *output) {
+    struct stat from, to;
+    if (stat(input, &from) != 0 || stat(output, &to) != 0 || !S_ISREG(from.st_mode) || from.st_dev != to.st_dev || from.st_ino != to.st_ino)
+        return NULL;
+    return dt_error(DT_INVALID_ARGUMENT, "-o %s: this would overwrite what is read", output);
 }
 
 dt_status *dtc_write_text(const char *path, dt_text *text) {

@@ -399,7 +399,7 @@ static dt_status *parse_items(parser *p) {
 dt_status *dt_module_parse(dt_arena *arena, const char *name, const char *source, dt_module **module) {
     parser p = {.r = {.name = name, .source = source, .at = source, .arena = arena}};
     const char *program;
-    if (!dt_read_keyword(&p.r, "module")) return dt_reader_error(&p.r, "expected module");
+    if (!dt_read_keyword(&p.r, "module")) return dt_reader_error(&p.r, "expected module, with which a graph begins: `dtc compile --emit=ir` prints one");
     DT_TRY(expect_name(&p, "the module's name", &program));
     p.module = dt_module_create(arena, program);
     if (dt_read_keyword(&p.r, "capacity") && !dt_read_int(&p.r, &p.module->capacity)) return dt_reader_error(&p.r, "expected a number of rows");

@@ -93,6 +93,7 @@ static ratio totals_of(dt_elaborator *e, const char *kind, dt_value *x, dt_objec
 static dt_object rate_of(dt_elaborator *e, dt_object schedule) {
     for (size_t i = e->step->paced.n; i-- > 0;)
         if (e->step->paced.items[i].schedule == schedule.callee) return e->step->paced.items[i].rate;
+    if (dt_diagnostics_n_errors(e->sink) > 0) return dt_poison(); /* an optimizer that was not understood may have been the one */
     dt_diagnostic *error = dt_elaborator_error(e, e->at, "no optimizer of this step has used the schedule before this report");
     dt_diagnostic_help(error, "report it after minimize or apply");
     return dt_poison();
