@@ -65,6 +65,13 @@ static inline char dt_dtype_kind(dt_dtype dtype) {
 static inline int dt_dtype_is_float(dt_dtype dtype) { return dt_dtype_kind(dtype) == 'f'; }
 static inline int dt_dtype_is_signed(dt_dtype dtype) { return dtype != DT_U8 && dtype != DT_BOOL; }
 
+/* The least and the greatest value of an integer type or bool. */
+static inline void dt_dtype_limits(dt_dtype dtype, int64_t *least, int64_t *greatest) {
+    int bits = dtype == DT_BOOL ? 1 : 8 * (int)dt_dtype_bytes(dtype);
+    *greatest = (int64_t)(UINT64_MAX >> (dt_dtype_is_signed(dtype) ? 65 - bits : 64 - bits));
+    *least = dt_dtype_is_signed(dtype) ? -*greatest - 1 : 0;
+}
+
 /* DT_N_DTYPES when there is no such type. */
 static inline dt_dtype dt_dtype_from_name(const char *name) {
     for (int d = 0; d < DT_N_DTYPES; d++)

@@ -6,12 +6,12 @@
 #include <string.h>
 
 static void print_attribute(dt_text *text, const dt_attribute_row *attribute) {
-    static const char *const kinds[] = {"int", "float", "bool", "string", "ints", "dtype"};
+    static const char *const kinds[] = {"int", "number", "bool", "string", "ints", "dtype"};
     dt_text_format(text, "%s: %s", attribute->name, kinds[attribute->kind]);
     if (!attribute->has_default) return;
     char number[32];
     switch (attribute->kind) {
-    case DT_ATTR_FLOAT: dt_text_format(text, " = %s", dt_text_from_f64(attribute->standard.f, number)); break;
+    case DT_ATTR_NUMBER: dt_text_format(text, " = %s", dt_text_from_f64(attribute->standard.f, number)); break;
     case DT_ATTR_BOOL: dt_text_format(text, " = %s", attribute->standard.i ? "true" : "false"); break;
     case DT_ATTR_STRING: dt_text_format(text, " = \"%s\"", attribute->standard.s); break;
     case DT_ATTR_DTYPE: dt_text_format(text, " = %s", dt_dtype_name((dt_dtype)attribute->standard.i)); break;

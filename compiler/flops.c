@@ -19,7 +19,7 @@ static double points_for_one(const dt_value *value, const dt_loops *loops) {
     for (int k = 0; k < value->n_operands && loops->combiner == DT_COMBINE_SUM; k++) {
         double points = 1;
         for (int d = 0; d < value->operands[k]->shape.rank; d++) points *= (double)loops->operands[k].dims[d].divisor;
-        if (loops->operands[k].outside == 0 && points > most) most = points;
+        if (loops->operands[k].outside.i == 0 && points > most) most = points;
     }
     return most;
 }

@@ -2,8 +2,11 @@
 #include "ir/graph.h"
 #include "ir/ops.h"
 #include "ir/reader.h"
+#include "ir/scalar.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 /* ---- what the row demands of operands ---- */
@@ -94,6 +97,26 @@ static dt_attribute *copy_attributes(dt_arena *arena, const dt_op *op, const dt_
     return copy;
 }
 
+/* The number as the dtype holds it. An integer is what dt_number_of_int made, or a float without a fraction. */
+static dt_status *hold_number(const dt_op *op, const char *name, dt_dtype dtype, dt_attribute *number) {
+    if (dt_dtype_is_float(dtype)) {
+        *number = dt_number(dt_scalar_round((dt_scalar){.f = number->f}, dtype).f);
+        return NULL;
+    }
+    char text[32];
+    int64_t least, greatest;
+    dt_dtype_limits(dtype, &least, &greatest);
+    if ((double)number->i != number->f) {
+        if (number->f != trunc(number->f) || fabs(number->f) >= 0x1p63)
+            return dt_error(DT_INVALID_ARGUMENT, "%s: %s must be an integer of type %s, got %s", op->name, name, dt_dtype_name(dtype),
+                            dt_text_from_f64(number->f, text));
+        *number = dt_number_of_int((int64_t)number->f);
+    }
+    if (number->i >= least && number->i <= greatest) return NULL;
+    return dt_error(DT_INVALID_ARGUMENT, "%s: %s %" PRId64 " does not fit in %s, which holds %" PRId64 " to %" PRId64, op->name, name, number->i,
+                    dt_dtype_name(dtype), least, greatest);
+}
+
 dt_status *dt_build(dt_builder *builder, const dt_op *op, dt_value *const *operands, int n_operands, const dt_attribute *attributes,
                     dt_value **result) {
     dt_function *function = builder->function;
@@ -102,6 +125,8 @@ dt_status *dt_build(dt_builder *builder, const dt_op *op, dt_value *const *opera
     dt_dtype dtype;
     dt_attribute *own = copy_attributes(arena, op, attributes);
     DT_TRY(dt_op_infer(arena, function->module, op, operands, n_operands, own, &shape, &dtype));
+    for (int i = 0; i < op->n_attributes; i++)
+        if (op->attributes[i].kind == DT_ATTR_NUMBER) DT_TRY(hold_number(op, op->attributes[i].name, dtype, &own[i]));
     dt_value *value = new_value(function, op, dtype, shape, builder->n_locations, builder->locations);
     value->n_operands = n_operands;
     value->operands = dt_arena_copy(arena, operands, (size_t)n_operands * sizeof(dt_value *));
@@ -154,14 +179,22 @@ static void set(const dt_op *op, dt_attribute *attributes, const char *name, dt_
     attributes[i] = value;
 }
 
-dt_status *dt_build_constant(dt_builder *builder, dt_value **result, dt_dtype dtype, double value, dt_shape shape) {
+dt_status *dt_build_number(dt_builder *builder, dt_value **result, dt_dtype dtype, dt_attribute number, dt_shape shape) {
     const dt_op *op = dt_op_find("constant");
     dt_attribute attributes[3];
     assert(op != NULL && op->n_attributes == 3);
-    set(op, attributes, "value", (dt_attribute){.f = value});
+    set(op, attributes, "value", number);
     set(op, attributes, "shape", (dt_attribute){.i = shape.rank, .ints = shape.dims});
     set(op, attributes, "dtype", (dt_attribute){.i = dtype});
     return dt_build(builder, op, NULL, 0, attributes, result);
+}
+
+dt_status *dt_build_constant(dt_builder *builder, dt_value **result, dt_dtype dtype, double value, dt_shape shape) {
+    return dt_build_number(builder, result, dtype, dt_number(value), shape);
+}
+
+dt_status *dt_build_constant_like(dt_builder *builder, dt_value **result, const dt_value *constant, dt_shape shape) {
+    return dt_build_number(builder, result, constant->dtype, *dt_op_attribute(constant->op, constant->attributes, "value"), shape);
 }
 
 dt_status *dt_build_reduce(dt_builder *builder, dt_value **result, const char *op_name, dt_value *x, const int64_t *axes, int n_axes, bool keep) {

@@ -40,7 +40,8 @@ static dt_status *build_literal(const scope *scope, const dt_expression *literal
         if (arguments[i]->dtype != DT_BOOL || n == 2) typed = arguments[i];
     }
     dt_dtype dtype = typed != NULL ? typed->dtype : scope->values[0]->dtype;
-    return dt_build_constant(scope->builder, result, dtype, literal->number, like->shape);
+    dt_attribute number = literal->is_integer ? dt_number_of_int(literal->integer) : dt_number(literal->number);
+    return dt_build_number(scope->builder, result, dtype, number, like->shape);
 }
 
 static dt_status *build_call(const scope *scope, dt_expression *call, dt_value **result) {

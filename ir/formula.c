@@ -3,6 +3,7 @@
 
 #include "abi/launch.h"
 #include "ir/expression.h"
+#include "ir/graph.h"
 
 #include <assert.h>
 #include <string.h>
@@ -169,28 +170,28 @@ dt_status *dt_formula_parse(dt_arena *arena, const char *text, const char *const
     return give_meaning(&scope, syntax, formula);
 }
 
-static void bind(dt_formula *formula, const dt_attribute_row *rows, const dt_attribute *values, bool *done) {
+static void bind(dt_formula *formula, const dt_value *value, bool *done) {
     if (done[formula->number]) return;
     done[formula->number] = true;
     int index = formula->index;
     if (formula->kind == DT_FORMULA_ATTRIBUTE) {
         formula->kind = DT_FORMULA_LITERAL;
-        formula->literal_is_integer = rows[index].kind != DT_ATTR_FLOAT;
-        formula->integer = values[index].i;
-        formula->literal = formula->literal_is_integer ? (double)values[index].i : values[index].f;
+        formula->literal_is_integer = value->op->attributes[index].kind != DT_ATTR_NUMBER || !dt_dtype_is_float(value->dtype);
+        formula->integer = value->attributes[index].i;
+        formula->literal = formula->literal_is_integer ? (double)formula->integer : value->attributes[index].f;
     } else if (formula->kind == DT_FORMULA_CONVERT && formula->dtype == DT_N_DTYPES) {
-        formula->dtype = (dt_dtype)values[index].i;
+        formula->dtype = (dt_dtype)value->attributes[index].i;
     } else if ((formula->kind == DT_FORMULA_LOOP || formula->kind == DT_FORMULA_LAUNCH) && formula->n_arguments == 1) {
-        const dt_attribute *place = &values[formula->arguments[0]->index];
+        const dt_attribute *place = &value->attributes[formula->arguments[0]->index];
         formula->index = formula->kind == DT_FORMULA_LOOP ? (int)place->i : dt_launch_field_find(place->s);
         assert(formula->index >= 0 && "the row's infer function checks names of launch fields");
         formula->n_arguments = 0;
     }
-    for (int i = 0; i < formula->n_arguments; i++) bind(formula->arguments[i], rows, values, done);
+    for (int i = 0; i < formula->n_arguments; i++) bind(formula->arguments[i], value, done);
 }
 
-void dt_formula_bind(dt_arena *scratch, dt_formula *formula, const dt_attribute_row *rows, const dt_attribute *values) {
-    bind(formula, rows, values, DT_NEW_ARRAY(scratch, bool, formula->number + 1));
+void dt_formula_bind(dt_arena *scratch, dt_formula *formula, const dt_value *value) {
+    bind(formula, value, DT_NEW_ARRAY(scratch, bool, formula->number + 1));
 }
 
 static dt_precision precision_of(const dt_formula *factor) {

@@ -91,10 +91,9 @@ struct dt_formula {
 dt_status *dt_formula_parse(dt_arena *arena, const char *text, const char *const *names, int n_names, const char *const *attributes, int n_attributes,
                             dt_formula **formula);
 
-/* Puts the values of a row's attributes in: ATTRIBUTE nodes become literals, loop(axis), launch(name)
- * and to(x) what the attributes say. In place, once, so
- * that nobody behind dt_value_loops has to think of attributes. */
-void dt_formula_bind(dt_arena *scratch, dt_formula *formula, const dt_attribute_row *rows, const dt_attribute *values);
+/* Puts the attributes of `value` in: ATTRIBUTE nodes become literals, loop(axis), launch(name) and to(x) what the attributes say. In place, once, so
+ * that nobody after dt_value_loops has to think of attributes. */
+void dt_formula_bind(dt_arena *scratch, dt_formula *formula, const dt_value *value);
 
 /* The dtype of each node, by number, when operand k has type operands[k]. A literal, and an expression over literals alone, takes its
  * neighbour's type; where all is literal, `result`'s. An error means operands of two types met: a bug in a table. */

@@ -49,7 +49,12 @@ int64_t dt_value_int(const dt_value *value, const char *attribute) {
     return value->attributes[i].i;
 }
 
-double dt_value_float(const dt_value *value, const char *attribute) { return attribute_of(value, attribute, DT_ATTR_FLOAT)->f; }
+double dt_value_number(const dt_value *value, const char *attribute) { return attribute_of(value, attribute, DT_ATTR_NUMBER)->f; }
+
+dt_scalar dt_value_scalar(const dt_value *value, const char *attribute) {
+    const dt_attribute *number = attribute_of(value, attribute, DT_ATTR_NUMBER);
+    return dt_dtype_is_float(value->dtype) ? (dt_scalar){.f = number->f} : (dt_scalar){.i = number->i};
+}
 
 bool dt_value_bool(const dt_value *value, const char *attribute) { return attribute_of(value, attribute, DT_ATTR_BOOL)->i != 0; }
 

@@ -138,7 +138,8 @@ dt_variable *dt_module_find_variable(const dt_module *module, const char *path);
 
 /* ---- values ---- */
 int64_t dt_value_int(const dt_value *value, const char *attribute); /* attribute by name; asserts that it exists */
-double dt_value_float(const dt_value *value, const char *attribute);
+double dt_value_number(const dt_value *value, const char *attribute);    /* a NUMBER: that of an i64 may be near it only */
+dt_scalar dt_value_scalar(const dt_value *value, const char *attribute); /* a NUMBER as an element of the value's type, exactly */
 bool dt_value_bool(const dt_value *value, const char *attribute);
 const char *dt_value_string(const dt_value *value, const char *attribute);
 const int64_t *dt_value_ints(const dt_value *value, const char *attribute, int *n);
@@ -182,7 +183,10 @@ dt_status *dt_build_text(dt_builder *builder, dt_value **result, const char *op,
                          const char *attributes, ...) __attribute__((format(printf, 6, 7)));
 dt_status *dt_build_unary(dt_builder *builder, dt_value **result, const char *op, dt_value *x);
 dt_status *dt_build_binary(dt_builder *builder, dt_value **result, const char *op, dt_value *x, dt_value *y);
-dt_status *dt_build_constant(dt_builder *builder, dt_value **result, dt_dtype dtype, double value, dt_shape shape); /* filled with value */
+/* Filled with a number as its dtype holds it: floats are rounded, integers that it cannot hold refused. */
+dt_status *dt_build_constant(dt_builder *builder, dt_value **result, dt_dtype dtype, double value, dt_shape shape);
+dt_status *dt_build_number(dt_builder *builder, dt_value **result, dt_dtype dtype, dt_attribute number, dt_shape shape); /* i64 exactly */
+dt_status *dt_build_constant_like(dt_builder *builder, dt_value **result, const dt_value *constant, dt_shape shape); /* the same in that shape */
 dt_status *dt_build_reduce(dt_builder *builder, dt_value **result, const char *op, dt_value *x, const int64_t *axes, int n_axes, bool keep);
 /* Broadcasts x to `shape`; its dimension i becomes dimension dims[i] of the result. */
 dt_status *dt_build_broadcast(dt_builder *builder, dt_value **result, dt_value *x, dt_shape shape, const int64_t *dims);

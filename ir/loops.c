@@ -3,11 +3,27 @@
 
 #include "ir/graph.h"
 
+#include <math.h>
+
 const char *dt_combiner_name(dt_combiner combiner) {
     static const char *const names[] = {
         [DT_COMBINE_NONE] = "none", [DT_COMBINE_SUM] = "sum",       [DT_COMBINE_PRODUCT] = "product", [DT_COMBINE_MAX] = "max",
         [DT_COMBINE_MIN] = "min",   [DT_COMBINE_ARGMAX] = "argmax", [DT_COMBINE_ARGMIN] = "argmin"};
     return names[combiner];
+}
+
+dt_scalar dt_combiner_identity(dt_combiner combiner, dt_dtype dtype) {
+    bool is_float = dt_dtype_is_float(dtype);
+    int64_t least = 0, greatest = 0;
+    if (!is_float) dt_dtype_limits(dtype, &least, &greatest);
+    switch (combiner) {
+    case DT_COMBINE_PRODUCT: return is_float ? (dt_scalar){.f = 1} : (dt_scalar){.i = 1};
+    case DT_COMBINE_MAX:
+    case DT_COMBINE_ARGMAX: return is_float ? (dt_scalar){.f = -INFINITY} : (dt_scalar){.i = least};
+    case DT_COMBINE_MIN:
+    case DT_COMBINE_ARGMIN: return is_float ? (dt_scalar){.f = INFINITY} : (dt_scalar){.i = greatest};
+    default: return is_float ? (dt_scalar){.f = 0} : (dt_scalar){.i = 0};
+    }
 }
 
 dt_loops *dt_value_loops(dt_arena *arena, const dt_value *value) { return value->op->loops != NULL ? value->op->loops(arena, value) : NULL; }

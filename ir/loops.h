@@ -11,6 +11,7 @@
 
 #include "ir/formula.h"
 #include "ir/op.h"
+#include "ir/scalar.h"
 #include "ir/shape.h"
 
 typedef enum dt_combiner {
@@ -23,6 +24,8 @@ typedef enum dt_combiner {
     DT_COMBINE_ARGMIN
 } dt_combiner;
 const char *dt_combiner_name(dt_combiner combiner);
+/* What a reduction of elements of `dtype` starts from, and what is left where it has none; of argmax and argmin, the element that loses to all. */
+dt_scalar dt_combiner_identity(dt_combiner combiner, dt_dtype dtype);
 
 typedef struct dt_index {
     int64_t *coefficients; /* [n_loops] */
@@ -34,7 +37,7 @@ typedef struct dt_index {
 typedef struct dt_access {
     dt_index *dims; /* [rank of the operand] */
     bool guarded;   /* some element may be outside: it reads as `outside`, and inside(x) is false */
-    double outside; /* 0 but for maximum windows (-inf) and the like; integers: converted */
+    dt_scalar outside; /* of the operand's type: all its bits are 0 but for maximum windows (-inf) and the like */
 } dt_access;
 
 struct dt_loops {

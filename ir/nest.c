@@ -249,15 +249,11 @@ static int64_t locate(const nest *nest, int k, int64_t lane_position) {
     return element;
 }
 
-static dt_scalar outside_of(const stream *stream) {
-    return dt_scalar_convert((dt_scalar){.f = stream->access->outside}, DT_F64, stream->tensor->dtype);
-}
-
 /* The run of operand k that starts at `start` and has n lanes. `outside` must outlive it. */
 static void read_run(nest *nest, int k, int64_t start, int n, dt_scalar *outside) {
     const stream *stream = &nest->streams[k];
     dt_elements *run = &nest->runs[k];
-    *outside = outside_of(stream);
+    *outside = stream->access->outside;
     if (stream->uniform) {
         int64_t element = locate(nest, k, start);
         run->outside = element < 0;

@@ -107,8 +107,8 @@ static void take_declaration(char **at, char **name, char **word) {
 }
 
 static dt_attribute_kind attribute_kind(const char *word) {
-    static const char *const words[] = {[DT_ATTR_INT] = "int",       [DT_ATTR_FLOAT] = "float", [DT_ATTR_BOOL] = "bool",
-                                        [DT_ATTR_STRING] = "string", [DT_ATTR_INTS] = "ints",   [DT_ATTR_DTYPE] = "dtype"};
+    static const char *const words[] = {[DT_ATTR_INT] = "int",       [DT_ATTR_NUMBER] = "number", [DT_ATTR_BOOL] = "bool",
+                                        [DT_ATTR_STRING] = "string", [DT_ATTR_INTS] = "ints",     [DT_ATTR_DTYPE] = "dtype"};
     size_t kind = 0;
     while (kind < sizeof words / sizeof *words && strcmp(words[kind], word) != 0) kind++;
     assert(kind < sizeof words / sizeof *words && "ops.def: no such kind of attribute");
@@ -121,7 +121,7 @@ static void take_default(char **at, dt_attribute_row *row, int64_t *ints) {
     char *end = *at;
     switch (row->kind) {
     case DT_ATTR_INT: standard->i = strtoll(*at, &end, 10); break;
-    case DT_ATTR_FLOAT: standard->f = strtod(*at, &end); break;
+    case DT_ATTR_NUMBER: *standard = dt_number(strtod(*at, &end)); break;
     case DT_ATTR_BOOL:
         standard->i = strncmp(*at, "true", 4) == 0;
         take_word(&end, &length);
@@ -236,7 +236,7 @@ const dt_formula *dt_op_body(dt_arena *arena, const dt_value *value) {
     dt_formula *body;
     dt_status *status = dt_formula_parse(arena, op->formula, operands, op->n_operands, attributes, op->n_attributes, &body);
     assert(status == NULL && "ops.def: a formula does not parse");
-    dt_formula_bind(arena, body, op->attributes, value->attributes);
+    dt_formula_bind(arena, body, value);
     dt_dtype of_operands[MOST_OPERANDS], *types;
     for (int i = 0; i < value->n_operands; i++) of_operands[i] = value->operands[i]->dtype;
     status = dt_formula_types(arena, body, of_operands, value->dtype, &types);

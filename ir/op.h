@@ -25,20 +25,25 @@ typedef enum dt_op_class {
 
 typedef enum dt_attribute_kind {
     DT_ATTR_INT,
-    DT_ATTR_FLOAT,
+    DT_ATTR_NUMBER,
     DT_ATTR_BOOL,
     DT_ATTR_STRING,
     DT_ATTR_INTS,
     DT_ATTR_DTYPE
 } dt_attribute_kind;
 
-/* A value of an attribute. Which member is used follows from the row's declaration. */
+/* A value of an attribute. Which member is used follows from the row's declaration. A NUMBER is one of the result's type, and dt_build holds it
+ * there: of a float type it is `f`, rounded to it; of an integer type or bool it is `i`, within its limits, and `f` the double nearest to it. */
 typedef struct dt_attribute {
-    int64_t i;           /* INT, BOOL, DTYPE; the count for INTS */
-    double f;            /* FLOAT */
+    int64_t i;           /* INT, BOOL, DTYPE, NUMBER; the count for INTS */
+    double f;            /* NUMBER */
     const char *s;       /* STRING */
     const int64_t *ints; /* INTS [i]; entries may be DT_BATCH where the attribute is a shape */
 } dt_attribute;
+
+/* NUMBERs for dt_build. */
+static inline dt_attribute dt_number(double f) { return (dt_attribute){.f = f}; }
+static inline dt_attribute dt_number_of_int(int64_t i) { return (dt_attribute){.i = i, .f = (double)i}; }
 
 typedef struct dt_attribute_row {
     const char *name;

@@ -247,7 +247,7 @@ dt_loops *dt_loops_pad(dt_arena *arena, const dt_value *value) {
         loops->operands[0].dims[d].offset = -low[d];
         loops->operands[0].dims[d].divisor = step_of(steps, d);
     }
-    loops->operands[0].outside = dt_value_float(value, "value");
+    loops->operands[0].outside = dt_value_scalar(value, "value");
     return dt_loops_guard(loops, value);
 }
 

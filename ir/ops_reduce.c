@@ -13,6 +13,15 @@ static bool holds(const dt_attribute *axes, int axis) {
     return false;
 }
 
+static dt_combiner combiner_of(const dt_op *op) {
+    dt_combiner combiner = DT_COMBINE_NONE;
+    while (strcmp(dt_combiner_name(combiner), op->formula) != 0) combiner++;
+    return combiner;
+}
+
+/* Whether results are larger than elements: of small integers, and of bool, they are i64. */
+static bool grows(dt_combiner combiner) { return combiner == DT_COMBINE_SUM || combiner == DT_COMBINE_PRODUCT; }
+
 dt_status *dt_infer_reduce(dt_arena *arena, const dt_op *op, dt_value *const *operands, int n_operands, const dt_attribute *attributes,
                            dt_shape *shape, dt_dtype *dtype) {
     (void)n_operands;
@@ -35,14 +44,8 @@ dt_status *dt_infer_reduce(dt_arena *arena, const dt_op *op, dt_value *const *op
             return dt_error(DT_INVALID_ARGUMENT, "%s: dimension %d of x: %s has no elements to choose from", op->name, (int)axes->ints[i],
                             dt_type_text(arena, operands[0]));
     *dtype = dt_op_result_dtype(op, operands, attributes);
-    if (*dtype == DT_BOOL && strcmp(op->formula, "sum") == 0) *dtype = DT_I64;
+    if (grows(combiner_of(op)) && !dt_dtype_is_float(*dtype)) *dtype = DT_I64;
     return NULL;
-}
-
-static dt_combiner combiner_of(const dt_op *op) {
-    dt_combiner combiner = DT_COMBINE_NONE;
-    while (strcmp(dt_combiner_name(combiner), op->formula) != 0) combiner++;
-    return combiner;
 }
 
 /* The axes in the order of the reduced loops: B, then the others ascending. */
@@ -65,8 +68,8 @@ dt_loops *dt_loops_reduce(dt_arena *arena, const dt_value *value) {
     int64_t *extents = DT_NEW_ARRAY(arena, int64_t, n_axes);
     for (int i = 0; i < n_axes; i++) extents[i] = x->shape.dims[axes[i]];
     dt_combiner combiner = combiner_of(value->op);
-    bool counts = x->dtype == DT_BOOL && combiner == DT_COMBINE_SUM;
-    dt_loops *loops = dt_loops_new(arena, value, value->shape, n_axes, extents, combiner, counts ? "i64(x)" : "x");
+    const char *body = grows(combiner) && value->dtype != x->dtype ? "i64(x)" : "x";
+    dt_loops *loops = dt_loops_new(arena, value, value->shape, n_axes, extents, combiner, body);
     bool keep = dt_value_bool(value, "keep");
     for (int d = 0, outer = 0; d < x->shape.rank; d++) {
         int reduced = 0;
@@ -110,7 +113,7 @@ static dt_status *build_positions(dt_builder *builder, const dt_value *value, dt
         DT_TRY(dt_build_like(builder, &position, "iota", NULL, 0, NULL,
                              (dt_setting[]){dt_set_ints(builder, "shape", x->shape.rank, x->shape.dims), dt_set_int("axis", axes[i])}, 2));
         if (stride != 1) {
-            DT_TRY(dt_build_constant(builder, &step, DT_I64, (double)stride, x->shape));
+            DT_TRY(dt_build_number(builder, &step, DT_I64, dt_number_of_int(stride), x->shape));
             DT_TRY(dt_build_binary(builder, &position, "multiply", position, step));
         }
         if (*result != NULL) DT_TRY(dt_build_binary(builder, &position, "add", *result, position));

@@ -121,7 +121,7 @@ dt_loops *dt_loops_window2d(dt_arena *arena, const dt_value *value) {
     while (strcmp(dt_combiner_name(combiner), value->op->formula) != 0) combiner++;
     dt_loops *loops = dt_loops_new(arena, value, value->shape, 2, geometry.size, combiner, "x");
     read_image(loops->operands[0].dims, &geometry);
-    if (combiner != DT_COMBINE_SUM) loops->operands[0].outside = -INFINITY;
+    if (combiner != DT_COMBINE_SUM) loops->operands[0].outside.f = -INFINITY;
     return dt_loops_guard(loops, value);
 }
 

@@ -1,6 +1,8 @@
 /* reader: see reader.h. */
 #include "ir/reader.h"
 
+#include "ir/graph.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -144,6 +146,15 @@ bool dt_read_float(dt_reader *reader, double *value) {
     return true;
 }
 
+bool dt_read_number(dt_reader *reader, dt_attribute *number) {
+    const char *at = reader->at;
+    int64_t i;
+    if (dt_read_int(reader, &i) && strchr(".eE", *reader->at) == NULL) return *number = dt_number_of_int(i), true;
+    reader->at = at;
+    *number = dt_number(0);
+    return dt_read_float(reader, &number->f);
+}
+
 bool dt_read_dim(dt_reader *reader, int64_t *dim) {
     if (dt_read_keyword(reader, "B"))
         *dim = DT_BATCH;
@@ -192,7 +203,7 @@ bool dt_read_type(dt_reader *reader, dt_dtype *dtype, dt_shape *shape) {
 static bool read_attribute(dt_reader *reader, dt_attribute_kind kind, dt_attribute *attribute) {
     switch (kind) {
     case DT_ATTR_INT: return dt_read_int(reader, &attribute->i);
-    case DT_ATTR_FLOAT: return dt_read_float(reader, &attribute->f);
+    case DT_ATTR_NUMBER: return dt_read_number(reader, attribute);
     case DT_ATTR_BOOL: attribute->i = dt_read_keyword(reader, "true"); return attribute->i != 0 || dt_read_keyword(reader, "false");
     case DT_ATTR_STRING: return dt_read_string(reader, &attribute->s);
     case DT_ATTR_INTS: return read_dims(reader, &attribute->i, &attribute->ints);
@@ -207,7 +218,7 @@ static bool read_attribute(dt_reader *reader, dt_attribute_kind kind, dt_attribu
 }
 
 dt_status *dt_read_attributes(dt_reader *reader, const dt_op *op, dt_attribute *attributes) {
-    static const char *const kinds[] = {[DT_ATTR_INT] = "an integer",      [DT_ATTR_FLOAT] = "a number",  [DT_ATTR_BOOL] = "true or false",
+    static const char *const kinds[] = {[DT_ATTR_INT] = "an integer",      [DT_ATTR_NUMBER] = "a number", [DT_ATTR_BOOL] = "true or false",
                                         [DT_ATTR_STRING] = "\"a string\"", [DT_ATTR_INTS] = "[integers]", [DT_ATTR_DTYPE] = "a dtype"};
     bool *given = DT_NEW_ARRAY(reader->arena, bool, op->n_attributes);
     const char *name;
@@ -270,7 +281,7 @@ static bool is_standard(const dt_attribute_row *row, const dt_attribute *attribu
     if (!row->has_default) return false;
     const dt_attribute *standard = &row->standard;
     switch (row->kind) {
-    case DT_ATTR_FLOAT: return memcmp(&attribute->f, &standard->f, sizeof standard->f) == 0;
+    case DT_ATTR_NUMBER: return attribute->i == standard->i && memcmp(&attribute->f, &standard->f, sizeof standard->f) == 0;
     case DT_ATTR_STRING: return strcmp(attribute->s, standard->s) == 0;
     case DT_ATTR_INTS:
         return attribute->i == standard->i &&
@@ -279,16 +290,25 @@ static bool is_standard(const dt_attribute_row *row, const dt_attribute *attribu
     }
 }
 
-void dt_print_attributes(dt_text *text, const dt_op *op, const dt_attribute *attributes, bool comma) {
+/* The shortest text that is read back as the same number of that type. */
+static void print_number(dt_text *text, dt_dtype dtype, const dt_attribute *number) {
+    char buffer[32];
+    if (!dt_dtype_is_float(dtype))
+        dt_text_format(text, "%" PRId64, number->i);
+    else
+        dt_text_append(text, dtype == DT_F64 ? dt_text_from_f64(number->f, buffer) : dt_text_from_f32((float)number->f, buffer));
+}
+
+void dt_print_attributes(dt_text *text, const dt_value *value, bool comma) {
+    const dt_op *op = value->op;
     for (int i = 0; i < op->n_attributes; i++) {
-        const dt_attribute *attribute = &attributes[i];
+        const dt_attribute *attribute = &value->attributes[i];
         if (is_standard(&op->attributes[i], attribute)) continue;
         dt_text_format(text, "%s%s=", comma ? ", " : "", op->attributes[i].name);
         comma = true;
-        char buffer[32];
         switch (op->attributes[i].kind) {
         case DT_ATTR_INT: dt_text_format(text, "%" PRId64, attribute->i); break;
-        case DT_ATTR_FLOAT: dt_text_append(text, dt_text_from_f64(attribute->f, buffer)); break;
+        case DT_ATTR_NUMBER: print_number(text, value->dtype, attribute); break;
         case DT_ATTR_BOOL: dt_text_append(text, attribute->i != 0 ? "true" : "false"); break;
         case DT_ATTR_STRING: dt_print_string(text, attribute->s); break;
         case DT_ATTR_INTS: print_ints(text, attribute->ints, attribute->i); break;

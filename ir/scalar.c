@@ -1,7 +1,8 @@
-/* scalar: single elements: rounding to a dtype, conversion between dtypes, memory. Declared in evaluate.h. */
-#include "ir/evaluate.h"
+/* scalar: single elements: rounding to a dtype, conversion between dtypes, memory. See scalar.h. */
+#include "ir/scalar.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 /* The small formats that the machine may lack, as sign, exponent, mantissa. */
@@ -90,16 +91,9 @@ void dt_scalars_round(dt_scalar *values, size_t n, dt_dtype dtype) {
     }
 }
 
-/* The least and the greatest value of an integer dtype or bool. */
-static void limits_of(dt_dtype dtype, int64_t *least, int64_t *greatest) {
-    int bits = dtype == DT_BOOL ? 1 : 8 * (int)dt_dtype_bytes(dtype);
-    *greatest = (int64_t)(UINT64_MAX >> (dt_dtype_is_signed(dtype) ? 65 - bits : 64 - bits));
-    *least = dt_dtype_is_signed(dtype) ? -*greatest - 1 : 0;
-}
-
 static int64_t saturate(double value, dt_dtype dtype) {
     int64_t least, greatest;
-    limits_of(dtype, &least, &greatest);
+    dt_dtype_limits(dtype, &least, &greatest);
     if (isnan(value)) return 0;
     if (value >= (double)greatest) return greatest;
     return value <= (double)least ? least : (int64_t)value;
@@ -110,20 +104,6 @@ dt_scalar dt_scalar_convert(dt_scalar value, dt_dtype from, dt_dtype to) {
     if (to == DT_BOOL) return (dt_scalar){.i = from_float ? value.f != 0 : value.i != 0};
     if (dt_dtype_is_float(to)) return dt_scalar_round((dt_scalar){.f = from_float ? value.f : (double)value.i}, to);
     return from_float ? (dt_scalar){.i = saturate(value.f, to)} : dt_scalar_round(value, to);
-}
-
-dt_scalar dt_combiner_identity(dt_combiner combiner, dt_dtype dtype) {
-    bool is_float = dt_dtype_is_float(dtype);
-    int64_t least = 0, greatest = 0;
-    if (!is_float) limits_of(dtype, &least, &greatest);
-    switch (combiner) {
-    case DT_COMBINE_PRODUCT: return is_float ? (dt_scalar){.f = 1} : (dt_scalar){.i = 1};
-    case DT_COMBINE_MAX:
-    case DT_COMBINE_ARGMAX: return is_float ? (dt_scalar){.f = -INFINITY} : (dt_scalar){.i = least};
-    case DT_COMBINE_MIN:
-    case DT_COMBINE_ARGMIN: return is_float ? (dt_scalar){.f = INFINITY} : (dt_scalar){.i = greatest};
-    default: return is_float ? (dt_scalar){.f = 0} : (dt_scalar){.i = 0};
-    }
 }
 
 /* One memory format a dtype: X(dtype, C type, member) for those that C has. */

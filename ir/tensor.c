@@ -1,6 +1,6 @@
 /* tensor: dense row-major tensors and the variables of a module, see interpret.h. */
-#include "ir/evaluate.h"
 #include "ir/interpret.h"
+#include "ir/scalar.h"
 
 size_t dt_tensor_elements(const dt_tensor *tensor) { return (size_t)dt_shape_elements(tensor->shape, 0, 0); }
 

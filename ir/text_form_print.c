@@ -40,7 +40,7 @@ void dt_value_print(dt_text *text, const dt_value *value) {
     }
     dt_text_format(text, "%s(", value->op->name);
     for (int i = 0; i < value->n_operands; i++) dt_text_format(text, "%s%%%d", i > 0 ? ", " : "", value->operands[i]->id);
-    dt_print_attributes(text, value->op, value->attributes, value->n_operands > 0);
+    dt_print_attributes(text, value, value->n_operands > 0);
     dt_text_append(text, ")");
     print_tail(text, value);
 }

@@ -110,18 +110,12 @@ static int lower_function(dt_scope *scope, const dt_formula *node, dt_dtype want
     return result;
 }
 
-static int lower_attribute(dt_scope *scope, const dt_formula *node, dt_dtype wanted) {
-    const dt_attribute *attribute = &scope->value->attributes[node->index];
-    if (scope->value->op->attributes[node->index].kind == DT_ATTR_FLOAT) return dt_nest_constant(scope->nest, wanted, attribute->f);
-    return dt_nest_integer(scope->nest, wanted, attribute->i);
-}
-
 static int lower(dt_scope *scope, const dt_formula *node, dt_dtype wanted) {
     dt_nest_builder *nest = scope->nest;
     switch (node->kind) {
     case DT_FORMULA_LITERAL:
         return node->literal_is_integer ? dt_nest_integer(nest, wanted, node->integer) : dt_nest_constant(nest, wanted, node->literal);
-    case DT_FORMULA_ATTRIBUTE: return lower_attribute(scope, node, wanted);
+    case DT_FORMULA_ATTRIBUTE: break; /* dt_formula_bind has put them in */
     case DT_FORMULA_OPERAND: return operand_of(scope, node->index);
     case DT_FORMULA_INSIDE: {
         int inside = scope->inside(scope, node->index);

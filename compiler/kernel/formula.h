@@ -14,7 +14,6 @@ struct dt_scope {
     int (*operand)(dt_scope *scope, int index);
     int (*inside)(dt_scope *scope, int index); /* a bool; -1: always */
     int (*loop)(dt_scope *scope, int index);   /* an i64 */
-    const dt_value *value;                     /* whose attributes are meant */
     void *context;                             /* the callbacks' own */
     dt_status *status;                         /* the first error: a bug in a table */
     DT_LIST(struct dt_formula_memo) memo;      /* starts empty */

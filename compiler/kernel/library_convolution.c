@@ -135,7 +135,7 @@ bool dt_nest_library_convolution(const dt_plan *plan, const dt_kernel_function *
     int factors[2];
     dt_precision precision;
     if (!dt_formula_is_product(loops->body, factors, &precision) || factors[0] != 0 || factors[1] != 1) return false;
-    if (root->operands[0]->shape.rank != RANK || root->operands[1]->shape.rank != RANK || loops->operands[0].outside != 0) return false;
+    if (root->operands[0]->shape.rank != RANK || root->operands[1]->shape.rank != RANK || loops->operands[0].outside.i != 0) return false;
     for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
         const roles *r = &known[k];
         dt_library_convolution *c = &call->convolution;

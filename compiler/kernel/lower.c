@@ -283,7 +283,8 @@ static int lower_access(dt_element *e, int k, const dt_affine *numerators) {
     int element = lower_value(c, operand, at, guard);
     e->insides[k] = inside;
     if (inside < 0) return element;
-    int outside = dt_nest_constant(nest, operand->dtype, access->outside);
+    int outside = dt_dtype_is_float(operand->dtype) ? dt_nest_constant(nest, operand->dtype, access->outside.f)
+                                                    : dt_nest_integer(nest, operand->dtype, access->outside.i);
     dt_instruction load = nest->instructions.items[element];
     if (element == outside) return element;
     if (load.kind != DT_INSTRUCTION_LOAD || load.guard != guard)
@@ -343,8 +344,7 @@ static dt_element element_at(dt_context *c, const dt_value *value, const dt_affi
 }
 
 static int lower_body(dt_element *e, dt_dtype wanted) {
-    dt_scope scope = {
-        .nest = &e->context->nest, .operand = scope_operand, .inside = scope_inside, .loop = scope_loop, .value = e->value, .context = e};
+    dt_scope scope = {.nest = &e->context->nest, .operand = scope_operand, .inside = scope_inside, .loop = scope_loop, .context = e};
     int result = dt_lower_formula(&scope, e->loops->body, wanted);
     e->context->lowering->status = dt_status_first(e->context->lowering->status, scope.status);
     return result;

@@ -80,7 +80,7 @@ static dt_status *resolve(dt_function *function, dt_value *first) {
 
     walk.builder.locations = y->locations;
     walk.builder.n_locations = y->n_locations;
-    DT_TRY(dt_build_constant(&walk.builder, &walk.adjoints[y->id], y->dtype, 1.0, y->shape));
+    DT_TRY(dt_build_constant(&walk.builder, &walk.adjoints[y->id], y->dtype, 1, y->shape));
     for (dt_value *value = y; value; value = value->previous)
         if (walk.depends[value->id] && walk.adjoints[value->id]) DT_TRY(differentiate(&walk, arena, value));
 
@@ -89,7 +89,7 @@ static dt_status *resolve(dt_function *function, dt_value *first) {
         if (!is_gradient_of(value, y)) continue;
         dt_value *x = value->operands[1], *adjoint = walk.adjoints[x->id];
         walk.builder.before = value;
-        if (adjoint == NULL) DT_TRY(dt_build_constant(&walk.builder, &adjoint, x->dtype, 0.0, x->shape));
+        if (adjoint == NULL) DT_TRY(dt_build_constant(&walk.builder, &adjoint, x->dtype, 0, x->shape));
         dt_value_replace(value, adjoint);
         dt_value_remove(value);
     }

@@ -55,7 +55,7 @@ static windows find_windows(dt_arena *arena, const dt_value *root, const dt_loop
     for (int k = 0; k < root->n_operands && k < 64; k++) {
         const dt_access *access = &loops->operands[k];
         dt_shape shape = root->operands[k]->shape;
-        for (int d = 0; d < shape.rank && access->guarded && access->outside == 0; d++) {
+        for (int d = 0; d < shape.rank && access->guarded && access->outside.i == 0; d++) {
             dt_spread spread;
             if (is_window(loops, &access->dims[d], shape.dims[d], &spread)) add(&w, &spread, (uint64_t)1 << k);
         }

@@ -39,9 +39,8 @@ static bool know_broadcast(const dt_value *value, count *known) {
 static bool know(const dt_value *value, count *known) {
     if (value->dtype != DT_I32 && value->dtype != DT_I64) return false;
     if (dt_value_is(value, "constant")) {
-        double number = dt_value_float(value, "value");
-        *known = (count){-1, is_small((int64_t)number) ? (int64_t)number : MOST, 0};
-        return number > -MOST && number < MOST;
+        *known = (count){-1, dt_value_scalar(value, "value").i, 0};
+        return is_small(known->offset);
     }
     if (dt_value_is(value, "iota")) {
         *known = (count){(int)dt_value_int(value, "axis"), 0, 1};

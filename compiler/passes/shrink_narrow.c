@@ -95,7 +95,7 @@ static bool same_index(const dt_loops *old, const dt_index *a, const dt_range *p
 
 static bool same_access(const dt_loops *old, const dt_access *a, const dt_range *part, const dt_range *operand, const dt_loops *new,
                         const dt_access *b, dt_shape shape) {
-    if (b->guarded && !(a->guarded && a->outside == b->outside)) return false;
+    if (b->guarded && !(a->guarded && a->outside.i == b->outside.i)) return false;
     for (int d = 0; d < shape.rank; d++) {
         dt_range read = span_of_index(old, part, &a->dims[d], shape.dims[d]);
         bool covered = dt_dim_is_symbol(shape.dims[d]) || read.low == read.high || (operand[d].low <= read.low && read.high <= operand[d].high);

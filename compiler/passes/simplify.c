@@ -8,6 +8,7 @@
  * scalars) is made in the shape of x. A dropout below a flatten then belongs to the pooling above it. */
 #include "compiler/passes/passes.h"
 #include "ir/interpret.h"
+#include "ir/scalar.h"
 
 #include <string.h>
 
@@ -24,7 +25,7 @@ static dt_builder builder_at(const simplify *s, dt_value *value) {
     return (dt_builder){.function = s->function, .before = value, .locations = value->locations, .n_locations = value->n_locations};
 }
 
-static bool is_constant(const dt_value *value, double number) { return dt_value_is(value, "constant") && dt_value_float(value, "value") == number; }
+static bool is_constant(const dt_value *value, double number) { return dt_value_is(value, "constant") && dt_value_number(value, "value") == number; }
 
 /* ---- identities ---- */
 
@@ -88,13 +89,13 @@ static dt_status *spread_constants(simplify *s, dt_value *value, dt_value **repl
     bool moves = dt_value_is(value, "broadcast") || dt_value_is(value, "reshape") || dt_value_is(value, "transpose") || dt_value_is(value, "slice");
     if (!moves || !dt_value_is(value->operands[0], "constant")) return NULL;
     dt_builder builder = builder_at(s, value);
-    return dt_build_constant(&builder, replacement, value->dtype, dt_value_float(value->operands[0], "value"), value->shape);
+    return dt_build_constant_like(&builder, replacement, value->operands[0], value->shape);
 }
 
-/* An elementwise value of constants is a constant: its formula is evaluated by the oracle. Integers beyond 2^53 stay as they are. */
+/* An elementwise value of constants is a constant: its formula is evaluated by the oracle. */
 static dt_status *fold_constants(simplify *s, dt_value *value, dt_value **replacement) {
     if (value->op->class != DT_CLASS_MAP || value->n_operands == 0 || dt_value_is(value, "stop_gradient")) return NULL;
-    dt_tensor operands[8], result;
+    dt_tensor operands[8];
     if (value->n_operands > 8) return NULL;
     for (int k = 0; k < value->n_operands; k++)
         if (!dt_value_is(value->operands[k], "constant")) return NULL;
@@ -107,15 +108,15 @@ static dt_status *fold_constants(simplify *s, dt_value *value, dt_value **replac
         scalars[k].shape = dt_shape_scalar();
         one.operands[k] = &scalars[k];
         operands[k] = dt_tensor_make(s->arena, scalars[k].dtype, dt_shape_scalar());
-        dt_tensor_set(&operands[k], 0, dt_value_float(value->operands[k], "value"));
+        dt_scalar_store(operands[k].data, scalars[k].dtype, dt_value_scalar(&scalars[k], "value"));
     }
     dt_launch launch = {0};
-    result = dt_tensor_make(s->arena, value->dtype, dt_shape_scalar());
+    dt_tensor result = dt_tensor_make(s->arena, value->dtype, dt_shape_scalar());
     DT_TRY(dt_interpret_value(s->arena, &one, &launch, operands, &result));
-    double folded = dt_tensor_get(&result, 0);
-    if (folded > 9007199254740992.0 || folded < -9007199254740992.0) return NULL;
+    dt_scalar folded = dt_scalar_load(result.data, value->dtype);
     dt_builder builder = builder_at(s, value);
-    return dt_build_constant(&builder, replacement, value->dtype, folded, value->shape);
+    dt_attribute number = dt_dtype_is_float(value->dtype) ? dt_number(folded.f) : dt_number_of_int(folded.i);
+    return dt_build_number(&builder, replacement, value->dtype, number, value->shape);
 }
 
 /* stop_gradient has done its work once gradients are ops. */
@@ -178,7 +179,7 @@ static dt_status *reshape_freely(simplify *s, dt_builder *builder, dt_value *val
         *result = value->operands[0];
         return NULL;
     }
-    if (dt_value_is(value, "constant")) return dt_build_constant(builder, result, value->dtype, dt_value_float(value, "value"), shape);
+    if (dt_value_is(value, "constant")) return dt_build_constant_like(builder, result, value, shape);
     if (dt_value_is(value, "broadcast")) return dt_build_broadcast(builder, result, value->operands[0], shape, NULL);
     if (is_random(value)) return reshape_random(s, value, shape, result);
     dt_attribute *attributes = dt_arena_copy(s->arena, value->attributes, (size_t)value->op->n_attributes * sizeof *attributes);
@@ -205,8 +206,8 @@ static bool same_attributes(const dt_value *a, const dt_value *b) {
     for (int i = 0; i < a->op->n_attributes; i++) {
         const dt_attribute *x = &a->attributes[i], *y = &b->attributes[i];
         switch (a->op->attributes[i].kind) {
-        case DT_ATTR_FLOAT:
-            if (memcmp(&x->f, &y->f, sizeof x->f) != 0) return false;
+        case DT_ATTR_NUMBER:
+            if (x->i != y->i || memcmp(&x->f, &y->f, sizeof x->f) != 0) return false;
             break;
         case DT_ATTR_STRING:
             if (strcmp(x->s, y->s) != 0) return false;

@@ -56,7 +56,7 @@ static bool is_uniform(const dt_loops *loops, const dt_value *maximum, const dt_
 
 static dt_status *in_shape(dt_builder *builder, const dt_value *value, dt_shape shape, dt_value **result) {
     int n;
-    if (dt_value_is(value, "constant")) return dt_build_constant(builder, result, value->dtype, dt_value_float(value, "value"), shape);
+    if (dt_value_is(value, "constant")) return dt_build_constant_like(builder, result, value, shape);
     return dt_build_broadcast(builder, result, value->operands[0], shape, dt_value_ints(value, "dims", &n));
 }
 

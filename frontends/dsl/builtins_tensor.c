@@ -79,23 +79,20 @@ static dt_object divisor_of(dt_elaborator *e, dt_value *x, dt_value *sum, const 
         else
             per_row *= dim;
     }
-    if (!over_batch) return dt_emit_constant(e, sum->dtype, (double)per_row, sum->shape);
+    if (!over_batch) return dt_emit_constant(e, sum->dtype, dt_object_int(per_row), sum->shape);
     dt_object rows = dt_emit_launch(e, "valid");
     if (!dt_is_poison(rows)) rows = dt_binary(e, DT_TOKEN_STAR, rows, dt_object_int(per_row));
     if (!dt_is_poison(rows)) rows = dt_emit_convert(e, rows.value, sum->dtype);
     return dt_is_poison(rows) ? rows : dt_emit_broadcast(e, rows.value, sum->shape);
 }
 
-static dt_object builtin_mean(dt_elaborator *e, const dt_object *a) {
-    if (e->reporting) return reduction(e, "mean", "", a, a[ARGUMENT_WEIGHT]);
-    if (a[ARGUMENT_X].kind == DT_OBJECT_LIST) {
-        dt_object sum = dt_reduce_items(e, "sum", a[ARGUMENT_X]);
-        return dt_binary(e, DT_TOKEN_SLASH, sum, dt_object_int((int64_t)a[ARGUMENT_X].items->n));
-    }
-    dt_object x = dt_to_tensor(e, a[ARGUMENT_X], DT_F32);
-    if (x.kind == DT_OBJECT_TENSOR && !dt_dtype_is_float(x.value->dtype)) x = dt_emit_convert(e, x.value, DT_F32);
+/* In `dtype`, which holds sums and counts; sums of integers and bool are exact until they are divided. */
+static dt_object mean_of(dt_elaborator *e, dt_value *value, dt_dtype dtype, const dt_object *a) {
+    bool weighted = a[ARGUMENT_WEIGHT].kind != DT_OBJECT_NONE;
+    dt_object x = dt_object_tensor(value);
+    if (weighted || dt_dtype_is_float(value->dtype)) x = dt_emit_convert(e, value, dtype);
     if (dt_is_poison(x)) return x;
-    if (a[ARGUMENT_WEIGHT].kind != DT_OBJECT_NONE) {
+    if (weighted) {
         dt_object weight = dt_broadcast_weight(e, a[ARGUMENT_WEIGHT], x.value);
         if (dt_is_poison(weight)) return weight;
         dt_object product = dt_emit_binary(e, "multiply", x.value, weight.value);
@@ -105,9 +102,23 @@ static dt_object builtin_mean(dt_elaborator *e, const dt_object *a) {
     int64_t *axes;
     int n_axes;
     dt_object sum = reduce(e, "reduce_sum", x, a);
+    if (!dt_is_poison(sum)) sum = dt_emit_convert(e, sum.value, dtype);
     if (dt_is_poison(sum) || !resolve_axes(e, a, x.value->shape.rank, &axes, &n_axes)) return dt_poison();
     dt_object divisor = divisor_of(e, x.value, sum.value, axes, n_axes);
     return dt_is_poison(divisor) ? divisor : dt_emit_binary(e, "divide", sum.value, divisor.value);
+}
+
+static dt_object builtin_mean(dt_elaborator *e, const dt_object *a) {
+    if (e->reporting) return reduction(e, "mean", "", a, a[ARGUMENT_WEIGHT]);
+    if (a[ARGUMENT_X].kind == DT_OBJECT_LIST) {
+        dt_object sum = dt_reduce_items(e, "sum", a[ARGUMENT_X]);
+        return dt_binary(e, DT_TOKEN_SLASH, sum, dt_object_int((int64_t)a[ARGUMENT_X].items->n));
+    }
+    dt_object x = dt_to_tensor(e, a[ARGUMENT_X], DT_F32);
+    if (dt_is_poison(x)) return x;
+    dt_dtype result = dt_dtype_is_float(x.value->dtype) ? x.value->dtype : DT_F32;
+    dt_object quotient = mean_of(e, x.value, dt_accumulation_dtype(result), a);
+    return dt_is_poison(quotient) ? quotient : dt_emit_convert(e, quotient.value, result);
 }
 
 static dt_object builtin_last(dt_elaborator *e, const dt_object *a) {

@@ -156,12 +156,15 @@ static dt_object prepare(dt_elaborator *e, const char *what, dt_object operand, 
         if (operand.flexible || dt_dtype_kind(operand.value->dtype) == 'i') converted = dt_emit_convert(e, operand.value, dtype);
         return dt_is_poison(converted) ? converted : dt_emit_broadcast(e, converted.value, shape);
     }
-    bool fits = operand.kind == DT_OBJECT_BOOL  ? dtype == DT_BOOL
-                : operand.kind == DT_OBJECT_INT ? dtype != DT_BOOL
-                                                : operand.kind == DT_OBJECT_FLOAT && dt_dtype_is_float(dtype);
-    if (fits) return dt_emit_constant(e, dtype, operand.kind == DT_OBJECT_BOOL ? operand.b : dt_object_number(operand), shape);
+    if (dt_literal_fits(operand, dtype)) return dt_emit_constant(e, dtype, operand, shape);
     if (operand.kind != DT_OBJECT_FLOAT && operand.kind != DT_OBJECT_INT && operand.kind != DT_OBJECT_BOOL)
         return dt_elaborator_fail(e, "%s works on tensors and numbers, not on %s", what, dt_object_describe(e->arena, operand));
+    if (operand.kind == DT_OBJECT_INT && dt_dtype_kind(dtype) == 'i') {
+        dt_diagnostic *error = dt_elaborator_error(e, e->at, "%s: %s", what, dt_literal_misfit(e, operand, dtype));
+        dt_diagnostic_help(error, "a literal takes its neighbour's type: convert the tensor first, %s(x)",
+                           dt_dtype_name(dt_literal_fits(operand, DT_I32) ? DT_I32 : DT_I64));
+        return dt_poison();
+    }
     dt_diagnostic *error = dt_elaborator_error(e, e->at, "%s: the literal %s beside elements of type %s", what, dt_object_describe(e->arena, operand),
                                                dt_dtype_name(dtype));
     if (dtype != DT_BOOL) dt_diagnostic_help(error, "a literal takes its neighbour's type: convert the tensor first, f32(x)");

@@ -248,8 +248,8 @@ static bool set_attribute(dt_elaborator *e, const dt_op *op, const dt_actual *ac
     case DT_ATTR_INT:
         if (o.kind == DT_OBJECT_INT) return attribute->i = o.i, true;
         break;
-    case DT_ATTR_FLOAT:
-        if (dt_is_number(o)) return attribute->f = dt_object_number(o), true;
+    case DT_ATTR_NUMBER:
+        if (dt_is_number(o) || o.kind == DT_OBJECT_BOOL) return *attribute = dt_literal_number(o), true;
         break;
     case DT_ATTR_BOOL:
         if (o.kind == DT_OBJECT_BOOL) return attribute->i = o.b, true;
@@ -318,11 +318,13 @@ static dt_object call_op_row(dt_elaborator *e, const dt_op *op, const dt_actual 
     return dt_elementwise(e, op, objects, n);
 }
 
-/* f32(x): of a tensor, or of a number as a literal of that type. */
+/* f32(x): of a tensor, or of a number as a literal of that type; floats are cut as those of a tensor are. */
 static dt_object convert(dt_elaborator *e, dt_dtype dtype, const dt_actual *actuals, size_t n) {
     if (n != 1 || actuals[0].name != NULL) return dt_elaborator_fail(e, "%s(x) converts one value, here are %zu", dt_dtype_name(dtype), n);
     dt_object x = dt_settle(e, actuals[0].object);
     if (x.kind == DT_OBJECT_TENSOR) return dt_emit_convert(e, x.value, dtype);
+    if (dt_is_number(x) && dtype == DT_BOOL) return dt_to_tensor(e, dt_object_bool(dt_object_number(x) != 0), dtype);
+    if (x.kind == DT_OBJECT_FLOAT && dt_dtype_kind(dtype) == 'i') x = dt_object_int(dt_scalar_convert((dt_scalar){.f = x.f}, DT_F64, dtype).i);
     if (dt_is_number(x)) return dt_to_tensor(e, x, dtype);
     if (dt_is_poison(x)) return x;
     return dt_elaborator_fail(e, "%s(x) converts a tensor or a number, not %s", dt_dtype_name(dtype), dt_object_describe(e->arena, x));

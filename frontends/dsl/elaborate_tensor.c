@@ -106,8 +106,32 @@ dt_object dt_emit_convert(dt_elaborator *e, dt_value *x, dt_dtype to) {
     return dt_emit(e, "convert", &x, 1, &setting, 1);
 }
 
-dt_object dt_emit_constant(dt_elaborator *e, dt_dtype dtype, double value, dt_shape shape) {
-    dt_named_attribute settings[] = {{"value", {.f = value}}, {"shape", {.i = shape.rank, .ints = shape.dims}}, {"dtype", {.i = dtype}}};
+bool dt_literal_fits(dt_object literal, dt_dtype dtype) {
+    char kind = dt_dtype_kind(dtype);
+    if (literal.kind != DT_OBJECT_INT || kind != 'i') return literal.kind == DT_OBJECT_BOOL ? kind == 'b' : kind == 'f' && dt_is_number(literal);
+    int64_t least, greatest;
+    dt_dtype_limits(dtype, &least, &greatest);
+    return literal.i >= least && literal.i <= greatest;
+}
+
+const char *dt_literal_misfit(dt_elaborator *e, dt_object literal, dt_dtype dtype) {
+    int64_t least, greatest;
+    dt_dtype_limits(dtype, &least, &greatest);
+    if (literal.kind != DT_OBJECT_INT || dt_dtype_kind(dtype) != 'i')
+        return dt_arena_format(e->arena, "%s is needed here, not %s", dt_dtype_name(dtype), dt_object_describe(e->arena, literal));
+    return dt_arena_format(e->arena, "%lld does not fit in %s, which holds %lld to %lld", (long long)literal.i, dt_dtype_name(dtype),
+                           (long long)least, (long long)greatest);
+}
+
+dt_attribute dt_literal_number(dt_object literal) {
+    if (literal.kind == DT_OBJECT_FLOAT) return dt_number(literal.f);
+    return dt_number_of_int(literal.kind == DT_OBJECT_BOOL ? literal.b : literal.i);
+}
+
+dt_object dt_emit_constant(dt_elaborator *e, dt_dtype dtype, dt_object literal, dt_shape shape) {
+    if (!dt_literal_fits(literal, dtype)) return dt_elaborator_fail(e, "%s", dt_literal_misfit(e, literal, dtype));
+    dt_named_attribute settings[] = {
+        {"value", dt_literal_number(literal)}, {"shape", {.i = shape.rank, .ints = shape.dims}}, {"dtype", {.i = dtype}}};
     return dt_emit(e, "constant", NULL, 0, settings, 3);
 }
 
@@ -130,12 +154,14 @@ dt_object dt_emit_broadcast(dt_elaborator *e, dt_value *x, dt_shape shape) {
     return dt_emit(e, "broadcast", &x, 1, settings, 2);
 }
 
+dt_dtype dt_accumulation_dtype(dt_dtype dtype) { return dtype == DT_F16 || dtype == DT_BF16 ? DT_F32 : dtype; }
+
 dt_object dt_emit_count(dt_elaborator *e, dt_value *x, const char *field) {
     int64_t per_row = dt_shape_elements_per_row(x->shape);
-    if (dt_shape_batch_axis(x->shape) < 0) return dt_emit_constant(e, DT_I64, (double)per_row, dt_shape_scalar());
+    if (dt_shape_batch_axis(x->shape) < 0) return dt_emit_constant(e, DT_I64, dt_object_int(per_row), dt_shape_scalar());
     dt_object rows = dt_emit_launch(e, field);
     if (dt_is_poison(rows) || per_row == 1) return rows;
-    dt_object factor = dt_emit_constant(e, DT_I64, (double)per_row, dt_shape_scalar());
+    dt_object factor = dt_emit_constant(e, DT_I64, dt_object_int(per_row), dt_shape_scalar());
     return dt_is_poison(factor) ? factor : dt_emit_binary(e, "multiply", rows.value, factor.value);
 }
 
@@ -231,23 +257,17 @@ dt_object dt_settle(dt_elaborator *e, dt_object object) { return object.kind == 
 dt_object dt_to_tensor(dt_elaborator *e, dt_object object, dt_dtype standard) {
     object = dt_settle(e, object);
     dt_dtype dtype = standard;
-    double value;
     switch (object.kind) {
     case DT_OBJECT_POISON: return object;
     case DT_OBJECT_TENSOR: return belongs_here(e, object.value) ? object : dt_poison();
     case DT_OBJECT_INT:
-        value = (double)object.i;
         if (dtype == DT_N_DTYPES) dtype = DT_I64;
         break;
     case DT_OBJECT_FLOAT:
-        value = object.f;
         if (dtype == DT_N_DTYPES) dtype = DT_F32;
         break;
-    case DT_OBJECT_BOOL:
-        value = object.b;
-        dtype = DT_BOOL;
-        break;
+    case DT_OBJECT_BOOL: dtype = DT_BOOL; break;
     default: return dt_elaborator_fail(e, "a tensor is needed here, this is %s", dt_object_describe(e->arena, object));
     }
-    return dt_emit_constant(e, dtype, value, dt_shape_scalar());
+    return dt_emit_constant(e, dtype, object, dt_shape_scalar());
 }

@@ -72,11 +72,8 @@ dt_object dt_broadcast_weight(dt_elaborator *e, dt_object weight, dt_value *x) {
     return dt_is_poison(weight) ? weight : dt_emit_broadcast(e, weight.value, x->shape);
 }
 
-dt_object dt_objective(dt_elaborator *e, dt_object loss, dt_object weight, const char *normalize) {
-    if (dt_is_poison(loss)) return loss;
-    if (loss.kind != DT_OBJECT_TENSOR || !dt_dtype_is_float(loss.value->dtype))
-        return dt_elaborator_fail(e, "a loss is a tensor of floats, this is %s", dt_object_describe(e->arena, loss));
-    dt_value *x = loss.value;
+/* In the type of x, which holds sums and counts. */
+static dt_object objective_of(dt_elaborator *e, dt_value *x, dt_object weight, const char *normalize) {
     dt_object weights = dt_object_none();
     if (weight.kind != DT_OBJECT_NONE) {
         weights = dt_broadcast_weight(e, weight, x);
@@ -97,6 +94,16 @@ dt_object dt_objective(dt_elaborator *e, dt_object loss, dt_object weight, const
         divisor = dt_emit_count(e, x, strcmp(normalize, "batch") == 0 ? "global_batch" : "valid");
     if (!dt_is_poison(divisor)) divisor = dt_emit_convert(e, divisor.value, x->dtype);
     return dt_is_poison(divisor) ? divisor : dt_emit_binary(e, "divide", sum.value, divisor.value);
+}
+
+dt_object dt_objective(dt_elaborator *e, dt_object loss, dt_object weight, const char *normalize) {
+    if (dt_is_poison(loss)) return loss;
+    if (loss.kind != DT_OBJECT_TENSOR || !dt_dtype_is_float(loss.value->dtype))
+        return dt_elaborator_fail(e, "a loss is a tensor of floats, this is %s", dt_object_describe(e->arena, loss));
+    dt_dtype dtype = loss.value->dtype;
+    dt_object x = dt_emit_convert(e, loss.value, dt_accumulation_dtype(dtype));
+    dt_object objective = dt_is_poison(x) ? x : objective_of(e, x.value, weight, normalize);
+    return dt_is_poison(objective) ? objective : dt_emit_convert(e, objective.value, dtype);
 }
 
 void dt_regularize(dt_elaborator *e, dt_object term) {
@@ -244,7 +251,7 @@ static bool add_count(dt_elaborator *e, dt_optimizer *optimizer) {
     if (optimizer->count >= 0) return true;
     dt_function *function = e->function;
     e->function = e->init;
-    dt_object zero = dt_emit_constant(e, DT_I64, 0, dt_shape_scalar());
+    dt_object zero = dt_emit_constant(e, DT_I64, dt_object_int(0), dt_shape_scalar());
     e->function = function;
     if (dt_is_poison(zero)) return false;
     optimizer->count = dt_variable_add(e, dt_arena_format(e->arena, "%s/count", optimizer->path), DT_VARIABLE_SLOT, zero, false, e->at);

@@ -254,12 +254,17 @@ dt_object dt_emit(dt_elaborator *e, const char *op, dt_value *const *operands, i
 dt_object dt_emit_reduce(dt_elaborator *e, const char *op, dt_value *x, const int64_t *axes, int n_axes, bool keep);
 dt_object dt_emit_reduce_all(dt_elaborator *e, const char *op, dt_value *x); /* over all axes */
 dt_object dt_emit_convert(dt_elaborator *e, dt_value *x, dt_dtype to);
-dt_object dt_emit_constant(dt_elaborator *e, dt_dtype dtype, double value, dt_shape shape);
+/* Filled with a literal (INT, FLOAT or BOOL) that the type holds; POISON: it does not, reported. */
+dt_object dt_emit_constant(dt_elaborator *e, dt_dtype dtype, dt_object literal, dt_shape shape);
+bool dt_literal_fits(dt_object literal, dt_dtype dtype); /* an int within limits, a float beside floats, a bool beside bools */
+dt_attribute dt_literal_number(dt_object literal);       /* of INT, FLOAT and BOOL */
+const char *dt_literal_misfit(dt_elaborator *e, dt_object literal, dt_dtype dtype); /* "300 does not fit in u8, which holds 0 to 255" */
 dt_object dt_emit_launch(dt_elaborator *e, const char *field); /* i64 scalar */
 dt_object dt_emit_reshape(dt_elaborator *e, dt_value *x, dt_shape shape);
 dt_object dt_emit_broadcast(dt_elaborator *e, dt_value *x, dt_shape shape); /* by NumPy's rule: must be possible */
 dt_object dt_emit_unary(dt_elaborator *e, const char *op, dt_value *x);
 dt_object dt_emit_binary(dt_elaborator *e, const char *op, dt_value *x, dt_value *y); /* equal types and shapes */
+dt_dtype dt_accumulation_dtype(dt_dtype dtype); /* in which sums of a float type and how many they are of are divided: f32 of f16 and bf16 */
 /* What is added up in x: valid rows times the elements of a row; an i64 scalar. `field`: valid or global_batch. */
 dt_object dt_emit_count(dt_elaborator *e, dt_value *x, const char *field);
 bool dt_broadcast_shapes(dt_elaborator *e, dt_shape a, dt_shape b, dt_shape *result, const char *what); /* false: impossible, reported */

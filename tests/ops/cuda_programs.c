@@ -158,6 +158,22 @@ static void products_by_teams(void **state) {
     run_program(&(program){.name = "folds", .source = folds, .capacity = 3, .rows = 2, .n_steps = 1, .tolerance = 1e-4});
 }
 
+/* Rounded to f16 and bf16, infinite, and integers that are no double. Nothing here may differ from the interpreter, which NumPy confirms. */
+static const char constants[] = "step halves(x: f32[B, 9]) {\n"
+                                "    return a: f32(f16(1e6)) + x, b: f16(x) * f16(3.1), c: f32(bf16(x) + bf16(0.3)),\n"
+                                "           d: pad(f16(x), [0, 1], [0, 0], value: 0.3)\n"
+                                "}\n"
+                                "step wide(x: f32[B, 9]) {\n"
+                                "    l = i64(100 * x)\n"
+                                "    return a: l + 9007199254740993 - 9007199254740992, b: l + 9007199254740992 == 9007199254740993,\n"
+                                "           c: pad(l, [0, 1], [0, 0], value: 9007199254740993) - 9007199254740992\n"
+                                "}\n";
+
+static void constants_of_each_type(void **state) {
+    (void)state;
+    run_program(&(program){.name = "constants", .source = constants, .capacity = 7, .rows = 5, .n_steps = 1, .tolerance = 0});
+}
+
 static void indices_of_64_bits(void **state) {
     (void)state;
     run_program(&(program){.name = "wide cnn", .source = cnn, .capacity = 6, .rows = 5, .n_steps = 1, .tolerance = 1e-3, .wide_indices = true});
@@ -245,9 +261,10 @@ static void planted_mistakes_show(void **state) {
 int main(void) {
     if (dt_cpu_level() < 3) return puts("skipped: this machine is below x86-64-v3"), 77;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ten_steps_of_a_small_cnn), cmocka_unit_test(products_in_tiles), cmocka_unit_test(products_in_narrow_tiles),
-        cmocka_unit_test(products_by_warps),        cmocka_unit_test(sums_in_parts),     cmocka_unit_test(products_by_teams),
-        cmocka_unit_test(indices_of_64_bits),       cmocka_unit_test(perceptron),        cmocka_unit_test(planted_mistakes_show),
+        cmocka_unit_test(ten_steps_of_a_small_cnn), cmocka_unit_test(products_in_tiles),  cmocka_unit_test(products_in_narrow_tiles),
+        cmocka_unit_test(products_by_warps),        cmocka_unit_test(sums_in_parts),      cmocka_unit_test(products_by_teams),
+        cmocka_unit_test(constants_of_each_type),   cmocka_unit_test(indices_of_64_bits), cmocka_unit_test(perceptron),
+        cmocka_unit_test(planted_mistakes_show),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,14 +45,21 @@ static void print_tensor(const char *folder, int number, int k, const dt_tensor 
     printf("]}");
 }
 
-static void print_attribute(const dt_attribute_row *row, const dt_attribute *attribute) {
+static void print_attribute(const dt_value *value, int a) {
+    const dt_attribute_row *row = &value->op->attributes[a];
+    const dt_attribute *attribute = &value->attributes[a];
     char number[32];
     print_string(row->name);
     printf(": ");
     switch (row->kind) {
     case DT_ATTR_INT: printf("%" PRId64, attribute->i); break;
     case DT_ATTR_BOOL: printf("%s", attribute->i != 0 ? "true" : "false"); break;
-    case DT_ATTR_FLOAT: printf("%s", dt_text_from_f64(attribute->f, number)); break;
+    case DT_ATTR_NUMBER:
+        if (dt_dtype_is_float(value->dtype))
+            printf("%s", dt_text_from_f64(attribute->f, number));
+        else
+            printf("%" PRId64, attribute->i);
+        break;
     case DT_ATTR_STRING: print_string(attribute->s); break;
     case DT_ATTR_DTYPE: print_string(dt_dtype_name((dt_dtype)attribute->i)); break;
     case DT_ATTR_INTS:
@@ -91,7 +98,7 @@ static dt_status *run_case(dt_arena *arena, const char *folder, int number, cons
     printf("%s}, \"attributes\": {", value->op->variadic ? "]" : "");
     for (int a = 0; a < value->op->n_attributes; a++) {
         if (a > 0) printf(", ");
-        print_attribute(&value->op->attributes[a], &value->attributes[a]);
+        print_attribute(value, a);
     }
     printf("}, \"launch\": {");
 #define X(name, type, dtype, meaning) printf("\"%s\": %" PRId64 ", ", #name, launch.name);

@@ -77,7 +77,8 @@ static void all_formulas_have_types(void **state) {
         for (dt_dtype dtype = 0; dtype < DT_N_DTYPES; dtype++) {
             dt_value *operands[8], *value;
             for (int k = 0; k < op->n_operands; k++)
-                assert_ok(dt_build_constant(&f.b, &operands[k], strcmp(op->operands[k].type, "bool") == 0 ? DT_BOOL : dtype, 1, f.x->shape));
+                assert_ok(
+                    dt_build_constant(&f.b, &operands[k], strcmp(op->operands[k].type, "bool") == 0 ? DT_BOOL : dtype, 1, f.x->shape));
             dt_attribute *attributes = DT_NEW_ARRAY(f.arena, dt_attribute, op->n_attributes);
             dt_status *status = dt_build(&f.b, op, operands, op->n_operands, attributes, &value);
             if (status == NULL) assert_non_null(dt_value_loops(f.arena, value)->body);
