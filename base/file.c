@@ -179,7 +179,7 @@ dt_status *dt_file_make_folders(const char *path) {
             int reason = errno;
             struct stat about;
             bool is_there = stat(part, &about) == 0 && S_ISDIR(about.st_mode);
-            errno = reason;
+            errno = reason == EEXIST ? ENOTDIR : reason;
             if (!is_there) status = system_error("create the folder", part);
         }
         part[i] = kept;

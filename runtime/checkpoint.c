@@ -179,6 +179,19 @@ static dt_status *add_step(listing *found, int64_t step) {
     return NULL;
 }
 
+/* Who names a checkpoint where the folder of checkpoints is meant. */
+static dt_status *refuse_checkpoint(const char *folder) {
+    char *state = below(folder, STATE_FILE);
+    if (state == NULL) return no_memory();
+    dt_status *status = !dt_file_exists(state) ? NULL
+                                               : dt_error(DT_INVALID_ARGUMENT,
+                                                          "%s: is a checkpoint, not a folder of them: name the folder that it is in, or take its "
+                                                          "weights with --init",
+                                                          folder);
+    dt_release(state);
+    return status;
+}
+
 /* All "step-N" in `folder`; with `clean` what is unfinished is removed. A folder that is not there holds none. The caller frees found->steps. */
 static dt_status *list(const char *folder, bool clean, listing *found) {
     *found = (listing){0};
@@ -227,6 +240,7 @@ static dt_status *try_writing(const char *folder) {
 dt_status *dt_checkpoint_prepare(const char *folder, int *lock) {
     listing found = {0};
     *lock = -1;
+    DT_TRY(refuse_checkpoint(folder));
     DT_TRY(dt_file_make_folders(folder));
     DT_TRY(dt_checkpoint_lock(folder, lock));
     dt_status *status = try_writing(folder);
@@ -241,6 +255,7 @@ dt_status *dt_checkpoint_prepare(const char *folder, int *lock) {
 dt_status *dt_checkpoint_newest(const char *folder, char **path) {
     listing found;
     *path = NULL;
+    DT_TRY(refuse_checkpoint(folder));
     dt_status *status = list(folder, false, &found);
     if (status == NULL && found.n > 0) {
         *path = join(folder, STEP_PREFIX, found.steps[0], "");
@@ -376,22 +391,52 @@ dt_status *dt_checkpoint_load(dt_session *session, const char *path, dt_checkpoi
     return status;
 }
 
-dt_status *dt_checkpoint_load_weights(dt_session *session, const char *path, dt_text *others) {
-    struct stat about;
+/* The parameters and states of the checkpoint at `path`. */
+static dt_status *read_model(const char *path, dt_safetensors **file) {
     dt_checkpoint_state state = {0};
-    dt_safetensors *file = NULL;
-    bool is_checkpoint = stat(path, &about) == 0 && S_ISDIR(about.st_mode);
-    dt_status *status;
-    if (is_checkpoint) {
-        status = read_state(path, &state);
-        if (status == NULL) status = read_tensors(path, MODEL_FILE, state.model_sha256, &file);
-        if (status != NULL) status = advise(status, path);
-    } else {
-        status = dt_safetensors_read(path, &file);
-    }
-    if (status == NULL) status = compare(dt_session_artifact(session), path, file, false, is_checkpoint ? NULL : others);
-    if (status == NULL) status = set_variables(session, file, false);
-    dt_safetensors_free(file);
+    dt_status *status = read_state(path, &state);
+    if (status == NULL) status = read_tensors(path, MODEL_FILE, state.model_sha256, file);
     dt_checkpoint_state_free(&state);
+    return status;
+}
+
+/* Sets what `file` holds, where compare() finds no fault with it. */
+static dt_status *set_model(dt_session *session, const char *path, const dt_safetensors *file, dt_text *others) {
+    DT_TRY(compare(dt_session_artifact(session), path, file, false, others));
+    return set_variables(session, file, false);
+}
+
+dt_status *dt_checkpoint_load_weights(dt_session *session, const char *path) {
+    dt_safetensors *file = NULL;
+    dt_status *status = read_model(path, &file);
+    status = status != NULL ? advise(status, path) : set_model(session, path, file, NULL);
+    dt_safetensors_free(file);
+    return status;
+}
+
+/* A folder that --init names should be a checkpoint; what else it may be. */
+static dt_status *check_init(const char *path) {
+    listing found;
+    char *state = below(path, STATE_FILE);
+    bool is_checkpoint = state != NULL && dt_file_exists(state);
+    dt_release(state);
+    if (is_checkpoint) return NULL;
+    DT_TRY(list(path, false, &found));
+    dt_status *status =
+        found.n > 0
+            ? dt_error(DT_INVALID_ARGUMENT, "%s: holds checkpoints: name one of them, as in --init %s/step-%" PRId64, path, path, found.steps[0])
+            : dt_error(DT_INVALID_ARGUMENT, "%s: is a folder, but no checkpoint: name a .safetensors file or a checkpoint", path);
+    dt_release(found.steps);
+    return status;
+}
+
+dt_status *dt_checkpoint_load_init(dt_session *session, const char *path, dt_text *others) {
+    struct stat about;
+    dt_safetensors *file = NULL;
+    bool is_folder = stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+    if (is_folder) DT_TRY(check_init(path));
+    dt_status *status = is_folder ? read_model(path, &file) : dt_safetensors_read(path, &file);
+    if (status == NULL) status = set_model(session, path, file, is_folder ? NULL : others);
+    dt_safetensors_free(file);
     return status;
 }

@@ -35,9 +35,11 @@ dt_status *dt_checkpoint_read_state(const char *path, dt_checkpoint_state *state
  * there. DT_FAILED_PRECONDITION for one of another model: the message lists both sides. The session is unchanged after either. */
 dt_status *dt_checkpoint_load(dt_session *session, const char *path, dt_checkpoint_state *state);
 
-/* Sets parameters and states from a checkpoint (a folder), or from a safetensors file (`dtrun --init`), which must hold all parameters. A line is added
- * to `others` for each state that the file lacks, which keeps its value, and each tensor that the program has no variable for. Slots stay as they
- * are. */
-dt_status *dt_checkpoint_load_weights(dt_session *session, const char *path, dt_text *others);
+/* Sets parameters and states from the checkpoint at `path`. Slots stay as they are. Errors as of dt_checkpoint_load. */
+dt_status *dt_checkpoint_load_weights(dt_session *session, const char *path);
+
+/* The same from what `dtrun --init` names: a checkpoint, or a safetensors file, which must hold all parameters. A line is added to `others` for each
+ * state that the file lacks, which keeps its value, and each tensor that the program has no variable for. */
+dt_status *dt_checkpoint_load_init(dt_session *session, const char *path, dt_text *others);
 
 #endif

@@ -137,7 +137,12 @@ dt_status *dtrun_info(const dtrun_call *call, const dt_artifact *artifact) {
         return print_text(&text);
     }
     char *member;
-    DT_TRY(dt_artifact_read_text(artifact->path, call->text, &member));
+    dt_status *status = dt_artifact_read_text(artifact->path, call->text, &member);
+    if (dt_status_code(status) == DT_DATA_LOSS) { /* the artifact as a whole has been read: it is sound */
+        dt_status_free(status);
+        return dt_error(DT_NOT_FOUND, "%s: holds no text %s; there are program.dt, program.ir and plan.txt", artifact->path, call->text);
+    }
+    DT_TRY(status);
     fputs(member, stdout);
     dt_release(member);
     return NULL;

@@ -125,7 +125,9 @@ static const struct {
      {"library", KEY_LIBRARY, "auto|none", 0,
       "On a GPU, whether cuBLASLt and cuDNN do what they can of it, or generated code does all (default: auto). Results differ by rounding", 2}},
     {STEPS, {"replicas", KEY_REPLICAS, "V", 0, "Shards of the global batch, dealt to the devices (default: 1, resumed: the checkpoint's)", 2}},
-    {STEPS, {"global-batch", KEY_GLOBAL_BATCH, "N", 0, "Examples a step, over all replicas (default: batch(n) of the program x replicas)", 2}},
+    {STEPS,
+     {"global-batch", KEY_GLOBAL_BATCH, "N", 0,
+      "Examples a step, over all replicas (default: batch(n) of the data, or the most that fit, for each replica)", 2}},
     {RUNS, {"checkpoint-dir", KEY_CHECKPOINT_DIR, "FOLDER", 0, "Where checkpoints are", 3}},
     {TRAIN, {"checkpoint-every", KEY_CHECKPOINT_EVERY, "N", 0, "Write one every N steps too, not only at the end of each epoch and of the run", 3}},
     {TRAIN, {"keep", KEY_KEEP, "K", 0, "Keep the newest K checkpoints (default: 3)", 3}},
@@ -136,7 +138,7 @@ static const struct {
       "decides",
       3}},
     {TRAIN, {"resume", KEY_RESUME, NULL, 0, "Go on from the newest checkpoint, in the middle of an epoch too", 3}},
-    {RUNS, {"init", KEY_INIT, "FILE", 0, "Take parameters by path from a .safetensors file", 3}},
+    {RUNS, {"init", KEY_INIT, "FILE", 0, "Take parameters by path from a .safetensors file, or from one checkpoint", 3}},
     {TRAIN, {"log-every", KEY_LOG_EVERY, "N", 0, "Say the reports of every N-th step (default: 100; 0: never)", 4}},
     {RUNS, {"log-format", KEY_LOG_FORMAT, "text|json", 0, "Lines for people, or one JSON object a line (default: text)", 4}},
     {ANY, {"define", 'D', "NAME=VALUE", 0, "An option of the program, where PROGRAM is a .dt", 5}},
@@ -209,6 +211,8 @@ static error_t parse_run(int key, char *text, struct argp_state *state) {
 
 static error_t parse(int key, char *text, struct argp_state *state) {
     dtrun_call *call = state->input;
+    if (text != NULL && *text == 0)
+        argp_error(state, "%s%s is empty", key != ARGP_KEY_ARG ? "--" : "", key != ARGP_KEY_ARG ? name_of(key) : "PROGRAM");
     switch (key) {
     case KEY_INPUT: call->inputs[call->run.n_inputs++] = text; return 0;
     case 'D':
@@ -234,8 +238,10 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case ARGP_KEY_END: {
         const dt_run_options *run = &call->run;
         if (call->program == NULL && strcmp(call->command, "devices") != 0) argp_error(state, "which program? A .dtx or a .dt");
-        bool wants_folder = run->resume || run->checkpoint_every > 0 || run->keep_best != NULL;
-        if (wants_folder && run->checkpoint_dir == NULL) argp_error(state, "--resume, --checkpoint-every and --keep-best need --checkpoint-dir");
+        bool wants_folder = run->resume || run->checkpoint_every > 0 || run->keep > 0 || run->keep_best != NULL;
+        if (wants_folder && run->checkpoint_dir == NULL)
+            argp_error(state, "--resume, --checkpoint-every, --keep and --keep-best need --checkpoint-dir");
+        if (run->n_inputs > 0 && run->from != NULL) argp_error(state, "--input or --from, not both: each says where the examples come from");
         return 0;
     }
     default: return parse_run(key, text, state);
@@ -266,7 +272,6 @@ static void set_defaults(dtrun_call *call) {
     call->run.data = strcmp(call->command, "bench") == 0 ? NULL : ".";
     call->run.devices = "cpu";
     call->run.max_steps = -1;
-    call->run.keep = 3;
     call->run.log_every = 100;
     call->n_steps = 20;
 }

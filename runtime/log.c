@@ -93,8 +93,24 @@ static void add_number(dt_text *line, const char *name, double value) {
 /* Seconds and shares do not need seventeen digits. */
 static void add_rounded(dt_text *line, const char *name, double value, int n_digits) { dt_text_format(line, ",\"%s\":%.*f", name, n_digits, value); }
 
+/* Whether the event has a member of this name. What a string says has its quotes escaped, and is not taken for one. */
+static bool has_member(const dt_text *line, const char *name) {
+    dt_text key = {0};
+    dt_text_append_json_string(&key, name);
+    dt_text_append(&key, ":");
+    const char *at = key.failed || line->failed ? NULL : strstr(line->data, key.data);
+    dt_text_free(&key);
+    return at != NULL;
+}
+
+/* A report may be called as the event's own members are: then it is "report.steps". */
 static void add_values(dt_text *line, const dt_log_values *values) {
-    for (int i = 0; i < values->n; i++) add_number(line, values->names[i], values->values[i]);
+    for (int i = 0; i < values->n; i++) {
+        dt_text name = {0};
+        dt_text_format(&name, "%s%s", has_member(line, values->names[i]) ? "report." : "", values->names[i]);
+        if (!name.failed) add_number(line, name.data, values->values[i]);
+        dt_text_free(&name);
+    }
 }
 
 static void close_event(dt_log *log, dt_text *line) {
@@ -107,7 +123,10 @@ static void close_event(dt_log *log, dt_text *line) {
 /* Four decimals tell losses apart; a count of examples has none. */
 static void say_values(dt_text *line, const dt_log_values *values) {
     for (int i = 0; i < values->n; i++)
-        dt_text_format(line, "  %s %.*f", values->names[i], fabs(values->values[i]) < 1000 ? 4 : 0, values->values[i]);
+        if (isnan(values->values[i]))
+            dt_text_format(line, "  %s nan", values->names[i]); /* printf would tell one with a sign */
+        else
+            dt_text_format(line, "  %s %.*f", values->names[i], fabs(values->values[i]) < 1000 ? 4 : 0, values->values[i]);
 }
 
 static void say_duration(dt_text *line, double seconds) {
@@ -172,8 +191,9 @@ void dt_log_started(dt_log *log, const dt_log_start *start) {
     for (int i = 0; i < start->n_devices; i++) dt_text_format(&line, " %s", start->devices[i]);
     dt_text_format(&line, " (%s), global batch %" PRId64 ", %.1f MiB of memory\n", start->level, start->global_batch,
                    (double)start->memory_bytes / (1 << 20));
-    dt_text_format(&line, "%s examples, %s steps an epoch, seed %" PRId64, dt_text_with_commas(start->n_examples, commas[2]),
-                   dt_text_with_commas(start->steps_per_epoch, commas[3]), start->seed);
+    dt_text_format(&line, "%s example%s, %s step%s an epoch, seed %" PRId64, dt_text_with_commas(start->n_examples, commas[2]),
+                   dt_plural(start->n_examples), dt_text_with_commas(start->steps_per_epoch, commas[3]), dt_plural(start->steps_per_epoch),
+                   start->seed);
     if (start->resumed_from != NULL) dt_text_format(&line, "\ngoing on from %s", start->resumed_from);
     put(log, &line);
 }
@@ -212,9 +232,9 @@ void dt_log_epoch_done(dt_log *log, const dt_log_epoch *epoch, const dt_log_valu
     }
     char commas[2][32];
     say_epoch(&line, epoch);
-    dt_text_format(&line, "%s steps", dt_text_with_commas(epoch->steps, commas[0]));
+    dt_text_format(&line, "%s step%s", dt_text_with_commas(epoch->steps, commas[0]), dt_plural(epoch->steps));
     if (!epoch->complete) dt_text_format(&line, " of %" PRId64, epoch->n_steps);
-    dt_text_format(&line, "  %s examples  %.2f s", dt_text_with_commas(epoch->examples, commas[1]), epoch->seconds);
+    dt_text_format(&line, "  %s example%s  %.2f s", dt_text_with_commas(epoch->examples, commas[1]), dt_plural(epoch->examples), epoch->seconds);
     say_rate(&line, epoch);
     dt_text_format(&line, "  data wait %.1f %%", 100 * epoch->data_wait);
     say_values(&line, values);
@@ -266,7 +286,7 @@ void dt_log_ended(dt_log *log, const char *reason, int64_t steps, int64_t epochs
                           : strcmp(reason, "no_gain") == 0 ? ", stopped: no gain any more"
                                                            : "";
     char commas[32];
-    dt_text_format(&line, "done: %s steps in ", dt_text_with_commas(steps, commas));
+    dt_text_format(&line, "done: %s step%s in ", dt_text_with_commas(steps, commas), dt_plural(steps));
     say_duration(&line, seconds);
     dt_text_append(&line, because);
     put(log, &line);

@@ -22,10 +22,10 @@ typedef struct dt_run_options {
     const char *checkpoint_dir; /* or NULL */
     const char *init;           /* safetensors file, or NULL */
 
-    int64_t epochs;           /* 0: not said */
-    int64_t max_steps;        /* -1: not said */
-    int64_t checkpoint_every; /* steps; 0: only at the end of each epoch and of the run */
-    int64_t keep;
+    int64_t epochs;             /* 0: not said */
+    int64_t max_steps;          /* -1: not said */
+    int64_t checkpoint_every;   /* steps; 0: only at the end of each epoch and of the run */
+    int64_t keep;               /* 0: not said */
     const char *keep_best;      /* "evaluate.accuracy", or NULL */
     int64_t stop_after_no_gain; /* epochs; 0: never */
     bool resume;

@@ -53,6 +53,11 @@ void dt_run_warn_of_differences(dt_log *log, const dt_checkpoint_state *then, co
         dt_log_remark(log, "note",
                       "the checkpoint was written in a run of %" PRId64 " epochs, this one has %" PRId64 ": schedules that ask for it change",
                       then->epochs, now->epochs);
+    if (then->steps_per_epoch != now->steps_per_epoch && then->global_batch == now->global_batch && strcmp(then->data, now->data) == 0)
+        dt_log_remark(log, "warning",
+                      "the checkpoint was written with data of %" PRId64 " steps an epoch, here it has %" PRId64
+                      ": it goes on at the same place of other data",
+                      then->steps_per_epoch, now->steps_per_epoch);
     if (strcmp(then->program_hash, now->program_hash) != 0)
         dt_log_remark(log, "warning", "the checkpoint was written by another version of the program: the bits may differ");
     else if (strcmp(then->level, now->level) != 0)

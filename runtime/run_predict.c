@@ -5,7 +5,10 @@
 #include "runtime/data/npy.h"
 #include "runtime/run.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
 
 typedef struct prediction {
     const dt_artifact_step *about;
@@ -85,6 +88,7 @@ static dt_status *predict(prediction *all, const dt_kernels *kernels, const dt_r
     DT_TRY(dt_run_need_weights(all->session, options, log, &epoch));
     dt_run_log_started(log, kernels, all->session, all->pipeline, all->step, (dt_log_start){.seed = options->seed});
     DT_TRY(dt_file_make_folders(options->output));
+    if (access(options->output, W_OK | X_OK) != 0) return dt_error(DT_IO, "%s: cannot be written: %s", options->output, strerror(errno));
     DT_TRY(run_batches(all, options));
     for (int i = all->about->n_aggregates; i < all->function->n_results; i++) DT_TRY(write_result(all, i, options->output, log));
     return dt_log_status(log);
@@ -105,13 +109,13 @@ static dt_status *open_input(prediction *all, const dt_kernels *kernels, const d
     const dt_artifact *artifact = dt_kernels_artifact(kernels);
     dt_artifact_pipeline files = pipeline_of(options, about->rows, arguments, stages);
     dt_pipeline_options data = {
-        .folder = ".", .replicas = about->replicas, .rows = about->rows, .seed = about->seed, .ignore_bad_index = options->ignore_bad_index};
+        .folder = NULL, .replicas = about->replicas, .rows = about->rows, .seed = about->seed, .ignore_bad_index = options->ignore_bad_index};
     if (options->n_inputs > 0) return dt_pipeline_open(kernels, &files, &data, &all->pipeline);
     int from;
     if (options->from == NULL && all->about->pipeline < 0)
         return dt_error(DT_INVALID_ARGUMENT,
-                        "step %s needs its input: name a file for each of its %d inputs with --input, or data of the program with --from",
-                        all->about->name, all->function->n_inputs);
+                        "step %s needs its input: name a file for each of its %d input%s with --input, or data of the program with --from",
+                        all->about->name, all->function->n_inputs, dt_plural(all->function->n_inputs));
     DT_TRY(dt_run_find_pipeline(artifact, options->from, all->step, &from));
     data.folder = options->data;
     return dt_pipeline_open(kernels, &artifact->pipelines[from], &data, &all->pipeline);

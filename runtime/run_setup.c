@@ -1,4 +1,5 @@
 /* run_setup: what training, evaluation and prediction do alike before they begin. */
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "runtime/checkpoint.h"
@@ -53,34 +54,49 @@ dt_status *dt_run_rows(const dt_run_options *options, int64_t otherwise, int64_t
 
 static dt_status *load_init(dt_session *session, const char *path, dt_log *log) {
     dt_text others = {0};
-    dt_status *status = dt_checkpoint_load_weights(session, path, &others);
+    dt_status *status = dt_checkpoint_load_init(session, path, &others);
     if (status == NULL && others.data != NULL)
         dt_log_remark(log, "note", "%s: all parameters are there; what else is not in both the program and the file:%s", path, others.data);
     dt_text_free(&others);
     return status;
 }
 
-dt_status *dt_run_load_weights(dt_session *session, const dt_run_options *options, dt_log *log, bool *found, int64_t *epoch) {
-    *found = true;
-    *epoch = 0;
-    if (options->init != NULL) return load_init(session, options->init, log);
-    char *path = NULL;
-    if (options->checkpoint_dir != NULL) DT_TRY(dt_checkpoint_newest(options->checkpoint_dir, &path));
-    *found = path != NULL;
-    if (path == NULL) return NULL;
+static dt_status *load_checkpoint(dt_session *session, const char *path, int64_t *epoch) {
     dt_checkpoint_state state;
     dt_status *status = dt_checkpoint_read_state(path, &state);
-    if (status == NULL) status = dt_checkpoint_load_weights(session, path, NULL);
+    if (status == NULL) status = dt_checkpoint_load_weights(session, path);
     *epoch = state.epoch;
     dt_checkpoint_state_free(&state);
-    dt_release(path);
     return status;
+}
+
+/* A training that is at work in the folder may remove the checkpoint that is being read: then there is a newer one. */
+static dt_status *load_newest(dt_session *session, const char *folder, bool *found, int64_t *epoch) {
+    for (;;) {
+        char *path;
+        DT_TRY(dt_checkpoint_newest(folder, &path));
+        *found = path != NULL;
+        dt_status *status = path != NULL ? load_checkpoint(session, path, epoch) : NULL;
+        bool is_gone = status != NULL && !dt_file_exists(path);
+        dt_release(path);
+        if (!is_gone) return status;
+        dt_status_free(status);
+    }
+}
+
+dt_status *dt_run_load_weights(dt_session *session, const dt_run_options *options, dt_log *log, bool *found, int64_t *epoch) {
+    *found = options->init != NULL;
+    *epoch = 0;
+    if (options->init != NULL) return load_init(session, options->init, log);
+    return options->checkpoint_dir != NULL ? load_newest(session, options->checkpoint_dir, found, epoch) : NULL;
 }
 
 dt_status *dt_run_need_weights(dt_session *session, const dt_run_options *options, dt_log *log, int64_t *epoch) {
     const dt_artifact *artifact = dt_session_artifact(session);
     bool found, needed = false;
     DT_TRY(dt_run_load_weights(session, options, log, &found, epoch));
+    if (options->init != NULL && options->checkpoint_dir != NULL)
+        dt_log_remark(log, "note", "--checkpoint-dir %s is not read: --init names the weights", options->checkpoint_dir);
     for (int v = 0; v < artifact->n_variables; v++) needed |= artifact->variables[v].kind != DT_VARIABLE_SLOT;
     if (found || !needed) return NULL;
     if (options->checkpoint_dir == NULL)

@@ -13,6 +13,10 @@
 #include <inttypes.h>
 #include <string.h>
 
+enum {
+    DEFAULT_KEEP = 3
+};
+
 typedef struct training {
     const dt_kernels *kernels;
     const dt_artifact *artifact;
@@ -49,7 +53,8 @@ static dt_status *save(training *run) {
     run->saved_step = run->state.step;
     dt_log_checkpoint(run->log, path, run->state.step);
     dt_release(path);
-    return dt_checkpoint_prune(run->options->checkpoint_dir, run->options->keep, run->state.has_best ? run->state.best_step : -1);
+    int64_t keep = run->options->keep > 0 ? run->options->keep : DEFAULT_KEEP;
+    return dt_checkpoint_prune(run->options->checkpoint_dir, keep, run->state.has_best ? run->state.best_step : -1);
 }
 
 /* Takes over what the checkpoint says, where it has a meaning here. */
@@ -180,7 +185,8 @@ static dt_status *begin(training *run, dt_checkpoint_state *saved) {
     const dt_run_options *options = run->options;
     DT_TRY(dt_run_find_step(run->artifact, options, "train", &run->step));
     if (!run->artifact->steps[run->step].trains)
-        return dt_error(DT_INVALID_ARGUMENT, "step %s updates nothing: run it with `dtrun evaluate`", run->artifact->steps[run->step].name);
+        return dt_error(DT_INVALID_ARGUMENT, "step %s updates nothing: run it with `dtrun %s`", run->artifact->steps[run->step].name,
+                        run->artifact->steps[run->step].n_reports > 0 ? "evaluate" : "predict");
     DT_TRY(dt_run_find_pipeline(run->artifact, options->from, run->step, &run->from));
     run->evaluate = dt_artifact_find_step(run->artifact, "evaluate");
     if (run->evaluate >= 0 && run->artifact->steps[run->evaluate].pipeline < 0) run->evaluate = -1;

@@ -34,7 +34,7 @@ static bool ends_in_gz(const char *name) {
 /* folder/name, its last `n_dropped` characters left out, then `suffix`. */
 static char *join(const char *folder, const char *name, size_t n_dropped, const char *suffix) {
     dt_text text = {0};
-    if (name[0] != '/') dt_text_format(&text, "%s/", folder);
+    if (name[0] != '/' && folder != NULL) dt_text_format(&text, "%s/", folder);
     dt_text_append_bytes(&text, name, strlen(name) - n_dropped);
     dt_text_append(&text, suffix);
     return dt_text_take(&text);
@@ -42,7 +42,7 @@ static char *join(const char *folder, const char *name, size_t n_dropped, const 
 
 static dt_status *not_found(const char *folder, const char *name) {
     struct stat about;
-    if (name[0] == '/') return dt_error(DT_NOT_FOUND, "%s: no such file, with .gz or without", name);
+    if (name[0] == '/' || folder == NULL) return dt_error(DT_NOT_FOUND, "%s: no such file, with .gz or without", name);
     if (stat(folder, &about) != 0)
         return dt_error(DT_NOT_FOUND, "%s: cannot open the data folder: %s; name the folder that holds %s with --data", folder, strerror(errno),
                         name);

@@ -11,7 +11,8 @@
 
 typedef struct dt_input_file dt_input_file;
 
-/* Opens `name` in `folder` (an absolute name stands for itself). DT_NOT_FOUND names the folder, the file, and what to do. */
+/* Opens `name` in `folder` (an absolute name stands for itself, and any where `folder` is NULL). DT_NOT_FOUND names the folder, the file, and what to
+ * do. */
 dt_status *dt_input_file_open(const char *folder, const char *name, dt_input_file **file);
 void dt_input_file_close(dt_input_file *file); /* NULL is allowed */
 

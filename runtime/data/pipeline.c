@@ -313,8 +313,8 @@ dt_status *dt_pipeline_check(const dt_pipeline *pipeline, int step) {
     const dt_artifact_function *function = &artifact->functions[artifact->steps[step].function];
     const char *name = artifact->steps[step].name;
     if (function->n_inputs != pipeline->n_columns)
-        return dt_error(DT_INVALID_ARGUMENT, "data %s: an example has %d components, but step %s takes %d inputs", pipeline->name,
-                        pipeline->n_columns, name, function->n_inputs);
+        return dt_error(DT_INVALID_ARGUMENT, "data %s: an example has %d component%s, but step %s takes %d input%s", pipeline->name,
+                        pipeline->n_columns, dt_plural(pipeline->n_columns), name, function->n_inputs, dt_plural(function->n_inputs));
     for (int i = 0; i < pipeline->n_columns; i++) {
         const dt_artifact_tensor *given = &pipeline->columns[i].tensor, *input = &function->inputs[i];
         if (fits_input(given, input)) continue;

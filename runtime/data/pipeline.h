@@ -13,7 +13,7 @@
 typedef struct dt_pipeline dt_pipeline;
 
 typedef struct dt_pipeline_options {
-    const char *folder; /* where the files are */
+    const char *folder; /* where the files are; NULL: their names are paths */
     int64_t replicas;   /* V */
     int64_t rows;       /* rows for each replica; 0: those of the program's batch(n) */
     int64_t seed;

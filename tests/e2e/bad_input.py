@@ -114,6 +114,45 @@ refused(["no data", "--from", "train_set, test_set"], "--from", "nothing")
 refused(["evaluate.f1", "evaluate.loss, evaluate.accuracy, train.loss, train.accuracy"], "--keep-best", "evaluate.f1")
 refused(["gpu"], "--devices", "gpu:0")
 
+refused("--devices is empty", "--devices", "", code=2)
+refused("--checkpoint-dir is empty", "--checkpoint-dir", "", code=2)
+check("PROGRAM is empty" in Run("train", "", expect=2).error, "an empty program")
+refused(["updates nothing", "`dtrun evaluate`"], "--step", "evaluate")
+refused(["updates nothing", "`dtrun predict`"], "--step", "predict")
+check("--keep and --keep-best need --checkpoint-dir" in Run("train", program, "--keep", 2, expect=2).error, "--keep alone")
+
+# ---- one thing named where another is meant: nobody is told to remove a folder that is no checkpoint ----
+for verb in ("train", "evaluate"):
+    refused(["step-20: is a checkpoint, not a folder of them", "--init"], "--checkpoint-dir", GOOD / "step-20", verb=verb, checkpoint=GOOD)
+    refused([f"{GOOD}: holds checkpoints: name one of them, as in --init {GOOD}/step-20"], "--init", GOOD, "--checkpoint-dir", FOLDER / "empty", verb=verb)
+    refused([f"{data}: is a folder, but no checkpoint: name a .safetensors file"], "--init", data, "--checkpoint-dir", FOLDER / "empty", verb=verb)
+shutil.copytree(GOOD, FOLDER / "cut")
+(FOLDER / "cut/step-20/model.safetensors").write_bytes(b"hello")
+error = Run("evaluate", program, "--data", data, "--init", FOLDER / "cut/step-20", expect=1).error
+check("model.safetensors: is not a safetensors file" in error and "remove" not in error, error)
+both = Run("evaluate", program, "--data", data, "--init", GOOD / "step-20", "--checkpoint-dir", FOLDER / "empty")
+check(f"--checkpoint-dir {FOLDER}/empty is not read: --init names the weights" in both.error, both.error)
+file = FOLDER / "net.dt"
+for flags in (("--output", file), ("--output", file / "out")):
+    error = Run("predict", program, "--input", data / "test-images", "--checkpoint-dir", GOOD, *flags, expect=1).error
+    check(f"{file}: cannot create the folder: Not a directory" in error, error)
+OUTPUT = ("--output", FOLDER / "out", "--checkpoint-dir", GOOD)
+error = Run("predict", program, "--input", "nowhere.npy", *OUTPUT, expect=1).error
+check("data --input: nowhere.npy: no such file" in error and "--data" not in error, error)
+error = Run("predict", program, "--input", data / "test-images", "--from", "test_set", *OUTPUT, expect=2).error
+check("--input or --from, not both" in error, error)
+error = Run("predict", program, "--from", "test_set", "--data", data, *OUTPUT, expect=1).error
+check("an example has 2 components, but step predict takes 1 input\n" in error, error)
+about = subprocess.run(["dtrun", "info", program, "--text", "plan"], capture_output=True, text=True)
+check(about.returncode == 1 and f"{program}: holds no text plan; there are program.dt, program.ir and plan.txt" in about.stderr, about)
+
+# ---- other data than before: said, and gone on ----
+fewer = write_data(FOLDER / "fewer", n=900)
+shutil.copytree(GOOD, FOLDER / "before")
+run = Run("train", program, "--data", fewer, "--resume", "--epochs", 1, "--checkpoint-dir", FOLDER / "before")
+check("was written with data of 32 steps an epoch, here it has 29: it goes on at the same place of other data" in run.error, run.error)
+check(run.one("end")["steps"] == 29, run.events)
+
 # ---- a loss that is not a number ----
 wild = compile_program(PROGRAM.replace("mean(loss),", "mean(loss * log(f32(label) - 8.5) / log(f32(label) - 8.5)),"), "wild")
 refused(["train step 21: loss is not a number"], artifact=wild)

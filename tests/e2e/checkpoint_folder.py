@@ -35,6 +35,20 @@ Run("train", program, *FLAGS, expect=1)  # refused, for there are checkpoints: t
 Run("train", program, *FLAGS, "--resume", "--max-steps", 1)
 check((folder / ".lock").read_bytes() == b"", "a run that has ended is named in the lock")
 
+# ---- a checkpoint that a training removes while it is read: there is a newer one ----
+shutil.copytree(folder, FOLDER / "read")
+whole = newest(FOLDER / "read")
+step = int(whole.name[5:])
+shutil.copytree(whole, FOLDER / "newer")
+(whole / "model.safetensors").unlink()
+os.mkfifo(whole / "model.safetensors")
+reader = subprocess.Popen(command("evaluate", program, "--data", data, "--checkpoint-dir", FOLDER / "read"), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+with open(whole / "model.safetensors", "wb"):  # it has opened it
+    (FOLDER / "newer").rename(FOLDER / f"read/step-{step + 1}")
+    whole.rename(FOLDER / "removed")
+out, error = reader.communicate()
+check(reader.returncode == 0 and b'"end"' in out, error)
+
 # ---- a folder that cannot be written ----
 FOLDER.chmod(0o755)
 for path, what in ((FOLDER / "locked", "a folder of somebody else's"), (folder, "one with checkpoints")):

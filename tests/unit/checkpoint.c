@@ -174,7 +174,7 @@ static void what_is_saved_is_loaded(void **unused) {
     assert_string_equal(back.model_sha256, state.model_sha256);
     dt_checkpoint_state_free(&back);
     set_all(0);
-    assert_ok(dt_checkpoint_load_weights(&session, path, NULL));
+    assert_ok(dt_checkpoint_load_weights(&session, path));
     assert_true(session.kernel[5] == 12 && session.seen == 7 && session.slot[0] == 0);
     dt_release(path);
     dt_checkpoint_state_free(&state);
@@ -231,7 +231,7 @@ static void a_folder_is_written_by_one_run(void **unused) {
     dt_checkpoint_unlock(-1);
 
     scratch_write("file", "x", 1);
-    assert_fails(dt_checkpoint_prepare(scratch_path("file"), &first), DT_IO, "file: cannot create the folder");
+    assert_fails(dt_checkpoint_prepare(scratch_path("file"), &first), DT_NOT_FOUND, "file: cannot create the folder: Not a directory");
     assert_ok(dt_file_make_folders(scratch_path("i/.lock")));
     assert_fails(dt_checkpoint_prepare(scratch_path("i"), &first), DT_IO, "i/.lock: cannot open: Is a directory");
 }
@@ -358,15 +358,15 @@ static void weights_from_elsewhere(void **unused) {
     dt_text others = {0};
     assert_ok(dt_safetensors_write(scratch_path("w"), 2, tensors, give, (void *)(uintptr_t)tensors, sum));
     set_all(3);
-    assert_ok(dt_checkpoint_load_weights(&session, scratch_path("w"), &others));
+    assert_ok(dt_checkpoint_load_init(&session, scratch_path("w"), &others));
     assert_string_equal(others.data, "\n  program: Net/seen, file: nothing of this name: it keeps its initial value"
                                      "\n  file: other u8, program: nothing of this name");
     dt_text_free(&others);
     assert_true(session.kernel[0] == 0 && session.seen == 3); /* a state may be missing */
     assert_ok(dt_safetensors_write(scratch_path("w"), 1, tensors + 1, give, (void *)(uintptr_t)(tensors + 1), sum));
-    assert_fails(dt_checkpoint_load_weights(&session, scratch_path("w"), &others), DT_FAILED_PRECONDITION,
+    assert_fails(dt_checkpoint_load_init(&session, scratch_path("w"), &others), DT_FAILED_PRECONDITION,
                  "program: Net/kernel f32[2, 3], file: nothing of this name");
-    assert_fails(dt_checkpoint_load_weights(&session, scratch_path("none"), &others), DT_NOT_FOUND, "none");
+    assert_fails(dt_checkpoint_load_init(&session, scratch_path("none"), &others), DT_NOT_FOUND, "none");
     dt_text_free(&others);
 }
 

@@ -281,7 +281,7 @@ static void a_step_that_does_not_fit_is_refused(void **state) {
     assert_ok(open_pipeline("batch:4", 1, 1, &pipeline));
     assert_fails(dt_pipeline_check(pipeline, 1), DT_INVALID_ARGUMENT,
                  "images.gz: an example of data train_set is u8[2] here, but step other takes image: u8[B, 3]");
-    assert_fails(dt_pipeline_check(pipeline, 2), DT_INVALID_ARGUMENT, "an example has 2 components, but step one takes 1 inputs");
+    assert_fails(dt_pipeline_check(pipeline, 2), DT_INVALID_ARGUMENT, "an example has 2 components, but step one takes 1 input");
     dt_pipeline_close(pipeline);
     assert_fails(open_pipeline("map:0 map:0 batch:4", 1, 1, &pipeline), DT_INVALID_ARGUMENT,
                  "component 1 of an example is f32, but map() of data train_set takes image: u8[2]");

@@ -23,9 +23,9 @@ static const char *all_events(dt_log_format format, double loss) {
     FILE *stream = stream_of(&data, &n);
     dt_log *log;
     assert_ok(dt_log_create(stream, format, &log));
-    const char *devices[] = {"cpu:0", "cpu:1"}, *names[] = {"loss", "odd \"name\""};
-    const double values[] = {loss, 0.1};
-    dt_log_values reports = {.n = 2, .names = names, .values = values};
+    const char *devices[] = {"cpu:0", "cpu:1"}, *names[] = {"loss", "odd \"name\"", "steps"};
+    const double values[] = {loss, 0.1, 0.5};
+    dt_log_values reports = {.n = 3, .names = names, .values = values};
     dt_log_start start = {.program = "fashion_cnn",
                           .step = "train",
                           .level = "x86-64-v4",
@@ -72,6 +72,8 @@ static void json_is_an_object_a_line(void **state) {
         assert_string_equal(cJSON_GetObjectItem(object, "event")->valuestring, events[i]);
         if (i == 1) assert_true(cJSON_IsNull(cJSON_GetObjectItem(object, "loss"))); /* JSON has no NaN */
         if (i == 2) assert_true(cJSON_GetObjectItemCaseSensitive(object, "odd \"name\"")->valuedouble == 0.1);
+        if (i == 2) assert_true(cJSON_GetObjectItemCaseSensitive(object, "steps")->valuedouble == 469); /* its own */
+        if (i == 2) assert_true(cJSON_GetObjectItemCaseSensitive(object, "report.steps")->valuedouble == 0.5);
         cJSON_Delete(object);
     }
     assert_string_equal(rest, "");
@@ -90,6 +92,7 @@ static void text_is_for_people(void **state) {
     assert_non_null(strstr(text, "\nepoch 1/5  train     469 steps  60,000 examples  4.00 s  data wait 0.4 %  loss 0.2500"));
     assert_non_null(strstr(text, "\nout/label.npy  i64[200]\n"));
     assert_non_null(strstr(text, "\ndone: 469 steps in 1:02:05, stopped by a signal\n"));
+    assert_non_null(strstr(all_events(DT_LOG_TEXT, -NAN), "\nstep 100  loss nan  odd"));
 }
 
 /* The live line too: rate and time of a step, once there were two. */
