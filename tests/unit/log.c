@@ -2,6 +2,7 @@
 #include "runtime/log.h"
 #include "base/memory.h"
 #include "runtime/clock.h"
+#include "runtime/json_text.h"
 #include "runtime/metric.h"
 #include "tests/unit/scratch_folder.h"
 
@@ -81,6 +82,29 @@ static void json_is_an_object_a_line(void **state) {
     assert_non_null(strstr(written, "{\"event\":\"step\",\"number\":100,\"loss\":null,"));
     assert_non_null(strstr(written, "\"devices\":[\"cpu:0\",\"cpu:1\"],\"global_batch\":128,\"memory_bytes\":1048576"));
     assert_non_null(strstr(written, "{\"event\":\"checkpoint\",\"path\":\"ck/step-469\",\"number\":469}\n"));
+}
+
+/* A path may be any bytes, JSON is UTF-8. */
+static void json_is_unicode(void **state) {
+    (void)state;
+    static const struct {
+        const char *path, *wanted;
+    } cases[] = {
+        {"h\xc3\xa9/\xe2\x82\xac/\xf0\x9f\x98\x80", "\"h\xc3\xa9/\xe2\x82\xac/\xf0\x9f\x98\x80\""},
+        {"a\xff"
+         "b\xe9",
+         "\"a\\ufffdb\\ufffd\""},
+        {"\xc0\x80 \xed\xa0\x80", "\"\\ufffd\\ufffd \\ufffd\\ufffd\\ufffd\""},
+        {"\xf4\x90\x80\x80", "\"\\ufffd\\ufffd\\ufffd\\ufffd\""},
+        {"\xe2\x82", "\"\\ufffd\\ufffd\""},
+        {"tab\t\"quote\"\\", "\"tab\\u0009\\\"quote\\\"\\\\\""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dt_text text = {0};
+        dt_text_append_json_string(&text, cases[i].path);
+        assert_string_equal(text.data, cases[i].wanted);
+        dt_text_free(&text);
+    }
 }
 
 static void text_is_for_people(void **state) {
@@ -199,9 +223,13 @@ static void clocks_go_forward(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(json_is_an_object_a_line),  cmocka_unit_test(text_is_for_people),
-        cmocka_unit_test(a_step_has_a_time),         cmocka_unit_test(what_is_not_written_is_known),
-        cmocka_unit_test(a_metric_is_found_by_name), cmocka_unit_test(better_is_better),
+        cmocka_unit_test(json_is_an_object_a_line),
+        cmocka_unit_test(json_is_unicode),
+        cmocka_unit_test(text_is_for_people),
+        cmocka_unit_test(a_step_has_a_time),
+        cmocka_unit_test(what_is_not_written_is_known),
+        cmocka_unit_test(a_metric_is_found_by_name),
+        cmocka_unit_test(better_is_better),
         cmocka_unit_test(clocks_go_forward),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
