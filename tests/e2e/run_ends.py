@@ -98,7 +98,7 @@ check(code == 1 and f"{folder}/.unfinished-5/model.safetensors: cannot write: Fi
 check(events[-1]["event"] == "epoch" and newest(folder) is None, events)
 
 # in the middle of evaluation: the step is saved, and the evaluation is done again
-LONG = PROGRAM.replace('"test-labels")', '"test-labels") | repeat(1000)')
+LONG = PROGRAM.replace('"test-labels")', '"test-labels") | repeat(100000)')
 long = compile_program(LONG, "long")
 folder = FOLDER / "evaluation"
 process = start(*command("train", long, "--data", data, "--checkpoint-dir", folder))
