@@ -1,13 +1,16 @@
-/* blocks: see the header. The one place where the size of a block is decided.
+/* blocks: see the header. The one place where the rows of a microbatch are decided.
  *
- * Three things pull.
+ * Three considerations compete.
  *
- *  - Cores. A core without a block has nothing to do, so blocks are small: MOST_SHARED_ROWS, as long as there are fewer than MOST_CORES of them.
- *    That costs little where kernels go row by row: the CNN of the examples takes 27 to 28 ms on one core with 4, 8, 16, 32 and 64 rows alike.
+ *  - Cores. A core without a microbatch has nothing to do, so a replica should have MOST_CORES of them. Down to SHARED_ROWS rows that is taken for
+ *    free: a weight that is read is still used for several rows. Fewer rows must each be much work, a sequence or a large image whose products reuse
+ *    a weight within the row: a microbatch below SHARED_ROWS has at least ENOUGH_FLOPS. That costs little where kernels go row by row. Times of a
+ *    step on one core, with microbatches of 16, 8, 4, 2 and 1 rows, are alike within what they vary: fashion_cnn (54 MFLOP a row, 64 rows) 27 to
+ *    28 ms down to 4 rows, gpt (0.74 GFLOP, 32 rows) 460 to 500 ms down to 2, bert_mlm (4.4 GFLOP, 8 rows of 512 tokens) 590 to 860 ms down to 1.
  *
- *  - What crosses. Each block leaves a copy of all gradients, which is written, read again and summed, and reads all weights. In the second-level
- *    cache that is nearly free, in the third it is not, in memory it is dearer than anything. Dense layers on one core, times of a step of 64 rows in
- *    blocks of 16, 32 and 64, and what a byte that crosses costs at the 100 GFLOP/s of that core:
+ *  - What crosses. Each microbatch leaves a copy of all gradients, which is written, read again and summed, and reads all weights. In the
+ *    second-level cache that is nearly free, in the third it is not, in memory it is dearer than anything. Dense layers on one core, times of a step
+ *    of 64 rows in microbatches of 16, 32 and 64, and what a byte that crosses costs at the 100 GFLOP/s of that core:
  *
  *        parameters   gradients    16         32         64 rows
  *             0.1 M      0.4 MB     0.153 ms   0.141 ms   0.141 ms      1.5 flops a byte
@@ -16,20 +19,21 @@
  *             2.4 M      9.6 MB    25         14         11            60
  *            10.8 M     43  MB    369        216        115            60 to 180
  *
- *    A block must have twice as much arithmetic as its crossing is worth, so that a core loses a third at the most, while two cores gain.
+ *    A microbatch must have twice as much arithmetic as its crossing is worth, so that a core loses a third at the most, while two cores gain.
  *
- *  - Activations. What a block leaves for its later kernels should still be in the second-level cache. Rows beyond MOST_SHARED_ROWS, which save
+ *  - Activations. What a microbatch leaves for its later kernels should still be in the second-level cache. Rows beyond SHARED_ROWS, which save
  *    crossing, are taken as long as it is. */
 #include "compiler/blocks.h"
 
 #include "compiler/flops.h"
 
 enum {
-    MOST_SHARED_ROWS = 16,
+    SHARED_ROWS = 16,             /* that use a weight while it is at hand */
     MOST_CORES = 16,              /* that a replica alone is to keep busy */
+    ENOUGH_FLOPS = 1 << 29,       /* of fewer rows: 5 ms of a core */
     SECOND_LEVEL_BYTES = 1 << 20, /* of a core: half of it for activations, or for gradients beside as many bytes of weights */
     THIRD_LEVEL_BYTES = 4 << 20,  /* a core's share, for its gradients; the weights are there once for all cores */
-    LEAST_WORTH = 2               /* arithmetic of a block, in times of what crosses */
+    LEAST_WORTH = 2               /* arithmetic of a microbatch, in times of what crosses */
 };
 
 static double flops_of_crossing(double bytes) {
@@ -47,10 +51,11 @@ int64_t dt_block_rows(int64_t capacity, const dt_block_costs *costs) {
     double least = LEAST_WORTH * flops_of_crossing(costs->crossing_bytes), fitting = SECOND_LEVEL_BYTES / 2;
     int64_t most = (capacity + MOST_CORES - 1) / MOST_CORES, rows = capacity;
     if ((double)most * costs->activation_per_row > fitting) most = (int64_t)(fitting / costs->activation_per_row);
-    if (most < MOST_SHARED_ROWS) most = MOST_SHARED_ROWS;
-    for (int64_t n = 2; rows > most; n *= 2) {
+    for (int64_t n = 2; rows > 1; n *= 2) {
         int64_t fewer = (capacity + n - 1) / n;
-        if ((double)fewer * costs->flops_per_row < least) break;
+        double flops = (double)fewer * costs->flops_per_row;
+        bool for_cores = rows > SHARED_ROWS ? rows > most : n <= MOST_CORES && flops >= ENOUGH_FLOPS;
+        if (!for_cores || flops < least) break;
         rows = fewer;
     }
     return rows;
@@ -82,13 +87,12 @@ static dt_block_costs costs_of(dt_arena *arena, const dt_function *step) {
 
 int64_t dt_blocks_choose(const dt_compilation *compilation) {
     const dt_module *module = compilation->module;
-    int64_t rows = 0;
+    dt_block_costs most = {0};
     if (!dt_switch_is_on(compilation->off, DT_SWITCH_BLOCKS) || dt_target_runs_rows_at_once(compilation->target)) return module->capacity;
     for (size_t i = 0; i < module->functions.n; i++) {
         if (module->functions.items[i]->kind != DT_FUNCTION_STEP) continue;
         dt_block_costs costs = costs_of(compilation->arena, module->functions.items[i]);
-        int64_t wanted = dt_block_rows(module->capacity, &costs);
-        if (wanted > rows) rows = wanted;
+        if (costs.flops_per_row > most.flops_per_row) most = costs;
     }
-    return rows > 0 ? rows : module->capacity;
+    return dt_block_rows(module->capacity, &most);
 }

@@ -11,10 +11,10 @@
 
 #include "compiler/compilation.h"
 
-/* What the choice hangs on, of a program's steps: the most of any of them. */
+/* What the choice depends on: of the step with the most arithmetic, which is the one that trains. */
 typedef struct dt_block_costs {
-    double flops_per_row;      /* arithmetic of the step that has the most crossing for it */
-    double crossing_bytes;     /* what each block leaves for the sum over all, such as a copy of all gradients: of the same step */
+    double flops_per_row;
+    double crossing_bytes;     /* what each block leaves for the sum over all, such as a copy of all gradients */
     double activation_per_row; /* bytes that are left for a later kernel */
 } dt_block_costs;
 

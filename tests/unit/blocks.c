@@ -1,4 +1,4 @@
-/* blocks: how many rows are run at once, for programs of all sizes. */
+/* blocks: whatever a program costs, how many rows are run at once keeps to some rules. The numbers that the rules leave open are one machine's. */
 #include "compiler/blocks.h"
 
 #include <setjmp.h>
@@ -6,57 +6,87 @@
 
 #include <cmocka.h>
 
-/* Dense layers: each parameter is read in three products, and its gradient crosses in f32. */
-static dt_block_costs dense(double n_parameters) { return (dt_block_costs){6 * n_parameters, 4 * n_parameters, 4096}; }
+enum {
+    MOST_CAPACITY = 3000,
+    CORES = 16 /* that a replica alone is to keep busy */
+};
 
-static void what_crosses_in_the_cache_leaves_blocks_small(void **state) {
-    (void)state;
-    dt_block_costs perceptron = {410629, 407616, 1160}, cnn = {53.6e6, 426688, 300e3}, none = {1e3, 8, 64};
-    assert_int_equal(dt_block_rows(32, &perceptron), 16);
-    assert_int_equal(dt_block_rows(64, &cnn), 16);
-    assert_int_equal(dt_block_rows(64, &none), 16);
+static int64_t next_capacity(int64_t capacity) { return capacity + (capacity < 100 ? 1 : 37); }
+
+/* Arithmetic from nothing to 16 TFLOP a row, what crosses and activations from nothing to 1 GB: a fourth of it at a time. */
+static const double sizes[] = {0, 1, 1 << 6, 1 << 10, 1 << 14, 1 << 18, 1 << 22, 1 << 26, 1 << 30};
+enum {
+    N_SIZES = sizeof sizes / sizeof *sizes
+};
+
+static dt_block_costs costs_at(int flops, int crossing, int activation) {
+    return (dt_block_costs){16 * 1024 * sizes[flops], sizes[crossing], sizes[activation]};
 }
 
-static void what_crosses_in_memory_makes_them_large(void **state) {
+/* Calls `check` for each capacity and all costs. */
+static void for_all(void (*check)(int64_t capacity, int flops, int crossing, int activation)) {
+    for (int64_t capacity = 1; capacity < MOST_CAPACITY; capacity = next_capacity(capacity))
+        for (int i = 0; i < N_SIZES * N_SIZES * N_SIZES; i++) check(capacity, i / N_SIZES / N_SIZES, i / N_SIZES % N_SIZES, i % N_SIZES);
+}
+
+static int64_t rows_of(int64_t capacity, int flops, int crossing, int activation) {
+    dt_block_costs costs = costs_at(flops, crossing, activation);
+    return dt_block_rows(capacity, &costs);
+}
+
+static void check_even(int64_t capacity, int flops, int crossing, int activation) {
+    int64_t rows = rows_of(capacity, flops, crossing, activation), n = dt_blocks_of(capacity, rows);
+    assert_true(rows >= 1 && rows <= capacity && (n & (n - 1)) == 0);
+    assert_int_equal(rows, (capacity + n - 1) / n);
+}
+
+static void blocks_are_a_power_of_two_and_even(void **state) {
     (void)state;
-    static const struct {
-        double n_parameters;
-        int64_t capacity, rows;
-    } cases[] = {{0.27e6, 64, 32}, {0.54e6, 64, 32}, {2.4e6, 64, 64}, {10.8e6, 64, 64}, {10.8e6, 512, 128}, {10.8e6, 1000, 125}, {1e9, 512, 128}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        dt_block_costs costs = dense(cases[i].n_parameters);
-        assert_int_equal(dt_block_rows(cases[i].capacity, &costs), cases[i].rows);
+    for_all(check_even);
+}
+
+static void check_monotone(int64_t capacity, int flops, int crossing, int activation) {
+    int64_t rows = rows_of(capacity, flops, crossing, activation);
+    if (flops + 1 < N_SIZES) assert_true(rows_of(capacity, flops + 1, crossing, activation) <= rows);
+    if (crossing + 1 < N_SIZES) assert_true(rows_of(capacity, flops, crossing + 1, activation) >= rows);
+    if (activation + 1 < N_SIZES) assert_true(rows_of(capacity, flops, crossing, activation + 1) <= rows);
+}
+
+static void more_work_means_fewer_rows_and_more_crossing_means_more(void **state) {
+    (void)state;
+    for_all(check_monotone);
+}
+
+static void much_work_keeps_all_cores_busy(void **state) {
+    (void)state;
+    const dt_block_costs sequence = {4e9, 1e6, 1e7}; /* a row of 512 tokens */
+    for (int64_t capacity = 1; capacity < MOST_CAPACITY; capacity = next_capacity(capacity)) {
+        int64_t rows = dt_block_rows(capacity, &sequence), n = (capacity + rows - 1) / rows;
+        assert_true(2 * n > (capacity < CORES ? capacity : CORES)); /* blocks that are even may be as few as that */
     }
+    for (int64_t rows = 1; rows <= CORES; rows *= 2) assert_int_equal(dt_block_rows(rows, &sequence), 1);
 }
 
-static void many_rows_fill_the_cache_when_all_cores_have_some(void **state) {
+/* Two blocks would do the work of a sum of all gradients twice, and little else. */
+static void what_crosses_in_memory_keeps_a_replica_whole(void **state) {
     (void)state;
-    dt_block_costs small = {1e3, 8, 64}, large = {1e6, 8, 1 << 20}, none = {1e3, 8, 0};
-    assert_int_equal(dt_block_rows(256, &small), 16);
-    assert_int_equal(dt_block_rows(1024, &small), 64);
-    assert_int_equal(dt_block_rows(1 << 20, &small), 8192); /* 512 KiB of activations */
-    assert_int_equal(dt_block_rows(1 << 20, &none), 65536);
-    assert_int_equal(dt_block_rows(1024, &large), 16);
+    const dt_block_costs dense = {6 * 10.8e6, 4 * 10.8e6, 4096}; /* each parameter in three products, and its gradient crosses */
+    for (int64_t rows = 1; rows <= 64; rows++) assert_int_equal(dt_block_rows(rows, &dense), rows);
+    assert_true(dt_block_rows(512, &dense) < 512);
 }
 
-/* Whatever the capacity, blocks are a power of two, as even as can be, and none is larger than it need be. */
-static void blocks_are_even(void **state) {
+static void little_work_is_not_parted_for_cores(void **state) {
     (void)state;
-    dt_block_costs costs[] = {dense(1e4), dense(1e6), {0, 0, 0}, {0, 1e9, 1e9}};
-    for (size_t i = 0; i < sizeof costs / sizeof *costs; i++)
-        for (int64_t capacity = 1; capacity < 3000; capacity += capacity < 100 ? 1 : 37) {
-            int64_t rows = dt_block_rows(capacity, &costs[i]), n = dt_blocks_of(capacity, rows);
-            assert_true(rows >= 1 && rows <= capacity && (n & (n - 1)) == 0);
-            assert_int_equal(rows, (capacity + n - 1) / n);
-        }
+    const dt_block_costs perceptron = {410629, 407616, 1160};
+    assert_int_equal(dt_block_rows(8, &perceptron), 8);
+    assert_true(dt_block_rows(64, &perceptron) < 64);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_crosses_in_the_cache_leaves_blocks_small),
-        cmocka_unit_test(what_crosses_in_memory_makes_them_large),
-        cmocka_unit_test(many_rows_fill_the_cache_when_all_cores_have_some),
-        cmocka_unit_test(blocks_are_even),
+        cmocka_unit_test(blocks_are_a_power_of_two_and_even),  cmocka_unit_test(more_work_means_fewer_rows_and_more_crossing_means_more),
+        cmocka_unit_test(much_work_keeps_all_cores_busy),      cmocka_unit_test(what_crosses_in_memory_keeps_a_replica_whole),
+        cmocka_unit_test(little_work_is_not_parted_for_cores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
