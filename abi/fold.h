@@ -1,9 +1,9 @@
 /* fold: what the function is called with that folds, on a GPU, what the leaves of a sum have left.
  *
- * `dtc` generates one for each program:   void fold(const dt_fold_work *work, const dt_launch *launch);
+ * `dtc` generates one for each program:   void fold(const dt_fold_work *work);
  * All pointers are addresses in the GPU's memory, and so is the structure. For each part, and each of its elements, the values of the leaves are
  * folded in the order of the tree over all leaves, floats of 16 bits in 32 and rounded once: to the bit what the runtime does on a CPU
- * (runtime/comm/fold.h). A part of one leaf is a copy. Its target may be its first leaf. */
+ * (runtime/devices/reduce.h). A part of one leaf is a copy. Its target may be its first leaf; nothing else overlaps. */
 #ifndef DT_ABI_FOLD_H
 #define DT_ABI_FOLD_H
 
@@ -25,6 +25,8 @@ enum {
 
 #define DT_FOLD_PART_FIELDS(X)                                                                                                                       \
     X(target, "where the result goes")                                                                                                               \
+    X(others, "more such places, one address behind the other: in other GPUs' memory, or beside it")                                                 \
+    X(n_others, "0 or more")                                                                                                                         \
     X(leaves, "in their order")                                                                                                                      \
     X(n_leaves, "1 or more")                                                                                                                         \
     X(first, "elements of all parts before it")                                                                                                      \

@@ -4,10 +4,16 @@
 #include "base/text.h"
 
 #include <inttypes.h>
+#include <sched.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+
+int dt_cpu_n_cores(void) {
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
 
 static const char *const names[] = {NULL, "x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
 

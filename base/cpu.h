@@ -1,9 +1,13 @@
-/* cpu: which x86-64 instruction-set level this machine reaches, processor and operating system together.
+/* cpu: how many cores there are for this process, and which x86-64 instruction-set level this machine reaches, processor and operating system
+ * together.
  *
  * A level is the psABI's: x86-64-v2 (SSE4.2), -v3 (AVX2, FMA, BMI), -v4 (AVX-512 F, BW, CD, DQ, VL). A processor with AVX under a kernel that
  * does not save its registers is of level v2: code compiled for v3 would fail there. */
 #ifndef DT_BASE_CPU_H
 #define DT_BASE_CPU_H
+
+/* Cores that this process may use. */
+int dt_cpu_n_cores(void);
 
 /* 1 to 4; 0 on another architecture. */
 int dt_cpu_level(void);

@@ -2,7 +2,7 @@
 #include "bench/kernel_case.h"
 
 #include "bench/kernel_formula.h"
-#include "runtime/clock.h"
+#include "runtime/threads/clock.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
 #include "bench/kernel_code.h"
 #include "bench/kernel_peers.h"
 #include "compiler/codegen/codegen.h"
-#include "runtime/peak.h"
+#include "runtime/devices/peak.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,18 +3,18 @@
  *     reduction_order PROGRAM.dtx        prints {"step": …, "leaves": …, "bytes": …, "fixed": …, "arrival": …, "difference": …}, seconds
  *
  * step        of the program's step `train`, 8 replicas on 2 devices of a core
- * fixed       adding up copies of all gradients, one for each block of rows of each replica, in the tree of runtime/comm/fold.h
+ * fixed       adding up copies of all gradients, one for each block of rows of each replica, in the tree of runtime/devices/reduce.h
  * arrival     the same copies by the same threads, with the same meetings, each added to one accumulator as it comes
  * difference  fixed less arrival
  *
  * Both leave their results in the same place, a block of elements at a time so that what is added up stays in the first-level cache, and run in turn;
  * times are medians, the difference that of the rounds' differences. */
 #include "base/memory.h"
-#include "runtime/clock.h"
 #include "runtime/comm/local/local.h"
-#include "runtime/crew.h"
 #include "runtime/devices/host_memory.h"
-#include "runtime/session.h"
+#include "runtime/execution/session.h"
+#include "runtime/threads/clock.h"
+#include "runtime/threads/thread_pool.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -33,46 +33,43 @@ typedef struct sums {
     int n_leaves;
     size_t n; /* elements of a leaf */
     float **leaves, *target;
-    dt_comm *comms[RANKS];
+    dt_group *groups[RANKS];
+    dt_collective_part parts[RANKS];
+    dt_tree_reductions reductions[RANKS];
+    void *scratch[RANKS];
     bool in_tree;
 } sums;
 
-static const dt_comm_moment moment = {.step = "train", .rows = 1, .blocks = 1, .block_rows = 1, .valid = 1};
+static const dt_step_context at = {.step = "train"};
 
 /* ---- one round ---- */
 
-static dt_status *add_in_tree(const sums *of, dt_comm *comm) {
-    void *target = of->target;
-    dt_comm_part part = {.kind = DT_COLLECTIVE_ALL_REDUCE,
-                         .fold = DT_FOLD_SUM,
-                         .dtype = DT_F32,
-                         .n = of->n,
-                         .sources = (const void *const *)of->leaves + comm->first_leaf,
-                         .targets = &target,
-                         .label = "all gradients"};
-    return dt_comm_exchange(comm, &part, 1, &moment);
+static dt_status *add_in_tree(const sums *of, int rank) {
+    DT_TRY(dt_group_meet(of->groups[rank], DT_GROUP_ALL, &at, "all gradients"));
+    for (size_t r = 0; r < of->reductions[rank].n; r++) dt_reduce(&of->reductions[rank].items[r], of->scratch[rank]);
+    return dt_group_meet(of->groups[rank], DT_GROUP_ALL, &at, "all gradients");
 }
 
-static dt_status *add_as_they_come(const sums *of, dt_comm *comm) {
-    size_t n_blocks = (of->n + BLOCK - 1) / BLOCK, rank = (size_t)comm->rank;
-    size_t first = n_blocks * rank / RANKS * BLOCK, end = n_blocks * (rank + 1) / RANKS * BLOCK;
+static dt_status *add_as_they_come(const sums *of, int rank) {
+    size_t n_blocks = (of->n + BLOCK - 1) / BLOCK, share = (size_t)rank;
+    size_t first = n_blocks * share / RANKS * BLOCK, end = n_blocks * (share + 1) / RANKS * BLOCK;
     if (end > of->n) end = of->n;
-    DT_TRY(dt_comm_barrier(comm, &moment));
-    for (size_t at = first; at < end; at += BLOCK) {
-        size_t n = end - at < BLOCK ? end - at : BLOCK;
-        float *restrict sum = of->target + at;
-        memcpy(sum, of->leaves[0] + at, n * sizeof *sum);
+    DT_TRY(dt_group_meet(of->groups[rank], DT_GROUP_ALL, &at, "all gradients"));
+    for (size_t e = first; e < end; e += BLOCK) {
+        size_t n = end - e < BLOCK ? end - e : BLOCK;
+        float *restrict sum = of->target + e;
+        memcpy(sum, of->leaves[0] + e, n * sizeof *sum);
         for (int l = 1; l < of->n_leaves; l++) {
-            const float *restrict leaf = of->leaves[l] + at;
+            const float *restrict leaf = of->leaves[l] + e;
             for (size_t i = 0; i < n; i++) sum[i] += leaf[i];
         }
     }
-    return dt_comm_barrier(comm, &moment);
+    return dt_group_meet(of->groups[rank], DT_GROUP_ALL, &at, "all gradients");
 }
 
 static dt_status *add_up(void *context, int member) {
     const sums *of = context;
-    return (of->in_tree ? add_in_tree : add_as_they_come)(of, of->comms[member]);
+    return (of->in_tree ? add_in_tree : add_as_they_come)(of, member);
 }
 
 /* ---- times ---- */
@@ -87,20 +84,20 @@ static double median(double *seconds, int n) {
     return seconds[n / 2];
 }
 
-static dt_status *time_of_round(sums *of, dt_crew *crew, bool in_tree, double *seconds) {
+static dt_status *time_of_round(sums *of, dt_thread_pool *pool, bool in_tree, double *seconds) {
     double began = dt_seconds_now();
     of->in_tree = in_tree;
-    DT_TRY(dt_crew_run(crew, add_up, of));
+    DT_TRY(dt_thread_pool_run(pool, add_up, of));
     *seconds = dt_seconds_now() - began;
     return NULL;
 }
 
-static dt_status *time_sums(sums *of, dt_crew *crew, double *fixed, double *arrival, double *difference) {
+static dt_status *time_sums(sums *of, dt_thread_pool *pool, double *fixed, double *arrival, double *difference) {
     double times[3][ROUNDS];
-    DT_TRY(time_of_round(of, crew, true, &times[0][0])); /* one that is not counted */
+    DT_TRY(time_of_round(of, pool, true, &times[0][0])); /* one that is not counted */
     for (int i = 0; i < ROUNDS; i++) {
-        DT_TRY(time_of_round(of, crew, true, &times[0][i]));
-        DT_TRY(time_of_round(of, crew, false, &times[1][i]));
+        DT_TRY(time_of_round(of, pool, true, &times[0][i]));
+        DT_TRY(time_of_round(of, pool, false, &times[1][i]));
         times[2][i] = times[0][i] - times[1][i];
     }
     *fixed = median(times[0], ROUNDS);
@@ -116,23 +113,49 @@ static dt_status *allocate_leaf(size_t n, float **leaf) {
     return NULL;
 }
 
+static dt_status *open_groups(sums *of, dt_arena *arena) {
+    dt_local_hub *hub;
+    dt_local_hub_options options = {RANKS, 1, true, of->n_leaves, {1, 1, 1}, 60};
+    DT_TRY(dt_local_hub_create(&options, &hub));
+    for (int r = 0; r < RANKS; r++) {
+        DT_TRY(dt_local_hub_join(hub, r, &of->groups[r]));
+        of->parts[r] = (dt_collective_part){.kind = DT_COLLECTIVE_ALL_REDUCE,
+                                            .combine = DT_FOLD_SUM,
+                                            .dtype = DT_F32,
+                                            .n = of->n,
+                                            .sources = (void *const *)of->leaves + of->groups[r]->first_microbatch,
+                                            .n_targets = 1,
+                                            .targets = (void *const *)&of->target,
+                                            .label = "all gradients"};
+        dt_group_publish(of->groups[r], &of->parts[r]);
+        of->scratch[r] = dt_host_memory_allocate(dt_reduce_scratch_bytes(of->n_leaves));
+        if (of->scratch[r] == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    dt_local_hub_release(hub);
+    for (int r = 0; r < RANKS; r++) dt_group_lower(of->groups[r], 0, 1, arena, &of->reductions[r]);
+    return NULL;
+}
+
 static dt_status *measure_sums(sums *of, double *fixed, double *arrival, double *difference) {
-    dt_crew *crew;
+    dt_thread_pool *pool;
     of->leaves = dt_allocate_zeroed((size_t)of->n_leaves, sizeof *of->leaves);
     if (of->leaves == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     for (int l = 0; l < of->n_leaves; l++) DT_TRY(allocate_leaf(of->n, &of->leaves[l]));
     DT_TRY(allocate_leaf(of->n, &of->target));
-    DT_TRY(dt_comm_local_open(RANKS, of->n_leaves, 60, of->comms));
-    DT_TRY(dt_crew_create(RANKS, NULL, NULL, &crew));
-    dt_status *status = time_sums(of, crew, fixed, arrival, difference);
-    dt_crew_destroy(crew);
-    for (int r = 0; r < RANKS; r++) dt_comm_close(of->comms[r]);
+    dt_arena *arena = dt_arena_create();
+    if (arena == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    DT_TRY(open_groups(of, arena));
+    DT_TRY(dt_thread_pool_create(RANKS, NULL, NULL, &pool));
+    dt_status *status = time_sums(of, pool, fixed, arrival, difference);
+    dt_thread_pool_destroy(pool);
+    for (int r = 0; r < RANKS; r++) dt_group_close(of->groups[r]);
+    dt_arena_destroy(arena);
     return status;
 }
 
 /* ---- the program's step ---- */
 
-/* Zeros: times do not hang on them. */
+/* Zeros: times do not depend on them. */
 static dt_status *make_inputs(const dt_artifact_function *function, int64_t rows, const void **inputs) {
     for (int i = 0; i < function->n_inputs; i++) {
         inputs[i] = dt_allocate_zeroed((size_t)(function->inputs[i].row_bytes * rows) + DT_SLACK_BYTES, 1);

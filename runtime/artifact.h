@@ -271,11 +271,11 @@ int dt_artifact_find_pipeline(const dt_artifact *artifact, const char *name);
 dt_status *dt_artifact_read_text(const char *path, const char *member, char **text);
 
 /* A replica with so many rows (its n, valid or not) is run in blocks of block_rows, the last ones shorter or empty: the least power of two of blocks,
- * so that the tree over all blocks (runtime/comm/fold.h) is the one over replicas, of trees over their blocks. */
+ * so that the tree over all blocks (runtime/devices/reduce.h) is the one over replicas, of trees over their blocks. */
 int64_t dt_artifact_blocks(const dt_artifact *artifact, int64_t rows);
 
 /* What a session takes: once in each memory (variables, replicated values), for each core (scratch), for each partial sum that a core has open
- * (runtime/lane.h says how many), for each replica at capacity. */
+ * (runtime/execution/executor.h says how many), for each replica at capacity. */
 typedef struct dt_artifact_bytes {
     int64_t shared, core, partial, replica;
 } dt_artifact_bytes;

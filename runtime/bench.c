@@ -2,7 +2,7 @@
 #include "runtime/bench.h"
 
 #include "base/memory.h"
-#include "runtime/clock.h"
+#include "runtime/threads/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -135,7 +135,7 @@ static dt_status *create(dt_bench *bench, const dt_run_options *options) {
     DT_TRY(dt_run_find_step(bench->artifact, options, "train", &bench->step));
     const dt_artifact_step *step = &bench->artifact->steps[bench->step];
     about.devices = options->devices;
-    about.generated_alone = options->generated_alone;
+    about.no_libraries = options->no_libraries;
     about.replicas = options->replicas != 0 ? options->replicas : 1;
     about.seed = options->seed;
     about.steps_per_epoch = bench->n_most_steps;
@@ -210,7 +210,7 @@ dt_status *dt_bench_step(dt_bench *bench, bool measured) {
     if (gpu) dt_session_measure(bench->session, false);
     double began = dt_seconds_now();
     DT_TRY(run_once(bench));
-    double seconds = dt_seconds_now() - began, all_seconds = seconds * dt_session_n_cores(bench->session);
+    double seconds = dt_seconds_now() - began, all_seconds = seconds * dt_session_n_executors(bench->session);
     if (gpu) {
         dt_session_measure(bench->session, true);
         began = dt_seconds_now();
@@ -278,7 +278,7 @@ dt_bench_result dt_bench_result_of(dt_bench *bench) {
                               .level = dt_session_level(bench->session),
                               .gpu = dt_session_is_gpu(bench->session) ? dt_session_device_name(bench->session, 0) : NULL,
                               .n_devices = dt_session_n_devices(bench->session),
-                              .n_cores = dt_session_n_cores(bench->session),
+                              .n_cores = dt_session_n_executors(bench->session),
                               .replicas = dt_session_replicas(bench->session),
                               .global_batch = dt_session_global_batch(bench->session),
                               .n_steps = bench->n_steps,

@@ -10,7 +10,7 @@
 #ifndef DT_RUNTIME_BENCH_H
 #define DT_RUNTIME_BENCH_H
 
-#include "runtime/peak.h"
+#include "runtime/devices/peak.h"
 #include "runtime/run.h"
 
 typedef struct dt_bench dt_bench;

@@ -12,7 +12,7 @@
 
 #include "runtime/checkpoint_lock.h"
 #include "runtime/checkpoint_state.h"
-#include "runtime/session.h"
+#include "runtime/execution/session.h"
 
 /* Writes the session's variables and `state`, whose sums it sets, as `folder`/step-N; *path (may be NULL) is its name, which the caller frees. A
  * checkpoint of the same step is replaced, in one move. */

@@ -31,7 +31,8 @@ static const struct {
      "one.\v"
      "Without flags: one replica on one device, all cores. Replicas are shards of the global batch; their number, not that of the devices, is "
      "what "
-     "results depend on. --devices cuda:0 is a GPU, for what dtc compile --target cuda wrote.\n\nSIGINT, SIGTERM and SIGHUP finish the step, write a "
+     "results depend on. --devices cuda is all GPUs, cuda:0,3 are these, for what dtc compile --target cuda wrote.\n\nSIGINT, SIGTERM and SIGHUP "
+     "finish the step, write a "
      "checkpoint and end with 128 + their number as exit status; a second SIGINT or SIGTERM ends at once. A standard output "
      "that can no longer be written ends a training in the same way, with exit status 1.\n\n"
      "  dtrun train fashion.dtx --data /usr/share/datasets/fashion-mnist --epochs 5 --replicas 2 --devices cpu:2 --checkpoint-dir ck"},
@@ -66,6 +67,7 @@ enum key {
     KEY_DATA = 256,
     KEY_DEVICES,
     KEY_LIBRARY,
+    KEY_DEADLINE,
     KEY_REPLICAS,
     KEY_GLOBAL_BATCH,
     KEY_SEED,
@@ -119,8 +121,14 @@ static const struct {
     {PREDICT, {"input", KEY_INPUT, "FILE", 0, "A .npy or IDX file, gzipped or not; one for each input of the step, in order", 1}},
     {PREDICT, {"output", KEY_OUTPUT, "FOLDER", 0, "Where the results go, one .npy each", 1}},
     {STEPS,
-     {"devices", KEY_DEVICES, "KIND[:D[xT]]", 0,
-      "What to run on, as `dtrun devices` lists them: D devices of T cores, or cuda:N, GPU number N (default: cpu, one of all cores)", 2}},
+     {"devices", KEY_DEVICES, "DEVICES", 0,
+      "What to run on, as `dtrun devices` lists them: cpu:D or cpu:DxT, D devices of T cores; cuda, all GPUs; cuda:0,3, GPUs by number (default: "
+      "cpu, "
+      "one of all cores)",
+      2}},
+    {RUNS,
+     {"deadline", KEY_DEADLINE, "SECONDS", 0, "How long devices wait for one another, and a step for its device, before the run fails (default: 600)",
+      2}},
     {STEPS,
      {"library", KEY_LIBRARY, "auto|none", 0,
       "On a GPU, whether cuBLASLt and cuDNN do what they can of it, or generated code does all (default: auto). Results differ by rounding", 2}},
@@ -195,7 +203,8 @@ static error_t parse_run(int key, char *text, struct argp_state *state) {
     case KEY_BAD_INDEX: run->ignore_bad_index = choice(text, "ignore", "error", name, state); return 0;
     case KEY_OUTPUT: run->output = text; return 0;
     case KEY_DEVICES: run->devices = text; return 0;
-    case KEY_LIBRARY: run->generated_alone = choice(text, "none", "auto", name, state); return 0;
+    case KEY_LIBRARY: run->no_libraries = choice(text, "none", "auto", name, state); return 0;
+    case KEY_DEADLINE: run->deadline_seconds = (double)number(text, 1, name, state); return 0;
     case KEY_REPLICAS: run->replicas = number(text, 1, name, state); return 0;
     case KEY_GLOBAL_BATCH: run->global_batch = number(text, 1, name, state); return 0;
     case KEY_CHECKPOINT_DIR: run->checkpoint_dir = text; return 0;

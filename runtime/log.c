@@ -3,8 +3,8 @@
 
 #include "base/memory.h"
 #include "base/text.h"
-#include "runtime/clock.h"
 #include "runtime/json_text.h"
+#include "runtime/threads/clock.h"
 #include "runtime/type_text.h"
 
 #include <errno.h>

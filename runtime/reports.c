@@ -3,7 +3,7 @@
 
 #include "base/half.h"
 #include "base/memory.h"
-#include "runtime/example_function.h"
+#include "runtime/execution/example_function.h"
 
 #include <math.h>
 #include <string.h>

@@ -4,8 +4,8 @@
 
 #include "runtime/checkpoint_state.h"
 #include "runtime/data/pipeline.h"
+#include "runtime/execution/session.h"
 #include "runtime/log.h"
-#include "runtime/session.h"
 
 /* Strings are the caller's and outlive the run. */
 typedef struct dt_run_options {
@@ -13,9 +13,10 @@ typedef struct dt_run_options {
     const char *from; /* a pipeline; NULL: that of the step */
     const char *data; /* folder of the data files */
     const char *devices;
-    bool generated_alone; /* on a GPU: --library none */
-    int64_t replicas;     /* 0: not said */
-    int64_t global_batch; /* 0: not said */
+    bool no_libraries;       /* on a GPU: --library none */
+    double deadline_seconds; /* 0: not said */
+    int64_t replicas;        /* 0: not said */
+    int64_t global_batch;    /* 0: not said */
     bool has_seed;
     int64_t seed;
     bool ignore_bad_index;

@@ -1,7 +1,7 @@
 /* run_evaluate: one pass of a step that does not train over its data, with weights from a checkpoint or a file. */
-#include "runtime/clock.h"
 #include "runtime/run.h"
 #include "runtime/runner.h"
+#include "runtime/threads/clock.h"
 
 /* *whole is false when a signal came. */
 static dt_status *evaluate_all(dt_runner *runner, const dt_run_options *options, dt_log *log, int64_t epoch, bool *whole) {
@@ -54,7 +54,8 @@ dt_status *dt_run_evaluate(const dt_kernels *kernels, const dt_run_options *opti
     DT_TRY(dt_run_rows(options, dt_pipeline_rows(&artifact->pipelines[from]), &rows));
     dt_session_options about = dt_session_options_default();
     about.devices = options->devices;
-    about.generated_alone = options->generated_alone;
+    about.no_libraries = options->no_libraries;
+    about.deadline_seconds = options->deadline_seconds;
     about.replicas = options->replicas != 0 ? options->replicas : 1;
     about.rows = rows;
     about.seed = options->seed;

@@ -133,7 +133,8 @@ dt_status *dt_run_predict(const dt_kernels *kernels, const dt_run_options *optio
     if (options->output == NULL) return dt_error(DT_INVALID_ARGUMENT, "name the folder for the results with --output");
     dt_session_options about = dt_session_options_default();
     about.devices = options->devices;
-    about.generated_alone = options->generated_alone;
+    about.no_libraries = options->no_libraries;
+    about.deadline_seconds = options->deadline_seconds;
     about.replicas = options->replicas != 0 ? options->replicas : 1;
     DT_TRY(dt_run_rows(options, artifact->capacity, &about.rows));
     about.seed = options->seed;

@@ -131,6 +131,9 @@ void dt_run_log_started(dt_log *log, const dt_kernels *kernels, dt_session *sess
     start.n_devices = devices != NULL ? n_devices : 0;
     start.devices = devices;
     dt_log_started(log, &start);
+    if (dt_session_n_spare(session) > 0)
+        dt_log_remark(log, "note", "%d of %d GPUs have nothing to do: there are %" PRId64 " replicas; --replicas %d uses all of them",
+                      dt_session_n_spare(session), dt_session_n_spare(session) + n_devices, start.replicas, dt_session_n_spare(session) + n_devices);
     log_libraries(log, session);
     dt_release(devices);
 }

@@ -5,10 +5,10 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "runtime/checkpoint.h"
-#include "runtime/clock.h"
 #include "runtime/metric.h"
 #include "runtime/run.h"
 #include "runtime/runner.h"
+#include "runtime/threads/clock.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -171,7 +171,8 @@ static dt_status *describe_state(training *run) {
 static dt_status *open_session(training *run) {
     const dt_run_options *options = run->options;
     run->about.devices = options->devices;
-    run->about.generated_alone = options->generated_alone;
+    run->about.no_libraries = options->no_libraries;
+    run->about.deadline_seconds = options->deadline_seconds;
     run->about.steps_per_epoch = dt_pipeline_n_batches(run->data);
     run->about.epochs = epochs_of(options, run->about.steps_per_epoch);
     DT_TRY(dt_session_create(run->kernels, &run->about, &run->session));

@@ -3,7 +3,7 @@
 #include "runtime/runner.h"
 
 #include "base/memory.h"
-#include "runtime/clock.h"
+#include "runtime/threads/clock.h"
 
 #include <math.h>
 #include <string.h>

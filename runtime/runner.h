@@ -4,9 +4,9 @@
 #define DT_RUNTIME_RUNNER_H
 
 #include "runtime/data/pipeline.h"
+#include "runtime/execution/session.h"
 #include "runtime/log.h"
 #include "runtime/reports.h"
-#include "runtime/session.h"
 
 typedef struct dt_runner dt_runner;
 

@@ -52,7 +52,7 @@ static const char *helpers(dt_arena *arena) {
 dt_cuda_source dt_cuda_render_fold(dt_arena *arena, const dt_plan *const *plans, int n_plans) {
     dt_text text = {0}, cases = {0};
     add_cases(arena, plans, n_plans, &cases);
-    dt_text_append(&text, "(const dt_fold_work *__restrict__ work, const dt_launch *__restrict__ launch) {\n");
+    dt_text_append(&text, "(const dt_fold_work *__restrict__ work) {\n");
     if (cases.n > 0) dt_text_append(&text, "    __shared__ u64 sums[FOLD_DEPTH * FOLD_THREADS];\n");
     dt_text_append(&text, "    for (i64 e = grid_thread(); e < work->n_elements; e += grid_threads()) {\n"
                           "        const dt_fold_part *part = fold_part(work, e);\n"

@@ -30,8 +30,13 @@ struct fold_bf16 {
     static __device__ u16 store(float x) { return to_bf16(x); }
 };
 
+template <class T> INLINE void store_element(const dt_fold_part *part, i64 i, T result) {
+    ((T *)part->target)[i] = result;
+    for (i64 t = 0; t < part->n_others; t++) ((T *)((const i64 *)part->others)[t])[i] = result;
+}
+
 template <class T> INLINE void copy_element(const dt_fold_part *part, i64 i) {
-    ((T *)part->target)[i] = ((const T *)((const dt_fold_leaf *)part->leaves)->values)[i];
+    store_element<T>(part, i, ((const T *)((const dt_fold_leaf *)part->leaves)->values)[i]);
 }
 
 // Two sums of as many leaves are the halves of a subtree, and become one, as digits carry in a binary counter: so open sums are of 2^k leaves, one of
@@ -50,7 +55,7 @@ template <class Type, class Combiner> INLINE void fold_element(const dt_fold_par
     }
     typename Type::value total = sums[--n * FOLD_THREADS];
     while (n > 0) total = Combiner::of(sums[--n * FOLD_THREADS], total);
-    ((typename Type::memory *)part->target)[i] = Type::store(total);
+    store_element<typename Type::memory>(part, i, Type::store(total));
 }
 
 // The part that holds element e of all.

@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "runtime/data/permutation.h"
-#include "runtime/example_function.h"
+#include "runtime/execution/example_function.h"
 #include "runtime/type_text.h"
 
 #include <stdatomic.h>

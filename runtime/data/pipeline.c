@@ -4,11 +4,11 @@
 
 #include "base/memory.h"
 #include "base/text.h"
-#include "runtime/clock.h"
 #include "runtime/data/examples.h"
 #include "runtime/data/order.h"
 #include "runtime/data/source.h"
 #include "runtime/data/stages.h"
+#include "runtime/threads/clock.h"
 #include "runtime/type_text.h"
 
 #include <pthread.h>

@@ -71,3 +71,32 @@ int64_t dt_host_memory_free_bytes(void) {
     if (limit >= 0 && used >= 0 && limit - used < bytes) bytes = limit > used ? limit - used : 0;
     return bytes;
 }
+
+/* ---- as the memory of a device ---- */
+
+int64_t dt_host_device_free_bytes(const dt_device *device) {
+    (void)device;
+    return dt_host_memory_free_bytes();
+}
+
+dt_status *dt_host_device_allocate(dt_device *device, size_t bytes, void **memory) {
+    *memory = dt_host_memory_allocate(bytes);
+    return *memory != NULL ? NULL : dt_error(DT_RESOURCE_EXHAUSTED, "%s: not enough memory for %zu bytes", device->name, bytes);
+}
+
+void dt_host_device_release(dt_device *device, void *memory, size_t bytes) {
+    (void)device;
+    dt_host_memory_release(memory, bytes);
+}
+
+dt_status *dt_host_device_write(dt_device *device, void *memory, const void *host, size_t bytes) {
+    (void)device;
+    memcpy(memory, host, bytes);
+    return NULL;
+}
+
+dt_status *dt_host_device_read(dt_device *device, void *host, const void *memory, size_t bytes) {
+    (void)device;
+    memcpy(host, memory, bytes);
+    return NULL;
+}

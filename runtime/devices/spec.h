@@ -12,7 +12,7 @@
 #include "runtime/devices/device.h"
 
 enum {
-    DT_MOST_GPUS = 64 /* of a process */
+    DT_MOST_GPUS = DT_MOST_AHEAD /* of a process */
 };
 
 typedef struct dt_device_spec {

@@ -40,7 +40,7 @@ def main():
         number = 1 + sum(call.name == "cuEventRecord" for call in calls[:i])
         error = failing.train(fail=f"cuEventRecord:{number}={LOST}").error
         check(re.search(r"cuda:0, (train|evaluate) step [1-9]\d*(, its inputs)?: .*cuEventRecord", error), error)
-    waits = [c for c in calls if c.name in ("cuStreamSynchronize", "cuEventSynchronize", "cuGraphLaunch", "cuMemcpyHtoDAsync_v2")]
+    waits = [c for c in calls if c.name in ("cuStreamQuery", "cuStreamSynchronize", "cuEventSynchronize", "cuGraphLaunch", "cuMemcpyHtoDAsync_v2")]
     for call in waits[:: max(1, len(waits) // 6)]:
         failing.check(call, LOST)
     print(f"{len(calls)} calls; {len(codes)} failed in turn")
@@ -54,7 +54,6 @@ def main():
     says(failing.train(capability="10.0"), "sm_90", "sm_100", "dtc compile net.dt --target cuda:sm_100")
     says(failing.train(count=0), "cuda:0: NVIDIA's driver finds no GPU")
     says(failing.artifact.run("train", "--data", failing.data, devices="cuda:1", expect=None), "cuda:1", "1 GPU")
-    says(failing.artifact.run("train", "--data", failing.data, devices="cuda:0,1", expect=None), "one GPU")
     says(Run("train", failing.artifact.path, "--data", failing.data, "--devices", "cuda:0", expect=None, environment={"DT_CUDA_DRIVER": "/nowhere/libcuda.so"}),
          "/nowhere/libcuda.so")
     text = failing.artifact.path.with_suffix(".dt").read_text()

@@ -35,7 +35,7 @@ class Artifact:
         return found
 
     def run(self, verb, *flags, devices="cuda:0", expect=0, **settings):
-        return Run(verb, self.path, *flags, "--devices", devices, expect=expect, environment=self.environment(**settings), seconds=300)
+        return Run(verb, self.path, *flags, "--devices", devices, expect=expect, environment=self.environment(**settings), seconds=120)
 
 
 class Call:

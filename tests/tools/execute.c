@@ -3,7 +3,7 @@
  *
  * The twin of tests/tools/interpret.c: the same files in, the same files out, so that a test compares two files. The global batch is --rows (by
  * default all rows, rounded up to a multiple of the replicas), dealt to --replicas evenly: the last replicas may get no valid row. */
-#include "runtime/session.h"
+#include "runtime/execution/session.h"
 #include "tests/support/recording.h"
 
 #include <stdio.h>

@@ -1,9 +1,9 @@
-/* cuda_folds: the function by which a GPU folds replicas, run by emulation, has the bits of runtime/comm/fold.c; and what the emulation says of an
- * access that is not aligned. */
+/* cuda_folds: the function by which a GPU folds replicas, run by emulation, has the bits of runtime/devices/reduce.c; and what the emulation says of
+ * an access that is not aligned. */
 #include "abi/fold.h"
 #include "base/cpu.h"
 #include "base/half.h"
-#include "runtime/comm/fold.h"
+#include "runtime/devices/reduce.h"
 #include "tests/support/emulated.h"
 
 #include <math.h>
@@ -47,30 +47,48 @@ typedef struct block {
 
 static void launch(emulated_code *code, const dt_fold_part *parts, int n_parts, int64_t n_elements) {
     dt_fold_work work = {.parts = (int64_t)(intptr_t)parts, .n_parts = n_parts, .n_elements = n_elements};
-    const char *wrong = code->launch("fold", (void *[]){&work, NULL}, 2, 256, code->how, 1);
+    const char *wrong = code->launch("fold", (void *[]){&work}, 1, 256, code->how, 1);
     if (wrong != NULL) fail_msg("%s", wrong);
 }
 
-/* Two parts: a copy of leaf 0, and what all leaves give. Leaves 0 and 1 lie folded in leaf 0 already, where that rounds nothing. */
+static void fold_on_cpu(dt_fold fold, dt_dtype dtype, const dt_tree_source *sources, int n, block *result) {
+    _Alignas(64) static char scratch[1 << 16];
+    void *target = result->bytes;
+    assert_true(dt_reduce_scratch_bytes(n) <= sizeof scratch);
+    dt_reduce(&(dt_tree_reduction){dtype, fold, n, n, sources, N, 1, &target}, scratch);
+}
+
+/* Two parts: a copy of leaf 0, and what all leaves give, in three places. Leaves 0 and 1 lie folded in leaf 0 already, where that rounds nothing. */
 static void fold_by_function(emulated_code *code, dt_fold fold, dt_dtype dtype, const block *leaves, block *copy, block *result) {
-    static block first;
+    static block first, again[2];
     dt_fold_leaf all[LEAVES];
     bool converts = dtype == DT_F16 || dtype == DT_BF16;
     int n = 0;
     for (int l = 0; l < LEAVES; l++) all[n++] = (dt_fold_leaf){(int64_t)(intptr_t)leaves[l].bytes, 1};
     if (!converts) {
         first = leaves[0];
-        dt_fold_pair(fold, dtype, first.bytes, leaves[1].bytes, N);
+        fold_on_cpu(fold, dtype, (dt_tree_source[]){{first.bytes, 1}, {leaves[1].bytes, 1}}, 2, &first);
         memmove(all + 1, all + 2, (LEAVES - 2) * sizeof *all);
         all[0] = (dt_fold_leaf){(int64_t)(intptr_t)first.bytes, 2};
         n--;
     }
     dt_fold_leaf alone = {(int64_t)(intptr_t)leaves[0].bytes, 1};
+    int64_t others[] = {(int64_t)(intptr_t)again[0].bytes, (int64_t)(intptr_t)again[1].bytes};
     const dt_fold_part parts[] = {
-        {(int64_t)(intptr_t)copy->bytes, (int64_t)(intptr_t)&alone, 1, 0, DT_FOLD_KIND_COPY(dt_dtype_bytes(dtype))},
-        {(int64_t)(intptr_t)result->bytes, (int64_t)(intptr_t)all, n, N, DT_FOLD_KIND(dtype, fold)},
+        {.target = (int64_t)(intptr_t)copy->bytes,
+         .leaves = (int64_t)(intptr_t)&alone,
+         .n_leaves = 1,
+         .kind = DT_FOLD_KIND_COPY(dt_dtype_bytes(dtype))},
+        {.target = (int64_t)(intptr_t)result->bytes,
+         .others = (int64_t)(intptr_t)others,
+         .n_others = 2,
+         .leaves = (int64_t)(intptr_t)all,
+         .n_leaves = n,
+         .first = N,
+         .kind = DT_FOLD_KIND(dtype, fold)},
     };
     launch(code, parts, 2, 2 * N);
+    for (int t = 0; t < 2; t++) assert_memory_equal(again[t].bytes, result->bytes, N * dt_dtype_bytes(dtype));
 }
 
 /* Any bits, of floats few that are no numbers: which NaN a sum of two becomes is not the same everywhere. */
@@ -95,21 +113,18 @@ static void fill(block *leaf, dt_dtype dtype, unsigned *seed) {
 static void the_bits_are_those_of_the_cpu(void **state) {
     (void)state;
     static block leaves[LEAVES], want, got, copy;
-    static char scratch[1 << 16];
-    const void *places[LEAVES];
-    for (int l = 0; l < LEAVES; l++) places[l] = leaves[l].bytes;
+    dt_tree_source places[LEAVES];
+    for (int l = 0; l < LEAVES; l++) places[l] = (dt_tree_source){leaves[l].bytes, 1};
     dt_arena *arena = dt_arena_create();
     emulated_code code;
     unsigned seed = 5;
     make(arena, &code);
-    assert_true(dt_fold_scratch_bytes(LEAVES) + 64 <= sizeof scratch);
     for (int d = 0; d < DT_N_DTYPES; d++)
         for (int fold = 0; fold < 3; fold++) {
             if (d == DT_BOOL && fold == DT_FOLD_SUM) continue;
             code.how = fold;
             for (int l = 0; l < LEAVES; l++) fill(&leaves[l], (dt_dtype)d, &seed);
-            void *target = want.bytes, *aligned = scratch + 64 - (uintptr_t)scratch % 64;
-            dt_fold_leaves((dt_fold)fold, (dt_dtype)d, places, NULL, LEAVES, 0, N, aligned, &target, 1);
+            fold_on_cpu((dt_fold)fold, (dt_dtype)d, places, LEAVES, &want);
             fold_by_function(&code, (dt_fold)fold, (dt_dtype)d, leaves, &copy, &got);
             assert_memory_equal(copy.bytes, leaves[0].bytes, N * dt_dtype_bytes((dt_dtype)d));
             if (memcmp(want.bytes, got.bytes, N * dt_dtype_bytes((dt_dtype)d)) != 0)
@@ -131,7 +146,8 @@ static void as_many_sums_are_open_as_may_be(void **state) {
         leaves[l] = (dt_fold_leaf){(int64_t)(intptr_t)values[l], (int64_t)1 << (DT_FOLD_DEPTH - 1 - l)};
         for (int i = 0; i < N; i++) values[l][i] = (float)(l + 1) / (float)(i + 3);
     }
-    const dt_fold_part part = {(int64_t)(intptr_t)got, (int64_t)(intptr_t)leaves, DT_FOLD_DEPTH, 0, DT_FOLD_KIND(DT_F32, DT_FOLD_SUM)};
+    const dt_fold_part part = {
+        .target = (int64_t)(intptr_t)got, .leaves = (int64_t)(intptr_t)leaves, .n_leaves = DT_FOLD_DEPTH, .kind = DT_FOLD_KIND(DT_F32, DT_FOLD_SUM)};
     launch(&code, &part, 1, N);
     for (int i = 0; i < N; i++) {
         float want = values[DT_FOLD_DEPTH - 1][i];

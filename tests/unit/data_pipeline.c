@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "runtime/data/permutation.h"
 #include "runtime/data/pipeline.h"
-#include "runtime/example_function.h"
+#include "runtime/execution/example_function.h"
 #include "tests/unit/scratch_folder.h"
 
 #include <pthread.h>

@@ -3,8 +3,8 @@
 #include "runtime/devices/device.h"
 
 #include "base/memory.h"
-#include "runtime/crew.h"
 #include "runtime/devices/spec.h"
+#include "runtime/threads/thread_pool.h"
 #include "tests/support/expect.h"
 
 #include <setjmp.h>
@@ -79,33 +79,100 @@ static void too_much_memory_is_refused(void **state) {
     dt_device_close(device);
 }
 
+/* ---- operations ---- */
+
 static void append(void *const *buffers, const dt_launch *launch) {
     char *text = buffers[0];
     text[strlen(text)] = (char)('a' + launch->rows);
 }
 
-static void calls_run_in_order_with_their_launch(void **state) {
+static void prepare(dt_device *device, dt_sequence *sequence) {
+    dt_sequence *sequences[] = {sequence};
+    assert_null(dt_device_prepare(device, sequences, 1));
+}
+
+static void launches_run_in_order_with_their_values(void **state) {
     dt_device *device = open_device(state, 0, 1);
     void *text;
-    if (device->kind->is_gpu) { /* it runs no functions of the host, and says so */
-        dt_status *status = dt_device_run(device, &(dt_device_call){append, NULL, NULL}, 1);
-        assert_int_equal(dt_status_code(status), DT_INTERNAL);
-        dt_status_free(status);
+    dt_launch launches[3] = {{.rows = 0}, {.rows = 1}, {.rows = 2}};
+    char found[16] = "";
+    double seconds[3];
+    if (!device->kind->reads_host) { /* it runs no functions of the host */
         dt_device_close(device);
         return;
     }
-    dt_launch launches[3] = {{.rows = 0}, {.rows = 1}, {.rows = 2}};
-    char found[16] = "";
     assert_null(dt_device_allocate(device, sizeof found, &text));
-    dt_device_call calls[3];
-    for (int i = 0; i < 3; i++) calls[i] = (dt_device_call){append, &text, &launches[i]};
-    assert_null(dt_device_run(device, calls, 3));
-    assert_null(dt_device_run(device, calls + 1, 1));
-    assert_null(dt_device_run(device, calls, 0));
+    dt_operation operations[3];
+    for (int i = 0; i < 3; i++)
+        operations[i] = (dt_operation){.kind = DT_OPERATION_LAUNCH, .launch = {.entry = append, .buffers = &text, .values = &launches[i]}};
+    dt_sequence all = {"all", 3, operations, NULL}, one = {"one", 1, operations + 1, NULL}, none = {"none", 0, operations, NULL};
+    prepare(device, &all);
+    assert_null(dt_device_enqueue(device, &all));
+    assert_null(dt_device_enqueue(device, &one));
+    assert_null(dt_device_enqueue(device, &none));
+    assert_null(dt_device_measure(device, &one, seconds));
+    assert_true(seconds[0] >= 0);
     assert_null(dt_device_synchronize(device));
     assert_null(dt_device_read(device, found, text, sizeof found));
-    assert_string_equal(found, device->kind == &dt_device_null ? "" : "abcb");
+    assert_string_equal(found, device->kind == &dt_device_null ? "" : "abcbb");
     dt_device_release(device, text, sizeof found);
+    dt_device_close(device);
+}
+
+static void sums_are_stored_in_all_their_targets(void **state) {
+    dt_device *device = open_device(state, 0, 1);
+    float values[3] = {1, 2, 4}, sums[2] = {0, 0};
+    if (device->kind->reads_host && device->kind != &dt_device_null) {
+        dt_tree_source sources[] = {{&values[0], 2}, {&values[2], 1}};
+        dt_tree_reduction sum = {.dtype = DT_F32,
+                                 .n_leaves = 3,
+                                 .n_sources = 2,
+                                 .sources = sources,
+                                 .n_elements = 1,
+                                 .n_targets = 2,
+                                 .targets = (void *[]){&sums[0], &sums[1]}};
+        dt_sequence sequence = {"sum", 1, &(dt_operation){.kind = DT_OPERATION_REDUCE, .reduce = {1, &sum}}, NULL};
+        prepare(device, &sequence);
+        assert_null(dt_device_enqueue(device, &sequence));
+        assert_true(sums[0] == 5 && sums[1] == 5);
+    }
+    dt_device_close(device);
+}
+
+/* What a host that does not share the device's memory needs: down, up, ahead, and in which order. */
+static void what_is_copied_is_there_when_its_event_is(void **state) {
+    dt_device *device = open_device(state, 0, 1);
+    const dt_device_kind *kind = device->kind;
+    void *memory, *host;
+    dt_device_event *event;
+    if (kind->reads_host) {
+        dt_device_close(device);
+        return;
+    }
+    assert_null(dt_device_allocate(device, 64, &memory));
+    assert_null(kind->allocate_host(device, 64, &host));
+    assert_null(dt_device_create_event(device, &event));
+    int *numbers = host;
+    assert_int_equal(numbers[15], 0);
+    dt_operation down_and_up[] = {{.kind = DT_OPERATION_COPY, .copy = {memory, &numbers[0], 4}},
+                                  {.kind = DT_OPERATION_READ_BACK, .copy = {&numbers[4], memory, 8}}};
+    dt_sequence sequence = {"down and up", 2, down_and_up, NULL};
+    prepare(device, &sequence);
+    for (int turn = 1; turn <= 3; turn++) {
+        numbers[0] = turn;
+        numbers[8] = 10 * turn;
+        assert_null(kind->copy_ahead(device, (int *)memory + 1, &numbers[8], 4, event));
+        assert_null(dt_device_wait(device, event));
+        assert_null(dt_device_enqueue(device, &sequence));
+        assert_null(dt_device_synchronize(device));
+        assert_true(numbers[4] == turn && numbers[5] == 10 * turn);
+    }
+    double seconds[2] = {-1, -1};
+    assert_null(dt_device_measure(device, &sequence, seconds));
+    assert_true(seconds[0] >= 0 && seconds[1] >= 0);
+    dt_device_destroy_event(device, event);
+    kind->release_host(device, host);
+    dt_device_release(device, memory, 64);
     dt_device_close(device);
 }
 
@@ -216,24 +283,24 @@ static dt_status *count(void *context, int member) {
     return member == counted->failing ? dt_error(DT_IO, "member %d", member) : dt_error(DT_ABORTED, "told to stop");
 }
 
-static void a_crew_works_together_and_names_the_cause_of_a_failure(void **state) {
+static void a_pool_works_together_and_names_the_cause_of_a_failure(void **state) {
     (void)state;
     for (int n = 1; n <= 4; n++) {
         tally counted = {.failing = -1};
-        dt_crew *crew;
-        assert_null(dt_crew_create(n, begin, &counted, &crew));
+        dt_thread_pool *pool;
+        assert_null(dt_thread_pool_create(n, begin, &counted, &pool));
         for (int turn = 1; turn <= 100; turn++) {
-            assert_null(dt_crew_run(crew, count, &counted));
+            assert_null(dt_thread_pool_run(pool, count, &counted));
             for (int m = 0; m < n; m++) assert_int_equal(atomic_load(&counted.done[m]), turn);
         }
         assert_int_equal(atomic_load(&counted.begun), n - 1);
         counted.failing = n - 1;
-        dt_status *status = dt_crew_run(crew, count, &counted);
+        dt_status *status = dt_thread_pool_run(pool, count, &counted);
         assert_int_equal(dt_status_code(status), DT_IO);
         dt_status_free(status);
-        dt_crew_destroy(crew);
+        dt_thread_pool_destroy(pool);
     }
-    dt_crew_destroy(NULL);
+    dt_thread_pool_destroy(NULL);
 }
 
 /* Whether there is such a device here; says why if there is none. */
@@ -267,7 +334,9 @@ int main(void) {
             cmocka_unit_test_prestate(a_device_has_a_name_and_knows_its_memory, kind),
             cmocka_unit_test_prestate(memory_is_zeroed_aligned_and_its_own, kind),
             cmocka_unit_test_prestate(too_much_memory_is_refused, kind),
-            cmocka_unit_test_prestate(calls_run_in_order_with_their_launch, kind),
+            cmocka_unit_test_prestate(launches_run_in_order_with_their_values, kind),
+            cmocka_unit_test_prestate(sums_are_stored_in_all_their_targets, kind),
+            cmocka_unit_test_prestate(what_is_copied_is_there_when_its_event_is, kind),
             cmocka_unit_test_prestate(without_memory_nothing_is_opened, kind),
         };
         n_failed += cmocka_run_group_tests_name(dt_device_kinds[i]->name, tests, NULL, NULL);
@@ -276,7 +345,7 @@ int main(void) {
         cmocka_unit_test(the_registry_says_what_devices_may_be_asked_for),
         cmocka_unit_test(gpus_are_named_by_their_numbers),
         cmocka_unit_test(gpus_are_chosen_of_those_that_are_there),
-        cmocka_unit_test(a_crew_works_together_and_names_the_cause_of_a_failure),
+        cmocka_unit_test(a_pool_works_together_and_names_the_cause_of_a_failure),
     };
     return n_failed + cmocka_run_group_tests_name("around devices", tests, NULL, NULL);
 }

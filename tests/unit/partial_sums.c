@@ -1,7 +1,7 @@
-/* partial_sums: whatever leaves a lane has, what it adds up is of the fixed tree, in slots that nobody else needs, and few of them. */
-#include "runtime/partial_sums.h"
+/* partial_sums: whatever microbatches an executor has, what it adds up is of the fixed tree, in slots that nobody else needs, and few of them. */
+#include "runtime/execution/partial_sums.h"
 
-#include "runtime/comm/fold.h"
+#include "runtime/devices/reduce.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@ static bool is_node(int first, int n, int start, int all) {
 /* Leaves as sets of bits: what lies in a slot says which leaves it is the sum of. */
 static void check(int first, int n, int n_all) {
     dt_arena *arena = dt_arena_create();
-    dt_partial_sums sums = dt_partial_sums_plan(arena, first, n, n_all, true);
+    dt_partial_sums sums = dt_partial_sums_plan(arena, first, n, n_all);
     uint64_t slots[MOST_LEAVES] = {0};
     int at = 0, depth = 1;
     while (1 << depth < n) depth++;
@@ -47,7 +47,7 @@ static void check(int first, int n, int n_all) {
     dt_arena_destroy(arena);
 }
 
-static void lanes_add_up_nodes_of_the_tree(void **state) {
+static void executors_add_up_nodes_of_the_tree(void **state) {
     (void)state;
     for (int n_all = 1; n_all <= MOST_LEAVES; n_all++)
         for (int first = 0; first < n_all; first++)
@@ -57,39 +57,44 @@ static void lanes_add_up_nodes_of_the_tree(void **state) {
 static void the_last_additions_are_left_to_the_exchange(void **state) {
     (void)state;
     dt_arena *arena = dt_arena_create();
-    dt_partial_sums two = dt_partial_sums_plan(arena, 0, 2, 2, true), eight = dt_partial_sums_plan(arena, 8, 8, 32, true);
+    dt_partial_sums two = dt_partial_sums_plan(arena, 0, 2, 2), eight = dt_partial_sums_plan(arena, 8, 8, 32);
     assert_int_equal(two.n_merges, 0);
     assert_int_equal(two.n_slots, 2);
     assert_int_equal(eight.n_merges, 4); /* 8+9, 10+11, 8..11, 12+13 */
     assert_int_equal(eight.n_slots, 4);
     assert_int_equal(eight.spans[0], 4);
     assert_int_equal(eight.spans[4], 2);
-    dt_partial_sums apart = dt_partial_sums_plan(arena, 8, 8, 32, false);
-    assert_int_equal(apart.n_merges, 0);
-    assert_int_equal(apart.n_slots, 8);
     dt_arena_destroy(arena);
+}
+
+static void add_up(int n_sources, const dt_tree_source *sources, int n_leaves, float *target) {
+    _Alignas(64) static char scratch[1 << 16];
+    void *targets[] = {target};
+    assert_true(dt_reduce_scratch_bytes(n_leaves) <= sizeof scratch);
+    dt_reduce(&(dt_tree_reduction){DT_F32, DT_FOLD_SUM, n_leaves, n_sources, sources, 1, 1, targets}, scratch);
 }
 
 /* Floats whose sums depend on their order: folding on the way changes no bit. */
 static void sums_on_the_way_have_the_bits_of_the_tree(void **state) {
     (void)state;
-    _Alignas(64) static char scratch[1 << 16];
     for (int n = 1; n <= MOST_LEAVES; n++) {
         dt_arena *arena = dt_arena_create();
-        dt_partial_sums sums = dt_partial_sums_plan(arena, 0, n, n, true);
+        dt_partial_sums sums = dt_partial_sums_plan(arena, 0, n, n);
         float leaves[MOST_LEAVES], slots[MOST_LEAVES], whole, on_the_way;
-        const void *all[MOST_LEAVES], *kept[MOST_LEAVES];
+        dt_tree_source all[MOST_LEAVES], kept[MOST_LEAVES];
+        int n_kept = 0;
         for (int leaf = 0, at = 0; leaf < n; leaf++) {
             leaves[leaf] = slots[sums.slots[leaf]] = 1 / (float)(leaf * 7 % 11 + 1);
-            all[leaf] = &leaves[leaf];
-            kept[leaf] = &slots[sums.slots[leaf]];
-            for (; at < sums.n_merges && sums.merges[at].after == leaf; at++)
-                dt_fold_pair(DT_FOLD_SUM, DT_F32, &slots[sums.merges[at].left], &slots[sums.merges[at].right], 1);
+            all[leaf] = (dt_tree_source){&leaves[leaf], 1};
+            for (; at < sums.n_merges && sums.merges[at].after == leaf; at++) {
+                float *left = &slots[sums.merges[at].left];
+                add_up(2, (dt_tree_source[]){{left, 1}, {&slots[sums.merges[at].right], 1}}, 2, left);
+            }
         }
-        void *targets[] = {&whole, &on_the_way};
-        assert_true(dt_fold_scratch_bytes(n) <= sizeof scratch);
-        dt_fold_leaves(DT_FOLD_SUM, DT_F32, all, NULL, n, 0, 1, scratch, &targets[0], 1);
-        dt_fold_leaves(DT_FOLD_SUM, DT_F32, kept, sums.spans, n, 0, 1, scratch, &targets[1], 1);
+        for (int leaf = 0; leaf < n; leaf++)
+            if (sums.spans[leaf] > 0) kept[n_kept++] = (dt_tree_source){&slots[sums.slots[leaf]], sums.spans[leaf]};
+        add_up(n, all, n, &whole);
+        add_up(n_kept, kept, n, &on_the_way);
         assert_memory_equal(&whole, &on_the_way, sizeof whole);
         dt_arena_destroy(arena);
     }
@@ -97,7 +102,7 @@ static void sums_on_the_way_have_the_bits_of_the_tree(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lanes_add_up_nodes_of_the_tree),
+        cmocka_unit_test(executors_add_up_nodes_of_the_tree),
         cmocka_unit_test(the_last_additions_are_left_to_the_exchange),
         cmocka_unit_test(sums_on_the_way_have_the_bits_of_the_tree),
     };

@@ -1,20 +1,27 @@
 /* cpu: one core of this machine; a device of several is several of these.
  *
- * Calls run on the thread that asks for them. A thread that drives a device and nothing else is bound to a core of its own, where there are
- * enough, so that what a step leaves in that core's cache is there for the next. */
+ * Operations run on the thread that asks for them, so there is nothing to wait for. A thread that drives a device and nothing else is bound to a core
+ * of its own, where there are enough, so that what a step leaves in that core's cache is there for the next. */
+#include "base/cpu.h"
 #include "base/memory.h"
 #include "runtime/devices/device.h"
 #include "runtime/devices/host_memory.h"
-#include "runtime/gate.h"
+#include "runtime/devices/peak.h"
+#include "runtime/threads/clock.h"
 
+#include <assert.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
 typedef struct cpu {
     dt_device device;
-    int core; /* to be bound to, or -1 */
+    int core;      /* to be bound to, or -1 */
+    void *scratch; /* of dt_reduce, for the deepest tree of all sequences */
+    size_t scratch_bytes;
 } cpu;
+
+/* ---- opening ---- */
 
 /* The `number`th core that this process may use, or -1 when there are fewer than n. */
 static int pick_core(int number, int n) {
@@ -35,7 +42,11 @@ static dt_status *cpu_open(int number, int n, dt_device **device) {
     return NULL;
 }
 
-static void cpu_close(dt_device *device) { dt_release(device); }
+static void cpu_close(dt_device *device) {
+    cpu *self = (cpu *)device;
+    dt_host_memory_release(self->scratch, self->scratch_bytes);
+    dt_release(self);
+}
 
 static void cpu_enter(dt_device *device) {
     cpu *self = (cpu *)device;
@@ -46,58 +57,74 @@ static void cpu_enter(dt_device *device) {
     sched_setaffinity(0, sizeof set, &set); /* where it is refused, the scheduler decides */
 }
 
-static int64_t cpu_free_bytes(const dt_device *device) {
-    (void)device;
-    return dt_host_memory_free_bytes();
+/* ---- operations ---- */
+
+static dt_status *cpu_prepare(dt_device *device, dt_sequence *const *sequences, size_t n) {
+    cpu *self = (cpu *)device;
+    int64_t n_leaves = 0;
+    for (size_t s = 0; s < n; s++)
+        for (size_t i = 0; i < sequences[s]->n_operations; i++) {
+            const dt_operation *one = &sequences[s]->operations[i];
+            for (int r = 0; one->kind == DT_OPERATION_REDUCE && r < one->reduce.n; r++)
+                if (one->reduce.reductions[r].n_leaves > n_leaves) n_leaves = one->reduce.reductions[r].n_leaves;
+        }
+    if (n_leaves == 0) return NULL;
+    assert(self->scratch == NULL);
+    self->scratch_bytes = dt_reduce_scratch_bytes(n_leaves);
+    self->scratch = dt_host_memory_allocate(self->scratch_bytes);
+    return self->scratch != NULL ? NULL : dt_error(DT_RESOURCE_EXHAUSTED, "%s: not enough memory for sums on the way", device->name);
 }
 
-static dt_status *cpu_allocate(dt_device *device, size_t bytes, void **memory) {
-    *memory = dt_host_memory_allocate(bytes);
-    return *memory != NULL ? NULL : dt_error(DT_RESOURCE_EXHAUSTED, "%s: not enough memory for %zu bytes", device->name, bytes);
+static void run(cpu *self, const dt_operation *one) {
+    switch (one->kind) {
+    case DT_OPERATION_LAUNCH: one->launch.entry(one->launch.buffers, one->launch.values); return;
+    case DT_OPERATION_REDUCE:
+        for (int r = 0; r < one->reduce.n; r++) dt_reduce(&one->reduce.reductions[r], self->scratch);
+        return;
+    case DT_OPERATION_COPY:
+    case DT_OPERATION_READ_BACK: memcpy(one->copy.target, one->copy.source, one->copy.bytes); return;
+    case DT_OPERATION_COLLECTIVE:
+    case DT_OPERATION_MEET: break;
+    }
+    assert(!"a group makes reductions of it");
 }
 
-static void cpu_release(dt_device *device, void *memory, size_t bytes) {
-    (void)device;
-    dt_host_memory_release(memory, bytes);
-}
-
-static dt_status *cpu_write(dt_device *device, void *memory, const void *host, size_t bytes) {
-    (void)device;
-    memcpy(memory, host, bytes);
+static dt_status *cpu_enqueue(dt_device *device, const dt_sequence *sequence) {
+    for (size_t i = 0; i < sequence->n_operations; i++) run((cpu *)device, &sequence->operations[i]);
     return NULL;
 }
 
-static dt_status *cpu_read(dt_device *device, void *host, const void *memory, size_t bytes) {
-    (void)device;
-    memcpy(host, memory, bytes);
+static dt_status *cpu_measure(dt_device *device, const dt_sequence *sequence, double *seconds) {
+    double began = dt_seconds_now();
+    for (size_t i = 0; i < sequence->n_operations; i++) {
+        run((cpu *)device, &sequence->operations[i]);
+        double now = dt_seconds_now();
+        seconds[i] = now - began;
+        began = now;
+    }
     return NULL;
 }
 
-static dt_status *cpu_run(dt_device *device, const dt_device_call *calls, size_t n_calls) {
+/* "native" code: all that the machine has. */
+static dt_status *cpu_measure_peak(dt_device *device, const char *level, dt_peak *peak) {
+    int number = dt_cpu_level_from_name(level);
     (void)device;
-    for (size_t i = 0; i < n_calls; i++) calls[i].entry(calls[i].buffers, calls[i].launch);
-    return NULL;
-}
-
-static dt_status *cpu_synchronize(dt_device *device) {
-    (void)device;
+    *peak = dt_peak_measure(number > 0 ? number : dt_cpu_level());
     return NULL;
 }
 
 const dt_device_kind dt_device_cpu = {
     .name = "cpu",
     .about = "cores of this machine: all, cpu:D in D devices, cpu:DxT in D devices of T",
-    .n_cores = dt_n_cores,
+    .shares_memory = true,
+    .reads_host = true,
+    .n_cores = dt_cpu_n_cores,
     .open = cpu_open,
     .close = cpu_close,
     .enter = cpu_enter,
-    .free_bytes = cpu_free_bytes,
-    .allocate = cpu_allocate,
-    .release = cpu_release,
-    .write = cpu_write,
-    .read = cpu_read,
-    .run = cpu_run,
-    .synchronize = cpu_synchronize,
-    .lanes = &dt_lane_of_cores,
-    .shares_memory = true,
+    DT_HOST_MEMORY_OF_A_DEVICE,
+    .prepare = cpu_prepare,
+    .enqueue = cpu_enqueue,
+    .measure = cpu_measure,
+    .measure_peak = cpu_measure_peak,
 };

@@ -2,7 +2,10 @@
 #include "runtime/devices/cuda/context.h"
 
 #include "base/text.h"
+#include "runtime/threads/clock.h"
 
+#include <math.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,14 +24,15 @@ static dt_status *find_device(dt_cuda *cuda) {
     return NULL;
 }
 
+dt_status *dt_cuda_no_driver(void) {
+    return dt_error(DT_NOT_FOUND,
+                    "cuda: this machine has no NVIDIA driver (libcuda.so.1, which comes with that of a GPU); --devices cpu runs without");
+}
+
 static dt_status *open_all(dt_cuda *cuda) {
     bool present;
     DT_TRY(dt_cuda_driver_open(&cuda->driver, &present));
-    if (!present)
-        return dt_error(DT_NOT_FOUND,
-                        "cuda:%d: this machine has no driver of NVIDIA's, libcuda.so.1, which comes with that of a GPU; --devices cpu runs "
-                        "without",
-                        cuda->number);
+    if (!present) return dt_cuda_no_driver();
     DT_TRY(find_device(cuda));
     DT_CUDA_TRY(cuda, cuDevicePrimaryCtxRetain, &cuda->context, cuda->device);
     cuda->retained = true;
@@ -39,7 +43,7 @@ static dt_status *open_all(dt_cuda *cuda) {
 }
 
 dt_status *dt_cuda_open(int number, dt_cuda *cuda) {
-    *cuda = (dt_cuda){.number = number};
+    *cuda = (dt_cuda){.number = number, .deadline_seconds = 600};
     dt_status *status = open_all(cuda);
     if (status != NULL) dt_cuda_close(cuda);
     return status;
@@ -77,9 +81,17 @@ dt_status *dt_cuda_say_memory(const dt_cuda *cuda, dt_status *status, size_t n, 
                               (long long)free_bytes);
 }
 
+/* By looking again and again, as the driver itself does when it is told to wait, which has no deadline. */
 dt_status *dt_cuda_wait(const dt_cuda *cuda) {
-    DT_CUDA_TRY(cuda, cuStreamSynchronize, cuda->stream);
-    return NULL;
+    double deadline = INFINITY;
+    for (;;) {
+        int error = cuda->driver.cuStreamQuery(cuda->stream);
+        if (error != DT_CUDA_NOT_READY) return dt_cuda_driver_error(&cuda->driver, "cuStreamQuery", error);
+        double now = dt_seconds_now();
+        if (deadline == (double)INFINITY) deadline = now + cuda->deadline_seconds;
+        if (now > deadline) return dt_error(DT_ABORTED, "the GPU has not finished after %g s", cuda->deadline_seconds);
+        sched_yield();
+    }
 }
 
 bool dt_cuda_checks(dt_cuda_check check) {

@@ -14,10 +14,14 @@ typedef struct dt_cuda {
     int driver_version; /* 13000: for CUDA 13.0 */
     int major, minor, n_multiprocessors;
     bool retained;
+    double deadline_seconds; /* for what is waited for */
     void *context;
     void *stream; /* computes */
     void *copies; /* copies what the next step needs */
 } dt_cuda;
+
+/* The error for a machine without a driver. */
+dt_status *dt_cuda_no_driver(void);
 
 /* DT_NOT_FOUND: there is no driver, or no such GPU. After an error all of it is closed. */
 dt_status *dt_cuda_open(int number, dt_cuda *cuda);
@@ -31,7 +35,8 @@ int64_t dt_cuda_free_bytes(const dt_cuda *cuda);
 /* `status`; where it says that memory is out, with what was asked for, `n` and `what`, as 1024 and "bytes of the plan", and what is free. */
 dt_status *dt_cuda_say_memory(const dt_cuda *cuda, dt_status *status, size_t n, const char *what);
 
-/* Waits for all that the stream has been given. */
+/* Waits for all that the stream has been given. DT_ABORTED: the deadline came first. Then no call that waits for the GPU comes back, which is what
+ * giving back memory does. */
 dt_status *dt_cuda_wait(const dt_cuda *cuda);
 
 /* What the environment variable DT_CUDA_CHECK asks for, at the cost of time. */

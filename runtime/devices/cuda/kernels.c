@@ -139,7 +139,7 @@ static dt_status *find_function(const dt_cuda_kernels *kernels, const dt_artifac
 
 static dt_status *find_functions(dt_cuda_kernels *kernels, dt_arena *arena) {
     const dt_artifact *program = kernels->artifact->cuda->program;
-    int most_arguments = 2;
+    int most_arguments = 2, most_buffers = 0;
     kernels->functions = DT_NEW_ARRAY(arena, dt_cuda_entry **, program->n_functions);
     for (int f = 0; f < program->n_functions; f++) {
         const dt_artifact_function *function = &program->functions[f];
@@ -147,6 +147,7 @@ static dt_status *find_functions(dt_cuda_kernels *kernels, dt_arena *arena) {
         kernels->functions[f] = DT_NEW_ARRAY(arena, dt_cuda_entry *, function->n_kernels);
         for (int k = 0; k < function->n_kernels; k++) {
             const dt_artifact_kernel *kernel = &function->kernels[k];
+            if (kernel->n_buffers > most_buffers) most_buffers = kernel->n_buffers;
             kernels->functions[f][k] = DT_NEW_ARRAY(arena, dt_cuda_entry, kernel->n_launches);
             for (int l = 0; l < kernel->n_launches; l++) {
                 DT_TRY(find_function(kernels, &kernel->launches[l], &kernels->functions[f][k][l]));
@@ -154,6 +155,7 @@ static dt_status *find_functions(dt_cuda_kernels *kernels, dt_arena *arena) {
             }
         }
     }
+    kernels->addresses = DT_NEW_ARRAY(arena, uint64_t, most_buffers);
     kernels->values = DT_NEW_ARRAY(arena, void *, most_arguments);
     kernels->arguments = DT_NEW_ARRAY(arena, void *, most_arguments);
     for (int a = 0; a < most_arguments; a++) kernels->arguments[a] = &kernels->values[a];
@@ -248,13 +250,19 @@ static int n_at_once(const dt_artifact_launch *about, const dt_cuda_entry *funct
     return function->library != NULL ? (int)about->library->n_launches : 1;
 }
 
-static dt_status *enqueue_one(dt_cuda_kernels *kernels, const dt_cuda_kernel_call *call, const dt_artifact_launch *about,
-                              const dt_cuda_entry *function) {
+static void take_addresses(dt_cuda_kernels *kernels, const dt_operation_launch *call) {
+    int n = dt_cuda_kernel_of(kernels, call)->n_buffers;
+    for (int b = 0; b < n; b++) kernels->addresses[b] = (uint64_t)(uintptr_t)call->buffers[b];
+}
+
+static dt_status *launch_one(dt_cuda_kernels *kernels, const dt_operation_launch *call, const dt_artifact_launch *about,
+                             const dt_cuda_entry *function) {
     if (function->library != NULL)
-        return dt_cuda_library_run(function->library, call->buffers, call->launch, kernels->workspace, kernels->cuda->stream);
+        return dt_cuda_library_run(function->library, kernels->addresses, (uint64_t)(uintptr_t)call->values, kernels->workspace,
+                                   kernels->cuda->stream);
     int64_t n_threads = about->n_items > INT64_MAX / about->team ? INT64_MAX : about->n_items * about->team;
-    for (int a = 0; a < about->n_arguments; a++) kernels->values[a] = pointer(call->buffers[about->arguments[a]]);
-    kernels->values[about->n_arguments] = pointer(call->launch);
+    for (int a = 0; a < about->n_arguments; a++) kernels->values[a] = call->buffers[about->arguments[a]];
+    kernels->values[about->n_arguments] = (void *)call->values;
     return launch(kernels, function, n_threads, about->threads);
 }
 
@@ -266,31 +274,37 @@ static bool is_done_beside(const dt_artifact_kernel *kernel, const dt_cuda_entry
     return next - l <= kernel->launches[next].library->product.bias_gradient.n_launches;
 }
 
-dt_status *dt_cuda_enqueue(dt_cuda_kernels *kernels, const dt_cuda_kernel_call *call) {
-    const dt_artifact_kernel *kernel = &kernels->artifact->cuda->program->functions[call->function].kernels[call->kernel];
+const dt_artifact_kernel *dt_cuda_kernel_of(const dt_cuda_kernels *kernels, const dt_operation_launch *call) {
+    return &kernels->artifact->cuda->program->functions[call->function].kernels[call->kernel];
+}
+
+dt_status *dt_cuda_launch(dt_cuda_kernels *kernels, const dt_operation_launch *call) {
+    const dt_artifact_kernel *kernel = dt_cuda_kernel_of(kernels, call);
     const dt_cuda_entry *functions = kernels->functions[call->function][call->kernel];
+    take_addresses(kernels, call);
     for (int l = 0; l < kernel->n_launches; l += n_at_once(&kernel->launches[l], &functions[l])) {
         if (is_done_beside(kernel, functions, l)) continue;
         const dt_artifact_launch *about = &kernel->launches[l];
-        DT_TRY(dt_status_annotate(enqueue_one(kernels, call, about, &functions[l]), "%s (%s)", about->function, kernel->lines));
+        DT_TRY(dt_status_annotate(launch_one(kernels, call, about, &functions[l]), "%s (%s)", about->function, kernel->lines));
     }
     return NULL;
 }
 
-dt_status *dt_cuda_warm(dt_cuda_kernels *kernels, const dt_cuda_kernel_call *call) {
-    const dt_artifact_kernel *kernel = &kernels->artifact->cuda->program->functions[call->function].kernels[call->kernel];
+dt_status *dt_cuda_warm(dt_cuda_kernels *kernels, const dt_operation_launch *call) {
+    const dt_artifact_kernel *kernel = dt_cuda_kernel_of(kernels, call);
+    take_addresses(kernels, call);
     for (int l = 0; l < kernel->n_launches; l++) {
-        dt_cuda_library_operation **library = &kernels->functions[call->function][call->kernel][l].library;
-        if (*library == NULL) continue;
-        DT_TRY(dt_status_annotate(dt_cuda_library_warm(library, call->buffers, kernels->workspace, kernels->cuda->stream), "%s (%s)",
+        dt_cuda_entry *function = &kernels->functions[call->function][call->kernel][l];
+        if (function->library == NULL || function->is_warm) continue;
+        function->is_warm = true;
+        DT_TRY(dt_status_annotate(dt_cuda_library_warm(&function->library, kernels->addresses, kernels->workspace, kernels->cuda->stream), "%s (%s)",
                                   kernel->launches[l].function, kernel->lines));
     }
     return NULL;
 }
 
-dt_status *dt_cuda_enqueue_fold(dt_cuda_kernels *kernels, uint64_t work, int64_t n_elements, uint64_t launch_values) {
+dt_status *dt_cuda_launch_fold(dt_cuda_kernels *kernels, uint64_t work, int64_t n_elements) {
     const dt_artifact_launch *about = &kernels->artifact->cuda->fold;
     kernels->values[0] = pointer(work);
-    kernels->values[1] = pointer(launch_values);
     return dt_status_annotate(launch(kernels, &kernels->fold, n_elements, about->threads), "%s, what replicas have left", about->function);
 }

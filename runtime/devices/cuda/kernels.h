@@ -9,6 +9,7 @@
 #include "runtime/artifact.h"
 #include "runtime/devices/cuda/context.h"
 #include "runtime/devices/cuda/library.h"
+#include "runtime/devices/operation.h"
 
 /* A launch has at most so many times the blocks that a GPU runs at once: enough to even out what they have to do, few enough that starting them is
  * cheap. */
@@ -21,6 +22,7 @@ typedef struct dt_cuda_entry {
     void *handle;
     int64_t most_blocks;                /* that a launch has: DT_CUDA_WAVES */
     dt_cuda_library_operation *library; /* NULL: none */
+    bool is_warm;                       /* the library has run once */
 } dt_cuda_entry;
 
 typedef struct dt_cuda_kernels {
@@ -33,6 +35,7 @@ typedef struct dt_cuda_kernels {
     dt_cuda_entry fold;
     dt_cuda_libraries *libraries; /* NULL: nothing is left to libraries */
     uint64_t workspace;           /* of libraries; set by whoever allocates it, and owned by them */
+    uint64_t *addresses;          /* [most buffers of a kernel] of the call in progress */
     void **values;                /* of the arguments of a launch, and where each is: as the driver wants them */
     void **arguments;
 } dt_cuda_kernels;
@@ -45,18 +48,14 @@ void dt_cuda_kernels_free(dt_cuda_kernels *kernels); /* one of zeros is allowed 
 /* What libraries need beside all buffers, before anything is put on the stream. */
 size_t dt_cuda_kernels_workspace_bytes(const dt_cuda_kernels *kernels);
 
-/* A kernel of a plan with its arguments: the seam between plans and what computes them. */
-typedef struct dt_cuda_kernel_call {
-    int function, kernel;    /* of artifact->cuda->program */
-    const uint64_t *buffers; /* [n_buffers of the kernel] addresses */
-    uint64_t launch;         /* address of a dt_launch */
-} dt_cuda_kernel_call;
-
-/* Puts it on the stream, which may be captured. An error names the kernel and its lines of the program. */
-dt_status *dt_cuda_enqueue(dt_cuda_kernels *kernels, const dt_cuda_kernel_call *call);
+/* Puts a kernel of artifact->cuda->program on the stream, which may be captured: the seam between plans and what computes them. An error names the
+ * kernel and its lines of the program. */
+dt_status *dt_cuda_launch(dt_cuda_kernels *kernels, const dt_operation_launch *call);
 /* The same for the function of abi/fold.h, whose work, at this address, has so many elements. */
-dt_status *dt_cuda_enqueue_fold(dt_cuda_kernels *kernels, uint64_t work, int64_t n_elements, uint64_t launch);
+dt_status *dt_cuda_launch_fold(dt_cuda_kernels *kernels, uint64_t work, int64_t n_elements);
 /* Runs once what libraries do of a kernel, before anything is captured (dt_cuda_library_warm). */
-dt_status *dt_cuda_warm(dt_cuda_kernels *kernels, const dt_cuda_kernel_call *call);
+dt_status *dt_cuda_warm(dt_cuda_kernels *kernels, const dt_operation_launch *call);
+/* "conv2d_1 (fashion_cnn.dt:13)": for messages. */
+const dt_artifact_kernel *dt_cuda_kernel_of(const dt_cuda_kernels *kernels, const dt_operation_launch *call);
 
 #endif

@@ -4,7 +4,6 @@
 #include "runtime/devices/host_memory.h"
 
 #include <stdio.h>
-#include <string.h>
 
 static dt_status *null_open(int number, int n, dt_device **device) {
     (void)n;
@@ -19,56 +18,39 @@ static void null_close(dt_device *device) { dt_release(device); }
 
 static void null_enter(dt_device *device) { (void)device; }
 
-static int64_t null_free_bytes(const dt_device *device) {
-    (void)device;
-    return dt_host_memory_free_bytes();
-}
-
-static dt_status *null_allocate(dt_device *device, size_t bytes, void **memory) {
-    *memory = dt_host_memory_allocate(bytes);
-    return *memory != NULL ? NULL : dt_error(DT_RESOURCE_EXHAUSTED, "%s: not enough memory for %zu bytes", device->name, bytes);
-}
-
-static void null_release(dt_device *device, void *memory, size_t bytes) {
-    (void)device;
-    dt_host_memory_release(memory, bytes);
-}
-
-static dt_status *null_write(dt_device *device, void *memory, const void *host, size_t bytes) {
-    (void)device;
-    memcpy(memory, host, bytes);
+static dt_status *null_prepare(dt_device *device, dt_sequence *const *sequences, size_t n) {
+    (void)device, (void)sequences, (void)n;
     return NULL;
 }
 
-static dt_status *null_read(dt_device *device, void *host, const void *memory, size_t bytes) {
-    (void)device;
-    memcpy(host, memory, bytes);
+static dt_status *null_enqueue(dt_device *device, const dt_sequence *sequence) {
+    (void)device, (void)sequence;
     return NULL;
 }
 
-static dt_status *null_run(dt_device *device, const dt_device_call *calls, size_t n_calls) {
-    (void)device, (void)calls, (void)n_calls;
+static dt_status *null_measure(dt_device *device, const dt_sequence *sequence, double *seconds) {
+    (void)device;
+    for (size_t i = 0; i < sequence->n_operations; i++) seconds[i] = 0;
     return NULL;
 }
 
-static dt_status *null_synchronize(dt_device *device) {
-    (void)device;
+static dt_status *null_measure_peak(dt_device *device, const char *level, dt_peak *peak) {
+    (void)device, (void)level;
+    *peak = (dt_peak){0};
     return NULL;
 }
 
 const dt_device_kind dt_device_null = {
     .name = "null",
     .about = "memory, but no computation: for measuring what is not kernels",
+    .shares_memory = true,
+    .reads_host = true,
     .open = null_open,
     .close = null_close,
     .enter = null_enter,
-    .free_bytes = null_free_bytes,
-    .allocate = null_allocate,
-    .release = null_release,
-    .write = null_write,
-    .read = null_read,
-    .run = null_run,
-    .synchronize = null_synchronize,
-    .lanes = &dt_lane_of_cores,
-    .shares_memory = true,
+    DT_HOST_MEMORY_OF_A_DEVICE,
+    .prepare = null_prepare,
+    .enqueue = null_enqueue,
+    .measure = null_measure,
+    .measure_peak = null_measure_peak,
 };

@@ -1,6 +1,6 @@
 /* peak: what one core of this machine can do at most, measured: the yardstick of `dtrun bench`. */
-#ifndef DT_RUNTIME_PEAK_H
-#define DT_RUNTIME_PEAK_H
+#ifndef DT_RUNTIME_DEVICES_PEAK_H
+#define DT_RUNTIME_DEVICES_PEAK_H
 
 /* A second, of one core. */
 typedef struct dt_peak {

@@ -2,10 +2,10 @@
  * in this file alone.
  *
  * Best of several short runs: a peak is what the machine can do, and on a busy one most runs are disturbed. */
-#include "runtime/peak.h"
+#include "runtime/devices/peak.h"
 
 #include "base/memory.h"
-#include "runtime/clock.h"
+#include "runtime/threads/clock.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -2,8 +2,8 @@
  *
  * Pipelines run their maps and filters with it (one example in, one example out), reports their arithmetic on totals. An instance owns the
  * memory that its plan asks for; a thread that wants to run the same function beside another makes its own instance. */
-#ifndef DT_RUNTIME_EXAMPLE_FUNCTION_H
-#define DT_RUNTIME_EXAMPLE_FUNCTION_H
+#ifndef DT_RUNTIME_EXECUTION_EXAMPLE_FUNCTION_H
+#define DT_RUNTIME_EXECUTION_EXAMPLE_FUNCTION_H
 
 #include "abi/launch.h"
 #include "runtime/artifact.h"

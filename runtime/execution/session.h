@@ -1,20 +1,24 @@
 /* session: an artifact on devices, ready to step.
  *
- * Replica r of V holds rows [r*n, (r+1)*n) of the global batch, in blocks of a size that the artifact fixes. The blocks of all replicas are dealt to
- * D devices, and within them to their cores, in contiguous runs. A core runs a segment of the step for all its blocks, then what crosses is
- * exchanged, then the next segment. Who holds which block never changes a bit of the result: sums follow one fixed tree over all blocks
- * (runtime/comm/comm.h). Devices that share memory hold the variables once, and share the work of updating them.
+ * Replica r of V holds rows [r*n, (r+1)*n) of the global batch, in microbatches of a size that the artifact fixes. The microbatches of all replicas
+ * are dealt to D devices, and within them to their cores, in contiguous runs: each to an executor. An executor runs a segment of the step for all its
+ * microbatches, then what crosses is exchanged, then the next segment. Who holds which microbatch never changes a bit of the result: sums follow one
+ * fixed tree over all of them (runtime/devices/reduce.h). Devices that share memory hold the variables once, and share the work of updating them.
  *
- * No memory is allocated inside a step. One thread drives each core; the caller of dt_session_run is the one of device 0's first.
+ * A session owns the executors of this process. Where it is one of several, it knows which microbatches are its own and asks its group for the rest:
+ * what crosses replicas, bad indices, whether another process failed or was told to stop. Without a group all replicas are here.
+ *
+ * No memory is allocated inside a step. One thread drives each executor; the caller of dt_session_run is the one of the first.
  * Threads: one caller at a time a session; sessions are independent. After an error of dt_session_run the session may only be destroyed. */
-#ifndef DT_RUNTIME_SESSION_H
-#define DT_RUNTIME_SESSION_H
+#ifndef DT_RUNTIME_EXECUTION_SESSION_H
+#define DT_RUNTIME_EXECUTION_SESSION_H
 
 #include "abi/launch.h"
 #include "base/text.h"
 #include "runtime/artifact.h"
+#include "runtime/comm/group.h"
+#include "runtime/devices/peak.h"
 #include "runtime/kernels.h"
-#include "runtime/peak.h"
 #include "runtime/reports.h"
 
 typedef struct dt_session dt_session;
@@ -24,11 +28,12 @@ typedef struct dt_session_options {
     int64_t replicas;    /* V >= D */
     int64_t rows;        /* n: rows of each replica in a full step, 1 to the capacity; 0: the capacity. Global batch = n * V */
     int64_t seed;
-    int64_t epochs;          /* launch value */
-    int64_t steps_per_epoch; /* launch value */
-    double deadline_seconds; /* how long a core waits for the others in a collective; 0: ten minutes */
-    bool times;              /* measure each kernel, for dt_session_times */
-    bool generated_alone;    /* on a GPU: leave nothing to vendors' libraries */
+    int64_t epochs;              /* launch value */
+    int64_t steps_per_epoch;     /* launch value */
+    double deadline_seconds;     /* how long an executor waits for the others, and for its device; 0: ten minutes */
+    bool times;                  /* measure each kernel, for dt_session_times */
+    bool no_libraries;           /* on a GPU: leave nothing to vendors' libraries */
+    const dt_group_entry *group; /* of several processes; NULL: this is the only one. It is read while the session is created */
 } dt_session_options;
 
 /* One replica on "cpu", full capacity, seed 0, one epoch. */
@@ -49,9 +54,9 @@ dt_status *dt_session_set_variable(dt_session *session, int variable, const void
 /* The next global batch. */
 typedef struct dt_batch {
     const void *const *inputs; /* [n_inputs of the step] each dense [rows, …] (or one element without B), element aligned, with DT_SLACK_BYTES
-                                  readable bytes after it. Read in place: unchanged until dt_session_run returns, and until
-                                  dt_session_result has been asked for results that are inputs */
-    int64_t rows;              /* valid rows, 1 to n * V */
+                                  readable bytes after it, from row dt_session_first_row on. Read in place: unchanged until dt_session_run returns,
+                                  and until dt_session_result has been asked for results that are inputs */
+    int64_t rows;              /* valid rows of all processes, 1 to n * V */
     int64_t counter;           /* launch.counter: the training step from 0; in other steps the number of the batch */
 } dt_batch;
 
@@ -73,10 +78,10 @@ bool dt_session_stages(const dt_session *session, int step);
 dt_status *dt_session_stage(dt_session *session, int step, const dt_batch *batch);
 
 /* Result `result` (index in the step's function, aggregates included) of the last dt_session_run, which was of this step: its valid rows alone
- * (tensor.row_bytes * the batch's rows), or all of a result without rows. */
+ * (tensor.row_bytes * the batch's rows, those of this process), or all of a result without rows. */
 dt_status *dt_session_result(dt_session *session, int step, int result, void *data);
 
-/* Where the time of the last dt_session_run went, on all cores together: seconds of cores, not of the clock. Only with options.times.
+/* Where the time of the last dt_session_run went, on all executors together: their seconds, not the clock's. Only with options.times.
  * kernel_seconds  [n_kernels of the step's function, as dt_session_artifact has it] all calls of each
  * kernel_calls    [the same] how many calls that were
  * Returns         seconds of exchanging and waiting for one another in collectives. */
@@ -86,23 +91,32 @@ double dt_session_times(const dt_session *session, double *kernel_seconds, int *
  * measured as they run, always. Only with options.times. */
 void dt_session_measure(dt_session *session, bool one_by_one);
 
-/* Indices out of range in the last dt_session_run, all replicas summed; the rest is of the first, by row, place in the program, and value. */
+/* Indices out of range in the last dt_session_run, all replicas of all processes summed; the rest is of the first, by row, place in the program, and
+ * value. */
 const dt_bad_index *dt_session_bad_index(const dt_session *session);
+/* Whether any process of the group says so: each calls it, at the same step, and all get the same answer. */
+dt_status *dt_session_any(dt_session *session, bool here, bool *any);
+/* Whether this process writes what is written once: checkpoints, logs. */
+bool dt_session_leads(const dt_session *session);
+
 /* NULL when there was none, else the sentence: "gpt.dt:14:9: train step 57, row 33: index 12 is not within 0 to 9 (and 3 more like it)".
  * Steps are counted from 1. DT_OUT_OF_RANGE. */
 dt_status *dt_session_bad_index_status(const dt_session *session);
 
 int dt_session_n_devices(const dt_session *session);
-int dt_session_n_cores(const dt_session *session);                         /* that compute, of all devices together: no more than there are blocks */
+int dt_session_n_executors(const dt_session *session);                     /* of all devices together: at most as many as microbatches */
 int dt_session_n_memories(const dt_session *session);                      /* each holds all variables, and what else is there once */
+int dt_session_n_spare(const dt_session *session);                         /* GPUs that are there, all were asked for, and no replica is left for */
 const char *dt_session_device_name(const dt_session *session, int device); /* "cpu:0" */
 int64_t dt_session_replicas(const dt_session *session);
 int64_t dt_session_rows(const dt_session *session);                /* n */
 int64_t dt_session_global_batch(const dt_session *session);        /* n * V */
-int64_t dt_session_memory_bytes(const dt_session *session);        /* on all devices together */
+int64_t dt_session_first_row(const dt_session *session);           /* of the global batch, that this process holds */
+int64_t dt_session_n_rows(const dt_session *session);              /* that it holds of a full batch */
+int64_t dt_session_memory_bytes(const dt_session *session);        /* on all devices of this process together */
 const dt_artifact *dt_session_artifact(const dt_session *session); /* with the plans that run: on a GPU those of artifact->cuda->program */
 bool dt_session_is_gpu(const dt_session *session);
-dt_status *dt_session_peak(dt_session *session, dt_peak *peak); /* of one of its cores, or of its GPU, which must not be running */
+dt_status *dt_session_peak(dt_session *session, dt_peak *peak); /* of one of its executors' devices, which must not be running */
 /* What of a GPU's work is done by which library, in lines; with `each`, how each call is. Nothing where none is. */
 void dt_session_print_libraries(const dt_session *session, bool each, dt_text *text);
 const char *dt_session_level(const dt_session *session); /* of the code that runs: "x86-64-v4", "sm_90" */

@@ -1,18 +1,17 @@
-/* example_function: see example_function.h. An instance is a lane with one replica on a device of its own. */
-#include "runtime/example_function.h"
+/* example_function: see example_function.h. An instance is an executor with one microbatch of one row, on a core of its own. */
+#include "runtime/execution/example_function.h"
 
 #include "base/arena.h"
 #include "base/memory.h"
-#include "runtime/devices/device.h"
-#include "runtime/lane.h"
+#include "runtime/execution/executor.h"
 
 #include <assert.h>
 
 struct dt_example_function {
     dt_arena *arena;
     int function;
-    dt_home home;
-    dt_lane lane;
+    dt_memory_domain domain;
+    dt_executor executor;
     const void **results; /* [n_results] */
 };
 
@@ -22,25 +21,28 @@ static void place_results(dt_example_function *instance) {
     instance->results = DT_NEW_ARRAY(instance->arena, const void *, plan->n_results);
     for (int i = 0; i < plan->n_results; i++) {
         int buffer = plan->results[i].buffer;
-        if (plan->buffers[buffer].space != DT_MEMORY_INPUT) instance->results[i] = dt_lane_place(&instance->lane, instance->function, buffer, 0);
+        if (plan->buffers[buffer].space != DT_MEMORY_INPUT)
+            instance->results[i] = dt_executor_memory_address(&instance->executor.memory, instance->function, buffer, 0, 0);
     }
 }
 
 static dt_status *create_guarded(dt_example_function *instance, const dt_kernels *kernels) {
     jmp_buf guard;
-    dt_lane *lane = &instance->lane;
+    dt_executor *executor = &instance->executor;
     const dt_artifact *artifact = dt_kernels_artifact(kernels);
     if (setjmp(guard) != 0) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory to run %s", artifact->functions[instance->function].name);
     dt_arena_guard(instance->arena, &guard);
-    *lane = (dt_lane){
-        .kernels = kernels, .artifact = artifact, .home = &instance->home, .n_leaves = 1, .n_all_leaves = 1, .rows = 1, .blocks = 1, .block_rows = 1};
-    DT_TRY(dt_device_open(&dt_device_cpu, 0, 1, &lane->device));
-    instance->home = (dt_home){.device = lane->device, .n_lanes = 1};
-    dt_home_lay_out(&instance->home, artifact, 1, instance->function, instance->arena);
-    dt_lane_lay_out(lane, instance->function, instance->arena);
-    DT_TRY(dt_home_allocate(&instance->home));
-    DT_TRY(dt_lane_allocate(lane));
-    dt_lane_bind(lane, instance->function, instance->arena);
+    *executor = (dt_executor){.kernels = kernels, .domain = &instance->domain};
+    executor->memory =
+        (dt_executor_memory){.artifact = artifact, .domain = &instance->domain, .n_microbatches = 1, .n_all_microbatches = 1, .rows = {1, 1, 1}};
+    DT_TRY(dt_device_open(&dt_device_cpu, 0, 1, &executor->device));
+    instance->domain = (dt_memory_domain){.device = executor->device, .n_executors = 1};
+    dt_memory_domain_lay_out(&instance->domain, artifact, 1, instance->function, instance->arena);
+    dt_executor_memory_lay_out(&executor->memory, executor->device->kind, instance->function, instance->arena);
+    DT_TRY(dt_memory_domain_allocate(&instance->domain));
+    DT_TRY(dt_executor_allocate(executor));
+    dt_executor_plan(executor, instance->function, instance->arena);
+    DT_TRY(dt_executor_prepare(executor, instance->function, instance->arena));
     place_results(instance);
     return NULL;
 }
@@ -67,19 +69,19 @@ dt_status *dt_example_function_create(const dt_kernels *kernels, int function, d
 
 void dt_example_function_destroy(dt_example_function *instance) {
     if (instance == NULL) return;
-    dt_lane_free(&instance->lane);
-    dt_home_free(&instance->home);
-    dt_device_close(instance->lane.device);
+    dt_executor_free(&instance->executor);
+    dt_memory_domain_free(&instance->domain);
+    dt_device_close(instance->executor.device);
     dt_arena_destroy(instance->arena);
     dt_release(instance);
 }
 
 void dt_example_function_call(dt_example_function *instance, const void *const *inputs, int64_t counter, int64_t seed) {
-    dt_lane_run_values values = {.function = instance->function,
-                                 .inputs = inputs,
-                                 .launch = {.valid = 1, .global_batch = 1, .replicas = 1, .epochs = 1, .counter = counter, .seed = seed},
-                                 .step = dt_example_function_plan(instance)->name};
-    dt_status *status = dt_lane_run(&instance->lane, &values);
+    dt_run_values values = {.function = instance->function,
+                            .inputs = inputs,
+                            .launch = {.valid = 1, .global_batch = 1, .replicas = 1, .epochs = 1, .counter = counter, .seed = seed},
+                            .step = dt_example_function_plan(instance)->name};
+    dt_status *status = dt_executor_start(&instance->executor, &values);
     assert(status == NULL); /* a cpu runs its calls, and nothing crosses replicas */
     dt_status_free(status);
     const dt_artifact_function *plan = dt_example_function_plan(instance);
@@ -91,8 +93,8 @@ void dt_example_function_call(dt_example_function *instance, const void *const *
 
 const void *dt_example_function_result(const dt_example_function *instance, int i) { return instance->results[i]; }
 
-const dt_bad_index *dt_example_function_bad_index(const dt_example_function *instance) { return &instance->lane.bad_index[0]; }
+const dt_bad_index *dt_example_function_bad_index(const dt_example_function *instance) { return &instance->executor.bad_index[0]; }
 
 const dt_artifact_function *dt_example_function_plan(const dt_example_function *instance) {
-    return &instance->lane.artifact->functions[instance->function];
+    return &instance->executor.memory.artifact->functions[instance->function];
 }

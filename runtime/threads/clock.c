@@ -1,5 +1,5 @@
 /* clock: see clock.h. */
-#include "runtime/clock.h"
+#include "runtime/threads/clock.h"
 
 #include "base/file.h"
 #include "base/memory.h"

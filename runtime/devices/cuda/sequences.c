@@ -1,0 +1,192 @@
+/* sequences: operations on a GPU. Each sequence is captured once, as a graph, when it is prepared; to enqueue it is one call of the driver.
+ *
+ * Before anything is captured the tables of reductions are in the GPU's memory, and libraries have run once what they will be asked for. With
+ * DT_CUDA_CHECK=1 in the environment operations are put on the stream one by one instead, each waited for. */
+#include "runtime/devices/cuda/device.h"
+
+#include "base/memory.h"
+#include "runtime/devices/cuda/graph.h"
+#include "runtime/threads/clock.h"
+
+static uint64_t address(const void *memory) { return (uint64_t)(uintptr_t)memory; }
+
+/* ---- one operation ---- */
+
+/* *work: number of the next reduction. */
+static dt_status *launch(dt_cuda_device *self, const dt_operation *one, size_t *work) {
+    const dt_cuda *cuda = &self->cuda;
+    switch (one->kind) {
+    case DT_OPERATION_LAUNCH: return dt_cuda_launch(&self->kernels, &one->launch);
+    case DT_OPERATION_REDUCE: {
+        size_t w = (*work)++;
+        return dt_cuda_launch_fold(&self->kernels, dt_cuda_tables_work(address(self->table_memory), w), dt_cuda_tables_n_elements(&self->tables, w));
+    }
+    case DT_OPERATION_COPY:
+        DT_CUDA_TRY(cuda, cuMemcpyHtoDAsync_v2, address(one->copy.target), one->copy.source, one->copy.bytes, cuda->stream);
+        return NULL;
+    case DT_OPERATION_READ_BACK:
+        DT_CUDA_TRY(cuda, cuMemcpyDtoHAsync_v2, one->copy.target, address(one->copy.source), one->copy.bytes, cuda->stream);
+        return NULL;
+    case DT_OPERATION_COLLECTIVE:
+    case DT_OPERATION_MEET: break;
+    }
+    return dt_error(DT_INTERNAL, "%s was handed what a group does", self->head.name);
+}
+
+static dt_status *say_which(const dt_cuda_device *self, const dt_operation *one, dt_status *status) {
+    if (status == NULL) return NULL;
+    if (one->kind == DT_OPERATION_LAUNCH) {
+        const dt_artifact_kernel *kernel = dt_cuda_kernel_of(&self->kernels, &one->launch);
+        return dt_status_annotate(status, "%s (%s)", kernel->name, kernel->lines);
+    }
+    return dt_status_annotate(status, one->kind == DT_OPERATION_REDUCE ? "the sums over replicas" : "what host and GPU exchange");
+}
+
+/* ---- preparing ---- */
+
+int64_t dt_cuda_prepare_bytes(const dt_device *device, const dt_sequence *const *sequences, size_t n) {
+    const dt_cuda_device *self = (const dt_cuda_device *)device;
+    dt_cuda_tables tables = dt_cuda_tables_count(sequences, n);
+    return dt_device_taken_bytes(device, (int64_t)dt_cuda_tables_bytes(&tables)) +
+           dt_device_taken_bytes(device, (int64_t)dt_cuda_kernels_workspace_bytes(&self->kernels));
+}
+
+static dt_status *upload_tables(dt_cuda_device *self, const dt_sequence *const *sequences, size_t n) {
+    self->tables = dt_cuda_tables_count(sequences, n);
+    size_t bytes = dt_cuda_tables_bytes(&self->tables);
+    if (bytes == 0) return NULL;
+    DT_TRY(dt_device_allocate(&self->head, bytes, &self->table_memory));
+    DT_TRY(dt_cuda_tables_fill(&self->tables, sequences, n, address(self->table_memory)));
+    return dt_device_write(&self->head, self->table_memory, self->tables.host, bytes);
+}
+
+static dt_status *make_workspace(dt_cuda_device *self) {
+    size_t bytes = dt_cuda_kernels_workspace_bytes(&self->kernels);
+    if (bytes == 0) return NULL;
+    DT_TRY(dt_device_allocate(&self->head, bytes, &self->workspace));
+    self->kernels.workspace = address(self->workspace);
+    return NULL;
+}
+
+/* Libraries load and allocate when they are first asked for something, which a capture forbids. */
+static dt_status *warm_libraries(dt_cuda_device *self, const dt_sequence *sequence) {
+    for (size_t i = 0; i < sequence->n_operations && self->kernels.libraries != NULL; i++)
+        if (sequence->operations[i].kind == DT_OPERATION_LAUNCH) DT_TRY(dt_cuda_warm(&self->kernels, &sequence->operations[i].launch));
+    return NULL;
+}
+
+/* What a capture takes. */
+typedef struct capture {
+    dt_cuda_device *self;
+    const dt_cuda_prepared *prepared;
+} capture;
+
+static dt_status *launch_all(void *context) {
+    const capture *of = context;
+    const dt_sequence *sequence = of->prepared->sequence;
+    size_t work = of->prepared->first_work;
+    for (size_t i = 0; i < sequence->n_operations; i++) DT_TRY(launch(of->self, &sequence->operations[i], &work));
+    return NULL;
+}
+
+static dt_status *make_graph(dt_cuda_device *self, dt_cuda_prepared *prepared) {
+    const dt_sequence *sequence = prepared->sequence;
+    dt_status *status = dt_cuda_graph_make(&self->cuda, launch_all, &(capture){self, prepared}, &prepared->graph);
+    status = dt_cuda_say_memory(&self->cuda, status, sequence->n_operations, "operations of a graph");
+    return dt_status_annotate(status, "%s", sequence->name);
+}
+
+static size_t n_reductions(const dt_sequence *sequence) {
+    size_t n = 0;
+    for (size_t i = 0; i < sequence->n_operations; i++) n += sequence->operations[i].kind == DT_OPERATION_REDUCE;
+    return n;
+}
+
+dt_status *dt_cuda_prepare(dt_device *device, dt_sequence *const *sequences, size_t n) {
+    dt_cuda_device *self = dt_cuda_device_of(device);
+    size_t work = 0;
+    DT_TRY(dt_cuda_device_enter(self));
+    self->prepared = dt_allocate_zeroed(n, sizeof *self->prepared);
+    if (self->prepared == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for %zu graphs", n);
+    DT_TRY(upload_tables(self, (const dt_sequence *const *)sequences, n));
+    DT_TRY(make_workspace(self));
+    for (size_t s = 0; s < n; s++) DT_TRY(warm_libraries(self, sequences[s]));
+    DT_TRY(dt_cuda_device_wait(self));
+    for (size_t s = 0; s < n; s++) {
+        self->prepared[s] = (dt_cuda_prepared){.sequence = sequences[s], .first_work = work};
+        sequences[s]->prepared = &self->prepared[s];
+        self->n_prepared = s + 1;
+        work += n_reductions(sequences[s]);
+        DT_TRY(make_graph(self, &self->prepared[s]));
+    }
+    return NULL;
+}
+
+void dt_cuda_release_sequences(dt_cuda_device *self) {
+    for (size_t s = 0; s < self->n_prepared && !self->hangs; s++) dt_cuda_graph_free(&self->cuda, self->prepared[s].graph);
+    for (size_t e = 0; e < self->n_events && !self->hangs; e++) self->cuda.driver.cuEventDestroy_v2(self->events[e]);
+    dt_cuda_tables_free(&self->tables);
+    dt_release(self->prepared);
+    dt_release(self->events);
+    self->n_prepared = self->n_events = 0;
+    self->prepared = NULL;
+    self->events = NULL;
+}
+
+/* ---- running ---- */
+
+static dt_status *run_checked(dt_cuda_device *self, const dt_sequence *sequence, double *seconds) {
+    size_t work = ((const dt_cuda_prepared *)sequence->prepared)->first_work;
+    for (size_t i = 0; i < sequence->n_operations; i++) {
+        const dt_operation *one = &sequence->operations[i];
+        double began = dt_seconds_now();
+        DT_TRY(launch(self, one, &work));
+        DT_TRY(say_which(self, one, dt_cuda_device_wait(self)));
+        if (seconds != NULL) seconds[i] = dt_seconds_now() - began;
+    }
+    return NULL;
+}
+
+dt_status *dt_cuda_enqueue(dt_device *device, const dt_sequence *sequence) {
+    dt_cuda_device *self = dt_cuda_device_of(device);
+    const dt_cuda_prepared *prepared = sequence->prepared;
+    DT_TRY(dt_cuda_device_enter(self));
+    self->last = sequence;
+    if (self->checks) return run_checked(self, sequence, NULL);
+    DT_CUDA_TRY(&self->cuda, cuGraphLaunch, prepared->graph, self->cuda.stream);
+    return NULL;
+}
+
+/* ---- measuring ---- */
+
+static dt_status *make_events(dt_cuda_device *self, size_t n) {
+    if (n <= self->n_events) return NULL;
+    void **events = dt_reallocate(self->events, n * sizeof *events);
+    if (events == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for %zu events", n);
+    self->events = events;
+    for (; self->n_events < n; self->n_events++) DT_CUDA_TRY(&self->cuda, cuEventCreate, &self->events[self->n_events], 0);
+    return NULL;
+}
+
+/* Each operation between two events. */
+dt_status *dt_cuda_measure(dt_device *device, const dt_sequence *sequence, double *seconds) {
+    dt_cuda_device *self = dt_cuda_device_of(device);
+    const dt_cuda *cuda = &self->cuda;
+    size_t work = ((const dt_cuda_prepared *)sequence->prepared)->first_work, n = sequence->n_operations;
+    DT_TRY(dt_cuda_device_enter(self));
+    self->last = sequence;
+    if (self->checks) return run_checked(self, sequence, seconds);
+    DT_TRY(make_events(self, n + 1));
+    for (size_t i = 0; i < n; i++) {
+        DT_CUDA_TRY(cuda, cuEventRecord, self->events[i], cuda->stream);
+        DT_TRY(launch(self, &sequence->operations[i], &work));
+    }
+    DT_CUDA_TRY(cuda, cuEventRecord, self->events[n], cuda->stream);
+    DT_TRY(dt_cuda_device_wait(self));
+    for (size_t i = 0; i < n; i++) {
+        float milliseconds = 0;
+        DT_CUDA_TRY(cuda, cuEventElapsedTime, &milliseconds, self->events[i], self->events[i + 1]);
+        seconds[i] = milliseconds * 1e-3;
+    }
+    return NULL;
+}

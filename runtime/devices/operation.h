@@ -1,0 +1,68 @@
+/* operation: what a device is given to do.
+ *
+ * A function of the program is one list of operations, made once, by the same code for every kind of device (runtime/execution/operations.h). A
+ * device runs a run of them, a sequence, in order, as often as it is asked to. All addresses are fixed when the list is made, but for the inputs of
+ * kernels that read them where the host has them: those buffers are written before each step. */
+#ifndef DT_RUNTIME_DEVICES_OPERATION_H
+#define DT_RUNTIME_DEVICES_OPERATION_H
+
+#include "abi/launch.h"
+#include "runtime/devices/reduce.h"
+
+#include <stddef.h>
+
+typedef enum dt_operation_kind {
+    DT_OPERATION_LAUNCH,     /* a kernel of the program */
+    DT_OPERATION_REDUCE,     /* sums of microbatches, and copies within the memory that the device reaches */
+    DT_OPERATION_COLLECTIVE, /* what crosses executors; a group makes reductions of it (runtime/comm/group.h), so that no device sees one */
+    DT_OPERATION_MEET,       /* the executors of a memory domain wait for one another; no device sees it either */
+    DT_OPERATION_COPY,       /* from the host's memory to the device's */
+    DT_OPERATION_READ_BACK   /* from the device's memory to the host's */
+} dt_operation_kind;
+
+/* A kernel of a plan with its arguments. */
+typedef struct dt_operation_launch {
+    int function, kernel;    /* of the artifact's program for this kind of device */
+    dt_kernel_entry entry;   /* of a device that runs functions of the host; else NULL */
+    void **buffers;          /* [n_buffers of the kernel] addresses */
+    const dt_launch *values; /* its launch values, where the device reads them */
+} dt_operation_launch;
+
+/* Tensors that are reduced together. */
+typedef struct dt_operation_reduce {
+    int n;
+    const dt_tree_reduction *reductions; /* [n] */
+} dt_operation_reduce;
+
+/* Collectives [first, first + n) of what the executor has published to its group. */
+typedef struct dt_operation_collective {
+    int first, n;
+    int segment;
+} dt_operation_collective;
+
+/* Of COPY the source, of READ_BACK the target is host memory of the device (dt_device_allocate_host). */
+typedef struct dt_operation_copy {
+    void *target;
+    const void *source;
+    size_t bytes;
+} dt_operation_copy;
+
+typedef struct dt_operation {
+    dt_operation_kind kind;
+    union {
+        dt_operation_launch launch;
+        dt_operation_reduce reduce;
+        dt_operation_collective collective;
+        dt_operation_copy copy; /* COPY and READ_BACK */
+    };
+} dt_operation;
+
+/* Operations that a device runs one after another, all together: launches, reductions, copies. */
+typedef struct dt_sequence {
+    const char *name; /* of the function: for messages */
+    size_t n_operations;
+    const dt_operation *operations;
+    void *prepared; /* the device's own; NULL until it is prepared */
+} dt_sequence;
+
+#endif

@@ -1,0 +1,340 @@
+/* executor: see executor.h. */
+#include "runtime/execution/executor.h"
+
+#include "runtime/threads/clock.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* ---- memory ---- */
+
+static dt_status *allocate(dt_device *device, int64_t bytes, char **place, bool *is_allocated) {
+    void *memory;
+    DT_TRY(dt_device_allocate(device, (size_t)bytes, &memory));
+    *place = memory;
+    *is_allocated = true;
+    return NULL;
+}
+
+dt_status *dt_memory_domain_allocate(dt_memory_domain *domain) {
+    return allocate(domain->device, domain->bytes, &domain->memory, &domain->is_allocated);
+}
+
+void dt_memory_domain_free(dt_memory_domain *domain) {
+    if (domain->is_allocated) dt_device_release(domain->device, domain->memory, (size_t)domain->bytes);
+    domain->is_allocated = false;
+}
+
+/* The host's side of what crosses in a step: launches | empty records | records | aggregates | slots of inputs. */
+static dt_status *allocate_host(dt_executor *executor) {
+    const dt_executor_memory *memory = &executor->memory;
+    size_t down = (size_t)(memory->aggregate_space - memory->launch_space);
+    size_t up = (size_t)(memory->aggregate_space - memory->record_space + 8 * memory->n_aggregates);
+    void *host = NULL;
+    DT_TRY(executor->device->kind->allocate_host(executor->device, down + up + (size_t)(memory->slots * memory->slot_bytes), &host));
+    executor->host = host;
+    executor->exchange = (dt_host_exchange){executor->host, executor->host + down};
+    for (int s = 0; s < memory->slots; s++) {
+        executor->host_slots[s] = executor->host + down + up + s * memory->slot_bytes;
+        DT_TRY(dt_device_create_event(executor->device, &executor->staged[s]));
+    }
+    return NULL;
+}
+
+dt_status *dt_executor_allocate(dt_executor *executor) {
+    dt_executor_memory *memory = &executor->memory;
+    DT_TRY(allocate(executor->device, memory->bytes, &memory->memory, &memory->is_allocated));
+    if (memory->slots > 0) DT_TRY(allocate_host(executor));
+    executor->launches = executor->host != NULL ? (dt_launch *)executor->exchange.down : dt_executor_memory_launches(memory);
+    executor->bad_index = executor->host != NULL ? (dt_bad_index *)executor->exchange.up : dt_executor_memory_records(memory);
+    executor->aggregates =
+        executor->host != NULL ? (int64_t *)(executor->bad_index + memory->n_microbatches + 1) : dt_executor_memory_aggregates(memory);
+    for (int e = 0; e < 2; e++) DT_TRY(dt_device_create_event(executor->device, &executor->arrived[e]));
+    return NULL;
+}
+
+void dt_executor_free(dt_executor *executor) {
+    dt_device *device = executor->device;
+    for (int s = 0; s < DT_INPUT_SLOTS; s++) dt_device_destroy_event(device, executor->staged[s]);
+    for (int e = 0; e < 2; e++) dt_device_destroy_event(device, executor->arrived[e]);
+    if (executor->host != NULL) device->kind->release_host(device, executor->host);
+    if (executor->memory.is_allocated) dt_device_release(device, executor->memory.memory, (size_t)executor->memory.bytes);
+    executor->host = NULL;
+    executor->memory.is_allocated = false;
+}
+
+/* ---- planning ---- */
+
+static dt_operations_options options_of(const dt_executor *executor) {
+    const dt_group *group = executor->group;
+    return (dt_operations_options){.memory = &executor->memory,
+                                   .kernels = executor->device->kind->reads_host ? executor->kernels : NULL,
+                                   .part = executor->part,
+                                   .leads = group == NULL || group->rank % (group->n_ranks / group->n_processes) == 0,
+                                   .first_row = executor->first_row,
+                                   .host = executor->exchange};
+}
+
+void dt_executor_plan(dt_executor *executor, int wanted, dt_arena *arena) {
+    dt_operations_options options = options_of(executor);
+    const dt_artifact *artifact = executor->memory.artifact;
+    int *first = DT_NEW_ARRAY(arena, int, artifact->n_functions);
+    const dt_collective_part *parts = dt_operations_collectives(&options, wanted, arena, first);
+    executor->functions = DT_NEW_ARRAY(arena, dt_executor_function, artifact->n_functions);
+    for (int f = 0; f < artifact->n_functions; f++) executor->functions[f].first_collective = first[f];
+    executor->collectives = parts;
+    if (executor->group != NULL) dt_group_publish(executor->group, parts);
+}
+
+/* The stages of a list, on the way. */
+typedef struct cutter {
+    dt_executor *executor;
+    dt_arena *arena;
+    const char *name;
+    DT_LIST(dt_operation) operations; /* of the stage that is open */
+    DT_LIST(dt_executor_stage) stages;
+} cutter;
+
+static void end_stage(cutter *in, bool meets, dt_group_scope scope, int segment, const char *label) {
+    dt_executor_stage stage = {.sequence = {.name = in->name, .n_operations = in->operations.n, .operations = in->operations.items},
+                               .meets = meets,
+                               .scope = scope,
+                               .segment = segment,
+                               .label = label};
+    dt_list_push(in->arena, &in->stages, stage);
+    memset(&in->operations, 0, sizeof in->operations);
+}
+
+/* Between two meetings, if there is anybody to meet. */
+static void cut_collective(cutter *in, const dt_operation_collective *collective) {
+    dt_group *group = in->executor->group;
+    const dt_collective_part *parts = in->executor->collectives;
+    dt_tree_reductions reductions = {0};
+    assert(group != NULL); /* functions outside of steps have nothing that crosses replicas */
+    if (group->n_ranks > 1) end_stage(in, true, DT_GROUP_ALL, collective->segment, parts[collective->first].label);
+    dt_group_lower(group, collective->first, collective->n, in->arena, &reductions);
+    dt_operation reduce = {.kind = DT_OPERATION_REDUCE, .reduce = {(int)reductions.n, reductions.items}};
+    if (reductions.n > 0) dt_list_push(in->arena, &in->operations, reduce);
+    if (group->n_ranks > 1) end_stage(in, true, DT_GROUP_ALL, collective->segment, parts[collective->first + collective->n - 1].label);
+}
+
+static dt_executor_stage *cut(dt_executor *executor, int f, int slot, dt_arena *arena, dt_executor_function *function) {
+    dt_operations_options options = options_of(executor);
+    dt_operations made = dt_operations_of(&options, f, function->first_collective, slot, arena);
+    cutter in = {.executor = executor, .arena = arena, .name = executor->memory.artifact->functions[f].name};
+    int segment = 0;
+    for (size_t i = 0; i < made.list.n; i++) {
+        const dt_operation *one = &made.list.items[i];
+        switch (one->kind) {
+        case DT_OPERATION_COLLECTIVE:
+            segment = one->collective.segment;
+            cut_collective(&in, &one->collective);
+            break;
+        case DT_OPERATION_MEET: end_stage(&in, true, DT_GROUP_DOMAIN, segment, "barrier"); break;
+        default: dt_list_push(arena, &in.operations, *one); break;
+        }
+    }
+    if (in.operations.n > 0) end_stage(&in, false, DT_GROUP_ALL, segment, "");
+    function->n_stages = (int)in.stages.n;
+    function->inputs = made.inputs.items;
+    function->n_inputs = made.inputs.n;
+    return in.stages.items;
+}
+
+static void cut_functions(dt_executor *executor, int wanted, dt_arena *arena) {
+    const dt_executor_memory *memory = &executor->memory;
+    for (int f = 0; f < memory->artifact->n_functions; f++) {
+        dt_executor_function *function = &executor->functions[f];
+        if (!dt_memory_has(memory->artifact, wanted, f)) continue;
+        bool in_slots = memory->slots > 0 && memory->input_bytes[f] > 0;
+        for (int s = 0; s < DT_INPUT_SLOTS; s++)
+            function->stages[s] = s > 0 && !in_slots ? function->stages[0] : cut(executor, f, s, arena, function);
+    }
+}
+
+typedef DT_LIST(dt_sequence *) sequences;
+
+static sequences all_sequences(const dt_executor *executor, dt_arena *arena) {
+    sequences all = {0};
+    for (int f = 0; f < executor->memory.artifact->n_functions; f++) {
+        const dt_executor_function *function = &executor->functions[f];
+        for (int s = 0; s < DT_INPUT_SLOTS && (s == 0 || function->stages[s] != function->stages[0]); s++)
+            for (int i = 0; i < function->n_stages; i++) {
+                dt_sequence *sequence = &function->stages[s][i].sequence;
+                if (sequence->n_operations > 0) dt_list_push(arena, &all, sequence);
+            }
+    }
+    return all;
+}
+
+int64_t dt_executor_prepare_bytes(dt_executor *executor, int wanted, dt_arena *arena) {
+    cut_functions(executor, wanted, arena);
+    sequences all = all_sequences(executor, arena);
+    return dt_device_prepare_bytes(executor->device, (const dt_sequence *const *)all.items, all.n);
+}
+
+dt_status *dt_executor_prepare(dt_executor *executor, int wanted, dt_arena *arena) {
+    cut_functions(executor, wanted, arena);
+    sequences all = all_sequences(executor, arena);
+    size_t most = 0;
+    for (size_t s = 0; s < all.n; s++)
+        if (all.items[s]->n_operations > most) most = all.items[s]->n_operations;
+    if (executor->times != NULL) executor->times->operations = DT_NEW_ARRAY(arena, double, most);
+    return dt_device_prepare(executor->device, all.items, all.n);
+}
+
+/* ---- inputs ---- */
+
+/* The rows of each microbatch to where they lie in a slot. */
+static void copy_rows(const dt_executor *executor, const char *source, int64_t row_bytes, int64_t valid, char *target, int64_t stride) {
+    const dt_executor_memory *memory = &executor->memory;
+    for (int m = 0; m < memory->n_microbatches; m++) {
+        int64_t first = dt_microbatches_first_row(&memory->rows, memory->first_microbatch + m) - executor->first_row;
+        int64_t n = dt_microbatches_valid_rows(&memory->rows, memory->first_microbatch + m, valid);
+        if (n > 0) memcpy(target + m * stride, source + first * row_bytes, (size_t)(n * row_bytes));
+    }
+}
+
+dt_status *dt_executor_stage_inputs(dt_executor *executor, int f, const void *const *inputs, int64_t valid) {
+    const dt_executor_memory *memory = &executor->memory;
+    const dt_artifact_function *function = &memory->artifact->functions[f];
+    int slot = (executor->slot + 1) % memory->slots;
+    for (int i = 0; i < function->n_inputs; i++) {
+        char *target = executor->host_slots[slot] + memory->input_starts[f][i];
+        const dt_artifact_tensor *input = &function->inputs[i];
+        if (input->has_rows)
+            copy_rows(executor, inputs[i], input->row_bytes, valid, target, memory->input_strides[f][i]);
+        else
+            memcpy(target, inputs[i], (size_t)input->row_bytes);
+    }
+    if (memory->input_bytes[f] == 0) return NULL;
+    void *target = memory->memory + memory->input_space + slot * memory->slot_bytes;
+    return executor->device->kind->copy_ahead(executor->device, target, executor->host_slots[slot], (size_t)memory->input_bytes[f],
+                                              executor->staged[slot]);
+}
+
+/* The next slot, once its inputs are there. */
+static dt_status *take_slot(dt_executor *executor, const dt_run_values *values) {
+    if (values->inputs != NULL) DT_TRY(dt_executor_stage_inputs(executor, values->function, values->inputs, values->launch.valid));
+    executor->slot = (executor->slot + 1) % executor->memory.slots;
+    return dt_device_wait(executor->device, executor->staged[executor->slot]);
+}
+
+/* A microbatch without valid rows points at the batch's start: a place that exists. */
+static void place_inputs(const dt_executor *executor, const dt_executor_function *function, const dt_run_values *values) {
+    const dt_artifact_tensor *inputs = executor->memory.artifact->functions[values->function].inputs;
+    for (size_t i = 0; i < function->n_inputs; i++) {
+        const dt_input_argument *input = &function->inputs[i];
+        int64_t end = (values->launch.valid - executor->first_row) * inputs[input->input].row_bytes;
+        *input->argument = (char *)values->inputs[input->input] + (input->offset < end ? input->offset : 0);
+    }
+}
+
+/* ---- running ---- */
+
+/* The launch values of each microbatch: those of the batch, and which rows of it are its own. */
+static void fill_launches(dt_executor *executor, const dt_run_values *values) {
+    const dt_executor_memory *memory = &executor->memory;
+    dt_bad_index *records = dt_executor_memory_records(memory);
+    for (int m = 0; m <= memory->n_microbatches; m++) {
+        bool once = m == memory->n_microbatches;
+        int64_t microbatch = memory->first_microbatch + (once ? 0 : m);
+        dt_launch *launch = &executor->launches[m];
+        *launch = values->launch;
+        launch->rows = dt_microbatches_valid_rows(&memory->rows, microbatch, values->launch.valid);
+        launch->row_offset = dt_microbatches_first_row(&memory->rows, microbatch);
+        launch->bad_index = &records[executor->group != NULL ? m : 0];
+        launch->part = once ? executor->part : 0;
+        launch->n_parts = once ? executor->domain->n_executors : 1;
+    }
+}
+
+static bool measures(const dt_executor *executor) {
+    return executor->times != NULL && (executor->device->kind->query == NULL || !executor->times->pauses);
+}
+
+static void clear_times(dt_executor *executor, int function) {
+    size_t n = (size_t)executor->memory.artifact->functions[function].n_kernels;
+    if (executor->times == NULL) return;
+    memset(executor->times->kernel_seconds, 0, n * sizeof *executor->times->kernel_seconds);
+    memset(executor->times->kernel_calls, 0, n * sizeof *executor->times->kernel_calls);
+    executor->times->exchange_seconds = 0;
+}
+
+static dt_status *run_measured(dt_executor *executor, const dt_sequence *sequence) {
+    dt_executor_times *times = executor->times;
+    DT_TRY(dt_device_measure(executor->device, sequence, times->operations));
+    for (size_t i = 0; i < sequence->n_operations; i++) {
+        const dt_operation *one = &sequence->operations[i];
+        if (one->kind == DT_OPERATION_LAUNCH) {
+            times->kernel_seconds[one->launch.kernel] += times->operations[i];
+            times->kernel_calls[one->launch.kernel]++;
+        } else if (one->kind == DT_OPERATION_REDUCE) {
+            times->exchange_seconds += times->operations[i];
+        }
+    }
+    return NULL;
+}
+
+/* The queues of all members of this process wait for one another. Of other processes nobody's queue can: what this one has is done before it says so.
+ */
+static dt_status *wait_for_others(dt_executor *executor, const dt_executor_stage *stage, const dt_step_context *context) {
+    dt_device_event *arrived = executor->arrived[executor->n_meetings % 2];
+    bool alone = stage->scope == DT_GROUP_DOMAIN || executor->group->n_processes == 1;
+    DT_TRY(alone ? dt_device_signal(executor->device, arrived) : dt_device_synchronize(executor->device));
+    DT_TRY(dt_group_meet(executor->group, stage->scope, context, stage->label));
+    for (int p = 0; p < executor->n_peers && executor->device->kind->wait != NULL && alone; p++)
+        if (executor->peers[p] != executor) DT_TRY(dt_device_wait(executor->device, executor->peers[p]->arrived[executor->n_meetings % 2]));
+    executor->n_meetings++;
+    return NULL;
+}
+
+static dt_status *meet(dt_executor *executor, const dt_executor_stage *stage, const dt_run_values *values) {
+    double began = executor->times != NULL ? dt_seconds_now() : 0;
+    DT_TRY(wait_for_others(executor, stage, &(dt_step_context){.step = values->step, .number = values->launch.counter, .segment = stage->segment}));
+    if (executor->times != NULL) executor->times->exchange_seconds += dt_seconds_now() - began;
+    return NULL;
+}
+
+static dt_status *enqueue(dt_executor *executor, const dt_sequence *sequence) {
+    if (sequence->n_operations == 0) return NULL;
+    return measures(executor) ? run_measured(executor, sequence) : dt_device_enqueue(executor->device, sequence);
+}
+
+/* Where the device was in the program. Of a group that failed the message says it all. */
+static dt_status *say_where(const dt_executor *executor, const dt_run_values *values, dt_status *status) {
+    return dt_status_annotate(status, "%s, %s step %lld", executor->device->name, values->step, (long long)values->launch.counter + 1);
+}
+
+dt_status *dt_executor_start(dt_executor *executor, const dt_run_values *values) {
+    const dt_executor_memory *memory = &executor->memory;
+    const dt_executor_function *function = &executor->functions[values->function];
+    fill_launches(executor, values);
+    if (memory->slots > 0 && memory->input_bytes[values->function] > 0) DT_TRY(say_where(executor, values, take_slot(executor, values)));
+    place_inputs(executor, function, values);
+    /* Records of other devices are cleared by what their lists begin with. Of one without a group they are counted until somebody reads them. */
+    if (memory->slots == 0 && executor->group != NULL)
+        memset(executor->bad_index, 0, ((size_t)memory->n_microbatches + 1) * sizeof *executor->bad_index);
+    clear_times(executor, values->function);
+    for (int s = 0; s < function->n_stages; s++) {
+        const dt_executor_stage *stage = &function->stages[executor->slot][s];
+        DT_TRY(say_where(executor, values, enqueue(executor, &stage->sequence)));
+        if (stage->meets) DT_TRY(meet(executor, stage, values));
+    }
+    return NULL;
+}
+
+dt_status *dt_executors_finish(dt_executor *const *executors, int n, const dt_run_values *values) {
+    dt_device *devices[DT_MOST_AHEAD] = {NULL}, *which = NULL;
+    if (executors[0]->device->kind->query == NULL) return NULL;
+    for (int e = 0; e < n; e++) devices[e] = executors[e]->device;
+    dt_status *status = dt_devices_synchronize(devices, n, &which);
+    for (int e = 0; e < n; e++)
+        if (devices[e] == which) return say_where(executors[e], values, status);
+    return status;
+}
+
+const char *dt_executor_level(const dt_executor *executor) {
+    const dt_device_kind *kind = executor->device->kind;
+    return kind->level != NULL ? kind->level(executor->device) : dt_kernels_level(executor->kernels);
+}

@@ -1,0 +1,111 @@
+/* executor: what runs a device's share: a core with its thread, or a GPU with its queue.
+ *
+ * It holds a contiguous run of the microbatches of all replicas. What it has to do for a function is a list of operations (operations.h), made when a
+ * session is created and cut where executors wait for one another: the sequences between are handed to the device one after another. What is the same
+ * on all executors of one memory, variables and replicated values, their memory domain holds once.
+ *
+ * To wait for others is two things: their threads meet (runtime/comm/group.h), and, where devices run what they are given later, their queues wait
+ * for events that were signalled before. A step then only writes launch values and says where the batch is.
+ *
+ * Sessions have executors for each device; a function that runs outside of a session (example_function.h) is an executor with one microbatch. */
+#ifndef DT_RUNTIME_EXECUTION_EXECUTOR_H
+#define DT_RUNTIME_EXECUTION_EXECUTOR_H
+
+#include "runtime/execution/operations.h"
+
+/* What follows a sequence, and which one that is. */
+typedef struct dt_executor_stage {
+    dt_sequence sequence;
+    bool meets; /* the members of `scope` wait for one another behind it */
+    dt_group_scope scope;
+    int segment;
+    const char *label; /* of what crosses there, for messages */
+} dt_executor_stage;
+
+/* A function as an executor runs it. */
+typedef struct dt_executor_function {
+    int n_stages;
+    dt_executor_stage *stages[DT_INPUT_SLOTS]; /* [n_stages] for each slot; the same ones where there are no inputs in slots */
+    size_t n_inputs;
+    dt_input_argument *inputs;
+    int first_collective; /* of the executor's collectives: the function's */
+} dt_executor_function;
+
+/* Where the time of an executor's last run went: kernels one by one, then what crosses replicas, waiting for the others included. */
+typedef struct dt_executor_times {
+    double *kernel_seconds;  /* [most kernels of a function] all launches of each together */
+    int *kernel_calls;       /* the same */
+    double exchange_seconds; /* of all collectives, and sums on the way */
+    bool pauses;             /* a device that works ahead is not to be measured this time, for which its operations would have to run one by one */
+    double *operations;      /* [most operations of a sequence] */
+} dt_executor_times;
+
+typedef struct dt_executor {
+    const dt_kernels *kernels;
+    dt_device *device;
+    dt_memory_domain *domain;
+    int part;                         /* which of the domain's executors it is */
+    dt_group *group;                  /* NULL: nothing crosses replicas */
+    struct dt_executor *const *peers; /* [n_peers] the executors of this process, this one included */
+    int n_peers;
+    int64_t first_row; /* of this process, in the global batch */
+    dt_executor_memory memory;
+    int64_t prepare_bytes;    /* of the device's memory, beside `memory` */
+    dt_executor_times *times; /* NULL: nobody asks, and nothing is measured */
+
+    /* what the host sees of its memory */
+    char *host; /* NULL: the device's memory is the host's */
+    dt_host_exchange exchange;
+    char *host_slots[DT_INPUT_SLOTS];
+    dt_launch *launches;     /* [n_microbatches + 1]; the last one is for kernels that run once */
+    dt_bad_index *bad_index; /* [n_microbatches + 1], one a launch; without a group the first one for all */
+    int64_t *aggregates;
+
+    int slot;                                /* of inputs that the last run read */
+    dt_device_event *staged[DT_INPUT_SLOTS]; /* the slot's inputs are there */
+    dt_device_event *arrived[2];             /* at the last two meetings, in turn */
+    uint32_t n_meetings;
+    const dt_collective_part *collectives; /* of all functions, as they were published */
+    dt_executor_function *functions;       /* [n_functions] */
+} dt_executor;
+
+/* What is the same for all executors in one run of a function. */
+typedef struct dt_run_values {
+    int function;
+    const void *const *inputs; /* rows of this process; NULL: those that were staged last */
+    dt_launch launch;          /* all but rows, row_offset, bad_index and parts */
+    const char *step;          /* for messages */
+} dt_run_values;
+
+/* What must be set before: kernels, device, domain, part, group, first_row, and of `memory` what memory.h says. Those of a group publish its
+ * collectives: all of them are to be planned before any is asked for bytes or prepared. */
+void dt_executor_plan(dt_executor *executor, int wanted, dt_arena *arena);
+
+/* What preparing will allocate on the device beside `memory`. */
+int64_t dt_executor_prepare_bytes(dt_executor *executor, int wanted, dt_arena *arena);
+
+/* Allocates its memory, on device and host, zeroed. Then it is to be planned, again if it was: there are addresses now. */
+dt_status *dt_executor_allocate(dt_executor *executor);
+
+/* Makes all functions ready to run, once it and its domain are allocated. */
+dt_status *dt_executor_prepare(dt_executor *executor, int wanted, dt_arena *arena);
+
+/* Gives back what it has allocated; one of zeros is allowed. The device is the caller's. */
+void dt_executor_free(dt_executor *executor);
+
+dt_status *dt_memory_domain_allocate(dt_memory_domain *domain);
+void dt_memory_domain_free(dt_memory_domain *domain); /* one of zeros is allowed */
+
+/* Copies inputs of a function to where the next start finds them; the host's are free when it returns. Only where memory.slots > 0. */
+dt_status *dt_executor_stage_inputs(dt_executor *executor, int function, const void *const *inputs, int64_t valid);
+
+/* The halves of a run: each executor is started by a thread of its own, all of a process are finished together. Bad indices are those of this run
+ * alone.
+ */
+dt_status *dt_executor_start(dt_executor *executor, const dt_run_values *values);
+dt_status *dt_executors_finish(dt_executor *const *executors, int n, const dt_run_values *values);
+
+/* "x86-64-v4", "sm_90": of the code that runs. */
+const char *dt_executor_level(const dt_executor *executor);
+
+#endif

@@ -1,0 +1,87 @@
+/* memory: where an executor's buffers are.
+ *
+ * Two allocations:
+ *   a memory domain's   variables | what functions keep once for all | gathered rows that all read
+ *   an executor's       launch values | records of bad indices | aggregates
+ *                       | scratch | slot 0 of partial sums | slot 1 | … | microbatch 0 | microbatch 1 | … | gathered rows of its own
+ *                       | inputs of slot 0 | of slot 1
+ *
+ * A memory domain is one memory with what is stored once in it: the executors of one machine's cores share one, a GPU is one by itself. Spaces are
+ * shared by all functions, which never run at once. Inputs have slots only where a device cannot read them in the host's memory: while a step reads
+ * one slot, the next batch is copied into the other. In a slot the rows of each microbatch begin at a multiple of 256 bytes.
+ *
+ * Sizes are known before anything is allocated, and saturate at INT64_MAX: more than there can be. */
+#ifndef DT_RUNTIME_EXECUTION_MEMORY_H
+#define DT_RUNTIME_EXECUTION_MEMORY_H
+
+#include "abi/launch.h"
+#include "base/arena.h"
+#include "runtime/artifact.h"
+#include "runtime/comm/microbatches.h"
+#include "runtime/devices/device.h"
+#include "runtime/execution/partial_sums.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    DT_INPUT_SLOTS = 2 /* of a device that does not read the host's memory */
+};
+
+/* Which functions there is memory for: one, or all of role INIT and STEP, with the variables. */
+#define DT_ALL_FUNCTIONS (-1)
+
+typedef struct dt_memory_domain {
+    dt_device *device; /* that allocates it */
+    int number;        /* of the session's domains */
+    int n_executors;
+    bool is_allocated;
+    char *memory; /* until it is allocated, an address that no other domain has: lists are made of such addresses to see how long they are */
+    int64_t bytes;
+    int64_t *variables; /* [n_variables] from its start */
+    int64_t device_space, gathered_space;
+} dt_memory_domain;
+
+typedef struct dt_executor_memory {
+    const dt_artifact *artifact;
+    const dt_memory_domain *domain;
+    int first_microbatch, n_microbatches, n_all_microbatches;
+    dt_microbatches rows;
+    int slots;            /* of inputs: 0 or DT_INPUT_SLOTS */
+    dt_partial_sums sums; /* of its microbatches: which slot of the partial space is whose */
+
+    bool is_allocated;
+    char *memory; /* the same */
+    int64_t bytes;
+    int64_t scratch_space, partial_space, partial_stride, microbatch_space, microbatch_stride, gathered_space;
+    int64_t launch_space, record_space, aggregate_space, input_space, slot_bytes;
+    int64_t n_aggregates;                    /* of the step that has most */
+    int64_t **input_starts, **input_strides; /* [n_functions][n_inputs] within a slot; from microbatch to microbatch, 0: all read the same */
+    int64_t *input_bytes;                    /* [n_functions] all inputs of a slot */
+} dt_executor_memory;
+
+bool dt_memory_has(const dt_artifact *artifact, int wanted, int function);
+
+/* What is said of the device, artifact and microbatches must be set. What they allocate is of the arena. */
+void dt_memory_domain_lay_out(dt_memory_domain *domain, const dt_artifact *artifact, int n_all_microbatches, int wanted, dt_arena *arena);
+void dt_executor_memory_lay_out(dt_executor_memory *memory, const dt_device_kind *kind, int wanted, dt_arena *arena);
+
+/* Where buffer `buffer` of `function` is for microbatch `microbatch` of this executor: the first of whose input slot `slot`, if it is an input, which
+ * must then be in a slot. */
+char *dt_executor_memory_address(const dt_executor_memory *memory, int function, int buffer, int microbatch, int slot);
+/* Where a buffer of the partial space is in its slot `slot`. */
+char *dt_executor_memory_partial(const dt_executor_memory *memory, const dt_artifact_buffer *buffer, int slot);
+
+/* As the device sees them. There is a launch and a record for each microbatch, and one more for kernels that run once. */
+static inline dt_launch *dt_executor_memory_launches(const dt_executor_memory *memory) {
+    return (dt_launch *)(memory->memory + memory->launch_space);
+}
+static inline dt_bad_index *dt_executor_memory_records(const dt_executor_memory *memory) {
+    return (dt_bad_index *)(memory->memory + memory->record_space);
+}
+/* Eight bytes each. */
+static inline int64_t *dt_executor_memory_aggregates(const dt_executor_memory *memory) {
+    return (int64_t *)(memory->memory + memory->aggregate_space);
+}
+
+#endif

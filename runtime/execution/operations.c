@@ -1,0 +1,257 @@
+/* operations: see operations.h. */
+#include "runtime/execution/operations.h"
+
+#include <assert.h>
+
+/* The list of one function, on the way. */
+typedef struct builder {
+    const dt_operations_options *options;
+    const dt_executor_memory *memory;
+    const dt_artifact_function *function;
+    int number; /* of the function */
+    int slot;
+    int n_aggregates;
+    int collective; /* number of the next one */
+    bool apart;     /* executors of the domain have done something each for itself since they last met */
+    dt_arena *arena;
+    dt_operations made;
+} builder;
+
+/* Only a step runs for each microbatch; everything else once. */
+static int n_microbatches(const builder *in) { return in->function->role == DT_ROLE_STEP ? in->memory->n_microbatches : 1; }
+
+/* Of the step whose function it is; 0: it is no step's. */
+static int n_aggregates_of(const dt_artifact *artifact, int function) {
+    for (int s = 0; s < artifact->n_steps; s++)
+        if (artifact->steps[s].function == function) return artifact->steps[s].n_aggregates;
+    return 0;
+}
+
+static bool is_partial(const dt_artifact_function *function, const dt_artifact_collective *collective) {
+    return function->buffers[collective->source].space == DT_MEMORY_PARTIAL;
+}
+
+static size_t n_elements(const dt_artifact_tensor *tensor) { return (size_t)tensor->row_bytes / dt_dtype_bytes(tensor->dtype); }
+
+static char *address(const builder *in, int buffer, int microbatch) {
+    return dt_executor_memory_address(in->memory, in->number, buffer, microbatch, in->slot);
+}
+
+static void add(builder *in, dt_operation operation) { dt_list_push(in->arena, &in->made.list, operation); }
+
+/* ---- kernels ---- */
+
+/* Launch values number `launch`: those of a microbatch, or the last ones, for kernels that run once. */
+static void add_launch(builder *in, int k, int microbatch, int launch) {
+    const dt_artifact_kernel *kernel = &in->function->kernels[k];
+    void **buffers = DT_NEW_ARRAY(in->arena, void *, kernel->n_buffers);
+    for (int i = 0; i < kernel->n_buffers; i++) {
+        const dt_artifact_buffer *buffer = &in->function->buffers[kernel->buffers[i]];
+        if (buffer->space != DT_MEMORY_INPUT || in->memory->slots > 0) {
+            buffers[i] = address(in, kernel->buffers[i], microbatch);
+            continue;
+        }
+        dt_input_argument input = {.argument = &buffers[i], .input = buffer->input};
+        int64_t row = dt_microbatches_first_row(&in->memory->rows, in->memory->first_microbatch + microbatch) - in->options->first_row;
+        if (buffer->tensor.has_rows) input.offset = row * buffer->tensor.row_bytes;
+        dt_list_push(in->arena, &in->made.inputs, input);
+    }
+    dt_kernel_entry entry = in->options->kernels != NULL ? dt_kernels_entry(in->options->kernels, in->number, k) : NULL;
+    add(in, (dt_operation){.kind = DT_OPERATION_LAUNCH, .launch = {in->number, k, entry, buffers, dt_executor_memory_launches(in->memory) + launch}});
+}
+
+static void add_meeting(builder *in) {
+    if (in->memory->domain->n_executors > 1) add(in, (dt_operation){.kind = DT_OPERATION_MEET});
+    in->apart = false;
+}
+
+/* What comes before and after a kernel that runs once is done on all executors of the domain, but for a run of those that the first one does alone.
+ */
+static void add_once(builder *in, const dt_artifact_segment *segment) {
+    if (segment->n_device_kernels == 0) return;
+    if (in->apart) add_meeting(in);
+    for (int i = 0; i < segment->n_device_kernels; i++) {
+        int k = segment->device_kernels[i];
+        bool divided = in->function->kernels[k].divided;
+        if (divided || in->options->part == 0) add_launch(in, k, 0, in->memory->n_microbatches);
+        bool goes_on = i + 1 < segment->n_device_kernels && !divided && !in->function->kernels[segment->device_kernels[i + 1]].divided;
+        if (!goes_on) add_meeting(in);
+    }
+}
+
+/* ---- sums ---- */
+
+static dt_tree_reduction *add_reductions(builder *in, int n) {
+    dt_tree_reduction *reductions = DT_NEW_ARRAY(in->arena, dt_tree_reduction, n);
+    add(in, (dt_operation){.kind = DT_OPERATION_REDUCE, .reduce = {n, reductions}});
+    return reductions;
+}
+
+/* The step of the tree that makes of two sums one, of one tensor. Sums on the way are not rounded, so none is of 16 bits. */
+static dt_tree_reduction merge_of(builder *in, const dt_partial_merge *merge, const dt_artifact_collective *collective) {
+    const dt_artifact_buffer *buffer = &in->function->buffers[collective->source];
+    dt_tree_source *sources = DT_NEW_ARRAY(in->arena, dt_tree_source, 2);
+    void **target = DT_NEW(in->arena, void *);
+    assert(buffer->tensor.dtype != DT_F16 && buffer->tensor.dtype != DT_BF16);
+    sources[0] = (dt_tree_source){dt_executor_memory_partial(in->memory, buffer, merge->left), 1};
+    sources[1] = (dt_tree_source){dt_executor_memory_partial(in->memory, buffer, merge->right), 1};
+    *target = (void *)sources[0].values;
+    return (dt_tree_reduction){.dtype = buffer->tensor.dtype,
+                               .combine = collective->fold,
+                               .n_leaves = 2,
+                               .n_sources = 2,
+                               .sources = sources,
+                               .n_elements = n_elements(&buffer->tensor),
+                               .n_targets = 1,
+                               .targets = target};
+}
+
+/* Of the segment's partial sums what `microbatch` makes complete: merges from number m on. Returns the first one that has to wait. */
+static int add_merges(builder *in, const dt_artifact_segment *segment, int microbatch, int m) {
+    const dt_partial_sums *sums = &in->memory->sums;
+    int n_partial = 0;
+    for (int c = 0; c < segment->n_collectives; c++) n_partial += is_partial(in->function, &segment->collectives[c]);
+    for (; m < sums->n_merges && sums->merges[m].after == microbatch; m++) {
+        if (n_partial == 0) continue;
+        dt_tree_reduction *reductions = add_reductions(in, n_partial);
+        for (int c = 0; c < segment->n_collectives; c++)
+            if (is_partial(in->function, &segment->collectives[c])) *reductions++ = merge_of(in, &sums->merges[m], &segment->collectives[c]);
+    }
+    return m;
+}
+
+/* ---- collectives ---- */
+
+/* Where the result goes: to its buffer, and of an aggregate, on the executor that leads, to the aggregates too. */
+static void **targets_of(const builder *in, const dt_artifact_collective *collective, int *n) {
+    void **targets = DT_NEW_ARRAY(in->arena, void *, in->memory->n_microbatches + in->n_aggregates);
+    *n = 0;
+    if (collective->kind == DT_COLLECTIVE_REDUCE_SCATTER) {
+        for (int m = 0; m < in->memory->n_microbatches; m++) targets[(*n)++] = address(in, collective->target, m);
+        return targets;
+    }
+    targets[(*n)++] = address(in, collective->target, 0);
+    for (int i = 0; i < in->n_aggregates && in->options->leads; i++)
+        if (in->function->results[i].buffer == collective->target) targets[(*n)++] = dt_executor_memory_aggregates(in->memory) + i;
+    return targets;
+}
+
+static dt_collective_part part_of(const builder *in, const dt_artifact_collective *collective) {
+    const dt_artifact_tensor *tensor = &in->function->buffers[collective->source].tensor;
+    void **sources = DT_NEW_ARRAY(in->arena, void *, in->memory->n_microbatches);
+    for (int m = 0; m < in->memory->n_microbatches; m++) sources[m] = address(in, collective->source, m);
+    dt_collective_part part = {.kind = collective->kind,
+                               .combine = collective->fold,
+                               .dtype = tensor->dtype,
+                               .n = n_elements(tensor),
+                               .spans = is_partial(in->function, collective) ? in->memory->sums.spans : NULL,
+                               .sources = sources,
+                               .label = collective->label};
+    part.targets = targets_of(in, collective, &part.n_targets);
+    return part;
+}
+
+static builder builder_of(const dt_operations_options *options, int f, dt_arena *arena) {
+    const dt_artifact *artifact = options->memory->artifact;
+    return (builder){.options = options,
+                     .memory = options->memory,
+                     .function = &artifact->functions[f],
+                     .number = f,
+                     .n_aggregates = n_aggregates_of(artifact, f),
+                     .arena = arena};
+}
+
+const dt_collective_part *dt_operations_collectives(const dt_operations_options *options, int wanted, dt_arena *arena, int *first) {
+    const dt_artifact *artifact = options->memory->artifact;
+    DT_LIST(dt_collective_part) parts = {0};
+    for (int f = 0; f < artifact->n_functions; f++) {
+        builder in = builder_of(options, f, arena);
+        first[f] = (int)parts.n;
+        for (int s = 0; s < in.function->n_segments && dt_memory_has(artifact, wanted, f); s++)
+            for (int c = 0; c < in.function->segments[s].n_collectives; c++) {
+                dt_collective_part part = part_of(&in, &in.function->segments[s].collectives[c]);
+                dt_list_push(arena, &parts, part);
+            }
+    }
+    return parts.items;
+}
+
+/* ---- aggregates ---- */
+
+static bool is_exchanged(const builder *in, int buffer) {
+    for (int s = 0; s < in->function->n_segments; s++)
+        for (int c = 0; c < in->function->segments[s].n_collectives; c++)
+            if (in->function->segments[s].collectives[c].target == buffer) return true;
+    return false;
+}
+
+/* The host has an aggregate that is an input. */
+static bool is_copied(const builder *in, const dt_artifact_result *result) {
+    return !is_exchanged(in, result->buffer) && in->function->buffers[result->buffer].space != DT_MEMORY_INPUT;
+}
+
+static dt_tree_reduction copy_of_aggregate(builder *in, int i) {
+    const dt_artifact_result *result = &in->function->results[i];
+    dt_tree_source *source = DT_NEW(in->arena, dt_tree_source);
+    void **target = DT_NEW(in->arena, void *);
+    *source = (dt_tree_source){address(in, result->buffer, 0), 1};
+    *target = dt_executor_memory_aggregates(in->memory) + i;
+    return (dt_tree_reduction){
+        .dtype = result->tensor.dtype, .n_leaves = 1, .n_sources = 1, .sources = source, .n_elements = 1, .n_targets = 1, .targets = target};
+}
+
+/* Those that no collective put with the others. Without any, the last meeting is left out: whoever asked for a run waits for all executors. */
+static void add_aggregates(builder *in) {
+    int n = 0;
+    for (int i = 0; i < in->n_aggregates; i++) n += is_copied(in, &in->function->results[i]);
+    if (n == 0 && in->made.list.n > 0 && in->made.list.items[in->made.list.n - 1].kind == DT_OPERATION_MEET) in->made.list.n--;
+    if (n == 0) return;
+    if (in->apart) add_meeting(in);
+    if (!in->options->leads) return;
+    dt_tree_reduction *copies = add_reductions(in, n);
+    for (int i = 0; i < in->n_aggregates; i++)
+        if (is_copied(in, &in->function->results[i])) *copies++ = copy_of_aggregate(in, i);
+}
+
+/* ---- all of it ---- */
+
+static void add_segment(builder *in, int s) {
+    const dt_artifact_segment *segment = &in->function->segments[s];
+    add_once(in, segment);
+    if (segment->n_replica_kernels + segment->n_collectives == 0) return;
+    for (int m = 0, merge = 0; m < n_microbatches(in); m++) {
+        for (int k = 0; k < segment->n_replica_kernels; k++) add_launch(in, segment->replica_kernels[k], m, m);
+        merge = add_merges(in, segment, m, merge);
+    }
+    in->apart = true;
+    if (segment->n_collectives == 0) return;
+    add(in, (dt_operation){.kind = DT_OPERATION_COLLECTIVE, .collective = {in->collective, segment->n_collectives, s}});
+    in->collective += segment->n_collectives;
+    in->apart = false;
+}
+
+static void add_copy_down(builder *in) {
+    const dt_executor_memory *memory = in->memory;
+    dt_operation copy = {
+        .kind = DT_OPERATION_COPY,
+        .copy = {dt_executor_memory_launches(memory), in->options->host.down, (size_t)(memory->aggregate_space - memory->launch_space)}};
+    if (memory->slots > 0) add(in, copy);
+}
+
+static void add_read_back(builder *in) {
+    const dt_executor_memory *memory = in->memory;
+    size_t bytes = (size_t)(memory->aggregate_space - memory->record_space + 8 * memory->n_aggregates);
+    dt_operation copy = {.kind = DT_OPERATION_READ_BACK, .copy = {in->options->host.up, dt_executor_memory_records(memory), bytes}};
+    if (memory->slots > 0) add(in, copy);
+}
+
+dt_operations dt_operations_of(const dt_operations_options *options, int function, int first_collective, int slot, dt_arena *arena) {
+    builder in = builder_of(options, function, arena);
+    in.slot = slot;
+    in.collective = first_collective;
+    add_copy_down(&in);
+    for (int s = 0; s < in.function->n_segments; s++) add_segment(&in, s);
+    add_aggregates(&in);
+    add_read_back(&in);
+    return in.made;
+}

@@ -1,0 +1,55 @@
+/* operations: a function of the program as one executor runs it: one list, made by the same code for every kind of device.
+ *
+ *     launch values and empty records of bad indices, from the host                 COPY, where the device does not read the host's memory
+ *     for each segment:
+ *         kernels that run once; in parts, one an executor of the memory domain,    LAUNCH, MEET
+ *           where the compiler could divide them, else by its first executor
+ *         for each microbatch its kernels, then the sums that it completes          LAUNCH, REDUCE
+ *         what crosses replicas                                                     COLLECTIVE
+ *     aggregates that no collective put with the others                             REDUCE
+ *     records and aggregates, to the host                                           READ_BACK
+ *
+ * A segment's kernels all run on one microbatch before the next, each with launch values and memory of its own, as if it were a replica. What both
+ * halves of a subtree have left is added at once (partial_sums.h), so that memory for partial sums grows with the logarithm of their number. */
+#ifndef DT_RUNTIME_EXECUTION_OPERATIONS_H
+#define DT_RUNTIME_EXECUTION_OPERATIONS_H
+
+#include "runtime/comm/group.h"
+#include "runtime/execution/memory.h"
+
+/* An argument that is an input which the device reads where the host has it. */
+typedef struct dt_input_argument {
+    void **argument;
+    int input;
+    int64_t offset; /* of the microbatch's first row, in bytes, from the first row of this process */
+} dt_input_argument;
+
+/* What the host has of the memory that it shares with a device which does not read the host's; all NULL for one that does. */
+typedef struct dt_host_exchange {
+    char *down; /* launch values, then empty records */
+    char *up;   /* records, then aggregates */
+} dt_host_exchange;
+
+/* Of whom the lists are. */
+typedef struct dt_operations_options {
+    const dt_executor_memory *memory;
+    const dt_kernels *kernels; /* whose functions a device that reads the host's memory runs; else NULL */
+    int part;                  /* of kernels that run once: this executor's */
+    bool leads;                /* of its process: aggregates are read from it */
+    int64_t first_row;         /* of this process, in the global batch */
+    dt_host_exchange host;
+} dt_operations_options;
+
+typedef struct dt_operations {
+    DT_LIST(dt_operation) list;
+    DT_LIST(dt_input_argument) inputs;
+} dt_operations;
+
+/* The collectives of all functions that the memory is for, in their order, and how many there are before those of each function
+ * (first [n_functions]). */
+const dt_collective_part *dt_operations_collectives(const dt_operations_options *options, int wanted, dt_arena *arena, int *first);
+
+/* The list of `function`, whose first collective is number `first_collective`, with inputs of slot `slot`. */
+dt_operations dt_operations_of(const dt_operations_options *options, int function, int first_collective, int slot, dt_arena *arena);
+
+#endif

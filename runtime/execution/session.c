@@ -1,0 +1,671 @@
+/* session: see session.h. Checks what it was asked for, opens executors and the memory domains they are in, runs them together, reads what they left.
+ */
+#include "runtime/execution/session.h"
+
+#include "abi/fold.h"
+#include "base/arena.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "runtime/comm/local/local.h"
+#include "runtime/devices/spec.h"
+#include "runtime/execution/executor.h"
+#include "runtime/threads/thread_pool.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static const double DEFAULT_DEADLINE_SECONDS = 600;
+enum {
+    MOST_REPLICAS = 1 << 20,
+    MOST_MICROBATCHES = 1 << 24
+};
+/* The depth of a reduction depends on the number of microbatches: on a GPU these are as many as replicas, for a plan for GPUs has one a replica. */
+_Static_assert(MOST_REPLICAS <= 1 << DT_FOLD_DEPTH, "a GPU's reduction has room for the sums of all replicas");
+
+struct dt_session {
+    dt_arena *arena; /* of the executors and what they run */
+    const dt_kernels *kernels;
+    const dt_artifact *artifact; /* of the kernels; on a GPU its program for GPUs */
+    dt_session_options options;  /* rows is never 0 */
+    dt_device_spec spec;
+    int n_spare;              /* devices that no replica is left for */
+    int process, n_processes; /* of the group */
+    int n_executors;          /* of this process: at least one a device */
+    dt_executor *executors;   /* [n_executors] */
+    dt_executor **peers;      /* [n_executors] the same */
+    int n_domains;
+    dt_memory_domain *domains; /* [n_domains] one, where the devices share memory; else one an executor */
+    dt_thread_pool *pool;
+    dt_run_values running; /* what the pool works on */
+    bool failed;
+
+    /* of the last dt_session_run */
+    int step;
+    dt_batch batch;
+    dt_bad_index bad_index;
+    dt_bad_index *bad_indices; /* [n_processes] on the way */
+
+    const void *const *staged; /* inputs of the batch that was staged last, and no step has run since; NULL: there is none */
+    int staged_step;
+};
+
+dt_session_options dt_session_options_default(void) {
+    return (dt_session_options){.devices = "cpu", .replicas = 1, .epochs = 1, .deadline_seconds = DEFAULT_DEADLINE_SECONDS};
+}
+
+/* ---- the group ---- */
+
+static const dt_step_context at_start = {.step = "start"};
+
+static dt_group *group_of(const dt_session *session) { return session->executors[0].group; }
+
+/* All processes have come here. */
+static dt_status *meet_processes(const dt_session *session) {
+    return dt_group_meet(group_of(session), DT_GROUP_LEADERS, &at_start, "the other processes");
+}
+
+/* Tells the others, who may be waiting. */
+static void abort_group(const dt_session *session, const char *who, dt_status *status) {
+    char reason[256];
+    snprintf(reason, sizeof reason, "%s: %s", who, dt_status_message(status));
+    if (session->n_executors > 0 && group_of(session) != NULL) dt_group_abort(group_of(session), reason);
+}
+
+dt_status *dt_session_any(dt_session *session, bool here, bool *any) {
+    dt_bad_index *records = session->bad_indices; /* of whichever kind: they are read at once */
+    records[session->process] = (dt_bad_index){.count = here};
+    DT_TRY(dt_group_gather(group_of(session), records, sizeof *records, &at_start));
+    *any = false;
+    for (int p = 0; p < session->n_processes; p++) *any = *any || records[p].count != 0;
+    return NULL;
+}
+
+bool dt_session_leads(const dt_session *session) { return session->process == 0; }
+
+/* ---- creating: what is asked for ---- */
+
+static dt_status *choose_program(dt_session *session) {
+    const dt_artifact *artifact = session->artifact;
+    if (!session->spec.kind->is_gpu) return NULL;
+    if (artifact->cuda == NULL)
+        return dt_artifact_suggest(dt_error(DT_FAILED_PRECONDITION, "%s holds no code for GPUs; compile it for them", artifact->path), artifact,
+                                   "--target", "cuda");
+    session->artifact = artifact->cuda->program;
+    return NULL;
+}
+
+static dt_status *check_rows(dt_session *session) {
+    dt_session_options *options = &session->options;
+    const dt_artifact *artifact = session->artifact;
+    if (options->rows == 0) options->rows = artifact->capacity;
+    if (options->rows < 1) return dt_error(DT_INVALID_ARGUMENT, "%" PRId64 " rows a replica: there must be at least one", options->rows);
+    if (options->rows > artifact->capacity) {
+        char rows[24];
+        snprintf(rows, sizeof rows, "%" PRId64, options->rows);
+        dt_status *status = dt_error(DT_INVALID_ARGUMENT, "%s rows a replica, but %s was compiled for at most %" PRId64 "; compile it again", rows,
+                                     artifact->path, artifact->capacity);
+        return dt_artifact_suggest(status, artifact, "--batch", rows);
+    }
+    if (dt_artifact_blocks(artifact, options->rows) * options->replicas > MOST_MICROBATCHES)
+        return dt_error(DT_INVALID_ARGUMENT, "%" PRId64 " replica%s of %" PRId64 " rows in blocks of %" PRId64 ": more than %d blocks",
+                        options->replicas, dt_plural(options->replicas), options->rows, artifact->block_rows, MOST_MICROBATCHES);
+    return NULL;
+}
+
+/* Of all GPUs as many as there are replicas. */
+static dt_status *choose_gpus(dt_session *session) {
+    int n_present;
+    bool all = session->spec.n == 0;
+    DT_TRY(session->spec.kind->n_present(&n_present));
+    DT_TRY(dt_device_spec_choose_gpus(&session->spec, n_present, (int)session->options.replicas));
+    session->n_spare = all ? n_present - session->spec.n : 0;
+    return NULL;
+}
+
+static dt_status *check_options(dt_session *session) {
+    dt_session_options *options = &session->options;
+    DT_TRY(dt_device_spec_parse(options->devices != NULL ? options->devices : "cpu", &session->spec));
+    DT_TRY(choose_program(session));
+    if (options->replicas < 1 || options->replicas > MOST_REPLICAS)
+        return dt_error(DT_INVALID_ARGUMENT, "--replicas %" PRId64 ": the number of replicas is 1 to %d", options->replicas, MOST_REPLICAS);
+    if (session->spec.kind->n_present != NULL) DT_TRY(choose_gpus(session));
+    if (session->spec.n > options->replicas)
+        return dt_error(DT_INVALID_ARGUMENT,
+                        "%d devices for %" PRId64 " replica%s: each device holds at least one replica; use --replicas %d, or fewer --devices",
+                        session->spec.n, options->replicas, dt_plural(options->replicas), session->spec.n);
+    DT_TRY(check_rows(session));
+    if (!(options->deadline_seconds > 0)) options->deadline_seconds = DEFAULT_DEADLINE_SECONDS;
+    session->process = options->group != NULL ? options->group->process : 0;
+    session->n_processes = options->group != NULL ? options->group->n_processes : 1;
+    return NULL;
+}
+
+/* ---- creating: executors ---- */
+
+static dt_executor_times *new_times(const dt_session *session) {
+    int most = 0;
+    for (int f = 0; f < session->artifact->n_functions; f++)
+        if (session->artifact->functions[f].n_kernels > most) most = session->artifact->functions[f].n_kernels;
+    dt_executor_times *times = DT_NEW(session->arena, dt_executor_times);
+    times->kernel_seconds = DT_NEW_ARRAY(session->arena, double, most);
+    times->kernel_calls = DT_NEW_ARRAY(session->arena, int, most);
+    return times;
+}
+
+/* Executors in order belong to devices in order, as evenly as can be. */
+static int device_of_executor(const dt_session *session, int executor) { return (int)((int64_t)executor * session->spec.n / session->n_executors); }
+
+/* Of a device: the least executor of which device_of_executor is the device. */
+static int first_executor(const dt_session *session, int device) {
+    return (int)(((int64_t)device * session->n_executors + session->spec.n - 1) / session->spec.n);
+}
+
+/* A graph of a GPU holds each kernel of each replica. */
+static dt_status *check_operations(const dt_session *session, const dt_executor *executor) {
+    enum {
+        MOST_OPERATIONS = 1 << 20
+    };
+    for (int f = 0; f < session->artifact->n_functions && session->spec.kind->is_gpu; f++) {
+        const dt_artifact_function *function = &session->artifact->functions[f];
+        if (function->role == DT_ROLE_STEP && (int64_t)function->n_kernels * executor->memory.n_microbatches > MOST_OPERATIONS)
+            return dt_error(DT_INVALID_ARGUMENT,
+                            "%s: %d kernels for each of %d replicas are more than the %d that a step may have on a GPU; use fewer "
+                            "replicas, with more rows each",
+                            function->name, function->n_kernels, executor->memory.n_microbatches, MOST_OPERATIONS);
+    }
+    return NULL;
+}
+
+static dt_status *open_executor(dt_session *session, int e, dt_microbatches rows, int n_microbatches) {
+    const dt_device_kind *kind = session->spec.kind;
+    dt_executor *executor = &session->executors[e];
+    int n_ranks = session->n_executors * session->n_processes, rank = session->process * session->n_executors + e;
+    int first = dt_microbatches_first_of_rank(rank, n_ranks, n_microbatches);
+    session->peers[e] = executor;
+    DT_TRY(dt_device_open(kind, dt_device_spec_number(&session->spec, e), session->n_executors, &executor->device));
+    snprintf(executor->device->name, sizeof executor->device->name, "%s:%d", kind->name,
+             dt_device_spec_number(&session->spec, device_of_executor(session, e)));
+    executor->kernels = session->kernels;
+    executor->peers = session->peers;
+    executor->n_peers = session->n_executors;
+    executor->device->deadline_seconds = session->options.deadline_seconds;
+    executor->first_row = dt_session_first_row(session);
+    executor->memory = (dt_executor_memory){.artifact = session->artifact,
+                                            .first_microbatch = first,
+                                            .n_microbatches = dt_microbatches_first_of_rank(rank + 1, n_ranks, n_microbatches) - first,
+                                            .n_all_microbatches = n_microbatches,
+                                            .rows = rows};
+    if (session->options.times) executor->times = new_times(session);
+    DT_TRY(check_operations(session, executor));
+    return kind->load != NULL ? kind->load(executor->device, dt_kernels_artifact(session->kernels), !session->options.no_libraries, session->arena)
+                              : NULL;
+}
+
+/* Executors of one memory are of one domain. */
+static void open_domains(dt_session *session, int n_microbatches) {
+    bool shared = session->spec.kind->shares_memory;
+    int n = session->n_executors;
+    session->n_domains = shared ? 1 : n;
+    session->domains = DT_NEW_ARRAY(session->arena, dt_memory_domain, session->n_domains);
+    for (int d = 0; d < session->n_domains; d++) {
+        session->domains[d] = (dt_memory_domain){.device = session->executors[d].device, .number = d, .n_executors = shared ? n : 1};
+        dt_memory_domain_lay_out(&session->domains[d], session->artifact, n_microbatches, DT_ALL_FUNCTIONS, session->arena);
+    }
+    for (int e = 0; e < n; e++) {
+        session->executors[e].domain = &session->domains[shared ? 0 : e];
+        session->executors[e].memory.domain = session->executors[e].domain;
+        session->executors[e].part = shared ? e : 0;
+        dt_executor_memory_lay_out(&session->executors[e].memory, session->spec.kind, DT_ALL_FUNCTIONS, session->arena);
+    }
+}
+
+static dt_status *join_hub(void *hub, int rank, dt_group **group) { return dt_local_hub_join(hub, rank, group); }
+
+static dt_status *join_group(dt_session *session, dt_microbatches rows, int n_microbatches) {
+    const dt_group_entry *entry = session->options.group;
+    dt_local_hub *hub = NULL;
+    dt_status *status = NULL;
+    dt_group_entry alone;
+    if (entry == NULL) {
+        dt_local_hub_options options = {.n_ranks = session->n_executors,
+                                        .n_processes = 1,
+                                        .shares_memory = session->spec.kind->shares_memory,
+                                        .n_microbatches = n_microbatches,
+                                        .rows = rows,
+                                        .deadline_seconds = session->options.deadline_seconds};
+        DT_TRY(dt_local_hub_create(&options, &hub));
+        alone = (dt_group_entry){.join = join_hub, .context = hub};
+        entry = &alone;
+    }
+    for (int e = 0; e < session->n_executors && status == NULL; e++)
+        status = entry->join(entry->context, session->process * session->n_executors + e, &session->executors[e].group);
+    dt_local_hub_release(hub);
+    return status;
+}
+
+/* Microbatches are dealt to all executors alike: where D divides V, a device's executors hold what its replicas are made of. A core that would get
+ * none is left out. */
+static dt_status *open_executors(dt_session *session) {
+    const dt_artifact *artifact = session->artifact;
+    dt_microbatches rows = {session->options.rows, dt_artifact_blocks(artifact, session->options.rows), artifact->block_rows};
+    int n_microbatches = (int)(rows.per_replica * session->options.replicas), n = session->spec.n * session->spec.n_cores;
+    if (n > n_microbatches / session->n_processes) n = n_microbatches / session->n_processes;
+    if (n < 1)
+        return dt_error(DT_INVALID_ARGUMENT, "%d processes for %d blocks of rows: each process holds at least one; use fewer processes",
+                        session->n_processes, n_microbatches);
+    session->executors = DT_NEW_ARRAY(session->arena, dt_executor, n);
+    session->peers = DT_NEW_ARRAY(session->arena, dt_executor *, n);
+    session->bad_indices = DT_NEW_ARRAY(session->arena, dt_bad_index, session->n_processes);
+    session->n_executors = n;
+    for (int e = 0; e < n; e++) DT_TRY(open_executor(session, e, rows, n_microbatches));
+    open_domains(session, n_microbatches);
+    return join_group(session, rows, n_microbatches);
+}
+
+/* Each GPU reaches the memory of all. */
+static dt_status *connect_devices(dt_session *session) {
+    for (int a = 0; a < session->n_executors; a++)
+        for (int b = 0; b < session->n_executors; b++)
+            if (a != b) DT_TRY(dt_device_connect(session->executors[a].device, session->executors[b].device));
+    return NULL;
+}
+
+/* ---- creating: memory ---- */
+
+static bool in_domain(const dt_session *session, int executor, int domain) {
+    return session->executors[executor].domain == &session->domains[domain];
+}
+
+/* What a domain takes of its device's memory. */
+static int64_t domain_bytes(const dt_session *session, int d) {
+    const dt_memory_domain *domain = &session->domains[d];
+    int64_t bytes = dt_device_taken_bytes(domain->device, domain->bytes);
+    for (int e = 0; e < session->n_executors; e++) {
+        const dt_executor *executor = &session->executors[e];
+        if (in_domain(session, e, d) && (__builtin_add_overflow(bytes, dt_device_taken_bytes(executor->device, executor->memory.bytes), &bytes) ||
+                                         __builtin_add_overflow(bytes, executor->prepare_bytes, &bytes)))
+            return INT64_MAX;
+    }
+    return bytes;
+}
+
+static double in_mib(int64_t bytes) { return (double)bytes / (double)(1 << 20); }
+
+static dt_status *does_not_fit(const dt_session *session, int d, int64_t needed, int64_t available) {
+    const dt_memory_domain *domain = &session->domains[d];
+    dt_artifact_bytes bytes = dt_artifact_memory(session->artifact);
+    const dt_executor_memory *memory = &session->executors[d].memory;
+    int64_t replicas = session->options.replicas;
+    bool shared = session->spec.kind->shares_memory;
+    dt_status *status =
+        dt_error(DT_RESOURCE_EXHAUSTED,
+                 "the plan needs %.1f MiB of %s%s memory (%.1f MiB for the weights and what else is stored once, %.1f MiB for each of "
+                 "%d executor%s, and %.1f MiB for each of its replicas; %" PRId64 " replica%s in all), and %.1f MiB are free; use "
+                 "fewer replicas, a smaller --global-batch%s, or compile for fewer rows",
+                 in_mib(needed), shared ? "the machine" : domain->device->name, "'s", in_mib(domain->bytes),
+                 in_mib(memory->microbatch_space + memory->slot_bytes * memory->slots), domain->n_executors, dt_plural(domain->n_executors),
+                 in_mib(bytes.replica), replicas, dt_plural(replicas), in_mib(available), shared ? ", fewer cores" : "");
+    return dt_artifact_suggest(status, session->artifact, "--batch", "N");
+}
+
+/* How much all executors will ask for when they are prepared. That depends on what the others publish. */
+static dt_status *plan_memory(dt_session *session) {
+    if (session->spec.kind->prepare_bytes == NULL) return NULL;
+    for (int e = 0; e < session->n_executors; e++) dt_executor_plan(&session->executors[e], DT_ALL_FUNCTIONS, session->arena);
+    DT_TRY(meet_processes(session));
+    for (int e = 0; e < session->n_executors; e++)
+        session->executors[e].prepare_bytes = dt_executor_prepare_bytes(&session->executors[e], DT_ALL_FUNCTIONS, session->arena);
+    return meet_processes(session);
+}
+
+/* Before anything is allocated: does the plan fit? */
+static dt_status *check_memory(const dt_session *session) {
+    for (int d = 0; d < session->n_domains; d++) {
+        int64_t needed = domain_bytes(session, d), available = dt_device_free_bytes(session->domains[d].device);
+        if (needed > available) return does_not_fit(session, d, needed, available);
+    }
+    return NULL;
+}
+
+static dt_status *allocate_memory(dt_session *session) {
+    for (int d = 0; d < session->n_domains; d++) {
+        DT_TRY(dt_device_reserve(session->domains[d].device, (size_t)domain_bytes(session, d)));
+        DT_TRY(dt_memory_domain_allocate(&session->domains[d]));
+    }
+    for (int e = 0; e < session->n_executors; e++) {
+        DT_TRY(dt_executor_allocate(&session->executors[e]));
+        dt_executor_plan(&session->executors[e], DT_ALL_FUNCTIONS, session->arena);
+    }
+    return NULL;
+}
+
+/* ---- creating: all of it ---- */
+
+static void enter_device(void *context, int member) { dt_device_enter(((dt_session *)context)->executors[member].device); }
+
+static dt_status *create_guarded(dt_session *session) {
+    jmp_buf guard;
+    if (setjmp(guard) != 0) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: not enough memory for a session", session->artifact->path);
+    dt_arena_guard(session->arena, &guard);
+    DT_TRY(check_options(session));
+    DT_TRY(open_executors(session));
+    DT_TRY(connect_devices(session));
+    DT_TRY(plan_memory(session));
+    DT_TRY(check_memory(session));
+    DT_TRY(allocate_memory(session));
+    DT_TRY(meet_processes(session));
+    for (int e = 0; e < session->n_executors; e++) DT_TRY(dt_executor_prepare(&session->executors[e], DT_ALL_FUNCTIONS, session->arena));
+    DT_TRY(meet_processes(session));
+    return dt_thread_pool_create(session->n_executors, enter_device, session, &session->pool);
+}
+
+dt_status *dt_session_create(const dt_kernels *kernels, const dt_session_options *options, dt_session **session) {
+    dt_session *made = dt_allocate_zeroed(1, sizeof *made);
+    dt_arena *arena = dt_arena_create();
+    *session = NULL;
+    if (made == NULL || arena == NULL) {
+        dt_release(made);
+        dt_arena_destroy(arena);
+        return dt_error(DT_RESOURCE_EXHAUSTED, "%s: not enough memory for a session", dt_kernels_artifact(kernels)->path);
+    }
+    *made = (dt_session){.arena = arena, .kernels = kernels, .artifact = dt_kernels_artifact(kernels), .options = *options, .step = -1};
+    dt_status *status = create_guarded(made);
+    dt_arena_guard(arena, NULL);
+    made->options.group = NULL;
+    if (status == NULL) {
+        *session = made;
+        return NULL;
+    }
+    abort_group(made, "this process", status);
+    dt_session_destroy(made);
+    return status;
+}
+
+/* Devices first stop, all of them: what one runs may be in the memory of another. */
+static void stop_devices(dt_session *session) {
+    dt_device *devices[DT_MOST_AHEAD] = {NULL}, *which;
+    int n = 0;
+    for (int e = 0; e < session->n_executors && session->spec.kind->query != NULL; e++)
+        if (session->executors[e].device != NULL) devices[n++] = session->executors[e].device;
+    if (n > 0) dt_status_free(dt_devices_synchronize(devices, n, &which));
+}
+
+void dt_session_destroy(dt_session *session) {
+    if (session == NULL) return;
+    dt_thread_pool_destroy(session->pool);
+    stop_devices(session);
+    for (int e = 0; e < session->n_executors; e++) dt_executor_free(&session->executors[e]);
+    for (int d = 0; d < session->n_domains; d++) dt_memory_domain_free(&session->domains[d]);
+    for (int e = 0; e < session->n_executors; e++) {
+        dt_group_close(session->executors[e].group);
+        dt_device_close(session->executors[e].device);
+    }
+    dt_arena_destroy(session->arena);
+    dt_release(session);
+}
+
+/* ---- running ---- */
+
+/* One member's part. Whoever fails tells the others, who may be waiting for it. */
+static dt_status *run_executor(void *context, int member) {
+    dt_session *session = context;
+    dt_executor *executor = &session->executors[member];
+    dt_status *status = dt_executor_start(executor, &session->running);
+    if (status != NULL) abort_group(session, executor->device->name, status);
+    return status;
+}
+
+static dt_launch launch_values(const dt_session *session, int64_t valid, int64_t counter) {
+    const dt_session_options *options = &session->options;
+    return (dt_launch){.valid = valid,
+                       .global_batch = dt_session_global_batch(session),
+                       .replicas = options->replicas,
+                       .epochs = options->epochs,
+                       .steps_per_epoch = options->steps_per_epoch,
+                       .counter = counter,
+                       .seed = options->seed};
+}
+
+static dt_status *has_failed(void) { return dt_error(DT_FAILED_PRECONDITION, "this session failed before; it can only be destroyed"); }
+
+/* What session->running says, on all executors; what devices work ahead is then under way. */
+static dt_status *start(dt_session *session) {
+    if (session->failed) return has_failed();
+    dt_status *status = dt_thread_pool_run(session->pool, run_executor, session);
+    session->failed = status != NULL;
+    return status;
+}
+
+static dt_status *finish(dt_session *session) {
+    if (session->failed) return has_failed();
+    dt_status *status = dt_executors_finish(session->peers, session->n_executors, &session->running);
+    if (status != NULL) abort_group(session, "this process", status);
+    session->failed = status != NULL;
+    return status;
+}
+
+dt_status *dt_session_initialize(dt_session *session) {
+    const dt_artifact *artifact = session->artifact;
+    for (int f = 0; f < artifact->n_functions; f++) {
+        if (artifact->functions[f].role != DT_ROLE_INIT) continue;
+        session->step = -1;
+        session->running = (dt_run_values){.function = f, .launch = launch_values(session, 0, 0), .step = artifact->functions[f].name};
+        DT_TRY(start(session));
+        return finish(session);
+    }
+    return NULL;
+}
+
+/* All records as one. Kernels that run once count on the first executor of each memory, the same on each: the first one's are taken. */
+static dt_status *collect_bad_index(dt_session *session) {
+    const dt_executor *first = &session->executors[0];
+    dt_bad_index *here = &session->bad_indices[session->process];
+    *here = (dt_bad_index){0};
+    if (dt_session_leads(session)) *here = first->bad_index[first->memory.n_microbatches];
+    for (int e = 0; e < session->n_executors; e++)
+        for (int m = 0; m < session->executors[e].memory.n_microbatches; m++) dt_bad_index_add(here, &session->executors[e].bad_index[m]);
+    dt_step_context context = {.step = session->running.step, .number = session->running.launch.counter};
+    DT_TRY(dt_group_gather(group_of(session), session->bad_indices, sizeof *session->bad_indices, &context));
+    session->bad_index = session->bad_indices[0];
+    for (int p = 1; p < session->n_processes; p++) dt_bad_index_add(&session->bad_index, &session->bad_indices[p]);
+    return NULL;
+}
+
+static void read_aggregates(const dt_session *session, const dt_artifact_step *step, dt_total *aggregates) {
+    const dt_artifact_function *function = &session->artifact->functions[step->function];
+    for (int i = 0; i < step->n_aggregates; i++) {
+        const dt_artifact_result *result = &function->results[i];
+        bool is_input = function->buffers[result->buffer].space == DT_MEMORY_INPUT;
+        int64_t word = 0;
+        memcpy(&word, is_input ? session->batch.inputs[function->buffers[result->buffer].input] : &session->executors[0].aggregates[i],
+               (size_t)result->tensor.row_bytes);
+        aggregates[i] = dt_total_from(result->tensor.dtype, &word);
+    }
+}
+
+dt_status *dt_session_start(dt_session *session, int step, const dt_batch *batch) {
+    const dt_artifact_step *about = &session->artifact->steps[step];
+    if (batch->rows < 1 || batch->rows > dt_session_global_batch(session))
+        return dt_error(DT_INVALID_ARGUMENT, "%s: a batch of %" PRId64 " rows; the global batch holds 1 to %" PRId64, about->name, batch->rows,
+                        dt_session_global_batch(session));
+    bool from_slot = batch->inputs == NULL && session->artifact->functions[about->function].n_inputs > 0;
+    if (from_slot && (session->staged == NULL || session->staged_step != step))
+        return dt_error(DT_FAILED_PRECONDITION, "%s: the batch to run has not been staged", about->name);
+    session->step = step;
+    session->batch = *batch;
+    if (from_slot) session->batch.inputs = session->staged;
+    session->staged = NULL;
+    session->running = (dt_run_values){
+        .function = about->function, .inputs = batch->inputs, .launch = launch_values(session, batch->rows, batch->counter), .step = about->name};
+    return start(session);
+}
+
+dt_status *dt_session_finish(dt_session *session, dt_total *aggregates) {
+    DT_TRY(finish(session));
+    DT_TRY(collect_bad_index(session));
+    if (aggregates != NULL) read_aggregates(session, &session->artifact->steps[session->step], aggregates);
+    return NULL;
+}
+
+dt_status *dt_session_run(dt_session *session, int step, const dt_batch *batch, dt_total *aggregates) {
+    DT_TRY(dt_session_start(session, step, batch));
+    return dt_session_finish(session, aggregates);
+}
+
+/* An aggregate that is an input is read from the batch, which has to stay for that. */
+bool dt_session_stages(const dt_session *session, int step) {
+    const dt_artifact_step *about = &session->artifact->steps[step];
+    const dt_artifact_function *function = &session->artifact->functions[about->function];
+    for (int i = 0; i < about->n_aggregates; i++)
+        if (function->buffers[function->results[i].buffer].space == DT_MEMORY_INPUT) return false;
+    return session->spec.kind->copy_ahead != NULL;
+}
+
+dt_status *dt_session_stage(dt_session *session, int step, const dt_batch *batch) {
+    if (session->failed) return has_failed();
+    session->staged = batch->inputs;
+    session->staged_step = step;
+    const dt_artifact_step *about = &session->artifact->steps[step];
+    dt_status *status = NULL;
+    for (int e = 0; e < session->n_executors; e++) {
+        dt_status *one = dt_executor_stage_inputs(&session->executors[e], about->function, batch->inputs, batch->rows);
+        one = dt_status_annotate(one, "%s, %s step %" PRId64 ", its inputs", session->executors[e].device->name, about->name, batch->counter + 1);
+        status = dt_status_first(status, one);
+    }
+    session->failed = status != NULL;
+    return status;
+}
+
+/* ---- what a run left ---- */
+
+/* Each microbatch's valid rows, side by side. */
+static dt_status *read_rows(const dt_session *session, int function, const dt_artifact_result *result, char *data) {
+    for (int e = 0; e < session->n_executors; e++) {
+        const dt_executor_memory *memory = &session->executors[e].memory;
+        for (int m = 0; m < memory->n_microbatches; m++) {
+            int64_t rows = dt_microbatches_valid_rows(&memory->rows, memory->first_microbatch + m, session->batch.rows);
+            size_t bytes = (size_t)(rows * result->tensor.row_bytes);
+            if (bytes == 0) continue;
+            DT_TRY(dt_device_read(session->executors[e].device, data, dt_executor_memory_address(memory, function, result->buffer, m, 0), bytes));
+            data += bytes;
+        }
+    }
+    return NULL;
+}
+
+/* Of the batch's valid rows those that this process holds. */
+static int64_t valid_rows_here(const dt_session *session) {
+    int64_t rows = session->batch.rows - dt_session_first_row(session), most = dt_session_n_rows(session);
+    return rows < 0 ? 0 : rows < most ? rows : most;
+}
+
+dt_status *dt_session_result(dt_session *session, int step, int index, void *data) {
+    int number = session->artifact->steps[step].function;
+    const dt_artifact_function *function = &session->artifact->functions[number];
+    const dt_artifact_result *result = &function->results[index];
+    const dt_artifact_buffer *buffer = &function->buffers[result->buffer];
+    if (step != session->step || session->failed)
+        return dt_error(DT_FAILED_PRECONDITION, "%s has not been run last: its results are gone", session->artifact->steps[step].name);
+    int64_t bytes = result->tensor.has_rows ? result->tensor.row_bytes * valid_rows_here(session) : result->tensor.row_bytes;
+    if (buffer->space == DT_MEMORY_INPUT) {
+        memcpy(data, session->batch.inputs[buffer->input], (size_t)bytes);
+        return NULL;
+    }
+    if (result->tensor.has_rows) return read_rows(session, number, result, data);
+    return dt_device_read(session->executors[0].device, data, dt_executor_memory_address(&session->executors[0].memory, number, result->buffer, 0, 0),
+                          (size_t)bytes);
+}
+
+double dt_session_times(const dt_session *session, double *kernel_seconds, int *kernel_calls) {
+    int n = session->artifact->functions[session->artifact->steps[session->step].function].n_kernels;
+    double exchange_seconds = 0;
+    for (int k = 0; k < n; k++) {
+        kernel_seconds[k] = 0;
+        kernel_calls[k] = 0;
+        for (int e = 0; e < session->n_executors; e++) {
+            kernel_seconds[k] += session->executors[e].times->kernel_seconds[k];
+            kernel_calls[k] += session->executors[e].times->kernel_calls[k];
+        }
+    }
+    for (int e = 0; e < session->n_executors; e++) exchange_seconds += session->executors[e].times->exchange_seconds;
+    return exchange_seconds;
+}
+
+void dt_session_measure(dt_session *session, bool one_by_one) {
+    for (int e = 0; e < session->n_executors; e++) session->executors[e].times->pauses = !one_by_one;
+}
+
+const dt_bad_index *dt_session_bad_index(const dt_session *session) { return &session->bad_index; }
+
+dt_status *dt_session_bad_index_status(const dt_session *session) {
+    const dt_bad_index *bad = &session->bad_index;
+    const dt_artifact *artifact = session->artifact;
+    char place[200] = "", row[64] = "", others[64] = "";
+    if (bad->count == 0) return NULL;
+    if (bad->site >= 0 && bad->site < artifact->n_sites) {
+        const dt_artifact_site *site = &artifact->sites[bad->site];
+        snprintf(place, sizeof place, "%.150s:%" PRId64 ":%" PRId64 ": ", site->file, site->line, site->column);
+    }
+    if (bad->row >= 0) snprintf(row, sizeof row, ", row %" PRId64, bad->row);
+    if (bad->count > 1) snprintf(others, sizeof others, " (and %" PRId64 " more out of range)", bad->count - 1);
+    return dt_error(DT_OUT_OF_RANGE, "%s%s step %" PRId64 "%s: index %" PRId64 " is not within 0 to %" PRId64 "%s", place,
+                    artifact->steps[session->step].name, session->batch.counter + 1, row, bad->value, bad->limit - 1, others);
+}
+
+/* ---- variables ---- */
+
+dt_status *dt_session_get_variable(dt_session *session, int device, int variable, void *data) {
+    const dt_memory_domain *domain = session->executors[first_executor(session, device)].domain;
+    return dt_device_read(domain->device, data, domain->memory + domain->variables[variable], (size_t)session->artifact->variables[variable].bytes);
+}
+
+dt_status *dt_session_set_variable(dt_session *session, int variable, const void *data) {
+    for (int d = 0; d < session->n_domains; d++) {
+        const dt_memory_domain *domain = &session->domains[d];
+        DT_TRY(dt_device_write(domain->device, domain->memory + domain->variables[variable], data,
+                               (size_t)session->artifact->variables[variable].bytes));
+    }
+    return NULL;
+}
+
+/* ---- asking ---- */
+
+int dt_session_n_devices(const dt_session *session) { return session->spec.n; }
+int dt_session_n_spare(const dt_session *session) { return session->n_spare; }
+int dt_session_n_executors(const dt_session *session) { return session->n_executors; }
+int dt_session_n_memories(const dt_session *session) { return session->n_domains; }
+const char *dt_session_device_name(const dt_session *session, int device) { return session->executors[first_executor(session, device)].device->name; }
+int64_t dt_session_replicas(const dt_session *session) { return session->options.replicas; }
+int64_t dt_session_rows(const dt_session *session) { return session->options.rows; }
+int64_t dt_session_global_batch(const dt_session *session) { return session->options.rows * session->options.replicas; }
+const dt_artifact *dt_session_artifact(const dt_session *session) { return session->artifact; }
+bool dt_session_is_gpu(const dt_session *session) { return session->spec.kind->is_gpu; }
+const char *dt_session_level(const dt_session *session) { return dt_executor_level(&session->executors[0]); }
+
+/* Of the first microbatch of a process; behind its last one. */
+static int64_t first_row_of_process(const dt_session *session, int process) {
+    const dt_artifact *artifact = session->artifact;
+    dt_microbatches rows = {session->options.rows, dt_artifact_blocks(artifact, session->options.rows), artifact->block_rows};
+    int n_microbatches = (int)(rows.per_replica * session->options.replicas);
+    int64_t row = dt_microbatches_first_row(&rows, dt_microbatches_first_of_rank(process, session->n_processes, n_microbatches));
+    return row < dt_session_global_batch(session) ? row : dt_session_global_batch(session);
+}
+
+int64_t dt_session_first_row(const dt_session *session) { return first_row_of_process(session, session->process); }
+int64_t dt_session_n_rows(const dt_session *session) { return first_row_of_process(session, session->process + 1) - dt_session_first_row(session); }
+
+dt_status *dt_session_peak(dt_session *session, dt_peak *peak) {
+    return session->spec.kind->measure_peak(session->executors[0].device, dt_session_level(session), peak);
+}
+
+void dt_session_print_libraries(const dt_session *session, bool each, dt_text *text) {
+    if (session->spec.kind->print_libraries != NULL) session->spec.kind->print_libraries(session->executors[0].device, each, text);
+}
+
+int64_t dt_session_memory_bytes(const dt_session *session) {
+    int64_t bytes = 0;
+    for (int d = 0; d < session->n_domains; d++)
+        if (__builtin_add_overflow(bytes, domain_bytes(session, d), &bytes)) return INT64_MAX;
+    return bytes;
+}
