@@ -3,6 +3,7 @@
  *   ck/step-469/model.safetensors        parameters and states, by path
  *   ck/step-469/optimizer.safetensors    slots
  *   ck/step-469/progress.json            checkpoint_state.h
+ *   ck/.lock                             checkpoint_lock.h
  *
  * A checkpoint is written under a temporary name, its files synced, the folder renamed, the parent synced: killed at any moment, the run leaves
  * the checkpoints that were there. Loading takes the newest and believes nothing of it that its sums do not confirm. Neither depends on the number of

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD, for what is no character */
+
 /* Bytes of the character of UTF-8 that `c` begins with; 0: it begins with none. A path may be any bytes. */
 static size_t character_bytes(const unsigned char *c) {
     size_t n = c[0] < 0x80 ? 1 : c[0] < 0xc2 ? 0 : c[0] < 0xe0 ? 2 : c[0] < 0xf0 ? 3 : c[0] < 0xf5 ? 4 : 0;
@@ -22,7 +24,7 @@ void dt_text_append_json_string(dt_text *text, const char *string) {
         else if ((unsigned char)*c < 0x20)
             dt_text_format(text, "\\u%04x", (unsigned char)*c);
         else if (n == 0)
-            dt_text_append(text, "\\ufffd");
+            dt_text_append(text, REPLACEMENT);
         else
             dt_text_append_bytes(text, c, n);
         c += n != 0 ? n : 1;

@@ -84,6 +84,8 @@ static void json_is_an_object_a_line(void **state) {
     assert_non_null(strstr(written, "{\"event\":\"checkpoint\",\"path\":\"ck/step-469\",\"number\":469}\n"));
 }
 
+#define OTHER "\xef\xbf\xbd"
+
 /* A path may be any bytes, JSON is UTF-8. */
 static void json_is_unicode(void **state) {
     (void)state;
@@ -91,12 +93,10 @@ static void json_is_unicode(void **state) {
         const char *path, *wanted;
     } cases[] = {
         {"h\xc3\xa9/\xe2\x82\xac/\xf0\x9f\x98\x80", "\"h\xc3\xa9/\xe2\x82\xac/\xf0\x9f\x98\x80\""},
-        {"a\xff"
-         "b\xe9",
-         "\"a\\ufffdb\\ufffd\""},
-        {"\xc0\x80 \xed\xa0\x80", "\"\\ufffd\\ufffd \\ufffd\\ufffd\\ufffd\""},
-        {"\xf4\x90\x80\x80", "\"\\ufffd\\ufffd\\ufffd\\ufffd\""},
-        {"\xe2\x82", "\"\\ufffd\\ufffd\""},
+        {"a\xff/\xe9", "\"a" OTHER "/" OTHER "\""},
+        {"\xc0\x80 \xed\xa0\x80", "\"" OTHER OTHER " " OTHER OTHER OTHER "\""},
+        {"\xf4\x90\x80\x80", "\"" OTHER OTHER OTHER OTHER "\""},
+        {"\xe2\x82", "\"" OTHER OTHER "\""},
         {"tab\t\"quote\"\\", "\"tab\\u0009\\\"quote\\\"\\\\\""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
