@@ -27,6 +27,7 @@ typedef struct dtc_program {
     DT_LIST(const char *) defines; /* "name=value" of -D */
     int64_t batch;                 /* 0: the program's */
     const char *precision;         /* NULL: the program's */
+    bool will_run;                 /* by dtrun */
     char *source;                  /* the text, once loaded; freed with the call */
 } dtc_program;
 enum {

@@ -1,6 +1,7 @@
 /* builtins: the few functions that the language cannot say itself. What it can say is in std/. */
 #include "frontends/dsl/elaborator.h"
 
+#include "abi/pipeline.h"
 #include "ir/evaluate.h"
 
 #include <math.h>
@@ -143,14 +144,13 @@ const dt_builtin dt_builtins_general[] = {
     {"is_list", "(x)", builtin_is_list, false},
     {"error", "(text)", builtin_error, false},
     {"text", "(x)", builtin_text, false},
-    {"idx", NULL, NULL, false},
-    {"npy", NULL, NULL, false},
-    {"csv", NULL, NULL, false},
-    {"lines", NULL, NULL, false},
-    {"bytes", NULL, NULL, false},
-    {"safetensors", NULL, NULL, false},
-    {"images", NULL, NULL, false},
-    {NULL, NULL, NULL, false},
+#define X(name, most_files, option) {#name, NULL, NULL, false},
+    DT_SOURCES(X)
+#undef X
+#define X(name) {#name, NULL, NULL, false},
+        DT_SOURCES_TO_COME(X)
+#undef X
+            {NULL, NULL, NULL, false},
 };
 
 /* ---- all of them ---- */

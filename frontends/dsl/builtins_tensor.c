@@ -15,7 +15,9 @@ enum {
 
 /* The axes that `axis: 1` or `axes: [1, 2]` names; all of them by default. */
 static bool resolve_axes(dt_elaborator *e, const dt_object *a, int rank, int64_t **axes, int *n_axes) {
-    dt_object list = a[ARGUMENT_AXES].kind != DT_OBJECT_NONE ? a[ARGUMENT_AXES] : a[ARGUMENT_AXIS];
+    bool has_axis = a[ARGUMENT_AXIS].kind != DT_OBJECT_NONE, has_axes = a[ARGUMENT_AXES].kind != DT_OBJECT_NONE;
+    dt_object list = has_axes ? a[ARGUMENT_AXES] : a[ARGUMENT_AXIS];
+    if (has_axis && has_axes) return dt_elaborator_error(e, e->at, "axis and axes are two ways to say one thing: leave one out"), false;
     bool *reduced = DT_NEW_ARRAY(e->arena, bool, rank);
     if (list.kind == DT_OBJECT_NONE) {
         for (int d = 0; d < rank; d++) reduced[d] = true;
@@ -24,6 +26,7 @@ static bool resolve_axes(dt_elaborator *e, const dt_object *a, int rank, int64_t
         for (size_t i = 0; i < n; i++) {
             int axis;
             if (!dt_to_axis(e, list.kind == DT_OBJECT_LIST ? list.items->items[i] : list, rank, &axis)) return false;
+            if (reduced[axis]) return dt_elaborator_error(e, e->at, "axis %d is named twice", axis), false;
             reduced[axis] = true;
         }
     }

@@ -438,7 +438,7 @@ static void elaborate_declarations(dt_elaborator *e) {
             dt_elaborate_data(e, d, object.pipeline);
         else
             dt_diagnostic_help(dt_elaborator_error(e, d->value->span, "data %s is %s, not a pipeline", d->name, dt_object_describe(e->arena, object)),
-                               "begin with a source: idx, npy, csv, lines, bytes, …");
+                               "begin with a source: %s", dt_list_sources(e));
     }
     for (size_t i = 0; i < file->syntax->declarations.n; i++)
         if (file->syntax->declarations.items[i]->kind == DT_DECLARATION_STEP) dt_elaborate_step(e, file->syntax->declarations.items[i]);

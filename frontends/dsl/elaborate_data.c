@@ -3,59 +3,113 @@
  * since no data file is opened at compile time. */
 #include "frontends/dsl/elaborator.h"
 
+#include "abi/pipeline.h"
+
 #include <string.h>
 
-/* What each stage takes: positional arguments, the names it knows, and how many must be there. */
-static const struct {
-    const char *kind;
-    const char *names[4]; /* in order of position */
-    int n_needed;
-    bool function; /* the first argument is one */
-} stages[] = {
-    {"map", {"function"}, 1, true},
-    {"filter", {"function"}, 1, true},
-    {"shuffle", {"n"}, 1, false},
-    {"cache", {NULL}, 0, false},
-    {"interleave", {"n"}, 1, false},
-    {"take", {"n"}, 1, false},
-    {"skip", {"n"}, 1, false},
-    {"repeat", {"n"}, 0, false},
-    {"windows", {"n", "shift"}, 1, false},
-    {"pad", {"n", "value"}, 1, false},
-    {"wordpiece", {"vocab", "length"}, 2, false},
-    {"batch", {"n"}, 1, false},
-    {"prefetch", {"n"}, 1, false},
-};
+/* What the language has and dtrun does not yet: written down as it stands where nobody will run it, else refused. */
+#define X(name) #name,
+static const char *const stages_to_come[] = {DT_STAGES_TO_COME(X)};
+#undef X
 enum {
-    N_STAGES = sizeof stages / sizeof *stages
+    N_STAGES_TO_COME = sizeof stages_to_come / sizeof *stages_to_come
 };
 
-/* ---- arguments ---- */
+static bool accept_to_come(dt_elaborator *e, const char *what, const char *name, dt_span span) {
+    bool will_run = e->options != NULL && e->options->will_run;
+    if (will_run) dt_elaborator_error(e, span, "dtrun has no %s %s yet", what, name);
+    return !will_run;
+}
 
-static bool add_argument(dt_elaborator *e, dt_stage *stage, const dt_actual *actual) {
-    dt_stage_argument argument = {.name = actual->name};
-    dt_object o = actual->object;
-    switch (o.kind) {
-    case DT_OBJECT_INT: argument.kind = DT_STAGE_INT, argument.i = o.i; break;
-    case DT_OBJECT_BOOL: argument.kind = DT_STAGE_INT, argument.i = o.b; break;
-    case DT_OBJECT_FLOAT: argument.kind = DT_STAGE_FLOAT, argument.f = o.f; break;
-    case DT_OBJECT_STRING: argument.kind = DT_STAGE_STRING, argument.s = o.text; break;
-    case DT_OBJECT_POISON: return false;
-    default: dt_elaborator_error(e, actual->span, "%s takes numbers and strings, not %s", stage->kind, dt_object_describe(e->arena, o)); return false;
+/* Any number of numbers and strings. */
+static bool add_arguments_to_come(dt_elaborator *e, dt_stage *stage, const dt_actual *actuals, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        dt_object o = actuals[i].object;
+        dt_stage_argument argument = {.name = actuals[i].name};
+        if (dt_is_poison(o)) return false;
+        if (o.kind == DT_OBJECT_STRING)
+            argument.kind = DT_STAGE_STRING, argument.s = o.text;
+        else if (o.kind == DT_OBJECT_INT)
+            argument.kind = DT_STAGE_INT, argument.i = o.i;
+        else if (o.kind == DT_OBJECT_FLOAT)
+            argument.kind = DT_STAGE_FLOAT, argument.f = o.f;
+        else
+            return dt_elaborator_error(e, actuals[i].span, "%s takes numbers and strings, not %s", stage->kind, dt_object_describe(e->arena, o)),
+                   false;
+        dt_list_push(e->arena, &stage->arguments, argument);
     }
-    dt_list_push(e->arena, &stage->arguments, argument);
     return true;
 }
 
-dt_object dt_make_source(dt_elaborator *e, const char *kind, const dt_actual *actuals, size_t n, dt_span span) {
-    dt_stage stage = {.kind = kind, .location = dt_elaborator_location(e, span)};
-    if (n == 0) return dt_elaborator_fail(e, "%s needs the name of a file", kind);
-    for (size_t i = 0; i < n; i++)
-        if (!add_argument(e, &stage, &actuals[i])) return dt_poison();
-    if (actuals[0].object.kind != DT_OBJECT_STRING) {
-        dt_elaborator_error(e, actuals[0].span, "%s begins with the name of a file, not %s", kind, dt_object_describe(e->arena, actuals[0].object));
-        return dt_poison();
+/* ---- sources ---- */
+
+static const char *const source_names[] = {
+#define X(name, most_files, option) #name,
+    DT_SOURCES(X)
+#undef X
+};
+enum {
+    N_SOURCES = sizeof source_names / sizeof *source_names
+};
+
+const char *dt_list_sources(dt_elaborator *e) {
+    const char *list = source_names[0];
+    for (int i = 1; i < N_SOURCES; i++) list = dt_arena_format(e->arena, "%s, %s", list, source_names[i]);
+    return list;
+}
+
+/* One argument of a source: the name of a file, or the whole number that it knows by a name. false: reported. */
+static bool add_source_argument(dt_elaborator *e, const dt_source_row *row, dt_stage *stage, const dt_actual *actual) {
+    dt_object o = actual->object;
+    if (actual->name == NULL && o.kind == DT_OBJECT_STRING) {
+        dt_stage_argument file = {.kind = DT_STAGE_STRING, .s = o.text};
+        dt_list_push(e->arena, &stage->arguments, file);
+        return true;
     }
+    bool is_option = actual->name != NULL && strcmp(actual->name, row->option) == 0;
+    if (is_option && o.kind == DT_OBJECT_INT) {
+        dt_stage_argument option = {.name = row->option, .kind = DT_STAGE_INT, .i = o.i};
+        dt_list_push(e->arena, &stage->arguments, option);
+        return true;
+    }
+    if (dt_is_poison(o)) return false;
+    if (actual->name == NULL) {
+        dt_diagnostic *error = dt_elaborator_error(e, actual->span, "%s takes names of files, not %s", row->name, dt_object_describe(e->arena, o));
+        if (*row->option != '\0' && o.kind == DT_OBJECT_INT) dt_diagnostic_help(error, "write %s: %lld", row->option, (long long)o.i);
+    } else if (is_option) {
+        dt_elaborator_error(e, actual->span, "%s is a whole number, not %s", row->option, dt_object_describe(e->arena, o));
+    } else {
+        dt_diagnostic *error = dt_elaborator_error(e, actual->span, "%s has no argument %s", row->name, actual->name);
+        if (*row->option != '\0') dt_diagnostic_suggest(error, actual->name, &row->option, 1);
+    }
+    return false;
+}
+
+static bool add_source_arguments(dt_elaborator *e, const dt_source_row *row, dt_stage *stage, const dt_actual *actuals, size_t n) {
+    size_t n_files = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!add_source_argument(e, row, stage, &actuals[i])) return false;
+        n_files += actuals[i].name == NULL;
+    }
+    const char *wrong = NULL;
+    if (n_files == 0)
+        wrong = dt_arena_format(e->arena, "%s needs the name of a file", row->name);
+    else if (n_files > (size_t)row->most_files)
+        wrong = dt_arena_format(e->arena, "%s takes %d file%s, here are %zu", row->name, row->most_files, dt_plural(row->most_files), n_files);
+    else if (n - n_files > 1)
+        wrong = dt_arena_format(e->arena, "%s gets %s twice", row->name, row->option);
+    else if (stage->arguments.items[0].kind != DT_STAGE_STRING)
+        wrong = dt_arena_format(e->arena, "%s begins with the name of a file", row->name);
+    if (wrong != NULL) dt_elaborator_fail(e, "%s", wrong);
+    return wrong == NULL;
+}
+
+dt_object dt_make_source(dt_elaborator *e, const char *kind, const dt_actual *actuals, size_t n, dt_span span) {
+    const dt_source_row *row = dt_source_row_find(kind);
+    dt_stage stage = {.kind = kind, .location = dt_elaborator_location(e, span)};
+    if (row == NULL && !accept_to_come(e, "source", kind, span)) return dt_poison();
+    bool fits = row != NULL ? add_source_arguments(e, row, &stage, actuals, n) : add_arguments_to_come(e, &stage, actuals, n);
+    if (!fits) return dt_poison();
     dt_pipeline *pipeline = DT_NEW(e->arena, dt_pipeline);
     pipeline->location = stage.location;
     dt_list_push(e->arena, &pipeline->stages, stage);
@@ -135,23 +189,12 @@ static const char *compile_example_function(dt_elaborator *e, const char *kind, 
 
 /* ---- stages ---- */
 
-static int find_stage(const dt_expression *x) {
-    bool named = x->kind == DT_EXPRESSION_CALL && x->a->kind == DT_EXPRESSION_NAME;
-    for (int i = 0; named && i < N_STAGES; i++)
-        if (strcmp(stages[i].kind, x->a->text) == 0) return i;
-    return -1;
-}
-
-static dt_object not_a_stage(dt_elaborator *e, const dt_expression *x) {
-    const char *names[N_STAGES];
-    for (int i = 0; i < N_STAGES; i++) names[i] = stages[i].kind;
-    if (x->kind != DT_EXPRESSION_CALL || x->a->kind != DT_EXPRESSION_NAME) {
-        dt_diagnostic_help(dt_elaborator_error(e, x->span, "a stage is called: … | shuffle(1000)"), "| joins a source of data with its stages");
-        return dt_poison();
-    }
+static bool unknown_stage(dt_elaborator *e, const dt_expression *x) {
+    const char *names[DT_N_STAGE_KINDS];
+    for (int i = 0; i < DT_N_STAGE_KINDS; i++) names[i] = dt_stage_row_of((dt_stage_kind)i)->name;
     dt_diagnostic *error = dt_elaborator_error(e, x->span, "there is no stage %s", x->a->text);
-    dt_diagnostic_suggest(error, x->a->text, names, N_STAGES);
-    return dt_poison();
+    dt_diagnostic_suggest(error, x->a->text, names, DT_N_STAGE_KINDS);
+    return false;
 }
 
 /* The stages that a mistake of order would make pointless are refused with the line put right. */
@@ -180,6 +223,11 @@ static bool check_order(dt_elaborator *e, const dt_pipeline *pipeline, const cha
             return false;
         }
     }
+    if (!batched && strcmp(kind, "prefetch") == 0) {
+        dt_diagnostic *error = dt_elaborator_error(e, span, "prefetch comes before batch: it keeps whole batches ready");
+        dt_diagnostic_help(error, "write … | batch(…) | prefetch(…)");
+        return false;
+    }
     if (batched && strcmp(kind, "prefetch") != 0) {
         dt_diagnostic *error =
             dt_elaborator_error(e, span, "%s comes after batch: stages before it work on examples, only prefetch comes after", kind);
@@ -189,57 +237,106 @@ static bool check_order(dt_elaborator *e, const dt_pipeline *pipeline, const cha
     return true;
 }
 
-static bool stage_arguments(dt_elaborator *e, int row, const dt_expression *x, dt_stage *stage) {
-    bool given[4] = {false};
-    for (size_t i = 0; i < x->arguments.n; i++) {
-        const dt_argument *a = &x->arguments.items[i];
-        int at = -1, n_known = 0;
-        for (; n_known < 4 && stages[row].names[n_known] != NULL; n_known++)
-            if (a->name != NULL && strcmp(a->name, stages[row].names[n_known]) == 0) at = n_known;
-        if (a->name == NULL) at = (int)i < n_known ? (int)i : -1;
-        if (at < 0) {
-            dt_diagnostic *error =
-                dt_elaborator_error(e, a->span, a->name != NULL ? "%s has no argument %s" : "%s takes fewer arguments", stages[row].kind, a->name);
-            if (a->name != NULL) dt_diagnostic_suggest(error, a->name, stages[row].names, (size_t)n_known);
-            return false;
-        }
-        given[at] = true;
-        dt_actual actual = {.name = a->name, .span = a->span, .object = dt_settle(e, dt_value_of(e, a->value)), .written = a->value};
-        bool compiled = stages[row].function && at == 0;
-        if (!compiled && !add_argument(e, stage, &actual)) return false;
-        if (!compiled) continue;
-        dt_stage_argument function = {.kind = DT_STAGE_FUNCTION};
-        const char *name = dt_arena_format(e->arena, "unnamed/%s%zu", stage->kind, e->module->functions.n);
-        function.s = compile_example_function(e, stage->kind, actual.object, name, a->span);
-        if (function.s == NULL) return false;
-        dt_list_push(e->arena, &stage->arguments, function);
-    }
-    for (int i = 0; i < stages[row].n_needed; i++) {
-        if (given[i]) continue;
-        dt_elaborator_error(e, x->span, "%s is called without %s", stages[row].kind, stages[row].names[i]);
+static const char *argument_name(const dt_stage_row *row) {
+    return row->takes == DT_STAGE_TAKES_COUNT ? "n" : row->takes == DT_STAGE_TAKES_FUNCTION ? "function" : NULL;
+}
+
+static bool add_count(dt_elaborator *e, const dt_stage_row *row, dt_stage *stage, const dt_actual *actual) {
+    dt_object n = actual->object;
+    if (dt_is_poison(n)) return false;
+    if (n.kind == DT_OBJECT_INT && n.i > row->most) {
+        dt_elaborator_error(e, actual->span, "%s(n) takes at most %lld, not %lld", row->name, (long long)row->most, (long long)n.i);
         return false;
     }
+    if (n.kind != DT_OBJECT_INT || n.i < row->least) {
+        const char *given = n.kind == DT_OBJECT_INT ? dt_arena_format(e->arena, "%lld", (long long)n.i) : dt_object_describe(e->arena, n);
+        dt_diagnostic *error =
+            dt_elaborator_error(e, actual->span, "%s(n) takes a whole number, %lld or more, not %s", row->name, (long long)row->least, given);
+        if (n.flexible) dt_diagnostic_help(error, "a launch value is not known at compile time: use an option");
+        return false;
+    }
+    dt_stage_argument count = {.kind = DT_STAGE_INT, .i = n.i};
+    dt_list_push(e->arena, &stage->arguments, count);
     return true;
 }
 
+static bool add_function(dt_elaborator *e, dt_stage *stage, const dt_actual *actual) {
+    const char *name = dt_arena_format(e->arena, "unnamed/%s%zu", stage->kind, e->module->functions.n);
+    dt_stage_argument function = {.kind = DT_STAGE_FUNCTION};
+    function.s = compile_example_function(e, stage->kind, actual->object, name, actual->span);
+    if (function.s == NULL) return false;
+    dt_list_push(e->arena, &stage->arguments, function);
+    return true;
+}
+
+/* The one argument that the row wants, or none. false: reported. */
+static bool stage_arguments(dt_elaborator *e, const dt_stage_row *row, const dt_expression *x, dt_stage *stage) {
+    const char *wanted = argument_name(row);
+    if (x->arguments.n > (wanted != NULL)) {
+        dt_elaborator_error(e, x->arguments.items[wanted != NULL].span, "%s takes %s", row->name, wanted != NULL ? "one argument" : "no arguments");
+        return false;
+    }
+    if (wanted == NULL) return true;
+    if (x->arguments.n == 0) {
+        dt_elaborator_error(e, x->span, "%s is called without %s", row->name, wanted);
+        return false;
+    }
+    const dt_argument *a = &x->arguments.items[0];
+    if (a->name != NULL && strcmp(a->name, wanted) != 0) {
+        dt_diagnostic_suggest(dt_elaborator_error(e, a->span, "%s has no argument %s", row->name, a->name), a->name, &wanted, 1);
+        return false;
+    }
+    dt_actual actual = {.name = a->name, .span = a->span, .object = dt_settle(e, dt_value_of(e, a->value)), .written = a->value};
+    return row->takes == DT_STAGE_TAKES_COUNT ? add_count(e, row, stage, &actual) : add_function(e, stage, &actual);
+}
+
+static bool stage_to_come(dt_elaborator *e, const dt_expression *x, dt_stage *stage) {
+    bool is_known = false;
+    for (int i = 0; i < N_STAGES_TO_COME; i++) is_known |= strcmp(stages_to_come[i], x->a->text) == 0;
+    if (!is_known) return unknown_stage(e, x);
+    dt_actuals actuals = {0};
+    for (size_t i = 0; i < x->arguments.n; i++) {
+        const dt_argument *a = &x->arguments.items[i];
+        dt_actual actual = {.name = a->name, .span = a->span, .object = dt_settle(e, dt_value_of(e, a->value)), .written = a->value};
+        dt_list_push(e->arena, &actuals, actual);
+    }
+    return accept_to_come(e, "stage", x->a->text, x->span) && add_arguments_to_come(e, stage, actuals.items, actuals.n);
+}
+
+/* The stage that a call names. false: reported. */
+static bool make_stage(dt_elaborator *e, const dt_pipeline *before, const dt_expression *x, dt_stage *stage) {
+    if (x->kind != DT_EXPRESSION_CALL || x->a->kind != DT_EXPRESSION_NAME) {
+        dt_diagnostic_help(dt_elaborator_error(e, x->span, "a stage is called: … | shuffle(1000)"), "| joins a source of data with its stages");
+        return false;
+    }
+    dt_stage_kind kind = dt_stage_kind_from_name(x->a->text);
+    *stage = (dt_stage){.kind = x->a->text, .location = dt_elaborator_location(e, x->span)};
+    if (!check_order(e, before, stage->kind, x->span)) return false;
+    return kind < DT_N_STAGE_KINDS ? stage_arguments(e, dt_stage_row_of(kind), x, stage) : stage_to_come(e, x, stage);
+}
+
+/* What stands to the left of |. A source that is none is told as such, not as some unknown name. */
+static dt_object evaluate_source(dt_elaborator *e, const dt_expression *x) {
+    dt_object object;
+    bool is_call = x->kind == DT_EXPRESSION_CALL && x->a->kind == DT_EXPRESSION_NAME;
+    if (!is_call || dt_find_binding(e->frame->scope, x->a->text) != NULL || dt_find_top(e, e->frame->file, x->a->text, &object))
+        return dt_value_of(e, x);
+    dt_diagnostic *error = dt_elaborator_error(e, x->a->span, "there is no source %s", x->a->text);
+    dt_diagnostic_help(error, "the sources are %s", dt_list_sources(e));
+    return dt_poison();
+}
+
 dt_object dt_evaluate_pipe(dt_elaborator *e, const dt_expression *x) {
-    dt_object source = dt_value_of(e, x->a);
+    dt_object source = evaluate_source(e, x->a);
     if (dt_is_poison(source)) return source;
     if (source.kind != DT_OBJECT_PIPELINE) {
         dt_diagnostic *error = dt_elaborator_error(e, x->a->span, "| joins data with a stage, this is %s", dt_object_describe(e->arena, source));
-        dt_diagnostic_help(error, "begin with a source: idx, npy, csv, lines, bytes, …; or joins two bools");
+        dt_diagnostic_help(error, "begin with a source, %s; or joins two bools", dt_list_sources(e));
         return dt_poison();
     }
-    int row = find_stage(x->b);
-    if (row < 0) return not_a_stage(e, x->b);
     e->at = x->b->span;
-    dt_stage stage = {.kind = stages[row].kind, .location = dt_elaborator_location(e, x->b->span)};
-    if (!check_order(e, source.pipeline, stage.kind, x->b->span) || !stage_arguments(e, row, x->b, &stage)) return dt_poison();
-    bool positive = strcmp(stage.kind, "batch") != 0 || (stage.arguments.items[0].kind == DT_STAGE_INT && stage.arguments.items[0].i > 0);
-    if (!positive) {
-        dt_elaborator_error(e, x->b->span, "batch takes the number of rows for each replica, at least 1");
-        return dt_poison();
-    }
+    dt_stage stage;
+    if (!make_stage(e, source.pipeline, x->b, &stage)) return dt_poison();
     dt_pipeline *longer = DT_NEW(e->arena, dt_pipeline);
     longer->location = source.pipeline->location;
     for (size_t i = 0; i < source.pipeline->stages.n; i++) dt_list_push(e->arena, &longer->stages, source.pipeline->stages.items[i]);

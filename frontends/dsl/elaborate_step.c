@@ -4,6 +4,8 @@
  * around it) happens once, in the report function, whose inputs are the totals over the epoch. */
 #include "frontends/dsl/elaborator.h"
 
+#include "abi/pipeline.h"
+
 #include <string.h>
 
 /* ---- aggregates ---- */
@@ -220,13 +222,28 @@ static void add_results(dt_elaborator *e, const dt_frame *frame) {
     }
 }
 
+/* A step takes batches: how many rows, its data must say. */
+static void check_batch(dt_elaborator *e, const dt_declaration *d) {
+    const dt_pipeline *pipeline = NULL;
+    for (size_t i = 0; i < e->module->pipelines.n; i++)
+        if (strcmp(e->module->pipelines.items[i].name, d->from) == 0) pipeline = &e->module->pipelines.items[i];
+    if (pipeline == NULL) return; /* a mistake in it was reported */
+    for (size_t i = 0; i < pipeline->stages.n; i++)
+        if (strcmp(pipeline->stages.items[i].kind, dt_stage_row_of(DT_STAGE_BATCH)->name) == 0) return;
+    dt_diagnostic *error = dt_elaborator_error(e, d->from_span, "data %s ends without batch(n)", d->from);
+    dt_diagnostic_help(error, "write data %s = … | batch(32)", d->from);
+}
+
 static void check_from(dt_elaborator *e, const dt_declaration *d) {
     if (d->from == NULL) return;
     DT_LIST(const char *) names = {0};
     const dt_syntax *syntax = e->program->syntax;
     for (size_t i = 0; i < syntax->declarations.n; i++) {
         if (syntax->declarations.items[i]->kind != DT_DECLARATION_DATA) continue;
-        if (strcmp(syntax->declarations.items[i]->name, d->from) == 0) return;
+        if (strcmp(syntax->declarations.items[i]->name, d->from) == 0) {
+            check_batch(e, d);
+            return;
+        }
         dt_list_push(e->arena, &names, syntax->declarations.items[i]->name);
     }
     dt_diagnostic *error = dt_elaborator_error(e, d->from_span, "there is no data %s", d->from);

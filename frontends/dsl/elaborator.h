@@ -357,6 +357,7 @@ dt_object dt_tree_binary(dt_elaborator *e, dt_token_kind operator, dt_object a, 
 
 /* ---- data ---- */
 dt_object dt_evaluate_pipe(dt_elaborator *e, const dt_expression *expression);
+const char *dt_list_sources(dt_elaborator *e); /* "idx, npy, csv" */
 dt_object dt_make_source(dt_elaborator *e, const char *kind, const dt_actual *actuals, size_t n, dt_span span);
 void dt_elaborate_data(dt_elaborator *e, const dt_declaration *declaration, const dt_pipeline *pipeline);
 

@@ -57,7 +57,7 @@ static dt_status *refuse(const dt_examples *examples, const dt_stage *stage, con
     dt_text_append_type(&is, given->items[i].tensor.dtype, given->items[i].tensor.n_dims, given->items[i].tensor.dims);
     dt_text_append_type(&wanted, function->inputs[i].dtype, function->inputs[i].n_dims, function->inputs[i].dims);
     dt_status *status = dt_error(DT_INVALID_ARGUMENT, "%s: component %d of an example is %s, but %s() of data %s takes %s: %s", given->items[i].path,
-                                 i + 1, is.data != NULL ? is.data : "", dt_stage_name(stage->kind), examples->stages->pipeline,
+                                 i + 1, is.data != NULL ? is.data : "", dt_stage_row_of(stage->kind)->name, examples->stages->pipeline,
                                  function->inputs[i].name, wanted.data != NULL ? wanted.data : "");
     dt_text_free(&is);
     dt_text_free(&wanted);
@@ -66,7 +66,7 @@ static dt_status *refuse(const dt_examples *examples, const dt_stage *stage, con
 
 static dt_status *check_function(const dt_examples *examples, const dt_stage *stage, const columns *given) {
     const dt_artifact_function *function = &dt_kernels_artifact(examples->kernels)->functions[stage->function];
-    const char *pipeline = examples->stages->pipeline, *name = dt_stage_name(stage->kind);
+    const char *pipeline = examples->stages->pipeline, *name = dt_stage_row_of(stage->kind)->name;
     if (function->n_inputs != given->n)
         return dt_error(DT_INVALID_ARGUMENT, "data %s: %s() takes %d components, an example has %d here", pipeline, name, function->n_inputs,
                         given->n);
@@ -215,7 +215,7 @@ static dt_status *check_indices(dt_example_maker *maker, int stage, int64_t numb
     const dt_artifact_site *site = bad->site >= 0 && bad->site < artifact->n_sites ? &artifact->sites[bad->site] : NULL;
     return dt_error(DT_OUT_OF_RANGE, "%s:%lld:%lld: %s() of data %s, example %lld: index %lld is not within 0 to %lld",
                     site != NULL ? site->file : artifact->name, site != NULL ? (long long)site->line : 0, site != NULL ? (long long)site->column : 0,
-                    dt_stage_name(examples->stages->stages[stage].kind), examples->stages->pipeline, (long long)number, (long long)bad->value,
+                    dt_stage_row_of(examples->stages->stages[stage].kind)->name, examples->stages->pipeline, (long long)number, (long long)bad->value,
                     (long long)bad->limit - 1);
 }
 

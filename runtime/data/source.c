@@ -1,4 +1,4 @@
-/* source: see source.h. The registry is a line a source. */
+/* source: see source.h. The registry is abi/pipeline.h, and what only dtrun itself opens. */
 #include "runtime/data/source.h"
 
 #include "base/text.h"
@@ -9,10 +9,10 @@ static const struct {
     const char *kind;
     dt_source_opener *open;
 } sources[] = {
-    {"idx", dt_source_open_idx},     /* MNIST's format, gzipped or not; several files side by side */
-    {"npy", dt_source_open_npy},     /* NumPy arrays, side by side */
-    {"csv", dt_source_open_csv},     /* a header line, then numbers */
-    {"files", dt_source_open_files}, /* what `dtrun predict --input` names: .npy, or else idx */
+#define X(name, most_files, option) {#name, dt_source_open_##name},
+    DT_SOURCES(X)
+#undef X
+        {"files", dt_source_open_files}, /* what `dtrun predict --input` names: .npy, or else idx */
 };
 
 enum {

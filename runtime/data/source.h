@@ -3,10 +3,11 @@
  * A source is a table: rows are examples, columns the components of an example, each row of a column the same number of bytes. Opening reads
  * what is needed to know its shape, and returns while threads of the source still read the rest: that is what makes the first batch come soon.
  *
- * A new source is a file here with a function of type dt_source_opener, and a line in source.c. */
+ * A new source is a file here with a function of type dt_source_opener, and a row in abi/pipeline.h. */
 #ifndef DT_RUNTIME_DATA_SOURCE_H
 #define DT_RUNTIME_DATA_SOURCE_H
 
+#include "abi/pipeline.h"
 #include "base/status.h"
 #include "runtime/artifact.h"
 
@@ -28,7 +29,10 @@ struct dt_source {
 };
 
 typedef dt_status *dt_source_opener(const dt_artifact_stage *stage, const char *folder, dt_source **source);
-dt_source_opener dt_source_open_idx, dt_source_open_npy, dt_source_open_csv, dt_source_open_files;
+#define X(name, most_files, option) dt_source_opener dt_source_open_##name;
+DT_SOURCES(X)
+#undef X
+dt_source_opener dt_source_open_files;
 
 /* Opens the source that `stage` names, its files found in `folder`. DT_NOT_FOUND, DT_DATA_LOSS, DT_UNIMPLEMENTED (no such source), … */
 dt_status *dt_source_open(const dt_artifact_stage *stage, const char *folder, dt_source **source);

@@ -3,50 +3,30 @@
 
 #include "base/memory.h"
 
-#include <string.h>
-
-enum argument {
-    NOTHING,
-    COUNT,
-    FUNCTION
-};
-
-static const struct {
-    const char *name;
-    enum argument argument;
-    int64_t least;
-} kinds[] = {
-#define X(enumerator, name, argument, least) {name, argument, least},
-    DT_STAGES(X)
-#undef X
-};
-
-const char *dt_stage_name(dt_stage_kind kind) { return kinds[kind].name; }
-
 static dt_status *parse_stage(const char *pipeline, const dt_artifact_stage *written, dt_stage *stage) {
-    int kind = 0;
-    while (kind < DT_N_STAGE_KINDS && strcmp(kinds[kind].name, written->kind) != 0) kind++;
+    dt_stage_kind kind = dt_stage_kind_from_name(written->kind);
     if (kind == DT_N_STAGE_KINDS) return dt_error(DT_UNIMPLEMENTED, "data %s: this dtrun has no stage %s", pipeline, written->kind);
 
-    *stage = (dt_stage){.kind = (dt_stage_kind)kind, .function = -1};
-    enum argument wanted = kinds[kind].argument;
+    *stage = (dt_stage){.kind = kind, .function = -1};
+    const dt_stage_row *row = dt_stage_row_of(kind);
     const dt_artifact_argument *argument = written->arguments;
-    bool fits = written->n_arguments == (wanted != NOTHING);
-    if (fits && wanted == COUNT) fits = argument->kind == DT_ARGUMENT_INT && argument->integer >= kinds[kind].least;
-    if (fits && wanted == FUNCTION) fits = argument->kind == DT_ARGUMENT_FUNCTION;
-    if (!fits && wanted == COUNT)
-        return dt_error(DT_INVALID_ARGUMENT, "data %s: %s(n) takes one whole number, %lld or more", pipeline, written->kind,
-                        (long long)kinds[kind].least);
-    if (!fits)
-        return dt_error(DT_INVALID_ARGUMENT, "data %s: %s() takes %s", pipeline, written->kind, wanted == FUNCTION ? "one function" : "nothing");
-    if (wanted == COUNT) stage->count = argument->integer;
-    if (wanted == FUNCTION) stage->function = argument->function;
+    bool counts = row->takes == DT_STAGE_TAKES_COUNT, calls = row->takes == DT_STAGE_TAKES_FUNCTION;
+    bool fits = written->n_arguments == (row->takes != DT_STAGE_TAKES_NOTHING);
+    if (fits && counts) fits = argument->kind == DT_ARGUMENT_INT && argument->integer >= row->least && argument->integer <= row->most;
+    if (fits && calls) fits = argument->kind == DT_ARGUMENT_FUNCTION;
+    if (!fits && counts && written->n_arguments == 1 && argument->kind == DT_ARGUMENT_INT && argument->integer > row->most)
+        return dt_error(DT_INVALID_ARGUMENT, "data %s: %s(n) takes at most %lld", pipeline, written->kind, (long long)row->most);
+    if (!fits && counts)
+        return dt_error(DT_INVALID_ARGUMENT, "data %s: %s(n) takes one whole number, %lld or more", pipeline, written->kind, (long long)row->least);
+    if (!fits) return dt_error(DT_INVALID_ARGUMENT, "data %s: %s() takes %s", pipeline, written->kind, calls ? "one function" : "nothing");
+    if (counts) stage->count = argument->integer;
+    if (calls) stage->function = argument->function;
     return NULL;
 }
 
 /* Enters `stage`, which comes after those already in `stages`. */
 static dt_status *add(dt_stages *stages, const dt_stage *stage) {
-    const char *name = dt_stage_name(stage->kind);
+    const char *name = dt_stage_row_of(stage->kind)->name;
     if (stage->kind == DT_STAGE_PREFETCH) {
         if (stages->rows == 0) return dt_error(DT_INVALID_ARGUMENT, "data %s: prefetch() must stand after batch()", stages->pipeline);
         stages->prefetch = stage->count;

@@ -2,27 +2,9 @@
 #ifndef DT_RUNTIME_DATA_STAGES_H
 #define DT_RUNTIME_DATA_STAGES_H
 
+#include "abi/pipeline.h"
 #include "base/status.h"
 #include "runtime/artifact.h"
-
-/* X(enumerator, name in programs, argument: NOTHING, COUNT or FUNCTION, least count) */
-#define DT_STAGES(X)                                                                                                                                 \
-    X(MAP, "map", FUNCTION, 0)                                                                                                                       \
-    X(FILTER, "filter", FUNCTION, 0)                                                                                                                 \
-    X(SHUFFLE, "shuffle", COUNT, 1)                                                                                                                  \
-    X(CACHE, "cache", NOTHING, 0)                                                                                                                    \
-    X(TAKE, "take", COUNT, 1)                                                                                                                        \
-    X(SKIP, "skip", COUNT, 0)                                                                                                                        \
-    X(REPEAT, "repeat", COUNT, 1)                                                                                                                    \
-    X(BATCH, "batch", COUNT, 1)                                                                                                                      \
-    X(PREFETCH, "prefetch", COUNT, 1)
-
-typedef enum dt_stage_kind {
-#define X(enumerator, name, argument, least) DT_STAGE_##enumerator,
-    DT_STAGES(X)
-#undef X
-    DT_N_STAGE_KINDS
-} dt_stage_kind;
 
 typedef struct dt_stage {
     dt_stage_kind kind;
@@ -42,7 +24,5 @@ typedef struct dt_stages {
 /* `stages` is the caller's; its array is freed by dt_stages_free, after an error too. */
 dt_status *dt_stages_parse(const dt_artifact_pipeline *pipeline, dt_stages *stages);
 void dt_stages_free(dt_stages *stages);
-
-const char *dt_stage_name(dt_stage_kind kind);
 
 #endif

@@ -5,6 +5,7 @@ Inputs are made up: what a program takes for its tokens or labels is below ten. 
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import zipfile
@@ -58,7 +59,8 @@ def main():
         if subprocess.run(["dtc", "compile", "--emit=opt-ir", SOURCE / f"examples/{name}.dt"], capture_output=True).returncode != 0:
             print(f"{name}: does not compile yet")
             continue
-        artifact = Artifact((SOURCE / f"examples/{name}.dt").read_text(), name, f"--batch={ROWS}")
+        text = re.sub(r"bytes\((.*?)\) \| windows\(.*?\)", r"npy(\1)", (SOURCE / f"examples/{name}.dt").read_text())  # data that dtrun has; none is read
+        artifact = Artifact(text, name, f"--batch={ROWS}")
         with zipfile.ZipFile(artifact.path) as archive:
             manifest = json.loads(archive.read("manifest.json"))
         functions = {f["name"]: f for f in manifest["functions"]}

@@ -307,8 +307,12 @@ static void wrong_pipelines_are_refused(void **state) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_fails(open_pipeline(wrong[i].text, 1, 1, &pipeline), DT_INVALID_ARGUMENT, wrong[i].part);
     assert_fails(open_pipeline("sort batch:4", 1, 1, &pipeline), DT_UNIMPLEMENTED, "has no stage sort");
-    assert_fails(open_pipeline("batch:9223372036854775807", 4, 1, &pipeline), DT_INVALID_ARGUMENT, "make no batch");
-    assert_fails(open_pipeline("batch:9223372036854775807", 1, 1, &pipeline), DT_RESOURCE_EXHAUSTED, "out of memory for 2 batches");
+    assert_fails(open_pipeline("batch:2147483648", 4, 1, &pipeline), DT_INVALID_ARGUMENT, "batch(n) takes at most 2147483647");
+    dt_pipeline_options options = {.folder = scratch, .replicas = 4, .threads = 1, .rows = INT64_MAX};
+    write_pipeline("batch:4");
+    assert_fails(dt_pipeline_open(&kernels, &written, &options, &pipeline), DT_INVALID_ARGUMENT, "make no batch");
+    options.replicas = 1;
+    assert_fails(dt_pipeline_open(&kernels, &written, &options, &pipeline), DT_RESOURCE_EXHAUSTED, "out of memory for 2 batches");
 }
 
 /* Reads an epoch to its end or its failure. */
