@@ -8,9 +8,10 @@
 #define DT_ABI_FOLD_H
 
 #include "abi/dtype.h"
+#include "abi/manifest.h"
 
-/* What is done with an element, a number that the generated function and the runtime agree on: copied, by its bytes, or folded. `fold` is 0 for a
- * sum, 1 for a maximum, 2 for a minimum. */
+/* What is done with an element, a number that the generated function and the runtime agree on: copied, by its bytes, or folded. `fold` is a
+ * dt_fold. */
 #define DT_FOLD_KIND_COPY(element_bytes) ((int64_t)(element_bytes))
 #define DT_FOLD_KIND(dtype, fold) (16 + 4 * (int64_t)(dtype) + (fold))
 

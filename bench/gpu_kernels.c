@@ -90,7 +90,7 @@ static dt_status *compile(bench *b) {
 /* Is function f a step that was asked for? */
 static bool is_wanted(const bench *b, int f) {
     const dt_function *function = b->compilation.module->functions.items[f];
-    return function->kind == DT_FUNCTION_STEP && (b->options->step == NULL || strcmp(function->name, b->options->step) == 0);
+    return function->role == DT_ROLE_STEP && (b->options->step == NULL || strcmp(function->name, b->options->step) == 0);
 }
 
 /* ---- memory ---- */

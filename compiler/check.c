@@ -58,7 +58,7 @@ dt_status *dt_check_prepare(dt_arena *arena, const dt_module *program, dt_check 
     check->module = program;
     check->initial = dt_memory_create(arena, module);
     for (size_t f = 0; f < module->functions.n; f++)
-        if (module->functions.items[f]->kind == DT_FUNCTION_INIT)
+        if (module->functions.items[f]->role == DT_ROLE_INIT)
             DT_TRY(dt_interpret(arena, module->functions.items[f], &launch, NULL, &check->initial, NULL));
     return NULL;
 }

@@ -84,7 +84,7 @@ static int64_t bytes_at_capacity(const dt_plan *plan, const dt_buffer *buffer) {
 static int64_t input_bytes(const dt_plan *plan) {
     int64_t bytes = 0;
     for (int b = 0; b < plan->n_buffers; b++)
-        if (plan->buffers[b].space == DT_SPACE_INPUT) bytes += bytes_at_capacity(plan, &plan->buffers[b]);
+        if (plan->buffers[b].space == DT_MEMORY_INPUT) bytes += bytes_at_capacity(plan, &plan->buffers[b]);
     return bytes;
 }
 
@@ -126,7 +126,7 @@ static void print_crossings(dt_text *text, const dt_plan *plan) {
     for (int s = 0; s < plan->n_segments; s++)
         for (int c = 0; c < plan->segments[s].n_collectives; c++) {
             const dt_collective *collective = &plan->segments[s].collectives[c];
-            dt_text_format(text, "             %-10s %-6s ", collective->kind, dt_combiner_name(collective->combiner));
+            dt_text_format(text, "             %-10s %-6s ", dt_collective_names()[collective->kind], dt_combiner_name(collective->combiner));
             dt_shape_print(text, plan->buffers[collective->source].dtype, plan->buffers[collective->source].shape);
             dt_text_format(text, "  %s\n", collective->label ? collective->label : plan->buffers[collective->source].name);
         }

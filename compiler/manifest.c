@@ -5,6 +5,7 @@
 #include "compiler/kernel/count.h"
 #include "compiler/manifest_library.h"
 
+#include <assert.h>
 #include <cjson/cJSON.h>
 #include <nettle/sha2.h>
 #include <stdio.h>
@@ -44,13 +45,12 @@ static void add_tensor(cJSON *object, dt_dtype dtype, dt_shape shape) {
 /* ---- the program ---- */
 
 static void add_variables(cJSON *root, const dt_module *module) {
-    static const char *const kinds[] = {"parameter", "state", "slot"};
     cJSON *array = cJSON_AddArrayToObject(root, "variables");
     for (size_t i = 0; i < module->variables.n; i++) {
         const dt_variable *variable = &module->variables.items[i];
         cJSON *item = add_item(array);
         cJSON_AddStringToObject(item, "path", variable->path);
-        cJSON_AddStringToObject(item, "kind", kinds[variable->kind]);
+        cJSON_AddStringToObject(item, "kind", dt_variable_kind_names()[variable->kind]);
         cJSON_AddBoolToObject(item, "trainable", variable->trainable);
         add_tensor(item, variable->dtype, variable->shape);
     }
@@ -68,7 +68,6 @@ static void add_sites(cJSON *root, const dt_compilation *compilation) {
 }
 
 static void add_steps(cJSON *root, const dt_module *module) {
-    static const char *const kinds[] = {"sum", "min", "max", "last"};
     cJSON *array = cJSON_AddArrayToObject(root, "steps");
     for (size_t i = 0; i < module->steps.n; i++) {
         const dt_step *step = &module->steps.items[i];
@@ -79,7 +78,7 @@ static void add_steps(cJSON *root, const dt_module *module) {
         if (step->data) cJSON_AddStringToObject(item, "data", step->data);
         cJSON_AddBoolToObject(item, "trains", step->trains);
         cJSON *aggregates = cJSON_AddArrayToObject(item, "aggregates");
-        for (int k = 0; k < step->n_aggregates; k++) cJSON_AddItemToArray(aggregates, cJSON_CreateString(kinds[step->aggregates[k]]));
+        for (int k = 0; k < step->n_aggregates; k++) cJSON_AddItemToArray(aggregates, cJSON_CreateString(dt_aggregate_names()[step->aggregates[k]]));
         cJSON *reports = cJSON_AddArrayToObject(item, "reports");
         for (size_t r = 0; step->report && r < step->report->results.n; r++)
             cJSON_AddItemToArray(reports, cJSON_CreateString(step->report->results.items[r].name));
@@ -118,17 +117,16 @@ static void add_pipelines(cJSON *root, const dt_module *module) {
 /* ---- plans ---- */
 
 static void add_buffers(cJSON *plan_item, const dt_plan *plan) {
-    static const char *const spaces[] = {"variable", "input", "device", "replica", "partial", "scratch", "constant"};
     cJSON *array = cJSON_AddArrayToObject(plan_item, "buffers");
     for (int b = 0; b < plan->n_buffers; b++) {
         const dt_buffer *buffer = &plan->buffers[b];
         cJSON *item = add_item(array);
         if (buffer->name) cJSON_AddStringToObject(item, "name", buffer->name);
-        cJSON_AddStringToObject(item, "space", spaces[buffer->space]);
+        cJSON_AddStringToObject(item, "space", dt_memory_space_names()[buffer->space]);
         add_tensor(item, buffer->dtype, buffer->shape);
-        if (buffer->space == DT_SPACE_VARIABLE) {
+        if (buffer->space == DT_MEMORY_VARIABLE) {
             add_integer(item, "variable", buffer->variable);
-        } else if (buffer->space == DT_SPACE_INPUT) {
+        } else if (buffer->space == DT_MEMORY_INPUT) {
             add_integer(item, "input", buffer->input);
         } else {
             add_integer(item, "offset", buffer->offset);
@@ -177,6 +175,16 @@ static void add_kernels(cJSON *plan_item, const dt_plan *plan, const dt_cuda_pro
     }
 }
 
+static dt_fold fold_of(dt_combiner combiner) {
+    switch (combiner) {
+#define X(enumerator, name, meaning)                                                                                                                 \
+    case DT_COMBINE_##enumerator: return DT_FOLD_##enumerator;
+        DT_FOLDS(X)
+#undef X
+    default: assert(!"collectives combine as DT_FOLDS says"); return DT_FOLD_SUM;
+    }
+}
+
 static void add_segments(cJSON *plan_item, const dt_plan *plan) {
     cJSON *array = cJSON_AddArrayToObject(plan_item, "segments");
     for (int s = 0; s < plan->n_segments; s++) {
@@ -188,8 +196,9 @@ static void add_segments(cJSON *plan_item, const dt_plan *plan) {
         for (int c = 0; c < segment->n_collectives; c++) {
             const dt_collective *collective = &segment->collectives[c];
             cJSON *entry = add_item(collectives);
-            cJSON_AddStringToObject(entry, "kind", collective->kind);
-            cJSON_AddStringToObject(entry, "combiner", dt_combiner_name(collective->combiner));
+            cJSON_AddStringToObject(entry, "kind", dt_collective_names()[collective->kind]);
+            if (collective->kind != DT_COLLECTIVE_ALL_GATHER)
+                cJSON_AddStringToObject(entry, "combiner", dt_fold_names()[fold_of(collective->combiner)]);
             add_integer(entry, "source", collective->source);
             add_integer(entry, "target", collective->target);
             cJSON_AddStringToObject(entry, "label", collective->label ? collective->label : plan->buffers[collective->source].name);
@@ -213,11 +222,10 @@ static void add_results(cJSON *function_item, const dt_plan *plan) {
 }
 
 static void add_function(cJSON *array, const dt_plan *plan, const dt_cuda_program *cuda, int p) {
-    static const char *const kinds[] = {"init", "step", "report", "example"};
     const dt_function *function = plan->function;
     cJSON *item = add_item(array);
     cJSON_AddStringToObject(item, "name", function->name);
-    cJSON_AddStringToObject(item, "kind", kinds[function->kind]);
+    cJSON_AddStringToObject(item, "kind", dt_function_role_names()[function->role]);
     cJSON *inputs = cJSON_AddArrayToObject(item, "inputs");
     for (size_t i = 0; i < function->inputs.n; i++) {
         cJSON *input = add_item(inputs);

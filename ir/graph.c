@@ -13,11 +13,11 @@ dt_module *dt_module_create(dt_arena *arena, const char *name) {
     return module;
 }
 
-dt_function *dt_module_add_function(dt_module *module, const char *name, dt_function_kind kind) {
+dt_function *dt_module_add_function(dt_module *module, const char *name, dt_function_role role) {
     dt_function *function = DT_NEW(module->arena, dt_function);
     function->module = module;
     function->name = dt_arena_string(module->arena, name);
-    function->kind = kind;
+    function->role = role;
     dt_list_push(module->arena, &module->functions, function);
     return function;
 }

@@ -6,7 +6,7 @@
 #ifndef DT_IR_GRAPH_H
 #define DT_IR_GRAPH_H
 
-#include "abi/variable.h"
+#include "abi/manifest.h"
 #include "ir/loops.h"
 #include "ir/op.h"
 
@@ -20,7 +20,12 @@ typedef struct dt_location {
 } dt_location;
 
 /* How the elements of a value are laid over replicas; set by partition, DT_UNKNOWN before. */
-typedef enum dt_distribution_kind { DT_UNKNOWN, DT_REPLICATED, DT_SPLIT, DT_PARTIAL } dt_distribution_kind;
+typedef enum dt_distribution_kind {
+    DT_UNKNOWN,
+    DT_REPLICATED,
+    DT_SPLIT,
+    DT_PARTIAL
+} dt_distribution_kind;
 typedef struct dt_distribution {
     dt_distribution_kind kind;
     int axis;             /* SPLIT */
@@ -30,26 +35,19 @@ typedef struct dt_distribution {
 struct dt_value {
     const dt_op *op;
     dt_dtype dtype;
-    dt_shape shape;      /* effects (write) have rank 0 */
+    dt_shape shape; /* effects (write) have rank 0 */
     int n_operands;
     dt_value **operands;
     dt_attribute *attributes; /* [op->n_attributes], row order, defaults filled in */
     int n_locations;
     dt_location *locations; /* first: where it was written */
     dt_distribution distribution;
-    int id;               /* its number in text, %id; unique in its function */
-    const char *name;     /* inputs: the argument's name; else NULL or a hint */
+    int id;                    /* its number in text, %id; unique in its function */
+    const char *name;          /* inputs: the argument's name; else NULL or a hint */
     dt_value *previous, *next; /* order within the function */
     dt_function *function;
-    void *scratch;        /* for the pass at work; meaningless between passes */
+    void *scratch; /* for the pass at work; meaningless between passes */
 };
-
-typedef enum dt_function_kind {
-    DT_FUNCTION_INIT,    /* no inputs; writes every variable its initial value */
-    DT_FUNCTION_STEP,    /* inputs over the global batch (B) */
-    DT_FUNCTION_REPORT,  /* inputs: f64 totals of a step's aggregates; results: its reports, f64 */
-    DT_FUNCTION_EXAMPLE  /* a pipeline's map or filter, over one example; no B */
-} dt_function_kind;
 
 typedef struct dt_result {
     const char *name; /* as in `return name: value`; aggregates are named "aggregate0", … */
@@ -59,7 +57,7 @@ typedef struct dt_result {
 struct dt_function {
     dt_module *module;
     const char *name; /* "init", "train", "train/report", "train_set/map0" */
-    dt_function_kind kind;
+    dt_function_role role;
     dt_value *first, *last; /* in program order; inputs come first */
     DT_LIST(dt_value *) inputs;
     DT_LIST(dt_result) results;
@@ -67,7 +65,7 @@ struct dt_function {
 };
 
 typedef struct dt_variable {
-    const char *path; /* "Cnn/conv2d_1/kernel"; slots: "adam/Cnn/conv2d_1/kernel/m"; counts: "adam/count" */
+    const char *path;      /* "Cnn/conv2d_1/kernel"; slots: "adam/Cnn/conv2d_1/kernel/m"; counts: "adam/count" */
     dt_variable_kind kind; /* parameters and states go to model.safetensors, slots to optimizer.safetensors */
     dt_dtype dtype;
     dt_shape shape;
@@ -75,16 +73,14 @@ typedef struct dt_variable {
     dt_location location;
 } dt_variable;
 
-typedef enum dt_aggregate_kind { DT_AGGREGATE_SUM, DT_AGGREGATE_MIN, DT_AGGREGATE_MAX, DT_AGGREGATE_LAST } dt_aggregate_kind;
-
 /* One layer of the program, for `dtc summary`: filled in by the front end. */
 typedef struct dt_layer {
-    const char *path;  /* "Cnn/conv2d_1" */
-    const char *kind;  /* "conv2d" */
+    const char *path; /* "Cnn/conv2d_1" */
+    const char *kind; /* "conv2d" */
     dt_dtype dtype;
-    dt_shape shape;    /* of its (first) result */
+    dt_shape shape;                    /* of its (first) result */
     int64_t n_parameters, n_trainable; /* its own, not its children's */
-    int depth;         /* 0 for a model */
+    int depth;                         /* 0 for a model */
     dt_location location;
 } dt_layer;
 
@@ -96,14 +92,19 @@ typedef struct dt_step {
     const char *data;      /* name of its pipeline, or NULL */
     int n_aggregates;
     dt_aggregate_kind *aggregates; /* [n_aggregates]: how totals grow from step to step */
-    bool trains;           /* it writes parameters */
+    bool trains;                   /* it writes parameters */
     dt_location location;
 } dt_step;
 
 /* A pipeline as written: the runtime gives it meaning. Arguments are positional or named. */
 typedef struct dt_stage_argument {
     const char *name; /* NULL: positional */
-    enum { DT_STAGE_INT, DT_STAGE_FLOAT, DT_STAGE_STRING, DT_STAGE_FUNCTION } kind;
+    enum {
+        DT_STAGE_INT,
+        DT_STAGE_FLOAT,
+        DT_STAGE_STRING,
+        DT_STAGE_FUNCTION
+    } kind;
     int64_t i;
     double f;
     const char *s; /* STRING; FUNCTION: name of the function in the module */
@@ -132,12 +133,12 @@ struct dt_module {
 };
 
 dt_module *dt_module_create(dt_arena *arena, const char *name);
-dt_function *dt_module_add_function(dt_module *module, const char *name, dt_function_kind kind);
+dt_function *dt_module_add_function(dt_module *module, const char *name, dt_function_role role);
 dt_function *dt_module_find_function(const dt_module *module, const char *name);
 dt_variable *dt_module_find_variable(const dt_module *module, const char *path); /* NULL when there is none */
 
 /* ---- values ---- */
-int64_t dt_value_int(const dt_value *value, const char *attribute); /* attribute by name; asserts that it exists */
+int64_t dt_value_int(const dt_value *value, const char *attribute);      /* attribute by name; asserts that it exists */
 double dt_value_number(const dt_value *value, const char *attribute);    /* a NUMBER: that of an i64 may be near it only */
 dt_scalar dt_value_scalar(const dt_value *value, const char *attribute); /* a NUMBER as an element of the value's type, exactly */
 bool dt_value_bool(const dt_value *value, const char *attribute);
@@ -179,14 +180,14 @@ dt_status *dt_build(dt_builder *builder, const dt_op *op, dt_value *const *opera
                     dt_value **result);
 /* The same by name, attributes as text, "axes=[1, 2], keep=true"; missing ones take their default. For passes, gradients and tests:
  * dt_build_text(b, &y, "reduce_sum", "axes=[%d]", (dt_value *[]){x}, 1, axis). A name that is no op is a bug (DT_INTERNAL). */
-dt_status *dt_build_text(dt_builder *builder, dt_value **result, const char *op, dt_value *const *operands, int n_operands,
-                         const char *attributes, ...) __attribute__((format(printf, 6, 7)));
+dt_status *dt_build_text(dt_builder *builder, dt_value **result, const char *op, dt_value *const *operands, int n_operands, const char *attributes,
+                         ...) __attribute__((format(printf, 6, 7)));
 dt_status *dt_build_unary(dt_builder *builder, dt_value **result, const char *op, dt_value *x);
 dt_status *dt_build_binary(dt_builder *builder, dt_value **result, const char *op, dt_value *x, dt_value *y);
 /* Filled with a number as its dtype holds it: floats are rounded, integers that it cannot hold refused. */
 dt_status *dt_build_constant(dt_builder *builder, dt_value **result, dt_dtype dtype, double value, dt_shape shape);
 dt_status *dt_build_number(dt_builder *builder, dt_value **result, dt_dtype dtype, dt_attribute number, dt_shape shape); /* i64 exactly */
-dt_status *dt_build_constant_like(dt_builder *builder, dt_value **result, const dt_value *constant, dt_shape shape); /* the same in that shape */
+dt_status *dt_build_constant_like(dt_builder *builder, dt_value **result, const dt_value *constant, dt_shape shape);     /* the same in that shape */
 dt_status *dt_build_reduce(dt_builder *builder, dt_value **result, const char *op, dt_value *x, const int64_t *axes, int n_axes, bool keep);
 /* Broadcasts x to `shape`; its dimension i becomes dimension dims[i] of the result. */
 dt_status *dt_build_broadcast(dt_builder *builder, dt_value **result, dt_value *x, dt_shape shape, const int64_t *dims);

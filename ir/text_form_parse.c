@@ -3,7 +3,6 @@
 #include "ir/loops.h"
 #include "ir/reader.h"
 #include "ir/text_form.h"
-#include "ir/text_form_words.h"
 
 #include <limits.h>
 #include <string.h>
@@ -19,8 +18,6 @@ typedef struct parser {
     DT_LIST(step_names) steps;
 } parser;
 
-#define N_OF(words) (sizeof(words) / sizeof *(words))
-
 static dt_status *expect(parser *p, const char *symbol) {
     return dt_read_symbol(&p->r, symbol) ? NULL : dt_reader_error(&p->r, "expected %s", symbol);
 }
@@ -34,10 +31,12 @@ static dt_status *expect_type(parser *p, dt_dtype *dtype, dt_shape *shape) {
 }
 
 /* One of `words`; its place goes to *word. */
-static dt_status *expect_word_of(parser *p, const char *const *words, size_t n, const char *what, size_t *word) {
+static dt_status *expect_word_of(parser *p, const char *const *words, int n, int *word) {
     for (*word = 0; *word < n; ++*word)
         if (dt_read_keyword(&p->r, words[*word])) return NULL;
-    return dt_reader_error(&p->r, "expected %s", what);
+    const char *all = words[0];
+    for (int i = 1; i < n; i++) all = dt_arena_format(p->r.arena, "%s%s%s", all, i + 1 < n ? ", " : " or ", words[i]);
+    return dt_reader_error(&p->r, "expected %s", all);
 }
 
 static dt_status *expect_int(parser *p, const char *what, int *number) {
@@ -79,12 +78,12 @@ static dt_status *parse_file(parser *p) {
 
 static dt_status *parse_variable(parser *p) {
     dt_variable variable = {0};
-    size_t kind;
+    int kind;
     DT_TRY(expect_name(p, "the variable's path", &variable.path));
     if (dt_module_find_variable(p->module, variable.path) != NULL) return dt_reader_error(&p->r, "there is a variable %s already", variable.path);
     DT_TRY(expect(p, ":"));
     DT_TRY(expect_type(p, &variable.dtype, &variable.shape));
-    DT_TRY(expect_word_of(p, dt_variable_kind_words, N_OF(dt_variable_kind_words), "parameter, state or slot", &kind));
+    DT_TRY(expect_word_of(p, dt_variable_kind_names(), DT_N_VARIABLE_KINDS, &kind));
     variable.kind = (dt_variable_kind)kind;
     variable.trainable = dt_read_keyword(&p->r, "trainable");
     DT_TRY(parse_own_location(p, &variable.location));
@@ -169,8 +168,8 @@ static dt_status *parse_layer(parser *p) {
 static dt_status *parse_aggregates(parser *p, dt_step *step) {
     DT_LIST(dt_aggregate_kind) kinds = {0};
     do {
-        size_t kind;
-        DT_TRY(expect_word_of(p, dt_aggregate_kind_words, N_OF(dt_aggregate_kind_words), "sum, min, max or last", &kind));
+        int kind;
+        DT_TRY(expect_word_of(p, dt_aggregate_names(), DT_N_AGGREGATES, &kind));
         dt_list_push(p->r.arena, &kinds, (dt_aggregate_kind)kind);
     } while (dt_read_symbol(&p->r, ","));
     step->aggregates = kinds.items;
@@ -360,11 +359,11 @@ static void number_effects(dt_function *function) {
 
 static dt_status *parse_function(parser *p) {
     const char *name;
-    size_t kind;
+    int role;
     DT_TRY(expect_name(p, "the function's name", &name));
     if (dt_module_find_function(p->module, name) != NULL) return dt_reader_error(&p->r, "there is a function %s already", name);
-    DT_TRY(expect_word_of(p, dt_function_kind_words, N_OF(dt_function_kind_words), "init, step, report or example", &kind));
-    dt_function *function = dt_module_add_function(p->module, name, (dt_function_kind)kind);
+    DT_TRY(expect_word_of(p, dt_function_role_names(), DT_N_FUNCTION_ROLES, &role));
+    dt_function *function = dt_module_add_function(p->module, name, (dt_function_role)role);
     DT_TRY(parse_inputs(p, function));
     DT_TRY(expect(p, "{"));
     while (!dt_read_symbol(&p->r, "}")) {
@@ -389,8 +388,8 @@ static dt_status *parse_items(parser *p) {
                  {"layer", parse_layer}, {"step", parse_step},         {"function", parse_function}};
     while (!dt_read_end(&p->r)) {
         size_t i = 0;
-        while (i < N_OF(items) && !dt_read_keyword(&p->r, items[i].keyword)) i++;
-        if (i == N_OF(items)) return dt_reader_error(&p->r, "expected file, variable, pipeline, layer, step or function");
+        while (i < sizeof items / sizeof *items && !dt_read_keyword(&p->r, items[i].keyword)) i++;
+        if (i == sizeof items / sizeof *items) return dt_reader_error(&p->r, "expected file, variable, pipeline, layer, step or function");
         DT_TRY(items[i].parse(p));
     }
     return NULL;
@@ -399,7 +398,8 @@ static dt_status *parse_items(parser *p) {
 dt_status *dt_module_parse(dt_arena *arena, const char *name, const char *source, dt_module **module) {
     parser p = {.r = {.name = name, .source = source, .at = source, .arena = arena}};
     const char *program;
-    if (!dt_read_keyword(&p.r, "module")) return dt_reader_error(&p.r, "expected module, with which a graph begins: `dtc compile --emit=ir` prints one");
+    if (!dt_read_keyword(&p.r, "module"))
+        return dt_reader_error(&p.r, "expected module, with which a graph begins: `dtc compile --emit=ir` prints one");
     DT_TRY(expect_name(&p, "the module's name", &program));
     p.module = dt_module_create(arena, program);
     if (dt_read_keyword(&p.r, "capacity") && !dt_read_int(&p.r, &p.module->capacity)) return dt_reader_error(&p.r, "expected a number of rows");

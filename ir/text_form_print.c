@@ -2,7 +2,6 @@
 #include "ir/loops.h"
 #include "ir/reader.h"
 #include "ir/text_form.h"
-#include "ir/text_form_words.h"
 
 #include <inttypes.h>
 
@@ -48,7 +47,7 @@ void dt_value_print(dt_text *text, const dt_value *value) {
 void dt_function_print(dt_text *text, const dt_function *function) {
     dt_text_append(text, "function ");
     dt_print_name(text, function->name);
-    dt_text_format(text, " %s (", dt_function_kind_words[function->kind]);
+    dt_text_format(text, " %s (", dt_function_role_names()[function->role]);
     for (size_t i = 0; i < function->inputs.n; i++) {
         if (i > 0) dt_text_append(text, ", ");
         print_definition(text, function->inputs.items[i]);
@@ -75,7 +74,7 @@ static void print_variable(dt_text *text, const dt_variable *variable) {
     dt_print_string(text, variable->path);
     dt_text_append(text, ": ");
     dt_shape_print(text, variable->dtype, variable->shape);
-    dt_text_format(text, " %s%s", dt_variable_kind_words[variable->kind], variable->trainable ? " trainable" : "");
+    dt_text_format(text, " %s%s", dt_variable_kind_names()[variable->kind], variable->trainable ? " trainable" : "");
     print_location(text, variable->location);
     dt_text_append(text, "\n");
 }
@@ -97,6 +96,8 @@ static void print_argument(dt_text *text, const dt_stage_argument *argument) {
     }
 }
 
+static bool is_same_place(dt_location a, dt_location b) { return a.file == b.file && a.line == b.line && a.column == b.column; }
+
 static void print_pipeline(dt_text *text, const dt_pipeline *pipeline) {
     dt_text_append(text, "pipeline ");
     dt_print_name(text, pipeline->name);
@@ -110,7 +111,7 @@ static void print_pipeline(dt_text *text, const dt_pipeline *pipeline) {
             print_argument(text, &stage->arguments.items[k]);
         }
         dt_text_append(text, ")");
-        if (!dt_location_equal(stage->location, pipeline->location)) print_location(text, stage->location);
+        if (!is_same_place(stage->location, pipeline->location)) print_location(text, stage->location);
     }
     print_location(text, pipeline->location);
     dt_text_append(text, "\n");
@@ -142,7 +143,7 @@ static void print_step(dt_text *text, const dt_step *step) {
         dt_print_name(text, step->data);
     }
     for (int i = 0; i < step->n_aggregates; i++)
-        dt_text_format(text, "%s%s", i == 0 ? " aggregates(" : ", ", dt_aggregate_kind_words[step->aggregates[i]]);
+        dt_text_format(text, "%s%s", i == 0 ? " aggregates(" : ", ", dt_aggregate_names()[step->aggregates[i]]);
     dt_text_append(text, step->n_aggregates > 0 ? ")" : "");
     dt_text_append(text, step->trains ? " trains" : "");
     print_location(text, step->location);

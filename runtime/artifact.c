@@ -132,8 +132,8 @@ static dt_status *read_found_member(dt_artifact_zip *zip, const char *name, char
 dt_status *dt_artifact_read_member(dt_artifact_reader *reader, const char *name, const void **bytes, size_t *n_bytes) {
     size_t n;
     DT_TRY(find_member(reader->zip, name, &n));
-    uintptr_t start = (uintptr_t)dt_arena_new(reader->arena, n + 64 + DT_SLACK_BYTES);
-    char *target = (char *)((start + 63) & ~(uintptr_t)63);
+    uintptr_t start = (uintptr_t)dt_arena_new(reader->arena, n + DT_BUFFER_ALIGNMENT + DT_SLACK_BYTES);
+    char *target = (char *)((start + DT_BUFFER_ALIGNMENT - 1) / DT_BUFFER_ALIGNMENT * DT_BUFFER_ALIGNMENT);
     DT_TRY(read_found_member(reader->zip, name, target, n));
     *bytes = target;
     *n_bytes = n;

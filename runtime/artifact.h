@@ -12,7 +12,7 @@
 
 #include "abi/dtype.h"
 #include "abi/library.h"
-#include "abi/variable.h"
+#include "abi/manifest.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -21,9 +21,6 @@
 
 #define DT_ROWS ((int64_t)-1)
 #define DT_ALL_ROWS ((int64_t)-2)
-
-/* Bytes after each buffer, input and result that vector code may read (never write). */
-#define DT_SLACK_BYTES 64
 
 typedef struct dt_artifact_tensor {
     const char *name; /* of an input or a result; "" elsewhere */
@@ -56,16 +53,6 @@ typedef struct dt_artifact_variable {
     dt_artifact_tensor tensor; /* no rows */
     int64_t bytes;
 } dt_artifact_variable;
-
-typedef enum dt_memory_space {
-    DT_MEMORY_VARIABLE,
-    DT_MEMORY_INPUT,
-    DT_MEMORY_DEVICE,
-    DT_MEMORY_REPLICA,
-    DT_MEMORY_PARTIAL,
-    DT_MEMORY_SCRATCH,
-    DT_MEMORY_CONSTANT
-} dt_memory_space;
 
 typedef struct dt_artifact_buffer {
     dt_artifact_tensor tensor;
@@ -103,18 +90,6 @@ typedef struct dt_artifact_kernel {
     const dt_artifact_launch *launches;
 } dt_artifact_kernel;
 
-typedef enum dt_collective_kind {
-    DT_COLLECTIVE_ALL_REDUCE,
-    DT_COLLECTIVE_ALL_GATHER,
-    DT_COLLECTIVE_REDUCE_SCATTER
-} dt_collective_kind;
-
-typedef enum dt_fold { /* how a collective combines elements */
-    DT_FOLD_SUM,
-    DT_FOLD_MAX,
-    DT_FOLD_MIN
-} dt_fold;
-
 typedef struct dt_artifact_collective {
     dt_collective_kind kind;
     dt_fold fold;
@@ -128,13 +103,6 @@ typedef struct dt_artifact_segment {
     const int *device_kernels, *replica_kernels;
     const dt_artifact_collective *collectives;
 } dt_artifact_segment;
-
-typedef enum dt_function_role {
-    DT_ROLE_INIT,
-    DT_ROLE_STEP,
-    DT_ROLE_REPORT,
-    DT_ROLE_EXAMPLE
-} dt_function_role;
 
 typedef struct dt_artifact_result {
     dt_artifact_tensor tensor;
@@ -154,13 +122,6 @@ typedef struct dt_artifact_function {
     const dt_artifact_segment *segments;
 } dt_artifact_function;
 
-typedef enum dt_total_kind {
-    DT_TOTAL_SUM,
-    DT_TOTAL_MIN,
-    DT_TOTAL_MAX,
-    DT_TOTAL_LAST
-} dt_total_kind;
-
 typedef struct dt_artifact_step {
     const char *name;
     int function; /* its first n_aggregates results are 0-d and replicated; the others are the named results */
@@ -168,7 +129,7 @@ typedef struct dt_artifact_step {
     int pipeline; /* or -1: no `from` */
     bool trains;
     int n_aggregates;
-    const dt_total_kind *aggregates;
+    const dt_aggregate_kind *aggregates;
     int n_reports;
     const char *const *reports; /* names */
 } dt_artifact_step;

@@ -119,7 +119,6 @@ dt_status *dt_artifact_read_sites(dt_artifact_reader *reader, const dt_json *roo
 }
 
 static dt_status *read_variables(dt_artifact_reader *reader, const dt_json *root) {
-    static const char *const kinds[] = {"parameter", "state", "slot"};
     dt_artifact *artifact = reader->artifact;
     dt_json array;
     DT_TRY(dt_json_array(root, "variables", &array, &artifact->n_variables));
@@ -131,7 +130,7 @@ static dt_status *read_variables(dt_artifact_reader *reader, const dt_json *root
         dt_artifact_variable *variable = &variables[item.index];
         int kind;
         DT_TRY(dt_artifact_read_name(reader, &item, "path", &variable->path));
-        DT_TRY(dt_json_word(&item, "kind", kinds, 3, &kind));
+        DT_TRY(dt_json_word(&item, "kind", dt_variable_kind_names(), DT_N_VARIABLE_KINDS, &kind));
         DT_TRY(dt_artifact_read_tensor(reader, &item, DT_ROWS_NEVER, &variable->tensor));
         if (dt_json_has(&item, "trainable")) DT_TRY(dt_json_bool(&item, "trainable", &variable->trainable));
         variable->kind = (dt_variable_kind)kind;
@@ -149,7 +148,6 @@ static dt_status *read_variables(dt_artifact_reader *reader, const dt_json *root
 /* ---- functions ---- */
 
 dt_status *dt_artifact_read_functions(dt_artifact_reader *reader, const dt_json *root) {
-    static const char *const roles[] = {"init", "step", "report", "example"};
     dt_artifact *artifact = reader->artifact;
     dt_json array;
     DT_TRY(dt_json_array(root, "functions", &array, &artifact->n_functions));
@@ -161,7 +159,7 @@ dt_status *dt_artifact_read_functions(dt_artifact_reader *reader, const dt_json 
         dt_artifact_function *function = &functions[item.index];
         int role;
         DT_TRY(dt_artifact_read_name(reader, &item, "name", &function->name));
-        DT_TRY(dt_json_word(&item, "kind", roles, 4, &role));
+        DT_TRY(dt_json_word(&item, "kind", dt_function_role_names(), DT_N_FUNCTION_ROLES, &role));
         function->role = (dt_function_role)role;
         if (function->role == DT_ROLE_INIT && ++n_init > 1) return dt_json_wrong(&item, "a second init function");
         DT_TRY(dt_artifact_read_function(reader, &item, function));
@@ -251,21 +249,17 @@ static dt_status *check_report(const dt_artifact_reader *reader, const dt_json *
 }
 
 static dt_status *read_aggregates(dt_artifact_reader *reader, const dt_json *item, dt_artifact_step *step) {
-    static const char *const kinds[] = {"sum", "min", "max", "last"};
     const dt_artifact_function *function = &reader->artifact->functions[step->function];
     dt_json array;
     DT_TRY(dt_json_array(item, "aggregates", &array, &step->n_aggregates));
     if (step->n_aggregates > function->n_results)
         return dt_json_wrong(&array, "%d aggregates, but %s has %d results", step->n_aggregates, function->name, function->n_results);
-    dt_total_kind *aggregates = DT_NEW_ARRAY(reader->arena, dt_total_kind, step->n_aggregates);
+    dt_aggregate_kind *aggregates = DT_NEW_ARRAY(reader->arena, dt_aggregate_kind, step->n_aggregates);
     step->aggregates = aggregates;
     for (dt_json kind = dt_json_first(&array); kind.value != NULL; dt_json_next(&kind)) {
-        const char *word;
-        int choice = 0;
-        DT_TRY(dt_json_as_string(&kind, &word));
-        while (choice < 4 && strcmp(kinds[choice], word) != 0) choice++;
-        if (choice == 4) return dt_json_wrong(&kind, "\"%.40s\" is none of sum, min, max, last", word);
-        aggregates[kind.index] = (dt_total_kind)choice;
+        int choice;
+        DT_TRY(dt_json_as_word(&kind, dt_aggregate_names(), DT_N_AGGREGATES, &choice));
+        aggregates[kind.index] = (dt_aggregate_kind)choice;
         const dt_artifact_result *result = &function->results[kind.index];
         if (result->tensor.n_dims != 0) return dt_json_wrong(&kind, "result %d of %s is no scalar", kind.index, function->name);
     }

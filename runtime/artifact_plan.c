@@ -35,7 +35,8 @@ static dt_status *read_input_buffer(const dt_json *item, const dt_artifact_funct
 /* offset and bytes of a buffer that the plan has placed in a space of `space_bytes`. */
 static dt_status *read_place(const dt_json *item, int64_t space_bytes, dt_artifact_buffer *buffer) {
     DT_TRY(dt_json_integer(item, "offset", 0, DT_MOST_BYTES, &buffer->offset));
-    if (buffer->offset % 64 != 0) return dt_json_wrong(item, "the offset %" PRId64 " is not a multiple of 64", buffer->offset);
+    if (buffer->offset % DT_BUFFER_ALIGNMENT != 0)
+        return dt_json_wrong(item, "the offset %" PRId64 " is not a multiple of %d", buffer->offset, DT_BUFFER_ALIGNMENT);
     if (buffer->offset + buffer->bytes > space_bytes)
         return dt_json_wrong(item, "bytes %" PRId64 " to %" PRId64 " of a space of %" PRId64, buffer->offset, buffer->offset + buffer->bytes,
                              space_bytes);
@@ -43,10 +44,9 @@ static dt_status *read_place(const dt_json *item, int64_t space_bytes, dt_artifa
 }
 
 static dt_status *read_buffer(dt_artifact_reader *reader, const dt_json *item, const dt_artifact_function *function, dt_artifact_buffer *buffer) {
-    static const char *const spaces[] = {"variable", "input", "device", "replica", "partial", "scratch", "constant"};
     int space;
     DT_TRY(dt_artifact_read_tensor(reader, item, DT_ROWS_ANYWHERE, &buffer->tensor));
-    DT_TRY(dt_json_word(item, "space", spaces, 7, &space));
+    DT_TRY(dt_json_word(item, "space", dt_memory_space_names(), DT_N_MEMORY_SPACES, &space));
     buffer->space = (dt_memory_space)space;
     buffer->variable = buffer->input = -1;
     if (buffer->space == DT_MEMORY_VARIABLE && function->role != DT_ROLE_INIT && !is_step(function))
@@ -172,12 +172,11 @@ static dt_status *check_collective(const dt_json *item, const dt_artifact_functi
 
 static dt_status *read_collective(dt_artifact_reader *reader, const dt_json *item, const dt_artifact_function *function,
                                   dt_artifact_collective *collective) {
-    static const char *const kinds[] = {"all_reduce", "all_gather", "reduce_scatter"}, *const folds[] = {"sum", "max", "min"};
     int kind, fold = DT_FOLD_SUM;
     int64_t source, target;
-    DT_TRY(dt_json_word(item, "kind", kinds, 3, &kind));
+    DT_TRY(dt_json_word(item, "kind", dt_collective_names(), DT_N_COLLECTIVES, &kind));
     collective->kind = (dt_collective_kind)kind;
-    if (collective->kind != DT_COLLECTIVE_ALL_GATHER) DT_TRY(dt_json_word(item, "combiner", folds, 3, &fold));
+    if (collective->kind != DT_COLLECTIVE_ALL_GATHER) DT_TRY(dt_json_word(item, "combiner", dt_fold_names(), DT_N_FOLDS, &fold));
     DT_TRY(dt_json_integer(item, "source", 0, function->n_buffers - 1, &source));
     DT_TRY(dt_json_integer(item, "target", 0, function->n_buffers - 1, &target));
     DT_TRY(dt_artifact_read_name(reader, item, "label", &collective->label));

@@ -114,11 +114,9 @@ dt_status *dt_json_number(const dt_json *object, const char *key, double *number
     return NULL;
 }
 
-dt_status *dt_json_word(const dt_json *object, const char *key, const char *const *words, int n, int *choice) {
-    dt_json member;
+dt_status *dt_json_as_word(const dt_json *value, const char *const *words, int n, int *choice) {
     const char *string = NULL;
-    DT_TRY(dt_json_member(object, key, &member));
-    DT_TRY(dt_json_as_string(&member, &string));
+    DT_TRY(dt_json_as_string(value, &string));
     for (int i = 0; i < n; i++) {
         if (strcmp(words[i], string) != 0) continue;
         *choice = i;
@@ -126,9 +124,15 @@ dt_status *dt_json_word(const dt_json *object, const char *key, const char *cons
     }
     dt_text known = {0};
     for (int i = 0; i < n; i++) dt_text_format(&known, "%s%s", i == 0 ? "" : ", ", words[i]);
-    dt_status *status = dt_json_wrong(&member, "\"%.40s\" is none of %s", string, known.data != NULL ? known.data : "the known words");
+    dt_status *status = dt_json_wrong(value, "\"%.40s\" is none of %s", string, known.data != NULL ? known.data : "the known words");
     dt_text_free(&known);
     return status;
+}
+
+dt_status *dt_json_word(const dt_json *object, const char *key, const char *const *words, int n, int *choice) {
+    dt_json member;
+    DT_TRY(dt_json_member(object, key, &member));
+    return dt_json_as_word(&member, words, n, choice);
 }
 
 dt_json dt_json_first(const dt_json *array) {

@@ -39,6 +39,7 @@ dt_status *dt_json_word(const dt_json *object, const char *key, const char *cons
 /* The value itself. Integers are numbers without a fraction below 2^53, or decimal strings of any int64. */
 dt_status *dt_json_as_integer(const dt_json *value, int64_t least, int64_t most, int64_t *integer);
 dt_status *dt_json_as_string(const dt_json *value, const char **string);
+dt_status *dt_json_as_word(const dt_json *value, const char *const *words, int n, int *choice);
 
 /* for (dt_json item = dt_json_first(&array); item.value != NULL; dt_json_next(&item)) */
 dt_json dt_json_first(const dt_json *array);

@@ -101,21 +101,21 @@ void dt_reports_reset(dt_reports *reports) {
 static bool is_less(dt_total b, dt_total a) { return a.is_integer ? b.integer < a.integer : b.number < a.number || isnan(b.number); }
 static bool is_greater(dt_total b, dt_total a) { return a.is_integer ? b.integer > a.integer : b.number > a.number || isnan(b.number); }
 
-static void add(dt_total *total, dt_total_kind kind, dt_total value) {
+static void add(dt_total *total, dt_aggregate_kind kind, dt_total value) {
     switch (kind) {
-    case DT_TOTAL_SUM:
+    case DT_AGGREGATE_SUM:
         if (total->is_integer)
             total->integer += value.integer;
         else
             total->number += value.number;
         break;
-    case DT_TOTAL_MIN:
+    case DT_AGGREGATE_MIN:
         if (is_less(value, *total)) *total = value;
         break;
-    case DT_TOTAL_MAX:
+    case DT_AGGREGATE_MAX:
         if (is_greater(value, *total)) *total = value;
         break;
-    case DT_TOTAL_LAST: *total = value; break;
+    case DT_AGGREGATE_LAST: *total = value; break;
     }
 }
 

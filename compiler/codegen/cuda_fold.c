@@ -8,12 +8,6 @@ enum {
     THREADS = 256 /* of a block */
 };
 
-/* X(combiner, number of the fold, its text) */
-#define FOLDS(X)                                                                                                                                     \
-    X(DT_COMBINE_SUM, 0, "fold_sum")                                                                                                                 \
-    X(DT_COMBINE_MAX, 1, "fold_max")                                                                                                                 \
-    X(DT_COMBINE_MIN, 2, "fold_min")
-
 static const char *type_text(dt_arena *arena, dt_dtype dtype) {
     if (dtype == DT_F16 || dtype == DT_BF16) return dtype == DT_F16 ? "fold_f16" : "fold_bf16";
     return dt_arena_format(arena, "fold_plain<%s>", dt_cuda_memory_type(dtype));
@@ -32,11 +26,11 @@ static bool is_used(const dt_plan *const *plans, int n_plans, dt_dtype dtype, dt
 
 static void add_cases(dt_arena *arena, const dt_plan *const *plans, int n_plans, dt_text *text) {
     for (int d = 0; d < DT_N_DTYPES; d++) {
-#define X(combiner, number, name)                                                                                                                    \
-    if (is_used(plans, n_plans, (dt_dtype)d, combiner))                                                                                              \
-        dt_text_format(text, "        case %d: fold_element<%s, " name ">(part, e - part->first, sums); break;\n", (int)DT_FOLD_KIND(d, number),     \
-                       type_text(arena, (dt_dtype)d));
-        FOLDS(X)
+#define X(enumerator, name, meaning)                                                                                                                 \
+    if (is_used(plans, n_plans, (dt_dtype)d, DT_COMBINE_##enumerator))                                                                               \
+        dt_text_format(text, "        case %d: fold_element<%s, fold_" name ">(part, e - part->first, sums); break;\n",                              \
+                       (int)DT_FOLD_KIND(d, DT_FOLD_##enumerator), type_text(arena, (dt_dtype)d));
+        DT_FOLDS(X)
 #undef X
     }
 }

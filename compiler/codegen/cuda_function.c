@@ -86,8 +86,8 @@ void dt_cuda_declare_loops(dt_cuda_function *f, const dt_nest *nest, const char 
 
 static const char *argument_name(dt_cuda_function *f, const dt_buffer *buffer, int number) {
     static const char *const prefixes[] = {
-        [DT_SPACE_VARIABLE] = "var_", [DT_SPACE_INPUT] = "in_", [DT_SPACE_DEVICE] = "t",          [DT_SPACE_REPLICA] = "t",
-        [DT_SPACE_PARTIAL] = "t",     [DT_SPACE_SCRATCH] = "t", [DT_SPACE_CONSTANT] = "constant_"};
+        [DT_MEMORY_VARIABLE] = "var_", [DT_MEMORY_INPUT] = "in_", [DT_MEMORY_DEVICE] = "t",          [DT_MEMORY_REPLICA] = "t",
+        [DT_MEMORY_PARTIAL] = "t",     [DT_MEMORY_SCRATCH] = "t", [DT_MEMORY_CONSTANT] = "constant_"};
     const char *from = buffer->name != NULL ? buffer->name : "";
     char *name = dt_arena_format(f->arena, "%s%s", prefixes[buffer->space], from[0] == '%' ? from + 1 : from);
     for (char *c = name; *c; c++)

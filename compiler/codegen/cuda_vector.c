@@ -29,7 +29,7 @@ static const dt_buffer *buffer_of(const dt_cuda_nest *n, const dt_address *addre
 /* A replica's part of an input begins at any row. */
 static bool begins_aligned(const dt_buffer *buffer, int width) {
     int64_t row = 1;
-    if (buffer->space != DT_SPACE_INPUT || buffer->shape.rank == 0 || !dt_dim_is_symbol(buffer->shape.dims[0])) return true;
+    if (buffer->space != DT_MEMORY_INPUT || buffer->shape.rank == 0 || !dt_dim_is_symbol(buffer->shape.dims[0])) return true;
     for (int d = 1; d < buffer->shape.rank; d++) row *= dt_dim_is_symbol(buffer->shape.dims[d]) ? 1 : buffer->shape.dims[d];
     return row % width == 0;
 }

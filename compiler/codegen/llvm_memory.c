@@ -4,15 +4,11 @@
  * differs from lane to lane, goes element by element. Vector stores are to neighbours: no other loop is vectorised.
  *
  * Loads never branch. One that a guard forbids reads the buffer's first element instead, which always exists, and its value is replaced. Vectors
- * may read past the end of a row, and by the slack that every buffer has (64 bytes) past its end; never write there: what a tail stores is cut
+ * may read past the end of a row, and by the slack that every buffer has (DT_SLACK_BYTES) past its end; never write there: what a tail stores is cut
  * into pieces of its exact length. */
 #include "compiler/codegen/llvm.h"
 
 #include <assert.h>
-
-enum {
-    SLACK_BYTES = 64
-};
 
 static dt_dtype buffer_dtype(const dt_llvm_nest *n, const dt_address *address) {
     return n->e->at_work.plan->buffers[n->e->at_work.kernel->buffers[address->buffer]].dtype;
@@ -166,7 +162,7 @@ LLVMValueRef dt_llvm_load_plain(dt_llvm_nest *n, int instruction, dt_llvm_sum of
 static LLVMValueRef load_vector(dt_llvm_nest *n, const dt_address *address, dt_llvm_sum base, LLVMValueRef guard) {
     dt_llvm_emitter *e = n->e;
     bool guard_varies = guard != NULL && dt_llvm_width(guard) > 1;
-    bool wide = n->width * (int)dt_dtype_bytes(buffer_dtype(n, address)) > SLACK_BYTES;
+    bool wide = n->width * (int)dt_dtype_bytes(buffer_dtype(n, address)) > DT_SLACK_BYTES;
     dt_llvm_sum offset = full_offset(n, address, base, false);
     LLVMValueRef mask = guard_varies ? guard : NULL;
     if (wide && guard != NULL && !guard_varies)
@@ -235,7 +231,7 @@ static void store_vector(dt_llvm_nest *n, const dt_store *store, dt_llvm_sum bas
     bool runtime_tail = n->mask != NULL && !LLVMIsConstant(n->mask);
     LLVMValueRef mask = guard != NULL ? both(e, guard, n->mask) : runtime_tail ? n->mask : NULL;
     if (store->accumulate) {
-        bool wide = n->width * (int)dt_dtype_bytes(dtype) > SLACK_BYTES;
+        bool wide = n->width * (int)dt_dtype_bytes(dtype) > DT_SLACK_BYTES;
         LLVMValueRef readable = mask != NULL ? mask : wide ? n->mask : NULL;
         value = accumulated(e, load_neighbours(n, &store->address, offset, n->width, readable), value, dtype);
     }

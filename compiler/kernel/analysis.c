@@ -6,8 +6,8 @@
 bool dt_buffers_are_one(const dt_plan *plan, int a, int b) {
     const dt_buffer *x = &plan->buffers[a], *y = &plan->buffers[b];
     if (a == b) return true;
-    if (x->space == DT_SPACE_VARIABLE && y->space == DT_SPACE_VARIABLE) return x->variable == y->variable;
-    return x->space == DT_SPACE_INPUT && y->space == DT_SPACE_INPUT && x->input == y->input;
+    if (x->space == DT_MEMORY_VARIABLE && y->space == DT_MEMORY_VARIABLE) return x->variable == y->variable;
+    return x->space == DT_MEMORY_INPUT && y->space == DT_MEMORY_INPUT && x->input == y->input;
 }
 
 bool dt_arguments_are_one(const dt_plan *plan, const dt_kernel_function *kernel, int a, int b) {
@@ -18,7 +18,7 @@ bool dt_arguments_overlap(const dt_plan *plan, const dt_kernel_function *kernel,
     const dt_buffer *x = &plan->buffers[kernel->buffers[a]], *y = &plan->buffers[kernel->buffers[b]];
     assert(plan->is_placed);
     if (dt_arguments_are_one(plan, kernel, a, b)) return true;
-    if (x->space != y->space || x->space == DT_SPACE_VARIABLE || x->space == DT_SPACE_INPUT) return false;
+    if (x->space != y->space || x->space == DT_MEMORY_VARIABLE || x->space == DT_MEMORY_INPUT) return false;
     if (dt_buffer_is_gathered(x) != dt_buffer_is_gathered(y)) return false;
     return x->offset < y->offset + y->bytes && y->offset < x->offset + x->bytes;
 }

@@ -137,7 +137,7 @@ static bool is_shared(const dt_plan *plan, const dt_kernel_function *kernel, int
 static bool is_own_scratch(const dt_plan *plan, const dt_kernel_function *kernel, int b, const use *of) {
     const dt_buffer *buffer = &plan->buffers[kernel->buffers[b]];
     if (buffer->one_row) return true;
-    return buffer->space == DT_SPACE_SCRATCH && of->reread && !of->read && !is_shared(plan, kernel, kernel->buffers[b]);
+    return buffer->space == DT_MEMORY_SCRATCH && of->reread && !of->read && !is_shared(plan, kernel, kernel->buffers[b]);
 }
 
 static dt_amount bytes_of(const dt_plan *plan, const dt_kernel_function *kernel, const use *uses) {

@@ -9,8 +9,6 @@
 #include <string.h>
 
 enum {
-    ALIGNMENT = 64,
-    SLACK = 64,
     PATTERN = 0xa5
 };
 
@@ -28,15 +26,15 @@ typedef struct dt_execution {
 /* ---- memory ---- */
 
 static char *new_block(dt_arena *arena, int64_t bytes) {
-    char *memory = dt_arena_new(arena, (size_t)bytes + SLACK + ALIGNMENT);
-    memory += (ALIGNMENT - (uintptr_t)memory % ALIGNMENT) % ALIGNMENT;
-    memset(memory, PATTERN, (size_t)bytes + SLACK);
+    char *memory = dt_arena_new(arena, (size_t)bytes + DT_SLACK_BYTES + DT_BUFFER_ALIGNMENT);
+    memory += (DT_BUFFER_ALIGNMENT - (uintptr_t)memory % DT_BUFFER_ALIGNMENT) % DT_BUFFER_ALIGNMENT;
+    memset(memory, PATTERN, (size_t)bytes + DT_SLACK_BYTES);
     return memory;
 }
 
 static char **buffer_of(const dt_execution *e, int replica, int b) { return &e->buffers[replica * e->plan->n_buffers + b]; }
 
-static bool has_own_block(const dt_buffer *buffer) { return buffer->space == DT_SPACE_VARIABLE || buffer->space == DT_SPACE_INPUT; }
+static bool has_own_block(const dt_buffer *buffer) { return buffer->space == DT_MEMORY_VARIABLE || buffer->space == DT_MEMORY_INPUT; }
 
 static int64_t bytes_of(const dt_execution *e, const dt_buffer *buffer) {
     return dt_shape_elements(buffer->shape, e->block_rows, e->block_rows * e->n_replicas) * (int64_t)dt_dtype_bytes(buffer->dtype);
@@ -65,11 +63,11 @@ static void make_buffers(dt_execution *e) {
         dt_memory_block replica = new_space(e, bytes->replica, gathered->replica), partial = new_space(e, bytes->partial, gathered->partial);
         for (int b = 0; b < plan->n_buffers; b++) {
             const dt_buffer *buffer = &plan->buffers[b];
-            const dt_memory_block *block = buffer->space == DT_SPACE_DEVICE    ? &device
-                                           : buffer->space == DT_SPACE_SCRATCH ? &scratch
-                                           : buffer->space == DT_SPACE_PARTIAL ? &partial
-                                                                               : &replica;
-            if (buffer->space == DT_SPACE_VARIABLE && r > 0)
+            const dt_memory_block *block = buffer->space == DT_MEMORY_DEVICE    ? &device
+                                           : buffer->space == DT_MEMORY_SCRATCH ? &scratch
+                                           : buffer->space == DT_MEMORY_PARTIAL ? &partial
+                                                                                : &replica;
+            if (buffer->space == DT_MEMORY_VARIABLE && r > 0)
                 *buffer_of(e, r, b) = *buffer_of(e, 0, b);
             else if (has_own_block(buffer))
                 *buffer_of(e, r, b) = new_block(e->arena, bytes_of(e, buffer));
@@ -84,7 +82,7 @@ static dt_status *check_slack(const dt_execution *e) {
         for (int b = 0; b < e->plan->n_buffers; b++) {
             const dt_buffer *buffer = &e->plan->buffers[b];
             const unsigned char *behind = (const unsigned char *)*buffer_of(e, r, b) + bytes_of(e, buffer);
-            for (int i = 0; i < SLACK && has_own_block(buffer); i++)
+            for (int i = 0; i < DT_SLACK_BYTES && has_own_block(buffer); i++)
                 if (behind[i] != PATTERN) return dt_error(DT_INTERNAL, "%s: byte %d behind %s is written", e->plan->function->name, i, buffer->name);
         }
     return NULL;
@@ -108,9 +106,9 @@ static void fill_arguments(const dt_execution *e, const dt_tensor *inputs, const
     for (int r = 0; r < e->n_replicas; r++)
         for (int b = 0; b < e->plan->n_buffers; b++) {
             const dt_buffer *buffer = &e->plan->buffers[b];
-            const dt_tensor *tensor = buffer->space == DT_SPACE_INPUT ? &inputs[(size_t)r * e->plan->function->inputs.n + (size_t)buffer->input]
-                                      : buffer->space == DT_SPACE_VARIABLE && r == 0 ? &memory->variables[buffer->variable]
-                                                                                     : NULL;
+            const dt_tensor *tensor = buffer->space == DT_MEMORY_INPUT ? &inputs[(size_t)r * e->plan->function->inputs.n + (size_t)buffer->input]
+                                      : buffer->space == DT_MEMORY_VARIABLE && r == 0 ? &memory->variables[buffer->variable]
+                                                                                      : NULL;
             if (tensor != NULL) copy_elements(e, buffer->shape, tensor, *buffer_of(e, r, b), false);
         }
 }
@@ -118,7 +116,7 @@ static void fill_arguments(const dt_execution *e, const dt_tensor *inputs, const
 static void take_variables(const dt_execution *e, dt_memory *memory) {
     for (int b = 0; b < e->plan->n_buffers; b++) {
         const dt_buffer *buffer = &e->plan->buffers[b];
-        if (buffer->space == DT_SPACE_VARIABLE) copy_elements(e, buffer->shape, &memory->variables[buffer->variable], *buffer_of(e, 0, b), true);
+        if (buffer->space == DT_MEMORY_VARIABLE) copy_elements(e, buffer->shape, &memory->variables[buffer->variable], *buffer_of(e, 0, b), true);
     }
 }
 
@@ -222,8 +220,9 @@ static bool has_first(const dt_buffer *buffer, int64_t dim) { return buffer->sha
 
 static dt_status *run_collective(const dt_execution *e, const dt_collective *collective) {
     const dt_buffer *source = &e->plan->buffers[collective->source], *target = &e->plan->buffers[collective->target];
-    dt_space space = has_first(target, DT_BATCH) ? DT_SPACE_REPLICA : DT_SPACE_DEVICE;
-    if (target->space != space) return dt_error(DT_INTERNAL, "%s of %s: its target is in another space", collective->kind, source->name);
+    dt_memory_space space = has_first(target, DT_BATCH) ? DT_MEMORY_REPLICA : DT_MEMORY_DEVICE;
+    if (target->space != space)
+        return dt_error(DT_INTERNAL, "%s of %s: its target is in another space", dt_collective_names()[collective->kind], source->name);
     if (has_first(source, DT_BATCH) && has_first(target, DT_GATHERED))
         all_gather(e, collective);
     else if (has_first(source, DT_GATHERED) && has_first(target, DT_BATCH))
@@ -231,7 +230,7 @@ static dt_status *run_collective(const dt_execution *e, const dt_collective *col
     else if (dt_shape_batch_axis(source->shape) < 0)
         all_reduce(e, collective);
     else
-        return dt_error(DT_INTERNAL, "%s of %s: rows are not its first dimension", collective->kind, source->name);
+        return dt_error(DT_INTERNAL, "%s of %s: rows are not its first dimension", dt_collective_names()[collective->kind], source->name);
     return NULL;
 }
 

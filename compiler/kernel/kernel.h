@@ -128,28 +128,16 @@ typedef struct dt_nest {
 
 /* ---- kernels and plans ---- */
 
-/* Where the memory of a buffer lives. Offsets are given by plan_memory within each of these spaces. */
-typedef enum dt_space {
-    DT_SPACE_VARIABLE, /* a variable of the module, once a memory */
-    DT_SPACE_INPUT,    /* rows of a step's input, from the block's first one */
-    DT_SPACE_DEVICE,   /* once a memory, which cores share: replicated values, and what collectives deliver */
-    DT_SPACE_REPLICA,  /* once for each block of rows: values that live across segments, results, what collectives take and is not PARTIAL */
-    DT_SPACE_PARTIAL,  /* once for each partial sum that a core has open: what one segment computes, an all_reduce or reduce_scatter takes and
-                          nobody else needs. Blocks are summed as they are done, and the memory of what is summed serves the next ones */
-    DT_SPACE_SCRATCH,  /* once a core, reused by block after block: values that live within one segment */
-    DT_SPACE_CONSTANT  /* read-only bytes in the artifact */
-} dt_space;
-
 typedef struct dt_buffer {
     const char *name; /* for people: "%12", "Cnn/conv2d/kernel", "packed 3" */
-    dt_space space;
+    dt_memory_space space;
     dt_dtype dtype;
-    dt_shape shape;         /* DT_BATCH counts as the rows of a block; dt_shape_strides says where elements lie */
-    bool one_row;           /* holds what one turn of a row loop leaves for later nests of the same turn, and only that */
-    int variable, input;    /* index, for those spaces */
-    int64_t offset;         /* bytes within its space, aligned to 64. With DT_GATHERED both are those of one block of rows, as many times as large
-                               as the launch has blocks, and lie after all that has not: how many there are is known at launch only */
-    int64_t bytes;          /* of a full block, with 64 bytes of slack after it that vector code may read, never write */
+    dt_shape shape;      /* DT_BATCH counts as the rows of a block; dt_shape_strides says where elements lie */
+    bool one_row;        /* holds what one turn of a row loop leaves for later nests of the same turn, and only that */
+    int variable, input; /* index, for those spaces */
+    int64_t offset; /* bytes within its space, a multiple of DT_BUFFER_ALIGNMENT. With DT_GATHERED both are those of one block of rows, as many times
+                       as large as the launch has blocks, and lie after all that has not: how many there are is known at launch only */
+    int64_t bytes;  /* of a full block, with DT_SLACK_BYTES after it */
     dt_precision precision; /* that its elements, factors of products, have been rounded to */
 } dt_buffer;
 
@@ -170,10 +158,10 @@ typedef struct dt_kernel_function {
 
 /* One collective between segments. */
 typedef struct dt_collective {
-    const char *kind; /* "all_reduce", "all_gather", "reduce_scatter" */
-    dt_combiner combiner;
-    int source, target; /* buffers: REPLICA or PARTIAL space to DEVICE space, or of a reduce_scatter to REPLICA space. Rows come first in both */
-    const char *label;  /* "Cnn/conv2d_1/kernel": what a report of a stuck one says */
+    dt_collective_kind kind;
+    dt_combiner combiner; /* NONE of an all_gather; else what DT_FOLDS has */
+    int source, target;   /* buffers: REPLICA or PARTIAL space to DEVICE space, or of a reduce_scatter to REPLICA space. Rows come first in both */
+    const char *label;    /* "Cnn/conv2d_1/kernel": what a report of a stuck one says */
 } dt_collective;
 
 /* A segment: kernels that run once, then kernels that run for each replica, then what crosses replicas. A replica's kernel may write a replicated

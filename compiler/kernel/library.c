@@ -70,13 +70,13 @@ bool dt_loops_want_split(const dt_plan *plan, const dt_loops *loops) {
 /* ---- rows ---- */
 
 bool dt_library_may_write(const dt_plan *plan, const dt_kernel_function *kernel, int argument) {
-    dt_space space = plan->buffers[kernel->buffers[argument]].space;
-    return space != DT_SPACE_INPUT && space != DT_SPACE_CONSTANT && space != DT_SPACE_VARIABLE;
+    dt_memory_space space = plan->buffers[kernel->buffers[argument]].space;
+    return space != DT_MEMORY_INPUT && space != DT_MEMORY_CONSTANT && space != DT_MEMORY_VARIABLE;
 }
 
 bool dt_library_add_clear(const dt_plan *plan, const dt_kernel_function *kernel, int argument, int64_t row_stride, dt_library_call *call) {
     const dt_buffer *buffer = &plan->buffers[kernel->buffers[argument]];
-    if (buffer->space == DT_SPACE_CONSTANT || buffer->shape.rank == 0 || buffer->shape.dims[0] != DT_BATCH || buffer->one_row) return false;
+    if (buffer->space == DT_MEMORY_CONSTANT || buffer->shape.rank == 0 || buffer->shape.dims[0] != DT_BATCH || buffer->one_row) return false;
     for (int d = 1; d < buffer->shape.rank; d++)
         if (dt_dim_is_symbol(buffer->shape.dims[d])) return false;
     if (row_stride != dt_shape_elements_per_row(buffer->shape)) return false;

@@ -177,11 +177,6 @@ static void print_kernel(dt_text *text, const dt_plan *plan, const dt_kernel_fun
     for (int n = 0; n < kernel->n_nests; n++) print_nest(text, plan, kernel, &kernel->nests[n]);
 }
 
-static const char *space_name(dt_space space) {
-    static const char *const names[] = {"variable", "argument", "device", "replica", "partial", "scratch", "read-only"};
-    return names[space];
-}
-
 static void print_buffers(dt_text *text, const dt_plan *plan) {
     char commas[32];
     for (int b = 0; b < plan->n_buffers; b++) {
@@ -189,7 +184,7 @@ static void print_buffers(dt_text *text, const dt_plan *plan) {
         if (buffer->bytes == 0) continue;
         dt_text_format(text, "  buffer %s: ", buffer->name);
         dt_shape_print(text, buffer->dtype, buffer->shape);
-        dt_text_format(text, " %s at %s", space_name(buffer->space), dt_text_with_commas(buffer->offset, commas));
+        dt_text_format(text, " %s at %s", dt_memory_space_names()[buffer->space], dt_text_with_commas(buffer->offset, commas));
         dt_text_format(text, ", %s bytes", dt_text_with_commas(buffer->bytes, commas));
         if (buffer->precision != DT_PRECISION_F32) dt_text_format(text, ", rounded to %s", dt_precision_name(buffer->precision));
         dt_text_append(text, "\n");
@@ -209,7 +204,7 @@ void dt_plan_print(dt_text *text, const dt_plan *plan) {
         for (int k = 0; k < segment->n_replica_kernels; k++) print_kernel(text, plan, &plan->kernels[segment->replica_kernels[k]]);
         for (int c = 0; c < segment->n_collectives; c++) {
             const dt_collective *collective = &segment->collectives[c];
-            dt_text_format(text, "  %s %s %s -> %s   %s\n", collective->kind, dt_combiner_name(collective->combiner),
+            dt_text_format(text, "  %s %s %s -> %s   %s\n", dt_collective_names()[collective->kind], dt_combiner_name(collective->combiner),
                            plan->buffers[collective->source].name, plan->buffers[collective->target].name, collective->label);
         }
     }

@@ -25,7 +25,7 @@ static void print_kernel(dt_text *text, const dt_plan *plan, int k) {
 
 static void print_collective(dt_text *text, const dt_plan *plan, const dt_collective *collective) {
     const dt_buffer *source = &plan->buffers[collective->source];
-    dt_text_format(text, "  %-8s %s ", collective->kind, dt_combiner_name(collective->combiner));
+    dt_text_format(text, "  %-8s %s ", dt_collective_names()[collective->kind], dt_combiner_name(collective->combiner));
     dt_shape_print(text, source->dtype, source->shape);
     dt_text_format(text, " %s\n", collective->label ? collective->label : source->name);
 }
@@ -56,7 +56,7 @@ void dt_plan_print_summary(dt_text *text, const dt_plan *plan) {
     dt_text_format(text, " bytes: %s shared, %s of scratch a core, %s for each open sum, %s for each block of rows, %lld of them at most\n",
                    dt_text_with_commas(plan->bytes.device, device), dt_text_with_commas(plan->bytes.scratch, scratch),
                    dt_text_with_commas(plan->bytes.partial, partial), dt_text_with_commas(plan->bytes.replica, replica), (long long)plan->block_rows);
-    if (plan->function->kind == DT_FUNCTION_STEP) {
+    if (plan->function->role == DT_ROLE_STEP) {
         dt_text_append(text, " arithmetic: ");
         dt_flops_print(text, flops_of_kernels(plan));
         dt_text_append(text, ", as computed\n");

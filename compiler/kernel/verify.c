@@ -68,7 +68,7 @@ static dt_status *verify_store(const dt_plan *plan, const dt_kernel_function *ke
     const dt_buffer *buffer = &plan->buffers[kernel->buffers[store->address.buffer]];
     if (nest->instructions[store->operand].dtype != buffer->dtype)
         return dt_error(DT_INTERNAL, "kernel %s, nest %d: %s is stored as another type than its own", kernel->name, n, buffer->name);
-    if (buffer->space == DT_SPACE_INPUT || buffer->space == DT_SPACE_CONSTANT) return wrong(kernel, n, "a store to memory that is only read");
+    if (buffer->space == DT_MEMORY_INPUT || buffer->space == DT_MEMORY_CONSTANT) return wrong(kernel, n, "a store to memory that is only read");
     if (inner[store->operand]) return wrong(kernel, n, "a store of a value that hangs on reduced loops");
     for (int l = 0; l < nest->n_loops; l++)
         if (nest->loops[l].reduced && store->address.coefficients[l] != 0) return wrong(kernel, n, "a store's address hangs on a reduced loop");

@@ -27,13 +27,13 @@ static const dt_layout *plain_layout(dt_fusion *f) {
 static int accumulator_of(dt_fusion *f, const dt_unit *unit, size_t r, bool *direct) {
     const dt_value *root = unit->cluster.roots.items[r];
     for (size_t o = 0; o < unit->cluster.outputs.n; o++)
-        if (unit->cluster.outputs.items[o].value == root && f->plan->buffers[unit->cluster.outputs.items[o].buffer].space != DT_SPACE_VARIABLE) {
+        if (unit->cluster.outputs.items[o].value == root && f->plan->buffers[unit->cluster.outputs.items[o].buffer].space != DT_MEMORY_VARIABLE) {
             *direct = true;
             return unit->cluster.outputs.items[o].buffer;
         }
     *direct = false;
     const char *name = dt_arena_format(f->arena, "%%%d sum", root->id);
-    dt_space space = unit->once ? DT_SPACE_DEVICE : DT_SPACE_SCRATCH;
+    dt_memory_space space = unit->once ? DT_MEMORY_DEVICE : DT_MEMORY_SCRATCH;
     return dt_plan_add_buffer(f->arena, f->plan, (dt_buffer){name, space, root->dtype, root->shape, .variable = -1, .input = -1});
 }
 
@@ -59,7 +59,7 @@ static bool name_library(dt_fusion *f, const dt_kernel_function *kernel, dt_nest
 
 /* Whether a library's product computed the relu that is in the buffer; then it can note for the gradient where that is greater than 0. */
 static bool is_relu_of_library(const dt_plan *plan, int buffer) {
-    for (int k = 0; k < plan->n_kernels && plan->buffers[buffer].space == DT_SPACE_SCRATCH; k++)
+    for (int k = 0; k < plan->n_kernels && plan->buffers[buffer].space == DT_MEMORY_SCRATCH; k++)
         for (int n = 0; n < plan->kernels[k].n_nests; n++) {
             const dt_library_call *call = plan->kernels[k].nests[n].library;
             if (call == NULL || call->class != DT_LIBRARY_PRODUCT || plan->kernels[k].buffers[call->product.result.argument] != buffer) continue;
@@ -184,7 +184,7 @@ static void lower_kernel(dt_fusion *f, const dt_unit_list *list, dt_kernel_funct
     for (size_t i = 0; i < list->units.n; i++) {
         const dt_cluster *cluster = &f->units.items[list->units.items[i]].cluster;
         for (size_t o = 0; o < cluster->outputs.n; o++)
-            kernel->update |= f->plan->buffers[cluster->outputs.items[o].buffer].space == DT_SPACE_VARIABLE;
+            kernel->update |= f->plan->buffers[cluster->outputs.items[o].buffer].space == DT_MEMORY_VARIABLE;
     }
 }
 
@@ -228,6 +228,13 @@ static dt_combiner combiner_of(const dt_value *collective) {
     for (dt_combiner combiner = DT_COMBINE_SUM; combiner <= DT_COMBINE_MIN; combiner++)
         if (strcmp(dt_combiner_name(combiner), kind) == 0) return combiner;
     return DT_COMBINE_NONE;
+}
+
+/* Their ops are the rows of DT_COLLECTIVES. */
+static dt_collective_kind kind_of(const dt_value *collective) {
+    int kind = 0;
+    while (strcmp(dt_collective_names()[kind], collective->op->name) != 0) kind++;
+    return (dt_collective_kind)kind;
 }
 
 /* By id: what is computed from `value` and scalars alone, up to the next collective. */
@@ -274,7 +281,7 @@ static const char *parameter_of(dt_fusion *f, const dt_value *collective) {
         if (unit->home != place->home || unit->collective != NULL) continue;
         for (size_t o = unit->cluster.outputs.n; o-- > 0;) {
             const dt_buffer *buffer = &f->plan->buffers[unit->cluster.outputs.items[o].buffer];
-            if (buffer->space != DT_SPACE_VARIABLE) continue;
+            if (buffer->space != DT_MEMORY_VARIABLE) continue;
             if (f->compilation->module->variables.items[buffer->variable].kind == DT_VARIABLE_PARAMETER) return buffer->name;
         }
     }
@@ -310,7 +317,7 @@ static void cut_segments(dt_fusion *f) {
         for (size_t u = 0; u < f->units.n; u++) {
             const dt_unit *unit = &f->units.items[u];
             if (unit->collective == NULL || unit->segment != s) continue;
-            segment->collectives[segment->n_collectives++] = (dt_collective){unit->collective->op->name, combiner_of(unit->collective), unit->source,
+            segment->collectives[segment->n_collectives++] = (dt_collective){kind_of(unit->collective), combiner_of(unit->collective), unit->source,
                                                                              dt_fusion_buffer(f, unit->collective), label_of(f, unit->collective)};
         }
     }

@@ -317,7 +317,7 @@ static int kernel_for_scalar(dt_fusion *f, const dt_needs *needs, int u) {
     const dt_unit *unit = &f->units.items[u];
     if (!unit->elementwise || !unit->once || unit->cluster.space.rank > 0 || needs[u].units.n > 0) return -1;
     for (size_t o = 0; o < unit->cluster.outputs.n; o++)
-        if (f->plan->buffers[unit->cluster.outputs.items[o].buffer].space != DT_SPACE_DEVICE) return -1;
+        if (f->plan->buffers[unit->cluster.outputs.items[o].buffer].space != DT_MEMORY_DEVICE) return -1;
     for (int k = (int)f->kernels.n - 1; k >= 0; k--)
         if (f->kernels.items[k].segment == unit->segment) return k;
     return -1;

@@ -15,7 +15,7 @@ enum {
 
 /* Whether every replica computes the same: then a device does it once. */
 static bool is_once(const dt_fusion *f, const dt_value *value) {
-    return value->distribution.kind == DT_REPLICATED || f->plan->function->kind != DT_FUNCTION_STEP;
+    return value->distribution.kind == DT_REPLICATED || f->plan->function->role != DT_ROLE_STEP;
 }
 
 bool dt_fusion_is_on(const dt_fusion *f) { return dt_switch_is_on(f->compilation->off, DT_SWITCH_FUSE); }
@@ -184,9 +184,9 @@ static int buffer_of_variable(dt_fusion *f, const dt_value *value) {
     const dt_variable *variable = dt_module_find_variable(module, dt_value_string(value, "variable"));
     int number = (int)(variable - module->variables.items);
     for (int b = 0; b < f->plan->n_buffers; b++)
-        if (f->plan->buffers[b].space == DT_SPACE_VARIABLE && f->plan->buffers[b].variable == number) return b;
+        if (f->plan->buffers[b].space == DT_MEMORY_VARIABLE && f->plan->buffers[b].variable == number) return b;
     return dt_plan_add_buffer(f->arena, f->plan,
-                              (dt_buffer){variable->path, DT_SPACE_VARIABLE, variable->dtype, variable->shape, .variable = number, .input = -1});
+                              (dt_buffer){variable->path, DT_MEMORY_VARIABLE, variable->dtype, variable->shape, .variable = number, .input = -1});
 }
 
 /* The type of a value in memory that kernels alone see: a position among few is kept in a byte. */
@@ -207,7 +207,7 @@ static dt_dtype stored_dtype(dt_fusion *f, const dt_value *value) {
 }
 
 static int new_buffer(dt_fusion *f, const dt_value *value, const char *suffix) {
-    dt_space space = is_once(f, value) ? DT_SPACE_DEVICE : DT_SPACE_SCRATCH;
+    dt_memory_space space = is_once(f, value) ? DT_MEMORY_DEVICE : DT_MEMORY_SCRATCH;
     const char *name = dt_arena_format(f->arena, "%%%d%s", value->id, suffix);
     return dt_plan_add_buffer(f->arena, f->plan, (dt_buffer){name, space, stored_dtype(f, value), value->shape, .variable = -1, .input = -1});
 }
@@ -227,7 +227,7 @@ static void place_argument(dt_fusion *f, const dt_value *value) {
         *buffer = buffer_of_variable(f, value);
     else
         *buffer = dt_plan_add_buffer(f->arena, f->plan,
-                                     (dt_buffer){name, DT_SPACE_INPUT, value->dtype, value->shape, .variable = -1, .input = f->n_inputs++});
+                                     (dt_buffer){name, DT_MEMORY_INPUT, value->dtype, value->shape, .variable = -1, .input = f->n_inputs++});
     place->stored = true;
 }
 

@@ -75,10 +75,10 @@ static void write_late(dt_arena *arena, dt_plan *plan) {
                 dt_kernel_function *kernel = &plan->kernels[k];
                 dt_store *store = &kernel->nests[n].stores[s];
                 int variable = kernel->buffers[store->address.buffer];
-                if (plan->buffers[variable].space != DT_SPACE_VARIABLE || !is_read_later(plan, k, n, store, variable)) continue;
+                if (plan->buffers[variable].space != DT_MEMORY_VARIABLE || !is_read_later(plan, k, n, store, variable)) continue;
                 dt_buffer next = plan->buffers[variable];
                 next.name = dt_arena_format(arena, "%s next", next.name);
-                next.space = DT_SPACE_DEVICE;
+                next.space = DT_MEMORY_DEVICE;
                 int buffer = dt_plan_add_buffer(arena, plan, next);
                 store->address.buffer = dt_kernel_argument(arena, kernel, buffer);
                 append_copy(arena, plan, &copies, buffer, variable);

@@ -10,8 +10,8 @@
 #include <string.h>
 
 enum {
-    alignment = 64,
-    slack = 64 /* bytes behind a buffer that vector code may read */
+    alignment = DT_BUFFER_ALIGNMENT,
+    slack = DT_SLACK_BYTES
 };
 
 static int64_t aligned(int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
@@ -19,14 +19,14 @@ static int64_t aligned(int64_t bytes) { return (bytes + alignment - 1) / alignme
 /* ---- spaces ---- */
 
 static void keep_for_replicas(dt_plan *plan, int buffer) {
-    if (plan->buffers[buffer].space == DT_SPACE_SCRATCH) plan->buffers[buffer].space = DT_SPACE_REPLICA;
+    if (plan->buffers[buffer].space == DT_MEMORY_SCRATCH) plan->buffers[buffer].space = DT_MEMORY_REPLICA;
 }
 
 /* A sum over replicas, or the like, of what no other segment and nobody outside asks for, in a type that partial sums are kept in. */
 static bool is_summed_at_once(const dt_plan *plan, const dt_collective *collective, bool of_this_segment) {
     const dt_buffer *source = &plan->buffers[collective->source];
     bool widened = source->dtype == DT_F16 || source->dtype == DT_BF16; /* summed in f32 and rounded once */
-    return of_this_segment && source->space == DT_SPACE_SCRATCH && strcmp(collective->kind, "all_reduce") == 0 && !widened;
+    return of_this_segment && source->space == DT_MEMORY_SCRATCH && collective->kind == DT_COLLECTIVE_ALL_REDUCE && !widened;
 }
 
 static void give_spaces(dt_arena *arena, dt_plan *plan) {
@@ -47,11 +47,11 @@ static void give_spaces(dt_arena *arena, dt_plan *plan) {
     for (int s = 0; s < plan->n_segments; s++)
         for (int c = 0; c < plan->segments[s].n_collectives; c++) {
             const dt_collective *collective = &plan->segments[s].collectives[c];
-            dt_space *space = &plan->buffers[collective->source].space;
-            if (*space == DT_SPACE_PARTIAL)
-                *space = DT_SPACE_REPLICA; /* two collectives take it: no sum may be made in its place */
+            dt_memory_space *space = &plan->buffers[collective->source].space;
+            if (*space == DT_MEMORY_PARTIAL)
+                *space = DT_MEMORY_REPLICA; /* two collectives take it: no sum may be made in its place */
             else if (is_summed_at_once(plan, collective, first[collective->source] == s))
-                *space = DT_SPACE_PARTIAL;
+                *space = DT_MEMORY_PARTIAL;
             else
                 keep_for_replicas(plan, collective->source);
             keep_for_replicas(plan, collective->target);
@@ -85,10 +85,10 @@ static int64_t free_offset(const dt_plan *plan, const dt_lifetime *lifetimes, co
 static int64_t *end_of_space(dt_plan *plan, const dt_buffer *buffer) {
     dt_space_bytes *bytes = dt_buffer_is_gathered(buffer) ? &plan->gathered : &plan->bytes;
     switch (buffer->space) {
-    case DT_SPACE_DEVICE: return &bytes->device;
-    case DT_SPACE_REPLICA: return &bytes->replica;
-    case DT_SPACE_PARTIAL: return &bytes->partial;
-    case DT_SPACE_SCRATCH: return &bytes->scratch;
+    case DT_MEMORY_DEVICE: return &bytes->device;
+    case DT_MEMORY_REPLICA: return &bytes->replica;
+    case DT_MEMORY_PARTIAL: return &bytes->partial;
+    case DT_MEMORY_SCRATCH: return &bytes->scratch;
     default: return NULL;
     }
 }

@@ -100,7 +100,7 @@ static dt_kernel_function part_of(dt_arena *arena, const dt_plan *plan, const dt
         for (int s = 0; s < nest.n_stores; s++) {
             int buffer = whole->buffers[nest.stores[s].address.buffer];
             nest.stores[s].address.buffer = dt_kernel_argument(arena, &kernel, buffer);
-            kernel.update |= plan->buffers[buffer].space == DT_SPACE_VARIABLE;
+            kernel.update |= plan->buffers[buffer].space == DT_MEMORY_VARIABLE;
         }
         dt_kernel_insert_nest(arena, &kernel, kernel.n_nests, nest);
     }
@@ -130,8 +130,8 @@ static int divide(dt_arena *arena, dt_plan *plan, dt_segment *segment, int k) {
 }
 
 void dt_plan_divide(dt_arena *arena, dt_plan *plan) {
-    dt_function_kind kind = plan->function->kind;
-    if (kind != DT_FUNCTION_INIT && kind != DT_FUNCTION_STEP) return; /* the others are run by one core */
+    dt_function_role role = plan->function->role;
+    if (role != DT_ROLE_INIT && role != DT_ROLE_STEP) return; /* the others are run by one core */
     for (int s = 0; s < plan->n_segments; s++)
         for (int k = 0; k < plan->segments[s].n_device_kernels;) k += divide(arena, plan, &plan->segments[s], k);
 }

@@ -101,7 +101,7 @@ static void give_times(timeline *t) {
         for (int k = 0; k < segment->n_replica_kernels; k++) /* what is there once a device is used by every replica in turn */
             for (int a = 0; a < plan->kernels[segment->replica_kernels[k]].n_buffers; a++) {
                 int buffer = plan->kernels[segment->replica_kernels[k]].buffers[a];
-                if (plan->buffers[buffer].space == DT_SPACE_DEVICE) extend(t, buffer, replicas_begin, t->end);
+                if (plan->buffers[buffer].space == DT_MEMORY_DEVICE) extend(t, buffer, replicas_begin, t->end);
             }
         for (int c = 0; c < segment->n_collectives; c++) {
             extend(t, segment->collectives[c].source, t->end, t->end);
@@ -114,7 +114,7 @@ static void give_times(timeline *t) {
 static void cut_rows(timeline *t) {
     for (int b = 0; b < t->plan->n_buffers; b++) {
         t->uses[b].kernel = -1;
-        t->by_row[b] = t->plan->buffers[b].space == DT_SPACE_SCRATCH && !t->plan->rows_at_once;
+        t->by_row[b] = t->plan->buffers[b].space == DT_MEMORY_SCRATCH && !t->plan->rows_at_once;
     }
     for_each_use(t, add_use);
     for_each_use(t, cut_to_one_row);

@@ -291,7 +291,7 @@ static int packing_buffer(dt_arena *arena, dt_product *p, int operand, const dt_
         if (packing->strides[packing->order[i]] != 0) dims[rank++] = packing->extents[packing->order[i]];
     const char *name = dt_arena_format(arena, "%%%d packed", p->root->operands[operand]->id);
     dt_dtype dtype = p->root->operands[operand]->dtype == DT_F64 ? DT_F64 : DT_F32;
-    dt_space space = p->kernel->once ? DT_SPACE_DEVICE : DT_SPACE_SCRATCH;
+    dt_memory_space space = p->kernel->once ? DT_MEMORY_DEVICE : DT_MEMORY_SCRATCH;
     dt_buffer buffer = {.name = name, .space = space, .dtype = dtype, .shape = {rank, dims}, .variable = -1, .input = -1};
     buffer.precision = p->precision;
     buffer.one_row = by_row;
@@ -363,9 +363,10 @@ static int sum_buffer(dt_arena *arena, dt_product *p, const dt_cluster *cluster)
         if (outputs[o].value == p->root) return outputs[o].buffer;
     int buffer = outputs[0].buffer;
     const dt_buffer *of_output = &p->plan->buffers[buffer];
-    if (cluster->outputs.n > 1 || of_output->space != DT_SPACE_SCRATCH || of_output->dtype != p->root->dtype) {
+    if (cluster->outputs.n > 1 || of_output->space != DT_MEMORY_SCRATCH || of_output->dtype != p->root->dtype) {
         const char *name = dt_arena_format(arena, "%%%d sum", p->root->id);
-        buffer = dt_plan_add_buffer(arena, p->plan, (dt_buffer){name, DT_SPACE_SCRATCH, p->root->dtype, p->root->shape, .variable = -1, .input = -1});
+        buffer =
+            dt_plan_add_buffer(arena, p->plan, (dt_buffer){name, DT_MEMORY_SCRATCH, p->root->dtype, p->root->shape, .variable = -1, .input = -1});
     }
     return p->plan->lowering->buffers[p->root->id] = buffer;
 }

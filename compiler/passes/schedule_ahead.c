@@ -16,9 +16,9 @@ static bool kernel_writes(const dt_kernel_function *kernel, int buffer) {
 
 /* Whether `buffer` is there, and the same, for all replica kernels of the segment. */
 static bool is_given(const dt_plan *plan, const dt_segment *segment, int buffer) {
-    dt_space space = plan->buffers[buffer].space;
-    if (space == DT_SPACE_CONSTANT) return true;
-    if (space != DT_SPACE_VARIABLE && space != DT_SPACE_DEVICE) return false;
+    dt_memory_space space = plan->buffers[buffer].space;
+    if (space == DT_MEMORY_CONSTANT) return true;
+    if (space != DT_MEMORY_VARIABLE && space != DT_MEMORY_DEVICE) return false;
     for (int k = 0; k < segment->n_replica_kernels; k++)
         if (kernel_writes(&plan->kernels[segment->replica_kernels[k]], buffer)) return false;
     return true;
@@ -45,7 +45,7 @@ static bool can_run_ahead(const dt_plan *plan, const dt_segment *segment, const 
         loads |= x->kind == DT_INSTRUCTION_LOAD;
     }
     int target = kernel->buffers[nest->stores[0].address.buffer];
-    return loads && plan->buffers[target].space == DT_SPACE_SCRATCH && n_writers(plan, target) == 1;
+    return loads && plan->buffers[target].space == DT_MEMORY_SCRATCH && n_writers(plan, target) == 1;
 }
 
 /* Takes nest n out of `from` and puts it at the end of `to`. */
@@ -80,7 +80,7 @@ void dt_schedule_ahead(dt_arena *arena, dt_plan *plan) {
                     n++;
                     continue;
                 }
-                plan->buffers[kernel->buffers[nest->stores[0].address.buffer]].space = DT_SPACE_DEVICE;
+                plan->buffers[kernel->buffers[nest->stores[0].address.buffer]].space = DT_MEMORY_DEVICE;
                 move_nest(arena, kernel, n, &ahead);
             }
         }

@@ -89,7 +89,7 @@ static dt_phase *phases_of(dt_arena *arena, const dt_loops *loops, const divisio
 /* What a variable becomes may be read by later nests of its own kernel: it is written at once. */
 static bool writes_variable(const dt_plan *plan, const dt_cluster *cluster) {
     for (size_t o = 0; o < cluster->outputs.n; o++)
-        if (plan->buffers[cluster->outputs.items[o].buffer].space == DT_SPACE_VARIABLE) return true;
+        if (plan->buffers[cluster->outputs.items[o].buffer].space == DT_MEMORY_VARIABLE) return true;
     return false;
 }
 

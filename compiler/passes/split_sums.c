@@ -307,7 +307,7 @@ static dt_nest nest_of_sum(const splitting *s) {
 
 static void add_buffers(splitting *s) {
     const dt_kernel_function *kernel = s->kernel;
-    dt_space space = kernel->once ? DT_SPACE_DEVICE : DT_SPACE_SCRATCH;
+    dt_memory_space space = kernel->once ? DT_MEMORY_DEVICE : DT_MEMORY_SCRATCH;
     const char *name = s->plan->buffers[kernel->buffers[s->nest->stores[0].address.buffer]].name;
     s->buffers = DT_NEW_ARRAY(s->arena, int, s->nest->n_reductions);
     for (int r = 0; r < s->nest->n_reductions; r++) {

@@ -471,7 +471,7 @@ dt_status *dt_dsl_compile(dt_arena *arena, const char *path, const char *source,
     check_defines(&e);
     set_language_options(&e);
     if (dt_diagnostics_n_errors(sink) > 0) return NULL;
-    e.init = dt_module_add_function(e.module, "init", DT_FUNCTION_INIT);
+    e.init = dt_module_add_function(e.module, "init", DT_ROLE_INIT);
     elaborate_declarations(&e);
     if (dt_diagnostics_n_errors(sink) > 0) return NULL;
     e.module->capacity = options != NULL && options->capacity > 0 ? options->capacity : e.largest_batch > 0 ? e.largest_batch : 1;

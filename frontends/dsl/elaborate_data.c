@@ -171,7 +171,7 @@ static const char *compile_example_function(dt_elaborator *e, const char *kind, 
                       .scope = object.callee->scope,
                       .call = span,
                       .stream = dt_hash_bytes(name, strlen(name), DT_HASH_SEED)};
-    e->function = dt_module_add_function(e->module, name, DT_FUNCTION_EXAMPLE);
+    e->function = dt_module_add_function(e->module, name, DT_ROLE_EXAMPLE);
     dt_actuals inputs = {0};
     dt_push_frame(e, &frame);
     bool compiled = add_example_inputs(e, object.callee, kind, &inputs);

@@ -147,7 +147,7 @@ void dt_run_report(dt_elaborator *e, const dt_statement *s) {
         return;
     }
     if (e->step->report == NULL)
-        e->step->report = dt_module_add_function(e->module, dt_arena_format(e->arena, "%s/report", e->step->declaration->name), DT_FUNCTION_REPORT);
+        e->step->report = dt_module_add_function(e->module, dt_arena_format(e->arena, "%s/report", e->step->declaration->name), DT_ROLE_REPORT);
     e->function = e->step->report;
     e->reporting = true;
     for (size_t i = 0; i < s->arguments.n; i++) run_report(e, &s->arguments.items[i]);
@@ -263,7 +263,7 @@ void dt_elaborate_step(dt_elaborator *e, const dt_declaration *d) {
     dt_step_work work = {.declaration = d};
     check_from(e, d);
     work.trains = dt_declaration_trains(e, d);
-    work.function = dt_module_add_function(e->module, d->name, DT_FUNCTION_STEP);
+    work.function = dt_module_add_function(e->module, d->name, DT_ROLE_STEP);
     e->step = &work;
     e->function = work.function;
     e->training = work.trains;

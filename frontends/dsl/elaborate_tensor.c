@@ -66,7 +66,7 @@ dt_object dt_emit(dt_elaborator *e, const char *name, dt_value *const *operands,
     dt_attribute *attributes = DT_NEW_ARRAY(e->arena, dt_attribute, op->n_attributes);
     for (int i = 0; i < op->n_attributes; i++) attributes[i] = op->attributes[i].standard;
     int precision = dt_op_attribute_index(op, "precision"); /* of steps alone: weights and data begin alike with any */
-    if (precision >= 0 && operands[0]->dtype == DT_F32 && e->function->kind == DT_FUNCTION_STEP)
+    if (precision >= 0 && operands[0]->dtype == DT_F32 && e->function->role == DT_ROLE_STEP)
         attributes[precision].s = dt_precision_name(e->precision);
     for (size_t i = 0; i < n_settings; i++) {
         int index = dt_op_attribute_index(op, settings[i].name);

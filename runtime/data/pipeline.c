@@ -17,8 +17,7 @@
 #include <unistd.h>
 
 enum {
-    MOST_THREADS = 4, /* where the caller leaves the number to us */
-    ALIGNMENT = 64,
+    MOST_THREADS = 4,           /* where the caller leaves the number to us */
     POLL_NANOSECONDS = 50000000 /* between two looks at options.stop, which a signal sets and nobody announces */
 };
 
@@ -163,7 +162,7 @@ static void halt(dt_pipeline *pipeline) {
     pthread_mutex_unlock(&pipeline->lock);
 }
 
-/* One block a slot, each component at a multiple of ALIGNMENT and followed by slack. */
+/* One block a slot, each component at a multiple of DT_BUFFER_ALIGNMENT and followed by slack. */
 static dt_status *make_slots(dt_pipeline *pipeline) {
     int n_words = dt_order_item_words(pipeline->order);
     pipeline->n_slots = (int)(pipeline->stages.prefetch < 1000 ? pipeline->stages.prefetch : 1000) + 1; /* the caller holds one */
@@ -175,18 +174,19 @@ static dt_status *make_slots(dt_pipeline *pipeline) {
         size_t n;
         if (__builtin_mul_overflow(n_rows, (size_t)pipeline->columns[i].tensor.row_bytes, &n) || n > SIZE_MAX / 4 || n_bytes > SIZE_MAX / 4)
             return no_memory(pipeline);
-        n_bytes += (n + DT_SLACK_BYTES + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        n_bytes += (n + DT_SLACK_BYTES + DT_BUFFER_ALIGNMENT - 1) / DT_BUFFER_ALIGNMENT * DT_BUFFER_ALIGNMENT;
     }
     for (int s = 0; s < pipeline->n_slots; s++) {
         slot *batch = &pipeline->slots[s];
-        batch->memory = dt_allocate_zeroed(1, n_bytes + ALIGNMENT);
+        batch->memory = dt_allocate_zeroed(1, n_bytes + DT_BUFFER_ALIGNMENT);
         batch->inputs = dt_allocate_zeroed((size_t)pipeline->n_columns, sizeof *batch->inputs);
         batch->items = dt_allocate(n_item_bytes);
         if (batch->memory == NULL || batch->inputs == NULL || batch->items == NULL) return no_memory(pipeline);
-        char *at = (char *)(((uintptr_t)batch->memory + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+        char *at = (char *)(((uintptr_t)batch->memory + DT_BUFFER_ALIGNMENT - 1) / DT_BUFFER_ALIGNMENT * DT_BUFFER_ALIGNMENT);
         for (int i = 0; i < pipeline->n_columns; i++) {
             batch->inputs[i] = at;
-            at += (n_rows * (size_t)pipeline->columns[i].tensor.row_bytes + DT_SLACK_BYTES + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+            at += (n_rows * (size_t)pipeline->columns[i].tensor.row_bytes + DT_SLACK_BYTES + DT_BUFFER_ALIGNMENT - 1) / DT_BUFFER_ALIGNMENT *
+                  DT_BUFFER_ALIGNMENT;
         }
     }
     return NULL;

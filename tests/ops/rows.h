@@ -119,7 +119,7 @@ static dt_status *build_module(subject *s, dt_module **module, dt_value **values
     (*module)->capacity = CAPACITY;
     dt_list_push(s->arena, &(*module)->files, "cases.dt");
     for (size_t c = 0; c < s->list.texts.n; c++) {
-        dt_function *function = dt_module_add_function(*module, dt_arena_format(s->arena, "case%zu", c), DT_FUNCTION_STEP);
+        dt_function *function = dt_module_add_function(*module, dt_arena_format(s->arena, "case%zu", c), DT_ROLE_STEP);
         dt_builder builder = {.function = function};
         DT_TRY(dt_status_annotate(op_case_build(function, s->list.texts.items[c], NULL, NULL, &values[c]), "%s", s->list.texts.items[c]));
         dt_value *result = values[c];

@@ -72,7 +72,7 @@ static dt_status *set_variables(run *run) {
     dt_launch launch = {.replicas = 1, .seed = run->options->seed, .bad_index = &bad_index};
     run->memory = dt_memory_create(run->arena, run->module);
     for (size_t i = 0; i < run->module->functions.n; i++)
-        if (run->module->functions.items[i]->kind == DT_FUNCTION_INIT)
+        if (run->module->functions.items[i]->role == DT_ROLE_INIT)
             DT_TRY(dt_interpret(run->arena, run->module->functions.items[i], &launch, NULL, &run->memory, NULL));
     for (int i = 0; i < run->given->n; i++) {
         const char *path = dt_recorded_variable(&run->given->tensors[i]);

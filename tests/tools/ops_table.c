@@ -74,7 +74,7 @@ static void print_attribute(const dt_value *value, int a) {
 /* `state`: of the generator of random operands; NULL: integers are at the ends of their types. */
 static dt_status *run_case(dt_arena *arena, const char *folder, int number, const char *text, uint64_t *state) {
     dt_module *module = dt_module_create(arena, "case");
-    dt_function *function = dt_module_add_function(module, "case", DT_FUNCTION_STEP);
+    dt_function *function = dt_module_add_function(module, "case", DT_ROLE_STEP);
     dt_value *value;
     DT_TRY(op_case_build(function, text, NULL, NULL, &value));
     dt_tensor *operands = DT_NEW_ARRAY(arena, dt_tensor, value->n_operands), result;

@@ -77,7 +77,7 @@ static int buffer(bench *b, dt_dtype dtype, int64_t elements) {
     for (int i = 0; i < b->plan.n_buffers; i++) offset += (b->plan.buffers[i].bytes + 127) / 64 * 64;
     dt_shape shape = dt_shape_make(b->arena, 1, &elements);
     int index = dt_plan_add_buffer(
-        b->arena, &b->plan, (dt_buffer){.name = "b", .space = DT_SPACE_SCRATCH, .dtype = dtype, .shape = shape, .offset = offset, .bytes = bytes});
+        b->arena, &b->plan, (dt_buffer){.name = "b", .space = DT_MEMORY_SCRATCH, .dtype = dtype, .shape = shape, .offset = offset, .bytes = bytes});
     assert_true(index < MOST_BUFFERS);
     b->contents[index] = dt_arena_new(b->arena, (size_t)bytes + 1);
     for (int64_t i = 0; i < elements; i++) random_element(b, dtype, b->contents[index] + i * (int64_t)dt_dtype_bytes(dtype));

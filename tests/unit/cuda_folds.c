@@ -33,7 +33,7 @@ static void make(dt_arena *arena, emulated_code *code) {
         plan.buffers[d].dtype = (dt_dtype)d;
         for (int c = 0; c < 3; c++)
             if (d != DT_BOOL || c != DT_FOLD_SUM)
-                collectives[segment.n_collectives++] = (dt_collective){.kind = "all_reduce", .combiner = combiners[c], .source = d};
+                collectives[segment.n_collectives++] = (dt_collective){.kind = DT_COLLECTIVE_ALL_REDUCE, .combiner = combiners[c], .source = d};
     }
     dt_status *status = emulated_make(&compilation, code);
     if (status != NULL) fail_msg("%s", dt_status_message(status));

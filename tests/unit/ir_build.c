@@ -34,7 +34,7 @@ static fixture make(void) {
     fixture f = {.arena = dt_arena_create()};
     f.module = dt_module_create(f.arena, "m");
     dt_list_push(f.arena, &f.module->files, "m.dt");
-    f.b = (dt_builder){.function = dt_module_add_function(f.module, "f", DT_FUNCTION_STEP), .n_locations = 1, .locations = &where};
+    f.b = (dt_builder){.function = dt_module_add_function(f.module, "f", DT_ROLE_STEP), .n_locations = 1, .locations = &where};
     dt_shape shape = dt_shape_make(f.arena, 2, (int64_t[]){DT_BATCH, 3});
     f.x = dt_build_input(f.b.function, "x", DT_F32, shape, where);
     f.y = dt_build_input(f.b.function, "y", DT_F32, shape, where);
@@ -77,8 +77,7 @@ static void all_formulas_have_types(void **state) {
         for (dt_dtype dtype = 0; dtype < DT_N_DTYPES; dtype++) {
             dt_value *operands[8], *value;
             for (int k = 0; k < op->n_operands; k++)
-                assert_ok(
-                    dt_build_constant(&f.b, &operands[k], strcmp(op->operands[k].type, "bool") == 0 ? DT_BOOL : dtype, 1, f.x->shape));
+                assert_ok(dt_build_constant(&f.b, &operands[k], strcmp(op->operands[k].type, "bool") == 0 ? DT_BOOL : dtype, 1, f.x->shape));
             dt_attribute *attributes = DT_NEW_ARRAY(f.arena, dt_attribute, op->n_attributes);
             dt_status *status = dt_build(&f.b, op, operands, op->n_operands, attributes, &value);
             if (status == NULL) assert_non_null(dt_value_loops(f.arena, value)->body);

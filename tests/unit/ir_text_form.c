@@ -136,7 +136,7 @@ static dt_module *random_module(dt_arena *arena, unsigned seed) {
     srand(seed);
     dt_module *module = dt_module_create(arena, "random");
     dt_list_push(arena, &module->files, "random.dt");
-    dt_function *function = dt_module_add_function(module, "f", DT_FUNCTION_STEP);
+    dt_function *function = dt_module_add_function(module, "f", DT_ROLE_STEP);
     dt_shape shape = dt_shape_make(arena, 2, (int64_t[]){DT_BATCH, 3});
     DT_LIST(dt_value *) values = {0};
     static const dt_dtype dtypes[] = {DT_F32, DT_F64, DT_I64, DT_BOOL, DT_U8};

@@ -60,7 +60,7 @@ static void run(void *context, const dt_plan *plan, int k, void *const *buffers,
 static void leave_step(dt_compilation *compilation) {
     dt_module *module = compilation->module;
     size_t f = 0;
-    while (module->functions.items[f]->kind != DT_FUNCTION_STEP) f++;
+    while (module->functions.items[f]->role != DT_ROLE_STEP) f++;
     module->functions.items += f;
     module->functions.n -= f;
     compilation->plans += f;

@@ -73,7 +73,7 @@ static void each_mistake_has_its_sentence(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
         dt_arena *arena = dt_arena_create();
-        dt_function *function = dt_module_add_function(dt_module_create(arena, "m"), "f", DT_FUNCTION_STEP);
+        dt_function *function = dt_module_add_function(dt_module_create(arena, "m"), "f", DT_ROLE_STEP);
         dt_value *value;
         dt_status *status = op_case_build(function, mistakes[i].text, NULL, NULL, &value);
         assert_int_equal(dt_status_code(status), DT_INVALID_ARGUMENT);

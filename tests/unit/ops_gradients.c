@@ -59,13 +59,13 @@ static void prepare(subject *subject) {
     dt_module *module = dt_module_create(subject->arena, "case");
     dt_list_push(subject->arena, &module->files, "case.dt");
     subject->launch = (dt_launch){.rows = ROWS, .valid = ROWS, .global_batch = ROWS, .replicas = 1, .bad_index = &subject->bad};
-    subject->forward = dt_module_add_function(module, "forward", DT_FUNCTION_STEP);
+    subject->forward = dt_module_add_function(module, "forward", DT_ROLE_STEP);
     assert_ok(subject, op_case_build(subject->forward, subject->text, "f32", "f64", &subject->value));
     dt_list_push(subject->arena, &subject->forward->results, ((dt_result){"y", subject->value}));
 
     dt_value *value, *c;
     int n = subject->value->n_operands;
-    subject->backward = dt_module_add_function(module, "backward", DT_FUNCTION_STEP);
+    subject->backward = dt_module_add_function(module, "backward", DT_ROLE_STEP);
     assert_ok(subject, op_case_build(subject->backward, subject->text, "f32", "f64", &value));
     c = dt_build_input(subject->backward, "c", value->dtype, value->shape, (dt_location){0});
     bool *wanted = DT_NEW_ARRAY(subject->arena, bool, n);

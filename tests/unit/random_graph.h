@@ -190,8 +190,7 @@ static inline random_graph random_graph_begin(dt_arena *arena, const dt_location
         int64_t dims[4];
     } inputs[] = {{real, 2, {-1, 7}}, {real, 4, {-1, 5, 5, 4}}, {real, 1, {-1}}, {DT_I64, 1, {-1}}, {DT_U8, 2, {-1, 7}}},
       variables[] = {{real, 2, {7, 7}}, {real, 4, {3, 3, 4, 5}}, {real, 1, {7}}, {real, 0, {0}}};
-    random_graph graph = {
-        .function = dt_module_add_function(module, "step", DT_FUNCTION_STEP), .n_inputs = sizeof inputs / sizeof *inputs, .real = real};
+    random_graph graph = {.function = dt_module_add_function(module, "step", DT_ROLE_STEP), .n_inputs = sizeof inputs / sizeof *inputs, .real = real};
     graph.builder = (dt_builder){.function = graph.function, .n_locations = 1, .locations = location};
     for (int i = 0; i < graph.n_inputs; i++)
         graph.values[graph.n++] = dt_build_input(graph.function, dt_arena_format(arena, "x%d", i), inputs[i].dtype,
