@@ -1,8 +1,8 @@
 /* bench_kernel_print: our time and the libraries', as a table or as one JSON object. */
 #include "bench/bench_kernel.h"
 #include "bench/kernel_peers.h"
+#include "runtime/artifact/json_text.h"
 #include "runtime/devices/peak.h"
-#include "runtime/json_text.h"
 
 #include <stdio.h>
 #include <string.h>

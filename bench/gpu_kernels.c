@@ -10,8 +10,8 @@
 #include "compiler/kernel/count.h"
 #include "compiler/pipeline.h"
 #include "frontends/dsl/dsl.h"
+#include "runtime/artifact/json_text.h"
 #include "runtime/devices/cuda/kernels.h"
-#include "runtime/json_text.h"
 
 #include <argp.h>
 #include <stdio.h>

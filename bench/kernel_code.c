@@ -9,7 +9,7 @@
 #include "compiler/pipeline.h"
 #include "frontends/dsl/dsl.h"
 #include "ir/text_form.h"
-#include "runtime/object_loader.h"
+#include "runtime/artifact/object_loader.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* manifest_library: what a library can do in place of a call, as JSON. The reader is runtime/artifact_library.c. */
+/* manifest_library: what a library can do in place of a call, as JSON. The reader is runtime/artifact/artifact_library.c. */
 #ifndef DT_COMPILER_MANIFEST_LIBRARY_H
 #define DT_COMPILER_MANIFEST_LIBRARY_H
 

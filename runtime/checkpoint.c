@@ -4,8 +4,8 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "runtime/artifact/type_text.h"
 #include "runtime/safetensors.h"
-#include "runtime/type_text.h"
 
 #include <dirent.h>
 #include <errno.h>

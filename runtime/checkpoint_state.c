@@ -3,8 +3,8 @@
 
 #include "base/memory.h"
 #include "base/text.h"
-#include "runtime/json.h"
-#include "runtime/json_text.h"
+#include "runtime/artifact/json.h"
+#include "runtime/artifact/json_text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #ifndef DT_RUNTIME_CHECKPOINT_STATE_H
 #define DT_RUNTIME_CHECKPOINT_STATE_H
 
-#include "runtime/reports.h"
+#include "runtime/execution/reports.h"
 
 enum {
     DT_HEX_SHA256_CHARACTERS = 64

@@ -1,9 +1,9 @@
 /* dtrun_bench: runs one step, or that of two programs in turn, and prints where the time goes: as a table, or as one JSON object. */
 #include "base/memory.h"
 #include "base/text.h"
+#include "runtime/artifact/json_text.h"
 #include "runtime/bench.h"
 #include "runtime/dtrun.h"
-#include "runtime/json_text.h"
 
 #include <inttypes.h>
 #include <string.h>

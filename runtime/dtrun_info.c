@@ -2,11 +2,11 @@
 #include "base/cpu.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "runtime/artifact/type_text.h"
 #include "runtime/devices/cuda/driver.h"
 #include "runtime/devices/device.h"
 #include "runtime/devices/host_memory.h"
 #include "runtime/dtrun.h"
-#include "runtime/type_text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

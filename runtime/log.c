@@ -3,9 +3,9 @@
 
 #include "base/memory.h"
 #include "base/text.h"
-#include "runtime/json_text.h"
+#include "runtime/artifact/json_text.h"
+#include "runtime/artifact/type_text.h"
 #include "runtime/threads/clock.h"
-#include "runtime/type_text.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 #ifndef DT_RUNTIME_METRIC_H
 #define DT_RUNTIME_METRIC_H
 
-#include "runtime/artifact.h"
+#include "runtime/artifact/artifact.h"
 
 typedef struct dt_metric {
     char *name; /* "evaluate.accuracy", without min: or max:; NULL: nothing is watched */

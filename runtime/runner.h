@@ -4,9 +4,9 @@
 #define DT_RUNTIME_RUNNER_H
 
 #include "runtime/data/pipeline.h"
+#include "runtime/execution/reports.h"
 #include "runtime/execution/session.h"
 #include "runtime/log.h"
-#include "runtime/reports.h"
 
 typedef struct dt_runner dt_runner;
 

@@ -4,8 +4,8 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "runtime/json.h"
-#include "runtime/json_text.h"
+#include "runtime/artifact/json.h"
+#include "runtime/artifact/json_text.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -14,7 +14,7 @@
 #define DT_RUNTIME_COMM_GROUP_H
 
 #include "base/arena.h"
-#include "runtime/artifact.h"
+#include "runtime/artifact/artifact.h"
 #include "runtime/comm/microbatches.h"
 #include "runtime/devices/reduce.h"
 

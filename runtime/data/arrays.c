@@ -1,7 +1,7 @@
 /* arrays: see arrays.h. A thread a file reads (and inflates, and turns big endian around) into memory of its final size, and publishes how many
  * rows are there, so that whoever needs row 0 need not wait for row 60,000, and the images do not wait for the labels. */
 #include "runtime/data/arrays.h"
-#include "runtime/type_text.h"
+#include "runtime/artifact/type_text.h"
 
 #include "base/memory.h"
 

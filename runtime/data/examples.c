@@ -3,9 +3,9 @@
 
 #include "base/memory.h"
 #include "base/text.h"
+#include "runtime/artifact/type_text.h"
 #include "runtime/data/permutation.h"
 #include "runtime/execution/example_function.h"
-#include "runtime/type_text.h"
 
 #include <stdatomic.h>
 #include <string.h>

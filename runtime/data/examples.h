@@ -5,9 +5,9 @@
 #ifndef DT_RUNTIME_DATA_EXAMPLES_H
 #define DT_RUNTIME_DATA_EXAMPLES_H
 
+#include "runtime/artifact/kernels.h"
 #include "runtime/data/order.h"
 #include "runtime/data/source.h"
-#include "runtime/kernels.h"
 
 typedef struct dt_examples dt_examples;
 typedef struct dt_example_maker dt_example_maker;

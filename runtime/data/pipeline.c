@@ -4,12 +4,12 @@
 
 #include "base/memory.h"
 #include "base/text.h"
+#include "runtime/artifact/type_text.h"
 #include "runtime/data/examples.h"
 #include "runtime/data/order.h"
 #include "runtime/data/source.h"
 #include "runtime/data/stages.h"
 #include "runtime/threads/clock.h"
-#include "runtime/type_text.h"
 
 #include <pthread.h>
 #include <string.h>

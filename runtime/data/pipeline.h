@@ -6,7 +6,7 @@
 #ifndef DT_RUNTIME_DATA_PIPELINE_H
 #define DT_RUNTIME_DATA_PIPELINE_H
 
-#include "runtime/kernels.h"
+#include "runtime/artifact/kernels.h"
 
 #include <stdatomic.h>
 

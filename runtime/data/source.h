@@ -9,7 +9,7 @@
 
 #include "abi/pipeline.h"
 #include "base/status.h"
-#include "runtime/artifact.h"
+#include "runtime/artifact/artifact.h"
 
 typedef struct dt_column {
     const char *path;           /* of the file that it comes from, for messages */

@@ -4,7 +4,7 @@
 
 #include "abi/pipeline.h"
 #include "base/status.h"
-#include "runtime/artifact.h"
+#include "runtime/artifact/artifact.h"
 
 typedef struct dt_stage {
     dt_stage_kind kind;

@@ -9,9 +9,9 @@
 #include "base/arena.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "runtime/artifact/kernels.h"
 #include "runtime/devices/operation.h"
 #include "runtime/devices/peak.h"
-#include "runtime/kernels.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -9,7 +9,7 @@
 #define DT_RUNTIME_DEVICES_REDUCE_H
 
 #include "abi/dtype.h"
-#include "runtime/artifact.h"
+#include "runtime/artifact/artifact.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -6,8 +6,8 @@
 #define DT_RUNTIME_EXECUTION_EXAMPLE_FUNCTION_H
 
 #include "abi/launch.h"
-#include "runtime/artifact.h"
-#include "runtime/kernels.h"
+#include "runtime/artifact/artifact.h"
+#include "runtime/artifact/kernels.h"
 
 typedef struct dt_example_function dt_example_function;
 

@@ -16,7 +16,7 @@
 
 #include "abi/launch.h"
 #include "base/arena.h"
-#include "runtime/artifact.h"
+#include "runtime/artifact/artifact.h"
 #include "runtime/comm/microbatches.h"
 #include "runtime/devices/device.h"
 #include "runtime/execution/partial_sums.h"

@@ -15,11 +15,11 @@
 
 #include "abi/launch.h"
 #include "base/text.h"
-#include "runtime/artifact.h"
+#include "runtime/artifact/artifact.h"
+#include "runtime/artifact/kernels.h"
 #include "runtime/comm/group.h"
 #include "runtime/devices/peak.h"
-#include "runtime/kernels.h"
-#include "runtime/reports.h"
+#include "runtime/execution/reports.h"
 
 typedef struct dt_session dt_session;
 

@@ -1,6 +1,6 @@
 /* fuzz: any bytes as an artifact. A zip is opened as it is; anything else becomes the manifest of one, with each @ the sum of its only object,
  * so that the fuzzer gets past the zip's sums. What opens is walked: every index in it must lead somewhere. */
-#include "runtime/artifact.h"
+#include "runtime/artifact/artifact.h"
 
 #include "base/text.h"
 

@@ -1,5 +1,5 @@
 /* fuzz: any bytes as a relocatable object. What loads is asked for a name, never run. */
-#include "runtime/object_loader.h"
+#include "runtime/artifact/object_loader.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #include "compiler/codegen/codegen.h"
 #include "compiler/compilation.h"
 #include "compiler/kernel/execute.h"
-#include "runtime/object_loader.h"
+#include "runtime/artifact/object_loader.h"
 
 #include <stdio.h>
 

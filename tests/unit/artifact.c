@@ -1,6 +1,6 @@
 /* artifact: what a good file becomes, and the sentence that each kind of bad one gets: truncated, altered, foreign, of another version, and every
  * promise of the manifest broken once. */
-#include "runtime/artifact.h"
+#include "runtime/artifact/artifact.h"
 
 #include "abi/version.h"
 #include "base/memory.h"

@@ -1,5 +1,5 @@
 /* artifact_cuda: what an artifact says of GPUs, as structs; and the sentence for each promise that it breaks. */
-#include "runtime/artifact.h"
+#include "runtime/artifact/artifact.h"
 
 #include "tests/support/artifact_fixture.h"
 #include "tests/support/expect.h"

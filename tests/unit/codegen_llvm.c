@@ -6,7 +6,7 @@
 #include "compiler/kernel/execute.h"
 #include "compiler/kernel/nest.h"
 #include "ir/evaluate.h"
-#include "runtime/object_loader.h"
+#include "runtime/artifact/object_loader.h"
 
 #include <math.h>
 #include <setjmp.h>

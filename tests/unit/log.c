@@ -1,7 +1,7 @@
 /* log: the lines of each event in both forms; the metric that a run watches. */
 #include "runtime/log.h"
 #include "base/memory.h"
-#include "runtime/json_text.h"
+#include "runtime/artifact/json_text.h"
 #include "runtime/metric.h"
 #include "runtime/threads/clock.h"
 #include "tests/unit/scratch_folder.h"

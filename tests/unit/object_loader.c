@@ -1,10 +1,10 @@
 /* object_loader: objects of the system's compiler loaded and called, objects that ask for more refused, damaged ones refused without a crash;
  * and the choice among an artifact's objects. */
-#include "runtime/object_loader.h"
+#include "runtime/artifact/object_loader.h"
 
 #include "base/cpu.h"
 #include "base/memory.h"
-#include "runtime/kernels.h"
+#include "runtime/artifact/kernels.h"
 #include "tests/support/artifact_fixture.h"
 #include "tests/support/expect.h"
 

@@ -6,7 +6,7 @@
 #define DT_RUNTIME_DEVICES_CUDA_KERNELS_H
 
 #include "base/arena.h"
-#include "runtime/artifact.h"
+#include "runtime/artifact/artifact.h"
 #include "runtime/devices/cuda/context.h"
 #include "runtime/devices/cuda/library.h"
 #include "runtime/devices/operation.h"

@@ -2,7 +2,7 @@
  *
  * What is checked here is what the executor relies on without a test: a kernel's buffers exist and lie within their spaces, a collective's two
  * sides fit each other, a result can be read from where it is said to be. What a kernel does inside its buffers is the compiler's promise. */
-#include "runtime/artifact_reader.h"
+#include "runtime/artifact/artifact_reader.h"
 
 #include <inttypes.h>
 #include <limits.h>

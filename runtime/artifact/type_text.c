@@ -1,5 +1,5 @@
 /* type_text: see type_text.h. */
-#include "runtime/type_text.h"
+#include "runtime/artifact/type_text.h"
 
 void dt_text_append_type(dt_text *text, dt_dtype dtype, int n_dims, const int64_t *dims) {
     dt_text_append(text, dt_dtype_name(dtype));

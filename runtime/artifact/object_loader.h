@@ -3,8 +3,8 @@
  * Objects of dtc are self-contained: code and read-only data that refer to each other relative to the program counter, and nothing outside. That
  * is all that is understood here; an object that imports a symbol, holds writable data or needs another kind of relocation is refused with
  * a sentence. No memory is ever writable and executable at once. The bytes may be hostile: every offset is checked before it is followed. */
-#ifndef DT_RUNTIME_OBJECT_LOADER_H
-#define DT_RUNTIME_OBJECT_LOADER_H
+#ifndef DT_RUNTIME_ARTIFACT_OBJECT_LOADER_H
+#define DT_RUNTIME_ARTIFACT_OBJECT_LOADER_H
 
 #include "base/status.h"
 

@@ -1,6 +1,6 @@
 /* type_text: types of tensors as people write them. */
-#ifndef DT_RUNTIME_TYPE_TEXT_H
-#define DT_RUNTIME_TYPE_TEXT_H
+#ifndef DT_RUNTIME_ARTIFACT_TYPE_TEXT_H
+#define DT_RUNTIME_ARTIFACT_TYPE_TEXT_H
 
 #include "abi/dtype.h"
 #include "base/text.h"

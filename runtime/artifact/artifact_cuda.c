@@ -2,7 +2,7 @@
  * artifact.h.
  *
  * The plans are read into a copy of the artifact, by the reader of plans, so that whoever runs them finds everything where it is for processors. */
-#include "runtime/artifact_reader.h"
+#include "runtime/artifact/artifact_reader.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* json: see json.h. */
-#include "runtime/json.h"
+#include "runtime/artifact/json.h"
 
 #include "base/text.h"
 

@@ -2,13 +2,13 @@
  *
  * The whole file is read into memory first and minizip reads from there, so that an artifact in memory, which the fuzzer hands over and a program
  * may embed, takes the same path as one on disk, and a file that changes while it is read cannot be half old and half new. */
-#include "runtime/artifact.h"
+#include "runtime/artifact/artifact.h"
 
 #include "abi/version.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "runtime/artifact_reader.h"
+#include "runtime/artifact/artifact_reader.h"
 
 #include <minizip/unzip.h>
 #include <nettle/sha2.h>

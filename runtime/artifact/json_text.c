@@ -1,5 +1,5 @@
 /* json_text: see json_text.h. */
-#include "runtime/json_text.h"
+#include "runtime/artifact/json_text.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* artifact_command: the command that makes an artifact again with one option changed, for messages that suggest it: all other options stay as they
  * were, which is what the manifest keeps `flags` for. */
 #include "base/text.h"
-#include "runtime/artifact.h"
+#include "runtime/artifact/artifact.h"
 
 #include <string.h>
 

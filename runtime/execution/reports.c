@@ -1,5 +1,5 @@
 /* reports: see reports.h. */
-#include "runtime/reports.h"
+#include "runtime/execution/reports.h"
 
 #include "base/half.h"
 #include "base/memory.h"

@@ -1,6 +1,6 @@
 /* json_text: the pieces of JSON that are written, appended to a text. */
-#ifndef DT_RUNTIME_JSON_TEXT_H
-#define DT_RUNTIME_JSON_TEXT_H
+#ifndef DT_RUNTIME_ARTIFACT_JSON_TEXT_H
+#define DT_RUNTIME_ARTIFACT_JSON_TEXT_H
 
 #include "base/text.h"
 

@@ -1,7 +1,7 @@
 /* artifact_manifest: what the program of an artifact is made of: objects, sites, variables, functions, steps, pipelines. See artifact.h.
  *
  * Order matters: functions are read before the steps and pipelines that name them. */
-#include "runtime/artifact_reader.h"
+#include "runtime/artifact/artifact_reader.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* artifact_library: what a vendor's library can do in place of a GPU's launch (abi/library.h), as an artifact says it. Sizes come from a file: each
  * matrix and tensor is checked to lie within its buffer before an address is made of it. */
-#include "runtime/artifact_reader.h"
+#include "runtime/artifact/artifact_reader.h"
 
 enum {
     MOST_SIZE = 1 << 30,

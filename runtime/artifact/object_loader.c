@@ -3,7 +3,7 @@
  * Sections that take part go into one mapping: code first, read-only data on the pages after it, so that their distance fits the 32 bits of a
  * PC-relative relocation. It is filled and relocated while writable, then code becomes executable and all of it read-only. Left out are sections
  * that no kernel reads: notes and unwind tables. */
-#include "runtime/object_loader.h"
+#include "runtime/artifact/object_loader.h"
 
 #include "base/memory.h"
 

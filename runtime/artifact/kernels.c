@@ -1,10 +1,10 @@
 /* kernels: see kernels.h. */
-#include "runtime/kernels.h"
+#include "runtime/artifact/kernels.h"
 
 #include "base/cpu.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "runtime/object_loader.h"
+#include "runtime/artifact/object_loader.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -2,11 +2,11 @@
  *
  * Of the artifact's objects the one of the highest level that processor and operating system support is loaded, each kernel of the plans looked up
  * by name. Shared by sessions and pipelines; read-only once loaded, so any thread may call what it holds. */
-#ifndef DT_RUNTIME_KERNELS_H
-#define DT_RUNTIME_KERNELS_H
+#ifndef DT_RUNTIME_ARTIFACT_KERNELS_H
+#define DT_RUNTIME_ARTIFACT_KERNELS_H
 
 #include "abi/launch.h"
-#include "runtime/artifact.h"
+#include "runtime/artifact/artifact.h"
 
 typedef struct dt_kernels dt_kernels;
 

@@ -6,8 +6,8 @@
 #define DT_RUNTIME_ARTIFACT_READER_H
 
 #include "base/arena.h"
-#include "runtime/artifact.h"
-#include "runtime/json.h"
+#include "runtime/artifact/artifact.h"
+#include "runtime/artifact/json.h"
 
 /* No space, buffer or variable is larger: sums of a few of these do not overflow. */
 #define DT_MOST_BYTES ((int64_t)1 << 56)

@@ -3,11 +3,11 @@
  * A step leaves aggregates (sums, counts, minima) that are already those of the whole global batch. Here they are added up over the epoch, in
  * float64 and int64, and the program's own arithmetic around them is run on the totals. One step's aggregates are totals as well: the same
  * function gives a step's own loss. */
-#ifndef DT_RUNTIME_REPORTS_H
-#define DT_RUNTIME_REPORTS_H
+#ifndef DT_RUNTIME_EXECUTION_REPORTS_H
+#define DT_RUNTIME_EXECUTION_REPORTS_H
 
-#include "runtime/artifact.h"
-#include "runtime/kernels.h"
+#include "runtime/artifact/artifact.h"
+#include "runtime/artifact/kernels.h"
 
 /* An aggregate or a total: integers stay integers. */
 typedef struct dt_total {

@@ -2,8 +2,8 @@
  * "fashion.dtx: manifest.json: functions[3].plan.buffers[7].offset: expected a multiple of 64, found 70".
  *
  * A cursor is a value on the stack that points to its parent's; it lives as long as both. Nothing here allocates but the statuses. */
-#ifndef DT_RUNTIME_JSON_H
-#define DT_RUNTIME_JSON_H
+#ifndef DT_RUNTIME_ARTIFACT_JSON_H
+#define DT_RUNTIME_ARTIFACT_JSON_H
 
 #include "base/status.h"
 

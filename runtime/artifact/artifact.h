@@ -7,8 +7,8 @@
  * Dimensions: DT_ROWS (-1) stands for B, the valid rows of a block; DT_ALL_ROWS (-2) for the valid rows of all replicas side by side. Memory
  * counts them as block_rows, and as block_rows of every block. What crosses the border of a function, and whatever has DT_ALL_ROWS, has them first;
  * between kernels a DT_ROWS may stand anywhere. */
-#ifndef DT_RUNTIME_ARTIFACT_H
-#define DT_RUNTIME_ARTIFACT_H
+#ifndef DT_RUNTIME_ARTIFACT_ARTIFACT_H
+#define DT_RUNTIME_ARTIFACT_ARTIFACT_H
 
 #include "abi/dtype.h"
 #include "abi/library.h"
