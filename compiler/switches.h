@@ -23,7 +23,7 @@
     X(TILE, "tile", "sums of products in register tiles")                                                                                            \
     X(AHEAD, "ahead", "weights laid out once a step, not once a block of rows")                                                                      \
     X(VECTORIZE, "vectorize", "other loops in vectors")                                                                                              \
-    X(SPLIT, "split", "on GPUs, long sums in parts, for many threads")                                                                               \
+    X(SPLIT, "split", "norms in blocks, and on GPUs long sums in parts")                                                                             \
     X(BLOCKS, "blocks", "a replica's rows in blocks, for several cores")                                                                             \
     X(REUSE, "reuse", "buffers that never live together share memory")
 

@@ -254,6 +254,20 @@ static bool joins_elementwise(const dt_fusion *f, int u, int k, bool anything) {
     return unit->elementwise && unit->rows == DT_ROWS_NONE && (anything || only_elementwise(f, &f->kernels.items[k]));
 }
 
+/* A sum over replicated values that leaves a scalar, such as the norm of a gradient. */
+static bool is_norm(const dt_fusion *f, const dt_unit *unit) {
+    if (!unit->once || unit->cluster.roots.n == 0 || unit->cluster.space.rank > 0) return false;
+    return dt_lowering_loops(f->lowering, unit->cluster.roots.items[0])->result == NULL;
+}
+
+/* Norms share a kernel: split_sums cuts them into blocks, and cores share out the blocks of all of them at once. */
+static bool joins_norms(const dt_fusion *f, int u, int k) {
+    const dt_unit_list *kernel = &f->kernels.items[k];
+    bool joins = is_norm(f, &f->units.items[u]);
+    for (size_t i = 0; i < kernel->units.n && joins; i++) joins = is_norm(f, &f->units.items[kernel->units.items[i]]);
+    return joins;
+}
+
 /* Whether the unit is nothing but its only root. */
 static bool is_root_alone(const dt_unit *unit) {
     return unit->cluster.roots.n == 1 && unit->cluster.outputs.n == 1 && unit->cluster.outputs.items[0].value == unit->cluster.roots.items[0];
@@ -294,7 +308,7 @@ static int find_kernel(dt_fusion *f, const dt_needs *needs, int u) {
         for (int k = earliest; k < (int)f->kernels.n; k++) {
             const dt_unit_list *kernel = &f->kernels.items[k];
             if (kernel->segment != unit->segment || kernel->once != unit->once) continue;
-            if (joins_rows(f, needs, u, k) || joins_elementwise(f, u, k, attempt == 1)) return k;
+            if (joins_rows(f, needs, u, k) || joins_norms(f, u, k) || joins_elementwise(f, u, k, attempt == 1)) return k;
         }
     return -1;
 }

@@ -2,11 +2,13 @@
  *
  * All parameters are updated by one kernel, and it is the dearest thing that does not go by rows: on one core it would be what the others wait
  * for. Each of its nests is divided by ranges of the outermost loop, in whole cache lines of what it stores, so that no line is written by two
- * cores. What a nest stores for an element hangs on nothing but that element, so bits do not know of the division.
+ * cores; norms of gradients are divided by their blocks (split_sums). What a nest stores for an element depends on nothing but that element, so bits
+ * do not know of the division.
  *
- * Parts run at once, without waiting for one another. So a nest that touches what another one of its kernel writes (a count of steps that is read by
- * the update and then increased) goes to a kernel of its own, which runs when all parts of the first are done. It is decided before buffers get their
- * places, since in a divided kernel all nests are under way together: plan_memory_lifetimes.c asks. */
+ * Parts run at once, without waiting for one another. So a nest that touches what another one of its kernel writes (the sum of a norm's blocks, a
+ * count of steps that is read by the update and then increased) goes to a kernel after it, which runs when all parts of the first are done. It is
+ * decided before buffers get their places, since in a divided kernel all nests are under way together: plan_memory_lifetimes.c asks. */
+#include "compiler/kernel/affine.h"
 #include "compiler/kernel/analysis.h"
 #include "compiler/kernel/nest.h"
 #include "compiler/passes/plan_memory.h"
@@ -20,11 +22,10 @@ enum {
 
 /* ---- nests ---- */
 
-/* An element each turn, none of them twice: no sums, no scatters. Checks of indices are counted in one record, so one core makes them all. */
+/* An element each iteration of loop 0, none of them twice: no scatters. Checks of indices are counted in one record, so one core makes them all. */
 static bool is_dividable(const dt_nest *nest) {
-    if (nest->n_loops == 0 || nest->in_rows || nest->algorithm != DT_ALGORITHM_LOOPS || nest->n_reductions > 0 ||
-        dt_dim_is_symbol(nest->loops[0].extent))
-        return false;
+    if (nest->n_loops == 0 || nest->in_rows || nest->algorithm != DT_ALGORITHM_LOOPS) return false;
+    if (dt_nest_reduces(nest, 0) || dt_dim_is_symbol(nest->loops[0].extent)) return false;
     for (int i = 0; i < nest->n_instructions; i++)
         if (nest->instructions[i].kind == DT_INSTRUCTION_CHECK) return false;
     for (int s = 0; s < nest->n_stores; s++) {
@@ -34,9 +35,10 @@ static bool is_dividable(const dt_nest *nest) {
     return true;
 }
 
-/* The least number of turns of loop 0 that begin at a cache line in all buffers that are stored to. */
+/* The least number of turns of loop 0 that begin at a cache line in all buffers that are stored to; of sums 1, for they store little. */
 static int64_t turns_of_lines(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest) {
     int64_t turns = 1;
+    if (nest->n_reductions > 0) return 1;
     for (int s = 0; s < nest->n_stores; s++) {
         const dt_address *address = &nest->stores[s].address;
         int64_t bytes = address->coefficients[0] * (int64_t)dt_dtype_bytes(plan->buffers[kernel->buffers[address->buffer]].dtype);
@@ -53,50 +55,88 @@ static int64_t n_elements(const dt_nest *nest) {
 
 /* ---- what nests have to do with each other ---- */
 
+/* The elements that an address can reach; false: that is not known. */
+static bool reach(const dt_nest *nest, const dt_address *address, int64_t *least, int64_t *greatest) {
+    const dt_affine x = {address->coefficients, address->offset, address->n_terms, address->terms, address->term_coefficients};
+    return dt_affine_least(nest->n_loops, nest->loops, &x, least) && dt_affine_greatest(nest->n_loops, nest->loops, &x, greatest);
+}
+
+/* Whether two nests of a kernel may mean the same element by these addresses. */
+static bool can_meet(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *a, const dt_address *x, const dt_nest *b,
+                     const dt_address *y) {
+    int64_t least[2], greatest[2];
+    if (!dt_arguments_are_one(plan, kernel, x->buffer, y->buffer)) return false;
+    if (!reach(a, x, &least[0], &greatest[0]) || !reach(b, y, &least[1], &greatest[1])) return true;
+    return least[0] <= greatest[1] && least[1] <= greatest[0];
+}
+
 /* Whether `nest` loads from, or stores to, what `writer` stores to. Both are of the kernel. */
 static bool touches(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, const dt_nest *writer) {
     for (int w = 0; w < writer->n_stores; w++) {
-        int written = kernel->buffers[writer->stores[w].address.buffer];
+        const dt_address *written = &writer->stores[w].address;
         for (int s = 0; s < nest->n_stores; s++)
-            if (dt_buffers_are_one(plan, kernel->buffers[nest->stores[s].address.buffer], written)) return true;
+            if (can_meet(plan, kernel, nest, &nest->stores[s].address, writer, written)) return true;
         for (int i = 0; i < nest->n_instructions; i++)
-            if (nest->instructions[i].kind == DT_INSTRUCTION_LOAD &&
-                dt_buffers_are_one(plan, kernel->buffers[nest->instructions[i].address.buffer], written))
+            if (nest->instructions[i].kind == DT_INSTRUCTION_LOAD && can_meet(plan, kernel, nest, &nest->instructions[i].address, writer, written))
                 return true;
     }
     return false;
 }
 
-/* The nests from `first` on that can run side by side: returns the first one that cannot. */
-static int end_of_group(const dt_plan *plan, const dt_kernel_function *kernel, int first) {
-    for (int end = first + 1; end < kernel->n_nests; end++)
-        for (int n = first; n < end; n++)
-            if (touches(plan, kernel, &kernel->nests[n], &kernel->nests[end]) || touches(plan, kernel, &kernel->nests[end], &kernel->nests[n]))
-                return end;
-    return kernel->n_nests;
+static bool have_to_do(const dt_plan *plan, const dt_kernel_function *kernel, int a, int b) {
+    return touches(plan, kernel, &kernel->nests[a], &kernel->nests[b]) || touches(plan, kernel, &kernel->nests[b], &kernel->nests[a]);
 }
 
-static bool is_worth_it(const dt_plan *plan, const dt_kernel_function *kernel) {
+/* Nests of a kernel that make a kernel: in the order in which they stand. */
+typedef struct group {
+    int *nests, n;
+    bool divided; /* they can run side by side, and some are dividable */
+} group;
+
+/* The next group of the nests that are not in `done`. */
+static group next_group(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel, const bool *done) {
+    group group = {.nests = DT_NEW_ARRAY(arena, int, kernel->n_nests)};
+    for (int i = 0; i < kernel->n_nests; i++) { /* what has nothing to do with any nest before it */
+        bool joins = !done[i];
+        for (int j = 0; j < i && joins; j++) joins = done[j] || !have_to_do(plan, kernel, j, i);
+        if (!joins) continue;
+        group.nests[group.n++] = i;
+        group.divided |= is_dividable(&kernel->nests[i]);
+    }
+    if (group.divided) return group;
+    bool *waits = DT_NEW_ARRAY(arena, bool, kernel->n_nests);
+    group.n = 0;
+    for (int i = 0; i < kernel->n_nests; i++) { /* one core runs them one after another: up to what is dividable, and what has to do with that */
+        if (done[i]) continue;
+        waits[i] = is_dividable(&kernel->nests[i]);
+        for (int j = 0; j < i && !waits[i]; j++) waits[i] = waits[j] && have_to_do(plan, kernel, j, i);
+        if (!waits[i]) group.nests[group.n++] = i;
+    }
+    return group;
+}
+
+static bool is_worth_it(const dt_kernel_function *kernel, const group *first) {
     int64_t most = 0;
     for (int n = 0; n < kernel->n_nests; n++) {
         if (kernel->nests[n].in_rows) return false; /* they share a loop, and are not to be parted */
         if (is_dividable(&kernel->nests[n]) && n_elements(&kernel->nests[n]) > most) most = n_elements(&kernel->nests[n]);
     }
-    return most >= LEAST_ELEMENTS || (most > 0 && end_of_group(plan, kernel, 0) == kernel->n_nests);
+    return most >= LEAST_ELEMENTS || (most > 0 && first->n == kernel->n_nests);
 }
 
 /* ---- kernels ---- */
 
-/* Nests [first, end) of `whole` as a kernel: with the arguments that they need. */
-static dt_kernel_function part_of(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *whole, int first, int end) {
+/* The group as a kernel: with the arguments that its nests need. */
+static dt_kernel_function kernel_of(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *whole, const group *group) {
+    int first = group->nests[0];
     dt_kernel_function kernel = {.name = first == 0 ? whole->name : dt_arena_format(arena, "%s_%d", whole->name, first), .once = true};
-    for (int n = first; n < end; n++) {
-        dt_nest nest = whole->nests[n];
+    kernel.divided = group->divided;
+    for (int i = 0; i < group->n; i++) {
+        dt_nest nest = whole->nests[group->nests[i]];
         nest.part_turns = is_dividable(&nest) ? turns_of_lines(plan, whole, &nest) : 0;
-        kernel.divided |= nest.part_turns > 0;
-        for (int i = 0; i < nest.n_instructions; i++)
-            if (nest.instructions[i].kind == DT_INSTRUCTION_LOAD)
-                nest.instructions[i].address.buffer = dt_kernel_argument(arena, &kernel, whole->buffers[nest.instructions[i].address.buffer]);
+        for (int k = 0; k < nest.n_instructions; k++)
+            if (nest.instructions[k].kind == DT_INSTRUCTION_LOAD)
+                nest.instructions[k].address.buffer = dt_kernel_argument(arena, &kernel, whole->buffers[nest.instructions[k].address.buffer]);
         for (int s = 0; s < nest.n_stores; s++) {
             int buffer = whole->buffers[nest.stores[s].address.buffer];
             nest.stores[s].address.buffer = dt_kernel_argument(arena, &kernel, buffer);
@@ -107,15 +147,17 @@ static dt_kernel_function part_of(dt_arena *arena, const dt_plan *plan, const dt
     return kernel;
 }
 
-/* Divides the k-th kernel of those that the segment runs once; what has to wait becomes kernels behind it. Returns how many there are now. */
+/* Divides the k-th kernel of those that the segment runs once; what has to wait becomes kernels after it. Returns how many there are now. */
 static int divide(dt_arena *arena, dt_plan *plan, dt_segment *segment, int k) {
     dt_kernel_function whole = plan->kernels[segment->device_kernels[k]];
-    if (!is_worth_it(plan, &whole)) return 1;
+    bool *done = DT_NEW_ARRAY(arena, bool, whole.n_nests);
+    group group = next_group(arena, plan, &whole, done);
     int n = 0;
-    for (int first = 0, end; first < whole.n_nests; first = end, n++) {
-        end = end_of_group(plan, &whole, first);
-        dt_kernel_function part = part_of(arena, plan, &whole, first, end);
-        if (first == 0) {
+    if (!is_worth_it(&whole, &group)) return 1;
+    for (; group.n > 0; group = next_group(arena, plan, &whole, done), n++) {
+        dt_kernel_function part = kernel_of(arena, plan, &whole, &group);
+        for (int i = 0; i < group.n; i++) done[group.nests[i]] = true;
+        if (n == 0) {
             plan->kernels[segment->device_kernels[k]] = part;
             continue;
         }

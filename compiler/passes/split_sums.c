@@ -1,15 +1,19 @@
-/* split_sums: a long sum with few results is cut into parts, for targets that run thousands of threads at once.
- *
- * The gradient of a bias, of a convolution's weights, a loss: a few results, each folded over all rows and places, would keep a few threads busy for
- * long. So the loops that are folded over are cut into parts, a nest folds each part into memory of its own, and a second one folds the parts, in
+/* split_sums: a long sum with few results is cut into parts: a nest folds each part into memory of its own, and a second one folds the parts, in
  * their order, and does what followed the sum:
  *
  *     out[c] = f(sum over row, place of g[row, place, c])
  *     parts[p, c] = sum over row, place of part p of g[row, place, c];   out[c] = f(sum over p of parts[p, c])
  *
- * What a library may do instead is cut as well: its call then stands for both nests.
+ * There are two reasons.
  *
- * How many parts there are hangs on the sizes of the plan alone (dt_nest_parts_wanted), so the order of every sum is fixed, and nothing is atomic.
+ *  - Sums over replicated values, such as the norm of all gradients, are cut on every target into blocks of BLOCK_ELEMENTS elements. So their order
+ * does not depend on who holds which elements, as long as those are whole blocks: cores share out the blocks, and those who share out an update
+ * could.
+ *
+ *  - Targets that run thousands of threads at once: the gradient of a bias, of a convolution's weights, a loss would keep a few threads busy for
+ * long. How many parts there are depends on the sizes of the plan alone (dt_nest_parts_wanted), so the order of every sum is fixed, and nothing is
+ *    atomic. What a library may do instead is cut as well: its call then stands for both nests.
+ *
  * Loops of a constant extent are cut by a divisor. The rows of the batch are cut by any number: what is beyond the valid ones is 0, each factor of a
  * product for itself, since 0 times infinity is not. Parts lie in memory as the second nest reads them: many for few results, which a team folds,
  * side by side for each result, else all results of a part. */
@@ -22,13 +26,14 @@
 
 enum {
     MOST_CUTS = 4,
-    MOST_ELEMENTS = 1 << 24 /* of all parts together */
+    MOST_ELEMENTS = 1 << 24, /* of all parts together */
+    BLOCK_ELEMENTS = 4096    /* of a sum over replicated values: part of the bits */
 };
 
-/* Loop `loop` is walked by an outer loop of `parts` turns and, within it, by itself with `turns`. */
+/* From its iteration `first` on, loop `loop` is walked by an outer loop of `parts` iterations and, within it, by itself with `turns`. */
 typedef struct cut {
     int loop;
-    int64_t parts, turns;
+    int64_t first, parts, turns;
     bool guarded; /* the last part may go beyond what is valid */
 } cut;
 
@@ -40,10 +45,10 @@ typedef struct splitting {
     uint64_t *depends;
     int n_outer, n_cuts;
     cut cuts[MOST_CUTS];
-    int64_t n_parts, n_results;
-    bool by_result;   /* parts of one result lie side by side */
-    int64_t *strides; /* [n_outer] of the results, row-major */
-    int *buffers;     /* [n_reductions] of the plan: the parts of each */
+    int64_t first_part, n_parts, n_results; /* first_part: of the nest at hand, of all that there are */
+    bool by_result;                         /* parts of one result lie side by side */
+    int64_t *strides;                       /* [n_outer] of the results, row-major */
+    int *buffers;                           /* [n_reductions] of the plan: the parts of each */
 } splitting;
 
 /* ---- whether and where ---- */
@@ -116,18 +121,21 @@ static bool can_split(const dt_nest *nest) {
     return true;
 }
 
-/* Finds the cuts; false: the nest stays as it is. Constant loops come first: they need no guard. */
-static bool find_cuts(splitting *s) {
-    const dt_nest *nest = s->nest;
-    if (!can_split(nest)) return false;
-    int64_t wanted = dt_nest_parts_wanted(s->plan, s->kernel, nest);
-    while (s->n_outer < nest->n_loops && !dt_nest_reduces(nest, s->n_outer)) s->n_outer++;
+/* Notes which loops are outer ones, and how the results lie. */
+static void measure(splitting *s) {
+    while (s->n_outer < s->nest->n_loops && !dt_nest_reduces(s->nest, s->n_outer)) s->n_outer++;
     s->n_parts = s->n_results = 1;
     s->strides = DT_NEW_ARRAY(s->arena, int64_t, s->n_outer);
     for (int l = s->n_outer - 1; l >= 0; l--) {
         s->strides[l] = s->n_results;
-        s->n_results *= dt_trip_count(s->plan, nest->loops[l].extent);
+        s->n_results *= dt_trip_count(s->plan, s->nest->loops[l].extent);
     }
+}
+
+/* Cuts for many threads; false: the nest stays as it is. Constant loops come first: they need no guard. */
+static bool find_cuts(splitting *s) {
+    const dt_nest *nest = s->nest;
+    int64_t wanted = dt_nest_parts_wanted(s->plan, s->kernel, nest);
     if (s->n_results < 1) return false;
     if (wanted > MOST_ELEMENTS / s->n_results) wanted = MOST_ELEMENTS / s->n_results;
     for (int rows = 0; rows < 2; rows++)
@@ -136,6 +144,29 @@ static bool find_cuts(splitting *s) {
                 cut_loop(s, l, wanted / s->n_parts);
     s->by_result = dt_parts_are_for_a_team(s->n_results, s->n_parts);
     return s->n_parts > 1;
+}
+
+/* Cuts a sum over all elements of replicated values into blocks; false: it is another sum, or one block. What does not fill a block is left to a cut
+ * of its own. */
+static bool find_blocks(splitting *s) {
+    const dt_nest *nest = s->nest;
+    if (!s->kernel->once || nest->library != NULL || nest->algorithm != DT_ALGORITHM_LOOPS) return false;
+    if (s->n_results != 1 || s->n_outer + 1 != nest->n_loops) return false;
+    int64_t elements = nest->loops[s->n_outer].extent;
+    if (dt_dim_is_symbol(elements) || elements <= BLOCK_ELEMENTS) return false;
+    s->cuts[s->n_cuts++] = (cut){.loop = s->n_outer, .parts = elements / BLOCK_ELEMENTS, .turns = BLOCK_ELEMENTS};
+    s->n_parts = (elements + BLOCK_ELEMENTS - 1) / BLOCK_ELEMENTS;
+    return true;
+}
+
+/* The cut of what does not fill a block; false: there is nothing. */
+static bool find_rest(const splitting *s, splitting *rest) {
+    const cut *whole = &s->cuts[0];
+    int64_t first = whole->parts * whole->turns, extent = s->nest->loops[whole->loop].extent;
+    *rest = *s;
+    rest->first_part = whole->parts;
+    rest->cuts[0] = (cut){.loop = whole->loop, .first = first, .parts = 1, .turns = extent - first};
+    return !whole->guarded && first < extent;
 }
 
 /* From one part, or result, to the next where the parts lie. */
@@ -148,7 +179,10 @@ static dt_affine moved(const splitting *s, const dt_address *address, const int 
     dt_affine x = {
         .coefficients = DT_NEW_ARRAY(s->arena, int64_t, s->nest->n_loops + s->n_cuts), .offset = address->offset, .n_terms = address->n_terms};
     for (int l = 0; l < s->nest->n_loops; l++) x.coefficients[s->n_cuts + l] = address->coefficients[l];
-    for (int c = 0; c < s->n_cuts; c++) x.coefficients[c] = s->cuts[c].turns * address->coefficients[s->cuts[c].loop];
+    for (int c = 0; c < s->n_cuts; c++) {
+        x.coefficients[c] = s->cuts[c].turns * address->coefficients[s->cuts[c].loop];
+        x.offset += s->cuts[c].first * address->coefficients[s->cuts[c].loop];
+    }
     x.terms = DT_NEW_ARRAY(s->arena, int, x.n_terms);
     x.term_coefficients = address->term_coefficients;
     for (int t = 0; t < x.n_terms; t++) x.terms[t] = names[address->terms[t]];
@@ -158,8 +192,11 @@ static dt_affine moved(const splitting *s, const dt_address *address, const int 
 /* The loop's turn in the nest of the parts. */
 static int loop_value(const splitting *s, dt_nest_builder *b, int loop) {
     dt_affine x = dt_affine_loop(s->arena, b->n_loops, s->n_cuts + loop);
-    for (int c = 0; c < s->n_cuts; c++)
-        if (s->cuts[c].loop == loop) x.coefficients[c] = s->cuts[c].turns;
+    for (int c = 0; c < s->n_cuts; c++) {
+        if (s->cuts[c].loop != loop) continue;
+        x.coefficients[c] = s->cuts[c].turns;
+        x.offset += s->cuts[c].first;
+    }
     return dt_nest_affine(b, &x);
 }
 
@@ -232,7 +269,7 @@ static dt_nest nest_of_parts(const splitting *s) {
     }
     int valid = valid_turn(s, &b, &guarded_loop);
     move_instructions(s, &b, names, valid, guarded_loop);
-    dt_affine place = dt_affine_constant(s->arena, b.n_loops, 0);
+    dt_affine place = dt_affine_constant(s->arena, b.n_loops, s->first_part * part_stride(s));
     int64_t stride = part_stride(s);
     for (int l = 0; l < s->n_outer; l++) place.coefficients[s->n_cuts + l] = result_stride(s) * s->strides[l];
     for (int c = s->n_cuts - 1; c >= 0; c--) {
@@ -337,24 +374,39 @@ static void take_place(dt_nest nest, const dt_nest *of, const dt_library_call *l
     *place = nest;
 }
 
+/* The loop of a new nest that is vectorised where the whole sum had such a one, for targets that do that; -1: none. */
+static int vector_loop(const splitting *s, int loop) { return s->nest->vector_loop >= 0 ? loop : -1; }
+
 /* Splits nest n if it is worth it; returns how many nests there are in its place. */
 static int split(dt_arena *arena, dt_plan *plan, dt_kernel_function *kernel, int n) {
-    dt_nest nest = kernel->nests[n], sum;
-    splitting s = {.arena = arena, .plan = plan, .kernel = kernel, .nest = &nest, .depends = DT_NEW_ARRAY(arena, uint64_t, nest.n_instructions)};
+    dt_nest nest = kernel->nests[n], next;
+    splitting s = {.arena = arena, .plan = plan, .kernel = kernel, .nest = &nest, .depends = DT_NEW_ARRAY(arena, uint64_t, nest.n_instructions)},
+              rest;
+    if (!can_split(&nest)) return 1;
     dt_nest_depends(&nest, s.depends);
-    if (!find_cuts(&s)) return 1;
+    measure(&s);
+    bool in_blocks = find_blocks(&s);
+    if (!in_blocks && !(plan->rows_at_once && find_cuts(&s))) return 1;
     add_buffers(&s);
     const dt_library_call *library = call_for_both(arena, nest.library);
     take_place(nest_of_parts(&s), &nest, library, "parts of a sum", &kernel->nests[n]);
-    take_place(nest_of_sum(&s), &nest, library, "their sum", &sum);
-    dt_kernel_insert_nest(arena, kernel, n + 1, sum);
-    return 2;
+    kernel->nests[n].vector_loop = vector_loop(&s, s.n_cuts + nest.vector_loop);
+    int last = n;
+    if (in_blocks && find_rest(&s, &rest)) {
+        take_place(nest_of_parts(&rest), &nest, library, "parts of a sum", &next);
+        next.vector_loop = vector_loop(&s, s.n_cuts + nest.vector_loop);
+        dt_kernel_insert_nest(arena, kernel, ++last, next);
+    }
+    take_place(nest_of_sum(&s), &nest, library, "their sum", &next);
+    next.vector_loop = vector_loop(&s, s.n_outer);
+    dt_kernel_insert_nest(arena, kernel, ++last, next);
+    return last - n + 1;
 }
 
 dt_status *dt_pass_split_sums(dt_compilation *compilation) {
     for (int p = 0; p < compilation->n_plans; p++) {
         dt_plan *plan = compilation->plans[p];
-        for (int k = 0; k < plan->n_kernels && plan->rows_at_once; k++)
+        for (int k = 0; k < plan->n_kernels; k++)
             for (int n = 0; n < plan->kernels[k].n_nests;) n += split(compilation->arena, plan, &plan->kernels[k], n);
     }
     return NULL;

@@ -180,9 +180,14 @@ static void indices_of_64_bits(void **state) {
     run_program(&(program){.name = "wide tiles", .source = tiles, .capacity = 40, .rows = 37, .n_steps = 1, .tolerance = 1e-4, .wide_indices = true});
 }
 
+static void norms_in_blocks(void **state) {
+    (void)state;
+    run_program(&(program){.name = "tests/programs/norms", .capacity = 6, .rows = 5, .n_steps = 1, .tolerance = 1e-4});
+}
+
 static void perceptron(void **state) {
     (void)state;
-    run_program(&(program){.name = "perceptron", .capacity = 3, .rows = 3, .n_steps = 2, .tolerance = 1e-3});
+    run_program(&(program){.name = "examples/perceptron", .capacity = 3, .rows = 3, .n_steps = 2, .tolerance = 1e-3});
 }
 
 /* ---- mistakes planted in generated text ---- */
@@ -261,10 +266,10 @@ static void planted_mistakes_show(void **state) {
 int main(void) {
     if (dt_cpu_level() < 3) return puts("skipped: this machine is below x86-64-v3"), 77;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ten_steps_of_a_small_cnn), cmocka_unit_test(products_in_tiles),  cmocka_unit_test(products_in_narrow_tiles),
-        cmocka_unit_test(products_by_warps),        cmocka_unit_test(sums_in_parts),      cmocka_unit_test(products_by_teams),
-        cmocka_unit_test(constants_of_each_type),   cmocka_unit_test(indices_of_64_bits), cmocka_unit_test(perceptron),
-        cmocka_unit_test(planted_mistakes_show),
+        cmocka_unit_test(ten_steps_of_a_small_cnn), cmocka_unit_test(products_in_tiles),     cmocka_unit_test(products_in_narrow_tiles),
+        cmocka_unit_test(products_by_warps),        cmocka_unit_test(sums_in_parts),         cmocka_unit_test(products_by_teams),
+        cmocka_unit_test(constants_of_each_type),   cmocka_unit_test(indices_of_64_bits),    cmocka_unit_test(perceptron),
+        cmocka_unit_test(norms_in_blocks),          cmocka_unit_test(planted_mistakes_show),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

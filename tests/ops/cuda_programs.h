@@ -20,7 +20,7 @@
 #include <cmocka.h>
 
 typedef struct program {
-    const char *name; /* a file of examples/ */
+    const char *name; /* without a source, of a file: "examples/gpt" */
     const char *source;
     int64_t capacity, rows; /* of a replica, and of them valid */
     int n_steps;
@@ -151,7 +151,7 @@ static void run_program(const program *program) {
     size_t n_bytes;
     struct program copy = *program;
     if (copy.source == NULL) {
-        snprintf(path, sizeof path, "%s/examples/%s.dt", getenv("DT_SOURCE"), program->name);
+        snprintf(path, sizeof path, "%s/%s.dt", getenv("DT_SOURCE"), program->name);
         assert_null(dt_file_read(path, &source, &n_bytes));
         copy.source = source;
         t.program = &copy;

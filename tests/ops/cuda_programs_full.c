@@ -3,22 +3,22 @@
 
 static void fashion_cnn(void **state) {
     (void)state;
-    run_program(&(program){.name = "fashion_cnn", .capacity = 2, .rows = 2, .n_steps = 2, .tolerance = 1e-3});
+    run_program(&(program){.name = "examples/fashion_cnn", .capacity = 2, .rows = 2, .n_steps = 2, .tolerance = 1e-3});
 }
 
 static void own_parts(void **state) {
     (void)state;
-    run_program(&(program){.name = "own_parts", .capacity = 3, .rows = 2, .n_steps = 2, .tolerance = 1e-3});
+    run_program(&(program){.name = "examples/own_parts", .capacity = 3, .rows = 2, .n_steps = 2, .tolerance = 1e-3});
 }
 
 static void gan(void **state) {
     (void)state;
-    run_program(&(program){.name = "gan", .capacity = 2, .rows = 2, .n_steps = 1, .tolerance = 1e-3});
+    run_program(&(program){.name = "examples/gan", .capacity = 2, .rows = 2, .n_steps = 1, .tolerance = 1e-3});
 }
 
 static void gpt(void **state) {
     (void)state;
-    run_program(&(program){.name = "gpt",
+    run_program(&(program){.name = "examples/gpt",
                            .capacity = 2,
                            .rows = 2,
                            .n_steps = 1,
@@ -29,7 +29,7 @@ static void gpt(void **state) {
 static void resnet(void **state) {
     (void)state;
     run_program(&(program){
-        .name = "resnet", .capacity = 3, .rows = 2, .n_steps = 1, .tolerance = 1e-3, .defines = {{"widths", "[4, 6, 8]"}, {"blocks", "1"}}});
+        .name = "examples/resnet", .capacity = 3, .rows = 2, .n_steps = 1, .tolerance = 1e-3, .defines = {{"widths", "[4, 6, 8]"}, {"blocks", "1"}}});
 }
 
 /* Results enough for tiles of twice the size. */
