@@ -6,7 +6,7 @@
 #define DT_COMPILER_ARTIFACT_H
 
 #include "compiler/codegen/codegen.h"
-#include "compiler/compilation.h"
+#include "compiler/kernel/compilation.h"
 
 /* One object file: the code of all kernels for one instruction-set level. */
 typedef struct dt_object_file {

@@ -3,7 +3,7 @@
 #define DT_COMPILER_DTC_H
 
 #include "abi/version.h"
-#include "compiler/compilation.h"
+#include "compiler/kernel/compilation.h"
 #include "compiler/pipeline.h"
 
 #include <argp.h>

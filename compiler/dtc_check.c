@@ -1,7 +1,7 @@
 /* dtc check: what a program says is checked by its compilation; what the compiler derives from it, gradients and replicas, by running it. */
 #include "compiler/check.h"
 #include "compiler/dtc.h"
-#include "compiler/flops.h"
+#include "ir/flops.h"
 #include "compiler/progress.h"
 #include "ir/text_form.h"
 

@@ -1,7 +1,7 @@
 /* dtc summary: a program at a glance, before anything runs: layers and parameters, arithmetic, memory, and what crosses replicas. */
-#include "compiler/blocks.h"
+#include "compiler/kernel/blocks.h"
 #include "compiler/dtc.h"
-#include "compiler/flops.h"
+#include "ir/flops.h"
 #include "ir/text_form.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef DT_COMPILER_PIPELINE_H
 #define DT_COMPILER_PIPELINE_H
 
-#include "compiler/compilation.h"
+#include "compiler/kernel/compilation.h"
 
 /* Seconds spent in each part, in the order in which they ran: for --time-passes. */
 typedef struct dt_timings {

@@ -179,7 +179,7 @@ typedef struct dt_space_bytes {
 
 typedef struct dt_plan {
     const dt_function *function;
-    int64_t block_rows; /* most rows of a block (compiler/blocks.h) */
+    int64_t block_rows; /* most rows of a block (compiler/kernel/blocks.h) */
     bool is_placed;     /* buffers have their offsets: plan_memory is done */
     bool rows_at_once;  /* made for a target that runs all rows at the same time: nothing is handed from one row to the next */
     int n_buffers, n_kernels, n_segments;

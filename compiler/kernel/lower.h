@@ -5,7 +5,7 @@
 #ifndef DT_KERNEL_LOWER_H
 #define DT_KERNEL_LOWER_H
 
-#include "compiler/compilation.h"
+#include "compiler/kernel/compilation.h"
 #include "compiler/kernel/affine.h"
 
 /* What a value is to the kernels; the only questions asked of an op. */

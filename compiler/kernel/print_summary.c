@@ -1,5 +1,5 @@
 /* print_summary: a plan on one screen. What runs in which order, once or once a replica, how its work is done, and what it takes. */
-#include "compiler/flops.h"
+#include "ir/flops.h"
 #include "compiler/kernel/count.h"
 
 /* "4 nests, 2 tiled, 1 spread, 3 row by row": how the nests of a kernel are computed. */

@@ -6,7 +6,7 @@
  * and would be dear to compute more than once; all else disappears into the nests of its users (fuse_units.c). Nests that go through the rows of
  * the batch together share a kernel (fuse_kernels.c). */
 #include "compiler/passes/fuse.h"
-#include "compiler/blocks.h"
+#include "compiler/kernel/blocks.h"
 #include "compiler/kernel/library.h"
 #include "compiler/kernel/nest.h"
 

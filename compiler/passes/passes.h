@@ -2,7 +2,7 @@
 #ifndef DT_COMPILER_PASSES_H
 #define DT_COMPILER_PASSES_H
 
-#include "compiler/compilation.h"
+#include "compiler/kernel/compilation.h"
 
 dt_status *dt_pass_verify(dt_compilation *compilation);
 dt_status *dt_pass_shrink(dt_compilation *compilation);

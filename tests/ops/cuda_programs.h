@@ -11,7 +11,7 @@
 #include "compiler/pipeline.h"
 #include "frontends/dsl/dsl.h"
 #include "tests/support/emulated.h"
-#include "tests/unit/random_graph.h"
+#include "tests/support/random_graph.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -9,7 +9,7 @@
 
 #include "compiler/kernel/execute.h"
 #include "compiler/pipeline.h"
-#include "tests/ops/cases.h"
+#include "tests/support/op_cases.h"
 
 #include <float.h>
 #include <inttypes.h>

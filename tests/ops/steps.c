@@ -11,7 +11,7 @@
 #include "compiler/pipeline.h"
 #include "ir/text_form.h"
 #include "tests/support/compiled.h"
-#include "tests/unit/random_graph.h"
+#include "tests/support/random_graph.h"
 
 #include <inttypes.h>
 #include <math.h>

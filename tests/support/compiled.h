@@ -5,7 +5,7 @@
 #include "base/cpu.h"
 #include "base/memory.h"
 #include "compiler/codegen/codegen.h"
-#include "compiler/compilation.h"
+#include "compiler/kernel/compilation.h"
 #include "compiler/kernel/execute.h"
 #include "runtime/artifact/object_loader.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/memory.h"
 #include "compiler/codegen/codegen.h"
-#include "compiler/compilation.h"
+#include "compiler/kernel/compilation.h"
 #include "compiler/kernel/execute.h"
 
 #include <dlfcn.h>

@@ -8,7 +8,7 @@
 #define DT_TESTS_SUPPORT_ON_GPU_H
 
 #include "compiler/codegen/codegen.h"
-#include "compiler/compilation.h"
+#include "compiler/kernel/compilation.h"
 #include "runtime/devices/cuda/context.h"
 
 #include <stdio.h>

@@ -2,12 +2,12 @@
 #ifndef DT_TESTS_SUPPORT_TWO_WAYS_H
 #define DT_TESTS_SUPPORT_TWO_WAYS_H
 
-#include "compiler/compilation.h"
+#include "compiler/kernel/compilation.h"
 #include "compiler/kernel/execute.h"
 #include "ir/interpret.h"
 #include "ir/text_form.h"
 #include "tests/support/expect.h"
-#include "tests/unit/random_graph.h"
+#include "tests/support/random_graph.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  *
  * One JSON object a line on standard output: the case, its row's NumPy expression, operands, attributes and result, whose elements are raw files in
  * FOLDER. Rows without a case, or that fail, are lines with "error". */
-#include "tests/ops/cases.h"
+#include "tests/support/op_cases.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* blocks: whatever a program costs, how many rows are run at once keeps to some rules. The numbers that the rules leave open are one machine's. */
-#include "compiler/blocks.h"
+#include "compiler/kernel/blocks.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

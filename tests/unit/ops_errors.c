@@ -1,6 +1,6 @@
 /* What rows say to operands and attributes that do not fit. The front end shows these sentences to users behind the place in the program: each
  * names the op, what is wrong, and the types that met. */
-#include "tests/ops/cases.h"
+#include "tests/support/op_cases.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
  * loops compute. Rows without a gradient must not depend smoothly on their operands. OPS_SEED=n reruns with other numbers. */
 #include "ir/gradient.h"
 #include "ir/verify.h"
-#include "tests/ops/cases.h"
+#include "tests/support/op_cases.h"
 
 #include <inttypes.h>
 #include <math.h>

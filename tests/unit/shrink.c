@@ -3,12 +3,12 @@
  * The oracle's order of summing hangs on shapes, so bits are compared where no sum is rounded: in functions made of what shrinks (convolutions,
  * poolings, slices, paddings and their like, of which a part is returned) on images of small integers. Functions over the whole op table are compared
  * as closely as an order of summing allows. */
-#include "compiler/flops.h"
+#include "ir/flops.h"
 #include "compiler/passes/passes.h"
 #include "ir/text_form.h"
 #include "ir/verify.h"
 #include "tests/support/expect.h"
-#include "tests/unit/random_graph.h"
+#include "tests/support/random_graph.h"
 
 #include <math.h>
 #include <stdio.h>

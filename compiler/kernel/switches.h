@@ -2,8 +2,8 @@
  *
  * A pass that only improves is left out by the pipeline; a part of a pass that cannot be left out asks dt_switch_is_on. Another switch is a row here
  * and a question there. */
-#ifndef DT_COMPILER_SWITCHES_H
-#define DT_COMPILER_SWITCHES_H
+#ifndef DT_KERNEL_SWITCHES_H
+#define DT_KERNEL_SWITCHES_H
 
 #include "base/status.h"
 #include "base/text.h"

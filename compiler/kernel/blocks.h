@@ -6,10 +6,10 @@
  *
  * The size is part of the bits: it is chosen here, from the program alone, and recorded in the artifact (block_rows). The caches that it is chosen
  * for are therefore assumed, not those of the machine that compiles. */
-#ifndef DT_COMPILER_BLOCKS_H
-#define DT_COMPILER_BLOCKS_H
+#ifndef DT_KERNEL_BLOCKS_H
+#define DT_KERNEL_BLOCKS_H
 
-#include "compiler/compilation.h"
+#include "compiler/kernel/compilation.h"
 
 /* What the choice depends on: of the step with the most arithmetic, which is the one that trains. */
 typedef struct dt_block_costs {

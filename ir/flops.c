@@ -1,5 +1,5 @@
 /* flops: see the header. Loops over B give the part per row; everything is asked of the loops, nothing of the op. */
-#include "compiler/flops.h"
+#include "ir/flops.h"
 
 static bool is_work(const dt_formula *node) {
     if (node->kind == DT_FORMULA_SCALAR) return dt_scalar_precision(node->scalar) == DT_PRECISION_F32; /* rounding is a conversion, as it were */

@@ -1,6 +1,6 @@
 /* flops: how much arithmetic a function is, counted from the loops of its values. */
-#ifndef DT_COMPILER_FLOPS_H
-#define DT_COMPILER_FLOPS_H
+#ifndef DT_IR_FLOPS_H
+#define DT_IR_FLOPS_H
 
 #include "ir/graph.h"
 

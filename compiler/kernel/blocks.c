@@ -23,9 +23,9 @@
  *
  *  - Activations. What a microbatch leaves for its later kernels should still be in the second-level cache. Rows beyond SHARED_ROWS, which save
  *    crossing, are taken as long as it is. */
-#include "compiler/blocks.h"
+#include "compiler/kernel/blocks.h"
 
-#include "compiler/flops.h"
+#include "ir/flops.h"
 
 enum {
     SHARED_ROWS = 16,             /* that use a weight while it is at hand */

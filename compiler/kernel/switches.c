@@ -1,5 +1,5 @@
 /* switches: see the header. */
-#include "compiler/switches.h"
+#include "compiler/kernel/switches.h"
 
 #include <string.h>
 

@@ -2,11 +2,11 @@
  *
  * Up to partition a pass rewrites the module's functions in place; fuse turns each function into a plan, and the passes after it work on plans.
  * All of it lives in one arena. */
-#ifndef DT_COMPILER_COMPILATION_H
-#define DT_COMPILER_COMPILATION_H
+#ifndef DT_KERNEL_COMPILATION_H
+#define DT_KERNEL_COMPILATION_H
 
 #include "compiler/kernel/kernel.h"
-#include "compiler/switches.h"
+#include "compiler/kernel/switches.h"
 
 /* What differs between targets as far as the passes are concerned. `rows_at_once`: threads, not a loop, go through the rows, so no sum is kept from
  * row to row, and no memory is enough for one row; a replica's rows are one block, and tiles and vectors are the renderer's. */
@@ -23,7 +23,7 @@ typedef struct dt_compilation {
     dt_target target; /* what the plans are for */
     int n_plans;      /* 0 before fuse, then one plan for each function of the module, in its order */
     dt_plan **plans;
-    int64_t block_rows;         /* of every plan, chosen before fuse (compiler/blocks.h) */
+    int64_t block_rows;         /* of every plan, chosen before fuse (compiler/kernel/blocks.h) */
     DT_LIST(dt_location) sites; /* index expressions that kernels check, by the `site` they count a bad index with: "sites" of the manifest */
     dt_text warnings;           /* lines for the user: what a pass did that costs something; owned by whoever made the compilation */
 } dt_compilation;

@@ -2,8 +2,8 @@
  *
  * A case is text, "reduce_sum(f32[7, 9]; axes=[0])". Elementwise rows get theirs from their signature; the others are listed below, with odd
  * sizes on purpose. A row without a case is a failure of the test that walks the table (op_cases says which). B is 5 rows. */
-#ifndef DT_TESTS_OPS_CASES_H
-#define DT_TESTS_OPS_CASES_H
+#ifndef DT_TESTS_SUPPORT_OP_CASES_H
+#define DT_TESTS_SUPPORT_OP_CASES_H
 
 #include "base/text.h"
 #include "ir/evaluate.h"

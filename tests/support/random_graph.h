@@ -2,8 +2,8 @@
  *
  * Values are drawn, an op is picked with attributes from a list, and built: what its row refuses is drawn again. Floats are f64, so that two right
  * ways agree closely, and they are quarters, so that sums are exact in any order and comparisons do not flip. */
-#ifndef DT_TESTS_RANDOM_GRAPH_H
-#define DT_TESTS_RANDOM_GRAPH_H
+#ifndef DT_TESTS_SUPPORT_RANDOM_GRAPH_H
+#define DT_TESTS_SUPPORT_RANDOM_GRAPH_H
 
 #include "ir/graph.h"
 #include "ir/interpret.h"
