@@ -40,8 +40,9 @@ typedef struct training {
 
 /* ---- checkpoints ---- */
 
+/* One process of a group writes what all have. */
 static dt_status *save(training *run) {
-    if (run->options->checkpoint_dir == NULL) return NULL;
+    if (run->options->checkpoint_dir == NULL || !dt_session_leads(run->session)) return NULL;
     char *path;
     dt_reports *reports = dt_runner_reports(run->trainer);
     run->state.n_added = dt_reports_n_added(reports);
@@ -231,12 +232,15 @@ static void show_progress(training *run, dt_runner *runner) {
     dt_log_progress(run->log, &so_far, &values);
 }
 
-/* Sets run->reason where the run is to end before the epoch does. */
-static bool is_over(training *run) {
-    if (dt_log_failed(run->log)) run->reason = "output";
-    if (stopped(run)) run->reason = "signal";
+/* Sets run->reason where the run is to end before the epoch does: at the same step for all processes of the group, whoever was told. */
+static dt_status *look_for_end(training *run) {
+    bool failed, told;
+    DT_TRY(dt_session_any(run->session, dt_log_failed(run->log), &failed));
+    DT_TRY(dt_session_any(run->session, stopped(run), &told));
+    if (failed) run->reason = "output";
+    if (told) run->reason = "signal";
     if (run->options->max_steps >= 0 && run->state.step >= run->options->max_steps) run->reason = "max_steps";
-    return run->reason != NULL;
+    return NULL;
 }
 
 /* What follows a step. */
@@ -260,8 +264,10 @@ static dt_status *train_epoch(training *run, const dt_checkpoint_state *saved, b
     if (run->state.examples > 0 && saved->n_added > 0 && saved->n_totals == dt_reports_n_aggregates(reports))
         dt_reports_restore(reports, saved->totals, saved->n_added);
     *complete = false;
-    while (!*complete && (run->state.examples >= dt_runner_n_examples(run->trainer) || !is_over(run))) {
+    while (!*complete) {
         dt_runner_outcome outcome;
+        if (run->state.examples < dt_runner_n_examples(run->trainer)) DT_TRY(look_for_end(run));
+        if (run->reason != NULL) break;
         DT_TRY(dt_runner_step(run->trainer, run->state.step, &outcome));
         if (outcome == DT_RUNNER_RAN) DT_TRY(after_step(run));
         if (outcome == DT_RUNNER_STOPPED) break;
@@ -299,7 +305,7 @@ static void watch(training *run) {
     if (run->options->stop_after_no_gain > 0 && state->epochs_without_gain >= run->options->stop_after_no_gain) run->reason = "no_gain";
 }
 
-/* One epoch with what belongs to it, or less of it, where is_over. An evaluation that was not whole does not count: it is done again. */
+/* One epoch with what belongs to it, or less of it, where the run ends first. An evaluation that was not whole does not count: it is done again. */
 static dt_status *run_epoch(training *run, const dt_checkpoint_state *saved) {
     bool complete, evaluated = true;
     DT_TRY(train_epoch(run, saved, &complete));
@@ -335,8 +341,9 @@ static dt_status *train(training *run, dt_checkpoint_state *saved) {
     DT_TRY(begin(run, saved));
     int64_t first_step = run->state.step;
     run->began = dt_seconds_now();
-    while (run->state.epoch < run->about.epochs && run->reason == NULL && !is_over(run)) {
-        DT_TRY(run_epoch(run, saved));
+    while (run->state.epoch < run->about.epochs && run->reason == NULL) {
+        DT_TRY(look_for_end(run));
+        if (run->reason == NULL) DT_TRY(run_epoch(run, saved));
         saved->n_added = 0;
     }
     bool has_weights = run->state.step > 0 || run->options->max_steps == 0;

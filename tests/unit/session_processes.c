@@ -1,0 +1,197 @@
+/* session_processes: two sessions that hold half of the replicas each, as two processes do, train what one session with all of them trains: the same
+ * bits of weights and totals, also in short batches that leave one of them without rows; bad indices of both are known to both; and when one fails,
+ * the other ends too. Here the processes are threads of one, whose sessions join one hub (runtime/comm/local). */
+#include "base/memory.h"
+#include "runtime/comm/local/local.h"
+#include "runtime/execution/session.h"
+#include "tests/support/artifact_fixture.h"
+#include "tests/support/expect.h"
+
+#include <pthread.h>
+
+enum {
+    TRAIN = 0,
+    REPLICAS = 4,
+    ROWS = 4, /* of a replica, in microbatches of two */
+    BATCH = REPLICAS * ROWS,
+    STEPS = 20,
+    N_PROCESSES = 2
+};
+
+static dt_artifact *artifact;
+static dt_kernels *kernels;
+
+static int open_artifact(void **state) {
+    (void)state;
+    char *manifest, *object;
+    size_t n_bytes;
+    fixture_line(&manifest, &object, &n_bytes);
+    dt_status *status = dt_artifact_open(fixture_artifact("line.dtx", manifest, object, n_bytes), &artifact);
+    free(manifest);
+    free(object);
+    if (status == NULL) status = dt_kernels_load(artifact, NULL, &kernels);
+    if (status != NULL) print_error("%s\n", dt_status_message(status));
+    return status != NULL;
+}
+
+static int close_artifact(void **state) {
+    (void)state;
+    dt_kernels_free(kernels);
+    dt_artifact_close(artifact);
+    fixture_remove_folder();
+    return 0;
+}
+
+/* The global batch of a step: rows of a plane, none of them exact in binary. Some steps are short. */
+typedef struct data {
+    float x[BATCH + 6][3], y[BATCH + 16];
+    int64_t rows;
+} data;
+
+static data make_data(int step) {
+    data made = {.rows = step % 3 == 2 ? 1 + step * 7 % BATCH : BATCH};
+    for (int r = 0; r < BATCH; r++) {
+        for (int i = 0; i < 3; i++) made.x[r][i] = (float)((step * 131 + r * 37 + i * 11) % 101) / 101.0f;
+        made.y[r] = made.x[r][0] * 0.3f - made.x[r][1] * 0.7f + made.x[r][2] * 0.11f;
+    }
+    return made;
+}
+
+static dt_session_options options_of(const char *devices, const dt_group_entry *group, double deadline) {
+    dt_session_options options = dt_session_options_default();
+    options.devices = devices;
+    options.replicas = REPLICAS;
+    options.seed = 5;
+    options.group = group;
+    options.deadline_seconds = deadline;
+    return options;
+}
+
+static dt_status *run(dt_session *session, int step, data *d, dt_total *totals) {
+    int64_t first = dt_session_first_row(session);
+    const void *inputs[] = {d->x[first], &d->y[first]};
+    return dt_session_run(session, TRAIN, &(dt_batch){inputs, d->rows, step}, totals);
+}
+
+/* What a training leaves. */
+typedef struct outcome {
+    float weights[3];
+    dt_total totals[STEPS][2];
+    float predictions[STEPS][BATCH];
+    int64_t n_bad;
+    bool stopped_by_other;
+} outcome;
+
+static void train(dt_session *session, outcome *left) {
+    for (int step = 0; step < STEPS; step++) {
+        data d = make_data(step);
+        expect_ok(run(session, step, &d, left->totals[step]));
+        expect_ok(dt_session_result(session, TRAIN, 2, &left->predictions[step][dt_session_first_row(session)]));
+    }
+    expect_ok(dt_session_get_variable(session, 0, 0, left->weights));
+    data d = make_data(0);
+    d.y[1] = 1012, d.y[BATCH - 1] = 3000; /* what the fixture's kernel takes for indices: one in each half */
+    expect_ok(run(session, STEPS, &d, NULL));
+    left->n_bad = dt_session_bad_index(session)->count;
+    bool any;
+    expect_ok(dt_session_any(session, dt_session_first_row(session) > 0, &any));
+    left->stopped_by_other = any;
+}
+
+typedef struct process {
+    dt_group_entry entry;
+    const char *devices;
+    outcome left;
+    void (*body)(struct process *self, dt_session *session);
+} process;
+
+static void *run_process(void *argument) {
+    process *self = argument;
+    dt_session_options options = options_of(self->devices, &self->entry, 0);
+    dt_session *session;
+    expect_ok(dt_session_create(kernels, &options, &session));
+    assert_int_equal(dt_session_n_rows(session), BATCH / N_PROCESSES);
+    assert_int_equal(dt_session_first_row(session), self->entry.process * BATCH / N_PROCESSES);
+    assert_true(dt_session_leads(session) == (self->entry.process == 0));
+    expect_ok(dt_session_initialize(session));
+    self->body(self, session);
+    dt_session_destroy(session);
+    return NULL;
+}
+
+static dt_status *join(void *hub, int rank, dt_group **group) { return dt_local_hub_join(hub, rank, group); }
+
+static void run_processes(process *processes, const char *devices, int n_ranks, double deadline, void (*body)(process *, dt_session *)) {
+    dt_local_hub *hub;
+    pthread_t threads[N_PROCESSES];
+    dt_local_hub_options about = {.n_ranks = n_ranks,
+                                  .n_processes = N_PROCESSES,
+                                  .shares_memory = true,
+                                  .n_microbatches = BATCH / 2,
+                                  .rows = {ROWS, 2, 2},
+                                  .deadline_seconds = deadline};
+    expect_ok(dt_local_hub_create(&about, &hub));
+    for (int p = 0; p < N_PROCESSES; p++) {
+        processes[p] = (process){.entry = {join, hub, p, N_PROCESSES}, .devices = devices, .body = body};
+        assert_int_equal(pthread_create(&threads[p], NULL, run_process, &processes[p]), 0);
+    }
+    for (int p = 0; p < N_PROCESSES; p++) pthread_join(threads[p], NULL);
+    dt_local_hub_release(hub);
+}
+
+static void train_process(process *self, dt_session *session) { train(session, &self->left); }
+
+static void two_processes_train_what_one_trains(void **state) {
+    (void)state;
+    static outcome one;
+    static process processes[N_PROCESSES];
+    dt_session_options options = options_of("cpu:1x1", NULL, 0);
+    dt_session *session;
+    expect_ok(dt_session_create(kernels, &options, &session));
+    expect_ok(dt_session_initialize(session));
+    train(session, &one);
+    assert_int_equal(one.n_bad, 2);
+    assert_false(one.stopped_by_other);
+    dt_session_destroy(session);
+    static const struct {
+        const char *devices;
+        int n_ranks;
+    } cases[] = {{"cpu:1x1", 2}, {"cpu:1x2", 4}, {"cpu:2x1", 4}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        run_processes(processes, cases[c].devices, cases[c].n_ranks, 60, train_process);
+        for (int p = 0; p < N_PROCESSES; p++) {
+            const outcome *left = &processes[p].left;
+            assert_memory_equal(left->weights, one.weights, sizeof one.weights);
+            for (int step = 0; step < STEPS; step++) {
+                assert_memory_equal(&left->totals[step][0].number, &one.totals[step][0].number, 8);
+                assert_int_equal(left->totals[step][1].integer, make_data(step).rows);
+                int64_t valid = make_data(step).rows, first = p * BATCH / N_PROCESSES, end = first + BATCH / N_PROCESSES;
+                for (int64_t r = first; r < end && r < valid; r++) assert_true(left->predictions[step][r] == one.predictions[step][r]);
+            }
+            assert_int_equal(left->n_bad, 2);
+            assert_true(left->stopped_by_other);
+        }
+    }
+}
+
+/* The second process leaves after one step. */
+static void leave_early(process *self, dt_session *session) {
+    data d = make_data(0);
+    expect_ok(run(session, 0, &d, NULL));
+    if (self->entry.process == 1) return;
+    expect_error(run(session, 1, &d, NULL), DT_ABORTED, "device 1 missing at train 1, segment 0");
+}
+
+static void a_process_that_ends_takes_the_others_along(void **state) {
+    (void)state;
+    static process processes[N_PROCESSES];
+    run_processes(processes, "cpu:1x1", 2, 5, leave_early);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_processes_train_what_one_trains),
+        cmocka_unit_test(a_process_that_ends_takes_the_others_along),
+    };
+    return cmocka_run_group_tests(tests, open_artifact, close_artifact);
+}
