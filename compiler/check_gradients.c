@@ -194,9 +194,25 @@ static dt_status *find_gradients(work *w) {
 
 /* ---- slopes of a group: gradients of one y, the longest first ---- */
 
-static double sign_of(int direction, int move, size_t element) {
-    uint64_t place[] = {(uint64_t)direction, (uint64_t)move, element};
-    return dt_hash_bytes(place, sizeof place, DT_HASH_SEED) >> 40 & 1 ? 1 : -1;
+/* 64 tosses of a coin. */
+static uint64_t toss(int direction, int move, size_t number) {
+    uint64_t place[] = {(uint64_t)direction, (uint64_t)move, number}, bits = dt_hash_bytes(place, sizeof place, DT_HASH_SEED);
+    bits = (bits ^ bits >> 33) * 0xff51afd7ed558ccd;
+    bits = (bits ^ bits >> 33) * 0xc4ceb9fe1a85ec53;
+    return bits ^ bits >> 33;
+}
+
+/* The sum of gradient times direction; `move`, where there is one, goes `distance` along it. */
+static double along(const gradient *g, int direction, double distance, double *move) {
+    uint64_t tosses = 0;
+    double sum = 0;
+    for (size_t i = 0; i < g->n_elements; i++, tosses >>= 1) {
+        if (i % 64 == 0) tosses = toss(direction, g->x, i / 64);
+        double sign = tosses & 1 ? 1 : -1;
+        sum += sign * g->elements[i];
+        if (move != NULL) move[i] += sign * distance;
+    }
+    return sum;
 }
 
 static double stretch_of(const gradient *group, const gradient *g) { return g->length > 0 ? fmin(group->length / g->length, MOST_STRETCHED) : 1; }
@@ -213,8 +229,8 @@ static dt_status *value_at(work *w, const gradient *group, int n, int direction,
     dt_tensor *results = DT_NEW_ARRAY(w->arena, dt_tensor, w->n);
     for (int m = w->n_inputs; m < w->n_inputs + w->values.n_moves; m++) memcpy(w->inputs[m].data, w->base[m].data, dt_tensor_bytes(&w->base[m]));
     for (const gradient *g = group; g < group + n; g++) {
-        double *move = w->inputs[w->n_inputs + g->x].data, distance = by * stretch_of(group, g);
-        for (size_t i = 0; i < g->n_elements; i++) move[i] += distance * sign_of(direction, g->x, i);
+        double *move = w->inputs[w->n_inputs + g->x].data;
+        along(g, direction, by * stretch_of(group, g), move);
     }
     DT_TRY(evaluate(w, &w->values, 1, w->inputs, results));
     *y = dt_tensor_get(&results[group->y], 0);
@@ -224,8 +240,7 @@ static dt_status *value_at(work *w, const gradient *group, int n, int direction,
 /* *difference: of the slope from the gradients, as a share of the longest; NaN where there is no slope. */
 static dt_status *compare(work *w, const gradient *group, int n, int direction, double *difference) {
     double expected = 0;
-    for (const gradient *g = group; g < group + n; g++)
-        for (size_t i = 0; i < g->n_elements; i++) expected += g->elements[i] * stretch_of(group, g) * sign_of(direction, g->x, i);
+    for (const gradient *g = group; g < group + n; g++) expected += stretch_of(group, g) * along(g, direction, 0, NULL);
     *difference = NAN;
     for (size_t i = 0; i < sizeof STEPS / sizeof *STEPS && !(*difference <= TOLERANCE); i++) {
         double forwards, back, rounding = ROUNDING * group->size_of_y / STEPS[i];

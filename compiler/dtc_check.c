@@ -6,6 +6,7 @@
 #include "ir/text_form.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,28 +42,39 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     }
 }
 
-static int64_t rows_of(dt_arena *arena, const options *options, const dt_step *step) {
-    const double many = 5e7; /* scalar operations of a row, forwards: a few tenths of a second */
-    if (options->rows > 0) return options->rows;
-    return dt_flops_of_function(arena, step->function).per_row > many ? 1 : 2;
-}
+typedef struct job job;
 
-/* One of the checks of one step. The text is the caller's to free. */
+/* One of the checks of one step. */
 typedef struct part {
-    dt_check check;
-    const options *options;
+    job *job;
     size_t step;
     bool replicas; /* this, or gradients */
-    dt_text text;
+    int64_t rows;
+    double work, done; /* about how much there is, in any unit; which share of it is done */
+    bool is_finished;
+    dt_text text; /* one line */
     bool wrong;
+    dt_status *status; /* why there is no line */
 } part;
 
+/* All parts, which threads take one after another, and their lines, which are written in order. */
+struct job {
+    const dt_check *check;
+    part *parts;
+    int n_parts, n_taken, n_written;
+    pthread_mutex_t lock; /* of all that changes */
+    dt_progress progress;
+};
+
+/* ---- a part ---- */
+
 /* One line, and whether it says that something is wrong. */
-static void say(part *part, const dt_finding *finding) {
+static void say(part *part, const char *step, const dt_finding *finding) {
     dt_text *text = &part->text;
     const char *agree = part->replicas ? "results and variables are those of one" : "are the slopes";
     bool unknown = finding->wrong ? finding->is_stopped : finding->is_undefined;
     part->wrong = finding->wrong && !unknown;
+    dt_text_format(text, "step %s: %s: ", step, part->replicas ? "3 replicas" : "gradients");
     if (finding->n == 0)
         dt_text_append(text, "none\n");
     else if (part->wrong)
@@ -76,35 +88,108 @@ static void say(part *part, const dt_finding *finding) {
         dt_text_format(text, "%d %s, at worst %.1g apart\n", finding->n, agree, finding->worst);
 }
 
-static void tell(void *progress, double done) { dt_progress_tell(progress, done); }
+static void tell(void *context, double done) {
+    part *part = context;
+    job *job = part->job;
+    double work = 0, all_work = 0;
+    pthread_mutex_lock(&job->lock);
+    part->done = done;
+    for (int i = 0; i < job->n_parts; i++) {
+        work += job->parts[i].work * job->parts[i].done;
+        all_work += job->parts[i].work;
+    }
+    dt_progress_tell(&job->progress, work / all_work);
+    pthread_mutex_unlock(&job->lock);
+}
 
 static dt_status *run_part(dt_arena *arena, void *context) {
     part *part = context;
-    const dt_step *step = &part->check.module->steps.items[part->step];
-    int64_t rows = rows_of(arena, part->options, step);
-    const char *what = dt_arena_format(arena, "step %s: %s", step->name, part->replicas ? "3 replicas" : "gradients");
+    dt_check check = *part->job->check;
+    check.progress = tell;
+    check.context = part;
     dt_finding finding;
-    dt_progress progress;
-    dt_progress_begin(&progress, stderr, isatty(STDERR_FILENO), dt_seconds, what);
-    part->check.progress = tell;
-    part->check.context = &progress;
-    dt_status *status = (part->replicas ? dt_check_replicas : dt_check_gradients)(arena, &part->check, part->step, rows, &finding);
-    dt_progress_end(&progress);
-    DT_TRY(status);
-    dt_text_format(&part->text, "%s: ", what);
-    say(part, &finding);
-    return dtc_write_text(NULL, &part->text);
+    DT_TRY((part->replicas ? dt_check_replicas : dt_check_gradients)(arena, &check, part->step, part->rows, &finding));
+    say(part, check.module->steps.items[part->step].name, &finding);
+    return NULL;
 }
 
-static dt_status *check_step(const dt_check *check, const options *options, size_t s, int *n_wrong) {
-    for (int replicas = 0; replicas < 2; replicas++) {
-        part part = {.check = *check, .options = options, .step = s, .replicas = replicas};
-        dt_status *status = dtc_in_arena("out of memory: take fewer --rows", run_part, &part);
-        dt_text_free(&part.text);
-        DT_TRY(status);
-        *n_wrong += part.wrong;
+/* ---- all of them ---- */
+
+/* The next part; once one has failed none is begun. */
+static part *take_part(job *job) {
+    bool failed = false;
+    for (int i = 0; i < job->n_taken; i++) failed |= job->parts[i].status != NULL;
+    return failed || job->n_taken == job->n_parts ? NULL : &job->parts[job->n_taken++];
+}
+
+/* Writes the lines of all parts up to the first that has none yet. */
+static void write_lines(job *job) {
+    for (; job->n_written < job->n_parts; job->n_written++) {
+        part *part = &job->parts[job->n_written];
+        if (!part->is_finished || part->status != NULL) return;
+        dt_progress_end(&job->progress);
+        part->status = dtc_write_text(NULL, &part->text);
     }
+}
+
+static void *work(void *context) {
+    job *job = context;
+    part *part;
+    pthread_mutex_lock(&job->lock);
+    while ((part = take_part(job)) != NULL) {
+        pthread_mutex_unlock(&job->lock);
+        dt_status *status = dtc_in_arena("out of memory: take fewer --rows", run_part, part);
+        pthread_mutex_lock(&job->lock);
+        part->status = status;
+        part->is_finished = true;
+        part->done = 1;
+        write_lines(job);
+    }
+    pthread_mutex_unlock(&job->lock);
     return NULL;
+}
+
+/* A thread for each processor, this one among them; fewer where there are none to be had. */
+static void run_parts(job *job) {
+    enum {
+        MOST_THREADS = 64
+    };
+    pthread_t threads[MOST_THREADS];
+    long n_processors = sysconf(_SC_NPROCESSORS_ONLN);
+    int n = 0;
+    while (n < MOST_THREADS && n + 1 < n_processors && n + 1 < job->n_parts && pthread_create(&threads[n], NULL, work, job) == 0) n++;
+    work(job);
+    for (int i = 0; i < n; i++) pthread_join(threads[i], NULL);
+    dt_progress_end(&job->progress);
+}
+
+/* The parts of the steps that are asked for. */
+static void list_parts(dtc_call *call, job *job) {
+    const options *options = call->options;
+    const dt_module *module = job->check->module;
+    const double many = 5e7; /* scalar operations of a row, forwards: some hundredths of a second */
+    job->parts = DT_NEW_ARRAY(call->arena, part, 2 * module->steps.n);
+    for (size_t s = 0; s < module->steps.n; s++) {
+        const dt_step *step = &module->steps.items[s];
+        if (options->step != NULL && strcmp(options->step, step->name) != 0) continue;
+        dt_flops flops = dt_flops_of_function(call->arena, step->function);
+        int64_t rows = options->rows > 0 ? options->rows : flops.per_row > many ? 1 : 2;
+        for (int replicas = 0; replicas < 2; replicas++)
+            job->parts[job->n_parts++] =
+                (part){.job = job, .step = s, .replicas = replicas, .rows = rows, .work = 1 + flops.per_row * (double)rows + flops.fixed};
+    }
+}
+
+/* The first error of any part, and how many are wrong. */
+static dt_status *finish_parts(job *job, int *n_wrong) {
+    dt_status *first = NULL;
+    for (int i = 0; i < job->n_parts; i++) {
+        part *part = &job->parts[i];
+        *n_wrong += part->wrong;
+        dt_text_free(&part->text);
+        first = dt_status_first(first, dt_status_annotate(part->status, "step %s", job->check->module->steps.items[part->step].name));
+    }
+    return first;
 }
 
 static dt_status *say_program(const dtc_call *call, const dt_module *module) {
@@ -120,14 +205,14 @@ static dt_status *run(dtc_call *call) {
     dt_check check = {0};
     DT_TRY(dtc_load(call, &module));
     DT_TRY(say_program(call, module));
+    job job = {.check = &check, .lock = PTHREAD_MUTEX_INITIALIZER};
     DT_TRY(dt_check_prepare(call->arena, module, &check));
-    int n_wrong = 0, n_checked = 0;
-    for (size_t s = 0; s < module->steps.n; s++) {
-        if (options->step != NULL && strcmp(options->step, module->steps.items[s].name) != 0) continue;
-        DT_TRY(dt_status_annotate(check_step(&check, options, s, &n_wrong), "step %s", module->steps.items[s].name));
-        n_checked++;
-    }
-    if (options->step != NULL && n_checked == 0) return dt_error(DT_NOT_FOUND, "%s has no step %s", call->program.path, options->step);
+    list_parts(call, &job);
+    if (options->step != NULL && job.n_parts == 0) return dt_error(DT_NOT_FOUND, "%s has no step %s", call->program.path, options->step);
+    int n_wrong = 0;
+    dt_progress_begin(&job.progress, stderr, isatty(STDERR_FILENO), dt_seconds, dt_arena_format(call->arena, "checking %s", call->program.path));
+    run_parts(&job);
+    DT_TRY(finish_parts(&job, &n_wrong));
     if (n_wrong == 0) return NULL;
     return dt_error(DT_INTERNAL,
                     "%s: %d check%s failed: no program makes that happen, so it is a mistake of the compiler, or of a graph changed by hand",

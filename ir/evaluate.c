@@ -173,30 +173,43 @@ static void compare_floats(dt_scalar_op op, int n, const dt_scalar *a, const dt_
 #define C c[i].i
 #define X ((uint64_t)A)
 #define Y ((uint64_t)B)
-/* `bits` of the dtype: arithmetic wraps around when the result is rounded to it. Division by 0 gives 0, and so do shifts by too much. */
-static void compute_integers(dt_scalar_op op, int bits, int n, const dt_scalar *a, const dt_scalar *b, const dt_scalar *c, dt_scalar *to) {
+#define WORD(value) EACH(i, wraps_at_32 ? (int32_t)(value) : (value))
+/* `bits` of the dtype. Division by 0 gives 0, and so do shifts by too much. */
+static inline __attribute__((always_inline)) void compute_words(dt_scalar_op op, int bits, bool wraps_at_32, int n, const dt_scalar *a,
+                                                                const dt_scalar *b, const dt_scalar *c, dt_scalar *to) {
     uint64_t mask = UINT64_MAX >> (64 - bits);
     switch (op) {
-    case DT_SCALAR_ADD: EACH(i, (int64_t)(X + Y));
-    case DT_SCALAR_SUBTRACT: EACH(i, (int64_t)(X - Y));
-    case DT_SCALAR_MULTIPLY: EACH(i, (int64_t)(X * Y));
-    case DT_SCALAR_DIVIDE: EACH(i, B == 0 ? 0 : B == -1 ? (int64_t)(0 - X) : A / B);
-    case DT_SCALAR_REMAINDER: EACH(i, B == 0 || B == -1 ? 0 : A % B);
-    case DT_SCALAR_NEGATE: EACH(i, (int64_t)(0 - X));
-    case DT_SCALAR_MINIMUM: EACH(i, A < B ? A : B);
-    case DT_SCALAR_MAXIMUM: EACH(i, A > B ? A : B);
-    case DT_SCALAR_ABSOLUTE: EACH(i, A < 0 ? (int64_t)(0 - X) : A);
+    case DT_SCALAR_ADD: WORD((int64_t)(X + Y));
+    case DT_SCALAR_SUBTRACT: WORD((int64_t)(X - Y));
+    case DT_SCALAR_MULTIPLY: WORD((int64_t)(X * Y));
+    case DT_SCALAR_DIVIDE: WORD(B == 0 ? 0 : B == -1 ? (int64_t)(0 - X) : A / B);
+    case DT_SCALAR_REMAINDER: WORD(B == 0 || B == -1 ? 0 : A % B);
+    case DT_SCALAR_NEGATE: WORD((int64_t)(0 - X));
+    case DT_SCALAR_MINIMUM: WORD(A < B ? A : B);
+    case DT_SCALAR_MAXIMUM: WORD(A > B ? A : B);
+    case DT_SCALAR_ABSOLUTE: WORD(A < 0 ? (int64_t)(0 - X) : A);
     case DT_SCALAR_FLOOR:
-    case DT_SCALAR_ROUND: EACH(i, A);
-    case DT_SCALAR_FUSED: EACH(i, (int64_t)(X * Y + (uint64_t)C));
-    case DT_SCALAR_AND: EACH(i, (int64_t)(X & Y));
-    case DT_SCALAR_OR: EACH(i, (int64_t)(X | Y));
-    case DT_SCALAR_XOR: EACH(i, (int64_t)(X ^ Y));
-    case DT_SCALAR_SHIFT_LEFT: EACH(i, Y < (uint64_t)bits ? (int64_t)(X << Y) : 0);
-    case DT_SCALAR_SHIFT_RIGHT: EACH(i, Y < (uint64_t)bits ? (int64_t)((X & mask) >> Y) : 0);
-    case DT_SCALAR_HIGH_PRODUCT: EACH(i, (int64_t)((uint64_t)(uint32_t)X * (uint32_t)Y >> 32));
+    case DT_SCALAR_ROUND: WORD(A);
+    case DT_SCALAR_FUSED: WORD((int64_t)(X * Y + (uint64_t)C));
+    case DT_SCALAR_AND: WORD((int64_t)(X & Y));
+    case DT_SCALAR_OR: WORD((int64_t)(X | Y));
+    case DT_SCALAR_XOR: WORD((int64_t)(X ^ Y));
+    case DT_SCALAR_SHIFT_LEFT: WORD(Y < (uint64_t)bits ? (int64_t)(X << Y) : 0);
+    case DT_SCALAR_SHIFT_RIGHT: WORD(Y < (uint64_t)bits ? (int64_t)((X & mask) >> Y) : 0);
+    case DT_SCALAR_HIGH_PRODUCT: WORD((int64_t)((uint64_t)(uint32_t)X * (uint32_t)Y >> 32));
     default: assert(!"no operation on integers");
     }
+}
+#undef WORD
+
+/* Arithmetic wraps around; i32, which random numbers are made of, as it goes. */
+static void compute_integers(dt_scalar_op op, dt_dtype dtype, int n, const dt_scalar *a, const dt_scalar *b, const dt_scalar *c, dt_scalar *to) {
+    if (dtype == DT_I32) {
+        compute_words(op, 32, true, n, a, b, c, to);
+        return;
+    }
+    compute_words(op, 8 * (int)dt_dtype_bytes(dtype), false, n, a, b, c, to);
+    dt_scalars_round(to, (size_t)n, dtype);
 }
 
 static void compare_integers(dt_scalar_op op, int n, const dt_scalar *a, const dt_scalar *b, dt_scalar *to) {
@@ -227,8 +240,7 @@ static void compute_scalar(const dt_evaluation *evaluation, const step *s, int n
         compute_floats(s->scalar, single, n, a, b, c, to);
         if (single) dt_scalars_round(to, (size_t)n, DT_F32);
     } else {
-        compute_integers(s->scalar, 8 * (int)dt_dtype_bytes(s->dtype), n, a, b, c, to);
-        dt_scalars_round(to, (size_t)n, s->dtype);
+        compute_integers(s->scalar, s->dtype, n, a, b, c, to);
     }
 }
 
@@ -252,13 +264,13 @@ static const dt_scalar *take_operand(const dt_elements *operand, int64_t at, int
     return slot;
 }
 
-/* Elements at .. at + n - 1 of a run. */
-static void run_step(const dt_evaluation *evaluation, size_t number, const dt_evaluation_run *run, int64_t at, int n) {
+/* Elements at .. at + n - 1 of a run: where they are, which is `to` where they had to be computed. */
+static const dt_scalar *run_step(const dt_evaluation *evaluation, size_t number, const dt_evaluation_run *run, int64_t at, int n, dt_scalar *to) {
     const step *s = &evaluation->steps.items[number];
     const dt_scalar *a = evaluation->elements[s->arguments[0]], *b = evaluation->elements[s->arguments[1]];
-    dt_scalar *to = evaluation->slots[number];
     switch (s->kind) {
-    case DT_FORMULA_OPERAND: evaluation->elements[number] = take_operand(&run->operands[s->index], at, n, to); break;
+    case DT_FORMULA_LITERAL: return evaluation->slots[number];
+    case DT_FORMULA_OPERAND: return take_operand(&run->operands[s->index], at, n, to);
     case DT_FORMULA_INSIDE: {
         const dt_elements *operand = &run->operands[s->index];
         for (int i = 0; i < n; i++) to[i].i = operand->insides != NULL ? operand->insides[at + i] : !operand->outside;
@@ -282,16 +294,18 @@ static void run_step(const dt_evaluation *evaluation, size_t number, const dt_ev
         for (int i = 0; i < n; i++) to[i].f = oracle(a[i].f, b[i].f);
         break;
     }
-    default: break; /* a literal stands in its slot */
+    case DT_FORMULA_ATTRIBUTE: break; /* is bound */
     }
+    return to;
 }
 
 void dt_evaluate_run(const dt_evaluation *evaluation, const dt_evaluation_run *run, int64_t n, dt_scalar *values) {
-    size_t n_steps = evaluation->steps.n;
-    for (int64_t at = 0; at < n; at += CHUNK) {
+    size_t last = evaluation->steps.n - 1;
+    for (int64_t at = 0; at < n; at += CHUNK, values += CHUNK) {
         int n_chunk = (int)(n - at < CHUNK ? n - at : CHUNK);
-        for (size_t i = 0; i < n_steps; i++) run_step(evaluation, i, run, at, n_chunk);
-        memcpy(values + at, evaluation->elements[n_steps - 1], (size_t)n_chunk * sizeof *values);
+        for (size_t i = 0; i < last; i++) evaluation->elements[i] = run_step(evaluation, i, run, at, n_chunk, evaluation->slots[i]);
+        const dt_scalar *found = run_step(evaluation, last, run, at, n_chunk, values);
+        if (found != values) memcpy(values, found, (size_t)n_chunk * sizeof *values);
     }
 }
 

@@ -10,11 +10,17 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Elements shared by a value and its reshapes, and by the replicas after a collective. */
+/* Elements shared by a value and what only moves them, and by the replicas after a collective. */
 typedef struct block {
     int references;
+    size_t capacity;
     dt_scalar data[];
 } block;
+
+enum {
+    MOST_SPARE = 8,
+    LEAST_SPARE = 1 << 13 /* elements: what the allocator would give back to the system */
+};
 
 typedef struct slot {
     dt_wide wide;
@@ -22,14 +28,18 @@ typedef struct slot {
 } slot;
 
 typedef struct run {
-    dt_arena *scratch;
+    dt_arena *arena;
+    dt_arena *scratch; /* for one value */
+    jmp_buf guard;
     const dt_function *function;
     int n_replicas;
     const dt_launch *launches;
     const dt_tensor *inputs;
     dt_memory *memory;
-    slot *slots; /* [n_replicas * next_id]: of replica r, value id: r * next_id + id */
-    int *n_uses; /* [next_id] still to come */
+    slot *slots;              /* [n_replicas * next_id]: of replica r, value id: r * next_id + id */
+    int *n_uses;              /* [next_id] still to come */
+    block *spare[MOST_SPARE]; /* large blocks that nobody uses any more, for the next values */
+    int n_spare;
 } run;
 
 static slot *slot_of(const run *run, int replica, const dt_value *value) { return &run->slots[replica * run->function->next_id + value->id]; }
@@ -44,36 +54,66 @@ static dt_shape resolve_shape(dt_arena *arena, dt_shape shape, const dt_launch *
 
 /* ---- blocks ---- */
 
-static void describe(const run *run, int replica, const dt_value *value, dt_wide *wide) {
-    dt_shape shape = resolve_shape(run->scratch, value->shape, &run->launches[replica]);
-    *wide = (dt_wide){value->dtype, shape.rank, shape.dims, (size_t)dt_shape_elements(shape, 0, 0), NULL};
+static dt_wide describe(const run *run, int replica, const dt_value *value) {
+    return dt_wide_make(run->arena, value->dtype, resolve_shape(run->arena, value->shape, &run->launches[replica]));
 }
 
-/* Gives the value elements of its own, not set yet. */
-static dt_status *allocate(const run *run, int replica, const dt_value *value) {
-    slot *slot = slot_of(run, replica, value);
-    describe(run, replica, value, &slot->wide);
-    block *made = dt_allocate(sizeof *made + slot->wide.n * sizeof(dt_scalar));
-    if (made == NULL)
-        return dt_error(DT_RESOURCE_EXHAUSTED, "no memory for the %zu elements of %%%d in %s", slot->wide.n, value->id, run->function->name);
-    made->references = 1;
-    slot->block = made;
-    slot->wide.data = made->data;
+static block *take_spare(run *run, size_t n) {
+    for (int i = 0; i < run->n_spare; i++) {
+        block *found = run->spare[i];
+        if (found->capacity < n || found->capacity / 2 > n) continue;
+        run->spare[i] = run->spare[--run->n_spare];
+        return found;
+    }
     return NULL;
 }
 
-/* Lets `value` have the elements of another slot. */
-static void share(const run *run, int replica, const dt_value *value, const slot *from) {
-    slot *slot = slot_of(run, replica, value);
-    describe(run, replica, value, &slot->wide);
-    slot->block = from->block;
-    slot->block->references++;
-    slot->wide.data = slot->block->data;
+/* Gives a slot a block of its own with room for n elements, not set yet. */
+static dt_status *allocate(run *run, const dt_value *value, dt_wide wide, size_t n, slot *slot) {
+    block *made = take_spare(run, n);
+    if (made == NULL) {
+        made = dt_allocate(sizeof *made + n * sizeof(dt_scalar));
+        if (made != NULL) made->capacity = n;
+    }
+    if (made == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "no memory for the %zu elements of %%%d in %s", n, value->id, run->function->name);
+    made->references = 1;
+    wide.data = made->data;
+    slot->wide = wide;
+    slot->block = made;
+    return NULL;
 }
 
-static void release(slot *slot) {
-    if (slot->block != NULL && --slot->block->references == 0) dt_release(slot->block);
+static dt_status *allocate_dense(run *run, int replica, const dt_value *value) {
+    dt_wide wide = describe(run, replica, value);
+    return allocate(run, value, wide, wide.n, slot_of(run, replica, value));
+}
+
+/* Lets a slot have elements of another one's block. */
+static void share(slot *slot, dt_wide wide, const struct slot *from) {
+    slot->wide = wide;
+    slot->wide.data = from->block->data;
+    slot->block = from->block;
+    slot->block->references++;
+}
+
+static void release(run *run, slot *slot) {
+    block *block = slot->block;
     slot->block = NULL;
+    if (block == NULL || --block->references > 0) return;
+    if (block->capacity >= LEAST_SPARE && run->n_spare < MOST_SPARE)
+        run->spare[run->n_spare++] = block;
+    else
+        dt_release(block);
+}
+
+/* Collectives, reshapes and results take elements row-major. */
+static dt_status *lay_out(run *run, int replica, const dt_value *value) {
+    slot *slot = slot_of(run, replica, value), view = *slot;
+    if (dt_wide_is_dense(&view.wide)) return NULL;
+    DT_TRY(allocate_dense(run, replica, value));
+    dt_wide_copy(&view.wide, slot->wide.data);
+    release(run, &view);
+    return NULL;
 }
 
 static void load(dt_wide *wide, const dt_tensor *tensor) {
@@ -94,11 +134,11 @@ static void store(const dt_wide *wide, dt_tensor *tensor) {
 
 /* ---- arguments and variables ---- */
 
-static dt_status *take_input(const run *run, int replica, const dt_value *value) {
+static dt_status *take_input(run *run, int replica, const dt_value *value) {
     size_t i = 0;
     while (run->function->inputs.items[i] != value) i++;
     const dt_tensor *input = &run->inputs[(size_t)replica * run->function->inputs.n + i];
-    dt_shape expected = resolve_shape(run->scratch, value->shape, &run->launches[replica]);
+    dt_shape expected = resolve_shape(run->arena, value->shape, &run->launches[replica]);
     if (input->dtype != value->dtype || !dt_shape_equal(input->shape, expected)) {
         dt_text text = {0};
         dt_shape_print(&text, value->dtype, expected);
@@ -108,7 +148,7 @@ static dt_status *take_input(const run *run, int replica, const dt_value *value)
         dt_text_free(&text);
         return status;
     }
-    DT_TRY(allocate(run, replica, value));
+    DT_TRY(allocate_dense(run, replica, value));
     load(&slot_of(run, replica, value)->wide, input);
     return NULL;
 }
@@ -123,18 +163,19 @@ static dt_status *variable_of(const run *run, const dt_value *value, dt_tensor *
     return NULL;
 }
 
-static dt_status *read_variable(const run *run, int replica, const dt_value *value) {
+static dt_status *read_variable(run *run, int replica, const dt_value *value) {
     dt_tensor *tensor;
     DT_TRY(variable_of(run, value, &tensor));
-    DT_TRY(allocate(run, replica, value));
+    DT_TRY(allocate_dense(run, replica, value));
     load(&slot_of(run, replica, value)->wide, tensor);
     return NULL;
 }
 
 /* At the end of the function. All replicas must have come to the same bits. */
-static dt_status *write_variable(const run *run, const dt_value *value) {
+static dt_status *write_variable(run *run, const dt_value *value) {
     dt_tensor *tensor;
     DT_TRY(variable_of(run, value, &tensor));
+    for (int r = 0; r < run->n_replicas; r++) DT_TRY(lay_out(run, r, value->operands[0]));
     const dt_wide *first = &slot_of(run, 0, value->operands[0])->wide;
     for (int r = 1; r < run->n_replicas; r++)
         if (memcmp(first->data, slot_of(run, r, value->operands[0])->wide.data, first->n * sizeof *first->data) != 0)
@@ -163,13 +204,13 @@ static dt_scalar reduce_tree(const run *run, const char *kind, const dt_value *x
     return combine(kind, x->dtype, reduce_tree(run, kind, x, element, first, left), reduce_tree(run, kind, x, element, first + left, n - left));
 }
 
-static dt_status *all_reduce(const run *run, const dt_value *value) {
+static dt_status *all_reduce(run *run, const dt_value *value) {
     const dt_value *x = value->operands[0];
     const char *kind = dt_value_string(value, "kind");
-    DT_TRY(allocate(run, 0, value));
+    DT_TRY(allocate_dense(run, 0, value));
     slot *first = slot_of(run, 0, value);
     for (size_t i = 0; i < first->wide.n; i++) first->wide.data[i] = reduce_tree(run, kind, x, i, 0, run->n_replicas);
-    for (int r = 1; r < run->n_replicas; r++) share(run, r, value, first);
+    for (int r = 1; r < run->n_replicas; r++) share(slot_of(run, r, value), first->wide, first);
     return NULL;
 }
 
@@ -180,10 +221,10 @@ static void split_at(const dt_wide *wide, int axis, size_t *n_blocks, size_t *pl
     for (int d = axis + 1; d < wide->rank; d++) *place *= (size_t)wide->dims[d];
 }
 
-static dt_status *all_gather(const run *run, const dt_value *value) {
+static dt_status *all_gather(run *run, const dt_value *value) {
     int axis = (int)dt_value_int(value, "axis");
     size_t n_blocks, place, filled = 0;
-    DT_TRY(allocate(run, 0, value));
+    DT_TRY(allocate_dense(run, 0, value));
     slot *first = slot_of(run, 0, value);
     split_at(&first->wide, axis, &n_blocks, &place);
     for (int r = 0; r < run->n_replicas; r++) {
@@ -194,17 +235,17 @@ static dt_status *all_gather(const run *run, const dt_value *value) {
             memcpy(first->wide.data + (b * all + filled) * place, part->data + b * rows * place, rows * place * sizeof(dt_scalar));
         filled += rows;
     }
-    for (int r = 1; r < run->n_replicas; r++) share(run, r, value, first);
+    for (int r = 1; r < run->n_replicas; r++) share(slot_of(run, r, value), first->wide, first);
     return NULL;
 }
 
-static dt_status *reduce_scatter(const run *run, const dt_value *value) {
+static dt_status *reduce_scatter(run *run, const dt_value *value) {
     const dt_value *x = value->operands[0];
     const char *kind = dt_value_string(value, "kind");
     int axis = (int)dt_value_int(value, "axis");
     size_t start = 0, n_blocks, place;
     for (int r = 0; r < run->n_replicas; r++) {
-        DT_TRY(allocate(run, r, value));
+        DT_TRY(allocate_dense(run, r, value));
         dt_wide *own = &slot_of(run, r, value)->wide;
         size_t rows = (size_t)own->dims[axis], all = (size_t)slot_of(run, r, x)->wide.dims[axis];
         split_at(own, axis, &n_blocks, &place);
@@ -216,7 +257,8 @@ static dt_status *reduce_scatter(const run *run, const dt_value *value) {
     return NULL;
 }
 
-static dt_status *collective(const run *run, const dt_value *value) {
+static dt_status *collective(run *run, const dt_value *value) {
+    for (int r = 0; r < run->n_replicas; r++) DT_TRY(lay_out(run, r, value->operands[0]));
     if (dt_value_is(value, "all_reduce")) return all_reduce(run, value);
     if (dt_value_is(value, "all_gather")) return all_gather(run, value);
     return reduce_scatter(run, value);
@@ -224,14 +266,47 @@ static dt_status *collective(const run *run, const dt_value *value) {
 
 /* ---- values ---- */
 
-static dt_status *evaluate(const run *run, int replica, const dt_value *value) {
-    dt_wide *operands = DT_NEW_ARRAY(run->scratch, dt_wide, value->n_operands);
-    for (int k = 0; k < value->n_operands; k++) operands[k] = slot_of(run, replica, value->operands[k])->wide;
-    DT_TRY(allocate(run, replica, value));
-    return dt_nest_run(run->scratch, value, &run->launches[replica], operands, &slot_of(run, replica, value)->wide);
+/* Memory for the next value. */
+static dt_status *renew_scratch(run *run) {
+    dt_arena_destroy(run->scratch);
+    run->scratch = dt_arena_create();
+    if (run->scratch == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "no memory to interpret %s", run->function->name);
+    dt_arena_guard(run->scratch, &run->guard);
+    return NULL;
 }
 
-static dt_status *compute(const run *run, const dt_value *value) {
+static dt_status *evaluate(run *run, int replica, const dt_value *value) {
+    DT_TRY(renew_scratch(run));
+    const dt_launch *launch = &run->launches[replica];
+    slot *slot = slot_of(run, replica, value);
+    dt_wide *operands = DT_NEW_ARRAY(run->scratch, dt_wide, value->n_operands), view = describe(run, replica, value);
+    for (int k = 0; k < value->n_operands; k++) operands[k] = slot_of(run, replica, value->operands[k])->wide;
+    dt_scalar constant;
+    int operand;
+    if (!dt_nest_view(run->scratch, value, launch, operands, &view, &operand, &constant)) {
+        DT_TRY(allocate_dense(run, replica, value));
+        return dt_nest_run(run->scratch, value, launch, operands, &slot->wide);
+    }
+    view.strides = dt_arena_copy(run->arena, view.strides, (size_t)view.rank * sizeof *view.strides);
+    if (operand >= 0) {
+        share(slot, view, slot_of(run, replica, value->operands[operand]));
+    } else {
+        DT_TRY(allocate(run, value, view, 1, slot));
+        slot->block->data[0] = constant;
+    }
+    return NULL;
+}
+
+/* Moves nothing: the elements of a reshape are those of its operand. */
+static dt_status *reshape(run *run, int replica, const dt_value *value) {
+    const slot *from = slot_of(run, replica, value->operands[0]);
+    dt_wide wide = describe(run, replica, value);
+    DT_TRY(lay_out(run, replica, value->operands[0]));
+    share(slot_of(run, replica, value), wide, from);
+    return NULL;
+}
+
+static dt_status *compute(run *run, const dt_value *value) {
     if (value->op->class == DT_CLASS_COLLECTIVE) return collective(run, value);
     if (value->op->class == DT_CLASS_CONTROL)
         return dt_error(DT_INVALID_ARGUMENT, "%s: %%%d = %s is not resolved yet", run->function->name, value->id, value->op->name);
@@ -243,7 +318,7 @@ static dt_status *compute(const run *run, const dt_value *value) {
         } else if (value->n_operands == 0) {
             DT_TRY(take_input(run, r, value));
         } else {
-            share(run, r, value, slot_of(run, r, value->operands[0])); /* reshape moves nothing */
+            DT_TRY(reshape(run, r, value));
         }
     }
     return NULL;
@@ -256,17 +331,18 @@ static void count_uses(const run *run) {
 }
 
 /* A use is over; a write's lasts to the end of the function. */
-static void drop_uses(const run *run, const dt_value *value) {
+static void drop_uses(run *run, const dt_value *value) {
     if (dt_value_has_effect(value)) return;
     for (int k = 0; k < value->n_operands; k++)
         if (--run->n_uses[value->operands[k]->id] == 0)
-            for (int r = 0; r < run->n_replicas; r++) release(slot_of(run, r, value->operands[k]));
+            for (int r = 0; r < run->n_replicas; r++) release(run, slot_of(run, r, value->operands[k]));
     if (run->n_uses[value->id] == 0)
-        for (int r = 0; r < run->n_replicas; r++) release(slot_of(run, r, value));
+        for (int r = 0; r < run->n_replicas; r++) release(run, slot_of(run, r, value));
 }
 
-static dt_status *run_function(const run *run, dt_tensor *results) {
+static dt_status *run_function(run *run, dt_tensor *results) {
     const dt_function *function = run->function;
+    run->n_uses = DT_NEW_ARRAY(run->arena, int, function->next_id);
     count_uses(run);
     for (const dt_value *value = function->first; value != NULL; value = value->next) {
         DT_TRY(compute(run, value));
@@ -275,9 +351,20 @@ static dt_status *run_function(const run *run, dt_tensor *results) {
     for (const dt_value *value = function->first; value != NULL; value = value->next)
         if (dt_value_has_effect(value)) DT_TRY(write_variable(run, value));
     for (int r = 0; r < run->n_replicas; r++)
-        for (size_t i = 0; i < function->results.n; i++)
-            store(&slot_of(run, r, function->results.items[i].value)->wide, &results[(size_t)r * function->results.n + i]);
+        for (size_t i = 0; i < function->results.n; i++) {
+            const dt_value *value = function->results.items[i].value;
+            DT_TRY(lay_out(run, r, value));
+            store(&slot_of(run, r, value)->wide, &results[(size_t)r * function->results.n + i]);
+        }
     return NULL;
+}
+
+/* run_function, left at any allocation of the run's arenas that fails. */
+static dt_status *run_guarded(run *run, dt_tensor *results) {
+    if (run->slots == NULL || run->arena == NULL || setjmp(run->guard))
+        return dt_error(DT_RESOURCE_EXHAUSTED, "no memory to interpret %s", run->function->name);
+    dt_arena_guard(run->arena, &run->guard);
+    return run_function(run, results);
 }
 
 dt_status *dt_interpret_replicas(dt_arena *arena, const dt_function *function, int n_replicas, const dt_launch *launches, const dt_tensor *inputs,
@@ -288,20 +375,19 @@ dt_status *dt_interpret_replicas(dt_arena *arena, const dt_function *function, i
             results[(size_t)r * function->results.n + i] = dt_tensor_make(arena, value->dtype, resolve_shape(arena, value->shape, &launches[r]));
         }
     size_t n_slots = (size_t)n_replicas * (size_t)function->next_id;
-    slot *slots = dt_allocate_zeroed(n_slots, sizeof *slots);
-    dt_arena *scratch = dt_arena_create();
-    dt_status *status = NULL;
-    jmp_buf guard;
-    if (slots == NULL || scratch == NULL || setjmp(guard)) {
-        status = dt_error(DT_RESOURCE_EXHAUSTED, "no memory to interpret %s", function->name);
-    } else {
-        dt_arena_guard(scratch, &guard);
-        run run = {scratch, function, n_replicas, launches, inputs, memory, slots, DT_NEW_ARRAY(scratch, int, function->next_id)};
-        status = run_function(&run, results);
-    }
-    for (size_t i = 0; slots != NULL && i < n_slots; i++) release(&slots[i]);
-    dt_release(slots);
-    dt_arena_destroy(scratch);
+    run run = {.arena = dt_arena_create(),
+               .slots = dt_allocate_zeroed(n_slots, sizeof *run.slots),
+               .function = function,
+               .n_replicas = n_replicas,
+               .launches = launches,
+               .inputs = inputs,
+               .memory = memory};
+    dt_status *status = run_guarded(&run, results);
+    for (size_t i = 0; run.slots != NULL && i < n_slots; i++) release(&run, &run.slots[i]);
+    for (int i = 0; i < run.n_spare; i++) dt_release(run.spare[i]);
+    dt_release(run.slots);
+    dt_arena_destroy(run.scratch);
+    dt_arena_destroy(run.arena);
     return status;
 }
 
@@ -315,7 +401,7 @@ dt_status *dt_interpret_value(dt_arena *arena, const dt_value *value, const dt_l
     *result = dt_tensor_make(arena, value->dtype, resolve_shape(arena, value->shape, launch));
     for (int k = 0; k <= value->n_operands; k++) {
         const dt_tensor *tensor = k < value->n_operands ? &operands[k] : result;
-        wides[k] = (dt_wide){tensor->dtype, tensor->shape.rank, tensor->shape.dims, dt_tensor_elements(tensor), NULL};
+        wides[k] = dt_wide_make(arena, tensor->dtype, tensor->shape);
         wides[k].data = DT_NEW_ARRAY(arena, dt_scalar, wides[k].n);
         load(&wides[k], tensor);
     }

@@ -26,4 +26,14 @@ dt_scalar dt_combiner_identity(dt_combiner combiner, dt_dtype dtype) {
     }
 }
 
+bool dt_index_may_leave(const dt_index *index, int n_loops, const int64_t *extents, int64_t dim) {
+    if (index->divisor != 1 || index->indirect >= 0) return true;
+    int64_t lowest = index->offset, highest = index->offset;
+    for (int l = 0; l < n_loops; l++) {
+        if (extents[l] == 0) return false;
+        *(index->coefficients[l] > 0 ? &highest : &lowest) += index->coefficients[l] * (extents[l] - 1);
+    }
+    return lowest < 0 || highest >= dim;
+}
+
 dt_loops *dt_value_loops(dt_arena *arena, const dt_value *value) { return value->op->loops != NULL ? value->op->loops(arena, value) : NULL; }

@@ -50,6 +50,8 @@ struct dt_loops {
     const dt_formula *body;
 };
 
+/* May an index leave its dimension of extent `dim`, where `extents` are those of the loops, as numbers? A divided or an indirect one may. */
+bool dt_index_may_leave(const dt_index *index, int n_loops, const int64_t *extents, int64_t dim);
 
 /* The loops of a value; NULL when its op has none (reshape, state, collectives, input). */
 dt_loops *dt_value_loops(dt_arena *arena, const dt_value *value);

@@ -6,6 +6,8 @@
  * other loops, which in double does not matter to an oracle. */
 #include "ir/nest.h"
 
+#include "ir/nest_product.h"
+
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -18,8 +20,7 @@ enum {
 typedef struct stream {
     const dt_wide *tensor;
     const dt_access *access;
-    int64_t *strides; /* [rank] */
-    bool *checked;    /* [rank] */
+    bool *checked; /* [rank] */
     bool has_checked;
     int64_t *numerators; /* [rank] of checked dimensions: offset and loops but the lane */
     int64_t *steps;      /* [n_loops] what a loop adds to `element` */
@@ -41,7 +42,6 @@ typedef struct nest {
     int64_t *extents;   /* [n_loops], numbers */
     int64_t *positions; /* [n_loops], the odometer; of the lane where the run starts */
     int lane;           /* -1: no loops at all */
-    int deep;           /* the last reduced loop when products are summed over all of it at once, else -1 */
     int n_streams;
     stream *streams;      /* one for each operand, and behind them the result of a scatter */
     bool *is_read;        /* [n_operands] by the body */
@@ -64,33 +64,54 @@ typedef struct nest {
 
 static int64_t resolve(int64_t dim, const dt_launch *launch) { return dim == DT_BATCH ? launch->rows : dim == DT_GATHERED ? launch->valid : dim; }
 
-/* ---- making ready ---- */
-
-/* May the index leave the dimension? Extents are numbers now, so this is exact but for `indirect`. */
-static bool needs_check(const nest *nest, const dt_index *index, int64_t dim) {
-    if (index->divisor != 1 || index->indirect >= 0) return true;
-    int64_t lowest = index->offset, highest = index->offset;
-    for (int l = 0; l < nest->loops->n_loops; l++) {
-        if (nest->extents[l] == 0) return false;
-        *(index->coefficients[l] > 0 ? &highest : &lowest) += index->coefficients[l] * (nest->extents[l] - 1);
-    }
-    return lowest < 0 || highest >= dim;
+static int64_t *extents_of(dt_arena *arena, const dt_loops *loops, const dt_launch *launch) {
+    int64_t *extents = DT_NEW_ARRAY(arena, int64_t, loops->n_loops);
+    for (int l = 0; l < loops->n_loops; l++) extents[l] = resolve(loops->extents[l], launch);
+    return extents;
 }
+
+/* ---- tensors ---- */
+
+dt_wide dt_wide_make(dt_arena *arena, dt_dtype dtype, dt_shape shape) {
+    int64_t *strides = DT_NEW_ARRAY(arena, int64_t, shape.rank), stride = 1;
+    for (int d = shape.rank - 1; d >= 0; stride *= shape.dims[d--]) strides[d] = stride;
+    return (dt_wide){dtype, shape.rank, shape.dims, strides, 0, (size_t)stride, NULL};
+}
+
+bool dt_wide_is_dense(const dt_wide *wide) {
+    int64_t stride = 1;
+    bool is_dense = wide->start == 0;
+    for (int d = wide->rank - 1; d >= 0; stride *= wide->dims[d--]) is_dense &= wide->dims[d] == 1 || wide->strides[d] == stride;
+    return is_dense || wide->n == 0;
+}
+
+/* Dimensions from `d` on, of which the first element is `from`. */
+static dt_scalar *copy_from(const dt_wide *wide, int d, const dt_scalar *from, dt_scalar *to) {
+    if (d == wide->rank) *to++ = *from;
+    for (int64_t i = 0; d < wide->rank && i < wide->dims[d]; i++, from += wide->strides[d])
+        if (d + 1 < wide->rank)
+            to = copy_from(wide, d + 1, from, to);
+        else
+            *to++ = *from;
+    return to;
+}
+
+void dt_wide_copy(const dt_wide *from, dt_scalar *to) { copy_from(from, 0, from->data + from->start, to); }
+
+/* ---- making ready ---- */
 
 static void prepare_stream(dt_arena *scratch, const nest *nest, stream *stream, const dt_wide *tensor, const dt_access *access) {
     int n_loops = nest->loops->n_loops;
     stream->tensor = tensor;
     stream->access = access;
-    stream->strides = DT_NEW_ARRAY(scratch, int64_t, tensor->rank);
+    stream->element = tensor->start;
     stream->checked = DT_NEW_ARRAY(scratch, bool, tensor->rank);
     stream->numerators = DT_NEW_ARRAY(scratch, int64_t, tensor->rank);
     stream->steps = DT_NEW_ARRAY(scratch, int64_t, n_loops);
-    int64_t stride = 1;
-    for (int d = tensor->rank - 1; d >= 0; d--) {
+    for (int d = 0; d < tensor->rank; d++) {
         const dt_index *index = &access->dims[d];
-        stream->strides[d] = stride;
-        stride *= tensor->dims[d];
-        stream->checked[d] = needs_check(nest, index, tensor->dims[d]);
+        int64_t stride = tensor->strides[d];
+        stream->checked[d] = dt_index_may_leave(index, n_loops, nest->extents, tensor->dims[d]);
         stream->has_checked |= stream->checked[d];
         stream->numerators[d] = index->offset;
         if (index->indirect >= 0) {
@@ -100,8 +121,8 @@ static void prepare_stream(dt_arena *scratch, const nest *nest, stream *stream, 
                 for (int l = 0; l < n_loops; l++) stream->index_loops[l] |= by->dims[e].coefficients[l] != 0;
         }
         if (stream->checked[d]) continue;
-        stream->element += index->offset * stream->strides[d];
-        for (int l = 0; l < n_loops; l++) stream->steps[l] += index->coefficients[l] * stream->strides[d];
+        stream->element += index->offset * stride;
+        for (int l = 0; l < n_loops; l++) stream->steps[l] += index->coefficients[l] * stride;
     }
 }
 
@@ -168,18 +189,6 @@ static dt_status *prepare_body(dt_arena *scratch, nest *nest) {
     return NULL;
 }
 
-/* Sums of products over lanes that are not summed keep the sums at hand for the whole last loop, where nothing has to be checked along it. */
-static void choose_deep(nest *nest) {
-    int last = nest->loops->n_loops - 1;
-    bool fits = nest->kind == BODY_PRODUCT && nest->loops->combiner == DT_COMBINE_SUM && nest->lane >= 0 && nest->lane < nest->loops->n_outer &&
-                last >= nest->loops->n_outer;
-    for (int i = 0; fits && i < 2; i++) {
-        const stream *stream = &nest->streams[nest->factors[i]];
-        fits = stream->uniform && is_uniform(stream, last);
-    }
-    nest->deep = fits ? last : -1;
-}
-
 static void prepare_buffers(dt_arena *scratch, nest *nest) {
     int n = nest->value->n_operands, n_loops = nest->loops->n_loops;
     nest->runs = DT_NEW_ARRAY(scratch, dt_elements, n);
@@ -192,7 +201,6 @@ static void prepare_buffers(dt_arena *scratch, nest *nest) {
         nest->gathered[k] = DT_NEW_ARRAY(scratch, dt_scalar, LANES);
         nest->insides[k] = DT_NEW_ARRAY(scratch, bool, LANES);
     }
-    choose_deep(nest);
     nest->body = DT_NEW_ARRAY(scratch, dt_scalar, LANES);
     nest->sums = DT_NEW_ARRAY(scratch, dt_scalar, LANES);
     nest->winners = DT_NEW_ARRAY(scratch, int64_t, LANES);
@@ -244,7 +252,7 @@ static int64_t locate(const nest *nest, int k, int64_t lane_position) {
             if (index->indirect >= 0) count_bad(nest, stream, lane_position, place, stream->tensor->dims[d]);
             return -1;
         }
-        element += place * stream->strides[d];
+        element += place * stream->tensor->strides[d];
     }
     return element;
 }
@@ -280,22 +288,22 @@ static bool is_constant(const nest *nest) {
     return true;
 }
 
-/* The body along a run. */
-static dt_elements evaluate_run(nest *nest, int64_t start, int n, dt_scalar *outsides) {
+/* The body along a run; what has to be computed is put into `to`. */
+static dt_elements evaluate_run(nest *nest, int64_t start, int n, dt_scalar *outsides, dt_scalar *to) {
     int n_operands = nest->value->n_operands, lane = nest->lane;
     for (int k = 0; k < n_operands; k++)
         if (nest->is_read[k]) read_run(nest, k, start, n, &outsides[k]);
     if (nest->kind == BODY_OPERAND) return nest->runs[nest->factors[0]];
     if (nest->kind == BODY_PRODUCT) {
         const dt_elements *a = &nest->runs[nest->factors[0]], *b = &nest->runs[nest->factors[1]];
-        for (int i = 0; i < n; i++) nest->body[i].f = a->data[i * a->step].f * b->data[i * b->step].f;
-        return (dt_elements){.data = nest->body, .step = 1};
+        for (int i = 0; i < n; i++) to[i].f = a->data[i * a->step].f * b->data[i * b->step].f;
+        return (dt_elements){.data = to, .step = 1};
     }
     if (is_constant(nest)) n = 1;
     if (lane >= 0) nest->positions[lane] = start;
-    dt_evaluate_run(nest->evaluation, &(dt_evaluation_run){nest->runs, nest->positions, lane, nest->launch}, n, nest->body);
+    dt_evaluate_run(nest->evaluation, &(dt_evaluation_run){nest->runs, nest->positions, lane, nest->launch}, n, to);
     if (lane >= 0) nest->positions[lane] = 0;
-    return (dt_elements){.data = nest->body, .step = n > 1};
+    return (dt_elements){.data = to, .step = n > 1};
 }
 
 /* ---- combining ---- */
@@ -363,59 +371,9 @@ static void combine_run(nest *nest, const dt_elements *body, int64_t start, int 
     }
 }
 
-/* sums[i] += a[0] b[i] + a[a_step] b[i + b_step] + … for n_terms terms; the arrays do not overlap. Four at a time, so that sums are moved less. */
-static void add_multiples(double *restrict sums, int n, const double *restrict a, int64_t a_step, const double *restrict b, int64_t b_step,
-                          int64_t n_terms) {
-    int64_t t = 0;
-    for (; t + 4 <= n_terms; t += 4, a += 4 * a_step, b += 4 * b_step) {
-        const double a0 = a[0], a1 = a[a_step], a2 = a[2 * a_step], a3 = a[3 * a_step];
-        const double *b1 = b + b_step, *b2 = b + 2 * b_step, *b3 = b + 3 * b_step;
-        for (int i = 0; i < n; i++) sums[i] = (((sums[i] + a0 * b[i]) + a1 * b1[i]) + a2 * b2[i]) + a3 * b3[i];
-    }
-    for (; t < n_terms; t++, a += a_step, b += b_step)
-        for (int i = 0; i < n; i++) sums[i] += *a * b[i];
-}
-
-/* Several partial sums, so that additions need not wait for each other. */
-static double dot(const double *restrict a, const double *restrict b, int n) {
-    double sums[8] = {0};
-    int i = 0;
-    for (; i + 8 <= n; i += 8)
-        for (int j = 0; j < 8; j++) sums[j] += a[i + j] * b[i + j];
-    for (; i < n; i++) sums[0] += a[i] * b[i];
-    return ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]));
-}
-
-/* What the deep loop adds to where a run starts; a run that is outside stays there. */
-static int64_t deep_step(const nest *nest, int factor) {
-    int k = nest->factors[factor];
-    return nest->deep >= 0 && !nest->runs[k].outside ? nest->streams[k].steps[nest->deep] : 0;
-}
-
-/* A sum of products, where nearly all time goes, without a pass over memory between product and sum. */
-static void combine_products(nest *nest, int n, bool along) {
-    int broadcast = nest->runs[nest->factors[0]].step == 0 ? 0 : 1;
-    const dt_elements *a = &nest->runs[nest->factors[broadcast]], *b = &nest->runs[nest->factors[1 - broadcast]];
-    double *sums = &nest->sums[0].f;
-    int64_t n_terms = nest->deep >= 0 ? nest->extents[nest->deep] : 1, a_step = deep_step(nest, broadcast), b_step = deep_step(nest, 1 - broadcast);
-    if (!along && a->step == 0 && b->step == 1) {
-        add_multiples(sums, n, &a->data->f, a_step, &b->data->f, b_step, n_terms);
-    } else if (along && a->step == 1 && b->step == 1) {
-        sums[0] += dot(&a->data->f, &b->data->f, n);
-    } else {
-        for (int64_t t = 0; t < n_terms; t++)
-            for (int i = 0; i < n; i++) sums[along ? 0 : i] += a->data[t * a_step + i * a->step].f * b->data[t * b_step + i * b->step].f;
-    }
-}
-
 static void compute_run(nest *nest, int64_t start, int n, bool along, dt_scalar *outsides) {
-    if (nest->kind == BODY_PRODUCT && nest->loops->combiner == DT_COMBINE_SUM) {
-        for (int i = 0; i < 2; i++) read_run(nest, nest->factors[i], start, n, &outsides[nest->factors[i]]);
-        combine_products(nest, n, along);
-    } else {
-        dt_elements body = evaluate_run(nest, start, n, outsides);
-        combine_run(nest, &body, start, n, along);
-    }
+    dt_elements body = evaluate_run(nest, start, n, outsides, nest->body);
+    combine_run(nest, &body, start, n, along);
 }
 
 /* ---- the odometer ---- */
@@ -430,10 +388,10 @@ static void move(nest *nest, int loop, int64_t by) {
     }
 }
 
-/* The next position of loops [first, end) but lane and deep, the last turning fastest; false when all are back at 0. */
+/* The next position of loops [first, end) but the lane, the last turning fastest; false when all are back at 0. */
 static bool advance(nest *nest, int first, int end) {
     for (int l = end - 1; l >= first; l--) {
-        if (l == nest->lane || l == nest->deep) continue;
+        if (l == nest->lane) continue;
         if (nest->positions[l] + 1 < nest->extents[l]) {
             move(nest, l, 1);
             return true;
@@ -451,9 +409,9 @@ static void put_sums(const nest *nest, int64_t element, int64_t step, int n) {
     for (int i = 0; i < n && !is_position; i++) to[i * step] = nest->sums[i];
 }
 
-static void put_body(const nest *nest, int64_t element, int64_t step, int n, const dt_elements *body) {
-    dt_scalar *to = nest->result->data + element;
-    for (int i = 0; i < n; i++) to[i * step] = body->data[i * body->step];
+static void put_body(dt_scalar *to, int64_t step, int n, const dt_elements *body) {
+    const dt_scalar first = *body->data; /* it may stand where the first of them goes */
+    for (int i = 0; i < n; i++) to[i * step] = body->step == 0 ? first : body->data[i * body->step];
 }
 
 /* What the elements of the result become in memory. */
@@ -497,8 +455,9 @@ static void run_loops(nest *nest, dt_scalar *outsides) {
         for (int64_t start = 0; start < n_lanes; start += LANES) {
             int n = (int)(n_lanes - start < LANES ? n_lanes - start : LANES);
             if (loops->n_loops == loops->n_outer) {
-                dt_elements body = evaluate_run(nest, start, n, outsides);
-                put_body(nest, element + start * step, step, n, &body);
+                dt_scalar *to = nest->result->data + element + start * step;
+                dt_elements body = evaluate_run(nest, start, n, outsides, step == 1 ? to : nest->body);
+                if (body.data != to || body.step != 1) put_body(to, step, n, &body);
             } else {
                 reduce_run(nest, start, n, outsides);
                 put_sums(nest, element + start * step, step, n);
@@ -515,7 +474,7 @@ static void run_scatter(nest *nest, dt_scalar *outsides) {
     do {
         for (int64_t start = 0; start < n_lane; start += LANES) {
             int n = (int)(n_lane - start < LANES ? n_lane - start : LANES);
-            dt_elements body = evaluate_run(nest, start, n, outsides);
+            dt_elements body = evaluate_run(nest, start, n, outsides, nest->body);
             for (int i = 0; i < n; i++) {
                 int64_t element = locate(nest, to, start + i);
                 if (element < 0) continue;
@@ -533,26 +492,44 @@ static void run_scatter(nest *nest, dt_scalar *outsides) {
 static void round_factors(dt_arena *scratch, nest *nest) {
     for (int i = 0; i < 2; i++) {
         stream *stream = &nest->streams[nest->factors[i]];
-        dt_wide *rounded = dt_arena_copy(scratch, stream->tensor, sizeof *rounded);
+        dt_wide *rounded = DT_NEW(scratch, dt_wide);
+        *rounded = dt_wide_make(scratch, stream->tensor->dtype, (dt_shape){stream->tensor->rank, (int64_t *)stream->tensor->dims});
         rounded->data = DT_NEW_ARRAY(scratch, dt_scalar, rounded->n);
-        for (size_t k = 0; k < rounded->n; k++) rounded->data[k].f = dt_factor_round(stream->tensor->data[k].f, nest->precision);
-        stream->tensor = rounded;
+        dt_wide_copy(stream->tensor, rounded->data);
+        for (size_t k = 0; k < rounded->n; k++) rounded->data[k].f = dt_factor_round(rounded->data[k].f, nest->precision);
+        prepare_stream(scratch, nest, stream, rounded, stream->access);
     }
+}
+
+static bool is_sum_of_products(const nest *nest) {
+    bool is_direct = nest->loops->result == NULL;
+    for (int i = 0; i < 2 && nest->kind == BODY_PRODUCT; i++) is_direct &= nest->streams[nest->factors[i]].index_loops == NULL;
+    return is_direct && nest->kind == BODY_PRODUCT && nest->loops->combiner == DT_COMBINE_SUM;
+}
+
+static void run_products(nest *nest, dt_arena *scratch) {
+    dt_nest_factor factors[2];
+    for (int i = 0; i < 2; i++) factors[i] = (dt_nest_factor){nest->streams[nest->factors[i]].tensor, nest->streams[nest->factors[i]].access};
+    dt_nest_product(scratch, nest->loops, nest->extents, factors, nest->result);
+    round_result(nest);
 }
 
 dt_status *dt_nest_run(dt_arena *scratch, const dt_value *value, const dt_launch *launch, const dt_wide *operands, dt_wide *result) {
     const dt_loops *loops = dt_value_loops(scratch, value);
     assert(loops != NULL);
     nest nest = {.value = value, .loops = loops, .launch = launch, .result = result, .n_streams = value->n_operands + (loops->result != NULL)};
-    nest.extents = DT_NEW_ARRAY(scratch, int64_t, loops->n_loops);
+    nest.extents = extents_of(scratch, loops, launch);
     nest.positions = DT_NEW_ARRAY(scratch, int64_t, loops->n_loops);
-    for (int l = 0; l < loops->n_loops; l++) nest.extents[l] = resolve(loops->extents[l], launch);
     nest.streams = DT_NEW_ARRAY(scratch, stream, nest.n_streams);
     for (int k = 0; k < value->n_operands; k++) prepare_stream(scratch, &nest, &nest.streams[k], &operands[k], &loops->operands[k]);
     if (loops->result != NULL) prepare_stream(scratch, &nest, &nest.streams[value->n_operands], result, loops->result);
     DT_TRY(prepare_body(scratch, &nest));
     if (result->n == 0) return NULL;
     if (nest.kind == BODY_PRODUCT && nest.precision != DT_PRECISION_F32) round_factors(scratch, &nest);
+    if (is_sum_of_products(&nest)) {
+        run_products(&nest, scratch);
+        return NULL;
+    }
     choose_lane(&nest);
     prepare_buffers(scratch, &nest);
     dt_scalar *outsides = DT_NEW_ARRAY(scratch, dt_scalar, value->n_operands);
@@ -569,4 +546,48 @@ dt_status *dt_nest_run(dt_arena *scratch, const dt_value *value, const dt_launch
     run_scatter(&nest, outsides);
     round_result(&nest);
     return NULL;
+}
+
+/* ---- views ---- */
+
+/* Of a body that reads nothing and names no loop. */
+static bool find_constant(dt_arena *arena, const dt_value *value, const dt_loops *loops, const dt_launch *launch, dt_scalar *constant) {
+    bool *is_named = DT_NEW_ARRAY(arena, bool, loops->n_loops);
+    find_names(loops->body, DT_NEW_ARRAY(arena, bool, loops->body->number + 1), NULL, is_named);
+    for (int l = 0; l < loops->n_loops; l++)
+        if (is_named[l]) return false;
+    dt_evaluation *evaluation;
+    dt_status *status = dt_evaluation_prepare(arena, loops->body, NULL, value->dtype, DT_ARITHMETIC_ORACLE, &evaluation);
+    if (status != NULL || dt_evaluation_dtype(evaluation) != value->dtype) {
+        dt_status_free(status); /* dt_nest_run says it again */
+        return false;
+    }
+    *constant = dt_scalar_round(dt_evaluate(evaluation, &(dt_evaluation_context){.launch = launch}), value->dtype);
+    return true;
+}
+
+/* Where the elements of an operand stand that the loops only walk; false where one may be outside. */
+static bool find_elements(const dt_loops *loops, const int64_t *extents, const dt_access *access, const dt_wide *tensor, int64_t *strides,
+                          int64_t *start) {
+    *start = tensor->start;
+    for (int d = 0; d < tensor->rank; d++) {
+        const dt_index *index = &access->dims[d];
+        if (dt_index_may_leave(index, loops->n_loops, extents, tensor->dims[d])) return false;
+        *start += index->offset * tensor->strides[d];
+        for (int l = 0; l < loops->n_loops; l++) strides[l] += index->coefficients[l] * tensor->strides[d];
+    }
+    return true;
+}
+
+bool dt_nest_view(dt_arena *arena, const dt_value *value, const dt_launch *launch, const dt_wide *operands, dt_wide *view, int *operand,
+                  dt_scalar *constant) {
+    const dt_loops *loops = dt_value_loops(arena, value);
+    const dt_formula *body = loops->body;
+    if (loops->result != NULL || loops->combiner != DT_COMBINE_NONE || view->n == 0) return false;
+    int64_t *strides = DT_NEW_ARRAY(arena, int64_t, loops->n_loops);
+    view->strides = strides;
+    *operand = body->kind == DT_FORMULA_OPERAND ? body->index : -1;
+    if (value->n_operands == 0) return find_constant(arena, value, loops, launch, constant);
+    return *operand >= 0 && operands[*operand].dtype == value->dtype &&
+           find_elements(loops, extents_of(arena, loops, launch), &loops->operands[*operand], &operands[*operand], strides, &view->start);
 }

@@ -103,7 +103,7 @@ with subprocess.Popen(["dtc", "check", pathlib.Path(os.environ["DT_SOURCE"]) / "
         while part := os.read(terminal, 4096):
             drawn += part
     check(process.wait() == 0, "dtc check examples/gan.dt")
-check(b"\rstep train: gradients: " in drawn and b" %\x1b[K" in drawn and drawn.endswith(b"\r\x1b[K"), drawn)
+check(b"\rchecking " in drawn and b" %\x1b[K" in drawn and drawn.endswith(b"\r\x1b[K"), drawn)
 
 check("has no step nosuch" in run(PROGRAM, "--step", "nosuch", code=1), "--step nosuch")
 check("unknown name" in run(PROGRAM.replace("flatten(", "flaten("), name="mistake.dt", code=1), "a mistake in the program")

@@ -267,7 +267,7 @@ static void bad_indices_are_counted_once(void **state) {
     for (size_t i = 0; i < 4; i++) dt_tensor_set(&inputs[1], i, indices[i]);
     dt_tensor results[2];
     assert_ok(dt_interpret(arena, module->functions.items[0], &launch, inputs, NULL, results));
-    assert_int_equal(bad[0].count, 4); /* two indices, used by two ops */
+    assert_int_equal(bad[0].count, 4);  /* two indices, used by two ops */
     assert_int_equal(bad[0].value, -1); /* of two in a row the lower */
     assert_int_equal(bad[0].row, 41);
     assert_int_equal(bad[0].limit, 3);
@@ -285,6 +285,69 @@ static void gradients_must_be_resolved_first(void **state) {
     dt_launch launch = {.bad_index = &bad[0]};
     dt_tensor input = floats(0, NULL, (double[]){1}), result;
     assert_fails(dt_interpret(arena, module->functions.items[0], &launch, &input, NULL, &result), "gradient is not resolved yet");
+}
+
+/* What only moves elements is not computed but looked at, so whoever reads it sees strides: sums, products, reshapes, collectives, writes. */
+static const char moves[] = "module m capacity 4\n"
+                            "variable w: f32[2] state\n"
+                            "function f step (%0 x: f32[2, 3]) {\n"
+                            "  %1: f32[2, 3] = reverse(%0, axes=[1])\n"
+                            "  %2: f32[1, 2] = slice(%1, starts=[1, 1], limits=[2, 3])\n"
+                            "  %3: f32[3, 2] = transpose(%1, permutation=[1, 0])\n"
+                            "  %4: f32[6] = reshape(%3, shape=[6])\n"
+                            "  %5: f32[2, 2] = broadcast(%2, shape=[2, 2], dims=[0, 1])\n"
+                            "  %6: f32[3] = reduce_sum(%1, axes=[0])\n"
+                            "  %7: f32[3, 3] = matmul(%3, %1)\n"
+                            "  %8: f32[2, 2] = all_reduce(%5)\n"
+                            "  %9: f32[2] = constant(value=7.0, shape=[2], dtype=f32)\n"
+                            "  write(%9, variable=\"w\")\n"
+                            "  return slice=%2, reshape=%4, sum=%6, product=%7, reduced=%8, constant=%9\n"
+                            "}\n";
+
+static void moves_are_looked_at(void **state) {
+    (void)state;
+    dt_module *module = parse(moves);
+    dt_memory memory = dt_memory_create(arena, module);
+    dt_launch launches[2];
+    launch_replicas(launches, 2, 0);
+    dt_tensor x = floats(2, (int64_t[]){2, 3}, (double[]){1, 2, 3, 4, 5, 6}), inputs[] = {x, x}, results[12];
+    assert_ok(dt_interpret_replicas(arena, module->functions.items[0], 2, launches, inputs, &memory, results));
+    for (const dt_tensor *of = results; of < results + 12; of += 6) {
+        assert_elements(&of[0], 2, (double[]){5, 4});
+        assert_elements(&of[1], 6, (double[]){3, 6, 2, 5, 1, 4});
+        assert_elements(&of[2], 3, (double[]){9, 7, 5});
+        assert_elements(&of[3], 9, (double[]){45, 36, 27, 36, 29, 22, 27, 22, 17});
+        assert_elements(&of[4], 4, (double[]){10, 8, 10, 8});
+        assert_elements(&of[5], 2, (double[]){7, 7});
+    }
+    assert_elements(&memory.variables[0], 2, (double[]){7, 7});
+}
+
+/* Larger than the tiles and blocks that a product is computed in; against sums that are taken one by one. */
+static void products_are_sums(void **state) {
+    (void)state;
+    enum {
+        ROWS = 67,
+        TERMS = 301,
+        COLUMNS = 259
+    };
+    dt_module *module = parse("module m capacity 4\n"
+                              "function f step (%0 a: f32[301, 67], %1 b: f32[301, 259]) {\n"
+                              "  %2: f32[67, 259] = matmul(%0, %1, transpose_a=true)\n"
+                              "  return c=%2\n"
+                              "}\n");
+    dt_launch launch = {.bad_index = &bad[0]};
+    static double a[TERMS * ROWS], b[TERMS * COLUMNS];
+    for (int i = 0; i < TERMS * ROWS; i++) a[i] = i * 7 % 11 - 5;
+    for (int i = 0; i < TERMS * COLUMNS; i++) b[i] = i * 5 % 13 - 6;
+    dt_tensor inputs[] = {floats(2, (int64_t[]){TERMS, ROWS}, a), floats(2, (int64_t[]){TERMS, COLUMNS}, b)}, c;
+    assert_ok(dt_interpret(arena, module->functions.items[0], &launch, inputs, NULL, &c));
+    for (int row = 0; row < ROWS; row++)
+        for (int column = 0; column < COLUMNS; column++) {
+            double sum = 0; /* of integers: exact in any order */
+            for (int term = 0; term < TERMS; term++) sum += a[term * ROWS + row] * b[term * COLUMNS + column];
+            assert_true(dt_tensor_get(&c, (size_t)(row * COLUMNS + column)) == sum);
+        }
 }
 
 static void memory_may_run_out_anywhere(void **state) {
@@ -310,10 +373,19 @@ static void memory_may_run_out_anywhere(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(any_number_of_rows),           TEST(variables_change_at_the_end),      TEST(replicas_must_write_the_same),
-        TEST(sums_go_up_one_tree),          TEST(rows_are_gathered_and_scattered),  TEST(random_numbers_and_positions_do_not_depend_on_replicas),
-        TEST(bad_indices_are_counted_once), TEST(gradients_must_be_resolved_first), TEST(memory_may_run_out_anywhere),
-        TEST(places_of_nan_come_first),     TEST(extremes_of_replicas_keep_nan),
+        TEST(any_number_of_rows),
+        TEST(variables_change_at_the_end),
+        TEST(replicas_must_write_the_same),
+        TEST(sums_go_up_one_tree),
+        TEST(rows_are_gathered_and_scattered),
+        TEST(random_numbers_and_positions_do_not_depend_on_replicas),
+        TEST(bad_indices_are_counted_once),
+        TEST(gradients_must_be_resolved_first),
+        TEST(memory_may_run_out_anywhere),
+        TEST(places_of_nan_come_first),
+        TEST(extremes_of_replicas_keep_nan),
+        TEST(moves_are_looked_at),
+        TEST(products_are_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,7 @@ static void expect(bool live, int n, double seconds, const char *expected) {
     FILE *stream = open_memstream(&written, &n_bytes);
     dt_progress progress;
     time_now = 100;
-    dt_progress_begin(&progress, stream, live, clock_of_test, "step train: gradients");
+    dt_progress_begin(&progress, stream, live, clock_of_test, "checking gan.dt");
     for (int i = 1; i <= n; i++) {
         time_now += seconds;
         dt_progress_tell(&progress, (double)i / n);
@@ -33,14 +33,14 @@ static void expect(bool live, int n, double seconds, const char *expected) {
 
 static void a_terminal_has_one_line_that_goes_away(void **state) {
     (void)state;
-    expect(true, 3, 0.2, "\rstep train: gradients: 33 %\033[K\rstep train: gradients: 67 %\033[K\rstep train: gradients: 100 %\033[K\r\033[K");
-    expect(true, 4, 0.0625, "\rstep train: gradients: 50 %\033[K\rstep train: gradients: 100 %\033[K\r\033[K");
+    expect(true, 3, 0.2, "\rchecking gan.dt: 33 %\033[K\rchecking gan.dt: 67 %\033[K\rchecking gan.dt: 100 %\033[K\r\033[K");
+    expect(true, 4, 0.0625, "\rchecking gan.dt: 50 %\033[K\rchecking gan.dt: 100 %\033[K\r\033[K");
     expect(true, 3, 0.01, "");
 }
 
 static void a_file_has_a_line_every_five_seconds(void **state) {
     (void)state;
-    expect(false, 5, 3, "step train: gradients: 40 % after 6 s\nstep train: gradients: 80 % after 12 s\n");
+    expect(false, 5, 3, "checking gan.dt: 40 % after 6 s\nchecking gan.dt: 80 % after 12 s\n");
     expect(false, 4, 1, "");
 }
 
