@@ -3,7 +3,7 @@
  * In:  a partitioned graph.      Out: kernels of nests over buffers, cut into segments at the collectives.
  *
  * A value is in memory or it is computed where it is used. In memory are arguments, variables, what collectives deliver, what several nests need
- * and would be dear to compute more than once; all else disappears into the nests of its users (fuse_units.c). Nests that go through the rows of
+ * and would be dear to compute more than once; all else disappears into the nests of its users (fuse_groups.c). Nests that go through the rows of
  * the batch together share a kernel (fuse_kernels.c). */
 #include "compiler/passes/fuse.h"
 #include "compiler/kernel/blocks.h"
@@ -24,27 +24,27 @@ static const dt_layout *plain_layout(dt_fusion *f) {
 }
 
 /* The buffer that keeps the sum of root r, and whether anything else is left to be stored once the sum is complete. */
-static int accumulator_of(dt_fusion *f, const dt_unit *unit, size_t r, bool *direct) {
-    const dt_value *root = unit->cluster.roots.items[r];
-    for (size_t o = 0; o < unit->cluster.outputs.n; o++)
-        if (unit->cluster.outputs.items[o].value == root && f->plan->buffers[unit->cluster.outputs.items[o].buffer].space != DT_MEMORY_VARIABLE) {
+static int accumulator_of(dt_fusion *f, const dt_fusion_group *group, size_t r, bool *direct) {
+    const dt_value *root = group->cluster.roots.items[r];
+    for (size_t o = 0; o < group->cluster.outputs.n; o++)
+        if (group->cluster.outputs.items[o].value == root && f->plan->buffers[group->cluster.outputs.items[o].buffer].space != DT_MEMORY_VARIABLE) {
             *direct = true;
-            return unit->cluster.outputs.items[o].buffer;
+            return group->cluster.outputs.items[o].buffer;
         }
     *direct = false;
     const char *name = dt_arena_format(f->arena, "%%%d sum", root->id);
-    dt_memory_space space = unit->once ? DT_MEMORY_DEVICE : DT_MEMORY_SCRATCH;
+    dt_memory_space space = group->once ? DT_MEMORY_DEVICE : DT_MEMORY_SCRATCH;
     return dt_plan_add_buffer(f->arena, f->plan, (dt_buffer){name, space, root->dtype, root->shape, .variable = -1, .input = -1});
 }
 
 /* What is stored of a sum over the rows besides the sum itself, once it is complete. */
-static dt_cluster *rest_of(dt_fusion *f, const dt_unit *unit, const int *accumulators) {
+static dt_cluster *rest_of(dt_fusion *f, const dt_fusion_group *group, const int *accumulators) {
     dt_cluster *rest = DT_NEW(f->arena, dt_cluster);
-    *rest = (dt_cluster){.members = unit->cluster.members, .space = unit->cluster.space};
-    for (size_t o = 0; o < unit->cluster.outputs.n; o++) {
+    *rest = (dt_cluster){.members = group->cluster.members, .space = group->cluster.space};
+    for (size_t o = 0; o < group->cluster.outputs.n; o++) {
         bool is_sum = false;
-        for (size_t r = 0; r < unit->cluster.roots.n; r++) is_sum |= unit->cluster.outputs.items[o].buffer == accumulators[r];
-        if (!is_sum) dt_list_push(f->arena, &rest->outputs, unit->cluster.outputs.items[o]);
+        for (size_t r = 0; r < group->cluster.roots.n; r++) is_sum |= group->cluster.outputs.items[o].buffer == accumulators[r];
+        if (!is_sum) dt_list_push(f->arena, &rest->outputs, group->cluster.outputs.items[o]);
     }
     return rest;
 }
@@ -68,15 +68,15 @@ static bool is_relu_of_library(const dt_plan *plan, int buffer) {
     return false;
 }
 
-/* The same for a nest that does more behind the sum than can be read off it. The product is described as if what goes into the activation were
+/* The same for a nest that does more after the sum than can be read off it. The product is described as if what goes into the activation were
  * stored where its result is: both are as large, and in the same order. */
-static bool name_activation(dt_fusion *f, dt_kernel_function *kernel, const dt_unit *unit, dt_nest *nest) {
+static bool name_activation(dt_fusion *f, dt_kernel_function *kernel, const dt_fusion_group *group, dt_nest *nest) {
     dt_library_call *call = DT_NEW(f->arena, dt_library_call);
     dt_epilogue epilogue;
-    if (!dt_fusion_epilogue(f, unit, &epilogue)) return false;
+    if (!dt_fusion_epilogue(f, group, &epilogue)) return false;
     if (epilogue.activation == DT_LIBRARY_ACTIVATION_RELU_GRADIENT && !is_relu_of_library(f->plan, epilogue.kept)) return false;
     dt_cluster *before = DT_NEW(f->arena, dt_cluster);
-    *before = (dt_cluster){.roots = unit->cluster.roots, .members = unit->cluster.members, .space = unit->cluster.space};
+    *before = (dt_cluster){.roots = group->cluster.roots, .members = group->cluster.members, .space = group->cluster.space};
     dt_list_push(f->arena, &before->outputs, ((dt_output){epilogue.of, epilogue.result}));
     dt_nest product = dt_lower_cluster(f->lowering, kernel, before, plain_layout(f));
     if (!dt_nest_library_product(f->plan, kernel, &product, call)) return false;
@@ -86,14 +86,14 @@ static bool name_activation(dt_fusion *f, dt_kernel_function *kernel, const dt_u
     return true;
 }
 
-/* The sum by itself, for a library, and what follows it as a nest behind it. False, and nothing is changed: no library can do the sum either. */
-static bool lower_apart(dt_fusion *f, dt_kernel_function *kernel, const dt_unit *unit, bool in_rows) {
-    const dt_value *root = unit->cluster.roots.items[0];
+/* Splits the nest: the sum by itself, for a library, then a nest of what follows it. False, with nothing changed: no library can do it either. */
+static bool lower_split(dt_fusion *f, dt_kernel_function *kernel, const dt_fusion_group *group, bool in_rows) {
+    const dt_value *root = group->cluster.roots.items[0];
     int n_buffers = f->plan->n_buffers, n_arguments = kernel->n_buffers, *of_root = &f->lowering->buffers[root->id], before = *of_root;
     bool direct;
-    int sum = accumulator_of(f, unit, 0, &direct);
+    int sum = accumulator_of(f, group, 0, &direct);
     dt_cluster *alone = DT_NEW(f->arena, dt_cluster);
-    *alone = (dt_cluster){.roots = unit->cluster.roots, .space = unit->cluster.space};
+    *alone = (dt_cluster){.roots = group->cluster.roots, .space = group->cluster.space};
     dt_list_push(f->arena, &alone->outputs, ((dt_output){root, sum}));
     dt_nest nest = dt_lower_cluster(f->lowering, kernel, alone, plain_layout(f));
     if (!name_library(f, kernel, &nest)) {
@@ -104,7 +104,7 @@ static bool lower_apart(dt_fusion *f, dt_kernel_function *kernel, const dt_unit 
     nest.in_rows = in_rows;
     append(f, kernel, nest);
     *of_root = sum;
-    nest = dt_lower_cluster(f->lowering, kernel, rest_of(f, unit, &sum), plain_layout(f));
+    nest = dt_lower_cluster(f->lowering, kernel, rest_of(f, group, &sum), plain_layout(f));
     nest.in_rows = in_rows;
     nest.note = "epilogue";
     append(f, kernel, nest);
@@ -112,49 +112,49 @@ static bool lower_apart(dt_fusion *f, dt_kernel_function *kernel, const dt_unit 
     return true;
 }
 
-/* The nest of a unit as its loops stand. */
-static void lower_plain(dt_fusion *f, dt_kernel_function *kernel, const dt_unit *unit, bool in_rows) {
-    const dt_value *root = unit->cluster.roots.n > 0 ? unit->cluster.roots.items[0] : NULL;
+/* The nest of a group as its loops stand. */
+static void lower_plain(dt_fusion *f, dt_kernel_function *kernel, const dt_fusion_group *group, bool in_rows) {
+    const dt_value *root = group->cluster.roots.n > 0 ? group->cluster.roots.items[0] : NULL;
     if (root != NULL && dt_lowering_loops(f->lowering, root)->result != NULL)
-        append(f, kernel, dt_lower_zero(f->lowering, kernel, unit->cluster.outputs.items[0].buffer));
-    dt_nest nest = dt_lower_cluster(f->lowering, kernel, &unit->cluster, plain_layout(f));
-    bool wanted = dt_fusion_wants_library(f, unit);
-    if (wanted && !name_library(f, kernel, &nest) && !name_activation(f, kernel, unit, &nest) &&
-        dt_loops_want_split(f->plan, dt_lowering_loops(f->lowering, root)) && lower_apart(f, kernel, unit, in_rows))
+        append(f, kernel, dt_lower_zero(f->lowering, kernel, group->cluster.outputs.items[0].buffer));
+    dt_nest nest = dt_lower_cluster(f->lowering, kernel, &group->cluster, plain_layout(f));
+    bool wanted = dt_fusion_wants_library(f, group);
+    if (wanted && !name_library(f, kernel, &nest) && !name_activation(f, kernel, group, &nest) &&
+        dt_loops_want_split(f->plan, dt_lowering_loops(f->lowering, root)) && lower_split(f, kernel, group, in_rows))
         return;
     nest.in_rows = in_rows;
     append(f, kernel, nest);
 }
 
-/* A sum over rows: cleared before the row loop, added to in it, and what follows it computed behind. */
-static void lower_sum(dt_fusion *f, dt_kernel_function *kernel, const dt_unit *unit, int *n_before, dt_nest *behind, int *n_behind) {
-    const dt_loops *loops = dt_lowering_loops(f->lowering, unit->cluster.roots.items[0]);
+/* A sum over rows is cleared before the row loop, which adds to it; what follows it is computed after the loop. */
+static void lower_sum(dt_fusion *f, dt_kernel_function *kernel, const dt_fusion_group *group, int *n_before, dt_nest *after, int *n_after) {
+    const dt_loops *loops = dt_lowering_loops(f->lowering, group->cluster.roots.items[0]);
     dt_layout *layout = DT_NEW(f->arena, dt_layout);
-    int *accumulators = DT_NEW_ARRAY(f->arena, int, unit->cluster.roots.n);
+    int *accumulators = DT_NEW_ARRAY(f->arena, int, group->cluster.roots.n);
     *layout = (dt_layout){.accumulators = accumulators};
     while (loops->extents[layout->row_loop] != DT_BATCH) layout->row_loop++;
-    for (size_t r = 0; r < unit->cluster.roots.n; r++) {
+    for (size_t r = 0; r < group->cluster.roots.n; r++) {
         bool direct;
-        accumulators[r] = accumulator_of(f, unit, r, &direct);
+        accumulators[r] = accumulator_of(f, group, r, &direct);
         dt_kernel_insert_nest(f->arena, kernel, (*n_before)++, dt_lower_zero(f->lowering, kernel, accumulators[r]));
-        if (!direct) f->lowering->buffers[unit->cluster.roots.items[r]->id] = accumulators[r];
+        if (!direct) f->lowering->buffers[group->cluster.roots.items[r]->id] = accumulators[r];
     }
-    dt_nest nest = dt_lower_cluster(f->lowering, kernel, &unit->cluster, layout);
+    dt_nest nest = dt_lower_cluster(f->lowering, kernel, &group->cluster, layout);
     nest.in_rows = true;
     append(f, kernel, nest);
-    const dt_cluster *rest = rest_of(f, unit, accumulators);
+    const dt_cluster *rest = rest_of(f, group, accumulators);
     if (rest->outputs.n == 0) return;
-    behind[*n_behind] = dt_lower_cluster(f->lowering, kernel, rest, plain_layout(f));
-    behind[(*n_behind)++].note = "epilogue";
+    after[*n_after] = dt_lower_cluster(f->lowering, kernel, rest, plain_layout(f));
+    after[(*n_after)++].note = "epilogue";
 }
 
 /* One nest alone needs no row loop, but for a sum of products: there the row's operands may have to be laid out first. */
-static bool needs_rows(dt_fusion *f, const dt_unit_list *list, const dt_unit *unit) {
-    if (!list->in_rows || unit->rows == DT_ROWS_NONE) return false;
-    return list->units.n > 1 || (unit->cluster.roots.n > 0 && dt_loops_are_product(dt_lowering_loops(f->lowering, unit->cluster.roots.items[0])));
+static bool needs_rows(dt_fusion *f, const dt_fused_kernel *fused, const dt_fusion_group *group) {
+    if (!fused->in_rows || group->rows == DT_ROWS_NONE) return false;
+    return fused->groups.n > 1 || (group->cluster.roots.n > 0 && dt_loops_are_product(dt_lowering_loops(f->lowering, group->cluster.roots.items[0])));
 }
 
-/* Sums of factors of the products behind them: a library may do both at once. */
+/* A sum of a factor of the product that follows it: a library may do both at once. */
 static void name_bias_gradients(dt_fusion *f, dt_kernel_function *kernel) {
     for (int n = 1; n < kernel->n_nests; n++) {
         if (kernel->nests[n].library == NULL) continue;
@@ -166,23 +166,23 @@ static void name_bias_gradients(dt_fusion *f, dt_kernel_function *kernel) {
     }
 }
 
-static void lower_kernel(dt_fusion *f, const dt_unit_list *list, dt_kernel_function *kernel) {
-    dt_nest *behind = DT_NEW_ARRAY(f->arena, dt_nest, list->units.n);
-    int n_before = 0, n_behind = 0;
-    for (size_t i = 0; i < list->units.n; i++) {
-        const dt_unit *unit = &f->units.items[list->units.items[i]];
-        bool rows = needs_rows(f, list, unit);
-        if (list->in_rows && unit->rows == DT_ROWS_NONE) /* behind the row loop for good */
-            for (; n_behind > 0; n_behind--) append(f, kernel, behind[n_behind - 1]);
-        if (rows && unit->rows == DT_ROWS_SUMMED)
-            lower_sum(f, kernel, unit, &n_before, behind, &n_behind);
+static void lower_kernel(dt_fusion *f, const dt_fused_kernel *fused, dt_kernel_function *kernel) {
+    dt_nest *after = DT_NEW_ARRAY(f->arena, dt_nest, fused->groups.n);
+    int n_before = 0, n_after = 0;
+    for (size_t i = 0; i < fused->groups.n; i++) {
+        const dt_fusion_group *group = &f->groups.items[fused->groups.items[i]];
+        bool rows = needs_rows(f, fused, group);
+        if (fused->in_rows && group->rows == DT_ROWS_NONE) /* after the row loop for good */
+            for (; n_after > 0; n_after--) append(f, kernel, after[n_after - 1]);
+        if (rows && group->rows == DT_ROWS_SUMMED)
+            lower_sum(f, kernel, group, &n_before, after, &n_after);
         else
-            lower_plain(f, kernel, unit, rows);
+            lower_plain(f, kernel, group, rows);
     }
-    for (int n = 0; n < n_behind; n++) append(f, kernel, behind[n]);
+    for (int n = 0; n < n_after; n++) append(f, kernel, after[n]);
     if (dt_switch_is_on(f->compilation->off, DT_SWITCH_EPILOGUES)) name_bias_gradients(f, kernel);
-    for (size_t i = 0; i < list->units.n; i++) {
-        const dt_cluster *cluster = &f->units.items[list->units.items[i]].cluster;
+    for (size_t i = 0; i < fused->groups.n; i++) {
+        const dt_cluster *cluster = &f->groups.items[fused->groups.items[i]].cluster;
         for (size_t o = 0; o < cluster->outputs.n; o++)
             kernel->update |= f->plan->buffers[cluster->outputs.items[o].buffer].space == DT_MEMORY_VARIABLE;
     }
@@ -195,22 +195,22 @@ static void append_name(dt_text *name, const char *word) {
 }
 
 /* "train_3_conv2d_max_pool2d": function, number, and up to three of the ops that reduce, else the first of the others. */
-static const char *kernel_name(dt_fusion *f, int number, const dt_unit_list *list, const dt_kernel_function *kernel) {
+static const char *kernel_name(dt_fusion *f, int number, const dt_fused_kernel *fused, const dt_kernel_function *kernel) {
     dt_text name = {0};
     const char *words[3];
     int n = 0;
     append_name(&name, f->plan->function->name);
     dt_text_format(&name, "_%d", number);
     if (kernel->update) words[n++] = "update";
-    for (size_t i = 0; i < list->units.n && !kernel->update; i++) {
-        const dt_cluster *cluster = &f->units.items[list->units.items[i]].cluster;
+    for (size_t i = 0; i < fused->groups.n && !kernel->update; i++) {
+        const dt_cluster *cluster = &f->groups.items[fused->groups.items[i]].cluster;
         for (size_t r = 0; r < cluster->roots.n && n < 3; r++) {
             bool known = false;
             for (int w = 0; w < n; w++) known |= strcmp(words[w], cluster->roots.items[r]->op->name) == 0;
             if (!known) words[n++] = cluster->roots.items[r]->op->name;
         }
     }
-    if (n == 0) words[n++] = f->units.items[list->units.items[0]].cluster.outputs.items[0].value->op->name;
+    if (n == 0) words[n++] = f->groups.items[fused->groups.items[0]].cluster.outputs.items[0].value->op->name;
     for (int w = 0; w < n; w++) {
         dt_text_append(&name, "_");
         append_name(&name, words[w]);
@@ -275,12 +275,12 @@ static const char *report_of(dt_fusion *f, const dt_value *collective) {
 
 /* The parameter that a collective is for, if its value ends in one: "Cnn/conv2d/kernel". */
 static const char *parameter_of(dt_fusion *f, const dt_value *collective) {
-    const dt_place *place = dt_place_of(f, collective);
-    for (size_t u = 0; u < f->units.n; u++) {
-        const dt_unit *unit = &f->units.items[u];
-        if (unit->home != place->home || unit->collective != NULL) continue;
-        for (size_t o = unit->cluster.outputs.n; o-- > 0;) {
-            const dt_buffer *buffer = &f->plan->buffers[unit->cluster.outputs.items[o].buffer];
+    const dt_placement *placement = dt_placement_of(f, collective);
+    for (size_t g = 0; g < f->groups.n; g++) {
+        const dt_fusion_group *group = &f->groups.items[g];
+        if (group->producer != placement->producer || group->collective != NULL) continue;
+        for (size_t o = group->cluster.outputs.n; o-- > 0;) {
+            const dt_buffer *buffer = &f->plan->buffers[group->cluster.outputs.items[o].buffer];
             if (buffer->space != DT_MEMORY_VARIABLE) continue;
             if (f->compilation->module->variables.items[buffer->variable].kind == DT_VARIABLE_PARAMETER) return buffer->name;
         }
@@ -299,14 +299,14 @@ static const char *label_of(dt_fusion *f, const dt_value *collective) {
 
 static void cut_segments(dt_fusion *f) {
     dt_plan *plan = f->plan;
-    for (size_t u = 0; u < f->units.n; u++)
-        if (f->units.items[u].segment >= plan->n_segments) plan->n_segments = f->units.items[u].segment + 1;
+    for (size_t g = 0; g < f->groups.n; g++)
+        if (f->groups.items[g].segment >= plan->n_segments) plan->n_segments = f->groups.items[g].segment + 1;
     plan->segments = DT_NEW_ARRAY(f->arena, dt_segment, plan->n_segments);
     for (int s = 0; s < plan->n_segments; s++) {
         dt_segment *segment = &plan->segments[s];
         segment->device_kernels = DT_NEW_ARRAY(f->arena, int, f->kernels.n);
         segment->replica_kernels = DT_NEW_ARRAY(f->arena, int, f->kernels.n);
-        segment->collectives = DT_NEW_ARRAY(f->arena, dt_collective, f->units.n);
+        segment->collectives = DT_NEW_ARRAY(f->arena, dt_collective, f->groups.n);
         for (int k = 0; k < (int)f->kernels.n; k++) {
             if (f->kernels.items[k].segment != s) continue;
             if (f->kernels.items[k].once)
@@ -314,11 +314,12 @@ static void cut_segments(dt_fusion *f) {
             else
                 segment->replica_kernels[segment->n_replica_kernels++] = k;
         }
-        for (size_t u = 0; u < f->units.n; u++) {
-            const dt_unit *unit = &f->units.items[u];
-            if (unit->collective == NULL || unit->segment != s) continue;
-            segment->collectives[segment->n_collectives++] = (dt_collective){kind_of(unit->collective), combiner_of(unit->collective), unit->source,
-                                                                             dt_fusion_buffer(f, unit->collective), label_of(f, unit->collective)};
+        for (size_t g = 0; g < f->groups.n; g++) {
+            const dt_fusion_group *group = &f->groups.items[g];
+            if (group->collective == NULL || group->segment != s) continue;
+            segment->collectives[segment->n_collectives++] =
+                (dt_collective){kind_of(group->collective), combiner_of(group->collective), group->source, dt_fusion_buffer(f, group->collective),
+                                label_of(f, group->collective)};
         }
     }
 }
@@ -337,8 +338,8 @@ static dt_status *refuse_gathered(const dt_function *function) {
     return NULL;
 }
 
-/* Units and kernels of `function` in a plan that holds buffers and nothing else yet. */
-static dt_fusion divide(dt_compilation *compilation, dt_function *function, const bool *keep, const bool *again) {
+/* Groups and kernels of `function` in a plan that holds buffers and nothing else yet. */
+static dt_fusion divide(dt_compilation *compilation, dt_function *function, const bool *keep, const bool *recompute) {
     dt_arena *arena = compilation->arena;
     dt_plan *plan = DT_NEW(arena, dt_plan);
     *plan = (dt_plan){.function = function,
@@ -346,9 +347,9 @@ static dt_fusion divide(dt_compilation *compilation, dt_function *function, cons
                       .rows_at_once = dt_target_runs_rows_at_once(compilation->target),
                       .results = DT_NEW_ARRAY(arena, int, function->results.n)};
     plan->lowering = dt_lowering_create(compilation, plan);
-    dt_fusion f = {.compilation = compilation, .arena = arena, .plan = plan, .lowering = plan->lowering, .keep = keep, .again = again};
-    f.places = DT_NEW_ARRAY(arena, dt_place, function->next_id);
-    dt_fuse_units(&f);
+    dt_fusion f = {.compilation = compilation, .arena = arena, .plan = plan, .lowering = plan->lowering, .keep = keep, .recompute = recompute};
+    f.placements = DT_NEW_ARRAY(arena, dt_placement, function->next_id);
+    dt_fuse_groups(&f);
     dt_fuse_kernels(&f);
     return f;
 }
@@ -357,11 +358,11 @@ static dt_status *fuse_function(dt_compilation *compilation, dt_function *functi
     dt_arena *arena = compilation->arena;
     DT_TRY(refuse_gathered(function));
     bool *keep = DT_NEW_ARRAY(arena, bool, function->next_id); /* what libraries read, and bools */
-    bool *again = DT_NEW_ARRAY(arena, bool, function->next_id);
-    dt_fusion f = divide(compilation, function, keep, again);
-    if (dt_fuse_epilogues(&f, keep, again)) f = divide(compilation, function, keep, again);
-    while (dt_fuse_factors(&f, keep) || dt_fuse_rematerialize(&f, keep, again)) f = divide(compilation, function, keep, again);
-    if (dt_fuse_narrow(&f, keep)) f = divide(compilation, function, keep, again);
+    bool *recompute = DT_NEW_ARRAY(arena, bool, function->next_id);
+    dt_fusion f = divide(compilation, function, keep, recompute);
+    if (dt_fuse_epilogues(&f, keep, recompute)) f = divide(compilation, function, keep, recompute);
+    while (dt_fuse_factors(&f, keep) || dt_fuse_rematerialize(&f, keep, recompute)) f = divide(compilation, function, keep, recompute);
+    if (dt_fuse_narrow(&f, keep)) f = divide(compilation, function, keep, recompute);
     for (int k = 0; k < (int)f.kernels.n; k++) {
         dt_kernel_function kernel = {.once = f.kernels.items[k].once};
         lower_kernel(&f, &f.kernels.items[k], &kernel);

@@ -1,6 +1,6 @@
-/* fuse: what the parts of the pass share. fuse_units.c says what is in memory and which nest computes it, fuse_kernels.c which nests share a
- * kernel, fuse_library.c what libraries need in memory, fuse_epilogue.c what they can do behind a product, fuse_rematerialize.c what is rather
- * computed again, fuse_narrow.c what is better kept as a bool, and fuse.c makes the plan of it. */
+/* fuse: what the files of the pass share. fuse_groups.c says what is in memory and which nest computes it, fuse_kernels.c which nests share a
+ * kernel, fuse_library.c what libraries need in memory, fuse_epilogue.c what they can do after a product, fuse_rematerialize.c what is
+ * cheaper to recompute than to store, fuse_narrow.c what is better stored as a bool, and fuse.c makes the plan of it. */
 #ifndef DT_PASSES_FUSE_H
 #define DT_PASSES_FUSE_H
 
@@ -9,90 +9,90 @@
 #include "compiler/passes/passes.h"
 
 /* What is known of a value. */
-typedef struct dt_place {
+typedef struct dt_placement {
     const dt_value *base; /* itself, or what it is an alias of */
-    int home;             /* the last unit that it hangs on, -1: none */
-    bool in_place;        /* computed there element by element: element i needs element i of that unit alone */
-    int unit;             /* the unit that computes it; -1: none, it is an argument or computed where it is used */
+    int producer;         /* the last group that it depends on, -1: none */
+    bool in_place;        /* computed there element by element: element i needs element i of that group alone */
+    int group;            /* the group that computes it; -1: none, it is an argument or computed where it is used */
     bool required;        /* must be in memory of its own: a result, what a collective takes */
     bool stored;          /* is in memory */
     int operations;       /* scalar operations of computing an element of its operands */
     int cost;             /* the same, with all that is computed along */
     DT_LIST(const dt_value *) users;
-} dt_place;
+} dt_placement;
 
-/* How a unit goes through the rows of the batch. */
+/* How a group goes through the rows of the batch. */
 typedef enum dt_row_kind {
     DT_ROWS_NONE,
     DT_ROWS_WALKED, /* its outermost loop walks them */
     DT_ROWS_SUMMED  /* it sums over them, and something of each row: the sum is kept in memory from row to row */
 } dt_row_kind;
 
-/* One nest in the making, or a collective; units run in the order of their numbers. */
-typedef struct dt_unit {
+/* Ops that become one loop nest, or a collective; groups run in the order of their numbers. */
+typedef struct dt_fusion_group {
     const dt_value *collective; /* or NULL */
     int source;                 /* buffer that the collective takes */
     dt_cluster cluster;
-    int home; /* the last unit that it needs */
+    int producer; /* the last group that it needs */
     int segment;
     bool once, elementwise;
     dt_row_kind rows;
-    bool alone; /* a sum of products that needs blocks of rows: not in a row loop */
+    bool alone; /* a sum of products that needs many rows at a time: not in a row loop */
     int kernel;
-} dt_unit;
+} dt_fusion_group;
 
-/* Units that share a kernel: row units first, then those behind the row loop. */
-typedef struct dt_unit_list {
-    DT_LIST(int) units;
+/* A kernel in the making: groups that share a loop over the rows first, then those after that loop. */
+typedef struct dt_fused_kernel {
+    DT_LIST(int) groups;
     int segment;
     bool once;
-    bool in_rows; /* its row units share one loop over the rows */
-    bool closed;  /* something stands behind the row loop */
-} dt_unit_list;
+    bool in_rows; /* its row groups share one loop over the rows */
+    bool closed;  /* something follows the row loop */
+} dt_fused_kernel;
 
 typedef struct dt_fusion {
     dt_compilation *compilation;
     dt_arena *arena;
     dt_lowering *lowering;
     dt_plan *plan;
-    dt_place *places; /* [next_id] */
-    DT_LIST(dt_unit) units;
-    DT_LIST(dt_unit_list) kernels;
-    const bool *keep;  /* [next_id] values to be stored rather than made again */
-    const bool *again; /* [next_id] values to be made again rather than stored */
+    dt_placement *placements; /* [next_id] */
+    DT_LIST(dt_fusion_group) groups;
+    DT_LIST(dt_fused_kernel) kernels;
+    const bool *keep;      /* [next_id] values to store rather than to compute again */
+    const bool *recompute; /* [next_id] values to compute again rather than to store */
     int n_inputs;
 } dt_fusion;
 
-static inline dt_place *dt_place_of(const dt_fusion *fusion, const dt_value *value) { return &fusion->places[value->id]; }
+static inline dt_placement *dt_placement_of(const dt_fusion *fusion, const dt_value *value) { return &fusion->placements[value->id]; }
 
-/* What a library can do to `of`, which is the sum of a unit or what becomes of it, before it is stored; a gradient needs `second` for that. */
+/* What a library can do to `of`, which is the sum of a group or what becomes of it, before it is stored; a gradient needs `second` for that. */
 typedef struct dt_epilogue {
     dt_library_activation activation;
     const dt_value *of, *second;
-    int result, kept; /* buffers, once all of the unit is known to be that; kept: abi/library.h, -1: none */
+    int result, kept; /* buffers, once all of the group is known to be that; kept: abi/library.h, -1: none */
 } dt_epilogue;
 
-/* Switched off, nothing follows or shares: each value has a unit, and each unit a kernel. */
+/* Switched off, nothing follows or shares: each value has a group, and each group a kernel. */
 bool dt_fusion_is_on(const dt_fusion *fusion);
 int dt_fusion_buffer(dt_fusion *fusion, const dt_value *value); /* of a stored value; made when new */
 
 /* Whether an operand is read where the loops stand: dimension d at loop d, of the same extent. */
 bool dt_access_is_in_place(const dt_loops *loops, const dt_access *access, dt_shape shape);
 
-/* Whether a unit is a sum of products that a library is to compute if it can. */
-bool dt_fusion_wants_library(const dt_fusion *fusion, const dt_unit *unit);
+/* Whether a group is a sum of products that a library is to compute if it can. */
+bool dt_fusion_wants_library(const dt_fusion *fusion, const dt_fusion_group *group);
 /* Whether its sum is in memory then, because what follows it is more than a library can do. */
-bool dt_fusion_stores_sum(const dt_fusion *fusion, const dt_unit *unit);
+bool dt_fusion_stores_sum(const dt_fusion *fusion, const dt_fusion_group *group);
 
-/* What a library can do of all that the unit stores, as far as it is more than a bias and a relu; false: nothing, or not all. */
-bool dt_fusion_epilogue(const dt_fusion *fusion, const dt_unit *unit, dt_epilogue *epilogue);
+/* What a library can do of all that the group stores, as far as it is more than a bias and a relu; false: nothing, or not all. */
+bool dt_fusion_epilogue(const dt_fusion *fusion, const dt_fusion_group *group, dt_epilogue *epilogue);
 
-void dt_fuse_units(dt_fusion *fusion);
+void dt_fuse_groups(dt_fusion *fusion);
 void dt_fuse_kernels(dt_fusion *fusion);
-/* Mark values to keep, or to make again, when the function is fused once more; false: there are none. */
-bool dt_fuse_epilogues(const dt_fusion *fusion, bool *keep, bool *again);
+/* Mark values to keep, or to compute again, when the function is fused once more; false: there are none. */
+bool dt_fuse_epilogues(const dt_fusion *fusion, bool *keep, bool *recompute);
 bool dt_fuse_factors(const dt_fusion *fusion, bool *keep);
-bool dt_fuse_rematerialize(const dt_fusion *fusion, bool *keep, bool *again);
+bool dt_fuse_rematerialize(const dt_fusion *fusion, bool *keep, bool *recompute);
 bool dt_fuse_narrow(const dt_fusion *fusion, bool *keep);
 
 #endif

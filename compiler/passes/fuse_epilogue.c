@@ -1,4 +1,4 @@
-/* fuse_epilogue: gelu, and gradients of gelu and relu, behind products that a library may compute.
+/* fuse_epilogue: gelu, and gradients of gelu and relu, after products that a library may compute.
  *
  * They are recognised by what they compute, not by how they are written: a program may spell gelu as it likes, and autodiff and simplify make of its
  * gradient what they like. What follows a product is taken as a function of at most two leaves, the sum (or what becomes of it before) and a second
@@ -36,7 +36,7 @@ typedef struct tree {
     dt_evaluation *evaluations[MOST_VALUES];
 } tree;
 
-static const dt_value *base_of(const tree *t, const dt_value *value) { return dt_place_of(t->fusion, value)->base; }
+static const dt_value *base_of(const tree *t, const dt_value *value) { return dt_placement_of(t->fusion, value)->base; }
 
 static bool is_constant(const dt_loops *loops) { return loops->n_outer == loops->n_loops && loops->body->kind == DT_FORMULA_LITERAL; }
 
@@ -48,7 +48,7 @@ static bool is_elementwise(const dt_value *value, const dt_loops *loops) {
     return true;
 }
 
-static int place_in(const tree *t, const dt_value *value) {
+static int index_in(const tree *t, const dt_value *value) {
     for (int i = 0; i < t->n; i++)
         if (t->values[i] == value) return i;
     return -1;
@@ -57,7 +57,7 @@ static int place_in(const tree *t, const dt_value *value) {
 /* Adds the value with all that it is made of, down to the leaves; false: there is something else at the bottom. */
 static bool add_value(tree *t, const dt_value *value) {
     value = base_of(t, value);
-    if (value == t->leaves[SUM] || value == t->leaves[SECOND] || place_in(t, value) >= 0) return true;
+    if (value == t->leaves[SUM] || value == t->leaves[SECOND] || index_in(t, value) >= 0) return true;
     const dt_loops *loops = dt_lowering_loops(t->fusion->lowering, value);
     if (!is_elementwise(value, loops) || !t->allows(loops->body)) return false;
     for (int k = 0; k < value->n_operands; k++)
@@ -85,7 +85,7 @@ static bool prepare(tree *t) {
 
 static dt_scalar element_of(const tree *t, const dt_scalar *elements, const dt_scalar leaves[2], const dt_value *value) {
     value = base_of(t, value);
-    return value == t->leaves[SUM] ? leaves[SUM] : value == t->leaves[SECOND] ? leaves[SECOND] : elements[place_in(t, value)];
+    return value == t->leaves[SUM] ? leaves[SUM] : value == t->leaves[SECOND] ? leaves[SECOND] : elements[index_in(t, value)];
 }
 
 /* The last value of the tree, for these leaves. */
@@ -171,7 +171,7 @@ static const struct {
 /* All that the value is made of, element by element, and the first that is made in another way: what may be a leaf. */
 static void add_candidates(tree *t, const dt_value *value) {
     value = base_of(t, value);
-    if (place_in(t, value) >= 0 || t->n == MOST_VALUES) return;
+    if (index_in(t, value) >= 0 || t->n == MOST_VALUES) return;
     const dt_loops *loops = dt_lowering_loops(t->fusion->lowering, value);
     bool inside = is_elementwise(value, loops);
     for (int k = 0; k < value->n_operands && inside; k++) add_candidates(t, value->operands[k]);
@@ -202,16 +202,16 @@ static bool find(const dt_fusion *f, const dt_value *result, const dt_value *roo
 
 static bool is_on(const dt_fusion *f) { return dt_switch_is_on(f->compilation->off, DT_SWITCH_EPILOGUES); }
 
-bool dt_fusion_epilogue(const dt_fusion *f, const dt_unit *unit, dt_epilogue *epilogue) {
-    const dt_output *outputs = unit->cluster.outputs.items;
-    size_t n = unit->cluster.outputs.n;
+bool dt_fusion_epilogue(const dt_fusion *f, const dt_fusion_group *group, dt_epilogue *epilogue) {
+    const dt_output *outputs = group->cluster.outputs.items;
+    size_t n = group->cluster.outputs.n;
     tree t;
     for (size_t o = 0; o < n && n <= 2 && is_on(f); o++) {
-        if (!find(f, outputs[o].value, unit->cluster.roots.items[0], epilogue, &t)) continue;
+        if (!find(f, outputs[o].value, group->cluster.roots.items[0], epilogue, &t)) continue;
         epilogue->result = outputs[o].buffer;
         if (epilogue->second != NULL) {
             epilogue->kept = f->lowering->buffers[epilogue->second->id];
-            if (!dt_place_of(f, epilogue->second)->stored || epilogue->kept < 0) return false;
+            if (!dt_placement_of(f, epilogue->second)->stored || epilogue->kept < 0) return false;
         } else if (n == 2 && outputs[1 - o].value == epilogue->of) {
             epilogue->kept = outputs[1 - o].buffer;
         }
@@ -220,18 +220,19 @@ bool dt_fusion_epilogue(const dt_fusion *f, const dt_unit *unit, dt_epilogue *ep
     return false;
 }
 
-bool dt_fuse_epilogues(const dt_fusion *f, bool *keep, bool *again) {
+bool dt_fuse_epilogues(const dt_fusion *f, bool *keep, bool *recompute) {
     bool any = false;
     for (const dt_value *value = f->plan->function->first; value != NULL && is_on(f); value = value->next) {
-        const dt_place *place = dt_place_of(f, value);
+        const dt_placement *placement = dt_placement_of(f, value);
         dt_epilogue epilogue;
         tree t;
-        if (place->base != value || !place->stored || place->unit < 0 || !dt_fusion_wants_library(f, &f->units.items[place->unit])) continue;
-        const dt_value *root = f->units.items[place->unit].cluster.roots.items[0];
+        if (placement->base != value || !placement->stored || placement->group < 0 || !dt_fusion_wants_library(f, &f->groups.items[placement->group]))
+            continue;
+        const dt_value *root = f->groups.items[placement->group].cluster.roots.items[0];
         if (value == root || !find(f, value, root, &epilogue, &t) || epilogue.activation != DT_LIBRARY_ACTIVATION_GELU_GRADIENT) continue;
         keep[epilogue.second->id] = true;
         for (int i = 0; i < t.n; i++)
-            if (t.values[i] != value && !again[t.values[i]->id]) any = again[t.values[i]->id] = true;
+            if (t.values[i] != value && !recompute[t.values[i]->id]) any = recompute[t.values[i]->id] = true;
     }
     return any;
 }

@@ -1,26 +1,26 @@
-/* fuse_kernels: which segment a unit belongs to, and which units share a kernel.
+/* fuse_kernels: which segment a group belongs to, and which groups share a kernel.
  *
- * Units that go through the rows of the batch, and need of each other only the row at hand, share one loop over the rows: what one leaves for the
+ * Groups that go through the rows of the batch, and need of each other only the row at hand, share one loop over the rows: what one leaves for the
  * next stays in cache, and needs memory for one row. Sums over the rows join them, kept in memory from row to row. Left out are sums of products
  * that read much for each row, such as a dense layer's weights: they want many rows at a time. */
 #include "compiler/passes/fuse.h"
 
 #include <string.h>
 
-/* What one unit reads of another. */
+/* What one group reads of another. */
 typedef struct dt_need {
-    int unit;
+    int group;
     bool by_row; /* only the row at hand */
 } dt_need;
 
 typedef struct dt_needs {
-    DT_LIST(dt_need) units;
+    DT_LIST(dt_need) groups;
     DT_LIST(int) variables; /* buffers of those read */
 } dt_needs;
 
 typedef struct dt_walk {
     dt_fusion *fusion;
-    int unit;
+    int group;
     dt_needs *needs;
     unsigned char *visited; /* [next_id] 1: by row, 2: not */
 } dt_walk;
@@ -36,7 +36,7 @@ static int row_loop_of(const dt_loops *loops) {
     return found;
 }
 
-/* Whether at each turn of the loop over rows an operand is read at that row. */
+/* Whether each iteration of the loop over rows reads the operand at that row. */
 static bool reads_by_row(const dt_loops *loops, const dt_access *access, dt_shape shape) {
     int axis = dt_shape_batch_axis(shape), loop = row_loop_of(loops);
     if (axis < 0) return true;
@@ -47,22 +47,22 @@ static bool reads_by_row(const dt_loops *loops, const dt_access *access, dt_shap
     return true;
 }
 
-static void add_need(dt_walk *walk, int unit, bool by_row) {
-    dt_need need = {unit, by_row};
-    dt_list_push(walk->fusion->arena, &walk->needs->units, need);
+static void add_need(dt_walk *walk, int group, bool by_row) {
+    dt_need need = {group, by_row};
+    dt_list_push(walk->fusion->arena, &walk->needs->groups, need);
 }
 
 static void visit_operands(dt_walk *walk, const dt_value *value, bool by_row);
 
 static void visit(dt_walk *walk, const dt_value *value, bool by_row) {
     dt_fusion *f = walk->fusion;
-    const dt_value *base = dt_place_of(f, value)->base;
-    const dt_place *place = dt_place_of(f, base);
+    const dt_value *base = dt_placement_of(f, value)->base;
+    const dt_placement *placement = dt_placement_of(f, base);
     unsigned char bit = by_row ? 1 : 2;
     if (walk->visited[base->id] & bit) return;
     walk->visited[base->id] |= bit;
-    if (place->stored && place->unit != walk->unit) {
-        if (place->home >= 0) add_need(walk, place->home, by_row);
+    if (placement->stored && placement->group != walk->group) {
+        if (placement->producer >= 0) add_need(walk, placement->producer, by_row);
         if (base->op->class == DT_CLASS_STATE) dt_list_push(f->arena, &walk->needs->variables, f->lowering->buffers[base->id]);
     } else {
         visit_operands(walk, base, by_row);
@@ -75,114 +75,114 @@ static void visit_operands(dt_walk *walk, const dt_value *value, bool by_row) {
         visit(walk, value->operands[k], by_row && reads_by_row(loops, &loops->operands[k], value->operands[k]->shape));
 }
 
-static dt_needs needs_of(dt_fusion *f, int u) {
+static dt_needs needs_of(dt_fusion *f, int g) {
     dt_needs needs = {0};
-    dt_walk walk = {f, u, &needs, DT_NEW_ARRAY(f->arena, unsigned char, f->plan->function->next_id)};
-    const dt_unit *unit = &f->units.items[u];
-    if (unit->collective != NULL) {
-        visit(&walk, unit->collective->operands[0], false);
+    dt_walk walk = {f, g, &needs, DT_NEW_ARRAY(f->arena, unsigned char, f->plan->function->next_id)};
+    const dt_fusion_group *group = &f->groups.items[g];
+    if (group->collective != NULL) {
+        visit(&walk, group->collective->operands[0], false);
         return needs;
     }
-    for (size_t r = 0; r < unit->cluster.roots.n; r++) visit_operands(&walk, unit->cluster.roots.items[r], true);
-    for (size_t o = 0; o < unit->cluster.outputs.n; o++) visit(&walk, unit->cluster.outputs.items[o].value, true);
+    for (size_t r = 0; r < group->cluster.roots.n; r++) visit_operands(&walk, group->cluster.roots.items[r], true);
+    for (size_t o = 0; o < group->cluster.outputs.n; o++) visit(&walk, group->cluster.outputs.items[o].value, true);
     return needs;
 }
 
-static bool writes_buffer(const dt_unit *unit, int buffer) {
-    for (size_t o = 0; o < unit->cluster.outputs.n; o++)
-        if (unit->cluster.outputs.items[o].buffer == buffer) return true;
+static bool writes_buffer(const dt_fusion_group *group, int buffer) {
+    for (size_t o = 0; o < group->cluster.outputs.n; o++)
+        if (group->cluster.outputs.items[o].buffer == buffer) return true;
     return false;
 }
 
 static bool reads_what_is_written(const dt_fusion *f, const dt_needs *needs, int reader, int writer) {
     for (size_t v = 0; v < needs[reader].variables.n; v++)
-        if (writes_buffer(&f->units.items[writer], needs[reader].variables.items[v])) return true;
+        if (writes_buffer(&f->groups.items[writer], needs[reader].variables.items[v])) return true;
     return false;
 }
 
-/* [units] whether others need what the unit computes. */
-static bool *needed_units(const dt_fusion *f, const dt_needs *needs) {
-    bool *needed = DT_NEW_ARRAY(f->arena, bool, f->units.n);
-    for (size_t u = 0; u < f->units.n; u++)
-        for (size_t i = 0; i < needs[u].units.n; i++) needed[needs[u].units.items[i].unit] = true;
+/* [groups] whether others need what the group computes. */
+static bool *needed_groups(const dt_fusion *f, const dt_needs *needs) {
+    bool *needed = DT_NEW_ARRAY(f->arena, bool, f->groups.n);
+    for (size_t g = 0; g < f->groups.n; g++)
+        for (size_t i = 0; i < needs[g].groups.n; i++) needed[needs[g].groups.items[i].group] = true;
     return needed;
 }
 
-/* The order in which units go to kernels: as they are numbered, but for those that write a variable which later ones read, and that nobody
+/* The order in which groups go to kernels: as they are numbered, but for those that write a variable which later ones read, and that nobody
  * needs: they come last. */
-static int *order_of_units(const dt_fusion *f, const dt_needs *needs, const bool *needed) {
-    int n_units = (int)f->units.n, n = 0, *order = DT_NEW_ARRAY(f->arena, int, n_units);
-    bool *last = DT_NEW_ARRAY(f->arena, bool, n_units);
-    for (int u = 0; u < n_units; u++) {
-        for (int reader = u + 1; reader < n_units && !last[u]; reader++) last[u] = reads_what_is_written(f, needs, reader, u);
-        last[u] = last[u] && !needed[u];
-        if (!last[u]) order[n++] = u;
+static int *order_of_groups(const dt_fusion *f, const dt_needs *needs, const bool *needed) {
+    int n_groups = (int)f->groups.n, n = 0, *order = DT_NEW_ARRAY(f->arena, int, n_groups);
+    bool *last = DT_NEW_ARRAY(f->arena, bool, n_groups);
+    for (int g = 0; g < n_groups; g++) {
+        for (int reader = g + 1; reader < n_groups && !last[g]; reader++) last[g] = reads_what_is_written(f, needs, reader, g);
+        last[g] = last[g] && !needed[g];
+        if (!last[g]) order[n++] = g;
     }
-    for (int u = 0; u < n_units; u++)
-        if (last[u]) order[n++] = u;
+    for (int g = 0; g < n_groups; g++)
+        if (last[g]) order[n++] = g;
     return order;
 }
 
-/* A variable is written after all that reads its old value: units before it that read it are needed too. */
+/* A variable is written after all that reads its old value: groups before it that read it are needed too. */
 static void add_readers(dt_fusion *f, dt_needs *needs, const int *order, int at) {
     for (int i = 0; i < at; i++)
         if (reads_what_is_written(f, needs, order[i], order[at])) {
             dt_need need = {order[i], false};
-            dt_list_push(f->arena, &needs[order[at]].units, need);
+            dt_list_push(f->arena, &needs[order[at]].groups, need);
         }
 }
 
 /* ---- segments ---- */
 
 static void give_segments(dt_fusion *f, dt_needs *needs, const int *order) {
-    for (int at = 0; at < (int)f->units.n; at++) {
-        int u = order[at];
-        dt_unit *unit = &f->units.items[u];
+    for (int at = 0; at < (int)f->groups.n; at++) {
+        int g = order[at];
+        dt_fusion_group *group = &f->groups.items[g];
         add_readers(f, needs, order, at);
-        for (size_t i = 0; i < needs[u].units.n; i++) {
-            const dt_unit *other = &f->units.items[needs[u].units.items[i].unit];
+        for (size_t i = 0; i < needs[g].groups.n; i++) {
+            const dt_fusion_group *other = &f->groups.items[needs[g].groups.items[i].group];
             /* What a collective delivers is there a segment later; a device's kernels of a segment run before those of its replicas. */
-            int segment = other->segment + (other->collective != NULL || (unit->collective == NULL && unit->once && !other->once));
-            if (segment > unit->segment) unit->segment = segment;
+            int segment = other->segment + (other->collective != NULL || (group->collective == NULL && group->once && !other->once));
+            if (segment > group->segment) group->segment = segment;
         }
     }
 }
 
 /* What nobody waits for, such as the number of examples or a moving average, goes to the end: there it shares a kernel with others of its kind. */
-static void move_idle_units(dt_fusion *f, const bool *needed) {
+static void move_idle_groups(dt_fusion *f, const bool *needed) {
     int last = 0;
-    for (size_t u = 0; u < f->units.n; u++)
-        if (f->units.items[u].collective == NULL && f->units.items[u].segment > last) last = f->units.items[u].segment;
-    for (int u = 0; u < (int)f->units.n; u++) {
-        dt_unit *unit = &f->units.items[u];
-        if (unit->elementwise && unit->once && !needed[u]) unit->segment = last;
+    for (size_t g = 0; g < f->groups.n; g++)
+        if (f->groups.items[g].collective == NULL && f->groups.items[g].segment > last) last = f->groups.items[g].segment;
+    for (int g = 0; g < (int)f->groups.n; g++) {
+        dt_fusion_group *group = &f->groups.items[g];
+        if (group->elementwise && group->once && !needed[g]) group->segment = last;
     }
 }
 
 /* ---- rows ---- */
 
-/* Whether the unit has to do with the rows of all replicas at each row of its own. In memory those are outermost and the own rows side by side, so
+/* Whether the group has to do with the rows of all replicas at each row of its own. In memory those are outermost and the own rows side by side, so
  * they are better walked the other way round. */
-static bool pairs_rows(dt_fusion *f, const dt_unit *unit) {
-    if (dt_shape_count(unit->cluster.space, DT_GATHERED) > 0) return true;
-    for (size_t r = 0; r < unit->cluster.roots.n; r++) {
-        const dt_loops *loops = dt_lowering_loops(f->lowering, unit->cluster.roots.items[r]);
+static bool pairs_rows(dt_fusion *f, const dt_fusion_group *group) {
+    if (dt_shape_count(group->cluster.space, DT_GATHERED) > 0) return true;
+    for (size_t r = 0; r < group->cluster.roots.n; r++) {
+        const dt_loops *loops = dt_lowering_loops(f->lowering, group->cluster.roots.items[r]);
         for (int l = 0; l < loops->n_loops; l++)
             if (loops->extents[l] == DT_GATHERED) return true;
     }
     return false;
 }
 
-static dt_row_kind row_kind(dt_fusion *f, const dt_unit *unit) {
-    if (pairs_rows(f, unit)) return DT_ROWS_NONE;
-    const dt_loops *loops = unit->cluster.roots.n > 0 ? dt_lowering_loops(f->lowering, unit->cluster.roots.items[0]) : NULL;
-    if (loops == NULL) return unit->cluster.space.rank > 0 && unit->cluster.space.dims[0] == DT_BATCH ? DT_ROWS_WALKED : DT_ROWS_NONE;
+static dt_row_kind row_kind(dt_fusion *f, const dt_fusion_group *group) {
+    if (pairs_rows(f, group)) return DT_ROWS_NONE;
+    const dt_loops *loops = group->cluster.roots.n > 0 ? dt_lowering_loops(f->lowering, group->cluster.roots.items[0]) : NULL;
+    if (loops == NULL) return group->cluster.space.rank > 0 && group->cluster.space.dims[0] == DT_BATCH ? DT_ROWS_WALKED : DT_ROWS_NONE;
     int loop = row_loop_of(loops);
     if (loop < 0 || loops->result != NULL) return DT_ROWS_NONE;
     if (loop < loops->n_outer) return loop == 0 ? DT_ROWS_WALKED : DT_ROWS_NONE;
     if (f->plan->rows_at_once) return DT_ROWS_NONE;
-    for (size_t r = 0; r < unit->cluster.roots.n; r++) { /* the sum is kept in memory: of its own type */
-        const dt_value *root = unit->cluster.roots.items[r];
+    for (size_t r = 0; r < group->cluster.roots.n; r++) { /* the sum is kept in memory: of its own type */
+        const dt_value *root = group->cluster.roots.items[r];
         bool whole = root->dtype == DT_F32 || root->dtype == DT_F64 || root->dtype == DT_I64 || root->dtype == DT_I32;
         if (!whole || dt_lowering_loops(f->lowering, root)->combiner != DT_COMBINE_SUM) return DT_ROWS_NONE;
     }
@@ -198,7 +198,7 @@ static bool walks(const dt_access *access, int rank, int l) {
 }
 
 /* Whether one row gives a sum of products too little to do with what it reads or writes besides that row. */
-static bool wants_blocks_of_rows(const dt_value *root, const dt_loops *loops, dt_row_kind kind) {
+static bool wants_many_rows(const dt_value *root, const dt_loops *loops, dt_row_kind kind) {
     enum {
         least_reuse = 4,
         least_terms = 8,
@@ -220,146 +220,146 @@ static bool wants_blocks_of_rows(const dt_value *root, const dt_loops *loops, dt
     return false;
 }
 
-static void find_rows(dt_fusion *f, dt_unit *unit) {
-    unit->rows = row_kind(f, unit);
-    if (unit->cluster.roots.n == 0 || unit->rows == DT_ROWS_NONE) return;
-    const dt_value *root = unit->cluster.roots.items[0];
+static void find_rows(dt_fusion *f, dt_fusion_group *group) {
+    group->rows = row_kind(f, group);
+    if (group->cluster.roots.n == 0 || group->rows == DT_ROWS_NONE) return;
+    const dt_value *root = group->cluster.roots.items[0];
     const dt_loops *loops = dt_lowering_loops(f->lowering, root);
-    unit->alone = dt_loops_are_product(loops) && wants_blocks_of_rows(root, loops, unit->rows);
+    group->alone = dt_loops_are_product(loops) && wants_many_rows(root, loops, group->rows);
 }
 
 /* ---- kernels ---- */
 
-static bool only_elementwise(const dt_fusion *f, const dt_unit_list *kernel) {
-    for (size_t i = 0; i < kernel->units.n; i++)
-        if (!f->units.items[kernel->units.items[i]].elementwise) return false;
+static bool only_elementwise(const dt_fusion *f, const dt_fused_kernel *kernel) {
+    for (size_t i = 0; i < kernel->groups.n; i++)
+        if (!f->groups.items[kernel->groups.items[i]].elementwise) return false;
     return true;
 }
 
-static bool joins_rows(const dt_fusion *f, const dt_needs *needs, int u, int k) {
-    const dt_unit *unit = &f->units.items[u];
-    const dt_unit_list *kernel = &f->kernels.items[k];
-    if (unit->rows == DT_ROWS_NONE || unit->alone || !kernel->in_rows || kernel->closed) return false;
-    for (size_t i = 0; i < needs[u].units.n; i++) {
-        const dt_need *need = &needs[u].units.items[i];
-        const dt_unit *other = &f->units.items[need->unit];
+static bool joins_rows(const dt_fusion *f, const dt_needs *needs, int g, int k) {
+    const dt_fusion_group *group = &f->groups.items[g];
+    const dt_fused_kernel *kernel = &f->kernels.items[k];
+    if (group->rows == DT_ROWS_NONE || group->alone || !kernel->in_rows || kernel->closed) return false;
+    for (size_t i = 0; i < needs[g].groups.n; i++) {
+        const dt_need *need = &needs[g].groups.items[i];
+        const dt_fusion_group *other = &f->groups.items[need->group];
         if (other->collective == NULL && other->kernel == k && (!need->by_row || other->rows != DT_ROWS_WALKED)) return false;
     }
     return true;
 }
 
-/* Elementwise units without rows form kernels of their own kind (updates), or stand behind whatever there is. */
-static bool joins_elementwise(const dt_fusion *f, int u, int k, bool anything) {
-    const dt_unit *unit = &f->units.items[u];
-    return unit->elementwise && unit->rows == DT_ROWS_NONE && (anything || only_elementwise(f, &f->kernels.items[k]));
+/* Elementwise groups without rows form kernels of their own kind (updates), or come last in whatever kernel there is. */
+static bool joins_elementwise(const dt_fusion *f, int g, int k, bool anything) {
+    const dt_fusion_group *group = &f->groups.items[g];
+    return group->elementwise && group->rows == DT_ROWS_NONE && (anything || only_elementwise(f, &f->kernels.items[k]));
 }
 
 /* A sum over replicated values that leaves a scalar, such as the norm of a gradient. */
-static bool is_norm(const dt_fusion *f, const dt_unit *unit) {
-    if (!unit->once || unit->cluster.roots.n == 0 || unit->cluster.space.rank > 0) return false;
-    return dt_lowering_loops(f->lowering, unit->cluster.roots.items[0])->result == NULL;
+static bool is_norm(const dt_fusion *f, const dt_fusion_group *group) {
+    if (!group->once || group->cluster.roots.n == 0 || group->cluster.space.rank > 0) return false;
+    return dt_lowering_loops(f->lowering, group->cluster.roots.items[0])->result == NULL;
 }
 
 /* Norms share a kernel: split_sums cuts them into blocks, and cores share out the blocks of all of them at once. */
-static bool joins_norms(const dt_fusion *f, int u, int k) {
-    const dt_unit_list *kernel = &f->kernels.items[k];
-    bool joins = is_norm(f, &f->units.items[u]);
-    for (size_t i = 0; i < kernel->units.n && joins; i++) joins = is_norm(f, &f->units.items[kernel->units.items[i]]);
+static bool joins_norms(const dt_fusion *f, int g, int k) {
+    const dt_fused_kernel *kernel = &f->kernels.items[k];
+    bool joins = is_norm(f, &f->groups.items[g]);
+    for (size_t i = 0; i < kernel->groups.n && joins; i++) joins = is_norm(f, &f->groups.items[kernel->groups.items[i]]);
     return joins;
 }
 
-/* Whether the unit is nothing but its only root. */
-static bool is_root_alone(const dt_unit *unit) {
-    return unit->cluster.roots.n == 1 && unit->cluster.outputs.n == 1 && unit->cluster.outputs.items[0].value == unit->cluster.roots.items[0];
+/* Whether the group is nothing but its only root. */
+static bool is_root_alone(const dt_fusion_group *group) {
+    return group->cluster.roots.n == 1 && group->cluster.outputs.n == 1 && group->cluster.outputs.items[0].value == group->cluster.roots.items[0];
 }
 
 /* Whether it sums a factor of a product that a library may compute, as the gradient of a bias does beside that of a dense layer's weights. The
  * library may then do both at once, if the one stands right before the other. */
-static bool sums_factor_of(const dt_fusion *f, const dt_unit *sum, const dt_unit *product) {
+static bool sums_factor_of(const dt_fusion *f, const dt_fusion_group *sum, const dt_fusion_group *product) {
     if (!is_root_alone(sum) || !is_root_alone(product) || !dt_fusion_wants_library(f, product)) return false;
     const dt_value *root = sum->cluster.roots.items[0], *of = product->cluster.roots.items[0];
     const dt_loops *loops = dt_lowering_loops(f->lowering, root);
     if (loops->combiner != DT_COMBINE_SUM || loops->body->kind != DT_FORMULA_OPERAND || root->n_operands != 1) return false;
-    const dt_value *summed = dt_place_of(f, root->operands[0])->base;
-    return summed == dt_place_of(f, of->operands[0])->base || summed == dt_place_of(f, of->operands[1])->base;
+    const dt_value *summed = dt_placement_of(f, root->operands[0])->base;
+    return summed == dt_placement_of(f, of->operands[0])->base || summed == dt_placement_of(f, of->operands[1])->base;
 }
 
 /* The kernel of such a sum, for the product; -1: none that may run as late. */
-static int kernel_of_sum(const dt_fusion *f, const dt_unit *product, int earliest) {
+static int kernel_of_sum(const dt_fusion *f, const dt_fusion_group *product, int earliest) {
     if (!dt_switch_is_on(f->compilation->off, DT_SWITCH_EPILOGUES)) return -1;
     for (int k = earliest; k < (int)f->kernels.n; k++) {
-        const dt_unit_list *kernel = &f->kernels.items[k];
-        if (kernel->segment != product->segment || kernel->once != product->once || kernel->units.n != 1) continue;
-        if (sums_factor_of(f, &f->units.items[kernel->units.items[0]], product)) return k;
+        const dt_fused_kernel *kernel = &f->kernels.items[k];
+        if (kernel->segment != product->segment || kernel->once != product->once || kernel->groups.n != 1) continue;
+        if (sums_factor_of(f, &f->groups.items[kernel->groups.items[0]], product)) return k;
     }
     return -1;
 }
 
-static int find_kernel(dt_fusion *f, const dt_needs *needs, int u) {
-    const dt_unit *unit = &f->units.items[u];
+static int find_kernel(dt_fusion *f, const dt_needs *needs, int g) {
+    const dt_fusion_group *group = &f->groups.items[g];
     int earliest = 0;
-    for (size_t i = 0; i < needs[u].units.n; i++) {
-        const dt_unit *other = &f->units.items[needs[u].units.items[i].unit];
+    for (size_t i = 0; i < needs[g].groups.n; i++) {
+        const dt_fusion_group *other = &f->groups.items[needs[g].groups.items[i].group];
         if (other->collective == NULL && other->kernel > earliest) earliest = other->kernel;
     }
-    int beside = kernel_of_sum(f, unit, earliest);
+    int beside = kernel_of_sum(f, group, earliest);
     if (beside >= 0) return beside;
     for (int attempt = 0; attempt < 2 && dt_fusion_is_on(f); attempt++)
         for (int k = earliest; k < (int)f->kernels.n; k++) {
-            const dt_unit_list *kernel = &f->kernels.items[k];
-            if (kernel->segment != unit->segment || kernel->once != unit->once) continue;
-            if (joins_rows(f, needs, u, k) || joins_norms(f, u, k) || joins_elementwise(f, u, k, attempt == 1)) return k;
+            const dt_fused_kernel *kernel = &f->kernels.items[k];
+            if (kernel->segment != group->segment || kernel->once != group->once) continue;
+            if (joins_rows(f, needs, g, k) || joins_norms(f, g, k) || joins_elementwise(f, g, k, attempt == 1)) return k;
         }
     return -1;
 }
 
-static void put(dt_fusion *f, int u, int k) {
-    dt_unit *unit = &f->units.items[u];
+static void put(dt_fusion *f, int g, int k) {
+    dt_fusion_group *group = &f->groups.items[g];
     if (k < 0) {
-        dt_unit_list kernel = {.segment = unit->segment, .once = unit->once, .in_rows = unit->rows != DT_ROWS_NONE && !unit->alone};
+        dt_fused_kernel kernel = {.segment = group->segment, .once = group->once, .in_rows = group->rows != DT_ROWS_NONE && !group->alone};
         dt_list_push(f->arena, &f->kernels, kernel);
         k = (int)f->kernels.n - 1;
     }
-    dt_unit_list *kernel = &f->kernels.items[k];
-    kernel->closed |= kernel->in_rows && unit->rows == DT_ROWS_NONE;
-    dt_list_push(f->arena, &kernel->units, u);
-    unit->kernel = k;
+    dt_fused_kernel *kernel = &f->kernels.items[k];
+    kernel->closed |= kernel->in_rows && group->rows == DT_ROWS_NONE;
+    dt_list_push(f->arena, &kernel->groups, g);
+    group->kernel = k;
 }
 
 /* A replicated scalar that would be a kernel alone is computed by each replica instead, in a kernel that it runs anyway. */
-static int kernel_for_scalar(dt_fusion *f, const dt_needs *needs, int u) {
-    const dt_unit *unit = &f->units.items[u];
-    if (!unit->elementwise || !unit->once || unit->cluster.space.rank > 0 || needs[u].units.n > 0) return -1;
-    for (size_t o = 0; o < unit->cluster.outputs.n; o++)
-        if (f->plan->buffers[unit->cluster.outputs.items[o].buffer].space != DT_MEMORY_DEVICE) return -1;
+static int kernel_for_scalar(dt_fusion *f, const dt_needs *needs, int g) {
+    const dt_fusion_group *group = &f->groups.items[g];
+    if (!group->elementwise || !group->once || group->cluster.space.rank > 0 || needs[g].groups.n > 0) return -1;
+    for (size_t o = 0; o < group->cluster.outputs.n; o++)
+        if (f->plan->buffers[group->cluster.outputs.items[o].buffer].space != DT_MEMORY_DEVICE) return -1;
     for (int k = (int)f->kernels.n - 1; k >= 0; k--)
-        if (f->kernels.items[k].segment == unit->segment) return k;
+        if (f->kernels.items[k].segment == group->segment) return k;
     return -1;
 }
 
 void dt_fuse_kernels(dt_fusion *f) {
-    dt_needs *needs = DT_NEW_ARRAY(f->arena, dt_needs, f->units.n);
-    for (int u = 0; u < (int)f->units.n; u++) {
-        needs[u] = needs_of(f, u);
-        if (f->units.items[u].collective == NULL) find_rows(f, &f->units.items[u]);
+    dt_needs *needs = DT_NEW_ARRAY(f->arena, dt_needs, f->groups.n);
+    for (int g = 0; g < (int)f->groups.n; g++) {
+        needs[g] = needs_of(f, g);
+        if (f->groups.items[g].collective == NULL) find_rows(f, &f->groups.items[g]);
     }
-    const bool *needed = needed_units(f, needs);
-    const int *order = order_of_units(f, needs, needed);
+    const bool *needed = needed_groups(f, needs);
+    const int *order = order_of_groups(f, needs, needed);
     give_segments(f, needs, order);
-    move_idle_units(f, needed);
+    move_idle_groups(f, needed);
     DT_LIST(int) scalars = {0};
-    for (int at = 0; at < (int)f->units.n; at++) {
-        int u = order[at];
-        const dt_unit *unit = &f->units.items[u];
-        if (unit->collective != NULL || unit->cluster.outputs.n == 0) continue;
-        bool idle = unit->elementwise && unit->once && unit->cluster.space.rank == 0 && needs[u].units.n == 0 && !needed[u];
+    for (int at = 0; at < (int)f->groups.n; at++) {
+        int g = order[at];
+        const dt_fusion_group *group = &f->groups.items[g];
+        if (group->collective != NULL || group->cluster.outputs.n == 0) continue;
+        bool idle = group->elementwise && group->once && group->cluster.space.rank == 0 && needs[g].groups.n == 0 && !needed[g];
         if (idle)
-            dt_list_push(f->arena, &scalars, u);
+            dt_list_push(f->arena, &scalars, g);
         else
-            put(f, u, find_kernel(f, needs, u));
+            put(f, g, find_kernel(f, needs, g));
     }
     for (size_t i = 0; i < scalars.n; i++) {
-        int u = scalars.items[i], k = find_kernel(f, needs, u);
-        put(f, u, k >= 0 ? k : kernel_for_scalar(f, needs, u));
+        int g = scalars.items[i], k = find_kernel(f, needs, g);
+        put(f, g, k >= 0 ? k : kernel_for_scalar(f, needs, g));
     }
 }

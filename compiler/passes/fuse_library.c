@@ -2,27 +2,27 @@
  *
  * A library takes factors from memory as they are, and knows few things that may follow a sum. So of a large sum of products, what fusion would
  * compute on the way to it is stored first, and what follows it becomes a nest of its own unless a library can do that as well. The rest of fusion
- * stays as it is. Each place of a factor is then written and read once more, and read once for each tile instead of computed there. */
+ * stays as it is. Each element of a factor is then written and read once more, and read once for each tile instead of computed there. */
 #include "compiler/kernel/library.h"
 #include "compiler/passes/fuse.h"
 
-bool dt_fusion_wants_library(const dt_fusion *f, const dt_unit *unit) {
+bool dt_fusion_wants_library(const dt_fusion *f, const dt_fusion_group *group) {
     if (!f->plan->rows_at_once || !dt_switch_is_on(f->compilation->off, DT_SWITCH_LIBRARY) || !dt_fusion_is_on(f)) return false;
-    if (unit->collective != NULL || unit->cluster.roots.n != 1) return false;
-    const dt_value *root = unit->cluster.roots.items[0];
+    if (group->collective != NULL || group->cluster.roots.n != 1) return false;
+    const dt_value *root = group->cluster.roots.items[0];
     return dt_loops_want_library(f->plan, root, dt_lowering_loops(f->lowering, root));
 }
 
-bool dt_fusion_stores_sum(const dt_fusion *f, const dt_unit *unit) {
-    const dt_value *root = unit->cluster.roots.n > 0 ? unit->cluster.roots.items[0] : NULL;
-    if (!dt_fusion_wants_library(f, unit) || !dt_loops_want_split(f->plan, dt_lowering_loops(f->lowering, root))) return false;
+bool dt_fusion_stores_sum(const dt_fusion *f, const dt_fusion_group *group) {
+    const dt_value *root = group->cluster.roots.n > 0 ? group->cluster.roots.items[0] : NULL;
+    if (!dt_fusion_wants_library(f, group) || !dt_loops_want_split(f->plan, dt_lowering_loops(f->lowering, root))) return false;
     dt_layout *layout = DT_NEW(f->arena, dt_layout);
     *layout = DT_LAYOUT_PLAIN;
     dt_kernel_function kernel = {0};
     dt_library_call call;
     dt_epilogue epilogue;
-    dt_nest nest = dt_lower_cluster(f->lowering, &kernel, &unit->cluster, layout);
-    return !dt_nest_library(f->plan, &kernel, &nest, &call) && !dt_fusion_epilogue(f, unit, &epilogue);
+    dt_nest nest = dt_lower_cluster(f->lowering, &kernel, &group->cluster, layout);
+    return !dt_nest_library(f->plan, &kernel, &nest, &call) && !dt_fusion_epilogue(f, group, &epilogue);
 }
 
 /* Moves elements and computes nothing: each is read where the loops say, and none is outside. */
@@ -48,8 +48,8 @@ static bool is_window(const dt_loops *loops, const dt_access *access, int rank) 
 /* The value to store so that `value` can be read as a matrix; NULL: it can be already, or never. A reshape of what is not in memory has no steps. */
 static const dt_value *to_store(const dt_fusion *f, const dt_value *value, bool as_it_is) {
     for (;;) {
-        const dt_value *base = dt_place_of(f, value)->base;
-        if (dt_place_of(f, base)->stored) return NULL;
+        const dt_value *base = dt_placement_of(f, value)->base;
+        if (dt_placement_of(f, base)->stored) return NULL;
         if (base->n_operands == 0 || base->dtype != DT_F32) return NULL; /* a constant */
         const dt_loops *loops = dt_lowering_loops(f->lowering, base);
         if (base != value || as_it_is || !only_moves(base, loops)) return base;
@@ -59,9 +59,9 @@ static const dt_value *to_store(const dt_fusion *f, const dt_value *value, bool 
 
 bool dt_fuse_factors(const dt_fusion *f, bool *keep) {
     bool any = false;
-    for (size_t u = 0; u < f->units.n; u++) {
-        if (!dt_fusion_wants_library(f, &f->units.items[u])) continue;
-        const dt_value *root = f->units.items[u].cluster.roots.items[0];
+    for (size_t g = 0; g < f->groups.n; g++) {
+        if (!dt_fusion_wants_library(f, &f->groups.items[g])) continue;
+        const dt_value *root = f->groups.items[g].cluster.roots.items[0];
         const dt_loops *loops = dt_lowering_loops(f->lowering, root);
         bool windows = is_window(loops, &loops->operands[0], root->operands[0]->shape.rank);
         for (int k = 0; k < root->n_operands; k++) {

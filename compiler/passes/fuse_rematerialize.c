@@ -1,6 +1,6 @@
-/* fuse_rematerialize: what is rather computed again than kept, on a target where nothing stays in cache from nest to nest.
+/* fuse_rematerialize: what is cheaper to recompute than to store, on a target where nothing stays in cache from nest to nest.
  *
- * On a CPU a block of rows goes through all nests of a kernel while it is in cache: there a value that two nests need is best stored. On a GPU all
+ * On a CPU a microbatch goes through all nests of a kernel while it is in cache: there a value that two nests need is best stored. On a GPU all
  * rows pass through one nest before the next begins, so whatever is stored crosses memory, once on its way there and once for each nest that reads
  * it. Where nests could as well read what the value is made of and that moves fewer bytes, the value is computed where it is read and has no memory.
  * There are two such moves:
@@ -9,30 +9,30 @@
  *   from a sum           what several nests need of what followed a product, such as the parts of a gelu that its gradient is made of: the product
  *                        itself is stored in their place
  *
- * Which nests read what shows when all units are made. So values are marked then and the function is fused once more, until none is left; a marked
+ * Which nests read what shows when all groups are made. So values are marked then and the function is fused once more, until none is left; a marked
  * value makes its users dearer, which may give these memory of their own, in its place. */
 #include "compiler/passes/fuse.h"
 
 enum {
-    operations_per_byte = 6 /* that a GPU does while a byte crosses its memory: an H200 7, of f32, at 33e12 and 4.8e12 a second */
+    operations_per_byte = 6 /* that a GPU does while a byte crosses its memory: an H200: 7, of f32, at 33e12 and 4.8e12 a second */
 };
 
 typedef DT_LIST(const dt_value *) dt_value_list;
 
-/* A unit that reads one of the values, and at most how many elements of it. */
+/* A group that reads one of the values, and at most how many elements of it. */
 typedef struct dt_reader {
     const dt_value *value;
-    int unit;
+    int group;
     int64_t n;
 } dt_reader;
 
-/* A move: `values`, all of one unit, are made again. */
+/* A move: `values`, all of one group, are made again. */
 typedef struct dt_move {
     const dt_fusion *fusion;
-    dt_value_list *loads; /* [units] what each loads, once it was asked for */
-    int *met_for;         /* [next_id] the last unit whose loads were looked for there */
-    int unit;
-    const dt_value *sum; /* of that unit, which is stored in their place; NULL: they are made of what is stored already */
+    dt_value_list *loads; /* [groups] what each loads, once it was asked for */
+    int *met_for;         /* [next_id] the last group whose loads were looked for there */
+    int group;
+    const dt_value *sum; /* of that group, which is stored in their place; NULL: they are made of what is stored already */
     dt_value_list values;
     dt_value_list made;   /* what is computed for an element of each, themselves included */
     dt_value_list leaves; /* what is loaded for that */
@@ -50,10 +50,10 @@ static int64_t elements_of(const dt_fusion *f, const dt_value *value) {
     return dt_shape_elements(value->shape, f->plan->block_rows, f->plan->block_rows);
 }
 
-static int64_t turns_of(const dt_fusion *f, const dt_loops *loops) {
-    int64_t turns = 1;
-    for (int l = 0; l < loops->n_loops; l++) turns *= dt_dim_is_symbol(loops->extents[l]) ? f->plan->block_rows : loops->extents[l];
-    return turns;
+static int64_t iterations_of(const dt_fusion *f, const dt_loops *loops) {
+    int64_t iterations = 1;
+    for (int l = 0; l < loops->n_loops; l++) iterations *= dt_dim_is_symbol(loops->extents[l]) ? f->plan->block_rows : loops->extents[l];
+    return iterations;
 }
 
 /* Bytes of n elements, as they are stored or would be. */
@@ -66,26 +66,26 @@ static int64_t bytes_of(const dt_fusion *f, const dt_value *value, int64_t n) {
 
 static bool is_root(const dt_loops *loops) { return loops->combiner != DT_COMBINE_NONE || loops->result != NULL; }
 
-/* ---- what a unit loads ---- */
+/* ---- what a group loads ---- */
 
-static void find_loads(const dt_move *m, const dt_value *value, int unit) {
-    const dt_value *base = dt_place_of(m->fusion, value)->base;
-    const dt_place *place = dt_place_of(m->fusion, base);
-    if (m->met_for[base->id] == unit) return;
-    m->met_for[base->id] = unit;
-    if (place->stored && place->unit != unit)
-        dt_list_push(m->fusion->arena, &m->loads[unit], base);
+static void find_loads(const dt_move *m, const dt_value *value, int group) {
+    const dt_value *base = dt_placement_of(m->fusion, value)->base;
+    const dt_placement *placement = dt_placement_of(m->fusion, base);
+    if (m->met_for[base->id] == group) return;
+    m->met_for[base->id] = group;
+    if (placement->stored && placement->group != group)
+        dt_list_push(m->fusion->arena, &m->loads[group], base);
     else
-        for (int k = 0; k < base->n_operands; k++) find_loads(m, base->operands[k], unit);
+        for (int k = 0; k < base->n_operands; k++) find_loads(m, base->operands[k], group);
 }
 
-static bool unit_loads(const dt_move *m, int unit, const dt_value *value) {
-    const dt_cluster *cluster = &m->fusion->units.items[unit].cluster;
-    dt_value_list *loads = &m->loads[unit];
+static bool group_loads(const dt_move *m, int group, const dt_value *value) {
+    const dt_cluster *cluster = &m->fusion->groups.items[group].cluster;
+    dt_value_list *loads = &m->loads[group];
     if (loads->n == 0) {
         for (size_t r = 0; r < cluster->roots.n; r++)
-            for (int k = 0; k < cluster->roots.items[r]->n_operands; k++) find_loads(m, cluster->roots.items[r]->operands[k], unit);
-        for (size_t o = 0; o < cluster->outputs.n; o++) find_loads(m, cluster->outputs.items[o].value, unit);
+            for (int k = 0; k < cluster->roots.items[r]->n_operands; k++) find_loads(m, cluster->roots.items[r]->operands[k], group);
+        for (size_t o = 0; o < cluster->outputs.n; o++) find_loads(m, cluster->outputs.items[o].value, group);
     }
     for (size_t i = 0; i < loads->n; i++)
         if (loads->items[i] == value) return true;
@@ -94,21 +94,21 @@ static bool unit_loads(const dt_move *m, int unit, const dt_value *value) {
 
 /* ---- who reads a value ---- */
 
-static void add_reader(dt_move *m, const dt_value *value, int unit, int64_t n) {
+static void add_reader(dt_move *m, const dt_value *value, int group, int64_t n) {
     for (size_t i = 0; i < m->readers.n; i++) {
         dt_reader *reader = &m->readers.items[i];
-        if (reader->unit != unit || reader->value != value) continue;
+        if (reader->group != group || reader->value != value) continue;
         if (n > reader->n) reader->n = n;
         return;
     }
-    dt_reader reader = {value, unit, n};
+    dt_reader reader = {value, group, n};
     dt_list_push(m->fusion->arena, &m->readers, reader);
 }
 
 static int n_moved_by(const dt_fusion *f, const dt_value *user, const dt_loops *loops, const dt_value *value) {
     int n = 0;
     for (int k = 0; k < user->n_operands; k++)
-        if (dt_place_of(f, user->operands[k])->base == value) n += !dt_access_is_in_place(loops, &loops->operands[k], user->operands[k]->shape);
+        if (dt_placement_of(f, user->operands[k])->base == value) n += !dt_access_is_in_place(loops, &loops->operands[k], user->operands[k]->shape);
     return n;
 }
 
@@ -117,21 +117,21 @@ typedef struct dt_search {
     dt_move *move;
     const dt_value *value;
     dt_value_list seen;
-    int n_moved; /* readings at another place than their own, as slices are */
+    int n_moved; /* reads of another element than their own, as slices do */
 } dt_search;
 
-/* False: some unit needs elements twice, as products and slices that overlap do. */
+/* False: some group needs elements twice, as products and slices that overlap do. */
 static bool find_readers(dt_search *search, const dt_value *from) {
     dt_move *m = search->move;
     const dt_fusion *f = m->fusion;
-    const dt_place *place = dt_place_of(f, from);
-    for (size_t i = 0; i < place->users.n; i++) {
-        const dt_value *user = place->users.items[i];
+    const dt_placement *placement = dt_placement_of(f, from);
+    for (size_t i = 0; i < placement->users.n; i++) {
+        const dt_value *user = placement->users.items[i];
         const dt_loops *loops = dt_lowering_loops(f->lowering, user);
-        const dt_place *its = dt_place_of(f, user);
+        const dt_placement *its = dt_placement_of(f, user);
         if (!add_new(f->arena, &search->seen, user)) continue;
-        if (loops == NULL || turns_of(f, loops) > elements_of(f, search->value)) return false;
-        if (its->unit >= 0 && its->unit != m->unit) add_reader(m, search->value, its->unit, turns_of(f, loops));
+        if (loops == NULL || iterations_of(f, loops) > elements_of(f, search->value)) return false;
+        if (its->group >= 0 && its->group != m->group) add_reader(m, search->value, its->group, iterations_of(f, loops));
         if (its->stored || is_root(loops)) continue;
         search->n_moved += n_moved_by(f, user, loops, from);
         if (search->n_moved > 1 || !find_readers(search, user)) return false;
@@ -148,11 +148,11 @@ static bool find_leaves(dt_move *m, const dt_value *value) {
     if (loops == NULL || is_root(loops)) return false;
     if (!add_new(f->arena, &m->made, value)) return true;
     for (int k = 0; k < value->n_operands; k++) {
-        const dt_value *base = dt_place_of(f, value->operands[k])->base;
+        const dt_value *base = dt_placement_of(f, value->operands[k])->base;
         for (int d = 0; d < value->operands[k]->shape.rank; d++)
             if (loops->operands[k].dims[d].indirect >= 0) return false; /* counted as bad where it is read */
-        bool stored = dt_place_of(f, base)->stored;
-        if (stored && m->fusion->again[base->id]) return false;
+        bool stored = dt_placement_of(f, base)->stored;
+        if (stored && m->fusion->recompute[base->id]) return false;
         if (stored || base == m->sum)
             add_new(f->arena, &m->leaves, base);
         else if (!find_leaves(m, base))
@@ -163,11 +163,12 @@ static bool find_leaves(dt_move *m, const dt_value *value) {
 
 /* The value joins the move, if it can; else the move is what it was. */
 static void add_value(dt_move *m, const dt_value *value) {
-    const dt_place *place = dt_place_of(m->fusion, value);
+    const dt_placement *placement = dt_placement_of(m->fusion, value);
     size_t n_made = m->made.n, n_leaves = m->leaves.n, n_readers = m->readers.n;
     dt_search search = {.move = m, .value = value};
-    bool can = place->base == value && place->stored && !place->required && place->unit == m->unit && elements_of(m->fusion, value) > 1;
-    if (can && !m->fusion->again[value->id] && !m->fusion->keep[value->id] && find_leaves(m, value) && find_readers(&search, value)) {
+    bool can =
+        placement->base == value && placement->stored && !placement->required && placement->group == m->group && elements_of(m->fusion, value) > 1;
+    if (can && !m->fusion->recompute[value->id] && !m->fusion->keep[value->id] && find_leaves(m, value) && find_readers(&search, value)) {
         dt_list_push(m->fusion->arena, &m->values, value);
         return;
     }
@@ -182,39 +183,39 @@ static int64_t operations_for(const dt_move *m, int64_t n) {
     int64_t operations = 0;
     for (size_t i = 0; i < m->made.n; i++) {
         int64_t most = elements_of(m->fusion, m->made.items[i]);
-        operations += (n < most ? n : most) * dt_place_of(m->fusion, m->made.items[i])->operations;
+        operations += (n < most ? n : most) * dt_placement_of(m->fusion, m->made.items[i])->operations;
     }
     return operations;
 }
 
-/* Bytes that a unit loads to compute n elements, besides what it loads or computes anyway. */
-static int64_t loads_for(const dt_move *m, int unit, int64_t n) {
+/* Bytes that a group loads to compute n elements, besides what it loads or computes anyway. */
+static int64_t loads_for(const dt_move *m, int group, int64_t n) {
     int64_t bytes = 0;
     for (size_t i = 0; i < m->leaves.n; i++) {
         const dt_value *leaf = m->leaves.items[i];
-        if (dt_place_of(m->fusion, leaf)->unit != unit && !unit_loads(m, unit, leaf)) bytes += bytes_of(m->fusion, leaf, n);
+        if (dt_placement_of(m->fusion, leaf)->group != group && !group_loads(m, group, leaf)) bytes += bytes_of(m->fusion, leaf, n);
     }
     return bytes;
 }
 
-/* Most elements that the unit of reader r needs of any value; 0: an earlier reader is the same unit. */
+/* Most elements that the group of reader r needs of any value; 0: an earlier reader is the same group. */
 static int64_t most_read(const dt_move *m, size_t r) {
     const dt_reader *readers = m->readers.items;
     int64_t n = 0;
     for (size_t i = 0; i < m->readers.n; i++) {
-        if (readers[i].unit != readers[r].unit) continue;
+        if (readers[i].group != readers[r].group) continue;
         if (i < r) return 0;
         if (readers[i].n > n) n = readers[i].n;
     }
     return n;
 }
 
-/* Bytes that the unit of the values moves less, and operations that it has less to do. */
-static int64_t saved_at_home(const dt_move *m, int64_t *operations) {
+/* Bytes that the group of the values moves less, and operations that it has less to do. */
+static int64_t saved_by_producer(const dt_move *m, int64_t *operations) {
     const dt_fusion *f = m->fusion;
-    const dt_unit *unit = &f->units.items[m->unit];
-    bool follows = m->sum != NULL && dt_fusion_stores_sum(f, unit); /* in a nest of its own, behind the sum */
-    bool disappears = unit->cluster.outputs.n == m->values.n && (unit->cluster.roots.n == 0 || follows);
+    const dt_fusion_group *group = &f->groups.items[m->group];
+    bool follows = m->sum != NULL && dt_fusion_stores_sum(f, group); /* in a nest of its own, after the sum */
+    bool disappears = group->cluster.outputs.n == m->values.n && (group->cluster.roots.n == 0 || follows);
     int64_t n = elements_of(f, m->values.items[0]), bytes = 0;
     for (size_t i = 0; i < m->values.n; i++) bytes += bytes_of(f, m->values.items[i], n);
     if (m->sum != NULL && !follows) bytes -= bytes_of(f, m->sum, n);
@@ -224,67 +225,67 @@ static int64_t saved_at_home(const dt_move *m, int64_t *operations) {
 }
 
 static bool is_worth_it(const dt_move *m) {
-    int64_t fewer, operations = 0, bytes = saved_at_home(m, &fewer);
+    int64_t fewer, operations = 0, bytes = saved_by_producer(m, &fewer);
     for (size_t r = 0; r < m->readers.n; r++) {
         int64_t n = most_read(m, r);
-        bytes += bytes_of(m->fusion, m->readers.items[r].value, m->readers.items[r].n) - loads_for(m, m->readers.items[r].unit, n);
+        bytes += bytes_of(m->fusion, m->readers.items[r].value, m->readers.items[r].n) - loads_for(m, m->readers.items[r].group, n);
         operations += operations_for(m, n);
     }
     return bytes > 0 && operations - fewer <= operations_per_byte * bytes;
 }
 
-static bool make(const dt_move *m, bool *keep, bool *again) {
-    const dt_cluster *cluster = &m->fusion->units.items[m->unit].cluster;
+static bool make(const dt_move *m, bool *keep, bool *recompute) {
+    const dt_cluster *cluster = &m->fusion->groups.items[m->group].cluster;
     if (m->values.n == 0 || !is_worth_it(m)) return false;
-    for (size_t i = 0; i < m->made.n; i++) again[m->made.items[i]->id] = true;
+    for (size_t i = 0; i < m->made.n; i++) recompute[m->made.items[i]->id] = true;
     if (m->sum == NULL) return true;
     keep[m->sum->id] = true;
     for (size_t o = 0; o < cluster->outputs.n; o++) { /* what else is stored there stays, however quickly it could be made of the sum */
         const dt_value *value = cluster->outputs.items[o].value;
-        if (dt_place_of(m->fusion, value)->stored && !again[value->id]) keep[value->id] = true;
+        if (dt_placement_of(m->fusion, value)->stored && !recompute[value->id]) keep[value->id] = true;
     }
     return true;
 }
 
 /* ---- all moves ---- */
 
-static void begin(dt_move *m, int unit, const dt_value *sum) {
-    m->unit = unit;
+static void begin(dt_move *m, int group, const dt_value *sum) {
+    m->group = group;
     m->sum = sum;
     m->values.n = m->made.n = m->leaves.n = m->readers.n = 0;
 }
 
 /* Values one by one, each from what is stored. */
-static bool move_values(dt_move *m, bool *keep, bool *again) {
+static bool move_values(dt_move *m, bool *keep, bool *recompute) {
     bool any = false;
     for (const dt_value *value = m->fusion->plan->function->first; value != NULL; value = value->next) {
-        if (dt_place_of(m->fusion, value)->unit < 0) continue;
-        begin(m, dt_place_of(m->fusion, value)->unit, NULL);
+        if (dt_placement_of(m->fusion, value)->group < 0) continue;
+        begin(m, dt_placement_of(m->fusion, value)->group, NULL);
         add_value(m, value);
-        any |= make(m, keep, again);
+        any |= make(m, keep, recompute);
     }
     return any;
 }
 
-/* What units store of what follows their sum, all of it from the sum. */
-static bool move_to_sums(dt_move *m, bool *keep, bool *again) {
+/* What groups store of what follows their sum, all of it from the sum. */
+static bool move_to_sums(dt_move *m, bool *keep, bool *recompute) {
     bool any = false;
-    for (int u = 0; u < (int)m->fusion->units.n; u++) {
-        const dt_cluster *cluster = &m->fusion->units.items[u].cluster;
-        if (cluster->roots.n != 1 || dt_place_of(m->fusion, cluster->roots.items[0])->stored) continue;
-        begin(m, u, cluster->roots.items[0]);
+    for (int g = 0; g < (int)m->fusion->groups.n; g++) {
+        const dt_cluster *cluster = &m->fusion->groups.items[g].cluster;
+        if (cluster->roots.n != 1 || dt_placement_of(m->fusion, cluster->roots.items[0])->stored) continue;
+        begin(m, g, cluster->roots.items[0]);
         for (size_t o = 0; o < cluster->outputs.n; o++) add_value(m, cluster->outputs.items[o].value);
-        any |= make(m, keep, again);
+        any |= make(m, keep, recompute);
     }
     return any;
 }
 
-bool dt_fuse_rematerialize(const dt_fusion *f, bool *keep, bool *again) {
+bool dt_fuse_rematerialize(const dt_fusion *f, bool *keep, bool *recompute) {
     if (!f->plan->rows_at_once || !dt_switch_is_on(f->compilation->off, DT_SWITCH_REMATERIALIZE) || !dt_fusion_is_on(f)) return false;
     int n_values = f->plan->function->next_id;
     dt_move move = {.fusion = f};
-    move.loads = DT_NEW_ARRAY(f->arena, dt_value_list, f->units.n);
+    move.loads = DT_NEW_ARRAY(f->arena, dt_value_list, f->groups.n);
     move.met_for = DT_NEW_ARRAY(f->arena, int, n_values);
     for (int i = 0; i < n_values; i++) move.met_for[i] = -1;
-    return move_values(&move, keep, again) || move_to_sums(&move, keep, again);
+    return move_values(&move, keep, recompute) || move_to_sums(&move, keep, recompute);
 }

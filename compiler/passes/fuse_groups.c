@@ -1,0 +1,350 @@
+/* fuse_groups: which values are in memory, and which nest computes them.
+ *
+ * Values are met in program order, groups numbered as they come, so a group needs only groups before it. A value that depends, element by element,
+ * on the last group it needs is computed in that group's nest: what follows a convolution follows it there. Others are computed where they are used,
+ * unless that would cost too much too often: then they get an elementwise group, together with others of their shape that need the same. */
+#include "compiler/kernel/nest.h"
+#include "compiler/passes/fuse.h"
+
+#include <string.h>
+
+enum {
+    cheap = 4,          /* at most so many operations are cheaper to repeat than their result is to store and load */
+    function_cost = 16, /* of exp and its like, in operations */
+};
+
+/* Whether every replica computes the same: then a device does it once. */
+static bool is_once(const dt_fusion *f, const dt_value *value) {
+    return value->distribution.kind == DT_REPLICATED || f->plan->function->role != DT_ROLE_STEP;
+}
+
+bool dt_fusion_is_on(const dt_fusion *f) { return dt_switch_is_on(f->compilation->off, DT_SWITCH_FUSE); }
+
+/* It reduces or scatters. */
+static bool is_root(const dt_loops *loops) { return loops != NULL && (loops->combiner != DT_COMBINE_NONE || loops->result != NULL); }
+
+bool dt_access_is_in_place(const dt_loops *loops, const dt_access *access, dt_shape shape) {
+    if (shape.rank != loops->n_outer) return false;
+    for (int d = 0; d < shape.rank; d++) {
+        const dt_index *index = &access->dims[d];
+        if (index->offset != 0 || index->divisor != 1 || index->indirect >= 0 || shape.dims[d] != loops->extents[d]) return false;
+        for (int l = 0; l < loops->n_loops; l++)
+            if (index->coefficients[l] != (l == d)) return false;
+    }
+    return true;
+}
+
+/* ---- before the walk: bases, users, what must be in memory, costs ---- */
+
+typedef DT_LIST(const dt_formula *) dt_formula_list;
+
+static int count_operations(const dt_formula *node, dt_formula_list *seen, dt_arena *arena) {
+    for (size_t i = 0; i < seen->n; i++)
+        if (seen->items[i] == node) return 0;
+    dt_list_push(arena, seen, node);
+    int cost = node->kind == DT_FORMULA_FUNCTION ? function_cost : node->kind == DT_FORMULA_SCALAR || node->kind == DT_FORMULA_CONVERT;
+    if (node->kind == DT_FORMULA_SCALAR && (node->scalar == DT_SCALAR_DIVIDE || node->scalar == DT_SCALAR_SQUARE_ROOT)) cost = 2;
+    for (int k = 0; k < node->n_arguments; k++) cost += count_operations(node->arguments[k], seen, arena);
+    return cost;
+}
+
+static void prepare(dt_fusion *f, const dt_value *value) {
+    dt_placement *placement = dt_placement_of(f, value);
+    *placement = (dt_placement){.base = value, .producer = -1, .group = -1};
+    if (dt_value_is_alias(value)) placement->base = dt_placement_of(f, value->operands[0])->base;
+    for (int k = 0; k < value->n_operands && !dt_value_is_alias(value); k++)
+        dt_list_push(f->arena, &dt_placement_of(f, dt_placement_of(f, value->operands[k])->base)->users, value);
+    if (value->op->class == DT_CLASS_COLLECTIVE) dt_placement_of(f, dt_placement_of(f, value->operands[0])->base)->required = true;
+}
+
+/* Operations for one element of `value` when all that is not in memory is computed along; scalars are computed outside of all loops. */
+static int cost_of(dt_fusion *f, const dt_value *value) {
+    if (dt_shape_elements_per_row(value->shape) <= 1 && dt_shape_batch_axis(value->shape) < 0) return 0;
+    int cost = dt_placement_of(f, value)->operations;
+    for (int k = 0; k < value->n_operands; k++) {
+        const dt_placement *operand = dt_placement_of(f, dt_placement_of(f, value->operands[k])->base);
+        if (!operand->stored && operand->group < 0) cost += operand->cost;
+    }
+    return cost;
+}
+
+/* ---- groups ---- */
+
+static int new_group(dt_fusion *f, dt_fusion_group group) {
+    dt_list_push(f->arena, &f->groups, group);
+    return (int)f->groups.n - 1;
+}
+
+static int producer_of_operands(dt_fusion *f, const dt_value *value) {
+    int producer = -1;
+    for (int k = 0; k < value->n_operands; k++) {
+        int of_operand = dt_placement_of(f, value->operands[k])->producer;
+        if (of_operand > producer) producer = of_operand;
+    }
+    return producer;
+}
+
+/* Whether element i of `value` needs, of group `producer`, element i alone. */
+static bool is_in_place(dt_fusion *f, const dt_value *value, const dt_loops *loops, int producer) {
+    if (producer < 0 || f->groups.items[producer].collective != NULL || f->groups.items[producer].once != is_once(f, value)) return false;
+    for (int k = 0; k < value->n_operands; k++) {
+        const dt_placement *operand = dt_placement_of(f, value->operands[k]);
+        if (operand->producer != producer) continue;
+        if (!operand->in_place || !dt_access_is_in_place(loops, &loops->operands[k], value->operands[k]->shape)) return false;
+    }
+    return true;
+}
+
+static bool shares_operand(dt_fusion *f, const dt_value *x, const dt_value *y) {
+    for (int i = 0; i < x->n_operands; i++)
+        for (int j = 0; j < y->n_operands; j++)
+            if (dt_placement_of(f, x->operands[i])->base == dt_placement_of(f, y->operands[j])->base) return true;
+    return false;
+}
+
+static bool same_loops(const dt_loops *x, const dt_loops *y) {
+    if (x->n_loops != y->n_loops || x->n_outer != y->n_outer || x->result != NULL || y->result != NULL) return false;
+    return memcmp(x->extents, y->extents, (size_t)x->n_loops * sizeof *x->extents) == 0;
+}
+
+/* A group after `producer` that reduces over the same loops and the same data, or to a scalar: one walk serves both. */
+static int group_to_share(dt_fusion *f, const dt_value *root, const dt_loops *loops, int producer) {
+    for (int g = (int)f->groups.n - 1; g > producer; g--) {
+        const dt_fusion_group *group = &f->groups.items[g];
+        if (group->cluster.roots.n == 0 || group->once != is_once(f, root)) continue;
+        const dt_value *other = group->cluster.roots.items[0];
+        const dt_loops *others = dt_lowering_loops(f->lowering, other);
+        if (!same_loops(loops, others) || dt_loops_are_product(loops) || dt_loops_are_product(others)) continue;
+        if (root->shape.rank == 0 || shares_operand(f, root, other)) return g;
+    }
+    return -1;
+}
+
+static void place_root(dt_fusion *f, const dt_value *root, const dt_loops *loops) {
+    dt_placement *placement = dt_placement_of(f, root);
+    int producer = producer_of_operands(f, root), group = dt_fusion_is_on(f) ? group_to_share(f, root, loops, producer) : -1;
+    if (group < 0) group = new_group(f, (dt_fusion_group){.cluster = {.space = root->shape}, .producer = producer, .once = is_once(f, root)});
+    dt_list_push(f->arena, &f->groups.items[group].cluster.roots, root);
+    placement->producer = placement->group = group;
+    placement->in_place = loops->result == NULL && dt_fusion_is_on(f); /* nothing can follow a scatter before it is complete */
+    placement->stored = !placement->in_place;
+}
+
+/* The elementwise group for a value of this shape that needs `producer`. */
+static int elementwise_group(dt_fusion *f, const dt_value *value, int producer) {
+    bool once = is_once(f, value);
+    for (int g = (int)f->groups.n - 1; g > producer && dt_fusion_is_on(f); g--) {
+        const dt_fusion_group *group = &f->groups.items[g];
+        if (group->elementwise && group->producer == producer && group->once == once && dt_shape_equal(group->cluster.space, value->shape)) return g;
+    }
+    return new_group(f, (dt_fusion_group){.cluster = {.space = value->shape}, .producer = producer, .once = once, .elementwise = true});
+}
+
+static void add_member(dt_fusion *f, int group, const dt_value *value) {
+    dt_placement *placement = dt_placement_of(f, value);
+    dt_list_push(f->arena, &f->groups.items[group].cluster.members, value);
+    placement->producer = placement->group = group;
+    placement->in_place = placement->stored = true;
+}
+
+/* Users that would each compute `value` for themselves; a write does not: it is a store of the nest that computes its operand. */
+static int n_readers(const dt_placement *placement) {
+    int n = 0;
+    for (size_t u = 0; u < placement->users.n; u++) n += placement->users.items[u]->op->class != DT_CLASS_STATE;
+    return n;
+}
+
+static void place_elementwise(dt_fusion *f, const dt_value *value, const dt_loops *loops) {
+    dt_placement *placement = dt_placement_of(f, value);
+    placement->producer = producer_of_operands(f, value);
+    placement->in_place = is_in_place(f, value, loops, placement->producer);
+    placement->operations = count_operations(loops->body, &(dt_formula_list){0}, f->arena);
+    placement->cost = cost_of(f, value);
+    bool shared = placement->required || (placement->producer >= 0 && n_readers(placement) > 1);
+    bool apart = !dt_fusion_is_on(f) && (placement->required || value->op->class != DT_CLASS_SOURCE);
+    if (apart) {
+        add_member(f, elementwise_group(f, value, placement->producer), value);
+        placement->in_place = false;
+    } else if (placement->in_place) {
+        placement->group = placement->producer; /* stored only if it turns out that others need it */
+    } else if ((shared && placement->cost > cheap && !f->recompute[value->id]) || f->keep[value->id]) {
+        add_member(f, elementwise_group(f, value, placement->producer), value);
+    }
+}
+
+static void add_output(dt_fusion *f, int group, const dt_value *value, int buffer) {
+    dt_output output = {value, buffer};
+    dt_list_push(f->arena, &f->groups.items[group].cluster.outputs, output);
+}
+
+/* ---- memory ---- */
+
+static int buffer_of_variable(dt_fusion *f, const dt_value *value) {
+    const dt_module *module = f->compilation->module;
+    const dt_variable *variable = dt_module_find_variable(module, dt_value_string(value, "variable"));
+    int number = (int)(variable - module->variables.items);
+    for (int b = 0; b < f->plan->n_buffers; b++)
+        if (f->plan->buffers[b].space == DT_MEMORY_VARIABLE && f->plan->buffers[b].variable == number) return b;
+    return dt_plan_add_buffer(f->arena, f->plan,
+                              (dt_buffer){variable->path, DT_MEMORY_VARIABLE, variable->dtype, variable->shape, .variable = number, .input = -1});
+}
+
+/* The type of a value in memory that kernels alone see: a position among few is kept in a byte. */
+static dt_dtype stored_dtype(dt_fusion *f, const dt_value *value) {
+    enum {
+        byte_positions = 256
+    };
+    const dt_loops *loops = dt_lowering_loops(f->lowering, value);
+    if (loops == NULL || dt_placement_of(f, value)->required) return value->dtype;
+    if (loops->combiner != DT_COMBINE_ARGMAX && loops->combiner != DT_COMBINE_ARGMIN) return value->dtype;
+    int64_t positions = 1;
+    for (int l = loops->n_outer; l < loops->n_loops; l++) {
+        if (dt_dim_is_symbol(loops->extents[l]) || loops->extents[l] > byte_positions) return value->dtype;
+        positions *= loops->extents[l];
+        if (positions > byte_positions) return value->dtype;
+    }
+    return DT_U8;
+}
+
+static int new_buffer(dt_fusion *f, const dt_value *value, const char *suffix) {
+    dt_memory_space space = is_once(f, value) ? DT_MEMORY_DEVICE : DT_MEMORY_SCRATCH;
+    const char *name = dt_arena_format(f->arena, "%%%d%s", value->id, suffix);
+    return dt_plan_add_buffer(f->arena, f->plan, (dt_buffer){name, space, stored_dtype(f, value), value->shape, .variable = -1, .input = -1});
+}
+
+int dt_fusion_buffer(dt_fusion *f, const dt_value *value) {
+    int *buffer = &f->lowering->buffers[value->id];
+    const dt_value *base = dt_placement_of(f, value)->base;
+    if (*buffer < 0) *buffer = base == value ? new_buffer(f, value, "") : dt_fusion_buffer(f, base);
+    return *buffer;
+}
+
+static void place_argument(dt_fusion *f, const dt_value *value) {
+    dt_placement *placement = dt_placement_of(f, value);
+    const char *name = value->name ? value->name : dt_arena_format(f->arena, "%%%d", value->id);
+    int *buffer = &f->lowering->buffers[value->id];
+    if (value->op->class == DT_CLASS_STATE)
+        *buffer = buffer_of_variable(f, value);
+    else
+        *buffer = dt_plan_add_buffer(f->arena, f->plan,
+                                     (dt_buffer){name, DT_MEMORY_INPUT, value->dtype, value->shape, .variable = -1, .input = f->n_inputs++});
+    placement->stored = true;
+}
+
+/* Memory that no later write changes and that lies where the runtime looks for it: the value's own; for an argument, or what its users
+ * compute themselves, one more output of an elementwise group. */
+static int lasting_buffer(dt_fusion *f, const dt_value *value) {
+    const dt_placement *placement = dt_placement_of(f, dt_placement_of(f, value)->base);
+    if (placement->group >= 0 || placement->base->op->class == DT_CLASS_COLLECTIVE) return dt_fusion_buffer(f, value);
+    int copy = new_buffer(f, value, placement->base->op->loops != NULL ? "" : " copy");
+    add_output(f, elementwise_group(f, value, placement->producer), value, copy);
+    return copy;
+}
+
+static void place_collective(dt_fusion *f, const dt_value *value) {
+    dt_placement *placement = dt_placement_of(f, value);
+    int source = lasting_buffer(f, value->operands[0]);
+    placement->producer =
+        new_group(f, (dt_fusion_group){.collective = value, .source = source, .producer = dt_placement_of(f, value->operands[0])->producer});
+    placement->stored = true;
+    dt_fusion_buffer(f, value);
+}
+
+static void place_write(dt_fusion *f, const dt_value *write) {
+    const dt_value *value = write->operands[0];
+    const dt_placement *placement = dt_placement_of(f, value);
+    if (f->lowering->buffers[value->id] >= 0 && f->lowering->buffers[value->id] == buffer_of_variable(f, write)) return; /* what it holds already */
+    const dt_loops *loops = placement->group < 0 ? NULL : dt_lowering_loops(f->lowering, placement->base);
+    bool scattered = loops != NULL && loops->result != NULL;
+    int group = placement->group >= 0 && !scattered ? placement->group : elementwise_group(f, value, placement->producer);
+    add_output(f, group, value, buffer_of_variable(f, write));
+}
+
+static void place_value(dt_fusion *f, const dt_value *value) {
+    const dt_loops *loops = dt_lowering_loops(f->lowering, value);
+    dt_placement *placement = dt_placement_of(f, value);
+    if (dt_value_is_alias(value)) {
+        const dt_placement *operand = dt_placement_of(f, value->operands[0]);
+        placement->producer = operand->producer;
+        placement->group = operand->group;
+        placement->in_place = operand->in_place;
+    } else if (value->op->class == DT_CLASS_COLLECTIVE)
+        place_collective(f, value);
+    else if (value->op->class == DT_CLASS_STATE && value->n_operands > 0)
+        place_write(f, value);
+    else if (loops == NULL)
+        place_argument(f, value);
+    else if (is_root(loops))
+        place_root(f, value, loops);
+    else
+        place_elementwise(f, value, loops);
+}
+
+/* ---- after the walk: what else is stored ---- */
+
+static bool computed_in(dt_fusion *f, const dt_value *user, int group) {
+    const dt_placement *placement = dt_placement_of(f, user);
+    return placement->group == group && !is_root(dt_lowering_loops(f->lowering, user));
+}
+
+/* Whether `value`, of a group, can be computed elsewhere from what the group stores anyway. */
+static bool is_derived(dt_fusion *f, const dt_value *value, int group) {
+    bool quick = dt_placement_of(f, value)->cost <= cheap || f->recompute[value->id];
+    if (!quick || is_root(dt_lowering_loops(f->lowering, value))) return false;
+    for (int k = 0; k < value->n_operands; k++) {
+        const dt_value *base = dt_placement_of(f, value->operands[k])->base;
+        const dt_placement *operand = dt_placement_of(f, base);
+        if (operand->group == group && !operand->stored && !is_derived(f, base, group)) return false;
+    }
+    return true;
+}
+
+/* Values of groups that others need are stored, but for those that are quickly made again of stored ones. Operands are decided before users. */
+static void store_what_is_needed(dt_fusion *f, const dt_value *value) {
+    dt_placement *placement = dt_placement_of(f, value);
+    if (placement->base != value || placement->group < 0 || placement->stored) return;
+    bool needed = placement->required || f->keep[value->id];
+    for (size_t u = 0; u < placement->users.n && !needed; u++)
+        needed = placement->users.items[u]->op->class != DT_CLASS_STATE && !computed_in(f, placement->users.items[u], placement->group);
+    if (!needed || (!placement->required && !f->keep[value->id] && is_derived(f, value, placement->group))) return;
+    placement->stored = true;
+    if (!is_root(dt_lowering_loops(f->lowering, value))) dt_list_push(f->arena, &f->groups.items[placement->group].cluster.members, value);
+}
+
+/* A costly value that needs no group, such as a random mask, is stored by the first group that computes it element by element. */
+static void store_costly(dt_fusion *f, const dt_value *value) {
+    dt_placement *placement = dt_placement_of(f, value);
+    if (placement->base != value || placement->group >= 0 || placement->stored || placement->cost <= cheap || f->recompute[value->id] ||
+        n_readers(placement) < 2)
+        return;
+    int first = -1;
+    for (size_t u = 0; u < placement->users.n; u++) {
+        const dt_value *user = placement->users.items[u];
+        const dt_placement *its = dt_placement_of(f, user);
+        const dt_loops *loops = dt_lowering_loops(f->lowering, user);
+        if (its->group < 0 || is_root(loops)) return; /* not known where it is computed */
+        for (int k = 0; k < user->n_operands; k++)
+            if (dt_placement_of(f, user->operands[k])->base == value && !dt_access_is_in_place(loops, &loops->operands[k], user->operands[k]->shape))
+                return;
+        if (first < 0 || its->group < first) first = its->group;
+    }
+    if (first <= placement->producer || f->groups.items[first].once != is_once(f, value)) return;
+    add_member(f, first, value);
+}
+
+void dt_fuse_groups(dt_fusion *f) {
+    const dt_function *function = f->plan->function;
+    for (const dt_value *value = function->first; value != NULL; value = value->next) prepare(f, value);
+    for (size_t r = 0; r < function->results.n; r++) dt_placement_of(f, dt_placement_of(f, function->results.items[r].value)->base)->required = true;
+    for (const dt_value *value = function->first; value != NULL; value = value->next) place_value(f, value);
+    for (size_t r = 0; r < function->results.n; r++) f->plan->results[r] = lasting_buffer(f, function->results.items[r].value);
+    for (const dt_value *value = function->first; value != NULL; value = value->next) store_costly(f, value);
+    for (const dt_value *value = function->first; value != NULL; value = value->next) store_what_is_needed(f, value);
+    for (const dt_value *value = function->first; value != NULL; value = value->next) {
+        const dt_placement *placement = dt_placement_of(f, value);
+        if (placement->base != value || !placement->stored || placement->group < 0) continue;
+        add_output(f, placement->group, value, dt_fusion_buffer(f, value));
+    }
+    for (const dt_value *value = function->first; value != NULL; value = value->next) /* aliases see the memory of their base */
+        if (dt_placement_of(f, value)->base != value && dt_placement_of(f, dt_placement_of(f, value)->base)->stored) dt_fusion_buffer(f, value);
+}
