@@ -132,7 +132,7 @@ static dt_status *execute(const subject *s, int rows, const dt_tensor *inputs, d
     dt_memory memory = make_memory(s);
     dt_bad_index bad_index = {0};
     dt_launch launch = {.rows = rows, .valid = rows, .global_batch = rows, .replicas = 1, .bad_index = &bad_index};
-    return dt_plan_execute_with(s->arena, s->plan, runner, context, 1, &launch, inputs, &memory, result);
+    return dt_plan_execute(s->arena, &(dt_plan_run){s->plan, runner, context, 1, &launch, inputs, &memory, result});
 }
 
 /* ---- checking ---- */

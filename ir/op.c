@@ -31,10 +31,14 @@ enum {
 };
 const size_t dt_n_ops = N_OPS;
 
-#define LINEAR true
-#define NOT_LINEAR false
+#define LINEAR DT_OP_LINEAR
+#define NOT_LINEAR 0
+#define INVOLUTION DT_OP_INVOLUTION
+#define ZERO_RIGHT DT_OP_ZERO_RIGHT
+#define ONE_RIGHT DT_OP_ONE_RIGHT
+#define ONE_LEFT DT_OP_ONE_LEFT
 static dt_op rows[] = {
-#define OP(name_, class_, signature, formula_, gradient_, infer_, loops_, gradient_function_, narrow_, linear_, domain_, ulp_, numpy_, doc_)         \
+#define OP(name_, class_, signature, formula_, gradient_, infer_, loops_, gradient_function_, narrow_, algebra_, domain_, ulp_, numpy_, doc_)        \
     {.name = #name_,                                                                                                                                 \
      .class = DT_CLASS_##class_,                                                                                                                     \
      .formula = formula_,                                                                                                                            \
@@ -43,7 +47,7 @@ static dt_op rows[] = {
      .loops = loops_,                                                                                                                                \
      .gradient_function = gradient_function_,                                                                                                        \
      .narrow = narrow_,                                                                                                                              \
-     .linear = linear_,                                                                                                                              \
+     .algebra = algebra_,                                                                                                                            \
      .domain = domain_,                                                                                                                              \
      .tolerance_ulp = ulp_,                                                                                                                          \
      .numpy = numpy_,                                                                                                                                \
@@ -53,6 +57,10 @@ static dt_op rows[] = {
 };
 #undef LINEAR
 #undef NOT_LINEAR
+#undef INVOLUTION
+#undef ZERO_RIGHT
+#undef ONE_RIGHT
+#undef ONE_LEFT
 
 /* What a parsed signature points into. */
 static struct storage {

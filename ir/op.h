@@ -82,6 +82,15 @@ static inline int64_t dt_range_extent(dt_range span) { return span.high - span.l
  * Where it cannot be done the row leaves attributes with which its shape does not come out: the caller checks that, and the loops. */
 typedef void (*dt_narrow_function)(dt_arena *arena, const dt_value *value, const dt_range *part, dt_range *const *operands, dt_attribute *attributes);
 
+/* What algebra knows of an op. */
+typedef enum dt_op_algebra {
+    DT_OP_LINEAR = 1,     /* sum(op(x)) is op(sum(x)): partial(sum) operands may stay partial through it */
+    DT_OP_INVOLUTION = 2, /* op(op(x)) is x */
+    DT_OP_ZERO_RIGHT = 4, /* op(x, 0) is x, to the bit */
+    DT_OP_ONE_RIGHT = 8,  /* op(x, 1) is x */
+    DT_OP_ONE_LEFT = 16   /* op(1, x) is x */
+} dt_op_algebra;
+
 struct dt_op {
     const char *name;
     dt_op_class class;
@@ -97,7 +106,7 @@ struct dt_op {
     dt_loops_function loops; /* NULL for STATE, CONTROL, COLLECTIVE and sources without data */
     dt_gradient_function gradient_function;
     dt_narrow_function narrow; /* NULL: attributes stay what they are */
-    bool linear;               /* partial(sum) operands may stay partial through it */
+    unsigned algebra;          /* dt_op_algebra */
     const char *domain;        /* for tests: "low, high" of each operand, or "any" */
     double tolerance_ulp;      /* against NumPy; 0 exact */
     const char *numpy;         /* NumPy expression over operand and attribute names, `np` in scope */

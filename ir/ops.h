@@ -1,6 +1,6 @@
 /* ops: what the rows of ops.def name. Each function is defined in the ops_CLASS.c of its class.
  *
- *   OP(name, CLASS, "signature", "formula or combiner", "gradient", infer, loops, gradient_function, narrow, LINEAR or NOT_LINEAR, "domain", ulp,
+ *   OP(name, CLASS, "signature", "formula or combiner", "gradient", infer, loops, gradient_function, narrow, algebra, "domain", ulp,
  *      "numpy", "doc")
  *
  * The signature reads  "operands; attributes -> result":  "x: number; axes: ints, keep: bool = false",  "x: number, y: number -> bool",

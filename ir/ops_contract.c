@@ -59,13 +59,18 @@ static dt_status *build_matmul(dt_builder *builder, const dt_value *like, dt_val
                          (dt_setting[]){dt_set_int("transpose_a", transpose_a), dt_set_int("transpose_b", transpose_b)}, 2);
 }
 
-static dt_status *build_dot_general(dt_builder *builder, const dt_value *like, dt_value **result, dt_value *a, dt_value *b, int n_batch,
-                                    const int64_t *a_batch, const int64_t *b_batch, int n_contract, const int64_t *a_contract,
-                                    const int64_t *b_contract) {
+/* Dimensions of both factors that go together. */
+typedef struct pairs {
+    int n;
+    const int64_t *a, *b;
+} pairs;
+
+static dt_status *build_dot_general(dt_builder *builder, const dt_value *like, dt_value **result, dt_value *a, dt_value *b, pairs batch,
+                                    pairs contract) {
     return dt_build_like(builder, result, "dot_general", (dt_value *[]){a, b}, 2, like,
-                         (dt_setting[]){dt_set_ints(builder, "a_batch", n_batch, a_batch), dt_set_ints(builder, "b_batch", n_batch, b_batch),
-                                        dt_set_ints(builder, "a_contract", n_contract, a_contract),
-                                        dt_set_ints(builder, "b_contract", n_contract, b_contract)},
+                         (dt_setting[]){dt_set_ints(builder, "a_batch", batch.n, batch.a), dt_set_ints(builder, "b_batch", batch.n, batch.b),
+                                        dt_set_ints(builder, "a_contract", contract.n, contract.a),
+                                        dt_set_ints(builder, "b_contract", contract.n, contract.b)},
                          4);
 }
 
@@ -77,8 +82,9 @@ static dt_status *gradient_of_shared(dt_builder *builder, const dt_value *value,
             *g_contract = DT_NEW_ARRAY(builder->function->module->arena, int64_t, rank);
     for (int d = 0; d < rank - 1; d++) a_contract[d] = g_contract[d] = d;
     if (dt_value_bool(value, "transpose_a")) a_contract[rank - 2] = rank - 1;
-    return dt_value_bool(value, "transpose_b") ? build_dot_general(builder, value, gradient, g, a, 0, NULL, NULL, rank - 1, g_contract, a_contract)
-                                               : build_dot_general(builder, value, gradient, a, g, 0, NULL, NULL, rank - 1, a_contract, g_contract);
+    if (dt_value_bool(value, "transpose_b"))
+        return build_dot_general(builder, value, gradient, g, a, (pairs){0}, (pairs){rank - 1, g_contract, a_contract});
+    return build_dot_general(builder, value, gradient, a, g, (pairs){0}, (pairs){rank - 1, a_contract, g_contract});
 }
 
 static dt_status *swap_last_two(dt_builder *builder, dt_value *x, dt_value **result) {
@@ -199,8 +205,8 @@ static dt_status *gradient_of_side(dt_builder *builder, const dt_value *value, c
     int64_t *g_batch = DT_NEW_ARRAY(arena, int64_t, own->n_batch), *g_contract = DT_NEW_ARRAY(arena, int64_t, other->n_free);
     for (int i = 0; i < own->n_batch; i++) g_batch[i] = i;
     for (int i = 0; i < other->n_free; i++) g_contract[i] = first_other + i;
-    DT_TRY(build_dot_general(builder, value, gradient, g, (dt_value *)other->value, own->n_batch, g_batch, other->batch, other->n_free, g_contract,
-                             other->free));
+    DT_TRY(build_dot_general(builder, value, gradient, g, (dt_value *)other->value, (pairs){own->n_batch, g_batch, other->batch},
+                             (pairs){other->n_free, g_contract, other->free}));
     /* The other's contracted dimensions come out in ascending order. */
     int64_t *permutation = DT_NEW_ARRAY(arena, int64_t, rank);
     bool moves = false;

@@ -12,12 +12,21 @@ void dt_kernel_execute(dt_arena *arena, const dt_plan *plan, const dt_kernel_fun
 /* What runs a kernel: dt_kernel_execute, or generated code. */
 typedef void (*dt_kernel_runner)(void *context, const dt_plan *plan, int kernel, void *const *buffers, const dt_launch *launch);
 
-/* A whole plan on one device that holds all replicas. inputs[r * n_inputs + i], results[r * n_results + i] (made in `arena`); variables are
- * shared. Memory starts filled with a pattern, so that what was never written shows; what is written behind arguments and variables is an error.
- * A kernel that runs once finds no rows in its launch: it may not ask for them. One that is divided is run in parts, the last one first. */
-dt_status *dt_plan_execute(dt_arena *arena, const dt_plan *plan, int n_replicas, const dt_launch *launches, const dt_tensor *inputs,
-                           dt_memory *memory, dt_tensor *results);
-dt_status *dt_plan_execute_with(dt_arena *arena, const dt_plan *plan, dt_kernel_runner runner, void *context, int n_replicas,
-                                const dt_launch *launches, const dt_tensor *inputs, dt_memory *memory, dt_tensor *results);
+/* A run of a whole plan on one device that holds all replicas. */
+typedef struct dt_plan_run {
+    const dt_plan *plan;
+    dt_kernel_runner runner; /* NULL: dt_kernel_execute */
+    void *context;           /* of the runner */
+    int n_replicas;
+    const dt_launch *launches; /* [n_replicas] */
+    const dt_tensor *inputs;   /* [n_replicas * n_inputs], replica by replica */
+    dt_memory *memory;         /* variables, which replicas share; NULL: there are none */
+    dt_tensor *results;        /* [n_replicas * n_results] */
+} dt_plan_run;
+
+/* Fills in results, made in `arena`. Memory starts filled with a pattern, so that what was never written shows; what is written behind arguments and
+ * variables is an error. A kernel that runs once finds no rows in its launch: it may not ask for them. One that is divided is run in parts, the last
+ * one first. */
+dt_status *dt_plan_execute(dt_arena *arena, const dt_plan_run *run);
 
 #endif

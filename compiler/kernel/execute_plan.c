@@ -236,26 +236,22 @@ static dt_status *run_collective(const dt_execution *e, const dt_collective *col
 
 /* ---- plans ---- */
 
-dt_status *dt_plan_execute_with(dt_arena *arena, const dt_plan *plan, dt_kernel_runner runner, void *context, int n_replicas,
-                                const dt_launch *launches, const dt_tensor *inputs, dt_memory *memory, dt_tensor *results) {
-    dt_execution e = {arena, plan, runner, context, n_replicas, launches, plan->block_rows, NULL};
+static void run_naively(void *context, const dt_plan *plan, int kernel, void *const *buffers, const dt_launch *launch) {
+    dt_kernel_execute(context, plan, &plan->kernels[kernel], buffers, launch);
+}
+
+dt_status *dt_plan_execute(dt_arena *arena, const dt_plan_run *run) {
+    const dt_plan *plan = run->plan;
+    dt_execution e = {arena, plan, run->runner, run->context, run->n_replicas, run->launches, plan->block_rows, NULL};
+    if (e.runner == NULL) e.runner = run_naively, e.context = arena;
     make_buffers(&e);
-    fill_arguments(&e, inputs, memory);
+    fill_arguments(&e, run->inputs, run->memory);
     for (int s = 0; s < plan->n_segments; s++) {
         run_kernels(&e, &plan->segments[s]);
         for (int c = 0; c < plan->segments[s].n_collectives; c++) DT_TRY(run_collective(&e, &plan->segments[s].collectives[c]));
     }
     DT_TRY(check_slack(&e));
-    take_variables(&e, memory);
-    take_results(&e, results);
+    take_variables(&e, run->memory);
+    take_results(&e, run->results);
     return NULL;
-}
-
-static void run_naively(void *context, const dt_plan *plan, int kernel, void *const *buffers, const dt_launch *launch) {
-    dt_kernel_execute(context, plan, &plan->kernels[kernel], buffers, launch);
-}
-
-dt_status *dt_plan_execute(dt_arena *arena, const dt_plan *plan, int n_replicas, const dt_launch *launches, const dt_tensor *inputs,
-                           dt_memory *memory, dt_tensor *results) {
-    return dt_plan_execute_with(arena, plan, run_naively, arena, n_replicas, launches, inputs, memory, results);
 }

@@ -36,7 +36,7 @@ static bool widens(dt_dtype from, dt_dtype to) {
  * is, a quotient when the dividend is; whatever has one operand and is linear does. Not where rows appear or the value grows: a sum must be
  * whole before rows use it, and is best combined while it is small. */
 static bool keeps_partial(const dt_partition *p, const dt_value *value) {
-    if (!value->op->linear || value->n_operands == 0 || dt_shape_batch_axis(value->shape) >= 0) return false;
+    if (!(value->op->algebra & DT_OP_LINEAR) || value->n_operands == 0 || dt_shape_batch_axis(value->shape) >= 0) return false;
     int n_partial = 0, n_replicated = 0;
     for (int k = 0; k < value->n_operands; k++) {
         n_partial += is_partial_sum(p, value->operands[k]);

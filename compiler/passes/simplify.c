@@ -25,80 +25,95 @@ static dt_builder builder_at(const simplify *s, dt_value *value) {
     return (dt_builder){.function = s->function, .before = value, .locations = value->locations, .n_locations = value->n_locations};
 }
 
-static bool is_constant(const dt_value *value, double number) { return dt_value_is(value, "constant") && dt_value_number(value, "value") == number; }
+/* ---- what a value is, read off its row and its loops ---- */
+
+static bool is_constant(const dt_value *value) { return dt_value_is(value, "constant"); }
+
+static bool is_filled_with(const dt_value *value, double number) { return is_constant(value) && dt_value_number(value, "value") == number; }
+
+static bool is_alias(const dt_value *value) { return value->op->class == DT_CLASS_MOVE && value->op->loops == NULL; }
+
+/* Whether gradients that are still to be made end at the value: then nobody may look through it. */
+static bool stops_gradients(const simplify *s, const dt_value *value) {
+    if (value->op->gradient_function != NULL || (value->op->gradient != NULL && value->op->gradient[0] != '\0')) return false;
+    for (const dt_value *other = s->function->first; other; other = other->next)
+        if (other->op->class == DT_CLASS_CONTROL) return true;
+    return false;
+}
+
+/* The loops of a value each of whose elements is one of its only operand's; NULL: it is not, or an alias, which has no loops. */
+static const dt_loops *loops_of_copy(const simplify *s, const dt_value *value) {
+    if (value->n_operands != 1 || value->op->loops == NULL || value->dtype != value->operands[0]->dtype) return NULL;
+    const dt_loops *loops = dt_value_loops(s->arena, value);
+    const dt_formula *body = loops->body;
+    if (body->kind == DT_FORMULA_CONVERT) body = body->arguments[0]; /* to its own type */
+    bool whole = loops->n_outer == loops->n_loops && loops->combiner == DT_COMBINE_NONE && loops->result == NULL && !loops->operands[0].guarded;
+    return whole && body->kind == DT_FORMULA_OPERAND ? loops : NULL;
+}
+
+static bool is_copy(const simplify *s, const dt_value *value) { return is_alias(value) || loops_of_copy(s, value) != NULL; }
+
+/* Whether every element stays where it is. */
+static bool keeps_places(const dt_loops *loops, int rank) {
+    for (int d = 0; d < rank; d++) {
+        const dt_index *index = &loops->operands[0].dims[d];
+        if (index->offset != 0 || index->divisor != 1 || index->indirect >= 0) return false;
+        for (int l = 0; l < loops->n_loops; l++)
+            if (index->coefficients[l] != (l == d)) return false;
+    }
+    return true;
+}
 
 /* ---- identities ---- */
 
 static dt_status *drop_neutral_operand(simplify *s, dt_value *value, dt_value **replacement) {
     (void)s;
-    static const struct {
-        const char *op;
-        double right, left; /* neutral element on that side; -1: none */
-    } neutral[] = {{"multiply", 1, 1}, {"divide", 1, -1}, {"subtract", 0, -1}, {"power", 1, -1}};
-    for (size_t i = 0; i < sizeof neutral / sizeof *neutral; i++) {
-        if (!dt_value_is(value, neutral[i].op)) continue;
-        if (is_constant(value->operands[1], neutral[i].right))
-            *replacement = value->operands[0];
-        else if (neutral[i].left >= 0 && is_constant(value->operands[0], neutral[i].left))
-            *replacement = value->operands[1];
-    }
+    unsigned algebra = value->op->algebra;
+    if (((algebra & DT_OP_ONE_RIGHT) && is_filled_with(value->operands[1], 1)) ||
+        ((algebra & DT_OP_ZERO_RIGHT) && is_filled_with(value->operands[1], 0)))
+        *replacement = value->operands[0];
+    else if ((algebra & DT_OP_ONE_LEFT) && is_filled_with(value->operands[0], 1))
+        *replacement = value->operands[1];
     return NULL;
 }
 
 static dt_status *drop_double_inverse(simplify *s, dt_value *value, dt_value **replacement) {
     (void)s;
-    static const char *const involutions[] = {"negate", "logical_not"};
-    for (size_t i = 0; i < sizeof involutions / sizeof *involutions; i++)
-        if (dt_value_is(value, involutions[i]) && dt_value_is(value->operands[0], involutions[i])) *replacement = value->operands[0]->operands[0];
+    if ((value->op->algebra & DT_OP_INVOLUTION) && value->operands[0]->op == value->op) *replacement = value->operands[0]->operands[0];
     return NULL;
 }
 
-/* convert, reshape, broadcast, slice, … that change neither type nor shape nor order. */
+/* What changes neither type nor shape nor order, as a conversion to its own type, or a slice of all. */
 static dt_status *drop_no_move(simplify *s, dt_value *value, dt_value **replacement) {
-    (void)s;
-    if (value->n_operands != 1) return NULL;
-    dt_value *x = value->operands[0];
-    if (x->dtype != value->dtype || !dt_shape_equal(x->shape, value->shape)) return NULL;
-    bool same = dt_value_is(value, "convert") || dt_value_is(value, "reshape") || dt_value_is(value, "broadcast") || dt_value_is(value, "slice") ||
-                dt_value_is(value, "pad");
-    if (dt_value_is(value, "transpose")) {
-        int n;
-        const int64_t *permutation = dt_value_ints(value, "permutation", &n);
-        same = true;
-        for (int d = 0; d < n; d++) same = same && permutation[d] == d;
-    }
-    if (same && dt_value_is(value, "broadcast")) { /* a square broadcast may still swap dimensions */
-        int n;
-        const int64_t *dims = dt_value_ints(value, "dims", &n);
-        for (int d = 0; d < n; d++) same = same && dims[d] == d;
-    }
-    if (same) *replacement = x;
+    if (value->n_operands != 1 || value->dtype != value->operands[0]->dtype) return NULL;
+    if (!dt_shape_equal(value->operands[0]->shape, value->shape) || stops_gradients(s, value)) return NULL;
+    const dt_loops *loops = loops_of_copy(s, value);
+    if (is_alias(value) || (loops != NULL && keeps_places(loops, value->shape.rank))) *replacement = value->operands[0];
     return NULL;
 }
 
 static dt_status *join_reshapes(simplify *s, dt_value *value, dt_value **replacement) {
-    if (!dt_value_is(value, "reshape") || !dt_value_is(value->operands[0], "reshape")) return NULL;
+    if (!is_alias(value) || !is_alias(value->operands[0])) return NULL;
     value->operands[0] = value->operands[0]->operands[0];
     s->changed = true;
     (void)replacement;
     return NULL;
 }
 
-/* broadcast of a constant, and reshape of a constant, are constants. */
+/* Whatever order the elements of a constant come in, they are that constant. */
 static dt_status *spread_constants(simplify *s, dt_value *value, dt_value **replacement) {
-    bool moves = dt_value_is(value, "broadcast") || dt_value_is(value, "reshape") || dt_value_is(value, "transpose") || dt_value_is(value, "slice");
-    if (!moves || !dt_value_is(value->operands[0], "constant")) return NULL;
+    if (value->n_operands != 1 || !is_constant(value->operands[0]) || !is_copy(s, value) || stops_gradients(s, value)) return NULL;
     dt_builder builder = builder_at(s, value);
     return dt_build_constant_like(&builder, replacement, value->operands[0], value->shape);
 }
 
 /* An elementwise value of constants is a constant: its formula is evaluated by the oracle. */
 static dt_status *fold_constants(simplify *s, dt_value *value, dt_value **replacement) {
-    if (value->op->class != DT_CLASS_MAP || value->n_operands == 0 || dt_value_is(value, "stop_gradient")) return NULL;
+    if (value->op->class != DT_CLASS_MAP || value->n_operands == 0 || value->n_operands > 8) return NULL;
     dt_tensor operands[8];
-    if (value->n_operands > 8) return NULL;
     for (int k = 0; k < value->n_operands; k++)
-        if (!dt_value_is(value->operands[k], "constant")) return NULL;
+        if (!is_constant(value->operands[k])) return NULL;
+    if (stops_gradients(s, value)) return NULL;
     dt_value one = *value; /* the same op on scalars */
     dt_value *scalars = DT_NEW_ARRAY(s->arena, dt_value, value->n_operands);
     one.shape = dt_shape_scalar();
@@ -119,15 +134,6 @@ static dt_status *fold_constants(simplify *s, dt_value *value, dt_value **replac
     return dt_build_number(&builder, replacement, value->dtype, number, value->shape);
 }
 
-/* stop_gradient has done its work once gradients are ops. */
-static dt_status *drop_stop_gradient(simplify *s, dt_value *value, dt_value **replacement) {
-    if (!dt_value_is(value, "stop_gradient")) return NULL;
-    for (dt_value *other = s->function->first; other; other = other->next)
-        if (dt_value_is(other, "gradient")) return NULL;
-    *replacement = value->operands[0];
-    return NULL;
-}
-
 /* ---- sinking reshapes ---- */
 
 /* Both have B first, or none has B: then the k-th element of a row is the k-th element of a row in either. */
@@ -138,14 +144,18 @@ static bool same_rows(dt_shape a, dt_shape b) {
 
 static bool is_random(const dt_value *value) { return value->op->class == DT_CLASS_RANDOM; }
 
+/* Whether all elements are one scalar, which another value has. */
+static bool is_spread_scalar(const simplify *s, const dt_value *value) {
+    return value->n_operands == 1 && value->operands[0]->shape.rank == 0 && loops_of_copy(s, value) != NULL;
+}
+
 /* Could `value` be made in another shape of the same elements without moving anything? */
-static bool can_reshape_freely(const dt_value *value, dt_shape shape) {
-    if (dt_value_is(value, "constant") || is_random(value)) return true;
-    if (dt_value_is(value, "broadcast")) return value->operands[0]->shape.rank == 0;
-    if (dt_value_is(value, "reshape")) return dt_shape_equal(value->operands[0]->shape, shape);
+static bool can_reshape_freely(const simplify *s, const dt_value *value, dt_shape shape) {
+    if (is_constant(value) || is_random(value) || is_spread_scalar(s, value)) return true;
+    if (is_alias(value)) return dt_shape_equal(value->operands[0]->shape, shape);
     if (value->op->class != DT_CLASS_MAP) return false;
     for (int k = 0; k < value->n_operands; k++)
-        if (!can_reshape_freely(value->operands[k], shape)) return false;
+        if (!can_reshape_freely(s, value->operands[k], shape)) return false;
     return true;
 }
 
@@ -175,12 +185,12 @@ static dt_status *reshape_random(simplify *s, dt_value *value, dt_shape shape, d
 }
 
 static dt_status *reshape_freely(simplify *s, dt_builder *builder, dt_value *value, dt_shape shape, dt_value **result) {
-    if (dt_value_is(value, "reshape")) {
+    if (is_alias(value)) {
         *result = value->operands[0];
         return NULL;
     }
-    if (dt_value_is(value, "constant")) return dt_build_constant_like(builder, result, value, shape);
-    if (dt_value_is(value, "broadcast")) return dt_build_broadcast(builder, result, value->operands[0], shape, NULL);
+    if (is_constant(value)) return dt_build_constant_like(builder, result, value, shape);
+    if (is_spread_scalar(s, value)) return dt_build_broadcast(builder, result, value->operands[0], shape, NULL);
     if (is_random(value)) return reshape_random(s, value, shape, result);
     dt_attribute *attributes = dt_arena_copy(s->arena, value->attributes, (size_t)value->op->n_attributes * sizeof *attributes);
     dt_value **operands = DT_NEW_ARRAY(s->arena, dt_value *, value->n_operands);
@@ -192,8 +202,8 @@ static dt_status *sink_reshapes(simplify *s, dt_value *value, dt_value **replace
     if (value->op->class != DT_CLASS_MAP) return NULL;
     const dt_value *moved = NULL;
     for (int k = 0; k < value->n_operands && moved == NULL; k++)
-        if (dt_value_is(value->operands[k], "reshape")) moved = value->operands[k]->operands[0];
-    if (moved == NULL || !same_rows(moved->shape, value->shape) || !can_reshape_freely(value, moved->shape)) return NULL;
+        if (is_alias(value->operands[k])) moved = value->operands[k]->operands[0];
+    if (moved == NULL || !same_rows(moved->shape, value->shape) || !can_reshape_freely(s, value, moved->shape)) return NULL;
     dt_builder builder = builder_at(s, value);
     dt_value *in_shape;
     DT_TRY(reshape_freely(s, &builder, value, moved->shape, &in_shape));
@@ -232,6 +242,11 @@ static uint64_t hash_of_value(const dt_value *value) {
     return dt_hash_bytes(value->operands, (size_t)value->n_operands * sizeof *value->operands, hash);
 }
 
+/* Whether the value is what its row, operands and attributes say: an argument is itself, and an effect happens each time. */
+static bool is_expression(const dt_value *value) {
+    return !dt_value_has_effect(value) && (value->op->class != DT_CLASS_SOURCE || value->op->loops != NULL);
+}
+
 /* Joins values that are the same expression: a hash table with chains, filled in program order. */
 static void join_equal_values(simplify *s) {
     size_t n_slots = 16;
@@ -239,7 +254,7 @@ static void join_equal_values(simplify *s) {
     dt_value **slots = DT_NEW_ARRAY(s->arena, dt_value *, n_slots);
     for (dt_value *value = s->function->first, *next; value; value = next) {
         next = value->next;
-        if (dt_value_has_effect(value) || dt_value_is(value, "input")) continue;
+        if (!is_expression(value)) continue;
         dt_value **slot = &slots[hash_of_value(value) & (n_slots - 1)], *same = *slot;
         while (same && !same_value(same, value)) same = same->scratch;
         if (same) {
@@ -257,7 +272,7 @@ static void join_equal_values(simplify *s) {
 /* ---- the pass ---- */
 
 static const rule rules[] = {
-    drop_neutral_operand, drop_double_inverse, drop_no_move, join_reshapes, spread_constants, fold_constants, drop_stop_gradient, sink_reshapes,
+    drop_neutral_operand, drop_double_inverse, drop_no_move, join_reshapes, spread_constants, fold_constants, sink_reshapes,
 };
 
 static dt_status *apply_rules(simplify *s) {

@@ -240,7 +240,7 @@ static bool shows(const char *source, void (*mistake)(char *text), const char *w
     for (t.code.how = 0; t.code.how < EMULATED_WAYS; t.code.how++) {
         dt_bad_index bad = {0};
         dt_launch launch = {.rows = 3, .valid = 3, .global_batch = 3, .replicas = 1, .bad_index = &bad, .n_parts = 1};
-        trial_succeed(&t, dt_plan_execute_with(t.arena, t.compilation.plans[f], emulated_run, &t.code, 1, &launch, inputs, NULL, &result));
+        trial_succeed(&t, dt_plan_execute(t.arena, &(dt_plan_run){t.compilation.plans[f], emulated_run, &t.code, 1, &launch, inputs, NULL, &result}));
         if (t.code.how == 0) first = result;
         found |= t.code.message[0] != 0 || memcmp(first.data, result.data, dt_tensor_bytes(&first)) != 0;
     }

@@ -100,7 +100,8 @@ static void trial_emulate(trial *t, int f, dt_launch launch, const dt_tensor *in
         dt_bad_index bad = {0};
         launch.bad_index = &bad;
         t->code.how = how;
-        trial_succeed(t, dt_plan_execute_with(t->arena, t->compilation.plans[f], emulated_run, &t->code, 1, &launch, inputs, &after, again));
+        trial_succeed(t,
+                      dt_plan_execute(t->arena, &(dt_plan_run){t->compilation.plans[f], emulated_run, &t->code, 1, &launch, inputs, &after, again}));
         if (t->code.message[0] != 0) fail_msg("%s: %s", t->program->name, t->code.message);
         assert_int_equal(bad.count, 0);
         if (how == 0) {

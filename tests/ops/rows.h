@@ -231,7 +231,8 @@ static void run_case(subject *s, totals *totals, size_t c, int64_t rows, const d
         dt_tensor got;
         launch.bad_index = &bad;
         const way *way = &s->ways[w];
-        dt_status *status = dt_plan_execute_with(s->arena, s->compilation.plans[c], way->runner, way->context, 1, &launch, inputs, NULL, &got);
+        dt_plan_run run = {s->compilation.plans[c], way->runner, way->context, 1, &launch, inputs, NULL, &got};
+        dt_status *status = dt_plan_execute(s->arena, &run);
         const char *wrong = status != NULL ? dt_arena_string(s->arena, dt_status_message(status)) : compare(s, &got, &want, &scale);
         if (wrong == NULL && (bad.count > 0) != (want_bad.count > 0)) wrong = "bad indices are counted by one alone";
         if (wrong == NULL && bad.count > 0 && (bad.limit != want_bad.limit || bad.value != want_bad.value || bad.row != want_bad.row))

@@ -187,10 +187,9 @@ static outcome run_compiled(const subject *s, const char *way, bool plan, const 
     dt_status *status;
     if (!plan)
         status = dt_interpret_replicas(s->arena, compiled->function, n_replicas, launches, dealt, &o.memory, o.results);
-    else if (code == NULL)
-        status = dt_plan_execute(s->arena, compiled, n_replicas, launches, dealt, &o.memory, o.results);
     else
-        status = dt_plan_execute_with(s->arena, compiled, compiled_run, (void *)(uintptr_t)code, n_replicas, launches, dealt, &o.memory, o.results);
+        status = dt_plan_execute(s->arena, &(dt_plan_run){compiled, code != NULL ? compiled_run : NULL, (void *)(uintptr_t)code, n_replicas, launches,
+                                                          dealt, &o.memory, o.results});
     succeed(s, way, status);
     return o;
 }

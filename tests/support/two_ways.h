@@ -112,7 +112,8 @@ static inline void two_ways_run_plan(random_source source, const dt_compilation 
                         .seed = 7};
     two_ways ways = two_ways_make(arena, &source, compilation, 1, &launch);
     expect_ok(dt_interpret(arena, ways.function, ways.launches[0], ways.inputs, &ways.memories[0], ways.results[0]));
-    expect_ok(dt_plan_execute_with(arena, compilation->plans[0], run, context, 1, ways.launches[1], ways.inputs, &ways.memories[1], ways.results[1]));
+    dt_plan_run plan_run = {compilation->plans[0], run, context, 1, ways.launches[1], ways.inputs, &ways.memories[1], ways.results[1]};
+    expect_ok(dt_plan_execute(arena, &plan_run));
     two_ways_compare(&ways, other);
     dt_arena_destroy(arena);
 }
@@ -136,8 +137,9 @@ static inline void two_ways_run_replicas(random_source source, const dt_compilat
     }
     two_ways ways = two_ways_make(arena, &source, compilation, TWO_WAYS_REPLICAS, launches);
     expect_ok(dt_interpret_replicas(arena, ways.function, TWO_WAYS_REPLICAS, ways.launches[0], ways.inputs, &ways.memories[0], ways.results[0]));
-    expect_ok(dt_plan_execute_with(arena, compilation->plans[0], run, context, TWO_WAYS_REPLICAS, ways.launches[1], ways.inputs, &ways.memories[1],
-                                   ways.results[1]));
+    dt_plan_run plan_run = {compilation->plans[0], run,         context,           TWO_WAYS_REPLICAS,
+                            ways.launches[1],      ways.inputs, &ways.memories[1], ways.results[1]};
+    expect_ok(dt_plan_execute(arena, &plan_run));
     two_ways_compare(&ways, other);
     dt_arena_destroy(arena);
 }

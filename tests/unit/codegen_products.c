@@ -55,7 +55,7 @@ static void run(const char *text, const dt_compilation *compilation, const dt_fu
     for (int i = 0; i < 2; i++) inputs[i] = random_tensor(arena, &source, meaning->inputs.items[i]->dtype, meaning->inputs.items[i]->shape, rows);
     dt_memory memory = dt_memory_create(arena, compilation->module);
     succeed(dt_interpret(arena, meaning, &launch, inputs, &memory, &want), text);
-    succeed(dt_plan_execute_with(arena, compilation->plans[0], compiled_run, code, 1, &launch, inputs, &memory, &got), text);
+    succeed(dt_plan_execute(arena, &(dt_plan_run){compilation->plans[0], compiled_run, code, 1, &launch, inputs, &memory, &got}), text);
     compare(text, code->level, rows, &want, &got);
     dt_arena_destroy(arena);
 }

@@ -15,7 +15,8 @@ static void run_both(dt_arena *arena, random_source *source, dt_compilation *com
     dt_launch launch = {.rows = rows, .valid = rows, .global_batch = 4, .replicas = 1, .epochs = 3, .steps_per_epoch = 5, .counter = 6, .seed = 7};
     two_ways ways = two_ways_make(arena, source, compilation, 1, &launch);
     expect_ok(dt_interpret(arena, ways.function, ways.launches[0], ways.inputs, &ways.memories[0], ways.results[0]));
-    expect_ok(dt_plan_execute(arena, compilation->plans[0], 1, ways.launches[1], ways.inputs, &ways.memories[1], ways.results[1]));
+    expect_ok(dt_plan_execute(
+        arena, &(dt_plan_run){compilation->plans[0], NULL, NULL, 1, ways.launches[1], ways.inputs, &ways.memories[1], ways.results[1]}));
     two_ways_compare(&ways, "plan");
 }
 
