@@ -1,4 +1,4 @@
-"""empty_dimensions: values without elements, and sums over none, are computed, trained and exchanged as NumPy says, on CPUs and on a GPU."""
+"""empty_dimensions: values without elements, and sums over none, are computed, trained and exchanged as NumPy says."""
 
 import os
 import sys
