@@ -3,7 +3,7 @@
 
 static dt_object builtin_objective(dt_elaborator *e, const dt_object *a) {
     if (e->step == NULL || e->reporting) return dt_elaborator_fail(e, "objective stands in a step");
-    return dt_objective(e, a[0], a[1], a[2].text);
+    return dt_objective(e, a[0], a[1], a[2].text, a[3]);
 }
 
 static dt_object builtin_grad(dt_elaborator *e, const dt_object *a) {
@@ -36,7 +36,7 @@ static dt_object builtin_freeze(dt_elaborator *e, const dt_object *a) {
 #define NORMALIZE "normalize: batch | examples | weights = batch"
 
 const dt_builtin dt_builtins_training[] = {
-    {"objective", "(loss, weight = none, " NORMALIZE ")", builtin_objective, false},
+    {"objective", "(loss, weight = none, " NORMALIZE ", over = none)", builtin_objective, false},
     {"grad", "(scalar, over)", builtin_grad, false},
     {"minimize", "(loss, optimizer: optimizer, over = none, weight = none, " NORMALIZE ")", builtin_minimize, false},
     {"apply", "(optimizer: optimizer, gradients: tree)", builtin_apply, false},

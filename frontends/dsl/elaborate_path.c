@@ -107,9 +107,7 @@ dt_object dt_instance_field(dt_elaborator *e, dt_object base, const char *name, 
 
 /* ---- params ---- */
 
-typedef DT_LIST(int) int_list;
-
-static void collect(dt_elaborator *e, const dt_instance *instance, bool only, int_list *variables, int depth) {
+static void collect(dt_elaborator *e, const dt_instance *instance, bool only, dt_variable_list *variables, int depth) {
     for (size_t i = 0; i < instance->variables.n; i++) {
         int v = instance->variables.items[i];
         bool known = false;
@@ -122,9 +120,30 @@ static void collect(dt_elaborator *e, const dt_instance *instance, bool only, in
         collect(e, instance->models.items[i], only, variables, depth + 1);
 }
 
+void dt_instance_params(dt_elaborator *e, const dt_instance *instance, dt_variable_list *variables) { collect(e, instance, false, variables, 0); }
+
+bool dt_collect_params(dt_elaborator *e, dt_object over, bool only, dt_variable_list *variables) {
+    if (over.kind == DT_OBJECT_TREE) {
+        for (size_t i = 0; i < over.tree->n; i++) dt_list_push(e->arena, variables, over.tree->leaves[i].variable);
+        return true;
+    }
+    if (over.kind == DT_OBJECT_NONE) {
+        for (size_t i = 0; i < e->step->called.n; i++) collect(e, e->step->called.items[i], false, variables, 0);
+        return true;
+    }
+    dt_object lone[1] = {over};
+    const dt_object *models = over.kind == DT_OBJECT_LIST ? over.items->items : lone;
+    for (size_t i = 0; i < (over.kind == DT_OBJECT_LIST ? over.items->n : 1); i++) {
+        const dt_instance *instance = instance_of(e, models[i], e->at);
+        if (instance == NULL) return false;
+        collect(e, instance, only, variables, 0);
+    }
+    return true;
+}
+
 static int by_number(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
-static dt_object tree_of(dt_elaborator *e, int_list *variables) {
+static dt_object tree_of(dt_elaborator *e, dt_variable_list *variables) {
     if (variables->n > 1) qsort(variables->items, variables->n, sizeof *variables->items, by_number);
     dt_tree *tree = dt_arena_new(e->arena, sizeof *tree + variables->n * sizeof *tree->leaves);
     tree->n = variables->n;
@@ -137,23 +156,8 @@ static dt_object tree_of(dt_elaborator *e, int_list *variables) {
 }
 
 dt_object dt_params(dt_elaborator *e, dt_object model, bool only) {
-    int_list variables = {0};
-    if (model.kind == DT_OBJECT_NONE) { /* of all models of this step */
-        for (size_t i = 0; i < e->step->called.n; i++) collect(e, e->step->called.items[i], false, &variables, 0);
-        return tree_of(e, &variables);
-    }
-    if (model.kind == DT_OBJECT_LIST) {
-        for (size_t i = 0; i < model.items->n; i++) {
-            const dt_instance *instance = instance_of(e, model.items->items[i], e->at);
-            if (instance == NULL) return dt_poison();
-            collect(e, instance, only, &variables, 0);
-        }
-        return tree_of(e, &variables);
-    }
-    const dt_instance *instance = instance_of(e, model, e->at);
-    if (instance == NULL) return dt_poison();
-    collect(e, instance, only, &variables, 0);
-    return tree_of(e, &variables);
+    dt_variable_list variables = {0};
+    return dt_collect_params(e, model, only, &variables) ? tree_of(e, &variables) : dt_poison();
 }
 
 /* ---- freeze ---- */

@@ -278,6 +278,7 @@ void dt_elaborate_step(dt_elaborator *e, const dt_declaration *d) {
     dt_finish_writes(e);
     add_results(e, &frame);
     check_frozen(e);
+    dt_check_regularizations(e);
     dt_pop_frame(e);
     dt_step step = {.name = d->name,
                     .function = work.function,

@@ -50,7 +50,7 @@ bool dt_declaration_trains(dt_elaborator *e, const dt_declaration *step) {
     return callable_trains(&s, step->callable);
 }
 
-/* ---- objective ---- */
+/* ---- weighted sums ---- */
 
 dt_object dt_broadcast_weight(dt_elaborator *e, dt_object weight, dt_value *x) {
     weight = dt_to_tensor(e, weight, x->dtype);
@@ -96,15 +96,7 @@ static dt_object objective_of(dt_elaborator *e, dt_value *x, dt_object weight, c
     return dt_is_poison(divisor) ? divisor : dt_emit_binary(e, "divide", sum.value, divisor.value);
 }
 
-dt_object dt_objective(dt_elaborator *e, dt_object loss, dt_object weight, const char *normalize) {
-    if (dt_is_poison(loss)) return loss;
-    if (loss.kind != DT_OBJECT_TENSOR || !dt_dtype_is_float(loss.value->dtype))
-        return dt_elaborator_fail(e, "a loss is a tensor of floats, this is %s", dt_object_describe(e->arena, loss));
-    dt_dtype dtype = loss.value->dtype;
-    dt_object x = dt_emit_convert(e, loss.value, dt_accumulation_dtype(dtype));
-    dt_object objective = dt_is_poison(x) ? x : objective_of(e, x.value, weight, normalize);
-    return dt_is_poison(objective) ? objective : dt_emit_convert(e, objective.value, dtype);
-}
+/* ---- regularization ---- */
 
 void dt_regularize(dt_elaborator *e, dt_object term) {
     if (e->step == NULL || e->visit == NULL) {
@@ -123,8 +115,62 @@ void dt_regularize(dt_elaborator *e, dt_object term) {
     dt_instance *instance = e->visit->instance;
     for (size_t i = 0; i < step->regularizations.n; i++)
         if (step->regularizations.items[i].instance == instance && step->regularizations.items[i].visit != e->visit->serial) return;
-    dt_regularization regularization = {instance, e->visit->serial, term};
+    dt_regularization regularization = {instance, e->visit->serial, term, dt_elaborator_user_span(e, e->at), false};
     dt_list_push(e->arena, &step->regularizations, regularization);
+}
+
+/* The parameters that a term belongs to: the layer's and those of all that it calls; of a layer without any, those of what calls it. */
+static dt_variable_list parameters_of(dt_elaborator *e, const dt_regularization *r) {
+    dt_variable_list variables = {0};
+    for (const dt_instance *instance = r->instance; instance != NULL && variables.n == 0; instance = instance->parent)
+        dt_instance_params(e, instance, &variables);
+    return variables;
+}
+
+static bool share_one(const dt_variable_list *a, const dt_variable_list *b) {
+    for (size_t i = 0; i < a->n; i++)
+        for (size_t k = 0; k < b->n; k++)
+            if (a->items[i] == b->items[k]) return true;
+    return false;
+}
+
+/* The terms of the layers that `over` trains. */
+static dt_object add_regularization(dt_elaborator *e, dt_object scalar, const dt_variable_list *over) {
+    for (size_t i = 0; i < e->step->regularizations.n && !dt_is_poison(scalar); i++) {
+        const dt_regularization *r = &e->step->regularizations.items[i];
+        dt_variable_list own = parameters_of(e, r);
+        if (share_one(&own, over)) scalar = dt_binary(e, DT_TOKEN_PLUS, scalar, r->term);
+    }
+    return scalar;
+}
+
+void dt_check_regularizations(dt_elaborator *e) {
+    for (size_t i = 0; i < e->step->regularizations.n; i++) {
+        const dt_regularization *r = &e->step->regularizations.items[i];
+        dt_variable_list own = parameters_of(e, r);
+        bool trained = false;
+        for (size_t k = 0; k < own.n; k++) trained |= e->variables.items[own.items[k]].written;
+        if (r->counted || !trained) continue;
+        dt_diagnostic *error = dt_elaborator_error(
+            e, e->step->applied, "%s is trained without its penalty: no gradient is taken of what it regularizes", r->instance->path);
+        dt_diagnostic_note(error, "%s says regularize(…)", dt_elaborator_place(e, r->span));
+        dt_diagnostic_help(error, "take the gradient of objective(loss), which adds it to the loss");
+    }
+}
+
+/* ---- objective ---- */
+
+dt_object dt_objective(dt_elaborator *e, dt_object loss, dt_object weight, const char *normalize, dt_object over) {
+    if (dt_is_poison(loss)) return loss;
+    if (loss.kind != DT_OBJECT_TENSOR || !dt_dtype_is_float(loss.value->dtype))
+        return dt_elaborator_fail(e, "a loss is a tensor of floats, this is %s", dt_object_describe(e->arena, loss));
+    dt_variable_list variables = {0};
+    if (!dt_collect_params(e, over, false, &variables)) return dt_poison();
+    dt_dtype dtype = loss.value->dtype;
+    dt_object x = dt_emit_convert(e, loss.value, dt_accumulation_dtype(dtype));
+    dt_object objective = dt_is_poison(x) ? x : objective_of(e, x.value, weight, normalize);
+    if (!dt_is_poison(objective)) objective = dt_emit_convert(e, objective.value, dtype);
+    return dt_is_poison(objective) ? objective : add_regularization(e, objective, &variables);
 }
 
 /* ---- gradients ---- */
@@ -176,6 +222,10 @@ dt_object dt_gradients(dt_elaborator *e, dt_object scalar, dt_object over) {
     }
     if (scalar.value->function != e->function) return dt_elaborator_fail(e, "this scalar belongs to another step");
     bool *reached = reached_from(e, scalar.value);
+    for (size_t i = 0; i < e->step->regularizations.n; i++) {
+        dt_regularization *r = &e->step->regularizations.items[i];
+        r->counted |= reached[r->term.value->id];
+    }
     if (over.kind == DT_OBJECT_TENSOR) {
         if (over.value->function == e->function && reached[over.value->id]) return emit_gradient(e, scalar.value, over.value);
         return dt_elaborator_fail(e, "the scalar does not depend on this value");
@@ -199,17 +249,6 @@ dt_object dt_gradients(dt_elaborator *e, dt_object scalar, dt_object over) {
     return (dt_object){.kind = DT_OBJECT_TREE, .tree = tree};
 }
 
-static dt_object add_regularization(dt_elaborator *e, dt_object scalar, const dt_tree *over) {
-    for (size_t i = 0; i < e->step->regularizations.n && !dt_is_poison(scalar); i++) {
-        const dt_regularization *r = &e->step->regularizations.items[i];
-        bool joins = false;
-        for (size_t k = 0; k < r->instance->variables.n; k++)
-            for (size_t p = 0; p < over->n; p++) joins |= over->leaves[p].variable == r->instance->variables.items[k];
-        if (joins) scalar = dt_binary(e, DT_TOKEN_PLUS, scalar, r->term);
-    }
-    return scalar;
-}
-
 dt_object dt_minimize(dt_elaborator *e, dt_object loss, dt_object optimizer, dt_object over, dt_object weight, const char *normalize) {
     if (e->step == NULL || e->reporting) return dt_elaborator_fail(e, "minimize stands in a step");
     if (over.kind != DT_OBJECT_TREE) over = dt_params(e, over, false);
@@ -220,7 +259,7 @@ dt_object dt_minimize(dt_elaborator *e, dt_object loss, dt_object optimizer, dt_
         dt_diagnostic_help(error, "call the model in this step, and compute the loss from its result");
         return dt_poison();
     }
-    dt_object scalar = add_regularization(e, dt_objective(e, loss, weight, normalize), over.tree);
+    dt_object scalar = dt_objective(e, loss, weight, normalize, over);
     dt_object gradients = dt_gradients(e, scalar, over);
     if (gradients.kind == DT_OBJECT_TREE && gradients.tree->n == 0) {
         dt_diagnostic_help(dt_elaborator_error(e, e->at, "the loss depends on no parameter"), "compute it from what the model gives");
@@ -298,7 +337,7 @@ dt_object dt_apply(dt_elaborator *e, dt_object object, dt_object tree) {
     dt_object count = dt_variable_read(e, optimizer->count);
     if (dt_is_poison(count)) return count;
     count.flexible = true;
-    dt_span at = e->at;
+    dt_span at = e->step->applied = e->at;
     dt_update update = {.optimizer = optimizer, .tree = tree.tree};
     dt_frame frame = *optimizer->frame;
     frame.call = at;

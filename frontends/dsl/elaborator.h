@@ -115,6 +115,8 @@ typedef struct dt_regularization {
     dt_instance *instance;
     int visit; /* which unrolling said so: another one of the same instance says nothing new */
     dt_object term;
+    dt_span span;
+    bool counted; /* some gradient was taken of it */
 } dt_regularization;
 
 typedef struct dt_paced { /* a schedule and what it gave in this step */
@@ -148,6 +150,7 @@ typedef struct dt_step_work {
     DT_LIST(dt_paced) paced;
     DT_LIST(dt_instance *) called; /* models, in order */
     bool trains;
+    dt_span applied; /* the last call that updated parameters */
 } dt_step_work;
 
 struct dt_optimizer {
@@ -344,11 +347,16 @@ void dt_finish_writes(dt_elaborator *e);                                        
 bool dt_declaration_trains(dt_elaborator *e, const dt_declaration *step); /* does it call minimize or apply, itself or through a fn? */
 void dt_regularize(dt_elaborator *e, dt_object term);
 dt_object dt_broadcast_weight(dt_elaborator *e, dt_object weight, dt_value *x); /* to the shape of x, of which it is a leading part, and its type */
-dt_object dt_objective(dt_elaborator *e, dt_object loss, dt_object weight, const char *normalize);
+dt_object dt_objective(dt_elaborator *e, dt_object loss, dt_object weight, const char *normalize, dt_object over);
 dt_object dt_gradients(dt_elaborator *e, dt_object scalar, dt_object over);
 dt_object dt_minimize(dt_elaborator *e, dt_object loss, dt_object optimizer, dt_object over, dt_object weight, const char *normalize);
 dt_object dt_apply(dt_elaborator *e, dt_object optimizer, dt_object tree);
 dt_object dt_params(dt_elaborator *e, dt_object model, bool only);
+/* What params would give, as variables: of a model, a list of models, all that the step has called (NONE), or a tree. false: reported. */
+typedef DT_LIST(int) dt_variable_list;
+bool dt_collect_params(dt_elaborator *e, dt_object over, bool only, dt_variable_list *variables);
+void dt_instance_params(dt_elaborator *e, const dt_instance *instance, dt_variable_list *variables); /* of a layer or model, and all that it calls */
+void dt_check_regularizations(dt_elaborator *e); /* at the end of a step: none may be left out of the gradients that train its parameters */
 dt_object dt_make_optimizer(dt_elaborator *e, const dt_callee *callee, const dt_actual *actuals, size_t n, dt_span span);
 void dt_run_update(dt_elaborator *e, const dt_statement *statement);
 void dt_declare_slot(dt_elaborator *e, const dt_statement *statement);

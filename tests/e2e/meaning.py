@@ -117,6 +117,28 @@ def objectives():
         {W: [1], "variable/N/v": [-2]},
     )
     case("a gradient with respect to an input", "step s(x: f32[B]) { d = grad(sum(x * x), x)\n report loss: mean(d) }", {"report/loss": [6]}, step="s")
+    by_hand = regular + "step train(x: f32[B]) { total = objective(%s)\n apply(sgd(1.0), grad(total, params(M)))\n return total: total }"
+    case("regularize is in an objective as in minimize", by_hand % "M(x) + M(x)", {W: [1 - (6 + 1)], "result/total": [6 + 0.5]})
+    case("and in one of the parameters that are named", by_hand % "M(x), over: params(M)", {W: [1 - (3 + 1)], "result/total": [3 + 0.5]})
+    case("as models too", by_hand % "M(x), over: [M]", {W: [1 - (3 + 1)], "result/total": [3 + 0.5]})
+    other = "model N(x: f32[B]) { param v: f32 = ones()\n return v * x }\n"
+    case(
+        "an objective of other parameters is without it",
+        regular + other + "step train(x: f32[B]) { t = objective(M(x) + N(x), over: params(N))\n minimize(N(x), sgd(1.0), over: params(N))\n return t: t }",
+        {"result/t": [6], "variable/N/v": [-2]},
+    )
+    nested = "model M(x: f32[B]) { y = scale(x)\n %s\n return y }\n"
+    case(
+        "regularize in a model whose layers have the parameters",
+        SCALE.split("model")[0] + nested % "regularize(0.5 * square(sum(y)))" + "step train(x: f32[B]) { minimize(M(x), sgd(0.001)) }",
+        {W: [1 - 0.001 * (3 + 144)]},
+    )
+    case(
+        "regularize in a layer without parameters",
+        "layer quiet(x: f32[B]) { regularize(0.5 * square(sum(x)))\n return x }\n"
+        + SCALE.split("model")[0] + nested % "y = quiet(y)" + "step train(x: f32[B]) { minimize(M(x), sgd(0.001)) }",
+        {W: [1 - 0.001 * (3 + 144)]},
+    )
     case(
         "a gradient of a gradient",
         "model M(x: f32[B]) { param w: f32 = ones()\n return w * x * x * x }\n"
