@@ -67,6 +67,17 @@ static void add_sites(cJSON *root, const dt_compilation *compilation) {
     }
 }
 
+/* Elements of the parameters that the function writes. */
+static int64_t n_trained(const dt_module *module, const dt_function *function) {
+    int64_t n = 0;
+    for (const dt_value *value = function->first; value != NULL; value = value->next) {
+        if (!dt_value_has_effect(value)) continue;
+        const dt_variable *variable = dt_module_find_variable(module, dt_value_string(value, "variable"));
+        if (variable->kind == DT_VARIABLE_PARAMETER) n += dt_shape_elements(variable->shape, 1, 1);
+    }
+    return n;
+}
+
 static void add_steps(cJSON *root, const dt_module *module) {
     cJSON *array = cJSON_AddArrayToObject(root, "steps");
     for (size_t i = 0; i < module->steps.n; i++) {
@@ -77,6 +88,7 @@ static void add_steps(cJSON *root, const dt_module *module) {
         if (step->report) cJSON_AddStringToObject(item, "report", step->report->name);
         if (step->data) cJSON_AddStringToObject(item, "data", step->data);
         cJSON_AddBoolToObject(item, "trains", step->trains);
+        add_integer(item, "trained", n_trained(module, step->function));
         cJSON *aggregates = cJSON_AddArrayToObject(item, "aggregates");
         for (int k = 0; k < step->n_aggregates; k++) cJSON_AddItemToArray(aggregates, cJSON_CreateString(dt_aggregate_names()[step->aggregates[k]]));
         cJSON *reports = cJSON_AddArrayToObject(item, "reports");

@@ -69,7 +69,7 @@ typedef struct dt_variable {
     dt_variable_kind kind; /* parameters and states go to model.safetensors, slots to optimizer.safetensors */
     dt_dtype dtype;
     dt_shape shape;
-    bool trainable;
+    bool trainable; /* a parameter that some step changes; of a program without a step that trains, that one might */
     dt_location location;
 } dt_variable;
 

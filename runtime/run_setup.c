@@ -122,7 +122,7 @@ void dt_run_log_started(dt_log *log, const dt_kernels *kernels, dt_session *sess
     start.step = artifact->steps[step].name;
     start.level = dt_session_level(session);
     start.n_parameters = artifact->n_parameters;
-    start.n_trainable = artifact->n_trainable;
+    start.n_trainable = artifact->steps[step].trains ? artifact->steps[step].n_trained : artifact->n_trainable;
     start.replicas = dt_session_replicas(session);
     start.global_batch = dt_session_global_batch(session);
     start.memory_bytes = dt_session_memory_bytes(session);

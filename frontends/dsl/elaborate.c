@@ -474,6 +474,7 @@ dt_status *dt_dsl_compile(dt_arena *arena, const char *path, const char *source,
     e.init = dt_module_add_function(e.module, "init", DT_ROLE_INIT);
     elaborate_declarations(&e);
     if (dt_diagnostics_n_errors(sink) > 0) return NULL;
+    dt_settle_trainable(&e);
     e.module->capacity = options != NULL && options->capacity > 0 ? options->capacity : e.largest_batch > 0 ? e.largest_batch : 1;
     for (size_t i = 0; i < e.module->functions.n; i++) dt_function_renumber(e.module->functions.items[i]);
     *module = e.module;

@@ -11,9 +11,25 @@
 
 void dt_variables_reset(dt_elaborator *e) {
     for (size_t i = 0; i < e->variables.n; i++) {
-        dt_value *initial = e->variables.items[i].initial;
-        e->variables.items[i] = (dt_variable_state){.initial = initial};
+        const dt_variable_state *old = &e->variables.items[i];
+        e->variables.items[i] = (dt_variable_state){.initial = old->initial, .trained = old->trained};
     }
+}
+
+static void count_trainable(dt_elaborator *e, const dt_instance *instance) {
+    int64_t *n = &e->module->layers.items[instance->layer].n_trainable;
+    for (size_t i = 0; i < instance->variables.n; i++) {
+        const dt_variable *variable = &e->module->variables.items[instance->variables.items[i]];
+        if (variable->trainable) *n += dt_shape_elements_per_row(variable->shape);
+    }
+    for (size_t i = 0; i < instance->children.n; i++) count_trainable(e, instance->children.items[i]);
+}
+
+void dt_settle_trainable(dt_elaborator *e) {
+    bool any_trains = false;
+    for (size_t i = 0; i < e->module->steps.n; i++) any_trains |= e->module->steps.items[i].trains;
+    for (size_t i = 0; i < e->variables.n && any_trains; i++) e->module->variables.items[i].trainable &= e->variables.items[i].trained;
+    for (size_t i = 0; i < e->models.n; i++) count_trainable(e, e->models.items[i]);
 }
 
 dt_object dt_variable_read(dt_elaborator *e, int variable) {
@@ -69,6 +85,7 @@ void dt_variable_write(dt_elaborator *e, int variable, dt_object object, dt_span
     state->current = value.value;
     state->written = true;
     state->detached = false;
+    state->trained |= v->kind == DT_VARIABLE_PARAMETER;
 }
 
 int dt_variable_add(dt_elaborator *e, const char *path, dt_variable_kind kind, dt_object initial, bool trainable, dt_span span) {
@@ -173,12 +190,7 @@ static int first_variable(dt_elaborator *e, const dt_statement *s, const char *p
     int variable = dt_variable_add(e, path, is_param ? DT_VARIABLE_PARAMETER : DT_VARIABLE_STATE, initial, trainable, s->span);
     dt_instance *owner = e->visit->instance;
     dt_list_push(e->arena, &owner->variables, variable);
-    if (is_param) {
-        dt_layer *layer = &e->module->layers.items[owner->layer];
-        int64_t n = dt_shape_elements_per_row(shape);
-        layer->n_parameters += n;
-        layer->n_trainable += trainable ? n : 0;
-    }
+    if (is_param) e->module->layers.items[owner->layer].n_parameters += dt_shape_elements_per_row(shape);
     return variable;
 }
 

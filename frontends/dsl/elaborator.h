@@ -109,6 +109,7 @@ typedef struct dt_variable_state { /* of a variable, within the function being b
     bool written;                  /* current is not what the variable held at the start */
     bool detached;                 /* … and is no version yet: see dt_variable_read */
     DT_LIST(dt_value *) versions;  /* values that a forward pass has read, which gradients are taken at */
+    bool trained;                  /* a parameter that an optimizer has written, in this function or another */
 } dt_variable_state;
 
 typedef struct dt_regularization {
@@ -292,6 +293,9 @@ int dt_variable_add(dt_elaborator *e, const char *path, dt_variable_kind kind, d
 /* What `= expression` says a variable of that type begins with: a value of the init function; POISON: reported. */
 dt_object dt_initial_value(dt_elaborator *e, const dt_expression *expression, const char *path, dt_dtype dtype, dt_shape shape);
 void dt_variables_reset(dt_elaborator *e); /* before a function: nothing read, nothing written */
+/* After all steps: a parameter that none of them trains is not trainable, whatever it was declared, if any step trains at all. Layers are told how
+ * many are left. */
+void dt_settle_trainable(dt_elaborator *e);
 
 /* ---- calls ---- */
 typedef struct dt_actual {

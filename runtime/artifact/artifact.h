@@ -128,6 +128,7 @@ typedef struct dt_artifact_step {
     int report;   /* function, or -1: no reports. One f64[] input an aggregate, one f64[] result a report */
     int pipeline; /* or -1: no `from` */
     bool trains;
+    int64_t n_trained; /* elements of the parameters that it changes */
     int n_aggregates;
     const dt_aggregate_kind *aggregates;
     int n_reports;
