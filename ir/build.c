@@ -11,16 +11,6 @@
 
 /* ---- what the row demands of operands ---- */
 
-static bool fits(const char *word, dt_dtype dtype) {
-    char kind = dt_dtype_kind(dtype);
-    if (strcmp(word, "float") == 0) return kind == 'f';
-    if (strcmp(word, "integer") == 0 || strcmp(word, "index") == 0) return kind == 'i';
-    if (strcmp(word, "number") == 0) return kind != 'b';
-    if (strcmp(word, "bool") == 0) return kind == 'b';
-    if (strcmp(word, "any") == 0) return true;
-    return dt_dtype_from_name(word) == dtype;
-}
-
 static const dt_operand_row *operand_row(const dt_op *op, int i) { return &op->operands[i < op->n_operands ? i : op->n_operands - 1]; }
 
 static dt_status *check_operands(const dt_op *op, dt_value *const *operands, int n_operands) {
@@ -30,7 +20,7 @@ static dt_status *check_operands(const dt_op *op, dt_value *const *operands, int
                         dt_plural(op->n_operands), n_operands == 1 ? "is" : "are", n_operands);
     for (int i = 0; i < n_operands; i++) {
         const dt_operand_row *row = operand_row(op, i);
-        if (!fits(row->type, operands[i]->dtype))
+        if (!dt_type_word_holds(row->type, operands[i]->dtype))
             return dt_error(DT_INVALID_ARGUMENT, "%s: %s must be %s, it is %s", op->name, row->name,
                             strcmp(row->type, "index") == 0 ? "integer" : row->type, dt_dtype_name(operands[i]->dtype));
         if (strcmp(row->type, "index") == 0) continue;

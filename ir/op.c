@@ -212,6 +212,15 @@ const dt_op *dt_op_find(const char *name) {
     return NULL;
 }
 
+bool dt_type_word_holds(const char *word, dt_dtype dtype) {
+    char kind = dt_dtype_kind(dtype);
+    if (strcmp(word, "any") == 0) return true;
+    if (strcmp(word, "float") == 0) return kind == 'f';
+    if (strcmp(word, "integer") == 0 || strcmp(word, "index") == 0) return kind == 'i';
+    if (strcmp(word, "number") == 0) return kind != 'b';
+    return dt_dtype_from_name(word) == dtype;
+}
+
 int dt_op_attribute_index(const dt_op *op, const char *name) {
     for (int i = 0; i < op->n_attributes; i++)
         if (strcmp(op->attributes[i].name, name) == 0) return i;

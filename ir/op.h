@@ -58,6 +58,9 @@ typedef struct dt_operand_row {
                          those of `index`. */
 } dt_operand_row;
 
+/* Whether a word of a signature, or of a parameter's type in a program, means that dtype among others: a class, or the dtype itself. */
+bool dt_type_word_holds(const char *word, dt_dtype dtype);
+
 typedef struct dt_value dt_value;
 typedef struct dt_loops dt_loops;
 typedef struct dt_builder dt_builder;

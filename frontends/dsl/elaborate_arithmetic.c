@@ -172,6 +172,15 @@ static dt_object prepare(dt_elaborator *e, const char *what, dt_object operand, 
     return dt_poison();
 }
 
+/* The operands of a word of the signature agreed on a type that it does not take. */
+static dt_object refuse_type(dt_elaborator *e, const char *what, const char *word, dt_dtype dtype) {
+    dt_diagnostic *error = dt_elaborator_error(e, e->at, "%s works on %ss, not on %s", what, word, dt_dtype_name(dtype));
+    if (strcmp(word, "float") == 0) dt_diagnostic_help(error, "convert it first: f32(x)");
+    if (strcmp(word, "number") == 0) dt_diagnostic_help(error, "convert it first: f32(x), i32(x)");
+    if (strcmp(word, "bool") == 0) dt_diagnostic_help(error, "compare it: x != 0");
+    return dt_poison();
+}
+
 static dt_object elementwise(dt_elaborator *e, const dt_op *op, const char *what, const dt_object *operands, size_t n) {
     dt_shape shape = dt_shape_scalar();
     bool flexible = true;
@@ -185,6 +194,7 @@ static dt_object elementwise(dt_elaborator *e, const dt_op *op, const char *what
     for (size_t k = 0; k < n; k++) {
         dt_dtype dtype = agree(e, op, what, operands, n, op->operands[k].type);
         if (dtype == DT_N_DTYPES) return dt_poison();
+        if (!dt_type_word_holds(op->operands[k].type, dtype)) return refuse_type(e, what, op->operands[k].type, dtype);
         dt_object prepared = prepare(e, what, operands[k], dtype, shape);
         if (dt_is_poison(prepared)) return prepared;
         values[k] = prepared.value;

@@ -25,15 +25,6 @@ const char *dt_declared_text(dt_elaborator *e, const dt_type_syntax *type) {
 
 /* ---- element types ---- */
 
-static bool class_holds(const char *word, dt_dtype dtype) {
-    char kind = dt_dtype_kind(dtype);
-    if (strcmp(word, "any") == 0) return true;
-    if (strcmp(word, "float") == 0) return kind == 'f';
-    if (strcmp(word, "integer") == 0) return kind == 'i';
-    if (strcmp(word, "number") == 0) return kind != 'b';
-    return dt_dtype_from_name(word) == dtype;
-}
-
 static bool known_tensor_word(const char *word) {
     static const char *const classes[] = {"any", "float", "integer", "number"};
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
@@ -149,7 +140,7 @@ static bool fit_tensor(dt_elaborator *e, const dt_type_syntax *type, dt_object *
     }
     if (dt_is_poison(settled)) return *why = "", false;
     *why = dt_object_describe(e->arena, settled);
-    if (settled.kind != DT_OBJECT_TENSOR || !class_holds(type->word, settled.value->dtype)) return false;
+    if (settled.kind != DT_OBJECT_TENSOR || !dt_type_word_holds(type->word, settled.value->dtype)) return false;
     if (!fit_shape(e, type, settled.value->shape, why)) return false;
     *object = settled;
     return true;
@@ -236,7 +227,7 @@ void dt_help_with_type(dt_elaborator *e, dt_diagnostic *diagnostic, const dt_typ
         return;
     }
     dt_shape shape = object.value->shape;
-    if (!class_holds(type->word, object.value->dtype)) {
+    if (!dt_type_word_holds(type->word, object.value->dtype)) {
         const char *to = dt_dtype_from_name(type->word) != DT_N_DTYPES ? type->word : strcmp(type->word, "integer") == 0 ? "i32" : "f32";
         dt_diagnostic_help(diagnostic, "convert it: %s(%s)", to, name);
         return;

@@ -134,6 +134,16 @@ static void track_bracket(lexer *l, char c) {
     l->brackets.n--;
 }
 
+/* Of the character in n bytes of UTF-8; of what is none, its first byte. */
+static unsigned code_point(const char *bytes, int n) {
+    static const unsigned char masks[] = {0x7f, 0x1f, 0x0f, 0x07};
+    unsigned point = (unsigned char)*bytes;
+    if (n < 1 || n > 4 || point < 0x80) return point;
+    point &= masks[n - 1];
+    for (int i = 1; i < n; i++) point = point << 6 | ((unsigned char)bytes[i] & 0x3f);
+    return point;
+}
+
 static void lex_symbol(lexer *l) {
     const char *start = l->at;
     size_t longest = 0;
@@ -146,7 +156,11 @@ static void lex_symbol(lexer *l) {
         l->at++;
         while (((unsigned char)*l->at & 0xc0) == 0x80) l->at++;
         dt_span span = span_from(l, start);
-        dt_diagnostics_add(l->sink, DT_SEVERITY_ERROR, span, "'%.*s' means nothing here", span.length, start);
+        if (*start > ' ' && *start < 0x7f)
+            dt_diagnostics_add(l->sink, DT_SEVERITY_ERROR, span, "'%c' means nothing here", *start);
+        else
+            dt_diagnostics_add(l->sink, DT_SEVERITY_ERROR, span, "'%.*s' (U+%04X) means nothing here", span.length, start,
+                               code_point(start, span.length));
         return;
     }
     l->at += longest;

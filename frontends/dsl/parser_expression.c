@@ -189,6 +189,9 @@ static dt_expression *parse_unary(dt_parser *p) {
 }
 
 enum {
+    MOST_OPERATORS = 200 /* of one level in a row */
+};
+enum {
     LEVEL_OR,
     LEVEL_AND,
     LEVEL_NOT,
@@ -228,8 +231,11 @@ static dt_expression *parse_level(dt_parser *p, int level) {
     dt_expression *left = parse_level(p, level + 1);
     for (int n = 0; !p->panicked && at_operator_of(p, level); n++) {
         const dt_token *operator= dt_parser_peek(p, 0);
-        if (n > 200) {
-            dt_parser_expected(p, "a shorter expression: name a part of it");
+        if (n >= MOST_OPERATORS) {
+            dt_diagnostic *error =
+                dt_diagnostics_add(p->sink, DT_SEVERITY_ERROR, operator->span, "the expression has more than %d operators in a row", MOST_OPERATORS);
+            dt_diagnostic_help(error, "give a part of it a name: part = …");
+            p->panicked = true;
             break;
         }
         if (n > 0 && (level == LEVEL_COMPARE || level == LEVEL_RANGE)) {

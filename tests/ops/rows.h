@@ -84,7 +84,7 @@ static const char *with_dtype(dt_arena *arena, const char *text, dt_dtype dtype)
 static bool row_takes(const dt_op *op, const char *text, dt_dtype dtype) {
     const char *at = strchr(text, '(') + 1, *end = strchr(at, ';');
     for (int k = 0; at < end; k++) {
-        if (strncmp(at, "f32", 3) == 0 && !word_takes(op->operands[op->variadic ? 0 : k].type, dtype)) return false;
+        if (strncmp(at, "f32", 3) == 0 && !dt_type_word_holds(op->operands[op->variadic ? 0 : k].type, dtype)) return false;
         int depth = 0;
         for (; at < end && (*at != ',' || depth > 0); at++) depth += *at == '[' ? 1 : *at == ']' ? -1 : 0;
         at += strspn(at, ", ");

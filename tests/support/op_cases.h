@@ -234,16 +234,6 @@ static const char *const listed_cases[] = {
     "random_uniform(; shape=[B, 0], stream=0)",
 };
 
-/* The dtypes of a class word, commonest first. */
-static inline bool word_takes(const char *word, dt_dtype dtype) {
-    char kind = dt_dtype_kind(dtype);
-    if (strcmp(word, "float") == 0) return kind == 'f';
-    if (strcmp(word, "integer") == 0 || strcmp(word, "index") == 0) return kind == 'i';
-    if (strcmp(word, "number") == 0) return kind != 'b';
-    if (strcmp(word, "bool") == 0) return kind == 'b';
-    return true;
-}
-
 /* An elementwise row over one shape: its first word that is not bool takes `dtype`. */
 static inline const char *map_case(dt_arena *arena, const dt_op *op, dt_dtype dtype, const char *dims, dt_dtype to) {
     const char *text = dt_arena_format(arena, "%s(", op->name);
@@ -262,7 +252,7 @@ static inline void add_map_cases(dt_arena *arena, op_case_list *list, const dt_o
         if (strcmp(op->operands[k].type, "bool") != 0) word = op->operands[k].type;
     bool has_all_shapes = false;
     for (int d = 0; d < DT_N_DTYPES; d++) {
-        if (!word_takes(word, (dt_dtype)d)) continue;
+        if (!dt_type_word_holds(word, (dt_dtype)d)) continue;
         if (dt_dtype_kind((dt_dtype)d) == 'i' && op->n_operands > 1)
             dt_list_push(arena, &list->texts, map_case(arena, op, (dt_dtype)d, "[12, 12]", DT_I64)); /* op_fill_with_extremes */
         for (size_t s = has_all_shapes ? 5 : 0; s < (has_all_shapes ? 6 : sizeof shapes / sizeof *shapes); s++)
