@@ -1,6 +1,8 @@
 /* dtc: the compiler's command line. Each subcommand is a file dtc_NAME.c; this one finds it. */
 #include "compiler/dtc.h"
 
+#include "base/thread.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -13,8 +15,22 @@ static const dtc_command commands[] = {
     {"bench-kernel", "how fast one kernel is alone: a product, a convolution, a formula", dtc_bench_kernel},
 };
 enum {
-    n_commands = sizeof commands / sizeof *commands
+    n_commands = sizeof commands / sizeof *commands,
+    STACK_BYTES = 256 << 20 /* the front end and the passes recurse: as deep as programs nest, and along values that depend on each other */
 };
+
+typedef struct call {
+    const dtc_command *command;
+    int argc;
+    char **argv;
+    int code;
+} call;
+
+static void *run(void *context) {
+    call *call = context;
+    call->code = call->command->run(call->argc, call->argv);
+    return NULL;
+}
 
 static int print_usage(FILE *to, int code) {
     fprintf(to, "Usage: dtc COMMAND [OPTION...] [FILE]\n\nThe compiler of .dt programs.\n\n");
@@ -38,7 +54,9 @@ int main(int argc, char **argv) {
         char name[64];
         snprintf(name, sizeof name, "dtc %s", argv[1]);
         argv[1] = name;
-        return commands[i].run(argc - 1, argv + 1);
+        call call = {&commands[i], argc - 1, argv + 1, 1};
+        dt_run_on_stack(STACK_BYTES, run, &call);
+        return call.code;
     }
     const char *nearest = dt_text_nearest(argv[1], names, n_commands);
     fprintf(stderr, "dtc: there is no command \"%s\"%s%s%s\n", argv[1], nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");

@@ -6,6 +6,7 @@
  * damaged is compiled again. */
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/thread.h"
 #include "compiler/codegen/cuda.h"
 #include "compiler/codegen/cuda_nvrtc.h"
 
@@ -155,6 +156,10 @@ static void run_job(const work *w, job *j) {
     free(path);
 }
 
+enum {
+    STACK_BYTES = 64 << 20 /* NVRTC recurses along what it is given */
+};
+
 static void *run_jobs(void *context) {
     work *w = context;
     for (int i; (i = atomic_fetch_add(&w->next, 1)) < w->n_jobs;) run_job(w, &w->jobs[i]);
@@ -166,7 +171,7 @@ static void run_all(work *w) {
     pthread_t threads[MOST_THREADS];
     long n_cores = sysconf(_SC_NPROCESSORS_ONLN);
     int n_threads = 0, wanted = n_cores < w->n_jobs ? (int)n_cores : w->n_jobs;
-    while (n_threads + 1 < wanted && n_threads < MOST_THREADS && pthread_create(&threads[n_threads], NULL, run_jobs, w) == 0) n_threads++;
+    while (n_threads + 1 < wanted && n_threads < MOST_THREADS && dt_thread_start(&threads[n_threads], STACK_BYTES, run_jobs, w)) n_threads++;
     run_jobs(w);
     for (int i = 0; i < n_threads; i++) pthread_join(threads[i], NULL);
 }

@@ -2,6 +2,7 @@
 #include "compiler/codegen/llvm.h"
 
 #include "base/memory.h"
+#include "base/thread.h"
 
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Error.h>
@@ -200,6 +201,10 @@ static dt_status *compile_unit(unit *u) {
     return status;
 }
 
+enum {
+    STACK_BYTES = 64 << 20 /* LLVM recurses along what it is given */
+};
+
 static void *compile_thread(void *argument) { return compile_unit(argument); }
 
 /* ---- entry points ---- */
@@ -207,7 +212,7 @@ static void *compile_thread(void *argument) { return compile_unit(argument); }
 /* Level 0 is compiled by the caller's thread, as is any that gets no thread of its own. */
 static dt_status *compile_all(unit *units, int n_units) {
     dt_status *status = NULL;
-    for (int i = 1; i < n_units; i++) units[i].has_thread = pthread_create(&units[i].thread, NULL, compile_thread, &units[i]) == 0;
+    for (int i = 1; i < n_units; i++) units[i].has_thread = dt_thread_start(&units[i].thread, STACK_BYTES, compile_thread, &units[i]);
     for (int i = 0; i < n_units; i++) {
         void *result = NULL;
         if (units[i].has_thread)

@@ -167,6 +167,11 @@ typedef struct dt_update { /* what `state` means in an optimizer's update */
     const char *path;    /* of the parameter; NULL: outside update, where the optimizer's own states are */
 } dt_update;
 
+typedef struct dt_loop { /* a `for` that is being unrolled */
+    dt_span span;
+    size_t n_turns;
+} dt_loop;
+
 typedef struct dt_head {
     const char *name;
     const dt_callable *callable;
@@ -200,6 +205,7 @@ struct dt_elaborator {
 
     int depth;    /* of C recursion */
     int64_t work; /* expressions evaluated so far: bounded, so that every program ends */
+    dt_loop *loop; /* the `for` around this point that has most turns; NULL: none */
     bool gave_up; /* it was too much */
 };
 
@@ -207,7 +213,7 @@ enum {
     DT_MOST_DEPTH = 400,     /* of evaluation within evaluation */
     DT_MOST_ITEMS = 100000,  /* of a list or a loop */
     DT_MOST_WORK = 2000000,  /* expressions in one compilation */
-    DT_MOST_VALUES = 1000000 /* of one function */
+    DT_MOST_VALUES = 65536   /* of one function: what passes take a minute for */
 };
 #define DT_MOST_ELEMENTS ((int64_t)1 << 40) /* of one tensor, for each row */
 
