@@ -9,13 +9,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The data with room for `capacity` bytes; NULL when memory is out. */
+static char *resize(const dt_text *text, size_t capacity) {
+    if (text->arena == NULL) return dt_reallocate(text->data, capacity);
+    char *data = dt_arena_new(text->arena, capacity);
+    if (text->n != 0) memcpy(data, text->data, text->n);
+    return data;
+}
+
 /* Room for `n` more bytes and the terminator. */
 static bool reserve(dt_text *text, size_t n) {
     if (text->failed) return false;
     if (n < text->capacity - text->n) return true;
     size_t capacity = text->capacity != 0 ? text->capacity : 64;
     while (capacity - text->n <= n && capacity <= SIZE_MAX / 2) capacity *= 2;
-    char *data = capacity - text->n > n ? dt_reallocate(text->data, capacity) : NULL;
+    char *data = capacity - text->n > n ? resize(text, capacity) : NULL;
     if (data == NULL) {
         text->failed = true;
         return false;
@@ -54,14 +62,14 @@ void dt_text_vformat(dt_text *text, const char *format, va_list arguments) {
 char *dt_text_take(dt_text *text) {
     if (text->data == NULL) dt_text_append_bytes(text, "", 0);
     char *data = text->failed ? NULL : text->data;
-    if (data == NULL) dt_release(text->data);
-    *text = (dt_text){0};
+    if (data != NULL) text->data = NULL;
+    dt_text_free(text);
     return data;
 }
 
 void dt_text_free(dt_text *text) {
-    dt_release(text->data);
-    *text = (dt_text){0};
+    if (text->arena == NULL) dt_release(text->data);
+    *text = (dt_text){.arena = text->arena};
 }
 
 /* Makes a decimal that looks like an integer look like a float: 3 becomes 3.0. */

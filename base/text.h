@@ -1,14 +1,18 @@
-/* text: a growing string on the heap, and the few conversions that must be exact. */
+/* text: a growing string, and the few conversions that must be exact. */
 #ifndef DT_BASE_TEXT_H
 #define DT_BASE_TEXT_H
 
+#include "base/arena.h"
 #include "base/status.h"
 
 #include <stdarg.h>
 #include <stdint.h>
 
-/* Starts as {0}. Once memory is out, `failed` stays true, appends do nothing, and dt_text_take returns NULL: test once, at the end. */
+/* Starts as {0}, on the heap: once memory is out, `failed` stays true, appends do nothing, and dt_text_take returns NULL: test once, at the end.
+ * Or as {.arena = arena}, in an arena, of which it takes up to twice its length: then whoever holds it may be left at any allocation, and nothing has
+ * to be freed. */
 typedef struct dt_text {
+    dt_arena *arena;
     char *data; /* always terminated when not NULL */
     size_t n, capacity;
     bool failed;
@@ -18,8 +22,8 @@ void dt_text_append(dt_text *text, const char *string);
 void dt_text_append_bytes(dt_text *text, const char *bytes, size_t n);
 void dt_text_format(dt_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void dt_text_vformat(dt_text *text, const char *format, va_list arguments);
-char *dt_text_take(dt_text *text); /* ownership goes to the caller (free); the text is {0} again */
-void dt_text_free(dt_text *text);
+char *dt_text_take(dt_text *text); /* from the heap, ownership goes to the caller (free); the text is as at its start */
+void dt_text_free(dt_text *text);  /* of one in an arena, forgets it */
 
 /* The shortest decimal that reads back as the same float64 / float32, always with a '.', an 'e', "inf" or "nan" in it. buffer: 32 bytes. */
 const char *dt_text_from_f64(double value, char buffer[32]);

@@ -26,10 +26,8 @@ static dt_status *make(dt_arena *arena, const dt_module *program, const char *la
     dt_module *copy;
     DT_TRY(dt_check_copy(arena, program, &copy));
     dt_compilation compilation = {.arena = arena, .module = copy, .off = off};
-    dt_status *status = dt_pipeline_run(&compilation, &(dt_pipeline_options){.stop_after = last_pass});
-    dt_text_free(&compilation.warnings);
     *made = copy;
-    return status;
+    return dt_pipeline_run(&compilation, &(dt_pipeline_options){.stop_after = last_pass});
 }
 
 /* What a program can ask of its launch is the same in all runs: only how the rows are cut differs. */

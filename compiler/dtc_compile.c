@@ -37,6 +37,7 @@ typedef struct options {
     dt_target target;
     dtc_cuda cuda; /* of that target */
     dt_switches off;
+    dt_codegen_object code[N_LEVELS];
 } options;
 
 enum {
@@ -108,7 +109,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         if (strncmp(argument, "cuda", 4) != 0 || (argument[4] != 0 && argument[4] != ':'))
             argp_error(state, "there is no target \"%s\": there are cpu and cuda", argument);
         options->cuda = (dtc_cuda){.n_architectures = 0};
-        status = dtc_cuda_parse_target(((dtc_call *)state->input)->arena, argument, &options->cuda);
+        status = dtc_cuda_parse_target(argument, &options->cuda);
         if (status) argp_error(state, "--target %s: %s", argument, dt_status_message(status));
         dt_status_free(status);
         return 0;
@@ -169,7 +170,7 @@ static dt_status *print_cuda(dt_text *text, const dt_compilation *compilation, o
 }
 
 static dt_status *emit_stage(options *options, const dt_compilation *compilation, const char *level) {
-    dt_text text = {0};
+    dt_text text = {.arena = compilation->arena};
     dt_status *status = NULL;
     if (options->emit == STAGE_LLVM || options->emit == STAGE_ASM)
         status = print_code(&text, compilation, level, options->emit);
@@ -179,9 +180,7 @@ static dt_status *emit_stage(options *options, const dt_compilation *compilation
         dt_module_print(&text, compilation->module);
     if (status == NULL && options->target == DT_TARGET_CUDA && (options->emit == STAGE_CUDA || options->emit == STAGE_PLAN))
         status = print_cuda(&text, compilation, options);
-    if (status == NULL) return dtc_write_text(options->output, &text);
-    dt_text_free(&text);
-    return status;
+    return status != NULL ? status : dtc_write_text(options->output, &text);
 }
 
 /* ---- the artifact ---- */
@@ -200,15 +199,12 @@ static const char *artifact_path(dt_arena *arena, const options *options, const 
 /* What made this artifact, as flags that would make it again. */
 static size_t list_flags(dtc_call *call, const options *options, const char *const **flags) {
     DT_LIST(const char *) list = {0};
-    dt_text off = {0};
+    dt_text off = {.arena = call->arena}, target = {.arena = call->arena};
     dt_switches_print(&off, options->off);
-    dt_text target = {0};
     for (int i = 0; i < options->cuda.n_architectures; i++)
         dt_text_format(&target, "%s%s", i == 0 ? "--target cuda:" : ",", options->cuda.architectures[i]);
-    if (target.data) dt_list_push(call->arena, &list, dt_arena_string(call->arena, target.data));
-    dt_text_free(&target);
+    if (target.data) dt_list_push(call->arena, &list, target.data);
     if (off.data) dt_list_push(call->arena, &list, dt_arena_format(call->arena, "-O %s", off.data));
-    dt_text_free(&off);
     for (size_t i = 0; i < call->program.defines.n; i++)
         dt_list_push(call->arena, &list, dt_arena_format(call->arena, "-D%s", call->program.defines.items[i]));
     if (call->program.batch) dt_list_push(call->arena, &list, dt_arena_format(call->arena, "--batch %lld", (long long)call->program.batch));
@@ -218,21 +214,21 @@ static size_t list_flags(dtc_call *call, const options *options, const char *con
     return list.n;
 }
 
-static dt_status *write_artifact(dtc_call *call, const options *options, const dt_compilation *compilation, const dt_codegen_object *code,
-                                 int n_levels, const dt_cuda_files *cuda) {
+static dt_status *write_artifact(dtc_call *call, const options *options, const dt_compilation *compilation, const dt_cuda_files *cuda) {
     char processor[80], version[32];
     dt_object_file objects[N_LEVELS];
-    for (int i = 0; i < n_levels; i++) {
-        bool native = strcmp(code[i].level, DT_LEVEL_NATIVE) == 0;
-        objects[i] = (dt_object_file){
-            .level = code[i].level, .cpu = native ? dt_cpu_name(processor) : NULL, .bytes = code[i].bytes, .n_bytes = code[i].n_bytes};
+    for (int i = 0; i < options->n_levels; i++) {
+        const dt_codegen_object *code = &options->code[i];
+        bool native = strcmp(code->level, DT_LEVEL_NATIVE) == 0;
+        objects[i] =
+            (dt_object_file){.level = code->level, .cpu = native ? dt_cpu_name(processor) : NULL, .bytes = code->bytes, .n_bytes = code->n_bytes};
     }
     dt_artifact_contents contents = {.compilation = compilation,
                                      .source = call->program.source,
                                      .compiler = DT_COMPILER_NAME,
                                      .llvm = dt_codegen_llvm_version(version),
                                      .objects = objects,
-                                     .n_objects = (size_t)n_levels,
+                                     .n_objects = (size_t)options->n_levels,
                                      .cuda = cuda};
     contents.n_flags = list_flags(call, options, &contents.flags);
     return dt_artifact_write(artifact_path(call->arena, options, call->program.path), &contents);
@@ -243,31 +239,27 @@ static dt_status *generate_cuda(dtc_call *call, options *options, const char *gr
     double start = dt_seconds();
     *compilation = (dt_compilation){.arena = call->arena, .off = options->off, .target = DT_TARGET_CUDA};
     DT_TRY(dt_module_parse(call->arena, call->program.path, graph, &compilation->module));
-    dt_status *status = dt_pipeline_run(compilation, &(dt_pipeline_options){0});
-    dt_text_free(&compilation->warnings); /* those of the other target are the same */
-    if (status == NULL) status = dtc_cuda_render(compilation, &options->cuda);
+    DT_TRY(dt_pipeline_run(compilation, &(dt_pipeline_options){0})); /* its warnings are those of the other target */
+    DT_TRY(dtc_cuda_render(compilation, &options->cuda));
     dt_timings_add(timings, "plans for GPUs", dt_seconds() - start);
     start = dt_seconds();
-    if (status == NULL) status = dtc_cuda_compile(&options->cuda);
+    DT_TRY(dtc_cuda_compile(&options->cuda));
     dt_timings_add(timings, "NVRTC", dt_seconds() - start);
-    return status;
+    return NULL;
 }
 
 static dt_status *generate(dtc_call *call, options *options, const dt_compilation *compilation, const char *graph, dt_timings *timings) {
-    int n_levels = options->n_levels;
-    dt_codegen_object code[N_LEVELS] = {{0}};
     dt_compilation gpu = {0};
     dt_cuda_files cuda = {&gpu, &options->cuda.program, &options->cuda.code};
-    for (int i = 0; i < n_levels; i++) code[i].level = options->levels[i];
+    for (int i = 0; i < options->n_levels; i++) options->code[i].level = options->levels[i];
     double start = dt_seconds();
-    dt_status *status = dt_codegen_llvm((const dt_plan *const *)compilation->plans, compilation->n_plans, NULL, code, n_levels);
+    DT_TRY(dt_codegen_llvm((const dt_plan *const *)compilation->plans, compilation->n_plans, NULL, options->code, options->n_levels));
     dt_timings_add(timings, "code generation", dt_seconds() - start);
-    if (status == NULL && graph != NULL) status = generate_cuda(call, options, graph, &gpu, timings);
+    if (graph != NULL) DT_TRY(generate_cuda(call, options, graph, &gpu, timings));
     start = dt_seconds();
-    if (status == NULL) status = write_artifact(call, options, compilation, code, n_levels, graph != NULL ? &cuda : NULL);
+    DT_TRY(write_artifact(call, options, compilation, graph != NULL ? &cuda : NULL));
     dt_timings_add(timings, "artifact", dt_seconds() - start);
-    for (int i = 0; i < n_levels; i++) free(code[i].bytes);
-    return status;
+    return NULL;
 }
 
 /* ---- the command ---- */
@@ -296,7 +288,6 @@ static dt_status *compile(dtc_call *call, options *options, dt_compilation *comp
     if (options->target == DT_TARGET_CUDA && options->emit == STAGE_ARTIFACT) {
         compilation->target = DT_TARGET_CPU;
         dt_module_print(graph, compilation->module);
-        if (graph->failed) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     }
     dt_pipeline_options pipeline = {.dump_after = options->dump_after, .stop_after = last_pass(options->emit), .dumps = dumps, .timings = timings};
     DT_TRY(dt_pipeline_run(compilation, &pipeline));
@@ -309,19 +300,16 @@ static dt_status *compile(dtc_call *call, options *options, dt_compilation *comp
 
 static dt_status *run(dtc_call *call) {
     options *options = call->options;
-    dt_compilation compilation = {.arena = call->arena, .off = options->off, .target = options->target};
-    dt_text dumps = {0}, timing_text = {0}, graph = {0};
+    dt_arena *arena = call->arena;
+    dt_compilation compilation = {.arena = arena, .off = options->off, .target = options->target};
+    dt_text dumps = {.arena = arena}, graph = {.arena = arena}, timing_text = {0};
     dt_timings timings = {0};
     dt_status *status = compile(call, options, &compilation, &dumps, &timings, &graph);
     if (dumps.data) fputs(dumps.data, stderr);
     if (compilation.warnings.data) fputs(compilation.warnings.data, stderr);
     if (options->time_passes) dt_timings_print(&timing_text, &timings);
     if (timing_text.data) fputs(timing_text.data, stderr);
-    dt_text_free(&dumps);
-    dt_text_free(&compilation.warnings);
     dt_text_free(&timing_text);
-    dt_text_free(&graph);
-    dt_cuda_code_free(&options->cuda.code);
     return status;
 }
 
@@ -329,5 +317,8 @@ int dtc_compile(int argc, char **argv) {
     static const struct argp argp = {option_rows, parse, "PROGRAM.dt", "Compile a program into an artifact that dtrun trains and runs.",
                                      NULL,        NULL,  NULL};
     options options = {.levels = {DT_LEVEL_V3, DT_LEVEL_V4}, .n_levels = 2};
-    return dtc_run_on_program(&argp, argc, argv, &options, run);
+    int code = dtc_run_on_program(&argp, argc, argv, &options, run);
+    for (int i = 0; i < options.n_levels; i++) free(options.code[i].bytes);
+    dt_cuda_code_free(&options.cuda.code);
+    return code;
 }

@@ -22,14 +22,16 @@ static bool is_named(const dtc_cuda *cuda, const char *name) {
     return false;
 }
 
-dt_status *dtc_cuda_parse_target(dt_arena *arena, const char *target, dtc_cuda *cuda) {
-    char *rest = target[4] == ':' ? dt_arena_string(arena, target + 5) : NULL;
+static dt_status *too_many(void) { return dt_error(DT_INVALID_ARGUMENT, "up to %d architectures at a time", (int)DTC_MOST_ARCHITECTURES); }
+
+dt_status *dtc_cuda_parse_target(const char *target, dtc_cuda *cuda) {
+    char *rest = target[4] == ':' ? cuda->names : NULL;
+    if (rest != NULL && snprintf(rest, sizeof cuda->names, "%s", target + 5) >= (int)sizeof cuda->names) return too_many();
     for (char *name; (name = strsep(&rest, ",")) != NULL;) {
         if (!is_architecture(name))
             return dt_error(DT_INVALID_ARGUMENT, "\"%s\" is no architecture: write cuda:sm_80,sm_90 for code, compute_90 for PTX", name);
         if (is_named(cuda, name)) continue;
-        if (cuda->n_architectures == DTC_MOST_ARCHITECTURES)
-            return dt_error(DT_INVALID_ARGUMENT, "up to %d architectures at a time", (int)DTC_MOST_ARCHITECTURES);
+        if (cuda->n_architectures == DTC_MOST_ARCHITECTURES) return too_many();
         cuda->architectures[cuda->n_architectures++] = name;
     }
     return NULL;

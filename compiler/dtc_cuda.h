@@ -11,14 +11,15 @@ enum {
 };
 
 typedef struct dtc_cuda {
+    char names[16 * DTC_MOST_ARCHITECTURES]; /* of those that were asked for */
     const char *architectures[DTC_MOST_ARCHITECTURES];
     int n_architectures; /* 0: those of dt_cuda_default_architectures, which are filled in when code is made */
     dt_cuda_program program;
     dt_cuda_code code;
 } dtc_cuda;
 
-/* "cuda", or "cuda:sm_80,compute_90": sets the architectures, each once; the error says what they look like. The names live in `arena`. */
-dt_status *dtc_cuda_parse_target(dt_arena *arena, const char *target, dtc_cuda *cuda);
+/* "cuda", or "cuda:sm_80,compute_90": sets the architectures, each once; the error says what they look like. */
+dt_status *dtc_cuda_parse_target(const char *target, dtc_cuda *cuda);
 
 /* Renders the plans; and compiles them, with what the compiler warns of on standard error. dt_cuda_code_free(&cuda->code) when done. */
 dt_status *dtc_cuda_render(const dt_compilation *compilation, dtc_cuda *cuda);

@@ -7,6 +7,7 @@
 
 typedef struct options {
     const char *pass, *path, *output;
+    char *source; /* the text of the file */
 } options;
 
 static const struct argp_option option_rows[] = {
@@ -36,15 +37,15 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     }
 }
 
-static dt_status *run(dt_arena *arena, const options *options, const char *source) {
+static dt_status *run(dt_arena *arena, void *context) {
+    const options *options = context;
     dt_module *module;
-    DT_TRY(dt_module_parse(arena, options->path, source, &module));
+    DT_TRY(dt_module_parse(arena, options->path, options->source, &module));
     dt_compilation compilation = {.arena = arena, .module = module};
     dt_status *status = options->pass ? dt_pipeline_run_pass(&compilation, options->pass) : NULL;
     if (compilation.warnings.data) fputs(compilation.warnings.data, stderr);
-    dt_text_free(&compilation.warnings);
-    if (status) return status;
-    dt_text text = {0};
+    DT_TRY(status);
+    dt_text text = {.arena = arena};
     dt_compilation_print(&text, &compilation);
     return dtc_write_text(options->output, &text);
 }
@@ -54,20 +55,9 @@ int dtc_opt(int argc, char **argv) {
                                      NULL,        NULL,  NULL};
     options options = {0};
     if (argp_parse(&argp, argc, argv, 0, NULL, &options) != 0) return 2;
-    char *source = NULL;
-    dt_status *status = dtc_read_text(options.path, &source);
+    dt_status *status = dtc_read_text(options.path, &options.source);
     if (status == NULL && options.output) status = dtc_check_output(options.path, options.output);
-    if (status) return free(source), dtc_finish(status);
-    dt_arena *arena = dt_arena_create();
-    jmp_buf guard;
-    if (arena == NULL || setjmp(guard)) {
-        dt_arena_destroy(arena);
-        free(source);
-        return dtc_finish(dt_error(DT_RESOURCE_EXHAUSTED, "out of memory"));
-    }
-    dt_arena_guard(arena, &guard);
-    status = run(arena, &options, source);
-    dt_arena_destroy(arena);
-    free(source);
+    if (status == NULL) status = dtc_in_arena("out of memory", run, &options);
+    free(options.source);
     return dtc_finish(status);
 }

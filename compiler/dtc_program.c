@@ -46,7 +46,8 @@ error_t dtc_parse_program_option(int key, char *argument, struct argp_state *sta
 dt_status *dtc_in_arena(const char *out_of_memory, dt_status *(*work)(dt_arena *arena, void *context), void *context) {
     jmp_buf guard;
     dt_arena *arena = dt_arena_create();
-    if (arena == NULL || setjmp(guard)) {
+    if (arena == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s", out_of_memory);
+    if (setjmp(guard) != 0) {
         dt_arena_destroy(arena);
         return dt_error(DT_RESOURCE_EXHAUSTED, "%s", out_of_memory);
     }
@@ -69,6 +70,8 @@ typedef struct command {
 static dt_status *run_command(dt_arena *arena, void *context) {
     command *command = context;
     command->call.arena = arena;
+    command->call.program.defines.items = DT_NEW_ARRAY(arena, const char *, command->argc); /* for all, for argp_parse cannot be left */
+    command->call.program.defines.capacity = (size_t)command->argc;
     command->wrong_usage = argp_parse(command->argp, command->argc, command->argv, 0, NULL, &command->call) != 0;
     return command->wrong_usage ? NULL : command->run(&command->call);
 }
@@ -105,10 +108,9 @@ static dt_status *elaborate(dtc_call *call, dt_module **module) {
     DT_TRY(split_defines(call, &options));
     dt_diagnostics *sink = dt_diagnostics_create(call->arena);
     dt_status *status = dt_dsl_compile(call->arena, program->path, program->source, &options, sink, module);
-    dt_text text = {0};
+    dt_text text = {.arena = call->arena};
     dt_diagnostics_print(&text, sink);
     if (text.data) fputs(text.data, stderr);
-    dt_text_free(&text);
     if (status || *module) return status;
     size_t n_errors = dt_diagnostics_n_errors(sink);
     return dt_error(DT_INVALID_ARGUMENT, "%s: %zu error%s", program->path, n_errors, dt_plural(n_errors));
@@ -164,9 +166,10 @@ dt_status *dtc_check_output(const char *input, const char *output) {
 }
 
 dt_status *dtc_write_text(const char *path, dt_text *text) {
-    if (text->failed) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     dt_status *status = NULL;
-    if (path && !(path[0] == '-' && path[1] == 0))
+    if (text->failed)
+        status = dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    else if (path && !(path[0] == '-' && path[1] == 0))
         status = dt_file_write_atomic(path, text->data ? text->data : "", text->n);
     else if (fwrite(text->data ? text->data : "", 1, text->n, stdout) != text->n || fflush(stdout) != 0)
         status = dt_error(DT_IO, "cannot write to standard output");

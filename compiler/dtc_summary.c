@@ -22,11 +22,10 @@ static void print_layers(dt_arena *arena, dt_text *text, const dt_module *module
     dt_text_format(text, "%-34s %-16s %-26s %14s\n", "layer", "kind", "output", "parameters");
     for (size_t i = 0; i < module->layers.n; i++) {
         const dt_layer *layer = &module->layers.items[i];
-        dt_text shape = {0};
+        dt_text shape = {.arena = arena};
         dt_shape_print(&shape, layer->dtype, layer->shape);
-        dt_text_format(text, "%-34s %-16s %-26s %14s\n", layer_label(arena, layer), layer->kind, shape.data ? shape.data : "",
+        dt_text_format(text, "%-34s %-16s %-26s %14s\n", layer_label(arena, layer), layer->kind, shape.data,
                        dt_text_with_commas(layer->n_parameters, number));
-        dt_text_free(&shape);
     }
 }
 
@@ -177,9 +176,8 @@ static dt_status *run(dtc_call *call) {
     DT_TRY(count_as_written(arena, module, flops));
     dt_status *status = dt_pipeline_run(&compilation, &(dt_pipeline_options){0});
     if (compilation.warnings.data) fputs(compilation.warnings.data, stderr);
-    dt_text_free(&compilation.warnings);
     if (status) return status;
-    dt_text text = {0};
+    dt_text text = {.arena = arena};
     print_layers(arena, &text, module);
     int64_t shared_bytes = print_parameters(&text, module);
     for (size_t i = 0; i < module->steps.n; i++) print_step(&text, &compilation, &module->steps.items[i], flops[i], shared_bytes);

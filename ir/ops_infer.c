@@ -4,11 +4,9 @@
 #include <inttypes.h>
 
 const char *dt_type_text(dt_arena *arena, const dt_value *value) {
-    dt_text text = {0};
+    dt_text text = {.arena = arena};
     dt_shape_print(&text, value->dtype, value->shape);
-    const char *copy = text.failed || text.data == NULL ? "?" : dt_arena_string(arena, text.data);
-    dt_text_free(&text);
-    return copy;
+    return text.data;
 }
 
 dt_status *dt_check_axis(const dt_op *op, const char *name, int64_t axis, int rank) {

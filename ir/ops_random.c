@@ -42,11 +42,8 @@ static void append_rounds(dt_text *text, uint64_t stream) {
 }
 
 dt_loops *dt_loops_random_uniform(dt_arena *arena, const dt_value *value) {
-    dt_text text = {0};
+    dt_text text = {.arena = arena};
     append_element_number(&text, value->shape);
     append_rounds(&text, (uint64_t)dt_value_int(value, "stream"));
-    const char *body = text.failed ? NULL : dt_arena_string(arena, text.data);
-    dt_text_free(&text);
-    if (body == NULL) return NULL;
-    return dt_loops_new(arena, value, value->shape, 0, NULL, DT_COMBINE_NONE, body);
+    return dt_loops_new(arena, value, value->shape, 0, NULL, DT_COMBINE_NONE, text.data);
 }

@@ -413,10 +413,7 @@ dt_status *dt_module_parse(dt_arena *arena, const char *name, const char *source
 }
 
 dt_status *dt_module_copy(dt_arena *arena, const dt_module *module, dt_module **copy) {
-    dt_text text = {0};
+    dt_text text = {.arena = arena};
     dt_module_print(&text, module);
-    dt_status *status = text.failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory")
-                                    : dt_module_parse(arena, dt_arena_string(arena, module->name), text.data, copy);
-    dt_text_free(&text);
-    return status;
+    return dt_module_parse(arena, dt_arena_string(arena, module->name), text.data, copy);
 }

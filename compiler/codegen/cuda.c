@@ -48,7 +48,7 @@ static int argument_named(const dt_cuda_rendering *rendering, const char *name, 
 
 /* The body with the numbers of its arguments for their names. */
 static const char *without_names(dt_arena *arena, const dt_cuda_rendering *rendering) {
-    dt_text text = {0};
+    dt_text text = {.arena = arena};
     const char *from = rendering->body, *at = from;
     while (*at != 0) {
         size_t n = 0;
@@ -61,9 +61,7 @@ static const char *without_names(dt_arena *arena, const dt_cuda_rendering *rende
         at += n > 0 ? n : 1;
     }
     dt_text_append(&text, from);
-    const char *result = text.failed ? NULL : dt_arena_format(arena, "%s", text.data);
-    dt_text_free(&text);
-    return result;
+    return text.data;
 }
 
 /* A comment says of each user which lines of the program it comes from. */
@@ -77,10 +75,9 @@ static void add_lines(builder *b, int source, const char *lines) {
     s->lines = s->lines == NULL ? dt_arena_format(b->arena, "// %s\n", lines) : dt_arena_format(b->arena, "%s// %s\n", s->lines, lines);
 }
 
-/* The source that does what was rendered; -1: memory is out. */
+/* The source that does what was rendered. */
 static int source_for(builder *b, const char *name, const dt_cuda_rendering *rendering) {
     meaning wanted = {.text = without_names(b->arena, rendering)};
-    if (wanted.text == NULL) return -1;
     int i = 0;
     while (i < (int)b->sources.n && strcmp(b->meanings.items[i].text, wanted.text) != 0) i++;
     if (i == (int)b->sources.n) {
@@ -111,7 +108,7 @@ static const dt_library_call *with_launches_beside(dt_arena *arena, const dt_lib
     return noted;
 }
 
-static dt_status *render_kernel(builder *b, const dt_plan *plan, int p, int k) {
+static void render_kernel(builder *b, const dt_plan *plan, int p, int k) {
     const dt_kernel_function parts = dt_kernel_taken_apart(b->arena, plan, &plan->kernels[k]), *kernel = &parts;
     dt_phase *phases;
     int n_phases = dt_kernel_phases(b->arena, plan, kernel, &phases);
@@ -121,8 +118,7 @@ static dt_status *render_kernel(builder *b, const dt_plan *plan, int p, int k) {
         const char *name = n_phases == 1 ? kernel->name : dt_arena_format(b->arena, "%s_part%d", kernel->name, i);
         dt_cuda_call call = {
             .plan = p, .kernel = k, .kernel_name = kernel->name, .n_arguments = rendering.n_arguments, .arguments = rendering.arguments};
-        call.source = rendering.body != NULL ? source_for(b, name, &rendering) : -1;
-        if (call.source < 0) return dt_error(DT_RESOURCE_EXHAUSTED, "no memory to generate code");
+        call.source = source_for(b, name, &rendering);
         call.name = b->sources.items[call.source].name;
         call.threads = rendering.team == DT_CUDA_BLOCK ? DT_CUDA_BLOCK : THREADS;
         call.team = rendering.team;
@@ -130,7 +126,6 @@ static dt_status *render_kernel(builder *b, const dt_plan *plan, int p, int k) {
         call.library = with_launches_beside(b->arena, library_of(kernel, &phases[i]), kernel, phases, i);
         dt_list_push(b->arena, &b->calls, call);
     }
-    return NULL;
 }
 
 static bool needs_cleared_rows(const dt_library_call *library) { return library->n_clears > 0; }
@@ -151,10 +146,9 @@ dt_status *dt_codegen_cuda(dt_arena *arena, const dt_plan *const *plans, int n_p
     builder b = {.arena = arena, .wide_indices = options != NULL && options->wide_indices};
     for (int p = 0; p < n_plans; p++) {
         if (!plans[p]->rows_at_once) return dt_error(DT_INTERNAL, "the plan of %s goes through its rows in order", plans[p]->function->name);
-        for (int k = 0; k < plans[p]->n_kernels; k++) DT_TRY(render_kernel(&b, plans[p], p, k));
+        for (int k = 0; k < plans[p]->n_kernels; k++) render_kernel(&b, plans[p], p, k);
     }
     dt_cuda_source fold = dt_cuda_render_fold(arena, plans, n_plans);
-    if (fold.body == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "no memory to generate code");
     dt_list_push(arena, &b.sources, fold);
     int fold_source = (int)b.sources.n - 1;
     int clear_rows = source_if(&b, needs_cleared_rows, dt_cuda_render_clear_rows()), turn = source_if(&b, needs_turning, dt_cuda_render_turn());

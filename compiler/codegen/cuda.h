@@ -65,7 +65,7 @@ const char *dt_cuda_count(dt_cuda_function *f, const dt_nest *nest, uint64_t set
 typedef struct dt_cuda_rendering {
     const char *lines;   /* of the program: "gpt.dt:13, 14"; NULL: none */
     const char *remarks; /* comment lines above the function: what its arguments are */
-    const char *body;    /* from its arguments' parenthesis on; NULL: memory is out */
+    const char *body;    /* from its arguments' parenthesis on */
     int team;
     int64_t n_items;
     int n_arguments;

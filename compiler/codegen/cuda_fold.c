@@ -44,7 +44,7 @@ static const char *helpers(dt_arena *arena) {
 }
 
 dt_cuda_source dt_cuda_render_fold(dt_arena *arena, const dt_plan *const *plans, int n_plans) {
-    dt_text text = {0}, cases = {0};
+    dt_text text = {.arena = arena}, cases = {.arena = arena};
     add_cases(arena, plans, n_plans, &cases);
     dt_text_append(&text, "(const dt_fold_work *__restrict__ work) {\n");
     if (cases.n > 0) dt_text_append(&text, "    __shared__ u64 sums[FOLD_DEPTH * FOLD_THREADS];\n");
@@ -56,12 +56,9 @@ dt_cuda_source dt_cuda_render_fold(dt_arena *arena, const dt_plan *const *plans,
         dt_text_format(&text, "        case %d: copy_element<%s>(part, e - part->first); break;\n", (int)DT_FOLD_KIND_COPY(1 << i), copied[i]);
     if (cases.n > 0) dt_text_append(&text, cases.data);
     dt_text_append(&text, "        }\n    }\n}\n");
-    dt_cuda_source source = {.name = "fold",
-                             .helpers = helpers(arena),
-                             .remarks = "// what replicas have left, for all collectives of a segment\n",
-                             .body = text.failed || cases.failed ? NULL : dt_arena_string(arena, text.data),
-                             .threads = THREADS};
-    dt_text_free(&text);
-    dt_text_free(&cases);
-    return source;
+    return (dt_cuda_source){.name = "fold",
+                            .helpers = helpers(arena),
+                            .remarks = "// what replicas have left, for all collectives of a segment\n",
+                            .body = text.data,
+                            .threads = THREADS};
 }

@@ -167,7 +167,7 @@ static void one_nest(dt_cuda_function *f) {
 
 /* The elements of several nests, one behind the other. */
 static void nests_side_by_side(dt_cuda_function *f) {
-    dt_text body = {0}, *out = f->out;
+    dt_text body = {.arena = f->arena}, *out = f->out;
     const char *type = dt_cuda_index_type(f);
     int64_t total = 0, begin = 0, *counts = DT_NEW_ARRAY(f->arena, int64_t, f->phase->n_nests);
     dt_cuda_nest *nests = DT_NEW_ARRAY(f->arena, dt_cuda_nest, f->phase->n_nests);
@@ -201,7 +201,6 @@ static void nests_side_by_side(dt_cuda_function *f) {
     for (size_t i = 0; i < f->constants.n; i++)
         dt_cuda_line(f, "const %s %s = %s;", f->constants.items[i].type, f->constants.items[i].name, f->constants.items[i].text);
     dt_text_append(out, body.data != NULL ? body.data : "");
-    dt_text_free(&body);
 }
 
 /* ---- teams ---- */
@@ -245,7 +244,7 @@ static void teams(dt_cuda_function *f) {
     int n_nests = f->phase->n_nests;
     dt_cuda_nest *nests = DT_NEW_ARRAY(f->arena, dt_cuda_nest, n_nests);
     bool *used = DT_NEW_ARRAY(f->arena, bool, 64);
-    dt_text body = {0}, *out = f->out;
+    dt_text body = {.arena = f->arena}, *out = f->out;
     bool together = false;
     for (int k = 0; k < n_nests; k++) {
         dt_cuda_nest_prepare(&nests[k], f, &f->kernel->nests[f->phase->first + k]);
@@ -261,14 +260,13 @@ static void teams(dt_cuda_function *f) {
     f->out = out;
     dt_cuda_declare_loops(f, nests[0].nest, nests[0].loops, nests[0].shared, used, "team");
     dt_text_append(out, body.data != NULL ? body.data : "");
-    dt_text_free(&body);
     dt_cuda_line(f, "}");
 }
 
 /* ---- the function ---- */
 
 static void signature(dt_cuda_function *f) {
-    dt_text text = {0};
+    dt_text text = {.arena = f->arena};
     for (int b = 0; b < f->kernel->n_buffers; b++) {
         if (f->names[b] == NULL) continue;
         dt_dtype dtype = f->plan->buffers[f->kernel->buffers[b]].dtype;
@@ -276,7 +274,6 @@ static void signature(dt_cuda_function *f) {
                        f->names[b]);
     }
     dt_cuda_line(f, "(%sconst dt_launch *__restrict__ launch) {", text.data != NULL ? text.data : "");
-    dt_text_free(&text);
     if (f->says_rows) dt_cuda_line(f, "const %s rows = (%s)launch->rows;", dt_cuda_index_type(f), dt_cuda_index_type(f));
     if (f->says_valid) dt_cuda_line(f, "const i64 valid = launch->valid;");
 }
@@ -284,18 +281,16 @@ static void signature(dt_cuda_function *f) {
 /* The lines of the program that the function is for; NULL: none. */
 static const char *program_lines(dt_cuda_function *f) {
     dt_kernel_function part = *f->kernel;
-    dt_text lines = {0};
+    dt_text lines = {.arena = f->arena};
     part.nests += f->phase->first;
     part.n_nests = f->phase->n_nests;
     dt_kernel_lines(&lines, f->plan, &part);
-    const char *result = lines.n > 0 ? FORMAT(f, "%s", lines.data) : NULL;
-    dt_text_free(&lines);
-    return result;
+    return lines.data;
 }
 
 /* What its arguments are. */
 static const char *remarks(dt_cuda_function *f) {
-    dt_text text = {0};
+    dt_text text = {.arena = f->arena};
     for (int b = 0; b < f->kernel->n_buffers; b++) {
         if (f->names[b] == NULL) continue;
         const dt_buffer *buffer = &f->plan->buffers[f->kernel->buffers[b]];
@@ -303,14 +298,12 @@ static const char *remarks(dt_cuda_function *f) {
         dt_shape_print(&text, buffer->dtype, buffer->shape);
         dt_text_append(&text, "\n");
     }
-    const char *result = FORMAT(f, "%s", text.data != NULL ? text.data : "");
-    dt_text_free(&text);
-    return result;
+    return text.data != NULL ? text.data : "";
 }
 
 void dt_cuda_render(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel, const dt_phase *phase, bool wide,
                     dt_cuda_rendering *result) {
-    dt_text body = {0}, text = {0};
+    dt_text body = {.arena = arena}, text = {.arena = arena};
     dt_cuda_function f = {.arena = arena, .plan = plan, .kernel = kernel, .phase = phase, .wide = wide, .out = &body, .team = 1, .depth = 1};
     f.n_items = phase->n_items;
     f.names = DT_NEW_ARRAY(arena, const char *, kernel->n_buffers);
@@ -335,7 +328,7 @@ void dt_cuda_render(dt_arena *arena, const dt_plan *plan, const dt_kernel_functi
     dt_text_append(&text, body.data != NULL ? body.data : "");
     dt_cuda_line(&f, "}");
     *result = (dt_cuda_rendering){.lines = program_lines(&f), .remarks = remarks(&f), .team = f.team};
-    if (!text.failed && !body.failed) result->body = FORMAT(&f, "%s", text.data);
+    result->body = text.data;
     result->n_items = f.n_items;
     result->arguments = DT_NEW_ARRAY(arena, int, kernel->n_buffers);
     result->names = DT_NEW_ARRAY(arena, const char *, kernel->n_buffers);
@@ -344,6 +337,4 @@ void dt_cuda_render(dt_arena *arena, const dt_plan *plan, const dt_kernel_functi
         result->names[result->n_arguments] = f.names[b];
         result->arguments[result->n_arguments++] = b;
     }
-    dt_text_free(&body);
-    dt_text_free(&text);
 }

@@ -307,7 +307,7 @@ static void reduce_in_order(dt_cuda_nest *n) {
 /* Positions lane, lane + team, … of the reduced loops, which are one loop here. */
 static void reduce_together(dt_cuda_nest *n) {
     dt_cuda_function *f = n->f;
-    dt_text body = {0}, *out = f->out;
+    dt_text body = {.arena = f->arena}, *out = f->out;
     const char *count = dt_cuda_count(f, n->nest, n->reduced);
     dt_cuda_line(f, "for (%s d = lane; d < %s; d += %d) {", dt_cuda_index_type(f), count, f->team);
     for (int l = 0; l < n->nest->n_loops; l++)
@@ -318,7 +318,6 @@ static void reduce_together(dt_cuda_nest *n) {
     f->out = out;
     dt_cuda_declare_loops(f, n->nest, n->loops, n->reduced, n->loop_used, "d");
     dt_text_append(out, body.data != NULL ? body.data : "");
-    dt_text_free(&body);
     dt_cuda_line(f, "}");
 }
 
@@ -479,12 +478,11 @@ void dt_cuda_nest_statements(dt_cuda_nest *n) {
 
 void dt_cuda_nest_element(dt_cuda_nest *n, const char *element) {
     dt_cuda_function *f = n->f;
-    dt_text body = {0}, *out = f->out;
+    dt_text body = {.arena = f->arena}, *out = f->out;
     n->element = element;
     f->out = &body;
     dt_cuda_nest_statements(n);
     f->out = out;
     if (element != NULL) dt_cuda_declare_loops(f, n->nest, n->loops, n->dealt, n->loop_used, element);
     dt_text_append(out, body.data != NULL ? body.data : "");
-    dt_text_free(&body);
 }

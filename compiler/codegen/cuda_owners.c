@@ -21,7 +21,7 @@ typedef struct walk {
 /* Declares the walked loops that what `write` writes needs, at turn p, and then writes that. */
 static void at_turn(dt_cuda_nest *n, void (*write)(dt_cuda_nest *n, const walk *w), const walk *w) {
     dt_cuda_function *f = n->f;
-    dt_text body = {0}, *out = f->out;
+    dt_text body = {.arena = f->arena}, *out = f->out;
     const uint64_t walked = n->serial;
     for (int l = 0; l < n->nest->n_loops; l++) n->loop_used[l] = false;
     f->out = &body;
@@ -31,7 +31,6 @@ static void at_turn(dt_cuda_nest *n, void (*write)(dt_cuda_nest *n, const walk *
     f->out = out;
     dt_cuda_declare_loops(f, n->nest, n->loops, walked, n->loop_used, "p");
     dt_text_append(out, body.data != NULL ? body.data : "");
-    dt_text_free(&body);
 }
 
 static void write_checks(dt_cuda_nest *n, const walk *w) {

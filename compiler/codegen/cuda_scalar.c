@@ -269,7 +269,7 @@ bool dt_cuda_is_element(const dt_cuda_nest *n, const dt_address *address, const 
 
 const char *dt_cuda_place(dt_cuda_nest *n, const dt_address *address) {
     const char *name = n->f->names[address->buffer];
-    dt_text text = {0};
+    dt_text text = {.arena = n->f->arena};
     if (dt_cuda_is_element(n, address, n->element)) return FORMAT(n, "%s[%s]", name, n->element);
     for (int l = 0; l < n->nest->n_loops; l++) {
         if (address->coefficients[l] == 0 || n->nest->loops[l].extent == 1) continue;
@@ -285,9 +285,7 @@ const char *dt_cuda_place(dt_cuda_nest *n, const dt_address *address) {
         dt_text_format(&text, " %c %" PRId64, address->offset < 0 ? '-' : '+', address->offset < 0 ? -address->offset : address->offset);
     else if (text.n == 0)
         dt_text_format(&text, "%" PRId64, address->offset);
-    const char *place = FORMAT(n, "%s[%s]", name, text.failed ? "" : text.data);
-    dt_text_free(&text);
-    return place;
+    return FORMAT(n, "%s[%s]", name, text.data);
 }
 
 const char *dt_cuda_from_memory(dt_cuda_nest *n, const char *place, dt_dtype dtype) {
@@ -319,7 +317,7 @@ static bool is_open(const dt_cuda_nest *n, int l, int level) {
 
 /* Of all threads and turns that ask the same, the one whose other loops stand at 0 counts. */
 static const char *counting_thread(dt_cuda_nest *n, int i) {
-    dt_text text = {0};
+    dt_text text = {.arena = n->f->arena};
     if (n->counting == DT_CUDA_COUNTED) return "false";
     for (int l = 0; l < n->nest->n_loops; l++) {
         if ((n->depends[i] >> l & 1) || n->nest->loops[l].extent == 1 || !is_open(n, l, n->levels[i])) continue;
@@ -328,9 +326,7 @@ static const char *counting_thread(dt_cuda_nest *n, int i) {
         n->loop_used[l] = true;
     }
     if (n->together && n->levels[i] < 2) dt_text_format(&text, "%slane == 0", text.n > 0 ? " && " : "");
-    const char *result = text.n > 0 ? FORMAT(n, "%s", text.data) : "true";
-    dt_text_free(&text);
-    return result;
+    return text.n > 0 ? text.data : "true";
 }
 
 static const char *check(dt_cuda_nest *n, int i) {

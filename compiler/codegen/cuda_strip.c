@@ -89,7 +89,7 @@ static void factor(dt_cuda_nest *n, const dt_cuda_strip *strip) {
 
 void dt_cuda_strip_read(dt_cuda_nest *n, const dt_cuda_strip *strip) {
     dt_cuda_function *f = n->f;
-    dt_text body = {0}, *out = f->out;
+    dt_text body = {.arena = f->arena}, *out = f->out;
     open_share(n, strip);
     dt_cuda_line(f, "const %s at = %s + place, d = terms + term;", dt_cuda_index_type(f), strip->first);
     dt_cuda_line(f, strip->along >= 0 ? "values<float, 4> value = {};" : "float value = 0.0f;");
@@ -102,7 +102,6 @@ void dt_cuda_strip_read(dt_cuda_nest *n, const dt_cuda_strip *strip) {
     dt_cuda_declare_loops(f, n->nest, n->loops, strip->loops, n->loop_used, "at");
     dt_cuda_declare_loops(f, n->nest, n->loops, n->reduced, n->loop_used, "d");
     dt_text_append(out, body.data != NULL ? body.data : "");
-    dt_text_free(&body);
     dt_cuda_line(f, "}");
     dt_cuda_line(f, "next_%s[i] = value;", strip->name);
     dt_cuda_line(f, "}");

@@ -169,7 +169,7 @@ static const char *open_results(const tile *t) {
 static void finish(tile *t) {
     dt_cuda_nest *n = &t->n;
     dt_cuda_function *f = n->f;
-    dt_text body = {0}, *out = f->out;
+    dt_text body = {.arena = f->arena}, *out = f->out;
     bool warps = by_warps(t);
     choose_width(t, warps ? 2 : neighbours(n_columns(t)));
     dt_cuda_line(f, "const %s top = not_ahead(first_row + own_row), left = not_ahead(first_column + own_column%s);", dt_cuda_index_type(f),
@@ -184,7 +184,6 @@ static void finish(tile *t) {
     dt_cuda_declare_loops(f, n->nest, n->loops, t->rows.loops, n->loop_used, "at");
     dt_cuda_declare_loops(f, n->nest, n->loops, t->columns.loops, n->loop_used, "beside");
     dt_text_append(out, body.data != NULL ? body.data : "");
-    dt_text_free(&body);
     n->width = 1;
     close_loops(f, warps ? 4 : 3);
 }
@@ -237,7 +236,7 @@ void dt_cuda_tiles(dt_cuda_function *f) {
     declare_own(&t);
     dt_cuda_line(f, "const %s n_rows = %s, n_columns = %s;", type, dt_cuda_count(f, nest, loops.rows), dt_cuda_count(f, nest, loops.columns));
     dt_cuda_line(f, "const %s across = (n_columns + %d) / %d, tiles = (n_rows + %d) / %d * across;", type, width - 1, width, height - 1, height);
-    dt_text body = {0}, *out = f->out;
+    dt_text body = {.arena = f->arena}, *out = f->out;
     const char *both = dt_cuda_count(f, nest, loops.both);
     bool one = strcmp(both, "1") == 0;
     dt_cuda_line(f, "for (%s team = blockIdx.x; team < %s; team += gridDim.x) {", type, one ? "tiles" : FORMAT(f, "tiles * %s", both));
@@ -249,6 +248,5 @@ void dt_cuda_tiles(dt_cuda_function *f) {
     f->out = out;
     dt_cuda_declare_loops(f, nest, t.n.loops, loops.both, t.n.loop_used, "turn");
     dt_text_append(out, body.data != NULL ? body.data : "");
-    dt_text_free(&body);
     dt_cuda_line(f, "}");
 }

@@ -142,7 +142,7 @@ static void write_vectors(dt_cuda_nest *n) {
 /* The elements from e on. Where vectors end with a loop, its index is the only one that differs within a vector. */
 static void one_vector(dt_cuda_nest *n) {
     dt_cuda_function *f = n->f;
-    dt_text body = {0}, *out = f->out;
+    dt_text body = {.arena = f->arena}, *out = f->out;
     n->element = "e";
     for (int l = 0; l < n->nest->n_loops; l++) n->loop_used[l] = false;
     f->out = &body;
@@ -167,7 +167,6 @@ static void one_vector(dt_cuda_nest *n) {
     f->out = out;
     dt_cuda_declare_loops(f, n->nest, n->loops, n->dealt, n->loop_used, "e");
     dt_text_append(out, body.data != NULL ? body.data : "");
-    dt_text_free(&body);
 }
 
 void dt_cuda_nest_vector(dt_cuda_nest *n) {

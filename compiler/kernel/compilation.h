@@ -25,7 +25,7 @@ typedef struct dt_compilation {
     dt_plan **plans;
     int64_t block_rows;         /* of every plan, chosen before fuse (compiler/kernel/blocks.h) */
     DT_LIST(dt_location) sites; /* index expressions that kernels check, by the `site` they count a bad index with: "sites" of the manifest */
-    dt_text warnings;           /* lines for the user: what a pass did that costs something; owned by whoever made the compilation */
+    dt_text warnings;           /* lines for the user: what a pass did that costs something; in the arena */
 } dt_compilation;
 
 /* One pass. Rewrites `compilation`; on error the compilation is no longer usable. */

@@ -196,7 +196,7 @@ static void append_name(dt_text *name, const char *word) {
 
 /* "train_3_conv2d_max_pool2d": function, number, and up to three of the ops that reduce, else the first of the others. */
 static const char *kernel_name(dt_fusion *f, int number, const dt_fused_kernel *fused, const dt_kernel_function *kernel) {
-    dt_text name = {0};
+    dt_text name = {.arena = f->arena};
     const char *words[3];
     int n = 0;
     append_name(&name, f->plan->function->name);
@@ -215,9 +215,7 @@ static const char *kernel_name(dt_fusion *f, int number, const dt_fused_kernel *
         dt_text_append(&name, "_");
         append_name(&name, words[w]);
     }
-    const char *result = name.failed ? "kernel" : dt_arena_string(f->arena, name.data);
-    dt_text_free(&name);
-    return result;
+    return name.data;
 }
 
 /* ---- segments ---- */

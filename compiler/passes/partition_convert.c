@@ -154,6 +154,7 @@ static dt_status *build_of_rows(const dt_partition *p, dt_value *value, int axis
 
 static void warn_of_gather(const dt_partition *p, const dt_origin *origin, const dt_value *user) {
     dt_text *warnings = &p->compilation->warnings;
+    warnings->arena = p->compilation->arena;
     const dt_module *module = p->function->module;
     const dt_value *at = user->n_locations > 0 ? user : origin->value;
     if (at->n_locations > 0 && at->locations[0].file >= 0)

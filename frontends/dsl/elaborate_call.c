@@ -45,7 +45,7 @@ static int find_parameter(const dt_callable *callable, const char *name) {
 static bool report_unknown_argument(dt_elaborator *e, const dt_callee *callee, const dt_actual *actual) {
     const dt_callable *callable = callee->callable;
     const char **names = DT_NEW_ARRAY(e->arena, const char *, callable->parameters.n + 1);
-    dt_text list = {0};
+    dt_text list = {.arena = e->arena};
     for (size_t i = 0; i < callable->parameters.n; i++) {
         names[i] = callable->parameters.items[i].name;
         dt_text_format(&list, "%s%s", i > 0 ? ", " : "", names[i]);
@@ -53,7 +53,6 @@ static bool report_unknown_argument(dt_elaborator *e, const dt_callee *callee, c
     dt_diagnostic *error = dt_elaborator_error(e, actual->span, "%s has no parameter %s", callee->name, actual->name);
     dt_diagnostic_note(error, "its parameters: %s", list.data != NULL ? list.data : "none");
     dt_diagnostic_suggest(error, actual->name, names, callable->parameters.n);
-    dt_text_free(&list);
     return false;
 }
 

@@ -67,12 +67,10 @@ static dt_object fit_variable(dt_elaborator *e, const char *path, dt_dtype dtype
     if (dt_is_poison(tensor)) return tensor;
     bool fits = tensor.value->dtype == dtype && (tensor.value->shape.rank == 0 || dt_shape_equal(tensor.value->shape, shape));
     if (fits) return dt_emit_broadcast(e, tensor.value, shape);
-    dt_text wanted = {0};
+    dt_text wanted = {.arena = e->arena};
     dt_shape_print(&wanted, dtype, shape);
-    dt_diagnostic *error = dt_elaborator_error(e, e->at, "%s is %s, it cannot hold %s", path, wanted.data != NULL ? wanted.data : "",
-                                               dt_object_describe(e->arena, tensor));
+    dt_diagnostic *error = dt_elaborator_error(e, e->at, "%s is %s, it cannot hold %s", path, wanted.data, dt_object_describe(e->arena, tensor));
     if (tensor.value->dtype != dtype) dt_diagnostic_help(error, "convert it: %s(x)", dt_dtype_name(dtype));
-    dt_text_free(&wanted);
     return dt_poison();
 }
 

@@ -97,11 +97,10 @@ dt_object dt_instance_field(dt_elaborator *e, dt_object base, const char *name, 
         dt_list_push(e->arena, &names, instance->children.items[i]->name);
     }
     dt_diagnostic *error = dt_elaborator_error(e, span, "%s has no part %s", instance->path, name);
-    dt_text list = {0};
+    dt_text list = {.arena = e->arena};
     for (size_t i = 0; i < names.n; i++) dt_text_format(&list, "%s%s", i > 0 ? ", " : "", names.items[i]);
     dt_diagnostic_note(error, "its parts: %s", list.data != NULL ? list.data : "none");
     dt_diagnostic_suggest(error, name, names.items, names.n);
-    dt_text_free(&list);
     return dt_poison();
 }
 

@@ -168,7 +168,7 @@ dt_object dt_emit_count(dt_elaborator *e, dt_value *x, const char *field) {
 /* ---- shapes ---- */
 
 const char *dt_describe_shape(dt_elaborator *e, dt_shape shape) {
-    dt_text text = {0};
+    dt_text text = {.arena = e->arena};
     dt_text_append(&text, "[");
     for (int i = 0; i < shape.rank; i++) {
         if (i > 0) dt_text_append(&text, ", ");
@@ -178,9 +178,7 @@ const char *dt_describe_shape(dt_elaborator *e, dt_shape shape) {
             dt_text_format(&text, "%lld", (long long)shape.dims[i]);
     }
     dt_text_append(&text, "]");
-    const char *copy = dt_arena_string(e->arena, text.data != NULL ? text.data : "");
-    dt_text_free(&text);
-    return copy;
+    return text.data;
 }
 
 bool dt_broadcast_shapes(dt_elaborator *e, dt_shape a, dt_shape b, dt_shape *result, const char *what) {

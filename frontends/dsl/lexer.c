@@ -101,7 +101,7 @@ static void lex_number(lexer *l) {
 
 static void lex_string(lexer *l) {
     const char *start = l->at++;
-    dt_text value = {0};
+    dt_text value = {.arena = l->arena};
     dt_text_append(&value, "");
     while (*l->at != '"' && *l->at != '\n' && *l->at != '\0') {
         char c = *l->at++;
@@ -119,8 +119,7 @@ static void lex_string(lexer *l) {
     else
         dt_diagnostic_help(dt_diagnostics_add(l->sink, DT_SEVERITY_ERROR, span_from(l, start), "the string does not end on its line"),
                            "close it with \"");
-    push(l, DT_TOKEN_STRING, start)->text = dt_arena_string(l->arena, value.data != NULL ? value.data : "");
-    dt_text_free(&value);
+    push(l, DT_TOKEN_STRING, start)->text = value.data;
 }
 
 static void track_bracket(lexer *l, char c) {

@@ -76,11 +76,9 @@ static void describe(dt_text *text, dt_object o, int depth) {
 }
 
 const char *dt_object_describe(dt_arena *arena, dt_object o) {
-    dt_text text = {0};
+    dt_text text = {.arena = arena};
     describe(&text, o, 0);
-    const char *copy = dt_arena_string(arena, text.data != NULL ? text.data : "");
-    dt_text_free(&text);
-    return copy;
+    return text.data;
 }
 
 dt_binding *dt_bind(dt_arena *arena, dt_binding *scope, const char *name, dt_object object, dt_span span) {
