@@ -67,7 +67,7 @@ static void neutral_operands_and_involutions_change_nothing(void **state) {
             if (!(op->algebra & rules[r].algebra)) continue;
             assert_int_equal(op->n_operands, rules[r].n_operands);
             for (int d = 0; d < DT_N_DTYPES; d++)
-                if (word_takes(op->operands[0].type, (dt_dtype)d)) check_rule(op, (dt_dtype)d, rules[r].side, rules[r].neutral), n_checked++;
+                if (dt_type_word_holds(op->operands[0].type, (dt_dtype)d)) check_rule(op, (dt_dtype)d, rules[r].side, rules[r].neutral), n_checked++;
         }
     assert_true(n_checked > 20);
 }
