@@ -238,14 +238,22 @@ static bool range_of(const dt_product *p, const dt_index *index, int64_t dim, in
     return true;
 }
 
-/* Dimensions in their order, but for the one that the vector loop walks, which comes last, and the rows of all replicas, which come first. */
+/* Whether the dimension is that of the row at hand, which the loop that its nests share walks. */
+static bool is_of_the_row(const dt_product *p, const dt_access *access, const dt_packing *packing, int d) {
+    return packing->extents[d] == DT_BATCH && p->row >= 0 && access->dims[d].coefficients[p->row] != 0;
+}
+
+/* Dimensions in their order, but for the one that the vector loop walks, which comes last, and the row at hand and the rows of all replicas, which
+ * come first. */
 static bool order_dimensions(const dt_product *p, int operand, bool contiguous, dt_packing *packing) {
     const dt_access *access = &p->loops->operands[operand];
     int n = 0, last = -1;
     for (int d = 0; d < packing->rank; d++)
+        if (is_of_the_row(p, access, packing, d)) packing->order[n++] = d;
+    for (int d = 0; d < packing->rank; d++)
         if (packing->extents[d] == DT_GATHERED) packing->order[n++] = d;
     for (int d = 0; d < packing->rank; d++) {
-        if (packing->extents[d] == DT_GATHERED) continue;
+        if (packing->extents[d] == DT_GATHERED || is_of_the_row(p, access, packing, d)) continue;
         if (contiguous && access->dims[d].coefficients[p->vector_loop] != 0) {
             if (last >= 0 || access->dims[d].coefficients[p->vector_loop] != 1) return false;
             last = d;
@@ -276,7 +284,7 @@ static bool describe_packing(dt_arena *arena, const dt_product *p, int operand, 
         int d = packing->order[i];
         bool rows = packing->extents[d] == DT_BATCH, all_rows = packing->extents[d] == DT_GATHERED;
         if (all_rows && i > 0) return false; /* they need a stride */
-        bool this_row = rows && p->row >= 0 && access->dims[d].coefficients[p->row] != 0;
+        bool this_row = is_of_the_row(p, access, packing, d);
         *by_row |= this_row;
         packing->strides[d] = this_row ? 0 : stride;
         if (!all_rows && !this_row) stride *= rows ? p->plan->block_rows : packing->extents[d];
