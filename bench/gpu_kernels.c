@@ -54,12 +54,12 @@ static dt_status *elaborate(bench *b, dt_module **module) {
     char *source;
     size_t n_bytes;
     dt_text mistakes = {0};
-    dt_diagnostics *sink = dt_diagnostics_create(b->arena);
+    dt_diagnostics *diagnostics = dt_diagnostics_create(b->arena);
     DT_TRY(dt_file_read(b->options->path, &source, &n_bytes));
-    dt_status *status = dt_dsl_compile(b->arena, b->options->path, source, &b->options->dsl, sink, module);
+    dt_status *status = dt_dsl_compile(b->arena, b->options->path, source, &b->options->dsl, diagnostics, module);
     free(source);
     if (status == NULL && *module == NULL) {
-        dt_diagnostics_print(&mistakes, sink);
+        dt_diagnostics_print(&mistakes, diagnostics);
         status = dt_error(DT_INVALID_ARGUMENT, "%s", mistakes.data);
     }
     dt_text_free(&mistakes);
@@ -72,7 +72,7 @@ static dt_status *compile(bench *b) {
     dt_cuda_code code;
     b->compilation = (dt_compilation){.arena = b->arena, .target = DT_TARGET_CUDA};
     DT_TRY(elaborate(b, &b->compilation.module));
-    DT_TRY(dt_pipeline_run(&b->compilation, &(dt_pipeline_options){0}));
+    DT_TRY(dt_passes_run(&b->compilation, &(dt_passes_options){0}));
     DT_TRY(dt_codegen_cuda(b->arena, (const dt_plan *const *)b->compilation.plans, b->compilation.n_plans, NULL, &b->program));
     DT_TRY(dt_cuda_compile(&b->program, &architecture, 1, NULL, &warnings, &code));
     dt_status *status = code.n_modules <= MOST_UNITS ? NULL : dt_error(DT_INTERNAL, "%d units are too many", code.n_modules);

@@ -36,11 +36,11 @@ typedef struct subject {
 /* ---- compiling ---- */
 
 static dt_status *elaborate(const subject *s, const char *source, dt_module **module) {
-    dt_diagnostics *sink = dt_diagnostics_create(s->arena);
-    DT_TRY(dt_dsl_compile(s->arena, "formula", source, &(dt_dsl_options){.capacity = kernel_case_rows(s->test)}, sink, module));
+    dt_diagnostics *diagnostics = dt_diagnostics_create(s->arena);
+    DT_TRY(dt_dsl_compile(s->arena, "formula", source, &(dt_dsl_options){.capacity = kernel_case_rows(s->test)}, diagnostics, module));
     if (*module != NULL) return NULL;
     dt_text text = {0};
-    dt_diagnostics_print(&text, sink);
+    dt_diagnostics_print(&text, diagnostics);
     if (text.data != NULL) fputs(text.data, stderr);
     dt_text_free(&text);
     return dt_error(DT_INVALID_ARGUMENT, "%s: is no formula of the language (docs/language.md)", s->test->elementwise.formula);
@@ -61,7 +61,7 @@ static dt_status *compile(subject *s) {
     s->meaning = dt_module_find_function(meaning, "f");
     s->compilation = (dt_compilation){.arena = s->arena, .off = 1u << DT_SWITCH_BLOCKS};
     DT_TRY(make_module(s, &s->compilation.module));
-    DT_TRY(dt_pipeline_run(&s->compilation, &(dt_pipeline_options){0}));
+    DT_TRY(dt_passes_run(&s->compilation, &(dt_passes_options){0}));
     for (int i = 0; i < s->compilation.n_plans; i++)
         if (s->compilation.plans[i]->function == dt_module_find_function(s->compilation.module, "f")) s->plan = s->compilation.plans[i];
     dt_codegen_object object = {.level = s->level};

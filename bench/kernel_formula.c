@@ -19,9 +19,9 @@ static dt_status *add_input(kernel_case *test, const char *name) {
 
 dt_status *kernel_formula_find_inputs(dt_arena *arena, kernel_case *test) {
     const char *formula = test->elementwise.formula;
-    dt_diagnostics *sink = dt_diagnostics_create(arena);
+    dt_diagnostics *diagnostics = dt_diagnostics_create(arena);
     size_t n;
-    const dt_token *tokens = dt_lex(arena, sink, dt_diagnostics_add_file(sink, "formula", formula), formula, &n);
+    const dt_token *tokens = dt_lex(arena, diagnostics, dt_diagnostics_add_file(diagnostics, "formula", formula), formula, &n);
     for (size_t i = 0; i < n; i++) {
         bool argument = i + 1 < n && tokens[i + 1].kind == DT_TOKEN_COLON, called = i + 1 < n && tokens[i + 1].kind == DT_TOKEN_OPEN_ROUND;
         if (tokens[i].kind == DT_TOKEN_NAME && !argument && !called) DT_TRY(add_input(test, tokens[i].text));

@@ -129,7 +129,7 @@ static dt_status *make_function(work *w, size_t step, bool with_gradients, moved
     copy->functions.items[0] = function;
     copy->functions.n = 1;
     dt_compilation compilation = {.arena = w->arena, .module = copy};
-    DT_TRY(dt_pipeline_run_pass(&compilation, "autodiff"));
+    DT_TRY(dt_pass_run(&compilation, "autodiff"));
     made->function = copy->functions.items[0];
     return NULL;
 }

@@ -27,7 +27,7 @@ static dt_status *make(dt_arena *arena, const dt_module *program, const char *la
     DT_TRY(dt_check_copy(arena, program, &copy));
     dt_compilation compilation = {.arena = arena, .module = copy, .off = off};
     *made = copy;
-    return dt_pipeline_run(&compilation, &(dt_pipeline_options){.stop_after = last_pass});
+    return dt_passes_run(&compilation, &(dt_passes_options){.stop_after = last_pass});
 }
 
 /* What a program can ask of its launch is the same in all runs: only how the rows are cut differs. */

@@ -239,7 +239,7 @@ static dt_status *generate_cuda(dtc_call *call, options *options, const char *gr
     double start = dt_seconds();
     *compilation = (dt_compilation){.arena = call->arena, .off = options->off, .target = DT_TARGET_CUDA};
     DT_TRY(dt_module_parse(call->arena, call->program.path, graph, &compilation->module));
-    DT_TRY(dt_pipeline_run(compilation, &(dt_pipeline_options){0})); /* its warnings are those of the other target */
+    DT_TRY(dt_passes_run(compilation, &(dt_passes_options){0})); /* its warnings are those of the other target */
     DT_TRY(dtc_cuda_render(compilation, &options->cuda));
     dt_timings_add(timings, "plans for GPUs", dt_seconds() - start);
     start = dt_seconds();
@@ -289,8 +289,8 @@ static dt_status *compile(dtc_call *call, options *options, dt_compilation *comp
         compilation->target = DT_TARGET_CPU;
         dt_module_print(graph, compilation->module);
     }
-    dt_pipeline_options pipeline = {.dump_after = options->dump_after, .stop_after = last_pass(options->emit), .dumps = dumps, .timings = timings};
-    DT_TRY(dt_pipeline_run(compilation, &pipeline));
+    dt_passes_options pipeline = {.dump_after = options->dump_after, .stop_after = last_pass(options->emit), .dumps = dumps, .timings = timings};
+    DT_TRY(dt_passes_run(compilation, &pipeline));
     if (options->dump_after && dumps->data == NULL)
         return dt_error(DT_INVALID_ARGUMENT, "--dump-after=%s: this pass is not run: --emit ends before it, or -O leaves it out",
                         options->dump_after);

@@ -42,7 +42,7 @@ static dt_status *run(dt_arena *arena, void *context) {
     dt_module *module;
     DT_TRY(dt_module_parse(arena, options->path, options->source, &module));
     dt_compilation compilation = {.arena = arena, .module = module};
-    dt_status *status = options->pass ? dt_pipeline_run_pass(&compilation, options->pass) : NULL;
+    dt_status *status = options->pass ? dt_pass_run(&compilation, options->pass) : NULL;
     if (compilation.warnings.data) fputs(compilation.warnings.data, stderr);
     DT_TRY(status);
     dt_text text = {.arena = arena};

@@ -106,13 +106,13 @@ static dt_status *elaborate(dtc_call *call, dt_module **module) {
     dtc_program *program = &call->program;
     dt_dsl_options options = {.capacity = program->batch, .will_run = program->will_run, .precision = program->precision};
     DT_TRY(split_defines(call, &options));
-    dt_diagnostics *sink = dt_diagnostics_create(call->arena);
-    dt_status *status = dt_dsl_compile(call->arena, program->path, program->source, &options, sink, module);
+    dt_diagnostics *diagnostics = dt_diagnostics_create(call->arena);
+    dt_status *status = dt_dsl_compile(call->arena, program->path, program->source, &options, diagnostics, module);
     dt_text text = {.arena = call->arena};
-    dt_diagnostics_print(&text, sink);
+    dt_diagnostics_print(&text, diagnostics);
     if (text.data) fputs(text.data, stderr);
     if (status || *module) return status;
-    size_t n_errors = dt_diagnostics_n_errors(sink);
+    size_t n_errors = dt_diagnostics_n_errors(diagnostics);
     return dt_error(DT_INVALID_ARGUMENT, "%s: %zu error%s", program->path, n_errors, dt_plural(n_errors));
 }
 

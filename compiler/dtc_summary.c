@@ -1,6 +1,6 @@
 /* dtc summary: a program at a glance, before anything runs: layers and parameters, arithmetic, memory, and what crosses replicas. */
-#include "compiler/kernel/blocks.h"
 #include "compiler/dtc.h"
+#include "compiler/kernel/blocks.h"
 #include "ir/flops.h"
 #include "ir/text_form.h"
 
@@ -162,7 +162,7 @@ static const struct argp_option option_rows[] = {DTC_PROGRAM_OPTIONS, {0}};
 static dt_status *count_as_written(dt_arena *arena, const dt_module *module, dt_flops *flops) {
     dt_compilation copy = {.arena = arena, .off = 1u << DT_SWITCH_SHRINK | 1u << DT_SWITCH_SINK};
     DT_TRY(dt_module_copy(arena, module, &copy.module));
-    DT_TRY(dt_pipeline_run(&copy, &(dt_pipeline_options){.stop_after = "simplify"}));
+    DT_TRY(dt_passes_run(&copy, &(dt_passes_options){.stop_after = "simplify"}));
     for (size_t i = 0; i < module->steps.n; i++) flops[i] = dt_flops_of_function(arena, copy.module->steps.items[i].function);
     return NULL;
 }
@@ -174,7 +174,7 @@ static dt_status *run(dtc_call *call) {
     dt_compilation compilation = {.arena = arena, .module = module};
     dt_flops *flops = DT_NEW_ARRAY(arena, dt_flops, module->steps.n);
     DT_TRY(count_as_written(arena, module, flops));
-    dt_status *status = dt_pipeline_run(&compilation, &(dt_pipeline_options){0});
+    dt_status *status = dt_passes_run(&compilation, &(dt_passes_options){0});
     if (compilation.warnings.data) fputs(compilation.warnings.data, stderr);
     if (status) return status;
     dt_text text = {.arena = arena};

@@ -111,12 +111,12 @@ static void add_argument(cJSON *array, const dt_stage_argument *argument) {
 static void add_pipelines(cJSON *root, const dt_module *module) {
     cJSON *array = cJSON_AddArrayToObject(root, "pipelines");
     for (size_t i = 0; i < module->pipelines.n; i++) {
-        const dt_pipeline *pipeline = &module->pipelines.items[i];
+        const dt_pipeline_declaration *pipeline = &module->pipelines.items[i];
         cJSON *item = add_item(array);
         cJSON_AddStringToObject(item, "name", pipeline->name);
         cJSON *stages = cJSON_AddArrayToObject(item, "stages");
         for (size_t s = 0; s < pipeline->stages.n; s++) {
-            const dt_stage *stage = &pipeline->stages.items[s];
+            const dt_stage_declaration *stage = &pipeline->stages.items[s];
             cJSON *stage_item = add_item(stages);
             cJSON_AddStringToObject(stage_item, "kind", stage->kind);
             add_integer(stage_item, "line", stage->location.line);

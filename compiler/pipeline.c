@@ -73,7 +73,7 @@ static dt_status *run_pass(dt_compilation *compilation, const dt_pass *pass) {
     return NULL;
 }
 
-dt_status *dt_pipeline_run(dt_compilation *compilation, const dt_pipeline_options *options) {
+dt_status *dt_passes_run(dt_compilation *compilation, const dt_passes_options *options) {
     for (int i = 0; i < n_passes; i++) {
         if (passes[i].left_with != DT_SWITCH_NONE && !dt_switch_is_on(compilation->off, passes[i].left_with)) continue;
         double start = dt_seconds();
@@ -88,7 +88,7 @@ dt_status *dt_pipeline_run(dt_compilation *compilation, const dt_pipeline_option
     return NULL;
 }
 
-dt_status *dt_pipeline_run_pass(dt_compilation *compilation, const char *name) {
+dt_status *dt_pass_run(dt_compilation *compilation, const char *name) {
     bool reached = false;
     for (int i = 0; i < n_passes && !reached; i++) {
         reached = strcmp(passes[i].name, name) == 0;

@@ -16,18 +16,18 @@ double dt_seconds(void);                                                    /* a
 void dt_timings_add(dt_timings *timings, const char *name, double seconds); /* NULL timings are allowed */
 void dt_timings_print(dt_text *text, const dt_timings *timings);
 
-typedef struct dt_pipeline_options {
+typedef struct dt_passes_options {
     const char *dump_after; /* a pass, "all", or NULL */
     const char *stop_after; /* a pass, or NULL for all */
     dt_text *dumps;         /* where dumps go; may be NULL without dump_after */
     dt_timings *timings;    /* may be NULL */
-} dt_pipeline_options;
+} dt_passes_options;
 
 /* Verifies after every pass over the graph and every pass over plans: an error then names the pass that broke the rule. */
-dt_status *dt_pipeline_run(dt_compilation *compilation, const dt_pipeline_options *options);
+dt_status *dt_passes_run(dt_compilation *compilation, const dt_passes_options *options);
 
 /* Runs one pass, and before it only what it cannot do without: a pass over plans needs those that make the plan. */
-dt_status *dt_pipeline_run_pass(dt_compilation *compilation, const char *pass);
+dt_status *dt_pass_run(dt_compilation *compilation, const char *pass);
 
 /* The module, or once fuse has run, its plans. */
 void dt_compilation_print(dt_text *text, const dt_compilation *compilation);

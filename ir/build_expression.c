@@ -1,5 +1,5 @@
 /* build_expression: "g / (1 + x)" as ops, see graph.h. The syntax is that of formulas; here its names mean graph values and rows of MAP ops. */
-#include "ir/expression.h"
+#include "ir/formula_syntax.h"
 #include "ir/graph.h"
 
 #include <assert.h>
@@ -29,10 +29,10 @@ static dt_value *find_value(const scope *scope, const char *name) {
     return NULL;
 }
 
-static dt_status *build(const scope *scope, dt_expression *syntax, dt_value **result);
+static dt_status *build(const scope *scope, dt_formula_syntax *syntax, dt_value **result);
 
 /* A literal of the type that its neighbours have, or where there is none, of the first named value. */
-static dt_status *build_literal(const scope *scope, const dt_expression *literal, dt_value *const *arguments, int n, dt_value **result) {
+static dt_status *build_literal(const scope *scope, const dt_formula_syntax *literal, dt_value *const *arguments, int n, dt_value **result) {
     const dt_value *like = scope->values[0], *typed = NULL;
     for (int i = 0; i < n; i++) {
         if (arguments[i] == NULL) continue;
@@ -44,10 +44,10 @@ static dt_status *build_literal(const scope *scope, const dt_expression *literal
     return dt_build_number(scope->builder, result, dtype, number, like->shape);
 }
 
-static dt_status *build_call(const scope *scope, dt_expression *call, dt_value **result) {
+static dt_status *build_call(const scope *scope, dt_formula_syntax *call, dt_value **result) {
     dt_value *arguments[3] = {NULL, NULL, NULL};
     for (int i = 0; i < call->n_arguments; i++)
-        if (call->arguments[i]->kind != DT_EXPRESSION_NUMBER) DT_TRY(build(scope, call->arguments[i], &arguments[i]));
+        if (call->arguments[i]->kind != DT_FORMULA_SYNTAX_NUMBER) DT_TRY(build(scope, call->arguments[i], &arguments[i]));
     dt_value *neighbours[3];
     memcpy(neighbours, arguments, sizeof neighbours);
     for (int i = 0; i < call->n_arguments; i++)
@@ -57,16 +57,16 @@ static dt_status *build_call(const scope *scope, dt_expression *call, dt_value *
     return dt_build_text(scope->builder, result, op_of(call->name), arguments, call->n_arguments, "%s", "");
 }
 
-static dt_status *build(const scope *scope, dt_expression *syntax, dt_value **result) {
+static dt_status *build(const scope *scope, dt_formula_syntax *syntax, dt_value **result) {
     *result = syntax->meaning;
     if (*result != NULL) return NULL;
     switch (syntax->kind) {
-    case DT_EXPRESSION_NUMBER: DT_TRY(build_literal(scope, syntax, NULL, 0, result)); break;
-    case DT_EXPRESSION_NAME:
+    case DT_FORMULA_SYNTAX_NUMBER: DT_TRY(build_literal(scope, syntax, NULL, 0, result)); break;
+    case DT_FORMULA_SYNTAX_NAME:
         *result = find_value(scope, syntax->name);
         if (*result == NULL) return dt_error(DT_INTERNAL, "expression \"%s\": nothing is called %s", scope->text, syntax->name);
         break;
-    case DT_EXPRESSION_CALL: DT_TRY(build_call(scope, syntax, result)); break;
+    case DT_FORMULA_SYNTAX_CALL: DT_TRY(build_call(scope, syntax, result)); break;
     }
     syntax->meaning = *result;
     return NULL;
@@ -74,8 +74,8 @@ static dt_status *build(const scope *scope, dt_expression *syntax, dt_value **re
 
 dt_status *dt_build_expression(dt_builder *builder, dt_value **result, const char *text, const char *const *names, dt_value *const *values, int n) {
     assert(n > 0);
-    dt_expression *syntax;
-    DT_TRY(dt_expression_parse(builder->function->module->arena, text, &syntax));
+    dt_formula_syntax *syntax;
+    DT_TRY(dt_formula_syntax_parse(builder->function->module->arena, text, &syntax));
     scope scope = {builder, text, names, values, n};
     return build(&scope, syntax, result);
 }

@@ -2,7 +2,7 @@
 #include "ir/formula.h"
 
 #include "abi/launch.h"
-#include "ir/expression.h"
+#include "ir/formula_syntax.h"
 #include "ir/graph.h"
 
 #include <assert.h>
@@ -56,7 +56,7 @@ static dt_status *unknown(const scope *scope, const char *what, const char *name
     return dt_error(DT_INTERNAL, "formula \"%s\": %s %s", scope->text, what, name);
 }
 
-static dt_status *give_meaning(scope *scope, dt_expression *syntax, dt_formula **result);
+static dt_status *give_meaning(scope *scope, dt_formula_syntax *syntax, dt_formula **result);
 
 static dt_status *name_meaning(const scope *scope, const char *name, dt_formula *node) {
     node->kind = DT_FORMULA_OPERAND;
@@ -68,16 +68,16 @@ static dt_status *name_meaning(const scope *scope, const char *name, dt_formula 
 }
 
 /* inside(x), loop(k), launch(name): calls whose argument is a name or a number and no value. */
-static dt_status *place_meaning(scope *scope, const dt_expression *call, dt_formula *node, bool *is_place) {
-    const dt_expression *argument = call->arguments[0];
-    const char *name = argument->kind == DT_EXPRESSION_NAME ? argument->name : "";
+static dt_status *place_meaning(scope *scope, const dt_formula_syntax *call, dt_formula *node, bool *is_place) {
+    const dt_formula_syntax *argument = call->arguments[0];
+    const char *name = argument->kind == DT_FORMULA_SYNTAX_NAME ? argument->name : "";
     *is_place = true;
     if (strcmp(call->name, "inside") == 0) {
         node->kind = DT_FORMULA_INSIDE;
         node->index = find(scope->names, scope->n_names, name);
     } else if (strcmp(call->name, "loop") == 0) {
         node->kind = DT_FORMULA_LOOP;
-        node->index = argument->kind == DT_EXPRESSION_NUMBER ? (int)argument->integer : -1;
+        node->index = argument->kind == DT_FORMULA_SYNTAX_NUMBER ? (int)argument->integer : -1;
     } else if (strcmp(call->name, "launch") == 0) {
         node->kind = DT_FORMULA_LAUNCH;
         node->index = dt_launch_field_find(name);
@@ -120,7 +120,7 @@ static bool call_meaning(const scope *scope, const char *name, dt_formula *node,
     return true;
 }
 
-static dt_status *number_arguments(scope *scope, dt_expression *call, dt_formula *node) {
+static dt_status *number_arguments(scope *scope, dt_formula_syntax *call, dt_formula *node) {
     for (int i = 0; i < call->n_arguments; i++) DT_TRY(give_meaning(scope, call->arguments[i], &node->arguments[i]));
     node->n_arguments = call->n_arguments;
     return NULL;
@@ -134,17 +134,17 @@ static bool is_literal(const dt_formula *node) {
     return true;
 }
 
-static dt_status *give_meaning(scope *scope, dt_expression *syntax, dt_formula **result) {
+static dt_status *give_meaning(scope *scope, dt_formula_syntax *syntax, dt_formula **result) {
     *result = syntax->meaning;
     if (*result != NULL) return NULL;
     dt_formula *node = *result = DT_NEW(scope->arena, dt_formula);
     node->dtype = DT_N_DTYPES;
-    if (syntax->kind == DT_EXPRESSION_NUMBER) {
+    if (syntax->kind == DT_FORMULA_SYNTAX_NUMBER) {
         node->kind = DT_FORMULA_LITERAL;
         node->literal = syntax->number;
         node->literal_is_integer = syntax->is_integer;
         node->integer = syntax->integer;
-    } else if (syntax->kind == DT_EXPRESSION_NAME) {
+    } else if (syntax->kind == DT_FORMULA_SYNTAX_NAME) {
         DT_TRY(name_meaning(scope, syntax->name, node));
     } else {
         bool is_place;
@@ -164,8 +164,8 @@ static dt_status *give_meaning(scope *scope, dt_expression *syntax, dt_formula *
 
 dt_status *dt_formula_parse(dt_arena *arena, const char *text, const char *const *names, int n_names, const char *const *attributes, int n_attributes,
                             dt_formula **formula) {
-    dt_expression *syntax;
-    DT_TRY(dt_expression_parse(arena, text, &syntax));
+    dt_formula_syntax *syntax;
+    DT_TRY(dt_formula_syntax_parse(arena, text, &syntax));
     scope scope = {.arena = arena, .text = text, .names = names, .attributes = attributes, .n_names = n_names, .n_attributes = n_attributes};
     return give_meaning(&scope, syntax, formula);
 }

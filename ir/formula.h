@@ -85,7 +85,7 @@ struct dt_formula {
     int number; /* greater than the numbers of its arguments, so 0 .. number of the root index whatever is kept for each node */
 };
 
-/* Parses `text`; ir/expression.h says what it looks like. `names` are operand names [n_names]; `attributes` names of attributes. Local names:
+/* Parses `text`; ir/formula_syntax.h says what it looks like. `names` are operand names [n_names]; `attributes` names of attributes. Local names:
  * "e = exp(-x); 1 / (1 + e)". All uses of a name are one node (a DAG), literals aside: each takes the type of its own neighbour. The result lives
  * in the arena. Errors mean a bug in a table. */
 dt_status *dt_formula_parse(dt_arena *arena, const char *text, const char *const *names, int n_names, const char *const *attributes, int n_attributes,

@@ -109,16 +109,16 @@ typedef struct dt_stage_argument {
     double f;
     const char *s; /* STRING; FUNCTION: name of the function in the module */
 } dt_stage_argument;
-typedef struct dt_stage {
+typedef struct dt_stage_declaration {
     const char *kind; /* "idx", "shuffle", "batch", … the first stage is the source */
     DT_LIST(dt_stage_argument) arguments;
     dt_location location;
-} dt_stage;
-typedef struct dt_pipeline {
+} dt_stage_declaration;
+typedef struct dt_pipeline_declaration {
     const char *name;
-    DT_LIST(dt_stage) stages;
+    DT_LIST(dt_stage_declaration) stages;
     dt_location location;
-} dt_pipeline;
+} dt_pipeline_declaration;
 
 struct dt_module {
     dt_arena *arena;
@@ -127,7 +127,7 @@ struct dt_module {
     DT_LIST(dt_variable) variables;
     DT_LIST(dt_function *) functions;
     DT_LIST(dt_step) steps;
-    DT_LIST(dt_pipeline) pipelines;
+    DT_LIST(dt_pipeline_declaration) pipelines;
     DT_LIST(dt_layer) layers;
     int64_t capacity; /* rows for each replica that memory is planned for; 0 until known */
 };

@@ -112,7 +112,7 @@ static dt_status *parse_argument(parser *p, dt_stage_argument *argument) {
     return dt_read_float(&p->r, &argument->f) ? NULL : dt_reader_error(&p->r, "expected a number, a string or a function");
 }
 
-static dt_status *parse_stage(parser *p, dt_stage *stage) {
+static dt_status *parse_stage(parser *p, dt_stage_declaration *stage) {
     DT_TRY(expect_name(p, "a stage", &stage->kind));
     DT_TRY(expect(p, "("));
     while (!dt_read_symbol(&p->r, ")")) {
@@ -126,13 +126,13 @@ static dt_status *parse_stage(parser *p, dt_stage *stage) {
 
 /* A stage without a location has the pipeline's, which is the last one of the line. */
 static dt_status *parse_pipeline(parser *p) {
-    dt_pipeline pipeline = {0};
+    dt_pipeline_declaration pipeline = {0};
     DT_TRY(expect_name(p, "the pipeline's name", &pipeline.name));
     DT_LIST(bool) has_own = {0};
     bool own = false, last_there = false;
     dt_location last = {0};
     for (const char *symbol = "="; dt_read_symbol(&p->r, symbol); symbol = "|") {
-        dt_stage stage = {0};
+        dt_stage_declaration stage = {0};
         DT_TRY(parse_stage(p, &stage));
         DT_TRY(parse_location(p, &stage.location, &own));
         dt_list_push(p->r.arena, &pipeline.stages, stage);

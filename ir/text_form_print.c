@@ -98,11 +98,11 @@ static void print_argument(dt_text *text, const dt_stage_argument *argument) {
 
 static bool is_same_place(dt_location a, dt_location b) { return a.file == b.file && a.line == b.line && a.column == b.column; }
 
-static void print_pipeline(dt_text *text, const dt_pipeline *pipeline) {
+static void print_pipeline(dt_text *text, const dt_pipeline_declaration *pipeline) {
     dt_text_append(text, "pipeline ");
     dt_print_name(text, pipeline->name);
     for (size_t i = 0; i < pipeline->stages.n; i++) {
-        const dt_stage *stage = &pipeline->stages.items[i];
+        const dt_stage_declaration *stage = &pipeline->stages.items[i];
         dt_text_append(text, i == 0 ? " = " : " | ");
         dt_print_name(text, stage->kind);
         dt_text_append(text, "(");

@@ -208,13 +208,13 @@ static void make_header(int n, const dt_safetensor *tensors, int *order, dt_text
     while ((text->n + 8) % ALIGNMENT != 0 && !text->failed) dt_text_append(text, " ");
 }
 
-typedef struct sink {
+typedef struct output {
     const char *path;
     int fd;
     struct sha256_ctx sum;
-} sink;
+} output;
 
-static dt_status *put(sink *to, const void *bytes, size_t n_bytes) {
+static dt_status *put(output *to, const void *bytes, size_t n_bytes) {
     sha256_update(&to->sum, n_bytes, bytes);
     for (const char *at = bytes; n_bytes > 0;) {
         ssize_t n = write(to->fd, at, n_bytes);
@@ -226,7 +226,7 @@ static dt_status *put(sink *to, const void *bytes, size_t n_bytes) {
     return NULL;
 }
 
-static dt_status *put_all(sink *to, const dt_text *header, int n, const int *order, const dt_safetensor *tensors, dt_safetensors_fetch *fetch,
+static dt_status *put_all(output *to, const dt_text *header, int n, const int *order, const dt_safetensor *tensors, dt_safetensors_fetch *fetch,
                           void *context, void *buffer) {
     unsigned char length[8];
     for (int i = 0; i < 8; i++) length[i] = (unsigned char)((uint64_t)header->n >> 8 * i);
@@ -251,7 +251,7 @@ dt_status *dt_safetensors_write(const char *path, int n, const dt_safetensor *te
     if (order != NULL) make_header(n, tensors, order, &header);
     if (order == NULL || buffer == NULL || header.failed) status = dt_error(DT_RESOURCE_EXHAUSTED, "%s: no memory to write it", path);
     if (status == NULL) {
-        sink to = {.path = path, .fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
+        output to = {.path = path, .fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
         sha256_init(&to.sum);
         status = to.fd < 0 ? dt_error(DT_IO, "%s: cannot create: %s", path, strerror(errno))
                            : put_all(&to, &header, n, order, tensors, fetch, context, buffer);

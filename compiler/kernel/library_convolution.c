@@ -99,7 +99,7 @@ static int64_t argument_of(const dt_plan *plan, const dt_kernel_function *kernel
 static bool is_plain(const dt_nest *nest) {
     if (nest->cluster == NULL || nest->cluster->roots.n != 1 || nest->cluster->outputs.n != 1 || nest->n_stores != 1) return false;
     if (nest->cluster->outputs.items[0].value != nest->cluster->roots.items[0]) return false;
-    if (nest->layout->row_loop >= 0 || nest->layout->packings != NULL || nest->layout->n_spreads > 0 || nest->layout->n_phases > 0) return false;
+    if (nest->layout->row_loop >= 0 || nest->layout->packings != NULL || nest->layout->n_spreads > 0 || nest->layout->n_polyphases > 0) return false;
     return !nest->stores[0].accumulate && nest->instructions[nest->stores[0].operand].kind == DT_INSTRUCTION_REDUCED;
 }
 

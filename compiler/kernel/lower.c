@@ -482,8 +482,8 @@ int dt_layout_place(const dt_layout *layout, const dt_loops *loops, int loop) {
 }
 
 bool dt_layout_is_empty(const dt_layout *layout) {
-    for (int i = 0; i < layout->n_phases; i++)
-        if (layout->phases[i].reduced_extent == 0) return true;
+    for (int i = 0; i < layout->n_polyphases; i++)
+        if (layout->polyphases[i].reduced_extent == 0) return true;
     return false;
 }
 
@@ -510,8 +510,8 @@ static void lay_out_loops(dt_context *c, const dt_loops *loops, const dt_layout 
         o.offset -= spread->shift;
         at[spread->outer] = dt_affine_add(nest->arena, nest->n_loops, o, at[spread->reduced], spread->factor);
     }
-    for (int i = 0; i < layout->n_phases; i++) {
-        const dt_phase *phase = &layout->phases[i];
+    for (int i = 0; i < layout->n_polyphases; i++) {
+        const dt_polyphase *phase = &layout->polyphases[i];
         int outer = dt_layout_place(layout, loops, phase->outer), reduced = phase->reduced;
         thin_out(c, &at[phase->outer], outer, phase->outer_first, phase->divisor, phase->outer_extent);
         if (reduced < 0) continue;

@@ -5,8 +5,8 @@
 #ifndef DT_KERNEL_LOWER_H
 #define DT_KERNEL_LOWER_H
 
-#include "compiler/kernel/compilation.h"
 #include "compiler/kernel/affine.h"
+#include "compiler/kernel/compilation.h"
 
 /* What a value is to the kernels; the only questions asked of an op. */
 bool dt_value_is_alias(const dt_value *value);    /* the operand's memory under another shape */
@@ -60,12 +60,12 @@ typedef struct dt_spread {
 /* Part of a loop over the result, and of the reduced loop that goes with it. Where an operand is read at (o - factor * r + shift) / divisor, there is
  * something to read only where the division leaves nothing: for o = outer_first + divisor * i only at r = reduced_first + reduced_step * q. Over i
  * and q nothing is divided. */
-typedef struct dt_phase {
+typedef struct dt_polyphase {
     int outer, reduced; /* loops o and r of the root; reduced -1: none */
     int64_t divisor;
     int64_t outer_first, outer_extent;
     int64_t reduced_first, reduced_step, reduced_extent; /* extent 0: nothing is read */
-} dt_phase;
+} dt_polyphase;
 
 /* How the nest of a cluster is laid out. */
 struct dt_layout {
@@ -74,9 +74,9 @@ struct dt_layout {
     int n_spreads;
     const dt_spread *spreads;
     bool apart; /* the spreads reach each place of the result once: nothing is added up, and each reduced loop stands inside of its outer one */
-    int n_phases;
-    const dt_phase *phases;  /* the nest computes only these places of the result */
-    const int *accumulators; /* [roots] plan buffers for sums that are kept in memory, cleared before */
+    int n_polyphases;
+    const dt_polyphase *polyphases; /* the nest computes only these elements of the result */
+    const int *accumulators;        /* [roots] plan buffers for sums that are kept in memory, cleared before */
 };
 #define DT_LAYOUT_PLAIN ((dt_layout){.row_loop = -1}) /* loops as they stand, operands where they are */
 /* Whether the sums at the layout's places of the result have no terms. */

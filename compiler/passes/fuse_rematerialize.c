@@ -20,11 +20,11 @@ enum {
 typedef DT_LIST(const dt_value *) dt_value_list;
 
 /* A group that reads one of the values, and at most how many elements of it. */
-typedef struct dt_reader {
+typedef struct dt_value_reader {
     const dt_value *value;
     int group;
     int64_t n;
-} dt_reader;
+} dt_value_reader;
 
 /* A move: `values`, all of one group, are made again. */
 typedef struct dt_move {
@@ -36,7 +36,7 @@ typedef struct dt_move {
     dt_value_list values;
     dt_value_list made;   /* what is computed for an element of each, themselves included */
     dt_value_list leaves; /* what is loaded for that */
-    DT_LIST(dt_reader) readers;
+    DT_LIST(dt_value_reader) readers;
 } dt_move;
 
 static bool add_new(dt_arena *arena, dt_value_list *list, const dt_value *value) {
@@ -96,12 +96,12 @@ static bool group_loads(const dt_move *m, int group, const dt_value *value) {
 
 static void add_reader(dt_move *m, const dt_value *value, int group, int64_t n) {
     for (size_t i = 0; i < m->readers.n; i++) {
-        dt_reader *reader = &m->readers.items[i];
+        dt_value_reader *reader = &m->readers.items[i];
         if (reader->group != group || reader->value != value) continue;
         if (n > reader->n) reader->n = n;
         return;
     }
-    dt_reader reader = {value, group, n};
+    dt_value_reader reader = {value, group, n};
     dt_list_push(m->fusion->arena, &m->readers, reader);
 }
 
@@ -200,7 +200,7 @@ static int64_t loads_for(const dt_move *m, int group, int64_t n) {
 
 /* Most elements that the group of reader r needs of any value; 0: an earlier reader is the same group. */
 static int64_t most_read(const dt_move *m, size_t r) {
-    const dt_reader *readers = m->readers.items;
+    const dt_value_reader *readers = m->readers.items;
     int64_t n = 0;
     for (size_t i = 0; i < m->readers.n; i++) {
         if (readers[i].group != readers[r].group) continue;

@@ -145,13 +145,13 @@ static int64_t assumed_extent(const dt_product *p, int loop) {
     return dt_dim_is_symbol(p->loops->extents[loop]) ? assumed_rows : p->loops->extents[loop];
 }
 
-static bool is_in_phases(const dt_product *p) { return p->kernel->nests[p->n].layout->n_phases > 0; }
+static bool is_in_phases(const dt_product *p) { return p->kernel->nests[p->n].layout->n_polyphases > 0; }
 
 /* Whether each nest walks some places of a loop over the result only. */
 static bool is_thinned_out(const dt_product *p, int loop) {
     const dt_layout *layout = p->kernel->nests[p->n].layout;
-    for (int i = 0; i < layout->n_phases; i++)
-        if (layout->phases[i].outer == loop) return true;
+    for (int i = 0; i < layout->n_polyphases; i++)
+        if (layout->polyphases[i].outer == loop) return true;
     return false;
 }
 
@@ -486,7 +486,7 @@ static void tile(dt_arena *arena, dt_product *p) {
         dt_nest *nest = &p->kernel->nests[n];
         const dt_layout *layout = nest->layout;
         if (dt_layout_is_empty(layout)) continue;
-        nest->algorithm = layout->n_spreads > 0 ? DT_ALGORITHM_SPREAD : layout->n_phases > 0 ? DT_ALGORITHM_PHASED : DT_ALGORITHM_TILED;
+        nest->algorithm = layout->n_spreads > 0 ? DT_ALGORITHM_SPREAD : layout->n_polyphases > 0 ? DT_ALGORITHM_PHASED : DT_ALGORITHM_TILED;
         nest->tiling = (dt_tiling){.row_loop = place_in_nest(p, p->row_loop), .vector_loop = place_in_nest(p, p->vector_loop)};
         nest->tiling.a = factor(p, nest, p->operands[0]);
         nest->tiling.b = factor(p, nest, p->operands[1]);

@@ -62,9 +62,9 @@ static int find_divisions(const dt_value *root, const dt_loops *loops, division 
 }
 
 /* Of o = first, first + divisor, …: which r leave no rest. */
-static dt_phase phase_of(const dt_loops *loops, const division *d, int64_t first) {
+static dt_polyphase phase_of(const dt_loops *loops, const division *d, int64_t first) {
     int64_t extent = loops->extents[d->outer], taps = d->reduced >= 0 ? loops->extents[d->reduced] : 1;
-    dt_phase phase = {.outer = d->outer, .reduced = d->reduced, .divisor = d->divisor, .outer_first = first, .reduced_step = d->divisor};
+    dt_polyphase phase = {.outer = d->outer, .reduced = d->reduced, .divisor = d->divisor, .outer_first = first, .reduced_step = d->divisor};
     phase.outer_extent = first < extent ? (extent - first + d->divisor - 1) / d->divisor : 0;
     int64_t at = d->offset + first * d->outer_coefficient;
     for (int64_t r = 0; r < taps; r++) { /* the taps found lie a constant step apart: a divisor of the divisor */
@@ -77,8 +77,8 @@ static dt_phase phase_of(const dt_loops *loops, const division *d, int64_t first
 }
 
 /* Phase number `combination` of all dimensions together; NULL: the result has no places there. */
-static dt_phase *phases_of(dt_arena *arena, const dt_loops *loops, const division *divisions, int n, int64_t combination) {
-    dt_phase *phases = DT_NEW_ARRAY(arena, dt_phase, n);
+static dt_polyphase *phases_of(dt_arena *arena, const dt_loops *loops, const division *divisions, int n, int64_t combination) {
+    dt_polyphase *phases = DT_NEW_ARRAY(arena, dt_polyphase, n);
     for (int i = 0; i < n; combination /= divisions[i++].divisor) {
         phases[i] = phase_of(loops, &divisions[i], combination % divisions[i].divisor);
         if (phases[i].outer_extent == 0) return NULL;
@@ -103,12 +103,12 @@ int dt_schedule_phases(dt_arena *arena, dt_plan *plan, dt_kernel_function *kerne
     for (int i = 0; i < n_divisions; i++) n_combinations *= divisions[i].divisor <= most_phases ? divisions[i].divisor : most_phases + 1;
     if (n_combinations == 1 || n_combinations > most_phases || whole.layout->row_loop >= 0 || writes_variable(plan, whole.cluster)) return 1;
     for (int64_t c = 0; c < n_combinations; c++) {
-        const dt_phase *phases = phases_of(arena, loops, divisions, n_divisions, c);
+        const dt_polyphase *phases = phases_of(arena, loops, divisions, n_divisions, c);
         if (phases == NULL) continue;
         dt_layout *layout = DT_NEW(arena, dt_layout);
         *layout = *whole.layout;
-        layout->n_phases = n_divisions;
-        layout->phases = phases;
+        layout->n_polyphases = n_divisions;
+        layout->polyphases = phases;
         dt_nest nest = dt_lower_cluster(plan->lowering, kernel, whole.cluster, layout);
         nest.in_rows = whole.in_rows;
         if (n_nests == 0)

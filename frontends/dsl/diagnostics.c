@@ -18,7 +18,7 @@ typedef struct remark {
 } remark;
 
 struct dt_diagnostic {
-    dt_diagnostics *sink;
+    dt_diagnostics *diagnostics;
     dt_severity severity;
     dt_span span;
     const char *message;
@@ -35,57 +35,57 @@ struct dt_diagnostics {
 };
 
 dt_diagnostics *dt_diagnostics_create(dt_arena *arena) {
-    dt_diagnostics *sink = DT_NEW(arena, dt_diagnostics);
-    sink->arena = arena;
-    return sink;
+    dt_diagnostics *diagnostics = DT_NEW(arena, dt_diagnostics);
+    diagnostics->arena = arena;
+    return diagnostics;
 }
 
-int dt_diagnostics_add_file(dt_diagnostics *sink, const char *name, const char *text) {
+int dt_diagnostics_add_file(dt_diagnostics *diagnostics, const char *name, const char *text) {
     source file = {name, text};
-    dt_list_push(sink->arena, &sink->files, file);
-    return (int)sink->files.n - 1;
+    dt_list_push(diagnostics->arena, &diagnostics->files, file);
+    return (int)diagnostics->files.n - 1;
 }
 
-const char *dt_diagnostics_file_name(const dt_diagnostics *sink, int file) { return sink->files.items[file].name; }
+const char *dt_diagnostics_file_name(const dt_diagnostics *diagnostics, int file) { return diagnostics->files.items[file].name; }
 
-const char *dt_diagnostics_line(const dt_diagnostics *sink, int file, int line) {
-    const char *at = sink->files.items[file].text;
+const char *dt_diagnostics_line(const dt_diagnostics *diagnostics, int file, int line) {
+    const char *at = diagnostics->files.items[file].text;
     for (int i = 1; i < line && *at != '\0'; at++)
         if (*at == '\n') i++;
-    return dt_arena_substring(sink->arena, at, strcspn(at, "\r\n"));
+    return dt_arena_substring(diagnostics->arena, at, strcspn(at, "\r\n"));
 }
 
 static bool same_place(dt_span a, dt_span b) { return a.file == b.file && a.line == b.line && a.column == b.column; }
 
-dt_diagnostic *dt_diagnostics_vadd(dt_diagnostics *sink, dt_severity severity, dt_span span, const char *format, va_list arguments) {
-    const char *message = dt_arena_vformat(sink->arena, format, arguments);
-    for (size_t i = 0; i < sink->kept.n; i++) {
-        const dt_diagnostic *other = sink->kept.items[i];
+dt_diagnostic *dt_diagnostics_vadd(dt_diagnostics *diagnostics, dt_severity severity, dt_span span, const char *format, va_list arguments) {
+    const char *message = dt_arena_vformat(diagnostics->arena, format, arguments);
+    for (size_t i = 0; i < diagnostics->kept.n; i++) {
+        const dt_diagnostic *other = diagnostics->kept.items[i];
         bool same = span.line > 0 && same_place(other->span, span);
-        if (other->severity == severity && (same || (span.line == 0 && strcmp(other->message, message) == 0))) return &sink->swallowed;
+        if (other->severity == severity && (same || (span.line == 0 && strcmp(other->message, message) == 0))) return &diagnostics->swallowed;
     }
-    if (severity == DT_SEVERITY_ERROR ? dt_diagnostics_full(sink) : sink->n_warnings >= MOST_ERRORS) return &sink->swallowed;
-    dt_diagnostic *diagnostic = DT_NEW(sink->arena, dt_diagnostic);
-    *diagnostic = (dt_diagnostic){.sink = sink, .severity = severity, .span = span, .message = message, .ordinal = sink->kept.n};
-    dt_list_push(sink->arena, &sink->kept, diagnostic);
+    if (severity == DT_SEVERITY_ERROR ? dt_diagnostics_full(diagnostics) : diagnostics->n_warnings >= MOST_ERRORS) return &diagnostics->swallowed;
+    dt_diagnostic *diagnostic = DT_NEW(diagnostics->arena, dt_diagnostic);
+    *diagnostic = (dt_diagnostic){.diagnostics = diagnostics, .severity = severity, .span = span, .message = message, .ordinal = diagnostics->kept.n};
+    dt_list_push(diagnostics->arena, &diagnostics->kept, diagnostic);
     if (severity == DT_SEVERITY_ERROR)
-        sink->n_errors++;
+        diagnostics->n_errors++;
     else
-        sink->n_warnings++;
+        diagnostics->n_warnings++;
     return diagnostic;
 }
 
-dt_diagnostic *dt_diagnostics_add(dt_diagnostics *sink, dt_severity severity, dt_span span, const char *format, ...) {
+dt_diagnostic *dt_diagnostics_add(dt_diagnostics *diagnostics, dt_severity severity, dt_span span, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    dt_diagnostic *diagnostic = dt_diagnostics_vadd(sink, severity, span, format, arguments);
+    dt_diagnostic *diagnostic = dt_diagnostics_vadd(diagnostics, severity, span, format, arguments);
     va_end(arguments);
     return diagnostic;
 }
 
 static void add_remark(dt_diagnostic *diagnostic, const char *label, const char *format, va_list arguments) {
-    if (diagnostic->sink == NULL) return;
-    dt_arena *arena = diagnostic->sink->arena;
+    if (diagnostic->diagnostics == NULL) return;
+    dt_arena *arena = diagnostic->diagnostics->arena;
     remark added = {label, dt_arena_vformat(arena, format, arguments)};
     dt_list_push(arena, &diagnostic->remarks, added);
 }
@@ -109,9 +109,9 @@ void dt_diagnostic_suggest(dt_diagnostic *diagnostic, const char *name, const ch
     if (nearest != NULL) dt_diagnostic_help(diagnostic, "did you mean %s?", nearest);
 }
 
-size_t dt_diagnostics_n_errors(const dt_diagnostics *sink) { return sink->n_errors; }
-size_t dt_diagnostics_n_warnings(const dt_diagnostics *sink) { return sink->n_warnings; }
-bool dt_diagnostics_full(const dt_diagnostics *sink) { return sink->n_errors >= MOST_ERRORS; }
+size_t dt_diagnostics_n_errors(const dt_diagnostics *diagnostics) { return diagnostics->n_errors; }
+size_t dt_diagnostics_n_warnings(const dt_diagnostics *diagnostics) { return diagnostics->n_warnings; }
+bool dt_diagnostics_full(const dt_diagnostics *diagnostics) { return diagnostics->n_errors >= MOST_ERRORS; }
 
 static int by_place(const void *a, const void *b) {
     const dt_diagnostic *x = *(dt_diagnostic *const *)a, *y = *(dt_diagnostic *const *)b;
@@ -121,8 +121,8 @@ static int by_place(const void *a, const void *b) {
 }
 
 /* The line and carets below the span. A tab stays a tab, a character of several bytes is one column wide. */
-static void print_source_line(dt_text *text, const dt_diagnostics *sink, dt_span span) {
-    const char *line = dt_diagnostics_line(sink, span.file, span.line);
+static void print_source_line(dt_text *text, const dt_diagnostics *diagnostics, dt_span span) {
+    const char *line = dt_diagnostics_line(diagnostics, span.file, span.line);
     dt_text_format(text, "%5d | %s\n      | ", span.line, line);
     int n_line = (int)strlen(line);
     for (int i = 0; i < span.column - 1 && i < n_line; i++)
@@ -133,23 +133,24 @@ static void print_source_line(dt_text *text, const dt_diagnostics *sink, dt_span
     dt_text_append(text, "\n");
 }
 
-static void print_one(dt_text *text, const dt_diagnostics *sink, const dt_diagnostic *diagnostic) {
+static void print_one(dt_text *text, const dt_diagnostics *diagnostics, const dt_diagnostic *diagnostic) {
     const char *severity = diagnostic->severity == DT_SEVERITY_ERROR ? "error" : "warning";
     dt_span span = diagnostic->span;
     if (span.line == 0) {
         dt_text_format(text, "%s: %s\n", severity, diagnostic->message);
     } else {
-        dt_text_format(text, "%s:%d:%d: %s: %s\n", dt_diagnostics_file_name(sink, span.file), span.line, span.column, severity, diagnostic->message);
-        print_source_line(text, sink, span);
+        dt_text_format(text, "%s:%d:%d: %s: %s\n", dt_diagnostics_file_name(diagnostics, span.file), span.line, span.column, severity,
+                       diagnostic->message);
+        print_source_line(text, diagnostics, span);
     }
     for (size_t i = 0; i < diagnostic->remarks.n; i++)
         dt_text_format(text, "   %s: %s\n", diagnostic->remarks.items[i].label, diagnostic->remarks.items[i].text);
 }
 
-void dt_diagnostics_print(dt_text *text, const dt_diagnostics *sink) {
-    if (sink->kept.n == 0) return;
-    dt_diagnostic **sorted = dt_arena_copy(sink->arena, sink->kept.items, sink->kept.n * sizeof *sorted);
-    qsort(sorted, sink->kept.n, sizeof *sorted, by_place);
-    for (size_t i = 0; i < sink->kept.n; i++) print_one(text, sink, sorted[i]);
-    if (dt_diagnostics_full(sink)) dt_text_format(text, "error: %zu errors shown, the rest is left out\n", sink->n_errors);
+void dt_diagnostics_print(dt_text *text, const dt_diagnostics *diagnostics) {
+    if (diagnostics->kept.n == 0) return;
+    dt_diagnostic **sorted = dt_arena_copy(diagnostics->arena, diagnostics->kept.items, diagnostics->kept.n * sizeof *sorted);
+    qsort(sorted, diagnostics->kept.n, sizeof *sorted, by_place);
+    for (size_t i = 0; i < diagnostics->kept.n; i++) print_one(text, diagnostics, sorted[i]);
+    if (dt_diagnostics_full(diagnostics)) dt_text_format(text, "error: %zu errors shown, the rest is left out\n", diagnostics->n_errors);
 }

@@ -27,25 +27,25 @@ typedef struct dt_diagnostic dt_diagnostic;
 
 dt_diagnostics *dt_diagnostics_create(dt_arena *arena);
 /* Makes a text known, so that its lines can be shown. Neither string is copied. */
-int dt_diagnostics_add_file(dt_diagnostics *sink, const char *name, const char *text);
-const char *dt_diagnostics_file_name(const dt_diagnostics *sink, int file);
+int dt_diagnostics_add_file(dt_diagnostics *diagnostics, const char *name, const char *text);
+const char *dt_diagnostics_file_name(const dt_diagnostics *diagnostics, int file);
 /* The line's text, without its end, copied to the arena. */
-const char *dt_diagnostics_line(const dt_diagnostics *sink, int file, int line);
+const char *dt_diagnostics_line(const dt_diagnostics *diagnostics, int file, int line);
 
 /* Never NULL: what comes after the last one that is kept, or repeats a place, is swallowed, and so are its notes. */
-dt_diagnostic *dt_diagnostics_add(dt_diagnostics *sink, dt_severity severity, dt_span span, const char *format, ...)
+dt_diagnostic *dt_diagnostics_add(dt_diagnostics *diagnostics, dt_severity severity, dt_span span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-dt_diagnostic *dt_diagnostics_vadd(dt_diagnostics *sink, dt_severity severity, dt_span span, const char *format, va_list arguments);
+dt_diagnostic *dt_diagnostics_vadd(dt_diagnostics *diagnostics, dt_severity severity, dt_span span, const char *format, va_list arguments);
 void dt_diagnostic_note(dt_diagnostic *diagnostic, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void dt_diagnostic_help(dt_diagnostic *diagnostic, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* "help: did you mean conv2d?" when one of the names is near enough. */
 void dt_diagnostic_suggest(dt_diagnostic *diagnostic, const char *name, const char *const *names, size_t n_names);
 
-size_t dt_diagnostics_n_errors(const dt_diagnostics *sink);
-size_t dt_diagnostics_n_warnings(const dt_diagnostics *sink);
-bool dt_diagnostics_full(const dt_diagnostics *sink); /* as many errors as anyone reads at once: stop looking for more */
+size_t dt_diagnostics_n_errors(const dt_diagnostics *diagnostics);
+size_t dt_diagnostics_n_warnings(const dt_diagnostics *diagnostics);
+bool dt_diagnostics_full(const dt_diagnostics *diagnostics); /* as many errors as anyone reads at once: stop looking for more */
 
 /* All of them, first cause first: by file and line, the program before what it uses. */
-void dt_diagnostics_print(dt_text *text, const dt_diagnostics *sink);
+void dt_diagnostics_print(dt_text *text, const dt_diagnostics *diagnostics);
 
 #endif

@@ -24,8 +24,8 @@ typedef struct dt_dsl_options {
  *
  * options  may be NULL.
  * module   the program: steps not yet differentiated, `gradient` ops in them; owned by the arena. NULL when the program has errors.
- * Returns  NULL when the sink tells all (with or without errors in the program); else what went wrong that is no mistake of the program. */
-dt_status *dt_dsl_compile(dt_arena *arena, const char *path, const char *source, const dt_dsl_options *options, dt_diagnostics *sink,
+ * Returns  NULL when the diagnostics tell all (with or without errors in the program); else what went wrong that is no mistake of the program. */
+dt_status *dt_dsl_compile(dt_arena *arena, const char *path, const char *source, const dt_dsl_options *options, dt_diagnostics *diagnostics,
                           dt_module **module);
 
 #endif

@@ -18,10 +18,11 @@ dt_span dt_elaborator_user_span(const dt_elaborator *e, dt_span span) {
 
 static dt_diagnostic *add_diagnostic(dt_elaborator *e, dt_severity severity, dt_span span, const char *format, va_list arguments) {
     dt_span shown = dt_elaborator_user_span(e, span);
-    dt_diagnostic *diagnostic = dt_diagnostics_vadd(e->sink, severity, shown, format, arguments);
+    dt_diagnostic *diagnostic = dt_diagnostics_vadd(e->diagnostics, severity, shown, format, arguments);
     if (shown.file != span.file && span.line > 0) {
-        const char *line = dt_diagnostics_line(e->sink, span.file, span.line);
-        dt_diagnostic_note(diagnostic, "in %s, line %d: %s", dt_diagnostics_file_name(e->sink, span.file), span.line, line + strspn(line, " "));
+        const char *line = dt_diagnostics_line(e->diagnostics, span.file, span.line);
+        dt_diagnostic_note(diagnostic, "in %s, line %d: %s", dt_diagnostics_file_name(e->diagnostics, span.file), span.line,
+                           line + strspn(line, " "));
     }
     return diagnostic;
 }
@@ -52,11 +53,11 @@ dt_object dt_elaborator_fail(dt_elaborator *e, const char *format, ...) {
 
 const char *dt_elaborator_place(const dt_elaborator *e, dt_span span) {
     if (e->program != NULL && span.file == e->program->source) return dt_arena_format(e->arena, "line %d", span.line);
-    return dt_arena_format(e->arena, "%s, line %d", dt_diagnostics_file_name(e->sink, span.file), span.line);
+    return dt_arena_format(e->arena, "%s, line %d", dt_diagnostics_file_name(e->diagnostics, span.file), span.line);
 }
 
 bool dt_elaborator_tick(dt_elaborator *e) {
-    if (dt_diagnostics_full(e->sink) || e->gave_up) return false;
+    if (dt_diagnostics_full(e->diagnostics) || e->gave_up) return false;
     bool small = e->function == NULL || e->function->next_id <= DT_MOST_VALUES;
     if (++e->work < DT_MOST_WORK && small) return true;
     dt_diagnostic *error = small ? dt_elaborator_error(e, e->at, "the program's compile time evaluates more than %d expressions", DT_MOST_WORK)
@@ -98,8 +99,8 @@ static dt_file *find_module(dt_elaborator *e, const dt_use *use) {
     }
     const char *path = dt_arena_format(e->arena, "%s%s.dt", e->folder, use->name);
     if (!dt_file_exists(path)) {
-        dt_diagnostic *error =
-            dt_diagnostics_add(e->sink, DT_SEVERITY_ERROR, use->span, "no module %s, neither in the library nor beside the program", use->name);
+        dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, use->span,
+                                                  "no module %s, neither in the library nor beside the program", use->name);
         dt_diagnostic_suggest(error, use->name, names, dt_n_library_modules);
         return NULL;
     }
@@ -107,7 +108,7 @@ static dt_file *find_module(dt_elaborator *e, const dt_use *use) {
     size_t n_bytes;
     dt_status *status = dt_file_read(path, &text, &n_bytes);
     if (status != NULL) {
-        dt_diagnostics_add(e->sink, DT_SEVERITY_ERROR, use->span, "%s", dt_status_message(status));
+        dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, use->span, "%s", dt_status_message(status));
         dt_status_free(status);
         return NULL;
     }
@@ -121,7 +122,7 @@ static dt_file *load_text(dt_elaborator *e, const char *name, const char *shown_
     file->name = name;
     file->is_library = is_library;
     if (strncmp(text, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)) == 0) text += strlen(BYTE_ORDER_MARK);
-    file->source = dt_diagnostics_add_file(e->sink, shown_name, text);
+    file->source = dt_diagnostics_add_file(e->diagnostics, shown_name, text);
     file->module_file = -1;
     if (!is_library) {
         const char *slash = strrchr(shown_name, '/');
@@ -129,7 +130,7 @@ static dt_file *load_text(dt_elaborator *e, const char *name, const char *shown_
         dt_list_push(e->arena, &e->module->files, slash != NULL ? slash + 1 : shown_name);
     }
     dt_list_push(e->arena, &e->files, file);
-    file->syntax = dt_parse(e->arena, e->sink, file->source, text);
+    file->syntax = dt_parse(e->arena, e->diagnostics, file->source, text);
     file->tops = DT_NEW_ARRAY(e->arena, dt_top, file->syntax->declarations.n);
     for (size_t i = 0; i < file->syntax->declarations.n; i++) {
         const dt_declaration *d = file->syntax->declarations.items[i];
@@ -137,7 +138,7 @@ static dt_file *load_text(dt_elaborator *e, const char *name, const char *shown_
         for (size_t k = 0; k < i; k++) {
             const dt_declaration *other = file->syntax->declarations.items[k];
             if (strcmp(other->name, d->name) != 0) continue;
-            dt_diagnostic *error = dt_diagnostics_add(e->sink, DT_SEVERITY_ERROR, d->span, "%s is declared twice", d->name);
+            dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, d->span, "%s is declared twice", d->name);
             dt_diagnostic_note(error, "the first time in line %d", other->span.line);
             dt_diagnostic_help(error, "a file is one name space: rename one of them");
         }
@@ -178,8 +179,8 @@ static const dt_expression *defined_value(dt_elaborator *e, const dt_declaration
     for (size_t i = 0; i < e->options->n_defines; i++) {
         const dt_dsl_define *define = &e->options->defines[i];
         if (strcmp(define->name, d->name) != 0) continue;
-        int file = dt_diagnostics_add_file(e->sink, dt_arena_format(e->arena, "-D %s", d->name), define->value);
-        return dt_parse_lone_expression(e->arena, e->sink, file, define->value);
+        int file = dt_diagnostics_add_file(e->diagnostics, dt_arena_format(e->arena, "-D %s", d->name), define->value);
+        return dt_parse_lone_expression(e->arena, e->diagnostics, file, define->value);
     }
     return NULL;
 }
@@ -211,7 +212,7 @@ static dt_object work_out(dt_elaborator *e, dt_file *file, const dt_declaration 
     dt_object object = dt_poison();
     if (defined == NULL)
         object = dt_value_of(e, d->value);
-    else if (dt_diagnostics_n_errors(e->sink) == 0)
+    else if (dt_diagnostics_n_errors(e->diagnostics) == 0)
         object = check_option(e, d, dt_value_of(e, defined));
     dt_pop_frame(e);
     e->function = function;
@@ -360,7 +361,7 @@ static void check_top_names(dt_elaborator *e) {
         const dt_declaration *d = e->program->syntax->declarations.items[i];
         for (size_t k = 0; k < sizeof ambient / sizeof *ambient; k++) {
             if (strcmp(ambient[k], d->name) != 0) continue;
-            dt_diagnostic *error = dt_diagnostics_add(e->sink, DT_SEVERITY_ERROR, d->span, "%s is a name of the language", d->name);
+            dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, d->span, "%s is a name of the language", d->name);
             dt_diagnostic_help(error, "choose another name");
         }
     }
@@ -377,7 +378,7 @@ static void check_defines(dt_elaborator *e) {
         for (size_t k = 0; k < names.n; k++) known |= strcmp(names.items[k], name) == 0;
         if (known) continue;
         dt_span nowhere = {.line = 0};
-        dt_diagnostic *error = dt_diagnostics_add(e->sink, DT_SEVERITY_ERROR, nowhere, "-D %s: the program has no option %s", name, name);
+        dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, nowhere, "-D %s: the program has no option %s", name, name);
         dt_diagnostic_suggest(error, name, names.items, names.n);
         if (strcmp(name, "precision") == 0) dt_diagnostic_help(error, "the language's own is set with --precision");
     }
@@ -392,12 +393,12 @@ static dt_precision read_precision(dt_elaborator *e, const dt_language_option *o
 #undef X
     };
     if (strcmp(option->value, dt_dtype_name(DT_F16)) == 0) {
-        dt_diagnostic *error = dt_diagnostics_add(e->sink, DT_SEVERITY_ERROR, option->value_span,
+        dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, option->value_span,
                                                   "precision f16 needs losses that are scaled, for its small range, and that is not there");
         dt_diagnostic_help(error, "bf16 has the range of f32");
     } else {
         dt_diagnostic *error =
-            dt_diagnostics_add(e->sink, DT_SEVERITY_ERROR, option->value_span, "precision is f32, tf32 or bf16, not %s", option->value);
+            dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, option->value_span, "precision is f32, tf32 or bf16, not %s", option->value);
         dt_diagnostic_suggest(error, option->value, names, DT_N_PRECISIONS);
     }
     return DT_PRECISION_F32;
@@ -411,15 +412,15 @@ static void set_language_options(dt_elaborator *e) {
         for (size_t i = 0; i < file->syntax->options.n; i++) {
             const dt_language_option *option = &file->syntax->options.items[i];
             if (strcmp(option->name, "precision") != 0) {
-                dt_diagnostic *error =
-                    dt_diagnostics_add(e->sink, DT_SEVERITY_ERROR, option->span, "the language has no option %s, only precision", option->name);
+                dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, option->span,
+                                                          "the language has no option %s, only precision", option->name);
                 dt_diagnostic_help(error, "an option of the program's own has a value: option %s = …", option->name);
             } else if (file != e->program) {
-                dt_diagnostic *error =
-                    dt_diagnostics_add(e->sink, DT_SEVERITY_ERROR, option->span, "precision is an option of the whole program, this is a module");
+                dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, option->span,
+                                                          "precision is an option of the whole program, this is a module");
                 dt_diagnostic_help(error, "say it in the program");
             } else if (first != NULL) {
-                dt_diagnostic *error = dt_diagnostics_add(e->sink, DT_SEVERITY_ERROR, option->span, "precision is said twice");
+                dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, option->span, "precision is said twice");
                 dt_diagnostic_note(error, "first in %s", dt_elaborator_place(e, first->span));
             } else {
                 first = option;
@@ -451,7 +452,8 @@ static void elaborate_declarations(dt_elaborator *e) {
         if (file->syntax->declarations.items[i]->kind == DT_DECLARATION_STEP) dt_elaborate_step(e, file->syntax->declarations.items[i]);
     dt_span nowhere = {.line = 0};
     if (!has_step)
-        dt_diagnostic_help(dt_diagnostics_add(e->sink, DT_SEVERITY_ERROR, nowhere, "the program has no step"), "add: step train(…) from … { … }");
+        dt_diagnostic_help(dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, nowhere, "the program has no step"),
+                           "add: step train(…) from … { … }");
     dt_pop_frame(e);
 }
 
@@ -462,10 +464,10 @@ static const char *program_name(dt_arena *arena, const char *path) {
     return dot != NULL && dot != base ? dt_arena_substring(arena, base, (size_t)(dot - base)) : dt_arena_string(arena, base);
 }
 
-dt_status *dt_dsl_compile(dt_arena *arena, const char *path, const char *source, const dt_dsl_options *options, dt_diagnostics *sink,
+dt_status *dt_dsl_compile(dt_arena *arena, const char *path, const char *source, const dt_dsl_options *options, dt_diagnostics *diagnostics,
                           dt_module **module) {
     *module = NULL;
-    dt_elaborator e = {.arena = arena, .sink = sink, .options = options};
+    dt_elaborator e = {.arena = arena, .diagnostics = diagnostics, .options = options};
     e.module = dt_module_create(arena, program_name(arena, path));
     const char *slash = strrchr(path, '/');
     e.folder = slash != NULL ? dt_arena_substring(arena, path, (size_t)(slash - path) + 1) : "";
@@ -477,10 +479,10 @@ dt_status *dt_dsl_compile(dt_arena *arena, const char *path, const char *source,
     check_top_names(&e);
     check_defines(&e);
     set_language_options(&e);
-    if (dt_diagnostics_n_errors(sink) > 0) return NULL;
+    if (dt_diagnostics_n_errors(diagnostics) > 0) return NULL;
     e.init = dt_module_add_function(e.module, "init", DT_ROLE_INIT);
     elaborate_declarations(&e);
-    if (dt_diagnostics_n_errors(sink) > 0) return NULL;
+    if (dt_diagnostics_n_errors(diagnostics) > 0) return NULL;
     dt_settle_trainable(&e);
     e.module->capacity = options != NULL && options->capacity > 0 ? options->capacity : e.largest_batch > 0 ? e.largest_batch : 1;
     for (size_t i = 0; i < e.module->functions.n; i++) dt_function_renumber(e.module->functions.items[i]);

@@ -194,8 +194,8 @@ static const dt_callable *head_of(dt_elaborator *e, const dt_builtin *builtin) {
     for (size_t i = 0; i < e->heads.n; i++)
         if (strcmp(e->heads.items[i].name, builtin->name) == 0) return e->heads.items[i].callable;
     const char *text = dt_arena_format(e->arena, "fn %s%s { }", builtin->name, builtin->parameters);
-    int file = dt_diagnostics_add_file(e->sink, builtin->name, text);
-    dt_head head = {builtin->name, dt_parse(e->arena, e->sink, file, text)->declarations.items[0]->callable};
+    int file = dt_diagnostics_add_file(e->diagnostics, builtin->name, text);
+    dt_head head = {builtin->name, dt_parse(e->arena, e->diagnostics, file, text)->declarations.items[0]->callable};
     dt_list_push(e->arena, &e->heads, head);
     return head.callable;
 }

@@ -22,7 +22,7 @@ static bool accept_to_come(dt_elaborator *e, const char *what, const char *name,
 }
 
 /* Any number of numbers and strings. */
-static bool add_arguments_to_come(dt_elaborator *e, dt_stage *stage, const dt_actual *actuals, size_t n) {
+static bool add_arguments_to_come(dt_elaborator *e, dt_stage_declaration *stage, const dt_actual *actuals, size_t n) {
     for (size_t i = 0; i < n; i++) {
         dt_object o = actuals[i].object;
         dt_stage_argument argument = {.name = actuals[i].name};
@@ -59,7 +59,7 @@ const char *dt_list_sources(dt_elaborator *e) {
 }
 
 /* One argument of a source: the name of a file, or the whole number that it knows by a name. false: reported. */
-static bool add_source_argument(dt_elaborator *e, const dt_source_row *row, dt_stage *stage, const dt_actual *actual) {
+static bool add_source_argument(dt_elaborator *e, const dt_source_row *row, dt_stage_declaration *stage, const dt_actual *actual) {
     dt_object o = actual->object;
     if (actual->name == NULL && o.kind == DT_OBJECT_STRING) {
         dt_stage_argument file = {.kind = DT_STAGE_STRING, .s = o.text};
@@ -85,7 +85,7 @@ static bool add_source_argument(dt_elaborator *e, const dt_source_row *row, dt_s
     return false;
 }
 
-static bool add_source_arguments(dt_elaborator *e, const dt_source_row *row, dt_stage *stage, const dt_actual *actuals, size_t n) {
+static bool add_source_arguments(dt_elaborator *e, const dt_source_row *row, dt_stage_declaration *stage, const dt_actual *actuals, size_t n) {
     size_t n_files = 0;
     for (size_t i = 0; i < n; i++) {
         if (!add_source_argument(e, row, stage, &actuals[i])) return false;
@@ -106,11 +106,11 @@ static bool add_source_arguments(dt_elaborator *e, const dt_source_row *row, dt_
 
 dt_object dt_make_source(dt_elaborator *e, const char *kind, const dt_actual *actuals, size_t n, dt_span span) {
     const dt_source_row *row = dt_source_row_find(kind);
-    dt_stage stage = {.kind = kind, .location = dt_elaborator_location(e, span)};
+    dt_stage_declaration stage = {.kind = kind, .location = dt_elaborator_location(e, span)};
     if (row == NULL && !accept_to_come(e, "source", kind, span)) return dt_poison();
     bool fits = row != NULL ? add_source_arguments(e, row, &stage, actuals, n) : add_arguments_to_come(e, &stage, actuals, n);
     if (!fits) return dt_poison();
-    dt_pipeline *pipeline = DT_NEW(e->arena, dt_pipeline);
+    dt_pipeline_declaration *pipeline = DT_NEW(e->arena, dt_pipeline_declaration);
     pipeline->location = stage.location;
     dt_list_push(e->arena, &pipeline->stages, stage);
     return (dt_object){.kind = DT_OBJECT_PIPELINE, .pipeline = pipeline};
@@ -198,7 +198,7 @@ static bool unknown_stage(dt_elaborator *e, const dt_expression *x) {
 }
 
 /* The stages that a mistake of order would make pointless are refused with the line put right. */
-static bool is_random(dt_elaborator *e, const dt_stage *stage) {
+static bool is_random(dt_elaborator *e, const dt_stage_declaration *stage) {
     if (stage->arguments.n == 0 || stage->arguments.items[0].kind != DT_STAGE_FUNCTION) return false;
     const dt_function *function = dt_module_find_function(e->module, stage->arguments.items[0].s);
     for (const dt_value *value = function->first; value != NULL; value = value->next)
@@ -206,7 +206,7 @@ static bool is_random(dt_elaborator *e, const dt_stage *stage) {
     return false;
 }
 
-static bool check_order(dt_elaborator *e, const dt_pipeline *pipeline, const char *kind, dt_span span) {
+static bool check_order(dt_elaborator *e, const dt_pipeline_declaration *pipeline, const char *kind, dt_span span) {
     bool batched = false;
     for (size_t i = 0; i < pipeline->stages.n; i++) {
         const char *before = pipeline->stages.items[i].kind;
@@ -241,7 +241,7 @@ static const char *argument_name(const dt_stage_row *row) {
     return row->takes == DT_STAGE_TAKES_COUNT ? "n" : row->takes == DT_STAGE_TAKES_FUNCTION ? "function" : NULL;
 }
 
-static bool add_count(dt_elaborator *e, const dt_stage_row *row, dt_stage *stage, const dt_actual *actual) {
+static bool add_count(dt_elaborator *e, const dt_stage_row *row, dt_stage_declaration *stage, const dt_actual *actual) {
     dt_object n = actual->object;
     if (dt_is_poison(n)) return false;
     if (n.kind == DT_OBJECT_INT && n.i > row->most) {
@@ -260,7 +260,7 @@ static bool add_count(dt_elaborator *e, const dt_stage_row *row, dt_stage *stage
     return true;
 }
 
-static bool add_function(dt_elaborator *e, dt_stage *stage, const dt_actual *actual) {
+static bool add_function(dt_elaborator *e, dt_stage_declaration *stage, const dt_actual *actual) {
     const char *name = dt_arena_format(e->arena, "unnamed/%s%zu", stage->kind, e->module->functions.n);
     dt_stage_argument function = {.kind = DT_STAGE_FUNCTION};
     function.s = compile_example_function(e, stage->kind, actual->object, name, actual->span);
@@ -270,7 +270,7 @@ static bool add_function(dt_elaborator *e, dt_stage *stage, const dt_actual *act
 }
 
 /* The one argument that the row wants, or none. false: reported. */
-static bool stage_arguments(dt_elaborator *e, const dt_stage_row *row, const dt_expression *x, dt_stage *stage) {
+static bool stage_arguments(dt_elaborator *e, const dt_stage_row *row, const dt_expression *x, dt_stage_declaration *stage) {
     const char *wanted = argument_name(row);
     if (x->arguments.n > (wanted != NULL)) {
         dt_elaborator_error(e, x->arguments.items[wanted != NULL].span, "%s takes %s", row->name, wanted != NULL ? "one argument" : "no arguments");
@@ -290,7 +290,7 @@ static bool stage_arguments(dt_elaborator *e, const dt_stage_row *row, const dt_
     return row->takes == DT_STAGE_TAKES_COUNT ? add_count(e, row, stage, &actual) : add_function(e, stage, &actual);
 }
 
-static bool stage_to_come(dt_elaborator *e, const dt_expression *x, dt_stage *stage) {
+static bool stage_to_come(dt_elaborator *e, const dt_expression *x, dt_stage_declaration *stage) {
     bool is_known = false;
     for (int i = 0; i < N_STAGES_TO_COME; i++) is_known |= strcmp(stages_to_come[i], x->a->text) == 0;
     if (!is_known) return unknown_stage(e, x);
@@ -304,13 +304,13 @@ static bool stage_to_come(dt_elaborator *e, const dt_expression *x, dt_stage *st
 }
 
 /* The stage that a call names. false: reported. */
-static bool make_stage(dt_elaborator *e, const dt_pipeline *before, const dt_expression *x, dt_stage *stage) {
+static bool make_stage(dt_elaborator *e, const dt_pipeline_declaration *before, const dt_expression *x, dt_stage_declaration *stage) {
     if (x->kind != DT_EXPRESSION_CALL || x->a->kind != DT_EXPRESSION_NAME) {
         dt_diagnostic_help(dt_elaborator_error(e, x->span, "a stage is called: … | shuffle(1000)"), "| joins a source of data with its stages");
         return false;
     }
     dt_stage_kind kind = dt_stage_kind_from_name(x->a->text);
-    *stage = (dt_stage){.kind = x->a->text, .location = dt_elaborator_location(e, x->span)};
+    *stage = (dt_stage_declaration){.kind = x->a->text, .location = dt_elaborator_location(e, x->span)};
     if (!check_order(e, before, stage->kind, x->span)) return false;
     return kind < DT_N_STAGE_KINDS ? stage_arguments(e, dt_stage_row_of(kind), x, stage) : stage_to_come(e, x, stage);
 }
@@ -335,20 +335,20 @@ dt_object dt_evaluate_pipe(dt_elaborator *e, const dt_expression *x) {
         return dt_poison();
     }
     e->at = x->b->span;
-    dt_stage stage;
+    dt_stage_declaration stage;
     if (!make_stage(e, source.pipeline, x->b, &stage)) return dt_poison();
-    dt_pipeline *longer = DT_NEW(e->arena, dt_pipeline);
+    dt_pipeline_declaration *longer = DT_NEW(e->arena, dt_pipeline_declaration);
     longer->location = source.pipeline->location;
     for (size_t i = 0; i < source.pipeline->stages.n; i++) dt_list_push(e->arena, &longer->stages, source.pipeline->stages.items[i]);
     dt_list_push(e->arena, &longer->stages, stage);
     return (dt_object){.kind = DT_OBJECT_PIPELINE, .pipeline = longer};
 }
 
-void dt_elaborate_data(dt_elaborator *e, const dt_declaration *d, const dt_pipeline *pipeline) {
-    dt_pipeline named = {.name = d->name, .location = dt_elaborator_location(e, d->span)};
+void dt_elaborate_data(dt_elaborator *e, const dt_declaration *d, const dt_pipeline_declaration *pipeline) {
+    dt_pipeline_declaration named = {.name = d->name, .location = dt_elaborator_location(e, d->span)};
     int n_functions = 0;
     for (size_t i = 0; i < pipeline->stages.n; i++) {
-        dt_stage stage = pipeline->stages.items[i];
+        dt_stage_declaration stage = pipeline->stages.items[i];
         if (strcmp(stage.kind, "batch") == 0 && stage.arguments.items[0].i > e->largest_batch) e->largest_batch = stage.arguments.items[0].i;
         for (size_t k = 0; k < stage.arguments.n; k++) {
             dt_stage_argument *argument = &stage.arguments.items[k];

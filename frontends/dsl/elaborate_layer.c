@@ -155,8 +155,8 @@ static const dt_visit *root_visit(const dt_elaborator *e) {
 /* A later call of a model that does not meet what the first one met. */
 static void report_difference(dt_elaborator *e, const char *difference) {
     const dt_visit *root = root_visit(e);
-    dt_diagnostic *error =
-        dt_diagnostics_add(e->sink, DT_SEVERITY_ERROR, root->call, "this call of %s differs from its first: %s", root->instance->name, difference);
+    dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, root->call, "this call of %s differs from its first: %s",
+                                              root->instance->name, difference);
     dt_diagnostic_note(error, "the first call is in %s", dt_elaborator_place(e, root->instance->first_call));
     dt_diagnostic_help(error,
                        "a model has one set of parameters, the same for every call: declare two models, or call it with equal shapes and options");
@@ -194,7 +194,7 @@ static int first_variable(dt_elaborator *e, const dt_statement *s, const char *p
 
 void dt_declare_variable(dt_elaborator *e, const dt_statement *s) {
     bool is_param = s->kind == DT_STATEMENT_PARAM;
-    const dt_target *target = &s->targets.items[0];
+    const dt_assignment_target *target = &s->targets.items[0];
     const char *word = is_param ? "param" : "state";
     dt_object object = dt_poison();
     dt_dtype dtype;
@@ -226,7 +226,7 @@ void dt_declare_variable(dt_elaborator *e, const dt_statement *s) {
 }
 
 void dt_write_statement(dt_elaborator *e, const dt_statement *s) {
-    const dt_target *target = &s->targets.items[0];
+    const dt_assignment_target *target = &s->targets.items[0];
     dt_binding *binding = dt_find_binding(e->frame->scope, target->name);
     if (binding == NULL || binding->object.kind != DT_OBJECT_VARIABLE) {
         if (binding != NULL && dt_is_poison(binding->object)) return;

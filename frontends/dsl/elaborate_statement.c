@@ -42,7 +42,7 @@ static void run_assign(dt_elaborator *e, const dt_statement *s) {
 
 /* ---- if ---- */
 
-typedef DT_LIST(dt_target) target_list;
+typedef DT_LIST(dt_assignment_target) target_list;
 
 /* Names that the statements bind for certain, whatever path is taken. */
 static void list_bound(dt_elaborator *e, const dt_block *block, target_list *bound);
@@ -91,7 +91,7 @@ static void run_if(dt_elaborator *e, const dt_statement *s) {
     for (int side = 0; side < 2; side++) {
         const target_list *bound = side == 0 ? &then_bound : &else_bound, *other = side == 0 ? &else_bound : &then_bound;
         for (size_t i = 0; i < bound->n; i++) {
-            const dt_target *target = &bound->items[i];
+            const dt_assignment_target *target = &bound->items[i];
             if (is_listed(other, target->name) || dt_find_binding(before, target->name) != NULL) continue;
             e->frame->scope = dt_bind(e->arena, e->frame->scope, target->name, dt_poison(), target->span);
             e->frame->scope->conditional = true;

@@ -95,7 +95,7 @@ static ratio totals_of(dt_elaborator *e, const char *kind, dt_value *x, dt_objec
 static dt_object rate_of(dt_elaborator *e, dt_object schedule) {
     for (size_t i = e->step->paced.n; i-- > 0;)
         if (e->step->paced.items[i].schedule == schedule.callee) return e->step->paced.items[i].rate;
-    if (dt_diagnostics_n_errors(e->sink) > 0) return dt_poison(); /* an optimizer that was not understood may have been the one */
+    if (dt_diagnostics_n_errors(e->diagnostics) > 0) return dt_poison(); /* an optimizer that was not understood may have been the one */
     dt_diagnostic *error = dt_elaborator_error(e, e->at, "no optimizer of this step has used the schedule before this report");
     dt_diagnostic_help(error, "report it after minimize or apply");
     return dt_poison();
@@ -224,7 +224,7 @@ static void add_results(dt_elaborator *e, const dt_frame *frame) {
 
 /* A step takes batches: how many rows, its data must say. */
 static void check_batch(dt_elaborator *e, const dt_declaration *d) {
-    const dt_pipeline *pipeline = NULL;
+    const dt_pipeline_declaration *pipeline = NULL;
     for (size_t i = 0; i < e->module->pipelines.n; i++)
         if (strcmp(e->module->pipelines.items[i].name, d->from) == 0) pipeline = &e->module->pipelines.items[i];
     if (pipeline == NULL) return; /* a mistake in it was reported */

@@ -375,7 +375,7 @@ void dt_run_update(dt_elaborator *e, const dt_statement *s) {
 
 /* state m = zeros_like(p): one for each parameter in update, else one for the optimizer. Its type is that of its initial value. */
 void dt_declare_slot(dt_elaborator *e, const dt_statement *s) {
-    const dt_target *target = &s->targets.items[0];
+    const dt_assignment_target *target = &s->targets.items[0];
     const dt_update *update = e->frame->update;
     const char *path = update->path != NULL ? dt_arena_format(e->arena, "%s/%s/%s", update->optimizer->path, update->path, target->name)
                                             : dt_arena_format(e->arena, "%s/%s", update->optimizer->path, target->name);

@@ -19,7 +19,7 @@ const char *dt_declared_text(dt_elaborator *e, const dt_type_syntax *type) {
         return text;
     }
     if (!type->has_dims) return type->word;
-    const char *line = dt_diagnostics_line(e->sink, type->span.file, type->span.line);
+    const char *line = dt_diagnostics_line(e->diagnostics, type->span.file, type->span.line);
     return dt_arena_substring(e->arena, line + type->span.column - 1, (size_t)type->span.length);
 }
 

@@ -37,7 +37,7 @@ typedef struct dt_top {
 
 struct dt_file {
     const char *name; /* of the module: "nn" */
-    int source;       /* in the sink */
+    int source;       /* in the diagnostics */
     int module_file;  /* in module->files, or -1: the library's values carry the line of the user's call instead */
     bool is_library;
     dt_syntax *syntax;
@@ -179,7 +179,7 @@ typedef struct dt_head {
 
 struct dt_elaborator {
     dt_arena *arena;
-    dt_diagnostics *sink;
+    dt_diagnostics *diagnostics;
     dt_module *module;
     const char *folder; /* of the program */
     const dt_dsl_options *options;
@@ -203,17 +203,17 @@ struct dt_elaborator {
     int n_visits;
     DT_LIST(dt_head) heads; /* parameters of builtins, parsed at first use */
 
-    int depth;    /* of C recursion */
-    int64_t work; /* expressions evaluated so far: bounded, so that every program ends */
+    int depth;     /* of C recursion */
+    int64_t work;  /* expressions evaluated so far: bounded, so that every program ends */
     dt_loop *loop; /* the `for` around this point that has most turns; NULL: none */
-    bool gave_up; /* it was too much */
+    bool gave_up;  /* it was too much */
 };
 
 enum {
-    DT_MOST_DEPTH = 400,     /* of evaluation within evaluation */
-    DT_MOST_ITEMS = 100000,  /* of a list or a loop */
-    DT_MOST_WORK = 2000000,  /* expressions in one compilation */
-    DT_MOST_VALUES = 65536   /* of one function: what passes take a minute for */
+    DT_MOST_DEPTH = 400,    /* of evaluation within evaluation */
+    DT_MOST_ITEMS = 100000, /* of a list or a loop */
+    DT_MOST_WORK = 2000000, /* expressions in one compilation */
+    DT_MOST_VALUES = 65536  /* of one function: what passes take a minute for */
 };
 #define DT_MOST_ELEMENTS ((int64_t)1 << 40) /* of one tensor, for each row */
 
@@ -269,7 +269,7 @@ dt_object dt_emit_constant(dt_elaborator *e, dt_dtype dtype, dt_object literal, 
 bool dt_literal_fits(dt_object literal, dt_dtype dtype); /* an int within limits, a float beside floats, a bool beside bools */
 dt_attribute dt_literal_number(dt_object literal);       /* of INT, FLOAT and BOOL */
 const char *dt_literal_misfit(dt_elaborator *e, dt_object literal, dt_dtype dtype); /* "300 does not fit in u8, which holds 0 to 255" */
-dt_object dt_emit_launch(dt_elaborator *e, const char *field); /* i64 scalar */
+dt_object dt_emit_launch(dt_elaborator *e, const char *field);                      /* i64 scalar */
 dt_object dt_emit_reshape(dt_elaborator *e, dt_value *x, dt_shape shape);
 dt_object dt_emit_broadcast(dt_elaborator *e, dt_value *x, dt_shape shape); /* by NumPy's rule: must be possible */
 dt_object dt_emit_unary(dt_elaborator *e, const char *op, dt_value *x);
@@ -377,7 +377,7 @@ dt_object dt_tree_binary(dt_elaborator *e, dt_token_kind operator, dt_object a, 
 dt_object dt_evaluate_pipe(dt_elaborator *e, const dt_expression *expression);
 const char *dt_list_sources(dt_elaborator *e); /* "idx, npy, csv" */
 dt_object dt_make_source(dt_elaborator *e, const char *kind, const dt_actual *actuals, size_t n, dt_span span);
-void dt_elaborate_data(dt_elaborator *e, const dt_declaration *declaration, const dt_pipeline *pipeline);
+void dt_elaborate_data(dt_elaborator *e, const dt_declaration *declaration, const dt_pipeline_declaration *pipeline);
 
 /* ---- builtins ---- */
 typedef dt_object dt_builtin_function(dt_elaborator *e, const dt_object *arguments);

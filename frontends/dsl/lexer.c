@@ -16,7 +16,7 @@ static const struct {
 
 typedef struct lexer {
     dt_arena *arena;
-    dt_diagnostics *sink;
+    dt_diagnostics *diagnostics;
     int file;
     const char *at, *line_start;
     int line;
@@ -92,9 +92,9 @@ static void lex_number(lexer *l) {
     token->f = strtod(digits, NULL);
     errno = 0;
     if (!is_float) token->i = strtoll(digits, NULL, 10);
-    if (errno == ERANGE) dt_diagnostics_add(l->sink, DT_SEVERITY_ERROR, token->span, "%s does not fit in 64 bits", digits);
+    if (errno == ERANGE) dt_diagnostics_add(l->diagnostics, DT_SEVERITY_ERROR, token->span, "%s does not fit in 64 bits", digits);
     if (is_letter(*l->at)) {
-        dt_diagnostic *error = dt_diagnostics_add(l->sink, DT_SEVERITY_ERROR, token->span, "a number runs into a name");
+        dt_diagnostic *error = dt_diagnostics_add(l->diagnostics, DT_SEVERITY_ERROR, token->span, "a number runs into a name");
         dt_diagnostic_help(error, "put an operator or a blank between them");
     }
 }
@@ -109,7 +109,7 @@ static void lex_string(lexer *l) {
             char escaped = *l->at++;
             c = escaped == 'n' ? '\n' : escaped == 't' ? '\t' : escaped;
             if (strchr("nt\\\"", escaped) == NULL)
-                dt_diagnostics_add(l->sink, DT_SEVERITY_ERROR, span_from(l, l->at - 2), "\\%c means nothing in a string: \\n \\t \\\\ \\\" do",
+                dt_diagnostics_add(l->diagnostics, DT_SEVERITY_ERROR, span_from(l, l->at - 2), "\\%c means nothing in a string: \\n \\t \\\\ \\\" do",
                                    escaped);
         }
         dt_text_append_bytes(&value, &c, 1);
@@ -117,7 +117,7 @@ static void lex_string(lexer *l) {
     if (*l->at == '"')
         l->at++;
     else
-        dt_diagnostic_help(dt_diagnostics_add(l->sink, DT_SEVERITY_ERROR, span_from(l, start), "the string does not end on its line"),
+        dt_diagnostic_help(dt_diagnostics_add(l->diagnostics, DT_SEVERITY_ERROR, span_from(l, start), "the string does not end on its line"),
                            "close it with \"");
     push(l, DT_TOKEN_STRING, start)->text = value.data;
 }
@@ -156,9 +156,9 @@ static void lex_symbol(lexer *l) {
         while (((unsigned char)*l->at & 0xc0) == 0x80) l->at++;
         dt_span span = span_from(l, start);
         if (*start > ' ' && *start < 0x7f)
-            dt_diagnostics_add(l->sink, DT_SEVERITY_ERROR, span, "'%c' means nothing here", *start);
+            dt_diagnostics_add(l->diagnostics, DT_SEVERITY_ERROR, span, "'%c' means nothing here", *start);
         else
-            dt_diagnostics_add(l->sink, DT_SEVERITY_ERROR, span, "'%.*s' (U+%04X) means nothing here", span.length, start,
+            dt_diagnostics_add(l->diagnostics, DT_SEVERITY_ERROR, span, "'%.*s' (U+%04X) means nothing here", span.length, start,
                                code_point(start, span.length));
         return;
     }
@@ -167,8 +167,8 @@ static void lex_symbol(lexer *l) {
     push(l, kind, start);
 }
 
-dt_token *dt_lex(dt_arena *arena, dt_diagnostics *sink, int file, const char *text, size_t *n_tokens) {
-    lexer l = {.arena = arena, .sink = sink, .file = file, .at = text, .line_start = text, .line = 1};
+dt_token *dt_lex(dt_arena *arena, dt_diagnostics *diagnostics, int file, const char *text, size_t *n_tokens) {
+    lexer l = {.arena = arena, .diagnostics = diagnostics, .file = file, .at = text, .line_start = text, .line = 1};
     while (*l.at != '\0') {
         char c = *l.at;
         if (c == '\n')

@@ -78,7 +78,7 @@ typedef struct dt_token {
 
 const char *dt_token_spelling(dt_token_kind kind);
 
-/* All tokens of `text`, the last one END. Mistakes go to the sink and leave out what they concern. */
-dt_token *dt_lex(dt_arena *arena, dt_diagnostics *sink, int file, const char *text, size_t *n_tokens);
+/* All tokens of `text`, the last one END. Mistakes go to the diagnostics and leave out what they concern. */
+dt_token *dt_lex(dt_arena *arena, dt_diagnostics *diagnostics, int file, const char *text, size_t *n_tokens);
 
 #endif

@@ -63,7 +63,7 @@ typedef struct dt_object {
         dt_optimizer *optimizer;
         dt_instance *instance;
         dt_file *file; /* MODULE; NULL: the op table, as `ops` */
-        const dt_pipeline *pipeline;
+        const dt_pipeline_declaration *pipeline;
     };
 } dt_object;
 

@@ -41,7 +41,7 @@ static dt_diagnostic *complain(dt_parser *p, const char *what, const char *where
     dt_span span = token->span;
     if (token->kind == DT_TOKEN_END && p->at > 0 && p->tokens[p->at - 1].kind == DT_TOKEN_NEWLINE) span = p->tokens[p->at - 1].span;
     p->panicked = true;
-    return dt_diagnostics_add(p->sink, DT_SEVERITY_ERROR, span, "expected %s%s%s, found %s", what, *where != '\0' ? " " : "", where,
+    return dt_diagnostics_add(p->diagnostics, DT_SEVERITY_ERROR, span, "expected %s%s%s, found %s", what, *where != '\0' ? " " : "", where,
                               describe(p, token));
 }
 
@@ -66,7 +66,7 @@ void dt_parser_expect_close(dt_parser *p, dt_token_kind kind, const char *where,
     }
     p->panicked = true;
     const char *close = dt_token_spelling(kind);
-    dt_diagnostic *error = dt_diagnostics_add(p->sink, DT_SEVERITY_ERROR, open, "%s is missing %s", close, where);
+    dt_diagnostic *error = dt_diagnostics_add(p->diagnostics, DT_SEVERITY_ERROR, open, "%s is missing %s", close, where);
     dt_diagnostic_note(error, "found %s in line %d instead", describe(p, dt_parser_peek(p, 0)), dt_parser_peek(p, 0)->span.line);
     dt_diagnostic_help(error, "close what is opened here with %s", close);
 }
@@ -77,7 +77,8 @@ bool dt_parser_enter(dt_parser *p) {
         return true;
     }
     if (!p->panicked) {
-        dt_diagnostic *error = dt_diagnostics_add(p->sink, DT_SEVERITY_ERROR, dt_parser_peek(p, 0)->span, "nested deeper than %d levels", DEEPEST);
+        dt_diagnostic *error =
+            dt_diagnostics_add(p->diagnostics, DT_SEVERITY_ERROR, dt_parser_peek(p, 0)->span, "nested deeper than %d levels", DEEPEST);
         dt_diagnostic_help(error, "name a part of it and use the name");
     }
     p->panicked = true;
@@ -127,7 +128,7 @@ static dt_block parse_block(dt_parser *p) {
 static void parse_target(dt_parser *p, dt_statement *s) {
     const dt_token *name = dt_parser_peek(p, 0);
     if (!dt_parser_expect(p, DT_TOKEN_NAME, "to bind")) return;
-    dt_target target = {name->text, name->span};
+    dt_assignment_target target = {name->text, name->span};
     dt_list_push(p->arena, &s->targets, target);
 }
 
@@ -203,7 +204,7 @@ static void parse_report(dt_parser *p, dt_statement *s) {
     dt_parse_arguments(p, &s->arguments, DT_TOKEN_NEWLINE);
     for (size_t i = 0; i < s->arguments.n && !p->panicked; i++) {
         if (s->arguments.items[i].name != NULL) continue;
-        dt_diagnostic *error = dt_diagnostics_add(p->sink, DT_SEVERITY_ERROR, s->arguments.items[i].span, "a report needs a name");
+        dt_diagnostic *error = dt_diagnostics_add(p->diagnostics, DT_SEVERITY_ERROR, s->arguments.items[i].span, "a report needs a name");
         dt_diagnostic_help(error, "write report name: expression");
     }
 }
@@ -343,9 +344,9 @@ static void recover_declaration(dt_parser *p) {
     p->panicked = false;
 }
 
-dt_syntax *dt_parse(dt_arena *arena, dt_diagnostics *sink, int file, const char *text) {
+dt_syntax *dt_parse(dt_arena *arena, dt_diagnostics *diagnostics, int file, const char *text) {
     size_t n_tokens;
-    dt_parser p = {.arena = arena, .sink = sink, .tokens = dt_lex(arena, sink, file, text, &n_tokens)};
+    dt_parser p = {.arena = arena, .diagnostics = diagnostics, .tokens = dt_lex(arena, diagnostics, file, text, &n_tokens)};
     dt_syntax *syntax = DT_NEW(arena, dt_syntax);
     for (skip_newlines(&p); !dt_parser_is(&p, DT_TOKEN_END); skip_newlines(&p)) {
         p.depth = 0;
@@ -356,9 +357,9 @@ dt_syntax *dt_parse(dt_arena *arena, dt_diagnostics *sink, int file, const char 
     return syntax;
 }
 
-dt_expression *dt_parse_lone_expression(dt_arena *arena, dt_diagnostics *sink, int file, const char *text) {
+dt_expression *dt_parse_lone_expression(dt_arena *arena, dt_diagnostics *diagnostics, int file, const char *text) {
     size_t n_tokens;
-    dt_parser p = {.arena = arena, .sink = sink, .tokens = dt_lex(arena, sink, file, text, &n_tokens)};
+    dt_parser p = {.arena = arena, .diagnostics = diagnostics, .tokens = dt_lex(arena, diagnostics, file, text, &n_tokens)};
     dt_expression *e = dt_parse_expression(&p);
     dt_parser_accept(&p, DT_TOKEN_NEWLINE);
     if (!dt_parser_is(&p, DT_TOKEN_END)) dt_parser_expected(&p, "the end of the value");

@@ -4,16 +4,16 @@
 
 #include "frontends/dsl/syntax.h"
 
-/* The program in `text`, known to the sink as `file`. Never NULL; worth elaborating only when the sink has no errors. */
-dt_syntax *dt_parse(dt_arena *arena, dt_diagnostics *sink, int file, const char *text);
+/* The program in `text`, known to the diagnostics as `file`. Never NULL; worth elaborating only when the diagnostics hold no errors. */
+dt_syntax *dt_parse(dt_arena *arena, dt_diagnostics *diagnostics, int file, const char *text);
 
 /* One expression and nothing else: the value of -D name=value. */
-dt_expression *dt_parse_lone_expression(dt_arena *arena, dt_diagnostics *sink, int file, const char *text);
+dt_expression *dt_parse_lone_expression(dt_arena *arena, dt_diagnostics *diagnostics, int file, const char *text);
 
 /* ---- between parser.c and parser_expression.c ---- */
 typedef struct dt_parser {
     dt_arena *arena;
-    dt_diagnostics *sink;
+    dt_diagnostics *diagnostics;
     const dt_token *tokens;
     size_t at;
     int depth;     /* of nesting: bounded, so that no input can exhaust the stack */

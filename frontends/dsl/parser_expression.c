@@ -232,15 +232,15 @@ static dt_expression *parse_level(dt_parser *p, int level) {
     for (int n = 0; !p->panicked && at_operator_of(p, level); n++) {
         const dt_token *operator= dt_parser_peek(p, 0);
         if (n >= MOST_OPERATORS) {
-            dt_diagnostic *error =
-                dt_diagnostics_add(p->sink, DT_SEVERITY_ERROR, operator->span, "the expression has more than %d operators in a row", MOST_OPERATORS);
+            dt_diagnostic *error = dt_diagnostics_add(p->diagnostics, DT_SEVERITY_ERROR, operator->span,
+                                                      "the expression has more than %d operators in a row", MOST_OPERATORS);
             dt_diagnostic_help(error, "give a part of it a name: part = …");
             p->panicked = true;
             break;
         }
         if (n > 0 && (level == LEVEL_COMPARE || level == LEVEL_RANGE)) {
             dt_diagnostic *error =
-                dt_diagnostics_add(p->sink, DT_SEVERITY_ERROR, operator->span, "%s does not chain", dt_token_spelling(operator->kind));
+                dt_diagnostics_add(p->diagnostics, DT_SEVERITY_ERROR, operator->span, "%s does not chain", dt_token_spelling(operator->kind));
             dt_diagnostic_help(error, "join two comparisons with and");
             p->panicked = true;
             break;
@@ -323,7 +323,7 @@ void dt_parse_parameters(dt_parser *p, dt_callable *callable) {
         dt_parameter parameter = {.name = name->text, .span = name->span};
         for (size_t i = 0; i < callable->parameters.n; i++)
             if (strcmp(callable->parameters.items[i].name, name->text) == 0)
-                dt_diagnostics_add(p->sink, DT_SEVERITY_ERROR, name->span, "two parameters are called %s", name->text);
+                dt_diagnostics_add(p->diagnostics, DT_SEVERITY_ERROR, name->span, "two parameters are called %s", name->text);
         if (dt_parser_accept(p, DT_TOKEN_COLON)) parameter.type = dt_parse_type(p, true);
         if (dt_parser_accept(p, DT_TOKEN_ASSIGN)) parameter.standard = dt_parse_expression(p);
         dt_list_push(p->arena, &callable->parameters, parameter);

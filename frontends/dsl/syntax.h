@@ -90,15 +90,15 @@ typedef enum dt_statement_kind {
     DT_STATEMENT_UPDATE      /* callable: in an optimizer */
 } dt_statement_kind;
 
-typedef struct dt_target {
+typedef struct dt_assignment_target {
     const char *name; /* "_" binds nothing */
     dt_span span;
-} dt_target;
+} dt_assignment_target;
 
 struct dt_statement {
     dt_statement_kind kind;
     dt_span span; /* its first word */
-    DT_LIST(dt_target) targets;
+    DT_LIST(dt_assignment_target) targets;
     dt_expression *value;
     dt_type_syntax *type;
     dt_expression *trainable; /* PARAM; NULL: true */

@@ -232,7 +232,7 @@ static bool shows(const char *source, void (*mistake)(char *text), const char *w
     dt_tensor first = {0}, result, inputs[2];
     bool found = false;
     t.compilation = (dt_compilation){.arena = t.arena, .module = trial_elaborate(&t), .target = DT_TARGET_CUDA};
-    trial_succeed(&t, dt_pipeline_run(&t.compilation, &(dt_pipeline_options){0}));
+    trial_succeed(&t, dt_passes_run(&t.compilation, &(dt_passes_options){0}));
     trial_succeed(&t, emulated_make_with(&t.compilation, &t.code, NULL, mistake));
     int f = trial_function(t.compilation.module, "s");
     for (int i = 0; i < 2; i++)

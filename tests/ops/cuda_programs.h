@@ -45,12 +45,12 @@ static void trial_succeed(const trial *t, dt_status *status) {
 
 static dt_module *trial_elaborate(trial *t) {
     dt_dsl_options options = {.defines = t->program->defines, .capacity = t->program->capacity};
-    dt_diagnostics *sink = dt_diagnostics_create(t->arena);
+    dt_diagnostics *diagnostics = dt_diagnostics_create(t->arena);
     dt_module *module = NULL;
     while (options.n_defines < 4 && t->program->defines[options.n_defines].name != NULL) options.n_defines++;
-    trial_succeed(t, dt_dsl_compile(t->arena, t->program->name, t->program->source, &options, sink, &module));
+    trial_succeed(t, dt_dsl_compile(t->arena, t->program->name, t->program->source, &options, diagnostics, &module));
     dt_text text = {0};
-    dt_diagnostics_print(&text, sink);
+    dt_diagnostics_print(&text, diagnostics);
     if (module == NULL) fail_msg("%s", text.data);
     dt_text_free(&text);
     return module;
@@ -159,9 +159,9 @@ static void run_program(const program *program) {
     }
     t.written = trial_elaborate(&t);
     dt_compilation graph = {.arena = t.arena, .module = t.written};
-    trial_succeed(&t, dt_pipeline_run(&graph, &(dt_pipeline_options){.stop_after = "autodiff"}));
+    trial_succeed(&t, dt_passes_run(&graph, &(dt_passes_options){.stop_after = "autodiff"}));
     t.compilation = (dt_compilation){.arena = t.arena, .module = trial_elaborate(&t), .target = DT_TARGET_CUDA};
-    trial_succeed(&t, dt_pipeline_run(&t.compilation, &(dt_pipeline_options){0}));
+    trial_succeed(&t, dt_passes_run(&t.compilation, &(dt_passes_options){0}));
     trial_succeed(&t, emulated_make_with(&t.compilation, &t.code, &(dt_codegen_cuda_options){.wide_indices = program->wide_indices}, NULL));
     dt_memory memory = dt_memory_create(t.arena, t.written);
     int init = trial_function(t.written, "init");

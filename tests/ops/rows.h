@@ -137,7 +137,7 @@ static dt_status *prepare(subject *s) {
     DT_TRY(build_module(s, &s->graph, s->values));
     DT_TRY(build_module(s, &module, others));
     s->compilation = (dt_compilation){.arena = s->arena, .module = module, .target = s->generator->target};
-    DT_TRY(dt_pipeline_run(&s->compilation, &(dt_pipeline_options){0}));
+    DT_TRY(dt_passes_run(&s->compilation, &(dt_passes_options){0}));
     return s->generator->make(&s->compilation, s->context, s->ways, &s->n_ways);
 }
 

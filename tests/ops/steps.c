@@ -292,9 +292,9 @@ static void run_seed(uint64_t seed, const char *const *levels, int n_levels, tot
     subject s = {.arena = dt_arena_create(), .seed = seed, .real = seed % 2 ? DT_F32 : DT_F64, .n_levels = n_levels, .source = {seed}};
     dt_compilation written = {.arena = s.arena, .module = random_step(&s, &(random_source){seed})};
     s.graph = written.module;
-    succeed(&s, "autodiff", dt_pipeline_run(&written, &(dt_pipeline_options){.stop_after = "autodiff"}));
+    succeed(&s, "autodiff", dt_passes_run(&written, &(dt_passes_options){.stop_after = "autodiff"}));
     s.compilation = (dt_compilation){.arena = s.arena, .module = random_step(&s, &(random_source){seed})};
-    dt_status *status = dt_pipeline_run(&s.compilation, &(dt_pipeline_options){0});
+    dt_status *status = dt_passes_run(&s.compilation, &(dt_passes_options){0});
     if (dt_status_code(status) == DT_UNIMPLEMENTED) { /* rows of all replicas beside those of one, which kernels do not hold */
         dt_status_free(status);
         totals->n_refused++;

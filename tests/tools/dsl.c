@@ -37,11 +37,11 @@ int main(int n_arguments, char **arguments) {
     dt_status *status = dt_file_read(path, &source, &n_bytes);
     if (status != NULL) return fail(status);
     dt_arena *arena = dt_arena_create();
-    dt_diagnostics *sink = dt_diagnostics_create(arena);
+    dt_diagnostics *diagnostics = dt_diagnostics_create(arena);
     dt_module *module;
-    status = dt_dsl_compile(arena, path, source, &options, sink, &module);
+    status = dt_dsl_compile(arena, path, source, &options, diagnostics, &module);
     dt_text text = {0};
-    dt_diagnostics_print(&text, sink);
+    dt_diagnostics_print(&text, diagnostics);
     if (text.data != NULL) fputs(text.data, stderr);
     dt_text_free(&text);
     if (status == NULL && module != NULL) status = dt_verify(module);

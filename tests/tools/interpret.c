@@ -32,16 +32,16 @@ typedef struct run {
 static bool has_rows(const dt_value *value) { return value->shape.rank > 0 && value->shape.dims[0] == DT_BATCH; }
 
 static dt_status *compile(dt_arena *arena, const char *path, const char *source, dt_module **module) {
-    dt_diagnostics *sink = dt_diagnostics_create(arena);
-    dt_status *status = dt_dsl_compile(arena, path, source, NULL, sink, module);
+    dt_diagnostics *diagnostics = dt_diagnostics_create(arena);
+    dt_status *status = dt_dsl_compile(arena, path, source, NULL, diagnostics, module);
     dt_text text = {0};
-    dt_diagnostics_print(&text, sink);
+    dt_diagnostics_print(&text, diagnostics);
     if (text.data) fputs(text.data, stderr);
     dt_text_free(&text);
     DT_TRY(status);
     if (*module == NULL) return dt_error(DT_INVALID_ARGUMENT, "%s has mistakes", path);
     dt_compilation compilation = {.arena = arena, .module = *module};
-    status = dt_pipeline_run(&compilation, &(dt_pipeline_options){.stop_after = "autodiff"});
+    status = dt_passes_run(&compilation, &(dt_passes_options){.stop_after = "autodiff"});
     dt_text_free(&compilation.warnings);
     return status;
 }

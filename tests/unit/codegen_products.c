@@ -72,7 +72,7 @@ static void check(const char *body, int capacity, uint64_t seed) {
     dt_module *meaning;
     succeed(dt_module_parse(arena, "m", text, &meaning), text);
     succeed(dt_module_parse(arena, "m", text, &compilation.module), text);
-    succeed(dt_pipeline_run(&compilation, &(dt_pipeline_options){0}), text);
+    succeed(dt_passes_run(&compilation, &(dt_passes_options){0}), text);
     succeed(compiled_make(&compilation, levels, n_levels, codes), text);
     const int64_t rows[] = {0, 1, capacity - 1, capacity};
     for (int i = 0; i < n_levels; i++)

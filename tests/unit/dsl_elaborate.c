@@ -21,11 +21,11 @@ typedef struct compiled {
 
 static compiled compile_with(const char *source, const dt_dsl_options *options) {
     compiled c = {.arena = dt_arena_create()};
-    dt_diagnostics *sink = dt_diagnostics_create(c.arena);
-    assert_null(dt_dsl_compile(c.arena, "t.dt", source, options, sink, &c.module));
+    dt_diagnostics *diagnostics = dt_diagnostics_create(c.arena);
+    assert_null(dt_dsl_compile(c.arena, "t.dt", source, options, diagnostics, &c.module));
     dt_text text = {0};
     dt_text_append(&text, "");
-    dt_diagnostics_print(&text, sink);
+    dt_diagnostics_print(&text, diagnostics);
     c.diagnostics = dt_text_take(&text);
     if (c.module == NULL) return c;
     dt_status *status = dt_verify(c.module);
@@ -274,19 +274,19 @@ static void files_beside_the_program_are_modules(void **state) {
     const char *text = "use nn\nconst wide = 6\nlayer wide_dense(x: float[B, C]) { return dense(x, units: wide) }\n";
     assert_null(dt_file_write_atomic(part, text, strlen(text)));
     const char *source = "use part\nmodel M(x: f32[B, 4]) { return part.wide_dense(wide_dense(x)) }\nstep s(x: f32[B, 4]) { return y: M(x) }\n";
-    dt_diagnostics *sink = dt_diagnostics_create(arena);
+    dt_diagnostics *diagnostics = dt_diagnostics_create(arena);
     dt_module *module;
-    assert_null(dt_dsl_compile(arena, program, source, NULL, sink, &module));
+    assert_null(dt_dsl_compile(arena, program, source, NULL, diagnostics, &module));
     assert_non_null(module);
     assert_int_equal(module->files.n, 2);
     assert_string_equal(module->files.items[1], "part.dt");
     assert_non_null(dt_module_find_variable(module, "M/wide_dense_1/dense/kernel"));
     text = "option precision: bf16\nconst wide = 6\n";
     assert_null(dt_file_write_atomic(part, text, strlen(text)));
-    assert_null(dt_dsl_compile(arena, program, "use part\nstep s(x: f32[B]) { return y: x * wide }\n", NULL, sink, &module));
+    assert_null(dt_dsl_compile(arena, program, "use part\nstep s(x: f32[B]) { return y: x * wide }\n", NULL, diagnostics, &module));
     assert_null(module);
     dt_text told = {0};
-    dt_diagnostics_print(&told, sink);
+    dt_diagnostics_print(&told, diagnostics);
     assert_non_null(strstr(told.data, "part.dt:1:8: error: precision is an option of the whole program, this is a module"));
     dt_text_free(&told);
     dt_arena_destroy(arena);

@@ -28,14 +28,14 @@ static char *read_example(const char *name) {
 }
 
 static dt_module *compile(dt_arena *arena, const char *name, const char *source) {
-    dt_diagnostics *sink = dt_diagnostics_create(arena);
+    dt_diagnostics *diagnostics = dt_diagnostics_create(arena);
     dt_module *module;
-    assert_null(dt_dsl_compile(arena, dt_arena_format(arena, "%s.dt", name), source, NULL, sink, &module));
+    assert_null(dt_dsl_compile(arena, dt_arena_format(arena, "%s.dt", name), source, NULL, diagnostics, &module));
     dt_text text = {0};
-    dt_diagnostics_print(&text, sink);
+    dt_diagnostics_print(&text, diagnostics);
     if (text.data != NULL) print_error("%s", text.data);
     dt_text_free(&text);
-    assert_int_equal(dt_diagnostics_n_warnings(sink), 0);
+    assert_int_equal(dt_diagnostics_n_warnings(diagnostics), 0);
     assert_non_null(module);
     return module;
 }
@@ -102,13 +102,13 @@ static void bert_mlm_lacks_functions_of_text(void **state) {
     (void)state;
     dt_arena *arena = dt_arena_create();
     char *source = read_example("bert_mlm");
-    dt_diagnostics *sink = dt_diagnostics_create(arena);
+    dt_diagnostics *diagnostics = dt_diagnostics_create(arena);
     dt_module *module;
-    assert_null(dt_dsl_compile(arena, "bert_mlm.dt", source, NULL, sink, &module));
+    assert_null(dt_dsl_compile(arena, "bert_mlm.dt", source, NULL, diagnostics, &module));
     assert_null(module);
-    assert_int_equal(dt_diagnostics_n_errors(sink), 1);
+    assert_int_equal(dt_diagnostics_n_errors(diagnostics), 1);
     dt_text text = {0};
-    dt_diagnostics_print(&text, sink);
+    dt_diagnostics_print(&text, diagnostics);
     assert_non_null(strstr(text.data, "Functions of text are not there yet"));
     dt_text_free(&text);
     const char *missing = "| filter(fn(line) => n_chars(line) > 100) ";

@@ -10,10 +10,10 @@
 /* The spellings of all tokens but END, separated by blanks; names and strings as they are, ";" for the end of a line. */
 static void check(const char *text, const char *wanted) {
     dt_arena *arena = dt_arena_create();
-    dt_diagnostics *sink = dt_diagnostics_create(arena);
-    int file = dt_diagnostics_add_file(sink, "t.dt", text);
+    dt_diagnostics *diagnostics = dt_diagnostics_create(arena);
+    int file = dt_diagnostics_add_file(diagnostics, "t.dt", text);
     size_t n;
-    const dt_token *tokens = dt_lex(arena, sink, file, text, &n);
+    const dt_token *tokens = dt_lex(arena, diagnostics, file, text, &n);
     dt_text got = {0};
     dt_text_append(&got, "");
     for (size_t i = 0; i + 1 < n; i++) {
@@ -36,10 +36,10 @@ static void check(const char *text, const char *wanted) {
 
 static size_t errors_in(const char *text) {
     dt_arena *arena = dt_arena_create();
-    dt_diagnostics *sink = dt_diagnostics_create(arena);
+    dt_diagnostics *diagnostics = dt_diagnostics_create(arena);
     size_t n;
-    dt_lex(arena, sink, dt_diagnostics_add_file(sink, "t.dt", text), text, &n);
-    size_t n_errors = dt_diagnostics_n_errors(sink);
+    dt_lex(arena, diagnostics, dt_diagnostics_add_file(diagnostics, "t.dt", text), text, &n);
+    size_t n_errors = dt_diagnostics_n_errors(diagnostics);
     dt_arena_destroy(arena);
     return n_errors;
 }

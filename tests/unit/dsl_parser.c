@@ -78,12 +78,12 @@ static void print(dt_text *text, const dt_expression *x) {
 
 static void check(const char *source, const char *wanted) {
     dt_arena *arena = dt_arena_create();
-    dt_diagnostics *sink = dt_diagnostics_create(arena);
-    int file = dt_diagnostics_add_file(sink, "t.dt", source);
+    dt_diagnostics *diagnostics = dt_diagnostics_create(arena);
+    int file = dt_diagnostics_add_file(diagnostics, "t.dt", source);
     dt_text got = {0};
-    print(&got, dt_parse_lone_expression(arena, sink, file, source));
+    print(&got, dt_parse_lone_expression(arena, diagnostics, file, source));
     assert_string_equal(got.data, wanted);
-    assert_int_equal(dt_diagnostics_n_errors(sink), 0);
+    assert_int_equal(dt_diagnostics_n_errors(diagnostics), 0);
     dt_text_free(&got);
     dt_arena_destroy(arena);
 }
@@ -111,9 +111,9 @@ static void calls_indices_and_names(void **state) {
 }
 
 static dt_syntax *parse(dt_arena *arena, const char *source, size_t *n_errors) {
-    dt_diagnostics *sink = dt_diagnostics_create(arena);
-    dt_syntax *syntax = dt_parse(arena, sink, dt_diagnostics_add_file(sink, "t.dt", source), source);
-    *n_errors = dt_diagnostics_n_errors(sink);
+    dt_diagnostics *diagnostics = dt_diagnostics_create(arena);
+    dt_syntax *syntax = dt_parse(arena, diagnostics, dt_diagnostics_add_file(diagnostics, "t.dt", source), source);
+    *n_errors = dt_diagnostics_n_errors(diagnostics);
     return syntax;
 }
 

@@ -71,7 +71,7 @@ static void everything_comes_back(void **state) {
     assert_string_equal(again, everything);
     dt_release(again);
 
-    const dt_pipeline *pipeline = &module->pipelines.items[0];
+    const dt_pipeline_declaration *pipeline = &module->pipelines.items[0];
     assert_int_equal(pipeline->location.line, 5);
     assert_int_equal(pipeline->stages.items[1].location.line, 5); /* its pipeline's */
     assert_int_equal(pipeline->stages.items[2].location.line, 6);

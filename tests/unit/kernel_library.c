@@ -68,11 +68,11 @@ static void leave_step(dt_compilation *compilation) {
 }
 
 static dt_module *elaborate(dt_arena *arena, const char *program) {
-    dt_diagnostics *sink = dt_diagnostics_create(arena);
+    dt_diagnostics *diagnostics = dt_diagnostics_create(arena);
     dt_module *module = NULL;
     dt_text text = {0};
-    expect_ok(dt_dsl_compile(arena, "library.dt", program, &(dt_dsl_options){.capacity = CAPACITY}, sink, &module));
-    dt_diagnostics_print(&text, sink);
+    expect_ok(dt_dsl_compile(arena, "library.dt", program, &(dt_dsl_options){.capacity = CAPACITY}, diagnostics, &module));
+    dt_diagnostics_print(&text, diagnostics);
     if (module == NULL) fail_msg("%s", text.data);
     dt_text_free(&text);
     return module;
@@ -97,7 +97,7 @@ static int check_all(const char *program, dt_switches off, const int classes[DT_
         dt_arena *arena = dt_arena_create();
         dt_compilation compilation = {.arena = arena, .target = DT_TARGET_CUDA, .off = off, .module = elaborate(arena, program)};
         library_runner runner = {.arena = arena};
-        expect_ok(dt_pipeline_run(&compilation, &(dt_pipeline_options){0}));
+        expect_ok(dt_passes_run(&compilation, &(dt_passes_options){0}));
         leave_step(&compilation);
         two_ways_run_plan((random_source){11}, &compilation, rows[i], run, &runner, "libraries");
         check_counts(&compilation, "class", dt_library_class_names(), runner.n_calls, classes, DT_N_LIBRARY_CLASSES);

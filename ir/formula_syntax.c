@@ -1,5 +1,5 @@
-/* expression: see expression.h. Recursive descent over the text, one function a rule. */
-#include "ir/expression.h"
+/* formula_syntax: see formula_syntax.h. Recursive descent over the text, one function a rule. */
+#include "ir/formula_syntax.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -12,7 +12,7 @@ enum {
 
 typedef struct local {
     const char *name;
-    dt_expression *value;
+    dt_formula_syntax *value;
 } local;
 
 typedef struct reader {
@@ -47,9 +47,9 @@ static size_t word_length(const char *at) {
     return n;
 }
 
-static dt_expression *new_call(reader *r, const char *name, dt_expression *a, dt_expression *b) {
-    dt_expression *call = DT_NEW(r->arena, dt_expression);
-    call->kind = DT_EXPRESSION_CALL;
+static dt_formula_syntax *new_call(reader *r, const char *name, dt_formula_syntax *a, dt_formula_syntax *b) {
+    dt_formula_syntax *call = DT_NEW(r->arena, dt_formula_syntax);
+    call->kind = DT_FORMULA_SYNTAX_CALL;
     call->name = name;
     call->n_arguments = b != NULL ? 2 : 1;
     call->arguments[0] = a;
@@ -57,18 +57,18 @@ static dt_expression *new_call(reader *r, const char *name, dt_expression *a, dt
     return call;
 }
 
-static dt_status *parse_or(reader *r, dt_expression **result);
+static dt_status *parse_or(reader *r, dt_formula_syntax **result);
 
-static dt_expression *new_number(reader *r, double value, bool is_integer, int64_t integer) {
-    dt_expression *number = DT_NEW(r->arena, dt_expression);
-    number->kind = DT_EXPRESSION_NUMBER;
+static dt_formula_syntax *new_number(reader *r, double value, bool is_integer, int64_t integer) {
+    dt_formula_syntax *number = DT_NEW(r->arena, dt_formula_syntax);
+    number->kind = DT_FORMULA_SYNTAX_NUMBER;
     number->number = value;
     number->is_integer = is_integer;
     number->integer = integer;
     return number;
 }
 
-static dt_status *parse_number(reader *r, dt_expression **result) {
+static dt_status *parse_number(reader *r, dt_formula_syntax **result) {
     char *end, *integer_end;
     double value = strtod(r->at, &end);
     uint64_t integer = strtoull(r->at, &integer_end, strncmp(r->at, "0x", 2) == 0 ? 16 : 10);
@@ -78,7 +78,7 @@ static dt_status *parse_number(reader *r, dt_expression **result) {
     return NULL;
 }
 
-static dt_expression *named_number(reader *r, const char *word, size_t n) {
+static dt_formula_syntax *named_number(reader *r, const char *word, size_t n) {
     static const struct {
         const char *name;
         double value;
@@ -90,8 +90,8 @@ static dt_expression *named_number(reader *r, const char *word, size_t n) {
     return NULL;
 }
 
-static dt_status *parse_call(reader *r, const char *name, dt_expression **result) {
-    dt_expression *call = new_call(r, name, NULL, NULL);
+static dt_status *parse_call(reader *r, const char *name, dt_formula_syntax **result) {
+    dt_formula_syntax *call = new_call(r, name, NULL, NULL);
     call->n_arguments = 0;
     do {
         if (call->n_arguments == 3) return mistake(r, "at most three arguments");
@@ -102,7 +102,7 @@ static dt_status *parse_call(reader *r, const char *name, dt_expression **result
     return NULL;
 }
 
-static dt_status *parse_word(reader *r, size_t n, dt_expression **result) {
+static dt_status *parse_word(reader *r, size_t n, dt_formula_syntax **result) {
     *result = named_number(r, r->at, n);
     if (*result != NULL) {
         r->at += n;
@@ -116,15 +116,15 @@ static dt_status *parse_word(reader *r, size_t n, dt_expression **result) {
             *result = r->locals.items[i].value;
             return NULL;
         }
-    dt_expression *leaf = DT_NEW(r->arena, dt_expression);
-    leaf->kind = DT_EXPRESSION_NAME;
+    dt_formula_syntax *leaf = DT_NEW(r->arena, dt_formula_syntax);
+    leaf->kind = DT_FORMULA_SYNTAX_NAME;
     leaf->name = name;
     *result = leaf;
     dt_list_push(r->arena, &r->locals, ((local){name, leaf})); /* the next use of the name is this node */
     return NULL;
 }
 
-static dt_status *parse_primary(reader *r, dt_expression **result) {
+static dt_status *parse_primary(reader *r, dt_formula_syntax **result) {
     skip_spaces(r);
     if (isdigit((unsigned char)*r->at) || *r->at == '.') return parse_number(r, result);
     size_t n = word_length(r->at);
@@ -134,12 +134,12 @@ static dt_status *parse_primary(reader *r, dt_expression **result) {
     return take(r, ")") ? NULL : mistake(r, "')'");
 }
 
-static dt_status *parse_unary(reader *r, dt_expression **result) {
+static dt_status *parse_unary(reader *r, dt_formula_syntax **result) {
     if (++r->depth > DEEPEST) return mistake(r, "less nesting");
     if (take(r, "-")) {
-        dt_expression *argument;
+        dt_formula_syntax *argument;
         DT_TRY(parse_unary(r, &argument));
-        if (argument->kind == DT_EXPRESSION_NUMBER)
+        if (argument->kind == DT_FORMULA_SYNTAX_NUMBER)
             *result = new_number(r, -argument->number, argument->is_integer, -argument->integer);
         else
             *result = new_call(r, "neg", argument, NULL);
@@ -168,7 +168,7 @@ enum {
     N_STRENGTHS = sizeof strengths / sizeof *strengths
 };
 
-static dt_status *parse_infix(reader *r, int strength, dt_expression **result) {
+static dt_status *parse_infix(reader *r, int strength, dt_formula_syntax **result) {
     if (strength == N_STRENGTHS) return parse_unary(r, result);
     DT_TRY(parse_infix(r, strength + 1, result));
     for (;;) {
@@ -176,13 +176,13 @@ static dt_status *parse_infix(reader *r, int strength, dt_expression **result) {
         for (const infix *i = strengths[strength]; i->symbol != NULL && found == NULL; i++)
             if (take(r, i->symbol)) found = i;
         if (found == NULL) return NULL;
-        dt_expression *right;
+        dt_formula_syntax *right;
         DT_TRY(parse_infix(r, strength + 1, &right));
         *result = found->swapped != NULL ? new_call(r, found->swapped, right, *result) : new_call(r, found->symbol, *result, right);
     }
 }
 
-static dt_status *parse_or(reader *r, dt_expression **result) { return parse_infix(r, 0, result); }
+static dt_status *parse_or(reader *r, dt_formula_syntax **result) { return parse_infix(r, 0, result); }
 
 /* "name =" in front of an expression; 0 when there is none. */
 static size_t binding_length(reader *r) {
@@ -193,7 +193,7 @@ static size_t binding_length(reader *r) {
     return behind[0] == '=' && behind[1] != '=' ? n : 0;
 }
 
-dt_status *dt_expression_parse(dt_arena *arena, const char *text, dt_expression **expression) {
+dt_status *dt_formula_syntax_parse(dt_arena *arena, const char *text, dt_formula_syntax **expression) {
     reader r = {.arena = arena, .text = text, .at = text};
     for (size_t n; (n = binding_length(&r)) > 0;) {
         local bound = {dt_arena_substring(arena, r.at, n), NULL};
