@@ -35,7 +35,7 @@ enum {
     X(REDUCE_SCATTER, "reduce_scatter", "the replicas' values, combined; each replica has its own rows")
 
 /* X(enumerator, name, meaning): how a collective combines elements. */
-#define DT_FOLDS(X)                                                                                                                                  \
+#define DT_REDUCTION_OPS(X)                                                                                                                          \
     X(SUM, "sum", "in the order of the tree")                                                                                                        \
     X(MAX, "max", "the greatest")                                                                                                                    \
     X(MIN, "min", "the least")
@@ -71,11 +71,11 @@ typedef enum dt_collective_kind {
 #undef X
 } dt_collective_kind;
 
-typedef enum dt_fold {
-#define X(enumerator, name, meaning) DT_FOLD_##enumerator,
-    DT_FOLDS(X)
+typedef enum dt_reduction_op {
+#define X(enumerator, name, meaning) DT_REDUCTION_##enumerator,
+    DT_REDUCTION_OPS(X)
 #undef X
-} dt_fold;
+} dt_reduction_op;
 
 typedef enum dt_aggregate_kind {
 #define X(enumerator, name, meaning) DT_AGGREGATE_##enumerator,
@@ -94,7 +94,7 @@ enum {
     DT_N_MEMORY_SPACES = DT_MEMORY_SPACES(X),
     DT_N_FUNCTION_ROLES = DT_FUNCTION_ROLES(X),
     DT_N_COLLECTIVES = DT_COLLECTIVES(X),
-    DT_N_FOLDS = DT_FOLDS(X),
+    DT_N_REDUCTION_OPS = DT_REDUCTION_OPS(X),
     DT_N_AGGREGATES = DT_AGGREGATES(X),
     DT_N_VARIABLE_KINDS = DT_VARIABLE_KINDS(X)
 #undef X
@@ -114,8 +114,8 @@ static inline const char *const *dt_collective_names(void) {
     static const char *const names[] = {DT_COLLECTIVES(X)};
     return names;
 }
-static inline const char *const *dt_fold_names(void) {
-    static const char *const names[] = {DT_FOLDS(X)};
+static inline const char *const *dt_reduction_op_names(void) {
+    static const char *const names[] = {DT_REDUCTION_OPS(X)};
     return names;
 }
 static inline const char *const *dt_aggregate_names(void) {

@@ -120,7 +120,7 @@ static dt_status *open_groups(sums *of, dt_arena *arena) {
     for (int r = 0; r < RANKS; r++) {
         DT_TRY(dt_local_hub_join(hub, r, &of->groups[r]));
         of->parts[r] = (dt_collective_part){.kind = DT_COLLECTIVE_ALL_REDUCE,
-                                            .combine = DT_FOLD_SUM,
+                                            .combine = DT_REDUCTION_SUM,
                                             .dtype = DT_F32,
                                             .n = of->n,
                                             .sources = (void *const *)of->leaves + of->groups[r]->first_microbatch,

@@ -187,13 +187,13 @@ static void add_kernels(cJSON *plan_item, const dt_plan *plan, const dt_cuda_pro
     }
 }
 
-static dt_fold fold_of(dt_combiner combiner) {
+static dt_reduction_op reduction_op_of(dt_combiner combiner) {
     switch (combiner) {
 #define X(enumerator, name, meaning)                                                                                                                 \
-    case DT_COMBINE_##enumerator: return DT_FOLD_##enumerator;
-        DT_FOLDS(X)
+    case DT_COMBINE_##enumerator: return DT_REDUCTION_##enumerator;
+        DT_REDUCTION_OPS(X)
 #undef X
-    default: assert(!"collectives combine as DT_FOLDS says"); return DT_FOLD_SUM;
+    default: assert(!"collectives combine as DT_REDUCTION_OPS says"); return DT_REDUCTION_SUM;
     }
 }
 
@@ -210,7 +210,7 @@ static void add_segments(cJSON *plan_item, const dt_plan *plan) {
             cJSON *entry = add_item(collectives);
             cJSON_AddStringToObject(entry, "kind", dt_collective_names()[collective->kind]);
             if (collective->kind != DT_COLLECTIVE_ALL_GATHER)
-                cJSON_AddStringToObject(entry, "combiner", dt_fold_names()[fold_of(collective->combiner)]);
+                cJSON_AddStringToObject(entry, "combiner", dt_reduction_op_names()[reduction_op_of(collective->combiner)]);
             add_integer(entry, "source", collective->source);
             add_integer(entry, "target", collective->target);
             cJSON_AddStringToObject(entry, "label", collective->label ? collective->label : plan->buffers[collective->source].name);
@@ -309,7 +309,7 @@ static void add_cuda(cJSON *root, const dt_cuda_files *cuda) {
         cJSON_AddStringToObject(item, "file", dt_cuda_module_file_name(module, name));
         add_sha256(item, module->bytes, module->n_bytes);
     }
-    add_source(object, "fold", cuda->program, cuda->program->fold);
+    add_source(object, "reduction", cuda->program, cuda->program->reduction);
     add_source(object, "clear_rows", cuda->program, cuda->program->clear_rows);
     add_source(object, "turn", cuda->program, cuda->program->turn);
     add_sites(object, cuda->compilation);

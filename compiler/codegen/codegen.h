@@ -62,7 +62,7 @@ typedef struct dt_cuda_source {
 typedef struct dt_cuda_program {
     const char *head; /* types and the prelude */
     int n_sources, n_calls;
-    int fold;             /* the source that folds what replicas have left (abi/fold.h); no call names it */
+    int reduction;        /* the source that reduces over replicas (abi/reduction.h); no call names it */
     int clear_rows, turn; /* sources that calls of libraries need (abi/library.h); -1: there are no such calls */
     const dt_cuda_source *sources;
     const dt_cuda_call *calls;

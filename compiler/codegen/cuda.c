@@ -148,14 +148,14 @@ dt_status *dt_codegen_cuda(dt_arena *arena, const dt_plan *const *plans, int n_p
         if (!plans[p]->rows_at_once) return dt_error(DT_INTERNAL, "the plan of %s goes through its rows in order", plans[p]->function->name);
         for (int k = 0; k < plans[p]->n_kernels; k++) render_kernel(&b, plans[p], p, k);
     }
-    dt_cuda_source fold = dt_cuda_render_fold(arena, plans, n_plans);
-    dt_list_push(arena, &b.sources, fold);
-    int fold_source = (int)b.sources.n - 1;
+    dt_cuda_source reduction = dt_cuda_render_reduction(arena, plans, n_plans);
+    dt_list_push(arena, &b.sources, reduction);
+    int reduction_index = (int)b.sources.n - 1;
     int clear_rows = source_if(&b, needs_cleared_rows, dt_cuda_render_clear_rows()), turn = source_if(&b, needs_turning, dt_cuda_render_turn());
     *program = (dt_cuda_program){.head = head(arena),
                                  .n_sources = (int)b.sources.n,
                                  .n_calls = (int)b.calls.n,
-                                 .fold = fold_source,
+                                 .reduction = reduction_index,
                                  .clear_rows = clear_rows,
                                  .turn = turn,
                                  .sources = b.sources.items,

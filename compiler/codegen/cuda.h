@@ -13,7 +13,7 @@
  *   cuda_strip.c     how a tile's factors come into shared memory
  *   cuda_nest.c      a nest: where each instruction goes, reduced loops, stores
  *   cuda_scalar.c    one instruction as an expression
- *   cuda_fold.c      sums over replicas: a function that no kernel calls, but the runtime */
+ *   cuda_reduction.c sums over replicas: a function that the runtime calls */
 #ifndef DT_CODEGEN_CUDA_H
 #define DT_CODEGEN_CUDA_H
 
@@ -22,7 +22,7 @@
 #include "compiler/kernel/analysis.h"
 #include "compiler/kernel/parallel.h"
 
-extern const char dt_cuda_prelude[], dt_cuda_fold_helpers[]; /* the files of these names, embedded by the build */
+extern const char dt_cuda_prelude[], dt_cuda_reduction_helpers[]; /* the files of these names, embedded by the build */
 
 /* ---- one function ---- */
 
@@ -94,8 +94,8 @@ typedef enum dt_cuda_counting {
 typedef struct dt_cuda_nest {
     dt_cuda_function *f;
     const dt_nest *nest;
-    uint64_t shared, dealt, serial, reduced; /* loops: of the team's turn, dealt to threads, walked in order by one, folded over */
-    bool together;                           /* the team folds together */
+    uint64_t shared, dealt, serial, reduced; /* loops: of the team's turn, dealt to threads, walked in order by one, reduced over */
+    bool together;                           /* the team shares each reduction */
     uint64_t *depends;
     bool *needed, *late; /* [n_instructions] late: behind the reduced loops */
     int *levels;         /* [n_instructions] 0: once a team; 1: once an element; 2 + p: within the p-th reduced loop */
@@ -201,10 +201,10 @@ void dt_cuda_find_ranges(dt_cuda_nest *n);
 /* Is the i64 instruction held in an int? */
 bool dt_cuda_is_narrow(const dt_cuda_nest *n, int i);
 
-/* ---- cuda_fold.c ---- */
+/* ---- cuda_reduction.c ---- */
 
-/* `fold` of abi/fold.h, for the collectives of these plans. Its body is NULL when memory is out. */
-dt_cuda_source dt_cuda_render_fold(dt_arena *arena, const dt_plan *const *plans, int n_plans);
+/* The function of abi/reduction.h, for the collectives of these plans. Its body is NULL when memory is out. */
+dt_cuda_source dt_cuda_render_reduction(dt_arena *arena, const dt_plan *const *plans, int n_plans);
 
 /* ---- cuda_library.c: clear_rows(values, row, capacity, launch), turn(from, to, rows, columns) ---- */
 

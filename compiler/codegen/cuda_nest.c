@@ -9,7 +9,7 @@
 
 enum {
     LONGEST_PART = 64, /* characters of an expression within another */
-    IN_FLIGHT = 16,    /* loads that a thread which folds in order waits for at a time: memory is far, and nothing else keeps it busy */
+    IN_FLIGHT = 16,    /* loads that a thread which reduces in order waits for at a time: nothing else hides their latency */
     MOST_UNROLLED = 24 /* instructions of a turn that is written out several times */
 };
 
@@ -40,7 +40,7 @@ static void divide_loops(dt_cuda_nest *n) {
         else
             n->serial |= bit;
     }
-    n->together = phase->kind == DT_PHASE_TEAMS && n->f->team > 1 && dt_nest_folds_together(n->f->plan, nest, phase->n_shared);
+    n->together = phase->kind == DT_PHASE_TEAMS && n->f->team > 1 && dt_nest_reduces_together(n->f->plan, nest, phase->n_shared);
 }
 
 static void name_loops(dt_cuda_nest *n) {
@@ -134,7 +134,7 @@ static bool reads_memory(const dt_cuda_nest *n, int i) {
     return reads;
 }
 
-/* Whether the instruction's text may stand in its user's: it has one, in the same place. Positions are folded by name. */
+/* Whether the instruction's text may stand in its user's: it has one, in the same place. Positions are reduced by name. */
 static bool is_part(const dt_cuda_nest *n, int i, const char *text) {
     dt_instruction_kind kind = n->nest->instructions[i].kind;
     if (kind == DT_INSTRUCTION_CONSTANT || kind == DT_INSTRUCTION_LOOP) return true;
@@ -196,16 +196,16 @@ static const char *accumulator_name(dt_cuda_nest *n, int r) {
     return n->nest->n_reductions > 1 ? FORMAT(n, "%s%d", name, r) : name;
 }
 
-static const char *folded_type(const dt_cuda_nest *n, const dt_reduction *reduction) {
+static const char *reduced_type(const dt_cuda_nest *n, const dt_reduction *reduction) {
     return dt_cuda_type(n->nest->instructions[reduction->operand].dtype);
 }
 
-static void begin_folding(dt_cuda_nest *n) {
+static void begin_reductions(dt_cuda_nest *n) {
     for (int r = 0; r < n->nest->n_reductions; r++) {
         const dt_reduction *reduction = &n->nest->reductions[r];
         const char *name = accumulator_name(n, r);
         if (is_position(reduction->combiner))
-            dt_cuda_line(n->f, "candidate<%s> %s = {0, -1};", folded_type(n, reduction), name);
+            dt_cuda_line(n->f, "candidate<%s> %s = {0, -1};", reduced_type(n, reduction), name);
         else
             dt_cuda_line(n->f, "%s %s = %s;", dt_cuda_type(reduction->dtype), name, dt_cuda_identity(n, reduction->combiner, reduction->dtype));
     }
@@ -222,14 +222,14 @@ static const char *position(dt_cuda_nest *n) {
     return text != NULL ? text : "0";
 }
 
-static void fold(dt_cuda_nest *n) {
+static void accumulate(dt_cuda_nest *n) {
     for (int r = 0; r < n->nest->n_reductions; r++) {
         const dt_reduction *reduction = &n->nest->reductions[r];
         const dt_instruction *operand = &n->nest->instructions[reduction->operand];
         const char *name = accumulator_name(n, r), *value = n->values[reduction->operand];
         if (is_position(reduction->combiner)) {
             dt_cuda_line(n->f, "consider<%s, %s>(%s, %s, %s);", reduction->combiner == DT_COMBINE_ARGMAX ? "greatest" : "least",
-                         folded_type(n, reduction), name, value, position(n));
+                         reduced_type(n, reduction), name, value, position(n));
         } else if (dt_reduction_is_product(n->nest, reduction)) {
             dt_cuda_line(n->f, "%s = fma%s(%s, %s, %s);", name, reduction->dtype == DT_F64 ? "" : "f", bare(n, n->values[operand->operands[0]]),
                          bare(n, n->values[operand->operands[1]]), name);
@@ -241,7 +241,7 @@ static void fold(dt_cuda_nest *n) {
 }
 
 /* Results of the team's threads become one, which all of them have. */
-static void fold_team(dt_cuda_nest *n) {
+static void reduce_team(dt_cuda_nest *n) {
     static const char *const combiners[] = {
         [DT_COMBINE_SUM] = "by_sum", [DT_COMBINE_PRODUCT] = "by_product", [DT_COMBINE_MAX] = "by_higher", [DT_COMBINE_MIN] = "by_lower"};
     bool warp = n->f->team == DT_WARP;
@@ -253,7 +253,7 @@ static void fold_team(dt_cuda_nest *n) {
             dt_cuda_line(n->f, "%s = best_of_%s<%s%s>(%s%s);", name, warp ? "warp" : "block", combiner == DT_COMBINE_ARGMAX ? "greatest" : "least",
                          warps, name, places);
         else
-            dt_cuda_line(n->f, "%s = fold_%s<%s%s>(%s%s);", name, warp ? "warp" : "block", combiners[combiner], warps, name, places);
+            dt_cuda_line(n->f, "%s = reduce_%s<%s%s>(%s%s);", name, warp ? "warp" : "block", combiners[combiner], warps, name, places);
     }
 }
 
@@ -300,7 +300,7 @@ static void reduce_in_order(dt_cuda_nest *n) {
         if (several) open_loop(n, l), n_open++;
         emit_level(n, 2 + l - first, false);
     }
-    fold(n);
+    accumulate(n);
     for (; n_open > 0; n_open--) dt_cuda_line(n->f, "}");
 }
 
@@ -314,7 +314,7 @@ static void reduce_together(dt_cuda_nest *n) {
         if (n->reduced >> l & 1) n->loop_used[l] = false;
     f->out = &body;
     emit_level(n, 2, false);
-    fold(n);
+    accumulate(n);
     f->out = out;
     dt_cuda_declare_loops(f, n->nest, n->loops, n->reduced, n->loop_used, "d");
     dt_text_append(out, body.data != NULL ? body.data : "");
@@ -462,12 +462,12 @@ void dt_cuda_nest_statements(dt_cuda_nest *n) {
     if (n->nest->n_reductions == 0) {
         finish(n);
     } else {
-        begin_folding(n);
+        begin_reductions(n);
         if (n->together)
             reduce_together(n);
         else
             reduce_in_order(n);
-        if (n->together) fold_team(n);
+        if (n->together) reduce_team(n);
         take_results(n);
         if (n->together) dt_cuda_line(n->f, "if (lane == 0) {");
         finish(n);

@@ -168,7 +168,7 @@ INLINE u32 lanes_where(bool holds) { return __ballot_sync(0xffffffffu, holds); }
 INLINE int first_of(u32 lanes) { return __ffs((int)lanes) - 1; }
 INLINE u32 lanes_of(u32 lanes, int lane) { return __shfl_sync(0xffffffffu, lanes, lane); }
 
-// ---- folding by a team: a tree over the lanes of a warp, then the warps in their order. The order never depends on anything else. ----
+// ---- reduction by a team: a tree over the lanes of a warp, then the warps in their order. The order never depends on anything else. ----
 
 struct by_sum {
     template <class T> static __device__ T of(T a, T b) { return a + b; }
@@ -196,16 +196,16 @@ INLINE i8 from_first_lane(i8 value) { return (i8)__shfl_sync(0xffffffffu, (int)v
 INLINE u8 from_first_lane(u8 value) { return (u8)__shfl_sync(0xffffffffu, (int)value, 0); }
 INLINE bool from_first_lane(bool value) { return __shfl_sync(0xffffffffu, (int)value, 0) != 0; }
 
-template <class Combiner, class T> INLINE T fold_warp(T value) {
+template <class Combiner, class T> INLINE T reduce_warp(T value) {
     for (int distance = 16; distance > 0; distance /= 2) {
         T other = from_lane_behind(value, distance);
         value = Combiner::of(value, other);
     }
     return from_first_lane(value);
 }
-template <class Combiner, int WARPS, class T> INLINE T fold_block(T value, u64 *places) {
+template <class Combiner, int WARPS, class T> INLINE T reduce_block(T value, u64 *places) {
     T *partial = (T *)places;
-    value = fold_warp<Combiner>(value);
+    value = reduce_warp<Combiner>(value);
     __syncthreads();
     if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;
     __syncthreads();

@@ -230,9 +230,9 @@ void dt_llvm_stream_end(dt_llvm_emitter *e); /* behind the last streaming store 
 
 /* ---- llvm_reduce.c ---- */
 
-/* Gives each reduction its identity as carried values; folds the current elements in; replaces them by the results, values of REDUCED. */
+/* Gives each reduction its identity as carried values; combines the current elements with them; replaces them by the results, values of REDUCED. */
 void dt_llvm_reduce_begin(dt_llvm_nest *n);
-void dt_llvm_reduce_fold(dt_llvm_nest *n);
+void dt_llvm_reduce_step(dt_llvm_nest *n);
 void dt_llvm_reduce_end(dt_llvm_nest *n);
 
 /* ---- llvm_tile.c ---- */

@@ -380,7 +380,7 @@ static void descend(dt_llvm_nest *n, int level) {
     if (level == nest->n_loops) {
         for (int c = 0; c < n->n_copies; c++) {
             dt_llvm_copies_use(n, c);
-            nest->n_reductions > 0 ? dt_llvm_reduce_fold(n) : finish(n);
+            nest->n_reductions > 0 ? dt_llvm_reduce_step(n) : finish(n);
         }
         return;
     }

@@ -1,7 +1,7 @@
 /* llvm_reduce: accumulators of the generic form.
  *
- * With the vector loop among the outer ones every lane is a result of its own. With the vector loop among the reduced ones each lane folds its
- * share, and the lanes are folded at the end in a fixed tree, upper half onto lower half: the order depends on the level and the extents, never
+ * With the vector loop among the outer ones every lane is a result of its own. With the vector loop among the reduced ones each lane reduces
+ * its share, and the lanes are reduced at the end in a fixed tree, upper half onto lower half: the order depends on the level and the extents, never
  * on data. The best position of an element is carried beside the best element; i32 while that suffices. */
 #include "compiler/codegen/llvm.h"
 #include "ir/evaluate.h"
@@ -10,8 +10,8 @@
 
 static bool is_position(dt_combiner combiner) { return combiner == DT_COMBINE_ARGMAX || combiner == DT_COMBINE_ARGMIN; }
 
-/* The type in which elements are folded: the accumulator's; for positions the compared element's. */
-static dt_dtype folded_dtype(const dt_llvm_nest *n, const dt_reduction *reduction) {
+/* The type in which elements are combined: the accumulator's; for positions the compared element's. */
+static dt_dtype reduced_dtype(const dt_llvm_nest *n, const dt_reduction *reduction) {
     return is_position(reduction->combiner) ? n->nest->instructions[reduction->operand].dtype : reduction->dtype;
 }
 
@@ -43,7 +43,7 @@ static int found_by(const dt_llvm_nest *n, int r) {
                                                                    : DT_COMBINE_NONE;
     for (int k = 0; k < n->nest->n_reductions && position != DT_COMBINE_NONE && !vector_is_reduced(n); k++) {
         const dt_reduction *other = &n->nest->reductions[k];
-        if (other->combiner == position && other->operand == reduction->operand && folded_dtype(n, other) == reduction->dtype) return k;
+        if (other->combiner == position && other->operand == reduction->operand && reduced_dtype(n, other) == reduction->dtype) return k;
     }
     return -1;
 }
@@ -57,7 +57,7 @@ static void begin_copy(dt_llvm_nest *n) {
         int width = wide ? n->width : 1;
         if (found_by(n, r) >= 0) continue;
         n->slots[r] = e->n_carried;
-        e->carried[e->n_carried++] = identity(e, reduction->combiner, folded_dtype(n, reduction), width);
+        e->carried[e->n_carried++] = identity(e, reduction->combiner, reduced_dtype(n, reduction), width);
         if (is_position(reduction->combiner)) e->carried[e->n_carried++] = LLVMConstNull(dt_llvm_vector(position_type(n), width));
     }
 }
@@ -71,7 +71,7 @@ void dt_llvm_reduce_begin(dt_llvm_nest *n) {
     }
 }
 
-/* ---- folding ---- */
+/* ---- one step ---- */
 
 /* What combining is, for all but positions. */
 static LLVMValueRef combine(dt_llvm_emitter *e, dt_combiner combiner, dt_dtype dtype, LLVMValueRef a, LLVMValueRef b) {
@@ -115,17 +115,17 @@ static LLVMValueRef current_position(dt_llvm_nest *n, int width) {
     return dt_llvm_splat(e, sum, width);
 }
 
-static void fold_position(dt_llvm_nest *n, const dt_reduction *reduction, LLVMValueRef *slot) {
+static void reduce_position(dt_llvm_nest *n, const dt_reduction *reduction, LLVMValueRef *slot) {
     dt_llvm_emitter *e = n->e;
     int width = dt_llvm_width(slot[0]);
     LLVMValueRef x = dt_llvm_operand(n, reduction->operand, width > 1);
-    LLVMValueRef better = is_better(e, reduction->combiner == DT_COMBINE_ARGMAX, folded_dtype(n, reduction), x, slot[0]);
+    LLVMValueRef better = is_better(e, reduction->combiner == DT_COMBINE_ARGMAX, reduced_dtype(n, reduction), x, slot[0]);
     if (n->mask != NULL && vector_is_reduced(n)) better = LLVMBuildAnd(e->builder, better, n->mask, "");
     slot[0] = LLVMBuildSelect(e->builder, better, x, slot[0], "");
     slot[1] = LLVMBuildSelect(e->builder, better, current_position(n, width), slot[1], "");
 }
 
-static void fold_value(dt_llvm_nest *n, const dt_reduction *reduction, LLVMValueRef *slot) {
+static void reduce_value(dt_llvm_nest *n, const dt_reduction *reduction, LLVMValueRef *slot) {
     dt_llvm_emitter *e = n->e;
     const dt_instruction *operand = &n->nest->instructions[reduction->operand];
     bool wide = dt_llvm_width(slot[0]) > 1;
@@ -139,21 +139,21 @@ static void fold_value(dt_llvm_nest *n, const dt_reduction *reduction, LLVMValue
     slot[0] = n->mask != NULL && vector_is_reduced(n) ? LLVMBuildSelect(e->builder, n->mask, next, slot[0], "") : next;
 }
 
-void dt_llvm_reduce_fold(dt_llvm_nest *n) {
+void dt_llvm_reduce_step(dt_llvm_nest *n) {
     for (int r = 0; r < n->nest->n_reductions; r++) {
         const dt_reduction *reduction = &n->nest->reductions[r];
         LLVMValueRef *slot = &n->e->carried[n->slots[r]];
         if (found_by(n, r) >= 0) continue;
         if (is_position(reduction->combiner))
-            fold_position(n, reduction, slot);
+            reduce_position(n, reduction, slot);
         else
-            fold_value(n, reduction, slot);
+            reduce_value(n, reduction, slot);
     }
 }
 
 /* ---- the end ---- */
 
-/* Folds the lanes of both arrays into one: of equal elements the lower position wins. */
+/* Reduces the lanes of both arrays to one: of equal elements the lower position wins. */
 static LLVMValueRef position_tree(dt_llvm_emitter *e, bool greatest, dt_dtype dtype, LLVMValueRef best, LLVMValueRef position) {
     for (int half = dt_llvm_width(best) / 2; half >= 1; half /= 2) {
         LLVMValueRef best_a = dt_llvm_lanes(e, best, 0, half), best_b = dt_llvm_lanes(e, best, half, half);
@@ -185,7 +185,7 @@ static void end_copy(dt_llvm_nest *n) {
         results[r] = slot[positions];
         if (vector_is_reduced(n)) {
             if (positions)
-                results[r] = position_tree(e, reduction->combiner == DT_COMBINE_ARGMAX, folded_dtype(n, reduction), slot[0], slot[1]);
+                results[r] = position_tree(e, reduction->combiner == DT_COMBINE_ARGMAX, reduced_dtype(n, reduction), slot[0], slot[1]);
             else
                 results[r] = value_tree(e, reduction->combiner, reduction->dtype, slot[0]);
         }

@@ -78,7 +78,7 @@ static void mark(const dt_nest *nest, bool *marks, int i) {
     for (int k = 0; k < dt_instruction_n_uses(x); k++) mark(nest, marks, dt_instruction_use(x, k));
 }
 
-void dt_nest_mark_folded(const dt_nest *nest, bool *marks) {
+void dt_nest_mark_reduced(const dt_nest *nest, bool *marks) {
     for (int r = 0; r < nest->n_reductions; r++) {
         const dt_reduction *reduction = &nest->reductions[r];
         const dt_instruction *operand = &nest->instructions[reduction->operand];
@@ -90,7 +90,7 @@ void dt_nest_mark_folded(const dt_nest *nest, bool *marks) {
 }
 
 void dt_nest_mark_needed(const dt_nest *nest, bool *marks) {
-    dt_nest_mark_folded(nest, marks);
+    dt_nest_mark_reduced(nest, marks);
     for (int s = 0; s < nest->n_stores; s++) {
         const dt_store *store = &nest->stores[s];
         mark(nest, marks, store->operand);
@@ -102,12 +102,12 @@ void dt_nest_mark_needed(const dt_nest *nest, bool *marks) {
 }
 
 void dt_nest_place(dt_arena *arena, const dt_nest *nest, const uint64_t *depends, const dt_depths *depths, int *levels, bool *late) {
-    bool *folded = DT_NEW_ARRAY(arena, bool, nest->n_instructions);
-    dt_nest_mark_folded(nest, folded);
+    bool *reduced = DT_NEW_ARRAY(arena, bool, nest->n_instructions);
+    dt_nest_mark_reduced(nest, reduced);
     for (int i = 0; i < nest->n_instructions; i++) {
         const dt_instruction *x = &nest->instructions[i];
         levels[i] = depths->least[i];
-        late[i] = x->kind == DT_INSTRUCTION_REDUCED || ((depends[i] & depths->tile_loops) && !folded[i]);
+        late[i] = x->kind == DT_INSTRUCTION_REDUCED || ((depends[i] & depths->tile_loops) && !reduced[i]);
         for (int l = 0; l < nest->n_loops; l++)
             if ((depends[i] >> l & 1) && depths->of_loop[l] > levels[i]) levels[i] = depths->of_loop[l];
         for (int k = 0; k < dt_instruction_n_uses(x); k++) {
@@ -118,7 +118,7 @@ void dt_nest_place(dt_arena *arena, const dt_nest *nest, const uint64_t *depends
         if (late[i])
             levels[i] = depths->outer;
         else
-            late[i] = nest->n_reductions > 0 && levels[i] == depths->outer && !folded[i] && x->kind != DT_INSTRUCTION_CHECK;
+            late[i] = nest->n_reductions > 0 && levels[i] == depths->outer && !reduced[i] && x->kind != DT_INSTRUCTION_CHECK;
     }
 }
 

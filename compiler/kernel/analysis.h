@@ -14,7 +14,7 @@ bool dt_arguments_overlap(const dt_plan *plan, const dt_kernel_function *kernel,
 /* Iterations that a loop of that extent takes at capacity; -1: unbounded, the rows of all replicas. */
 int64_t dt_trip_count(const dt_plan *plan, int64_t extent);
 
-/* Is the loop folded over? A loop that is marked so in a nest without reductions is an outer one. */
+/* Is the loop reduced over? A loop that is marked so in a nest without reductions is an outer one. */
 static inline bool dt_nest_reduces(const dt_nest *nest, int loop) { return nest->n_reductions > 0 && nest->loops[loop].reduced; }
 
 /* Is the reduction a sum of products, which is what a fused multiply-add is for? */
@@ -31,9 +31,9 @@ void dt_library_nests(const dt_kernel_function *kernel, int n, int *first, int *
 /* depends[n_instructions]: the loops that each instruction differs with, a bit each; behind a reduction only outer ones. */
 void dt_nest_depends(const dt_nest *nest, uint64_t *depends);
 
-/* Marks what reductions fold, with all that it uses; of a fused product, its factors. marks[n_instructions] */
-void dt_nest_mark_folded(const dt_nest *nest, bool *marks);
-/* Marks all that has to be computed: what is folded, stored or checked. */
+/* Marks the operands of reductions, with all that it uses; of a fused product, its factors. marks[n_instructions] */
+void dt_nest_mark_reduced(const dt_nest *nest, bool *marks);
+/* Marks all that has to be computed: what is reduced, stored or checked. */
 void dt_nest_mark_needed(const dt_nest *nest, bool *marks);
 
 /* How deep the loops of a nest lie, as a renderer orders them. */

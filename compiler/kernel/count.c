@@ -73,7 +73,7 @@ static dt_amount flops_of_nest(const dt_nest *nest, const int *depths, int64_t b
     dt_amount points = turns_of(nest, nest->n_loops, block_rows);
     for (int r = 0; r < nest->n_reductions; r++)
         if (dt_dtype_is_float(nest->instructions[nest->reductions[r].operand].dtype)) flops = add(flops, points, 1);
-    for (int s = 0; s < nest->n_stores; s++) /* += where the graph adds; a fold into memory is that of its reduction */
+    for (int s = 0; s < nest->n_stores; s++) /* += where the graph adds; a reduction into memory is counted already */
         if (nest->stores[s].accumulate && nest->n_reductions == 0 && dt_dtype_is_float(nest->instructions[nest->stores[s].operand].dtype))
             flops = add(flops, points, 1);
     return flops;

@@ -12,10 +12,10 @@ typedef struct dt_amount {
 
 /* One call of the kernel.
  *
- * flops  Floating-point scalar instructions and folds, each as often as the loops around it run: a product and its sum count two, an exp what
- *        its expansion has. Integers, conversions, loads and stores count nothing.
- * bytes  What has to cross the kernel's border whatever the caches: each buffer once if values of it are read that the kernel has not written
- *        itself, and once if it is written; no more of it than is addressed. Scratch that is the kernel's own counts nothing. */
+ * flops  Floating-point scalar instructions and steps of reductions, each as often as the loops around it run: a product and its sum count two, an
+ * exp what its expansion has. Integers, conversions, loads and stores count nothing. bytes  What has to cross the kernel's border whatever the
+ * caches: each buffer once if values of it are read that the kernel has not written itself, and once if it is written; no more of it than is
+ * addressed. Scratch that is the kernel's own counts nothing. */
 typedef struct dt_kernel_count {
     dt_amount flops, bytes;
 } dt_kernel_count;

@@ -14,7 +14,7 @@ typedef struct dt_run {
     const dt_launch *launch;
     const dt_nest *nest;
     int64_t *loops;
-    dt_scalar *scalars, *folded;
+    dt_scalar *scalars, *accumulators;
     int64_t *best;      /* position of an ARGMAX or ARGMIN so far */
     bool *late, *inner; /* hangs on a result of a reduction; on a reduced loop */
 } dt_run;
@@ -126,7 +126,7 @@ static dt_scalar evaluate(dt_run *run, const dt_instruction *x) {
         return dt_scalar_round((dt_dtype_is_float(dtype) ? float_scalar : integer_scalar)(x->scalar, operands, dtype), x->dtype);
     case DT_INSTRUCTION_CONVERT: return dt_scalar_convert(operands[0], all[x->operands[0]].dtype, x->dtype);
     case DT_INSTRUCTION_BITS: return bits_of(operands[0], all[x->operands[0]].dtype, x->dtype);
-    case DT_INSTRUCTION_REDUCED: return run->folded[x->index];
+    case DT_INSTRUCTION_REDUCED: return run->accumulators[x->index];
     case DT_INSTRUCTION_CHECK: return of_integer(check(run, x));
     }
     return of_integer(0);
@@ -153,7 +153,7 @@ static bool better(dt_scalar x, dt_scalar old, dt_dtype dtype, dt_combiner combi
     return most ? x.f > old.f : x.f < old.f;
 }
 
-static void fold(dt_run *run, int r, int64_t position) {
+static void accumulate(dt_run *run, int r, int64_t position) {
     const dt_reduction *reduction = &run->nest->reductions[r];
     dt_scalar x = run->scalars[reduction->operand];
     dt_dtype dtype = run->nest->instructions[reduction->operand].dtype;
@@ -162,14 +162,14 @@ static void fold(dt_run *run, int r, int64_t position) {
                                        [DT_COMBINE_MAX] = DT_SCALAR_MAXIMUM,
                                        [DT_COMBINE_MIN] = DT_SCALAR_MINIMUM};
     if (reduction->combiner == DT_COMBINE_ARGMAX || reduction->combiner == DT_COMBINE_ARGMIN) {
-        if (position > 0 && !better(x, run->folded[r], dtype, reduction->combiner)) return;
-        run->folded[r] = x;
+        if (position > 0 && !better(x, run->accumulators[r], dtype, reduction->combiner)) return;
+        run->accumulators[r] = x;
         run->best[r] = position;
     } else {
         dt_scalar_op op = ops[reduction->combiner];
-        dt_scalar pair[3] = {run->folded[r], dt_scalar_convert(x, dtype, reduction->dtype), {0}};
+        dt_scalar pair[3] = {run->accumulators[r], dt_scalar_convert(x, dtype, reduction->dtype), {0}};
         dtype = reduction->dtype;
-        run->folded[r] = dt_scalar_round((dt_dtype_is_float(dtype) ? float_scalar : integer_scalar)(op, pair, dtype), dtype);
+        run->accumulators[r] = dt_scalar_round((dt_dtype_is_float(dtype) ? float_scalar : integer_scalar)(op, pair, dtype), dtype);
     }
 }
 
@@ -181,7 +181,7 @@ static void evaluate_all(dt_run *run, bool late) {
 static void walk_reduced(dt_run *run, int loop, int64_t *position) {
     if (loop == run->nest->n_loops) {
         evaluate_all(run, false);
-        for (int r = 0; r < run->nest->n_reductions; r++) fold(run, r, *position);
+        for (int r = 0; r < run->nest->n_reductions; r++) accumulate(run, r, *position);
         ++*position;
         return;
     }
@@ -204,13 +204,13 @@ static void statement(dt_run *run, int n_outer) {
     const dt_nest *nest = run->nest;
     int64_t position = 0;
     for (int r = 0; r < nest->n_reductions; r++) {
-        run->folded[r] = dt_combiner_identity(nest->reductions[r].combiner, nest->reductions[r].dtype);
+        run->accumulators[r] = dt_combiner_identity(nest->reductions[r].combiner, nest->reductions[r].dtype);
         run->best[r] = 0;
     }
     if (nest->n_reductions > 0) walk_reduced(run, n_outer, &position);
     for (int r = 0; r < nest->n_reductions; r++)
         if (nest->reductions[r].combiner == DT_COMBINE_ARGMAX || nest->reductions[r].combiner == DT_COMBINE_ARGMIN)
-            run->folded[r] = of_integer(run->best[r]);
+            run->accumulators[r] = of_integer(run->best[r]);
     for (int i = 0; i < nest->n_instructions; i++) /* what no reduced loop changes may not have been met at all */
         if (run->late[i] || !run->inner[i])
             if (position == 0 || run->late[i]) run->scalars[i] = evaluate(run, &nest->instructions[i]);
@@ -257,7 +257,7 @@ static void run_nest(dt_arena *arena, dt_run run, const dt_nest *nest, int64_t r
     run.scalars = DT_NEW_ARRAY(arena, dt_scalar, n);
     run.late = DT_NEW_ARRAY(arena, bool, n);
     run.inner = DT_NEW_ARRAY(arena, bool, n);
-    run.folded = DT_NEW_ARRAY(arena, dt_scalar, nest->n_reductions);
+    run.accumulators = DT_NEW_ARRAY(arena, dt_scalar, nest->n_reductions);
     run.best = DT_NEW_ARRAY(arena, int64_t, nest->n_reductions);
     mark_levels(&run);
     int n_outer = 0;

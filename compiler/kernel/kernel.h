@@ -4,7 +4,7 @@
  * what one leaves for the next (a row's maximum, a packed image) stays in cache. A nest is one statement:
  *
  *     for outer loops …            stores of scalars of level "outer" (after the reduction)
- *         for reduced loops …      scalars that depend on reduced loops, folded by the nest's reductions
+ *         for reduced loops …      scalars that depend on reduced loops, the operands of its reductions
  *
  * Scalars are instructions in SSA; each is computed at the outermost loop where its operands are known, which is where a renderer puts it. */
 #ifndef DT_KERNEL_KERNEL_H
@@ -55,7 +55,7 @@ typedef struct dt_instruction {
 
 typedef struct dt_reduction {
     dt_combiner combiner; /* ARGMAX/ARGMIN: result i64, the position within the reduced loops, row-major, of the first best */
-    int operand;          /* the instruction folded */
+    int operand;          /* the instruction reduced */
     dt_dtype dtype;       /* of the accumulator: f32 for f16 and bf16 operands, u8 for bool */
 } dt_reduction;
 
@@ -159,7 +159,7 @@ typedef struct dt_kernel_function {
 /* One collective between segments. */
 typedef struct dt_collective {
     dt_collective_kind kind;
-    dt_combiner combiner; /* NONE of an all_gather; else what DT_FOLDS has */
+    dt_combiner combiner; /* NONE of an all_gather; else what DT_REDUCTION_OPS has */
     int source, target;   /* buffers: REPLICA or PARTIAL space to DEVICE space, or of a reduce_scatter to REPLICA space. Rows come first in both */
     const char *label;    /* "Cnn/conv2d_1/kernel": what a report of a stuck one says */
 } dt_collective;

@@ -68,7 +68,7 @@ int dt_nest_constant(dt_nest_builder *nest, dt_dtype dtype, double number) {
 }
 
 /* The value of an integer sum or product that is constant, or one of the operands when the other changes nothing; -1 otherwise. */
-static int folded(dt_nest_builder *nest, dt_scalar_op scalar, dt_dtype dtype, const int *operands) {
+static int folded_constant(dt_nest_builder *nest, dt_scalar_op scalar, dt_dtype dtype, const int *operands) {
     if (dtype != DT_I64 || (scalar != DT_SCALAR_ADD && scalar != DT_SCALAR_MULTIPLY)) return -1;
     const dt_instruction *x = &nest->instructions.items[operands[0]], *y = &nest->instructions.items[operands[1]];
     int64_t neutral = scalar == DT_SCALAR_MULTIPLY;
@@ -92,7 +92,7 @@ int dt_nest_scalar(dt_nest_builder *nest, dt_scalar_op scalar, dt_dtype dtype, i
     dt_instruction instruction = {
         .kind = DT_INSTRUCTION_SCALAR, .dtype = dtype, .scalar = scalar, .n_operands = n_operands, .guard = -1, .otherwise = -1};
     if (dt_scalar_precision(scalar) != DT_PRECISION_F32 && is_rounded(nest, scalar, operands[0])) return operands[0];
-    int constant = n_operands == 2 ? folded(nest, scalar, dtype, operands) : -1;
+    int constant = n_operands == 2 ? folded_constant(nest, scalar, dtype, operands) : -1;
     if (constant >= 0) return constant;
     memcpy(instruction.operands, operands, (size_t)n_operands * sizeof *operands);
     return dt_nest_add(nest, instruction);

@@ -7,8 +7,8 @@
 /* Heuristics, in turns at capacity. They choose between forms that compute the same. */
 enum {
     FEW_ELEMENTS = 4096,      /* do not fill a device */
-    MUCH_TO_FOLD = 32,        /* is worth a team */
-    FEW_FOR_A_TEAM = 16,      /* elements that a team rather folds together, one after another */
+    MUCH_TO_REDUCE = 32,      /* is worth a team */
+    FEW_FOR_A_TEAM = 16,      /* elements that a team rather reduces together, one after another */
     MANY_TEAMS = 512,         /* fill a device */
     LITTLE_WORK = 4096,       /* one team does it as fast as a launch would take */
     MOST_SIDE_BY_SIDE = 32,   /* nests of one launch */
@@ -29,10 +29,10 @@ enum {
     BUSY_BLOCKS = 256,              /* tiles that keep a device busy: a few on each of its multiprocessors */
     BUSY_TEAMS = 1024,              /* what waits for memory: as many as a large device holds at a time */
     BUSY_THREADS = 131072,          /* with the loads that each has in flight: half a wave of an H200 */
-    LEAST_TILED_PART = 256,         /* terms of a part that tiles fold (small ones: half of it), a team, or a thread */
+    LEAST_TILED_PART = 256,         /* terms of a part for tiles (small ones: half of it), a team, or a thread */
     LEAST_TEAM_PART = 4096,
     LEAST_PART = 32,
-    FEWEST_PARTS = 4, /* that are worth a launch which folds them: threads of their own take a few loads at a time anyway */
+    FEWEST_PARTS = 4, /* that are worth a launch to reduce them: a thread alone has a few loads in flight anyway */
     SECTOR_BYTES = 32 /* that memory is read by */
 };
 
@@ -196,10 +196,10 @@ static bool are_parallel(const dt_plan *plan, const dt_kernel_function *kernel, 
     return (dt_nest_parallel_loops(plan, kernel, nest) & all) == all;
 }
 
-bool dt_nest_folds_together(const dt_plan *plan, const dt_nest *nest, int n_shared) {
+bool dt_nest_reduces_together(const dt_plan *plan, const dt_nest *nest, int n_shared) {
     if (nest->n_reductions == 0) return false;
     int64_t elements = turns_of(plan, nest, n_shared, false);
-    return elements <= 1 || (elements < FEW_FOR_A_TEAM && turns_of(plan, nest, n_shared, true) >= MUCH_TO_FOLD);
+    return elements <= 1 || (elements < FEW_FOR_A_TEAM && turns_of(plan, nest, n_shared, true) >= MUCH_TO_REDUCE);
 }
 
 /* Sectors of memory that the lanes of a warp read of an address when the loops of `set` are dealt to them, the last one first; of fewer lanes as
@@ -225,7 +225,7 @@ static int64_t sectors_of(const dt_plan *plan, const dt_kernel_function *kernel,
     return n * (int64_t)DT_WARP / n_lanes;
 }
 
-/* What a fold reads of memory in each turn of the reduced loops. */
+/* What a reduction loads in each iteration of the reduced loops. */
 typedef struct reading {
     int n_loads;
     int64_t more_together; /* sectors when the reduced loops are dealt to lanes, less those when the outer ones are: above 0 where neighbours of a
@@ -251,7 +251,7 @@ static reading reading_of(const dt_plan *plan, const dt_kernel_function *kernel,
 
 static bool wants_a_team(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest) {
     int64_t terms = turns_of(plan, nest, 0, true);
-    if (nest->n_reductions == 0 || terms < MUCH_TO_FOLD || !are_parallel(plan, kernel, nest, n_outer(nest))) return false;
+    if (nest->n_reductions == 0 || terms < MUCH_TO_REDUCE || !are_parallel(plan, kernel, nest, n_outer(nest))) return false;
     reading of = reading_of(plan, kernel, nest);
     if (turns_of(plan, nest, 0, false) < FEW_ELEMENTS) return of.more_together <= 0 || terms * of.n_loads >= LONG_FOR_A_THREAD;
     return of.more_together < 0;
@@ -389,7 +389,7 @@ int64_t dt_nest_parts_wanted(const dt_plan *plan, const dt_kernel_function *kern
     return parts >= fewest ? parts : 1;
 }
 
-bool dt_parts_are_for_a_team(int64_t results, int64_t parts) { return results < FEW_ELEMENTS && parts >= MUCH_TO_FOLD; }
+bool dt_parts_are_for_a_team(int64_t results, int64_t parts) { return results < FEW_ELEMENTS && parts >= MUCH_TO_REDUCE; }
 
 /* ---- nests that share a launch ---- */
 

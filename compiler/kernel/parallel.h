@@ -67,13 +67,13 @@ int dt_kernel_phases(dt_arena *arena, const dt_plan *plan, const dt_kernel_funct
 /* The outer loops, a bit each, whose turns may run at the same time. */
 uint64_t dt_nest_parallel_loops(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest);
 
-/* Whether the threads of a team fold a reduction together, rather than each its own element: there are few elements and much to fold. */
-bool dt_nest_folds_together(const dt_plan *plan, const dt_nest *nest, int n_shared);
+/* Whether the threads of a team share each reduction, rather than each taking its own element: elements are few and reductions long. */
+bool dt_nest_reduces_together(const dt_plan *plan, const dt_nest *nest, int n_shared);
 
 /* Into how many parts the nest's reductions are best cut, so that enough of them run at the same time; 1: they are few enough, or short. */
 int64_t dt_nest_parts_wanted(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest);
 
-/* Whether so many parts of so many results are better folded by teams, which want those of a result side by side. */
+/* Whether so many parts of so many results are better reduced by teams, which want the parts of a result side by side. */
 bool dt_parts_are_for_a_team(int64_t results, int64_t parts);
 
 #endif

@@ -6,7 +6,7 @@
  *       nest l0 < B, l1 < 26, l2 < 26, l3 < 64, sum l4 < 3   rows, vector l3
  *         s0 = load image[784 l0 + 28 l1 + l2 + l4]
  *         s1 = f32 from s0
- *         fold 0 = sum f32 s1
+ *         reduction 0 = f32 sum s1
  *         store %12[43264 l0 + l3] = s2
  *     all_reduce sum %12 -> %13   Cnn/conv2d/kernel */
 #include "abi/launch.h"
@@ -82,7 +82,7 @@ static void print_instruction(dt_text *text, const dt_plan *plan, const dt_kerne
     case DT_INSTRUCTION_SCALAR: dt_text_append(text, scalar_text(instruction->scalar)); break;
     case DT_INSTRUCTION_CONVERT: dt_text_append(text, "from"); break;
     case DT_INSTRUCTION_BITS: dt_text_append(text, "bits"); break;
-    case DT_INSTRUCTION_REDUCED: dt_text_format(text, "fold %d", instruction->index); break;
+    case DT_INSTRUCTION_REDUCED: dt_text_format(text, "reduction %d", instruction->index); break;
     case DT_INSTRUCTION_CHECK: dt_text_format(text, "check site %d below %" PRId64, instruction->index, instruction->integer); break;
     }
     for (int k = 0; k < instruction->n_operands; k++) dt_text_format(text, "%ss%d", k ? ", " : " ", instruction->operands[k]);
@@ -129,7 +129,7 @@ static void print_nest(dt_text *text, const dt_plan *plan, const dt_kernel_funct
     dt_text_append(text, "\n");
     for (int i = 0; i < nest->n_instructions; i++) print_instruction(text, plan, kernel, nest, i);
     for (int r = 0; r < nest->n_reductions; r++)
-        dt_text_format(text, "      fold %d = %s %s s%d\n", r, dt_dtype_name(nest->reductions[r].dtype),
+        dt_text_format(text, "      reduction %d = %s %s s%d\n", r, dt_dtype_name(nest->reductions[r].dtype),
                        dt_combiner_name(nest->reductions[r].combiner), nest->reductions[r].operand);
     for (int s = 0; s < nest->n_stores; s++) {
         const dt_store *store = &nest->stores[s];

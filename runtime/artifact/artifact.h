@@ -92,7 +92,7 @@ typedef struct dt_artifact_kernel {
 
 typedef struct dt_artifact_collective {
     dt_collective_kind kind;
-    dt_fold fold;
+    dt_reduction_op op;
     int source, target; /* buffers: REPLICA to DEVICE (all_reduce, all_gather) or REPLICA to REPLICA (reduce_scatter). The source of an all_reduce
                            may be PARTIAL: then it is of the same segment, and read by nobody after it */
     const char *label;
@@ -183,7 +183,7 @@ typedef struct dt_artifact_cuda {
     const char *compiler; /* "NVRTC 13.0" */
     int n_units, n_modules;
     const dt_artifact_module *modules;   /* an architecture that has one has one for each unit */
-    dt_artifact_launch fold;             /* the function of abi/fold.h; it has no kernel, and other arguments */
+    dt_artifact_launch reduction;        /* the function of abi/reduction.h; it has no kernel, and other arguments */
     dt_artifact_launch clear_rows, turn; /* what calls of libraries need (abi/library.h); `function` is NULL where none do */
     const struct dt_artifact *program;   /* the same program, its functions with the plans of a GPU: a block is a whole replica, collectives are
                                             all_reduce, kernels have launches. All else is the artifact's; `cuda` is NULL */

@@ -1,4 +1,4 @@
-/* artifact_cuda: what an artifact holds for GPUs: modules, the function that folds replicas, and the program's functions with other plans. See
+/* artifact_cuda: what an artifact holds for GPUs: modules, the function that reduces over replicas, and the program's functions with other plans. See
  * artifact.h.
  *
  * The plans are read into a copy of the artifact, by the reader of plans, so that whoever runs them finds everything where it is for processors. */
@@ -138,13 +138,13 @@ static dt_status *read_program(dt_artifact_reader *reader, const dt_json *object
 
 dt_status *dt_artifact_read_cuda(dt_artifact_reader *reader, const dt_json *root) {
     dt_artifact_cuda *cuda = DT_NEW(reader->arena, dt_artifact_cuda);
-    dt_json object, fold;
+    dt_json object, reduction;
     DT_TRY(dt_json_member(root, "cuda", &object));
     DT_TRY(dt_artifact_read_name(reader, &object, "compiler", &cuda->compiler));
     DT_TRY(read_modules(reader, &object, cuda));
     DT_TRY(check_units(reader, &object, cuda));
-    DT_TRY(dt_json_member(&object, "fold", &fold));
-    DT_TRY(read_function(reader, &fold, cuda->n_units, &cuda->fold));
+    DT_TRY(dt_json_member(&object, "reduction", &reduction));
+    DT_TRY(read_function(reader, &reduction, cuda->n_units, &cuda->reduction));
     DT_TRY(read_if_there(reader, &object, "clear_rows", cuda->n_units, &cuda->clear_rows));
     DT_TRY(read_if_there(reader, &object, "turn", cuda->n_units, &cuda->turn));
     DT_TRY(read_program(reader, &object, cuda));

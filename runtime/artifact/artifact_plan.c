@@ -165,22 +165,22 @@ static dt_status *check_collective(const dt_json *item, const dt_artifact_functi
     case DT_COLLECTIVE_REDUCE_SCATTER: fits = fits && source->tensor.has_all_rows && target_rows && target->space == DT_MEMORY_REPLICA; break;
     }
     if (!fits) return dt_json_wrong(item, "%s and %s are not the two sides of such a collective", source->tensor.name, target->tensor.name);
-    if (collective->kind != DT_COLLECTIVE_ALL_GATHER && collective->fold == DT_FOLD_SUM && source->tensor.dtype == DT_BOOL)
+    if (collective->kind != DT_COLLECTIVE_ALL_GATHER && collective->op == DT_REDUCTION_SUM && source->tensor.dtype == DT_BOOL)
         return dt_json_wrong(item, "a sum of bool");
     return NULL;
 }
 
 static dt_status *read_collective(dt_artifact_reader *reader, const dt_json *item, const dt_artifact_function *function,
                                   dt_artifact_collective *collective) {
-    int kind, fold = DT_FOLD_SUM;
+    int kind, op = DT_REDUCTION_SUM;
     int64_t source, target;
     DT_TRY(dt_json_word(item, "kind", dt_collective_names(), DT_N_COLLECTIVES, &kind));
     collective->kind = (dt_collective_kind)kind;
-    if (collective->kind != DT_COLLECTIVE_ALL_GATHER) DT_TRY(dt_json_word(item, "combiner", dt_fold_names(), DT_N_FOLDS, &fold));
+    if (collective->kind != DT_COLLECTIVE_ALL_GATHER) DT_TRY(dt_json_word(item, "combiner", dt_reduction_op_names(), DT_N_REDUCTION_OPS, &op));
     DT_TRY(dt_json_integer(item, "source", 0, function->n_buffers - 1, &source));
     DT_TRY(dt_json_integer(item, "target", 0, function->n_buffers - 1, &target));
     DT_TRY(dt_artifact_read_name(reader, item, "label", &collective->label));
-    collective->fold = (dt_fold)fold;
+    collective->op = (dt_reduction_op)op;
     collective->source = (int)source;
     collective->target = (int)target;
     if (reader->cuda != NULL && collective->kind != DT_COLLECTIVE_ALL_REDUCE) return dt_json_wrong(item, "a GPU's plan has all_reduce alone");

@@ -23,7 +23,7 @@
 /* One collective of a segment, as a member has it. A row is whatever is split: `n` elements of it. */
 typedef struct dt_collective_part {
     dt_collective_kind kind;
-    dt_fold combine; /* not of ALL_GATHER */
+    dt_reduction_op combine; /* not of ALL_GATHER */
     dt_dtype dtype;
     size_t n;         /* ALL_REDUCE: elements; ALL_GATHER, REDUCE_SCATTER: elements of a row */
     const int *spans; /* [microbatches of this member] ALL_REDUCE: each source is the sum of so many, a subtree of the tree over all; 0: it is in a

@@ -67,7 +67,7 @@ static void store_bf16(void *elements, const void *accumulators, size_t n) {
 static const struct arithmetic {
     void (*load)(void *accumulators, const void *elements, size_t n);
     void (*store)(void *elements, const void *accumulators, size_t n);
-    void (*combine[3])(void *result, const void *left, const void *right, size_t n); /* by dt_fold */
+    void (*combine[3])(void *result, const void *left, const void *right, size_t n); /* by dt_reduction_op */
 } arithmetics[DT_N_DTYPES] = {
     [DT_F32] = {.combine = COMBINES(f32)},
     [DT_F16] = {load_f16, store_f16, COMBINES(f32)},
@@ -84,7 +84,7 @@ static const struct arithmetic {
 
 typedef struct walk {
     const struct arithmetic *arithmetic;
-    dt_fold combine;
+    dt_reduction_op combine;
     const dt_tree_source *source;   /* the next one: they are met in their order */
     size_t element_bytes, first, n; /* this block's elements */
 } walk;

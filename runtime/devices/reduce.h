@@ -23,7 +23,7 @@ typedef struct dt_tree_source {
 /* One tensor, or a part of one: elements [0, n_elements) of all sources become those of each target. */
 typedef struct dt_tree_reduction {
     dt_dtype dtype;
-    dt_fold combine;
+    dt_reduction_op combine;
     int64_t n_leaves;              /* of the tree */
     int n_sources;                 /* one source is copied */
     const dt_tree_source *sources; /* [n_sources] in the order of their leaves; their spans add up to n_leaves */

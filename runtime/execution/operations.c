@@ -97,7 +97,7 @@ static dt_tree_reduction merge_of(builder *in, const dt_partial_merge *merge, co
     sources[1] = (dt_tree_source){dt_executor_memory_partial(in->memory, buffer, merge->right), 1};
     *target = (void *)sources[0].values;
     return (dt_tree_reduction){.dtype = buffer->tensor.dtype,
-                               .combine = collective->fold,
+                               .combine = collective->op,
                                .n_leaves = 2,
                                .n_sources = 2,
                                .sources = sources,
@@ -141,7 +141,7 @@ static dt_collective_part part_of(const builder *in, const dt_artifact_collectiv
     void **sources = DT_NEW_ARRAY(in->arena, void *, in->memory->n_microbatches);
     for (int m = 0; m < in->memory->n_microbatches; m++) sources[m] = address(in, collective->source, m);
     dt_collective_part part = {.kind = collective->kind,
-                               .combine = collective->fold,
+                               .combine = collective->op,
                                .dtype = tensor->dtype,
                                .n = n_elements(tensor),
                                .spans = is_partial(in->function, collective) ? in->memory->sums.spans : NULL,

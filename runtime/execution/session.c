@@ -2,7 +2,7 @@
  */
 #include "runtime/execution/session.h"
 
-#include "abi/fold.h"
+#include "abi/reduction.h"
 #include "base/arena.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -21,7 +21,7 @@ enum {
     MOST_MICROBATCHES = 1 << 24
 };
 /* The depth of a reduction depends on the number of microbatches: on a GPU these are as many as replicas, for a plan for GPUs has one a replica. */
-_Static_assert(MOST_REPLICAS <= 1 << DT_FOLD_DEPTH, "a GPU's reduction has room for the sums of all replicas");
+_Static_assert(MOST_REPLICAS <= 1 << DT_REDUCTION_DEPTH, "a GPU's reduction has room for the sums of all replicas");
 
 struct dt_session {
     dt_arena *arena; /* of the executors and what they run */

@@ -80,7 +80,7 @@ def main():
         assert "steps" in run("dtrun", "bench", artifact, "--steps", "2")
         plan = run("dtc", "compile", "--target", "cuda:sm_90", "--emit=plan", program)
         assert "registers" in plan and "train_1_matmul" in plan and "cuBLASLt can do" in plan, plan
-        assert re.search(r"\n  fold +256 threads +\d+ registers +\d+ bytes shared +0 on the stack +0 spilled, +0 reloaded\n", plan), plan
+        assert re.search(r"\n  reduce_replicas +256 threads +\d+ registers +\d+ bytes shared +0 on the stack +0 spilled, +0 reloaded\n", plan), plan
         n_files = len(list((folder / "cache" / "dtc" / "cuda").iterdir()))
         assert run("dtc", "compile", "--target", "cuda:sm_90", "--emit=plan", program) == plan, "the cache has another account"
         assert len(list((folder / "cache" / "dtc" / "cuda").iterdir())) == n_files

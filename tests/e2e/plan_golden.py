@@ -1,4 +1,4 @@
-"""The plan of the CNN's training step, kept as text: kernels, nests, what they load, fold and store, and what crosses replicas.
+"""The plan of the CNN's training step, kept as text: kernels, nests, what they load, reduce and store, and what crosses replicas.
 
 A change of the passes shows here as a change of the plan. With --update the golden text is written anew, to be read in the diff.
 What must hold of any plan is checked apart from the text: at most 20 kernels, and none of elementwise nests alone but the optimizer's and what lays weights out.
@@ -26,7 +26,7 @@ def kernels_of(step):
 
 
 def outline(plan):
-    """Without the scalar instructions: loads, folds and stores remain."""
+    """Without the scalar instructions: loads, reductions and stores remain."""
     scalar = re.compile(r"^ {6}s\d+ = \w+ (?!load )")
     return "".join(line + "\n" for line in plan.splitlines() if not scalar.match(line))
 
@@ -36,7 +36,7 @@ def check_kernels(plan):
     assert 0 < len(kernels) <= MOST_KERNELS, f"{len(kernels)} kernels in a step"
     for kernel in kernels:
         first = kernel.splitlines()[0]
-        assert "fold 0 = " in kernel or "  update" in first or "_pack " in first, f"only elementwise:\n{first}"
+        assert "reduction 0 = " in kernel or "  update" in first or "_pack " in first, f"only elementwise:\n{first}"
     updates = [kernel for kernel in kernels if "  update" in kernel.splitlines()[0]]
     divided = [kernel for kernel in updates if "divided" in kernel.splitlines()[0]]
     assert len(divided) == 1, f"{len(divided)} divided kernels write variables"

@@ -144,7 +144,7 @@ static void sums_in_parts(void **state) {
 }
 
 /* Products by blocks and by warps, of floats and of whole numbers, which wrap around. */
-static const char folds[] =
+static const char reductions[] =
     "step blocks(x: f32[B, 1500]) {\n"
     "    return a: ops.reduce_product(1 + x / 1000, axes: [1]), b: ops.reduce_product(1 + f64(x) / 1000, axes: [1]),\n"
     "           c: ops.reduce_product(2 * i32(100 * x) + 1, axes: [1]), d: ops.reduce_product(2 * i64(100 * x) + 1, axes: [1])\n"
@@ -155,7 +155,7 @@ static const char folds[] =
 
 static void products_by_teams(void **state) {
     (void)state;
-    run_program(&(program){.name = "folds", .source = folds, .capacity = 3, .rows = 2, .n_steps = 1, .tolerance = 1e-4});
+    run_program(&(program){.name = "reductions", .source = reductions, .capacity = 3, .rows = 2, .n_steps = 1, .tolerance = 1e-4});
 }
 
 /* Rounded to f16 and bf16, infinite, and integers that are no double. Nothing here may differ from the interpreter, which NumPy confirms. */

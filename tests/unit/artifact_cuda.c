@@ -36,8 +36,8 @@ static void plans_for_gpus_stand_beside_those_for_processors(void **state) {
     assert_true(!cuda->modules[0].is_ptx && cuda->modules[0].major == 9 && cuda->modules[0].minor == 0 && cuda->modules[0].suffix == 0);
     assert_true(cuda->modules[3].is_ptx && cuda->modules[3].unit == 1);
     assert_string_equal(cuda->modules[3].bytes, "code"); /* terminated, as PTX must be */
-    assert_string_equal(cuda->fold.function, "fold");
-    assert_int_equal(cuda->fold.unit, 1);
+    assert_string_equal(cuda->reduction.function, "reduce_replicas");
+    assert_int_equal(cuda->reduction.unit, 1);
 
     const dt_artifact *program = cuda->program;
     assert_null(program->cuda);
@@ -69,8 +69,9 @@ static void every_broken_promise_has_its_sentence(void **state) {
         {"\"architecture\": \"sm_90\", \"unit\": 1", "\"architecture\": \"sm_90a\", \"unit\": 1", "cuda: 0 modules for unit 1 of sm_90"},
         {"\"architecture\": \"sm_90\", \"unit\": 1", "\"architecture\": \"sm_90\", \"unit\": 0", "cuda: 2 modules for unit 0 of sm_90"},
         {"\"architecture\": \"sm_90\", \"unit\": 1", "\"architecture\": \"sm_90\", \"unit\": -1", "modules[2].unit: expected at least 0, found -1"},
-        {"\"fold\": {", "\"unfold\": {", "cuda: \"fold\" is missing"},
-        {"\"function\": \"fold\", \"unit\": 1", "\"function\": \"fold\", \"unit\": 2", "cuda.fold.unit: expected at most 1, found 2"},
+        {"\"reduction\": {", "\"addition\": {", "cuda: \"reduction\" is missing"},
+        {"\"function\": \"reduce_replicas\", \"unit\": 1", "\"function\": \"reduce_replicas\", \"unit\": 2",
+         "cuda.reduction.unit: expected at most 1, found 2"},
         {"\"unit\": 0, \"arguments\": [1, 2]", "\"unit\": 2, \"arguments\": [1, 2]", "calls[1].unit: expected at most 1, found 2"},
         {"\"arguments\": [1, 2]", "\"arguments\": [1, 3]", "calls[1].arguments[1]: expected at most 2, found 3"},
         {"\"threads\": 256, \"team\": 256", "\"threads\": 2048, \"team\": 256", "calls[1].threads: expected at most 1024, found 2048"},

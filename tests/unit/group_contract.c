@@ -100,12 +100,12 @@ static void exchange(dt_group *group, const dt_collective_part *part, int times)
 
 /* ---- the naive twin ---- */
 
-static double tree(const double *leaves, int n, dt_fold fold, bool in_f32) {
+static double tree(const double *leaves, int n, dt_reduction_op op, bool in_f32) {
     if (n == 1) return leaves[0];
     int left = 1;
     while (left * 2 < n) left *= 2;
-    double a = tree(leaves, left, fold, in_f32), b = tree(leaves + left, n - left, fold, in_f32);
-    double result = fold == DT_FOLD_SUM ? a + b : fold == DT_FOLD_MAX ? fmax(a, b) : fmin(a, b);
+    double a = tree(leaves, left, op, in_f32), b = tree(leaves + left, n - left, op, in_f32);
+    double result = op == DT_REDUCTION_SUM ? a + b : op == DT_REDUCTION_MAX ? fmax(a, b) : fmin(a, b);
     return in_f32 ? (double)(float)result : result;
 }
 
@@ -113,7 +113,7 @@ static double tree(const double *leaves, int n, dt_fold fold, bool in_f32) {
 
 typedef struct reduce_case {
     dt_dtype dtype;
-    dt_fold fold;
+    dt_reduction_op op;
     char *sources[MOST_LEAVES], *targets[MOST_RANKS];
 } reduce_case;
 
@@ -122,7 +122,7 @@ static void reduce_body(dt_group *group, void *shared) {
     void *target = test->targets[group->rank];
     exchange(group,
              &(dt_collective_part){.kind = DT_COLLECTIVE_ALL_REDUCE,
-                                   .combine = test->fold,
+                                   .combine = test->op,
                                    .dtype = test->dtype,
                                    .n = ELEMENTS,
                                    .sources = (void *const *)&test->sources[group->first_microbatch],
@@ -171,8 +171,8 @@ static void store(dt_dtype dtype, char *data, int i, double value) {
 }
 
 /* Ranks in n_memories memories: those of one name the same target. */
-static void check_reduce(const struct implementation *implementation, int n_ranks, int n_memories, int n_leaves, dt_dtype dtype, dt_fold fold) {
-    reduce_case test = {.dtype = dtype, .fold = fold};
+static void check_reduce(const struct implementation *implementation, int n_ranks, int n_memories, int n_leaves, dt_dtype dtype, dt_reduction_op op) {
+    reduce_case test = {.dtype = dtype, .op = op};
     size_t bytes = ELEMENTS * dt_dtype_bytes(dtype);
     char *expected = malloc(bytes);
     for (int l = 0; l < n_leaves; l++) {
@@ -182,7 +182,7 @@ static void check_reduce(const struct implementation *implementation, int n_rank
     for (int i = 0; i < ELEMENTS; i++) {
         double leaves[MOST_LEAVES];
         for (int l = 0; l < n_leaves; l++) leaves[l] = sample(dtype, l, i);
-        store(dtype, expected, i, tree(leaves, n_leaves, fold, dtype == DT_F32));
+        store(dtype, expected, i, tree(leaves, n_leaves, op, dtype == DT_F32));
     }
     for (int r = 0; r < n_ranks; r++) test.targets[r] = r * n_memories % n_ranks < n_memories ? calloc(1, bytes) : test.targets[r - 1];
     on_all_ranks(implementation, ranks(n_ranks, n_leaves), reduce_body, &test);
@@ -200,20 +200,20 @@ static void all_reduce_follows_the_tree_whoever_holds_the_leaves(void **state) {
         for (int n_leaves = 1; n_leaves <= MOST_LEAVES; n_leaves += d == 0 ? 1 : 3)
             for (int n_ranks = 1; n_ranks <= MOST_RANKS && n_ranks <= n_leaves; n_ranks++)
                 for (int n_memories = 1; n_memories <= n_ranks; n_memories += n_ranks > 1 ? n_ranks - 1 : 1)
-                    check_reduce(implementation, n_ranks, n_memories, n_leaves, dtypes[d], DT_FOLD_SUM);
-    check_reduce(implementation, 5, 2, 9, DT_F32, DT_FOLD_SUM);
-    for (int fold = DT_FOLD_MAX; fold <= DT_FOLD_MIN; fold++)
-        for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) check_reduce(implementation, 3, 1, 5, dtypes[d], (dt_fold)fold);
+                    check_reduce(implementation, n_ranks, n_memories, n_leaves, dtypes[d], DT_REDUCTION_SUM);
+    check_reduce(implementation, 5, 2, 9, DT_F32, DT_REDUCTION_SUM);
+    for (int op = DT_REDUCTION_MAX; op <= DT_REDUCTION_MIN; op++)
+        for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) check_reduce(implementation, 3, 1, 5, dtypes[d], (dt_reduction_op)op);
 }
 
 /* ---- 16-bit floats, NaN ---- */
 
-static uint16_t fold_two_halves(dt_dtype dtype, dt_fold fold, uint16_t a, uint16_t b) {
+static uint16_t reduce_two_halves(dt_dtype dtype, dt_reduction_op op, uint16_t a, uint16_t b) {
     _Alignas(64) static char scratch[1 << 16];
     uint16_t result;
     assert_true(dt_reduce_scratch_bytes(2) <= sizeof scratch);
     dt_reduce(&(dt_tree_reduction){.dtype = dtype,
-                                   .combine = fold,
+                                   .combine = op,
                                    .n_leaves = 2,
                                    .n_sources = 2,
                                    .sources = (dt_tree_source[]){{&a, 1}, {&b, 1}},
@@ -226,18 +226,18 @@ static uint16_t fold_two_halves(dt_dtype dtype, dt_fold fold, uint16_t a, uint16
 
 static void halves_are_rounded_once_and_to_even(void **state) {
     (void)state;
-    assert_int_equal(fold_two_halves(DT_F16, DT_FOLD_SUM, 0x3c00, 0x3c00), 0x4000);  /* 1 + 1 */
-    assert_int_equal(fold_two_halves(DT_F16, DT_FOLD_SUM, 0x0001, 0x0001), 0x0002);  /* subnormals */
-    assert_int_equal(fold_two_halves(DT_F16, DT_FOLD_SUM, 0x03ff, 0x0001), 0x0400);  /* into the normals */
-    assert_int_equal(fold_two_halves(DT_F16, DT_FOLD_SUM, 0x7bff, 0x7bff), 0x7c00);  /* infinity */
-    assert_int_equal(fold_two_halves(DT_F16, DT_FOLD_SUM, 0x7bff, 0x4bff), 0x7bff);  /* 65504 + 15.99 stays */
-    assert_int_equal(fold_two_halves(DT_F16, DT_FOLD_SUM, 0x6800, 0x3c00), 0x6800);  /* 2048 + 1: a tie, to even */
-    assert_int_equal(fold_two_halves(DT_F16, DT_FOLD_SUM, 0x6801, 0x3c00), 0x6802);  /* 2050 + 1: a tie, to even */
-    assert_int_equal(fold_two_halves(DT_F16, DT_FOLD_SUM, 0x8001, 0x0000), 0x8001);  /* -2^-24 */
-    assert_int_equal(fold_two_halves(DT_BF16, DT_FOLD_SUM, 0x3f80, 0x3b80), 0x3f80); /* 1 + 2^-8: a tie */
-    assert_int_equal(fold_two_halves(DT_BF16, DT_FOLD_SUM, 0x3f81, 0x3b80), 0x3f82);
-    assert_int_equal(fold_two_halves(DT_F16, DT_FOLD_MAX, 0x7e01, 0x3c00) & 0x7e00, 0x7e00); /* a NaN wins */
-    assert_int_equal(fold_two_halves(DT_BF16, DT_FOLD_MIN, 0x3c00, 0x7fc0) & 0x7fc0, 0x7fc0);
+    assert_int_equal(reduce_two_halves(DT_F16, DT_REDUCTION_SUM, 0x3c00, 0x3c00), 0x4000);  /* 1 + 1 */
+    assert_int_equal(reduce_two_halves(DT_F16, DT_REDUCTION_SUM, 0x0001, 0x0001), 0x0002);  /* subnormals */
+    assert_int_equal(reduce_two_halves(DT_F16, DT_REDUCTION_SUM, 0x03ff, 0x0001), 0x0400);  /* into the normals */
+    assert_int_equal(reduce_two_halves(DT_F16, DT_REDUCTION_SUM, 0x7bff, 0x7bff), 0x7c00);  /* infinity */
+    assert_int_equal(reduce_two_halves(DT_F16, DT_REDUCTION_SUM, 0x7bff, 0x4bff), 0x7bff);  /* 65504 + 15.99 stays */
+    assert_int_equal(reduce_two_halves(DT_F16, DT_REDUCTION_SUM, 0x6800, 0x3c00), 0x6800);  /* 2048 + 1: a tie, to even */
+    assert_int_equal(reduce_two_halves(DT_F16, DT_REDUCTION_SUM, 0x6801, 0x3c00), 0x6802);  /* 2050 + 1: a tie, to even */
+    assert_int_equal(reduce_two_halves(DT_F16, DT_REDUCTION_SUM, 0x8001, 0x0000), 0x8001);  /* -2^-24 */
+    assert_int_equal(reduce_two_halves(DT_BF16, DT_REDUCTION_SUM, 0x3f80, 0x3b80), 0x3f80); /* 1 + 2^-8: a tie */
+    assert_int_equal(reduce_two_halves(DT_BF16, DT_REDUCTION_SUM, 0x3f81, 0x3b80), 0x3f82);
+    assert_int_equal(reduce_two_halves(DT_F16, DT_REDUCTION_MAX, 0x7e01, 0x3c00) & 0x7e00, 0x7e00); /* a NaN wins */
+    assert_int_equal(reduce_two_halves(DT_BF16, DT_REDUCTION_MIN, 0x3c00, 0x7fc0) & 0x7fc0, 0x7fc0);
 }
 
 /* ---- rows: all_gather, reduce_scatter ---- */
@@ -268,7 +268,7 @@ static void row_body(dt_group *group, void *shared) {
     dt_collective_part gather = {
         .kind = DT_COLLECTIVE_ALL_GATHER, .dtype = DT_F32, .n = WIDTH, .sources = own, .n_targets = 1, .targets = &gathered, .label = "z"};
     dt_collective_part scatter = {.kind = DT_COLLECTIVE_REDUCE_SCATTER,
-                                  .combine = DT_FOLD_SUM,
+                                  .combine = DT_REDUCTION_SUM,
                                   .dtype = DT_F32,
                                   .n = WIDTH,
                                   .sources = all,

@@ -1,4 +1,4 @@
-/* What the compiler says of a kernel's work: the flops of products, of maps and folds, and the bytes that must cross its border. */
+/* What the compiler says of a kernel's work: the flops of products, of maps and reductions, and the bytes that must cross its border. */
 #include "compiler/kernel/count.h"
 #include "compiler/passes/passes.h"
 #include "ir/text_form.h"

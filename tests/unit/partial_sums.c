@@ -71,7 +71,7 @@ static void add_up(int n_sources, const dt_tree_source *sources, int n_leaves, f
     _Alignas(64) static char scratch[1 << 16];
     void *targets[] = {target};
     assert_true(dt_reduce_scratch_bytes(n_leaves) <= sizeof scratch);
-    dt_reduce(&(dt_tree_reduction){DT_F32, DT_FOLD_SUM, n_leaves, n_sources, sources, 1, 1, targets}, scratch);
+    dt_reduce(&(dt_tree_reduction){DT_F32, DT_REDUCTION_SUM, n_leaves, n_sources, sources, 1, 1, targets}, scratch);
 }
 
 /* Floats whose sums depend on their order: folding on the way changes no bit. */

@@ -159,7 +159,7 @@ static dt_status *find_functions(dt_cuda_kernels *kernels, dt_arena *arena) {
     kernels->values = DT_NEW_ARRAY(arena, void *, most_arguments);
     kernels->arguments = DT_NEW_ARRAY(arena, void *, most_arguments);
     for (int a = 0; a < most_arguments; a++) kernels->arguments[a] = &kernels->values[a];
-    return find_function(kernels, &kernels->artifact->cuda->fold, &kernels->fold);
+    return find_function(kernels, &kernels->artifact->cuda->reduction, &kernels->reduction);
 }
 
 /* ---- libraries ---- */
@@ -199,7 +199,7 @@ static dt_status *prepare_library(dt_cuda_kernels *kernels, int f, int k, int l)
 
 static dt_status *prepare_libraries(dt_cuda_kernels *kernels, dt_arena *arena) {
     const dt_artifact_cuda *about = kernels->artifact->cuda;
-    dt_cuda_library_functions around = {.threads = (unsigned)about->fold.threads};
+    dt_cuda_library_functions around = {.threads = (unsigned)about->reduction.threads};
     DT_TRY(find_around(kernels, &about->clear_rows, &around.clear_rows));
     DT_TRY(find_around(kernels, &about->turn, &around.turn));
     kernels->libraries = dt_cuda_libraries_create(&kernels->cuda->driver, &around, kernels->artifact->capacity, arena);
@@ -303,8 +303,8 @@ dt_status *dt_cuda_warm(dt_cuda_kernels *kernels, const dt_operation_launch *cal
     return NULL;
 }
 
-dt_status *dt_cuda_launch_fold(dt_cuda_kernels *kernels, uint64_t work, int64_t n_elements) {
-    const dt_artifact_launch *about = &kernels->artifact->cuda->fold;
+dt_status *dt_cuda_launch_reduction(dt_cuda_kernels *kernels, uint64_t work, int64_t n_elements) {
+    const dt_artifact_launch *about = &kernels->artifact->cuda->reduction;
     kernels->values[0] = pointer(work);
-    return dt_status_annotate(launch(kernels, &kernels->fold, n_elements, about->threads), "%s, what replicas have left", about->function);
+    return dt_status_annotate(launch(kernels, &kernels->reduction, n_elements, about->threads), "%s, the sums over replicas", about->function);
 }

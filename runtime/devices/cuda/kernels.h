@@ -32,7 +32,7 @@ typedef struct dt_cuda_kernels {
     int n_modules;
     void **modules;             /* [n_units] */
     dt_cuda_entry ***functions; /* [function][kernel][launch] of functions that sessions run; else NULL */
-    dt_cuda_entry fold;
+    dt_cuda_entry reduction;
     dt_cuda_libraries *libraries; /* NULL: nothing is left to libraries */
     uint64_t workspace;           /* of libraries; set by whoever allocates it, and owned by them */
     uint64_t *addresses;          /* [most buffers of a kernel] of the call in progress */
@@ -51,8 +51,8 @@ size_t dt_cuda_kernels_workspace_bytes(const dt_cuda_kernels *kernels);
 /* Puts a kernel of artifact->cuda->program on the stream, which may be captured: the seam between plans and what computes them. An error names the
  * kernel and its lines of the program. */
 dt_status *dt_cuda_launch(dt_cuda_kernels *kernels, const dt_operation_launch *call);
-/* The same for the function of abi/fold.h, whose work, at this address, has so many elements. */
-dt_status *dt_cuda_launch_fold(dt_cuda_kernels *kernels, uint64_t work, int64_t n_elements);
+/* The same for the function of abi/reduction.h, whose work, at this address, has so many elements. */
+dt_status *dt_cuda_launch_reduction(dt_cuda_kernels *kernels, uint64_t work, int64_t n_elements);
 /* Runs once what libraries do of a kernel, before anything is captured (dt_cuda_library_warm). */
 dt_status *dt_cuda_warm(dt_cuda_kernels *kernels, const dt_operation_launch *call);
 /* "conv2d_1 (fashion_cnn.dt:13)": for messages. */

@@ -19,7 +19,8 @@ static dt_status *launch(dt_cuda_device *self, const dt_operation *one, size_t *
     case DT_OPERATION_LAUNCH: return dt_cuda_launch(&self->kernels, &one->launch);
     case DT_OPERATION_REDUCE: {
         size_t w = (*work)++;
-        return dt_cuda_launch_fold(&self->kernels, dt_cuda_tables_work(address(self->table_memory), w), dt_cuda_tables_n_elements(&self->tables, w));
+        return dt_cuda_launch_reduction(&self->kernels, dt_cuda_tables_work(address(self->table_memory), w),
+                                        dt_cuda_tables_n_elements(&self->tables, w));
     }
     case DT_OPERATION_COPY:
         DT_CUDA_TRY(cuda, cuMemcpyHtoDAsync_v2, address(one->copy.target), one->copy.source, one->copy.bytes, cuda->stream);

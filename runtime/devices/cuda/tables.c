@@ -12,25 +12,25 @@ dt_cuda_tables dt_cuda_tables_count(const dt_sequence *const *sequences, size_t 
             tables.n_works++;
             for (int r = 0; r < one->reduce.n; r++) {
                 tables.n_parts++;
-                tables.n_leaves += (size_t)one->reduce.reductions[r].n_sources;
+                tables.n_sources += (size_t)one->reduce.reductions[r].n_sources;
                 tables.n_others += (size_t)one->reduce.reductions[r].n_targets - 1;
             }
         }
     return tables;
 }
 
-static size_t parts_at(const dt_cuda_tables *tables) { return tables->n_works * sizeof(dt_fold_work); }
-static size_t leaves_at(const dt_cuda_tables *tables) { return parts_at(tables) + tables->n_parts * sizeof(dt_fold_part); }
-static size_t others_at(const dt_cuda_tables *tables) { return leaves_at(tables) + tables->n_leaves * sizeof(dt_fold_leaf); }
+static size_t parts_at(const dt_cuda_tables *tables) { return tables->n_works * sizeof(dt_reduction_work); }
+static size_t sources_at(const dt_cuda_tables *tables) { return parts_at(tables) + tables->n_parts * sizeof(dt_reduction_part); }
+static size_t others_at(const dt_cuda_tables *tables) { return sources_at(tables) + tables->n_sources * sizeof(dt_reduction_source); }
 size_t dt_cuda_tables_bytes(const dt_cuda_tables *tables) { return others_at(tables) + tables->n_others * sizeof(int64_t); }
 
 /* Entries that are filled in one after another. */
 typedef struct filler {
     const dt_cuda_tables *tables;
     uint64_t address;
-    dt_fold_work *work;
-    dt_fold_part *part;
-    dt_fold_leaf *leaf;
+    dt_reduction_work *work;
+    dt_reduction_part *part;
+    dt_reduction_source *source;
     int64_t *other;
 } filler;
 
@@ -39,16 +39,17 @@ static int64_t on_gpu(const filler *in, const void *entry) { return (int64_t)(in
 static int64_t number(const void *address) { return (int64_t)(uintptr_t)address; }
 
 static void add_reduction(filler *in, const dt_tree_reduction *reduction) {
-    *in->part = (dt_fold_part){.target = number(reduction->targets[0]),
-                               .others = on_gpu(in, in->other),
-                               .n_others = reduction->n_targets - 1,
-                               .leaves = on_gpu(in, in->leaf),
-                               .n_leaves = reduction->n_sources,
-                               .first = in->work->n_elements,
-                               .kind = reduction->n_sources == 1 ? DT_FOLD_KIND_COPY(dt_dtype_bytes(reduction->dtype))
-                                                                 : DT_FOLD_KIND(reduction->dtype, reduction->combine)};
+    *in->part = (dt_reduction_part){.target = number(reduction->targets[0]),
+                                    .others = on_gpu(in, in->other),
+                                    .n_others = reduction->n_targets - 1,
+                                    .sources = on_gpu(in, in->source),
+                                    .n_sources = reduction->n_sources,
+                                    .first = in->work->n_elements,
+                                    .kind = reduction->n_sources == 1 ? DT_REDUCTION_KIND_COPY(dt_dtype_bytes(reduction->dtype))
+                                                                      : DT_REDUCTION_KIND(reduction->dtype, reduction->combine)};
     for (int t = 1; t < reduction->n_targets; t++) *in->other++ = number(reduction->targets[t]);
-    for (int s = 0; s < reduction->n_sources; s++) *in->leaf++ = (dt_fold_leaf){number(reduction->sources[s].values), reduction->sources[s].span};
+    for (int s = 0; s < reduction->n_sources; s++)
+        *in->source++ = (dt_reduction_source){number(reduction->sources[s].values), reduction->sources[s].span};
     in->part++;
     in->work->n_parts++;
     in->work->n_elements += (int64_t)reduction->n_elements;
@@ -59,15 +60,15 @@ dt_status *dt_cuda_tables_fill(dt_cuda_tables *tables, const dt_sequence *const 
     if (tables->host == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for tables of %zu sums", tables->n_parts);
     filler in = {.tables = tables,
                  .address = address,
-                 .work = (dt_fold_work *)tables->host,
-                 .part = (dt_fold_part *)(tables->host + parts_at(tables)),
-                 .leaf = (dt_fold_leaf *)(tables->host + leaves_at(tables)),
+                 .work = (dt_reduction_work *)tables->host,
+                 .part = (dt_reduction_part *)(tables->host + parts_at(tables)),
+                 .source = (dt_reduction_source *)(tables->host + sources_at(tables)),
                  .other = (int64_t *)(tables->host + others_at(tables))};
     for (size_t s = 0; s < n; s++)
         for (size_t i = 0; i < sequences[s]->n_operations; i++) {
             const dt_operation *one = &sequences[s]->operations[i];
             if (one->kind != DT_OPERATION_REDUCE) continue;
-            *in.work = (dt_fold_work){.parts = on_gpu(&in, in.part)};
+            *in.work = (dt_reduction_work){.parts = on_gpu(&in, in.part)};
             for (int r = 0; r < one->reduce.n; r++) add_reduction(&in, &one->reduce.reductions[r]);
             in.work++;
         }
@@ -79,4 +80,4 @@ void dt_cuda_tables_free(dt_cuda_tables *tables) {
     *tables = (dt_cuda_tables){0};
 }
 
-int64_t dt_cuda_tables_n_elements(const dt_cuda_tables *tables, size_t w) { return ((const dt_fold_work *)tables->host)[w].n_elements; }
+int64_t dt_cuda_tables_n_elements(const dt_cuda_tables *tables, size_t w) { return ((const dt_reduction_work *)tables->host)[w].n_elements; }

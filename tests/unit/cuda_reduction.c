@@ -1,6 +1,6 @@
-/* cuda_folds: the function by which a GPU folds replicas, run by emulation, has the bits of runtime/devices/reduce.c; and what the emulation says of
- * an access that is not aligned. */
-#include "abi/fold.h"
+/* cuda_reduction: the function by which a GPU reduces over replicas, run by emulation, has the bits of runtime/devices/reduce.c; and what the
+ * emulation says of an access that is not aligned. */
+#include "abi/reduction.h"
 #include "base/cpu.h"
 #include "base/half.h"
 #include "runtime/devices/reduce.h"
@@ -18,9 +18,9 @@ enum {
     MOST_BYTES = N * 8
 };
 
-static const dt_combiner combiners[] = {DT_COMBINE_SUM, DT_COMBINE_MAX, DT_COMBINE_MIN}; /* by dt_fold */
+static const dt_combiner combiners[] = {DT_COMBINE_SUM, DT_COMBINE_MAX, DT_COMBINE_MIN}; /* by dt_reduction_op */
 
-/* A program whose collectives fold each dtype by each combiner. */
+/* A program whose collectives reduce each dtype by each combiner. */
 static void make(dt_arena *arena, emulated_code *code) {
     dt_function function = {.name = "f"};
     dt_plan plan = {.function = &function, .rows_at_once = true, .n_buffers = DT_N_DTYPES, .n_segments = 1};
@@ -32,60 +32,60 @@ static void make(dt_arena *arena, emulated_code *code) {
     for (int d = 0; d < DT_N_DTYPES; d++) {
         plan.buffers[d].dtype = (dt_dtype)d;
         for (int c = 0; c < 3; c++)
-            if (d != DT_BOOL || c != DT_FOLD_SUM)
+            if (d != DT_BOOL || c != DT_REDUCTION_SUM)
                 collectives[segment.n_collectives++] = (dt_collective){.kind = DT_COLLECTIVE_ALL_REDUCE, .combiner = combiners[c], .source = d};
     }
     dt_status *status = emulated_make(&compilation, code);
     if (status != NULL) fail_msg("%s", dt_status_message(status));
     assert_int_equal(code->program.n_sources, 1);
-    assert_string_equal(code->program.sources[code->program.fold].name, "fold");
+    assert_string_equal(code->program.sources[code->program.reduction].name, "reduce_replicas");
 }
 
 typedef struct block {
     _Alignas(64) char bytes[MOST_BYTES];
 } block;
 
-static void launch(emulated_code *code, const dt_fold_part *parts, int n_parts, int64_t n_elements) {
-    dt_fold_work work = {.parts = (int64_t)(intptr_t)parts, .n_parts = n_parts, .n_elements = n_elements};
-    const char *wrong = code->launch("fold", (void *[]){&work}, 1, 256, code->how, 1);
+static void launch(emulated_code *code, const dt_reduction_part *parts, int n_parts, int64_t n_elements) {
+    dt_reduction_work work = {.parts = (int64_t)(intptr_t)parts, .n_parts = n_parts, .n_elements = n_elements};
+    const char *wrong = code->launch("reduce_replicas", (void *[]){&work}, 1, 256, code->how, 1);
     if (wrong != NULL) fail_msg("%s", wrong);
 }
 
-static void fold_on_cpu(dt_fold fold, dt_dtype dtype, const dt_tree_source *sources, int n, block *result) {
+static void reduce_on_cpu(dt_reduction_op op, dt_dtype dtype, const dt_tree_source *sources, int n, block *result) {
     _Alignas(64) static char scratch[1 << 16];
     void *target = result->bytes;
     assert_true(dt_reduce_scratch_bytes(n) <= sizeof scratch);
-    dt_reduce(&(dt_tree_reduction){dtype, fold, n, n, sources, N, 1, &target}, scratch);
+    dt_reduce(&(dt_tree_reduction){dtype, op, n, n, sources, N, 1, &target}, scratch);
 }
 
-/* Two parts: a copy of leaf 0, and what all leaves give, in three places. Leaves 0 and 1 lie folded in leaf 0 already, where that rounds nothing. */
-static void fold_by_function(emulated_code *code, dt_fold fold, dt_dtype dtype, const block *leaves, block *copy, block *result) {
+/* Two parts: a copy of leaf 0, and what all leaves give, in three places. Leaves 0 and 1 are reduced to leaf 0 already, where that rounds nothing. */
+static void reduce_by_function(emulated_code *code, dt_reduction_op op, dt_dtype dtype, const block *leaves, block *copy, block *result) {
     static block first, again[2];
-    dt_fold_leaf all[LEAVES];
+    dt_reduction_source all[LEAVES];
     bool converts = dtype == DT_F16 || dtype == DT_BF16;
     int n = 0;
-    for (int l = 0; l < LEAVES; l++) all[n++] = (dt_fold_leaf){(int64_t)(intptr_t)leaves[l].bytes, 1};
+    for (int l = 0; l < LEAVES; l++) all[n++] = (dt_reduction_source){(int64_t)(intptr_t)leaves[l].bytes, 1};
     if (!converts) {
         first = leaves[0];
-        fold_on_cpu(fold, dtype, (dt_tree_source[]){{first.bytes, 1}, {leaves[1].bytes, 1}}, 2, &first);
+        reduce_on_cpu(op, dtype, (dt_tree_source[]){{first.bytes, 1}, {leaves[1].bytes, 1}}, 2, &first);
         memmove(all + 1, all + 2, (LEAVES - 2) * sizeof *all);
-        all[0] = (dt_fold_leaf){(int64_t)(intptr_t)first.bytes, 2};
+        all[0] = (dt_reduction_source){(int64_t)(intptr_t)first.bytes, 2};
         n--;
     }
-    dt_fold_leaf alone = {(int64_t)(intptr_t)leaves[0].bytes, 1};
+    dt_reduction_source alone = {(int64_t)(intptr_t)leaves[0].bytes, 1};
     int64_t others[] = {(int64_t)(intptr_t)again[0].bytes, (int64_t)(intptr_t)again[1].bytes};
-    const dt_fold_part parts[] = {
+    const dt_reduction_part parts[] = {
         {.target = (int64_t)(intptr_t)copy->bytes,
-         .leaves = (int64_t)(intptr_t)&alone,
-         .n_leaves = 1,
-         .kind = DT_FOLD_KIND_COPY(dt_dtype_bytes(dtype))},
+         .sources = (int64_t)(intptr_t)&alone,
+         .n_sources = 1,
+         .kind = DT_REDUCTION_KIND_COPY(dt_dtype_bytes(dtype))},
         {.target = (int64_t)(intptr_t)result->bytes,
          .others = (int64_t)(intptr_t)others,
          .n_others = 2,
-         .leaves = (int64_t)(intptr_t)all,
-         .n_leaves = n,
+         .sources = (int64_t)(intptr_t)all,
+         .n_sources = n,
          .first = N,
-         .kind = DT_FOLD_KIND(dtype, fold)},
+         .kind = DT_REDUCTION_KIND(dtype, op)},
     };
     launch(code, parts, 2, 2 * N);
     for (int t = 0; t < 2; t++) assert_memory_equal(again[t].bytes, result->bytes, N * dt_dtype_bytes(dtype));
@@ -120,15 +120,15 @@ static void the_bits_are_those_of_the_cpu(void **state) {
     unsigned seed = 5;
     make(arena, &code);
     for (int d = 0; d < DT_N_DTYPES; d++)
-        for (int fold = 0; fold < 3; fold++) {
-            if (d == DT_BOOL && fold == DT_FOLD_SUM) continue;
-            code.how = fold;
+        for (int op = 0; op < 3; op++) {
+            if (d == DT_BOOL && op == DT_REDUCTION_SUM) continue;
+            code.how = op;
             for (int l = 0; l < LEAVES; l++) fill(&leaves[l], (dt_dtype)d, &seed);
-            fold_on_cpu((dt_fold)fold, (dt_dtype)d, places, LEAVES, &want);
-            fold_by_function(&code, (dt_fold)fold, (dt_dtype)d, leaves, &copy, &got);
+            reduce_on_cpu((dt_reduction_op)op, (dt_dtype)d, places, LEAVES, &want);
+            reduce_by_function(&code, (dt_reduction_op)op, (dt_dtype)d, leaves, &copy, &got);
             assert_memory_equal(copy.bytes, leaves[0].bytes, N * dt_dtype_bytes((dt_dtype)d));
             if (memcmp(want.bytes, got.bytes, N * dt_dtype_bytes((dt_dtype)d)) != 0)
-                fail_msg("%s by %s: other bits", dt_dtype_name((dt_dtype)d), dt_combiner_name(combiners[fold]));
+                fail_msg("%s by %s: other bits", dt_dtype_name((dt_dtype)d), dt_combiner_name(combiners[op]));
         }
     emulated_free(&code);
     dt_arena_destroy(arena);
@@ -137,21 +137,23 @@ static void the_bits_are_those_of_the_cpu(void **state) {
 /* Spans of 2^19 to 1: no two of them become one before the last is there. */
 static void as_many_sums_are_open_as_may_be(void **state) {
     (void)state;
-    static float values[DT_FOLD_DEPTH][N], got[N];
-    dt_fold_leaf leaves[DT_FOLD_DEPTH];
+    static float values[DT_REDUCTION_DEPTH][N], got[N];
+    dt_reduction_source leaves[DT_REDUCTION_DEPTH];
     dt_arena *arena = dt_arena_create();
     emulated_code code;
     make(arena, &code);
-    for (int l = 0; l < DT_FOLD_DEPTH; l++) {
-        leaves[l] = (dt_fold_leaf){(int64_t)(intptr_t)values[l], (int64_t)1 << (DT_FOLD_DEPTH - 1 - l)};
+    for (int l = 0; l < DT_REDUCTION_DEPTH; l++) {
+        leaves[l] = (dt_reduction_source){(int64_t)(intptr_t)values[l], (int64_t)1 << (DT_REDUCTION_DEPTH - 1 - l)};
         for (int i = 0; i < N; i++) values[l][i] = (float)(l + 1) / (float)(i + 3);
     }
-    const dt_fold_part part = {
-        .target = (int64_t)(intptr_t)got, .leaves = (int64_t)(intptr_t)leaves, .n_leaves = DT_FOLD_DEPTH, .kind = DT_FOLD_KIND(DT_F32, DT_FOLD_SUM)};
+    const dt_reduction_part part = {.target = (int64_t)(intptr_t)got,
+                                    .sources = (int64_t)(intptr_t)leaves,
+                                    .n_sources = DT_REDUCTION_DEPTH,
+                                    .kind = DT_REDUCTION_KIND(DT_F32, DT_REDUCTION_SUM)};
     launch(&code, &part, 1, N);
     for (int i = 0; i < N; i++) {
-        float want = values[DT_FOLD_DEPTH - 1][i];
-        for (int l = DT_FOLD_DEPTH - 1; l-- > 0;) want = values[l][i] + want;
+        float want = values[DT_REDUCTION_DEPTH - 1][i];
+        for (int l = DT_REDUCTION_DEPTH - 1; l-- > 0;) want = values[l][i] + want;
         assert_memory_equal(&got[i], &want, sizeof want);
     }
     emulated_free(&code);

@@ -1,0 +1,65 @@
+/* cuda_reduction: the function that reduces over the replicas on one GPU (abi/reduction.h): all collectives of a segment in one launch, since a
+ * launch takes as long as a hundred thousand additions. It has a case for each type and combiner of the program's collectives; the cases use
+ * cuda_reduction_helpers.cu. */
+#include "abi/reduction.h"
+#include "compiler/codegen/cuda.h"
+
+enum {
+    THREADS = 256 /* of a block */
+};
+
+static const char *type_text(dt_arena *arena, dt_dtype dtype) {
+    if (dtype == DT_F16 || dtype == DT_BF16) return dtype == DT_F16 ? "reduction_f16" : "reduction_bf16";
+    return dt_arena_format(arena, "reduction_plain<%s>", dt_cuda_memory_type(dtype));
+}
+
+/* Whether some collective of the program reduces this type by this combiner. */
+static bool is_used(const dt_plan *const *plans, int n_plans, dt_dtype dtype, dt_combiner combiner) {
+    for (int p = 0; p < n_plans; p++)
+        for (int s = 0; s < plans[p]->n_segments; s++)
+            for (int c = 0; c < plans[p]->segments[s].n_collectives; c++) {
+                const dt_collective *collective = &plans[p]->segments[s].collectives[c];
+                if (collective->combiner == combiner && plans[p]->buffers[collective->source].dtype == dtype) return true;
+            }
+    return false;
+}
+
+static void add_cases(dt_arena *arena, const dt_plan *const *plans, int n_plans, dt_text *text) {
+    for (int d = 0; d < DT_N_DTYPES; d++) {
+#define X(enumerator, name, meaning)                                                                                                                 \
+    if (is_used(plans, n_plans, (dt_dtype)d, DT_COMBINE_##enumerator))                                                                               \
+        dt_text_format(text, "        case %d: reduce_element<%s, reduction_" name ">(part, e - part->first, sums); break;\n",                       \
+                       (int)DT_REDUCTION_KIND(d, DT_REDUCTION_##enumerator), type_text(arena, (dt_dtype)d));
+        DT_REDUCTION_OPS(X)
+#undef X
+    }
+}
+
+static const char *helpers(dt_arena *arena) {
+#define X(name, meaning) "    long long " #name ";  // " meaning "\n"
+    static const char types[] = "struct dt_reduction_source {\n" DT_REDUCTION_SOURCE_FIELDS(
+        X) "};\nstruct dt_reduction_part {\n" DT_REDUCTION_PART_FIELDS(X) "};\nstruct dt_reduction_work {\n" DT_REDUCTION_WORK_FIELDS(X) "};\n";
+#undef X
+    return dt_arena_format(arena, "enum { REDUCTION_DEPTH = %d, REDUCTION_THREADS = %d };\n%s\n%s\n", DT_REDUCTION_DEPTH, THREADS, types,
+                           dt_cuda_reduction_helpers);
+}
+
+dt_cuda_source dt_cuda_render_reduction(dt_arena *arena, const dt_plan *const *plans, int n_plans) {
+    dt_text text = {.arena = arena}, cases = {.arena = arena};
+    add_cases(arena, plans, n_plans, &cases);
+    dt_text_append(&text, "(const dt_reduction_work *__restrict__ work) {\n");
+    if (cases.n > 0) dt_text_append(&text, "    __shared__ u64 sums[REDUCTION_DEPTH * REDUCTION_THREADS];\n");
+    dt_text_append(&text, "    for (i64 e = grid_thread(); e < work->n_elements; e += grid_threads()) {\n"
+                          "        const dt_reduction_part *part = part_of(work, e);\n"
+                          "        switch (part->kind) {\n");
+    static const char *const copied[] = {"u8", "u16", "u32", "u64"};
+    for (int i = 0; i < 4; i++)
+        dt_text_format(&text, "        case %d: copy_element<%s>(part, e - part->first); break;\n", (int)DT_REDUCTION_KIND_COPY(1 << i), copied[i]);
+    if (cases.n > 0) dt_text_append(&text, cases.data);
+    dt_text_append(&text, "        }\n    }\n}\n");
+    return (dt_cuda_source){.name = "reduce_replicas",
+                            .helpers = helpers(arena),
+                            .remarks = "// the sums over replicas of all collectives of a segment\n",
+                            .body = text.data,
+                            .threads = THREADS};
+}
