@@ -36,20 +36,20 @@ typedef enum dt_launch_field {
 } dt_launch_field;
 
 /* Indices out of range since it was last cleared, one record a block: how many, and the first of them. That is the one of the lowest row, of that row
- * at the lowest site, there the lowest value: which one it is depends on the data alone, not on the order of kernels and threads. */
+ * at the lowest location, there the lowest value: which one it is depends on the data alone, not on the order of kernels and threads. */
 typedef struct dt_bad_index {
     int64_t count;
-    int64_t value; /* of the first one */
-    int64_t row;   /* global row (example) of the first one, or -1 */
-    int64_t site;  /* which index expression of the program: "sites" of the manifest names file, line and column */
-    int64_t limit; /* the extent that it had to be below */
-    int64_t state; /* how threads of a GPU keep out of one another's way; cleared with the rest, and of no meaning elsewhere */
+    int64_t value;    /* of the first one */
+    int64_t row;      /* global row (example) of the first one, or -1 */
+    int64_t location; /* which index expression of the program: "locations" of the manifest names file, line and column */
+    int64_t limit;    /* the extent that it had to be below */
+    int64_t state;    /* how threads of a GPU keep out of one another's way; cleared with the rest, and of no meaning elsewhere */
 } dt_bad_index;
 
 /* Whether `one`, of a count of 1 or more, comes before what `all` has recorded. */
 static inline bool dt_bad_index_is_first(const dt_bad_index *one, const dt_bad_index *all) {
     if (all->count == 0 || one->row != all->row) return all->count == 0 || one->row < all->row;
-    return one->site != all->site ? one->site < all->site : one->value < all->value;
+    return one->location != all->location ? one->location < all->location : one->value < all->value;
 }
 
 /* Adds what `one` has counted to `all`. */

@@ -136,7 +136,7 @@ static inline bool dt_library_can_keep(const dt_library_product *p) {
 typedef struct dt_library_convolution {
     int64_t images, channels, filters;
     int64_t input[2], taps[2], output[2], stride[2], dilation[2];
-    int64_t padding[2], padding_behind[2];
+    int64_t padding[2], padding_after[2];
     int64_t x, kernel, y; /* arguments */
 } dt_library_convolution;
 

@@ -150,7 +150,7 @@ static dt_status *open_libraries(bench *b) {
     dt_cuda_library_functions functions = {.threads = 256};
     if (!b->options->library) return NULL;
     DT_TRY(find_source(b, b->program.clear_rows, &functions.clear_rows));
-    DT_TRY(find_source(b, b->program.turn, &functions.turn));
+    DT_TRY(find_source(b, b->program.transpose, &functions.transpose));
     b->libraries = dt_cuda_libraries_create(&b->time.gpu.driver, &functions, b->compilation.module->capacity, b->arena);
     return NULL;
 }

@@ -56,10 +56,10 @@ static void add_variables(cJSON *root, const dt_module *module) {
     }
 }
 
-static void add_sites(cJSON *root, const dt_compilation *compilation) {
-    cJSON *array = cJSON_AddArrayToObject(root, "sites");
-    for (size_t i = 0; i < compilation->sites.n; i++) {
-        dt_location at = compilation->sites.items[i];
+static void add_locations(cJSON *root, const dt_compilation *compilation) {
+    cJSON *array = cJSON_AddArrayToObject(root, "locations");
+    for (size_t i = 0; i < compilation->locations.n; i++) {
+        dt_location at = compilation->locations.items[i];
         cJSON *item = add_item(array);
         cJSON_AddStringToObject(item, "file", compilation->module->files.items[at.file]);
         add_integer(item, "line", at.line);
@@ -311,8 +311,8 @@ static void add_cuda(cJSON *root, const dt_cuda_files *cuda) {
     }
     add_source(object, "reduction", cuda->program, cuda->program->reduction);
     add_source(object, "clear_rows", cuda->program, cuda->program->clear_rows);
-    add_source(object, "turn", cuda->program, cuda->program->turn);
-    add_sites(object, cuda->compilation);
+    add_source(object, "transpose", cuda->program, cuda->program->transpose);
+    add_locations(object, cuda->compilation);
     cJSON *functions = cJSON_AddArrayToObject(object, "functions");
     for (int i = 0; i < cuda->compilation->n_plans; i++) add_function(functions, cuda->compilation->plans[i], cuda->program, i);
 }
@@ -337,7 +337,7 @@ dt_status *dt_manifest_write(dt_text *text, const dt_artifact_contents *contents
     add_integer(root, "capacity", compilation->module->capacity);
     add_integer(root, "block_rows", compilation->block_rows);
     add_objects(root, contents);
-    add_sites(root, compilation);
+    add_locations(root, compilation);
     add_variables(root, compilation->module);
     cJSON *functions = cJSON_AddArrayToObject(root, "functions");
     for (int i = 0; i < compilation->n_plans; i++) add_function(functions, compilation->plans[i], NULL, i);

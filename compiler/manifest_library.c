@@ -44,7 +44,7 @@ static void add_convolution(cJSON *object, const dt_library_convolution *c) {
     add_list(object, "stride", c->stride, 2);
     add_list(object, "dilation", c->dilation, 2);
     add_list(object, "padding", c->padding, 2);
-    add_list(object, "padding_behind", c->padding_behind, 2);
+    add_list(object, "padding_after", c->padding_after, 2);
     add_list(object, "arguments", (const int64_t[]){c->x, c->kernel, c->y}, 3);
 }
 

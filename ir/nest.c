@@ -222,7 +222,7 @@ static void count_bad(const nest *nest, const stream *stream, int64_t lane_posit
         if (!stream->index_loops[l] && position != 0) return;
         if (nest->loops->extents[l] == DT_BATCH) row = position + nest->launch->row_offset;
     }
-    dt_bad_index_add(nest->launch->bad_index, &(dt_bad_index){.count = 1, .value = index, .row = row, .site = nest->value->id, .limit = limit});
+    dt_bad_index_add(nest->launch->bad_index, &(dt_bad_index){.count = 1, .value = index, .row = row, .location = nest->value->id, .limit = limit});
 }
 
 static int64_t locate(const nest *nest, int k, int64_t lane_position);

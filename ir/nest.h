@@ -28,7 +28,7 @@ bool dt_nest_view(dt_arena *arena, const dt_value *value, const dt_launch *launc
                   dt_scalar *constant);
 
 /* Fills result->data, which is dense, from the operands by the value's loops. Sums are taken in double (in 64 bits for integers) and rounded once to
- * the result's dtype. Indices out of range are counted in launch->bad_index, once for each element of the operand that holds them, with site
+ * the result's dtype. Indices out of range are counted in launch->bad_index, once for each element of the operand that holds them, with location
  * value->id. */
 dt_status *dt_nest_run(dt_arena *scratch, const dt_value *value, const dt_launch *launch, const dt_wide *operands, dt_wide *result);
 

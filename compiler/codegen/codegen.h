@@ -62,8 +62,8 @@ typedef struct dt_cuda_source {
 typedef struct dt_cuda_program {
     const char *head; /* types and the prelude */
     int n_sources, n_calls;
-    int reduction;        /* the source that reduces over replicas (abi/reduction.h); no call names it */
-    int clear_rows, turn; /* sources that calls of libraries need (abi/library.h); -1: there are no such calls */
+    int reduction;             /* the source that reduces over replicas (abi/reduction.h); no call names it */
+    int clear_rows, transpose; /* sources that calls of libraries need (abi/library.h); -1: there are no such calls */
     const dt_cuda_source *sources;
     const dt_cuda_call *calls;
 } dt_cuda_program;
@@ -72,7 +72,7 @@ typedef struct dt_codegen_cuda_options {
     bool wide_indices; /* of 64 bits, where 32 are enough too: tests have no buffers that need them */
 } dt_codegen_cuda_options;
 
-/* Renders the kernels of plans made with rows_at_once as CUDA C++, in `arena`. options NULL: what a program gets. */
+/* Renders the kernels of batched plans as CUDA C++, in `arena`. options NULL: what a program gets. */
 dt_status *dt_codegen_cuda(dt_arena *arena, const dt_plan *const *plans, int n_plans, const dt_codegen_cuda_options *options,
                            dt_cuda_program *program);
 /* The text of sources first to first + n - 1, behind the head. */

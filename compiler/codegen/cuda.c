@@ -32,7 +32,7 @@ static const char *head(dt_arena *arena) {
 #undef X
         ;
     return dt_arena_format(arena,
-                           "struct dt_bad_index {\n    long long count, value, row, site, limit, state;\n};\nstruct dt_launch {\n%s"
+                           "struct dt_bad_index {\n    long long count, value, row, location, limit, state;\n};\nstruct dt_launch {\n%s"
                            "    dt_bad_index *bad_index;\n    long long part, n_parts;\n};\n\n%s",
                            fields, dt_cuda_prelude);
 }
@@ -129,7 +129,7 @@ static void render_kernel(builder *b, const dt_plan *plan, int p, int k) {
 }
 
 static bool needs_cleared_rows(const dt_library_call *library) { return library->n_clears > 0; }
-static bool needs_turning(const dt_library_call *library) { return library->class != DT_LIBRARY_PRODUCT; }
+static bool needs_transpose(const dt_library_call *library) { return library->class != DT_LIBRARY_PRODUCT; }
 
 /* Adds a function if a call needs it for its library; its number, or -1. */
 static int source_if(builder *b, bool (*needs)(const dt_library_call *library), dt_cuda_source source) {
@@ -145,19 +145,20 @@ dt_status *dt_codegen_cuda(dt_arena *arena, const dt_plan *const *plans, int n_p
                            dt_cuda_program *program) {
     builder b = {.arena = arena, .wide_indices = options != NULL && options->wide_indices};
     for (int p = 0; p < n_plans; p++) {
-        if (!plans[p]->rows_at_once) return dt_error(DT_INTERNAL, "the plan of %s goes through its rows in order", plans[p]->function->name);
+        if (!plans[p]->batched) return dt_error(DT_INTERNAL, "the plan of %s goes through its rows in order", plans[p]->function->name);
         for (int k = 0; k < plans[p]->n_kernels; k++) render_kernel(&b, plans[p], p, k);
     }
     dt_cuda_source reduction = dt_cuda_render_reduction(arena, plans, n_plans);
     dt_list_push(arena, &b.sources, reduction);
     int reduction_index = (int)b.sources.n - 1;
-    int clear_rows = source_if(&b, needs_cleared_rows, dt_cuda_render_clear_rows()), turn = source_if(&b, needs_turning, dt_cuda_render_turn());
+    int clear_rows = source_if(&b, needs_cleared_rows, dt_cuda_render_clear_rows()),
+        transpose = source_if(&b, needs_transpose, dt_cuda_render_transpose());
     *program = (dt_cuda_program){.head = head(arena),
                                  .n_sources = (int)b.sources.n,
                                  .n_calls = (int)b.calls.n,
                                  .reduction = reduction_index,
                                  .clear_rows = clear_rows,
-                                 .turn = turn,
+                                 .transpose = transpose,
                                  .sources = b.sources.items,
                                  .calls = b.calls.items};
     return NULL;

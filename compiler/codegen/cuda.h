@@ -5,15 +5,15 @@
  * registers, which it does well; what it must not decide is written out: the order of every sum, what may be fused (fmaf, nothing else is), and
  * what is read behind which barrier.
  *
- *   cuda.c           a program: which functions there are, in one text
- *   cuda_function.c  a phase as a function: arguments, threads, the loops that are dealt to them
- *   cuda_vector.c    several elements by one thread, with memory in vectors
- *   cuda_tile.c      a sum of products in tiles
- *   cuda_owners.c    places that an index says, by warps that own them
- *   cuda_strip.c     how a tile's factors come into shared memory
- *   cuda_nest.c      a nest: where each instruction goes, reduced loops, stores
- *   cuda_scalar.c    one instruction as an expression
- *   cuda_reduction.c sums over replicas: a function that the runtime calls */
+ *   cuda.c              a program: which functions there are, in one text
+ *   cuda_function.c     a phase as a function: arguments, threads, the loops that they share
+ *   cuda_vector.c       several elements by one thread, with memory in vectors
+ *   cuda_tile.c         a sum of products in tiles
+ *   cuda_shared_tile.c  how a tile's factors come into shared memory
+ *   cuda_scatter.c      stores where an index says, by warps that own the targets
+ *   cuda_nest.c         a nest: where each instruction goes, reduced loops, stores
+ *   cuda_scalar.c       one instruction as an expression
+ *   cuda_reduction.c    sums over replicas: a function that the runtime calls */
 #ifndef DT_CODEGEN_CUDA_H
 #define DT_CODEGEN_CUDA_H
 
@@ -57,9 +57,9 @@ void dt_cuda_line(dt_cuda_function *f, const char *format, ...) __attribute__((f
 const char *dt_cuda_index_type(const dt_cuda_function *f);
 /* The text of a loop's extent: a number, rows, or valid. */
 const char *dt_cuda_extent(dt_cuda_function *f, int64_t extent);
-/* Declares the loops of `set` from `index`, which counts their turns row-major; only those that `used` names. */
+/* Declares the loops of `set` from `index`, which counts their iterations row-major; only those that `used` names. */
 void dt_cuda_declare_loops(dt_cuda_function *f, const dt_nest *nest, const char *const *names, uint64_t set, const bool *used, const char *index);
-/* The turns of the loops of `set` together. */
+/* The iterations of the loops of `set` together. */
 const char *dt_cuda_count(dt_cuda_function *f, const dt_nest *nest, uint64_t set);
 
 typedef struct dt_cuda_rendering {
@@ -84,7 +84,7 @@ typedef struct dt_cuda_range {
     int64_t least, greatest;
 } dt_cuda_range;
 
-/* Which of the threads and turns that make a check count a bad index. */
+/* Which of the threads and iterations that make a check count a bad index. */
 typedef enum dt_cuda_counting {
     DT_CUDA_COUNTS,       /* the one whose other loops stand at 0 */
     DT_CUDA_COUNTS_ALONE, /* the same, where dealt loops do not run */
@@ -94,7 +94,7 @@ typedef enum dt_cuda_counting {
 typedef struct dt_cuda_nest {
     dt_cuda_function *f;
     const dt_nest *nest;
-    uint64_t shared, dealt, serial, reduced; /* loops: of the team's turn, dealt to threads, walked in order by one, reduced over */
+    uint64_t shared, dealt, serial, reduced; /* loops: of the team's iteration, dealt to threads, walked in order by one, reduced over */
     bool together;                           /* the team shares each reduction */
     uint64_t *depends;
     bool *needed, *late; /* [n_instructions] late: behind the reduced loops */
@@ -106,9 +106,9 @@ typedef struct dt_cuda_nest {
     const char **loops;  /* [n_loops] their names */
     bool *loop_used;     /* [n_loops] the text has named it */
     const char *element; /* the running index of the dealt loops; NULL: there is none */
-    bool one_place;      /* all but level 0 is written where it is used: a factor, or what becomes of a sum */
+    bool at_use;         /* all but level 0 is written where it is used: a factor, or what becomes of a sum */
     int width;           /* elements that a thread takes side by side; 1 */
-    int along;           /* the loop that these are turns of; -1: of all dealt loops together */
+    int along;           /* the loop that these are iterations of; -1: of all dealt loops together */
     bool *vectors;       /* [n_instructions] loads that are one vector for all of them */
     bool *ahead;         /* [n_instructions] computed once for all of them, before the vectors are read */
     bool in_vector;      /* loads and stores are those of element k of vectors */
@@ -133,16 +133,16 @@ void dt_cuda_nest_ahead(dt_cuda_nest *n);
 /* For tiles, which have loops of their own. A factor: writes all that it hangs on, and returns its text. What becomes of a sum: its instructions and
  * stores. */
 const char *dt_cuda_nest_value(dt_cuda_nest *n, int instruction);
-/* target.at[k] of a factor, for `width` turns of loop `along`: with n->vectors, which may be guarded by what does not differ with that loop. */
+/* target.at[k] of a factor, for `width` iterations of loop `along`: with n->vectors, which may be guarded by what does not differ with that loop. */
 void dt_cuda_nest_values(dt_cuda_nest *n, int instruction, const char *target);
-/* `sum` is that of one result, or with a width that of turn k of loop `along`, which all stores walk in vectors. */
+/* `sum` is that of one result, or with a width that of iteration k of loop `along`, which all stores walk in vectors. */
 void dt_cuda_nest_finish(dt_cuda_nest *n, const char *sum);
 
 /* ---- cuda_vector.c ---- */
 
 /* Decides whether threads take several elements of the nest, which has been prepared: sets width, along and vectors. */
 void dt_cuda_find_vectors(dt_cuda_nest *n);
-/* Whether `width` turns of the constant loop `along`, from a multiple of `width` on, are a vector in memory. */
+/* Whether `width` iterations of the constant loop `along`, from a multiple of `width` on, are a vector in memory. */
 bool dt_cuda_is_vector(const dt_cuda_nest *n, const dt_address *address, int along, int width);
 /* The `width` elements from `e` on, or as many as are left. */
 void dt_cuda_nest_vector(dt_cuda_nest *n);
@@ -152,32 +152,32 @@ void dt_cuda_nest_vector(dt_cuda_nest *n);
 /* The phase as tiles. */
 void dt_cuda_tiles(dt_cuda_function *f);
 
-/* ---- cuda_owners.c ---- */
+/* ---- cuda_scatter.c ---- */
 
-/* The phase as owners of places. */
-void dt_cuda_owners(dt_cuda_function *f);
+/* The phase as an owner-computes scatter. */
+void dt_cuda_scatter(dt_cuda_function *f);
 
-/* ---- cuda_strip.c ---- */
+/* ---- cuda_shared_tile.c ---- */
 
 enum {
     DT_CUDA_TERMS = 16 /* of the sums at a time */
 };
 
 /* One factor: what is read for its side of the tile. */
-typedef struct dt_cuda_strip {
-    const char *name, *count, *first; /* "a"; turns of its loops; where the tile begins */
+typedef struct dt_cuda_shared_tile {
+    const char *name, *count, *first; /* "a"; iterations of its loops; where the tile begins */
     uint64_t loops;
-    int factor, places; /* results along its side */
-    int along;          /* the loop that is read in vectors of 4; -1: none */
-    bool by_terms;      /* neighbours in memory are terms of one result, not results of one term */
-} dt_cuda_strip;
+    int factor, side; /* side: results along it */
+    int along;        /* the loop that is read in vectors of 4; -1: none */
+    bool by_terms;    /* neighbours in memory are terms of one result, not results of one term */
+} dt_cuda_shared_tile;
 
-/* Decides how a strip is read. */
-void dt_cuda_strip_prepare(dt_cuda_nest *n, dt_cuda_strip *strip);
-/* Declares what one thread reads of it; reads that of terms `terms` and on; writes it to shared memory, strip_NAME[buffer]. */
-void dt_cuda_strip_declare(dt_cuda_nest *n, const dt_cuda_strip *strip);
-void dt_cuda_strip_read(dt_cuda_nest *n, const dt_cuda_strip *strip);
-void dt_cuda_strip_write(dt_cuda_nest *n, const dt_cuda_strip *strip, const char *buffer);
+/* Decides how it is read. */
+void dt_cuda_shared_tile_prepare(dt_cuda_nest *n, dt_cuda_shared_tile *tile);
+/* Declares what one thread reads of it; reads that of terms `terms` and on; writes it to shared_NAME[buffer]. */
+void dt_cuda_shared_tile_declare(dt_cuda_nest *n, const dt_cuda_shared_tile *tile);
+void dt_cuda_shared_tile_read(dt_cuda_nest *n, const dt_cuda_shared_tile *tile);
+void dt_cuda_shared_tile_write(dt_cuda_nest *n, const dt_cuda_shared_tile *tile, const char *buffer);
 
 /* ---- cuda_scalar.c ---- */
 
@@ -188,7 +188,7 @@ const char *dt_cuda_expression(dt_cuda_nest *n, int i);
 /* Whether the address is the running index `element` of the dealt loops itself. */
 bool dt_cuda_is_element(const dt_cuda_nest *n, const dt_address *address, const char *element);
 /* buffer[offset], and the value that is kept there from a register's. */
-const char *dt_cuda_place(dt_cuda_nest *n, const dt_address *address);
+const char *dt_cuda_access(dt_cuda_nest *n, const dt_address *address);
 const char *dt_cuda_to_memory(dt_cuda_nest *n, const char *value, dt_dtype dtype);
 const char *dt_cuda_from_memory(dt_cuda_nest *n, const char *place, dt_dtype dtype);
 /* The value of `dtype` that a reduction begins with. */
@@ -206,10 +206,10 @@ bool dt_cuda_is_narrow(const dt_cuda_nest *n, int i);
 /* The function of abi/reduction.h, for the collectives of these plans. Its body is NULL when memory is out. */
 dt_cuda_source dt_cuda_render_reduction(dt_arena *arena, const dt_plan *const *plans, int n_plans);
 
-/* ---- cuda_library.c: clear_rows(values, row, capacity, launch), turn(from, to, rows, columns) ---- */
+/* ---- cuda_library.c: clear_rows(values, row, capacity, launch), transpose(from, to, rows, columns) ---- */
 
 dt_cuda_source dt_cuda_render_clear_rows(void);
-dt_cuda_source dt_cuda_render_turn(void);
+dt_cuda_source dt_cuda_render_transpose(void);
 
 /* ---- cuda_remarks.c ---- */
 

@@ -11,7 +11,7 @@
 #define FORMAT(f, ...) dt_arena_format((f)->arena, __VA_ARGS__)
 
 enum {
-    FEW_ITERATIONS = 8,     /* of a team's turn: one thread does them */
+    FEW_ITERATIONS = 8,     /* of a team's iteration: one thread does them */
     WARP_ITERATIONS = 1024, /* a warp does them */
     NARROW = 1 << 30        /* elements that indices of 32 bits count, with room for a grid's stride */
 };
@@ -40,7 +40,7 @@ const char *dt_cuda_extent(dt_cuda_function *f, int64_t extent) {
 }
 
 /* constant * symbols, as in "rows * 64" */
-static const char *turns(dt_cuda_function *f, int64_t constant, const char *symbols) {
+static const char *product_text(dt_cuda_function *f, int64_t constant, const char *symbols) {
     if (symbols == NULL) return FORMAT(f, "%" PRId64, constant);
     return constant == 1 ? symbols : FORMAT(f, "%s * %" PRId64, symbols, constant);
 }
@@ -60,7 +60,7 @@ const char *dt_cuda_count(dt_cuda_function *f, const dt_nest *nest, uint64_t set
         else
             constant *= nest->loops[l].extent;
     }
-    return turns(f, constant, constant == 0 ? NULL : symbols);
+    return product_text(f, constant, constant == 0 ? NULL : symbols);
 }
 
 void dt_cuda_declare_loops(dt_cuda_function *f, const dt_nest *nest, const char *const *names, uint64_t set, const bool *used, const char *index) {
@@ -71,7 +71,7 @@ void dt_cuda_declare_loops(dt_cuda_function *f, const dt_nest *nest, const char 
     for (int l = nest->n_loops - 1; l >= 0; l--) {
         int64_t extent = nest->loops[l].extent;
         if (!(set >> l & 1) || extent == 1) continue;
-        const char *step = turns(f, stride, symbols), *value = index;
+        const char *step = product_text(f, stride, symbols), *value = index;
         if (strcmp(step, "1") != 0) value = FORMAT(f, symbols != NULL && stride != 1 ? "%s / (%s)" : "%s / %s", index, step);
         if (l != outermost) value = FORMAT(f, "%s %% %s", value, dt_cuda_extent(f, extent));
         if (used[l]) dt_cuda_line(f, "const %s %s = %s;", dt_cuda_index_type(f), names[l], value);
@@ -211,7 +211,7 @@ static bool has_one_element(const dt_cuda_nest *n) {
     return true;
 }
 
-/* A nest within the turn of a team. */
+/* A nest within the iteration of a team. */
 static void team_nest(dt_cuda_function *f, dt_cuda_nest *n) {
     const char *type = dt_cuda_index_type(f);
     bool one = has_one_element(n), every = f->team == 1 || n->together; /* every thread of the team takes all elements */
@@ -229,7 +229,7 @@ static void team_nest(dt_cuda_function *f, dt_cuda_nest *n) {
 
 static void begin_teams(dt_cuda_function *f, const dt_nest *nest, uint64_t shared, bool together) {
     const char *type = dt_cuda_index_type(f), *count = dt_cuda_count(f, nest, shared);
-    if (f->team == DT_CUDA_BLOCK && together) dt_cuda_line(f, "__shared__ u64 places[%d];", DT_CUDA_BLOCK / DT_WARP * 2);
+    if (f->team == DT_CUDA_BLOCK && together) dt_cuda_line(f, "__shared__ u64 partials[%d];", DT_CUDA_BLOCK / DT_WARP * 2);
     if (f->team == DT_CUDA_BLOCK) dt_cuda_line(f, "const int lane = threadIdx.x;");
     if (f->team == DT_WARP) dt_cuda_line(f, "const int lane = threadIdx.x %% %d;", DT_WARP);
     if (f->team == DT_CUDA_BLOCK)
@@ -311,11 +311,11 @@ void dt_cuda_render(dt_arena *arena, const dt_plan *plan, const dt_kernel_functi
     if (phase->kind == DT_PHASE_TEAMS && phase->team_work > FEW_ITERATIONS) f.team = phase->team_work > WARP_ITERATIONS ? DT_CUDA_BLOCK : DT_WARP;
     find_arguments(&f);
     if (phase->kind == DT_PHASE_TILES) f.team = DT_CUDA_BLOCK;
-    if (phase->kind == DT_PHASE_OWNERS) f.team = DT_WARP;
+    if (phase->kind == DT_PHASE_SCATTER) f.team = DT_WARP;
     if (phase->kind == DT_PHASE_TILES)
         dt_cuda_tiles(&f);
-    else if (phase->kind == DT_PHASE_OWNERS)
-        dt_cuda_owners(&f);
+    else if (phase->kind == DT_PHASE_SCATTER)
+        dt_cuda_scatter(&f);
     else if (phase->kind == DT_PHASE_TEAMS)
         teams(&f);
     else if (phase->n_nests == 1)

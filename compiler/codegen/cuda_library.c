@@ -1,14 +1,15 @@
 /* cuda_library: what a vendor's library needs done around a call (abi/library.h), as functions of the program: rows that are not valid are cleared
- * before a sum over rows, and kernels of convolutions are turned, since cuDNN wants their filters outermost and we keep them innermost. */
+ * before a sum over rows, and kernels of convolutions are transposed, since cuDNN wants their filters outermost and we keep them innermost. */
 #include "compiler/codegen/cuda.h"
 
 static const char clear_rows[] = "(float *__restrict__ values, i64 row, i64 capacity, const dt_launch *__restrict__ launch) {\n"
                                  "    for (i64 i = launch->rows * row + grid_thread(); i < capacity * row; i += grid_threads()) values[i] = 0.0f;\n"
                                  "}\n";
 
-static const char turn[] = "(const float *__restrict__ from, float *__restrict__ to, i64 rows, i64 columns) {\n"
-                           "    for (i64 i = grid_thread(); i < rows * columns; i += grid_threads()) to[i] = from[i % rows * columns + i / rows];\n"
-                           "}\n";
+static const char transpose[] =
+    "(const float *__restrict__ from, float *__restrict__ to, i64 rows, i64 columns) {\n"
+    "    for (i64 i = grid_thread(); i < rows * columns; i += grid_threads()) to[i] = from[i % rows * columns + i / rows];\n"
+    "}\n";
 
 dt_cuda_source dt_cuda_render_clear_rows(void) {
     return (dt_cuda_source){.name = "clear_rows",
@@ -17,9 +18,9 @@ dt_cuda_source dt_cuda_render_clear_rows(void) {
                             .threads = 256};
 }
 
-dt_cuda_source dt_cuda_render_turn(void) {
-    return (dt_cuda_source){.name = "turn",
+dt_cuda_source dt_cuda_render_transpose(void) {
+    return (dt_cuda_source){.name = "transpose",
                             .remarks = "// to[columns, rows] = from[rows, columns]: kernels of convolutions, for a library\n",
-                            .body = turn,
+                            .body = transpose,
                             .threads = 256};
 }

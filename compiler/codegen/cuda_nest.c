@@ -10,7 +10,7 @@
 enum {
     LONGEST_PART = 64, /* characters of an expression within another */
     IN_FLIGHT = 16,    /* loads that a thread which reduces in order waits for at a time: nothing else hides their latency */
-    MOST_UNROLLED = 24 /* instructions of a turn that is written out several times */
+    MOST_UNROLLED = 24 /* instructions of an iteration that is written out several times */
 };
 
 #define FORMAT(n, ...) dt_arena_format((n)->f->arena, __VA_ARGS__)
@@ -140,7 +140,7 @@ static bool is_part(const dt_cuda_nest *n, int i, const char *text) {
     if (kind == DT_INSTRUCTION_CONSTANT || kind == DT_INSTRUCTION_LOOP) return true;
     if (kind == DT_INSTRUCTION_CHECK || strlen(text) > LONGEST_PART) return false;
     user u = user_of(n, i);
-    if (n->one_place && n->levels[i] > 0) return u.n_uses == 1 && !(u.several_stores && n->loads[i]);
+    if (n->at_use && n->levels[i] > 0) return u.n_uses == 1 && !(u.several_stores && n->loads[i]);
     return u.n_uses == 1 && u.level == n->levels[i] && u.late == n->late[i] && !(u.several_stores && n->loads[i]);
 }
 
@@ -245,15 +245,15 @@ static void reduce_team(dt_cuda_nest *n) {
     static const char *const combiners[] = {
         [DT_COMBINE_SUM] = "by_sum", [DT_COMBINE_PRODUCT] = "by_product", [DT_COMBINE_MAX] = "by_higher", [DT_COMBINE_MIN] = "by_lower"};
     bool warp = n->f->team == DT_WARP;
-    const char *places = warp ? "" : ", places", *warps = warp ? "" : FORMAT(n, ", %d", DT_CUDA_BLOCK / DT_WARP);
+    const char *partials = warp ? "" : ", partials", *warps = warp ? "" : FORMAT(n, ", %d", DT_CUDA_BLOCK / DT_WARP);
     for (int r = 0; r < n->nest->n_reductions; r++) {
         dt_combiner combiner = n->nest->reductions[r].combiner;
         const char *name = accumulator_name(n, r);
         if (is_position(combiner))
             dt_cuda_line(n->f, "%s = best_of_%s<%s%s>(%s%s);", name, warp ? "warp" : "block", combiner == DT_COMBINE_ARGMAX ? "greatest" : "least",
-                         warps, name, places);
+                         warps, name, partials);
         else
-            dt_cuda_line(n->f, "%s = reduce_%s<%s%s>(%s%s);", name, warp ? "warp" : "block", combiners[combiner], warps, name, places);
+            dt_cuda_line(n->f, "%s = reduce_%s<%s%s>(%s%s);", name, warp ? "warp" : "block", combiners[combiner], warps, name, partials);
     }
 }
 
@@ -273,8 +273,8 @@ static void open_loop(dt_cuda_nest *n, int l) {
     dt_cuda_line(n->f, "for (%s %s = 0; %s < %s; %s++) {", type, name, name, dt_cuda_extent(n->f, n->nest->loops[l].extent), name);
 }
 
-/* Turns of the innermost loops that are best written out, so that their loads are on their way together. Their order stays. */
-static int turns_at_once(const dt_cuda_nest *n) {
+/* Iterations of the innermost loops that are best written out, so that their loads are on their way together. Their order stays. */
+static int unroll_factor(const dt_cuda_nest *n) {
     int n_loads = 0, n_all = 0;
     for (int i = 0; i < n->nest->n_instructions; i++) {
         if (!n->needed[i] || n->late[i] || n->levels[i] != n->n_levels - 1) continue;
@@ -284,18 +284,19 @@ static int turns_at_once(const dt_cuda_nest *n) {
     return n_loads == 0 || n_all > MOST_UNROLLED ? 1 : IN_FLIGHT / n_loads;
 }
 
-/* Turns of loop l that are written out: what short loops within it leave of those that are best. */
-static int turns_of_loop_at_once(const dt_cuda_nest *n, int l) {
-    int64_t turns = turns_at_once(n);
-    for (int inner = l + 1; inner < n->nest->n_loops; inner++) turns = n->nest->loops[inner].extent > 0 ? turns / n->nest->loops[inner].extent : 0;
-    return (int)turns;
+/* Iterations of loop l that are written out: what short loops within it leave of those that are best. */
+static int unroll_factor_of_loop(const dt_cuda_nest *n, int l) {
+    int64_t iterations = unroll_factor(n);
+    for (int inner = l + 1; inner < n->nest->n_loops; inner++)
+        iterations = n->nest->loops[inner].extent > 0 ? iterations / n->nest->loops[inner].extent : 0;
+    return (int)iterations;
 }
 
 static void reduce_in_order(dt_cuda_nest *n) {
     int first = first_reduced(n->nest), n_open = 0;
     for (int l = first; l < n->nest->n_loops; l++) {
         bool several = n->nest->loops[l].extent != 1;
-        int at_once = turns_of_loop_at_once(n, l);
+        int at_once = unroll_factor_of_loop(n, l);
         if (several && at_once > 1) dt_cuda_line(n->f, "#pragma unroll %d", at_once);
         if (several) open_loop(n, l), n_open++;
         emit_level(n, 2 + l - first, false);
@@ -323,7 +324,7 @@ static void reduce_together(dt_cuda_nest *n) {
 
 static void store(dt_cuda_nest *n, const dt_store *s) {
     dt_dtype dtype = n->f->plan->buffers[n->f->kernel->buffers[s->address.buffer]].dtype;
-    const char *place = n->in_vector ? FORMAT(n, "y%d.at[k]", (int)(s - n->nest->stores)) : dt_cuda_place(n, &s->address);
+    const char *place = n->in_vector ? FORMAT(n, "y%d.at[k]", (int)(s - n->nest->stores)) : dt_cuda_access(n, &s->address);
     const char *value = n->values[s->operand];
     if (s->accumulate) {
         const char *old = dt_cuda_from_memory(n, place, dtype);
@@ -366,7 +367,7 @@ void dt_cuda_nest_checks(dt_cuda_nest *n) {
 static void emit_vector(dt_cuda_nest *n, int i) {
     const dt_instruction *x = &n->nest->instructions[i];
     dt_dtype dtype = n->f->plan->buffers[n->f->kernel->buffers[x->address.buffer]].dtype;
-    const char *type = dt_cuda_memory_type(dtype), *value = FORMAT(n, "load<%d>(&%s)", n->width, dt_cuda_place(n, &x->address));
+    const char *type = dt_cuda_memory_type(dtype), *value = FORMAT(n, "load<%d>(&%s)", n->width, dt_cuda_access(n, &x->address));
     if (x->guard >= 0)
         value = FORMAT(n, "%s ? %s : filled<%d, %s>(%s)", n->values[x->guard], value, n->width, type,
                        dt_cuda_to_memory(n, n->values[x->otherwise], dtype));
@@ -428,7 +429,7 @@ static void finish_vector(dt_cuda_nest *n, const bool *set) {
     n->loops[n->along] = name;
     n->in_vector = false;
     dt_cuda_line(n->f, "}");
-    for (int s = 0; s < nest->n_stores; s++) dt_cuda_line(n->f, "store<%d>(&%s, y%d);", n->width, dt_cuda_place(n, &nest->stores[s].address), s);
+    for (int s = 0; s < nest->n_stores; s++) dt_cuda_line(n->f, "store<%d>(&%s, y%d);", n->width, dt_cuda_access(n, &nest->stores[s].address), s);
 }
 
 void dt_cuda_nest_finish(dt_cuda_nest *n, const char *sum) {

@@ -124,15 +124,15 @@ INLINE float not_a_number() { return __int_as_float(0x7fc00000); }
 // Of a record: nothing is in it yet, a thread writes it, there is one.
 constexpr u64 EMPTY = 0, WRITTEN = 1, FULL = 2;
 
-// Whether an index comes before the recorded one: by its row, by its site, by its value.
-INLINE bool comes_before(const volatile dt_bad_index *record, i64 value, i64 row, int site) {
+// Whether an index comes before the recorded one: by its row, by its location, by its value.
+INLINE bool comes_before(const volatile dt_bad_index *record, i64 value, i64 row, int location) {
     if (row != record->row) return row < record->row;
-    return site != record->site ? site < record->site : value < record->value;
+    return location != record->location ? location < record->location : value < record->value;
 }
 
 // Counts an index, and records it if it is the first, so that the record does not depend on the order of threads. One thread at a time writes; those of
 // higher rows, which are most, need not wait for it: the recorded row only falls.
-INLINE void record_bad_index(dt_bad_index *record, i64 value, i64 limit, i64 row, int site) {
+INLINE void record_bad_index(dt_bad_index *record, i64 value, i64 limit, i64 row, int location) {
     volatile dt_bad_index *seen = record;
     u64 *state = (u64 *)&record->state;
     atomicAdd((u64 *)&record->count, (u64)1);
@@ -143,10 +143,10 @@ INLINE void record_bad_index(dt_bad_index *record, i64 value, i64 limit, i64 row
             done = true;
         } else if (before != WRITTEN && atomicCAS(state, before, WRITTEN) == before) {
             __threadfence();
-            if (before == EMPTY || comes_before(seen, value, row, site)) {
+            if (before == EMPTY || comes_before(seen, value, row, location)) {
                 seen->value = value;
                 seen->row = row;
-                seen->site = site;
+                seen->location = location;
                 seen->limit = limit;
             }
             __threadfence();
@@ -157,9 +157,9 @@ INLINE void record_bad_index(dt_bad_index *record, i64 value, i64 limit, i64 row
 }
 
 // Whether an index is in [0, limit). Where it is not, it is counted.
-INLINE bool checked(const dt_launch *launch, i64 value, i64 limit, i64 row, int site, bool counts) {
+INLINE bool checked(const dt_launch *launch, i64 value, i64 limit, i64 row, int location, bool counts) {
     if (value >= 0 && value < limit) return true;
-    if (counts) record_bad_index(launch->bad_index, value, limit, row, site);
+    if (counts) record_bad_index(launch->bad_index, value, limit, row, location);
     return false;
 }
 
@@ -203,8 +203,8 @@ template <class Combiner, class T> INLINE T reduce_warp(T value) {
     }
     return from_first_lane(value);
 }
-template <class Combiner, int WARPS, class T> INLINE T reduce_block(T value, u64 *places) {
-    T *partial = (T *)places;
+template <class Combiner, int WARPS, class T> INLINE T reduce_block(T value, u64 *partials) {
+    T *partial = (T *)partials;
     value = reduce_warp<Combiner>(value);
     __syncthreads();
     if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;
@@ -245,8 +245,8 @@ template <class Order, class T> INLINE candidate<T> best_of_warp(candidate<T> be
     best.position = from_first_lane(best.position);
     return best;
 }
-template <class Order, int WARPS, class T> INLINE candidate<T> best_of_block(candidate<T> best, u64 *places) {
-    candidate<T> *partial = (candidate<T> *)places;
+template <class Order, int WARPS, class T> INLINE candidate<T> best_of_block(candidate<T> best, u64 *partials) {
+    candidate<T> *partial = (candidate<T> *)partials;
     best = best_of_warp<Order>(best);
     __syncthreads();
     if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = best;

@@ -70,8 +70,8 @@ void dt_cuda_find_ranges(dt_cuda_nest *n) {
         const dt_instruction *x = &n->nest->instructions[i];
         dt_cuda_range range = {0};
         if (x->kind == DT_INSTRUCTION_LOOP) {
-            int64_t turns = dt_trip_count(n->f->plan, n->nest->loops[x->index].extent);
-            if (turns >= 0) range = between(0, turns > 0 ? turns - 1 : 0);
+            int64_t iterations = dt_trip_count(n->f->plan, n->nest->loops[x->index].extent);
+            if (iterations >= 0) range = between(0, iterations > 0 ? iterations - 1 : 0);
         } else if (x->kind == DT_INSTRUCTION_CONSTANT && !dt_dtype_is_float(x->dtype)) {
             range = between(x->integer, x->integer);
         } else if (x->kind == DT_INSTRUCTION_SCALAR && x->dtype == DT_I64 && x->n_operands <= 2) {
@@ -256,18 +256,18 @@ bool dt_cuda_is_element(const dt_cuda_nest *n, const dt_address *address, const 
     int64_t stride = 1;
     if (element == NULL || n->serial != 0 || address->n_terms > 0 || address->offset != 0) return false;
     for (int l = n->nest->n_loops - 1; l >= 0; l--) {
-        int64_t turns = dt_trip_count(n->f->plan, n->nest->loops[l].extent);
-        bool dealt = n->dealt >> l & 1, one = turns == 1 && !dt_dim_is_symbol(n->nest->loops[l].extent);
+        int64_t iterations = dt_trip_count(n->f->plan, n->nest->loops[l].extent);
+        bool dealt = n->dealt >> l & 1, one = iterations == 1 && !dt_dim_is_symbol(n->nest->loops[l].extent);
         if (one) continue;
         if (address->coefficients[l] != (dealt ? stride : 0)) return false;
         if (!dealt) continue;
         if (stride < 0) return false;
-        stride = dt_dim_is_symbol(n->nest->loops[l].extent) ? -1 : stride * turns; /* rows may be fewer: only outermost */
+        stride = dt_dim_is_symbol(n->nest->loops[l].extent) ? -1 : stride * iterations; /* rows may be fewer: only outermost */
     }
     return true;
 }
 
-const char *dt_cuda_place(dt_cuda_nest *n, const dt_address *address) {
+const char *dt_cuda_access(dt_cuda_nest *n, const dt_address *address) {
     const char *name = n->f->names[address->buffer];
     dt_text text = {.arena = n->f->arena};
     if (dt_cuda_is_element(n, address, n->element)) return FORMAT(n, "%s[%s]", name, n->element);
@@ -301,7 +301,7 @@ const char *dt_cuda_to_memory(dt_cuda_nest *n, const char *value, dt_dtype dtype
 static const char *load(dt_cuda_nest *n, int i) {
     const dt_instruction *x = &n->nest->instructions[i];
     if (n->in_vector && n->vectors[i]) return dt_cuda_from_memory(n, FORMAT(n, "x%d.at[k]", i), x->dtype);
-    const char *value = dt_cuda_from_memory(n, dt_cuda_place(n, &x->address), x->dtype);
+    const char *value = dt_cuda_from_memory(n, dt_cuda_access(n, &x->address), x->dtype);
     return x->guard < 0 ? value : FORMAT(n, "(%s ? %s : %s)", n->values[x->guard], value, n->values[x->otherwise]);
 }
 
@@ -315,7 +315,7 @@ static bool is_open(const dt_cuda_nest *n, int l, int level) {
     return level >= 2 + (n->together ? 0 : l - first);
 }
 
-/* Of all threads and turns that ask the same, the one whose other loops stand at 0 counts. */
+/* Of all threads and iterations that ask the same, the one whose other loops stand at 0 counts. */
 static const char *counting_thread(dt_cuda_nest *n, int i) {
     dt_text text = {.arena = n->f->arena};
     if (n->counting == DT_CUDA_COUNTED) return "false";

@@ -2,9 +2,9 @@
  *
  * A block computes 64 x 64 results, 128 x 64 where there are enough of them for every multiprocessor, or fewer where a side has no more. It walks the
  * terms of the sums sixteen at a time: its 256 threads put those of both factors, computed on the way or read from wherever they are, into shared
- * memory (cuda_strip.c), and add their products to sums that stay in registers. There are two buffers in shared memory: what one holds is multiplied
- * while the next strip is on its way, and one barrier a strip is enough. So each element of a factor is read, or computed, once for a whole side of
- * results. What becomes of a sum (bias, activation, …) follows in registers too.
+ * memory (cuda_shared_tile.c), and add their products to sums that stay in registers. There are two buffers in shared memory: what one holds is
+ * multiplied while the next stage is loaded, and one barrier a stage is enough. So each element of a factor is read, or computed, once for a whole
+ * side of results. What becomes of a sum (bias, activation, …) follows in registers too.
  *
  * In f32 a thread has 4 x 4 sums, or several such, and terms are added in the order of the reduced loops, as one thread alone would: the bits are
  * those of the plain form, but for the sign of a zero, since the last terms are filled up with zeros. Factors that are rounded to tf32 or bf16 are
@@ -26,24 +26,24 @@ enum {
 
 typedef struct tile {
     dt_cuda_nest n;
-    dt_cuda_strip rows, columns;
+    dt_cuda_shared_tile rows, columns;
     dt_precision precision;
 } tile;
 
 static bool by_warps(const tile *t) { return t->precision != DT_PRECISION_F32; }
 
-/* Columns of shared memory behind a strip's places, such that lanes read from different banks. */
+/* Columns of padding in shared memory, so that lanes read from different banks. */
 static int padding(const tile *t) { return t->precision == DT_PRECISION_TF32 ? 8 : 4; }
 
 /* ---- who has which results ---- */
 
 /* Warps of the block, down and across the tile: pieces of 16 x 8 for all of them. */
-static int n_down(const tile *t) { return t->rows.places / PIECE_ROWS < MOST_DOWN ? t->rows.places / PIECE_ROWS : MOST_DOWN; }
+static int n_down(const tile *t) { return t->rows.side / PIECE_ROWS < MOST_DOWN ? t->rows.side / PIECE_ROWS : MOST_DOWN; }
 static int n_across(const tile *t) { return WARPS / n_down(t); }
 
 /* What a thread has along each side: results in f32, pieces with its warp. */
-static int n_rows(const tile *t) { return by_warps(t) ? t->rows.places / n_down(t) / PIECE_ROWS : t->rows.places / 16; }
-static int n_columns(const tile *t) { return by_warps(t) ? t->columns.places / n_across(t) / PIECE_COLUMNS : t->columns.places / 16; }
+static int n_rows(const tile *t) { return by_warps(t) ? t->rows.side / n_down(t) / PIECE_ROWS : t->rows.side / 16; }
+static int n_columns(const tile *t) { return by_warps(t) ? t->columns.side / n_across(t) / PIECE_COLUMNS : t->columns.side / 16; }
 static int neighbours(int n) { return n < OWN ? n : OWN; }
 
 /* In f32 a thread has up to OWN x OWN neighbouring results at own_row and own_column, and the same 64 further along each side. A warp of eight, up to
@@ -52,8 +52,8 @@ static void declare_own(const tile *t) {
     dt_cuda_function *f = t->n.f;
     if (by_warps(t)) {
         dt_cuda_line(f, "const int lane = threadIdx.x, quad = lane %% 4, group = lane / 4 %% 8;");
-        dt_cuda_line(f, "const int own_row = lane / 32 %% %d * %d + group, own_column = lane / %d * %d;", n_down(t), t->rows.places / n_down(t),
-                     DT_WARP * n_down(t), t->columns.places / n_across(t));
+        dt_cuda_line(f, "const int own_row = lane / 32 %% %d * %d + group, own_column = lane / %d * %d;", n_down(t), t->rows.side / n_down(t),
+                     DT_WARP * n_down(t), t->columns.side / n_across(t));
     } else {
         dt_cuda_line(f, "const int lane = threadIdx.x, own_row = lane / 16 * %d, own_column = lane %% 16 * %d;", neighbours(n_rows(t)),
                      neighbours(n_columns(t)));
@@ -78,13 +78,13 @@ static void close_loops(dt_cuda_function *f, int n) {
 
 /* ---- products ---- */
 
-/* What a thread multiplies in f32: of each strip its own places of one term, as many at a time as are neighbours. */
-static void read_own(dt_cuda_function *f, const dt_cuda_strip *strip, const char *base, int n) {
+/* What a thread multiplies in f32: its own results' values of one term, as many at a time as are neighbours. */
+static void read_own(dt_cuda_function *f, const dt_cuda_shared_tile *shared, const char *base, int n) {
     int width = neighbours(n);
-    dt_cuda_line(f, "values<float, %d> %s[%d];", width, strip->name, n / width);
+    dt_cuda_line(f, "values<float, %d> %s[%d];", width, shared->name, n / width);
     dt_cuda_line(f, "#pragma unroll");
-    dt_cuda_line(f, "for (int i = 0; i < %d; i++) %s[i] = load<%d>(&strip_%s[now][term][%s + 64 * i]);", n / width, strip->name, width, strip->name,
-                 base);
+    dt_cuda_line(f, "for (int i = 0; i < %d; i++) %s[i] = load<%d>(&shared_%s[now][term][%s + 64 * i]);", n / width, shared->name, width,
+                 shared->name, base);
 }
 
 static void add_products_by_threads(const tile *t) {
@@ -99,10 +99,10 @@ static void add_products_by_threads(const tile *t) {
     close_loops(f, 3);
 }
 
-/* A register's worth of a factor at `term` and `place`: one value, or two terms. */
-static const char *piece(const tile *t, const char *name, const char *term, const char *place) {
-    if (t->precision == DT_PRECISION_TF32) return FORMAT(t->n.f, "__float_as_uint(strip_%s[now][%s][%s])", name, term, place);
-    return FORMAT(t->n.f, "bf16_pair(strip_%s[now][%s][%s], strip_%s[now][%s + 1][%s])", name, term, place, name, term, place);
+/* A register's worth of a factor at `term` and `result`: one value, or two terms. */
+static const char *piece(const tile *t, const char *name, const char *term, const char *result) {
+    if (t->precision == DT_PRECISION_TF32) return FORMAT(t->n.f, "__float_as_uint(shared_%s[now][%s][%s])", name, term, result);
+    return FORMAT(t->n.f, "bf16_pair(shared_%s[now][%s][%s], shared_%s[now][%s + 1][%s])", name, term, result, name, term, result);
 }
 
 static void add_products_by_warps(const tile *t) {
@@ -188,7 +188,7 @@ static void finish(tile *t) {
     close_loops(f, warps ? 4 : 3);
 }
 
-/* One tile, of the turn of the loops that both factors share. Each turn of the loop reads a strip and multiplies the one before. */
+/* One tile, in one iteration of the loops that both factors share. Each iteration of the emitted loop reads a stage and multiplies the one before. */
 static void one_tile(tile *t) {
     dt_cuda_nest *n = &t->n;
     dt_cuda_function *f = n->f;
@@ -197,11 +197,11 @@ static void one_tile(tile *t) {
     dt_cuda_line(f, "#pragma unroll 1");
     dt_cuda_line(f, "for (%s terms = 0; terms < %s + %d; terms += %d) {", type, count, DT_CUDA_TERMS, DT_CUDA_TERMS);
     dt_cuda_line(f, "const int next = terms / %d %% 2, now = 1 - next;", DT_CUDA_TERMS);
-    dt_cuda_strip_declare(n, &t->rows);
-    dt_cuda_strip_declare(n, &t->columns);
+    dt_cuda_shared_tile_declare(n, &t->rows);
+    dt_cuda_shared_tile_declare(n, &t->columns);
     dt_cuda_line(f, "if (terms < %s) {", count);
-    dt_cuda_strip_read(n, &t->rows);
-    dt_cuda_strip_read(n, &t->columns);
+    dt_cuda_shared_tile_read(n, &t->rows);
+    dt_cuda_shared_tile_read(n, &t->columns);
     dt_cuda_line(f, "}");
     dt_cuda_line(f, "if (terms > 0) {");
     if (by_warps(t))
@@ -210,8 +210,8 @@ static void one_tile(tile *t) {
         add_products_by_threads(t);
     dt_cuda_line(f, "}");
     dt_cuda_line(f, "if (terms < %s) {", count);
-    dt_cuda_strip_write(n, &t->rows, "next");
-    dt_cuda_strip_write(n, &t->columns, "next");
+    dt_cuda_shared_tile_write(n, &t->rows, "next");
+    dt_cuda_shared_tile_write(n, &t->columns, "next");
     dt_cuda_line(f, "}");
     dt_cuda_line(f, "__syncthreads();");
     dt_cuda_line(f, "}");
@@ -224,14 +224,14 @@ void dt_cuda_tiles(dt_cuda_function *f) {
     const dt_product_loops loops = f->phase->product;
     tile t;
     dt_cuda_nest_prepare(&t.n, f, nest);
-    t.n.one_place = true;
+    t.n.at_use = true;
     t.precision = loops.precision;
-    t.rows = (dt_cuda_strip){"a", "n_rows", "first_row", loops.rows, loops.row_factor, loops.tile_rows, -1, false};
-    t.columns = (dt_cuda_strip){"b", "n_columns", "first_column", loops.columns, loops.column_factor, loops.tile_columns, -1, false};
-    dt_cuda_strip_prepare(&t.n, &t.rows);
-    dt_cuda_strip_prepare(&t.n, &t.columns);
+    t.rows = (dt_cuda_shared_tile){"a", "n_rows", "first_row", loops.rows, loops.row_factor, loops.tile_rows, -1, false};
+    t.columns = (dt_cuda_shared_tile){"b", "n_columns", "first_column", loops.columns, loops.column_factor, loops.tile_columns, -1, false};
+    dt_cuda_shared_tile_prepare(&t.n, &t.rows);
+    dt_cuda_shared_tile_prepare(&t.n, &t.columns);
     int height = loops.tile_rows, width = loops.tile_columns;
-    dt_cuda_line(f, "alignas(16) __shared__ float strip_a[2][%d][%d], strip_b[2][%d][%d];", DT_CUDA_TERMS, height + padding(&t), DT_CUDA_TERMS,
+    dt_cuda_line(f, "alignas(16) __shared__ float shared_a[2][%d][%d], shared_b[2][%d][%d];", DT_CUDA_TERMS, height + padding(&t), DT_CUDA_TERMS,
                  width + padding(&t));
     declare_own(&t);
     dt_cuda_line(f, "const %s n_rows = %s, n_columns = %s;", type, dt_cuda_count(f, nest, loops.rows), dt_cuda_count(f, nest, loops.columns));
@@ -241,12 +241,12 @@ void dt_cuda_tiles(dt_cuda_function *f) {
     bool one = strcmp(both, "1") == 0;
     dt_cuda_line(f, "for (%s team = blockIdx.x; team < %s; team += gridDim.x) {", type, one ? "tiles" : FORMAT(f, "tiles * %s", both));
     dt_cuda_line(f, "const %s first_row = team %% tiles / across * %d, first_column = team %% tiles %% across * %d;", type, height, width);
-    if (!one) dt_cuda_line(f, "const %s turn = team / tiles;", type);
+    if (!one) dt_cuda_line(f, "const %s batch = team / tiles;", type);
     f->out = &body;
     dt_cuda_nest_once(&t.n);
     one_tile(&t);
     f->out = out;
-    dt_cuda_declare_loops(f, nest, t.n.loops, loops.both, t.n.loop_used, "turn");
+    dt_cuda_declare_loops(f, nest, t.n.loops, loops.both, t.n.loop_used, "batch");
     dt_text_append(out, body.data != NULL ? body.data : "");
     dt_cuda_line(f, "}");
 }

@@ -98,7 +98,7 @@ void dt_cuda_find_vectors(dt_cuda_nest *n) {
     for (int s = 0; s < nest->n_stores; s++) width = width_of(width, buffer_of(n, &nest->stores[s].address)->dtype);
     if (n_each > MOST_INSTRUCTIONS) return;
     bool divides = divides_loop(nest, along, width);
-    if (!divides && has_check(nest)) return; /* counted once a vector, which then lies within one turn of the other loops */
+    if (!divides && has_check(nest)) return; /* counted once a vector, which then lies within one iteration of the other loops */
     for (int s = 0; s < nest->n_stores; s++) {
         const dt_store *store = &nest->stores[s];
         if (store->accumulate || store->guard >= 0 || store->address.n_terms > 0 || !is_vector(n, &store->address, along, width)) return;
@@ -136,7 +136,7 @@ static void read_vectors(dt_cuda_nest *n) {
 
 static void write_vectors(dt_cuda_nest *n) {
     for (int s = 0; s < n->nest->n_stores; s++)
-        dt_cuda_line(n->f, "store<%d>(&%s, y%d);", n->width, dt_cuda_place(n, &n->nest->stores[s].address), s);
+        dt_cuda_line(n->f, "store<%d>(&%s, y%d);", n->width, dt_cuda_access(n, &n->nest->stores[s].address), s);
 }
 
 /* The elements from e on. Where vectors end with a loop, its index is the only one that differs within a vector. */

@@ -13,9 +13,9 @@
  *   llvm_memory.c  addresses, loads, stores
  *   llvm_stream.c  stores past the caches
  *   llvm_reduce.c  accumulators
- *   llvm_copies.c  several places of a result side by side
  *   llvm_tile.c    sums of products in register tiles
- *   llvm_panel.c   and where their operands are larger than the first cache */
+ *   llvm_packing.c       their operands laid out for the cache
+ *   llvm_unroll_and_jam.c  sums of products for several results at a time */
 #ifndef DT_CODEGEN_LLVM_H
 #define DT_CODEGEN_LLVM_H
 
@@ -57,7 +57,7 @@ typedef struct dt_llvm_emitter {
     LLVMValueRef function, launch, rows, valid, bad_index;
     LLVMValueRef part, n_parts; /* of a divided kernel */
     LLVMValueRef *buffers;      /* the kernel's arguments */
-    LLVMValueRef panel;         /* llvm_panel.c: its place on the function's stack, once there is one */
+    LLVMValueRef packed;        /* llvm_packing.c: packed operands, on the function's stack; NULL: none yet */
     bool streams;               /* at work is the copy of a kernel whose stores may stream (llvm_stream.c) */
 
     int n_carried;
@@ -114,7 +114,7 @@ typedef struct dt_llvm_sum {
     int64_t constant;
 } dt_llvm_sum;
 
-/* What differs between places of the result that are computed side by side (llvm_copies.c). */
+/* What differs between the copies of a body that are jammed together (llvm_unroll_and_jam.c). */
 typedef struct dt_llvm_copy {
     LLVMValueRef *values, *splats;
     dt_llvm_sum *loops, *addresses;
@@ -147,10 +147,10 @@ typedef struct dt_llvm_nest {
     LLVMValueRef mask;      /* lanes in use, or NULL: all */
     int *slots;             /* [n_reductions] first carried value of each */
 
-    int *side;    /* [n_loops] llvm_copies.c: turns of a loop over the result that run side by side; 0: one after the other */
+    int *jammed;  /* [n_loops] llvm_unroll_and_jam.c: iterations of an outer loop that share one body; 0: the loop is as it stands */
     int n_copies; /* at work; the members above are those of one */
     const dt_llvm_copy *copies;
-    LLVMValueRef part_start, part_end; /* of a divided nest: turns of loop 0, which is the outermost; else NULL */
+    LLVMValueRef part_start, part_end; /* of a divided nest: iterations of loop 0, which is the outermost; else NULL */
 
     bool tiled;                    /* then the members below are llvm_tile.c's */
     int tile_level;                /* level at which dt_llvm_tile_rows takes over */
@@ -158,11 +158,11 @@ typedef struct dt_llvm_nest {
     int block_vectors, last_lanes; /* of the block at work: vectors, and lanes in use of the last one */
     LLVMValueRef last_mask;        /* where these are known at run time only; or NULL */
 
-    int panel_loop;          /* llvm_panel.c: the reduced loop that runs over a panel of b; -1: b is read where it is */
-    int64_t depth;           /* turns of it in a part */
+    int packed_loop;         /* llvm_packing.c: the reduced loop over which b is packed; -1: b is read where it is */
+    int64_t depth;           /* iterations of it in a part */
     LLVMValueRef depth_here; /* in this part, where that is known at run time only; or NULL */
     LLVMValueRef is_first;   /* whether this part begins the sums; NULL: there is one part */
-    int64_t panel_rows;      /* rows of a that are copied at a time; 0: none are */
+    int64_t packed_rows;     /* rows of a that are copied at a time; 0: none are */
     bool rows_are_copied;
     int64_t rows_here;      /* rows that tiles are made of now; 0: last_rows, or all */
     LLVMValueRef last_rows; /* where that is known at run time only; or NULL */
@@ -250,30 +250,30 @@ void dt_llvm_tile_rows(dt_llvm_nest *n);
 /* A place on the stack, in the function's first block so that it is taken once. */
 LLVMValueRef dt_llvm_stack(dt_llvm_emitter *e, LLVMTypeRef type, int n_items, int alignment);
 
-/* ---- llvm_copies.c ---- */
+/* ---- llvm_unroll_and_jam.c ---- */
 
-/* Decides on `side`, and makes these loops the innermost ones over the result. Needs vector_loop, order and n_outer. */
-void dt_llvm_copies_choose(dt_llvm_nest *n);
-/* A loop whose turns run side by side, at `level`. */
-void dt_llvm_copies_loop(dt_llvm_nest *n, int level);
+/* Decides on `jammed`, and makes these loops the innermost ones over the result. Needs vector_loop, order and n_outer. */
+void dt_llvm_unroll_and_jam_choose(dt_llvm_nest *n);
+/* A jammed loop, at `level`. */
+void dt_llvm_unroll_and_jam_loop(dt_llvm_nest *n, int level);
 /* Makes copy c the one at work, below n->n_copies. */
-void dt_llvm_copies_use(dt_llvm_nest *n, int c);
+void dt_llvm_use_copy(dt_llvm_nest *n, int c);
 
-/* ---- llvm_panel.c ---- */
+/* ---- llvm_packing.c ---- */
 
-/* Decides on panel_loop and depth, when the tile has been chosen. */
-void dt_llvm_panel_choose(dt_llvm_nest *n);
+/* Decides on packed_loop and depth, when the tile has been chosen. */
+void dt_llvm_packing_choose(dt_llvm_nest *n);
 /* blocks(n, level), once for each part of the reduced loop and of the rows. */
 typedef void dt_llvm_blocks(dt_llvm_nest *n, int level);
-void dt_llvm_panel_parts(dt_llvm_nest *n, int level, dt_llvm_blocks *blocks);
+void dt_llvm_packing_parts(dt_llvm_nest *n, int level, dt_llvm_blocks *blocks);
 /* Copies this part of the block of b that begins at `start` of the vector loop. */
-void dt_llvm_panel_fill(dt_llvm_nest *n, dt_llvm_sum start);
-/* Vector v of the block, in the turn of the reduced loop that has been entered. */
-LLVMValueRef dt_llvm_panel_load(dt_llvm_nest *n, int v);
+void dt_llvm_packing_fill(dt_llvm_nest *n, dt_llvm_sum start);
+/* Vector v of the block, in the iteration of the reduced loop that has been entered. */
+LLVMValueRef dt_llvm_packing_load(dt_llvm_nest *n, int v);
 /* Row r of a, counted from the one that has been entered, where n->rows_are_copied. */
-LLVMValueRef dt_llvm_panel_load_row(dt_llvm_nest *n, int64_t r);
-/* Turns of the reduced loop in this part. */
-LLVMValueRef dt_llvm_panel_extent(dt_llvm_nest *n);
+LLVMValueRef dt_llvm_packing_load_row(dt_llvm_nest *n, int64_t r);
+/* Iterations of the reduced loop in this part. */
+LLVMValueRef dt_llvm_packing_extent(dt_llvm_nest *n);
 
 /* ---- llvm_same.c ---- */
 

@@ -60,12 +60,12 @@ static void row_group(dt_llvm_emitter *e, const dt_nest *nests, int n_nests) {
     dt_llvm_loop_end(e, &rows);
 }
 
-/* The first turn of loop 0 of `part`, as kernel.h has it. */
+/* The first iteration of loop 0 of `part`, as kernel.h has it. */
 static LLVMValueRef start_of_part(dt_llvm_emitter *e, const dt_nest *nest, LLVMValueRef part) {
-    int64_t extent = nest->loops[0].extent, turns = nest->part_turns;
-    LLVMValueRef unit = LLVMBuildMul(e->builder, dt_llvm_i64(e, (extent + turns - 1) / turns), part, "");
-    LLVMValueRef start = LLVMBuildMul(e->builder, LLVMBuildUDiv(e->builder, unit, e->n_parts, ""), dt_llvm_i64(e, turns), "");
-    if (extent % turns == 0) return start;
+    int64_t extent = nest->loops[0].extent, iterations = nest->part_iterations;
+    LLVMValueRef unit = LLVMBuildMul(e->builder, dt_llvm_i64(e, (extent + iterations - 1) / iterations), part, "");
+    LLVMValueRef start = LLVMBuildMul(e->builder, LLVMBuildUDiv(e->builder, unit, e->n_parts, ""), dt_llvm_i64(e, iterations), "");
+    if (extent % iterations == 0) return start;
     LLVMValueRef before = LLVMBuildICmp(e->builder, LLVMIntULT, start, dt_llvm_i64(e, extent), "");
     return LLVMBuildSelect(e->builder, before, start, dt_llvm_i64(e, extent), "");
 }
@@ -73,7 +73,7 @@ static LLVMValueRef start_of_part(dt_llvm_emitter *e, const dt_nest *nest, LLVMV
 /* A nest of a divided kernel: a range of its outermost loop, or all of it in part 0. */
 static void part_of_nest(dt_llvm_emitter *e, const dt_nest *nest) {
     dt_llvm_nest *n = dt_llvm_nest_prepare(e, nest, NULL, 0);
-    if (nest->part_turns > 0) {
+    if (nest->part_iterations > 0) {
         n->part_start = start_of_part(e, nest, e->part);
         n->part_end = start_of_part(e, nest, LLVMBuildAdd(e->builder, e->part, dt_llvm_i64(e, 1), ""));
         dt_llvm_nest_emit(n, 0);
@@ -121,7 +121,7 @@ void dt_llvm_kernel(dt_llvm_emitter *e, const dt_plan *plan, const dt_kernel_fun
             return;
         }
     e->n_carried = 0;
-    e->panel = NULL;
+    e->packed = NULL;
     begin_function(e, kernel->name);
     e->at_work.function = e->function;
     dt_list_push(e->arena, &e->functions, e->at_work);

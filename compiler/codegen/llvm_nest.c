@@ -98,9 +98,9 @@ static bool vector_loop_is_legal(const dt_llvm_nest *n, int loop) {
     return true;
 }
 
-static bool has_copies(const dt_llvm_nest *n) {
+static bool has_jammed_loop(const dt_llvm_nest *n) {
     for (int l = 0; l < n->nest->n_loops; l++)
-        if (n->side[l] > 0) return true;
+        if (n->jammed[l] > 0) return true;
     return false;
 }
 
@@ -109,7 +109,7 @@ static int chains(const dt_llvm_nest *n) {
     const dt_nest *nest = n->nest;
     int64_t extent = nest->loops[n->vector_loop].extent;
     int n_reduced = 0;
-    if (nest->n_reductions == 0 || !dt_llvm_is_constant_extent(extent) || has_copies(n)) return 1;
+    if (nest->n_reductions == 0 || !dt_llvm_is_constant_extent(extent) || has_jammed_loop(n)) return 1;
     for (int i = 0; i < nest->n_instructions; i++) n_reduced += n->needed[i] && n->levels[i] > n->n_outer;
     for (int r = 0; r < nest->n_reductions; r++)
         if (nest->reductions[r].combiner == DT_COMBINE_ARGMAX || nest->reductions[r].combiner == DT_COMBINE_ARGMIN) return 1;
@@ -194,7 +194,7 @@ dt_llvm_nest *dt_llvm_nest_prepare(dt_llvm_emitter *e, const dt_nest *nest, cons
     *n = (dt_llvm_nest){.e = e,
                         .nest = nest,
                         .vector_loop = -1,
-                        .panel_loop = -1,
+                        .packed_loop = -1,
 
                         .n_copies = 1,
                         .width = 1,
@@ -202,7 +202,7 @@ dt_llvm_nest *dt_llvm_nest_prepare(dt_llvm_emitter *e, const dt_nest *nest, cons
                         .target_width = e->target->vector_bytes / 4};
     n->order = DT_NEW_ARRAY(e->arena, int, nest->n_loops);
     n->unrolled = DT_NEW_ARRAY(e->arena, bool, nest->n_loops);
-    n->side = DT_NEW_ARRAY(e->arena, int, nest->n_loops);
+    n->jammed = DT_NEW_ARRAY(e->arena, int, nest->n_loops);
     n->depends = DT_NEW_ARRAY(e->arena, uint64_t, n_instructions);
     n->levels = DT_NEW_ARRAY(e->arena, int, n_instructions);
     n->late = DT_NEW_ARRAY(e->arena, bool, n_instructions);
@@ -222,7 +222,7 @@ dt_llvm_nest *dt_llvm_nest_prepare(dt_llvm_emitter *e, const dt_nest *nest, cons
     choose_order(n);
     if (!n->tiled && vector_loop_is_legal(n, nest->vector_loop)) {
         n->vector_loop = nest->vector_loop;
-        dt_llvm_copies_choose(n);
+        dt_llvm_unroll_and_jam_choose(n);
     }
     find_levels(n, group, n_group);
     if (!n->tiled) {
@@ -311,13 +311,13 @@ static void descend(dt_llvm_nest *n, int level);
 void dt_llvm_iteration(dt_llvm_nest *n, int level, dt_llvm_sum index) {
     dt_llvm_sum **saved = DT_NEW_ARRAY(n->e->arena, dt_llvm_sum *, n->n_copies);
     for (int c = 0; c < n->n_copies; c++) {
-        dt_llvm_copies_use(n, c);
+        dt_llvm_use_copy(n, c);
         saved[c] = dt_llvm_save_addresses(n);
         dt_llvm_enter(n, n->order[level], index);
     }
     dt_llvm_nest_emit(n, level + 1);
     for (int c = 0; c < n->n_copies; c++) {
-        dt_llvm_copies_use(n, c);
+        dt_llvm_use_copy(n, c);
         dt_llvm_restore_addresses(n, saved[c]);
     }
 }
@@ -346,8 +346,8 @@ static void runtime_loop(dt_llvm_nest *n, int level, LLVMValueRef start, LLVMVal
 /* Whole vectors, then what is left of one. */
 static void vector_range(dt_llvm_nest *n, int level, LLVMValueRef start, LLVMValueRef end) {
     dt_llvm_emitter *e = n->e;
-    LLVMValueRef turns = LLVMBuildAnd(e->builder, LLVMBuildSub(e->builder, end, start, ""), dt_llvm_i64(e, -(int64_t)n->width), "");
-    LLVMValueRef whole = LLVMBuildAdd(e->builder, start, turns, "");
+    LLVMValueRef iterations = LLVMBuildAnd(e->builder, LLVMBuildSub(e->builder, end, start, ""), dt_llvm_i64(e, -(int64_t)n->width), "");
+    LLVMValueRef whole = LLVMBuildAdd(e->builder, start, iterations, "");
     runtime_loop(n, level, start, whole, n->width);
     n->mask = dt_llvm_prefix(e, n->width, n->width); /* a tail: the loop makes the mask */
     runtime_loop(n, level, whole, end, n->width);
@@ -379,7 +379,7 @@ static void descend(dt_llvm_nest *n, int level) {
     const dt_nest *nest = n->nest;
     if (level == nest->n_loops) {
         for (int c = 0; c < n->n_copies; c++) {
-            dt_llvm_copies_use(n, c);
+            dt_llvm_use_copy(n, c);
             nest->n_reductions > 0 ? dt_llvm_reduce_step(n) : finish(n);
         }
         return;
@@ -393,8 +393,8 @@ static void descend(dt_llvm_nest *n, int level) {
             runtime_loop(n, level, n->part_start, n->part_end, 1);
     } else if (n->tiled && loop == n->vector_loop) {
         dt_llvm_tile_blocks(n, level);
-    } else if (n->side[loop] > 0) {
-        dt_llvm_copies_loop(n, level);
+    } else if (n->jammed[loop] > 0) {
+        dt_llvm_unroll_and_jam_loop(n, level);
     } else if (loop == n->vector_loop) {
         vector_loop(n, level, extent);
     } else if (!dt_llvm_is_constant_extent(extent)) {
@@ -408,7 +408,7 @@ static void descend(dt_llvm_nest *n, int level) {
 
 void dt_llvm_nest_emit(dt_llvm_nest *n, int level) {
     for (int c = 0; c < n->n_copies; c++) {
-        dt_llvm_copies_use(n, c);
+        dt_llvm_use_copy(n, c);
         dt_llvm_emit_level(n, level, false);
     }
     if (n->tiled && level == n->tile_level) {
@@ -418,7 +418,7 @@ void dt_llvm_nest_emit(dt_llvm_nest *n, int level) {
         descend(n, level);
         dt_llvm_reduce_end(n);
         for (int c = 0; c < n->n_copies; c++) {
-            dt_llvm_copies_use(n, c);
+            dt_llvm_use_copy(n, c);
             dt_llvm_emit_level(n, level, true);
             finish(n);
         }

@@ -66,7 +66,7 @@ void dt_llvm_reduce_begin(dt_llvm_nest *n) {
     n->e->carried = DT_NEW_ARRAY(n->e->arena, LLVMValueRef, 2 * n->nest->n_reductions * n->n_copies);
     n->e->n_carried = 0;
     for (int c = 0; c < n->n_copies; c++) {
-        dt_llvm_copies_use(n, c);
+        dt_llvm_use_copy(n, c);
         begin_copy(n);
     }
 }
@@ -197,7 +197,7 @@ static void end_copy(dt_llvm_nest *n) {
 
 void dt_llvm_reduce_end(dt_llvm_nest *n) {
     for (int c = 0; c < n->n_copies; c++) {
-        dt_llvm_copies_use(n, c);
+        dt_llvm_use_copy(n, c);
         end_copy(n);
     }
     n->e->n_carried = 0;

@@ -266,9 +266,9 @@ static LLVMValueRef less_or_equal_and(dt_llvm_emitter *e, LLVMValueRef a, LLVMVa
 }
 
 /* dt_bad_index_is_first */
-static LLVMValueRef is_first(dt_llvm_emitter *e, LLVMValueRef count, LLVMValueRef row, LLVMValueRef site, LLVMValueRef value) {
+static LLVMValueRef is_first(dt_llvm_emitter *e, LLVMValueRef count, LLVMValueRef row, LLVMValueRef location, LLVMValueRef value) {
     LLVMValueRef first = LLVMBuildICmp(e->builder, LLVMIntSLT, value, bad_index_field(e, offsetof(dt_bad_index, value)), "");
-    first = less_or_equal_and(e, site, bad_index_field(e, offsetof(dt_bad_index, site)), first);
+    first = less_or_equal_and(e, location, bad_index_field(e, offsetof(dt_bad_index, location)), first);
     first = less_or_equal_and(e, row, bad_index_field(e, offsetof(dt_bad_index, row)), first);
     return LLVMBuildOr(e->builder, LLVMBuildICmp(e->builder, LLVMIntEQ, count, dt_llvm_i64(e, 0), ""), first, "");
 }
@@ -282,11 +282,11 @@ static LLVMValueRef check(dt_llvm_nest *n, const dt_instruction *instruction) {
     LLVMValueRef count_at = field(e, e->bad_index, offsetof(dt_bad_index, count));
     LLVMValueRef count = LLVMBuildLoad2(e->builder, e->i64, count_at, "");
     LLVMBuildStore(e->builder, LLVMBuildAdd(e->builder, count, dt_llvm_i64(e, 1), ""), count_at);
-    LLVMValueRef site = dt_llvm_i64(e, instruction->index);
-    LLVMBasicBlockRef first = dt_llvm_if_begin(e, is_first(e, count, row, site, value), false);
+    LLVMValueRef location = dt_llvm_i64(e, instruction->index);
+    LLVMBasicBlockRef first = dt_llvm_if_begin(e, is_first(e, count, row, location, value), false);
     LLVMBuildStore(e->builder, value, field(e, e->bad_index, offsetof(dt_bad_index, value)));
     LLVMBuildStore(e->builder, row, field(e, e->bad_index, offsetof(dt_bad_index, row)));
-    LLVMBuildStore(e->builder, site, field(e, e->bad_index, offsetof(dt_bad_index, site)));
+    LLVMBuildStore(e->builder, location, field(e, e->bad_index, offsetof(dt_bad_index, location)));
     LLVMBuildStore(e->builder, limit, field(e, e->bad_index, offsetof(dt_bad_index, limit)));
     dt_llvm_if_end(e, first);
     dt_llvm_if_end(e, join);

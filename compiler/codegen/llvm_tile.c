@@ -60,8 +60,8 @@ bool dt_llvm_tile_is_possible(const dt_llvm_nest *n) {
 
 /* ---- choice of the tile ---- */
 
-/* Turns of the vector loop, or as many as there can be. */
-static int64_t most_turns(const dt_llvm_nest *n) {
+/* Iterations of the vector loop, or as many as there can be. */
+static int64_t trip_count(const dt_llvm_nest *n) {
     int64_t extent = n->nest->loops[n->nest->tiling.vector_loop].extent;
     return dt_llvm_is_constant_extent(extent) ? extent : n->e->at_work.plan->block_rows;
 }
@@ -124,7 +124,7 @@ static bool is_small(const dt_llvm_nest *n, const int64_t *b) {
         SMALL_BYTES = 16 << 10
     };
     const dt_nest *nest = n->nest;
-    int64_t elements = most_turns(n);
+    int64_t elements = trip_count(n);
     for (int l = 0; l < nest->n_loops; l++) {
         if (!nest->loops[l].reduced || b[l] == 0) continue;
         if (!dt_llvm_is_constant_extent(nest->loops[l].extent)) return false;
@@ -150,19 +150,19 @@ void dt_llvm_tile_choose(dt_llvm_nest *n) {
     n->tile_level = n->n_outer - (tiling->row_loop >= 0);
 
     n->vector_loop = tiling->vector_loop;
-    int64_t extent = most_turns(n);
+    int64_t extent = trip_count(n);
     n->width = n->target_width = n->e->target->vector_bytes / (int)dt_dtype_bytes(nest->reductions[0].dtype);
     while (n->width > 1 && n->width / 2 >= extent) n->width /= 2;
     choose_tile(n, (extent + n->width - 1) / n->width);
     if (n->nest->n_loops > n->n_outer && !rows_overlap(n, n->tile_rows, n->tile_vectors, n->order[n->nest->n_loops - 1]))
         dt_llvm_choose_unrolling(n, (int64_t)n->tile_rows * n->tile_vectors, UNROLLED_PRODUCTS);
-    dt_llvm_panel_choose(n);
+    dt_llvm_packing_choose(n);
 }
 
 /* ---- the vector loop ---- */
 
 static void one_block(dt_llvm_nest *n, int level, dt_llvm_sum start) {
-    if (n->panel_loop >= 0) dt_llvm_panel_fill(n, start);
+    if (n->packed_loop >= 0) dt_llvm_packing_fill(n, start);
     dt_llvm_iteration(n, level, start);
 }
 
@@ -228,8 +228,8 @@ static void all_blocks(dt_llvm_nest *n, int level) {
 }
 
 void dt_llvm_tile_blocks(dt_llvm_nest *n, int level) {
-    if (n->panel_loop >= 0)
-        dt_llvm_panel_parts(n, level, all_blocks);
+    if (n->packed_loop >= 0)
+        dt_llvm_packing_parts(n, level, all_blocks);
     else
         all_blocks(n, level);
 }
@@ -264,11 +264,11 @@ static void product(dt_llvm_nest *n, const tile *t, int part) {
     int64_t step = tiling->row_loop >= 0 ? n->nest->instructions[tiling->a].address.coefficients[tiling->row_loop] : 0;
     LLVMValueRef b[8];
     for (int v = 0; v < t->vectors; v++)
-        b[v] =
-            n->panel_loop >= 0 ? dt_llvm_panel_load(n, v) : dt_llvm_load_factor(n, tiling->b, (dt_llvm_sum){NULL, (int64_t)v * n->width}, n->width);
+        b[v] = n->packed_loop >= 0 ? dt_llvm_packing_load(n, v)
+                                   : dt_llvm_load_factor(n, tiling->b, (dt_llvm_sum){NULL, (int64_t)v * n->width}, n->width);
     for (int r = 0; r < t->rows; r++) {
         dt_llvm_sum row = {NULL, r * step};
-        LLVMValueRef a = dt_llvm_splat(e, n->rows_are_copied ? dt_llvm_panel_load_row(n, r) : dt_llvm_load_factor(n, tiling->a, row, 1), n->width);
+        LLVMValueRef a = dt_llvm_splat(e, n->rows_are_copied ? dt_llvm_packing_load_row(n, r) : dt_llvm_load_factor(n, tiling->a, row, 1), n->width);
         for (int v = 0; v < t->vectors; v++) {
             LLVMValueRef *sum = accumulator(n, t, part, r, v);
             *sum = dt_llvm_fused(e, a, b[v], *sum);
@@ -290,7 +290,7 @@ static void reduced_iteration(dt_llvm_nest *n, const tile *t, int level, dt_llvm
 
 /* How many iterations of the innermost loop are one: a number that divides its extent, where there is one. */
 static int64_t innermost_step(const dt_llvm_nest *n, const tile *t, int loop) {
-    int64_t most = UNROLLED_PRODUCTS / (t->full_rows * t->vectors), extent = loop == n->panel_loop ? n->depth : n->nest->loops[loop].extent;
+    int64_t most = UNROLLED_PRODUCTS / (t->full_rows * t->vectors), extent = loop == n->packed_loop ? n->depth : n->nest->loops[loop].extent;
     most = most > 8 ? 8 : most;
     if (most < 2 || rows_overlap(n, t->full_rows, t->vectors, loop)) return 1;
     if (!dt_llvm_is_constant_extent(extent)) return 4 < most ? 4 : most;
@@ -302,10 +302,10 @@ static int64_t innermost_step(const dt_llvm_nest *n, const tile *t, int loop) {
 static void innermost_loop(dt_llvm_nest *n, const tile *t, int level) {
     dt_llvm_emitter *e = n->e;
     int loop_index = n->order[level];
-    bool in_parts = loop_index == n->panel_loop;
+    bool in_parts = loop_index == n->packed_loop;
     int64_t extent = in_parts ? n->depth : n->nest->loops[loop_index].extent, step = innermost_step(n, t, loop_index);
     bool at_run_time = in_parts ? n->depth_here != NULL : !dt_llvm_is_constant_extent(extent);
-    LLVMValueRef end = in_parts ? dt_llvm_panel_extent(n) : dt_llvm_extent(e, extent), whole = end;
+    LLVMValueRef end = in_parts ? dt_llvm_packing_extent(n) : dt_llvm_extent(e, extent), whole = end;
     if (step > 1) whole = LLVMBuildNSWSub(e->builder, end, LLVMBuildSRem(e->builder, end, dt_llvm_i64(e, step), ""), "");
     dt_llvm_loop loop = dt_llvm_loop_begin(e, dt_llvm_i64(e, 0), whole, step, at_run_time || extent < step);
     for (int64_t u = 0; u < step; u++) reduced_iteration(n, t, level, (dt_llvm_sum){loop.index, u});

@@ -88,7 +88,7 @@ static dt_block_costs costs_of(dt_arena *arena, const dt_function *step) {
 int64_t dt_blocks_choose(const dt_compilation *compilation) {
     const dt_module *module = compilation->module;
     dt_block_costs most = {0};
-    if (!dt_switch_is_on(compilation->off, DT_SWITCH_BLOCKS) || dt_target_runs_rows_at_once(compilation->target)) return module->capacity;
+    if (!dt_switch_is_on(compilation->off, DT_SWITCH_BLOCKS) || dt_target_is_batched(compilation->target)) return module->capacity;
     for (size_t i = 0; i < module->functions.n; i++) {
         if (module->functions.items[i]->role != DT_ROLE_STEP) continue;
         dt_block_costs costs = costs_of(compilation->arena, module->functions.items[i]);

@@ -1,6 +1,6 @@
 /* compilation: what the passes hand on from one to the next.
  *
- * Up to partition a pass rewrites the module's functions in place; fuse turns each function into a plan, and the passes after it work on plans.
+ * Up to partition a pass rewrites the module's functions in place; fuse makes each function into a plan, and the passes after it work on plans.
  * All of it lives in one arena. */
 #ifndef DT_KERNEL_COMPILATION_H
 #define DT_KERNEL_COMPILATION_H
@@ -8,13 +8,14 @@
 #include "compiler/kernel/kernel.h"
 #include "compiler/kernel/switches.h"
 
-/* What differs between targets as far as the passes are concerned. `rows_at_once`: threads, not a loop, go through the rows, so no sum is kept from
- * row to row, and no memory is enough for one row; a replica's rows are one block, and tiles and vectors are the renderer's. */
+/* What differs between targets as far as the passes are concerned. A batched target launches all rows of
+ * a replica together, in threads instead of a loop: no sum is carried from row to row, no buffer holds a single row, a replica's rows are one block,
+ * and the renderer chooses tiles and vectors. */
 typedef enum dt_target {
     DT_TARGET_CPU,
     DT_TARGET_CUDA
 } dt_target;
-static inline bool dt_target_runs_rows_at_once(dt_target target) { return target == DT_TARGET_CUDA; }
+static inline bool dt_target_is_batched(dt_target target) { return target == DT_TARGET_CUDA; }
 
 typedef struct dt_compilation {
     dt_arena *arena;
@@ -23,9 +24,10 @@ typedef struct dt_compilation {
     dt_target target; /* what the plans are for */
     int n_plans;      /* 0 before fuse, then one plan for each function of the module, in its order */
     dt_plan **plans;
-    int64_t block_rows;         /* of every plan, chosen before fuse (compiler/kernel/blocks.h) */
-    DT_LIST(dt_location) sites; /* index expressions that kernels check, by the `site` they count a bad index with: "sites" of the manifest */
-    dt_text warnings;           /* lines for the user: what a pass did that costs something; in the arena */
+    int64_t block_rows; /* of every plan, chosen before fuse (compiler/kernel/blocks.h) */
+    DT_LIST(dt_location)
+    locations;        /* index expressions that kernels check, by the `location` they count a bad index with: "locations" of the manifest */
+    dt_text warnings; /* lines for the user: what a pass did that costs something; in the arena */
 } dt_compilation;
 
 /* One pass. Rewrites `compilation`; on error the compilation is no longer usable. */

@@ -1,25 +1,26 @@
 /* count: see the header. Everything is asked of loops and instructions, nothing of ops.
  *
- * An instruction runs once for each turn of the loops down to the innermost one that it depends on: that is where renderers put it (kernel.h). */
+ * An instruction runs once for each iteration of the loops down to the innermost one that it depends on: that is where renderers put it (kernel.h).
+ */
 #include "compiler/kernel/count.h"
 
 /* ---- how often ---- */
 
 static bool is_rows(int64_t extent) { return extent == DT_BATCH || extent == DT_GATHERED; }
 
-/* Turns of the first n loops together. */
-static dt_amount turns_of(const dt_nest *nest, int n, int64_t block_rows) {
-    double turns = 1;
+/* Iterations of the first n loops together. */
+static dt_amount iterations_of(const dt_nest *nest, int n, int64_t block_rows) {
+    double iterations = 1;
     bool rows = false;
     for (int l = 0; l < n; l++) {
         if (!is_rows(nest->loops[l].extent))
-            turns *= (double)nest->loops[l].extent;
+            iterations *= (double)nest->loops[l].extent;
         else if (rows)
-            turns *= (double)block_rows;
+            iterations *= (double)block_rows;
         else
             rows = true;
     }
-    return rows ? (dt_amount){.per_row = turns} : (dt_amount){.fixed = turns};
+    return rows ? (dt_amount){.per_row = iterations} : (dt_amount){.fixed = iterations};
 }
 
 static dt_amount add(dt_amount x, dt_amount y, double times) { return (dt_amount){x.per_row + times * y.per_row, x.fixed + times * y.fixed}; }
@@ -69,8 +70,8 @@ static bool is_float_work(const dt_nest *nest, const dt_instruction *instruction
 static dt_amount flops_of_nest(const dt_nest *nest, const int *depths, int64_t block_rows) {
     dt_amount flops = {0};
     for (int i = 0; i < nest->n_instructions; i++)
-        if (is_float_work(nest, &nest->instructions[i])) flops = add(flops, turns_of(nest, depths[i], block_rows), 1);
-    dt_amount points = turns_of(nest, nest->n_loops, block_rows);
+        if (is_float_work(nest, &nest->instructions[i])) flops = add(flops, iterations_of(nest, depths[i], block_rows), 1);
+    dt_amount points = iterations_of(nest, nest->n_loops, block_rows);
     for (int r = 0; r < nest->n_reductions; r++)
         if (dt_dtype_is_float(nest->instructions[nest->reductions[r].operand].dtype)) flops = add(flops, points, 1);
     for (int s = 0; s < nest->n_stores; s++) /* += where the graph adds; a reduction into memory is counted already */
@@ -101,11 +102,11 @@ static void use_load(use *of, dt_amount elements) {
 static void use_nest(use *uses, const dt_nest *nest, const int *depths, int64_t block_rows) {
     for (int i = 0; i < nest->n_instructions; i++)
         if (nest->instructions[i].kind == DT_INSTRUCTION_LOAD)
-            use_load(&uses[nest->instructions[i].address.buffer], turns_of(nest, depths[i], block_rows));
+            use_load(&uses[nest->instructions[i].address.buffer], iterations_of(nest, depths[i], block_rows));
     for (int s = 0; s < nest->n_stores; s++) {
         const dt_store *store = &nest->stores[s];
         use *of = &uses[store->address.buffer];
-        dt_amount elements = turns_of(nest, nest->n_reductions > 0 ? n_outer_loops(nest) : nest->n_loops, block_rows);
+        dt_amount elements = iterations_of(nest, nest->n_reductions > 0 ? n_outer_loops(nest) : nest->n_loops, block_rows);
         if (store->accumulate) use_load(of, elements);
         of->written = true;
         of->stores = add(of->stores, elements, 1);

@@ -104,7 +104,7 @@ static bool check(const dt_run *run, const dt_instruction *x) {
     int64_t value = run->scalars[x->operands[0]].i;
     if (value >= 0 && value < limit) return true;
     int64_t row = x->n_operands > 1 ? run->scalars[x->operands[1]].i : -1;
-    dt_bad_index_add(run->launch->bad_index, &(dt_bad_index){.count = 1, .value = value, .row = row, .site = x->index, .limit = limit});
+    dt_bad_index_add(run->launch->bad_index, &(dt_bad_index){.count = 1, .value = value, .row = row, .location = x->index, .limit = limit});
     return false;
 }
 
@@ -139,10 +139,10 @@ static int64_t extent_of(const dt_run *run, int loop) {
     return extent == DT_BATCH ? run->launch->rows : extent == DT_GATHERED ? run->launch->valid : extent;
 }
 
-/* The first turn of loop 0 that belongs to `part` of a divided kernel. */
+/* The first iteration of loop 0 that belongs to `part` of a divided kernel. */
 static int64_t start_of_part(const dt_run *run, int64_t part) {
-    int64_t extent = run->nest->loops[0].extent, turns = run->nest->part_turns, n_units = (extent + turns - 1) / turns;
-    int64_t start = n_units * part / run->launch->n_parts * turns;
+    int64_t extent = run->nest->loops[0].extent, iterations = run->nest->part_iterations, n_units = (extent + iterations - 1) / iterations;
+    int64_t start = n_units * part / run->launch->n_parts * iterations;
     return start < extent ? start : extent;
 }
 
@@ -224,7 +224,7 @@ static void walk_outer(dt_run *run, int loop, int n_outer) {
     }
     int64_t end = extent_of(run, loop);
     run->loops[loop] = 0;
-    if (loop == 0 && run->kernel->divided && run->nest->part_turns > 0) {
+    if (loop == 0 && run->kernel->divided && run->nest->part_iterations > 0) {
         run->loops[loop] = start_of_part(run, run->launch->part);
         end = start_of_part(run, run->launch->part + 1);
     }
@@ -270,7 +270,7 @@ void dt_kernel_execute(dt_arena *arena, const dt_plan *plan, const dt_kernel_fun
     dt_run run = {.plan = plan, .kernel = kernel, .buffers = buffers, .launch = launch};
     for (int n = 0; n < kernel->n_nests;) {
         int end = n + 1;
-        if (kernel->divided && kernel->nests[n].part_turns == 0 && launch->part != 0) {
+        if (kernel->divided && kernel->nests[n].part_iterations == 0 && launch->part != 0) {
             ; /* part 0 does all of it */
         } else if (!kernel->nests[n].in_rows) {
             run_nest(arena, run, &kernel->nests[n], 0);

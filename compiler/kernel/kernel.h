@@ -36,7 +36,7 @@ typedef enum dt_instruction_kind {
     DT_INSTRUCTION_CONVERT,  /* operands[0] converted to dtype: float to integer truncates and saturates, to bool is != 0 */
     DT_INSTRUCTION_BITS,     /* same bits, other type of that size */
     DT_INSTRUCTION_REDUCED,  /* result of reduction `index` of this nest: known at outer level */
-    DT_INSTRUCTION_CHECK     /* bool: is i64 operands[0] in [0, integer)? if not, counts a bad index with site `index` and the row of operands[1]
+    DT_INSTRUCTION_CHECK     /* bool: is i64 operands[0] in [0, integer)? if not, counts a bad index with location `index` and the row of operands[1]
                                 (i64; or no operand 1: row unknown). Never vectorised. */
 } dt_instruction_kind;
 
@@ -62,7 +62,7 @@ typedef struct dt_reduction {
 typedef struct dt_store {
     dt_address address; /* coefficients of reduced loops are 0 unless the nest has no reductions */
     int operand;        /* instruction; its dtype is the buffer's */
-    bool accumulate;    /* += : a scatter, or a sum that outer loops add to turn by turn */
+    bool accumulate;    /* += : a scatter, or a sum that outer loops add to iteration by iteration */
     int guard;          /* bool instruction: store only where true; -1 always */
 } dt_store;
 
@@ -76,9 +76,9 @@ typedef struct dt_loop {
 /* How a nest computes what it stores: a choice that schedule makes and renderers follow. All but LOOPS are for sums of products. */
 #define DT_ALGORITHMS(X)                                                                                                                             \
     X(LOOPS, "loops")   /* the loops as they stand */                                                                                                \
-    X(TILED, "tiled")   /* each place of the result gathers its products, a tile of places at a time */                                              \
-    X(SPREAD, "spread") /* the same, but operand a's places are spread over the result, which is in memory and added to for each tap */              \
-    X(PHASED, "phased") /* tiles of those places of a result at which a divided index reads the same taps; the others are nests of their own */
+    X(TILED, "tiled")   /* each element of the result gathers its products, a tile of elements at a time */                                          \
+    X(SPREAD, "spread") /* the same, but operand a's elements are spread over the result, which is in memory and added to for each tap */            \
+    X(PHASED, "phased") /* tiles of those elements of a result at which a divided index reads the same taps; the others are nests of their own */
 
 typedef enum dt_algorithm {
 #define X(enumerator, name) DT_ALGORITHM_##enumerator,
@@ -103,8 +103,8 @@ typedef struct dt_lowering dt_lowering;
 struct dt_library_call;
 
 typedef struct dt_nest {
-    bool in_rows;       /* loop 0 is the row loop (extent DT_BATCH), shared with its in_rows neighbours */
-    int64_t part_turns; /* of a divided kernel: a part is a multiple of so many turns of loop 0; 0: the nest is part 0's as a whole */
+    bool in_rows;            /* loop 0 is the row loop (extent DT_BATCH), shared with its in_rows neighbours */
+    int64_t part_iterations; /* of a divided kernel: a part is a multiple of so many iterations of loop 0; 0: the nest is part 0's as a whole */
     int n_loops;
     dt_loop *loops; /* outer ones first, then reduced; order is the order of execution unless tiled */
     int n_instructions;
@@ -133,7 +133,7 @@ typedef struct dt_buffer {
     dt_memory_space space;
     dt_dtype dtype;
     dt_shape shape;      /* DT_BATCH counts as the rows of a block; dt_shape_strides says where elements lie */
-    bool one_row;        /* holds what one turn of a row loop leaves for later nests of the same turn, and only that */
+    bool one_row;        /* holds what one iteration of a row loop leaves for later nests of the same iteration, and only that */
     int variable, input; /* index, for those spaces */
     int64_t offset; /* bytes within its space, a multiple of DT_BUFFER_ALIGNMENT. With DT_GATHERED both are those of one block of rows, as many times
                        as large as the launch has blocks, and lie after all that has not: how many there are is known at launch only */
@@ -147,9 +147,9 @@ static inline bool dt_buffer_is_gathered(const dt_buffer *buffer) { return dt_sh
 typedef struct dt_kernel_function {
     const char *name; /* a C identifier: "train_3_conv2d_relu" made from step, number and layer names */
     bool once;        /* all it writes is replicated: run once a memory, not once a replica */
-    bool divided;     /* once, in parts: part p of n runs turns [floor(u * p / n) * t, floor(u * (p + 1) / n) * t) of loop 0 of each nest, t being the
-                         nest's part_turns and u the number of these that cover the loop. No nest reads what another one writes */
-    bool update;      /* it writes variables */
+    bool divided; /* once, in parts: part p of n runs iterations [floor(u * p / n) * t, floor(u * (p + 1) / n) * t) of loop 0 of each nest, t being
+                     the nest's part_iterations and u the number of these that cover the loop. No nest reads what another one writes */
+    bool update;  /* it writes variables */
     int n_buffers;
     int *buffers; /* plan->buffers index of each kernel argument; dt_address.buffer indexes this list */
     int n_nests;
@@ -181,7 +181,7 @@ typedef struct dt_plan {
     const dt_function *function;
     int64_t block_rows; /* most rows of a block (compiler/kernel/blocks.h) */
     bool is_placed;     /* buffers have their offsets: plan_memory is done */
-    bool rows_at_once;  /* made for a target that runs all rows at the same time: nothing is handed from one row to the next */
+    bool batched;       /* for launches over all rows together: nothing is carried from one row to the next */
     int n_buffers, n_kernels, n_segments;
     dt_buffer *buffers;
     dt_kernel_function *kernels;

@@ -4,7 +4,7 @@
 
 #include <inttypes.h>
 
-/* Heuristics, in products and turns at capacity. None of them has been measured on a GPU. */
+/* Heuristics, in products and iterations at capacity. None of them has been measured on a GPU. */
 enum {
     LEAST_PRODUCTS = 1 << 20, /* that are worth a call */
     LEAST_SIDE = 8,           /* of either factor, and terms */
@@ -17,7 +17,7 @@ bool dt_nest_library(const dt_plan *plan, const dt_kernel_function *kernel, cons
 
 /* ---- sizes ---- */
 
-/* Turns of the loops with which both operands differ, only the first, only the second; and of those that are reduced. */
+/* Iterations of the loops with which both operands differ, only the first, only the second; and of those that are reduced. */
 typedef struct sides {
     double both, first, second, terms;
 } sides;
@@ -31,15 +31,15 @@ static bool walks(const dt_access *access, int rank, int l) {
 static bool measure(const dt_plan *plan, const dt_value *root, const dt_loops *loops, sides *s) {
     *s = (sides){1, 1, 1, 1};
     for (int l = 0; l < loops->n_loops; l++) {
-        int64_t turns = dt_trip_count(plan, loops->extents[l]);
+        int64_t iterations = dt_trip_count(plan, loops->extents[l]);
         bool first = walks(&loops->operands[0], root->operands[0]->shape.rank, l),
              second = walks(&loops->operands[1], root->operands[1]->shape.rank, l);
-        if (turns < 0) return false;
+        if (iterations < 0) return false;
         if (l >= loops->n_outer)
-            s->terms *= (double)turns;
+            s->terms *= (double)iterations;
         else if (first || second)
-            *(first && second ? &s->both : first ? &s->first : &s->second) *= (double)turns;
-        else if (turns != 1)
+            *(first && second ? &s->both : first ? &s->first : &s->second) *= (double)iterations;
+        else if (iterations != 1)
             return false;
     }
     return true;

@@ -1,20 +1,20 @@
 /* library_convolution: nests that are convolutions, or gradients of one.
  *
- * All three walk the same seven loops, of which four are the result's; how an operand's dimension is read tells which loop is which. A place of x is
- * place of y * stride + tap * dilation - padding: read so where y or the kernel is the result, and solved for the place of y, with the stride as a
- * divisor, where x is. */
+ * All three walk the same seven loops, of which four are the result's; how an operand's dimension is read tells which loop is which. A position of x
+ * is position of y * stride + tap * dilation - padding: read so where y or the kernel is the result, and solved for the position of y, with the
+ * stride as a divisor, where x is. */
 #include "compiler/kernel/analysis.h"
 #include "compiler/kernel/library.h"
 
 enum {
     RANK = 4,   /* of all three tensors */
-    N_LOOPS = 7 /* images, two places, channels, filters, two taps */
+    N_LOOPS = 7 /* images, two positions, channels, filters, two taps */
 };
 
 /* Which loop of a class goes through what, and which operand the moving one is read against. */
 typedef struct roles {
     dt_library_class class;
-    int image, places[2], taps[2], channel, filter; /* `places` of what is read against the taps' */
+    int image, positions[2], taps[2], channel, filter; /* `positions` of what is read against the taps' */
 } roles;
 
 static const roles known[] = {
@@ -31,34 +31,34 @@ static bool is_loop(const dt_index *index, int l) {
     return true;
 }
 
-/* The index moves with loops place and tap alone. */
-static bool is_window(const dt_index *index, int place, int tap) {
+/* The index moves with loops position and tap alone. */
+static bool is_window(const dt_index *index, int position, int tap) {
     for (int i = 0; i < N_LOOPS; i++)
-        if ((index->coefficients[i] != 0) != (i == place || i == tap)) return false;
+        if ((index->coefficients[i] != 0) != (i == position || i == tap)) return false;
     return index->indirect < 0;
 }
 
 /* Along height (0) or width (1): what the window's index says of stride, dilation and padding. */
 static bool read_window(const roles *r, const dt_index *index, int i, dt_library_convolution *c) {
-    if (!is_window(index, r->places[i], r->taps[i])) return false;
-    int64_t by_place = index->coefficients[r->places[i]], by_tap = index->coefficients[r->taps[i]];
+    if (!is_window(index, r->positions[i], r->taps[i])) return false;
+    int64_t by_position = index->coefficients[r->positions[i]], by_tap = index->coefficients[r->taps[i]];
     bool solved = r->class == DT_LIBRARY_INPUT_GRADIENT;
-    c->stride[i] = solved ? index->divisor : by_place;
+    c->stride[i] = solved ? index->divisor : by_position;
     c->dilation[i] = solved ? -by_tap : by_tap;
     c->padding[i] = solved ? index->offset : -index->offset;
-    return (solved ? by_place : index->divisor) == 1 && c->stride[i] >= 1 && c->dilation[i] >= 1 && c->padding[i] >= 0;
+    return (solved ? by_position : index->divisor) == 1 && c->stride[i] >= 1 && c->dilation[i] >= 1 && c->padding[i] >= 0;
 }
 
-static int64_t places_of(const dt_library_convolution *c, int i, int64_t padding_behind) {
-    int64_t room = c->input[i] + c->padding[i] + padding_behind - c->dilation[i] * (c->taps[i] - 1) - 1;
+static int64_t positions_of(const dt_library_convolution *c, int i, int64_t padding_after) {
+    int64_t room = c->input[i] + c->padding[i] + padding_after - c->dilation[i] * (c->taps[i] - 1) - 1;
     return room < 0 ? 0 : room / c->stride[i] + 1;
 }
 
-/* Libraries count the places of y from the sizes of all else: the border behind is one that gives as many, the one in front where it does. */
-static bool find_padding_behind(dt_library_convolution *c, int i) {
+/* Libraries count the positions of y from the sizes of all else: the border behind is one that gives as many, the one in front where it does. */
+static bool find_padding_after(dt_library_convolution *c, int i) {
     int64_t least = (c->output[i] - 1) * c->stride[i] + c->dilation[i] * (c->taps[i] - 1) + 1 - c->input[i] - c->padding[i];
-    c->padding_behind[i] = places_of(c, i, c->padding[i]) == c->output[i] ? c->padding[i] : least > 0 ? least : 0;
-    return places_of(c, i, c->padding_behind[i]) == c->output[i];
+    c->padding_after[i] = positions_of(c, i, c->padding[i]) == c->output[i] ? c->padding[i] : least > 0 ? least : 0;
+    return positions_of(c, i, c->padding_after[i]) == c->output[i];
 }
 
 /* The first operand is read against the taps: x, or y where x is the result. The second is the kernel, or y where the kernel is the result. */
@@ -68,7 +68,7 @@ static bool read_roles(const roles *r, const dt_loops *loops, dt_library_convolu
     if (!is_loop(&moving[0], r->image) || !is_loop(&moving[3], solved ? r->filter : r->channel)) return false;
     for (int i = 0; i < 2; i++) {
         if (!read_window(r, &moving[1 + i], i, c)) return false;
-        if (!is_loop(&other[of_kernel ? 1 + i : i], of_kernel ? r->places[i] : r->taps[i])) return false;
+        if (!is_loop(&other[of_kernel ? 1 + i : i], of_kernel ? r->positions[i] : r->taps[i])) return false;
     }
     if (of_kernel) return is_loop(&other[0], r->image) && is_loop(&other[3], r->filter);
     return is_loop(&other[2], r->channel) && is_loop(&other[3], r->filter);
@@ -80,9 +80,9 @@ static void read_sizes(const roles *r, const dt_plan *plan, const dt_value *root
     c->channels = loops->extents[r->channel];
     c->filters = loops->extents[r->filter];
     for (int i = 0; i < 2; i++) {
-        int64_t places = loops->extents[r->places[i]], read = root->operands[0]->shape.dims[1 + i];
-        c->input[i] = solved ? places : read;
-        c->output[i] = solved ? read : places;
+        int64_t positions = loops->extents[r->positions[i]], read = root->operands[0]->shape.dims[1 + i];
+        c->input[i] = solved ? positions : read;
+        c->output[i] = solved ? read : positions;
         c->taps[i] = loops->extents[r->taps[i]];
     }
 }
@@ -143,7 +143,7 @@ bool dt_nest_library_convolution(const dt_plan *plan, const dt_kernel_function *
         if (!read_roles(r, loops, c) || loops->extents[r->image] != DT_BATCH) continue;
         read_sizes(r, plan, root, loops, c);
         if (c->channels < LEAST_CHANNELS || c->filters < LEAST_CHANNELS) return false;
-        return find_padding_behind(c, 0) && find_padding_behind(c, 1) && find_arguments(r, plan, kernel, nest, c) && find_clears(plan, kernel, call);
+        return find_padding_after(c, 0) && find_padding_after(c, 1) && find_arguments(r, plan, kernel, nest, c) && find_clears(plan, kernel, call);
     }
     return false;
 }

@@ -22,7 +22,7 @@ typedef enum walk_kind {
 
 typedef struct walk {
     walk_kind kind;
-    int64_t turns, steps[N_TENSORS];
+    int64_t iterations, steps[N_TENSORS];
 } walk;
 
 enum {
@@ -34,7 +34,7 @@ typedef struct product {
     const dt_kernel_function *kernel;
     const dt_nest *nest;
     const dt_address *addresses[N_TENSORS];
-    int row_loop; /* of the nest: the one of DT_BATCH turns; -1: none */
+    int row_loop; /* of the nest: the one of DT_BATCH iterations; -1: none */
     int n_walks;
     walk walks[MOST_WALKS];
 } product;
@@ -104,18 +104,18 @@ static bool read_statement(product *x, dt_library_call *call, const dt_instructi
 /* ---- loops ---- */
 
 static bool add_walk(product *x, int l) {
-    walk w = {.turns = dt_trip_count(x->plan, x->nest->loops[l].extent)};
+    walk w = {.iterations = dt_trip_count(x->plan, x->nest->loops[l].extent)};
     if (x->nest->loops[l].extent == DT_BATCH) {
         if (x->row_loop >= 0) return false; /* rows against rows: sizes are not those at capacity */
         x->row_loop = l;
     }
-    if (w.turns == 1) return true;
+    if (w.iterations == 1) return true;
     for (int t = 0; t < N_TENSORS; t++) {
         w.steps[t] = x->addresses[t]->coefficients[l];
         if (w.steps[t] < 0) return false;
     }
     bool first = w.steps[FIRST] != 0, second = w.steps[SECOND] != 0, reduced = dt_nest_reduces(x->nest, l);
-    if (w.turns < 1 || x->n_walks == MOST_WALKS || reduced == (w.steps[RESULT] != 0) || (!first && !second) || (reduced && !(first && second)))
+    if (w.iterations < 1 || x->n_walks == MOST_WALKS || reduced == (w.steps[RESULT] != 0) || (!first && !second) || (reduced && !(first && second)))
         return false;
     w.kind = reduced ? TERMS : first && second ? BATCHES : first ? ROWS : COLUMNS;
     x->walks[x->n_walks++] = w;
@@ -124,7 +124,7 @@ static bool add_walk(product *x, int l) {
 
 static bool continues(const walk *outer, const walk *inner) {
     bool same = outer->kind == inner->kind;
-    for (int t = 0; t < N_TENSORS; t++) same &= outer->steps[t] == inner->turns * inner->steps[t];
+    for (int t = 0; t < N_TENSORS; t++) same &= outer->steps[t] == inner->iterations * inner->steps[t];
     return same;
 }
 
@@ -134,7 +134,7 @@ static void join_walks(product *x) {
     for (int i = 0; i < x->n_walks; i++)
         for (int j = 0; j < x->n_walks; j++) {
             if (i == j || !continues(&x->walks[i], &x->walks[j])) continue;
-            x->walks[j].turns *= x->walks[i].turns;
+            x->walks[j].iterations *= x->walks[i].iterations;
             remove_walk(x, i);
             i = -1;
             break;
@@ -148,7 +148,7 @@ static bool take(product *x, walk_kind kind, walk *taken) {
     for (int i = 0; i < x->n_walks; i++) {
         const walk *w = &x->walks[i];
         if (w->kind != kind) continue;
-        if (best < 0 || w->steps[RESULT] == 1 || (x->walks[best].steps[RESULT] != 1 && w->turns > x->walks[best].turns)) best = i;
+        if (best < 0 || w->steps[RESULT] == 1 || (x->walks[best].steps[RESULT] != 1 && w->iterations > x->walks[best].iterations)) best = i;
     }
     if (best < 0) return false;
     *taken = x->walks[best];
@@ -179,16 +179,16 @@ static bool add_batches(const product *x, int first, dt_library_product *p) {
     int64_t calls = 1;
     if (x->n_walks > shown) return false;
     for (int i = 1; i < x->n_walks; i++)
-        if (x->walks[i].turns > x->walks[longest].turns) longest = i;
+        if (x->walks[i].iterations > x->walks[longest].iterations) longest = i;
     p->n_batches = x->n_walks;
     for (int i = 0; i < x->n_walks; i++) {
         const walk *w = &x->walks[i == x->n_walks - 1 ? longest : i == longest ? x->n_walks - 1 : i];
         if (w->kind != BATCHES) return false;
-        p->batches[i] = w->turns;
+        p->batches[i] = w->iterations;
         p->first.batch_strides[i] = w->steps[first];
         p->second.batch_strides[i] = w->steps[first == FIRST ? SECOND : FIRST];
         p->result.batch_strides[i] = w->steps[RESULT];
-        if (i < x->n_walks - 1) calls *= w->turns;
+        if (i < x->n_walks - 1) calls *= w->iterations;
     }
     return calls <= DT_LIBRARY_MOST_CALLS;
 }
@@ -212,11 +212,11 @@ static bool find_matrices(product *x, const dt_instruction *bias, dt_library_pro
     bool swapped = rows.steps[RESULT] == 1;
     int first = swapped ? SECOND : FIRST, second = swapped ? FIRST : SECOND;
     const walk *down = swapped ? &columns : &rows, *along = swapped ? &rows : &columns;
-    p->rows = down->turns, p->columns = along->turns, p->terms = terms.turns;
+    p->rows = down->iterations, p->columns = along->iterations, p->terms = terms.iterations;
     p->first = matrix(x, first, down, &terms);
     p->second = matrix(x, second, &terms, along);
     p->result = matrix(x, RESULT, down, along);
-    if (along->steps[RESULT] != 1 || down->steps[RESULT] < along->turns) return false;
+    if (along->steps[RESULT] != 1 || down->steps[RESULT] < along->iterations) return false;
     if (!are_steps(p->first.strides[0], p->rows, p->first.strides[1], p->terms)) return false;
     if (!are_steps(p->second.strides[0], p->terms, p->second.strides[1], p->columns)) return false;
     return add_batches(x, first, p) && add_bias(x, bias, p->columns, p);
@@ -259,7 +259,7 @@ static bool sums_over_terms(product *x, int64_t side, int64_t side_step, int64_t
     join_walks(x);
     if (x->n_walks != 2) return false;
     const walk *over = &x->walks[x->walks[0].kind == TERMS ? 0 : 1], *along = &x->walks[x->walks[0].kind == TERMS ? 1 : 0];
-    return over->kind == TERMS && over->turns == terms && over->steps[FIRST] == term_step && along->kind != TERMS && along->turns == side &&
+    return over->kind == TERMS && over->iterations == terms && over->steps[FIRST] == term_step && along->kind != TERMS && along->iterations == side &&
            along->steps[FIRST] == side_step && along->steps[RESULT] == 1;
 }
 

@@ -58,7 +58,7 @@ dt_lowering *dt_lowering_create(dt_compilation *compilation, dt_plan *plan) {
     return lowering;
 }
 
-/* Whether some loop takes no turn, whatever the rows. */
+/* Whether some loop has no iterations, whatever the rows. */
 static bool are_empty(const dt_loops *loops) {
     for (int l = 0; l < loops->n_loops; l++)
         if (loops->extents[l] == 0) return true;
@@ -216,10 +216,10 @@ static dt_affine divided(dt_context *c, dt_affine numerator, const dt_index *ind
 
 static int site_of(dt_compilation *compilation, const dt_value *value) {
     dt_location location = value->n_locations > 0 ? value->locations[0] : (dt_location){0, 0, 0};
-    for (size_t i = 0; i < compilation->sites.n; i++)
-        if (memcmp(&compilation->sites.items[i], &location, sizeof location) == 0) return (int)i;
-    dt_list_push(compilation->arena, &compilation->sites, location);
-    return (int)compilation->sites.n - 1;
+    for (size_t i = 0; i < compilation->locations.n; i++)
+        if (memcmp(&compilation->locations.items[i], &location, sizeof location) == 0) return (int)i;
+    dt_list_push(compilation->arena, &compilation->locations, location);
+    return (int)compilation->locations.n - 1;
 }
 
 /* Whether an index from data lies within `extent`: counted as bad where it does not. */
@@ -298,11 +298,11 @@ static int lower_packed(dt_element *e, const dt_packing *packing, const dt_affin
     dt_affine index = dt_affine_constant(nest->arena, nest->n_loops, 0);
     for (int d = 0; d < packing->rank; d++) {
         if (packing->strides[d] == 0) continue;
-        dt_affine place = numerators[d];
-        place.offset -= packing->lows[d];
-        bool divides = dt_affine_divides(nest->arena, nest->n_loops, place, packing->steps[d], &place);
+        dt_affine position = numerators[d];
+        position.offset -= packing->lows[d];
+        bool divides = dt_affine_divides(nest->arena, nest->n_loops, position, packing->steps[d], &position);
         assert(divides), (void)divides;
-        index = dt_affine_add(nest->arena, nest->n_loops, index, place, packing->strides[d]);
+        index = dt_affine_add(nest->arena, nest->n_loops, index, position, packing->strides[d]);
     }
     return dt_nest_load(nest, packing->buffer, &index, -1, -1);
 }
@@ -472,13 +472,13 @@ static int rank_of(const dt_layout *layout, const dt_loops *loops, int loop) {
     return outer + (loop < loops->n_outer ? loop : loops->n_outer);
 }
 
-int dt_layout_place(const dt_layout *layout, const dt_loops *loops, int loop) {
-    int place = 0, rank = rank_of(layout, loops, loop);
+int dt_layout_loop(const dt_layout *layout, const dt_loops *loops, int loop) {
+    int position = 0, rank = rank_of(layout, loops, loop);
     for (int k = 0; k < loops->n_loops; k++) {
         int other = rank_of(layout, loops, k);
-        place += other < rank || (other == rank && k < loop);
+        position += other < rank || (other == rank && k < loop);
     }
-    return place;
+    return position;
 }
 
 bool dt_layout_is_empty(const dt_layout *layout) {
@@ -488,9 +488,9 @@ bool dt_layout_is_empty(const dt_layout *layout) {
 }
 
 /* Replaces a loop by its values first, first + step, …, `extent` of them. */
-static void thin_out(dt_context *c, dt_affine *at, int place, int64_t first, int64_t step, int64_t extent) {
+static void thin_out(dt_context *c, dt_affine *at, int position, int64_t first, int64_t step, int64_t extent) {
     dt_nest_builder *nest = &c->nest;
-    nest->loops[place].extent = extent;
+    nest->loops[position].extent = extent;
     *at = dt_affine_scale(nest->arena, nest->n_loops, *at, step);
     at->offset += first;
 }
@@ -499,26 +499,26 @@ static void thin_out(dt_context *c, dt_affine *at, int place, int64_t first, int
 static void lay_out_loops(dt_context *c, const dt_loops *loops, const dt_layout *layout, dt_affine *at) {
     dt_nest_builder *nest = &c->nest;
     for (int k = 0; k < loops->n_loops; k++) {
-        int place = dt_layout_place(layout, loops, k);
-        nest->loops[place] = (dt_loop){loops->extents[k], k >= loops->n_outer && k != layout->row_loop && spread_over(layout, k) == NULL};
-        at[k] = dt_affine_loop(nest->arena, nest->n_loops, place);
+        int position = dt_layout_loop(layout, loops, k);
+        nest->loops[position] = (dt_loop){loops->extents[k], k >= loops->n_outer && k != layout->row_loop && spread_over(layout, k) == NULL};
+        at[k] = dt_affine_loop(nest->arena, nest->n_loops, position);
     }
     for (int i = 0; i < layout->n_spreads; i++) {
         const dt_spread *spread = &layout->spreads[i];
-        nest->loops[dt_layout_place(layout, loops, spread->outer)].extent = spread->extent;
+        nest->loops[dt_layout_loop(layout, loops, spread->outer)].extent = spread->extent;
         dt_affine o = dt_affine_scale(nest->arena, nest->n_loops, at[spread->outer], spread->divisor);
         o.offset -= spread->shift;
         at[spread->outer] = dt_affine_add(nest->arena, nest->n_loops, o, at[spread->reduced], spread->factor);
     }
     for (int i = 0; i < layout->n_polyphases; i++) {
         const dt_polyphase *phase = &layout->polyphases[i];
-        int outer = dt_layout_place(layout, loops, phase->outer), reduced = phase->reduced;
+        int outer = dt_layout_loop(layout, loops, phase->outer), reduced = phase->reduced;
         thin_out(c, &at[phase->outer], outer, phase->outer_first, phase->divisor, phase->outer_extent);
         if (reduced < 0) continue;
-        thin_out(c, &at[reduced], dt_layout_place(layout, loops, reduced), phase->reduced_first, phase->reduced_step, phase->reduced_extent);
+        thin_out(c, &at[reduced], dt_layout_loop(layout, loops, reduced), phase->reduced_first, phase->reduced_step, phase->reduced_extent);
     }
     for (int k = 0; k < loops->n_loops && dt_layout_is_empty(layout); k++)
-        if (k >= loops->n_outer) nest->loops[dt_layout_place(layout, loops, k)] = (dt_loop){1, false};
+        if (k >= loops->n_outer) nest->loops[dt_layout_loop(layout, loops, k)] = (dt_loop){1, false};
 }
 
 dt_nest dt_lower_cluster(dt_lowering *lowering, dt_kernel_function *kernel, const dt_cluster *cluster, const dt_layout *layout) {

@@ -31,7 +31,7 @@ struct dt_cluster {
 typedef struct dt_packing {
     int buffer; /* of the plan; -1: not packed */
     int rank;
-    int64_t *lows, *steps, *extents, *strides; /* [rank of the operand]; stride 0: the row, which is packed anew for each turn of the row loop */
+    int64_t *lows, *steps, *extents, *strides; /* [rank of the operand]; stride 0: the row, which is packed anew for each iteration of the row loop */
     int *order;                                /* [rank] dimensions from outermost to innermost */
 } dt_packing;
 
@@ -73,16 +73,16 @@ struct dt_layout {
     int row_loop;               /* the reduced loop of the root that becomes the outermost, the sum being kept in memory; -1: none */
     int n_spreads;
     const dt_spread *spreads;
-    bool apart; /* the spreads reach each place of the result once: nothing is added up, and each reduced loop stands inside of its outer one */
+    bool apart; /* the spreads reach each element of the result once: nothing is added up, and each reduced loop stands inside of its outer one */
     int n_polyphases;
     const dt_polyphase *polyphases; /* the nest computes only these elements of the result */
     const int *accumulators;        /* [roots] plan buffers for sums that are kept in memory, cleared before */
 };
 #define DT_LAYOUT_PLAIN ((dt_layout){.row_loop = -1}) /* loops as they stand, operands where they are */
-/* Whether the sums at the layout's places of the result have no terms. */
+/* Whether the sums of the layout's elements of the result have no terms. */
 bool dt_layout_is_empty(const dt_layout *layout);
 /* Which loop of the nest is loop `loop` of the roots. */
-int dt_layout_place(const dt_layout *layout, const dt_loops *loops, int loop);
+int dt_layout_loop(const dt_layout *layout, const dt_loops *loops, int loop);
 
 /* The nest of a cluster, which both it and its layout must outlive. A scatter adds to its result, which dt_lower_zero must have cleared before. */
 dt_nest dt_lower_cluster(dt_lowering *lowering, dt_kernel_function *kernel, const dt_cluster *cluster, const dt_layout *layout);

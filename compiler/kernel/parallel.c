@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-/* Heuristics, in turns at capacity. They choose between forms that compute the same. */
+/* Heuristics, in iterations at capacity. They choose between forms that compute the same. */
 enum {
     FEW_ELEMENTS = 4096,      /* do not fill a device */
     MUCH_TO_REDUCE = 32,      /* is worth a team */
@@ -12,24 +12,24 @@ enum {
     MANY_TEAMS = 512,         /* fill a device */
     LITTLE_WORK = 4096,       /* one team does it as fast as a launch would take */
     MOST_SIDE_BY_SIDE = 32,   /* nests of one launch */
-    MUCH_OF_A_PRODUCT = 1024, /* terms of a team's turn: weights are better read for many turns at once */
+    MUCH_OF_A_PRODUCT = 1024, /* terms of a team's iteration: weights are better read for many iterations at once */
     MOST_TERMS = 16,          /* of an address that is looked at */
     TILE_SIDE = 64,
     LEAST_SIDE = 32,       /* results along each side that are worth a tile */
     LEAST_TERMS = 16,      /* terms of each sum */
     LEAST_NARROW_SIDE = 8, /* the same where there are tiles for all of a device */
     LEAST_NARROW_TERMS = 8,
-    MOST_TILED_INSTRUCTIONS = 1024, /* of a nest that is looked at for tiles */
-    MOST_TALL_INSTRUCTIONS = 64,    /* of one that gets tiles of twice the height */
-    LONG_FOR_A_THREAD = 128,        /* loads that a team rather does, even where its lanes read far apart */
-    MOST_OWNERS = 2048,             /* warps: each walks all indices, so no more than keep a device busy */
-    MOST_BEHIND = 32768,            /* elements behind an index: more keep a device busy without owners */
-    LEAST_WALK = 64,                /* indices that are worth owners */
-    MOST_OWNED_INSTRUCTIONS = 256,  /* of a nest that is looked at for owners */
-    BUSY_BLOCKS = 256,              /* tiles that keep a device busy: a few on each of its multiprocessors */
-    BUSY_TEAMS = 1024,              /* what waits for memory: as many as a large device holds at a time */
-    BUSY_THREADS = 131072,          /* with the loads that each has in flight: half a wave of an H200 */
-    LEAST_TILED_PART = 256,         /* terms of a part for tiles (small ones: half of it), a team, or a thread */
+    MOST_TILED_INSTRUCTIONS = 1024,  /* of a nest that is looked at for tiles */
+    MOST_TALL_INSTRUCTIONS = 64,     /* of one that gets tiles of twice the height */
+    LONG_FOR_A_THREAD = 128,         /* loads that a team rather does, even where its lanes read far apart */
+    MOST_OWNERS = 2048,              /* warps: each walks all indices, so no more than keep a device busy */
+    MOST_SLICE = 32768,              /* elements of a slice: more keep a device busy without owners */
+    LEAST_WALK = 64,                 /* indices that are worth owners */
+    MOST_SCATTER_INSTRUCTIONS = 256, /* of a nest that is considered for a scatter */
+    BUSY_BLOCKS = 256,               /* tiles that keep a device busy: a few on each of its multiprocessors */
+    BUSY_TEAMS = 1024,               /* what waits for memory: as many as a large device holds at a time */
+    BUSY_THREADS = 131072,           /* with the loads that each has in flight: half a wave of an H200 */
+    LEAST_TILED_PART = 256,          /* terms of a part for tiles (small ones: half of it), a team, or a thread */
     LEAST_TEAM_PART = 4096,
     LEAST_PART = 32,
     FEWEST_PARTS = 4, /* that are worth a launch to reduce them: a thread alone has a few loads in flight anyway */
@@ -61,10 +61,10 @@ static bool address_range(const dt_plan *plan, const dt_nest *nest, const dt_add
     *least = *greatest = address->offset;
     if (address->n_terms > 0) return false;
     for (int l = first; l < nest->n_loops; l++) {
-        int64_t turns = dt_trip_count(plan, nest->loops[l].extent), coefficient = address->coefficients[l];
+        int64_t iterations = dt_trip_count(plan, nest->loops[l].extent), coefficient = address->coefficients[l];
         if (coefficient == 0) continue;
-        if (turns < 0) return false;
-        int64_t last = turns > 0 ? coefficient * (turns - 1) : 0;
+        if (iterations < 0) return false;
+        int64_t last = iterations > 0 ? coefficient * (iterations - 1) : 0;
         if (last < 0)
             *least += last;
         else
@@ -84,10 +84,10 @@ static bool same_address(const dt_nest *nest, const dt_address *x, const dt_addr
 
 /* ---- loops of one nest ---- */
 
-/* One part of an address: step * (0 … turns - 1). */
+/* One part of an address: step * (0 … iterations - 1). */
 typedef struct walk {
-    int64_t step, turns; /* turns -1: unbounded */
-    int loop;            /* -1: a term, or a loop walked in order by one thread */
+    int64_t step, iterations; /* iterations -1: unbounded */
+    int loop;                 /* -1: a term, or a loop walked in order by one thread */
 } walk;
 
 static int by_step(const void *a, const void *b) {
@@ -120,24 +120,24 @@ static int loop_that_meets(const walk *walks, int n) {
             divisor = greatest_divisor(w->step, divisor);
             if (last >= 0 && divisor <= below) return last;
         }
-        bounded &= w->turns >= 0;
-        reach += w->step * (w->turns - 1);
+        bounded &= w->iterations >= 0;
+        reach += w->step * (w->iterations - 1);
         if (w->loop >= 0) below = reach;
     }
     return -1;
 }
 
-/* The loops of `set` less one that lets two turns meet in what `store` stores; `set` itself when none does. */
+/* The loops of `set` less one that lets two iterations meet in what `store` stores; `set` itself when none does. */
 static uint64_t less_one(const dt_plan *plan, const dt_nest *nest, const dt_store *store, uint64_t set) {
     walk walks[64 + MOST_TERMS];
     int n = 0;
     if (store->address.n_terms > MOST_TERMS) return 0;
     for (int l = 0; l < nest->n_loops; l++) {
-        int64_t turns = dt_trip_count(plan, nest->loops[l].extent), step = magnitude(store->address.coefficients[l]);
+        int64_t iterations = dt_trip_count(plan, nest->loops[l].extent), step = magnitude(store->address.coefficients[l]);
         bool parallel = set >> l & 1;
-        if (turns == 0 || turns == 1 || dt_nest_reduces(nest, l)) continue;
+        if (iterations == 0 || iterations == 1 || dt_nest_reduces(nest, l)) continue;
         if (parallel && step == 0) return set & ~((uint64_t)1 << l);
-        if (step != 0) walks[n++] = (walk){step, turns, parallel ? l : -1};
+        if (step != 0) walks[n++] = (walk){step, iterations, parallel ? l : -1};
     }
     for (int t = 0; t < store->address.n_terms; t++) {
         int64_t limit = checked_limit(nest, store->guard, store->address.terms[t]);
@@ -148,7 +148,7 @@ static uint64_t less_one(const dt_plan *plan, const dt_nest *nest, const dt_stor
     return loop < 0 ? set : set & ~((uint64_t)1 << loop);
 }
 
-/* Whether the nest reads what another turn of it stores. */
+/* Whether the nest reads what another iteration of it stores. */
 static bool reads_its_own(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest) {
     for (int i = 0; i < nest->n_instructions; i++)
         for (int s = 0; s < nest->n_stores; s++) {
@@ -173,16 +173,16 @@ uint64_t dt_nest_parallel_loops(const dt_plan *plan, const dt_kernel_function *k
 
 /* ---- sizes ---- */
 
-/* Turns of the loops that are reduced, or are not, from loop `first` on. What has no bound counts as much. */
-static int64_t turns_of(const dt_plan *plan, const dt_nest *nest, int first, bool reduced) {
-    int64_t turns = 1;
+/* Iterations of the loops that are reduced, or are not, from loop `first` on. What has no bound counts as much. */
+static int64_t iterations_of(const dt_plan *plan, const dt_nest *nest, int first, bool reduced) {
+    int64_t iterations = 1;
     for (int l = first; l < nest->n_loops; l++) {
         if (dt_nest_reduces(nest, l) != reduced) continue;
         int64_t most = dt_trip_count(plan, nest->loops[l].extent);
-        turns *= most < 0 ? INT32_MAX : most;
-        if (turns > INT64_C(1) << 40) turns = INT64_C(1) << 40;
+        iterations *= most < 0 ? INT32_MAX : most;
+        if (iterations > INT64_C(1) << 40) iterations = INT64_C(1) << 40;
     }
-    return turns;
+    return iterations;
 }
 
 static int n_outer(const dt_nest *nest) {
@@ -198,8 +198,8 @@ static bool are_parallel(const dt_plan *plan, const dt_kernel_function *kernel, 
 
 bool dt_nest_reduces_together(const dt_plan *plan, const dt_nest *nest, int n_shared) {
     if (nest->n_reductions == 0) return false;
-    int64_t elements = turns_of(plan, nest, n_shared, false);
-    return elements <= 1 || (elements < FEW_FOR_A_TEAM && turns_of(plan, nest, n_shared, true) >= MUCH_TO_REDUCE);
+    int64_t elements = iterations_of(plan, nest, n_shared, false);
+    return elements <= 1 || (elements < FEW_FOR_A_TEAM && iterations_of(plan, nest, n_shared, true) >= MUCH_TO_REDUCE);
 }
 
 /* Sectors of memory that the lanes of a warp read of an address when the loops of `set` are dealt to them, the last one first; of fewer lanes as
@@ -210,10 +210,10 @@ static int64_t sectors_of(const dt_plan *plan, const dt_kernel_function *kernel,
     for (int64_t lane = 0; lane < DT_WARP; lane++) {
         int64_t rest = lane, offset = 0;
         for (int l = nest->n_loops - 1; l >= 0; l--) {
-            int64_t turns = dt_trip_count(plan, nest->loops[l].extent);
-            if (!(set >> l & 1) || turns == 0) continue;
-            offset += address->coefficients[l] * (turns < 0 ? rest : rest % turns);
-            rest = turns < 0 ? 0 : rest / turns;
+            int64_t iterations = dt_trip_count(plan, nest->loops[l].extent);
+            if (!(set >> l & 1) || iterations == 0) continue;
+            offset += address->coefficients[l] * (iterations < 0 ? rest : rest % iterations);
+            rest = iterations < 0 ? 0 : rest / iterations;
         }
         if (rest > 0) break;
         n_lanes++;
@@ -250,22 +250,22 @@ static reading reading_of(const dt_plan *plan, const dt_kernel_function *kernel,
 }
 
 static bool wants_a_team(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest) {
-    int64_t terms = turns_of(plan, nest, 0, true);
+    int64_t terms = iterations_of(plan, nest, 0, true);
     if (nest->n_reductions == 0 || terms < MUCH_TO_REDUCE || !are_parallel(plan, kernel, nest, n_outer(nest))) return false;
     reading of = reading_of(plan, kernel, nest);
-    if (turns_of(plan, nest, 0, false) < FEW_ELEMENTS) return of.more_together <= 0 || terms * of.n_loads >= LONG_FOR_A_THREAD;
+    if (iterations_of(plan, nest, 0, false) < FEW_ELEMENTS) return of.more_together <= 0 || terms * of.n_loads >= LONG_FOR_A_THREAD;
     return of.more_together < 0;
 }
 
 /* ---- sums of products ---- */
 
-static int64_t turns_of_set(const dt_plan *plan, const dt_nest *nest, uint64_t set) {
-    int64_t turns = 1;
+static int64_t iterations_of_set(const dt_plan *plan, const dt_nest *nest, uint64_t set) {
+    int64_t iterations = 1;
     for (int l = 0; l < nest->n_loops; l++) {
         int64_t most = dt_trip_count(plan, nest->loops[l].extent);
-        if (set >> l & 1) turns = most < 0 || turns > INT32_MAX || most > INT32_MAX ? INT32_MAX : turns * most;
+        if (set >> l & 1) iterations = most < 0 || iterations > INT32_MAX || most > INT32_MAX ? INT32_MAX : iterations * most;
     }
-    return turns;
+    return iterations;
 }
 
 /* The last outer loop that stores walk element by element; -1: none. */
@@ -303,14 +303,14 @@ static int64_t covering(int64_t extent, int64_t side) { return (extent + side - 
 
 /* Tiles that it takes to cover the results. */
 static int64_t tiles_of(const dt_plan *plan, const dt_nest *nest, const dt_product_loops *loops) {
-    int64_t rows = turns_of_set(plan, nest, loops->rows), columns = turns_of_set(plan, nest, loops->columns);
-    return covering(rows, loops->tile_rows) * covering(columns, loops->tile_columns) * turns_of_set(plan, nest, loops->both);
+    int64_t rows = iterations_of_set(plan, nest, loops->rows), columns = iterations_of_set(plan, nest, loops->columns);
+    return covering(rows, loops->tile_rows) * covering(columns, loops->tile_columns) * iterations_of_set(plan, nest, loops->both);
 }
 
 /* Taller tiles read less for each product, as long as there is one for each multiprocessor. They leave few registers: for no more columns, and not
- * for much that is computed on the way or behind the sum, as the random numbers of a dropout are. None is larger than what it is to cover. */
+ * for much that is computed on the way or after the sum, as the random numbers of a dropout are. None is larger than what it is to cover. */
 static void choose_tile(const dt_plan *plan, const dt_nest *nest, dt_product_loops *loops) {
-    int64_t rows = turns_of_set(plan, nest, loops->rows), columns = turns_of_set(plan, nest, loops->columns);
+    int64_t rows = iterations_of_set(plan, nest, loops->rows), columns = iterations_of_set(plan, nest, loops->columns);
     loops->tile_columns = columns <= TILE_SIDE / 2 && rows > TILE_SIDE / 4 ? TILE_SIDE / 2 : TILE_SIDE;
     loops->tile_rows = rows <= TILE_SIDE / 4 ? TILE_SIDE / 4 : rows <= TILE_SIDE / 2 ? TILE_SIDE / 2 : rows <= TILE_SIDE ? TILE_SIDE : 2 * TILE_SIDE;
     if (loops->tile_rows <= TILE_SIDE) return;
@@ -324,7 +324,7 @@ static int64_t least_tiled_part(const dt_product_loops *loops) {
 
 /* Whether the nest, whose sums may be cut into parts, has tiles for all of a device. */
 static bool has_tiles_enough(const dt_plan *plan, const dt_nest *nest, const dt_product_loops *loops) {
-    int64_t parts = turns_of(plan, nest, 0, true) / least_tiled_part(loops);
+    int64_t parts = iterations_of(plan, nest, 0, true) / least_tiled_part(loops);
     return tiles_of(plan, nest, loops) * (parts > 1 ? parts : 1) >= BUSY_BLOCKS / 2;
 }
 
@@ -335,7 +335,8 @@ static bool wants_tiles(const dt_plan *plan, const dt_kernel_function *kernel, c
         if (nest->instructions[i].kind == DT_INSTRUCTION_CHECK) return false; /* counted once a result */
     if (!divide_loops(plan, kernel, nest, loops)) return false;
     choose_tile(plan, nest, loops);
-    int64_t rows = turns_of_set(plan, nest, loops->rows), columns = turns_of_set(plan, nest, loops->columns), terms = turns_of(plan, nest, 0, true);
+    int64_t rows = iterations_of_set(plan, nest, loops->rows), columns = iterations_of_set(plan, nest, loops->columns),
+            terms = iterations_of(plan, nest, 0, true);
     if (rows >= LEAST_SIDE && columns >= LEAST_SIDE && terms >= LEAST_TERMS) return true;
     if (rows < LEAST_NARROW_SIDE || columns < LEAST_NARROW_SIDE || terms < LEAST_NARROW_TERMS) return false;
     return has_tiles_enough(plan, nest, loops);
@@ -343,36 +344,36 @@ static bool wants_tiles(const dt_plan *plan, const dt_kernel_function *kernel, c
 
 /* ---- places that an index says ---- */
 
-static bool wants_owners(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_owners *owners) {
-    uint64_t depends[MOST_OWNED_INSTRUCTIONS], behind = dt_nest_parallel_loops(plan, kernel, nest), walked = 0;
-    if (nest->n_reductions > 0 || nest->n_stores != 1 || nest->n_instructions > MOST_OWNED_INSTRUCTIONS) return false;
+static bool wants_scatter(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_scatter *scatter) {
+    uint64_t depends[MOST_SCATTER_INSTRUCTIONS], slice = dt_nest_parallel_loops(plan, kernel, nest), walked = 0;
+    if (nest->n_reductions > 0 || nest->n_stores != 1 || nest->n_instructions > MOST_SCATTER_INSTRUCTIONS) return false;
     const dt_store *store = &nest->stores[0];
     if (store->address.n_terms != 1 || store->address.term_coefficients[0] == 0) return false;
-    *owners = (dt_owners){.index = store->address.terms[0], .places = checked_limit(nest, store->guard, store->address.terms[0])};
-    if (owners->places < 1) return false;
+    *scatter = (dt_scatter){.index = store->address.terms[0], .targets = checked_limit(nest, store->guard, store->address.terms[0])};
+    if (scatter->targets < 1) return false;
     for (int l = 0; l < nest->n_loops; l++) {
-        if (!(behind >> l & 1)) walked |= (uint64_t)1 << l;
+        if (!(slice >> l & 1)) walked |= (uint64_t)1 << l;
         if ((walked >> l & 1) && store->address.coefficients[l] != 0) return false;
     }
     dt_nest_depends(nest, depends);
-    if (depends[owners->index] & behind) return false;
+    if (depends[scatter->index] & slice) return false;
     for (int i = 0; i < nest->n_instructions; i++) {
         const dt_instruction *x = &nest->instructions[i];
-        if (x->kind == DT_INSTRUCTION_CHECK && (depends[i] & behind)) return false;
+        if (x->kind == DT_INSTRUCTION_CHECK && (depends[i] & slice)) return false;
         if (x->kind == DT_INSTRUCTION_LOAD && dt_arguments_are_one(plan, kernel, x->address.buffer, store->address.buffer)) return false;
     }
-    int64_t n_behind = turns_of_set(plan, nest, behind), groups = (n_behind + DT_WARP - 1) / DT_WARP;
-    if (turns_of_set(plan, nest, walked) < LEAST_WALK || n_behind < 1 || n_behind >= MOST_BEHIND) return false;
-    int64_t most = owners->places < MOST_OWNERS ? MOST_OWNERS / owners->places : 1;
-    owners->groups = groups < most ? groups : most;
-    owners->places_each = (owners->places * owners->groups + MOST_OWNERS - 1) / MOST_OWNERS;
-    owners->n = (owners->places + owners->places_each - 1) / owners->places_each;
+    int64_t n_slice = iterations_of_set(plan, nest, slice), groups = (n_slice + DT_WARP - 1) / DT_WARP;
+    if (iterations_of_set(plan, nest, walked) < LEAST_WALK || n_slice < 1 || n_slice >= MOST_SLICE) return false;
+    int64_t most = scatter->targets < MOST_OWNERS ? MOST_OWNERS / scatter->targets : 1;
+    scatter->groups = groups < most ? groups : most;
+    scatter->targets_each = (scatter->targets * scatter->groups + MOST_OWNERS - 1) / MOST_OWNERS;
+    scatter->n_owners = (scatter->targets + scatter->targets_each - 1) / scatter->targets_each;
     return true;
 }
 
 int64_t dt_nest_parts_wanted(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest) {
     dt_product_loops loops;
-    int64_t results = turns_of(plan, nest, 0, false), terms = turns_of(plan, nest, 0, true);
+    int64_t results = iterations_of(plan, nest, 0, false), terms = iterations_of(plan, nest, 0, true);
     int64_t busy = BUSY_THREADS, least = LEAST_PART, fewest = FEWEST_PARTS;
     if (wants_tiles(plan, kernel, nest, &loops)) {
         results = tiles_of(plan, nest, &loops);
@@ -410,8 +411,8 @@ static bool access_at(const dt_nest *nest, int i, access *a) {
     return nest->instructions[i].kind == DT_INSTRUCTION_LOAD;
 }
 
-/* Whether what one turn of the first `n_shared` loops touches by `x` no other turn touches by `y`. */
-static bool keep_to_turns(const dt_plan *plan, const access *x, const access *y, int n_shared) {
+/* Whether what one iteration of the first `n_shared` loops touches by `x` no other iteration touches by `y`. */
+static bool keep_to_iterations(const dt_plan *plan, const access *x, const access *y, int n_shared) {
     int64_t least[2], greatest[2];
     walk walks[64];
     int n = 0;
@@ -419,20 +420,20 @@ static bool keep_to_turns(const dt_plan *plan, const access *x, const access *y,
     if (!address_range(plan, x->nest, x->address, n_shared, &least[0], &greatest[0])) return false;
     if (!address_range(plan, y->nest, y->address, n_shared, &least[1], &greatest[1])) return false;
     for (int l = 0; l < n_shared; l++) {
-        int64_t turns = dt_trip_count(plan, x->nest->loops[l].extent);
+        int64_t iterations = dt_trip_count(plan, x->nest->loops[l].extent);
         if (x->address->coefficients[l] != y->address->coefficients[l]) return false;
-        if (turns != 1) walks[n++] = (walk){magnitude(x->address->coefficients[l]), turns, l};
+        if (iterations != 1) walks[n++] = (walk){magnitude(x->address->coefficients[l]), iterations, l};
     }
     qsort(walks, (size_t)n, sizeof *walks, by_step);
     int64_t reach = (greatest[0] > greatest[1] ? greatest[0] : greatest[1]) - (least[0] < least[1] ? least[0] : least[1]);
     for (int i = 0; i < n; i++) {
-        if (walks[i].step <= reach || walks[i].turns < 0) return false;
-        reach += walks[i].step * (walks[i].turns - 1);
+        if (walks[i].step <= reach || walks[i].iterations < 0) return false;
+        reach += walks[i].step * (walks[i].iterations - 1);
     }
     return true;
 }
 
-/* Whether two nests have nothing to do with each other but within a turn of the first `n_shared` loops. */
+/* Whether two nests have nothing to do with each other but within an iteration of the first `n_shared` loops. */
 static bool can_share(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *a, const dt_nest *b, int n_shared) {
     access x, y;
     for (int i = 0; i < n_accesses(a); i++) {
@@ -440,7 +441,7 @@ static bool can_share(const dt_plan *plan, const dt_kernel_function *kernel, con
         for (int j = 0; j < n_accesses(b); j++) {
             if (!access_at(b, j, &y) || (!x.stores && !y.stores)) continue;
             if (!dt_arguments_overlap(plan, kernel, x.address->buffer, y.address->buffer)) continue;
-            if (n_shared == 0 || !keep_to_turns(plan, &x, &y, n_shared)) return false;
+            if (n_shared == 0 || !keep_to_iterations(plan, &x, &y, n_shared)) return false;
         }
     }
     return true;
@@ -472,25 +473,25 @@ static void measure_teams(const dt_plan *plan, const dt_kernel_function *kernel,
     const dt_nest *nests = &kernel->nests[phase->first];
     dt_nest shared = nests[0];
     shared.n_loops = phase->n_shared;
-    phase->n_items = turns_of(plan, &shared, 0, false);
+    phase->n_items = iterations_of(plan, &shared, 0, false);
     phase->team_work = 0;
     for (int i = 0; i < phase->n_nests; i++) {
-        int64_t work = turns_of(plan, &nests[i], phase->n_shared, false) * turns_of(plan, &nests[i], phase->n_shared, true);
+        int64_t work = iterations_of(plan, &nests[i], phase->n_shared, false) * iterations_of(plan, &nests[i], phase->n_shared, true);
         if (work > phase->team_work) phase->team_work = work;
     }
 }
 
-/* Whether a nest is a sum of products that a team would do much of by itself, reading all of a factor for its turn alone. */
+/* Whether a nest is a sum of products that a team would do much of by itself, reading all of a factor for its iteration alone. */
 static bool is_large_product(const dt_plan *plan, const dt_nest *nest, int n_shared) {
     if (nest->n_reductions != 1 || !dt_reduction_is_product(nest, &nest->reductions[0])) return false;
-    int64_t elements = turns_of(plan, nest, n_shared, false);
-    return elements > 1 && elements * turns_of(plan, nest, n_shared, true) > MUCH_OF_A_PRODUCT;
+    int64_t elements = iterations_of(plan, nest, n_shared, false);
+    return elements > 1 && elements * iterations_of(plan, nest, n_shared, true) > MUCH_OF_A_PRODUCT;
 }
 
 /* What a library may do instead, or a part of that, is a launch of its own. */
 static bool stands_alone(const dt_nest *nest) { return nest->library != NULL || nest->beside_library; }
 
-/* The nests from `first` on that one team can run turn by turn: as many as have enough loops in common to keep a device busy. */
+/* The nests from `first` on that one team can run iteration by iteration: as many as have enough loops in common to keep a device busy. */
 static dt_phase team_phase(const dt_plan *plan, const dt_kernel_function *kernel, int first) {
     const dt_nest *nest = &kernel->nests[first];
     dt_phase phase = {.kind = DT_PHASE_TEAMS, .first = first, .n_nests = 1, .n_shared = n_outer(nest)};
@@ -520,16 +521,16 @@ static bool has_constant_extents(const dt_nest *nest) {
 
 /* Nests side by side that have nothing to do with one another. */
 static dt_phase element_phase(const dt_plan *plan, const dt_kernel_function *kernel, int first) {
-    dt_phase phase = {.kind = DT_PHASE_ELEMENTS, .first = first, .n_nests = 1, .n_items = turns_of(plan, &kernel->nests[first], 0, false)};
+    dt_phase phase = {.kind = DT_PHASE_ELEMENTS, .first = first, .n_nests = 1, .n_items = iterations_of(plan, &kernel->nests[first], 0, false)};
     for (int b = first + 1; b < kernel->n_nests && phase.n_nests < MOST_SIDE_BY_SIDE; b++) {
         const dt_nest *nest = &kernel->nests[b];
         if (stands_alone(&kernel->nests[first]) || stands_alone(nest)) break;
         if (!has_constant_extents(&kernel->nests[first]) || !has_constant_extents(nest) || wants_a_team(plan, kernel, nest)) break;
         dt_product_loops loops;
-        dt_owners owners;
-        if (wants_tiles(plan, kernel, nest, &loops) || wants_owners(plan, kernel, nest, &owners)) break;
+        dt_scatter scatter;
+        if (wants_tiles(plan, kernel, nest, &loops) || wants_scatter(plan, kernel, nest, &scatter)) break;
         if (!has_nothing_to_do(plan, kernel, &phase, nest)) break;
-        phase.n_items += turns_of(plan, nest, 0, false);
+        phase.n_items += iterations_of(plan, nest, 0, false);
         phase.n_nests++;
     }
     return phase;
@@ -628,9 +629,9 @@ static dt_phase phase_at(const dt_plan *plan, const dt_kernel_function *kernel, 
         alone.n_items = tiles_of(plan, nest, &alone.product);
         return alone;
     }
-    if (teams.n_nests == 1 && wants_owners(plan, kernel, nest, &alone.owners)) {
-        alone.kind = DT_PHASE_OWNERS;
-        alone.n_items = alone.owners.n * alone.owners.groups;
+    if (teams.n_nests == 1 && wants_scatter(plan, kernel, nest, &alone.scatter)) {
+        alone.kind = DT_PHASE_SCATTER;
+        alone.n_items = alone.scatter.n_owners * alone.scatter.groups;
         return alone;
     }
     if (wants_a_team(plan, kernel, nest)) return teams;

@@ -3,15 +3,15 @@
  * A kernel's nests run one after another. On a target that runs thousands of threads at once that order costs a launch each, unless one launch can
  * hold several nests. A phase is what one launch holds:
  *
- *   elements  the turns of the outer loops are dealt to threads one by one; several nests that have nothing to do with one another lie side by side
- *   tiles     one sum of products, in squares of results: a block keeps a strip of both factors at hand, so that each is read once for many results
- *   teams     each turn of the first loops, which all nests of the phase have in common, belongs to a team of threads; within it the nests follow
- *             one another, and what one leaves for the next is that turn's alone
+ *   elements  threads share the iterations of the outer loops; several independent nests lie side by side
+ *   tiles     one sum of products, in tiles of results: a block keeps a stage of both factors in shared memory, so that each element of a factor is
+ *             read once for many results
+ *   teams     a team of threads runs each iteration of the first loops, which all nests of the phase have in common; within it the nests follow
+ *             one another, and what one leaves for the next is that iteration's alone
+ *   scatter   one nest that stores where an index says: a warp owns some of the targets, walks all indices, and stores to its own targets in the
+ *             order of the indices; so several iterations may target one element without atomics
  *
- *   owners    what one nest stores where an index says: a warp owns some of the places, walks all indices, and stores for those that are its own, in
- *             their order; so several turns may say one place, and nothing is added atomically
- *
- * Which turns may run at the same time is read off the addresses: no two threads store to one element, and none reads what another stores. What
+ * Which iterations may run at the same time is read off the addresses: no two threads store to one element, and none reads what another stores. What
  * cannot be shown is walked by one thread in order. So the bits depend on the plan alone, however many threads there are. */
 #ifndef DT_KERNEL_PARALLEL_H
 #define DT_KERNEL_PARALLEL_H
@@ -31,40 +31,40 @@ typedef struct dt_product_loops {
     int tile_rows, tile_columns;   /* of a tile: 16, 32, 64 or 128 by 32 or 64, 16 only by 64 */
 } dt_product_loops;
 
-/* Who owns what in a nest that stores to places that an index says. Of the loops, those that may not run at the same time say the index, and the
- * others lie behind it. */
-typedef struct dt_owners {
-    int index; /* instruction; a check holds it in [0, places) wherever the nest stores, and hangs on walked loops alone, as all checks do */
-    int64_t places;
-    int64_t n, places_each; /* owners, and how many places one has */
-    int64_t groups;         /* owners that share places: each takes a part of what lies behind the index */
-} dt_owners;
+/* An owner-computes scatter: which warp owns which targets of a nest that stores where an index says. The loops that may not run at the same time
+ * are walked by every owner; the others run over the slice that one index selects. */
+typedef struct dt_scatter {
+    int index; /* instruction; a check holds it in [0, targets) wherever the nest stores, and depends on walked loops alone, as all checks do */
+    int64_t targets;
+    int64_t n_owners, targets_each;
+    int64_t groups; /* owners that share targets: each takes a part of the slice */
+} dt_scatter;
 
 typedef enum dt_phase_kind {
     DT_PHASE_ELEMENTS,
     DT_PHASE_TEAMS,
     DT_PHASE_TILES,
-    DT_PHASE_OWNERS
+    DT_PHASE_SCATTER
 } dt_phase_kind;
 
 typedef struct dt_phase {
     dt_phase_kind kind;
     int first, n_nests;       /* nests of the kernel */
     int n_shared;             /* TEAMS: loops that its nests have in common */
-    int64_t n_items;          /* turns dealt out, at capacity: elements of all nests, teams, tiles, or owners */
+    int64_t n_items;          /* iterations dealt out, at capacity: elements of all nests, teams, tiles, or owners */
     int64_t team_work;        /* TEAMS: iterations of its longest nest for one team */
     dt_product_loops product; /* TILES: of its only nest */
-    dt_owners owners;         /* OWNERS: of its only nest */
+    dt_scatter scatter;       /* SCATTER: of its only nest */
 } dt_phase;
 
 /* The kernel with nests that store what has nothing in common (updates of several parameters of one shape) taken apart: threads are better dealt many
- * small turns than few large ones, which run out of registers. */
+ * small iterations than few large ones, which run out of registers. */
 dt_kernel_function dt_kernel_taken_apart(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel);
 
-/* Cuts a kernel into phases, in order; returns how many. The plan may hold nothing from row to row (plan->rows_at_once). */
+/* Cuts a kernel into phases, in order; returns how many. The plan may hold nothing from row to row (plan->batched). */
 int dt_kernel_phases(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel, dt_phase **phases);
 
-/* The outer loops, a bit each, whose turns may run at the same time. */
+/* The outer loops, a bit each, whose iterations may run at the same time. */
 uint64_t dt_nest_parallel_loops(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest);
 
 /* Whether the threads of a team share each reduction, rather than each taking its own element: elements are few and reductions long. */

@@ -83,7 +83,7 @@ static void print_instruction(dt_text *text, const dt_plan *plan, const dt_kerne
     case DT_INSTRUCTION_CONVERT: dt_text_append(text, "from"); break;
     case DT_INSTRUCTION_BITS: dt_text_append(text, "bits"); break;
     case DT_INSTRUCTION_REDUCED: dt_text_format(text, "reduction %d", instruction->index); break;
-    case DT_INSTRUCTION_CHECK: dt_text_format(text, "check site %d below %" PRId64, instruction->index, instruction->integer); break;
+    case DT_INSTRUCTION_CHECK: dt_text_format(text, "check location %d below %" PRId64, instruction->index, instruction->integer); break;
     }
     for (int k = 0; k < instruction->n_operands; k++) dt_text_format(text, "%ss%d", k ? ", " : " ", instruction->operands[k]);
     dt_text_append(text, "\n");
@@ -125,7 +125,7 @@ static void print_nest(dt_text *text, const dt_plan *plan, const dt_kernel_funct
         dt_text_format(text, "l%d of s%d, s%d", nest->tiling.vector_loop, nest->tiling.a, nest->tiling.b);
     else if (nest->vector_loop >= 0)
         dt_text_format(text, "  vector l%d", nest->vector_loop);
-    if (nest->part_turns > 0) dt_text_format(text, "  parts of %" PRId64 " l0", nest->part_turns);
+    if (nest->part_iterations > 0) dt_text_format(text, "  parts of %" PRId64 " l0", nest->part_iterations);
     dt_text_append(text, "\n");
     for (int i = 0; i < nest->n_instructions; i++) print_instruction(text, plan, kernel, nest, i);
     for (int r = 0; r < nest->n_reductions; r++)

@@ -88,7 +88,7 @@ static dt_status *verify_vector(const dt_kernel_function *kernel, int n) {
 }
 
 /* Whoever looks at a nest takes what is not one buffer for memory of its own. */
-static dt_status *verify_places(const dt_plan *plan, const dt_kernel_function *kernel, int n) {
+static dt_status *verify_memory(const dt_plan *plan, const dt_kernel_function *kernel, int n) {
     const dt_nest *nest = &kernel->nests[n];
     for (int s = 0; s < nest->n_stores && plan->is_placed; s++) {
         int stored = nest->stores[s].address.buffer, n_accesses = nest->n_stores + nest->n_instructions;
@@ -114,7 +114,7 @@ static dt_status *verify_nest(const dt_plan *plan, const dt_kernel_function *ker
     for (int r = 0; r < nest->n_reductions; r++)
         if (!earlier(nest->reductions[r].operand, nest->n_instructions)) return wrong(kernel, n, "a reduction of nothing");
     for (int s = 0; s < nest->n_stores; s++) DT_TRY(verify_store(plan, kernel, n, &nest->stores[s], inner));
-    DT_TRY(verify_places(plan, kernel, n));
+    DT_TRY(verify_memory(plan, kernel, n));
     return verify_vector(kernel, n);
 }
 

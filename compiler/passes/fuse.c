@@ -342,7 +342,7 @@ static dt_fusion divide(dt_compilation *compilation, dt_function *function, cons
     dt_plan *plan = DT_NEW(arena, dt_plan);
     *plan = (dt_plan){.function = function,
                       .block_rows = compilation->block_rows,
-                      .rows_at_once = dt_target_runs_rows_at_once(compilation->target),
+                      .batched = dt_target_is_batched(compilation->target),
                       .results = DT_NEW_ARRAY(arena, int, function->results.n)};
     plan->lowering = dt_lowering_create(compilation, plan);
     dt_fusion f = {.compilation = compilation, .arena = arena, .plan = plan, .lowering = plan->lowering, .keep = keep, .recompute = recompute};

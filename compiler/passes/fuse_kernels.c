@@ -180,7 +180,7 @@ static dt_row_kind row_kind(dt_fusion *f, const dt_fusion_group *group) {
     int loop = row_loop_of(loops);
     if (loop < 0 || loops->result != NULL) return DT_ROWS_NONE;
     if (loop < loops->n_outer) return loop == 0 ? DT_ROWS_WALKED : DT_ROWS_NONE;
-    if (f->plan->rows_at_once) return DT_ROWS_NONE;
+    if (f->plan->batched) return DT_ROWS_NONE;
     for (size_t r = 0; r < group->cluster.roots.n; r++) { /* the sum is kept in memory: of its own type */
         const dt_value *root = group->cluster.roots.items[r];
         bool whole = root->dtype == DT_F32 || root->dtype == DT_F64 || root->dtype == DT_I64 || root->dtype == DT_I32;

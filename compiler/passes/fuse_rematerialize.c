@@ -281,7 +281,7 @@ static bool move_to_sums(dt_move *m, bool *keep, bool *recompute) {
 }
 
 bool dt_fuse_rematerialize(const dt_fusion *f, bool *keep, bool *recompute) {
-    if (!f->plan->rows_at_once || !dt_switch_is_on(f->compilation->off, DT_SWITCH_REMATERIALIZE) || !dt_fusion_is_on(f)) return false;
+    if (!f->plan->batched || !dt_switch_is_on(f->compilation->off, DT_SWITCH_REMATERIALIZE) || !dt_fusion_is_on(f)) return false;
     int n_values = f->plan->function->next_id;
     dt_move move = {.fusion = f};
     move.loads = DT_NEW_ARRAY(f->arena, dt_value_list, f->groups.n);

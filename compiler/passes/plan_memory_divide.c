@@ -36,7 +36,7 @@ static bool is_dividable(const dt_nest *nest) {
 }
 
 /* The least number of turns of loop 0 that begin at a cache line in all buffers that are stored to; of sums 1, for they store little. */
-static int64_t turns_of_lines(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest) {
+static int64_t iterations_of_lines(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest) {
     int64_t turns = 1;
     if (nest->n_reductions > 0) return 1;
     for (int s = 0; s < nest->n_stores; s++) {
@@ -133,7 +133,7 @@ static dt_kernel_function kernel_of(dt_arena *arena, const dt_plan *plan, const 
     kernel.divided = group->divided;
     for (int i = 0; i < group->n; i++) {
         dt_nest nest = whole->nests[group->nests[i]];
-        nest.part_turns = is_dividable(&nest) ? turns_of_lines(plan, whole, &nest) : 0;
+        nest.part_iterations = is_dividable(&nest) ? iterations_of_lines(plan, whole, &nest) : 0;
         for (int k = 0; k < nest.n_instructions; k++)
             if (nest.instructions[k].kind == DT_INSTRUCTION_LOAD)
                 nest.instructions[k].address.buffer = dt_kernel_argument(arena, &kernel, whole->buffers[nest.instructions[k].address.buffer]);

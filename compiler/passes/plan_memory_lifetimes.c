@@ -114,7 +114,7 @@ static void give_times(timeline *t) {
 static void cut_rows(timeline *t) {
     for (int b = 0; b < t->plan->n_buffers; b++) {
         t->uses[b].kernel = -1;
-        t->by_row[b] = t->plan->buffers[b].space == DT_MEMORY_SCRATCH && !t->plan->rows_at_once;
+        t->by_row[b] = t->plan->buffers[b].space == DT_MEMORY_SCRATCH && !t->plan->batched;
     }
     for_each_use(t, add_use);
     for_each_use(t, cut_to_one_row);

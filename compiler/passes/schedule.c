@@ -156,7 +156,7 @@ static bool is_thinned_out(const dt_product *p, int loop) {
 }
 
 /* Turns of a loop at most; of the rows of all replicas what is assumed. */
-static int64_t most_turns(const dt_product *p, int loop) {
+static int64_t trip_count(const dt_product *p, int loop) {
     return p->loops->extents[loop] == DT_BATCH ? p->plan->block_rows : assumed_extent(p, loop);
 }
 
@@ -168,7 +168,7 @@ static bool choose_loops(dt_product *p) {
     };
     p->vector_loop = p->loops->n_outer - 1;
     while (p->vector_loop >= 0 && (p->loops->extents[p->vector_loop] == 1 || p->loops->extents[p->vector_loop] == DT_GATHERED)) p->vector_loop--;
-    if (p->vector_loop < 0 || is_thinned_out(p, p->vector_loop) || p->vector_loop == p->row || most_turns(p, p->vector_loop) < shortest) return false;
+    if (p->vector_loop < 0 || is_thinned_out(p, p->vector_loop) || p->vector_loop == p->row || trip_count(p, p->vector_loop) < shortest) return false;
     int contiguous = walks(p, 1, p->vector_loop) ? 1 : 0;
     p->operands[0] = 1 - contiguous;
     p->operands[1] = contiguous;
@@ -181,7 +181,7 @@ static bool choose_loops(dt_product *p) {
     return true;
 }
 
-static int place_in_nest(const dt_product *p, int loop) { return loop < 0 ? -1 : dt_layout_place(p->kernel->nests[p->n].layout, p->loops, loop); }
+static int loop_in_nest(const dt_product *p, int loop) { return loop < 0 ? -1 : dt_layout_loop(p->kernel->nests[p->n].layout, p->loops, loop); }
 
 /* The instruction of each factor before it is rounded, when a nest folds their product itself; -1 where it does not. */
 static int factor(const dt_product *p, const dt_nest *nest, int operand) {
@@ -204,7 +204,7 @@ static bool all_are_products(const dt_product *p) {
 static bool is_plain_in(const dt_product *p, const dt_nest *nest, int operand, bool contiguous) {
     const dt_instruction *load = &nest->instructions[factor(p, nest, operand)];
     if (load->kind != DT_INSTRUCTION_LOAD || load->guard >= 0 || load->address.n_terms > 0) return false;
-    return !contiguous || load->address.coefficients[place_in_nest(p, p->vector_loop)] == 1;
+    return !contiguous || load->address.coefficients[loop_in_nest(p, p->vector_loop)] == 1;
 }
 
 static bool is_plain(const dt_product *p, int operand, bool contiguous) {
@@ -487,7 +487,7 @@ static void tile(dt_arena *arena, dt_product *p) {
         const dt_layout *layout = nest->layout;
         if (dt_layout_is_empty(layout)) continue;
         nest->algorithm = layout->n_spreads > 0 ? DT_ALGORITHM_SPREAD : layout->n_polyphases > 0 ? DT_ALGORITHM_PHASED : DT_ALGORITHM_TILED;
-        nest->tiling = (dt_tiling){.row_loop = place_in_nest(p, p->row_loop), .vector_loop = place_in_nest(p, p->vector_loop)};
+        nest->tiling = (dt_tiling){.row_loop = loop_in_nest(p, p->row_loop), .vector_loop = loop_in_nest(p, p->vector_loop)};
         nest->tiling.a = factor(p, nest, p->operands[0]);
         nest->tiling.b = factor(p, nest, p->operands[1]);
     }
@@ -509,7 +509,7 @@ static int tile_nest(dt_arena *arena, dt_plan *plan, dt_kernel_function *kernel,
 
 static void schedule_kernel(const dt_compilation *compilation, dt_plan *plan, dt_kernel_function *kernel) {
     dt_arena *arena = compilation->arena;
-    bool loops = !plan->rows_at_once; /* else threads take the place of vectors, and tiles are the renderer's */
+    bool loops = !plan->batched; /* else threads take the place of vectors, and tiles are the renderer's */
     bool tiles = loops && dt_switch_is_on(compilation->off, DT_SWITCH_TILE),
          vectors = loops && dt_switch_is_on(compilation->off, DT_SWITCH_VECTORIZE);
     bool windows = dt_switch_is_on(compilation->off, DT_SWITCH_WINDOWS);

@@ -386,7 +386,7 @@ static int split(dt_arena *arena, dt_plan *plan, dt_kernel_function *kernel, int
     dt_nest_depends(&nest, s.depends);
     measure(&s);
     bool in_blocks = find_blocks(&s);
-    if (!in_blocks && !(plan->rows_at_once && find_cuts(&s))) return 1;
+    if (!in_blocks && !(plan->batched && find_cuts(&s))) return 1;
     add_buffers(&s);
     const dt_library_call *library = call_for_both(arena, nest.library);
     take_place(nest_of_parts(&s), &nest, library, "parts of a sum", &kernel->nests[n]);

@@ -40,11 +40,11 @@ typedef struct dt_artifact_object {
     size_t n_bytes;
 } dt_artifact_object;
 
-/* Where in the program an index expression stands: dt_bad_index.site. */
-typedef struct dt_artifact_site {
+/* Where in the program an index expression stands: dt_bad_index.location. */
+typedef struct dt_artifact_location {
     const char *file;
     int64_t line, column;
-} dt_artifact_site;
+} dt_artifact_location;
 
 typedef struct dt_artifact_variable {
     const char *path;
@@ -182,11 +182,11 @@ struct dt_artifact;
 typedef struct dt_artifact_cuda {
     const char *compiler; /* "NVRTC 13.0" */
     int n_units, n_modules;
-    const dt_artifact_module *modules;   /* an architecture that has one has one for each unit */
-    dt_artifact_launch reduction;        /* the function of abi/reduction.h; it has no kernel, and other arguments */
-    dt_artifact_launch clear_rows, turn; /* what calls of libraries need (abi/library.h); `function` is NULL where none do */
-    const struct dt_artifact *program;   /* the same program, its functions with the plans of a GPU: a block is a whole replica, collectives are
-                                            all_reduce, kernels have launches. All else is the artifact's; `cuda` is NULL */
+    const dt_artifact_module *modules;        /* an architecture that has one has one for each unit */
+    dt_artifact_launch reduction;             /* the function of abi/reduction.h; it has no kernel, and other arguments */
+    dt_artifact_launch clear_rows, transpose; /* what calls of libraries need (abi/library.h); `function` is NULL where none do */
+    const struct dt_artifact *program;        /* the same program, its functions with the plans of a GPU: a block is a whole replica, collectives are
+                                                 all_reduce, kernels have launches. All else is the artifact's; `cuda` is NULL */
 } dt_artifact_cuda;
 
 typedef struct dt_artifact {
@@ -199,9 +199,9 @@ typedef struct dt_artifact {
     const char *source_hash, *program_hash; /* 16 hex digits */
     int64_t capacity;                       /* most rows of a replica */
     int64_t block_rows;                     /* most rows of a block: what memory is planned for */
-    int n_objects, n_sites, n_variables, n_functions, n_steps, n_pipelines;
+    int n_objects, n_locations, n_variables, n_functions, n_steps, n_pipelines;
     const dt_artifact_object *objects;
-    const dt_artifact_site *sites;
+    const dt_artifact_location *locations;
     const dt_artifact_variable *variables;
     const dt_artifact_function *functions;
     const dt_artifact_step *steps;

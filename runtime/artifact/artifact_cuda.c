@@ -124,7 +124,7 @@ static dt_status *read_program(dt_artifact_reader *reader, const dt_json *object
     cuda->program = program;
     reader->artifact = program;
     reader->cuda = cuda;
-    dt_status *status = dt_artifact_read_sites(reader, object);
+    dt_status *status = dt_artifact_read_locations(reader, object);
     if (status == NULL) status = dt_artifact_read_functions(reader, object);
     reader->artifact = all;
     reader->cuda = NULL;
@@ -146,7 +146,7 @@ dt_status *dt_artifact_read_cuda(dt_artifact_reader *reader, const dt_json *root
     DT_TRY(dt_json_member(&object, "reduction", &reduction));
     DT_TRY(read_function(reader, &reduction, cuda->n_units, &cuda->reduction));
     DT_TRY(read_if_there(reader, &object, "clear_rows", cuda->n_units, &cuda->clear_rows));
-    DT_TRY(read_if_there(reader, &object, "turn", cuda->n_units, &cuda->turn));
+    DT_TRY(read_if_there(reader, &object, "transpose", cuda->n_units, &cuda->transpose));
     DT_TRY(read_program(reader, &object, cuda));
     reader->artifact->cuda = cuda;
     return NULL;

@@ -117,7 +117,7 @@ static dt_status *read_product(const library_reader *in, const dt_json *object, 
 
 static dt_status *check_places(const dt_json *object, const dt_library_convolution *c) {
     for (int i = 0; i < 2; i++) {
-        int64_t room = c->input[i] + c->padding[i] + c->padding_behind[i] - c->dilation[i] * (c->taps[i] - 1) - 1;
+        int64_t room = c->input[i] + c->padding[i] + c->padding_after[i] - c->dilation[i] * (c->taps[i] - 1) - 1;
         if (room < 0 || room / c->stride[i] + 1 != c->output[i]) return dt_json_wrong(object, "sizes of no convolution");
     }
     return NULL;
@@ -132,7 +132,7 @@ static dt_status *read_convolution(const library_reader *in, const dt_json *obje
     DT_TRY(read_list(object, "stride", 1, MOST_SIZE, c->stride, 2, NULL));
     DT_TRY(read_list(object, "dilation", 1, MOST_SIZE, c->dilation, 2, NULL));
     DT_TRY(read_list(object, "padding", 0, MOST_SIZE, c->padding, 2, NULL));
-    DT_TRY(read_list(object, "padding_behind", 0, MOST_SIZE, c->padding_behind, 2, NULL));
+    DT_TRY(read_list(object, "padding_after", 0, MOST_SIZE, c->padding_after, 2, NULL));
     DT_TRY(read_list(object, "arguments", 0, in->kernel->n_buffers - 1, arguments, 3, NULL));
     c->images = sizes[0], c->channels = sizes[1], c->filters = sizes[2];
     c->x = arguments[0], c->kernel = arguments[1], c->y = arguments[2];

@@ -1,4 +1,4 @@
-/* artifact_manifest: what the program of an artifact is made of: objects, sites, variables, functions, steps, pipelines. See artifact.h.
+/* artifact_manifest: what the program of an artifact is made of: objects, locations, variables, functions, steps, pipelines. See artifact.h.
  *
  * Order matters: functions are read before the steps and pipelines that name them. */
 #include "runtime/artifact/artifact_reader.h"
@@ -77,7 +77,7 @@ int64_t dt_artifact_tensor_bytes(const dt_artifact *artifact, const dt_artifact_
     return tensor->has_rows ? tensor->row_bytes * artifact->block_rows : tensor->row_bytes;
 }
 
-/* ---- objects, sites, variables ---- */
+/* ---- objects, locations, variables ---- */
 
 static dt_status *read_objects(dt_artifact_reader *reader, const dt_json *root) {
     dt_json array;
@@ -104,16 +104,16 @@ static dt_status *read_constants(dt_artifact_reader *reader, const dt_json *root
     return NULL;
 }
 
-dt_status *dt_artifact_read_sites(dt_artifact_reader *reader, const dt_json *root) {
+dt_status *dt_artifact_read_locations(dt_artifact_reader *reader, const dt_json *root) {
     dt_json array;
-    DT_TRY(dt_json_array(root, "sites", &array, &reader->artifact->n_sites));
-    dt_artifact_site *sites = DT_NEW_ARRAY(reader->arena, dt_artifact_site, reader->artifact->n_sites);
-    reader->artifact->sites = sites;
+    DT_TRY(dt_json_array(root, "locations", &array, &reader->artifact->n_locations));
+    dt_artifact_location *locations = DT_NEW_ARRAY(reader->arena, dt_artifact_location, reader->artifact->n_locations);
+    reader->artifact->locations = locations;
     for (dt_json item = dt_json_first(&array); item.value != NULL; dt_json_next(&item)) {
-        dt_artifact_site *site = &sites[item.index];
-        DT_TRY(dt_artifact_read_name(reader, &item, "file", &site->file));
-        DT_TRY(dt_json_integer(&item, "line", 0, INT_MAX, &site->line));
-        DT_TRY(dt_json_integer(&item, "column", 0, INT_MAX, &site->column));
+        dt_artifact_location *location = &locations[item.index];
+        DT_TRY(dt_artifact_read_name(reader, &item, "file", &location->file));
+        DT_TRY(dt_json_integer(&item, "line", 0, INT_MAX, &location->line));
+        DT_TRY(dt_json_integer(&item, "column", 0, INT_MAX, &location->column));
     }
     return NULL;
 }
@@ -343,7 +343,7 @@ dt_status *dt_artifact_read_manifest(dt_artifact_reader *reader, const dt_json *
     DT_TRY(dt_json_integer(root, "block_rows", 1, artifact->capacity, &artifact->block_rows));
     DT_TRY(read_objects(reader, root));
     DT_TRY(read_constants(reader, root));
-    DT_TRY(dt_artifact_read_sites(reader, root));
+    DT_TRY(dt_artifact_read_locations(reader, root));
     DT_TRY(read_variables(reader, root));
     DT_TRY(dt_artifact_read_functions(reader, root));
     DT_TRY(read_pipelines(reader, root));

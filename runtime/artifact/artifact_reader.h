@@ -47,8 +47,8 @@ dt_status *dt_artifact_read_tensor(dt_artifact_reader *reader, const dt_json *ob
 /* Bytes of a full block: with DT_ALL_ROWS of one block's share. */
 int64_t dt_artifact_tensor_bytes(const dt_artifact *artifact, const dt_artifact_tensor *tensor);
 
-/* "sites" and "functions", into the reader's artifact. */
-dt_status *dt_artifact_read_sites(dt_artifact_reader *reader, const dt_json *root);
+/* "locations" and "functions", into the reader's artifact. */
+dt_status *dt_artifact_read_locations(dt_artifact_reader *reader, const dt_json *root);
 dt_status *dt_artifact_read_functions(dt_artifact_reader *reader, const dt_json *root);
 
 /* An array of indices below `limit`. */

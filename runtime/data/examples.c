@@ -212,11 +212,11 @@ static dt_status *check_indices(dt_example_maker *maker, int stage, int64_t numb
     maker->n_bad[stage] = bad->count;
     if (examples->ignore_bad_index) return NULL;
     const dt_artifact *artifact = dt_kernels_artifact(examples->kernels);
-    const dt_artifact_site *site = bad->site >= 0 && bad->site < artifact->n_sites ? &artifact->sites[bad->site] : NULL;
+    const dt_artifact_location *location = bad->location >= 0 && bad->location < artifact->n_locations ? &artifact->locations[bad->location] : NULL;
     return dt_error(DT_OUT_OF_RANGE, "%s:%lld:%lld: %s() of data %s, example %lld: index %lld is not within 0 to %lld",
-                    site != NULL ? site->file : artifact->name, site != NULL ? (long long)site->line : 0, site != NULL ? (long long)site->column : 0,
-                    dt_stage_row_of(examples->stages->stages[stage].kind)->name, examples->stages->pipeline, (long long)number, (long long)bad->value,
-                    (long long)bad->limit - 1);
+                    location != NULL ? location->file : artifact->name, location != NULL ? (long long)location->line : 0,
+                    location != NULL ? (long long)location->column : 0, dt_stage_row_of(examples->stages->stages[stage].kind)->name,
+                    examples->stages->pipeline, (long long)number, (long long)bad->value, (long long)bad->limit - 1);
 }
 
 static dt_status *call(dt_example_maker *maker, int stage, int64_t epoch, int64_t number) {

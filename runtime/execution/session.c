@@ -603,9 +603,9 @@ dt_status *dt_session_bad_index_status(const dt_session *session) {
     const dt_artifact *artifact = session->artifact;
     char place[200] = "", row[64] = "", others[64] = "";
     if (bad->count == 0) return NULL;
-    if (bad->site >= 0 && bad->site < artifact->n_sites) {
-        const dt_artifact_site *site = &artifact->sites[bad->site];
-        snprintf(place, sizeof place, "%.150s:%" PRId64 ":%" PRId64 ": ", site->file, site->line, site->column);
+    if (bad->location >= 0 && bad->location < artifact->n_locations) {
+        const dt_artifact_location *location = &artifact->locations[bad->location];
+        snprintf(place, sizeof place, "%.150s:%" PRId64 ":%" PRId64 ": ", location->file, location->line, location->column);
     }
     if (bad->row >= 0) snprintf(row, sizeof row, ", row %" PRId64, bad->row);
     if (bad->count > 1) snprintf(others, sizeof others, " (and %" PRId64 " more out of range)", bad->count - 1);

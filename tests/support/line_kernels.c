@@ -19,7 +19,7 @@ void forward(void *const *buffers, const dt_launch *launch) { /* x, y, w -> grad
         float difference = prediction[r] - y[r];
         if (y[r] > 1000)
             dt_bad_index_add(launch->bad_index,
-                             &(dt_bad_index){.count = 1, .value = (int64_t)y[r], .row = launch->row_offset + r, .site = 0, .limit = 10});
+                             &(dt_bad_index){.count = 1, .value = (int64_t)y[r], .row = launch->row_offset + r, .location = 0, .limit = 10});
         loss += (double)(difference * difference);
         for (int i = 0; i < 3; i++) gradient[i] += difference * x[3 * r + i];
     }

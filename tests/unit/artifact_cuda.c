@@ -44,8 +44,8 @@ static void plans_for_gpus_stand_beside_those_for_processors(void **state) {
     assert_int_equal(artifact->block_rows, 2);
     assert_int_equal(program->block_rows, 8);
     assert_int_equal(dt_artifact_blocks(program, 8), 1);
-    assert_int_equal(artifact->n_sites, 0);
-    assert_int_equal(program->n_sites, 1);
+    assert_int_equal(artifact->n_locations, 0);
+    assert_int_equal(program->n_locations, 1);
     assert_ptr_equal(program->steps, artifact->steps);
     assert_int_equal(artifact->functions[0].kernels[0].n_launches, 0);
     const dt_artifact_kernel *kernel = &program->functions[0].kernels[0];

@@ -23,7 +23,7 @@ static const char gelu[] = "\"library\": {\"class\": \"product\", \"launches\": 
 static const char convolution[] =
     "\"library\": {\"class\": \"input_gradient\", \"launches\": 1, \"precision\": \"f32\", \"sizes\": [2, 3, 2], \"input\": [3, 3], "
     "\"taps\": [2, 1], \"output\": [2, 2], \"stride\": [1, 2], \"dilation\": [1, 1], \"padding\": [0, 0], "
-    "\"padding_behind\": [0, 0], \"arguments\": [1, 1, 1], \"clears\": []}, ";
+    "\"padding_after\": [0, 0], \"arguments\": [1, 1, 1], \"clears\": []}, ";
 
 /* `text` with the first `old` behind `from` replaced, to be freed. */
 static char *replaced(const char *text, const char *from, const char *old, const char *new) {

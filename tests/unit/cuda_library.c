@@ -30,12 +30,12 @@ static const char text[] = "extern \"C\" __global__ void clear_rows(float *value
                            "    for (long long i = launch[0] * row + threadIdx.x + blockIdx.x * blockDim.x; i < capacity * row; i += gridDim.x * "
                            "blockDim.x) values[i] = 0;\n"
                            "}\n"
-                           "extern \"C\" __global__ void turn(const float *from, float *to, long long rows, long long columns) {\n"
+                           "extern \"C\" __global__ void transpose(const float *from, float *to, long long rows, long long columns) {\n"
                            "    for (long long i = threadIdx.x + blockIdx.x * blockDim.x; i < rows * columns; i += gridDim.x * blockDim.x)\n"
                            "        to[i] = from[i % rows * columns + i / rows];\n"
                            "}\n";
 
-static const char ptx[] = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry clear_rows(\n.visible .entry turn(\n";
+static const char ptx[] = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry clear_rows(\n.visible .entry transpose(\n";
 
 typedef struct world {
     dt_arena *arena;
@@ -66,7 +66,7 @@ static void begin(world *w, int64_t rows) {
     DRIVER(w, cuCtxSetCurrent, w->context);
     DRIVER(w, cuModuleLoadDataEx, &w->module, ptx, 0, NULL, NULL);
     DRIVER(w, cuModuleGetFunction, &functions.clear_rows, w->module, "clear_rows");
-    DRIVER(w, cuModuleGetFunction, &functions.turn, w->module, "turn");
+    DRIVER(w, cuModuleGetFunction, &functions.transpose, w->module, "transpose");
     DRIVER(w, cuStreamCreate, &w->stream, 1);
     DRIVER(w, cuMemAlloc_v2, &w->launch, sizeof rows);
     DRIVER(w, cuMemAllocHost_v2, (void **)&w->pinned, BYTES);
@@ -167,7 +167,7 @@ static dt_library_call convolution(dt_library_class class) {
                                             .stride = {2, 1},
                                             .dilation = {1, 2},
                                             .padding = {1, 0},
-                                            .padding_behind = {1, 1},
+                                            .padding_after = {1, 1},
                                             .x = 0,
                                             .kernel = 1,
                                             .y = 2}};

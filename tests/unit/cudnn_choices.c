@@ -123,8 +123,8 @@ static void engines_are_found(void **state) {
     (void)state;
     dt_library_convolution odd = square(4, 3, 5, 7, 3, 4), half = square(8, 64, 64, 32, 3, 16), wide = square(8, 64, 64, 32, 3, 28);
     odd.input[1] = 6, odd.taps[1] = 2, odd.output[1] = 5, odd.stride[0] = 2, odd.dilation[1] = 2;
-    odd.padding[0] = odd.padding_behind[0] = odd.padding_behind[1] = 1;
-    half.stride[0] = half.stride[1] = 2, half.padding_behind[0] = half.padding_behind[1] = 1;
+    odd.padding[0] = odd.padding_after[0] = odd.padding_after[1] = 1;
+    half.stride[0] = half.stride[1] = 2, half.padding_after[0] = half.padding_after[1] = 1;
     wide.dilation[0] = wide.dilation[1] = 2;
     const dt_library_convolution all[] = {square(64, 1, 64, 28, 3, 26),        square(64, 64, 128, 13, 3, 11), odd, half, wide,
                                           square(1 << 17, 256, 256, 16, 3, 14)};

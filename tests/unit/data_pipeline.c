@@ -42,7 +42,8 @@ void dt_example_function_call(dt_example_function *instance, const void *const *
     for (int number = n_calls++; number == call_that_waits;) usleep(1000);
     instance->number = 100.0f * image[0] + (float)counter + (float)(seed == (int64_t)dt_key_join(5, 1)) * 1e6f;
     instance->byte = instance->function == 1 ? *label % 2 == 0 : *label;
-    if (instance->function == 2 && *label == 7) instance->bad = (dt_bad_index){.count = instance->bad.count + 1, .value = 12, .site = 0, .limit = 10};
+    if (instance->function == 2 && *label == 7)
+        instance->bad = (dt_bad_index){.count = instance->bad.count + 1, .value = 12, .location = 0, .limit = 10};
 }
 
 const void *dt_example_function_result(const dt_example_function *instance, int i) {
@@ -69,7 +70,7 @@ static const dt_artifact_function functions[] = {
     {.name = "one", .n_inputs = 1, .inputs = step_inputs},
 };
 static const dt_artifact_step steps[] = {{.name = "step", .function = 3}, {.name = "other", .function = 4}, {.name = "one", .function = 5}};
-static const dt_artifact_site sites[] = {{"gpt.dt", 14, 9}};
+static const dt_artifact_location locations[] = {{"gpt.dt", 14, 9}};
 
 static dt_artifact_argument arguments[8][2];
 static dt_artifact_stage stages[8];
@@ -79,8 +80,8 @@ static dt_kernels kernels = {.artifact = {.name = "test",
                                           .functions = functions,
                                           .n_steps = 3,
                                           .steps = steps,
-                                          .n_sites = 1,
-                                          .sites = sites,
+                                          .n_locations = 1,
+                                          .locations = locations,
                                           .n_pipelines = 1,
                                           .pipelines = &written}};
 

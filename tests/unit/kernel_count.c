@@ -53,7 +53,7 @@ static void rows_count_apart(void **state) {
 }
 
 /* Outside of the reduced loop: the square root of each sum, not of each term. */
-static void a_level_counts_its_own_turns(void **state) {
+static void a_level_counts_its_own_iterations(void **state) {
     (void)state;
     assert_count("module m capacity 64\n"
                  "function f step (%0 x: f64[B, 8]) {\n"
@@ -79,7 +79,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_product_counts_two),
         cmocka_unit_test(rows_count_apart),
-        cmocka_unit_test(a_level_counts_its_own_turns),
+        cmocka_unit_test(a_level_counts_its_own_iterations),
         cmocka_unit_test(integers_count_bytes_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

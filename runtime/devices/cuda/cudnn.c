@@ -111,7 +111,7 @@ static dt_status *make_geometry(const dt_cudnn *dnn, dt_cudnn_convolution *x, co
     DT_TRY(set(dnn, *geometry, DT_CUDNN_ATTR_CONVOLUTION_CONV_MODE, DT_CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode));
     DT_TRY(set(dnn, *geometry, DT_CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, DT_CUDNN_TYPE_INT64, 1, &n));
     DT_TRY(set(dnn, *geometry, DT_CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, DT_CUDNN_TYPE_INT64, n, c->padding));
-    DT_TRY(set(dnn, *geometry, DT_CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, DT_CUDNN_TYPE_INT64, n, c->padding_behind));
+    DT_TRY(set(dnn, *geometry, DT_CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, DT_CUDNN_TYPE_INT64, n, c->padding_after));
     DT_TRY(set(dnn, *geometry, DT_CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, DT_CUDNN_TYPE_INT64, n, c->stride));
     DT_TRY(set(dnn, *geometry, DT_CUDNN_ATTR_CONVOLUTION_DILATIONS, DT_CUDNN_TYPE_INT64, n, c->dilation));
     CALL(dnn, cudnnBackendFinalize, *geometry);

@@ -201,7 +201,7 @@ static dt_status *prepare_libraries(dt_cuda_kernels *kernels, dt_arena *arena) {
     const dt_artifact_cuda *about = kernels->artifact->cuda;
     dt_cuda_library_functions around = {.threads = (unsigned)about->reduction.threads};
     DT_TRY(find_around(kernels, &about->clear_rows, &around.clear_rows));
-    DT_TRY(find_around(kernels, &about->turn, &around.turn));
+    DT_TRY(find_around(kernels, &about->transpose, &around.transpose));
     kernels->libraries = dt_cuda_libraries_create(&kernels->cuda->driver, &around, kernels->artifact->capacity, arena);
     for (int f = 0; f < about->program->n_functions; f++)
         for (int k = 0; kernels->functions[f] != NULL && k < about->program->functions[f].n_kernels; k++)

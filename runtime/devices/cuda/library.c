@@ -93,7 +93,7 @@ static dt_status *open_for(dt_cuda_libraries *libraries, dt_library_class class)
 
 static int64_t kernel_rows(const dt_library_convolution *c) { return c->taps[0] * c->taps[1] * c->channels; }
 
-/* Bytes of the turned kernel, in front of the library's own. */
+/* Bytes of the transposed kernel, in front of the library's own. */
 static size_t turned_bytes(const dt_library_convolution *c) { return dt_cuda_rounded((size_t)(kernel_rows(c) * c->filters) * sizeof(float)); }
 
 static void make_room(dt_cuda_libraries *libraries, size_t bytes) {
@@ -189,12 +189,12 @@ static dt_status *clear_rows(const dt_cuda_libraries *libraries, uint64_t values
 }
 
 /* to [columns, rows] = from [rows, columns] */
-static dt_status *turn(const dt_cuda_libraries *libraries, uint64_t from, uint64_t to, int64_t rows, int64_t columns, void *stream) {
+static dt_status *transpose(const dt_cuda_libraries *libraries, uint64_t from, uint64_t to, int64_t rows, int64_t columns, void *stream) {
     void *arguments[] = {&from, &to, &rows, &columns};
-    return launch(libraries, libraries->functions.turn, "turn", rows * columns, arguments, stream);
+    return launch(libraries, libraries->functions.transpose, "transpose", rows * columns, arguments, stream);
 }
 
-/* The kernel, turned, lies in front of the workspace. */
+/* The kernel, transposed, lies in front of the workspace. */
 static dt_status *call_library(dt_cuda_library_operation *operation, const uint64_t *buffers, uint64_t workspace, void *stream) {
     const dt_cuda_libraries *libraries = operation->libraries;
     const dt_library_convolution *c = &operation->call->convolution;
@@ -233,11 +233,11 @@ dt_status *dt_cuda_library_warm(dt_cuda_library_operation **operation, const uin
 static dt_status *run_convolution(dt_cuda_library_operation *operation, const uint64_t *buffers, uint64_t workspace, void *stream) {
     const dt_cuda_libraries *libraries = operation->libraries;
     const dt_library_convolution *c = &operation->call->convolution;
-    uint64_t kernel = buffers[c->kernel], turned = workspace;
+    uint64_t kernel = buffers[c->kernel], transposed = workspace;
     bool is_result = operation->call->class == DT_LIBRARY_KERNEL_GRADIENT;
-    if (!is_result) DT_TRY(turn(libraries, kernel, turned, kernel_rows(c), c->filters, stream));
+    if (!is_result) DT_TRY(transpose(libraries, kernel, transposed, kernel_rows(c), c->filters, stream));
     DT_TRY(call_library(operation, buffers, workspace, stream));
-    return is_result ? turn(libraries, turned, kernel, c->filters, kernel_rows(c), stream) : NULL;
+    return is_result ? transpose(libraries, transposed, kernel, c->filters, kernel_rows(c), stream) : NULL;
 }
 
 dt_status *dt_cuda_library_run(dt_cuda_library_operation *operation, const uint64_t *buffers, uint64_t launch_values, uint64_t workspace,

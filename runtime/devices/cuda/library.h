@@ -21,7 +21,7 @@ typedef struct dt_cuda_library_operation dt_cuda_library_operation;
 
 /* Functions of the artifact that calls need: handles of the driver, and the threads of a block. NULL: the artifact has none. */
 typedef struct dt_cuda_library_functions {
-    void *clear_rows, *turn;
+    void *clear_rows, *transpose;
     unsigned threads;
 } dt_cuda_library_functions;
 
