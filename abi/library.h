@@ -147,7 +147,7 @@ typedef struct dt_library_clear {
 
 typedef struct dt_library_call {
     dt_library_class class;
-    int64_t n_launches;                 /* of generated functions, one behind the other, that it does the work of; the last one stores the result */
+    int64_t n_launches;                 /* of consecutive generated functions, whose work it does; the last one stores the result */
     dt_precision precision;             /* to which both factors are rounded before they are multiplied; sums are of f32 */
     dt_library_product product;         /* of that class */
     dt_library_convolution convolution; /* of the others */

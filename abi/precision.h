@@ -8,8 +8,8 @@
 /* X(enumerator, name in programs and files, what is left of a factor) */
 #define DT_PRECISIONS(X)                                                                                                                             \
     X(F32, "f32", "all of it")                                                                                                                       \
-    X(TF32, "tf32", "10 bits behind the point, to nearest, ties away from 0, as cvt.rna.tf32 rounds")                                                \
-    X(BF16, "bf16", "7 bits behind the point, to nearest, ties to even")
+    X(TF32, "tf32", "10 bits after the point, to nearest, ties away from 0, as cvt.rna.tf32 rounds")                                                 \
+    X(BF16, "bf16", "7 bits after the point, to nearest, ties to even")
 
 typedef enum dt_precision {
 #define X(enumerator, name, meaning) DT_PRECISION_##enumerator,

@@ -152,7 +152,7 @@ static dt_status *spawn(char *const *arguments) {
     return dt_error(DT_INVALID_ARGUMENT, "%s: was not compiled", arguments[2]);
 }
 
-/* What hangs on how the program is run: the most rows of a replica, and whether it is for a GPU; "" where nothing is asked for. */
+/* What depends on how the program is run: the most rows of a replica, and whether it is for a GPU; "" where nothing is asked for. */
 typedef struct flags {
     char batch[32];
     const char *target;

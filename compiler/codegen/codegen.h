@@ -51,7 +51,7 @@ typedef struct dt_cuda_call {
     const dt_library_call *library; /* what computes the same as this and perhaps the next calls (n_launches); NULL: nothing does */
 } dt_cuda_call;
 
-/* One function by itself; behind the program's head it compiles alone. */
+/* One function; after the program's head it compiles by itself. */
 typedef struct dt_cuda_source {
     const char *name, *remarks, *body; /* comment lines; `(arguments) { … }` */
     const char *lines;                 /* comment lines above the remarks: what of the program it is for; NULL: none */
@@ -75,7 +75,7 @@ typedef struct dt_codegen_cuda_options {
 /* Renders the kernels of batched plans as CUDA C++, in `arena`. options NULL: what a program gets. */
 dt_status *dt_codegen_cuda(dt_arena *arena, const dt_plan *const *plans, int n_plans, const dt_codegen_cuda_options *options,
                            dt_cuda_program *program);
-/* The text of sources first to first + n - 1, behind the head. */
+/* The text of sources first to first + n - 1, after the head. */
 void dt_cuda_print(dt_text *text, const dt_cuda_program *program, int first, int n);
 
 /* Code for one architecture: of the functions of one unit of the program. */

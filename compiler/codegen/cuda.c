@@ -90,7 +90,7 @@ static int source_for(builder *b, const char *name, const dt_cuda_rendering *ren
     return i;
 }
 
-/* The call of a library that stands for this phase, and perhaps for those behind it; NULL: there is none, or an earlier phase has it. */
+/* The call of a library that stands for this phase, and perhaps for those after it; NULL: there is none, or an earlier phase has it. */
 static const dt_library_call *library_of(const dt_kernel_function *kernel, const dt_phase *phase) {
     int first, last;
     dt_library_nests(kernel, phase->first, &first, &last);

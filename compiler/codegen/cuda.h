@@ -1,9 +1,9 @@
 /* cuda: what the files cuda_*.c share: how a loop nest is rendered as CUDA C++.
  *
  * The text is meant to be read: a function a phase (kernel/parallel.h), arguments named after their buffers, the program's lines above it. What
- * cannot be said in one expression is a function of the prelude (cuda_prelude.cu). The compiler behind it is left with hoisting, unrolling and
- * registers, which it does well; what it must not decide is written out: the order of every sum, what may be fused (fmaf, nothing else is), and
- * what is read behind which barrier.
+ * cannot be said in one expression is a function of the prelude (cuda_prelude.cu). CUDA's own compiler does what it does
+ * well: hoisting, unrolling and registers. What it must not decide is written out: the order of every sum, what is fused (fmaf, nothing else), and
+ * what is read after which barrier.
  *
  *   cuda.c              a program: which functions there are, in one text
  *   cuda_function.c     a phase as a function: arguments, threads, the loops that they share
@@ -69,7 +69,7 @@ typedef struct dt_cuda_rendering {
     int team;
     int64_t n_items;
     int n_arguments;
-    int *arguments;     /* indices of the kernel's buffers; behind them comes the launch */
+    int *arguments;     /* indices of the kernel's buffers; the launch follows them */
     const char **names; /* of the arguments */
 } dt_cuda_rendering;
 /* wide: indices of 64 bits, even where 32 are enough. */
@@ -94,10 +94,10 @@ typedef enum dt_cuda_counting {
 typedef struct dt_cuda_nest {
     dt_cuda_function *f;
     const dt_nest *nest;
-    uint64_t shared, dealt, serial, reduced; /* loops: of the team's iteration, dealt to threads, walked in order by one, reduced over */
+    uint64_t shared, dealt, serial, reduced; /* loops: that the team shares, dealt to threads, walked in order by one, reduced over */
     bool together;                           /* the team shares each reduction */
     uint64_t *depends;
-    bool *needed, *late; /* [n_instructions] late: behind the reduced loops */
+    bool *needed, *late; /* [n_instructions] late: after the reduced loops */
     int *levels;         /* [n_instructions] 0: once a team; 1: once an element; 2 + p: within the p-th reduced loop */
     int n_levels;
     dt_cuda_range *ranges;
@@ -124,14 +124,14 @@ void dt_cuda_nest_element(dt_cuda_nest *n, const char *element);
 /* The same without the declaration of loops: n->element and n->loops are set. */
 void dt_cuda_nest_statements(dt_cuda_nest *n);
 
-/* All checks, and what they hang on. */
+/* All checks, and what they depend on. */
 void dt_cuda_nest_checks(dt_cuda_nest *n);
 
 /* What is computed ahead of vectors, and the loads that are vectors. */
 void dt_cuda_nest_ahead(dt_cuda_nest *n);
 
-/* For tiles, which have loops of their own. A factor: writes all that it hangs on, and returns its text. What becomes of a sum: its instructions and
- * stores. */
+/* For tiles, which have loops of their own. A factor: writes all that it depends on, and returns its text. What becomes of a sum: its instructions
+ * and stores. */
 const char *dt_cuda_nest_value(dt_cuda_nest *n, int instruction);
 /* target.at[k] of a factor, for `width` iterations of loop `along`: with n->vectors, which may be guarded by what does not differ with that loop. */
 void dt_cuda_nest_values(dt_cuda_nest *n, int instruction, const char *target);
@@ -190,7 +190,7 @@ bool dt_cuda_is_element(const dt_cuda_nest *n, const dt_address *address, const 
 /* buffer[offset], and the value that is kept there from a register's. */
 const char *dt_cuda_access(dt_cuda_nest *n, const dt_address *address);
 const char *dt_cuda_to_memory(dt_cuda_nest *n, const char *value, dt_dtype dtype);
-const char *dt_cuda_from_memory(dt_cuda_nest *n, const char *place, dt_dtype dtype);
+const char *dt_cuda_from_memory(dt_cuda_nest *n, const char *element, dt_dtype dtype);
 /* The value of `dtype` that a reduction begins with. */
 const char *dt_cuda_identity(dt_cuda_nest *n, dt_combiner combiner, dt_dtype dtype);
 /* a combined with b. */
@@ -206,7 +206,7 @@ bool dt_cuda_is_narrow(const dt_cuda_nest *n, int i);
 /* The function of abi/reduction.h, for the collectives of these plans. Its body is NULL when memory is out. */
 dt_cuda_source dt_cuda_render_reduction(dt_arena *arena, const dt_plan *const *plans, int n_plans);
 
-/* ---- cuda_library.c: clear_rows(values, row, capacity, launch), transpose(from, to, rows, columns) ---- */
+/* ---- cuda_library.c: clear_rows(values, row, capacity, launch), transpose_filters(from, to, rows, columns) ---- */
 
 dt_cuda_source dt_cuda_render_clear_rows(void);
 dt_cuda_source dt_cuda_render_transpose(void);

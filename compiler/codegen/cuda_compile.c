@@ -1,7 +1,7 @@
 /* cuda_compile: a program's text to code, by NVRTC: in parts that threads compile side by side, for each architecture, with a cache.
  *
- * NVRTC takes a tenth of a second a function, so a program is cut into units of a few functions, each of which is compiled by itself behind the head.
- * A unit's code is kept in the cache under the SHA-256 of all that it hangs on: NVRTC's version, the options, the architecture and the text. A file
+ * NVRTC takes a tenth of a second a function, so a program is cut into units of a few functions, each of which is compiled by itself after the head.
+ * A unit's code is kept in the cache under the SHA-256 of all that it depends on: NVRTC's version, the options, the architecture and the text. A file
  * there holds what NVRTC remarked too, so that a warning is given again and spills are known, and a sum of all of it: what a disk or a copy has
  * damaged is compiled again. */
 #include "base/file.h"

@@ -11,7 +11,7 @@
 #define FORMAT(f, ...) dt_arena_format((f)->arena, __VA_ARGS__)
 
 enum {
-    FEW_ITERATIONS = 8,     /* of a team's iteration: one thread does them */
+    FEW_ITERATIONS = 8,     /* for one team: one thread does them */
     WARP_ITERATIONS = 1024, /* a warp does them */
     NARROW = 1 << 30        /* elements that indices of 32 bits count, with room for a grid's stride */
 };
@@ -165,7 +165,7 @@ static void one_nest(dt_cuda_function *f) {
     f->n_items = threads_for(&n, f->phase->n_items);
 }
 
-/* The elements of several nests, one behind the other. */
+/* The elements of several nests, one after another. */
 static void nests_side_by_side(dt_cuda_function *f) {
     dt_text body = {.arena = f->arena}, *out = f->out;
     const char *type = dt_cuda_index_type(f);
@@ -211,7 +211,7 @@ static bool has_one_element(const dt_cuda_nest *n) {
     return true;
 }
 
-/* A nest within the iteration of a team. */
+/* A nest as one team runs it. */
 static void team_nest(dt_cuda_function *f, dt_cuda_nest *n) {
     const char *type = dt_cuda_index_type(f);
     bool one = has_one_element(n), every = f->team == 1 || n->together; /* every thread of the team takes all elements */

@@ -19,7 +19,7 @@ dt_cuda_source dt_cuda_render_clear_rows(void) {
 }
 
 dt_cuda_source dt_cuda_render_transpose(void) {
-    return (dt_cuda_source){.name = "transpose",
+    return (dt_cuda_source){.name = "transpose_filters",
                             .remarks = "// to[columns, rows] = from[rows, columns]: kernels of convolutions, for a library\n",
                             .body = transpose,
                             .threads = 256};

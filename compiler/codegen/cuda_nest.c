@@ -1,6 +1,6 @@
 /* cuda_nest: the statements of a nest.
  *
- * An instruction stands in the innermost loop that it depends on; what only the stores behind a reduction need comes behind the reduced loops. One
+ * An instruction stands in the innermost loop that it depends on; what only the stores after a reduction need comes after the reduced loops. One
  * that has a single user beside it, and is short, becomes a part of that user's expression: so the text reads like what it computes. Loads are not
  * moved past stores. */
 #include "compiler/codegen/cuda.h"
@@ -324,16 +324,16 @@ static void reduce_together(dt_cuda_nest *n) {
 
 static void store(dt_cuda_nest *n, const dt_store *s) {
     dt_dtype dtype = n->f->plan->buffers[n->f->kernel->buffers[s->address.buffer]].dtype;
-    const char *place = n->in_vector ? FORMAT(n, "y%d.at[k]", (int)(s - n->nest->stores)) : dt_cuda_access(n, &s->address);
+    const char *element = n->in_vector ? FORMAT(n, "y%d.at[k]", (int)(s - n->nest->stores)) : dt_cuda_access(n, &s->address);
     const char *value = n->values[s->operand];
     if (s->accumulate) {
-        const char *old = dt_cuda_from_memory(n, place, dtype);
+        const char *old = dt_cuda_from_memory(n, element, dtype);
         value = dtype == DT_BOOL ? FORMAT(n, "(%s || %s)", old, value) : dt_cuda_combine(n, DT_COMBINE_SUM, dtype, old, value);
     }
     if (s->guard >= 0)
-        dt_cuda_line(n->f, "if (%s) %s = %s;", bare(n, n->values[s->guard]), place, dt_cuda_to_memory(n, bare(n, value), dtype));
+        dt_cuda_line(n->f, "if (%s) %s = %s;", bare(n, n->values[s->guard]), element, dt_cuda_to_memory(n, bare(n, value), dtype));
     else
-        dt_cuda_line(n->f, "%s = %s;", place, dt_cuda_to_memory(n, bare(n, value), dtype));
+        dt_cuda_line(n->f, "%s = %s;", element, dt_cuda_to_memory(n, bare(n, value), dtype));
 }
 
 static void add_uses(const dt_nest *nest, bool *set, int i) {

@@ -37,11 +37,11 @@ template <class T, int N> struct alignas(sizeof(T) * N) values {
     T at[N];
 };
 #ifndef DT_EMULATED
-template <class V> INLINE V *whole(void *place) { return (V *)place; }
-template <class V> INLINE const V *whole(const void *place) { return (const V *)place; }
+template <class V> INLINE V *whole(void *pointer) { return (V *)pointer; }
+template <class V> INLINE const V *whole(const void *pointer) { return (const V *)pointer; }
 #endif
-template <int N, class T> INLINE values<T, N> load(const T *place) { return *whole<values<T, N>>(place); }
-template <int N, class T> INLINE void store(T *place, const values<T, N> &value) { *whole<values<T, N>>(place) = value; }
+template <int N, class T> INLINE values<T, N> load(const T *pointer) { return *whole<values<T, N>>(pointer); }
+template <int N, class T> INLINE void store(T *pointer, const values<T, N> &value) { *whole<values<T, N>>(pointer) = value; }
 
 template <int N, class T> INLINE values<T, N> filled(T value) {
     values<T, N> all;
@@ -187,10 +187,10 @@ struct by_higher {
     template <class T> static __device__ T of(T a, T b) { return higher(a, b); }
 };
 
-template <class T> INLINE T from_lane_behind(T value, int distance) { return __shfl_down_sync(0xffffffffu, value, distance); }
-INLINE i8 from_lane_behind(i8 value, int distance) { return (i8)__shfl_down_sync(0xffffffffu, (int)value, distance); }
-INLINE u8 from_lane_behind(u8 value, int distance) { return (u8)__shfl_down_sync(0xffffffffu, (int)value, distance); }
-INLINE bool from_lane_behind(bool value, int distance) { return __shfl_down_sync(0xffffffffu, (int)value, distance) != 0; }
+template <class T> INLINE T from_lane_after(T value, int distance) { return __shfl_down_sync(0xffffffffu, value, distance); }
+INLINE i8 from_lane_after(i8 value, int distance) { return (i8)__shfl_down_sync(0xffffffffu, (int)value, distance); }
+INLINE u8 from_lane_after(u8 value, int distance) { return (u8)__shfl_down_sync(0xffffffffu, (int)value, distance); }
+INLINE bool from_lane_after(bool value, int distance) { return __shfl_down_sync(0xffffffffu, (int)value, distance) != 0; }
 template <class T> INLINE T from_first_lane(T value) { return __shfl_sync(0xffffffffu, value, 0); }
 INLINE i8 from_first_lane(i8 value) { return (i8)__shfl_sync(0xffffffffu, (int)value, 0); }
 INLINE u8 from_first_lane(u8 value) { return (u8)__shfl_sync(0xffffffffu, (int)value, 0); }
@@ -198,7 +198,7 @@ INLINE bool from_first_lane(bool value) { return __shfl_sync(0xffffffffu, (int)v
 
 template <class Combiner, class T> INLINE T reduce_warp(T value) {
     for (int distance = 16; distance > 0; distance /= 2) {
-        T other = from_lane_behind(value, distance);
+        T other = from_lane_after(value, distance);
         value = Combiner::of(value, other);
     }
     return from_first_lane(value);
@@ -238,7 +238,7 @@ template <class Order, class T> INLINE void consider_other(candidate<T> &best, c
 }
 template <class Order, class T> INLINE candidate<T> best_of_warp(candidate<T> best) {
     for (int distance = 16; distance > 0; distance /= 2) {
-        candidate<T> other = {from_lane_behind(best.value, distance), from_lane_behind(best.position, distance)};
+        candidate<T> other = {from_lane_after(best.value, distance), from_lane_after(best.position, distance)};
         consider_other<Order>(best, other);
     }
     best.value = from_first_lane(best.value);

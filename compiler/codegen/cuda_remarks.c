@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The next line; *line points behind it. Returns its length, without the newline; -1: there is none. */
+/* The next line; *line points past it. Returns its length, without the newline; -1: there is none. */
 static int next_line(const char **rest, const char **line) {
     if (*rest == NULL || **rest == 0) return -1;
     size_t n = strcspn(*rest, "\n");

@@ -288,9 +288,9 @@ const char *dt_cuda_access(dt_cuda_nest *n, const dt_address *address) {
     return FORMAT(n, "%s[%s]", name, text.data);
 }
 
-const char *dt_cuda_from_memory(dt_cuda_nest *n, const char *place, dt_dtype dtype) {
-    if (dtype == DT_F16 || dtype == DT_BF16) return FORMAT(n, "from_%s(%s)", dt_dtype_name(dtype), place);
-    return dtype == DT_BOOL ? FORMAT(n, "(%s != 0)", place) : place;
+const char *dt_cuda_from_memory(dt_cuda_nest *n, const char *element, dt_dtype dtype) {
+    if (dtype == DT_F16 || dtype == DT_BF16) return FORMAT(n, "from_%s(%s)", dt_dtype_name(dtype), element);
+    return dtype == DT_BOOL ? FORMAT(n, "(%s != 0)", element) : element;
 }
 
 const char *dt_cuda_to_memory(dt_cuda_nest *n, const char *value, dt_dtype dtype) {

@@ -56,8 +56,8 @@ static bool is_vector(const dt_cuda_nest *n, const dt_address *address, int alon
     return divides_loop(n->nest, along, width) ? dt_cuda_is_vector(n, address, along, width) : dt_cuda_is_element(n, address, "e");
 }
 
-/* Marks what is computed before the vectors are read: checks, and what guarded vectors and those behind an index hang on. False: something of it
- * differs within a vector. */
+/* Marks what is computed before the vectors are read: checks, and what guarded vectors and those of an index's slice depend on. False: something of
+ * it differs within a vector. */
 static bool find_ahead(dt_cuda_nest *n, int along) {
     const dt_nest *nest = n->nest;
     for (int i = nest->n_instructions - 1; i >= 0; i--) {

@@ -4,17 +4,17 @@
  * instructions and registers. Its own vectoriser and loop passes would take ten times as long and decide less well, since all they could find out
  * is known here.
  *
- *   llvm.c         threads, target machines, passes, objects
- *   llvm_build.c   types, vectors, intrinsics, loops
- *   llvm_same.c    which kernels are one function
- *   llvm_kernel.c  a kernel: its function, the loops over rows that nests share
- *   llvm_nest.c    a nest: where each instruction goes, and the loops
- *   llvm_scalar.c  one instruction, on one element or on a vector of them
- *   llvm_memory.c  addresses, loads, stores
- *   llvm_stream.c  stores past the caches
- *   llvm_reduce.c  accumulators
- *   llvm_tile.c    sums of products in register tiles
- *   llvm_packing.c       their operands laid out for the cache
+ *   llvm.c                 threads, target machines, passes, objects
+ *   llvm_build.c           types, vectors, intrinsics, loops
+ *   llvm_same.c            which kernels are one function
+ *   llvm_kernel.c          a kernel: its function, the loops over rows that nests share
+ *   llvm_nest.c            a nest: where each instruction goes, and the loops
+ *   llvm_scalar.c          one instruction, on one element or on a vector of them
+ *   llvm_memory.c          addresses, loads, stores
+ *   llvm_stream.c          stores past the caches
+ *   llvm_reduce.c          accumulators
+ *   llvm_tile.c            sums of products in register tiles
+ *   llvm_packing.c         their operands laid out for the cache
  *   llvm_unroll_and_jam.c  sums of products for several results at a time */
 #ifndef DT_CODEGEN_LLVM_H
 #define DT_CODEGEN_LLVM_H
@@ -132,7 +132,7 @@ typedef struct dt_llvm_nest {
     int vector_loop;   /* -1: none */
     int target_width;  /* elements of a register */
     int width;         /* elements of a vector; 1 without vector loop */
-    uint64_t *depends; /* [n_instructions] set of loops, outer ones only behind a reduction */
+    uint64_t *depends; /* [n_instructions] set of loops, outer ones only after a reduction */
     int *levels;       /* [n_instructions] */
     bool *late;        /* emitted after the reduced loops */
     bool *needed;
@@ -226,7 +226,7 @@ bool dt_llvm_streams(const dt_llvm_emitter *e, const dt_nest *nest, const dt_sto
 /* Are the kernel's buffers that streaming stores write at multiples of a cache line? NULL: it has no such stores. */
 LLVMValueRef dt_llvm_stream_condition(dt_llvm_emitter *e);
 void dt_llvm_stream_store(dt_llvm_emitter *e, LLVMValueRef value, LLVMValueRef pointer, int bytes);
-void dt_llvm_stream_end(dt_llvm_emitter *e); /* behind the last streaming store */
+void dt_llvm_stream_end(dt_llvm_emitter *e); /* after the last streaming store */
 
 /* ---- llvm_reduce.c ---- */
 
@@ -247,7 +247,7 @@ void dt_llvm_tile_choose(dt_llvm_nest *n);
 void dt_llvm_tile_blocks(dt_llvm_nest *n, int level);
 void dt_llvm_tile_rows(dt_llvm_nest *n);
 
-/* A place on the stack, in the function's first block so that it is taken once. */
+/* Memory on the stack, allocated in the function's first block and so only once. */
 LLVMValueRef dt_llvm_stack(dt_llvm_emitter *e, LLVMTypeRef type, int n_items, int alignment);
 
 /* ---- llvm_unroll_and_jam.c ---- */

@@ -1,7 +1,7 @@
 /* llvm_nest: where each instruction of a nest goes, and the loops around it.
  *
- * An instruction is emitted once in the innermost loop that it depends on, before the loops inside of it; what only the stores behind a reduction
- * need comes behind the reduced loops. LLVM is not asked to hoist anything: here it is certain, and costs nothing.
+ * An instruction is emitted once in the innermost loop that it depends on, before the loops inside of it; what only the stores after a reduction
+ * need comes after the reduced loops. LLVM is not asked to hoist anything: here it is certain, and costs nothing.
  *
  * The vector loop advances by `width`; what is left over is the same code once more, with fewer lanes in use: a number of them known here, or a
  * mask. An extent smaller than a register makes smaller vectors. */

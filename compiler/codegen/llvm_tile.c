@@ -6,10 +6,10 @@
  *             for reduced loops:  tile[r][v] = fma(a of row r, b of vector v, tile[r][v])
  *             late instructions and stores for each row and vector
  *
- * Accumulators are values, never an array: LLVM keeps them in registers through all reduced loops. Rows and vectors are dealt out in equal tiles
- * rather than in full ones and a rest. Where the number of rows is known at run time only, the rest is tiles of one row; where that of the vector
- * loop is, tiles of one vector, the last of them masked. A row's products are summed in the same order wherever it stands: its result does not
- * depend on how many others there are. */
+ * Accumulators are values, never an array: LLVM keeps them in registers through all reduced loops. Rows and vectors are
+ * split into equal tiles, without a remainder. Where the number of rows is known at run time only, the remainder is tiles of one row; where that of
+ * the vector loop is, tiles of one vector, the last of them masked. A row's products are summed in the same order wherever it stands: its result does
+ * not depend on how many others there are. */
 #include "compiler/codegen/llvm.h"
 
 #include <assert.h>
@@ -395,14 +395,14 @@ static void finish_in_registers(dt_llvm_nest *n, const tile *t) {
 LLVMValueRef dt_llvm_stack(dt_llvm_emitter *e, LLVMTypeRef type, int n_items, int alignment) {
     LLVMBasicBlockRef here = LLVMGetInsertBlock(e->builder), entry = LLVMGetEntryBasicBlock(e->function);
     LLVMPositionBuilderBefore(e->builder, LLVMGetFirstInstruction(entry));
-    LLVMValueRef place = LLVMBuildArrayAlloca(e->builder, type, dt_llvm_i64(e, n_items), "tile");
-    LLVMSetAlignment(place, (unsigned)alignment);
+    LLVMValueRef memory = LLVMBuildArrayAlloca(e->builder, type, dt_llvm_i64(e, n_items), "tile");
+    LLVMSetAlignment(memory, (unsigned)alignment);
     LLVMPositionBuilderAtEnd(e->builder, here);
-    return place;
+    return memory;
 }
 
-/* Vectors first, first + 1, … below last of the tile that lies at `place`, row after row. */
-static void finish_columns(dt_llvm_nest *n, const tile *t, LLVMValueRef place, int first, int last, bool are_last) {
+/* Vectors first, first + 1, … below last of the tile that lies at `memory`, row after row. */
+static void finish_columns(dt_llvm_nest *n, const tile *t, LLVMValueRef memory, int first, int last, bool are_last) {
     dt_llvm_emitter *e = n->e;
     if (first >= last) return;
     dt_llvm_sum *saved = dt_llvm_save_addresses(n), index = n->loops[n->vector_loop];
@@ -414,7 +414,7 @@ static void finish_columns(dt_llvm_nest *n, const tile *t, LLVMValueRef place, i
     dt_llvm_loop r = dt_llvm_loop_begin(e, dt_llvm_i64(e, 0), dt_llvm_i64(e, t->rows), 1, false);
     LLVMTypeRef type = dt_llvm_vector(dt_llvm_type(e, n->nest->reductions[0].dtype), n->width);
     LLVMValueRef at = LLVMBuildNSWAdd(e->builder, LLVMBuildNSWMul(e->builder, r.index, dt_llvm_i64(e, t->vectors), ""), v.index, "");
-    LLVMValueRef sum = LLVMBuildLoad2(e->builder, type, LLVMBuildInBoundsGEP2(e->builder, type, place, &at, 1, ""), "");
+    LLVMValueRef sum = LLVMBuildLoad2(e->builder, type, LLVMBuildInBoundsGEP2(e->builder, type, memory, &at, 1, ""), "");
     if (!has_rows) {
         set_reduced(n, sum);
         emit_late(n, false);
@@ -429,16 +429,16 @@ static void finish_columns(dt_llvm_nest *n, const tile *t, LLVMValueRef place, i
 static void finish_in_memory(dt_llvm_nest *n, const tile *t) {
     dt_llvm_emitter *e = n->e;
     LLVMTypeRef type = dt_llvm_vector(dt_llvm_type(e, n->nest->reductions[0].dtype), n->width);
-    LLVMValueRef place = dt_llvm_stack(e, type, t->rows * t->vectors, e->target->vector_bytes);
+    LLVMValueRef memory = dt_llvm_stack(e, type, t->rows * t->vectors, e->target->vector_bytes);
     for (int r = 0; r < t->rows; r++)
         for (int v = 0; v < t->vectors; v++) {
             LLVMValueRef at = dt_llvm_i64(e, r * t->vectors + v);
-            LLVMBuildStore(e->builder, *accumulator(n, t, 0, r, v), LLVMBuildInBoundsGEP2(e->builder, type, place, &at, 1, ""));
+            LLVMBuildStore(e->builder, *accumulator(n, t, 0, r, v), LLVMBuildInBoundsGEP2(e->builder, type, memory, &at, 1, ""));
         }
     e->n_carried = 0;
     bool partial = n->last_lanes != n->width || n->last_mask != NULL;
-    finish_columns(n, t, place, 0, t->vectors - partial, false);
-    if (partial) finish_columns(n, t, place, t->vectors - 1, t->vectors, true);
+    finish_columns(n, t, memory, 0, t->vectors - partial, false);
+    if (partial) finish_columns(n, t, memory, t->vectors - 1, t->vectors, true);
 }
 
 static bool is_heavy(const dt_llvm_nest *n, const tile *t) {

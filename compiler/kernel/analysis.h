@@ -28,7 +28,7 @@ dt_precision dt_product_precision(const dt_nest *nest, const dt_reduction *reduc
 /* The nests that a library's call stands for together with nest n: first to last. n alone where there is no call. */
 void dt_library_nests(const dt_kernel_function *kernel, int n, int *first, int *last);
 
-/* depends[n_instructions]: the loops that each instruction differs with, a bit each; behind a reduction only outer ones. */
+/* depends[n_instructions]: the loops that each instruction differs with, a bit each; after a reduction only outer ones. */
 void dt_nest_depends(const dt_nest *nest, uint64_t *depends);
 
 /* Marks the operands of reductions, with all that it uses; of a fused product, its factors. marks[n_instructions] */

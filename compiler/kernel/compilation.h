@@ -8,9 +8,9 @@
 #include "compiler/kernel/kernel.h"
 #include "compiler/kernel/switches.h"
 
-/* What differs between targets as far as the passes are concerned. A batched target launches all rows of
- * a replica together, in threads instead of a loop: no sum is carried from row to row, no buffer holds a single row, a replica's rows are one block,
- * and the renderer chooses tiles and vectors. */
+/* What differs between targets as far as the passes are concerned. A batched target launches all rows of a replica together, in threads instead of
+ * a loop: no sum is carried from row to row, no buffer holds a single row, a replica's rows are one block, and the renderer chooses tiles and
+ * vectors. */
 typedef enum dt_target {
     DT_TARGET_CPU,
     DT_TARGET_CUDA

@@ -98,7 +98,7 @@ static void use_load(use *of, dt_amount elements) {
     of->loads = add(of->loads, elements, 1);
 }
 
-/* In the order of execution: what a nest stores is there for the nests behind it. */
+/* In the order of execution: what a nest stores is there for the nests after it. */
 static void use_nest(use *uses, const dt_nest *nest, const int *depths, int64_t block_rows) {
     for (int i = 0; i < nest->n_instructions; i++)
         if (nest->instructions[i].kind == DT_INSTRUCTION_LOAD)

@@ -16,7 +16,7 @@ typedef struct dt_run {
     int64_t *loops;
     dt_scalar *scalars, *accumulators;
     int64_t *best;      /* position of an ARGMAX or ARGMIN so far */
-    bool *late, *inner; /* hangs on a result of a reduction; on a reduced loop */
+    bool *late, *inner; /* depends on a result of a reduction; on a reduced loop */
 } dt_run;
 
 /* ---- scalars ---- */

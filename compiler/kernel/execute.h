@@ -24,7 +24,7 @@ typedef struct dt_plan_run {
     dt_tensor *results;        /* [n_replicas * n_results] */
 } dt_plan_run;
 
-/* Fills in results, made in `arena`. Memory starts filled with a pattern, so that what was never written shows; what is written behind arguments and
+/* Fills in results, made in `arena`. Memory starts filled with a pattern, so that what was never written shows; what is written past arguments and
  * variables is an error. A kernel that runs once finds no rows in its launch: it may not ask for them. One that is divided is run in parts, the last
  * one first. */
 dt_status *dt_plan_execute(dt_arena *arena, const dt_plan_run *run);

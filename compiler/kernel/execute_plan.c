@@ -81,14 +81,14 @@ static dt_status *check_slack(const dt_execution *e) {
     for (int r = 0; r < e->n_replicas; r++)
         for (int b = 0; b < e->plan->n_buffers; b++) {
             const dt_buffer *buffer = &e->plan->buffers[b];
-            const unsigned char *behind = (const unsigned char *)*buffer_of(e, r, b) + bytes_of(e, buffer);
+            const unsigned char *slack = (const unsigned char *)*buffer_of(e, r, b) + bytes_of(e, buffer);
             for (int i = 0; i < DT_SLACK_BYTES && has_own_block(buffer); i++)
-                if (behind[i] != PATTERN) return dt_error(DT_INTERNAL, "%s: byte %d behind %s is written", e->plan->function->name, i, buffer->name);
+                if (slack[i] != PATTERN) return dt_error(DT_INTERNAL, "%s: byte %d past %s is written", e->plan->function->name, i, buffer->name);
         }
     return NULL;
 }
 
-/* Copies between a dense tensor and memory in which symbols behind the first dimension have room for a full block. `shape` has the symbols. */
+/* Copies between a dense tensor and memory in which symbols after the first dimension have room for a full block. `shape` has the symbols. */
 static void copy_elements(const dt_execution *e, dt_shape shape, const dt_tensor *tensor, char *memory, bool to_tensor) {
     const int64_t *dims = tensor->shape.dims;
     int64_t *strides = DT_NEW_ARRAY(e->arena, int64_t, shape.rank);
@@ -97,8 +97,8 @@ static void copy_elements(const dt_execution *e, dt_shape shape, const dt_tensor
     for (size_t i = 0; i < dt_tensor_elements(tensor); i++) {
         int64_t rest = (int64_t)i, at = 0;
         for (int d = shape.rank - 1; d >= 0; rest /= dims[d--]) at += rest % dims[d] * strides[d];
-        char *element = (char *)tensor->data + i * bytes, *place = memory + (size_t)at * bytes;
-        memcpy(to_tensor ? element : place, to_tensor ? place : element, bytes);
+        char *element = (char *)tensor->data + i * bytes, *stored = memory + (size_t)at * bytes;
+        memcpy(to_tensor ? element : stored, to_tensor ? stored : element, bytes);
     }
 }
 

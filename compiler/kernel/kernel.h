@@ -62,7 +62,7 @@ typedef struct dt_reduction {
 typedef struct dt_store {
     dt_address address; /* coefficients of reduced loops are 0 unless the nest has no reductions */
     int operand;        /* instruction; its dtype is the buffer's */
-    bool accumulate;    /* += : a scatter, or a sum that outer loops add to iteration by iteration */
+    bool accumulate;    /* += : a scatter, or a sum to which iterations of outer loops add */
     int guard;          /* bool instruction: store only where true; -1 always */
 } dt_store;
 
@@ -123,7 +123,7 @@ typedef struct dt_nest {
     const dt_layout *layout;
     const struct dt_library_call *library; /* what a vendor's library can be asked for in its place (abi/library.h), or in its place and that of the
                                               neighbours that name the same call; NULL: nothing */
-    bool beside_library;                   /* the library that is asked for the product behind it can do this as well */
+    bool beside_library;                   /* the library that is asked for the product after it can do this as well */
 } dt_nest;
 
 /* ---- kernels and plans ---- */

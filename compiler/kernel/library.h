@@ -19,7 +19,7 @@ bool dt_loops_want_library(const dt_plan *plan, const dt_value *root, const dt_l
 /* Whether it is so long as well that what follows the sum is better done by a nest of its own. */
 bool dt_loops_want_split(const dt_plan *plan, const dt_loops *loops);
 
-/* Notes that an argument must be zero beyond the valid rows; false: that cannot be had, since its rows do not lie one behind the other. */
+/* Notes that an argument must be zero beyond the valid rows; false: that cannot be had, since its rows are not contiguous. */
 bool dt_library_add_clear(const dt_plan *plan, const dt_kernel_function *kernel, int argument, int64_t row_stride, dt_library_call *call);
 /* Whether the result of a call may go there: for a variable, others may still have to read what it was. */
 bool dt_library_may_write(const dt_plan *plan, const dt_kernel_function *kernel, int argument);

@@ -54,7 +54,7 @@ static int64_t positions_of(const dt_library_convolution *c, int i, int64_t padd
     return room < 0 ? 0 : room / c->stride[i] + 1;
 }
 
-/* Libraries count the positions of y from the sizes of all else: the border behind is one that gives as many, the one in front where it does. */
+/* Libraries compute the size of y from all other sizes: the padding after is one that gives this size, the padding before where that does. */
 static bool find_padding_after(dt_library_convolution *c, int i) {
     int64_t least = (c->output[i] - 1) * c->stride[i] + c->dilation[i] * (c->taps[i] - 1) + 1 - c->input[i] - c->padding[i];
     c->padding_after[i] = positions_of(c, i, c->padding[i]) == c->output[i] ? c->padding[i] : least > 0 ? least : 0;

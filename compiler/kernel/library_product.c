@@ -250,7 +250,7 @@ bool dt_nest_library_product(const dt_plan *plan, const dt_kernel_function *kern
 
 /* ---- the gradient of a bias beside it ---- */
 
-/* Whether the nest walks, element by element, through `side` places of the matrix, and for each through all terms; it sums what it finds. */
+/* Whether the nest walks, element by element, through `side` elements of the matrix, and for each through all terms; it sums what it finds. */
 static bool sums_over_terms(product *x, int64_t side, int64_t side_step, int64_t terms, int64_t term_step) {
     x->n_walks = 0;
     x->row_loop = -1;

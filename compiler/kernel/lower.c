@@ -459,7 +459,7 @@ static const dt_spread *spread_over(const dt_layout *layout, int reduced) {
 }
 
 /* The row loop first, then reduced loops whose sums are kept in memory, then the result's, then the other reduced ones. Apart, reduced loops stand
- * right behind those of the result that they go with. */
+ * right after those of the result that they go with. */
 static int rank_of(const dt_layout *layout, const dt_loops *loops, int loop) {
     enum {
         first,

@@ -12,7 +12,7 @@ enum {
     MANY_TEAMS = 512,         /* fill a device */
     LITTLE_WORK = 4096,       /* one team does it as fast as a launch would take */
     MOST_SIDE_BY_SIDE = 32,   /* nests of one launch */
-    MUCH_OF_A_PRODUCT = 1024, /* terms of a team's iteration: weights are better read for many iterations at once */
+    MUCH_OF_A_PRODUCT = 1024, /* terms for one team: weights are better read for many results at once */
     MOST_TERMS = 16,          /* of an address that is looked at */
     TILE_SIDE = 64,
     LEAST_SIDE = 32,       /* results along each side that are worth a tile */
@@ -342,7 +342,7 @@ static bool wants_tiles(const dt_plan *plan, const dt_kernel_function *kernel, c
     return has_tiles_enough(plan, nest, loops);
 }
 
-/* ---- places that an index says ---- */
+/* ---- stores where an index says ---- */
 
 static bool wants_scatter(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, dt_scatter *scatter) {
     uint64_t depends[MOST_SCATTER_INSTRUCTIONS], slice = dt_nest_parallel_loops(plan, kernel, nest), walked = 0;
@@ -481,17 +481,17 @@ static void measure_teams(const dt_plan *plan, const dt_kernel_function *kernel,
     }
 }
 
-/* Whether a nest is a sum of products that a team would do much of by itself, reading all of a factor for its iteration alone. */
+/* Whether a nest is a sum of products that a team would do much of by itself, reading all of a factor for itself alone. */
 static bool is_large_product(const dt_plan *plan, const dt_nest *nest, int n_shared) {
     if (nest->n_reductions != 1 || !dt_reduction_is_product(nest, &nest->reductions[0])) return false;
     int64_t elements = iterations_of(plan, nest, n_shared, false);
     return elements > 1 && elements * iterations_of(plan, nest, n_shared, true) > MUCH_OF_A_PRODUCT;
 }
 
-/* What a library may do instead, or a part of that, is a launch of its own. */
+/* What a library may compute instead, or a part of that, is a launch of its own. */
 static bool stands_alone(const dt_nest *nest) { return nest->library != NULL || nest->beside_library; }
 
-/* The nests from `first` on that one team can run iteration by iteration: as many as have enough loops in common to keep a device busy. */
+/* The nests from `first` on that one team can run together: as many as have enough loops in common to keep a device busy. */
 static dt_phase team_phase(const dt_plan *plan, const dt_kernel_function *kernel, int first) {
     const dt_nest *nest = &kernel->nests[first];
     dt_phase phase = {.kind = DT_PHASE_TEAMS, .first = first, .n_nests = 1, .n_shared = n_outer(nest)};

@@ -51,7 +51,7 @@ typedef struct dt_phase {
     dt_phase_kind kind;
     int first, n_nests;       /* nests of the kernel */
     int n_shared;             /* TEAMS: loops that its nests have in common */
-    int64_t n_items;          /* iterations dealt out, at capacity: elements of all nests, teams, tiles, or owners */
+    int64_t n_items;          /* units of work, at capacity: elements of all nests, teams, tiles, or owners */
     int64_t team_work;        /* TEAMS: iterations of its longest nest for one team */
     dt_product_loops product; /* TILES: of its only nest */
     dt_scatter scatter;       /* SCATTER: of its only nest */

@@ -14,12 +14,12 @@
 #define DT_SWITCHES(X)                                                                                                                               \
     X(SIMPLIFY, "simplify", "the same values with less to compute")                                                                                  \
     X(SHRINK, "shrink", "only what is read is computed")                                                                                             \
-    X(SINK, "sink", "biases and relus behind poolings, where fewer places are left")                                                                 \
+    X(SINK, "sink", "biases and relus after poolings, where fewer elements are left")                                                                \
     X(FUSE, "fuse", "ops share loops and kernels")                                                                                                   \
     X(LIBRARY, "library", "on GPUs, products and convolutions left to vendors' libraries: --library none")                                           \
-    X(EPILOGUES, "epilogues", "behind products left to libraries, gelu and gradients too, in the same call")                                         \
+    X(EPILOGUES, "epilogues", "after products left to libraries, gelu and gradients too, in the same call")                                          \
     X(REMATERIALIZE, "rematerialize", "on GPUs, what is cheaper computed again than stored and loaded is not stored")                                \
-    X(WINDOWS, "windows", "gradients of poolings walk windows, not places")                                                                          \
+    X(WINDOWS, "windows", "gradients of poolings walk windows, not elements")                                                                        \
     X(TILE, "tile", "sums of products in register tiles")                                                                                            \
     X(AHEAD, "ahead", "weights laid out once a step, not once a block of rows")                                                                      \
     X(VECTORIZE, "vectorize", "other loops in vectors")                                                                                              \

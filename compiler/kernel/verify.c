@@ -1,4 +1,4 @@
-/* verify: the form that every plan has after fuse and after each pass behind it. */
+/* verify: the form that every plan has after fuse and after each later pass. */
 #include "compiler/kernel/affine.h"
 #include "compiler/kernel/analysis.h"
 
@@ -6,7 +6,7 @@ static dt_status *wrong(const dt_kernel_function *kernel, int n, const char *rul
     return dt_error(DT_INTERNAL, "kernel %s, nest %d: %s", kernel->name, n, rule);
 }
 
-/* Which instructions hang on reduced loops: those may feed reductions only. */
+/* Which instructions depend on reduced loops: those may feed reductions only. */
 static void mark_inner(const dt_nest *nest, bool *inner) {
     for (int i = 0; i < nest->n_instructions; i++) {
         const dt_instruction *x = &nest->instructions[i];
@@ -39,7 +39,7 @@ static dt_status *verify_address(const dt_plan *plan, const dt_kernel_function *
         if (dt_dim_is_symbol(loops[l].extent) && x.coefficients[l] != 0) return NULL; /* bounded by the rows that memory is planned for */
     }
     if (dt_affine_greatest(nest->n_loops, loops, &x, &greatest) && greatest >= dt_shape_elements(buffer->shape, rows, rows))
-        return dt_error(DT_INTERNAL, "kernel %s, nest %d: an address lies behind %s", kernel->name, n, buffer->name);
+        return dt_error(DT_INTERNAL, "kernel %s, nest %d: an address lies past %s", kernel->name, n, buffer->name);
     return NULL;
 }
 
@@ -69,9 +69,9 @@ static dt_status *verify_store(const dt_plan *plan, const dt_kernel_function *ke
     if (nest->instructions[store->operand].dtype != buffer->dtype)
         return dt_error(DT_INTERNAL, "kernel %s, nest %d: %s is stored as another type than its own", kernel->name, n, buffer->name);
     if (buffer->space == DT_MEMORY_INPUT || buffer->space == DT_MEMORY_CONSTANT) return wrong(kernel, n, "a store to memory that is only read");
-    if (inner[store->operand]) return wrong(kernel, n, "a store of a value that hangs on reduced loops");
+    if (inner[store->operand]) return wrong(kernel, n, "a store of a value that depends on reduced loops");
     for (int l = 0; l < nest->n_loops; l++)
-        if (nest->loops[l].reduced && store->address.coefficients[l] != 0) return wrong(kernel, n, "a store's address hangs on a reduced loop");
+        if (nest->loops[l].reduced && store->address.coefficients[l] != 0) return wrong(kernel, n, "a store's address depends on a reduced loop");
     return NULL;
 }
 
@@ -106,7 +106,7 @@ static dt_status *verify_memory(const dt_plan *plan, const dt_kernel_function *k
 static dt_status *verify_nest(const dt_plan *plan, const dt_kernel_function *kernel, int n, bool *inner) {
     const dt_nest *nest = &kernel->nests[n];
     for (int l = 1; l < nest->n_loops; l++)
-        if (nest->loops[l - 1].reduced && !nest->loops[l].reduced) return wrong(kernel, n, "an outer loop behind a reduced one");
+        if (nest->loops[l - 1].reduced && !nest->loops[l].reduced) return wrong(kernel, n, "an outer loop inside a reduced one");
     if (nest->in_rows && (nest->n_loops == 0 || nest->loops[0].extent != DT_BATCH || nest->loops[0].reduced))
         return wrong(kernel, n, "a row nest whose first loop does not walk the rows");
     for (int i = 0; i < nest->n_instructions; i++) DT_TRY(verify_instruction(plan, kernel, n, i));

@@ -1,10 +1,10 @@
 /* shrink leaves every bit that is read as it was: random functions, by the interpreter before and after the pass.
  *
- * The oracle's order of summing hangs on shapes, so bits are compared where no sum is rounded: in functions made of what shrinks (convolutions,
+ * The oracle's order of summing depends on shapes, so bits are compared where no sum is rounded: in functions made of what shrinks (convolutions,
  * poolings, slices, paddings and their like, of which a part is returned) on images of small integers. Functions over the whole op table are compared
  * as closely as an order of summing allows. */
-#include "ir/flops.h"
 #include "compiler/passes/passes.h"
+#include "ir/flops.h"
 #include "ir/text_form.h"
 #include "ir/verify.h"
 #include "tests/support/expect.h"

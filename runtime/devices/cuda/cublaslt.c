@@ -16,16 +16,16 @@ enum {
     MOST_CHOICES = 8
 };
 
-static dt_status *say(const dt_cublaslt *lt, const char *call, int error, bool is_refusal) {
+static dt_status *say(const dt_cublaslt *lt, const char *call, int error, bool is_unsupported) {
     if (error == 0) return NULL;
-    return dt_error(is_refusal ? DT_UNIMPLEMENTED : DT_INTERNAL, "cuBLASLt, %s: %s, %d (%s)", call, lt->cublasLtGetStatusName(error), error,
+    return dt_error(is_unsupported ? DT_UNIMPLEMENTED : DT_INTERNAL, "cuBLASLt, %s: %s, %d (%s)", call, lt->cublasLtGetStatusName(error), error,
                     lt->cublasLtGetStatusString(error));
 }
 
 /* Two statuses say of what was asked for that the library, or this GPU, does not have it. */
-static bool is_refusal(int error) { return error == DT_CUBLAS_STATUS_NOT_SUPPORTED || error == DT_CUBLAS_STATUS_ARCH_MISMATCH; }
+static bool is_unsupported(int error) { return error == DT_CUBLAS_STATUS_NOT_SUPPORTED || error == DT_CUBLAS_STATUS_ARCH_MISMATCH; }
 
-static dt_status *error_of(const dt_cublaslt *lt, const char *call, int error) { return say(lt, call, error, is_refusal(error)); }
+static dt_status *error_of(const dt_cublaslt *lt, const char *call, int error) { return say(lt, call, error, is_unsupported(error)); }
 
 #define CALL(lt, symbol, ...) DT_TRY(error_of((lt), #symbol, (lt)->symbol(__VA_ARGS__)))
 
@@ -201,10 +201,10 @@ static bool is_good(const dt_cublaslt *lt, const dt_cublaslt_choice *choice) {
 }
 
 /* Which epilogues go with which sizes and types is for the heuristics to know, and of some that do not go together they say that the description is
- * invalid. That hangs on the description alone, so it is a refusal; of a product without such an epilogue it is our mistake. */
+ * invalid. That depends on the description alone, so it is unsupported; of a product without such an epilogue it is our mistake. */
 static dt_status *heuristics_error(const dt_cublaslt *lt, const dt_cublaslt_product *x, int error) {
     bool may_be_invalid = has_aux(x) || x->extent.bias_gradient;
-    return say(lt, "cublasLtMatmulAlgoGetHeuristic", error, is_refusal(error) || (may_be_invalid && error == DT_CUBLAS_STATUS_INVALID_VALUE));
+    return say(lt, "cublasLtMatmulAlgoGetHeuristic", error, is_unsupported(error) || (may_be_invalid && error == DT_CUBLAS_STATUS_INVALID_VALUE));
 }
 
 static dt_status *choose(const dt_cublaslt *lt, void *preference, dt_cublaslt_product *x) {

@@ -264,13 +264,13 @@ dt_status *dt_cudnn_prepare(const dt_cudnn *dnn, const dt_library_call *call, dt
     DT_TRY(set(dnn, graph, DT_CUDNN_ATTR_OPERATIONGRAPH_HANDLE, DT_CUDNN_TYPE_HANDLE, 1, &dnn->handle));
     DT_TRY(set(dnn, graph, DT_CUDNN_ATTR_OPERATIONGRAPH_OPS, DT_CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &operation));
     CALL(dnn, cudnnBackendFinalize, graph);
-    dt_status *refusal = NULL; /* of the mode that was asked last */
+    dt_status *unsupported = NULL; /* of the mode that was asked last */
     for (size_t m = 0; m < sizeof modes / sizeof *modes && x->plan == NULL; m++) {
-        dt_status_free(refusal);
-        refusal = choose(dnn, x, graph, modes[m], call->precision);
-        if (refusal != NULL && dt_status_code(refusal) != DT_UNIMPLEMENTED) return refusal;
+        dt_status_free(unsupported);
+        unsupported = choose(dnn, x, graph, modes[m], call->precision);
+        if (unsupported != NULL && dt_status_code(unsupported) != DT_UNIMPLEMENTED) return unsupported;
     }
-    if (x->plan != NULL || refusal != NULL) return refusal;
+    if (x->plan != NULL || unsupported != NULL) return unsupported;
     return dt_error(DT_UNIMPLEMENTED, "cuDNN has no deterministic engine of that precision");
 }
 

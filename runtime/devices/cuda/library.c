@@ -14,7 +14,7 @@ struct dt_cuda_library_operation {
     dt_cuda_libraries *libraries;
     const char *name;
     const dt_library_call *call;
-    char refusal[400];                     /* why it is generated; empty: it is the library's */
+    char fallback[400];                    /* why generated code does it; empty: the library does */
     size_t mask;                           /* where its mask lies, if it has one, behind the workspace */
     const dt_cuda_library_operation *relu; /* whose mask it reads; NULL: no other one's */
     dt_cublaslt_product product;
@@ -39,7 +39,7 @@ dt_cuda_libraries *dt_cuda_libraries_create(const dt_cuda_driver *driver, const 
     return libraries;
 }
 
-static bool is_refused(const dt_cuda_library_operation *operation) { return operation->refusal[0] != 0; }
+static bool falls_back(const dt_cuda_library_operation *operation) { return operation->fallback[0] != 0; }
 
 /* What the library made for it. Only what a library made is there to be given back, so that the library is open. */
 static void release(dt_cuda_library_operation *operation) {
@@ -68,10 +68,10 @@ static dt_status *with_flag(dt_status *status, const char *name) {
     return better;
 }
 
-/* What a library does not have is no error: the operation is refused, and gives back what was made for it. */
-static dt_status *unless_refused(dt_cuda_library_operation *operation, dt_status *status) {
+/* What a library does not have is no error: the operation falls back to generated code and gives back what was made for it. */
+static dt_status *or_fall_back(dt_cuda_library_operation *operation, dt_status *status) {
     if (dt_status_code(status) != DT_UNIMPLEMENTED) return with_flag(status, operation->name);
-    snprintf(operation->refusal, sizeof operation->refusal, "%s", dt_status_message(status));
+    snprintf(operation->fallback, sizeof operation->fallback, "%s", dt_status_message(status));
     dt_status_free(status);
     release(operation);
     return NULL;
@@ -161,10 +161,10 @@ dt_status *dt_cuda_libraries_prepare(dt_cuda_libraries *libraries, const char *n
     *made = (dt_cuda_library_operation){.libraries = libraries, .name = name, .call = call};
     dt_list_push(libraries->arena, &libraries->operations, made);
     bool of_relu = call->product.activation == DT_LIBRARY_ACTIVATION_RELU_GRADIENT;
-    DT_TRY(unless_refused(made, call->class != DT_LIBRARY_PRODUCT ? prepare_convolution(libraries, made)
-                                : of_relu                         ? prepare_gradient(libraries, made, relu)
-                                                                  : prepare_product(libraries, call, false, &made->product)));
-    if (!is_refused(made)) *operation = made;
+    DT_TRY(or_fall_back(made, call->class != DT_LIBRARY_PRODUCT ? prepare_convolution(libraries, made)
+                              : of_relu                         ? prepare_gradient(libraries, made, relu)
+                                                                : prepare_product(libraries, call, false, &made->product)));
+    if (!falls_back(made)) *operation = made;
     return NULL;
 }
 
@@ -225,8 +225,8 @@ dt_status *dt_cuda_library_warm(dt_cuda_library_operation **operation, const uin
         dt_status_free(status);
         status = warm_alone(*operation, buffers, workspace, stream);
     }
-    DT_TRY(unless_refused(*operation, status));
-    if (is_refused(*operation)) *operation = NULL;
+    DT_TRY(or_fall_back(*operation, status));
+    if (falls_back(*operation)) *operation = NULL;
     return NULL;
 }
 
@@ -259,10 +259,10 @@ static void print_library(const dt_cuda_libraries *libraries, const char *name, 
         const dt_cuda_library_operation *operation = libraries->operations.items[i];
         if ((operation->call->class == DT_LIBRARY_PRODUCT) != products) continue;
         n++;
-        n_generated += is_refused(operation);
+        n_generated += falls_back(operation);
     }
     dt_text_format(text, "%s %zu.%zu.%zu: %d call%s", name, version / 10000, version / 100 % 100, version % 100, n, dt_plural(n));
-    if (n_generated > 0) dt_text_format(text, ", %d of them refused and generated", n_generated);
+    if (n_generated > 0) dt_text_format(text, ", %d of them generated as a fallback", n_generated);
     dt_text_append(text, "\n");
 }
 
@@ -273,6 +273,6 @@ void dt_cuda_libraries_print(const dt_cuda_libraries *libraries, bool each, dt_t
         const dt_cuda_library_operation *operation = libraries->operations.items[i];
         const char *choice = operation->call->class == DT_LIBRARY_PRODUCT ? operation->product.text : operation->convolution.text;
         dt_text_format(text, "  %-48s %-15s %s%s\n", operation->name, dt_library_class_names()[operation->call->class],
-                       is_refused(operation) ? "generated: " : "", is_refused(operation) ? operation->refusal : choice);
+                       falls_back(operation) ? "generated: " : "", falls_back(operation) ? operation->fallback : choice);
     }
 }

@@ -55,7 +55,7 @@ dt_status *dt_cuda_library_run(dt_cuda_library_operation *operation, const uint6
  */
 dt_status *dt_cuda_library_warm(dt_cuda_library_operation **operation, const uint64_t *buffers, uint64_t workspace, void *stream);
 
-/* A line for each library in use: "cuBLASLt 13.0.2: 8 calls, 1 of them refused and generated"; with `each`, one for each choice:
+/* A line for each library in use: "cuBLASLt 13.0.2: 8 calls, 1 of them generated as a fallback"; with `each`, one for each choice:
  * "train_1_matmul product algorithm 66, tile 18, stages 5, 1024 bytes". */
 void dt_cuda_libraries_print(const dt_cuda_libraries *libraries, bool each, dt_text *text);
 
