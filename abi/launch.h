@@ -3,8 +3,8 @@
  * A kernel is   void kernel(void *const *buffers, const dt_launch *launch);
  * `buffers` are its arguments in the order of the plan ("buffers" of the kernel in manifest.json). No kernel constant depends on the number of
  * replicas, the global batch, or the rows that are valid: they are read here, so that a short last batch or another number of replicas needs
- * no compilation. A replica's rows are run in blocks.
- * One dt_launch a block (and one a core for kernels that run once); the runtime fills it before each step.
+ * no compilation. A replica's rows are run in microbatches.
+ * One dt_launch a microbatch (and one a core for kernels that run once); the runtime fills it before each step.
  *
  * A kernel that runs once may be divided ("divided" in manifest.json): it is called n_parts times, in any order or at once, and each call does its
  * part of the work. Other kernels read neither field. */
@@ -17,8 +17,8 @@
 
 /* X(name in the IR's `launch` op, C type, IR dtype, meaning).  The order is the layout: 8 bytes a field. */
 #define DT_LAUNCH_FIELDS(X)                                                                                                                          \
-    X(rows, int64_t, I64, "valid rows of this block in this step, 0 to the rows it was dealt")                                                       \
-    X(row_offset, int64_t, I64, "global index of this block's first row: replica * rows_per_replica + rows of the blocks before it")                 \
+    X(rows, int64_t, I64, "valid rows of this microbatch in this step, 0 to the rows it was dealt")                                                  \
+    X(row_offset, int64_t, I64, "global index of its first row: replica * rows_per_replica + rows of the microbatches before it")                    \
     X(valid, int64_t, I64, "valid rows of the whole global batch in this step")                                                                      \
     X(global_batch, int64_t, I64, "rows of a full global batch: replicas * rows_per_replica")                                                        \
     X(replicas, int64_t, I64, "V, the number of replicas")                                                                                           \
@@ -35,8 +35,8 @@ typedef enum dt_launch_field {
     DT_N_LAUNCH_FIELDS
 } dt_launch_field;
 
-/* Indices out of range since it was last cleared, one record a block: how many, and the first of them. That is the one of the lowest row, of that row
- * at the lowest location, there the lowest value: which one it is depends on the data alone, not on the order of kernels and threads. */
+/* Indices out of range since it was last cleared, one record a microbatch: how many, and the first of them. That is the one of the lowest row, of
+ * that row at the lowest location, there the lowest value: which one it is depends on the data alone, not on the order of kernels and threads. */
 typedef struct dt_bad_index {
     int64_t count;
     int64_t value;    /* of the first one */

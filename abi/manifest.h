@@ -12,13 +12,13 @@ enum {
 /* X(enumerator, name, meaning): where the memory of a buffer is. Offsets are given by plan_memory within each space. */
 #define DT_MEMORY_SPACES(X)                                                                                                                          \
     X(VARIABLE, "variable", "a variable of the module, once a memory")                                                                               \
-    X(INPUT, "input", "rows of a step's input, from the block's first one")                                                                          \
+    X(INPUT, "input", "rows of a step's input, from the microbatch's first one")                                                                     \
     X(DEVICE, "device", "once a memory, which cores share: replicated values, and what collectives deliver")                                         \
-    X(REPLICA, "replica", "once for each block of rows: what lives across segments, results, what collectives take and is not PARTIAL")              \
+    X(REPLICA, "replica", "once for each microbatch: what lives across segments, results, what collectives take and is not PARTIAL")                 \
     X(PARTIAL, "partial",                                                                                                                            \
       "once for each partial sum that a core has open: what one segment computes, an all_reduce or reduce_scatter takes and nobody else needs. "     \
-      "Blocks are summed as they are done, and the memory of what is summed serves the next ones")                                                   \
-    X(SCRATCH, "scratch", "once a core, reused by block after block: what lives within one segment")                                                 \
+      "Microbatches are summed as they are done, and the memory of what is summed serves the next ones")                                             \
+    X(SCRATCH, "scratch", "once a core, reused by microbatch after microbatch: what lives within one segment")                                       \
     X(CONSTANT, "constant", "read-only bytes in the artifact")
 
 /* X(enumerator, name, meaning): what a function is for. */

@@ -96,7 +96,7 @@ static bool is_wanted(const bench *b, int f) {
 /* ---- memory ---- */
 
 static size_t buffer_elements(const dt_plan *plan, const dt_kernel_function *kernel, int argument) {
-    return (size_t)dt_shape_elements(plan->buffers[kernel->buffers[argument]].shape, plan->block_rows, plan->block_rows);
+    return (size_t)dt_shape_elements(plan->buffers[kernel->buffers[argument]].shape, plan->microbatch_rows, plan->microbatch_rows);
 }
 
 /* A kernel's buffers and its launch, one behind the other; 256 more bytes behind each, which vector code may read. */
@@ -109,9 +109,9 @@ static dt_status *lay_out(bench *b, const dt_plan *plan, const dt_kernel_functio
         LAUNCH_BYTES = 512
     };
     size_t total = 0;
-    dt_launch launch = {.rows = plan->block_rows,
-                        .valid = plan->block_rows,
-                        .global_batch = plan->block_rows,
+    dt_launch launch = {.rows = plan->microbatch_rows,
+                        .valid = plan->microbatch_rows,
+                        .global_batch = plan->microbatch_rows,
                         .replicas = 1,
                         .epochs = 1,
                         .steps_per_epoch = 100,
@@ -309,7 +309,7 @@ static dt_status *say_kernel(bench *b, int p, int k, int *n_failed) {
     dt_kernel_count count = dt_kernel_count_of(plan, kernel);
     kernel_run run = {0};
     dt_text text = {0}, lines = {0};
-    double seconds, rows = (double)plan->block_rows;
+    double seconds, rows = (double)plan->microbatch_rows;
     dt_status *status = time_kernel(b, p, k, &run, &seconds);
     free_memory(b, &run);
     dt_kernel_lines(&lines, plan, kernel);

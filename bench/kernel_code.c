@@ -59,7 +59,7 @@ static dt_status *compile(subject *s) {
     dt_module *meaning;
     DT_TRY(make_module(s, &meaning));
     s->meaning = dt_module_find_function(meaning, "f");
-    s->compilation = (dt_compilation){.arena = s->arena, .off = 1u << DT_SWITCH_BLOCKS};
+    s->compilation = (dt_compilation){.arena = s->arena, .off = 1u << DT_SWITCH_MICROBATCHES};
     DT_TRY(make_module(s, &s->compilation.module));
     DT_TRY(dt_passes_run(&s->compilation, &(dt_passes_options){0}));
     for (int i = 0; i < s->compilation.n_plans; i++)

@@ -3,7 +3,7 @@
  *     reduction_order PROGRAM.dtx        prints {"step": …, "leaves": …, "bytes": …, "fixed": …, "arrival": …, "difference": …}, seconds
  *
  * step        of the program's step `train`, 8 replicas on 2 devices of a core
- * fixed       adding up copies of all gradients, one for each block of rows of each replica, in the tree of runtime/devices/reduce.h
+ * fixed       adding up copies of all gradients, one for each microbatch of each replica, in the tree of runtime/devices/reduce.h
  * arrival     the same copies by the same threads, with the same meetings, each added to one accumulator as it comes
  * difference  fixed less arrival
  *
@@ -205,7 +205,7 @@ static dt_status *measure(const char *path) {
     int step = dt_artifact_find_step(artifact, "train");
     if (step < 0) return dt_error(DT_NOT_FOUND, "%s has no step train", path);
     DT_TRY(time_steps(kernels, step, &step_seconds));
-    sums of = {.n_leaves = REPLICAS * (int)dt_artifact_blocks(artifact, artifact->capacity),
+    sums of = {.n_leaves = REPLICAS * (int)dt_artifact_microbatches(artifact, artifact->capacity),
                .n = n_gradients(&artifact->functions[artifact->steps[step].function])};
     DT_TRY(measure_sums(&of, &fixed, &arrival, &difference));
     printf("{\"step\": %.6f, \"leaves\": %d, \"bytes\": %zu, \"fixed\": %.6f, \"arrival\": %.6f, \"difference\": %.6f}\n", step_seconds, of.n_leaves,

@@ -1,7 +1,7 @@
 """order: what the fixed order of sums over replicas costs (bench/reduction_order.c).
 
 The step of bench/programs/wide.dt, eleven million parameters in dense layers, with 8 replicas of 64 rows on 2 devices; and the sum of its gradients
-over all blocks of rows, in the fixed tree and in the order in which they come. What they differ by is a share of the step.
+over all microbatches, in the fixed tree and in the order in which they come. What they differ by is a share of the step.
 """
 import json
 

@@ -1,6 +1,6 @@
 /* dtc summary: a program at a glance, before anything runs: layers and parameters, arithmetic, memory, and what crosses replicas. */
 #include "compiler/dtc.h"
-#include "compiler/kernel/blocks.h"
+#include "compiler/kernel/microbatches.h"
 #include "ir/flops.h"
 #include "ir/text_form.h"
 
@@ -95,10 +95,10 @@ static void print_memory(dt_text *text, const dt_plan *plan, int64_t shared_byte
     dt_text_append(text, " + ");
     print_bytes(text, plan->bytes.partial);
     dt_text_append(text, " * sums) * cores + ");
-    int64_t capacity = plan->function->module->capacity, n_blocks = dt_blocks_of(capacity, plan->block_rows);
-    print_bytes(text, n_blocks * plan->bytes.replica + input_bytes(plan));
+    int64_t capacity = plan->function->module->capacity, n_microbatches = dt_microbatches_of(capacity, plan->microbatch_rows);
+    print_bytes(text, n_microbatches * plan->bytes.replica + input_bytes(plan));
     dt_text_format(text, " * V, V replicas of %lld rows", (long long)capacity);
-    if (n_blocks > 1) dt_text_format(text, ", in %lld blocks of %lld", (long long)n_blocks, (long long)plan->block_rows);
+    if (n_microbatches > 1) dt_text_format(text, ", in %lld microbatches of %lld", (long long)n_microbatches, (long long)plan->microbatch_rows);
     dt_text_append(text, "\n");
 }
 

@@ -335,7 +335,7 @@ dt_status *dt_manifest_write(dt_text *text, const dt_artifact_contents *contents
     add_hash(root, "program_hash", graph);
     cJSON_AddStringToObject(root, "name", compilation->module->name);
     add_integer(root, "capacity", compilation->module->capacity);
-    add_integer(root, "block_rows", compilation->block_rows);
+    add_integer(root, "microbatch_rows", compilation->microbatch_rows);
     add_objects(root, contents);
     add_locations(root, compilation);
     add_variables(root, compilation->module);

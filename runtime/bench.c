@@ -249,7 +249,7 @@ static double sum_of(const dt_bench *bench, const double *seconds) {
     return sum;
 }
 
-/* The calls for blocks share the rows of the batch; what runs once a memory has all of them where it has any, in parts or not. */
+/* The calls for microbatches share the rows of the batch; a kernel that runs once for a memory has all rows where it has any, in parts or not. */
 static double per_step(const dt_bench *bench, int k, dt_artifact_amount amount) {
     double rows = (double)dt_session_global_batch(bench->session), memories = dt_session_n_memories(bench->session);
     return bench->function->kernels[k].once ? (amount.per_row * rows + amount.fixed) * memories

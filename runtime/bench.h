@@ -28,7 +28,7 @@ dt_status *dt_bench_peak(dt_bench *bench, dt_peak *peak);
 
 typedef struct dt_bench_kernel {
     const char *name, *lines; /* lines of the program that it came from; "" where the compiler knows none */
-    double calls;             /* a step, over all blocks and cores */
+    double calls;             /* a step, over all microbatches and cores */
     double seconds;           /* median over steps of all its calls together: time of cores, not of the clock */
     double share;             /* of all cores' time in the measured steps; on a GPU in those that were run kernel by kernel */
     double flops, bytes;      /* a step; 0: the artifact does not say */

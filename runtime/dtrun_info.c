@@ -117,7 +117,7 @@ static void say_artifact(dt_text *text, const dt_artifact *artifact) {
     if (artifact->cuda != NULL) say_gpus(text, artifact->cuda);
     dt_text_format(text, "\nup to %" PRId64 " rows for each replica; memory: %.2f MiB + %.2f MiB for each core + %.2f MiB for each replica",
                    artifact->capacity, in_mib(bytes.shared), in_mib(bytes.core), in_mib(bytes.replica));
-    dt_text_format(text, " + %.2f MiB for each of the log2(blocks) + 1 sums that a core has open\n", in_mib(bytes.partial));
+    dt_text_format(text, " + %.2f MiB for each of the log2(microbatches) + 1 sums that a core has open\n", in_mib(bytes.partial));
     say_variables(text, artifact);
     for (int i = 0; i < artifact->n_pipelines; i++) say_pipeline(text, &artifact->pipelines[i]);
     for (int i = 0; i < artifact->n_steps; i++) say_step(text, artifact, &artifact->steps[i]);

@@ -102,7 +102,7 @@ static void touch(dt_cuda_function *f, const dt_address *address, bool stores) {
     const dt_buffer *buffer = &f->plan->buffers[f->kernel->buffers[b]];
     if (f->names[b] == NULL) f->names[b] = argument_name(f, buffer, b);
     f->stored[b] |= stores;
-    if (dt_shape_elements(buffer->shape, f->plan->block_rows, NARROW) >= NARROW) f->wide = true;
+    if (dt_shape_elements(buffer->shape, f->plan->microbatch_rows, NARROW) >= NARROW) f->wide = true;
 }
 
 static void find_arguments(dt_cuda_function *f) {

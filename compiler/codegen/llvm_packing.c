@@ -26,7 +26,7 @@ enum {
 
 static int64_t assumed_extent(const dt_llvm_nest *n, int loop) {
     int64_t extent = n->nest->loops[loop].extent;
-    return dt_llvm_is_constant_extent(extent) ? extent : n->e->at_work.plan->block_rows;
+    return dt_llvm_is_constant_extent(extent) ? extent : n->e->at_work.plan->microbatch_rows;
 }
 
 /* The reduced loop, if only one is longer than 1 and stands innermost; -1. */

@@ -63,7 +63,7 @@ bool dt_llvm_tile_is_possible(const dt_llvm_nest *n) {
 /* Iterations of the vector loop, or as many as there can be. */
 static int64_t trip_count(const dt_llvm_nest *n) {
     int64_t extent = n->nest->loops[n->nest->tiling.vector_loop].extent;
-    return dt_llvm_is_constant_extent(extent) ? extent : n->e->at_work.plan->block_rows;
+    return dt_llvm_is_constant_extent(extent) ? extent : n->e->at_work.plan->microbatch_rows;
 }
 
 static int64_t most_of(int64_t x, int64_t y) { return x > y ? x : y; }
@@ -98,7 +98,7 @@ static void choose_tile(dt_llvm_nest *n, int64_t n_vectors) {
     int row = n->nest->tiling.row_loop;
     int64_t extent = row >= 0 ? n->nest->loops[row].extent : 1, best = INT64_MAX;
     bool at_run_time = !dt_llvm_is_constant_extent(extent);
-    if (at_run_time) extent = n->e->at_work.plan->block_rows;
+    if (at_run_time) extent = n->e->at_work.plan->microbatch_rows;
     for (int64_t vectors = 1; vectors <= n_vectors && vectors <= 8; vectors++)
         for (int64_t rows = 1; rows <= extent && registers_of(rows, vectors) <= n->e->target->registers; rows++) {
             int64_t n_blocks = (n_vectors + vectors - 1) / vectors, size = n_vectors / n_blocks, larger = n_vectors % n_blocks;

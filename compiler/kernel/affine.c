@@ -92,12 +92,12 @@ static bool bound(int n_loops, const dt_loop *loops, const dt_affine *x, int sig
 bool dt_affine_least(int n_loops, const dt_loop *loops, const dt_affine *x, int64_t *least) { return bound(n_loops, loops, x, -1, least); }
 bool dt_affine_greatest(int n_loops, const dt_loop *loops, const dt_affine *x, int64_t *greatest) { return bound(n_loops, loops, x, 1, greatest); }
 
-void dt_shape_strides(dt_shape shape, int64_t block_rows, int64_t *strides) {
+void dt_shape_strides(dt_shape shape, int64_t microbatch_rows, int64_t *strides) {
     int64_t stride = 1;
     for (int d = shape.rank - 1; d >= 0; d--) {
         if (shape.dims[d] == DT_GATHERED) continue;
         strides[d] = stride;
-        stride *= dt_dim_is_symbol(shape.dims[d]) ? block_rows : shape.dims[d];
+        stride *= dt_dim_is_symbol(shape.dims[d]) ? microbatch_rows : shape.dims[d];
     }
     for (int d = 0; d < shape.rank; d++)
         if (shape.dims[d] == DT_GATHERED) strides[d] = stride;

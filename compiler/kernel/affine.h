@@ -32,7 +32,7 @@ bool dt_affine_least(int n_loops, const dt_loop *loops, const dt_affine *x, int6
 bool dt_affine_greatest(int n_loops, const dt_loop *loops, const dt_affine *x, int64_t *greatest);
 
 /* Strides in elements: row-major, but for DT_GATHERED, which is outermost wherever it stands in the shape. How many rows all replicas have is known
- * at launch only, so no stride may depend on it. DT_BATCH after another dimension takes the room of `block_rows` rows. */
-void dt_shape_strides(dt_shape shape, int64_t block_rows, int64_t *strides);
+ * at launch only, so no stride may depend on it. DT_BATCH after another dimension takes the room of `microbatch_rows` rows. */
+void dt_shape_strides(dt_shape shape, int64_t microbatch_rows, int64_t *strides);
 
 #endif

@@ -23,7 +23,9 @@ bool dt_arguments_overlap(const dt_plan *plan, const dt_kernel_function *kernel,
     return x->offset < y->offset + y->bytes && y->offset < x->offset + x->bytes;
 }
 
-int64_t dt_trip_count(const dt_plan *plan, int64_t extent) { return extent == DT_BATCH ? plan->block_rows : extent == DT_GATHERED ? -1 : extent; }
+int64_t dt_trip_count(const dt_plan *plan, int64_t extent) {
+    return extent == DT_BATCH ? plan->microbatch_rows : extent == DT_GATHERED ? -1 : extent;
+}
 
 bool dt_reduction_is_product(const dt_nest *nest, const dt_reduction *reduction) {
     const dt_instruction *operand = &nest->instructions[reduction->operand];

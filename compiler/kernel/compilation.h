@@ -9,7 +9,7 @@
 #include "compiler/kernel/switches.h"
 
 /* What differs between targets as far as the passes are concerned. A batched target launches all rows of a replica together, in threads instead of
- * a loop: no sum is carried from row to row, no buffer holds a single row, a replica's rows are one block, and the renderer chooses tiles and
+ * a loop: no sum is carried from row to row, no buffer holds a single row, a replica is one microbatch, and the renderer chooses tiles and
  * vectors. */
 typedef enum dt_target {
     DT_TARGET_CPU,
@@ -24,7 +24,7 @@ typedef struct dt_compilation {
     dt_target target; /* what the plans are for */
     int n_plans;      /* 0 before fuse, then one plan for each function of the module, in its order */
     dt_plan **plans;
-    int64_t block_rows; /* of every plan, chosen before fuse (compiler/kernel/blocks.h) */
+    int64_t microbatch_rows; /* of every plan, chosen before fuse (compiler/kernel/microbatches.h) */
     DT_LIST(dt_location)
     locations;        /* index expressions that kernels check, by the `location` they count a bad index with: "locations" of the manifest */
     dt_text warnings; /* lines for the user: what a pass did that costs something; in the arena */

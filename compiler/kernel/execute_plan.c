@@ -1,7 +1,7 @@
 /* execute_plan: a whole plan, kernel by kernel and collective by collective, as a device runs it. See execute.h.
  *
- * Buffers lie where plan_memory put them; arguments and variables have memory of their own, laid out for a full block and followed by the slack that
- * vector code may read. */
+ * Buffers lie where plan_memory put them; arguments and variables have memory of their own, laid out for a full microbatch and followed by the slack
+ * that vector code may read. */
 #include "compiler/kernel/affine.h"
 #include "compiler/kernel/execute.h"
 #include "ir/evaluate.h"
@@ -19,7 +19,7 @@ typedef struct dt_execution {
     void *context;
     int n_replicas;
     const dt_launch *launches;
-    int64_t block_rows;
+    int64_t microbatch_rows;
     char **buffers; /* [n_replicas * n_buffers]: of replica r, buffer b: r * n_buffers + b */
 } dt_execution;
 
@@ -37,10 +37,10 @@ static char **buffer_of(const dt_execution *e, int replica, int b) { return &e->
 static bool has_own_block(const dt_buffer *buffer) { return buffer->space == DT_MEMORY_VARIABLE || buffer->space == DT_MEMORY_INPUT; }
 
 static int64_t bytes_of(const dt_execution *e, const dt_buffer *buffer) {
-    return dt_shape_elements(buffer->shape, e->block_rows, e->block_rows * e->n_replicas) * (int64_t)dt_dtype_bytes(buffer->dtype);
+    return dt_shape_elements(buffer->shape, e->microbatch_rows, e->microbatch_rows * e->n_replicas) * (int64_t)dt_dtype_bytes(buffer->dtype);
 }
 
-/* A space once: what has a size of its own, then what is as large as there are replicas, each of one block. */
+/* A space once: what has a size of its own, then what is as large as there are replicas, each of one microbatch. */
 typedef struct dt_memory_block {
     char *fixed, *gathered;
 } dt_memory_block;
@@ -88,11 +88,11 @@ static dt_status *check_slack(const dt_execution *e) {
     return NULL;
 }
 
-/* Copies between a dense tensor and memory in which symbols after the first dimension have room for a full block. `shape` has the symbols. */
+/* Copies between a dense tensor and memory in which symbols after the first dimension have room for a full microbatch. `shape` has the symbols. */
 static void copy_elements(const dt_execution *e, dt_shape shape, const dt_tensor *tensor, char *memory, bool to_tensor) {
     const int64_t *dims = tensor->shape.dims;
     int64_t *strides = DT_NEW_ARRAY(e->arena, int64_t, shape.rank);
-    dt_shape_strides(shape, e->block_rows, strides);
+    dt_shape_strides(shape, e->microbatch_rows, strides);
     size_t bytes = dt_dtype_bytes(tensor->dtype);
     for (size_t i = 0; i < dt_tensor_elements(tensor); i++) {
         int64_t rest = (int64_t)i, at = 0;
@@ -242,7 +242,7 @@ static void run_naively(void *context, const dt_plan *plan, int kernel, void *co
 
 dt_status *dt_plan_execute(dt_arena *arena, const dt_plan_run *run) {
     const dt_plan *plan = run->plan;
-    dt_execution e = {arena, plan, run->runner, run->context, run->n_replicas, run->launches, plan->block_rows, NULL};
+    dt_execution e = {arena, plan, run->runner, run->context, run->n_replicas, run->launches, plan->microbatch_rows, NULL};
     if (e.runner == NULL) e.runner = run_naively, e.context = arena;
     make_buffers(&e);
     fill_arguments(&e, run->inputs, run->memory);

@@ -132,12 +132,12 @@ typedef struct dt_buffer {
     const char *name; /* for people: "%12", "Cnn/conv2d/kernel", "packed 3" */
     dt_memory_space space;
     dt_dtype dtype;
-    dt_shape shape;      /* DT_BATCH counts as the rows of a block; dt_shape_strides says where elements lie */
+    dt_shape shape;      /* DT_BATCH counts as the rows of a microbatch; dt_shape_strides says where elements lie */
     bool one_row;        /* holds what one iteration of a row loop leaves for later nests of the same iteration, and only that */
     int variable, input; /* index, for those spaces */
-    int64_t offset; /* bytes within its space, a multiple of DT_BUFFER_ALIGNMENT. With DT_GATHERED both are those of one block of rows, as many times
-                       as large as the launch has blocks, and lie after all that has not: how many there are is known at launch only */
-    int64_t bytes;  /* of a full block, with DT_SLACK_BYTES after it */
+    int64_t offset; /* bytes within its space, a multiple of DT_BUFFER_ALIGNMENT. With DT_GATHERED both are those of one microbatch, as many times
+                       as large as the launch has microbatches, and lie after all that has not: how many there are is known at launch only */
+    int64_t bytes;  /* of a full microbatch, with DT_SLACK_BYTES after it */
     dt_precision precision; /* that its elements, factors of products, have been rounded to */
 } dt_buffer;
 
@@ -172,23 +172,23 @@ typedef struct dt_segment {
     dt_collective *collectives;
 } dt_segment;
 
-/* Bytes of the spaces that plan_memory lays out; replica: for each block; partial: for each open sum. */
+/* Bytes of the spaces that plan_memory lays out; replica: for each microbatch; partial: for each open sum. */
 typedef struct dt_space_bytes {
     int64_t device, replica, partial, scratch;
 } dt_space_bytes;
 
 typedef struct dt_plan {
     const dt_function *function;
-    int64_t block_rows; /* most rows of a block (compiler/kernel/blocks.h) */
-    bool is_placed;     /* buffers have their offsets: plan_memory is done */
-    bool batched;       /* for launches over all rows together: nothing is carried from one row to the next */
+    int64_t microbatch_rows; /* most rows of a microbatch (compiler/kernel/microbatches.h) */
+    bool is_placed;          /* buffers have their offsets: plan_memory is done */
+    bool batched;            /* for launches over all rows together: nothing is carried from one row to the next */
     int n_buffers, n_kernels, n_segments;
     dt_buffer *buffers;
     dt_kernel_function *kernels;
     dt_segment *segments;
     int *results;                   /* [function->results.n] buffers */
     dt_lowering *lowering;          /* of the passes that make the plan */
-    dt_space_bytes bytes, gathered; /* gathered: what buffers with DT_GATHERED add for each block of rows of all replicas */
+    dt_space_bytes bytes, gathered; /* gathered: what buffers with DT_GATHERED add for each microbatch of all replicas */
 } dt_plan;
 
 /* Checks the form: operands earlier, levels legal, addresses within bounds where provable, vector loop legal. */

@@ -93,7 +93,7 @@ const dt_loops *dt_lowering_loops(dt_lowering *lowering, const dt_value *value) 
 static dt_affine linear(dt_context *c, dt_shape shape, const dt_affine *at) {
     dt_arena *arena = c->nest.arena;
     int64_t *strides = DT_NEW_ARRAY(arena, int64_t, shape.rank);
-    dt_shape_strides(shape, c->lowering->plan->block_rows, strides);
+    dt_shape_strides(shape, c->lowering->plan->microbatch_rows, strides);
     dt_affine sum = dt_affine_constant(arena, c->nest.n_loops, 0);
     for (int d = 0; d < shape.rank; d++) sum = dt_affine_add(arena, c->nest.n_loops, sum, at[d], strides[d]);
     return sum;

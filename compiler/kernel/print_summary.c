@@ -1,6 +1,6 @@
 /* print_summary: a plan on one screen. What runs in which order, once or once a replica, how its work is done, and what it takes. */
-#include "ir/flops.h"
 #include "compiler/kernel/count.h"
+#include "ir/flops.h"
 
 /* "4 nests, 2 tiled, 1 spread, 3 row by row": how the nests of a kernel are computed. */
 static void print_form(dt_text *text, const dt_kernel_function *kernel) {
@@ -30,13 +30,13 @@ static void print_collective(dt_text *text, const dt_plan *plan, const dt_collec
     dt_text_format(text, " %s\n", collective->label ? collective->label : source->name);
 }
 
-/* What the kernels do; of what one does for a block of rows, each row of a whole block has its share. */
+/* What the kernels do; of what one does for a microbatch, each row of a full one has its share. */
 static dt_flops flops_of_kernels(const dt_plan *plan) {
     dt_flops flops = {0};
     for (int k = 0; k < plan->n_kernels; k++) {
         const dt_kernel_function *kernel = &plan->kernels[k];
         dt_amount amount = dt_kernel_count_of(plan, kernel).flops;
-        flops.per_row += amount.per_row + (kernel->once ? 0 : amount.fixed / (double)plan->block_rows);
+        flops.per_row += amount.per_row + (kernel->once ? 0 : amount.fixed / (double)plan->microbatch_rows);
         flops.fixed += kernel->once ? amount.fixed : 0;
     }
     return flops;
@@ -53,9 +53,10 @@ void dt_plan_print_summary(dt_text *text, const dt_plan *plan) {
         for (int c = 0; c < segment->n_collectives; c++) print_collective(text, plan, &segment->collectives[c]);
     }
     char device[32], scratch[32], partial[32], replica[32];
-    dt_text_format(text, " bytes: %s shared, %s of scratch a core, %s for each open sum, %s for each block of rows, %lld of them at most\n",
+    dt_text_format(text, " bytes: %s shared, %s of scratch a core, %s for each open sum, %s for each microbatch, %lld rows of it at most\n",
                    dt_text_with_commas(plan->bytes.device, device), dt_text_with_commas(plan->bytes.scratch, scratch),
-                   dt_text_with_commas(plan->bytes.partial, partial), dt_text_with_commas(plan->bytes.replica, replica), (long long)plan->block_rows);
+                   dt_text_with_commas(plan->bytes.partial, partial), dt_text_with_commas(plan->bytes.replica, replica),
+                   (long long)plan->microbatch_rows);
     if (plan->function->role == DT_ROLE_STEP) {
         dt_text_append(text, " arithmetic: ");
         dt_flops_print(text, flops_of_kernels(plan));

@@ -21,10 +21,10 @@
     X(REMATERIALIZE, "rematerialize", "on GPUs, what is cheaper computed again than stored and loaded is not stored")                                \
     X(WINDOWS, "windows", "gradients of poolings walk windows, not elements")                                                                        \
     X(TILE, "tile", "sums of products in register tiles")                                                                                            \
-    X(AHEAD, "ahead", "weights laid out once a step, not once a block of rows")                                                                      \
+    X(AHEAD, "ahead", "weights laid out once a step, not once a microbatch")                                                                         \
     X(VECTORIZE, "vectorize", "other loops in vectors")                                                                                              \
     X(SPLIT, "split", "norms in blocks, and on GPUs long sums in parts")                                                                             \
-    X(BLOCKS, "blocks", "a replica's rows in blocks, for several cores")                                                                             \
+    X(MICROBATCHES, "microbatches", "a replica's rows in microbatches, for several cores")                                                           \
     X(REUSE, "reuse", "buffers that never live together share memory")
 
 typedef enum dt_switch {

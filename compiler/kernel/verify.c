@@ -30,7 +30,7 @@ static dt_status *verify_address(const dt_plan *plan, const dt_kernel_function *
     }
     dt_affine x = {address->coefficients, address->offset, address->n_terms, address->terms, address->term_coefficients};
     const dt_buffer *buffer = &plan->buffers[kernel->buffers[address->buffer]];
-    int64_t least, greatest, rows = plan->block_rows;
+    int64_t least, greatest, rows = plan->microbatch_rows;
     if (guarded) return NULL;
     if (dt_affine_least(nest->n_loops, nest->loops, &x, &least) && least < 0) return wrong(kernel, n, "an address lies before its buffer");
     dt_loop *loops = nest->loops;

@@ -6,8 +6,8 @@
  * and would be dear to compute more than once; all else disappears into the nests of its users (fuse_groups.c). Nests that go through the rows of
  * the batch together share a kernel (fuse_kernels.c). */
 #include "compiler/passes/fuse.h"
-#include "compiler/kernel/blocks.h"
 #include "compiler/kernel/library.h"
+#include "compiler/kernel/microbatches.h"
 #include "compiler/kernel/nest.h"
 
 #include <ctype.h>
@@ -341,7 +341,7 @@ static dt_fusion divide(dt_compilation *compilation, dt_function *function, cons
     dt_arena *arena = compilation->arena;
     dt_plan *plan = DT_NEW(arena, dt_plan);
     *plan = (dt_plan){.function = function,
-                      .block_rows = compilation->block_rows,
+                      .microbatch_rows = compilation->microbatch_rows,
                       .batched = dt_target_is_batched(compilation->target),
                       .results = DT_NEW_ARRAY(arena, int, function->results.n)};
     plan->lowering = dt_lowering_create(compilation, plan);
@@ -374,7 +374,7 @@ static dt_status *fuse_function(dt_compilation *compilation, dt_function *functi
 
 dt_status *dt_pass_fuse(dt_compilation *compilation) {
     dt_module *module = compilation->module;
-    compilation->block_rows = dt_blocks_choose(compilation);
+    compilation->microbatch_rows = dt_microbatches_choose(compilation);
     compilation->plans = DT_NEW_ARRAY(compilation->arena, dt_plan *, module->functions.n);
     for (size_t i = 0; i < module->functions.n; i++) DT_TRY(fuse_function(compilation, module->functions.items[i], &compilation->plans[i]));
     compilation->n_plans = (int)module->functions.n;

@@ -47,12 +47,12 @@ static bool add_new(dt_arena *arena, dt_value_list *list, const dt_value *value)
 }
 
 static int64_t elements_of(const dt_fusion *f, const dt_value *value) {
-    return dt_shape_elements(value->shape, f->plan->block_rows, f->plan->block_rows);
+    return dt_shape_elements(value->shape, f->plan->microbatch_rows, f->plan->microbatch_rows);
 }
 
 static int64_t iterations_of(const dt_fusion *f, const dt_loops *loops) {
     int64_t iterations = 1;
-    for (int l = 0; l < loops->n_loops; l++) iterations *= dt_dim_is_symbol(loops->extents[l]) ? f->plan->block_rows : loops->extents[l];
+    for (int l = 0; l < loops->n_loops; l++) iterations *= dt_dim_is_symbol(loops->extents[l]) ? f->plan->microbatch_rows : loops->extents[l];
     return iterations;
 }
 

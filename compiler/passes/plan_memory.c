@@ -1,10 +1,11 @@
 /* plan_memory: gives every buffer a space and an offset. No memory is allocated while a step runs.
  *
- * What one block of rows leaves for its own later kernels of the same segment lies in scratch, which the next block uses again; what it leaves for
- * the sum over all blocks at the end of the segment lies with the partial sums; what it leaves for another segment or as a result, in its own block.
+ * What a microbatch leaves for its own later kernels of the same segment lies in scratch, which the next microbatch reuses; what it leaves for the
+ * sum over all microbatches at the end of the segment lies with the partial sums; what it leaves for another segment or as a result, in memory of
+ * its own.
  * Within each space buffers whose lifetimes do not meet share memory: they are placed by size, the greatest first, each at the lowest offset that is
- * free while it lives. Those that hold the rows of all replicas are placed by themselves, as if there were one block of rows: for so many more as the
- * launch has, the runtime takes so many times the sizes and offsets. */
+ * free while it lives. Those that hold the rows of all replicas are placed by themselves, as if there were one microbatch: for a launch
+ * with more of them, the runtime multiplies sizes and offsets. */
 #include "compiler/passes/plan_memory.h"
 
 #include <string.h>
@@ -94,7 +95,7 @@ static int64_t *end_of_space(dt_plan *plan, const dt_buffer *buffer) {
 }
 
 static void place_buffers(dt_arena *arena, dt_plan *plan, const dt_lifetime *lifetimes) {
-    int64_t rows = plan->block_rows;
+    int64_t rows = plan->microbatch_rows;
     int *order = DT_NEW_ARRAY(arena, int, plan->n_buffers), n = 0;
     for (int b = 0; b < plan->n_buffers; b++) {
         dt_buffer *buffer = &plan->buffers[b];

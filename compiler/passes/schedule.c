@@ -157,7 +157,7 @@ static bool is_thinned_out(const dt_product *p, int loop) {
 
 /* Turns of a loop at most; of the rows of all replicas what is assumed. */
 static int64_t trip_count(const dt_product *p, int loop) {
-    return p->loops->extents[loop] == DT_BATCH ? p->plan->block_rows : assumed_extent(p, loop);
+    return p->loops->extents[loop] == DT_BATCH ? p->plan->microbatch_rows : assumed_extent(p, loop);
 }
 
 /* The loop to hold in vectors is the one whose elements lie side by side in the result: the last one that is longer than 1, but for the rows of all
@@ -287,7 +287,7 @@ static bool describe_packing(dt_arena *arena, const dt_product *p, int operand, 
         bool this_row = is_of_the_row(p, access, packing, d);
         *by_row |= this_row;
         packing->strides[d] = this_row ? 0 : stride;
-        if (!all_rows && !this_row) stride *= rows ? p->plan->block_rows : packing->extents[d];
+        if (!all_rows && !this_row) stride *= rows ? p->plan->microbatch_rows : packing->extents[d];
     }
     return true;
 }

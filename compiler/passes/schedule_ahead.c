@@ -1,6 +1,6 @@
 /* schedule_ahead: what no row has a part in is laid out once, ahead of all rows.
  *
- * A nest that lays an operand out for a product stands in the product's kernel, which runs for one block of rows after another. Where it reads
+ * A nest that lays an operand out for a product stands in the product's kernel, which runs for one microbatch after another. Where it reads
  * nothing but what is the same for all of them, weights as a rule, it is moved to a kernel that runs once, at the head of the segment. */
 #include "compiler/kernel/nest.h"
 #include "compiler/passes/schedule.h"

@@ -98,8 +98,8 @@ static bool cut_loop(splitting *s, int loop, int64_t most) {
     cut c = {.loop = loop, .guarded = extent == DT_BATCH};
     if (s->n_cuts == MOST_CUTS || (c.guarded && !can_be_guarded(s))) return false;
     if (c.guarded) {
-        c.turns = (s->plan->block_rows + most - 1) / most;
-        c.parts = (s->plan->block_rows + c.turns - 1) / c.turns;
+        c.turns = (s->plan->microbatch_rows + most - 1) / most;
+        c.parts = (s->plan->microbatch_rows + c.turns - 1) / c.turns;
     } else {
         c.parts = greatest_divisor_to(extent, most);
         c.turns = extent / c.parts;

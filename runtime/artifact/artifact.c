@@ -297,9 +297,9 @@ int dt_artifact_find_pipeline(const dt_artifact *artifact, const char *name) {
     return -1;
 }
 
-int64_t dt_artifact_blocks(const dt_artifact *artifact, int64_t rows) {
+int64_t dt_artifact_microbatches(const dt_artifact *artifact, int64_t rows) {
     int64_t n = 1;
-    while (n * artifact->block_rows < rows) n *= 2;
+    while (n * artifact->microbatch_rows < rows) n *= 2;
     return n;
 }
 
@@ -314,6 +314,6 @@ dt_artifact_bytes dt_artifact_memory(const dt_artifact *artifact) {
         if (function->replica_bytes > bytes.replica) bytes.replica = function->replica_bytes;
     }
     for (int i = 0; i < artifact->n_variables; i++) bytes.shared += artifact->variables[i].bytes;
-    bytes.replica *= dt_artifact_blocks(artifact, artifact->capacity);
+    bytes.replica *= dt_artifact_microbatches(artifact, artifact->capacity);
     return bytes;
 }

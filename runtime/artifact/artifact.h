@@ -4,9 +4,9 @@
  * the sum of each object file is right. A file that is truncated, altered or foreign gives one sentence instead. The structs are const to everybody;
  * their memory is the artifact's. After opening, any number of threads may read it.
  *
- * Dimensions: DT_ROWS (-1) stands for B, the valid rows of a block; DT_ALL_ROWS (-2) for the valid rows of all replicas side by side. Memory
- * counts them as block_rows, and as block_rows of every block. What crosses the border of a function, and whatever has DT_ALL_ROWS, has them first;
- * between kernels a DT_ROWS may stand anywhere. */
+ * Dimensions: DT_ROWS (-1) stands for B, the valid rows of a microbatch; DT_ALL_ROWS (-2) for the valid rows of all replicas side by side. Memory
+ * counts them as microbatch_rows, and as microbatch_rows of every microbatch. What crosses the border of a function, and whatever has DT_ALL_ROWS,
+ * has them first; between kernels a DT_ROWS may stand anywhere. */
 #ifndef DT_RUNTIME_ARTIFACT_ARTIFACT_H
 #define DT_RUNTIME_ARTIFACT_ARTIFACT_H
 
@@ -57,8 +57,9 @@ typedef struct dt_artifact_variable {
 typedef struct dt_artifact_buffer {
     dt_artifact_tensor tensor;
     dt_memory_space space;
-    int64_t offset, bytes; /* within its space, of a full block; DT_ALL_ROWS: bytes of one block's share, and no offset: it is allocated apart */
-    int variable, input;   /* index, for those two spaces */
+    int64_t offset,
+        bytes; /* within its space, of a full microbatch; DT_ALL_ROWS: bytes of one microbatch's share, and no offset: it is allocated apart */
+    int variable, input; /* index, for those two spaces */
 } dt_artifact_buffer;
 
 /* Of one call: rows * per_row + fixed. */
@@ -185,8 +186,8 @@ typedef struct dt_artifact_cuda {
     const dt_artifact_module *modules;        /* an architecture that has one has one for each unit */
     dt_artifact_launch reduction;             /* the function of abi/reduction.h; it has no kernel, and other arguments */
     dt_artifact_launch clear_rows, transpose; /* what calls of libraries need (abi/library.h); `function` is NULL where none do */
-    const struct dt_artifact *program;        /* the same program, its functions with the plans of a GPU: a block is a whole replica, collectives are
-                                                 all_reduce, kernels have launches. All else is the artifact's; `cuda` is NULL */
+    const struct dt_artifact *program; /* the same program, its functions with the plans of a GPU: a microbatch is a whole replica, collectives are
+                                          all_reduce, kernels have launches. All else is the artifact's; `cuda` is NULL */
 } dt_artifact_cuda;
 
 typedef struct dt_artifact {
@@ -198,7 +199,7 @@ typedef struct dt_artifact {
     const char *const *flags;
     const char *source_hash, *program_hash; /* 16 hex digits */
     int64_t capacity;                       /* most rows of a replica */
-    int64_t block_rows;                     /* most rows of a block: what memory is planned for */
+    int64_t microbatch_rows;                /* most rows of a microbatch: what memory is planned for */
     int n_objects, n_locations, n_variables, n_functions, n_steps, n_pipelines;
     const dt_artifact_object *objects;
     const dt_artifact_location *locations;
@@ -232,9 +233,9 @@ int dt_artifact_find_pipeline(const dt_artifact *artifact, const char *name);
 /* One text member of the file: "program.dt", "program.ir", "plan.txt". *text is terminated; the caller frees it. */
 dt_status *dt_artifact_read_text(const char *path, const char *member, char **text);
 
-/* A replica with so many rows (its n, valid or not) is run in blocks of block_rows, the last ones shorter or empty: the least power of two of blocks,
- * so that the tree over all blocks (runtime/devices/reduce.h) is the one over replicas, of trees over their blocks. */
-int64_t dt_artifact_blocks(const dt_artifact *artifact, int64_t rows);
+/* A replica with so many rows (its n, valid or not) is run in microbatches of microbatch_rows, the last ones shorter or empty: the least power of two
+ * of them, so that the tree over all microbatches (runtime/devices/reduce.h) is the one over replicas, of trees over theirs. */
+int64_t dt_artifact_microbatches(const dt_artifact *artifact, int64_t rows);
 
 /* What a session takes: once in each memory (variables, replicated values), for each core (scratch), for each partial sum that a core has open
  * (runtime/execution/executor.h says how many), for each replica at capacity. */

@@ -120,7 +120,7 @@ static bool same_border(const dt_artifact_function *a, const dt_artifact_functio
 static dt_status *read_program(dt_artifact_reader *reader, const dt_json *object, dt_artifact_cuda *cuda) {
     dt_artifact *all = reader->artifact, *program = DT_NEW(reader->arena, dt_artifact);
     *program = *all;
-    program->block_rows = all->capacity;
+    program->microbatch_rows = all->capacity;
     cuda->program = program;
     reader->artifact = program;
     reader->cuda = cuda;

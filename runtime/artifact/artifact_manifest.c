@@ -54,12 +54,12 @@ static dt_status *read_shape(dt_artifact_reader *reader, const dt_json *object, 
             tensor->has_all_rows = *dim == DT_ALL_ROWS;
             continue;
         }
-        if (__builtin_mul_overflow(bytes, *dim < 0 ? reader->artifact->block_rows : *dim, &bytes) || bytes > DT_MOST_BYTES)
+        if (__builtin_mul_overflow(bytes, *dim < 0 ? reader->artifact->microbatch_rows : *dim, &bytes) || bytes > DT_MOST_BYTES)
             return dt_json_wrong(&shape, "more elements than any memory holds");
     }
     tensor->row_bytes = bytes;
     int64_t all;
-    if (tensor->has_rows && (__builtin_mul_overflow(bytes, reader->artifact->block_rows, &all) || all > DT_MOST_BYTES))
+    if (tensor->has_rows && (__builtin_mul_overflow(bytes, reader->artifact->microbatch_rows, &all) || all > DT_MOST_BYTES))
         return dt_json_wrong(&shape, "more elements than any memory holds");
     return NULL;
 }
@@ -74,7 +74,7 @@ dt_status *dt_artifact_read_tensor(dt_artifact_reader *reader, const dt_json *ob
 }
 
 int64_t dt_artifact_tensor_bytes(const dt_artifact *artifact, const dt_artifact_tensor *tensor) {
-    return tensor->has_rows ? tensor->row_bytes * artifact->block_rows : tensor->row_bytes;
+    return tensor->has_rows ? tensor->row_bytes * artifact->microbatch_rows : tensor->row_bytes;
 }
 
 /* ---- objects, locations, variables ---- */
@@ -340,7 +340,7 @@ dt_status *dt_artifact_read_manifest(dt_artifact_reader *reader, const dt_json *
     DT_TRY(read_hash(reader, root, "source_hash", &artifact->source_hash));
     DT_TRY(read_hash(reader, root, "program_hash", &artifact->program_hash));
     DT_TRY(dt_json_integer(root, "capacity", 1, INT_MAX, &artifact->capacity));
-    DT_TRY(dt_json_integer(root, "block_rows", 1, artifact->capacity, &artifact->block_rows));
+    DT_TRY(dt_json_integer(root, "microbatch_rows", 1, artifact->capacity, &artifact->microbatch_rows));
     DT_TRY(read_objects(reader, root));
     DT_TRY(read_constants(reader, root));
     DT_TRY(dt_artifact_read_locations(reader, root));

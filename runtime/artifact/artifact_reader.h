@@ -44,7 +44,7 @@ typedef enum dt_rows_rule {
 
 /* "dtype" and "shape" of `object`. */
 dt_status *dt_artifact_read_tensor(dt_artifact_reader *reader, const dt_json *object, dt_rows_rule rule, dt_artifact_tensor *tensor);
-/* Bytes of a full block: with DT_ALL_ROWS of one block's share. */
+/* Bytes of a full microbatch; with DT_ALL_ROWS: of one microbatch's share. */
 int64_t dt_artifact_tensor_bytes(const dt_artifact *artifact, const dt_artifact_tensor *tensor);
 
 /* "locations" and "functions", into the reader's artifact. */

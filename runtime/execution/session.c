@@ -107,9 +107,9 @@ static dt_status *check_rows(dt_session *session) {
                                      artifact->path, artifact->capacity);
         return dt_artifact_suggest(status, artifact, "--batch", rows);
     }
-    if (dt_artifact_blocks(artifact, options->rows) * options->replicas > MOST_MICROBATCHES)
-        return dt_error(DT_INVALID_ARGUMENT, "%" PRId64 " replica%s of %" PRId64 " rows in blocks of %" PRId64 ": more than %d blocks",
-                        options->replicas, dt_plural(options->replicas), options->rows, artifact->block_rows, MOST_MICROBATCHES);
+    if (dt_artifact_microbatches(artifact, options->rows) * options->replicas > MOST_MICROBATCHES)
+        return dt_error(DT_INVALID_ARGUMENT, "%" PRId64 " replica%s of %" PRId64 " rows in microbatches of %" PRId64 ": more than %d of them",
+                        options->replicas, dt_plural(options->replicas), options->rows, artifact->microbatch_rows, MOST_MICROBATCHES);
     return NULL;
 }
 
@@ -248,11 +248,11 @@ static dt_status *join_group(dt_session *session, dt_microbatches rows, int n_mi
  * none is left out. */
 static dt_status *open_executors(dt_session *session) {
     const dt_artifact *artifact = session->artifact;
-    dt_microbatches rows = {session->options.rows, dt_artifact_blocks(artifact, session->options.rows), artifact->block_rows};
+    dt_microbatches rows = {session->options.rows, dt_artifact_microbatches(artifact, session->options.rows), artifact->microbatch_rows};
     int n_microbatches = (int)(rows.per_replica * session->options.replicas), n = session->spec.n * session->spec.n_cores;
     if (n > n_microbatches / session->n_processes) n = n_microbatches / session->n_processes;
     if (n < 1)
-        return dt_error(DT_INVALID_ARGUMENT, "%d processes for %d blocks of rows: each process holds at least one; use fewer processes",
+        return dt_error(DT_INVALID_ARGUMENT, "%d processes for %d microbatches: each process holds at least one; use fewer processes",
                         session->n_processes, n_microbatches);
     session->executors = DT_NEW_ARRAY(session->arena, dt_executor, n);
     session->peers = DT_NEW_ARRAY(session->arena, dt_executor *, n);
@@ -646,7 +646,7 @@ const char *dt_session_level(const dt_session *session) { return dt_executor_lev
 /* Of the first microbatch of a process; behind its last one. */
 static int64_t first_row_of_process(const dt_session *session, int process) {
     const dt_artifact *artifact = session->artifact;
-    dt_microbatches rows = {session->options.rows, dt_artifact_blocks(artifact, session->options.rows), artifact->block_rows};
+    dt_microbatches rows = {session->options.rows, dt_artifact_microbatches(artifact, session->options.rows), artifact->microbatch_rows};
     int n_microbatches = (int)(rows.per_replica * session->options.replicas);
     int64_t row = dt_microbatches_first_row(&rows, dt_microbatches_first_of_rank(process, session->n_processes, n_microbatches));
     return row < dt_session_global_batch(session) ? row : dt_session_global_batch(session);

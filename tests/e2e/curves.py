@@ -27,8 +27,8 @@ def against_golden(name, bounds):
         checks.curve(f"{name}, V={v}, JAX", of[v], np.array(curve["loss"]), bounds)
         if v > 1:
             checks.curve(f"{name}, V={v}, V=1", of[v], of[1], bounds)
-    checks.that(np.array_equal(of[1], of[2]), f"{name}: 1 and 2 replicas are the same blocks of rows, but not the same bits")
-    whole = compile(program(f"{name}_plain.dt"), batch=curve["batch"], optimize="no-blocks")
+    checks.that(np.array_equal(of[1], of[2]), f"{name}: 1 and 2 replicas are the same microbatches, but not the same bits")
+    whole = compile(program(f"{name}_plain.dt"), batch=curve["batch"], optimize="no-microbatches")
     found = losses(whole, "--init", weights, "--max-steps=100", f"--global-batch={curve['batch']}")
     checks.curve(f"{name}, one block, V=1", found, of[1], bounds)
     checks.that(not np.array_equal(of[1], found), f"{name}: one block adds up in the order of several: were there several?")

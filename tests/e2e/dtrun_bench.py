@@ -49,7 +49,7 @@ check(two["level"] == "x86-64-v3" and two["devices"] == 2 and two["replicas"] ==
 
 net, data = compile_program(), write_data()
 pair = bench(net, "--vs", net, "--data", data, "--global-batch", 24)
-assert_sound(pair, len(kernels_of(net, "train")), {1, 2})  # two blocks of rows; the update in a part for each core
+assert_sound(pair, len(kernels_of(net, "train")), {1, 2})  # two microbatches; the update in a part for each core
 assert_sound(pair["vs"], len(pair["kernels"]), {1, 2})
 check(abs(pair["ratio"] - pair["vs"]["median"] / pair["median"]) < 1e-9, pair["ratio"])
 assert_sound(bench(net, "--step", "predict"), len(kernels_of(net, "predict")), {1, 2})

@@ -101,7 +101,7 @@ static inline void emulated_free(emulated_code *code) {
 
 static inline size_t emulated_bytes(const dt_plan *plan, int b) {
     const dt_buffer *buffer = &plan->buffers[b];
-    return (size_t)dt_shape_elements(buffer->shape, plan->block_rows, plan->block_rows) * dt_dtype_bytes(buffer->dtype);
+    return (size_t)dt_shape_elements(buffer->shape, plan->microbatch_rows, plan->microbatch_rows) * dt_dtype_bytes(buffer->dtype);
 }
 
 static inline void emulated_say(emulated_code *code, const char *name, const char *what) {

@@ -130,7 +130,7 @@ static inline dt_status *gpu_take(gpu *g, const gpu_block *block) {
 
 static inline size_t gpu_buffer_bytes(const dt_plan *plan, int b) {
     const dt_buffer *buffer = &plan->buffers[b];
-    return (size_t)dt_shape_elements(buffer->shape, plan->block_rows, plan->block_rows) * dt_dtype_bytes(buffer->dtype);
+    return (size_t)dt_shape_elements(buffer->shape, plan->microbatch_rows, plan->microbatch_rows) * dt_dtype_bytes(buffer->dtype);
 }
 
 /* Runs a call with a grid of `blocks`. Inputs and variables are copied back too: a kernel that changes what it may not shows. */

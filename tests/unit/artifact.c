@@ -41,11 +41,11 @@ static void a_good_file_becomes_plain_structs(void **state) {
     assert_string_equal(artifact->path, path);
     assert_string_equal(artifact->name, "line");
     assert_int_equal(artifact->capacity, 4);
-    assert_int_equal(artifact->block_rows, 2);
-    assert_int_equal(dt_artifact_blocks(artifact, 1), 1);
-    assert_int_equal(dt_artifact_blocks(artifact, 2), 1);
-    assert_int_equal(dt_artifact_blocks(artifact, 3), 2);
-    assert_int_equal(dt_artifact_blocks(artifact, 5), 4); /* not 3: the tree over blocks is one of trees over each replica's */
+    assert_int_equal(artifact->microbatch_rows, 2);
+    assert_int_equal(dt_artifact_microbatches(artifact, 1), 1);
+    assert_int_equal(dt_artifact_microbatches(artifact, 2), 1);
+    assert_int_equal(dt_artifact_microbatches(artifact, 3), 2);
+    assert_int_equal(dt_artifact_microbatches(artifact, 5), 4); /* not 3: the tree over blocks is one of trees over each replica's */
     assert_int_equal(artifact->n_parameters, 3);
     assert_int_equal(artifact->n_trainable, 3);
     assert_int_equal(artifact->objects[0].n_bytes, n_object);
@@ -171,9 +171,9 @@ static void every_broken_promise_has_its_sentence(void **state) {
         {"{", "\"capacity\": 4", "\"capacity\": \"4x\"", "capacity: expected an integer, found \"4x\""},
         {"{", "\"capacity\": 4", "\"capacity\": 1e300", "capacity: expected an integer"},
         {"{", "\"capacity\": 4,", "", "\"capacity\" is missing"},
-        {"{", "\"block_rows\": 2,", "", "\"block_rows\" is missing"},
-        {"{", "\"block_rows\": 2", "\"block_rows\": 0", "block_rows: expected at least 1, found 0"},
-        {"{", "\"block_rows\": 2", "\"block_rows\": 5", "block_rows: expected at most 4, found 5"},
+        {"{", "\"microbatch_rows\": 2,", "", "\"microbatch_rows\" is missing"},
+        {"{", "\"microbatch_rows\": 2", "\"microbatch_rows\": 0", "microbatch_rows: expected at least 1, found 0"},
+        {"{", "\"microbatch_rows\": 2", "\"microbatch_rows\": 5", "microbatch_rows: expected at most 4, found 5"},
         {"{", "\"program_hash\": \"0123456789abcdef\"", "\"program_hash\": \"0123\"", "\"program_hash\" is not 16 hexadecimal digits"},
         {"\"objects\"", "\"sha256\": \"@\"", "\"sha256\": \"00\"", "objects[0]: kernels.o has the sum"},
         {"\"objects\"", "\"file\": \"kernels.o\"", "\"file\": \"\"", "objects[0]: \"file\" is empty"},

@@ -41,9 +41,9 @@ static void plans_for_gpus_stand_beside_those_for_processors(void **state) {
 
     const dt_artifact *program = cuda->program;
     assert_null(program->cuda);
-    assert_int_equal(artifact->block_rows, 2);
-    assert_int_equal(program->block_rows, 8);
-    assert_int_equal(dt_artifact_blocks(program, 8), 1);
+    assert_int_equal(artifact->microbatch_rows, 2);
+    assert_int_equal(program->microbatch_rows, 8);
+    assert_int_equal(dt_artifact_microbatches(program, 8), 1);
     assert_int_equal(artifact->n_locations, 0);
     assert_int_equal(program->n_locations, 1);
     assert_ptr_equal(program->steps, artifact->steps);

@@ -49,7 +49,7 @@ static void begin(bench *b) {
     b->module.capacity = CAPACITY;
     b->function = (dt_function){.module = &b->module, .name = "test"};
     b->plan.function = &b->function;
-    b->plan.block_rows = CAPACITY;
+    b->plan.microbatch_rows = CAPACITY;
     b->plan.is_placed = true;
     b->kernel.name = "kernel_under_test";
     b->launch = (dt_launch){.rows = 5, .row_offset = 32, .valid = 11, .global_batch = 32, .replicas = 2, .counter = 3, .seed = 77};

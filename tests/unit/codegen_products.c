@@ -68,7 +68,7 @@ static void check(const char *body, int capacity, uint64_t seed) {
     dt_arena *arena = dt_arena_create();
     const char *text =
         dt_arena_format(arena, "module m capacity %d\nfile 0 \"m\"\nfunction f step (%s\n  return y=%%9\n}\n", capacity > 0 ? capacity : 1, body);
-    dt_compilation compilation = {.arena = arena, .off = 1u << DT_SWITCH_BLOCKS};
+    dt_compilation compilation = {.arena = arena, .off = 1u << DT_SWITCH_MICROBATCHES};
     dt_module *meaning;
     succeed(dt_module_parse(arena, "m", text, &meaning), text);
     succeed(dt_module_parse(arena, "m", text, &compilation.module), text);

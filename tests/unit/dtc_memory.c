@@ -89,7 +89,7 @@ static void summary(void **state) {
 static void compile(void **state) {
     (void)state;
     run_out(dtc_compile, COMMAND("dtc compile --emit=kernels", (char *)graph, "--emit=kernels", "--dump-after=all", "--time-passes"));
-    run_out(dtc_compile, COMMAND("dtc compile", (char *)graph, "-o", (char *)output, "--cpu=x86-64-v3", "--batch=4", "-Ono-blocks"));
+    run_out(dtc_compile, COMMAND("dtc compile", (char *)graph, "-o", (char *)output, "--cpu=x86-64-v3", "--batch=4", "-Ono-microbatches"));
     run_out(dtc_compile, COMMAND("dtc compile --emit=cuda", (char *)graph, "--emit=cuda", "--target=cuda:sm_90"));
 }
 

@@ -24,7 +24,7 @@ static void spoil(const dt_plan *plan, const dt_kernel_function *kernel, int arg
     const dt_buffer *buffer = &plan->buffers[kernel->buffers[argument]];
     if (buffer->shape.rank == 0 || buffer->shape.dims[0] != DT_BATCH || buffer->dtype != DT_F32) return;
     int64_t per_row = dt_shape_elements_per_row(buffer->shape);
-    for (int64_t i = rows * per_row; i < plan->block_rows * per_row; i++) ((float *)buffers[argument])[i] = NAN;
+    for (int64_t i = rows * per_row; i < plan->microbatch_rows * per_row; i++) ((float *)buffers[argument])[i] = NAN;
 }
 
 static void run(void *context, const dt_plan *plan, int k, void *const *buffers, const dt_launch *launch) {
@@ -42,7 +42,7 @@ static void run(void *context, const dt_plan *plan, int k, void *const *buffers,
         }
         for (int i = 0; i < nest->n_instructions; i++)
             if (nest->instructions[i].kind == DT_INSTRUCTION_LOAD) spoil(plan, kernel, nest->instructions[i].address.buffer, buffers, launch->rows);
-        library_run_naively(nest->library, buffers, launch->rows, plan->block_rows);
+        library_run_naively(nest->library, buffers, launch->rows, plan->microbatch_rows);
         runner->n_calls[nest->library->class]++;
         bool product = nest->library->class == DT_LIBRARY_PRODUCT;
         if (product) runner->n_activations[nest->library->product.activation]++;

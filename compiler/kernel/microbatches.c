@@ -1,4 +1,4 @@
-/* blocks: see the header. The one place where the rows of a microbatch are decided.
+/* microbatches: see the header. The one place where the rows of a microbatch are decided.
  *
  * Three considerations compete.
  *
@@ -23,7 +23,7 @@
  *
  *  - Activations. What a microbatch leaves for its later kernels should still be in the second-level cache. Rows beyond SHARED_ROWS, which save
  *    crossing, are taken as long as it is. */
-#include "compiler/kernel/blocks.h"
+#include "compiler/kernel/microbatches.h"
 
 #include "ir/flops.h"
 
@@ -41,13 +41,13 @@ static double flops_of_crossing(double bytes) {
     return flops_a_byte * bytes;
 }
 
-int64_t dt_blocks_of(int64_t rows, int64_t block_rows) {
+int64_t dt_microbatches_of(int64_t rows, int64_t microbatch_rows) {
     int64_t n = 1;
-    while (n * block_rows < rows) n *= 2;
+    while (n * microbatch_rows < rows) n *= 2;
     return n;
 }
 
-int64_t dt_block_rows(int64_t capacity, const dt_block_costs *costs) {
+int64_t dt_microbatch_rows(int64_t capacity, const dt_microbatch_costs *costs) {
     double least = LEAST_WORTH * flops_of_crossing(costs->crossing_bytes), fitting = SECOND_LEVEL_BYTES / 2;
     int64_t most = (capacity + MOST_CORES - 1) / MOST_CORES, rows = capacity;
     if ((double)most * costs->activation_per_row > fitting) most = (int64_t)(fitting / costs->activation_per_row);
@@ -76,8 +76,8 @@ static bool is_kept(const dt_value *value) {
     }
 }
 
-static dt_block_costs costs_of(dt_arena *arena, const dt_function *step) {
-    dt_block_costs costs = {.flops_per_row = dt_flops_of_function(arena, step).per_row};
+static dt_microbatch_costs costs_of(dt_arena *arena, const dt_function *step) {
+    dt_microbatch_costs costs = {.flops_per_row = dt_flops_of_function(arena, step).per_row};
     for (const dt_value *value = step->first; value != NULL; value = value->next) {
         if (value->op->class == DT_CLASS_COLLECTIVE && dt_shape_batch_axis(value->shape) < 0) costs.crossing_bytes += bytes_of(value);
         if (is_kept(value)) costs.activation_per_row += bytes_of(value);
@@ -85,14 +85,14 @@ static dt_block_costs costs_of(dt_arena *arena, const dt_function *step) {
     return costs;
 }
 
-int64_t dt_blocks_choose(const dt_compilation *compilation) {
+int64_t dt_microbatches_choose(const dt_compilation *compilation) {
     const dt_module *module = compilation->module;
-    dt_block_costs most = {0};
-    if (!dt_switch_is_on(compilation->off, DT_SWITCH_BLOCKS) || dt_target_is_batched(compilation->target)) return module->capacity;
+    dt_microbatch_costs most = {0};
+    if (!dt_switch_is_on(compilation->off, DT_SWITCH_MICROBATCHES) || dt_target_is_batched(compilation->target)) return module->capacity;
     for (size_t i = 0; i < module->functions.n; i++) {
         if (module->functions.items[i]->role != DT_ROLE_STEP) continue;
-        dt_block_costs costs = costs_of(compilation->arena, module->functions.items[i]);
+        dt_microbatch_costs costs = costs_of(compilation->arena, module->functions.items[i]);
         if (costs.flops_per_row > most.flops_per_row) most = costs;
     }
-    return dt_block_rows(module->capacity, &most);
+    return dt_microbatch_rows(module->capacity, &most);
 }
