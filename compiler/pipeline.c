@@ -25,8 +25,8 @@ static const dt_pass passes[] = {
     {"fuse", dt_pass_fuse, true, DT_SWITCH_NONE},               /* ops become kernels */
     {"schedule", dt_pass_schedule, true, DT_SWITCH_NONE},       /* kernels get an order and tiles */
     {"late_writes", dt_pass_late_writes, true, DT_SWITCH_NONE}, /* variables are written when their old value has been read */
-    {"split_sums", dt_pass_split_sums, true, DT_SWITCH_SPLIT},  /* long sums become parts, for many threads */
-    {"plan_memory", dt_pass_plan_memory, true, DT_SWITCH_NONE}, /* buffers get offsets */
+    {"split_reductions", dt_pass_split_reductions, true, DT_SWITCH_SPLIT}, /* long reductions become partial ones, for many threads */
+    {"plan_memory", dt_pass_plan_memory, true, DT_SWITCH_NONE},            /* buffers get offsets */
 };
 enum {
     n_passes = sizeof passes / sizeof *passes

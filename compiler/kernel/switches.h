@@ -23,7 +23,7 @@
     X(TILE, "tile", "sums of products in register tiles")                                                                                            \
     X(AHEAD, "ahead", "weights laid out once a step, not once a microbatch")                                                                         \
     X(VECTORIZE, "vectorize", "other loops in vectors")                                                                                              \
-    X(SPLIT, "split", "norms in blocks, and on GPUs long sums in parts")                                                                             \
+    X(SPLIT, "split", "norms in blocks of elements, and on GPUs other long reductions in parts")                                                     \
     X(MICROBATCHES, "microbatches", "a replica's rows in microbatches, for several cores")                                                           \
     X(REUSE, "reuse", "buffers that never live together share memory")
 

@@ -33,7 +33,7 @@ static int accumulator_of(dt_fusion *f, const dt_fusion_group *group, size_t r, 
         }
     *direct = false;
     const char *name = dt_arena_format(f->arena, "%%%d sum", root->id);
-    dt_memory_space space = group->once ? DT_MEMORY_DEVICE : DT_MEMORY_SCRATCH;
+    dt_memory_space space = group->replicated ? DT_MEMORY_DEVICE : DT_MEMORY_SCRATCH;
     return dt_plan_add_buffer(f->arena, f->plan, (dt_buffer){name, space, root->dtype, root->shape, .variable = -1, .input = -1});
 }
 

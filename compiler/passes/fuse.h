@@ -35,7 +35,7 @@ typedef struct dt_fusion_group {
     dt_cluster cluster;
     int producer; /* the last group that it needs */
     int segment;
-    bool once, elementwise;
+    bool replicated, elementwise;
     dt_row_kind rows;
     bool alone; /* a sum of products that needs many rows at a time: not in a row loop */
     int kernel;
@@ -45,7 +45,7 @@ typedef struct dt_fusion_group {
 typedef struct dt_fused_kernel {
     DT_LIST(int) groups;
     int segment;
-    bool once;
+    bool once;    /* run once for all replicas, not once for each */
     bool in_rows; /* its row groups share one loop over the rows */
     bool closed;  /* something follows the row loop */
 } dt_fused_kernel;

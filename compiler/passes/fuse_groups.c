@@ -13,8 +13,8 @@ enum {
     function_cost = 16, /* of exp and its like, in operations */
 };
 
-/* Whether every replica computes the same: then a device does it once. */
-static bool is_once(const dt_fusion *f, const dt_value *value) {
+/* Whether every replica computes the same: then it is computed once for all of them. */
+static bool is_replicated(const dt_fusion *f, const dt_value *value) {
     return value->distribution.kind == DT_REPLICATED || f->plan->function->role != DT_ROLE_STEP;
 }
 
@@ -86,7 +86,7 @@ static int producer_of_operands(dt_fusion *f, const dt_value *value) {
 
 /* Whether element i of `value` needs, of group `producer`, element i alone. */
 static bool is_in_place(dt_fusion *f, const dt_value *value, const dt_loops *loops, int producer) {
-    if (producer < 0 || f->groups.items[producer].collective != NULL || f->groups.items[producer].once != is_once(f, value)) return false;
+    if (producer < 0 || f->groups.items[producer].collective != NULL || f->groups.items[producer].replicated != is_replicated(f, value)) return false;
     for (int k = 0; k < value->n_operands; k++) {
         const dt_placement *operand = dt_placement_of(f, value->operands[k]);
         if (operand->producer != producer) continue;
@@ -111,7 +111,7 @@ static bool same_loops(const dt_loops *x, const dt_loops *y) {
 static int group_to_share(dt_fusion *f, const dt_value *root, const dt_loops *loops, int producer) {
     for (int g = (int)f->groups.n - 1; g > producer; g--) {
         const dt_fusion_group *group = &f->groups.items[g];
-        if (group->cluster.roots.n == 0 || group->once != is_once(f, root)) continue;
+        if (group->cluster.roots.n == 0 || group->replicated != is_replicated(f, root)) continue;
         const dt_value *other = group->cluster.roots.items[0];
         const dt_loops *others = dt_lowering_loops(f->lowering, other);
         if (!same_loops(loops, others) || dt_loops_are_product(loops) || dt_loops_are_product(others)) continue;
@@ -123,7 +123,8 @@ static int group_to_share(dt_fusion *f, const dt_value *root, const dt_loops *lo
 static void place_root(dt_fusion *f, const dt_value *root, const dt_loops *loops) {
     dt_placement *placement = dt_placement_of(f, root);
     int producer = producer_of_operands(f, root), group = dt_fusion_is_on(f) ? group_to_share(f, root, loops, producer) : -1;
-    if (group < 0) group = new_group(f, (dt_fusion_group){.cluster = {.space = root->shape}, .producer = producer, .once = is_once(f, root)});
+    if (group < 0)
+        group = new_group(f, (dt_fusion_group){.cluster = {.space = root->shape}, .producer = producer, .replicated = is_replicated(f, root)});
     dt_list_push(f->arena, &f->groups.items[group].cluster.roots, root);
     placement->producer = placement->group = group;
     placement->in_place = loops->result == NULL && dt_fusion_is_on(f); /* nothing can follow a scatter before it is complete */
@@ -132,12 +133,14 @@ static void place_root(dt_fusion *f, const dt_value *root, const dt_loops *loops
 
 /* The elementwise group for a value of this shape that needs `producer`. */
 static int elementwise_group(dt_fusion *f, const dt_value *value, int producer) {
-    bool once = is_once(f, value);
+    bool replicated = is_replicated(f, value);
     for (int g = (int)f->groups.n - 1; g > producer && dt_fusion_is_on(f); g--) {
         const dt_fusion_group *group = &f->groups.items[g];
-        if (group->elementwise && group->producer == producer && group->once == once && dt_shape_equal(group->cluster.space, value->shape)) return g;
+        if (group->elementwise && group->producer == producer && group->replicated == replicated &&
+            dt_shape_equal(group->cluster.space, value->shape))
+            return g;
     }
-    return new_group(f, (dt_fusion_group){.cluster = {.space = value->shape}, .producer = producer, .once = once, .elementwise = true});
+    return new_group(f, (dt_fusion_group){.cluster = {.space = value->shape}, .producer = producer, .replicated = replicated, .elementwise = true});
 }
 
 static void add_member(dt_fusion *f, int group, const dt_value *value) {
@@ -207,7 +210,7 @@ static dt_dtype stored_dtype(dt_fusion *f, const dt_value *value) {
 }
 
 static int new_buffer(dt_fusion *f, const dt_value *value, const char *suffix) {
-    dt_memory_space space = is_once(f, value) ? DT_MEMORY_DEVICE : DT_MEMORY_SCRATCH;
+    dt_memory_space space = is_replicated(f, value) ? DT_MEMORY_DEVICE : DT_MEMORY_SCRATCH;
     const char *name = dt_arena_format(f->arena, "%%%d%s", value->id, suffix);
     return dt_plan_add_buffer(f->arena, f->plan, (dt_buffer){name, space, stored_dtype(f, value), value->shape, .variable = -1, .input = -1});
 }
@@ -328,7 +331,7 @@ static void store_costly(dt_fusion *f, const dt_value *value) {
                 return;
         if (first < 0 || its->group < first) first = its->group;
     }
-    if (first <= placement->producer || f->groups.items[first].once != is_once(f, value)) return;
+    if (first <= placement->producer || f->groups.items[first].replicated != is_replicated(f, value)) return;
     add_member(f, first, value);
 }
 

@@ -142,7 +142,7 @@ static void give_segments(dt_fusion *f, dt_needs *needs, const int *order) {
         for (size_t i = 0; i < needs[g].groups.n; i++) {
             const dt_fusion_group *other = &f->groups.items[needs[g].groups.items[i].group];
             /* What a collective delivers is there a segment later; a device's kernels of a segment run before those of its replicas. */
-            int segment = other->segment + (other->collective != NULL || (group->collective == NULL && group->once && !other->once));
+            int segment = other->segment + (other->collective != NULL || (group->collective == NULL && group->replicated && !other->replicated));
             if (segment > group->segment) group->segment = segment;
         }
     }
@@ -155,7 +155,7 @@ static void move_idle_groups(dt_fusion *f, const bool *needed) {
         if (f->groups.items[g].collective == NULL && f->groups.items[g].segment > last) last = f->groups.items[g].segment;
     for (int g = 0; g < (int)f->groups.n; g++) {
         dt_fusion_group *group = &f->groups.items[g];
-        if (group->elementwise && group->once && !needed[g]) group->segment = last;
+        if (group->elementwise && group->replicated && !needed[g]) group->segment = last;
     }
 }
 
@@ -256,11 +256,11 @@ static bool joins_elementwise(const dt_fusion *f, int g, int k, bool anything) {
 
 /* A sum over replicated values that leaves a scalar, such as the norm of a gradient. */
 static bool is_norm(const dt_fusion *f, const dt_fusion_group *group) {
-    if (!group->once || group->cluster.roots.n == 0 || group->cluster.space.rank > 0) return false;
+    if (!group->replicated || group->cluster.roots.n == 0 || group->cluster.space.rank > 0) return false;
     return dt_lowering_loops(f->lowering, group->cluster.roots.items[0])->result == NULL;
 }
 
-/* Norms share a kernel: split_sums cuts them into blocks, and cores share out the blocks of all of them at once. */
+/* Norms share a kernel: split_reductions cuts them into blocks, and cores share out the blocks of all of them at once. */
 static bool joins_norms(const dt_fusion *f, int g, int k) {
     const dt_fused_kernel *kernel = &f->kernels.items[k];
     bool joins = is_norm(f, &f->groups.items[g]);
@@ -289,7 +289,7 @@ static int kernel_of_sum(const dt_fusion *f, const dt_fusion_group *product, int
     if (!dt_switch_is_on(f->compilation->off, DT_SWITCH_EPILOGUES)) return -1;
     for (int k = earliest; k < (int)f->kernels.n; k++) {
         const dt_fused_kernel *kernel = &f->kernels.items[k];
-        if (kernel->segment != product->segment || kernel->once != product->once || kernel->groups.n != 1) continue;
+        if (kernel->segment != product->segment || kernel->once != product->replicated || kernel->groups.n != 1) continue;
         if (sums_factor_of(f, &f->groups.items[kernel->groups.items[0]], product)) return k;
     }
     return -1;
@@ -307,7 +307,7 @@ static int find_kernel(dt_fusion *f, const dt_needs *needs, int g) {
     for (int attempt = 0; attempt < 2 && dt_fusion_is_on(f); attempt++)
         for (int k = earliest; k < (int)f->kernels.n; k++) {
             const dt_fused_kernel *kernel = &f->kernels.items[k];
-            if (kernel->segment != group->segment || kernel->once != group->once) continue;
+            if (kernel->segment != group->segment || kernel->once != group->replicated) continue;
             if (joins_rows(f, needs, g, k) || joins_norms(f, g, k) || joins_elementwise(f, g, k, attempt == 1)) return k;
         }
     return -1;
@@ -316,7 +316,7 @@ static int find_kernel(dt_fusion *f, const dt_needs *needs, int g) {
 static void put(dt_fusion *f, int g, int k) {
     dt_fusion_group *group = &f->groups.items[g];
     if (k < 0) {
-        dt_fused_kernel kernel = {.segment = group->segment, .once = group->once, .in_rows = group->rows != DT_ROWS_NONE && !group->alone};
+        dt_fused_kernel kernel = {.segment = group->segment, .once = group->replicated, .in_rows = group->rows != DT_ROWS_NONE && !group->alone};
         dt_list_push(f->arena, &f->kernels, kernel);
         k = (int)f->kernels.n - 1;
     }
@@ -329,7 +329,7 @@ static void put(dt_fusion *f, int g, int k) {
 /* A replicated scalar that would be a kernel alone is computed by each replica instead, in a kernel that it runs anyway. */
 static int kernel_for_scalar(dt_fusion *f, const dt_needs *needs, int g) {
     const dt_fusion_group *group = &f->groups.items[g];
-    if (!group->elementwise || !group->once || group->cluster.space.rank > 0 || needs[g].groups.n > 0) return -1;
+    if (!group->elementwise || !group->replicated || group->cluster.space.rank > 0 || needs[g].groups.n > 0) return -1;
     for (size_t o = 0; o < group->cluster.outputs.n; o++)
         if (f->plan->buffers[group->cluster.outputs.items[o].buffer].space != DT_MEMORY_DEVICE) return -1;
     for (int k = (int)f->kernels.n - 1; k >= 0; k--)
@@ -352,7 +352,7 @@ void dt_fuse_kernels(dt_fusion *f) {
         int g = order[at];
         const dt_fusion_group *group = &f->groups.items[g];
         if (group->collective != NULL || group->cluster.outputs.n == 0) continue;
-        bool idle = group->elementwise && group->once && group->cluster.space.rank == 0 && needs[g].groups.n == 0 && !needed[g];
+        bool idle = group->elementwise && group->replicated && group->cluster.space.rank == 0 && needs[g].groups.n == 0 && !needed[g];
         if (idle)
             dt_list_push(f->arena, &scalars, g);
         else

@@ -2,7 +2,7 @@
  *
  * fuse puts writes after reads as far as it can. What is left (two variables that take each other's place) is stored beside and copied at the
  * end, when all has run that may read. From here on no nest reads a variable where another iteration of it stores: its iterations may run at the
- * same time, which split_sums and the renderers ask. */
+ * same time, which split_reductions and the renderers ask. */
 #include "compiler/kernel/nest.h"
 #include "compiler/passes/passes.h"
 

@@ -13,7 +13,7 @@ dt_status *dt_pass_partition(dt_compilation *compilation);
 dt_status *dt_pass_fuse(dt_compilation *compilation);
 dt_status *dt_pass_schedule(dt_compilation *compilation);
 dt_status *dt_pass_late_writes(dt_compilation *compilation);
-dt_status *dt_pass_split_sums(dt_compilation *compilation);
+dt_status *dt_pass_split_reductions(dt_compilation *compilation);
 dt_status *dt_pass_plan_memory(dt_compilation *compilation);
 
 #endif

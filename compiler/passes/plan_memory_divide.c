@@ -2,8 +2,8 @@
  *
  * All parameters are updated by one kernel, and it is the dearest thing that does not go by rows: on one core it would be what the others wait
  * for. Each of its nests is divided by ranges of the outermost loop, in whole cache lines of what it stores, so that no line is written by two
- * cores; norms of gradients are divided by their blocks (split_sums). What a nest stores for an element depends on nothing but that element, so bits
- * do not know of the division.
+ * cores; norms of gradients are divided by their blocks (split_reductions). What a nest stores for an element depends on nothing but that element, so
+ * bits do not know of the division.
  *
  * Parts run at once, without waiting for one another. So a nest that touches what another one of its kernel writes (the sum of a norm's blocks, a
  * count of steps that is read by the update and then increased) goes to a kernel after it, which runs when all parts of the first are done. It is

@@ -1,22 +1,22 @@
-/* split_sums: a long sum with few results is cut into parts: a nest folds each part into memory of its own, and a second one folds the parts, in
- * their order, and does what followed the sum:
+/* split_reductions: a long reduction with few results is split: one nest computes partial results, each over a part of the loops, into memory of
+ * their own, and a second one reduces these, in their order, and does what followed the reduction:
  *
- *     out[c] = f(sum over row, place of g[row, place, c])
- *     parts[p, c] = sum over row, place of part p of g[row, place, c];   out[c] = f(sum over p of parts[p, c])
+ *     out[c] = f(sum over row, k of g[row, k, c])
+ *     partial[p, c] = sum over row, k of part p of g[row, k, c];   out[c] = f(sum over p of partial[p, c])
  *
- * There are two reasons.
+ * Of a product this is split-K. There are two reasons.
  *
- *  - Sums over replicated values, such as the norm of all gradients, are cut on every target into blocks of BLOCK_ELEMENTS elements. So their order
- * does not depend on who holds which elements, as long as those are whole blocks: cores share out the blocks, and those who share out an update
- * could.
+ *  - Sums over replicated values, such as the norm of all gradients, are split on every target into blocks of BLOCK_ELEMENTS elements. So their
+ *    order does not depend on who holds which elements, as long as those are whole blocks: cores share out the blocks, and those who share out an
+ *    update could.
  *
  *  - Targets that run thousands of threads at once: the gradient of a bias, of a convolution's weights, a loss would keep a few threads busy for
- * long. How many parts there are depends on the sizes of the plan alone (dt_nest_parts_wanted), so the order of every sum is fixed, and nothing is
- *    atomic. What a library may do instead is cut as well: its call then stands for both nests.
+ *    long. How many parts there are depends on the sizes of the plan alone (dt_nest_parts_wanted), so the order of every sum is fixed, and nothing
+ *    is atomic. Sums that a library could compute are split too: its call then stands for both nests.
  *
- * Loops of a constant extent are cut by a divisor. The rows of the batch are cut by any number: what is beyond the valid ones is 0, each factor of a
- * product for itself, since 0 times infinity is not. Parts lie in memory as the second nest reads them: many for few results, which a team folds,
- * side by side for each result, else all results of a part. */
+ * Loops of a constant extent are split by a divisor. The rows of the batch are split by any number: what is beyond the valid ones is 0, each factor
+ * of a product for itself, since 0 times infinity is not. Partial results lie in memory as the second nest reads them: where they are many for few
+ * results, which a team of threads reduces together, those of a result lie side by side; otherwise all results of a part do. */
 #include "abi/launch.h"
 #include "abi/library.h"
 #include "compiler/kernel/analysis.h"
@@ -26,14 +26,14 @@
 
 enum {
     MOST_CUTS = 4,
-    MOST_ELEMENTS = 1 << 24, /* of all parts together */
+    MOST_ELEMENTS = 1 << 24, /* of all partial results together */
     BLOCK_ELEMENTS = 4096    /* of a sum over replicated values: part of the bits */
 };
 
-/* From its iteration `first` on, loop `loop` is walked by an outer loop of `parts` iterations and, within it, by itself with `turns`. */
+/* From its iteration `first` on, loop `loop` is walked by an outer loop of `parts` iterations and, within it, by itself, with `iterations`. */
 typedef struct cut {
     int loop;
-    int64_t first, parts, turns;
+    int64_t first, parts, iterations;
     bool guarded; /* the last part may go beyond what is valid */
 } cut;
 
@@ -46,9 +46,9 @@ typedef struct splitting {
     int n_outer, n_cuts;
     cut cuts[MOST_CUTS];
     int64_t first_part, n_parts, n_results; /* first_part: of the nest at hand, of all that there are */
-    bool by_result;                         /* parts of one result lie side by side */
+    bool by_result;                         /* the partial results of one result lie side by side */
     int64_t *strides;                       /* [n_outer] of the results, row-major */
-    int *buffers;                           /* [n_reductions] of the plan: the parts of each */
+    int *buffers;                           /* [n_reductions] of the plan: the partial results of each */
 } splitting;
 
 /* ---- whether and where ---- */
@@ -58,7 +58,7 @@ static bool is_zero(const dt_nest *nest, int i) {
     return x->kind == DT_INSTRUCTION_CONSTANT && x->number == 0 && x->integer == 0;
 }
 
-/* Whether a factor becomes 0 where what it reads is taken for 0. */
+/* Whether a factor becomes 0 where what it reads counts as 0. */
 static bool vanishes(const splitting *s, int factor, int loop) {
     const dt_instruction *x = &s->nest->instructions[factor];
     dt_precision precision;
@@ -67,14 +67,14 @@ static bool vanishes(const splitting *s, int factor, int loop) {
     return x->kind == DT_INSTRUCTION_LOAD && (s->depends[x - s->nest->instructions] >> loop & 1) && (x->guard < 0 || is_zero(s->nest, x->otherwise));
 }
 
-/* Whether turns of the loop that are not valid can be left out of all that is folded. */
+/* Whether all reductions can leave out the loop's invalid iterations. */
 static bool can_be_guarded(const splitting *s) {
     for (int r = 0; r < s->nest->n_reductions; r++)
         if (s->nest->reductions[r].combiner != DT_COMBINE_SUM) return false;
     return true;
 }
 
-/* Marks factors that are not 0 by themselves where a turn of the loop is not valid, before they are rounded. marks[n_instructions] */
+/* Marks factors that are not 0 by themselves in an invalid iteration of the loop, before they are rounded. marks[n_instructions] */
 static void mark_factors(const splitting *s, int loop, bool *marks) {
     for (int r = 0; r < s->nest->n_reductions; r++) {
         const dt_reduction *reduction = &s->nest->reductions[r];
@@ -92,17 +92,17 @@ static int64_t greatest_divisor_to(int64_t x, int64_t most) {
     return divisor;
 }
 
-/* Cuts the loop into at most `most` parts; false: that cannot be done. */
+/* Splits the loop into at most `most` parts; false: that cannot be done. */
 static bool cut_loop(splitting *s, int loop, int64_t most) {
     int64_t extent = s->nest->loops[loop].extent;
     cut c = {.loop = loop, .guarded = extent == DT_BATCH};
     if (s->n_cuts == MOST_CUTS || (c.guarded && !can_be_guarded(s))) return false;
     if (c.guarded) {
-        c.turns = (s->plan->microbatch_rows + most - 1) / most;
-        c.parts = (s->plan->microbatch_rows + c.turns - 1) / c.turns;
+        c.iterations = (s->plan->microbatch_rows + most - 1) / most;
+        c.parts = (s->plan->microbatch_rows + c.iterations - 1) / c.iterations;
     } else {
         c.parts = greatest_divisor_to(extent, most);
-        c.turns = extent / c.parts;
+        c.iterations = extent / c.parts;
     }
     if (c.parts < 2) return false;
     s->cuts[s->n_cuts++] = c;
@@ -121,7 +121,7 @@ static bool can_split(const dt_nest *nest) {
     return true;
 }
 
-/* Notes which loops are outer ones, and how the results lie. */
+/* Notes which loops are outer ones, and the strides of the results. */
 static void measure(splitting *s) {
     while (s->n_outer < s->nest->n_loops && !dt_nest_reduces(s->nest, s->n_outer)) s->n_outer++;
     s->n_parts = s->n_results = 1;
@@ -146,15 +146,15 @@ static bool find_cuts(splitting *s) {
     return s->n_parts > 1;
 }
 
-/* Cuts a sum over all elements of replicated values into blocks; false: it is another sum, or one block. What does not fill a block is left to a cut
- * of its own. */
+/* Splits a sum over all elements of replicated values into blocks; false: it is another sum, or one block. What does not fill a block is left to a
+ * cut of its own. */
 static bool find_blocks(splitting *s) {
     const dt_nest *nest = s->nest;
     if (!s->kernel->once || nest->library != NULL || nest->algorithm != DT_ALGORITHM_LOOPS) return false;
     if (s->n_results != 1 || s->n_outer + 1 != nest->n_loops) return false;
     int64_t elements = nest->loops[s->n_outer].extent;
     if (dt_dim_is_symbol(elements) || elements <= BLOCK_ELEMENTS) return false;
-    s->cuts[s->n_cuts++] = (cut){.loop = s->n_outer, .parts = elements / BLOCK_ELEMENTS, .turns = BLOCK_ELEMENTS};
+    s->cuts[s->n_cuts++] = (cut){.loop = s->n_outer, .parts = elements / BLOCK_ELEMENTS, .iterations = BLOCK_ELEMENTS};
     s->n_parts = (elements + BLOCK_ELEMENTS - 1) / BLOCK_ELEMENTS;
     return true;
 }
@@ -162,25 +162,25 @@ static bool find_blocks(splitting *s) {
 /* The cut of what does not fill a block; false: there is nothing. */
 static bool find_rest(const splitting *s, splitting *rest) {
     const cut *whole = &s->cuts[0];
-    int64_t first = whole->parts * whole->turns, extent = s->nest->loops[whole->loop].extent;
+    int64_t first = whole->parts * whole->iterations, extent = s->nest->loops[whole->loop].extent;
     *rest = *s;
     rest->first_part = whole->parts;
-    rest->cuts[0] = (cut){.loop = whole->loop, .first = first, .parts = 1, .turns = extent - first};
+    rest->cuts[0] = (cut){.loop = whole->loop, .first = first, .parts = 1, .iterations = extent - first};
     return !whole->guarded && first < extent;
 }
 
-/* From one part, or result, to the next where the parts lie. */
+/* From one part, or result, to the next in the memory of partial results. */
 static int64_t part_stride(const splitting *s) { return s->by_result ? 1 : s->n_results; }
 static int64_t result_stride(const splitting *s) { return s->by_result ? s->n_parts : 1; }
 
-/* ---- the nest of the parts ---- */
+/* ---- the nest of partial results ---- */
 
 static dt_affine moved(const splitting *s, const dt_address *address, const int *names) {
     dt_affine x = {
         .coefficients = DT_NEW_ARRAY(s->arena, int64_t, s->nest->n_loops + s->n_cuts), .offset = address->offset, .n_terms = address->n_terms};
     for (int l = 0; l < s->nest->n_loops; l++) x.coefficients[s->n_cuts + l] = address->coefficients[l];
     for (int c = 0; c < s->n_cuts; c++) {
-        x.coefficients[c] = s->cuts[c].turns * address->coefficients[s->cuts[c].loop];
+        x.coefficients[c] = s->cuts[c].iterations * address->coefficients[s->cuts[c].loop];
         x.offset += s->cuts[c].first * address->coefficients[s->cuts[c].loop];
     }
     x.terms = DT_NEW_ARRAY(s->arena, int, x.n_terms);
@@ -189,19 +189,19 @@ static dt_affine moved(const splitting *s, const dt_address *address, const int 
     return x;
 }
 
-/* The loop's turn in the nest of the parts. */
+/* The original loop's iteration, in the nest of partial results. */
 static int loop_value(const splitting *s, dt_nest_builder *b, int loop) {
     dt_affine x = dt_affine_loop(s->arena, b->n_loops, s->n_cuts + loop);
     for (int c = 0; c < s->n_cuts; c++) {
         if (s->cuts[c].loop != loop) continue;
-        x.coefficients[c] = s->cuts[c].turns;
+        x.coefficients[c] = s->cuts[c].iterations;
         x.offset += s->cuts[c].first;
     }
     return dt_nest_affine(b, &x);
 }
 
-/* Whether the turn at hand is valid; -1: all are. *loop: the one that it is of. */
-static int valid_turn(const splitting *s, dt_nest_builder *b, int *loop) {
+/* Whether the iteration at hand is valid; -1: all are. *loop: the guarded one. */
+static int valid_iteration(const splitting *s, dt_nest_builder *b, int *loop) {
     for (int c = 0; c < s->n_cuts; c++) {
         if (!s->cuts[c].guarded) continue;
         *loop = s->cuts[c].loop;
@@ -237,7 +237,7 @@ static int zero_unless(dt_nest_builder *b, int valid, int value, dt_dtype dtype)
     return dt_nest_scalar(b, DT_SCALAR_SELECT, dtype, 3, (int[]){valid, value, dt_nest_constant(b, dtype, 0)});
 }
 
-/* Instructions that no result of a reduction goes into. */
+/* Instructions that do not depend on the result of a reduction. */
 static void move_instructions(const splitting *s, dt_nest_builder *b, int *names, int valid, int guarded_loop) {
     bool *factors = DT_NEW_ARRAY(s->arena, bool, s->nest->n_instructions);
     if (valid >= 0) mark_factors(s, guarded_loop, factors);
@@ -257,7 +257,7 @@ static int reduced_value(dt_nest_builder *b, int reduction, dt_dtype dtype) {
     return dt_nest_add(b, (dt_instruction){.kind = DT_INSTRUCTION_REDUCED, .dtype = dtype, .index = reduction, .guard = -1, .otherwise = -1});
 }
 
-static dt_nest nest_of_parts(const splitting *s) {
+static dt_nest nest_of_partials(const splitting *s) {
     const dt_nest *nest = s->nest;
     dt_nest_builder b = {.arena = s->arena, .plan = s->plan, .kernel = s->kernel, .n_loops = nest->n_loops + s->n_cuts};
     int *names = DT_NEW_ARRAY(s->arena, int, nest->n_instructions), guarded_loop = -1;
@@ -265,15 +265,15 @@ static dt_nest nest_of_parts(const splitting *s) {
     for (int l = 0; l < nest->n_loops; l++) b.loops[s->n_cuts + l] = nest->loops[l];
     for (int c = 0; c < s->n_cuts; c++) {
         b.loops[c] = (dt_loop){s->cuts[c].parts, false};
-        b.loops[s->n_cuts + s->cuts[c].loop].extent = s->cuts[c].turns;
+        b.loops[s->n_cuts + s->cuts[c].loop].extent = s->cuts[c].iterations;
     }
-    int valid = valid_turn(s, &b, &guarded_loop);
+    int valid = valid_iteration(s, &b, &guarded_loop);
     move_instructions(s, &b, names, valid, guarded_loop);
-    dt_affine place = dt_affine_constant(s->arena, b.n_loops, s->first_part * part_stride(s));
+    dt_affine element = dt_affine_constant(s->arena, b.n_loops, s->first_part * part_stride(s));
     int64_t stride = part_stride(s);
-    for (int l = 0; l < s->n_outer; l++) place.coefficients[s->n_cuts + l] = result_stride(s) * s->strides[l];
+    for (int l = 0; l < s->n_outer; l++) element.coefficients[s->n_cuts + l] = result_stride(s) * s->strides[l];
     for (int c = s->n_cuts - 1; c >= 0; c--) {
-        place.coefficients[c] = stride;
+        element.coefficients[c] = stride;
         stride *= s->cuts[c].parts;
     }
     for (int r = 0; r < nest->n_reductions; r++) {
@@ -282,14 +282,14 @@ static dt_nest nest_of_parts(const splitting *s) {
         dt_dtype dtype = nest->instructions[reduction->operand].dtype;
         if (valid >= 0 && !dt_reduction_is_product(nest, reduction)) operand = zero_unless(&b, valid, operand, dtype);
         int value = reduced_value(&b, dt_nest_reduce(&b, reduction->combiner, operand, reduction->dtype), reduction->dtype);
-        dt_nest_store(&b, s->buffers[r], &place, value, false, -1);
+        dt_nest_store(&b, s->buffers[r], &element, value, false, -1);
     }
     return dt_nest_finish(&b);
 }
 
-/* ---- the nest of their sum ---- */
+/* ---- the nest that reduces them ---- */
 
-static dt_affine without_folded(const splitting *s, const dt_address *address, const int *names) {
+static dt_affine without_reduced(const splitting *s, const dt_address *address, const int *names) {
     dt_affine x = {.coefficients = DT_NEW_ARRAY(s->arena, int64_t, s->n_outer + 1), .offset = address->offset, .n_terms = address->n_terms};
     for (int l = 0; l < s->n_outer; l++) x.coefficients[l] = address->coefficients[l];
     x.terms = DT_NEW_ARRAY(s->arena, int, x.n_terms);
@@ -298,33 +298,33 @@ static dt_affine without_folded(const splitting *s, const dt_address *address, c
     return x;
 }
 
-static dt_nest nest_of_sum(const splitting *s) {
+static dt_nest nest_of_whole(const splitting *s) {
     const dt_nest *nest = s->nest;
     dt_nest_builder b = {.arena = s->arena, .plan = s->plan, .kernel = s->kernel, .n_loops = s->n_outer + 1};
     int *names = DT_NEW_ARRAY(s->arena, int, nest->n_instructions), *sums = DT_NEW_ARRAY(s->arena, int, nest->n_reductions);
-    dt_affine place = dt_affine_constant(s->arena, b.n_loops, 0);
+    dt_affine element = dt_affine_constant(s->arena, b.n_loops, 0);
     b.loops = DT_NEW_ARRAY(s->arena, dt_loop, b.n_loops);
     for (int l = 0; l < s->n_outer; l++) {
         b.loops[l] = nest->loops[l];
-        place.coefficients[l] = result_stride(s) * s->strides[l];
+        element.coefficients[l] = result_stride(s) * s->strides[l];
     }
     b.loops[s->n_outer] = (dt_loop){s->n_parts, true};
-    place.coefficients[s->n_outer] = part_stride(s);
+    element.coefficients[s->n_outer] = part_stride(s);
     for (int r = 0; r < nest->n_reductions; r++) {
-        int part = dt_nest_load(&b, s->buffers[r], &place, -1, -1);
-        sums[r] = reduced_value(&b, dt_nest_reduce(&b, nest->reductions[r].combiner, part, nest->reductions[r].dtype), nest->reductions[r].dtype);
+        int partial = dt_nest_load(&b, s->buffers[r], &element, -1, -1);
+        sums[r] = reduced_value(&b, dt_nest_reduce(&b, nest->reductions[r].combiner, partial, nest->reductions[r].dtype), nest->reductions[r].dtype);
     }
-    uint64_t folded = ~(uint64_t)0 << s->n_outer;
+    uint64_t reduced = ~(uint64_t)0 << s->n_outer;
     for (int i = 0; i < nest->n_instructions; i++) {
         const dt_instruction *x = &nest->instructions[i];
-        bool usable = (s->depends[i] & folded) == 0;
+        bool usable = (s->depends[i] & reduced) == 0;
         for (int k = 0; k < dt_instruction_n_uses(x) && usable; k++) usable = names[dt_instruction_use(x, k)] >= 0;
         names[i] = -1;
         if (!usable) continue;
         if (x->kind == DT_INSTRUCTION_REDUCED) {
             names[i] = sums[x->index];
         } else if (x->kind == DT_INSTRUCTION_LOAD) {
-            dt_affine index = without_folded(s, &x->address, names);
+            dt_affine index = without_reduced(s, &x->address, names);
             names[i] = dt_nest_load(&b, s->kernel->buffers[x->address.buffer], &index, x->guard < 0 ? -1 : names[x->guard],
                                     x->otherwise < 0 ? -1 : names[x->otherwise]);
         } else {
@@ -333,7 +333,7 @@ static dt_nest nest_of_sum(const splitting *s) {
     }
     for (int t = 0; t < nest->n_stores; t++) {
         const dt_store *store = &nest->stores[t];
-        dt_affine index = without_folded(s, &store->address, names);
+        dt_affine index = without_reduced(s, &store->address, names);
         dt_nest_store(&b, s->kernel->buffers[store->address.buffer], &index, names[store->operand], store->accumulate,
                       store->guard < 0 ? -1 : names[store->guard]);
     }
@@ -351,7 +351,7 @@ static void add_buffers(splitting *s) {
         int64_t *dims = DT_NEW_ARRAY(s->arena, int64_t, 2);
         dims[s->by_result] = s->n_parts, dims[!s->by_result] = s->n_results;
         dt_buffer buffer = {.space = space, .dtype = s->nest->reductions[r].dtype, .shape = {2, dims}, .variable = -1, .input = -1};
-        buffer.name = dt_arena_format(s->arena, "%s parts", name != NULL ? name : "sum");
+        buffer.name = dt_arena_format(s->arena, "%s partial", name != NULL ? name : "sum");
         s->buffers[r] = dt_plan_add_buffer(s->arena, s->plan, buffer);
     }
 }
@@ -365,13 +365,13 @@ static const dt_library_call *call_for_both(dt_arena *arena, const dt_library_ca
     return both;
 }
 
-static void take_place(dt_nest nest, const dt_nest *of, const dt_library_call *library, const char *note, dt_nest *place) {
+static void replace(dt_nest nest, const dt_nest *of, const dt_library_call *library, const char *note, dt_nest *target) {
     nest.locations = of->locations;
     nest.n_locations = of->n_locations;
     nest.library = library;
     nest.beside_library = of->beside_library;
     nest.note = note;
-    *place = nest;
+    *target = nest;
 }
 
 /* The loop of a new nest that is vectorised where the whole sum had such a one, for targets that do that; -1: none. */
@@ -389,21 +389,21 @@ static int split(dt_arena *arena, dt_plan *plan, dt_kernel_function *kernel, int
     if (!in_blocks && !(plan->batched && find_cuts(&s))) return 1;
     add_buffers(&s);
     const dt_library_call *library = call_for_both(arena, nest.library);
-    take_place(nest_of_parts(&s), &nest, library, "parts of a sum", &kernel->nests[n]);
+    replace(nest_of_partials(&s), &nest, library, "partial sums", &kernel->nests[n]);
     kernel->nests[n].vector_loop = vector_loop(&s, s.n_cuts + nest.vector_loop);
     int last = n;
     if (in_blocks && find_rest(&s, &rest)) {
-        take_place(nest_of_parts(&rest), &nest, library, "parts of a sum", &next);
+        replace(nest_of_partials(&rest), &nest, library, "partial sums", &next);
         next.vector_loop = vector_loop(&s, s.n_cuts + nest.vector_loop);
         dt_kernel_insert_nest(arena, kernel, ++last, next);
     }
-    take_place(nest_of_sum(&s), &nest, library, "their sum", &next);
+    replace(nest_of_whole(&s), &nest, library, "their sum", &next);
     next.vector_loop = vector_loop(&s, s.n_outer);
     dt_kernel_insert_nest(arena, kernel, ++last, next);
     return last - n + 1;
 }
 
-dt_status *dt_pass_split_sums(dt_compilation *compilation) {
+dt_status *dt_pass_split_reductions(dt_compilation *compilation) {
     for (int p = 0; p < compilation->n_plans; p++) {
         dt_plan *plan = compilation->plans[p];
         for (int k = 0; k < plan->n_kernels; k++)
