@@ -1,9 +1,9 @@
 /* gpu_cublaslt: a matrix product by cuBLASLt called alone, as fast as it goes: what bench/gpu.sh holds ours against.
  *
  * Of the ways that its heuristics propose the fastest counts: among those that add the parts of a sum in one order, as our runtime asks for it; and,
- * with `any`, among all, those too that add in an order of the moment. Each is run twice; those that come near the best are then timed, and one that
- * the library does not run after all is left out. Each of the two is a line of JSON, printed at once, so that one
- * is there though the other fails.
+ * with `any`, among all, those too whose order of addition varies from run to run. Each is run twice; those that come near the best are then timed,
+ * and one that the library does not run after all is left out. Each of the two is a line of JSON, printed at once, so that one is there though the
+ * other fails.
  *
  *     gpu_cublaslt ROWS INNER UNITS f32|tf32|bf16 any|ordered [LAUNCHES] */
 #include "bench/gpu_time.h"
@@ -17,7 +17,7 @@ enum {
     WORKSPACE = 32 << 20,
     MOST_CHOICES = 16
 };
-static const double NEAR = 1.5; /* so many times what the best way takes */
+static const double NEAR = 1.5; /* times what the best algorithm takes */
 
 /* [rows, inner] times [inner, units], row by row. The library sees all of it transposed, column by column: its first factor is our second one. */
 typedef struct product {
@@ -47,7 +47,7 @@ static dt_status *describe(product *p) {
     return NULL;
 }
 
-/* Which ways are proposed: those that add in an order of the moment too? */
+/* Which algorithms to propose: those too whose order of addition varies? */
 static dt_status *allow(const product *p, bool any) {
     const uint32_t schemes = any ? DT_CUBLASLT_REDUCTION_SCHEME_MASK : DT_CUBLASLT_REDUCTION_SCHEME_NONE;
     CALL(p, cublasLtMatmulPreferenceSetAttribute, p->preference, DT_CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes);

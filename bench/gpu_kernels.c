@@ -99,7 +99,7 @@ static size_t buffer_elements(const dt_plan *plan, const dt_kernel_function *ker
     return (size_t)dt_shape_elements(plan->buffers[kernel->buffers[argument]].shape, plan->microbatch_rows, plan->microbatch_rows);
 }
 
-/* A kernel's buffers and its launch, one behind the other; 256 more bytes behind each, which vector code may read. */
+/* A kernel's buffers and its launch, one after the other, with 256 more bytes after each, which vector code may read. */
 typedef struct memory {
     uint64_t all, at[MOST_ARGUMENTS], launch;
 } memory;
@@ -171,7 +171,7 @@ typedef struct launch {
     unsigned blocks, threads;
     dt_cuda_library_operation *library; /* that does it instead; NULL: none */
     const dt_library_call *call;        /* what it does */
-    bool is_beside;                     /* the library's product behind it does this as well */
+    bool is_beside;                     /* the library's product after it does this as well */
 } launch;
 
 /* How many launches, from this one on, are done at once: those that the library's call stands for, where there is one. */

@@ -16,7 +16,7 @@
 
 enum {
     SLACK_BYTES = 64,
-    OPERATIONS_OF_ELEMENT = 100 /* about so many the interpreter does for one of a formula */
+    OPERATIONS_OF_ELEMENT = 100 /* about what the interpreter does for one of a formula */
 };
 
 static const double CHECKED_OPERATIONS = 2e7; /* the interpreter does some tens of millions a second */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Small steps cross few places where a slope jumps (a relu, the place of a maximum), large ones leave more digits of the difference: the first that
+/* Small steps cross few points where a slope jumps (a relu, the index of a maximum), large ones leave more digits of the difference: the first that
  * agrees is enough, for what is wrong agrees with none. */
 static const double STEPS[] = {1e-8, 1e-7, 1e-9};
 static const double TOLERANCE = 1e-4;     /* of the gradient's length */
@@ -46,7 +46,7 @@ typedef struct work {
     int n;                   /* gradients */
     gradient *all;           /* [n] in program order; once they are known those that are finite by y, of each the longest first, then the others */
     int n_inputs;            /* of the step */
-    dt_tensor *base;         /* [n_inputs + n_moves] inputs, and moves away from zeros and other places that are special */
+    dt_tensor *base;         /* [n_inputs + n_moves] inputs, and moves away from zeros and other special points */
     dt_tensor *inputs;       /* the same, with moves of their own */
     double done, expected;   /* work, in runs of `values` */
 } work;

@@ -115,7 +115,7 @@ dt_status *dt_evaluation_prepare(dt_arena *arena, const dt_formula *formula, con
     int slot;
     DT_TRY(emit_whole(arena, made, formula, operands, result, NULL, &slot));
     frame whole = {.arena = arena, .evaluation = made};
-    if (slot != (int)made->steps.n - 1) /* the result is an operand of an expansion: repeat it behind the rest */
+    if (slot != (int)made->steps.n - 1) /* the result is an operand of an expansion: repeat it after the rest */
         slot = add_step(&whole, (step){.kind = DT_FORMULA_CONVERT, .dtype = made->dtype, .argument = made->dtype, .arguments = {slot}});
     made->dtype = made->steps.items[slot].dtype;
     prepare_slots(arena, made);
@@ -277,7 +277,7 @@ static const dt_scalar *run_step(const dt_evaluation *evaluation, size_t number,
         break;
     }
     case DT_FORMULA_LOOP:
-        for (int i = 0; i < n; i++) to[i].i = run->loops[s->index] + (s->index == run->lane ? at + i : 0);
+        for (int i = 0; i < n; i++) to[i].i = run->loops[s->index] + (s->index == run->run_loop ? at + i : 0);
         break;
     case DT_FORMULA_LAUNCH:
         for (int i = 0; i < n; i++) to[i] = launch_field(run->launch, s->index);

@@ -33,7 +33,7 @@ typedef struct dt_elements {
 typedef struct dt_evaluation_run {
     const dt_elements *operands;
     const int64_t *loops; /* at the run's first iteration */
-    int lane;             /* the loop that the run walks; -1: none does */
+    int run_loop;         /* the loop that the run walks; -1: none does */
     const dt_launch *launch;
 } dt_evaluation_run;
 

@@ -13,7 +13,7 @@ static double work_of_formula(const dt_formula *node) {
     return work;
 }
 
-/* Of so many points of a sum one adds something: where an index is divided, all others divide with a rest and read the zeros outside. */
+/* How many points of a sum there are for each that adds to it: where an index is divided, all others leave a remainder and read the zeros outside. */
 static double points_for_one(const dt_value *value, const dt_loops *loops) {
     double most = 1;
     for (int k = 0; k < value->n_operands && loops->combiner == DT_COMBINE_SUM; k++) {

@@ -214,25 +214,25 @@ static dt_status *all_reduce(run *run, const dt_value *value) {
     return NULL;
 }
 
-/* Of a tensor with n places along an axis: how many blocks stand before it, and how long one place is. */
-static void split_at(const dt_wide *wide, int axis, size_t *n_blocks, size_t *place) {
-    *n_blocks = *place = 1;
+/* Of a tensor with n elements along an axis: how many blocks are before it, and how many values one element of it has. */
+static void split_at(const dt_wide *wide, int axis, size_t *n_blocks, size_t *width) {
+    *n_blocks = *width = 1;
     for (int d = 0; d < axis; d++) *n_blocks *= (size_t)wide->dims[d];
-    for (int d = axis + 1; d < wide->rank; d++) *place *= (size_t)wide->dims[d];
+    for (int d = axis + 1; d < wide->rank; d++) *width *= (size_t)wide->dims[d];
 }
 
 static dt_status *all_gather(run *run, const dt_value *value) {
     int axis = (int)dt_value_int(value, "axis");
-    size_t n_blocks, place, filled = 0;
+    size_t n_blocks, width, filled = 0;
     DT_TRY(allocate_dense(run, 0, value));
     slot *first = slot_of(run, 0, value);
-    split_at(&first->wide, axis, &n_blocks, &place);
+    split_at(&first->wide, axis, &n_blocks, &width);
     for (int r = 0; r < run->n_replicas; r++) {
         const dt_wide *part = &slot_of(run, r, value->operands[0])->wide;
         size_t rows = (size_t)part->dims[axis], all = (size_t)first->wide.dims[axis];
         if (filled + rows > all) return dt_error(DT_INVALID_ARGUMENT, "%s: the replicas have more rows than are valid", run->function->name);
         for (size_t b = 0; b < n_blocks; b++)
-            memcpy(first->wide.data + (b * all + filled) * place, part->data + b * rows * place, rows * place * sizeof(dt_scalar));
+            memcpy(first->wide.data + (b * all + filled) * width, part->data + b * rows * width, rows * width * sizeof(dt_scalar));
         filled += rows;
     }
     for (int r = 1; r < run->n_replicas; r++) share(slot_of(run, r, value), first->wide, first);
@@ -243,15 +243,15 @@ static dt_status *reduce_scatter(run *run, const dt_value *value) {
     const dt_value *x = value->operands[0];
     const char *kind = dt_value_string(value, "kind");
     int axis = (int)dt_value_int(value, "axis");
-    size_t start = 0, n_blocks, place;
+    size_t start = 0, n_blocks, width;
     for (int r = 0; r < run->n_replicas; r++) {
         DT_TRY(allocate_dense(run, r, value));
         dt_wide *own = &slot_of(run, r, value)->wide;
         size_t rows = (size_t)own->dims[axis], all = (size_t)slot_of(run, r, x)->wide.dims[axis];
-        split_at(own, axis, &n_blocks, &place);
+        split_at(own, axis, &n_blocks, &width);
         for (size_t b = 0; b < n_blocks; b++)
-            for (size_t i = 0; i < rows * place; i++)
-                own->data[b * rows * place + i] = reduce_tree(run, kind, x, (b * all + start) * place + i, 0, run->n_replicas);
+            for (size_t i = 0; i < rows * width; i++)
+                own->data[b * rows * width + i] = reduce_tree(run, kind, x, (b * all + start) * width + i, 0, run->n_replicas);
         start += rows;
     }
     return NULL;

@@ -1,8 +1,8 @@
 /* nest: see nest.h. One evaluator for all classes; it knows loops, not ops.
  *
- * One loop is the lane: the body is computed for a run of its iterations at once, so that what one iteration costs besides arithmetic is paid once a
- * run. Where an operand is never outside along the lane, a run of it is an address and a step. All other loops turn as an odometer, which moves
- * every operand's position by what the loop contributes. The lane is the loop with the cheapest runs; sums along it differ in order from sums over
+ * One loop is the run loop: the body is computed for a run of its iterations at once, so that what one iteration costs besides arithmetic is paid
+ * once a run. Where an operand is never outside along it, a run of it is an address and a step. All other loops count like an odometer, which moves
+ * every operand's position by what the loop contributes. The run loop is the one with the cheapest runs; sums along it differ in order from sums over
  * other loops, which in double does not matter to an oracle. */
 #include "ir/nest.h"
 
@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum {
-    LANES = 512 /* longest run */
+    MOST_RUN = 512 /* longest run */
 };
 
 /* One access at the odometer's position. Dimensions that are always inside are in `element`; the others are checked at each run. */
@@ -22,11 +22,11 @@ typedef struct stream {
     const dt_access *access;
     bool *checked; /* [rank] */
     bool has_checked;
-    int64_t *numerators; /* [rank] of checked dimensions: offset and loops but the lane */
+    int64_t *numerators; /* [rank] of checked dimensions: offset and loops but the run loop */
     int64_t *steps;      /* [n_loops] what a loop adds to `element` */
     int64_t element;
     bool *index_loops; /* [n_loops] the loops that move the operand that the access is indirect by; NULL when it is direct */
-    bool uniform;      /* no checked dimension depends on the lane */
+    bool uniform;      /* no checked dimension depends on the run loop */
 } stream;
 
 typedef enum body_kind {
@@ -40,14 +40,14 @@ typedef struct nest {
     const dt_loops *loops;
     const dt_launch *launch;
     int64_t *extents;   /* [n_loops], numbers */
-    int64_t *positions; /* [n_loops], the odometer; of the lane where the run starts */
-    int lane;           /* -1: no loops at all */
+    int64_t *positions; /* [n_loops], the odometer; of the run loop: where the run starts */
+    int run_loop;       /* -1: no loops at all */
     int n_streams;
-    stream *streams;      /* one for each operand, and behind them the result of a scatter */
+    stream *streams;      /* one for each operand, and after them the result of a scatter */
     bool *is_read;        /* [n_operands] by the body */
     bool *is_named;       /* [n_loops] by the body */
     dt_elements *runs;    /* [n_operands] what each reads along the run at hand */
-    dt_scalar **gathered; /* [n_operands][LANES] of streams that are not uniform */
+    dt_scalar **gathered; /* [n_operands][MOST_RUN] of streams that are not uniform */
     bool **insides;
     body_kind kind;
     int factors[2];         /* operands of BODY_OPERAND, BODY_PRODUCT */
@@ -55,10 +55,10 @@ typedef struct nest {
     dt_evaluation *evaluation;
     bool is_float; /* the body */
     dt_dtype body_dtype;
-    dt_scalar *body;  /* [LANES] */
-    dt_scalar *sums;  /* [LANES] */
-    int64_t *winners; /* [LANES] positions of ARGMAX and ARGMIN */
-    int64_t *places;  /* [n_loops] what a reduced loop adds to such a position */
+    dt_scalar *body;  /* [MOST_RUN] */
+    dt_scalar *sums;  /* [MOST_RUN] */
+    int64_t *winners; /* [MOST_RUN] positions of ARGMAX and ARGMIN */
+    int64_t *weights; /* [n_loops] what a reduced loop adds to such a position */
     dt_wide *result;
 } nest;
 
@@ -126,11 +126,11 @@ static void prepare_stream(dt_arena *scratch, const nest *nest, stream *stream, 
     }
 }
 
-static bool is_uniform(const stream *stream, int lane) {
-    if (lane < 0) return true;
-    if (stream->index_loops != NULL && stream->index_loops[lane]) return false;
+static bool is_uniform(const stream *stream, int run_loop) {
+    if (run_loop < 0) return true;
+    if (stream->index_loops != NULL && stream->index_loops[run_loop]) return false;
     for (int d = 0; d < stream->tensor->rank; d++)
-        if (stream->checked[d] && stream->access->dims[d].coefficients[lane] != 0) return false;
+        if (stream->checked[d] && stream->access->dims[d].coefficients[run_loop] != 0) return false;
     return true;
 }
 
@@ -143,27 +143,27 @@ static void find_names(const dt_formula *node, bool *seen, bool *is_read, bool *
     for (int i = 0; i < node->n_arguments; i++) find_names(node->arguments[i], seen, is_read, is_named);
 }
 
-/* What an iteration costs when loop `lane` is the lane, in rough nanoseconds. */
-static double lane_cost(const nest *nest, int lane) {
-    double cost = 30.0 / (double)(nest->extents[lane] < LANES ? nest->extents[lane] : LANES);
-    if (lane >= nest->loops->n_outer) cost += 0.3;
+/* What an iteration costs when loop `run_loop` is walked in runs, in rough nanoseconds. */
+static double run_cost(const nest *nest, int run_loop) {
+    double cost = 30.0 / (double)(nest->extents[run_loop] < MOST_RUN ? nest->extents[run_loop] : MOST_RUN);
+    if (run_loop >= nest->loops->n_outer) cost += 0.3;
     for (int k = 0; k < nest->n_streams; k++) {
         if (k < nest->value->n_operands && !nest->is_read[k]) continue;
         const stream *stream = &nest->streams[k];
-        int64_t step = stream->steps[lane];
-        cost += !is_uniform(stream, lane) ? 10 : step == 0 || step == 1 ? 0.2 : 1;
+        int64_t step = stream->steps[run_loop];
+        cost += !is_uniform(stream, run_loop) ? 10 : step == 0 || step == 1 ? 0.2 : 1;
     }
     return cost;
 }
 
 static void choose_lane(nest *nest) {
     double best = INFINITY;
-    nest->lane = -1;
+    nest->run_loop = -1;
     for (int l = 0; l < nest->loops->n_loops; l++) {
-        double cost = lane_cost(nest, l);
+        double cost = run_cost(nest, l);
         if (cost < best) {
             best = cost;
-            nest->lane = l;
+            nest->run_loop = l;
         }
     }
 }
@@ -196,68 +196,68 @@ static void prepare_buffers(dt_arena *scratch, nest *nest) {
     nest->insides = DT_NEW_ARRAY(scratch, bool *, n);
     for (int k = 0; k < nest->n_streams; k++) {
         stream *stream = &nest->streams[k];
-        stream->uniform = is_uniform(stream, nest->lane);
+        stream->uniform = is_uniform(stream, nest->run_loop);
         if (k >= n || stream->uniform) continue;
-        nest->gathered[k] = DT_NEW_ARRAY(scratch, dt_scalar, LANES);
-        nest->insides[k] = DT_NEW_ARRAY(scratch, bool, LANES);
+        nest->gathered[k] = DT_NEW_ARRAY(scratch, dt_scalar, MOST_RUN);
+        nest->insides[k] = DT_NEW_ARRAY(scratch, bool, MOST_RUN);
     }
-    nest->body = DT_NEW_ARRAY(scratch, dt_scalar, LANES);
-    nest->sums = DT_NEW_ARRAY(scratch, dt_scalar, LANES);
-    nest->winners = DT_NEW_ARRAY(scratch, int64_t, LANES);
-    nest->places = DT_NEW_ARRAY(scratch, int64_t, n_loops);
-    int64_t place = 1;
+    nest->body = DT_NEW_ARRAY(scratch, dt_scalar, MOST_RUN);
+    nest->sums = DT_NEW_ARRAY(scratch, dt_scalar, MOST_RUN);
+    nest->winners = DT_NEW_ARRAY(scratch, int64_t, MOST_RUN);
+    nest->weights = DT_NEW_ARRAY(scratch, int64_t, n_loops);
+    int64_t weight = 1;
     for (int l = n_loops - 1; l >= nest->loops->n_outer; l--) {
-        nest->places[l] = place;
-        place *= nest->extents[l];
+        nest->weights[l] = weight;
+        weight *= nest->extents[l];
     }
 }
 
 /* ---- reading ---- */
 
 /* Counts an index out of range, once: where the loops that do not move the index stand at their start. */
-static void count_bad(const nest *nest, const stream *stream, int64_t lane_position, int64_t index, int64_t limit) {
+static void count_bad(const nest *nest, const stream *stream, int64_t run_position, int64_t index, int64_t limit) {
     int64_t row = -1;
     for (int l = 0; l < nest->loops->n_loops; l++) {
-        int64_t position = l == nest->lane ? lane_position : nest->positions[l];
+        int64_t position = l == nest->run_loop ? run_position : nest->positions[l];
         if (!stream->index_loops[l] && position != 0) return;
         if (nest->loops->extents[l] == DT_BATCH) row = position + nest->launch->row_offset;
     }
     dt_bad_index_add(nest->launch->bad_index, &(dt_bad_index){.count = 1, .value = index, .row = row, .location = nest->value->id, .limit = limit});
 }
 
-static int64_t locate(const nest *nest, int k, int64_t lane_position);
+static int64_t locate(const nest *nest, int k, int64_t run_position);
 
 /* The element of the operand that an access is indirect by. */
-static int64_t indirect_index(const nest *nest, int k, int64_t lane_position) {
-    int64_t element = locate(nest, k, lane_position);
+static int64_t indirect_index(const nest *nest, int k, int64_t run_position) {
+    int64_t element = locate(nest, k, run_position);
     return element < 0 ? 0 : nest->streams[k].tensor->data[element].i;
 }
 
-/* The element that stream k reads at a place of the lane; -1: outside. */
-static int64_t locate(const nest *nest, int k, int64_t lane_position) {
+/* The element that stream k reads at a position of the run loop; -1: outside. */
+static int64_t locate(const nest *nest, int k, int64_t run_position) {
     const stream *stream = &nest->streams[k];
-    int lane = nest->lane;
-    int64_t element = stream->element + (lane >= 0 ? stream->steps[lane] * lane_position : 0);
+    int run_loop = nest->run_loop;
+    int64_t element = stream->element + (run_loop >= 0 ? stream->steps[run_loop] * run_position : 0);
     if (!stream->has_checked) return element;
     for (int d = 0; d < stream->tensor->rank; d++) {
         if (!stream->checked[d]) continue;
         const dt_index *index = &stream->access->dims[d];
-        int64_t place = stream->numerators[d] + (lane >= 0 ? index->coefficients[lane] * lane_position : 0);
-        if (index->indirect >= 0) place += indirect_index(nest, index->indirect, lane_position);
+        int64_t position = stream->numerators[d] + (run_loop >= 0 ? index->coefficients[run_loop] * run_position : 0);
+        if (index->indirect >= 0) position += indirect_index(nest, index->indirect, run_position);
         if (index->divisor != 1) {
-            if (place % index->divisor != 0) return -1;
-            place /= index->divisor;
+            if (position % index->divisor != 0) return -1;
+            position /= index->divisor;
         }
-        if (place < 0 || place >= stream->tensor->dims[d]) {
-            if (index->indirect >= 0) count_bad(nest, stream, lane_position, place, stream->tensor->dims[d]);
+        if (position < 0 || position >= stream->tensor->dims[d]) {
+            if (index->indirect >= 0) count_bad(nest, stream, run_position, position, stream->tensor->dims[d]);
             return -1;
         }
-        element += place * stream->tensor->strides[d];
+        element += position * stream->tensor->strides[d];
     }
     return element;
 }
 
-/* The run of operand k that starts at `start` and has n lanes. `outside` must outlive it. */
+/* The run of operand k that starts at `start` and has n elements. `outside` must outlive it. */
 static void read_run(nest *nest, int k, int64_t start, int n, dt_scalar *outside) {
     const stream *stream = &nest->streams[k];
     dt_elements *run = &nest->runs[k];
@@ -267,7 +267,7 @@ static void read_run(nest *nest, int k, int64_t start, int n, dt_scalar *outside
         run->outside = element < 0;
         run->insides = NULL;
         run->data = element >= 0 ? stream->tensor->data + element : outside;
-        run->step = element >= 0 && nest->lane >= 0 ? stream->steps[nest->lane] : 0;
+        run->step = element >= 0 && nest->run_loop >= 0 ? stream->steps[nest->run_loop] : 0;
         return;
     }
     for (int i = 0; i < n; i++) {
@@ -282,7 +282,7 @@ static void read_run(nest *nest, int k, int64_t start, int n, dt_scalar *outside
 
 /* Is the body the same along the run, as where all that it reads is outside? */
 static bool is_constant(const nest *nest) {
-    if (nest->lane >= 0 && nest->is_named[nest->lane]) return false;
+    if (nest->run_loop >= 0 && nest->is_named[nest->run_loop]) return false;
     for (int k = 0; k < nest->value->n_operands; k++)
         if (nest->is_read[k] && nest->runs[k].step != 0) return false;
     return true;
@@ -290,7 +290,7 @@ static bool is_constant(const nest *nest) {
 
 /* The body along a run; what has to be computed is put into `to`. */
 static dt_elements evaluate_run(nest *nest, int64_t start, int n, dt_scalar *outsides, dt_scalar *to) {
-    int n_operands = nest->value->n_operands, lane = nest->lane;
+    int n_operands = nest->value->n_operands, run_loop = nest->run_loop;
     for (int k = 0; k < n_operands; k++)
         if (nest->is_read[k]) read_run(nest, k, start, n, &outsides[k]);
     if (nest->kind == BODY_OPERAND) return nest->runs[nest->factors[0]];
@@ -300,9 +300,9 @@ static dt_elements evaluate_run(nest *nest, int64_t start, int n, dt_scalar *out
         return (dt_elements){.data = to, .step = 1};
     }
     if (is_constant(nest)) n = 1;
-    if (lane >= 0) nest->positions[lane] = start;
-    dt_evaluate_run(nest->evaluation, &(dt_evaluation_run){nest->runs, nest->positions, lane, nest->launch}, n, to);
-    if (lane >= 0) nest->positions[lane] = 0;
+    if (run_loop >= 0) nest->positions[run_loop] = start;
+    dt_evaluate_run(nest->evaluation, &(dt_evaluation_run){nest->runs, nest->positions, run_loop, nest->launch}, n, to);
+    if (run_loop >= 0) nest->positions[run_loop] = 0;
     return (dt_elements){.data = to, .step = n > 1};
 }
 
@@ -329,23 +329,24 @@ static int64_t combine_integers(dt_combiner combiner, int64_t a, int64_t b) {
 }
 
 /* A NaN beats every number, as it does in a maximum. */
-static bool is_better(const nest *nest, dt_scalar candidate, dt_scalar best, int64_t place, int64_t best_place) {
+static bool is_better(const nest *nest, dt_scalar candidate, dt_scalar best, int64_t position, int64_t best_position) {
     bool most = nest->loops->combiner == DT_COMBINE_ARGMAX;
     if (nest->is_float) {
         if (isnan(candidate.f) != isnan(best.f)) return isnan(candidate.f);
-        if (isnan(candidate.f) || candidate.f == best.f) return place < best_place;
+        if (isnan(candidate.f) || candidate.f == best.f) return position < best_position;
         return most ? candidate.f > best.f : candidate.f < best.f;
     }
-    if (candidate.i == best.i) return place < best_place;
+    if (candidate.i == best.i) return position < best_position;
     return most ? candidate.i > best.i : candidate.i < best.i;
 }
 
-static void combine_places(nest *nest, const dt_elements *body, int64_t start, int n, bool along) {
-    int64_t place = 0;
-    for (int l = nest->loops->n_outer; l < nest->loops->n_loops; l++) place += nest->places[l] * (l == nest->lane ? start : nest->positions[l]);
+static void combine_positions(nest *nest, const dt_elements *body, int64_t start, int n, bool along) {
+    int64_t position = 0;
+    for (int l = nest->loops->n_outer; l < nest->loops->n_loops; l++)
+        position += nest->weights[l] * (l == nest->run_loop ? start : nest->positions[l]);
     for (int i = 0; i < n; i++) {
         int to = along ? 0 : i;
-        int64_t here = place + (along ? i * nest->places[nest->lane] : 0);
+        int64_t here = position + (along ? i * nest->weights[nest->run_loop] : 0);
         dt_scalar candidate = body->data[i * body->step];
         if (!is_better(nest, candidate, nest->sums[to], here, nest->winners[to])) continue;
         nest->sums[to] = candidate;
@@ -353,11 +354,11 @@ static void combine_places(nest *nest, const dt_elements *body, int64_t start, i
     }
 }
 
-/* Adds a run to the sums: each lane to its own, or all to the first when the lane is reduced. */
+/* Adds a run to the sums: each element to its own, or all to the first when the run loop is reduced. */
 static void combine_run(nest *nest, const dt_elements *body, int64_t start, int n, bool along) {
     dt_combiner combiner = nest->loops->combiner;
     if (combiner == DT_COMBINE_ARGMAX || combiner == DT_COMBINE_ARGMIN) {
-        combine_places(nest, body, start, n, along);
+        combine_positions(nest, body, start, n, along);
     } else if (nest->is_float) {
         for (int i = 0; i < n; i++) {
             double *sum = &nest->sums[along ? 0 : i].f;
@@ -388,10 +389,10 @@ static void move(nest *nest, int loop, int64_t by) {
     }
 }
 
-/* The next position of loops [first, end) but the lane, the last turning fastest; false when all are back at 0. */
+/* The next position of loops [first, end) but the run loop, the last one fastest; false when all are back at 0. */
 static bool advance(nest *nest, int first, int end) {
     for (int l = end - 1; l >= first; l--) {
-        if (l == nest->lane) continue;
+        if (l == nest->run_loop) continue;
         if (nest->positions[l] + 1 < nest->extents[l]) {
             move(nest, l, 1);
             return true;
@@ -401,7 +402,7 @@ static bool advance(nest *nest, int first, int end) {
     return false;
 }
 
-/* Puts n sums, or the positions that won, side by side along the lane from `element` on; they are rounded once all are there. */
+/* Puts n sums, or the positions that won, side by side along the run loop from `element` on; they are rounded once all are there. */
 static void put_sums(const nest *nest, int64_t element, int64_t step, int n) {
     dt_scalar *to = nest->result->data + element;
     bool is_position = nest->loops->combiner == DT_COMBINE_ARGMAX || nest->loops->combiner == DT_COMBINE_ARGMIN;
@@ -425,11 +426,11 @@ static void round_result(const nest *nest) {
         for (size_t i = 0; i < result->n; i++) result->data[i] = dt_scalar_convert(result->data[i], nest->body_dtype, dtype);
 }
 
-/* The reduced loops, for n lanes from `start` on, or where the lane is reduced for one element. */
+/* The reduced loops, for n iterations of the run loop from `start` on, or, where that is reduced, for one element. */
 static void reduce_run(nest *nest, int64_t start, int n, dt_scalar *outsides) {
     const dt_loops *loops = nest->loops;
-    bool along = nest->lane >= loops->n_outer;
-    int64_t n_lane = along ? nest->extents[nest->lane] : 0;
+    bool along = nest->run_loop >= loops->n_outer;
+    int64_t n_iterations = along ? nest->extents[nest->run_loop] : 0;
     dt_scalar identity = dt_combiner_identity(nest->loops->combiner, nest->body_dtype);
     for (int i = 0; i < n; i++) {
         nest->sums[i] = identity;
@@ -439,21 +440,22 @@ static void reduce_run(nest *nest, int64_t start, int n, dt_scalar *outsides) {
         if (nest->extents[l] == 0) return;
     do {
         if (!along) compute_run(nest, start, n, false, outsides);
-        for (int64_t at = 0; at < n_lane; at += LANES) compute_run(nest, at, (int)(n_lane - at < LANES ? n_lane - at : LANES), true, outsides);
+        for (int64_t at = 0; at < n_iterations; at += MOST_RUN)
+            compute_run(nest, at, (int)(n_iterations - at < MOST_RUN ? n_iterations - at : MOST_RUN), true, outsides);
     } while (advance(nest, loops->n_outer, loops->n_loops));
 }
 
 static void run_loops(nest *nest, dt_scalar *outsides) {
     const dt_loops *loops = nest->loops;
-    int lane = nest->lane;
-    bool along = lane >= loops->n_outer;
-    int64_t n_lanes = along || lane < 0 ? 1 : nest->extents[lane], step = 1;
-    for (int l = loops->n_outer - 1; l > lane; l--) step *= nest->extents[l];
+    int run_loop = nest->run_loop;
+    bool along = run_loop >= loops->n_outer;
+    int64_t n_iterations = along || run_loop < 0 ? 1 : nest->extents[run_loop], step = 1;
+    for (int l = loops->n_outer - 1; l > run_loop; l--) step *= nest->extents[l];
     do {
         int64_t element = 0;
-        for (int l = 0; l < loops->n_outer; l++) element = element * nest->extents[l] + (l == lane ? 0 : nest->positions[l]);
-        for (int64_t start = 0; start < n_lanes; start += LANES) {
-            int n = (int)(n_lanes - start < LANES ? n_lanes - start : LANES);
+        for (int l = 0; l < loops->n_outer; l++) element = element * nest->extents[l] + (l == run_loop ? 0 : nest->positions[l]);
+        for (int64_t start = 0; start < n_iterations; start += MOST_RUN) {
+            int n = (int)(n_iterations - start < MOST_RUN ? n_iterations - start : MOST_RUN);
             if (loops->n_loops == loops->n_outer) {
                 dt_scalar *to = nest->result->data + element + start * step;
                 dt_elements body = evaluate_run(nest, start, n, outsides, step == 1 ? to : nest->body);
@@ -468,12 +470,12 @@ static void run_loops(nest *nest, dt_scalar *outsides) {
 
 /* Every iteration adds its body to the element that the result's access names. */
 static void run_scatter(nest *nest, dt_scalar *outsides) {
-    int lane = nest->lane, to = nest->n_streams - 1;
-    int64_t n_lane = lane >= 0 ? nest->extents[lane] : 1;
+    int run_loop = nest->run_loop, to = nest->n_streams - 1;
+    int64_t n_iterations = run_loop >= 0 ? nest->extents[run_loop] : 1;
     for (size_t i = 0; i < nest->result->n; i++) nest->result->data[i] = (dt_scalar){.i = 0};
     do {
-        for (int64_t start = 0; start < n_lane; start += LANES) {
-            int n = (int)(n_lane - start < LANES ? n_lane - start : LANES);
+        for (int64_t start = 0; start < n_iterations; start += MOST_RUN) {
+            int n = (int)(n_iterations - start < MOST_RUN ? n_iterations - start : MOST_RUN);
             dt_elements body = evaluate_run(nest, start, n, outsides, nest->body);
             for (int i = 0; i < n; i++) {
                 int64_t element = locate(nest, to, start + i);

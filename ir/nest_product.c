@@ -30,15 +30,15 @@ typedef struct guarded {
 } guarded;
 
 /* Where the elements of a tensor are. An iteration of an axis contributes a part: an element, and for each guarded dimension to its numerator. */
-typedef struct place {
+typedef struct address {
     int64_t *steps; /* [n_loops] what an iteration adds to the element by all other dimensions */
     guarded *guarded;
     int n_guarded;
     int64_t *start; /* the part that all have: the offsets */
-} place;
+} address;
 
 typedef struct factor {
-    place place;
+    address address;
     const dt_scalar *data;
     double outside;
     axis lines; /* rows or columns */
@@ -51,7 +51,7 @@ typedef struct product {
     const int64_t *extents;
     axis rest, terms;
     factor a, b; /* a has the rows, b the columns */
-    place result;
+    address result;
     int64_t *result_rows, *result_columns; /* parts of the block at hand */
     dt_scalar *sums;
 } product;
@@ -60,35 +60,35 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* ---- making ready ---- */
 
-static place make_place(dt_arena *scratch, int n_loops, int rank) {
-    return (place){.steps = DT_NEW_ARRAY(scratch, int64_t, n_loops),
-                   .guarded = DT_NEW_ARRAY(scratch, guarded, rank),
-                   .start = DT_NEW_ARRAY(scratch, int64_t, 1 + rank)};
+static address make_address(dt_arena *scratch, int n_loops, int rank) {
+    return (address){.steps = DT_NEW_ARRAY(scratch, int64_t, n_loops),
+                     .guarded = DT_NEW_ARRAY(scratch, guarded, rank),
+                     .start = DT_NEW_ARRAY(scratch, int64_t, 1 + rank)};
 }
 
 static factor make_factor(dt_arena *scratch, const dt_loops *loops, const int64_t *extents, const dt_nest_factor *given) {
     const dt_wide *tensor = given->tensor;
-    factor factor = {.place = make_place(scratch, loops->n_loops, tensor->rank), .data = tensor->data, .outside = given->access->outside.f};
-    place *place = &factor.place;
-    place->start[0] = tensor->start;
+    factor factor = {.address = make_address(scratch, loops->n_loops, tensor->rank), .data = tensor->data, .outside = given->access->outside.f};
+    address *address = &factor.address;
+    address->start[0] = tensor->start;
     for (int d = 0; d < tensor->rank; d++) {
         const dt_index *index = &given->access->dims[d];
         int64_t stride = tensor->strides[d];
         if (dt_index_may_leave(index, loops->n_loops, extents, tensor->dims[d])) {
-            place->guarded[place->n_guarded++] = (guarded){index, tensor->dims[d], stride};
-            place->start[place->n_guarded] = index->offset;
+            address->guarded[address->n_guarded++] = (guarded){index, tensor->dims[d], stride};
+            address->start[address->n_guarded] = index->offset;
             continue;
         }
-        place->start[0] += index->offset * stride;
-        for (int l = 0; l < loops->n_loops; l++) place->steps[l] += index->coefficients[l] * stride;
+        address->start[0] += index->offset * stride;
+        for (int l = 0; l < loops->n_loops; l++) address->steps[l] += index->coefficients[l] * stride;
     }
     factor.lines = (axis){.loops = DT_NEW_ARRAY(scratch, int, loops->n_loops), .n = 1};
     return factor;
 }
 
 static bool moves(const factor *factor, int loop) {
-    bool found = factor->place.steps[loop] != 0;
-    for (int g = 0; g < factor->place.n_guarded; g++) found |= factor->place.guarded[g].index->coefficients[loop] != 0;
+    bool found = factor->address.steps[loop] != 0;
+    for (int g = 0; g < factor->address.n_guarded; g++) found |= factor->address.guarded[g].index->coefficients[loop] != 0;
     return found;
 }
 
@@ -114,7 +114,7 @@ static void make_axes(dt_arena *scratch, const dt_loops *loops, product *p) {
 
 /* `lines` at most of a block, rounded up to whole tiles of `tile`; the arrays of the block. */
 static void make_block(dt_arena *scratch, factor *factor, int lines, int tile, int64_t terms) {
-    int size = 1 + factor->place.n_guarded;
+    int size = 1 + factor->address.n_guarded;
     int64_t n = (least(factor->lines.n, lines) + tile - 1) / tile * tile;
     factor->block_lines = lines;
     factor->tile_lines = tile;
@@ -125,7 +125,7 @@ static void make_block(dt_arena *scratch, factor *factor, int lines, int tile, i
 }
 
 static product make_product(dt_arena *scratch, const dt_loops *loops, const int64_t *extents, const dt_nest_factor factors[2], dt_wide *result) {
-    product p = {.extents = extents, .result = make_place(scratch, loops->n_loops, 0), .sums = result->data};
+    product p = {.extents = extents, .result = make_address(scratch, loops->n_loops, 0), .sums = result->data};
     p.a = make_factor(scratch, loops, extents, &factors[0]);
     p.b = make_factor(scratch, loops, extents, &factors[1]);
     make_axes(scratch, loops, &p);
@@ -141,30 +141,30 @@ static product make_product(dt_arena *scratch, const dt_loops *loops, const int6
 /* ---- blocks ---- */
 
 /* The parts of n iterations of an axis from `first` on, one after the other. */
-static void set_parts(const product *p, const place *place, const axis *axis, int64_t first, int64_t n, int64_t *part) {
-    for (int64_t i = first; i < first + n; i++, part += 1 + place->n_guarded) {
+static void set_parts(const product *p, const address *address, const axis *axis, int64_t first, int64_t n, int64_t *part) {
+    for (int64_t i = first; i < first + n; i++, part += 1 + address->n_guarded) {
         int64_t left = i;
-        memset(part, 0, (size_t)(1 + place->n_guarded) * sizeof *part);
+        memset(part, 0, (size_t)(1 + address->n_guarded) * sizeof *part);
         for (int k = axis->n_loops - 1; k >= 0; k--) {
             int loop = axis->loops[k];
             int64_t position = left % p->extents[loop];
             left /= p->extents[loop];
-            part[0] += place->steps[loop] * position;
-            for (int g = 0; g < place->n_guarded; g++) part[1 + g] += place->guarded[g].index->coefficients[loop] * position;
+            part[0] += address->steps[loop] * position;
+            for (int g = 0; g < address->n_guarded; g++) part[1 + g] += address->guarded[g].index->coefficients[loop] * position;
         }
     }
 }
 
 static void set_point(const product *p, factor *factor, int64_t point) {
-    set_parts(p, &factor->place, &p->rest, point, 1, factor->point);
-    for (int i = 0; i <= factor->place.n_guarded; i++) factor->point[i] += factor->place.start[i];
+    set_parts(p, &factor->address, &p->rest, point, 1, factor->point);
+    for (int i = 0; i <= factor->address.n_guarded; i++) factor->point[i] += factor->address.start[i];
 }
 
 /* What stands where three parts say. */
 static double element_at(const factor *factor, const int64_t *point, const int64_t *line, const int64_t *term) {
     int64_t element = point[0] + line[0] + term[0];
-    for (int g = 0; g < factor->place.n_guarded; g++) {
-        const guarded *guarded = &factor->place.guarded[g];
+    for (int g = 0; g < factor->address.n_guarded; g++) {
+        const guarded *guarded = &factor->address.guarded[g];
         int64_t index = point[1 + g] + line[1 + g] + term[1 + g];
         if (guarded->index->divisor != 1) {
             if (index % guarded->index->divisor != 0) return factor->outside;
@@ -178,7 +178,7 @@ static double element_at(const factor *factor, const int64_t *point, const int64
 
 /* Copies the block of n lines and n_terms terms whose parts have been set. What a tile has beyond the lines is 0. */
 static void fill_tiles(const factor *factor, int64_t n, int64_t n_terms) {
-    int size = 1 + factor->place.n_guarded, width = factor->tile_lines;
+    int size = 1 + factor->address.n_guarded, width = factor->tile_lines;
     int64_t n_whole = (n + width - 1) / width * width;
     for (int64_t l = 0; l < n_whole; l++) {
         const int64_t *line = factor->line_parts + l * size, *term = factor->term_parts;
@@ -230,16 +230,16 @@ static void multiply(product *p, int64_t point) {
     set_point(p, &p->b, point);
     for (int64_t column = 0; column < p->b.lines.n; column += BLOCK_COLUMNS) {
         int64_t n_columns = least(p->b.lines.n - column, BLOCK_COLUMNS);
-        set_parts(p, &p->b.place, &p->b.lines, column, n_columns, p->b.line_parts);
+        set_parts(p, &p->b.address, &p->b.lines, column, n_columns, p->b.line_parts);
         set_parts(p, &p->result, &p->b.lines, column, n_columns, p->result_columns);
         for (int64_t term = 0; term < p->terms.n; term += BLOCK_TERMS) {
             int64_t n_terms = least(p->terms.n - term, BLOCK_TERMS);
-            set_parts(p, &p->a.place, &p->terms, term, n_terms, p->a.term_parts);
-            set_parts(p, &p->b.place, &p->terms, term, n_terms, p->b.term_parts);
+            set_parts(p, &p->a.address, &p->terms, term, n_terms, p->a.term_parts);
+            set_parts(p, &p->b.address, &p->terms, term, n_terms, p->b.term_parts);
             fill_tiles(&p->b, n_columns, n_terms);
             for (int64_t row = 0; row < p->a.lines.n; row += BLOCK_ROWS) {
                 int64_t n_rows = least(p->a.lines.n - row, BLOCK_ROWS);
-                set_parts(p, &p->a.place, &p->a.lines, row, n_rows, p->a.line_parts);
+                set_parts(p, &p->a.address, &p->a.lines, row, n_rows, p->a.line_parts);
                 set_parts(p, &p->result, &p->a.lines, row, n_rows, p->result_rows);
                 fill_tiles(&p->a, n_rows, n_terms);
                 add_block(p, result, n_rows, n_columns, n_terms);

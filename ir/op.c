@@ -83,7 +83,7 @@ static char *skip_spaces(char *at) {
     return at;
 }
 
-/* The word at *at; *at goes behind it and behind the spaces that follow. The word is ended by end_word once the character behind it was read. */
+/* The word at *at; *at goes after it and after the spaces that follow. The word is ended by end_word once the character after it was read. */
 static char *take_word(char **at, size_t *length) {
     char *word = *at;
     while (isalnum((unsigned char)**at) || **at == '_') ++*at;
@@ -189,7 +189,7 @@ static void parse_signature(dt_op *op, struct storage *storage, const char *sign
         size_t length;
         op->result_type = take_word(&at, &length);
     }
-    assert(*at == '\0' && "ops.def: a signature goes on behind its end");
+    assert(*at == '\0' && "ops.def: a signature goes on after its end");
 }
 
 static void parse_rows(void) {

@@ -4,7 +4,7 @@
  *      "numpy", "doc")
  *
  * The signature reads  "operands; attributes -> result":  "x: number; axes: ints, keep: bool = false",  "x: number, y: number -> bool",
- * "x: any; to: dtype -> to".  `...` behind the last operand: there may be any number of them, at least one. An attribute with a default may be
+ * "x: any; to: dtype -> to".  `...` after the last operand: there may be any number of them, at least one. An attribute with a default may be
  * left out. NULL for infer or loops means what the class says (MAP has both), else that there is none: `input` and `read` have the type of the
  * argument and of the variable. */
 #ifndef DT_IR_OPS_H
@@ -31,7 +31,7 @@ typedef dt_status *dt_row_gradient(dt_builder *builder, const dt_value *value, d
 
 /* ops_loops.c: what loops functions are made of.
  *
- * Loops of `value` with the outer extents `outer` and the reduced ones behind them. Every index is 0 (no loop moves it, divisor 1, direct) until
+ * Loops of `value` with the outer extents `outer` and the reduced ones after them. Every index is 0 (no loop moves it, divisor 1, direct) until
  * the caller says otherwise. `body` is a formula over the row's operand names, an operand of a variadic op being its row's name and its
  * number; NULL is the row's own formula. */
 dt_loops *dt_loops_new(dt_arena *arena, const dt_value *value, dt_shape outer, int n_reduced, const int64_t *reduced, dt_combiner combiner,
@@ -58,7 +58,7 @@ dt_status *dt_check_precision(const dt_op *op, dt_value *const *operands, const 
 dt_row_infer dt_infer_constant, dt_infer_iota, dt_infer_launch;
 dt_row_loops dt_loops_constant, dt_loops_iota, dt_loops_launch;
 
-/* ops_map.c: operands of one shape, which is the result's; the row's formula over their elements at the same place. */
+/* ops_map.c: operands of one shape, which is the result's; the row's formula over their elements at the same index. */
 dt_row_infer dt_infer_map;
 dt_row_loops dt_loops_map;
 
@@ -77,9 +77,9 @@ dt_row_gradient dt_gradient_convert;
 
 /* ops_narrow.c: what narrow functions are made of, and that of all rows whose one attribute to change is `shape`.
  *
- * One direction of windows over an image, for height or width:  place in the image = place of a window * stride + tap * dilation - padding,  taps
- * reaching over `reach` = dilation * (taps - 1) + 1 places. The first makes windows `part` of the places `image`, the second places `part` of the
- * windows `windows`, which it widens. padding: low and high, first the whole op's, then the part's. */
+ * One direction of windows over an image, for height or width:  index in the image = index of a window * stride + tap * dilation - padding,  taps
+ * reaching over `reach` = dilation * (taps - 1) + 1 elements. The first makes windows `part` of the elements `image`, the second elements `part` of
+ * the windows `windows`, which it widens. padding: low and high, first the whole op's, then the part's. */
 void dt_narrow_windows(int64_t stride, int64_t reach, dt_range part, dt_range image, int64_t padding[2]);
 void dt_narrow_image(int64_t stride, int64_t reach, dt_range part, dt_range *windows, int64_t padding[2]);
 dt_attribute *dt_narrowed(const dt_value *value, dt_attribute *attributes, const char *name); /* the attribute to set */

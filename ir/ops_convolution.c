@@ -1,10 +1,10 @@
 /* ops_convolution: conv2d and its two gradients, closed under differentiation: each one's gradients are the other two.
  *
- * All three walk the same relation between a place of x, a tap of the kernel and a place of the result:
+ * All three walk the same relation between an index of x, a tap of the kernel and an index of the result:
  *
- *     place of x = place of result * stride + tap * dilation - padding
+ *     index of x = index of result * stride + tap * dilation - padding
  *
- * solved for what is read: conv2d reads x; the input gradient reads the result's place, whence its divisor; the kernel gradient reads x. A group
+ * solved for what is read: conv2d reads x; the input gradient reads the result's index, whence its divisor; the kernel gradient reads x. A group
  * dimension G stands before the channels of each operand, or is absent. */
 #include "ir/ops.h"
 
@@ -35,7 +35,7 @@ static geometry geometry_of(const dt_value *value) {
 }
 
 /* Places of the result along height (0) or width (1); 0 when the kernel is larger than the image. */
-static int64_t n_places(const geometry *geometry, int i, int64_t image, int64_t taps) {
+static int64_t n_windows(const geometry *geometry, int i, int64_t image, int64_t taps) {
     int64_t room = image + geometry->low[i] + geometry->high[i] - geometry->dilation[i] * (taps - 1) - 1;
     return room < 0 ? 0 : room / geometry->strides[i] + 1;
 }
@@ -73,7 +73,7 @@ dt_status *dt_infer_conv2d(dt_arena *arena, const dt_op *op, dt_value *const *op
     int64_t *dims = DT_NEW_ARRAY(arena, int64_t, rank);
     dims[0] = x[0];
     for (int i = 0; i < 2; i++) {
-        dims[1 + i] = n_places(&geometry, i, x[1 + i], kernel[i]);
+        dims[1 + i] = n_windows(&geometry, i, x[1 + i], kernel[i]);
         if (dims[1 + i] == 0) return misfit(arena, op, operands, "the sizes");
     }
     for (int d = 3; d < rank; d++) dims[d] = kernel[d];
@@ -94,7 +94,7 @@ dt_status *dt_infer_conv2d_input_gradient(dt_arena *arena, const dt_op *op, dt_v
     const int64_t *g = operands[0]->shape.dims, *kernel = operands[1]->shape.dims, *size = dt_op_attribute(op, attributes, "size")->ints;
     if (g[rank - 1] != kernel[rank - 1] || (rank == 5 && g[3] != kernel[3])) return misfit(arena, op, operands, "the channels");
     for (int i = 0; i < 2; i++)
-        if (n_places(&geometry, i, size[i], kernel[i]) != g[1 + i]) return misfit(arena, op, operands, "size and the sizes");
+        if (n_windows(&geometry, i, size[i], kernel[i]) != g[1 + i]) return misfit(arena, op, operands, "size and the sizes");
     int64_t *dims = DT_NEW_ARRAY(arena, int64_t, rank);
     dims[0] = g[0];
     dims[1] = size[0];
@@ -117,7 +117,7 @@ dt_status *dt_infer_conv2d_kernel_gradient(dt_arena *arena, const dt_op *op, dt_
     const int64_t *x = operands[0]->shape.dims, *g = operands[1]->shape.dims, *size = dt_op_attribute(op, attributes, "size")->ints;
     if (x[0] != g[0] || (rank == 5 && x[3] != g[3])) return misfit(arena, op, operands, "the rows or groups");
     for (int i = 0; i < 2; i++)
-        if (n_places(&geometry, i, x[1 + i], size[i]) != g[1 + i]) return misfit(arena, op, operands, "size and the sizes");
+        if (n_windows(&geometry, i, x[1 + i], size[i]) != g[1 + i]) return misfit(arena, op, operands, "size and the sizes");
     int64_t *dims = DT_NEW_ARRAY(arena, int64_t, rank);
     dims[0] = size[0];
     dims[1] = size[1];
@@ -128,9 +128,9 @@ dt_status *dt_infer_conv2d_kernel_gradient(dt_arena *arena, const dt_op *op, dt_
     return dt_check_precision(op, operands, attributes);
 }
 
-/* x's place along height or width, from the loops over places of the result and over taps. */
-static void set_place_of_x(dt_index *index, const geometry *geometry, int i, int place_loop, int tap_loop) {
-    index->coefficients[place_loop] = geometry->strides[i];
+/* x's index along height or width, from the loops over indices of the result and over taps. */
+static void set_index_of_x(dt_index *index, const geometry *geometry, int i, int index_loop, int tap_loop) {
+    index->coefficients[index_loop] = geometry->strides[i];
     index->coefficients[tap_loop] = geometry->dilation[i];
     index->offset = -geometry->low[i];
 }
@@ -143,7 +143,7 @@ dt_loops *dt_loops_conv2d(dt_arena *arena, const dt_value *value) {
     dt_index *x = loops->operands[0].dims, *kernel = loops->operands[1].dims;
     x[0].coefficients[0] = 1;
     for (int i = 0; i < 2; i++) {
-        set_place_of_x(&x[1 + i], &geometry, i, 1 + i, taps + i);
+        set_index_of_x(&x[1 + i], &geometry, i, 1 + i, taps + i);
         kernel[i].coefficients[taps + i] = 1;
     }
     x[rank - 1].coefficients[input] = 1;
@@ -178,14 +178,14 @@ dt_loops *dt_loops_conv2d_input_gradient(dt_arena *arena, const dt_value *value)
 
 /* result [KH, KW, I, (G), O] over B, OH, OW */
 dt_loops *dt_loops_conv2d_kernel_gradient(dt_arena *arena, const dt_value *value) {
-    int rank = value->shape.rank, row = rank, places = rank + 1;
+    int rank = value->shape.rank, row = rank, windows = rank + 1;
     geometry geometry = geometry_of(value);
     dt_loops *loops = dt_loops_new(arena, value, value->shape, 3, value->operands[1]->shape.dims, DT_COMBINE_SUM, dt_product_body(arena, value));
     dt_index *x = loops->operands[0].dims, *g = loops->operands[1].dims;
     x[0].coefficients[row] = g[0].coefficients[row] = 1;
     for (int i = 0; i < 2; i++) {
-        set_place_of_x(&x[1 + i], &geometry, i, places + i, i);
-        g[1 + i].coefficients[places + i] = 1;
+        set_index_of_x(&x[1 + i], &geometry, i, windows + i, i);
+        g[1 + i].coefficients[windows + i] = 1;
     }
     x[rank - 1].coefficients[2] = 1;
     if (rank == 5) x[3].coefficients[3] = 1;

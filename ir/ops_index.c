@@ -3,7 +3,7 @@
  *     gather       result[l, p, r]     = x[l, index[l, p], r]
  *     scatter_add  result[l, index[l, p], r] += updates[l, p, r]
  *
- * l runs over the dimensions before the axis, which both operands have, p over the rest of index, r over the dimensions behind the axis. */
+ * l runs over the dimensions before the axis, which both operands have, p over the rest of index, r over the dimensions after the axis. */
 #include "ir/ops.h"
 
 #include <inttypes.h>
@@ -37,7 +37,7 @@ static void read_index(dt_access *index, int rank) {
     for (int d = 0; d < rank; d++) index->dims[d].coefficients[d] = 1;
 }
 
-/* x of gather, the result of scatter_add: [l, index, r], where r's loops stand behind those of the index. */
+/* x of gather, the result of scatter_add: [l, index, r], where r's loops come after those of the index. */
 static void set_indirect(dt_index *dims, int rank, int axis, int rank_index) {
     for (int d = 0; d < axis; d++) dims[d].coefficients[d] = 1;
     dims[axis].indirect = 1;

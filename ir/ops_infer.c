@@ -1,4 +1,4 @@
-/* ops_infer: the checks that infer functions share. Their sentences reach the user, behind the place in the program. */
+/* ops_infer: the checks that infer functions share. Their sentences reach the user, after the location in the program. */
 #include "ir/ops.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* ops_move: the same elements elsewhere. All are one read at an affine index; reshape is none, it only counts anew. B is never cut, reversed or
+/* ops_move: the same elements elsewhere. All are one read at an affine index; reshape is none, it only renumbers them. B is never cut, reversed or
  * mixed with another dimension: its extent is not known. */
 #include "ir/ops.h"
 
@@ -11,7 +11,7 @@ static dt_loops *one_read(dt_arena *arena, const dt_value *value) { return dt_lo
 
 /* ---- reshape ---- */
 
-/* Elements of constant dimensions before each symbol and behind the last: equal for both shapes when B stays what it is. */
+/* Elements of constant dimensions before each symbol and after the last: equal for both shapes when B stays what it is. */
 static bool same_elements(dt_shape a, dt_shape b) {
     int i = 0, j = 0;
     for (;;) {
@@ -47,7 +47,7 @@ dt_status *dt_gradient_reshape(dt_builder *builder, const dt_value *value, dt_va
     return wanted[0] ? build_reshape(builder, g, value->operands[0]->shape, &gradients[0]) : NULL;
 }
 
-/* A part of the result is a part of x where one of its dimensions, 1's aside, is one of x's, with the same before and behind it. */
+/* A part of the result is a part of x where one of its dimensions, 1's aside, is one of x's, with the same before and after it. */
 void dt_narrow_reshape(dt_arena *arena, const dt_value *value, const dt_range *part, dt_range *const *operands, dt_attribute *attributes) {
     dt_shape x = value->operands[0]->shape, result = value->shape;
     int64_t n_x = 1, n_result = 1; /* elements of the dimensions passed that found no partner */

@@ -23,12 +23,12 @@ void dt_narrow_windows(int64_t stride, int64_t reach, dt_range part, dt_range im
     padding[1] = end > image.high ? end - image.high : 0;
 }
 
-/* Every window that fits into the padded part has to be there, and the first one may not begin behind the part's own first place. */
+/* Every window that fits into the padded part has to be there, and the first one may not begin after the part's own first element. */
 void dt_narrow_image(int64_t stride, int64_t reach, dt_range part, dt_range *windows, int64_t padding[2]) {
     int64_t latest = (part.low + padding[0]) / stride;
     if (windows->low > latest) windows->low = latest;
     padding[0] += part.low - windows->low * stride;
-    int64_t room = dt_range_extent(part) + padding[0] - reach; /* places that the first window can move by, without padding behind */
+    int64_t room = dt_range_extent(part) + padding[0] - reach; /* by how much the first window can move without padding at the end */
     if (room >= dt_range_extent(*windows) * stride) windows->high = windows->low + room / stride + 1;
     int64_t needed = (dt_range_extent(*windows) - 1) * stride;
     padding[1] = needed > room ? needed - room : 0;

@@ -1,6 +1,6 @@
 /* ops_window: pooling over windows of [B, H, W, C], and what its gradients are made of.
  *
- *     place of x = place of result * stride + place in the window - padding
+ *     index of x = index of result * stride + index in the window - padding
  *
  * A maximum's gradient needs to know where in its window it was: max_pool2d_index says so, window_scatter puts the gradient there, and
  * window_gather, which takes it from there, is the gradient of that. */
@@ -88,7 +88,7 @@ dt_status *dt_infer_spread2d(dt_arena *arena, const dt_op *op, dt_value *const *
 }
 
 enum {
-    WINDOW = 4 /* the loops: 0 B, 1 H, 2 W, 3 C, then the places in a window */
+    WINDOW = 4 /* the loops: 0 B, 1 H, 2 W, 3 C, then the indices in a window */
 };
 
 /* An access to x from the loops over windows; an access to windows from the loops over an image. */
@@ -132,7 +132,7 @@ dt_loops *dt_loops_spread2d(dt_arena *arena, const dt_value *value) {
     return dt_loops_guard(loops, value);
 }
 
-/* Is this the place in the window that the index names? */
+/* Is this the element of the window that the index names? */
 static const char *chosen(dt_arena *arena, const geometry *geometry, const char *operand) {
     return dt_arena_format(arena, "where(i64(index) == loop(%d) * %" PRId64 " + loop(%d), %s, 0)", WINDOW, geometry->size[1], WINDOW + 1, operand);
 }

@@ -14,7 +14,7 @@
  *   }
  *
  * Attributes equal to their default are left out. The distribution, when known, stands in braces: {replicated}, {split(0)}, {partial(sum)}.
- * Floats print in shortest round-trip form. A name that is no word of letters, digits and _ / . - stands in quotes. A value may carry a name behind
+ * Floats print in shortest round-trip form. A name that is no word of letters, digits and _ / . - stands in quotes. A value may carry a name after
  * its number: "%3 hint: f32". A stage that stands elsewhere than its pipeline has its own place; an argument of a stage may be named, "size=64", or
  * be a function of the module, "map(function train_set/map0)". B and G in a shape are DT_BATCH and DT_GATHERED, and so are -1 and -2 in lists of
  * integers. White space is free when read, and # begins a comment. */

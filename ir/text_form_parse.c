@@ -139,7 +139,7 @@ static dt_status *parse_pipeline(parser *p) {
         dt_list_push(p->r.arena, &has_own, own);
     }
     DT_TRY(parse_location(p, &last, &last_there));
-    if (!last_there && own) { /* the only location behind the last stage is the pipeline's */
+    if (!last_there && own) { /* the only location after the last stage is the pipeline's */
         last = pipeline.stages.items[pipeline.stages.n - 1].location;
         has_own.items[has_own.n - 1] = false;
     }
@@ -348,7 +348,7 @@ static dt_status *parse_results(parser *p, dt_function *function) {
     return NULL;
 }
 
-/* Effects print no number: they get those behind the others. */
+/* Effects print no number: they get those after the others. */
 static void number_effects(dt_function *function) {
     function->next_id = 0;
     for (const dt_value *value = function->first; value != NULL; value = value->next)

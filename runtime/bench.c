@@ -50,7 +50,7 @@ static void store_integer(const dt_artifact_tensor *tensor, void *at, uint64_t r
     memcpy(at, &number, dt_dtype_bytes(tensor->dtype)); /* small numbers: the low bytes come first */
 }
 
-/* Half precision takes a random fraction behind the exponent of [0.5, 1). */
+/* Half precision takes a random fraction after the exponent of [0.5, 1). */
 static void store_float(dt_dtype dtype, void *at, uint64_t random) {
     double number = (double)(random >> 11) * 0x1p-53;
     float rounded = (float)(random & 0xffffff) * 0x1p-24F;

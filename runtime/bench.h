@@ -1,7 +1,7 @@
 /* bench: runs one step over and over and says where its time goes, kernel by kernel.
  *
  * The batch is made up once: floats in [0, 1), whole numbers 0 to 9 (fit for class labels and for any table of ten rows or more), bytes of any
- * value where an input of bytes has two dimensions or more behind its rows (an image). With a folder of data it is the step's pipeline instead,
+ * value where an input of bytes has two dimensions or more after its rows (an image). With a folder of data it is the step's pipeline instead,
  * full batches only, and a step's time includes the wait for its batch. Weights are those of the program's initialisers.
  *
  * On a GPU each step is run twice: as it is, for its time, and kernel by kernel between events, for theirs.

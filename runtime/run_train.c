@@ -1,6 +1,6 @@
 /* run_train: epochs of a step that trains, evaluation after each, checkpoints, and going on from one.
  *
- * All that the run is at a moment is (variables, epoch, position in the epoch, step number, totals of the epoch, best so far); a checkpoint holds
+ * All that the run is at a step is (variables, epoch, position in the epoch, step number, totals of the epoch, best so far); a checkpoint holds
  * exactly that. Each checkpoint is written between two steps, so going on from it cannot be told from not having stopped. */
 #include "base/memory.h"
 #include "base/text.h"
@@ -30,7 +30,7 @@ typedef struct training {
     dt_runner *trainer, *evaluator; /* evaluator NULL: there is none */
     dt_metric metric;               /* that --keep-best or --stop-after-no-gain watch */
 
-    dt_checkpoint_state state; /* the moment; its totals only while it is saved */
+    dt_checkpoint_state state; /* the run at this step; its totals only while it is saved */
     int64_t saved_step;        /* of the last checkpoint; -1: none */
     int lock;                  /* of the folder of checkpoints; -1: none */
     char *resumed_from;

@@ -1,4 +1,4 @@
-"""ops: every op of the table on the GPU, dealt to as many processes as this machine has cores: compiling takes most of the time.
+"""ops: every op of the table on the GPU, shared out among as many processes as this machine has cores: compiling takes most of the time.
 
 What NVRTC makes is kept where dtc keeps its own, so that the second to ask for it, here or in another script, does not wait.
 """

@@ -37,7 +37,7 @@ def left():
 
 @contextlib.contextmanager
 def within(seconds):
-    """What is done inside has so many seconds of those that are left."""
+    """What is done inside has at most this many of the seconds that are left."""
     global _end
     outer, _end = _end, min(_end, time.monotonic() + seconds)
     try:

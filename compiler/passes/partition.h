@@ -1,4 +1,4 @@
-/* partition: what the parts of the pass share. partition.c gives each value its distribution, partition_convert.c makes others of it where they are
+/* partition: what the files of the pass share. partition.c gives each value its distribution, partition_convert.c makes others of it where they are
  * needed. */
 #ifndef DT_PASSES_PARTITION_H
 #define DT_PASSES_PARTITION_H
@@ -45,7 +45,7 @@ int dt_loop_of_axis(const dt_origin *origin, int axis);
 
 /* What the value costs in the form that is split at `axis`: bytes that cross, and work that is done once more, for each row. */
 int64_t dt_partition_cost(dt_partition *p, dt_origin *origin, int axis);
-/* The value in that form, for `user`; made behind the value, and once. */
+/* The value in that form, for `user`; made after the value, and once. */
 dt_status *dt_partition_convert(dt_partition *p, dt_origin *origin, int axis, const dt_value *user, dt_value **result);
 
 /* The operands and attributes with which the op makes the form of its result that is split at `axis`, loop `shared` being shared out. */

@@ -117,7 +117,7 @@ int64_t dt_partition_cost(dt_partition *p, dt_origin *origin, int axis) {
 
 /* ---- collectives ---- */
 
-/* New values stand right behind the one that they are made of, and behind all inputs. */
+/* New values come right after the one that they are made of, and after all inputs. */
 static dt_builder builder_behind(const dt_partition *p, const dt_value *value) {
     dt_value *before = value->next;
     while (before != NULL && dt_value_is(before, "input")) before = before->next;

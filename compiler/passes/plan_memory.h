@@ -1,10 +1,10 @@
-/* plan_memory: what the parts of the pass share. */
+/* plan_memory: what the files of the pass share. */
 #ifndef DT_PASSES_PLAN_MEMORY_H
 #define DT_PASSES_PLAN_MEMORY_H
 
 #include "compiler/passes/passes.h"
 
-/* Kernels that run once are divided among cores where they can be; what has to wait for all parts of one becomes a kernel behind it. */
+/* Kernels that run once are divided among cores where they can be; what has to wait for all parts of one becomes a kernel after it. */
 void dt_plan_divide(dt_arena *arena, dt_plan *plan);
 
 /* When a buffer holds something that is still needed: from its first to its last use, both included, on one time line for the whole plan. */

@@ -1,13 +1,13 @@
 /* plan_memory_divide: which of the kernels that run once are shared out among the cores of a memory, and how.
  *
- * All parameters are updated by one kernel, and it is the dearest thing that does not go by rows: on one core it would be what the others wait
- * for. Each of its nests is divided by ranges of the outermost loop, in whole cache lines of what it stores, so that no line is written by two
+ * All parameters are updated by one kernel, and it is the most expensive work that is not split by rows: on one core the others would wait
+ * for it. Each of its nests is divided by ranges of the outermost loop, in whole cache lines of what it stores, so that no line is written by two
  * cores; norms of gradients are divided by their blocks (split_reductions). What a nest stores for an element depends on nothing but that element, so
- * bits do not know of the division.
+ * the division changes no bit.
  *
  * Parts run at once, without waiting for one another. So a nest that touches what another one of its kernel writes (the sum of a norm's blocks, a
  * count of steps that is read by the update and then increased) goes to a kernel after it, which runs when all parts of the first are done. It is
- * decided before buffers get their places, since in a divided kernel all nests are under way together: plan_memory_lifetimes.c asks. */
+ * decided before buffers get their offsets, since all nests of a divided kernel run at the same time: plan_memory_lifetimes.c asks. */
 #include "compiler/kernel/affine.h"
 #include "compiler/kernel/analysis.h"
 #include "compiler/kernel/nest.h"
@@ -35,16 +35,16 @@ static bool is_dividable(const dt_nest *nest) {
     return true;
 }
 
-/* The least number of turns of loop 0 that begin at a cache line in all buffers that are stored to; of sums 1, for they store little. */
+/* The least number of iterations of loop 0 that begin at a cache line in all buffers that are stored to; of sums 1, for they store little. */
 static int64_t iterations_of_lines(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest) {
-    int64_t turns = 1;
+    int64_t iterations = 1;
     if (nest->n_reductions > 0) return 1;
     for (int s = 0; s < nest->n_stores; s++) {
         const dt_address *address = &nest->stores[s].address;
         int64_t bytes = address->coefficients[0] * (int64_t)dt_dtype_bytes(plan->buffers[kernel->buffers[address->buffer]].dtype);
-        while (turns * bytes % LINE_BYTES != 0) turns *= 2;
+        while (iterations * bytes % LINE_BYTES != 0) iterations *= 2;
     }
-    return turns;
+    return iterations;
 }
 
 static int64_t n_elements(const dt_nest *nest) {

@@ -1,9 +1,9 @@
-/* schedule: decides how each nest runs: which loop is vectorised, which products are computed in register tiles, and what has to be laid out anew
- * for that.
+/* schedule: decides how each nest runs: which loop is vectorised, which products are computed in register tiles, and what has to be laid out
+ * in another way for that.
  *
- * A tile of a sum of products holds some turns of a row loop times some of the vector loop in registers over all reduced loops. One operand is
+ * A tile of a sum of products holds some iterations of a row loop times some of the vector loop in registers over all reduced loops. One operand is
  * read contiguously along the vector loop, the other is broadcast; both must be plain loads. An operand that is anything else (computed on the
- * way, with a border of zeros, in another order) is laid out first, in a nest of the same kernel: within the row loop when it hangs on the row,
+ * way, with a border of zeros, in another order) is laid out first, in a nest of the same kernel: within the row loop when it depends on the row,
  * before it when it does not. How many rows and vectors make a tile is the renderer's choice: it knows the registers. */
 #include "compiler/passes/schedule.h"
 #include "compiler/kernel/analysis.h"
@@ -13,19 +13,19 @@
 
 /* ---- plain nests ---- */
 
-static bool hangs_on(const dt_nest *nest, int instruction, int loop) {
+static bool depends_on(const dt_nest *nest, int instruction, int loop) {
     const dt_instruction *x = &nest->instructions[instruction];
     if (x->kind == DT_INSTRUCTION_LOOP && x->index == loop) return true;
     if (x->kind == DT_INSTRUCTION_LOAD && x->address.coefficients[loop] != 0) return true;
     for (int k = 0; k < x->n_operands; k++)
-        if (hangs_on(nest, x->operands[k], loop)) return true;
+        if (depends_on(nest, x->operands[k], loop)) return true;
     return false;
 }
 
-/* Checks are counted one by one, so no loop that one hangs on is vectorised. */
+/* Checks are counted one by one, so no loop that one depends on is vectorised. */
 static bool has_check_on(const dt_nest *nest, int loop) {
     for (int i = 0; i < nest->n_instructions; i++)
-        if (nest->instructions[i].kind == DT_INSTRUCTION_CHECK && hangs_on(nest, i, loop)) return true;
+        if (nest->instructions[i].kind == DT_INSTRUCTION_CHECK && depends_on(nest, i, loop)) return true;
     return false;
 }
 
@@ -147,7 +147,7 @@ static int64_t assumed_extent(const dt_product *p, int loop) {
 
 static bool is_in_phases(const dt_product *p) { return p->kernel->nests[p->n].layout->n_polyphases > 0; }
 
-/* Whether each nest walks some places of a loop over the result only. */
+/* Whether each nest walks only some iterations of a loop over the result. */
 static bool is_thinned_out(const dt_product *p, int loop) {
     const dt_layout *layout = p->kernel->nests[p->n].layout;
     for (int i = 0; i < layout->n_polyphases; i++)
@@ -265,7 +265,7 @@ static bool order_dimensions(const dt_product *p, int operand, bool contiguous, 
     return true;
 }
 
-/* Describes how `operand` is laid out; *by_row: anew for each row. */
+/* Describes how `operand` is laid out; *by_row: once for each row. */
 static bool describe_packing(dt_arena *arena, const dt_product *p, int operand, bool contiguous, dt_packing *packing, bool *by_row) {
     const dt_value *value = p->root->operands[operand];
     *packing = (dt_packing){.buffer = -1, .rank = value->shape.rank};
@@ -364,7 +364,7 @@ static bool find_spread(const dt_product *p, const dt_index *index, int64_t exte
 }
 
 /* The buffer of p's sum, which is kept in memory: the one that its value has; that of the only thing which follows it, element by element in its
- * place; or one that is made. */
+ * memory; or one that is made. */
 static int sum_buffer(dt_arena *arena, dt_product *p, const dt_cluster *cluster) {
     const dt_output *outputs = cluster->outputs.items;
     for (size_t o = 0; o < cluster->outputs.n; o++)
@@ -379,8 +379,8 @@ static int sum_buffer(dt_arena *arena, dt_product *p, const dt_cluster *cluster)
     return p->plan->lowering->buffers[p->root->id] = buffer;
 }
 
-/* Puts a nest behind p's for what follows its sum, now that this is complete only there. */
-static void compute_rest_behind(dt_arena *arena, dt_product *p, const dt_cluster *cluster) {
+/* Adds a nest after p's for what follows its sum, which is complete only there. */
+static void compute_rest_after(dt_arena *arena, dt_product *p, const dt_cluster *cluster) {
     dt_cluster *rest = DT_NEW(arena, dt_cluster);
     *rest = (dt_cluster){.members = cluster->members, .space = cluster->space};
     for (size_t o = 0; o < cluster->outputs.n; o++)
@@ -394,7 +394,7 @@ static void compute_rest_behind(dt_arena *arena, dt_product *p, const dt_cluster
     dt_kernel_insert_nest(arena, p->kernel, p->n + 1, nest);
 }
 
-/* A gradient of a convolution's input reads beyond the border for most of the result. Where its windows cover the result and no more, each place
+/* A gradient of a convolution's input reads beyond the border for most of the result. Where its windows cover the result and no more, each element
  * of the operand is spread over the result instead: that is all that has to be computed. The result is cleared first, and added to. */
 static void spread_operand(dt_arena *arena, dt_product *p) {
     const dt_cluster *cluster = p->kernel->nests[p->n].cluster;
@@ -420,7 +420,7 @@ static void spread_operand(dt_arena *arena, dt_product *p) {
     *accumulator = sum_buffer(arena, p, cluster);
     layout->accumulators = accumulator;
     lower_again(p, p->n, layout);
-    compute_rest_behind(arena, p, cluster);
+    compute_rest_after(arena, p, cluster);
     dt_nest zero = dt_lower_zero(p->plan->lowering, p->kernel, *accumulator);
     zero.in_rows = true;
     dt_kernel_insert_nest(arena, p->kernel, p->n++, zero);

@@ -1,9 +1,9 @@
 /* schedule_phases: gradients with strides, without what lies between.
  *
- * The gradient of a convolution's input reads, for place o of the result and tap r, place (o - factor * r + shift) / stride of its operand, and
- * nothing where the division leaves a rest: with stride 2 that is three products of four. Which taps leave none depends on o mod stride alone. So the
- * nest becomes one for each such phase: a dense product over the places and taps of that phase, whose operand is read at consecutive places. A phase
- * without taps only stores what becomes of 0. */
+ * The gradient of a convolution's input reads, for index o of the result and tap r, index (o - factor * r + shift) / stride of its operand, and
+ * nothing where the division leaves a remainder: with stride 2 that is three products of four. Which taps leave none depends on o mod stride alone.
+ * So the nest becomes one for each such phase: a dense product over the indices and taps of that phase, whose operand is read at consecutive indices.
+ * A phase without taps only stores what becomes of 0. */
 #include "compiler/kernel/nest.h"
 #include "compiler/passes/schedule.h"
 
@@ -76,7 +76,7 @@ static dt_polyphase phase_of(const dt_loops *loops, const division *d, int64_t f
     return phase;
 }
 
-/* Phase number `combination` of all dimensions together; NULL: the result has no places there. */
+/* Phase number `combination` of all dimensions together; NULL: the result has no elements there. */
 static dt_polyphase *phases_of(dt_arena *arena, const dt_loops *loops, const division *divisions, int n, int64_t combination) {
     dt_polyphase *phases = DT_NEW_ARRAY(arena, dt_polyphase, n);
     for (int i = 0; i < n; combination /= divisions[i++].divisor) {

@@ -1,8 +1,8 @@
 /* schedule_windows: windows that lie side by side are walked as windows.
  *
- * The gradient of a pooling is read off its loops from the result: place o asks, of every place r in a window, whether (o - r) / stride is a window.
- * Where windows as long as the stride cover the result, that is so for one r of each o, and for the others the body is 0. So the sum over r has one
- * term, and the loop over o becomes one over windows with one over r inside of it: nothing is divided, nothing asked, nothing added up. */
+ * The gradient of a pooling is read off its loops from the result: element o asks, of every index r in a window, whether (o - r) / stride is a
+ * window. Where windows as long as the stride cover the result, that is so for one r of each o, and for the others the body is 0. So the sum over r
+ * has one term, and the loop over o becomes one over windows with one over r inside of it: nothing is divided, nothing asked, nothing added up. */
 #include "compiler/passes/schedule.h"
 
 /* Whether `node` is 0 (or -0) where the operands in `zero` are. */

@@ -3,11 +3,11 @@
  * In and out: a verified graph that means the same. From the results backwards, the part of each value that anybody reads is found: for each
  * dimension a span of indices, read off the loops of its users. Then, from the top, whatever is read in part only is computed in part only. A
  * pooling 11 -> 5 never reads row and column 10 of the convolution before it, so 10 x 10 of that are made, 12 x 12 of the pooling before, 24 x 24 of
- * the convolution before that. B is always whole. What cannot be narrowed (arguments, variables, random numbers, whose bits hang on their place) is
+ * the convolution before that. B is always whole. What cannot be narrowed (arguments, variables, random numbers, whose bits depend on their index) is
  * made whole and sliced where it is used; slices of these are addresses, not copies, once they are fused.
  *
  * It runs twice. Once before autodiff: the gradient of a value that is narrow already is narrow, while in the gradient of the whole one zeros would
- * be summed that no loop tells from data. And once behind simplify, for what the gradients read in part: of a padding, a concatenation. */
+ * be summed that no loop tells from data. And once after simplify, for what the gradients read in part: of a padding, a concatenation. */
 #include "compiler/passes/shrink.h"
 #include "compiler/passes/passes.h"
 

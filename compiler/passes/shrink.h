@@ -1,4 +1,4 @@
-/* shrink: what the parts of the pass share. shrink_narrow.c says how a value is computed in part, shrink_index.c which gathers are slices, shrink.c
+/* shrink: what the files of the pass share. shrink_narrow.c says how a value is computed in part, shrink_index.c which gathers are slices, shrink.c
  * decides which part of each value that is. */
 #ifndef DT_PASSES_SHRINK_H
 #define DT_PASSES_SHRINK_H

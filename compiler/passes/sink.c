@@ -1,10 +1,10 @@
-/* sink: what keeps the order of numbers moves behind their maximum.
+/* sink: what keeps the order of numbers moves after their maximum.
  *
  *     max(f(x0), f(x1), …)  is  f(max(x0, x1, …))      where f does not decrease
  *
- * So a bias and a relu between a convolution and its pooling are computed on what the pooling leaves, a fourth of the places, and so is all that
- * their gradients need: that is why it runs before autodiff. Bits stay, for rounding does not decrease either. A gradient goes to the place of the
- * greatest x, which is a place of the greatest f(x). */
+ * So a bias and a relu between a convolution and its pooling are computed on what the pooling leaves, a fourth of the elements, and so is all that
+ * their gradients need: that is why it runs before autodiff. Bits stay, for rounding does not decrease either. A gradient goes to the index of the
+ * greatest x, which is an index of the greatest f(x). */
 #include "compiler/passes/passes.h"
 #include "ir/loops.h"
 
@@ -76,7 +76,7 @@ static int operand_to_take(const sink *s, const dt_value *maximum) {
     return taken >= 0 && keeps_order(dt_value_loops(s->arena, below)->body, taken) ? taken : -1;
 }
 
-/* Moves all that can be behind `maximum`. */
+/* Moves all that can follow `maximum` after it. */
 static dt_status *sink_below(sink *s, dt_value *maximum) {
     for (int k; maximum->n_operands == 1 && (k = operand_to_take(s, maximum)) >= 0;) {
         const dt_value *below = maximum->operands[0];

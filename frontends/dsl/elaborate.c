@@ -63,7 +63,7 @@ bool dt_elaborator_tick(dt_elaborator *e) {
     dt_diagnostic *error = small ? dt_elaborator_error(e, e->at, "the program's compile time evaluates more than %d expressions", DT_MOST_WORK)
                                  : dt_elaborator_error(e, e->at, "the graph of %s has more than %d values", e->function->name, DT_MOST_VALUES);
     if (e->loop != NULL)
-        dt_diagnostic_note(error, "the loop in %s has %zu turns, of which each leaves a copy of its body", dt_elaborator_place(e, e->loop->span),
+        dt_diagnostic_note(error, "the loop in %s has %zu iterations, each of which leaves a copy of its body", dt_elaborator_place(e, e->loop->span),
                            e->loop->n_turns);
     dt_diagnostic_help(error, "loops and recursion are unrolled while the graph is built: make them shorter");
     e->gave_up = true;

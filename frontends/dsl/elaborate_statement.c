@@ -85,7 +85,7 @@ static void run_if(dt_elaborator *e, const dt_statement *s) {
     }
     dt_binding *before = e->frame->scope;
     dt_run_block(e, condition ? &s->body : &s->otherwise);
-    /* A name that only one path binds exists on neither afterwards, so that the program's meaning does not hang on which one is taken. A path that
+    /* A name that only one path binds exists on neither afterwards, so that the program's meaning does not depend on which one is taken. A path that
      * ends in return has no afterwards. */
     if (ends_with_return(&s->body) || ends_with_return(&s->otherwise)) return;
     for (int side = 0; side < 2; side++) {
@@ -115,8 +115,8 @@ static void run_turn(dt_elaborator *e, const dt_statement *s, dt_object item) {
     dt_run_block(e, &s->body);
 }
 
-/* Keeps, of what was bound since `before`, the newest binding of each name: a loop of many turns must not make looking up slow. What lambdas have
- * captured stays as it was. */
+/* Keeps, of what was bound since `before`, the newest binding of each name: a loop of many iterations must not make looking up slow. What lambdas
+ * have captured stays as it was. */
 static void compact_scope(dt_elaborator *e, dt_binding *before) {
     enum {
         MOST_BINDINGS = 64

@@ -77,7 +77,7 @@ struct dt_visit {
     bool first;
     size_t n_children, n_variables; /* met so far */
     dt_counters counters;           /* calls by kind, for numbering */
-    int loop_depth;                 /* turns of `for` around this point, since the visit began */
+    int loop_depth;                 /* iterations of `for` around this point, since the visit began */
     const char *pending_name;       /* from `as`, for the call pending_call */
     const dt_expression *pending_call;
     dt_visit *outer;
@@ -205,7 +205,7 @@ struct dt_elaborator {
 
     int depth;     /* of C recursion */
     int64_t work;  /* expressions evaluated so far: bounded, so that every program ends */
-    dt_loop *loop; /* the `for` around this point that has most turns; NULL: none */
+    dt_loop *loop; /* the `for` around this point that has most iterations; NULL: none */
     bool gave_up;  /* it was too much */
 };
 

@@ -273,7 +273,7 @@ static void parse_uses(dt_parser *p, dt_syntax *syntax) {
     } while (dt_parser_accept(p, DT_TOKEN_COMMA));
 }
 
-/* "option name" stands behind us, ':' before. */
+/* "option name" is what was just read, ':' before. */
 static void parse_language_option(dt_parser *p, dt_syntax *syntax, const dt_declaration *d) {
     dt_parser_next(p);
     const dt_token *value = dt_parser_peek(p, 0);

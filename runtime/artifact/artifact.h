@@ -220,7 +220,7 @@ dt_status *dt_artifact_open(const char *path, dt_artifact **artifact);
 dt_status *dt_artifact_open_memory(const char *path, const void *bytes, size_t n_bytes, dt_artifact **artifact);
 void dt_artifact_close(dt_artifact *artifact); /* NULL is allowed */
 
-/* `status`, behind whose message stands the command that makes this artifact again with `option` as `value`, and all else as it was:
+/* `status`, its message followed by the command that makes this artifact again with `option` as `value`, and all else as it was:
  * "…: dtc compile net.dt --precision tf32 --batch 32 -o net.dtx". option NULL: nothing is changed. */
 dt_status *dt_artifact_suggest(dt_status *status, const dt_artifact *artifact, const char *option, const char *value);
 

@@ -13,7 +13,7 @@ typedef struct library_reader {
     const dt_artifact_kernel *kernel;
 } library_reader;
 
-/* `n` integers, in order; or, where `found` is given, up to so many. */
+/* `n` integers, in order; or, where `found` is given, at most n. */
 static dt_status *read_list(const dt_json *object, const char *key, int64_t least, int64_t most, int64_t *values, int n, int *found) {
     dt_json array;
     int there;

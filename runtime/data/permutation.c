@@ -1,5 +1,5 @@
 /* permutation: see permutation.h. A Feistel network permutes the smallest power of four that holds n; a value that falls outside [0, n) is
- * permuted again until it does not (at most four turns on average), which leaves a permutation of [0, n). */
+ * permuted again until it does not (at most four times on average), which leaves a permutation of [0, n). */
 #include "runtime/data/permutation.h"
 
 enum {

@@ -1,4 +1,4 @@
-"""No op is known by name behind the passes: not one row of ir/ops.def is named in compiler/kernel or compiler/codegen.
+"""No op is known by name after the passes: not one row of ir/ops.def is named in compiler/kernel or compiler/codegen.
 
 A name counts as a whole string literal ("conv2d") or as an enumerator (DT_OP_CONV2D). Comments may name ops.
 With --self-check only, or before every real run: a violation of each kind is looked for in text that holds it.

@@ -31,7 +31,7 @@ typedef struct dt_cuda_device {
     const dt_sequence *last; /* that was enqueued; NULL: none was */
 
     size_t n_events;
-    void **events; /* that measuring takes: one before each operation, and one behind the last */
+    void **events; /* that measuring takes: one before each operation, and one after the last */
 } dt_cuda_device;
 
 static inline dt_cuda_device *dt_cuda_device_of(dt_device *device) { return (dt_cuda_device *)device; }
