@@ -165,6 +165,15 @@ static void add_calls(cJSON *kernel_item, const dt_cuda_program *cuda, int p, in
 }
 
 /* `cuda`: NULL, or the program that the kernels of this plan, number `p`, have become. */
+/* Pairs count as those of one block with itself. */
+static void add_amount(cJSON *item, const char *what, dt_amount amount, int64_t block_rows) {
+    char key[32];
+    snprintf(key, sizeof key, "%s_per_row", what);
+    cJSON_AddNumberToObject(item, key, amount.per_row + amount.per_pair * (double)block_rows);
+    snprintf(key, sizeof key, "%s_fixed", what);
+    cJSON_AddNumberToObject(item, key, amount.fixed);
+}
+
 static void add_kernels(cJSON *plan_item, const dt_plan *plan, const dt_cuda_program *cuda, int p) {
     cJSON *array = cJSON_AddArrayToObject(plan_item, "kernels");
     for (int k = 0; k < plan->n_kernels; k++) {
@@ -175,10 +184,8 @@ static void add_kernels(cJSON *plan_item, const dt_plan *plan, const dt_cuda_pro
         cJSON_AddBoolToObject(item, "divided", kernel->divided);
         add_integers(item, "buffers", kernel->buffers, kernel->n_buffers);
         dt_kernel_count count = dt_kernel_count_of(plan, kernel);
-        cJSON_AddNumberToObject(item, "flops_per_row", count.flops.per_row);
-        cJSON_AddNumberToObject(item, "flops_fixed", count.flops.fixed);
-        cJSON_AddNumberToObject(item, "bytes_per_row", count.bytes.per_row);
-        cJSON_AddNumberToObject(item, "bytes_fixed", count.bytes.fixed);
+        add_amount(item, "flops", count.flops, plan->block_rows);
+        add_amount(item, "bytes", count.bytes, plan->block_rows);
         dt_text lines = {0};
         dt_kernel_lines(&lines, plan, kernel);
         if (lines.data) cJSON_AddStringToObject(item, "lines", lines.data);
