@@ -240,6 +240,13 @@ static void add_results(cJSON *function_item, const dt_plan *plan) {
     }
 }
 
+static void add_space_bytes(cJSON *object, const dt_space_bytes *bytes) {
+    add_integer(object, "device_bytes", bytes->device);
+    add_integer(object, "replica_bytes", bytes->replica);
+    add_integer(object, "partial_bytes", bytes->partial);
+    add_integer(object, "scratch_bytes", bytes->scratch);
+}
+
 static void add_function(cJSON *array, const dt_plan *plan, const dt_cuda_program *cuda, int p) {
     const dt_function *function = plan->function;
     cJSON *item = add_item(array);
@@ -253,15 +260,8 @@ static void add_function(cJSON *array, const dt_plan *plan, const dt_cuda_progra
     }
     add_results(item, plan);
     cJSON *plan_item = cJSON_AddObjectToObject(item, "plan");
-    add_integer(plan_item, "device_bytes", plan->bytes.device);
-    add_integer(plan_item, "replica_bytes", plan->bytes.replica);
-    add_integer(plan_item, "partial_bytes", plan->bytes.partial);
-    add_integer(plan_item, "scratch_bytes", plan->bytes.scratch);
-    cJSON *gathered = cJSON_AddObjectToObject(plan_item, "gathered");
-    add_integer(gathered, "device_bytes", plan->gathered.device);
-    add_integer(gathered, "replica_bytes", plan->gathered.replica);
-    add_integer(gathered, "partial_bytes", plan->gathered.partial);
-    add_integer(gathered, "scratch_bytes", plan->gathered.scratch);
+    add_space_bytes(plan_item, &plan->bytes);
+    add_space_bytes(cJSON_AddObjectToObject(plan_item, "gathered"), &plan->gathered);
     add_buffers(plan_item, plan);
     add_kernels(plan_item, plan, cuda, p);
     add_segments(plan_item, plan);

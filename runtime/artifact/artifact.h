@@ -116,7 +116,7 @@ typedef struct dt_artifact_function {
     int n_inputs, n_results, n_buffers, n_kernels, n_segments;
     const dt_artifact_tensor *inputs;
     const dt_artifact_result *results;
-    int64_t device_bytes, replica_bytes, partial_bytes, scratch_bytes;
+    dt_space_bytes bytes, gathered; /* gathered: what buffers with DT_ALL_ROWS add for each microbatch of all replicas */
     const dt_artifact_buffer *buffers;
     const dt_artifact_kernel *kernels;
     const dt_artifact_segment *segments;
@@ -242,5 +242,7 @@ typedef struct dt_artifact_bytes {
     int64_t shared, core, partial, replica;
 } dt_artifact_bytes;
 dt_artifact_bytes dt_artifact_memory(const dt_artifact *artifact);
+/* What each replica adds to each of these: where the rows of all replicas are held. */
+dt_artifact_bytes dt_artifact_gathered_memory(const dt_artifact *artifact);
 
 #endif

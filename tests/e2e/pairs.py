@@ -111,8 +111,21 @@ def trainings():
                         checks.that(same, f"{step}, {n} rows, V={v}: {devices} gives other bits than {DEVICES[v][0]}")
 
 
+def memory_grows_with_the_replicas():
+    """Asked before anything is allocated: 2 ** 25 rows on each of 2 ** 13 replicas are more than any machine has."""
+    artifact = compile(program("pairs.dt"), batch=4096)
+    a, b = views(8, 6)
+    try:
+        execute(artifact, "train", {"input/a": a, "input/b": b}, rows=2**25, replicas=2**13)
+        sentence = "nothing"
+    except RuntimeError as error:
+        sentence = str(error)
+    checks.that("the plan needs" in sentence and "use fewer replicas" in sentence, f"2 ** 13 replicas of 4,096 rows: {sentence}")
+
+
 if __name__ == "__main__":
     checks.fails("gradients are slopes, replicas are one batch", lambda: run(["dtc", "check", program("pairs.dt")]))
     beside_numpy()
     trainings()
+    memory_grows_with_the_replicas()
     checks.finish()
