@@ -2,18 +2,34 @@
 #include "frontends/dsl/elaborator.h"
 
 #include "abi/pipeline.h"
-#include "ir/evaluate.h"
 
 #include <math.h>
 #include <string.h>
 
 /* ---- numbers ---- */
 
+/* The row's formula for numbers of these types; NULL: it does not take them. */
+static dt_evaluation *number_formula(dt_elaborator *e, const dt_op *op, const dt_dtype *dtypes, int n) {
+    for (size_t i = 0; i < e->number_formulas.n; i++) {
+        const dt_number_formula *made = &e->number_formulas.items[i];
+        if (made->op == op && memcmp(made->dtypes, dtypes, (size_t)n * sizeof *dtypes) == 0) return made->evaluation;
+    }
+    const char *names[3];
+    for (int k = 0; k < n; k++) names[k] = op->operands[k].name;
+    dt_number_formula made = {.op = op};
+    memcpy(made.dtypes, dtypes, (size_t)n * sizeof *dtypes);
+    dt_formula *formula;
+    dt_status *status = dt_formula_parse(e->arena, op->formula, names, n, NULL, 0, &formula);
+    if (status == NULL) status = dt_evaluation_prepare(e->arena, formula, dtypes, dtypes[n - 1], DT_ARITHMETIC_ORACLE, &made.evaluation);
+    dt_status_free(status);
+    dt_list_push(e->arena, &e->number_formulas, made);
+    return made.evaluation;
+}
+
 /* exp(2.0), maximum(a, b): elementwise ops of numbers that are known. The row's own formula is evaluated, so that there is one definition. */
-dt_object dt_number_function(const dt_op *op, const dt_object *operands, size_t n, bool *known) {
+dt_object dt_number_function(dt_elaborator *e, const dt_op *op, const dt_object *operands, size_t n, bool *known) {
     dt_dtype dtypes[3];
     dt_scalar scalars[3];
-    const char *names[3];
     bool has_float = false;
     *known = false;
     if (n == 0 || n > 3 || op->formula == NULL || *op->formula == '\0' || op->n_attributes > 0) return dt_poison();
@@ -22,30 +38,18 @@ dt_object dt_number_function(const dt_op *op, const dt_object *operands, size_t 
         has_float |= operands[k].kind == DT_OBJECT_FLOAT || strcmp(op->operands[k].type, "float") == 0;
     }
     for (size_t k = 0; k < n; k++) {
-        names[k] = op->operands[k].name;
         dtypes[k] = operands[k].kind == DT_OBJECT_BOOL ? DT_BOOL : has_float ? DT_F64 : DT_I64;
         if (dtypes[k] == DT_F64)
             scalars[k].f = dt_object_number(operands[k]);
         else
             scalars[k].i = operands[k].kind == DT_OBJECT_BOOL ? operands[k].b : operands[k].i;
     }
-    dt_arena *scratch = dt_arena_create();
-    if (scratch == NULL) return dt_poison();
-    dt_formula *formula;
-    dt_evaluation *evaluation;
-    dt_object object = dt_poison();
-    dt_status *status = dt_formula_parse(scratch, op->formula, names, (int)n, NULL, 0, &formula);
-    if (status == NULL) status = dt_evaluation_prepare(scratch, formula, dtypes, has_float ? DT_F64 : DT_I64, DT_ARITHMETIC_ORACLE, &evaluation);
-    if (status == NULL) {
-        dt_evaluation_context context = {.operands = scalars};
-        dt_scalar result = dt_evaluate(evaluation, &context);
-        char kind = dt_dtype_kind(dt_evaluation_dtype(evaluation));
-        object = kind == 'f' ? dt_object_float(result.f) : kind == 'b' ? dt_object_bool(result.i != 0) : dt_object_int(result.i);
-        *known = true;
-    }
-    dt_status_free(status);
-    dt_arena_destroy(scratch);
-    return object;
+    dt_evaluation *evaluation = number_formula(e, op, dtypes, (int)n);
+    if (evaluation == NULL) return dt_poison();
+    *known = true;
+    dt_scalar result = dt_evaluate(evaluation, &(dt_evaluation_context){.operands = scalars});
+    char kind = dt_dtype_kind(dt_evaluation_dtype(evaluation));
+    return kind == 'f' ? dt_object_float(result.f) : kind == 'b' ? dt_object_bool(result.i != 0) : dt_object_int(result.i);
 }
 
 dt_object dt_reduce_items(dt_elaborator *e, const char *name, dt_object list) {

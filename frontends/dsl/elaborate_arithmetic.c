@@ -212,7 +212,7 @@ dt_object dt_elementwise(dt_elaborator *e, const dt_op *op, const dt_object *ope
     for (size_t k = 0; k < n; k++)
         if (dt_is_poison(settled[k])) return settled[k];
     bool known;
-    dt_object number = dt_number_function(op, settled, n, &known);
+    dt_object number = dt_number_function(e, op, settled, n, &known);
     if (known) return number;
     if (n == 1 && settled[0].kind == DT_OBJECT_TREE)
         return dt_tree_map(e, (dt_object){.kind = DT_OBJECT_FUNCTION, .callee = &(dt_callee){.name = op->name, .op = op}}, settled, 1);

@@ -21,6 +21,7 @@
 
 #include "frontends/dsl/dsl.h"
 #include "frontends/dsl/object.h"
+#include "ir/evaluate.h"
 
 typedef struct dt_elaborator dt_elaborator;
 
@@ -172,6 +173,13 @@ typedef struct dt_loop { /* a `for` that is being unrolled */
     size_t n_turns;
 } dt_loop;
 
+/* A formula of the op table, ready for numbers of these types. */
+typedef struct dt_number_formula {
+    const dt_op *op;
+    dt_dtype dtypes[3];
+    dt_evaluation *evaluation;
+} dt_number_formula;
+
 typedef struct dt_head {
     const char *name;
     const dt_callable *callable;
@@ -202,6 +210,7 @@ struct dt_elaborator {
     int64_t largest_batch;
     int n_visits;
     DT_LIST(dt_head) heads; /* parameters of builtins, parsed at first use */
+    DT_LIST(dt_number_formula) number_formulas; /* likewise */
 
     int depth;     /* of C recursion */
     int64_t work;  /* expressions evaluated so far: bounded, so that every program ends */
@@ -390,7 +399,7 @@ struct dt_builtin {
 extern const dt_builtin dt_builtins_general[], dt_builtins_tensor[], dt_builtins_training[]; /* end with a row without name */
 const dt_builtin *dt_find_builtin(const char *name);
 size_t dt_list_builtins(const char **names, size_t capacity);                                    /* for suggestions */
-dt_object dt_number_function(const dt_op *op, const dt_object *operands, size_t n, bool *known); /* exp(2.0), … at compile time */
+dt_object dt_number_function(dt_elaborator *e, const dt_op *op, const dt_object *operands, size_t n, bool *known); /* exp(2.0), … at compile time */
 dt_object dt_reduce_items(dt_elaborator *e, const char *name, dt_object list);                   /* sum, product, max, min of a list of numbers */
 
 #endif

@@ -1,4 +1,5 @@
 /* elaboration: what small programs mean, read off the graph that they become. */
+#include "base/memory.h"
 #include "frontends/dsl/dsl.h"
 #include "ir/text_form.h"
 #include "ir/verify.h"
@@ -300,8 +301,50 @@ static void small_powers_are_products(void **state) {
     release(&c);
 }
 
+/* Whether `source` compiles while only n_allocations more succeed. */
+static bool compiles_with_memory(const char *source, int64_t n_allocations) {
+    jmp_buf guard;
+    dt_arena *arena = dt_arena_create();
+    assert_non_null(arena);
+    dt_memory_fail_after(n_allocations);
+    if (setjmp(guard)) {
+        dt_memory_fail_after(-1);
+        dt_arena_destroy(arena);
+        return false;
+    }
+    dt_arena_guard(arena, &guard);
+    dt_module *module;
+    dt_status *status = dt_dsl_compile(arena, "t.dt", source, NULL, dt_diagnostics_create(arena), &module);
+    dt_memory_fail_after(-1);
+    bool compiled = status == NULL;
+    if (!compiled) assert_int_equal(dt_status_code(status), DT_RESOURCE_EXHAUSTED);
+    dt_status_free(status);
+    dt_arena_destroy(arena);
+    return compiled;
+}
+
+/* Functions of numbers, layers, an optimizer; and mistakes, whose messages want memory too. */
+static void memory_that_is_out_is_an_error(void **state) {
+    (void)state;
+    static const char *const sources[] = {
+        "use nn, losses, optimizers, schedules\n"
+        "const width = int(exp(maximum(2.0, 1.0))) + len([1, 2])\n"
+        "model M(x: f32[B, 4]) { return dense(x, units: width, activation: fn(t) => gelu(t)) as head }\n"
+        "step train(x: f32[B, 4]) {\n    minimize(M(x), adam(cosine_decay(0.1, steps: 100)))\n    report loss: mean(M(x))\n}\n",
+        "use nn\nmodel M(x: f32[B, 4]) { param w: i32[3] = ones()\n return dense(x, unit: 3) }\n"
+        "step s(x: f32[B, 4], u: u8[B]) {\n    a = M(x).w\n    b = u + 300\n    c = x @ x\n    d = exp(\"text\", [1, 2])\n    e = ops.reduce_sum(x, "
+        "axes: [7])\n}\n",
+    };
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+        int64_t n = 0;
+        while (!compiles_with_memory(sources[i], n)) n++;
+        assert_true(n > 5);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory_that_is_out_is_an_error),
         cmocka_unit_test(small_powers_are_products),
         cmocka_unit_test(literals_take_their_neighbours_type),
         cmocka_unit_test(precision_is_of_products_in_steps),
