@@ -1,4 +1,4 @@
-/* memory: see memory.h. The hook costs one relaxed load where nobody set it. */
+/* memory: see memory.h. The hook is mutable state of the process, which tests alone set; where nobody did it costs one relaxed load. */
 #include "base/memory.h"
 
 #include <stdatomic.h>

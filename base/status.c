@@ -1,4 +1,4 @@
-/* status: see status.h. One heap block a status; when there is none to be had, a static one that says so. */
+/* status: see status.h. One heap block a status; when there is none to be had, a constant one that says so, which nobody writes or frees. */
 #include "base/status.h"
 
 #include "base/memory.h"
@@ -12,7 +12,7 @@ struct dt_status {
     char *message; /* inside the block, or the literal of out_of_memory */
 };
 
-static dt_status out_of_memory = {DT_RESOURCE_EXHAUSTED, "out of memory"};
+static const dt_status out_of_memory = {DT_RESOURCE_EXHAUSTED, "out of memory"};
 
 /* The formatted head, `separator` and `tail` as one message; NULL when memory is out. */
 static dt_status *status_new(dt_code code, const char *separator, const char *tail, const char *format, va_list arguments) {
@@ -37,7 +37,7 @@ dt_status *dt_error(dt_code code, const char *format, ...) {
     va_start(arguments, format);
     dt_status *status = status_new(code, "", "", format, arguments);
     va_end(arguments);
-    return status != NULL ? status : &out_of_memory;
+    return status != NULL ? status : (dt_status *)&out_of_memory;
 }
 
 dt_status *dt_status_annotate(dt_status *status, const char *format, ...) {

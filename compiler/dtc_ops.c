@@ -53,8 +53,8 @@ static void print_op(dt_text *text, const dt_op *op) {
     if (op->numpy[0]) dt_text_format(text, "    NumPy     %s\n", op->numpy);
 }
 
-static char argument_doc[] = "[NAME...]";
-static char doc[] = "Print the operations that programs are made of: signature, meaning, gradient and NumPy equivalent of each.";
+static const char argument_doc[] = "[NAME...]";
+static const char doc[] = "Print the operations that programs are made of: signature, meaning, gradient and NumPy equivalent of each.";
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
     dt_text *text = state->input;

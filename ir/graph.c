@@ -132,15 +132,18 @@ void dt_value_add_locations(dt_value *value, const dt_value *from) {
         if (!has_location(value, from->locations[i])) all[value->n_locations++] = from->locations[i];
 }
 
+static void mark_live(dt_value *value) { value->scratch = value; }
+
 void dt_function_sweep(dt_function *function) {
-    static char live; /* its address marks values that are read */
-    for (dt_value *value = function->first; value != NULL; value = value->next) value->scratch = dt_value_has_effect(value) ? &live : NULL;
-    for (size_t i = 0; i < function->inputs.n; i++) function->inputs.items[i]->scratch = &live;
-    for (size_t i = 0; i < function->results.n; i++) function->results.items[i].value->scratch = &live;
+    for (dt_value *value = function->first; value != NULL; value = value->next) value->scratch = NULL;
+    for (dt_value *value = function->first; value != NULL; value = value->next)
+        if (dt_value_has_effect(value)) mark_live(value);
+    for (size_t i = 0; i < function->inputs.n; i++) mark_live(function->inputs.items[i]);
+    for (size_t i = 0; i < function->results.n; i++) mark_live(function->results.items[i].value);
     for (dt_value *value = function->last, *previous; value != NULL; value = previous) {
         previous = value->previous;
-        if (value->scratch == &live)
-            for (int i = 0; i < value->n_operands; i++) value->operands[i]->scratch = &live;
+        if (value->scratch != NULL)
+            for (int i = 0; i < value->n_operands; i++) mark_live(value->operands[i]);
         else
             dt_value_remove(value);
     }

@@ -1,7 +1,7 @@
 /* op: turns the rows of ops.def into the table of op.h.
  *
- * Signatures are text, so that a row reads as documentation does; they are parsed once, into storage of fixed size: the table is then constant
- * and no caller has to think of memory or threads. A mistake in a row is found by the first test that looks at any row. */
+ * Signatures are text, so that a row reads as documentation does; they are parsed once, before the first row is seen, into storage of fixed size: the
+ * table is then constant and no caller has to think of memory or threads. A mistake in a row is found by the first test that looks at any row. */
 #include "ir/op.h"
 
 #include "ir/loops.h"

@@ -9,12 +9,14 @@ static dt_status *broken(const dt_value *value, const char *rule) {
     return dt_error(DT_INTERNAL, "function %s, %%%d = %s: %s", value->function->name, value->id, value->op->name, rule);
 }
 
-static char defined; /* its address marks the values that precede the one at hand */
+/* Of values that precede the one at hand; by itself, for an operand may be of another function. */
+static void mark_defined(dt_value *value) { value->scratch = value; }
+static bool is_defined(const dt_value *value) { return value->scratch == value; }
 
 static dt_status *verify_operands(const dt_value *value) {
     for (int i = 0; i < value->n_operands; i++) {
         if (value->operands[i]->function != value->function) return broken(value, "an operand belongs to another function");
-        if (value->operands[i]->scratch != &defined) return broken(value, "an operand is not defined before it");
+        if (!is_defined(value->operands[i])) return broken(value, "an operand is not defined before it");
     }
     return NULL;
 }
@@ -95,11 +97,11 @@ static dt_status *verify_function(dt_arena *scratch, dt_function *function) {
         DT_TRY(verify_operands(value));
         if (n >= function->inputs.n) DT_TRY(verify_type(scratch, value));
         DT_TRY(verify_locations(value));
-        value->scratch = &defined;
+        mark_defined(value);
     }
     for (size_t i = 0; i < function->results.n; i++) {
         const dt_value *value = function->results.items[i].value;
-        if (value->function != function || value->scratch != &defined)
+        if (value->function != function || !is_defined(value))
             return dt_error(DT_INTERNAL, "function %s: its result %s is not in it", function->name, function->results.items[i].name);
     }
     return verify_state(scratch, function);

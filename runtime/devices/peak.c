@@ -22,13 +22,12 @@ enum {
     CACHE_BYTES = 96 << 10   /* the two are larger than a first-level cache and fit a second */
 };
 
-static volatile float sink;        /* the loops have a result */
-static volatile float half = 0.5F; /* unknown to the compiler, which leaves out a chain that it sees to stand still */
-
-/* Each chain goes to a limit near 1 and stays there: no infinities, no denormals. */
+/* Each chain goes to a limit near 1 and stays there: no infinities, no denormals. The compiler would leave out a chain that it sees to stand still,
+ * and one without a result. */
 #define DEFINE_CHAINS(name, bytes, attributes)                                                                                                       \
     typedef float name##_vector __attribute__((vector_size(bytes)));                                                                                 \
     attributes static void name(void) {                                                                                                              \
+        volatile float half = 0.5F, sink;                                                                                                            \
         name##_vector sums[N_CHAINS], factor, term;                                                                                                  \
         for (int i = 0; i < (bytes) / 4; i++) factor[i] = term[i] = half;                                                                            \
         for (int c = 0; c < N_CHAINS; c++) sums[c] = term * (float)c;                                                                                \
@@ -37,6 +36,7 @@ static volatile float half = 0.5F; /* unknown to the compiler, which leaves out 
         }                                                                                                                                            \
         for (int c = 1; c < N_CHAINS; c++) sums[0] += sums[c];                                                                                       \
         sink = sums[0][0];                                                                                                                           \
+        (void)sink;                                                                                                                                  \
     }
 
 DEFINE_CHAINS(chains_16, 16, )
@@ -83,6 +83,7 @@ static void copy_streaming(char *to, const char *from, size_t bytes) {
 /* Copies `bytes` as often as makes up MEMORY_BYTES. */
 static double measure_bytes(void (*how)(char *, const char *, size_t), char *to, const char *from, size_t bytes) {
     double best = 0;
+    volatile char sink; /* so that what is copied is read */
     size_t n = MEMORY_BYTES / bytes;
     for (int run = 0; run < N_COPIES; run++) {
         double began = dt_seconds_now();
@@ -93,6 +94,7 @@ static double measure_bytes(void (*how)(char *, const char *, size_t), char *to,
         double seconds = dt_seconds_now() - began;
         if (run == 0 || seconds < best) best = seconds;
     }
+    (void)sink;
     return best > 0 ? 2.0 * (double)bytes * (double)n / best : 0;
 }
 
