@@ -185,8 +185,8 @@ typedef struct dt_artifact_cuda {
     const dt_artifact_module *modules;        /* an architecture that has one has one for each unit */
     dt_artifact_launch reduction;             /* the function of abi/reduction.h; it has no kernel, and other arguments */
     dt_artifact_launch clear_rows, transpose; /* what calls of libraries need (abi/library.h); `function` is NULL where none do */
-    const struct dt_artifact *program;        /* the same program, its functions with the plans of a GPU: a block is a whole replica, collectives are
-                                                 all_reduce, kernels have launches. All else is the artifact's; `cuda` is NULL */
+    const struct dt_artifact *program;        /* the same program, its functions with the plans of a GPU: a block is a whole replica,
+                                                 kernels have launches. All else is the artifact's; `cuda` is NULL */
 } dt_artifact_cuda;
 
 typedef struct dt_artifact {

@@ -92,7 +92,7 @@ static void integers_count_bytes_alone(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_product_counts_two),         cmocka_unit_test(pairs_of_rows_count_apart),  cmocka_unit_test(rows_count_apart),
-        cmocka_unit_test(a_level_counts_its_own_turns), cmocka_unit_test(integers_count_bytes_alone),
+        cmocka_unit_test(a_level_counts_its_own_iterations), cmocka_unit_test(integers_count_bytes_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
