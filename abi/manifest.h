@@ -3,6 +3,8 @@
 #ifndef DT_ABI_MANIFEST_H
 #define DT_ABI_MANIFEST_H
 
+#include <stdint.h>
+
 /* A buffer begins at a multiple of DT_BUFFER_ALIGNMENT. Vector code may read, never write, DT_SLACK_BYTES after a buffer, an input or a result. */
 enum {
     DT_BUFFER_ALIGNMENT = 64,
@@ -127,5 +129,10 @@ static inline const char *const *dt_variable_kind_names(void) {
     return names;
 }
 #undef X
+
+/* What the spaces of a plan take: once a memory, for each block of rows, for each open sum, once a core. */
+typedef struct dt_space_bytes {
+    int64_t device, replica, partial, scratch;
+} dt_space_bytes;
 
 #endif

@@ -323,8 +323,8 @@ static dt_status *say_kernel(bench *b, int p, int k, int *n_failed) {
         say_number(&text, "launches", run.n_launches);
         say_number(&text, "by_libraries", n_by_libraries(&run));
         say_number(&text, "seconds", seconds);
-        say_number(&text, "bytes", count.bytes.per_row * rows + count.bytes.fixed);
-        say_number(&text, "flops", count.flops.per_row * rows + count.flops.fixed);
+        say_number(&text, "bytes", dt_amount_of(count.bytes, rows, rows));
+        say_number(&text, "flops", dt_amount_of(count.flops, rows, rows));
     }
     dt_status_free(status);
     dt_text_free(&lines);

@@ -174,8 +174,8 @@ static int checked_rows(const kernel_case *test) {
 static void count(const subject *s, int rows, kernel_measured *measured) {
     for (int k = 0; k < s->plan->n_kernels; k++) {
         dt_kernel_count count = dt_kernel_count_of(s->plan, &s->plan->kernels[k]);
-        measured->flops += count.flops.fixed + rows * count.flops.per_row;
-        measured->bytes += count.bytes.fixed + rows * count.bytes.per_row;
+        measured->flops += dt_amount_of(count.flops, rows, rows);
+        measured->bytes += dt_amount_of(count.bytes, rows, rows);
     }
     if (s->test->kind != CASE_ELEMENTWISE) measured->flops = kernel_case_operations(s->test);
 }

@@ -1,10 +1,10 @@
 /* check_gradients: each gradient of a step against slopes. Every x of a gradient(y, x) is moved a little in a random direction d, forwards and back;
  * how much y changes for it must be gradient times d.
  *
- * One direction tests many gradients of one y. Each element of d is 1 or -1 by the toss of a coin, so an error of length e changes the slope by e
- * times a normal deviate, whichever elements it is in: of errors a hundred times the tolerance one in a hundred is missed. Short gradients are moved
- * farther, so that each counts as much as the longest, and the tolerance is a share of that one. Those for which that would be too far form groups of
- * their own. A group that disagrees is halved until the gradient that is wrong stands alone. */
+ * A direction tests many gradients of one y. Each element of d is 1 or -1 by the toss of a coin, so an error of length e changes the slope by e times
+ * a normal deviate, whichever elements it is in. Of errors a hundred times the tolerance one in a hundred is missed by one direction, one in ten
+ * thousand by two. Short gradients are moved farther, so that each counts as much as the longest, and the tolerance is a share of that one. Those for
+ * which that would be too far form groups of their own. A group that disagrees is halved until the gradient that is wrong stands alone. */
 #include "compiler/check.h"
 #include "compiler/pipeline.h"
 

@@ -1,5 +1,8 @@
 /* check_replicas: a step as it is written, over the global batch, against what partition makes of it, on three replicas side by side. The batch is
- * short: the first replica has all its rows, the second lacks one (or, of one row each, has it), the third has none. */
+ * short: the first replica has all its rows, the second lacks one (or, of one row each, has it), the third has none.
+ *
+ * Replicas add in another order, and a program may make much of what rounding leaves: of a gradient that is nothing else Adam makes a step. So where
+ * they disagree, the step is run a few times more, as written, on numbers that rounding could have given: what changes as much then is no mistake. */
 #include "compiler/check.h"
 #include "compiler/pipeline.h"
 
@@ -7,11 +10,14 @@
 #include <string.h>
 
 enum {
-    N_REPLICAS = 3
+    N_REPLICAS = 3,
+    N_NUDGES = 4
 };
 
-static const double TOLERANCE = 1e-7; /* in f64 sums in another order agree much better; what rounding can do to a small difference is left room */
-static const double LEAST = 1e-6;     /* what is smaller than this counts as this large: gradients that are nothing but rounding, and their squares */
+static const double TOLERANCE = 1e-7;  /* in f64 sums in another order agree much better; what rounding can do to a small difference is left room */
+static const double NUDGE = 1e-15;     /* what rounding could have done to inputs and variables, relative */
+static const double MOST_NUDGED = 100; /* times what a nudge changes may be rounding as well: it is one sample of it */
+static const double LEAST = 1e-6; /* what is smaller than this counts as this large: gradients that are nothing but rounding, and their squares */
 
 typedef struct work {
     dt_arena *arena;
@@ -66,31 +72,52 @@ static double difference_of(double x, double y, double size) {
     return isfinite(x) && isfinite(y) ? fabs(x - y) / (fabs(x) + size + LEAST) : INFINITY;
 }
 
-/* `part` against the elements of `whole` from `at` on. */
-static void compare(const work *w, const char *what, const dt_tensor *whole, size_t at, const dt_tensor *part) {
+static double largest_difference(const dt_tensor *a, const dt_tensor *b) {
+    double largest = 0;
+    for (size_t i = 0; i < dt_tensor_elements(a); i++) largest = fmax(largest, fabs(dt_tensor_get(a, i) - dt_tensor_get(b, i)));
+    return largest;
+}
+
+/* `part` against the elements of `whole` from `at` on; `nudged`: what the nudges changed of the whole, at most. */
+static void compare(const work *w, const char *what, const dt_tensor *whole, size_t at, const dt_tensor *part, double nudged) {
     if (memcmp((const char *)whole->data + at * dt_dtype_bytes(whole->dtype), part->data, dt_tensor_bytes(part)) == 0) return;
-    double size = size_of(whole);
+    double size = size_of(whole), slack = MOST_NUDGED * nudged;
     for (size_t i = 0; i < dt_tensor_elements(part); i++) {
-        double difference = difference_of(dt_tensor_get(whole, at + i), dt_tensor_get(part, i), size);
-        if (difference <= w->finding->worst) continue;
+        double x = dt_tensor_get(whole, at + i), y = dt_tensor_get(part, i), difference = difference_of(x, y, size);
+        if (difference <= w->finding->worst || fabs(x - y) <= slack) continue;
         w->finding->worst = difference;
         w->finding->where = what;
         w->finding->wrong = difference > TOLERANCE;
     }
 }
 
-static void compare_results(const work *w, const dt_function *function, const dt_tensor *whole, const dt_tensor *parts) {
+/* What a run gives. */
+typedef struct outcome {
+    dt_tensor *results; /* of each replica */
+    dt_memory memory;
+} outcome;
+
+/* Results and then variables: what the nudges changed of each, at most. */
+static void compare_outcomes(const work *w, const outcome *whole, const outcome *parts, const double *nudged) {
+    const dt_module *module = w->check->module;
+    const dt_function *function = w->written->steps.items[w->step].function;
     size_t n = function->results.n;
+    *w->finding = (dt_finding){.n = w->finding->n};
     for (size_t i = 0; i < n; i++) {
         const dt_value *value = function->results.items[i].value;
         bool has_rows = value->shape.rank > 0 && value->shape.dims[0] == DT_BATCH;
         size_t at = 0;
         for (size_t r = 0; r < N_REPLICAS; r++) {
-            compare(w, function->results.items[i].name, &whole[i], at, &parts[r * n + i]);
-            if (has_rows) at += dt_tensor_elements(&parts[r * n + i]);
+            const dt_tensor *part = &parts->results[r * n + i];
+            compare(w, function->results.items[i].name, &whole->results[i], at, part, nudged[i]);
+            if (has_rows) at += dt_tensor_elements(part);
         }
     }
+    for (size_t v = 0; v < module->variables.n; v++)
+        compare(w, module->variables.items[v].path, &whole->memory.variables[v], 0, &parts->memory.variables[v], nudged[n + v]);
 }
+
+/* ---- runs ---- */
 
 /* The variables as they are at first, for one run to write to. */
 static dt_memory copy_memory(const work *w) {
@@ -100,35 +127,73 @@ static dt_memory copy_memory(const work *w) {
     return copy;
 }
 
-static dt_status *run(const work *w, int64_t valid) {
-    dt_arena *arena = w->arena;
-    const dt_function *written = w->written->steps.items[w->step].function, *partitioned = w->partitioned->steps.items[w->step].function;
-    size_t n_inputs = written->inputs.n, n_results = written->results.n;
-    dt_bad_index bad_index[1 + N_REPLICAS] = {{0}};
-    dt_tensor *inputs = DT_NEW_ARRAY(arena, dt_tensor, (1 + N_REPLICAS) * n_inputs), *next = inputs;
-    dt_tensor *results = DT_NEW_ARRAY(arena, dt_tensor, (1 + N_REPLICAS) * n_results);
-    dt_launch launches[1 + N_REPLICAS] = {launch_of(w, 0, valid, valid, &bad_index[0])};
-    next = make_inputs(arena, written, 0, valid, next);
+static void nudge(dt_tensor *tensor, int number) {
+    for (size_t i = 0; i < dt_tensor_elements(tensor) && number > 0 && dt_dtype_is_float(tensor->dtype); i++) {
+        uint64_t place[] = {(uint64_t)number, i};
+        double by = dt_hash_bytes(place, sizeof place, DT_HASH_SEED) >> 40 & 1 ? NUDGE : -NUDGE;
+        dt_tensor_set(tensor, i, dt_tensor_get(tensor, i) * (1 + by));
+    }
+}
+
+/* With nudge `number`, 1 .. N_NUDGES; 0: without one. */
+static dt_status *run_written(const work *w, int64_t valid, int number, outcome *outcome) {
+    const dt_function *function = w->written->steps.items[w->step].function;
+    dt_bad_index bad_index = {0};
+    dt_launch launch = launch_of(w, 0, valid, valid, &bad_index);
+    dt_tensor *inputs = DT_NEW_ARRAY(w->arena, dt_tensor, function->inputs.n);
+    make_inputs(w->arena, function, 0, valid, inputs);
+    outcome->results = DT_NEW_ARRAY(w->arena, dt_tensor, function->results.n);
+    outcome->memory = copy_memory(w);
+    for (size_t i = 0; i < function->inputs.n; i++) nudge(&inputs[i], number);
+    for (size_t v = 0; v < w->check->module->variables.n; v++) nudge(&outcome->memory.variables[v], number);
+    return dt_interpret(w->arena, function, &launch, inputs, &outcome->memory, outcome->results);
+}
+
+static dt_status *run_partitioned(const work *w, int64_t valid, outcome *outcome) {
+    const dt_function *function = w->partitioned->steps.items[w->step].function;
+    dt_bad_index bad_index[N_REPLICAS] = {{0}};
+    dt_launch launches[N_REPLICAS];
+    dt_tensor *inputs = DT_NEW_ARRAY(w->arena, dt_tensor, N_REPLICAS * function->inputs.n), *next = inputs;
     for (int r = 0; r < N_REPLICAS; r++) {
         int64_t first = r * w->rows < valid ? r * w->rows : valid, left = valid - first, rows = left < w->rows ? left : w->rows;
-        launches[1 + r] = launch_of(w, first, rows, valid, &bad_index[1 + r]);
-        next = make_inputs(arena, written, first, rows, next);
+        launches[r] = launch_of(w, first, rows, valid, &bad_index[r]);
+        next = make_inputs(w->arena, function, first, rows, next);
     }
-    dt_memory memories[] = {copy_memory(w), copy_memory(w)};
-    DT_TRY(dt_interpret(arena, written, launches, inputs, &memories[0], results));
-    dt_check_tell(w->check, 0.5);
-    DT_TRY(dt_interpret_replicas(arena, partitioned, N_REPLICAS, launches + 1, inputs + n_inputs, &memories[1], results + n_results));
-    compare_results(w, written, results, results + n_results);
-    for (size_t v = 0; v < w->check->module->variables.n; v++)
-        compare(w, w->check->module->variables.items[v].path, &memories[0].variables[v], 0, &memories[1].variables[v]);
+    outcome->results = DT_NEW_ARRAY(w->arena, dt_tensor, N_REPLICAS * function->results.n);
+    outcome->memory = copy_memory(w);
+    return dt_interpret_replicas(w->arena, function, N_REPLICAS, launches, inputs, &outcome->memory, outcome->results);
+}
+
+static dt_status *try_nudges(const work *w, int64_t valid, const outcome *whole, double *nudged) {
+    size_t n_results = w->written->steps.items[w->step].function->results.n;
+    for (int number = 1; number <= N_NUDGES; number++) {
+        outcome other;
+        DT_TRY(run_written(w, valid, number, &other));
+        for (size_t i = 0; i < n_results; i++) nudged[i] = fmax(nudged[i], largest_difference(&whole->results[i], &other.results[i]));
+        for (size_t v = 0; v < w->check->module->variables.n; v++) {
+            double *most = &nudged[n_results + v];
+            *most = fmax(*most, largest_difference(&whole->memory.variables[v], &other.memory.variables[v]));
+        }
+    }
     return NULL;
 }
 
 dt_status *dt_check_replicas(dt_arena *arena, const dt_check *check, size_t step, int64_t rows, dt_finding *finding) {
     const dt_module *module = check->module;
     work w = {.arena = arena, .check = check, .step = step, .rows = rows, .finding = finding};
-    *finding = (dt_finding){.n = (int)(module->steps.items[step].function->results.n + module->variables.n)};
+    int64_t valid = rows > 1 ? 2 * rows - 1 : 2;
+    size_t n = module->steps.items[step].function->results.n + module->variables.n;
+    double *nudged = DT_NEW_ARRAY(arena, double, n);
+    outcome whole, parts;
+    *finding = (dt_finding){.n = (int)n};
     DT_TRY(make(arena, module, "autodiff", (1u << DT_N_SWITCHES) - 1, &w.written)); /* nothing but what has to be done */
     DT_TRY(make(arena, module, "partition", 0, &w.partitioned));
-    return run(&w, rows > 1 ? 2 * rows - 1 : 2);
+    DT_TRY(run_written(&w, valid, 0, &whole));
+    dt_check_tell(check, 0.5);
+    DT_TRY(run_partitioned(&w, valid, &parts));
+    compare_outcomes(&w, &whole, &parts, nudged);
+    if (!finding->wrong) return NULL;
+    DT_TRY(try_nudges(&w, valid, &whole, nudged));
+    compare_outcomes(&w, &whole, &parts, nudged);
+    return NULL;
 }

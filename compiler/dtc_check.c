@@ -1,8 +1,8 @@
 /* dtc check: what a program says is checked by its compilation; what the compiler derives from it, gradients and replicas, by running it. */
 #include "compiler/check.h"
 #include "compiler/dtc.h"
-#include "ir/flops.h"
 #include "compiler/progress.h"
+#include "ir/flops.h"
 #include "ir/text_form.h"
 
 #include <inttypes.h>
@@ -173,7 +173,7 @@ static void list_parts(dtc_call *call, job *job) {
         const dt_step *step = &module->steps.items[s];
         if (options->step != NULL && strcmp(options->step, step->name) != 0) continue;
         dt_flops flops = dt_flops_of_function(call->arena, step->function);
-        int64_t rows = options->rows > 0 ? options->rows : flops.per_row > many ? 1 : 2;
+        int64_t rows = options->rows > 0 ? options->rows : flops.per_row + 2 * flops.per_pair > many ? 1 : 2;
         for (int replicas = 0; replicas < 2; replicas++)
             job->parts[job->n_parts++] =
                 (part){.job = job, .step = s, .replicas = replicas, .rows = rows, .work = 1 + flops.per_row * (double)rows + flops.fixed};

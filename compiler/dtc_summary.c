@@ -87,45 +87,66 @@ static int64_t input_bytes(const dt_plan *plan) {
     return bytes;
 }
 
-static void print_memory(dt_text *text, const dt_plan *plan, int64_t shared_bytes) {
-    dt_text_append(text, "  memory     ");
-    print_bytes(text, shared_bytes + plan->bytes.device);
-    dt_text_append(text, " + (");
-    print_bytes(text, plan->bytes.scratch);
+/* "417 KiB", and " + 16 KiB * V" for what grows with the rows of all replicas. */
+static void print_growing(dt_text *text, int64_t bytes, int64_t bytes_a_replica) {
+    print_bytes(text, bytes);
+    if (bytes_a_replica == 0) return;
     dt_text_append(text, " + ");
-    print_bytes(text, plan->bytes.partial);
-    dt_text_append(text, " * sums) * cores + ");
+    print_bytes(text, bytes_a_replica);
+    dt_text_append(text, " * V");
+}
+
+/* The same in a product. */
+static void print_factor(dt_text *text, int64_t bytes, int64_t bytes_a_replica, const char *behind) {
+    if (bytes_a_replica != 0) dt_text_append(text, "(");
+    print_growing(text, bytes, bytes_a_replica);
+    dt_text_format(text, "%s * %s", bytes_a_replica != 0 ? ")" : "", behind);
+}
+
+static void print_memory(dt_text *text, const dt_plan *plan, int64_t shared_bytes) {
     int64_t capacity = plan->function->module->capacity, n_microbatches = dt_microbatches_of(capacity, plan->microbatch_rows);
-    print_bytes(text, n_microbatches * plan->bytes.replica + input_bytes(plan));
-    dt_text_format(text, " * V, V replicas of %lld rows", (long long)capacity);
+    const dt_space_bytes *bytes = &plan->bytes, *gathered = &plan->gathered; /* gathered: for each block, of which a replica has n_microbatches */
+    dt_text_append(text, "  memory     ");
+    print_growing(text, shared_bytes + bytes->device, n_microbatches * gathered->device);
+    dt_text_append(text, " + (");
+    print_growing(text, bytes->scratch, n_microbatches * gathered->scratch);
+    dt_text_append(text, " + ");
+    print_factor(text, bytes->partial, n_microbatches * gathered->partial, "sums) * cores + ");
+    print_factor(text, n_microbatches * bytes->replica + input_bytes(plan), n_microbatches * n_microbatches * gathered->replica, "V");
+    dt_text_format(text, ", V replicas of %lld rows", (long long)capacity);
     if (n_microbatches > 1) dt_text_format(text, ", in %lld microbatches of %lld", (long long)n_microbatches, (long long)plan->microbatch_rows);
     dt_text_append(text, "\n");
 }
 
 static void print_crossings(dt_text *text, const dt_plan *plan) {
     int n = 0, n_replica_segments = 0;
-    int64_t bytes = 0;
+    int64_t bytes = 0, bytes_of_all = 0; /* all: of the rows of as many replicas as there are */
     for (int s = 0; s < plan->n_segments; s++) {
         const dt_segment *segment = &plan->segments[s];
         n_replica_segments += segment->n_replica_kernels > 0;
         n += segment->n_collectives;
-        for (int c = 0; c < segment->n_collectives; c++) bytes += bytes_at_capacity(plan, &plan->buffers[segment->collectives[c].source]);
+        for (int c = 0; c < segment->n_collectives; c++) {
+            const dt_buffer *source = &plan->buffers[segment->collectives[c].source];
+            *(dt_shape_count(source->shape, DT_GATHERED) > 0 ? &bytes_of_all : &bytes) += bytes_at_capacity(plan, source);
+        }
     }
     if (n == 0) {
         dt_text_append(text, "  crossing   nothing crosses replicas\n");
         return;
     }
     dt_text_format(text, "  crossing   %d value%s, ", n, dt_plural(n));
-    print_bytes(text, bytes);
+    print_growing(text, bytes, bytes_of_all);
     dt_text_format(text, " a replica, in %d segment%s: ", plan->n_segments, dt_plural(plan->n_segments));
     if (n_replica_segments <= 1)
         dt_text_append(text, "a device accumulates over its replicas, one after the other\n");
     else
         dt_text_format(text, "lockstep, all replicas finish a segment before the next (%d segments with rows)\n", n_replica_segments);
+    int width = bytes_of_all > 0 ? (int)strlen("reduce_scatter") : (int)strlen("all_reduce");
     for (int s = 0; s < plan->n_segments; s++)
         for (int c = 0; c < plan->segments[s].n_collectives; c++) {
             const dt_collective *collective = &plan->segments[s].collectives[c];
-            dt_text_format(text, "             %-10s %-6s ", dt_collective_names()[collective->kind], dt_combiner_name(collective->combiner));
+            const char *combiner = collective->combiner != DT_COMBINE_NONE ? dt_combiner_name(collective->combiner) : "";
+            dt_text_format(text, "             %-*s %-6s ", width, dt_collective_names()[collective->kind], combiner);
             dt_shape_print(text, plan->buffers[collective->source].dtype, plan->buffers[collective->source].shape);
             dt_text_format(text, "  %s\n", collective->label ? collective->label : plan->buffers[collective->source].name);
         }

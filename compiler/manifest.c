@@ -165,6 +165,15 @@ static void add_calls(cJSON *kernel_item, const dt_cuda_program *cuda, int p, in
 }
 
 /* `cuda`: NULL, or the program that the kernels of this plan, number `p`, have become. */
+/* Pairs count as those of one block with itself. */
+static void add_amount(cJSON *item, const char *what, dt_amount amount, int64_t microbatch_rows) {
+    char key[32];
+    snprintf(key, sizeof key, "%s_per_row", what);
+    cJSON_AddNumberToObject(item, key, amount.per_row + amount.per_pair * (double)microbatch_rows);
+    snprintf(key, sizeof key, "%s_fixed", what);
+    cJSON_AddNumberToObject(item, key, amount.fixed);
+}
+
 static void add_kernels(cJSON *plan_item, const dt_plan *plan, const dt_cuda_program *cuda, int p) {
     cJSON *array = cJSON_AddArrayToObject(plan_item, "kernels");
     for (int k = 0; k < plan->n_kernels; k++) {
@@ -175,10 +184,8 @@ static void add_kernels(cJSON *plan_item, const dt_plan *plan, const dt_cuda_pro
         cJSON_AddBoolToObject(item, "divided", kernel->divided);
         add_integers(item, "buffers", kernel->buffers, kernel->n_buffers);
         dt_kernel_count count = dt_kernel_count_of(plan, kernel);
-        cJSON_AddNumberToObject(item, "flops_per_row", count.flops.per_row);
-        cJSON_AddNumberToObject(item, "flops_fixed", count.flops.fixed);
-        cJSON_AddNumberToObject(item, "bytes_per_row", count.bytes.per_row);
-        cJSON_AddNumberToObject(item, "bytes_fixed", count.bytes.fixed);
+        add_amount(item, "flops", count.flops, plan->microbatch_rows);
+        add_amount(item, "bytes", count.bytes, plan->microbatch_rows);
         dt_text lines = {0};
         dt_kernel_lines(&lines, plan, kernel);
         if (lines.data) cJSON_AddStringToObject(item, "lines", lines.data);
@@ -233,6 +240,13 @@ static void add_results(cJSON *function_item, const dt_plan *plan) {
     }
 }
 
+static void add_space_bytes(cJSON *object, const dt_space_bytes *bytes) {
+    add_integer(object, "device_bytes", bytes->device);
+    add_integer(object, "replica_bytes", bytes->replica);
+    add_integer(object, "partial_bytes", bytes->partial);
+    add_integer(object, "scratch_bytes", bytes->scratch);
+}
+
 static void add_function(cJSON *array, const dt_plan *plan, const dt_cuda_program *cuda, int p) {
     const dt_function *function = plan->function;
     cJSON *item = add_item(array);
@@ -246,15 +260,8 @@ static void add_function(cJSON *array, const dt_plan *plan, const dt_cuda_progra
     }
     add_results(item, plan);
     cJSON *plan_item = cJSON_AddObjectToObject(item, "plan");
-    add_integer(plan_item, "device_bytes", plan->bytes.device);
-    add_integer(plan_item, "replica_bytes", plan->bytes.replica);
-    add_integer(plan_item, "partial_bytes", plan->bytes.partial);
-    add_integer(plan_item, "scratch_bytes", plan->bytes.scratch);
-    cJSON *gathered = cJSON_AddObjectToObject(plan_item, "gathered");
-    add_integer(gathered, "device_bytes", plan->gathered.device);
-    add_integer(gathered, "replica_bytes", plan->gathered.replica);
-    add_integer(gathered, "partial_bytes", plan->gathered.partial);
-    add_integer(gathered, "scratch_bytes", plan->gathered.scratch);
+    add_space_bytes(plan_item, &plan->bytes);
+    add_space_bytes(cJSON_AddObjectToObject(plan_item, "gathered"), &plan->gathered);
     add_buffers(plan_item, plan);
     add_kernels(plan_item, plan, cuda, p);
     add_segments(plan_item, plan);

@@ -30,18 +30,15 @@ dt_flops dt_flops_of_value(dt_arena *arena, const dt_value *value) {
     const dt_loops *loops = dt_value_loops(arena, value);
     if (loops == NULL) return flops;
     double points = 1 / points_for_one(value, loops);
-    bool rows = false;
+    int n_symbols = 0;
     for (int l = 0; l < loops->n_loops; l++) {
         if (dt_dim_is_symbol(loops->extents[l]))
-            rows = true;
+            n_symbols++;
         else
             points *= (double)loops->extents[l];
     }
     double work = points * (work_of_formula(loops->body) + (loops->combiner != DT_COMBINE_NONE || loops->result ? 1 : 0));
-    if (rows)
-        flops.per_row = work;
-    else
-        flops.fixed = work;
+    *(n_symbols == 0 ? &flops.fixed : n_symbols == 1 ? &flops.per_row : &flops.per_pair) = work;
     return flops;
 }
 
@@ -50,6 +47,7 @@ dt_flops dt_flops_of_function(dt_arena *arena, const dt_function *function) {
     for (const dt_value *value = function->first; value; value = value->next) {
         dt_flops flops = dt_flops_of_value(arena, value);
         total.per_row += flops.per_row;
+        total.per_pair += flops.per_pair;
         total.fixed += flops.fixed;
     }
     return total;
@@ -67,6 +65,11 @@ static void print_number(dt_text *text, double flops) {
 void dt_flops_print(dt_text *text, dt_flops flops) {
     print_number(text, flops.per_row);
     dt_text_append(text, " an example");
+    if (flops.per_pair > 0) {
+        dt_text_append(text, flops.fixed > 0 ? ", " : " and ");
+        print_number(text, flops.per_pair);
+        dt_text_append(text, " a pair of examples");
+    }
     if (flops.fixed == 0) return;
     dt_text_append(text, " and ");
     print_number(text, flops.fixed);

@@ -118,13 +118,32 @@ static dt_status *build_positions(dt_builder *builder, const dt_value *value, dt
         }
         if (*result != NULL) DT_TRY(dt_build_binary(builder, &position, "add", *result, position));
         *result = position;
-        if (i > 0) stride *= x->shape.dims[axes[i]]; /* only the outermost may be B */
+        if (i > 0) stride *= x->shape.dims[axes[i]]; /* only the outermost is B */
     }
     return *result != NULL ? NULL : dt_build_constant(builder, result, DT_I64, 0, x->shape);
 }
 
+static dt_status *first_position(dt_builder *builder, const dt_value *value, const char *search, dt_value *g, dt_value **gradient);
+
+/* Where B is reduced more than once, a position has no stride that is known. The first one over the outermost B and then over the others is the same.
+ */
+static dt_status *first_of_outermost(dt_builder *builder, const dt_value *value, const char *search, dt_value *g, dt_value **gradient) {
+    dt_value *inner, *outer;
+    int *axes, n_axes = reduced_axes(builder->function->module->arena, value, &axes);
+    int64_t *others = DT_NEW_ARRAY(builder->function->module->arena, int64_t, n_axes), outermost = axes[0];
+    for (int i = 1; i < n_axes; i++) others[i - 1] = axes[i];
+    DT_TRY(dt_build_reduce(builder, &inner, value->op->name, value->operands[0], others, n_axes - 1, true));
+    DT_TRY(dt_build_reduce(builder, &outer, value->op->name, inner, &outermost, 1, true));
+    dt_setting shape = dt_set_ints(builder, "shape", outer->shape.rank, outer->shape.dims);
+    DT_TRY(dt_build_like(builder, &g, "reshape", &g, 1, NULL, &shape, 1));
+    DT_TRY(first_position(builder, outer, search, g, &g));
+    return first_position(builder, inner, search, g, gradient);
+}
+
 static dt_status *first_position(dt_builder *builder, const dt_value *value, const char *search, dt_value *g, dt_value **gradient) {
     dt_value *first, *position;
+    int *axes, n_axes = reduced_axes(builder->function->module->arena, value, &axes);
+    if (n_axes > 1 && dt_dim_is_symbol(value->operands[0]->shape.dims[axes[1]])) return first_of_outermost(builder, value, search, g, gradient);
     DT_TRY(dt_build_like(builder, &first, search, value->operands, 1, value, NULL, 0));
     DT_TRY(spread(builder, value, first, &first));
     DT_TRY(build_positions(builder, value, &position));

@@ -104,6 +104,16 @@ static void say_gpus(dt_text *text, const dt_artifact_cuda *cuda) {
     say_libraries(text, cuda->program);
 }
 
+static void say_gathered(dt_text *text, const dt_artifact *artifact) {
+    dt_artifact_bytes bytes = dt_artifact_gathered_memory(artifact);
+    if (bytes.shared + bytes.core + bytes.partial + bytes.replica == 0) return;
+    dt_text_format(
+        text,
+        "its steps pair rows of all replicas: each replica adds %.2f MiB, %.2f MiB for each core, %.2f MiB for each replica and %.2f MiB for "
+        "each of those sums\n",
+        in_mib(bytes.shared), in_mib(bytes.core), in_mib(bytes.replica), in_mib(bytes.partial));
+}
+
 static void say_artifact(dt_text *text, const dt_artifact *artifact) {
     dt_artifact_bytes bytes = dt_artifact_memory(artifact);
     dt_text_format(text, "%s: %s, compiled by %s (LLVM %s)", artifact->path, artifact->name, artifact->compiler, artifact->llvm);
@@ -118,6 +128,7 @@ static void say_artifact(dt_text *text, const dt_artifact *artifact) {
     dt_text_format(text, "\nup to %" PRId64 " rows for each replica; memory: %.2f MiB + %.2f MiB for each core + %.2f MiB for each replica",
                    artifact->capacity, in_mib(bytes.shared), in_mib(bytes.core), in_mib(bytes.replica));
     dt_text_format(text, " + %.2f MiB for each of the log2(microbatches) + 1 sums that a core has open\n", in_mib(bytes.partial));
+    say_gathered(text, artifact);
     say_variables(text, artifact);
     for (int i = 0; i < artifact->n_pipelines; i++) say_pipeline(text, &artifact->pipelines[i]);
     for (int i = 0; i < artifact->n_steps; i++) say_step(text, artifact, &artifact->steps[i]);

@@ -6,26 +6,31 @@
 
 /* ---- how often ---- */
 
-static bool is_rows(int64_t extent) { return extent == DT_BATCH || extent == DT_GATHERED; }
-
-/* Iterations of the first n loops together. */
-static dt_amount iterations_of(const dt_nest *nest, int n, int64_t microbatch_rows) {
-    double iterations = 1;
-    bool rows = false;
-    for (int l = 0; l < n; l++) {
-        if (!is_rows(nest->loops[l].extent))
-            iterations *= (double)nest->loops[l].extent;
-        else if (rows)
-            iterations *= (double)microbatch_rows;
-        else
-            rows = true;
-    }
-    return rows ? (dt_amount){.per_row = iterations} : (dt_amount){.fixed = iterations};
+/* `n` times, for so many dimensions of rows. */
+static dt_amount amount_of(double n, int n_symbols) {
+    return n_symbols == 0 ? (dt_amount){.fixed = n} : n_symbols == 1 ? (dt_amount){.per_row = n} : (dt_amount){.per_pair = n};
 }
 
-static dt_amount add(dt_amount x, dt_amount y, double times) { return (dt_amount){x.per_row + times * y.per_row, x.fixed + times * y.fixed}; }
+/* Iterations of the first n loops together. */
+static dt_amount iterations_of(const dt_nest *nest, int n) {
+    double iterations = 1;
+    int n_symbols = 0;
+    for (int l = 0; l < n; l++) {
+        bool symbol = dt_dim_is_symbol(nest->loops[l].extent);
+        n_symbols += symbol;
+        if (!symbol) iterations *= (double)nest->loops[l].extent;
+    }
+    return amount_of(iterations, n_symbols);
+}
 
-static double of_microbatch(dt_amount amount, int64_t microbatch_rows) { return amount.per_row * (double)microbatch_rows + amount.fixed; }
+static dt_amount add(dt_amount x, dt_amount y, double times) {
+    return (dt_amount){x.per_row + times * y.per_row, x.per_pair + times * y.per_pair, x.fixed + times * y.fixed};
+}
+
+/* One block alone. */
+static double of_microbatch(dt_amount amount, int64_t microbatch_rows) {
+    return dt_amount_of(amount, (double)microbatch_rows, (double)microbatch_rows);
+}
 
 static int max_int(int x, int y) { return x > y ? x : y; }
 
@@ -67,11 +72,11 @@ static bool is_float_work(const dt_nest *nest, const dt_instruction *instruction
     return dt_dtype_is_float(instruction->dtype);
 }
 
-static dt_amount flops_of_nest(const dt_nest *nest, const int *depths, int64_t microbatch_rows) {
+static dt_amount flops_of_nest(const dt_nest *nest, const int *depths) {
     dt_amount flops = {0};
     for (int i = 0; i < nest->n_instructions; i++)
-        if (is_float_work(nest, &nest->instructions[i])) flops = add(flops, iterations_of(nest, depths[i], microbatch_rows), 1);
-    dt_amount points = iterations_of(nest, nest->n_loops, microbatch_rows);
+        if (is_float_work(nest, &nest->instructions[i])) flops = add(flops, iterations_of(nest, depths[i]), 1);
+    dt_amount points = iterations_of(nest, nest->n_loops);
     for (int r = 0; r < nest->n_reductions; r++)
         if (dt_dtype_is_float(nest->instructions[nest->reductions[r].operand].dtype)) flops = add(flops, points, 1);
     for (int s = 0; s < nest->n_stores; s++) /* += where the graph adds; a reduction into memory is counted already */
@@ -99,32 +104,21 @@ static void use_load(use *of, dt_amount elements) {
 }
 
 /* In the order of execution: what a nest stores is there for the nests after it. */
-static void use_nest(use *uses, const dt_nest *nest, const int *depths, int64_t microbatch_rows) {
+static void use_nest(use *uses, const dt_nest *nest, const int *depths) {
     for (int i = 0; i < nest->n_instructions; i++)
-        if (nest->instructions[i].kind == DT_INSTRUCTION_LOAD)
-            use_load(&uses[nest->instructions[i].address.buffer], iterations_of(nest, depths[i], microbatch_rows));
+        if (nest->instructions[i].kind == DT_INSTRUCTION_LOAD) use_load(&uses[nest->instructions[i].address.buffer], iterations_of(nest, depths[i]));
     for (int s = 0; s < nest->n_stores; s++) {
         const dt_store *store = &nest->stores[s];
         use *of = &uses[store->address.buffer];
-        dt_amount elements = iterations_of(nest, nest->n_reductions > 0 ? n_outer_loops(nest) : nest->n_loops, microbatch_rows);
+        dt_amount elements = iterations_of(nest, nest->n_reductions > 0 ? n_outer_loops(nest) : nest->n_loops);
         if (store->accumulate) use_load(of, elements);
         of->written = true;
         of->stores = add(of->stores, elements, 1);
     }
 }
 
-static dt_amount elements_of(dt_shape shape, int64_t microbatch_rows) {
-    double n = 1;
-    bool rows = false;
-    for (int d = 0; d < shape.rank; d++) {
-        if (!dt_dim_is_symbol(shape.dims[d]))
-            n *= (double)shape.dims[d];
-        else if (rows)
-            n *= (double)microbatch_rows;
-        else
-            rows = true;
-    }
-    return rows ? (dt_amount){.per_row = n} : (dt_amount){.fixed = n};
+static dt_amount elements_of(dt_shape shape) {
+    return amount_of((double)dt_shape_elements_per_row(shape), dt_shape_count(shape, DT_BATCH) + dt_shape_count(shape, DT_GATHERED));
 }
 
 static bool is_shared(const dt_plan *plan, const dt_kernel_function *kernel, int buffer) {
@@ -149,7 +143,7 @@ static dt_amount bytes_of(const dt_plan *plan, const dt_kernel_function *kernel,
         const use *of = &uses[b];
         if (is_own_scratch(plan, kernel, b, of)) continue;
         double element = (double)dt_dtype_bytes(buffer->dtype);
-        dt_amount all = elements_of(buffer->shape, microbatch_rows);
+        dt_amount all = elements_of(buffer->shape);
         if (of->read) bytes = add(bytes, of_microbatch(of->loads, microbatch_rows) < of_microbatch(all, microbatch_rows) ? of->loads : all, element);
         if (of->written)
             bytes = add(bytes, of_microbatch(of->stores, microbatch_rows) < of_microbatch(all, microbatch_rows) ? of->stores : all, element);
@@ -159,15 +153,14 @@ static dt_amount bytes_of(const dt_plan *plan, const dt_kernel_function *kernel,
 
 dt_kernel_count dt_kernel_count_of(const dt_plan *plan, const dt_kernel_function *kernel) {
     dt_arena *arena = plan->function->module->arena;
-    int64_t microbatch_rows = plan->microbatch_rows;
     use *uses = DT_NEW_ARRAY(arena, use, kernel->n_buffers);
     dt_kernel_count count = {0};
     for (int n = 0; n < kernel->n_nests; n++) {
         const dt_nest *nest = &kernel->nests[n];
         int *depths = DT_NEW_ARRAY(arena, int, nest->n_instructions);
         for (int i = 0; i < nest->n_instructions; i++) depths[i] = depth_of(nest, i, depths);
-        count.flops = add(count.flops, flops_of_nest(nest, depths, microbatch_rows), 1);
-        use_nest(uses, nest, depths, microbatch_rows);
+        count.flops = add(count.flops, flops_of_nest(nest, depths), 1);
+        use_nest(uses, nest, depths);
     }
     count.bytes = bytes_of(plan, kernel, uses);
     return count;

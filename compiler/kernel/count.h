@@ -5,10 +5,14 @@
 
 #include "compiler/kernel/kernel.h"
 
-/* rows * per_row + fixed. What depends on rows twice (all pairs of a batch) counts its second dimension of rows as the capacity. */
+/* For each row of its block, for each pair of one with a row of all replicas, and whatever the rows. */
 typedef struct dt_amount {
-    double per_row, fixed;
+    double per_row, per_pair, fixed;
 } dt_amount;
+
+static inline double dt_amount_of(dt_amount amount, double rows, double all_rows) {
+    return amount.per_row * rows + amount.per_pair * rows * all_rows + amount.fixed;
+}
 
 /* One call of the kernel.
  *

@@ -172,11 +172,6 @@ typedef struct dt_segment {
     dt_collective *collectives;
 } dt_segment;
 
-/* Bytes of the spaces that plan_memory lays out; replica: for each microbatch; partial: for each open sum. */
-typedef struct dt_space_bytes {
-    int64_t device, replica, partial, scratch;
-} dt_space_bytes;
-
 typedef struct dt_plan {
     const dt_function *function;
     int64_t microbatch_rows; /* most rows of a microbatch (compiler/kernel/microbatches.h) */

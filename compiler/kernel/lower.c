@@ -458,15 +458,17 @@ static const dt_spread *spread_over(const dt_layout *layout, int reduced) {
     return NULL;
 }
 
-/* The row loop first, then reduced loops whose sums are kept in memory, then the result's, then the other reduced ones. Apart, reduced loops stand
- * right after those of the result that they go with. */
+/* The row loop first, or what walks the rows of all replicas, which are outermost in memory; then reduced loops whose sums are kept in memory, then
+ * the result's, then the other reduced ones. Apart, reduced loops stand right after those of the result that they go with. */
 static int rank_of(const dt_layout *layout, const dt_loops *loops, int loop) {
     enum {
+        all_rows,
         first,
         kept,
         outer
     };
     const dt_spread *spread = spread_over(layout, loop);
+    if (loop < loops->n_outer && loops->extents[loop] == DT_GATHERED) return all_rows;
     if (loop == (layout->row_loop >= 0 ? layout->row_loop : 0)) return first;
     if (spread != NULL) return layout->apart ? outer + spread->outer : kept;
     return outer + (loop < loops->n_outer ? loop : loops->n_outer);
@@ -521,17 +523,28 @@ static void lay_out_loops(dt_context *c, const dt_loops *loops, const dt_layout 
         if (k >= loops->n_outer) nest->loops[dt_layout_loop(layout, loops, k)] = (dt_loop){1, false};
 }
 
+/* A loop for each dimension, in the order in which they lie in memory; at[d] becomes where the loop of dimension d stands. */
+static void walk_dimensions(dt_context *c, dt_shape shape, dt_affine *at) {
+    dt_nest_builder *nest = &c->nest;
+    int place = 0;
+    for (int all_rows = 1; all_rows >= 0; all_rows--)
+        for (int d = 0; d < shape.rank; d++) {
+            if ((shape.dims[d] == DT_GATHERED) != all_rows) continue;
+            nest->loops[place].extent = shape.dims[d];
+            at[d] = dt_affine_loop(nest->arena, nest->n_loops, place++);
+        }
+}
+
 dt_nest dt_lower_cluster(dt_lowering *lowering, dt_kernel_function *kernel, const dt_cluster *cluster, const dt_layout *layout) {
     dt_arena *arena = lowering->compilation->arena;
     const dt_loops *loops = cluster->roots.n > 0 ? dt_lowering_loops(lowering, cluster->roots.items[0]) : NULL;
     int n_loops = loops ? loops->n_loops : cluster->space.rank;
     dt_context c = context_create(lowering, kernel, cluster, n_loops);
     dt_affine *at = DT_NEW_ARRAY(arena, dt_affine, n_loops);
-    if (loops != NULL) lay_out_loops(&c, loops, layout, at);
-    for (int k = 0; k < n_loops && loops == NULL; k++) {
-        c.nest.loops[k].extent = cluster->space.dims[k];
-        at[k] = dt_affine_loop(arena, n_loops, k);
-    }
+    if (loops != NULL)
+        lay_out_loops(&c, loops, layout, at);
+    else
+        walk_dimensions(&c, cluster->space, at);
     c.sums = DT_NEW_ARRAY(arena, int, cluster->roots.n);
     for (size_t r = 0; r < cluster->roots.n; r++) lower_root(&c, (int)r, at, layout);
     bool done = keeps_sums(layout) || (loops && loops->result != NULL);
@@ -552,10 +565,7 @@ dt_nest dt_lower_zero(dt_lowering *lowering, dt_kernel_function *kernel, int buf
     const dt_buffer *target = &lowering->plan->buffers[buffer];
     dt_context c = context_create(lowering, kernel, NULL, target->shape.rank);
     dt_affine *at = DT_NEW_ARRAY(c.nest.arena, dt_affine, target->shape.rank);
-    for (int d = 0; d < target->shape.rank; d++) {
-        c.nest.loops[d].extent = target->shape.dims[d];
-        at[d] = dt_affine_loop(c.nest.arena, c.nest.n_loops, d);
-    }
+    walk_dimensions(&c, target->shape, at);
     dt_affine index = linear(&c, target->shape, at);
     dt_nest_store(&c.nest, buffer, &index, dt_nest_constant(&c.nest, target->dtype, 0), false, -1);
     dt_nest nest = finish(&c);

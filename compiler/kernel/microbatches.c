@@ -77,7 +77,8 @@ static bool is_kept(const dt_value *value) {
 }
 
 static dt_microbatch_costs costs_of(dt_arena *arena, const dt_function *step) {
-    dt_microbatch_costs costs = {.flops_per_row = dt_flops_of_function(arena, step).per_row};
+    dt_flops flops = dt_flops_of_function(arena, step);
+    dt_microbatch_costs costs = {.flops_per_row = flops.per_row + (double)step->module->capacity * flops.per_pair};
     for (const dt_value *value = step->first; value != NULL; value = value->next) {
         if (value->op->class == DT_CLASS_COLLECTIVE && dt_shape_batch_axis(value->shape) < 0) costs.crossing_bytes += bytes_of(value);
         if (is_kept(value)) costs.activation_per_row += bytes_of(value);

@@ -191,11 +191,21 @@ static void print_buffers(dt_text *text, const dt_plan *plan) {
     }
 }
 
-void dt_plan_print(dt_text *text, const dt_plan *plan) {
+static void print_bytes(dt_text *text, const dt_space_bytes *bytes) {
     char device[32], replica[32], partial[32], scratch[32];
-    dt_text_format(text, "plan %s  device %s  replica %s  partial %s  scratch %s bytes\n", plan->function->name,
-                   dt_text_with_commas(plan->bytes.device, device), dt_text_with_commas(plan->bytes.replica, replica),
-                   dt_text_with_commas(plan->bytes.partial, partial), dt_text_with_commas(plan->bytes.scratch, scratch));
+    dt_text_format(text, "  device %s  replica %s  partial %s  scratch %s bytes\n", dt_text_with_commas(bytes->device, device),
+                   dt_text_with_commas(bytes->replica, replica), dt_text_with_commas(bytes->partial, partial),
+                   dt_text_with_commas(bytes->scratch, scratch));
+}
+
+void dt_plan_print(dt_text *text, const dt_plan *plan) {
+    const dt_space_bytes *gathered = &plan->gathered;
+    dt_text_format(text, "plan %s", plan->function->name);
+    print_bytes(text, &plan->bytes);
+    if (gathered->device + gathered->replica + gathered->partial + gathered->scratch > 0) {
+        dt_text_append(text, "  and for each block of rows of all replicas");
+        print_bytes(text, gathered);
+    }
     print_buffers(text, plan);
     for (int s = 0; s < plan->n_segments; s++) {
         const dt_segment *segment = &plan->segments[s];

@@ -1,5 +1,6 @@
 /* print_summary: a plan on one screen. What runs in which order, once or once a replica, how its work is done, and what it takes. */
 #include "compiler/kernel/count.h"
+#include "compiler/kernel/microbatches.h"
 #include "ir/flops.h"
 
 /* "4 nests, 2 tiled, 1 spread, 3 row by row": how the nests of a kernel are computed. */
@@ -25,7 +26,8 @@ static void print_kernel(dt_text *text, const dt_plan *plan, int k) {
 
 static void print_collective(dt_text *text, const dt_plan *plan, const dt_collective *collective) {
     const dt_buffer *source = &plan->buffers[collective->source];
-    dt_text_format(text, "  %-8s %s ", dt_collective_names()[collective->kind], dt_combiner_name(collective->combiner));
+    dt_text_format(text, "  %-8s ", dt_collective_names()[collective->kind]);
+    if (collective->combiner != DT_COMBINE_NONE) dt_text_format(text, "%s ", dt_combiner_name(collective->combiner));
     dt_shape_print(text, source->dtype, source->shape);
     dt_text_format(text, " %s\n", collective->label ? collective->label : source->name);
 }
@@ -37,9 +39,19 @@ static dt_flops flops_of_kernels(const dt_plan *plan) {
         const dt_kernel_function *kernel = &plan->kernels[k];
         dt_amount amount = dt_kernel_count_of(plan, kernel).flops;
         flops.per_row += amount.per_row + (kernel->once ? 0 : amount.fixed / (double)plan->microbatch_rows);
+        flops.per_pair += amount.per_pair;
         flops.fixed += kernel->once ? amount.fixed : 0;
     }
     return flops;
+}
+
+/* What a space takes; "384 + 1,024 * V" where rows of all replicas are in it. */
+static void print_space(dt_text *text, const dt_plan *plan, int64_t bytes, int64_t gathered, const char *what) {
+    char number[32];
+    int64_t n_blocks = dt_microbatches_of(plan->function->module->capacity, plan->microbatch_rows);
+    dt_text_append(text, dt_text_with_commas(bytes, number));
+    if (gathered > 0) dt_text_format(text, " + %s * V", dt_text_with_commas(gathered * n_blocks, number));
+    dt_text_append(text, what);
 }
 
 void dt_plan_print_summary(dt_text *text, const dt_plan *plan) {
@@ -52,11 +64,12 @@ void dt_plan_print_summary(dt_text *text, const dt_plan *plan) {
         for (int k = 0; k < segment->n_replica_kernels; k++) print_kernel(text, plan, segment->replica_kernels[k]);
         for (int c = 0; c < segment->n_collectives; c++) print_collective(text, plan, &segment->collectives[c]);
     }
-    char device[32], scratch[32], partial[32], replica[32];
-    dt_text_format(text, " bytes: %s shared, %s of scratch a core, %s for each open sum, %s for each microbatch, %lld rows of it at most\n",
-                   dt_text_with_commas(plan->bytes.device, device), dt_text_with_commas(plan->bytes.scratch, scratch),
-                   dt_text_with_commas(plan->bytes.partial, partial), dt_text_with_commas(plan->bytes.replica, replica),
-                   (long long)plan->microbatch_rows);
+    dt_text_append(text, " bytes: ");
+    print_space(text, plan, plan->bytes.device, plan->gathered.device, " shared, ");
+    print_space(text, plan, plan->bytes.scratch, plan->gathered.scratch, " of scratch a core, ");
+    print_space(text, plan, plan->bytes.partial, plan->gathered.partial, " for each open sum, ");
+    print_space(text, plan, plan->bytes.replica, plan->gathered.replica, " for each block of rows, ");
+    dt_text_format(text, "%lld of them at most\n", (long long)plan->microbatch_rows);
     if (plan->function->role == DT_ROLE_STEP) {
         dt_text_append(text, " arithmetic: ");
         dt_flops_print(text, flops_of_kernels(plan));

@@ -209,7 +209,7 @@ struct dt_elaborator {
     dt_counters optimizers; /* by kind, for numbering */
     int64_t largest_batch;
     int n_visits;
-    DT_LIST(dt_head) heads; /* parameters of builtins, parsed at first use */
+    DT_LIST(dt_head) heads;                     /* parameters of builtins, parsed at first use */
     DT_LIST(dt_number_formula) number_formulas; /* likewise */
 
     int depth;     /* of C recursion */
@@ -398,8 +398,8 @@ struct dt_builtin {
 };
 extern const dt_builtin dt_builtins_general[], dt_builtins_tensor[], dt_builtins_training[]; /* end with a row without name */
 const dt_builtin *dt_find_builtin(const char *name);
-size_t dt_list_builtins(const char **names, size_t capacity);                                    /* for suggestions */
+size_t dt_list_builtins(const char **names, size_t capacity);                                                      /* for suggestions */
 dt_object dt_number_function(dt_elaborator *e, const dt_op *op, const dt_object *operands, size_t n, bool *known); /* exp(2.0), … at compile time */
-dt_object dt_reduce_items(dt_elaborator *e, const char *name, dt_object list);                   /* sum, product, max, min of a list of numbers */
+dt_object dt_reduce_items(dt_elaborator *e, const char *name, dt_object list); /* sum, product, max, min of a list of numbers */
 
 #endif

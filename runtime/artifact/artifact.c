@@ -303,17 +303,34 @@ int64_t dt_artifact_microbatches(const dt_artifact *artifact, int64_t rows) {
     return n;
 }
 
-dt_artifact_bytes dt_artifact_memory(const dt_artifact *artifact) {
-    dt_artifact_bytes bytes = {0};
+static void raise_to(int64_t *most, int64_t bytes) {
+    if (bytes > *most) *most = bytes;
+}
+
+/* The most that any function of a session takes; gathered: of what has the rows of all replicas. */
+static dt_artifact_bytes most_of_functions(const dt_artifact *artifact, bool gathered) {
+    dt_artifact_bytes most = {0};
     for (int i = 0; i < artifact->n_functions; i++) {
         const dt_artifact_function *function = &artifact->functions[i];
+        const dt_space_bytes *bytes = gathered ? &function->gathered : &function->bytes;
         if (function->role != DT_ROLE_INIT && function->role != DT_ROLE_STEP) continue;
-        if (function->device_bytes > bytes.shared) bytes.shared = function->device_bytes;
-        if (function->scratch_bytes > bytes.core) bytes.core = function->scratch_bytes;
-        if (function->partial_bytes > bytes.partial) bytes.partial = function->partial_bytes;
-        if (function->replica_bytes > bytes.replica) bytes.replica = function->replica_bytes;
+        raise_to(&most.shared, bytes->device);
+        raise_to(&most.core, bytes->scratch);
+        raise_to(&most.partial, bytes->partial);
+        raise_to(&most.replica, bytes->replica);
     }
+    return most;
+}
+
+dt_artifact_bytes dt_artifact_memory(const dt_artifact *artifact) {
+    dt_artifact_bytes bytes = most_of_functions(artifact, false);
     for (int i = 0; i < artifact->n_variables; i++) bytes.shared += artifact->variables[i].bytes;
     bytes.replica *= dt_artifact_microbatches(artifact, artifact->capacity);
     return bytes;
+}
+
+dt_artifact_bytes dt_artifact_gathered_memory(const dt_artifact *artifact) {
+    dt_artifact_bytes bytes = most_of_functions(artifact, true);
+    int64_t blocks = dt_artifact_microbatches(artifact, artifact->capacity);
+    return (dt_artifact_bytes){bytes.shared * blocks, bytes.core * blocks, bytes.partial * blocks, bytes.replica * blocks * blocks};
 }

@@ -117,7 +117,7 @@ typedef struct dt_artifact_function {
     int n_inputs, n_results, n_buffers, n_kernels, n_segments;
     const dt_artifact_tensor *inputs;
     const dt_artifact_result *results;
-    int64_t device_bytes, replica_bytes, partial_bytes, scratch_bytes;
+    dt_space_bytes bytes, gathered; /* gathered: what buffers with DT_ALL_ROWS add for each microbatch of all replicas */
     const dt_artifact_buffer *buffers;
     const dt_artifact_kernel *kernels;
     const dt_artifact_segment *segments;
@@ -186,8 +186,8 @@ typedef struct dt_artifact_cuda {
     const dt_artifact_module *modules;        /* an architecture that has one has one for each unit */
     dt_artifact_launch reduction;             /* the function of abi/reduction.h; it has no kernel, and other arguments */
     dt_artifact_launch clear_rows, transpose; /* what calls of libraries need (abi/library.h); `function` is NULL where none do */
-    const struct dt_artifact *program; /* the same program, its functions with the plans of a GPU: a microbatch is a whole replica, collectives are
-                                          all_reduce, kernels have launches. All else is the artifact's; `cuda` is NULL */
+    const struct dt_artifact *program;        /* the same program, its functions with the plans of a GPU: a microbatch is a whole replica,
+                                                 kernels have launches. All else is the artifact's; `cuda` is NULL */
 } dt_artifact_cuda;
 
 typedef struct dt_artifact {
@@ -243,5 +243,7 @@ typedef struct dt_artifact_bytes {
     int64_t shared, core, partial, replica;
 } dt_artifact_bytes;
 dt_artifact_bytes dt_artifact_memory(const dt_artifact *artifact);
+/* What each replica adds to each of these: where the rows of all replicas are held. */
+dt_artifact_bytes dt_artifact_gathered_memory(const dt_artifact *artifact);
 
 #endif

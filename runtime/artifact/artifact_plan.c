@@ -60,23 +60,30 @@ static dt_status *read_buffer(dt_artifact_reader *reader, const dt_json *item, c
         if (buffer->tensor.has_rows) return dt_json_wrong(item, "a constant has no rows");
         return read_place(item, reader->artifact->constant_bytes, buffer);
     }
-    if (buffer->space == DT_MEMORY_PARTIAL && (buffer->tensor.has_rows || buffer->tensor.has_all_rows || !is_step(function)))
+    bool own_rows = buffer->tensor.has_rows && !buffer->tensor.has_all_rows;
+    if (buffer->space == DT_MEMORY_PARTIAL && (own_rows || !is_step(function)))
         return dt_json_wrong(item, "only what a step sums over replicas is partial");
-    if (buffer->tensor.has_all_rows) return NULL; /* as large as V says: the session allocates it */
+    const dt_space_bytes *bytes = buffer->tensor.has_all_rows ? &function->gathered : &function->bytes;
     return read_place(item,
-                      buffer->space == DT_MEMORY_DEVICE    ? function->device_bytes
-                      : buffer->space == DT_MEMORY_REPLICA ? function->replica_bytes
-                      : buffer->space == DT_MEMORY_PARTIAL ? function->partial_bytes
-                                                           : function->scratch_bytes,
+                      buffer->space == DT_MEMORY_DEVICE    ? bytes->device
+                      : buffer->space == DT_MEMORY_REPLICA ? bytes->replica
+                      : buffer->space == DT_MEMORY_PARTIAL ? bytes->partial
+                                                           : bytes->scratch,
                       buffer);
 }
 
+static dt_status *read_space_bytes(const dt_json *object, dt_space_bytes *bytes) {
+    DT_TRY(dt_json_integer(object, "device_bytes", 0, DT_MOST_BYTES, &bytes->device));
+    DT_TRY(dt_json_integer(object, "replica_bytes", 0, DT_MOST_BYTES, &bytes->replica));
+    DT_TRY(dt_json_integer(object, "partial_bytes", 0, DT_MOST_BYTES, &bytes->partial));
+    return dt_json_integer(object, "scratch_bytes", 0, DT_MOST_BYTES, &bytes->scratch);
+}
+
 static dt_status *read_buffers(dt_artifact_reader *reader, const dt_json *plan, dt_artifact_function *function) {
-    dt_json array;
-    DT_TRY(dt_json_integer(plan, "device_bytes", 0, DT_MOST_BYTES, &function->device_bytes));
-    DT_TRY(dt_json_integer(plan, "replica_bytes", 0, DT_MOST_BYTES, &function->replica_bytes));
-    DT_TRY(dt_json_integer(plan, "partial_bytes", 0, DT_MOST_BYTES, &function->partial_bytes));
-    DT_TRY(dt_json_integer(plan, "scratch_bytes", 0, DT_MOST_BYTES, &function->scratch_bytes));
+    dt_json array, gathered;
+    DT_TRY(read_space_bytes(plan, &function->bytes));
+    DT_TRY(dt_json_member(plan, "gathered", &gathered));
+    DT_TRY(read_space_bytes(&gathered, &function->gathered));
     DT_TRY(dt_json_array(plan, "buffers", &array, &function->n_buffers));
     dt_artifact_buffer *buffers = DT_NEW_ARRAY(reader->arena, dt_artifact_buffer, function->n_buffers);
     function->buffers = buffers;
@@ -147,7 +154,7 @@ static bool has_inner_rows(const dt_artifact_tensor *tensor) {
 
 /* Floats of 16 bits are summed in 32: they have no partial sums of their own type. */
 static bool is_partial_sum(const dt_artifact_buffer *source, const dt_artifact_collective *collective) {
-    return source->space == DT_MEMORY_PARTIAL && collective->kind == DT_COLLECTIVE_ALL_REDUCE && source->tensor.dtype != DT_F16 &&
+    return source->space == DT_MEMORY_PARTIAL && collective->kind != DT_COLLECTIVE_ALL_GATHER && source->tensor.dtype != DT_F16 &&
            source->tensor.dtype != DT_BF16;
 }
 
@@ -183,7 +190,6 @@ static dt_status *read_collective(dt_artifact_reader *reader, const dt_json *ite
     collective->op = (dt_reduction_op)op;
     collective->source = (int)source;
     collective->target = (int)target;
-    if (reader->cuda != NULL && collective->kind != DT_COLLECTIVE_ALL_REDUCE) return dt_json_wrong(item, "a GPU's plan has all_reduce alone");
     return check_collective(item, function, collective);
 }
 

@@ -41,23 +41,14 @@ bool dt_memory_has(const dt_artifact *artifact, int wanted, int function) {
     return wanted == DT_ALL_FUNCTIONS ? role == DT_ROLE_INIT || role == DT_ROLE_STEP : wanted == function;
 }
 
-/* ---- gathered rows ---- */
-
-static bool is_gathered_once(const dt_artifact_buffer *buffer) { return buffer->tensor.has_all_rows && buffer->space == DT_MEMORY_DEVICE; }
-
-static bool is_gathered_apart(const dt_artifact_buffer *buffer) {
-    return buffer->tensor.has_all_rows && (buffer->space == DT_MEMORY_REPLICA || buffer->space == DT_MEMORY_SCRATCH);
-}
-
-/* Room for the rows of all microbatches, once. */
-static int64_t all_rows_bytes(const dt_artifact_buffer *buffer, int n_all_microbatches) { return padded(product(buffer->bytes, n_all_microbatches)); }
-
-/* The same for all who have a copy on this executor. */
-static int64_t gathered_bytes(const dt_executor_memory *memory, const dt_artifact_buffer *buffer) {
-    return product(all_rows_bytes(buffer, memory->n_all_microbatches), buffer->space == DT_MEMORY_REPLICA ? memory->n_microbatches : 1);
-}
-
 /* ---- layout ---- */
+
+/* Lays out `n` spaces, of which each takes so much, and besides so much for each microbatch of all. */
+static void lay_space_out(dt_space_layout *space, int64_t n, int64_t bytes, int64_t gathered, int n_all_microbatches, int64_t *end) {
+    space->gathered = padded(bytes);
+    space->stride = sum(space->gathered, product(gathered, n_all_microbatches));
+    space->start = take(end, product(space->stride, n));
+}
 
 static char *not_allocated(const dt_memory_domain *domain) { return (char *)(uintptr_t)(INPUT_ALIGNMENT * (1 + (uint64_t)domain->number)); }
 
@@ -69,38 +60,31 @@ void dt_memory_domain_lay_out(dt_memory_domain *domain, const dt_artifact *artif
     for (int v = 0; v < artifact->n_variables && wanted == DT_ALL_FUNCTIONS; v++)
         domain->variables[v] = take(&domain->bytes, padded(artifact->variables[v].bytes));
     for (int f = 0; f < artifact->n_functions; f++) {
-        const dt_artifact_function *function = &artifact->functions[f];
-        int64_t own_gathered = 0;
         if (!dt_memory_has(artifact, wanted, f)) continue;
-        for (int b = 0; b < function->n_buffers; b++)
-            if (is_gathered_once(&function->buffers[b])) take(&own_gathered, all_rows_bytes(&function->buffers[b], n_all_microbatches));
-        raise_to(&device, function->device_bytes);
-        raise_to(&gathered, own_gathered);
+        raise_to(&device, artifact->functions[f].bytes.device);
+        raise_to(&gathered, artifact->functions[f].gathered.device);
     }
-    domain->device_space = take(&domain->bytes, padded(device));
-    domain->gathered_space = take(&domain->bytes, gathered);
+    lay_space_out(&domain->device_space, 1, device, gathered, n_all_microbatches, &domain->bytes);
+}
+
+static void raise_all_to(dt_space_bytes *most, const dt_space_bytes *bytes) {
+    raise_to(&most->scratch, bytes->scratch);
+    raise_to(&most->partial, bytes->partial);
+    raise_to(&most->replica, bytes->replica);
 }
 
 static void lay_spaces_out(dt_executor_memory *memory, int wanted) {
     const dt_artifact *artifact = memory->artifact;
-    int64_t scratch = 0, partial = 0, replica = 0, gathered = 0;
+    dt_space_bytes bytes = {0}, gathered = {0};
+    int n = memory->n_all_microbatches;
     for (int f = 0; f < artifact->n_functions; f++) {
-        const dt_artifact_function *function = &artifact->functions[f];
-        int64_t own_gathered = 0;
         if (!dt_memory_has(artifact, wanted, f)) continue;
-        for (int b = 0; b < function->n_buffers; b++)
-            if (is_gathered_apart(&function->buffers[b])) take(&own_gathered, gathered_bytes(memory, &function->buffers[b]));
-        raise_to(&scratch, function->scratch_bytes);
-        raise_to(&partial, function->partial_bytes);
-        raise_to(&replica, function->replica_bytes);
-        raise_to(&gathered, own_gathered);
+        raise_all_to(&bytes, &artifact->functions[f].bytes);
+        raise_all_to(&gathered, &artifact->functions[f].gathered);
     }
-    memory->scratch_space = take(&memory->bytes, padded(scratch));
-    memory->partial_stride = padded(partial);
-    memory->partial_space = take(&memory->bytes, product(memory->partial_stride, memory->sums.n_slots));
-    memory->microbatch_stride = padded(replica);
-    memory->microbatch_space = take(&memory->bytes, product(memory->microbatch_stride, memory->n_microbatches));
-    memory->gathered_space = take(&memory->bytes, gathered);
+    lay_space_out(&memory->scratch_space, 1, bytes.scratch, gathered.scratch, n, &memory->bytes);
+    lay_space_out(&memory->partial_space, memory->sums.n_slots, bytes.partial, gathered.partial, n, &memory->bytes);
+    lay_space_out(&memory->microbatch_space, memory->n_microbatches, bytes.replica, gathered.replica, n, &memory->bytes);
 }
 
 /* What the host writes before a step and reads after it. */
@@ -152,38 +136,26 @@ void dt_executor_memory_lay_out(dt_executor_memory *memory, const dt_device_kind
 
 /* ---- addresses ---- */
 
+/* Where a buffer is in space number `i` of those that lie in `of`. */
+static char *place_in(const dt_executor_memory *memory, char *of, const dt_space_layout *space, int64_t i, const dt_artifact_buffer *buffer) {
+    int64_t offset = buffer->tensor.has_all_rows ? space->gathered + buffer->offset * memory->n_all_microbatches : buffer->offset;
+    return of + space->start + i * space->stride + offset;
+}
+
 char *dt_executor_memory_partial(const dt_executor_memory *memory, const dt_artifact_buffer *buffer, int slot) {
-    return memory->memory + memory->partial_space + slot * memory->partial_stride + buffer->offset;
-}
-
-static char *gathered_once(const dt_executor_memory *memory, const dt_artifact_function *function, int buffer) {
-    int64_t offset = memory->domain->gathered_space;
-    for (int b = 0; b < buffer; b++)
-        if (is_gathered_once(&function->buffers[b])) offset += all_rows_bytes(&function->buffers[b], memory->n_all_microbatches);
-    return memory->domain->memory + offset;
-}
-
-static char *gathered_apart(const dt_executor_memory *memory, const dt_artifact_function *function, int buffer, int microbatch) {
-    int64_t offset = memory->gathered_space;
-    for (int b = 0; b < buffer; b++)
-        if (is_gathered_apart(&function->buffers[b])) offset += gathered_bytes(memory, &function->buffers[b]);
-    if (function->buffers[buffer].space == DT_MEMORY_REPLICA)
-        offset += microbatch * all_rows_bytes(&function->buffers[buffer], memory->n_all_microbatches);
-    return memory->memory + offset;
+    return place_in(memory, memory->memory, &memory->partial_space, slot, buffer);
 }
 
 char *dt_executor_memory_address(const dt_executor_memory *memory, int f, int b, int microbatch, int slot) {
     const dt_artifact_function *function = &memory->artifact->functions[f];
     const dt_artifact_buffer *buffer = &function->buffers[b];
     const dt_memory_domain *domain = memory->domain;
-    if (is_gathered_once(buffer)) return gathered_once(memory, function, b);
-    if (is_gathered_apart(buffer)) return gathered_apart(memory, function, b, microbatch);
     switch (buffer->space) {
     case DT_MEMORY_VARIABLE: return domain->memory + domain->variables[buffer->variable];
-    case DT_MEMORY_DEVICE: return domain->memory + domain->device_space + buffer->offset;
-    case DT_MEMORY_SCRATCH: return memory->memory + memory->scratch_space + buffer->offset;
+    case DT_MEMORY_DEVICE: return place_in(memory, domain->memory, &domain->device_space, 0, buffer);
+    case DT_MEMORY_SCRATCH: return place_in(memory, memory->memory, &memory->scratch_space, 0, buffer);
     case DT_MEMORY_PARTIAL: return dt_executor_memory_partial(memory, buffer, memory->sums.slots[microbatch]);
-    case DT_MEMORY_REPLICA: return memory->memory + memory->microbatch_space + microbatch * memory->microbatch_stride + buffer->offset;
+    case DT_MEMORY_REPLICA: return place_in(memory, memory->memory, &memory->microbatch_space, microbatch, buffer);
     case DT_MEMORY_CONSTANT: return (char *)memory->artifact->constants + buffer->offset; /* kernels do not write constants */
     case DT_MEMORY_INPUT:
         assert(memory->slots > 0);

@@ -1,10 +1,13 @@
 /* memory: where an executor's buffers are.
  *
  * Two allocations:
- *   a memory domain's   variables | what functions keep once for all | gathered rows that all read
+ *   a memory domain's   variables | what functions keep once for all
  *   an executor's       launch values | records of bad indices | aggregates
- *                       | scratch | slot 0 of partial sums | slot 1 | … | microbatch 0 | microbatch 1 | … | gathered rows of its own
+ *                       | scratch | slot 0 of partial sums | slot 1 | … | microbatch 0 | microbatch 1 | …
  *                       | inputs of slot 0 | of slot 1
+ *
+ * In a space, what has the rows of all replicas comes after all else: the plan has sizes and offsets for one microbatch, and there are so many times
+ * as much.
  *
  * A memory domain is one memory with what is stored once in it: the executors of one machine's cores share one, a GPU is one by itself. Spaces are
  * shared by all functions, which never run at once. Inputs have slots only where a device cannot read them in the host's memory: while a step reads
@@ -31,6 +34,12 @@ enum {
 /* Which functions there is memory for: one, or all of role INIT and STEP, with the variables. */
 #define DT_ALL_FUNCTIONS (-1)
 
+/* A space, as often as there is one. */
+typedef struct dt_space_layout {
+    int64_t start, stride; /* of the first one, from the start of all; from one to the next */
+    int64_t gathered;      /* in each: where what has the rows of all replicas begins */
+} dt_space_layout;
+
 typedef struct dt_memory_domain {
     dt_device *device; /* that allocates it */
     int number;        /* of the session's domains */
@@ -39,7 +48,7 @@ typedef struct dt_memory_domain {
     char *memory; /* until it is allocated, an address that no other domain has: lists are made of such addresses to see how long they are */
     int64_t bytes;
     int64_t *variables; /* [n_variables] from its start */
-    int64_t device_space, gathered_space;
+    dt_space_layout device_space;
 } dt_memory_domain;
 
 typedef struct dt_executor_memory {
@@ -53,7 +62,7 @@ typedef struct dt_executor_memory {
     bool is_allocated;
     char *memory; /* the same */
     int64_t bytes;
-    int64_t scratch_space, partial_space, partial_stride, microbatch_space, microbatch_stride, gathered_space;
+    dt_space_layout scratch_space, partial_space, microbatch_space;
     int64_t launch_space, record_space, aggregate_space, input_space, slot_bytes;
     int64_t n_aggregates;                    /* of the step that has most */
     int64_t **input_starts, **input_strides; /* [n_functions][n_inputs] within a slot; from microbatch to microbatch, 0: all read the same */

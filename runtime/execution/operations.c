@@ -31,6 +31,7 @@ static bool is_partial(const dt_artifact_function *function, const dt_artifact_c
     return function->buffers[collective->source].space == DT_MEMORY_PARTIAL;
 }
 
+/* Of a row, or of all of what has none. */
 static size_t n_elements(const dt_artifact_tensor *tensor) { return (size_t)tensor->row_bytes / dt_dtype_bytes(tensor->dtype); }
 
 static char *address(const builder *in, int buffer, int microbatch) {
@@ -90,6 +91,7 @@ static dt_tree_reduction *add_reductions(builder *in, int n) {
 /* The step of the tree that makes of two sums one, of one tensor. Sums on the way are not rounded, so none is of 16 bits. */
 static dt_tree_reduction merge_of(builder *in, const dt_partial_merge *merge, const dt_artifact_collective *collective) {
     const dt_artifact_buffer *buffer = &in->function->buffers[collective->source];
+    int64_t rows = buffer->tensor.has_all_rows ? in->memory->rows.rows * (in->memory->n_all_microbatches / in->memory->rows.per_replica) : 1;
     dt_tree_source *sources = DT_NEW_ARRAY(in->arena, dt_tree_source, 2);
     void **target = DT_NEW(in->arena, void *);
     assert(buffer->tensor.dtype != DT_F16 && buffer->tensor.dtype != DT_BF16);
@@ -101,7 +103,7 @@ static dt_tree_reduction merge_of(builder *in, const dt_partial_merge *merge, co
                                .n_leaves = 2,
                                .n_sources = 2,
                                .sources = sources,
-                               .n_elements = n_elements(&buffer->tensor),
+                               .n_elements = (size_t)rows * n_elements(&buffer->tensor),
                                .n_targets = 1,
                                .targets = target};
 }

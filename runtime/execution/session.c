@@ -294,7 +294,8 @@ static double in_mib(int64_t bytes) { return (double)bytes / (double)(1 << 20); 
 
 static dt_status *does_not_fit(const dt_session *session, int d, int64_t needed, int64_t available) {
     const dt_memory_domain *domain = &session->domains[d];
-    dt_artifact_bytes bytes = dt_artifact_memory(session->artifact);
+    int64_t replica_bytes = dt_artifact_memory(session->artifact).replica;
+    int64_t gathered_bytes = dt_artifact_gathered_memory(session->artifact).replica; /* more for each of all replicas */
     const dt_executor_memory *memory = &session->executors[d].memory;
     int64_t replicas = session->options.replicas;
     bool shared = session->spec.kind->shares_memory;
@@ -304,8 +305,9 @@ static dt_status *does_not_fit(const dt_session *session, int d, int64_t needed,
                  "%d executor%s, and %.1f MiB for each of its replicas; %" PRId64 " replica%s in all), and %.1f MiB are free; use "
                  "fewer replicas, a smaller --global-batch%s, or compile for fewer rows",
                  in_mib(needed), shared ? "the machine" : domain->device->name, "'s", in_mib(domain->bytes),
-                 in_mib(memory->microbatch_space + memory->slot_bytes * memory->slots), domain->n_executors, dt_plural(domain->n_executors),
-                 in_mib(bytes.replica), replicas, dt_plural(replicas), in_mib(available), shared ? ", fewer cores" : "");
+                 in_mib(memory->microbatch_space.start + memory->slot_bytes * memory->slots), domain->n_executors, dt_plural(domain->n_executors),
+                 in_mib(replica_bytes) + in_mib(gathered_bytes) * (double)replicas, replicas, dt_plural(replicas), in_mib(available),
+                 shared ? ", fewer cores" : "");
     return dt_artifact_suggest(status, session->artifact, "--batch", "N");
 }
 

@@ -38,7 +38,7 @@ MISTAKES = [
     ("compile archive.dt -o x.dtx", FAILED, "archive.dt is an artifact, or another zip file"),
     *((f"{COMPILE} --batch {rows}", USAGE, f'--batch takes a number of rows, from 1 to 2147483647, not "{"" if rows == "_" else rows}"')
       for rows in ("0", "-1", "+5", "1x", "1e3", "_", "2147483648", "9223372036854775807", "99999999999999999999999")),
-    ("compile huge.dt -o x.dtx", FAILED, "for 1 to 2147483647 rows for each replica, not for 5000000000"),
+    ("compile huge.dt -o x.dtx", FAILED, "batch(n) takes at most 2147483647, not 5000000000"),
     ("compile huge.ir -o x.dtx", FAILED, "not for 99999999999; --batch says for how many"),
     ("summary huge.ir", FAILED, "not for 99999999999; --batch says for how many"),
     ("compile sizeless.ir -o x.dtx", FAILED, "for how many rows is memory to be planned? --batch says it"),
@@ -67,7 +67,7 @@ MISTAKES = [
     ("compile own_parts.dt -o _", USAGE, "-o takes the name of a file"),
     ("compile own_parts.dt -o nowhere/x.dtx", FAILED, "nowhere/x.dtx: cannot be created"),
     ("compile own_parts.dt -o .", FAILED, "it is a folder"),
-    *((f"compile own_parts.dt -o {name}", FAILED, f"-o {name}: this would overwrite what is read") for name in ("own_parts.dt", "link.dt", "same.dt")),
+    *((f"compile own_parts.dt -o {name}", FAILED, f"-o {name}: .dt is the end of a program's name") for name in ("own_parts.dt", "link.dt", "same.dt")),
     ("compile own_parts.dt --emit=ir -o own_parts.dt", FAILED, "this would overwrite what is read"),
     ("compile own_parts.dt -o resnet.dt", FAILED, "-o resnet.dt: .dt is the end of a program's name"),
     ("opt", USAGE, "which file?"),

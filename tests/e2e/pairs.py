@@ -11,7 +11,7 @@ import sys
 import numpy as np
 
 sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests", "tools"))
-from programs import Checks, compile, execute, interpret, program
+from programs import Checks, compile, execute, interpret, program, run
 
 TEMPERATURE = 0.2
 DEVICES = {1: ("cpu:1", "cpu:1x2"), 2: ("cpu:1", "cpu:2", "cpu:1x3"), 3: ("cpu:1", "cpu:2", "cpu:3x1"), 4: ("cpu:1", "cpu:2", "cpu:3x2")}
@@ -56,6 +56,14 @@ def margin(p, q):
     return np.maximum(inner, 0).sum(1), close - far.sum(1), far.sum(0) - close
 
 
+def greatest(p, q):
+    products = p @ q.T
+    i, j = np.unravel_index(products.argmax(), products.shape)
+    to_p, to_q = np.zeros_like(p), np.zeros_like(q)
+    to_p[i], to_q[j] = q[j], p[i]
+    return products[i, j], to_p, to_q
+
+
 def beside_numpy():
     for capacity, n in ((8, 8), (16, 61), (40, 160), (33, 100)):
         artifact = compile(program("pairs.dt"), batch=capacity)
@@ -65,9 +73,10 @@ def beside_numpy():
             if capacity * v < n:
                 continue
             found = execute(artifact, "gradients", {"input/p": p, "input/q": q}, rows=n, replicas=v)
-            for loss in (infonce, symmetric, margin):
+            for loss in (infonce, symmetric, margin, greatest):
                 name = loss.__name__
                 for suffix, expected in zip(("", "_p", "_q"), loss(*wide)):
+                    expected = np.atleast_1d(expected)
                     size = np.abs(expected).max()  # rounding is of the terms of a sum, not of what is left of it
                     checks.near(f"{name}{suffix}, {n} rows, V={v}", found[f"result/{name}{suffix}"], expected, relative=2e-5, absolute=4e-6 * size)
             logits = wide[0] @ wide[1].T
@@ -102,7 +111,21 @@ def trainings():
                         checks.that(same, f"{step}, {n} rows, V={v}: {devices} gives other bits than {DEVICES[v][0]}")
 
 
+def memory_grows_with_the_replicas():
+    """Asked before anything is allocated: 2 ** 25 rows on each of 2 ** 13 replicas are more than any machine has."""
+    artifact = compile(program("pairs.dt"), batch=4096)
+    a, b = views(8, 6)
+    try:
+        execute(artifact, "train", {"input/a": a, "input/b": b}, rows=2**25, replicas=2**13)
+        sentence = "nothing"
+    except RuntimeError as error:
+        sentence = str(error)
+    checks.that("the plan needs" in sentence and "use fewer replicas" in sentence, f"2 ** 13 replicas of 4,096 rows: {sentence}")
+
+
 if __name__ == "__main__":
+    checks.fails("gradients are slopes, replicas are one batch", lambda: run(["dtc", "check", program("pairs.dt")]))
     beside_numpy()
     trainings()
+    memory_grows_with_the_replicas()
     checks.finish()

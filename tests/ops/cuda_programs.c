@@ -56,6 +56,34 @@ static void products_in_tiles(void **state) {
     run_program(&(program){.name = "tiles", .source = tiles, .capacity = 40, .rows = 37, .n_steps = 2, .tolerance = 1e-4});
 }
 
+/* Each row with each: of the rows of all replicas, that is, in products by tiles and beside them. */
+static const char pairs[] = "use nn, optimizers\n"
+                            "model Encoder(x: f32[B, 9]) -> f32[B, 33] {\n"
+                            "    return dense(x, units: 33)\n"
+                            "}\n"
+                            "step train(a: f32[B, 9], b: f32[B, 9]) {\n"
+                            "    p = Encoder(a)\n"
+                            "    q = Encoder(b)\n"
+                            "    logits = p @ q.T / 5\n"
+                            "    both = 0\n"
+                            "    for one in [logits, logits.T] {\n"
+                            "        most = stop_gradient(max(one, axis: 1, keep: true))\n"
+                            "        both = both + log(sum(exp(one - most), axis: 1)) + most[:, 0] - sum(p * q, axis: 1) / 5\n"
+                            "    }\n"
+                            "    minimize(both / 2, sgd(learning_rate: 0.1))\n"
+                            "    report loss: mean(both / 2)\n"
+                            "}\n"
+                            "step nearest(p: f32[B, 40], q: f32[B, 40]) {\n"
+                            "    apart = sum(square(p[:, newaxis, :] - q[newaxis, :, :]), axis: 2)\n"
+                            "    return least: min(apart, axis: 1), all: sum(apart, axis: 0)\n"
+                            "}\n";
+
+static void pairs_of_rows_of_several_replicas(void **state) {
+    (void)state;
+    run_program(&(program){.name = "pairs", .source = pairs, .capacity = 40, .rows = 101, .n_replicas = 3, .n_steps = 2, .tolerance = 1e-4});
+    run_program(&(program){.name = "few pairs", .source = pairs, .capacity = 6, .rows = 7, .n_replicas = 3, .n_steps = 2, .tolerance = 1e-4});
+}
+
 /* Sides of which a tile covers more than there is: it is smaller then, if there are tiles enough for a device. */
 static const char narrow_tiles[] = "step low(a: f32[B, 9, 20], b: f32[B, 20, 65]) {\n"
                                    "    return c: a @ b, d: %s\n"
@@ -266,10 +294,18 @@ static void planted_mistakes_show(void **state) {
 int main(void) {
     if (dt_cpu_level() < 3) return puts("skipped: this machine is below x86-64-v3"), 77;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ten_steps_of_a_small_cnn), cmocka_unit_test(products_in_tiles),     cmocka_unit_test(products_in_narrow_tiles),
-        cmocka_unit_test(products_by_warps),        cmocka_unit_test(sums_in_parts),         cmocka_unit_test(products_by_teams),
-        cmocka_unit_test(constants_of_each_type),   cmocka_unit_test(indices_of_64_bits),    cmocka_unit_test(perceptron),
-        cmocka_unit_test(norms_in_blocks),          cmocka_unit_test(planted_mistakes_show),
+        cmocka_unit_test(ten_steps_of_a_small_cnn),
+        cmocka_unit_test(pairs_of_rows_of_several_replicas),
+        cmocka_unit_test(products_in_tiles),
+        cmocka_unit_test(products_in_narrow_tiles),
+        cmocka_unit_test(products_by_warps),
+        cmocka_unit_test(sums_in_parts),
+        cmocka_unit_test(products_by_teams),
+        cmocka_unit_test(constants_of_each_type),
+        cmocka_unit_test(indices_of_64_bits),
+        cmocka_unit_test(perceptron),
+        cmocka_unit_test(norms_in_blocks),
+        cmocka_unit_test(planted_mistakes_show),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

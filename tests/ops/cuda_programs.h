@@ -22,7 +22,8 @@
 typedef struct program {
     const char *name; /* without a source, of a file: "examples/gpt" */
     const char *source;
-    int64_t capacity, rows; /* of a replica, and of them valid */
+    int64_t capacity, rows; /* of a replica; of all of them, valid */
+    int n_replicas;         /* 0: one */
     int n_steps;
     double tolerance; /* of a value of size 1, and relative to larger ones */
     dt_dsl_define defines[4];
@@ -90,40 +91,82 @@ static dt_memory trial_perturbed(trial *t, const dt_memory *memory) {
     return copy;
 }
 
-/* Runs function f by emulation in every order of threads; *memory and *results are those of the first. */
-static void trial_emulate(trial *t, int f, dt_launch launch, const dt_tensor *inputs, dt_memory *memory, dt_tensor *results) {
-    size_t n_results = t->written->functions.items[f]->results.n;
-    dt_memory before = trial_copy(t, memory);
-    for (int how = 0; how < EMULATED_WAYS; how++) {
-        dt_memory after = trial_copy(t, &before);
-        dt_tensor *again = DT_NEW_ARRAY(t->arena, dt_tensor, n_results);
-        dt_bad_index bad = {0};
-        launch.bad_index = &bad;
-        t->code.how = how;
-        trial_succeed(t,
-                      dt_plan_execute(t->arena, &(dt_plan_run){t->compilation.plans[f], emulated_run, &t->code, 1, &launch, inputs, &after, again}));
-        if (t->code.message[0] != 0) fail_msg("%s: %s", t->program->name, t->code.message);
-        assert_int_equal(bad.count, 0);
-        if (how == 0) {
-            *memory = after;
-            memcpy(results, again, n_results * sizeof *results);
-        }
-        for (size_t v = 0; v < t->written->variables.n; v++)
-            assert_memory_equal(after.variables[v].data, memory->variables[v].data, dt_tensor_bytes(&after.variables[v]));
-        for (size_t r = 0; r < n_results; r++) assert_memory_equal(again[r].data, results[r].data, dt_tensor_bytes(&again[r]));
-    }
-}
+static int trial_n_replicas(const trial *t) { return t->program->n_replicas > 0 ? t->program->n_replicas : 1; }
 
-static dt_launch trial_launch(const trial *t, int64_t counter) {
-    return (dt_launch){.rows = t->program->rows,
+/* Of `n` rows from `first` on. */
+static dt_launch trial_launch(const trial *t, int64_t counter, int64_t first, int64_t n) {
+    return (dt_launch){.rows = n,
+                       .row_offset = first,
                        .valid = t->program->rows,
-                       .global_batch = t->program->capacity,
-                       .replicas = 1,
+                       .global_batch = t->program->capacity * trial_n_replicas(t),
+                       .replicas = trial_n_replicas(t),
                        .epochs = 1,
                        .steps_per_epoch = 100,
                        .counter = counter,
                        .seed = 42,
                        .n_parts = 1};
+}
+
+static bool trial_has_rows(const dt_value *value) { return value->shape.rank > 0 && value->shape.dims[0] == DT_BATCH; }
+
+/* Rows first, …, `n` of them: all of a tensor that has none. */
+static dt_tensor trial_rows(trial *t, const dt_value *value, const dt_tensor *whole, int64_t first, int64_t n) {
+    if (!trial_has_rows(value)) return *whole;
+    int64_t *dims = dt_arena_copy(t->arena, whole->shape.dims, (size_t)whole->shape.rank * sizeof *dims);
+    size_t row_bytes = dt_tensor_bytes(whole) / (size_t)dims[0];
+    dims[0] = n;
+    dt_tensor part = dt_tensor_make(t->arena, whole->dtype, (dt_shape){whole->shape.rank, dims});
+    memcpy(part.data, (const char *)whole->data + (size_t)first * row_bytes, (size_t)n * row_bytes);
+    return part;
+}
+
+/* Puts a replica's rows where they belong; what has none is the same on all replicas. */
+static void trial_put_rows(const dt_value *value, const dt_tensor *part, int64_t first, const dt_tensor *whole) {
+    size_t bytes = dt_tensor_bytes(part), rows = trial_has_rows(value) ? (size_t)part->shape.dims[0] : 1;
+    if (bytes > 0) memcpy((char *)whole->data + (trial_has_rows(value) ? (size_t)first * (bytes / rows) : 0), part->data, bytes);
+}
+
+/* Function f by emulation, on as many replicas as there are. */
+static void trial_run(trial *t, int f, int64_t counter, const dt_tensor *inputs, dt_memory *memory, const dt_tensor *results) {
+    const dt_function *function = t->written->functions.items[f];
+    size_t n_inputs = function->inputs.n, n_results = function->results.n;
+    int n = trial_n_replicas(t);
+    dt_launch *launches = DT_NEW_ARRAY(t->arena, dt_launch, n);
+    dt_bad_index bad = {0};
+    dt_tensor *own = DT_NEW_ARRAY(t->arena, dt_tensor, (size_t)n * n_inputs), *parts = DT_NEW_ARRAY(t->arena, dt_tensor, (size_t)n * n_results);
+    for (int r = 0; r < n; r++) {
+        int64_t first = r * t->program->capacity, left = t->program->rows - first;
+        launches[r] = trial_launch(t, counter, first, left < 0 ? 0 : left < t->program->capacity ? left : t->program->capacity);
+        launches[r].bad_index = &bad;
+        for (size_t i = 0; i < n_inputs; i++)
+            own[(size_t)r * n_inputs + i] = trial_rows(t, function->inputs.items[i], &inputs[i], left > 0 ? first : 0, launches[r].rows);
+    }
+    trial_succeed(t, dt_plan_execute(t->arena, &(dt_plan_run){t->compilation.plans[f], emulated_run, &t->code, n, launches, own, memory, parts}));
+    if (t->code.message[0] != 0) fail_msg("%s: %s", t->program->name, t->code.message);
+    assert_int_equal(bad.count, 0);
+    for (int r = 0; r < n; r++)
+        for (size_t i = 0; i < n_results; i++)
+            trial_put_rows(function->results.items[i].value, &parts[(size_t)r * n_results + i], launches[r].row_offset, &results[i]);
+}
+
+/* The same in every order of threads; *memory and *results, of the shapes that they come with, are those of the first. */
+static void trial_emulate(trial *t, int f, int64_t counter, const dt_tensor *inputs, dt_memory *memory, const dt_tensor *results) {
+    size_t n_results = t->written->functions.items[f]->results.n;
+    dt_memory before = trial_copy(t, memory);
+    for (int how = 0; how < EMULATED_WAYS; how++) {
+        dt_memory after = trial_copy(t, &before);
+        dt_tensor *again = DT_NEW_ARRAY(t->arena, dt_tensor, n_results);
+        for (size_t r = 0; r < n_results; r++) again[r] = dt_tensor_make(t->arena, results[r].dtype, results[r].shape);
+        t->code.how = how;
+        trial_run(t, f, counter, inputs, &after, how == 0 ? results : again);
+        if (how == 0) {
+            *memory = after;
+            continue;
+        }
+        for (size_t v = 0; v < t->written->variables.n; v++)
+            assert_memory_equal(after.variables[v].data, memory->variables[v].data, dt_tensor_bytes(&after.variables[v]));
+        for (size_t r = 0; r < n_results; r++) assert_memory_equal(again[r].data, results[r].data, dt_tensor_bytes(&again[r]));
+    }
 }
 
 /* Function f on `memory`, which it changes as the emulation does. */
@@ -134,13 +177,14 @@ static void trial_step(trial *t, int f, int64_t counter, dt_memory *memory) {
               *near = want + function->results.n;
     dt_memory wanted = trial_copy(t, memory), nearby = trial_perturbed(t, memory);
     dt_bad_index bad = {0};
-    dt_launch launch = trial_launch(t, counter);
+    dt_launch launch = trial_launch(t, counter, 0, t->program->rows);
     for (size_t i = 0; i < function->inputs.n; i++)
         inputs[i] = random_tensor(t->arena, &t->random, function->inputs.items[i]->dtype, function->inputs.items[i]->shape, t->program->rows);
     launch.bad_index = &bad;
     trial_succeed(t, dt_interpret(t->arena, function, &launch, inputs, &wanted, want));
     trial_succeed(t, dt_interpret(t->arena, function, &launch, inputs, &nearby, near));
-    trial_emulate(t, f, launch, inputs, memory, results);
+    for (size_t r = 0; r < function->results.n; r++) results[r] = dt_tensor_make(t->arena, want[r].dtype, want[r].shape);
+    trial_emulate(t, f, counter, inputs, memory, results);
     for (size_t r = 0; r < function->results.n; r++) trial_compare(t, function->results.items[r].name, &results[r], &want[r], &near[r]);
     for (size_t v = 0; v < t->written->variables.n; v++)
         trial_compare(t, t->written->variables.items[v].path, &memory->variables[v], &wanted.variables[v], &nearby.variables[v]);

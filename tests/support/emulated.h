@@ -99,9 +99,10 @@ static inline void emulated_free(emulated_code *code) {
     if (code->library != NULL) dlclose(code->library);
 }
 
-static inline size_t emulated_bytes(const dt_plan *plan, int b) {
+static inline size_t emulated_bytes(const dt_plan *plan, int b, const dt_launch *launch) {
     const dt_buffer *buffer = &plan->buffers[b];
-    return (size_t)dt_shape_elements(buffer->shape, plan->microbatch_rows, plan->microbatch_rows) * dt_dtype_bytes(buffer->dtype);
+    int64_t all_rows = plan->microbatch_rows * launch->replicas;
+    return (size_t)dt_shape_elements(buffer->shape, plan->microbatch_rows, all_rows) * dt_dtype_bytes(buffer->dtype);
 }
 
 static inline void emulated_say(emulated_code *code, const char *name, const char *what) {
@@ -136,7 +137,7 @@ static inline void emulated_call(emulated_code *code, const dt_plan *plan, const
     if (blocks == NULL || arguments == NULL) abort();
     for (int a = 0; a < call->n_arguments; a++) {
         int b = call->arguments[a];
-        blocks[a] = emulated_block(buffers[b], emulated_bytes(plan, kernel->buffers[b]));
+        blocks[a] = emulated_block(buffers[b], emulated_bytes(plan, kernel->buffers[b], launch));
         arguments[a] = blocks[a] + EMULATED_OWN_BORDER;
     }
     arguments[call->n_arguments] = (void *)(uintptr_t)launch;
@@ -146,7 +147,7 @@ static inline void emulated_call(emulated_code *code, const dt_plan *plan, const
     if (wrong != NULL) emulated_say(code, call->name, wrong);
     for (int a = 0; a < call->n_arguments; a++) {
         int b = call->arguments[a];
-        emulated_take(code, call->name, blocks[a], buffers[b], emulated_bytes(plan, kernel->buffers[b]));
+        emulated_take(code, call->name, blocks[a], buffers[b], emulated_bytes(plan, kernel->buffers[b], launch));
     }
     free(blocks);
     free(arguments);

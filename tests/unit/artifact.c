@@ -200,6 +200,8 @@ static void every_broken_promise_has_its_sentence(void **state) {
         {"\"name\": \"g\"", "\"dtype\": \"f32\", \"shape\": [3]", "\"dtype\": \"f32\", \"shape\": [-1]",
          "only what a step sums over replicas is partial"},
         {"\"name\": \"prediction\", \"space\"", "\"replica\"", "\"partial\"", "only what a step sums over replicas is partial"},
+        {"\"name\": \"spread\", \"space\"", "\"offset\": 0", "\"offset\": 128", "bytes 128 to 144 of a space of 128"},
+        {"\"name\": \"spread\", \"space\"", "\"partial\"", "\"scratch\"", "bytes 0 to 16 of a space of 0"},
         {"\"name\": \"prediction\", \"dtype\"", "\"buffer\": 8", "\"buffer\": 11", ""}, /* also split: fine */
         {"\"name\": \"prediction\", \"dtype\"", "\"buffer\": 8", "\"buffer\": 3", "not of the type and size of its buffer g"},
         {"\"name\": \"prediction\", \"dtype\"", "\"buffer\": 8", "\"buffer\": 14", "buffer: expected at most 13, found 14"},

@@ -83,7 +83,7 @@ static void every_broken_promise_has_its_sentence(void **state) {
         {"\"shape\": [-1, 3]}]", "\"shape\": [-1, 4]}]", "not of the type and shape of the input x"},
         {"\"name\": \"aggregate0\"", "\"name\": \"aggregate1\"", "cuda: train is not what it is for processors"},
         {"\"name\": \"rows\", \"space\": \"scratch\"", "\"name\": \"rows\", \"space\": \"constant\"", "a GPU's plan has no constants"},
-        {"\"all_reduce\"", "\"all_gather\"", "a GPU's plan has all_reduce alone"},
+        {"\"all_reduce\"", "\"all_gather\"", "part and all are not the two sides of such a collective"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dt_artifact *artifact;

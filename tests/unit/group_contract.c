@@ -255,15 +255,21 @@ typedef struct row_case {
     float all[N_LEAVES][N_ALL];           /* each microbatch's view of all rows */
     float gathered[MOST_RANKS][N_ALL];    /* each rank's target */
     float scattered[N_LEAVES][3 * WIDTH]; /* each microbatch's target */
+    float sums[N_LEAVES][N_ALL];          /* where a member has both of a replica's microbatches, added up in the first one's place */
+    float rescattered[N_LEAVES][3 * WIDTH];
 } row_case;
 
 static void row_body(dt_group *group, void *shared) {
     row_case *test = shared;
-    void *own[N_LEAVES], *all[N_LEAVES], *gathered = test->gathered[group->rank], *scattered[N_LEAVES];
+    static const int pairs[N_LEAVES] = {2, 0, 2, 0};
+    void *own[N_LEAVES], *all[N_LEAVES], *gathered = test->gathered[group->rank], *scattered[N_LEAVES], *sums[N_LEAVES], *rescattered[N_LEAVES];
+    bool has_pairs = group->n_microbatches % 2 == 0;
     for (int m = 0; m < group->n_microbatches; m++) {
         own[m] = test->own[group->first_microbatch + m];
         all[m] = test->all[group->first_microbatch + m];
         scattered[m] = test->scattered[group->first_microbatch + m];
+        sums[m] = test->sums[group->first_microbatch + m];
+        rescattered[m] = test->rescattered[group->first_microbatch + m];
     }
     dt_collective_part gather = {
         .kind = DT_COLLECTIVE_ALL_GATHER, .dtype = DT_F32, .n = WIDTH, .sources = own, .n_targets = 1, .targets = &gathered, .label = "z"};
@@ -275,8 +281,13 @@ static void row_body(dt_group *group, void *shared) {
                                   .n_targets = group->n_microbatches,
                                   .targets = scattered,
                                   .label = "g"};
+    dt_collective_part scatter_sums = scatter;
+    scatter_sums.sources = has_pairs ? sums : all;
+    scatter_sums.spans = has_pairs ? pairs : NULL;
+    scatter_sums.targets = rescattered;
     exchange(group, &gather, 1);
     exchange(group, &scatter, 1);
+    exchange(group, &scatter_sums, 1);
 }
 
 static void rows_are_gathered_and_scattered(void **state) {
@@ -288,12 +299,14 @@ static void rows_are_gathered_and_scattered(void **state) {
             int first = m / 2 * ROWS + m % 2 * 3; /* row */
             for (int i = 0; i < (m % 2 == 0 ? 3 : 2) * WIDTH; i++) test.own[m][i] = (float)(first * WIDTH + i + 1);
             for (int i = 0; i < N_ALL; i++) test.all[m][i] = (float)((m + 1) * (i + 1));
+            for (int i = 0; i < N_ALL; i++) test.sums[m - m % 2][i] += test.all[m][i];
         }
         on_all_ranks(*state, of, row_body, &test);
         for (int i = 0; i < N_ALL; i++) {
             int row = i / WIDTH % ROWS, m = i / WIDTH / ROWS * 2 + row / 3;
             for (int r = 0; r < n_ranks; r++) assert_true(test.gathered[r][i] == (float)(i + 1));
             assert_true(test.scattered[m][row % 3 * WIDTH + i % WIDTH] == (float)(10 * (i + 1)));
+            assert_true(test.rescattered[m][row % 3 * WIDTH + i % WIDTH] == (float)(10 * (i + 1)));
         }
     }
 }
