@@ -136,7 +136,7 @@ def check_resumed(artifact, flags):
     check(resumed(2) == "", "the same libraries are told apart")
     n_calls = noted[0].split(": ")[1]
     check_difference(resumed(3, FAKE_CUBLASLT_VERSION="130100"), f"checkpoint: cuBLASLt 13.0.2: {n_calls}", f"this run: cuBLASLt 13.1.0: {n_calls}")
-    check_difference(resumed(4, FAKE_LIBRARY_FAIL="cublasLtMatmulAlgoGetHeuristic:1=8"), "this run: cuBLASLt 13.0.2: ", "1 of them refused")
+    check_difference(resumed(4, FAKE_LIBRARY_FAIL="cublasLtMatmulAlgoGetHeuristic:1=8"), "this run: cuBLASLt 13.0.2: ", "1 of them generated")
     check_difference(resumed(5, "--library", "none"), f"checkpoint: {call}", "checkpoint: cuDNN 9.13.0", "this run: generated code alone")
     check(resumed(6, "--library", "none") == "", "generated code is told apart from itself")
     check_difference(resumed(7), "checkpoint: generated code alone", f"this run: {call}")
