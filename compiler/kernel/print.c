@@ -203,7 +203,7 @@ void dt_plan_print(dt_text *text, const dt_plan *plan) {
     dt_text_format(text, "plan %s", plan->function->name);
     print_bytes(text, &plan->bytes);
     if (gathered->device + gathered->replica + gathered->partial + gathered->scratch > 0) {
-        dt_text_append(text, "  and for each block of rows of all replicas");
+        dt_text_append(text, "  and for each microbatch of all replicas");
         print_bytes(text, gathered);
     }
     print_buffers(text, plan);
