@@ -153,7 +153,7 @@ static void run_for(dt_elaborator *e, const dt_statement *s) {
     if (e->visit != NULL) e->visit->loop_depth++;
     dt_binding *before = e->frame->scope;
     size_t n = list.kind == DT_OBJECT_LIST ? list.items->n : list.tree->n;
-    dt_loop loop = {s->span, n}, *outer = e->loop;
+    dt_unrolled_loop loop = {s->span, n}, *outer = e->loop;
     if (outer == NULL || n > outer->n_turns) e->loop = &loop;
     for (size_t i = 0; i < n && !e->frame->returned && dt_elaborator_tick(e); i++) {
         dt_object item;

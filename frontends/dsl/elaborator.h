@@ -168,10 +168,10 @@ typedef struct dt_update { /* what `state` means in an optimizer's update */
     const char *path;    /* of the parameter; NULL: outside update, where the optimizer's own states are */
 } dt_update;
 
-typedef struct dt_loop { /* a `for` that is being unrolled */
+typedef struct dt_unrolled_loop { /* a `for` that is being unrolled */
     dt_span span;
     size_t n_turns;
-} dt_loop;
+} dt_unrolled_loop;
 
 /* A formula of the op table, ready for numbers of these types. */
 typedef struct dt_number_formula {
@@ -212,10 +212,10 @@ struct dt_elaborator {
     DT_LIST(dt_head) heads;                     /* parameters of builtins, parsed at first use */
     DT_LIST(dt_number_formula) number_formulas; /* likewise */
 
-    int depth;     /* of C recursion */
-    int64_t work;  /* expressions evaluated so far: bounded, so that every program ends */
-    dt_loop *loop; /* the `for` around this point that has most iterations; NULL: none */
-    bool gave_up;  /* it was too much */
+    int depth;              /* of C recursion */
+    int64_t work;           /* expressions evaluated so far: bounded, so that every program ends */
+    dt_unrolled_loop *loop; /* the `for` around this point that has most iterations; NULL: none */
+    bool gave_up;           /* it was too much */
 };
 
 enum {
