@@ -168,7 +168,7 @@ static dt_status *list_gpus(dt_text *text) {
     if (present)
         status = dt_cuda_driver_list(&driver, text);
     else
-        dt_text_append(text, "no GPU: this machine has no driver of NVIDIA's, libcuda.so.1\n");
+        dt_text_append(text, "no GPU: this machine has no NVIDIA driver, libcuda.so.1\n");
     dt_cuda_driver_close(&driver);
     return status;
 }

@@ -236,7 +236,7 @@ static dt_statement *parse_statement(dt_parser *p) {
     } else if (dt_parser_is(p, DT_TOKEN_RETURN)) {
         s->kind = DT_STATEMENT_RETURN;
         dt_parser_next(p);
-        if (!dt_parser_is(p, DT_TOKEN_CLOSE_BRACE)) dt_parse_arguments(p, &s->arguments, DT_TOKEN_NEWLINE);
+        dt_parse_arguments(p, &s->arguments, DT_TOKEN_NEWLINE);
     } else if (name_follows && dt_parser_is_word(p, "report")) {
         parse_report(p, s);
     } else if (is_update(p)) {

@@ -26,7 +26,8 @@ static dt_expression *binary(dt_parser *p, dt_token_kind operator, dt_expression
 }
 
 void dt_parse_arguments(dt_parser *p, dt_argument_list *arguments, dt_token_kind close) {
-    while (!dt_parser_is(p, close) && !p->panicked) {
+    bool in_block = close == DT_TOKEN_NEWLINE; /* of return and report, which } may end too */
+    while (!dt_parser_is(p, close) && !(in_block && dt_parser_is(p, DT_TOKEN_CLOSE_BRACE)) && !p->panicked) {
         dt_argument argument = {.span = dt_parser_peek(p, 0)->span};
         const dt_token *first = dt_parser_peek(p, 0);
         bool is_word = first->text != NULL && first->kind != DT_TOKEN_STRING; /* a keyword may name an argument */

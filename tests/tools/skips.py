@@ -10,7 +10,7 @@ import re
 import sys
 import xml.etree.ElementTree
 
-MAY_BE_MISSING = re.compile(r"""there\ is\ no\ GPU | no\ driver\ of\ NVIDIA's | GPUs\ that\ are\ not\ there
+MAY_BE_MISSING = re.compile(r"""there\ is\ no\ GPU | no\ NVIDIA\ driver | GPUs\ that\ are\ not\ there
                               | x86-64 | may\ not\ chroot
                               | (NVRTC|cuBLASLt|cuDNN|the\ driver) .* \ is\ not\ installed | toolkit\ with\ a\ stub""", re.VERBOSE)
 
