@@ -102,7 +102,10 @@ static int64_t saturate(double value, dt_dtype dtype) {
 dt_scalar dt_scalar_convert(dt_scalar value, dt_dtype from, dt_dtype to) {
     bool from_float = dt_dtype_is_float(from);
     if (to == DT_BOOL) return (dt_scalar){.i = from_float ? value.f != 0 : value.i != 0};
-    if (dt_dtype_is_float(to)) return dt_scalar_round((dt_scalar){.f = from_float ? value.f : (double)value.i}, to);
+    if (dt_dtype_is_float(to)) {
+        double number = from_float ? value.f : to == DT_F64 ? (double)value.i : (double)(float)value.i;
+        return dt_scalar_round((dt_scalar){.f = number}, to);
+    }
     return from_float ? (dt_scalar){.i = saturate(value.f, to)} : dt_scalar_round(value, to);
 }
 

@@ -16,7 +16,8 @@ dt_scalar dt_scalar_round(dt_scalar value, dt_dtype dtype);
 void dt_scalars_round(dt_scalar *values, size_t n, dt_dtype dtype); /* each of them, in place */
 /* What is left of a factor of f32. */
 double dt_factor_round(double factor, dt_precision precision);
-/* The value conversion from(…) to to(…): float to integer truncates and saturates, NaN becomes 0; to bool: is it not 0? */
+/* The value conversion from(…) to to(…): float to integer truncates and saturates, NaN becomes 0; integer to f16 and bf16 goes by way of f32, as
+ * machines and NumPy have it; to bool: is it not 0? */
 dt_scalar dt_scalar_convert(dt_scalar value, dt_dtype from, dt_dtype to);
 /* An element in memory, and back. */
 dt_scalar dt_scalar_load(const void *memory, dt_dtype dtype);

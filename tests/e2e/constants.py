@@ -41,6 +41,8 @@ step predict(x: f32[B], l: i64[B], u: u8[B]) {{
            full:      l + full([1], {BIG}, dtype: i64),
            least:     u == 0,
            cut:       u + u8(2.9),
+           narrow:    f32(l + {2**29}),
+           small:     f32(bf16(i32(l % 1000) + 16842753)),
            average:   mean(h[:, newaxis] + full([1, 3001], 0, dtype: f16), axis: 1)
 }}
 """
@@ -68,6 +70,8 @@ def expected(x, l, u):
         "full": l + np.full([1], BIG),
         "least": u == 0,
         "cut": u + np.uint8(2),
+        "narrow": (l + 2**29).astype(np.float32),
+        "small": bf16(((l % 1000).astype(np.int32) + 16842753).astype(np.float32)),
         "average": np.mean(np.broadcast_to(h[:, np.newaxis], (len(h), 3001)), axis=1),
     }
 
