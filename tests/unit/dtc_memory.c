@@ -9,8 +9,9 @@
 #include <unistd.h>
 
 static const char program[] = "use nn, losses, optimizers\n"
+                              "option width = 5\n"
                               "model Net(x: f32[B, 4]) -> f32[B, 3] {\n"
-                              "    x = dropout(batch_norm(dense(x, units: 5, activation: relu)), rate: 0.5)\n"
+                              "    x = dropout(batch_norm(dense(x, units: width, activation: relu)), rate: 0.5)\n"
                               "    return dense(x, units: 3)\n"
                               "}\n"
                               "step train(x: f32[B, 4], label: i32[B]) {\n"
@@ -78,18 +79,18 @@ static void run_out(int (*command)(int, char **), char *const *arguments) {
 
 static void check(void **state) {
     (void)state;
-    run_out(dtc_check, COMMAND("dtc check", (char *)graph, "--rows=2"));
+    run_out(dtc_check, COMMAND("dtc check", (char *)source, "--rows=2"));
 }
 
 static void summary(void **state) {
     (void)state;
-    run_out(dtc_summary, COMMAND("dtc summary", (char *)graph));
+    run_out(dtc_summary, COMMAND("dtc summary", (char *)source, "-Dwidth=7"));
 }
 
 static void compile(void **state) {
     (void)state;
-    run_out(dtc_compile, COMMAND("dtc compile --emit=kernels", (char *)graph, "--emit=kernels", "--dump-after=all", "--time-passes"));
-    run_out(dtc_compile, COMMAND("dtc compile", (char *)graph, "-o", (char *)output, "--cpu=x86-64-v3", "--batch=4", "-Ono-microbatches"));
+    run_out(dtc_compile, COMMAND("dtc compile --emit=kernels", (char *)source, "--emit=kernels", "--dump-after=all", "--time-passes"));
+    run_out(dtc_compile, COMMAND("dtc compile", (char *)source, "-o", (char *)output, "--cpu=x86-64-v3", "--batch=4", "-Ono-microbatches"));
     run_out(dtc_compile, COMMAND("dtc compile --emit=cuda", (char *)graph, "--emit=cuda", "--target=cuda:sm_90"));
 }
 
