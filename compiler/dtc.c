@@ -15,8 +15,7 @@ static const dtc_command commands[] = {
     {"bench-kernel", "how fast one kernel is alone: a product, a convolution, a formula", dtc_bench_kernel},
 };
 enum {
-    n_commands = sizeof commands / sizeof *commands,
-    STACK_BYTES = 256 << 20 /* the front end and the passes recurse: as deep as programs nest, and along values that depend on each other */
+    n_commands = sizeof commands / sizeof *commands
 };
 
 typedef struct call {
@@ -55,7 +54,7 @@ int main(int argc, char **argv) {
         snprintf(name, sizeof name, "dtc %s", argv[1]);
         argv[1] = name;
         call call = {&commands[i], argc - 1, argv + 1, 1};
-        dt_run_on_stack(STACK_BYTES, run, &call);
+        dt_run_on_stack(DTC_STACK_BYTES, run, &call);
         return call.code;
     }
     const char *nearest = dt_text_nearest(argv[1], names, n_commands);

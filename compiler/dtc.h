@@ -48,6 +48,11 @@ typedef struct dtc_call {
     void *options; /* the command's own */
 } dtc_call;
 
+/* What a thread that elaborates a program or runs passes needs: they recurse as deep as programs nest, and along values that depend on each other. */
+enum {
+    DTC_STACK_BYTES = 256 << 20
+};
+
 /* Handles the program's options and path; ARGP_ERR_UNKNOWN for anything else. state->input is a dtc_call. */
 error_t dtc_parse_program_option(int key, char *argument, struct argp_state *state);
 

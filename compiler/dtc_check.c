@@ -1,4 +1,5 @@
 /* dtc check: what a program says is checked by its compilation; what the compiler derives from it, gradients and replicas, by running it. */
+#include "base/thread.h"
 #include "compiler/check.h"
 #include "compiler/dtc.h"
 #include "compiler/progress.h"
@@ -157,7 +158,7 @@ static void run_parts(job *job) {
     pthread_t threads[MOST_THREADS];
     long n_processors = sysconf(_SC_NPROCESSORS_ONLN);
     int n = 0;
-    while (n < MOST_THREADS && n + 1 < n_processors && n + 1 < job->n_parts && pthread_create(&threads[n], NULL, work, job) == 0) n++;
+    while (n < MOST_THREADS && n + 1 < n_processors && n + 1 < job->n_parts && dt_thread_start(&threads[n], DTC_STACK_BYTES, work, job)) n++;
     work(job);
     for (int i = 0; i < n; i++) pthread_join(threads[i], NULL);
     dt_progress_end(&job->progress);

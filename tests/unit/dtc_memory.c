@@ -67,7 +67,7 @@ static int run_with(int (*command)(int, char **), char *const *arguments, int n)
 
 static void run_out(int (*command)(int, char **), char *const *arguments) {
     int n = 0, n_runs = 0;
-    for (int code; (code = run_with(command, arguments, n)) != 0; n_runs++, n += 1 + n / 40) {
+    for (int code; (code = run_with(command, arguments, n)) != 0; n_runs++, n += 1 + n / 15) {
         if (code != 1) fail_msg("%s, allocation %d: exit code %d", arguments[0], n, code);
         assert_says_memory(arguments[0], n);
     }
