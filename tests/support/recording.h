@@ -80,7 +80,7 @@ static inline void dt_record(dt_arena *arena, dt_recording *recording, const cha
 
 static inline dt_status *dt_recording_fetch(void *context, int index, void *data) {
     const dt_track *track = &((const dt_recording *)context)->tracks.items[index];
-    memcpy(data, track->bytes.items, track->bytes.n);
+    if (track->bytes.n > 0) memcpy(data, track->bytes.items, track->bytes.n); /* a track of no rows has no memory */
     return NULL;
 }
 
