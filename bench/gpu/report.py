@@ -56,7 +56,7 @@ class Failed(Exception):
 
 
 def understood(function):
-    """A decorator: what a command answers is taken apart in this function, and an answer of another form is a failure like any other."""
+    """A decorator for a function that parses what a command answers: an answer of another form is a failure like any other."""
     @functools.wraps(function)
     def reader(*arguments, **more):
         try:

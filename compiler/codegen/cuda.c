@@ -109,7 +109,7 @@ static const dt_library_call *with_launches_beside(dt_arena *arena, const dt_lib
 }
 
 static void render_kernel(builder *b, const dt_plan *plan, int p, int k) {
-    const dt_kernel_function parts = dt_kernel_taken_apart(b->arena, plan, &plan->kernels[k]), *kernel = &parts;
+    const dt_kernel_function parts = dt_kernel_split_nests(b->arena, plan, &plan->kernels[k]), *kernel = &parts;
     dt_phase *phases;
     int n_phases = dt_kernel_phases(b->arena, plan, kernel, &phases);
     for (int i = 0; i < n_phases; i++) {

@@ -75,7 +75,7 @@ void dt_llvm_packing_choose(dt_llvm_nest *n) {
     int loop = reduced_loop(n);
     n->packed_loop = -1;
     if (loop < 0 || n->unrolled[loop] || n->width != n->target_width || reuse(n) < LEAST_REUSE) return;
-    if (!dt_llvm_is_constant_extent(nest->loops[n->vector_loop].extent)) return; /* a block of rows has few columns */
+    if (!dt_llvm_is_constant_extent(nest->loops[n->vector_loop].extent)) return; /* a microbatch has few columns */
     int64_t extent = assumed_extent(n, loop), element = (int64_t)dt_dtype_bytes(nest->reductions[0].dtype);
     int64_t stride = nest->instructions[nest->tiling.b].address.coefficients[loop] * element,
             block = (int64_t)n->tile_vectors * n->e->target->vector_bytes;

@@ -602,7 +602,7 @@ static dt_nest one_group(dt_arena *arena, const dt_nest *nest, const int *groups
     return part;
 }
 
-dt_kernel_function dt_kernel_taken_apart(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel) {
+dt_kernel_function dt_kernel_split_nests(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel) {
     dt_kernel_function result = *kernel;
     DT_LIST(dt_nest) nests = {0};
     for (int n = 0; n < kernel->n_nests; n++) {

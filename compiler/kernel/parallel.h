@@ -57,9 +57,9 @@ typedef struct dt_phase {
     dt_scatter scatter;       /* SCATTER: of its only nest */
 } dt_phase;
 
-/* The kernel with nests that store what has nothing in common (updates of several parameters of one shape) taken apart: threads are better dealt many
- * small iterations than few large ones, which run out of registers. */
-dt_kernel_function dt_kernel_taken_apart(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel);
+/* The kernel with each nest that stores unrelated buffers (updates of several parameters of one shape) split into one nest a buffer: many small
+ * iterations suit threads better than few large ones, which run out of registers. */
+dt_kernel_function dt_kernel_split_nests(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel);
 
 /* Cuts a kernel into phases, in order; returns how many. The plan may hold nothing from row to row (plan->batched). */
 int dt_kernel_phases(dt_arena *arena, const dt_plan *plan, const dt_kernel_function *kernel, dt_phase **phases);

@@ -3,7 +3,7 @@ all products, forwards and backwards, rounded to tf32 or bf16 and added up as be
 
     bench/peers/.venv/bin/python tests/golden/perceptron_precision_curve.py        a few seconds
 
-What JAX's own precision of a product means hangs on the device, and on CPUs it means nothing: so the rounding is written out here, as arithmetic.
+What JAX's own precision of a product means depends on the device, and on CPUs it means nothing: so the rounding is written out here, as arithmetic.
 """
 
 import functools
