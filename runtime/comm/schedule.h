@@ -1,0 +1,102 @@
+/* schedule: who sends what to whom, round by round, so that all processes have what crosses replicas: a pure function of numbers.
+ *
+ * What crosses is an image of n bytes, in units of DT_SCHEDULE_UNIT, of which each process has the sums of its own microbatches: the maximal nodes of
+ * the tree (runtime/devices/reduce.h) that lie within them. The schedule of a process says, for each round, which ranges of which slots it sends and
+ * receives, and then which ranges it adds up, in the tree's order. Any transport runs it, and so does a simulator: it names peers, slots and ranges,
+ * never memory. The schedules of all processes fit together: what one sends in a round, the other receives in it.
+ *
+ *     direct    every process owns a share of the image: it is sent that share of everybody's nodes, adds them up, and sends the sum to everybody.
+ *     halving   one node a process: halves are exchanged along the tree, neighbours first, until each has the sum of a share; and back again.
+ *
+ * Bytes that a process sends for an image of N, P processes, k nodes each: direct (k + 1) N (P - 1) / P, in 2 rounds; halving at most 2 N, in
+ * 2 ceil(log2 P) rounds. Recursive halving and doubling: Thakur, Rabenseifner and Gropp, Optimization of Collective Communication Operations in MPICH
+ * (2005); here the distance doubles, so that the additions are those of the tree. */
+#ifndef DT_RUNTIME_COMM_SCHEDULE_H
+#define DT_RUNTIME_COMM_SCHEDULE_H
+
+#include "base/arena.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    DT_SCHEDULE_UNIT = 64 /* bytes; no range ends within one, but for the image's own end */
+};
+
+typedef enum dt_schedule_goal {
+    DT_SCHEDULE_ALL_REDUCE,     /* everybody gets the whole sum */
+    DT_SCHEDULE_REDUCE_SCATTER, /* each gets the sum of its own part */
+    DT_SCHEDULE_ALL_GATHER      /* each has its own part, which everybody gets */
+} dt_schedule_goal;
+
+typedef enum dt_schedule_algorithm {
+    DT_SCHEDULE_AUTO,
+    DT_SCHEDULE_DIRECT,
+    DT_SCHEDULE_HALVING /* of ALL_REDUCE, where each process has one node */
+} dt_schedule_algorithm;
+
+typedef struct dt_schedule_options {
+    dt_schedule_goal goal;
+    dt_schedule_algorithm algorithm;
+    int process, n_processes;
+    int64_t n_microbatches; /* of all processes, n_processes at least; process p has [p M / P, (p + 1) M / P) */
+    int64_t n_bytes;        /* of the image */
+    const int64_t *parts;   /* [n_processes + 1] REDUCE_SCATTER, ALL_GATHER: process p's part of the image is [parts[p], parts[p + 1]), whole units */
+} dt_schedule_options;
+
+/* A node of the tree: the sum of microbatches [first, first + span). */
+typedef struct dt_schedule_node {
+    int64_t first, span;
+} dt_schedule_node;
+
+/* A place for bytes [first, first + n_bytes) of the image. Slots 0 … n_nodes - 1 hold this process's nodes, whole, when the schedule begins; in the
+ * end slot 0 holds the result. Of ALL_GATHER there is slot 0 alone. */
+typedef struct dt_schedule_slot {
+    int64_t first, n_bytes;
+} dt_schedule_slot;
+
+typedef struct dt_schedule_message {
+    int peer;
+    bool sends;
+    int slot;
+    int64_t first, n_bytes; /* of the image */
+} dt_schedule_message;
+
+/* Range [first, first + n_bytes) of the image in slot `target` becomes the sum of what the sources have there: subtrees, in their order, of the tree
+ * over n_leaves leaves. The target may be the first source; it is no other. */
+typedef struct dt_schedule_sum {
+    int target;
+    int64_t first, n_bytes;
+    int64_t n_leaves;
+    int n_sources;
+    const int *sources;   /* [n_sources] slots */
+    const int64_t *spans; /* [n_sources] leaves of each */
+} dt_schedule_sum;
+
+/* Messages, all under way together; then, when all of them are done, sums. */
+typedef struct dt_schedule_round {
+    int n_messages;
+    const dt_schedule_message *messages;
+    int n_sums;
+    const dt_schedule_sum *sums;
+} dt_schedule_round;
+
+typedef struct dt_schedule {
+    dt_schedule_algorithm algorithm; /* never AUTO */
+    int n_nodes;
+    const dt_schedule_node *nodes; /* [n_nodes] of this process, in order */
+    int n_slots;
+    const dt_schedule_slot *slots; /* [n_slots] */
+    int n_rounds;
+    const dt_schedule_round *rounds; /* [n_rounds] the same number for every process */
+    int64_t n_sent_bytes;            /* by this process, in all rounds */
+} dt_schedule;
+
+/* The schedule of one process. Everything it points to is the arena's. */
+dt_schedule dt_schedule_of(const dt_schedule_options *options, dt_arena *arena);
+
+/* The maximal nodes, in order, of the tree over n_leaves leaves within [first, end). */
+const dt_schedule_node *dt_schedule_nodes(int64_t first, int64_t end, int64_t n_leaves, dt_arena *arena, int *n);
+
+#endif

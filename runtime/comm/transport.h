@@ -1,0 +1,73 @@
+/* transport: how the processes of a run move bytes to one another.
+ *
+ * An implementation moves bytes, and that is all: what is sent when, what is made of it, deadlines and what errors say is above it (processes.h), so
+ * that no engine's algorithm can change a bit. Processes are numbered from 0; all of them open the transport, and close it.
+ * Threads: one makes all calls, from open to close, and is the only one that ever calls the engine. */
+#ifndef DT_RUNTIME_COMM_TRANSPORT_H
+#define DT_RUNTIME_COMM_TRANSPORT_H
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    DT_MOST_ROUNDS = 8,    /* that may be under way at a time */
+    DT_NOTICE_BYTES = 1024 /* of a notice */
+};
+
+/* Bytes to or from another process. */
+typedef struct dt_message {
+    int peer;
+    bool sends; /* else receives */
+    void *data; /* unchanged, or unread, until the round is done */
+    size_t bytes;
+} dt_message;
+
+typedef struct dt_transport dt_transport;
+
+typedef struct dt_transport_kind {
+    const char *name; /* "Open MPI" */
+
+    /* Starts all messages of a round; they are under way together. What two processes send each other under one tag arrives in the order of starting;
+     * other tags do not mix with it. tag: 0 to 2^15 - 1. *round: which of at most DT_MOST_ROUNDS it is, until it is done. */
+    dt_status *(*start)(dt_transport *transport, int tag, const dt_message *messages, int n, int *round);
+    /* Moves what is under way on; whether the round is done, and so free for another. Never waits. */
+    dt_status *(*test)(dt_transport *transport, int round, bool *done);
+
+    /* A notice passes by all messages: to one process, or from whoever sent one (*peer: -1 where nobody has). Notices of one process arrive in order.
+     * Sending never waits for the receiver. */
+    dt_status *(*notify)(dt_transport *transport, int peer, const void *notice, size_t bytes);
+    dt_status *(*listen)(dt_transport *transport, int *peer, void *notice, size_t *bytes); /* notice [DT_NOTICE_BYTES] */
+
+    /* Ends all processes of the run with this exit status, and may not return. For when they can no longer be asked. */
+    void (*abort)(dt_transport *transport, int exit_status);
+    /* All processes close it, when nothing is under way; returns when all have. */
+    void (*close)(dt_transport *transport);
+} dt_transport_kind;
+
+struct dt_transport { /* the head of every implementation's own struct */
+    const dt_transport_kind *kind;
+    int process, n_processes;
+    int process_of_host, n_processes_of_host; /* among those of this machine */
+    char version[64];                         /* of the engine: "Open MPI 4.1.4" */
+    uint64_t n_sent_bytes;                    /* of messages, since it was opened */
+};
+
+static inline dt_status *dt_transport_start(dt_transport *transport, int tag, const dt_message *messages, int n, int *round) {
+    return transport->kind->start(transport, tag, messages, n, round);
+}
+static inline dt_status *dt_transport_test(dt_transport *transport, int round, bool *done) { return transport->kind->test(transport, round, done); }
+static inline dt_status *dt_transport_notify(dt_transport *transport, int peer, const void *notice, size_t bytes) {
+    return transport->kind->notify(transport, peer, notice, bytes);
+}
+static inline dt_status *dt_transport_listen(dt_transport *transport, int *peer, void *notice, size_t *bytes) {
+    return transport->kind->listen(transport, peer, notice, bytes);
+}
+static inline void dt_transport_abort(dt_transport *transport, int exit_status) { transport->kind->abort(transport, exit_status); }
+static inline void dt_transport_close(dt_transport *transport) {
+    if (transport != NULL) transport->kind->close(transport);
+}
+
+#endif
