@@ -1,0 +1,108 @@
+/* launcher: see the header. */
+#include "runtime/comm/launcher.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What a launcher calls its numbers. A second name of n_processes is tried where the first is not set. */
+typedef struct variables {
+    dt_launcher_kind kind;
+    const char *name, *process, *n_processes[2], *process_of_host, *n_processes_of_host;
+} variables;
+
+static const variables launchers[] = {
+    {DT_LAUNCHER_OPEN_MPI,
+     "mpirun of Open MPI",
+     "OMPI_COMM_WORLD_RANK",
+     {"OMPI_COMM_WORLD_SIZE"},
+     "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {DT_LAUNCHER_PMI, "mpirun of MPICH", "PMI_RANK", {"PMI_SIZE"}, "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+    {DT_LAUNCHER_PMIX, "srun", "PMIX_RANK", {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, "SLURM_LOCALID", NULL},
+};
+
+static const char *value_of(const char *variable) {
+    const char *value = variable != NULL ? getenv(variable) : NULL;
+    return value != NULL && *value != 0 ? value : NULL;
+}
+
+/* The number in a variable, `least` at least and below `end`. */
+static dt_status *read_number(const char *variable, int least, int end, int *number) {
+    const char *text = value_of(variable);
+    char *rest = NULL;
+    errno = 0;
+    long value = strtol(text, &rest, 10);
+    if (errno != 0 || *rest != 0 || value < least || value >= end)
+        return dt_error(DT_INVALID_ARGUMENT, "%s=%s: the launcher should have set a whole number from %d to %d", variable, text, least, end - 1);
+    *number = (int)value;
+    return NULL;
+}
+
+/* Entry `node` of a list like 2(x3),1: what srun has of processes on each machine. 0: there is none. */
+static int tasks_of_node(const char *list, int node) {
+    while (*list != 0) {
+        char *rest;
+        long tasks = strtol(list, &rest, 10), repeated = 1;
+        if (rest == list || tasks < 1 || tasks > INT_MAX) return 0;
+        if (strncmp(rest, "(x", 2) == 0) repeated = strtol(rest + 2, &rest, 10), rest += *rest == ')';
+        if (node < repeated) return (int)tasks;
+        node -= (int)repeated;
+        if (*rest != ',') return 0;
+        list = rest + 1;
+    }
+    return 0;
+}
+
+/* srun says how many processes a machine has in a list of all. */
+static dt_status *read_slurm_host(dt_launcher *launcher) {
+    const char *list = value_of("SLURM_STEP_TASKS_PER_NODE");
+    int node, n, process;
+    if (list == NULL || value_of("SLURM_NODEID") == NULL || value_of("SLURM_LOCALID") == NULL) return NULL;
+    DT_TRY(read_number("SLURM_NODEID", 0, INT_MAX, &node));
+    n = tasks_of_node(list, node);
+    if (n == 0) return NULL;
+    DT_TRY(read_number("SLURM_LOCALID", 0, n, &process));
+    launcher->process_of_host = process;
+    launcher->n_processes_of_host = n;
+    return NULL;
+}
+
+static dt_status *read_launcher(const variables *names, const char *n_processes, dt_launcher *launcher) {
+    launcher->kind = names->kind;
+    DT_TRY(read_number(n_processes, 1, INT_MAX, &launcher->n_processes));
+    DT_TRY(read_number(names->process, 0, launcher->n_processes, &launcher->process));
+    if (value_of(names->process_of_host) == NULL || value_of(names->n_processes_of_host) == NULL) return read_slurm_host(launcher);
+    DT_TRY(read_number(names->n_processes_of_host, 1, launcher->n_processes + 1, &launcher->n_processes_of_host));
+    return read_number(names->process_of_host, 0, launcher->n_processes_of_host, &launcher->process_of_host);
+}
+
+dt_status *dt_launcher_find(dt_launcher *launcher) {
+    *launcher = (dt_launcher){.kind = DT_LAUNCHER_NONE, .n_processes = 1, .n_processes_of_host = 1};
+    if (gethostname(launcher->host, sizeof launcher->host - 1) != 0) strcpy(launcher->host, "an unnamed host");
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+        const variables *names = &launchers[i];
+        const char *n_processes = value_of(names->n_processes[0]) != NULL ? names->n_processes[0] : names->n_processes[1];
+        if (value_of(names->process) == NULL || value_of(n_processes) == NULL) continue;
+        launcher->n_processes_of_host = 0;
+        DT_TRY(read_launcher(names, n_processes, launcher));
+        if (launcher->n_processes == 1) launcher->kind = DT_LAUNCHER_NONE, launcher->n_processes_of_host = 1;
+        return NULL;
+    }
+    return NULL;
+}
+
+const char *dt_launcher_name(const dt_launcher *launcher) {
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
+        if (launchers[i].kind == launcher->kind) return launchers[i].name;
+    return "no launcher";
+}
+
+const char *dt_launcher_note(const dt_launcher *launcher) {
+    if (launcher->kind != DT_LAUNCHER_NONE || value_of("TF_CONFIG") == NULL) return NULL;
+    return "TF_CONFIG is set, and not read: this process trains alone. A launcher starts the processes of a run and numbers them, "
+           "on one machine as on many: mpirun -n 4 dtrun train …";
+}

@@ -1,0 +1,32 @@
+/* launcher: what started this process, and as which of how many, as the environment tells.
+ *
+ * mpirun of Open MPI sets OMPI_COMM_WORLD_*, mpirun of MPICH and its relatives PMI_*, srun one of PMI_* and PMIX_RANK beside SLURM_*. Nothing is
+ * loaded or asked to find that out, so that a process that nobody launched costs nothing. */
+#ifndef DT_RUNTIME_COMM_LAUNCHER_H
+#define DT_RUNTIME_COMM_LAUNCHER_H
+
+#include "base/status.h"
+
+typedef enum dt_launcher_kind {
+    DT_LAUNCHER_NONE,     /* nothing, or of one process alone */
+    DT_LAUNCHER_OPEN_MPI, /* mpirun, mpiexec or orterun of Open MPI */
+    DT_LAUNCHER_PMI,      /* mpirun of MPICH; srun --mpi=pmi2 */
+    DT_LAUNCHER_PMIX      /* srun --mpi=pmix */
+} dt_launcher_kind;
+
+typedef struct dt_launcher {
+    dt_launcher_kind kind;
+    int process, n_processes;                 /* 0 of 1 without a launcher */
+    int process_of_host, n_processes_of_host; /* among those of this machine; 0 of 0 where the launcher does not tell */
+    char host[256];                           /* the name of this machine */
+} dt_launcher;
+
+/* Returns NULL, or that what the environment says cannot be. */
+dt_status *dt_launcher_find(dt_launcher *launcher);
+
+const char *dt_launcher_name(const dt_launcher *launcher); /* "mpirun of Open MPI" */
+
+/* A sentence for somebody who set TF_CONFIG and started processes by hand, as TensorFlow has it; NULL where there is nothing to say. */
+const char *dt_launcher_note(const dt_launcher *launcher);
+
+#endif

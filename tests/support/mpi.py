@@ -1,0 +1,38 @@
+"""mpi: programs run by mpirun, on this machine alone: as root, on fewer cores than processes, bound to none, over shared memory and loopback.
+
+A run that takes too long is ended, and that is an error; programs end themselves then, for mpirun may not get to it.
+"""
+import os
+import pathlib
+import shutil
+import subprocess
+
+BUILD = pathlib.Path(os.environ["DT_BUILD"])
+
+FLAVOURS = {  # commands, plugin, arguments for one machine, environment
+    "openmpi": (("mpirun.openmpi", "mpirun"), "libdt_mpi_openmpi.so",
+                ["--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1", "--mca", "btl", "self,vader", "--mca", "oob_tcp_if_include", "lo"],
+                {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}),
+    "mpich": (("mpirun.mpich", "mpirun"), "libdt_mpi_mpich.so", ["-localhost", "127.0.0.1"], {"UCX_TLS": "self,sm", "FI_PROVIDER": "shm"}),
+}
+
+
+def run(flavour, n, command, seconds=60, **settings):
+    """The finished process of `mpirun -n n command`, with its output."""
+    programs, plugin, arguments, environment = FLAVOURS[flavour]
+    mpirun = next(filter(None, map(shutil.which, programs)), None)
+    assert mpirun, f"{programs[0]} is not installed: scripts/test.sh installs it"
+    environment = {**os.environ, "DT_MPI_PLUGIN": str(BUILD / plugin), **environment, **settings}
+    with subprocess.Popen([mpirun, "-n", str(n), *arguments, *map(str, command)], env=environment, text=True, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            out, err = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            try:
+                out, err = process.communicate(timeout=10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                out, err = process.communicate()
+            raise AssertionError(f"mpirun -n {n} {command} has not ended after {seconds} s\n{out}{err}") from None
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
