@@ -14,6 +14,11 @@ typedef struct dt_microbatches {
     int64_t microbatch_rows; /* at most */
 } dt_microbatches;
 
+/* Rows [first, end) of a global batch. */
+typedef struct dt_row_range {
+    int64_t first, end;
+} dt_row_range;
+
 /* Microbatches of rank r: [first, first of r + 1). As even as can be. n_ranks <= n_microbatches. */
 static inline int dt_microbatches_first_of_rank(int rank, int n_ranks, int n_microbatches) { return (int)((int64_t)rank * n_microbatches / n_ranks); }
 
@@ -33,5 +38,19 @@ static inline int64_t dt_microbatches_valid_rows(const dt_microbatches *all, int
 
 /* The rows of microbatch m in a full batch. */
 static inline int64_t dt_microbatches_rows(const dt_microbatches *all, int64_t m) { return dt_microbatches_valid_rows(all, m, INT64_MAX); }
+
+/* The rows of the microbatches that process p holds, in a full batch of `replicas` replicas: may be none, where a replica's last microbatches are
+ * empty. The ranges of all processes in order are the batch. n_processes <= microbatches of all replicas. */
+static inline dt_row_range dt_microbatches_rows_of_process(const dt_microbatches *all, int64_t replicas, int process, int n_processes) {
+    int n = (int)(all->per_replica * replicas);
+    int first = dt_microbatches_first_of_rank(process, n_processes, n), end = dt_microbatches_first_of_rank(process + 1, n_processes, n);
+    return (dt_row_range){dt_microbatches_first_row(all, first), dt_microbatches_first_row(all, end)};
+}
+
+/* Of these rows those that are valid where the first `valid` of the whole batch are. */
+static inline int64_t dt_row_range_valid(dt_row_range range, int64_t valid) {
+    int64_t end = range.end < valid ? range.end : valid;
+    return end > range.first ? end - range.first : 0;
+}
 
 #endif

@@ -1,5 +1,8 @@
 /* arrays: see arrays.h. A thread a file reads (and inflates, and turns big endian around) into memory of its final size, and publishes how many
- * rows are there, so that whoever needs row 0 need not wait for row 60,000, and the images do not wait for the labels. */
+ * rows are there, so that whoever needs row 0 need not wait for row 60,000, and the images do not wait for the labels.
+ *
+ * By row, a plain file stays where it is, and a row is read when it is wanted. It is not mapped: a file that shrinks would then end the process with
+ * SIGBUS, while a read that comes back short is an error with a name and a row. */
 #include "runtime/data/arrays.h"
 #include "runtime/artifact/type_text.h"
 
@@ -20,8 +23,8 @@ typedef struct array_file {
     arrays *owner;
     dt_input_file *file;
     dt_array_header header;
-    unsigned char *bytes;
-    uint64_t n_bytes;
+    unsigned char *bytes;    /* NULL: read by row */
+    uint64_t start, n_bytes; /* of the elements, in a plain file; of all elements */
     size_t row_bytes;
     pthread_t thread;
     bool has_thread;
@@ -64,6 +67,11 @@ static dt_status *ends_early(const array_file *array, uint64_t n_read) {
     return header_lies(array, rest);
 }
 
+static dt_status *goes_on(const array_file *array) {
+    return dt_error(DT_DATA_LOSS, "%s: the file was altered: it goes on after the %llu bytes that its header promises",
+                    dt_input_file_path(array->file), (unsigned long long)array->n_bytes);
+}
+
 static dt_status *load(array_file *array) {
     size_t element_bytes = dt_dtype_bytes(array->header.dtype);
     for (uint64_t n_done = 0; n_done < array->n_bytes;) {
@@ -82,10 +90,7 @@ static dt_status *load(array_file *array) {
     char beyond;
     size_t n_beyond;
     DT_TRY(dt_input_file_read(array->file, &beyond, 1, &n_beyond));
-    if (n_beyond != 0)
-        return dt_error(DT_DATA_LOSS, "%s: the file was altered: it goes on after the %llu bytes that its header promises",
-                        dt_input_file_path(array->file), (unsigned long long)array->n_bytes);
-    return NULL;
+    return n_beyond == 0 ? NULL : goes_on(array);
 }
 
 static void *loader(void *argument) {
@@ -121,6 +126,17 @@ static dt_status *arrays_wait(dt_source *base, int64_t n_rows) {
     return status;
 }
 
+static dt_status *arrays_read(const dt_source *base, int column, int64_t row, void *bytes) {
+    const array_file *array = &((const arrays *)base)->files[column];
+    size_t element_bytes = dt_dtype_bytes(array->header.dtype), n_read;
+    DT_TRY(dt_input_file_read_at(array->file, array->start + (uint64_t)row * array->row_bytes, bytes, array->row_bytes, &n_read));
+    if (n_read < array->row_bytes)
+        return dt_error(DT_DATA_LOSS, "%s: the file was truncated while it was in use: it ends before the end of row %lld (from 0)",
+                        dt_input_file_path(array->file), (long long)row);
+    if (array->header.big_endian && element_bytes > 1) turn_around(bytes, array->row_bytes, element_bytes);
+    return NULL;
+}
+
 static void arrays_cancel(dt_source *base) {
     arrays *source = (arrays *)base;
     pthread_mutex_lock(&source->lock);
@@ -147,7 +163,7 @@ static void arrays_close(dt_source *base) {
     dt_release(source);
 }
 
-/* Sets row_bytes and n_bytes from the header, which is only believed as far as the file can hold it. */
+/* Sets start, row_bytes and n_bytes from the header, which is only believed as far as the file can hold it. */
 static dt_status *measure(array_file *array) {
     const char *path = dt_input_file_path(array->file);
     const dt_array_header *header = &array->header;
@@ -159,18 +175,24 @@ static dt_status *measure(array_file *array) {
         if (i == 0) array->row_bytes = (size_t)n_bytes;
         fits = fits && !__builtin_mul_overflow(n_bytes, (uint64_t)header->dims[i], &n_bytes);
     }
-    if (fits && n_bytes <= dt_input_file_most_bytes(array->file)) {
-        array->n_bytes = n_bytes;
-        return NULL;
-    }
-    return header_lies(array, "more than it can hold");
+    uint64_t most = dt_input_file_most_bytes(array->file);
+    if (!fits || n_bytes > most) return header_lies(array, "more than it can hold");
+    array->n_bytes = n_bytes;
+    if (!dt_input_file_is_plain(array->file)) return NULL;
+    array->start = dt_input_file_position(array->file);
+    if (most - array->start < n_bytes) return ends_early(array, most - array->start);
+    return most - array->start > n_bytes ? goes_on(array) : NULL;
 }
 
-static dt_status *open_array(array_file *array, const char *folder, const char *name, dt_array_parser *parse) {
+static dt_status *open_array(array_file *array, const char *folder, const char *name, bool by_row, dt_array_parser *parse) {
     DT_TRY(dt_input_file_open(folder, name, &array->file));
     if (parse == NULL) parse = strstr(name, ".npy") != NULL ? dt_npy_parse : dt_idx_parse;
     DT_TRY(parse(array->file, &array->header));
     DT_TRY(measure(array));
+    if (by_row && dt_input_file_is_plain(array->file)) {
+        array->n_ready = array->header.dims[0];
+        return NULL;
+    }
     array->bytes = dt_allocate((size_t)array->n_bytes + DT_SLACK_BYTES);
     if (array->bytes == NULL)
         return dt_error(DT_RESOURCE_EXHAUSTED, "%s: no memory for its %llu bytes", dt_input_file_path(array->file),
@@ -206,6 +228,7 @@ static dt_status *describe(arrays *source) {
 static dt_status *start_loaders(arrays *source) {
     for (int i = 0; i < source->n_files; i++) {
         array_file *array = &source->files[i];
+        if (array->bytes == NULL) continue;
         if (pthread_create(&array->thread, NULL, loader, array) != 0)
             return dt_error(DT_RESOURCE_EXHAUSTED, "%s: cannot start a thread that reads it", dt_input_file_path(array->file));
         array->has_thread = true;
@@ -213,13 +236,14 @@ static dt_status *start_loaders(arrays *source) {
     return NULL;
 }
 
-static dt_status *arrays_open(const char *folder, int n_names, const char *const *names, dt_array_parser *parse, dt_source **opened) {
+static dt_status *arrays_open(const char *folder, int n_names, const char *const *names, bool by_row, dt_array_parser *parse, dt_source **opened) {
     *opened = NULL;
     arrays *source = dt_allocate_zeroed(1, sizeof *source);
     if (source == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     pthread_mutex_init(&source->lock, NULL);
     pthread_cond_init(&source->progress, NULL);
     source->source.wait = arrays_wait;
+    source->source.read = arrays_read;
     source->source.cancel = arrays_cancel;
     source->source.close = arrays_close;
     source->files = dt_allocate_zeroed((size_t)n_names, sizeof *source->files);
@@ -229,7 +253,7 @@ static dt_status *arrays_open(const char *folder, int n_names, const char *const
     for (int i = 0; i < n_names && status == NULL; i++) {
         source->n_files = i + 1;
         source->files[i].owner = source;
-        status = open_array(&source->files[i], folder, names[i], parse);
+        status = open_array(&source->files[i], folder, names[i], by_row, parse);
     }
     if (status == NULL) status = describe(source);
     if (status == NULL) status = start_loaders(source);
@@ -241,7 +265,7 @@ static dt_status *arrays_open(const char *folder, int n_names, const char *const
     return NULL;
 }
 
-dt_status *dt_arrays_open(const dt_artifact_stage *stage, const char *folder, dt_array_parser *parse, dt_source **source) {
+dt_status *dt_arrays_open(const dt_artifact_stage *stage, const char *folder, bool by_row, dt_array_parser *parse, dt_source **source) {
     *source = NULL;
     int n = stage->n_arguments;
     if (n == 0) return dt_error(DT_INVALID_ARGUMENT, "%s() takes the names of one or more files", stage->kind);
@@ -253,11 +277,11 @@ dt_status *dt_arrays_open(const dt_artifact_stage *stage, const char *folder, dt
         if (stage->arguments[i].kind != DT_ARGUMENT_STRING)
             status = dt_error(DT_INVALID_ARGUMENT, "%s(): argument %d is not the name of a file", stage->kind, i + 1);
     }
-    if (status == NULL) status = arrays_open(folder, n, names, parse, source);
+    if (status == NULL) status = arrays_open(folder, n, names, by_row, parse, source);
     dt_release(names);
     return status;
 }
 
-dt_status *dt_source_open_files(const dt_artifact_stage *stage, const char *folder, dt_source **source) {
-    return dt_arrays_open(stage, folder, NULL, source);
+dt_status *dt_source_open_files(const dt_artifact_stage *stage, const char *folder, bool by_row, dt_source **source) {
+    return dt_arrays_open(stage, folder, by_row, NULL, source);
 }

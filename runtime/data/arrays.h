@@ -19,6 +19,6 @@ dt_array_parser dt_idx_parse, dt_npy_parse;
 
 /* The source of the files that the arguments of `stage` name. `parse` NULL: each as its name says, .npy or else idx. Files of different length are an
  * error that names the lengths. */
-dt_status *dt_arrays_open(const dt_artifact_stage *stage, const char *folder, dt_array_parser *parse, dt_source **source);
+dt_status *dt_arrays_open(const dt_artifact_stage *stage, const char *folder, bool by_row, dt_array_parser *parse, dt_source **source);
 
 #endif

@@ -147,7 +147,9 @@ static dt_status *read_csv(csv *source, const dt_artifact_stage *stage, const ch
     return status;
 }
 
-dt_status *dt_source_open_csv(const dt_artifact_stage *stage, const char *folder, dt_source **source) {
+/* A line has no fixed place: all are read, whoever asks. */
+dt_status *dt_source_open_csv(const dt_artifact_stage *stage, const char *folder, bool by_row, dt_source **source) {
+    (void)by_row;
     *source = NULL;
     if (stage->n_arguments < 1 || stage->arguments[0].kind != DT_ARGUMENT_STRING)
         return dt_error(DT_INVALID_ARGUMENT, "csv() takes the name of a file");

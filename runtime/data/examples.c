@@ -38,9 +38,11 @@ struct dt_examples {
 
 struct dt_example_maker {
     dt_examples *examples;
+    bool counts;                     /* bad indices */
     dt_example_function **functions; /* [stages->n]; NULL where the stage has none */
     int64_t *n_bad;                  /* [stages->n], of the instance, as last seen */
     const void **components;         /* [n_most] */
+    void **rows;                     /* [columns of the source] where those that are read by row go; else NULL */
     int64_t *below;                  /* an item before the cache */
 };
 
@@ -167,23 +169,31 @@ int64_t dt_examples_bad_indices(const dt_examples *examples) { return atomic_loa
 
 static dt_status *fill_maker(dt_example_maker *maker, int n_words) {
     const dt_stages *stages = maker->examples->stages;
+    const dt_source *source = maker->examples->source;
     maker->functions = dt_allocate_zeroed((size_t)stages->n, sizeof *maker->functions);
     maker->n_bad = dt_allocate_zeroed((size_t)stages->n, sizeof *maker->n_bad);
     maker->components = dt_allocate_zeroed((size_t)maker->examples->n_most, sizeof *maker->components);
     maker->below = dt_allocate_zeroed((size_t)n_words, sizeof *maker->below);
-    if (maker->functions == NULL || maker->n_bad == NULL || maker->components == NULL || maker->below == NULL)
+    maker->rows = dt_allocate_zeroed((size_t)source->n_columns, sizeof *maker->rows);
+    if (maker->functions == NULL || maker->n_bad == NULL || maker->components == NULL || maker->below == NULL || maker->rows == NULL)
         return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    for (int i = 0; i < source->n_columns; i++) {
+        if (source->columns[i].bytes != NULL) continue;
+        maker->rows[i] = dt_allocate_zeroed((size_t)source->columns[i].tensor.row_bytes + DT_SLACK_BYTES, 1);
+        if (maker->rows[i] == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: no memory for one row of it", source->columns[i].path);
+    }
     for (int i = 0; i < stages->n; i++)
         if (stages->stages[i].function >= 0)
             DT_TRY(dt_example_function_create(maker->examples->kernels, stages->stages[i].function, &maker->functions[i]));
     return NULL;
 }
 
-dt_status *dt_example_maker_create(dt_examples *examples, int n_words, dt_example_maker **maker) {
+dt_status *dt_example_maker_create(dt_examples *examples, int n_words, bool counts, dt_example_maker **maker) {
     *maker = NULL;
     dt_example_maker *created = dt_allocate_zeroed(1, sizeof *created);
     if (created == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     created->examples = examples;
+    created->counts = counts;
     dt_status *status = fill_maker(created, n_words);
     if (status != NULL) {
         dt_example_maker_destroy(created);
@@ -196,6 +206,8 @@ dt_status *dt_example_maker_create(dt_examples *examples, int n_words, dt_exampl
 void dt_example_maker_destroy(dt_example_maker *maker) {
     if (maker == NULL) return;
     for (int i = 0; maker->functions != NULL && i < maker->examples->stages->n; i++) dt_example_function_destroy(maker->functions[i]);
+    for (int i = 0; maker->rows != NULL && i < maker->examples->source->n_columns; i++) dt_release(maker->rows[i]);
+    dt_release(maker->rows);
     dt_release(maker->functions);
     dt_release(maker->n_bad);
     dt_release(maker->components);
@@ -208,7 +220,7 @@ static dt_status *check_indices(dt_example_maker *maker, int stage, int64_t numb
     dt_examples *examples = maker->examples;
     const dt_bad_index *bad = dt_example_function_bad_index(maker->functions[stage]);
     if (bad->count == maker->n_bad[stage]) return NULL;
-    atomic_fetch_add(&examples->n_bad_indices, bad->count - maker->n_bad[stage]);
+    if (maker->counts) atomic_fetch_add(&examples->n_bad_indices, bad->count - maker->n_bad[stage]);
     maker->n_bad[stage] = bad->count;
     if (examples->ignore_bad_index) return NULL;
     const dt_artifact *artifact = dt_kernels_artifact(examples->kernels);
@@ -242,7 +254,11 @@ static dt_status *run_maps(dt_example_maker *maker, int first, int n_stages, int
 static dt_status *make_from_source(dt_example_maker *maker, int n_stages, int64_t epoch, const int64_t *item) {
     dt_source *source = maker->examples->source;
     DT_TRY(dt_source_wait(source, item[0] + 1));
-    for (int i = 0; i < source->n_columns; i++) maker->components[i] = source->columns[i].bytes + item[0] * source->columns[i].tensor.row_bytes;
+    for (int i = 0; i < source->n_columns; i++) {
+        const dt_column *column = &source->columns[i];
+        if (column->bytes == NULL) DT_TRY(dt_source_read(source, i, item[0], maker->rows[i]));
+        maker->components[i] = column->bytes != NULL ? column->bytes + item[0] * column->tensor.row_bytes : maker->rows[i];
+    }
     return run_maps(maker, 0, n_stages, epoch, item);
 }
 

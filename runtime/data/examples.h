@@ -26,8 +26,8 @@ const dt_column *dt_examples_columns(const dt_examples *examples, int *n_columns
 
 int64_t dt_examples_bad_indices(const dt_examples *examples); /* out of range in functions so far */
 
-/* n_words: of an item. */
-dt_status *dt_example_maker_create(dt_examples *examples, int n_words, dt_example_maker **maker);
+/* n_words: of an item. counts: whether the bad indices that this one meets are counted. */
+dt_status *dt_example_maker_create(dt_examples *examples, int n_words, bool counts, dt_example_maker **maker);
 void dt_example_maker_destroy(dt_example_maker *maker); /* NULL is allowed */
 
 /* Makes the example that `item` describes in `epoch`. *components: [n_columns], each row_bytes long with DT_SLACK_BYTES readable bytes after it,

@@ -38,6 +38,6 @@ dt_status *dt_idx_parse(dt_input_file *file, dt_array_header *header) {
     return NULL;
 }
 
-dt_status *dt_source_open_idx(const dt_artifact_stage *stage, const char *folder, dt_source **source) {
-    return dt_arrays_open(stage, folder, dt_idx_parse, source);
+dt_status *dt_source_open_idx(const dt_artifact_stage *stage, const char *folder, bool by_row, dt_source **source) {
+    return dt_arrays_open(stage, folder, by_row, dt_idx_parse, source);
 }

@@ -19,7 +19,7 @@ enum {
 struct dt_input_file {
     char *path;
     int fd;
-    uint64_t n_bytes; /* on the disk */
+    uint64_t n_bytes, n_consumed; /* on the disk; of them, those that dt_input_file_read has taken */
     bool is_gzip;
     bool ended; /* gzip: the last member is complete */
     z_stream stream;
@@ -108,11 +108,10 @@ uint64_t dt_input_file_most_bytes(const dt_input_file *file) {
     return file->n_bytes > UINT64_MAX / MOST_DEFLATED ? UINT64_MAX : file->n_bytes * MOST_DEFLATED;
 }
 
-/* As read(2), but whole: less than `n_bytes` only at the end. */
-static dt_status *read_plain(dt_input_file *file, void *buffer, size_t n_bytes, size_t *n_read) {
+dt_status *dt_input_file_read_at(const dt_input_file *file, uint64_t offset, void *buffer, size_t n_bytes, size_t *n_read) {
     *n_read = 0;
     while (*n_read < n_bytes) {
-        ssize_t n = read(file->fd, (char *)buffer + *n_read, n_bytes - *n_read);
+        ssize_t n = pread(file->fd, (char *)buffer + *n_read, n_bytes - *n_read, (off_t)(offset + *n_read));
         if (n == 0) break;
         if (n > 0)
             *n_read += (size_t)n;
@@ -122,9 +121,15 @@ static dt_status *read_plain(dt_input_file *file, void *buffer, size_t n_bytes, 
     return NULL;
 }
 
+static dt_status *read_on(dt_input_file *file, void *buffer, size_t n_bytes, size_t *n_read) {
+    dt_status *status = dt_input_file_read_at(file, file->n_consumed, buffer, n_bytes, n_read);
+    file->n_consumed += *n_read;
+    return status;
+}
+
 static dt_status *refill(dt_input_file *file) {
     size_t n;
-    DT_TRY(read_plain(file, file->chunk, CHUNK_BYTES, &n));
+    DT_TRY(read_on(file, file->chunk, CHUNK_BYTES, &n));
     file->stream.next_in = file->chunk;
     file->stream.avail_in = (uInt)n;
     return NULL;
@@ -177,8 +182,11 @@ static dt_status *read_gzip(dt_input_file *file, void *buffer, size_t n_bytes, s
 }
 
 dt_status *dt_input_file_read(dt_input_file *file, void *buffer, size_t n_bytes, size_t *n_read) {
-    return file->is_gzip ? read_gzip(file, buffer, n_bytes, n_read) : read_plain(file, buffer, n_bytes, n_read);
+    return file->is_gzip ? read_gzip(file, buffer, n_bytes, n_read) : read_on(file, buffer, n_bytes, n_read);
 }
+
+bool dt_input_file_is_plain(const dt_input_file *file) { return !file->is_gzip; }
+uint64_t dt_input_file_position(const dt_input_file *file) { return file->n_consumed; }
 
 dt_status *dt_input_file_read_all(dt_input_file *file, size_t limit, char **data, size_t *n_bytes) {
     char *bytes = NULL;

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct dt_input_file dt_input_file;
@@ -20,12 +21,20 @@ void dt_input_file_close(dt_input_file *file); /* NULL is allowed */
  * that is truncated, altered or none at all. */
 dt_status *dt_input_file_read(dt_input_file *file, void *buffer, size_t n_bytes, size_t *n_read);
 
+/* Whether it is not gzipped, so that bytes can be read from anywhere in it: */
+bool dt_input_file_is_plain(const dt_input_file *file);
+/* Up to `n_bytes` bytes from `offset` on; where dt_input_file_read goes on stays as it is. *n_read is less only at the end of the file. Any thread.
+ */
+dt_status *dt_input_file_read_at(const dt_input_file *file, uint64_t offset, void *buffer, size_t n_bytes, size_t *n_read);
+uint64_t dt_input_file_position(const dt_input_file *file); /* offset of what dt_input_file_read would read next */
+
 /* All that is left, terminated by a 0 that *n_bytes does not count. The caller frees it. At most `limit` bytes. */
 dt_status *dt_input_file_read_all(dt_input_file *file, size_t limit, char **data, size_t *n_bytes);
 
 const char *dt_input_file_path(const dt_input_file *file); /* of the file that was found */
 
-/* No more plain bytes than this can be in the file: what a header promises beyond it is not believed. */
+/* No more plain bytes than this were in the file when it was opened, and exactly as many in a plain one: what a header promises beyond it is not
+ * believed. */
 uint64_t dt_input_file_most_bytes(const dt_input_file *file);
 
 #endif

@@ -117,8 +117,8 @@ dt_status *dt_npy_parse(dt_input_file *file, dt_array_header *header) {
     return status;
 }
 
-dt_status *dt_source_open_npy(const dt_artifact_stage *stage, const char *folder, dt_source **source) {
-    return dt_arrays_open(stage, folder, dt_npy_parse, source);
+dt_status *dt_source_open_npy(const dt_artifact_stage *stage, const char *folder, bool by_row, dt_source **source) {
+    return dt_arrays_open(stage, folder, by_row, dt_npy_parse, source);
 }
 
 static void append_elements(dt_text *text, dt_dtype dtype, const void *elements, size_t n) {

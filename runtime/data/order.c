@@ -27,6 +27,7 @@ struct dt_order {
     int64_t epoch;
     int64_t *survivors; /* [n_cached][words] where a cache stands after a filter */
     int64_t n_cached;
+    int64_t *passed; /* [words] an item that nobody wants */
 };
 
 static bool is_cache(const dt_order *order, int i) { return i > 0 && i - 1 == order->options.stages->cache; }
@@ -179,7 +180,8 @@ static dt_status *build(dt_order *order) {
     order->n_words = 1;
     for (int i = 0; i < stages->n; i++) order->n_words += stages->stages[i].kind == DT_STAGE_MAP;
     order->nodes = dt_allocate_zeroed((size_t)stages->n + 1, sizeof *order->nodes);
-    if (order->nodes == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    order->passed = dt_allocate_zeroed((size_t)order->n_words, sizeof *order->passed);
+    if (order->nodes == NULL || order->passed == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     order->nodes[0] = (node){.n = order->options.n_source, .direct = true};
     order->n_nodes = 1;
     int n_maps = 0;
@@ -218,6 +220,7 @@ void dt_order_destroy(dt_order *order) {
     for (int i = 0; i < order->n_nodes; i++) dt_release(order->nodes[i].buffer);
     dt_release(order->nodes);
     dt_release(order->survivors);
+    dt_release(order->passed);
     dt_release(order);
 }
 
@@ -243,21 +246,29 @@ dt_status *dt_order_start(dt_order *order, int64_t epoch, int64_t position) {
         order->nodes[last].cursor = position;
         return NULL;
     }
-    int64_t *item = dt_allocate((size_t)order->n_words * sizeof *item);
-    if (item == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-    dt_status *status = NULL;
-    bool given = true;
-    for (int64_t i = 0; i < position && given && status == NULL; i++) status = next(order, last, item, &given);
-    dt_release(item);
-    return status;
+    int64_t n_passed;
+    return dt_order_next(order, position, (dt_row_range){0}, NULL, &n_passed);
 }
 
-dt_status *dt_order_next(dt_order *order, int64_t n, int64_t *items, int64_t *n_given) {
-    bool given = true;
-    memset(items, 0, (size_t)(n * order->n_words) * sizeof *items);
-    for (*n_given = 0; *n_given < n; ++*n_given) {
-        DT_TRY(next(order, order->n_nodes - 1, items + *n_given * order->n_words, &given));
+dt_status *dt_order_next(dt_order *order, int64_t n, dt_row_range wanted, int64_t *items, int64_t *n_given) {
+    int last = order->n_nodes - 1, n_words = order->n_words;
+    node *end = &order->nodes[last];
+    if (wanted.end > wanted.first) memset(items, 0, (size_t)((wanted.end - wanted.first) * n_words) * sizeof *items);
+    *n_given = 0;
+    if (end->direct) {
+        int64_t n_left = end->cursor < end->n ? end->n - end->cursor : 0;
+        *n_given = n < n_left ? n : n_left;
+        for (int64_t i = wanted.first; i < wanted.end && i < *n_given; i++)
+            locate(order, last, end->pass, end->cursor + i, items + (i - wanted.first) * n_words);
+        end->cursor += *n_given;
+        return NULL;
+    }
+    for (bool given; *n_given < n; ++*n_given) {
+        bool is_wanted = *n_given >= wanted.first && *n_given < wanted.end;
+        DT_TRY(next(order, last, is_wanted ? items + (*n_given - wanted.first) * n_words : order->passed, &given));
         if (!given) break;
     }
     return NULL;
 }
+
+bool dt_order_is_walked(const dt_order *order) { return !order->nodes[order->n_nodes - 1].direct; }

@@ -10,6 +10,7 @@
 #ifndef DT_RUNTIME_DATA_ORDER_H
 #define DT_RUNTIME_DATA_ORDER_H
 
+#include "runtime/comm/microbatches.h"
 #include "runtime/data/stages.h"
 
 typedef struct dt_order dt_order;
@@ -35,8 +36,12 @@ int64_t dt_order_n_cached(const dt_order *order);   /* rows of the cache; 0 with
 /* Goes to example `position` of `epoch`, both from 0. */
 dt_status *dt_order_start(dt_order *order, int64_t epoch, int64_t position);
 
-/* The next `n` items into items[n][words]; *n_given is less only at the end of the epoch. */
-dt_status *dt_order_next(dt_order *order, int64_t n, int64_t *items, int64_t *n_given);
+/* Goes over the next `n` items, and writes those of them that `wanted` counts into items[wanted.end - wanted.first][words]. *n_given, of all `n`, is
+ * less only at the end of the epoch. */
+dt_status *dt_order_next(dt_order *order, int64_t n, dt_row_range wanted, int64_t *items, int64_t *n_given);
+
+/* Whether the order is walked, one example after the other: so a process that wants a part of them goes over all. */
+bool dt_order_is_walked(const dt_order *order);
 
 /* The item, in terms of the source, that row `row` of the cache is made from. This one may be called from any thread. */
 void dt_order_cached_item(const dt_order *order, int64_t row, int64_t *item);

@@ -24,8 +24,8 @@ enum {
 typedef struct slot {
     void *memory;
     void **inputs;  /* [n_columns], in memory */
-    int64_t *items; /* [global batch][words] */
-    int64_t rows;
+    int64_t *items; /* [rows of the part][words] */
+    int64_t rows;   /* valid ones of the whole batch */
     bool ready;
     dt_status *status; /* of making it */
 } slot;
@@ -47,6 +47,7 @@ struct dt_pipeline {
     dt_order *order;
     dt_example_maker *filters; /* for the order's predicate; NULL without filters */
     int64_t global_batch, n_examples, epoch, position;
+    dt_row_range part; /* of the global batch */
     bool failed;
     const dt_column *columns; /* [n_columns], of a finished example */
     int n_columns, n_slots, n_workers;
@@ -66,7 +67,7 @@ struct dt_pipeline {
 
 static dt_status *no_memory(const dt_pipeline *pipeline) {
     return dt_error(DT_RESOURCE_EXHAUSTED, "data %s: out of memory for %d batches of %lld examples", pipeline->name, pipeline->n_slots,
-                    (long long)pipeline->global_batch);
+                    (long long)(pipeline->part.end - pipeline->part.first));
 }
 
 /* The order asks. No worker is inside dt_order_next at the same time, so `filters` has one user. */
@@ -78,7 +79,8 @@ static dt_status *passes_filter(void *context, int stage, const int64_t *item, b
 
 static dt_status *fill(const dt_pipeline *pipeline, dt_example_maker *maker, slot *batch) {
     int n_words = dt_order_item_words(pipeline->order);
-    for (int64_t row = 0; row < batch->rows && !atomic_load(&pipeline->abandoned); row++) {
+    int64_t n_rows = dt_row_range_valid(pipeline->part, batch->rows);
+    for (int64_t row = 0; row < n_rows && !atomic_load(&pipeline->abandoned); row++) {
         const void *const *components;
         DT_TRY(dt_example_make(maker, pipeline->epoch, batch->items + row * n_words, &components));
         for (int i = 0; i < pipeline->n_columns; i++) {
@@ -104,7 +106,7 @@ static void make_batch(dt_pipeline *pipeline, dt_example_maker *maker) {
     pipeline->order_busy = true;
     pipeline->n_busy++;
     pthread_mutex_unlock(&pipeline->lock);
-    dt_status *status = dt_order_next(pipeline->order, pipeline->global_batch, batch->items, &batch->rows);
+    dt_status *status = dt_order_next(pipeline->order, pipeline->global_batch, pipeline->part, batch->items, &batch->rows);
     pthread_mutex_lock(&pipeline->lock);
     pipeline->order_busy = false;
     bool is_last = status != NULL || batch->rows < pipeline->global_batch, is_empty = status == NULL && batch->rows == 0;
@@ -168,7 +170,7 @@ static dt_status *make_slots(dt_pipeline *pipeline) {
     pipeline->n_slots = (int)(pipeline->stages.prefetch < 1000 ? pipeline->stages.prefetch : 1000) + 1; /* the caller holds one */
     pipeline->slots = dt_allocate_zeroed((size_t)pipeline->n_slots, sizeof *pipeline->slots);
     if (pipeline->slots == NULL) return no_memory(pipeline);
-    size_t n_rows = (size_t)pipeline->global_batch, n_bytes = 0, n_item_bytes;
+    size_t n_rows = (size_t)(pipeline->part.end - pipeline->part.first), n_bytes = 0, n_item_bytes;
     if (__builtin_mul_overflow(n_rows, (size_t)n_words * sizeof(int64_t), &n_item_bytes)) return no_memory(pipeline);
     for (int i = 0; i < pipeline->n_columns; i++) {
         size_t n;
@@ -199,7 +201,7 @@ static dt_status *count_examples(dt_pipeline *pipeline) {
     pipeline->n_examples = 0;
     DT_TRY(dt_order_start(pipeline->order, 0, 0));
     for (int64_t n_given = 1; n_given > 0; pipeline->n_examples += n_given)
-        DT_TRY(dt_order_next(pipeline->order, pipeline->global_batch, pipeline->slots[0].items, &n_given));
+        DT_TRY(dt_order_next(pipeline->order, pipeline->global_batch, (dt_row_range){0}, NULL, &n_given));
     if (pipeline->n_examples > 0) return NULL;
     return dt_error(DT_INVALID_ARGUMENT, "data %s: no example passes its filters", pipeline->name);
 }
@@ -210,7 +212,7 @@ static dt_status *start_workers(dt_pipeline *pipeline, int n) {
     for (int i = 0; i < n; i++) {
         worker *self = &pipeline->workers[pipeline->n_workers++];
         self->pipeline = pipeline;
-        DT_TRY(dt_example_maker_create(pipeline->examples, dt_order_item_words(pipeline->order), &self->maker));
+        DT_TRY(dt_example_maker_create(pipeline->examples, dt_order_item_words(pipeline->order), true, &self->maker));
         if (pthread_create(&self->thread, NULL, work, self) != 0)
             return dt_error(DT_RESOURCE_EXHAUSTED, "data %s: cannot start a thread", pipeline->name);
         self->started = true;
@@ -218,22 +220,34 @@ static dt_status *start_workers(dt_pipeline *pipeline, int n) {
     return NULL;
 }
 
+static bool makes_all(const dt_pipeline *pipeline) { return pipeline->part.first == 0 && pipeline->part.end == pipeline->global_batch; }
+
+static int count_stages(const dt_pipeline *pipeline, dt_stage_kind kind) {
+    int n = 0;
+    for (int i = 0; i < pipeline->stages.n; i++) n += pipeline->stages.stages[i].kind == kind;
+    return n;
+}
+
+static dt_status *find_rows(dt_pipeline *pipeline) {
+    const dt_pipeline_options *options = &pipeline->options;
+    int64_t rows = options->rows != 0 ? options->rows : pipeline->stages.rows;
+    if (rows < 1 || options->replicas < 1 || __builtin_mul_overflow(rows, options->replicas, &pipeline->global_batch))
+        return dt_error(DT_INVALID_ARGUMENT, "data %s: %lld rows for each of %lld replicas make no batch", pipeline->name, (long long)rows,
+                        (long long)options->replicas);
+    pipeline->part = options->part.end != 0 ? options->part : (dt_row_range){0, pipeline->global_batch};
+    return NULL;
+}
+
 static dt_status *open_parts(dt_pipeline *pipeline, const dt_artifact_pipeline *written) {
     DT_TRY(dt_stages_parse(written, &pipeline->stages));
-    int64_t rows = pipeline->options.rows != 0 ? pipeline->options.rows : pipeline->stages.rows;
-    if (rows < 1 || pipeline->options.replicas < 1 || __builtin_mul_overflow(rows, pipeline->options.replicas, &pipeline->global_batch))
-        return dt_error(DT_INVALID_ARGUMENT, "data %s: %lld rows for each of %lld replicas make no batch", pipeline->name, (long long)rows,
-                        (long long)pipeline->options.replicas);
-    DT_TRY(dt_status_annotate(dt_source_open(&written->stages[0], pipeline->options.folder, &pipeline->source), "data %s", pipeline->name));
+    DT_TRY(find_rows(pipeline));
+    int n_maps = count_stages(pipeline, DT_STAGE_MAP), n_filters = count_stages(pipeline, DT_STAGE_FILTER);
+    bool by_row = !makes_all(pipeline) && n_filters == 0; /* a filter looks at all examples */
+    dt_status *status = dt_source_open(&written->stages[0], pipeline->options.folder, by_row, &pipeline->source);
+    DT_TRY(dt_status_annotate(status, "data %s", pipeline->name));
     uint64_t seed = (uint64_t)pipeline->options.seed;
     DT_TRY(dt_examples_create(pipeline->kernels, &pipeline->stages, pipeline->source, seed, pipeline->options.ignore_bad_index, &pipeline->examples));
-    int n_maps = 0, n_functions = 0, n_filters = 0;
-    for (int i = 0; i < pipeline->stages.n; i++) {
-        n_maps += pipeline->stages.stages[i].kind == DT_STAGE_MAP;
-        n_filters += pipeline->stages.stages[i].kind == DT_STAGE_FILTER;
-        n_functions += pipeline->stages.stages[i].function >= 0;
-    }
-    if (n_filters > 0) DT_TRY(dt_example_maker_create(pipeline->examples, 1 + n_maps, &pipeline->filters));
+    if (n_filters > 0) DT_TRY(dt_example_maker_create(pipeline->examples, 1 + n_maps, pipeline->part.first == 0, &pipeline->filters));
     dt_order_options order = {
         .stages = &pipeline->stages, .n_source = pipeline->source->n_examples, .seed = seed, .predicate = passes_filter, .context = pipeline};
     DT_TRY(dt_order_create(&order, &pipeline->order));
@@ -242,7 +256,7 @@ static dt_status *open_parts(dt_pipeline *pipeline, const dt_artifact_pipeline *
     DT_TRY(make_slots(pipeline));
     DT_TRY(count_examples(pipeline));
     long n_cores = sysconf(_SC_NPROCESSORS_ONLN);
-    int n_threads = n_functions == 0 || n_cores < 1 ? 1 : n_cores < MOST_THREADS ? (int)n_cores : MOST_THREADS;
+    int n_threads = n_maps + n_filters == 0 || n_cores < 1 ? 1 : n_cores < MOST_THREADS ? (int)n_cores : MOST_THREADS;
     return start_workers(pipeline, pipeline->options.threads > 0 ? pipeline->options.threads : n_threads);
 }
 
@@ -337,6 +351,33 @@ int64_t dt_pipeline_rows(const dt_artifact_pipeline *written) {
     dt_status_free(status);
     dt_stages_free(&stages);
     return rows;
+}
+
+/* The files that a pipeline without filters keeps, though it makes a part. */
+static void print_whole_files(const dt_pipeline *pipeline, dt_text *text) {
+    const char *before = NULL;
+    for (int i = 0; i < pipeline->source->n_columns; i++) {
+        const dt_column *column = &pipeline->source->columns[i];
+        if (column->bytes == NULL || (before != NULL && strcmp(before, column->path) == 0)) continue;
+        dt_text_format(text, "%s%s", before != NULL ? ", " : "", column->path);
+        before = column->path;
+    }
+    if (before != NULL) dt_text_append(text, " (single rows can be read from idx and npy files that are not compressed)");
+}
+
+void dt_pipeline_print_whole(const dt_pipeline *pipeline, dt_text *text) {
+    dt_text files = {0};
+    if (makes_all(pipeline)) return;
+    if (count_stages(pipeline, DT_STAGE_FILTER) > 0)
+        dt_text_append(&files, "all its files (filter() is applied to every example)");
+    else
+        print_whole_files(pipeline, &files);
+    bool walks = dt_order_is_walked(pipeline->order);
+    if (files.n > 0) dt_text_format(text, "data %s: each process reads the whole of %s", pipeline->name, files.data);
+    if (walks && files.n > 0) dt_text_append(text, ", and");
+    if (walks && files.n == 0) dt_text_format(text, "data %s: each process", pipeline->name);
+    if (walks) dt_text_append(text, " walks the order of all examples (no position in it can be computed)");
+    dt_text_free(&files);
 }
 
 int64_t dt_pipeline_global_batch(const dt_pipeline *pipeline) { return pipeline->global_batch; }

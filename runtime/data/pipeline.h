@@ -2,11 +2,16 @@
  *
  * A pipeline is one global stream, whatever the devices: the same seed, epoch and position give the same batch always. Its position is the number
  * of examples handed out, never of those prefetched, so that a checkpoint says where training was and not where the threads were.
+ *
+ * A process that holds a part of each global batch opens the same pipeline for its rows: it goes through the same order, makes its own rows alone,
+ * and reads of the files what these need, where their format and the stages permit. The parts of all processes together are the whole, bit for bit.
  * Threads: one caller at a time. */
 #ifndef DT_RUNTIME_DATA_PIPELINE_H
 #define DT_RUNTIME_DATA_PIPELINE_H
 
+#include "base/text.h"
 #include "runtime/artifact/kernels.h"
+#include "runtime/comm/microbatches.h"
 
 #include <stdatomic.h>
 
@@ -16,6 +21,7 @@ typedef struct dt_pipeline_options {
     const char *folder; /* where the files are; NULL: their names are paths */
     int64_t replicas;   /* V */
     int64_t rows;       /* rows for each replica; 0: those of the program's batch(n) */
+    dt_row_range part;  /* rows of each global batch that are made here; {0}: all */
     int64_t seed;
     int threads;            /* that make batches; 0: one, or with map and filter as many as there are cores, up to four */
     bool ignore_bad_index;  /* in the functions of map and filter */
@@ -33,6 +39,10 @@ dt_status *dt_pipeline_check(const dt_pipeline *pipeline, int step);
 /* n of its batch(n), without opening any file; 0: it has none. */
 int64_t dt_pipeline_rows(const dt_artifact_pipeline *written);
 
+/* Appends one sentence, without its end, that says what a pipeline that makes a part reads or walks whole all the same, and why; nothing where it
+ * does not. */
+void dt_pipeline_print_whole(const dt_pipeline *pipeline, dt_text *text);
+
 int64_t dt_pipeline_global_batch(const dt_pipeline *pipeline);
 /* Examples of an epoch. Where a filter decides, those of the first epoch: counted when the pipeline is opened. */
 int64_t dt_pipeline_n_examples(const dt_pipeline *pipeline);
@@ -42,8 +52,8 @@ int64_t dt_pipeline_n_batches(const dt_pipeline *pipeline); /* of an epoch; the 
 dt_status *dt_pipeline_start(dt_pipeline *pipeline, int64_t epoch, int64_t position);
 
 typedef struct dt_pipeline_batch {
-    const void *const *inputs; /* [components] each [global batch, …], as dt_batch wants them */
-    int64_t rows;              /* valid ones; 0: the epoch is over, or: */
+    const void *const *inputs; /* [components] each [rows of the part, …], as dt_batch wants them */
+    int64_t rows;              /* valid ones of the whole batch, whichever are made here; 0: the epoch is over, or: */
     bool stopped;              /* the options' `stop` ended the wait for it */
     double waited;             /* seconds that this call waited for it */
 } dt_pipeline_batch;
@@ -52,6 +62,8 @@ typedef struct dt_pipeline_batch {
 dt_status *dt_pipeline_next(dt_pipeline *pipeline, dt_pipeline_batch *batch);
 
 int64_t dt_pipeline_position(const dt_pipeline *pipeline); /* examples of this epoch handed out */
+/* In the functions of map and filter so far. Over all parts they add up to those of the whole: what every process meets alike, in a filter, counts in
+ * the part that begins with row 0. */
 int64_t dt_pipeline_bad_indices(const dt_pipeline *pipeline);
 
 #endif

@@ -19,10 +19,10 @@ enum {
     N_SOURCES = sizeof sources / sizeof *sources
 };
 
-dt_status *dt_source_open(const dt_artifact_stage *stage, const char *folder, dt_source **source) {
+dt_status *dt_source_open(const dt_artifact_stage *stage, const char *folder, bool by_row, dt_source **source) {
     *source = NULL;
     for (int i = 0; i < N_SOURCES; i++)
-        if (strcmp(sources[i].kind, stage->kind) == 0) return sources[i].open(stage, folder, source);
+        if (strcmp(sources[i].kind, stage->kind) == 0) return sources[i].open(stage, folder, by_row, source);
     dt_text names = {0};
     for (int i = 0; i < N_SOURCES; i++) dt_text_format(&names, "%s%s", i != 0 ? ", " : "", sources[i].kind);
     dt_status *status = dt_error(DT_UNIMPLEMENTED, "there is no source %s; this dtrun has: %s", stage->kind, names.data != NULL ? names.data : "");
@@ -31,6 +31,8 @@ dt_status *dt_source_open(const dt_artifact_stage *stage, const char *folder, dt
 }
 
 dt_status *dt_source_wait(dt_source *source, int64_t n_rows) { return source->wait != NULL ? source->wait(source, n_rows) : NULL; }
+
+dt_status *dt_source_read(const dt_source *source, int column, int64_t row, void *bytes) { return source->read(source, column, row, bytes); }
 
 void dt_source_cancel(dt_source *source) {
     if (source != NULL && source->cancel != NULL) source->cancel(source);

@@ -3,6 +3,9 @@
  * A source is a table: rows are examples, columns the components of an example, each row of a column the same number of bytes. Opening reads
  * what is needed to know its shape, and returns while threads of the source still read the rest: that is what makes the first batch come soon.
  *
+ * Who needs only some of the rows opens it `by_row`: then nothing is kept of a column whose rows lie at fixed places of a file, and each row is read
+ * when it is wanted. Memory does not grow with the files, and of a file that many processes have parts of each reads its own.
+ *
  * A new source is a file here with a function of type dt_source_opener, and a row in abi/pipeline.h. */
 #ifndef DT_RUNTIME_DATA_SOURCE_H
 #define DT_RUNTIME_DATA_SOURCE_H
@@ -14,7 +17,7 @@
 typedef struct dt_column {
     const char *path;           /* of the file that it comes from, for messages */
     dt_artifact_tensor tensor;  /* of one example; no rows */
-    const unsigned char *bytes; /* [n_examples * tensor.row_bytes], element aligned, with DT_SLACK_BYTES readable bytes after it */
+    const unsigned char *bytes; /* [n_examples * tensor.row_bytes], element aligned, with DT_SLACK_BYTES readable bytes after it; NULL: read by row */
 } dt_column;
 
 typedef struct dt_source dt_source;
@@ -23,21 +26,27 @@ struct dt_source {
     int64_t n_examples; /* >= 1 */
     int n_columns;
     const dt_column *columns;
-    dt_status *(*wait)(dt_source *source, int64_t n_rows); /* see dt_source_wait; NULL: all is there */
-    void (*cancel)(dt_source *source);                     /* see dt_source_cancel; NULL: nobody waits */
+    dt_status *(*wait)(dt_source *source, int64_t n_rows);                             /* see dt_source_wait; NULL: all is there */
+    dt_status *(*read)(const dt_source *source, int column, int64_t row, void *bytes); /* see dt_source_read; NULL: no column is read by row */
+    void (*cancel)(dt_source *source);                                                 /* see dt_source_cancel; NULL: nobody waits */
     void (*close)(dt_source *source);
 };
 
-typedef dt_status *dt_source_opener(const dt_artifact_stage *stage, const char *folder, dt_source **source);
+typedef dt_status *dt_source_opener(const dt_artifact_stage *stage, const char *folder, bool by_row, dt_source **source);
 #define X(name, most_files, option) dt_source_opener dt_source_open_##name;
 DT_SOURCES(X)
 #undef X
 dt_source_opener dt_source_open_files;
 
-/* Opens the source that `stage` names, its files found in `folder`. DT_NOT_FOUND, DT_DATA_LOSS, DT_UNIMPLEMENTED (no such source), … */
-dt_status *dt_source_open(const dt_artifact_stage *stage, const char *folder, dt_source **source);
+/* Opens the source that `stage` names, its files found in `folder`. by_row: read by row what can be. DT_NOT_FOUND, DT_DATA_LOSS, DT_UNIMPLEMENTED (no
+ * such source), … */
+dt_status *dt_source_open(const dt_artifact_stage *stage, const char *folder, bool by_row, dt_source **source);
 
-/* Waits until the first `n_rows` rows of all columns may be read. Fails, again for each call, when one cannot be read, even a later one. Any thread.
+/* Row `row` of a column that is read by row, into `bytes`, which has room for tensor.row_bytes. Any thread. */
+dt_status *dt_source_read(const dt_source *source, int column, int64_t row, void *bytes);
+
+/* Waits until the first `n_rows` rows of all columns that have bytes may be read there. Fails, again for each call, when one cannot be read, even a
+ * later one. Any thread.
  */
 dt_status *dt_source_wait(dt_source *source, int64_t n_rows);
 

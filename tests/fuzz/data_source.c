@@ -1,5 +1,5 @@
-/* Data files that come from anywhere: the first byte says which source reads them, the rest is the file. What is accepted must be readable to its
- * last byte; nothing may crash, hang, or take more memory than the file can account for. */
+/* Data files that come from anywhere: the first byte says which source reads them, and how, the rest is the file. What is accepted must be readable
+ * to its last byte; nothing may crash, hang, or take more memory than the file can account for. */
 #include "runtime/data/source.h"
 
 #include <stdio.h>
@@ -16,8 +16,17 @@ static void remove_folder(void) { rmdir(folder); }
 
 static void read_all(dt_source *source) {
     dt_status *status = dt_source_wait(source, source->n_examples);
-    for (int i = 0; status == NULL && i < source->n_columns; i++)
-        for (int64_t k = 0; k < source->n_examples * source->columns[i].tensor.row_bytes + DT_SLACK_BYTES; k++) sink ^= source->columns[i].bytes[k];
+    for (int i = 0; status == NULL && i < source->n_columns; i++) {
+        const dt_column *column = &source->columns[i];
+        size_t row_bytes = (size_t)column->tensor.row_bytes;
+        unsigned char *row = malloc(row_bytes);
+        if (row == NULL) abort();
+        if (column->bytes != NULL)
+            for (size_t k = 0; k < (size_t)source->n_examples * row_bytes + DT_SLACK_BYTES; k++) sink ^= column->bytes[k];
+        else
+            for (int64_t r = 0; r < source->n_examples && status == NULL; r++) status = dt_source_read(source, i, r, row);
+        free(row);
+    }
     dt_status_free(status);
 }
 
@@ -39,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
                                          {.name = "target", .kind = DT_ARGUMENT_INT, .integer = (int64_t)(bytes[0] >> 4) - 8}};
     dt_artifact_stage stage = {.kind = kinds[choice].kind, .n_arguments = choice == 3 && bytes[0] >= 128 ? 2 : 1, .arguments = arguments};
     dt_source *source;
-    dt_status *status = dt_source_open(&stage, folder, &source);
+    dt_status *status = dt_source_open(&stage, folder, (bytes[0] & 4) != 0, &source);
     if (status == NULL) read_all(source);
     dt_source_close(source);
     dt_status_free(status);

@@ -55,7 +55,7 @@ static int64_t walk(dt_order *order, int64_t epoch, int64_t position, int64_t *i
     assert_ok(dt_order_start(order, epoch, position));
     for (int64_t portion = 1; n_given > 0; portion = portion % 7 + 1) {
         assert_true((n + portion) * n_words <= MOST);
-        assert_ok(dt_order_next(order, portion, items + n * n_words, &n_given));
+        assert_ok(dt_order_next(order, portion, (dt_row_range){0, portion}, items + n * n_words, &n_given));
         n += n_given;
     }
     return n;
@@ -227,6 +227,31 @@ static void entering_in_the_middle_gives_the_rest(void **state) {
     }
 }
 
+/* In portions of eleven, of which parts are asked for: nothing, the beginning, the middle, the end. */
+static void parts_of_a_portion_are_its_own_items(void **state) {
+    (void)state;
+    static int64_t all[MOST], some[MOST];
+    static const dt_row_range wanted[] = {{0, 0}, {0, 4}, {4, 4}, {4, 9}, {9, 11}};
+    const char *texts[] = {"shuffle:300|map|take:200", "shuffle:40|map", "filter|map|shuffle:20|repeat:2", "map|filter|cache|shuffle:500|map"};
+    for (int t = 0; t < 4; t++) {
+        dt_order *order = order_of(texts[t], 300, 9);
+        assert_true(dt_order_is_walked(order) == (t == 1 || t == 2));
+        int64_t n = walk(order, 2, 0, all), n_words = dt_order_item_words(order), n_given;
+        for (size_t w = 0; w < sizeof wanted / sizeof *wanted; w++) {
+            assert_ok(dt_order_start(order, 2, 0));
+            for (int64_t at = 0; at < n; at += n_given) {
+                assert_ok(dt_order_next(order, 11, wanted[w], some, &n_given));
+                assert_int_equal(n_given, n - at < 11 ? n - at : 11);
+                size_t n_bytes = (size_t)(dt_row_range_valid(wanted[w], n_given) * n_words) * sizeof *all;
+                if (n_bytes > 0) assert_memory_equal(some, all + (at + wanted[w].first) * n_words, n_bytes);
+            }
+            assert_ok(dt_order_next(order, 11, wanted[w], some, &n_given));
+            assert_int_equal(n_given, 0);
+        }
+        dt_order_destroy(order);
+    }
+}
+
 static void nothing_left_is_an_error(void **state) {
     (void)state;
     parse("skip:9");
@@ -246,7 +271,7 @@ static void without_memory_there_is_no_order(void **state) {
         dt_status *status =
             dt_order_create(&(dt_order_options){.stages = &stages, .n_source = 600, .predicate = by_three, .context = &n_asked}, &order);
         if (status == NULL) status = dt_order_start(order, 0, 3);
-        if (status == NULL) status = dt_order_next(order, 4, items, &n_given);
+        if (status == NULL) status = dt_order_next(order, 4, (dt_row_range){0, 4}, items, &n_given);
         dt_memory_fail_after(-1);
         dt_order_destroy(order);
         if (status == NULL) {
@@ -268,6 +293,7 @@ int main(void) {
         cmocka_unit_test(shuffles_depend_on_seed_and_epoch),
         cmocka_unit_test(a_buffer_reaches_as_far_as_it_is_long),
         cmocka_unit_test(entering_in_the_middle_gives_the_rest),
+        cmocka_unit_test(parts_of_a_portion_are_its_own_items),
         cmocka_unit_test(nothing_left_is_an_error),
         cmocka_unit_test(without_memory_there_is_no_order),
     };

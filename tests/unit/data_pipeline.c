@@ -1,7 +1,9 @@
-/* pipeline: batches of the right examples in the right order, whatever the threads; what a step may be given; what goes wrong.
+/* pipeline: batches of the right examples in the right order, whatever the threads; what a step may be given; what goes wrong; the parts of several
+ * processes.
  *
  * Compiled functions are not what is tested here: this file has its own dt_kernels and dt_example_function, which take the place of the library's.
- * Function 0 maps (u8[2], u8) to (f32 = 100 * first element + number, u8), function 1 keeps even labels, function 2 looks up a bad index. */
+ * Function 0 maps (u8[2], u8) to (f32 = 100 * first element + number, u8), function 1 keeps even labels, function 2 looks up a bad index, function 6
+ * keeps even labels and looks up a bad index. */
 #include "base/memory.h"
 #include "runtime/data/permutation.h"
 #include "runtime/data/pipeline.h"
@@ -41,13 +43,14 @@ void dt_example_function_call(dt_example_function *instance, const void *const *
     const unsigned char *image = inputs[0], *label = inputs[1];
     for (int number = n_calls++; number == call_that_waits;) usleep(1000);
     instance->number = 100.0f * image[0] + (float)counter + (float)(seed == (int64_t)dt_key_join(5, 1)) * 1e6f;
-    instance->byte = instance->function == 1 ? *label % 2 == 0 : *label;
-    if (instance->function == 2 && *label == 7)
+    bool filters = instance->function == 1 || instance->function == 6;
+    instance->byte = filters ? *label % 2 == 0 : *label;
+    if ((instance->function == 2 || instance->function == 6) && *label == 7)
         instance->bad = (dt_bad_index){.count = instance->bad.count + 1, .value = 12, .location = 0, .limit = 10};
 }
 
 const void *dt_example_function_result(const dt_example_function *instance, int i) {
-    return instance->function != 1 && i == 0 ? (const void *)&instance->number : &instance->byte;
+    return instance->function != 1 && instance->function != 6 && i == 0 ? (const void *)&instance->number : &instance->byte;
 }
 
 const dt_bad_index *dt_example_function_bad_index(const dt_example_function *instance) { return &instance->bad; }
@@ -68,6 +71,7 @@ static const dt_artifact_function functions[] = {
     {.name = "step", .n_inputs = 2, .inputs = step_inputs},
     {.name = "other", .n_inputs = 2, .inputs = other_inputs},
     {.name = "one", .n_inputs = 1, .inputs = step_inputs},
+    {.name = "bad filter", .n_inputs = 2, .inputs = example_inputs, .n_results = 1, .results = filter_results},
 };
 static const dt_artifact_step steps[] = {{.name = "step", .function = 3}, {.name = "other", .function = 4}, {.name = "one", .function = 5}};
 static const dt_artifact_location locations[] = {{"gpt.dt", 14, 9}};
@@ -76,7 +80,7 @@ static dt_artifact_argument arguments[8][2];
 static dt_artifact_stage stages[8];
 static dt_artifact_pipeline written = {.name = "train_set", .stages = stages};
 static dt_kernels kernels = {.artifact = {.name = "test",
-                                          .n_functions = 6,
+                                          .n_functions = 7,
                                           .functions = functions,
                                           .n_steps = 3,
                                           .steps = steps,
@@ -85,8 +89,8 @@ static dt_kernels kernels = {.artifact = {.name = "test",
                                           .n_pipelines = 1,
                                           .pipelines = &written}};
 
-/* Example i: image (i % 256, i / 256), label i % 10. */
-static void write_examples(int n) {
+/* Example i: image (i % 256, i / 256), label i % 10. The images are gzipped, or lie there plain. */
+static void write_files(int n, bool plain) {
     static unsigned char images[12 + 2 * 2000], labels[8 + 2000];
     const unsigned char counts[] = {0, 0, (unsigned char)(n >> 8), (unsigned char)n};
     memcpy(images, "\0\0\x08\2", 4), memcpy(images + 4, counts, 4), memcpy(images + 8, "\0\0\0\2", 4);
@@ -96,9 +100,15 @@ static void write_examples(int n) {
         images[12 + 2 * i + 1] = (unsigned char)(i >> 8);
         labels[8 + i] = (unsigned char)(i % 10);
     }
-    scratch_write_gzip("images.gz", images, 12 + 2 * (size_t)n);
+    unlink(scratch_path("images.gz"));
+    if (plain)
+        scratch_write("images", images, 12 + 2 * (size_t)n);
+    else
+        scratch_write_gzip("images.gz", images, 12 + 2 * (size_t)n);
     scratch_write("labels", labels, 8 + (size_t)n);
 }
+
+static void write_examples(int n) { write_files(n, false); }
 
 /* idx("images.gz", "labels"), then "shuffle:5 map:0 batch:3". */
 static void write_pipeline(const char *text) {
@@ -347,6 +357,217 @@ static void bad_indices_and_damaged_files_end_the_epoch(void **state) {
     assert_fails(read_epoch("shuffle:40 batch:4", false, NULL), DT_DATA_LOSS, "labels: the file is truncated or altered");
 }
 
+/* ---- parts ---- */
+
+enum {
+    MOST_PARTS = 5,
+    BATCH = 14 /* of two replicas */
+};
+
+/* How 1 to 5 processes may hold runs of microbatches: cuts within replicas, parts of one row, parts without any. */
+static const int64_t cuts[][MOST_PARTS + 1] = {{0, 14}, {0, 9, 14}, {0, 1, 1, 14}, {0, 5, 6, 13, 14}, {0, 3, 3, 7, 12, 14}};
+
+static dt_status *open_part(const char *text, dt_row_range part, dt_pipeline **pipeline) {
+    write_pipeline(text);
+    dt_pipeline_options options = {.folder = scratch, .replicas = 2, .seed = 5, .threads = 2, .part = part, .ignore_bad_index = true};
+    return dt_pipeline_open(&kernels, &written, &options, pipeline);
+}
+
+/* Reads an epoch from `position`, batch by batch: the rows of the parts in order are those of the whole. */
+static void assert_same_batches(dt_pipeline *whole, dt_pipeline *const *parts, int n_parts, size_t image_bytes, int64_t position) {
+    const size_t row_bytes[] = {image_bytes, 1};
+    dt_pipeline_batch batch = {.rows = 1}, own;
+    assert_ok(dt_pipeline_start(whole, 1, position));
+    for (int p = 0; p < n_parts; p++) assert_ok(dt_pipeline_start(parts[p], 1, position));
+    while (batch.rows > 0) {
+        assert_ok(dt_pipeline_next(whole, &batch));
+        for (int p = 0; p < n_parts; p++) {
+            dt_row_range range = {cuts[n_parts - 1][p], cuts[n_parts - 1][p + 1]};
+            size_t n = (size_t)dt_row_range_valid(range, batch.rows);
+            assert_ok(dt_pipeline_next(parts[p], &own));
+            assert_int_equal(own.rows, batch.rows);
+            assert_int_equal(dt_pipeline_position(parts[p]), dt_pipeline_position(whole));
+            for (int i = 0; i < 2 && n > 0; i++)
+                assert_memory_equal(own.inputs[i], (const char *)batch.inputs[i] + (size_t)range.first * row_bytes[i], n * row_bytes[i]);
+        }
+    }
+}
+
+static void check_parts(const char *text, int n_parts) {
+    dt_pipeline *whole, *parts[MOST_PARTS];
+    assert_ok(open_part(text, (dt_row_range){0}, &whole));
+    for (int p = 0; p < n_parts; p++) {
+        assert_ok(open_part(text, (dt_row_range){cuts[n_parts - 1][p], cuts[n_parts - 1][p + 1]}, &parts[p]));
+        assert_int_equal(dt_pipeline_n_examples(parts[p]), dt_pipeline_n_examples(whole));
+        assert_int_equal(dt_pipeline_n_batches(parts[p]), dt_pipeline_n_batches(whole));
+        assert_int_equal(dt_pipeline_global_batch(parts[p]), BATCH);
+    }
+    for (int64_t position = 0; position <= dt_pipeline_n_examples(whole); position++)
+        assert_same_batches(whole, parts, n_parts, strstr(text, "map") != NULL ? 4 : 2, position);
+    for (int p = 0; p < n_parts; p++) dt_pipeline_close(parts[p]);
+    dt_pipeline_close(whole);
+}
+
+static void parts_are_the_whole(void **state) {
+    (void)state;
+    const char *texts[] = {"batch:7",
+                           "shuffle:60 batch:7",
+                           "shuffle:9 batch:7 prefetch:3",
+                           "filter:1 batch:7",
+                           "map:0 shuffle:60 batch:7",
+                           "skip:3 shuffle:60 map:0 repeat:3 take:100 batch:7",
+                           "map:0 cache shuffle:60 repeat:2 batch:7",
+                           "skip:3 filter:1 map:0 batch:7",
+                           "filter:1 cache map:0 shuffle:100 batch:7"};
+    for (int plain = 0; plain < 2; plain++) {
+        write_files(47, plain);
+        for (size_t t = 0; t < sizeof texts / sizeof *texts; t++)
+            for (int n_parts = 1; n_parts <= MOST_PARTS; n_parts++) check_parts(texts[t], n_parts);
+    }
+}
+
+static int64_t count_bad_indices(const char *text, dt_row_range part) {
+    dt_pipeline *pipeline;
+    dt_pipeline_batch batch = {.rows = 1};
+    assert_ok(open_part(text, part, &pipeline));
+    assert_ok(dt_pipeline_start(pipeline, 0, 0));
+    while (batch.rows > 0) assert_ok(dt_pipeline_next(pipeline, &batch));
+    int64_t n = dt_pipeline_bad_indices(pipeline);
+    dt_pipeline_close(pipeline);
+    return n;
+}
+
+static void bad_indices_of_parts_add_up(void **state) {
+    (void)state;
+    write_files(47, true);
+    const char *texts[] = {"map:2 batch:7", "shuffle:47 map:2 batch:7", "filter:6 batch:7", "filter:6 cache batch:7"};
+    for (int t = 0; t < 4; t++) {
+        int64_t whole = count_bad_indices(texts[t], (dt_row_range){0}), sum = 0;
+        assert_true(whole >= 4);
+        for (int p = 0; p < 4; p++) sum += count_bad_indices(texts[t], (dt_row_range){cuts[3][p], cuts[3][p + 1]});
+        assert_int_equal(sum, whole);
+    }
+}
+
+static void what_is_read_whole_is_said(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        bool plain;
+        const char *said; /* @: the folder */
+    } cases[] = {
+        {"shuffle:47 map:0 batch:7", true, ""},
+        {"map:0 cache batch:7", true, ""},
+        {"batch:7", false,
+         "data train_set: each process reads the whole of @/images.gz (single rows can be read from idx and npy files that are not compressed)"},
+        {"filter:1 shuffle:99 batch:7", true,
+         "data train_set: each process reads the whole of all its files (filter() is applied to every example), and walks the order of all examples "
+         "(no position in it can be computed)"},
+        {"shuffle:9 batch:7", true, "data train_set: each process walks the order of all examples (no position in it can be computed)"},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        dt_pipeline *pipeline;
+        dt_text said = {0}, wanted = {0};
+        write_files(47, cases[c].plain);
+        for (const char *at = cases[c].said; *at != 0; at++) {
+            if (*at == '@')
+                dt_text_append(&wanted, scratch);
+            else
+                dt_text_append_bytes(&wanted, at, 1);
+        }
+        assert_ok(open_part(cases[c].text, (dt_row_range){0}, &pipeline));
+        dt_pipeline_print_whole(pipeline, &said);
+        assert_int_equal(said.n, 0); /* for this one makes all */
+        dt_pipeline_close(pipeline);
+        assert_ok(open_part(cases[c].text, (dt_row_range){3, 7}, &pipeline));
+        dt_pipeline_print_whole(pipeline, &said);
+        assert_string_equal(said.n > 0 ? said.data : "", wanted.n > 0 ? wanted.data : "");
+        dt_pipeline_close(pipeline);
+        dt_text_free(&said);
+        dt_text_free(&wanted);
+    }
+}
+
+/* Bytes that this process has read, by /proc. */
+static int64_t bytes_read(void) {
+    FILE *file = fopen("/proc/self/io", "r");
+    long long n;
+    assert_true(file != NULL && fscanf(file, "rchar: %lld", &n) == 1 && fclose(file) == 0);
+    return n;
+}
+
+static void a_part_reads_its_rows_alone(void **state) {
+    (void)state;
+    enum {
+        N_EXAMPLES = 60000,
+        ROW_BYTES = 784,
+        ROWS = 120
+    };
+    static const unsigned char images[] = {0, 0, 8, 2, 0, 0, N_EXAMPLES >> 8, N_EXAMPLES & 255, 0, 0, ROW_BYTES >> 8, ROW_BYTES & 255};
+    static const unsigned char labels[] = {0, 0, 8, 1, 0, 0, N_EXAMPLES >> 8, N_EXAMPLES & 255};
+    unlink(scratch_path("images.gz"));
+    scratch_write("images", images, sizeof images);
+    scratch_write("labels", labels, sizeof labels);
+    assert_int_equal(truncate(scratch_path("images"), (off_t)sizeof images + N_EXAMPLES * ROW_BYTES), 0);
+    assert_int_equal(truncate(scratch_path("labels"), (off_t)sizeof labels + N_EXAMPLES), 0);
+    const char *texts[] = {"batch:120", "shuffle:60000 batch:120", "shuffle:100 batch:120", "skip:480 batch:120"};
+    const int64_t n_examples[] = {N_EXAMPLES, N_EXAMPLES, N_EXAMPLES, N_EXAMPLES - 480};
+    for (int t = 0; t < 4; t++)
+        for (int64_t p = 0; p < 4; p++) {
+            dt_pipeline *pipeline;
+            dt_pipeline_batch batch = {.rows = 1};
+            write_pipeline(texts[t]);
+            dt_pipeline_options options = {.folder = scratch, .replicas = 4, .threads = 1, .part = {p * ROWS, (p + 1) * ROWS}};
+            int64_t before = bytes_read(), looking = bytes_read() - before;
+            before = bytes_read();
+            assert_ok(dt_pipeline_open(&kernels, &written, &options, &pipeline));
+            assert_ok(dt_pipeline_start(pipeline, 0, 0));
+            while (batch.rows > 0) assert_ok(dt_pipeline_next(pipeline, &batch));
+            int64_t n = bytes_read() - before - looking;
+            assert_in_range(n, n_examples[t] / 4 * (ROW_BYTES + 1),
+                            n_examples[t] / 4 * (ROW_BYTES + 1) + (int64_t)(sizeof images + sizeof labels) + 64);
+            dt_pipeline_close(pipeline);
+        }
+}
+
+/* 64 GiB that take no place on the disk. */
+static void a_part_of_more_than_memory_holds(void **state) {
+    (void)state;
+    static const unsigned char images[] = {0, 0, 8, 2, 0, 16, 0, 0, 0, 1, 0, 0}, labels[] = {0, 0, 8, 1, 0, 16, 0, 0};
+    const int64_t n_examples = 1 << 20, row_bytes = 1 << 16;
+    unlink(scratch_path("images.gz"));
+    scratch_write("images", images, sizeof images);
+    scratch_write("labels", labels, sizeof labels);
+    assert_int_equal(truncate(scratch_path("images"), (off_t)sizeof images + n_examples * row_bytes), 0);
+    assert_int_equal(truncate(scratch_path("labels"), (off_t)sizeof labels + n_examples), 0);
+    dt_pipeline *pipeline;
+    dt_pipeline_batch batch;
+    assert_ok(open_part("shuffle:1048576 batch:7", (dt_row_range){5, 6}, &pipeline));
+    assert_int_equal(dt_pipeline_n_examples(pipeline), n_examples);
+    assert_ok(dt_pipeline_start(pipeline, 0, n_examples - 30));
+    for (int i = 0; i < 2; i++) {
+        assert_ok(dt_pipeline_next(pipeline, &batch));
+        assert_int_equal(batch.rows, BATCH);
+    }
+    dt_pipeline_close(pipeline);
+}
+
+static void a_file_that_shrinks_ends_the_epoch(void **state) {
+    (void)state;
+    write_files(2000, true);
+    dt_pipeline *pipeline;
+    dt_pipeline_batch batch = {.rows = 1};
+    assert_ok(open_part("batch:7", (dt_row_range){5, 9}, &pipeline));
+    assert_int_equal(truncate(scratch_path("images"), 12 + 2 * 1000 + 1), 0); /* in row 1000 = 71 * 14 + 6 */
+    assert_ok(dt_pipeline_start(pipeline, 0, 0));
+    dt_status *status = NULL;
+    int n_batches = 0;
+    for (; status == NULL && batch.rows > 0; n_batches++) status = dt_pipeline_next(pipeline, &batch);
+    assert_int_equal(n_batches, 72);
+    assert_fails(status, DT_DATA_LOSS, "images: the file was truncated while it was in use: it ends before the end of row 1000 (from 0)");
+    dt_pipeline_close(pipeline);
+}
+
 static void without_memory_opening_fails(void **state) {
     (void)state;
     write_examples(40);
@@ -354,7 +575,8 @@ static void without_memory_opening_fails(void **state) {
         dt_pipeline *pipeline;
         write_pipeline("map:0 cache shuffle:40 batch:4");
         dt_memory_fail_after(n);
-        dt_status *status = dt_pipeline_open(&kernels, &written, &(dt_pipeline_options){.folder = scratch, .replicas = 1, .threads = 1}, &pipeline);
+        dt_pipeline_options options = {.folder = scratch, .replicas = 1, .threads = 1, .part = {1, 3}};
+        dt_status *status = dt_pipeline_open(&kernels, &written, &options, &pipeline);
         dt_memory_fail_after(-1);
         if (status == NULL) {
             dt_pipeline_close(pipeline);
@@ -368,10 +590,20 @@ static void without_memory_opening_fails(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(batches_hold_their_examples),  cmocka_unit_test(threads_and_batches_do_not_change_the_stream),
-        cmocka_unit_test(an_epoch_can_be_left_early),   cmocka_unit_test(a_wait_is_stopped_and_a_batch_given_up),
-        cmocka_unit_test(maps_run_and_caches_keep),     cmocka_unit_test(a_step_that_does_not_fit_is_refused),
-        cmocka_unit_test(wrong_pipelines_are_refused),  cmocka_unit_test(bad_indices_and_damaged_files_end_the_epoch),
+        cmocka_unit_test(batches_hold_their_examples),
+        cmocka_unit_test(threads_and_batches_do_not_change_the_stream),
+        cmocka_unit_test(an_epoch_can_be_left_early),
+        cmocka_unit_test(a_wait_is_stopped_and_a_batch_given_up),
+        cmocka_unit_test(maps_run_and_caches_keep),
+        cmocka_unit_test(a_step_that_does_not_fit_is_refused),
+        cmocka_unit_test(wrong_pipelines_are_refused),
+        cmocka_unit_test(bad_indices_and_damaged_files_end_the_epoch),
+        cmocka_unit_test(parts_are_the_whole),
+        cmocka_unit_test(bad_indices_of_parts_add_up),
+        cmocka_unit_test(what_is_read_whole_is_said),
+        cmocka_unit_test(a_part_reads_its_rows_alone),
+        cmocka_unit_test(a_part_of_more_than_memory_holds),
+        cmocka_unit_test(a_file_that_shrinks_ends_the_epoch),
         cmocka_unit_test(without_memory_opening_fails),
     };
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);

@@ -6,11 +6,15 @@
 
 #include <unistd.h>
 
-static dt_status *open_named(const char *kind, int n_names, const char *const *names, dt_source **source) {
+static dt_status *open_rows(const char *kind, int n_names, const char *const *names, bool by_row, dt_source **source) {
     dt_artifact_argument arguments[4] = {{0}};
     for (int i = 0; i < n_names; i++) arguments[i] = (dt_artifact_argument){.kind = DT_ARGUMENT_STRING, .string = names[i]};
     dt_artifact_stage stage = {.kind = kind, .n_arguments = n_names, .arguments = arguments};
-    return dt_source_open(&stage, scratch, source);
+    return dt_source_open(&stage, scratch, by_row, source);
+}
+
+static dt_status *open_named(const char *kind, int n_names, const char *const *names, dt_source **source) {
+    return open_rows(kind, n_names, names, false, source);
 }
 
 static dt_status *open_one(const char *kind, const char *name, dt_source **source) { return open_named(kind, 1, &name, source); }
@@ -177,17 +181,75 @@ static void a_cancelled_source_lets_nobody_wait(void **state) {
     dt_source_cancel(NULL);
 }
 
+/* Each row of `by_row` is the one of `whole`. */
+static void assert_same_rows(dt_source *by_row, dt_source *whole) {
+    unsigned char row[64];
+    assert_ok(dt_source_wait(whole, whole->n_examples));
+    assert_ok(dt_source_wait(by_row, by_row->n_examples));
+    assert_int_equal(by_row->n_examples, whole->n_examples);
+    for (int i = 0; i < whole->n_columns; i++)
+        for (int64_t k = whole->n_examples - 1; k >= 0 && by_row->columns[i].bytes == NULL; k--) {
+            size_t row_bytes = (size_t)whole->columns[i].tensor.row_bytes;
+            assert_ok(dt_source_read(by_row, i, k, row));
+            assert_memory_equal(row, whole->columns[i].bytes + (size_t)k * row_bytes, row_bytes);
+        }
+}
+
+static void rows_are_read_one_at_a_time(void **state) {
+    (void)state;
+    unsigned char file[7000];
+    const unsigned char big_endian[] = {0, 0, 0x0c, 2, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 1, 2, 0xff, 0xff, 0xff, 0xfe, 1, 2, 3, 4, 5, 6, 7, 8};
+    scratch_write("images", file, make_images(file, 1000));
+    scratch_write_gzip("labels.gz", file, make_labels(file, 1000));
+    scratch_write("numbers", big_endian, sizeof big_endian);
+    assert_ok(dt_npy_write(scratch_path("d.npy"), DT_F64, 2, (int64_t[]){3, 2}, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKL"));
+    static const struct {
+        const char *kind, *names[2];
+        int n;
+        bool by_row[2];
+    } cases[] = {{"idx", {"images", "labels.gz"}, 2, {true, false}}, {"idx", {"numbers"}, 1, {true}}, {"npy", {"d.npy"}, 1, {true}}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        dt_source *whole, *by_row;
+        assert_ok(open_rows(cases[c].kind, cases[c].n, cases[c].names, false, &whole));
+        assert_ok(open_rows(cases[c].kind, cases[c].n, cases[c].names, true, &by_row));
+        for (int i = 0; i < cases[c].n; i++) assert_true((by_row->columns[i].bytes == NULL) == cases[c].by_row[i]);
+        assert_same_rows(by_row, whole);
+        dt_source_close(by_row);
+        dt_source_close(whole);
+    }
+}
+
+static void a_row_that_is_gone_is_named(void **state) {
+    (void)state;
+    unsigned char file[200], row[6];
+    size_t n = make_images(file, 10);
+    scratch_write("images", file, n);
+    dt_source *source;
+    assert_ok(open_rows("idx", 1, (const char *[]){"images"}, true, &source));
+    assert_int_equal(truncate(scratch_path("images"), (off_t)n - 13), 0); /* the last two rows, and a byte of the one before */
+    assert_ok(dt_source_read(source, 0, 6, row));
+    for (int k = 7; k < 10; k++) {
+        char part[100];
+        snprintf(part, sizeof part, "images: the file was truncated while it was in use: it ends before the end of row %d", k);
+        assert_fails(dt_source_read(source, 0, k, row), DT_DATA_LOSS, part);
+    }
+    dt_source_close(source);
+    assert_fails(open_rows("idx", 1, (const char *[]){"images"}, true, &source), DT_DATA_LOSS, "60 bytes, but it ends after 47");
+    scratch_write("images", file, n + 1);
+    assert_fails(open_rows("idx", 1, (const char *[]){"images"}, true, &source), DT_DATA_LOSS, "goes on after the 60 bytes");
+}
+
 static void missing_folders_are_named(void **state) {
     (void)state;
     dt_artifact_argument argument = {.kind = DT_ARGUMENT_STRING, .string = "images.gz"};
     dt_artifact_stage stage = {.kind = "idx", .n_arguments = 1, .arguments = &argument};
     dt_source *source;
-    assert_fails(dt_source_open(&stage, scratch_path("nowhere"), &source), DT_NOT_FOUND,
+    assert_fails(dt_source_open(&stage, scratch_path("nowhere"), false, &source), DT_NOT_FOUND,
                  "nowhere: cannot open the data folder: No such file or directory; name");
     scratch_write("file", "x", 1);
-    assert_fails(dt_source_open(&stage, scratch_path("file"), &source), DT_NOT_FOUND, "file: is not a folder");
+    assert_fails(dt_source_open(&stage, scratch_path("file"), false, &source), DT_NOT_FOUND, "file: is not a folder");
     stage.kind = "tape";
-    assert_fails(dt_source_open(&stage, scratch, &source), DT_UNIMPLEMENTED, "there is no source tape; this dtrun has: idx, npy, csv, files");
+    assert_fails(dt_source_open(&stage, scratch, false, &source), DT_UNIMPLEMENTED, "there is no source tape; this dtrun has: idx, npy, csv, files");
 }
 
 static void npy_comes_back(void **state) {
@@ -257,7 +319,7 @@ static dt_status *open_csv(int64_t target, dt_source **source) {
     dt_artifact_argument arguments[2] = {{.kind = DT_ARGUMENT_STRING, .string = "numbers.csv"},
                                          {.name = "target", .kind = DT_ARGUMENT_INT, .integer = target}};
     dt_artifact_stage stage = {.kind = "csv", .n_arguments = target == 99 ? 1 : 2, .arguments = arguments};
-    return dt_source_open(&stage, scratch, source);
+    return dt_source_open(&stage, scratch, false, source);
 }
 
 static void files_are_read_as_their_names_say(void **state) {
@@ -344,6 +406,8 @@ int main(void) {
         cmocka_unit_test(every_cut_and_every_flip_is_noticed),
         cmocka_unit_test(files_that_disagree),
         cmocka_unit_test(a_cancelled_source_lets_nobody_wait),
+        cmocka_unit_test(rows_are_read_one_at_a_time),
+        cmocka_unit_test(a_row_that_is_gone_is_named),
         cmocka_unit_test(missing_folders_are_named),
         cmocka_unit_test(npy_comes_back),
         cmocka_unit_test(wrong_npy_files),
