@@ -1,5 +1,6 @@
 /* reduce: see reduce.h. Walks the tree once for each block of elements, so that partial sums stay in the first-level cache. Sources are read where
- * they are and the root is written where it belongs, unless elements are converted on the way: with two sources nothing is copied. */
+ * they are and the root is written where it belongs, unless elements are converted on the way or a later source lies there: with two sources nothing
+ * is copied. */
 #include "runtime/devices/reduce.h"
 
 #include "base/half.h"
@@ -112,6 +113,14 @@ size_t dt_reduce_scratch_bytes(int64_t n_leaves) {
     return depth * BLOCK_BYTES;
 }
 
+/* Whether a target is a source that is still to be read when the first additions are made. */
+static bool is_read_later(const dt_tree_reduction *reduction) {
+    for (int t = 0; t < reduction->n_targets; t++)
+        for (int s = 1; s < reduction->n_sources; s++)
+            if (reduction->sources[s].values == reduction->targets[t]) return true;
+    return false;
+}
+
 void dt_reduce(const dt_tree_reduction *reduction, void *scratch) {
     const struct arithmetic *arithmetic = &arithmetics[reduction->dtype];
     size_t element_bytes = dt_dtype_bytes(reduction->dtype), n = reduction->n_elements;
@@ -119,13 +128,13 @@ void dt_reduce(const dt_tree_reduction *reduction, void *scratch) {
         for (int t = 0; t < reduction->n_targets; t++) memcpy(reduction->targets[t], reduction->sources[0].values, n * element_bytes);
         return;
     }
+    bool converts = arithmetic->store != NULL, apart = converts || is_read_later(reduction);
     for (size_t first = 0; first < n; first += BLOCK) {
         size_t at = first * element_bytes;
         walk in = {arithmetic, reduction->combine, reduction->sources, element_bytes, first, n - first < BLOCK ? n - first : BLOCK};
-        bool converts = arithmetic->store != NULL;
-        char *root = converts ? scratch : (char *)reduction->targets[0] + at;
+        char *root = apart ? scratch : (char *)reduction->targets[0] + at;
         subtree(&in, reduction->n_leaves, root, (char *)scratch + BLOCK_BYTES);
-        for (int t = converts ? 0 : 1; t < reduction->n_targets; t++) {
+        for (int t = apart ? 0 : 1; t < reduction->n_targets; t++) {
             if (converts)
                 arithmetic->store((char *)reduction->targets[t] + at, root, in.n);
             else

@@ -35,7 +35,7 @@ typedef struct dt_tree_reduction {
 /* Bytes of scratch that dt_reduce needs for a tree of so many leaves; align it to 64. */
 size_t dt_reduce_scratch_bytes(int64_t n_leaves);
 
-/* On the host. A sum of bool does not exist. Integers wrap around. */
+/* On the host, where each target may be the values of any source. A sum of bool does not exist. Integers wrap around. */
 void dt_reduce(const dt_tree_reduction *reduction, void *scratch);
 
 #endif
