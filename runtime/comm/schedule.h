@@ -6,10 +6,12 @@
  * never memory. The schedules of all processes fit together: what one sends in a round, the other receives in it.
  *
  *     direct    every process owns a share of the image: it is sent that share of everybody's nodes, adds them up, and sends the sum to everybody.
- *     halving   one node a process: halves are exchanged along the tree, neighbours first, until each has the sum of a share; and back again.
+ *     halving   where each process has one node, all of the same span: halves are exchanged along the tree, neighbours first, until each has the sum
+ *               of a share; and back again.
  *
- * Bytes that a process sends for an image of N, P processes, k nodes each: direct (k + 1) N (P - 1) / P, in 2 rounds; halving at most 2 N, in
- * 2 ceil(log2 P) rounds. Recursive halving and doubling: Thakur, Rabenseifner and Gropp, Optimization of Collective Communication Operations in MPICH
+ * Bytes that a process sends for an image of N, P processes, k nodes each: direct (k + 1) N (P - 1) / P, in 2 rounds of k (P - 1) and P - 1 messages;
+ * halving at most 2 N, in 2 ceil(log2 P) rounds of one message, mostly. Memory, beside the nodes: direct N / P for each node of another process,
+ * halving N / 2. Recursive halving and doubling: Thakur, Rabenseifner and Gropp, Optimization of Collective Communication Operations in MPICH
  * (2005); here the distance doubles, so that the additions are those of the tree. */
 #ifndef DT_RUNTIME_COMM_SCHEDULE_H
 #define DT_RUNTIME_COMM_SCHEDULE_H
@@ -21,7 +23,7 @@
 #include <stdint.h>
 
 enum {
-    DT_SCHEDULE_UNIT = 64 /* bytes; no range ends within one, but for the image's own end */
+    DT_SCHEDULE_UNIT = 64 /* bytes; no range ends within one, but for the image's own end, and those of parts */
 };
 
 typedef enum dt_schedule_goal {
@@ -33,16 +35,17 @@ typedef enum dt_schedule_goal {
 typedef enum dt_schedule_algorithm {
     DT_SCHEDULE_AUTO,
     DT_SCHEDULE_DIRECT,
-    DT_SCHEDULE_HALVING /* of ALL_REDUCE, where each process has one node */
+    DT_SCHEDULE_HALVING /* of an ALL_REDUCE where each process has one node, all of the same span; else it is DIRECT */
 } dt_schedule_algorithm;
 
 typedef struct dt_schedule_options {
     dt_schedule_goal goal;
     dt_schedule_algorithm algorithm;
     int process, n_processes;
-    int64_t n_microbatches; /* of all processes, n_processes at least; process p has [p M / P, (p + 1) M / P) */
+    int64_t n_microbatches; /* of all processes, n_processes at least; process p has [p M / P, (p + 1) M / P). Not of ALL_GATHER */
     int64_t n_bytes;        /* of the image */
-    const int64_t *parts;   /* [n_processes + 1] REDUCE_SCATTER, ALL_GATHER: process p's part of the image is [parts[p], parts[p + 1]), whole units */
+    const int64_t *parts;   /* [n_processes + 1] REDUCE_SCATTER, ALL_GATHER: process p's part of the image is [parts[p], parts[p + 1]), from 0 to
+                               n_bytes. It may be empty, and end within a unit */
 } dt_schedule_options;
 
 /* A node of the tree: the sum of microbatches [first, first + span). */
@@ -51,11 +54,14 @@ typedef struct dt_schedule_node {
 } dt_schedule_node;
 
 /* A place for bytes [first, first + n_bytes) of the image. Slots 0 … n_nodes - 1 hold this process's nodes, whole, when the schedule begins; in the
- * end slot 0 holds the result. Of ALL_GATHER there is slot 0 alone. */
+ * end slot 0 holds the result: the whole image, or of REDUCE_SCATTER this process's part of it. Of ALL_GATHER there is slot 0 alone, which begins
+ * with this process's part. */
 typedef struct dt_schedule_slot {
     int64_t first, n_bytes;
 } dt_schedule_slot;
 
+/* Never empty. Messages of one round from one process to another arrive in the order in which both list them. What is received overlaps neither what
+ * is sent from the same slot in the same round, nor anything else that is received. */
 typedef struct dt_schedule_message {
     int peer;
     bool sends;
@@ -64,7 +70,7 @@ typedef struct dt_schedule_message {
 } dt_schedule_message;
 
 /* Range [first, first + n_bytes) of the image in slot `target` becomes the sum of what the sources have there: subtrees, in their order, of the tree
- * over n_leaves leaves. The target may be the first source; it is no other. */
+ * over n_leaves leaves (microbatches). The target may be any of the sources. */
 typedef struct dt_schedule_sum {
     int target;
     int64_t first, n_bytes;
@@ -85,15 +91,15 @@ typedef struct dt_schedule_round {
 typedef struct dt_schedule {
     dt_schedule_algorithm algorithm; /* never AUTO */
     int n_nodes;
-    const dt_schedule_node *nodes; /* [n_nodes] of this process, in order */
+    const dt_schedule_node *nodes; /* [n_nodes] of this process, in order; none of ALL_GATHER */
     int n_slots;
     const dt_schedule_slot *slots; /* [n_slots] */
     int n_rounds;
-    const dt_schedule_round *rounds; /* [n_rounds] the same number for every process */
+    const dt_schedule_round *rounds; /* [n_rounds] the same number for every process, some of which have nothing to do in one; 0 of one process */
     int64_t n_sent_bytes;            /* by this process, in all rounds */
 } dt_schedule;
 
-/* The schedule of one process. Everything it points to is the arena's. */
+/* The schedule of one process. Everything it points to is the arena's. Which algorithm AUTO is depends on numbers that all processes know. */
 dt_schedule dt_schedule_of(const dt_schedule_options *options, dt_arena *arena);
 
 /* The maximal nodes, in order, of the tree over n_leaves leaves within [first, end). */

@@ -1,0 +1,339 @@
+/* schedule: what all processes do fits together, gives everybody the tree's bits, and costs what the header says; by simulation of all of them. */
+#include "tests/support/schedule_simulator.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+enum {
+    SMALL = 500, /* bytes: fewer units than most numbers of processes, and the last one is not whole */
+    MOST_PROCESSES = 1024
+};
+
+static dt_schedule_options options_of(dt_schedule_goal goal, int n_processes, int64_t n_microbatches, int64_t n_bytes) {
+    return (dt_schedule_options){.goal = goal, .n_processes = n_processes, .n_microbatches = n_microbatches, .n_bytes = n_bytes};
+}
+
+static void expect_sound(const dt_schedule_options *options) {
+    dt_arena *arena = dt_arena_create();
+    const char *mistake = dt_simulate(options, dt_schedules_of(options, arena), arena);
+    if (mistake != NULL)
+        fail_msg("%d processes, %lld microbatches, %lld bytes, goal %d, algorithm %d: %s", options->n_processes, (long long)options->n_microbatches,
+                 (long long)options->n_bytes, options->goal, options->algorithm, mistake);
+    dt_arena_destroy(arena);
+}
+
+/* ---- nodes ---- */
+
+/* Whether [first, end) is covered by nodes of which no two neighbours, or more, are one. */
+static void check_nodes(int64_t first, int64_t end, int64_t n_leaves) {
+    dt_arena *arena = dt_arena_create();
+    int n;
+    const dt_schedule_node *nodes = dt_schedule_nodes(first, end, n_leaves, arena, &n);
+    int64_t next = first;
+    for (int i = 0; i < n; i++) {
+        assert_true(nodes[i].first == next && dt_simulated_is_node(next, nodes[i].span, 0, n_leaves));
+        next += nodes[i].span;
+        for (int before = 0; before < i; before++) assert_false(dt_simulated_is_node(nodes[before].first, next - nodes[before].first, 0, n_leaves));
+    }
+    assert_true(next == end);
+    dt_arena_destroy(arena);
+}
+
+static void nodes_are_the_largest_there_are(void **state) {
+    (void)state;
+    for (int64_t n_leaves = 1; n_leaves <= 40; n_leaves++)
+        for (int64_t first = 0; first < n_leaves; first++)
+            for (int64_t end = first + 1; end <= n_leaves; end++) check_nodes(first, end, n_leaves);
+}
+
+/* ---- the tree's bits ---- */
+
+static void any_number_of_processes_has_the_bits_of_the_tree(void **state) {
+    (void)state;
+    for (int n = 1; n <= MOST_PROCESSES; n++) {
+        dt_schedule_options options = options_of(DT_SCHEDULE_ALL_REDUCE, n, n, SMALL);
+        expect_sound(&options);
+    }
+}
+
+static void both_algorithms_have_the_bits_of_the_tree(void **state) {
+    (void)state;
+    static const int numbers[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 48, 64, 96, 100, 127, 128, 129, 255, 257};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        for (int of_each = 1; of_each <= 4; of_each *= 4) {
+            dt_schedule_options options = options_of(DT_SCHEDULE_ALL_REDUCE, numbers[i], of_each * numbers[i], 1 << 14);
+            for (options.algorithm = DT_SCHEDULE_DIRECT; options.algorithm <= DT_SCHEDULE_HALVING; options.algorithm++) expect_sound(&options);
+        }
+}
+
+static void odd_cuts_have_the_bits_of_the_tree(void **state) {
+    (void)state;
+    static const int64_t numbers[] = {1, 2, 3, 5, 6, 7, 8, 12, 16, 24, 31, 32, 48, 96, 100, 128};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        for (int n_processes = 1; n_processes <= numbers[i] && n_processes <= 40; n_processes++) {
+            dt_schedule_options options = options_of(DT_SCHEDULE_ALL_REDUCE, n_processes, numbers[i], 4096);
+            expect_sound(&options);
+        }
+}
+
+static void images_of_any_size(void **state) {
+    (void)state;
+    static const int64_t sizes[] = {0, 1, 3, 4, 63, 64, 65, 127, 500, 1 << 12};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int n = 1; n <= 70; n += n < 9 ? 1 : 6) {
+            dt_schedule_options options = options_of(DT_SCHEDULE_ALL_REDUCE, n, n, sizes[i]);
+            for (options.algorithm = DT_SCHEDULE_DIRECT; options.algorithm <= DT_SCHEDULE_HALVING; options.algorithm++) expect_sound(&options);
+        }
+}
+
+/* ---- parts ---- */
+
+/* Parts of so many units a process, times some bytes: uneven ones, the first, the last or all but one empty. */
+static void parts_may_be_uneven_and_empty(void **state) {
+    (void)state;
+    static const int lengths[][4] = {{1, 1, 1, 1}, {3, 1, 4, 2}, {0, 2, 0, 5}, {0, 0, 7, 0}, {6, 0, 0, 1}};
+    static const int64_t units[] = {64, 12, 1};
+    for (int n = 1; n <= 18; n++)
+        for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++)
+            for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
+                int64_t parts[20] = {0};
+                for (int p = 0; p < n; p++) parts[p + 1] = parts[p] + lengths[l][p % 4] * units[u];
+                for (int64_t n_microbatches = n; n_microbatches <= 2 * n; n_microbatches += n > 2 ? n / 2 : 1) {
+                    dt_schedule_options options = options_of(DT_SCHEDULE_REDUCE_SCATTER, n, n_microbatches, parts[n]);
+                    options.parts = parts;
+                    expect_sound(&options);
+                    options.goal = DT_SCHEDULE_ALL_GATHER;
+                    expect_sound(&options);
+                }
+            }
+}
+
+/* ---- which algorithm ---- */
+
+/* Halving is what it says wherever each process has one node, all of the same span, and only there. */
+static void processes_with_other_nodes_cannot_halve(void **state) {
+    (void)state;
+    for (int64_t n_microbatches = 1; n_microbatches <= 100; n_microbatches++)
+        for (int n = 1; n <= n_microbatches; n++) {
+            dt_arena *arena = dt_arena_create();
+            dt_schedule_options options = options_of(DT_SCHEDULE_ALL_REDUCE, n, n_microbatches, 64);
+            options.algorithm = DT_SCHEDULE_HALVING;
+            bool are_equal = true;
+            int64_t span = 0;
+            for (int p = 0; p < n; p++) {
+                int n_nodes;
+                const dt_schedule_node *nodes =
+                    dt_schedule_nodes(p * n_microbatches / n, (p + 1) * n_microbatches / n, n_microbatches, arena, &n_nodes);
+                are_equal = are_equal && n_nodes == 1 && (p == 0 || nodes[0].span == span);
+                span = nodes[0].span;
+            }
+            assert_int_equal(dt_schedule_of(&options, arena).algorithm, are_equal ? DT_SCHEDULE_HALVING : DT_SCHEDULE_DIRECT);
+            dt_arena_destroy(arena);
+        }
+}
+
+static void few_processes_are_direct_and_many_halve(void **state) {
+    (void)state;
+    dt_arena *arena = dt_arena_create();
+    dt_schedule_options few = options_of(DT_SCHEDULE_ALL_REDUCE, 8, 16, 1 << 20), many = options_of(DT_SCHEDULE_ALL_REDUCE, 512, 1024, 1 << 20);
+    dt_schedule_options odd = options_of(DT_SCHEDULE_ALL_REDUCE, 512, 1023, 1 << 20);
+    assert_int_equal(dt_schedule_of(&few, arena).algorithm, DT_SCHEDULE_DIRECT);
+    assert_int_equal(dt_schedule_of(&many, arena).algorithm, DT_SCHEDULE_HALVING);
+    assert_int_equal(dt_schedule_of(&odd, arena).algorithm, DT_SCHEDULE_DIRECT);
+    dt_arena_destroy(arena);
+}
+
+/* ---- what it costs ---- */
+
+static int64_t slot_bytes(const dt_schedule *schedule) {
+    int64_t n_bytes = 0;
+    for (int i = 0; i < schedule->n_slots; i++) n_bytes += schedule->slots[i].n_bytes;
+    return n_bytes;
+}
+
+/* Shares are rounded to units, once for each level. */
+static void check_halving(int n, int64_t n_bytes) {
+    dt_arena *arena = dt_arena_create();
+    dt_schedule_options options = options_of(DT_SCHEDULE_ALL_REDUCE, n, n, n_bytes);
+    int n_levels = 0;
+    while (1 << n_levels < n) n_levels++;
+    options.algorithm = DT_SCHEDULE_HALVING;
+    const dt_schedule *schedules = dt_schedules_of(&options, arena);
+    for (int p = 0; p < n; p++) {
+        assert_int_equal(schedules[p].n_rounds, 2 * n_levels);
+        assert_true(schedules[p].n_sent_bytes <= 2 * n_bytes + n_levels * DT_SCHEDULE_UNIT);
+        assert_true(slot_bytes(&schedules[p]) <= n_bytes + n_bytes / 2 + DT_SCHEDULE_UNIT);
+    }
+    dt_arena_destroy(arena);
+}
+
+static void halving_sends_at_most_the_image_twice(void **state) {
+    (void)state;
+    for (int n = 1; n <= MOST_PROCESSES; n += n < 140 ? 1 : 17) check_halving(n, 400 << 20);
+}
+
+static void a_thousand_processes_take_twenty_rounds(void **state) {
+    (void)state;
+    dt_arena *arena = dt_arena_create();
+    dt_schedule_options options = options_of(DT_SCHEDULE_ALL_REDUCE, 1000, 1000, 1 << 15);
+    const dt_schedule *schedules = dt_schedules_of(&options, arena);
+    int64_t most = 0;
+    for (int p = 0; p < options.n_processes; p++) {
+        assert_int_equal(schedules[p].n_rounds, 20);
+        if (most < schedules[p].n_sent_bytes) most = schedules[p].n_sent_bytes;
+    }
+    assert_int_equal(most, 2 * options.n_bytes);
+    assert_null(dt_simulate(&options, schedules, arena));
+    dt_arena_destroy(arena);
+}
+
+/* (k + 1) N (P - 1) / P, where the image is as many units as shares can be even. */
+static void direct_sends_each_node_once_and_the_sum(void **state) {
+    (void)state;
+    static const int64_t numbers[] = {2, 6, 7, 16, 24, 96, 100};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        for (int n = 2; n <= numbers[i] && n <= 40; n++) {
+            dt_arena *arena = dt_arena_create();
+            int64_t share = 3 * DT_SCHEDULE_UNIT, n_all_nodes = 0;
+            dt_schedule_options options = options_of(DT_SCHEDULE_ALL_REDUCE, n, numbers[i], n * share);
+            options.algorithm = DT_SCHEDULE_DIRECT;
+            const dt_schedule *schedules = dt_schedules_of(&options, arena);
+            for (int p = 0; p < n; p++) n_all_nodes += schedules[p].n_nodes;
+            for (int p = 0; p < n; p++) {
+                int64_t k = schedules[p].n_nodes;
+                assert_int_equal(schedules[p].n_rounds, 2);
+                assert_int_equal(schedules[p].n_sent_bytes, (k + 1) * (n - 1) * share);
+                assert_int_equal(slot_bytes(&schedules[p]), k * n * share + (n_all_nodes - k) * share);
+            }
+            dt_arena_destroy(arena);
+        }
+}
+
+/* ---- the simulator finds what is wrong ---- */
+
+/* Each is a mistake in the schedule of one process of several. */
+static dt_schedule_message *message_of(dt_schedule *schedule, int round, bool sends) {
+    const dt_schedule_round *at = &schedule->rounds[round];
+    int m = 0;
+    while (at->messages[m].sends != sends) m++;
+    return (dt_schedule_message *)&at->messages[m];
+}
+
+static dt_schedule_round *round_of(dt_schedule *schedule, int round) { return (dt_schedule_round *)&schedule->rounds[round]; }
+static dt_schedule_sum *sum_of(dt_schedule *schedule) { return (dt_schedule_sum *)&schedule->rounds[0].sums[0]; }
+
+static void forget_a_message(dt_schedule *schedule) { round_of(schedule, 0)->n_messages--; }
+static void forget_a_sum(dt_schedule *schedule) { round_of(schedule, 0)->n_sums = 0; }
+static void forget_a_round(dt_schedule *schedule) { schedule->n_rounds--; }
+static void send_to_another_process(dt_schedule *schedule) { message_of(schedule, 0, true)->peer = 4; }
+static void send_to_oneself(dt_schedule *schedule) { message_of(schedule, 0, true)->peer = 1; }
+static void send_another_range(dt_schedule *schedule) { message_of(schedule, 0, true)->first += message_of(schedule, 0, true)->first > 0 ? -64 : 64; }
+static void send_less(dt_schedule *schedule) { message_of(schedule, 0, true)->n_bytes -= 64; }
+static void send_part_of_a_unit(dt_schedule *schedule) { message_of(schedule, 0, true)->n_bytes -= 4; }
+static void send_what_is_not_there(dt_schedule *schedule) { message_of(schedule, 0, true)->slot = schedule->n_slots - 1; }
+static void receive_elsewhere(dt_schedule *schedule) { message_of(schedule, 0, false)->slot = 0; }
+static void receive_in_no_slot(dt_schedule *schedule) { message_of(schedule, 0, false)->slot = schedule->n_slots; }
+static void send_where_others_receive(dt_schedule *schedule) { message_of(schedule, 1, true)->sends = false; }
+
+static void exchange_rounds(dt_schedule *schedule) {
+    dt_schedule_round first = schedule->rounds[0];
+    *round_of(schedule, 0) = schedule->rounds[1];
+    *round_of(schedule, 1) = first;
+}
+
+static void receive_where_it_is_sent_from(dt_schedule *schedule) {
+    dt_schedule_message *message = message_of(schedule, schedule->n_rounds - 1, false);
+    message_of(schedule, schedule->n_rounds - 1, true)->first = message->first;
+    message_of(schedule, schedule->n_rounds - 1, true)->n_bytes = message->n_bytes;
+}
+
+static void exchange_messages_of_a_pair(dt_schedule *schedule) {
+    dt_schedule_message *messages = message_of(schedule, 0, true), first = messages[0];
+    messages[0] = messages[1];
+    messages[1] = first;
+}
+
+static void add_up_in_another_order(dt_schedule *schedule) {
+    int *sources = (int *)sum_of(schedule)->sources, first = sources[0];
+    sources[0] = sources[1];
+    sources[1] = first;
+}
+
+static void add_up_less(dt_schedule *schedule) { sum_of(schedule)->n_bytes -= 64; }
+static void add_up_too_few(dt_schedule *schedule) { sum_of(schedule)->n_sources--; }
+static void add_up_by_another_tree(dt_schedule *schedule) { sum_of(schedule)->n_leaves++; }
+static void add_up_elsewhere(dt_schedule *schedule) { sum_of(schedule)->target = 1; }
+static void hold_other_microbatches(dt_schedule *schedule) { ((dt_schedule_node *)schedule->nodes)->span++; }
+static void count_other_bytes(dt_schedule *schedule) { schedule->n_sent_bytes++; }
+
+static void mistakes_are_found(void **state) {
+    (void)state;
+    enum {
+        OF_DIRECT = 1,
+        OF_HALVING = 2,
+        OF_ALL = OF_DIRECT | OF_HALVING
+    };
+    static const struct {
+        const char *name;
+        void (*make)(dt_schedule *schedule);
+        int of;
+    } mistakes[] = {
+#define MISTAKE(name, of) {#name, name, of}
+        MISTAKE(forget_a_message, OF_ALL),
+        MISTAKE(forget_a_sum, OF_ALL),
+        MISTAKE(forget_a_round, OF_ALL),
+        MISTAKE(send_to_another_process, OF_ALL),
+        MISTAKE(send_to_oneself, OF_ALL),
+        MISTAKE(send_another_range, OF_ALL),
+        MISTAKE(send_less, OF_ALL),
+        MISTAKE(send_part_of_a_unit, OF_ALL),
+        MISTAKE(send_what_is_not_there, OF_ALL),
+        MISTAKE(receive_elsewhere, OF_ALL),
+        MISTAKE(receive_in_no_slot, OF_ALL),
+        MISTAKE(send_where_others_receive, OF_ALL),
+        MISTAKE(exchange_rounds, OF_ALL),
+        MISTAKE(receive_where_it_is_sent_from, OF_ALL),
+        MISTAKE(exchange_messages_of_a_pair, OF_DIRECT), /* in the same direction */
+        MISTAKE(add_up_in_another_order, OF_ALL),
+        MISTAKE(add_up_less, OF_ALL),
+        MISTAKE(add_up_too_few, OF_ALL),
+        MISTAKE(add_up_by_another_tree, OF_ALL),
+        MISTAKE(add_up_elsewhere, OF_ALL),
+        MISTAKE(hold_other_microbatches, OF_ALL),
+        MISTAKE(count_other_bytes, OF_ALL),
+#undef MISTAKE
+    };
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++)
+        for (dt_schedule_algorithm algorithm = DT_SCHEDULE_DIRECT; algorithm <= DT_SCHEDULE_HALVING; algorithm++) {
+            bool halves = algorithm == DT_SCHEDULE_HALVING;
+            if (!(mistakes[i].of & (halves ? OF_HALVING : OF_DIRECT))) continue;
+            dt_arena *arena = dt_arena_create();
+            /* 6 processes with a node each; 5 with 1, 2 or 3 */
+            dt_schedule_options options = options_of(DT_SCHEDULE_ALL_REDUCE, halves ? 6 : 5, halves ? 6 : 9, 4096);
+            options.algorithm = algorithm;
+            dt_schedule *schedules = dt_schedules_of(&options, arena);
+            mistakes[i].make(&schedules[1]);
+            if (dt_simulate(&options, schedules, arena) == NULL) fail_msg("not found: %s", mistakes[i].name);
+            dt_arena_destroy(arena);
+        }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nodes_are_the_largest_there_are),
+        cmocka_unit_test(any_number_of_processes_has_the_bits_of_the_tree),
+        cmocka_unit_test(both_algorithms_have_the_bits_of_the_tree),
+        cmocka_unit_test(odd_cuts_have_the_bits_of_the_tree),
+        cmocka_unit_test(images_of_any_size),
+        cmocka_unit_test(parts_may_be_uneven_and_empty),
+        cmocka_unit_test(processes_with_other_nodes_cannot_halve),
+        cmocka_unit_test(few_processes_are_direct_and_many_halve),
+        cmocka_unit_test(halving_sends_at_most_the_image_twice),
+        cmocka_unit_test(a_thousand_processes_take_twenty_rounds),
+        cmocka_unit_test(direct_sends_each_node_once_and_the_sum),
+        cmocka_unit_test(mistakes_are_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
