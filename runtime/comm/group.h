@@ -1,20 +1,22 @@
 /* group: what replicas exchange through.
  *
- * The ranks of a group hold the microbatches of all replicas in contiguous runs, in order. A member is one rank: an executor of this process. Members
- * that share memory form a domain; members of one process are led by the first of them. All members make the same calls in the same order.
+ * A process holds a contiguous run of the microbatches of all replicas, and deals them to its members, in order: each is an executor of this process.
+ * Members that share memory form a domain. All members make the same calls in the same order. What other processes hold, the group gets from
+ * them (processes.h).
  *
  * A collective is published once, before the first step: where each member leaves its part, and where it wants the result. The group then says what
- * this member has to do for it: reductions on its device's own queue, between two meetings. What comes out depends on the microbatches alone, never
- * on who holds them. What a process must know of all ranks beside that (bad indices, whether somebody failed or was told to stop) goes through
- * dt_group_combine.
+ * this member has to do for it on its device's own queue: reductions before and after what crosses processes, where there are others; between
+ * meetings. What comes out depends on the microbatches alone, never on who holds them.
  *
- * A group that fails stays failed: once a rank has aborted, or has not arrived within the deadline, every meeting of every rank returns DT_ABORTED
- * with the first reason. Nobody hangs. Threads: a member belongs to the thread of its executor, dt_group_abort may be called from any. */
+ * A group that fails stays failed: once a member has aborted, or has not arrived within the deadline, or another process has failed, every meeting of
+ * every member returns DT_ABORTED with the first reason. Nobody hangs. Threads: a member belongs to the thread of its executor, dt_group_abort may be
+ * called from any. */
 #ifndef DT_RUNTIME_COMM_GROUP_H
 #define DT_RUNTIME_COMM_GROUP_H
 
 #include "base/arena.h"
 #include "runtime/artifact/artifact.h"
+#include "runtime/comm/exchange.h"
 #include "runtime/comm/microbatches.h"
 #include "runtime/devices/reduce.h"
 
@@ -35,29 +37,28 @@ typedef struct dt_collective_part {
     const char *label;
 } dt_collective_part;
 
-/* Which step, for messages. */
-typedef struct dt_step_context {
-    const char *step;
-    int64_t number;
-    int segment;
-} dt_step_context;
-
 typedef enum dt_group_scope {
-    DT_GROUP_ALL,    /* every member */
-    DT_GROUP_DOMAIN, /* the members of this one's memory */
-    DT_GROUP_LEADERS /* the first member of each process */
+    DT_GROUP_ALL,   /* every member of this process */
+    DT_GROUP_DOMAIN /* the members of this one's memory */
 } dt_group_scope;
 
 typedef DT_LIST(dt_tree_reduction) dt_tree_reductions;
+
+/* What a member does for collectives that are made together. */
+typedef struct dt_group_work {
+    dt_tree_reductions before; /* of what crosses processes: sums of this process's microbatches */
+    bool crosses;              /* dt_group_cross is called between, when all members have done what is before */
+    dt_tree_reductions after;
+} dt_group_work;
 
 typedef struct dt_group dt_group;
 
 typedef struct dt_group_kind {
     const char *name;
     void (*publish)(dt_group *group, const dt_collective_part *parts);
-    void (*lower)(dt_group *group, int first, int n, dt_arena *arena, dt_tree_reductions *reductions);
+    dt_status *(*lower)(dt_group *group, int first, int n, dt_arena *arena, dt_group_work *work);
     dt_status *(*meet)(dt_group *group, dt_group_scope scope, const dt_step_context *context, const char *label);
-    dt_status *(*gather)(dt_group *group, void *records, size_t bytes, const dt_step_context *context);
+    dt_status *(*cross)(dt_group *group, int first, const dt_step_context *context);
     void (*abort)(dt_group *group, const char *reason);
     void (*close)(dt_group *group);
 } dt_group_kind;
@@ -65,41 +66,34 @@ typedef struct dt_group_kind {
 struct dt_group { /* the head of every implementation's own struct */
     const dt_group_kind *kind;
     uint64_t id;                                              /* the same for all members, and of no other group of this process */
-    int rank, n_ranks;                                        /* of this member; of all */
+    int rank, n_ranks;                                        /* of this member; of this process's */
     int first_domain_rank, n_domain_ranks;                    /* the members that share its memory, this one included */
-    int process, n_processes;                                 /* of this member; of all */
-    int first_microbatch, n_microbatches, n_all_microbatches; /* of this member; of all */
+    int first_microbatch, n_microbatches, n_all_microbatches; /* of this member; of all processes */
     dt_microbatches rows;                                     /* where their rows are */
 };
 
 /* Says what this member leaves and takes: an array of all collectives of all functions, which stays where it is until the group is closed. */
 static inline void dt_group_publish(dt_group *group, const dt_collective_part *parts) { group->kind->publish(group, parts); }
 
-/* Appends what this member has to do for published parts [first, first + n), together: between a meeting before, when all sources are there, and one
- * behind, when all targets are. Sources are unchanged. What it allocates is of the arena. All members must have published: leaders meet before. */
-static inline void dt_group_lower(dt_group *group, int first, int n, dt_arena *arena, dt_tree_reductions *reductions) {
-    group->kind->lower(group, first, n, arena, reductions);
+/* What this member has to do for published parts [first, first + n), together: between a meeting before, when all sources are there, and one behind,
+ * when all targets are. Sources are unchanged. What it allocates is of the arena. All members must have published, and all lower in the same order,
+ * one after the other; the first call for a `first` decides. */
+static inline dt_status *dt_group_lower(dt_group *group, int first, int n, dt_arena *arena, dt_group_work *work) {
+    return group->kind->lower(group, first, n, arena, work);
 }
 
-/* Returns when all members of `scope` have come here. What each wrote before, all see after. Of LEADERS alone: called by leaders. */
+/* Returns when all members of `scope` have come here. What each wrote before, all see after. */
 static inline dt_status *dt_group_meet(dt_group *group, dt_group_scope scope, const dt_step_context *context, const char *label) {
     return group->kind->meet(group, scope, context, label);
 }
 
-/* A record of each process to all of them: records [n_processes] of `bytes` each, of which this process's is filled in. Called by leaders. */
-static inline dt_status *dt_group_gather(dt_group *group, void *records, size_t bytes, const dt_step_context *context) {
-    return group->n_processes == 1 ? NULL : group->kind->gather(group, records, bytes, context);
+/* Exchanges with the other processes what was lowered as `first`. Called by all members, who have met; returns when the results are here. */
+static inline dt_status *dt_group_cross(dt_group *group, int first, const dt_step_context *context) {
+    return group->kind->cross(group, first, context);
 }
 
 /* This member cannot go on; `reason` is what the others' errors say. */
 static inline void dt_group_abort(dt_group *group, const char *reason) { group->kind->abort(group, reason); }
-
-/* How a process that holds a part of a group gets its members. */
-typedef struct dt_group_entry {
-    dt_status *(*join)(void *context, int rank, dt_group **group); /* as a dt_group that knows all ranks */
-    void *context;
-    int process, n_processes; /* all of them have as many ranks: process p those from p * ranks of a process on */
-} dt_group_entry;
 
 /* NULL is allowed. Every member closes its own, in any order, when no call is in progress. */
 static inline void dt_group_close(dt_group *group) {

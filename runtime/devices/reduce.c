@@ -84,26 +84,26 @@ static const struct arithmetic {
 /* ---- the tree ---- */
 
 typedef struct walk {
-    const struct arithmetic *arithmetic;
-    dt_reduction_op combine;
-    const dt_tree_source *source;   /* the next one: they are met in their order */
-    size_t element_bytes, first, n; /* this block's elements */
+    void (*load)(void *accumulators, const void *elements, size_t n); /* NULL: sources are accumulators */
+    void (*combine)(void *result, const void *left, const void *right, size_t n);
+    const dt_tree_source *source;  /* the next one: they are met in their order */
+    size_t source_bytes, first, n; /* this block's elements */
 } walk;
 
 /* The next `n` leaves of the tree as accumulators: in `block`, or where they lie reduced, if they need no conversion. The blocks of `scratch` are for
  * what is on the way. */
 static const void *subtree(walk *in, int64_t n, char *block, char *scratch) {
     if (in->source->span == n) {
-        const char *values = (const char *)(in->source++)->values + in->first * in->element_bytes;
-        if (in->arithmetic->load == NULL) return values;
-        in->arithmetic->load(block, values, in->n);
+        const char *values = (const char *)(in->source++)->values + in->first * in->source_bytes;
+        if (in->load == NULL) return values;
+        in->load(block, values, in->n);
         return block;
     }
     int64_t n_left = 1;
     while (n_left < n - n_left) n_left *= 2; /* the largest power of two below n */
     const void *left = subtree(in, n_left, block, scratch);
     const void *right = subtree(in, n - n_left, scratch, scratch + BLOCK_BYTES);
-    in->arithmetic->combine[in->combine](block, left, right, in->n);
+    in->combine(block, left, right, in->n);
     return block;
 }
 
@@ -121,24 +121,37 @@ static bool is_read_later(const dt_tree_reduction *reduction) {
     return false;
 }
 
+/* Copies as they are, unless the sums are narrowed or widened. */
+static bool is_copy(const dt_tree_reduction *reduction) {
+    bool converts = arithmetics[reduction->dtype].load != NULL && reduction->wide_sources != reduction->wide_targets;
+    return reduction->n_sources == 1 && !converts;
+}
+
 void dt_reduce(const dt_tree_reduction *reduction, void *scratch) {
     const struct arithmetic *arithmetic = &arithmetics[reduction->dtype];
-    size_t element_bytes = dt_dtype_bytes(reduction->dtype), n = reduction->n_elements;
-    if (reduction->n_sources == 1) {
-        for (int t = 0; t < reduction->n_targets; t++) memcpy(reduction->targets[t], reduction->sources[0].values, n * element_bytes);
+    size_t bytes = dt_dtype_bytes(reduction->dtype), n = reduction->n_elements;
+    size_t source_bytes = reduction->wide_sources && arithmetic->load != NULL ? sizeof(float) : bytes;
+    size_t target_bytes = reduction->wide_targets && arithmetic->load != NULL ? sizeof(float) : bytes;
+    if (is_copy(reduction)) {
+        for (int t = 0; t < reduction->n_targets; t++) memcpy(reduction->targets[t], reduction->sources[0].values, n * source_bytes);
         return;
     }
-    bool converts = arithmetic->store != NULL, apart = converts || is_read_later(reduction);
+    bool converts = arithmetic->store != NULL && !reduction->wide_targets, apart = converts || is_read_later(reduction);
     for (size_t first = 0; first < n; first += BLOCK) {
-        size_t at = first * element_bytes;
-        walk in = {arithmetic, reduction->combine, reduction->sources, element_bytes, first, n - first < BLOCK ? n - first : BLOCK};
+        size_t at = first * target_bytes;
+        walk in = {reduction->wide_sources ? NULL : arithmetic->load,
+                   arithmetic->combine[reduction->combine],
+                   reduction->sources,
+                   source_bytes,
+                   first,
+                   n - first < BLOCK ? n - first : BLOCK};
         char *root = apart ? scratch : (char *)reduction->targets[0] + at;
-        subtree(&in, reduction->n_leaves, root, (char *)scratch + BLOCK_BYTES);
+        const void *sum = subtree(&in, reduction->n_leaves, root, (char *)scratch + BLOCK_BYTES);
         for (int t = apart ? 0 : 1; t < reduction->n_targets; t++) {
             if (converts)
-                arithmetic->store((char *)reduction->targets[t] + at, root, in.n);
+                arithmetic->store((char *)reduction->targets[t] + at, sum, in.n);
             else
-                memcpy((char *)reduction->targets[t] + at, root, in.n * element_bytes);
+                memcpy((char *)reduction->targets[t] + at, root, in.n * target_bytes);
         }
     }
 }

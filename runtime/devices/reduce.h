@@ -11,6 +11,7 @@
 #include "abi/dtype.h"
 #include "runtime/artifact/artifact.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,6 +31,8 @@ typedef struct dt_tree_reduction {
     size_t n_elements;
     int n_targets;
     void *const *targets; /* [n_targets] the first may be the values of the first source; else nothing overlaps */
+    bool wide_sources;    /* of f16 and bf16: the sources are sums in f32, which spans of any length may have */
+    bool wide_targets;    /* of f16 and bf16: the targets are f32, and nothing is rounded */
 } dt_tree_reduction;
 
 /* Bytes of scratch that dt_reduce needs for a tree of so many leaves; align it to 64. */

@@ -70,7 +70,7 @@ static dt_operations_options options_of(const dt_executor *executor) {
     return (dt_operations_options){.memory = &executor->memory,
                                    .kernels = executor->device->kind->reads_host ? executor->kernels : NULL,
                                    .part = executor->part,
-                                   .leads = group == NULL || group->rank % (group->n_ranks / group->n_processes) == 0,
+                                   .leads = group == NULL || group->rank == 0,
                                    .first_row = executor->first_row,
                                    .host = executor->exchange};
 }
@@ -95,30 +95,41 @@ typedef struct cutter {
     DT_LIST(dt_executor_stage) stages;
 } cutter;
 
-static void end_stage(cutter *in, bool meets, dt_group_scope scope, int segment, const char *label) {
-    dt_executor_stage stage = {.sequence = {.name = in->name, .n_operations = in->operations.n, .operations = in->operations.items},
-                               .meets = meets,
-                               .scope = scope,
-                               .segment = segment,
-                               .label = label};
-    dt_list_push(in->arena, &in->stages, stage);
+/* Ends the stage that is open; `how` says what follows it. */
+static void end_stage(cutter *in, dt_executor_stage how) {
+    how.sequence = (dt_sequence){.name = in->name, .n_operations = in->operations.n, .operations = in->operations.items};
+    dt_list_push(in->arena, &in->stages, how);
     memset(&in->operations, 0, sizeof in->operations);
 }
 
-/* Between two meetings, if there is anybody to meet. */
-static void cut_collective(cutter *in, const dt_operation_collective *collective) {
-    dt_group *group = in->executor->group;
-    const dt_collective_part *parts = in->executor->collectives;
-    dt_tree_reductions reductions = {0};
-    assert(group != NULL); /* functions outside of steps have nothing that crosses replicas */
-    if (group->n_ranks > 1) end_stage(in, true, DT_GROUP_ALL, collective->segment, parts[collective->first].label);
-    dt_group_lower(group, collective->first, collective->n, in->arena, &reductions);
-    dt_operation reduce = {.kind = DT_OPERATION_REDUCE, .reduce = {(int)reductions.n, reductions.items}};
-    if (reductions.n > 0) dt_list_push(in->arena, &in->operations, reduce);
-    if (group->n_ranks > 1) end_stage(in, true, DT_GROUP_ALL, collective->segment, parts[collective->first + collective->n - 1].label);
+static void add_reductions(cutter *in, const dt_tree_reductions *reductions) {
+    dt_operation reduce = {.kind = DT_OPERATION_REDUCE, .reduce = {(int)reductions->n, reductions->items}};
+    if (reductions->n > 0) dt_list_push(in->arena, &in->operations, reduce);
 }
 
-static dt_executor_stage *cut(dt_executor *executor, int f, int slot, dt_arena *arena, dt_executor_function *function) {
+/* Between two meetings, if there is anybody to meet. */
+static dt_status *cut_collective(cutter *in, const dt_operation_collective *collective) {
+    dt_group *group = in->executor->group;
+    const dt_collective_part *parts = in->executor->collectives;
+    dt_executor_stage meeting = {.meets = true, .scope = DT_GROUP_ALL, .segment = collective->segment, .label = parts[collective->first].label};
+    dt_group_work work = {0};
+    assert(group != NULL); /* functions outside of steps have nothing that crosses replicas */
+    DT_TRY(dt_group_lower(group, collective->first, collective->n, in->arena, &work));
+    if (group->n_ranks > 1) end_stage(in, meeting);
+    add_reductions(in, &work.before);
+    if (work.crosses) {
+        dt_executor_stage crossing = meeting;
+        crossing.crosses = true;
+        crossing.first = collective->first;
+        end_stage(in, crossing);
+    }
+    add_reductions(in, &work.after);
+    meeting.label = parts[collective->first + collective->n - 1].label;
+    if (group->n_ranks > 1) end_stage(in, meeting);
+    return NULL;
+}
+
+static dt_status *cut(dt_executor *executor, int f, int slot, dt_arena *arena, dt_executor_function *function, dt_executor_stage **stages) {
     dt_operations_options options = options_of(executor);
     dt_operations made = dt_operations_of(&options, f, function->first_collective, slot, arena);
     cutter in = {.executor = executor, .arena = arena, .name = executor->memory.artifact->functions[f].name};
@@ -128,28 +139,36 @@ static dt_executor_stage *cut(dt_executor *executor, int f, int slot, dt_arena *
         switch (one->kind) {
         case DT_OPERATION_COLLECTIVE:
             segment = one->collective.segment;
-            cut_collective(&in, &one->collective);
+            DT_TRY(cut_collective(&in, &one->collective));
             break;
-        case DT_OPERATION_MEET: end_stage(&in, true, DT_GROUP_DOMAIN, segment, "barrier"); break;
+        case DT_OPERATION_MEET:
+            end_stage(&in, (dt_executor_stage){.meets = true, .scope = DT_GROUP_DOMAIN, .segment = segment, .label = "barrier"});
+            break;
         default: dt_list_push(arena, &in.operations, *one); break;
         }
     }
-    if (in.operations.n > 0) end_stage(&in, false, DT_GROUP_ALL, segment, "");
+    if (in.operations.n > 0) end_stage(&in, (dt_executor_stage){.segment = segment, .label = ""});
     function->n_stages = (int)in.stages.n;
     function->inputs = made.inputs.items;
     function->n_inputs = made.inputs.n;
-    return in.stages.items;
+    *stages = in.stages.items;
+    return NULL;
 }
 
-static void cut_functions(dt_executor *executor, int wanted, dt_arena *arena) {
+static dt_status *cut_functions(dt_executor *executor, int wanted, dt_arena *arena) {
     const dt_executor_memory *memory = &executor->memory;
     for (int f = 0; f < memory->artifact->n_functions; f++) {
         dt_executor_function *function = &executor->functions[f];
         if (!dt_memory_has(memory->artifact, wanted, f)) continue;
         bool in_slots = memory->slots > 0 && memory->input_bytes[f] > 0;
-        for (int s = 0; s < DT_INPUT_SLOTS; s++)
-            function->stages[s] = s > 0 && !in_slots ? function->stages[0] : cut(executor, f, s, arena, function);
+        for (int s = 0; s < DT_INPUT_SLOTS; s++) {
+            if (s == 0 || in_slots)
+                DT_TRY(cut(executor, f, s, arena, function, &function->stages[s]));
+            else
+                function->stages[s] = function->stages[0];
+        }
     }
+    return NULL;
 }
 
 typedef DT_LIST(dt_sequence *) sequences;
@@ -167,14 +186,15 @@ static sequences all_sequences(const dt_executor *executor, dt_arena *arena) {
     return all;
 }
 
-int64_t dt_executor_prepare_bytes(dt_executor *executor, int wanted, dt_arena *arena) {
-    cut_functions(executor, wanted, arena);
+dt_status *dt_executor_prepare_bytes(dt_executor *executor, int wanted, dt_arena *arena) {
+    DT_TRY(cut_functions(executor, wanted, arena));
     sequences all = all_sequences(executor, arena);
-    return dt_device_prepare_bytes(executor->device, (const dt_sequence *const *)all.items, all.n);
+    executor->prepare_bytes = dt_device_prepare_bytes(executor->device, (const dt_sequence *const *)all.items, all.n);
+    return NULL;
 }
 
 dt_status *dt_executor_prepare(dt_executor *executor, int wanted, dt_arena *arena) {
-    cut_functions(executor, wanted, arena);
+    DT_TRY(cut_functions(executor, wanted, arena));
     sequences all = all_sequences(executor, arena);
     size_t most = 0;
     for (size_t s = 0; s < all.n; s++)
@@ -276,17 +296,26 @@ static dt_status *run_measured(dt_executor *executor, const dt_sequence *sequenc
     return NULL;
 }
 
-/* The queues of all members of this process wait for one another. Of other processes nobody's queue can: what this one has is done before it says so.
- */
+/* The queues of all members wait for one another. What other processes are sent is there before anybody says so. */
 static dt_status *wait_for_others(dt_executor *executor, const dt_executor_stage *stage, const dt_step_context *context) {
     dt_device_event *arrived = executor->arrived[executor->n_meetings % 2];
-    bool alone = stage->scope == DT_GROUP_DOMAIN || executor->group->n_processes == 1;
-    DT_TRY(alone ? dt_device_signal(executor->device, arrived) : dt_device_synchronize(executor->device));
+    DT_TRY(stage->crosses ? dt_device_synchronize(executor->device) : dt_device_signal(executor->device, arrived));
     DT_TRY(dt_group_meet(executor->group, stage->scope, context, stage->label));
-    for (int p = 0; p < executor->n_peers && executor->device->kind->wait != NULL && alone; p++)
+    if (stage->crosses) return dt_group_cross(executor->group, stage->first, context);
+    for (int p = 0; p < executor->n_peers && executor->device->kind->wait != NULL; p++)
         if (executor->peers[p] != executor) DT_TRY(dt_device_wait(executor->device, executor->peers[p]->arrived[executor->n_meetings % 2]));
     executor->n_meetings++;
     return NULL;
+}
+
+/* What others hear when they ask. */
+static void say_progress(const dt_executor *executor, const dt_executor_stage *stage, const dt_run_values *values) {
+    dt_progress *progress = executor->progress;
+    if (progress == NULL || executor->group == NULL || executor->group->rank != 0) return;
+    atomic_store_explicit(&progress->step, values->step, memory_order_relaxed);
+    atomic_store_explicit(&progress->number, values->launch.counter, memory_order_relaxed);
+    atomic_store_explicit(&progress->segment, stage->segment, memory_order_relaxed);
+    atomic_store_explicit(&progress->label, stage->label, memory_order_relaxed);
 }
 
 static dt_status *meet(dt_executor *executor, const dt_executor_stage *stage, const dt_run_values *values) {
@@ -318,7 +347,9 @@ dt_status *dt_executor_start(dt_executor *executor, const dt_run_values *values)
     clear_times(executor, values->function);
     for (int s = 0; s < function->n_stages; s++) {
         const dt_executor_stage *stage = &function->stages[executor->slot][s];
+        say_progress(executor, stage, values);
         DT_TRY(say_where(executor, values, enqueue(executor, &stage->sequence)));
+        dt_progress_count(executor->progress);
         if (stage->meets) DT_TRY(meet(executor, stage, values));
     }
     return NULL;

@@ -12,11 +12,14 @@
 #define DT_RUNTIME_EXECUTION_EXECUTOR_H
 
 #include "runtime/execution/operations.h"
+#include "runtime/threads/progress.h"
 
 /* What follows a sequence, and which one that is. */
 typedef struct dt_executor_stage {
     dt_sequence sequence;
-    bool meets; /* the members of `scope` wait for one another behind it */
+    bool meets;   /* the members of `scope` wait for one another behind it */
+    bool crosses; /* and then exchange with other processes what was lowered as collective `first` */
+    int first;
     dt_group_scope scope;
     int segment;
     const char *label; /* of what crosses there, for messages */
@@ -46,6 +49,7 @@ typedef struct dt_executor {
     dt_memory_domain *domain;
     int part;                         /* which of the domain's executors it is */
     dt_group *group;                  /* NULL: nothing crosses replicas */
+    dt_progress *progress;            /* of this process; NULL: nobody waits for it */
     struct dt_executor *const *peers; /* [n_peers] the executors of this process, this one included */
     int n_peers;
     int64_t first_row; /* of this process, in the global batch */
@@ -81,8 +85,8 @@ typedef struct dt_run_values {
  * collectives: all of them are to be planned before any is asked for bytes or prepared. */
 void dt_executor_plan(dt_executor *executor, int wanted, dt_arena *arena);
 
-/* What preparing will allocate on the device beside `memory`. */
-int64_t dt_executor_prepare_bytes(dt_executor *executor, int wanted, dt_arena *arena);
+/* Sets prepare_bytes: what preparing will allocate on the device beside `memory`. */
+dt_status *dt_executor_prepare_bytes(dt_executor *executor, int wanted, dt_arena *arena);
 
 /* Allocates its memory, on device and host, zeroed. Then it is to be planned, again if it was: there are addresses now. */
 dt_status *dt_executor_allocate(dt_executor *executor);

@@ -29,11 +29,12 @@ struct dt_session {
     const dt_artifact *artifact; /* of the kernels; on a GPU its program for GPUs */
     dt_session_options options;  /* rows is never 0 */
     dt_device_spec spec;
-    int n_spare;              /* devices that no replica is left for */
-    int process, n_processes; /* of the group */
-    int n_executors;          /* of this process: at least one a device */
-    dt_executor *executors;   /* [n_executors] */
-    dt_executor **peers;      /* [n_executors] the same */
+    int n_spare; /* devices that no replica is left for */
+    int process, n_processes;
+    int first_microbatch, n_microbatches, n_all_microbatches; /* of this process; of all */
+    int n_executors;                                          /* of this process: at least one a device */
+    dt_executor *executors;                                   /* [n_executors] */
+    dt_executor **peers;                                      /* [n_executors] the same */
     int n_domains;
     dt_memory_domain *domains; /* [n_domains] one, where the devices share memory; else one an executor */
     dt_thread_pool *pool;
@@ -60,22 +61,20 @@ static const dt_step_context at_start = {.step = "start"};
 
 static dt_group *group_of(const dt_session *session) { return session->executors[0].group; }
 
-/* All processes have come here. */
-static dt_status *meet_processes(const dt_session *session) {
-    return dt_group_meet(group_of(session), DT_GROUP_LEADERS, &at_start, "the other processes");
-}
-
 /* Tells the others, who may be waiting. */
 static void abort_group(const dt_session *session, const char *who, dt_status *status) {
     char reason[256];
     snprintf(reason, sizeof reason, "%s: %s", who, dt_status_message(status));
-    if (session->n_executors > 0 && group_of(session) != NULL) dt_group_abort(group_of(session), reason);
+    if (session->n_executors > 0 && group_of(session) != NULL)
+        dt_group_abort(group_of(session), reason);
+    else
+        dt_processes_abort(session->options.processes, reason);
 }
 
 dt_status *dt_session_any(dt_session *session, bool here, bool *any) {
     dt_bad_index *records = session->bad_indices; /* of whichever kind: they are read at once */
     records[session->process] = (dt_bad_index){.count = here};
-    DT_TRY(dt_group_gather(group_of(session), records, sizeof *records, &at_start));
+    DT_TRY(dt_processes_gather(session->options.processes, records, sizeof *records, &at_start));
     *any = false;
     for (int p = 0; p < session->n_processes; p++) *any = *any || records[p].count != 0;
     return NULL;
@@ -136,12 +135,22 @@ static dt_status *check_options(dt_session *session) {
                         session->spec.n, options->replicas, dt_plural(options->replicas), session->spec.n);
     DT_TRY(check_rows(session));
     if (!(options->deadline_seconds > 0)) options->deadline_seconds = DEFAULT_DEADLINE_SECONDS;
-    session->process = options->group != NULL ? options->group->process : 0;
-    session->n_processes = options->group != NULL ? options->group->n_processes : 1;
+    session->process = dt_processes_number(options->processes);
+    session->n_processes = dt_processes_count(options->processes);
     return NULL;
 }
 
 /* ---- creating: executors ---- */
+
+static dt_microbatches microbatches_of(const dt_session *session) {
+    int64_t rows = session->options.rows;
+    return (dt_microbatches){rows, dt_artifact_microbatches(session->artifact, rows), session->artifact->microbatch_rows};
+}
+
+static dt_row_range rows_here(const dt_session *session) {
+    dt_microbatches rows = microbatches_of(session);
+    return dt_microbatches_rows_of_process(&rows, session->options.replicas, session->process, session->n_processes);
+}
 
 static dt_executor_times *new_times(const dt_session *session) {
     int most = 0;
@@ -177,11 +186,11 @@ static dt_status *check_operations(const dt_session *session, const dt_executor 
     return NULL;
 }
 
-static dt_status *open_executor(dt_session *session, int e, dt_microbatches rows, int n_microbatches) {
+static dt_status *open_executor(dt_session *session, int e) {
     const dt_device_kind *kind = session->spec.kind;
     dt_executor *executor = &session->executors[e];
-    int n_ranks = session->n_executors * session->n_processes, rank = session->process * session->n_executors + e;
-    int first = dt_microbatches_first_of_rank(rank, n_ranks, n_microbatches);
+    int first = dt_microbatches_first_of_rank(e, session->n_executors, session->n_microbatches);
+    int end = dt_microbatches_first_of_rank(e + 1, session->n_executors, session->n_microbatches);
     session->peers[e] = executor;
     DT_TRY(dt_device_open(kind, dt_device_spec_number(&session->spec, e), session->n_executors, &executor->device));
     snprintf(executor->device->name, sizeof executor->device->name, "%s:%d", kind->name,
@@ -189,13 +198,14 @@ static dt_status *open_executor(dt_session *session, int e, dt_microbatches rows
     executor->kernels = session->kernels;
     executor->peers = session->peers;
     executor->n_peers = session->n_executors;
+    executor->progress = dt_processes_progress(session->options.processes);
     executor->device->deadline_seconds = session->options.deadline_seconds;
     executor->first_row = dt_session_first_row(session);
     executor->memory = (dt_executor_memory){.artifact = session->artifact,
-                                            .first_microbatch = first,
-                                            .n_microbatches = dt_microbatches_first_of_rank(rank + 1, n_ranks, n_microbatches) - first,
-                                            .n_all_microbatches = n_microbatches,
-                                            .rows = rows};
+                                            .first_microbatch = session->first_microbatch + first,
+                                            .n_microbatches = end - first,
+                                            .n_all_microbatches = session->n_all_microbatches,
+                                            .rows = microbatches_of(session)};
     if (session->options.times) executor->times = new_times(session);
     DT_TRY(check_operations(session, executor));
     return kind->load != NULL ? kind->load(executor->device, dt_kernels_artifact(session->kernels), !session->options.no_libraries, session->arena)
@@ -203,14 +213,14 @@ static dt_status *open_executor(dt_session *session, int e, dt_microbatches rows
 }
 
 /* Executors of one memory are of one domain. */
-static void open_domains(dt_session *session, int n_microbatches) {
+static void open_domains(dt_session *session) {
     bool shared = session->spec.kind->shares_memory;
     int n = session->n_executors;
     session->n_domains = shared ? 1 : n;
     session->domains = DT_NEW_ARRAY(session->arena, dt_memory_domain, session->n_domains);
     for (int d = 0; d < session->n_domains; d++) {
         session->domains[d] = (dt_memory_domain){.device = session->executors[d].device, .number = d, .n_executors = shared ? n : 1};
-        dt_memory_domain_lay_out(&session->domains[d], session->artifact, n_microbatches, DT_ALL_FUNCTIONS, session->arena);
+        dt_memory_domain_lay_out(&session->domains[d], session->artifact, session->n_all_microbatches, DT_ALL_FUNCTIONS, session->arena);
     }
     for (int e = 0; e < n; e++) {
         session->executors[e].domain = &session->domains[shared ? 0 : e];
@@ -220,47 +230,59 @@ static void open_domains(dt_session *session, int n_microbatches) {
     }
 }
 
-static dt_status *join_hub(void *hub, int rank, dt_group **group) { return dt_local_hub_join(hub, rank, group); }
+/* The host's memory, which the first device reaches. */
+static dt_status *allocate_shared(void *context, size_t bytes, void **memory) {
+    dt_device *device = ((dt_session *)context)->executors[0].device;
+    return device->kind->allocate_host != NULL ? device->kind->allocate_host(device, bytes, memory) : dt_device_allocate(device, bytes, memory);
+}
 
-static dt_status *join_group(dt_session *session, dt_microbatches rows, int n_microbatches) {
-    const dt_group_entry *entry = session->options.group;
-    dt_local_hub *hub = NULL;
+static void release_shared(void *context, void *memory, size_t bytes) {
+    dt_device *device = ((dt_session *)context)->executors[0].device;
+    if (device->kind->release_host != NULL)
+        device->kind->release_host(device, memory);
+    else
+        dt_device_release(device, memory, bytes);
+}
+
+static dt_status *join_group(dt_session *session) {
+    dt_local_hub_options options = {.n_ranks = session->n_executors,
+                                    .shares_memory = session->spec.kind->shares_memory,
+                                    .first_microbatch = session->first_microbatch,
+                                    .n_microbatches = session->n_microbatches,
+                                    .n_all_microbatches = session->n_all_microbatches,
+                                    .rows = microbatches_of(session),
+                                    .deadline_seconds = session->options.deadline_seconds,
+                                    .processes = session->options.processes,
+                                    .allocate = allocate_shared,
+                                    .release = release_shared,
+                                    .context = session};
+    dt_local_hub *hub;
     dt_status *status = NULL;
-    dt_group_entry alone;
-    if (entry == NULL) {
-        dt_local_hub_options options = {.n_ranks = session->n_executors,
-                                        .n_processes = 1,
-                                        .shares_memory = session->spec.kind->shares_memory,
-                                        .n_microbatches = n_microbatches,
-                                        .rows = rows,
-                                        .deadline_seconds = session->options.deadline_seconds};
-        DT_TRY(dt_local_hub_create(&options, &hub));
-        alone = (dt_group_entry){.join = join_hub, .context = hub};
-        entry = &alone;
-    }
-    for (int e = 0; e < session->n_executors && status == NULL; e++)
-        status = entry->join(entry->context, session->process * session->n_executors + e, &session->executors[e].group);
+    DT_TRY(dt_local_hub_create(&options, &hub));
+    for (int e = 0; e < session->n_executors && status == NULL; e++) status = dt_local_hub_join(hub, e, &session->executors[e].group);
     dt_local_hub_release(hub);
     return status;
 }
 
-/* Microbatches are dealt to all executors alike: where D divides V, a device's executors hold what its replicas are made of. A core that would get
- * none is left out. */
+/* Microbatches are dealt to all processes alike, and in each to its executors: where D divides V, a device's executors hold what its replicas are
+ * made of. A core that would get none is left out. */
 static dt_status *open_executors(dt_session *session) {
-    const dt_artifact *artifact = session->artifact;
-    dt_microbatches rows = {session->options.rows, dt_artifact_microbatches(artifact, session->options.rows), artifact->microbatch_rows};
-    int n_microbatches = (int)(rows.per_replica * session->options.replicas), n = session->spec.n * session->spec.n_cores;
-    if (n > n_microbatches / session->n_processes) n = n_microbatches / session->n_processes;
-    if (n < 1)
+    const dt_microbatches rows = microbatches_of(session);
+    int n_all = (int)(rows.per_replica * session->options.replicas), n = session->spec.n * session->spec.n_cores;
+    if (session->n_processes > n_all)
         return dt_error(DT_INVALID_ARGUMENT, "%d processes for %d microbatches: each process holds at least one; use fewer processes",
-                        session->n_processes, n_microbatches);
+                        session->n_processes, n_all);
+    session->n_all_microbatches = n_all;
+    session->first_microbatch = dt_microbatches_first_of_rank(session->process, session->n_processes, n_all);
+    session->n_microbatches = dt_microbatches_first_of_rank(session->process + 1, session->n_processes, n_all) - session->first_microbatch;
+    if (n > session->n_microbatches) n = session->n_microbatches;
     session->executors = DT_NEW_ARRAY(session->arena, dt_executor, n);
     session->peers = DT_NEW_ARRAY(session->arena, dt_executor *, n);
     session->bad_indices = DT_NEW_ARRAY(session->arena, dt_bad_index, session->n_processes);
     session->n_executors = n;
-    for (int e = 0; e < n; e++) DT_TRY(open_executor(session, e, rows, n_microbatches));
-    open_domains(session, n_microbatches);
-    return join_group(session, rows, n_microbatches);
+    for (int e = 0; e < n; e++) DT_TRY(open_executor(session, e));
+    open_domains(session);
+    return join_group(session);
 }
 
 /* Each GPU reaches the memory of all. */
@@ -315,10 +337,8 @@ static dt_status *does_not_fit(const dt_session *session, int d, int64_t needed,
 static dt_status *plan_memory(dt_session *session) {
     if (session->spec.kind->prepare_bytes == NULL) return NULL;
     for (int e = 0; e < session->n_executors; e++) dt_executor_plan(&session->executors[e], DT_ALL_FUNCTIONS, session->arena);
-    DT_TRY(meet_processes(session));
-    for (int e = 0; e < session->n_executors; e++)
-        session->executors[e].prepare_bytes = dt_executor_prepare_bytes(&session->executors[e], DT_ALL_FUNCTIONS, session->arena);
-    return meet_processes(session);
+    for (int e = 0; e < session->n_executors; e++) DT_TRY(dt_executor_prepare_bytes(&session->executors[e], DT_ALL_FUNCTIONS, session->arena));
+    return NULL;
 }
 
 /* Before anything is allocated: does the plan fit? */
@@ -356,9 +376,7 @@ static dt_status *create_guarded(dt_session *session) {
     DT_TRY(plan_memory(session));
     DT_TRY(check_memory(session));
     DT_TRY(allocate_memory(session));
-    DT_TRY(meet_processes(session));
     for (int e = 0; e < session->n_executors; e++) DT_TRY(dt_executor_prepare(&session->executors[e], DT_ALL_FUNCTIONS, session->arena));
-    DT_TRY(meet_processes(session));
     return dt_thread_pool_create(session->n_executors, enter_device, session, &session->pool);
 }
 
@@ -374,7 +392,6 @@ dt_status *dt_session_create(const dt_kernels *kernels, const dt_session_options
     *made = (dt_session){.arena = arena, .kernels = kernels, .artifact = dt_kernels_artifact(kernels), .options = *options, .step = -1};
     dt_status *status = create_guarded(made);
     dt_arena_guard(arena, NULL);
-    made->options.group = NULL;
     if (status == NULL) {
         *session = made;
         return NULL;
@@ -399,10 +416,8 @@ void dt_session_destroy(dt_session *session) {
     stop_devices(session);
     for (int e = 0; e < session->n_executors; e++) dt_executor_free(&session->executors[e]);
     for (int d = 0; d < session->n_domains; d++) dt_memory_domain_free(&session->domains[d]);
-    for (int e = 0; e < session->n_executors; e++) {
-        dt_group_close(session->executors[e].group);
-        dt_device_close(session->executors[e].device);
-    }
+    for (int e = 0; e < session->n_executors; e++) dt_group_close(session->executors[e].group);
+    for (int e = 0; e < session->n_executors; e++) dt_device_close(session->executors[e].device);
     dt_arena_destroy(session->arena);
     dt_release(session);
 }
@@ -468,7 +483,7 @@ static dt_status *collect_bad_index(dt_session *session) {
     for (int e = 0; e < session->n_executors; e++)
         for (int m = 0; m < session->executors[e].memory.n_microbatches; m++) dt_bad_index_add(here, &session->executors[e].bad_index[m]);
     dt_step_context context = {.step = session->running.step, .number = session->running.launch.counter};
-    DT_TRY(dt_group_gather(group_of(session), session->bad_indices, sizeof *session->bad_indices, &context));
+    DT_TRY(dt_processes_gather(session->options.processes, session->bad_indices, sizeof *session->bad_indices, &context));
     session->bad_index = session->bad_indices[0];
     for (int p = 1; p < session->n_processes; p++) dt_bad_index_add(&session->bad_index, &session->bad_indices[p]);
     return NULL;
@@ -556,12 +571,6 @@ static dt_status *read_rows(const dt_session *session, int function, const dt_ar
     return NULL;
 }
 
-/* Of the batch's valid rows those that this process holds. */
-static int64_t valid_rows_here(const dt_session *session) {
-    int64_t rows = session->batch.rows - dt_session_first_row(session), most = dt_session_n_rows(session);
-    return rows < 0 ? 0 : rows < most ? rows : most;
-}
-
 dt_status *dt_session_result(dt_session *session, int step, int index, void *data) {
     int number = session->artifact->steps[step].function;
     const dt_artifact_function *function = &session->artifact->functions[number];
@@ -569,7 +578,8 @@ dt_status *dt_session_result(dt_session *session, int step, int index, void *dat
     const dt_artifact_buffer *buffer = &function->buffers[result->buffer];
     if (step != session->step || session->failed)
         return dt_error(DT_FAILED_PRECONDITION, "%s has not been run last: its results are gone", session->artifact->steps[step].name);
-    int64_t bytes = result->tensor.has_rows ? result->tensor.row_bytes * valid_rows_here(session) : result->tensor.row_bytes;
+    int64_t bytes =
+        result->tensor.has_rows ? result->tensor.row_bytes * dt_row_range_valid(rows_here(session), session->batch.rows) : result->tensor.row_bytes;
     if (buffer->space == DT_MEMORY_INPUT) {
         memcpy(data, session->batch.inputs[buffer->input], (size_t)bytes);
         return NULL;
@@ -645,17 +655,8 @@ const dt_artifact *dt_session_artifact(const dt_session *session) { return sessi
 bool dt_session_is_gpu(const dt_session *session) { return session->spec.kind->is_gpu; }
 const char *dt_session_level(const dt_session *session) { return dt_executor_level(&session->executors[0]); }
 
-/* Of the first microbatch of a process; behind its last one. */
-static int64_t first_row_of_process(const dt_session *session, int process) {
-    const dt_artifact *artifact = session->artifact;
-    dt_microbatches rows = {session->options.rows, dt_artifact_microbatches(artifact, session->options.rows), artifact->microbatch_rows};
-    int n_microbatches = (int)(rows.per_replica * session->options.replicas);
-    int64_t row = dt_microbatches_first_row(&rows, dt_microbatches_first_of_rank(process, session->n_processes, n_microbatches));
-    return row < dt_session_global_batch(session) ? row : dt_session_global_batch(session);
-}
-
-int64_t dt_session_first_row(const dt_session *session) { return first_row_of_process(session, session->process); }
-int64_t dt_session_n_rows(const dt_session *session) { return first_row_of_process(session, session->process + 1) - dt_session_first_row(session); }
+int64_t dt_session_first_row(const dt_session *session) { return rows_here(session).first; }
+int64_t dt_session_n_rows(const dt_session *session) { return rows_here(session).end - rows_here(session).first; }
 
 dt_status *dt_session_peak(dt_session *session, dt_peak *peak) {
     return session->spec.kind->measure_peak(session->executors[0].device, dt_session_level(session), peak);

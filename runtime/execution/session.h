@@ -5,8 +5,8 @@
  * microbatches, then what crosses is exchanged, then the next segment. Who holds which microbatch never changes a bit of the result: sums follow one
  * fixed tree over all of them (runtime/devices/reduce.h). Devices that share memory hold the variables once, and share the work of updating them.
  *
- * A session owns the executors of this process. Where it is one of several, it knows which microbatches are its own and asks its group for the rest:
- * what crosses replicas, bad indices, whether another process failed or was told to stop. Without a group all replicas are here.
+ * A session owns the executors of this process. Where it is one of several (runtime/comm/processes.h), each holds a run of the microbatches: what
+ * crosses replicas crosses processes too, and bad indices, stop requests and failures are everybody's. All processes make the same calls.
  *
  * No memory is allocated inside a step. One thread drives each executor; the caller of dt_session_run is the one of the first.
  * Threads: one caller at a time a session; sessions are independent. After an error of dt_session_run the session may only be destroyed. */
@@ -17,7 +17,7 @@
 #include "base/text.h"
 #include "runtime/artifact/artifact.h"
 #include "runtime/artifact/kernels.h"
-#include "runtime/comm/group.h"
+#include "runtime/comm/processes.h"
 #include "runtime/devices/peak.h"
 #include "runtime/execution/reports.h"
 
@@ -28,12 +28,12 @@ typedef struct dt_session_options {
     int64_t replicas;    /* V >= D */
     int64_t rows;        /* n: rows of each replica in a full step, 1 to the capacity; 0: the capacity. Global batch = n * V */
     int64_t seed;
-    int64_t epochs;              /* launch value */
-    int64_t steps_per_epoch;     /* launch value */
-    double deadline_seconds;     /* how long an executor waits for the others, and for its device; 0: ten minutes */
-    bool times;                  /* measure each kernel, for dt_session_times */
-    bool no_libraries;           /* on a GPU: leave nothing to vendors' libraries */
-    const dt_group_entry *group; /* of several processes; NULL: this is the only one. It is read while the session is created */
+    int64_t epochs;          /* launch value */
+    int64_t steps_per_epoch; /* launch value */
+    double deadline_seconds; /* how long an executor waits for the others, and for its device; 0: ten minutes */
+    bool times;              /* measure each kernel, for dt_session_times */
+    bool no_libraries;       /* on a GPU: leave nothing to vendors' libraries */
+    dt_processes *processes; /* of the run, which outlive the session; NULL: this is the only one */
 } dt_session_options;
 
 /* One replica on "cpu", full capacity, seed 0, one epoch. */

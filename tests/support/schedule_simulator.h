@@ -95,7 +95,15 @@ static inline void dt_simulated_sum(const dt_simulation *s, int64_t first, int64
     dt_tree_source *sources = malloc((size_t)n * sizeof *sources);
     for (int64_t i = 0; i < n; i++) sources[i] = (dt_tree_source){s->leaves[first + i], 1};
     size_t n_elements = (size_t)s->options->n_bytes / dt_dtype_bytes(s->dtype);
-    dt_reduce(&(dt_tree_reduction){s->dtype, DT_REDUCTION_SUM, n, (int)n, sources, n_elements, 1, &target}, s->scratch);
+    dt_reduce(&(dt_tree_reduction){.dtype = s->dtype,
+                                   .combine = DT_REDUCTION_SUM,
+                                   .n_leaves = n,
+                                   .n_sources = (int)n,
+                                   .sources = sources,
+                                   .n_elements = n_elements,
+                                   .n_targets = 1,
+                                   .targets = &target},
+              s->scratch);
     free(sources);
 }
 
@@ -250,7 +258,14 @@ static inline void dt_simulated_add_up(dt_simulation *s, int p, const dt_schedul
     for (int i = 0; i < sum->n_sources; i++) sources[i] = (dt_tree_source){dt_simulated_bytes(s, p, sum->sources[i], sum->first), sum->spans[i]};
     void *target = dt_simulated_bytes(s, p, sum->target, sum->first);
     dt_tree_reduction reduction = {
-        s->dtype, DT_REDUCTION_SUM, sum->n_leaves, sum->n_sources, sources, (size_t)sum->n_bytes / dt_dtype_bytes(s->dtype), 1, &target};
+        .dtype = s->dtype,
+        .combine = DT_REDUCTION_SUM,
+        .n_leaves = sum->n_leaves,
+        .n_sources = sum->n_sources,
+        .sources = sources,
+        .n_elements = (size_t)sum->n_bytes / dt_dtype_bytes(s->dtype),
+        .n_targets = 1,
+        .targets = &target};
     dt_reduce(&reduction, s->scratch);
 }
 

@@ -55,7 +55,15 @@ static void reduce_on_cpu(dt_reduction_op op, dt_dtype dtype, const dt_tree_sour
     _Alignas(64) static char scratch[1 << 16];
     void *target = result->bytes;
     assert_true(dt_reduce_scratch_bytes(n) <= sizeof scratch);
-    dt_reduce(&(dt_tree_reduction){dtype, op, n, n, sources, N, 1, &target}, scratch);
+    dt_reduce(&(dt_tree_reduction){.dtype = dtype,
+                                   .combine = op,
+                                   .n_leaves = n,
+                                   .n_sources = n,
+                                   .sources = sources,
+                                   .n_elements = N,
+                                   .n_targets = 1,
+                                   .targets = &target},
+              scratch);
 }
 
 /* Two parts: a copy of leaf 0, and what all leaves give, in three places. Leaves 0 and 1 are reduced to leaf 0 already, where that rounds nothing. */

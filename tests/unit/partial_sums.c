@@ -71,7 +71,15 @@ static void add_up(int n_sources, const dt_tree_source *sources, int n_leaves, f
     _Alignas(64) static char scratch[1 << 16];
     void *targets[] = {target};
     assert_true(dt_reduce_scratch_bytes(n_leaves) <= sizeof scratch);
-    dt_reduce(&(dt_tree_reduction){DT_F32, DT_REDUCTION_SUM, n_leaves, n_sources, sources, 1, 1, targets}, scratch);
+    dt_reduce(&(dt_tree_reduction){.dtype = DT_F32,
+                                   .combine = DT_REDUCTION_SUM,
+                                   .n_leaves = n_leaves,
+                                   .n_sources = n_sources,
+                                   .sources = sources,
+                                   .n_elements = 1,
+                                   .n_targets = 1,
+                                   .targets = targets},
+              scratch);
 }
 
 /* Floats whose sums depend on their order: folding on the way changes no bit. */

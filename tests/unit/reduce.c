@@ -18,7 +18,15 @@ static void reduce_into(float *target, dt_dtype dtype, float (*values)[N], int n
     for (int s = 0; s < n; s++) sources[s] = (dt_tree_source){values[s], 1};
     size_t n_elements = sizeof *values / dt_dtype_bytes(dtype);
     assert_true(dt_reduce_scratch_bytes(n) <= sizeof scratch);
-    dt_reduce(&(dt_tree_reduction){dtype, DT_REDUCTION_SUM, n, n, sources, n_elements, 1, (void *[]){target}}, scratch);
+    dt_reduce(&(dt_tree_reduction){.dtype = dtype,
+                                   .combine = DT_REDUCTION_SUM,
+                                   .n_leaves = n,
+                                   .n_sources = n,
+                                   .sources = sources,
+                                   .n_elements = n_elements,
+                                   .n_targets = 1,
+                                   .targets = (void *[]){target}},
+              scratch);
 }
 
 static void a_sum_may_lie_in_the_place_of_any_source(void **state) {

@@ -1,13 +1,14 @@
 /* session_processes: two sessions that hold half of the replicas each, as two processes do, train what one session with all of them trains: the same
  * bits of weights and totals, also in short batches that leave one of them without rows; bad indices of both are known to both; and when one fails,
- * the other ends too. Here the processes are threads of one, whose sessions join one hub (runtime/comm/local). */
+ * or is gone, the other ends too. Here the processes are threads of one. */
 #include "base/memory.h"
-#include "runtime/comm/local/local.h"
 #include "runtime/execution/session.h"
 #include "tests/support/artifact_fixture.h"
 #include "tests/support/expect.h"
+#include "tests/support/thread_processes.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 enum {
     TRAIN = 0,
@@ -57,13 +58,12 @@ static data make_data(int step) {
     return made;
 }
 
-static dt_session_options options_of(const char *devices, const dt_group_entry *group, double deadline) {
+static dt_session_options options_of(const char *devices, dt_processes *processes) {
     dt_session_options options = dt_session_options_default();
     options.devices = devices;
     options.replicas = REPLICAS;
     options.seed = 5;
-    options.group = group;
-    options.deadline_seconds = deadline;
+    options.processes = processes;
     return options;
 }
 
@@ -99,7 +99,7 @@ static void train(dt_session *session, outcome *left) {
 }
 
 typedef struct process {
-    dt_group_entry entry;
+    dt_processes *processes;
     const char *devices;
     outcome left;
     void (*body)(struct process *self, dt_session *session);
@@ -107,36 +107,28 @@ typedef struct process {
 
 static void *run_process(void *argument) {
     process *self = argument;
-    dt_session_options options = options_of(self->devices, &self->entry, 0);
+    dt_session_options options = options_of(self->devices, self->processes);
     dt_session *session;
     expect_ok(dt_session_create(kernels, &options, &session));
     assert_int_equal(dt_session_n_rows(session), BATCH / N_PROCESSES);
-    assert_int_equal(dt_session_first_row(session), self->entry.process * BATCH / N_PROCESSES);
-    assert_true(dt_session_leads(session) == (self->entry.process == 0));
+    assert_int_equal(dt_session_first_row(session), dt_processes_number(self->processes) * BATCH / N_PROCESSES);
+    assert_true(dt_session_leads(session) == (dt_processes_number(self->processes) == 0));
     expect_ok(dt_session_initialize(session));
     self->body(self, session);
     dt_session_destroy(session);
     return NULL;
 }
 
-static dt_status *join(void *hub, int rank, dt_group **group) { return dt_local_hub_join(hub, rank, group); }
-
-static void run_processes(process *processes, const char *devices, int n_ranks, double deadline, void (*body)(process *, dt_session *)) {
-    dt_local_hub *hub;
+static void run_processes(process *processes, const char *devices, double deadline, void (*body)(process *, dt_session *)) {
+    thread_processes all;
     pthread_t threads[N_PROCESSES];
-    dt_local_hub_options about = {.n_ranks = n_ranks,
-                                  .n_processes = N_PROCESSES,
-                                  .shares_memory = true,
-                                  .n_microbatches = BATCH / 2,
-                                  .rows = {ROWS, 2, 2},
-                                  .deadline_seconds = deadline};
-    expect_ok(dt_local_hub_create(&about, &hub));
+    thread_processes_open(&all, N_PROCESSES, deadline);
     for (int p = 0; p < N_PROCESSES; p++) {
-        processes[p] = (process){.entry = {join, hub, p, N_PROCESSES}, .devices = devices, .body = body};
+        processes[p] = (process){.processes = all.all[p], .devices = devices, .body = body};
         assert_int_equal(pthread_create(&threads[p], NULL, run_process, &processes[p]), 0);
     }
     for (int p = 0; p < N_PROCESSES; p++) pthread_join(threads[p], NULL);
-    dt_local_hub_release(hub);
+    thread_processes_close(&all);
 }
 
 static void train_process(process *self, dt_session *session) { train(session, &self->left); }
@@ -145,7 +137,7 @@ static void two_processes_train_what_one_trains(void **state) {
     (void)state;
     static outcome one;
     static process processes[N_PROCESSES];
-    dt_session_options options = options_of("cpu:1x1", NULL, 0);
+    dt_session_options options = options_of("cpu:1x1", NULL);
     dt_session *session;
     expect_ok(dt_session_create(kernels, &options, &session));
     expect_ok(dt_session_initialize(session));
@@ -153,12 +145,9 @@ static void two_processes_train_what_one_trains(void **state) {
     assert_int_equal(one.n_bad, 2);
     assert_false(one.stopped_by_other);
     dt_session_destroy(session);
-    static const struct {
-        const char *devices;
-        int n_ranks;
-    } cases[] = {{"cpu:1x1", 2}, {"cpu:1x2", 4}, {"cpu:2x1", 4}};
-    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        run_processes(processes, cases[c].devices, cases[c].n_ranks, 60, train_process);
+    static const char *const devices[] = {"cpu:1x1", "cpu:1x2", "cpu:2x1"};
+    for (size_t c = 0; c < sizeof devices / sizeof *devices; c++) {
+        run_processes(processes, devices[c], 60, train_process);
         for (int p = 0; p < N_PROCESSES; p++) {
             const outcome *left = &processes[p].left;
             assert_memory_equal(left->weights, one.weights, sizeof one.weights);
@@ -174,24 +163,48 @@ static void two_processes_train_what_one_trains(void **state) {
     }
 }
 
-/* The second process leaves after one step. */
-static void leave_early(process *self, dt_session *session) {
+/* The second process is alive, and makes no step any more. */
+static void stand_still(process *self, dt_session *session) {
     data d = make_data(0);
     expect_ok(run(session, 0, &d, NULL));
-    if (self->entry.process == 1) return;
-    expect_error(run(session, 1, &d, NULL), DT_ABORTED, "device 1 missing at train 1, segment 0");
+    if (dt_processes_number(self->processes) == 0) {
+        expect_error(run(session, 1, &d, NULL), DT_ABORTED, "is alive and has not got on for 1 s; process 0 waits for it at train step 2");
+        return;
+    }
+    for (dt_status *status = NULL; status == NULL;) {
+        usleep(10 * 1000);
+        status = dt_processes_status(self->processes);
+        if (status != NULL) expect_error(status, DT_ABORTED, "process 1 (");
+    }
+    assert_true(dt_processes_was_told(self->processes));
 }
 
-static void a_process_that_ends_takes_the_others_along(void **state) {
+static void who_stands_still_is_named(void **state) {
     (void)state;
     static process processes[N_PROCESSES];
-    run_processes(processes, "cpu:1x1", 2, 5, leave_early);
+    run_processes(processes, "cpu:1x1", 1, stand_still);
+}
+
+/* What goes wrong in one process is what the other one's error says. */
+static void fail_in_one(process *self, dt_session *session) {
+    data d = make_data(0);
+    if (dt_processes_number(self->processes) == 1)
+        dt_processes_abort(self->processes, "process 1: its disk is full");
+    else
+        expect_error(run(session, 0, &d, NULL), DT_ABORTED, "process 1: its disk is full");
+}
+
+static void who_fails_takes_the_others_along(void **state) {
+    (void)state;
+    static process processes[N_PROCESSES];
+    run_processes(processes, "cpu:1x1", 60, fail_in_one);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_processes_train_what_one_trains),
-        cmocka_unit_test(a_process_that_ends_takes_the_others_along),
+        cmocka_unit_test(who_stands_still_is_named),
+        cmocka_unit_test(who_fails_takes_the_others_along),
     };
     return cmocka_run_group_tests(tests, open_artifact, close_artifact);
 }

@@ -1,21 +1,28 @@
-/* local: a group within one process: its members are threads, cores or GPUs, which reach one another's memory.
+/* local: a group of the members of this process: threads that drive cores or GPUs, which reach one another's memory.
  *
- * What members share is a hub. A session makes one and all its executors join it. Several sessions may join one hub, as the processes of a group do:
- * each of them then holds a part of the replicas, and knows of the others what the group tells it. */
+ * What members share is a hub. A session makes one and all its executors join it. Where the process is one of several, the hub sums what is here and
+ * has the rest exchanged (runtime/comm/processes.h). */
 #ifndef DT_RUNTIME_COMM_LOCAL_LOCAL_H
 #define DT_RUNTIME_COMM_LOCAL_LOCAL_H
 
 #include "runtime/comm/group.h"
+#include "runtime/comm/processes.h"
 
 typedef struct dt_local_hub dt_local_hub;
 
 typedef struct dt_local_hub_options {
     int n_ranks;
-    int n_processes;    /* divides n_ranks: each has as many */
-    bool shares_memory; /* whether the members of a process are one domain; else each is its own */
-    int n_microbatches; /* of all ranks; n_ranks at least */
+    bool shares_memory;     /* whether the members are one domain; else each is its own */
+    int first_microbatch;   /* of this process, among those of all */
+    int n_microbatches;     /* of this process; n_ranks at least */
+    int n_all_microbatches; /* of all processes */
     dt_microbatches rows;
     double deadline_seconds; /* how long a member waits for the others */
+    dt_processes *processes; /* NULL: there is this one alone */
+    /* Memory of the host that the members' devices reach, for what crosses processes. */
+    dt_status *(*allocate)(void *context, size_t bytes, void **memory);
+    void (*release)(void *context, void *memory, size_t bytes);
+    void *context;
 } dt_local_hub_options;
 
 dt_status *dt_local_hub_create(const dt_local_hub_options *options, dt_local_hub **hub);

@@ -1,0 +1,106 @@
+/* exchange: see exchange.h. */
+#include "runtime/comm/exchange.h"
+
+#include "runtime/threads/clock.h"
+
+static int64_t whole_units(int64_t bytes) { return (bytes + DT_SCHEDULE_UNIT - 1) / DT_SCHEDULE_UNIT * DT_SCHEDULE_UNIT; }
+
+dt_exchange *dt_exchange_create(const dt_schedule *schedule, int n_regions, const dt_exchange_region *regions, const char *label, int tag,
+                                dt_arena *arena) {
+    int most_messages = 0, most_sources = 0;
+    int64_t most_leaves = 1;
+    for (int r = 0; r < schedule->n_rounds; r++) {
+        const dt_schedule_round *round = &schedule->rounds[r];
+        if (round->n_messages > most_messages) most_messages = round->n_messages;
+        for (int s = 0; s < round->n_sums; s++) {
+            if (round->sums[s].n_leaves > most_leaves) most_leaves = round->sums[s].n_leaves;
+            if (round->sums[s].n_sources > most_sources) most_sources = round->sums[s].n_sources;
+        }
+    }
+    dt_exchange *made = DT_NEW(arena, dt_exchange);
+    *made = (dt_exchange){.schedule = *schedule,
+                          .n_regions = n_regions,
+                          .regions = regions,
+                          .slots = DT_NEW_ARRAY(arena, char *, schedule->n_slots),
+                          .label = label,
+                          .tag = tag,
+                          .under_way = -1,
+                          .messages = DT_NEW_ARRAY(arena, dt_message, most_messages),
+                          .sources = DT_NEW_ARRAY(arena, dt_tree_source, most_sources)};
+    char *scratch = dt_arena_new(arena, dt_reduce_scratch_bytes(most_leaves) + 64);
+    made->scratch = (void *)(((uintptr_t)scratch + 63) & ~(uintptr_t)63);
+    return made;
+}
+
+int64_t dt_exchange_bytes(const dt_exchange *exchange) {
+    int64_t bytes = 0;
+    for (int s = 0; s < exchange->schedule.n_slots; s++) bytes += whole_units(exchange->schedule.slots[s].n_bytes);
+    return bytes;
+}
+
+void dt_exchange_place(dt_exchange *exchange, char *memory) {
+    for (int s = 0; s < exchange->schedule.n_slots; s++) {
+        exchange->slots[s] = memory;
+        memory += whole_units(exchange->schedule.slots[s].n_bytes);
+    }
+}
+
+char *dt_exchange_at(const dt_exchange *exchange, int slot, int64_t offset) {
+    return exchange->slots[slot] + (offset - exchange->schedule.slots[slot].first);
+}
+
+static dt_status *start_round(dt_exchange *exchange, dt_transport *transport) {
+    const dt_schedule_round *round = &exchange->schedule.rounds[exchange->round];
+    for (int m = 0; m < round->n_messages; m++) {
+        const dt_schedule_message *one = &round->messages[m];
+        exchange->messages[m] = (dt_message){one->peer, one->sends, dt_exchange_at(exchange, one->slot, one->first), (size_t)one->n_bytes};
+    }
+    exchange->started = dt_seconds_now();
+    return dt_transport_start(transport, exchange->tag, exchange->messages, round->n_messages, &exchange->under_way);
+}
+
+/* The part of a sum that lies in one region: what has one type is added at once. */
+static void add_region(const dt_exchange *exchange, const dt_schedule_sum *sum, const dt_exchange_region *region) {
+    int64_t first = region->first > sum->first ? region->first : sum->first;
+    int64_t region_end = region->first + region->n_bytes, sum_end = sum->first + sum->n_bytes;
+    int64_t end = region_end < sum_end ? region_end : sum_end;
+    if (first >= end) return;
+    void *target = dt_exchange_at(exchange, sum->target, first);
+    for (int s = 0; s < sum->n_sources; s++) exchange->sources[s] = (dt_tree_source){dt_exchange_at(exchange, sum->sources[s], first), sum->spans[s]};
+    dt_tree_reduction reduction = {.dtype = region->dtype,
+                                   .combine = region->combine,
+                                   .n_leaves = sum->n_leaves,
+                                   .n_sources = sum->n_sources,
+                                   .sources = exchange->sources,
+                                   .n_elements = (size_t)(end - first) / dt_dtype_bytes(region->dtype),
+                                   .n_targets = 1,
+                                   .targets = &target};
+    dt_reduce(&reduction, exchange->scratch);
+}
+
+static void add_up(const dt_exchange *exchange) {
+    const dt_schedule_round *round = &exchange->schedule.rounds[exchange->round];
+    for (int s = 0; s < round->n_sums; s++)
+        for (int r = 0; r < exchange->n_regions; r++) add_region(exchange, &round->sums[s], &exchange->regions[r]);
+}
+
+dt_status *dt_exchange_move(dt_exchange *exchange, dt_transport *transport, int *n_under_way, bool *moved, bool *done) {
+    for (*done = false; exchange->round < exchange->schedule.n_rounds; exchange->round++) {
+        bool arrived;
+        if (exchange->under_way < 0) {
+            if (*n_under_way == DT_MOST_ROUNDS) return NULL;
+            DT_TRY(start_round(exchange, transport));
+            ++*n_under_way;
+            *moved = true;
+        }
+        DT_TRY(dt_transport_test(transport, exchange->under_way, &arrived));
+        if (!arrived) return NULL;
+        exchange->under_way = -1;
+        --*n_under_way;
+        *moved = true;
+        add_up(exchange);
+    }
+    exchange->round = 0;
+    *done = true;
+    return NULL;
+}

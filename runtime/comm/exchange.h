@@ -1,0 +1,60 @@
+/* exchange: an image of memory that crosses processes again and again, once a step: a schedule (schedule.h) with memory, and with the types of what
+ * lies in it.
+ *
+ * Whoever has filled its nodes begins it; the thread that owns the transport runs its rounds (processes.h); then the result is in slot 0. */
+#ifndef DT_RUNTIME_COMM_EXCHANGE_H
+#define DT_RUNTIME_COMM_EXCHANGE_H
+
+#include "runtime/comm/schedule.h"
+#include "runtime/comm/transport.h"
+#include "runtime/devices/reduce.h"
+#include "runtime/threads/event.h"
+
+/* Which step, for messages. */
+typedef struct dt_step_context {
+    const char *step;
+    int64_t number;
+    int segment;
+} dt_step_context;
+
+/* A tensor in the image. Its elements there are as wide as sums are: f16 and bf16 cross as f32. */
+typedef struct dt_exchange_region {
+    dt_dtype dtype; /* of the elements in the image */
+    dt_reduction_op combine;
+    int64_t first, n_bytes; /* first: a whole unit */
+} dt_exchange_region;
+
+typedef struct dt_exchange {
+    dt_schedule schedule;
+    int n_regions;
+    const dt_exchange_region *regions; /* in order; what lies between them is nothing */
+    char **slots;                      /* [n_slots of the schedule] where the first byte of each is */
+    const char *label;                 /* for messages */
+    int tag;                           /* the same in all processes, and of no other exchange */
+
+    dt_event done; /* as often as it was begun, in the end */
+    uint32_t n_begun;
+    dt_step_context context; /* of the last time */
+
+    /* the transport's thread's own */
+    int round;      /* of the schedule */
+    int under_way;  /* the transport's number of it; -1: the round is not started */
+    double started; /* the round: dt_seconds_now */
+    dt_message *messages;
+    dt_tree_source *sources;
+    void *scratch; /* for sums */
+    struct dt_exchange *next;
+} dt_exchange;
+
+/* All but `slots`, which the caller sets before the first begin; everything is the arena's. The regions are the caller's and stay. */
+dt_exchange *dt_exchange_create(const dt_schedule *schedule, int n_regions, const dt_exchange_region *regions, const char *label, int tag,
+                                dt_arena *arena);
+
+int64_t dt_exchange_bytes(const dt_exchange *exchange);              /* of all slots, each rounded up to whole units */
+void dt_exchange_place(dt_exchange *exchange, char *memory);         /* sets the slots to that memory */
+char *dt_exchange_at(const dt_exchange *, int slot, int64_t offset); /* where byte `offset` of the image is in a slot */
+
+/* Moves it on as far as it goes without waiting: *moved whether anything happened, *done whether it is over. The transport's thread alone. */
+dt_status *dt_exchange_move(dt_exchange *exchange, dt_transport *transport, int *n_under_way, bool *moved, bool *done);
+
+#endif

@@ -1,0 +1,32 @@
+/* peers: what a process knows of the others, and they of it, beside what they exchange: who they are, whether they are alive, why they failed.
+ *
+ * Whoever waits for a message asks the sender how it is. The answer has its counter of progress and what it is doing; none comes from a process that
+ * is stopped, dead, or cut off. All of it belongs to the thread that owns the transport. */
+#ifndef DT_RUNTIME_COMM_PEERS_H
+#define DT_RUNTIME_COMM_PEERS_H
+
+#include "runtime/comm/exchange.h"
+#include "runtime/threads/progress.h"
+
+typedef struct dt_process_name {
+    char host[64];
+    int64_t pid;
+} dt_process_name;
+
+typedef struct dt_peers dt_peers;
+
+dt_status *dt_peers_create(dt_transport *transport, double deadline_seconds, dt_progress *progress, dt_arena *arena, dt_peers **peers);
+/* From now on messages name hosts and process ids. names [n_processes] outlive it. */
+void dt_peers_introduce(dt_peers *peers, const dt_process_name *names);
+
+/* Answers who asks, and hears answers. *failed: another process has failed, for this reason. */
+dt_status *dt_peers_listen(dt_peers *peers, char *reason, size_t reason_bytes, bool *failed);
+/* Asks those who are waited for by one of these exchanges. *failed: one of them is beyond the deadline; the reason names it. */
+dt_status *dt_peers_ask(dt_peers *peers, const dt_exchange *exchanges, char *reason, size_t reason_bytes, bool *failed);
+/* All others hear that this process has failed. Those that cannot hear are left out. */
+void dt_peers_tell(dt_peers *peers, const char *reason);
+
+/* "train step 57, segment 1, gradients of conv1: computing" */
+void dt_progress_describe(const dt_progress *progress, char *text, size_t bytes);
+
+#endif

@@ -1,0 +1,389 @@
+/* processes: see processes.h. Opening and closing, what is gathered, and the thread that owns the transport; whom it waits for is peers.c. */
+#include "runtime/comm/processes.h"
+
+#include "base/memory.h"
+#include "runtime/comm/peers.h"
+#include "runtime/threads/clock.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const double LOOK_SECONDS = 100e-6;  /* how long to ask the transport again and again before the thread sleeps between two times */
+static const double IDLE_SECONDS = 2e-3;    /* how long to sleep when nothing is under way: until others hear an answer */
+static const double LINGER_SECONDS = 0.3;   /* after a failure, until everybody has heard why */
+static const double CLOSING_SECONDS = 10.0; /* how long the others may take to end */
+
+struct dt_processes {
+    dt_processes_options options;
+    dt_arena *arena;
+    dt_transport *transport;
+    pthread_t thread;
+    dt_event opened, wake; /* `wake` moves when there is something to do for the thread */
+    dt_status *open_status;
+    int number, n;
+    int n_tags;
+    dt_progress progress;
+    dt_peers *peers;
+    dt_exchange *gathering;
+    char *records; /* [n * DT_RECORD_BYTES] of the gathering in progress */
+    int bytes_tag; /* of dt_processes_gather_bytes */
+
+    atomic_bool aborted, closing;
+    int exit_status;
+    pthread_mutex_t lock; /* guards what follows */
+    dt_exchange *begun;   /* in the order of beginning; the thread has not seen them yet */
+    char reason[640];     /* once aborted */
+    bool was_told;
+    dt_processes_watcher *watchers;
+};
+
+/* ---- failing ---- */
+
+static void fail(dt_processes *self, const char *reason, bool was_told) {
+    pthread_mutex_lock(&self->lock);
+    bool first = !atomic_load(&self->aborted);
+    if (first) {
+        snprintf(self->reason, sizeof self->reason, "%s", reason);
+        self->was_told = was_told;
+        atomic_store(&self->aborted, true);
+    }
+    for (dt_processes_watcher *one = first ? self->watchers : NULL; one != NULL; one = one->next) one->aborted(one->context, self->reason);
+    pthread_mutex_unlock(&self->lock);
+    dt_event_advance(&self->wake);
+}
+
+void dt_processes_abort(dt_processes *processes, const char *reason) {
+    if (processes != NULL) fail(processes, reason, false);
+}
+
+dt_status *dt_processes_status(dt_processes *processes) {
+    if (processes == NULL || !atomic_load(&processes->aborted)) return NULL;
+    pthread_mutex_lock(&processes->lock);
+    dt_status *status = dt_error(DT_ABORTED, "%s", processes->reason);
+    pthread_mutex_unlock(&processes->lock);
+    return status;
+}
+
+bool dt_processes_was_told(const dt_processes *processes) { return processes != NULL && atomic_load(&processes->aborted) && processes->was_told; }
+
+void dt_processes_watch(dt_processes *processes, dt_processes_watcher *watcher) {
+    if (processes == NULL) return;
+    pthread_mutex_lock(&processes->lock);
+    watcher->next = processes->watchers;
+    processes->watchers = watcher;
+    if (atomic_load(&processes->aborted)) watcher->aborted(watcher->context, processes->reason);
+    pthread_mutex_unlock(&processes->lock);
+}
+
+void dt_processes_unwatch(dt_processes *processes, dt_processes_watcher *watcher) {
+    if (processes == NULL) return;
+    pthread_mutex_lock(&processes->lock);
+    dt_processes_watcher **link = &processes->watchers;
+    while (*link != NULL && *link != watcher) link = &(*link)->next;
+    if (*link != NULL) *link = watcher->next;
+    pthread_mutex_unlock(&processes->lock);
+}
+
+/* ---- the thread that owns the transport ---- */
+
+/* Exchanges that the thread is at work on, in the order of beginning. */
+typedef struct work {
+    dt_processes *self;
+    dt_exchange *first;
+    int n_under_way;
+} work;
+
+static void take_begun(work *in) {
+    dt_exchange **end = &in->first;
+    while (*end != NULL) end = &(*end)->next;
+    pthread_mutex_lock(&in->self->lock);
+    *end = in->self->begun;
+    in->self->begun = NULL;
+    pthread_mutex_unlock(&in->self->lock);
+}
+
+/* Moves all exchanges on. */
+static dt_status *move_all(work *in, bool *moved) {
+    for (dt_exchange **link = &in->first; *link != NULL;) {
+        dt_exchange *one = *link;
+        bool done;
+        DT_TRY(dt_exchange_move(one, in->self->transport, &in->n_under_way, moved, &done));
+        if (done) {
+            *link = one->next;
+            one->next = NULL;
+            dt_event_advance(&one->done);
+        } else {
+            link = &one->next;
+        }
+    }
+    return NULL;
+}
+
+/* Reads notices, and asks those who are waited for how they are. */
+static dt_status *look_after(work *in) {
+    char reason[600];
+    bool failed = false;
+    DT_TRY(dt_peers_listen(in->self->peers, reason, sizeof reason, &failed));
+    if (failed) fail(in->self, reason, true);
+    if (failed || atomic_load(&in->self->aborted)) return NULL;
+    DT_TRY(dt_peers_ask(in->self->peers, in->first, reason, sizeof reason, &failed));
+    if (failed) fail(in->self, reason, false);
+    return NULL;
+}
+
+static void rest(work *in, double idle_since) {
+    if (in->first == NULL) {
+        uint32_t seen = dt_event_value(&in->self->wake);
+        pthread_mutex_lock(&in->self->lock);
+        bool idle = in->self->begun == NULL && !atomic_load(&in->self->closing);
+        pthread_mutex_unlock(&in->self->lock);
+        if (idle) dt_event_wait(&in->self->wake, seen, false, dt_seconds_now() + IDLE_SECONDS);
+    } else if (dt_seconds_now() - idle_since < LOOK_SECONDS) {
+        sched_yield();
+    } else {
+        nanosleep(&(struct timespec){.tv_nsec = 50 * 1000}, NULL);
+    }
+}
+
+/* Until the run is over, or has failed. */
+static dt_status *serve(work *in) {
+    double idle_since = dt_seconds_now();
+    for (;;) {
+        bool moved = false;
+        take_begun(in);
+        DT_TRY(move_all(in, &moved));
+        DT_TRY(look_after(in));
+        if (atomic_load(&in->self->aborted)) return NULL;
+        if (in->first == NULL && atomic_load(&in->self->closing)) return NULL;
+        if (moved) idle_since = dt_seconds_now();
+        if (!moved) rest(in, idle_since);
+    }
+}
+
+/* Everybody hears why, unless they said it; then this process waits until it is told with which status to end. */
+static void end_failed(dt_processes *self) {
+    double end = dt_seconds_now() + LINGER_SECONDS;
+    if (!self->was_told) dt_peers_tell(self->peers, self->reason);
+    while (!atomic_load(&self->closing) || dt_seconds_now() < end) {
+        char reason[600];
+        bool failed;
+        dt_status *status = dt_peers_listen(self->peers, reason, sizeof reason, &failed); /* moves on what is being sent */
+        if (status != NULL) end = 0;
+        dt_status_free(status);
+        nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
+    }
+    dt_transport_abort(self->transport, self->exit_status);
+}
+
+static void *run_thread(void *argument) {
+    dt_processes *self = argument;
+    self->open_status = self->options.open(self->options.context, &self->transport);
+    bool alone = self->open_status != NULL || self->transport == NULL;
+    if (!alone) self->open_status = dt_peers_create(self->transport, self->options.deadline_seconds, &self->progress, self->arena, &self->peers);
+    dt_event_advance(&self->opened);
+    if (alone || self->open_status != NULL) return NULL;
+    work in = {.self = self};
+    dt_status *status = serve(&in);
+    if (status != NULL) {
+        char reason[600];
+        snprintf(reason, sizeof reason, "process %d: %s", self->transport->process, dt_status_message(status));
+        fail(self, reason, false);
+        dt_status_free(status);
+    }
+    if (atomic_load(&self->aborted))
+        end_failed(self);
+    else
+        dt_transport_close(self->transport);
+    return NULL;
+}
+
+/* ---- opening and closing ---- */
+
+int dt_processes_number(const dt_processes *processes) { return processes == NULL ? 0 : processes->number; }
+int dt_processes_count(const dt_processes *processes) { return processes == NULL ? 1 : processes->n; }
+const dt_transport *dt_processes_transport(const dt_processes *processes) { return processes == NULL ? NULL : processes->transport; }
+dt_progress *dt_processes_progress(dt_processes *processes) { return processes == NULL ? NULL : &processes->progress; }
+int dt_processes_new_tag(dt_processes *processes) { return processes->n_tags++; }
+
+/* Records of all processes to all, in log2(n) rounds: after each, twice as many are here, those of the processes behind this one. Bruck, Ho, Kipnis,
+ * Upfal and Weathersby, Efficient Algorithms for All-to-All Communications in Multiport Message-Passing Systems (1997). */
+static dt_schedule gather_schedule(int p, int n, dt_arena *arena) {
+    dt_schedule_slot *slot = DT_NEW(arena, dt_schedule_slot);
+    DT_LIST(dt_schedule_round) rounds = {0};
+    *slot = (dt_schedule_slot){0, (int64_t)n * DT_RECORD_BYTES};
+    for (int here = 1; here < n; here *= 2) {
+        int count = here < n - here ? here : n - here, to = (p - here + n) % n, from = (p + here) % n;
+        dt_schedule_message *messages = DT_NEW_ARRAY(arena, dt_schedule_message, 4);
+        dt_schedule_round round = {.messages = messages};
+        for (int sends = 0; sends < 2; sends++) {
+            int first = sends ? p : from, peer = sends ? to : from;
+            int until_end = n - first < count ? n - first : count;
+            messages[round.n_messages++] =
+                (dt_schedule_message){peer, sends, 0, (int64_t)first * DT_RECORD_BYTES, (int64_t)until_end * DT_RECORD_BYTES};
+            if (until_end < count)
+                messages[round.n_messages++] = (dt_schedule_message){peer, sends, 0, 0, (int64_t)(count - until_end) * DT_RECORD_BYTES};
+        }
+        dt_list_push(arena, &rounds, round);
+    }
+    return (dt_schedule){.n_slots = 1, .slots = slot, .n_rounds = (int)rounds.n, .rounds = rounds.items};
+}
+
+/* Where everybody is: host and process id. */
+static dt_status *introduce(dt_processes *self) {
+    dt_process_name *names = DT_NEW_ARRAY(self->arena, dt_process_name, self->n);
+    dt_process_name *mine = &names[self->number];
+    if (gethostname(mine->host, sizeof mine->host - 1) != 0) strcpy(mine->host, "?");
+    mine->pid = getpid();
+    DT_TRY(dt_processes_gather(self, names, sizeof *names, &(dt_step_context){.step = "start"}));
+    dt_peers_introduce(self->peers, names);
+    return NULL;
+}
+
+static dt_status *open_guarded(dt_processes *self) {
+    jmp_buf guard;
+    if (setjmp(guard) != 0) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory to connect processes");
+    self->arena = dt_arena_create();
+    if (self->arena == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory to connect processes");
+    dt_arena_guard(self->arena, &guard);
+    if (pthread_create(&self->thread, NULL, run_thread, self) != 0) return dt_error(DT_RESOURCE_EXHAUSTED, "no thread for the processes");
+    dt_event_wait(&self->opened, 0, false, dt_seconds_now() + 1e10);
+    DT_TRY(self->open_status);
+    if (self->transport == NULL) return NULL;
+    self->number = self->transport->process;
+    self->n = self->transport->n_processes;
+    self->records = dt_arena_new_array(self->arena, (size_t)self->n, DT_RECORD_BYTES);
+    dt_schedule schedule = gather_schedule(self->number, self->n, self->arena);
+    self->gathering = dt_exchange_create(&schedule, 0, NULL, "records", dt_processes_new_tag(self), self->arena);
+    dt_exchange_place(self->gathering, self->records);
+    self->bytes_tag = dt_processes_new_tag(self);
+    DT_TRY(introduce(self));
+    dt_arena_guard(self->arena, NULL);
+    return NULL;
+}
+
+static void free_processes(dt_processes *self) {
+    if (self->arena != NULL) dt_arena_destroy(self->arena);
+    pthread_mutex_destroy(&self->lock);
+    dt_release(self);
+}
+
+dt_status *dt_processes_open(const dt_processes_options *options, dt_processes **processes) {
+    dt_processes *made = dt_allocate_zeroed(1, sizeof *made);
+    *processes = NULL;
+    if (made == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory to connect processes");
+    made->options = *options;
+    pthread_mutex_init(&made->lock, NULL);
+    dt_status *status = open_guarded(made);
+    if (status == NULL && made->transport != NULL) {
+        *processes = made;
+        return NULL;
+    }
+    if (made->n > 0) {
+        dt_processes_abort(made, dt_status_message(status));
+        dt_processes_close(made, 1);
+        return status;
+    }
+    if (made->thread != 0) pthread_join(made->thread, NULL);
+    free_processes(made);
+    return status;
+}
+
+void dt_processes_close(dt_processes *processes, int exit_status) {
+    if (processes == NULL) return;
+    struct timespec end;
+    dt_progress_set(&processes->progress, DT_ACTIVITY_ENDING);
+    processes->exit_status = exit_status;
+    atomic_store(&processes->closing, true);
+    dt_event_advance(&processes->wake);
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += (time_t)CLOSING_SECONDS;
+    if (pthread_timedjoin_np(processes->thread, NULL, &end) != 0) _exit(exit_status); /* somebody else hangs, and this process has all it wants */
+    free_processes(processes);
+}
+
+/* ---- exchanges ---- */
+
+void dt_processes_begin(dt_processes *processes, dt_exchange *exchange, const dt_step_context *context) {
+    exchange->context = *context;
+    exchange->n_begun++;
+    exchange->next = NULL;
+    pthread_mutex_lock(&processes->lock);
+    dt_exchange **end = &processes->begun;
+    while (*end != NULL) end = &(*end)->next;
+    *end = exchange;
+    pthread_mutex_unlock(&processes->lock);
+    dt_event_advance(&processes->wake);
+}
+
+dt_status *dt_processes_wait(dt_processes *processes, dt_exchange *exchange) {
+    for (;;) {
+        uint32_t seen = dt_event_value(&exchange->done);
+        if (seen == exchange->n_begun) return NULL;
+        DT_TRY(dt_processes_status(processes));
+        dt_event_wait(&exchange->done, seen, false, dt_seconds_now() + 0.05); /* a failure moves no exchange */
+    }
+}
+
+dt_status *dt_processes_gather(dt_processes *processes, void *records, size_t bytes, const dt_step_context *context) {
+    if (processes == NULL) return NULL;
+    char *mine = processes->records + (size_t)processes->number * DT_RECORD_BYTES;
+    memcpy(mine, (char *)records + (size_t)processes->number * bytes, bytes);
+    dt_progress_set(&processes->progress, DT_ACTIVITY_WAITING);
+    dt_processes_begin(processes, processes->gathering, context);
+    DT_TRY(dt_processes_wait(processes, processes->gathering));
+    dt_progress_set(&processes->progress, DT_ACTIVITY_COMPUTING);
+    for (int p = 0; p < processes->n; p++) memcpy((char *)records + (size_t)p * bytes, processes->records + (size_t)p * DT_RECORD_BYTES, bytes);
+    return NULL;
+}
+
+/* Everybody's bytes to process 0, each in a slot of its own. */
+static dt_schedule bytes_schedule(int process, int n, const int64_t *sizes, dt_arena *arena) {
+    dt_schedule_round *round = DT_NEW(arena, dt_schedule_round);
+    dt_schedule_slot *slots = DT_NEW_ARRAY(arena, dt_schedule_slot, n);
+    dt_schedule_message *messages = DT_NEW_ARRAY(arena, dt_schedule_message, n);
+    *round = (dt_schedule_round){.messages = messages};
+    for (int p = 0; p < n; p++) slots[p] = (dt_schedule_slot){0, sizes[p]};
+    for (int p = 1; p < n; p++) {
+        bool here = process == 0 || process == p;
+        if (here && sizes[p] > 0) messages[round->n_messages++] = (dt_schedule_message){process == 0 ? p : 0, process != 0, p, 0, sizes[p]};
+    }
+    return (dt_schedule){.n_slots = n, .slots = slots, .n_rounds = 1, .rounds = round};
+}
+
+static dt_status *gather_bytes(dt_processes *self, const void *mine, const int64_t *sizes, dt_text *all, dt_arena *arena) {
+    static const dt_step_context context = {.step = "results"};
+    dt_schedule schedule = bytes_schedule(self->number, self->n, sizes, arena);
+    dt_exchange *exchange = dt_exchange_create(&schedule, 0, NULL, "results", self->bytes_tag, arena);
+    for (int p = 0; p < self->n; p++)
+        exchange->slots[p] = p == self->number ? (char *)mine : self->number == 0 ? dt_arena_new(arena, (size_t)sizes[p]) : NULL;
+    dt_processes_begin(self, exchange, &context);
+    DT_TRY(dt_processes_wait(self, exchange));
+    for (int p = 0; p < self->n && self->number == 0; p++) dt_text_append_bytes(all, exchange->slots[p], (size_t)sizes[p]);
+    return NULL;
+}
+
+dt_status *dt_processes_gather_bytes(dt_processes *processes, const void *mine, size_t bytes, dt_text *all) {
+    if (processes == NULL) {
+        dt_text_append_bytes(all, mine, bytes);
+        return all->failed ? dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for results") : NULL;
+    }
+    jmp_buf guard;
+    dt_arena *volatile arena = dt_arena_create();
+    dt_status *status = NULL;
+    if (arena == NULL || setjmp(guard) != 0) {
+        dt_arena_destroy(arena);
+        return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for the results of all processes");
+    }
+    dt_arena_guard(arena, &guard);
+    int64_t *sizes = DT_NEW_ARRAY(arena, int64_t, processes->n);
+    sizes[processes->number] = (int64_t)bytes;
+    status = dt_processes_gather(processes, sizes, sizeof *sizes, &(dt_step_context){.step = "results"});
+    if (status == NULL) status = gather_bytes(processes, mine, sizes, all, arena);
+    if (status == NULL && all->failed) status = dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for the results of all processes");
+    dt_arena_destroy(arena);
+    return status;
+}

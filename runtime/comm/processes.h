@@ -1,0 +1,67 @@
+/* processes: those that a run consists of, and all that they tell one another.
+ *
+ * Each process has one thread that owns the transport (transport.h): it runs the rounds of exchanges, answers when others ask whether this process is
+ * alive, and tells them when it fails. Whoever is waited for for longer than the deadline without a sign of progress ends the run: the process that
+ * notices it first says who it was, and everybody returns DT_ABORTED with that sentence. A process that waits for others itself is not to blame.
+ *
+ * All processes make the same calls in the same order: exchanges in the order of their creation may be under way together. Where a run has one
+ * process there is none of this: a NULL is a valid dt_processes everywhere here, of one process.
+ * Threads: begin, abort and status from any; the rest from one at a time. */
+#ifndef DT_RUNTIME_COMM_PROCESSES_H
+#define DT_RUNTIME_COMM_PROCESSES_H
+
+#include "base/text.h"
+#include "runtime/comm/exchange.h"
+#include "runtime/threads/progress.h"
+
+typedef struct dt_processes dt_processes;
+
+typedef struct dt_processes_options {
+    dt_status *(*open)(void *context, dt_transport **transport); /* called by the thread that will own it; *transport NULL: this process is alone */
+    void *context;
+    double deadline_seconds; /* without any progress of somebody who is waited for */
+} dt_processes_options;
+
+enum {
+    DT_RECORD_BYTES = 256 /* of a record that processes gather, at most */
+};
+
+/* Returns once all processes have found one another; *processes is NULL where there is one. */
+dt_status *dt_processes_open(const dt_processes_options *options, dt_processes **processes);
+/* All processes close together, or after a failure with `exit_status` each on its own: then this may not return. */
+void dt_processes_close(dt_processes *processes, int exit_status);
+
+int dt_processes_number(const dt_processes *processes); /* of this one, from 0 */
+int dt_processes_count(const dt_processes *processes);
+const dt_transport *dt_processes_transport(const dt_processes *processes); /* to read what it says of itself; NULL: alone */
+dt_progress *dt_processes_progress(dt_processes *processes);               /* of this process; NULL: nobody waits for it */
+
+/* A record of each to all: records [n_processes] of `bytes` each, at most DT_RECORD_BYTES, of which this process's is filled in. */
+dt_status *dt_processes_gather(dt_processes *processes, void *records, size_t bytes, const dt_step_context *context);
+/* Bytes of each, as many as it has, to process 0: there they are appended to `all`, in the order of processes. */
+dt_status *dt_processes_gather_bytes(dt_processes *processes, const void *mine, size_t bytes, dt_text *all);
+
+/* The next tag, the same in all processes. */
+int dt_processes_new_tag(dt_processes *processes);
+/* The nodes are filled: the exchange is on its way. */
+void dt_processes_begin(dt_processes *processes, dt_exchange *exchange, const dt_step_context *context);
+/* Returns when all times that it was begun are over. Any number of threads. */
+dt_status *dt_processes_wait(dt_processes *processes, dt_exchange *exchange);
+
+/* This process cannot go on: all others hear why. The first reason stands. */
+void dt_processes_abort(dt_processes *processes, const char *reason);
+/* NULL, or DT_ABORTED with the reason. */
+dt_status *dt_processes_status(dt_processes *processes);
+/* Whether the reason came from another process, which says it itself. */
+bool dt_processes_was_told(const dt_processes *processes);
+
+/* Somebody who wants to know at once when the run fails. `aborted` is called by any thread. */
+typedef struct dt_processes_watcher {
+    void (*aborted)(void *context, const char *reason);
+    void *context;
+    struct dt_processes_watcher *next;
+} dt_processes_watcher;
+void dt_processes_watch(dt_processes *processes, dt_processes_watcher *watcher);
+void dt_processes_unwatch(dt_processes *processes, dt_processes_watcher *watcher);
+
+#endif
