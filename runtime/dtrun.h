@@ -11,8 +11,9 @@ typedef struct dtrun_call {
     dt_run_options run;
     dt_log_format log_format;
     dt_kernels_options kernels;
-    const char *text; /* of info: a member to print */
-    int64_t n_steps;  /* of bench: how many to measure */
+    const char *text;    /* of info: a member to print */
+    int64_t n_processes; /* of info: print what they exchange; 0: not said */
+    int64_t n_steps;     /* of bench: how many to measure */
     bool json;
     const char *versus; /* another program, or NULL */
     int n_defines;      /* for a .dt: NAME=VALUE */
@@ -41,6 +42,7 @@ void dtrun_close_program(dtrun_program *program);
 
 dt_status *dtrun_bench(const dtrun_call *call, const dt_artifact *artifact);
 dt_status *dtrun_info(const dtrun_call *call, const dt_artifact *artifact);
+dt_status *dtrun_say_exchange(const dtrun_call *call, const dt_artifact *artifact, dt_text *text); /* of info, on call->n_processes */
 dt_status *dtrun_devices(void);
 
 #endif

@@ -143,6 +143,12 @@ static dt_status *print_text(dt_text *text) {
 
 dt_status *dtrun_info(const dtrun_call *call, const dt_artifact *artifact) {
     dt_text text = {0};
+    if (call->n_processes > 0) {
+        dt_status *status = dtrun_say_exchange(call, artifact, &text);
+        if (status == NULL) return print_text(&text);
+        dt_text_free(&text);
+        return status;
+    }
     if (call->text == NULL) {
         say_artifact(&text, artifact);
         return print_text(&text);

@@ -56,7 +56,12 @@ static const struct {
      "floats from 0 to 1, whole numbers from 0 to 9, and bytes of any value for images of bytes.\n\n"
      "  dtrun bench fashion.dtx --replicas 2 --devices cpu:2\n"
      "  dtrun bench fashion.dtx --vs other.dtx --steps 50 --json"},
-    {"info", INFO, "what an artifact holds", "Prints what PROGRAM holds: variables, steps, data, code, memory."},
+    {"info", INFO, "what an artifact holds, what processes exchange",
+     "Prints what PROGRAM holds: variables, steps, data, code, memory. With --processes, what crosses between so many instead.\v"
+     "Of each exchange of a step: by which algorithm, in how many rounds, and what the process sends that sends most: bytes, how many times the "
+     "whole "
+     "that is, and messages. Halving takes more rounds of fewer messages; it needs as many microbatches in each process, a power of two.\n\n"
+     "  dtrun info fashion.dtx --processes 6 --replicas 24"},
     {"devices", DEVICES, "the devices of this machine", "Prints what --devices can name on this machine."},
 };
 enum {
@@ -93,7 +98,8 @@ enum key {
     KEY_STEPS,
     KEY_VERSUS,
     KEY_JSON,
-    KEY_TEXT
+    KEY_TEXT,
+    KEY_PROCESSES
 };
 
 /* Groups in the order of --help: what is run, on what, checkpoints, what is said, the rest. */
@@ -156,6 +162,12 @@ static const struct {
     {STEPS, {"cpu", 0, NULL, OPTION_ALIAS, NULL, 5}},
     {STEPS, {"perf-map", KEY_PERF_MAP, NULL, 0, "Name the kernels for perf(1), in /tmp/perf-PID.map", 5}},
     {INFO, {"text", KEY_TEXT, "NAME", 0, "Print a text of the artifact instead: program.dt, program.ir, plan.txt", 1}},
+    {INFO, {"processes", KEY_PROCESSES, "P", 0, "Print what crosses between P processes, and what it costs, instead", 2}},
+    {INFO, {"replicas", KEY_REPLICAS, "V", 0, "With --processes: shards of the global batch, dealt to them (default: 1)", 2}},
+    {INFO,
+     {"global-batch", KEY_GLOBAL_BATCH, "N", 0,
+      "With --processes: examples a step, over all replicas (default: batch(n) of the data, or the most that fit, for each replica)", 2}},
+    {INFO, {"devices", KEY_DEVICES, "cpu|cuda", 0, "With --processes: on GPUs a replica is one microbatch (default: cpu)", 2}},
 };
 enum {
     N_ROWS = sizeof rows / sizeof *rows
@@ -236,6 +248,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_LEVEL: call->kernels.level = text; return 0;
     case KEY_PERF_MAP: call->kernels.perf_map = true; return 0;
     case KEY_TEXT: call->text = text; return 0;
+    case KEY_PROCESSES: call->n_processes = number(text, 1, "processes", state); return 0;
     case KEY_STEPS: call->n_steps = number(text, 1, "steps", state); return 0;
     case KEY_VERSUS: call->versus = text; return 0;
     case KEY_JSON: call->json = true; return 0;
@@ -250,6 +263,10 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         bool wants_folder = run->resume || run->checkpoint_every > 0 || run->keep > 0 || run->keep_best != NULL;
         if (wants_folder && run->checkpoint_dir == NULL)
             argp_error(state, "--resume, --checkpoint-every, --keep and --keep-best need --checkpoint-dir");
+        bool has_shape = run->replicas > 0 || run->global_batch > 0 || strcmp(run->devices, "cpu") != 0;
+        if (strcmp(call->command, "info") == 0 && has_shape && call->n_processes == 0)
+            argp_error(state, "--replicas, --global-batch and --devices need --processes");
+        if (call->text != NULL && call->n_processes > 0) argp_error(state, "--text or --processes, not both: each prints something else");
         if (run->n_inputs > 0 && run->from != NULL) argp_error(state, "--input or --from, not both: each says where the examples come from");
         return 0;
     }

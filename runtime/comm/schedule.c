@@ -115,11 +115,15 @@ static void end_round(builder *b) {
 
 /* ---- direct ---- */
 
-/* What a process owns: its part, or as even a share of the units as can be. */
 static range share_of(const dt_schedule_options *options, int process) {
     if (options->parts != NULL) return (range){options->parts[process], options->parts[process + 1]};
     int64_t n = n_units(options), n_processes = options->n_processes;
     return range_of_units(options, n * process / n_processes, n * (process + 1) / n_processes);
+}
+
+dt_schedule_slot dt_schedule_share(const dt_schedule_options *options, int process) {
+    range share = share_of(options, process);
+    return (dt_schedule_slot){share.first, share.end - share.first};
 }
 
 /* Each process's share of everybody's nodes goes to it, which adds them up. All begin with the process after their own, so that no process is

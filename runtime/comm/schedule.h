@@ -102,6 +102,9 @@ typedef struct dt_schedule {
 /* The schedule of one process. Everything it points to is the arena's. Which algorithm AUTO is depends on numbers that all processes know. */
 dt_schedule dt_schedule_of(const dt_schedule_options *options, dt_arena *arena);
 
+/* What `process` owns, where the exchange is direct: its part, or as even a share of the units as can be. It adds up the others' nodes there. */
+dt_schedule_slot dt_schedule_share(const dt_schedule_options *options, int process);
+
 /* The maximal nodes, in order, of the tree over n_leaves leaves within [first, end). */
 const dt_schedule_node *dt_schedule_nodes(int64_t first, int64_t end, int64_t n_leaves, dt_arena *arena, int *n);
 

@@ -84,31 +84,30 @@ bool dt_session_leads(const dt_session *session) { return session->process == 0;
 
 /* ---- creating: what is asked for ---- */
 
-static dt_status *choose_program(dt_session *session) {
-    const dt_artifact *artifact = session->artifact;
-    if (!session->spec.kind->is_gpu) return NULL;
+dt_status *dt_session_program(const dt_artifact *artifact, bool is_gpu, const dt_artifact **program) {
+    *program = artifact;
+    if (!is_gpu) return NULL;
     if (artifact->cuda == NULL)
         return dt_artifact_suggest(dt_error(DT_FAILED_PRECONDITION, "%s holds no code for GPUs; compile it for them", artifact->path), artifact,
                                    "--target", "cuda");
-    session->artifact = artifact->cuda->program;
+    *program = artifact->cuda->program;
     return NULL;
 }
 
-static dt_status *check_rows(dt_session *session) {
-    dt_session_options *options = &session->options;
-    const dt_artifact *artifact = session->artifact;
-    if (options->rows == 0) options->rows = artifact->capacity;
-    if (options->rows < 1) return dt_error(DT_INVALID_ARGUMENT, "%" PRId64 " rows a replica: there must be at least one", options->rows);
-    if (options->rows > artifact->capacity) {
-        char rows[24];
-        snprintf(rows, sizeof rows, "%" PRId64, options->rows);
-        dt_status *status = dt_error(DT_INVALID_ARGUMENT, "%s rows a replica, but %s was compiled for at most %" PRId64 "; compile it again", rows,
+dt_status *dt_session_check_shape(const dt_artifact *artifact, int64_t replicas, int64_t rows) {
+    if (replicas < 1 || replicas > MOST_REPLICAS)
+        return dt_error(DT_INVALID_ARGUMENT, "--replicas %" PRId64 ": the number of replicas is 1 to %d", replicas, MOST_REPLICAS);
+    if (rows < 1) return dt_error(DT_INVALID_ARGUMENT, "%" PRId64 " rows a replica: there must be at least one", rows);
+    if (rows > artifact->capacity) {
+        char wanted[24];
+        snprintf(wanted, sizeof wanted, "%" PRId64, rows);
+        dt_status *status = dt_error(DT_INVALID_ARGUMENT, "%s rows a replica, but %s was compiled for at most %" PRId64 "; compile it again", wanted,
                                      artifact->path, artifact->capacity);
-        return dt_artifact_suggest(status, artifact, "--batch", rows);
+        return dt_artifact_suggest(status, artifact, "--batch", wanted);
     }
-    if (dt_artifact_microbatches(artifact, options->rows) * options->replicas > MOST_MICROBATCHES)
+    if (dt_artifact_microbatches(artifact, rows) * replicas > MOST_MICROBATCHES)
         return dt_error(DT_INVALID_ARGUMENT, "%" PRId64 " replica%s of %" PRId64 " rows in microbatches of %" PRId64 ": more than %d of them",
-                        options->replicas, dt_plural(options->replicas), options->rows, artifact->microbatch_rows, MOST_MICROBATCHES);
+                        replicas, dt_plural(replicas), rows, artifact->microbatch_rows, MOST_MICROBATCHES);
     return NULL;
 }
 
@@ -125,15 +124,14 @@ static dt_status *choose_gpus(dt_session *session) {
 static dt_status *check_options(dt_session *session) {
     dt_session_options *options = &session->options;
     DT_TRY(dt_device_spec_parse(options->devices != NULL ? options->devices : "cpu", &session->spec));
-    DT_TRY(choose_program(session));
-    if (options->replicas < 1 || options->replicas > MOST_REPLICAS)
-        return dt_error(DT_INVALID_ARGUMENT, "--replicas %" PRId64 ": the number of replicas is 1 to %d", options->replicas, MOST_REPLICAS);
+    DT_TRY(dt_session_program(session->artifact, session->spec.kind->is_gpu, &session->artifact));
+    if (options->rows == 0) options->rows = session->artifact->capacity;
+    DT_TRY(dt_session_check_shape(session->artifact, options->replicas, options->rows));
     if (session->spec.kind->n_present != NULL) DT_TRY(choose_gpus(session));
     if (session->spec.n > options->replicas)
         return dt_error(DT_INVALID_ARGUMENT,
                         "%d devices for %" PRId64 " replica%s: each device holds at least one replica; use --replicas %d, or fewer --devices",
                         session->spec.n, options->replicas, dt_plural(options->replicas), session->spec.n);
-    DT_TRY(check_rows(session));
     if (!(options->deadline_seconds > 0)) options->deadline_seconds = DEFAULT_DEADLINE_SECONDS;
     session->process = dt_processes_number(options->processes);
     session->n_processes = dt_processes_count(options->processes);

@@ -39,6 +39,11 @@ typedef struct dt_session_options {
 /* One replica on "cpu", full capacity, seed 0, one epoch. */
 dt_session_options dt_session_options_default(void);
 
+/* The plans that run on a GPU, or else on a CPU. DT_FAILED_PRECONDITION: there are none, and how to compile them. */
+dt_status *dt_session_program(const dt_artifact *artifact, bool is_gpu, const dt_artifact **program);
+/* Whether a session of these plans may have so many replicas, of so many rows each. */
+dt_status *dt_session_check_shape(const dt_artifact *program, int64_t replicas, int64_t rows);
+
 /* Opens the devices, checks that the plan fits their memory, allocates it. All variables are 0 until dt_session_initialize or
  * dt_session_set_variable. The kernels must outlive the session. */
 dt_status *dt_session_create(const dt_kernels *kernels, const dt_session_options *options, dt_session **session);

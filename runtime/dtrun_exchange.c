@@ -1,0 +1,288 @@
+/* dtrun_exchange: what the steps of a program exchange between so many processes, and what that costs, for people. Nothing is opened and nothing is
+ * run: who holds which microbatch and who sends what to whom are functions of numbers. */
+#include "base/arena.h"
+#include "runtime/comm/microbatches.h"
+#include "runtime/comm/schedule.h"
+#include "runtime/data/pipeline.h"
+#include "runtime/devices/spec.h"
+#include "runtime/dtrun.h"
+
+#include <inttypes.h>
+#include <limits.h>
+
+/* A step on all processes. */
+typedef struct layout {
+    const dt_artifact *artifact; /* with the plans that would run */
+    const dtrun_call *call;
+    dt_text *text;
+    dt_arena *arena;   /* of the step */
+    dt_arena *scratch; /* of one schedule */
+    jmp_buf guard;     /* of both */
+    int n_processes;
+    int64_t replicas;
+    dt_microbatches rows;
+    int64_t n_microbatches;
+} layout;
+
+/* What of a segment crosses in one exchange: all that its collectives of one kind take, each tensor in units of its own. */
+typedef struct crossing {
+    int n_tensors;
+    int64_t n_bytes;   /* of the image */
+    int64_t row_bytes; /* of what is made of rows; else 0 */
+} crossing;
+
+typedef struct cost {
+    dt_schedule_algorithm algorithm;
+    int n_rounds;
+    int64_t most_bytes; /* that a process sends */
+    int64_t most_messages;
+} cost;
+
+static dt_status *renew(dt_arena **arena, jmp_buf *guard) {
+    dt_arena_destroy(*arena);
+    *arena = dt_arena_create();
+    if (*arena == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for a schedule");
+    dt_arena_guard(*arena, guard);
+    return NULL;
+}
+
+/* ---- what crosses ---- */
+
+static int64_t whole_units(int64_t n_bytes) { return (n_bytes + DT_SCHEDULE_UNIT - 1) / DT_SCHEDULE_UNIT * DT_SCHEDULE_UNIT; }
+
+/* Sums cross as wide as they are added: 16 bits as f32. */
+static int64_t width_of(dt_collective_kind kind, dt_dtype dtype) {
+    return kind != DT_COLLECTIVE_ALL_GATHER && (dtype == DT_F16 || dtype == DT_BF16) ? 4 : (int64_t)dt_dtype_bytes(dtype);
+}
+
+static crossing crossing_of(const layout *of, const dt_artifact_function *function, const dt_artifact_segment *segment, dt_collective_kind kind) {
+    crossing found = {0};
+    for (int c = 0; c < segment->n_collectives; c++) {
+        if (segment->collectives[c].kind != kind) continue;
+        const dt_artifact_tensor *tensor = &function->buffers[segment->collectives[c].source].tensor;
+        int64_t n_bytes = tensor->row_bytes / (int64_t)dt_dtype_bytes(tensor->dtype) * width_of(kind, tensor->dtype);
+        found.n_tensors++;
+        if (kind == DT_COLLECTIVE_ALL_REDUCE)
+            found.n_bytes += whole_units(n_bytes);
+        else
+            found.row_bytes += n_bytes;
+    }
+    if (kind != DT_COLLECTIVE_ALL_REDUCE) found.n_bytes = found.row_bytes * of->rows.rows * of->replicas;
+    return found;
+}
+
+/* ---- what it costs ---- */
+
+static int first_microbatch(const layout *of, int process) {
+    return dt_microbatches_first_of_rank(process, of->n_processes, (int)of->n_microbatches);
+}
+
+/* Processes with as many nodes and as large a share send alike where the exchange is direct: one of them is asked. */
+typedef struct alike {
+    int n_nodes;
+    int64_t share_bytes;
+} alike;
+
+typedef DT_LIST(alike) alike_list;
+
+static bool is_known(layout *of, alike_list *known, const dt_schedule_options *options) {
+    alike here = {0, dt_schedule_share(options, options->process).n_bytes};
+    dt_schedule_nodes(first_microbatch(of, options->process), first_microbatch(of, options->process + 1), of->n_microbatches, of->scratch,
+                      &here.n_nodes);
+    for (size_t i = 0; i < known->n; i++)
+        if (known->items[i].n_nodes == here.n_nodes && known->items[i].share_bytes == here.share_bytes) return true;
+    dt_list_push(of->arena, known, here);
+    return false;
+}
+
+static void add_process(cost *all, const dt_schedule *schedule) {
+    int64_t n_messages = 0;
+    for (int r = 0; r < schedule->n_rounds; r++)
+        for (int m = 0; m < schedule->rounds[r].n_messages; m++) n_messages += schedule->rounds[r].messages[m].sends;
+    all->algorithm = schedule->algorithm;
+    all->n_rounds = schedule->n_rounds;
+    if (all->most_bytes < schedule->n_sent_bytes) all->most_bytes = schedule->n_sent_bytes;
+    if (all->most_messages < n_messages) all->most_messages = n_messages;
+}
+
+static dt_status *cost_of(layout *of, const crossing *image, dt_schedule_goal goal, cost *all) {
+    dt_schedule_options options = {.goal = goal, .n_processes = of->n_processes, .n_microbatches = of->n_microbatches, .n_bytes = image->n_bytes};
+    alike_list known = {0};
+    if (goal != DT_SCHEDULE_ALL_REDUCE) {
+        int64_t *parts = DT_NEW_ARRAY(of->arena, int64_t, of->n_processes + 1);
+        for (int p = 0; p <= of->n_processes; p++) parts[p] = dt_microbatches_first_row(&of->rows, first_microbatch(of, p)) * image->row_bytes;
+        options.parts = parts;
+    }
+    *all = (cost){0};
+    for (; options.process < of->n_processes; options.process++) {
+        DT_TRY(renew(&of->scratch, &of->guard));
+        if (all->algorithm == DT_SCHEDULE_DIRECT && is_known(of, &known, &options)) continue;
+        dt_schedule schedule = dt_schedule_of(&options, of->scratch);
+        add_process(all, &schedule);
+    }
+    return NULL;
+}
+
+/* ---- how processes cut the tree ---- */
+
+/* The least and the most nodes that one of n processes has. */
+static dt_status *count_nodes(layout *of, int n_processes, int *least, int *most) {
+    *least = INT_MAX;
+    *most = 0;
+    DT_TRY(renew(&of->scratch, &of->guard));
+    for (int p = 0; p < n_processes; p++) {
+        int n, n_microbatches = (int)of->n_microbatches;
+        dt_schedule_nodes(dt_microbatches_first_of_rank(p, n_processes, n_microbatches),
+                          dt_microbatches_first_of_rank(p + 1, n_processes, n_microbatches), n_microbatches, of->scratch, &n);
+        if (*least > n) *least = n;
+        if (*most < n) *most = n;
+    }
+    return NULL;
+}
+
+/* The number of processes nearest to these, below (direction -1) or above them (1), up to a factor of two, of which each has one node; 0: none. */
+static int nearest_even(const layout *of, int direction) {
+    for (int n = of->n_processes + direction; n >= 1 && n <= of->n_microbatches && 2 * n >= of->n_processes && n <= 2 * of->n_processes;
+         n += direction) {
+        int64_t span = of->n_microbatches / n;
+        if (of->n_microbatches % n == 0 && (span & (span - 1)) == 0) return n;
+    }
+    return 0;
+}
+
+/* The number of processes nearest to these of which none has more than *most nodes, which it makes less; 0: there is none within reach. */
+static dt_status *nearest_better(layout *of, int *most, int *best) {
+    enum {
+        REACH = 64 /* so many more or fewer */
+    };
+    *best = 0;
+    for (int distance = 1; distance <= REACH && 2 * distance <= of->n_processes; distance++)
+        for (int n = of->n_processes - distance; n <= of->n_processes + distance && n <= of->n_microbatches; n += 2 * distance) {
+            int least, most_here;
+            DT_TRY(count_nodes(of, n, &least, &most_here));
+            if (most_here >= *most) continue;
+            *best = n;
+            *most = most_here;
+        }
+    return NULL;
+}
+
+/* That a process has several nodes, `most` at most, each of which it sends; and of how many processes that is not so. */
+static dt_status *say_odd_cuts(layout *of, int most) {
+    int best, below = nearest_even(of, -1), above = nearest_even(of, 1);
+    dt_text_format(of->text, "    %d processes cut the tree of sums at odd places, and one of them sends %d partial sums of everything; ",
+                   of->n_processes, most);
+    if (below != 0 && above != 0)
+        dt_text_format(of->text, "%d or %d processes send 1 each\n", below, above);
+    else if (below != 0 || above != 0)
+        dt_text_format(of->text, "%d processes send 1 each\n", below != 0 ? below : above);
+    else {
+        DT_TRY(nearest_better(of, &most, &best));
+        if (best != 0)
+            dt_text_format(of->text, "%d processes send at most %d each\n", best, most);
+        else
+            dt_text_append(of->text, "no number of processes nearby is better\n");
+    }
+    return NULL;
+}
+
+/* ---- steps ---- */
+
+static void say_bytes(dt_text *text, int width, int64_t bytes) {
+    if (bytes < 10240)
+        dt_text_format(text, " %*" PRId64 " B  ", width - 4, bytes);
+    else if (bytes < 10240 << 10)
+        dt_text_format(text, " %*.1f KiB", width - 4, (double)bytes / (1 << 10));
+    else
+        dt_text_format(text, " %*.1f MiB", width - 4, (double)bytes / (1 << 20));
+}
+
+/* *sums: whether any of it is summed. */
+static dt_status *say_crossings(layout *of, const dt_artifact_function *function, bool *sums) {
+    static const struct {
+        dt_collective_kind kind;
+        dt_schedule_goal goal;
+    } kinds[] = {{DT_COLLECTIVE_ALL_REDUCE, DT_SCHEDULE_ALL_REDUCE},
+                 {DT_COLLECTIVE_ALL_GATHER, DT_SCHEDULE_ALL_GATHER},
+                 {DT_COLLECTIVE_REDUCE_SCATTER, DT_SCHEDULE_REDUCE_SCATTER}};
+    static const char *const algorithms[] = {[DT_SCHEDULE_DIRECT] = "direct", [DT_SCHEDULE_HALVING] = "halving"};
+    bool is_first = true;
+    *sums = false;
+    for (int s = 0; s < function->n_segments; s++)
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+            crossing image = crossing_of(of, function, &function->segments[s], kinds[k].kind);
+            cost all;
+            if (image.n_tensors == 0) continue;
+            if (is_first)
+                dt_text_append(of->text, "    segment  collective      tensors        bytes  algorithm  rounds   most sent  times  messages\n");
+            is_first = false;
+            *sums = *sums || kinds[k].kind != DT_COLLECTIVE_ALL_GATHER;
+            DT_TRY(cost_of(of, &image, kinds[k].goal, &all));
+            dt_text_format(of->text, "    %-7d  %-14s  %7d ", s, dt_collective_names()[kinds[k].kind], image.n_tensors);
+            say_bytes(of->text, 12, image.n_bytes);
+            dt_text_format(of->text, "  %-9s  %6d", algorithms[all.algorithm], all.n_rounds);
+            say_bytes(of->text, 11, all.most_bytes);
+            dt_text_format(of->text, "  %5.2f  %8" PRId64 "\n", image.n_bytes > 0 ? (double)all.most_bytes / (double)image.n_bytes : 0,
+                           all.most_messages);
+        }
+    if (is_first) dt_text_append(of->text, "    nothing crosses processes\n");
+    return NULL;
+}
+
+/* Rows of a replica: what --global-batch says, else what the step's data gives, else as many as it was compiled for. */
+static dt_status *lay_out(layout *of, const dt_artifact_step *step) {
+    const dt_artifact *artifact = of->artifact;
+    int64_t rows = step->pipeline >= 0 ? dt_pipeline_rows(&artifact->pipelines[step->pipeline]) : artifact->capacity;
+    DT_TRY(dt_run_rows(&of->call->run, rows, &rows));
+    DT_TRY(dt_session_check_shape(artifact, of->replicas, rows));
+    of->rows = (dt_microbatches){rows, dt_artifact_microbatches(artifact, rows), artifact->microbatch_rows};
+    of->n_microbatches = of->rows.per_replica * of->replicas;
+    if (of->call->n_processes > of->n_microbatches)
+        return dt_error(DT_INVALID_ARGUMENT,
+                        "step %s: %" PRId64 " processes for %" PRId64
+                        " microbatch%s: each process holds at least one; use at most --processes %" PRId64 ", or more --replicas",
+                        step->name, of->call->n_processes, of->n_microbatches, of->n_microbatches == 1 ? "" : "es", of->n_microbatches);
+    of->n_processes = (int)of->call->n_processes;
+    return NULL;
+}
+
+/* "13 or 14". */
+static void say_range(dt_text *text, int64_t least, int64_t most) {
+    if (least < most) dt_text_format(text, "%" PRId64 " %s ", least, most - least == 1 ? "or" : "to");
+    dt_text_format(text, "%" PRId64, most);
+}
+
+static dt_status *say_step(layout *of, const dt_artifact_step *step) {
+    int least, most;
+    bool sums;
+    DT_TRY(renew(&of->arena, &of->guard));
+    DT_TRY(lay_out(of, step));
+    DT_TRY(count_nodes(of, of->n_processes, &least, &most));
+    dt_text_format(of->text, "step %s: %" PRId64 " replica%s of %" PRId64 " row%s, in %" PRId64 " microbatch%s: ", step->name, of->replicas,
+                   dt_plural(of->replicas), of->rows.rows, dt_plural(of->rows.rows), of->n_microbatches, of->n_microbatches == 1 ? "" : "es");
+    say_range(of->text, of->n_microbatches / of->n_processes, (of->n_microbatches + of->n_processes - 1) / of->n_processes);
+    dt_text_append(of->text, " a process, which leave ");
+    say_range(of->text, least, most);
+    dt_text_format(of->text, " partial sum%s\n", dt_plural(most));
+    DT_TRY(say_crossings(of, &of->artifact->functions[step->function], &sums));
+    return sums && most > 1 ? say_odd_cuts(of, most) : NULL;
+}
+
+static dt_status *say_steps(layout *of) {
+    if (setjmp(of->guard) != 0)
+        return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for the schedules of %" PRId64 " processes", of->call->n_processes);
+    for (int i = 0; i < of->artifact->n_steps; i++) DT_TRY(say_step(of, &of->artifact->steps[i]));
+    return NULL;
+}
+
+dt_status *dtrun_say_exchange(const dtrun_call *call, const dt_artifact *artifact, dt_text *text) {
+    int64_t replicas = call->run.replicas != 0 ? call->run.replicas : 1;
+    dt_device_spec spec;
+    DT_TRY(dt_device_spec_parse(call->run.devices, &spec));
+    DT_TRY(dt_session_program(artifact, spec.kind->is_gpu, &artifact));
+    layout of = {.artifact = artifact, .call = call, .text = text, .replicas = replicas};
+    dt_status *status = say_steps(&of);
+    dt_arena_destroy(of.arena);
+    dt_arena_destroy(of.scratch);
+    return status;
+}
