@@ -58,7 +58,7 @@ static dt_status *run_kernels(const dtrun_call *call, const dt_artifact *artifac
     dt_log *log = NULL;
     signal(SIGPIPE, SIG_IGN); /* a reader that goes away is an error of writing, after which there is something to save */
     DT_TRY(dt_kernels_load(artifact, &call->kernels, &kernels));
-    dt_status *status = dt_log_create(stdout, call->log_format, &log);
+    dt_status *status = dt_log_create(dt_run_leads(&call->run) ? stdout : NULL, call->log_format, &log);
     if (status == NULL) status = run(kernels, &call->run, log);
     dt_log_destroy(log);
     dt_kernels_free(kernels);

@@ -17,7 +17,7 @@
 #define SECONDS_BETWEEN_REDRAWS 0.1
 
 struct dt_log {
-    FILE *stream;
+    FILE *stream; /* NULL: nothing is said */
     dt_log_format format;
     bool live;       /* the stream is a terminal */
     bool line_shown; /* the live line is on it */
@@ -31,7 +31,7 @@ dt_status *dt_log_create(FILE *stream, dt_log_format format, dt_log **log) {
     if (created == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     created->stream = stream;
     created->format = format;
-    created->live = format == DT_LOG_TEXT && isatty(fileno(stream));
+    created->live = format == DT_LOG_TEXT && stream != NULL && isatty(fileno(stream));
     return NULL;
 }
 
@@ -43,7 +43,7 @@ dt_status *dt_log_status(const dt_log *log) {
 
 /* At once, so that a reader sees it. */
 static void write_now(dt_log *log, const char *text, size_t n) {
-    if (log->failure != 0) return;
+    if (log->stream == NULL || log->failure != 0) return;
     errno = 0;
     if (fwrite(text, 1, n, log->stream) != n || fflush(log->stream) != 0) log->failure = errno != 0 ? errno : EIO;
 }
@@ -322,6 +322,7 @@ void dt_log_progress(dt_log *log, const dt_log_epoch *so_far, const dt_log_value
 void dt_log_remark(dt_log *log, const char *kind, const char *format, ...) {
     dt_text message = {0}, line = {0};
     va_list arguments;
+    if (log->stream == NULL) return;
     va_start(arguments, format);
     dt_text_vformat(&message, format, arguments);
     va_end(arguments);

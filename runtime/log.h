@@ -19,6 +19,7 @@ typedef enum dt_log_format {
     DT_LOG_JSON
 } dt_log_format;
 
+/* stream: NULL for a log that says nothing anywhere, as that of all processes of a run but one. */
 dt_status *dt_log_create(FILE *stream, dt_log_format format, dt_log **log);
 void dt_log_destroy(dt_log *log); /* NULL is allowed */
 

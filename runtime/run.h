@@ -15,6 +15,7 @@ typedef struct dt_run_options {
     const char *devices;
     bool no_libraries;       /* on a GPU: --library none */
     double deadline_seconds; /* 0: not said */
+    dt_processes *processes; /* of the run, each of which makes this call; NULL: this is the only one */
     int64_t replicas;        /* 0: not said */
     int64_t global_batch;    /* 0: not said */
     bool has_seed;
@@ -68,7 +69,13 @@ dt_status *dt_run_need_weights(dt_session *session, const dt_run_options *option
 /* Says what `then`, a checkpoint's, was written with and `now` is not. */
 void dt_run_warn_of_differences(dt_log *log, const dt_checkpoint_state *then, const dt_checkpoint_state *now);
 
-/* The start event. `pipeline` may be NULL. */
+/* Whether this process writes what is written once: checkpoints, results, the log. */
+bool dt_run_leads(const dt_run_options *options);
+
+/* Says what each process reads whole, though it makes a part of the batches. */
+void dt_run_log_reading(dt_log *log, const dt_pipeline *pipeline);
+
+/* The start event, and that. `pipeline` may be NULL. */
 void dt_run_log_started(dt_log *log, const dt_kernels *kernels, dt_session *session, const dt_pipeline *pipeline, int step, dt_log_start start);
 
 #endif

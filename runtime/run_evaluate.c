@@ -7,19 +7,21 @@
 static dt_status *evaluate_all(dt_runner *runner, const dt_run_options *options, dt_log *log, int64_t epoch, bool *whole) {
     dt_runner_outcome outcome = DT_RUNNER_RAN;
     DT_TRY(dt_runner_begin(runner, 0, 0));
-    for (int64_t batch = 0; outcome == DT_RUNNER_RAN && atomic_load(options->stop) == 0; batch++) {
-        DT_TRY(dt_runner_step(runner, batch, &outcome));
+    for (int64_t batch = 0; outcome == DT_RUNNER_RAN; batch++) {
+        DT_TRY(dt_runner_step(runner, batch, atomic_load(options->stop) != 0, &outcome));
         if (outcome != DT_RUNNER_RAN || !dt_log_wants_progress(log)) continue;
         dt_log_epoch so_far = dt_runner_summary(runner, false);
         dt_log_values values = dt_runner_epoch_values(runner);
         dt_log_progress(log, &so_far, &values);
     }
     *whole = outcome == DT_RUNNER_EPOCH_OVER;
+    int64_t n_bad;
+    DT_TRY(dt_runner_bad_indices(runner, &n_bad));
     dt_log_epoch done = dt_runner_summary(runner, *whole);
     dt_log_values values = dt_runner_epoch_values(runner);
     done.epoch = epoch;
     dt_log_epoch_done(log, &done, &values);
-    if (dt_runner_bad_indices(runner) > 0) dt_log_remark(log, "warning", "%lld indices were out of range", (long long)dt_runner_bad_indices(runner));
+    if (n_bad > 0) dt_log_remark(log, "warning", "%lld indices were out of range", (long long)n_bad);
     return NULL;
 }
 
@@ -56,6 +58,7 @@ dt_status *dt_run_evaluate(const dt_kernels *kernels, const dt_run_options *opti
     about.devices = options->devices;
     about.no_libraries = options->no_libraries;
     about.deadline_seconds = options->deadline_seconds;
+    about.processes = options->processes;
     about.replicas = options->replicas != 0 ? options->replicas : 1;
     about.rows = rows;
     about.seed = options->seed;
@@ -65,6 +68,7 @@ dt_status *dt_run_evaluate(const dt_kernels *kernels, const dt_run_options *opti
                                 .seed = options->seed,
                                 .ignore_bad_index = options->ignore_bad_index,
                                 .stop = options->stop};
+    DT_TRY(dt_session_find_rows(kernels, &about, &data.part));
     dt_status *status = dt_pipeline_open(kernels, &artifact->pipelines[from], &data, &pipeline);
     if (status == NULL) about.steps_per_epoch = dt_pipeline_n_batches(pipeline);
     if (status == NULL) status = dt_session_create(kernels, &about, &session);

@@ -1,4 +1,5 @@
-/* run_predict: a step without data of its own over arrays of the user's; one .npy file for each result that it names. */
+/* run_predict: a step without data of its own over arrays of the user's; one .npy file for each result that it names. Of several processes each runs
+ * its rows of every batch; the one that leads gets all, and writes. */
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -16,7 +17,7 @@ typedef struct prediction {
     dt_session *session;
     dt_pipeline *pipeline;
     int step;
-    dt_text *results; /* [n_results]: the bytes of each, batch after batch; those of aggregates stay empty */
+    dt_text *results; /* [n_results]: the bytes of each, batch after batch, where this process leads; those of aggregates stay empty */
     int64_t n_rows;
 } prediction;
 
@@ -36,18 +37,12 @@ static dt_status *check_results(const prediction *all) {
     return NULL;
 }
 
-/* Appends what the last batch of `rows` rows gave; a result without rows is the same for all batches, or there is but one. */
-static dt_status *collect(prediction *all, int64_t rows) {
+/* Appends what the last batch gave; a result without rows is the same for all batches, or there is but one. */
+static dt_status *collect(prediction *all) {
     for (int i = all->about->n_aggregates; i < all->function->n_results; i++) {
         const dt_artifact_tensor *tensor = &all->function->results[i].tensor;
-        size_t n_bytes = (size_t)(tensor->has_rows ? tensor->row_bytes * rows : tensor->row_bytes);
-        void *data = dt_allocate(n_bytes);
-        dt_status *status = data != NULL ? dt_session_result(all->session, all->step, i, data) : dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
         if (!tensor->has_rows) dt_text_free(&all->results[i]);
-        if (status == NULL) dt_text_append_bytes(&all->results[i], data, n_bytes);
-        if (status == NULL && all->results[i].failed) status = dt_error(DT_RESOURCE_EXHAUSTED, "no memory for result %s", tensor->name);
-        dt_release(data);
-        DT_TRY(status);
+        DT_TRY(dt_session_gather_result(all->session, all->step, i, &all->results[i]));
     }
     return NULL;
 }
@@ -61,7 +56,7 @@ static dt_status *run_batches(prediction *all, const dt_run_options *options) {
         dt_batch run = {.inputs = batch.inputs, .rows = batch.rows, .counter = number};
         DT_TRY(dt_session_run(all->session, all->step, &run, NULL));
         if (!options->ignore_bad_index) DT_TRY(dt_session_bad_index_status(all->session));
-        DT_TRY(collect(all, batch.rows));
+        DT_TRY(collect(all));
         all->n_rows += batch.rows;
     }
 }
@@ -80,6 +75,16 @@ static dt_status *write_result(const prediction *all, int i, const char *folder,
     return status;
 }
 
+static dt_status *prepare_folder(const char *folder) {
+    DT_TRY(dt_file_make_folders(folder));
+    return access(folder, W_OK | X_OK) == 0 ? NULL : dt_error(DT_IO, "%s: cannot be written: %s", folder, strerror(errno));
+}
+
+static dt_status *write_results(const prediction *all, const char *folder, dt_log *log) {
+    for (int i = all->about->n_aggregates; i < all->function->n_results; i++) DT_TRY(write_result(all, i, folder, log));
+    return dt_log_status(log);
+}
+
 static dt_status *predict(prediction *all, const dt_kernels *kernels, const dt_run_options *options, dt_log *log) {
     int64_t epoch;
     DT_TRY(dt_pipeline_check(all->pipeline, all->step));
@@ -87,11 +92,9 @@ static dt_status *predict(prediction *all, const dt_kernels *kernels, const dt_r
     DT_TRY(dt_session_initialize(all->session));
     DT_TRY(dt_run_need_weights(all->session, options, log, &epoch));
     dt_run_log_started(log, kernels, all->session, all->pipeline, all->step, (dt_log_start){.seed = options->seed});
-    DT_TRY(dt_file_make_folders(options->output));
-    if (access(options->output, W_OK | X_OK) != 0) return dt_error(DT_IO, "%s: cannot be written: %s", options->output, strerror(errno));
+    if (dt_session_leads(all->session)) DT_TRY(prepare_folder(options->output));
     DT_TRY(run_batches(all, options));
-    for (int i = all->about->n_aggregates; i < all->function->n_results; i++) DT_TRY(write_result(all, i, options->output, log));
-    return dt_log_status(log);
+    return dt_session_leads(all->session) ? write_results(all, options->output, log) : NULL;
 }
 
 /* The user's files as a pipeline: files(…) | batch(rows). `arguments`: [n_inputs + 1]. */
@@ -110,6 +113,7 @@ static dt_status *open_input(prediction *all, const dt_kernels *kernels, const d
     dt_artifact_pipeline files = pipeline_of(options, about->rows, arguments, stages);
     dt_pipeline_options data = {
         .folder = NULL, .replicas = about->replicas, .rows = about->rows, .seed = about->seed, .ignore_bad_index = options->ignore_bad_index};
+    DT_TRY(dt_session_find_rows(kernels, about, &data.part));
     if (options->n_inputs > 0) return dt_pipeline_open(kernels, &files, &data, &all->pipeline);
     int from;
     if (options->from == NULL && all->about->pipeline < 0)
@@ -135,6 +139,7 @@ dt_status *dt_run_predict(const dt_kernels *kernels, const dt_run_options *optio
     about.devices = options->devices;
     about.no_libraries = options->no_libraries;
     about.deadline_seconds = options->deadline_seconds;
+    about.processes = options->processes;
     about.replicas = options->replicas != 0 ? options->replicas : 1;
     DT_TRY(dt_run_rows(options, artifact->capacity, &about.rows));
     about.seed = options->seed;

@@ -104,6 +104,15 @@ dt_status *dt_run_need_weights(dt_session *session, const dt_run_options *option
     return dt_error(DT_NOT_FOUND, "%s: holds no checkpoint; train first, or name a file of weights with --init", options->checkpoint_dir);
 }
 
+bool dt_run_leads(const dt_run_options *options) { return dt_processes_number(options->processes) == 0; }
+
+void dt_run_log_reading(dt_log *log, const dt_pipeline *pipeline) {
+    dt_text text = {0};
+    dt_pipeline_print_whole(pipeline, &text);
+    if (text.n > 0) dt_log_remark(log, "note", "%s", text.data);
+    dt_text_free(&text);
+}
+
 /* A line for each library that a GPU's work is left to. */
 static void log_libraries(dt_log *log, const dt_session *session) {
     dt_text text = {0};
@@ -135,5 +144,6 @@ void dt_run_log_started(dt_log *log, const dt_kernels *kernels, dt_session *sess
         dt_log_remark(log, "note", "%d of %d GPUs have nothing to do: there are %" PRId64 " replicas; --replicas %d uses all of them",
                       dt_session_n_spare(session), dt_session_n_spare(session) + n_devices, start.replicas, dt_session_n_spare(session) + n_devices);
     log_libraries(log, session);
+    if (pipeline != NULL) dt_run_log_reading(log, pipeline);
     dt_release(devices);
 }

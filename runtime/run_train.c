@@ -40,9 +40,7 @@ typedef struct training {
 
 /* ---- checkpoints ---- */
 
-/* One process of a group writes what all have. */
-static dt_status *save(training *run) {
-    if (run->options->checkpoint_dir == NULL || !dt_session_leads(run->session)) return NULL;
+static dt_status *write_checkpoint(training *run) {
     char *path;
     dt_reports *reports = dt_runner_reports(run->trainer);
     run->state.n_added = dt_reports_n_added(reports);
@@ -51,11 +49,18 @@ static dt_status *save(training *run) {
     dt_status *status = dt_checkpoint_save(run->session, run->options->checkpoint_dir, &run->state, &path);
     run->state.totals = NULL; /* the reports' */
     DT_TRY(status);
-    run->saved_step = run->state.step;
     dt_log_checkpoint(run->log, path, run->state.step);
     dt_release(path);
     int64_t keep = run->options->keep > 0 ? run->options->keep : DEFAULT_KEEP;
     return dt_checkpoint_prune(run->options->checkpoint_dir, keep, run->state.has_best ? run->state.best_step : -1);
+}
+
+/* One process writes what all have. */
+static dt_status *save(training *run) {
+    if (run->options->checkpoint_dir == NULL) return NULL;
+    if (dt_session_leads(run->session)) DT_TRY(write_checkpoint(run));
+    run->saved_step = run->state.step;
+    return NULL;
 }
 
 /* Takes over what the checkpoint says, where it has a meaning here. */
@@ -84,8 +89,8 @@ static dt_status *find_checkpoint(training *run, dt_checkpoint_state *saved) {
     const dt_run_options *options = run->options;
     if (options->checkpoint_dir == NULL) return NULL;
     DT_TRY(dt_run_need_computation(options, "there is nothing to save in --checkpoint-dir"));
-    DT_TRY(dt_checkpoint_prepare(options->checkpoint_dir, &run->lock));
-    if (run->lock < 0)
+    if (dt_run_leads(options)) DT_TRY(dt_checkpoint_prepare(options->checkpoint_dir, &run->lock));
+    if (dt_run_leads(options) && run->lock < 0)
         dt_log_remark(run->log, "note", "%s: the file system has no locks: see that no other run writes its checkpoints there",
                       options->checkpoint_dir);
     DT_TRY(dt_checkpoint_newest(options->checkpoint_dir, &run->resumed_from));
@@ -101,6 +106,16 @@ static dt_status *find_checkpoint(training *run, dt_checkpoint_state *saved) {
     if (!options->has_seed) run->about.seed = saved->seed;
     if (options->replicas == 0) run->about.replicas = saved->replicas;
     return NULL;
+}
+
+/* All processes go on from where this one does: each has looked for itself. */
+static dt_status *check_checkpoint(training *run, const dt_checkpoint_state *saved) {
+    dt_session_answers steps;
+    DT_TRY(dt_session_ask(run->session, run->resumed_from != NULL ? saved->step : -1, &steps));
+    if (steps.least == steps.most) return NULL;
+    return dt_error(DT_FAILED_PRECONDITION,
+                    "%s: not all processes find the same newest checkpoint there: --checkpoint-dir names a folder that all share",
+                    run->options->checkpoint_dir);
 }
 
 /* ---- beginning ---- */
@@ -123,6 +138,7 @@ static dt_status *open_data(training *run, const dt_checkpoint_state *saved) {
                                 .seed = run->about.seed,
                                 .ignore_bad_index = options->ignore_bad_index,
                                 .stop = options->stop};
+    DT_TRY(dt_session_find_rows(run->kernels, &run->about, &data.part));
     DT_TRY(dt_pipeline_open(run->kernels, &run->artifact->pipelines[run->from], &data, &run->data));
     if (run->evaluate < 0) return NULL;
     return dt_pipeline_open(run->kernels, &run->artifact->pipelines[run->artifact->steps[run->evaluate].pipeline], &data, &run->test_data);
@@ -171,9 +187,6 @@ static dt_status *describe_state(training *run) {
 
 static dt_status *open_session(training *run) {
     const dt_run_options *options = run->options;
-    run->about.devices = options->devices;
-    run->about.no_libraries = options->no_libraries;
-    run->about.deadline_seconds = options->deadline_seconds;
     run->about.steps_per_epoch = dt_pipeline_n_batches(run->data);
     run->about.epochs = epochs_of(options, run->about.steps_per_epoch);
     DT_TRY(dt_session_create(run->kernels, &run->about, &run->session));
@@ -194,11 +207,16 @@ static dt_status *begin(training *run, dt_checkpoint_state *saved) {
     if (run->evaluate >= 0 && run->artifact->steps[run->evaluate].pipeline < 0) run->evaluate = -1;
     DT_TRY(dt_metric_find(run->artifact, run->step, run->evaluate, options->keep_best, options->stop_after_no_gain > 0, &run->metric));
     run->about = dt_session_options_default();
+    run->about.devices = options->devices;
+    run->about.no_libraries = options->no_libraries;
+    run->about.deadline_seconds = options->deadline_seconds;
+    run->about.processes = options->processes;
     run->about.replicas = options->replicas != 0 ? options->replicas : 1;
     run->about.seed = options->seed;
     DT_TRY(find_checkpoint(run, saved));
     DT_TRY(open_data(run, saved));
     DT_TRY(open_session(run));
+    DT_TRY(check_checkpoint(run, saved));
     DT_TRY(describe_state(run));
     DT_TRY(fill_variables(run));
     if (run->resumed_from != NULL) restore(run, saved);
@@ -206,6 +224,7 @@ static dt_status *begin(training *run, dt_checkpoint_state *saved) {
     dt_run_log_started(
         run->log, run->kernels, run->session, run->data, run->step,
         (dt_log_start){.epochs = run->about.epochs, .seed = run->about.seed, .first_step = run->state.step, .resumed_from = run->resumed_from});
+    if (run->test_data != NULL) dt_run_log_reading(run->log, run->test_data);
     return NULL;
 }
 
@@ -213,14 +232,16 @@ static dt_status *begin(training *run, dt_checkpoint_state *saved) {
 
 static bool stopped(const training *run) { return atomic_load(run->options->stop) != 0; }
 
-static void report_epoch(training *run, dt_runner *runner, bool complete) {
+static dt_status *report_epoch(training *run, dt_runner *runner, bool complete) {
+    int64_t n_bad;
+    DT_TRY(dt_runner_bad_indices(runner, &n_bad));
     dt_log_epoch epoch = dt_runner_summary(runner, complete);
     dt_log_values values = dt_runner_epoch_values(runner);
     epoch.epoch = run->state.epoch + 1;
     epoch.epochs = run->about.epochs;
     dt_log_epoch_done(run->log, &epoch, &values);
-    int64_t n_bad = dt_runner_bad_indices(runner);
     if (n_bad > 0) dt_log_remark(run->log, "warning", "%s, epoch %" PRId64 ": %" PRId64 " indices were out of range", epoch.step, epoch.epoch, n_bad);
+    return NULL;
 }
 
 static void show_progress(training *run, dt_runner *runner) {
@@ -232,14 +253,20 @@ static void show_progress(training *run, dt_runner *runner) {
     dt_log_progress(run->log, &so_far, &values);
 }
 
-/* Sets run->reason where the run is to end before the epoch does: at the same step for all processes of the group, whoever was told. */
+static bool wants_to_end(const training *run) { return stopped(run) || dt_log_failed(run->log); }
+static bool has_all_steps(const training *run) { return run->options->max_steps >= 0 && run->state.step >= run->options->max_steps; }
+
+/* Sets run->reason where the run is to end before its epochs do: the same for all processes, whoever was told. */
 static dt_status *look_for_end(training *run) {
-    bool failed, told;
-    DT_TRY(dt_session_any(run->session, dt_log_failed(run->log), &failed));
-    DT_TRY(dt_session_any(run->session, stopped(run), &told));
-    if (failed) run->reason = "output";
-    if (told) run->reason = "signal";
-    if (run->options->max_steps >= 0 && run->state.step >= run->options->max_steps) run->reason = "max_steps";
+    enum {
+        GOES_ON,
+        CANNOT_LOG,
+        TOLD
+    };
+    dt_session_answers all;
+    DT_TRY(dt_session_ask(run->session, stopped(run) ? TOLD : dt_log_failed(run->log) ? CANNOT_LOG : GOES_ON, &all));
+    if (all.most != GOES_ON) run->reason = all.most == TOLD ? "signal" : "output";
+    if (has_all_steps(run)) run->reason = "max_steps";
     return NULL;
 }
 
@@ -257,37 +284,32 @@ static dt_status *after_step(training *run) {
     return options->checkpoint_every > 0 && run->state.step % options->checkpoint_every == 0 ? save(run) : NULL;
 }
 
-/* Trains to the end of the epoch, or until run->reason is set. */
+/* Trains to the end of the epoch, or until the run is to end. */
 static dt_status *train_epoch(training *run, const dt_checkpoint_state *saved, bool *complete) {
     dt_reports *reports = dt_runner_reports(run->trainer);
     DT_TRY(dt_runner_begin(run->trainer, run->state.epoch, run->state.examples));
     if (run->state.examples > 0 && saved->n_added > 0 && saved->n_totals == dt_reports_n_aggregates(reports))
         dt_reports_restore(reports, saved->totals, saved->n_added);
-    *complete = false;
-    while (!*complete) {
-        dt_runner_outcome outcome;
-        if (run->state.examples < dt_runner_n_examples(run->trainer)) DT_TRY(look_for_end(run));
-        if (run->reason != NULL) break;
-        DT_TRY(dt_runner_step(run->trainer, run->state.step, &outcome));
+    dt_runner_outcome outcome = DT_RUNNER_RAN;
+    while (outcome == DT_RUNNER_RAN) {
+        if (has_all_steps(run) && run->state.examples < dt_runner_n_examples(run->trainer)) break;
+        DT_TRY(dt_runner_step(run->trainer, run->state.step, wants_to_end(run), &outcome));
         if (outcome == DT_RUNNER_RAN) DT_TRY(after_step(run));
-        if (outcome == DT_RUNNER_STOPPED) break;
-        *complete = outcome == DT_RUNNER_EPOCH_OVER;
     }
-    report_epoch(run, run->trainer, *complete);
-    return NULL;
+    *complete = outcome == DT_RUNNER_EPOCH_OVER;
+    return report_epoch(run, run->trainer, *complete);
 }
 
 /* *whole is false when a signal came. */
 static dt_status *evaluate(training *run, bool *whole) {
     dt_runner_outcome outcome = DT_RUNNER_RAN;
     DT_TRY(dt_runner_begin(run->evaluator, 0, 0));
-    for (int64_t batch = 0; outcome == DT_RUNNER_RAN && !stopped(run); batch++) {
-        DT_TRY(dt_runner_step(run->evaluator, batch, &outcome));
+    for (int64_t batch = 0; outcome == DT_RUNNER_RAN; batch++) {
+        DT_TRY(dt_runner_step(run->evaluator, batch, stopped(run), &outcome));
         if (outcome == DT_RUNNER_RAN) show_progress(run, run->evaluator);
     }
     *whole = outcome == DT_RUNNER_EPOCH_OVER;
-    if (*whole) report_epoch(run, run->evaluator, true);
-    return NULL;
+    return *whole ? report_epoch(run, run->evaluator, true) : NULL;
 }
 
 static void watch(training *run) {

@@ -113,6 +113,14 @@ static dt_status *fetch(dt_runner *runner) {
     return dt_pipeline_next(runner->pipeline, &runner->next);
 }
 
+/* No process runs a step that another one does not run. */
+static dt_status *agree_to_stop(dt_runner *runner, bool here, bool *stopped) {
+    dt_session_answers all;
+    DT_TRY(dt_session_ask(runner->session, here, &all));
+    *stopped = all.most != 0;
+    return NULL;
+}
+
 /* While a step runs, for the one of `counter`. What is wrong with the data is told by the next step; when the session fails, this one has failed too.
  */
 static dt_status *fetch_ahead(dt_runner *runner, int64_t counter) {
@@ -135,20 +143,21 @@ static dt_status *run_and_fetch(dt_runner *runner, const dt_batch *batch) {
     return NULL;
 }
 
-dt_status *dt_runner_step(dt_runner *runner, int64_t counter, dt_runner_outcome *outcome) {
+dt_status *dt_runner_step(dt_runner *runner, int64_t counter, bool stop, dt_runner_outcome *outcome) {
     int64_t before = runner->position;
     *outcome = DT_RUNNER_RAN;
-    if (!runner->has_next) DT_TRY(fetch(runner));
-    dt_status *status = runner->next_status;
+    bool stopped;
+    dt_status *status = runner->has_next ? runner->next_status : fetch(runner);
     runner->next_status = NULL;
     DT_TRY(status);
     dt_pipeline_batch batch = runner->next;
+    DT_TRY(agree_to_stop(runner, batch.stopped || (stop && batch.rows > 0), &stopped));
     dt_batch run = {.inputs = runner->staged ? NULL : batch.inputs, .rows = batch.rows, .counter = counter};
     runner->has_next = runner->staged = false;
     runner->waited += batch.waited;
     runner->now = dt_seconds_now();
-    if (batch.rows == 0) {
-        *outcome = batch.stopped ? DT_RUNNER_STOPPED : DT_RUNNER_EPOCH_OVER;
+    if (stopped || batch.rows == 0) {
+        *outcome = stopped ? DT_RUNNER_STOPPED : DT_RUNNER_EPOCH_OVER;
         return NULL;
     }
     if (dt_session_stages(runner->session, runner->step))
@@ -174,7 +183,12 @@ int64_t dt_runner_position(const dt_runner *runner) { return runner->position; }
 
 int64_t dt_runner_n_examples(const dt_runner *runner) { return dt_pipeline_n_examples(runner->pipeline); }
 
-int64_t dt_runner_bad_indices(const dt_runner *runner) { return runner->n_bad + dt_pipeline_bad_indices(runner->pipeline) - runner->n_bad_before; }
+dt_status *dt_runner_bad_indices(dt_runner *runner, int64_t *n) {
+    dt_session_answers all;
+    DT_TRY(dt_session_ask(runner->session, dt_pipeline_bad_indices(runner->pipeline) - runner->n_bad_before, &all));
+    *n = runner->n_bad + all.sum;
+    return NULL;
+}
 
 static dt_log_values values_of(dt_runner *runner, const dt_total *totals) {
     dt_reports_evaluate(runner->reports, totals, runner->values);

@@ -1,5 +1,7 @@
 /* runner: one step of the program over one pipeline, an epoch at a time: batches in, totals, times and mistakes out. What train and evaluate share.
- */
+ *
+ * Where the session is one of several processes, each has a runner, with the pipeline of its part: all make the same calls, and get the same
+ * outcomes. */
 #ifndef DT_RUNTIME_RUNNER_H
 #define DT_RUNTIME_RUNNER_H
 
@@ -22,17 +24,17 @@ dt_status *dt_runner_begin(dt_runner *runner, int64_t epoch, int64_t position);
 typedef enum dt_runner_outcome {
     DT_RUNNER_RAN,        /* a batch */
     DT_RUNNER_EPOCH_OVER, /* there was none left */
-    DT_RUNNER_STOPPED     /* the wait for one was ended by the pipeline's `stop` */
+    DT_RUNNER_STOPPED     /* a process said so, or its pipeline's `stop` ended the wait for one; dt_runner_begin may follow */
 } dt_runner_outcome;
 
-/* Runs the next batch. Fails for an index out of range (unless ignored) and for a report that is not a number: with step and example, or step and
- * report. `counter` is launch.counter. */
-dt_status *dt_runner_step(dt_runner *runner, int64_t counter, dt_runner_outcome *outcome);
+/* Runs the next batch, if there is one and no process says `stop`. Fails for an index out of range (unless ignored) and for a report that is not a
+ * number: with step and example, or step and report. `counter` is launch.counter. */
+dt_status *dt_runner_step(dt_runner *runner, int64_t counter, bool stop, dt_runner_outcome *outcome);
 
 dt_reports *dt_runner_reports(dt_runner *runner);    /* totals of the epoch; to be restored after begin */
 int64_t dt_runner_position(const dt_runner *runner); /* examples of the epoch that were consumed */
 int64_t dt_runner_n_examples(const dt_runner *runner);
-int64_t dt_runner_bad_indices(const dt_runner *runner); /* ignored in this epoch */
+dt_status *dt_runner_bad_indices(dt_runner *runner, int64_t *n); /* ignored in this epoch, by all processes: each calls it */
 
 /* Valid until the next call of either. */
 dt_log_values dt_runner_step_values(dt_runner *runner);  /* of the last step alone */

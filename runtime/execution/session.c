@@ -71,12 +71,16 @@ static void abort_group(const dt_session *session, const char *who, dt_status *s
         dt_processes_abort(session->options.processes, reason);
 }
 
-dt_status *dt_session_any(dt_session *session, bool here, bool *any) {
+dt_status *dt_session_ask(dt_session *session, int64_t here, dt_session_answers *all) {
     dt_bad_index *records = session->bad_indices; /* of whichever kind: they are read at once */
     records[session->process] = (dt_bad_index){.count = here};
     DT_TRY(dt_processes_gather(session->options.processes, records, sizeof *records, &at_start));
-    *any = false;
-    for (int p = 0; p < session->n_processes; p++) *any = *any || records[p].count != 0;
+    *all = (dt_session_answers){.least = here, .most = here};
+    for (int p = 0; p < session->n_processes; p++) {
+        if (records[p].count < all->least) all->least = records[p].count;
+        if (records[p].count > all->most) all->most = records[p].count;
+        all->sum += records[p].count;
+    }
     return NULL;
 }
 
@@ -587,6 +591,21 @@ dt_status *dt_session_result(dt_session *session, int step, int index, void *dat
                           (size_t)bytes);
 }
 
+dt_status *dt_session_gather_result(dt_session *session, int step, int index, dt_text *all) {
+    const dt_artifact_tensor *tensor = &session->artifact->functions[session->artifact->steps[step].function].results[index].tensor;
+    int64_t rows = tensor->has_rows ? dt_row_range_valid(rows_here(session), session->batch.rows) : 1;
+    size_t n_bytes = (size_t)(rows * tensor->row_bytes);
+    void *data = dt_allocate(n_bytes);
+    dt_status *status = data != NULL ? dt_session_result(session, step, index, data) : dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    if (status == NULL && tensor->has_rows)
+        status = dt_processes_gather_bytes(session->options.processes, data, n_bytes, all);
+    else if (status == NULL && dt_session_leads(session))
+        dt_text_append_bytes(all, data, n_bytes);
+    if (status == NULL && all->failed) status = dt_error(DT_RESOURCE_EXHAUSTED, "no memory for result %s", tensor->name);
+    dt_release(data);
+    return status;
+}
+
 double dt_session_times(const dt_session *session, double *kernel_seconds, int *kernel_calls) {
     int n = session->artifact->functions[session->artifact->steps[session->step].function].n_kernels;
     double exchange_seconds = 0;
@@ -655,6 +674,15 @@ const char *dt_session_level(const dt_session *session) { return dt_executor_lev
 
 int64_t dt_session_first_row(const dt_session *session) { return rows_here(session).first; }
 int64_t dt_session_n_rows(const dt_session *session) { return rows_here(session).end - rows_here(session).first; }
+
+dt_status *dt_session_find_rows(const dt_kernels *kernels, const dt_session_options *options, dt_row_range *rows) {
+    dt_session asked = {.kernels = kernels, .artifact = dt_kernels_artifact(kernels), .options = *options};
+    *rows = (dt_row_range){0};
+    if (dt_processes_count(options->processes) == 1) return NULL;
+    DT_TRY(check_options(&asked));
+    *rows = rows_here(&asked);
+    return NULL;
+}
 
 dt_status *dt_session_peak(dt_session *session, dt_peak *peak) {
     return session->spec.kind->measure_peak(session->executors[0].device, dt_session_level(session), peak);

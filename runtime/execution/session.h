@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "runtime/artifact/artifact.h"
 #include "runtime/artifact/kernels.h"
+#include "runtime/comm/microbatches.h"
 #include "runtime/comm/processes.h"
 #include "runtime/devices/peak.h"
 #include "runtime/execution/reports.h"
@@ -43,6 +44,10 @@ dt_session_options dt_session_options_default(void);
 dt_status *dt_session_program(const dt_artifact *artifact, bool is_gpu, const dt_artifact **program);
 /* Whether a session of these plans may have so many replicas, of so many rows each. */
 dt_status *dt_session_check_shape(const dt_artifact *program, int64_t replicas, int64_t rows);
+
+/* Which rows of each global batch a session with these options will hold, {0} where all: so that the data can be opened before it. Fails where
+ * dt_session_create would for the options. */
+dt_status *dt_session_find_rows(const dt_kernels *kernels, const dt_session_options *options, dt_row_range *rows);
 
 /* Opens the devices, checks that the plan fits their memory, allocates it. All variables are 0 until dt_session_initialize or
  * dt_session_set_variable. The kernels must outlive the session. */
@@ -86,6 +91,9 @@ dt_status *dt_session_stage(dt_session *session, int step, const dt_batch *batch
  * (tensor.row_bytes * the batch's rows, those of this process), or all of a result without rows. */
 dt_status *dt_session_result(dt_session *session, int step, int result, void *data);
 
+/* The same of all processes, in order, appended to `all` in the one that leads; a result without rows, which all have alike, once. Each calls it. */
+dt_status *dt_session_gather_result(dt_session *session, int step, int result, dt_text *all);
+
 /* Where the time of the last dt_session_run went, on all executors together: their seconds, not the clock's. Only with options.times.
  * kernel_seconds  [n_kernels of the step's function, as dt_session_artifact has it] all calls of each
  * kernel_calls    [the same] how many calls that were
@@ -99,8 +107,11 @@ void dt_session_measure(dt_session *session, bool one_by_one);
 /* Indices out of range in the last dt_session_run, all replicas of all processes summed; the rest is of the first, by row, place in the program, and
  * value. */
 const dt_bad_index *dt_session_bad_index(const dt_session *session);
-/* Whether any process of the group says so: each calls it, at the same step, and all get the same answer. */
-dt_status *dt_session_any(dt_session *session, bool here, bool *any);
+/* What all processes say, put together: each calls it, at the same step, and all get the same answers. */
+typedef struct dt_session_answers {
+    int64_t least, most, sum;
+} dt_session_answers;
+dt_status *dt_session_ask(dt_session *session, int64_t here, dt_session_answers *all);
 /* Whether this process writes what is written once: checkpoints, logs. */
 bool dt_session_leads(const dt_session *session);
 

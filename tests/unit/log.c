@@ -8,6 +8,7 @@
 
 #include <cjson/cJSON.h>
 #include <math.h>
+#include <unistd.h>
 
 static char written[8192];
 
@@ -169,6 +170,28 @@ static void what_is_not_written_is_known(void **state) {
     fclose(full);
 }
 
+/* Of all processes but one. */
+static void a_log_without_a_stream_says_nothing(void **state) {
+    (void)state;
+    dt_log *log;
+    FILE *said = tmpfile();
+    int before = dup(STDERR_FILENO);
+    assert_true(said != NULL && before >= 0 && dup2(fileno(said), STDERR_FILENO) >= 0);
+    for (int format = DT_LOG_TEXT; format <= DT_LOG_JSON; format++) {
+        assert_ok(dt_log_create(NULL, (dt_log_format)format, &log));
+        dt_log_checkpoint(log, "ck/step-1", 1);
+        dt_log_remark(log, "note", "one of several");
+        assert_false(dt_log_wants_progress(log));
+        assert_ok(dt_log_status(log));
+        dt_log_destroy(log);
+    }
+    dup2(before, STDERR_FILENO);
+    close(before);
+    assert_int_equal(fseek(said, 0, SEEK_END), 0);
+    assert_int_equal(ftell(said), 0);
+    fclose(said);
+}
+
 static const char *const train_reports[] = {"loss", "accuracy"}, *const evaluate_reports[] = {"accuracy", "loss"};
 static const dt_artifact_step steps[] = {{.name = "train", .n_reports = 2, .reports = train_reports},
                                          {.name = "evaluate", .n_reports = 2, .reports = evaluate_reports}};
@@ -228,6 +251,7 @@ int main(void) {
         cmocka_unit_test(text_is_for_people),
         cmocka_unit_test(a_step_has_a_time),
         cmocka_unit_test(what_is_not_written_is_known),
+        cmocka_unit_test(a_log_without_a_stream_says_nothing),
         cmocka_unit_test(a_metric_is_found_by_name),
         cmocka_unit_test(better_is_better),
         cmocka_unit_test(clocks_go_forward),
