@@ -6,4 +6,4 @@ import sys
 sys.path.insert(0, str(pathlib.Path(os.environ["DT_SOURCE"]) / "tests/support"))
 import mpi_transport
 
-mpi_transport.check("openmpi", "Open MPI")
+mpi_transport.check("openmpi", "Open MPI", "libmpi.so.40", "openmpi-bin")

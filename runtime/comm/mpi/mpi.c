@@ -11,51 +11,32 @@
 #include <string.h>
 #include <unistd.h>
 
-/* MPIs that are one for a linker. */
+#define OF(kind) (1 << DT_LAUNCHER_##kind)
+
+/* MPIs that are one for a linker, and the launchers under which they are tried. A library has another name in each distribution. */
 typedef struct family {
-    const char *name, *plugin, *libraries[3], *packages;
+    const char *name, *plugin;
+    int launchers;
+    const char *libraries[3], *packages; /* Debian's */
 } family;
 
-static const family open_mpi = {"Open MPI", "libdt_mpi_openmpi.so", {"libmpi.so.40"}, "openmpi-bin libopenmpi3"};
-static const family mpich = {"MPICH", "libdt_mpi_mpich.so", {"libmpi.so.12", "libmpich.so.12"}, "mpich libmpich12"};
+static const family families[] = {
+    {"Open MPI", "libdt_mpi_openmpi.so", OF(OPEN_MPI) | OF(PMIX), {"libmpi.so.40"}, "openmpi-bin"},
+    {"MPICH", "libdt_mpi_mpich.so", OF(PMI) | OF(PMIX), {"libmpi.so.12", "libmpich.so.12"}, "mpich"},
+};
 
 static const dt_mpi_host host = {dt_error, dt_status_free, dt_reallocate, dt_release};
-
-/* PATH becomes the plugin's file; false where there is none, and then PATH is where it was looked for. */
-static bool find_plugin(const char *name, char *path, size_t bytes) {
-    static const char *const folders[] = {"", "../lib/"};
-    char self[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[n > 0 ? n : 0] = 0;
-    char *last = strrchr(self, '/');
-    if (last != NULL) last[1] = 0;
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        snprintf(path, bytes, "%s%s%s", self, folders[i], name);
-        if (access(path, R_OK) == 0) return true;
-    }
-    snprintf(path, bytes, "%s and %s../lib", self, self);
-    return false;
-}
 
 static dt_status *load_library(const family *family) {
     const char *const *name = family->libraries;
     while (*name != NULL && dlopen(*name, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE) == NULL) name++;
     if (*name != NULL) return NULL;
     return dt_error(DT_NOT_FOUND,
-                    "%s's library cannot be loaded (%s): install %s (Debian: apt-get install %s), or set LD_LIBRARY_PATH to where it is",
+                    "the library of %s cannot be loaded (%s): install %s (Debian: apt-get install %s), or set LD_LIBRARY_PATH to where it is",
                     family->name, dlerror(), family->name, family->packages);
 }
 
-static dt_status *load_plugin(const family *family, const dt_mpi_plugin **plugin) {
-    char found[2 * PATH_MAX + 32];
-    const char *given = getenv("DT_MPI_PLUGIN"), *path = given;
-    if (given == NULL || *given == 0) {
-        if (!find_plugin(family->plugin, found, sizeof found))
-            return dt_error(DT_NOT_FOUND, "there is no %s in %s: build where %s is installed, or name the file in DT_MPI_PLUGIN", family->plugin,
-                            found, family->name);
-        path = found;
-    }
-    DT_TRY(load_library(family));
+static dt_status *load_plugin(const char *path, const dt_mpi_plugin **plugin) {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (library == NULL) return dt_error(DT_NOT_FOUND, "%s cannot be loaded: %s", path, dlerror());
     *plugin = dlsym(library, "dt_mpi_plugin_entry");
@@ -66,19 +47,62 @@ static dt_status *load_plugin(const family *family, const dt_mpi_plugin **plugin
     return NULL;
 }
 
+/* The family's plugin where this program lies, or in ../lib from there. */
+static dt_status *load_plugin_of(const family *family, const dt_mpi_plugin **plugin) {
+    static const char *const below[] = {"", "/../lib"};
+    char folder[PATH_MAX], path[PATH_MAX + 64];
+    ssize_t n = readlink("/proc/self/exe", folder, sizeof folder - 1);
+    folder[n > 0 ? n : 0] = 0;
+    char *last = strrchr(folder, '/');
+    if (last != NULL) *last = 0;
+    for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
+        snprintf(path, sizeof path, "%s%s/%s", folder, below[i], family->plugin);
+        if (access(path, F_OK) != 0) continue;
+        DT_TRY(load_library(family));
+        return load_plugin(path, plugin);
+    }
+    return dt_error(DT_NOT_FOUND,
+                    "there is no %s in %s and %s/../lib: build where the headers of %s are installed, or name the file in DT_MPI_PLUGIN",
+                    family->plugin, folder, folder, family->name);
+}
+
+/* What DT_MPI_PLUGIN names is loaded after the library of the family that its name is of; of no family's name, it has to know its library. */
+static dt_status *load_given(const char *path, const dt_mpi_plugin **plugin) {
+    const char *last = strrchr(path, '/'), *name = last != NULL ? last + 1 : path;
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        if (strcmp(name, families[i].plugin) == 0) DT_TRY(load_library(&families[i]));
+    return load_plugin(path, plugin);
+}
+
+/* The first family that is there, of those that the launcher may be of; what the first one lacks, where none is. */
+static dt_status *load(const dt_launcher *launcher, const dt_mpi_plugin **plugin) {
+    const char *given = getenv("DT_MPI_PLUGIN");
+    dt_status *first = NULL;
+    if (given != NULL && *given != 0) return load_given(given, plugin);
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        if ((families[i].launchers & 1 << launcher->kind) == 0) continue;
+        dt_status *status = load_plugin_of(&families[i], plugin);
+        if (status == NULL) {
+            dt_status_free(first);
+            return NULL;
+        }
+        first = dt_status_first(first, status);
+    }
+    return first;
+}
+
 dt_status *dt_transport_open(dt_transport **transport) {
     dt_launcher launcher;
     const dt_mpi_plugin *plugin = NULL;
     *transport = NULL;
     DT_TRY(dt_launcher_find(&launcher));
     if (launcher.kind == DT_LAUNCHER_NONE) return NULL;
-    const family *family = launcher.kind == DT_LAUNCHER_PMI ? &mpich : &open_mpi;
-    DT_TRY(dt_status_annotate(load_plugin(family, &plugin), "%s started this process as %d of %d", dt_launcher_name(&launcher), launcher.process,
-                              launcher.n_processes));
+    const char *name = dt_launcher_name(&launcher);
+    DT_TRY(dt_status_annotate(load(&launcher, &plugin), "%s started this process as %d of %d", name, launcher.process, launcher.n_processes));
     DT_TRY(plugin->open(&host, transport));
     if ((*transport)->n_processes == launcher.n_processes) return NULL;
-    dt_status *status = dt_error(DT_FAILED_PRECONDITION, "%s started %d processes, of which %s sees %d: it is the launcher of another MPI",
-                                 dt_launcher_name(&launcher), launcher.n_processes, (*transport)->version, (*transport)->n_processes);
+    dt_status *status = dt_error(DT_FAILED_PRECONDITION, "%s started %d processes, of which %s sees %d: it is the launcher of another MPI", name,
+                                 launcher.n_processes, (*transport)->version, (*transport)->n_processes);
     dt_transport_close(*transport);
     *transport = NULL;
     return status;

@@ -11,10 +11,12 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 enum {
     PIECE_BYTES = 1 << 30, /* of an MPI message, at most */
-    NOTICE_TAG = 0
+    NOTICE_TAG = 0,
+    MORE_BUFFERS = 64 /* of notices, at a time */
 };
 
 /* A part of a message that is one MPI message. */
@@ -31,11 +33,12 @@ typedef struct round {
     MPI_Status *statuses;
 } round;
 
-/* A buffer for a notice that is sent; free where its request is null. */
+/* Buffers of notices that are sent: as many as were ever under way at a time. One whose request is null is free. */
 typedef struct outgoing {
-    struct outgoing *next;
-    MPI_Request request;
-    char notice[DT_NOTICE_BYTES];
+    int n; /* of each array */
+    MPI_Request *requests;
+    char **notices; /* of DT_NOTICE_BYTES */
+    int *done;      /* what MPI_Testsome says */
 } outgoing;
 
 typedef struct mpi_transport {
@@ -43,7 +46,7 @@ typedef struct mpi_transport {
     const dt_mpi_host *host;
     MPI_Comm messages, notices;
     round rounds[DT_MOST_ROUNDS];
-    outgoing *outgoing;    /* as many as were ever under way at a time */
+    outgoing outgoing;
     MPI_Request listening; /* persistent, for `heard`, from whoever sends */
     char heard[DT_NOTICE_BYTES];
 } mpi_transport;
@@ -52,6 +55,7 @@ static dt_status *failed(const mpi_transport *mpi, const char *call, int error) 
     char text[MPI_MAX_ERROR_STRING + 1] = "";
     int n;
     if (MPI_Error_string(error, text, &n) != MPI_SUCCESS) snprintf(text, sizeof text, "error %d", error);
+    for (char *line = text; (line = strchr(line, '\n')) != NULL;) *line = ' '; /* MPICH's have several lines */
     return mpi->host->error(DT_ABORTED, "%s, %s: %s", mpi->transport.version, call, text);
 }
 
@@ -155,34 +159,42 @@ static dt_status *test(dt_transport *transport, int index, bool *done) {
 
 /* ---- notices ---- */
 
-static dt_status *is_free(const mpi_transport *mpi, outgoing *outgoing, bool *result) {
-    int done;
-    CALL(mpi, MPI_Test, &outgoing->request, &done, MPI_STATUS_IGNORE);
-    *result = done;
+static dt_status *add_buffers(const mpi_transport *mpi, outgoing *outgoing, int capacity) {
+    if (!grow(mpi, (void **)&outgoing->requests, sizeof *outgoing->requests, capacity) ||
+        !grow(mpi, (void **)&outgoing->notices, sizeof *outgoing->notices, capacity) ||
+        !grow(mpi, (void **)&outgoing->done, sizeof *outgoing->done, capacity))
+        return mpi->host->error(DT_RESOURCE_EXHAUSTED, "no memory for %d notices", capacity);
+    for (; outgoing->n < capacity; outgoing->n++) {
+        outgoing->requests[outgoing->n] = MPI_REQUEST_NULL;
+        outgoing->notices[outgoing->n] = mpi->host->reallocate(NULL, DT_NOTICE_BYTES);
+        if (outgoing->notices[outgoing->n] == NULL) return mpi->host->error(DT_RESOURCE_EXHAUSTED, "no memory for %d notices", capacity);
+    }
     return NULL;
 }
 
-static dt_status *find_outgoing(mpi_transport *mpi, outgoing **found) {
-    bool done = false;
-    for (*found = mpi->outgoing; *found != NULL; *found = (*found)->next) {
-        DT_TRY(is_free(mpi, *found, &done));
-        if (done) return NULL;
-    }
-    *found = mpi->host->reallocate(NULL, sizeof **found);
-    if (*found == NULL) return mpi->host->error(DT_RESOURCE_EXHAUSTED, "no memory for a notice");
-    (*found)->request = MPI_REQUEST_NULL;
-    (*found)->next = mpi->outgoing;
-    mpi->outgoing = *found;
-    return NULL;
+static bool find_null(const outgoing *outgoing, int *index) {
+    for (*index = 0; *index < outgoing->n; ++*index)
+        if (outgoing->requests[*index] == MPI_REQUEST_NULL) return true;
+    return false;
+}
+
+/* MPI is asked only where no buffer is known to be free. */
+static dt_status *find_free(mpi_transport *mpi, int *index) {
+    outgoing *outgoing = &mpi->outgoing;
+    int n_done;
+    if (find_null(outgoing, index)) return NULL;
+    CALL(mpi, MPI_Testsome, outgoing->n, outgoing->requests, &n_done, outgoing->done, MPI_STATUSES_IGNORE);
+    if (find_null(outgoing, index)) return NULL;
+    return add_buffers(mpi, outgoing, outgoing->n + MORE_BUFFERS);
 }
 
 static dt_status *notify(dt_transport *transport, int peer, const void *notice, size_t bytes) {
     mpi_transport *mpi = (mpi_transport *)transport;
-    outgoing *outgoing;
+    int i;
     if (bytes > DT_NOTICE_BYTES) return mpi->host->error(DT_INTERNAL, "a notice of %zu bytes, %d at most", bytes, DT_NOTICE_BYTES);
-    DT_TRY(find_outgoing(mpi, &outgoing));
-    memcpy(outgoing->notice, notice, bytes);
-    CALL(mpi, MPI_Issend, outgoing->notice, (int)bytes, MPI_BYTE, peer, NOTICE_TAG, mpi->notices, &outgoing->request);
+    DT_TRY(find_free(mpi, &i));
+    memcpy(mpi->outgoing.notices[i], notice, bytes);
+    CALL(mpi, MPI_Issend, mpi->outgoing.notices[i], (int)bytes, MPI_BYTE, peer, NOTICE_TAG, mpi->notices, &mpi->outgoing.requests[i]);
     return NULL;
 }
 
@@ -203,8 +215,10 @@ static dt_status *listen(dt_transport *transport, int *peer, void *notice, size_
 
 /* ---- the end ---- */
 
+/* The wait is for the launcher, to pass on what was said just before: MPICH's drops what it has not read by the time that it ends a run. */
 static void abort_all(dt_transport *transport, int exit_status) {
     (void)transport;
+    nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
     MPI_Abort(MPI_COMM_WORLD, exit_status);
 }
 
@@ -222,14 +236,13 @@ static dt_status *hear_all(mpi_transport *mpi) {
 /* Returns when every process has come here and every notice has been received. */
 static dt_status *meet(mpi_transport *mpi) {
     MPI_Request barrier;
-    int all = 0;
-    for (outgoing *outgoing = mpi->outgoing; outgoing != NULL; outgoing = outgoing->next)
-        for (bool done = false; !done;) {
-            DT_TRY(hear_all(mpi));
-            DT_TRY(is_free(mpi, outgoing, &done));
-        }
+    int all;
+    for (all = 0; !all;) {
+        DT_TRY(hear_all(mpi));
+        CALL(mpi, MPI_Testall, mpi->outgoing.n, mpi->outgoing.requests, &all, MPI_STATUSES_IGNORE);
+    }
     CALL(mpi, MPI_Ibarrier, mpi->notices, &barrier);
-    while (!all) {
+    for (all = 0; !all;) {
         DT_TRY(hear_all(mpi));
         CALL(mpi, MPI_Test, &barrier, &all, MPI_STATUS_IGNORE);
     }
@@ -241,11 +254,10 @@ static dt_status *meet(mpi_transport *mpi) {
 
 static void release(mpi_transport *mpi) {
     const dt_mpi_host *host = mpi->host;
-    while (mpi->outgoing != NULL) {
-        outgoing *next = mpi->outgoing->next;
-        host->release(mpi->outgoing);
-        mpi->outgoing = next;
-    }
+    for (int i = 0; i < mpi->outgoing.n; i++) host->release(mpi->outgoing.notices[i]);
+    host->release(mpi->outgoing.requests);
+    host->release(mpi->outgoing.notices);
+    host->release(mpi->outgoing.done);
     for (int i = 0; i < DT_MOST_ROUNDS; i++) {
         host->release(mpi->rounds[i].pieces);
         host->release(mpi->rounds[i].requests);
