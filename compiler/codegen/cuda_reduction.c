@@ -8,28 +8,44 @@ enum {
     THREADS = 256 /* of a block */
 };
 
-static const char *type_text(dt_arena *arena, dt_dtype dtype) {
-    if (dtype == DT_F16 || dtype == DT_BF16) return dtype == DT_F16 ? "reduction_f16" : "reduction_bf16";
-    return dt_arena_format(arena, "reduction_plain<%s>", dt_cuda_memory_type(dtype));
+static bool is_half(dt_dtype dtype) { return dtype == DT_F16 || dtype == DT_BF16; }
+
+/* NULL: there is no such type. */
+static const char *type_text(dt_arena *arena, dt_dtype dtype, dt_reduction_width width) {
+    static const char *const suffixes[] = {
+#define X(name, suffix, meaning) suffix,
+        DT_REDUCTION_WIDTHS(X)
+#undef X
+    };
+    if (is_half(dtype)) return dt_arena_format(arena, "reduction_%s%s", dt_dtype_name(dtype), suffixes[width]);
+    return width == DT_REDUCTION_ALIKE ? dt_arena_format(arena, "reduction_plain<%s>", dt_cuda_memory_type(dtype)) : NULL;
 }
 
-/* Whether some collective of the program reduces this type by this combiner. */
+/* Whether some collective of the program reduces this type by this combiner. Sums of f16 and bf16 cross processes as f32. */
 static bool is_used(const dt_plan *const *plans, int n_plans, dt_dtype dtype, dt_combiner combiner) {
     for (int p = 0; p < n_plans; p++)
         for (int s = 0; s < plans[p]->n_segments; s++)
             for (int c = 0; c < plans[p]->segments[s].n_collectives; c++) {
                 const dt_collective *collective = &plans[p]->segments[s].collectives[c];
-                if (collective->combiner == combiner && plans[p]->buffers[collective->source].dtype == dtype) return true;
+                dt_dtype source = plans[p]->buffers[collective->source].dtype;
+                if (collective->combiner == combiner && (source == dtype || (is_half(source) && dtype == DT_F32))) return true;
             }
     return false;
+}
+
+static void add_case(dt_arena *arena, dt_dtype dtype, dt_reduction_op op, const char *combiner, dt_text *text) {
+    for (int width = DT_REDUCTION_ALIKE; width <= DT_REDUCTION_WIDE_SOURCES; width++) {
+        const char *type = type_text(arena, dtype, (dt_reduction_width)width);
+        if (type != NULL)
+            dt_text_format(text, "        case %d: reduce_element<%s, reduction_%s>(part, e - part->first, sums); break;\n",
+                           (int)DT_REDUCTION_KIND(dtype, op, width), type, combiner);
+    }
 }
 
 static void add_cases(dt_arena *arena, const dt_plan *const *plans, int n_plans, dt_text *text) {
     for (int d = 0; d < DT_N_DTYPES; d++) {
 #define X(enumerator, name, meaning)                                                                                                                 \
-    if (is_used(plans, n_plans, (dt_dtype)d, DT_COMBINE_##enumerator))                                                                               \
-        dt_text_format(text, "        case %d: reduce_element<%s, reduction_" name ">(part, e - part->first, sums); break;\n",                       \
-                       (int)DT_REDUCTION_KIND(d, DT_REDUCTION_##enumerator), type_text(arena, (dt_dtype)d));
+    if (is_used(plans, n_plans, (dt_dtype)d, DT_COMBINE_##enumerator)) add_case(arena, (dt_dtype)d, DT_REDUCTION_##enumerator, name, text);
         DT_REDUCTION_OPS(X)
 #undef X
     }

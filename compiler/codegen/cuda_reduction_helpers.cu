@@ -12,19 +12,44 @@ struct reduction_min {
     template <class T> static __device__ T of(T a, T b) { return b < a || b != b ? b : a; }
 };
 
+// Types: of the sources in memory, of a sum, and of the targets in memory.
 template <class T> struct reduction_plain {
-    typedef T memory, value;
+    typedef T source, value, target;
     static __device__ T load(T x) { return x; }
     static __device__ T store(T x) { return x; }
 };
+struct reduction_f16_from_f32 {
+    typedef float source, value;
+    typedef u16 target;
+    static __device__ float load(float x) { return x; }
+    static __device__ u16 store(float x) { return to_f16(x); }
+};
+struct reduction_f16_to_f32 {
+    typedef u16 source;
+    typedef float value, target;
+    static __device__ float load(u16 x) { return from_f16(x); }
+    static __device__ float store(float x) { return x; }
+};
 struct reduction_f16 {
-    typedef u16 memory;
+    typedef u16 source, target;
     typedef float value;
     static __device__ float load(u16 x) { return from_f16(x); }
     static __device__ u16 store(float x) { return to_f16(x); }
 };
+struct reduction_bf16_from_f32 {
+    typedef float source, value;
+    typedef u16 target;
+    static __device__ float load(float x) { return x; }
+    static __device__ u16 store(float x) { return to_bf16(x); }
+};
+struct reduction_bf16_to_f32 {
+    typedef u16 source;
+    typedef float value, target;
+    static __device__ float load(u16 x) { return from_bf16(x); }
+    static __device__ float store(float x) { return x; }
+};
 struct reduction_bf16 {
-    typedef u16 memory;
+    typedef u16 source, target;
     typedef float value;
     static __device__ float load(u16 x) { return from_bf16(x); }
     static __device__ u16 store(float x) { return to_bf16(x); }
@@ -48,14 +73,14 @@ template <class Type, class Combiner> INLINE void reduce_element(const dt_reduct
     int n = 0;
     for (i64 s = 0; s < part->n_sources; s++) {
         const dt_reduction_source *source = (const dt_reduction_source *)part->sources + s;
-        typename Type::value sum = Type::load(((const typename Type::memory *)source->values)[i]);
+        typename Type::value sum = Type::load(((const typename Type::source *)source->values)[i]);
         open += source->span;
         for (i64 span = source->span; (open & span) == 0; span *= 2) sum = Combiner::of(sums[--n * REDUCTION_THREADS], sum);
         sums[n++ * REDUCTION_THREADS] = sum;
     }
     typename Type::value total = sums[--n * REDUCTION_THREADS];
     while (n > 0) total = Combiner::of(sums[--n * REDUCTION_THREADS], total);
-    store_element<typename Type::memory>(part, i, Type::store(total));
+    store_element<typename Type::target>(part, i, Type::store(total));
 }
 
 // The part that holds element e of all.

@@ -55,15 +55,10 @@ static void reduce_on_cpu(dt_reduction_op op, dt_dtype dtype, const dt_tree_sour
     _Alignas(64) static char scratch[1 << 16];
     void *target = result->bytes;
     assert_true(dt_reduce_scratch_bytes(n) <= sizeof scratch);
-    dt_reduce(&(dt_tree_reduction){.dtype = dtype,
-                                   .combine = op,
-                                   .n_leaves = n,
-                                   .n_sources = n,
-                                   .sources = sources,
-                                   .n_elements = N,
-                                   .n_targets = 1,
-                                   .targets = &target},
-              scratch);
+    dt_reduce(
+        &(dt_tree_reduction){
+            .dtype = dtype, .combine = op, .n_leaves = n, .n_sources = n, .sources = sources, .n_elements = N, .n_targets = 1, .targets = &target},
+        scratch);
 }
 
 /* Two parts: a copy of leaf 0, and what all leaves give, in three places. Leaves 0 and 1 are reduced to leaf 0 already, where that rounds nothing. */
@@ -93,7 +88,7 @@ static void reduce_by_function(emulated_code *code, dt_reduction_op op, dt_dtype
          .sources = (int64_t)(intptr_t)all,
          .n_sources = n,
          .first = N,
-         .kind = DT_REDUCTION_KIND(dtype, op)},
+         .kind = DT_REDUCTION_KIND(dtype, op, DT_REDUCTION_ALIKE)},
     };
     launch(code, parts, 2, 2 * N);
     for (int t = 0; t < 2; t++) assert_memory_equal(again[t].bytes, result->bytes, N * dt_dtype_bytes(dtype));
@@ -142,6 +137,56 @@ static void the_bits_are_those_of_the_cpu(void **state) {
     dt_arena_destroy(arena);
 }
 
+/* Microbatches are summed in f32 in two parts, as two processes do, and the sum of those in f32 becomes f16 or bf16: the bits of one sum of all. */
+static void sums_of_halves_cross_in_f32(void **state) {
+    (void)state;
+    enum {
+        FIRST = 4 /* leaves of the first part */
+    };
+    static block leaves[LEAVES], parts[2], got, want;
+    dt_tree_source places[LEAVES];
+    dt_reduction_source sources[LEAVES];
+    for (int l = 0; l < LEAVES; l++) {
+        places[l] = (dt_tree_source){leaves[l].bytes, 1};
+        sources[l] = (dt_reduction_source){(int64_t)(intptr_t)leaves[l].bytes, 1};
+    }
+    const dt_reduction_source nodes[] = {{(int64_t)(intptr_t)parts[0].bytes, FIRST}, {(int64_t)(intptr_t)parts[1].bytes, LEAVES - FIRST}};
+    dt_reduction_source sum = {(int64_t)(intptr_t)parts[0].bytes, LEAVES};
+    dt_arena *arena = dt_arena_create();
+    emulated_code code;
+    unsigned seed = 7;
+    make(arena, &code);
+    static const dt_dtype halves[] = {DT_F16, DT_BF16};
+    for (int h = 0; h < 2; h++)
+        for (int op = 0; op < 3; op++) {
+            const dt_reduction_part local[] = {{.target = nodes[0].values,
+                                                .sources = (int64_t)(intptr_t)sources,
+                                                .n_sources = FIRST,
+                                                .kind = DT_REDUCTION_KIND(halves[h], op, DT_REDUCTION_WIDE_TARGETS)},
+                                               {.target = nodes[1].values,
+                                                .sources = (int64_t)(intptr_t)(sources + FIRST),
+                                                .n_sources = LEAVES - FIRST,
+                                                .first = N,
+                                                .kind = DT_REDUCTION_KIND(halves[h], op, DT_REDUCTION_WIDE_TARGETS)}};
+            const dt_reduction_part across = {.target = nodes[0].values,
+                                              .sources = (int64_t)(intptr_t)nodes,
+                                              .n_sources = 2,
+                                              .kind = DT_REDUCTION_KIND(DT_F32, op, DT_REDUCTION_ALIKE)};
+            const dt_reduction_part rounded = {.target = (int64_t)(intptr_t)got.bytes,
+                                               .sources = (int64_t)(intptr_t)&sum,
+                                               .n_sources = 1,
+                                               .kind = DT_REDUCTION_KIND(halves[h], op, DT_REDUCTION_WIDE_SOURCES)};
+            for (int l = 0; l < LEAVES; l++) fill(&leaves[l], halves[h], &seed);
+            reduce_on_cpu((dt_reduction_op)op, halves[h], places, LEAVES, &want);
+            launch(&code, local, 2, 2 * N);
+            launch(&code, &across, 1, N);
+            launch(&code, &rounded, 1, N);
+            assert_memory_equal(got.bytes, want.bytes, N * dt_dtype_bytes(halves[h]));
+        }
+    emulated_free(&code);
+    dt_arena_destroy(arena);
+}
+
 /* Spans of 2^19 to 1: no two of them become one before the last is there. */
 static void as_many_sums_are_open_as_may_be(void **state) {
     (void)state;
@@ -157,7 +202,7 @@ static void as_many_sums_are_open_as_may_be(void **state) {
     const dt_reduction_part part = {.target = (int64_t)(intptr_t)got,
                                     .sources = (int64_t)(intptr_t)leaves,
                                     .n_sources = DT_REDUCTION_DEPTH,
-                                    .kind = DT_REDUCTION_KIND(DT_F32, DT_REDUCTION_SUM)};
+                                    .kind = DT_REDUCTION_KIND(DT_F32, DT_REDUCTION_SUM, DT_REDUCTION_ALIKE)};
     launch(&code, &part, 1, N);
     for (int i = 0; i < N; i++) {
         float want = values[DT_REDUCTION_DEPTH - 1][i];
@@ -190,7 +235,7 @@ static void an_address_between_is_found(void **state) {
 
 int main(void) {
     if (dt_cpu_level() < 3) return puts("skipped: this machine is below x86-64-v3"), 77;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_bits_are_those_of_the_cpu), cmocka_unit_test(as_many_sums_are_open_as_may_be),
-                                       cmocka_unit_test(an_address_between_is_found)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_bits_are_those_of_the_cpu), cmocka_unit_test(sums_of_halves_cross_in_f32),
+                                       cmocka_unit_test(as_many_sums_are_open_as_may_be), cmocka_unit_test(an_address_between_is_found)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -154,20 +154,21 @@ static void add_nodes(const dt_local_hub *hub, int i, const dt_exchange *exchang
     }
 }
 
-/* A copy of n elements from slot 0. */
-static void add_copy(const dt_exchange *exchange, int64_t at, size_t n, dt_dtype dtype, bool is_wide, int n_targets, void *const *targets,
+/* A copy of n elements of a part from slot 0, where sums are wide. */
+static void add_copy(const dt_exchange *exchange, int64_t at, size_t n, const dt_collective_part *part, int n_targets, void *const *targets,
                      dt_arena *arena, dt_tree_reductions *reductions) {
     if (n == 0) return;
     dt_tree_source *source = DT_NEW(arena, dt_tree_source);
     *source = (dt_tree_source){dt_exchange_at(exchange, 0, at), 1};
-    dt_tree_reduction copy = {.dtype = dtype,
+    dt_tree_reduction copy = {.dtype = part->dtype,
+                              .combine = part->combine,
                               .n_leaves = 1,
                               .n_sources = 1,
                               .sources = source,
                               .n_elements = n,
                               .n_targets = n_targets,
                               .targets = targets,
-                              .wide_sources = is_wide};
+                              .wide_sources = is_half(part->dtype) && part->kind != DT_COLLECTIVE_ALL_GATHER};
     dt_list_push(arena, reductions, copy);
 }
 
@@ -179,7 +180,7 @@ static void all_reduce(const dt_group *group, const dt_local_hub *hub, int i, co
     int64_t at = place->first + (int64_t)(first * dt_dtype_bytes(wide(part->dtype)));
     add_nodes(hub, i, place->exchange, first, end - first, at, arena, &work->before);
     void **targets = dt_local_collect_targets(hub, i, first * dt_dtype_bytes(part->dtype), arena, &n_targets);
-    add_copy(place->exchange, at, end - first, part->dtype, is_half(part->dtype), n_targets, targets, arena, &work->after);
+    add_copy(place->exchange, at, end - first, part, n_targets, targets, arena, &work->after);
 }
 
 /* Each member puts its own rows into the image, and takes its share of the rows of each process out of it. */
@@ -211,7 +212,7 @@ static void all_gather(const dt_group *group, const dt_local_hub *hub, int i, co
         if (first == end) continue;
         int64_t skipped = (int64_t)first * bytes;
         void **targets = dt_local_collect_targets(hub, i, (size_t)(first_row(hub, p) * (int64_t)part->n * bytes + skipped), arena, &n_targets);
-        add_copy(place->exchange, place->of_process[p] + skipped, end - first, part->dtype, false, n_targets, targets, arena, &work->after);
+        add_copy(place->exchange, place->of_process[p] + skipped, end - first, part, n_targets, targets, arena, &work->after);
     }
 }
 
@@ -229,8 +230,8 @@ static void reduce_scatter(const dt_group *group, const dt_local_hub *hub, int i
     for (int m = 0; m < group->n_microbatches; m++) {
         int64_t row = dt_microbatches_first_row(&group->rows, group->first_microbatch + m) - first_row(hub, here);
         int64_t rows = dt_microbatches_rows(&group->rows, group->first_microbatch + m);
-        add_copy(place->exchange, place->of_process[here] + row * (int64_t)part->n * bytes, (size_t)rows * part->n, part->dtype, is_half(part->dtype),
-                 1, &part->targets[m], arena, &work->after);
+        add_copy(place->exchange, place->of_process[here] + row * (int64_t)part->n * bytes, (size_t)rows * part->n, part, 1, &part->targets[m], arena,
+                 &work->after);
     }
 }
 

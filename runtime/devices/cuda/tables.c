@@ -38,6 +38,14 @@ static int64_t on_gpu(const filler *in, const void *entry) { return (int64_t)(in
 
 static int64_t number(const void *address) { return (int64_t)(uintptr_t)address; }
 
+static int64_t kind_of(const dt_tree_reduction *reduction) {
+    dt_reduction_width width = reduction->wide_targets   ? DT_REDUCTION_WIDE_TARGETS
+                               : reduction->wide_sources ? DT_REDUCTION_WIDE_SOURCES
+                                                         : DT_REDUCTION_ALIKE;
+    bool copies = reduction->n_sources == 1 && width == DT_REDUCTION_ALIKE;
+    return copies ? DT_REDUCTION_KIND_COPY(dt_dtype_bytes(reduction->dtype)) : DT_REDUCTION_KIND(reduction->dtype, reduction->combine, width);
+}
+
 static void add_reduction(filler *in, const dt_tree_reduction *reduction) {
     *in->part = (dt_reduction_part){.target = number(reduction->targets[0]),
                                     .others = on_gpu(in, in->other),
@@ -45,8 +53,7 @@ static void add_reduction(filler *in, const dt_tree_reduction *reduction) {
                                     .sources = on_gpu(in, in->source),
                                     .n_sources = reduction->n_sources,
                                     .first = in->work->n_elements,
-                                    .kind = reduction->n_sources == 1 ? DT_REDUCTION_KIND_COPY(dt_dtype_bytes(reduction->dtype))
-                                                                      : DT_REDUCTION_KIND(reduction->dtype, reduction->combine)};
+                                    .kind = kind_of(reduction)};
     for (int t = 1; t < reduction->n_targets; t++) *in->other++ = number(reduction->targets[t]);
     for (int s = 0; s < reduction->n_sources; s++)
         *in->source++ = (dt_reduction_source){number(reduction->sources[s].values), reduction->sources[s].span};
