@@ -1,6 +1,6 @@
 /* run_processes: training, evaluation and prediction over processes leave what one process leaves, byte for byte: weights, slots, reports, results;
- * also where the last batch leaves a process without rows, and where another number of processes goes on in the middle of an epoch. One process alone
- * writes. Here the processes are threads of one. */
+ * also where a process has no rows, in the last batch or in any, and where another number of processes goes on in the middle of an epoch. One process
+ * alone writes. Here the processes are threads of one. */
 #include "base/text.h"
 #include "compiler/dtc.h"
 #include "runtime/checkpoint.h"
@@ -15,8 +15,8 @@
 static const char program[] = "use nn, losses, optimizers\n"
                               "fn noisy(x: u8[4], label: u8) { return f32(x) / 255 + uniform([4], low: 0.0, high: 0.1), label }\n"
                               "fn known(x: u8[4], label: u8) { return label < 3 }\n"
-                              "data train_set = idx(\"x\", \"label\") | shuffle(100) | map(noisy) | batch(5) | prefetch(2)\n"
-                              "data test_set  = idx(\"x\", \"label.gz\") | filter(known) | map(noisy) | batch(5)\n"
+                              "data train_set = idx(\"x\", \"label\") | shuffle(100) | map(noisy) | batch(64) | prefetch(2)\n"
+                              "data test_set  = idx(\"x\", \"label.gz\") | filter(known) | map(noisy) | batch(64)\n"
                               "model Net(x: f32[B, 4]) -> f32[B, 3] {\n"
                               "    x = dropout(batch_norm(dense(x, units: 6, activation: relu)), rate: 0.3)\n"
                               "    return dense(x, units: 3)\n"
@@ -33,8 +33,16 @@ static const char program[] = "use nn, losses, optimizers\n"
 
 enum {
     N_EXAMPLES = 47,
-    REPLICAS = 4 /* of five rows: batches of 20, 20 and 7 */
+    MOST_PROCESSES = 4
 };
+
+typedef struct shape {
+    int64_t replicas, global_batch;
+    int steps; /* of three epochs */
+} shape;
+
+static const shape by_replica = {4, 20, 9};     /* a microbatch each: batches of 20, 20 and 7 */
+static const shape within_replica = {1, 40, 6}; /* microbatches of 16, 16, 8 and 0: batches of 40 and 7 */
 
 static dt_artifact *artifact;
 static dt_kernels *kernels;
@@ -121,10 +129,11 @@ static void assert_runs(run_function *run, const dt_run_options *options, int n,
     for (int p = 0; p < n; p++) assert_ok(statuses[p]);
 }
 
-static dt_run_options options_of(const char *checkpoints) {
+static dt_run_options options_of(shape of, const char *checkpoints) {
     return (dt_run_options){.data = scratch,
                             .devices = "cpu:1x1",
-                            .replicas = REPLICAS,
+                            .replicas = of.replicas,
+                            .global_batch = of.global_batch,
                             .seed = 3,
                             .checkpoint_dir = checkpoints,
                             .max_steps = -1,
@@ -152,26 +161,25 @@ static void assert_same_checkpoints(const char *folder, const char *other, int s
     assert_same_files(folder, other, name);
 }
 
-static void processes_leave_what_one_leaves(void **state) {
-    (void)state;
+static void check_shape(shape of, const char *name) {
     char one[200], several[200], results[2][200];
     dt_text said[2] = {{0}, {0}};
-    snprintf(one, sizeof one, "%s/one", scratch);
-    snprintf(results[0], sizeof results[0], "%s/results one", scratch);
-    dt_run_options options = options_of(one);
+    snprintf(one, sizeof one, "%s/%s", scratch, name);
+    snprintf(results[0], sizeof results[0], "%s/%s results", scratch, name);
+    dt_run_options options = options_of(of, one);
     options.output = results[0];
     assert_runs(dt_run_train, &options, 1, &said[0]);
     assert_runs(dt_run_evaluate, &options, 1, &said[0]);
     assert_runs(dt_run_predict, &options, 1, NULL);
-    for (int n = 2; n <= REPLICAS; n++) {
-        snprintf(several, sizeof several, "%s/%d", scratch, n);
-        snprintf(results[1], sizeof results[1], "%s/results %d", scratch, n);
+    for (int n = 2; n <= MOST_PROCESSES; n++) {
+        snprintf(several, sizeof several, "%s/%s %d", scratch, name, n);
+        snprintf(results[1], sizeof results[1], "%s/%s results %d", scratch, name, n);
         options.checkpoint_dir = several;
         options.output = results[1];
         assert_runs(dt_run_train, &options, n, &said[1]);
         assert_runs(dt_run_evaluate, &options, n, &said[1]);
         assert_runs(dt_run_predict, &options, n, NULL);
-        assert_same_checkpoints(one, several, 9);
+        assert_same_checkpoints(one, several, of.steps);
         assert_string_equal(said[1].data, said[0].data);
         assert_same_files(results[0], results[1], "y.npy");
         assert_same_files(results[0], results[1], "label.npy");
@@ -181,20 +189,27 @@ static void processes_leave_what_one_leaves(void **state) {
     dt_text_free(&said[0]);
 }
 
+static void processes_leave_what_one_leaves(void **state) {
+    (void)state;
+    assert_int_equal(artifact->microbatch_rows, 16);
+    check_shape(by_replica, "by replica");
+    check_shape(within_replica, "within a replica");
+}
+
 static void other_numbers_of_processes_go_on(void **state) {
     (void)state;
     static const int steps[] = {1, 2, 5, 7, 9}, n_processes[] = {3, 1, 4, 2, 3};
     char one[200], parts[200];
     snprintf(one, sizeof one, "%s/whole", scratch);
     snprintf(parts, sizeof parts, "%s/parts", scratch);
-    dt_run_options options = options_of(one);
+    dt_run_options options = options_of(by_replica, one);
     assert_runs(dt_run_train, &options, 1, NULL);
     options.checkpoint_dir = parts;
     for (int i = 0; i < 5; i++) {
         options.max_steps = steps[i];
         assert_runs(dt_run_train, &options, n_processes[i], NULL);
     }
-    assert_same_checkpoints(one, parts, 9);
+    assert_same_checkpoints(one, parts, by_replica.steps);
 }
 
 static void *stop_soon(void *unused) {
@@ -211,7 +226,7 @@ static void one_is_told_and_all_end(void **state) {
     dt_checkpoint_state saved;
     snprintf(told, sizeof told, "%s/told", scratch);
     snprintf(asked, sizeof asked, "%s/asked", scratch);
-    dt_run_options options = options_of(told);
+    dt_run_options options = options_of(by_replica, told);
     options.epochs = 1000000;
     assert_int_equal(pthread_create(&thread, NULL, stop_soon, NULL), 0);
     assert_runs(dt_run_train, &options, 3, NULL);
@@ -235,7 +250,7 @@ static void what_one_lacks_ends_all(void **state) {
     snprintf(elsewhere, sizeof elsewhere, "%s/elsewhere", scratch);
     snprintf(shared, sizeof shared, "%s/shared", scratch);
     assert_ok(dt_file_make_folders(elsewhere));
-    dt_run_options options = options_of(shared), last = options;
+    dt_run_options options = options_of(by_replica, shared), last = options;
     last.data = elsewhere;
     run_all(dt_run_train, &options, &last, 3, NULL, statuses);
     for (int p = 0; p < 3; p++) assert_fails(statuses[p], p == 2 ? DT_NOT_FOUND : DT_ABORTED, "elsewhere/x: no such file");
