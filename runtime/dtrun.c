@@ -1,8 +1,12 @@
 /* dtrun: runs compiled programs. Exit status 0: done; 1: an error, said in one sentence; 2: a command line that makes no sense; 128 + N: signal N
- * asked for the end, and what there was to save is saved. */
+ * asked for the end, and what there was to save is saved; 75 for that where there are several processes, in each of them. */
 #include "runtime/dtrun.h"
 
 #include "base/memory.h"
+#include "base/text.h"
+#include "runtime/comm/launcher.h"
+#include "runtime/comm/mpi/mpi.h"
+#include "runtime/rendezvous.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +28,7 @@ static void ask_to_stop(int number) {
 
 /* What nohup, or a shell that starts jobs in the background, has told us to ignore stays ignored. */
 static void catch_signals(void) {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
     struct sigaction action = {.sa_handler = ask_to_stop, .sa_flags = SA_RESTART}, before;
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
@@ -53,19 +57,35 @@ static void check_output(int status, void *unused) {
 
 typedef dt_status *run_function(const dt_kernels *kernels, const dt_run_options *options, dt_log *log);
 
-static dt_status *run_kernels(const dtrun_call *call, const dt_artifact *artifact, run_function *run) {
+/* With what all processes of the run agree on. */
+static dt_status *run_agreed(dtrun_call *call, const dt_artifact *artifact, run_function *run, dt_log *log) {
     dt_kernels *kernels = NULL;
-    dt_log *log = NULL;
-    signal(SIGPIPE, SIG_IGN); /* a reader that goes away is an error of writing, after which there is something to save */
-    DT_TRY(dt_kernels_load(artifact, &call->kernels, &kernels));
-    dt_status *status = dt_log_create(dt_run_leads(&call->run) ? stdout : NULL, call->log_format, &log);
+    dt_agreement agreed;
+    dt_text note = {0};
+    char devices[32];
+    dt_status *status = dt_rendezvous(artifact, call->command, &call->kernels, &call->run, &agreed, &note);
+    if (status == NULL && note.n > 0) dt_log_remark(log, "note", "%s", note.data);
+    dt_text_free(&note);
+    DT_TRY(status);
+    if (agreed.level != NULL) call->kernels.level = agreed.level;
+    snprintf(devices, sizeof devices, "cpu:1x%d", agreed.n_cores);
+    if (call->run.devices == NULL) call->run.devices = devices;
+    status = dt_kernels_load(artifact, &call->kernels, &kernels);
     if (status == NULL) status = run(kernels, &call->run, log);
-    dt_log_destroy(log);
     dt_kernels_free(kernels);
     return status;
 }
 
-static dt_status *run_program(const dtrun_call *call) {
+static dt_status *run_kernels(dtrun_call *call, const dt_artifact *artifact, run_function *run) {
+    dt_log *log = NULL;
+    signal(SIGPIPE, SIG_IGN); /* a reader that goes away is an error of writing, after which there is something to save */
+    DT_TRY(dt_log_create(dt_run_leads(&call->run) ? stdout : NULL, call->log_format, call->run.processes == NULL, &log));
+    dt_status *status = run_agreed(call, artifact, run, log);
+    dt_log_destroy(log);
+    return status;
+}
+
+static dt_status *run_program(dtrun_call *call) {
     dtrun_program program;
     dt_status *status = NULL;
     DT_TRY(dtrun_open_program(call, call->program, &program));
@@ -78,17 +98,62 @@ static dt_status *run_program(const dtrun_call *call) {
     return status;
 }
 
+/* ---- the processes of a run ---- */
+
+bool dtrun_runs(const dtrun_call *call) {
+    return strcmp(call->command, "train") == 0 || strcmp(call->command, "evaluate") == 0 || strcmp(call->command, "predict") == 0;
+}
+
+static const double DEFAULT_DEADLINE_SECONDS = 60; /* for one process to wait for another */
+
+static dt_status *open_mpi(void *unused, dt_transport **transport) {
+    (void)unused;
+    return dt_transport_open(transport);
+}
+
+/* Those that a launcher started together with this one. Only commands that run a program are for several. */
+static dt_status *open_processes(dtrun_call *call) {
+    dt_launcher launcher;
+    if (!dtrun_runs(call)) return NULL;
+    DT_TRY(dt_launcher_find(&launcher));
+    if (dt_launcher_note(&launcher) != NULL) fprintf(stderr, "dtrun: note: %s\n", dt_launcher_note(&launcher));
+    if (launcher.kind == DT_LAUNCHER_NONE) return NULL;
+    double deadline = call->run.deadline_seconds > 0 ? call->run.deadline_seconds : DEFAULT_DEADLINE_SECONDS;
+    return dt_processes_open(&(dt_processes_options){.open = open_mpi, .deadline_seconds = deadline}, &call->run.processes);
+}
+
+enum {
+    STOPPED = 75 /* EX_TEMPFAIL of sysexits.h: it was asked to end, and can go on */
+};
+
+static void print_error(const char *reason) { fprintf(stderr, "dtrun: error: %s\n", reason); }
+
+/* Where there are several processes one of them prints, and all end together. */
+static void say(dt_processes *processes, const dt_status *status) {
+    if (status == NULL) return;
+    if (processes == NULL) {
+        print_error(dt_status_message(status));
+        return;
+    }
+    dt_processes_abort(processes, dt_status_message(status)); /* unless it is known already */
+    dt_processes_say(processes, print_error);
+}
+
 int main(int argc, char **argv) {
-    dtrun_call call = {.run.stop = &stop, .run.catch_signals = catch_signals};
+    bool was_stopped = false;
+    dtrun_call call = {.run = {.stop = &stop, .was_stopped = &was_stopped, .catch_signals = catch_signals}};
     fill_closed_streams();
     on_exit(check_output, NULL);
     signal(SIGXFSZ, SIG_IGN); /* a limit on the size of files is an error of writing */
     int code = dtrun_parse(argc, argv, &call);
     if (code == 0) {
-        dt_status *status = strcmp(call.command, "devices") == 0 ? dtrun_devices() : run_program(&call);
-        if (status != NULL) fprintf(stderr, "dtrun: error: %s\n", dt_status_message(status));
-        code = status != NULL ? 1 : stop != 0 ? 128 + stop : 0;
+        dt_status *status = open_processes(&call);
+        if (status == NULL) status = strcmp(call.command, "devices") == 0 ? dtrun_devices() : run_program(&call);
+        say(call.run.processes, status);
+        code = status != NULL ? 1 : call.run.processes != NULL && was_stopped ? STOPPED : stop != 0 ? 128 + stop : 0;
         dt_status_free(status);
+        fflush(stdout);
+        dt_processes_close(call.run.processes, code);
     }
     dtrun_call_free(&call);
     return code;

@@ -26,6 +26,9 @@ typedef struct dtrun_call {
 int dtrun_parse(int argc, char **argv, dtrun_call *call);
 void dtrun_call_free(dtrun_call *call);
 
+/* Whether the command is a run: one that several processes can make together. */
+bool dtrun_runs(const dtrun_call *call);
+
 /* The commands' names and one line each, for `dtrun --help`. */
 void dtrun_print_usage(FILE *to);
 

@@ -133,7 +133,9 @@ static const struct {
       "one of all cores)",
       2}},
     {RUNS,
-     {"deadline", KEY_DEADLINE, "SECONDS", 0, "How long devices wait for one another, and a step for its device, before the run fails (default: 600)",
+     {"deadline", KEY_DEADLINE, "SECONDS", 0,
+      "How long devices wait for one another, and a step for its device, before the run fails (default: 600); and, where there are "
+      "several processes, how long one may be waited for without getting on (default: 60)",
       2}},
     {STEPS,
      {"library", KEY_LIBRARY, "auto|none", 0,
@@ -296,7 +298,7 @@ static int find_command(const char *name) {
 
 static void set_defaults(dtrun_call *call) {
     call->run.data = strcmp(call->command, "bench") == 0 ? NULL : ".";
-    call->run.devices = "cpu";
+    if (!dtrun_runs(call)) call->run.devices = "cpu"; /* of a run the share of this process is found out first */
     call->run.max_steps = -1;
     call->run.log_every = 100;
     call->n_steps = 20;

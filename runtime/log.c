@@ -25,13 +25,13 @@ struct dt_log {
     int failure; /* errno of the first write that failed; 0: none has */
 };
 
-dt_status *dt_log_create(FILE *stream, dt_log_format format, dt_log **log) {
+dt_status *dt_log_create(FILE *stream, dt_log_format format, bool may_be_live, dt_log **log) {
     dt_log *created = dt_allocate_zeroed(1, sizeof *created);
     *log = created;
     if (created == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     created->stream = stream;
     created->format = format;
-    created->live = format == DT_LOG_TEXT && stream != NULL && isatty(fileno(stream));
+    created->live = may_be_live && format == DT_LOG_TEXT && stream != NULL && isatty(fileno(stream));
     return NULL;
 }
 

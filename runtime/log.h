@@ -19,8 +19,9 @@ typedef enum dt_log_format {
     DT_LOG_JSON
 } dt_log_format;
 
-/* stream: NULL for a log that says nothing anywhere, as that of all processes of a run but one. */
-dt_status *dt_log_create(FILE *stream, dt_log_format format, dt_log **log);
+/* stream: NULL for a log that says nothing anywhere, as that of all processes of a run but one. may_be_live: a terminal may be taken for one; a
+ * launcher shows its processes a terminal where there may be a file behind. */
+dt_status *dt_log_create(FILE *stream, dt_log_format format, bool may_be_live, dt_log **log);
 void dt_log_destroy(dt_log *log); /* NULL is allowed */
 
 /* Whether something could not be written; from then on nothing is. The status, which the caller frees, has the system's reason. */

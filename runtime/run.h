@@ -35,6 +35,7 @@ typedef struct dt_run_options {
 
     /* A signal that asks for the end. Until `catch_signals` is called it ends the process as ever, for there is nothing to lose. */
     const atomic_int *stop; /* not 0: finish the step, save, return */
+    bool *was_stopped;      /* set where that is why the run ended, in all processes, whichever was asked; may be NULL */
     void (*catch_signals)(void);
 
     int n_inputs; /* of predict */

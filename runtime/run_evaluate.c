@@ -15,6 +15,7 @@ static dt_status *evaluate_all(dt_runner *runner, const dt_run_options *options,
         dt_log_progress(log, &so_far, &values);
     }
     *whole = outcome == DT_RUNNER_EPOCH_OVER;
+    if (outcome == DT_RUNNER_STOPPED && options->was_stopped != NULL) *options->was_stopped = true;
     int64_t n_bad;
     DT_TRY(dt_runner_bad_indices(runner, &n_bad));
     dt_log_epoch done = dt_runner_summary(runner, *whole);

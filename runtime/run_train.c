@@ -267,6 +267,7 @@ static dt_status *look_for_end(training *run) {
     DT_TRY(dt_session_ask(run->session, stopped(run) ? TOLD : dt_log_failed(run->log) ? CANNOT_LOG : GOES_ON, &all));
     if (all.most != GOES_ON) run->reason = all.most == TOLD ? "signal" : "output";
     if (has_all_steps(run)) run->reason = "max_steps";
+    if (all.most == TOLD && run->options->was_stopped != NULL) *run->options->was_stopped = true;
     return NULL;
 }
 

@@ -13,7 +13,8 @@ static const double ASKING_SECONDS = 0.5; /* how long to wait before asking, and
 typedef enum notice_kind {
     NOTICE_QUESTION,
     NOTICE_ANSWER,
-    NOTICE_FAILURE
+    NOTICE_FAILURE,
+    NOTICE_PERSON_KNOWS
 } notice_kind;
 
 typedef struct notice {
@@ -37,7 +38,8 @@ struct dt_peers {
     dt_transport *transport;
     double deadline_seconds, looked;
     dt_progress *progress; /* of this process */
-    peer *all;             /* [n_processes] */
+    bool person_knows;
+    peer *all; /* [n_processes] */
     const dt_process_name *names;
 };
 
@@ -99,15 +101,27 @@ dt_status *dt_peers_listen(dt_peers *self, char *reason, size_t reason_bytes, bo
             snprintf(reason, reason_bytes, "%.*s", (int)sizeof heard.said.text - 1, heard.said.text);
             *failed = true;
             return NULL;
+        case NOTICE_PERSON_KNOWS: self->person_knows = true; break;
         }
     }
+}
+
+static void tell_all(dt_peers *self, const notice *said) {
+    for (int p = 0; p < self->transport->n_processes; p++)
+        if (p != self->transport->process) dt_status_free(dt_transport_notify(self->transport, p, said, sizeof *said));
 }
 
 void dt_peers_tell(dt_peers *self, const char *reason) {
     notice said = {.kind = NOTICE_FAILURE};
     snprintf(said.text, sizeof said.text, "%s", reason);
-    for (int p = 0; p < self->transport->n_processes; p++)
-        if (p != self->transport->process) dt_status_free(dt_transport_notify(self->transport, p, &said, sizeof said));
+    tell_all(self, &said);
+}
+
+bool dt_peers_person_knows(const dt_peers *self) { return self->person_knows; }
+
+void dt_peers_say_person_knows(dt_peers *self) {
+    self->person_knows = true;
+    tell_all(self, &(notice){.kind = NOTICE_PERSON_KNOWS});
 }
 
 /* ---- whom we wait for ---- */

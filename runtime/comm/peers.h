@@ -21,6 +21,9 @@ void dt_peers_introduce(dt_peers *peers, const dt_process_name *names);
 
 /* Answers who asks, and hears answers. *failed: another process has failed, for this reason. */
 dt_status *dt_peers_listen(dt_peers *peers, char *reason, size_t reason_bytes, bool *failed);
+/* Whether process 0 has said that it has told the person why the run failed; and for process 0 to say so. */
+bool dt_peers_person_knows(const dt_peers *peers);
+void dt_peers_say_person_knows(dt_peers *peers);
 /* Asks those who are waited for by one of these exchanges. *failed: one of them is beyond the deadline; the reason names it. */
 dt_status *dt_peers_ask(dt_peers *peers, const dt_exchange *exchanges, char *reason, size_t reason_bytes, bool *failed);
 /* All others hear that this process has failed. Those that cannot hear are left out. */

@@ -14,6 +14,7 @@
 
 static const double LOOK_SECONDS = 100e-6;  /* how long to ask the transport again and again before the thread sleeps between two times */
 static const double IDLE_SECONDS = 2e-3;    /* how long to sleep when nothing is under way: until others hear an answer */
+static const double SAYING_SECONDS = 3.0;   /* how long process 0 may take to say why */
 static const double LINGER_SECONDS = 0.3;   /* after a failure, until everybody has heard why */
 static const double CLOSING_SECONDS = 10.0; /* how long the others may take to end */
 
@@ -32,7 +33,7 @@ struct dt_processes {
     char *records; /* [n * DT_RECORD_BYTES] of the gathering in progress */
     int bytes_tag; /* of dt_processes_gather_bytes */
 
-    atomic_bool aborted, closing;
+    atomic_bool aborted, closing, person_knows;
     int exit_status;
     pthread_mutex_t lock; /* guards what follows */
     dt_exchange *begun;   /* in the order of beginning; the thread has not seen them yet */
@@ -68,7 +69,15 @@ dt_status *dt_processes_status(dt_processes *processes) {
     return status;
 }
 
-bool dt_processes_was_told(const dt_processes *processes) { return processes != NULL && atomic_load(&processes->aborted) && processes->was_told; }
+void dt_processes_say(dt_processes *processes, void (*print)(const char *reason)) {
+    double end = dt_seconds_now() + SAYING_SECONDS;
+    while (processes->number > 0 && dt_seconds_now() < end) {
+        if (atomic_load(&processes->person_knows)) return;
+        nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
+    }
+    print(processes->reason); /* of a failure, which stands */
+    if (processes->number == 0) atomic_store(&processes->person_knows, true);
+}
 
 void dt_processes_watch(dt_processes *processes, dt_processes_watcher *watcher) {
     if (processes == NULL) return;
@@ -169,10 +178,12 @@ static void end_failed(dt_processes *self) {
     double end = dt_seconds_now() + LINGER_SECONDS;
     if (!self->was_told) dt_peers_tell(self->peers, self->reason);
     while (!atomic_load(&self->closing) || dt_seconds_now() < end) {
+        if (self->number > 0 && dt_peers_person_knows(self->peers)) atomic_store(&self->person_knows, true);
+        if (self->number == 0 && atomic_load(&self->person_knows) && !dt_peers_person_knows(self->peers)) dt_peers_say_person_knows(self->peers);
         char reason[600];
         bool failed;
         dt_status *status = dt_peers_listen(self->peers, reason, sizeof reason, &failed); /* moves on what is being sent */
-        if (status != NULL) end = 0;
+        if (status != NULL) end = 0;                                                      /* nobody can be heard any more */
         dt_status_free(status);
         nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
     }

@@ -52,8 +52,9 @@ dt_status *dt_processes_wait(dt_processes *processes, dt_exchange *exchange);
 void dt_processes_abort(dt_processes *processes, const char *reason);
 /* NULL, or DT_ABORTED with the reason. */
 dt_status *dt_processes_status(dt_processes *processes);
-/* Whether the reason came from another process, which says it itself. */
-bool dt_processes_was_told(const dt_processes *processes);
+/* After a failure: prints the reason for the person, `print`, in one process. That is process 0, if it is there to do so within some seconds; else this
+ * one. */
+void dt_processes_say(dt_processes *processes, void (*print)(const char *reason));
 
 /* Somebody who wants to know at once when the run fails. `aborted` is called by any thread. */
 typedef struct dt_processes_watcher {

@@ -16,6 +16,8 @@ typedef struct range {
 } range;
 
 typedef DT_LIST(dt_schedule_node) node_list;
+typedef DT_LIST(dt_schedule_message) message_list;
+typedef DT_LIST(dt_schedule_sum) sum_list;
 
 /* A schedule in the making. */
 typedef struct builder {
@@ -24,8 +26,8 @@ typedef struct builder {
     dt_schedule made;
     DT_LIST(dt_schedule_slot) slots;
     DT_LIST(dt_schedule_round) rounds;
-    DT_LIST(dt_schedule_message) messages; /* of the round in the making */
-    DT_LIST(dt_schedule_sum) sums;         /* the same */
+    message_list messages; /* of the round in the making */
+    sum_list sums;         /* the same */
 } builder;
 
 /* ---- nodes ---- */
@@ -105,12 +107,10 @@ static void add_sum(builder *b, range r, int64_t n_leaves, int n_sources, const 
 }
 
 static void end_round(builder *b) {
-    dt_schedule_round round = {.n_messages = (int)b->messages.n,
-                               .messages = dt_arena_copy(b->arena, b->messages.items, b->messages.n * sizeof *b->messages.items),
-                               .n_sums = (int)b->sums.n,
-                               .sums = dt_arena_copy(b->arena, b->sums.items, b->sums.n * sizeof *b->sums.items)};
+    dt_schedule_round round = {(int)b->messages.n, b->messages.items, (int)b->sums.n, b->sums.items};
     dt_list_push(b->arena, &b->rounds, round);
-    b->messages.n = b->sums.n = 0;
+    b->messages = (message_list){0};
+    b->sums = (sum_list){0};
 }
 
 /* ---- direct ---- */

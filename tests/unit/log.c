@@ -24,7 +24,7 @@ static const char *all_events(dt_log_format format, double loss) {
     size_t n;
     FILE *stream = stream_of(&data, &n);
     dt_log *log;
-    assert_ok(dt_log_create(stream, format, &log));
+    assert_ok(dt_log_create(stream, format, true, &log));
     const char *devices[] = {"cpu:0", "cpu:1"}, *names[] = {"loss", "odd \"name\"", "steps"};
     const double values[] = {loss, 0.1, 0.5};
     dt_log_values reports = {.n = 3, .names = names, .values = values};
@@ -141,7 +141,7 @@ static void a_step_has_a_time(void **state) {
                               .examples_per_second = 1022.4,
                               .seconds_per_step = cases[i].seconds_per_step};
         dt_log_values none = {0};
-        assert_ok(dt_log_create(stream, DT_LOG_TEXT, &log));
+        assert_ok(dt_log_create(stream, DT_LOG_TEXT, true, &log));
         dt_log_epoch_done(log, &epoch, &none);
         dt_log_progress(log, &epoch, &none);
         dt_log_destroy(log);
@@ -159,7 +159,7 @@ static void what_is_not_written_is_known(void **state) {
     dt_log *log;
     FILE *full = fopen("/dev/full", "w");
     assert_non_null(full);
-    assert_ok(dt_log_create(full, DT_LOG_JSON, &log));
+    assert_ok(dt_log_create(full, DT_LOG_JSON, true, &log));
     assert_false(dt_log_failed(log));
     assert_ok(dt_log_status(log));
     dt_log_checkpoint(log, "ck/step-1", 1);
@@ -178,7 +178,7 @@ static void a_log_without_a_stream_says_nothing(void **state) {
     int before = dup(STDERR_FILENO);
     assert_true(said != NULL && before >= 0 && dup2(fileno(said), STDERR_FILENO) >= 0);
     for (int format = DT_LOG_TEXT; format <= DT_LOG_JSON; format++) {
-        assert_ok(dt_log_create(NULL, (dt_log_format)format, &log));
+        assert_ok(dt_log_create(NULL, (dt_log_format)format, true, &log));
         dt_log_checkpoint(log, "ck/step-1", 1);
         dt_log_remark(log, "note", "one of several");
         assert_false(dt_log_wants_progress(log));

@@ -87,7 +87,7 @@ typedef struct process {
 static void *run_process(void *argument) {
     process *self = argument;
     dt_log *log;
-    assert_ok(dt_log_create(self->log, DT_LOG_JSON, &log));
+    assert_ok(dt_log_create(self->log, DT_LOG_JSON, true, &log));
     self->status = self->run(kernels, &self->options, log);
     if (self->status != NULL) dt_processes_abort(self->options.processes, dt_status_message(self->status));
     dt_log_destroy(log);

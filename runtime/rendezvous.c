@@ -1,0 +1,146 @@
+/* rendezvous: see rendezvous.h. */
+#include "runtime/rendezvous.h"
+
+#include "abi/version.h"
+#include "base/cpu.h"
+#include "base/memory.h"
+
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+/* What a process says of itself. X(type and name, what a message calls it, how it is printed, its value): what must be the same. */
+#define COMPARED(X)                                                                                                                                  \
+    X(char version[24], "is dtrun", "%s", record->version)                                                                                           \
+    X(char program[24], "runs the program with hash", "%s", record->program)                                                                         \
+    X(char command[16], "runs", "dtrun %s", record->command)                                                                                         \
+    X(int64_t replicas, "has --replicas", "%" PRId64, record->replicas)                                                                              \
+    X(int64_t global_batch, "has --global-batch", "%" PRId64, record->global_batch)                                                                  \
+    X(int64_t seed, "has --seed", "%" PRId64, record->seed)                                                                                          \
+    X(int64_t epochs, "has --epochs", "%" PRId64, record->epochs)                                                                                    \
+    X(int64_t max_steps, "has --max-steps", "%" PRId64, record->max_steps)                                                                           \
+    X(int64_t checkpoint_every, "has --checkpoint-every", "%" PRId64, record->checkpoint_every)                                                      \
+    X(int64_t has_checkpoints, "has a --checkpoint-dir (1) or none (0):", "%" PRId64, record->has_checkpoints)                                       \
+    X(int64_t resumes, "goes on with --resume (1) or does not (0):", "%" PRId64, record->resumes)                                                    \
+    X(int64_t flags, "has other options: --bad-index, --library, --keep-best or --stop-after-no-gain:", "%" PRIx64, record->flags)
+
+typedef struct record {
+#define X(declaration, meaning, format, value) declaration;
+    COMPARED(X)
+#undef X
+    int32_t level;    /* the best that runs there; 0: one is named */
+    uint32_t machine; /* where processes have the same number, they may use the same cores */
+} record;
+
+_Static_assert(sizeof(record) <= DT_RECORD_BYTES, "a record has room for what is compared");
+
+static uint32_t mix(uint32_t hash, const void *bytes, size_t n) {
+    for (size_t i = 0; i < n; i++) hash = (hash ^ ((const unsigned char *)bytes)[i]) * 16777619u; /* FNV-1a */
+    return hash;
+}
+
+static uint32_t mix_text(uint32_t hash, const char *text) { return text != NULL ? mix(hash, text, strlen(text) + 1) : hash; }
+
+/* The machine, and the cores of it that this process may use. */
+static uint32_t machine(void) {
+    struct utsname system;
+    cpu_set_t cores;
+    uint32_t hash = 2166136261u;
+    if (uname(&system) == 0) hash = mix_text(hash, system.nodename);
+    if (sched_getaffinity(0, sizeof cores, &cores) == 0) hash = mix(hash, &cores, sizeof cores);
+    return hash;
+}
+
+/* The best level of the artifact's objects that runs here. */
+static int best_level(const dt_artifact *artifact) {
+    int best = 0;
+    for (int i = 0; i < artifact->n_objects; i++) {
+        int level = dt_cpu_level_from_name(artifact->objects[i].level);
+        if (level <= dt_cpu_level() && level > best) best = level;
+    }
+    return best;
+}
+
+static record record_of(const dt_artifact *artifact, const char *command, const dt_kernels_options *kernels, const dt_run_options *run) {
+    record made = {.replicas = run->replicas,
+                   .global_batch = run->global_batch,
+                   .seed = run->seed,
+                   .epochs = run->epochs,
+                   .max_steps = run->max_steps,
+                   .checkpoint_every = run->checkpoint_every,
+                   .has_checkpoints = run->checkpoint_dir != NULL,
+                   .resumes = run->resume,
+                   .level = kernels->level == NULL ? best_level(artifact) : 0,
+                   .machine = machine()};
+    uint32_t hash = mix(2166136261u, &run->stop_after_no_gain, sizeof run->stop_after_no_gain);
+    hash = mix(hash, &run->ignore_bad_index, sizeof run->ignore_bad_index);
+    hash = mix(hash, &run->no_libraries, sizeof run->no_libraries);
+    hash = mix_text(mix_text(mix_text(mix_text(hash, run->keep_best), run->step), run->from), kernels->level);
+    made.flags = hash;
+    snprintf(made.version, sizeof made.version, "%s", DT_VERSION);
+    snprintf(made.program, sizeof made.program, "%s", artifact->program_hash);
+    snprintf(made.command, sizeof made.command, "%s", command);
+    return made;
+}
+
+#define SAY_VALUE(text, format, value) dt_text_format(text, format, value)
+
+/* The first thing in which process p is not as process 0, in words that all processes find alike. */
+static dt_status *compare(const record *all, int p) {
+    dt_status *status = NULL;
+    dt_text here = {0}, there = {0};
+#define X(declaration, meaning, format, value)                                                                                                       \
+    if (status == NULL) {                                                                                                                            \
+        dt_text_free(&here), dt_text_free(&there);                                                                                                   \
+        const record *record = &all[p];                                                                                                              \
+        SAY_VALUE(&here, format, value);                                                                                                             \
+        record = &all[0];                                                                                                                            \
+        SAY_VALUE(&there, format, value);                                                                                                            \
+        if (here.failed || there.failed)                                                                                                             \
+            status = dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");                                                                               \
+        else if (strcmp(here.data, there.data) != 0)                                                                                                 \
+            status = dt_error(DT_FAILED_PRECONDITION, "process %d %s %s, process 0 %s: all processes of a run are started alike", p, meaning,        \
+                              here.data, there.data);                                                                                                \
+    }
+    COMPARED(X)
+#undef X
+    dt_text_free(&here);
+    dt_text_free(&there);
+    return status;
+}
+
+static void agree_on_level(const record *all, int n, int process, dt_agreement *agreed, dt_text *note) {
+    int least = all[0].level, most = all[0].level;
+    for (int p = 1; p < n; p++) {
+        if (all[p].level < least) least = all[p].level;
+        if (all[p].level > most) most = all[p].level;
+    }
+    agreed->level = least > 0 ? dt_cpu_level_name(least) : NULL;
+    if (process == 0 && least > 0 && least < most)
+        dt_text_format(note, "all processes run the code for %s: not all machines have %s", dt_cpu_level_name(least), dt_cpu_level_name(most));
+}
+
+static void share_cores(const record *all, int n, int process, dt_agreement *agreed) {
+    int n_sharing = 0;
+    for (int p = 0; p < n; p++) n_sharing += all[p].machine == all[process].machine;
+    agreed->n_cores = dt_cpu_n_cores() / n_sharing;
+    if (agreed->n_cores < 1) agreed->n_cores = 1;
+}
+
+dt_status *dt_rendezvous(const dt_artifact *artifact, const char *command, const dt_kernels_options *kernels, const dt_run_options *run,
+                         dt_agreement *agreed, dt_text *note) {
+    int n = dt_processes_count(run->processes), process = dt_processes_number(run->processes);
+    *agreed = (dt_agreement){.n_cores = dt_cpu_n_cores()};
+    if (n == 1) return NULL;
+    record *all = dt_allocate_zeroed((size_t)n, sizeof *all);
+    if (all == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    all[process] = record_of(artifact, command, kernels, run);
+    dt_status *status = dt_processes_gather(run->processes, all, sizeof *all, &(dt_step_context){.step = "rendezvous"});
+    for (int p = 1; p < n && status == NULL; p++) status = compare(all, p);
+    if (status == NULL) agree_on_level(all, n, process, agreed, note);
+    if (status == NULL) share_cores(all, n, process, agreed);
+    dt_release(all);
+    return status;
+}
