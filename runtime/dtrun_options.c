@@ -265,9 +265,9 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         bool wants_folder = run->resume || run->checkpoint_every > 0 || run->keep > 0 || run->keep_best != NULL;
         if (wants_folder && run->checkpoint_dir == NULL)
             argp_error(state, "--resume, --checkpoint-every, --keep and --keep-best need --checkpoint-dir");
-        bool has_shape = run->replicas > 0 || run->global_batch > 0 || strcmp(run->devices, "cpu") != 0;
-        if (strcmp(call->command, "info") == 0 && has_shape && call->n_processes == 0)
-            argp_error(state, "--replicas, --global-batch and --devices need --processes");
+        bool is_info = strcmp(call->command, "info") == 0;
+        bool has_shape = is_info && (run->replicas > 0 || run->global_batch > 0 || strcmp(run->devices, "cpu") != 0);
+        if (has_shape && call->n_processes == 0) argp_error(state, "--replicas, --global-batch and --devices need --processes");
         if (call->text != NULL && call->n_processes > 0) argp_error(state, "--text or --processes, not both: each prints something else");
         if (run->n_inputs > 0 && run->from != NULL) argp_error(state, "--input or --from, not both: each says where the examples come from");
         return 0;

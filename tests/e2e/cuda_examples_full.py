@@ -16,7 +16,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_CACHE_HOME"] = folder
         for program in sorted((SOURCE / "examples").glob("*.dt")):
-            if subprocess.run(["dtc", "compile", "--emit=opt-ir", program], capture_output=True).returncode != 0:
+            if subprocess.run(["dtc", "compile", "-o", f"{folder}/p.dtx", program], capture_output=True).returncode != 0:
                 print(f"{program.name}: does not compile yet")
                 continue
             done = subprocess.run(["dtc", "compile", "--target", "cuda", "-o", f"{folder}/p.dtx", program], capture_output=True, text=True)

@@ -68,8 +68,11 @@ dt_status *dt_cuda_device_enter(dt_cuda_device *self) {
     return dt_cuda_enter(&self->cuda);
 }
 
-/* On the way out, where what fails is lost with the GPU. */
-static bool can_enter(const dt_cuda_device *self) { return !self->hangs && self->cuda.driver.cuCtxSetCurrent(self->cuda.context) == 0; }
+/* On the way out, where what fails is lost with the GPU. The thread may be there already: then an error of this call alone changes nothing. */
+static bool can_enter(const dt_cuda_device *self) {
+    if (!self->hangs) self->cuda.driver.cuCtxSetCurrent(self->cuda.context);
+    return !self->hangs;
+}
 
 static dt_status *cuda_connect(dt_device *device, dt_device *peer) {
     dt_cuda_device *self = dt_cuda_device_of(device);
