@@ -29,6 +29,9 @@ if ! "$python" -c 'import numpy, safetensors' 2>/dev/null; then
     "$python" -m pip install --quiet --disable-pip-version-check numpy safetensors
 fi
 
+# The third family of MPIs that dtrun can run with has no package in Debian 12.
+[ $full = no ] || [ -e .venv/bin/mpicc_abi ] || "$python" -m pip install --quiet --disable-pip-version-check 'mpich>=5'
+
 # NVRTC compiles what is generated for GPUs: the system's, a toolkit's, or else PyPI's. Without any its tests are skipped.
 if [ -z "${DT_NVRTC-}" ] && ! ldconfig -p | grep -q 'libnvrtc\.so\.1[23]' && ! ls /usr/local/cuda/lib64/libnvrtc.so.1[23] >/dev/null 2>&1; then
     "$python" -m pip install --quiet --disable-pip-version-check nvidia-cuda-nvrtc || echo "no NVRTC: code for GPUs is not compiled"

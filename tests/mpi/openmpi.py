@@ -6,4 +6,5 @@ import sys
 sys.path.insert(0, str(pathlib.Path(os.environ["DT_SOURCE"]) / "tests/support"))
 import mpi_transport
 
-mpi_transport.check("openmpi", "Open MPI", "libmpi.so.40", "openmpi-bin")
+mpi_transport.moves_bytes("openmpi", "Open MPI ")
+mpi_transport.says_what_is_missing("openmpi", "Open MPI", "libmpi.so.40", "openmpi-bin")

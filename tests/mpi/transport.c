@@ -16,7 +16,8 @@ enum {
     MOST_PROCESSES = 8,
     MOST_MESSAGES = 10,
     N_NOTICES = 200,
-    LARGE_BYTES = 40 * 1000 * 1000
+    LARGE_BYTES = 40 * 1000 * 1000,
+    HUGE_BYTES = 1100 * 1000 * 1000 /* more than one message of MPI's */
 };
 
 static dt_transport *transport;
@@ -226,6 +227,17 @@ static void ahead(void) {
     free(data);
 }
 
+/* A message that MPI does not take as one. */
+static void huge(void) {
+    char *data = malloc(HUGE_BYTES);
+    const dt_message message = {transport->process ^ 1, transport->process == 0, data, HUGE_BYTES};
+    CHECK(data != NULL);
+    if (transport->process == 0) fill(data, HUGE_BYTES, 6);
+    finish(start(0, &message, 1));
+    CHECK(is_filled(data, HUGE_BYTES, 6));
+    free(data);
+}
+
 /* Sending notices does not wait for a process that is busy with something else. */
 static void busy(void) {
     double begin = dt_seconds_now();
@@ -273,7 +285,7 @@ static void longer(void) { disagree(44, 40); }
 static const struct {
     const char *name;
     void (*run)(void);
-} cases[] = {{"sizes", sizes},     {"rounds", rounds}, {"ahead", ahead},     {"busy", busy},
+} cases[] = {{"sizes", sizes},     {"rounds", rounds}, {"ahead", ahead},     {"huge", huge},    {"busy", busy},
              {"unheard", unheard}, {"aborts", aborts}, {"shorter", shorter}, {"longer", longer}};
 
 int main(int n_arguments, char **arguments) {

@@ -59,8 +59,34 @@ def alone(flavour, program=PROGRAM, **settings):
     return done.stdout
 
 
-def what_is_missing_is_said(flavour, name, library, package):
+def plugin_is_found_beside_the_program(flavour):
+    for place in ("bin", "lib"):
+        with tempfile.TemporaryDirectory(prefix="dt-test-") as folder:
+            folder = pathlib.Path(folder)
+            (folder / "bin").mkdir()
+            (folder / place).mkdir(exist_ok=True)
+            shutil.copy(PROGRAM, folder / "bin")
+            shutil.copy(BUILD / FLAVOURS[flavour][1], folder / place)
+            done = run(flavour, 2, [folder / "bin/transport"], DT_MPI_PLUGIN=None)
+            assert "2 processes" in done.stdout, (done.stdout, done.stderr)
+
+
+def moves_bytes(flavour, version):
+    for n in (2, 4):
+        said = passes(flavour, n)
+        assert re.fullmatch(rf"{version}[\d.]+, {n} processes, {n} of this host\n", said), said
+    for n, case in ((2, "sizes"), (3, "rounds"), (4, "rounds"), (2, "ahead"), (3, "busy")):
+        passes(flavour, n, case)
+    closing_waits_for_all(flavour, 3)
+    abort_ends_all(flavour, 4)
+    ends_with(flavour, "shorter", "process 0 sent 40 bytes, and process 1 expected 44")
+    ends_with(flavour, "longer", rf"{version}[\d.]+, receiving from process 0: .*truncated")
+    plugin_is_found_beside_the_program(flavour)
+
+
+def says_what_is_missing(flavour, name, library, package):
     plugin = FLAVOURS[flavour][1]
+    assert run(flavour, 1, [PROGRAM]).stdout == "no launcher\n"
     with tempfile.TemporaryDirectory(prefix="dt-test-") as folder:
         folder = pathlib.Path(folder)
         program, bad, library = folder / "transport", folder / "bad.so", folder / library
@@ -76,30 +102,3 @@ def what_is_missing_is_said(flavour, name, library, package):
         library.write_bytes(b"")  # the loader stops at what it cannot read
         said = alone(flavour, LD_LIBRARY_PATH=str(folder))
         assert f"{library}: file too short" in said and f"apt-get install {package}" in said, said
-
-
-def plugin_is_found_beside_the_program(flavour):
-    for place in ("bin", "lib"):
-        with tempfile.TemporaryDirectory(prefix="dt-test-") as folder:
-            folder = pathlib.Path(folder)
-            (folder / "bin").mkdir()
-            (folder / place).mkdir(exist_ok=True)
-            shutil.copy(PROGRAM, folder / "bin")
-            shutil.copy(BUILD / FLAVOURS[flavour][1], folder / place)
-            done = run(flavour, 2, [folder / "bin/transport"], DT_MPI_PLUGIN=None)
-            assert "2 processes" in done.stdout, (done.stdout, done.stderr)
-
-
-def check(flavour, name, library, package):
-    for n in (2, 4):
-        said = passes(flavour, n)
-        assert re.fullmatch(rf"{name} \d[\d.]+, {n} processes, {n} of this host\n", said), said
-    assert run(flavour, 1, [PROGRAM]).stdout == "no launcher\n"
-    for n, case in ((2, "sizes"), (3, "rounds"), (4, "rounds"), (2, "ahead"), (3, "busy")):
-        passes(flavour, n, case)
-    closing_waits_for_all(flavour, 3)
-    abort_ends_all(flavour, 4)
-    ends_with(flavour, "shorter", "process 0 sent 40 bytes, and process 1 expected 44")
-    ends_with(flavour, "longer", rf"{name} [\d.]+, receiving from process 0: .*truncated")
-    what_is_missing_is_said(flavour, name, library, package)
-    plugin_is_found_beside_the_program(flavour)

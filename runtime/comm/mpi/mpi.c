@@ -17,12 +17,13 @@
 typedef struct family {
     const char *name, *plugin;
     int launchers;
-    const char *libraries[3], *packages; /* Debian's */
+    const char *libraries[3], *package; /* how to install one */
 } family;
 
 static const family families[] = {
-    {"Open MPI", "libdt_mpi_openmpi.so", OF(OPEN_MPI) | OF(PMIX), {"libmpi.so.40"}, "openmpi-bin"},
-    {"MPICH", "libdt_mpi_mpich.so", OF(PMI) | OF(PMIX), {"libmpi.so.12", "libmpich.so.12"}, "mpich"},
+    {"Open MPI", "libdt_mpi_openmpi.so", OF(OPEN_MPI) | OF(PMIX), {"libmpi.so.40"}, "apt-get install openmpi-bin"},
+    {"MPICH", "libdt_mpi_mpich.so", OF(PMI) | OF(PMIX), {"libmpi.so.12", "libmpich.so.12"}, "apt-get install mpich"},
+    {"the ABI of MPI 5", "libdt_mpi_abi.so", OF(OPEN_MPI) | OF(PMI) | OF(PMIX), {"libmpi_abi.so.1"}, "pip install mpich"},
 };
 
 static const dt_mpi_host host = {dt_error, dt_status_free, dt_reallocate, dt_release};
@@ -31,9 +32,8 @@ static dt_status *load_library(const family *family) {
     const char *const *name = family->libraries;
     while (*name != NULL && dlopen(*name, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE) == NULL) name++;
     if (*name != NULL) return NULL;
-    return dt_error(DT_NOT_FOUND,
-                    "the library of %s cannot be loaded (%s): install %s (Debian: apt-get install %s), or set LD_LIBRARY_PATH to where it is",
-                    family->name, dlerror(), family->name, family->packages);
+    return dt_error(DT_NOT_FOUND, "the library of %s cannot be loaded (%s): install it (%s), or set LD_LIBRARY_PATH to where it is", family->name,
+                    dlerror(), family->package);
 }
 
 static dt_status *load_plugin(const char *path, const dt_mpi_plugin **plugin) {
