@@ -25,6 +25,9 @@ strip -o "$build/$name/bin/dtrun" $build/dtrun
 strip -o "$build/$name/bin/gpu_ops" $build/tests/gpu/ops
 strip -o "$build/$name/bin/gpu_kernels" $build/bench/gpu_kernels
 strip -o "$build/$name/bin/gpu_cublaslt" $build/bench/gpu_cublaslt
+for plugin in $build/libdt_mpi_*.so; do # one for each MPI whose header this machine has
+    [ ! -e "$plugin" ] || strip -o "$build/$name/lib/${plugin##*/}" "$plugin"
+done
 
 # What they load from lib/, under the name by which they ask for it; and the licence of each package that is within or beside them.
 needed() { readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }
