@@ -2,6 +2,7 @@
  * runtime's, and checks each number again. */
 #include "abi/version.h"
 #include "compiler/artifact.h"
+#include "compiler/kernel/analysis.h"
 #include "compiler/kernel/count.h"
 #include "compiler/manifest_library.h"
 
@@ -220,6 +221,7 @@ static void add_segments(cJSON *plan_item, const dt_plan *plan) {
                 cJSON_AddStringToObject(entry, "combiner", dt_reduction_op_names()[reduction_op_of(collective->combiner)]);
             add_integer(entry, "source", collective->source);
             add_integer(entry, "target", collective->target);
+            add_integer(entry, "complete_after", dt_complete_after(plan, segment, collective));
             cJSON_AddStringToObject(entry, "label", collective->label ? collective->label : plan->buffers[collective->source].name);
         }
     }

@@ -23,6 +23,18 @@ bool dt_arguments_overlap(const dt_plan *plan, const dt_kernel_function *kernel,
     return x->offset < y->offset + y->bytes && y->offset < x->offset + x->bytes;
 }
 
+static bool uses(const dt_kernel_function *kernel, int buffer) {
+    for (int b = 0; b < kernel->n_buffers; b++)
+        if (kernel->buffers[b] == buffer) return true;
+    return false;
+}
+
+int dt_complete_after(const dt_plan *plan, const dt_segment *segment, const dt_collective *collective) {
+    int n = segment->n_replica_kernels;
+    while (n > 0 && !uses(&plan->kernels[segment->replica_kernels[n - 1]], collective->source)) n--;
+    return n;
+}
+
 int64_t dt_trip_count(const dt_plan *plan, int64_t extent) {
     return extent == DT_BATCH ? plan->microbatch_rows : extent == DT_GATHERED ? -1 : extent;
 }

@@ -11,6 +11,10 @@ bool dt_arguments_are_one(const dt_plan *plan, const dt_kernel_function *kernel,
 /* May two arguments of a kernel, of whichever nests, share memory? For plans whose buffers have their offsets. */
 bool dt_arguments_overlap(const dt_plan *plan, const dt_kernel_function *kernel, int a, int b);
 
+/* How many of a segment's kernels for replicas have to run until what a collective takes is complete; 0: it is so before them. Once they have run on
+ * the last microbatch it may be on its way to others while the rest of them run: none of those uses it. */
+int dt_complete_after(const dt_plan *plan, const dt_segment *segment, const dt_collective *collective);
+
 /* Iterations that a loop of that extent takes at capacity; -1: unbounded, the rows of all replicas. */
 int64_t dt_trip_count(const dt_plan *plan, int64_t extent);
 

@@ -1,4 +1,5 @@
 /* print_summary: a plan on one screen. What runs in which order, once or once a replica, how its work is done, and what it takes. */
+#include "compiler/kernel/analysis.h"
 #include "compiler/kernel/count.h"
 #include "compiler/kernel/microbatches.h"
 #include "ir/flops.h"
@@ -24,12 +25,15 @@ static void print_kernel(dt_text *text, const dt_plan *plan, int k) {
     dt_text_append(text, "\n");
 }
 
-static void print_collective(dt_text *text, const dt_plan *plan, const dt_collective *collective) {
+static void print_collective(dt_text *text, const dt_plan *plan, const dt_segment *segment, const dt_collective *collective) {
     const dt_buffer *source = &plan->buffers[collective->source];
     dt_text_format(text, "  %-8s ", dt_collective_names()[collective->kind]);
     if (collective->combiner != DT_COMBINE_NONE) dt_text_format(text, "%s ", dt_combiner_name(collective->combiner));
     dt_shape_print(text, source->dtype, source->shape);
-    dt_text_format(text, " %s\n", collective->label ? collective->label : source->name);
+    dt_text_format(text, " %s", collective->label ? collective->label : source->name);
+    int complete_after = dt_complete_after(plan, segment, collective);
+    if (complete_after > 0) dt_text_format(text, ", complete after %s", plan->kernels[segment->replica_kernels[complete_after - 1]].name);
+    dt_text_append(text, "\n");
 }
 
 /* What the kernels do; of what one does for a microbatch, each row of a full one has its share. */
@@ -62,7 +66,7 @@ void dt_plan_print_summary(dt_text *text, const dt_plan *plan) {
         dt_text_format(text, " segment %d\n", s);
         for (int k = 0; k < segment->n_device_kernels; k++) print_kernel(text, plan, segment->device_kernels[k]);
         for (int k = 0; k < segment->n_replica_kernels; k++) print_kernel(text, plan, segment->replica_kernels[k]);
-        for (int c = 0; c < segment->n_collectives; c++) print_collective(text, plan, &segment->collectives[c]);
+        for (int c = 0; c < segment->n_collectives; c++) print_collective(text, plan, segment, &segment->collectives[c]);
     }
     dt_text_append(text, " bytes: ");
     print_space(text, plan, plan->bytes.device, plan->gathered.device, " shared, ");

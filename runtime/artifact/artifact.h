@@ -96,6 +96,7 @@ typedef struct dt_artifact_collective {
     dt_reduction_op op;
     int source, target; /* buffers: REPLICA to DEVICE (all_reduce, all_gather) or REPLICA to REPLICA (reduce_scatter). The source of an all_reduce
                            may be PARTIAL: then it is of the same segment, and read by nobody after it */
+    int complete_after; /* so many replica kernels of the segment the source is there, and used by none of the rest */
     const char *label;
 } dt_artifact_collective;
 

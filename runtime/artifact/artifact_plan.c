@@ -177,8 +177,27 @@ static dt_status *check_collective(const dt_json *item, const dt_artifact_functi
     return NULL;
 }
 
+static bool uses(const dt_artifact_kernel *kernel, int buffer) {
+    for (int b = 0; b < kernel->n_buffers; b++)
+        if (kernel->buffers[b] == buffer) return true;
+    return false;
+}
+
+/* What is on its way is used by no kernel. Where nothing is said, it is on its way when all have run. */
+static dt_status *read_complete_after(const dt_json *item, const dt_artifact_function *function, const dt_artifact_segment *segment,
+                                      dt_artifact_collective *collective) {
+    int64_t n = segment->n_replica_kernels;
+    if (dt_json_has(item, "complete_after")) DT_TRY(dt_json_integer(item, "complete_after", 0, segment->n_replica_kernels, &n));
+    collective->complete_after = (int)n;
+    for (int k = collective->complete_after; k < segment->n_replica_kernels; k++)
+        if (uses(&function->kernels[segment->replica_kernels[k]], collective->source))
+            return dt_json_wrong(item, "%s is not complete after %lld kernels: %s uses it", function->buffers[collective->source].tensor.name,
+                                 (long long)n, function->kernels[segment->replica_kernels[k]].name);
+    return NULL;
+}
+
 static dt_status *read_collective(dt_artifact_reader *reader, const dt_json *item, const dt_artifact_function *function,
-                                  dt_artifact_collective *collective) {
+                                  const dt_artifact_segment *segment, dt_artifact_collective *collective) {
     int kind, op = DT_REDUCTION_SUM;
     int64_t source, target;
     DT_TRY(dt_json_word(item, "kind", dt_collective_names(), DT_N_COLLECTIVES, &kind));
@@ -190,6 +209,7 @@ static dt_status *read_collective(dt_artifact_reader *reader, const dt_json *ite
     collective->op = (dt_reduction_op)op;
     collective->source = (int)source;
     collective->target = (int)target;
+    DT_TRY(read_complete_after(item, function, segment, collective));
     return check_collective(item, function, collective);
 }
 
@@ -207,7 +227,7 @@ static dt_status *read_segments(dt_artifact_reader *reader, const dt_json *plan,
         dt_artifact_collective *copy = DT_NEW_ARRAY(reader->arena, dt_artifact_collective, segment->n_collectives);
         segment->collectives = copy;
         for (dt_json collective = dt_json_first(&collectives); collective.value != NULL; dt_json_next(&collective))
-            DT_TRY(read_collective(reader, &collective, function, &copy[collective.index]));
+            DT_TRY(read_collective(reader, &collective, function, segment, &copy[collective.index]));
     }
     return NULL;
 }

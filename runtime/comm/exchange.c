@@ -34,12 +34,14 @@ dt_exchange *dt_exchange_create(const dt_schedule *schedule, int n_regions, cons
 
 int64_t dt_exchange_bytes(const dt_exchange *exchange) {
     int64_t bytes = 0;
-    for (int s = 0; s < exchange->schedule.n_slots; s++) bytes += whole_units(exchange->schedule.slots[s].n_bytes);
+    for (int s = 0; s < exchange->schedule.n_slots; s++)
+        if (exchange->slots[s] == NULL) bytes += whole_units(exchange->schedule.slots[s].n_bytes);
     return bytes;
 }
 
 void dt_exchange_place(dt_exchange *exchange, char *memory) {
     for (int s = 0; s < exchange->schedule.n_slots; s++) {
+        if (exchange->slots[s] != NULL) continue;
         exchange->slots[s] = memory;
         memory += whole_units(exchange->schedule.slots[s].n_bytes);
     }

@@ -28,7 +28,7 @@ typedef struct dt_exchange {
     dt_schedule schedule;
     int n_regions;
     const dt_exchange_region *regions; /* in order; what lies between them is nothing */
-    char **slots;                      /* [n_slots of the schedule] where the first byte of each is */
+    char **slots;                      /* [n_slots of the schedule] where the first byte of each is; NULL: nowhere yet */
     const char *label;                 /* for messages */
     int tag;                           /* the same in all processes, and of no other exchange */
 
@@ -50,8 +50,8 @@ typedef struct dt_exchange {
 dt_exchange *dt_exchange_create(const dt_schedule *schedule, int n_regions, const dt_exchange_region *regions, const char *label, int tag,
                                 dt_arena *arena);
 
-int64_t dt_exchange_bytes(const dt_exchange *exchange);              /* of all slots, each rounded up to whole units */
-void dt_exchange_place(dt_exchange *exchange, char *memory);         /* sets the slots to that memory */
+int64_t dt_exchange_bytes(const dt_exchange *exchange);              /* of slots that are nowhere yet, each rounded up to whole units */
+void dt_exchange_place(dt_exchange *exchange, char *memory);         /* sets those slots to that memory */
 char *dt_exchange_at(const dt_exchange *, int slot, int64_t offset); /* where byte `offset` of the image is in a slot */
 
 /* Moves it on as far as it goes without waiting: *moved whether anything happened, *done whether it is over. The transport's thread alone. */

@@ -5,8 +5,12 @@
  * them (processes.h).
  *
  * A collective is published once, before the first step: where each member leaves its part, and where it wants the result. The group then says what
- * this member has to do for it on its device's own queue: reductions before and after what crosses processes, where there are others; between
- * meetings. What comes out depends on the microbatches alone, never on who holds them.
+ * this member has to do for it on its device's own queue: reductions before and after what crosses processes, where there are others. What comes out
+ * depends on the microbatches alone, never on who holds them.
+ *
+ * What crosses processes does so in buckets (buckets.h), in the order in which sources become complete, while members still compute: a member says
+ * that its sources of a bucket are complete, and waits for nobody; once all have said so, each does its part of what is before, whenever it comes by,
+ * and the last one begins the exchange. At the end all meet, do what is left, and take each bucket's results when they are here.
  *
  * A group that fails stays failed: once a member has aborted, or has not arrived within the deadline, or another process has failed, every meeting of
  * every member returns DT_ABORTED with the first reason. Nobody hangs. Threads: a member belongs to the thread of its executor, dt_group_abort may be
@@ -34,6 +38,7 @@ typedef struct dt_collective_part {
     int n_targets;
     void *const *targets; /* [n_targets] ALL_REDUCE; ALL_GATHER: of all rows; REDUCE_SCATTER: [microbatches of this member] its own rows. Neighbours
                              that share memory may name one target, at the same index: it is written once */
+    int complete_after;   /* when its sources are there, of those made together: the same number in all members, and greater for what is later */
     const char *label;
 } dt_collective_part;
 
@@ -44,11 +49,18 @@ typedef enum dt_group_scope {
 
 typedef DT_LIST(dt_tree_reduction) dt_tree_reductions;
 
+/* Of what crosses processes. */
+typedef struct dt_group_bucket {
+    int complete_after;        /* of all its parts */
+    dt_tree_reductions before; /* sums of this process's microbatches */
+    dt_tree_reductions after;
+} dt_group_bucket;
+
 /* What a member does for collectives that are made together. */
 typedef struct dt_group_work {
-    dt_tree_reductions before; /* of what crosses processes: sums of this process's microbatches */
-    bool crosses;              /* dt_group_cross is called between, when all members have done what is before */
-    dt_tree_reductions after;
+    dt_tree_reductions reductions; /* of a group of one process, between two meetings */
+    int n_buckets;                 /* of one of several; else 0 */
+    dt_group_bucket *buckets;      /* [n_buckets] */
 } dt_group_work;
 
 typedef struct dt_group dt_group;
@@ -58,7 +70,10 @@ typedef struct dt_group_kind {
     void (*publish)(dt_group *group, const dt_collective_part *parts);
     dt_status *(*lower)(dt_group *group, int first, int n, dt_arena *arena, dt_group_work *work);
     dt_status *(*meet)(dt_group *group, dt_group_scope scope, const dt_step_context *context, const char *label);
-    dt_status *(*cross)(dt_group *group, int first, const dt_step_context *context);
+    void (*complete)(dt_group *group, int first, int bucket);
+    bool (*is_complete)(dt_group *group, int first, int bucket);
+    void (*begin)(dt_group *group, int first, int bucket, const dt_step_context *context);
+    dt_status *(*cross)(dt_group *group, int first, int bucket);
     void (*abort)(dt_group *group, const char *reason);
     void (*close)(dt_group *group);
 } dt_group_kind;
@@ -75,9 +90,9 @@ struct dt_group { /* the head of every implementation's own struct */
 /* Says what this member leaves and takes: an array of all collectives of all functions, which stays where it is until the group is closed. */
 static inline void dt_group_publish(dt_group *group, const dt_collective_part *parts) { group->kind->publish(group, parts); }
 
-/* What this member has to do for published parts [first, first + n), together: between a meeting before, when all sources are there, and one behind,
- * when all targets are. Sources are unchanged. What it allocates is of the arena. All members must have published, and all lower in the same order,
- * one after the other; the first call for a `first` decides. */
+/* What this member has to do for published parts [first, first + n), together. Sources are unchanged until the meeting behind, when all targets are
+ * there; targets may be written from when the first source is complete. What it allocates is of the arena. All members must have published, and all
+ * lower in the same order, one after the other; the first call for a `first` decides. */
 static inline dt_status *dt_group_lower(dt_group *group, int first, int n, dt_arena *arena, dt_group_work *work) {
     return group->kind->lower(group, first, n, arena, work);
 }
@@ -87,10 +102,14 @@ static inline dt_status *dt_group_meet(dt_group *group, dt_group_scope scope, co
     return group->kind->meet(group, scope, context, label);
 }
 
-/* Exchanges with the other processes what was lowered as `first`. Called by all members, who have met; returns when the results are here. */
-static inline dt_status *dt_group_cross(dt_group *group, int first, const dt_step_context *context) {
-    return group->kind->cross(group, first, context);
+/* Of what was lowered as `first`, each member calls for each bucket in turn: complete, when its own sources are there; begin, once is_complete says
+ * so of all members' and what is before is done; cross, after it has begun all buckets, which returns when the results are here. */
+static inline void dt_group_complete(dt_group *group, int first, int bucket) { group->kind->complete(group, first, bucket); }
+static inline bool dt_group_is_complete(dt_group *group, int first, int bucket) { return group->kind->is_complete(group, first, bucket); }
+static inline void dt_group_begin(dt_group *group, int first, int bucket, const dt_step_context *context) {
+    group->kind->begin(group, first, bucket, context);
 }
+static inline dt_status *dt_group_cross(dt_group *group, int first, int bucket) { return group->kind->cross(group, first, bucket); }
 
 /* This member cannot go on; `reason` is what the others' errors say. */
 static inline void dt_group_abort(dt_group *group, const char *reason) { group->kind->abort(group, reason); }

@@ -330,10 +330,10 @@ void dt_processes_begin(dt_processes *processes, dt_exchange *exchange, const dt
     dt_event_advance(&processes->wake);
 }
 
-dt_status *dt_processes_wait(dt_processes *processes, dt_exchange *exchange) {
+dt_status *dt_processes_wait(dt_processes *processes, dt_exchange *exchange, uint32_t times) {
     for (;;) {
         uint32_t seen = dt_event_value(&exchange->done);
-        if (seen == exchange->n_begun) return NULL;
+        if (seen == times) return NULL;
         DT_TRY(dt_processes_status(processes));
         dt_event_wait(&exchange->done, seen, false, dt_seconds_now() + 0.05); /* a failure moves no exchange */
     }
@@ -345,7 +345,7 @@ dt_status *dt_processes_gather(dt_processes *processes, void *records, size_t by
     memcpy(mine, (char *)records + (size_t)processes->number * bytes, bytes);
     dt_progress_set(&processes->progress, DT_ACTIVITY_WAITING);
     dt_processes_begin(processes, processes->gathering, context);
-    DT_TRY(dt_processes_wait(processes, processes->gathering));
+    DT_TRY(dt_processes_wait(processes, processes->gathering, processes->gathering->n_begun));
     dt_progress_set(&processes->progress, DT_ACTIVITY_COMPUTING);
     for (int p = 0; p < processes->n; p++) memcpy((char *)records + (size_t)p * bytes, processes->records + (size_t)p * DT_RECORD_BYTES, bytes);
     return NULL;
@@ -372,7 +372,7 @@ static dt_status *gather_bytes(dt_processes *self, const void *mine, const int64
     for (int p = 0; p < self->n; p++)
         exchange->slots[p] = p == self->number ? (char *)mine : self->number == 0 ? dt_arena_new(arena, (size_t)sizes[p]) : NULL;
     dt_processes_begin(self, exchange, &context);
-    DT_TRY(dt_processes_wait(self, exchange));
+    DT_TRY(dt_processes_wait(self, exchange, exchange->n_begun));
     for (int p = 0; p < self->n && self->number == 0; p++) dt_text_append_bytes(all, exchange->slots[p], (size_t)sizes[p]);
     return NULL;
 }

@@ -45,8 +45,8 @@ dt_status *dt_processes_gather_bytes(dt_processes *processes, const void *mine, 
 int dt_processes_new_tag(dt_processes *processes);
 /* The nodes are filled: the exchange is on its way. */
 void dt_processes_begin(dt_processes *processes, dt_exchange *exchange, const dt_step_context *context);
-/* Returns when all times that it was begun are over. Any number of threads. */
-dt_status *dt_processes_wait(dt_processes *processes, dt_exchange *exchange);
+/* Returns when it is over for the `times`th time, which it may not have begun yet. Any number of threads. */
+dt_status *dt_processes_wait(dt_processes *processes, dt_exchange *exchange, uint32_t times);
 
 /* This process cannot go on: all others hear why. The first reason stands. */
 void dt_processes_abort(dt_processes *processes, const char *reason);

@@ -15,6 +15,7 @@ typedef enum dt_operation_kind {
     DT_OPERATION_LAUNCH,     /* a kernel of the program */
     DT_OPERATION_REDUCE,     /* sums of microbatches, and copies within the memory that the device reaches */
     DT_OPERATION_COLLECTIVE, /* what crosses executors; a group makes reductions of it (runtime/comm/group.h), so that no device sees one */
+    DT_OPERATION_COMPLETE,   /* what some of them take is there: the group may begin with it. No device sees one either */
     DT_OPERATION_MEET,       /* the executors of a memory domain wait for one another; no device sees it either */
     DT_OPERATION_COPY,       /* from the host's memory to the device's */
     DT_OPERATION_READ_BACK   /* from the device's memory to the host's */
@@ -38,6 +39,7 @@ typedef struct dt_operation_reduce {
 typedef struct dt_operation_collective {
     int first, n;
     int segment;
+    int complete_after; /* of COMPLETE: those are complete of which the artifact says so, or less */
 } dt_operation_collective;
 
 /* Of COPY the source, of READ_BACK the target is host memory of the device (dt_device_allocate_host). */

@@ -93,6 +93,12 @@ typedef struct cutter {
     const char *name;
     DT_LIST(dt_operation) operations; /* of the stage that is open */
     DT_LIST(dt_executor_stage) stages;
+
+    /* of the collectives that come next, once they are lowered */
+    bool is_lowered;
+    dt_group_work work;
+    dt_executor_crossing *crossing; /* NULL: nothing crosses processes */
+    int n_complete;                 /* of its buckets */
 } cutter;
 
 /* Ends the stage that is open; `how` says what follows it. */
@@ -102,30 +108,73 @@ static void end_stage(cutter *in, dt_executor_stage how) {
     memset(&in->operations, 0, sizeof in->operations);
 }
 
-static void add_reductions(cutter *in, const dt_tree_reductions *reductions) {
-    dt_operation reduce = {.kind = DT_OPERATION_REDUCE, .reduce = {(int)reductions->n, reductions->items}};
-    if (reductions->n > 0) dt_list_push(in->arena, &in->operations, reduce);
+static dt_operation reduce_of(const dt_tree_reductions *reductions) {
+    return (dt_operation){.kind = DT_OPERATION_REDUCE, .reduce = {(int)reductions->n, reductions->items}};
+}
+
+static dt_sequence sequence_of(const cutter *in, const dt_tree_reductions *reductions) {
+    dt_operation *reduce = DT_NEW(in->arena, dt_operation);
+    *reduce = reduce_of(reductions);
+    return (dt_sequence){.name = in->name, .n_operations = reductions->n > 0, .operations = reduce};
+}
+
+static dt_executor_crossing *new_crossing(const cutter *in, int first) {
+    int n = in->work.n_buckets;
+    dt_executor_crossing *made = DT_NEW(in->arena, dt_executor_crossing);
+    *made = (dt_executor_crossing){
+        .first = first, .n_buckets = n, .before = DT_NEW_ARRAY(in->arena, dt_sequence, n), .after = DT_NEW_ARRAY(in->arena, dt_sequence, n)};
+    for (int b = 0; b < n; b++) {
+        made->before[b] = sequence_of(in, &in->work.buckets[b].before);
+        made->after[b] = sequence_of(in, &in->work.buckets[b].after);
+    }
+    return made;
+}
+
+static dt_status *lower(cutter *in, const dt_operation_collective *collective) {
+    assert(in->executor->group != NULL); /* functions outside of steps have nothing that crosses replicas */
+    if (in->is_lowered) return NULL;
+    in->work = (dt_group_work){0};
+    DT_TRY(dt_group_lower(in->executor->group, collective->first, collective->n, in->arena, &in->work));
+    in->crossing = in->work.n_buckets > 0 ? new_crossing(in, collective->first) : NULL;
+    in->n_complete = 0;
+    in->is_lowered = true;
+    return NULL;
+}
+
+/* A stage ends where a bucket becomes complete. A device that works ahead is not stopped for it: there all buckets begin at the end. */
+static dt_status *cut_complete(cutter *in, const dt_operation_collective *collective) {
+    dt_executor_stage stage = {.end = DT_STAGE_COMPLETES, .segment = collective->segment, .first_bucket = in->n_complete};
+    if (!in->executor->device->kind->reads_host || in->executor->group == NULL) return NULL;
+    DT_TRY(lower(in, collective));
+    while (in->n_complete < in->work.n_buckets && in->work.buckets[in->n_complete].complete_after <= collective->complete_after) in->n_complete++;
+    stage.crossing = in->crossing;
+    stage.end_bucket = in->n_complete;
+    stage.label = in->executor->collectives[collective->first].label;
+    if (stage.end_bucket > stage.first_bucket) end_stage(in, stage);
+    return NULL;
 }
 
 /* Between two meetings, if there is anybody to meet. */
 static dt_status *cut_collective(cutter *in, const dt_operation_collective *collective) {
     dt_group *group = in->executor->group;
     const dt_collective_part *parts = in->executor->collectives;
-    dt_executor_stage meeting = {.meets = true, .scope = DT_GROUP_ALL, .segment = collective->segment, .label = parts[collective->first].label};
-    dt_group_work work = {0};
-    assert(group != NULL); /* functions outside of steps have nothing that crosses replicas */
-    DT_TRY(dt_group_lower(group, collective->first, collective->n, in->arena, &work));
-    if (group->n_ranks > 1) end_stage(in, meeting);
-    add_reductions(in, &work.before);
-    if (work.crosses) {
+    dt_executor_stage meeting = {
+        .end = DT_STAGE_MEETS, .scope = DT_GROUP_ALL, .segment = collective->segment, .label = parts[collective->first].label};
+    DT_TRY(lower(in, collective));
+    if (in->crossing != NULL) {
         dt_executor_stage crossing = meeting;
-        crossing.crosses = true;
-        crossing.first = collective->first;
+        crossing.end = DT_STAGE_CROSSES;
+        crossing.crossing = in->crossing;
+        crossing.first_bucket = in->n_complete;
+        crossing.end_bucket = in->work.n_buckets;
         end_stage(in, crossing);
+    } else {
+        if (group->n_ranks > 1) end_stage(in, meeting);
+        if (in->work.reductions.n > 0) dt_list_push(in->arena, &in->operations, reduce_of(&in->work.reductions));
     }
-    add_reductions(in, &work.after);
     meeting.label = parts[collective->first + collective->n - 1].label;
     if (group->n_ranks > 1) end_stage(in, meeting);
+    in->is_lowered = false;
     return NULL;
 }
 
@@ -137,12 +186,13 @@ static dt_status *cut(dt_executor *executor, int f, int slot, dt_arena *arena, d
     for (size_t i = 0; i < made.list.n; i++) {
         const dt_operation *one = &made.list.items[i];
         switch (one->kind) {
+        case DT_OPERATION_COMPLETE: DT_TRY(cut_complete(&in, &one->collective)); break;
         case DT_OPERATION_COLLECTIVE:
             segment = one->collective.segment;
             DT_TRY(cut_collective(&in, &one->collective));
             break;
         case DT_OPERATION_MEET:
-            end_stage(&in, (dt_executor_stage){.meets = true, .scope = DT_GROUP_DOMAIN, .segment = segment, .label = "barrier"});
+            end_stage(&in, (dt_executor_stage){.end = DT_STAGE_MEETS, .scope = DT_GROUP_DOMAIN, .segment = segment, .label = "barrier"});
             break;
         default: dt_list_push(arena, &in.operations, *one); break;
         }
@@ -173,14 +223,22 @@ static dt_status *cut_functions(dt_executor *executor, int wanted, dt_arena *are
 
 typedef DT_LIST(dt_sequence *) sequences;
 
+static void add_sequence(sequences *all, dt_sequence *sequence, dt_arena *arena) {
+    if (sequence->n_operations > 0) dt_list_push(arena, all, sequence);
+}
+
 static sequences all_sequences(const dt_executor *executor, dt_arena *arena) {
     sequences all = {0};
     for (int f = 0; f < executor->memory.artifact->n_functions; f++) {
         const dt_executor_function *function = &executor->functions[f];
         for (int s = 0; s < DT_INPUT_SLOTS && (s == 0 || function->stages[s] != function->stages[0]); s++)
             for (int i = 0; i < function->n_stages; i++) {
-                dt_sequence *sequence = &function->stages[s][i].sequence;
-                if (sequence->n_operations > 0) dt_list_push(arena, &all, sequence);
+                dt_executor_stage *stage = &function->stages[s][i];
+                add_sequence(&all, &stage->sequence, arena);
+                for (int b = 0; stage->end == DT_STAGE_CROSSES && b < stage->crossing->n_buckets; b++) {
+                    add_sequence(&all, &stage->crossing->before[b], arena);
+                    add_sequence(&all, &stage->crossing->after[b], arena);
+                }
             }
     }
     return all;
@@ -279,6 +337,7 @@ static void clear_times(dt_executor *executor, int function) {
     memset(executor->times->kernel_seconds, 0, n * sizeof *executor->times->kernel_seconds);
     memset(executor->times->kernel_calls, 0, n * sizeof *executor->times->kernel_calls);
     executor->times->exchange_seconds = 0;
+    executor->times->crossing_seconds = 0;
 }
 
 static dt_status *run_measured(dt_executor *executor, const dt_sequence *sequence) {
@@ -296,12 +355,11 @@ static dt_status *run_measured(dt_executor *executor, const dt_sequence *sequenc
     return NULL;
 }
 
-/* The queues of all members wait for one another. What other processes are sent is there before anybody says so. */
+/* The queues of all members wait for one another. */
 static dt_status *wait_for_others(dt_executor *executor, const dt_executor_stage *stage, const dt_step_context *context) {
     dt_device_event *arrived = executor->arrived[executor->n_meetings % 2];
-    DT_TRY(stage->crosses ? dt_device_synchronize(executor->device) : dt_device_signal(executor->device, arrived));
+    DT_TRY(dt_device_signal(executor->device, arrived));
     DT_TRY(dt_group_meet(executor->group, stage->scope, context, stage->label));
-    if (stage->crosses) return dt_group_cross(executor->group, stage->first, context);
     for (int p = 0; p < executor->n_peers && executor->device->kind->wait != NULL; p++)
         if (executor->peers[p] != executor) DT_TRY(dt_device_wait(executor->device, executor->peers[p]->arrived[executor->n_meetings % 2]));
     executor->n_meetings++;
@@ -318,16 +376,55 @@ static void say_progress(const dt_executor *executor, const dt_executor_stage *s
     atomic_store_explicit(&progress->label, stage->label, memory_order_relaxed);
 }
 
-static dt_status *meet(dt_executor *executor, const dt_executor_stage *stage, const dt_run_values *values) {
-    double began = executor->times != NULL ? dt_seconds_now() : 0;
-    DT_TRY(wait_for_others(executor, stage, &(dt_step_context){.step = values->step, .number = values->launch.counter, .segment = stage->segment}));
-    if (executor->times != NULL) executor->times->exchange_seconds += dt_seconds_now() - began;
-    return NULL;
-}
-
 static dt_status *enqueue(dt_executor *executor, const dt_sequence *sequence) {
     if (sequence->n_operations == 0) return NULL;
     return measures(executor) ? run_measured(executor, sequence) : dt_device_enqueue(executor->device, sequence);
+}
+
+/* Its part of what is before, of each bucket that is complete in all members. What is sent is there before anybody says so. */
+static dt_status *begin_buckets(dt_executor *executor, dt_executor_crossing *crossing, const dt_step_context *context) {
+    while (crossing->n_begun < crossing->n_buckets && dt_group_is_complete(executor->group, crossing->first, crossing->n_begun)) {
+        DT_TRY(enqueue(executor, &crossing->before[crossing->n_begun]));
+        DT_TRY(dt_device_synchronize(executor->device));
+        dt_group_begin(executor->group, crossing->first, crossing->n_begun++, context);
+    }
+    return NULL;
+}
+
+static void count_seconds(dt_executor *executor, double began, bool crosses) {
+    if (executor->times == NULL) return;
+    executor->times->exchange_seconds += dt_seconds_now() - began;
+    if (crosses) executor->times->crossing_seconds += dt_seconds_now() - began;
+}
+
+static double seconds_now(const dt_executor *executor) { return executor->times != NULL ? dt_seconds_now() : 0; }
+
+static dt_status *meet(dt_executor *executor, const dt_executor_stage *stage, const dt_step_context *context) {
+    double began = seconds_now(executor);
+    DT_TRY(wait_for_others(executor, stage, context));
+    count_seconds(executor, began, false);
+    return NULL;
+}
+
+/* What was not begun before, and then the results, bucket by bucket. */
+static dt_status *cross(dt_executor *executor, dt_executor_crossing *crossing, const dt_step_context *context) {
+    DT_TRY(begin_buckets(executor, crossing, context));
+    for (int b = 0; b < crossing->n_buckets; b++) {
+        double began = seconds_now(executor);
+        DT_TRY(dt_group_cross(executor->group, crossing->first, b));
+        count_seconds(executor, began, true);
+        DT_TRY(enqueue(executor, &crossing->after[b]));
+    }
+    crossing->n_begun = 0;
+    return NULL;
+}
+
+static dt_status *follow(dt_executor *executor, const dt_executor_stage *stage, const dt_run_values *values) {
+    dt_step_context context = {.step = values->step, .number = values->launch.counter, .segment = stage->segment};
+    for (int b = stage->first_bucket; b < stage->end_bucket; b++) dt_group_complete(executor->group, stage->crossing->first, b);
+    if (stage->end == DT_STAGE_COMPLETES) return begin_buckets(executor, stage->crossing, &context);
+    if (stage->end != DT_STAGE_GOES_ON) DT_TRY(meet(executor, stage, &context));
+    return stage->end == DT_STAGE_CROSSES ? cross(executor, stage->crossing, &context) : NULL;
 }
 
 /* Where the device was in the program. Of a group that failed the message says it all. */
@@ -350,7 +447,7 @@ dt_status *dt_executor_start(dt_executor *executor, const dt_run_values *values)
         say_progress(executor, stage, values);
         DT_TRY(say_where(executor, values, enqueue(executor, &stage->sequence)));
         dt_progress_count(executor->progress);
-        if (stage->meets) DT_TRY(meet(executor, stage, values));
+        DT_TRY(follow(executor, stage, values));
     }
     return NULL;
 }

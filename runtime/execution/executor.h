@@ -14,13 +14,28 @@
 #include "runtime/execution/operations.h"
 #include "runtime/threads/progress.h"
 
-/* What follows a sequence, and which one that is. */
+/* Collectives that cross processes together, as an executor takes part. */
+typedef struct dt_executor_crossing {
+    int first; /* as they were lowered */
+    int n_buckets;
+    int n_begun;                 /* of this time: what is before is done of so many, from the first one on */
+    dt_sequence *before, *after; /* [n_buckets] */
+} dt_executor_crossing;
+
+typedef enum dt_stage_end {
+    DT_STAGE_GOES_ON,
+    DT_STAGE_COMPLETES, /* what some buckets take is there */
+    DT_STAGE_MEETS,     /* the members of `scope` wait for one another */
+    DT_STAGE_CROSSES    /* they do so, and for what other processes send */
+} dt_stage_end;
+
+/* A sequence, and what follows it. */
 typedef struct dt_executor_stage {
     dt_sequence sequence;
-    bool meets;   /* the members of `scope` wait for one another behind it */
-    bool crosses; /* and then exchange with other processes what was lowered as collective `first` */
-    int first;
+    dt_stage_end end;
     dt_group_scope scope;
+    dt_executor_crossing *crossing; /* of COMPLETES and CROSSES */
+    int first_bucket, end_bucket;   /* of it: those that are complete now, and were not before */
     int segment;
     const char *label; /* of what crosses there, for messages */
 } dt_executor_stage;
@@ -39,6 +54,7 @@ typedef struct dt_executor_times {
     double *kernel_seconds;  /* [most kernels of a function] all launches of each together */
     int *kernel_calls;       /* the same */
     double exchange_seconds; /* of all collectives, and sums on the way */
+    double crossing_seconds; /* of these: waiting for what other processes send */
     bool pauses;             /* a device that works ahead is not to be measured this time, for which its operations would have to run one by one */
     double *operations;      /* [most operations of a sequence] */
 } dt_executor_times;

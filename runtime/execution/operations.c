@@ -148,6 +148,7 @@ static dt_collective_part part_of(const builder *in, const dt_artifact_collectiv
                                .n = n_elements(tensor),
                                .spans = is_partial(in->function, collective) ? in->memory->sums.spans : NULL,
                                .sources = sources,
+                               .complete_after = collective->complete_after,
                                .label = collective->label};
     part.targets = targets_of(in, collective, &part.n_targets);
     return part;
@@ -217,17 +218,35 @@ static void add_aggregates(builder *in) {
 
 /* ---- all of it ---- */
 
+static dt_operation_collective collectives_of(const builder *in, int s) {
+    return (dt_operation_collective){.first = in->collective, .n = in->function->segments[s].n_collectives, .segment = s};
+}
+
+/* Of the last microbatch: what `n_done` kernels have made complete, before there are more of them. */
+static void add_complete(builder *in, int s, int n_done) {
+    const dt_artifact_segment *segment = &in->function->segments[s];
+    dt_operation complete = {.kind = DT_OPERATION_COMPLETE, .collective = collectives_of(in, s)};
+    bool any = false;
+    complete.collective.complete_after = n_done;
+    for (int c = 0; c < segment->n_collectives && !any; c++) any = segment->collectives[c].complete_after == n_done;
+    if (any && n_done < segment->n_replica_kernels) add(in, complete);
+}
+
 static void add_segment(builder *in, int s) {
     const dt_artifact_segment *segment = &in->function->segments[s];
+    int n = n_microbatches(in);
     add_once(in, segment);
     if (segment->n_replica_kernels + segment->n_collectives == 0) return;
-    for (int m = 0, merge = 0; m < n_microbatches(in); m++) {
-        for (int k = 0; k < segment->n_replica_kernels; k++) add_launch(in, segment->replica_kernels[k], m, m);
+    for (int m = 0, merge = 0; m < n; m++) {
+        for (int k = 0; k < segment->n_replica_kernels; k++) {
+            add_launch(in, segment->replica_kernels[k], m, m);
+            if (m == n - 1) add_complete(in, s, k + 1);
+        }
         merge = add_merges(in, segment, m, merge);
     }
     in->apart = true;
     if (segment->n_collectives == 0) return;
-    add(in, (dt_operation){.kind = DT_OPERATION_COLLECTIVE, .collective = {in->collective, segment->n_collectives, s}});
+    add(in, (dt_operation){.kind = DT_OPERATION_COLLECTIVE, .collective = collectives_of(in, s)});
     in->collective += segment->n_collectives;
     in->apart = false;
 }

@@ -5,6 +5,7 @@
  *         kernels that run once; in parts, one an executor of the memory domain,    LAUNCH, MEET
  *           where the compiler could divide them, else by its first executor
  *         for each microbatch its kernels, then the sums that it completes          LAUNCH, REDUCE
+ *           in the last one, where some of what crosses replicas is there           COMPLETE
  *         what crosses replicas                                                     COLLECTIVE
  *     aggregates that no collective put with the others                             REDUCE
  *     records and aggregates, to the host                                           READ_BACK

@@ -75,6 +75,36 @@ step predict(a: f32[B, 6], b: f32[B, 6]) {
 """
 
 
+# Gradients that cross in several buckets, the first ones while the rest are computed; the largest is more than one piece.
+WIDE = """
+use nn, optimizers
+
+data train_set = npy("a.npy", "b.npy") | shuffle(90) | batch(24)
+data test_set  = npy("a.npy", "b.npy") | take(50) | batch(24)
+
+model Net(a: f32[B, 6]) -> f32[B] {
+    x = dense(a, units: 600, activation: tanh)
+    x = dense(x, units: 900, activation: tanh)
+    x = dense(x, units: 500, activation: tanh)
+    return dense(x, units: 1)[:, 0]
+}
+
+step train(a: f32[B, 6], b: f32[B, 6]) from train_set {
+    loss = square(Net(a) - b[:, 0])
+    minimize(loss, adam(learning_rate: 0.001))
+    report loss: mean(loss)
+}
+
+step evaluate(a: f32[B, 6], b: f32[B, 6]) from test_set {
+    report loss: mean(square(Net(a) - b[:, 0]))
+}
+
+step predict(a: f32[B, 6], b: f32[B, 6]) {
+    return value: Net(a)
+}
+"""
+
+
 def write_pairs(folder):
     random = np.random.default_rng(7)
     one = random.normal(size=(90, 6)).astype(np.float32)
@@ -109,6 +139,10 @@ def pairs():
 
 def halves():
     return Case("halves", HALVES, 24, inputs=["a.npy", "b.npy"])
+
+
+def wide():
+    return Case("wide", WIDE, 24, inputs=["a.npy", "b.npy"])
 
 
 def said(events):

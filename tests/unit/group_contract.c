@@ -146,6 +146,15 @@ static void reduce_all(const dt_tree_reductions *reductions) {
     for (size_t r = 0; r < reductions->n; r++) dt_reduce(&reductions->items[r], scratch);
 }
 
+/* What is before, of buckets from number n_begun on that are complete in all members. How many have begun then. */
+static int begin_buckets(dt_group *group, int first, const dt_group_work *work, int n_begun) {
+    for (; n_begun < work->n_buckets && dt_group_is_complete(group, first, n_begun); n_begun++) {
+        reduce_all(&work->buckets[n_begun].before);
+        dt_group_begin(group, first, n_begun, &context);
+    }
+    return n_begun;
+}
+
 /* What is published, from the beginning to its end: parts [first, first + n) together, `times` times. */
 static void exchange(member *self, int first, int n, const char *label, int times) {
     dt_group *group = self->group;
@@ -155,11 +164,18 @@ static void exchange(member *self, int first, int n, const char *label, int time
     assert_null(dt_group_lower(group, first, n, self->arena, &work));
     pthread_mutex_unlock(self->lock);
     for (int i = 0; i < times; i++) {
+        int n_begun = 0;
+        for (int b = 0; b < work.n_buckets; b++) {
+            dt_group_complete(group, first, b);
+            n_begun = begin_buckets(group, first, &work, n_begun);
+        }
         assert_null(dt_group_meet(group, DT_GROUP_ALL, &context, label));
-        reduce_all(&work.before);
-        assert_null(dt_group_meet(group, DT_GROUP_ALL, &context, label));
-        if (work.crosses) assert_null(dt_group_cross(group, first, &context));
-        reduce_all(&work.after);
+        assert_int_equal(begin_buckets(group, first, &work, n_begun), work.n_buckets);
+        for (int b = 0; b < work.n_buckets; b++) {
+            assert_null(dt_group_cross(group, first, b));
+            reduce_all(&work.buckets[b].after);
+        }
+        reduce_all(&work.reductions);
         assert_null(dt_group_meet(group, DT_GROUP_ALL, &context, label));
     }
 }
@@ -236,7 +252,15 @@ static void store(dt_dtype dtype, char *data, int i, double value) {
     }
 }
 
-/* Ranks in n_memories memories: those of one name the same target. */
+/* Whether rank r is the first of a process. */
+static bool begins_process(const struct implementation *implementation, const layout *all, int r) {
+    int n = n_processes_for(implementation, all);
+    for (int p = 0; p < n; p++)
+        if (p * all->n_members / n == r) return true;
+    return false;
+}
+
+/* Ranks in n_memories memories, or as many as there are processes: those of one name the same target. */
 static void check_reduce(const struct implementation *implementation, int n_ranks, int n_memories, int n_leaves, dt_dtype dtype, dt_reduction_op op) {
     reduce_case test = {.dtype = dtype, .op = op};
     size_t bytes = ELEMENTS * dt_dtype_bytes(dtype);
@@ -250,8 +274,12 @@ static void check_reduce(const struct implementation *implementation, int n_rank
         for (int l = 0; l < n_leaves; l++) leaves[l] = sample(dtype, l, i);
         store(dtype, expected, i, tree(leaves, n_leaves, op, dtype == DT_F32));
     }
-    for (int r = 0; r < n_ranks; r++) test.targets[r] = r * n_memories % n_ranks < n_memories ? calloc(1, bytes) : test.targets[r - 1];
-    on_all_members(implementation, ranks(n_ranks, n_leaves), reduce_body, &test);
+    layout all = ranks(n_ranks, n_leaves);
+    for (int r = 0; r < n_ranks; r++) {
+        bool is_new = r * n_memories % n_ranks < n_memories || begins_process(implementation, &all, r);
+        test.targets[r] = is_new ? calloc(1, bytes) : test.targets[r - 1];
+    }
+    on_all_members(implementation, all, reduce_body, &test);
     for (int r = 0; r < n_ranks; r++) assert_memory_equal(test.targets[r], expected, bytes);
     for (int r = 0; r < n_ranks; r++)
         if (r == 0 || test.targets[r] != test.targets[r - 1]) free(test.targets[r]);
@@ -379,6 +407,94 @@ static void rows_are_gathered_and_scattered(void **state) {
     }
 }
 
+/* ---- buckets ---- */
+
+enum {
+    N_PARTS = 3
+};
+
+/* What is complete first is listed second, and is a bucket by itself. */
+static const struct {
+    size_t n;
+    int complete_after;
+} early_parts[N_PARTS] = {{5, 4}, {700 * 1000, 1}, {300 * 1000, 2}};
+
+typedef struct early_case {
+    float *sources[N_PARTS][MOST_LEAVES], *targets[N_PARTS][MOST_RANKS];
+} early_case;
+
+static float early_sample(int part, int leaf, size_t i) { return (float)sample(DT_F32, leaf, (int)(i % 1000) + part); }
+
+static void fill_early(const early_case *test, const dt_group *group, int part) {
+    for (int m = group->first_microbatch; m < group->first_microbatch + group->n_microbatches; m++)
+        for (size_t i = 0; i < early_parts[part].n; i++) test->sources[part][m][i] = early_sample(part, m, i);
+}
+
+/* Each part is filled just before its bucket is said to be complete. */
+static void early_body(member *self, void *shared) {
+    early_case *test = shared;
+    dt_group *group = self->group;
+    dt_collective_part parts[N_PARTS];
+    dt_group_work work = {0};
+    for (int i = 0; i < N_PARTS; i++)
+        parts[i] = (dt_collective_part){.kind = DT_COLLECTIVE_ALL_REDUCE,
+                                        .combine = DT_REDUCTION_SUM,
+                                        .dtype = DT_F32,
+                                        .n = early_parts[i].n,
+                                        .sources = (void *const *)&test->sources[i][group->first_microbatch],
+                                        .n_targets = 1,
+                                        .targets = (void *const *)&test->targets[i][self->index],
+                                        .complete_after = early_parts[i].complete_after,
+                                        .label = "g"};
+    dt_group_publish(group, parts);
+    assert_null(dt_group_meet(group, DT_GROUP_ALL, &context, "start"));
+    pthread_mutex_lock(self->lock);
+    assert_null(dt_group_lower(group, 0, N_PARTS, self->arena, &work));
+    pthread_mutex_unlock(self->lock);
+    assert_int_equal(work.n_buckets, 2);
+    assert_int_equal(work.buckets[0].complete_after, 1);
+    assert_int_equal(work.buckets[1].complete_after, 4);
+    fill_early(test, group, 1);
+    dt_group_complete(group, 0, 0);
+    int n_begun = begin_buckets(group, 0, &work, 0);
+    assert_true(n_begun == 1 || (n_begun == 0 && group->n_ranks > 1));
+    fill_early(test, group, 0);
+    fill_early(test, group, 2);
+    dt_group_complete(group, 0, 1);
+    n_begun = begin_buckets(group, 0, &work, n_begun);
+    assert_null(dt_group_meet(group, DT_GROUP_ALL, &context, "g"));
+    begin_buckets(group, 0, &work, n_begun);
+    for (int b = 0; b < 2; b++) {
+        assert_null(dt_group_cross(group, 0, b));
+        reduce_all(&work.buckets[b].after);
+    }
+    assert_null(dt_group_meet(group, DT_GROUP_ALL, &context, "g"));
+}
+
+static void what_is_complete_early_crosses_early(void **state) {
+    const struct implementation *implementation = *state;
+    static early_case test;
+    layout all = ranks(4, 6);
+    if (implementation->most_processes == 1) return; /* it has no buckets */
+    for (int i = 0; i < N_PARTS; i++) {
+        for (int l = 0; l < all.n_leaves; l++) test.sources[i][l] = calloc(early_parts[i].n, sizeof(float));
+        for (int r = 0; r < all.n_members; r++)
+            test.targets[i][r] = begins_process(implementation, &all, r) ? calloc(early_parts[i].n, sizeof(float)) : test.targets[i][r - 1];
+    }
+    on_all_members(implementation, all, early_body, &test);
+    for (int i = 0; i < N_PARTS; i++) {
+        for (size_t e = 0; e < early_parts[i].n; e++) {
+            double leaves[MOST_LEAVES];
+            for (int l = 0; l < all.n_leaves; l++) leaves[l] = early_sample(i, l, e);
+            float expected = (float)tree(leaves, all.n_leaves, DT_REDUCTION_SUM, true);
+            for (int r = 0; r < all.n_members; r++) assert_true(test.targets[i][r][e] == expected);
+        }
+        for (int r = 0; r < all.n_members; r++)
+            if (begins_process(implementation, &all, r)) free(test.targets[i][r]);
+        for (int l = 0; l < all.n_leaves; l++) free(test.sources[i][l]);
+    }
+}
+
 /* ---- meeting ---- */
 
 /* Each scope is a meeting of its own. */
@@ -483,6 +599,7 @@ int main(void) {
             cmocka_unit_test_prestate(all_reduce_follows_the_tree_whoever_holds_the_leaves, state),
             cmocka_unit_test_prestate(halves_are_rounded_once_and_to_even, state),
             cmocka_unit_test_prestate(rows_are_gathered_and_scattered, state),
+            cmocka_unit_test_prestate(what_is_complete_early_crosses_early, state),
             cmocka_unit_test_prestate(a_meeting_lets_nobody_pass_before_all_have_come, state),
             cmocka_unit_test_prestate(a_member_knows_where_it_is, state),
             cmocka_unit_test_prestate(a_member_that_fails_takes_the_others_along, state),

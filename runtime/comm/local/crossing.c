@@ -1,23 +1,34 @@
-/* crossing: the collectives of a process that is one of several. Each member adds up its share of the elements of this process's microbatches, as far
- * as the tree goes here, into the nodes of an exchange; when all have done so the exchange runs; then each copies its share of the result to where it
- * is wanted. */
+/* crossing: the collectives of a process that is one of several. They cross in buckets: of each, every member adds up its share of the elements of
+ * this process's microbatches, as far as the tree goes here, into the nodes of exchanges; the last member to have done so begins them; when one is
+ * over each copies its share of the result to where it is wanted. A piece of one tensor that one memory domain wants at one place crosses in that
+ * place, and is not copied. */
+#include "runtime/comm/buckets.h"
 #include "runtime/comm/local/hub.h"
 
 #include <string.h>
 
-/* One part in the image of an exchange. Rows are those of each process side by side, each process's from a whole unit on. */
-typedef struct placed {
+/* What crosses in one exchange. */
+typedef struct crossing_piece {
     dt_exchange *exchange;
-    int64_t first;       /* ALL_REDUCE: the first byte */
-    int64_t *of_process; /* [n_processes + 1] ALL_GATHER, REDUCE_SCATTER: the first byte of the rows of each */
-} placed;
+    const dt_piece *sums; /* ranges of all_reduces, whose `tensor` is a part's number; NULL: it is the rows of one part */
+    bool lands;           /* slot 0 is the target */
+    int part;             /* of rows */
+    int64_t *of_process;  /* [n_processes + 1] the same: the first byte of the rows of each, a whole unit */
+} crossing_piece;
+
+typedef struct crossing_bucket {
+    int complete_after;
+    DT_LIST(crossing_piece) pieces;
+    atomic_uint n_complete, n_done; /* how often a member has said that its sources are there, and has done what is before */
+} crossing_bucket;
 
 struct dt_crossing {
-    int first, n;
-    placed *parts; /* [n] */
-    int n_exchanges;
-    dt_exchange **exchanges; /* [n_exchanges] */
-    void **memories;         /* [n_exchanges] */
+    int first, n; /* parts */
+    int n_buckets;
+    crossing_bucket *buckets; /* [n_buckets] */
+    void *memory;             /* of all slots that are no targets */
+    size_t n_bytes;
+    uint32_t *times; /* [n_ranks] how often each has crossed, its own */
     dt_crossing *next;
 };
 
@@ -50,48 +61,39 @@ static dt_schedule_options schedule_options(const dt_local_hub *hub, dt_schedule
                                  .parts = parts};
 }
 
-/* Never nothing. */
-static size_t exchange_memory(const dt_exchange *exchange) { return (size_t)dt_exchange_bytes(exchange) + DT_SCHEDULE_UNIT; }
-
-static dt_status *add_exchange(dt_local_hub *hub, dt_crossing *made, const dt_schedule_options *options, int n_regions,
-                               const dt_exchange_region *regions, const char *label, dt_arena *arena, dt_exchange **exchange) {
+static dt_exchange *new_exchange(dt_local_hub *hub, const dt_schedule_options *options, int n_regions, const dt_exchange_region *regions,
+                                 const char *label, dt_arena *arena) {
     dt_schedule schedule = dt_schedule_of(options, arena);
-    *exchange = dt_exchange_create(&schedule, n_regions, regions, label, dt_processes_new_tag(hub->options.processes), arena);
-    void **memory = &made->memories[made->n_exchanges];
-    made->exchanges[made->n_exchanges] = *exchange;
-    DT_TRY(hub->options.allocate(hub->options.context, exchange_memory(*exchange), memory));
-    dt_exchange_place(*exchange, *memory);
-    made->n_exchanges++;
-    return NULL;
+    return dt_exchange_create(&schedule, n_regions, regions, label, dt_processes_new_tag(hub->options.processes), arena);
 }
 
-/* All sums together are one image. */
-static dt_status *place_sums(dt_local_hub *hub, dt_crossing *made, dt_arena *arena) {
-    dt_exchange_region *regions = DT_NEW_ARRAY(arena, dt_exchange_region, made->n);
-    const char *label = NULL;
-    int64_t end = 0;
-    int n = 0;
-    for (int i = 0; i < made->n; i++) {
-        const dt_collective_part *part = dt_local_part(hub, 0, made->first + i);
-        if (part->kind != DT_COLLECTIVE_ALL_REDUCE) continue;
-        int64_t bytes = (int64_t)(part->n * dt_dtype_bytes(wide(part->dtype)));
-        regions[n++] = (dt_exchange_region){wide(part->dtype), part->combine, end, bytes};
-        made->parts[i].first = end;
-        end += whole_units(bytes);
-        if (label == NULL) label = part->label;
+/* Where a piece of one tensor is wanted, if that is one place, as wide as sums are, and all members are of its memory. */
+static char *only_target(const dt_local_hub *hub, const dt_piece *sums, dt_arena *arena) {
+    const dt_bucket_range *range = &sums->ranges[0];
+    int n_targets;
+    if (sums->n_ranges != 1 || !hub->options.shares_memory || is_half(dt_local_part(hub, 0, range->tensor)->dtype)) return NULL;
+    void **targets = dt_local_collect_targets(hub, range->tensor, (size_t)range->first, arena, &n_targets);
+    return n_targets == 1 ? targets[0] : NULL;
+}
+
+static void add_sums(dt_local_hub *hub, crossing_bucket *bucket, const dt_piece *sums, dt_arena *arena) {
+    dt_exchange_region *regions = DT_NEW_ARRAY(arena, dt_exchange_region, sums->n_ranges);
+    for (int r = 0; r < sums->n_ranges; r++) {
+        const dt_bucket_range *range = &sums->ranges[r];
+        const dt_collective_part *part = dt_local_part(hub, 0, range->tensor);
+        regions[r] = (dt_exchange_region){wide(part->dtype), part->combine, range->at, range->n_bytes};
     }
-    if (n == 0) return NULL;
-    dt_schedule_options options = schedule_options(hub, DT_SCHEDULE_ALL_REDUCE, end, NULL);
-    dt_exchange *exchange;
-    DT_TRY(add_exchange(hub, made, &options, n, regions, label, arena, &exchange));
-    for (int i = 0; i < made->n; i++)
-        if (dt_local_part(hub, 0, made->first + i)->kind == DT_COLLECTIVE_ALL_REDUCE) made->parts[i].exchange = exchange;
-    return NULL;
+    dt_schedule_options options = schedule_options(hub, DT_SCHEDULE_ALL_REDUCE, sums->n_bytes, NULL);
+    const char *label = dt_local_part(hub, 0, sums->ranges[0].tensor)->label;
+    crossing_piece piece = {.exchange = new_exchange(hub, &options, sums->n_ranges, regions, label, arena), .sums = sums};
+    piece.exchange->slots[0] = only_target(hub, sums, arena);
+    piece.lands = piece.exchange->slots[0] != NULL;
+    dt_list_push(arena, &bucket->pieces, piece);
 }
 
-/* Rows that are gathered, or scattered: an exchange of their own. */
-static dt_status *place_rows(dt_local_hub *hub, dt_crossing *made, int i, dt_arena *arena) {
-    const dt_collective_part *part = dt_local_part(hub, 0, made->first + i);
+/* Rows that are gathered, or scattered: an exchange of their own. Those of the processes are side by side, each process's from a whole unit on. */
+static void add_rows(dt_local_hub *hub, crossing_bucket *bucket, int i, dt_arena *arena) {
+    const dt_collective_part *part = dt_local_part(hub, 0, i);
     bool gathers = part->kind == DT_COLLECTIVE_ALL_GATHER;
     dt_dtype dtype = gathers ? part->dtype : wide(part->dtype);
     int n_processes = dt_processes_count(hub->options.processes);
@@ -101,31 +103,80 @@ static dt_status *place_rows(dt_local_hub *hub, dt_crossing *made, int i, dt_are
     *region = (dt_exchange_region){dtype, part->combine, 0, starts[n_processes]};
     dt_schedule_goal goal = gathers ? DT_SCHEDULE_ALL_GATHER : DT_SCHEDULE_REDUCE_SCATTER;
     dt_schedule_options options = schedule_options(hub, goal, starts[n_processes], starts);
-    made->parts[i].of_process = starts;
-    return add_exchange(hub, made, &options, 1, region, part->label, arena, &made->parts[i].exchange);
+    crossing_piece piece = {.exchange = new_exchange(hub, &options, 1, region, part->label, arena), .part = i, .of_process = starts};
+    dt_list_push(arena, &bucket->pieces, piece);
 }
 
-static dt_status *find_crossing(dt_local_hub *hub, int first, int n, dt_arena *arena, dt_crossing **found) {
-    for (*found = hub->crossings; *found != NULL && (*found)->first != first;) *found = (*found)->next;
-    if (*found != NULL) return NULL;
+/* Numbers of tensors become numbers of parts. */
+static const dt_piece *of_parts(const dt_piece *piece, const int *parts, dt_arena *arena) {
+    dt_bucket_range *ranges = dt_arena_copy(arena, piece->ranges, (size_t)piece->n_ranges * sizeof *ranges);
+    dt_piece *made = DT_NEW(arena, dt_piece);
+    for (int r = 0; r < piece->n_ranges; r++) ranges[r].tensor = parts[ranges[r].tensor];
+    *made = (dt_piece){piece->n_bytes, piece->n_ranges, ranges};
+    return made;
+}
+
+/* Sums in buckets; rows with the last one, or by themselves. */
+static void fill_buckets(dt_local_hub *hub, dt_crossing *made, dt_arena *arena) {
+    dt_bucket_tensor *tensors = DT_NEW_ARRAY(arena, dt_bucket_tensor, made->n);
+    int *parts = DT_NEW_ARRAY(arena, int, made->n), n_sums = 0, n_buckets;
+    for (int i = made->first; i < made->first + made->n; i++) {
+        const dt_collective_part *part = dt_local_part(hub, 0, i);
+        if (part->kind != DT_COLLECTIVE_ALL_REDUCE) continue;
+        tensors[n_sums] = (dt_bucket_tensor){(int64_t)(part->n * dt_dtype_bytes(wide(part->dtype))), part->complete_after};
+        parts[n_sums++] = i;
+    }
+    const dt_bucket *buckets = dt_buckets_of(tensors, n_sums, arena, &n_buckets);
+    made->n_buckets = n_buckets > 0 ? n_buckets : 1;
+    made->buckets = DT_NEW_ARRAY(arena, crossing_bucket, made->n_buckets);
+    for (int b = 0; b < n_buckets; b++) {
+        made->buckets[b].complete_after = buckets[b].complete_after;
+        for (int p = 0; p < buckets[b].n_pieces; p++) add_sums(hub, &made->buckets[b], of_parts(&buckets[b].pieces[p], parts, arena), arena);
+    }
+    crossing_bucket *last = &made->buckets[made->n_buckets - 1];
+    for (int i = made->first; i < made->first + made->n; i++) {
+        const dt_collective_part *part = dt_local_part(hub, 0, i);
+        if (part->kind == DT_COLLECTIVE_ALL_REDUCE) continue;
+        add_rows(hub, last, i, arena);
+        if (last->complete_after < part->complete_after) last->complete_after = part->complete_after;
+    }
+}
+
+/* All slots that have no place yet are one allocation. */
+static dt_status *place_slots(dt_local_hub *hub, dt_crossing *made) {
+    int64_t n_bytes = DT_SCHEDULE_UNIT, at = 0; /* never nothing */
+    for (int b = 0; b < made->n_buckets; b++)
+        for (size_t p = 0; p < made->buckets[b].pieces.n; p++) n_bytes += dt_exchange_bytes(made->buckets[b].pieces.items[p].exchange);
+    DT_TRY(hub->options.allocate(hub->options.context, (size_t)n_bytes, &made->memory));
+    made->n_bytes = (size_t)n_bytes;
+    for (int b = 0; b < made->n_buckets; b++)
+        for (size_t p = 0; p < made->buckets[b].pieces.n; p++) {
+            dt_exchange *exchange = made->buckets[b].pieces.items[p].exchange;
+            int64_t taken = dt_exchange_bytes(exchange);
+            dt_exchange_place(exchange, (char *)made->memory + at);
+            at += taken;
+        }
+    return NULL;
+}
+
+static dt_crossing *find(const dt_local_hub *hub, int first) {
+    dt_crossing *found = hub->crossings;
+    while (found != NULL && found->first != first) found = found->next;
+    return found;
+}
+
+static dt_status *make(dt_local_hub *hub, int first, int n, dt_arena *arena, dt_crossing **found) {
     dt_crossing *made = DT_NEW(arena, dt_crossing);
-    *made = (dt_crossing){.first = first,
-                          .n = n,
-                          .parts = DT_NEW_ARRAY(arena, placed, n),
-                          .exchanges = DT_NEW_ARRAY(arena, dt_exchange *, n + 1),
-                          .memories = DT_NEW_ARRAY(arena, void *, n + 1),
-                          .next = hub->crossings};
+    *made = (dt_crossing){.first = first, .n = n, .times = DT_NEW_ARRAY(arena, uint32_t, hub->options.n_ranks), .next = hub->crossings};
+    fill_buckets(hub, made, arena);
+    DT_TRY(place_slots(hub, made));
     hub->crossings = made;
-    DT_TRY(place_sums(hub, made, arena));
-    for (int i = 0; i < n; i++)
-        if (dt_local_part(hub, 0, first + i)->kind != DT_COLLECTIVE_ALL_REDUCE) DT_TRY(place_rows(hub, made, i, arena));
     *found = made;
     return NULL;
 }
 
 void dt_crossings_free(dt_local_hub *hub) {
-    for (const dt_crossing *one = hub->crossings; one != NULL; one = one->next)
-        for (int e = 0; e < one->n_exchanges; e++) hub->options.release(hub->options.context, one->memories[e], exchange_memory(one->exchanges[e]));
+    for (const dt_crossing *one = hub->crossings; one != NULL; one = one->next) hub->options.release(hub->options.context, one->memory, one->n_bytes);
     hub->crossings = NULL;
 }
 
@@ -172,19 +223,25 @@ static void add_copy(const dt_exchange *exchange, int64_t at, size_t n, const dt
     dt_list_push(arena, reductions, copy);
 }
 
-static void all_reduce(const dt_group *group, const dt_local_hub *hub, int i, const placed *place, dt_arena *arena, dt_group_work *work) {
-    const dt_collective_part *part = dt_local_part(hub, group->rank, i);
-    size_t first, end;
-    int n_targets;
-    dt_local_share(group, part->n, &first, &end);
-    int64_t at = place->first + (int64_t)(first * dt_dtype_bytes(wide(part->dtype)));
-    add_nodes(hub, i, place->exchange, first, end - first, at, arena, &work->before);
-    void **targets = dt_local_collect_targets(hub, i, first * dt_dtype_bytes(part->dtype), arena, &n_targets);
-    add_copy(place->exchange, at, end - first, part, n_targets, targets, arena, &work->after);
+/* Its share of each range of a piece. */
+static void share_sums(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, dt_group_bucket *work) {
+    for (int r = 0; r < piece->sums->n_ranges; r++) {
+        const dt_bucket_range *range = &piece->sums->ranges[r];
+        const dt_collective_part *part = dt_local_part(hub, group->rank, range->tensor);
+        size_t bytes = dt_dtype_bytes(wide(part->dtype)), before = (size_t)range->first / bytes, first, end;
+        int n_targets;
+        dt_local_share(group, (size_t)range->n_bytes / bytes, &first, &end);
+        int64_t at = range->at + (int64_t)(first * bytes);
+        add_nodes(hub, range->tensor, piece->exchange, before + first, end - first, at, arena, &work->before);
+        if (piece->lands) continue;
+        void **targets = dt_local_collect_targets(hub, range->tensor, (before + first) * dt_dtype_bytes(part->dtype), arena, &n_targets);
+        add_copy(piece->exchange, at, end - first, part, n_targets, targets, arena, &work->after);
+    }
 }
 
 /* Each member puts its own rows into the image, and takes its share of the rows of each process out of it. */
-static void all_gather(const dt_group *group, const dt_local_hub *hub, int i, const placed *place, dt_arena *arena, dt_group_work *work) {
+static void gather_rows(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, dt_group_bucket *work) {
+    int i = piece->part;
     const dt_collective_part *part = dt_local_part(hub, group->rank, i);
     int n_processes = dt_processes_count(hub->options.processes), here = dt_processes_number(hub->options.processes);
     int64_t bytes = (int64_t)dt_dtype_bytes(part->dtype);
@@ -195,7 +252,7 @@ static void all_gather(const dt_group *group, const dt_local_hub *hub, int i, co
         void **target = DT_NEW(arena, void *);
         if (rows == 0) continue;
         *source = (dt_tree_source){part->sources[m], 1};
-        *target = dt_exchange_at(place->exchange, 0, place->of_process[here] + row * (int64_t)part->n * bytes);
+        *target = dt_exchange_at(piece->exchange, 0, piece->of_process[here] + row * (int64_t)part->n * bytes);
         dt_tree_reduction copy = {.dtype = part->dtype,
                                   .n_leaves = 1,
                                   .n_sources = 1,
@@ -212,57 +269,86 @@ static void all_gather(const dt_group *group, const dt_local_hub *hub, int i, co
         if (first == end) continue;
         int64_t skipped = (int64_t)first * bytes;
         void **targets = dt_local_collect_targets(hub, i, (size_t)(first_row(hub, p) * (int64_t)part->n * bytes + skipped), arena, &n_targets);
-        add_copy(place->exchange, place->of_process[p] + skipped, end - first, part, n_targets, targets, arena, &work->after);
+        add_copy(piece->exchange, piece->of_process[p] + skipped, end - first, part, n_targets, targets, arena, &work->after);
     }
 }
 
 /* Each member adds up its share of the rows of each process, and takes those of its own microbatches. */
-static void reduce_scatter(const dt_group *group, const dt_local_hub *hub, int i, const placed *place, dt_arena *arena, dt_group_work *work) {
+static void scatter_rows(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, dt_group_bucket *work) {
+    int i = piece->part;
     const dt_collective_part *part = dt_local_part(hub, group->rank, i);
     int n_processes = dt_processes_count(hub->options.processes), here = dt_processes_number(hub->options.processes);
     int64_t bytes = (int64_t)dt_dtype_bytes(wide(part->dtype));
     for (int p = 0; p < n_processes; p++) {
         size_t first, end;
         dt_local_share(group, (size_t)n_rows(hub, p) * part->n, &first, &end);
-        add_nodes(hub, i, place->exchange, (size_t)first_row(hub, p) * part->n + first, end - first, place->of_process[p] + (int64_t)first * bytes,
+        add_nodes(hub, i, piece->exchange, (size_t)first_row(hub, p) * part->n + first, end - first, piece->of_process[p] + (int64_t)first * bytes,
                   arena, &work->before);
     }
     for (int m = 0; m < group->n_microbatches; m++) {
         int64_t row = dt_microbatches_first_row(&group->rows, group->first_microbatch + m) - first_row(hub, here);
         int64_t rows = dt_microbatches_rows(&group->rows, group->first_microbatch + m);
-        add_copy(place->exchange, place->of_process[here] + row * (int64_t)part->n * bytes, (size_t)rows * part->n, part, 1, &part->targets[m], arena,
+        add_copy(piece->exchange, piece->of_process[here] + row * (int64_t)part->n * bytes, (size_t)rows * part->n, part, 1, &part->targets[m], arena,
                  &work->after);
     }
 }
 
+static void share_piece(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, dt_group_bucket *work) {
+    if (piece->sums != NULL)
+        share_sums(group, hub, piece, arena, work);
+    else if (dt_local_part(hub, group->rank, piece->part)->kind == DT_COLLECTIVE_ALL_GATHER)
+        gather_rows(group, hub, piece, arena, work);
+    else
+        scatter_rows(group, hub, piece, arena, work);
+}
+
 dt_status *dt_crossing_lower(dt_group *group, int first, int n, dt_arena *arena, dt_group_work *work) {
     dt_local_hub *hub = ((dt_local_member *)group)->hub;
-    dt_crossing *crossing;
-    DT_TRY(find_crossing(hub, first, n, arena, &crossing));
-    work->crosses = true;
-    for (int i = 0; i < n; i++) {
-        const placed *place = &crossing->parts[i];
-        switch (dt_local_part(hub, group->rank, first + i)->kind) {
-        case DT_COLLECTIVE_ALL_REDUCE: all_reduce(group, hub, first + i, place, arena, work); break;
-        case DT_COLLECTIVE_ALL_GATHER: all_gather(group, hub, first + i, place, arena, work); break;
-        case DT_COLLECTIVE_REDUCE_SCATTER: reduce_scatter(group, hub, first + i, place, arena, work); break;
-        }
+    dt_crossing *crossing = find(hub, first);
+    if (crossing == NULL) DT_TRY(make(hub, first, n, arena, &crossing));
+    work->n_buckets = crossing->n_buckets;
+    work->buckets = DT_NEW_ARRAY(arena, dt_group_bucket, crossing->n_buckets);
+    for (int b = 0; b < crossing->n_buckets; b++) {
+        const crossing_bucket *bucket = &crossing->buckets[b];
+        work->buckets[b].complete_after = bucket->complete_after;
+        for (size_t p = 0; p < bucket->pieces.n; p++) share_piece(group, hub, &bucket->pieces.items[p], arena, &work->buckets[b]);
     }
     return NULL;
 }
 
-/* The first member begins what all wait for. */
-dt_status *dt_crossing_cross(dt_group *group, int first, const dt_step_context *context) {
-    dt_local_member *self = (dt_local_member *)group;
-    dt_local_hub *hub = self->hub;
-    const dt_crossing *crossing = hub->crossings;
-    dt_progress *progress = dt_processes_progress(hub->options.processes);
-    while (crossing->first != first) crossing = crossing->next;
-    if (group->rank == 0) {
-        dt_progress_set(progress, DT_ACTIVITY_EXCHANGING);
-        for (int e = 0; e < crossing->n_exchanges; e++) dt_processes_begin(hub->options.processes, crossing->exchanges[e], context);
-        for (int e = 0; e < crossing->n_exchanges; e++) DT_TRY(dt_processes_wait(hub->options.processes, crossing->exchanges[e]));
-        dt_progress_set(progress, DT_ACTIVITY_COMPUTING);
-    }
-    return dt_group_meet(group, DT_GROUP_ALL, context, "the results of other processes");
+/* ---- crossing ---- */
+
+/* As often as all members together have done something once more than they have crossed. */
+static unsigned all_members(const dt_group *group, const dt_crossing *crossing) {
+    return (crossing->times[group->rank] + 1) * (unsigned)group->n_ranks;
+}
+
+void dt_crossing_complete(dt_group *group, int first, int bucket) {
+    atomic_fetch_add(&find(((dt_local_member *)group)->hub, first)->buckets[bucket].n_complete, 1);
+}
+
+bool dt_crossing_is_complete(dt_group *group, int first, int bucket) {
+    const dt_crossing *crossing = find(((dt_local_member *)group)->hub, first);
+    return atomic_load(&crossing->buckets[bucket].n_complete) == all_members(group, crossing);
+}
+
+void dt_crossing_begin(dt_group *group, int first, int bucket, const dt_step_context *context) {
+    dt_local_hub *hub = ((dt_local_member *)group)->hub;
+    dt_crossing *crossing = find(hub, first);
+    crossing_bucket *one = &crossing->buckets[bucket];
+    if (atomic_fetch_add(&one->n_done, 1) + 1 != all_members(group, crossing)) return;
+    for (size_t p = 0; p < one->pieces.n; p++) dt_processes_begin(hub->options.processes, one->pieces.items[p].exchange, context);
+}
+
+dt_status *dt_crossing_cross(dt_group *group, int first, int bucket) {
+    dt_local_hub *hub = ((dt_local_member *)group)->hub;
+    dt_crossing *crossing = find(hub, first);
+    const crossing_bucket *one = &crossing->buckets[bucket];
+    dt_progress *progress = group->rank == 0 ? dt_processes_progress(hub->options.processes) : NULL;
+    dt_progress_set(progress, DT_ACTIVITY_EXCHANGING);
+    for (size_t p = 0; p < one->pieces.n; p++)
+        DT_TRY(dt_processes_wait(hub->options.processes, one->pieces.items[p].exchange, crossing->times[group->rank] + 1));
+    dt_progress_set(progress, DT_ACTIVITY_COMPUTING);
+    if (bucket == crossing->n_buckets - 1) crossing->times[group->rank]++;
+    return NULL;
 }

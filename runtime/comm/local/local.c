@@ -187,9 +187,9 @@ static dt_status *lower(dt_group *group, int first, int n, dt_arena *arena, dt_g
     if (self->hub->options.processes != NULL) return dt_crossing_lower(group, first, n, arena, work);
     for (int i = first; i < first + n; i++) {
         switch (dt_local_part(self->hub, group->rank, i)->kind) {
-        case DT_COLLECTIVE_ALL_REDUCE: all_reduce(self, i, arena, &work->after); break;
-        case DT_COLLECTIVE_ALL_GATHER: all_gather(self, i, arena, &work->after); break;
-        case DT_COLLECTIVE_REDUCE_SCATTER: reduce_scatter(self, i, arena, &work->after); break;
+        case DT_COLLECTIVE_ALL_REDUCE: all_reduce(self, i, arena, &work->reductions); break;
+        case DT_COLLECTIVE_ALL_GATHER: all_gather(self, i, arena, &work->reductions); break;
+        case DT_COLLECTIVE_REDUCE_SCATTER: reduce_scatter(self, i, arena, &work->reductions); break;
         }
     }
     return NULL;
@@ -221,7 +221,18 @@ static void close_member(dt_group *group) {
     dt_release(group);
 }
 
-static const dt_group_kind local_kind = {"local", publish, lower, meet, dt_crossing_cross, abort_member, close_member};
+static const dt_group_kind local_kind = {
+    .name = "local",
+    .publish = publish,
+    .lower = lower,
+    .meet = meet,
+    .complete = dt_crossing_complete,
+    .is_complete = dt_crossing_is_complete,
+    .begin = dt_crossing_begin,
+    .cross = dt_crossing_cross,
+    .abort = abort_member,
+    .close = close_member,
+};
 
 dt_status *dt_local_hub_create(const dt_local_hub_options *options, dt_local_hub **hub) {
     dt_local_hub *made = dt_allocate_zeroed(1, sizeof *made);

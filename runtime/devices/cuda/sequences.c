@@ -29,6 +29,7 @@ static dt_status *launch(dt_cuda_device *self, const dt_operation *one, size_t *
         DT_CUDA_TRY(cuda, cuMemcpyDtoHAsync_v2, one->copy.target, address(one->copy.source), one->copy.bytes, cuda->stream);
         return NULL;
     case DT_OPERATION_COLLECTIVE:
+    case DT_OPERATION_COMPLETE:
     case DT_OPERATION_MEET: break;
     }
     return dt_error(DT_INTERNAL, "%s was handed what a group does", self->head.name);

@@ -1,0 +1,84 @@
+/* buckets: see the header. */
+#include "runtime/comm/buckets.h"
+
+#include "runtime/comm/schedule.h"
+
+#include <string.h>
+
+enum {
+    OWN_PIECE_BYTES = 256 << 10 /* of a tensor that shares its pieces with no other */
+};
+
+typedef DT_LIST(dt_bucket_range) range_list;
+
+/* Buckets in the making. */
+typedef struct builder {
+    const dt_bucket_tensor *tensors;
+    dt_arena *arena;
+    range_list shared; /* of the piece of small tensors */
+    int64_t n_shared_bytes;
+    DT_LIST(dt_piece) pieces; /* of the bucket */
+    int64_t n_bytes;          /* the same */
+    DT_LIST(dt_bucket) buckets;
+} builder;
+
+static int64_t whole_units(int64_t bytes) { return (bytes + DT_SCHEDULE_UNIT - 1) / DT_SCHEDULE_UNIT * DT_SCHEDULE_UNIT; }
+
+static void end_shared_piece(builder *b) {
+    dt_piece piece = {b->n_shared_bytes, (int)b->shared.n, b->shared.items};
+    if (b->shared.n > 0) dt_list_push(b->arena, &b->pieces, piece);
+    b->shared = (range_list){0};
+    b->n_shared_bytes = 0;
+}
+
+static void add_shared(builder *b, int tensor) {
+    int64_t n_bytes = b->tensors[tensor].n_bytes;
+    if (whole_units(b->n_shared_bytes) + n_bytes > DT_PIECE_BYTES) end_shared_piece(b);
+    int64_t at = whole_units(b->n_shared_bytes);
+    dt_list_push(b->arena, &b->shared, ((dt_bucket_range){tensor, 0, n_bytes, at}));
+    b->n_shared_bytes = at + n_bytes;
+}
+
+static void add_own_pieces(builder *b, int tensor) {
+    int64_t n_bytes = b->tensors[tensor].n_bytes;
+    for (int64_t first = 0; first < n_bytes; first += DT_PIECE_BYTES) {
+        dt_bucket_range *range = DT_NEW(b->arena, dt_bucket_range);
+        *range = (dt_bucket_range){tensor, first, n_bytes - first < DT_PIECE_BYTES ? n_bytes - first : DT_PIECE_BYTES, 0};
+        dt_list_push(b->arena, &b->pieces, ((dt_piece){range->n_bytes, 1, range}));
+    }
+}
+
+static void end_bucket(builder *b, int complete_after) {
+    end_shared_piece(b);
+    dt_list_push(b->arena, &b->buckets, ((dt_bucket){complete_after, (int)b->pieces.n, b->pieces.items}));
+    memset(&b->pieces, 0, sizeof b->pieces);
+    b->n_bytes = 0;
+}
+
+/* Tensors as they become complete; of those that do so together, as they are listed. */
+static const int *sorted(const dt_bucket_tensor *tensors, int n, dt_arena *arena) {
+    int *order = DT_NEW_ARRAY(arena, int, n);
+    for (int i = 0; i < n; i++) {
+        int at = i;
+        for (; at > 0 && tensors[order[at - 1]].complete_after > tensors[i].complete_after; at--) order[at] = order[at - 1];
+        order[at] = i;
+    }
+    return order;
+}
+
+const dt_bucket *dt_buckets_of(const dt_bucket_tensor *tensors, int n_tensors, dt_arena *arena, int *n_buckets) {
+    builder b = {.tensors = tensors, .arena = arena};
+    const int *order = sorted(tensors, n_tensors, arena);
+    for (int i = 0; i < n_tensors; i++) {
+        const dt_bucket_tensor *tensor = &tensors[order[i]];
+        if (tensor->n_bytes >= OWN_PIECE_BYTES)
+            add_own_pieces(&b, order[i]);
+        else
+            add_shared(&b, order[i]);
+        b.n_bytes += tensor->n_bytes;
+        bool full = b.n_bytes >= (b.buckets.n == 0 ? DT_FIRST_BUCKET_BYTES : DT_BUCKET_BYTES), last = i == n_tensors - 1;
+        if (last || (full && tensors[order[i + 1]].complete_after > tensor->complete_after)) end_bucket(&b, tensor->complete_after);
+    }
+    *n_buckets = (int)b.buckets.n;
+    return b.buckets.items;
+}

@@ -1,0 +1,46 @@
+/* buckets: how sums that are exchanged together are divided among exchanges: a pure function of numbers, the same in all processes.
+ *
+ * A bucket is what is begun at once: sums in the order in which they become complete, the first bucket small, so that the wire is busy early. A piece
+ * is what one exchange moves: so few bytes that they are still in cache when they are added up, and that one piece is on the wire while another is
+ * added. A large tensor is divided into pieces of its own, small ones share a piece. */
+#ifndef DT_RUNTIME_COMM_BUCKETS_H
+#define DT_RUNTIME_COMM_BUCKETS_H
+
+#include "base/arena.h"
+
+#include <stdint.h>
+
+enum {
+    DT_FIRST_BUCKET_BYTES = 1 << 20, /* a bucket is closed once it has as many, with all that is complete at once */
+    DT_BUCKET_BYTES = 25 << 20,
+    DT_PIECE_BYTES = 2 << 20 /* at most; a multiple of every element and of DT_SCHEDULE_UNIT */
+};
+
+/* A tensor as it crosses. */
+typedef struct dt_bucket_tensor {
+    int64_t n_bytes;
+    int complete_after; /* numbers grow with time */
+} dt_bucket_tensor;
+
+/* Bytes [first, first + n_bytes) of a tensor, at byte `at` of a piece: a whole unit. */
+typedef struct dt_bucket_range {
+    int tensor;
+    int64_t first, n_bytes, at;
+} dt_bucket_range;
+
+typedef struct dt_piece {
+    int64_t n_bytes; /* of the image, from the first range to the end of the last one */
+    int n_ranges;
+    const dt_bucket_range *ranges; /* [n_ranges] */
+} dt_piece;
+
+typedef struct dt_bucket {
+    int complete_after; /* its last tensor */
+    int n_pieces;
+    const dt_piece *pieces; /* [n_pieces] */
+} dt_bucket;
+
+/* Every byte of every tensor is in one range. No bucket is empty. */
+const dt_bucket *dt_buckets_of(const dt_bucket_tensor *tensors, int n_tensors, dt_arena *arena, int *n_buckets);
+
+#endif
