@@ -2,6 +2,7 @@
  *
  * All processes make the same plan from the same seed, so that each knows what the others send; what arrives is compared byte for byte. A mistake is
  * said on stderr and ends the run with exit status 1; a process ends itself when it has run for too long. */
+#include "base/memory.h"
 #include "runtime/comm/mpi/mpi.h"
 #include "runtime/threads/clock.h"
 
@@ -238,6 +239,24 @@ static void huge(void) {
     free(data);
 }
 
+/* Without memory a round or a notice is an error, and with memory the next one is none. */
+static void memory(void) {
+    char byte = 7;
+    const dt_message message = {transport->process ^ 1, transport->process == 0, &byte, 1};
+    int round;
+    for (int n = 0; n < 4; n++) { /* allocations that succeed */
+        dt_memory_fail_after(n);
+        dt_status *status = n < 3 ? dt_transport_start(transport, 0, &message, 1, &round) : dt_transport_notify(transport, message.peer, &byte, 1);
+        dt_memory_fail_after(-1);
+        CHECK(dt_status_code(status) == DT_RESOURCE_EXHAUSTED);
+        dt_status_free(status);
+    }
+    finish(start(0, &message, 1));
+    notify(message.peer);
+    while (hear() < 0) {
+    }
+}
+
 /* Sending notices does not wait for a process that is busy with something else. */
 static void busy(void) {
     double begin = dt_seconds_now();
@@ -285,8 +304,8 @@ static void longer(void) { disagree(44, 40); }
 static const struct {
     const char *name;
     void (*run)(void);
-} cases[] = {{"sizes", sizes},     {"rounds", rounds}, {"ahead", ahead},     {"huge", huge},    {"busy", busy},
-             {"unheard", unheard}, {"aborts", aborts}, {"shorter", shorter}, {"longer", longer}};
+} cases[] = {{"sizes", sizes}, {"rounds", rounds},   {"ahead", ahead},   {"huge", huge},       {"memory", memory},
+             {"busy", busy},   {"unheard", unheard}, {"aborts", aborts}, {"shorter", shorter}, {"longer", longer}};
 
 int main(int n_arguments, char **arguments) {
     alarm(MOST_SECONDS);
