@@ -106,6 +106,8 @@ bool dtrun_runs(const dtrun_call *call) {
 
 static const double DEFAULT_DEADLINE_SECONDS = 60; /* for one process to wait for another */
 
+static dt_state_file state_file = {.file = -1}; /* of this process: for whoever watches the run */
+
 static dt_status *open_mpi(void *unused, dt_transport **transport) {
     (void)unused;
     return dt_transport_open(transport);
@@ -119,7 +121,13 @@ static dt_status *open_processes(dtrun_call *call) {
     if (dt_launcher_note(&launcher) != NULL) fprintf(stderr, "dtrun: note: %s\n", dt_launcher_note(&launcher));
     if (launcher.kind == DT_LAUNCHER_NONE) return NULL;
     double deadline = call->run.deadline_seconds > 0 ? call->run.deadline_seconds : DEFAULT_DEADLINE_SECONDS;
-    return dt_processes_open(&(dt_processes_options){.open = open_mpi, .deadline_seconds = deadline}, &call->run.processes);
+    dt_processes_options options = {.open = open_mpi, .deadline_seconds = deadline, .stop = &stop};
+    const char *folder = getenv(DT_STATE_FOLDER_VARIABLE);
+    if (folder != NULL) {
+        DT_TRY(dt_state_file_create(folder, launcher.process, launcher.n_processes, &state_file));
+        options.state = &state_file;
+    }
+    return dt_processes_open(&options, &call->run.processes);
 }
 
 enum {
@@ -139,6 +147,13 @@ static void say(dt_processes *processes, const dt_status *status) {
     dt_processes_say(processes, print_error);
 }
 
+/* All processes of a run end alike, whoever was asked to. */
+static int exit_status(const dtrun_call *call, const dt_status *status) {
+    if (status != NULL) return 1;
+    if (call->run.processes != NULL) return *call->run.was_stopped ? STOPPED : 0;
+    return stop != 0 ? 128 + stop : 0;
+}
+
 int main(int argc, char **argv) {
     bool was_stopped = false;
     dtrun_call call = {.run = {.stop = &stop, .was_stopped = &was_stopped, .catch_signals = catch_signals}};
@@ -149,11 +164,13 @@ int main(int argc, char **argv) {
     if (code == 0) {
         dt_status *status = open_processes(&call);
         if (status == NULL) status = strcmp(call.command, "devices") == 0 ? dtrun_devices() : run_program(&call);
+        if (status == NULL) status = dt_processes_finish(call.run.processes);
         say(call.run.processes, status);
-        code = status != NULL ? 1 : call.run.processes != NULL && was_stopped ? STOPPED : stop != 0 ? 128 + stop : 0;
+        code = exit_status(&call, status);
         dt_status_free(status);
         fflush(stdout);
         dt_processes_close(call.run.processes, code);
+        dt_state_file_close(&state_file);
     }
     dtrun_call_free(&call);
     return code;

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -138,15 +139,24 @@ static dt_status *make_scratch(char **folder) {
     return status;
 }
 
+/* Waits until it has ended. While it runs, this process gets on. */
+static int wait_for(pid_t process, dt_progress *progress, int *result) {
+    for (;;) {
+        int ended = waitpid(process, result, progress != NULL ? WNOHANG : 0);
+        if (ended > 0 || (ended < 0 && errno != EINTR)) return ended;
+        dt_progress_count(progress);
+        if (ended == 0) nanosleep(&(struct timespec){.tv_nsec = 5 * 1000 * 1000}, NULL);
+    }
+}
+
 /* Runs it to its end; its diagnostics are its own. */
-static dt_status *spawn(char *const *arguments) {
+static dt_status *spawn(char *const *arguments, dt_progress *progress) {
     pid_t process;
     int result, code = posix_spawnp(&process, arguments[0], NULL, NULL, arguments, environ);
     if (code != 0)
         return dt_error(DT_NOT_FOUND, "cannot run %s, which compiles .dt programs: %s; compile with `dtc compile` and give the .dtx", arguments[0],
                         strerror(code));
-    while (waitpid(process, &result, 0) < 0)
-        if (errno != EINTR) return dt_error(DT_IO, "cannot wait for %s: %s", arguments[0], strerror(errno));
+    if (wait_for(process, progress, &result) < 0) return dt_error(DT_IO, "cannot wait for %s: %s", arguments[0], strerror(errno));
     if (WIFSIGNALED(result)) return dt_error(DT_ABORTED, "%s: was not compiled: signal %d ended dtc", arguments[2], WTERMSIG(result));
     if (WEXITSTATUS(result) == 0) return NULL;
     return dt_error(DT_INVALID_ARGUMENT, "%s: was not compiled", arguments[2]);
@@ -191,7 +201,7 @@ static dt_status *compile(const dtrun_call *call, const char *named, const char 
         arguments[n++] = (char *)(uintptr_t) "-D";
         arguments[n++] = (char *)(uintptr_t)call->defines[i];
     }
-    dt_status *status = spawn(arguments);
+    dt_status *status = spawn(arguments, dt_processes_progress(call->run.processes));
     dt_release(arguments);
     return status;
 }

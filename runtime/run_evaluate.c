@@ -68,7 +68,8 @@ dt_status *dt_run_evaluate(const dt_kernels *kernels, const dt_run_options *opti
                                 .rows = rows,
                                 .seed = options->seed,
                                 .ignore_bad_index = options->ignore_bad_index,
-                                .stop = options->stop};
+                                .stop = options->stop,
+                                .progress = dt_processes_progress(options->processes)};
     DT_TRY(dt_session_find_rows(kernels, &about, &data.part));
     dt_status *status = dt_pipeline_open(kernels, &artifact->pipelines[from], &data, &pipeline);
     if (status == NULL) about.steps_per_epoch = dt_pipeline_n_batches(pipeline);

@@ -58,7 +58,10 @@ static dt_status *write_checkpoint(training *run) {
 /* One process writes what all have. */
 static dt_status *save(training *run) {
     if (run->options->checkpoint_dir == NULL) return NULL;
+    dt_progress *progress = dt_processes_progress(run->options->processes);
+    dt_progress_set(progress, DT_ACTIVITY_WRITING);
     if (dt_session_leads(run->session)) DT_TRY(write_checkpoint(run));
+    dt_progress_set(progress, DT_ACTIVITY_COMPUTING);
     run->saved_step = run->state.step;
     return NULL;
 }
@@ -137,7 +140,8 @@ static dt_status *open_data(training *run, const dt_checkpoint_state *saved) {
                                 .rows = run->about.rows,
                                 .seed = run->about.seed,
                                 .ignore_bad_index = options->ignore_bad_index,
-                                .stop = options->stop};
+                                .stop = options->stop,
+                                .progress = dt_processes_progress(options->processes)};
     DT_TRY(dt_session_find_rows(run->kernels, &run->about, &data.part));
     DT_TRY(dt_pipeline_open(run->kernels, &run->artifact->pipelines[run->from], &data, &run->data));
     if (run->evaluate < 0) return NULL;

@@ -1,6 +1,7 @@
 /* peers: see peers.h. */
 #include "runtime/comm/peers.h"
 
+#include "runtime/comm/process_state.h"
 #include "runtime/threads/clock.h"
 
 #include <inttypes.h>
@@ -9,17 +10,20 @@
 #include <string.h>
 
 static const double ASKING_SECONDS = 0.5; /* how long to wait before asking, and between two questions */
+static const double CIRCLE_SECONDS = 3.0; /* beyond the deadline: whoever is to blame has been named by then, unless all wait for one another */
 
 typedef enum notice_kind {
     NOTICE_QUESTION,
     NOTICE_ANSWER,
     NOTICE_FAILURE,
-    NOTICE_PERSON_KNOWS
+    NOTICE_PERSON_KNOWS,
+    NOTICE_STOP
 } notice_kind;
 
 typedef struct notice {
-    int32_t kind, activity;
-    uint64_t n_done;
+    int32_t kind;
+    int32_t number; /* ANSWER: of the activity; STOP: of the signal */
+    double stood;   /* ANSWER: seconds since it got on, or somebody whom it waits for */
     char text[640]; /* ANSWER: what it is doing; FAILURE: why */
 } notice;
 
@@ -28,9 +32,8 @@ _Static_assert(sizeof(notice) <= DT_NOTICE_BYTES, "a notice has room for what we
 /* Another process. Times are dt_seconds_now; 0: never. */
 typedef struct peer {
     double asked, answered; /* last */
-    double progressed;      /* when its counter was last seen to have moved */
+    double progressed;      /* when it, or somebody whom it waits for, last got on, as it says */
     bool waits;             /* for others: it is not to blame */
-    uint64_t n_done;
     char doing[400];
 } peer;
 
@@ -38,9 +41,13 @@ struct dt_peers {
     dt_transport *transport;
     double deadline_seconds, looked;
     dt_progress *progress; /* of this process */
+    uint64_t n_done;       /* its counter when it was last looked at, */
+    double progressed;     /* and when that had moved */
     bool person_knows;
+    int stop;  /* signal that somebody was sent; 0: none */
     peer *all; /* [n_processes] */
     const dt_process_name *names;
+    const char *state_folder;
 };
 
 void dt_progress_describe(const dt_progress *progress, char *text, size_t bytes) {
@@ -58,10 +65,14 @@ void dt_progress_describe(const dt_progress *progress, char *text, size_t bytes)
                  atomic_load(&progress->segment), label != NULL ? ", " : "", label != NULL ? label : "", activities[activity]);
 }
 
-dt_status *dt_peers_create(dt_transport *transport, double deadline_seconds, dt_progress *progress, dt_arena *arena, dt_peers **peers) {
+dt_status *dt_peers_create(dt_transport *transport, double deadline_seconds, dt_progress *progress, const char *state_folder, dt_arena *arena,
+                           dt_peers **peers) {
     *peers = DT_NEW(arena, dt_peers);
-    **peers = (dt_peers){
-        .transport = transport, .deadline_seconds = deadline_seconds, .progress = progress, .all = DT_NEW_ARRAY(arena, peer, transport->n_processes)};
+    **peers = (dt_peers){.transport = transport,
+                         .deadline_seconds = deadline_seconds,
+                         .progress = progress,
+                         .state_folder = state_folder,
+                         .all = DT_NEW_ARRAY(arena, peer, transport->n_processes)};
     return NULL;
 }
 
@@ -69,17 +80,38 @@ void dt_peers_introduce(dt_peers *peers, const dt_process_name *names) { peers->
 
 /* ---- notices ---- */
 
+static double later(double a, double b) { return a > b ? a : b; }
+static bool is_waiting(int activity) { return activity == DT_ACTIVITY_WAITING || activity == DT_ACTIVITY_EXCHANGING; }
+
+static void look_at_progress(dt_peers *self, double now) {
+    uint64_t n_done = atomic_load(&self->progress->n_done);
+    if (n_done == self->n_done && self->progressed > 0) return;
+    self->n_done = n_done;
+    self->progressed = now;
+}
+
+/* Of this process, or of those whom it has asked of late, as it waits for them. So it is told along a chain that somebody at its end gets on. */
+static double last_progress(const dt_peers *self, int activity, double now) {
+    double last = self->progressed;
+    for (int p = 0; p < self->transport->n_processes && is_waiting(activity); p++) {
+        const peer *one = &self->all[p];
+        if (one->answered > 0 && now - one->asked < 3 * ASKING_SECONDS) last = later(last, one->progressed);
+    }
+    return last;
+}
+
 static dt_status *answer(dt_peers *self, int asker) {
-    notice said = {.kind = NOTICE_ANSWER, .activity = atomic_load(&self->progress->activity), .n_done = atomic_load(&self->progress->n_done)};
+    double now = dt_seconds_now();
+    notice said = {.kind = NOTICE_ANSWER, .number = atomic_load(&self->progress->activity)};
+    said.stood = now - last_progress(self, said.number, now);
     dt_progress_describe(self->progress, said.text, sizeof said.text);
     return dt_transport_notify(self->transport, asker, &said, sizeof said);
 }
 
 static void hear(peer *one, const notice *said, double now) {
-    if (one->answered == 0 || said->n_done != one->n_done) one->progressed = now;
     one->answered = now;
-    one->n_done = said->n_done;
-    one->waits = said->activity == DT_ACTIVITY_WAITING || said->activity == DT_ACTIVITY_EXCHANGING;
+    one->progressed = now - said->stood;
+    one->waits = is_waiting(said->number);
     snprintf(one->doing, sizeof one->doing, "%.*s", (int)sizeof one->doing - 1, said->text);
 }
 
@@ -89,6 +121,7 @@ dt_status *dt_peers_listen(dt_peers *self, char *reason, size_t reason_bytes, bo
         char bytes[DT_NOTICE_BYTES];
     } heard;
     *failed = false;
+    look_at_progress(self, dt_seconds_now());
     for (;;) {
         int from;
         size_t bytes;
@@ -102,6 +135,7 @@ dt_status *dt_peers_listen(dt_peers *self, char *reason, size_t reason_bytes, bo
             *failed = true;
             return NULL;
         case NOTICE_PERSON_KNOWS: self->person_knows = true; break;
+        case NOTICE_STOP: self->stop = heard.said.number; break;
         }
     }
 }
@@ -124,7 +158,28 @@ void dt_peers_say_person_knows(dt_peers *self) {
     tell_all(self, &(notice){.kind = NOTICE_PERSON_KNOWS});
 }
 
+int dt_peers_stop(const dt_peers *self) { return self->stop; }
+
+void dt_peers_tell_stop(dt_peers *self, int number) {
+    self->stop = number;
+    tell_all(self, &(notice){.kind = NOTICE_STOP, .number = number});
+}
+
+double dt_peers_last_progress(const dt_peers *self, bool *waits) {
+    int activity = atomic_load(&self->progress->activity);
+    *waits = is_waiting(activity);
+    return last_progress(self, activity, dt_seconds_now());
+}
+
 /* ---- whom we wait for ---- */
+
+/* What a silent process did last: what its file says, where that is of this machine, or what was heard from it. */
+static const char *last_seen(const dt_peers *self, int p, dt_process_state *state) {
+    bool found = false;
+    if (self->state_folder != NULL) dt_status_free(dt_process_state_read(self->state_folder, p, state, &found));
+    if (found) return state->doing;
+    return self->all[p].answered > 0 ? self->all[p].doing : "nothing was heard from it";
+}
 
 static void blame(const dt_peers *self, int p, const dt_exchange *exchange, double silent, char *reason, size_t bytes) {
     const peer *one = &self->all[p];
@@ -134,24 +189,29 @@ static void blame(const dt_peers *self, int p, const dt_exchange *exchange, doub
     else
         snprintf(name, sizeof name, "process %d", p);
     const dt_step_context *at = &exchange->context;
+    dt_process_state state;
     if (silent >= self->deadline_seconds)
         snprintf(reason, bytes,
                  "%s has given no sign of life for %.3g s; process %d waits for it at %s step %" PRId64 ", segment %d, %s. It was last seen at: %s",
-                 name, silent, self->transport->process, at->step, at->number + 1, at->segment, exchange->label,
-                 one->answered > 0 ? one->doing : "nothing was heard from it");
+                 name, silent, self->transport->process, at->step, at->number + 1, at->segment, exchange->label, last_seen(self, p, &state));
+    else if (one->waits)
+        snprintf(
+            reason, bytes,
+            "%s waits for others, none of whom has got on for %.3g s: processes wait for one another; process %d waits for it at %s step %" PRId64
+            ", segment %d, %s",
+            name, self->deadline_seconds, self->transport->process, at->step, at->number + 1, at->segment, exchange->label);
     else
         snprintf(reason, bytes,
                  "%s is alive and has not got on for %.3g s; process %d waits for it at %s step %" PRId64 ", segment %d, %s. It is at: %s", name,
                  self->deadline_seconds, self->transport->process, at->step, at->number + 1, at->segment, exchange->label, one->doing);
 }
 
-static double later(double a, double b) { return a > b ? a : b; }
-
 /* One whom an exchange waits for since its round began. */
 static dt_status *ask_one(dt_peers *self, int p, const dt_exchange *exchange, double now, char *reason, size_t bytes, bool *failed) {
     peer *one = &self->all[p];
     double silent = now - later(exchange->started, one->answered), stands = now - later(exchange->started, one->progressed);
-    *failed = silent >= self->deadline_seconds || (one->answered > exchange->started && !one->waits && stands >= self->deadline_seconds);
+    double deadline = self->deadline_seconds + (one->waits ? CIRCLE_SECONDS : 0);
+    *failed = silent >= self->deadline_seconds || (one->answered > exchange->started && stands >= deadline);
     if (*failed) {
         blame(self, p, exchange, silent, reason, bytes);
         return NULL;

@@ -15,7 +15,9 @@ typedef struct dt_process_name {
 
 typedef struct dt_peers dt_peers;
 
-dt_status *dt_peers_create(dt_transport *transport, double deadline_seconds, dt_progress *progress, dt_arena *arena, dt_peers **peers);
+/* state_folder: where others of this machine keep their state, for when they cannot be asked; NULL: nowhere. */
+dt_status *dt_peers_create(dt_transport *transport, double deadline_seconds, dt_progress *progress, const char *state_folder, dt_arena *arena,
+                           dt_peers **peers);
 /* From now on messages name hosts and process ids. names [n_processes] outlive it. */
 void dt_peers_introduce(dt_peers *peers, const dt_process_name *names);
 
@@ -24,6 +26,11 @@ dt_status *dt_peers_listen(dt_peers *peers, char *reason, size_t reason_bytes, b
 /* Whether process 0 has said that it has told the person why the run failed; and for process 0 to say so. */
 bool dt_peers_person_knows(const dt_peers *peers);
 void dt_peers_say_person_knows(dt_peers *peers);
+/* The signal that asked one of all processes to stop, 0: none; and for the one that it asked to say so. */
+int dt_peers_stop(const dt_peers *peers);
+void dt_peers_tell_stop(dt_peers *peers, int number);
+/* When this process got on, or somebody whom it waits for; *waits: it waits. */
+double dt_peers_last_progress(const dt_peers *peers, bool *waits);
 /* Asks those who are waited for by one of these exchanges. *failed: one of them is beyond the deadline; the reason names it. */
 dt_status *dt_peers_ask(dt_peers *peers, const dt_exchange *exchanges, char *reason, size_t reason_bytes, bool *failed);
 /* All others hear that this process has failed. Those that cannot hear are left out. */

@@ -14,8 +14,10 @@
 
 static const double LOOK_SECONDS = 100e-6;  /* how long to ask the transport again and again before the thread sleeps between two times */
 static const double IDLE_SECONDS = 2e-3;    /* how long to sleep when nothing is under way: until others hear an answer */
-static const double SAYING_SECONDS = 3.0;   /* how long process 0 may take to say why */
+static const double STATE_SECONDS = 0.25;   /* between two records of this process's state, where nothing happens */
+static const double SAYING_SECONDS = 1.0;   /* how long process 0 may take to say why, and then those who have found out */
 static const double LINGER_SECONDS = 0.3;   /* after a failure, until everybody has heard why */
+static const double ENDING_SECONDS = 4.0;   /* after a failure, for this process to end: its other threads may be what is stuck */
 static const double CLOSING_SECONDS = 10.0; /* how long the others may take to end */
 
 struct dt_processes {
@@ -70,13 +72,13 @@ dt_status *dt_processes_status(dt_processes *processes) {
 }
 
 void dt_processes_say(dt_processes *processes, void (*print)(const char *reason)) {
-    double end = dt_seconds_now() + SAYING_SECONDS;
-    while (processes->number > 0 && dt_seconds_now() < end) {
+    double turn = processes->number == 0 ? 0 : SAYING_SECONDS * ((processes->was_told ? 2 : 1) + 0.1 * (processes->number % 10));
+    for (double end = dt_seconds_now() + turn; dt_seconds_now() < end;) {
         if (atomic_load(&processes->person_knows)) return;
         nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
     }
     print(processes->reason); /* of a failure, which stands */
-    if (processes->number == 0) atomic_store(&processes->person_knows, true);
+    atomic_store(&processes->person_knows, true);
 }
 
 void dt_processes_watch(dt_processes *processes, dt_processes_watcher *watcher) {
@@ -132,6 +134,33 @@ static dt_status *move_all(work *in, bool *moved) {
     return NULL;
 }
 
+/* Keeps the state of this process where somebody else can read it. At once where it is another one, else a few times a second. */
+static void keep_state(dt_processes *self, dt_process_phase phase) {
+    dt_state_file *file = self->options.state;
+    double now = dt_seconds_now();
+    bool person_knows = atomic_load(&self->person_knows);
+    if (file == NULL) return;
+    dt_process_state *state = &file->state;
+    bool is_other = phase != state->phase || person_knows != state->person_knows;
+    if (!is_other && now - file->written < STATE_SECONDS) return;
+    double progressed = dt_peers_last_progress(self->peers, &state->waits);
+    if (!is_other && progressed == state->progressed) return;
+    state->phase = phase;
+    state->person_knows = person_knows;
+    state->progressed = progressed;
+    dt_progress_describe(&self->progress, state->doing, sizeof state->doing);
+    if (phase == DT_PROCESS_FAILED) snprintf(state->reason, sizeof state->reason, "%s", self->reason);
+    dt_state_file_write(file);
+}
+
+/* Who was asked to stop asks all. */
+static void pass_stop_on(dt_processes *self) {
+    if (self->options.stop == NULL) return;
+    int here = atomic_load(self->options.stop), heard = dt_peers_stop(self->peers);
+    if (here != 0 && heard == 0) dt_peers_tell_stop(self->peers, here);
+    if (here == 0 && heard != 0) atomic_compare_exchange_strong(self->options.stop, &here, heard);
+}
+
 /* Reads notices, and asks those who are waited for how they are. */
 static dt_status *look_after(work *in) {
     char reason[600];
@@ -139,6 +168,8 @@ static dt_status *look_after(work *in) {
     DT_TRY(dt_peers_listen(in->self->peers, reason, sizeof reason, &failed));
     if (failed) fail(in->self, reason, true);
     if (failed || atomic_load(&in->self->aborted)) return NULL;
+    pass_stop_on(in->self);
+    keep_state(in->self, DT_PROCESS_RUNS);
     DT_TRY(dt_peers_ask(in->self->peers, in->first, reason, sizeof reason, &failed));
     if (failed) fail(in->self, reason, false);
     return NULL;
@@ -175,11 +206,14 @@ static dt_status *serve(work *in) {
 
 /* Everybody hears why, unless they said it; then this process waits until it is told with which status to end. */
 static void end_failed(dt_processes *self) {
-    double end = dt_seconds_now() + LINGER_SECONDS;
+    double now = dt_seconds_now(), end = now + LINGER_SECONDS, last = now + ENDING_SECONDS;
     if (!self->was_told) dt_peers_tell(self->peers, self->reason);
-    while (!atomic_load(&self->closing) || dt_seconds_now() < end) {
-        if (self->number > 0 && dt_peers_person_knows(self->peers)) atomic_store(&self->person_knows, true);
-        if (self->number == 0 && atomic_load(&self->person_knows) && !dt_peers_person_knows(self->peers)) dt_peers_say_person_knows(self->peers);
+    for (; now < last && (now < end || !atomic_load(&self->closing)); now = dt_seconds_now()) {
+        if (dt_peers_person_knows(self->peers))
+            atomic_store(&self->person_knows, true);
+        else if (atomic_load(&self->person_knows))
+            dt_peers_say_person_knows(self->peers);
+        keep_state(self, DT_PROCESS_FAILED);
         char reason[600];
         bool failed;
         dt_status *status = dt_peers_listen(self->peers, reason, sizeof reason, &failed); /* moves on what is being sent */
@@ -187,14 +221,16 @@ static void end_failed(dt_processes *self) {
         dt_status_free(status);
         nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
     }
-    dt_transport_abort(self->transport, self->exit_status);
+    dt_transport_abort(self->transport, self->exit_status != 0 ? self->exit_status : 1);
 }
 
 static void *run_thread(void *argument) {
     dt_processes *self = argument;
     self->open_status = self->options.open(self->options.context, &self->transport);
     bool alone = self->open_status != NULL || self->transport == NULL;
-    if (!alone) self->open_status = dt_peers_create(self->transport, self->options.deadline_seconds, &self->progress, self->arena, &self->peers);
+    if (!alone)
+        self->open_status = dt_peers_create(self->transport, self->options.deadline_seconds, &self->progress,
+                                            self->options.state != NULL ? self->options.state->folder : NULL, self->arena, &self->peers);
     dt_event_advance(&self->opened);
     if (alone || self->open_status != NULL) return NULL;
     work in = {.self = self};
@@ -205,10 +241,12 @@ static void *run_thread(void *argument) {
         fail(self, reason, false);
         dt_status_free(status);
     }
-    if (atomic_load(&self->aborted))
+    if (atomic_load(&self->aborted)) {
         end_failed(self);
-    else
-        dt_transport_close(self->transport);
+        return NULL;
+    }
+    keep_state(self, DT_PROCESS_ENDED);
+    dt_transport_close(self->transport);
     return NULL;
 }
 
@@ -349,6 +387,15 @@ dt_status *dt_processes_gather(dt_processes *processes, void *records, size_t by
     dt_progress_set(&processes->progress, DT_ACTIVITY_COMPUTING);
     for (int p = 0; p < processes->n; p++) memcpy((char *)records + (size_t)p * bytes, processes->records + (size_t)p * DT_RECORD_BYTES, bytes);
     return NULL;
+}
+
+dt_status *dt_processes_finish(dt_processes *processes) {
+    char *records = processes != NULL ? dt_allocate_zeroed((size_t)processes->n, 1) : NULL;
+    if (processes == NULL) return NULL;
+    if (records == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    dt_status *status = dt_processes_gather(processes, records, 1, &(dt_step_context){.step = "end"});
+    dt_release(records);
+    return status;
 }
 
 /* Everybody's bytes to process 0, each in a slot of its own. */

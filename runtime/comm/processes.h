@@ -12,6 +12,7 @@
 
 #include "base/text.h"
 #include "runtime/comm/exchange.h"
+#include "runtime/comm/process_state.h"
 #include "runtime/threads/progress.h"
 
 typedef struct dt_processes dt_processes;
@@ -20,6 +21,8 @@ typedef struct dt_processes_options {
     dt_status *(*open)(void *context, dt_transport **transport); /* called by the thread that will own it; *transport NULL: this process is alone */
     void *context;
     double deadline_seconds; /* without any progress of somebody who is waited for */
+    dt_state_file *state;    /* where this process's state is kept; NULL: nowhere */
+    atomic_int *stop;        /* number of the signal that asked for the end: of one process, and so of all; NULL: there is none */
 } dt_processes_options;
 
 enum {
@@ -30,6 +33,8 @@ enum {
 dt_status *dt_processes_open(const dt_processes_options *options, dt_processes **processes);
 /* All processes close together, or after a failure with `exit_status` each on its own: then this may not return. */
 void dt_processes_close(dt_processes *processes, int exit_status);
+/* Returns when all processes have come here: none ends while another is at work. */
+dt_status *dt_processes_finish(dt_processes *processes);
 
 int dt_processes_number(const dt_processes *processes); /* of this one, from 0 */
 int dt_processes_count(const dt_processes *processes);
@@ -52,8 +57,8 @@ dt_status *dt_processes_wait(dt_processes *processes, dt_exchange *exchange, uin
 void dt_processes_abort(dt_processes *processes, const char *reason);
 /* NULL, or DT_ABORTED with the reason. */
 dt_status *dt_processes_status(dt_processes *processes);
-/* After a failure: prints the reason for the person, `print`, in one process. That is process 0, if it is there to do so within some seconds; else this
- * one. */
+/* After a failure: prints the reason for the person, `print`, in one process. That is process 0; if it does not within some seconds, the first of
+ * those that found out themselves; else any. */
 void dt_processes_say(dt_processes *processes, void (*print)(const char *reason));
 
 /* Somebody who wants to know at once when the run fails. `aborted` is called by any thread. */

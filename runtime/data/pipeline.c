@@ -74,6 +74,7 @@ static dt_status *no_memory(const dt_pipeline *pipeline) {
 static dt_status *passes_filter(void *context, int stage, const int64_t *item, bool *keep) {
     dt_pipeline *pipeline = context;
     if (atomic_load(&pipeline->abandoned)) return dt_error(DT_ABORTED, "data %s: nobody waits for it", pipeline->name);
+    dt_progress_count(pipeline->options.progress);
     return dt_example_filter(pipeline->filters, stage, pipeline->epoch, item, keep);
 }
 
@@ -83,6 +84,7 @@ static dt_status *fill(const dt_pipeline *pipeline, dt_example_maker *maker, slo
     for (int64_t row = 0; row < n_rows && !atomic_load(&pipeline->abandoned); row++) {
         const void *const *components;
         DT_TRY(dt_example_make(maker, pipeline->epoch, batch->items + row * n_words, &components));
+        dt_progress_count(pipeline->options.progress);
         for (int i = 0; i < pipeline->n_columns; i++) {
             size_t row_bytes = (size_t)pipeline->columns[i].tensor.row_bytes;
             memcpy((char *)batch->inputs[i] + (size_t)row * row_bytes, components[i], row_bytes);
@@ -418,7 +420,10 @@ static dt_status *take(dt_pipeline *pipeline, slot **batch, bool *stopped) {
     pthread_cond_broadcast(&pipeline->changed);
     slot *wanted = &pipeline->slots[pipeline->n_taken % pipeline->n_slots];
     if (pipeline->n_taken > 0) pipeline->slots[(pipeline->n_taken - 1) % pipeline->n_slots].ready = false;
+    bool waits = !wanted->ready && !is_over(pipeline);
+    if (waits) dt_progress_set(pipeline->options.progress, DT_ACTIVITY_READING);
     while (!wanted->ready && !is_over(pipeline) && !asked_to_stop(pipeline)) wait_for_change(pipeline);
+    if (waits) dt_progress_set(pipeline->options.progress, DT_ACTIVITY_COMPUTING);
     *stopped = !wanted->ready && !is_over(pipeline);
     if (*stopped) return NULL;
     dt_status **kept = wanted->ready ? &wanted->status : &pipeline->end_status, *status = *kept;

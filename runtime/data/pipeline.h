@@ -13,6 +13,8 @@
 #include "runtime/artifact/kernels.h"
 #include "runtime/comm/microbatches.h"
 
+#include "runtime/threads/progress.h"
+
 #include <stdatomic.h>
 
 typedef struct dt_pipeline dt_pipeline;
@@ -26,6 +28,7 @@ typedef struct dt_pipeline_options {
     int threads;            /* that make batches; 0: one, or with map and filter as many as there are cores, up to four */
     bool ignore_bad_index;  /* in the functions of map and filter */
     const atomic_int *stop; /* not 0: nobody wants to wait for a batch any longer; NULL: everybody does. Outlives the pipeline */
+    dt_progress *progress;  /* counts examples; NULL: nobody asks */
 } dt_pipeline_options;
 
 /* Opens the files of the pipeline that `written` describes (one of the artifact of `kernels`, or the caller's own), and starts to read them. The

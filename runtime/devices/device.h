@@ -12,6 +12,7 @@
 #include "runtime/artifact/kernels.h"
 #include "runtime/devices/operation.h"
 #include "runtime/devices/peak.h"
+#include "runtime/threads/progress.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -81,6 +82,7 @@ struct dt_device { /* the head of every implementation's own struct */
     const dt_device_kind *kind;
     char name[32];           /* "cpu:0" */
     double deadline_seconds; /* for what is waited for; ten minutes unless somebody says another */
+    dt_progress *progress;   /* counts operations where that says that the device gets on; NULL: nobody asks */
 };
 
 extern const dt_device_kind dt_device_cpu, dt_device_null, dt_device_cuda;

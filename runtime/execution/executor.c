@@ -373,7 +373,7 @@ static void say_progress(const dt_executor *executor, const dt_executor_stage *s
     atomic_store_explicit(&progress->step, values->step, memory_order_relaxed);
     atomic_store_explicit(&progress->number, values->launch.counter, memory_order_relaxed);
     atomic_store_explicit(&progress->segment, stage->segment, memory_order_relaxed);
-    atomic_store_explicit(&progress->label, stage->label, memory_order_relaxed);
+    if (stage->label != NULL && *stage->label != 0) atomic_store_explicit(&progress->label, stage->label, memory_order_relaxed);
 }
 
 static dt_status *enqueue(dt_executor *executor, const dt_sequence *sequence) {

@@ -202,6 +202,7 @@ static dt_status *open_executor(dt_session *session, int e) {
     executor->n_peers = session->n_executors;
     executor->progress = dt_processes_progress(session->options.processes);
     executor->device->deadline_seconds = session->options.deadline_seconds;
+    executor->device->progress = executor->progress;
     executor->first_row = dt_session_first_row(session);
     executor->memory = (dt_executor_memory){.artifact = session->artifact,
                                             .first_microbatch = session->first_microbatch + first,
@@ -645,11 +646,13 @@ dt_status *dt_session_bad_index_status(const dt_session *session) {
 /* ---- variables ---- */
 
 dt_status *dt_session_get_variable(dt_session *session, int device, int variable, void *data) {
+    dt_progress_count(dt_processes_progress(session->options.processes));
     const dt_memory_domain *domain = session->executors[first_executor(session, device)].domain;
     return dt_device_read(domain->device, data, domain->memory + domain->variables[variable], (size_t)session->artifact->variables[variable].bytes);
 }
 
 dt_status *dt_session_set_variable(dt_session *session, int variable, const void *data) {
+    dt_progress_count(dt_processes_progress(session->options.processes));
     for (int d = 0; d < session->n_domains; d++) {
         const dt_memory_domain *domain = &session->domains[d];
         DT_TRY(dt_device_write(domain->device, domain->memory + domain->variables[variable], data,

@@ -91,7 +91,10 @@ static void run(cpu *self, const dt_operation *one) {
 }
 
 static dt_status *cpu_enqueue(dt_device *device, const dt_sequence *sequence) {
-    for (size_t i = 0; i < sequence->n_operations; i++) run((cpu *)device, &sequence->operations[i]);
+    for (size_t i = 0; i < sequence->n_operations; i++) {
+        run((cpu *)device, &sequence->operations[i]);
+        dt_progress_count(device->progress);
+    }
     return NULL;
 }
 

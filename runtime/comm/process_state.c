@@ -1,0 +1,130 @@
+/* process_state: see process_state.h. The record is text, for people too:
+ *
+ *   process 1 of 4 on node7, pid 4711, began at 90210
+ *   phase 0, waits 0, person knows 0, progress at 1234.567
+ *   train step 57, segment 1, gradients of conv1: computing
+ *
+ *   ---
+ *
+ * The line before the last is the reason of a failure; blanks follow until the record is full. */
+#include "runtime/comm/process_state.h"
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "runtime/threads/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    RECORD_BYTES = 1536
+};
+
+static dt_status *path_of(const char *folder, int process, dt_text *path) {
+    dt_text_format(path, "%s/process-%d", folder, process);
+    return path->failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : NULL;
+}
+
+int64_t dt_process_started(int64_t pid) {
+    char path[64], text[1024];
+    snprintf(path, sizeof path, "/proc/%" PRId64 "/stat", pid);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return 0;
+    ssize_t n = read(file, text, sizeof text - 1);
+    close(file);
+    text[n > 0 ? n : 0] = 0;
+    const char *field = strrchr(text, ')'); /* the second of its fields ends there, whatever the program's name is */
+    int64_t started = 0;
+    for (int i = 2; i < 22 && field != NULL; i++) field = strchr(field + 1, ' ');
+    return field != NULL && sscanf(field, "%" SCNd64, &started) == 1 ? started : 0;
+}
+
+dt_status *dt_state_file_create(const char *folder, int process, int n_processes, dt_state_file *file) {
+    dt_text path = {0};
+    *file = (dt_state_file){
+        .folder = folder, .file = -1, .state = {.process = process, .n_processes = n_processes, .pid = getpid(), .doing = "starting"}};
+    file->state.started = dt_process_started(getpid());
+    file->state.progressed = dt_seconds_now();
+    if (gethostname(file->state.host, sizeof file->state.host - 1) != 0) strcpy(file->state.host, "?");
+    dt_status *status = dt_file_make_folders(folder);
+    if (status == NULL) status = path_of(folder, process, &path);
+    if (status == NULL) file->file = open(path.data, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (status == NULL && file->file < 0) status = dt_error(DT_IO, "%s: cannot open: %s", path.data, strerror(errno));
+    dt_text_free(&path);
+    if (status == NULL) dt_state_file_write(file);
+    return status;
+}
+
+/* What of a text is one line. */
+static int line_length(const char *text) { return (int)strcspn(text, "\n"); }
+
+void dt_state_file_write(dt_state_file *file) {
+    const dt_process_state *state = &file->state;
+    char record[RECORD_BYTES + 1];
+    if (file->file < 0) return;
+    int n = snprintf(record, sizeof record,
+                     "process %d of %d on %s, pid %" PRId64 ", began at %" PRId64
+                     "\nphase %d, waits %d, person knows %d, progress at %.3f\n%.*s\n%.*s\n---\n",
+                     state->process, state->n_processes, state->host, state->pid, state->started, (int)state->phase, state->waits,
+                     state->person_knows, state->progressed, line_length(state->doing), state->doing, line_length(state->reason), state->reason);
+    memset(record + n, ' ', (size_t)(RECORD_BYTES - n));
+    file->written = dt_seconds_now();
+    (void)!pwrite(file->file, record, RECORD_BYTES, 0);
+}
+
+void dt_state_file_close(dt_state_file *file) {
+    if (file->file >= 0) close(file->file);
+    file->file = -1;
+}
+
+static bool take_line(char **rest, char *line, size_t bytes) {
+    const char *found = strsep(rest, "\n");
+    return *rest != NULL && snprintf(line, bytes, "%s", found) < (int)bytes;
+}
+
+static bool parse(char *record, dt_process_state *state) {
+    int n = 0, phase, waits, person_knows;
+    if (sscanf(record, "process %d of %d on %63[^,], pid %" SCNd64 ", began at %" SCNd64 "\n%n", &state->process, &state->n_processes, state->host,
+               &state->pid, &state->started, &n) != 5 ||
+        n == 0)
+        return false;
+    record += n, n = 0;
+    if (sscanf(record, "phase %d, waits %d, person knows %d, progress at %lf%n", &phase, &waits, &person_knows, &state->progressed, &n) != 4 ||
+        n == 0)
+        return false;
+    record += n + 1;
+    state->phase = (dt_process_phase)phase;
+    state->waits = waits;
+    state->person_knows = person_knows;
+    return take_line(&record, state->doing, sizeof state->doing) && take_line(&record, state->reason, sizeof state->reason) &&
+           strncmp(record, "---\n", 4) == 0;
+}
+
+/* A write may be under way: what was read twice alike is whole. */
+static bool read_whole(int file, char *record) {
+    char again[RECORD_BYTES];
+    for (int tries = 0; tries < 10; tries++)
+        if (pread(file, record, RECORD_BYTES, 0) == RECORD_BYTES && pread(file, again, RECORD_BYTES, 0) == RECORD_BYTES &&
+            memcmp(record, again, RECORD_BYTES) == 0)
+            return true;
+    return false;
+}
+
+dt_status *dt_process_state_read(const char *folder, int process, dt_process_state *state, bool *found) {
+    char record[RECORD_BYTES + 1] = "";
+    dt_text path = {0};
+    *found = false;
+    DT_TRY(path_of(folder, process, &path));
+    int file = open(path.data, O_RDONLY | O_CLOEXEC);
+    dt_text_free(&path);
+    if (file < 0) return NULL;
+    *state = (dt_process_state){0};
+    *found = read_whole(file, record) && parse(record, state);
+    close(file);
+    return NULL;
+}
