@@ -15,6 +15,16 @@ int dt_cpu_n_cores(void) {
     return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
+void dt_cpu_take_share(int index, int n) {
+    cpu_set_t all, own;
+    if (sched_getaffinity(0, sizeof all, &all) != 0) return;
+    int n_cores = CPU_COUNT(&all), share = n_cores / n > 0 ? n_cores / n : 1, first = n_cores >= n ? index * share : index % n_cores;
+    CPU_ZERO(&own);
+    for (int core = 0, i = 0; core < CPU_SETSIZE; core++)
+        if (CPU_ISSET(core, &all) && i++ >= first && i <= first + share) CPU_SET(core, &own);
+    sched_setaffinity(0, sizeof own, &own); /* where it is refused, the scheduler decides */
+}
+
 static const char *const names[] = {NULL, "x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
 
 int dt_cpu_level_from_name(const char *name) {

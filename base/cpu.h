@@ -9,6 +9,9 @@
 /* Cores that this process may use. */
 int dt_cpu_n_cores(void);
 
+/* From now on this thread, and those that it creates, may use part `index` of n alike of these cores: at least one, which others may have too. */
+void dt_cpu_take_share(int index, int n);
+
 /* 1 to 4; 0 on another architecture. */
 int dt_cpu_level(void);
 

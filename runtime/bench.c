@@ -16,6 +16,7 @@ struct dt_bench {
     const dt_artifact *artifact;
     const dt_artifact_function *function; /* of the plans that run */
     dt_session *session;
+    dt_processes *processes;
     dt_pipeline *pipeline; /* NULL: made-up input */
     void **inputs;         /* [n_inputs] made up */
     int step;
@@ -25,6 +26,8 @@ struct dt_bench {
     bool has_staged;
 
     double *step_seconds;                 /* [n_most_steps] */
+    double *exchanging_seconds;           /* [n_most_steps] between processes */
+    double *exposed_seconds;              /* [n_most_steps] of these: spent waiting */
     double *kernel_seconds;               /* [n_kernels][n_most_steps] */
     double *step_kernels;                 /* [n_kernels] of one step */
     int *kernel_calls;                    /* [n_kernels] the same in each step */
@@ -64,7 +67,7 @@ static void store_float(dt_dtype dtype, void *at, uint64_t random) {
 }
 
 static dt_status *make_inputs(dt_bench *bench) {
-    int64_t n_rows = dt_session_global_batch(bench->session);
+    int64_t n_rows = dt_session_n_rows(bench->session);
     uint64_t state = 0x9e3779b97f4a7c15U;
     for (int i = 0; i < bench->function->n_inputs; i++) {
         const dt_artifact_tensor *tensor = &bench->function->inputs[i];
@@ -108,6 +111,7 @@ static dt_status *open_data(dt_bench *bench, const dt_run_options *options, dt_s
     DT_TRY(dt_run_find_pipeline(bench->artifact, options->from, bench->step, &from));
     dt_pipeline_options data = {
         .folder = options->data, .replicas = about->replicas, .rows = about->rows, .seed = about->seed, .ignore_bad_index = true};
+    DT_TRY(dt_session_find_rows(bench->kernels, about, &data.part));
     DT_TRY(dt_pipeline_open(bench->kernels, &bench->artifact->pipelines[from], &data, &bench->pipeline));
     DT_TRY(dt_pipeline_check(bench->pipeline, bench->step));
     about->steps_per_epoch = dt_pipeline_n_batches(bench->pipeline);
@@ -118,13 +122,15 @@ static dt_status *allocate_times(dt_bench *bench) {
     size_t n_kernels = (size_t)bench->function->n_kernels, n_steps = (size_t)bench->n_most_steps;
     bench->inputs = dt_allocate_zeroed((size_t)bench->function->n_inputs, sizeof *bench->inputs);
     bench->step_seconds = dt_allocate_zeroed(n_steps, sizeof *bench->step_seconds);
+    bench->exchanging_seconds = dt_allocate_zeroed(n_steps, sizeof *bench->exchanging_seconds);
+    bench->exposed_seconds = dt_allocate_zeroed(n_steps, sizeof *bench->exposed_seconds);
     bench->kernel_seconds = dt_allocate_zeroed(n_kernels, n_steps * sizeof *bench->kernel_seconds);
     bench->step_kernels = dt_allocate_zeroed(n_kernels, sizeof *bench->step_kernels);
     bench->kernel_calls = dt_allocate_zeroed(n_kernels, sizeof *bench->kernel_calls);
     bench->sorted = dt_allocate_zeroed(n_steps, sizeof *bench->sorted);
     bench->said = dt_allocate_zeroed(n_kernels, sizeof *bench->said);
-    bool all =
-        bench->inputs && bench->step_seconds && bench->kernel_seconds && bench->step_kernels && bench->kernel_calls && bench->sorted && bench->said;
+    bool all = bench->inputs && bench->step_seconds && bench->exchanging_seconds && bench->exposed_seconds && bench->kernel_seconds &&
+               bench->step_kernels && bench->kernel_calls && bench->sorted && bench->said;
     return all ? NULL : dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
 }
 
@@ -135,6 +141,7 @@ static dt_status *create(dt_bench *bench, const dt_run_options *options) {
     DT_TRY(dt_run_find_step(bench->artifact, options, "train", &bench->step));
     const dt_artifact_step *step = &bench->artifact->steps[bench->step];
     about.devices = options->devices;
+    about.processes = options->processes;
     about.no_libraries = options->no_libraries;
     about.replicas = options->replicas != 0 ? options->replicas : 1;
     about.seed = options->seed;
@@ -158,6 +165,7 @@ dt_status *dt_bench_create(const dt_kernels *kernels, const dt_run_options *opti
     made->kernels = kernels;
     made->artifact = dt_kernels_artifact(kernels);
     made->n_most_steps = n_steps;
+    made->processes = options->processes;
     dt_status *status = create(made, options);
     if (status == NULL)
         *bench = made;
@@ -173,6 +181,8 @@ void dt_bench_destroy(dt_bench *bench) {
     for (int i = 0; bench->inputs != NULL && i < bench->function->n_inputs; i++) dt_release(bench->inputs[i]);
     dt_release(bench->inputs);
     dt_release(bench->step_seconds);
+    dt_release(bench->exchanging_seconds);
+    dt_release(bench->exposed_seconds);
     dt_release(bench->kernel_seconds);
     dt_release(bench->step_kernels);
     dt_release(bench->kernel_calls);
@@ -208,8 +218,9 @@ static dt_status *run_once(dt_bench *bench) {
 dt_status *dt_bench_step(dt_bench *bench, bool measured) {
     bool gpu = dt_session_is_gpu(bench->session);
     if (gpu) dt_session_measure(bench->session, false);
-    double began = dt_seconds_now();
+    double exchanging_before = dt_processes_exchanging_seconds(bench->processes), began = dt_seconds_now();
     DT_TRY(run_once(bench));
+    double exchanging = dt_processes_exchanging_seconds(bench->processes) - exchanging_before, exposed = dt_session_exposed_seconds(bench->session);
     double seconds = dt_seconds_now() - began, all_seconds = seconds * dt_session_n_executors(bench->session);
     if (gpu) {
         dt_session_measure(bench->session, true);
@@ -221,6 +232,8 @@ dt_status *dt_bench_step(dt_bench *bench, bool measured) {
     bench->all_seconds += all_seconds;
     bench->exchange_seconds += dt_session_times(bench->session, bench->step_kernels, bench->kernel_calls);
     for (int k = 0; k < bench->function->n_kernels; k++) bench->kernel_seconds[k * bench->n_most_steps + bench->n_steps] = bench->step_kernels[k];
+    bench->exchanging_seconds[bench->n_steps] = exchanging;
+    bench->exposed_seconds[bench->n_steps] = exposed;
     bench->step_seconds[bench->n_steps++] = seconds;
     return NULL;
 }
@@ -251,7 +264,7 @@ static double sum_of(const dt_bench *bench, const double *seconds) {
 
 /* The calls for microbatches share the rows of the batch; a kernel that runs once for a memory has all rows where it has any, in parts or not. */
 static double per_step(const dt_bench *bench, int k, dt_artifact_amount amount) {
-    double rows = (double)dt_session_global_batch(bench->session), memories = dt_session_n_memories(bench->session);
+    double rows = (double)dt_session_n_rows(bench->session), memories = dt_session_n_memories(bench->session);
     return bench->function->kernels[k].once ? (amount.per_row * rows + amount.fixed) * memories
                                             : amount.per_row * rows + amount.fixed * bench->kernel_calls[k];
 }
@@ -277,6 +290,9 @@ dt_bench_result dt_bench_result_of(dt_bench *bench) {
     dt_bench_result result = {.step = bench->artifact->steps[bench->step].name,
                               .level = dt_session_level(bench->session),
                               .gpu = dt_session_is_gpu(bench->session) ? dt_session_device_name(bench->session, 0) : NULL,
+                              .n_processes = dt_processes_count(bench->processes),
+                              .exchanging = quantile(bench, bench->exchanging_seconds, 0.5),
+                              .exposed = quantile(bench, bench->exposed_seconds, 0.5),
                               .n_devices = dt_session_n_devices(bench->session),
                               .n_cores = dt_session_n_executors(bench->session),
                               .replicas = dt_session_replicas(bench->session),

@@ -6,6 +6,8 @@
  *
  * On a GPU each step is run twice: as it is, for its time, and kernel by kernel between events, for theirs.
  *
+ * Where the run has several processes all of them make the same calls, on their own rows, and each gets the times of its own kernels.
+ *
  * Two of them may be run in turn, one step each, so that what disturbs the machine disturbs both. */
 #ifndef DT_RUNTIME_BENCH_H
 #define DT_RUNTIME_BENCH_H
@@ -15,8 +17,8 @@
 
 typedef struct dt_bench dt_bench;
 
-/* Of the options it takes: step (NULL: "train"), from, data (NULL: made-up input), devices, replicas, global_batch, seed. n_steps: how many will be
- * measured at most. The kernels outlive it. */
+/* Of the options it takes: step (NULL: "train"), from, data (NULL: made-up input), devices, replicas, global_batch, seed, processes. n_steps: how
+ * many will be measured at most. The kernels outlive it. */
 dt_status *dt_bench_create(const dt_kernels *kernels, const dt_run_options *options, int64_t n_steps, dt_bench **bench);
 void dt_bench_destroy(dt_bench *bench); /* NULL is allowed */
 
@@ -36,12 +38,14 @@ typedef struct dt_bench_kernel {
 
 typedef struct dt_bench_result {
     const char *step, *level;
-    const char *gpu; /* "cuda:0"; NULL: processors */
-    int n_devices, n_cores;
+    const char *gpu;                     /* "cuda:0"; NULL: processors */
+    int n_processes, n_devices, n_cores; /* devices and cores of this process, as all that is said of kernels */
     int64_t replicas, global_batch, n_steps;
     double median, p10, p90;    /* seconds of a step */
     double examples_per_second; /* global batch / median */
-    int n_kernels;              /* those that ran */
+    double exchanging,
+        exposed;   /* medians of the seconds of a step in which something is under way between processes, and in which it is waited for */
+    int n_kernels; /* those that ran */
     const dt_bench_kernel *kernels;
     double exchange_share, rest_share; /* collectives with their waiting; launching, waiting for data, all else. All shares add up to 1 */
     int64_t bad_indices;               /* in the last step */

@@ -57,19 +57,23 @@ static void check_output(int status, void *unused) {
 
 typedef dt_status *run_function(const dt_kernels *kernels, const dt_run_options *options, dt_log *log);
 
-/* With what all processes of the run agree on. */
+/* The call becomes what all processes of the run agree on. */
+static dt_status *agree(dtrun_call *call, const dt_artifact *artifact, dt_text *note) {
+    dt_agreement agreed;
+    DT_TRY(dt_rendezvous(artifact, call->command, &call->kernels, &call->run, &agreed, note));
+    if (agreed.level != NULL) call->kernels.level = agreed.level;
+    snprintf(call->devices, sizeof call->devices, "cpu:1x%d", agreed.n_cores);
+    if (call->run.devices == NULL) call->run.devices = call->devices;
+    return NULL;
+}
+
 static dt_status *run_agreed(dtrun_call *call, const dt_artifact *artifact, run_function *run, dt_log *log) {
     dt_kernels *kernels = NULL;
-    dt_agreement agreed;
     dt_text note = {0};
-    char devices[32];
-    dt_status *status = dt_rendezvous(artifact, call->command, &call->kernels, &call->run, &agreed, &note);
+    dt_status *status = agree(call, artifact, &note);
     if (status == NULL && note.n > 0) dt_log_remark(log, "note", "%s", note.data);
     dt_text_free(&note);
     DT_TRY(status);
-    if (agreed.level != NULL) call->kernels.level = agreed.level;
-    snprintf(devices, sizeof devices, "cpu:1x%d", agreed.n_cores);
-    if (call->run.devices == NULL) call->run.devices = devices;
     status = dt_kernels_load(artifact, &call->kernels, &kernels);
     if (status == NULL) status = run(kernels, &call->run, log);
     dt_kernels_free(kernels);
@@ -85,12 +89,20 @@ static dt_status *run_kernels(dtrun_call *call, const dt_artifact *artifact, run
     return status;
 }
 
+static dt_status *bench(dtrun_call *call, const dt_artifact *artifact) {
+    dt_text note = {0};
+    dt_status *status = agree(call, artifact, &note);
+    if (status == NULL && note.n > 0) fprintf(stderr, "dtrun: note: %s\n", note.data);
+    dt_text_free(&note);
+    return status != NULL ? status : dtrun_bench(call, artifact);
+}
+
 static dt_status *run_program(dtrun_call *call) {
     dtrun_program program;
     dt_status *status = NULL;
     DT_TRY(dtrun_open_program(call, call->program, &program));
     if (strcmp(call->command, "info") == 0) status = dtrun_info(call, program.artifact);
-    if (strcmp(call->command, "bench") == 0) status = dtrun_bench(call, program.artifact);
+    if (strcmp(call->command, "bench") == 0) status = bench(call, program.artifact);
     if (strcmp(call->command, "train") == 0) status = run_kernels(call, program.artifact, dt_run_train);
     if (strcmp(call->command, "evaluate") == 0) status = run_kernels(call, program.artifact, dt_run_evaluate);
     if (strcmp(call->command, "predict") == 0) status = run_kernels(call, program.artifact, dt_run_predict);
@@ -101,7 +113,10 @@ static dt_status *run_program(dtrun_call *call) {
 /* ---- the processes of a run ---- */
 
 bool dtrun_runs(const dtrun_call *call) {
-    return strcmp(call->command, "train") == 0 || strcmp(call->command, "evaluate") == 0 || strcmp(call->command, "predict") == 0;
+    static const char *const commands[] = {"train", "evaluate", "predict", "bench"};
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (strcmp(call->command, commands[i]) == 0) return true;
+    return false;
 }
 
 static const double DEFAULT_DEADLINE_SECONDS = 60; /* for one process to wait for another */

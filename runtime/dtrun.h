@@ -16,6 +16,7 @@ typedef struct dtrun_call {
     int64_t n_steps;     /* of bench: how many to measure */
     bool json;
     const char *versus; /* another program, or NULL */
+    char devices[32];   /* what processes agreed on, where nobody said anything */
     int n_defines;      /* for a .dt: NAME=VALUE */
     const char **defines;
     const char *precision; /* for a .dt, of its products; NULL: what it says */
@@ -26,7 +27,7 @@ typedef struct dtrun_call {
 int dtrun_parse(int argc, char **argv, dtrun_call *call);
 void dtrun_call_free(dtrun_call *call);
 
-/* Whether the command is a run: one that several processes can make together. */
+/* Whether several processes can make the command together. */
 bool dtrun_runs(const dtrun_call *call);
 
 /* The commands' names and one line each, for `dtrun --help`. */

@@ -52,6 +52,7 @@ static void say_subject(dt_text *text, const subject *one) {
         dt_text_append(text, result.gpu);
     else
         dt_text_format(text, "%d device%s, %d core%s", result.n_devices, dt_plural(result.n_devices), result.n_cores, dt_plural(result.n_cores));
+    if (result.n_processes > 1) dt_text_format(text, " of each of %d processes", result.n_processes);
     dt_text_format(text, ", %s; %" PRId64 " steps\n", result.level, result.n_steps);
     dt_text_format(text, "%s: %.1f GFLOP/s, memory %.1f GB/s, cache %.1f GB/s\n\n", result.gpu != NULL ? result.gpu : "one core of this machine",
                    1e-9 * one->peak.flops, 1e-9 * one->peak.memory_bytes, 1e-9 * one->peak.cache_bytes);
@@ -62,6 +63,9 @@ static void say_subject(dt_text *text, const subject *one) {
     dt_text_format(text, "%-*s %6.1f%%\n\n", width + 17, "between kernels", 100 * result.rest_share);
     dt_text_format(text, "a step: %.3f ms median, %.3f p10, %.3f p90; %s examples/s\n", 1e3 * result.median, 1e3 * result.p10, 1e3 * result.p90,
                    dt_text_with_commas((int64_t)result.examples_per_second, examples));
+    if (result.n_processes > 1)
+        dt_text_format(text, "between processes: %.3f ms of a step, of which %.3f ms are waited for\n", 1e3 * result.exchanging,
+                       1e3 * result.exposed);
     if (result.bad_indices > 0)
         dt_text_format(text, "%" PRId64 " indices of the last step were out of range: use real data, with --data\n", result.bad_indices);
 }
@@ -101,6 +105,7 @@ static void say_subject_json(dt_text *text, const subject *one) {
     say_string(text, "step", result.step);
     say_string(text, "level", result.level);
     if (result.gpu != NULL) say_string(text, "gpu", result.gpu);
+    say_number(text, "processes", result.n_processes);
     say_number(text, "devices", result.n_devices);
     say_number(text, "cores", result.n_cores);
     say_number(text, "replicas", (double)result.replicas);
@@ -121,12 +126,14 @@ static void say_subject_json(dt_text *text, const subject *one) {
     dt_text_append(text, "]");
     say_number(text, "exchange_share", result.exchange_share);
     say_number(text, "rest_share", result.rest_share);
+    say_number(text, "exchanging", result.exchanging);
+    say_number(text, "exposed", result.exposed);
     say_number(text, "bad_indices", (double)result.bad_indices);
 }
 
 /* ---- running ---- */
 
-static dt_status *print(const subject *subjects, int n, bool json) {
+static dt_status *print(const subject *subjects, int n, bool json, bool leads) {
     dt_text text = {0};
     double medians[2] = {0};
     for (int i = 0; i < n; i++) medians[i] = dt_bench_result_of(subjects[i].bench).median;
@@ -149,7 +156,7 @@ static dt_status *print(const subject *subjects, int n, bool json) {
                            medians[1] / medians[0], subjects[0].artifact->path);
     }
     dt_status *status = text.failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : NULL;
-    if (status == NULL) fputs(text.data, stdout);
+    if (status == NULL && leads) fputs(text.data, stdout);
     dt_text_free(&text);
     return status;
 }
@@ -165,7 +172,7 @@ static dt_status *run(const dtrun_call *call, const dt_artifact *const *artifact
     for (int i = 0; i < n; i++) DT_TRY(open_subject(call, artifacts[i], &subjects[i]));
     for (int64_t step = -N_WARM_UP; step < call->n_steps; step++)
         for (int i = 0; i < n; i++) DT_TRY(dt_bench_step(subjects[i].bench, step >= 0));
-    return print(subjects, n, call->json);
+    return print(subjects, n, call->json, dt_run_leads(&call->run));
 }
 
 static dt_status *bench_all(const dtrun_call *call, const dt_artifact *const *artifacts, int n) {

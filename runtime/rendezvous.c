@@ -122,11 +122,16 @@ static void agree_on_level(const record *all, int n, int process, dt_agreement *
         dt_text_format(note, "all processes run the code for %s: not all machines have %s", dt_cpu_level_name(least), dt_cpu_level_name(most));
 }
 
+/* Those who may use the same cores have each its own from now on. */
 static void share_cores(const record *all, int n, int process, dt_agreement *agreed) {
-    int n_sharing = 0;
-    for (int p = 0; p < n; p++) n_sharing += all[p].machine == all[process].machine;
-    agreed->n_cores = dt_cpu_n_cores() / n_sharing;
-    if (agreed->n_cores < 1) agreed->n_cores = 1;
+    int n_sharing = 0, index = 0;
+    for (int p = 0; p < n; p++) {
+        if (all[p].machine != all[process].machine) continue;
+        index += p < process;
+        n_sharing++;
+    }
+    dt_cpu_take_share(index, n_sharing);
+    agreed->n_cores = dt_cpu_n_cores();
 }
 
 dt_status *dt_rendezvous(const dt_artifact *artifact, const char *command, const dt_kernels_options *kernels, const dt_run_options *run,

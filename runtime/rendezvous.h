@@ -9,11 +9,11 @@
 /* What was agreed on. */
 typedef struct dt_agreement {
     const char *level; /* of the code that all can run, where nobody named one; NULL: it is said already */
-    int n_cores;       /* for this process, of those that it may use: its share, where others of its machine may use the same */
+    int n_cores;       /* of this process: its share, which it has taken, where others of its machine could use the same */
 } dt_agreement;
 
-/* Compares the artifact, the options and `command`, which is what is run, of all processes. What differs is everybody's error, with both sides. A line
- * that is worth saying is appended to `note`. Alone there is nothing to compare. */
+/* Compares the artifact, the options and `command`, which is what is run, of all processes. What differs is everybody's error, with both sides. A
+ * line that is worth saying is appended to `note`. Alone there is nothing to compare. */
 dt_status *dt_rendezvous(const dt_artifact *artifact, const char *command, const dt_kernels_options *kernels, const dt_run_options *run,
                          dt_agreement *agreed, dt_text *note);
 

@@ -34,6 +34,7 @@ struct dt_processes {
     dt_exchange *gathering;
     char *records; /* [n * DT_RECORD_BYTES] of the gathering in progress */
     int bytes_tag; /* of dt_processes_gather_bytes */
+    _Atomic double exchanging_seconds;
 
     atomic_bool aborted, closing, person_knows;
     int exit_status;
@@ -117,8 +118,8 @@ static void take_begun(work *in) {
     pthread_mutex_unlock(&in->self->lock);
 }
 
-/* Moves all exchanges on. */
-static dt_status *move_all(work *in, bool *moved) {
+/* Moves all exchanges on. Who waits for the last one to be over finds it counted in. */
+static dt_status *move_all(work *in, double busy_since, bool *moved) {
     for (dt_exchange **link = &in->first; *link != NULL;) {
         dt_exchange *one = *link;
         bool done;
@@ -126,6 +127,8 @@ static dt_status *move_all(work *in, bool *moved) {
         if (done) {
             *link = one->next;
             one->next = NULL;
+            if (in->first == NULL)
+                atomic_store(&in->self->exchanging_seconds, atomic_load(&in->self->exchanging_seconds) + dt_seconds_now() - busy_since);
             dt_event_advance(&one->done);
         } else {
             link = &one->next;
@@ -191,11 +194,12 @@ static void rest(work *in, double idle_since) {
 
 /* Until the run is over, or has failed. */
 static dt_status *serve(work *in) {
-    double idle_since = dt_seconds_now();
+    double idle_since = dt_seconds_now(), busy_since = 0;
     for (;;) {
-        bool moved = false;
+        bool moved = false, was_busy = in->first != NULL;
         take_begun(in);
-        DT_TRY(move_all(in, &moved));
+        if (!was_busy && in->first != NULL) busy_since = dt_seconds_now();
+        DT_TRY(move_all(in, busy_since, &moved));
         DT_TRY(look_after(in));
         if (atomic_load(&in->self->aborted)) return NULL;
         if (in->first == NULL && atomic_load(&in->self->closing)) return NULL;
@@ -256,6 +260,7 @@ int dt_processes_number(const dt_processes *processes) { return processes == NUL
 int dt_processes_count(const dt_processes *processes) { return processes == NULL ? 1 : processes->n; }
 const dt_transport *dt_processes_transport(const dt_processes *processes) { return processes == NULL ? NULL : processes->transport; }
 dt_progress *dt_processes_progress(dt_processes *processes) { return processes == NULL ? NULL : &processes->progress; }
+double dt_processes_exchanging_seconds(const dt_processes *processes) { return processes == NULL ? 0 : atomic_load(&processes->exchanging_seconds); }
 int dt_processes_new_tag(dt_processes *processes) { return processes->n_tags++; }
 
 /* Records of all processes to all, in log2(n) rounds: after each, twice as many are here, those of the processes behind this one. Bruck, Ho, Kipnis,

@@ -53,6 +53,9 @@ void dt_processes_begin(dt_processes *processes, dt_exchange *exchange, const dt
 /* Returns when it is over for the `times`th time, which it may not have begun yet. Any number of threads. */
 dt_status *dt_processes_wait(dt_processes *processes, dt_exchange *exchange, uint32_t times);
 
+/* Seconds in which something was under way, since the beginning. */
+double dt_processes_exchanging_seconds(const dt_processes *processes);
+
 /* This process cannot go on: all others hear why. The first reason stands. */
 void dt_processes_abort(dt_processes *processes, const char *reason);
 /* NULL, or DT_ABORTED with the reason. */

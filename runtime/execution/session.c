@@ -9,6 +9,7 @@
 #include "runtime/comm/local/local.h"
 #include "runtime/devices/spec.h"
 #include "runtime/execution/executor.h"
+#include "runtime/threads/clock.h"
 #include "runtime/threads/thread_pool.h"
 
 #include <inttypes.h>
@@ -46,6 +47,7 @@ struct dt_session {
     dt_batch batch;
     dt_bad_index bad_index;
     dt_bad_index *bad_indices; /* [n_processes] on the way */
+    double gathering_seconds;
 
     const void *const *staged; /* inputs of the batch that was staged last, and no step has run since; NULL: there is none */
     int staged_step;
@@ -486,7 +488,9 @@ static dt_status *collect_bad_index(dt_session *session) {
     for (int e = 0; e < session->n_executors; e++)
         for (int m = 0; m < session->executors[e].memory.n_microbatches; m++) dt_bad_index_add(here, &session->executors[e].bad_index[m]);
     dt_step_context context = {.step = session->running.step, .number = session->running.launch.counter};
+    double began = dt_seconds_now();
     DT_TRY(dt_processes_gather(session->options.processes, session->bad_indices, sizeof *session->bad_indices, &context));
+    session->gathering_seconds = dt_seconds_now() - began;
     session->bad_index = session->bad_indices[0];
     for (int p = 1; p < session->n_processes; p++) dt_bad_index_add(&session->bad_index, &session->bad_indices[p]);
     return NULL;
@@ -621,6 +625,8 @@ double dt_session_times(const dt_session *session, double *kernel_seconds, int *
     for (int e = 0; e < session->n_executors; e++) exchange_seconds += session->executors[e].times->exchange_seconds;
     return exchange_seconds;
 }
+
+double dt_session_exposed_seconds(const dt_session *session) { return session->executors[0].times->crossing_seconds + session->gathering_seconds; }
 
 void dt_session_measure(dt_session *session, bool one_by_one) {
     for (int e = 0; e < session->n_executors; e++) session->executors[e].times->pauses = !one_by_one;
