@@ -35,7 +35,7 @@ typedef struct sums {
     float **leaves, *target;
     dt_group *groups[RANKS];
     dt_collective_part parts[RANKS];
-    dt_tree_reductions reductions[RANKS];
+    dt_group_work work[RANKS];
     void *scratch[RANKS];
     bool in_tree;
 } sums;
@@ -46,7 +46,7 @@ static const dt_step_context at = {.step = "train"};
 
 static dt_status *add_in_tree(const sums *of, int rank) {
     DT_TRY(dt_group_meet(of->groups[rank], DT_GROUP_ALL, &at, "all gradients"));
-    for (size_t r = 0; r < of->reductions[rank].n; r++) dt_reduce(&of->reductions[rank].items[r], of->scratch[rank]);
+    for (size_t r = 0; r < of->work[rank].reductions.n; r++) dt_reduce(&of->work[rank].reductions.items[r], of->scratch[rank]);
     return dt_group_meet(of->groups[rank], DT_GROUP_ALL, &at, "all gradients");
 }
 
@@ -115,7 +115,12 @@ static dt_status *allocate_leaf(size_t n, float **leaf) {
 
 static dt_status *open_groups(sums *of, dt_arena *arena) {
     dt_local_hub *hub;
-    dt_local_hub_options options = {RANKS, 1, true, of->n_leaves, {1, 1, 1}, 60};
+    dt_local_hub_options options = {.n_ranks = RANKS,
+                                    .shares_memory = true,
+                                    .n_microbatches = of->n_leaves,
+                                    .n_all_microbatches = of->n_leaves,
+                                    .rows = {1, 1, 1},
+                                    .deadline_seconds = 60};
     DT_TRY(dt_local_hub_create(&options, &hub));
     for (int r = 0; r < RANKS; r++) {
         DT_TRY(dt_local_hub_join(hub, r, &of->groups[r]));
@@ -132,7 +137,7 @@ static dt_status *open_groups(sums *of, dt_arena *arena) {
         if (of->scratch[r] == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     }
     dt_local_hub_release(hub);
-    for (int r = 0; r < RANKS; r++) dt_group_lower(of->groups[r], 0, 1, arena, &of->reductions[r]);
+    for (int r = 0; r < RANKS; r++) DT_TRY(dt_group_lower(of->groups[r], 0, 1, arena, &of->work[r]));
     return NULL;
 }
 

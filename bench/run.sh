@@ -13,26 +13,28 @@
 #       elementwise  functions and chains of them    bench/elementwise.py
 #       passes       the worth of each pass          bench/passes.py
 #       order        what equal bits cost a sum      bench/reduction_order.py
+#       processes    a step over two processes       bench/processes.py
 #
-# The first call of one of the first six but `size` installs the peers (bench/peers/setup.sh). DT_DATA: the folder of Fashion-MNIST.
+# The first call of one of the first six but `size`, or of processes, installs the peers (bench/peers/setup.sh). DT_DATA: the folder of Fashion-MNIST.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 declare -A scripts=([cnn]=cnn_step [perceptron]=perceptron_step [start]=first_step [memory]=memory [size]=size [epoch]=epoch
-                    [second]=second [elementwise]=elementwise [passes]=passes [order]=reduction_order)
+                    [second]=second [elementwise]=elementwise [passes]=passes [order]=reduction_order
+                    [processes]=processes)
 pairs=3
 tables=()
 peers=
 while [ $# -gt 0 ]; do
     case $1 in
     --pairs) pairs=${2:?a number of pairs} && shift ;;
-    *) [ -n "${scripts[$1]:-}" ] && tables+=("$1") || { sed -n '5,17s/^# *//p' "$0" >&2 && exit 2; } ;;
+    *) [ -n "${scripts[$1]:-}" ] && tables+=("$1") || { sed -n '5,18s/^# *//p' "$0" >&2 && exit 2; } ;;
     esac
     shift
 done
-[ ${#tables[@]} -gt 0 ] || tables=(cnn perceptron start memory size epoch second elementwise passes order)
+[ ${#tables[@]} -gt 0 ] || tables=(cnn perceptron start memory size epoch second elementwise passes order processes)
 for table in "${tables[@]}"; do
-    case $table in cnn | perceptron | start | memory | epoch) peers=yes ;; esac
+    case $table in cnn | perceptron | start | memory | epoch | processes) peers=yes ;; esac
 done
 
 cmake --preset release >/dev/null

@@ -1,0 +1,102 @@
+"""multi_worker: how long one training step of examples/fashion_cnn.dt takes in TensorFlow's MultiWorkerMirroredStrategy, whose workers are processes of
+this machine, a core each, that reduce over loopback.
+
+The same model, loss and optimizer at the same global batch, each worker with its share of it in memory; the step is a tf.function around strategy.run,
+and is timed in the first worker from call to the loss being read.
+
+    bench/peers/.venv/bin/python bench/peers/multi_worker.py [--threads 2] [--batch 128] [--steps 50]       as many workers as threads
+
+Prints the JSON line of cnn_step.py.
+"""
+import json
+import os
+import socket
+import subprocess
+import sys
+
+import harness
+
+
+def free_ports(n):
+    """Of loopback. They are free a moment later too, or the run fails and says so."""
+    sockets = [socket.socket() for _ in range(n)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def work(arguments, worker):
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[worker]})
+    os.environ["KERAS_BACKEND"] = "tensorflow"
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    import keras
+    import tensorflow as tf
+
+    import cnn_step
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    keras.utils.set_random_seed(0)
+    rows = arguments.batch // arguments.threads
+    batches = [(image[worker * rows : (worker + 1) * rows], label[worker * rows : (worker + 1) * rows])
+               for image, label in harness.read_batches(arguments.data, arguments.batch)]
+    shapes = {"k1": (3, 3, 1, cnn_step.FILTERS[0]), "b1": (cnn_step.FILTERS[0],), "k2": (3, 3, *cnn_step.FILTERS), "b2": (cnn_step.FILTERS[1],),
+              "kernel": (5 * 5 * cnn_step.FILTERS[1], cnn_step.CLASSES), "bias": (cnn_step.CLASSES,)}
+    glorot = tf.keras.initializers.GlorotUniform(seed=0)
+    with strategy.scope():
+        p = {n: tf.Variable(glorot(s) if len(s) > 1 else tf.zeros(s)) for n, s in shapes.items()}
+        moments = {n: (tf.Variable(tf.zeros(s)), tf.Variable(tf.zeros(s))) for n, s in shapes.items()}
+        count = tf.Variable(0.0, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
+
+    def one_replica(image, label):
+        with tf.GradientTape() as tape:
+            x = tf.cast(image, tf.float32)[..., tf.newaxis] / 255
+            x = tf.nn.max_pool2d(tf.nn.relu(tf.nn.conv2d(x, p["k1"], 1, "VALID") + p["b1"]), 2, 2, "VALID")
+            x = tf.nn.max_pool2d(tf.nn.relu(tf.nn.conv2d(x, p["k2"], 1, "VALID") + p["b2"]), 2, 2, "VALID")
+            x = tf.nn.dropout(tf.reshape(x, (-1, 5 * 5 * cnn_step.FILTERS[1])), cnn_step.DROPOUT)
+            logits = x @ p["kernel"] + p["bias"]
+            loss = tf.reduce_sum(tf.nn.sparse_softmax_cross_entropy_with_logits(tf.cast(label, tf.int32), logits)) / arguments.batch
+        gradients = tape.gradient(loss, list(p.values()))
+        gradients = tf.distribute.get_replica_context().all_reduce("sum", gradients)
+        count.assign_add(1)
+        rate = cnn_step.LEARNING_RATE * tf.sqrt(1 - 0.999**count) / (1 - 0.9**count)
+        for value, (m, v), g in zip(p.values(), moments.values(), gradients):
+            m.assign_add((g - m) * (1 - 0.9))
+            v.assign_add((g * g - v) * (1 - 0.999))
+            value.assign_sub(rate * m / (tf.sqrt(v) + 1e-7))
+        return loss
+
+    @tf.function
+    def train(image, label):
+        return strategy.reduce("sum", strategy.run(one_replica, args=(image, label)), axis=None)
+
+    tensors = [(tf.constant(image), tf.constant(label)) for image, label in batches]
+    measured = harness.measure(lambda i: float(train(*tensors[i])), arguments.steps)
+    if worker == 0:
+        harness.print_line("tensorflow", tf.__version__, "fashion_cnn", arguments, measured)
+
+
+def main():
+    parser = harness.parser(__doc__, batch=128, threads=2)
+    arguments = parser.parse_args()
+    worker = os.environ.get("MULTI_WORKER")
+    if worker is not None:
+        work(arguments, int(worker))
+        return
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(arguments.threads)]
+    workers = []
+    for index in range(arguments.threads):
+        config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+        environment = {**os.environ, "TF_CONFIG": json.dumps(config), "MULTI_WORKER": str(index)}
+        workers.append(subprocess.Popen([sys.executable, __file__, *sys.argv[1:]], env=environment, stdout=None if index == 0 else subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL if index > 0 else None))
+    sys.exit(max(one.wait() for one in workers))
+
+
+if __name__ == "__main__":
+    main()

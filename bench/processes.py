@@ -1,0 +1,49 @@
+"""processes: training over two processes of one core each, started by mpirun, beside what else does that: a step of the CNN at global batch 128.
+
+    two devices of one process   `dtrun train --devices cpu:2`, the same replicas: how much of the step it costs that processes exchange
+    TensorFlow                   bench/peers/multi_worker.py: MultiWorkerMirroredStrategy, two workers over loopback
+
+Ours are trainings on real data with the pipeline running: the mean step from the second on, which `dtrun train` reports.
+"""
+import json
+import os
+import shutil
+
+import side_by_side as bench
+
+STEPS = 60
+ONE_MACHINE = ("--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,vader")
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+def step_of(launcher, devices):
+    """ms, of a training at global batch 128."""
+    os.environ.update(AS_ROOT)
+    output = bench.run([*launcher, bench.ROOT / "build/dtrun", "train", bench.CNN, "--data", bench.DATA, "--log-format", "json", "--replicas", 2,
+                        "--max-steps", STEPS, "--devices", devices]).output
+    return 1000 * next(event["seconds_per_step"] for event in map(json.loads, output.splitlines()) if event["event"] == "epoch")
+
+
+def two_processes():
+    mpirun = shutil.which("mpirun.openmpi") or "mpirun"
+    return step_of([mpirun, "-n", 2, *ONE_MACHINE], "cpu:1x1")
+
+
+def two_devices():
+    return step_of([], "cpu:2x1")
+
+
+def tensorflow():
+    return bench.peer("multi_worker.py", "--steps", STEPS)[0]["step_ms"]
+
+
+def main():
+    n = bench.n_pairs(__doc__)
+    runs = [(two_processes(), two_devices(), tensorflow()) for _ in range(n)]
+    bench.head(f"CNN step, batch 128, 2 processes of one core; {bench.counted(n)} of {STEPS} steps", "ours, ms", "beside, ms", "times as fast")
+    for which, name in ((1, "two devices of one process"), (2, "TensorFlow's MultiWorkerMirroredStrategy")):
+        mine, theirs, ratio = bench.medians([(run[0], run[which]) for run in runs])
+        bench.row(name, f"{mine:.1f}", f"{theirs:.1f}", f"{ratio:.2f}")
+
+
+main()
