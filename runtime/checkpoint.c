@@ -42,10 +42,12 @@ static char *below(const char *folder, const char *file) { return join(folder, "
 
 /* ---- writing ---- */
 
-typedef struct writer {
-    dt_session *session;
-    int *variables; /* tensor i of the file is variable variables[i] */
-} writer;
+/* What is to be written. */
+typedef struct source {
+    const dt_artifact *artifact;
+    const void *const *variables; /* [n_variables of the artifact] */
+    dt_progress *progress;
+} source;
 
 /* Whether one of `n` elements of a float type is not a number. */
 static bool has_nan(dt_dtype dtype, const void *data, int64_t n) {
@@ -58,15 +60,10 @@ static bool has_nan(dt_dtype dtype, const void *data, int64_t n) {
     return false;
 }
 
-/* What a run cannot go on from is not saved over what it could. */
-static dt_status *fetch(void *context, int index, void *data) {
-    writer *from = context;
-    const dt_artifact_variable *variable = &dt_session_artifact(from->session)->variables[from->variables[index]];
+static dt_status *check_numbers(const dt_artifact_variable *variable, const void *data) {
     dt_dtype dtype = variable->tensor.dtype;
-    DT_TRY(dt_session_get_variable(from->session, 0, from->variables[index], data));
-    if (dt_dtype_is_float(dtype) && has_nan(dtype, data, variable->bytes / (int64_t)dt_dtype_bytes(dtype)))
-        return dt_error(DT_OUT_OF_RANGE, "%s holds what is not a number (NaN): no checkpoint is written", variable->path);
-    return NULL;
+    if (!dt_dtype_is_float(dtype) || !has_nan(dtype, data, variable->bytes / (int64_t)dt_dtype_bytes(dtype))) return NULL;
+    return dt_error(DT_OUT_OF_RANGE, "%s holds what is not a number (NaN): no checkpoint is written", variable->path);
 }
 
 static bool belongs(const dt_artifact_variable *variable, bool slots) { return (variable->kind == DT_VARIABLE_SLOT) == slots; }
@@ -76,30 +73,29 @@ static void print_sum(const unsigned char sum[DT_SHA256_BYTES], char *hex) {
 }
 
 /* Writes all slots, or all other variables. */
-static dt_status *write_tensors(dt_session *session, const char *folder, const char *file, bool slots, char *hex_sum) {
-    const dt_artifact *artifact = dt_session_artifact(session);
+static dt_status *write_tensors(const source *from, const char *folder, const char *file, bool slots, char *hex_sum) {
+    const dt_artifact *artifact = from->artifact;
     unsigned char sum[DT_SHA256_BYTES];
-    writer from = {.session = session, .variables = dt_allocate_zeroed((size_t)artifact->n_variables, sizeof *from.variables)};
     dt_safetensor *tensors = dt_allocate_zeroed((size_t)artifact->n_variables, sizeof *tensors);
     char *path = below(folder, file);
     int n = 0;
-    dt_status *status = NULL;
-    if (from.variables == NULL || tensors == NULL || path == NULL) status = no_memory();
+    dt_status *status = tensors == NULL || path == NULL ? no_memory() : NULL;
     for (int i = 0; status == NULL && i < artifact->n_variables; i++) {
         const dt_artifact_variable *variable = &artifact->variables[i];
         if (!belongs(variable, slots)) continue;
-        from.variables[n] = i;
         tensors[n++] = (dt_safetensor){.name = variable->path,
                                        .dtype = variable->tensor.dtype,
                                        .n_dims = variable->tensor.n_dims,
                                        .dims = variable->tensor.dims,
-                                       .n_bytes = variable->bytes};
+                                       .n_bytes = variable->bytes,
+                                       .data = from->variables[i]};
+        status = check_numbers(variable, from->variables[i]);
+        dt_progress_count(from->progress);
     }
-    if (status == NULL) status = dt_safetensors_write(path, n, tensors, fetch, &from, sum);
+    if (status == NULL) status = dt_safetensors_write(path, n, tensors, from->progress, sum);
     if (status == NULL) print_sum(sum, hex_sum);
     dt_release(path);
     dt_release(tensors);
-    dt_release(from.variables);
     return status;
 }
 
@@ -111,11 +107,11 @@ static dt_status *write_state(const char *folder, const dt_checkpoint_state *sta
     return status;
 }
 
-static dt_status *write_all(dt_session *session, const char *unfinished, dt_checkpoint_state *state) {
+static dt_status *write_all(const source *from, const char *unfinished, dt_checkpoint_state *state) {
     DT_TRY(dt_file_remove_tree(unfinished));
     DT_TRY(dt_file_make_folders(unfinished));
-    DT_TRY(write_tensors(session, unfinished, MODEL_FILE, false, state->model_sha256));
-    DT_TRY(write_tensors(session, unfinished, OPTIMIZER_FILE, true, state->optimizer_sha256));
+    DT_TRY(write_tensors(from, unfinished, MODEL_FILE, false, state->model_sha256));
+    DT_TRY(write_tensors(from, unfinished, OPTIMIZER_FILE, true, state->optimizer_sha256));
     DT_TRY(write_state(unfinished, state));
     return dt_file_sync_folder(unfinished);
 }
@@ -131,11 +127,13 @@ static dt_status *publish(const char *folder, const char *unfinished, const char
     return dt_file_sync_folder(folder);
 }
 
-dt_status *dt_checkpoint_save(dt_session *session, const char *folder, dt_checkpoint_state *state, char **path) {
+dt_status *dt_checkpoint_save(const dt_artifact *artifact, const void *const *variables, const char *folder, dt_checkpoint_state *state,
+                              dt_progress *progress, char **path) {
+    const source from = {artifact, variables, progress};
     char *unfinished = join(folder, UNFINISHED_PREFIX, state->step, ""), *finished = join(folder, STEP_PREFIX, state->step, "");
     dt_status *status = unfinished == NULL || finished == NULL ? no_memory() : NULL;
     if (status == NULL) status = dt_file_make_folders(folder);
-    if (status == NULL) status = write_all(session, unfinished, state);
+    if (status == NULL) status = write_all(&from, unfinished, state);
     if (status == NULL) status = publish(folder, unfinished, finished);
     if (status != NULL && unfinished != NULL) dt_status_free(dt_file_remove_tree(unfinished));
     dt_release(unfinished);

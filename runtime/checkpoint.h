@@ -15,9 +15,11 @@
 #include "runtime/checkpoint_state.h"
 #include "runtime/execution/session.h"
 
-/* Writes the session's variables and `state`, whose sums it sets, as `folder`/step-N; *path (may be NULL) is its name, which the caller frees. A
- * checkpoint of the same step is replaced, in one move. */
-dt_status *dt_checkpoint_save(dt_session *session, const char *folder, dt_checkpoint_state *state, char **path);
+/* Writes all variables of the program, each dense where `variables` says, and `state`, whose sums it sets, as `folder`/step-N; *path (may be NULL) is
+ * its name, which the caller frees. A checkpoint of the same step is replaced, in one move. `progress`, which may be NULL, counts pieces. What is not
+ * a number (NaN) is not saved over what a run could go on from: DT_OUT_OF_RANGE. */
+dt_status *dt_checkpoint_save(const dt_artifact *artifact, const void *const *variables, const char *folder, dt_checkpoint_state *state,
+                              dt_progress *progress, char **path);
 
 /* Removes all but the newest `keep` checkpoints and the one of step `best_step` (-1: none). */
 dt_status *dt_checkpoint_prune(const char *folder, int64_t keep, int64_t best_step);

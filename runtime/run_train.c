@@ -1,10 +1,11 @@
 /* run_train: epochs of a step that trains, evaluation after each, checkpoints, and going on from one.
  *
  * All that the run is at a step is (variables, epoch, position in the epoch, step number, totals of the epoch, best so far); a checkpoint holds
- * exactly that. Each checkpoint is written between two steps, so going on from it cannot be told from not having stopped. */
+ * exactly that. Each is copied between two steps and written while the next ones run, so going on from it cannot be told from not having stopped. */
 #include "base/memory.h"
 #include "base/text.h"
 #include "runtime/checkpoint.h"
+#include "runtime/checkpoint_writer.h"
 #include "runtime/metric.h"
 #include "runtime/run.h"
 #include "runtime/runner.h"
@@ -30,9 +31,10 @@ typedef struct training {
     dt_runner *trainer, *evaluator; /* evaluator NULL: there is none */
     dt_metric metric;               /* that --keep-best or --stop-after-no-gain watch */
 
-    dt_checkpoint_state state; /* the run at this step; its totals only while it is saved */
-    int64_t saved_step;        /* of the last checkpoint; -1: none */
-    int lock;                  /* of the folder of checkpoints; -1: none */
+    dt_checkpoint_state state;    /* the run at this step; its totals only while it is saved */
+    dt_checkpoint_writer *writer; /* NULL: no checkpoints, or another process writes them */
+    int64_t saved_step;           /* of the last checkpoint; -1: none */
+    int lock;                     /* of the folder of checkpoints; -1: none */
     char *resumed_from;
     const char *reason; /* why it ended */
     double began, first_step_seconds;
@@ -40,30 +42,30 @@ typedef struct training {
 
 /* ---- checkpoints ---- */
 
-static dt_status *write_checkpoint(training *run) {
-    char *path;
+/* One process writes what all have. */
+static dt_status *save(training *run) {
+    if (run->options->checkpoint_dir == NULL) return NULL;
     dt_reports *reports = dt_runner_reports(run->trainer);
     run->state.n_added = dt_reports_n_added(reports);
     run->state.n_totals = run->state.n_added > 0 ? dt_reports_n_aggregates(reports) : 0;
     run->state.totals = (dt_total *)(uintptr_t)dt_reports_totals(reports);
-    dt_status *status = dt_checkpoint_save(run->session, run->options->checkpoint_dir, &run->state, &path);
+    dt_status *status = dt_checkpoint_writer_begin(run->writer, &run->state);
     run->state.totals = NULL; /* the reports' */
-    DT_TRY(status);
-    dt_log_checkpoint(run->log, path, run->state.step);
-    dt_release(path);
-    int64_t keep = run->options->keep > 0 ? run->options->keep : DEFAULT_KEEP;
-    return dt_checkpoint_prune(run->options->checkpoint_dir, keep, run->state.has_best ? run->state.best_step : -1);
+    run->saved_step = run->state.step;
+    return status;
 }
 
-/* One process writes what all have. */
-static dt_status *save(training *run) {
-    if (run->options->checkpoint_dir == NULL) return NULL;
-    dt_progress *progress = dt_processes_progress(run->options->processes);
-    dt_progress_set(progress, DT_ACTIVITY_WRITING);
-    if (dt_session_leads(run->session)) DT_TRY(write_checkpoint(run));
-    dt_progress_set(progress, DT_ACTIVITY_COMPUTING);
-    run->saved_step = run->state.step;
-    return NULL;
+static void log_checkpoint(void *log, const char *path, int64_t step) { dt_log_checkpoint(log, path, step); }
+
+static dt_status *open_writer(training *run) {
+    const dt_run_options *options = run->options;
+    if (options->checkpoint_dir == NULL || !dt_run_leads(options)) return NULL;
+    dt_checkpoint_writer_options writer = {.folder = options->checkpoint_dir,
+                                           .keep = options->keep > 0 ? options->keep : DEFAULT_KEEP,
+                                           .progress = dt_processes_progress(options->processes),
+                                           .written = log_checkpoint,
+                                           .context = run->log};
+    return dt_checkpoint_writer_create(run->session, &writer, &run->writer);
 }
 
 /* Takes over what the checkpoint says, where it has a meaning here. */
@@ -193,7 +195,9 @@ static dt_status *open_session(training *run) {
     const dt_run_options *options = run->options;
     run->about.steps_per_epoch = dt_pipeline_n_batches(run->data);
     run->about.epochs = epochs_of(options, run->about.steps_per_epoch);
+    if (options->checkpoint_dir != NULL && dt_run_leads(options)) run->about.host_bytes = dt_checkpoint_copy_bytes(run->artifact);
     DT_TRY(dt_session_create(run->kernels, &run->about, &run->session));
+    DT_TRY(open_writer(run));
     DT_TRY(dt_runner_create(run->kernels, run->session, run->data, run->step, options->ignore_bad_index, &run->trainer));
     if (run->evaluate >= 0)
         DT_TRY(dt_runner_create(run->kernels, run->session, run->test_data, run->evaluate, options->ignore_bad_index, &run->evaluator));
@@ -279,6 +283,7 @@ static dt_status *look_for_end(training *run) {
 static dt_status *after_step(training *run) {
     const dt_run_options *options = run->options;
     if (run->first_step_seconds < 0) run->first_step_seconds = dt_seconds_since_exec();
+    DT_TRY(dt_checkpoint_writer_look(run->writer));
     run->state.step++;
     run->state.examples = dt_runner_position(run->trainer);
     if (options->log_every > 0 && run->state.step % options->log_every == 0) {
@@ -312,6 +317,7 @@ static dt_status *evaluate(training *run, bool *whole) {
     for (int64_t batch = 0; outcome == DT_RUNNER_RAN; batch++) {
         DT_TRY(dt_runner_step(run->evaluator, batch, stopped(run), &outcome));
         if (outcome == DT_RUNNER_RAN) show_progress(run, run->evaluator);
+        DT_TRY(dt_checkpoint_writer_look(run->writer));
     }
     *whole = outcome == DT_RUNNER_EPOCH_OVER;
     return *whole ? report_epoch(run, run->evaluator, true) : NULL;
@@ -375,6 +381,7 @@ static dt_status *train(training *run, dt_checkpoint_state *saved) {
     }
     bool has_weights = run->state.step > 0 || run->options->max_steps == 0;
     if (has_weights && run->saved_step != run->state.step) DT_TRY(save(run));
+    DT_TRY(dt_checkpoint_writer_wait(run->writer));
     if (run->state.step == first_step && run->resumed_from != NULL) explain_idleness(run);
     dt_log_ended(run->log, run->reason != NULL ? run->reason : "epochs", run->state.step, run->state.epoch, dt_seconds_now() - run->began,
                  run->first_step_seconds);
@@ -391,6 +398,8 @@ dt_status *dt_run_train(const dt_kernels *kernels, const dt_run_options *options
                     .first_step_seconds = -1};
     dt_checkpoint_state saved = {0};
     dt_status *status = train(&run, &saved);
+    status = dt_status_first(status, dt_checkpoint_writer_wait(run.writer));
+    dt_checkpoint_writer_destroy(run.writer);
     dt_checkpoint_state_free(&saved);
     dt_checkpoint_state_free(&run.state);
     dt_metric_free(&run.metric);

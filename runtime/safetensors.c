@@ -18,8 +18,10 @@
 #define MOST_DIMS 64
 
 enum {
-    ALIGNMENT = 64
-}; /* of the first tensor in files that are written */
+    ALIGNMENT = 64,             /* of the first tensor in files that are written */
+    PIECE_BYTES = 4 << 20,      /* that are written at once */
+    UNSYNCED_BYTES = 256 << 20, /* at most: so that no sync takes long */
+};
 
 typedef struct file {
     dt_safetensors view; /* first: what the caller sees */
@@ -212,54 +214,59 @@ typedef struct output {
     const char *path;
     int fd;
     struct sha256_ctx sum;
+    size_t n_unsynced;
+    dt_progress *progress;
 } output;
 
-static dt_status *put(output *to, const void *bytes, size_t n_bytes) {
-    sha256_update(&to->sum, n_bytes, bytes);
-    for (const char *at = bytes; n_bytes > 0;) {
-        ssize_t n = write(to->fd, at, n_bytes);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return dt_error(DT_IO, "%s: cannot write: %s", to->path, strerror(errno));
-        at += n;
-        n_bytes -= (size_t)n;
-    }
+static dt_status *sync_output(output *to) {
+    if (fsync(to->fd) != 0) return dt_error(DT_IO, "%s: cannot sync: %s", to->path, strerror(errno));
+    to->n_unsynced = 0;
+    dt_progress_count(to->progress);
     return NULL;
 }
 
-static dt_status *put_all(output *to, const dt_text *header, int n, const int *order, const dt_safetensor *tensors, dt_safetensors_fetch *fetch,
-                          void *context, void *buffer) {
+static dt_status *put_piece(output *to, const char *bytes, size_t n_bytes) {
+    sha256_update(&to->sum, n_bytes, (const unsigned char *)bytes);
+    for (size_t done = 0; done < n_bytes;) {
+        ssize_t n = write(to->fd, bytes + done, n_bytes - done);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return dt_error(DT_IO, "%s: cannot write: %s", to->path, strerror(errno));
+        done += (size_t)n;
+    }
+    dt_progress_count(to->progress);
+    to->n_unsynced += n_bytes;
+    return to->n_unsynced < UNSYNCED_BYTES ? NULL : sync_output(to);
+}
+
+static dt_status *put(output *to, const void *bytes, size_t n_bytes) {
+    for (size_t done = 0; done < n_bytes; done += PIECE_BYTES)
+        DT_TRY(put_piece(to, (const char *)bytes + done, n_bytes - done < PIECE_BYTES ? n_bytes - done : PIECE_BYTES));
+    return NULL;
+}
+
+static dt_status *put_all(output *to, const dt_text *header, int n, const int *order, const dt_safetensor *tensors) {
     unsigned char length[8];
     for (int i = 0; i < 8; i++) length[i] = (unsigned char)((uint64_t)header->n >> 8 * i);
     DT_TRY(put(to, length, sizeof length));
     DT_TRY(put(to, header->data, header->n));
-    for (int i = 0; i < n; i++) {
-        DT_TRY(fetch(context, order[i], buffer));
-        DT_TRY(put(to, buffer, (size_t)tensors[order[i]].n_bytes));
-    }
-    if (fsync(to->fd) != 0) return dt_error(DT_IO, "%s: cannot sync: %s", to->path, strerror(errno));
-    return NULL;
+    for (int i = 0; i < n; i++) DT_TRY(put(to, tensors[order[i]].data, (size_t)tensors[order[i]].n_bytes));
+    return sync_output(to);
 }
 
-dt_status *dt_safetensors_write(const char *path, int n, const dt_safetensor *tensors, dt_safetensors_fetch *fetch, void *context,
-                                unsigned char sha256[DT_SHA256_BYTES]) {
-    int64_t n_most = 0;
-    for (int i = 0; i < n; i++) n_most = tensors[i].n_bytes > n_most ? tensors[i].n_bytes : n_most;
+dt_status *dt_safetensors_write(const char *path, int n, const dt_safetensor *tensors, dt_progress *progress, unsigned char sha256[DT_SHA256_BYTES]) {
     dt_text header = {0};
     int *order = dt_allocate((size_t)n * sizeof *order);
-    void *buffer = dt_allocate((size_t)n_most);
     dt_status *status = NULL;
     if (order != NULL) make_header(n, tensors, order, &header);
-    if (order == NULL || buffer == NULL || header.failed) status = dt_error(DT_RESOURCE_EXHAUSTED, "%s: no memory to write it", path);
+    if (order == NULL || header.failed) status = dt_error(DT_RESOURCE_EXHAUSTED, "%s: no memory to write it", path);
     if (status == NULL) {
-        output to = {.path = path, .fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
+        output to = {.path = path, .fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666), .progress = progress};
         sha256_init(&to.sum);
-        status = to.fd < 0 ? dt_error(DT_IO, "%s: cannot create: %s", path, strerror(errno))
-                           : put_all(&to, &header, n, order, tensors, fetch, context, buffer);
+        status = to.fd < 0 ? dt_error(DT_IO, "%s: cannot create: %s", path, strerror(errno)) : put_all(&to, &header, n, order, tensors);
         if (to.fd >= 0 && close(to.fd) != 0 && status == NULL) status = dt_error(DT_IO, "%s: cannot write: %s", path, strerror(errno));
         sha256_digest(&to.sum, DT_SHA256_BYTES, sha256);
     }
     dt_text_free(&header);
-    dt_release(buffer);
     dt_release(order);
     return status;
 }

@@ -7,6 +7,7 @@
 
 #include "abi/dtype.h"
 #include "base/status.h"
+#include "runtime/threads/progress.h"
 
 #define DT_SHA256_BYTES 32
 
@@ -16,7 +17,7 @@ typedef struct dt_safetensor {
     int n_dims;
     const int64_t *dims;
     int64_t n_bytes;
-    const void *data; /* of a file that was read; any alignment */
+    const void *data; /* any alignment; NULL where n_bytes is 0 */
 } dt_safetensor;
 
 typedef struct dt_safetensors {
@@ -33,12 +34,8 @@ void dt_safetensors_free(dt_safetensors *file); /* NULL is allowed */
 
 const dt_safetensor *dt_safetensors_find(const dt_safetensors *file, const char *name); /* NULL: none */
 
-/* Puts the bytes of tensor `index` at `data`. */
-typedef dt_status *dt_safetensors_fetch(void *context, int index, void *data);
-
-/* Writes a new file of `n` tensors, their bytes asked for one tensor at a time, and syncs it. `sha256` gets its sum. Not atomic: the caller writes
- * in a folder of its own. DT_IO, DT_RESOURCE_EXHAUSTED. */
-dt_status *dt_safetensors_write(const char *path, int n, const dt_safetensor *tensors, dt_safetensors_fetch *fetch, void *context,
-                                unsigned char sha256[DT_SHA256_BYTES]);
+/* Writes a new file of `n` tensors and syncs it, piece by piece: `progress`, which may be NULL, counts them. `sha256` gets its sum. Not atomic: the
+ * caller writes in a folder of its own. DT_IO, DT_RESOURCE_EXHAUSTED. */
+dt_status *dt_safetensors_write(const char *path, int n, const dt_safetensor *tensors, dt_progress *progress, unsigned char sha256[DT_SHA256_BYTES]);
 
 #endif

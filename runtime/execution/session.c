@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "runtime/comm/local/local.h"
+#include "runtime/devices/host_memory.h"
 #include "runtime/devices/spec.h"
 #include "runtime/execution/executor.h"
 #include "runtime/threads/clock.h"
@@ -304,10 +305,14 @@ static bool in_domain(const dt_session *session, int executor, int domain) {
     return session->executors[executor].domain == &session->domains[domain];
 }
 
-/* What a domain takes of its device's memory. */
+/* What the caller takes of the memory of domain d. */
+static int64_t caller_bytes(const dt_session *session, int d) { return session->spec.kind->is_gpu || d > 0 ? 0 : session->options.host_bytes; }
+
+/* What a domain takes of its device's memory, and the caller beside it. */
 static int64_t domain_bytes(const dt_session *session, int d) {
     const dt_memory_domain *domain = &session->domains[d];
-    int64_t bytes = dt_device_taken_bytes(domain->device, domain->bytes);
+    int64_t bytes;
+    if (__builtin_add_overflow(dt_device_taken_bytes(domain->device, domain->bytes), caller_bytes(session, d), &bytes)) return INT64_MAX;
     for (int e = 0; e < session->n_executors; e++) {
         const dt_executor *executor = &session->executors[e];
         if (in_domain(session, e, d) && (__builtin_add_overflow(bytes, dt_device_taken_bytes(executor->device, executor->memory.bytes), &bytes) ||
@@ -326,14 +331,17 @@ static dt_status *does_not_fit(const dt_session *session, int d, int64_t needed,
     const dt_executor_memory *memory = &session->executors[d].memory;
     int64_t replicas = session->options.replicas;
     bool shared = session->spec.kind->shares_memory;
+    char copy[80] = "";
+    if (caller_bytes(session, d) > 0)
+        snprintf(copy, sizeof copy, "; %.1f MiB for the copy that checkpoints are written from", in_mib(caller_bytes(session, d)));
     dt_status *status =
         dt_error(DT_RESOURCE_EXHAUSTED,
                  "the plan needs %.1f MiB of %s%s memory (%.1f MiB for the weights and what else is stored once, %.1f MiB for each of "
-                 "%d executor%s, and %.1f MiB for each of its replicas; %" PRId64 " replica%s in all), and %.1f MiB are free; use "
+                 "%d executor%s, and %.1f MiB for each of its replicas; %" PRId64 " replica%s in all%s), and %.1f MiB are free; use "
                  "fewer replicas, a smaller --global-batch%s, or compile for fewer rows",
                  in_mib(needed), shared ? "the machine" : domain->device->name, "'s", in_mib(domain->bytes),
                  in_mib(memory->microbatch_space.start + memory->slot_bytes * memory->slots), domain->n_executors, dt_plural(domain->n_executors),
-                 in_mib(replica_bytes) + in_mib(gathered_bytes) * (double)replicas, replicas, dt_plural(replicas), in_mib(available),
+                 in_mib(replica_bytes) + in_mib(gathered_bytes) * (double)replicas, replicas, dt_plural(replicas), copy, in_mib(available),
                  shared ? ", fewer cores" : "");
     return dt_artifact_suggest(status, session->artifact, "--batch", "N");
 }
@@ -352,12 +360,16 @@ static dt_status *check_memory(const dt_session *session) {
         int64_t needed = domain_bytes(session, d), available = dt_device_free_bytes(session->domains[d].device);
         if (needed > available) return does_not_fit(session, d, needed, available);
     }
-    return NULL;
+    int64_t host_bytes = session->spec.kind->is_gpu ? session->options.host_bytes : 0, available = host_bytes > 0 ? dt_host_memory_free_bytes() : 0;
+    if (host_bytes <= available) return NULL;
+    return dt_error(DT_RESOURCE_EXHAUSTED,
+                    "the copy of all variables that checkpoints are written from needs %.1f MiB of the machine's memory, and %.1f MiB are free",
+                    in_mib(host_bytes), in_mib(available));
 }
 
 static dt_status *allocate_memory(dt_session *session) {
     for (int d = 0; d < session->n_domains; d++) {
-        DT_TRY(dt_device_reserve(session->domains[d].device, (size_t)domain_bytes(session, d)));
+        DT_TRY(dt_device_reserve(session->domains[d].device, (size_t)(domain_bytes(session, d) - caller_bytes(session, d))));
         DT_TRY(dt_memory_domain_allocate(&session->domains[d]));
     }
     for (int e = 0; e < session->n_executors; e++) {

@@ -34,6 +34,7 @@ typedef struct dt_session_options {
     double deadline_seconds; /* how long an executor waits for the others, and for its device; 0: ten minutes */
     bool times;              /* measure each kernel, for dt_session_times */
     bool no_libraries;       /* on a GPU: leave nothing to vendors' libraries */
+    int64_t host_bytes;      /* that the caller will take of the host's memory beside the session: they are to fit too */
     dt_processes *processes; /* of the run, which outlive the session; NULL: this is the only one */
 } dt_session_options;
 
@@ -132,7 +133,7 @@ int64_t dt_session_rows(const dt_session *session);                /* n */
 int64_t dt_session_global_batch(const dt_session *session);        /* n * V */
 int64_t dt_session_first_row(const dt_session *session);           /* of the global batch, that this process holds */
 int64_t dt_session_n_rows(const dt_session *session);              /* that it holds of a full batch */
-int64_t dt_session_memory_bytes(const dt_session *session);        /* on all devices of this process together */
+int64_t dt_session_memory_bytes(const dt_session *session);        /* on all devices of this process together; on CPUs with options.host_bytes */
 const dt_artifact *dt_session_artifact(const dt_session *session); /* with the plans that run: on a GPU those of artifact->cuda->program */
 bool dt_session_is_gpu(const dt_session *session);
 dt_status *dt_session_peak(dt_session *session, dt_peak *peak); /* of one of its executors' devices, which must not be running */

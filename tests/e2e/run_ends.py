@@ -97,6 +97,13 @@ events, error, code = ended(process)
 check(code == 1 and f"{folder}/.unfinished-5/model.safetensors: cannot write: File too large" in error, (code, error))
 check(events[-1]["event"] == "epoch" and newest(folder) is None, events)
 
+# the first checkpoint cannot be written: the run ends at the next step, or soon after
+process = start(*command("train", program, "--checkpoint-dir", FOLDER / "limited", "--checkpoint-every", 1, *FLAGS),
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)))
+events, error, code = ended(process)
+check(code == 1 and f"{FOLDER}/limited/.unfinished-1/model.safetensors: cannot write: File too large" in error, (code, error))
+check(2 <= len(events) <= 4 and newest(FOLDER / "limited") is None, events)
+
 # in the middle of evaluation: the step is saved, and the evaluation is done again
 LONG = PROGRAM.replace('"test-labels")', '"test-labels") | repeat(100000)')
 long = compile_program(LONG, "long")

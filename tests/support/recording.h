@@ -78,20 +78,14 @@ static inline void dt_record(dt_arena *arena, dt_recording *recording, const cha
     track->dims[0] += has_rows ? dims[0] : 1;
 }
 
-static inline dt_status *dt_recording_fetch(void *context, int index, void *data) {
-    const dt_track *track = &((const dt_recording *)context)->tracks.items[index];
-    if (track->bytes.n > 0) memcpy(data, track->bytes.items, track->bytes.n); /* a track of no rows has no memory */
-    return NULL;
-}
-
 static inline dt_status *dt_recording_write(dt_arena *arena, dt_recording *recording, const char *path) {
     unsigned char sha256[DT_SHA256_BYTES];
     dt_safetensor *tensors = DT_NEW_ARRAY(arena, dt_safetensor, recording->tracks.n);
     for (size_t i = 0; i < recording->tracks.n; i++) {
         const dt_track *track = &recording->tracks.items[i];
-        tensors[i] = (dt_safetensor){track->name, track->dtype, track->n_dims, track->dims, (int64_t)track->bytes.n, NULL};
+        tensors[i] = (dt_safetensor){track->name, track->dtype, track->n_dims, track->dims, (int64_t)track->bytes.n, track->bytes.items};
     }
-    return dt_safetensors_write(path, (int)recording->tracks.n, tensors, dt_recording_fetch, recording, sha256);
+    return dt_safetensors_write(path, (int)recording->tracks.n, tensors, NULL, sha256);
 }
 
 /* ---- what is given ---- */

@@ -3,10 +3,15 @@
  * The session here is this file's own: three variables in plain memory, in place of the library's. */
 #include "runtime/checkpoint.h"
 #include "base/memory.h"
+#include "runtime/checkpoint_writer.h"
 #include "runtime/safetensors.h"
 #include "tests/unit/scratch_folder.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,7 +33,7 @@ static const dt_artifact_variable other_variables[] = {
     {.path = "Net/bias", .kind = DT_VARIABLE_PARAMETER, .tensor = {.dtype = DT_I64}, .bytes = 8},
 };
 
-static int n_fetched, fail_fetch = -1;
+static int n_read, fail_read = -1;
 
 static void *storage(dt_session *session, int variable) {
     return variable == 0 ? (void *)session->kernel : variable == 1 ? (void *)&session->seen : (void *)session->slot;
@@ -38,7 +43,7 @@ const dt_artifact *dt_session_artifact(const dt_session *session) { return &sess
 
 dt_status *dt_session_get_variable(dt_session *session, int device, int variable, void *data) {
     (void)device;
-    if (n_fetched++ == fail_fetch) return dt_error(DT_IO, "the disk is full");
+    if (n_read++ == fail_read) return dt_error(DT_IO, "the device is gone");
     memcpy(data, storage(session, variable), (size_t)session->artifact.variables[variable].bytes);
     return NULL;
 }
@@ -70,11 +75,16 @@ static dt_checkpoint_state state_of(int64_t step) {
     return state;
 }
 
+static dt_status *save_to(const char *folder, dt_checkpoint_state *state, char **path) {
+    const void *values[] = {session.kernel, &session.seen, session.slot};
+    return dt_checkpoint_save(&session.artifact, values, folder, state, NULL, path);
+}
+
 /* Saves a checkpoint of step `step` in which all values are about `step`. */
 static void save(const char *folder, int64_t step) {
     dt_checkpoint_state state = state_of(step);
     set_all((float)step);
-    assert_ok(dt_checkpoint_save(&session, folder, &state, NULL));
+    assert_ok(save_to(folder, &state, NULL));
     dt_checkpoint_state_free(&state);
 }
 
@@ -165,7 +175,7 @@ static void what_is_saved_is_loaded(void **unused) {
     dt_checkpoint_state state = state_of(7), back;
     char *path;
     set_all(7);
-    assert_ok(dt_checkpoint_save(&session, folder, &state, &path));
+    assert_ok(save_to(folder, &state, &path));
     assert_string_equal(path, scratch_path("a/step-7"));
     set_all(0);
     assert_ok(dt_checkpoint_load(&session, path, &back));
@@ -181,7 +191,7 @@ static void what_is_saved_is_loaded(void **unused) {
 
     set_all(8); /* the same step again replaces it */
     state = state_of(7);
-    assert_ok(dt_checkpoint_save(&session, folder, &state, NULL));
+    assert_ok(save_to(folder, &state, NULL));
     dt_checkpoint_state_free(&state);
     set_all(0);
     assert_ok(load(scratch_path("a/step-7")));
@@ -251,17 +261,25 @@ static void the_last_and_the_best_are_kept(void **unused) {
     assert_false(dt_file_exists(scratch_path("c/step-3")));
 }
 
+static void limit_files(rlim_t most) {
+    struct rlimit limit;
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = most;
+    setrlimit(RLIMIT_FSIZE, &limit);
+}
+
 static void a_failed_save_leaves_the_one_before(void **unused) {
     (void)unused;
     char folder[256];
     snprintf(folder, sizeof folder, "%s", scratch_path("d"));
     save(folder, 1);
-    for (int n = 0; n < 3; n++) {
+    for (rlim_t most = 0; most <= 300; most += 100) { /* bytes that a file may have */
         dt_checkpoint_state state = state_of(2);
-        n_fetched = 0;
-        fail_fetch = n;
-        assert_fails(dt_checkpoint_save(&session, folder, &state, NULL), DT_IO, "the disk is full");
-        fail_fetch = -1;
+        limit_files(most);
+        dt_status *status = save_to(folder, &state, NULL);
+        limit_files(RLIM_INFINITY);
+        assert_fails(status, DT_IO, "File too large");
         assert_false(dt_file_exists(scratch_path("d/.unfinished-2")));
         dt_checkpoint_state_free(&state);
         assert_newest(folder, scratch_path("d/step-1"));
@@ -270,7 +288,7 @@ static void a_failed_save_leaves_the_one_before(void **unused) {
     for (int n = 0;; n++) {
         dt_checkpoint_state state = state_of(2);
         dt_memory_fail_after(n);
-        dt_status *status = dt_checkpoint_save(&session, folder, &state, NULL);
+        dt_status *status = save_to(folder, &state, NULL);
         dt_memory_fail_after(-1);
         dt_checkpoint_state_free(&state);
         if (status == NULL) break;
@@ -294,9 +312,157 @@ static void what_is_not_a_number_is_not_saved(void **unused) {
     save(scratch_path("g"), 1);
     dt_checkpoint_state state = state_of(2);
     session.slot[4] = NAN;
-    assert_fails(dt_checkpoint_save(&session, scratch_path("g"), &state, NULL), DT_OUT_OF_RANGE, "adam/Net/kernel/m holds what is not a number");
+    assert_fails(save_to(scratch_path("g"), &state, NULL), DT_OUT_OF_RANGE, "adam/Net/kernel/m holds what is not a number");
     dt_checkpoint_state_free(&state);
     assert_newest(scratch_path("g"), scratch_path("g/step-1"));
+}
+
+/* ---- by a thread ---- */
+
+static struct {
+    int n;
+    int64_t step;
+    pthread_t thread;
+} told;
+
+static void tell(void *context, const char *path, int64_t step) {
+    char name[32];
+    snprintf(name, sizeof name, "%s/step-%d", (const char *)context, (int)step);
+    assert_string_equal(path, scratch_path(name));
+    told.n++;
+    told.step = step;
+    told.thread = pthread_self();
+}
+
+static dt_checkpoint_writer *new_writer(const char *folder, int64_t keep, dt_progress *progress) {
+    dt_checkpoint_writer *writer;
+    char path[256];
+    snprintf(path, sizeof path, "%s", scratch_path(folder));
+    assert_ok(dt_file_make_folders(path));
+    static char name[256]; /* outlives the writer */
+    snprintf(name, sizeof name, "%s", path);
+    dt_checkpoint_writer_options options = {
+        .folder = name, .keep = keep, .progress = progress, .written = tell, .context = (void *)(uintptr_t)folder};
+    assert_ok(dt_checkpoint_writer_create(&session, &options, &writer));
+    told.n = 0;
+    return writer;
+}
+
+static void what_was_there_at_the_boundary_is_written(void **unused) {
+    (void)unused;
+    dt_progress progress = {0};
+    dt_checkpoint_writer *writer = new_writer("j", 2, &progress);
+    dt_total totals[] = {{.number = 0.5}, {.is_integer = true, .integer = 3}};
+    for (int64_t step = 1; step <= 4; step++) {
+        dt_checkpoint_state state = state_of(step), back;
+        set_all((float)step);
+        state.totals = totals;
+        state.n_totals = 2;
+        state.has_best = true;
+        state.best_step = 1;
+        totals[0].number = (double)step;
+        uint64_t before = atomic_load(&progress.n_done);
+        assert_ok(dt_checkpoint_writer_begin(writer, &state));
+        set_all(100), totals[0].number = 100; /* the next step */
+        assert_int_equal(told.n, step - 1);   /* the one before is whole */
+        if (step == 4) {
+            while (told.n == 3) assert_ok(dt_checkpoint_writer_look(writer));
+            assert_true(atomic_load(&progress.n_done) > before + 2);
+        }
+        assert_ok(step % 2 != 0 ? dt_checkpoint_writer_wait(writer) : dt_checkpoint_writer_look(writer));
+        if (step % 2 != 0) {
+            char name[16];
+            snprintf(name, sizeof name, "j/step-%d", (int)step);
+            assert_ok(dt_checkpoint_load(&session, scratch_path(name), &back));
+            assert_true(session.kernel[1] == (float)step + 1 && session.slot[5] == -(float)step && session.seen == step);
+            assert_true(back.n_totals == 2 && back.totals[0].number == (double)step && back.totals[1].integer == 3);
+            dt_checkpoint_state_free(&back);
+        }
+        state.totals = NULL;
+        assert_ok(dt_checkpoint_writer_wait(writer));
+        assert_true(told.n == step && told.step == step && pthread_equal(told.thread, pthread_self()));
+        dt_checkpoint_state_free(&state);
+    }
+    assert_true(dt_file_exists(scratch_path("j/step-1")) && !dt_file_exists(scratch_path("j/step-2")));
+    assert_true(dt_file_exists(scratch_path("j/step-3")) && dt_file_exists(scratch_path("j/step-4")));
+    dt_checkpoint_writer_destroy(writer);
+}
+
+/* The system's, of the whole program: a disk that takes as long as a test wants. */
+static atomic_bool disk_is_slow;
+
+int fsync(int fd) {
+    (void)fd;
+    while (atomic_load(&disk_is_slow)) usleep(500);
+    return 0;
+}
+
+static void nobody_waits_for_the_disk(void **unused) {
+    (void)unused;
+    dt_checkpoint_writer *writer = new_writer("l", 1, NULL);
+    dt_checkpoint_state state = state_of(1);
+    set_all(1);
+    atomic_store(&disk_is_slow, true);
+    assert_ok(dt_checkpoint_writer_begin(writer, &state));
+    set_all(2); /* the next step */
+    assert_ok(dt_checkpoint_writer_look(writer));
+    assert_int_equal(told.n, 0);
+    assert_newest(scratch_path("l"), NULL);
+    atomic_store(&disk_is_slow, false);
+    assert_ok(dt_checkpoint_writer_wait(writer));
+    assert_int_equal(told.n, 1);
+    assert_ok(load(scratch_path("l/step-1")));
+    assert_true(session.kernel[0] == 1);
+    dt_checkpoint_writer_destroy(writer);
+    dt_checkpoint_state_free(&state);
+}
+
+static void an_error_of_writing_is_told_once(void **unused) {
+    (void)unused;
+    dt_checkpoint_writer *writer = new_writer("k", 1, NULL);
+    dt_checkpoint_state state = state_of(1), other = state_of(2);
+    set_all(1);
+    limit_files(100);
+    assert_ok(dt_checkpoint_writer_begin(writer, &state));
+    assert_fails(dt_checkpoint_writer_begin(writer, &other), DT_IO, "model.safetensors: cannot write: File too large");
+    limit_files(RLIM_INFINITY);
+    assert_ok(dt_checkpoint_writer_wait(writer));
+    assert_int_equal(told.n, 0);
+    n_read = 0, fail_read = 2;
+    assert_fails(dt_checkpoint_writer_begin(writer, &other), DT_IO, "the device is gone");
+    fail_read = -1;
+    session.slot[0] = NAN;
+    assert_ok(dt_checkpoint_writer_begin(writer, &other));
+    assert_fails(dt_checkpoint_writer_wait(writer), DT_OUT_OF_RANGE, "adam/Net/kernel/m holds what is not a number");
+    assert_newest(scratch_path("k"), NULL);
+    set_all(2);
+    assert_ok(dt_checkpoint_writer_begin(writer, &other));
+    dt_checkpoint_writer_destroy(writer); /* waits, and tells nobody */
+    assert_int_equal(told.n, 0);
+    assert_newest(scratch_path("k"), scratch_path("k/step-2"));
+    dt_checkpoint_state_free(&state);
+    dt_checkpoint_state_free(&other);
+}
+
+static void a_run_without_checkpoints_has_no_writer(void **unused) {
+    (void)unused;
+    dt_checkpoint_state state = {.step = 1};
+    assert_ok(dt_checkpoint_writer_begin(NULL, &state));
+    assert_ok(dt_checkpoint_writer_look(NULL));
+    assert_ok(dt_checkpoint_writer_wait(NULL));
+    dt_checkpoint_writer_destroy(NULL);
+    for (int n = 0;; n++) {
+        dt_checkpoint_writer *writer;
+        dt_memory_fail_after(n);
+        dt_status *status = dt_checkpoint_writer_create(&session, &(dt_checkpoint_writer_options){0}, &writer);
+        dt_memory_fail_after(-1);
+        if (status == NULL) {
+            dt_checkpoint_writer_destroy(writer);
+            assert_true(n == 3);
+            return;
+        }
+        assert_fails(status, DT_RESOURCE_EXHAUSTED, "");
+    }
 }
 
 static void damage_is_named(void **unused) {
@@ -345,25 +511,21 @@ static void another_model_is_listed(void **unused) {
     assert_true(session.kernel[0] == 0);
 }
 
-static dt_status *give(void *context, int index, void *data) {
-    memset(data, 0, ((const dt_safetensor *)context)[index].n_bytes);
-    return NULL;
-}
-
 static void weights_from_elsewhere(void **unused) {
     (void)unused;
-    const dt_safetensor tensors[] = {{.name = "Net/kernel", .dtype = DT_F32, .n_dims = 2, .dims = dims, .n_bytes = 24},
-                                     {.name = "other", .dtype = DT_U8, .n_bytes = 1}};
+    static const char zeros[24];
+    const dt_safetensor tensors[] = {{.name = "Net/kernel", .dtype = DT_F32, .n_dims = 2, .dims = dims, .n_bytes = 24, .data = zeros},
+                                     {.name = "other", .dtype = DT_U8, .n_bytes = 1, .data = zeros}};
     unsigned char sum[DT_SHA256_BYTES];
     dt_text others = {0};
-    assert_ok(dt_safetensors_write(scratch_path("w"), 2, tensors, give, (void *)(uintptr_t)tensors, sum));
+    assert_ok(dt_safetensors_write(scratch_path("w"), 2, tensors, NULL, sum));
     set_all(3);
     assert_ok(dt_checkpoint_load_init(&session, scratch_path("w"), &others));
     assert_string_equal(others.data, "\n  program: Net/seen, file: nothing of this name: it keeps its initial value"
                                      "\n  file: other u8, program: nothing of this name");
     dt_text_free(&others);
     assert_true(session.kernel[0] == 0 && session.seen == 3); /* a state may be missing */
-    assert_ok(dt_safetensors_write(scratch_path("w"), 1, tensors + 1, give, (void *)(uintptr_t)(tensors + 1), sum));
+    assert_ok(dt_safetensors_write(scratch_path("w"), 1, tensors + 1, NULL, sum));
     assert_fails(dt_checkpoint_load_init(&session, scratch_path("w"), &others), DT_FAILED_PRECONDITION,
                  "program: Net/kernel f32[2, 3], file: nothing of this name");
     assert_fails(dt_checkpoint_load_init(&session, scratch_path("none"), &others), DT_NOT_FOUND, "none");
@@ -380,6 +542,10 @@ int main(void) {
         cmocka_unit_test(the_last_and_the_best_are_kept),
         cmocka_unit_test(a_failed_save_leaves_the_one_before),
         cmocka_unit_test(what_is_not_a_number_is_not_saved),
+        cmocka_unit_test(what_was_there_at_the_boundary_is_written),
+        cmocka_unit_test(nobody_waits_for_the_disk),
+        cmocka_unit_test(an_error_of_writing_is_told_once),
+        cmocka_unit_test(a_run_without_checkpoints_has_no_writer),
         cmocka_unit_test(damage_is_named),
         cmocka_unit_test(another_model_is_listed),
         cmocka_unit_test(weights_from_elsewhere),

@@ -14,17 +14,11 @@ static const dt_safetensor tensors[] = {
     {.name = "a \"quoted\"\\name\n", .dtype = DT_F64, .n_dims = 0, .n_bytes = 8, .data = &scale},
 };
 
-static dt_status *fetch(void *context, int index, void *data) {
-    (void)context;
-    memcpy(data, tensors[index].data, (size_t)tensors[index].n_bytes);
-    return NULL;
-}
-
 static void what_is_written_is_read(void **state) {
     (void)state;
     unsigned char sum[DT_SHA256_BYTES];
     dt_safetensors *file;
-    assert_ok(dt_safetensors_write(scratch_path("a"), 3, tensors, fetch, NULL, sum));
+    assert_ok(dt_safetensors_write(scratch_path("a"), 3, tensors, NULL, sum));
     assert_ok(dt_safetensors_read(scratch_path("a"), &file));
     assert_memory_equal(file->sha256, sum, sizeof sum);
     assert_int_equal(file->n, 3);
@@ -40,7 +34,7 @@ static void what_is_written_is_read(void **state) {
     assert_null(dt_safetensors_find(file, "Net"));
     dt_safetensors_free(file);
 
-    assert_ok(dt_safetensors_write(scratch_path("empty"), 0, NULL, fetch, NULL, sum));
+    assert_ok(dt_safetensors_write(scratch_path("empty"), 0, NULL, NULL, sum));
     assert_ok(dt_safetensors_read(scratch_path("empty"), &file));
     assert_int_equal(file->n, 0);
     assert_null(dt_safetensors_find(file, "Net"));
@@ -95,7 +89,7 @@ static void every_cut_is_noticed(void **state) {
     unsigned char sum[DT_SHA256_BYTES];
     char *bytes;
     size_t n_bytes;
-    assert_ok(dt_safetensors_write(scratch_path("a"), 3, tensors, fetch, NULL, sum));
+    assert_ok(dt_safetensors_write(scratch_path("a"), 3, tensors, NULL, sum));
     assert_ok(dt_file_read(scratch_path("a"), &bytes, &n_bytes));
     for (size_t n = 0; n < n_bytes; n++) {
         dt_safetensors *file;
@@ -113,7 +107,7 @@ static void without_memory(void **state) {
     for (int n = 0;; n++) {
         dt_safetensors *file;
         dt_memory_fail_after(n);
-        dt_status *status = dt_safetensors_write(scratch_path("a"), 3, tensors, fetch, NULL, sum);
+        dt_status *status = dt_safetensors_write(scratch_path("a"), 3, tensors, NULL, sum);
         if (status == NULL) status = dt_safetensors_read(scratch_path("a"), &file);
         dt_memory_fail_after(-1);
         if (status == NULL) {

@@ -288,6 +288,9 @@ static void a_plan_that_does_not_fit_is_refused_before_it_starts(void **state) {
         "executors, and 33554432.0 MiB for each of its replicas; 3 replicas in all)");
     expect_error(dt_session_create(large_kernels, &(dt_session_options){.replicas = 1 << 20}, &session), DT_RESOURCE_EXHAUSTED, "the plan needs");
     assert_null(session);
+    expect_error(dt_session_create(kernels, &(dt_session_options){.replicas = 1, .host_bytes = (int64_t)1 << 60}, &session), DT_RESOURCE_EXHAUSTED,
+                 "; 1 replica in all; 1099511627776.0 MiB for the copy that checkpoints are written from), and");
+    assert_null(session);
     dt_kernels_free(large_kernels);
     dt_artifact_close(large);
     dt_text_free(&text);

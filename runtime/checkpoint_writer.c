@@ -1,0 +1,124 @@
+/* checkpoint_writer: see checkpoint_writer.h. A thread for each checkpoint: starting one costs less than any of the syncs that it waits for. */
+#include "runtime/checkpoint_writer.h"
+
+#include "base/memory.h"
+#include "runtime/checkpoint.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+enum {
+    ALIGNMENT = 64 /* of each variable in the copy */
+};
+
+struct dt_checkpoint_writer {
+    dt_session *session;
+    dt_checkpoint_writer_options options;
+    char *memory;           /* the copy */
+    const void **variables; /* [n_variables] in it */
+    dt_checkpoint_state state;
+    dt_total *totals; /* of the state */
+
+    pthread_t thread;
+    bool is_writing;       /* there is a thread, which has not been joined */
+    atomic_bool has_ended; /* the thread: what follows is the caller's again */
+    char *path;            /* of what is whole; NULL: nothing yet */
+    dt_status *status;
+};
+
+static int64_t aligned(int64_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
+
+int64_t dt_checkpoint_copy_bytes(const dt_artifact *artifact) {
+    int64_t bytes = 0;
+    for (int v = 0; v < artifact->n_variables; v++) bytes += aligned(artifact->variables[v].bytes);
+    return bytes;
+}
+
+dt_status *dt_checkpoint_writer_create(dt_session *session, const dt_checkpoint_writer_options *options, dt_checkpoint_writer **writer) {
+    const dt_artifact *artifact = dt_session_artifact(session);
+    dt_checkpoint_writer *made = dt_allocate_zeroed(1, sizeof *made);
+    *writer = NULL;
+    if (made == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    made->session = session;
+    made->options = *options;
+    made->memory = dt_allocate((size_t)dt_checkpoint_copy_bytes(artifact));
+    made->variables = dt_allocate_zeroed((size_t)artifact->n_variables, sizeof *made->variables);
+    if (made->memory == NULL || made->variables == NULL) {
+        dt_checkpoint_writer_destroy(made);
+        return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for the copy of all variables that checkpoints are written from");
+    }
+    int64_t place = 0;
+    for (int v = 0; v < artifact->n_variables; v++) {
+        made->variables[v] = made->memory + place;
+        place += aligned(artifact->variables[v].bytes);
+    }
+    *writer = made;
+    return NULL;
+}
+
+void dt_checkpoint_writer_destroy(dt_checkpoint_writer *writer) {
+    if (writer == NULL) return;
+    if (writer->is_writing) pthread_join(writer->thread, NULL);
+    dt_status_free(writer->status);
+    dt_release(writer->path);
+    dt_release(writer->totals);
+    dt_release(writer->variables);
+    dt_release(writer->memory);
+    dt_release(writer);
+}
+
+static void *write_copy(void *argument) {
+    dt_checkpoint_writer *self = argument;
+    const dt_checkpoint_writer_options *options = &self->options;
+    dt_checkpoint_state *state = &self->state;
+    const dt_artifact *artifact = dt_session_artifact(self->session);
+    self->status = dt_checkpoint_save(artifact, self->variables, options->folder, state, options->progress, &self->path);
+    if (self->status == NULL) self->status = dt_checkpoint_prune(options->folder, options->keep, state->has_best ? state->best_step : -1);
+    atomic_store(&self->has_ended, true);
+    return NULL;
+}
+
+static dt_status *copy_state(dt_checkpoint_writer *writer, const dt_checkpoint_state *state) {
+    size_t bytes = (size_t)state->n_totals * sizeof *state->totals;
+    dt_total *totals = bytes > 0 ? dt_reallocate(writer->totals, bytes) : writer->totals;
+    if (bytes > 0 && totals == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    if (bytes > 0) memcpy(totals, state->totals, bytes);
+    writer->totals = totals;
+    writer->state = *state;
+    writer->state.totals = totals;
+    return NULL;
+}
+
+dt_status *dt_checkpoint_writer_begin(dt_checkpoint_writer *writer, const dt_checkpoint_state *state) {
+    if (writer == NULL) return NULL;
+    DT_TRY(dt_checkpoint_writer_wait(writer));
+    DT_TRY(copy_state(writer, state));
+    for (int v = 0; v < dt_session_artifact(writer->session)->n_variables; v++)
+        DT_TRY(dt_session_get_variable(writer->session, 0, v, (void *)(uintptr_t)writer->variables[v]));
+    atomic_store(&writer->has_ended, false);
+    int reason = pthread_create(&writer->thread, NULL, write_copy, writer);
+    if (reason != 0) return dt_error(DT_RESOURCE_EXHAUSTED, "cannot start a thread to write checkpoints: %s", strerror(reason));
+    writer->is_writing = true;
+    return NULL;
+}
+
+dt_status *dt_checkpoint_writer_look(dt_checkpoint_writer *writer) {
+    return writer != NULL && writer->is_writing && atomic_load(&writer->has_ended) ? dt_checkpoint_writer_wait(writer) : NULL;
+}
+
+dt_status *dt_checkpoint_writer_wait(dt_checkpoint_writer *writer) {
+    if (writer == NULL || !writer->is_writing) return NULL;
+    dt_progress *progress = writer->options.progress;
+    bool waits = !atomic_load(&writer->has_ended);
+    if (waits) dt_progress_set(progress, DT_ACTIVITY_WRITING);
+    pthread_join(writer->thread, NULL);
+    if (waits) dt_progress_set(progress, DT_ACTIVITY_COMPUTING);
+    writer->is_writing = false;
+    if (writer->path != NULL) writer->options.written(writer->options.context, writer->path, writer->state.step);
+    dt_release(writer->path);
+    writer->path = NULL;
+    dt_status *status = writer->status;
+    writer->status = NULL;
+    return status;
+}
