@@ -72,6 +72,7 @@ enum key {
     KEY_DATA = 256,
     KEY_DEVICES,
     KEY_LIBRARY,
+    KEY_REDUCE,
     KEY_DEADLINE,
     KEY_REPLICAS,
     KEY_GLOBAL_BATCH,
@@ -140,6 +141,9 @@ static const struct {
     {STEPS,
      {"library", KEY_LIBRARY, "auto|none", 0,
       "On a GPU, whether cuBLASLt and cuDNN do what they can of it, or generated code does all (default: auto). Results differ by rounding", 2}},
+    {STEPS,
+     {"reduce", KEY_REDUCE, "exact|fast", 0,
+      "Over processes, whether sums have the same bits whoever holds which replica, or are left to MPI (default: exact)", 2}},
     {STEPS, {"replicas", KEY_REPLICAS, "V", 0, "Shards of the global batch, dealt to the devices (default: 1, resumed: the checkpoint's)", 2}},
     {STEPS,
      {"global-batch", KEY_GLOBAL_BATCH, "N", 0,
@@ -218,6 +222,7 @@ static error_t parse_run(int key, char *text, struct argp_state *state) {
     case KEY_OUTPUT: run->output = text; return 0;
     case KEY_DEVICES: run->devices = text; return 0;
     case KEY_LIBRARY: run->no_libraries = choice(text, "none", "auto", name, state); return 0;
+    case KEY_REDUCE: run->fast_sums = choice(text, "fast", "exact", name, state); return 0;
     case KEY_DEADLINE: run->deadline_seconds = (double)number(text, 1, name, state); return 0;
     case KEY_REPLICAS: run->replicas = number(text, 1, name, state); return 0;
     case KEY_GLOBAL_BATCH: run->global_batch = number(text, 1, name, state); return 0;

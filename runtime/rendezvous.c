@@ -24,6 +24,7 @@
     X(int64_t checkpoint_every, "has --checkpoint-every", "%" PRId64, record->checkpoint_every)                                                      \
     X(int64_t has_checkpoints, "has a --checkpoint-dir (1) or none (0):", "%" PRId64, record->has_checkpoints)                                       \
     X(int64_t resumes, "goes on with --resume (1) or does not (0):", "%" PRId64, record->resumes)                                                    \
+    X(int64_t fast_sums, "has --reduce=fast (1) or exact (0):", "%" PRId64, record->fast_sums)                                                       \
     X(int64_t flags, "has other options: --bad-index, --library, --keep-best or --stop-after-no-gain:", "%" PRIx64, record->flags)
 
 typedef struct record {
@@ -72,6 +73,7 @@ static record record_of(const dt_artifact *artifact, const char *command, const 
                    .checkpoint_every = run->checkpoint_every,
                    .has_checkpoints = run->checkpoint_dir != NULL,
                    .resumes = run->resume,
+                   .fast_sums = run->fast_sums,
                    .level = kernels->level == NULL ? best_level(artifact) : 0,
                    .machine = machine()};
     uint32_t hash = mix(2166136261u, &run->stop_after_no_gain, sizeof run->stop_after_no_gain);
@@ -122,6 +124,16 @@ static void agree_on_level(const record *all, int n, int process, dt_agreement *
         dt_text_format(note, "all processes run the code for %s: not all machines have %s", dt_cpu_level_name(least), dt_cpu_level_name(most));
 }
 
+static void say_fast(const dt_run_options *run, dt_text *note) {
+    const dt_transport *transport = dt_processes_transport(run->processes);
+    if (!run->fast_sums) return;
+    if (note->n > 0) dt_text_append(note, "; ");
+    if (transport->kind->all_reduce != NULL)
+        dt_text_format(note, "--reduce=fast: %s adds up sums over processes, and the bits of results are not promised", transport->version);
+    else
+        dt_text_format(note, "--reduce=fast: %s adds nothing up, so sums are exact", transport->kind->name);
+}
+
 /* Those who may use the same cores have each its own from now on. */
 static void share_cores(const record *all, int n, int process, dt_agreement *agreed) {
     int n_sharing = 0, index = 0;
@@ -146,6 +158,7 @@ dt_status *dt_rendezvous(const dt_artifact *artifact, const char *command, const
     for (int p = 1; p < n && status == NULL; p++) status = compare(all, p);
     if (status == NULL) agree_on_level(all, n, process, agreed, note);
     if (status == NULL) share_cores(all, n, process, agreed);
+    if (status == NULL) say_fast(run, note);
     dt_release(all);
     return status;
 }

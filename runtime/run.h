@@ -14,6 +14,7 @@ typedef struct dt_run_options {
     const char *data; /* folder of the data files */
     const char *devices;
     bool no_libraries;       /* on a GPU: --library none */
+    bool fast_sums;          /* --reduce fast */
     double deadline_seconds; /* 0: not said */
     dt_processes *processes; /* of the run, each of which makes this call; NULL: this is the only one */
     int64_t replicas;        /* 0: not said */

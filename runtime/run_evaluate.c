@@ -58,6 +58,7 @@ dt_status *dt_run_evaluate(const dt_kernels *kernels, const dt_run_options *opti
     dt_session_options about = dt_session_options_default();
     about.devices = options->devices;
     about.no_libraries = options->no_libraries;
+    about.fast_sums = options->fast_sums;
     about.deadline_seconds = options->deadline_seconds;
     about.processes = options->processes;
     about.replicas = options->replicas != 0 ? options->replicas : 1;

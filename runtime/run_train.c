@@ -217,6 +217,7 @@ static dt_status *begin(training *run, dt_checkpoint_state *saved) {
     run->about = dt_session_options_default();
     run->about.devices = options->devices;
     run->about.no_libraries = options->no_libraries;
+    run->about.fast_sums = options->fast_sums;
     run->about.deadline_seconds = options->deadline_seconds;
     run->about.processes = options->processes;
     run->about.replicas = options->replicas != 0 ? options->replicas : 1;

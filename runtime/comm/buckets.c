@@ -17,6 +17,7 @@ typedef struct builder {
     dt_arena *arena;
     range_list shared; /* of the piece of small tensors */
     int64_t n_shared_bytes;
+    int shared_kind;
     DT_LIST(dt_piece) pieces; /* of the bucket */
     int64_t n_bytes;          /* the same */
     DT_LIST(dt_bucket) buckets;
@@ -33,7 +34,8 @@ static void end_shared_piece(builder *b) {
 
 static void add_shared(builder *b, int tensor) {
     int64_t n_bytes = b->tensors[tensor].n_bytes;
-    if (whole_units(b->n_shared_bytes) + n_bytes > DT_PIECE_BYTES) end_shared_piece(b);
+    if (whole_units(b->n_shared_bytes) + n_bytes > DT_PIECE_BYTES || b->shared_kind != b->tensors[tensor].kind) end_shared_piece(b);
+    b->shared_kind = b->tensors[tensor].kind;
     int64_t at = whole_units(b->n_shared_bytes);
     dt_list_push(b->arena, &b->shared, ((dt_bucket_range){tensor, 0, n_bytes, at}));
     b->n_shared_bytes = at + n_bytes;
@@ -55,12 +57,16 @@ static void end_bucket(builder *b, int complete_after) {
     b->n_bytes = 0;
 }
 
-/* Tensors as they become complete; of those that do so together, as they are listed. */
+static bool comes_before(const dt_bucket_tensor *a, const dt_bucket_tensor *b) {
+    return a->complete_after < b->complete_after || (a->complete_after == b->complete_after && a->kind < b->kind);
+}
+
+/* Tensors as they become complete; of those that do so together, kind by kind, as they are listed. */
 static const int *sorted(const dt_bucket_tensor *tensors, int n, dt_arena *arena) {
     int *order = DT_NEW_ARRAY(arena, int, n);
     for (int i = 0; i < n; i++) {
         int at = i;
-        for (; at > 0 && tensors[order[at - 1]].complete_after > tensors[i].complete_after; at--) order[at] = order[at - 1];
+        for (; at > 0 && comes_before(&tensors[i], &tensors[order[at - 1]]); at--) order[at] = order[at - 1];
         order[at] = i;
     }
     return order;

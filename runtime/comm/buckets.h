@@ -20,6 +20,7 @@ enum {
 typedef struct dt_bucket_tensor {
     int64_t n_bytes;
     int complete_after; /* numbers grow with time */
+    int kind;           /* tensors of different kinds share no piece */
 } dt_bucket_tensor;
 
 /* Bytes [first, first + n_bytes) of a tensor, at byte `at` of a piece: a whole unit. */

@@ -256,6 +256,7 @@ static void halve(builder *b) {
 /* ---- all of it ---- */
 
 static dt_schedule_algorithm choose(const dt_schedule_options *options) {
+    if (options->algorithm == DT_SCHEDULE_ENGINE) return DT_SCHEDULE_ENGINE;
     if (options->goal != DT_SCHEDULE_ALL_REDUCE || !has_equal_nodes(options)) return DT_SCHEDULE_DIRECT;
     if (options->algorithm != DT_SCHEDULE_AUTO) return options->algorithm;
     return options->n_processes <= MOST_DIRECT ? DT_SCHEDULE_DIRECT : DT_SCHEDULE_HALVING;
@@ -270,7 +271,9 @@ dt_schedule dt_schedule_of(const dt_schedule_options *options, dt_arena *arena) 
     b.made.nodes = nodes.items;
     for (int slot = 0; slot < b.made.n_nodes || slot < 1; slot++) add_slot(&b, (range){0, options->n_bytes});
     if (options->n_processes > 1) {
-        if (b.made.algorithm == DT_SCHEDULE_HALVING) {
+        if (b.made.algorithm == DT_SCHEDULE_ENGINE) {
+            end_round(&b);
+        } else if (b.made.algorithm == DT_SCHEDULE_HALVING) {
             halve(&b);
         } else {
             if (reduces) scatter_directly(&b);

@@ -1,11 +1,13 @@
 /* transport: how the processes of a run move bytes to one another.
  *
- * An implementation moves bytes, and that is all: what is sent when, what is made of it, deadlines and what errors say is above it (processes.h), so
- * that no engine's algorithm can change a bit. Processes are numbered from 0; all of them open the transport, and close it.
- * Threads: one makes all calls, from open to close, and is the only one that ever calls the engine. */
+ * An implementation moves bytes: what is sent when, what is made of it, deadlines and what errors say is above it (processes.h), so that no engine's
+ * algorithm can change a bit; but for all_reduce, for those who asked for it. Processes are numbered from 0; all of them open the transport, and
+ * close it. Threads: one makes all calls, from open to close, and is the only one that ever calls the engine. */
 #ifndef DT_RUNTIME_COMM_TRANSPORT_H
 #define DT_RUNTIME_COMM_TRANSPORT_H
 
+#include "abi/dtype.h"
+#include "abi/manifest.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -35,6 +37,9 @@ typedef struct dt_transport_kind {
     dt_status *(*start)(dt_transport *transport, int tag, const dt_message *messages, int n, int *round);
     /* Moves what is under way on; whether the round is done, and so free for another. Never waits. */
     dt_status *(*test)(dt_transport *transport, int round, bool *done);
+    /* Starts a round in which n elements of all processes become the sum, the greatest or the least of each, added up as the engine likes. All
+     * processes start these in the same order. Of f32, f64, i32 and i64. NULL: the engine has none. */
+    dt_status *(*all_reduce)(dt_transport *transport, dt_dtype dtype, dt_reduction_op combine, void *data, size_t n, int *round);
 
     /* A notice passes by all messages: to one process, or from whoever sent one (*peer: -1 where nobody has). Notices of one process arrive in order.
      * Sending never waits for the receiver. */

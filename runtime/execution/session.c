@@ -259,6 +259,7 @@ static dt_status *join_group(dt_session *session) {
                                     .rows = microbatches_of(session),
                                     .deadline_seconds = session->options.deadline_seconds,
                                     .processes = session->options.processes,
+                                    .fast = session->options.fast_sums,
                                     .allocate = allocate_shared,
                                     .release = release_shared,
                                     .context = session};

@@ -35,6 +35,7 @@ typedef struct dt_session_options {
     bool times;              /* measure each kernel, for dt_session_times */
     bool no_libraries;       /* on a GPU: leave nothing to vendors' libraries */
     int64_t host_bytes;      /* that the caller will take of the host's memory beside the session: they are to fit too */
+    bool fast_sums;          /* over processes: added up as the transport's engine likes, which promises no bits */
     dt_processes *processes; /* of the run, which outlive the session; NULL: this is the only one */
 } dt_session_options;
 

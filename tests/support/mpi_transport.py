@@ -75,7 +75,7 @@ def moves_bytes(flavour, version):
     for n in (2, 4):
         said = passes(flavour, n)
         assert re.fullmatch(rf"{version}[\d.]+, {n} processes, {n} of this host\n", said), said
-    for n, case in ((2, "sizes"), (3, "rounds"), (4, "rounds"), (2, "ahead"), (2, "memory"), (3, "busy")):
+    for n, case in ((2, "sizes"), (3, "rounds"), (4, "rounds"), (2, "ahead"), (2, "memory"), (3, "sums"), (3, "busy")):
         passes(flavour, n, case)
     closing_waits_for_all(flavour, 3)
     abort_ends_all(flavour, 4)

@@ -147,7 +147,8 @@ static void abort_end(dt_transport *transport, int exit_status) {
     close_end(transport);
 }
 
-static const dt_transport_kind threads = {"threads", start, test, notify, listen, abort_end, close_end};
+static const dt_transport_kind threads = {
+    .name = "threads", .start = start, .test = test, .notify = notify, .listen = listen, .abort = abort_end, .close = close_end};
 
 /* For n processes; freed when all have closed. */
 static inline thread_network *thread_network_create(int n_processes) {

@@ -26,6 +26,7 @@ static void check_pieces(const dt_bucket *bucket, const dt_bucket_tensor *tensor
             assert_true(range->first == covered[range->tensor] && range->n_bytes > 0);
             assert_true(range->at >= end && range->at < end + DT_SCHEDULE_UNIT && range->at % DT_SCHEDULE_UNIT == 0);
             assert_true(tensors[range->tensor].complete_after <= bucket->complete_after);
+            assert_int_equal(tensors[range->tensor].kind, tensors[piece->ranges[0].tensor].kind);
             covered[range->tensor] += range->n_bytes;
             end = range->at + range->n_bytes;
         }
@@ -57,7 +58,7 @@ static int check(const dt_bucket_tensor *tensors, int n) {
 
 static void the_first_bucket_is_small(void **state) {
     (void)state;
-    const dt_bucket_tensor tensors[] = {{30 * MIB, 9}, {10, 1}, {MIB, 3}, {24 * MIB, 5}, {7 * MIB + 4, 4}, {8, 9}};
+    const dt_bucket_tensor tensors[] = {{30 * MIB, 9, 0}, {10, 1, 0}, {MIB, 3, 0}, {24 * MIB, 5, 1}, {7 * MIB + 4, 4, 0}, {8, 9, 0}};
     assert_int_equal(check(tensors, 6), 3); /* 10 B + 1 MiB, 31 MiB, 30 MiB */
     assert_int_equal(check(tensors + 1, 1), 1);
     assert_int_equal(check(tensors, 0), 0);
@@ -69,7 +70,7 @@ static void all_sizes_are_covered(void **state) {
     for (int seed = 1; seed < 50; seed++) {
         for (int i = 0; i < MOST_TENSORS; i++) {
             unsigned mixed = (unsigned)(seed * MOST_TENSORS + i) * 2654435761u;
-            tensors[i] = (dt_bucket_tensor){1 + (mixed >> 8) % (1u << (mixed >> 27) % 23), (int)(mixed % 7)};
+            tensors[i] = (dt_bucket_tensor){1 + (mixed >> 8) % (1u << (mixed >> 27) % 23), (int)(mixed % 7), (int)(mixed / 7 % 3)};
         }
         check(tensors, seed * 4);
     }

@@ -76,6 +76,18 @@ static char *only_target(const dt_local_hub *hub, const dt_piece *sums, dt_arena
     return n_targets == 1 ? targets[0] : NULL;
 }
 
+/* Whether sums of a part may be left to the transport's engine. */
+static bool is_for_engine(const dt_local_hub *hub, const dt_collective_part *part) {
+    dt_dtype dtype = wide(part->dtype);
+    return hub->options.fast && dt_processes_transport(hub->options.processes)->kind->all_reduce != NULL &&
+           (dtype == DT_F32 || dtype == DT_F64 || dtype == DT_I32 || dtype == DT_I64);
+}
+
+/* What the engine adds up in one piece is of one type and op. */
+static int kind_of(const dt_local_hub *hub, const dt_collective_part *part) {
+    return is_for_engine(hub, part) ? 1 + (int)wide(part->dtype) * DT_N_REDUCTION_OPS + (int)part->combine : 0;
+}
+
 static void add_sums(dt_local_hub *hub, crossing_bucket *bucket, const dt_piece *sums, dt_arena *arena) {
     dt_exchange_region *regions = DT_NEW_ARRAY(arena, dt_exchange_region, sums->n_ranges);
     for (int r = 0; r < sums->n_ranges; r++) {
@@ -84,8 +96,9 @@ static void add_sums(dt_local_hub *hub, crossing_bucket *bucket, const dt_piece 
         regions[r] = (dt_exchange_region){wide(part->dtype), part->combine, range->at, range->n_bytes};
     }
     dt_schedule_options options = schedule_options(hub, DT_SCHEDULE_ALL_REDUCE, sums->n_bytes, NULL);
-    const char *label = dt_local_part(hub, 0, sums->ranges[0].tensor)->label;
-    crossing_piece piece = {.exchange = new_exchange(hub, &options, sums->n_ranges, regions, label, arena), .sums = sums};
+    const dt_collective_part *first = dt_local_part(hub, 0, sums->ranges[0].tensor);
+    if (is_for_engine(hub, first)) options.algorithm = DT_SCHEDULE_ENGINE;
+    crossing_piece piece = {.exchange = new_exchange(hub, &options, sums->n_ranges, regions, first->label, arena), .sums = sums};
     piece.exchange->slots[0] = only_target(hub, sums, arena);
     piece.lands = piece.exchange->slots[0] != NULL;
     dt_list_push(arena, &bucket->pieces, piece);
@@ -123,7 +136,7 @@ static void fill_buckets(dt_local_hub *hub, dt_crossing *made, dt_arena *arena) 
     for (int i = made->first; i < made->first + made->n; i++) {
         const dt_collective_part *part = dt_local_part(hub, 0, i);
         if (part->kind != DT_COLLECTIVE_ALL_REDUCE) continue;
-        tensors[n_sums] = (dt_bucket_tensor){(int64_t)(part->n * dt_dtype_bytes(wide(part->dtype))), part->complete_after};
+        tensors[n_sums] = (dt_bucket_tensor){(int64_t)(part->n * dt_dtype_bytes(wide(part->dtype))), part->complete_after, kind_of(hub, part)};
         parts[n_sums++] = i;
     }
     const dt_bucket *buckets = dt_buckets_of(tensors, n_sums, arena, &n_buckets);
@@ -205,6 +218,26 @@ static void add_nodes(const dt_local_hub *hub, int i, const dt_exchange *exchang
     }
 }
 
+/* The nodes become one, in slot 0, where the engine adds up what each process has. */
+static void add_up_nodes(const dt_exchange *exchange, const dt_collective_part *part, size_t n, int64_t at, dt_arena *arena,
+                         dt_tree_reductions *reductions) {
+    int n_nodes = exchange->schedule.n_nodes;
+    dt_tree_source *sources = DT_NEW_ARRAY(arena, dt_tree_source, n_nodes);
+    void **target = DT_NEW(arena, void *);
+    if (exchange->schedule.algorithm != DT_SCHEDULE_ENGINE || n_nodes < 2 || n == 0) return;
+    for (int node = 0; node < n_nodes; node++) sources[node] = (dt_tree_source){dt_exchange_at(exchange, node, at), 1};
+    *target = dt_exchange_at(exchange, 0, at);
+    dt_tree_reduction sum = {.dtype = wide(part->dtype),
+                             .combine = part->combine,
+                             .n_leaves = n_nodes,
+                             .n_sources = n_nodes,
+                             .sources = sources,
+                             .n_elements = n,
+                             .n_targets = 1,
+                             .targets = target};
+    dt_list_push(arena, reductions, sum);
+}
+
 /* A copy of n elements of a part from slot 0, where sums are wide. */
 static void add_copy(const dt_exchange *exchange, int64_t at, size_t n, const dt_collective_part *part, int n_targets, void *const *targets,
                      dt_arena *arena, dt_tree_reductions *reductions) {
@@ -233,6 +266,7 @@ static void share_sums(const dt_group *group, const dt_local_hub *hub, const cro
         dt_local_share(group, (size_t)range->n_bytes / bytes, &first, &end);
         int64_t at = range->at + (int64_t)(first * bytes);
         add_nodes(hub, range->tensor, piece->exchange, before + first, end - first, at, arena, &work->before);
+        add_up_nodes(piece->exchange, part, end - first, at, arena, &work->before);
         if (piece->lands) continue;
         void **targets = dt_local_collect_targets(hub, range->tensor, (before + first) * dt_dtype_bytes(part->dtype), arena, &n_targets);
         add_copy(piece->exchange, at, end - first, part, n_targets, targets, arena, &work->after);

@@ -16,12 +16,13 @@
 enum {
     PIECE_BYTES = 1 << 30, /* of an MPI message, at most */
     NOTICE_TAG = 0,
+    ALL_PROCESSES = -1,
     MORE_BUFFERS = 64 /* of notices, at a time */
 };
 
 /* A part of a message that is one MPI message. */
 typedef struct piece {
-    int peer, bytes;
+    int peer, bytes; /* peer: or ALL_PROCESSES */
     bool sends;
 } piece;
 
@@ -102,20 +103,41 @@ static dt_status *start_message(mpi_transport *mpi, int tag, const dt_message *m
     return NULL;
 }
 
-static dt_status *start(dt_transport *transport, int tag, const dt_message *messages, int n, int *index) {
-    mpi_transport *mpi = (mpi_transport *)transport;
-    int n_pieces = 0;
+/* The next round, for so many requests. */
+static dt_status *take_round(mpi_transport *mpi, int n_requests, int *index) {
     for (*index = 0; *index < DT_MOST_ROUNDS && mpi->rounds[*index].is_under_way; ++*index) {
     }
     if (*index == DT_MOST_ROUNDS) return mpi->host->error(DT_INTERNAL, "more than %d rounds are under way", DT_MOST_ROUNDS);
     round *round = &mpi->rounds[*index];
-    for (int i = 0; i < n; i++) n_pieces += pieces_of(messages[i].bytes);
-    DT_TRY(make_room(mpi, round, n_pieces));
+    DT_TRY(make_room(mpi, round, n_requests));
     round->is_under_way = true;
     round->n = 0;
+    return NULL;
+}
+
+static dt_status *start(dt_transport *transport, int tag, const dt_message *messages, int n, int *index) {
+    mpi_transport *mpi = (mpi_transport *)transport;
+    int n_pieces = 0;
+    for (int i = 0; i < n; i++) n_pieces += pieces_of(messages[i].bytes);
+    DT_TRY(take_round(mpi, n_pieces, index));
+    round *round = &mpi->rounds[*index];
     for (int wants_sends = 0; wants_sends < 2; wants_sends++) /* receives first: what comes finds its place */
         for (int i = 0; i < n; i++)
             if (messages[i].sends == wants_sends) DT_TRY(start_message(mpi, tag, &messages[i], round));
+    return NULL;
+}
+
+/* One request, of all processes. */
+static dt_status *all_reduce(dt_transport *transport, dt_dtype dtype, dt_reduction_op combine, void *data, size_t n, int *index) {
+    mpi_transport *mpi = (mpi_transport *)transport;
+    MPI_Datatype type = dtype == DT_F32 ? MPI_FLOAT : dtype == DT_F64 ? MPI_DOUBLE : dtype == DT_I32 ? MPI_INT32_T : MPI_INT64_T;
+    MPI_Op op = combine == DT_REDUCTION_SUM ? MPI_SUM : combine == DT_REDUCTION_MAX ? MPI_MAX : MPI_MIN;
+    if (n > PIECE_BYTES / 8) return mpi->host->error(DT_INTERNAL, "a sum of %zu elements by MPI", n);
+    DT_TRY(take_round(mpi, 1, index));
+    round *round = &mpi->rounds[*index];
+    round->pieces[0] = (piece){.peer = ALL_PROCESSES, .sends = true};
+    CALL(mpi, MPI_Iallreduce, MPI_IN_PLACE, data, (int)n, type, op, mpi->messages, &round->requests[0]);
+    round->n = 1;
     return NULL;
 }
 
@@ -125,6 +147,7 @@ static dt_status *failed_round(const mpi_transport *mpi, const round *round, int
         int of_piece = round->statuses[i].MPI_ERROR;
         if (of_piece == MPI_SUCCESS || of_piece == MPI_ERR_PENDING) continue;
         char call[64];
+        if (piece->peer == ALL_PROCESSES) return failed(mpi, "MPI_Iallreduce", of_piece);
         snprintf(call, sizeof call, "%s process %d", piece->sends ? "sending to" : "receiving from", piece->peer);
         return failed(mpi, call, of_piece);
     }
@@ -275,7 +298,14 @@ static void close_all(dt_transport *transport) {
 
 /* ---- the beginning ---- */
 
-static const dt_transport_kind mpi_kind = {"MPI", start, test, notify, listen, abort_all, close_all};
+static const dt_transport_kind mpi_kind = {.name = "MPI",
+                                           .start = start,
+                                           .test = test,
+                                           .all_reduce = all_reduce,
+                                           .notify = notify,
+                                           .listen = listen,
+                                           .abort = abort_all,
+                                           .close = close_all};
 
 /* "Open MPI v4.1.4, package …" and "MPICH Version:\t4.0.2\n…" become "Open MPI 4.1.4" and "MPICH 4.0.2". */
 static void shorten_version(const char *text, char *version, size_t bytes) {
