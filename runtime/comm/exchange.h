@@ -8,7 +8,8 @@
 #include "runtime/comm/schedule.h"
 #include "runtime/comm/transport.h"
 #include "runtime/devices/reduce.h"
-#include "runtime/threads/event.h"
+
+#include <stdatomic.h>
 
 /* Which step, for messages. */
 typedef struct dt_step_context {
@@ -32,8 +33,8 @@ typedef struct dt_exchange {
     const char *label;                 /* for messages */
     int tag;                           /* the same in all processes, and of no other exchange */
 
-    dt_event done; /* as often as it was begun, in the end */
     uint32_t n_begun;
+    _Atomic uint32_t n_done; /* as often as it was begun, in the end: then nobody touches it any more */
     dt_step_context context; /* of the last time */
 
     /* the transport's thread's own */

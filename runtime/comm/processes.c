@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "runtime/comm/peers.h"
 #include "runtime/threads/clock.h"
+#include "runtime/threads/event.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -12,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+static const double FAILURE_SECONDS = 0.05; /* how soon a failure is heard by whoever waits for an exchange */
 static const double LOOK_SECONDS = 100e-6;  /* how long to ask the transport again and again before the thread sleeps between two times */
 static const double IDLE_SECONDS = 2e-3;    /* how long to sleep when nothing is under way: until others hear an answer */
 static const double STATE_SECONDS = 0.25;   /* between two records of this process's state, where nothing happens */
@@ -26,14 +28,16 @@ struct dt_processes {
     dt_transport *transport;
     pthread_t thread;
     dt_event opened, wake; /* `wake` moves when there is something to do for the thread */
+    dt_event done;         /* moves when an exchange is over; it outlives all of them */
     dt_status *open_status;
     int number, n;
     int n_tags;
     dt_progress progress;
     dt_peers *peers;
     dt_exchange *gathering;
-    char *records; /* [n * DT_RECORD_BYTES] of the gathering in progress */
-    int bytes_tag; /* of dt_processes_gather_bytes */
+    char *records;       /* [n * DT_RECORD_BYTES] of the gathering in progress */
+    dt_exchange *bytes;  /* of dt_processes_gather_bytes */
+    dt_arena *abandoned; /* of one that failed while the thread was at it; NULL: none did */
     _Atomic double exchanging_seconds;
 
     atomic_bool aborted, closing, person_knows;
@@ -129,7 +133,8 @@ static dt_status *move_all(work *in, double busy_since, bool *moved) {
             one->next = NULL;
             if (in->first == NULL)
                 atomic_store(&in->self->exchanging_seconds, atomic_load(&in->self->exchanging_seconds) + dt_seconds_now() - busy_since);
-            dt_event_advance(&one->done);
+            atomic_fetch_add(&one->n_done, 1);
+            dt_event_advance(&in->self->done);
         } else if (one->round == 0 && one->under_way < 0) {
             return NULL; /* what the engine adds up starts in the same order everywhere: nobody passes by */
         } else {
@@ -315,14 +320,15 @@ static dt_status *open_guarded(dt_processes *self) {
     dt_schedule schedule = gather_schedule(self->number, self->n, self->arena);
     self->gathering = dt_exchange_create(&schedule, 0, NULL, "records", dt_processes_new_tag(self), self->arena);
     dt_exchange_place(self->gathering, self->records);
-    self->bytes_tag = dt_processes_new_tag(self);
+    self->bytes = dt_exchange_create(&(dt_schedule){0}, 0, NULL, "results", dt_processes_new_tag(self), self->arena);
     DT_TRY(introduce(self));
     dt_arena_guard(self->arena, NULL);
     return NULL;
 }
 
 static void free_processes(dt_processes *self) {
-    if (self->arena != NULL) dt_arena_destroy(self->arena);
+    dt_arena_destroy(self->arena);
+    dt_arena_destroy(self->abandoned);
     pthread_mutex_destroy(&self->lock);
     dt_release(self);
 }
@@ -377,10 +383,10 @@ void dt_processes_begin(dt_processes *processes, dt_exchange *exchange, const dt
 
 dt_status *dt_processes_wait(dt_processes *processes, dt_exchange *exchange, uint32_t times) {
     for (;;) {
-        uint32_t seen = dt_event_value(&exchange->done);
-        if (seen == times) return NULL;
+        uint32_t seen = dt_event_value(&processes->done);
+        if (atomic_load(&exchange->n_done) == times) return NULL;
         DT_TRY(dt_processes_status(processes));
-        dt_event_wait(&exchange->done, seen, false, dt_seconds_now() + 0.05); /* a failure moves no exchange */
+        dt_event_wait(&processes->done, seen, false, dt_seconds_now() + FAILURE_SECONDS);
     }
 }
 
@@ -419,10 +425,14 @@ static dt_schedule bytes_schedule(int process, int n, const int64_t *sizes, dt_a
     return (dt_schedule){.n_slots = n, .slots = slots, .n_rounds = 1, .rounds = round};
 }
 
+/* The exchange itself stays: the thread may look at its event when everybody has gone on. */
 static dt_status *gather_bytes(dt_processes *self, const void *mine, const int64_t *sizes, dt_text *all, dt_arena *arena) {
     static const dt_step_context context = {.step = "results"};
     dt_schedule schedule = bytes_schedule(self->number, self->n, sizes, arena);
-    dt_exchange *exchange = dt_exchange_create(&schedule, 0, NULL, "results", self->bytes_tag, arena);
+    dt_exchange *exchange = self->bytes;
+    exchange->schedule = schedule;
+    exchange->slots = DT_NEW_ARRAY(arena, char *, self->n);
+    exchange->messages = DT_NEW_ARRAY(arena, dt_message, self->n);
     for (int p = 0; p < self->n; p++)
         exchange->slots[p] = p == self->number ? (char *)mine : self->number == 0 ? dt_arena_new(arena, (size_t)sizes[p]) : NULL;
     dt_processes_begin(self, exchange, &context);
@@ -449,6 +459,10 @@ dt_status *dt_processes_gather_bytes(dt_processes *processes, const void *mine, 
     status = dt_processes_gather(processes, sizes, sizeof *sizes, &(dt_step_context){.step = "results"});
     if (status == NULL) status = gather_bytes(processes, mine, sizes, all, arena);
     if (status == NULL && all->failed) status = dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for the results of all processes");
-    dt_arena_destroy(arena);
+    dt_arena_guard(arena, NULL);
+    if (status == NULL || processes->abandoned != NULL)
+        dt_arena_destroy(arena);
+    else
+        processes->abandoned = arena;
     return status;
 }
