@@ -1,6 +1,7 @@
 /* dtrun_exchange: what the steps of a program exchange between so many processes, and what that costs, for people. Nothing is opened and nothing is
  * run: who holds which microbatch and who sends what to whom are functions of numbers. */
 #include "base/arena.h"
+#include "runtime/comm/buckets.h"
 #include "runtime/comm/microbatches.h"
 #include "runtime/comm/schedule.h"
 #include "runtime/data/pipeline.h"
@@ -24,19 +25,26 @@ typedef struct layout {
     int64_t n_microbatches;
 } layout;
 
-/* What of a segment crosses in one exchange: all that its collectives of one kind take, each tensor in units of its own. */
-typedef struct crossing {
-    int n_tensors;
-    int64_t n_bytes;   /* of the image */
+/* What crosses in one exchange. */
+typedef struct image {
+    int64_t n_bytes;
     int64_t row_bytes; /* of what is made of rows; else 0 */
-} crossing;
+} image;
 
+/* Of one exchange, or of several together; n_rounds is of each. */
 typedef struct cost {
     dt_schedule_algorithm algorithm;
     int n_rounds;
     int64_t most_bytes; /* that a process sends */
     int64_t most_messages;
 } cost;
+
+/* What of a segment crosses by collectives of one kind. */
+typedef struct crossing {
+    int n_tensors, n_exchanges;
+    int64_t n_bytes; /* of all images */
+    cost cost;
+} crossing;
 
 static dt_status *renew(dt_arena **arena, jmp_buf *guard) {
     dt_arena_destroy(*arena);
@@ -48,27 +56,9 @@ static dt_status *renew(dt_arena **arena, jmp_buf *guard) {
 
 /* ---- what crosses ---- */
 
-static int64_t whole_units(int64_t n_bytes) { return (n_bytes + DT_SCHEDULE_UNIT - 1) / DT_SCHEDULE_UNIT * DT_SCHEDULE_UNIT; }
-
 /* Sums cross as wide as they are added: 16 bits as f32. */
 static int64_t width_of(dt_collective_kind kind, dt_dtype dtype) {
     return kind != DT_COLLECTIVE_ALL_GATHER && (dtype == DT_F16 || dtype == DT_BF16) ? 4 : (int64_t)dt_dtype_bytes(dtype);
-}
-
-static crossing crossing_of(const layout *of, const dt_artifact_function *function, const dt_artifact_segment *segment, dt_collective_kind kind) {
-    crossing found = {0};
-    for (int c = 0; c < segment->n_collectives; c++) {
-        if (segment->collectives[c].kind != kind) continue;
-        const dt_artifact_tensor *tensor = &function->buffers[segment->collectives[c].source].tensor;
-        int64_t n_bytes = tensor->row_bytes / (int64_t)dt_dtype_bytes(tensor->dtype) * width_of(kind, tensor->dtype);
-        found.n_tensors++;
-        if (kind == DT_COLLECTIVE_ALL_REDUCE)
-            found.n_bytes += whole_units(n_bytes);
-        else
-            found.row_bytes += n_bytes;
-    }
-    if (kind != DT_COLLECTIVE_ALL_REDUCE) found.n_bytes = found.row_bytes * of->rows.rows * of->replicas;
-    return found;
 }
 
 /* ---- what it costs ---- */
@@ -105,7 +95,7 @@ static void add_process(cost *all, const dt_schedule *schedule) {
     if (all->most_messages < n_messages) all->most_messages = n_messages;
 }
 
-static dt_status *cost_of(layout *of, const crossing *image, dt_schedule_goal goal, cost *all) {
+static dt_status *cost_of(layout *of, const image *image, dt_schedule_goal goal, cost *all) {
     dt_schedule_options options = {.goal = goal, .n_processes = of->n_processes, .n_microbatches = of->n_microbatches, .n_bytes = image->n_bytes};
     alike_list known = {0};
     if (goal != DT_SCHEDULE_ALL_REDUCE) {
@@ -120,6 +110,56 @@ static dt_status *cost_of(layout *of, const crossing *image, dt_schedule_goal go
         dt_schedule schedule = dt_schedule_of(&options, of->scratch);
         add_process(all, &schedule);
     }
+    return NULL;
+}
+
+/* Exchanges whose costs are known. */
+typedef struct known_cost {
+    image image;
+    cost cost;
+} known_cost;
+
+typedef DT_LIST(known_cost) known_costs;
+
+static dt_status *add_exchange(layout *of, image image, dt_schedule_goal goal, known_costs *known, crossing *all) {
+    const known_cost *found = NULL;
+    for (size_t i = 0; i < known->n && found == NULL; i++)
+        if (known->items[i].image.n_bytes == image.n_bytes && known->items[i].image.row_bytes == image.row_bytes) found = &known->items[i];
+    if (found == NULL) {
+        known_cost new = {.image = image};
+        DT_TRY(cost_of(of, &image, goal, &new.cost));
+        dt_list_push(of->arena, known, new);
+        found = &known->items[known->n - 1];
+    }
+    all->n_exchanges++;
+    all->n_bytes += image.n_bytes;
+    all->cost.algorithm = found->cost.algorithm;
+    all->cost.n_rounds = found->cost.n_rounds;
+    all->cost.most_bytes += found->cost.most_bytes;
+    all->cost.most_messages += found->cost.most_messages;
+    return NULL;
+}
+
+/* Sums cross in pieces, rows tensor by tensor. */
+static dt_status *add_exchanges(layout *of, const dt_artifact_function *function, const dt_artifact_segment *segment, dt_collective_kind kind,
+                                dt_schedule_goal goal, crossing *all) {
+    known_costs known = {0};
+    dt_bucket_tensor *tensors = DT_NEW_ARRAY(of->arena, dt_bucket_tensor, segment->n_collectives);
+    int n_buckets;
+    *all = (crossing){0};
+    for (int c = 0; c < segment->n_collectives; c++) {
+        const dt_artifact_collective *collective = &segment->collectives[c];
+        const dt_artifact_tensor *tensor = &function->buffers[collective->source].tensor;
+        int64_t n_bytes = tensor->row_bytes / (int64_t)dt_dtype_bytes(tensor->dtype) * width_of(kind, tensor->dtype);
+        if (collective->kind != kind) continue;
+        tensors[all->n_tensors++] = (dt_bucket_tensor){.n_bytes = n_bytes, .complete_after = collective->complete_after};
+        if (kind == DT_COLLECTIVE_ALL_REDUCE) continue;
+        DT_TRY(add_exchange(of, (image){n_bytes * of->rows.rows * of->replicas, n_bytes}, goal, &known, all));
+    }
+    if (kind != DT_COLLECTIVE_ALL_REDUCE) return NULL;
+    const dt_bucket *buckets = dt_buckets_of(tensors, all->n_tensors, of->arena, &n_buckets);
+    for (int b = 0; b < n_buckets; b++)
+        for (int p = 0; p < buckets[b].n_pieces; p++) DT_TRY(add_exchange(of, (image){buckets[b].pieces[p].n_bytes, 0}, goal, &known, all));
     return NULL;
 }
 
@@ -210,20 +250,20 @@ static dt_status *say_crossings(layout *of, const dt_artifact_function *function
     *sums = false;
     for (int s = 0; s < function->n_segments; s++)
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-            crossing image = crossing_of(of, function, &function->segments[s], kinds[k].kind);
-            cost all;
-            if (image.n_tensors == 0) continue;
+            crossing all;
+            DT_TRY(add_exchanges(of, function, &function->segments[s], kinds[k].kind, kinds[k].goal, &all));
+            if (all.n_tensors == 0) continue;
             if (is_first)
-                dt_text_append(of->text, "    segment  collective      tensors        bytes  algorithm  rounds   most sent  times  messages\n");
+                dt_text_append(of->text,
+                               "    segment  collective      tensors        bytes  exchanges  algorithm  rounds   most sent  times  messages\n");
             is_first = false;
             *sums = *sums || kinds[k].kind != DT_COLLECTIVE_ALL_GATHER;
-            DT_TRY(cost_of(of, &image, kinds[k].goal, &all));
-            dt_text_format(of->text, "    %-7d  %-14s  %7d ", s, dt_collective_names()[kinds[k].kind], image.n_tensors);
-            say_bytes(of->text, 12, image.n_bytes);
-            dt_text_format(of->text, "  %-9s  %6d", algorithms[all.algorithm], all.n_rounds);
-            say_bytes(of->text, 11, all.most_bytes);
-            dt_text_format(of->text, "  %5.2f  %8" PRId64 "\n", image.n_bytes > 0 ? (double)all.most_bytes / (double)image.n_bytes : 0,
-                           all.most_messages);
+            dt_text_format(of->text, "    %-7d  %-14s  %7d ", s, dt_collective_names()[kinds[k].kind], all.n_tensors);
+            say_bytes(of->text, 12, all.n_bytes);
+            dt_text_format(of->text, "  %9d  %-9s  %6d", all.n_exchanges, algorithms[all.cost.algorithm], all.cost.n_rounds);
+            say_bytes(of->text, 11, all.cost.most_bytes);
+            dt_text_format(of->text, "  %5.2f  %8" PRId64 "\n", all.n_bytes > 0 ? (double)all.cost.most_bytes / (double)all.n_bytes : 0,
+                           all.cost.most_messages);
         }
     if (is_first) dt_text_append(of->text, "    nothing crosses processes\n");
     return NULL;

@@ -7,7 +7,7 @@ sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
 from training import *  # noqa: E402,F403
 
 # Gradients of 144 x 32 + 32 + 32 x 10 + 10 floats, and two totals of eight bytes, each of them in units of 64 bytes. Of `half`, 40 sums of f16 cross as
-# f32. Pairs of rows need all rows everywhere: 20 bytes of each.
+# f32. Of `large`, 12 MB cross in pieces of at most 2 MiB, and a float by itself. Pairs of rows need all rows everywhere: 20 bytes of each.
 TEXT = """
 use nn, losses, optimizers
 
@@ -25,6 +25,7 @@ step train(image: u8[B, 12, 12], label: u8[B]) from train_set {
 }
 
 step half(x: f32[B, 40]) { return total: sum(f16(x), axis: 0) }
+step large(x: f32[B, 3000000]) { return total: sum(x, axis: 0), other: sum(max(x, axis: 1)) }
 step pairs(x: f32[B, 5]) { return nearest: argmax(x @ x.T, axis: 1) }
 step alone(x: f32[B]) { return y: x + 1 }
 """
@@ -47,11 +48,12 @@ def exchanges(text):
         name, head = head.split(": ", 1)
         rows = []
         for line in lines:
-            row = re.fullmatch(r" +(\d+) +(\w+) +(\d+) +([\d.]+) (B|KiB|MiB) +(\w+) +(\d+) +([\d.]+) (B|KiB|MiB) +([\d.]+) +(\d+)", line)
+            row = re.fullmatch(r" +(\d+) +(\w+) +(\d+) +([\d.]+) (B|KiB|MiB) +(\d+) +(\w+) +(\d+) +([\d.]+) (B|KiB|MiB) +([\d.]+) +(\d+)", line)
             if row:
                 size = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}
-                rows.append({"segment": int(row[1]), "kind": row[2], "tensors": int(row[3]), "bytes": float(row[4]) * size[row[5]], "algorithm": row[6],
-                             "rounds": int(row[7]), "sent": float(row[8]) * size[row[9]], "times": float(row[10]), "messages": int(row[11])})
+                rows.append({"segment": int(row[1]), "kind": row[2], "tensors": int(row[3]), "bytes": float(row[4]) * size[row[5]],
+                             "exchanges": int(row[6]), "algorithm": row[7], "rounds": int(row[8]), "sent": float(row[9]) * size[row[10]],
+                             "times": float(row[11]), "messages": int(row[12])})
         found[name] = head, rows, lines[-1]
     return found
 
@@ -86,6 +88,11 @@ for processes, replicas in ((2, 2), (2, 8), (3, 8), (4, 8), (5, 16), (6, 24), (7
     check(row["messages"] == (k + 1) * (processes - 1), case)
     check(("odd places" in last) == (k > 1), case)
 
+# ---- what is large crosses in pieces; of the float each process sends once: to its owner, or from it ----
+head, (row, ), last = exchanges(info("--processes", 2, "--replicas", 2))["large"]
+check((row["tensors"], row["exchanges"], row["rounds"], row["messages"]) == (2, 7, 2, 13), f"large: {row}")
+check(abs(row["sent"] - 12e6) < 0.1 * (1 << 20), f"large: {row}")
+
 # ---- a better number of processes ----
 check("one of them sends 6 partial sums of everything; 6 or 12 processes send 1 each" in info("--processes", 7, "--replicas", 192), "7 of 192")
 check("2 partial sums of everything; 750 or 1500 processes send 1 each" in info("--processes", 1000, "--replicas", 1500), "1000 of 1500")
@@ -96,7 +103,7 @@ check((row["algorithm"], row["rounds"]) == ("halving", 20) and 1.9 < row["times"
 
 # ---- rows, widths, nothing ----
 three = exchanges(info("--processes", 3, "--replicas", 3))
-check([r["bytes"] for r in three["half"][1]] == [192], three["half"])  # 160 bytes in units; as f16 it would be 128
+check([r["bytes"] for r in three["half"][1]] == [160], three["half"])  # as f16 it would be 80
 gathered = three["pairs"][1][0]
 check((gathered["kind"], gathered["rounds"], gathered["bytes"]) == ("all_gather", 1, 3 * 8 * 20), gathered)
 check(gathered["sent"] == 2 * 8 * 20 and gathered["messages"] == 2, gathered)
