@@ -17,12 +17,12 @@ if [ $# != 2 ] || [ ! -f "$root/bench/gpu/$1.py" ]; then
 fi
 if [ -x "$root/bin/dtrun" ]; then
     programs=$root/bin
-    export DT_GPU_OPS=$programs/gpu_ops DT_GPU_KERNELS=$programs/gpu_kernels DT_GPU_CUBLASLT=$programs/gpu_cublaslt
+    export DT_GPU_OPS=$programs/gpu_ops DT_GPU_NCCL=$programs/gpu_nccl DT_GPU_KERNELS=$programs/gpu_kernels DT_GPU_CUBLASLT=$programs/gpu_cublaslt
 else
     programs=${DT_BUILD:-$root/build}
-    export DT_GPU_OPS=$programs/tests/gpu/ops DT_GPU_KERNELS=$programs/bench/gpu_kernels DT_GPU_CUBLASLT=$programs/bench/gpu_cublaslt
+    export DT_GPU_OPS=$programs/tests/gpu/ops DT_GPU_NCCL=$programs/tests/gpu/nccl DT_GPU_KERNELS=$programs/bench/gpu_kernels DT_GPU_CUBLASLT=$programs/bench/gpu_cublaslt
 fi
-for program in "$programs/dtc" "$programs/dtrun" "$DT_GPU_OPS" "$DT_GPU_KERNELS" "$DT_GPU_CUBLASLT"; do
+for program in "$programs/dtc" "$programs/dtrun" "$DT_GPU_OPS" "$DT_GPU_NCCL" "$DT_GPU_KERNELS" "$DT_GPU_CUBLASLT"; do
     [ -x "$program" ] || { echo "bench/gpu.sh: there is no $program: build first, or unpack what scripts/portable.sh makes" >&2 && exit 1; }
 done
 if ! "$programs/dtrun" devices | grep -q '^GPU 0: '; then

@@ -46,7 +46,10 @@ static const dt_step_context at = {.step = "train"};
 
 static dt_status *add_in_tree(const sums *of, int rank) {
     DT_TRY(dt_group_meet(of->groups[rank], DT_GROUP_ALL, &at, "all gradients"));
-    for (size_t r = 0; r < of->work[rank].reductions.n; r++) dt_reduce(&of->work[rank].reductions.items[r], of->scratch[rank]);
+    for (size_t o = 0; o < of->work[rank].operations.n; o++) {
+        const dt_operation_reduce *reduce = &of->work[rank].operations.items[o].reduce;
+        for (int r = 0; r < reduce->n; r++) dt_reduce(&reduce->reductions[r], of->scratch[rank]);
+    }
     return dt_group_meet(of->groups[rank], DT_GROUP_ALL, &at, "all gradients");
 }
 

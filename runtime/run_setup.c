@@ -113,13 +113,19 @@ void dt_run_log_reading(dt_log *log, const dt_pipeline *pipeline) {
     dt_text_free(&text);
 }
 
-/* A line for each library that a GPU's work is left to. */
-static void log_libraries(dt_log *log, const dt_session *session) {
-    dt_text text = {0};
-    dt_session_print_libraries(session, false, &text);
+static void log_lines(dt_log *log, const char *kind, dt_text text) {
     char *rest = text.data;
-    for (char *line; rest != NULL && *rest != 0 && (line = strsep(&rest, "\n")) != NULL;) dt_log_remark(log, "library", "%s", line);
+    for (char *line; rest != NULL && *rest != 0 && (line = strsep(&rest, "\n")) != NULL;) dt_log_remark(log, kind, "%s", line);
     dt_text_free(&text);
+}
+
+/* A line for each library that a GPU's work is left to, and how GPUs of several processes exchange. */
+static void log_libraries(dt_log *log, const dt_session *session) {
+    dt_text libraries = {0}, crossing = {0};
+    dt_session_print_libraries(session, false, &libraries);
+    dt_session_print_crossing(session, &crossing);
+    log_lines(log, "library", libraries);
+    log_lines(log, "note", crossing);
 }
 
 void dt_run_log_started(dt_log *log, const dt_kernels *kernels, dt_session *session, const dt_pipeline *pipeline, int step, dt_log_start start) {

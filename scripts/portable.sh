@@ -16,13 +16,14 @@ most_bytes=25000000
 
 scripts/install.sh libzstd-dev xz-utils binutils
 cmake --preset portable >/dev/null
-cmake --build $build --target dtc dtrun gpu_ops gpu_kernels gpu_cublaslt >/dev/null
+cmake --build $build --target dtc dtrun gpu_ops gpu_nccl gpu_kernels gpu_cublaslt >/dev/null
 
 rm -rf "$build/$name"
 mkdir -p "$build/$name"/{bin,lib,licenses,bench/peers,tests/gpu,tests/support} "$folder"
 strip -o "$build/$name/bin/dtc" $build/dtc
 strip -o "$build/$name/bin/dtrun" $build/dtrun
 strip -o "$build/$name/bin/gpu_ops" $build/tests/gpu/ops
+strip -o "$build/$name/bin/gpu_nccl" $build/tests/gpu/nccl
 strip -o "$build/$name/bin/gpu_kernels" $build/bench/gpu_kernels
 strip -o "$build/$name/bin/gpu_cublaslt" $build/bench/gpu_cublaslt
 for plugin in $build/libdt_mpi_*.so; do # one for each MPI whose header this machine has

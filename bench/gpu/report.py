@@ -20,7 +20,7 @@ ROOT = pathlib.Path(os.environ["DT_SOURCE"])
 DATA = os.environ["DT_DATA"]
 FAKE = os.environ.get("DT_CUDA_DRIVER", "").endswith("libfake_cuda.so")  # tests/support/fake_cuda.h: logic is tried, not speed
 if FAKE:
-    for variable, name in (("DT_CUBLASLT", "libfake_cublaslt.so"), ("DT_CUDNN", "libfake_cudnn.so")):
+    for variable, name in (("DT_CUBLASLT", "libfake_cublaslt.so"), ("DT_CUDNN", "libfake_cudnn.so"), ("DT_NCCL", "libfake_nccl.so")):
         os.environ.setdefault(variable, str(pathlib.Path(os.environ["DT_CUDA_DRIVER"]).with_name(name)))
 LIMIT = 450.0  # seconds for all of a script
 BEGAN = time.monotonic()

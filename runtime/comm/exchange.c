@@ -66,29 +66,34 @@ static dt_status *start_round(dt_exchange *exchange, dt_transport *transport) {
     return dt_transport_start(transport, exchange->tag, exchange->messages, round->n_messages, &exchange->under_way);
 }
 
-/* The part of a sum that lies in one region: what has one type is added at once. */
-static void add_region(const dt_exchange *exchange, const dt_schedule_sum *sum, const dt_exchange_region *region) {
+bool dt_exchange_part_of_sum(const dt_exchange *exchange, const dt_schedule_sum *sum, const dt_exchange_region *region, dt_tree_source *sources,
+                             void **target, dt_tree_reduction *part) {
     int64_t first = region->first > sum->first ? region->first : sum->first;
     int64_t region_end = region->first + region->n_bytes, sum_end = sum->first + sum->n_bytes;
     int64_t end = region_end < sum_end ? region_end : sum_end;
-    if (first >= end) return;
-    void *target = dt_exchange_at(exchange, sum->target, first);
-    for (int s = 0; s < sum->n_sources; s++) exchange->sources[s] = (dt_tree_source){dt_exchange_at(exchange, sum->sources[s], first), sum->spans[s]};
-    dt_tree_reduction reduction = {.dtype = region->dtype,
-                                   .combine = region->combine,
-                                   .n_leaves = sum->n_leaves,
-                                   .n_sources = sum->n_sources,
-                                   .sources = exchange->sources,
-                                   .n_elements = (size_t)(end - first) / dt_dtype_bytes(region->dtype),
-                                   .n_targets = 1,
-                                   .targets = &target};
-    dt_reduce(&reduction, exchange->scratch);
+    if (first >= end) return false;
+    *target = dt_exchange_at(exchange, sum->target, first);
+    for (int s = 0; s < sum->n_sources; s++) sources[s] = (dt_tree_source){dt_exchange_at(exchange, sum->sources[s], first), sum->spans[s]};
+    *part = (dt_tree_reduction){.dtype = region->dtype,
+                                .combine = region->combine,
+                                .n_leaves = sum->n_leaves,
+                                .n_sources = sum->n_sources,
+                                .sources = sources,
+                                .n_elements = (size_t)(end - first) / dt_dtype_bytes(region->dtype),
+                                .n_targets = 1,
+                                .targets = target};
+    return true;
 }
 
 static void add_up(const dt_exchange *exchange) {
     const dt_schedule_round *round = &exchange->schedule.rounds[exchange->round];
     for (int s = 0; s < round->n_sums; s++)
-        for (int r = 0; r < exchange->n_regions; r++) add_region(exchange, &round->sums[s], &exchange->regions[r]);
+        for (int r = 0; r < exchange->n_regions; r++) {
+            dt_tree_reduction part;
+            void *target;
+            if (dt_exchange_part_of_sum(exchange, &round->sums[s], &exchange->regions[r], exchange->sources, &target, &part))
+                dt_reduce(&part, exchange->scratch);
+        }
 }
 
 dt_status *dt_exchange_move(dt_exchange *exchange, dt_transport *transport, int *n_under_way, bool *moved, bool *done) {

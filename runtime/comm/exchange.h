@@ -55,6 +55,10 @@ int64_t dt_exchange_bytes(const dt_exchange *exchange);              /* of slots
 void dt_exchange_place(dt_exchange *exchange, char *memory);         /* sets those slots to that memory */
 char *dt_exchange_at(const dt_exchange *, int slot, int64_t offset); /* where byte `offset` of the image is in a slot */
 
+/* Of a sum the part that lies in one region, of one type; false: there is none. sources [n_sources of the sum] and target are filled in. */
+bool dt_exchange_part_of_sum(const dt_exchange *exchange, const dt_schedule_sum *sum, const dt_exchange_region *region, dt_tree_source *sources,
+                             void **target, dt_tree_reduction *part);
+
 /* Moves it on as far as it goes without waiting: *moved whether anything happened, *done whether it is over. The transport's thread alone. */
 dt_status *dt_exchange_move(dt_exchange *exchange, dt_transport *transport, int *n_under_way, bool *moved, bool *done);
 

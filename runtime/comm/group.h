@@ -22,7 +22,7 @@
 #include "runtime/artifact/artifact.h"
 #include "runtime/comm/exchange.h"
 #include "runtime/comm/microbatches.h"
-#include "runtime/devices/reduce.h"
+#include "runtime/devices/operation.h"
 
 #include <stdint.h>
 
@@ -48,6 +48,7 @@ typedef enum dt_group_scope {
 } dt_group_scope;
 
 typedef DT_LIST(dt_tree_reduction) dt_tree_reductions;
+typedef DT_LIST(dt_operation) dt_operation_list;
 
 /* Of what crosses processes. */
 typedef struct dt_group_bucket {
@@ -58,9 +59,9 @@ typedef struct dt_group_bucket {
 
 /* What a member does for collectives that are made together. */
 typedef struct dt_group_work {
-    dt_tree_reductions reductions; /* of a group of one process, between two meetings */
-    int n_buckets;                 /* of one of several; else 0 */
-    dt_group_bucket *buckets;      /* [n_buckets] */
+    dt_operation_list operations; /* between two meetings: reductions; and transfers, if its device exchanges with other processes itself */
+    int n_buckets;                /* what else crosses processes */
+    dt_group_bucket *buckets;     /* [n_buckets] */
 } dt_group_work;
 
 typedef struct dt_group dt_group;
@@ -69,6 +70,8 @@ typedef struct dt_group_kind {
     const char *name;
     void (*publish)(dt_group *group, const dt_collective_part *parts);
     dt_status *(*lower)(dt_group *group, int first, int n, dt_arena *arena, dt_group_work *work);
+    size_t (*device_bytes)(const dt_group *group);
+    void (*place)(dt_group *group, void *memory);
     dt_status *(*meet)(dt_group *group, dt_group_scope scope, const dt_step_context *context, const char *label);
     void (*complete)(dt_group *group, int first, int bucket);
     bool (*is_complete)(dt_group *group, int first, int bucket);
@@ -96,6 +99,11 @@ static inline void dt_group_publish(dt_group *group, const dt_collective_part *p
 static inline dt_status *dt_group_lower(dt_group *group, int first, int n, dt_arena *arena, dt_group_work *work) {
     return group->kind->lower(group, first, n, arena, work);
 }
+
+/* Memory of this member's device that what was lowered needs, for what crosses processes without the host; 0: none. Once it is placed, all is to be
+ * lowered again. */
+static inline size_t dt_group_device_bytes(const dt_group *group) { return group->kind->device_bytes(group); }
+static inline void dt_group_place(dt_group *group, void *memory) { group->kind->place(group, memory); }
 
 /* Returns when all members of `scope` have come here. What each wrote before, all see after. */
 static inline dt_status *dt_group_meet(dt_group *group, dt_group_scope scope, const dt_step_context *context, const char *label) {

@@ -44,6 +44,7 @@ struct dt_processes {
     int exit_status;
     pthread_mutex_t lock; /* guards what follows */
     dt_exchange *begun;   /* in the order of beginning; the thread has not seen them yet */
+    dt_exchange awaited;  /* what is waited for beside exchanges; under way while it is */
     char reason[640];     /* once aborted */
     bool was_told;
     dt_processes_watcher *watchers;
@@ -180,7 +181,11 @@ static dt_status *look_after(work *in) {
     if (failed || atomic_load(&in->self->aborted)) return NULL;
     pass_stop_on(in->self);
     keep_state(in->self, DT_PROCESS_RUNS);
-    DT_TRY(dt_peers_ask(in->self->peers, in->first, reason, sizeof reason, &failed));
+    pthread_mutex_lock(&in->self->lock);
+    dt_exchange awaited = in->self->awaited;
+    pthread_mutex_unlock(&in->self->lock);
+    awaited.next = in->first;
+    DT_TRY(dt_peers_ask(in->self->peers, awaited.under_way >= 0 ? &awaited : in->first, reason, sizeof reason, &failed));
     if (failed) fail(in->self, reason, false);
     return NULL;
 }
@@ -293,6 +298,15 @@ static dt_schedule gather_schedule(int p, int n, dt_arena *arena) {
     return (dt_schedule){.n_slots = 1, .slots = slot, .n_rounds = (int)rounds.n, .rounds = rounds.items};
 }
 
+/* What dt_processes_await stands for: a message of the next process. */
+static dt_exchange make_awaited(int p, int n, dt_arena *arena) {
+    dt_schedule_message *message = DT_NEW(arena, dt_schedule_message);
+    dt_schedule_round *round = DT_NEW(arena, dt_schedule_round);
+    *message = (dt_schedule_message){.peer = (p + 1) % n};
+    *round = (dt_schedule_round){.n_messages = 1, .messages = message};
+    return (dt_exchange){.schedule = {.n_rounds = 1, .rounds = round}, .under_way = -1};
+}
+
 /* Where everybody is: host and process id. */
 static dt_status *introduce(dt_processes *self) {
     dt_process_name *names = DT_NEW_ARRAY(self->arena, dt_process_name, self->n);
@@ -321,6 +335,9 @@ static dt_status *open_guarded(dt_processes *self) {
     self->gathering = dt_exchange_create(&schedule, 0, NULL, "records", dt_processes_new_tag(self), self->arena);
     dt_exchange_place(self->gathering, self->records);
     self->bytes = dt_exchange_create(&(dt_schedule){0}, 0, NULL, "results", dt_processes_new_tag(self), self->arena);
+    pthread_mutex_lock(&self->lock);
+    self->awaited = make_awaited(self->number, self->n, self->arena);
+    pthread_mutex_unlock(&self->lock);
     DT_TRY(introduce(self));
     dt_arena_guard(self->arena, NULL);
     return NULL;
@@ -338,6 +355,7 @@ dt_status *dt_processes_open(const dt_processes_options *options, dt_processes *
     *processes = NULL;
     if (made == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory to connect processes");
     made->options = *options;
+    made->awaited.under_way = -1;
     pthread_mutex_init(&made->lock, NULL);
     dt_status *status = open_guarded(made);
     if (status == NULL && made->transport != NULL) {
@@ -388,6 +406,18 @@ dt_status *dt_processes_wait(dt_processes *processes, dt_exchange *exchange, uin
         DT_TRY(dt_processes_status(processes));
         dt_event_wait(&processes->done, seen, false, dt_seconds_now() + FAILURE_SECONDS);
     }
+}
+
+void dt_processes_await(dt_processes *processes, const dt_step_context *context, const char *label) {
+    if (processes == NULL) return;
+    dt_progress_set(&processes->progress, context != NULL ? DT_ACTIVITY_EXCHANGING : DT_ACTIVITY_COMPUTING);
+    pthread_mutex_lock(&processes->lock);
+    processes->awaited.under_way = context != NULL ? 0 : -1;
+    processes->awaited.label = label;
+    processes->awaited.started = dt_seconds_now();
+    if (context != NULL) processes->awaited.context = *context;
+    pthread_mutex_unlock(&processes->lock);
+    dt_event_advance(&processes->wake);
 }
 
 dt_status *dt_processes_gather(dt_processes *processes, void *records, size_t bytes, const dt_step_context *context) {

@@ -56,6 +56,10 @@ dt_status *dt_processes_wait(dt_processes *processes, dt_exchange *exchange, uin
 /* Seconds in which something was under way, since the beginning. */
 double dt_processes_exchanging_seconds(const dt_processes *processes);
 
+/* This process waits for all others, and not for an exchange: for what its device sends and receives itself. Until it says that this is over, with
+ * NULL, it asks the next process how that is, as everybody does who waits. */
+void dt_processes_await(dt_processes *processes, const dt_step_context *context, const char *label);
+
 /* This process cannot go on: all others hear why. The first reason stands. */
 void dt_processes_abort(dt_processes *processes, const char *reason);
 /* NULL, or DT_ABORTED with the reason. */

@@ -9,6 +9,7 @@
 #include "abi/dtype.h"
 #include "abi/manifest.h"
 #include "base/status.h"
+#include "runtime/devices/link.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,14 +19,6 @@ enum {
     DT_MOST_ROUNDS = 8,    /* that may be under way at a time */
     DT_NOTICE_BYTES = 1024 /* of a notice */
 };
-
-/* Bytes to or from another process. */
-typedef struct dt_message {
-    int peer;
-    bool sends; /* else receives */
-    void *data; /* unchanged, or unread, until the round is done */
-    size_t bytes;
-} dt_message;
 
 typedef struct dt_transport dt_transport;
 

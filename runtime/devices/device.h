@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "runtime/artifact/kernels.h"
+#include "runtime/devices/link.h"
 #include "runtime/devices/operation.h"
 #include "runtime/devices/peak.h"
 #include "runtime/threads/progress.h"
@@ -17,6 +18,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+enum {
+    DT_DEVICE_ID_BYTES = 16
+};
 
 typedef struct dt_device dt_device;
 typedef struct dt_device_event dt_device_event; /* the device's own: a point in its queue */
@@ -36,6 +41,11 @@ typedef struct dt_device_kind {
     void (*close)(dt_device *device);
     void (*enter)(dt_device *device);                          /* called once by a thread that will only drive this device */
     dt_status *(*connect)(dt_device *device, dt_device *peer); /* from now on its operations reach the memory of `peer`. NULL: they always do */
+
+    /* Devices of other processes. NULL, both, for a kind that has no link. Which GPU it is, among all of all machines; its context is this thread's
+     * afterwards, as a link's library wants it. */
+    dt_status *(*identify)(dt_device *device, uint8_t id[DT_DEVICE_ID_BYTES]);
+    void (*attach)(dt_device *device, dt_link *link); /* from now on it runs TRANSFER, and owns the link */
 
     /* Code. NULL for a device that runs functions of the host: the kernels' entries are all it needs. */
     dt_status *(*load)(dt_device *device, const dt_artifact *artifact, bool use_libraries, dt_arena *arena);

@@ -7,6 +7,7 @@
 #define DT_RUNTIME_DEVICES_OPERATION_H
 
 #include "abi/launch.h"
+#include "runtime/devices/link.h"
 #include "runtime/devices/reduce.h"
 
 #include <stddef.h>
@@ -14,6 +15,7 @@
 typedef enum dt_operation_kind {
     DT_OPERATION_LAUNCH,     /* a kernel of the program */
     DT_OPERATION_REDUCE,     /* sums of microbatches, and copies within the memory that the device reaches */
+    DT_OPERATION_TRANSFER,   /* a round of messages to and from devices of other processes, of a device that has a link (link.h) */
     DT_OPERATION_COLLECTIVE, /* what crosses executors; a group makes reductions of it (runtime/comm/group.h), so that no device sees one */
     DT_OPERATION_COMPLETE,   /* what some of them take is there: the group may begin with it. No device sees one either */
     DT_OPERATION_MEET,       /* the executors of a memory domain wait for one another; no device sees it either */
@@ -35,6 +37,11 @@ typedef struct dt_operation_reduce {
     const dt_tree_reduction *reductions; /* [n] */
 } dt_operation_reduce;
 
+typedef struct dt_operation_transfer {
+    int n;
+    const dt_message *messages; /* [n] */
+} dt_operation_transfer;
+
 /* Collectives [first, first + n) of what the executor has published to its group. */
 typedef struct dt_operation_collective {
     int first, n;
@@ -54,12 +61,13 @@ typedef struct dt_operation {
     union {
         dt_operation_launch launch;
         dt_operation_reduce reduce;
+        dt_operation_transfer transfer;
         dt_operation_collective collective;
         dt_operation_copy copy; /* COPY and READ_BACK */
     };
 } dt_operation;
 
-/* Operations that a device runs one after another, all together: launches, reductions, copies. */
+/* Operations that a device runs one after another, all together: launches, reductions, transfers, copies. */
 typedef struct dt_sequence {
     const char *name; /* of the function: for messages */
     size_t n_operations;

@@ -98,4 +98,9 @@ dt_status *dt_device_spec_choose_gpus(dt_device_spec *spec, int n_present, int n
     return NULL;
 }
 
+void dt_device_spec_choose_gpu_of(dt_device_spec *spec, int n_present, int process_of_host) {
+    if (spec->n > 0 || n_present == 0) return;
+    spec->numbers[spec->n++] = process_of_host % n_present;
+}
+
 int dt_device_spec_number(const dt_device_spec *spec, int d) { return spec->kind->is_gpu ? spec->numbers[d] : d; }

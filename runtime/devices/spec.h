@@ -29,6 +29,9 @@ dt_status *dt_device_spec_parse(const char *text, dt_device_spec *spec);
  * out is n_present - spec->n. DT_NOT_FOUND: there is none, or not the one that is named. */
 dt_status *dt_device_spec_choose_gpus(dt_device_spec *spec, int n_present, int n_wanted);
 
+/* Of all GPUs that of this process, one of several of this machine: the next one each, and from the first on again where there are too few. */
+void dt_device_spec_choose_gpu_of(dt_device_spec *spec, int n_present, int process_of_host);
+
 /* The number, after the colon of its name, of device `d` of n. */
 int dt_device_spec_number(const dt_device_spec *spec, int d);
 

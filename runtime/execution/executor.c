@@ -44,6 +44,10 @@ static dt_status *allocate_host(dt_executor *executor) {
 dt_status *dt_executor_allocate(dt_executor *executor) {
     dt_executor_memory *memory = &executor->memory;
     DT_TRY(allocate(executor->device, memory->bytes, &memory->memory, &memory->is_allocated));
+    if (executor->crossing_bytes > 0) {
+        DT_TRY(dt_device_allocate(executor->device, executor->crossing_bytes, &executor->crossing_memory));
+        dt_group_place(executor->group, executor->crossing_memory);
+    }
     if (memory->slots > 0) DT_TRY(allocate_host(executor));
     executor->launches = executor->host != NULL ? (dt_launch *)executor->exchange.down : dt_executor_memory_launches(memory);
     executor->bad_index = executor->host != NULL ? (dt_bad_index *)executor->exchange.up : dt_executor_memory_records(memory);
@@ -58,6 +62,8 @@ void dt_executor_free(dt_executor *executor) {
     for (int s = 0; s < DT_INPUT_SLOTS; s++) dt_device_destroy_event(device, executor->staged[s]);
     for (int e = 0; e < 2; e++) dt_device_destroy_event(device, executor->arrived[e]);
     if (executor->host != NULL) device->kind->release_host(device, executor->host);
+    if (executor->crossing_memory != NULL) dt_device_release(device, executor->crossing_memory, executor->crossing_bytes);
+    executor->crossing_memory = NULL;
     if (executor->memory.is_allocated) dt_device_release(device, executor->memory.memory, (size_t)executor->memory.bytes);
     executor->host = NULL;
     executor->memory.is_allocated = false;
@@ -170,7 +176,7 @@ static dt_status *cut_collective(cutter *in, const dt_operation_collective *coll
         end_stage(in, crossing);
     } else {
         if (group->n_ranks > 1) end_stage(in, meeting);
-        if (in->work.reductions.n > 0) dt_list_push(in->arena, &in->operations, reduce_of(&in->work.reductions));
+        for (size_t i = 0; i < in->work.operations.n; i++) dt_list_push(in->arena, &in->operations, in->work.operations.items[i]);
     }
     meeting.label = parts[collective->first + collective->n - 1].label;
     if (group->n_ranks > 1) end_stage(in, meeting);
@@ -247,7 +253,9 @@ static sequences all_sequences(const dt_executor *executor, dt_arena *arena) {
 dt_status *dt_executor_prepare_bytes(dt_executor *executor, int wanted, dt_arena *arena) {
     DT_TRY(cut_functions(executor, wanted, arena));
     sequences all = all_sequences(executor, arena);
-    executor->prepare_bytes = dt_device_prepare_bytes(executor->device, (const dt_sequence *const *)all.items, all.n);
+    executor->crossing_bytes = executor->group != NULL ? dt_group_device_bytes(executor->group) : 0;
+    executor->prepare_bytes = dt_device_prepare_bytes(executor->device, (const dt_sequence *const *)all.items, all.n) +
+                              dt_device_taken_bytes(executor->device, (int64_t)executor->crossing_bytes);
     return NULL;
 }
 
@@ -348,7 +356,7 @@ static dt_status *run_measured(dt_executor *executor, const dt_sequence *sequenc
         if (one->kind == DT_OPERATION_LAUNCH) {
             times->kernel_seconds[one->launch.kernel] += times->operations[i];
             times->kernel_calls[one->launch.kernel]++;
-        } else if (one->kind == DT_OPERATION_REDUCE) {
+        } else if (one->kind == DT_OPERATION_REDUCE || one->kind == DT_OPERATION_TRANSFER) {
             times->exchange_seconds += times->operations[i];
         }
     }

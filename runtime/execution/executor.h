@@ -70,7 +70,9 @@ typedef struct dt_executor {
     int n_peers;
     int64_t first_row; /* of this process, in the global batch */
     dt_executor_memory memory;
-    int64_t prepare_bytes;    /* of the device's memory, beside `memory` */
+    int64_t prepare_bytes; /* of the device's memory, beside `memory` */
+    size_t crossing_bytes; /* of these, for what its device exchanges with those of other processes */
+    void *crossing_memory;
     dt_executor_times *times; /* NULL: nobody asks, and nothing is measured */
 
     /* what the host sees of its memory */

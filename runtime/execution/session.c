@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "runtime/comm/local/local.h"
+#include "runtime/comm/nccl/nccl.h"
 #include "runtime/devices/host_memory.h"
 #include "runtime/devices/spec.h"
 #include "runtime/execution/executor.h"
@@ -31,7 +32,10 @@ struct dt_session {
     const dt_artifact *artifact; /* of the kernels; on a GPU its program for GPUs */
     dt_session_options options;  /* rows is never 0 */
     dt_device_spec spec;
-    int n_spare; /* devices that no replica is left for */
+    bool chose_gpu;    /* for this process, of all that its machine has */
+    dt_link *link;     /* of the one GPU to those of other processes; the device's. NULL: there is none */
+    char no_link[300]; /* why; empty where nobody asks */
+    int n_spare;       /* devices that no replica is left for */
     int process, n_processes;
     int first_microbatch, n_microbatches, n_all_microbatches; /* of this process; of all */
     int n_executors;                                          /* of this process: at least one a device */
@@ -64,10 +68,11 @@ static const dt_step_context at_start = {.step = "start"};
 
 static dt_group *group_of(const dt_session *session) { return session->executors[0].group; }
 
-/* Tells the others, who may be waiting. */
+/* Tells the others, who may be waiting: other processes which one this is, other executors of this process who of them it was. */
 static void abort_group(const dt_session *session, const char *who, dt_status *status) {
-    char reason[256];
-    snprintf(reason, sizeof reason, "%s: %s", who, dt_status_message(status));
+    char reason[512], process[32];
+    snprintf(process, sizeof process, "process %d", session->process);
+    snprintf(reason, sizeof reason, "%s: %s", session->n_processes > 1 ? process : who, dt_status_message(status));
     if (session->n_executors > 0 && group_of(session) != NULL)
         dt_group_abort(group_of(session), reason);
     else
@@ -118,13 +123,16 @@ dt_status *dt_session_check_shape(const dt_artifact *artifact, int64_t replicas,
     return NULL;
 }
 
-/* Of all GPUs as many as there are replicas. */
+/* Of all GPUs as many as there are replicas; where there are several processes one for each. */
 static dt_status *choose_gpus(dt_session *session) {
     int n_present;
     bool all = session->spec.n == 0;
+    const dt_transport *transport = dt_processes_transport(session->options.processes);
     DT_TRY(session->spec.kind->n_present(&n_present));
+    session->chose_gpu = all && transport != NULL;
+    if (session->chose_gpu) dt_device_spec_choose_gpu_of(&session->spec, n_present, transport->process_of_host);
     DT_TRY(dt_device_spec_choose_gpus(&session->spec, n_present, (int)session->options.replicas));
-    session->n_spare = all ? n_present - session->spec.n : 0;
+    session->n_spare = all && !session->chose_gpu ? n_present - session->spec.n : 0;
     return NULL;
 }
 
@@ -250,6 +258,24 @@ static void release_shared(void *context, void *memory, size_t bytes) {
         dt_device_release(device, memory, bytes);
 }
 
+enum {
+    LINK_GRACE_SECONDS = 2 /* that a GPU gets beside the deadline, in which the processes find out who is missing */
+};
+
+/* Between the GPUs of all processes, one of each. */
+static dt_status *open_link(dt_session *session) {
+    dt_device *device = session->executors[0].device;
+    dt_nccl_options options = {.processes = session->options.processes, .device = device, .deadline_seconds = session->options.deadline_seconds};
+    if (session->n_processes == 1 || device->kind->attach == NULL) return NULL;
+    if (session->n_executors > 1) options.refusal = "it has more than one GPU";
+    if (session->options.no_libraries) options.refusal = "--library none";
+    DT_TRY(dt_nccl_open(&options, &session->link, session->no_link, sizeof session->no_link));
+    if (session->link == NULL) return NULL;
+    device->kind->attach(device, session->link);
+    device->deadline_seconds += LINK_GRACE_SECONDS;
+    return NULL;
+}
+
 static dt_status *join_group(dt_session *session) {
     dt_local_hub_options options = {.n_ranks = session->n_executors,
                                     .shares_memory = session->spec.kind->shares_memory,
@@ -260,6 +286,7 @@ static dt_status *join_group(dt_session *session) {
                                     .deadline_seconds = session->options.deadline_seconds,
                                     .processes = session->options.processes,
                                     .fast = session->options.fast_sums,
+                                    .has_link = session->link != NULL,
                                     .allocate = allocate_shared,
                                     .release = release_shared,
                                     .context = session};
@@ -288,6 +315,7 @@ static dt_status *open_executors(dt_session *session) {
     session->bad_indices = DT_NEW_ARRAY(session->arena, dt_bad_index, session->n_processes);
     session->n_executors = n;
     for (int e = 0; e < n; e++) DT_TRY(open_executor(session, e));
+    DT_TRY(open_link(session));
     open_domains(session);
     return join_group(session);
 }
@@ -415,14 +443,16 @@ dt_status *dt_session_create(const dt_kernels *kernels, const dt_session_options
         return NULL;
     }
     abort_group(made, "this process", status);
+    made->failed = true;
     dt_session_destroy(made);
     return status;
 }
 
-/* Devices first stop, all of them: what one runs may be in the memory of another. */
+/* Devices first stop, all of them: what one runs may be in the memory of another. After a failure nothing more comes from other processes. */
 static void stop_devices(dt_session *session) {
     dt_device *devices[DT_MOST_AHEAD] = {NULL}, *which;
     int n = 0;
+    if (session->failed) dt_link_abort(session->link);
     for (int e = 0; e < session->n_executors && session->spec.kind->query != NULL; e++)
         if (session->executors[e].device != NULL) devices[n++] = session->executors[e].device;
     if (n > 0) dt_status_free(dt_devices_synchronize(devices, n, &which));
@@ -474,7 +504,10 @@ static dt_status *start(dt_session *session) {
 
 static dt_status *finish(dt_session *session) {
     if (session->failed) return has_failed();
+    dt_step_context context = {.step = session->running.step, .number = session->running.launch.counter};
+    if (session->link != NULL) dt_processes_await(session->options.processes, &context, "what GPUs exchange");
     dt_status *status = dt_executors_finish(session->peers, session->n_executors, &session->running);
+    if (session->link != NULL) dt_processes_await(session->options.processes, NULL, NULL);
     if (status != NULL) abort_group(session, "this process", status);
     session->failed = status != NULL;
     return status;
@@ -712,6 +745,14 @@ dt_status *dt_session_peak(dt_session *session, dt_peak *peak) {
 
 void dt_session_print_libraries(const dt_session *session, bool each, dt_text *text) {
     if (session->spec.kind->print_libraries != NULL) session->spec.kind->print_libraries(session->executors[0].device, each, text);
+}
+
+void dt_session_print_crossing(const dt_session *session, dt_text *text) {
+    const dt_transport *transport = dt_processes_transport(session->options.processes);
+    if (session->chose_gpu) dt_text_format(text, "each process computes on one GPU: the first of a machine on cuda:0, and so on\n");
+    if (session->link != NULL) dt_text_format(text, "sums cross processes by %s, on the GPUs' own queues\n", session->link->kind->name);
+    if (session->no_link[0] != 0)
+        dt_text_format(text, "sums cross processes by %s, through the machines' memory, and not by NCCL. %s\n", transport->version, session->no_link);
 }
 
 int64_t dt_session_memory_bytes(const dt_session *session) {

@@ -140,6 +140,8 @@ bool dt_session_is_gpu(const dt_session *session);
 dt_status *dt_session_peak(dt_session *session, dt_peak *peak); /* of one of its executors' devices, which must not be running */
 /* What of a GPU's work is done by which library, in lines; with `each`, how each call is. Nothing where none is. */
 void dt_session_print_libraries(const dt_session *session, bool each, dt_text *text);
+/* Of several processes with GPUs: which GPU each has, and how they exchange, in lines. */
+void dt_session_print_crossing(const dt_session *session, dt_text *text);
 const char *dt_session_level(const dt_session *session); /* of the code that runs: "x86-64-v4", "sm_90" */
 
 #endif

@@ -19,7 +19,13 @@ STRUCTURES = {
                   "_Static_assert(sizeof(dt_cublaslt_choice) == sizeof(cublasLtMatmulHeuristicResult_t), \"choice\");\n"
                   "_Static_assert(offsetof(dt_cublaslt_choice, workspace_bytes) == offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize), \"bytes\");\n"
                   "_Static_assert(offsetof(dt_cublaslt_choice, state) == offsetof(cublasLtMatmulHeuristicResult_t, state), \"state\");\n",
+    "nccl.h": "_Static_assert(sizeof(dt_nccl_id) == sizeof(ncclUniqueId), \"id\");\n"
+              "_Static_assert(offsetof(dt_nccl_config, magic) == offsetof(ncclConfig_t, magic), \"magic\");\n"
+              "_Static_assert(offsetof(dt_nccl_config, version) == offsetof(ncclConfig_t, version), \"version\");\n"
+              "_Static_assert(offsetof(dt_nccl_config, blocking) == offsetof(ncclConfig_t, blocking), \"blocking\");\n",
 }
+
+LITERALS = {"nccl.h": r"\b0xcafebeef\b"}  # what has no name there
 
 SAME_FUNCTION = """
 #include <cstddef>
@@ -54,17 +60,19 @@ class Library:
         self.name, self.ours, self.theirs = name, ours, theirs
         text = (SOURCE / ours).read_text()
         numbers = rows(text, prefix + "_NUMBERS")
-        self.numbers = [("DT_CUDA_" + row[0], row[1]) if len(row) == 3 else ("DT_" + row[0], row[0]) for row in numbers]
+        ours_prefix = "DT_NCCL_" if prefix == "DT_NCCL" else "DT_CUDA_"
+        self.numbers = [(ours_prefix + row[0], row[1]) if len(row) == 3 else ("DT_" + row[0], row[0]) for row in numbers]
         self.functions = [row if result is None else [result] + row for row in rows(text, prefix + "_SYMBOLS")]
         self.flags = ["-D__CUDA_API_VERSION_INTERNAL"] if internal else []  # no macros that give one function the name of another
-        assert len(self.numbers) > 10 and len(self.functions) > 10, (self.numbers, self.functions)
+        assert len(self.numbers) > 3 and len(self.functions) > 10, (self.numbers, self.functions)
 
     def numbers_text(self):
         text = f'#include <stddef.h>\n#include "{self.ours}"\n#include <{self.theirs}>\n{STRUCTURES.get(self.theirs, "")}'
         return text + "".join(f'_Static_assert((int){ours} == (int){theirs}, "{theirs}");\n' for ours, theirs in self.numbers)
 
     def functions_text(self):
-        text = f"#include <{self.theirs}>\n{SAME_FUNCTION}struct dt_cublaslt_algorithm;\nstruct dt_cublaslt_choice;\n"
+        text = f"#include <{self.theirs}>\n{SAME_FUNCTION}struct dt_cublaslt_algorithm;\nstruct dt_cublaslt_choice;\n" \
+               "struct dt_nccl_id { char bytes[128]; };\nstruct dt_nccl_config;\n"
         return text + "".join(f'static_assert(same_function<{result} (*){arguments}, decltype(&{symbol})>::value, "{symbol}");\n'
                               for result, symbol, arguments in self.functions)
 
@@ -93,6 +101,7 @@ def check(folder, library):
     """False: there is no such header."""
     if not (folder / library.theirs).exists():
         return False
+    assert re.search(LITERALS.get(library.theirs, ""), (folder / library.theirs).read_text(errors="replace")), LITERALS[library.theirs]
     numbers, functions = library.numbers_text(), library.functions_text()
     for text, language in ((numbers, "c"), (functions, "c++")):
         said = accepts(folder, text, language, library.flags)
@@ -100,8 +109,8 @@ def check(folder, library):
     name = library.numbers[3][1]  # the comparisons themselves work
     assert accepts(folder, numbers.replace(f"(int){name},", f"(int){name} + 1,"), "c", library.flags) != ""
     for result, symbol, arguments in library.functions:
-        if symbol in ("cuMemAlloc_v2", "cuMemcpyHtoDAsync_v2", "cuEventElapsedTime", "cublasLtMatrixLayoutCreate", "cudnnBackendSetAttribute"):
-            for wrong in (re.sub(r"uint64_t|int64_t|float", "int", arguments, count=1), re.sub(r", [^,]*\)$", ")", arguments), arguments[:-1] + ", int)"):
+        if symbol in ("cuMemAlloc_v2", "cuMemcpyHtoDAsync_v2", "cuEventElapsedTime", "cublasLtMatrixLayoutCreate", "cudnnBackendSetAttribute", "ncclSend"):
+            for wrong in (re.sub(r"uint64_t|int64_t|float|size_t", "int", arguments, count=1), re.sub(r", [^,]*\)$", ")", arguments), arguments[:-1] + ", int)"):
                 said = accepts(folder, functions.replace(f"(*){arguments}, decltype(&{symbol})", f"(*){wrong}, decltype(&{symbol})"), "c++", library.flags)
                 assert f"{symbol}" in said and wrong != arguments, (symbol, wrong, said)
     return True
@@ -110,7 +119,8 @@ def check(folder, library):
 def main():
     libraries = [Library("the driver", "runtime/devices/cuda/driver.h", "cuda.h", "DT_CUDA_DRIVER", result="int", internal=True),
                  Library("cuBLASLt", "runtime/devices/cuda/cublaslt.h", "cublasLt.h", "DT_CUBLASLT"),
-                 Library("cuDNN", "runtime/devices/cuda/cudnn.h", "cudnn.h", "DT_CUDNN")]
+                 Library("cuDNN", "runtime/devices/cuda/cudnn.h", "cudnn.h", "DT_CUDNN"),
+                 Library("NCCL", "runtime/comm/nccl/library.h", "nccl.h", "DT_NCCL")]
     places = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
     folder = next((pathlib.Path(p) / "include" for p in places if p and (pathlib.Path(p) / "include").exists()), pathlib.Path("/nowhere"))
     missing = [library.name for library in libraries if not check(folder, library)]

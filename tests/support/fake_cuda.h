@@ -28,9 +28,9 @@
  *   FAKE_CUDA_FAIL         17=2: the 17th call fails with error 2; cuMemAlloc_v2:3=2: the third call of it does; cuMemAlloc_v2@1:3=2: the third for
  * GPU 1; several with commas between FAKE_CUDA_FAIL_LATE    cuLaunchKernel@1:3=700: what this call asks for fails when its turn comes, and its GPU is
  * lost FAKE_CUDA_HANG         cuLaunchKernel@1:3: what this call asks for never ends FAKE_CUDA_PATIENCE     seconds that a call waits for what never
- * ends (20) FAKE_CUDA_LOG          a file that gets a line for each call and for each thing that is run FAKE_CUDA_SEED         0: all as late as
- * possible, in the order of waiting; else any order that waits allow FAKE_CUDA_IGNORE_WAITS 1: a stream does not wait for an event, as if the runtime
- * had forgotten to say so: a test sees whether it would notice; peers: for an event of another GPU
+ * ends (20) FAKE_CUDA_LOG          a file that gets a line for each call and for each thing that is run; a % at its end is the process id
+ * FAKE_CUDA_SEED         0: all as late as possible, in the order of waiting; else any order that waits allow FAKE_CUDA_IGNORE_WAITS 1: a stream does
+ * not wait for an event, as if the runtime had forgotten to say so: a test sees whether it would notice; peers: for an event of another GPU
  *
  *   fake_cuda_calls.c      what every call begins and ends with: numbers, failures, the log, errors, what is left at exit
  *   fake_cuda_device.c     GPUs and contexts
@@ -271,8 +271,10 @@ typedef struct fake_operation {
     uint64_t to, from;
     size_t bytes;
     void *taken; /* of the operation: the source of a copy that is not pinned, or what a library's function gets; NULL: nothing was taken along */
-    const char *what; /* the library's function */
-    void (*run)(const void *);
+    const char *what;                    /* the library's function */
+    void (*run)(const void *);           /* NULL: it is shared */
+    const fake_cuda_shared_work *shared; /* with others; `work`: what it has begun, NULL before */
+    void **work;
     unsigned char value;
     fake_function *function;
     int blocks, threads;
@@ -281,11 +283,13 @@ typedef struct fake_operation {
     struct fake_event *event; /* of a record or a wait in a graph, that gets its mark by the launch */
     struct fake_graph_run *graph;
     fake_fault fault;
+    void *own_work;
     struct fake_operation *next; /* in its stream */
 } fake_operation;
 
-/* Any but record, wait, graph; memory is open. */
+/* Any but record, wait, graph; memory is open. Of what is shared with others the beginning, and when it is called again the end. */
 void fake_execute(const fake_context *context, const fake_operation *operation);
+static inline bool fake_is_under_way(const fake_operation *operation, void *const *work) { return operation->shared != NULL && *work != NULL; }
 void fake_watch_faults(void); /* of kernels, and of a host that touches device memory */
 const char *fake_operation_text(const fake_operation *operation, char text[2 * FAKE_TEXT]);
 

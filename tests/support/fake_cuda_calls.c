@@ -1,6 +1,7 @@
 /* fake_cuda_calls: what every call of the fake driver begins and ends with: numbers, failures, the log, errors, what is left at exit. */
 #include "tests/support/fake_cuda.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -71,7 +72,12 @@ void fake_read_settings(void) {
     fake.failing_late = getenv("FAKE_CUDA_FAIL_LATE");
     fake.hanging = getenv("FAKE_CUDA_HANG");
     if (capability == NULL || sscanf(capability, "%d.%d", &fake.major, &fake.minor) != 2) fake.major = 9, fake.minor = 0;
-    if (log_file == NULL && path != NULL && *path != 0) log_file = fopen(path, "w");
+    if (log_file == NULL && path != NULL && *path != 0) {
+        char own[PATH_MAX];
+        size_t n = strlen(path) - 1; /* of all but the last */
+        snprintf(own, sizeof own, path[n] == '%' ? "%.*s%d" : "%.*s%c", (int)n, path, path[n] == '%' ? (int)getpid() : path[n]);
+        log_file = fopen(own, "w");
+    }
 }
 
 unsigned fake_random(unsigned n) {

@@ -73,7 +73,14 @@ void fake_watch_faults(void) {
 static const char *call(const fake_operation *o) {
     if (o->kind == FAKE_LAUNCH)
         return fake_call_kernel(o->function, o->arguments, o->blocks, o->threads, fake.seed == 0 ? 0 : 2, fake_random(1u << 30));
-    o->run(o->taken);
+    if (o->shared == NULL) {
+        o->run(o->taken);
+    } else if (*o->work == NULL) {
+        *o->work = o->shared->begin(o->taken);
+    } else {
+        o->shared->end(*o->work);
+        *o->work = NULL;
+    }
     return NULL;
 }
 

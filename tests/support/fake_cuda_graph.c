@@ -35,6 +35,7 @@ typedef struct fake_graph_run {
     nodes *nodes;
     bool *done;
     fake_mark **marks; /* of its records, and those that its waits are for */
+    void **works;      /* of what is shared with others */
     int n_done, number;
 } fake_graph_run;
 
@@ -204,6 +205,7 @@ static int begin_run(fake_stream *s, const graph *g, fake_graph_run **result) {
     *run = (fake_graph_run){.nodes = g->nodes, .number = g->object.number};
     run->done = fake_zeroed((size_t)n->n, sizeof *run->done);
     run->marks = fake_zeroed((size_t)n->n, sizeof(fake_mark *));
+    run->works = fake_zeroed((size_t)n->n, sizeof(void *));
     for (int i = 0; i < n->n; i++) {
         const fake_operation *o = &n->all[i].operation;
         if (o->kind == FAKE_RECORD) run->marks[i] = fake_event_record(o->event, s);
@@ -237,7 +239,9 @@ static fake_mark *awaited(const fake_graph_run *run, int i) {
 }
 
 static bool can_run(const fake_graph_run *run, int i) {
-    return is_ready(run, i) && !run->nodes->all[i].operation.fault.hangs && awaited(run, i) == NULL;
+    const fake_operation *operation = &run->nodes->all[i].operation;
+    if (!is_ready(run, i) || operation->fault.hangs || awaited(run, i) != NULL) return false;
+    return !fake_is_under_way(operation, &run->works[i]) || operation->shared->is_done(run->works[i]);
 }
 
 bool fake_graph_can_go_on(const fake_graph_run *run, fake_mark **missing) {
@@ -255,7 +259,13 @@ bool fake_graph_step(fake_graph_run *run, const fake_context *context) {
     if (run->n_done == run->nodes->n) return false;
     for (int i = 0; i < run->nodes->n; i++)
         if (can_run(run, i) && (chosen < 0 || (fake.seed != 0 && fake_random((unsigned)++n_ready + 1) == 0))) chosen = i;
-    const fake_operation *operation = &run->nodes->all[chosen].operation;
+    fake_operation *operation = &run->nodes->all[chosen].operation;
+    operation->work = &run->works[chosen];
+    if (operation->shared != NULL && run->works[chosen] == NULL) {
+        fake_note("begins exec %d, node %d: %s", run->number, chosen, fake_operation_text(operation, text));
+        fake_execute(context, operation);
+        return true;
+    }
     run->done[chosen] = true;
     bool goes_on = ++run->n_done < run->nodes->n;
     if (operation->kind == FAKE_RECORD) fake_mark_reach(run->marks[chosen]);
@@ -269,6 +279,7 @@ void fake_graph_end(fake_graph_run *run) {
     for (int i = 0; i < run->nodes->n; i++) fake_mark_release(run->marks[i]);
     release(run->nodes);
     free(run->marks);
+    free(run->works);
     free(run->done);
     free(run);
 }

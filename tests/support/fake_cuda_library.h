@@ -18,6 +18,17 @@ typedef struct fake_cuda_range {
  * it is counted and logged as a call, and may be made to fail by its name. Returns an error of the driver's, or 0. */
 FAKE_EXPORT int fake_cuda_submit(void *stream, const char *call, const fake_cuda_range *ranges, size_t n_ranges, void (*run)(const void *data),
                                  const void *data, size_t bytes);
+/* Work that others have a part in: it is begun when its turn has come, asked from then on, and ended once it says that it is done; what follows in
+ * the stream waits. What `begin` returns is the others' argument. Device memory may be touched in begin and end. */
+typedef struct fake_cuda_shared_work {
+    void *(*begin)(const void *data);
+    int (*is_done)(void *work);
+    void (*end)(void *work);
+} fake_cuda_shared_work;
+FAKE_EXPORT int fake_cuda_submit_shared(void *stream, const char *call, const fake_cuda_range *ranges, size_t n_ranges,
+                                        const fake_cuda_shared_work *how, const void *data, size_t bytes);
+typedef int fake_cuda_shared_submitter(void *stream, const char *call, const fake_cuda_range *ranges, size_t n_ranges,
+                                       const fake_cuda_shared_work *how, const void *data, size_t bytes);
 typedef int fake_cuda_submitter(void *stream, const char *call, const fake_cuda_range *ranges, size_t n_ranges, void (*run)(const void *data),
                                 const void *data, size_t bytes);
 

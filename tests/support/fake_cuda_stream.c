@@ -29,6 +29,7 @@ static bool can_go_on(const fake_stream *stream, fake_mark **missing) {
     *missing = NULL;
     if (o->fault.hangs) return false;
     if (o->kind == FAKE_RUN_GRAPH) return fake_graph_can_go_on(o->graph, missing);
+    if (fake_is_under_way(o, o->work)) return o->shared->is_done(*o->work);
     if (o->kind != FAKE_WAIT || o->mark->is_reached) return true;
     *missing = o->mark;
     return false;
@@ -52,7 +53,7 @@ static void run_first(fake_stream *stream) {
     } else if (o->kind != FAKE_WAIT) {
         fake_note("runs %d on stream %d: %s", o->call, stream->object.number, fake_operation_text(o, text));
         fake_execute(context, o);
-        if (stream->first == NULL) return;
+        if (stream->first == NULL || fake_is_under_way(o, o->work)) return;
     }
     remove_first(stream);
 }
@@ -161,6 +162,7 @@ bool fake_something_hangs(void) {
 int fake_submit(fake_stream *stream, const fake_operation *operation) {
     fake_operation *o = fake_zeroed(1, sizeof *o);
     *o = *operation;
+    o->work = &o->own_work;
     o->fault = fake_call_fault();
     if (fake_capture_add(stream, o)) return free(o), 0;
     if (stream->last != NULL)

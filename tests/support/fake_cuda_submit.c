@@ -115,8 +115,8 @@ int cuLaunchKernel(void *kernel, unsigned x, unsigned y, unsigned z, unsigned th
     return fake_end(error, "stream %d %s", fake_number(handle), text);
 }
 
-int fake_cuda_submit(void *handle, const char *call, const fake_cuda_range *ranges, size_t n_ranges, void (*run)(const void *data), const void *data,
-                     size_t bytes) {
+static int submit(void *handle, const char *call, const fake_cuda_range *ranges, size_t n_ranges, void (*run)(const void *data),
+                  const fake_cuda_shared_work *shared, const void *data, size_t bytes) {
     char text[2 * FAKE_TEXT] = "", place[FAKE_TEXT];
     size_t n = 0;
     int error = fake_begin(call, FAKE_NEEDS_CONTEXT);
@@ -126,9 +126,20 @@ int fake_cuda_submit(void *handle, const char *call, const fake_cuda_range *rang
         if (n < sizeof text) n += (size_t)snprintf(text + n, sizeof text - n, " %s bytes %zu", fake_place(place, ranges[i].address), ranges[i].bytes);
     }
     if (error == 0) {
-        fake_operation o = {.kind = FAKE_CALL, .call = fake_call_number(), .what = call, .run = run, .taken = fake_zeroed(1, bytes)};
+        fake_operation o = {
+            .kind = FAKE_CALL, .call = fake_call_number(), .what = call, .run = run, .shared = shared, .taken = fake_zeroed(1, bytes)};
         memcpy(o.taken, data, bytes);
         error = fake_submit(s, &o);
     }
     return fake_end(error, "stream %d%s", fake_number(handle), text);
+}
+
+int fake_cuda_submit(void *handle, const char *call, const fake_cuda_range *ranges, size_t n_ranges, void (*run)(const void *data), const void *data,
+                     size_t bytes) {
+    return submit(handle, call, ranges, n_ranges, run, NULL, data, bytes);
+}
+
+int fake_cuda_submit_shared(void *handle, const char *call, const fake_cuda_range *ranges, size_t n_ranges, const fake_cuda_shared_work *how,
+                            const void *data, size_t bytes) {
+    return submit(handle, call, ranges, n_ranges, NULL, how, data, bytes);
 }

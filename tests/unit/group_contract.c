@@ -175,7 +175,11 @@ static void exchange(member *self, int first, int n, const char *label, int time
             assert_null(dt_group_cross(group, first, b));
             reduce_all(&work.buckets[b].after);
         }
-        reduce_all(&work.reductions);
+        for (size_t o = 0; o < work.operations.n; o++) {
+            const dt_operation *one = &work.operations.items[o];
+            assert_int_equal(one->kind, DT_OPERATION_REDUCE);
+            reduce_all(&(dt_tree_reductions){.items = (dt_tree_reduction *)one->reduce.reductions, .n = (size_t)one->reduce.n});
+        }
         assert_null(dt_group_meet(group, DT_GROUP_ALL, &context, label));
     }
 }

@@ -26,7 +26,7 @@ struct dt_crossing {
     int first, n; /* parts */
     int n_buckets;
     crossing_bucket *buckets; /* [n_buckets] */
-    void *memory;             /* of all slots that are no targets */
+    void *memory;             /* of the host, of all slots that are no targets; NULL: a device has it */
     size_t n_bytes;
     uint32_t *times; /* [n_ranks] how often each has crossed, its own */
     dt_crossing *next;
@@ -76,10 +76,11 @@ static char *only_target(const dt_local_hub *hub, const dt_piece *sums, dt_arena
     return n_targets == 1 ? targets[0] : NULL;
 }
 
-/* Whether sums of a part may be left to the transport's engine. */
+/* Whether sums of a part may be left to the transport's engine. Not those of GPUs: there all that is before is done at once, and what the engine gets
+ * would be the sum of what is being added up. */
 static bool is_for_engine(const dt_local_hub *hub, const dt_collective_part *part) {
     dt_dtype dtype = wide(part->dtype);
-    return hub->options.fast && dt_processes_transport(hub->options.processes)->kind->all_reduce != NULL &&
+    return hub->options.fast && hub->options.shares_memory && dt_processes_transport(hub->options.processes)->kind->all_reduce != NULL &&
            (dtype == DT_F32 || dtype == DT_F64 || dtype == DT_I32 || dtype == DT_I64);
 }
 
@@ -129,6 +130,25 @@ static const dt_piece *of_parts(const dt_piece *piece, const int *parts, dt_aren
     return made;
 }
 
+/* A device exchanges all sums as one image, in as few messages as can be. */
+static const dt_bucket *one_bucket(const dt_bucket_tensor *tensors, int n, dt_arena *arena, int *n_buckets) {
+    dt_bucket_range *ranges = DT_NEW_ARRAY(arena, dt_bucket_range, n);
+    dt_piece *piece = DT_NEW(arena, dt_piece);
+    dt_bucket *bucket = DT_NEW(arena, dt_bucket);
+    int64_t end = 0;
+    for (int t = 0; t < n; t++) {
+        int64_t at = whole_units(end);
+        ranges[t] = (dt_bucket_range){.tensor = t, .n_bytes = tensors[t].n_bytes, .at = at};
+        end = at + tensors[t].n_bytes;
+        if (bucket->complete_after < tensors[t].complete_after) bucket->complete_after = tensors[t].complete_after;
+    }
+    *piece = (dt_piece){end, n, ranges};
+    bucket->n_pieces = 1;
+    bucket->pieces = piece;
+    *n_buckets = n > 0;
+    return bucket;
+}
+
 /* Sums in buckets; rows with the last one, or by themselves. */
 static void fill_buckets(dt_local_hub *hub, dt_crossing *made, dt_arena *arena) {
     dt_bucket_tensor *tensors = DT_NEW_ARRAY(arena, dt_bucket_tensor, made->n);
@@ -139,7 +159,8 @@ static void fill_buckets(dt_local_hub *hub, dt_crossing *made, dt_arena *arena) 
         tensors[n_sums] = (dt_bucket_tensor){(int64_t)(part->n * dt_dtype_bytes(wide(part->dtype))), part->complete_after, kind_of(hub, part)};
         parts[n_sums++] = i;
     }
-    const dt_bucket *buckets = dt_buckets_of(tensors, n_sums, arena, &n_buckets);
+    const dt_bucket *buckets =
+        hub->options.has_link ? one_bucket(tensors, n_sums, arena, &n_buckets) : dt_buckets_of(tensors, n_sums, arena, &n_buckets);
     made->n_buckets = n_buckets > 0 ? n_buckets : 1;
     made->buckets = DT_NEW_ARRAY(arena, crossing_bucket, made->n_buckets);
     for (int b = 0; b < n_buckets; b++) {
@@ -155,21 +176,22 @@ static void fill_buckets(dt_local_hub *hub, dt_crossing *made, dt_arena *arena) 
     }
 }
 
-/* All slots that have no place yet are one allocation. */
-static dt_status *place_slots(dt_local_hub *hub, dt_crossing *made) {
-    int64_t n_bytes = DT_SCHEDULE_UNIT, at = 0; /* never nothing */
-    for (int b = 0; b < made->n_buckets; b++)
-        for (size_t p = 0; p < made->buckets[b].pieces.n; p++) n_bytes += dt_exchange_bytes(made->buckets[b].pieces.items[p].exchange);
-    DT_TRY(hub->options.allocate(hub->options.context, (size_t)n_bytes, &made->memory));
-    made->n_bytes = (size_t)n_bytes;
-    for (int b = 0; b < made->n_buckets; b++)
-        for (size_t p = 0; p < made->buckets[b].pieces.n; p++) {
-            dt_exchange *exchange = made->buckets[b].pieces.items[p].exchange;
+/* All slots that have no place yet are one allocation: of so many bytes. */
+static size_t slot_bytes(const dt_crossing *crossing) {
+    int64_t n_bytes = DT_SCHEDULE_UNIT; /* never nothing */
+    for (int b = 0; b < crossing->n_buckets; b++)
+        for (size_t p = 0; p < crossing->buckets[b].pieces.n; p++) n_bytes += dt_exchange_bytes(crossing->buckets[b].pieces.items[p].exchange);
+    return (size_t)n_bytes;
+}
+
+static void place_slots(const dt_crossing *crossing, char *memory) {
+    for (int b = 0; b < crossing->n_buckets; b++)
+        for (size_t p = 0; p < crossing->buckets[b].pieces.n; p++) {
+            dt_exchange *exchange = crossing->buckets[b].pieces.items[p].exchange;
             int64_t taken = dt_exchange_bytes(exchange);
-            dt_exchange_place(exchange, (char *)made->memory + at);
-            at += taken;
+            dt_exchange_place(exchange, memory);
+            memory += taken;
         }
-    return NULL;
 }
 
 static dt_crossing *find(const dt_local_hub *hub, int first) {
@@ -182,14 +204,19 @@ static dt_status *make(dt_local_hub *hub, int first, int n, dt_arena *arena, dt_
     dt_crossing *made = DT_NEW(arena, dt_crossing);
     *made = (dt_crossing){.first = first, .n = n, .times = DT_NEW_ARRAY(arena, uint32_t, hub->options.n_ranks), .next = hub->crossings};
     fill_buckets(hub, made, arena);
-    DT_TRY(place_slots(hub, made));
+    made->n_bytes = slot_bytes(made);
+    if (!hub->options.has_link) {
+        DT_TRY(hub->options.allocate(hub->options.context, made->n_bytes, &made->memory));
+        place_slots(made, made->memory);
+    }
     hub->crossings = made;
     *found = made;
     return NULL;
 }
 
 void dt_crossings_free(dt_local_hub *hub) {
-    for (const dt_crossing *one = hub->crossings; one != NULL; one = one->next) hub->options.release(hub->options.context, one->memory, one->n_bytes);
+    for (const dt_crossing *one = hub->crossings; one != NULL; one = one->next)
+        if (one->memory != NULL) hub->options.release(hub->options.context, one->memory, one->n_bytes);
     hub->crossings = NULL;
 }
 
@@ -336,17 +363,79 @@ static void share_piece(const dt_group *group, const dt_local_hub *hub, const cr
         scatter_rows(group, hub, piece, arena, work);
 }
 
+/* ---- what a device does itself ---- */
+
+size_t dt_crossings_device_bytes(const dt_group *group) {
+    const dt_local_hub *hub = ((const dt_local_member *)group)->hub;
+    size_t n_bytes = 0;
+    for (const dt_crossing *one = hub->crossings; one != NULL && hub->options.has_link; one = one->next) n_bytes += one->n_bytes;
+    return n_bytes;
+}
+
+void dt_crossings_place(dt_group *group, void *memory) {
+    char *at = memory;
+    for (const dt_crossing *one = ((dt_local_member *)group)->hub->crossings; one != NULL; at += one->n_bytes, one = one->next) place_slots(one, at);
+}
+
+typedef DT_LIST(dt_message) message_list;
+
+static void add_messages(const dt_exchange *exchange, const dt_schedule_round *round, dt_arena *arena, message_list *messages) {
+    for (int m = 0; m < round->n_messages; m++) {
+        const dt_schedule_message *one = &round->messages[m];
+        dt_message message = {one->peer, one->sends, dt_exchange_at(exchange, one->slot, one->first), (size_t)one->n_bytes};
+        dt_list_push(arena, messages, message);
+    }
+}
+
+static void add_sums_of_round(const dt_exchange *exchange, const dt_schedule_round *round, dt_arena *arena, dt_tree_reductions *sums) {
+    for (int s = 0; s < round->n_sums; s++)
+        for (int r = 0; r < exchange->n_regions; r++) {
+            dt_tree_source *sources = DT_NEW_ARRAY(arena, dt_tree_source, round->sums[s].n_sources);
+            void **target = DT_NEW(arena, void *);
+            dt_tree_reduction part;
+            if (dt_exchange_part_of_sum(exchange, &round->sums[s], &exchange->regions[r], sources, target, &part)) dt_list_push(arena, sums, part);
+        }
+}
+
+/* Rounds of all exchanges side by side: the messages of all as one transfer, then the sums of all. */
+static void add_rounds(const crossing_bucket *bucket, dt_arena *arena, dt_operation_list *operations) {
+    bool more = true;
+    for (int r = 0; more; r++) {
+        message_list messages = {0};
+        dt_tree_reductions sums = {0};
+        more = false;
+        for (size_t p = 0; p < bucket->pieces.n; p++) {
+            const dt_exchange *one = bucket->pieces.items[p].exchange;
+            if (r >= one->schedule.n_rounds) continue;
+            add_messages(one, &one->schedule.rounds[r], arena, &messages);
+            add_sums_of_round(one, &one->schedule.rounds[r], arena, &sums);
+            more = true;
+        }
+        if (messages.n > 0)
+            dt_list_push(arena, operations, ((dt_operation){.kind = DT_OPERATION_TRANSFER, .transfer = {(int)messages.n, messages.items}}));
+        dt_local_add_reductions(&sums, arena, operations);
+    }
+}
+
+/* ---- lowering ---- */
+
 dt_status *dt_crossing_lower(dt_group *group, int first, int n, dt_arena *arena, dt_group_work *work) {
     dt_local_hub *hub = ((dt_local_member *)group)->hub;
     dt_crossing *crossing = find(hub, first);
     if (crossing == NULL) DT_TRY(make(hub, first, n, arena, &crossing));
-    work->n_buckets = crossing->n_buckets;
-    work->buckets = DT_NEW_ARRAY(arena, dt_group_bucket, crossing->n_buckets);
+    dt_group_bucket *buckets = DT_NEW_ARRAY(arena, dt_group_bucket, crossing->n_buckets);
     for (int b = 0; b < crossing->n_buckets; b++) {
         const crossing_bucket *bucket = &crossing->buckets[b];
-        work->buckets[b].complete_after = bucket->complete_after;
-        for (size_t p = 0; p < bucket->pieces.n; p++) share_piece(group, hub, &bucket->pieces.items[p], arena, &work->buckets[b]);
+        buckets[b].complete_after = bucket->complete_after;
+        for (size_t p = 0; p < bucket->pieces.n; p++) share_piece(group, hub, &bucket->pieces.items[p], arena, &buckets[b]);
+        if (!hub->options.has_link) continue;
+        dt_local_add_reductions(&buckets[b].before, arena, &work->operations);
+        add_rounds(bucket, arena, &work->operations);
+        dt_local_add_reductions(&buckets[b].after, arena, &work->operations);
     }
+    if (hub->options.has_link) return NULL;
+    work->n_buckets = crossing->n_buckets;
+    work->buckets = buckets;
     return NULL;
 }
 

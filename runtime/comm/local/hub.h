@@ -55,8 +55,13 @@ int dt_local_collect_sources(const dt_local_hub *hub, int i, int64_t first, int6
 /* Where all members want part i, from byte `at` on, each place once. */
 void **dt_local_collect_targets(const dt_local_hub *hub, int i, size_t at, dt_arena *arena, int *n);
 
+/* All of them as one operation, if there are any. */
+void dt_local_add_reductions(const dt_tree_reductions *reductions, dt_arena *arena, dt_operation_list *operations);
+
 /* Those of a group of several processes (crossing.c). */
 dt_status *dt_crossing_lower(dt_group *group, int first, int n, dt_arena *arena, dt_group_work *work);
+size_t dt_crossings_device_bytes(const dt_group *group);
+void dt_crossings_place(dt_group *group, void *memory);
 void dt_crossing_complete(dt_group *group, int first, int bucket);
 bool dt_crossing_is_complete(dt_group *group, int first, int bucket);
 void dt_crossing_begin(dt_group *group, int first, int bucket, const dt_step_context *context);

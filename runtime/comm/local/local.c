@@ -182,16 +182,23 @@ static void reduce_scatter(const dt_local_member *self, int i, dt_arena *arena, 
     }
 }
 
+void dt_local_add_reductions(const dt_tree_reductions *reductions, dt_arena *arena, dt_operation_list *operations) {
+    dt_operation reduce = {.kind = DT_OPERATION_REDUCE, .reduce = {(int)reductions->n, reductions->items}};
+    if (reductions->n > 0) dt_list_push(arena, operations, reduce);
+}
+
 static dt_status *lower(dt_group *group, int first, int n, dt_arena *arena, dt_group_work *work) {
     const dt_local_member *self = (const dt_local_member *)group;
     if (self->hub->options.processes != NULL) return dt_crossing_lower(group, first, n, arena, work);
+    dt_tree_reductions reductions = {0};
     for (int i = first; i < first + n; i++) {
         switch (dt_local_part(self->hub, group->rank, i)->kind) {
-        case DT_COLLECTIVE_ALL_REDUCE: all_reduce(self, i, arena, &work->reductions); break;
-        case DT_COLLECTIVE_ALL_GATHER: all_gather(self, i, arena, &work->reductions); break;
-        case DT_COLLECTIVE_REDUCE_SCATTER: reduce_scatter(self, i, arena, &work->reductions); break;
+        case DT_COLLECTIVE_ALL_REDUCE: all_reduce(self, i, arena, &reductions); break;
+        case DT_COLLECTIVE_ALL_GATHER: all_gather(self, i, arena, &reductions); break;
+        case DT_COLLECTIVE_REDUCE_SCATTER: reduce_scatter(self, i, arena, &reductions); break;
         }
     }
+    dt_local_add_reductions(&reductions, arena, &work->operations);
     return NULL;
 }
 
@@ -225,6 +232,8 @@ static const dt_group_kind local_kind = {
     .name = "local",
     .publish = publish,
     .lower = lower,
+    .device_bytes = dt_crossings_device_bytes,
+    .place = dt_crossings_place,
     .meet = meet,
     .complete = dt_crossing_complete,
     .is_complete = dt_crossing_is_complete,

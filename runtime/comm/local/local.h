@@ -20,7 +20,8 @@ typedef struct dt_local_hub_options {
     double deadline_seconds; /* how long a member waits for the others */
     dt_processes *processes; /* NULL: there is this one alone */
     bool fast;               /* sums may be left to the transport's engine, which promises no bits */
-    /* Memory of the host that the members' devices reach, for what crosses processes. */
+    bool has_link;           /* the device of the one member exchanges with other processes itself */
+    /* Memory of the host that the members' devices reach, for what crosses processes without a link. */
     dt_status *(*allocate)(void *context, size_t bytes, void **memory);
     void (*release)(void *context, void *memory, size_t bytes);
     void *context;

@@ -87,6 +87,7 @@ dt_status *dt_cuda_wait(const dt_cuda *cuda) {
     for (;;) {
         int error = cuda->driver.cuStreamQuery(cuda->stream);
         if (error != DT_CUDA_NOT_READY) return dt_cuda_driver_error(&cuda->driver, "cuStreamQuery", error);
+        DT_TRY(dt_link_check(cuda->link));
         double now = dt_seconds_now();
         if (deadline == (double)INFINITY) deadline = now + cuda->deadline_seconds;
         if (now > deadline) return dt_error(DT_ABORTED, "the GPU has not finished after %g s", cuda->deadline_seconds);

@@ -6,6 +6,7 @@
 #define DT_RUNTIME_DEVICES_CUDA_CONTEXT_H
 
 #include "runtime/devices/cuda/driver.h"
+#include "runtime/devices/link.h"
 
 typedef struct dt_cuda {
     dt_cuda_driver driver;
@@ -16,8 +17,9 @@ typedef struct dt_cuda {
     bool retained;
     double deadline_seconds; /* for what is waited for */
     void *context;
-    void *stream; /* computes */
-    void *copies; /* copies what the next step needs */
+    void *stream;  /* computes */
+    void *copies;  /* copies what the next step needs */
+    dt_link *link; /* of the stream that computes, to other processes' GPUs; NULL: none */
 } dt_cuda;
 
 /* The error for a machine without a driver. */

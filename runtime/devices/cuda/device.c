@@ -49,6 +49,8 @@ static void cuda_close(dt_device *device) {
         self->cuda.driver.cuStreamSynchronize(self->cuda.stream);
     }
     dt_cuda_release_sequences(self);
+    if (self->hangs) dt_link_abort(self->cuda.link);
+    dt_link_close(self->cuda.link); /* what it has captured is no more */
     if (!self->hangs) {
         if (self->is_loaded) dt_cuda_kernels_free(&self->kernels);
         dt_device_release(device, self->table_memory, 0);
@@ -87,6 +89,15 @@ static dt_status *cuda_connect(dt_device *device, dt_device *peer) {
     if (error == DT_CUDA_PEER_ACCESS_ALREADY_ENABLED) return NULL;
     return dt_status_annotate(dt_cuda_driver_error(&self->cuda.driver, "cuCtxEnablePeerAccess", error), "%s, %s", device->name, peer->name);
 }
+
+static dt_status *cuda_identify(dt_device *device, uint8_t id[DT_DEVICE_ID_BYTES]) {
+    dt_cuda_device *self = dt_cuda_device_of(device);
+    DT_TRY(dt_cuda_device_enter(self));
+    DT_CUDA_TRY(&self->cuda, cuDeviceGetUuid_v2, id, self->cuda.device);
+    return NULL;
+}
+
+static void cuda_attach(dt_device *device, dt_link *link) { dt_cuda_device_of(device)->cuda.link = link; }
 
 static dt_status *cuda_load(dt_device *device, const dt_artifact *artifact, bool use_libraries, dt_arena *arena) {
     dt_cuda_device *self = dt_cuda_device_of(device);
@@ -235,7 +246,8 @@ static dt_status *cuda_query(dt_device *device, bool *done) {
     DT_TRY(dt_cuda_device_enter(self));
     int error = self->cuda.driver.cuStreamQuery(self->cuda.stream);
     *done = error == 0;
-    return error == DT_CUDA_NOT_READY ? NULL : say_how_to_find_it(self, dt_cuda_driver_error(&self->cuda.driver, "cuStreamQuery", error));
+    return error == DT_CUDA_NOT_READY ? dt_link_check(self->cuda.link)
+                                      : say_how_to_find_it(self, dt_cuda_driver_error(&self->cuda.driver, "cuStreamQuery", error));
 }
 
 static dt_status *cuda_give_up(dt_device *device) {
@@ -264,6 +276,8 @@ const dt_device_kind dt_device_cuda = {
     .close = cuda_close,
     .enter = cuda_enter,
     .connect = cuda_connect,
+    .identify = cuda_identify,
+    .attach = cuda_attach,
     .load = cuda_load,
     .level = cuda_level,
     .free_bytes = cuda_free_bytes,

@@ -24,6 +24,7 @@
     X(cuDeviceGet, (int *, int))                                                                                                                     \
     X(cuDeviceGetName, (char *, int, int))                                                                                                           \
     X(cuDeviceGetAttribute, (int *, int, int))                                                                                                       \
+    X(cuDeviceGetUuid_v2, (void *, int))                                                                                                             \
     X(cuDeviceTotalMem_v2, (size_t *, int))                                                                                                          \
     X(cuDeviceCanAccessPeer, (int *, int, int))                                                                                                      \
     X(cuDevicePrimaryCtxRetain, (void **, int))                                                                                                      \

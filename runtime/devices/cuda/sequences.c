@@ -1,7 +1,7 @@
 /* sequences: operations on a GPU. Each sequence is captured once, as a graph, when it is prepared; to enqueue it is one call of the driver.
  *
- * Before anything is captured the tables of reductions are in the GPU's memory, and libraries have run once what they will be asked for. With
- * DT_CUDA_CHECK=1 in the environment operations are put on the stream one by one instead, each waited for. */
+ * Before anything is captured the tables of reductions are in the GPU's memory, and libraries and the link have run once what they will be asked for.
+ * With DT_CUDA_CHECK=1 in the environment operations are put on the stream one by one instead, each waited for. */
 #include "runtime/devices/cuda/device.h"
 
 #include "base/memory.h"
@@ -22,6 +22,7 @@ static dt_status *launch(dt_cuda_device *self, const dt_operation *one, size_t *
         return dt_cuda_launch_reduction(&self->kernels, dt_cuda_tables_work(address(self->table_memory), w),
                                         dt_cuda_tables_n_elements(&self->tables, w));
     }
+    case DT_OPERATION_TRANSFER: return dt_link_transfer(cuda->link, cuda->stream, one->transfer.messages, one->transfer.n);
     case DT_OPERATION_COPY:
         DT_CUDA_TRY(cuda, cuMemcpyHtoDAsync_v2, address(one->copy.target), one->copy.source, one->copy.bytes, cuda->stream);
         return NULL;
@@ -41,7 +42,9 @@ static dt_status *say_which(const dt_cuda_device *self, const dt_operation *one,
         const dt_artifact_kernel *kernel = dt_cuda_kernel_of(&self->kernels, &one->launch);
         return dt_status_annotate(status, "%s (%s)", kernel->name, kernel->lines);
     }
-    return dt_status_annotate(status, one->kind == DT_OPERATION_REDUCE ? "the sums over replicas" : "what host and GPU exchange");
+    return dt_status_annotate(status, one->kind == DT_OPERATION_REDUCE     ? "the sums over replicas"
+                                      : one->kind == DT_OPERATION_TRANSFER ? "what processes exchange"
+                                                                           : "what host and GPU exchange");
 }
 
 /* ---- preparing ---- */
@@ -74,6 +77,17 @@ static dt_status *make_workspace(dt_cuda_device *self) {
 static dt_status *warm_libraries(dt_cuda_device *self, const dt_sequence *sequence) {
     for (size_t i = 0; i < sequence->n_operations && self->kernels.libraries != NULL; i++)
         if (sequence->operations[i].kind == DT_OPERATION_LAUNCH) DT_TRY(dt_cuda_warm(&self->kernels, &sequence->operations[i].launch));
+    return NULL;
+}
+
+/* A link connects to a peer when it is first asked for a message: once with what is there, which is nothing yet. All processes do the same. */
+static dt_status *warm_link(dt_cuda_device *self, const dt_sequence *sequence) {
+    for (size_t i = 0; i < sequence->n_operations; i++) {
+        const dt_operation *one = &sequence->operations[i];
+        if (one->kind != DT_OPERATION_TRANSFER) continue;
+        DT_TRY(dt_link_transfer(self->cuda.link, self->cuda.stream, one->transfer.messages, one->transfer.n));
+        DT_TRY(dt_cuda_device_wait(self));
+    }
     return NULL;
 }
 
@@ -112,7 +126,10 @@ dt_status *dt_cuda_prepare(dt_device *device, dt_sequence *const *sequences, siz
     if (self->prepared == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for %zu graphs", n);
     DT_TRY(upload_tables(self, (const dt_sequence *const *)sequences, n));
     DT_TRY(make_workspace(self));
-    for (size_t s = 0; s < n; s++) DT_TRY(warm_libraries(self, sequences[s]));
+    for (size_t s = 0; s < n; s++) {
+        DT_TRY(warm_libraries(self, sequences[s]));
+        DT_TRY(warm_link(self, sequences[s]));
+    }
     DT_TRY(dt_cuda_device_wait(self));
     for (size_t s = 0; s < n; s++) {
         self->prepared[s] = (dt_cuda_prepared){.sequence = sequences[s], .first_work = work};

@@ -1,0 +1,99 @@
+"""Processes with a GPU each exchange by NCCL on the GPUs' own queues, and train what one GPU trains, to the bit: fakes of the driver and of NCCL
+(tests/support/fake_cuda.h, fake_nccl.c) in real processes, whose events come in several orders.
+
+A step is one graph, and the host waits for it once. What follows a transfer and does not wait for it shows. A peer that stops or dies, an error of
+NCCL's, a GPU that hangs end the run by the deadline, with an error that names them."""
+import os
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
+from gpu_processes import *  # noqa: E402,F403
+
+DEADLINE, GRACE = 2, 5
+ON_ONE = 'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then\n{}\nfi'
+
+
+def same_bits(net, halves):
+    for n, seed in ((2, 0), (2, 1), (2, 2), (3, 0), (3, 3), (4, 1)):
+        run = net.agrees(n, seed, check="" if seed % 2 == 0 else "memory")
+        check_said(run, "sums cross processes by NCCL 2.27.3", "each process computes on one GPU")
+    for n, seed in ((2, 0), (3, 1)):
+        halves.agrees(n, seed)
+    print("the bits of one GPU", flush=True)
+
+
+def it_goes_on_with_other_numbers(net):
+    """Three steps by two processes, four by three, the rest by two, each epoch with an evaluation."""
+    net.train(2, "turns", "--max-steps", 3)
+    net.train(3, "turns", "--max-steps", 7, "--resume", seed=1)
+    run = net.train(2, "turns", "--resume", seed=2)
+    check(left_by(FOLDER / "turns") == net.wanted[0], f"gone on with by other numbers of processes, other bits: {run.events}")
+
+
+def what_is_in_the_way_is_said(net):
+    run = net.agrees(2, 0, first=ON_ONE.format("export FAKE_NCCL_VERSION=22601"))
+    check_said(run, "and not by NCCL. process 0 has NCCL 2.27.3, process 1 has NCCL 2.26.1")
+    run = net.agrees(2, 0, first=ON_ONE.format("export DT_NCCL=none"))
+    check_said(run, "and not by NCCL. process 1: DT_NCCL=none")
+    fails(net, "joining", ["process ", "NCCL 2.27.3, ncclCommInitRankConfig: another error, 2", "DT_NCCL=none does without it"],
+          settings={"FAKE_LIBRARY_FAIL": "ncclCommInitRankConfig:1=2"}.items())
+    fails(net, "absent", ["DT_NCCL=/nowhere cannot be loaded"], settings={"DT_NCCL": "/nowhere"}.items())
+
+
+def a_wait_left_out_shows(net):
+    run = net.train(2, "careless", expect=None, settings={"FAKE_NCCL_IGNORE_WAITS": "1"}.items())
+    check(run.returncode != 0 or net.leaves("careless", run) != net.wanted, "what does not wait for a transfer shows nowhere: the comparison cannot fail")
+
+
+def a_step_is_one_graph(net):
+    """From one launch of a graph to the next the host asks whether it is done, sends the next inputs, and asks nothing else of the GPU."""
+    allowed = {"cuGraphLaunch", "cuCtxSetCurrent", "cuStreamQuery", "cuStreamWaitEvent", "cuMemcpyHtoDAsync_v2", "cuEventRecord"}
+    net.train(2, "logged", log=FOLDER / "log-%", check="")
+    logs = list(FOLDER.glob("log-*"))
+    check(len(logs) == 2, logs)
+    for path in logs:
+        calls = read_log(path)
+        launches = [i for i, call in enumerate(calls) if call.name == "cuGraphLaunch"]
+        check(len(launches) == 1 + 2 * (5 + 3), f"{len(launches)} graphs for the initial values, and in two epochs five steps and three of evaluation each")
+        steps = launches[1:6]
+        others = {call.name for call in calls[steps[0]:steps[-1]]} - allowed
+        check(not others, f"in a step the host calls {others}")
+        transfers = [ran for i in range(steps[0], steps[1]) for ran in calls[i].ran if "ncclGroupEnd" in ran and "begins exec" in ran]
+        check(len(transfers) >= 2, f"a step's graph has {len(transfers)} transfers")
+
+
+def fails(net, name, wanted, first="", **settings):
+    began = time.monotonic()
+    run = net.train(2, name, "--epochs", 100000, "--deadline", DEADLINE, expect=None, first=first, **settings)
+    seconds = time.monotonic() - began
+    check(run.returncode != 0, f"{name}: exit status 0")
+    check(any(all(one in said for one in wanted) for said in (run.stderr, run.stdout + run.stderr)), f"{name}: {wanted}\n{run.stderr}")
+    said = [line for line in run.stderr.splitlines() if wanted[0] in line]
+    print(f"{name}: {seconds:.1f} s: {said[0] if said else run.stderr}", flush=True)
+    return seconds
+
+
+def whoever_fails_is_named(net):
+    stop = 3  # seconds, after which the training is under way
+    seconds = fails(net, "stopped", ["process 1 (", "has given no sign of life"], ON_ONE.format(f"(sleep {stop}; kill -STOP $$) &"))
+    check(seconds < stop + DEADLINE + GRACE, f"a peer that stopped was noticed after {seconds} s")
+    seconds = fails(net, "killed", ["rank 1"], ON_ONE.format(f"(sleep {stop}; kill -KILL $$) &"))
+    check(seconds < stop + DEADLINE + GRACE, f"a peer that died was noticed after {seconds} s")
+    fails(net, "error", ["NCCL 2.27.3, what GPUs exchange: remote process exited or there was a network error, 6"],
+          settings={"FAKE_NCCL_ERROR": "1:20=6"}.items())
+    fails(net, "hangs", ["has not finished after"], ON_ONE.format("export FAKE_CUDA_HANG=cuGraphLaunch:20"))
+
+
+def main():
+    net, halves = Case("net", NET), Case("halves", HALVES, batch=24)
+    same_bits(net, halves)
+    it_goes_on_with_other_numbers(net)
+    what_is_in_the_way_is_said(net)
+    a_wait_left_out_shows(net)
+    a_step_is_one_graph(net)
+    whoever_fails_is_named(net)
+    finish()
+
+
+main()

@@ -1,0 +1,318 @@
+/* fake_nccl: NVIDIA's NCCL for tests, between processes of one machine that have the fake driver each (fake_cuda.h). Messages are files in a folder
+ * that the communicator's id names.
+ *
+ * It does what NCCL leaves open in the least convenient way. Whatever may be in progress is so until it is asked twice. A group's sends are done when
+ * the receiver has taken them, so that messages which belong in one group and are in two never end; what is received is garbage until the group is
+ * done. Its work is the fake driver's: queued, captured, replayed, late or early as a seed says.
+ *
+ *   FAKE_NCCL_FOLDER        where folders of communicators are made
+ *   FAKE_NCCL_VERSION       22703: what it says that it is
+ *   FAKE_NCCL_ERROR         1:5=6: rank 1 hears of error 6 after its fifth group
+ *   FAKE_NCCL_IGNORE_WAITS  set: what follows a group does not wait for it, as if the runtime had forgotten to say so
+ *
+ * Misuse, and communicators that are neither destroyed nor aborted, are told on stderr, and the process ends with 86. */
+#include "runtime/comm/nccl/library.h"
+#include "tests/support/fake_library.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <time.h>
+
+enum { /* of ncclResult_t, beside those that the runtime knows */
+    INVALID_ARGUMENT = 4,
+    INVALID_USAGE = 5,
+
+    COMMUNICATOR = 1, /* kinds of objects */
+    MOST_RANKS = 16,
+    MOST_MESSAGES = 512, /* of a group */
+    PATH = 300
+};
+
+typedef enum state {
+    JOINING,
+    READY,
+    LEAVING,
+    LEFT
+} state;
+
+typedef struct communicator {
+    fake_library_object object;
+    char folder[PATH];
+    int rank, n, n_asked, n_groups;
+    state state;
+    bool is_busy, aborted;
+    int n_sent[MOST_RANKS], n_received[MOST_RANKS]; /* messages, by peer */
+} communicator;
+
+typedef struct message {
+    bool sends;
+    int peer;
+    char *data;
+    size_t bytes;
+} message;
+
+/* A group, as it is asked for, and as the driver's work gets it. */
+typedef struct group {
+    communicator *of;
+    void *stream;
+    int n;
+    message messages[MOST_MESSAGES];
+} group;
+
+/* A group under way. */
+typedef struct transfer {
+    group group;
+    char path[MOST_MESSAGES][PATH + 64];
+    char *taken[MOST_MESSAGES]; /* of what is received */
+    bool is_over[MOST_MESSAGES];
+} transfer;
+
+/* The group that this thread has open; NULL: none. */
+static _Thread_local __attribute__((tls_model("initial-exec"))) group *now;
+
+/* ---- files ---- */
+
+static bool exists(const char *path) { return access(path, F_OK) == 0; }
+
+/* All at once for whoever looks. */
+static void write_file(const char *path, const void *data, size_t bytes) {
+    char unfinished[PATH + 80];
+    snprintf(unfinished, sizeof unfinished, "%s~", path);
+    FILE *file = fopen(unfinished, "w");
+    if (file == NULL || fwrite(data, 1, bytes, file) != bytes || fclose(file) != 0 || rename(unfinished, path) != 0) {
+        fake_library_misuse(0, "FAKE_NCCL_FOLDER cannot be written");
+        _exit(FAKE_LIBRARY_LEFT_BEHIND);
+    }
+}
+
+static void mark(const communicator *c, const char *what) {
+    char path[PATH + 64];
+    snprintf(path, sizeof path, "%s/%s-%d", c->folder, what, c->rank);
+    write_file(path, "", 0);
+}
+
+/* Whether every rank has made its mark. */
+static bool all_marked(const communicator *c, const char *what) {
+    for (int r = 0; r < c->n; r++) {
+        char path[PATH + 64];
+        snprintf(path, sizeof path, "%s/%s-%d", c->folder, what, r);
+        if (!exists(path)) return false;
+    }
+    return true;
+}
+
+static void remove_folder(const char *folder) {
+    DIR *files = opendir(folder);
+    for (const struct dirent *one; files != NULL && (one = readdir(files)) != NULL;) {
+        char path[PATH + NAME_MAX + 2];
+        snprintf(path, sizeof path, "%s/%s", folder, one->d_name);
+        if (one->d_name[0] != '.') unlink(path);
+    }
+    if (files != NULL) closedir(files);
+    rmdir(folder);
+}
+
+/* ---- a group's work ---- */
+
+static void *begin(const void *data) {
+    transfer *t = calloc(1, sizeof *t);
+    if (t == NULL) abort();
+    t->group = *(const group *)data;
+    communicator *c = t->group.of;
+    c->n_groups++;
+    for (int m = 0; m < t->group.n; m++) {
+        const message *one = &t->group.messages[m];
+        int number = one->sends ? c->n_sent[one->peer]++ : c->n_received[one->peer]++;
+        snprintf(t->path[m], sizeof t->path[m], "%s/from-%d-to-%d-%d", c->folder, one->sends ? c->rank : one->peer, one->sends ? one->peer : c->rank,
+                 number);
+        if (one->sends)
+            write_file(t->path[m], one->data, one->bytes);
+        else
+            memset(one->data, 0xab, one->bytes);
+    }
+    return t;
+}
+
+/* What has arrived is taken, which the sender sees. */
+static bool take(transfer *t, int m) {
+    const message *one = &t->group.messages[m];
+    FILE *file = fopen(t->path[m], "r");
+    if (file == NULL) return false;
+    t->taken[m] = malloc(one->bytes + 1);
+    if (t->taken[m] == NULL || fread(t->taken[m], 1, one->bytes + 1, file) != one->bytes)
+        fake_library_misuse(0, "a message of another length than was expected");
+    fclose(file);
+    unlink(t->path[m]);
+    return true;
+}
+
+static int is_done(void *work) {
+    transfer *t = work;
+    bool all = true;
+    if (t->group.of->aborted || getenv("FAKE_NCCL_IGNORE_WAITS") != NULL) return true;
+    for (int m = 0; m < t->group.n; m++) {
+        if (!t->is_over[m]) t->is_over[m] = t->group.messages[m].sends ? !exists(t->path[m]) : take(t, m);
+        all = all && t->is_over[m];
+    }
+    return all;
+}
+
+static void end(void *work) {
+    transfer *t = work;
+    for (int m = 0; m < t->group.n; m++) {
+        if (t->taken[m] != NULL) memcpy(t->group.messages[m].data, t->taken[m], t->group.messages[m].bytes);
+        free(t->taken[m]);
+    }
+    free(t);
+}
+
+static int submit(const group *group) {
+    static const fake_cuda_shared_work how = {begin, is_done, end};
+    fake_cuda_range ranges[MOST_MESSAGES];
+    void *driver = dlopen(getenv("DT_CUDA_DRIVER"), RTLD_NOW | RTLD_NOLOAD);
+    fake_cuda_shared_submitter *submitter = driver != NULL ? (fake_cuda_shared_submitter *)(uintptr_t)dlsym(driver, "fake_cuda_submit_shared") : NULL;
+    if (submitter == NULL) return fake_library_misuse(INVALID_USAGE, "DT_CUDA_DRIVER is not the fake driver, or not loaded");
+    for (int m = 0; m < group->n; m++) ranges[m] = (fake_cuda_range){(uint64_t)(uintptr_t)group->messages[m].data, group->messages[m].bytes};
+    return submitter(group->stream, "ncclGroupEnd", ranges, (size_t)group->n, &how, group, sizeof *group) == 0 ? DT_NCCL_SUCCESS : 1;
+}
+
+/* ---- calls ---- */
+
+static bool is_valid(void *c) { return fake_library_is(c, COMMUNICATOR) && !((communicator *)c)->aborted; }
+
+/* It is ready, and nothing is in progress: only then may it be asked for more. */
+static bool may_be_asked(void *c) { return is_valid(c) && ((communicator *)c)->state == READY && !((communicator *)c)->is_busy; }
+
+FAKE_EXPORT int ncclGetVersion(int *version) {
+    const char *said = getenv("FAKE_NCCL_VERSION");
+    *version = said != NULL ? atoi(said) : 22703;
+    return fake_library_call(__func__);
+}
+
+FAKE_EXPORT const char *ncclGetErrorString(int error) {
+    return error == 6 ? "remote process exited or there was a network error" : error == INVALID_USAGE ? "invalid usage" : "another error";
+}
+
+FAKE_EXPORT const char *ncclGetLastError(void *c) {
+    (void)c;
+    return "the fake says so";
+}
+
+FAKE_EXPORT int ncclGetUniqueId(dt_nccl_id *id) {
+    const char *folder = getenv("FAKE_NCCL_FOLDER");
+    struct timespec time;
+    clock_gettime(CLOCK_REALTIME, &time);
+    *id = (dt_nccl_id){{0}};
+    snprintf(id->bytes, sizeof id->bytes, "%.80s/nccl-%d-%ld", folder != NULL ? folder : "/tmp", (int)getpid(), time.tv_nsec);
+    return fake_library_call(__func__);
+}
+
+FAKE_EXPORT int ncclCommInitRankConfig(void **made, int n, dt_nccl_id id, int rank, dt_nccl_config *config) {
+    int error = fake_library_call(__func__);
+    if (error != 0) return error;
+    if (config->bytes < sizeof *config || config->magic != DT_NCCL_CONFIG_MAGIC || config->version < 21400 || config->blocking != 0)
+        return fake_library_misuse(INVALID_ARGUMENT, "a configuration that is none, or of a communicator that blocks");
+    if (rank < 0 || rank >= n || n > MOST_RANKS) return fake_library_misuse(INVALID_ARGUMENT, "a rank that does not exist");
+    communicator *c = fake_library_new(COMMUNICATOR, sizeof *c);
+    c->rank = rank, c->n = n;
+    snprintf(c->folder, sizeof c->folder, "%.*s", (int)sizeof id.bytes - 1, id.bytes);
+    mkdir(c->folder, 0700);
+    mark(c, "here");
+    *made = c;
+    return DT_NCCL_IN_PROGRESS;
+}
+
+/* The error that a test wants of this rank, once it has had so many groups. */
+static int wanted_error(const communicator *c) {
+    int rank, n, error;
+    const char *wanted = getenv("FAKE_NCCL_ERROR");
+    bool found = wanted != NULL && sscanf(wanted, "%d:%d=%d", &rank, &n, &error) == 3 && rank == c->rank && c->n_groups >= n;
+    return found ? error : DT_NCCL_SUCCESS;
+}
+
+FAKE_EXPORT int ncclCommGetAsyncError(void *of, int *error) {
+    communicator *c = of;
+    if (!is_valid(c)) return fake_library_misuse(INVALID_ARGUMENT, "something else than a communicator is asked for errors");
+    *error = DT_NCCL_IN_PROGRESS;
+    if (c->n_asked++ == 0) return DT_NCCL_SUCCESS;
+    if (c->state == JOINING && all_marked(c, "here")) c->state = READY;
+    if (c->state == LEAVING && all_marked(c, "leaves")) c->state = LEFT;
+    if (c->state == JOINING || c->state == LEAVING) return DT_NCCL_SUCCESS;
+    c->is_busy = false;
+    *error = wanted_error(c);
+    return DT_NCCL_SUCCESS;
+}
+
+FAKE_EXPORT int ncclCommFinalize(void *of) {
+    communicator *c = of;
+    if (!may_be_asked(c)) return fake_library_misuse(INVALID_USAGE, "a communicator is left that is not ready");
+    c->state = LEAVING;
+    c->n_asked = 0;
+    mark(c, "leaves");
+    return DT_NCCL_IN_PROGRESS;
+}
+
+FAKE_EXPORT int ncclCommDestroy(void *of) {
+    communicator *c = of;
+    if (!is_valid(c) || c->state != LEFT) return fake_library_misuse(INVALID_USAGE, "a communicator is destroyed that was not left");
+    mark(c, "gone");
+    if (all_marked(c, "gone")) remove_folder(c->folder);
+    fake_library_delete(c);
+    return DT_NCCL_SUCCESS;
+}
+
+/* Its memory stays: work under way looks at it. */
+FAKE_EXPORT int ncclCommAbort(void *of) {
+    communicator *c = of;
+    if (!is_valid(c)) return fake_library_misuse(INVALID_ARGUMENT, "something else than a communicator is aborted");
+    c->aborted = true;
+    fake_library.n_objects--;
+    return DT_NCCL_SUCCESS;
+}
+
+FAKE_EXPORT int ncclGroupStart(void) {
+    if (now != NULL) return fake_library_misuse(INVALID_USAGE, "a group within a group is not known to the fake");
+    now = calloc(1, sizeof *now);
+    if (now == NULL) abort();
+    return DT_NCCL_SUCCESS;
+}
+
+static int add(const char *call, bool sends, void *data, size_t bytes, int type, int peer, void *of, void *stream) {
+    communicator *c = of;
+    int error = fake_library_call(call);
+    if (error != 0) return error;
+    if (now == NULL) return fake_library_misuse(INVALID_USAGE, "messages outside of a group are not known to the fake");
+    if (!may_be_asked(c)) return fake_library_misuse(INVALID_USAGE, "a communicator that is not ready is asked for a message");
+    if (type != DT_NCCL_INT8 || peer < 0 || peer >= c->n || (peer == c->rank && c->n > 1) || now->n == MOST_MESSAGES)
+        return fake_library_misuse(INVALID_ARGUMENT, "a message of another type, to nobody, or too many");
+    if (now->n > 0 && (now->of != c || now->stream != stream))
+        return fake_library_misuse(INVALID_USAGE, "a group of several communicators or streams is not known to the fake");
+    now->of = c;
+    now->stream = stream;
+    now->messages[now->n++] = (message){sends, peer, data, bytes};
+    return DT_NCCL_SUCCESS;
+}
+
+FAKE_EXPORT int ncclSend(const void *data, size_t n, int type, int peer, void *c, void *stream) {
+    return add(__func__, true, (void *)(uintptr_t)data, n, type, peer, c, stream);
+}
+
+FAKE_EXPORT int ncclRecv(void *data, size_t n, int type, int peer, void *c, void *stream) {
+    return add(__func__, false, data, n, type, peer, c, stream);
+}
+
+FAKE_EXPORT int ncclGroupEnd(void) {
+    group *ended = now;
+    int error = DT_NCCL_SUCCESS;
+    if (ended == NULL) return fake_library_misuse(INVALID_USAGE, "a group is ended that was not begun");
+    now = NULL;
+    if (ended->n > 0) {
+        error = submit(ended);
+        ended->of->is_busy = true;
+        ended->of->n_asked = 0;
+    }
+    bool goes_on = error == DT_NCCL_SUCCESS && ended->n > 0;
+    free(ended);
+    return goes_on ? DT_NCCL_IN_PROGRESS : error;
+}

@@ -1,0 +1,47 @@
+"""gpu_processes: trainings by several processes that mpirun starts, with a fake GPU each (fake_cuda.h), compared with one by one process."""
+import mpi
+from fake_gpu import *
+from layouts import HALVES, left_by, said, write_pairs
+
+DATA = write_data(n=136, n_test=72)
+write_pairs(DATA)
+NCCL = DRIVER.with_name("libfake_nccl.so")
+NET = PROGRAM.replace("take(1000) | shuffle(1000)", "take(136) | shuffle(136)")  # five steps an epoch, the last of 8 examples: most replicas have none
+
+
+class Case:
+    """A program whose training is compared; `wanted`: what one process with one GPU leaves."""
+
+    def __init__(self, name, text, batch=32, replicas=4):
+        self.artifact = Artifact(text, name)
+        self.name = name
+        self.flags = ["--data", DATA, "--log-every", "1", "--global-batch", str(batch), "--replicas", str(replicas), "--epochs", "2"]
+        one = self.artifact.run("train", *self.flags, "--checkpoint-dir", FOLDER / f"{name}-one")
+        self.wanted = left_by(FOLDER / f"{name}-one"), said(one.events)
+
+    def train(self, n, folder, *flags, expect=0, devices="cuda", first="", settings=(), **fake):
+        """`n` processes, each of which runs the commands `first` in its shell before. `settings`: of the environment; `fake`: of the fake driver, which has
+        a GPU for each process unless they say otherwise."""
+        environment = {**self.artifact.environment(**{"count": n, **fake}), "DT_NCCL": str(NCCL), "FAKE_NCCL_FOLDER": str(FOLDER), **dict(settings)}
+        done = mpi.run("openmpi", n, ["sh", "-c", f'{first}\nexec "$@"', "sh", *command("train", self.artifact.path, *self.flags, "--devices", devices, *flags,
+                                                                                     "--checkpoint-dir", FOLDER / folder)], **environment)
+        check(expect is None or done.returncode == expect, f"{n} processes {flags} {fake}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
+        done.events = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        return done
+
+    def leaves(self, folder, done):
+        return left_by(FOLDER / folder), said(done.events)
+
+    def agrees(self, n, seed, *flags, **settings):
+        """A run whose fakes take this order of events leaves what one process left."""
+        folder = f"{self.name}-{n}-{seed}-{len(list(FOLDER.iterdir()))}"
+        done = self.train(n, folder, *flags, seed=seed, **settings)
+        check(self.leaves(folder, done) == self.wanted, f"{self.name}: {n} processes {flags}, order {seed}: other bits than one GPU's\n{done.stderr}")
+        return done
+
+
+def check_said(done, *wanted):
+    """Its first lines say this."""
+    notes = " ".join(str(event) for event in done.events if event["event"] == "note")
+    for one in wanted:
+        check(one in notes, (one, done.events))
