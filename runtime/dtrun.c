@@ -142,12 +142,15 @@ static dt_status *open_processes(dtrun_call *call) {
         DT_TRY(dt_state_file_create(folder, launcher.process, launcher.n_processes, &state_file));
         options.state = &state_file;
     }
-    return dt_processes_open(&options, &call->run.processes);
+    dt_status *status = dt_processes_open(&options, &call->run.processes);
+    if (status != NULL) {
+        if (launcher.process > 0) sleep(1); /* all have the same to say, and process 0 says it, where it is there */
+        state_file.state.phase = DT_PROCESS_FAILED;
+        state_file.state.person_knows = true; /* each says it */
+        dt_state_file_write(&state_file);
+    }
+    return status;
 }
-
-enum {
-    STOPPED = 75 /* EX_TEMPFAIL of sysexits.h: it was asked to end, and can go on */
-};
 
 static void print_error(const char *reason) { fprintf(stderr, "dtrun: error: %s\n", reason); }
 
@@ -165,12 +168,19 @@ static void say(dt_processes *processes, const dt_status *status) {
 /* All processes of a run end alike, whoever was asked to. */
 static int exit_status(const dtrun_call *call, const dt_status *status) {
     if (status != NULL) return 1;
-    if (call->run.processes != NULL) return *call->run.was_stopped ? STOPPED : 0;
+    if (call->run.processes != NULL) return *call->run.was_stopped ? DTRUN_STOPPED : 0;
     return stop != 0 ? 128 + stop : 0;
+}
+
+static dt_status *run_command(dtrun_call *call, int *launched) {
+    if (strcmp(call->command, "devices") == 0) return dtrun_devices();
+    if (strcmp(call->command, "launch") == 0) return dtrun_launch(call, launched);
+    return run_program(call);
 }
 
 int main(int argc, char **argv) {
     bool was_stopped = false;
+    int launched = 0; /* how the processes of `launch` ended */
     dtrun_call call = {.run = {.stop = &stop, .was_stopped = &was_stopped, .catch_signals = catch_signals}};
     fill_closed_streams();
     on_exit(check_output, NULL);
@@ -178,10 +188,10 @@ int main(int argc, char **argv) {
     int code = dtrun_parse(argc, argv, &call);
     if (code == 0) {
         dt_status *status = open_processes(&call);
-        if (status == NULL) status = strcmp(call.command, "devices") == 0 ? dtrun_devices() : run_program(&call);
+        if (status == NULL) status = run_command(&call, &launched);
         if (status == NULL) status = dt_processes_finish(call.run.processes);
         say(call.run.processes, status);
-        code = exit_status(&call, status);
+        code = launched != 0 ? launched : exit_status(&call, status);
         dt_status_free(status);
         fflush(stdout);
         dt_processes_close(call.run.processes, code);

@@ -12,7 +12,7 @@ typedef struct dtrun_call {
     dt_log_format log_format;
     dt_kernels_options kernels;
     const char *text;    /* of info: a member to print */
-    int64_t n_processes; /* of info: print what they exchange; 0: not said */
+    int64_t n_processes; /* of info: print what they exchange; of launch: start so many; 0: not said */
     int64_t n_steps;     /* of bench: how many to measure */
     bool json;
     const char *versus; /* another program, or NULL */
@@ -21,6 +21,12 @@ typedef struct dtrun_call {
     const char **defines;
     const char *precision; /* for a .dt, of its products; NULL: what it says */
     const char **inputs;   /* run.inputs, while they are collected */
+
+    int64_t restarts;           /* of launch */
+    const char *mpirun;         /* NULL: that of PATH */
+    const char *mpirun_options; /* or NULL */
+    char **words;               /* [n_words] what each process runs: a command and what follows it */
+    int n_words;
 } dtrun_call;
 
 /* Parses argv[1..] for the command argv[1]. Returns an exit status: 0, or 2 after a message. --help ends the process. */
@@ -48,5 +54,11 @@ dt_status *dtrun_bench(const dtrun_call *call, const dt_artifact *artifact);
 dt_status *dtrun_info(const dtrun_call *call, const dt_artifact *artifact);
 dt_status *dtrun_say_exchange(const dtrun_call *call, const dt_artifact *artifact, dt_text *text); /* of info, on call->n_processes */
 dt_status *dtrun_devices(void);
+/* *code: the exit status, where the launch itself did not fail. */
+dt_status *dtrun_launch(const dtrun_call *call, int *code);
+
+enum {
+    DTRUN_STOPPED = 75 /* EX_TEMPFAIL of sysexits.h: the exit status of processes that were asked to end, and can go on */
+};
 
 #endif

@@ -16,6 +16,7 @@ enum command {
     INFO = 8,
     DEVICES = 16,
     BENCH = 32,
+    LAUNCH = 64,
     RUNS = TRAIN | EVALUATE | PREDICT,
     STEPS = RUNS | BENCH, /* what runs steps of a program */
     ANY = STEPS | INFO
@@ -62,6 +63,17 @@ static const struct {
      "whole "
      "that is, and messages. Halving takes more rounds of fewer messages; it needs as many microbatches in each process, a power of two.\n\n"
      "  dtrun info fashion.dtx --processes 6 --replicas 24"},
+    {"launch", LAUNCH, "run a command in several processes, watched, and again when it fails",
+     "Runs COMMAND (train, evaluate or predict, and what it takes) in several processes with mpirun and watches them.\vWhen a process dies, stops or "
+     "no "
+     "longer gets on, all end, and an error says which one it was, where, and what it did last; no process is left on this machine. Each keeps its "
+     "state in a file of the folder that DT_STATE_DIR names, which this command sets; processes of other machines are told it by an option of mpirun "
+     "(Open MPI: -x DT_STATE_DIR).\n\n"
+     "SIGINT, SIGTERM, SIGHUP and SIGUSR1 make all processes finish the step, write a checkpoint and end with 75 as exit status; a second signal "
+     "ends "
+     "them at once. A run that failed is started again with as many processes, at most --restarts times.\n\n"
+     "  dtrun launch -n 4 --restarts 2 train fashion.dtx --replicas 8 --data /usr/share/datasets/fashion-mnist --checkpoint-dir ck\n"
+     "  dtrun launch -n 4 --mpirun-options \"--oversubscribe --bind-to none\" evaluate fashion.dtx --replicas 8 --checkpoint-dir ck"},
     {"devices", DEVICES, "the devices of this machine", "Prints what --devices can name on this machine."},
 };
 enum {
@@ -100,7 +112,10 @@ enum key {
     KEY_VERSUS,
     KEY_JSON,
     KEY_TEXT,
-    KEY_PROCESSES
+    KEY_PROCESSES,
+    KEY_RESTARTS,
+    KEY_MPIRUN,
+    KEY_MPIRUN_OPTIONS
 };
 
 /* Groups in the order of --help: what is run, on what, checkpoints, what is said, the rest. */
@@ -167,6 +182,12 @@ static const struct {
     {STEPS, {"level", KEY_LEVEL, "LEVEL", 0, "Use the code for this instruction-set level (default: the best that runs here)", 5}},
     {STEPS, {"cpu", 0, NULL, OPTION_ALIAS, NULL, 5}},
     {STEPS, {"perf-map", KEY_PERF_MAP, NULL, 0, "Name the kernels for perf(1), in /tmp/perf-PID.map", 5}},
+    {LAUNCH, {"processes", 'n', "N", 0, "How many processes (default: 1)", 1}},
+    {LAUNCH,
+     {"restarts", KEY_RESTARTS, "R", 0, "How often to start again after a failure, with --resume where there is a --checkpoint-dir (default: 0)", 1}},
+    {LAUNCH, {"deadline", KEY_DEADLINE, "SECONDS", 0, "How long a process may go without getting on while others wait for it (default: 60)", 1}},
+    {LAUNCH, {"mpirun", KEY_MPIRUN, "PROGRAM", 0, "The launcher (default: mpirun)", 1}},
+    {LAUNCH, {"mpirun-options", KEY_MPIRUN_OPTIONS, "OPTIONS", 0, "What it is told beside -n N, split at blanks", 1}},
     {INFO, {"text", KEY_TEXT, "NAME", 0, "Print a text of the artifact instead: program.dt, program.ir, plan.txt", 1}},
     {INFO, {"processes", KEY_PROCESSES, "P", 0, "Print what crosses between P processes, and what it costs, instead", 2}},
     {INFO, {"replicas", KEY_REPLICAS, "V", 0, "With --processes: shards of the global batch, dealt to them (default: 1)", 2}},
@@ -239,6 +260,7 @@ static error_t parse_run(int key, char *text, struct argp_state *state) {
 
 static error_t parse(int key, char *text, struct argp_state *state) {
     dtrun_call *call = state->input;
+    bool is_launch = strcmp(call->command, "launch") == 0;
     if (text != NULL && *text == 0)
         argp_error(state, "%s%s is empty", key != ARGP_KEY_ARG ? "--" : "", key != ARGP_KEY_ARG ? name_of(key) : "PROGRAM");
     switch (key) {
@@ -259,13 +281,25 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_STEPS: call->n_steps = number(text, 1, "steps", state); return 0;
     case KEY_VERSUS: call->versus = text; return 0;
     case KEY_JSON: call->json = true; return 0;
+    case 'n': call->n_processes = number(text, 1, "processes", state); return 0;
+    case KEY_RESTARTS: call->restarts = number(text, 0, "restarts", state); return 0;
+    case KEY_MPIRUN: call->mpirun = text; return 0;
+    case KEY_MPIRUN_OPTIONS: call->mpirun_options = text; return 0;
     case ARGP_KEY_ARG:
+        if (is_launch) {
+            call->words = &state->argv[state->next - 1];
+            call->n_words = state->argc - state->next + 1;
+            state->next = state->argc;
+            return 0;
+        }
         if (strcmp(call->command, "devices") == 0) argp_error(state, "takes no program: %s", text);
         if (call->program != NULL) argp_error(state, "one program at a time: %s and %s", call->program, text);
         call->program = text;
         return 0;
     case ARGP_KEY_END: {
         const dt_run_options *run = &call->run;
+        if (is_launch && call->n_words == 0) argp_error(state, "which command? train, evaluate or predict, and what it takes");
+        if (is_launch) return 0;
         if (call->program == NULL && strcmp(call->command, "devices") != 0) argp_error(state, "which program? A .dtx or a .dt");
         bool wants_folder = run->resume || run->checkpoint_every > 0 || run->keep > 0 || run->keep_best != NULL;
         if (wants_folder && run->checkpoint_dir == NULL)
@@ -334,15 +368,14 @@ int dtrun_parse(int argc, char **argv, dtrun_call *call) {
     int n = 0;
     for (int i = 0; i < N_ROWS; i++)
         if (rows[i].takes & commands[command].command) options[n++] = rows[i].option;
-    struct argp argp = {.options = n > 0 ? options : NULL,
-                        .parser = parse,
-                        .args_doc = commands[command].command == DEVICES ? "" : "PROGRAM",
-                        .doc = commands[command].about};
+    bool is_launch = commands[command].command == LAUNCH;
+    const char *args = is_launch ? "COMMAND ..." : commands[command].command == DEVICES ? "" : "PROGRAM";
+    struct argp argp = {.options = n > 0 ? options : NULL, .parser = parse, .args_doc = args, .doc = commands[command].about};
     char name[32];
     snprintf(name, sizeof name, "dtrun %s", call->command);
     argv[1] = name;
     argp_err_exit_status = 2;
-    return argp_parse(&argp, argc - 1, argv + 1, 0, NULL, call) == 0 ? 0 : 2;
+    return argp_parse(&argp, argc - 1, argv + 1, is_launch ? ARGP_IN_ORDER : 0, NULL, call) == 0 ? 0 : 2;
 }
 
 void dtrun_call_free(dtrun_call *call) {

@@ -10,6 +10,7 @@
 #include <string.h>
 
 static const double ASKING_SECONDS = 0.5; /* how long to wait before asking, and between two questions */
+static const double AWAY_SECONDS = 1;     /* between two times that this process listens, after which it was away */
 static const double CIRCLE_SECONDS = 3.0; /* beyond the deadline: whoever is to blame has been named by then, unless all wait for one another */
 
 typedef enum notice_kind {
@@ -43,6 +44,8 @@ struct dt_peers {
     dt_progress *progress; /* of this process */
     uint64_t n_done;       /* its counter when it was last looked at, */
     double progressed;     /* and when that had moved */
+    double last_here;      /* when this process last listened, */
+    double here_since;     /* and since when it has done so without a gap: nothing is heard by one that is stopped itself */
     bool person_knows;
     int stop;  /* signal that somebody was sent; 0: none */
     peer *all; /* [n_processes] */
@@ -84,6 +87,8 @@ static double later(double a, double b) { return a > b ? a : b; }
 static bool is_waiting(int activity) { return activity == DT_ACTIVITY_WAITING || activity == DT_ACTIVITY_EXCHANGING; }
 
 static void look_at_progress(dt_peers *self, double now) {
+    if (now - self->last_here > AWAY_SECONDS) self->here_since = now;
+    self->last_here = now;
     uint64_t n_done = atomic_load(&self->progress->n_done);
     if (n_done == self->n_done && self->progressed > 0) return;
     self->n_done = n_done;
@@ -209,9 +214,10 @@ static void blame(const dt_peers *self, int p, const dt_exchange *exchange, doub
 /* One whom an exchange waits for since its round began. */
 static dt_status *ask_one(dt_peers *self, int p, const dt_exchange *exchange, double now, char *reason, size_t bytes, bool *failed) {
     peer *one = &self->all[p];
-    double silent = now - later(exchange->started, one->answered), stands = now - later(exchange->started, one->progressed);
+    double began = later(exchange->started, self->here_since);
+    double silent = now - later(began, one->answered), stands = now - later(began, one->progressed);
     double deadline = self->deadline_seconds + (one->waits ? CIRCLE_SECONDS : 0);
-    *failed = silent >= self->deadline_seconds || (one->answered > exchange->started && stands >= deadline);
+    *failed = silent >= self->deadline_seconds || (one->answered > began && stands >= deadline);
     if (*failed) {
         blame(self, p, exchange, silent, reason, bytes);
         return NULL;
@@ -224,7 +230,7 @@ static dt_status *ask_one(dt_peers *self, int p, const dt_exchange *exchange, do
 dt_status *dt_peers_ask(dt_peers *self, const dt_exchange *exchanges, char *reason, size_t bytes, bool *failed) {
     double now = exchanges != NULL ? dt_seconds_now() : 0;
     *failed = false;
-    if (exchanges == NULL || now - self->looked < ASKING_SECONDS / 5) return NULL;
+    if (exchanges == NULL || now - self->looked < ASKING_SECONDS / 5 || now - self->last_here > AWAY_SECONDS) return NULL;
     self->looked = now;
     for (const dt_exchange *one = exchanges; one != NULL; one = one->next) {
         if (one->under_way < 0 || now - one->started < ASKING_SECONDS) continue;

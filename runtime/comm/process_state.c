@@ -30,18 +30,31 @@ static dt_status *path_of(const char *folder, int process, dt_text *path) {
     return path->failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : NULL;
 }
 
-int64_t dt_process_started(int64_t pid) {
-    char path[64], text[1024];
+/* What the system says of a process, from the third field on: what is before may hold any characters. NULL: there is none. */
+static const char *find_process(int64_t pid, char *text, size_t bytes) {
+    char path[64];
     snprintf(path, sizeof path, "/proc/%" PRId64 "/stat", pid);
     int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) return 0;
-    ssize_t n = read(file, text, sizeof text - 1);
+    if (file < 0) return NULL;
+    ssize_t n = read(file, text, bytes - 1);
     close(file);
     text[n > 0 ? n : 0] = 0;
-    const char *field = strrchr(text, ')'); /* the second of its fields ends there, whatever the program's name is */
+    const char *name_end = strrchr(text, ')');
+    return name_end != NULL ? name_end + 2 : NULL;
+}
+
+int64_t dt_process_started(int64_t pid) {
+    char text[1024];
+    const char *field = find_process(pid, text, sizeof text);
     int64_t started = 0;
-    for (int i = 2; i < 22 && field != NULL; i++) field = strchr(field + 1, ' ');
+    for (int i = 3; i < 22 && field != NULL; i++) field = (field = strchr(field, ' ')) != NULL ? field + 1 : NULL;
     return field != NULL && sscanf(field, "%" SCNd64, &started) == 1 ? started : 0;
+}
+
+bool dt_process_is_stopped(int64_t pid) {
+    char text[1024];
+    const char *field = find_process(pid, text, sizeof text);
+    return field != NULL && *field == 'T';
 }
 
 dt_status *dt_state_file_create(const char *folder, int process, int n_processes, dt_state_file *file) {

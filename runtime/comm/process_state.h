@@ -48,5 +48,7 @@ dt_status *dt_process_state_read(const char *folder, int process, dt_process_sta
 
 /* When a process began, as `started`; 0: there is no such process. */
 int64_t dt_process_started(int64_t pid);
+/* Whether a signal has stopped it. */
+bool dt_process_is_stopped(int64_t pid);
 
 #endif

@@ -17,8 +17,10 @@ static const double FAILURE_SECONDS = 0.05; /* how soon a failure is heard by wh
 static const double LOOK_SECONDS = 100e-6;  /* how long to ask the transport again and again before the thread sleeps between two times */
 static const double IDLE_SECONDS = 2e-3;    /* how long to sleep when nothing is under way: until others hear an answer */
 static const double STATE_SECONDS = 0.25;   /* between two records of this process's state, where nothing happens */
+static const double START_SECONDS = 15;     /* until all have come, at least: a busy machine starts programs late */
 static const double SAYING_SECONDS = 1.0;   /* how long process 0 may take to say why, and then those who have found out */
 static const double LINGER_SECONDS = 0.3;   /* after a failure, until everybody has heard why */
+static const double TELLING_SECONDS = 0.05; /* for the last notices to leave */
 static const double ENDING_SECONDS = 4.0;   /* after a failure, for this process to end: its other threads may be what is stuck */
 static const double CLOSING_SECONDS = 10.0; /* how long the others may take to end */
 
@@ -78,7 +80,8 @@ dt_status *dt_processes_status(dt_processes *processes) {
 }
 
 void dt_processes_say(dt_processes *processes, void (*print)(const char *reason)) {
-    double turn = processes->number == 0 ? 0 : SAYING_SECONDS * ((processes->was_told ? 2 : 1) + 0.1 * (processes->number % 10));
+    double turn = SAYING_SECONDS * ((processes->was_told ? 2 : 1) + 0.1 * (processes->number % 10));
+    if (processes->number == 0) turn = processes->was_told ? 0.2 : 0; /* it may have been said while this one was stopped */
     for (double end = dt_seconds_now() + turn; dt_seconds_now() < end;) {
         if (atomic_load(&processes->person_knows)) return;
         nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
@@ -224,7 +227,11 @@ static dt_status *serve(work *in) {
 static void end_failed(dt_processes *self) {
     double now = dt_seconds_now(), end = now + LINGER_SECONDS, last = now + ENDING_SECONDS;
     if (!self->was_told) dt_peers_tell(self->peers, self->reason);
-    for (; now < last && (now < end || !atomic_load(&self->closing)); now = dt_seconds_now()) {
+    for (bool was_closing = false; now < last && (now < end || !was_closing); now = dt_seconds_now()) {
+        if (!was_closing && atomic_load(&self->closing)) {
+            was_closing = true;
+            if (end < now + TELLING_SECONDS) end = now + TELLING_SECONDS;
+        }
         if (dt_peers_person_knows(self->peers))
             atomic_store(&self->person_knows, true);
         else if (atomic_load(&self->person_knows))
@@ -267,6 +274,8 @@ static void *run_thread(void *argument) {
 }
 
 /* ---- opening and closing ---- */
+
+double dt_processes_start_seconds(double deadline_seconds) { return deadline_seconds > START_SECONDS ? deadline_seconds : START_SECONDS; }
 
 int dt_processes_number(const dt_processes *processes) { return processes == NULL ? 0 : processes->number; }
 int dt_processes_count(const dt_processes *processes) { return processes == NULL ? 1 : processes->n; }
@@ -325,7 +334,9 @@ static dt_status *open_guarded(dt_processes *self) {
     if (self->arena == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory to connect processes");
     dt_arena_guard(self->arena, &guard);
     if (pthread_create(&self->thread, NULL, run_thread, self) != 0) return dt_error(DT_RESOURCE_EXHAUSTED, "no thread for the processes");
-    dt_event_wait(&self->opened, 0, false, dt_seconds_now() + 1e10);
+    double seconds = dt_processes_start_seconds(self->options.deadline_seconds), end = dt_seconds_now() + seconds;
+    while (dt_event_value(&self->opened) == 0 && dt_seconds_now() < end) dt_event_wait(&self->opened, 0, false, end);
+    if (dt_event_value(&self->opened) == 0) return dt_error(DT_ABORTED, "not all processes have come within %.3g s", seconds);
     DT_TRY(self->open_status);
     if (self->transport == NULL) return NULL;
     self->number = self->transport->process;
@@ -367,6 +378,7 @@ dt_status *dt_processes_open(const dt_processes_options *options, dt_processes *
         dt_processes_close(made, 1);
         return status;
     }
+    if (made->thread != 0 && dt_event_value(&made->opened) == 0) return status; /* the thread has it, and may keep it for ever */
     if (made->thread != 0) pthread_join(made->thread, NULL);
     free_processes(made);
     return status;

@@ -31,6 +31,8 @@ enum {
 
 /* Returns once all processes have found one another; *processes is NULL where there is one. */
 dt_status *dt_processes_open(const dt_processes_options *options, dt_processes **processes);
+/* How long that may take, with this deadline. */
+double dt_processes_start_seconds(double deadline_seconds);
 /* All processes close together, or after a failure with `exit_status` each on its own: then this may not return. */
 void dt_processes_close(dt_processes *processes, int exit_status);
 /* Returns when all processes have come here: none ends while another is at work. */

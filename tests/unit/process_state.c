@@ -82,6 +82,10 @@ static void a_process_is_known_by_when_it_began(void **state) {
     pid_t child = fork();
     if (child == 0) pause(), _exit(0);
     assert_true(dt_process_started(child) >= dt_process_started(getpid()) && dt_process_started(getpid()) > 0);
+    assert_false(dt_process_is_stopped(child));
+    kill(child, SIGSTOP);
+    waitpid(child, NULL, WUNTRACED);
+    assert_true(dt_process_is_stopped(child));
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     assert_int_equal(dt_process_started(child), 0);

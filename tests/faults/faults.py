@@ -1,0 +1,86 @@
+"""faults: processes of a run are killed, or stopped, at random moments; each time the run names the right one, ends in time, and goes on from its newest
+checkpoint to the bits of a run that nothing disturbed.
+
+    faults.py N [SEED]      N times SIGKILL, N times SIGSTOP
+"""
+import os
+import pathlib
+import random
+import signal
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
+from launched import Launch
+from training import FOLDER, PROGRAM, check, compile_program, finish, newest, write_data, Run
+
+N_PROCESSES = 4
+DEADLINE = 4
+SLACK = 5  # seconds beyond the deadline
+
+ARTIFACT = compile_program(PROGRAM.replace("batch(32)", "batch(16)"), "net")
+DATA = write_data(FOLDER / "data", n=1000, n_test=60)
+FLAGS = ["--data", DATA, "--replicas", N_PROCESSES, "--seed", 3, "--epochs", 30, "--checkpoint-every", 50, "--log-every", 0]
+
+
+def left_by(folder):
+    path = newest(folder)
+    return path and (path.name, *((path / name).read_bytes() for name in ("model.safetensors", "optimizer.safetensors")))
+
+
+def disturb(number, numbers, wanted):
+    """One run in which one process is sent a signal. None: it ended before; else what is wrong with it, "" for nothing, and the seconds it took."""
+    folder = pathlib.Path(tempfile.mkdtemp(dir=FOLDER)) / "ck"
+    run = Launch(N_PROCESSES, "train", ARTIFACT, *FLAGS, "--devices", "cpu:1x1", "--checkpoint-dir", folder, deadline=DEADLINE, restarts=1)
+    victim = numbers.randrange(N_PROCESSES)
+    if run.wait_for_step(N_PROCESSES) is None:
+        return None
+    time.sleep(numbers.uniform(0, 1.2))
+    pid, phase, _ = run.states().get(victim, (0, 2, ""))
+    if phase != 0:
+        run.end()
+        return None
+    os.kill(pid, number)
+    began = time.monotonic()
+    run.wait_for_message("^dtrun: note: restart", DEADLINE + SLACK + 10)
+    seconds = time.monotonic() - began
+    code = run.end()
+    messages = run.messages()
+    if not messages and code == 0 and left_by(folder) == wanted:
+        return None  # it came when there was nothing to wait for any more
+    wrong = []
+    if len(messages) != 1 or not messages[0].startswith(f"process {victim} (") or f"pid {pid})" not in messages[0]:
+        wrong.append(f"process {victim}, pid {pid}, is not named once: {messages or run.error()}")
+    if messages and "train step" not in messages[0]:
+        wrong.append(f"where it was is not said: {messages}")
+    if seconds > DEADLINE + SLACK:
+        wrong.append(f"it took {seconds:.1f} s")
+    if code != 0 or left_by(folder) != wanted:
+        wrong.append(f"exit status {code}, and the bits are {'the same' if left_by(folder) == wanted else 'others'}")
+    return "; ".join(wrong), seconds
+
+
+def main(n, seed):
+    numbers = random.Random(seed)
+    folder = FOLDER / "undisturbed"
+    Run("train", ARTIFACT, *FLAGS, "--devices", "cpu:1x1", "--checkpoint-dir", folder)
+    wanted = left_by(folder)
+    n_wrong = 0
+    for number in (signal.SIGKILL, signal.SIGSTOP):
+        times = []
+        while len(times) < n:
+            outcome = disturb(number, numbers, wanted)
+            if outcome is None:
+                continue
+            wrong, seconds = outcome
+            times.append(seconds)
+            n_wrong += wrong != ""
+            print(f"{number.name} {len(times)}: {wrong or 'ok'}, {seconds:.1f} s", flush=True)
+        print(f"{number.name}: {n} times, ended after {sorted(times)[n // 2]:.1f} s, {max(times):.1f} s at most", flush=True)
+    print(f"{2 * n - n_wrong} of {2 * n} named the right process, ended in time, and went on to the undisturbed bits")
+    check(n_wrong == 0, "not all did")
+    finish()
+
+
+main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1)

@@ -1,0 +1,82 @@
+"""dtrun launch: a signal makes a whole checkpoint and exit status 75, whoever is sent it; a launcher that dies or hangs leaves no process; what mpirun
+refuses is said."""
+import os
+import signal
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
+import mpi
+from launched import Launch
+from training import FOLDER, PROGRAM, check, compile_program, finish, newest, write_data, Run
+
+ARTIFACT = compile_program(PROGRAM.replace("batch(32)", "batch(16)"), "net")
+DATA = write_data(FOLDER / "data", n=1000, n_test=60)
+FLAGS = ["--data", DATA, "--replicas", 4, "--seed", 3, "--epochs", 1000, "--keep", 1, "--log-every", 0, "--devices", "cpu:1x1"]
+
+
+def stopped_by(number, whom):
+    """A signal to the launch, or to one process of the run: all end with one checkpoint, from which a run goes on."""
+    folder = FOLDER / f"{number.name}-{whom}"
+    run = Launch(3, "train", ARTIFACT, *FLAGS, "--checkpoint-dir", folder)
+    states = run.wait_for_step(3)
+    os.kill(run.process.pid if whom == "launch" else states[whom][0], number)
+    code = run.end()
+    check(code == 75 and run.messages() == [], f"{number.name} to {whom}: exit status {code}\n{run.error()}")
+    step = int(newest(folder).name[5:])
+    check(f"done: {step:,} steps" in (run.folder / "output").read_text(), f"{number.name} to {whom}: step {step} is not the last one")
+    Run("train", ARTIFACT, *FLAGS, "--checkpoint-dir", folder, "--resume", "--max-steps", step + 1)
+    print(f"{number.name} to {whom}: step {step}", flush=True)
+
+
+def a_second_signal_ends_at_once():
+    run = Launch(2, "train", ARTIFACT, *FLAGS, "--checkpoint-dir", FOLDER / "twice")
+    states = run.wait_for_step(2)
+    os.kill(states[1][0], signal.SIGSTOP)  # so that the first signal is in vain
+    run.process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    run.process.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    code = run.end()
+    check(code == 75 and time.monotonic() - began < 3, f"two signals: exit status {code} after {time.monotonic() - began:.1f} s\n{run.error()}")
+
+
+def mpirun_that_dies_takes_all_along():
+    run = Launch(2, "train", ARTIFACT, *FLAGS, "--checkpoint-dir", FOLDER / "dead")
+    states = run.wait_for_step(2)
+    parent = int(open(f"/proc/{states[0][0]}/stat").read().rsplit(")", 1)[1].split()[1])
+    os.kill(parent, signal.SIGKILL)
+    code = run.end()
+    check(code == 137 and run.messages() == ["mpirun has disappeared: signal 9 ended it"], f"exit status {code}\n{run.error()}")
+
+
+def mpirun_that_hangs_is_ended():
+    """A launcher that stays when its processes have ended; and one that never starts any."""
+    stays = FOLDER / "stays"
+    stays.write_text("#!/bin/sh\nmpirun \"$@\"\nsleep 1000\n")
+    stays.chmod(0o755)
+    run = Launch(2, "train", ARTIFACT, *FLAGS, "--max-steps", 5, "--checkpoint-dir", FOLDER / "stays-ck", mpirun=stays)
+    check(run.end() == 0 and "mpirun has not" in run.error(), run.error())
+    never = FOLDER / "never"
+    never.write_text("#!/bin/sh\nsleep 1000\n")
+    never.chmod(0o755)
+    run = Launch(2, "train", ARTIFACT, *FLAGS, "--checkpoint-dir", FOLDER / "never-ck", mpirun=never, deadline=1)
+    check(run.end(20) == 1 and run.messages() == ["process 0 has not begun; process 1 has not begun"], run.error())
+
+
+def what_cannot_be_started_is_said():
+    run = Launch(2, "train", ARTIFACT, *FLAGS, mpirun="/no/mpirun")
+    check(run.end() == 1 and "cannot run /no/mpirun: No such file or directory" in run.messages()[0], run.error())
+    run = Launch(2, "train", ARTIFACT, "--no-such-option", restarts=3)
+    check(run.end() == 2 and "restart" not in run.error(), run.error())
+
+
+stopped_by(signal.SIGTERM, "launch")
+stopped_by(signal.SIGINT, "launch")
+stopped_by(signal.SIGTERM, 2)
+stopped_by(signal.SIGUSR1, 0)
+a_second_signal_ends_at_once()
+mpirun_that_dies_takes_all_along()
+mpirun_that_hangs_is_ended()
+what_cannot_be_started_is_said()
+finish()
