@@ -7,7 +7,7 @@
         gradient  x: g * (…)
     ```
 
-A block ```dt program NAME.dt is written there as NAME.dt first, for the commands of that document.
+A block ```dt program NAME.dt is written there as NAME.dt first, for the commands of that document; what `$ export …` sets, all later ones have.
 """
 import pathlib
 import re
@@ -17,8 +17,15 @@ import sys
 import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-DOCUMENTS = ("README.md", "docs/design.md", "docs/hacking.md", "docs/language.md")
+sys.path.insert(0, str(SOURCE / "tests/support"))
+import mpi  # noqa: E402
+
+DOCUMENTS = ("README.md", "docs/design.md", "docs/hacking.md", "docs/language.md", "docs/distributed.md")
 TIME_LIMIT_S = 300
+
+# What mpirun starts stays on this machine, whatever networks it has. The rest of what it needs, the documents say.
+ENVIRONMENT = mpi.environment_of("openmpi", DT_MPI_PLUGIN=None, OMPI_ALLOW_RUN_AS_ROOT=None, OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=None, OMPI_MCA_pml="ob1",
+                                 OMPI_MCA_btl="self,vader", OMPI_MCA_oob_tcp_if_include="lo")
 
 
 def blocks(text):
@@ -66,10 +73,10 @@ def missing(runs, printed):
     return None
 
 
-def complaint(command, runs, folder):
+def complaint(command, runs, exports, folder):
     must_fail = command.startswith("not ")
-    done = subprocess.run(["bash", "-o", "pipefail", "-c", command[4:] if must_fail else command], cwd=folder, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIME_LIMIT_S)
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", exports + (command[4:] if must_fail else command)], cwd=folder, env=ENVIRONMENT,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIME_LIMIT_S)
     printed = done.stdout.decode(errors="replace")
     if (done.returncode != 0) != must_fail:
         return f"exit status {done.returncode}:\n{printed}"
@@ -78,14 +85,17 @@ def complaint(command, runs, folder):
 
 
 def check_document(text):
-    found = []
+    found, exports = [], ""
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(SOURCE / "examples", pathlib.Path(folder, "examples"))
         for info, start, lines in blocks(text):
             if match := re.fullmatch(r"dt program (\w+\.dt)", info):
                 pathlib.Path(folder, match[1]).write_text("\n".join(lines) + "\n")
-            if info == "console":
-                found += [(start, command, complaint(command, runs, folder)) for command, runs in commands(lines)]
+            for command, runs in commands(lines) if info == "console" else ():
+                if command.startswith("export "):
+                    exports += f"{command}; "
+                else:
+                    found.append((start, command, complaint(command, runs, exports, folder)))
     return found
 
 
@@ -98,6 +108,7 @@ def self_check():
     assert wrong("$ echo a; echo b; echo c\na\nc")
     assert wrong("$ echo a; echo b\nb\n…\na")
     assert wrong("$ false") and wrong("$ not true")
+    assert not wrong("$ export ONE=1\n$ not test \"$ONE\" = 2\n$ test \"$ONE\" = 1")
     [(_, _, sentence)] = check_document("```dt program t.dt\nx\n```\n```console\n$ cat t.dt\nx\n```\n")
     assert not sentence
 
