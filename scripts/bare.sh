@@ -4,26 +4,13 @@
 #
 #   scripts/bare.sh COMMAND       such as './scripts/quickstart.sh 1'
 #
-# Needs root, a network, and the right to mount and chroot; without, it says what it misses and exits with 77. The bare system is kept in
-# build-bare for the next call; a command gets a copy of it, which is removed when it ends.
+# Needs root, a network, and the right to mount and chroot; without, it says what it misses and exits with 77. A command gets a copy of the
+# bare system, which is removed when it ends.
 set -euo pipefail
 case ${1-} in "" | -*) sed -n '2,8p' "$0"; exit 2 ;; esac
 cd "$(dirname "$0")/.."
 
-cannot() { echo "$*"; exit 77; }
-
-[ "$(id -u)" = 0 ] || cannot "that needs root"
-command -v debootstrap >/dev/null || cannot "there is no debootstrap"
-unshare --mount true || cannot "this process may not mount"
-
-base=$PWD/build-bare/debian
-if [ ! -e "$base/complete" ]; then
-    rm -rf --one-file-system "$base"
-    mkdir -p "$base"
-    debootstrap --variant=minbase bookworm "$base" http://deb.debian.org/debian >build-bare/debootstrap.log 2>&1 ||
-        cannot "debootstrap failed: $(tail -n 1 build-bare/debootstrap.log)"
-    touch "$base/complete"
-fi
+base=$(scripts/debian.sh) || { echo "$base" && exit 77; }
 
 root=$(mktemp -d "$PWD/build-bare/run-XXXXXX")
 trap 'rm -rf --one-file-system "$root"' EXIT

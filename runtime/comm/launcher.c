@@ -101,8 +101,18 @@ const char *dt_launcher_name(const dt_launcher *launcher) {
     return "no launcher";
 }
 
+/* Whether srun started this process with others, and told none of them of the others. */
+static bool is_alone_under_srun(void) {
+    const char *n = value_of("SLURM_STEP_NUM_TASKS");
+    return n != NULL && strcmp(n, "1") != 0;
+}
+
 const char *dt_launcher_note(const dt_launcher *launcher) {
-    if (launcher->kind != DT_LAUNCHER_NONE || value_of("TF_CONFIG") == NULL) return NULL;
+    if (launcher->kind != DT_LAUNCHER_NONE) return NULL;
+    if (is_alone_under_srun())
+        return "srun started several processes that know nothing of each other: each runs alone. Those of one run are started with "
+               "srun --mpi=pmix dtrun train …";
+    if (value_of("TF_CONFIG") == NULL) return NULL;
     return "TF_CONFIG is set, and not read: this process trains alone. A launcher starts the processes of a run and numbers them, "
            "on one machine as on many: mpirun -n 4 dtrun train …";
 }

@@ -26,7 +26,8 @@ dt_status *dt_launcher_find(dt_launcher *launcher);
 
 const char *dt_launcher_name(const dt_launcher *launcher); /* "mpirun of Open MPI" */
 
-/* A sentence for somebody who set TF_CONFIG and started processes by hand, as TensorFlow has it; NULL where there is nothing to say. */
+/* A sentence for somebody whose processes are each alone: TF_CONFIG is set, as TensorFlow has it, or srun was not told of MPI. NULL where there is
+ * nothing to say. */
 const char *dt_launcher_note(const dt_launcher *launcher);
 
 #endif

@@ -11,7 +11,8 @@ import sys
 import xml.etree.ElementTree
 
 MAY_BE_MISSING = re.compile(r"""there\ is\ no\ GPU | no\ NVIDIA\ driver | GPUs\ that\ are\ not\ there
-                              | x86-64 | may\ not\ chroot
+                              | x86-64 | may\ not\ chroot | may\ not\ make\ namespaces | Slurm's\ daemons\ do\ not\ start
+                              | an\ image\ cannot\ be\ made
                               | (NVRTC|cuBLASLt|cuDNN|the\ driver) .* \ is\ not\ installed | toolkit\ with\ a\ stub""", re.VERBOSE)
 
 

@@ -95,6 +95,13 @@ static void tf_config_gets_a_sentence_where_nobody_launched(void **state) {
     assert_null(dt_launcher_note(FIND({"TF_CONFIG", "{}"}, {"PMI_SIZE", "4"}, {"PMI_RANK", "3"})));
 }
 
+static void srun_without_mpi_gets_a_sentence(void **state) {
+    (void)state;
+    assert_non_null(strstr(dt_launcher_note(FIND({"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_PROCID", "2"})), "srun --mpi=pmix"));
+    assert_null(dt_launcher_note(FIND({"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_PROCID", "0"})));
+    assert_null(dt_launcher_note(FIND({"SLURM_STEP_NUM_TASKS", "4"}, {"PMIX_RANK", "2"})));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_one_there_is_one_process),
@@ -104,6 +111,7 @@ int main(void) {
         cmocka_unit_test(srun_is_known),
         cmocka_unit_test(wrong_numbers_are_errors),
         cmocka_unit_test(tf_config_gets_a_sentence_where_nobody_launched),
+        cmocka_unit_test(srun_without_mpi_gets_a_sentence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

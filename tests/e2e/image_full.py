@@ -1,0 +1,46 @@
+"""scripts/image.sh: a root file system in which one process trains, and two end with its bytes; the Dockerfile installs and copies the same."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+SOURCE = pathlib.Path(os.environ["DT_SOURCE"])
+
+
+def check(condition, message):
+    if not condition:
+        sys.exit(f"FAILED: {message}")
+
+
+def the_dockerfile_takes_the_same_steps():
+    script, dockerfile = ((SOURCE / name).read_text() for name in ("scripts/image.sh", "Dockerfile"))
+    packages = {word for line in re.findall(r"^install (.*)", script, re.MULTILINE) for word in line.split()}
+    installed = re.search(r"--no-install-recommends \\\n +(.*?) && \\\n", dockerfile)[1].split()
+    check(len(packages) >= 5 and packages == set(installed), f"scripts/image.sh installs {packages}, the Dockerfile {installed}")
+    for pattern in (r"(printf '[^']*') >\S*?(/etc/ssh/\S*/mpi\.conf)", r"/usr/local/(?:bin|lib|share/dt)"):
+        one, other = (set(re.findall(pattern, text)) for text in (script.replace("env -i PATH=/usr/local/bin", "").replace('"', ""), dockerfile))
+        check(one and one == other, f"scripts/image.sh does {one}, the Dockerfile {other}")
+
+
+def the_image_trains():
+    with tempfile.TemporaryDirectory(prefix="dt-image-") as folder:
+        done = subprocess.run([SOURCE / "scripts/image.sh", folder], capture_output=True, text=True)
+        if done.returncode == 77:
+            print(f"skipped: an image cannot be made: {done.stderr.strip()}")
+            sys.exit(77)
+        check(done.returncode == 0, f"exit status {done.returncode}\n{done.stdout}{done.stderr}")
+        print(done.stdout)
+        with_mpi, without = map(int, re.search(r": (\d+) MB compressed, (\d+) MB without MPI$", done.stdout.strip()).groups())
+        [archive] = pathlib.Path(folder).glob("*.tar.gz")
+        check(archive.stat().st_size // 1000000 == with_mpi > without > 10, done.stdout)
+        check(done.stdout.count("done: 20 steps") == 2, done.stdout)
+        names = subprocess.run(["tar", "-tzf", archive], capture_output=True, text=True, check=True).stdout.split()
+        check("./usr/local/bin/dtrun" in names and "./usr/local/lib/libdt_mpi_openmpi.so" in names, "dtrun or its plugin is not in the image")
+        check(not [name for name in names if re.match(r"\./(mnt/.|complete|etc/ssh/ssh_host)", name)], "there is in the image what does not belong there")
+
+
+the_dockerfile_takes_the_same_steps()
+the_image_trains()
+print("ok")
