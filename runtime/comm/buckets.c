@@ -14,6 +14,7 @@ typedef DT_LIST(dt_bucket_range) range_list;
 /* Buckets in the making. */
 typedef struct builder {
     const dt_bucket_tensor *tensors;
+    int64_t piece_bytes; /* at most */
     dt_arena *arena;
     range_list shared; /* of the piece of small tensors */
     int64_t n_shared_bytes;
@@ -34,7 +35,7 @@ static void end_shared_piece(builder *b) {
 
 static void add_shared(builder *b, int tensor) {
     int64_t n_bytes = b->tensors[tensor].n_bytes;
-    if (whole_units(b->n_shared_bytes) + n_bytes > DT_PIECE_BYTES || b->shared_kind != b->tensors[tensor].kind) end_shared_piece(b);
+    if (whole_units(b->n_shared_bytes) + n_bytes > b->piece_bytes || b->shared_kind != b->tensors[tensor].kind) end_shared_piece(b);
     b->shared_kind = b->tensors[tensor].kind;
     int64_t at = whole_units(b->n_shared_bytes);
     dt_list_push(b->arena, &b->shared, ((dt_bucket_range){tensor, 0, n_bytes, at}));
@@ -43,9 +44,9 @@ static void add_shared(builder *b, int tensor) {
 
 static void add_own_pieces(builder *b, int tensor) {
     int64_t n_bytes = b->tensors[tensor].n_bytes;
-    for (int64_t first = 0; first < n_bytes; first += DT_PIECE_BYTES) {
+    for (int64_t first = 0; first < n_bytes; first += b->piece_bytes) {
         dt_bucket_range *range = DT_NEW(b->arena, dt_bucket_range);
-        *range = (dt_bucket_range){tensor, first, n_bytes - first < DT_PIECE_BYTES ? n_bytes - first : DT_PIECE_BYTES, 0};
+        *range = (dt_bucket_range){tensor, first, n_bytes - first < b->piece_bytes ? n_bytes - first : b->piece_bytes, 0};
         dt_list_push(b->arena, &b->pieces, ((dt_piece){range->n_bytes, 1, range}));
     }
 }
@@ -72,8 +73,8 @@ static const int *sorted(const dt_bucket_tensor *tensors, int n, dt_arena *arena
     return order;
 }
 
-const dt_bucket *dt_buckets_of(const dt_bucket_tensor *tensors, int n_tensors, dt_arena *arena, int *n_buckets) {
-    builder b = {.tensors = tensors, .arena = arena};
+const dt_bucket *dt_buckets_of(const dt_bucket_tensor *tensors, int n_tensors, int n_processes, dt_arena *arena, int *n_buckets) {
+    builder b = {.tensors = tensors, .piece_bytes = dt_piece_bytes(n_processes), .arena = arena};
     const int *order = sorted(tensors, n_tensors, arena);
     for (int i = 0; i < n_tensors; i++) {
         const dt_bucket_tensor *tensor = &tensors[order[i]];

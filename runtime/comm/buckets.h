@@ -13,8 +13,14 @@
 enum {
     DT_FIRST_BUCKET_BYTES = 1 << 20, /* a bucket is closed once it has as many, with all that is complete at once */
     DT_BUCKET_BYTES = 25 << 20,
-    DT_PIECE_BYTES = 2 << 20 /* at most; a multiple of every element and of DT_SCHEDULE_UNIT */
+    DT_SHARE_BYTES = 256 << 10, /* of a piece, what a process owns; messages are as long */
+    DT_PIECE_BYTES = 4 << 20    /* at most, for many processes; each a multiple of every element and of DT_SCHEDULE_UNIT */
 };
+
+/* Of a large piece. */
+static inline int64_t dt_piece_bytes(int n_processes) {
+    return n_processes < DT_PIECE_BYTES / DT_SHARE_BYTES ? (int64_t)DT_SHARE_BYTES * n_processes : DT_PIECE_BYTES;
+}
 
 /* A tensor as it crosses. */
 typedef struct dt_bucket_tensor {
@@ -42,6 +48,6 @@ typedef struct dt_bucket {
 } dt_bucket;
 
 /* Every byte of every tensor is in one range. No bucket is empty. */
-const dt_bucket *dt_buckets_of(const dt_bucket_tensor *tensors, int n_tensors, dt_arena *arena, int *n_buckets);
+const dt_bucket *dt_buckets_of(const dt_bucket_tensor *tensors, int n_tensors, int n_processes, dt_arena *arena, int *n_buckets);
 
 #endif

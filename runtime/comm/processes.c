@@ -24,6 +24,10 @@ static const double TELLING_SECONDS = 0.05; /* for the last notices to leave */
 static const double ENDING_SECONDS = 4.0;   /* after a failure, for this process to end: its other threads may be what is stuck */
 static const double CLOSING_SECONDS = 10.0; /* how long the others may take to end */
 
+enum {
+    N_TAGS = 1 << 15 /* of a transport */
+};
+
 struct dt_processes {
     dt_processes_options options;
     dt_arena *arena;
@@ -282,7 +286,7 @@ int dt_processes_count(const dt_processes *processes) { return processes == NULL
 const dt_transport *dt_processes_transport(const dt_processes *processes) { return processes == NULL ? NULL : processes->transport; }
 dt_progress *dt_processes_progress(dt_processes *processes) { return processes == NULL ? NULL : &processes->progress; }
 double dt_processes_exchanging_seconds(const dt_processes *processes) { return processes == NULL ? 0 : atomic_load(&processes->exchanging_seconds); }
-int dt_processes_new_tag(dt_processes *processes) { return processes->n_tags++; }
+int dt_processes_new_tag(dt_processes *processes) { return processes->n_tags++ % N_TAGS; }
 
 /* Records of all processes to all, in log2(n) rounds: after each, twice as many are here, those of the processes behind this one. Bruck, Ho, Kipnis,
  * Upfal and Weathersby, Efficient Algorithms for All-to-All Communications in Multiport Message-Passing Systems (1997). */

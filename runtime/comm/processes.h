@@ -48,7 +48,8 @@ dt_status *dt_processes_gather(dt_processes *processes, void *records, size_t by
 /* Bytes of each, as many as it has, to process 0: there they are appended to `all`, in the order of processes. */
 dt_status *dt_processes_gather_bytes(dt_processes *processes, const void *mine, size_t bytes, dt_text *all);
 
-/* The next tag, the same in all processes. */
+/* The next tag, the same in all processes. After all of them the first comes again: exchanges start in one order, and few are under way, so that of
+ * two with one tag the first is over before the second starts. */
 int dt_processes_new_tag(dt_processes *processes);
 /* The nodes are filled: the exchange is on its way. */
 void dt_processes_begin(dt_processes *processes, dt_exchange *exchange, const dt_step_context *context);

@@ -7,7 +7,7 @@ sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
 from training import *  # noqa: E402,F403
 
 # Gradients of 144 x 32 + 32 + 32 x 10 + 10 floats, and two totals of eight bytes, each of them in units of 64 bytes. Of `half`, 40 sums of f16 cross as
-# f32. Of `large`, 12 MB cross in pieces of at most 2 MiB, and a float by itself. Pairs of rows need all rows everywhere: 20 bytes of each.
+# f32. Of `large`, 12 MB cross in pieces of at most 512 KiB between two processes, and a float by itself. Pairs of rows need all rows everywhere: 20 bytes of each.
 TEXT = """
 use nn, losses, optimizers
 
@@ -90,7 +90,7 @@ for processes, replicas in ((2, 2), (2, 8), (3, 8), (4, 8), (5, 16), (6, 24), (7
 
 # ---- what is large crosses in pieces; of the float each process sends once: to its owner, or from it ----
 head, (row, ), last = exchanges(info("--processes", 2, "--replicas", 2))["large"]
-check((row["tensors"], row["exchanges"], row["rounds"], row["messages"]) == (2, 7, 2, 13), f"large: {row}")
+check((row["tensors"], row["exchanges"], row["rounds"], row["messages"]) == (2, 24, 2, 47), f"large: {row}")
 check(abs(row["sent"] - 12e6) < 0.1 * (1 << 20), f"large: {row}")
 
 # ---- a better number of processes ----

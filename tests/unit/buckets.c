@@ -16,11 +16,11 @@ enum {
 };
 
 /* Ranges of a tensor come in order, so that it is enough to know how far they have come. */
-static void check_pieces(const dt_bucket *bucket, const dt_bucket_tensor *tensors, int64_t *covered) {
+static void check_pieces(const dt_bucket *bucket, const dt_bucket_tensor *tensors, int n_processes, int64_t *covered) {
     for (int p = 0; p < bucket->n_pieces; p++) {
         const dt_piece *piece = &bucket->pieces[p];
         int64_t end = 0;
-        assert_in_range(piece->n_bytes, 1, DT_PIECE_BYTES);
+        assert_in_range(piece->n_bytes, 1, dt_piece_bytes(n_processes));
         for (int r = 0; r < piece->n_ranges; r++) {
             const dt_bucket_range *range = &piece->ranges[r];
             assert_true(range->first == covered[range->tensor] && range->n_bytes > 0);
@@ -41,15 +41,15 @@ static int64_t bytes_of(const dt_bucket *bucket) {
 }
 
 /* How many buckets there are. */
-static int check(const dt_bucket_tensor *tensors, int n) {
+static int check(const dt_bucket_tensor *tensors, int n, int n_processes) {
     dt_arena *arena = dt_arena_create();
     int64_t covered[MOST_TENSORS] = {0};
     int n_buckets;
-    const dt_bucket *buckets = dt_buckets_of(tensors, n, arena, &n_buckets);
+    const dt_bucket *buckets = dt_buckets_of(tensors, n, n_processes, arena, &n_buckets);
     for (int b = 0; b < n_buckets; b++) {
         assert_true(b == 0 || buckets[b].complete_after > buckets[b - 1].complete_after);
         assert_true(b == n_buckets - 1 || bytes_of(&buckets[b]) >= (b == 0 ? DT_FIRST_BUCKET_BYTES : DT_BUCKET_BYTES));
-        check_pieces(&buckets[b], tensors, covered);
+        check_pieces(&buckets[b], tensors, n_processes, covered);
     }
     for (int i = 0; i < n; i++) assert_int_equal(covered[i], tensors[i].n_bytes);
     dt_arena_destroy(arena);
@@ -59,9 +59,9 @@ static int check(const dt_bucket_tensor *tensors, int n) {
 static void the_first_bucket_is_small(void **state) {
     (void)state;
     const dt_bucket_tensor tensors[] = {{30 * MIB, 9, 0}, {10, 1, 0}, {MIB, 3, 0}, {24 * MIB, 5, 1}, {7 * MIB + 4, 4, 0}, {8, 9, 0}};
-    assert_int_equal(check(tensors, 6), 3); /* 10 B + 1 MiB, 31 MiB, 30 MiB */
-    assert_int_equal(check(tensors + 1, 1), 1);
-    assert_int_equal(check(tensors, 0), 0);
+    assert_int_equal(check(tensors, 6, 2), 3); /* 10 B + 1 MiB, 31 MiB, 30 MiB */
+    assert_int_equal(check(tensors + 1, 1, 3), 1);
+    assert_int_equal(check(tensors, 0, 2), 0);
 }
 
 static void all_sizes_are_covered(void **state) {
@@ -72,7 +72,7 @@ static void all_sizes_are_covered(void **state) {
             unsigned mixed = (unsigned)(seed * MOST_TENSORS + i) * 2654435761u;
             tensors[i] = (dt_bucket_tensor){1 + (mixed >> 8) % (1u << (mixed >> 27) % 23), (int)(mixed % 7), (int)(mixed / 7 % 3)};
         }
-        check(tensors, seed * 4);
+        check(tensors, seed * 4, seed);
     }
 }
 

@@ -159,8 +159,8 @@ static void fill_buckets(dt_local_hub *hub, dt_crossing *made, dt_arena *arena) 
         tensors[n_sums] = (dt_bucket_tensor){(int64_t)(part->n * dt_dtype_bytes(wide(part->dtype))), part->complete_after, kind_of(hub, part)};
         parts[n_sums++] = i;
     }
-    const dt_bucket *buckets =
-        hub->options.has_link ? one_bucket(tensors, n_sums, arena, &n_buckets) : dt_buckets_of(tensors, n_sums, arena, &n_buckets);
+    const dt_bucket *buckets = hub->options.has_link ? one_bucket(tensors, n_sums, arena, &n_buckets)
+                                                     : dt_buckets_of(tensors, n_sums, dt_processes_count(hub->options.processes), arena, &n_buckets);
     made->n_buckets = n_buckets > 0 ? n_buckets : 1;
     made->buckets = DT_NEW_ARRAY(arena, crossing_bucket, made->n_buckets);
     for (int b = 0; b < n_buckets; b++) {
