@@ -28,6 +28,14 @@ enum {
     N_TAGS = 1 << 15 /* of a transport */
 };
 
+/* Memory that was to be released after a failure. */
+typedef struct kept {
+    void (*release)(void *memory, size_t bytes);
+    void *memory;
+    size_t bytes;
+    struct kept *next;
+} kept;
+
 struct dt_processes {
     dt_processes_options options;
     dt_arena *arena;
@@ -43,6 +51,8 @@ struct dt_processes {
     dt_exchange *gathering;
     char *records;       /* [n * DT_RECORD_BYTES] of the gathering in progress */
     dt_exchange *bytes;  /* of dt_processes_gather_bytes */
+    dt_event served;     /* the thread has done its work, or has given up */
+    struct kept *kept;   /* memory that goes with the processes */
     dt_arena *abandoned; /* of one that failed while the thread was at it; NULL: none did */
     _Atomic double exchanging_seconds;
 
@@ -262,6 +272,7 @@ static void *run_thread(void *argument) {
     if (alone || self->open_status != NULL) return NULL;
     work in = {.self = self};
     dt_status *status = serve(&in);
+    dt_event_advance(&self->served);
     if (status != NULL) {
         char reason[600];
         snprintf(reason, sizeof reason, "process %d: %s", self->transport->process, dt_status_message(status));
@@ -358,7 +369,31 @@ static dt_status *open_guarded(dt_processes *self) {
     return NULL;
 }
 
+void dt_processes_settle(dt_processes *processes) {
+    while (processes != NULL && atomic_load(&processes->aborted) && dt_event_value(&processes->served) == 0)
+        dt_event_wait(&processes->served, 0, false, dt_seconds_now() + 1);
+}
+
+void dt_processes_release(dt_processes *processes, void (*release)(void *memory, size_t bytes), void *memory, size_t bytes) {
+    if (processes == NULL || !atomic_load(&processes->aborted)) {
+        release(memory, bytes);
+        return;
+    }
+    kept *made = dt_allocate(sizeof *made);
+    if (made == NULL) return; /* it goes with the process */
+    pthread_mutex_lock(&processes->lock);
+    *made = (kept){release, memory, bytes, processes->kept};
+    processes->kept = made;
+    pthread_mutex_unlock(&processes->lock);
+}
+
 static void free_processes(dt_processes *self) {
+    while (self->kept != NULL) {
+        kept *one = self->kept;
+        self->kept = one->next;
+        one->release(one->memory, one->bytes);
+        dt_release(one);
+    }
     dt_arena_destroy(self->arena);
     dt_arena_destroy(self->abandoned);
     pthread_mutex_destroy(&self->lock);

@@ -56,6 +56,12 @@ void dt_processes_begin(dt_processes *processes, dt_exchange *exchange, const dt
 /* Returns when it is over for the `times`th time, which it may not have begun yet. Any number of threads. */
 dt_status *dt_processes_wait(dt_processes *processes, dt_exchange *exchange, uint32_t times);
 
+/* After a failure: returns when the thread works on no exchange any more, so that exchanges may go; it does not wait for others. */
+void dt_processes_settle(dt_processes *processes);
+/* `release` gives back memory that messages came from and went to: at once, or, after a failure, when the processes are closed: what was under way
+ * then may still be read and written. NULL: at once. */
+void dt_processes_release(dt_processes *processes, void (*release)(void *memory, size_t bytes), void *memory, size_t bytes);
+
 /* Seconds in which something was under way, since the beginning. */
 double dt_processes_exchanging_seconds(const dt_processes *processes);
 

@@ -251,11 +251,21 @@ static dt_status *allocate_shared(void *context, size_t bytes, void **memory) {
 }
 
 static void release_shared(void *context, void *memory, size_t bytes) {
-    dt_device *device = ((dt_session *)context)->executors[0].device;
+    dt_session *session = context;
+    dt_device *device = session->executors[0].device;
     if (device->kind->release_host != NULL)
         device->kind->release_host(device, memory);
     else
-        dt_device_release(device, memory, bytes);
+        dt_processes_release(session->options.processes, dt_host_memory_release, memory, bytes);
+}
+
+/* Of a device that reads the host's memory: messages go to where a result is wanted. */
+static void free_domain(dt_session *session, dt_memory_domain *domain) {
+    if (domain->is_allocated && domain->device->kind->reads_host) {
+        dt_processes_release(session->options.processes, dt_host_memory_release, domain->memory, (size_t)domain->bytes);
+        domain->is_allocated = false;
+    }
+    dt_memory_domain_free(domain);
 }
 
 enum {
@@ -462,8 +472,9 @@ void dt_session_destroy(dt_session *session) {
     if (session == NULL) return;
     dt_thread_pool_destroy(session->pool);
     stop_devices(session);
+    dt_processes_settle(session->options.processes);
     for (int e = 0; e < session->n_executors; e++) dt_executor_free(&session->executors[e]);
-    for (int d = 0; d < session->n_domains; d++) dt_memory_domain_free(&session->domains[d]);
+    for (int d = 0; d < session->n_domains; d++) free_domain(session, &session->domains[d]);
     for (int e = 0; e < session->n_executors; e++) dt_group_close(session->executors[e].group);
     for (int e = 0; e < session->n_executors; e++) dt_device_close(session->executors[e].device);
     dt_arena_destroy(session->arena);

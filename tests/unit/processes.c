@@ -40,6 +40,40 @@ static dt_status *meet(dt_processes *processes) {
     return dt_processes_gather(processes, records, 1, &(dt_step_context){.step = "train", .number = 6, .segment = 1});
 }
 
+/* ---- memory ---- */
+
+static atomic_int n_released;
+
+static void release(void *memory, size_t bytes) {
+    assert_int_equal(bytes, 100);
+    free(memory);
+    atomic_fetch_add(&n_released, 1);
+}
+
+static void *fail_and_release(void *argument) {
+    process *self = argument;
+    dt_processes_release(self->processes, release, malloc(100), 100);
+    expect_ok(meet(self->processes));
+    int n_before = atomic_load(&n_released);
+    assert_int_equal(n_before, 2);
+    expect_ok(meet(self->processes));
+    dt_processes_abort(self->processes, "enough");
+    dt_processes_release(self->processes, release, malloc(100), 100);
+    dt_processes_release(self->processes, release, malloc(100), 100);
+    assert_int_equal(atomic_load(&n_released), n_before);
+    dt_processes_settle(self->processes);
+    return NULL;
+}
+
+/* What is under way then may still be written to it. */
+static void after_a_failure_memory_goes_with_the_processes(void **state) {
+    (void)state;
+    run_all(2, DEADLINE, fail_and_release, NULL);
+    assert_int_equal(atomic_load(&n_released), 6);
+    dt_processes_release(NULL, release, malloc(100), 100);
+    assert_int_equal(atomic_load(&n_released), 7);
+}
+
 /* ---- what is gathered ---- */
 
 static unsigned char part(int process, int time, size_t i) { return (unsigned char)(process * 31 + time * 7 + (int)i * 3 + 1); }
@@ -316,6 +350,7 @@ static void who_never_ends_is_named(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(after_a_failure_memory_goes_with_the_processes),
         cmocka_unit_test(a_record_of_each_reaches_all),
         cmocka_unit_test(bytes_of_each_reach_process_0_in_order),
         cmocka_unit_test(who_is_silent_is_named),
