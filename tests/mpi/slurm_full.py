@@ -34,7 +34,10 @@ if sys.argv[1:] != [INSIDE]:
     enter()
 
 import layouts  # noqa: E402
+import mpi  # noqa: E402
 from training import FOLDER, check, finish  # noqa: E402
+
+os.environ.update(mpi.environment_of("openmpi"))
 
 SOURCE = pathlib.Path(os.environ["DT_SOURCE"])
 SLURM = FOLDER / "slurm"
