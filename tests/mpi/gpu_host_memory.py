@@ -15,6 +15,7 @@ def main():
     for n, seed in ((2, 0), (3, 1)):
         check_said(net.agrees(n, seed, count=1), BY_HOST, "processes 0 and 1 share a GPU")
         check_said(halves.agrees(n, seed, count=1), BY_HOST, "processes 0 and 1 share a GPU")
+    check_said(net.agrees(3, 2, count=2), BY_HOST, "processes 0 and 2 share a GPU")
     check_said(net.agrees(2, 2, "--library", "none"), BY_HOST, "--library none")
     check_said(net.agrees(2, 3, devices="cuda:0,1"), BY_HOST, "it has more than one GPU")
     finish()

@@ -14,13 +14,26 @@ DEADLINE, GRACE = 2, 5
 ON_ONE = 'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then\n{}\nfi'
 
 
-def same_bits(net, halves):
+def same_bits(net, halves, pairs):
     for n, seed in ((2, 0), (2, 1), (2, 2), (3, 0), (3, 3), (4, 1)):
         run = net.agrees(n, seed, check="" if seed % 2 == 0 else "memory")
         check_said(run, "sums cross processes by NCCL 2.27.3", "each process computes on one GPU")
     for n, seed in ((2, 0), (3, 1)):
         halves.agrees(n, seed)
+        pairs.agrees(n, seed)
     print("the bits of one GPU", flush=True)
+
+
+def evaluations_and_predictions(net):
+    flags = ["--data", DATA, "--replicas", net.replicas, "--checkpoint-dir", FOLDER / "net-one"]
+    inputs = ["--replicas", net.replicas, "--checkpoint-dir", FOLDER / "net-one", f"--input={DATA / 'test-images'}"]
+    net.artifact.run("predict", *inputs, "--output", FOLDER / "predicted-one")
+    wanted = said(net.artifact.run("evaluate", *flags).events), predictions(FOLDER / "predicted-one")
+    check(wanted[0] and wanted[1], "there is nothing to compare")
+    for n in (2, 3):
+        net.start(n, "predict", *inputs, "--output", FOLDER / f"predicted-{n}", seed=n)
+        found = said(net.start(n, "evaluate", *flags, seed=n).events), predictions(FOLDER / f"predicted-{n}")
+        check(found == wanted, f"{n} processes evaluate or predict something else: {found[0]}, {wanted[0]}")
 
 
 def it_goes_on_with_other_numbers(net):
@@ -87,7 +100,8 @@ def whoever_fails_is_named(net):
 
 def main():
     net, halves = Case("net", NET), Case("halves", HALVES, batch=24)
-    same_bits(net, halves)
+    same_bits(net, halves, Case("pairs", PAIRS, batch=24))
+    evaluations_and_predictions(net)
     it_goes_on_with_other_numbers(net)
     what_is_in_the_way_is_said(net)
     a_wait_left_out_shows(net)

@@ -1,7 +1,7 @@
 """gpu_processes: trainings by several processes that mpirun starts, with a fake GPU each (fake_cuda.h), compared with one by one process."""
 import mpi
 from fake_gpu import *
-from layouts import HALVES, left_by, said, write_pairs
+from layouts import HALVES, PAIRS, left_by, predictions, said, write_pairs
 
 DATA = write_data(n=136, n_test=72)
 write_pairs(DATA)
@@ -14,18 +14,21 @@ class Case:
 
     def __init__(self, name, text, batch=32, replicas=4):
         self.artifact = Artifact(text, name)
-        self.name = name
+        self.name, self.replicas = name, replicas
         self.flags = ["--data", DATA, "--log-every", "1", "--global-batch", str(batch), "--replicas", str(replicas), "--epochs", "2"]
         one = self.artifact.run("train", *self.flags, "--checkpoint-dir", FOLDER / f"{name}-one")
         self.wanted = left_by(FOLDER / f"{name}-one"), said(one.events)
 
-    def train(self, n, folder, *flags, expect=0, devices="cuda", first="", settings=(), **fake):
+    def train(self, n, folder, *flags, **more):
+        return self.start(n, "train", *self.flags, *flags, "--checkpoint-dir", FOLDER / folder, **more)
+
+    def start(self, n, verb, *flags, expect=0, devices="cuda", first="", settings=(), **fake):
         """`n` processes, each of which runs the commands `first` in its shell before. `settings`: of the environment; `fake`: of the fake driver, which has
         a GPU for each process unless they say otherwise."""
         environment = {**self.artifact.environment(**{"count": n, **fake}), "DT_NCCL": str(NCCL), "FAKE_NCCL_FOLDER": str(FOLDER), **dict(settings)}
-        done = mpi.run("openmpi", n, ["sh", "-c", f'{first}\nexec "$@"', "sh", *command("train", self.artifact.path, *self.flags, "--devices", devices, *flags,
-                                                                                     "--checkpoint-dir", FOLDER / folder)], **environment)
-        check(expect is None or done.returncode == expect, f"{n} processes {flags} {fake}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
+        done = mpi.run("openmpi", n, ["sh", "-c", f'{first}\nexec "$@"', "sh", *command(verb, self.artifact.path, "--devices", devices, *flags)],
+                       **environment)
+        check(expect is None or done.returncode == expect, f"{verb} by {n} processes {flags} {fake}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
         done.events = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
         return done
 
