@@ -5,7 +5,8 @@
 
 #include <sched.h>
 
-/* What others may still take once one has failed: they may be waiting for it, and then never end. */
+/* What others may still take once one has failed: they may be waiting for it, and then never end. What a device gets beside its deadline that waits
+ * for those of other processes: whoever is late there says so itself. */
 static const double GRACE_SECONDS = 2;
 
 /* Looks at each once; those that are done are taken out of `left`. */
@@ -22,6 +23,13 @@ static dt_status *look(dt_device **left, int *n_left, dt_device **which) {
     return NULL;
 }
 
+/* One that does not wait for others, or any; NULL: there is none. */
+static dt_device *find_late(dt_device *const *devices, int n, bool any) {
+    for (int i = 0; i < n; i++)
+        if (any || devices[i]->kind->waits == NULL || !devices[i]->kind->waits(devices[i])) return devices[i];
+    return NULL;
+}
+
 dt_status *dt_devices_synchronize(dt_device *const *devices, int n, dt_device **which) {
     dt_device *left[DT_MOST_AHEAD];
     double deadline = -1;
@@ -34,8 +42,9 @@ dt_status *dt_devices_synchronize(dt_device *const *devices, int n, dt_device **
         dt_status *status = look(left, &n_left, &looked_at);
         double now = dt_seconds_now();
         if (deadline < 0) deadline = now + left[0]->deadline_seconds;
-        if (status == NULL && n_left > 0 && now > deadline) {
-            looked_at = left[0];
+        dt_device *late = status == NULL && n_left > 0 && now > deadline ? find_late(left, n_left, now > deadline + GRACE_SECONDS) : NULL;
+        if (late != NULL) {
+            looked_at = late;
             status = looked_at->kind->give_up(looked_at);
         }
         if (status != NULL) {

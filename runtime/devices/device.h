@@ -80,6 +80,8 @@ typedef struct dt_device_kind {
     /* Copies from the host's memory beside what is enqueued, and signals the event when that is done. */
     dt_status *(*copy_ahead)(dt_device *device, void *target, const void *source, size_t bytes, dt_device_event *event);
     dt_status *(*query)(dt_device *device, bool *done); /* whether all that was enqueued is done; what went wrong on the way */
+    /* What it runs now waits for devices of other processes. NULL: it never does. */
+    bool (*waits)(const dt_device *device);
     /* It took too long: the error, with what was enqueued last. The device can then only be closed. */
     dt_status *(*give_up)(dt_device *device);
 

@@ -95,7 +95,7 @@ def whoever_fails_is_named(net):
     check(seconds < stop + DEADLINE + GRACE, f"a peer that died was noticed after {seconds} s")
     fails(net, "error", ["NCCL 2.27.3, what GPUs exchange: remote process exited or there was a network error, 6"],
           settings={"FAKE_NCCL_ERROR": "1:20=6"}.items())
-    fails(net, "hangs", ["has not finished after"], ON_ONE.format("export FAKE_CUDA_HANG=cuGraphLaunch:20"))
+    fails(net, "hangs", ["process 1: cuda:1, train step", "the GPU has not finished after 4 s; enqueued last"], ON_ONE.format("export FAKE_CUDA_HANG=cuGraphLaunch:20"))
 
 
 def main():

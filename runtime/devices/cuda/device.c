@@ -55,6 +55,8 @@ static void cuda_close(dt_device *device) {
         if (self->is_loaded) dt_cuda_kernels_free(&self->kernels);
         dt_device_release(device, self->table_memory, 0);
         dt_device_release(device, self->workspace, 0);
+        dt_device_release(device, self->numbers, 0);
+        device->kind->release_host(device, (void *)(uintptr_t)self->waits);
         dt_cuda_memory_close(&self->memory, &self->cuda);
         dt_cuda_close(&self->cuda);
     }
@@ -215,9 +217,15 @@ static void say_last(const dt_cuda_device *self, dt_text *text) {
     }
 }
 
+static bool cuda_waits(const dt_device *device) {
+    const dt_cuda_device *self = (const dt_cuda_device *)device;
+    return self->waits != NULL && *self->waits != 0;
+}
+
 static dt_status *give_up(dt_cuda_device *self) {
     dt_text text = {0};
     self->hangs = true;
+    if (cuda_waits(&self->head)) dt_text_format(&text, ", as it waits for those of other processes");
     if (self->last != NULL) say_last(self, &text);
     dt_status *status =
         dt_error(DT_ABORTED, "the GPU has not finished after %g s%s", self->head.deadline_seconds, text.data != NULL ? text.data : "");
@@ -299,6 +307,7 @@ const dt_device_kind dt_device_cuda = {
     .wait = cuda_wait,
     .copy_ahead = cuda_copy_ahead,
     .query = cuda_query,
+    .waits = cuda_waits,
     .give_up = cuda_give_up,
     .measure_peak = cuda_measure_peak,
     .print_libraries = cuda_print_libraries,

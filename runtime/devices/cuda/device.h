@@ -26,6 +26,8 @@ typedef struct dt_cuda_device {
 
     dt_cuda_tables tables; /* of all sequences */
     void *table_memory, *workspace;
+    void *numbers;                  /* on the GPU: 0 and 1, each of 32 bits. With a link; else NULL */
+    const volatile uint32_t *waits; /* of the host: 1 while it waits for other processes */
     size_t n_prepared;
     dt_cuda_prepared *prepared;
     const dt_sequence *last; /* that was enqueued; NULL: none was */

@@ -12,6 +12,20 @@ static uint64_t address(const void *memory) { return (uint64_t)(uintptr_t)memory
 
 /* ---- one operation ---- */
 
+enum {
+    NUMBER_BYTES = sizeof(uint32_t)
+};
+
+/* Whoever looks while it is under way sees that the GPU waits. */
+static dt_status *transfer(dt_cuda_device *self, const dt_operation_transfer *one) {
+    const dt_cuda *cuda = &self->cuda;
+    void *waits = (void *)(uintptr_t)self->waits;
+    DT_CUDA_TRY(cuda, cuMemcpyDtoHAsync_v2, waits, address(self->numbers) + NUMBER_BYTES, NUMBER_BYTES, cuda->stream);
+    DT_TRY(dt_link_transfer(cuda->link, cuda->stream, one->messages, one->n));
+    DT_CUDA_TRY(cuda, cuMemcpyDtoHAsync_v2, waits, address(self->numbers), NUMBER_BYTES, cuda->stream);
+    return NULL;
+}
+
 /* *work: number of the next reduction. */
 static dt_status *launch(dt_cuda_device *self, const dt_operation *one, size_t *work) {
     const dt_cuda *cuda = &self->cuda;
@@ -22,7 +36,7 @@ static dt_status *launch(dt_cuda_device *self, const dt_operation *one, size_t *
         return dt_cuda_launch_reduction(&self->kernels, dt_cuda_tables_work(address(self->table_memory), w),
                                         dt_cuda_tables_n_elements(&self->tables, w));
     }
-    case DT_OPERATION_TRANSFER: return dt_link_transfer(cuda->link, cuda->stream, one->transfer.messages, one->transfer.n);
+    case DT_OPERATION_TRANSFER: return transfer(self, &one->transfer);
     case DT_OPERATION_COPY:
         DT_CUDA_TRY(cuda, cuMemcpyHtoDAsync_v2, address(one->copy.target), one->copy.source, one->copy.bytes, cuda->stream);
         return NULL;
@@ -52,7 +66,8 @@ static dt_status *say_which(const dt_cuda_device *self, const dt_operation *one,
 int64_t dt_cuda_prepare_bytes(const dt_device *device, const dt_sequence *const *sequences, size_t n) {
     const dt_cuda_device *self = (const dt_cuda_device *)device;
     dt_cuda_tables tables = dt_cuda_tables_count(sequences, n);
-    return dt_device_taken_bytes(device, (int64_t)dt_cuda_tables_bytes(&tables)) +
+    return (self->cuda.link != NULL ? dt_device_taken_bytes(device, 2 * NUMBER_BYTES) : 0) +
+           dt_device_taken_bytes(device, (int64_t)dt_cuda_tables_bytes(&tables)) +
            dt_device_taken_bytes(device, (int64_t)dt_cuda_kernels_workspace_bytes(&self->kernels));
 }
 
@@ -73,6 +88,16 @@ static dt_status *make_workspace(dt_cuda_device *self) {
     return NULL;
 }
 
+static dt_status *make_numbers(dt_cuda_device *self) {
+    static const uint32_t numbers[2] = {0, 1};
+    void *waits;
+    if (self->cuda.link == NULL) return NULL;
+    DT_TRY(self->head.kind->allocate_host(&self->head, NUMBER_BYTES, &waits));
+    self->waits = waits;
+    DT_TRY(dt_device_allocate(&self->head, sizeof numbers, &self->numbers));
+    return dt_device_write(&self->head, self->numbers, numbers, sizeof numbers);
+}
+
 /* Libraries load and allocate when they are first asked for something, which a capture forbids. */
 static dt_status *warm_libraries(dt_cuda_device *self, const dt_sequence *sequence) {
     for (size_t i = 0; i < sequence->n_operations && self->kernels.libraries != NULL; i++)
@@ -85,7 +110,7 @@ static dt_status *warm_link(dt_cuda_device *self, const dt_sequence *sequence) {
     for (size_t i = 0; i < sequence->n_operations; i++) {
         const dt_operation *one = &sequence->operations[i];
         if (one->kind != DT_OPERATION_TRANSFER) continue;
-        DT_TRY(dt_link_transfer(self->cuda.link, self->cuda.stream, one->transfer.messages, one->transfer.n));
+        DT_TRY(transfer(self, &one->transfer));
         DT_TRY(dt_cuda_device_wait(self));
     }
     return NULL;
@@ -126,6 +151,7 @@ dt_status *dt_cuda_prepare(dt_device *device, dt_sequence *const *sequences, siz
     if (self->prepared == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for %zu graphs", n);
     DT_TRY(upload_tables(self, (const dt_sequence *const *)sequences, n));
     DT_TRY(make_workspace(self));
+    DT_TRY(make_numbers(self));
     for (size_t s = 0; s < n; s++) {
         DT_TRY(warm_libraries(self, sequences[s]));
         DT_TRY(warm_link(self, sequences[s]));
