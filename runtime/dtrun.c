@@ -97,16 +97,16 @@ static dt_status *bench(dtrun_call *call, const dt_artifact *artifact) {
     return status != NULL ? status : dtrun_bench(call, artifact);
 }
 
-static dt_status *run_program(dtrun_call *call) {
-    dtrun_program program;
+/* The program stays open: other processes are told where this one is in it, to the end. */
+static dt_status *run_program(dtrun_call *call, dtrun_program *program) {
     dt_status *status = NULL;
-    DT_TRY(dtrun_open_program(call, call->program, &program));
-    if (strcmp(call->command, "info") == 0) status = dtrun_info(call, program.artifact);
-    if (strcmp(call->command, "bench") == 0) status = bench(call, program.artifact);
-    if (strcmp(call->command, "train") == 0) status = run_kernels(call, program.artifact, dt_run_train);
-    if (strcmp(call->command, "evaluate") == 0) status = run_kernels(call, program.artifact, dt_run_evaluate);
-    if (strcmp(call->command, "predict") == 0) status = run_kernels(call, program.artifact, dt_run_predict);
-    dtrun_close_program(&program);
+    DT_TRY(dtrun_open_program(call, call->program, program));
+    if (strcmp(call->command, "info") == 0) status = dtrun_info(call, program->artifact);
+    if (strcmp(call->command, "bench") == 0) status = bench(call, program->artifact);
+    if (strcmp(call->command, "train") == 0) status = run_kernels(call, program->artifact, dt_run_train);
+    if (strcmp(call->command, "evaluate") == 0) status = run_kernels(call, program->artifact, dt_run_evaluate);
+    if (strcmp(call->command, "predict") == 0) status = run_kernels(call, program->artifact, dt_run_predict);
+    dtrun_remove_scratch(program);
     return status;
 }
 
@@ -172,15 +172,16 @@ static int exit_status(const dtrun_call *call, const dt_status *status) {
     return stop != 0 ? 128 + stop : 0;
 }
 
-static dt_status *run_command(dtrun_call *call, int *launched) {
+static dt_status *run_command(dtrun_call *call, dtrun_program *program, int *launched) {
     if (strcmp(call->command, "devices") == 0) return dtrun_devices();
     if (strcmp(call->command, "launch") == 0) return dtrun_launch(call, launched);
-    return run_program(call);
+    return run_program(call, program);
 }
 
 int main(int argc, char **argv) {
     bool was_stopped = false;
     int launched = 0; /* how the processes of `launch` ended */
+    dtrun_program program = {0};
     dtrun_call call = {.run = {.stop = &stop, .was_stopped = &was_stopped, .catch_signals = catch_signals}};
     fill_closed_streams();
     on_exit(check_output, NULL);
@@ -188,13 +189,14 @@ int main(int argc, char **argv) {
     int code = dtrun_parse(argc, argv, &call);
     if (code == 0) {
         dt_status *status = open_processes(&call);
-        if (status == NULL) status = run_command(&call, &launched);
+        if (status == NULL) status = run_command(&call, &program, &launched);
         if (status == NULL) status = dt_processes_finish(call.run.processes);
         say(call.run.processes, status);
         code = launched != 0 ? launched : exit_status(&call, status);
         dt_status_free(status);
         fflush(stdout);
         dt_processes_close(call.run.processes, code);
+        dtrun_close_program(&program);
         dt_state_file_close(&state_file);
     }
     dtrun_call_free(&call);

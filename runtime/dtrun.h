@@ -48,7 +48,9 @@ typedef struct dtrun_program {
 
 /* Opens `named`, which is call->program or another one; a .dt is compiled as `call` says. After an error there is nothing to close. */
 dt_status *dtrun_open_program(const dtrun_call *call, const char *named, dtrun_program *program);
-void dtrun_close_program(dtrun_program *program);
+/* The folder that goes with it is needed no more; the program stays open. */
+void dtrun_remove_scratch(dtrun_program *program);
+void dtrun_close_program(dtrun_program *program); /* one of zeros is allowed */
 
 dt_status *dtrun_bench(const dtrun_call *call, const dt_artifact *artifact);
 dt_status *dtrun_info(const dtrun_call *call, const dt_artifact *artifact);

@@ -263,9 +263,15 @@ dt_status *dtrun_open_program(const dtrun_call *call, const char *named, dtrun_p
     return status;
 }
 
-void dtrun_close_program(dtrun_program *program) {
-    dt_artifact_close(program->artifact);
+void dtrun_remove_scratch(dtrun_program *program) {
     if (program->scratch != NULL) dt_status_free(dt_file_remove_tree(program->scratch));
     dt_release(program->scratch);
+    program->scratch = NULL;
+}
+
+void dtrun_close_program(dtrun_program *program) {
+    dt_artifact_close(program->artifact);
+    dtrun_remove_scratch(program);
     dt_release(program->path);
+    *program = (dtrun_program){0};
 }
