@@ -21,7 +21,8 @@ static const double START_SECONDS = 15;     /* until all have come, at least: a 
 static const double SAYING_SECONDS = 1.0;   /* how long process 0 may take to say why, and then those who have found out */
 static const double LINGER_SECONDS = 0.3;   /* after a failure, until everybody has heard why */
 static const double TELLING_SECONDS = 0.05; /* for the last notices to leave */
-static const double ENDING_SECONDS = 4.0;   /* after a failure, for this process to end: its other threads may be what is stuck */
+static const double ENDING_SECONDS = 3.2;   /* after a failure, for this process to end: its other threads may be what is stuck */
+static const double ABORTING_SECONDS = 1.0; /* for the engine to end it: that waits for those who cannot be reached */
 static const double CLOSING_SECONDS = 10.0; /* how long the others may take to end */
 
 enum {
@@ -41,6 +42,7 @@ struct dt_processes {
     dt_arena *arena;
     dt_transport *transport;
     pthread_t thread;
+    dt_event ended;        /* moves when the engine has ended a failed run, and this process is still there */
     dt_event opened, wake; /* `wake` moves when there is something to do for the thread */
     dt_event done;         /* moves when an exchange is over; it outlives all of them */
     dt_status *open_status;
@@ -237,6 +239,25 @@ static dt_status *serve(work *in) {
     }
 }
 
+static int failed_status(const dt_processes *self) { return self->exit_status != 0 ? self->exit_status : 1; }
+
+static void *end_in_time(void *argument) {
+    dt_processes *self = argument;
+    double end = dt_seconds_now() + ABORTING_SECONDS;
+    while (dt_event_value(&self->ended) == 0 && dt_seconds_now() < end) dt_event_wait(&self->ended, 0, false, end);
+    if (dt_event_value(&self->ended) == 0) _exit(failed_status(self));
+    return NULL;
+}
+
+/* The engine ends the run, and this process ends whatever the engine does. */
+static void end_run(dt_processes *self) {
+    pthread_t in_time;
+    bool is_bounded = pthread_create(&in_time, NULL, end_in_time, self) == 0;
+    dt_transport_abort(self->transport, failed_status(self));
+    dt_event_advance(&self->ended);
+    if (is_bounded) pthread_join(in_time, NULL);
+}
+
 /* Everybody hears why, unless they said it; then this process waits until it is told with which status to end. */
 static void end_failed(dt_processes *self) {
     double now = dt_seconds_now(), end = now + LINGER_SECONDS, last = now + ENDING_SECONDS;
@@ -258,7 +279,7 @@ static void end_failed(dt_processes *self) {
         dt_status_free(status);
         nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
     }
-    dt_transport_abort(self->transport, self->exit_status != 0 ? self->exit_status : 1);
+    end_run(self);
 }
 
 static void *run_thread(void *argument) {

@@ -6,6 +6,7 @@
 #include "tests/support/thread_processes.h"
 
 #include <stdio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static const double DEADLINE = 1;
@@ -308,6 +309,39 @@ static void one_says_it_without_process_0(void **state) {
     assert_memory_equal(said, "process 0 (", strlen("process 0 ("));
 }
 
+/* An engine that waits for a machine that nobody reaches. */
+static void abort_for_ever(dt_transport *transport, int exit_status) {
+    (void)transport, (void)exit_status;
+    for (;;) pause();
+}
+
+static dt_status *open_stuck(void *context, dt_transport **transport) {
+    static dt_transport_kind stuck;
+    DT_TRY(thread_transport_open(context, transport));
+    stuck = *(*transport)->kind;
+    stuck.abort = abort_for_ever;
+    (*transport)->kind = &stuck;
+    return NULL;
+}
+
+static void a_failed_process_ends_whatever_the_engine_does(void **state) {
+    (void)state;
+    double began = dt_seconds_now();
+    pid_t child = fork();
+    if (child == 0) {
+        thread_network_end alone = {thread_network_create(1), 0};
+        dt_processes *processes;
+        dt_status_free(dt_processes_open(&(dt_processes_options){.open = open_stuck, .context = &alone, .deadline_seconds = DEADLINE}, &processes));
+        dt_processes_abort(processes, "the disk is full");
+        dt_processes_close(processes, 42);
+        _exit(0);
+    }
+    int result;
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_true(WIFEXITED(result) && WEXITSTATUS(result) == 42);
+    assert_true(dt_seconds_now() - began < 5);
+}
+
 /* ---- ending ---- */
 
 static void *end_late(void *argument) {
@@ -359,6 +393,7 @@ int main(void) {
         cmocka_unit_test(processes_that_wait_for_one_another_end),
         cmocka_unit_test(one_says_why_it_failed),
         cmocka_unit_test(one_says_it_without_process_0),
+        cmocka_unit_test(a_failed_process_ends_whatever_the_engine_does),
         cmocka_unit_test(nobody_ends_while_another_is_at_work),
         cmocka_unit_test(who_never_ends_is_named),
     };
