@@ -85,7 +85,7 @@ else
     # All of the emulation of GPUs is run once, with the sanitizer that sees most in it: ThreadSanitizer would see nothing in code of one thread.
     emulation='^ops\.cuda_.*full$'
     stage "tests" check release -E "$emulation"
-    stage "tests, address and undefined behaviour" check asan -E '^(e2e|ops\.check).*_full$'
+    stage "tests, address and undefined behaviour" check asan -E '^(e2e|ops\.check|mpi\.machines).*_full$'
     stage "tests, threads" check tsan -LE full
     stage "fuzzers" check fuzz
     stage "on a bare Debian" bare

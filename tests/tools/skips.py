@@ -2,7 +2,7 @@
 
     python3 tests/tools/skips.py build/tests.xml …        # what `ctest --output-junit` wrote; a file that is not there had no tests
 
-A test says `skipped: REASON` on a line of its own, and exits with 77 if nothing is left of it. Only hardware, and what a vendor alone gives out, may be
+A test says `skipped: REASON` on a line of its own, and exits with 77 if nothing is left of it. Only hardware, rights, and what a vendor alone gives out, may be
 missing: everything else is installed by scripts/test.sh, so a test that is skipped for want of it, or without a word, makes the exit status 1.
 """
 import pathlib
@@ -10,7 +10,7 @@ import re
 import sys
 import xml.etree.ElementTree
 
-MAY_BE_MISSING = re.compile(r"""there\ is\ no\ GPU | no\ NVIDIA\ driver | GPUs\ that\ are\ not\ there
+MAY_BE_MISSING = re.compile(r"""there\ is\ no\ (GPU|/dev/net/tun) | no\ NVIDIA\ driver | GPUs\ that\ are\ not\ there
                               | x86-64 | may\ not\ chroot | may\ not\ make\ namespaces | Slurm's\ daemons\ do\ not\ start
                               | an\ image\ cannot\ be\ made
                               | (NVRTC|cuBLASLt|cuDNN|the\ driver) .* \ is\ not\ installed | toolkit\ with\ a\ stub""", re.VERBOSE)
