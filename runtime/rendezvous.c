@@ -3,6 +3,7 @@
 
 #include "abi/version.h"
 #include "base/cpu.h"
+#include "base/file.h"
 #include "base/memory.h"
 
 #include <inttypes.h>
@@ -15,6 +16,7 @@
 #define COMPARED(X)                                                                                                                                  \
     X(char version[24], "is dtrun", "%s", record->version)                                                                                           \
     X(char program[24], "runs the program with hash", "%s", record->program)                                                                         \
+    X(uint64_t artifact, "has an artifact whose bytes have hash", "%016" PRIx64, record->artifact)                                                   \
     X(char command[16], "runs", "dtrun %s", record->command)                                                                                         \
     X(int64_t replicas, "has --replicas", "%" PRId64, record->replicas)                                                                              \
     X(int64_t global_batch, "has --global-batch", "%" PRId64, record->global_batch)                                                                  \
@@ -62,6 +64,16 @@ static int best_level(const dt_artifact *artifact) {
         if (level <= dt_cpu_level() && level > best) best = level;
     }
     return best;
+}
+
+/* Code and constants that were altered would be run. */
+static dt_status *hash_file(const char *path, uint64_t *hash) {
+    char *data;
+    size_t n;
+    DT_TRY(dt_file_read(path, &data, &n));
+    *hash = dt_hash_bytes(data, n, DT_HASH_SEED);
+    dt_release(data);
+    return NULL;
 }
 
 static record record_of(const dt_artifact *artifact, const char *command, const dt_kernels_options *kernels, const dt_run_options *run) {
@@ -149,11 +161,14 @@ static void share_cores(const record *all, int n, int process, dt_agreement *agr
 dt_status *dt_rendezvous(const dt_artifact *artifact, const char *command, const dt_kernels_options *kernels, const dt_run_options *run,
                          dt_agreement *agreed, dt_text *note) {
     int n = dt_processes_count(run->processes), process = dt_processes_number(run->processes);
+    uint64_t hash = 0;
     *agreed = (dt_agreement){.n_cores = dt_cpu_n_cores()};
     if (n == 1) return NULL;
+    DT_TRY(hash_file(artifact->path, &hash));
     record *all = dt_allocate_zeroed((size_t)n, sizeof *all);
     if (all == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     all[process] = record_of(artifact, command, kernels, run);
+    all[process].artifact = hash;
     dt_status *status = dt_processes_gather(run->processes, all, sizeof *all, &(dt_step_context){.step = "rendezvous"});
     for (int p = 1; p < n && status == NULL; p++) status = compare(all, p);
     if (status == NULL) agree_on_level(all, n, process, agreed, note);

@@ -2,6 +2,7 @@
  *
  * All that the run is at a step is (variables, epoch, position in the epoch, step number, totals of the epoch, best so far); a checkpoint holds
  * exactly that. Each is copied between two steps and written while the next ones run, so going on from it cannot be told from not having stopped. */
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "runtime/checkpoint.h"
@@ -110,6 +111,34 @@ static dt_status *find_checkpoint(training *run, dt_checkpoint_state *saved) {
     DT_TRY(dt_checkpoint_read_state(run->resumed_from, saved));
     if (!options->has_seed) run->about.seed = saved->seed;
     if (options->replicas == 0) run->about.replicas = saved->replicas;
+    return NULL;
+}
+
+/* What all see alike who share the folder: who has taken it. */
+static dt_status *look_at_folder(const char *folder, int64_t *seen) {
+    dt_text path = {0};
+    char *data = NULL;
+    size_t n = 0;
+    dt_text_format(&path, "%s/.lock", folder);
+    dt_status *status = path.failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : NULL;
+    if (status == NULL && dt_file_exists(path.data)) status = dt_file_read(path.data, &data, &n);
+    *seen = data != NULL ? (int64_t)(dt_hash_bytes(data, n, DT_HASH_SEED) >> 1) : -1;
+    dt_release(data);
+    dt_text_free(&path);
+    return status;
+}
+
+/* Process 0 has taken the folder by now. */
+static dt_status *check_folder(training *run) {
+    const char *folder = run->options->checkpoint_dir;
+    dt_session_answers folders;
+    int64_t seen = 0;
+    if (folder == NULL || dt_processes_count(run->options->processes) == 1) return NULL;
+    DT_TRY(look_at_folder(folder, &seen));
+    DT_TRY(dt_session_ask(run->session, seen, &folders));
+    if (folders.least != folders.most)
+        dt_log_remark(run->log, "warning",
+                      "%s: not all processes see the same folder there: process 0 writes its own, and --resume needs one that all see", folder);
     return NULL;
 }
 
@@ -226,6 +255,7 @@ static dt_status *begin(training *run, dt_checkpoint_state *saved) {
     DT_TRY(open_data(run, saved));
     DT_TRY(open_session(run));
     DT_TRY(check_checkpoint(run, saved));
+    DT_TRY(check_folder(run));
     DT_TRY(describe_state(run));
     DT_TRY(fill_variables(run));
     if (run->resumed_from != NULL) restore(run, saved);

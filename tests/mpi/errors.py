@@ -1,0 +1,85 @@
+"""What goes wrong in one process of several is everybody's error: said once, in one sentence that says where, and the run ends."""
+import os
+import pathlib
+import re
+import shutil
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
+import mpi
+from training import FOLDER, PROGRAM, check, compile_program, finish, write_data, Run
+
+N = 3
+TEXT = PROGRAM.replace("take(1000) | shuffle(1000) | batch(32)", "batch(32)").replace('"images.gz", "labels.gz"', '"test-images", "test-labels"')
+ARTIFACT = compile_program(TEXT, "net")
+DATA = write_data(FOLDER / "data", n=32, n_test=192)
+
+
+def copy_of_data(name):
+    folder = FOLDER / name
+    shutil.copytree(DATA, folder)
+    return folder
+
+
+def run(which, *flags, artifact=ARTIFACT, data=DATA, before="", epochs=2):
+    """Process `which` with an artifact, flags and data of its own, after `before` in its shell; the others alike."""
+    folder = pathlib.Path(tempfile.mkdtemp(dir=FOLDER))
+    common = f"--replicas {N} --devices cpu:1x1 --epochs {epochs} --log-every 0 --deadline 20"
+    script = f"""if [ $OMPI_COMM_WORLD_RANK = {which} ]; then {before}
+                 exec dtrun train {artifact} --data {data} --checkpoint-dir {folder}/ck {common} {' '.join(map(str, flags))}; fi
+                 exec dtrun train {ARTIFACT} --data {DATA} --checkpoint-dir {folder}/ck {common}"""
+    return mpi.run("openmpi", N, ["sh", "-c", script], seconds=60)
+
+
+def fails(what, pattern, done):
+    said = re.findall(r"^dtrun: error: (.*)$", done.stderr, re.M)
+    check(done.returncode == 1 and len(said) == 1 and re.search(pattern, said[0]), f"{what}: exit status {done.returncode}, {said}\n{done.stdout}{done.stderr}")
+    print(f"{what}: {said[0]}", flush=True)
+
+
+def alike(what, pattern, *flags, artifact=ARTIFACT, data=DATA):
+    """All processes have the same flags, and one finds something wrong."""
+    folder = pathlib.Path(tempfile.mkdtemp(dir=FOLDER))
+    fails(what, pattern, mpi.run("openmpi", N, ["dtrun", "train", artifact, "--data", data, "--replicas", N, "--devices", "cpu:1x1", "--epochs", 2,
+                                                "--log-every", 0, "--checkpoint-dir", folder / "ck", *flags], seconds=60))
+
+
+# The second process of a batch of 96 has its rows 32 to 63.
+bad = copy_of_data("bad")
+labels = bytearray((bad / "test-labels").read_bytes())
+labels[8 + 96 + 40] = 200
+(bad / "test-labels").write_bytes(labels)
+alike("a bad index", r"index 200.*example 136 of epoch 0", data=bad)
+alike("not a number", r"train step \d+: loss is not a number", artifact=compile_program(TEXT.replace("adam(learning_rate: 1e-3)", "sgd(1e30)"), "nan"))
+
+missing = copy_of_data("missing")
+(missing / "test-images").unlink()
+fails("a missing file", r"missing/test-images", run(2, data=missing))
+short = copy_of_data("short")
+(short / "test-labels").write_bytes((short / "test-labels").read_bytes()[:100])
+fails("a short file", r"short/test-labels", run(1, data=short))
+
+# The limit comes when MPI has made its own files.
+fails("a full disk", r"cannot write: File too large", run(0, before="(sleep 2; prlimit --pid $$ --fsize=1000) &", epochs=100000))
+
+other = FOLDER / "other.dtx"
+other.write_bytes(compile_program(TEXT.replace("units: 32", "units: 33"), "wider").read_bytes())
+fails("another program", r"process 1 runs the program with hash \w+, process 0 \w+", run(1, artifact=other))
+damaged = bytearray(ARTIFACT.read_bytes())
+damaged[len(damaged) // 2] ^= 1
+(FOLDER / "damaged.dtx").write_bytes(damaged)
+fails("a damaged artifact", r"process 1 has an artifact whose bytes have hash \w+, process 0 \w+|damaged.dtx", run(1, artifact=FOLDER / "damaged.dtx"))
+
+fails("another seed", r"process 2 has --seed 4, process 0 0: all processes of a run are started alike", run(2, "--seed", 4))
+fails("another number of epochs", r"process 1 has --epochs 3, process 0 2", run(1, "--epochs", 3))
+fails("another end", r"process 0 .*--max-steps|process 1 has --max-steps -1, process 0 3", run(0, "--max-steps", 3))
+
+done = run(2, "--checkpoint-dir", FOLDER / "own")
+check(done.returncode == 0 and done.stderr.count("not all processes see the same folder") == 1, f"a folder of its own: {done.stdout}{done.stderr}")
+check("not all processes" not in run(2).stderr, "a folder that all share is called one's own")
+folder = tempfile.mkdtemp(dir=FOLDER)
+Run("train", ARTIFACT, "--data", DATA, "--replicas", N, "--devices", "cpu:1x1", "--max-steps", 1, "--checkpoint-dir", folder)
+shared = ["--checkpoint-dir", folder, "--resume"]
+fails("an older folder of its own", r"process 2 goes on with --resume \(1\)", run(2, *shared))
+finish()
