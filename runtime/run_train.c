@@ -39,6 +39,8 @@ typedef struct training {
     char *resumed_from;
     const char *reason; /* why it ended */
     double began, first_step_seconds;
+    bool said_who_is_slow;
+    double idle_before; /* of dt_processes_idle_seconds, when the epoch began */
 } training;
 
 /* ---- checkpoints ---- */
@@ -283,6 +285,30 @@ static dt_status *report_epoch(training *run, dt_runner *runner, bool complete) 
     return NULL;
 }
 
+/* Says once which process all others have waited for in an epoch that took this one `seconds`, where there is such a one. */
+static dt_status *say_who_is_slow(training *run, double seconds) {
+    static const double LEAST_SECONDS = 1, LEAST_TIMES = 3;
+    dt_processes *processes = run->options->processes;
+    int n = dt_processes_count(processes), slowest = 0;
+    if (n == 1) return NULL;
+    double idle = dt_processes_idle_seconds(processes), others = 0;
+    double *busy = dt_allocate_zeroed((size_t)n, sizeof *busy);
+    if (busy == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    busy[dt_processes_number(processes)] = seconds - (idle - run->idle_before);
+    dt_status *status = dt_processes_gather(processes, busy, sizeof *busy, &(dt_step_context){.step = "epoch", .number = run->state.epoch});
+    for (int p = 1; p < n; p++) slowest = busy[p] > busy[slowest] ? p : slowest;
+    for (int p = 0; p < n; p++) others = p != slowest && busy[p] > others ? busy[p] : others;
+    if (status == NULL && !run->said_who_is_slow && busy[slowest] > LEAST_TIMES * others && busy[slowest] - others > LEAST_SECONDS) {
+        char name[160];
+        dt_processes_print_name(processes, slowest, name, sizeof name);
+        dt_log_remark(run->log, "warning", "%s was at work for %.1f s of epoch %" PRId64 ", the others for %.1f s at most: they wait for it", name,
+                      busy[slowest], run->state.epoch + 1, others);
+        run->said_who_is_slow = true;
+    }
+    dt_release(busy);
+    return status;
+}
+
 static void show_progress(training *run, dt_runner *runner) {
     if (!dt_log_wants_progress(run->log)) return;
     dt_log_epoch so_far = dt_runner_summary(runner, false);
@@ -328,6 +354,8 @@ static dt_status *after_step(training *run) {
 /* Trains to the end of the epoch, or until the run is to end. */
 static dt_status *train_epoch(training *run, const dt_checkpoint_state *saved, bool *complete) {
     dt_reports *reports = dt_runner_reports(run->trainer);
+    double began = dt_seconds_now();
+    run->idle_before = dt_processes_idle_seconds(run->options->processes);
     DT_TRY(dt_runner_begin(run->trainer, run->state.epoch, run->state.examples));
     if (run->state.examples > 0 && saved->n_added > 0 && saved->n_totals == dt_reports_n_aggregates(reports))
         dt_reports_restore(reports, saved->totals, saved->n_added);
@@ -338,6 +366,7 @@ static dt_status *train_epoch(training *run, const dt_checkpoint_state *saved, b
         if (outcome == DT_RUNNER_RAN) DT_TRY(after_step(run));
     }
     *complete = outcome == DT_RUNNER_EPOCH_OVER;
+    DT_TRY(say_who_is_slow(run, dt_seconds_now() - began));
     return report_epoch(run, run->trainer, *complete);
 }
 

@@ -11,6 +11,7 @@
 
 static const double ASKING_SECONDS = 0.5; /* how long to wait before asking, and between two questions */
 static const double AWAY_SECONDS = 1;     /* between two times that this process listens, after which it was away */
+static const double GAP_SECONDS = 0.05;   /* the same, after which it did not only wait: it did not run */
 static const double CIRCLE_SECONDS = 3.0; /* beyond the deadline: whoever is to blame has been named by then, unless all wait for one another */
 
 typedef enum notice_kind {
@@ -45,6 +46,7 @@ struct dt_peers {
     uint64_t n_done;       /* its counter when it was last looked at, */
     double progressed;     /* and when that had moved */
     double last_here;      /* when this process last listened, */
+    _Atomic double idle;   /* seconds that it has waited for others, or written a checkpoint, as seen each time that it listens */
     double here_since;     /* and since when it has done so without a gap: nothing is heard by one that is stopped itself */
     bool person_knows;
     int stop;  /* signal that somebody was sent; 0: none */
@@ -87,7 +89,11 @@ static double later(double a, double b) { return a > b ? a : b; }
 static bool is_waiting(int activity) { return activity == DT_ACTIVITY_WAITING || activity == DT_ACTIVITY_EXCHANGING; }
 
 static void look_at_progress(dt_peers *self, double now) {
-    if (now - self->last_here > AWAY_SECONDS) self->here_since = now;
+    int activity = atomic_load(&self->progress->activity);
+    if (now - self->last_here > AWAY_SECONDS)
+        self->here_since = now;
+    else if ((is_waiting(activity) || activity == DT_ACTIVITY_WRITING) && now - self->last_here < GAP_SECONDS)
+        atomic_store(&self->idle, atomic_load(&self->idle) + now - self->last_here);
     self->last_here = now;
     uint64_t n_done = atomic_load(&self->progress->n_done);
     if (n_done == self->n_done && self->progressed > 0) return;
@@ -163,6 +169,15 @@ void dt_peers_say_person_knows(dt_peers *self) {
     tell_all(self, &(notice){.kind = NOTICE_PERSON_KNOWS});
 }
 
+double dt_peers_idle_seconds(const dt_peers *self) { return atomic_load(&self->idle); }
+
+void dt_peers_print_name(const dt_peers *self, int p, char *text, size_t bytes) {
+    if (self->names != NULL)
+        snprintf(text, bytes, "process %d (%s, pid %" PRId64 ")", p, self->names[p].host, self->names[p].pid);
+    else
+        snprintf(text, bytes, "process %d", p);
+}
+
 int dt_peers_stop(const dt_peers *self) { return self->stop; }
 
 void dt_peers_tell_stop(dt_peers *self, int number) {
@@ -189,10 +204,7 @@ static const char *last_seen(const dt_peers *self, int p, dt_process_state *stat
 static void blame(const dt_peers *self, int p, const dt_exchange *exchange, double silent, char *reason, size_t bytes) {
     const peer *one = &self->all[p];
     char name[160];
-    if (self->names != NULL)
-        snprintf(name, sizeof name, "process %d (%s, pid %" PRId64 ")", p, self->names[p].host, self->names[p].pid);
-    else
-        snprintf(name, sizeof name, "process %d", p);
+    dt_peers_print_name(self, p, name, sizeof name);
     const dt_step_context *at = &exchange->context;
     dt_process_state state;
     if (silent >= self->deadline_seconds)

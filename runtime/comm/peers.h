@@ -31,6 +31,9 @@ int dt_peers_stop(const dt_peers *peers);
 void dt_peers_tell_stop(dt_peers *peers, int number);
 /* When this process got on, or somebody whom it waits for; *waits: it waits. */
 double dt_peers_last_progress(const dt_peers *peers, bool *waits);
+/* For how long this process has waited for others, or written checkpoints. Any thread. */
+double dt_peers_idle_seconds(const dt_peers *peers);
+void dt_peers_print_name(const dt_peers *peers, int process, char *text, size_t bytes); /* "process 2 (node7, pid 4711)" */
 /* Asks those who are waited for by one of these exchanges. *failed: one of them is beyond the deadline; the reason names it. */
 dt_status *dt_peers_ask(dt_peers *peers, const dt_exchange *exchanges, char *reason, size_t reason_bytes, bool *failed);
 /* All others hear that this process has failed. Those that cannot hear are left out. */

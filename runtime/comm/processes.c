@@ -318,6 +318,10 @@ int dt_processes_count(const dt_processes *processes) { return processes == NULL
 const dt_transport *dt_processes_transport(const dt_processes *processes) { return processes == NULL ? NULL : processes->transport; }
 dt_progress *dt_processes_progress(dt_processes *processes) { return processes == NULL ? NULL : &processes->progress; }
 double dt_processes_exchanging_seconds(const dt_processes *processes) { return processes == NULL ? 0 : atomic_load(&processes->exchanging_seconds); }
+double dt_processes_idle_seconds(const dt_processes *processes) { return processes == NULL ? 0 : dt_peers_idle_seconds(processes->peers); }
+void dt_processes_print_name(const dt_processes *processes, int process, char *text, size_t bytes) {
+    dt_peers_print_name(processes->peers, process, text, bytes);
+}
 int dt_processes_new_tag(dt_processes *processes) { return processes->n_tags++ % N_TAGS; }
 
 /* Records of all processes to all, in log2(n) rounds: after each, twice as many are here, those of the processes behind this one. Bruck, Ho, Kipnis,

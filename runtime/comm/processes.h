@@ -48,6 +48,10 @@ dt_status *dt_processes_gather(dt_processes *processes, void *records, size_t by
 /* Bytes of each, as many as it has, to process 0: there they are appended to `all`, in the order of processes. */
 dt_status *dt_processes_gather_bytes(dt_processes *processes, const void *mine, size_t bytes, dt_text *all);
 
+/* For how long this process has waited for others, or written checkpoints, since it was opened. */
+double dt_processes_idle_seconds(const dt_processes *processes);
+void dt_processes_print_name(const dt_processes *processes, int process, char *text, size_t bytes); /* "process 2 (node7, pid 4711)" */
+
 /* The next tag, the same in all processes. After all of them the first comes again: exchanges start in one order, and few are under way, so that of
  * two with one tag the first is over before the second starts. */
 int dt_processes_new_tag(dt_processes *processes);

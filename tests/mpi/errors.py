@@ -22,10 +22,10 @@ def copy_of_data(name):
     return folder
 
 
-def run(which, *flags, artifact=ARTIFACT, data=DATA, before="", epochs=2):
+def run(which, *flags, artifact=ARTIFACT, data=DATA, before="", epochs=2, others=""):
     """Process `which` with an artifact, flags and data of its own, after `before` in its shell; the others alike."""
     folder = pathlib.Path(tempfile.mkdtemp(dir=FOLDER))
-    common = f"--replicas {N} --devices cpu:1x1 --epochs {epochs} --log-every 0 --deadline 20"
+    common = f"--replicas {N} --devices cpu:1x1 --epochs {epochs} --log-every 0 --deadline 20 {others}"
     script = f"""if [ $OMPI_COMM_WORLD_RANK = {which} ]; then {before}
                  exec dtrun train {artifact} --data {data} --checkpoint-dir {folder}/ck {common} {' '.join(map(str, flags))}; fi
                  exec dtrun train {ARTIFACT} --data {DATA} --checkpoint-dir {folder}/ck {common}"""
@@ -82,4 +82,11 @@ folder = tempfile.mkdtemp(dir=FOLDER)
 Run("train", ARTIFACT, "--data", DATA, "--replicas", N, "--devices", "cpu:1x1", "--max-steps", 1, "--checkpoint-dir", folder)
 shared = ["--checkpoint-dir", folder, "--resume"]
 fails("an older folder of its own", r"process 2 goes on with --resume \(1\)", run(2, *shared))
+
+many = write_data(FOLDER / "many", n=32, n_test=600)
+slow = "(while kill -STOP $$; sleep 0.18; kill -CONT $$ && sleep 0.02; do :; done) &"  # a tenth of the time
+done = run(1, before=slow, data=many, others=f"--global-batch 3 --data {many}")
+said = re.findall(r"^dtrun: warning: (process .*)$", done.stderr, re.M)
+check(done.returncode == 0 and len(said) == 1 and re.match(r"process 1 \(.* was at work for .*: they wait for it", said[0]), f"a slow process: {done.stderr}")
+print(f"a slow process: {said[0]}")
 finish()

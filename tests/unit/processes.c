@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const double DEADLINE = 1;
+static const double DEADLINE = 2;
 
 /* ---- processes that each run a function ---- */
 
@@ -139,7 +139,7 @@ static void *be_cut_off(void *argument) {
     if (self->number == CULPRIT)
         dt_status_free(status);
     else
-        expect_error(status, DT_ABORTED, "has given no sign of life for 1");
+        expect_error(status, DT_ABORTED, "has given no sign of life for 2");
     if (self->number != CULPRIT) {
         status = dt_processes_status(self->processes);
         assert_memory_equal(dt_status_message(status), "process 2 (", strlen("process 2 ("));
@@ -201,7 +201,7 @@ static void *stand_still_at_the_end(void *argument) {
     } else {
         expect_error(
             pass_along(self, arena), DT_ABORTED,
-            "is alive and has not got on for 1 s; process 2 waits for it at train step 7, segment 1, gradients of a chain. It is at: computing");
+            "is alive and has not got on for 2 s; process 2 waits for it at train step 7, segment 1, gradients of a chain. It is at: computing");
         wait_for_the_end(self);
     }
     dt_arena_destroy(arena);
@@ -217,7 +217,7 @@ static void *get_on_at_the_end(void *argument) {
     process *self = argument;
     dt_arena *arena = dt_arena_create();
     dt_progress_set(dt_processes_progress(self->processes), DT_ACTIVITY_COMPUTING);
-    for (int i = 0; i < 60 && self->number == everybody.n - 1; i++) {
+    for (int i = 0; i < 70 && self->number == everybody.n - 1; i++) {
         rest(0.1);
         dt_progress_count(dt_processes_progress(self->processes));
     }
@@ -226,7 +226,7 @@ static void *get_on_at_the_end(void *argument) {
     return NULL;
 }
 
-/* Six seconds: longer than it takes to find that processes wait for one another. */
+/* Seven seconds: longer than it takes to find that processes wait for one another. */
 static void whoever_gets_on_has_time(void **state) {
     (void)state;
     run_all(3, DEADLINE, get_on_at_the_end, NULL);
