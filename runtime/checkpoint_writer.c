@@ -9,7 +9,8 @@
 #include <string.h>
 
 enum {
-    ALIGNMENT = 64 /* of each variable in the copy */
+    ALIGNMENT = 64, /* of each variable in the copy */
+    SPANS = 2       /* of a checkpoint in the timeline */
 };
 
 struct dt_checkpoint_writer {
@@ -18,7 +19,8 @@ struct dt_checkpoint_writer {
     char *memory;           /* the copy */
     const void **variables; /* [n_variables] in it */
     dt_checkpoint_state state;
-    dt_total *totals; /* of the state */
+    dt_total *totals;      /* of the state */
+    dt_recorder *recorder; /* of the thread */
 
     pthread_t thread;
     bool is_writing;       /* there is a thread, which has not been joined */
@@ -44,9 +46,12 @@ dt_status *dt_checkpoint_writer_create(dt_session *session, const dt_checkpoint_
     made->options = *options;
     made->memory = dt_allocate((size_t)dt_checkpoint_copy_bytes(artifact));
     made->variables = dt_allocate_zeroed((size_t)artifact->n_variables, sizeof *made->variables);
-    if (made->memory == NULL || made->variables == NULL) {
+    dt_status *status = dt_timeline_add_thread(options->timeline, SPANS, &made->recorder, "checkpoints");
+    if (status == NULL && (made->memory == NULL || made->variables == NULL))
+        status = dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for the copy of all variables that checkpoints are written from");
+    if (status != NULL) {
         dt_checkpoint_writer_destroy(made);
-        return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for the copy of all variables that checkpoints are written from");
+        return status;
     }
     int64_t place = 0;
     for (int v = 0; v < artifact->n_variables; v++) {
@@ -68,13 +73,23 @@ void dt_checkpoint_writer_destroy(dt_checkpoint_writer *writer) {
     dt_release(writer);
 }
 
+static void record(dt_checkpoint_writer *writer, dt_recorder *recorder, dt_span_kind kind, const char *name, double began) {
+    dt_span span = {.began = began, .kind = kind, .name = name, .step = "train", .number = writer->state.step - 1};
+    if (kind == DT_SPAN_CHECKPOINT) span.bytes = dt_checkpoint_copy_bytes(dt_session_artifact(writer->session));
+    dt_recorder_end(recorder, span);
+}
+
+static dt_recorder *main_recorder(const dt_checkpoint_writer *writer) { return dt_timeline_main(writer->options.timeline); }
+
 static void *write_copy(void *argument) {
     dt_checkpoint_writer *self = argument;
     const dt_checkpoint_writer_options *options = &self->options;
     dt_checkpoint_state *state = &self->state;
     const dt_artifact *artifact = dt_session_artifact(self->session);
+    double began = dt_recorder_now(self->recorder);
     self->status = dt_checkpoint_save(artifact, self->variables, options->folder, state, options->progress, &self->path);
     if (self->status == NULL) self->status = dt_checkpoint_prune(options->folder, options->keep, state->has_best ? state->best_step : -1);
+    record(self, self->recorder, DT_SPAN_CHECKPOINT, "write checkpoint", began);
     atomic_store(&self->has_ended, true);
     return NULL;
 }
@@ -93,9 +108,11 @@ static dt_status *copy_state(dt_checkpoint_writer *writer, const dt_checkpoint_s
 dt_status *dt_checkpoint_writer_begin(dt_checkpoint_writer *writer, const dt_checkpoint_state *state) {
     if (writer == NULL) return NULL;
     DT_TRY(dt_checkpoint_writer_wait(writer));
+    double began = dt_recorder_now(main_recorder(writer));
     DT_TRY(copy_state(writer, state));
     for (int v = 0; v < dt_session_artifact(writer->session)->n_variables; v++)
         DT_TRY(dt_session_get_variable(writer->session, 0, v, (void *)(uintptr_t)writer->variables[v]));
+    record(writer, main_recorder(writer), DT_SPAN_CHECKPOINT, "copy variables", began);
     atomic_store(&writer->has_ended, false);
     int reason = pthread_create(&writer->thread, NULL, write_copy, writer);
     if (reason != 0) return dt_error(DT_RESOURCE_EXHAUSTED, "cannot start a thread to write checkpoints: %s", strerror(reason));
@@ -111,9 +128,11 @@ dt_status *dt_checkpoint_writer_wait(dt_checkpoint_writer *writer) {
     if (writer == NULL || !writer->is_writing) return NULL;
     dt_progress *progress = writer->options.progress;
     bool waits = !atomic_load(&writer->has_ended);
+    double began = dt_recorder_now(main_recorder(writer));
     if (waits) dt_progress_set(progress, DT_ACTIVITY_WRITING);
     pthread_join(writer->thread, NULL);
     if (waits) dt_progress_set(progress, DT_ACTIVITY_COMPUTING);
+    if (waits) record(writer, main_recorder(writer), DT_SPAN_WAIT, "wait for checkpoint", began);
     writer->is_writing = false;
     if (writer->path != NULL) writer->options.written(writer->options.context, writer->path, writer->state.step);
     dt_release(writer->path);

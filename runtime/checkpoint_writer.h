@@ -16,6 +16,7 @@ typedef struct dt_checkpoint_writer_options {
     const char *folder;                                             /* exists, and is this run's (dt_checkpoint_prepare) */
     int64_t keep;                                                   /* of the newest checkpoints; the others are removed, but for state.best_step */
     dt_progress *progress;                                          /* counts pieces of what is written; NULL: nobody asks */
+    dt_timeline *timeline;                                          /* gets a thread; NULL: nothing is recorded */
     void (*written)(void *context, const char *path, int64_t step); /* a checkpoint is whole */
     void *context;
 } dt_checkpoint_writer_options;

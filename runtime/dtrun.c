@@ -7,6 +7,7 @@
 #include "runtime/comm/launcher.h"
 #include "runtime/comm/mpi/mpi.h"
 #include "runtime/rendezvous.h"
+#include "runtime/timeline_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -67,6 +68,26 @@ static dt_status *agree(dtrun_call *call, const dt_artifact *artifact, dt_text *
     return NULL;
 }
 
+/* What the run did is written when it has ended, however it did: what all processes did, unless one has failed. */
+static dt_status *run_recorded(dtrun_call *call, const dt_kernels *kernels, run_function *run, dt_log *log) {
+    dt_timeline_clock clock;
+    dt_text note = {0};
+    bool leads = dt_run_leads(&call->run);
+    if (call->timeline == NULL) return run(kernels, &call->run, log);
+    if (leads) DT_TRY(dt_timeline_check_place(call->timeline));
+    DT_TRY(dt_timeline_align(call->run.processes, &clock));
+    DT_TRY(dt_timeline_create(call->run.timeline_steps, &call->run.timeline));
+    dt_status *status = run(kernels, &call->run, log);
+    dt_processes_record(call->run.processes, NULL);
+    if (status == NULL || leads)
+        status = dt_status_first(status, dt_timeline_write(call->run.timeline, &clock, call->run.processes, status != NULL,
+                                                           dt_kernels_artifact(kernels)->name, call->timeline, &note));
+    if (note.n > 0) dt_log_remark(log, "note", "%s", note.data);
+    dt_text_free(&note);
+    dt_timeline_destroy(call->run.timeline);
+    return status;
+}
+
 static dt_status *run_agreed(dtrun_call *call, const dt_artifact *artifact, run_function *run, dt_log *log) {
     dt_kernels *kernels = NULL;
     dt_text note = {0};
@@ -75,7 +96,7 @@ static dt_status *run_agreed(dtrun_call *call, const dt_artifact *artifact, run_
     dt_text_free(&note);
     DT_TRY(status);
     status = dt_kernels_load(artifact, &call->kernels, &kernels);
-    if (status == NULL) status = run(kernels, &call->run, log);
+    if (status == NULL) status = run_recorded(call, kernels, run, log);
     dt_kernels_free(kernels);
     return status;
 }

@@ -11,9 +11,10 @@ typedef struct dtrun_call {
     dt_run_options run;
     dt_log_format log_format;
     dt_kernels_options kernels;
-    const char *text;    /* of info: a member to print */
-    int64_t n_processes; /* of info: print what they exchange; of launch: start so many; 0: not said */
-    int64_t n_steps;     /* of bench: how many to measure */
+    const char *timeline; /* of train and evaluate: a file; NULL: none */
+    const char *text;     /* of info: a member to print */
+    int64_t n_processes;  /* of info: print what they exchange; of launch: start so many; 0: not said */
+    int64_t n_steps;      /* of bench: how many to measure */
     bool json;
     const char *versus; /* another program, or NULL */
     char devices[32];   /* what processes agreed on, where nobody said anything */

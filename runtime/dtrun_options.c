@@ -77,6 +77,7 @@ static const struct {
     {"devices", DEVICES, "the devices of this machine", "Prints what --devices can name on this machine."},
 };
 enum {
+    TIMELINE_STEPS = 100, /* where nobody says another number */
     N_COMMANDS = sizeof commands / sizeof *commands
 };
 
@@ -108,6 +109,8 @@ enum key {
     KEY_LEVEL,
     KEY_PRECISION,
     KEY_PERF_MAP,
+    KEY_TIMELINE,
+    KEY_TIMELINE_STEPS,
     KEY_STEPS,
     KEY_VERSUS,
     KEY_JSON,
@@ -164,7 +167,11 @@ static const struct {
      {"global-batch", KEY_GLOBAL_BATCH, "N", 0,
       "Examples a step, over all replicas (default: batch(n) of the data, or the most that fit, for each replica)", 2}},
     {RUNS, {"checkpoint-dir", KEY_CHECKPOINT_DIR, "FOLDER", 0, "Where checkpoints are", 3}},
-    {TRAIN, {"checkpoint-every", KEY_CHECKPOINT_EVERY, "N", 0, "Write one every N steps too, not only at the end of each epoch and of the run", 3}},
+    {TRAIN,
+     {"checkpoint-every", KEY_CHECKPOINT_EVERY, "N", 0,
+      "Write one every N steps too, not only at the end of each epoch and of the run. The training goes on meanwhile: it keeps a copy of all "
+      "variables in memory",
+      3}},
     {TRAIN, {"keep", KEY_KEEP, "K", 0, "Keep the newest K checkpoints (default: 3)", 3}},
     {TRAIN,
      {"keep-best", KEY_KEEP_BEST, "STEP.REPORT", 0,
@@ -176,6 +183,11 @@ static const struct {
     {RUNS, {"init", KEY_INIT, "FILE", 0, "Take parameters by path from a .safetensors file, or from one checkpoint", 3}},
     {TRAIN, {"log-every", KEY_LOG_EVERY, "N", 0, "Say the reports of every N-th step (default: 100; 0: never)", 4}},
     {RUNS, {"log-format", KEY_LOG_FORMAT, "text|json", 0, "Lines for people, or one JSON object a line (default: text)", 4}},
+    {TRAIN | EVALUATE,
+     {"timeline", KEY_TIMELINE, "FILE", 0,
+      "When the run has ended, write what each thread of all processes did, and when: a trace that ui.perfetto.dev and chrome://tracing open", 4}},
+    {TRAIN | EVALUATE,
+     {"timeline-steps", KEY_TIMELINE_STEPS, "N", 0, "How many steps the timeline has: the last N, those of evaluation included (default: 100)", 4}},
     {ANY, {"define", 'D', "NAME=VALUE", 0, "An option of the program, where PROGRAM is a .dt", 5}},
     {ANY,
      {"precision", KEY_PRECISION, "f32|tf32|bf16", 0, "What factors of products are rounded to, where PROGRAM is a .dt (default: what it says)", 5}},
@@ -274,6 +286,8 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         call->precision = text;
         return 0;
     case KEY_LOG_FORMAT: call->log_format = choice(text, "json", "text", "log-format", state) ? DT_LOG_JSON : DT_LOG_TEXT; return 0;
+    case KEY_TIMELINE: call->timeline = text; return 0;
+    case KEY_TIMELINE_STEPS: call->run.timeline_steps = number(text, 1, "timeline-steps", state); return 0;
     case KEY_LEVEL: call->kernels.level = text; return 0;
     case KEY_PERF_MAP: call->kernels.perf_map = true; return 0;
     case KEY_TEXT: call->text = text; return 0;
@@ -304,6 +318,8 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         bool wants_folder = run->resume || run->checkpoint_every > 0 || run->keep > 0 || run->keep_best != NULL;
         if (wants_folder && run->checkpoint_dir == NULL)
             argp_error(state, "--resume, --checkpoint-every, --keep and --keep-best need --checkpoint-dir");
+        if (run->timeline_steps > 0 && call->timeline == NULL) argp_error(state, "--timeline-steps needs --timeline");
+        if (call->timeline != NULL && run->timeline_steps == 0) call->run.timeline_steps = TIMELINE_STEPS;
         bool is_info = strcmp(call->command, "info") == 0;
         bool has_shape = is_info && (run->replicas > 0 || run->global_batch > 0 || strcmp(run->devices, "cpu") != 0);
         if (has_shape && call->n_processes == 0) argp_error(state, "--replicas, --global-batch and --devices need --processes");

@@ -27,6 +27,7 @@
     X(int64_t has_checkpoints, "has a --checkpoint-dir (1) or none (0):", "%" PRId64, record->has_checkpoints)                                       \
     X(int64_t resumes, "goes on with --resume (1) or does not (0):", "%" PRId64, record->resumes)                                                    \
     X(int64_t fast_sums, "has --reduce=fast (1) or exact (0):", "%" PRId64, record->fast_sums)                                                       \
+    X(int64_t timeline_steps, "has --timeline-steps (0: no --timeline):", "%" PRId64, record->timeline_steps)                                        \
     X(int64_t flags, "has other options: --bad-index, --library, --keep-best or --stop-after-no-gain:", "%" PRIx64, record->flags)
 
 typedef struct record {
@@ -86,6 +87,7 @@ static record record_of(const dt_artifact *artifact, const char *command, const 
                    .has_checkpoints = run->checkpoint_dir != NULL,
                    .resumes = run->resume,
                    .fast_sums = run->fast_sums,
+                   .timeline_steps = run->timeline_steps,
                    .level = kernels->level == NULL ? best_level(artifact) : 0,
                    .machine = machine()};
     uint32_t hash = mix(2166136261u, &run->stop_after_no_gain, sizeof run->stop_after_no_gain);

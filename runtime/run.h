@@ -17,6 +17,8 @@ typedef struct dt_run_options {
     bool fast_sums;          /* --reduce fast */
     double deadline_seconds; /* 0: not said */
     dt_processes *processes; /* of the run, each of which makes this call; NULL: this is the only one */
+    int64_t timeline_steps;  /* that are to be recorded; 0: none */
+    dt_timeline *timeline;   /* of this process, then; NULL: nothing is recorded */
     int64_t replicas;        /* 0: not said */
     int64_t global_batch;    /* 0: not said */
     bool has_seed;

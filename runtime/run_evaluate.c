@@ -61,6 +61,7 @@ dt_status *dt_run_evaluate(const dt_kernels *kernels, const dt_run_options *opti
     about.fast_sums = options->fast_sums;
     about.deadline_seconds = options->deadline_seconds;
     about.processes = options->processes;
+    about.timeline = options->timeline;
     about.replicas = options->replicas != 0 ? options->replicas : 1;
     about.rows = rows;
     about.seed = options->seed;
@@ -70,7 +71,8 @@ dt_status *dt_run_evaluate(const dt_kernels *kernels, const dt_run_options *opti
                                 .seed = options->seed,
                                 .ignore_bad_index = options->ignore_bad_index,
                                 .stop = options->stop,
-                                .progress = dt_processes_progress(options->processes)};
+                                .progress = dt_processes_progress(options->processes),
+                                .timeline = options->timeline};
     DT_TRY(dt_session_find_rows(kernels, &about, &data.part));
     dt_status *status = dt_pipeline_open(kernels, &artifact->pipelines[from], &data, &pipeline);
     if (status == NULL) about.steps_per_epoch = dt_pipeline_n_batches(pipeline);

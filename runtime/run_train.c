@@ -66,6 +66,7 @@ static dt_status *open_writer(training *run) {
     dt_checkpoint_writer_options writer = {.folder = options->checkpoint_dir,
                                            .keep = options->keep > 0 ? options->keep : DEFAULT_KEEP,
                                            .progress = dt_processes_progress(options->processes),
+                                           .timeline = options->timeline,
                                            .written = log_checkpoint,
                                            .context = run->log};
     return dt_checkpoint_writer_create(run->session, &writer, &run->writer);
@@ -174,7 +175,8 @@ static dt_status *open_data(training *run, const dt_checkpoint_state *saved) {
                                 .seed = run->about.seed,
                                 .ignore_bad_index = options->ignore_bad_index,
                                 .stop = options->stop,
-                                .progress = dt_processes_progress(options->processes)};
+                                .progress = dt_processes_progress(options->processes),
+                                .timeline = options->timeline};
     DT_TRY(dt_session_find_rows(run->kernels, &run->about, &data.part));
     DT_TRY(dt_pipeline_open(run->kernels, &run->artifact->pipelines[run->from], &data, &run->data));
     if (run->evaluate < 0) return NULL;
@@ -251,6 +253,7 @@ static dt_status *begin(training *run, dt_checkpoint_state *saved) {
     run->about.fast_sums = options->fast_sums;
     run->about.deadline_seconds = options->deadline_seconds;
     run->about.processes = options->processes;
+    run->about.timeline = options->timeline;
     run->about.replicas = options->replicas != 0 ? options->replicas : 1;
     run->about.seed = options->seed;
     DT_TRY(find_checkpoint(run, saved));

@@ -36,6 +36,7 @@ typedef struct dt_exchange {
     uint32_t n_begun;
     _Atomic uint32_t n_done; /* as often as it was begun, in the end: then nobody touches it any more */
     dt_step_context context; /* of the last time */
+    double began;            /* then, where it is recorded: dt_seconds_now */
 
     /* the transport's thread's own */
     int round;      /* of the schedule */

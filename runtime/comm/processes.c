@@ -60,10 +60,11 @@ struct dt_processes {
 
     atomic_bool aborted, closing, person_knows;
     int exit_status;
-    pthread_mutex_t lock; /* guards what follows */
-    dt_exchange *begun;   /* in the order of beginning; the thread has not seen them yet */
-    dt_exchange awaited;  /* what is waited for beside exchanges; under way while it is */
-    char reason[640];     /* once aborted */
+    pthread_mutex_t lock;  /* guards what follows */
+    dt_exchange *begun;    /* in the order of beginning; the thread has not seen them yet */
+    dt_exchange awaited;   /* what is waited for beside exchanges; under way while it is */
+    dt_recorder *recorder; /* the thread's; NULL: nobody wants to know */
+    char reason[640];      /* once aborted */
     bool was_told;
     dt_processes_watcher *watchers;
 };
@@ -142,6 +143,20 @@ static void take_begun(work *in) {
     pthread_mutex_unlock(&in->self->lock);
 }
 
+static void record(dt_processes *self, const dt_exchange *one) {
+    dt_span span = {.began = one->began,
+                    .kind = DT_SPAN_EXCHANGE,
+                    .segment = one->context.segment,
+                    .tag = one->tag,
+                    .name = one->label,
+                    .step = one->context.step,
+                    .number = one->context.number,
+                    .bytes = one->schedule.n_sent_bytes};
+    pthread_mutex_lock(&self->lock);
+    dt_recorder_end(self->recorder, span);
+    pthread_mutex_unlock(&self->lock);
+}
+
 /* Moves all exchanges on. Who waits for the last one to be over finds it counted in. */
 static dt_status *move_all(work *in, double busy_since, bool *moved) {
     for (dt_exchange **link = &in->first; *link != NULL;) {
@@ -151,6 +166,7 @@ static dt_status *move_all(work *in, double busy_since, bool *moved) {
         if (done) {
             *link = one->next;
             one->next = NULL;
+            record(in->self, one);
             if (in->first == NULL)
                 atomic_store(&in->self->exchanging_seconds, atomic_load(&in->self->exchanging_seconds) + dt_seconds_now() - busy_since);
             atomic_fetch_add(&one->n_done, 1);
@@ -323,6 +339,7 @@ void dt_processes_print_name(const dt_processes *processes, int process, char *t
     dt_peers_print_name(processes->peers, process, text, bytes);
 }
 int dt_processes_new_tag(dt_processes *processes) { return processes->n_tags++ % N_TAGS; }
+int dt_processes_n_tags(const dt_processes *processes) { return processes->n_tags; }
 
 /* Records of all processes to all, in log2(n) rounds: after each, twice as many are here, those of the processes behind this one. Bruck, Ho, Kipnis,
  * Upfal and Weathersby, Efficient Algorithms for All-to-All Communications in Multiport Message-Passing Systems (1997). */
@@ -463,11 +480,19 @@ void dt_processes_close(dt_processes *processes, int exit_status) {
 
 /* ---- exchanges ---- */
 
+void dt_processes_record(dt_processes *processes, dt_recorder *recorder) {
+    if (processes == NULL) return;
+    pthread_mutex_lock(&processes->lock);
+    processes->recorder = recorder;
+    pthread_mutex_unlock(&processes->lock);
+}
+
 void dt_processes_begin(dt_processes *processes, dt_exchange *exchange, const dt_step_context *context) {
     exchange->context = *context;
     exchange->n_begun++;
     exchange->next = NULL;
     pthread_mutex_lock(&processes->lock);
+    exchange->began = dt_recorder_now(processes->recorder);
     dt_exchange **end = &processes->begun;
     while (*end != NULL) end = &(*end)->next;
     *end = exchange;

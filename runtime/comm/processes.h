@@ -14,6 +14,7 @@
 #include "runtime/comm/exchange.h"
 #include "runtime/comm/process_state.h"
 #include "runtime/threads/progress.h"
+#include "runtime/threads/timeline.h"
 
 typedef struct dt_processes dt_processes;
 
@@ -55,6 +56,7 @@ void dt_processes_print_name(const dt_processes *processes, int process, char *t
 /* The next tag, the same in all processes. After all of them the first comes again: exchanges start in one order, and few are under way, so that of
  * two with one tag the first is over before the second starts. */
 int dt_processes_new_tag(dt_processes *processes);
+int dt_processes_n_tags(const dt_processes *processes); /* so far */
 /* The nodes are filled: the exchange is on its way. */
 void dt_processes_begin(dt_processes *processes, dt_exchange *exchange, const dt_step_context *context);
 /* Returns when it is over for the `times`th time, which it may not have begun yet. Any number of threads. */
@@ -65,6 +67,9 @@ void dt_processes_settle(dt_processes *processes);
 /* `release` gives back memory that messages came from and went to: at once, or, after a failure, when the processes are closed: what was under way
  * then may still be read and written. NULL: at once. */
 void dt_processes_release(dt_processes *processes, void (*release)(void *memory, size_t bytes), void *memory, size_t bytes);
+
+/* Each exchange is from now on recorded there, by the thread that owns the transport; NULL: none is any more. */
+void dt_processes_record(dt_processes *processes, dt_recorder *recorder);
 
 /* Seconds in which something was under way, since the beginning. */
 double dt_processes_exchanging_seconds(const dt_processes *processes);

@@ -33,6 +33,7 @@ typedef struct slot {
 typedef struct worker {
     dt_pipeline *pipeline;
     dt_example_maker *maker;
+    dt_recorder *recorder;
     pthread_t thread;
     bool started;
 } worker;
@@ -103,8 +104,10 @@ static void end_epoch(dt_pipeline *pipeline) {
 }
 
 /* Makes one batch; after the last one, waits for the end of the files. The lock is held on entry and on return, but not in between. */
-static void make_batch(dt_pipeline *pipeline, dt_example_maker *maker) {
-    slot *batch = &pipeline->slots[pipeline->n_begun++ % pipeline->n_slots];
+static void make_batch(dt_pipeline *pipeline, const worker *self) {
+    int64_t number = pipeline->n_begun++;
+    slot *batch = &pipeline->slots[number % pipeline->n_slots];
+    double began = dt_recorder_now(self->recorder);
     pipeline->order_busy = true;
     pipeline->n_busy++;
     pthread_mutex_unlock(&pipeline->lock);
@@ -117,9 +120,10 @@ static void make_batch(dt_pipeline *pipeline, dt_example_maker *maker) {
     pthread_cond_broadcast(&pipeline->changed);
     if (status == NULL) {
         pthread_mutex_unlock(&pipeline->lock);
-        status = fill(pipeline, maker, batch);
+        status = fill(pipeline, self->maker, batch);
         pthread_mutex_lock(&pipeline->lock);
     }
+    dt_recorder_end(self->recorder, (dt_span){.began = began, .kind = DT_SPAN_DATA, .name = "make batch", .step = pipeline->name, .number = number});
     batch->status = status;
     batch->ready = !is_empty;
     pthread_cond_broadcast(&pipeline->changed);
@@ -139,7 +143,7 @@ static void *work(void *argument) {
     pthread_mutex_lock(&pipeline->lock);
     while (!pipeline->quitting) {
         if (can_make(pipeline))
-            make_batch(pipeline, self->maker);
+            make_batch(pipeline, self);
         else
             pthread_cond_wait(&pipeline->changed, &pipeline->lock);
     }
@@ -215,6 +219,7 @@ static dt_status *start_workers(dt_pipeline *pipeline, int n) {
         worker *self = &pipeline->workers[pipeline->n_workers++];
         self->pipeline = pipeline;
         DT_TRY(dt_example_maker_create(pipeline->examples, dt_order_item_words(pipeline->order), true, &self->maker));
+        DT_TRY(dt_timeline_add_thread(pipeline->options.timeline, 1, &self->recorder, "data %s, thread %d", pipeline->name, i));
         if (pthread_create(&self->thread, NULL, work, self) != 0)
             return dt_error(DT_RESOURCE_EXHAUSTED, "data %s: cannot start a thread", pipeline->name);
         self->started = true;
@@ -443,6 +448,8 @@ dt_status *dt_pipeline_next(dt_pipeline *pipeline, dt_pipeline_batch *batch) {
     pthread_mutex_lock(&pipeline->lock);
     dt_status *status = take(pipeline, &taken, &batch->stopped);
     pthread_mutex_unlock(&pipeline->lock);
+    dt_recorder_end(dt_timeline_main(pipeline->options.timeline),
+                    (dt_span){.began = start, .kind = DT_SPAN_WAIT, .name = "wait for data", .detail = pipeline->name});
     batch->waited = dt_seconds_now() - start;
     if (status != NULL) {
         pipeline->failed = true;

@@ -12,8 +12,8 @@
 #include "base/text.h"
 #include "runtime/artifact/kernels.h"
 #include "runtime/comm/microbatches.h"
-
 #include "runtime/threads/progress.h"
+#include "runtime/threads/timeline.h"
 
 #include <stdatomic.h>
 
@@ -29,6 +29,7 @@ typedef struct dt_pipeline_options {
     bool ignore_bad_index;  /* in the functions of map and filter */
     const atomic_int *stop; /* not 0: nobody wants to wait for a batch any longer; NULL: everybody does. Outlives the pipeline */
     dt_progress *progress;  /* counts examples; NULL: nobody asks */
+    dt_timeline *timeline;  /* gets a thread for each that makes batches, and the main thread's waits; NULL: nothing is recorded */
 } dt_pipeline_options;
 
 /* Opens the files of the pipeline that `written` describes (one of the artifact of `kernels`, or the caller's own), and starts to read them. The

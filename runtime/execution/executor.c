@@ -269,6 +269,21 @@ dt_status *dt_executor_prepare(dt_executor *executor, int wanted, dt_arena *aren
     return dt_device_prepare(executor->device, all.items, all.n);
 }
 
+int64_t dt_executor_most_spans(const dt_executor *executor, int wanted) {
+    int64_t most = 0;
+    for (int f = 0; f < executor->memory.artifact->n_functions; f++) {
+        const dt_executor_function *function = &executor->functions[f];
+        int64_t n = 0;
+        for (int s = 0; s < function->n_stages && dt_memory_has(executor->memory.artifact, wanted, f); s++) {
+            const dt_executor_stage *stage = &function->stages[0][s];
+            n += (int64_t)stage->sequence.n_operations + 1;
+            if (stage->end == DT_STAGE_CROSSES) n += 3 * (int64_t)stage->crossing->n_buckets; /* before, the wait, after */
+        }
+        if (n > most) most = n;
+    }
+    return most;
+}
+
 /* ---- inputs ---- */
 
 /* The rows of each microbatch to where they lie in a slot. */
@@ -316,6 +331,38 @@ static void place_inputs(const dt_executor *executor, const dt_executor_function
     }
 }
 
+/* ---- the timeline ---- */
+
+static dt_span span_of(dt_span_kind kind, const char *name, const char *detail, const dt_step_context *context, double began) {
+    return (dt_span){
+        .began = began, .kind = kind, .segment = context->segment, .name = name, .detail = detail, .step = context->step, .number = context->number};
+}
+
+static dt_span span_of_operation(const dt_executor *executor, const dt_operation *one, const char *label, const dt_step_context *context) {
+    dt_span copy = span_of(DT_SPAN_COPY, one->kind == DT_OPERATION_COPY ? "copy to device" : "copy to host", NULL, context, 0);
+    if (one->kind == DT_OPERATION_LAUNCH) {
+        const dt_artifact_kernel *kernel = &executor->memory.artifact->functions[one->launch.function].kernels[one->launch.kernel];
+        dt_span span = span_of(DT_SPAN_KERNEL, kernel->name, kernel->lines, context, 0);
+        if (!kernel->once) span.bytes = (int64_t)(kernel->bytes.fixed + kernel->bytes.per_row * (double)one->launch.values->rows);
+        return span;
+    }
+    if (one->kind == DT_OPERATION_REDUCE) return span_of(DT_SPAN_REDUCE, "reduce", label, context, 0);
+    copy.bytes = (int64_t)one->copy.bytes;
+    return copy;
+}
+
+/* Operations that were measured one after another, from `began` on. */
+static void record_operations(dt_executor *executor, const dt_sequence *sequence, const char *label, const dt_step_context *context, double began) {
+    double now = dt_recorder_now(executor->recorder);
+    for (size_t i = 0; i < sequence->n_operations && executor->recorder != NULL; i++) {
+        dt_span span = span_of_operation(executor, &sequence->operations[i], label, context);
+        span.began = began;
+        span.ended = began + executor->times->operations[i] < now ? began + executor->times->operations[i] : now;
+        began = span.ended;
+        dt_recorder_add(executor->recorder, span);
+    }
+}
+
 /* ---- running ---- */
 
 /* The launch values of each microbatch: those of the batch, and which rows of it are its own. */
@@ -348,9 +395,11 @@ static void clear_times(dt_executor *executor, int function) {
     executor->times->crossing_seconds = 0;
 }
 
-static dt_status *run_measured(dt_executor *executor, const dt_sequence *sequence) {
+static dt_status *run_measured(dt_executor *executor, const dt_sequence *sequence, const char *label, const dt_step_context *context) {
     dt_executor_times *times = executor->times;
+    double began = dt_recorder_now(executor->recorder);
     DT_TRY(dt_device_measure(executor->device, sequence, times->operations));
+    record_operations(executor, sequence, label, context, began);
     for (size_t i = 0; i < sequence->n_operations; i++) {
         const dt_operation *one = &sequence->operations[i];
         if (one->kind == DT_OPERATION_LAUNCH) {
@@ -384,15 +433,20 @@ static void say_progress(const dt_executor *executor, const dt_executor_stage *s
     if (stage->label != NULL && *stage->label != 0) atomic_store_explicit(&progress->label, stage->label, memory_order_relaxed);
 }
 
-static dt_status *enqueue(dt_executor *executor, const dt_sequence *sequence) {
+static dt_status *enqueue(dt_executor *executor, const dt_sequence *sequence, const char *label, const dt_step_context *context) {
     if (sequence->n_operations == 0) return NULL;
-    return measures(executor) ? run_measured(executor, sequence) : dt_device_enqueue(executor->device, sequence);
+    if (measures(executor)) return run_measured(executor, sequence, label, context);
+    double began = dt_recorder_now(executor->recorder);
+    DT_TRY(dt_device_enqueue(executor->device, sequence));
+    dt_recorder_end(executor->recorder, span_of(DT_SPAN_ENQUEUE, "enqueue", label, context, began));
+    return NULL;
 }
 
 /* Its part of what is before, of each bucket that is complete in all members. What is sent is there before anybody says so. */
-static dt_status *begin_buckets(dt_executor *executor, dt_executor_crossing *crossing, const dt_step_context *context) {
+static dt_status *begin_buckets(dt_executor *executor, const dt_executor_stage *stage, const dt_step_context *context) {
+    dt_executor_crossing *crossing = stage->crossing;
     while (crossing->n_begun < crossing->n_buckets && dt_group_is_complete(executor->group, crossing->first, crossing->n_begun)) {
-        DT_TRY(enqueue(executor, &crossing->before[crossing->n_begun]));
+        DT_TRY(enqueue(executor, &crossing->before[crossing->n_begun], stage->label, context));
         DT_TRY(dt_device_synchronize(executor->device));
         dt_group_begin(executor->group, crossing->first, crossing->n_begun++, context);
     }
@@ -411,28 +465,30 @@ static dt_status *meet(dt_executor *executor, const dt_executor_stage *stage, co
     double began = seconds_now(executor);
     DT_TRY(wait_for_others(executor, stage, context));
     count_seconds(executor, began, false);
+    dt_recorder_end(executor->recorder, span_of(DT_SPAN_WAIT, "barrier", stage->scope == DT_GROUP_ALL ? stage->label : NULL, context, began));
     return NULL;
 }
 
 /* What was not begun before, and then the results, bucket by bucket. */
-static dt_status *cross(dt_executor *executor, dt_executor_crossing *crossing, const dt_step_context *context) {
-    DT_TRY(begin_buckets(executor, crossing, context));
+static dt_status *cross(dt_executor *executor, const dt_executor_stage *stage, const dt_step_context *context) {
+    dt_executor_crossing *crossing = stage->crossing;
+    DT_TRY(begin_buckets(executor, stage, context));
     for (int b = 0; b < crossing->n_buckets; b++) {
         double began = seconds_now(executor);
         DT_TRY(dt_group_cross(executor->group, crossing->first, b));
         count_seconds(executor, began, true);
-        DT_TRY(enqueue(executor, &crossing->after[b]));
+        dt_recorder_end(executor->recorder, span_of(DT_SPAN_WAIT, "wait for exchange", stage->label, context, began));
+        DT_TRY(enqueue(executor, &crossing->after[b], stage->label, context));
     }
     crossing->n_begun = 0;
     return NULL;
 }
 
-static dt_status *follow(dt_executor *executor, const dt_executor_stage *stage, const dt_run_values *values) {
-    dt_step_context context = {.step = values->step, .number = values->launch.counter, .segment = stage->segment};
+static dt_status *follow(dt_executor *executor, const dt_executor_stage *stage, const dt_step_context *context) {
     for (int b = stage->first_bucket; b < stage->end_bucket; b++) dt_group_complete(executor->group, stage->crossing->first, b);
-    if (stage->end == DT_STAGE_COMPLETES) return begin_buckets(executor, stage->crossing, &context);
-    if (stage->end != DT_STAGE_GOES_ON) DT_TRY(meet(executor, stage, &context));
-    return stage->end == DT_STAGE_CROSSES ? cross(executor, stage->crossing, &context) : NULL;
+    if (stage->end == DT_STAGE_COMPLETES) return begin_buckets(executor, stage, context);
+    if (stage->end != DT_STAGE_GOES_ON) DT_TRY(meet(executor, stage, context));
+    return stage->end == DT_STAGE_CROSSES ? cross(executor, stage, context) : NULL;
 }
 
 /* Where the device was in the program. Of a group that failed the message says it all. */
@@ -452,10 +508,11 @@ dt_status *dt_executor_start(dt_executor *executor, const dt_run_values *values)
     clear_times(executor, values->function);
     for (int s = 0; s < function->n_stages; s++) {
         const dt_executor_stage *stage = &function->stages[executor->slot][s];
+        dt_step_context context = {.step = values->step, .number = values->launch.counter, .segment = stage->segment};
         say_progress(executor, stage, values);
-        DT_TRY(say_where(executor, values, enqueue(executor, &stage->sequence)));
+        DT_TRY(say_where(executor, values, enqueue(executor, &stage->sequence, stage->label, &context)));
         dt_progress_count(executor->progress);
-        DT_TRY(follow(executor, stage, values));
+        DT_TRY(follow(executor, stage, &context));
     }
     return NULL;
 }

@@ -13,6 +13,7 @@
 
 #include "runtime/execution/operations.h"
 #include "runtime/threads/progress.h"
+#include "runtime/threads/timeline.h"
 
 /* Collectives that cross processes together, as an executor takes part. */
 typedef struct dt_executor_crossing {
@@ -74,6 +75,7 @@ typedef struct dt_executor {
     size_t crossing_bytes; /* of these, for what its device exchanges with those of other processes */
     void *crossing_memory;
     dt_executor_times *times; /* NULL: nobody asks, and nothing is measured */
+    dt_recorder *recorder;    /* with `times`; NULL: there is no timeline */
 
     /* what the host sees of its memory */
     char *host; /* NULL: the device's memory is the host's */
@@ -111,6 +113,9 @@ dt_status *dt_executor_allocate(dt_executor *executor);
 
 /* Makes all functions ready to run, once it and its domain are allocated. */
 dt_status *dt_executor_prepare(dt_executor *executor, int wanted, dt_arena *arena);
+
+/* What it records of a run of a function, at most, once it is prepared. */
+int64_t dt_executor_most_spans(const dt_executor *executor, int wanted);
 
 /* Gives back what it has allocated; one of zeros is allowed. The device is the caller's. */
 void dt_executor_free(dt_executor *executor);

@@ -50,6 +50,7 @@ struct dt_session {
     /* of the last dt_session_run */
     int step;
     dt_batch batch;
+    double began; /* where it is recorded */
     dt_bad_index bad_index;
     dt_bad_index *bad_indices; /* [n_processes] on the way */
     double gathering_seconds;
@@ -79,10 +80,21 @@ static void abort_group(const dt_session *session, const char *who, dt_status *s
         dt_processes_abort(session->options.processes, reason);
 }
 
+static dt_recorder *recorder_of(const dt_session *session) { return dt_timeline_main(session->options.timeline); }
+
+static dt_status *gather(dt_session *session, void *records, size_t bytes, const dt_step_context *context) {
+    double began = dt_recorder_now(recorder_of(session));
+    if (session->n_processes == 1) return NULL;
+    DT_TRY(dt_processes_gather(session->options.processes, records, bytes, context));
+    dt_span span = {.began = began, .kind = DT_SPAN_WAIT, .name = "gather", .step = context->step, .number = context->number};
+    dt_recorder_end(recorder_of(session), span);
+    return NULL;
+}
+
 dt_status *dt_session_ask(dt_session *session, int64_t here, dt_session_answers *all) {
     dt_bad_index *records = session->bad_indices; /* of whichever kind: they are read at once */
     records[session->process] = (dt_bad_index){.count = here};
-    DT_TRY(dt_processes_gather(session->options.processes, records, sizeof *records, &at_start));
+    DT_TRY(gather(session, records, sizeof *records, &at_start));
     *all = (dt_session_answers){.least = here, .most = here};
     for (int p = 0; p < session->n_processes; p++) {
         if (records[p].count < all->least) all->least = records[p].count;
@@ -220,7 +232,8 @@ static dt_status *open_executor(dt_session *session, int e) {
                                             .n_microbatches = end - first,
                                             .n_all_microbatches = session->n_all_microbatches,
                                             .rows = microbatches_of(session)};
-    if (session->options.times) executor->times = new_times(session);
+    if (session->options.times || session->options.timeline != NULL) executor->times = new_times(session);
+    if (executor->times != NULL) executor->times->pauses = !session->options.times;
     DT_TRY(check_operations(session, executor));
     return kind->load != NULL ? kind->load(executor->device, dt_kernels_artifact(session->kernels), !session->options.no_libraries, session->arena)
                               : NULL;
@@ -418,6 +431,26 @@ static dt_status *allocate_memory(dt_session *session) {
     return NULL;
 }
 
+/* ---- creating: the timeline ---- */
+
+static dt_status *add_recorders(dt_session *session) {
+    dt_timeline *timeline = session->options.timeline;
+    if (timeline == NULL) return NULL;
+    for (int e = 0; e < session->n_executors; e++) {
+        dt_executor *executor = &session->executors[e];
+        int64_t most = dt_executor_most_spans(executor, DT_ALL_FUNCTIONS);
+        DT_TRY(dt_timeline_add_thread(timeline, most, &executor->recorder, "executor %d, %s", e, executor->device->name));
+    }
+    if (session->n_processes == 1) return NULL;
+    enum {
+        GATHERS = 4 /* a step */
+    };
+    dt_recorder *network;
+    DT_TRY(dt_timeline_add_thread(timeline, dt_processes_n_tags(session->options.processes) + GATHERS, &network, "network"));
+    dt_processes_record(session->options.processes, network);
+    return NULL;
+}
+
 /* ---- creating: all of it ---- */
 
 static void enter_device(void *context, int member) { dt_device_enter(((dt_session *)context)->executors[member].device); }
@@ -433,6 +466,7 @@ static dt_status *create_guarded(dt_session *session) {
     DT_TRY(check_memory(session));
     DT_TRY(allocate_memory(session));
     for (int e = 0; e < session->n_executors; e++) DT_TRY(dt_executor_prepare(&session->executors[e], DT_ALL_FUNCTIONS, session->arena));
+    DT_TRY(add_recorders(session));
     return dt_thread_pool_create(session->n_executors, enter_device, session, &session->pool);
 }
 
@@ -503,6 +537,12 @@ static dt_launch launch_values(const dt_session *session, int64_t valid, int64_t
                        .seed = options->seed};
 }
 
+static void record(dt_session *session, dt_span_kind kind, const char *name, double began) {
+    const dt_run_values *running = &session->running;
+    dt_span span = {.began = began, .kind = kind, .name = name, .step = running->step, .number = running->launch.counter};
+    dt_recorder_end(recorder_of(session), span);
+}
+
 static dt_status *has_failed(void) { return dt_error(DT_FAILED_PRECONDITION, "this session failed before; it can only be destroyed"); }
 
 /* What session->running says, on all executors; what devices work ahead is then under way. */
@@ -516,9 +556,11 @@ static dt_status *start(dt_session *session) {
 static dt_status *finish(dt_session *session) {
     if (session->failed) return has_failed();
     dt_step_context context = {.step = session->running.step, .number = session->running.launch.counter};
+    double began = dt_recorder_now(recorder_of(session));
     if (session->link != NULL) dt_processes_await(session->options.processes, &context, "what GPUs exchange");
     dt_status *status = dt_executors_finish(session->peers, session->n_executors, &session->running);
     if (session->link != NULL) dt_processes_await(session->options.processes, NULL, NULL);
+    if (session->spec.kind->query != NULL) record(session, DT_SPAN_WAIT, "wait for the device", began);
     if (status != NULL) abort_group(session, "this process", status);
     session->failed = status != NULL;
     return status;
@@ -546,7 +588,7 @@ static dt_status *collect_bad_index(dt_session *session) {
         for (int m = 0; m < session->executors[e].memory.n_microbatches; m++) dt_bad_index_add(here, &session->executors[e].bad_index[m]);
     dt_step_context context = {.step = session->running.step, .number = session->running.launch.counter};
     double began = dt_seconds_now();
-    DT_TRY(dt_processes_gather(session->options.processes, session->bad_indices, sizeof *session->bad_indices, &context));
+    DT_TRY(gather(session, session->bad_indices, sizeof *session->bad_indices, &context));
     session->gathering_seconds = dt_seconds_now() - began;
     session->bad_index = session->bad_indices[0];
     for (int p = 1; p < session->n_processes; p++) dt_bad_index_add(&session->bad_index, &session->bad_indices[p]);
@@ -573,6 +615,7 @@ dt_status *dt_session_start(dt_session *session, int step, const dt_batch *batch
     bool from_slot = batch->inputs == NULL && session->artifact->functions[about->function].n_inputs > 0;
     if (from_slot && (session->staged == NULL || session->staged_step != step))
         return dt_error(DT_FAILED_PRECONDITION, "%s: the batch to run has not been staged", about->name);
+    session->began = dt_recorder_now(recorder_of(session));
     session->step = step;
     session->batch = *batch;
     if (from_slot) session->batch.inputs = session->staged;
@@ -585,6 +628,8 @@ dt_status *dt_session_start(dt_session *session, int step, const dt_batch *batch
 dt_status *dt_session_finish(dt_session *session, dt_total *aggregates) {
     DT_TRY(finish(session));
     DT_TRY(collect_bad_index(session));
+    record(session, DT_SPAN_STEP, session->running.step, session->began);
+    if (session->options.timeline != NULL) session->options.timeline->n_steps_run++;
     if (aggregates != NULL) read_aggregates(session, &session->artifact->steps[session->step], aggregates);
     return NULL;
 }
