@@ -159,9 +159,15 @@ static dt_status *check_options(dt_session *session) {
         return dt_error(DT_INVALID_ARGUMENT,
                         "%d devices for %" PRId64 " replica%s: each device holds at least one replica; use --replicas %d, or fewer --devices",
                         session->spec.n, options->replicas, dt_plural(options->replicas), session->spec.n);
-    if (!(options->deadline_seconds > 0)) options->deadline_seconds = DEFAULT_DEADLINE_SECONDS;
     session->process = dt_processes_number(options->processes);
     session->n_processes = dt_processes_count(options->processes);
+    if ((int64_t)session->spec.n * session->n_processes > options->replicas)
+        return dt_error(DT_INVALID_ARGUMENT,
+                        "%d processes of %d device%s for %" PRId64 " replica%s: each device holds at least one replica; use --replicas %" PRId64
+                        ", or start fewer processes: mpirun -n %" PRId64,
+                        session->n_processes, session->spec.n, dt_plural(session->spec.n), options->replicas, dt_plural(options->replicas),
+                        (int64_t)session->spec.n * session->n_processes, options->replicas / session->spec.n);
+    if (!(options->deadline_seconds > 0)) options->deadline_seconds = DEFAULT_DEADLINE_SECONDS;
     return NULL;
 }
 

@@ -41,8 +41,9 @@ typedef struct shape {
     int steps; /* of three epochs */
 } shape;
 
-static const shape by_replica = {4, 20, 9};     /* a microbatch each: batches of 20, 20 and 7 */
-static const shape within_replica = {1, 40, 6}; /* microbatches of 16, 16, 8 and 0: batches of 40 and 7 */
+static const shape by_replica = {4, 20, 9}; /* a microbatch each: batches of 20, 20 and 7 */
+static const shape within_replica = {
+    4, 160, 3}; /* microbatches of 16, 16, 8 and 0, which three processes cut: batches of 47, the last replicas without a row */
 
 static dt_artifact *artifact;
 static dt_kernels *kernels;
