@@ -99,7 +99,7 @@ dt_status *dt_session_ask(dt_session *session, int64_t here, dt_session_answers 
     for (int p = 0; p < session->n_processes; p++) {
         if (records[p].count < all->least) all->least = records[p].count;
         if (records[p].count > all->most) all->most = records[p].count;
-        all->sum += records[p].count;
+        all->sum = (int64_t)((uint64_t)all->sum + (uint64_t)records[p].count);
     }
     return NULL;
 }

@@ -115,7 +115,7 @@ void dt_session_measure(dt_session *session, bool one_by_one);
 const dt_bad_index *dt_session_bad_index(const dt_session *session);
 /* What all processes say, put together: each calls it, at the same step, and all get the same answers. */
 typedef struct dt_session_answers {
-    int64_t least, most, sum;
+    int64_t least, most, sum; /* the sum wraps around */
 } dt_session_answers;
 dt_status *dt_session_ask(dt_session *session, int64_t here, dt_session_answers *all);
 /* Whether this process writes what is written once: checkpoints, logs. */
