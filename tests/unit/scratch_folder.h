@@ -32,10 +32,10 @@ static inline int scratch_remove(void **state) {
     return failed;
 }
 
-/* The path of `name` in the folder; the last 32 may be in use at a time. */
+/* The path of `name` in the folder; the last 32 may be in use at a time. Any thread. */
 static inline const char *scratch_path(const char *name) {
     static char paths[32][256];
-    static int turn;
+    static _Atomic unsigned turn;
     char *path = paths[turn++ % 32];
     snprintf(path, sizeof paths[0], "%s/%s", scratch, name);
     return path;
