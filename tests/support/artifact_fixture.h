@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "runtime/artifact/kernels.h"
 
 #include <minizip/zip.h>
 #include <nettle/sha2.h>
@@ -121,6 +122,25 @@ static inline void fixture_line(char **manifest, char **object, size_t *n_bytes)
     size_t n_manifest;
     fixture_compile(fixture_source("tests/support/line_kernels.c"), "", object, n_bytes);
     if (dt_file_read(fixture_source("tests/fuzz/artifact/line.json"), manifest, &n_manifest) != NULL) abort();
+}
+
+/* That artifact and its kernels, for a group of tests; nonzero after a message. */
+static inline int fixture_open_line(dt_artifact **artifact, dt_kernels **kernels) {
+    char *manifest, *object;
+    size_t n_bytes;
+    fixture_line(&manifest, &object, &n_bytes);
+    dt_status *status = dt_artifact_open(fixture_artifact("line.dtx", manifest, object, n_bytes), artifact);
+    free(manifest);
+    free(object);
+    if (status == NULL) status = dt_kernels_load(*artifact, NULL, kernels);
+    if (status != NULL) fprintf(stderr, "%s\n", dt_status_message(status));
+    return status != NULL;
+}
+
+static inline void fixture_close_line(dt_artifact *artifact, dt_kernels *kernels) {
+    dt_kernels_free(kernels);
+    dt_artifact_close(artifact);
+    fixture_remove_folder();
 }
 
 #endif

@@ -24,22 +24,12 @@ static dt_kernels *kernels;
 
 static int open_artifact(void **state) {
     (void)state;
-    char *manifest, *object;
-    size_t n_bytes;
-    fixture_line(&manifest, &object, &n_bytes);
-    dt_status *status = dt_artifact_open(fixture_artifact("line.dtx", manifest, object, n_bytes), &artifact);
-    free(manifest);
-    free(object);
-    if (status == NULL) status = dt_kernels_load(artifact, NULL, &kernels);
-    if (status != NULL) print_error("%s\n", dt_status_message(status));
-    return status != NULL;
+    return fixture_open_line(&artifact, &kernels);
 }
 
 static int close_artifact(void **state) {
     (void)state;
-    dt_kernels_free(kernels);
-    dt_artifact_close(artifact);
-    fixture_remove_folder();
+    fixture_close_line(artifact, kernels);
     return 0;
 }
 
