@@ -79,4 +79,8 @@ static inline dt_dtype dt_dtype_from_name(const char *name) {
     return DT_N_DTYPES;
 }
 
+/* Floats of 16 bits are computed and added up as f32, and rounded once. */
+static inline int dt_dtype_is_half(dt_dtype dtype) { return dtype == DT_F16 || dtype == DT_BF16; }
+static inline dt_dtype dt_dtype_of_sums(dt_dtype dtype) { return dt_dtype_is_half(dtype) ? DT_F32 : dtype; }
+
 #endif

@@ -58,7 +58,7 @@ static dt_status *renew(dt_arena **arena, jmp_buf *guard) {
 
 /* Sums cross as wide as they are added: 16 bits as f32. */
 static int64_t width_of(dt_collective_kind kind, dt_dtype dtype) {
-    return kind != DT_COLLECTIVE_ALL_GATHER && (dtype == DT_F16 || dtype == DT_BF16) ? 4 : (int64_t)dt_dtype_bytes(dtype);
+    return (int64_t)dt_dtype_bytes(kind != DT_COLLECTIVE_ALL_GATHER ? dt_dtype_of_sums(dtype) : dtype);
 }
 
 /* ---- what it costs ---- */

@@ -8,8 +8,6 @@ enum {
     THREADS = 256 /* of a block */
 };
 
-static bool is_half(dt_dtype dtype) { return dtype == DT_F16 || dtype == DT_BF16; }
-
 /* NULL: there is no such type. */
 static const char *type_text(dt_arena *arena, dt_dtype dtype, dt_reduction_width width) {
     static const char *const suffixes[] = {
@@ -17,7 +15,7 @@ static const char *type_text(dt_arena *arena, dt_dtype dtype, dt_reduction_width
         DT_REDUCTION_WIDTHS(X)
 #undef X
     };
-    if (is_half(dtype)) return dt_arena_format(arena, "reduction_%s%s", dt_dtype_name(dtype), suffixes[width]);
+    if (dt_dtype_is_half(dtype)) return dt_arena_format(arena, "reduction_%s%s", dt_dtype_name(dtype), suffixes[width]);
     return width == DT_REDUCTION_ALIKE ? dt_arena_format(arena, "reduction_plain<%s>", dt_cuda_memory_type(dtype)) : NULL;
 }
 
@@ -28,7 +26,7 @@ static bool is_used(const dt_plan *const *plans, int n_plans, dt_dtype dtype, dt
             for (int c = 0; c < plans[p]->segments[s].n_collectives; c++) {
                 const dt_collective *collective = &plans[p]->segments[s].collectives[c];
                 dt_dtype source = plans[p]->buffers[collective->source].dtype;
-                if (collective->combiner == combiner && (source == dtype || (is_half(source) && dtype == DT_F32))) return true;
+                if (collective->combiner == combiner && (source == dtype || (dt_dtype_is_half(source) && dtype == DT_F32))) return true;
             }
     return false;
 }

@@ -15,7 +15,6 @@ typedef struct dt_formula_memo {
     int lowered_as;  /* the dtype that an untyped node was lowered to */
 } dt_formula_memo;
 
-dt_dtype dt_compute_dtype(dt_dtype dtype) { return dtype == DT_F16 || dtype == DT_BF16 ? DT_F32 : dtype; }
 
 static size_t memo_of(dt_scope *scope, const dt_formula *node) {
     for (size_t i = scope->memo.n; i-- > 0;)
@@ -27,7 +26,7 @@ static size_t memo_of(dt_scope *scope, const dt_formula *node) {
 
 static int operand_of(dt_scope *scope, int index) {
     int x = scope->operand(scope, index);
-    return dt_nest_convert(scope->nest, x, dt_compute_dtype(dt_nest_dtype(scope->nest, x)));
+    return dt_nest_convert(scope->nest, x, dt_dtype_of_sums(dt_nest_dtype(scope->nest, x)));
 }
 
 static int type_of(dt_scope *scope, const dt_formula *node);

@@ -22,7 +22,4 @@ struct dt_scope {
 /* The formula's value: of its own type, or of `wanted` when it has none (a literal). */
 int dt_lower_formula(dt_scope *scope, const dt_formula *formula, dt_dtype wanted);
 
-/* f32 for f16 and bf16, else the type itself. */
-dt_dtype dt_compute_dtype(dt_dtype dtype);
-
 #endif

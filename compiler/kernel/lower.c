@@ -380,7 +380,7 @@ static int compute_value(dt_context *c, const dt_value *value, const dt_affine *
     if (dt_value_is_alias(value)) return lower_value(c, value->operands[0], reshaped(c, value->shape, at, value->operands[0]->shape), guard);
     dt_element e = element_at(c, value, at, guard, NULL);
     assert(e.loops != NULL && e.loops->n_outer == e.loops->n_loops && e.loops->result == NULL);
-    return dt_nest_convert(nest, lower_body(&e, dt_compute_dtype(value->dtype)), value->dtype);
+    return dt_nest_convert(nest, lower_body(&e, dt_dtype_of_sums(value->dtype)), value->dtype);
 }
 
 static int lower_value(dt_context *c, const dt_value *value, const dt_affine *at, int guard) {
@@ -415,7 +415,7 @@ static dt_nest finish(dt_context *c) {
 
 static dt_dtype accumulator_of(const dt_value *root, const dt_loops *loops) {
     if (loops->combiner == DT_COMBINE_ARGMAX || loops->combiner == DT_COMBINE_ARGMIN) return DT_I64;
-    return root->dtype == DT_BOOL ? DT_U8 : dt_compute_dtype(root->dtype);
+    return root->dtype == DT_BOOL ? DT_U8 : dt_dtype_of_sums(root->dtype);
 }
 
 /* Whether sums are not complete after the reduced loops, and added to in memory. */
@@ -430,7 +430,7 @@ static void lower_root(dt_context *c, int r, const dt_affine *at, const dt_layou
         c->sums[r] = dt_nest_constant(nest, accumulator_of(root, e.loops), 0);
         return;
     }
-    int body = lower_body(&e, dt_compute_dtype(root->dtype));
+    int body = lower_body(&e, dt_dtype_of_sums(root->dtype));
     if (e.loops->result != NULL) {
         int inside;
         dt_affine *numerators = numerators_of(&e, e.loops->result, root->shape.rank);

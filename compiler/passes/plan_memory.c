@@ -26,7 +26,7 @@ static void keep_for_replicas(dt_plan *plan, int buffer) {
 /* A sum over replicas, or the like, of what no other segment and nobody outside asks for, in a type that partial sums are kept in. */
 static bool is_summed_at_once(const dt_plan *plan, const dt_collective *collective, bool of_this_segment) {
     const dt_buffer *source = &plan->buffers[collective->source];
-    bool widened = source->dtype == DT_F16 || source->dtype == DT_BF16; /* summed in f32 and rounded once */
+    bool widened = dt_dtype_is_half(source->dtype); /* summed in f32 and rounded once */
     return of_this_segment && source->space == DT_MEMORY_SCRATCH && collective->kind != DT_COLLECTIVE_ALL_GATHER && !widened;
 }
 

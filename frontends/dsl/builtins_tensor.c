@@ -120,7 +120,7 @@ static dt_object builtin_mean(dt_elaborator *e, const dt_object *a) {
     dt_object x = dt_to_tensor(e, a[ARGUMENT_X], DT_F32);
     if (dt_is_poison(x)) return x;
     dt_dtype result = dt_dtype_is_float(x.value->dtype) ? x.value->dtype : DT_F32;
-    dt_object quotient = mean_of(e, x.value, dt_accumulation_dtype(result), a);
+    dt_object quotient = mean_of(e, x.value, dt_dtype_of_sums(result), a);
     return dt_is_poison(quotient) ? quotient : dt_emit_convert(e, quotient.value, result);
 }
 

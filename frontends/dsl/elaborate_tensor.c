@@ -154,7 +154,6 @@ dt_object dt_emit_broadcast(dt_elaborator *e, dt_value *x, dt_shape shape) {
     return dt_emit(e, "broadcast", &x, 1, settings, 2);
 }
 
-dt_dtype dt_accumulation_dtype(dt_dtype dtype) { return dtype == DT_F16 || dtype == DT_BF16 ? DT_F32 : dtype; }
 
 dt_object dt_emit_count(dt_elaborator *e, dt_value *x, const char *field) {
     int64_t per_row = dt_shape_elements_per_row(x->shape);

@@ -167,7 +167,7 @@ dt_object dt_objective(dt_elaborator *e, dt_object loss, dt_object weight, const
     dt_variable_list variables = {0};
     if (!dt_collect_params(e, over, false, &variables)) return dt_poison();
     dt_dtype dtype = loss.value->dtype;
-    dt_object x = dt_emit_convert(e, loss.value, dt_accumulation_dtype(dtype));
+    dt_object x = dt_emit_convert(e, loss.value, dt_dtype_of_sums(dtype));
     dt_object objective = dt_is_poison(x) ? x : objective_of(e, x.value, weight, normalize);
     if (!dt_is_poison(objective)) objective = dt_emit_convert(e, objective.value, dtype);
     return dt_is_poison(objective) ? objective : add_regularization(e, objective, &variables);

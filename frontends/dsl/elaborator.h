@@ -283,7 +283,6 @@ dt_object dt_emit_reshape(dt_elaborator *e, dt_value *x, dt_shape shape);
 dt_object dt_emit_broadcast(dt_elaborator *e, dt_value *x, dt_shape shape); /* by NumPy's rule: must be possible */
 dt_object dt_emit_unary(dt_elaborator *e, const char *op, dt_value *x);
 dt_object dt_emit_binary(dt_elaborator *e, const char *op, dt_value *x, dt_value *y); /* equal types and shapes */
-dt_dtype dt_accumulation_dtype(dt_dtype dtype); /* in which sums of a float type and how many they are of are divided: f32 of f16 and bf16 */
 /* What is added up in x: valid rows times the elements of a row; an i64 scalar. `field`: valid or global_batch. */
 dt_object dt_emit_count(dt_elaborator *e, dt_value *x, const char *field);
 bool dt_broadcast_shapes(dt_elaborator *e, dt_shape a, dt_shape b, dt_shape *result, const char *what); /* false: impossible, reported */

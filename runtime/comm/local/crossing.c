@@ -32,13 +32,6 @@ struct dt_crossing {
     dt_crossing *next;
 };
 
-static bool is_half(dt_dtype dtype) { return dtype == DT_F16 || dtype == DT_BF16; }
-
-/* As wide as sums are. */
-static dt_dtype wide(dt_dtype dtype) { return is_half(dtype) ? DT_F32 : dtype; }
-
-static int64_t whole_units(int64_t bytes) { return (bytes + DT_SCHEDULE_UNIT - 1) / DT_SCHEDULE_UNIT * DT_SCHEDULE_UNIT; }
-
 /* ---- rows of processes ---- */
 
 static dt_row_range rows_of(const dt_local_hub *hub, int p) {
@@ -71,7 +64,7 @@ static dt_exchange *new_exchange(dt_local_hub *hub, const dt_schedule_options *o
 static char *only_target(const dt_local_hub *hub, const dt_piece *sums, dt_arena *arena) {
     const dt_bucket_range *range = &sums->ranges[0];
     int n_targets;
-    if (sums->n_ranges != 1 || !hub->options.shares_memory || is_half(dt_local_part(hub, 0, range->tensor)->dtype)) return NULL;
+    if (sums->n_ranges != 1 || !hub->options.shares_memory || dt_dtype_is_half(dt_local_part(hub, 0, range->tensor)->dtype)) return NULL;
     void **targets = dt_local_collect_targets(hub, range->tensor, (size_t)range->first, arena, &n_targets);
     return n_targets == 1 ? targets[0] : NULL;
 }
@@ -79,14 +72,14 @@ static char *only_target(const dt_local_hub *hub, const dt_piece *sums, dt_arena
 /* Whether sums of a part may be left to the transport's engine. Not those of GPUs: there all that is before is done at once, and what the engine gets
  * would be the sum of what is being added up. */
 static bool is_for_engine(const dt_local_hub *hub, const dt_collective_part *part) {
-    dt_dtype dtype = wide(part->dtype);
+    dt_dtype dtype = dt_dtype_of_sums(part->dtype);
     return hub->options.fast && hub->options.shares_memory && dt_processes_transport(hub->options.processes)->kind->all_reduce != NULL &&
            (dtype == DT_F32 || dtype == DT_F64 || dtype == DT_I32 || dtype == DT_I64);
 }
 
 /* What the engine adds up in one piece is of one type and op. */
 static int kind_of(const dt_local_hub *hub, const dt_collective_part *part) {
-    return is_for_engine(hub, part) ? 1 + (int)wide(part->dtype) * DT_N_REDUCTION_OPS + (int)part->combine : 0;
+    return is_for_engine(hub, part) ? 1 + (int)dt_dtype_of_sums(part->dtype) * DT_N_REDUCTION_OPS + (int)part->combine : 0;
 }
 
 static void add_sums(dt_local_hub *hub, crossing_bucket *bucket, const dt_piece *sums, dt_arena *arena) {
@@ -94,7 +87,7 @@ static void add_sums(dt_local_hub *hub, crossing_bucket *bucket, const dt_piece 
     for (int r = 0; r < sums->n_ranges; r++) {
         const dt_bucket_range *range = &sums->ranges[r];
         const dt_collective_part *part = dt_local_part(hub, 0, range->tensor);
-        regions[r] = (dt_exchange_region){wide(part->dtype), part->combine, range->at, range->n_bytes};
+        regions[r] = (dt_exchange_region){dt_dtype_of_sums(part->dtype), part->combine, range->at, range->n_bytes};
     }
     dt_schedule_options options = schedule_options(hub, DT_SCHEDULE_ALL_REDUCE, sums->n_bytes, NULL);
     const dt_collective_part *first = dt_local_part(hub, 0, sums->ranges[0].tensor);
@@ -109,10 +102,10 @@ static void add_sums(dt_local_hub *hub, crossing_bucket *bucket, const dt_piece 
 static void add_rows(dt_local_hub *hub, crossing_bucket *bucket, int i, dt_arena *arena) {
     const dt_collective_part *part = dt_local_part(hub, 0, i);
     bool gathers = part->kind == DT_COLLECTIVE_ALL_GATHER;
-    dt_dtype dtype = gathers ? part->dtype : wide(part->dtype);
+    dt_dtype dtype = gathers ? part->dtype : dt_dtype_of_sums(part->dtype);
     int n_processes = dt_processes_count(hub->options.processes);
     int64_t row_bytes = (int64_t)(part->n * dt_dtype_bytes(dtype)), *starts = DT_NEW_ARRAY(arena, int64_t, n_processes + 1);
-    for (int p = 0; p < n_processes; p++) starts[p + 1] = starts[p] + whole_units(n_rows(hub, p) * row_bytes);
+    for (int p = 0; p < n_processes; p++) starts[p + 1] = starts[p] + dt_schedule_whole_units(n_rows(hub, p) * row_bytes);
     dt_exchange_region *region = DT_NEW(arena, dt_exchange_region);
     *region = (dt_exchange_region){dtype, part->combine, 0, starts[n_processes]};
     dt_schedule_goal goal = gathers ? DT_SCHEDULE_ALL_GATHER : DT_SCHEDULE_REDUCE_SCATTER;
@@ -137,7 +130,7 @@ static const dt_bucket *one_bucket(const dt_bucket_tensor *tensors, int n, dt_ar
     dt_bucket *bucket = DT_NEW(arena, dt_bucket);
     int64_t end = 0;
     for (int t = 0; t < n; t++) {
-        int64_t at = whole_units(end);
+        int64_t at = dt_schedule_whole_units(end);
         ranges[t] = (dt_bucket_range){.tensor = t, .n_bytes = tensors[t].n_bytes, .at = at};
         end = at + tensors[t].n_bytes;
         if (bucket->complete_after < tensors[t].complete_after) bucket->complete_after = tensors[t].complete_after;
@@ -156,7 +149,7 @@ static void fill_buckets(dt_local_hub *hub, dt_crossing *made, dt_arena *arena) 
     for (int i = made->first; i < made->first + made->n; i++) {
         const dt_collective_part *part = dt_local_part(hub, 0, i);
         if (part->kind != DT_COLLECTIVE_ALL_REDUCE) continue;
-        tensors[n_sums] = (dt_bucket_tensor){(int64_t)(part->n * dt_dtype_bytes(wide(part->dtype))), part->complete_after, kind_of(hub, part)};
+        tensors[n_sums] = (dt_bucket_tensor){(int64_t)(part->n * dt_dtype_bytes(dt_dtype_of_sums(part->dtype))), part->complete_after, kind_of(hub, part)};
         parts[n_sums++] = i;
     }
     const dt_bucket *buckets = hub->options.has_link ? one_bucket(tensors, n_sums, arena, &n_buckets)
@@ -240,7 +233,7 @@ static void add_nodes(const dt_local_hub *hub, int i, const dt_exchange *exchang
             .n_elements = n,
             .n_targets = 1,
             .targets = target,
-            .wide_targets = is_half(part->dtype)};
+            .wide_targets = dt_dtype_is_half(part->dtype)};
         dt_list_push(arena, reductions, sum);
     }
 }
@@ -254,7 +247,7 @@ static void add_up_nodes(const dt_exchange *exchange, const dt_collective_part *
     if (exchange->schedule.algorithm != DT_SCHEDULE_ENGINE || n_nodes < 2 || n == 0) return;
     for (int node = 0; node < n_nodes; node++) sources[node] = (dt_tree_source){dt_exchange_at(exchange, node, at), 1};
     *target = dt_exchange_at(exchange, 0, at);
-    dt_tree_reduction sum = {.dtype = wide(part->dtype),
+    dt_tree_reduction sum = {.dtype = dt_dtype_of_sums(part->dtype),
                              .combine = part->combine,
                              .n_leaves = n_nodes,
                              .n_sources = n_nodes,
@@ -279,7 +272,7 @@ static void add_copy(const dt_exchange *exchange, int64_t at, size_t n, const dt
                               .n_elements = n,
                               .n_targets = n_targets,
                               .targets = targets,
-                              .wide_sources = is_half(part->dtype) && part->kind != DT_COLLECTIVE_ALL_GATHER};
+                              .wide_sources = dt_dtype_is_half(part->dtype) && part->kind != DT_COLLECTIVE_ALL_GATHER};
     dt_list_push(arena, reductions, copy);
 }
 
@@ -288,7 +281,7 @@ static void share_sums(const dt_group *group, const dt_local_hub *hub, const cro
     for (int r = 0; r < piece->sums->n_ranges; r++) {
         const dt_bucket_range *range = &piece->sums->ranges[r];
         const dt_collective_part *part = dt_local_part(hub, group->rank, range->tensor);
-        size_t bytes = dt_dtype_bytes(wide(part->dtype)), before = (size_t)range->first / bytes, first, end;
+        size_t bytes = dt_dtype_bytes(dt_dtype_of_sums(part->dtype)), before = (size_t)range->first / bytes, first, end;
         int n_targets;
         dt_local_share(group, (size_t)range->n_bytes / bytes, &first, &end);
         int64_t at = range->at + (int64_t)(first * bytes);
@@ -339,7 +332,7 @@ static void scatter_rows(const dt_group *group, const dt_local_hub *hub, const c
     int i = piece->part;
     const dt_collective_part *part = dt_local_part(hub, group->rank, i);
     int n_processes = dt_processes_count(hub->options.processes), here = dt_processes_number(hub->options.processes);
-    int64_t bytes = (int64_t)dt_dtype_bytes(wide(part->dtype));
+    int64_t bytes = (int64_t)dt_dtype_bytes(dt_dtype_of_sums(part->dtype));
     for (int p = 0; p < n_processes; p++) {
         size_t first, end;
         dt_local_share(group, (size_t)n_rows(hub, p) * part->n, &first, &end);
