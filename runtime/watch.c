@@ -35,7 +35,7 @@ struct dt_watch {
 
 dt_status *dt_watch_create(const char *folder, int n, double start_seconds, double deadline_seconds, dt_watch **watch) {
     dt_watch *made = dt_allocate_zeroed(1, sizeof *made);
-    *watch = made;
+    *watch = NULL;
     if (made != NULL) {
         *made = (dt_watch){.folder = folder,
                            .n = n,
@@ -47,12 +47,13 @@ dt_status *dt_watch_create(const char *folder, int n, double start_seconds, doub
         made->members = dt_allocate_zeroed((size_t)n, sizeof *made->members);
         made->polled = dt_allocate_zeroed((size_t)n, sizeof *made->polled);
     }
+    for (int p = 0; made != NULL && made->members != NULL && p < n; p++) made->members[p].descriptor = -1;
     if (made == NULL || made->members == NULL || made->polled == NULL) {
         dt_watch_destroy(made);
         return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     }
-    for (int p = 0; p < n; p++) made->members[p].descriptor = -1;
     if (gethostname(made->host, sizeof made->host - 1) != 0) strcpy(made->host, "?");
+    *watch = made;
     return NULL;
 }
 
