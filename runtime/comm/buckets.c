@@ -24,8 +24,6 @@ typedef struct builder {
     DT_LIST(dt_bucket) buckets;
 } builder;
 
-static int64_t whole_units(int64_t bytes) { return (bytes + DT_SCHEDULE_UNIT - 1) / DT_SCHEDULE_UNIT * DT_SCHEDULE_UNIT; }
-
 static void end_shared_piece(builder *b) {
     dt_piece piece = {b->n_shared_bytes, (int)b->shared.n, b->shared.items};
     if (b->shared.n > 0) dt_list_push(b->arena, &b->pieces, piece);
@@ -35,9 +33,9 @@ static void end_shared_piece(builder *b) {
 
 static void add_shared(builder *b, int tensor) {
     int64_t n_bytes = b->tensors[tensor].n_bytes;
-    if (whole_units(b->n_shared_bytes) + n_bytes > b->piece_bytes || b->shared_kind != b->tensors[tensor].kind) end_shared_piece(b);
+    if (dt_schedule_whole_units(b->n_shared_bytes) + n_bytes > b->piece_bytes || b->shared_kind != b->tensors[tensor].kind) end_shared_piece(b);
     b->shared_kind = b->tensors[tensor].kind;
-    int64_t at = whole_units(b->n_shared_bytes);
+    int64_t at = dt_schedule_whole_units(b->n_shared_bytes);
     dt_list_push(b->arena, &b->shared, ((dt_bucket_range){tensor, 0, n_bytes, at}));
     b->n_shared_bytes = at + n_bytes;
 }

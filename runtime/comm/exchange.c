@@ -3,8 +3,6 @@
 
 #include "runtime/threads/clock.h"
 
-static int64_t whole_units(int64_t bytes) { return (bytes + DT_SCHEDULE_UNIT - 1) / DT_SCHEDULE_UNIT * DT_SCHEDULE_UNIT; }
-
 dt_exchange *dt_exchange_create(const dt_schedule *schedule, int n_regions, const dt_exchange_region *regions, const char *label, int tag,
                                 dt_arena *arena) {
     int most_messages = 0, most_sources = 0;
@@ -35,7 +33,7 @@ dt_exchange *dt_exchange_create(const dt_schedule *schedule, int n_regions, cons
 int64_t dt_exchange_bytes(const dt_exchange *exchange) {
     int64_t bytes = 0;
     for (int s = 0; s < exchange->schedule.n_slots; s++)
-        if (exchange->slots[s] == NULL) bytes += whole_units(exchange->schedule.slots[s].n_bytes);
+        if (exchange->slots[s] == NULL) bytes += dt_schedule_whole_units(exchange->schedule.slots[s].n_bytes);
     return bytes;
 }
 
@@ -43,7 +41,7 @@ void dt_exchange_place(dt_exchange *exchange, char *memory) {
     for (int s = 0; s < exchange->schedule.n_slots; s++) {
         if (exchange->slots[s] != NULL) continue;
         exchange->slots[s] = memory;
-        memory += whole_units(exchange->schedule.slots[s].n_bytes);
+        memory += dt_schedule_whole_units(exchange->schedule.slots[s].n_bytes);
     }
 }
 

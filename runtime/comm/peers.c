@@ -1,6 +1,7 @@
 /* peers: see peers.h. */
 #include "runtime/comm/peers.h"
 
+#include "base/memory.h"
 #include "runtime/comm/process_state.h"
 #include "runtime/threads/clock.h"
 
@@ -70,15 +71,25 @@ void dt_progress_describe(const dt_progress *progress, char *text, size_t bytes)
                  atomic_load(&progress->segment), label != NULL ? ", " : "", label != NULL ? label : "", activities[activity]);
 }
 
-dt_status *dt_peers_create(dt_transport *transport, double deadline_seconds, dt_progress *progress, const char *state_folder, dt_arena *arena,
-                           dt_peers **peers) {
-    *peers = DT_NEW(arena, dt_peers);
-    **peers = (dt_peers){.transport = transport,
-                         .deadline_seconds = deadline_seconds,
-                         .progress = progress,
-                         .state_folder = state_folder,
-                         .all = DT_NEW_ARRAY(arena, peer, transport->n_processes)};
+dt_status *dt_peers_create(dt_transport *transport, double deadline_seconds, dt_progress *progress, const char *state_folder, dt_peers **peers) {
+    dt_peers *made = dt_allocate(sizeof *made);
+    peer *all = dt_allocate_zeroed((size_t)transport->n_processes, sizeof *all);
+    *peers = NULL;
+    if (made == NULL || all == NULL) {
+        dt_release(made);
+        dt_release(all);
+        return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory to connect processes");
+    }
+    *made = (dt_peers){
+        .transport = transport, .deadline_seconds = deadline_seconds, .progress = progress, .state_folder = state_folder, .all = all};
+    *peers = made;
     return NULL;
+}
+
+void dt_peers_destroy(dt_peers *peers) {
+    if (peers == NULL) return;
+    dt_release(peers->all);
+    dt_release(peers);
 }
 
 void dt_peers_introduce(dt_peers *peers, const dt_process_name *names) { peers->names = names; }

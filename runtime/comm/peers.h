@@ -16,8 +16,8 @@ typedef struct dt_process_name {
 typedef struct dt_peers dt_peers;
 
 /* state_folder: where others of this machine keep their state, for when they cannot be asked; NULL: nowhere. */
-dt_status *dt_peers_create(dt_transport *transport, double deadline_seconds, dt_progress *progress, const char *state_folder, dt_arena *arena,
-                           dt_peers **peers);
+dt_status *dt_peers_create(dt_transport *transport, double deadline_seconds, dt_progress *progress, const char *state_folder, dt_peers **peers);
+void dt_peers_destroy(dt_peers *peers); /* NULL is allowed */
 /* From now on messages name hosts and process ids. names [n_processes] outlive it. */
 void dt_peers_introduce(dt_peers *peers, const dt_process_name *names);
 

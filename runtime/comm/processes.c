@@ -52,7 +52,7 @@ struct dt_processes {
     dt_peers *peers;
     dt_exchange *gathering;
     char *records;       /* [n * DT_RECORD_BYTES] of the gathering in progress */
-    dt_exchange *bytes;  /* of dt_processes_gather_bytes */
+    int bytes_tag;       /* of dt_processes_gather_bytes */
     dt_event served;     /* the thread has done its work, or has given up */
     struct kept *kept;   /* memory that goes with the processes */
     dt_arena *abandoned; /* of one that failed while the thread was at it; NULL: none did */
@@ -304,7 +304,7 @@ static void *run_thread(void *argument) {
     bool alone = self->open_status != NULL || self->transport == NULL;
     if (!alone)
         self->open_status = dt_peers_create(self->transport, self->options.deadline_seconds, &self->progress,
-                                            self->options.state != NULL ? self->options.state->folder : NULL, self->arena, &self->peers);
+                                            self->options.state != NULL ? self->options.state->folder : NULL, &self->peers);
     dt_event_advance(&self->opened);
     if (alone || self->open_status != NULL) return NULL;
     work in = {.self = self};
@@ -402,7 +402,7 @@ static dt_status *open_guarded(dt_processes *self) {
     dt_schedule schedule = gather_schedule(self->number, self->n, self->arena);
     self->gathering = dt_exchange_create(&schedule, 0, NULL, "records", dt_processes_new_tag(self), self->arena);
     dt_exchange_place(self->gathering, self->records);
-    self->bytes = dt_exchange_create(&(dt_schedule){0}, 0, NULL, "results", dt_processes_new_tag(self), self->arena);
+    self->bytes_tag = dt_processes_new_tag(self);
     pthread_mutex_lock(&self->lock);
     self->awaited = make_awaited(self->number, self->n, self->arena);
     pthread_mutex_unlock(&self->lock);
@@ -436,6 +436,7 @@ static void free_processes(dt_processes *self) {
         one->release(one->memory, one->bytes);
         dt_release(one);
     }
+    dt_peers_destroy(self->peers);
     dt_arena_destroy(self->arena);
     dt_arena_destroy(self->abandoned);
     pthread_mutex_destroy(&self->lock);
@@ -556,14 +557,10 @@ static dt_schedule bytes_schedule(int process, int n, const int64_t *sizes, dt_a
     return (dt_schedule){.n_slots = n, .slots = slots, .n_rounds = 1, .rounds = round};
 }
 
-/* The exchange itself stays: the thread may look at its event when everybody has gone on. */
 static dt_status *gather_bytes(dt_processes *self, const void *mine, const int64_t *sizes, dt_text *all, dt_arena *arena) {
     static const dt_step_context context = {.step = "results"};
     dt_schedule schedule = bytes_schedule(self->number, self->n, sizes, arena);
-    dt_exchange *exchange = self->bytes;
-    exchange->schedule = schedule;
-    exchange->slots = DT_NEW_ARRAY(arena, char *, self->n);
-    exchange->messages = DT_NEW_ARRAY(arena, dt_message, self->n);
+    dt_exchange *exchange = dt_exchange_create(&schedule, 0, NULL, "results", self->bytes_tag, arena);
     for (int p = 0; p < self->n; p++)
         exchange->slots[p] = p == self->number ? (char *)mine : self->number == 0 ? dt_arena_new(arena, (size_t)sizes[p]) : NULL;
     dt_processes_begin(self, exchange, &context);

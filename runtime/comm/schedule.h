@@ -26,6 +26,8 @@ enum {
     DT_SCHEDULE_UNIT = 64 /* bytes; no range ends within one, but for the image's own end, and those of parts */
 };
 
+static inline int64_t dt_schedule_whole_units(int64_t bytes) { return (bytes + DT_SCHEDULE_UNIT - 1) / DT_SCHEDULE_UNIT * DT_SCHEDULE_UNIT; }
+
 typedef enum dt_schedule_goal {
     DT_SCHEDULE_ALL_REDUCE,     /* everybody gets the whole sum */
     DT_SCHEDULE_REDUCE_SCATTER, /* each gets the sum of its own part */
