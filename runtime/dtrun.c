@@ -27,14 +27,15 @@ static void ask_to_stop(int number) {
     if (number != SIGHUP) signal(number, SIG_DFL);
 }
 
-/* What nohup, or a shell that starts jobs in the background, has told us to ignore stays ignored. */
-static void catch_signals(void) {
+void dtrun_catch_signals(void (*handler)(int number)) {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
-    struct sigaction action = {.sa_handler = ask_to_stop, .sa_flags = SA_RESTART}, before;
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART}, before;
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN) sigaction(numbers[i], &action, NULL);
 }
+
+static void catch_signals(void) { dtrun_catch_signals(ask_to_stop); }
 
 /* ---- standard streams ---- */
 
@@ -140,7 +141,10 @@ bool dtrun_runs(const dtrun_call *call) {
     return false;
 }
 
-static const double DEFAULT_DEADLINE_SECONDS = 60; /* for one process to wait for another */
+double dtrun_deadline(const dtrun_call *call) {
+    static const double DEFAULT_SECONDS = 60;
+    return call->run.deadline_seconds > 0 ? call->run.deadline_seconds : DEFAULT_SECONDS;
+}
 
 static dt_state_file state_file = {.file = -1}; /* of this process: for whoever watches the run */
 
@@ -156,8 +160,7 @@ static dt_status *open_processes(dtrun_call *call) {
     DT_TRY(dt_launcher_find(&launcher));
     if (dt_launcher_note(&launcher) != NULL) fprintf(stderr, "dtrun: note: %s\n", dt_launcher_note(&launcher));
     if (launcher.kind == DT_LAUNCHER_NONE) return NULL;
-    double deadline = call->run.deadline_seconds > 0 ? call->run.deadline_seconds : DEFAULT_DEADLINE_SECONDS;
-    dt_processes_options options = {.open = open_mpi, .deadline_seconds = deadline, .stop = &stop};
+    dt_processes_options options = {.open = open_mpi, .deadline_seconds = dtrun_deadline(call), .stop = &stop};
     const char *folder = getenv(DT_STATE_FOLDER_VARIABLE);
     if (folder != NULL) {
         DT_TRY(dt_state_file_create(folder, launcher.process, launcher.n_processes, &state_file));

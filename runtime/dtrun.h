@@ -36,6 +36,11 @@ void dtrun_call_free(dtrun_call *call);
 
 /* Whether several processes can make the command together. */
 bool dtrun_runs(const dtrun_call *call);
+/* How long one process of a run waits for another that does not get on. */
+double dtrun_deadline(const dtrun_call *call);
+/* From now on `handler` is called for the signals that ask for an orderly end. What nohup, or a shell that starts jobs in the background, has told us
+ * to ignore stays ignored. */
+void dtrun_catch_signals(void (*handler)(int number));
 
 /* The commands' names and one line each, for `dtrun --help`. */
 void dtrun_print_usage(FILE *to);

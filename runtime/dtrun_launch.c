@@ -23,7 +23,6 @@
 #include <time.h>
 #include <unistd.h>
 
-static const double DEFAULT_DEADLINE_SECONDS = 60;
 static const double FINDING_SECONDS = 2.5; /* beyond the deadline, for the processes to find out themselves who is to blame */
 static const double ENDING_SECONDS = 6.0;  /* for mpirun to end, after its processes have ended, or the run has failed */
 static const double TERM_SECONDS = 0.5;    /* from SIGTERM to SIGKILL */
@@ -194,7 +193,7 @@ static int judge(const attempt *self, dt_watch_outlook outlook) {
 
 static dt_status *run_once(const dtrun_call *call, const char *folder, bool resume, dt_arena *arena, int *code) {
     attempt self = {0};
-    double deadline = call->run.deadline_seconds > 0 ? call->run.deadline_seconds : DEFAULT_DEADLINE_SECONDS;
+    double deadline = dtrun_deadline(call);
     char **command = make_command(call, deadline, resume, arena);
     DT_TRY(dt_file_remove_tree(folder));
     DT_TRY(dt_file_make_folders(folder));
@@ -230,8 +229,6 @@ static dt_status *run_all(const dtrun_call *call, const char *folder, dt_arena *
 dt_status *dtrun_launch(const dtrun_call *call, int *code) {
     char folder[300];
     const char *parent = getenv("TMPDIR");
-    struct sigaction action = {.sa_handler = ask_to_stop};
-    const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
     jmp_buf guard;
     dt_arena *arena = dt_arena_create();
     if (arena == NULL || setjmp(guard) != 0) {
@@ -239,7 +236,7 @@ dt_status *dtrun_launch(const dtrun_call *call, int *code) {
         return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     }
     dt_arena_guard(arena, &guard);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) sigaction(numbers[i], &action, NULL);
+    dtrun_catch_signals(ask_to_stop);
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     snprintf(folder, sizeof folder, "%.250s/dtrun-launch-XXXXXX", parent != NULL && *parent != 0 ? parent : "/tmp");
     dt_status *status = mkdtemp(folder) != NULL ? NULL : dt_error(DT_IO, "%s: cannot create it: %s", folder, strerror(errno));
