@@ -28,43 +28,28 @@
     X(int64_t resumes, "goes on with --resume (1) or does not (0):", "%" PRId64, record->resumes)                                                    \
     X(int64_t fast_sums, "has --reduce=fast (1) or exact (0):", "%" PRId64, record->fast_sums)                                                       \
     X(int64_t timeline_steps, "has --timeline-steps (0: no --timeline):", "%" PRId64, record->timeline_steps)                                        \
-    X(int64_t flags, "has other options: --bad-index, --library, --keep-best or --stop-after-no-gain:", "%" PRIx64, record->flags)
+    X(uint64_t flags, "has other options: --bad-index, --library, --keep-best or --stop-after-no-gain:", "%" PRIx64, record->flags)
 
 typedef struct record {
 #define X(declaration, meaning, format, value) declaration;
     COMPARED(X)
 #undef X
-    int32_t level;    /* the best that runs there; 0: one is named */
-    uint32_t machine; /* where processes have the same number, they may use the same cores */
+    int64_t level;    /* the best that runs there; 0: one is named, or none does */
+    uint64_t machine; /* where processes have the same number, they may use the same cores */
 } record;
 
 _Static_assert(sizeof(record) <= DT_RECORD_BYTES, "a record has room for what is compared");
 
-static uint32_t mix(uint32_t hash, const void *bytes, size_t n) {
-    for (size_t i = 0; i < n; i++) hash = (hash ^ ((const unsigned char *)bytes)[i]) * 16777619u; /* FNV-1a */
-    return hash;
-}
-
-static uint32_t mix_text(uint32_t hash, const char *text) { return text != NULL ? mix(hash, text, strlen(text) + 1) : hash; }
+static uint64_t mix_text(uint64_t hash, const char *text) { return text != NULL ? dt_hash_bytes(text, strlen(text) + 1, hash) : hash; }
 
 /* The machine, and the cores of it that this process may use. */
-static uint32_t machine(void) {
+static uint64_t machine(void) {
     struct utsname system;
     cpu_set_t cores;
-    uint32_t hash = 2166136261u;
+    uint64_t hash = DT_HASH_SEED;
     if (uname(&system) == 0) hash = mix_text(hash, system.nodename);
-    if (sched_getaffinity(0, sizeof cores, &cores) == 0) hash = mix(hash, &cores, sizeof cores);
+    if (sched_getaffinity(0, sizeof cores, &cores) == 0) hash = dt_hash_bytes(&cores, sizeof cores, hash);
     return hash;
-}
-
-/* The best level of the artifact's objects that runs here. */
-static int best_level(const dt_artifact *artifact) {
-    int best = 0;
-    for (int i = 0; i < artifact->n_objects; i++) {
-        int level = dt_cpu_level_from_name(artifact->objects[i].level);
-        if (level <= dt_cpu_level() && level > best) best = level;
-    }
-    return best;
 }
 
 /* Code and constants that were altered would be run. */
@@ -88,54 +73,41 @@ static record record_of(const dt_artifact *artifact, const char *command, const 
                    .resumes = run->resume,
                    .fast_sums = run->fast_sums,
                    .timeline_steps = run->timeline_steps,
-                   .level = kernels->level == NULL ? best_level(artifact) : 0,
+                   .level = kernels->level == NULL ? dt_kernels_best_level(artifact) : 0,
                    .machine = machine()};
-    uint32_t hash = mix(2166136261u, &run->stop_after_no_gain, sizeof run->stop_after_no_gain);
-    hash = mix(hash, &run->ignore_bad_index, sizeof run->ignore_bad_index);
-    hash = mix(hash, &run->no_libraries, sizeof run->no_libraries);
-    hash = mix_text(mix_text(mix_text(mix_text(hash, run->keep_best), run->step), run->from), kernels->level);
-    made.flags = hash;
+    made.flags = dt_hash_bytes(&run->stop_after_no_gain, sizeof run->stop_after_no_gain, DT_HASH_SEED);
+    made.flags = dt_hash_bytes(&run->ignore_bad_index, sizeof run->ignore_bad_index, made.flags);
+    made.flags = dt_hash_bytes(&run->no_libraries, sizeof run->no_libraries, made.flags);
+    made.flags = mix_text(mix_text(mix_text(mix_text(made.flags, run->keep_best), run->step), run->from), kernels->level);
     snprintf(made.version, sizeof made.version, "%s", DT_VERSION);
     snprintf(made.program, sizeof made.program, "%s", artifact->program_hash);
     snprintf(made.command, sizeof made.command, "%s", command);
     return made;
 }
 
-#define SAY_VALUE(text, format, value) dt_text_format(text, format, value)
-
 /* The first thing in which process p is not as process 0, in words that all processes find alike. */
 static dt_status *compare(const record *all, int p) {
-    dt_status *status = NULL;
-    dt_text here = {0}, there = {0};
+    char here[64], there[64];
 #define X(declaration, meaning, format, value)                                                                                                       \
-    if (status == NULL) {                                                                                                                            \
-        dt_text_free(&here), dt_text_free(&there);                                                                                                   \
-        const record *record = &all[p];                                                                                                              \
-        SAY_VALUE(&here, format, value);                                                                                                             \
-        record = &all[0];                                                                                                                            \
-        SAY_VALUE(&there, format, value);                                                                                                            \
-        if (here.failed || there.failed)                                                                                                             \
-            status = dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");                                                                               \
-        else if (strcmp(here.data, there.data) != 0)                                                                                                 \
-            status = dt_error(DT_FAILED_PRECONDITION, "process %d %s %s, process 0 %s: all processes of a run are started alike", p, meaning,        \
-                              here.data, there.data);                                                                                                \
-    }
+    for (const record *record = &all[0]; record != NULL; record = NULL) snprintf(there, sizeof there, format, value);                                \
+    for (const record *record = &all[p]; record != NULL; record = NULL) snprintf(here, sizeof here, format, value);                                  \
+    if (strcmp(here, there) != 0)                                                                                                                    \
+        return dt_error(DT_FAILED_PRECONDITION, "process %d %s %s, process 0 %s: all processes of a run are started alike", p, meaning, here, there);
     COMPARED(X)
 #undef X
-    dt_text_free(&here);
-    dt_text_free(&there);
-    return status;
+    return NULL;
 }
 
+/* Each loads its best code, unless some have better code than others. */
 static void agree_on_level(const record *all, int n, int process, dt_agreement *agreed, dt_text *note) {
-    int least = all[0].level, most = all[0].level;
+    int64_t least = all[0].level, most = all[0].level;
     for (int p = 1; p < n; p++) {
         if (all[p].level < least) least = all[p].level;
         if (all[p].level > most) most = all[p].level;
     }
-    agreed->level = least > 0 ? dt_cpu_level_name(least) : NULL;
-    if (process == 0 && least > 0 && least < most)
-        dt_text_format(note, "all processes run the code for %s: not all machines have %s", dt_cpu_level_name(least), dt_cpu_level_name(most));
+    if (least == most || least == 0) return; /* 0: some have none, and say so themselves */
+    agreed->level = dt_cpu_level_name((int)least);
+    if (process == 0) dt_text_format(note, "all processes run the code for %s: not all machines can run better code", agreed->level);
 }
 
 static void say_fast(const dt_run_options *run, dt_text *note) {

@@ -35,17 +35,29 @@ static dt_status *nothing_runs_here(const dt_artifact *artifact, const char *wan
     return dt_artifact_suggest(status, artifact, "--cpu", "native");
 }
 
-static dt_status *choose(const dt_artifact *artifact, const char *wanted, const dt_artifact_object **object) {
-    char name[80];
-    int level = dt_cpu_level(), best = 0;
-    dt_cpu_name(name);
+/* How good the best one is; *object is that one. */
+static int choose_best(const dt_artifact *artifact, const char *wanted, int machine_level, const char *machine_name, const dt_artifact_object **object) {
+    int best = 0;
     for (int i = 0; i < artifact->n_objects; i++) {
         const dt_artifact_object *candidate = &artifact->objects[i];
         if (wanted != NULL && strcmp(candidate->level, wanted) != 0) continue;
-        int candidate_worth = worth(candidate, level, name);
+        int candidate_worth = worth(candidate, machine_level, machine_name);
         if (candidate_worth > best) best = candidate_worth, *object = candidate;
     }
-    return best > 0 ? NULL : nothing_runs_here(artifact, wanted, level, name);
+    return best;
+}
+
+static dt_status *choose(const dt_artifact *artifact, const char *wanted, const dt_artifact_object **object) {
+    char name[80];
+    int level = dt_cpu_level();
+    dt_cpu_name(name);
+    return choose_best(artifact, wanted, level, name, object) > 0 ? NULL : nothing_runs_here(artifact, wanted, level, name);
+}
+
+int dt_kernels_best_level(const dt_artifact *artifact) {
+    char name[80];
+    const dt_artifact_object *object;
+    return choose_best(artifact, NULL, dt_cpu_level(), dt_cpu_name(name), &object);
 }
 
 static dt_status *out_of_memory(const dt_artifact *artifact) {

@@ -17,6 +17,8 @@ typedef struct dt_kernels_options {
 
 /* `options` may be NULL. The artifact must outlive the kernels. DT_FAILED_PRECONDITION when no object of the artifact runs on this machine. */
 dt_status *dt_kernels_load(const dt_artifact *artifact, const dt_kernels_options *options, dt_kernels **kernels);
+/* Of the code that would be loaded here without a level: 1 to 4 as in base/cpu.h, more for code of this very processor; 0: none runs. */
+int dt_kernels_best_level(const dt_artifact *artifact);
 void dt_kernels_free(dt_kernels *kernels); /* NULL is allowed; no session or function may still use it */
 
 const dt_artifact *dt_kernels_artifact(const dt_kernels *kernels);
