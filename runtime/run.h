@@ -76,6 +76,9 @@ void dt_run_warn_of_differences(dt_log *log, const dt_checkpoint_state *then, co
 /* Whether this process writes what is written once: checkpoints, results, the log. */
 bool dt_run_leads(const dt_run_options *options);
 
+/* All processes find as many examples: files of one name may differ from machine to machine. */
+dt_status *dt_run_compare_data(dt_session *session, const dt_pipeline *pipeline);
+
 /* Says what each process reads whole, though it makes a part of the batches. */
 void dt_run_log_reading(dt_log *log, const dt_pipeline *pipeline);
 

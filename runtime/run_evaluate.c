@@ -32,6 +32,7 @@ static dt_status *evaluate(const dt_kernels *kernels, dt_session *session, dt_pi
     int64_t epoch;
     dt_runner *runner;
     double began = dt_seconds_now();
+    DT_TRY(dt_run_compare_data(session, pipeline));
     DT_TRY(dt_session_initialize(session));
     DT_TRY(dt_run_need_weights(session, options, log, &epoch));
     DT_TRY(dt_runner_create(kernels, session, pipeline, step, options->ignore_bad_index, &runner));

@@ -88,6 +88,7 @@ static dt_status *write_results(const prediction *all, const char *folder, dt_lo
 static dt_status *predict(prediction *all, const dt_kernels *kernels, const dt_run_options *options, dt_log *log) {
     int64_t epoch;
     DT_TRY(dt_pipeline_check(all->pipeline, all->step));
+    DT_TRY(dt_run_compare_data(all->session, all->pipeline));
     DT_TRY(check_results(all));
     DT_TRY(dt_session_initialize(all->session));
     DT_TRY(dt_run_need_weights(all->session, options, log, &epoch));

@@ -106,6 +106,16 @@ dt_status *dt_run_need_weights(dt_session *session, const dt_run_options *option
 
 bool dt_run_leads(const dt_run_options *options) { return dt_processes_number(options->processes) == 0; }
 
+dt_status *dt_run_compare_data(dt_session *session, const dt_pipeline *pipeline) {
+    dt_session_answers n;
+    DT_TRY(dt_session_ask(session, dt_pipeline_n_examples(pipeline), &n));
+    if (n.least == n.most) return NULL;
+    return dt_error(DT_FAILED_PRECONDITION,
+                    "not all processes find the same data: some find %" PRId64 " examples in their files, others %" PRId64
+                    "; --data names a folder that has the same files on all machines",
+                    n.least, n.most);
+}
+
 void dt_run_log_reading(dt_log *log, const dt_pipeline *pipeline) {
     dt_text text = {0};
     dt_pipeline_print_whole(pipeline, &text);

@@ -259,6 +259,8 @@ static dt_status *begin(training *run, dt_checkpoint_state *saved) {
     DT_TRY(find_checkpoint(run, saved));
     DT_TRY(open_data(run, saved));
     DT_TRY(open_session(run));
+    DT_TRY(dt_run_compare_data(run->session, run->data));
+    if (run->test_data != NULL) DT_TRY(dt_run_compare_data(run->session, run->test_data));
     DT_TRY(check_checkpoint(run, saved));
     DT_TRY(check_folder(run));
     DT_TRY(describe_state(run));

@@ -53,6 +53,7 @@ struct dt_session {
     double began; /* where it is recorded */
     dt_bad_index bad_index;
     dt_bad_index *bad_indices; /* [n_processes] on the way */
+    int64_t *answers;          /* [n_processes] of dt_session_ask, on the way */
     double gathering_seconds;
 
     const void *const *staged; /* inputs of the batch that was staged last, and no step has run since; NULL: there is none */
@@ -92,14 +93,14 @@ static dt_status *gather(dt_session *session, void *records, size_t bytes, const
 }
 
 dt_status *dt_session_ask(dt_session *session, int64_t here, dt_session_answers *all) {
-    dt_bad_index *records = session->bad_indices; /* of whichever kind: they are read at once */
-    records[session->process] = (dt_bad_index){.count = here};
-    DT_TRY(gather(session, records, sizeof *records, &at_start));
+    int64_t *answers = session->answers;
+    answers[session->process] = here;
+    DT_TRY(gather(session, answers, sizeof *answers, &at_start));
     *all = (dt_session_answers){.least = here, .most = here};
     for (int p = 0; p < session->n_processes; p++) {
-        if (records[p].count < all->least) all->least = records[p].count;
-        if (records[p].count > all->most) all->most = records[p].count;
-        all->sum = (int64_t)((uint64_t)all->sum + (uint64_t)records[p].count);
+        if (answers[p] < all->least) all->least = answers[p];
+        if (answers[p] > all->most) all->most = answers[p];
+        all->sum = (int64_t)((uint64_t)all->sum + (uint64_t)answers[p]);
     }
     return NULL;
 }
@@ -342,6 +343,7 @@ static dt_status *open_executors(dt_session *session) {
     session->executors = DT_NEW_ARRAY(session->arena, dt_executor, n);
     session->peers = DT_NEW_ARRAY(session->arena, dt_executor *, n);
     session->bad_indices = DT_NEW_ARRAY(session->arena, dt_bad_index, session->n_processes);
+    session->answers = DT_NEW_ARRAY(session->arena, int64_t, session->n_processes);
     session->n_executors = n;
     for (int e = 0; e < n; e++) DT_TRY(open_executor(session, e));
     DT_TRY(open_link(session));

@@ -53,6 +53,7 @@ labels[8 + 96 + 40] = 200
 alike("a bad index", r"index 200.*example 136 of epoch 0", data=bad)
 alike("not a number", r"train step \d+: loss is not a number", artifact=compile_program(TEXT.replace("adam(learning_rate: 1e-3)", "sgd(1e30)"), "nan"))
 
+fails("fewer examples", r"some find 160 examples in their files, others 192", run(1, data=write_data(FOLDER / "fewer", n=32, n_test=160)))
 missing = copy_of_data("missing")
 (missing / "test-images").unlink()
 fails("a missing file", r"missing/test-images", run(2, data=missing))
