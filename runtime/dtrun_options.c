@@ -17,9 +17,10 @@ enum command {
     DEVICES = 16,
     BENCH = 32,
     LAUNCH = 64,
+    DATA = 128,
     RUNS = TRAIN | EVALUATE | PREDICT,
     STEPS = RUNS | BENCH, /* what runs steps of a program */
-    ANY = STEPS | INFO
+    ANY = STEPS | INFO | DATA
 };
 
 static const struct {
@@ -46,6 +47,14 @@ static const struct {
      "over "
      "B does, or on none, as a parameter: the first kind wants the input in one batch (--global-batch).\n\n"
      "  dtrun predict fashion.dtx --input images.npy --output out --checkpoint-dir ck"},
+    {"data", DATA, "what a step would see, as arrays",
+     "Reads the data of step `train` of PROGRAM and writes what the step would see: for each of its inputs one INPUT.npy with the rows of all "
+     "batches, "
+     "one after the other, and batch-rows.npy with the number of rows of each batch.\v"
+     "The batches are those of `dtrun train` with the same --seed, --replicas and --global-batch: in the same order, with the same random numbers, "
+     "and "
+     "a short one at the end of an epoch. In NumPy: numpy.split(array, numpy.cumsum(batch_rows)[:-1]).\n\n"
+     "  dtrun data fashion.dtx --data /usr/share/datasets/fashion-mnist --step train --batches 10 -o batches"},
     {"bench", BENCH, "where the time of a step goes, kernel by kernel",
      "Runs a step of PROGRAM over and over, on made-up input or on its data, and says for each kernel where in the program it comes from, its time, "
      "its share of the step, its GFLOP/s and GB/s, and how much that is of what one core of this machine was measured to do.\v"
@@ -105,7 +114,8 @@ enum key {
     KEY_LOG_FORMAT,
     KEY_BAD_INDEX,
     KEY_INPUT,
-    KEY_OUTPUT,
+    KEY_BATCHES,
+    KEY_EPOCH,
     KEY_LEVEL,
     KEY_PRECISION,
     KEY_PERF_MAP,
@@ -126,14 +136,17 @@ static const struct {
     enum command takes;
     struct argp_option option;
 } rows[] = {
-    {RUNS, {"data", KEY_DATA, "FOLDER", 0, "Where the data files are (default: the current folder)", 1}},
+    {RUNS | DATA, {"data", KEY_DATA, "FOLDER", 0, "Where the data files are (default: the current folder)", 1}},
     {RUNS, {"step", KEY_STEP, "NAME", 0, "The step to run (default: the command's name)", 1}},
+    {DATA, {"step", KEY_STEP, "NAME", 0, "The step whose inputs are written (default: train)", 1}},
+    {DATA, {"batches", KEY_BATCHES, "N", 0, "How many, going on into the next epoch (default: those of one epoch)", 1}},
+    {DATA, {"epoch", KEY_EPOCH, "N", 0, "The epoch to begin with, from 1 (default: 1)", 1}},
     {BENCH, {"data", KEY_DATA, "FOLDER", 0, "Run on the step's data, with the files of this folder (default: made-up input)", 1}},
     {BENCH, {"step", KEY_STEP, "NAME", 0, "The step to run (default: train)", 1}},
     {BENCH, {"steps", KEY_STEPS, "N", 0, "How many steps to measure, after a warm-up of three (default: 20)", 1}},
     {BENCH, {"vs", KEY_VERSUS, "PROGRAM", 0, "Run another program too, the two in turn, and say how their times compare", 1}},
     {BENCH, {"json", KEY_JSON, NULL, 0, "One JSON object instead of a table; times in seconds", 4}},
-    {STEPS, {"from", KEY_FROM, "DATA", 0, "The program's data to run it over (default: the step's own)", 1}},
+    {STEPS | DATA, {"from", KEY_FROM, "DATA", 0, "The program's data to run it over (default: the step's own)", 1}},
     {TRAIN, {"epochs", KEY_EPOCHS, "N", 0, "Passes over the data (default: 1, or as many as --max-steps needs)", 1}},
     {TRAIN,
      {"max-steps", KEY_MAX_STEPS, "N", 0, "End after step N of the whole training, resumed or not; 0 writes the initial weights as a checkpoint", 1}},
@@ -142,9 +155,10 @@ static const struct {
       "End when N epochs in a row bring no gain in what --keep-best names (default: the first report)", 1}},
     {STEPS,
      {"seed", KEY_SEED, "N", 0, "Of the initial weights, the order of examples and all random numbers (default: 0, resumed: the checkpoint's)", 1}},
-    {RUNS, {"bad-index", KEY_BAD_INDEX, "error|ignore", 0, "What an index out of range is (default: error). Ignored ones are counted", 1}},
+    {DATA, {"seed", KEY_SEED, "N", 0, "Of the order of examples and of random numbers (default: 0)", 1}},
+    {RUNS | DATA, {"bad-index", KEY_BAD_INDEX, "error|ignore", 0, "What an index out of range is (default: error). Ignored ones are counted", 1}},
     {PREDICT, {"input", KEY_INPUT, "FILE", 0, "A .npy or IDX file, gzipped or not; one for each input of the step, in order", 1}},
-    {PREDICT, {"output", KEY_OUTPUT, "FOLDER", 0, "Where the results go, one .npy each", 1}},
+    {PREDICT | DATA, {"output", 'o', "FOLDER", 0, "Where the results go, one .npy each", 1}},
     {STEPS,
      {"devices", KEY_DEVICES, "DEVICES", 0,
       "What to run on, as `dtrun devices` lists them: cpu:D or cpu:DxT, D devices of T cores; cuda, all GPUs; cuda:0,3, GPUs by number (default: "
@@ -162,8 +176,8 @@ static const struct {
     {STEPS,
      {"reduce", KEY_REDUCE, "exact|fast", 0,
       "Over processes, whether sums have the same bits whoever holds which replica, or are left to MPI (default: exact)", 2}},
-    {STEPS, {"replicas", KEY_REPLICAS, "V", 0, "Shards of the global batch, dealt to the devices (default: 1, resumed: the checkpoint's)", 2}},
-    {STEPS,
+    {STEPS | DATA, {"replicas", KEY_REPLICAS, "V", 0, "Shards of the global batch, dealt to the devices (default: 1, resumed: the checkpoint's)", 2}},
+    {STEPS | DATA,
      {"global-batch", KEY_GLOBAL_BATCH, "N", 0,
       "Examples a step, over all replicas (default: batch(n) of the data, or the most that fit, for each replica)", 2}},
     {RUNS, {"checkpoint-dir", KEY_CHECKPOINT_DIR, "FOLDER", 0, "Where checkpoints are", 3}},
@@ -182,7 +196,7 @@ static const struct {
     {TRAIN, {"resume", KEY_RESUME, NULL, 0, "Go on from the newest checkpoint, in the middle of an epoch too", 3}},
     {RUNS, {"init", KEY_INIT, "FILE", 0, "Take parameters by path from a .safetensors file, or from one checkpoint", 3}},
     {TRAIN, {"log-every", KEY_LOG_EVERY, "N", 0, "Say the reports of every N-th step (default: 100; 0: never)", 4}},
-    {RUNS, {"log-format", KEY_LOG_FORMAT, "text|json", 0, "Lines for people, or one JSON object a line (default: text)", 4}},
+    {RUNS | DATA, {"log-format", KEY_LOG_FORMAT, "text|json", 0, "Lines for people, or one JSON object a line (default: text)", 4}},
     {TRAIN | EVALUATE,
      {"timeline", KEY_TIMELINE, "FILE", 0,
       "When the run has ended, write what each thread of all processes did, and when: a trace that ui.perfetto.dev and chrome://tracing open", 4}},
@@ -191,8 +205,8 @@ static const struct {
     {ANY, {"define", 'D', "NAME=VALUE", 0, "An option of the program, where PROGRAM is a .dt", 5}},
     {ANY,
      {"precision", KEY_PRECISION, "f32|tf32|bf16", 0, "What factors of products are rounded to, where PROGRAM is a .dt (default: what it says)", 5}},
-    {STEPS, {"level", KEY_LEVEL, "LEVEL", 0, "Use the code for this instruction-set level (default: the best that runs here)", 5}},
-    {STEPS, {"cpu", 0, NULL, OPTION_ALIAS, NULL, 5}},
+    {STEPS | DATA, {"level", KEY_LEVEL, "LEVEL", 0, "Use the code for this instruction-set level (default: the best that runs here)", 5}},
+    {STEPS | DATA, {"cpu", 0, NULL, OPTION_ALIAS, NULL, 5}},
     {STEPS, {"perf-map", KEY_PERF_MAP, NULL, 0, "Name the kernels for perf(1), in /tmp/perf-PID.map", 5}},
     {LAUNCH, {"processes", 'n', "N", 0, "How many processes (default: 1)", 1}},
     {LAUNCH,
@@ -252,7 +266,9 @@ static error_t parse_run(int key, char *text, struct argp_state *state) {
         run->has_seed = true;
         return 0;
     case KEY_BAD_INDEX: run->ignore_bad_index = choice(text, "ignore", "error", name, state); return 0;
-    case KEY_OUTPUT: run->output = text; return 0;
+    case 'o': run->output = text; return 0;
+    case KEY_BATCHES: run->n_batches = number(text, 1, name, state); return 0;
+    case KEY_EPOCH: run->epoch = number(text, 1, name, state); return 0;
     case KEY_DEVICES: run->devices = text; return 0;
     case KEY_LIBRARY: run->no_libraries = choice(text, "none", "auto", name, state); return 0;
     case KEY_REDUCE: run->fast_sums = choice(text, "fast", "exact", name, state); return 0;
@@ -355,6 +371,7 @@ static void set_defaults(dtrun_call *call) {
     call->run.data = strcmp(call->command, "bench") == 0 ? NULL : ".";
     if (!dtrun_runs(call)) call->run.devices = "cpu"; /* of a run the share of this process is found out first */
     call->run.max_steps = -1;
+    call->run.epoch = 1;
     call->run.log_every = 100;
     call->n_steps = 20;
 }

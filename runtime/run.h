@@ -1,4 +1,4 @@
-/* run: training, evaluation and prediction from beginning to end, as the command line asks for them. */
+/* run: training, evaluation, prediction and the data of a step, from beginning to end, as the command line asks for them. */
 #ifndef DT_RUNTIME_RUN_H
 #define DT_RUNTIME_RUN_H
 
@@ -43,14 +43,18 @@ typedef struct dt_run_options {
 
     int n_inputs; /* of predict */
     const char *const *inputs;
-    const char *output;
+    const char *output; /* folder, of predict and data */
+
+    int64_t epoch;     /* of data: from 1 */
+    int64_t n_batches; /* of data; 0: those of the epoch */
 } dt_run_options;
 
 dt_status *dt_run_train(const dt_kernels *kernels, const dt_run_options *options, dt_log *log);
 dt_status *dt_run_evaluate(const dt_kernels *kernels, const dt_run_options *options, dt_log *log);
 dt_status *dt_run_predict(const dt_kernels *kernels, const dt_run_options *options, dt_log *log);
+dt_status *dt_run_data(const dt_kernels *kernels, const dt_run_options *options, dt_log *log);
 
-/* ---- what the three share ---- */
+/* ---- what they share ---- */
 
 /* The step that the options name, or `otherwise`; DT_NOT_FOUND lists those there are. */
 dt_status *dt_run_find_step(const dt_artifact *artifact, const dt_run_options *options, const char *otherwise, int *step);
