@@ -48,12 +48,10 @@ static const struct {
      "B does, or on none, as a parameter: the first kind wants the input in one batch (--global-batch).\n\n"
      "  dtrun predict fashion.dtx --input images.npy --output out --checkpoint-dir ck"},
     {"data", DATA, "what a step would see, as arrays",
-     "Reads the data of step `train` of PROGRAM and writes what the step would see: for each of its inputs one INPUT.npy with the rows of all "
-     "batches, "
-     "one after the other, and batch-rows.npy with the number of rows of each batch.\v"
-     "The batches are those of `dtrun train` with the same --seed, --replicas and --global-batch: in the same order, with the same random numbers, "
-     "and "
-     "a short one at the end of an epoch. In NumPy: numpy.split(array, numpy.cumsum(batch_rows)[:-1]).\n\n"
+     "Reads the data of step `train` of PROGRAM and writes what the step would see: for each of its inputs one INPUT.npy with the rows of "
+     "all batches, one after the other, and batch-rows.npy with the number of rows of each batch.\v"
+     "The batches are those of `dtrun train` with the same --seed, --replicas and --global-batch: in the same order, with the same random "
+     "numbers, and a short one at the end of an epoch. In NumPy: numpy.split(array, numpy.cumsum(batch_rows)[:-1]).\n\n"
      "  dtrun data fashion.dtx --data /usr/share/datasets/fashion-mnist --step train --batches 10 -o batches"},
     {"bench", BENCH, "where the time of a step goes, kernel by kernel",
      "Runs a step of PROGRAM over and over, on made-up input or on its data, and says for each kernel where in the program it comes from, its time, "
@@ -114,6 +112,7 @@ enum key {
     KEY_LOG_FORMAT,
     KEY_BAD_INDEX,
     KEY_INPUT,
+    KEY_PNG,
     KEY_BATCHES,
     KEY_EPOCH,
     KEY_LEVEL,
@@ -159,6 +158,9 @@ static const struct {
     {RUNS | DATA, {"bad-index", KEY_BAD_INDEX, "error|ignore", 0, "What an index out of range is (default: error). Ignored ones are counted", 1}},
     {PREDICT, {"input", KEY_INPUT, "FILE", 0, "A .npy or IDX file, gzipped or not; one for each input of the step, in order", 1}},
     {PREDICT | DATA, {"output", 'o', "FOLDER", 0, "Where the results go, one .npy each", 1}},
+    {PREDICT,
+     {"png", KEY_PNG, "FOLDER", 0,
+      "Where results that are pictures go, one .png for each example: [B, H, W] or [B, H, W, 1|3] of u8, or of f32 from 0 to 1, or from -1 to 1", 1}},
     {STEPS,
      {"devices", KEY_DEVICES, "DEVICES", 0,
       "What to run on, as `dtrun devices` lists them: cpu:D or cpu:DxT, D devices of T cores; cuda, all GPUs; cuda:0,3, GPUs by number (default: "
@@ -267,6 +269,7 @@ static error_t parse_run(int key, char *text, struct argp_state *state) {
         return 0;
     case KEY_BAD_INDEX: run->ignore_bad_index = choice(text, "ignore", "error", name, state); return 0;
     case 'o': run->output = text; return 0;
+    case KEY_PNG: run->png = text; return 0;
     case KEY_BATCHES: run->n_batches = number(text, 1, name, state); return 0;
     case KEY_EPOCH: run->epoch = number(text, 1, name, state); return 0;
     case KEY_DEVICES: run->devices = text; return 0;

@@ -44,6 +44,7 @@ typedef struct dt_run_options {
     int n_inputs; /* of predict */
     const char *const *inputs;
     const char *output; /* folder, of predict and data */
+    const char *png;    /* folder for pictures, of predict */
 
     int64_t epoch;     /* of data: from 1 */
     int64_t n_batches; /* of data; 0: those of the epoch */

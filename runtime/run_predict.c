@@ -1,9 +1,10 @@
-/* run_predict: a step without data of its own over arrays of the user's; one .npy file for each result that it names. Of several processes each runs
- * its rows of every batch; the one that leads gets all, and writes. */
+/* run_predict: a step that trains nothing over arrays of the user's, or over data of the program; one .npy file for each result that it names, or
+ * pictures. Of several processes each runs its rows of every batch; the one that leads gets all, and writes. */
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "runtime/data/npy.h"
+#include "runtime/png_file.h"
 #include "runtime/run.h"
 
 #include <errno.h>
@@ -75,13 +76,49 @@ static dt_status *write_result(const prediction *all, int i, const char *folder,
     return status;
 }
 
+/* `folder` may be NULL: there is nothing to prepare. */
 static dt_status *prepare_folder(const char *folder) {
+    if (folder == NULL) return NULL;
     DT_TRY(dt_file_make_folders(folder));
     return access(folder, W_OK | X_OK) == 0 ? NULL : dt_error(DT_IO, "%s: cannot be written: %s", folder, strerror(errno));
 }
 
-static dt_status *write_results(const prediction *all, const char *folder, dt_log *log) {
-    for (int i = all->about->n_aggregates; i < all->function->n_results; i++) DT_TRY(write_result(all, i, folder, log));
+/* Says of results that are no pictures why; it is an error where none is one. */
+static dt_status *check_pictures(const prediction *all, const dt_run_options *options, dt_log *log) {
+    dt_text others = {0};
+    int n_pictures = 0;
+    for (int i = all->about->n_aggregates; i < all->function->n_results && options->png != NULL; i++) {
+        const dt_artifact_tensor *tensor = &all->function->results[i].tensor;
+        const char *objection = dt_png_objection(tensor);
+        n_pictures += objection == NULL;
+        if (objection != NULL) dt_text_format(&others, "%sresult %s %s", others.n > 0 ? "; " : "", tensor->name, objection);
+    }
+    dt_status *status = NULL;
+    if (options->png != NULL && n_pictures == 0)
+        status = dt_error(DT_INVALID_ARGUMENT, "step %s returns no pictures for --png: %s", all->about->name, others.data != NULL ? others.data : "");
+    else if (others.n > 0 && options->output == NULL)
+        dt_log_remark(log, "note", "%s: --output writes it", others.data);
+    dt_text_free(&others);
+    return status;
+}
+
+static dt_status *write_pictures(const prediction *all, int i, const char *folder, dt_log *log) {
+    const dt_artifact_tensor *tensor = &all->function->results[i].tensor;
+    if (dt_png_objection(tensor) != NULL) return NULL;
+    int64_t dims[4];
+    for (int d = 0; d < tensor->n_dims; d++) dims[d] = d == 0 ? all->n_rows : tensor->dims[d];
+    dt_text files = {0};
+    dt_status *status = dt_png_write_rows(folder, tensor, all->n_rows, all->results[i].data, &files);
+    if (status == NULL) dt_log_written(log, files.data != NULL ? files.data : folder, tensor->dtype, tensor->n_dims, dims);
+    dt_text_free(&files);
+    return status;
+}
+
+static dt_status *write_results(const prediction *all, const dt_run_options *options, dt_log *log) {
+    for (int i = all->about->n_aggregates; i < all->function->n_results; i++) {
+        if (options->output != NULL) DT_TRY(write_result(all, i, options->output, log));
+        if (options->png != NULL) DT_TRY(write_pictures(all, i, options->png, log));
+    }
     return dt_log_status(log);
 }
 
@@ -90,12 +127,16 @@ static dt_status *predict(prediction *all, const dt_kernels *kernels, const dt_r
     DT_TRY(dt_pipeline_check(all->pipeline, all->step));
     DT_TRY(dt_run_compare_data(all->session, all->pipeline));
     DT_TRY(check_results(all));
+    DT_TRY(check_pictures(all, options, log));
     DT_TRY(dt_session_initialize(all->session));
     DT_TRY(dt_run_need_weights(all->session, options, log, &epoch));
     dt_run_log_started(log, kernels, all->session, all->pipeline, all->step, (dt_log_start){.seed = options->seed});
-    if (dt_session_leads(all->session)) DT_TRY(prepare_folder(options->output));
+    if (dt_session_leads(all->session)) {
+        DT_TRY(prepare_folder(options->output));
+        DT_TRY(prepare_folder(options->png));
+    }
     DT_TRY(run_batches(all, options));
-    return dt_session_leads(all->session) ? write_results(all, options->output, log) : NULL;
+    return dt_session_leads(all->session) ? write_results(all, options, log) : NULL;
 }
 
 /* The user's files as a pipeline: files(…) | batch(rows). `arguments`: [n_inputs + 1]. */
@@ -135,7 +176,8 @@ dt_status *dt_run_predict(const dt_kernels *kernels, const dt_run_options *optio
     if (all.about->trains) return dt_error(DT_INVALID_ARGUMENT, "step %s trains: run it with `dtrun train`", all.about->name);
     if (all.function->n_results == all.about->n_aggregates) return dt_error(DT_INVALID_ARGUMENT, "step %s returns nothing", all.about->name);
     DT_TRY(dt_run_need_computation(options, "there are no results to write"));
-    if (options->output == NULL) return dt_error(DT_INVALID_ARGUMENT, "name the folder for the results with --output");
+    if (options->output == NULL && options->png == NULL)
+        return dt_error(DT_INVALID_ARGUMENT, "name the folder for the results with --output, or for pictures with --png");
     dt_session_options about = dt_session_options_default();
     about.devices = options->devices;
     about.no_libraries = options->no_libraries;
