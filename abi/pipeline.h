@@ -9,25 +9,45 @@
 
 /* X(name in programs, most files, name of the whole number that it may be given besides, "" for none) */
 #define DT_SOURCES(X)                                                                                                                                \
-    X(idx, INT_MAX, "") /* MNIST's format, gzipped or not; several files side by side */                                                             \
-    X(npy, INT_MAX, "") /* NumPy arrays, side by side */                                                                                             \
-    X(csv, 1, "target") /* a header line, then numbers */
+    X(idx, INT_MAX, "")   /* MNIST's format, gzipped or not; several files side by side */                                                           \
+    X(npy, INT_MAX, "")   /* NumPy arrays, side by side */                                                                                           \
+    X(csv, 1, "target")   /* a header line, then numbers */                                                                                          \
+    X(bytes, INT_MAX, "") /* a byte an example, of files one after the other */
 
-/* X(enumerator, name in programs, argument: NOTHING, COUNT or FUNCTION, least count, most) */
+/* X(enumerator, name in programs) */
 #define DT_STAGES(X)                                                                                                                                 \
-    X(MAP, "map", FUNCTION, 0, 0)                                                                                                                    \
-    X(FILTER, "filter", FUNCTION, 0, 0)                                                                                                              \
-    X(SHUFFLE, "shuffle", COUNT, 1, INT64_MAX)                                                                                                       \
-    X(CACHE, "cache", NOTHING, 0, 0)                                                                                                                 \
-    X(TAKE, "take", COUNT, 1, INT64_MAX)                                                                                                             \
-    X(SKIP, "skip", COUNT, 0, INT64_MAX)                                                                                                             \
-    X(REPEAT, "repeat", COUNT, 1, INT64_MAX)                                                                                                         \
-    X(BATCH, "batch", COUNT, 1, INT32_MAX)                                                                                                           \
-    X(PREFETCH, "prefetch", COUNT, 1, INT64_MAX)
+    X(MAP, "map")                                                                                                                                    \
+    X(FILTER, "filter")                                                                                                                              \
+    X(SHUFFLE, "shuffle")                                                                                                                            \
+    X(CACHE, "cache")                                                                                                                                \
+    X(TAKE, "take")                                                                                                                                  \
+    X(SKIP, "skip")                                                                                                                                  \
+    X(REPEAT, "repeat")                                                                                                                              \
+    X(WINDOWS, "windows")                                                                                                                            \
+    X(BATCH, "batch")                                                                                                                                \
+    X(PREFETCH, "prefetch")
+
+/* X(stage, argument, kind: INT or FUNCTION; of an INT: least, most, default). A program gives arguments in this order or by name. What it leaves out
+ * the front end writes down, so that the runtime finds them all, in this order. */
+#define DT_STAGE_ARGUMENTS(X)                                                                                                                        \
+    X(MAP, "function", FUNCTION, 0, 0, DT_REQUIRED)                                                                                                  \
+    X(FILTER, "function", FUNCTION, 0, 0, DT_REQUIRED)                                                                                               \
+    X(SHUFFLE, "n", INT, 1, INT64_MAX, DT_REQUIRED)                                                                                                  \
+    X(TAKE, "n", INT, 1, INT64_MAX, DT_REQUIRED)                                                                                                     \
+    X(SKIP, "n", INT, 0, INT64_MAX, DT_REQUIRED)                                                                                                     \
+    X(REPEAT, "n", INT, 1, INT64_MAX, DT_REQUIRED)                                                                                                   \
+    X(WINDOWS, "n", INT, 1, INT32_MAX, DT_REQUIRED)                                                                                                  \
+    X(WINDOWS, "shift", INT, 1, INT32_MAX, DT_AS_FIRST)                                                                                              \
+    X(BATCH, "n", INT, 1, INT32_MAX, DT_REQUIRED)                                                                                                    \
+    X(PREFETCH, "n", INT, 1, INT64_MAX, DT_REQUIRED)
+
+/* Defaults that are no number: there is none, or it is what the first argument is. */
+#define DT_REQUIRED INT64_MIN
+#define DT_AS_FIRST (INT64_MIN + 1)
 
 /* What programs may name and the runtime does not have yet. X(name in programs) */
-#define DT_SOURCES_TO_COME(X) X(lines) X(bytes) X(safetensors) X(images)
-#define DT_STAGES_TO_COME(X) X(interleave) X(windows) X(pad) X(wordpiece)
+#define DT_SOURCES_TO_COME(X) X(lines) X(safetensors) X(images)
+#define DT_STAGES_TO_COME(X) X(interleave) X(pad) X(wordpiece)
 
 typedef struct dt_source_row {
     const char *name;
@@ -36,21 +56,21 @@ typedef struct dt_source_row {
 } dt_source_row;
 
 typedef enum dt_stage_kind {
-#define X(enumerator, name, argument, least, most) DT_STAGE_##enumerator,
+#define X(enumerator, name) DT_STAGE_##enumerator,
     DT_STAGES(X)
 #undef X
     DT_N_STAGE_KINDS
 } dt_stage_kind;
 
-typedef struct dt_stage_row {
+typedef struct dt_stage_argument_row {
+    dt_stage_kind stage;
     const char *name;
     enum {
-        DT_STAGE_TAKES_NOTHING,
-        DT_STAGE_TAKES_COUNT,
+        DT_STAGE_TAKES_INT,
         DT_STAGE_TAKES_FUNCTION
     } takes;
-    int64_t least, most; /* of a count */
-} dt_stage_row;
+    int64_t least, most, standard;
+} dt_stage_argument_row;
 
 /* NULL when there is no such source. */
 static inline const dt_source_row *dt_source_row_find(const char *name) {
@@ -64,20 +84,34 @@ static inline const dt_source_row *dt_source_row_find(const char *name) {
     return NULL;
 }
 
-static inline const dt_stage_row *dt_stage_row_of(dt_stage_kind kind) {
-    static const dt_stage_row rows[] = {
-#define X(enumerator, name, argument, least, most) {name, DT_STAGE_TAKES_##argument, least, most},
+static inline const char *dt_stage_name(dt_stage_kind kind) {
+    static const char *const names[] = {
+#define X(enumerator, name) name,
         DT_STAGES(X)
 #undef X
     };
-    return &rows[kind];
+    return names[kind];
 }
 
 /* DT_N_STAGE_KINDS when there is no such stage. */
 static inline dt_stage_kind dt_stage_kind_from_name(const char *name) {
     int kind = 0;
-    while (kind < DT_N_STAGE_KINDS && strcmp(dt_stage_row_of((dt_stage_kind)kind)->name, name) != 0) kind++;
+    while (kind < DT_N_STAGE_KINDS && strcmp(dt_stage_name((dt_stage_kind)kind), name) != 0) kind++;
     return (dt_stage_kind)kind;
+}
+
+/* The arguments of a stage, in their order; *n may be 0. */
+static inline const dt_stage_argument_row *dt_stage_argument_rows(dt_stage_kind kind, int *n) {
+    static const dt_stage_argument_row rows[] = {
+#define X(stage, name, takes, least, most, standard) {DT_STAGE_##stage, name, DT_STAGE_TAKES_##takes, least, most, standard},
+        DT_STAGE_ARGUMENTS(X)
+#undef X
+    };
+    const dt_stage_argument_row *first = rows, *end = rows + sizeof rows / sizeof *rows;
+    while (first < end && first->stage != kind) first++;
+    *n = 0;
+    while (first + *n < end && first[*n].stage == kind) ++*n;
+    return first;
 }
 
 #endif

@@ -191,7 +191,7 @@ static const char *compile_example_function(dt_elaborator *e, const char *kind, 
 
 static bool unknown_stage(dt_elaborator *e, const dt_expression *x) {
     const char *names[DT_N_STAGE_KINDS];
-    for (int i = 0; i < DT_N_STAGE_KINDS; i++) names[i] = dt_stage_row_of((dt_stage_kind)i)->name;
+    for (int i = 0; i < DT_N_STAGE_KINDS; i++) names[i] = dt_stage_name((dt_stage_kind)i);
     dt_diagnostic *error = dt_elaborator_error(e, x->span, "there is no stage %s", x->a->text);
     dt_diagnostic_suggest(error, x->a->text, names, DT_N_STAGE_KINDS);
     return false;
@@ -208,6 +208,12 @@ static bool is_random(dt_elaborator *e, const dt_stage_declaration *stage) {
 
 static bool check_order(dt_elaborator *e, const dt_pipeline_declaration *pipeline, const char *kind, dt_span span) {
     bool batched = false;
+    if (strcmp(kind, "windows") == 0 && pipeline->stages.n > 1) {
+        dt_diagnostic *error = dt_elaborator_error(e, span, "windows comes after %s: it joins neighbours as the source has them",
+                                                   pipeline->stages.items[pipeline->stages.n - 1].kind);
+        dt_diagnostic_help(error, "write %s(…) | windows(…) | …", pipeline->stages.items[0].kind);
+        return false;
+    }
     for (size_t i = 0; i < pipeline->stages.n; i++) {
         const char *before = pipeline->stages.items[i].kind;
         batched |= strcmp(before, "batch") == 0;
@@ -237,25 +243,21 @@ static bool check_order(dt_elaborator *e, const dt_pipeline_declaration *pipelin
     return true;
 }
 
-static const char *argument_name(const dt_stage_row *row) {
-    return row->takes == DT_STAGE_TAKES_COUNT ? "n" : row->takes == DT_STAGE_TAKES_FUNCTION ? "function" : NULL;
-}
-
-static bool add_count(dt_elaborator *e, const dt_stage_row *row, dt_stage_declaration *stage, const dt_actual *actual) {
+static bool add_int(dt_elaborator *e, const dt_stage_argument_row *row, dt_stage_declaration *stage, const dt_actual *actual) {
     dt_object n = actual->object;
     if (dt_is_poison(n)) return false;
     if (n.kind == DT_OBJECT_INT && n.i > row->most) {
-        dt_elaborator_error(e, actual->span, "%s(n) takes at most %lld, not %lld", row->name, (long long)row->most, (long long)n.i);
+        dt_elaborator_error(e, actual->span, "%s(%s) takes at most %lld, not %lld", stage->kind, row->name, (long long)row->most, (long long)n.i);
         return false;
     }
     if (n.kind != DT_OBJECT_INT || n.i < row->least) {
         const char *given = n.kind == DT_OBJECT_INT ? dt_arena_format(e->arena, "%lld", (long long)n.i) : dt_object_describe(e->arena, n);
-        dt_diagnostic *error =
-            dt_elaborator_error(e, actual->span, "%s(n) takes a whole number, %lld or more, not %s", row->name, (long long)row->least, given);
+        dt_diagnostic *error = dt_elaborator_error(e, actual->span, "%s(%s) takes a whole number, %lld or more, not %s", stage->kind, row->name,
+                                                   (long long)row->least, given);
         if (n.flexible) dt_diagnostic_help(error, "a launch value is not known at compile time: use an option");
         return false;
     }
-    dt_stage_argument count = {.kind = DT_STAGE_INT, .i = n.i};
+    dt_stage_argument count = {.name = stage->arguments.n > 0 ? row->name : NULL, .kind = DT_STAGE_INT, .i = n.i};
     dt_list_push(e->arena, &stage->arguments, count);
     return true;
 }
@@ -269,25 +271,47 @@ static bool add_function(dt_elaborator *e, dt_stage_declaration *stage, const dt
     return true;
 }
 
-/* The one argument that the row wants, or none. false: reported. */
-static bool stage_arguments(dt_elaborator *e, const dt_stage_row *row, const dt_expression *x, dt_stage_declaration *stage) {
-    const char *wanted = argument_name(row);
-    if (x->arguments.n > (wanted != NULL)) {
-        dt_elaborator_error(e, x->arguments.items[wanted != NULL].span, "%s takes %s", row->name, wanted != NULL ? "one argument" : "no arguments");
-        return false;
+/* Which argument of the stage each row gets; NULL: its default. false: reported. */
+static bool match_stage_arguments(dt_elaborator *e, const dt_expression *x, const dt_stage_argument_row *rows, int n, const dt_argument **matched) {
+    static const char *const numbers[] = {"no arguments", "one argument", "two arguments", "three arguments", "four arguments"};
+    const char **names = DT_NEW_ARRAY(e->arena, const char *, n);
+    for (int i = 0; i < n; i++) names[i] = rows[i].name;
+    for (size_t k = 0; k < x->arguments.n; k++) {
+        const dt_argument *a = &x->arguments.items[k];
+        int at = 0;
+        while (a->name != NULL && at < n && strcmp(names[at], a->name) != 0) at++;
+        if (a->name == NULL) at = k < (size_t)n ? (int)k : n;
+        if (at == n && a->name != NULL && n > 0) {
+            dt_diagnostic_suggest(dt_elaborator_error(e, a->span, "%s has no argument %s", x->a->text, a->name), a->name, names, (size_t)n);
+            return false;
+        }
+        if (at == n) return dt_elaborator_error(e, a->span, "%s takes %s", x->a->text, numbers[n]), false;
+        if (matched[at] != NULL) return dt_elaborator_error(e, a->span, "%s gets %s twice", x->a->text, names[at]), false;
+        matched[at] = a;
     }
-    if (wanted == NULL) return true;
-    if (x->arguments.n == 0) {
-        dt_elaborator_error(e, x->span, "%s is called without %s", row->name, wanted);
-        return false;
+    for (int i = 0; i < n; i++)
+        if (matched[i] == NULL && rows[i].standard == DT_REQUIRED)
+            return dt_elaborator_error(e, x->span, "%s is called without %s", x->a->text, names[i]), false;
+    return true;
+}
+
+/* Every argument that the stage's rows name, in their order. false: reported. */
+static bool stage_arguments(dt_elaborator *e, dt_stage_kind kind, const dt_expression *x, dt_stage_declaration *stage) {
+    int n;
+    const dt_stage_argument_row *rows = dt_stage_argument_rows(kind, &n);
+    const dt_argument **matched = DT_NEW_ARRAY(e->arena, const dt_argument *, n);
+    if (!match_stage_arguments(e, x, rows, n, matched)) return false;
+    for (int i = 0; i < n; i++) {
+        const dt_argument *a = matched[i];
+        dt_actual actual = {.span = x->span, .object = dt_object_int(rows[i].standard)};
+        if (a != NULL)
+            actual = (dt_actual){.name = a->name, .span = a->span, .object = dt_settle(e, dt_value_of(e, a->value)), .written = a->value};
+        else if (rows[i].standard == DT_AS_FIRST)
+            actual.object = dt_object_int(stage->arguments.items[0].i);
+        bool added = rows[i].takes == DT_STAGE_TAKES_INT ? add_int(e, &rows[i], stage, &actual) : add_function(e, stage, &actual);
+        if (!added) return false;
     }
-    const dt_argument *a = &x->arguments.items[0];
-    if (a->name != NULL && strcmp(a->name, wanted) != 0) {
-        dt_diagnostic_suggest(dt_elaborator_error(e, a->span, "%s has no argument %s", row->name, a->name), a->name, &wanted, 1);
-        return false;
-    }
-    dt_actual actual = {.name = a->name, .span = a->span, .object = dt_settle(e, dt_value_of(e, a->value)), .written = a->value};
-    return row->takes == DT_STAGE_TAKES_COUNT ? add_count(e, row, stage, &actual) : add_function(e, stage, &actual);
+    return true;
 }
 
 static bool stage_to_come(dt_elaborator *e, const dt_expression *x, dt_stage_declaration *stage) {
@@ -312,7 +336,7 @@ static bool make_stage(dt_elaborator *e, const dt_pipeline_declaration *before, 
     dt_stage_kind kind = dt_stage_kind_from_name(x->a->text);
     *stage = (dt_stage_declaration){.kind = x->a->text, .location = dt_elaborator_location(e, x->span)};
     if (!check_order(e, before, stage->kind, x->span)) return false;
-    return kind < DT_N_STAGE_KINDS ? stage_arguments(e, dt_stage_row_of(kind), x, stage) : stage_to_come(e, x, stage);
+    return kind < DT_N_STAGE_KINDS ? stage_arguments(e, kind, x, stage) : stage_to_come(e, x, stage);
 }
 
 /* What stands to the left of |. A source that is none is told as such, not as some unknown name. */

@@ -229,7 +229,7 @@ static void check_batch(dt_elaborator *e, const dt_declaration *d) {
         if (strcmp(e->module->pipelines.items[i].name, d->from) == 0) pipeline = &e->module->pipelines.items[i];
     if (pipeline == NULL) return; /* a mistake in it was reported */
     for (size_t i = 0; i < pipeline->stages.n; i++)
-        if (strcmp(pipeline->stages.items[i].kind, dt_stage_row_of(DT_STAGE_BATCH)->name) == 0) return;
+        if (strcmp(pipeline->stages.items[i].kind, dt_stage_name(DT_STAGE_BATCH)) == 0) return;
     dt_diagnostic *error = dt_elaborator_error(e, d->from_span, "data %s ends without batch(n)", d->from);
     dt_diagnostic_help(error, "write data %s = … | batch(32)", d->from);
 }

@@ -126,14 +126,14 @@ static dt_status *arrays_wait(dt_source *base, int64_t n_rows) {
     return status;
 }
 
-static dt_status *arrays_read(const dt_source *base, int column, int64_t row, void *bytes) {
+static dt_status *arrays_read(const dt_source *base, int column, int64_t row, int64_t n_rows, void *bytes) {
     const array_file *array = &((const arrays *)base)->files[column];
-    size_t element_bytes = dt_dtype_bytes(array->header.dtype), n_read;
-    DT_TRY(dt_input_file_read_at(array->file, array->start + (uint64_t)row * array->row_bytes, bytes, array->row_bytes, &n_read));
-    if (n_read < array->row_bytes)
+    size_t element_bytes = dt_dtype_bytes(array->header.dtype), n_bytes = (size_t)n_rows * array->row_bytes, n_read;
+    DT_TRY(dt_input_file_read_at(array->file, array->start + (uint64_t)row * array->row_bytes, bytes, n_bytes, &n_read));
+    if (n_read < n_bytes)
         return dt_error(DT_DATA_LOSS, "%s: the file was truncated while it was in use: it ends before the end of row %lld (from 0)",
-                        dt_input_file_path(array->file), (long long)row);
-    if (array->header.big_endian && element_bytes > 1) turn_around(bytes, array->row_bytes, element_bytes);
+                        dt_input_file_path(array->file), (long long)(row + (int64_t)(n_read / array->row_bytes)));
+    if (array->header.big_endian && element_bytes > 1) turn_around(bytes, n_bytes, element_bytes);
     return NULL;
 }
 
@@ -218,6 +218,7 @@ static dt_status *describe(arrays *source) {
                        .dims = array->header.dims + 1,
                        .row_bytes = (int64_t)array->row_bytes},
             .bytes = array->bytes,
+            .stride = (int64_t)array->row_bytes,
         };
     }
     source->source.n_columns = source->n_files;

@@ -101,11 +101,13 @@ static dt_status *describe(csv *source, const csv_reader *reader) {
         .path = source->path,
         .tensor = {.name = "", .dtype = DT_F32, .n_dims = 1, .dims = &source->n_features, .row_bytes = source->n_features * (int64_t)sizeof(float)},
         .bytes = (const unsigned char *)source->features,
+        .stride = source->n_features * (int64_t)sizeof(float),
     };
     source->columns[1] = (dt_column){
         .path = source->path,
         .tensor = {.name = "", .dtype = DT_F32, .row_bytes = sizeof(float)},
         .bytes = (const unsigned char *)source->targets,
+        .stride = sizeof(float),
     };
     source->source.n_columns = reader->target >= 0 ? 2 : 1;
     source->source.columns = source->columns;

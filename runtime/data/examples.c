@@ -41,7 +41,8 @@ struct dt_example_maker {
     bool counts;                     /* bad indices */
     dt_example_function **functions; /* [stages->n]; NULL where the stage has none */
     int64_t *n_bad;                  /* [stages->n], of the instance, as last seen */
-    const void **components;         /* [n_most] */
+    dt_component *components;        /* [n_most] */
+    const void **inputs;             /* [n_most] of a function's call */
     void **rows;                     /* [columns of the source] where those that are read by row go; else NULL */
     int64_t *below;                  /* an item before the cache */
 };
@@ -59,7 +60,7 @@ static dt_status *refuse(const dt_examples *examples, const dt_stage *stage, con
     dt_text_append_type(&is, given->items[i].tensor.dtype, given->items[i].tensor.n_dims, given->items[i].tensor.dims);
     dt_text_append_type(&wanted, function->inputs[i].dtype, function->inputs[i].n_dims, function->inputs[i].dims);
     dt_status *status = dt_error(DT_INVALID_ARGUMENT, "%s: component %d of an example is %s, but %s() of data %s takes %s: %s", given->items[i].path,
-                                 i + 1, is.data != NULL ? is.data : "", dt_stage_row_of(stage->kind)->name, examples->stages->pipeline,
+                                 i + 1, is.data != NULL ? is.data : "", dt_stage_name(stage->kind), examples->stages->pipeline,
                                  function->inputs[i].name, wanted.data != NULL ? wanted.data : "");
     dt_text_free(&is);
     dt_text_free(&wanted);
@@ -68,7 +69,7 @@ static dt_status *refuse(const dt_examples *examples, const dt_stage *stage, con
 
 static dt_status *check_function(const dt_examples *examples, const dt_stage *stage, const columns *given) {
     const dt_artifact_function *function = &dt_kernels_artifact(examples->kernels)->functions[stage->function];
-    const char *pipeline = examples->stages->pipeline, *name = dt_stage_row_of(stage->kind)->name;
+    const char *pipeline = examples->stages->pipeline, *name = dt_stage_name(stage->kind);
     if (function->n_inputs != given->n)
         return dt_error(DT_INVALID_ARGUMENT, "data %s: %s() takes %d components, an example has %d here", pipeline, name, function->n_inputs,
                         given->n);
@@ -173,9 +174,11 @@ static dt_status *fill_maker(dt_example_maker *maker, int n_words) {
     maker->functions = dt_allocate_zeroed((size_t)stages->n, sizeof *maker->functions);
     maker->n_bad = dt_allocate_zeroed((size_t)stages->n, sizeof *maker->n_bad);
     maker->components = dt_allocate_zeroed((size_t)maker->examples->n_most, sizeof *maker->components);
+    maker->inputs = dt_allocate_zeroed((size_t)maker->examples->n_most, sizeof *maker->inputs);
     maker->below = dt_allocate_zeroed((size_t)n_words, sizeof *maker->below);
     maker->rows = dt_allocate_zeroed((size_t)source->n_columns, sizeof *maker->rows);
-    if (maker->functions == NULL || maker->n_bad == NULL || maker->components == NULL || maker->below == NULL || maker->rows == NULL)
+    if (maker->functions == NULL || maker->n_bad == NULL || maker->components == NULL || maker->inputs == NULL || maker->below == NULL ||
+        maker->rows == NULL)
         return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     for (int i = 0; i < source->n_columns; i++) {
         if (source->columns[i].bytes != NULL) continue;
@@ -211,6 +214,7 @@ void dt_example_maker_destroy(dt_example_maker *maker) {
     dt_release(maker->functions);
     dt_release(maker->n_bad);
     dt_release(maker->components);
+    dt_release(maker->inputs);
     dt_release(maker->below);
     dt_release(maker);
 }
@@ -227,13 +231,14 @@ static dt_status *check_indices(dt_example_maker *maker, int stage, int64_t numb
     const dt_artifact_location *location = bad->location >= 0 && bad->location < artifact->n_locations ? &artifact->locations[bad->location] : NULL;
     return dt_error(DT_OUT_OF_RANGE, "%s:%lld:%lld: %s() of data %s, example %lld: index %lld is not within 0 to %lld",
                     location != NULL ? location->file : artifact->name, location != NULL ? (long long)location->line : 0,
-                    location != NULL ? (long long)location->column : 0, dt_stage_row_of(examples->stages->stages[stage].kind)->name,
+                    location != NULL ? (long long)location->column : 0, dt_stage_name(examples->stages->stages[stage].kind),
                     examples->stages->pipeline, (long long)number, (long long)bad->value, (long long)bad->limit - 1);
 }
 
 static dt_status *call(dt_example_maker *maker, int stage, int64_t epoch, int64_t number) {
     int64_t seed = (int64_t)dt_key_join(maker->examples->seed, (uint64_t)epoch);
-    dt_example_function_call(maker->functions[stage], maker->components, number, seed);
+    for (int i = 0; i < maker->examples->after[stage].n; i++) maker->inputs[i] = maker->components[i].bytes;
+    dt_example_function_call(maker->functions[stage], maker->inputs, number, seed);
     return check_indices(maker, stage, number);
 }
 
@@ -246,7 +251,9 @@ static dt_status *run_maps(dt_example_maker *maker, int first, int n_stages, int
         int64_t number = item[word++];
         if (i < first) continue;
         DT_TRY(call(maker, i, epoch, number));
-        for (int c = 0; c < examples->after[i + 1].n; c++) maker->components[c] = dt_example_function_result(maker->functions[i], c);
+        const columns *after = &examples->after[i + 1];
+        for (int c = 0; c < after->n; c++)
+            maker->components[c] = (dt_component){dt_example_function_result(maker->functions[i], c), (size_t)after->items[c].tensor.row_bytes};
     }
     return NULL;
 }
@@ -256,8 +263,9 @@ static dt_status *make_from_source(dt_example_maker *maker, int n_stages, int64_
     DT_TRY(dt_source_wait(source, item[0] + 1));
     for (int i = 0; i < source->n_columns; i++) {
         const dt_column *column = &source->columns[i];
-        if (column->bytes == NULL) DT_TRY(dt_source_read(source, i, item[0], maker->rows[i]));
-        maker->components[i] = column->bytes != NULL ? column->bytes + item[0] * column->tensor.row_bytes : maker->rows[i];
+        if (column->bytes == NULL) DT_TRY(dt_source_read(source, i, item[0], 1, maker->rows[i]));
+        maker->components[i] =
+            column->bytes != NULL ? dt_column_row(column, item[0]) : (dt_component){maker->rows[i], (size_t)column->tensor.row_bytes};
     }
     return run_maps(maker, 0, n_stages, epoch, item);
 }
@@ -279,8 +287,8 @@ static dt_status *make_cached(dt_example_maker *maker, int64_t row) {
     for (int i = 0; i < kept->n; i++) {
         size_t row_bytes = (size_t)kept->items[i].tensor.row_bytes;
         unsigned char *stored = examples->cached[i] + (size_t)row * row_bytes;
-        if (mine) memcpy(stored, maker->components[i], row_bytes);
-        maker->components[i] = stored;
+        if (mine) memcpy(stored, maker->components[i].bytes, row_bytes);
+        maker->components[i] = (dt_component){stored, row_bytes};
     }
     if (mine) atomic_store_explicit(&examples->states[row], ROW_PRESENT, memory_order_release);
     return NULL;
@@ -293,7 +301,7 @@ static dt_status *make(dt_example_maker *maker, int n_stages, int64_t epoch, con
     return run_maps(maker, cache + 1, n_stages, epoch, item);
 }
 
-dt_status *dt_example_make(dt_example_maker *maker, int64_t epoch, const int64_t *item, const void *const **components) {
+dt_status *dt_example_make(dt_example_maker *maker, int64_t epoch, const int64_t *item, const dt_component **components) {
     *components = maker->components;
     return make(maker, maker->examples->stages->n, epoch, item);
 }

@@ -30,9 +30,8 @@ int64_t dt_examples_bad_indices(const dt_examples *examples); /* out of range in
 dt_status *dt_example_maker_create(dt_examples *examples, int n_words, bool counts, dt_example_maker **maker);
 void dt_example_maker_destroy(dt_example_maker *maker); /* NULL is allowed */
 
-/* Makes the example that `item` describes in `epoch`. *components: [n_columns], each row_bytes long with DT_SLACK_BYTES readable bytes after it,
- * valid until the next call. Threads: one at a time a maker. */
-dt_status *dt_example_make(dt_example_maker *maker, int64_t epoch, const int64_t *item, const void *const **components);
+/* Makes the example that `item` describes in `epoch`. *components: [n_columns], valid until the next call. Threads: one at a time a maker. */
+dt_status *dt_example_make(dt_example_maker *maker, int64_t epoch, const int64_t *item, const dt_component **components);
 
 /* Whether the filter that is stage `stage` lets the example pass. */
 dt_status *dt_example_filter(dt_example_maker *maker, int stage, int64_t epoch, const int64_t *item, bool *keep);

@@ -83,12 +83,12 @@ static dt_status *fill(const dt_pipeline *pipeline, dt_example_maker *maker, slo
     int n_words = dt_order_item_words(pipeline->order);
     int64_t n_rows = dt_row_range_valid(pipeline->part, batch->rows);
     for (int64_t row = 0; row < n_rows && !atomic_load(&pipeline->abandoned); row++) {
-        const void *const *components;
+        const dt_component *components;
         DT_TRY(dt_example_make(maker, pipeline->epoch, batch->items + row * n_words, &components));
         dt_progress_count(pipeline->options.progress);
         for (int i = 0; i < pipeline->n_columns; i++) {
             size_t row_bytes = (size_t)pipeline->columns[i].tensor.row_bytes;
-            memcpy((char *)batch->inputs[i] + (size_t)row * row_bytes, components[i], row_bytes);
+            memcpy((char *)batch->inputs[i] + (size_t)row * row_bytes, components[i].bytes, row_bytes);
         }
     }
     return NULL;
@@ -251,6 +251,8 @@ static dt_status *open_parts(dt_pipeline *pipeline, const dt_artifact_pipeline *
     int n_maps = count_stages(pipeline, DT_STAGE_MAP), n_filters = count_stages(pipeline, DT_STAGE_FILTER);
     bool by_row = !makes_all(pipeline) && n_filters == 0; /* a filter looks at all examples */
     dt_status *status = dt_source_open(&written->stages[0], pipeline->options.folder, by_row, &pipeline->source);
+    if (status == NULL && pipeline->stages.window != 0)
+        status = dt_source_window(pipeline->source, pipeline->stages.window, pipeline->stages.window_shift, &pipeline->source);
     DT_TRY(dt_status_annotate(status, "data %s", pipeline->name));
     uint64_t seed = (uint64_t)pipeline->options.seed;
     DT_TRY(dt_examples_create(pipeline->kernels, &pipeline->stages, pipeline->source, seed, pipeline->options.ignore_bad_index, &pipeline->examples));
@@ -369,7 +371,7 @@ static void print_whole_files(const dt_pipeline *pipeline, dt_text *text) {
         dt_text_format(text, "%s%s", before != NULL ? ", " : "", column->path);
         before = column->path;
     }
-    if (before != NULL) dt_text_append(text, " (single rows can be read from idx and npy files that are not compressed)");
+    if (before != NULL) dt_text_append(text, " (single rows can be read from idx, npy and bytes that are not compressed)");
 }
 
 void dt_pipeline_print_whole(const dt_pipeline *pipeline, dt_text *text) {

@@ -32,7 +32,9 @@ dt_status *dt_source_open(const dt_artifact_stage *stage, const char *folder, bo
 
 dt_status *dt_source_wait(dt_source *source, int64_t n_rows) { return source->wait != NULL ? source->wait(source, n_rows) : NULL; }
 
-dt_status *dt_source_read(const dt_source *source, int column, int64_t row, void *bytes) { return source->read(source, column, row, bytes); }
+dt_status *dt_source_read(const dt_source *source, int column, int64_t row, int64_t n_rows, void *bytes) {
+    return source->read(source, column, row, n_rows, bytes);
+}
 
 void dt_source_cancel(dt_source *source) {
     if (source != NULL && source->cancel != NULL) source->cancel(source);

@@ -1,7 +1,8 @@
 /* source: the first stage of a pipeline, where examples come from.
  *
- * A source is a table: rows are examples, columns the components of an example, each row of a column the same number of bytes. Opening reads
- * what is needed to know its shape, and returns while threads of the source still read the rest: that is what makes the first batch come soon.
+ * A source is a table: rows are examples, columns the components of an example: tensors of one shape, or texts of any length. Opening reads
+ * what is needed to know how many there are and of which shape, and returns while threads of the source still read the rest: that is what makes the
+ * first batch come soon.
  *
  * Who needs only some of the rows opens it `by_row`: then nothing is kept of a column whose rows lie at fixed places of a file, and each row is read
  * when it is wanted. Memory does not grow with the files, and of a file that many processes have parts of each reads its own.
@@ -16,9 +17,24 @@
 
 typedef struct dt_column {
     const char *path;           /* of the file that it comes from, for messages */
-    dt_artifact_tensor tensor;  /* of one example; no rows */
-    const unsigned char *bytes; /* [n_examples * tensor.row_bytes], element aligned, with DT_SLACK_BYTES readable bytes after it; NULL: read by row */
+    dt_artifact_tensor tensor;  /* of one example; no rows. Not of a text */
+    bool is_text;               /* rows are UTF-8 and differ in length */
+    const unsigned char *bytes; /* of all rows, element aligned, with DT_SLACK_BYTES readable bytes after them; NULL: read by row */
+    int64_t stride;             /* from one row's first byte to the next one's; less than row_bytes where rows share bytes */
+    const uint64_t *offsets;    /* [n_examples + 1] of a text: where its rows begin, and the last one ends */
 } dt_column;
+
+/* What an example has at one of its components: a tensor, or a text, whose length may be any. DT_SLACK_BYTES readable bytes follow. */
+typedef struct dt_component {
+    const void *bytes;
+    size_t n_bytes;
+} dt_component;
+
+/* Row `row` of a column that has bytes. */
+static inline dt_component dt_column_row(const dt_column *column, int64_t row) {
+    if (!column->is_text) return (dt_component){column->bytes + row * column->stride, (size_t)column->tensor.row_bytes};
+    return (dt_component){column->bytes + column->offsets[row], (size_t)(column->offsets[row + 1] - column->offsets[row])};
+}
 
 typedef struct dt_source dt_source;
 
@@ -26,9 +42,10 @@ struct dt_source {
     int64_t n_examples; /* >= 1 */
     int n_columns;
     const dt_column *columns;
-    dt_status *(*wait)(dt_source *source, int64_t n_rows);                             /* see dt_source_wait; NULL: all is there */
-    dt_status *(*read)(const dt_source *source, int column, int64_t row, void *bytes); /* see dt_source_read; NULL: no column is read by row */
-    void (*cancel)(dt_source *source);                                                 /* see dt_source_cancel; NULL: nobody waits */
+    dt_status *(*wait)(dt_source *source, int64_t n_rows); /* see dt_source_wait; NULL: all is there */
+    dt_status *(*read)(const dt_source *source, int column, int64_t row, int64_t n_rows,
+                       void *bytes);   /* see dt_source_read; NULL: none is read by row */
+    void (*cancel)(dt_source *source); /* see dt_source_cancel; NULL: nobody waits */
     void (*close)(dt_source *source);
 };
 
@@ -42,8 +59,12 @@ dt_source_opener dt_source_open_files;
  * such source), … */
 dt_status *dt_source_open(const dt_artifact_stage *stage, const char *folder, bool by_row, dt_source **source);
 
-/* Row `row` of a column that is read by row, into `bytes`, which has room for tensor.row_bytes. Any thread. */
-dt_status *dt_source_read(const dt_source *source, int column, int64_t row, void *bytes);
+/* The source whose examples are `n` neighbouring ones of `of` each, one every `shift`; those at the end that are fewer than n are left out. It owns
+ * `of`, also after an error. */
+dt_status *dt_source_window(dt_source *of, int64_t n, int64_t shift, dt_source **source);
+
+/* Rows `row` to row + n_rows - 1 of a column that is read by row, into `bytes`, which has room for n_rows * tensor.row_bytes. Any thread. */
+dt_status *dt_source_read(const dt_source *source, int column, int64_t row, int64_t n_rows, void *bytes);
 
 /* Waits until the first `n_rows` rows of all columns that have bytes may be read there. Fails, again for each call, when one cannot be read, even a
  * later one. Any thread.

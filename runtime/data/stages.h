@@ -8,8 +8,9 @@
 
 typedef struct dt_stage {
     dt_stage_kind kind;
-    int64_t count; /* of a stage that takes one */
-    int function;  /* of map and filter: index in the artifact; else -1 */
+    int64_t count;                         /* its first argument, where that is a whole number */
+    int function;                          /* of map and filter: index in the artifact; else -1 */
+    const dt_artifact_argument *arguments; /* all that abi/pipeline.h lists for the stage, in that order */
 } dt_stage;
 
 typedef struct dt_stages {
@@ -18,7 +19,9 @@ typedef struct dt_stages {
     dt_stage *stages;     /* [n] */
     int64_t rows;         /* of batch(n) */
     int64_t prefetch;     /* global batches that may lie ready; 1 where the program does not say */
-    int cache;            /* index of the last cache(), which alone keeps anything; -1 for none */
+    int64_t window;       /* examples of windows(n, shift), which joins those of the source; 0 without it */
+    int64_t window_shift;
+    int cache; /* index of the last cache(), which alone keeps anything; -1 for none */
 } dt_stages;
 
 /* `stages` is the caller's; its array is freed by dt_stages_free, after an error too. */

@@ -24,7 +24,7 @@ static void read_all(dt_source *source) {
         if (column->bytes != NULL)
             for (size_t k = 0; k < (size_t)source->n_examples * row_bytes + DT_SLACK_BYTES; k++) sink ^= column->bytes[k];
         else
-            for (int64_t r = 0; r < source->n_examples && status == NULL; r++) status = dt_source_read(source, i, r, row);
+            for (int64_t r = 0; r < source->n_examples && status == NULL; r++) status = dt_source_read(source, i, r, 1, row);
         free(row);
     }
     dt_status_free(status);

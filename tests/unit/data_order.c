@@ -20,7 +20,7 @@ static void parse(const char *text) {
         size_t n = strcspn(text, ":|");
         *stage = (dt_stage){.kind = DT_N_STAGE_KINDS, .function = -1};
         for (int kind = 0; kind < DT_N_STAGE_KINDS; kind++)
-            if (strlen(dt_stage_row_of((dt_stage_kind)kind)->name) == n && strncmp(dt_stage_row_of((dt_stage_kind)kind)->name, text, n) == 0)
+            if (strlen(dt_stage_name((dt_stage_kind)kind)) == n && strncmp(dt_stage_name((dt_stage_kind)kind), text, n) == 0)
                 stage->kind = (dt_stage_kind)kind;
         assert_true(stage->kind != DT_N_STAGE_KINDS);
         text += n;

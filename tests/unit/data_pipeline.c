@@ -308,9 +308,9 @@ static void wrong_pipelines_are_refused(void **state) {
         {"prefetch:1 batch:4", "prefetch() must stand after batch()"},
         {"batch:4 shuffle:10", "shuffle() must stand before batch()"},
         {"shuffle:9 cache batch:4", "cache() must stand before shuffle()"},
-        {"shuffle batch:4", "shuffle(n) takes one whole number, 1 or more"},
-        {"batch:0", "batch(n) takes one whole number"},
-        {"cache:1 batch:2", "cache() takes nothing"},
+        {"shuffle batch:4", "shuffle(n) takes a whole number, 1 or more"},
+        {"batch:0", "batch(n) takes a whole number"},
+        {"cache:1 batch:2", "cache() takes 0 arguments, here are 1"},
         {"skip:10 batch:2", "no example is left of 10"},
         {"filter:0 batch:2", "must give one bool"},
     };
@@ -459,7 +459,7 @@ static void what_is_read_whole_is_said(void **state) {
         {"shuffle:47 map:0 batch:7", true, ""},
         {"map:0 cache batch:7", true, ""},
         {"batch:7", false,
-         "data train_set: each process reads the whole of @/images.gz (single rows can be read from idx and npy files that are not compressed)"},
+         "data train_set: each process reads the whole of @/images.gz (single rows can be read from idx, npy and bytes that are not compressed)"},
         {"filter:1 shuffle:99 batch:7", true,
          "data train_set: each process reads the whole of all its files (filter() is applied to every example), and walks the order of all examples "
          "(no position in it can be computed)"},

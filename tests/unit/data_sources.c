@@ -190,7 +190,7 @@ static void assert_same_rows(dt_source *by_row, dt_source *whole) {
     for (int i = 0; i < whole->n_columns; i++)
         for (int64_t k = whole->n_examples - 1; k >= 0 && by_row->columns[i].bytes == NULL; k--) {
             size_t row_bytes = (size_t)whole->columns[i].tensor.row_bytes;
-            assert_ok(dt_source_read(by_row, i, k, row));
+            assert_ok(dt_source_read(by_row, i, k, 1, row));
             assert_memory_equal(row, whole->columns[i].bytes + (size_t)k * row_bytes, row_bytes);
         }
 }
@@ -227,11 +227,11 @@ static void a_row_that_is_gone_is_named(void **state) {
     dt_source *source;
     assert_ok(open_rows("idx", 1, (const char *[]){"images"}, true, &source));
     assert_int_equal(truncate(scratch_path("images"), (off_t)n - 13), 0); /* the last two rows, and a byte of the one before */
-    assert_ok(dt_source_read(source, 0, 6, row));
+    assert_ok(dt_source_read(source, 0, 6, 1, row));
     for (int k = 7; k < 10; k++) {
         char part[100];
         snprintf(part, sizeof part, "images: the file was truncated while it was in use: it ends before the end of row %d", k);
-        assert_fails(dt_source_read(source, 0, k, row), DT_DATA_LOSS, part);
+        assert_fails(dt_source_read(source, 0, k, 1, row), DT_DATA_LOSS, part);
     }
     dt_source_close(source);
     assert_fails(open_rows("idx", 1, (const char *[]){"images"}, true, &source), DT_DATA_LOSS, "60 bytes, but it ends after 47");
@@ -249,7 +249,8 @@ static void missing_folders_are_named(void **state) {
     scratch_write("file", "x", 1);
     assert_fails(dt_source_open(&stage, scratch_path("file"), false, &source), DT_NOT_FOUND, "file: is not a folder");
     stage.kind = "tape";
-    assert_fails(dt_source_open(&stage, scratch, false, &source), DT_UNIMPLEMENTED, "there is no source tape; this dtrun has: idx, npy, csv, files");
+    assert_fails(dt_source_open(&stage, scratch, false, &source), DT_UNIMPLEMENTED,
+                 "there is no source tape; this dtrun has: idx, npy, csv, bytes, files");
 }
 
 static void npy_comes_back(void **state) {
