@@ -23,10 +23,10 @@ def copy_of_data(name):
 
 
 def run(which, *flags, artifact=ARTIFACT, data=DATA, before="", epochs=2, others=""):
-    """Process `which` with an artifact, flags and data of its own, after `before` in its shell; the others alike."""
+    """Process `which` with an artifact, flags and data of its own, after `before` in its shell, which is told the folder; the others alike."""
     folder = pathlib.Path(tempfile.mkdtemp(dir=FOLDER))
     common = f"--replicas {N} --devices cpu:1x1 --epochs {epochs} --log-every 0 --deadline 20 {others}"
-    script = f"""if [ $OMPI_COMM_WORLD_RANK = {which} ]; then {before}
+    script = f"""if [ $OMPI_COMM_WORLD_RANK = {which} ]; then {before.format(folder=folder)}
                  exec dtrun train {artifact} --data {data} --checkpoint-dir {folder}/ck {common} {' '.join(map(str, flags))}; fi
                  exec dtrun train {ARTIFACT} --data {DATA} --checkpoint-dir {folder}/ck {common}"""
     return mpi.run("openmpi", N, ["sh", "-c", script], seconds=60)
@@ -61,8 +61,9 @@ short = copy_of_data("short")
 (short / "test-labels").write_bytes((short / "test-labels").read_bytes()[:100])
 fails("a short file", r"short/test-labels", run(1, data=short))
 
-# The limit comes when MPI has made its own files.
-fails("a full disk", r"cannot write: File too large", run(0, before="(sleep 2; prlimit --pid $$ --fsize=1000) &", epochs=100000))
+# The limit comes when MPI has made its own files, and with them a checkpoint.
+full = "(until ls {folder}/ck/step-*; do sleep 0.02; done >/dev/null 2>&1; prlimit --pid $$ --fsize=1000) &"
+fails("a full disk", r"cannot write: File too large", run(0, before=full, epochs=100000))
 
 other = FOLDER / "other.dtx"
 other.write_bytes(compile_program(TEXT.replace("units: 32", "units: 33"), "wider").read_bytes())

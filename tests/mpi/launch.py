@@ -24,7 +24,7 @@ def stopped_by(number, whom):
     code = run.end()
     check(code == 75 and run.messages() == [], f"{number.name} to {whom}: exit status {code}\n{run.error()}")
     step = int(newest(folder).name[5:])
-    check(f"done: {step:,} steps" in (run.folder / "output").read_text(), f"{number.name} to {whom}: step {step} is not the last one")
+    check(f"done: {step:,} step" in (run.folder / "output").read_text(), f"{number.name} to {whom}: step {step} is not the last one")
     Run("train", ARTIFACT, *FLAGS, "--checkpoint-dir", folder, "--resume", "--max-steps", step + 1)
     print(f"{number.name} to {whom}: step {step}", flush=True)
 
@@ -50,18 +50,23 @@ def mpirun_that_dies_takes_all_along():
     check(code == 137 and run.messages() == ["mpirun has disappeared: signal 9 ended it"], f"exit status {code}\n{run.error()}")
 
 
-def mpirun_that_hangs_is_ended():
-    """A launcher that stays when its processes have ended; and one that never starts any."""
-    stays = FOLDER / "stays"
-    stays.write_text("#!/bin/sh\nmpirun \"$@\"\nsleep 1000\n")
-    stays.chmod(0o755)
-    run = Launch(2, "train", ARTIFACT, *FLAGS, "--max-steps", 5, "--checkpoint-dir", FOLDER / "stays-ck", mpirun=stays)
-    check(run.end() == 0 and "mpirun has not" in run.error(), run.error())
-    never = FOLDER / "never"
-    never.write_text("#!/bin/sh\nsleep 1000\n")
-    never.chmod(0o755)
-    run = Launch(2, "train", ARTIFACT, *FLAGS, "--checkpoint-dir", FOLDER / "never-ck", mpirun=never, deadline=1)
-    check(run.end(20) == 1 and run.messages() == ["process 0 has not begun; process 1 has not begun"], run.error())
+class MpirunThatHangs:
+    """A launcher that stays when its processes have ended, and one that never starts any: each is given some seconds, while other tests run."""
+
+    def __init__(self):
+        self.stays = self.launch("stays", 'mpirun "$@"', "--max-steps", 5)
+        self.never = self.launch("never", "", deadline=1)
+
+    @staticmethod
+    def launch(name, first, *flags, **more):
+        mpirun = FOLDER / name
+        mpirun.write_text(f"#!/bin/sh\n{first}\nsleep 1000\n")
+        mpirun.chmod(0o755)
+        return Launch(2, "train", ARTIFACT, *FLAGS, *flags, "--checkpoint-dir", FOLDER / f"{name}-ck", mpirun=mpirun, **more)
+
+    def is_ended(self):
+        check(self.stays.end() == 0 and "mpirun has not" in self.stays.error(), self.stays.error())
+        check(self.never.end(20) == 1 and self.never.messages() == ["process 0 has not begun; process 1 has not begun"], self.never.error())
 
 
 def what_cannot_be_started_is_said():
@@ -71,12 +76,13 @@ def what_cannot_be_started_is_said():
     check(run.end() == 2 and "restart" not in run.error(), run.error())
 
 
+mpirun_that_hangs = MpirunThatHangs()
 stopped_by(signal.SIGTERM, "launch")
 stopped_by(signal.SIGINT, "launch")
 stopped_by(signal.SIGTERM, 2)
 stopped_by(signal.SIGUSR1, 0)
 a_second_signal_ends_at_once()
 mpirun_that_dies_takes_all_along()
-mpirun_that_hangs_is_ended()
 what_cannot_be_started_is_said()
+mpirun_that_hangs.is_ended()
 finish()
