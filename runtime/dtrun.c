@@ -128,6 +128,7 @@ static dt_status *run_program(dtrun_call *call, dtrun_program *program) {
     if (strcmp(call->command, "train") == 0) status = run_kernels(call, program->artifact, dt_run_train);
     if (strcmp(call->command, "evaluate") == 0) status = run_kernels(call, program->artifact, dt_run_evaluate);
     if (strcmp(call->command, "predict") == 0) status = run_kernels(call, program->artifact, dt_run_predict);
+    if (strcmp(call->command, "generate") == 0) status = run_kernels(call, program->artifact, dt_run_generate);
     if (strcmp(call->command, "data") == 0) status = run_kernels(call, program->artifact, dt_run_data);
     dtrun_remove_scratch(program);
     return status;

@@ -6,6 +6,7 @@
 
 #include <argp.h>
 #include <errno.h>
+#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,9 +19,13 @@ enum command {
     BENCH = 32,
     LAUNCH = 64,
     DATA = 128,
+    GENERATE = 256,
     RUNS = TRAIN | EVALUATE | PREDICT,
-    STEPS = RUNS | BENCH, /* what runs steps of a program */
-    ANY = STEPS | INFO | DATA
+    STEPS = RUNS | BENCH,        /* what runs steps of a program over examples */
+    COMPUTES = STEPS | GENERATE, /* on devices */
+    READS = RUNS | DATA,         /* files of data */
+    HAS_CODE = COMPUTES | DATA,  /* runs code of the program, if only to make examples */
+    ANY = HAS_CODE | INFO
 };
 
 static const struct {
@@ -47,6 +52,11 @@ static const struct {
      "over "
      "B does, or on none, as a parameter: the first kind wants the input in one batch (--global-batch).\n\n"
      "  dtrun predict fashion.dtx --input images.npy --output out --checkpoint-dir ck"},
+    {"generate", GENERATE, "text, from a step that says what comes next",
+     "Writes a prompt and what step `sample` of PROGRAM makes of it, byte by byte, as it is made.\v"
+     "The step takes (text: u8[B, T], length: i32[B]), the last bytes of the text so far in a window of T, and how many they are; and, where it "
+     "wants one, a temperature: f32[B]. It returns the next byte, u8[B]. Random numbers are those of --seed: the same call writes the same text.\n\n"
+     "  dtrun generate gpt.dtx --prompt \"In the\" --seed 1 --length 200 --checkpoint-dir ck"},
     {"data", DATA, "what a step would see, as arrays",
      "Reads the data of step `train` of PROGRAM and writes what the step would see: for each of its inputs one INPUT.npy with the rows of "
      "all batches, one after the other, and batch-rows.npy with the number of rows of each batch.\v"
@@ -112,6 +122,9 @@ enum key {
     KEY_LOG_FORMAT,
     KEY_BAD_INDEX,
     KEY_INPUT,
+    KEY_PROMPT,
+    KEY_LENGTH,
+    KEY_TEMPERATURE,
     KEY_PNG,
     KEY_BATCHES,
     KEY_EPOCH,
@@ -135,7 +148,7 @@ static const struct {
     enum command takes;
     struct argp_option option;
 } rows[] = {
-    {RUNS | DATA, {"data", KEY_DATA, "FOLDER", 0, "Where the data files are (default: the current folder)", 1}},
+    {READS, {"data", KEY_DATA, "FOLDER", 0, "Where the data files are (default: the current folder)", 1}},
     {RUNS, {"step", KEY_STEP, "NAME", 0, "The step to run (default: the command's name)", 1}},
     {DATA, {"step", KEY_STEP, "NAME", 0, "The step whose inputs are written (default: train)", 1}},
     {DATA, {"batches", KEY_BATCHES, "N", 0, "How many, going on into the next epoch (default: those of one epoch)", 1}},
@@ -145,6 +158,12 @@ static const struct {
     {BENCH, {"steps", KEY_STEPS, "N", 0, "How many steps to measure, after a warm-up of three (default: 20)", 1}},
     {BENCH, {"vs", KEY_VERSUS, "PROGRAM", 0, "Run another program too, the two in turn, and say how their times compare", 1}},
     {BENCH, {"json", KEY_JSON, NULL, 0, "One JSON object instead of a table; times in seconds", 4}},
+    {GENERATE, {"prompt", KEY_PROMPT, "TEXT", 0, "How the text begins; its bytes are taken as they are", 1}},
+    {GENERATE, {"length", KEY_LENGTH, "N", 0, "Bytes to make (default: 200)", 1}},
+    {GENERATE,
+     {"temperature", KEY_TEMPERATURE, "X", 0, "0: always the likeliest byte; 1: as likely as the model says (default); more: more daring", 1}},
+    {GENERATE, {"seed", KEY_SEED, "N", 0, "Of the random numbers (default: 0)", 1}},
+    {GENERATE, {"step", KEY_STEP, "NAME", 0, "The step to run (default: sample)", 1}},
     {STEPS | DATA, {"from", KEY_FROM, "DATA", 0, "The program's data to run it over (default: the step's own)", 1}},
     {TRAIN, {"epochs", KEY_EPOCHS, "N", 0, "Passes over the data (default: 1, or as many as --max-steps needs)", 1}},
     {TRAIN,
@@ -155,24 +174,24 @@ static const struct {
     {STEPS,
      {"seed", KEY_SEED, "N", 0, "Of the initial weights, the order of examples and all random numbers (default: 0, resumed: the checkpoint's)", 1}},
     {DATA, {"seed", KEY_SEED, "N", 0, "Of the order of examples and of random numbers (default: 0)", 1}},
-    {RUNS | DATA, {"bad-index", KEY_BAD_INDEX, "error|ignore", 0, "What an index out of range is (default: error). Ignored ones are counted", 1}},
+    {READS, {"bad-index", KEY_BAD_INDEX, "error|ignore", 0, "What an index out of range is (default: error). Ignored ones are counted", 1}},
     {PREDICT, {"input", KEY_INPUT, "FILE", 0, "A .npy or IDX file, gzipped or not; one for each input of the step, in order", 1}},
     {PREDICT | DATA, {"output", 'o', "FOLDER", 0, "Where the results go, one .npy each", 1}},
     {PREDICT,
      {"png", KEY_PNG, "FOLDER", 0,
       "Where results that are pictures go, one .png for each example: [B, H, W] or [B, H, W, 1|3] of u8, or of f32 from 0 to 1, or from -1 to 1", 1}},
-    {STEPS,
+    {COMPUTES,
      {"devices", KEY_DEVICES, "DEVICES", 0,
       "What to run on, as `dtrun devices` lists them: cpu:D or cpu:DxT, D devices of T cores; cuda, all GPUs; cuda:0,3, GPUs by number (default: "
       "cpu, "
       "one of all cores)",
       2}},
-    {RUNS,
+    {RUNS | GENERATE,
      {"deadline", KEY_DEADLINE, "SECONDS", 0,
       "How long devices wait for one another, and a step for its device, before the run fails (default: 600); and, where there are "
       "several processes, how long one may be waited for without getting on (default: 60)",
       2}},
-    {STEPS,
+    {COMPUTES,
      {"library", KEY_LIBRARY, "auto|none", 0,
       "On a GPU, whether cuBLASLt and cuDNN do what they can of it, or generated code does all (default: auto). Results differ by rounding", 2}},
     {STEPS,
@@ -182,7 +201,7 @@ static const struct {
     {STEPS | DATA,
      {"global-batch", KEY_GLOBAL_BATCH, "N", 0,
       "Examples a step, over all replicas (default: batch(n) of the data, or the most that fit, for each replica)", 2}},
-    {RUNS, {"checkpoint-dir", KEY_CHECKPOINT_DIR, "FOLDER", 0, "Where checkpoints are", 3}},
+    {RUNS | GENERATE, {"checkpoint-dir", KEY_CHECKPOINT_DIR, "FOLDER", 0, "Where checkpoints are", 3}},
     {TRAIN,
      {"checkpoint-every", KEY_CHECKPOINT_EVERY, "N", 0,
       "Write one every N steps too, not only at the end of each epoch and of the run. The training goes on meanwhile: it keeps a copy of all "
@@ -196,9 +215,9 @@ static const struct {
       "decides",
       3}},
     {TRAIN, {"resume", KEY_RESUME, NULL, 0, "Go on from the newest checkpoint, in the middle of an epoch too", 3}},
-    {RUNS, {"init", KEY_INIT, "FILE", 0, "Take parameters by path from a .safetensors file, or from one checkpoint", 3}},
+    {RUNS | GENERATE, {"init", KEY_INIT, "FILE", 0, "Take parameters by path from a .safetensors file, or from one checkpoint", 3}},
     {TRAIN, {"log-every", KEY_LOG_EVERY, "N", 0, "Say the reports of every N-th step (default: 100; 0: never)", 4}},
-    {RUNS | DATA, {"log-format", KEY_LOG_FORMAT, "text|json", 0, "Lines for people, or one JSON object a line (default: text)", 4}},
+    {READS, {"log-format", KEY_LOG_FORMAT, "text|json", 0, "Lines for people, or one JSON object a line (default: text)", 4}},
     {TRAIN | EVALUATE,
      {"timeline", KEY_TIMELINE, "FILE", 0,
       "When the run has ended, write what each thread of all processes did, and when: a trace that ui.perfetto.dev and chrome://tracing open", 4}},
@@ -207,9 +226,9 @@ static const struct {
     {ANY, {"define", 'D', "NAME=VALUE", 0, "An option of the program, where PROGRAM is a .dt", 5}},
     {ANY,
      {"precision", KEY_PRECISION, "f32|tf32|bf16", 0, "What factors of products are rounded to, where PROGRAM is a .dt (default: what it says)", 5}},
-    {STEPS | DATA, {"level", KEY_LEVEL, "LEVEL", 0, "Use the code for this instruction-set level (default: the best that runs here)", 5}},
-    {STEPS | DATA, {"cpu", 0, NULL, OPTION_ALIAS, NULL, 5}},
-    {STEPS, {"perf-map", KEY_PERF_MAP, NULL, 0, "Name the kernels for perf(1), in /tmp/perf-PID.map", 5}},
+    {HAS_CODE, {"level", KEY_LEVEL, "LEVEL", 0, "Use the code for this instruction-set level (default: the best that runs here)", 5}},
+    {HAS_CODE, {"cpu", 0, NULL, OPTION_ALIAS, NULL, 5}},
+    {HAS_CODE, {"perf-map", KEY_PERF_MAP, NULL, 0, "Name the kernels for perf(1), in /tmp/perf-PID.map", 5}},
     {LAUNCH, {"processes", 'n', "N", 0, "How many processes (default: 1)", 1}},
     {LAUNCH,
      {"restarts", KEY_RESTARTS, "R", 0, "How often to start again after a failure, with --resume where there is a --checkpoint-dir (default: 0)", 1}},
@@ -241,6 +260,14 @@ static int64_t number(const char *text, int64_t least, const char *name, struct 
     return value;
 }
 
+/* 0 or more, and finite. */
+static double number_with_point(const char *text, const char *name, struct argp_state *state) {
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end != 0 || !(value >= 0 && value <= FLT_MAX)) argp_error(state, "--%s takes a number, 0 or more, not %s", name, text);
+    return value;
+}
+
 /* Whether `text` is `a`, not `b`. */
 static bool choice(const char *text, const char *a, const char *b, const char *name, struct argp_state *state) {
     if (strcmp(text, a) != 0 && strcmp(text, b) != 0) argp_error(state, "--%s takes %s or %s, not %s", name, a, b, text);
@@ -269,6 +296,12 @@ static error_t parse_run(int key, char *text, struct argp_state *state) {
         return 0;
     case KEY_BAD_INDEX: run->ignore_bad_index = choice(text, "ignore", "error", name, state); return 0;
     case 'o': run->output = text; return 0;
+    case KEY_PROMPT: run->prompt = text; return 0;
+    case KEY_LENGTH: run->length = number(text, 1, name, state); return 0;
+    case KEY_TEMPERATURE:
+        run->temperature = number_with_point(text, name, state);
+        run->has_temperature = true;
+        return 0;
     case KEY_PNG: run->png = text; return 0;
     case KEY_BATCHES: run->n_batches = number(text, 1, name, state); return 0;
     case KEY_EPOCH: run->epoch = number(text, 1, name, state); return 0;
@@ -334,6 +367,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         if (is_launch && call->n_words == 0) argp_error(state, "which command? train, evaluate or predict, and what it takes");
         if (is_launch) return 0;
         if (call->program == NULL && strcmp(call->command, "devices") != 0) argp_error(state, "which program? A .dtx or a .dt");
+        if (strcmp(call->command, "generate") == 0 && run->prompt == NULL) argp_error(state, "how does the text begin? --prompt TEXT");
         bool wants_folder = run->resume || run->checkpoint_every > 0 || run->keep > 0 || run->keep_best != NULL;
         if (wants_folder && run->checkpoint_dir == NULL)
             argp_error(state, "--resume, --checkpoint-every, --keep and --keep-best need --checkpoint-dir");
@@ -375,6 +409,8 @@ static void set_defaults(dtrun_call *call) {
     if (!dtrun_runs(call)) call->run.devices = "cpu"; /* of a run the share of this process is found out first */
     call->run.max_steps = -1;
     call->run.epoch = 1;
+    call->run.length = 200;
+    call->run.temperature = 1;
     call->run.log_every = 100;
     call->n_steps = 20;
 }

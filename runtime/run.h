@@ -1,4 +1,4 @@
-/* run: training, evaluation, prediction and the data of a step, from beginning to end, as the command line asks for them. */
+/* run: training, evaluation, prediction, generation and the data of a step, from beginning to end, as the command line asks for them. */
 #ifndef DT_RUNTIME_RUN_H
 #define DT_RUNTIME_RUN_H
 
@@ -46,6 +46,11 @@ typedef struct dt_run_options {
     const char *output; /* folder, of predict and data */
     const char *png;    /* folder for pictures, of predict */
 
+    const char *prompt; /* of generate; not empty */
+    int64_t length;     /* bytes to make */
+    bool has_temperature;
+    double temperature; /* 0 or more */
+
     int64_t epoch;     /* of data: from 1 */
     int64_t n_batches; /* of data; 0: those of the epoch */
 } dt_run_options;
@@ -53,6 +58,7 @@ typedef struct dt_run_options {
 dt_status *dt_run_train(const dt_kernels *kernels, const dt_run_options *options, dt_log *log);
 dt_status *dt_run_evaluate(const dt_kernels *kernels, const dt_run_options *options, dt_log *log);
 dt_status *dt_run_predict(const dt_kernels *kernels, const dt_run_options *options, dt_log *log);
+dt_status *dt_run_generate(const dt_kernels *kernels, const dt_run_options *options, dt_log *log);
 dt_status *dt_run_data(const dt_kernels *kernels, const dt_run_options *options, dt_log *log);
 
 /* ---- what they share ---- */

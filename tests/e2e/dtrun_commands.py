@@ -184,7 +184,7 @@ check(about.returncode == 0 and "data train_set = idx(" in about.stdout and "ret
 source = subprocess.run(["dtrun", "info", program, "--text", "program.dt"], capture_output=True, text=True)
 check("model Net" in source.stdout, source.stdout)
 check(b"--devices cpu" in subprocess.run(["dtrun", "devices"], capture_output=True).stdout, "devices")
-for verb in ("train", "evaluate", "predict", "data", "bench", "info", "devices"):
+for verb in ("train", "evaluate", "predict", "generate", "data", "bench", "info", "devices"):
     check(subprocess.run(["dtrun", verb, "--help"], capture_output=True).returncode == 0, f"{verb} --help")
 check(subprocess.run(["dtrun"], capture_output=True).returncode == 2, "no command")
 
