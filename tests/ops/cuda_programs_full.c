@@ -26,6 +26,17 @@ static void gpt(void **state) {
                            .defines = {{"layers", "2"}, {"width", "32"}, {"heads", "2"}, {"context", "24"}}});
 }
 
+/* With the masked tokens as data; the vocabulary is no option, so what else there is has to be small. */
+static void bert(void **state) {
+    (void)state;
+    run_program(&(program){.name = "tests/twins/bert_mlm",
+                           .capacity = 2,
+                           .rows = 2,
+                           .n_steps = 1,
+                           .tolerance = 1e-3,
+                           .defines = {{"layers", "1"}, {"width", "8"}, {"predictions", "3"}, {"context", "24"}}});
+}
+
 static void resnet(void **state) {
     (void)state;
     run_program(&(program){
@@ -50,7 +61,12 @@ static void products_in_large_tiles(void **state) {
 
 int main(void) {
     if (dt_cpu_level() < 3) return puts("skipped: this machine is below x86-64-v3"), 77;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(fashion_cnn), cmocka_unit_test(own_parts), cmocka_unit_test(gan),
-                                       cmocka_unit_test(gpt),         cmocka_unit_test(resnet),    cmocka_unit_test(products_in_large_tiles)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(fashion_cnn),
+                                       cmocka_unit_test(own_parts),
+                                       cmocka_unit_test(gan),
+                                       cmocka_unit_test(gpt),
+                                       cmocka_unit_test(bert),
+                                       cmocka_unit_test(resnet),
+                                       cmocka_unit_test(products_in_large_tiles)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
