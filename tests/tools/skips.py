@@ -13,7 +13,7 @@ import xml.etree.ElementTree
 MAY_BE_MISSING = re.compile(r"""there\ is\ no\ (GPU|/dev/net/tun) | no\ NVIDIA\ driver | GPUs\ that\ are\ not\ there
                               | x86-64 | may\ not\ chroot | may\ not\ make\ namespaces | Slurm's\ daemons\ do\ not\ start
                               | an\ image\ cannot\ be\ made
-                              | (NVRTC|cuBLASLt|cuDNN|the\ driver) .* \ is\ not\ installed | toolkit\ with\ a\ stub""", re.VERBOSE)
+                              | (NVRTC|cuBLASLt|cuDNN|NCCL|the\ driver) .* \ is\ not\ installed | toolkit\ with\ a\ stub""", re.VERBOSE)
 
 
 def reasons(case):
