@@ -56,6 +56,7 @@ static void say_subject(dt_text *text, const subject *one) {
     dt_text_format(text, ", %s; %" PRId64 " steps\n", result.level, result.n_steps);
     dt_text_format(text, "%s: %.1f GFLOP/s, memory %.1f GB/s, cache %.1f GB/s\n\n", result.gpu != NULL ? result.gpu : "one core of this machine",
                    1e-9 * one->peak.flops, 1e-9 * one->peak.memory_bytes, 1e-9 * one->peak.cache_bytes);
+    dt_session_print_crossing(dt_bench_session(one->bench), text);
     dt_session_print_libraries(dt_bench_session(one->bench), true, text);
     dt_text_format(text, "%-*s %5s %10s %7s %9s %9s %14s  %s\n", width, "kernel", "calls", "ms", "share", "GFLOP/s", "GB/s", "of peak", "lines");
     for (int k = 0; k < result.n_kernels; k++) say_kernel(text, width, &result.kernels[k], &one->peak);

@@ -157,7 +157,7 @@ static dt_status *add_exchanges(layout *of, const dt_artifact_function *function
         DT_TRY(add_exchange(of, (image){n_bytes * of->rows.rows * of->replicas, n_bytes}, goal, &known, all));
     }
     if (kind != DT_COLLECTIVE_ALL_REDUCE) return NULL;
-    const dt_bucket *buckets = dt_buckets_of(tensors, all->n_tensors, of->n_processes, of->arena, &n_buckets);
+    const dt_bucket *buckets = dt_buckets_of(tensors, all->n_tensors, dt_piece_bytes(of->n_processes), of->arena, &n_buckets);
     for (int b = 0; b < n_buckets; b++)
         for (int p = 0; p < buckets[b].n_pieces; p++) DT_TRY(add_exchange(of, (image){buckets[b].pieces[p].n_bytes, 0}, goal, &known, all));
     return NULL;

@@ -196,7 +196,7 @@ static const struct {
       "On a GPU, whether cuBLASLt and cuDNN do what they can of it, or generated code does all (default: auto). Results differ by rounding", 2}},
     {STEPS,
      {"reduce", KEY_REDUCE, "exact|fast", 0,
-      "Over processes, whether sums have the same bits whoever holds which replica, or are left to MPI (default: exact)", 2}},
+      "Over processes, whether sums have the same bits whoever holds which replica, or are left to MPI or NCCL (default: exact)", 2}},
     {STEPS | DATA, {"replicas", KEY_REPLICAS, "V", 0, "Shards of the global batch, dealt to the devices (default: 1, resumed: the checkpoint's)", 2}},
     {STEPS | DATA,
      {"global-batch", KEY_GLOBAL_BATCH, "N", 0,

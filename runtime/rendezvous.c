@@ -110,16 +110,6 @@ static void agree_on_level(const record *all, int n, int process, dt_agreement *
     if (process == 0) dt_text_format(note, "all processes run the code for %s: not all machines can run better code", agreed->level);
 }
 
-static void say_fast(const dt_run_options *run, dt_text *note) {
-    const dt_transport *transport = dt_processes_transport(run->processes);
-    if (!run->fast_sums) return;
-    if (note->n > 0) dt_text_append(note, "; ");
-    if (transport->kind->all_reduce != NULL)
-        dt_text_format(note, "--reduce=fast: %s adds up sums over processes, and the bits of results are not promised", transport->version);
-    else
-        dt_text_format(note, "--reduce=fast: %s adds nothing up, so sums are exact", transport->kind->name);
-}
-
 /* Those who may use the same cores have each its own from now on. */
 static void share_cores(const record *all, int n, int process, dt_agreement *agreed) {
     int n_sharing = 0, index = 0;
@@ -147,7 +137,6 @@ dt_status *dt_rendezvous(const dt_artifact *artifact, const char *command, const
     for (int p = 1; p < n && status == NULL; p++) status = compare(all, p);
     if (status == NULL) agree_on_level(all, n, process, agreed, note);
     if (status == NULL) share_cores(all, n, process, agreed);
-    if (status == NULL) say_fast(run, note);
     dt_release(all);
     return status;
 }

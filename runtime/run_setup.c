@@ -129,7 +129,7 @@ static void log_lines(dt_log *log, const char *kind, dt_text text) {
     dt_text_free(&text);
 }
 
-/* A line for each library that a GPU's work is left to, and how GPUs of several processes exchange. */
+/* A line for each library that a GPU's work is left to, and how several processes exchange. */
 static void log_libraries(dt_log *log, const dt_session *session) {
     dt_text libraries = {0}, crossing = {0};
     dt_session_print_libraries(session, false, &libraries);

@@ -14,7 +14,7 @@ typedef DT_LIST(dt_bucket_range) range_list;
 /* Buckets in the making. */
 typedef struct builder {
     const dt_bucket_tensor *tensors;
-    int64_t piece_bytes; /* at most */
+    int64_t piece_bytes; /* at most; DT_WHOLE_PIECES: as many as there are */
     dt_arena *arena;
     range_list shared; /* of the piece of small tensors */
     int64_t n_shared_bytes;
@@ -33,7 +33,8 @@ static void end_shared_piece(builder *b) {
 
 static void add_shared(builder *b, int tensor) {
     int64_t n_bytes = b->tensors[tensor].n_bytes;
-    if (dt_schedule_whole_units(b->n_shared_bytes) + n_bytes > b->piece_bytes || b->shared_kind != b->tensors[tensor].kind) end_shared_piece(b);
+    bool is_full = b->piece_bytes != DT_WHOLE_PIECES && dt_schedule_whole_units(b->n_shared_bytes) + n_bytes > b->piece_bytes;
+    if (is_full || b->shared_kind != b->tensors[tensor].kind) end_shared_piece(b);
     b->shared_kind = b->tensors[tensor].kind;
     int64_t at = dt_schedule_whole_units(b->n_shared_bytes);
     dt_list_push(b->arena, &b->shared, ((dt_bucket_range){tensor, 0, n_bytes, at}));
@@ -71,12 +72,12 @@ static const int *sorted(const dt_bucket_tensor *tensors, int n, dt_arena *arena
     return order;
 }
 
-const dt_bucket *dt_buckets_of(const dt_bucket_tensor *tensors, int n_tensors, int n_processes, dt_arena *arena, int *n_buckets) {
-    builder b = {.tensors = tensors, .piece_bytes = dt_piece_bytes(n_processes), .arena = arena};
+const dt_bucket *dt_buckets_of(const dt_bucket_tensor *tensors, int n_tensors, int64_t piece_bytes, dt_arena *arena, int *n_buckets) {
+    builder b = {.tensors = tensors, .piece_bytes = piece_bytes, .arena = arena};
     const int *order = sorted(tensors, n_tensors, arena);
     for (int i = 0; i < n_tensors; i++) {
         const dt_bucket_tensor *tensor = &tensors[order[i]];
-        if (tensor->n_bytes >= OWN_PIECE_BYTES)
+        if (piece_bytes != DT_WHOLE_PIECES && tensor->n_bytes >= OWN_PIECE_BYTES)
             add_own_pieces(&b, order[i]);
         else
             add_shared(&b, order[i]);

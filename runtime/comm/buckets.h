@@ -2,7 +2,8 @@
  *
  * A bucket is what is begun at once: sums in the order in which they become complete, the first bucket small, so that the wire is busy early. A piece
  * is what one exchange moves: so few bytes that they are still in cache when they are added up, and that one piece is on the wire while another is
- * added. A large tensor is divided into pieces of its own, small ones share a piece. */
+ * added. A large tensor is divided into pieces of its own, small ones share a piece. Where it is devices that exchange there is no cache to stay in,
+ * and neighbours of one kind in a bucket are one piece. */
 #ifndef DT_RUNTIME_COMM_BUCKETS_H
 #define DT_RUNTIME_COMM_BUCKETS_H
 
@@ -47,7 +48,11 @@ typedef struct dt_bucket {
     const dt_piece *pieces; /* [n_pieces] */
 } dt_bucket;
 
-/* Every byte of every tensor is in one range. No bucket is empty. */
-const dt_bucket *dt_buckets_of(const dt_bucket_tensor *tensors, int n_tensors, int n_processes, dt_arena *arena, int *n_buckets);
+enum {
+    DT_WHOLE_PIECES = 0 /* in place of the most bytes of a piece */
+};
+
+/* Every byte of every tensor is in one range. No bucket is empty. piece_bytes: dt_piece_bytes, or DT_WHOLE_PIECES. */
+const dt_bucket *dt_buckets_of(const dt_bucket_tensor *tensors, int n_tensors, int64_t piece_bytes, dt_arena *arena, int *n_buckets);
 
 #endif

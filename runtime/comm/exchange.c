@@ -59,7 +59,7 @@ static dt_status *start_round(dt_exchange *exchange, dt_transport *transport) {
     if (exchange->schedule.algorithm == DT_SCHEDULE_ENGINE) {
         const dt_exchange_region *first = &exchange->regions[0], *last = &exchange->regions[exchange->n_regions - 1];
         size_t n = (size_t)(last->first + last->n_bytes) / dt_dtype_bytes(first->dtype);
-        return transport->kind->all_reduce(transport, first->dtype, first->combine, exchange->slots[0], n, &exchange->under_way);
+        return transport->kind->all_reduce(transport, first->dtype, exchange->slots[0], n, &exchange->under_way);
     }
     return dt_transport_start(transport, exchange->tag, exchange->messages, round->n_messages, &exchange->under_way);
 }

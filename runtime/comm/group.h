@@ -52,15 +52,17 @@ typedef DT_LIST(dt_operation) dt_operation_list;
 
 /* Of what crosses processes. */
 typedef struct dt_group_bucket {
-    int complete_after;        /* of all its parts */
-    dt_tree_reductions before; /* sums of this process's microbatches */
-    dt_tree_reductions after;
+    int complete_after;           /* of all its parts */
+    dt_tree_reductions before;    /* sums of this process's microbatches */
+    dt_tree_reductions after;     /* copies of results */
+    dt_operation_list operations; /* where its device exchanges with other processes itself: all that it does for it, these included */
 } dt_group_bucket;
 
 /* What a member does for collectives that are made together. */
 typedef struct dt_group_work {
-    dt_operation_list operations; /* between two meetings: reductions; and transfers, if its device exchanges with other processes itself */
-    int n_buckets;                /* what else crosses processes */
+    dt_operation_list operations; /* between two meetings: reductions */
+    bool on_device;               /* the only member's device exchanges with other processes itself, and does so in the order of buckets */
+    int n_buckets;                /* what crosses processes */
     dt_group_bucket *buckets;     /* [n_buckets] */
 } dt_group_work;
 
@@ -111,7 +113,8 @@ static inline dt_status *dt_group_meet(dt_group *group, dt_group_scope scope, co
 }
 
 /* Of what was lowered as `first`, each member calls for each bucket in turn: complete, when its own sources are there; begin, once is_complete says
- * so of all members' and what is before is done; cross, after it has begun all buckets, which returns when the results are here. */
+ * so of all members' and what is before is done; cross, after it has begun all buckets, which returns when the results are here. Nothing of this
+ * where it is on the device. */
 static inline void dt_group_complete(dt_group *group, int first, int bucket) { group->kind->complete(group, first, bucket); }
 static inline bool dt_group_is_complete(dt_group *group, int first, int bucket) { return group->kind->is_complete(group, first, bucket); }
 static inline void dt_group_begin(dt_group *group, int first, int bucket, const dt_step_context *context) {

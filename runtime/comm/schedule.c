@@ -64,6 +64,13 @@ static void append_nodes_of_process(node_list *nodes, const dt_schedule_options 
     append_nodes(nodes, own, 0, n, arena);
 }
 
+/* What one process has, as if it were a node. */
+static void append_own_run(node_list *nodes, const dt_schedule_options *options, dt_arena *arena) {
+    int n = (int)options->n_microbatches, first = dt_microbatches_first_of_rank(options->process, options->n_processes, n);
+    int end = dt_microbatches_first_of_rank(options->process + 1, options->n_processes, n);
+    dt_list_push(arena, nodes, ((dt_schedule_node){first, end - first}));
+}
+
 /* Whether each process has one node, all of the same span, so that the tree above them is the tree over as many leaves as there are processes. */
 static bool has_equal_nodes(const dt_schedule_options *options) {
     int64_t span = options->n_microbatches / options->n_processes;
@@ -266,7 +273,10 @@ dt_schedule dt_schedule_of(const dt_schedule_options *options, dt_arena *arena) 
     builder b = {.options = options, .arena = arena, .made.algorithm = choose(options)};
     bool reduces = options->goal != DT_SCHEDULE_ALL_GATHER, gathers = options->goal != DT_SCHEDULE_REDUCE_SCATTER;
     node_list nodes = {0};
-    if (reduces) append_nodes_of_process(&nodes, options, options->process, arena);
+    if (b.made.algorithm == DT_SCHEDULE_ENGINE)
+        append_own_run(&nodes, options, arena);
+    else if (reduces)
+        append_nodes_of_process(&nodes, options, options->process, arena);
     b.made.n_nodes = (int)nodes.n;
     b.made.nodes = nodes.items;
     for (int slot = 0; slot < b.made.n_nodes || slot < 1; slot++) add_slot(&b, (range){0, options->n_bytes});

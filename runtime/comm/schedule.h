@@ -38,8 +38,8 @@ typedef enum dt_schedule_algorithm {
     DT_SCHEDULE_AUTO,
     DT_SCHEDULE_DIRECT,
     DT_SCHEDULE_HALVING, /* of an ALL_REDUCE where each process has one node, all of the same span; else it is DIRECT */
-    DT_SCHEDULE_ENGINE   /* of an ALL_REDUCE: one round, in which the transport's engine adds up slot 0 of all, each of which has added up its nodes
-                            there */
+    DT_SCHEDULE_ENGINE   /* of an ALL_REDUCE: each process has added up its microbatches as it likes, and in one round the engine of the transport, or
+                            of the link, adds up what they have. There is one node, of all of them, which need not be one of the tree */
 } dt_schedule_algorithm;
 
 typedef struct dt_schedule_options {

@@ -30,9 +30,9 @@ typedef struct dt_transport_kind {
     dt_status *(*start)(dt_transport *transport, int tag, const dt_message *messages, int n, int *round);
     /* Moves what is under way on; whether the round is done, and so free for another. Never waits. */
     dt_status *(*test)(dt_transport *transport, int round, bool *done);
-    /* Starts a round in which n elements of all processes become the sum, the greatest or the least of each, added up as the engine likes. All
-     * processes start these in the same order. Of f32, f64, i32 and i64. NULL: the engine has none. */
-    dt_status *(*all_reduce)(dt_transport *transport, dt_dtype dtype, dt_reduction_op combine, void *data, size_t n, int *round);
+    /* Starts a round in which n elements of all processes become their sum, added up as the engine likes. All processes start these in the same
+     * order. Of f32, f64, i32 and i64. NULL: the engine has none. */
+    dt_status *(*all_reduce)(dt_transport *transport, dt_dtype dtype, void *data, size_t n, int *round);
 
     /* A notice passes by all messages: to one process, or from whoever sent one (*peer: -1 where nobody has). Notices of one process arrive in order.
      * Sending never waits for the receiver. */

@@ -3,6 +3,7 @@
 #ifndef DT_RUNTIME_DEVICES_LINK_H
 #define DT_RUNTIME_DEVICES_LINK_H
 
+#include "abi/dtype.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -24,6 +25,8 @@ typedef struct dt_link_kind {
     /* Puts a round of messages on the queue, which may be captured: they are under way together, and what follows waits for all of them. What two
      * processes send each other arrives in order. */
     dt_status *(*transfer)(dt_link *link, void *queue, const dt_message *messages, int n);
+    /* The same for a round in which n elements of all processes' devices become their sum, added up as the link likes. Of f32, f64, i32 and i64. */
+    dt_status *(*all_reduce)(dt_link *link, void *queue, dt_dtype dtype, void *data, size_t n);
     /* What went wrong since, here or at another process; asked while the queue is waited for. */
     dt_status *(*check)(dt_link *link);
     /* What is under way ends, with whatever has arrived. From now on the link can only be closed. Others are not told. */
@@ -38,6 +41,9 @@ struct dt_link { /* the head of every implementation's own struct */
 
 static inline dt_status *dt_link_transfer(dt_link *link, void *queue, const dt_message *messages, int n) {
     return link->kind->transfer(link, queue, messages, n);
+}
+static inline dt_status *dt_link_all_reduce(dt_link *link, void *queue, dt_dtype dtype, void *data, size_t n) {
+    return link->kind->all_reduce(link, queue, dtype, data, n);
 }
 /* NULL is allowed from here on. */
 static inline dt_status *dt_link_check(dt_link *link) { return link != NULL ? link->kind->check(link) : NULL; }

@@ -10,12 +10,15 @@
 #include "runtime/devices/link.h"
 #include "runtime/devices/reduce.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef enum dt_operation_kind {
     DT_OPERATION_LAUNCH,     /* a kernel of the program */
     DT_OPERATION_REDUCE,     /* sums of microbatches, and copies within the memory that the device reaches */
     DT_OPERATION_TRANSFER,   /* a round of messages to and from devices of other processes, of a device that has a link (link.h) */
+    DT_OPERATION_ALL_REDUCE, /* a sum over devices of other processes that its link adds up as it likes */
+    DT_OPERATION_JOIN,       /* what follows waits for all that is beside */
     DT_OPERATION_COLLECTIVE, /* what crosses executors; a group makes reductions of it (runtime/comm/group.h), so that no device sees one */
     DT_OPERATION_COMPLETE,   /* what some of them take is there: the group may begin with it. No device sees one either */
     DT_OPERATION_MEET,       /* the executors of a memory domain wait for one another; no device sees it either */
@@ -42,6 +45,12 @@ typedef struct dt_operation_transfer {
     const dt_message *messages; /* [n] */
 } dt_operation_transfer;
 
+typedef struct dt_operation_all_reduce {
+    dt_dtype dtype;
+    void *data;
+    size_t n; /* elements */
+} dt_operation_all_reduce;
+
 /* Collectives [first, first + n) of what the executor has published to its group. */
 typedef struct dt_operation_collective {
     int first, n;
@@ -58,16 +67,19 @@ typedef struct dt_operation_copy {
 
 typedef struct dt_operation {
     dt_operation_kind kind;
+    bool beside; /* of REDUCE, TRANSFER and ALL_REDUCE: after what is before it, while what follows runs, until JOIN. Those that are beside the rest
+                    run in their order */
     union {
         dt_operation_launch launch;
         dt_operation_reduce reduce;
         dt_operation_transfer transfer;
+        dt_operation_all_reduce all_reduce;
         dt_operation_collective collective;
         dt_operation_copy copy; /* COPY and READ_BACK */
     };
 } dt_operation;
 
-/* Operations that a device runs one after another, all together: launches, reductions, transfers, copies. */
+/* Operations that a device runs one after another, all together: launches, reductions, transfers, copies; but for those that are beside the rest. */
 typedef struct dt_sequence {
     const char *name; /* of the function: for messages */
     size_t n_operations;

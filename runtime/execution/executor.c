@@ -141,22 +141,40 @@ static dt_status *lower(cutter *in, const dt_operation_collective *collective) {
     if (in->is_lowered) return NULL;
     in->work = (dt_group_work){0};
     DT_TRY(dt_group_lower(in->executor->group, collective->first, collective->n, in->arena, &in->work));
-    in->crossing = in->work.n_buckets > 0 ? new_crossing(in, collective->first) : NULL;
+    in->crossing = in->work.n_buckets > 0 && !in->work.on_device ? new_crossing(in, collective->first) : NULL;
     in->n_complete = 0;
     in->is_lowered = true;
     return NULL;
 }
 
-/* A stage ends where a bucket becomes complete. A device that works ahead is not stopped for it: there all buckets begin at the end. */
+/* What a device exchanges itself, of buckets up to number `end`: beside what follows, if there is anything. */
+static void add_own_exchanges(cutter *in, int end, bool beside) {
+    for (; in->n_complete < end; in->n_complete++) {
+        const dt_operation_list *operations = &in->work.buckets[in->n_complete].operations;
+        for (size_t i = 0; i < operations->n; i++) {
+            dt_operation one = operations->items[i];
+            one.beside = beside;
+            dt_list_push(in->arena, &in->operations, one);
+        }
+    }
+}
+
+/* A stage ends where a bucket becomes complete. A device that works ahead is not stopped for it: what it exchanges itself begins there, and where the
+ * host does, all buckets begin at the end. */
 static dt_status *cut_complete(cutter *in, const dt_operation_collective *collective) {
-    dt_executor_stage stage = {.end = DT_STAGE_COMPLETES, .segment = collective->segment, .first_bucket = in->n_complete};
-    if (!in->executor->device->kind->reads_host || in->executor->group == NULL) return NULL;
+    if (in->executor->group == NULL) return NULL;
     DT_TRY(lower(in, collective));
-    while (in->n_complete < in->work.n_buckets && in->work.buckets[in->n_complete].complete_after <= collective->complete_after) in->n_complete++;
-    stage.crossing = in->crossing;
-    stage.end_bucket = in->n_complete;
-    stage.label = in->executor->collectives[collective->first].label;
-    if (stage.end_bucket > stage.first_bucket) end_stage(in, stage);
+    int first = in->n_complete, end = first;
+    while (end < in->work.n_buckets && in->work.buckets[end].complete_after <= collective->complete_after) end++;
+    if (in->work.on_device) add_own_exchanges(in, end, true);
+    if (end == first || !in->executor->device->kind->reads_host) return NULL;
+    in->n_complete = end;
+    end_stage(in, (dt_executor_stage){.end = DT_STAGE_COMPLETES,
+                                      .segment = collective->segment,
+                                      .crossing = in->crossing,
+                                      .first_bucket = first,
+                                      .end_bucket = end,
+                                      .label = in->executor->collectives[collective->first].label});
     return NULL;
 }
 
@@ -167,7 +185,11 @@ static dt_status *cut_collective(cutter *in, const dt_operation_collective *coll
     dt_executor_stage meeting = {
         .end = DT_STAGE_MEETS, .scope = DT_GROUP_ALL, .segment = collective->segment, .label = parts[collective->first].label};
     DT_TRY(lower(in, collective));
-    if (in->crossing != NULL) {
+    if (in->work.on_device) {
+        bool beside = in->n_complete > 0; /* some are, whose order the others are to keep */
+        add_own_exchanges(in, in->work.n_buckets, beside);
+        if (beside) dt_list_push(in->arena, &in->operations, ((dt_operation){.kind = DT_OPERATION_JOIN}));
+    } else if (in->crossing != NULL) {
         dt_executor_stage crossing = meeting;
         crossing.end = DT_STAGE_CROSSES;
         crossing.crossing = in->crossing;
@@ -405,7 +427,7 @@ static dt_status *run_measured(dt_executor *executor, const dt_sequence *sequenc
         if (one->kind == DT_OPERATION_LAUNCH) {
             times->kernel_seconds[one->launch.kernel] += times->operations[i];
             times->kernel_calls[one->launch.kernel]++;
-        } else if (one->kind == DT_OPERATION_REDUCE || one->kind == DT_OPERATION_TRANSFER) {
+        } else if (one->kind != DT_OPERATION_COPY && one->kind != DT_OPERATION_READ_BACK) {
             times->exchange_seconds += times->operations[i];
         }
     }

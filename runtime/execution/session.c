@@ -811,12 +811,23 @@ void dt_session_print_libraries(const dt_session *session, bool each, dt_text *t
     if (session->spec.kind->print_libraries != NULL) session->spec.kind->print_libraries(session->executors[0].device, each, text);
 }
 
+/* Who adds up what is left to somebody. */
+static void print_fast(const dt_session *session, dt_text *text) {
+    const dt_transport *transport = dt_processes_transport(session->options.processes);
+    const char *engine = session->link != NULL ? session->link->kind->name : transport->kind->all_reduce != NULL ? transport->version : NULL;
+    if (engine != NULL)
+        dt_text_format(text, "--reduce=fast: %s adds up sums over processes, and the bits of results are not promised\n", engine);
+    else
+        dt_text_format(text, "--reduce=fast: %s adds nothing up, so sums are exact\n", transport->kind->name);
+}
+
 void dt_session_print_crossing(const dt_session *session, dt_text *text) {
     const dt_transport *transport = dt_processes_transport(session->options.processes);
     if (session->chose_gpu) dt_text_format(text, "each process computes on one GPU: the first of a machine on cuda:0, and so on\n");
     if (session->link != NULL) dt_text_format(text, "sums cross processes by %s, on the GPUs' own queues\n", session->link->kind->name);
     if (session->no_link[0] != 0)
         dt_text_format(text, "sums cross processes by %s, through the machines' memory, and not by NCCL. %s\n", transport->version, session->no_link);
+    if (session->options.fast_sums && session->n_processes > 1) print_fast(session, text);
 }
 
 int64_t dt_session_memory_bytes(const dt_session *session) {

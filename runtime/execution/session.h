@@ -35,7 +35,7 @@ typedef struct dt_session_options {
     bool times;              /* measure each kernel, for dt_session_times */
     bool no_libraries;       /* on a GPU: leave nothing to vendors' libraries */
     int64_t host_bytes;      /* that the caller will take of the host's memory beside the session: they are to fit too */
-    bool fast_sums;          /* over processes: added up as the transport's engine likes, which promises no bits */
+    bool fast_sums;          /* over processes: added up as the engine of the transport, or of the GPUs' link, likes, which promises no bits */
     dt_processes *processes; /* of the run, which outlive the session; NULL: this is the only one */
     dt_timeline *timeline;   /* gets a thread for each executor, and one for `processes`; NULL: nothing is recorded */
 } dt_session_options;
@@ -141,7 +141,7 @@ bool dt_session_is_gpu(const dt_session *session);
 dt_status *dt_session_peak(dt_session *session, dt_peak *peak); /* of one of its executors' devices, which must not be running */
 /* What of a GPU's work is done by which library, in lines; with `each`, how each call is. Nothing where none is. */
 void dt_session_print_libraries(const dt_session *session, bool each, dt_text *text);
-/* Of several processes with GPUs: which GPU each has, and how they exchange, in lines. */
+/* Of several processes how they exchange, where that is worth saying: which GPU each has, by what, and whether sums are exact. In lines. */
 void dt_session_print_crossing(const dt_session *session, dt_text *text);
 const char *dt_session_level(const dt_session *session); /* of the code that runs: "x86-64-v4", "sm_90" */
 

@@ -2,7 +2,8 @@
 (tests/support/fake_cuda.h, fake_nccl.c) in real processes, whose events come in several orders.
 
 A step is one graph, and the host waits for it once. What follows a transfer and does not wait for it shows. A peer that stops or dies, an error of
-NCCL's, a GPU that hangs end the run by the deadline, with an error that names them."""
+NCCL's, a GPU that hangs end the run by the deadline, with an error that names them. What is complete early crosses while the rest is computed. With
+--reduce=fast it is NCCL that adds up."""
 import concurrent.futures
 import os
 import sys
@@ -23,6 +24,27 @@ def same_bits(net, halves, pairs):
         halves.agrees(n, seed)
         pairs.agrees(n, seed)
     print("the bits of one GPU", flush=True)
+
+
+def what_is_complete_early_crosses_early(early):
+    for seed in range(4):
+        early.agrees(2, seed, log=FOLDER / f"early-{seed}-%")
+    n_beside = 0
+    for path in FOLDER.glob("early-1-*"):
+        ran = [line for call in read_log(path) for line in call.ran]
+        begun = [i for i, line in enumerate(ran) if line.startswith("begins exec") and "ncclGroupEnd" in line]
+        for i in begun:
+            end = next(k for k in range(i + 1, len(ran)) if ran[k] == ran[i].replace("begins", "runs"))
+            n_beside += any(re.search(r": train_\d+_", line) for line in ran[i + 1:end])
+    check(n_beside > 0, "no kernel of a step runs while NCCL is at work")
+
+
+def sums_by_nccl():
+    halves = Case("halves8", HALVES, batch=24, replicas=8)
+    for case, n in ((Case("pairs6", PAIRS, batch=24, replicas=6), 2), (halves, 3)):
+        log = FOLDER / f"{case.name}-log-%"
+        is_added_up_by(case, "NCCL 2.27.3", n, log=log, seed=n)
+        check(any("ncclAllReduce" in path.read_text() for path in FOLDER.glob(f"{case.name}-log-*")), "NCCL was not asked")
 
 
 def evaluations_and_predictions(net):
@@ -106,6 +128,8 @@ def whoever_fails_is_named(net):
 def main():
     net, halves = Case("net", NET), Case("halves", HALVES, batch=24)
     same_bits(net, halves, Case("pairs", PAIRS, batch=24))
+    what_is_complete_early_crosses_early(Case("early", EARLY, batch=24))
+    sums_by_nccl()
     evaluations_and_predictions(net)
     it_goes_on_with_other_numbers(net)
     what_is_in_the_way_is_said(net)

@@ -257,37 +257,39 @@ static void memory(void) {
     }
 }
 
-/* Sums by the engine, of each type and op, with messages and one another under way. Process p has p + 1 at every place, plus what all have. */
+/* Sums by the engine, of each type, with messages and one another under way. Process p has p + 1 at every place, plus what all have. */
 static void sums(void) {
     enum {
         N = 3000
     };
-    static int64_t wide[N], least[N];
+    static int64_t wide[N], one;
     static int32_t narrow[N];
     static double doubles[N];
     static float singles[N];
     int n = transport->n_processes, rounds[5];
+    one = transport->process + 1;
     char byte = 7;
     const dt_message message = {(transport->process + 1) % n, true, &byte, 1}, back = {(transport->process + n - 1) % n, false, &byte, 1};
     for (int i = 0; i < N; i++) {
         singles[i] = (float)(transport->process + 1 + i);
         doubles[i] = singles[i];
         narrow[i] = transport->process + 1 - i;
-        wide[i] = least[i] = (int64_t)(transport->process + 1) << 40;
+        wide[i] = (int64_t)(transport->process + 1) << 40;
     }
     const dt_transport_kind *kind = transport->kind;
-    check(kind->all_reduce(transport, DT_F32, DT_REDUCTION_SUM, singles, N, &rounds[0]));
-    check(kind->all_reduce(transport, DT_F64, DT_REDUCTION_MAX, doubles, N, &rounds[1]));
+    check(kind->all_reduce(transport, DT_F32, singles, N, &rounds[0]));
+    check(kind->all_reduce(transport, DT_F64, doubles, N, &rounds[1]));
     int moved = start(0, (dt_message[]){message, back}, 2);
-    check(kind->all_reduce(transport, DT_I32, DT_REDUCTION_MIN, narrow, N, &rounds[2]));
-    check(kind->all_reduce(transport, DT_I64, DT_REDUCTION_SUM, wide, N, &rounds[3]));
-    check(kind->all_reduce(transport, DT_I64, DT_REDUCTION_MIN, least, 1, &rounds[4]));
+    check(kind->all_reduce(transport, DT_I32, narrow, N, &rounds[2]));
+    check(kind->all_reduce(transport, DT_I64, wide, N, &rounds[3]));
+    check(kind->all_reduce(transport, DT_I64, &one, 1, &rounds[4]));
     for (int i = 4; i >= 0; i--) finish(rounds[i]);
     finish(moved);
     for (int i = 0; i < N; i++) {
-        CHECK(singles[i] == (float)(n * (n + 1) / 2 + n * i) && doubles[i] == n + i && narrow[i] == 1 - i);
-        CHECK(wide[i] == (int64_t)(n * (n + 1) / 2) << 40 && least[i] == (int64_t)(i == 0 ? 1 : transport->process + 1) << 40);
+        int ranks = n * (n + 1) / 2;
+        CHECK(singles[i] == (float)(ranks + n * i) && doubles[i] == ranks + n * i && narrow[i] == ranks - n * i && wide[i] == (int64_t)ranks << 40);
     }
+    CHECK(one == n * (n + 1) / 2);
 }
 
 /* Sending notices does not wait for a process that is busy with something else. */

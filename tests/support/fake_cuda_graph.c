@@ -84,6 +84,7 @@ int fake_capture_wait(fake_stream *stream, capture *of, int node) {
     if (stream->capture != NULL && stream->capture != of) return FAKE_ERROR_STREAM_CAPTURE_MERGE;
     if (stream->object.context != of->origin->object.context)
         return fake_misuse(FAKE_ERROR_NOT_SUPPORTED, "a capture over several GPUs is not known to the fake");
+    if (stream->capture == NULL) stream->captured = -1;
     stream->capture = of;
     add(stream, &(fake_operation){.kind = FAKE_JOIN}, node);
     return 0;

@@ -3,7 +3,8 @@
  *
  * It does what NCCL leaves open in the least convenient way. Whatever may be in progress is so until it is asked twice. A group's sends are done when
  * the receiver has taken them, so that messages which belong in one group and are in two never end; what is received is garbage until the group is
- * done. Its work is the fake driver's: queued, captured, replayed, late or early as a seed says.
+ * done. A sum is added up from the last rank to the first, which no tree does. Its work is the fake driver's: queued, captured, replayed, late or
+ * early as a seed says.
  *
  *   FAKE_NCCL_FOLDER        where folders of communicators are made
  *   FAKE_NCCL_VERSION       22703: what it says that it is
@@ -52,12 +53,15 @@ typedef struct message {
     size_t bytes;
 } message;
 
-/* A group, as it is asked for, and as the driver's work gets it. */
+/* A group, as it is asked for, and as the driver's work gets it: messages; or a sum, whose messages are of one rank each, received nowhere. */
 typedef struct group {
     communicator *of;
     void *stream;
     int n;
     message messages[MOST_MESSAGES];
+    char *sum; /* [n_bytes] the own part, and then the sum; NULL: messages alone */
+    size_t n_bytes;
+    int type;
 } group;
 
 /* A group under way. */
@@ -65,6 +69,7 @@ typedef struct transfer {
     group group;
     char path[MOST_MESSAGES][PATH + 64];
     char *taken[MOST_MESSAGES]; /* of what is received */
+    char *own;                  /* of a sum */
     bool is_over[MOST_MESSAGES];
 } transfer;
 
@@ -113,6 +118,30 @@ static void remove_folder(const char *folder) {
     rmdir(folder);
 }
 
+/* ---- sums ---- */
+
+static size_t bytes_of(int type) { return type == DT_NCCL_FLOAT32 || type == DT_NCCL_INT32 ? 4 : 8; }
+
+static void add_to(char *sum, const char *values, size_t n_bytes, int type) {
+    for (size_t i = 0; i < n_bytes; i += bytes_of(type)) {
+        union {
+            float f32;
+            double f64;
+            uint32_t i32;
+            uint64_t i64;
+        } a, b;
+        memcpy(&a, sum + i, bytes_of(type));
+        memcpy(&b, values + i, bytes_of(type));
+        switch (type) {
+        case DT_NCCL_FLOAT32: a.f32 += b.f32; break;
+        case DT_NCCL_FLOAT64: a.f64 += b.f64; break;
+        case DT_NCCL_INT32: a.i32 += b.i32; break;
+        default: a.i64 += b.i64; break;
+        }
+        memcpy(sum + i, &a, bytes_of(type));
+    }
+}
+
 /* ---- a group's work ---- */
 
 static void *begin(const void *data) {
@@ -128,8 +157,14 @@ static void *begin(const void *data) {
                  number);
         if (one->sends)
             write_file(t->path[m], one->data, one->bytes);
-        else
+        else if (one->data != NULL)
             memset(one->data, 0xab, one->bytes);
+    }
+    if (t->group.sum != NULL) {
+        t->own = malloc(t->group.n_bytes);
+        if (t->own == NULL) abort();
+        memcpy(t->own, t->group.sum, t->group.n_bytes);
+        memset(t->group.sum, 0xab, t->group.n_bytes);
     }
     return t;
 }
@@ -158,23 +193,38 @@ static int is_done(void *work) {
     return all;
 }
 
+/* What the rank has sent; NULL: it has sent nothing yet. */
+static const char *taken_from(const transfer *t, int rank) {
+    if (rank == t->group.of->rank) return t->own;
+    for (int m = 0; m < t->group.n; m++)
+        if (!t->group.messages[m].sends && t->group.messages[m].peer == rank) return t->taken[m];
+    return NULL;
+}
+
 static void end(void *work) {
     transfer *t = work;
-    for (int m = 0; m < t->group.n; m++) {
-        if (t->taken[m] != NULL) memcpy(t->group.messages[m].data, t->taken[m], t->group.messages[m].bytes);
+    const group *g = &t->group;
+    if (g->sum != NULL) memset(g->sum, 0, g->n_bytes);
+    for (int rank = g->of->n; rank-- > 0 && g->sum != NULL;)
+        if (taken_from(t, rank) != NULL) add_to(g->sum, taken_from(t, rank), g->n_bytes, g->type);
+    for (int m = 0; m < g->n; m++) {
+        if (t->taken[m] != NULL && g->messages[m].data != NULL) memcpy(g->messages[m].data, t->taken[m], g->messages[m].bytes);
         free(t->taken[m]);
     }
+    free(t->own);
     free(t);
 }
 
-static int submit(const group *group) {
+static int submit(const char *call, const group *group) {
     static const fake_cuda_shared_work how = {begin, is_done, end};
     fake_cuda_range ranges[MOST_MESSAGES];
     void *driver = dlopen(getenv("DT_CUDA_DRIVER"), RTLD_NOW | RTLD_NOLOAD);
     fake_cuda_shared_submitter *submitter = driver != NULL ? (fake_cuda_shared_submitter *)(uintptr_t)dlsym(driver, "fake_cuda_submit_shared") : NULL;
     if (submitter == NULL) return fake_library_misuse(INVALID_USAGE, "DT_CUDA_DRIVER is not the fake driver, or not loaded");
-    for (int m = 0; m < group->n; m++) ranges[m] = (fake_cuda_range){(uint64_t)(uintptr_t)group->messages[m].data, group->messages[m].bytes};
-    return submitter(group->stream, "ncclGroupEnd", ranges, (size_t)group->n, &how, group, sizeof *group) == 0 ? DT_NCCL_SUCCESS : 1;
+    size_t n = 0;
+    for (int m = 0; m < group->n; m++)
+        if (group->messages[m].data != NULL) ranges[n++] = (fake_cuda_range){(uint64_t)(uintptr_t)group->messages[m].data, group->messages[m].bytes};
+    return submitter(group->stream, call, ranges, n, &how, group, sizeof *group) == 0 ? DT_NCCL_SUCCESS : 1;
 }
 
 /* ---- calls ---- */
@@ -308,11 +358,34 @@ FAKE_EXPORT int ncclGroupEnd(void) {
     if (ended == NULL) return fake_library_misuse(INVALID_USAGE, "a group is ended that was not begun");
     now = NULL;
     if (ended->n > 0) {
-        error = submit(ended);
+        error = submit("ncclGroupEnd", ended);
         ended->of->is_busy = true;
         ended->of->n_asked = 0;
     }
     bool goes_on = error == DT_NCCL_SUCCESS && ended->n > 0;
     free(ended);
     return goes_on ? DT_NCCL_IN_PROGRESS : error;
+}
+
+FAKE_EXPORT int ncclAllReduce(const void *from, void *to, size_t n, int type, int op, void *of, void *stream) {
+    communicator *c = of;
+    int error = fake_library_call(__func__);
+    if (error != 0) return error;
+    if (now != NULL) return fake_library_misuse(INVALID_USAGE, "a sum within a group is not known to the fake");
+    if (!may_be_asked(c)) return fake_library_misuse(INVALID_USAGE, "a communicator that is not ready is asked for a sum");
+    bool known = type == DT_NCCL_FLOAT32 || type == DT_NCCL_FLOAT64 || type == DT_NCCL_INT32 || type == DT_NCCL_INT64;
+    if (!known || op != DT_NCCL_SUM || from != to || n == 0) return fake_library_misuse(INVALID_ARGUMENT, "a sum of another type, or not in place");
+    group *sum = calloc(1, sizeof *sum);
+    if (sum == NULL) abort();
+    *sum = (group){.of = c, .stream = stream, .sum = to, .n_bytes = n * bytes_of(type), .type = type};
+    for (int peer = 0; peer < c->n; peer++) {
+        if (peer == c->rank) continue;
+        sum->messages[sum->n++] = (message){true, peer, to, sum->n_bytes};
+        sum->messages[sum->n++] = (message){false, peer, NULL, sum->n_bytes};
+    }
+    error = submit(__func__, sum);
+    free(sum);
+    c->is_busy = true;
+    c->n_asked = 0;
+    return error == DT_NCCL_SUCCESS ? DT_NCCL_IN_PROGRESS : error;
 }

@@ -1,12 +1,20 @@
 """gpu_processes: trainings by several processes that mpirun starts, with a fake GPU each (fake_cuda.h), compared with one by one process."""
+import array
+import struct
+
 import mpi
 from fake_gpu import *
-from layouts import HALVES, PAIRS, left_by, predictions, said, write_pairs
+from layouts import HALVES, PAIRS, WIDE, left_by, predictions, said, write_pairs
 
 DATA = write_data(n=136, n_test=72)
 write_pairs(DATA)
 NCCL = DRIVER.with_name("libfake_nccl.so")
 NET = PROGRAM.replace("take(1000) | shuffle(1000)", "take(136) | shuffle(136)")  # five steps an epoch, the last of 8 examples: most replicas have none
+
+
+# The greatest gradient is complete before the rest is computed.
+EARLY = WIDE.replace("600", "900").replace("units: 900, activation: tanh)\n    x = dense(x, units: 500", "units: 320, activation: tanh)\n    x = dense(x, units: 500")
+EARLY = EARLY.replace("shuffle(90)", "take(36) | shuffle(36)").replace("take(50)", "take(30)")
 
 
 class Case:
@@ -41,6 +49,28 @@ class Case:
         done = self.train(n, folder, *flags, seed=seed, **settings)
         check(self.leaves(folder, done) == self.wanted, f"{self.name}: {n} processes {flags}, order {seed}: other bits than one GPU's\n{done.stderr}")
         return done
+
+
+def tensors(folder):
+    """Of the newest checkpoint."""
+    data = (newest(folder) / "model.safetensors").read_bytes()
+    n, = struct.unpack("<Q", data[:8])
+    return {name: array.array("f", data[8 + n:][slice(*about["data_offsets"])])
+            for name, about in json.loads(data[8:8 + n]).items() if name != "__metadata__" and about["dtype"] == "F32"}
+
+
+def is_added_up_by(case, engine, n, **settings):
+    """With --reduce=fast the engine says so, and the run leaves other bits than the tree's, though not by much. Eight replicas on three processes, or six on
+    two, are parts of nodes of the tree, which it adds up in another order."""
+    folder = f"{case.name}-fast-{n}"
+    done = case.train(n, folder, "--reduce", "fast", "--epochs", 1, **settings)
+    check_said(done, f"--reduce=fast: {engine}", "adds up sums over processes, and the bits of results are not promised")
+    case.train(n, f"{folder}-exact", "--epochs", 1, **settings)
+    fast, exact = tensors(FOLDER / folder), tensors(FOLDER / f"{folder}-exact")
+    check(fast != exact, f"{case.name}: {engine} has added nothing up")
+    for name, values in exact.items():
+        error = max(abs(a - b) for a, b in zip(fast[name], values)) / (max(map(abs, values)) + 1e-6)
+        check(error < 1e-3, f"{case.name}, {name}: sums by {engine} are {error:.2g} away from exact ones")
 
 
 def check_said(done, *wanted):

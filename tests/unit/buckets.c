@@ -45,7 +45,7 @@ static int check(const dt_bucket_tensor *tensors, int n, int n_processes) {
     dt_arena *arena = dt_arena_create();
     int64_t covered[MOST_TENSORS] = {0};
     int n_buckets;
-    const dt_bucket *buckets = dt_buckets_of(tensors, n, n_processes, arena, &n_buckets);
+    const dt_bucket *buckets = dt_buckets_of(tensors, n, dt_piece_bytes(n_processes), arena, &n_buckets);
     for (int b = 0; b < n_buckets; b++) {
         assert_true(b == 0 || buckets[b].complete_after > buckets[b - 1].complete_after);
         assert_true(b == n_buckets - 1 || bytes_of(&buckets[b]) >= (b == 0 ? DT_FIRST_BUCKET_BYTES : DT_BUCKET_BYTES));
@@ -64,6 +64,21 @@ static void the_first_bucket_is_small(void **state) {
     assert_int_equal(check(tensors, 0, 2), 0);
 }
 
+/* A bucket of a device has one piece of each kind. */
+static void pieces_may_be_whole(void **state) {
+    (void)state;
+    const dt_bucket_tensor tensors[] = {{30 * MIB, 9, 0}, {10, 1, 2}, {MIB, 3, 0}, {24 * MIB, 3, 2}, {8, 9, 0}, {8, 3, 2}};
+    dt_arena *arena = dt_arena_create();
+    int n_buckets;
+    const dt_bucket *buckets = dt_buckets_of(tensors, 6, DT_WHOLE_PIECES, arena, &n_buckets);
+    assert_int_equal(n_buckets, 2);
+    assert_int_equal(buckets[0].n_pieces, 3); /* of kind 2 what is complete first, then kind 0, then the rest of kind 2 */
+    assert_int_equal(buckets[0].pieces[2].n_ranges, 2);
+    assert_int_equal(buckets[1].n_pieces, 1);
+    assert_int_equal(buckets[1].pieces[0].n_bytes, 30 * MIB + 8);
+    dt_arena_destroy(arena);
+}
+
 static void all_sizes_are_covered(void **state) {
     (void)state;
     dt_bucket_tensor tensors[MOST_TENSORS];
@@ -79,6 +94,7 @@ static void all_sizes_are_covered(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_bucket_is_small),
+        cmocka_unit_test(pieces_may_be_whole),
         cmocka_unit_test(all_sizes_are_covered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

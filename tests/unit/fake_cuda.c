@@ -75,7 +75,7 @@ static void a_missing_wait_shows(void **state) {
 
 /* ---- graphs ---- */
 
-static void graph(world *w) {
+static void *captured(world *w) {
     void *graph, *exec;
     GOOD(w, cuStreamBeginCapture_v2, w->streams[0], 0);
     copy_in(w, 0, 0);
@@ -90,6 +90,13 @@ static void graph(world *w) {
     GOOD(w, cuStreamEndCapture, w->streams[0], &graph);
     GOOD(w, cuGraphInstantiateWithFlags, &exec, graph, 0);
     GOOD(w, cuGraphDestroy, graph);
+    return exec;
+}
+
+/* The second capture of both streams knows nothing of the first. */
+static void graph(world *w) {
+    GOOD(w, cuGraphExecDestroy, captured(w));
+    void *exec = captured(w);
     for (int turn = 0; turn < 3; turn++) {
         for (int i = 0; i < N; i++) w->pinned[0][i] = i + turn; /* read when the graph runs */
         GOOD(w, cuGraphLaunch, exec, w->streams[0]);

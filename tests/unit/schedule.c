@@ -134,6 +134,19 @@ static void processes_with_other_nodes_cannot_halve(void **state) {
         }
 }
 
+/* An engine gets one sum of each process, whatever nodes it has. */
+static void an_engine_adds_up_what_each_process_has(void **state) {
+    (void)state;
+    dt_arena *arena = dt_arena_create();
+    dt_schedule_options options = options_of(DT_SCHEDULE_ALL_REDUCE, 3, 8, 1 << 20);
+    options.algorithm = DT_SCHEDULE_ENGINE;
+    options.process = 1;
+    dt_schedule schedule = dt_schedule_of(&options, arena);
+    assert_true(schedule.n_nodes == 1 && schedule.nodes[0].first == 2 && schedule.nodes[0].span == 3);
+    assert_true(schedule.n_slots == 1 && schedule.n_rounds == 1 && schedule.rounds[0].n_messages == 0 && schedule.rounds[0].n_sums == 0);
+    dt_arena_destroy(arena);
+}
+
 static void few_processes_are_direct_and_many_halve(void **state) {
     (void)state;
     dt_arena *arena = dt_arena_create();
@@ -329,6 +342,7 @@ int main(void) {
         cmocka_unit_test(images_of_any_size),
         cmocka_unit_test(parts_may_be_uneven_and_empty),
         cmocka_unit_test(processes_with_other_nodes_cannot_halve),
+        cmocka_unit_test(an_engine_adds_up_what_each_process_has),
         cmocka_unit_test(few_processes_are_direct_and_many_halve),
         cmocka_unit_test(halving_sends_at_most_the_image_twice),
         cmocka_unit_test(a_thousand_processes_take_twenty_rounds),

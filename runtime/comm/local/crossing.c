@@ -69,17 +69,18 @@ static char *only_target(const dt_local_hub *hub, const dt_piece *sums, dt_arena
     return n_targets == 1 ? targets[0] : NULL;
 }
 
-/* Whether sums of a part may be left to the transport's engine. Not those of GPUs: there all that is before is done at once, and what the engine gets
- * would be the sum of what is being added up. */
+/* Whether a part may be left to the engine of the link or the transport. Not maxima and minima: they are exact in any order, and an engine's may lose
+ * a NaN. */
 static bool is_for_engine(const dt_local_hub *hub, const dt_collective_part *part) {
     dt_dtype dtype = dt_dtype_of_sums(part->dtype);
-    return hub->options.fast && hub->options.shares_memory && dt_processes_transport(hub->options.processes)->kind->all_reduce != NULL &&
+    bool has_engine = hub->options.has_link || dt_processes_transport(hub->options.processes)->kind->all_reduce != NULL;
+    return hub->options.fast && has_engine && part->combine == DT_REDUCTION_SUM &&
            (dtype == DT_F32 || dtype == DT_F64 || dtype == DT_I32 || dtype == DT_I64);
 }
 
-/* What the engine adds up in one piece is of one type and op. */
+/* What the engine adds up in one piece is of one type. */
 static int kind_of(const dt_local_hub *hub, const dt_collective_part *part) {
-    return is_for_engine(hub, part) ? 1 + (int)dt_dtype_of_sums(part->dtype) * DT_N_REDUCTION_OPS + (int)part->combine : 0;
+    return is_for_engine(hub, part) ? 1 + (int)dt_dtype_of_sums(part->dtype) : 0;
 }
 
 static void add_sums(dt_local_hub *hub, crossing_bucket *bucket, const dt_piece *sums, dt_arena *arena) {
@@ -123,25 +124,6 @@ static const dt_piece *of_parts(const dt_piece *piece, const int *parts, dt_aren
     return made;
 }
 
-/* A device exchanges all sums as one image, in as few messages as can be. */
-static const dt_bucket *one_bucket(const dt_bucket_tensor *tensors, int n, dt_arena *arena, int *n_buckets) {
-    dt_bucket_range *ranges = DT_NEW_ARRAY(arena, dt_bucket_range, n);
-    dt_piece *piece = DT_NEW(arena, dt_piece);
-    dt_bucket *bucket = DT_NEW(arena, dt_bucket);
-    int64_t end = 0;
-    for (int t = 0; t < n; t++) {
-        int64_t at = dt_schedule_whole_units(end);
-        ranges[t] = (dt_bucket_range){.tensor = t, .n_bytes = tensors[t].n_bytes, .at = at};
-        end = at + tensors[t].n_bytes;
-        if (bucket->complete_after < tensors[t].complete_after) bucket->complete_after = tensors[t].complete_after;
-    }
-    *piece = (dt_piece){end, n, ranges};
-    bucket->n_pieces = 1;
-    bucket->pieces = piece;
-    *n_buckets = n > 0;
-    return bucket;
-}
-
 /* Sums in buckets; rows with the last one, or by themselves. */
 static void fill_buckets(dt_local_hub *hub, dt_crossing *made, dt_arena *arena) {
     dt_bucket_tensor *tensors = DT_NEW_ARRAY(arena, dt_bucket_tensor, made->n);
@@ -149,11 +131,12 @@ static void fill_buckets(dt_local_hub *hub, dt_crossing *made, dt_arena *arena) 
     for (int i = made->first; i < made->first + made->n; i++) {
         const dt_collective_part *part = dt_local_part(hub, 0, i);
         if (part->kind != DT_COLLECTIVE_ALL_REDUCE) continue;
-        tensors[n_sums] = (dt_bucket_tensor){(int64_t)(part->n * dt_dtype_bytes(dt_dtype_of_sums(part->dtype))), part->complete_after, kind_of(hub, part)};
+        tensors[n_sums] =
+            (dt_bucket_tensor){(int64_t)(part->n * dt_dtype_bytes(dt_dtype_of_sums(part->dtype))), part->complete_after, kind_of(hub, part)};
         parts[n_sums++] = i;
     }
-    const dt_bucket *buckets = hub->options.has_link ? one_bucket(tensors, n_sums, arena, &n_buckets)
-                                                     : dt_buckets_of(tensors, n_sums, dt_processes_count(hub->options.processes), arena, &n_buckets);
+    int64_t piece_bytes = hub->options.has_link ? DT_WHOLE_PIECES : dt_piece_bytes(dt_processes_count(hub->options.processes));
+    const dt_bucket *buckets = dt_buckets_of(tensors, n_sums, piece_bytes, arena, &n_buckets);
     made->n_buckets = n_buckets > 0 ? n_buckets : 1;
     made->buckets = DT_NEW_ARRAY(arena, crossing_bucket, made->n_buckets);
     for (int b = 0; b < n_buckets; b++) {
@@ -224,38 +207,20 @@ static void add_nodes(const dt_local_hub *hub, int i, const dt_exchange *exchang
         dt_tree_source *sources = DT_NEW_ARRAY(arena, dt_tree_source, one->span);
         void **target = DT_NEW(arena, void *);
         *target = dt_exchange_at(exchange, node, at);
-        dt_tree_reduction sum = {
-            .dtype = part->dtype,
-            .combine = part->combine,
-            .n_leaves = one->span,
-            .n_sources = dt_local_collect_sources(hub, i, one->first, one->first + one->span, first * dt_dtype_bytes(part->dtype), sources),
-            .sources = sources,
-            .n_elements = n,
-            .n_targets = 1,
-            .targets = target,
-            .wide_targets = dt_dtype_is_half(part->dtype)};
+        int n_sources = dt_local_collect_sources(hub, i, one->first, one->first + one->span, first * dt_dtype_bytes(part->dtype), sources);
+        bool is_in_tree = exchange->schedule.algorithm != DT_SCHEDULE_ENGINE;
+        for (int s = 0; s < n_sources && !is_in_tree; s++) sources[s].span = 1; /* a tree of its own, over what there is */
+        dt_tree_reduction sum = {.dtype = part->dtype,
+                                 .combine = part->combine,
+                                 .n_leaves = is_in_tree ? one->span : n_sources,
+                                 .n_sources = n_sources,
+                                 .sources = sources,
+                                 .n_elements = n,
+                                 .n_targets = 1,
+                                 .targets = target,
+                                 .wide_targets = dt_dtype_is_half(part->dtype)};
         dt_list_push(arena, reductions, sum);
     }
-}
-
-/* The nodes become one, in slot 0, where the engine adds up what each process has. */
-static void add_up_nodes(const dt_exchange *exchange, const dt_collective_part *part, size_t n, int64_t at, dt_arena *arena,
-                         dt_tree_reductions *reductions) {
-    int n_nodes = exchange->schedule.n_nodes;
-    dt_tree_source *sources = DT_NEW_ARRAY(arena, dt_tree_source, n_nodes);
-    void **target = DT_NEW(arena, void *);
-    if (exchange->schedule.algorithm != DT_SCHEDULE_ENGINE || n_nodes < 2 || n == 0) return;
-    for (int node = 0; node < n_nodes; node++) sources[node] = (dt_tree_source){dt_exchange_at(exchange, node, at), 1};
-    *target = dt_exchange_at(exchange, 0, at);
-    dt_tree_reduction sum = {.dtype = dt_dtype_of_sums(part->dtype),
-                             .combine = part->combine,
-                             .n_leaves = n_nodes,
-                             .n_sources = n_nodes,
-                             .sources = sources,
-                             .n_elements = n,
-                             .n_targets = 1,
-                             .targets = target};
-    dt_list_push(arena, reductions, sum);
 }
 
 /* A copy of n elements of a part from slot 0, where sums are wide. */
@@ -286,7 +251,6 @@ static void share_sums(const dt_group *group, const dt_local_hub *hub, const cro
         dt_local_share(group, (size_t)range->n_bytes / bytes, &first, &end);
         int64_t at = range->at + (int64_t)(first * bytes);
         add_nodes(hub, range->tensor, piece->exchange, before + first, end - first, at, arena, &work->before);
-        add_up_nodes(piece->exchange, part, end - first, at, arena, &work->before);
         if (piece->lands) continue;
         void **targets = dt_local_collect_targets(hub, range->tensor, (before + first) * dt_dtype_bytes(part->dtype), arena, &n_targets);
         add_copy(piece->exchange, at, end - first, part, n_targets, targets, arena, &work->after);
@@ -390,6 +354,14 @@ static void add_sums_of_round(const dt_exchange *exchange, const dt_schedule_rou
         }
 }
 
+/* What the link adds up is all of the image, what lies between tensors too. */
+static void add_all_reduce(const dt_exchange *exchange, dt_arena *arena, dt_operation_list *operations) {
+    dt_dtype dtype = exchange->regions[0].dtype;
+    dt_operation one = {.kind = DT_OPERATION_ALL_REDUCE,
+                        .all_reduce = {dtype, exchange->slots[0], (size_t)exchange->schedule.slots[0].n_bytes / dt_dtype_bytes(dtype)}};
+    dt_list_push(arena, operations, one);
+}
+
 /* Rounds of all exchanges side by side: the messages of all as one transfer, then the sums of all. */
 static void add_rounds(const crossing_bucket *bucket, dt_arena *arena, dt_operation_list *operations) {
     bool more = true;
@@ -400,6 +372,7 @@ static void add_rounds(const crossing_bucket *bucket, dt_arena *arena, dt_operat
         for (size_t p = 0; p < bucket->pieces.n; p++) {
             const dt_exchange *one = bucket->pieces.items[p].exchange;
             if (r >= one->schedule.n_rounds) continue;
+            if (one->schedule.algorithm == DT_SCHEDULE_ENGINE) add_all_reduce(one, arena, operations);
             add_messages(one, &one->schedule.rounds[r], arena, &messages);
             add_sums_of_round(one, &one->schedule.rounds[r], arena, &sums);
             more = true;
@@ -422,11 +395,11 @@ dt_status *dt_crossing_lower(dt_group *group, int first, int n, dt_arena *arena,
         buckets[b].complete_after = bucket->complete_after;
         for (size_t p = 0; p < bucket->pieces.n; p++) share_piece(group, hub, &bucket->pieces.items[p], arena, &buckets[b]);
         if (!hub->options.has_link) continue;
-        dt_local_add_reductions(&buckets[b].before, arena, &work->operations);
-        add_rounds(bucket, arena, &work->operations);
-        dt_local_add_reductions(&buckets[b].after, arena, &work->operations);
+        dt_local_add_reductions(&buckets[b].before, arena, &buckets[b].operations);
+        add_rounds(bucket, arena, &buckets[b].operations);
+        dt_local_add_reductions(&buckets[b].after, arena, &buckets[b].operations);
     }
-    if (hub->options.has_link) return NULL;
+    work->on_device = hub->options.has_link;
     work->n_buckets = crossing->n_buckets;
     work->buckets = buckets;
     return NULL;

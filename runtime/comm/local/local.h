@@ -19,7 +19,7 @@ typedef struct dt_local_hub_options {
     dt_microbatches rows;
     double deadline_seconds; /* how long a member waits for the others */
     dt_processes *processes; /* NULL: there is this one alone */
-    bool fast;               /* sums may be left to the transport's engine, which promises no bits */
+    bool fast;               /* sums may be left to the engine of the transport or the link, which promises no bits */
     bool has_link;           /* the device of the one member exchanges with other processes itself */
     /* Memory of the host that the members' devices reach, for what crosses processes without a link. */
     dt_status *(*allocate)(void *context, size_t bytes, void **memory);

@@ -128,15 +128,14 @@ static dt_status *start(dt_transport *transport, int tag, const dt_message *mess
 }
 
 /* One request, of all processes. */
-static dt_status *all_reduce(dt_transport *transport, dt_dtype dtype, dt_reduction_op combine, void *data, size_t n, int *index) {
+static dt_status *all_reduce(dt_transport *transport, dt_dtype dtype, void *data, size_t n, int *index) {
     mpi_transport *mpi = (mpi_transport *)transport;
     MPI_Datatype type = dtype == DT_F32 ? MPI_FLOAT : dtype == DT_F64 ? MPI_DOUBLE : dtype == DT_I32 ? MPI_INT32_T : MPI_INT64_T;
-    MPI_Op op = combine == DT_REDUCTION_SUM ? MPI_SUM : combine == DT_REDUCTION_MAX ? MPI_MAX : MPI_MIN;
     if (n > PIECE_BYTES / 8) return mpi->host->error(DT_INTERNAL, "a sum of %zu elements by MPI", n);
     DT_TRY(take_round(mpi, 1, index));
     round *round = &mpi->rounds[*index];
     round->pieces[0] = (piece){.peer = ALL_PROCESSES, .sends = true};
-    CALL(mpi, MPI_Iallreduce, MPI_IN_PLACE, data, (int)n, type, op, mpi->messages, &round->requests[0]);
+    CALL(mpi, MPI_Iallreduce, MPI_IN_PLACE, data, (int)n, type, MPI_SUM, mpi->messages, &round->requests[0]);
     round->n = 1;
     return NULL;
 }

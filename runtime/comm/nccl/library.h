@@ -12,6 +12,11 @@
     X(SUCCESS, ncclSuccess, 0)                                                                                                                       \
     X(IN_PROGRESS, ncclInProgress, 7)                                                                                                                \
     X(INT8, ncclInt8, 0)                                                                                                                             \
+    X(INT32, ncclInt32, 2)                                                                                                                           \
+    X(INT64, ncclInt64, 4)                                                                                                                           \
+    X(FLOAT32, ncclFloat32, 7)                                                                                                                       \
+    X(FLOAT64, ncclFloat64, 8)                                                                                                                       \
+    X(SUM, ncclSum, 0)                                                                                                                               \
     X(ID_BYTES, NCCL_UNIQUE_ID_BYTES, 128)
 
 enum {
@@ -49,6 +54,7 @@ typedef struct dt_nccl_config {
     X(int, ncclCommAbort, (void *))                                                                                                                  \
     X(int, ncclGroupStart, (void))                                                                                                                   \
     X(int, ncclGroupEnd, (void))                                                                                                                     \
+    X(int, ncclAllReduce, (const void *, void *, size_t, int, int, void *, void *))                                                                  \
     X(int, ncclSend, (const void *, size_t, int, int, void *, void *))                                                                               \
     X(int, ncclRecv, (void *, size_t, int, int, void *, void *))
 

@@ -50,16 +50,33 @@ static int start_message(const nccl_link *self, void *queue, const dt_message *m
     return self->library.ncclRecv(message->data, message->bytes, DT_NCCL_INT8, message->peer, self->communicator, queue);
 }
 
+static dt_status *was_aborted(const nccl_link *self) { return dt_error(DT_FAILED_PRECONDITION, "%s was aborted", self->library.name); }
+
 /* The group is ended after an error too, or the thread would stay in it. */
 static dt_status *transfer(dt_link *link, void *queue, const dt_message *messages, int n) {
     nccl_link *self = link_of(link);
-    if (self->communicator == NULL) return dt_error(DT_FAILED_PRECONDITION, "%s was aborted", self->library.name);
+    if (self->communicator == NULL) return was_aborted(self);
     DT_TRY(settle(self, "ncclGroupStart", self->library.ncclGroupStart()));
     dt_status *status = NULL;
     for (int m = 0; m < n && status == NULL; m++)
         status =
             dt_nccl_error(&self->library, self->communicator, messages[m].sends ? "ncclSend" : "ncclRecv", start_message(self, queue, &messages[m]));
     return dt_status_first(status, settle(self, "ncclGroupEnd", self->library.ncclGroupEnd()));
+}
+
+static int type_of(dt_dtype dtype) {
+    switch (dtype) {
+    case DT_F64: return DT_NCCL_FLOAT64;
+    case DT_I32: return DT_NCCL_INT32;
+    case DT_I64: return DT_NCCL_INT64;
+    default: return DT_NCCL_FLOAT32;
+    }
+}
+
+static dt_status *all_reduce(dt_link *link, void *queue, dt_dtype dtype, void *data, size_t n) {
+    nccl_link *self = link_of(link);
+    if (self->communicator == NULL) return was_aborted(self);
+    return settle(self, "ncclAllReduce", self->library.ncclAllReduce(data, data, n, type_of(dtype), DT_NCCL_SUM, self->communicator, queue));
 }
 
 /* Whoever asks is alive, and its device has a deadline of its own: so it gets on. */
@@ -203,7 +220,7 @@ static dt_status *open_link(const dt_nccl_options *options, const dt_nccl_librar
     if (made == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory to connect GPUs");
     *made = (nccl_link){.link.kind = &made->kind,
                         .library = *library,
-                        .kind = {made->library.name, transfer, check, abort_link, close_link},
+                        .kind = {made->library.name, transfer, all_reduce, check, abort_link, close_link},
                         .processes = options->processes,
                         .deadline_seconds = options->deadline_seconds};
     dt_status *status = join(made, id);

@@ -1,8 +1,8 @@
 /* nccl: the link between GPUs of a run's processes, one of each, by NVIDIA's NCCL.
  *
- * NCCL moves bytes and nothing else: who sends what to whom is the schedule's, and sums are the GPU's own reductions, so that bits are those of any
- * other way (runtime/comm/schedule.h). Its communicator never blocks a thread: whoever waits looks for errors of NCCL's, for failures that other
- * processes tell, and at the clock. */
+ * NCCL moves bytes: who sends what to whom is the schedule's, and sums are the GPU's own reductions, so that bits are those of any other way
+ * (runtime/comm/schedule.h). It adds up itself only what somebody has left to it, with --reduce=fast. Its communicator never blocks a thread: whoever
+ * waits looks for errors of NCCL's, for failures that other processes tell, and at the clock. */
 #ifndef DT_RUNTIME_COMM_NCCL_NCCL_H
 #define DT_RUNTIME_COMM_NCCL_NCCL_H
 

@@ -39,6 +39,7 @@ static dt_status *open_all(dt_cuda *cuda) {
     DT_TRY(dt_cuda_enter(cuda));
     DT_CUDA_TRY(cuda, cuStreamCreate, &cuda->stream, DT_CUDA_STREAM_NON_BLOCKING);
     DT_CUDA_TRY(cuda, cuStreamCreate, &cuda->copies, DT_CUDA_STREAM_NON_BLOCKING);
+    DT_CUDA_TRY(cuda, cuStreamCreate, &cuda->beside, DT_CUDA_STREAM_NON_BLOCKING);
     return NULL;
 }
 
@@ -55,6 +56,7 @@ void dt_cuda_close(dt_cuda *cuda) {
         cuda->driver.cuCtxSetCurrent(cuda->context);
         if (cuda->stream != NULL) cuda->driver.cuStreamDestroy_v2(cuda->stream);
         if (cuda->copies != NULL) cuda->driver.cuStreamDestroy_v2(cuda->copies);
+        if (cuda->beside != NULL) cuda->driver.cuStreamDestroy_v2(cuda->beside);
         cuda->driver.cuCtxSetCurrent(NULL);
         cuda->driver.cuDevicePrimaryCtxRelease_v2(cuda->device);
     }

@@ -1,4 +1,4 @@
-/* context: an open GPU: the driver, its primary context, a stream that computes and one for copies beside it.
+/* context: an open GPU: the driver, its primary context, a stream that computes, and beside it one for copies and one for what processes exchange.
  *
  * The primary context is shared with whatever else the process runs on the GPU, vendors' libraries above all. It is made current by each function
  * that may be a thread's first. An error of the driver is an error like any other: the process goes on, and the GPU can be closed. */
@@ -19,7 +19,8 @@ typedef struct dt_cuda {
     void *context;
     void *stream;  /* computes */
     void *copies;  /* copies what the next step needs */
-    dt_link *link; /* of the stream that computes, to other processes' GPUs; NULL: none */
+    void *beside;  /* what crosses processes while the first one computes: a branch of its graphs */
+    dt_link *link; /* to other processes' GPUs; NULL: none */
 } dt_cuda;
 
 /* The error for a machine without a driver. */

@@ -31,6 +31,7 @@ typedef struct dt_cuda_device {
     size_t n_prepared;
     dt_cuda_prepared *prepared;
     const dt_sequence *last; /* that was enqueued; NULL: none was */
+    void *branches;          /* the event by which streams of a capture wait for one another */
 
     size_t n_events;
     void **events; /* that measuring takes: one before each operation, and one after the last */

@@ -236,12 +236,12 @@ void dt_cuda_kernels_free(dt_cuda_kernels *kernels) {
 static void *pointer(uint64_t address) { return (void *)(uintptr_t)address; }
 
 /* The arguments stand in kernels->values. `n_threads`: that have something to do. */
-static dt_status *launch(const dt_cuda_kernels *kernels, const dt_cuda_entry *function, int64_t n_threads, int threads) {
+static dt_status *launch(const dt_cuda_kernels *kernels, const dt_cuda_entry *function, int64_t n_threads, int threads, void *stream) {
     int64_t n_blocks = n_threads / threads + (n_threads % threads != 0);
     if (n_blocks < 1) n_blocks = 1;
     if (n_blocks > function->most_blocks) n_blocks = function->most_blocks;
-    DT_CUDA_TRY(kernels->cuda, cuLaunchKernel, function->handle, (unsigned)n_blocks, 1, 1, (unsigned)threads, 1, 1, 0, kernels->cuda->stream,
-                kernels->arguments, NULL);
+    DT_CUDA_TRY(kernels->cuda, cuLaunchKernel, function->handle, (unsigned)n_blocks, 1, 1, (unsigned)threads, 1, 1, 0, stream, kernels->arguments,
+                NULL);
     return NULL;
 }
 
@@ -263,7 +263,7 @@ static dt_status *launch_one(dt_cuda_kernels *kernels, const dt_operation_launch
     int64_t n_threads = about->n_items > INT64_MAX / about->team ? INT64_MAX : about->n_items * about->team;
     for (int a = 0; a < about->n_arguments; a++) kernels->values[a] = call->buffers[about->arguments[a]];
     kernels->values[about->n_arguments] = (void *)call->values;
-    return launch(kernels, function, n_threads, about->threads);
+    return launch(kernels, function, n_threads, about->threads, kernels->cuda->stream);
 }
 
 /* Whether the next call of a library does launch l beside its product. */
@@ -303,8 +303,9 @@ dt_status *dt_cuda_warm(dt_cuda_kernels *kernels, const dt_operation_launch *cal
     return NULL;
 }
 
-dt_status *dt_cuda_launch_reduction(dt_cuda_kernels *kernels, uint64_t work, int64_t n_elements) {
+dt_status *dt_cuda_launch_reduction(dt_cuda_kernels *kernels, uint64_t work, int64_t n_elements, void *stream) {
     const dt_artifact_launch *about = &kernels->artifact->cuda->reduction;
     kernels->values[0] = pointer(work);
-    return dt_status_annotate(launch(kernels, &kernels->reduction, n_elements, about->threads), "%s, the sums over replicas", about->function);
+    return dt_status_annotate(launch(kernels, &kernels->reduction, n_elements, about->threads, stream), "%s, the sums over replicas",
+                              about->function);
 }

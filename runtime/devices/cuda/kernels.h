@@ -51,8 +51,8 @@ size_t dt_cuda_kernels_workspace_bytes(const dt_cuda_kernels *kernels);
 /* Puts a kernel of artifact->cuda->program on the stream, which may be captured: the seam between plans and what computes them. An error names the
  * kernel and its lines of the program. */
 dt_status *dt_cuda_launch(dt_cuda_kernels *kernels, const dt_operation_launch *call);
-/* The same for the function of abi/reduction.h, whose work, at this address, has so many elements. */
-dt_status *dt_cuda_launch_reduction(dt_cuda_kernels *kernels, uint64_t work, int64_t n_elements);
+/* The same for the function of abi/reduction.h, whose work, at this address, has so many elements; on a stream of the caller's. */
+dt_status *dt_cuda_launch_reduction(dt_cuda_kernels *kernels, uint64_t work, int64_t n_elements, void *stream);
 /* Runs once what libraries do of a kernel, before anything is captured (dt_cuda_library_warm). */
 dt_status *dt_cuda_warm(dt_cuda_kernels *kernels, const dt_operation_launch *call);
 /* "conv2d_1 (fashion_cnn.dt:13)": for messages. */

@@ -16,27 +16,34 @@ enum {
     NUMBER_BYTES = sizeof(uint32_t)
 };
 
+static bool crosses(const dt_operation *one) { return one->kind == DT_OPERATION_TRANSFER || one->kind == DT_OPERATION_ALL_REDUCE; }
+
 /* Whoever looks while it is under way sees that the GPU waits. */
-static dt_status *transfer(dt_cuda_device *self, const dt_operation_transfer *one) {
+static dt_status *cross(dt_cuda_device *self, const dt_operation *one, void *stream) {
     const dt_cuda *cuda = &self->cuda;
     void *waits = (void *)(uintptr_t)self->waits;
-    DT_CUDA_TRY(cuda, cuMemcpyDtoHAsync_v2, waits, address(self->numbers) + NUMBER_BYTES, NUMBER_BYTES, cuda->stream);
-    DT_TRY(dt_link_transfer(cuda->link, cuda->stream, one->messages, one->n));
-    DT_CUDA_TRY(cuda, cuMemcpyDtoHAsync_v2, waits, address(self->numbers), NUMBER_BYTES, cuda->stream);
+    DT_CUDA_TRY(cuda, cuMemcpyDtoHAsync_v2, waits, address(self->numbers) + NUMBER_BYTES, NUMBER_BYTES, stream);
+    if (one->kind == DT_OPERATION_TRANSFER)
+        DT_TRY(dt_link_transfer(cuda->link, stream, one->transfer.messages, one->transfer.n));
+    else
+        DT_TRY(dt_link_all_reduce(cuda->link, stream, one->all_reduce.dtype, one->all_reduce.data, one->all_reduce.n));
+    DT_CUDA_TRY(cuda, cuMemcpyDtoHAsync_v2, waits, address(self->numbers), NUMBER_BYTES, stream);
     return NULL;
 }
 
-/* *work: number of the next reduction. */
-static dt_status *launch(dt_cuda_device *self, const dt_operation *one, size_t *work) {
+/* *work: number of the next reduction. The stream is the one that computes, or for what is beside it the other one. */
+static dt_status *launch(dt_cuda_device *self, const dt_operation *one, void *stream, size_t *work) {
     const dt_cuda *cuda = &self->cuda;
     switch (one->kind) {
     case DT_OPERATION_LAUNCH: return dt_cuda_launch(&self->kernels, &one->launch);
     case DT_OPERATION_REDUCE: {
         size_t w = (*work)++;
         return dt_cuda_launch_reduction(&self->kernels, dt_cuda_tables_work(address(self->table_memory), w),
-                                        dt_cuda_tables_n_elements(&self->tables, w));
+                                        dt_cuda_tables_n_elements(&self->tables, w), stream);
     }
-    case DT_OPERATION_TRANSFER: return transfer(self, &one->transfer);
+    case DT_OPERATION_TRANSFER:
+    case DT_OPERATION_ALL_REDUCE: return cross(self, one, stream);
+    case DT_OPERATION_JOIN: return NULL;
     case DT_OPERATION_COPY:
         DT_CUDA_TRY(cuda, cuMemcpyHtoDAsync_v2, address(one->copy.target), one->copy.source, one->copy.bytes, cuda->stream);
         return NULL;
@@ -56,9 +63,9 @@ static dt_status *say_which(const dt_cuda_device *self, const dt_operation *one,
         const dt_artifact_kernel *kernel = dt_cuda_kernel_of(&self->kernels, &one->launch);
         return dt_status_annotate(status, "%s (%s)", kernel->name, kernel->lines);
     }
-    return dt_status_annotate(status, one->kind == DT_OPERATION_REDUCE     ? "the sums over replicas"
-                                      : one->kind == DT_OPERATION_TRANSFER ? "what processes exchange"
-                                                                           : "what host and GPU exchange");
+    return dt_status_annotate(status, one->kind == DT_OPERATION_REDUCE ? "the sums over replicas"
+                                      : crosses(one)                   ? "what processes exchange"
+                                                                       : "what host and GPU exchange");
 }
 
 /* ---- preparing ---- */
@@ -109,8 +116,8 @@ static dt_status *warm_libraries(dt_cuda_device *self, const dt_sequence *sequen
 static dt_status *warm_link(dt_cuda_device *self, const dt_sequence *sequence) {
     for (size_t i = 0; i < sequence->n_operations; i++) {
         const dt_operation *one = &sequence->operations[i];
-        if (one->kind != DT_OPERATION_TRANSFER) continue;
-        DT_TRY(transfer(self, &one->transfer));
+        if (!crosses(one)) continue;
+        DT_TRY(cross(self, one, self->cuda.stream));
         DT_TRY(dt_cuda_device_wait(self));
     }
     return NULL;
@@ -122,11 +129,26 @@ typedef struct capture {
     const dt_cuda_prepared *prepared;
 } capture;
 
+/* `to` waits for what `from` has been given. */
+static dt_status *branch(dt_cuda_device *self, void *from, void *to) {
+    DT_CUDA_TRY(&self->cuda, cuEventRecord, self->branches, from);
+    DT_CUDA_TRY(&self->cuda, cuStreamWaitEvent, to, self->branches, 0);
+    return NULL;
+}
+
+/* What is beside the rest is a branch of the graph, which begins anew wherever something else was in between. */
 static dt_status *launch_all(void *context) {
     const capture *of = context;
+    dt_cuda_device *self = of->self;
     const dt_sequence *sequence = of->prepared->sequence;
     size_t work = of->prepared->first_work;
-    for (size_t i = 0; i < sequence->n_operations; i++) DT_TRY(launch(of->self, &sequence->operations[i], &work));
+    for (size_t i = 0; i < sequence->n_operations; i++) {
+        const dt_operation *one = &sequence->operations[i];
+        bool was_beside = i > 0 && sequence->operations[i - 1].beside;
+        if (one->beside && !was_beside) DT_TRY(branch(self, self->cuda.stream, self->cuda.beside));
+        if (one->kind == DT_OPERATION_JOIN) DT_TRY(branch(self, self->cuda.beside, self->cuda.stream));
+        DT_TRY(launch(self, one, one->beside ? self->cuda.beside : self->cuda.stream, &work));
+    }
     return NULL;
 }
 
@@ -152,6 +174,7 @@ dt_status *dt_cuda_prepare(dt_device *device, dt_sequence *const *sequences, siz
     DT_TRY(upload_tables(self, (const dt_sequence *const *)sequences, n));
     DT_TRY(make_workspace(self));
     DT_TRY(make_numbers(self));
+    DT_CUDA_TRY(&self->cuda, cuEventCreate, &self->branches, DT_CUDA_EVENT_DISABLE_TIMING);
     for (size_t s = 0; s < n; s++) {
         DT_TRY(warm_libraries(self, sequences[s]));
         DT_TRY(warm_link(self, sequences[s]));
@@ -169,6 +192,7 @@ dt_status *dt_cuda_prepare(dt_device *device, dt_sequence *const *sequences, siz
 
 void dt_cuda_release_sequences(dt_cuda_device *self) {
     for (size_t s = 0; s < self->n_prepared && !self->hangs; s++) dt_cuda_graph_free(&self->cuda, self->prepared[s].graph);
+    if (self->branches != NULL && !self->hangs) self->cuda.driver.cuEventDestroy_v2(self->branches);
     for (size_t e = 0; e < self->n_events && !self->hangs; e++) self->cuda.driver.cuEventDestroy_v2(self->events[e]);
     dt_cuda_tables_free(&self->tables);
     dt_release(self->prepared);
@@ -176,6 +200,7 @@ void dt_cuda_release_sequences(dt_cuda_device *self) {
     self->n_prepared = self->n_events = 0;
     self->prepared = NULL;
     self->events = NULL;
+    self->branches = NULL;
 }
 
 /* ---- running ---- */
@@ -185,7 +210,7 @@ static dt_status *run_checked(dt_cuda_device *self, const dt_sequence *sequence,
     for (size_t i = 0; i < sequence->n_operations; i++) {
         const dt_operation *one = &sequence->operations[i];
         double began = dt_seconds_now();
-        DT_TRY(launch(self, one, &work));
+        DT_TRY(launch(self, one, self->cuda.stream, &work));
         DT_TRY(say_which(self, one, dt_cuda_device_wait(self)));
         if (seconds != NULL) seconds[i] = dt_seconds_now() - began;
     }
@@ -224,7 +249,7 @@ dt_status *dt_cuda_measure(dt_device *device, const dt_sequence *sequence, doubl
     DT_TRY(make_events(self, n + 1));
     for (size_t i = 0; i < n; i++) {
         DT_CUDA_TRY(cuda, cuEventRecord, self->events[i], cuda->stream);
-        DT_TRY(launch(self, &sequence->operations[i], &work));
+        DT_TRY(launch(self, &sequence->operations[i], cuda->stream, &work));
     }
     DT_CUDA_TRY(cuda, cuEventRecord, self->events[n], cuda->stream);
     DT_TRY(dt_cuda_device_wait(self));
