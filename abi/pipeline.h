@@ -7,12 +7,21 @@
 #include <stdint.h>
 #include <string.h>
 
-/* X(name in programs, most files, name of the whole number that it may be given besides, "" for none) */
+/* X(name in programs, most files) */
 #define DT_SOURCES(X)                                                                                                                                \
-    X(idx, INT_MAX, "")   /* MNIST's format, gzipped or not; several files side by side */                                                           \
-    X(npy, INT_MAX, "")   /* NumPy arrays, side by side */                                                                                           \
-    X(csv, 1, "target")   /* a header line, then numbers */                                                                                          \
-    X(bytes, INT_MAX, "") /* a byte an example, of files one after the other */
+    X(idx, INT_MAX) /* MNIST's format, gzipped or not; several files side by side */                                                                 \
+    X(npy, INT_MAX) /* NumPy arrays, side by side */                                                                                                 \
+    X(csv, 1)       /* a header line, then numbers */                                                                                                \
+    X(bytes, INT_MAX) /* a byte an example, of files one after the other */                                                                          \
+    X(images, 1)    /* a folder of PNG and JPEG files, in a folder for each class */
+
+/* What a source may be given besides files, by name. X(source, name, choices, least whole number, most): "" for a whole number, else names. */
+#define DT_SOURCE_OPTIONS(X)                                                                                                                         \
+    X(csv, target, "", INT64_MIN, INT64_MAX)                                                                                                         \
+    X(images, height, "", 1, 65535)                                                                                                                  \
+    X(images, width, "", 1, 65535)                                                                                                                   \
+    X(images, channels, "", 1, 3)                                                                                                                    \
+    X(images, fit, "stretch crop pad", 0, 0)
 
 /* X(enumerator, name in programs) */
 #define DT_STAGES(X)                                                                                                                                 \
@@ -46,14 +55,19 @@
 #define DT_AS_FIRST (INT64_MIN + 1)
 
 /* What programs may name and the runtime does not have yet. X(name in programs) */
-#define DT_SOURCES_TO_COME(X) X(lines) X(safetensors) X(images)
+#define DT_SOURCES_TO_COME(X) X(lines) X(safetensors)
 #define DT_STAGES_TO_COME(X) X(interleave) X(pad) X(wordpiece)
 
 typedef struct dt_source_row {
     const char *name;
     int most_files;
-    const char *option;
 } dt_source_row;
+
+typedef struct dt_source_option {
+    const char *source, *name;
+    const char *choices; /* separated by a blank; "": a whole number, within: */
+    int64_t least, most;
+} dt_source_option;
 
 typedef enum dt_stage_kind {
 #define X(enumerator, name) DT_STAGE_##enumerator,
@@ -75,13 +89,41 @@ typedef struct dt_stage_argument_row {
 /* NULL when there is no such source. */
 static inline const dt_source_row *dt_source_row_find(const char *name) {
     static const dt_source_row rows[] = {
-#define X(name, most_files, option) {#name, most_files, option},
+#define X(name, most_files) {#name, most_files},
         DT_SOURCES(X)
 #undef X
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strcmp(rows[i].name, name) == 0) return &rows[i];
     return NULL;
+}
+
+/* The options of source `source` are those of the list that name it. *n: length of the list. */
+static inline const dt_source_option *dt_source_options(int *n) {
+    static const dt_source_option options[] = {
+#define X(source, name, choices, least, most) {#source, #name, choices, least, most},
+        DT_SOURCE_OPTIONS(X)
+#undef X
+    };
+    *n = (int)(sizeof options / sizeof *options);
+    return options;
+}
+
+/* NULL when the source has no such option. */
+static inline const dt_source_option *dt_source_option_find(const char *source, const char *name) {
+    int n;
+    const dt_source_option *options = dt_source_options(&n);
+    for (int i = 0; i < n; i++)
+        if (strcmp(options[i].source, source) == 0 && strcmp(options[i].name, name) == 0) return &options[i];
+    return NULL;
+}
+
+/* Whether `word` is one of the option's choices. */
+static inline int dt_source_option_allows(const dt_source_option *option, const char *word) {
+    size_t n = strlen(word);
+    for (const char *choice = option->choices; *choice != 0; choice += strcspn(choice, " "), choice += *choice == ' ')
+        if (strcspn(choice, " ") == n && strncmp(choice, word, n) == 0) return 1;
+    return 0;
 }
 
 static inline const char *dt_stage_name(dt_stage_kind kind) {

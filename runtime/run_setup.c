@@ -117,10 +117,13 @@ dt_status *dt_run_compare_data(dt_session *session, const dt_pipeline *pipeline)
 }
 
 void dt_run_log_reading(dt_log *log, const dt_pipeline *pipeline) {
-    dt_text text = {0};
-    dt_pipeline_print_whole(pipeline, &text);
-    if (text.n > 0) dt_log_remark(log, "note", "%s", text.data);
-    dt_text_free(&text);
+    dt_text about = {0}, whole = {0};
+    dt_pipeline_print_about(pipeline, &about);
+    dt_pipeline_print_whole(pipeline, &whole);
+    if (about.n > 0) dt_log_remark(log, "note", "%s", about.data);
+    if (whole.n > 0) dt_log_remark(log, "note", "%s", whole.data);
+    dt_text_free(&about);
+    dt_text_free(&whole);
 }
 
 static void log_lines(dt_log *log, const char *kind, dt_text text) {

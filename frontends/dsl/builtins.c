@@ -148,7 +148,7 @@ const dt_builtin dt_builtins_general[] = {
     {"is_list", "(x)", builtin_is_list, false},
     {"error", "(text)", builtin_error, false},
     {"text", "(x)", builtin_text, false},
-#define X(name, most_files, option) {#name, NULL, NULL, false},
+#define X(name, most_files) {#name, NULL, NULL, false},
     DT_SOURCES(X)
 #undef X
 #define X(name) {#name, NULL, NULL, false},

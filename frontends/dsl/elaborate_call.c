@@ -415,6 +415,9 @@ static const dt_parameter *choice_parameter(dt_elaborator *e, const dt_object *c
 /* An argument's value. `padding: same`: a name is looked for among the choices of the parameter first. */
 static dt_object evaluate_argument(dt_elaborator *e, const dt_object *callee, const dt_argument *argument, size_t position) {
     const dt_parameter *parameter = choice_parameter(e, callee, argument, position);
+    bool is_source = callee->kind == DT_OBJECT_FUNCTION && callee->callee->builtin != NULL && callee->callee->builtin->parameters == NULL;
+    dt_object choice = is_source ? dt_source_choice(e, callee->callee->name, argument) : dt_object_none();
+    if (choice.kind != DT_OBJECT_NONE) return choice;
     if (parameter == NULL) return dt_settle(e, dt_value_of(e, argument->value));
     const char *name = argument->value->text;
     for (size_t i = 0; i < parameter->type->choices.n; i++)

@@ -44,7 +44,7 @@ static bool add_arguments_to_come(dt_elaborator *e, dt_stage_declaration *stage,
 /* ---- sources ---- */
 
 static const char *const source_names[] = {
-#define X(name, most_files, option) #name,
+#define X(name, most_files) #name,
     DT_SOURCES(X)
 #undef X
 };
@@ -58,30 +58,80 @@ const char *dt_list_sources(dt_elaborator *e) {
     return list;
 }
 
-/* One argument of a source: the name of a file, or the whole number that it knows by a name. false: reported. */
-static bool add_source_argument(dt_elaborator *e, const dt_source_row *row, dt_stage_declaration *stage, const dt_actual *actual) {
+/* What the source may be given by name; *n of them. */
+static const char **list_options(dt_elaborator *e, const char *source, size_t *n) {
+    int n_all;
+    const dt_source_option *all = dt_source_options(&n_all);
+    const char **names = DT_NEW_ARRAY(e->arena, const char *, n_all);
+    *n = 0;
+    for (int i = 0; i < n_all; i++)
+        if (strcmp(all[i].source, source) == 0) names[(*n)++] = all[i].name;
+    return names;
+}
+
+/* "stretch, crop, pad" */
+static const char *list_choices(dt_elaborator *e, const dt_source_option *option) {
+    const char *list = "";
+    for (const char *choice = option->choices; *choice != 0; choice += strcspn(choice, " "), choice += *choice == ' ')
+        list = dt_arena_format(e->arena, "%s%s%.*s", list, *list != 0 ? ", " : "", (int)strcspn(choice, " "), choice);
+    return list;
+}
+
+dt_object dt_source_choice(dt_elaborator *e, const char *source, const dt_argument *argument) {
+    const dt_source_option *option = argument->name != NULL ? dt_source_option_find(source, argument->name) : NULL;
+    if (option == NULL || *option->choices == 0 || argument->value->kind != DT_EXPRESSION_NAME) return dt_object_none();
+    const char *word = argument->value->text;
+    if (dt_source_option_allows(option, word)) return (dt_object){.kind = DT_OBJECT_CHOICE, .text = word};
+    dt_elaborator_error(e, argument->value->span, "%s is one of %s, not %s", option->name, list_choices(e, option), word);
+    return dt_poison();
+}
+
+static bool add_source_file(dt_elaborator *e, const dt_source_row *row, dt_stage_declaration *stage, const dt_actual *actual) {
     dt_object o = actual->object;
-    if (actual->name == NULL && o.kind == DT_OBJECT_STRING) {
+    if (o.kind == DT_OBJECT_STRING) {
         dt_stage_argument file = {.kind = DT_STAGE_STRING, .s = o.text};
         dt_list_push(e->arena, &stage->arguments, file);
         return true;
     }
-    bool is_option = actual->name != NULL && strcmp(actual->name, row->option) == 0;
-    if (is_option && o.kind == DT_OBJECT_INT) {
-        dt_stage_argument option = {.name = row->option, .kind = DT_STAGE_INT, .i = o.i};
-        dt_list_push(e->arena, &stage->arguments, option);
-        return true;
+    size_t n_options;
+    const char **options = list_options(e, row->name, &n_options);
+    dt_diagnostic *error = dt_elaborator_error(e, actual->span, "%s takes names of files, not %s", row->name, dt_object_describe(e->arena, o));
+    if (n_options > 0 && o.kind == DT_OBJECT_INT) dt_diagnostic_help(error, "write %s: %lld", options[0], (long long)o.i);
+    return false;
+}
+
+static bool add_source_option(dt_elaborator *e, const dt_source_option *option, dt_stage_declaration *stage, const dt_actual *actual) {
+    dt_object o = actual->object;
+    dt_stage_argument argument = {.name = option->name, .kind = DT_STAGE_INT, .i = o.i};
+    const char *given = dt_object_describe(e->arena, o);
+    for (size_t i = 0; i < stage->arguments.n; i++) {
+        const char *before = stage->arguments.items[i].name;
+        if (before != NULL && strcmp(before, option->name) == 0)
+            return dt_elaborator_error(e, actual->span, "%s gets %s twice", option->source, option->name), false;
     }
-    if (dt_is_poison(o)) return false;
-    if (actual->name == NULL) {
-        dt_diagnostic *error = dt_elaborator_error(e, actual->span, "%s takes names of files, not %s", row->name, dt_object_describe(e->arena, o));
-        if (*row->option != '\0' && o.kind == DT_OBJECT_INT) dt_diagnostic_help(error, "write %s: %lld", row->option, (long long)o.i);
-    } else if (is_option) {
-        dt_elaborator_error(e, actual->span, "%s is a whole number, not %s", row->option, dt_object_describe(e->arena, o));
-    } else {
-        dt_diagnostic *error = dt_elaborator_error(e, actual->span, "%s has no argument %s", row->name, actual->name);
-        if (*row->option != '\0') dt_diagnostic_suggest(error, actual->name, &row->option, 1);
-    }
+    if (*option->choices != 0 && o.kind != DT_OBJECT_CHOICE)
+        return dt_elaborator_error(e, actual->span, "%s is one of %s, not %s", option->name, list_choices(e, option), given), false;
+    if (*option->choices == 0 && o.kind != DT_OBJECT_INT)
+        return dt_elaborator_error(e, actual->span, "%s is a whole number, not %s", option->name, given), false;
+    if (*option->choices == 0 && (o.i < option->least || o.i > option->most))
+        return dt_elaborator_error(e, actual->span, "%s is a whole number from %lld to %lld, not %s", option->name, (long long)option->least,
+                                   (long long)option->most, given),
+               false;
+    if (o.kind == DT_OBJECT_CHOICE) argument.kind = DT_STAGE_STRING, argument.s = o.text;
+    dt_list_push(e->arena, &stage->arguments, argument);
+    return true;
+}
+
+/* One argument of a source: the name of a file, or an option. false: reported. */
+static bool add_source_argument(dt_elaborator *e, const dt_source_row *row, dt_stage_declaration *stage, const dt_actual *actual) {
+    if (dt_is_poison(actual->object)) return false;
+    if (actual->name == NULL) return add_source_file(e, row, stage, actual);
+    const dt_source_option *option = dt_source_option_find(row->name, actual->name);
+    if (option != NULL) return add_source_option(e, option, stage, actual);
+    size_t n_options;
+    const char **options = list_options(e, row->name, &n_options);
+    dt_diagnostic *error = dt_elaborator_error(e, actual->span, "%s has no argument %s", row->name, actual->name);
+    if (n_options > 0) dt_diagnostic_suggest(error, actual->name, options, n_options);
     return false;
 }
 
@@ -96,9 +146,7 @@ static bool add_source_arguments(dt_elaborator *e, const dt_source_row *row, dt_
         wrong = dt_arena_format(e->arena, "%s needs the name of a file", row->name);
     else if (n_files > (size_t)row->most_files)
         wrong = dt_arena_format(e->arena, "%s takes %d file%s, here are %zu", row->name, row->most_files, dt_plural(row->most_files), n_files);
-    else if (n - n_files > 1)
-        wrong = dt_arena_format(e->arena, "%s gets %s twice", row->name, row->option);
-    else if (stage->arguments.items[0].kind != DT_STAGE_STRING)
+    else if (stage->arguments.items[0].name != NULL)
         wrong = dt_arena_format(e->arena, "%s begins with the name of a file", row->name);
     if (wrong != NULL) dt_elaborator_fail(e, "%s", wrong);
     return wrong == NULL;

@@ -384,6 +384,8 @@ dt_object dt_tree_binary(dt_elaborator *e, dt_token_kind operator, dt_object a, 
 /* ---- data ---- */
 dt_object dt_evaluate_pipe(dt_elaborator *e, const dt_expression *expression);
 const char *dt_list_sources(dt_elaborator *e); /* "idx, npy, csv" */
+/* `fit: crop` of a source: the choice, or poison; none where the argument takes no choice. */
+dt_object dt_source_choice(dt_elaborator *e, const char *source, const dt_argument *argument);
 dt_object dt_make_source(dt_elaborator *e, const char *kind, const dt_actual *actuals, size_t n, dt_span span);
 void dt_elaborate_data(dt_elaborator *e, const dt_declaration *declaration, const dt_pipeline_declaration *pipeline);
 

@@ -269,16 +269,10 @@ static dt_status *arrays_open(const char *folder, int n_names, const char *const
 dt_status *dt_arrays_open(const dt_artifact_stage *stage, const char *folder, bool by_row, dt_array_parser *parse, dt_source **source) {
     *source = NULL;
     int n = stage->n_arguments;
-    if (n == 0) return dt_error(DT_INVALID_ARGUMENT, "%s() takes the names of one or more files", stage->kind);
     const char **names = dt_allocate((size_t)n * sizeof *names);
     if (names == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-    dt_status *status = NULL;
-    for (int i = 0; i < n && status == NULL; i++) {
-        names[i] = stage->arguments[i].string;
-        if (stage->arguments[i].kind != DT_ARGUMENT_STRING)
-            status = dt_error(DT_INVALID_ARGUMENT, "%s(): argument %d is not the name of a file", stage->kind, i + 1);
-    }
-    if (status == NULL) status = arrays_open(folder, n, names, by_row, parse, source);
+    for (int i = 0; i < n; i++) names[i] = stage->arguments[i].string;
+    dt_status *status = arrays_open(folder, n, names, by_row, parse, source);
     dt_release(names);
     return status;
 }

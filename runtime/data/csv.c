@@ -117,15 +117,12 @@ static dt_status *describe(csv *source, const csv_reader *reader) {
 static dt_status *parse(csv *source, const dt_artifact_stage *stage, const char *text) {
     csv_reader reader = {.path = source->path, .at = line_end(text), .line = 2, .n_fields = count_fields(text), .target = -1};
     reader.at += *reader.at != 0;
-    for (int i = 1; i < stage->n_arguments; i++) {
-        const dt_artifact_argument *argument = &stage->arguments[i];
-        if (argument->kind != DT_ARGUMENT_INT || (argument->name != NULL && strcmp(argument->name, "target") != 0))
-            return dt_error(DT_INVALID_ARGUMENT, "csv() takes the name of a file and target: the index of a column");
-        int64_t target = argument->integer < 0 ? argument->integer + reader.n_fields : argument->integer;
-        if (target < 0 || target >= reader.n_fields || reader.n_fields == 1)
+    int64_t given = dt_source_option_int(stage, "target", INT64_MAX);
+    if (given != INT64_MAX) {
+        reader.target = given < 0 ? given + reader.n_fields : given;
+        if (reader.target < 0 || reader.target >= reader.n_fields || reader.n_fields == 1)
             return dt_error(DT_INVALID_ARGUMENT, "%s: has %lld columns: column %lld cannot be the target", source->path, (long long)reader.n_fields,
-                            (long long)argument->integer);
-        reader.target = target;
+                            (long long)given);
     }
     source->n_features = reader.n_fields - (reader.target >= 0);
     DT_TRY(read_rows(source, &reader));
@@ -153,8 +150,6 @@ static dt_status *read_csv(csv *source, const dt_artifact_stage *stage, const ch
 dt_status *dt_source_open_csv(const dt_artifact_stage *stage, const char *folder, bool by_row, dt_source **source) {
     (void)by_row;
     *source = NULL;
-    if (stage->n_arguments < 1 || stage->arguments[0].kind != DT_ARGUMENT_STRING)
-        return dt_error(DT_INVALID_ARGUMENT, "csv() takes the name of a file");
     csv *opened = dt_allocate_zeroed(1, sizeof *opened);
     if (opened == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     opened->source.close = csv_close;

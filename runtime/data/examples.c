@@ -31,7 +31,7 @@ struct dt_examples {
     _Atomic int64_t n_bad_indices;
     columns *after;                /* [1 + stages->n]: the components after the source and after each stage */
     int n_most;                    /* components of any of them */
-    bool caches;                   /* a map stands before the cache, so that there is something to keep */
+    bool caches;                   /* a map stands before the cache, or the source decodes, so that there is something to keep */
     unsigned char **cached;        /* [columns after the cache], each [n_cached][row_bytes] and slack */
     _Atomic unsigned char *states; /* [n_cached], enum row_state */
 };
@@ -97,6 +97,7 @@ static dt_status *describe(dt_examples *examples) {
     if (examples->after == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     DT_TRY(fill_columns(&examples->after[0], examples->source->n_columns, NULL, examples->source->columns, NULL));
     examples->n_most = examples->after[0].n;
+    examples->caches = examples->source->computes && stages->cache >= 0;
     for (int i = 0; i < stages->n; i++) {
         const dt_stage *stage = &stages->stages[i];
         const columns *before = &examples->after[i];

@@ -265,7 +265,8 @@ static dt_status *open_parts(dt_pipeline *pipeline, const dt_artifact_pipeline *
     DT_TRY(make_slots(pipeline));
     DT_TRY(count_examples(pipeline));
     long n_cores = sysconf(_SC_NPROCESSORS_ONLN);
-    int n_threads = n_maps + n_filters == 0 || n_cores < 1 ? 1 : n_cores < MOST_THREADS ? (int)n_cores : MOST_THREADS;
+    bool computes = n_maps + n_filters > 0 || pipeline->source->computes;
+    int n_threads = !computes || n_cores < 1 ? 1 : n_cores < MOST_THREADS ? (int)n_cores : MOST_THREADS;
     return start_workers(pipeline, pipeline->options.threads > 0 ? pipeline->options.threads : n_threads);
 }
 
@@ -387,6 +388,10 @@ void dt_pipeline_print_whole(const dt_pipeline *pipeline, dt_text *text) {
     if (walks && files.n == 0) dt_text_format(text, "data %s: each process", pipeline->name);
     if (walks) dt_text_append(text, " walks the order of all examples (no position in it can be computed)");
     dt_text_free(&files);
+}
+
+void dt_pipeline_print_about(const dt_pipeline *pipeline, dt_text *text) {
+    if (pipeline->source->about != NULL) dt_text_format(text, "data %s: %s", pipeline->name, pipeline->source->about);
 }
 
 int64_t dt_pipeline_global_batch(const dt_pipeline *pipeline) { return pipeline->global_batch; }

@@ -25,7 +25,7 @@ typedef struct dt_pipeline_options {
     int64_t rows;       /* rows for each replica; 0: those of the program's batch(n) */
     dt_row_range part;  /* rows of each global batch that are made here; {0}: all */
     int64_t seed;
-    int threads;            /* that make batches; 0: one, or with map and filter as many as there are cores, up to four */
+    int threads;            /* that make batches; 0: one, or with map, filter and images as many as there are cores, up to four */
     bool ignore_bad_index;  /* in the functions of map and filter */
     const atomic_int *stop; /* not 0: nobody wants to wait for a batch any longer; NULL: everybody does. Outlives the pipeline */
     dt_progress *progress;  /* counts examples; NULL: nobody asks */
@@ -46,6 +46,9 @@ int64_t dt_pipeline_rows(const dt_artifact_pipeline *written);
 /* Appends one sentence, without its end, that says what a pipeline that makes a part reads or walks whole all the same, and why; nothing where it
  * does not. */
 void dt_pipeline_print_whole(const dt_pipeline *pipeline, dt_text *text);
+
+/* Appends what its source says of itself for people, "data train_set: 2 classes: 0 cat, 1 dog"; nothing where it says nothing. */
+void dt_pipeline_print_about(const dt_pipeline *pipeline, dt_text *text);
 
 int64_t dt_pipeline_global_batch(const dt_pipeline *pipeline);
 /* Examples of an epoch. Where a filter decides, those of the first epoch: counted when the pipeline is opened. */

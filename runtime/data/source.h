@@ -42,6 +42,8 @@ struct dt_source {
     int64_t n_examples; /* >= 1 */
     int n_columns;
     const dt_column *columns;
+    const char *about;                                     /* what people should see of it besides, "2 classes: …"; NULL: nothing */
+    bool computes;                                         /* reading a row is work, which is worth several threads, and a cache */
     dt_status *(*wait)(dt_source *source, int64_t n_rows); /* see dt_source_wait; NULL: all is there */
     dt_status *(*read)(const dt_source *source, int column, int64_t row, int64_t n_rows,
                        void *bytes);   /* see dt_source_read; NULL: none is read by row */
@@ -49,8 +51,9 @@ struct dt_source {
     void (*close)(dt_source *source);
 };
 
+/* The arguments of `stage` are files, then options, as abi/pipeline.h has them: dt_source_open has checked that. */
 typedef dt_status *dt_source_opener(const dt_artifact_stage *stage, const char *folder, bool by_row, dt_source **source);
-#define X(name, most_files, option) dt_source_opener dt_source_open_##name;
+#define X(name, most_files) dt_source_opener dt_source_open_##name;
 DT_SOURCES(X)
 #undef X
 dt_source_opener dt_source_open_files;
@@ -58,6 +61,10 @@ dt_source_opener dt_source_open_files;
 /* Opens the source that `stage` names, its files found in `folder`. by_row: read by row what can be. DT_NOT_FOUND, DT_DATA_LOSS, DT_UNIMPLEMENTED (no
  * such source), … */
 dt_status *dt_source_open(const dt_artifact_stage *stage, const char *folder, bool by_row, dt_source **source);
+
+/* What option `name` of the source was given, or `otherwise`. */
+int64_t dt_source_option_int(const dt_artifact_stage *stage, const char *name, int64_t otherwise);
+const char *dt_source_option_choice(const dt_artifact_stage *stage, const char *name, const char *otherwise);
 
 /* The source whose examples are `n` neighbouring ones of `of` each, one every `shift`; those at the end that are fewer than n are left out. It owns
  * `of`, also after an error. */

@@ -62,6 +62,8 @@ static dt_status *describe(window *source) {
     }
     source->source.n_examples = (of->n_examples - source->n) / source->shift + 1;
     source->source.n_columns = of->n_columns;
+    source->source.about = of->about;
+    source->source.computes = of->computes;
     source->source.columns = source->columns;
     return NULL;
 }

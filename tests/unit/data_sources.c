@@ -160,7 +160,7 @@ static void files_that_disagree(void **state) {
     scratch_write("nine", file, make_labels(file, 9));
     dt_source *source;
     assert_fails(open_named("idx", 2, (const char *[]){"ten", "nine"}, &source), DT_DATA_LOSS, "disagree");
-    assert_fails(open_named("idx", 0, NULL, &source), DT_INVALID_ARGUMENT, "one or more files");
+    assert_fails(open_named("idx", 0, NULL, &source), DT_INVALID_ARGUMENT, "takes the name of a file");
 }
 
 /* A file of 2 GiB that takes no place on the disk: reading it takes longer than asking for its last row. */
@@ -250,7 +250,7 @@ static void missing_folders_are_named(void **state) {
     assert_fails(dt_source_open(&stage, scratch_path("file"), false, &source), DT_NOT_FOUND, "file: is not a folder");
     stage.kind = "tape";
     assert_fails(dt_source_open(&stage, scratch, false, &source), DT_UNIMPLEMENTED,
-                 "there is no source tape; this dtrun has: idx, npy, csv, bytes, files");
+                 "there is no source tape; this dtrun has: idx, npy, csv, bytes, images, files");
 }
 
 static void npy_comes_back(void **state) {
