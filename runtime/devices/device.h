@@ -79,6 +79,10 @@ typedef struct dt_device_kind {
     dt_status *(*wait)(dt_device *device, dt_device_event *event);   /* what is enqueued from now on waits; the event may be another device's */
     /* Copies from the host's memory beside what is enqueued, and signals the event when that is done. */
     dt_status *(*copy_ahead)(dt_device *device, void *target, const void *source, size_t bytes, dt_device_event *event);
+    /* Of a device that is timed. start_clock: nothing is enqueued. Then, when all that has been enqueued since is done, once of each sequence: when
+     * its operations began and ended, by dt_seconds_now [n_operations]. */
+    dt_status *(*start_clock)(dt_device *device);
+    dt_status *(*read_clock)(dt_device *device, const dt_sequence *sequence, double *began, double *ended);
     dt_status *(*query)(dt_device *device, bool *done); /* whether all that was enqueued is done; what went wrong on the way */
     /* What it runs now waits for devices of other processes. NULL: it never does. */
     bool (*waits)(const dt_device *device);
@@ -94,6 +98,7 @@ struct dt_device { /* the head of every implementation's own struct */
     const dt_device_kind *kind;
     char name[32];           /* "cpu:0" */
     double deadline_seconds; /* for what is waited for; ten minutes unless somebody says another */
+    bool is_timed;           /* said before `prepare`: what is enqueued notes when it ran, at the cost of time. Of a device that works ahead */
     dt_progress *progress;   /* counts operations where that says that the device gets on; NULL: nobody asks */
 };
 

@@ -1,6 +1,7 @@
 /* executor: see executor.h. */
 #include "runtime/execution/executor.h"
 
+#include "runtime/execution/spans.h"
 #include "runtime/threads/clock.h"
 
 #include <assert.h>
@@ -287,8 +288,13 @@ dt_status *dt_executor_prepare(dt_executor *executor, int wanted, dt_arena *aren
     size_t most = 0;
     for (size_t s = 0; s < all.n; s++)
         if (all.items[s]->n_operations > most) most = all.items[s]->n_operations;
-    if (executor->times != NULL) executor->times->operations = DT_NEW_ARRAY(arena, double, most);
-    return dt_device_prepare(executor->device, all.items, all.n);
+    if (executor->times != NULL) {
+        executor->times->operations = DT_NEW_ARRAY(arena, double, most);
+        executor->times->began = DT_NEW_ARRAY(arena, double, most);
+        executor->times->ended = DT_NEW_ARRAY(arena, double, most);
+    }
+    DT_TRY(dt_device_prepare(executor->device, all.items, all.n));
+    return executor->device->is_timed ? executor->device->kind->start_clock(executor->device) : NULL;
 }
 
 int64_t dt_executor_most_spans(const dt_executor *executor, int wanted) {
@@ -353,38 +359,6 @@ static void place_inputs(const dt_executor *executor, const dt_executor_function
     }
 }
 
-/* ---- the timeline ---- */
-
-static dt_span span_of(dt_span_kind kind, const char *name, const char *detail, const dt_step_context *context, double began) {
-    return (dt_span){
-        .began = began, .kind = kind, .segment = context->segment, .name = name, .detail = detail, .step = context->step, .number = context->number};
-}
-
-static dt_span span_of_operation(const dt_executor *executor, const dt_operation *one, const char *label, const dt_step_context *context) {
-    dt_span copy = span_of(DT_SPAN_COPY, one->kind == DT_OPERATION_COPY ? "copy to device" : "copy to host", NULL, context, 0);
-    if (one->kind == DT_OPERATION_LAUNCH) {
-        const dt_artifact_kernel *kernel = &executor->memory.artifact->functions[one->launch.function].kernels[one->launch.kernel];
-        dt_span span = span_of(DT_SPAN_KERNEL, kernel->name, kernel->lines, context, 0);
-        if (!kernel->once) span.bytes = (int64_t)(kernel->bytes.fixed + kernel->bytes.per_row * (double)one->launch.values->rows);
-        return span;
-    }
-    if (one->kind == DT_OPERATION_REDUCE) return span_of(DT_SPAN_REDUCE, "reduce", label, context, 0);
-    copy.bytes = (int64_t)one->copy.bytes;
-    return copy;
-}
-
-/* Operations that were measured one after another, from `began` on. */
-static void record_operations(dt_executor *executor, const dt_sequence *sequence, const char *label, const dt_step_context *context, double began) {
-    double now = dt_recorder_now(executor->recorder);
-    for (size_t i = 0; i < sequence->n_operations && executor->recorder != NULL; i++) {
-        dt_span span = span_of_operation(executor, &sequence->operations[i], label, context);
-        span.began = began;
-        span.ended = began + executor->times->operations[i] < now ? began + executor->times->operations[i] : now;
-        began = span.ended;
-        dt_recorder_add(executor->recorder, span);
-    }
-}
-
 /* ---- running ---- */
 
 /* The launch values of each microbatch: those of the batch, and which rows of it are its own. */
@@ -421,7 +395,7 @@ static dt_status *run_measured(dt_executor *executor, const dt_sequence *sequenc
     dt_executor_times *times = executor->times;
     double began = dt_recorder_now(executor->recorder);
     DT_TRY(dt_device_measure(executor->device, sequence, times->operations));
-    record_operations(executor, sequence, label, context, began);
+    dt_executor_record_measured(executor, sequence, label, context, began);
     for (size_t i = 0; i < sequence->n_operations; i++) {
         const dt_operation *one = &sequence->operations[i];
         if (one->kind == DT_OPERATION_LAUNCH) {
@@ -460,7 +434,7 @@ static dt_status *enqueue(dt_executor *executor, const dt_sequence *sequence, co
     if (measures(executor)) return run_measured(executor, sequence, label, context);
     double began = dt_recorder_now(executor->recorder);
     DT_TRY(dt_device_enqueue(executor->device, sequence));
-    dt_recorder_end(executor->recorder, span_of(DT_SPAN_ENQUEUE, "enqueue", label, context, began));
+    dt_recorder_end(executor->recorder, dt_executor_span(DT_SPAN_ENQUEUE, "enqueue", label, context, began));
     return NULL;
 }
 
@@ -487,7 +461,8 @@ static dt_status *meet(dt_executor *executor, const dt_executor_stage *stage, co
     double began = seconds_now(executor);
     DT_TRY(wait_for_others(executor, stage, context));
     count_seconds(executor, began, false);
-    dt_recorder_end(executor->recorder, span_of(DT_SPAN_WAIT, "barrier", stage->scope == DT_GROUP_ALL ? stage->label : NULL, context, began));
+    dt_recorder_end(executor->recorder,
+                    dt_executor_span(DT_SPAN_WAIT, "barrier", stage->scope == DT_GROUP_ALL ? stage->label : NULL, context, began));
     return NULL;
 }
 
@@ -499,7 +474,7 @@ static dt_status *cross(dt_executor *executor, const dt_executor_stage *stage, c
         double began = seconds_now(executor);
         DT_TRY(dt_group_cross(executor->group, crossing->first, b));
         count_seconds(executor, began, true);
-        dt_recorder_end(executor->recorder, span_of(DT_SPAN_WAIT, "wait for exchange", stage->label, context, began));
+        dt_recorder_end(executor->recorder, dt_executor_span(DT_SPAN_WAIT, "wait for exchange", stage->label, context, began));
         DT_TRY(enqueue(executor, &crossing->after[b], stage->label, context));
     }
     crossing->n_begun = 0;
@@ -546,6 +521,7 @@ dt_status *dt_executors_finish(dt_executor *const *executors, int n, const dt_ru
     dt_status *status = dt_devices_synchronize(devices, n, &which);
     for (int e = 0; e < n; e++)
         if (devices[e] == which) return say_where(executors[e], values, status);
+    for (int e = 0; e < n && status == NULL; e++) status = say_where(executors[e], values, dt_executor_record_device(executors[e], values));
     return status;
 }
 

@@ -58,6 +58,7 @@ typedef struct dt_executor_times {
     double crossing_seconds; /* of these: waiting for what other processes send */
     bool pauses;             /* a device that works ahead is not to be measured this time, for which its operations would have to run one by one */
     double *operations;      /* [most operations of a sequence] */
+    double *began, *ended;   /* the same, by a device's clock */
 } dt_executor_times;
 
 typedef struct dt_executor {
@@ -76,6 +77,8 @@ typedef struct dt_executor {
     void *crossing_memory;
     dt_executor_times *times; /* NULL: nobody asks, and nothing is measured */
     dt_recorder *recorder;    /* with `times`; NULL: there is no timeline */
+    dt_recorder *queue;       /* of a device that is timed; NULL: its clock is not read */
+    dt_recorder *beside;      /* the same, of what its queue does beside the rest */
 
     /* what the host sees of its memory */
     char *host; /* NULL: the device's memory is the host's */

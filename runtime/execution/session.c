@@ -233,6 +233,7 @@ static dt_status *open_executor(dt_session *session, int e) {
     executor->progress = dt_processes_progress(session->options.processes);
     executor->device->deadline_seconds = session->options.deadline_seconds;
     executor->device->progress = executor->progress;
+    executor->device->is_timed = session->options.timeline != NULL && !session->options.times && kind->read_clock != NULL;
     executor->first_row = dt_session_first_row(session);
     executor->memory = (dt_executor_memory){.artifact = session->artifact,
                                             .first_microbatch = session->first_microbatch + first,
@@ -448,6 +449,9 @@ static dt_status *add_recorders(dt_session *session) {
         dt_executor *executor = &session->executors[e];
         int64_t most = dt_executor_most_spans(executor, DT_ALL_FUNCTIONS);
         DT_TRY(dt_timeline_add_thread(timeline, most, &executor->recorder, "executor %d, %s", e, executor->device->name));
+        if (!executor->device->is_timed) continue;
+        DT_TRY(dt_timeline_add_thread(timeline, most, &executor->queue, "%s", executor->device->name));
+        if (session->link != NULL) DT_TRY(dt_timeline_add_thread(timeline, most, &executor->beside, "%s, exchanges", executor->device->name));
     }
     if (session->n_processes == 1) return NULL;
     enum {

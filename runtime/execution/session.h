@@ -37,7 +37,7 @@ typedef struct dt_session_options {
     int64_t host_bytes;      /* that the caller will take of the host's memory beside the session: they are to fit too */
     bool fast_sums;          /* over processes: added up as the engine of the transport, or of the GPUs' link, likes, which promises no bits */
     dt_processes *processes; /* of the run, which outlive the session; NULL: this is the only one */
-    dt_timeline *timeline;   /* gets a thread for each executor, and one for `processes`; NULL: nothing is recorded */
+    dt_timeline *timeline;   /* gets a thread for each executor, each queue of a GPU, and one for `processes`; NULL: nothing is recorded */
 } dt_session_options;
 
 /* One replica on "cpu", full capacity, seed 0, one epoch. */

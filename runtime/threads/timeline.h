@@ -1,4 +1,4 @@
-/* timeline: what each thread of this process did, and when: what `dtrun --timeline` writes (runtime/timeline_file.h).
+/* timeline: what each thread of this process, and each queue of a device, did, and when: what `dtrun --timeline` writes (runtime/timeline_file.h).
  *
  * A thread records its spans in a ring of its own, which was allocated before: the newest are kept, as many as so many steps have. It waits for
  * nobody and shares nothing. Without a timeline a thread has no recorder: recording is then the look at a NULL. Strings of spans are the program's or
@@ -20,7 +20,8 @@
     X(COPY, "copy")         /* between the memory of the host and of a device */                                                                     \
     X(ENQUEUE, "enqueue")   /* of all that a device does later */                                                                                    \
     X(WAIT, "wait")         /* for other threads, processes, the device or data */                                                                   \
-    X(EXCHANGE, "exchange") /* between processes; several at a time */                                                                               \
+    X(TRANSFER, "transfer") /* between devices of processes, by themselves */                                                                        \
+    X(EXCHANGE, "exchange") /* between processes, by a thread; several at a time */                                                                  \
     X(DATA, "data")                                                                                                                                  \
     X(CHECKPOINT, "checkpoint")
 

@@ -11,6 +11,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
 from gpu_processes import *  # noqa: E402,F403
+from timeline import Timeline, check_kernels  # noqa: E402
 
 DEADLINE, GRACE = 2, 5
 ON_ONE = 'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then\n{}\nfi'
@@ -37,6 +38,22 @@ def what_is_complete_early_crosses_early(early):
             end = next(k for k in range(i + 1, len(ran)) if ran[k] == ran[i].replace("begins", "runs"))
             n_beside += any(re.search(r": train_\d+_", line) for line in ran[i + 1:end])
     check(n_beside > 0, "no kernel of a step runs while NCCL is at work")
+
+
+def the_timeline_has_what_gpus_do(early):
+    path = FOLDER / "trace.json"
+    early.agrees(2, 1, "--timeline", path, check="")
+    trace = Timeline(path)
+    check_kernels(trace, early.artifact.path, early.replicas, 6, 2, 2, on_gpu=True)
+    for rank in (0, 1):
+        names = {thread: name for (process, thread), name in trace.threads.items() if process == rank + 1}
+        tracks = {category: {names[e["tid"]] for e in trace.of(category) if e["pid"] == rank + 1} for category in ("kernel", "transfer")}
+        check(tracks == {"kernel": {f"cuda:{rank}"}, "transfer": {f"cuda:{rank}", f"cuda:{rank}, exchanges"}}, tracks)
+    sent = sum(e["args"].get("bytes", 0) for e in trace.of("transfer", function="train", step=1))
+    check(sent >= 2 * 4 * 900 * 320, f"{sent} bytes sent in a step")
+    hidden = [(t, k) for t in trace.of("transfer", function="train") for k in trace.of("kernel", function="train")
+              if t["pid"] == k["pid"] and t["began"] <= k["began"] and k["ended"] <= t["ended"]]
+    check(hidden, "no kernel runs beside a transfer")
 
 
 def sums_by_nccl():
@@ -128,7 +145,9 @@ def whoever_fails_is_named(net):
 def main():
     net, halves = Case("net", NET), Case("halves", HALVES, batch=24)
     same_bits(net, halves, Case("pairs", PAIRS, batch=24))
-    what_is_complete_early_crosses_early(Case("early", EARLY, batch=24))
+    early = Case("early", EARLY, batch=24)
+    what_is_complete_early_crosses_early(early)
+    the_timeline_has_what_gpus_do(early)
     sums_by_nccl()
     evaluations_and_predictions(net)
     it_goes_on_with_other_numbers(net)

@@ -70,11 +70,12 @@ class Timeline:
         return collections.Counter(e["name"] for e in self.of("step") if e["pid"] == process)
 
 
-def planned_kernels(artifact, function, replicas, rows, n_executors, n_processes):
+def planned_kernels(artifact, function, replicas, rows, n_executors, n_processes, on_gpu):
     """How often each kernel runs in one step, by its name in a timeline: replica kernels once a microbatch, others once a process, or on each executor."""
     manifest = json.loads(zipfile.ZipFile(artifact).read("manifest.json"))
-    plan = next(f["plan"] for f in manifest["functions"] if f["name"] == function)
-    n_microbatches = replicas * math.ceil(rows / manifest["microbatch_rows"])
+    functions, microbatch_rows = (manifest["cuda"]["functions"], rows) if on_gpu else (manifest["functions"], manifest["microbatch_rows"])
+    plan = next(f["plan"] for f in functions if f["name"] == function)
+    n_microbatches = replicas * math.ceil(rows / microbatch_rows)
     runs = collections.Counter()
     for segment in plan["segments"]:
         for k in itertools.chain(segment["device"], segment["replica"]):
@@ -84,11 +85,11 @@ def planned_kernels(artifact, function, replicas, rows, n_executors, n_processes
     return runs
 
 
-def check_kernels(timeline, artifact, replicas, rows, n_executors, n_processes=1):
+def check_kernels(timeline, artifact, replicas, rows, n_executors, n_processes=1, on_gpu=False):
     """Of all steps that the timeline has; n_executors: of all processes together."""
     for function, n_steps in timeline.steps().items():
         found = collections.Counter(e["name"] for e in timeline.of("kernel", function=function))
-        wanted = planned_kernels(artifact, function, replicas, rows, n_executors, n_processes)
+        wanted = planned_kernels(artifact, function, replicas, rows, n_executors, n_processes, on_gpu)
         check(wanted and found == {name: n * n_steps for name, n in wanted.items()}, f"{n_steps} steps of {function}: {found}, the plan: {wanted}")
         check(all(e["args"]["bytes"] > 0 for e in timeline.of("kernel", function=function) if "_update" not in e["name"] and "_pack" not in e["name"]),
               f"{function}: bytes")

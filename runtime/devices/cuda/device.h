@@ -13,6 +13,7 @@ typedef struct dt_cuda_prepared {
     const dt_sequence *sequence;
     void *graph;
     size_t first_work; /* of the tables: its reductions are this one and the next ones, in order */
+    void **events;     /* [2 * n_operations] of a device that is timed: before and after each operation; else NULL */
 } dt_cuda_prepared;
 
 typedef struct dt_cuda_device {
@@ -33,6 +34,9 @@ typedef struct dt_cuda_device {
     const dt_sequence *last; /* that was enqueued; NULL: none was */
     void *branches;          /* the event by which streams of a capture wait for one another */
 
+    void *clock;       /* an event at a time that is known; NULL: it is not timed */
+    double clock_time; /* of it: dt_seconds_now */
+
     size_t n_events;
     void **events; /* that measuring takes: one before each operation, and one after the last */
 } dt_cuda_device;
@@ -49,6 +53,8 @@ int64_t dt_cuda_prepare_bytes(const dt_device *device, const dt_sequence *const 
 dt_status *dt_cuda_prepare(dt_device *device, dt_sequence *const *sequences, size_t n);
 dt_status *dt_cuda_enqueue(dt_device *device, const dt_sequence *sequence);
 dt_status *dt_cuda_measure(dt_device *device, const dt_sequence *sequence, double *seconds);
+dt_status *dt_cuda_start_clock(dt_device *device);
+dt_status *dt_cuda_read_clock(dt_device *device, const dt_sequence *sequence, double *began, double *ended);
 /* Gives back what they have made; memory is the device's. */
 void dt_cuda_release_sequences(dt_cuda_device *device);
 

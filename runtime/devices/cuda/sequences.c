@@ -123,6 +123,23 @@ static dt_status *warm_link(dt_cuda_device *self, const dt_sequence *sequence) {
     return NULL;
 }
 
+/* ---- one operation of a prepared sequence ---- */
+
+/* A time that is to be known; within a capture a node of the graph. */
+static dt_status *note(const dt_cuda_device *self, void *event, void *stream, bool captures) {
+    if (captures)
+        DT_CUDA_TRY(&self->cuda, cuEventRecordWithFlags, event, stream, DT_CUDA_EVENT_RECORD_EXTERNAL);
+    else
+        DT_CUDA_TRY(&self->cuda, cuEventRecord, event, stream);
+    return NULL;
+}
+
+static dt_status *launch_noted(dt_cuda_device *self, const dt_cuda_prepared *prepared, size_t i, void *stream, bool captures, size_t *work) {
+    if (prepared->events != NULL) DT_TRY(note(self, prepared->events[2 * i], stream, captures));
+    DT_TRY(launch(self, &prepared->sequence->operations[i], stream, work));
+    return prepared->events != NULL ? note(self, prepared->events[2 * i + 1], stream, captures) : NULL;
+}
+
 /* What a capture takes. */
 typedef struct capture {
     dt_cuda_device *self;
@@ -147,7 +164,7 @@ static dt_status *launch_all(void *context) {
         bool was_beside = i > 0 && sequence->operations[i - 1].beside;
         if (one->beside && !was_beside) DT_TRY(branch(self, self->cuda.stream, self->cuda.beside));
         if (one->kind == DT_OPERATION_JOIN) DT_TRY(branch(self, self->cuda.beside, self->cuda.stream));
-        DT_TRY(launch(self, one, one->beside ? self->cuda.beside : self->cuda.stream, &work));
+        DT_TRY(launch_noted(self, of->prepared, i, one->beside ? self->cuda.beside : self->cuda.stream, true, &work));
     }
     return NULL;
 }
@@ -157,6 +174,15 @@ static dt_status *make_graph(dt_cuda_device *self, dt_cuda_prepared *prepared) {
     dt_status *status = dt_cuda_graph_make(&self->cuda, launch_all, &(capture){self, prepared}, &prepared->graph);
     status = dt_cuda_say_memory(&self->cuda, status, sequence->n_operations, "operations of a graph");
     return dt_status_annotate(status, "%s", sequence->name);
+}
+
+static dt_status *make_noted_events(dt_cuda_device *self, dt_cuda_prepared *prepared) {
+    size_t n = 2 * prepared->sequence->n_operations;
+    if (!self->head.is_timed) return NULL;
+    prepared->events = dt_allocate_zeroed(n, sizeof *prepared->events);
+    if (prepared->events == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for %zu events", n);
+    for (size_t e = 0; e < n; e++) DT_CUDA_TRY(&self->cuda, cuEventCreate, &prepared->events[e], 0);
+    return NULL;
 }
 
 static size_t n_reductions(const dt_sequence *sequence) {
@@ -185,13 +211,21 @@ dt_status *dt_cuda_prepare(dt_device *device, dt_sequence *const *sequences, siz
         sequences[s]->prepared = &self->prepared[s];
         self->n_prepared = s + 1;
         work += n_reductions(sequences[s]);
+        DT_TRY(make_noted_events(self, &self->prepared[s]));
         DT_TRY(make_graph(self, &self->prepared[s]));
     }
     return NULL;
 }
 
 void dt_cuda_release_sequences(dt_cuda_device *self) {
-    for (size_t s = 0; s < self->n_prepared && !self->hangs; s++) dt_cuda_graph_free(&self->cuda, self->prepared[s].graph);
+    for (size_t s = 0; s < self->n_prepared; s++) {
+        dt_cuda_prepared *one = &self->prepared[s];
+        if (!self->hangs) dt_cuda_graph_free(&self->cuda, one->graph);
+        for (size_t e = 0; e < 2 * one->sequence->n_operations && one->events != NULL && !self->hangs; e++)
+            if (one->events[e] != NULL) self->cuda.driver.cuEventDestroy_v2(one->events[e]);
+        dt_release(one->events);
+    }
+    if (self->clock != NULL && !self->hangs) self->cuda.driver.cuEventDestroy_v2(self->clock);
     if (self->branches != NULL && !self->hangs) self->cuda.driver.cuEventDestroy_v2(self->branches);
     for (size_t e = 0; e < self->n_events && !self->hangs; e++) self->cuda.driver.cuEventDestroy_v2(self->events[e]);
     dt_cuda_tables_free(&self->tables);
@@ -200,17 +234,18 @@ void dt_cuda_release_sequences(dt_cuda_device *self) {
     self->n_prepared = self->n_events = 0;
     self->prepared = NULL;
     self->events = NULL;
-    self->branches = NULL;
+    self->branches = self->clock = NULL;
 }
 
 /* ---- running ---- */
 
 static dt_status *run_checked(dt_cuda_device *self, const dt_sequence *sequence, double *seconds) {
-    size_t work = ((const dt_cuda_prepared *)sequence->prepared)->first_work;
+    const dt_cuda_prepared *prepared = sequence->prepared;
+    size_t work = prepared->first_work;
     for (size_t i = 0; i < sequence->n_operations; i++) {
         const dt_operation *one = &sequence->operations[i];
         double began = dt_seconds_now();
-        DT_TRY(launch(self, one, self->cuda.stream, &work));
+        DT_TRY(launch_noted(self, prepared, i, self->cuda.stream, false, &work));
         DT_TRY(say_which(self, one, dt_cuda_device_wait(self)));
         if (seconds != NULL) seconds[i] = dt_seconds_now() - began;
     }
@@ -257,6 +292,38 @@ dt_status *dt_cuda_measure(dt_device *device, const dt_sequence *sequence, doubl
         float milliseconds = 0;
         DT_CUDA_TRY(cuda, cuEventElapsedTime, &milliseconds, self->events[i], self->events[i + 1]);
         seconds[i] = milliseconds * 1e-3;
+    }
+    return NULL;
+}
+
+/* ---- the clock ---- */
+
+/* The GPU's own clock tells times between events alone. One that comes at once, for nothing else is there, is at a time that the host knows. */
+dt_status *dt_cuda_start_clock(dt_device *device) {
+    dt_cuda_device *self = dt_cuda_device_of(device);
+    DT_TRY(dt_cuda_device_enter(self));
+    if (self->clock == NULL) DT_CUDA_TRY(&self->cuda, cuEventCreate, &self->clock, 0);
+    double before = dt_seconds_now();
+    DT_CUDA_TRY(&self->cuda, cuEventRecord, self->clock, self->cuda.stream);
+    DT_TRY(dt_cuda_device_wait(self));
+    self->clock_time = (before + dt_seconds_now()) / 2;
+    return NULL;
+}
+
+static dt_status *read_time(const dt_cuda_device *self, void *event, double *seconds) {
+    float milliseconds;
+    DT_CUDA_TRY(&self->cuda, cuEventElapsedTime, &milliseconds, self->clock, event);
+    *seconds = self->clock_time + milliseconds * 1e-3;
+    return NULL;
+}
+
+dt_status *dt_cuda_read_clock(dt_device *device, const dt_sequence *sequence, double *began, double *ended) {
+    dt_cuda_device *self = dt_cuda_device_of(device);
+    const dt_cuda_prepared *prepared = sequence->prepared;
+    DT_TRY(dt_cuda_device_enter(self));
+    for (size_t i = 0; i < sequence->n_operations; i++) {
+        DT_TRY(read_time(self, prepared->events[2 * i], &began[i]));
+        DT_TRY(read_time(self, prepared->events[2 * i + 1], &ended[i]));
     }
     return NULL;
 }
