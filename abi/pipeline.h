@@ -7,13 +7,14 @@
 #include <stdint.h>
 #include <string.h>
 
-/* X(name in programs, most files) */
+/* X(name in programs, most files). One without files is given its first option, which it needs, without a name. */
 #define DT_SOURCES(X)                                                                                                                                \
     X(idx, INT_MAX) /* MNIST's format, gzipped or not; several files side by side */                                                                 \
     X(npy, INT_MAX) /* NumPy arrays, side by side */                                                                                                 \
     X(csv, 1)       /* a header line, then numbers */                                                                                                \
     X(bytes, INT_MAX) /* a byte an example, of files one after the other */                                                                          \
-    X(images, 1)    /* a folder of PNG and JPEG files, in a folder for each class */
+    X(images, 1)    /* a folder of PNG and JPEG files, in a folder for each class */                                                                 \
+    X(range, 0)     /* the numbers from 0 to n - 1 */
 
 /* What a source may be given besides files, by name. X(source, name, choices, least whole number, most): "" for a whole number, else names. */
 #define DT_SOURCE_OPTIONS(X)                                                                                                                         \
@@ -21,7 +22,8 @@
     X(images, height, "", 1, 65535)                                                                                                                  \
     X(images, width, "", 1, 65535)                                                                                                                   \
     X(images, channels, "", 1, 3)                                                                                                                    \
-    X(images, fit, "stretch crop pad", 0, 0)
+    X(images, fit, "stretch crop pad", 0, 0)                                                                                                         \
+    X(range, n, "", 1, INT64_MAX)
 
 /* X(enumerator, name in programs) */
 #define DT_STAGES(X)                                                                                                                                 \

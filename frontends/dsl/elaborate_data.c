@@ -125,11 +125,11 @@ static bool add_source_option(dt_elaborator *e, const dt_source_option *option, 
 /* One argument of a source: the name of a file, or an option. false: reported. */
 static bool add_source_argument(dt_elaborator *e, const dt_source_row *row, dt_stage_declaration *stage, const dt_actual *actual) {
     if (dt_is_poison(actual->object)) return false;
-    if (actual->name == NULL) return add_source_file(e, row, stage, actual);
-    const dt_source_option *option = dt_source_option_find(row->name, actual->name);
-    if (option != NULL) return add_source_option(e, option, stage, actual);
+    if (actual->name == NULL && row->most_files > 0) return add_source_file(e, row, stage, actual);
     size_t n_options;
     const char **options = list_options(e, row->name, &n_options);
+    const dt_source_option *option = dt_source_option_find(row->name, actual->name != NULL ? actual->name : options[0]);
+    if (option != NULL) return add_source_option(e, option, stage, actual);
     dt_diagnostic *error = dt_elaborator_error(e, actual->span, "%s has no argument %s", row->name, actual->name);
     if (n_options > 0) dt_diagnostic_suggest(error, actual->name, options, n_options);
     return false;
@@ -139,10 +139,14 @@ static bool add_source_arguments(dt_elaborator *e, const dt_source_row *row, dt_
     size_t n_files = 0;
     for (size_t i = 0; i < n; i++) {
         if (!add_source_argument(e, row, stage, &actuals[i])) return false;
-        n_files += actuals[i].name == NULL;
+        n_files += actuals[i].name == NULL && row->most_files > 0;
     }
     const char *wrong = NULL;
-    if (n_files == 0)
+    if (row->most_files == 0 && n == 0)
+        wrong = dt_arena_format(e->arena, "%s needs a whole number", row->name);
+    else if (row->most_files == 0)
+        return true;
+    else if (n_files == 0)
         wrong = dt_arena_format(e->arena, "%s needs the name of a file", row->name);
     else if (n_files > (size_t)row->most_files)
         wrong = dt_arena_format(e->arena, "%s takes %d file%s, here are %zu", row->name, row->most_files, dt_plural(row->most_files), n_files);

@@ -41,7 +41,7 @@ static dt_status *check_arguments(const dt_artifact_stage *stage) {
         else
             n_files++;
     }
-    if (n_files == 0) return dt_error(DT_INVALID_ARGUMENT, "%s() takes the name of a file", stage->kind);
+    if (n_files == 0 && (row == NULL || row->most_files > 0)) return dt_error(DT_INVALID_ARGUMENT, "%s() takes the name of a file", stage->kind);
     if (row != NULL && n_files > row->most_files)
         return dt_error(DT_INVALID_ARGUMENT, "%s() takes at most %d file%s", stage->kind, row->most_files, dt_plural(row->most_files));
     return NULL;

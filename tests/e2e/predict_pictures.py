@@ -86,4 +86,25 @@ error = Run("predict", FOLDER / "s.dtx", "--step", "sample", "--input", FOLDER /
 check("with --output, or for pictures with --png" in error, error)
 error = sample("p: x", unit[:2], "--png", "/dev/null/no", expect=1).error
 check("cannot create the folder" in error, error)
+
+# a step that draws what it is made of needs no input: the same for the same seed, normal
+NOISE = """
+fn draw(number: i64) { return normal([40, 50]), number }
+
+data noise = range(30) | map(draw) | batch(8)
+
+step sample(z: f32[B, 40, 50], number: i64[B]) from noise {
+    return picture: sigmoid(z), z: reshape(z, [B, 2000]), number: number
+}
+"""
+drawn = {}
+for seed in (0, 0, 1):
+    flags = ("--seed", seed, "--png", FOLDER / f"seed-{seed}", "--output", FOLDER / f"seed-{seed}")
+    Run("predict", compile_program(NOISE, "noise", "--batch", "8"), "--step", "sample", *flags)
+    z = numpy.load(FOLDER / f"seed-{seed}/z.npy")
+    check(numpy.load(FOLDER / f"seed-{seed}/number.npy").tolist() == list(range(30)) and (drawn.setdefault(seed, z) == z).all(), "the same seed")
+    check(abs(z.mean()) < 5 / 60000**0.5 and abs(z.std() - 1) < 5 / 120000**0.5 and len(numpy.unique(z)) > 55000, f"not normal: {z.mean()}, {z.std()}")
+    grey = read_png(FOLDER / f"seed-{seed}/picture-29.png")[..., 0]
+    check(abs(grey - 255 / (1 + numpy.exp(-z[29].reshape(40, 50)))).max() < 0.6, "the picture of the last one")
+check((drawn[0] != drawn[1]).mean() > 0.99, "another seed, the same numbers")
 finish()

@@ -68,6 +68,26 @@ static void idx_files_side_by_side(void **state) {
     dt_source_close(source);
 }
 
+static dt_status *open_range(int n_arguments, int64_t n, dt_source **source) {
+    dt_artifact_argument argument = {.name = "n", .kind = DT_ARGUMENT_INT, .integer = n};
+    dt_artifact_stage stage = {.kind = "range", .n_arguments = n_arguments, .arguments = &argument};
+    return dt_source_open(&stage, NULL, false, source);
+}
+
+static void a_range_counts(void **state) {
+    (void)state;
+    dt_source *source;
+    int64_t rows[3];
+    assert_ok(open_range(1, INT64_MAX, &source));
+    assert_true(source->n_examples == INT64_MAX && source->n_columns == 1);
+    assert_true(source->columns[0].tensor.dtype == DT_I64 && source->columns[0].tensor.n_dims == 0);
+    assert_ok(dt_source_read(source, 0, INT64_MAX - 3, 3, rows));
+    for (int i = 0; i < 3; i++) assert_true(rows[i] == INT64_MAX - 3 + i);
+    dt_source_close(source);
+    assert_fails(open_range(1, 0, &source), DT_INVALID_ARGUMENT, "range(): n cannot be that");
+    assert_fails(open_range(0, 0, &source), DT_INVALID_ARGUMENT, "range() takes a whole number, 1 or more");
+}
+
 static void idx_is_big_endian(void **state) {
     (void)state;
     const unsigned char file[] = {0, 0, 0x0c, 1, 0, 0, 0, 2, 0, 0, 1, 2, 0xff, 0xff, 0xff, 0xfe};
@@ -250,7 +270,7 @@ static void missing_folders_are_named(void **state) {
     assert_fails(dt_source_open(&stage, scratch_path("file"), false, &source), DT_NOT_FOUND, "file: is not a folder");
     stage.kind = "tape";
     assert_fails(dt_source_open(&stage, scratch, false, &source), DT_UNIMPLEMENTED,
-                 "there is no source tape; this dtrun has: idx, npy, csv, bytes, images, files");
+                 "there is no source tape; this dtrun has: idx, npy, csv, bytes, images, range, files");
 }
 
 static void npy_comes_back(void **state) {
@@ -401,6 +421,7 @@ static void without_memory_opening_fails(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(idx_files_side_by_side),
+        cmocka_unit_test(a_range_counts),
         cmocka_unit_test(idx_is_big_endian),
         cmocka_unit_test(gzip_members_join),
         cmocka_unit_test(wrong_idx_files),
