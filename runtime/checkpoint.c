@@ -5,7 +5,6 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "runtime/artifact/type_text.h"
-#include "runtime/safetensors.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -265,11 +264,10 @@ dt_status *dt_checkpoint_newest(const char *folder, char **path) {
 
 /* ---- reading ---- */
 
-/* What the program wants and what the file holds, where they are not the same. Without `others` that is an error; with it, what a file of parameters
- * may hold beside them or lack is described there. */
-static dt_status *compare(const dt_artifact *artifact, const char *path, const dt_safetensors *file, bool slots, dt_text *others) {
+/* What the program wants and what the file holds, where they are not the same. */
+static dt_status *compare(const dt_artifact *artifact, const char *path, const dt_safetensors *file, bool slots) {
     dt_text missing = {0}, extra = {0};
-    int n_missing = 0, n_matched = 0, n_kept = 0;
+    int n_missing = 0, n_matched = 0;
     for (int i = 0; i < artifact->n_variables; i++) {
         const dt_artifact_variable *variable = &artifact->variables[i];
         if (!belongs(variable, slots)) continue;
@@ -278,13 +276,7 @@ static dt_status *compare(const dt_artifact *artifact, const char *path, const d
         bool same = found != NULL && found->dtype == tensor->dtype && found->n_dims == tensor->n_dims;
         for (int d = 0; same && d < tensor->n_dims; d++) same = found->dims[d] == tensor->dims[d];
         n_matched += found != NULL;
-        if (same) continue;
-        if (found == NULL && others != NULL && variable->kind != DT_VARIABLE_PARAMETER) {
-            if (n_kept++ < MOST_LISTED)
-                dt_text_format(others, "\n  program: %s, file: nothing of this name: it keeps its initial value", variable->path);
-            continue;
-        }
-        if (n_missing++ >= MOST_LISTED) continue;
+        if (same || n_missing++ >= MOST_LISTED) continue;
         dt_text_format(&missing, "\n  program: %s ", variable->path);
         dt_text_append_type(&missing, tensor->dtype, tensor->n_dims, tensor->dims);
         dt_text_append(&missing, found != NULL ? ", file: " : ", file: nothing of this name");
@@ -302,13 +294,10 @@ static dt_status *compare(const dt_artifact *artifact, const char *path, const d
         n_listed++;
     }
     dt_status *status = NULL;
-    if (n_missing > 0 || (others == NULL && n_unused > 0))
+    if (n_missing > 0 || n_unused > 0)
         status = dt_error(DT_FAILED_PRECONDITION,
                           "%s: holds another model; %d variables of the program do not match, %d tensors of the file are not used:%s%s", path,
                           n_missing, n_unused, missing.data != NULL ? missing.data : "", extra.data != NULL ? extra.data : "");
-    if (others != NULL && n_kept > MOST_LISTED) dt_text_format(others, "\n  program: and %d more", n_kept - MOST_LISTED);
-    if (others != NULL && extra.data != NULL) dt_text_append(others, extra.data);
-    if (others != NULL && n_unused > MOST_LISTED) dt_text_format(others, "\n  file: and %d more", n_unused - MOST_LISTED);
     dt_text_free(&missing);
     dt_text_free(&extra);
     return status;
@@ -380,8 +369,8 @@ dt_status *dt_checkpoint_load(dt_session *session, const char *path, dt_checkpoi
     if (status == NULL) status = read_tensors(path, MODEL_FILE, state->model_sha256, &model);
     if (status == NULL) status = read_tensors(path, OPTIMIZER_FILE, state->optimizer_sha256, &optimizer);
     if (status != NULL) status = advise(status, path);
-    if (status == NULL) status = compare(artifact, path, model, false, NULL);
-    if (status == NULL) status = compare(artifact, path, optimizer, true, NULL);
+    if (status == NULL) status = compare(artifact, path, model, false);
+    if (status == NULL) status = compare(artifact, path, optimizer, true);
     if (status == NULL) status = set_variables(session, model, false);
     if (status == NULL) status = set_variables(session, optimizer, true);
     dt_safetensors_free(model);
@@ -398,16 +387,12 @@ static dt_status *read_model(const char *path, dt_safetensors **file) {
     return status;
 }
 
-/* Sets what `file` holds, where compare() finds no fault with it. */
-static dt_status *set_model(dt_session *session, const char *path, const dt_safetensors *file, dt_text *others) {
-    DT_TRY(compare(dt_session_artifact(session), path, file, false, others));
-    return set_variables(session, file, false);
-}
-
 dt_status *dt_checkpoint_load_weights(dt_session *session, const char *path) {
     dt_safetensors *file = NULL;
     dt_status *status = read_model(path, &file);
-    status = status != NULL ? advise(status, path) : set_model(session, path, file, NULL);
+    if (status != NULL) status = advise(status, path);
+    if (status == NULL) status = compare(dt_session_artifact(session), path, file, false);
+    if (status == NULL) status = set_variables(session, file, false);
     dt_safetensors_free(file);
     return status;
 }
@@ -428,13 +413,14 @@ static dt_status *check_init(const char *path) {
     return status;
 }
 
-dt_status *dt_checkpoint_load_init(dt_session *session, const char *path, dt_text *others) {
+dt_status *dt_checkpoint_read_weights(const char *path, dt_safetensors **weights) {
     struct stat about;
-    dt_safetensors *file = NULL;
-    bool is_folder = stat(path, &about) == 0 && S_ISDIR(about.st_mode);
-    if (is_folder) DT_TRY(check_init(path));
-    dt_status *status = is_folder ? read_model(path, &file) : dt_safetensors_read(path, &file);
-    if (status == NULL) status = set_model(session, path, file, is_folder ? NULL : others);
-    dt_safetensors_free(file);
+    *weights = NULL;
+    if (stat(path, &about) != 0 || !S_ISDIR(about.st_mode)) return dt_safetensors_read(path, weights);
+    DT_TRY(check_init(path));
+    dt_status *status = read_model(path, weights);
+    if (status == NULL) return NULL;
+    dt_safetensors_free(*weights);
+    *weights = NULL;
     return status;
 }

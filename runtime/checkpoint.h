@@ -14,6 +14,7 @@
 #include "runtime/checkpoint_lock.h"
 #include "runtime/checkpoint_state.h"
 #include "runtime/execution/session.h"
+#include "runtime/safetensors.h"
 
 /* Writes all variables of the program, each dense where `variables` says, and `state`, whose sums it sets, as `folder`/step-N; *path (may be NULL) is
  * its name, which the caller frees. A checkpoint of the same step is replaced, in one move. `progress`, which may be NULL, counts pieces. What is not
@@ -41,8 +42,7 @@ dt_status *dt_checkpoint_load(dt_session *session, const char *path, dt_checkpoi
 /* Sets parameters and states from the checkpoint at `path`. Slots stay as they are. Errors as of dt_checkpoint_load. */
 dt_status *dt_checkpoint_load_weights(dt_session *session, const char *path);
 
-/* The same from what `dtrun --init` names: a checkpoint, or a safetensors file, which must hold all parameters. A line is added to `others` for each
- * state that the file lacks, which keeps its value, and each tensor that the program has no variable for. */
-dt_status *dt_checkpoint_load_init(dt_session *session, const char *path, dt_text *others);
+/* Reads the parameters and states of what `dtrun --init` names: a checkpoint, or a safetensors file. The caller frees *weights. */
+dt_status *dt_checkpoint_read_weights(const char *path, dt_safetensors **weights);
 
 #endif

@@ -201,6 +201,7 @@ static int exit_status(const dtrun_call *call, const dt_status *status) {
 static dt_status *run_command(dtrun_call *call, dtrun_program *program, int *launched) {
     if (strcmp(call->command, "devices") == 0) return dtrun_devices();
     if (strcmp(call->command, "launch") == 0) return dtrun_launch(call, launched);
+    if (strcmp(call->command, "export") == 0) return dtrun_export(call);
     return run_program(call, program);
 }
 

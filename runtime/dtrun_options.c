@@ -20,6 +20,7 @@ enum command {
     LAUNCH = 64,
     DATA = 128,
     GENERATE = 256,
+    EXPORT = 512,
     RUNS = TRAIN | EVALUATE | PREDICT,
     STEPS = RUNS | BENCH,        /* what runs steps of a program over examples */
     COMPUTES = STEPS | GENERATE, /* on devices */
@@ -80,6 +81,11 @@ static const struct {
      "whole "
      "that is, and messages. Halving takes more rounds of fewer messages; it needs as many microbatches in each process, a power of two.\n\n"
      "  dtrun info fashion.dtx --processes 6 --replicas 24"},
+    {"export", EXPORT, "write weights under the names, and in the shapes, that others know",
+     "Writes the parameters and states of WEIGHTS, a checkpoint or a .safetensors file, as a .safetensors file for elsewhere. A map of names is the "
+     "one "
+     "that loads weights from there (--init, --map), applied backwards: docs/weights.md describes it. Without one, names and shapes stay.\v"
+     "  dtrun export ck/step-469 --map names.txt -o theirs.safetensors"},
     {"launch", LAUNCH, "run a command in several processes, watched, and again when it fails",
      "Runs COMMAND (train, evaluate or predict, and what it takes) in several processes with mpirun and watches them.\vWhen a process dies, stops or "
      "no "
@@ -111,6 +117,8 @@ enum key {
     KEY_FROM,
     KEY_CHECKPOINT_DIR,
     KEY_INIT,
+    KEY_MAP,
+    KEY_ALLOW_MISSING,
     KEY_EPOCHS,
     KEY_MAX_STEPS,
     KEY_CHECKPOINT_EVERY,
@@ -215,7 +223,12 @@ static const struct {
       "decides",
       3}},
     {TRAIN, {"resume", KEY_RESUME, NULL, 0, "Go on from the newest checkpoint, in the middle of an epoch too", 3}},
-    {RUNS | GENERATE, {"init", KEY_INIT, "FILE", 0, "Take parameters by path from a .safetensors file, or from one checkpoint", 3}},
+    {RUNS | GENERATE, {"init", KEY_INIT, "FILE", 0, "Take parameters and states from a .safetensors file, or from one checkpoint", 3}},
+    {RUNS | GENERATE | EXPORT,
+     {"map", KEY_MAP, "FILE", 0, "Rules that say which tensor is which variable, and how its axes lie (default: by name)", 3}},
+    {RUNS | GENERATE, {"allow-missing", KEY_ALLOW_MISSING, NULL, 0, "What --init does not give keeps its initial value (default: an error)", 3}},
+    {EXPORT, {"allow-missing", KEY_ALLOW_MISSING, NULL, 0, "What the map has no rule for is left out (default: an error)", 3}},
+    {EXPORT, {"output", 'o', "FILE", 0, "Where they go", 3}},
     {TRAIN, {"log-every", KEY_LOG_EVERY, "N", 0, "Say the reports of every N-th step (default: 100; 0: never)", 4}},
     {READS, {"log-format", KEY_LOG_FORMAT, "text|json", 0, "Lines for people, or one JSON object a line (default: text)", 4}},
     {TRAIN | EVALUATE,
@@ -317,9 +330,36 @@ static error_t parse_run(int key, char *text, struct argp_state *state) {
     case KEY_KEEP_BEST: run->keep_best = text; return 0;
     case KEY_RESUME: run->resume = true; return 0;
     case KEY_INIT: run->init = text; return 0;
+    case KEY_MAP: run->map = text; return 0;
+    case KEY_ALLOW_MISSING: run->allow_missing = true; return 0;
     case KEY_LOG_EVERY: run->log_every = number(text, 0, name, state); return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
+}
+
+/* What only makes sense beside something else, once all is known. */
+static void check_together(dtrun_call *call, struct argp_state *state) {
+    dt_run_options *run = &call->run;
+    if (strcmp(call->command, "launch") == 0) {
+        if (call->n_words == 0) argp_error(state, "which command? train, evaluate or predict, and what it takes");
+        return;
+    }
+    if (strcmp(call->command, "export") == 0) {
+        if (call->program == NULL) argp_error(state, "which weights? A checkpoint, or a .safetensors file");
+        if (run->output == NULL) argp_error(state, "where to? Name a .safetensors file with --output");
+        return;
+    }
+    if (call->program == NULL && strcmp(call->command, "devices") != 0) argp_error(state, "which program? A .dtx or a .dt");
+    if (strcmp(call->command, "generate") == 0 && run->prompt == NULL) argp_error(state, "how does the text begin? --prompt TEXT");
+    bool wants_folder = run->resume || run->checkpoint_every > 0 || run->keep > 0 || run->keep_best != NULL;
+    if (wants_folder && run->checkpoint_dir == NULL) argp_error(state, "--resume, --checkpoint-every, --keep and --keep-best need --checkpoint-dir");
+    if ((run->map != NULL || run->allow_missing) && run->init == NULL) argp_error(state, "--map and --allow-missing need --init");
+    if (run->timeline_steps > 0 && call->timeline == NULL) argp_error(state, "--timeline-steps needs --timeline");
+    if (call->timeline != NULL && run->timeline_steps == 0) run->timeline_steps = TIMELINE_STEPS;
+    bool has_shape = strcmp(call->command, "info") == 0 && (run->replicas > 0 || run->global_batch > 0 || strcmp(run->devices, "cpu") != 0);
+    if (has_shape && call->n_processes == 0) argp_error(state, "--replicas, --global-batch and --devices need --processes");
+    if (call->text != NULL && call->n_processes > 0) argp_error(state, "--text or --processes, not both: each prints something else");
+    if (run->n_inputs > 0 && run->from != NULL) argp_error(state, "--input or --from, not both: each says where the examples come from");
 }
 
 static error_t parse(int key, char *text, struct argp_state *state) {
@@ -359,27 +399,10 @@ static error_t parse(int key, char *text, struct argp_state *state) {
             return 0;
         }
         if (strcmp(call->command, "devices") == 0) argp_error(state, "takes no program: %s", text);
-        if (call->program != NULL) argp_error(state, "one program at a time: %s and %s", call->program, text);
+        if (call->program != NULL) argp_error(state, "one at a time: %s and %s", call->program, text);
         call->program = text;
         return 0;
-    case ARGP_KEY_END: {
-        const dt_run_options *run = &call->run;
-        if (is_launch && call->n_words == 0) argp_error(state, "which command? train, evaluate or predict, and what it takes");
-        if (is_launch) return 0;
-        if (call->program == NULL && strcmp(call->command, "devices") != 0) argp_error(state, "which program? A .dtx or a .dt");
-        if (strcmp(call->command, "generate") == 0 && run->prompt == NULL) argp_error(state, "how does the text begin? --prompt TEXT");
-        bool wants_folder = run->resume || run->checkpoint_every > 0 || run->keep > 0 || run->keep_best != NULL;
-        if (wants_folder && run->checkpoint_dir == NULL)
-            argp_error(state, "--resume, --checkpoint-every, --keep and --keep-best need --checkpoint-dir");
-        if (run->timeline_steps > 0 && call->timeline == NULL) argp_error(state, "--timeline-steps needs --timeline");
-        if (call->timeline != NULL && run->timeline_steps == 0) call->run.timeline_steps = TIMELINE_STEPS;
-        bool is_info = strcmp(call->command, "info") == 0;
-        bool has_shape = is_info && (run->replicas > 0 || run->global_batch > 0 || strcmp(run->devices, "cpu") != 0);
-        if (has_shape && call->n_processes == 0) argp_error(state, "--replicas, --global-batch and --devices need --processes");
-        if (call->text != NULL && call->n_processes > 0) argp_error(state, "--text or --processes, not both: each prints something else");
-        if (run->n_inputs > 0 && run->from != NULL) argp_error(state, "--input or --from, not both: each says where the examples come from");
-        return 0;
-    }
+    case ARGP_KEY_END: check_together(call, state); return 0;
     default: return parse_run(key, text, state);
     }
 }
@@ -441,7 +464,10 @@ int dtrun_parse(int argc, char **argv, dtrun_call *call) {
     for (int i = 0; i < N_ROWS; i++)
         if (rows[i].takes & commands[command].command) options[n++] = rows[i].option;
     bool is_launch = commands[command].command == LAUNCH;
-    const char *args = is_launch ? "COMMAND ..." : commands[command].command == DEVICES ? "" : "PROGRAM";
+    const char *args = is_launch                              ? "COMMAND ..."
+                       : commands[command].command == DEVICES ? ""
+                       : commands[command].command == EXPORT  ? "WEIGHTS"
+                                                              : "PROGRAM";
     struct argp argp = {.options = n > 0 ? options : NULL, .parser = parse, .args_doc = args, .doc = commands[command].about};
     char name[32];
     snprintf(name, sizeof name, "dtrun %s", call->command);

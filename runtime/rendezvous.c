@@ -28,7 +28,8 @@
     X(int64_t resumes, "goes on with --resume (1) or does not (0):", "%" PRId64, record->resumes)                                                    \
     X(int64_t fast_sums, "has --reduce=fast (1) or exact (0):", "%" PRId64, record->fast_sums)                                                       \
     X(int64_t timeline_steps, "has --timeline-steps (0: no --timeline):", "%" PRId64, record->timeline_steps)                                        \
-    X(uint64_t flags, "has other options: --bad-index, --library, --keep-best or --stop-after-no-gain:", "%" PRIx64, record->flags)
+    X(uint64_t flags, "has other options: --bad-index, --library, --init, --map, --allow-missing, --keep-best or --stop-after-no-gain:", "%" PRIx64, \
+      record->flags)
 
 typedef struct record {
 #define X(declaration, meaning, format, value) declaration;
@@ -78,6 +79,8 @@ static record record_of(const dt_artifact *artifact, const char *command, const 
     made.flags = dt_hash_bytes(&run->stop_after_no_gain, sizeof run->stop_after_no_gain, DT_HASH_SEED);
     made.flags = dt_hash_bytes(&run->ignore_bad_index, sizeof run->ignore_bad_index, made.flags);
     made.flags = dt_hash_bytes(&run->no_libraries, sizeof run->no_libraries, made.flags);
+    bool weights[] = {run->init != NULL, run->map != NULL, run->allow_missing};
+    made.flags = dt_hash_bytes(weights, sizeof weights, made.flags);
     made.flags = mix_text(mix_text(mix_text(mix_text(made.flags, run->keep_best), run->step), run->from), kernels->level);
     snprintf(made.version, sizeof made.version, "%s", DT_VERSION);
     snprintf(made.program, sizeof made.program, "%s", artifact->program_hash);

@@ -25,7 +25,9 @@ typedef struct dt_run_options {
     int64_t seed;
     bool ignore_bad_index;
     const char *checkpoint_dir; /* or NULL */
-    const char *init;           /* safetensors file, or NULL */
+    const char *init;           /* safetensors file or checkpoint, or NULL */
+    const char *map;            /* of the names in it, or NULL */
+    bool allow_missing;         /* variables that it does not give keep their initial values */
 
     int64_t epochs;             /* 0: not said */
     int64_t max_steps;          /* -1: not said */

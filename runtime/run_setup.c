@@ -5,6 +5,7 @@
 #include "runtime/checkpoint.h"
 #include "runtime/devices/spec.h"
 #include "runtime/run.h"
+#include "runtime/weights.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -52,12 +53,36 @@ dt_status *dt_run_rows(const dt_run_options *options, int64_t otherwise, int64_t
     return NULL;
 }
 
-static dt_status *load_init(dt_session *session, const char *path, dt_log *log) {
-    dt_text others = {0};
-    dt_status *status = dt_checkpoint_load_init(session, path, &others);
-    if (status == NULL && others.data != NULL)
-        dt_log_remark(log, "note", "%s: all parameters are there; what else is not in both the program and the file:%s", path, others.data);
-    dt_text_free(&others);
+/* Files of one name may differ from machine to machine. */
+static dt_status *compare_init(dt_session *session, const dt_run_options *options, uint64_t hash) {
+    dt_session_answers hashes;
+    DT_TRY(dt_session_ask(session, (int64_t)hash, &hashes));
+    if (hashes.least == hashes.most) return NULL;
+    return dt_error(DT_FAILED_PRECONDITION,
+                    "not all processes find the same in %s%s%s: --init and --map name files that are the same on all machines", options->init,
+                    options->map != NULL ? " and " : "", options->map != NULL ? options->map : "");
+}
+
+/* A remark for each line of the text, which is freed. */
+static void log_lines(dt_log *log, const char *kind, dt_text text) {
+    char *rest = text.data;
+    for (char *line; rest != NULL && *rest != 0 && (line = strsep(&rest, "\n")) != NULL;) dt_log_remark(log, kind, "%s", line);
+    dt_text_free(&text);
+}
+
+static dt_status *load_init(dt_session *session, const dt_run_options *options, dt_log *log) {
+    dt_weights_options weights = {.path = options->init, .map = options->map, .allow_missing = options->allow_missing};
+    dt_weights_report report;
+    dt_status *status = dt_weights_load(session, &weights, &report);
+    if (status == NULL) status = compare_init(session, options, report.hash);
+    if (status == NULL) {
+        if (report.lines.n > 0)
+            dt_log_remark(log, "note", "weights of %s%s%s:%s", options->init, options->map != NULL ? " by " : "",
+                          options->map != NULL ? options->map : "", report.lines.data);
+        log_lines(log, "warning", report.warnings);
+        report.warnings = (dt_text){0};
+    }
+    dt_weights_report_free(&report);
     return status;
 }
 
@@ -87,7 +112,7 @@ static dt_status *load_newest(dt_session *session, const char *folder, bool *fou
 dt_status *dt_run_load_weights(dt_session *session, const dt_run_options *options, dt_log *log, bool *found, int64_t *epoch) {
     *found = options->init != NULL;
     *epoch = 0;
-    if (options->init != NULL) return load_init(session, options->init, log);
+    if (options->init != NULL) return load_init(session, options, log);
     return options->checkpoint_dir != NULL ? load_newest(session, options->checkpoint_dir, found, epoch) : NULL;
 }
 
@@ -124,12 +149,6 @@ void dt_run_log_reading(dt_log *log, const dt_pipeline *pipeline) {
     if (whole.n > 0) dt_log_remark(log, "note", "%s", whole.data);
     dt_text_free(&about);
     dt_text_free(&whole);
-}
-
-static void log_lines(dt_log *log, const char *kind, dt_text text) {
-    char *rest = text.data;
-    for (char *line; rest != NULL && *rest != 0 && (line = strsep(&rest, "\n")) != NULL;) dt_log_remark(log, kind, "%s", line);
-    dt_text_free(&text);
 }
 
 /* A line for each library that a GPU's work is left to, and how several processes exchange. */

@@ -99,7 +99,7 @@ for name in ("model.safetensors", "optimizer.safetensors", "progress.json"):
 other = compile_program(PROGRAM.replace("units: 32", "units: 16"), "other")
 refused(["another model", "program: Net/dense/kernel f32[144, 16], file: f32[144, 32]"], artifact=other)
 (FOLDER / "init").write_bytes((GOOD / "step-20" / "model.safetensors").read_bytes())
-refused(["init", "another model", "Net/dense/kernel"], "--init", FOLDER / "init", "--checkpoint-dir", FOLDER / "empty", artifact=other)
+refused(["init: does not fit the program", "Net/dense/kernel f32[144, 32] does not fit Net/dense/kernel f32[144, 16]"], "--init", FOLDER / "init", "--checkpoint-dir", FOLDER / "empty", artifact=other)
 (FOLDER / "init").write_bytes(b"hello")
 refused(["init", "not a safetensors file"], "--init", FOLDER / "init", verb="evaluate")
 

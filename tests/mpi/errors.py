@@ -8,6 +8,9 @@ import shutil
 import sys
 import tempfile
 
+import numpy
+import safetensors.numpy
+
 sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
 import mpi
 from training import FOLDER, PROGRAM, check, compile_program, finish, write_data, Run
@@ -67,6 +70,10 @@ fails("a bad index", r"index 200.*example 136 of epoch 0", alike, data=bad)
 fails("not a number", r"train step \d+: loss is not a number", alike, artifact=compile_program(TEXT.replace("adam(learning_rate: 1e-3)", "sgd(1e30)"), "nan"))
 
 fails("fewer examples", r"some find 160 examples in their files, others 192", run, 1, data=write_data(FOLDER / "fewer", n=32, n_test=160))
+for value in (0, 1):
+    safetensors.numpy.save_file({"spare": numpy.full(1, value)}, FOLDER / f"weights-{value}")
+fails("other weights", r"not all processes find the same in \S+weights-\d: --init and --map name files that are the same on all machines", run, 1, "--init",
+      FOLDER / "weights-1", others=f"--allow-missing --init {FOLDER}/weights-0")
 missing = copy_of_data("missing")
 (missing / "test-images").unlink()
 fails("a missing file", r"missing/test-images", run, 2, data=missing)

@@ -511,25 +511,22 @@ static void another_model_is_listed(void **unused) {
     assert_true(session.kernel[0] == 0);
 }
 
-static void weights_from_elsewhere(void **unused) {
+static void weights_are_read_alone(void **unused) {
     (void)unused;
     static const char zeros[24];
-    const dt_safetensor tensors[] = {{.name = "Net/kernel", .dtype = DT_F32, .n_dims = 2, .dims = dims, .n_bytes = 24, .data = zeros},
-                                     {.name = "other", .dtype = DT_U8, .n_bytes = 1, .data = zeros}};
+    const dt_safetensor tensors[] = {{.name = "Net/kernel", .dtype = DT_F32, .n_dims = 2, .dims = dims, .n_bytes = 24, .data = zeros}};
     unsigned char sum[DT_SHA256_BYTES];
-    dt_text others = {0};
-    assert_ok(dt_safetensors_write(scratch_path("w"), 2, tensors, NULL, sum));
-    set_all(3);
-    assert_ok(dt_checkpoint_load_init(&session, scratch_path("w"), &others));
-    assert_string_equal(others.data, "\n  program: Net/seen, file: nothing of this name: it keeps its initial value"
-                                     "\n  file: other u8, program: nothing of this name");
-    dt_text_free(&others);
-    assert_true(session.kernel[0] == 0 && session.seen == 3); /* a state may be missing */
-    assert_ok(dt_safetensors_write(scratch_path("w"), 1, tensors + 1, NULL, sum));
-    assert_fails(dt_checkpoint_load_init(&session, scratch_path("w"), &others), DT_FAILED_PRECONDITION,
-                 "program: Net/kernel f32[2, 3], file: nothing of this name");
-    assert_fails(dt_checkpoint_load_init(&session, scratch_path("none"), &others), DT_NOT_FOUND, "none");
-    dt_text_free(&others);
+    dt_safetensors *weights;
+    assert_ok(dt_safetensors_write(scratch_path("w"), 1, tensors, NULL, sum));
+    assert_ok(dt_checkpoint_read_weights(scratch_path("w"), &weights));
+    assert_int_equal(weights->n, 1);
+    dt_safetensors_free(weights);
+    save(scratch_path("f"), 1);
+    assert_ok(dt_checkpoint_read_weights(scratch_path("f/step-1"), &weights));
+    assert_int_equal(weights->n, 2); /* no slots */
+    dt_safetensors_free(weights);
+    assert_fails(dt_checkpoint_read_weights(scratch_path("f"), &weights), DT_INVALID_ARGUMENT, "name one of them");
+    assert_fails(dt_checkpoint_read_weights(scratch_path("none"), &weights), DT_NOT_FOUND, "none");
 }
 
 int main(void) {
@@ -548,7 +545,7 @@ int main(void) {
         cmocka_unit_test(a_run_without_checkpoints_has_no_writer),
         cmocka_unit_test(damage_is_named),
         cmocka_unit_test(another_model_is_listed),
-        cmocka_unit_test(weights_from_elsewhere),
+        cmocka_unit_test(weights_are_read_alone),
     };
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }
