@@ -9,12 +9,13 @@
 
 /* X(name in programs, most files). One without files is given its first option, which it needs, without a name. */
 #define DT_SOURCES(X)                                                                                                                                \
-    X(idx, INT_MAX) /* MNIST's format, gzipped or not; several files side by side */                                                                 \
-    X(npy, INT_MAX) /* NumPy arrays, side by side */                                                                                                 \
-    X(csv, 1)       /* a header line, then numbers */                                                                                                \
+    X(idx, INT_MAX)   /* MNIST's format, gzipped or not; several files side by side */                                                               \
+    X(npy, INT_MAX)   /* NumPy arrays, side by side */                                                                                               \
+    X(csv, 1)         /* a header line, then numbers */                                                                                              \
+    X(lines, INT_MAX) /* a line of text an example, of files one after the other */                                                                  \
     X(bytes, INT_MAX) /* a byte an example, of files one after the other */                                                                          \
-    X(images, 1)    /* a folder of PNG and JPEG files, in a folder for each class */                                                                 \
-    X(range, 0)     /* the numbers from 0 to n - 1 */
+    X(images, 1)      /* a folder of PNG and JPEG files, in a folder for each class */                                                               \
+    X(range, 0)       /* the numbers from 0 to n - 1 */
 
 /* What a source may be given besides files, by name. X(source, name, choices, least whole number, most): "" for a whole number, else names. */
 #define DT_SOURCE_OPTIONS(X)                                                                                                                         \
@@ -34,12 +35,13 @@
     X(TAKE, "take")                                                                                                                                  \
     X(SKIP, "skip")                                                                                                                                  \
     X(REPEAT, "repeat")                                                                                                                              \
+    X(WORDPIECE, "wordpiece")                                                                                                                        \
     X(WINDOWS, "windows")                                                                                                                            \
     X(BATCH, "batch")                                                                                                                                \
     X(PREFETCH, "prefetch")
 
-/* X(stage, argument, kind: INT or FUNCTION; of an INT: least, most, default). A program gives arguments in this order or by name. What it leaves out
- * the front end writes down, so that the runtime finds them all, in this order. */
+/* X(stage, argument, kind: INT, BOOL, FILE or FUNCTION; of an INT: least, most; default). A program gives arguments in this order or by name. What it
+ * leaves out the front end writes down, so that the runtime finds them all, in this order. */
 #define DT_STAGE_ARGUMENTS(X)                                                                                                                        \
     X(MAP, "function", FUNCTION, 0, 0, DT_REQUIRED)                                                                                                  \
     X(FILTER, "function", FUNCTION, 0, 0, DT_REQUIRED)                                                                                               \
@@ -49,6 +51,9 @@
     X(REPEAT, "n", INT, 1, INT64_MAX, DT_REQUIRED)                                                                                                   \
     X(WINDOWS, "n", INT, 1, INT32_MAX, DT_REQUIRED)                                                                                                  \
     X(WINDOWS, "shift", INT, 1, INT32_MAX, DT_AS_FIRST)                                                                                              \
+    X(WORDPIECE, "vocab", FILE, 0, 0, DT_REQUIRED)                                                                                                   \
+    X(WORDPIECE, "length", INT, 3, INT32_MAX, DT_REQUIRED)                                                                                           \
+    X(WORDPIECE, "lowercase", BOOL, 0, 1, 1)                                                                                                         \
     X(BATCH, "n", INT, 1, INT32_MAX, DT_REQUIRED)                                                                                                    \
     X(PREFETCH, "n", INT, 1, INT64_MAX, DT_REQUIRED)
 
@@ -57,8 +62,8 @@
 #define DT_AS_FIRST (INT64_MIN + 1)
 
 /* What programs may name and the runtime does not have yet. X(name in programs) */
-#define DT_SOURCES_TO_COME(X) X(lines) X(safetensors)
-#define DT_STAGES_TO_COME(X) X(interleave) X(pad) X(wordpiece)
+#define DT_SOURCES_TO_COME(X) X(safetensors)
+#define DT_STAGES_TO_COME(X) X(interleave) X(pad)
 
 typedef struct dt_source_row {
     const char *name;
@@ -83,6 +88,8 @@ typedef struct dt_stage_argument_row {
     const char *name;
     enum {
         DT_STAGE_TAKES_INT,
+        DT_STAGE_TAKES_BOOL,
+        DT_STAGE_TAKES_FILE,
         DT_STAGE_TAKES_FUNCTION
     } takes;
     int64_t least, most, standard;

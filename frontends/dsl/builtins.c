@@ -139,6 +139,13 @@ static dt_object builtin_text(dt_elaborator *e, const dt_object *a) {
     return a[0].kind == DT_OBJECT_STRING ? a[0] : dt_object_string(dt_object_describe(e->arena, a[0]));
 }
 
+/* ---- functions of text ---- */
+
+#define X(name, gives, arguments, head)                                                                                                              \
+    static dt_object text_##name(dt_elaborator *e, const dt_object *a) { return dt_apply_text_function(e, DT_TEXT_##name, a); }
+DT_TEXT_FUNCTIONS(X)
+#undef X
+
 const dt_builtin dt_builtins_general[] = {
     {"int", "(x)", builtin_int, false},
     {"float", "(x)", builtin_float, false},
@@ -148,13 +155,16 @@ const dt_builtin dt_builtins_general[] = {
     {"is_list", "(x)", builtin_is_list, false},
     {"error", "(text)", builtin_error, false},
     {"text", "(x)", builtin_text, false},
+#define X(name, gives, arguments, head) {#name, head, text_##name, false},
+    DT_TEXT_FUNCTIONS(X)
+#undef X
 #define X(name, most_files) {#name, NULL, NULL, false},
-    DT_SOURCES(X)
+        DT_SOURCES(X)
 #undef X
 #define X(name) {#name, NULL, NULL, false},
-        DT_SOURCES_TO_COME(X)
+            DT_SOURCES_TO_COME(X)
 #undef X
-            {NULL, NULL, NULL, false},
+                {NULL, NULL, NULL, false},
 };
 
 /* ---- all of them ---- */

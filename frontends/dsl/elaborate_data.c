@@ -170,14 +170,22 @@ dt_object dt_make_source(dt_elaborator *e, const char *kind, const dt_actual *ac
 
 /* ---- functions over one example ---- */
 
-static bool add_example_inputs(dt_elaborator *e, const dt_callee *callee, const char *kind, dt_actuals *inputs) {
+static bool add_example_inputs(dt_elaborator *e, const dt_pipeline_declaration *before, const dt_callee *callee, const char *kind,
+                               dt_actuals *inputs) {
     for (size_t i = 0; i < callee->callable->parameters.n; i++) {
         const dt_parameter *parameter = &callee->callable->parameters.items[i];
         dt_dtype dtype;
         dt_shape shape;
-        if (parameter->type == NULL || !dt_type_is_tensor(parameter->type)) {
+        bool is_tensor = parameter->type != NULL && dt_type_is_tensor(parameter->type);
+        if (!is_tensor && dt_pipeline_gives_text(before, (int)i)) {
+            dt_actual text = {.span = parameter->span, .object = dt_text_component(e, parameter->name, (int)i)};
+            e->example->has_text = true;
+            dt_list_push(e->arena, inputs, text);
+            continue;
+        }
+        if (!is_tensor) {
             dt_diagnostic *error = dt_elaborator_error(e, parameter->span, "%s compiles its function, so %s needs a type", kind, parameter->name);
-            dt_diagnostic_help(error, "say what an example holds, without B: %s: u8[28, 28]. Functions of text are not there yet", parameter->name);
+            dt_diagnostic_help(error, "say what an example holds, without B: %s: u8[28, 28]", parameter->name);
             return false;
         }
         if (!dt_resolve_type(e, parameter->type, &dtype, &shape)) return false;
@@ -188,6 +196,7 @@ static bool add_example_inputs(dt_elaborator *e, const dt_callee *callee, const 
         }
         dt_value *input = dt_build_input(e->function, parameter->name, dtype, shape, dt_elaborator_location(e, parameter->span));
         dt_actual actual = {.span = parameter->span, .object = dt_object_tensor(input)};
+        dt_example_add_input(e, (int)i, NULL, input);
         dt_list_push(e->arena, inputs, actual);
     }
     return true;
@@ -198,9 +207,12 @@ static bool add_example_results(dt_elaborator *e, const char *kind, dt_object re
     const dt_object *objects = result.kind == DT_OBJECT_TUPLE ? result.items->items : lone;
     size_t n = result.kind == DT_OBJECT_TUPLE ? result.items->n : 1;
     for (size_t i = 0; i < n; i++) {
-        dt_object tensor = dt_to_tensor(e, objects[i], DT_N_DTYPES);
+        bool is_text = objects[i].kind == DT_OBJECT_TEXT && strcmp(kind, "map") == 0;
+        dt_object tensor = is_text ? objects[i] : dt_to_tensor(e, objects[i], DT_N_DTYPES);
         if (dt_is_poison(tensor)) return false;
-        dt_result named = {dt_arena_format(e->arena, "result%zu", i), tensor.value};
+        if (strcmp(kind, "map") == 0) dt_list_push(e->arena, &e->example->outputs, tensor);
+        if (is_text) continue;
+        dt_result named = {dt_arena_format(e->arena, "result%zu", e->function->results.n), tensor.value};
         dt_list_push(e->arena, &e->function->results, named);
     }
     if (strcmp(kind, "filter") != 0) return true;
@@ -210,13 +222,17 @@ static bool add_example_results(dt_elaborator *e, const char *kind, dt_object re
     return false;
 }
 
-/* The name of the compiled function; NULL: reported. */
-static const char *compile_example_function(dt_elaborator *e, const char *kind, dt_object object, const char *name, dt_span span) {
+/* Compiles what map and filter call, and gives it to the stage. false: reported. */
+static bool add_function(dt_elaborator *e, const dt_pipeline_declaration *before, dt_stage_declaration *stage, const dt_actual *actual) {
+    const char *kind = stage->kind, *name = dt_arena_format(e->arena, "unnamed/%s%zu", kind, e->module->functions.n);
+    dt_object object = actual->object;
+    dt_span span = actual->span;
     bool declared = object.kind == DT_OBJECT_FUNCTION && object.callee->callable != NULL && object.callee->kind == DT_DECLARATION_FN;
     if (!declared) {
         if (!dt_is_poison(object)) dt_elaborator_error(e, span, "%s takes a fn over one example, not %s", kind, dt_object_describe(e->arena, object));
-        return NULL;
+        return false;
     }
+    dt_example_work example = {0};
     dt_function *function = e->function;
     dt_frame frame = {.callee = object.callee,
                       .file = object.callee->file,
@@ -224,9 +240,10 @@ static const char *compile_example_function(dt_elaborator *e, const char *kind, 
                       .call = span,
                       .stream = dt_hash_bytes(name, strlen(name), DT_HASH_SEED)};
     e->function = dt_module_add_function(e->module, name, DT_ROLE_EXAMPLE);
+    e->example = &example;
     dt_actuals inputs = {0};
     dt_push_frame(e, &frame);
-    bool compiled = add_example_inputs(e, object.callee, kind, &inputs);
+    bool compiled = add_example_inputs(e, before, object.callee, kind, &inputs);
     dt_pop_frame(e);
     if (compiled) {
         dt_frame caller = {.file = e->frame->file, .scope = e->frame->scope, .call = span, .stream = frame.stream};
@@ -235,8 +252,14 @@ static const char *compile_example_function(dt_elaborator *e, const char *kind, 
         compiled = !dt_is_poison(result) && add_example_results(e, kind, result);
         dt_pop_frame(e);
     }
+    bool is_empty = e->function->inputs.n == 0 && e->function->results.n == 0; /* it computes texts alone */
+    if (is_empty) e->module->functions.n--;
+    dt_stage_argument written = {.kind = DT_STAGE_FUNCTION, .s = name};
+    if (compiled && !is_empty) dt_list_push(e->arena, &stage->arguments, written);
+    if (compiled && example.has_text) dt_write_operands(e, stage);
     e->function = function;
-    return compiled ? name : NULL;
+    e->example = NULL;
+    return compiled;
 }
 
 /* ---- stages ---- */
@@ -314,13 +337,35 @@ static bool add_int(dt_elaborator *e, const dt_stage_argument_row *row, dt_stage
     return true;
 }
 
-static bool add_function(dt_elaborator *e, dt_stage_declaration *stage, const dt_actual *actual) {
-    const char *name = dt_arena_format(e->arena, "unnamed/%s%zu", stage->kind, e->module->functions.n);
-    dt_stage_argument function = {.kind = DT_STAGE_FUNCTION};
-    function.s = compile_example_function(e, stage->kind, actual->object, name, actual->span);
-    if (function.s == NULL) return false;
-    dt_list_push(e->arena, &stage->arguments, function);
+static bool add_bool(dt_elaborator *e, const dt_stage_argument_row *row, dt_stage_declaration *stage, const dt_actual *actual) {
+    dt_object o = actual->object;
+    if (o.kind != DT_OBJECT_BOOL && !dt_is_poison(o))
+        dt_elaborator_error(e, actual->span, "%s(%s) is true or false, not %s", stage->kind, row->name, dt_object_describe(e->arena, o));
+    if (o.kind != DT_OBJECT_BOOL) return false;
+    dt_stage_argument argument = {.name = row->name, .kind = DT_STAGE_INT, .i = o.b};
+    dt_list_push(e->arena, &stage->arguments, argument);
     return true;
+}
+
+static bool add_file(dt_elaborator *e, const dt_stage_argument_row *row, dt_stage_declaration *stage, const dt_actual *actual) {
+    dt_object o = actual->object;
+    if (o.kind != DT_OBJECT_STRING && !dt_is_poison(o))
+        dt_elaborator_error(e, actual->span, "%s(%s) takes the name of a file, not %s", stage->kind, row->name, dt_object_describe(e->arena, o));
+    if (o.kind != DT_OBJECT_STRING) return false;
+    dt_stage_argument argument = {.name = stage->arguments.n > 0 ? row->name : NULL, .kind = DT_STAGE_STRING, .s = o.text};
+    dt_list_push(e->arena, &stage->arguments, argument);
+    return true;
+}
+
+static bool add_argument(dt_elaborator *e, const dt_pipeline_declaration *before, const dt_stage_argument_row *row, dt_stage_declaration *stage,
+                         const dt_actual *actual) {
+    switch (row->takes) {
+    case DT_STAGE_TAKES_INT: return add_int(e, row, stage, actual);
+    case DT_STAGE_TAKES_BOOL: return add_bool(e, row, stage, actual);
+    case DT_STAGE_TAKES_FILE: return add_file(e, row, stage, actual);
+    case DT_STAGE_TAKES_FUNCTION: break;
+    }
+    return add_function(e, before, stage, actual);
 }
 
 /* Which argument of the stage each row gets; NULL: its default. false: reported. */
@@ -348,20 +393,21 @@ static bool match_stage_arguments(dt_elaborator *e, const dt_expression *x, cons
 }
 
 /* Every argument that the stage's rows name, in their order. false: reported. */
-static bool stage_arguments(dt_elaborator *e, dt_stage_kind kind, const dt_expression *x, dt_stage_declaration *stage) {
+static bool stage_arguments(dt_elaborator *e, const dt_pipeline_declaration *before, dt_stage_kind kind, const dt_expression *x,
+                            dt_stage_declaration *stage) {
     int n;
     const dt_stage_argument_row *rows = dt_stage_argument_rows(kind, &n);
     const dt_argument **matched = DT_NEW_ARRAY(e->arena, const dt_argument *, n);
     if (!match_stage_arguments(e, x, rows, n, matched)) return false;
     for (int i = 0; i < n; i++) {
         const dt_argument *a = matched[i];
-        dt_actual actual = {.span = x->span, .object = dt_object_int(rows[i].standard)};
+        dt_object standard = rows[i].takes == DT_STAGE_TAKES_BOOL ? dt_object_bool(rows[i].standard != 0) : dt_object_int(rows[i].standard);
+        dt_actual actual = {.span = x->span, .object = standard};
         if (a != NULL)
             actual = (dt_actual){.name = a->name, .span = a->span, .object = dt_settle(e, dt_value_of(e, a->value)), .written = a->value};
         else if (rows[i].standard == DT_AS_FIRST)
             actual.object = dt_object_int(stage->arguments.items[0].i);
-        bool added = rows[i].takes == DT_STAGE_TAKES_INT ? add_int(e, &rows[i], stage, &actual) : add_function(e, stage, &actual);
-        if (!added) return false;
+        if (!add_argument(e, before, &rows[i], stage, &actual)) return false;
     }
     return true;
 }
@@ -388,7 +434,7 @@ static bool make_stage(dt_elaborator *e, const dt_pipeline_declaration *before, 
     dt_stage_kind kind = dt_stage_kind_from_name(x->a->text);
     *stage = (dt_stage_declaration){.kind = x->a->text, .location = dt_elaborator_location(e, x->span)};
     if (!check_order(e, before, stage->kind, x->span)) return false;
-    return kind < DT_N_STAGE_KINDS ? stage_arguments(e, kind, x, stage) : stage_to_come(e, x, stage);
+    return kind < DT_N_STAGE_KINDS ? stage_arguments(e, before, kind, x, stage) : stage_to_come(e, x, stage);
 }
 
 /* What stands to the left of |. A source that is none is told as such, not as some unknown name. */

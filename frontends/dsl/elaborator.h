@@ -12,6 +12,7 @@
  *   elaborate_step.c        steps, reports
  *   elaborate_train.c       objective, grad, optimizers
  *   elaborate_data.c        pipelines
+ *   elaborate_text.c        functions of text in pipelines
  *   builtins*.c             functions that cannot be written in the language
  *
  * Three stacks carry the work: C's own, bounded by `depth`; frames, one for each call of a function of the language; and visits, one for each layer
@@ -168,6 +169,18 @@ typedef struct dt_update { /* what `state` means in an optimizer's update */
     const char *path;    /* of the parameter; NULL: outside update, where the optimizer's own states are */
 } dt_update;
 
+typedef struct dt_example_input { /* of the function of map or filter */
+    int component;
+    const dt_text_value *text; /* the number of a text that it is; NULL: the component itself */
+    dt_value *value;
+} dt_example_input;
+
+typedef struct dt_example_work { /* a function of map or filter that is being compiled */
+    DT_LIST(dt_example_input) inputs;
+    DT_LIST(dt_object) outputs; /* TENSOR and TEXT */
+    bool has_text;              /* a parameter, at least */
+} dt_example_work;
+
 typedef struct dt_unrolled_loop { /* a `for` that is being unrolled */
     dt_span span;
     size_t n_turns;
@@ -200,7 +213,8 @@ struct dt_elaborator {
     dt_function *init;
     dt_frame *frame;
     dt_visit *visit;
-    dt_step_work *step; /* NULL outside steps */
+    dt_step_work *step;       /* NULL outside steps */
+    dt_example_work *example; /* NULL outside functions of map and filter */
     bool training;
     bool reporting;                       /* building the report function: mean, sum, … are aggregators */
     dt_span at;                           /* of the expression at work, in frame->file */
@@ -388,6 +402,13 @@ const char *dt_list_sources(dt_elaborator *e); /* "idx, npy, csv" */
 dt_object dt_source_choice(dt_elaborator *e, const char *source, const dt_argument *argument);
 dt_object dt_make_source(dt_elaborator *e, const char *kind, const dt_actual *actuals, size_t n, dt_span span);
 void dt_elaborate_data(dt_elaborator *e, const dt_declaration *declaration, const dt_pipeline_declaration *pipeline);
+
+dt_object dt_text_component(dt_elaborator *e, const char *name, int component); /* as the function's parameter `name` */
+/* arguments: the text and what the row takes besides. POISON: reported. */
+dt_object dt_apply_text_function(dt_elaborator *e, dt_text_kind kind, const dt_object *arguments);
+void dt_example_add_input(dt_elaborator *e, int component, const dt_text_value *text, dt_value *value);
+void dt_write_operands(dt_elaborator *e, dt_stage_declaration *stage); /* e->example, as arguments of the stage (abi/text.h) */
+bool dt_pipeline_gives_text(const dt_pipeline_declaration *pipeline, int component);
 
 /* ---- builtins ---- */
 typedef dt_object dt_builtin_function(dt_elaborator *e, const dt_object *arguments);

@@ -6,6 +6,7 @@
 #ifndef DT_FRONTENDS_DSL_OBJECT_H
 #define DT_FRONTENDS_DSL_OBJECT_H
 
+#include "abi/text.h"
 #include "frontends/dsl/syntax.h"
 #include "ir/graph.h"
 
@@ -30,7 +31,8 @@
     X(OPTIMIZER, "optimizer")                                                                                                                        \
     X(INSTANCE, "layer") /* Cnn.conv2d_1 */                                                                                                          \
     X(MODULE, "module")                                                                                                                              \
-    X(PIPELINE, "data")
+    X(PIPELINE, "data")                                                                                                                              \
+    X(TEXT, "text") /* of an example, in a function of map or filter */
 
 typedef enum dt_object_kind {
 #define X(enumerator, name) DT_OBJECT_##enumerator,
@@ -45,6 +47,7 @@ typedef struct dt_tree dt_tree;
 typedef struct dt_optimizer dt_optimizer;
 typedef struct dt_instance dt_instance;
 typedef struct dt_file dt_file;
+typedef struct dt_text_value dt_text_value;
 
 typedef struct dt_object {
     dt_object_kind kind;
@@ -64,12 +67,22 @@ typedef struct dt_object {
         dt_instance *instance;
         dt_file *file; /* MODULE; NULL: the op table, as `ops` */
         const dt_pipeline_declaration *pipeline;
+        const dt_text_value *written_text; /* TEXT */
     };
 } dt_object;
 
 struct dt_items {
     size_t n;
     dt_object items[];
+};
+
+/* A text: a component of the example, or a function of another text. */
+struct dt_text_value {
+    int component;
+    const char *name;        /* of the parameter that it began as */
+    const dt_text_value *of; /* NULL: the component as it is */
+    dt_text_kind function;
+    dt_object arguments[DT_TEXT_MOST_ARGUMENTS]; /* INT and STRING */
 };
 
 /* A name bound to an object. Scopes are lists that only grow at the front, so a function captures its scope by keeping a pointer. */

@@ -3,17 +3,12 @@
 
 #include "base/memory.h"
 #include "base/text.h"
-#include "runtime/artifact/type_text.h"
+#include "runtime/data/example_columns.h"
 #include "runtime/data/permutation.h"
 #include "runtime/execution/example_function.h"
 
 #include <stdatomic.h>
 #include <string.h>
-
-typedef struct columns {
-    int n;
-    dt_column *items;
-} columns;
 
 enum row_state {
     ROW_ABSENT,
@@ -29,102 +24,78 @@ struct dt_examples {
     uint64_t seed;
     bool ignore_bad_index;
     _Atomic int64_t n_bad_indices;
-    columns *after;                /* [1 + stages->n]: the components after the source and after each stage */
-    int n_most;                    /* components of any of them */
-    bool caches;                   /* a map stands before the cache, or the source decodes, so that there is something to keep */
-    unsigned char **cached;        /* [columns after the cache], each [n_cached][row_bytes] and slack */
+    const char *folder;            /* where vocabularies are, while the examples are created */
+    dt_columns *after;             /* [1 + stages->n]: the components after the source and after each stage */
+    dt_tokenizer **tokenizers;     /* [stages->n]; NULL where the stage is none */
+    int n_most;                    /* components of any of them, and inputs of a function */
+    bool caches;                   /* something is computed before the cache, or the source decodes, so that there is something to keep */
+    void **cached;                 /* [columns after the cache], each [n_cached][row_bytes] and slack, or of a text dt_component[n_cached] */
     _Atomic unsigned char *states; /* [n_cached], enum row_state */
 };
 
+/* A count or a truth of a text, as an input of a function. */
+typedef struct number_input {
+    _Alignas(int64_t) unsigned char bytes[sizeof(int64_t) + DT_SLACK_BYTES];
+} number_input;
+
+/* What a thread has for a stage. */
+typedef struct stage_state {
+    dt_example_function *function; /* NULL where the stage has none */
+    int64_t n_bad;                 /* of the function, as last seen */
+    number_input *numbers;         /* [stage->n_inputs] */
+    dt_text (*texts)[2];           /* [stage->n_inputs + stage->n_outputs] */
+    dt_tokenizer_worker worker;
+    int32_t *tokens; /* of a tokenizer: [columns][length] and slack */
+} stage_state;
+
 struct dt_example_maker {
     dt_examples *examples;
-    bool counts;                     /* bad indices */
-    dt_example_function **functions; /* [stages->n]; NULL where the stage has none */
-    int64_t *n_bad;                  /* [stages->n], of the instance, as last seen */
-    dt_component *components;        /* [n_most] */
-    const void **inputs;             /* [n_most] of a function's call */
-    void **rows;                     /* [columns of the source] where those that are read by row go; else NULL */
-    int64_t *below;                  /* an item before the cache */
+    bool counts;                  /* bad indices */
+    stage_state *stages;          /* [stages->n] */
+    dt_component *components;     /* [n_most] */
+    dt_component *new_components; /* [n_most] */
+    const void **inputs;          /* [n_most] of a function's call */
+    void **rows;                  /* [columns of the source] where those that are read by row go; else NULL */
+    int64_t *below;               /* an item before the cache */
 };
 
-static bool same_type(const dt_artifact_tensor *a, const dt_artifact_tensor *b) {
-    if (a->dtype != b->dtype || a->n_dims != b->n_dims) return false;
-    for (int i = 0; i < a->n_dims; i++)
-        if (a->dims[i] != b->dims[i]) return false;
-    return true;
-}
-
-/* "data train_set: map(f)" refuses component `i`. */
-static dt_status *refuse(const dt_examples *examples, const dt_stage *stage, const columns *given, const dt_artifact_function *function, int i) {
-    dt_text is = {0}, wanted = {0};
-    dt_text_append_type(&is, given->items[i].tensor.dtype, given->items[i].tensor.n_dims, given->items[i].tensor.dims);
-    dt_text_append_type(&wanted, function->inputs[i].dtype, function->inputs[i].n_dims, function->inputs[i].dims);
-    dt_status *status = dt_error(DT_INVALID_ARGUMENT, "%s: component %d of an example is %s, but %s() of data %s takes %s: %s", given->items[i].path,
-                                 i + 1, is.data != NULL ? is.data : "", dt_stage_name(stage->kind), examples->stages->pipeline,
-                                 function->inputs[i].name, wanted.data != NULL ? wanted.data : "");
-    dt_text_free(&is);
-    dt_text_free(&wanted);
-    return status;
-}
-
-static dt_status *check_function(const dt_examples *examples, const dt_stage *stage, const columns *given) {
-    const dt_artifact_function *function = &dt_kernels_artifact(examples->kernels)->functions[stage->function];
-    const char *pipeline = examples->stages->pipeline, *name = dt_stage_name(stage->kind);
-    if (function->n_inputs != given->n)
-        return dt_error(DT_INVALID_ARGUMENT, "data %s: %s() takes %d components, an example has %d here", pipeline, name, function->n_inputs,
-                        given->n);
-    for (int i = 0; i < given->n; i++)
-        if (!same_type(&function->inputs[i], &given->items[i].tensor)) return refuse(examples, stage, given, function, i);
-    if (stage->kind == DT_STAGE_FILTER &&
-        (function->n_results != 1 || function->results[0].tensor.dtype != DT_BOOL || function->results[0].tensor.n_dims != 0))
-        return dt_error(DT_INVALID_ARGUMENT, "data %s: the function of filter() must give one bool", pipeline);
-    if (stage->kind == DT_STAGE_MAP && function->n_results == 0)
-        return dt_error(DT_INVALID_ARGUMENT, "data %s: the function of map() gives nothing", pipeline);
-    return NULL;
-}
-
-static dt_status *fill_columns(columns *after, int n, const char *path, const dt_column *source, const dt_artifact_result *results) {
-    after->items = dt_allocate_zeroed((size_t)n, sizeof *after->items);
-    if (after->items == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-    after->n = n;
-    for (int i = 0; i < n; i++) after->items[i] = source != NULL ? source[i] : (dt_column){.path = path, .tensor = results[i].tensor};
-    return NULL;
-}
+/* Whether the stage computes something for each example. */
+static bool computes(const dt_stage *stage) { return stage->kind == DT_STAGE_MAP || dt_tokenizer_opener_of(stage->kind) != NULL; }
 
 static dt_status *describe(dt_examples *examples) {
     const dt_stages *stages = examples->stages;
     examples->after = dt_allocate_zeroed((size_t)stages->n + 1, sizeof *examples->after);
-    if (examples->after == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-    DT_TRY(fill_columns(&examples->after[0], examples->source->n_columns, NULL, examples->source->columns, NULL));
+    examples->tokenizers = dt_allocate_zeroed((size_t)stages->n, sizeof *examples->tokenizers);
+    if (examples->after == NULL || examples->tokenizers == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    DT_TRY(dt_columns_of_source(examples->source, &examples->after[0]));
     examples->n_most = examples->after[0].n;
     examples->caches = examples->source->computes && stages->cache >= 0;
     for (int i = 0; i < stages->n; i++) {
         const dt_stage *stage = &stages->stages[i];
-        const columns *before = &examples->after[i];
-        if (stage->function >= 0) DT_TRY(check_function(examples, stage, before));
-        if (stage->kind == DT_STAGE_MAP) {
-            const dt_artifact_function *function = &dt_kernels_artifact(examples->kernels)->functions[stage->function];
-            DT_TRY(fill_columns(&examples->after[i + 1], function->n_results, before->items[0].path, NULL, function->results));
-            examples->caches = examples->caches || i < stages->cache;
-        } else {
-            DT_TRY(fill_columns(&examples->after[i + 1], before->n, NULL, before->items, NULL));
-        }
+        dt_tokenizer_opener *open = dt_tokenizer_opener_of(stage->kind);
+        if (open != NULL) DT_TRY(dt_status_annotate(open(stage->arguments, examples->folder, &examples->tokenizers[i]), "data %s", stages->pipeline));
+        const dt_artifact *artifact = stage->function >= 0 ? dt_kernels_artifact(examples->kernels) : NULL;
+        DT_TRY(dt_columns_after(artifact, stages->pipeline, stage, examples->tokenizers[i], &examples->after[i], &examples->after[i + 1]));
+        examples->caches = examples->caches || (computes(stage) && i < stages->cache);
         if (examples->after[i + 1].n > examples->n_most) examples->n_most = examples->after[i + 1].n;
+        if (stage->n_inputs > examples->n_most) examples->n_most = stage->n_inputs;
     }
-    return NULL;
+    return dt_columns_check_batch(stages->pipeline, &examples->after[stages->n]);
 }
 
-dt_status *dt_examples_create(const dt_kernels *kernels, const dt_stages *stages, dt_source *source, uint64_t seed, bool ignore_bad_index,
-                              dt_examples **examples) {
+dt_status *dt_examples_create(const dt_kernels *kernels, const dt_stages *stages, dt_source *source, const char *folder, uint64_t seed,
+                              bool ignore_bad_index, dt_examples **examples) {
     *examples = NULL;
     dt_examples *created = dt_allocate_zeroed(1, sizeof *created);
     if (created == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     created->kernels = kernels;
     created->stages = stages;
     created->source = source;
+    created->folder = folder;
     created->seed = seed;
     created->ignore_bad_index = ignore_bad_index;
     dt_status *status = describe(created);
+    created->folder = NULL;
     if (status != NULL) {
         dt_examples_destroy(created);
         return status;
@@ -136,14 +107,15 @@ dt_status *dt_examples_create(const dt_kernels *kernels, const dt_stages *stages
 dt_status *dt_examples_attach(dt_examples *examples, const dt_order *order) {
     examples->order = order;
     if (!examples->caches) return NULL;
-    const columns *kept = &examples->after[examples->stages->cache + 1];
+    const dt_columns *kept = &examples->after[examples->stages->cache + 1];
     size_t n_rows = (size_t)dt_order_n_cached(order);
     examples->states = dt_allocate_zeroed(n_rows, sizeof *examples->states);
     examples->cached = dt_allocate_zeroed((size_t)kept->n, sizeof *examples->cached);
     if (examples->states == NULL || examples->cached == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     for (int i = 0; i < kept->n; i++) {
         size_t n_bytes;
-        bool fits = !__builtin_mul_overflow(n_rows, (size_t)kept->items[i].tensor.row_bytes, &n_bytes);
+        bool fits =
+            !__builtin_mul_overflow(n_rows, kept->items[i].is_text ? sizeof(dt_component) : (size_t)kept->items[i].tensor.row_bytes, &n_bytes);
         examples->cached[i] = fits ? dt_allocate_zeroed(1, n_bytes + DT_SLACK_BYTES) : NULL;
         if (examples->cached[i] == NULL)
             return dt_error(DT_RESOURCE_EXHAUSTED, "data %s: no memory for the %zu examples of cache()", examples->stages->pipeline, n_rows);
@@ -151,34 +123,61 @@ dt_status *dt_examples_attach(dt_examples *examples, const dt_order *order) {
     return NULL;
 }
 
+static void free_cache(dt_examples *examples) {
+    const dt_columns *kept = &examples->after[examples->stages->cache + 1];
+    for (int i = 0; i < kept->n; i++) {
+        const dt_component *texts = kept->items[i].is_text ? examples->cached[i] : NULL;
+        for (int64_t row = 0; texts != NULL && row < dt_order_n_cached(examples->order); row++) dt_release((void *)(uintptr_t)texts[row].bytes);
+        dt_release(examples->cached[i]);
+    }
+    dt_release(examples->cached);
+}
+
 void dt_examples_destroy(dt_examples *examples) {
     if (examples == NULL) return;
-    for (int i = 0; examples->cached != NULL && i < examples->after[examples->stages->cache + 1].n; i++) dt_release(examples->cached[i]);
-    for (int i = 0; examples->after != NULL && i <= examples->stages->n; i++) dt_release(examples->after[i].items);
-    dt_release(examples->cached);
+    if (examples->cached != NULL) free_cache(examples);
+    for (int i = 0; examples->after != NULL && i <= examples->stages->n; i++) dt_columns_free(&examples->after[i]);
+    for (int i = 0; examples->tokenizers != NULL && i < examples->stages->n; i++) dt_tokenizer_close(examples->tokenizers[i]);
     dt_release((void *)examples->states);
     dt_release(examples->after);
+    dt_release(examples->tokenizers);
     dt_release(examples);
 }
 
 const dt_column *dt_examples_columns(const dt_examples *examples, int *n_columns) {
-    const columns *last = &examples->after[examples->stages->n];
+    const dt_columns *last = &examples->after[examples->stages->n];
     *n_columns = last->n;
     return last->items;
 }
 
 int64_t dt_examples_bad_indices(const dt_examples *examples) { return atomic_load(&examples->n_bad_indices); }
 
+static dt_status *fill_stage(const dt_examples *examples, int i, stage_state *state) {
+    const dt_stage *stage = &examples->stages->stages[i];
+    if (stage->function >= 0) DT_TRY(dt_example_function_create(examples->kernels, stage->function, &state->function));
+    if (stage->operands != NULL) {
+        state->numbers = dt_allocate_zeroed((size_t)stage->n_inputs, sizeof *state->numbers);
+        state->texts = dt_allocate_zeroed((size_t)(stage->n_inputs + stage->n_outputs), sizeof *state->texts);
+        if (state->numbers == NULL || state->texts == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    if (examples->tokenizers[i] != NULL) {
+        size_t n_columns = (size_t)examples->after[i + 1].n, n_bytes = (size_t)examples->tokenizers[i]->length * sizeof *state->tokens;
+        state->tokens = dt_allocate_zeroed(1, n_columns * n_bytes + DT_SLACK_BYTES);
+        if (state->tokens == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "no memory for %zu tokens", n_bytes / sizeof *state->tokens);
+    }
+    return NULL;
+}
+
 static dt_status *fill_maker(dt_example_maker *maker, int n_words) {
     const dt_stages *stages = maker->examples->stages;
     const dt_source *source = maker->examples->source;
-    maker->functions = dt_allocate_zeroed((size_t)stages->n, sizeof *maker->functions);
-    maker->n_bad = dt_allocate_zeroed((size_t)stages->n, sizeof *maker->n_bad);
+    maker->stages = dt_allocate_zeroed((size_t)stages->n, sizeof *maker->stages);
     maker->components = dt_allocate_zeroed((size_t)maker->examples->n_most, sizeof *maker->components);
+    maker->new_components = dt_allocate_zeroed((size_t)maker->examples->n_most, sizeof *maker->new_components);
     maker->inputs = dt_allocate_zeroed((size_t)maker->examples->n_most, sizeof *maker->inputs);
     maker->below = dt_allocate_zeroed((size_t)n_words, sizeof *maker->below);
     maker->rows = dt_allocate_zeroed((size_t)source->n_columns, sizeof *maker->rows);
-    if (maker->functions == NULL || maker->n_bad == NULL || maker->components == NULL || maker->inputs == NULL || maker->below == NULL ||
+    if (maker->stages == NULL || maker->components == NULL || maker->new_components == NULL || maker->inputs == NULL || maker->below == NULL ||
         maker->rows == NULL)
         return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     for (int i = 0; i < source->n_columns; i++) {
@@ -186,9 +185,7 @@ static dt_status *fill_maker(dt_example_maker *maker, int n_words) {
         maker->rows[i] = dt_allocate_zeroed((size_t)source->columns[i].tensor.row_bytes + DT_SLACK_BYTES, 1);
         if (maker->rows[i] == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: no memory for one row of it", source->columns[i].path);
     }
-    for (int i = 0; i < stages->n; i++)
-        if (stages->stages[i].function >= 0)
-            DT_TRY(dt_example_function_create(maker->examples->kernels, stages->stages[i].function, &maker->functions[i]));
+    for (int i = 0; i < stages->n; i++) DT_TRY(fill_stage(maker->examples, i, &maker->stages[i]));
     return NULL;
 }
 
@@ -207,14 +204,24 @@ dt_status *dt_example_maker_create(dt_examples *examples, int n_words, bool coun
     return NULL;
 }
 
+static void free_stage(const dt_stage *stage, stage_state *state) {
+    dt_example_function_destroy(state->function);
+    for (int i = 0; state->texts != NULL && i < 2 * (stage->n_inputs + stage->n_outputs); i++) dt_text_free(&state->texts[i / 2][i % 2]);
+    dt_release(state->texts);
+    dt_release(state->numbers);
+    dt_release(state->tokens);
+    dt_tokenizer_worker_free(&state->worker);
+}
+
 void dt_example_maker_destroy(dt_example_maker *maker) {
     if (maker == NULL) return;
-    for (int i = 0; maker->functions != NULL && i < maker->examples->stages->n; i++) dt_example_function_destroy(maker->functions[i]);
+    const dt_stages *stages = maker->examples->stages;
+    for (int i = 0; maker->stages != NULL && i < stages->n; i++) free_stage(&stages->stages[i], &maker->stages[i]);
     for (int i = 0; maker->rows != NULL && i < maker->examples->source->n_columns; i++) dt_release(maker->rows[i]);
     dt_release(maker->rows);
-    dt_release(maker->functions);
-    dt_release(maker->n_bad);
+    dt_release(maker->stages);
     dt_release(maker->components);
+    dt_release(maker->new_components);
     dt_release(maker->inputs);
     dt_release(maker->below);
     dt_release(maker);
@@ -223,10 +230,10 @@ void dt_example_maker_destroy(dt_example_maker *maker) {
 /* What the function's call before this one did with indices. */
 static dt_status *check_indices(dt_example_maker *maker, int stage, int64_t number) {
     dt_examples *examples = maker->examples;
-    const dt_bad_index *bad = dt_example_function_bad_index(maker->functions[stage]);
-    if (bad->count == maker->n_bad[stage]) return NULL;
-    if (maker->counts) atomic_fetch_add(&examples->n_bad_indices, bad->count - maker->n_bad[stage]);
-    maker->n_bad[stage] = bad->count;
+    const dt_bad_index *bad = dt_example_function_bad_index(maker->stages[stage].function);
+    if (bad->count == maker->stages[stage].n_bad) return NULL;
+    if (maker->counts) atomic_fetch_add(&examples->n_bad_indices, bad->count - maker->stages[stage].n_bad);
+    maker->stages[stage].n_bad = bad->count;
     if (examples->ignore_bad_index) return NULL;
     const dt_artifact *artifact = dt_kernels_artifact(examples->kernels);
     const dt_artifact_location *location = bad->location >= 0 && bad->location < artifact->n_locations ? &artifact->locations[bad->location] : NULL;
@@ -236,25 +243,75 @@ static dt_status *check_indices(dt_example_maker *maker, int stage, int64_t numb
                     examples->stages->pipeline, (long long)number, (long long)bad->value, (long long)bad->limit - 1);
 }
 
+/* The inputs of the stage's function, of what stands in maker->components. */
+static dt_status *find_inputs(dt_example_maker *maker, int stage) {
+    const dt_stage *written = &maker->examples->stages->stages[stage];
+    stage_state *state = &maker->stages[stage];
+    for (int i = 0; written->operands == NULL && i < maker->examples->after[stage].n; i++) maker->inputs[i] = maker->components[i].bytes;
+    for (int i = 0; written->operands != NULL && i < written->n_inputs; i++) {
+        const dt_stage_operand *operand = &written->operands[i];
+        dt_component result = maker->components[operand->index];
+        int64_t number;
+        if (operand->chain.n > 0) {
+            DT_TRY(dt_text_chain_run(&operand->chain, result, state->texts[i], &result, &number));
+            memcpy(state->numbers[i].bytes, &number, sizeof number); /* little endian: its first byte is a truth's */
+            result.bytes = state->numbers[i].bytes;
+        }
+        maker->inputs[i] = result.bytes;
+    }
+    return NULL;
+}
+
 static dt_status *call(dt_example_maker *maker, int stage, int64_t epoch, int64_t number) {
     int64_t seed = (int64_t)dt_key_join(maker->examples->seed, (uint64_t)epoch);
-    for (int i = 0; i < maker->examples->after[stage].n; i++) maker->inputs[i] = maker->components[i].bytes;
-    dt_example_function_call(maker->functions[stage], maker->inputs, number, seed);
+    DT_TRY(find_inputs(maker, stage));
+    dt_example_function_call(maker->stages[stage].function, maker->inputs, number, seed);
     return check_indices(maker, stage, number);
 }
 
+static dt_status *run_map(dt_example_maker *maker, int stage, int64_t epoch, int64_t number) {
+    const dt_columns *after = &maker->examples->after[stage + 1];
+    const dt_stage *written = &maker->examples->stages->stages[stage];
+    stage_state *state = &maker->stages[stage];
+    if (state->function != NULL) DT_TRY(call(maker, stage, epoch, number));
+    for (int i = 0; i < after->n; i++) {
+        dt_stage_operand in_order = {.is_result = true, .index = i};
+        int o = written->n_inputs + i;
+        const dt_stage_operand *output = written->n_outputs > 0 ? &written->operands[o] : &in_order;
+        dt_component *new = &maker->new_components[i];
+        int64_t unused;
+        if (output->is_result)
+            *new = (dt_component){dt_example_function_result(state->function, output->index), (size_t)after->items[i].tensor.row_bytes};
+        else
+            DT_TRY(dt_text_chain_run(&output->chain, maker->components[output->index], state->texts[o], new, &unused));
+    }
+    memcpy(maker->components, maker->new_components, (size_t)after->n * sizeof *maker->components);
+    return NULL;
+}
+
+static dt_status *run_tokenizer(dt_example_maker *maker, int stage) {
+    const dt_tokenizer *tokenizer = maker->examples->tokenizers[stage];
+    stage_state *state = &maker->stages[stage];
+    const dt_columns *before = &maker->examples->after[stage];
+    for (int i = 0; i < before->n; i++) {
+        if (!before->items[i].is_text) continue;
+        int32_t *tokens = state->tokens + (int64_t)i * tokenizer->length;
+        DT_TRY(tokenizer->encode(tokenizer, &state->worker, maker->components[i].bytes, maker->components[i].n_bytes, tokens));
+        maker->components[i] = (dt_component){tokens, (size_t)tokenizer->length * sizeof *tokens};
+    }
+    return NULL;
+}
+
 /* The components after the first `n_stages` stages, from what stands in maker->components after the first `first`. */
-static dt_status *run_maps(dt_example_maker *maker, int first, int n_stages, int64_t epoch, const int64_t *item) {
+static dt_status *run_stages(dt_example_maker *maker, int first, int n_stages, int64_t epoch, const int64_t *item) {
     const dt_examples *examples = maker->examples;
     int word = 1;
     for (int i = 0; i < n_stages; i++) {
-        if (examples->stages->stages[i].kind != DT_STAGE_MAP) continue;
-        int64_t number = item[word++];
+        bool is_map = examples->stages->stages[i].kind == DT_STAGE_MAP;
+        int64_t number = is_map ? item[word++] : 0;
         if (i < first) continue;
-        DT_TRY(call(maker, i, epoch, number));
-        const columns *after = &examples->after[i + 1];
-        for (int c = 0; c < after->n; c++)
-            maker->components[c] = (dt_component){dt_example_function_result(maker->functions[i], c), (size_t)after->items[c].tensor.row_bytes};
+        if (is_map) DT_TRY(run_map(maker, i, epoch, number));
+        if (examples->tokenizers[i] != NULL) DT_TRY(run_tokenizer(maker, i));
     }
     return NULL;
 }
@@ -268,14 +325,22 @@ static dt_status *make_from_source(dt_example_maker *maker, int n_stages, int64_
         maker->components[i] =
             column->bytes != NULL ? dt_column_row(column, item[0]) : (dt_component){maker->rows[i], (size_t)column->tensor.row_bytes};
     }
-    return run_maps(maker, 0, n_stages, epoch, item);
+    return run_stages(maker, 0, n_stages, epoch, item);
+}
+
+static dt_status *keep_text(const dt_examples *examples, const dt_component *text, dt_component *kept) {
+    void *bytes = dt_allocate(text->n_bytes);
+    if (bytes == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "data %s: no memory for the texts of cache()", examples->stages->pipeline);
+    memcpy(bytes, text->bytes, text->n_bytes);
+    *kept = (dt_component){bytes, text->n_bytes};
+    return NULL;
 }
 
 /* Row `row` of the cache. Maps before a cache belong to no epoch: their seed is that of epoch 0. */
 static dt_status *make_cached(dt_example_maker *maker, int64_t row) {
     dt_examples *examples = maker->examples;
     int cache = examples->stages->cache;
-    const columns *kept = &examples->after[cache + 1];
+    const dt_columns *kept = &examples->after[cache + 1];
     unsigned char absent = ROW_ABSENT;
     bool mine = false;
     if (!examples->caches || atomic_load_explicit(&examples->states[row], memory_order_acquire) != ROW_PRESENT) {
@@ -286,8 +351,14 @@ static dt_status *make_cached(dt_example_maker *maker, int64_t row) {
         if (!mine) return NULL;
     }
     for (int i = 0; i < kept->n; i++) {
+        if (kept->items[i].is_text) {
+            dt_component *text = (dt_component *)examples->cached[i] + row;
+            if (mine) DT_TRY(keep_text(examples, &maker->components[i], text));
+            maker->components[i] = *text;
+            continue;
+        }
         size_t row_bytes = (size_t)kept->items[i].tensor.row_bytes;
-        unsigned char *stored = examples->cached[i] + (size_t)row * row_bytes;
+        unsigned char *stored = (unsigned char *)examples->cached[i] + (size_t)row * row_bytes;
         if (mine) memcpy(stored, maker->components[i].bytes, row_bytes);
         maker->components[i] = (dt_component){stored, row_bytes};
     }
@@ -299,7 +370,7 @@ static dt_status *make(dt_example_maker *maker, int n_stages, int64_t epoch, con
     int cache = maker->examples->stages->cache;
     if (cache < 0 || n_stages <= cache) return make_from_source(maker, n_stages, epoch, item);
     DT_TRY(make_cached(maker, item[0]));
-    return run_maps(maker, cache + 1, n_stages, epoch, item);
+    return run_stages(maker, cache + 1, n_stages, epoch, item);
 }
 
 dt_status *dt_example_make(dt_example_maker *maker, int64_t epoch, const int64_t *item, const dt_component **components) {
@@ -310,6 +381,6 @@ dt_status *dt_example_make(dt_example_maker *maker, int64_t epoch, const int64_t
 dt_status *dt_example_filter(dt_example_maker *maker, int stage, int64_t epoch, const int64_t *item, bool *keep) {
     DT_TRY(make(maker, stage, epoch, item));
     DT_TRY(call(maker, stage, epoch, item[0]));
-    *keep = *(const unsigned char *)dt_example_function_result(maker->functions[stage], 0) != 0;
+    *keep = *(const unsigned char *)dt_example_function_result(maker->stages[stage].function, 0) != 0;
     return NULL;
 }

@@ -13,9 +13,9 @@ typedef struct dt_examples dt_examples;
 typedef struct dt_example_maker dt_example_maker;
 
 /* Checks that each function takes what comes to it. `stages`, `source` and `kernels` outlive the result; `kernels` may be NULL without functions.
- * ignore_bad_index: an index out of range in a function is counted, and no error. */
-dt_status *dt_examples_create(const dt_kernels *kernels, const dt_stages *stages, dt_source *source, uint64_t seed, bool ignore_bad_index,
-                              dt_examples **examples);
+ * folder: where vocabularies are; NULL: their names are paths. ignore_bad_index: an index out of range in a function is counted, and no error. */
+dt_status *dt_examples_create(const dt_kernels *kernels, const dt_stages *stages, dt_source *source, const char *folder, uint64_t seed,
+                              bool ignore_bad_index, dt_examples **examples);
 void dt_examples_destroy(dt_examples *examples); /* NULL is allowed */
 
 /* Makes room for the rows of the cache, where there is one. After this the maps after it may be made. `order` outlives the examples. */

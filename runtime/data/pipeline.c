@@ -255,7 +255,8 @@ static dt_status *open_parts(dt_pipeline *pipeline, const dt_artifact_pipeline *
         status = dt_source_window(pipeline->source, pipeline->stages.window, pipeline->stages.window_shift, &pipeline->source);
     DT_TRY(dt_status_annotate(status, "data %s", pipeline->name));
     uint64_t seed = (uint64_t)pipeline->options.seed;
-    DT_TRY(dt_examples_create(pipeline->kernels, &pipeline->stages, pipeline->source, seed, pipeline->options.ignore_bad_index, &pipeline->examples));
+    DT_TRY(dt_examples_create(pipeline->kernels, &pipeline->stages, pipeline->source, pipeline->options.folder, seed,
+                              pipeline->options.ignore_bad_index, &pipeline->examples));
     if (n_filters > 0) DT_TRY(dt_example_maker_create(pipeline->examples, 1 + n_maps, pipeline->part.first == 0, &pipeline->filters));
     dt_order_options order = {
         .stages = &pipeline->stages, .n_source = pipeline->source->n_examples, .seed = seed, .predicate = passes_filter, .context = pipeline};
@@ -265,7 +266,7 @@ static dt_status *open_parts(dt_pipeline *pipeline, const dt_artifact_pipeline *
     DT_TRY(make_slots(pipeline));
     DT_TRY(count_examples(pipeline));
     long n_cores = sysconf(_SC_NPROCESSORS_ONLN);
-    bool computes = n_maps + n_filters > 0 || pipeline->source->computes;
+    bool computes = n_maps + n_filters + count_stages(pipeline, DT_STAGE_WORDPIECE) > 0 || pipeline->source->computes;
     int n_threads = !computes || n_cores < 1 ? 1 : n_cores < MOST_THREADS ? (int)n_cores : MOST_THREADS;
     return start_workers(pipeline, pipeline->options.threads > 0 ? pipeline->options.threads : n_threads);
 }

@@ -5,11 +5,22 @@
 #include "abi/pipeline.h"
 #include "base/status.h"
 #include "runtime/artifact/artifact.h"
+#include "runtime/data/text_functions.h"
+
+/* Where an input of the function of map or filter, or a component of what map gives, comes from: a component of the example, a text where there are
+ * functions of text to apply; or, `is_result`, a result of the compiled function. */
+typedef struct dt_stage_operand {
+    bool is_result;
+    int index;
+    dt_text_chain chain;
+} dt_stage_operand;
 
 typedef struct dt_stage {
     dt_stage_kind kind;
-    int64_t count;                         /* its first argument, where that is a whole number */
-    int function;                          /* of map and filter: index in the artifact; else -1 */
+    int64_t count; /* its first argument, where that is a whole number */
+    int function;  /* of map and filter: index in the artifact; else -1 */
+    int n_inputs, n_outputs;
+    dt_stage_operand *operands;            /* [n_inputs + n_outputs] of map and filter, where text is among them; NULL: all, in order */
     const dt_artifact_argument *arguments; /* all that abi/pipeline.h lists for the stage, in that order */
 } dt_stage;
 

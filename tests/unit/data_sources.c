@@ -270,7 +270,7 @@ static void missing_folders_are_named(void **state) {
     assert_fails(dt_source_open(&stage, scratch_path("file"), false, &source), DT_NOT_FOUND, "file: is not a folder");
     stage.kind = "tape";
     assert_fails(dt_source_open(&stage, scratch, false, &source), DT_UNIMPLEMENTED,
-                 "there is no source tape; this dtrun has: idx, npy, csv, bytes, images, range, files");
+                 "there is no source tape; this dtrun has: idx, npy, csv, lines, bytes, images, range, files");
 }
 
 static void npy_comes_back(void **state) {
