@@ -5,6 +5,7 @@
 #include "base/cpu.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "runtime/devices/spec.h"
 
 #include <inttypes.h>
 #include <sched.h>
@@ -18,6 +19,7 @@
     X(char program[24], "runs the program with hash", "%s", record->program)                                                                         \
     X(uint64_t artifact, "has an artifact whose bytes have hash", "%016" PRIx64, record->artifact)                                                   \
     X(char command[16], "runs", "dtrun %s", record->command)                                                                                         \
+    X(char devices[8], "computes on --devices", "%s", record->devices)                                                                               \
     X(int64_t replicas, "has --replicas", "%" PRId64, record->replicas)                                                                              \
     X(int64_t global_batch, "has --global-batch", "%" PRId64, record->global_batch)                                                                  \
     X(int64_t seed, "has --seed", "%" PRId64, record->seed)                                                                                          \
@@ -27,8 +29,9 @@
     X(int64_t has_checkpoints, "has a --checkpoint-dir (1) or none (0):", "%" PRId64, record->has_checkpoints)                                       \
     X(int64_t resumes, "goes on with --resume (1) or does not (0):", "%" PRId64, record->resumes)                                                    \
     X(int64_t fast_sums, "has --reduce=fast (1) or exact (0):", "%" PRId64, record->fast_sums)                                                       \
+    X(int64_t no_libraries, "has --library=none (1) or auto (0):", "%" PRId64, record->no_libraries)                                                 \
     X(int64_t timeline_steps, "has --timeline-steps (0: no --timeline):", "%" PRId64, record->timeline_steps)                                        \
-    X(uint64_t flags, "has other options: --bad-index, --library, --init, --map, --allow-missing, --keep-best or --stop-after-no-gain:", "%" PRIx64, \
+    X(uint64_t flags, "has other options: --bad-index, --init, --map, --allow-missing, --keep-best or --stop-after-no-gain:", "%" PRIx64,            \
       record->flags)
 
 typedef struct record {
@@ -63,6 +66,14 @@ static dt_status *hash_file(const char *path, uint64_t *hash) {
     return NULL;
 }
 
+/* CPUs and GPUs have other plans, with other collectives. What nobody knows is said where it is opened. */
+static void print_kind(const char *devices, char *text, size_t bytes) {
+    dt_device_spec spec;
+    dt_status *status = dt_device_spec_parse(devices != NULL ? devices : "cpu", &spec);
+    snprintf(text, bytes, "%s", status == NULL ? spec.kind->name : "?");
+    dt_status_free(status);
+}
+
 static record record_of(const dt_artifact *artifact, const char *command, const dt_kernels_options *kernels, const dt_run_options *run) {
     record made = {.replicas = run->replicas,
                    .global_batch = run->global_batch,
@@ -73,18 +84,19 @@ static record record_of(const dt_artifact *artifact, const char *command, const 
                    .has_checkpoints = run->checkpoint_dir != NULL,
                    .resumes = run->resume,
                    .fast_sums = run->fast_sums,
+                   .no_libraries = run->no_libraries,
                    .timeline_steps = run->timeline_steps,
                    .level = kernels->level == NULL ? dt_kernels_best_level(artifact) : 0,
                    .machine = machine()};
     made.flags = dt_hash_bytes(&run->stop_after_no_gain, sizeof run->stop_after_no_gain, DT_HASH_SEED);
     made.flags = dt_hash_bytes(&run->ignore_bad_index, sizeof run->ignore_bad_index, made.flags);
-    made.flags = dt_hash_bytes(&run->no_libraries, sizeof run->no_libraries, made.flags);
     bool weights[] = {run->init != NULL, run->map != NULL, run->allow_missing};
     made.flags = dt_hash_bytes(weights, sizeof weights, made.flags);
     made.flags = mix_text(mix_text(mix_text(mix_text(made.flags, run->keep_best), run->step), run->from), kernels->level);
     snprintf(made.version, sizeof made.version, "%s", DT_VERSION);
     snprintf(made.program, sizeof made.program, "%s", artifact->program_hash);
     snprintf(made.command, sizeof made.command, "%s", command);
+    print_kind(run->devices, made.devices, sizeof made.devices);
     return made;
 }
 

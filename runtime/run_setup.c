@@ -134,11 +134,13 @@ bool dt_run_leads(const dt_run_options *options) { return dt_processes_number(op
 dt_status *dt_run_compare_data(dt_session *session, const dt_pipeline *pipeline) {
     dt_session_answers n;
     DT_TRY(dt_session_ask(session, dt_pipeline_n_examples(pipeline), &n));
-    if (n.least == n.most) return NULL;
+    if (n.other < 0) return NULL;
+    char other[160];
+    dt_session_print_process(session, n.other, other, sizeof other);
     return dt_error(DT_FAILED_PRECONDITION,
-                    "not all processes find the same data: some find %" PRId64 " examples in their files, others %" PRId64
+                    "not all processes find the same data: %s finds %" PRId64 " examples in its files, process 0 %" PRId64
                     "; --data names a folder that has the same files on all machines",
-                    n.least, n.most);
+                    other, n.of_other, n.of_first);
 }
 
 void dt_run_log_reading(dt_log *log, const dt_pipeline *pipeline) {

@@ -139,20 +139,34 @@ static dt_status *check_folder(training *run) {
     if (folder == NULL || dt_processes_count(run->options->processes) == 1) return NULL;
     DT_TRY(look_at_folder(folder, &seen));
     DT_TRY(dt_session_ask(run->session, seen, &folders));
-    if (folders.least != folders.most)
-        dt_log_remark(run->log, "warning",
-                      "%s: not all processes see the same folder there: process 0 writes its own, and --resume needs one that all see", folder);
+    if (folders.other < 0) return NULL;
+    char other[160];
+    dt_session_print_process(run->session, folders.other, other, sizeof other);
+    dt_log_remark(
+        run->log, "warning",
+        "%s: not all processes see the same folder there: %s sees another one than process 0, which writes the checkpoints; --resume needs one "
+        "that all machines share",
+        folder, other);
     return NULL;
+}
+
+static const char *print_step(int64_t step, char *text, size_t bytes) {
+    snprintf(text, bytes, step < 0 ? "none" : "step-%" PRId64, step);
+    return text;
 }
 
 /* All processes go on from where this one does: each has looked for itself. */
 static dt_status *check_checkpoint(training *run, const dt_checkpoint_state *saved) {
     dt_session_answers steps;
     DT_TRY(dt_session_ask(run->session, run->resumed_from != NULL ? saved->step : -1, &steps));
-    if (steps.least == steps.most) return NULL;
-    return dt_error(DT_FAILED_PRECONDITION,
-                    "%s: not all processes find the same newest checkpoint there: --checkpoint-dir names a folder that all share",
-                    run->options->checkpoint_dir);
+    if (steps.other < 0) return NULL;
+    char first[32], others[32], other[160];
+    dt_session_print_process(run->session, steps.other, other, sizeof other);
+    return dt_error(
+        DT_FAILED_PRECONDITION,
+        "%s: not all processes find the same newest checkpoint there: process 0 finds %s, %s %s; --checkpoint-dir names a folder that all "
+        "machines share",
+        run->options->checkpoint_dir, print_step(steps.of_first, first, sizeof first), other, print_step(steps.of_other, others, sizeof others));
 }
 
 /* ---- beginning ---- */
@@ -306,8 +320,11 @@ static dt_status *say_who_is_slow(training *run, double seconds) {
     if (status == NULL && !run->said_who_is_slow && busy[slowest] > LEAST_TIMES * others && busy[slowest] - others > LEAST_SECONDS) {
         char name[160];
         dt_processes_print_name(processes, slowest, name, sizeof name);
-        dt_log_remark(run->log, "warning", "%s was at work for %.1f s of epoch %" PRId64 ", the others for %.1f s at most: they wait for it", name,
-                      busy[slowest], run->state.epoch + 1, others);
+        dt_log_remark(run->log, "warning",
+                      "%s was at work for %.1f s of epoch %" PRId64
+                      ", the others for %.1f s at most: they wait for it; look at what else runs there, or go on "
+                      "without that machine",
+                      name, busy[slowest], run->state.epoch + 1, others);
         run->said_who_is_slow = true;
     }
     dt_release(busy);

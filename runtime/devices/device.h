@@ -92,6 +92,9 @@ typedef struct dt_device_kind {
     dt_status *(*measure_peak)(dt_device *device, const char *level, dt_peak *peak); /* what it can do at most, when nothing runs */
     /* What of its work is done by which library, in lines; with `each`, how each call is. NULL: none is used. */
     void (*print_libraries)(const dt_device *device, bool each, dt_text *text);
+    /* All that bits depend on beside the program, in lines: devices that print the same compute the same. Once it is prepared. NULL: nothing
+     * is to be compared. */
+    void (*print_identity)(const dt_device *device, dt_text *text);
 } dt_device_kind;
 
 struct dt_device { /* the head of every implementation's own struct */

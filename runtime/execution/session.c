@@ -10,6 +10,7 @@
 #include "runtime/comm/nccl/nccl.h"
 #include "runtime/devices/host_memory.h"
 #include "runtime/devices/spec.h"
+#include "runtime/execution/agreement.h"
 #include "runtime/execution/executor.h"
 #include "runtime/threads/clock.h"
 #include "runtime/threads/thread_pool.h"
@@ -96,13 +97,20 @@ dt_status *dt_session_ask(dt_session *session, int64_t here, dt_session_answers 
     int64_t *answers = session->answers;
     answers[session->process] = here;
     DT_TRY(gather(session, answers, sizeof *answers, &at_start));
-    *all = (dt_session_answers){.least = here, .most = here};
+    *all = (dt_session_answers){.least = here, .most = here, .of_first = answers[0], .other = -1};
     for (int p = 0; p < session->n_processes; p++) {
         if (answers[p] < all->least) all->least = answers[p];
         if (answers[p] > all->most) all->most = answers[p];
         all->sum = (int64_t)((uint64_t)all->sum + (uint64_t)answers[p]);
+        if (all->other >= 0 || answers[p] == answers[0]) continue;
+        all->other = p;
+        all->of_other = answers[p];
     }
     return NULL;
+}
+
+void dt_session_print_process(const dt_session *session, int process, char *text, size_t bytes) {
+    dt_processes_print_name(session->options.processes, process, text, bytes);
 }
 
 bool dt_session_leads(const dt_session *session) { return session->process == 0; }
@@ -463,6 +471,12 @@ static dt_status *add_recorders(dt_session *session) {
     return NULL;
 }
 
+static dt_status *compare_devices(const dt_session *session) {
+    const dt_device **devices = DT_NEW_ARRAY(session->arena, const dt_device *, session->n_executors);
+    for (int e = 0; e < session->n_executors; e++) devices[e] = session->executors[e].device;
+    return dt_devices_agree(session->options.processes, devices, session->n_executors);
+}
+
 /* ---- creating: all of it ---- */
 
 static void enter_device(void *context, int member) { dt_device_enter(((dt_session *)context)->executors[member].device); }
@@ -478,6 +492,7 @@ static dt_status *create_guarded(dt_session *session) {
     DT_TRY(check_memory(session));
     DT_TRY(allocate_memory(session));
     for (int e = 0; e < session->n_executors; e++) DT_TRY(dt_executor_prepare(&session->executors[e], DT_ALL_FUNCTIONS, session->arena));
+    DT_TRY(compare_devices(session));
     DT_TRY(add_recorders(session));
     return dt_thread_pool_create(session->n_executors, enter_device, session, &session->pool);
 }

@@ -116,8 +116,12 @@ const dt_bad_index *dt_session_bad_index(const dt_session *session);
 /* What all processes say, put together: each calls it, at the same step, and all get the same answers. */
 typedef struct dt_session_answers {
     int64_t least, most, sum; /* the sum wraps around */
+    int64_t of_first;         /* process 0 */
+    int other;                /* the first process that says something else; -1: all say the same */
+    int64_t of_other;
 } dt_session_answers;
 dt_status *dt_session_ask(dt_session *session, int64_t here, dt_session_answers *all);
+void dt_session_print_process(const dt_session *session, int process, char *text, size_t bytes); /* "process 2 (node7, pid 4711)" */
 /* Whether this process writes what is written once: checkpoints, logs. */
 bool dt_session_leads(const dt_session *session);
 

@@ -142,6 +142,13 @@ def whoever_fails_is_named(net):
         error.result(), hangs.result()
 
 
+def a_slow_gpu_is_named(net):
+    run = net.train(2, "slow", "--epochs", 1, first=ON_ONE.format("export FAKE_CUDA_DELAY=15"))
+    said = re.findall(r"^dtrun: warning: (process .*)$", run.stderr, re.M)
+    check(len(said) == 1 and re.match(r"process 1 \(\S+, pid \d+\) was at work for .*: they wait for it", said[0]), f"a slow GPU: {run.stderr}")
+    print(f"a slow GPU: {said[0]}", flush=True)
+
+
 def main():
     net, halves = Case("net", NET), Case("halves", HALVES, batch=24)
     same_bits(net, halves, Case("pairs", PAIRS, batch=24))
@@ -155,6 +162,7 @@ def main():
     a_wait_left_out_shows(net)
     a_step_is_one_graph(net)
     whoever_fails_is_named(net)
+    a_slow_gpu_is_named(net)
     finish()
 
 

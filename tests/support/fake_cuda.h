@@ -26,11 +26,15 @@
  *   FAKE_CUDA_MEMORY       bytes of each; 3000,1000: of the first, and of all others
  *   FAKE_CUDA_PEERS        0: no GPU can access another one's memory
  *   FAKE_CUDA_FAIL         17=2: the 17th call fails with error 2; cuMemAlloc_v2:3=2: the third call of it does; cuMemAlloc_v2@1:3=2: the third for
- * GPU 1; several with commas between FAKE_CUDA_FAIL_LATE    cuLaunchKernel@1:3=700: what this call asks for fails when its turn comes, and its GPU is
- * lost FAKE_CUDA_HANG         cuLaunchKernel@1:3: what this call asks for never ends FAKE_CUDA_PATIENCE     seconds that a call waits for what never
- * ends (20) FAKE_CUDA_LOG          a file that gets a line for each call and for each thing that is run; a % at its end is the process id
- * FAKE_CUDA_SEED         0: all as late as possible, in the order of waiting; else any order that waits allow FAKE_CUDA_IGNORE_WAITS 1: a stream does
- * not wait for an event, as if the runtime had forgotten to say so: a test sees whether it would notice; peers: for an event of another GPU
+ *                          GPU 1; several with commas between
+ *   FAKE_CUDA_FAIL_LATE    cuLaunchKernel@1:3=700: what this call asks for fails when its turn comes, and its GPU is lost
+ *   FAKE_CUDA_HANG         cuLaunchKernel@1:3: what this call asks for never ends
+ *   FAKE_CUDA_DELAY        milliseconds that each kernel takes at least (0)
+ *   FAKE_CUDA_PATIENCE     seconds that a call waits for what never ends (20)
+ *   FAKE_CUDA_LOG          a file that gets a line for each call and for each thing that is run; a % at its end is the process id
+ *   FAKE_CUDA_SEED         0: all as late as possible, in the order of waiting; else any order that waits allow
+ *   FAKE_CUDA_IGNORE_WAITS 1: a stream does not wait for an event, as if the runtime had forgotten to say so: a test sees whether it would notice;
+ *                          peers: for an event of another GPU
  *
  *   fake_cuda_calls.c      what every call begins and ends with: numbers, failures, the log, errors, what is left at exit
  *   fake_cuda_device.c     GPUs and contexts
@@ -117,7 +121,7 @@ typedef struct fake_settings {
     bool has_peers;
     uint64_t seed;
     bool ignores_waits, ignores_peers; /* all waits; those for another GPU */
-    int patience_seconds;
+    int patience_seconds, delay_milliseconds;
     const char *kernels, *failing, *failing_late, *hanging; /* NULL: none */
 } fake_settings;
 

@@ -64,6 +64,7 @@ void fake_read_settings(void) {
     read_memory();
     fake.has_peers = setting("FAKE_CUDA_PEERS", 1) != 0;
     fake.patience_seconds = (int)setting("FAKE_CUDA_PATIENCE", 20);
+    fake.delay_milliseconds = (int)setting("FAKE_CUDA_DELAY", 0);
     fake.seed = random_state = (uint64_t)setting("FAKE_CUDA_SEED", 0);
     fake.ignores_peers = waits != NULL && strcmp(waits, "peers") == 0;
     fake.ignores_waits = !fake.ignores_peers && setting("FAKE_CUDA_IGNORE_WAITS", 0) != 0;

@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 static sigjmp_buf before_kernel;
 static FAKE_THREAD_LOCAL volatile sig_atomic_t is_in_kernel;
@@ -130,6 +131,7 @@ void fake_execute(const fake_context *context, const fake_operation *o) {
         return;
     }
     const void *from = o->taken != NULL ? o->taken : (const void *)(uintptr_t)o->from;
+    if (o->kind == FAKE_LAUNCH) usleep((useconds_t)fake.delay_milliseconds * 1000);
     if (o->kind == FAKE_LAUNCH || o->kind == FAKE_CALL)
         run_kernel(context, o);
     else if (o->kind == FAKE_FILL)

@@ -254,6 +254,8 @@ static dt_status *cuda_query(dt_device *device, bool *done) {
     DT_TRY(dt_cuda_device_enter(self));
     int error = self->cuda.driver.cuStreamQuery(self->cuda.stream);
     *done = error == 0;
+    if (error == DT_CUDA_NOT_READY && self->cuda.link != NULL) /* is it this GPU that is slow, or does it wait for another one? */
+        dt_progress_set(self->head.progress, cuda_waits(device) ? DT_ACTIVITY_EXCHANGING : DT_ACTIVITY_COMPUTING);
     return error == DT_CUDA_NOT_READY ? dt_link_check(self->cuda.link)
                                       : say_how_to_find_it(self, dt_cuda_driver_error(&self->cuda.driver, "cuStreamQuery", error));
 }
@@ -273,6 +275,12 @@ static dt_status *cuda_measure_peak(dt_device *device, const char *level, dt_pea
 static void cuda_print_libraries(const dt_device *device, bool each, dt_text *text) {
     const dt_cuda_libraries *libraries = ((const dt_cuda_device *)device)->kernels.libraries;
     if (libraries != NULL) dt_cuda_libraries_print(libraries, each, text);
+}
+
+static void cuda_print_identity(const dt_device *device, dt_text *text) {
+    const dt_cuda_device *self = (const dt_cuda_device *)device;
+    dt_text_format(text, "a GPU of sm_%d%d with code for %s\n", self->cuda.major, self->cuda.minor, self->kernels.architecture);
+    cuda_print_libraries(device, true, text);
 }
 
 const dt_device_kind dt_device_cuda = {
@@ -313,4 +321,5 @@ const dt_device_kind dt_device_cuda = {
     .give_up = cuda_give_up,
     .measure_peak = cuda_measure_peak,
     .print_libraries = cuda_print_libraries,
+    .print_identity = cuda_print_identity,
 };
