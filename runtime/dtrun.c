@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "runtime/comm/launcher.h"
 #include "runtime/comm/mpi/mpi.h"
+#include "runtime/keeper.h"
 #include "runtime/rendezvous.h"
 #include "runtime/timeline_file.h"
 
@@ -165,6 +166,7 @@ static dt_status *open_processes(dtrun_call *call) {
     dt_processes_options options = {.open = open_mpi, .deadline_seconds = dtrun_deadline(call), .stop = &stop};
     const char *folder = getenv(DT_STATE_FOLDER_VARIABLE);
     if (folder != NULL) {
+        DT_TRY(dt_keeper_start(folder, launcher.process, launcher.n_processes));
         DT_TRY(dt_state_file_create(folder, launcher.process, launcher.n_processes, &state_file));
         options.state = &state_file;
     }

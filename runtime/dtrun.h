@@ -26,6 +26,8 @@ typedef struct dtrun_call {
     int64_t restarts;           /* of launch */
     const char *mpirun;         /* NULL: that of PATH */
     const char *mpirun_options; /* or NULL */
+    const char *hosts;          /* a list of machines; NULL: none */
+    const char *hostfile;       /* a file of them; NULL: none */
     char **words;               /* [n_words] what each process runs: a command and what follows it */
     int n_words;
 } dtrun_call;

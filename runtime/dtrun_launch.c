@@ -2,12 +2,13 @@
  * checkpoint.
  *
  * A launcher kills all processes when one dies, may not say what that one did, and may hang when a machine is gone. So where the run fails this says
- * who was to blame, and bounds what follows: what is left of the run on this machine becomes a child of this process, whoever started it
- * (PR_SET_CHILD_SUBREAPER), and is killed. */
+ * who was to blame, unless a process said it (on other machines too: keeper.h), and bounds what follows: what is left of the run on this machine
+ * becomes a child of this process, whoever started it (PR_SET_CHILD_SUBREAPER), and is killed. All that processes say passes through this one. */
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "runtime/dtrun.h"
+#include "runtime/launch_hosts.h"
 #include "runtime/threads/clock.h"
 #include "runtime/watch.h"
 
@@ -26,9 +27,11 @@
 static const double FINDING_SECONDS = 2.5; /* beyond the deadline, for the processes to find out themselves who is to blame */
 static const double ENDING_SECONDS = 6.0;  /* for mpirun to end, after its processes have ended, or the run has failed */
 static const double TERM_SECONDS = 0.5;    /* from SIGTERM to SIGKILL */
+static const double ASKING_SECONDS = 10;   /* for a machine to say that it is there */
 
 enum {
     LOOK_MILLISECONDS = 100,
+    MESSAGE_BYTES = 1024, /* of a line that a process says, what is looked at */
     USAGE_ERROR = 2
 };
 
@@ -39,11 +42,24 @@ static void ask_to_stop(int number) {
     n_asked++;
 }
 
+/* What is to be run, and where. */
+typedef struct launch {
+    const dtrun_call *call;
+    dt_mpirun mpirun;
+    dt_hosts hosts; /* none: mpirun knows where */
+    char *folder;   /* for what one run leaves: states of processes, and what mpirun is told */
+    dt_arena *arena;
+} launch;
+
 /* One time that mpirun was started. */
 typedef struct attempt {
     pid_t mpirun; /* and its process group */
     dt_watch *watch;
-    double ending; /* since when it should end; 0: it should not */
+    int errors;               /* where mpirun writes its standard error, and that of all processes */
+    char line[MESSAGE_BYTES]; /* of it, as far as it has come */
+    size_t n_line;
+    char reason[MESSAGE_BYTES]; /* the first that a process has said why the run failed; "": none has */
+    double ending;              /* since when it should end; 0: it should not */
     bool is_killed;
     int n_heard; /* of n_asked */
     int status;  /* of wait */
@@ -51,37 +67,49 @@ typedef struct attempt {
 
 /* ---- starting ---- */
 
-static int n_processes(const dtrun_call *call) { return call->n_processes > 0 ? (int)call->n_processes : 1; }
+static int n_processes(const launch *self) {
+    int n = self->call->n_processes > 0 ? (int)self->call->n_processes : 1;
+    int n_slots = dt_hosts_n_slots(&self->hosts);
+    if (self->hosts.n == 0) return n;
+    return self->call->n_processes > 0 && n < n_slots ? n : n_slots;
+}
 
 /* mpirun with its options, this program with what it is to run. */
-static char **make_command(const dtrun_call *call, double deadline_seconds, bool resume, dt_arena *arena) {
-    struct {
-        char **items;
-        size_t n, capacity;
-    } made = {0};
-    char *options = dt_arena_string(arena, call->mpirun_options != NULL ? call->mpirun_options : ""), *rest;
+static dt_status *make_command(launch *self, double deadline_seconds, bool resume, char ***command) {
+    const dtrun_call *call = self->call;
+    dt_arena *arena = self->arena;
+    dt_words words = {0};
+    const char *hosts = self->hosts.n > 0 ? dt_arena_format(arena, "%s/hosts", self->folder) : NULL;
     char *program = realpath("/proc/self/exe", NULL);
-    dt_list_push(arena, &made, dt_arena_string(arena, call->mpirun != NULL ? call->mpirun : "mpirun"));
-    dt_list_push(arena, &made, dt_arena_string(arena, "-n"));
-    dt_list_push(arena, &made, dt_arena_format(arena, "%d", n_processes(call)));
-    for (char *word = strtok_r(options, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) dt_list_push(arena, &made, word);
-    dt_list_push(arena, &made, dt_arena_string(arena, program != NULL ? program : "dtrun"));
-    for (int i = 0; i < call->n_words; i++) dt_list_push(arena, &made, call->words[i]);
-    dt_list_push(arena, &made, dt_arena_format(arena, "--deadline=%.0f", deadline_seconds));
-    if (resume) dt_list_push(arena, &made, dt_arena_string(arena, "--resume"));
-    dt_list_push(arena, &made, NULL);
+    const char *name = dt_arena_string(arena, program != NULL ? program : "dtrun");
     free(program);
-    return made.items;
+    if (hosts != NULL) DT_TRY(dt_hosts_write(&self->hosts, &self->mpirun, hosts));
+    dt_mpirun_begin(&self->mpirun, n_processes(self), hosts, DT_STATE_FOLDER_VARIABLE, arena, &words);
+    dt_list_push(arena, &words, dt_arena_string(arena, name));
+    for (int i = 0; i < call->n_words; i++) dt_list_push(arena, &words, call->words[i]);
+    dt_list_push(arena, &words, dt_arena_format(arena, "--deadline=%.0f", deadline_seconds));
+    if (resume) dt_list_push(arena, &words, dt_arena_string(arena, "--resume"));
+    dt_list_push(arena, &words, NULL);
+    *command = words.items;
+    return NULL;
 }
 
 /* In a process group of its own, which signals of the terminal do not reach. */
 static dt_status *start(attempt *self, char **command, const char *folder) {
-    int failure[2], reason = 0;
-    if (pipe2(failure, O_CLOEXEC) != 0) return dt_error(DT_RESOURCE_EXHAUSTED, "cannot make a pipe: %s", strerror(errno));
+    int failure[2], errors[2], reason = 0;
+    if (pipe2(errors, O_CLOEXEC) != 0) return dt_error(DT_RESOURCE_EXHAUSTED, "cannot make a pipe: %s", strerror(errno));
+    self->errors = errors[0];
+    fcntl(self->errors, F_SETFL, O_NONBLOCK);
+    if (pipe2(failure, O_CLOEXEC) != 0) {
+        close(errors[1]);
+        return dt_error(DT_RESOURCE_EXHAUSTED, "cannot make a pipe: %s", strerror(errno));
+    }
     self->mpirun = fork();
     if (self->mpirun == 0) {
         int nothing = open("/dev/null", O_RDONLY);
         dup2(nothing, STDIN_FILENO); /* who is not in the foreground may not read from a terminal */
+        dup2(errors[1], STDERR_FILENO);
+        signal(SIGPIPE, SIG_DFL);
         setpgid(0, 0);
         prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
         setenv(DT_STATE_FOLDER_VARIABLE, folder, 1);
@@ -91,12 +119,43 @@ static dt_status *start(attempt *self, char **command, const char *folder) {
         _exit(127);
     }
     close(failure[1]);
+    close(errors[1]);
     bool failed = self->mpirun > 0 && read(failure[0], &reason, sizeof reason) == sizeof reason;
     close(failure[0]);
     if (self->mpirun < 0) return dt_error(DT_RESOURCE_EXHAUSTED, "cannot start another process: %s", strerror(errno));
     if (!failed) return NULL;
     waitpid(self->mpirun, NULL, 0);
     return dt_error(DT_NOT_FOUND, "cannot run %s: %s; install openmpi-bin or mpich, or name the program with --mpirun", command[0], strerror(reason));
+}
+
+/* ---- what processes say ---- */
+
+/* The launcher may have put something before it. */
+static void look_at_line(attempt *self) {
+    static const char error[] = "dtrun: error: ";
+    self->line[self->n_line] = 0;
+    const char *found = strstr(self->line, error);
+    if (found != NULL && self->reason[0] == 0) snprintf(self->reason, sizeof self->reason, "%s", found + strlen(error));
+    self->n_line = 0;
+}
+
+/* What has come passes on. */
+static void hear(attempt *self) {
+    char bytes[4096];
+    for (ssize_t n; (n = read(self->errors, bytes, sizeof bytes)) > 0;) {
+        (void)!write(STDERR_FILENO, bytes, (size_t)n);
+        for (ssize_t i = 0; i < n; i++)
+            if (bytes[i] == '\n')
+                look_at_line(self);
+            else if (self->n_line + 1 < sizeof self->line)
+                self->line[self->n_line++] = bytes[i];
+    }
+}
+
+/* Of whom the reason speaks: "process 2 (node7, pid 4711) has …". "": nobody. */
+static void find_blamed(const attempt *self, char host[64]) {
+    int process;
+    if (sscanf(self->reason, "process %d (%63[^,], pid", &process, host) != 2) host[0] = 0;
 }
 
 /* ---- ending ---- */
@@ -156,9 +215,11 @@ static dt_watch_outlook watch(attempt *self) {
     dt_watch_outlook outlook = DT_WATCH_RUNS;
     while (self->mpirun > 0 && !self->is_killed) {
         dt_watch_look(self->watch, LOOK_MILLISECONDS);
+        hear(self);
         pass_on(self);
         reap(self);
         outlook = dt_watch_find_outlook(self->watch);
+        if (outlook == DT_WATCH_RUNS && self->reason[0] != 0) outlook = DT_WATCH_FAILS;
         double now = dt_seconds_now();
         if (outlook != DT_WATCH_RUNS && self->ending == 0) self->ending = now;
         if (outlook == DT_WATCH_STALLS || (self->ending > 0 && now - self->ending > ENDING_SECONDS)) self->is_killed = true;
@@ -174,7 +235,7 @@ static int exit_code(const attempt *self) {
 }
 
 /* The exit status, after a sentence where there is something to say. */
-static int judge(const attempt *self, dt_watch_outlook outlook) {
+static int judge(attempt *self, dt_watch_outlook outlook) {
     int code = exit_code(self);
     dt_text why = {0};
     if (n_asked > 0) return code == 0 ? 0 : DTRUN_STOPPED;
@@ -182,32 +243,41 @@ static int judge(const attempt *self, dt_watch_outlook outlook) {
         fprintf(stderr, "dtrun: note: all processes have ended, and mpirun has not: it was killed\n");
         return 0;
     }
-    if (code == 0) return 0;
+    if (code == 0 || self->reason[0] != 0) return code;
     dt_watch_explain(self->watch, outlook, &why);
     if (why.n == 0 && !self->is_killed && WIFSIGNALED(self->status))
         dt_text_format(&why, "mpirun has disappeared: signal %d ended it", WTERMSIG(self->status));
-    if (why.n > 0) fprintf(stderr, "dtrun: error: %s\n", why.data);
+    if (why.n > 0) {
+        fprintf(stderr, "dtrun: error: %s\n", why.data);
+        snprintf(self->reason, sizeof self->reason, "%s", why.data);
+    }
     dt_text_free(&why);
     return code;
 }
 
-static dt_status *run_once(const dtrun_call *call, const char *folder, bool resume, dt_arena *arena, int *code) {
-    attempt self = {0};
-    double deadline = dtrun_deadline(call);
-    char **command = make_command(call, deadline, resume, arena);
-    DT_TRY(dt_file_remove_tree(folder));
-    DT_TRY(dt_file_make_folders(folder));
-    DT_TRY(
-        dt_watch_create(folder, n_processes(call), dt_processes_start_seconds(deadline) + FINDING_SECONDS, deadline + FINDING_SECONDS, &self.watch));
-    dt_status *status = start(&self, command, folder);
+static dt_status *try(launch *self, bool resume, int *code, char blamed[64]) {
+    attempt made = {.errors = -1};
+    double deadline = dtrun_deadline(self->call);
+    char **command;
+    DT_TRY(dt_file_remove_tree(self->folder));
+    DT_TRY(dt_file_make_folders(self->folder));
+    DT_TRY(make_command(self, deadline, resume, &command));
+    DT_TRY(dt_watch_create(self->folder, n_processes(self), self->hosts.n > 0, dt_processes_start_seconds(deadline) + FINDING_SECONDS,
+                           deadline + FINDING_SECONDS, &made.watch));
+    dt_status *status = start(&made, command, self->folder);
     if (status == NULL) {
-        dt_watch_outlook outlook = watch(&self);
-        kill_all(&self);
-        *code = judge(&self, outlook);
+        dt_watch_outlook outlook = watch(&made);
+        kill_all(&made);
+        hear(&made);
+        *code = judge(&made, outlook);
+        find_blamed(&made, blamed);
     }
-    dt_watch_destroy(self.watch);
+    if (made.errors >= 0) close(made.errors);
+    dt_watch_destroy(made.watch);
     return status;
 }
+
+/* ---- again ---- */
 
 static bool saves(const dtrun_call *call) {
     for (int i = 0; i < call->n_words; i++)
@@ -215,35 +285,70 @@ static bool saves(const dtrun_call *call) {
     return false;
 }
 
+static dt_status *leave_machines_out(launch *self, const char *blamed) {
+    dt_text notes = {0};
+    if (self->hosts.n < 2) return NULL;
+    DT_TRY(dt_hosts_ask(&self->hosts, &self->mpirun, self->folder, ASKING_SECONDS, self->arena));
+    dt_hosts_leave_out(&self->hosts, blamed, &notes);
+    if (notes.n > 0) fputs(notes.data, stderr);
+    dt_text_free(&notes);
+    return NULL;
+}
+
+static void say_restart(const launch *self, int64_t number) {
+    const char *from = saves(self->call) ? "newest checkpoint" : "beginning: there is no --checkpoint-dir";
+    int n = n_processes(self);
+    fprintf(stderr, "dtrun: note: restart %" PRId64 " of %" PRId64 ", with %d process%s, from the %s\n", number, self->call->restarts, n,
+            n == 1 ? "" : "es", from);
+}
+
 /* Until a run ends well, is stopped, or has failed too often. */
-static dt_status *run_all(const dtrun_call *call, const char *folder, dt_arena *arena, int *code) {
+static dt_status *run_all(launch *self, int *code) {
     for (int64_t restarts = 0;; restarts++) {
-        DT_TRY(run_once(call, folder, restarts > 0 && saves(call), arena, code));
+        char blamed[64] = "";
+        DT_TRY(try(self, restarts > 0 && saves(self->call), code, blamed));
         bool is_over = *code == 0 || *code == DTRUN_STOPPED || *code == USAGE_ERROR || n_asked > 0;
-        if (is_over || restarts == call->restarts) return NULL;
-        fprintf(stderr, "dtrun: note: restart %" PRId64 " of %" PRId64 ", from the %s\n", restarts + 1, call->restarts,
-                saves(call) ? "newest checkpoint" : "beginning: there is no --checkpoint-dir");
+        if (is_over || restarts == self->call->restarts) return NULL;
+        DT_TRY(leave_machines_out(self, blamed));
+        if (n_asked > 0) return NULL;
+        say_restart(self, restarts + 1);
     }
+}
+
+static dt_status *find_hosts(launch *self) {
+    const dtrun_call *call = self->call;
+    if (call->hosts == NULL && call->hostfile == NULL) return NULL;
+    if (call->hosts != NULL) DT_TRY(dt_hosts_parse(call->hosts, self->arena, &self->hosts));
+    if (call->hostfile != NULL) DT_TRY(dt_hosts_read(call->hostfile, self->arena, &self->hosts));
+    if (call->n_processes > dt_hosts_n_slots(&self->hosts))
+        return dt_error(DT_INVALID_ARGUMENT, "-n %" PRId64 " is more than the %d that the machines may have; node1:4 is one that may have four",
+                        call->n_processes, dt_hosts_n_slots(&self->hosts));
+    return dt_mpirun_identify(&self->mpirun, self->arena);
 }
 
 dt_status *dtrun_launch(const dtrun_call *call, int *code) {
     char folder[300];
     const char *parent = getenv("TMPDIR");
     jmp_buf guard;
-    dt_arena *arena = dt_arena_create();
-    if (arena == NULL || setjmp(guard) != 0) {
-        dt_arena_destroy(arena);
+    launch self = {.call = call,
+                   .mpirun = {.program = call->mpirun != NULL ? call->mpirun : "mpirun", .options = call->mpirun_options},
+                   .folder = folder,
+                   .arena = dt_arena_create()};
+    if (self.arena == NULL || setjmp(guard) != 0) {
+        dt_arena_destroy(self.arena);
         return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     }
-    dt_arena_guard(arena, &guard);
+    dt_arena_guard(self.arena, &guard);
     dtrun_catch_signals(ask_to_stop);
+    signal(SIGPIPE, SIG_IGN); /* a run goes on when nobody reads its errors */
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     snprintf(folder, sizeof folder, "%.250s/dtrun-launch-XXXXXX", parent != NULL && *parent != 0 ? parent : "/tmp");
-    dt_status *status = mkdtemp(folder) != NULL ? NULL : dt_error(DT_IO, "%s: cannot create it: %s", folder, strerror(errno));
+    dt_status *status = find_hosts(&self);
+    if (status == NULL && mkdtemp(folder) == NULL) status = dt_error(DT_IO, "%s: cannot create it: %s", folder, strerror(errno));
     if (status == NULL) {
-        status = run_all(call, folder, arena, code);
+        status = run_all(&self, code);
         dt_status_free(dt_file_remove_tree(folder));
     }
-    dt_arena_destroy(arena);
+    dt_arena_destroy(self.arena);
     return status;
 }

@@ -90,12 +90,14 @@ static const struct {
      "Runs COMMAND (train, evaluate or predict, and what it takes) in several processes with mpirun and watches them.\vWhen a process dies, stops or "
      "no "
      "longer gets on, all end, and an error says which one it was, where, and what it did last; no process is left on this machine. Each keeps its "
-     "state in a file of the folder that DT_STATE_DIR names, which this command sets; processes of other machines are told it by an option of mpirun "
-     "(Open MPI: -x DT_STATE_DIR).\n\n"
+     "state in a file of its machine, in the folder that DT_STATE_DIR names, which this command sets, and has a parent process that says what ended "
+     "it.\n\n"
      "SIGINT, SIGTERM, SIGHUP and SIGUSR1 make all processes finish the step, write a checkpoint and end with 75 as exit status; a second signal "
      "ends "
-     "them at once. A run that failed is started again with as many processes, at most --restarts times.\n\n"
+     "them at once. A run that failed is started again, at most --restarts times: without those machines of --hosts or --hostfile that cannot be "
+     "reached any more, or have failed twice in a row.\n\n"
      "  dtrun launch -n 4 --restarts 2 train fashion.dtx --replicas 8 --data /usr/share/datasets/fashion-mnist --checkpoint-dir ck\n"
+     "  dtrun launch --hosts node1:2,node2:2 --restarts 2 train fashion.dtx --replicas 8 --data /shared/data --checkpoint-dir /shared/ck\n"
      "  dtrun launch -n 4 --mpirun-options \"--oversubscribe --bind-to none\" evaluate fashion.dtx --replicas 8 --checkpoint-dir ck"},
     {"devices", DEVICES, "the devices of this machine", "Prints what --devices can name on this machine."},
 };
@@ -148,7 +150,9 @@ enum key {
     KEY_PROCESSES,
     KEY_RESTARTS,
     KEY_MPIRUN,
-    KEY_MPIRUN_OPTIONS
+    KEY_MPIRUN_OPTIONS,
+    KEY_HOSTS,
+    KEY_HOSTFILE
 };
 
 /* Groups in the order of --help: what is run, on what, checkpoints, what is said, the rest. */
@@ -242,7 +246,9 @@ static const struct {
     {HAS_CODE, {"level", KEY_LEVEL, "LEVEL", 0, "Use the code for this instruction-set level (default: the best that runs here)", 5}},
     {HAS_CODE, {"cpu", 0, NULL, OPTION_ALIAS, NULL, 5}},
     {HAS_CODE, {"perf-map", KEY_PERF_MAP, NULL, 0, "Name the kernels for perf(1), in /tmp/perf-PID.map", 5}},
-    {LAUNCH, {"processes", 'n', "N", 0, "How many processes (default: 1)", 1}},
+    {LAUNCH, {"processes", 'n', "N", 0, "How many processes (default: 1, or as many as the machines may have)", 1}},
+    {LAUNCH, {"hosts", KEY_HOSTS, "LIST", 0, "The machines, and how many processes each may have: node1:2,node2:2 (default: this one)", 1}},
+    {LAUNCH, {"hostfile", KEY_HOSTFILE, "FILE", 0, "A file of them, a machine a line: node1 slots=2, or node1:2", 1}},
     {LAUNCH,
      {"restarts", KEY_RESTARTS, "R", 0, "How often to start again after a failure, with --resume where there is a --checkpoint-dir (default: 0)", 1}},
     {LAUNCH, {"deadline", KEY_DEADLINE, "SECONDS", 0, "How long a process may go without getting on while others wait for it (default: 60)", 1}},
@@ -342,6 +348,7 @@ static void check_together(dtrun_call *call, struct argp_state *state) {
     dt_run_options *run = &call->run;
     if (strcmp(call->command, "launch") == 0) {
         if (call->n_words == 0) argp_error(state, "which command? train, evaluate or predict, and what it takes");
+        if (call->hosts != NULL && call->hostfile != NULL) argp_error(state, "--hosts or --hostfile, not both");
         return;
     }
     if (strcmp(call->command, "export") == 0) {
@@ -390,6 +397,8 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case 'n': call->n_processes = number(text, 1, "processes", state); return 0;
     case KEY_RESTARTS: call->restarts = number(text, 0, "restarts", state); return 0;
     case KEY_MPIRUN: call->mpirun = text; return 0;
+    case KEY_HOSTS: call->hosts = text; return 0;
+    case KEY_HOSTFILE: call->hostfile = text; return 0;
     case KEY_MPIRUN_OPTIONS: call->mpirun_options = text; return 0;
     case ARGP_KEY_ARG:
         if (is_launch) {

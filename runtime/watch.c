@@ -23,6 +23,7 @@ typedef struct member {
 struct dt_watch {
     const char *folder;
     int n;
+    bool elsewhere;        /* processes may be where nobody sees them from here */
     member *members;       /* [n] */
     struct pollfd *polled; /* [n] */
     char host[64];         /* this machine */
@@ -33,12 +34,13 @@ struct dt_watch {
     int stopped;            /* by a signal, when last looked at before anybody knew of a failure; -1: none */
 };
 
-dt_status *dt_watch_create(const char *folder, int n, double start_seconds, double deadline_seconds, dt_watch **watch) {
+dt_status *dt_watch_create(const char *folder, int n, bool elsewhere, double start_seconds, double deadline_seconds, dt_watch **watch) {
     dt_watch *made = dt_allocate_zeroed(1, sizeof *made);
     *watch = NULL;
     if (made != NULL) {
         *made = (dt_watch){.folder = folder,
                            .n = n,
+                           .elsewhere = elsewhere,
                            .began = dt_seconds_now(),
                            .start_seconds = start_seconds,
                            .deadline_seconds = deadline_seconds,
@@ -142,6 +144,7 @@ dt_watch_outlook dt_watch_find_outlook(const dt_watch *watch) {
     }
     if (watch->disappeared >= 0 || anybody_knows_of_failure(watch)) return DT_WATCH_FAILS;
     if (n_known > 0 && n_ended == n_known) return DT_WATCH_ENDS;
+    if (n_known == 0 && watch->elsewhere) return DT_WATCH_RUNS;
     return dt_seconds_now() - last_progress(watch) > (have_come ? watch->deadline_seconds : watch->start_seconds) ? DT_WATCH_STALLS : DT_WATCH_RUNS;
 }
 
@@ -168,6 +171,7 @@ static void explain_standstill(const dt_watch *watch, dt_text *text) {
     for (int waiting = 0; waiting < 2 && n_blamed == 0; waiting++)
         for (int p = 0; p < watch->n; p++) {
             const member *one = &watch->members[p];
+            if (!one->is_known && watch->elsewhere) continue;
             if (one->is_known && (one->state.phase != DT_PROCESS_RUNS || one->state.waits != waiting)) continue;
             if (n_blamed++ > 0) dt_text_append(text, "; ");
             if (!one->is_known) {
@@ -204,7 +208,7 @@ void dt_watch_explain(dt_watch *watch, dt_watch_outlook outlook, dt_text *text) 
     bool is_said;
     for (int p = 0; p < watch->n; p++) read_state(watch, p); /* their last words */
     const char *reason = find_reason(watch, &is_said);
-    if (watch->disappeared >= 0)
+    if (watch->disappeared >= 0 && !watch->members[watch->disappeared].state.person_knows)
         explain_disappearance(watch, text);
     else if (watch->stopped >= 0 && !names(reason, watch->stopped))
         explain_stop(watch, text);

@@ -9,8 +9,8 @@
 typedef struct dt_watch dt_watch;
 
 /* Of n processes, whose states come to lie in `folder`, which outlives it. Somebody has to get on every `deadline_seconds`; all have to have come
- * after `start_seconds`. */
-dt_status *dt_watch_create(const char *folder, int n, double start_seconds, double deadline_seconds, dt_watch **watch);
+ * after `start_seconds`. `elsewhere`: processes may be on other machines, all of them too, whose states nobody sees here. */
+dt_status *dt_watch_create(const char *folder, int n, bool elsewhere, double start_seconds, double deadline_seconds, dt_watch **watch);
 void dt_watch_destroy(dt_watch *watch); /* NULL is allowed */
 
 /* Returns when something may have changed, after `milliseconds` at the latest. */

@@ -67,8 +67,6 @@ dt_session_options dt_session_options_default(void) {
 
 /* ---- the group ---- */
 
-static const dt_step_context at_start = {.step = "start"};
-
 static dt_group *group_of(const dt_session *session) { return session->executors[0].group; }
 
 /* Tells the others, who may be waiting: other processes which one this is, other executors of this process who of them it was. */
@@ -96,7 +94,8 @@ static dt_status *gather(dt_session *session, void *records, size_t bytes, const
 dt_status *dt_session_ask(dt_session *session, int64_t here, dt_session_answers *all) {
     int64_t *answers = session->answers;
     answers[session->process] = here;
-    DT_TRY(gather(session, answers, sizeof *answers, &at_start));
+    const char *step = session->running.step != NULL ? session->running.step : "start";
+    DT_TRY(gather(session, answers, sizeof *answers, &(dt_step_context){.step = step, .number = session->running.launch.counter}));
     *all = (dt_session_answers){.least = here, .most = here, .of_first = answers[0], .other = -1};
     for (int p = 0; p < session->n_processes; p++) {
         if (answers[p] < all->least) all->least = answers[p];

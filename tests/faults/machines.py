@@ -6,6 +6,7 @@ import os
 import pathlib
 import random
 import re
+import signal
 import sys
 import tempfile
 import time
@@ -122,6 +123,54 @@ def short_cut(victim, seconds):
     machines.mend(victim)
 
 
+def launched(what, wanted, harm, said, flavour="openmpi"):
+    """A launch over all machines that something happens to starts again, and ends with the bits of one process."""
+    folder, began = new_folder(), time.monotonic()
+    command = ["train", ARTIFACT, *FLAGS, "--seed", 3, "--checkpoint-dir", folder]
+    with machines.Launch(["--restarts", 1, "--deadline", DEADLINE], command, flavour) as run:
+        check(machines.wait_until(lambda: newest(folder) or run.process.poll() is not None, 60), f"{what}: no checkpoint\n{run.output()}")
+        pid = harm(run)
+        ends_right(what, run, folder, wanted)
+        for pattern in said:
+            check(len(re.findall(pattern.format(pid=pid), run.output(), re.M)) == 1, f"{what}: {pattern} is not said once\n{run.output()}")
+    print(f"{what}: named, started again, and the bits of one process, {time.monotonic() - began:.1f} s", flush=True)
+
+
+def pid_in_a_step(run, machine):
+    check(machines.wait_until(lambda: re.match("(train|evaluate) step", (run.state(machine) or (0, ""))[1]), 10), "its state names no step")
+    return run.state(machine)[0]
+
+
+def kill_on(machine):
+    def harm(run):
+        pid = pid_in_a_step(run, machine)
+        os.kill(pid, signal.SIGKILL)
+        return pid
+
+    return harm
+
+
+def cut_for_good(machine):
+    def harm(run):
+        pid = pid_in_a_step(run, machine)
+        machines.cut(machine)
+        return pid
+
+    return harm
+
+
+def launches(wanted):
+    """dtrun launch on machine 0; what it is not told by files of its own machine comes from the other machines."""
+    killed = [r"^dtrun: error: process 2 \(m2, pid {pid}\) has disappeared: signal 9 \(Killed\) ended it. .* at: .* step \d+",
+              r"^dtrun: note: restart 1 of 1, with 4 processes, from the newest checkpoint"]
+    launched("a process is killed on another machine", wanted, kill_on(2), killed)
+    launched("the same, with MPICH", wanted, kill_on(2), killed, "mpich")
+    launched("a machine is gone", wanted, cut_for_good(3),
+             [r"^dtrun: error: process 3 \(m3, pid {pid}\) has given no sign of life for .*; process \d waits for it at .* step \d+",
+              r"^dtrun: note: m3 cannot be reached: it is left out\ndtrun: note: restart 1 of 1, with 3 processes, from the newest checkpoint"])
+    machines.mend(3)
+
+
 def main(n, seed):
     numbers = random.Random(seed)
     machines.build()
@@ -129,6 +178,7 @@ def main(n, seed):
     with machines.cables():
         compare("four machines", wanted)
         compare("a cut of 1 s", wanted, meanwhile=lambda: short_cut(2, 1))
+        launches(wanted)
         cuts(n, numbers, wanted)
         machines.limit(3, "1gbit")
         compare("one machine at 1 Gbit/s", wanted)

@@ -1,6 +1,7 @@
 """dtrun launch: a signal makes a whole checkpoint and exit status 75, whoever is sent it; a launcher that dies or hangs leaves no process; what mpirun
 refuses is said."""
 import os
+import re
 import signal
 import sys
 import time
@@ -41,11 +42,30 @@ def a_second_signal_ends_at_once():
     check(code == 75 and time.monotonic() - began < 3, f"two signals: exit status {code} after {time.monotonic() - began:.1f} s\n{run.error()}")
 
 
+def parent_of(pid):
+    return int(open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[1])
+
+
+def whoever_dies_is_named_by_its_parent():
+    """Also where mpirun says nothing, and before it does; and one that ends the parent ends the process."""
+    run = Launch(2, "train", ARTIFACT, *FLAGS, "--checkpoint-dir", FOLDER / "killed")
+    states = run.wait_for_step(2)
+    os.kill(states[1][0], signal.SIGSEGV)
+    code, said = run.end(), run.messages()
+    check(code != 0 and len(said) == 1, f"exit status {code}\n{run.error()}")
+    check(re.match(rf"process 1 \(.*, pid {states[1][0]}\) has disappeared: signal 11 \(Segmentation fault\) ended it. .* at: .* step \d+", said[0]), said[0])
+    check(run.error().index(said[0]) < run.error().index("exited on signal 11"), f"mpirun does not see the signal, or before\n{run.error()}")
+    run = Launch(2, "train", ARTIFACT, *FLAGS, "--checkpoint-dir", FOLDER / "orphan")
+    states = run.wait_for_step(2)
+    os.kill(parent_of(states[0][0]), signal.SIGKILL)
+    code, said = run.end(), run.messages()
+    check(code != 0 and len(said) == 1 and f"pid {states[0][0]}) has disappeared" in said[0], f"exit status {code}\n{run.error()}")
+
+
 def mpirun_that_dies_takes_all_along():
     run = Launch(2, "train", ARTIFACT, *FLAGS, "--checkpoint-dir", FOLDER / "dead")
     states = run.wait_for_step(2)
-    parent = int(open(f"/proc/{states[0][0]}/stat").read().rsplit(")", 1)[1].split()[1])
-    os.kill(parent, signal.SIGKILL)
+    os.kill(parent_of(parent_of(states[0][0])), signal.SIGKILL)  # between the two is what watches over a process
     code = run.end()
     check(code == 137 and run.messages() == ["mpirun has disappeared: signal 9 ended it"], f"exit status {code}\n{run.error()}")
 
@@ -82,6 +102,7 @@ stopped_by(signal.SIGINT, "launch")
 stopped_by(signal.SIGTERM, 2)
 stopped_by(signal.SIGUSR1, 0)
 a_second_signal_ends_at_once()
+whoever_dies_is_named_by_its_parent()
 mpirun_that_dies_takes_all_along()
 what_cannot_be_started_is_said()
 mpirun_that_hangs.is_ended()

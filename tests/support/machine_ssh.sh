@@ -3,5 +3,5 @@
 while [ "${1#-}" != "$1" ]; do shift; done
 machine=$1
 shift
-export DT_STATE_DIR="$TMPDIR/state-$machine" # a file system of its own, as far as processes look
-exec ip netns exec "$machine" unshare --uts sh -c 'hostname "$0" && exec sh -c "$1"' "$machine" "$*"
+mkdir -p "$MACHINES/$machine" "$MACHINES/own"
+exec ip netns exec "$machine" unshare --uts --mount sh -c 'mount --bind "$MACHINES/$0" "$MACHINES/own" && hostname "$0" && exec sh -c "$1"' "$machine" "$*"

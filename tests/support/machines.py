@@ -1,4 +1,5 @@
-"""machines: four machines on this one, for what happens between machines: each is a network namespace and a host name, on a bridge by a link of its own.
+"""machines: four machines on this one, for what happens between machines: each is a network namespace and a host name, on a bridge by a link of its own,
+and a folder OWN, which is another one on each.
 
 What uses this runs in namespaces of its own (tests/faults/machines.sh), with /run and TMPDIR on a file system of their own: names are free there, each
 process is one that it started, and all of it is gone when it ends.
@@ -14,10 +15,13 @@ import tempfile
 import time
 
 import mpi
+from launched import STATE
 
 SUPPORT = pathlib.Path(os.environ["DT_SOURCE"]) / "tests/support"
 SSH = SUPPORT / "machine_ssh.sh"
 NAMES = ["m0", "m1", "m2", "m3"]
+FOLDERS = pathlib.Path(os.environ.setdefault("MACHINES", tempfile.mkdtemp()))  # of all machines, by name
+OWN = FOLDERS / "own"
 
 
 def ip(*arguments):
@@ -97,20 +101,20 @@ def running(program=None):
     return found
 
 
-class Mpirun:
-    """A program on some of the machines, one process on each, in this order; mpirun runs on the first. It is ended with the `with` statement."""
+NETWORK = [part for layer in ("btl", "oob") for part in ("--mca", f"{layer}_tcp_if_include", "eth0")]
+OPTIONS = {
+    "openmpi": ["--bind-to", "none", "--mca", "plm_rsh_agent", SSH, "--mca", "pml", "ob1", "--mca", "btl", "self,tcp", *NETWORK],
+    "mpich": ["-launcher", "ssh", "-launcher-exec", SSH, "-iface", "eth0"],
+}
 
-    def __init__(self, machines, command, **settings):
-        self.folder = pathlib.Path(tempfile.mkdtemp())
-        names = [NAMES[i] for i in machines]
-        hosts = self.folder / "hosts"
-        hosts.write_text("".join(f"{name} slots=1\n" for name in names))
-        network = [part for layer in ("btl", "oob") for part in ("--mca", f"{layer}_tcp_if_include", "eth0")]
-        line = ["mpirun.openmpi", "-n", len(names), "--hostfile", hosts, "--bind-to", "none", "--mca", "plm_rsh_agent", SSH, "--mca", "pml", "ob1",
-                "--mca", "btl", "self,tcp", *network, "--output-filename", self.folder, *command]
+
+class Started:
+    """A command that runs on one of the machines and starts processes on others; all of them are ended with the `with` statement."""
+
+    def __init__(self, machine, line, flavour="openmpi", **settings):
         self.before = set(running())
         with (self.folder / "output").open("w") as output:
-            self.process = subprocess.Popen([SSH, names[0], shlex.join(map(str, line))], env=mpi.environment_of("openmpi", **settings),
+            self.process = subprocess.Popen([SSH, machine, shlex.join(map(str, line))], env=mpi.environment_of(flavour, **settings),
                                             stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
 
     def __enter__(self):
@@ -128,14 +132,41 @@ class Mpirun:
         """What a person sees who has started it."""
         return (self.folder / "output").read_text()
 
-    def said_by(self, process):
-        """What a process wrote, as its own machine has it."""
-        return "".join(path.read_text() for path in sorted(self.folder.glob(f"*/rank.{process}/std*")))
-
     def wait(self, seconds):
         """Its exit status; None: it has not ended in time."""
         wait_until(lambda: self.process.poll() is not None, seconds)
         return self.process.returncode
+
+
+class Mpirun(Started):
+    """A program on some of the machines, one process on each, in this order; mpirun runs on the first."""
+
+    def __init__(self, machines, command, **settings):
+        self.folder = pathlib.Path(tempfile.mkdtemp())
+        names = [NAMES[i] for i in machines]
+        hosts = self.folder / "hosts"
+        hosts.write_text("".join(f"{name} slots=1\n" for name in names))
+        super().__init__(names[0], ["mpirun.openmpi", "-n", len(names), "--hostfile", hosts, *OPTIONS["openmpi"], "--output-filename", self.folder, *command],
+                         **settings)
+
+    def said_by(self, process):
+        """What a process wrote, as its own machine has it."""
+        return "".join(path.read_text() for path in sorted(self.folder.glob(f"*/rank.{process}/std*")))
+
+
+class Launch(Started):
+    """dtrun launch of a command of dtrun on the first machine, with one process on each."""
+
+    def __init__(self, flags, command, flavour="openmpi"):
+        self.folder = pathlib.Path(tempfile.mkdtemp())
+        line = ["dtrun", "launch", "--hosts", ",".join(NAMES), *flags, "--mpirun", f"mpirun.{flavour}", "--mpirun-options",
+                " ".join(map(str, OPTIONS[flavour])), *command]
+        super().__init__(NAMES[0], line, flavour, TMPDIR=str(OWN))
+
+    def state(self, machine):
+        """Of its process, as it lies there: its pid, and what it does; None: there is none."""
+        found = [STATE.match(path.read_text()) for path in (FOLDERS / NAMES[machine]).glob(f"dtrun-launch-*/process-{machine}")]
+        return (int(found[0][4]), found[0][10]) if found and found[0] else None
 
 
 def wait_until(condition, seconds):
