@@ -4,9 +4,10 @@
  *   phase 0, waits 0, person knows 0, progress at 1234.567
  *   train step 57, segment 1, gradients of conv1: computing
  *
- *   ---
+ *   --- 9c5f3a1be07d2468
  *
- * The line before the last is the reason of a failure; blanks follow until the record is full. */
+ * The line before the last is the reason of a failure, the last one has a hash of all before it: a write may be under way while somebody reads.
+ * Blanks follow until the record is full. */
 #include "runtime/comm/process_state.h"
 
 #include "base/file.h"
@@ -80,11 +81,12 @@ void dt_state_file_write(dt_state_file *file) {
     const dt_process_state *state = &file->state;
     char record[RECORD_BYTES + 1];
     if (file->file < 0) return;
-    int n = snprintf(record, sizeof record,
-                     "process %d of %d on %s, pid %" PRId64 ", began at %" PRId64
-                     "\nphase %d, waits %d, person knows %d, progress at %.3f\n%.*s\n%.*s\n---\n",
-                     state->process, state->n_processes, state->host, state->pid, state->started, (int)state->phase, state->waits,
-                     state->person_knows, state->progressed, line_length(state->doing), state->doing, line_length(state->reason), state->reason);
+    int n =
+        snprintf(record, sizeof record,
+                 "process %d of %d on %s, pid %" PRId64 ", began at %" PRId64 "\nphase %d, waits %d, person knows %d, progress at %.3f\n%.*s\n%.*s\n",
+                 state->process, state->n_processes, state->host, state->pid, state->started, (int)state->phase, state->waits, state->person_knows,
+                 state->progressed, line_length(state->doing), state->doing, line_length(state->reason), state->reason);
+    n += snprintf(record + n, sizeof record - (size_t)n, "--- %016" PRIx64 "\n", dt_hash_bytes(record, (size_t)n, DT_HASH_SEED));
     memset(record + n, ' ', (size_t)(RECORD_BYTES - n));
     file->written = dt_seconds_now();
     (void)!pwrite(file->file, record, RECORD_BYTES, 0);
@@ -98,6 +100,13 @@ void dt_state_file_close(dt_state_file *file) {
 static bool take_line(char **rest, char *line, size_t bytes) {
     const char *found = strsep(rest, "\n");
     return *rest != NULL && snprintf(line, bytes, "%s", found) < (int)bytes;
+}
+
+static bool is_whole(const char *record) {
+    const char *last = strstr(record, "\n--- ");
+    uint64_t hash;
+    return last != NULL && sscanf(last + strlen("\n--- "), "%16" SCNx64 "\n", &hash) == 1 &&
+           hash == dt_hash_bytes(record, (size_t)(last + 1 - record), DT_HASH_SEED);
 }
 
 static bool parse(char *record, dt_process_state *state) {
@@ -114,17 +123,13 @@ static bool parse(char *record, dt_process_state *state) {
     state->phase = (dt_process_phase)phase;
     state->waits = waits;
     state->person_knows = person_knows;
-    return take_line(&record, state->doing, sizeof state->doing) && take_line(&record, state->reason, sizeof state->reason) &&
-           strncmp(record, "---\n", 4) == 0;
+    return take_line(&record, state->doing, sizeof state->doing) && take_line(&record, state->reason, sizeof state->reason);
 }
 
-/* A write may be under way: what was read twice alike is whole. */
+/* What a write that is under way has torn is whole a moment later. */
 static bool read_whole(int file, char *record) {
-    char again[RECORD_BYTES];
     for (int tries = 0; tries < 10; tries++)
-        if (pread(file, record, RECORD_BYTES, 0) == RECORD_BYTES && pread(file, again, RECORD_BYTES, 0) == RECORD_BYTES &&
-            memcmp(record, again, RECORD_BYTES) == 0)
-            return true;
+        if (pread(file, record, RECORD_BYTES, 0) == RECORD_BYTES && is_whole(record)) return true;
     return false;
 }
 

@@ -17,7 +17,7 @@ STATE = re.compile(r"process (\d+) of (\d+) on (\S+), pid (\d+), began at (\d+)\
 def read_states(folder):
     """What each process says: {process: (pid, phase, doing)}."""
     states = {}
-    for path in pathlib.Path(folder).glob("dtrun-launch-*/process-*"):
+    for path in list_files(folder):
         try:
             found = STATE.match(path.read_text())
         except OSError:
@@ -25,6 +25,14 @@ def read_states(folder):
         if found:
             states[int(found[1])] = int(found[4]), int(found[6]), found[10]
     return states
+
+
+def list_files(folder):
+    """Of states; none where the launch takes its folder away meanwhile."""
+    try:
+        return list(pathlib.Path(folder).glob("dtrun-launch-*/process-*"))
+    except OSError:
+        return []
 
 
 class Launch:

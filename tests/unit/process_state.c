@@ -3,6 +3,7 @@
 
 #include "tests/unit/scratch_folder.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -77,6 +78,28 @@ static void a_record_is_read_whole(void **state) {
     dt_state_file_close(&file);
 }
 
+/* The beginning of the next record, the end of the one before, for as long as the writer does not go on. */
+static void a_torn_record_is_none(void **state) {
+    (void)state;
+    dt_state_file file;
+    dt_process_state read;
+    bool found;
+    char before[2048] = "";
+    assert_ok(dt_state_file_create(scratch, 0, 1, &file));
+    int other = open(scratch_path("process-0"), O_RDWR);
+    ssize_t n = pread(other, before, sizeof before, 0);
+    strcpy(file.state.doing, "training");
+    dt_state_file_write(&file);
+    assert_ok(dt_process_state_read(scratch, 0, &read, &found));
+    assert_true(found);
+    ssize_t at = strstr(before, "starting") + 3 - before;
+    assert_int_equal(pwrite(other, before + at, (size_t)(n - at), at), n - at);
+    assert_ok(dt_process_state_read(scratch, 0, &read, &found));
+    assert_false(found);
+    close(other);
+    dt_state_file_close(&file);
+}
+
 static void a_process_is_known_by_when_it_began(void **state) {
     (void)state;
     pid_t child = fork();
@@ -95,6 +118,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_written_is_read, scratch_make, scratch_remove),
         cmocka_unit_test_setup_teardown(a_record_is_read_whole, scratch_make, scratch_remove),
+        cmocka_unit_test_setup_teardown(a_torn_record_is_none, scratch_make, scratch_remove),
         cmocka_unit_test(a_process_is_known_by_when_it_began),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
