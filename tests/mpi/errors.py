@@ -34,7 +34,7 @@ def run(which, *flags, artifact=ARTIFACT, data=DATA, before="", epochs=2, others
     script = f"""if [ $OMPI_COMM_WORLD_RANK = {which} ]; then {before.format(folder=folder)}
                  exec dtrun train {artifact} --data {data} --checkpoint-dir {folder}/ck {common} {' '.join(map(str, flags))}; fi
                  exec dtrun train {ARTIFACT} --data {DATA} --checkpoint-dir {folder}/ck {common}"""
-    return mpi.run("openmpi", N, ["sh", "-c", script], seconds=60)
+    return mpi.run("openmpi", N, ["sh", "-c", script], seconds=180)
 
 
 POOL = concurrent.futures.ThreadPoolExecutor(3)
