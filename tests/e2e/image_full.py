@@ -1,4 +1,5 @@
-"""scripts/image.sh: a root file system in which one process trains, and two end with its bytes; the Dockerfile installs and copies the same."""
+"""scripts/image.sh: a root file system in which one process trains, and two end with its bytes; the Dockerfile installs and copies the same, and its
+commands run on a bare Debian."""
 import os
 import pathlib
 import re
@@ -24,6 +25,20 @@ def the_dockerfile_takes_the_same_steps():
         check(one and one == other, f"scripts/image.sh does {one}, the Dockerfile {other}")
 
 
+def the_dockerfile_runs():
+    """Its RUN commands, each on a Debian that has nothing but what debootstrap gives it."""
+    text = (SOURCE / "Dockerfile").read_text().replace("\\\n", " ")
+    build, install = re.findall(r"^RUN (.*)$", text, re.MULTILINE)
+    for command, then in ((build, "build/dtrun --help >/dev/null && test -s build/libdt_mpi_openmpi.so"),
+                          (install, "mpirun --version >/dev/null && test -s /etc/ssh/ssh_config.d/mpi.conf && test -x /usr/sbin/sshd")):
+        done = subprocess.run([SOURCE / "scripts/bare.sh", f"set -e; {command}; {then}"], capture_output=True, text=True)
+        if done.returncode == 77:
+            print(f"skipped: there is no bare Debian: {done.stdout.strip()}")
+            sys.exit(77)
+        check(done.returncode == 0, f"RUN {command}\nexit status {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    print("the Dockerfile's commands run on a bare Debian", flush=True)
+
+
 def the_image_trains():
     with tempfile.TemporaryDirectory(prefix="dt-image-") as folder:
         done = subprocess.run([SOURCE / "scripts/image.sh", folder], capture_output=True, text=True)
@@ -42,5 +57,6 @@ def the_image_trains():
 
 
 the_dockerfile_takes_the_same_steps()
+the_dockerfile_runs()
 the_image_trains()
 print("ok")
