@@ -2,7 +2,7 @@
 # Prints tables of our speed, beside TensorFlow's and JAX's where there is something to compare: all measured in this run, in turn, on the same
 # two cores.
 #
-#   bench/run.sh [--pairs N] [TABLE …]      all tables, 3 pairs where they vary. What a table is, its script says:
+#   bench/run.sh [--pairs N] [TABLE …]      all tables but the last, 3 pairs where they vary. What a table is, its script says:
 #       cnn          a step of the CNN               bench/cnn_step.py
 #       perceptron   a step of the perceptron        bench/perceptron_step.py
 #       start        process start to first step     bench/first_step.py
@@ -14,6 +14,7 @@
 #       passes       the worth of each pass          bench/passes.py
 #       order        what equal bits cost a sum      bench/reduction_order.py
 #       processes    a step over two processes       bench/processes.py
+#       wire         the same over 1 Gbit/s; root    bench/wire.py
 #
 # The first call of one of the first six but `size`, or of processes, installs the peers (bench/peers/setup.sh). DT_DATA: the folder of Fashion-MNIST.
 set -euo pipefail
@@ -21,14 +22,14 @@ cd "$(dirname "$0")/.."
 
 declare -A scripts=([cnn]=cnn_step [perceptron]=perceptron_step [start]=first_step [memory]=memory [size]=size [epoch]=epoch
                     [second]=second [elementwise]=elementwise [passes]=passes [order]=reduction_order
-                    [processes]=processes)
+                    [processes]=processes [wire]=wire)
 pairs=3
 tables=()
 peers=
 while [ $# -gt 0 ]; do
     case $1 in
     --pairs) pairs=${2:?a number of pairs} && shift ;;
-    *) [ -n "${scripts[$1]:-}" ] && tables+=("$1") || { sed -n '5,18s/^# *//p' "$0" >&2 && exit 2; } ;;
+    *) [ -n "${scripts[$1]:-}" ] && tables+=("$1") || { sed -n '5,19s/^# *//p' "$0" >&2 && exit 2; } ;;
     esac
     shift
 done
@@ -42,6 +43,11 @@ cmake --build build --target dtc dtc-bench-kernel dtrun reduction_order >/dev/nu
 build/dtc compile examples/fashion_cnn.dt -o build/bench_fashion.dtx
 build/dtc compile examples/perceptron.dt -o build/bench_perceptron.dtx
 build/dtc compile bench/programs/odd_channels.dt -o build/bench_odd_channels.dtx
+case " ${tables[*]} " in *" wire "*)
+    cmake --build build --target processes_exchange_openmpi >/dev/null
+    build/dtc compile examples/gpt.dt -o build/bench_gpt.dtx
+    ;;
+esac
 python=python3
 beside=
 if [ -n "$peers" ]; then

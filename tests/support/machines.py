@@ -1,7 +1,7 @@
 """machines: four machines on this one, for what happens between machines: each is a network namespace and a host name, on a bridge by a link of its own,
 and a folder OWN, which is another one on each.
 
-What uses this runs in namespaces of its own (tests/faults/machines.sh), with /run and TMPDIR on a file system of their own: names are free there, each
+What uses this runs in namespaces of its own (machines.sh), with /run and TMPDIR on a file system of their own: names are free there, each
 process is one that it started, and all of it is gone when it ends.
 """
 import contextlib
@@ -20,7 +20,7 @@ from launched import STATE
 SUPPORT = pathlib.Path(os.environ["DT_SOURCE"]) / "tests/support"
 SSH = SUPPORT / "machine_ssh.sh"
 NAMES = ["m0", "m1", "m2", "m3"]
-FOLDERS = pathlib.Path(os.environ.setdefault("MACHINES", tempfile.mkdtemp()))  # of all machines, by name
+FOLDERS = pathlib.Path(os.environ["MACHINES"])  # of all machines, by name
 OWN = FOLDERS / "own"
 
 

@@ -1,0 +1,87 @@
+"""wire: two processes of one core each, on machines with 1 Gbit/s between them: network namespaces of this one, each on a link that carries no more.
+
+    44 MB        what processes of that many bytes of gradients exchange: by our rounds, beside the MPI_Allreduce of the same MPI
+    gpt.dt       a step of training at N rows a process, beside the longer of its parts: computing, as each process does it where there is no other; and
+                 exchanging, as it takes where each process computes one row
+
+Times of steps are medians of a run of `dtrun bench` on made-up input; the parts are measured right before the step. Needs root.
+"""
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+
+import side_by_side as bench
+
+MACHINES = bench.ROOT / "tests/support/machines.sh"
+if "MACHINES" not in os.environ:
+    os.environ["DT_PYTHON"] = sys.executable
+    os.execv(MACHINES, [str(MACHINES), __file__, *sys.argv[1:]])
+
+sys.path.insert(0, str(bench.ROOT / "tests/support"))
+import machines  # noqa: E402
+
+GPT = bench.ROOT / "build/bench_gpt.dtx"
+ROWS = (64, 32, 16, 4)  # a process
+REPLICA = 32  # rows, at most
+STEPS = 10
+
+
+def output_of(command):
+    """Of two processes, one a machine."""
+    with machines.Mpirun([0, 1], command) as run:
+        if run.wait(600) != 0:
+            sys.exit(f"{command}: {run.output()}")
+        return run.output()
+
+
+def benched(rows, n_processes):
+    replicas = n_processes * -(-rows // REPLICA)
+    return ["dtrun", "bench", GPT, "--replicas", replicas, "--global-batch", rows * n_processes, "--devices", "cpu:1x1", "--steps", STEPS, "--json"]
+
+
+def figures(output):
+    return json.loads(output[output.index("{"):output.rindex("}") + 1])
+
+
+def computing(rows):
+    """ms: of two processes that know nothing of each other, the slower one."""
+    both = [subprocess.Popen(list(map(str, benched(rows, 1))), stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    return max(1000 * figures(one.communicate()[0])["median"] for one in both)
+
+
+def step(rows):
+    """ms: a step; of that, under way between processes; and waited for."""
+    found = figures(output_of(benched(rows, 2)))
+    return 1000 * found["median"], 1000 * found["exchanging"], 1000 * found["exposed"]
+
+
+def exchange():
+    """ms: ours, the engine's; and the ratio."""
+    said = output_of([bench.ROOT / "build/processes_exchange_openmpi", 44_000_000, 512 << 10, 5])
+    return map(float, re.search(r"direct ([\d.]+) ms .*MPI_Allreduce ([\d.]+) ms .*: ([\d.]+)", said).groups())
+
+
+def main():
+    n = bench.n_pairs(__doc__)
+    machines.build()
+    with machines.cables():
+        for i in (0, 1):
+            machines.limit(i, "1gbit")
+        bench.head(f"1 Gbit/s; {bench.counted(n, 'run')}", "ours, ms", "beside, ms", "ratio")
+        runs = [tuple(exchange()) for _ in range(n)]
+        ours, theirs, ratio = map(statistics.median, zip(*runs))
+        bench.row("44 MB, beside MPI_Allreduce", f"{ours:.0f}", f"{theirs:.0f}", f"{ratio:.2f}")
+        for rows in ROWS:
+            runs = []
+            for _ in range(n):
+                longer = max(computing(rows), step(1)[1])
+                whole = step(rows)[0]
+                runs.append((whole, longer, whole / longer))
+            whole, longer, ratio = map(statistics.median, zip(*runs))
+            bench.row(f"gpt.dt, {rows} rows a process, beside the longer of its parts", f"{whole:.0f}", f"{longer:.0f}", f"{ratio:.2f}")
+
+
+main()
