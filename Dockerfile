@@ -1,4 +1,4 @@
-# The image of scripts/image.sh, by the same steps. Not built so far: no Docker daemon was at hand.
+# The image of scripts/image.sh, by the same steps. Its RUN commands have run on a bare Debian (tests/e2e/image_full.py); no Docker daemon has built it.
 #
 #   docker build -t dt .
 #   docker run --rm -v $PWD:/mnt -w /mnt dt dtrun train m.dtx --data data
