@@ -7,7 +7,10 @@
  * One dt_launch a microbatch (and one a core for kernels that run once); the runtime fills it before each step.
  *
  * A kernel that runs once may be divided ("divided" in manifest.json): it is called n_parts times, in any order or at once, and each call does its
- * part of the work. Other kernels read neither field. */
+ * part of the work. Other kernels read neither field.
+ *
+ * Where processes share out an update (share.h), such a kernel does share `share` of `n_shares` of the nests that this is for, and its part of that.
+ */
 #ifndef DT_ABI_LAUNCH_H
 #define DT_ABI_LAUNCH_H
 
@@ -65,6 +68,7 @@ typedef struct dt_launch {
 #undef X
     dt_bad_index *bad_index; /* never NULL */
     int64_t part, n_parts;   /* 0 <= part < n_parts */
+    int64_t share, n_shares; /* 0 <= share < n_shares; 0 of 1: all of it */
 } dt_launch;
 
 typedef void (*dt_kernel_entry)(void *const *buffers, const dt_launch *launch);

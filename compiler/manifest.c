@@ -45,7 +45,16 @@ static void add_tensor(cJSON *object, dt_dtype dtype, dt_shape shape) {
 
 /* ---- the program ---- */
 
-static void add_variables(cJSON *root, const dt_module *module) {
+/* Absent where everybody has all. */
+static void add_share(cJSON *object, dt_share share) {
+    if (share.unit == 0) return;
+    cJSON *item = cJSON_AddObjectToObject(object, "share");
+    add_integer(item, "unit", share.unit);
+    add_integer(item, "turn", share.turn);
+}
+
+static void add_variables(cJSON *root, const dt_compilation *compilation) {
+    const dt_module *module = compilation->module;
     cJSON *array = cJSON_AddArrayToObject(root, "variables");
     for (size_t i = 0; i < module->variables.n; i++) {
         const dt_variable *variable = &module->variables.items[i];
@@ -54,6 +63,7 @@ static void add_variables(cJSON *root, const dt_module *module) {
         cJSON_AddStringToObject(item, "kind", dt_variable_kind_names()[variable->kind]);
         cJSON_AddBoolToObject(item, "trainable", variable->trainable);
         add_tensor(item, variable->dtype, variable->shape);
+        if (compilation->variable_shares != NULL) add_share(item, compilation->variable_shares[i]);
     }
 }
 
@@ -175,6 +185,16 @@ static void add_amount(cJSON *item, const char *what, dt_amount amount, int64_t 
     cJSON_AddNumberToObject(item, key, amount.fixed);
 }
 
+static void add_gathers(cJSON *kernel_item, const dt_kernel_function *kernel) {
+    if (kernel->n_gathers == 0) return;
+    cJSON *array = cJSON_AddArrayToObject(kernel_item, "gathers");
+    for (int g = 0; g < kernel->n_gathers; g++) {
+        cJSON *item = add_item(array);
+        add_integer(item, "buffer", kernel->gathers[g].buffer);
+        add_share(item, kernel->gathers[g].share);
+    }
+}
+
 static void add_kernels(cJSON *plan_item, const dt_plan *plan, const dt_cuda_program *cuda, int p) {
     cJSON *array = cJSON_AddArrayToObject(plan_item, "kernels");
     for (int k = 0; k < plan->n_kernels; k++) {
@@ -184,6 +204,7 @@ static void add_kernels(cJSON *plan_item, const dt_plan *plan, const dt_cuda_pro
         cJSON_AddBoolToObject(item, "once", kernel->once);
         cJSON_AddBoolToObject(item, "divided", kernel->divided);
         add_integers(item, "buffers", kernel->buffers, kernel->n_buffers);
+        add_gathers(item, kernel);
         dt_kernel_count count = dt_kernel_count_of(plan, kernel);
         add_amount(item, "flops", count.flops, plan->microbatch_rows);
         add_amount(item, "bytes", count.bytes, plan->microbatch_rows);
@@ -222,6 +243,7 @@ static void add_segments(cJSON *plan_item, const dt_plan *plan) {
             add_integer(entry, "source", collective->source);
             add_integer(entry, "target", collective->target);
             add_integer(entry, "complete_after", dt_complete_after(plan, segment, collective));
+            add_share(entry, collective->share);
             cJSON_AddStringToObject(entry, "label", collective->label ? collective->label : plan->buffers[collective->source].name);
         }
     }
@@ -347,7 +369,7 @@ dt_status *dt_manifest_write(dt_text *text, const dt_artifact_contents *contents
     add_integer(root, "microbatch_rows", compilation->microbatch_rows);
     add_objects(root, contents);
     add_locations(root, compilation);
-    add_variables(root, compilation->module);
+    add_variables(root, compilation);
     cJSON *functions = cJSON_AddArrayToObject(root, "functions");
     for (int i = 0; i < compilation->n_plans; i++) add_function(functions, compilation->plans[i], NULL, i);
     if (contents->cuda != NULL) add_cuda(root, contents->cuda);

@@ -27,6 +27,7 @@ static const dt_pass passes[] = {
     {"late_writes", dt_pass_late_writes, true, DT_SWITCH_NONE}, /* variables are written when their old value has been read */
     {"split_reductions", dt_pass_split_reductions, true, DT_SWITCH_SPLIT}, /* long reductions become partial ones, for many threads */
     {"plan_memory", dt_pass_plan_memory, true, DT_SWITCH_NONE},            /* buffers get offsets */
+    {"share_updates", dt_pass_share_updates, true, DT_SWITCH_NONE},        /* what of an update processes may share out */
 };
 enum {
     n_passes = sizeof passes / sizeof *passes

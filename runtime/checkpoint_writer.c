@@ -111,7 +111,7 @@ dt_status *dt_checkpoint_writer_begin(dt_checkpoint_writer *writer, const dt_che
     double began = dt_recorder_now(main_recorder(writer));
     DT_TRY(copy_state(writer, state));
     for (int v = 0; v < dt_session_artifact(writer->session)->n_variables; v++)
-        DT_TRY(dt_session_get_variable(writer->session, 0, v, (void *)(uintptr_t)writer->variables[v]));
+        DT_TRY(dt_session_collect_variable(writer->session, v, (void *)(uintptr_t)writer->variables[v]));
     record(writer, main_recorder(writer), DT_SPAN_CHECKPOINT, "copy variables", began);
     atomic_store(&writer->has_ended, false);
     int reason = pthread_create(&writer->thread, NULL, write_copy, writer);

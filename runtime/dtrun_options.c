@@ -111,6 +111,7 @@ enum key {
     KEY_DEVICES,
     KEY_LIBRARY,
     KEY_REDUCE,
+    KEY_SHARD_OPTIMIZER,
     KEY_DEADLINE,
     KEY_REPLICAS,
     KEY_GLOBAL_BATCH,
@@ -209,6 +210,9 @@ static const struct {
     {STEPS,
      {"reduce", KEY_REDUCE, "exact|fast", 0,
       "Over processes, whether sums have the same bits whoever holds which replica, or are left to MPI or NCCL (default: exact)", 2}},
+    {TRAIN,
+     {"shard-optimizer", KEY_SHARD_OPTIMIZER, NULL, 0,
+      "Over processes, each keeps a share of the optimizer's states and updates what they belong to (ZeRO-1). Same bits, same checkpoints", 2}},
     {STEPS | DATA, {"replicas", KEY_REPLICAS, "V", 0, "Shards of the global batch, dealt to the devices (default: 1, resumed: the checkpoint's)", 2}},
     {STEPS | DATA,
      {"global-batch", KEY_GLOBAL_BATCH, "N", 0,
@@ -326,6 +330,7 @@ static error_t parse_run(int key, char *text, struct argp_state *state) {
     case KEY_EPOCH: run->epoch = number(text, 1, name, state); return 0;
     case KEY_DEVICES: run->devices = text; return 0;
     case KEY_LIBRARY: run->no_libraries = choice(text, "none", "auto", name, state); return 0;
+    case KEY_SHARD_OPTIMIZER: run->shard_optimizer = true; return 0;
     case KEY_REDUCE: run->fast_sums = choice(text, "fast", "exact", name, state); return 0;
     case KEY_DEADLINE: run->deadline_seconds = (double)number(text, 1, name, state); return 0;
     case KEY_REPLICAS: run->replicas = number(text, 1, name, state); return 0;

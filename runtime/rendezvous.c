@@ -30,6 +30,7 @@
     X(int64_t resumes, "goes on with --resume (1) or does not (0):", "%" PRId64, record->resumes)                                                    \
     X(int64_t fast_sums, "has --reduce=fast (1) or exact (0):", "%" PRId64, record->fast_sums)                                                       \
     X(int64_t no_libraries, "has --library=none (1) or auto (0):", "%" PRId64, record->no_libraries)                                                 \
+    X(int64_t shard_optimizer, "has --shard-optimizer (1) or does not (0):", "%" PRId64, record->shard_optimizer)                                    \
     X(int64_t timeline_steps, "has --timeline-steps (0: no --timeline):", "%" PRId64, record->timeline_steps)                                        \
     X(uint64_t flags, "has other options: --bad-index, --init, --map, --allow-missing, --keep-best or --stop-after-no-gain:", "%" PRIx64,            \
       record->flags)
@@ -85,6 +86,7 @@ static record record_of(const dt_artifact *artifact, const char *command, const 
                    .resumes = run->resume,
                    .fast_sums = run->fast_sums,
                    .no_libraries = run->no_libraries,
+                   .shard_optimizer = run->shard_optimizer,
                    .timeline_steps = run->timeline_steps,
                    .level = kernels->level == NULL ? dt_kernels_best_level(artifact) : 0,
                    .machine = machine()};

@@ -153,13 +153,15 @@ void dt_run_log_reading(dt_log *log, const dt_pipeline *pipeline) {
     dt_text_free(&whole);
 }
 
-/* A line for each library that a GPU's work is left to, and how several processes exchange. */
+/* A line for each library that a GPU's work is left to, how several processes exchange, and what they share out. */
 static void log_libraries(dt_log *log, const dt_session *session) {
-    dt_text libraries = {0}, crossing = {0};
+    dt_text libraries = {0}, crossing = {0}, sharing = {0};
     dt_session_print_libraries(session, false, &libraries);
     dt_session_print_crossing(session, &crossing);
     log_lines(log, "library", libraries);
+    dt_session_print_sharing(session, &sharing);
     log_lines(log, "note", crossing);
+    log_lines(log, "note", sharing);
 }
 
 void dt_run_log_started(dt_log *log, const dt_kernels *kernels, dt_session *session, const dt_pipeline *pipeline, int step, dt_log_start start) {

@@ -45,6 +45,12 @@ typedef struct training {
 
 /* ---- checkpoints ---- */
 
+/* To the process that writes, what it does not have itself. */
+static dt_status *give_shares(const training *run) {
+    for (int v = 0; v < run->artifact->n_variables; v++) DT_TRY(dt_session_collect_variable(run->session, v, NULL));
+    return NULL;
+}
+
 /* One process writes what all have. */
 static dt_status *save(training *run) {
     if (run->options->checkpoint_dir == NULL) return NULL;
@@ -52,7 +58,7 @@ static dt_status *save(training *run) {
     run->state.n_added = dt_reports_n_added(reports);
     run->state.n_totals = run->state.n_added > 0 ? dt_reports_n_aggregates(reports) : 0;
     run->state.totals = (dt_total *)(uintptr_t)dt_reports_totals(reports);
-    dt_status *status = dt_checkpoint_writer_begin(run->writer, &run->state);
+    dt_status *status = run->writer != NULL ? dt_checkpoint_writer_begin(run->writer, &run->state) : give_shares(run);
     run->state.totals = NULL; /* the reports' */
     run->saved_step = run->state.step;
     return status;
@@ -265,6 +271,7 @@ static dt_status *begin(training *run, dt_checkpoint_state *saved) {
     run->about.devices = options->devices;
     run->about.no_libraries = options->no_libraries;
     run->about.fast_sums = options->fast_sums;
+    run->about.shard_optimizer = options->shard_optimizer;
     run->about.deadline_seconds = options->deadline_seconds;
     run->about.processes = options->processes;
     run->about.timeline = options->timeline;

@@ -55,10 +55,10 @@ typedef struct dt_llvm_emitter {
     DT_LIST(dt_llvm_function) functions;
     dt_llvm_function at_work;
     LLVMValueRef function, launch, rows, valid, bad_index;
-    LLVMValueRef part, n_parts; /* of a divided kernel */
-    LLVMValueRef *buffers;      /* the kernel's arguments */
-    LLVMValueRef packed;        /* llvm_packing.c: packed operands, on the function's stack; NULL: none yet */
-    bool streams;               /* at work is the copy of a kernel whose stores may stream (llvm_stream.c) */
+    LLVMValueRef part, n_parts, share, n_shares; /* of a divided kernel */
+    LLVMValueRef *buffers;                       /* the kernel's arguments */
+    LLVMValueRef packed;                         /* llvm_packing.c: packed operands, on the function's stack; NULL: none yet */
+    bool streams;                                /* at work is the copy of a kernel whose stores may stream (llvm_stream.c) */
 
     int n_carried;
     LLVMValueRef *carried;

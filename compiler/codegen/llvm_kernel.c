@@ -39,6 +39,8 @@ static void load_arguments(dt_llvm_emitter *e) {
     if (e->at_work.kernel->divided) {
         e->part = item(e, e->i64, e->launch, offsetof(dt_launch, part) / 8);
         e->n_parts = item(e, e->i64, e->launch, offsetof(dt_launch, n_parts) / 8);
+        e->share = item(e, e->i64, e->launch, offsetof(dt_launch, share) / 8);
+        e->n_shares = item(e, e->i64, e->launch, offsetof(dt_launch, n_shares) / 8);
     }
     e->buffers = DT_NEW_ARRAY(e->arena, LLVMValueRef, e->at_work.kernel->n_buffers);
     for (int b = 0; b < e->at_work.kernel->n_buffers; b++) {
@@ -60,26 +62,60 @@ static void row_group(dt_llvm_emitter *e, const dt_nest *nests, int n_nests) {
     dt_llvm_loop_end(e, &rows);
 }
 
-/* The first iteration of loop 0 of `part`, as kernel.h has it. */
-static LLVMValueRef start_of_part(dt_llvm_emitter *e, const dt_nest *nest, LLVMValueRef part) {
-    int64_t extent = nest->loops[0].extent, iterations = nest->part_iterations;
-    LLVMValueRef unit = LLVMBuildMul(e->builder, dt_llvm_i64(e, (extent + iterations - 1) / iterations), part, "");
-    LLVMValueRef start = LLVMBuildMul(e->builder, LLVMBuildUDiv(e->builder, unit, e->n_parts, ""), dt_llvm_i64(e, iterations), "");
-    if (extent % iterations == 0) return start;
-    LLVMValueRef before = LLVMBuildICmp(e->builder, LLVMIntULT, start, dt_llvm_i64(e, extent), "");
-    return LLVMBuildSelect(e->builder, before, start, dt_llvm_i64(e, extent), "");
+/* Iterations [first, end) of loop 0. */
+typedef struct iteration_range {
+    LLVMValueRef first, end;
+} iteration_range;
+
+static LLVMValueRef least(dt_llvm_emitter *e, LLVMValueRef x, LLVMValueRef y) {
+    return LLVMBuildSelect(e->builder, LLVMBuildICmp(e->builder, LLVMIntSLT, x, y, ""), x, y, "");
 }
 
-/* A nest of a divided kernel: a range of its outermost loop, or all of it in part 0. */
+static LLVMValueRef next(dt_llvm_emitter *e, LLVMValueRef number) { return LLVMBuildAdd(e->builder, number, dt_llvm_i64(e, 1), ""); }
+
+/* The first iteration of `share`: dt_share_first_unit, of this nest. */
+static LLVMValueRef start_of_share(dt_llvm_emitter *e, const dt_nest *nest, LLVMValueRef share) {
+    const dt_nest_share *how = &nest->share;
+    LLVMValueRef turn = LLVMBuildURem(e->builder, dt_llvm_i64(e, how->turn), e->n_shares, "");
+    LLVMValueRef sum = LLVMBuildAdd(e->builder, LLVMBuildMul(e->builder, dt_llvm_i64(e, how->n_units), share, ""), turn, "");
+    LLVMValueRef unit = LLVMBuildSub(e->builder, LLVMBuildUDiv(e->builder, sum, e->n_shares, ""), dt_llvm_i64(e, how->first_unit), "");
+    LLVMValueRef start = LLVMBuildMul(e->builder, unit, dt_llvm_i64(e, how->unit_iterations), "");
+    LLVMValueRef is_before = LLVMBuildICmp(e->builder, LLVMIntSLT, unit, dt_llvm_i64(e, 0), "");
+    return least(e, LLVMBuildSelect(e->builder, is_before, dt_llvm_i64(e, 0), start, ""), dt_llvm_i64(e, nest->loops[0].extent));
+}
+
+static iteration_range share_of(dt_llvm_emitter *e, const dt_nest *nest) {
+    if (nest->share.n_units == 0) return (iteration_range){dt_llvm_i64(e, 0), dt_llvm_i64(e, nest->loops[0].extent)};
+    return (iteration_range){start_of_share(e, nest, e->share), start_of_share(e, nest, next(e, e->share))};
+}
+
+/* The first iteration of `part` of the share, as kernel.h has it. */
+static LLVMValueRef start_of_part(dt_llvm_emitter *e, const dt_nest *nest, iteration_range share, LLVMValueRef part) {
+    int64_t iterations = nest->part_iterations;
+    LLVMValueRef n = LLVMBuildSub(e->builder, share.end, share.first, "");
+    LLVMValueRef n_units = LLVMBuildUDiv(e->builder, LLVMBuildAdd(e->builder, n, dt_llvm_i64(e, iterations - 1), ""), dt_llvm_i64(e, iterations), "");
+    LLVMValueRef unit = LLVMBuildUDiv(e->builder, LLVMBuildMul(e->builder, n_units, part, ""), e->n_parts, "");
+    LLVMValueRef start = LLVMBuildAdd(e->builder, share.first, LLVMBuildMul(e->builder, unit, dt_llvm_i64(e, iterations), ""), "");
+    bool is_even = nest->share.n_units == 0 && nest->loops[0].extent % iterations == 0;
+    return is_even ? start : least(e, start, share.end);
+}
+
+/* A nest of a divided kernel: a range of its outermost loop, or all of the process's share in part 0. */
 static void part_of_nest(dt_llvm_emitter *e, const dt_nest *nest) {
     dt_llvm_nest *n = dt_llvm_nest_prepare(e, nest, NULL, 0);
     if (nest->part_iterations > 0) {
-        n->part_start = start_of_part(e, nest, e->part);
-        n->part_end = start_of_part(e, nest, LLVMBuildAdd(e->builder, e->part, dt_llvm_i64(e, 1), ""));
+        iteration_range share = share_of(e, nest);
+        n->part_start = start_of_part(e, nest, share, e->part);
+        n->part_end = start_of_part(e, nest, share, next(e, e->part));
         dt_llvm_nest_emit(n, 0);
     } else {
         LLVMValueRef is_first = LLVMBuildICmp(e->builder, LLVMIntEQ, e->part, dt_llvm_i64(e, 0), "");
         LLVMBasicBlockRef join = dt_llvm_if_begin(e, is_first, true);
+        if (nest->share.n_units > 0) {
+            iteration_range share = share_of(e, nest);
+            n->part_start = share.first;
+            n->part_end = share.end;
+        }
         dt_llvm_nest_emit(n, 0);
         dt_llvm_if_end(e, join);
     }

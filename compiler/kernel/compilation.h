@@ -24,7 +24,8 @@ typedef struct dt_compilation {
     dt_target target; /* what the plans are for */
     int n_plans;      /* 0 before fuse, then one plan for each function of the module, in its order */
     dt_plan **plans;
-    int64_t microbatch_rows; /* of every plan, chosen before fuse (compiler/kernel/microbatches.h) */
+    const dt_share *variable_shares; /* [variables of the module] of slots that processes may share out; NULL before share_updates */
+    int64_t microbatch_rows;         /* of every plan, chosen before fuse (compiler/kernel/microbatches.h) */
     DT_LIST(dt_location)
     locations;        /* index expressions that kernels check, by the `location` they count a bad index with: "locations" of the manifest */
     dt_text warnings; /* lines for the user: what a pass did that costs something; in the arena */

@@ -139,11 +139,23 @@ static int64_t extent_of(const dt_run *run, int loop) {
     return extent == DT_BATCH ? run->launch->rows : extent == DT_GATHERED ? run->launch->valid : extent;
 }
 
-/* The first iteration of loop 0 that belongs to `part` of a divided kernel. */
-static int64_t start_of_part(const dt_run *run, int64_t part) {
-    int64_t extent = run->nest->loops[0].extent, iterations = run->nest->part_iterations, n_units = (extent + iterations - 1) / iterations;
-    int64_t start = n_units * part / run->launch->n_parts * iterations;
+/* The first iteration of loop 0 that belongs to `share` of those that the processes have. */
+static int64_t start_of_share(const dt_run *run, int64_t share) {
+    const dt_nest_share *how = &run->nest->share;
+    int64_t extent = extent_of(run, 0);
+    if (how->n_units == 0) return share == run->launch->share ? 0 : extent;
+    int64_t unit = dt_share_first_unit(how->n_units, how->turn, share, run->launch->n_shares) - how->first_unit;
+    int64_t start = unit > 0 ? unit * how->unit_iterations : 0;
     return start < extent ? start : extent;
+}
+
+/* The same of `part` of a divided kernel, within the share. */
+static int64_t start_of_part(const dt_run *run, int64_t part) {
+    int64_t first = start_of_share(run, run->launch->share), end = start_of_share(run, run->launch->share + 1);
+    if (run->nest->part_iterations == 0) return part == 0 ? first : end; /* part 0 does all of it */
+    int64_t iterations = run->nest->part_iterations, n_units = (end - first + iterations - 1) / iterations;
+    int64_t start = first + n_units * part / run->launch->n_parts * iterations;
+    return start < end ? start : end;
 }
 
 static bool better(dt_scalar x, dt_scalar old, dt_dtype dtype, dt_combiner combiner) {
@@ -224,7 +236,7 @@ static void walk_outer(dt_run *run, int loop, int n_outer) {
     }
     int64_t end = extent_of(run, loop);
     run->loops[loop] = 0;
-    if (loop == 0 && run->kernel->divided && run->nest->part_iterations > 0) {
+    if (loop == 0 && run->kernel->divided) {
         run->loops[loop] = start_of_part(run, run->launch->part);
         end = start_of_part(run, run->launch->part + 1);
     }

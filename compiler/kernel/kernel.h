@@ -10,6 +10,7 @@
 #ifndef DT_KERNEL_KERNEL_H
 #define DT_KERNEL_KERNEL_H
 
+#include "abi/share.h"
 #include "ir/graph.h"
 
 /* ---- addresses ---- */
@@ -102,8 +103,16 @@ typedef struct dt_layout dt_layout;
 typedef struct dt_lowering dt_lowering;
 struct dt_library_call;
 
+/* What of a nest is a process's, where processes share out the update that it belongs to. An iteration of loop 0 is within one unit. */
+typedef struct dt_nest_share {
+    int64_t n_units;                     /* of its tensors (abi/share.h); 0: every process runs all of the nest */
+    int64_t turn;                        /* the same */
+    int64_t first_unit, unit_iterations; /* iteration i is within unit first_unit + i / unit_iterations */
+} dt_nest_share;
+
 typedef struct dt_nest {
     bool in_rows;            /* loop 0 is the row loop (extent DT_BATCH), shared with its in_rows neighbours */
+    dt_nest_share share;     /* of a divided kernel */
     int64_t part_iterations; /* of a divided kernel: a part is a multiple of so many iterations of loop 0; 0: the nest is part 0's as a whole */
     int n_loops;
     dt_loop *loops; /* outer ones first, then reduced; order is the order of execution unless tiled */
@@ -144,12 +153,21 @@ typedef struct dt_buffer {
 /* Whether it holds the rows of all replicas, and so lies after all of its space that does not. */
 static inline bool dt_buffer_is_gathered(const dt_buffer *buffer) { return dt_shape_count(buffer->shape, DT_GATHERED) > 0; }
 
+/* A buffer that processes have shared out. */
+typedef struct dt_shared_buffer {
+    int buffer; /* of the plan */
+    dt_share share;
+} dt_shared_buffer;
+
 typedef struct dt_kernel_function {
     const char *name; /* a C identifier: "train_3_conv2d_relu" made from step, number and layer names */
     bool once;        /* all it writes is replicated: run once a memory, not once a replica */
     bool divided; /* once, in parts: part p of n runs iterations [floor(u * p / n) * t, floor(u * (p + 1) / n) * t) of loop 0 of each nest, t being
-                     the nest's part_iterations and u the number of these that cover the loop. No nest reads what another one writes */
+                     the nest's part_iterations and u the number of these that cover the loop. No nest reads what another one writes.
+                     Where processes share out the update, this is said of the iterations that are the process's own */
     bool update;  /* it writes variables */
+    int n_gathers;
+    dt_shared_buffer *gathers; /* [n_gathers] what its nests have written shared out, and somebody needs whole: gathered right after it */
     int n_buffers;
     int *buffers; /* plan->buffers index of each kernel argument; dt_address.buffer indexes this list */
     int n_nests;
@@ -162,6 +180,7 @@ typedef struct dt_collective {
     dt_combiner combiner; /* NONE of an all_gather; else what DT_REDUCTION_OPS has */
     int source, target;   /* buffers: REPLICA or PARTIAL space to DEVICE space, or of a reduce_scatter to REPLICA space. Rows come first in both */
     const char *label;    /* "Cnn/conv2d_1/kernel": what a report of a stuck one says */
+    dt_share share;       /* of an all_reduce: where the update is shared out, each process needs its share of the result alone. unit 0: all of it */
 } dt_collective;
 
 /* A segment: kernels that run once, then kernels that run for each replica, then what crosses replicas. A replica's kernel may write a replicated

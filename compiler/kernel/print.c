@@ -126,6 +126,9 @@ static void print_nest(dt_text *text, const dt_plan *plan, const dt_kernel_funct
     else if (nest->vector_loop >= 0)
         dt_text_format(text, "  vector l%d", nest->vector_loop);
     if (nest->part_iterations > 0) dt_text_format(text, "  parts of %" PRId64 " l0", nest->part_iterations);
+    if (nest->share.n_units > 0)
+        dt_text_format(text, "  units of %" PRId64 " l0, from %" PRId64 " of %" PRId64, nest->share.unit_iterations, nest->share.first_unit,
+                       nest->share.n_units);
     dt_text_append(text, "\n");
     for (int i = 0; i < nest->n_instructions; i++) print_instruction(text, plan, kernel, nest, i);
     for (int r = 0; r < nest->n_reductions; r++)
@@ -175,6 +178,8 @@ static void print_kernel(dt_text *text, const dt_plan *plan, const dt_kernel_fun
     dt_text_free(&lines);
     dt_text_append(text, "\n");
     for (int n = 0; n < kernel->n_nests; n++) print_nest(text, plan, kernel, &kernel->nests[n]);
+    for (int g = 0; g < kernel->n_gathers; g++)
+        dt_text_format(text, "    gathers %s where shared out\n", plan->buffers[kernel->gathers[g].buffer].name);
 }
 
 static void print_buffers(dt_text *text, const dt_plan *plan) {

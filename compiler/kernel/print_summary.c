@@ -22,6 +22,7 @@ static void print_kernel(dt_text *text, const dt_plan *plan, int k) {
     const dt_kernel_function *kernel = &plan->kernels[k];
     dt_text_format(text, "  %-8s %-40s ", kernel->update ? "update" : kernel->once ? "device" : "replica", kernel->name);
     print_form(text, kernel);
+    if (kernel->n_gathers > 0) dt_text_format(text, ", gathers %d where shared out", kernel->n_gathers);
     dt_text_append(text, "\n");
 }
 
@@ -31,6 +32,7 @@ static void print_collective(dt_text *text, const dt_plan *plan, const dt_segmen
     if (collective->combiner != DT_COMBINE_NONE) dt_text_format(text, "%s ", dt_combiner_name(collective->combiner));
     dt_shape_print(text, source->dtype, source->shape);
     dt_text_format(text, " %s", collective->label ? collective->label : source->name);
+    if (collective->share.unit > 0) dt_text_append(text, ", each its share where shared out");
     int complete_after = dt_complete_after(plan, segment, collective);
     if (complete_after > 0) dt_text_format(text, ", complete after %s", plan->kernels[segment->replica_kernels[complete_after - 1]].name);
     dt_text_append(text, "\n");

@@ -315,9 +315,11 @@ static void cut_segments(dt_fusion *f) {
         for (size_t g = 0; g < f->groups.n; g++) {
             const dt_fusion_group *group = &f->groups.items[g];
             if (group->collective == NULL || group->segment != s) continue;
-            segment->collectives[segment->n_collectives++] =
-                (dt_collective){kind_of(group->collective), combiner_of(group->collective), group->source, dt_fusion_buffer(f, group->collective),
-                                label_of(f, group->collective)};
+            segment->collectives[segment->n_collectives++] = (dt_collective){.kind = kind_of(group->collective),
+                                                                             .combiner = combiner_of(group->collective),
+                                                                             .source = group->source,
+                                                                             .target = dt_fusion_buffer(f, group->collective),
+                                                                             .label = label_of(f, group->collective)};
         }
     }
 }

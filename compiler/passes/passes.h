@@ -15,5 +15,6 @@ dt_status *dt_pass_schedule(dt_compilation *compilation);
 dt_status *dt_pass_late_writes(dt_compilation *compilation);
 dt_status *dt_pass_split_reductions(dt_compilation *compilation);
 dt_status *dt_pass_plan_memory(dt_compilation *compilation);
+dt_status *dt_pass_share_updates(dt_compilation *compilation);
 
 #endif

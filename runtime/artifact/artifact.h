@@ -13,6 +13,7 @@
 #include "abi/dtype.h"
 #include "abi/library.h"
 #include "abi/manifest.h"
+#include "abi/share.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -52,6 +53,7 @@ typedef struct dt_artifact_variable {
     bool trainable;
     dt_artifact_tensor tensor; /* no rows */
     int64_t bytes;
+    dt_share share; /* of a slot that processes may share out */
 } dt_artifact_variable;
 
 typedef struct dt_artifact_buffer {
@@ -79,6 +81,12 @@ typedef struct dt_artifact_launch {
     const dt_library_call *library; /* what a vendor's library can do instead; NULL: nothing */
 } dt_artifact_launch;
 
+/* A buffer that the processes have written each its share of. */
+typedef struct dt_artifact_gather {
+    int buffer; /* DEVICE or VARIABLE */
+    dt_share share;
+} dt_artifact_gather;
+
 typedef struct dt_artifact_kernel {
     const char *name;  /* symbol in the object */
     const char *lines; /* "fashion_cnn.dt:14", for people */
@@ -86,6 +94,8 @@ typedef struct dt_artifact_kernel {
     bool divided; /* it does its part of the work a call: launch.part of launch.n_parts */
     int n_buffers;
     const int *buffers;
+    int n_gathers; /* where the update is shared out, what everybody needs of what it has written; of a divided kernel */
+    const dt_artifact_gather *gathers;
     dt_artifact_amount flops, bytes; /* floating-point work, and memory that must cross its border, as counted by the compiler; 0: not said */
     int n_launches;                  /* of a GPU's plan: what the kernel is there, one after another; else 0 */
     const dt_artifact_launch *launches;
@@ -97,6 +107,7 @@ typedef struct dt_artifact_collective {
     int source, target; /* buffers: REPLICA to DEVICE (all_reduce, all_gather) or REPLICA to REPLICA (reduce_scatter). The source of an all_reduce
                            may be PARTIAL: then it is of the same segment, and read by nobody after it */
     int complete_after; /* so many replica kernels of the segment the source is there, and used by none of the rest */
+    dt_share share;     /* of an all_reduce: of the result each process needs its share alone, where the update is shared out. unit 0: all of it */
     const char *label;
 } dt_artifact_collective;
 

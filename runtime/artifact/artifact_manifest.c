@@ -136,6 +136,8 @@ static dt_status *read_variables(dt_artifact_reader *reader, const dt_json *root
         variable->kind = (dt_variable_kind)kind;
         variable->bytes = variable->tensor.row_bytes;
         paths[item.index] = variable->path;
+        DT_TRY(dt_artifact_read_share(&item, variable->bytes / (int64_t)dt_dtype_bytes(variable->tensor.dtype), &variable->share));
+        if (variable->share.unit > 0 && variable->kind != DT_VARIABLE_SLOT) return dt_json_wrong(&item, "only slots are shared out");
         if ((total += variable->bytes) > DT_MOST_BYTES) return dt_json_wrong(&item, "more elements than any memory holds");
         if (variable->kind != DT_VARIABLE_PARAMETER) continue;
         int64_t n_elements = variable->bytes / (int64_t)dt_dtype_bytes(variable->tensor.dtype);

@@ -119,6 +119,39 @@ static dt_status *read_amount(const dt_json *item, const char *key, double *amou
     return *amount >= 0 && isfinite(*amount) ? NULL : dt_json_wrong(item, "\"%s\": %g is no amount", key, *amount);
 }
 
+dt_status *dt_artifact_read_share(const dt_json *object, int64_t n_elements, dt_share *share) {
+    dt_json item;
+    *share = (dt_share){0};
+    if (!dt_json_has(object, "share")) return NULL;
+    DT_TRY(dt_json_member(object, "share", &item));
+    DT_TRY(dt_json_integer(&item, "unit", 1, DT_SHARE_ELEMENTS, &share->unit));
+    DT_TRY(dt_json_integer(&item, "turn", 0, DT_MOST_BYTES, &share->turn));
+    return n_elements > 0 ? NULL : dt_json_wrong(object, "it has no elements to share out");
+}
+
+/* Everybody has room for all of it. */
+static dt_status *read_gathers(dt_artifact_reader *reader, const dt_json *object, const dt_artifact_function *function, dt_artifact_kernel *kernel) {
+    dt_json array;
+    if (!dt_json_has(object, "gathers")) return NULL;
+    DT_TRY(dt_json_array(object, "gathers", &array, &kernel->n_gathers));
+    dt_artifact_gather *gathers = DT_NEW_ARRAY(reader->arena, dt_artifact_gather, kernel->n_gathers);
+    kernel->gathers = gathers;
+    for (dt_json item = dt_json_first(&array); item.value != NULL; dt_json_next(&item)) {
+        int64_t number;
+        DT_TRY(dt_json_integer(&item, "buffer", 0, function->n_buffers - 1, &number));
+        const dt_artifact_buffer *buffer = &function->buffers[number];
+        const dt_artifact_tensor *tensor = &buffer->tensor;
+        dt_artifact_gather *gather = &gathers[item.index];
+        gather->buffer = (int)number;
+        DT_TRY(dt_artifact_read_share(&item, tensor->row_bytes / (int64_t)dt_dtype_bytes(tensor->dtype), &gather->share));
+        bool is_whole = buffer->space == DT_MEMORY_DEVICE ||
+                        (buffer->space == DT_MEMORY_VARIABLE && reader->artifact->variables[buffer->variable].share.unit == 0);
+        if (gather->share.unit == 0 || tensor->has_rows || !is_whole || !kernel->divided)
+            return dt_json_wrong(&item, "%s is nothing that processes gather", tensor->name != NULL ? tensor->name : "the buffer");
+    }
+    return NULL;
+}
+
 static dt_status *read_kernels(dt_artifact_reader *reader, const dt_json *plan, dt_artifact_function *function) {
     dt_json array;
     DT_TRY(dt_json_array(plan, "kernels", &array, &function->n_kernels));
@@ -135,6 +168,7 @@ static dt_status *read_kernels(dt_artifact_reader *reader, const dt_json *plan, 
             kernel->lines = dt_arena_string(reader->arena, kernel->lines);
         }
         DT_TRY(dt_artifact_read_indices(reader, &item, "buffers", function->n_buffers, &kernel->n_buffers, &kernel->buffers));
+        DT_TRY(read_gathers(reader, &item, function, kernel));
         DT_TRY(read_amount(&item, "flops_per_row", &kernel->flops.per_row));
         DT_TRY(read_amount(&item, "flops_fixed", &kernel->flops.fixed));
         DT_TRY(read_amount(&item, "bytes_per_row", &kernel->bytes.per_row));
@@ -210,7 +244,10 @@ static dt_status *read_collective(dt_artifact_reader *reader, const dt_json *ite
     collective->source = (int)source;
     collective->target = (int)target;
     DT_TRY(read_complete_after(item, function, segment, collective));
-    return check_collective(item, function, collective);
+    DT_TRY(check_collective(item, function, collective));
+    const dt_artifact_tensor *tensor = &function->buffers[target].tensor;
+    if (collective->kind != DT_COLLECTIVE_ALL_REDUCE) return NULL;
+    return dt_artifact_read_share(item, tensor->row_bytes / (int64_t)dt_dtype_bytes(tensor->dtype), &collective->share);
 }
 
 static dt_status *read_segments(dt_artifact_reader *reader, const dt_json *plan, dt_artifact_function *function) {

@@ -47,6 +47,9 @@ dt_status *dt_artifact_read_tensor(dt_artifact_reader *reader, const dt_json *ob
 /* Bytes of a full microbatch; with DT_ALL_ROWS: of one microbatch's share. */
 int64_t dt_artifact_tensor_bytes(const dt_artifact *artifact, const dt_artifact_tensor *tensor);
 
+/* "share" of `object`, a tensor of so many elements; {0} where there is none. */
+dt_status *dt_artifact_read_share(const dt_json *object, int64_t n_elements, dt_share *share);
+
 /* "locations" and "functions", into the reader's artifact. */
 dt_status *dt_artifact_read_locations(dt_artifact_reader *reader, const dt_json *root);
 dt_status *dt_artifact_read_functions(dt_artifact_reader *reader, const dt_json *root);

@@ -36,9 +36,11 @@ typedef struct dt_collective_part {
                          sum before. NULL: each is one */
     void *const *sources; /* [microbatches of this member] ALL_GATHER: its own rows; REDUCE_SCATTER: all rows of the batch */
     int n_targets;
-    void *const *targets; /* [n_targets] ALL_REDUCE; ALL_GATHER: of all rows; REDUCE_SCATTER: [microbatches of this member] its own rows. Neighbours
-                             that share memory may name one target, at the same index: it is written once */
-    int complete_after;   /* when its sources are there, of those made together: the same number in all members, and greater for what is later */
+    void *const *targets;  /* [n_targets] ALL_REDUCE; ALL_GATHER: of all rows; REDUCE_SCATTER: [microbatches of this member] its own rows. Neighbours
+                              that share memory may name one target, at the same index: it is written once */
+    int complete_after;    /* when its sources are there, of those made together: the same number in all members, and greater for what is later */
+    const int64_t *shares; /* [processes + 1] process p has elements [shares[p], shares[p + 1]) of n. ALL_REDUCE: its targets get these alone;
+                              ALL_GATHER: its target, the one there is, holds them before, and all of them after. NULL: nothing is shared out */
     const char *label;
 } dt_collective_part;
 

@@ -41,6 +41,23 @@ bool dt_memory_has(const dt_artifact *artifact, int wanted, int function) {
     return wanted == DT_ALL_FUNCTIONS ? role == DT_ROLE_INIT || role == DT_ROLE_STEP : wanted == function;
 }
 
+/* ---- shares ---- */
+
+dt_byte_range dt_memory_share(const dt_artifact_variable *variable, int share, int n_shares) {
+    int64_t bytes = (int64_t)dt_dtype_bytes(variable->tensor.dtype), n = variable->bytes / bytes;
+    if (variable->share.unit == 0 || n_shares == 1) return (dt_byte_range){0, variable->bytes};
+    int64_t first = dt_share_first_element(variable->share, n, share, n_shares),
+            end = dt_share_first_element(variable->share, n, share + 1, n_shares);
+    return (dt_byte_range){first * bytes, (end - first) * bytes};
+}
+
+int64_t dt_memory_slot_bytes(const dt_artifact *artifact, int share, int n_shares) {
+    int64_t bytes = 0;
+    for (int v = 0; v < artifact->n_variables; v++)
+        if (artifact->variables[v].kind == DT_VARIABLE_SLOT) bytes += dt_memory_share(&artifact->variables[v], share, n_shares).n_bytes;
+    return bytes;
+}
+
 /* ---- layout ---- */
 
 /* Lays out `n` spaces, of which each takes so much, and besides so much for each microbatch of all. */
@@ -57,8 +74,10 @@ void dt_memory_domain_lay_out(dt_memory_domain *domain, const dt_artifact *artif
     domain->bytes = 0;
     domain->memory = not_allocated(domain);
     domain->variables = DT_NEW_ARRAY(arena, int64_t, artifact->n_variables);
-    for (int v = 0; v < artifact->n_variables && wanted == DT_ALL_FUNCTIONS; v++)
-        domain->variables[v] = take(&domain->bytes, padded(artifact->variables[v].bytes));
+    for (int v = 0; v < artifact->n_variables && wanted == DT_ALL_FUNCTIONS; v++) {
+        dt_byte_range own = dt_memory_share(&artifact->variables[v], domain->share, domain->n_shares);
+        domain->variables[v] = take(&domain->bytes, padded(own.n_bytes)) - own.first;
+    }
     for (int f = 0; f < artifact->n_functions; f++) {
         if (!dt_memory_has(artifact, wanted, f)) continue;
         raise_to(&device, artifact->functions[f].bytes.device);

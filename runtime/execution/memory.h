@@ -47,7 +47,8 @@ typedef struct dt_memory_domain {
     bool is_allocated;
     char *memory; /* until it is allocated, an address that no other domain has: lists are made of such addresses to see how long they are */
     int64_t bytes;
-    int64_t *variables; /* [n_variables] from its start */
+    int share, n_shares; /* what of an optimizer's states it has; 0 of 1: all of them */
+    int64_t *variables;  /* [n_variables] from its start. Of one that is shared out, the first element, which may be another's: less than 0 */
     dt_space_layout device_space;
 } dt_memory_domain;
 
@@ -68,6 +69,15 @@ typedef struct dt_executor_memory {
     int64_t **input_starts, **input_strides; /* [n_functions][n_inputs] within a slot; from microbatch to microbatch, 0: all read the same */
     int64_t *input_bytes;                    /* [n_functions] all inputs of a slot */
 } dt_executor_memory;
+
+/* Bytes of a variable. */
+typedef struct dt_byte_range {
+    int64_t first, n_bytes;
+} dt_byte_range;
+/* Those that share `share` of `n_shares` has: of a slot that is shared out; else all. */
+dt_byte_range dt_memory_share(const dt_artifact_variable *variable, int share, int n_shares);
+/* Of all slots together. */
+int64_t dt_memory_slot_bytes(const dt_artifact *artifact, int share, int n_shares);
 
 bool dt_memory_has(const dt_artifact *artifact, int wanted, int function);
 

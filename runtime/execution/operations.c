@@ -61,14 +61,27 @@ static void add_launch(builder *in, int k, int microbatch, int launch) {
     add(in, (dt_operation){.kind = DT_OPERATION_LAUNCH, .launch = {in->number, k, entry, buffers, dt_executor_memory_launches(in->memory) + launch}});
 }
 
+/* What follows is one of them. */
+static void add_collectives(builder *in, int segment, int n) {
+    dt_operation_collective all = {.first = in->collective, .n = n, .segment = segment};
+    add(in, (dt_operation){.kind = DT_OPERATION_COLLECTIVE, .collective = all});
+    in->collective += n;
+    in->apart = false;
+}
+
+/* How many buffers are gathered after the kernel. */
+static int n_gathers(const builder *in, const dt_artifact_kernel *kernel) { return in->memory->domain->n_shares > 1 ? kernel->n_gathers : 0; }
+
 static void add_meeting(builder *in) {
     if (in->memory->domain->n_executors > 1) add(in, (dt_operation){.kind = DT_OPERATION_MEET});
     in->apart = false;
 }
 
-/* What comes before and after a kernel that runs once is done on all executors of the domain, but for a run of those that the first one does alone.
+/* What comes before and after a kernel that runs once, or is gathered after it, is done on all executors of the domain, but for a run of those that
+ * the first one does alone.
  */
-static void add_once(builder *in, const dt_artifact_segment *segment) {
+static void add_once(builder *in, int s) {
+    const dt_artifact_segment *segment = &in->function->segments[s];
     if (segment->n_device_kernels == 0) return;
     if (in->apart) add_meeting(in);
     for (int i = 0; i < segment->n_device_kernels; i++) {
@@ -76,7 +89,11 @@ static void add_once(builder *in, const dt_artifact_segment *segment) {
         bool divided = in->function->kernels[k].divided;
         if (divided || in->options->part == 0) add_launch(in, k, 0, in->memory->n_microbatches);
         bool goes_on = i + 1 < segment->n_device_kernels && !divided && !in->function->kernels[segment->device_kernels[i + 1]].divided;
-        if (!goes_on) add_meeting(in);
+        int n = n_gathers(in, &in->function->kernels[k]);
+        if (n > 0)
+            add_collectives(in, s, n);
+        else if (!goes_on)
+            add_meeting(in);
     }
 }
 
@@ -138,6 +155,14 @@ static void **targets_of(const builder *in, const dt_artifact_collective *collec
     return targets;
 }
 
+/* NULL where nobody shares out. */
+static const int64_t *shares_of(const builder *in, dt_share how, size_t n) {
+    int n_shares = in->memory->domain->n_shares;
+    int64_t *shares = DT_NEW_ARRAY(in->arena, int64_t, n_shares + 1);
+    for (int p = 0; p <= n_shares; p++) shares[p] = dt_share_first_element(how, (int64_t)n, p, n_shares);
+    return n_shares > 1 ? shares : NULL;
+}
+
 static dt_collective_part part_of(const builder *in, const dt_artifact_collective *collective) {
     const dt_artifact_tensor *tensor = &in->function->buffers[collective->source].tensor;
     void **sources = DT_NEW_ARRAY(in->arena, void *, in->memory->n_microbatches);
@@ -151,6 +176,23 @@ static dt_collective_part part_of(const builder *in, const dt_artifact_collectiv
                                .complete_after = collective->complete_after,
                                .label = collective->label};
     part.targets = targets_of(in, collective, &part.n_targets);
+    if (collective->share.unit > 0) part.shares = shares_of(in, collective->share, part.n);
+    return part;
+}
+
+/* What each process has written its share of, in place. */
+static dt_collective_part gathered_part(const builder *in, const dt_artifact_gather *gather) {
+    const dt_artifact_buffer *buffer = &in->function->buffers[gather->buffer];
+    void **place = DT_NEW(in->arena, void *);
+    dt_collective_part part = {.kind = DT_COLLECTIVE_ALL_GATHER,
+                               .dtype = buffer->tensor.dtype,
+                               .n = n_elements(&buffer->tensor),
+                               .sources = place,
+                               .n_targets = 1,
+                               .targets = place,
+                               .label = buffer->tensor.name != NULL ? buffer->tensor.name : "shares"};
+    *place = address(in, gather->buffer, 0);
+    part.shares = shares_of(in, gather->share, part.n);
     return part;
 }
 
@@ -164,17 +206,30 @@ static builder builder_of(const dt_operations_options *options, int f, dt_arena 
                      .arena = arena};
 }
 
+typedef DT_LIST(dt_collective_part) part_list;
+
+/* In the order in which the list of operations has them. */
+static void append_parts(const builder *in, const dt_artifact_segment *segment, part_list *parts) {
+    for (int k = 0; k < segment->n_device_kernels; k++) {
+        const dt_artifact_kernel *kernel = &in->function->kernels[segment->device_kernels[k]];
+        for (int g = 0; g < n_gathers(in, kernel); g++) {
+            dt_collective_part part = gathered_part(in, &kernel->gathers[g]);
+            dt_list_push(in->arena, parts, part);
+        }
+    }
+    for (int c = 0; c < segment->n_collectives; c++) {
+        dt_collective_part part = part_of(in, &segment->collectives[c]);
+        dt_list_push(in->arena, parts, part);
+    }
+}
+
 const dt_collective_part *dt_operations_collectives(const dt_operations_options *options, int wanted, dt_arena *arena, int *first) {
     const dt_artifact *artifact = options->memory->artifact;
-    DT_LIST(dt_collective_part) parts = {0};
+    part_list parts = {0};
     for (int f = 0; f < artifact->n_functions; f++) {
         builder in = builder_of(options, f, arena);
         first[f] = (int)parts.n;
-        for (int s = 0; s < in.function->n_segments && dt_memory_has(artifact, wanted, f); s++)
-            for (int c = 0; c < in.function->segments[s].n_collectives; c++) {
-                dt_collective_part part = part_of(&in, &in.function->segments[s].collectives[c]);
-                dt_list_push(arena, &parts, part);
-            }
+        for (int s = 0; s < in.function->n_segments && dt_memory_has(artifact, wanted, f); s++) append_parts(&in, &in.function->segments[s], &parts);
     }
     return parts.items;
 }
@@ -218,16 +273,12 @@ static void add_aggregates(builder *in) {
 
 /* ---- all of it ---- */
 
-static dt_operation_collective collectives_of(const builder *in, int s) {
-    return (dt_operation_collective){.first = in->collective, .n = in->function->segments[s].n_collectives, .segment = s};
-}
-
 /* Of the last microbatch: what `n_done` kernels have made complete, before there are more of them. */
 static void add_complete(builder *in, int s, int n_done) {
     const dt_artifact_segment *segment = &in->function->segments[s];
-    dt_operation complete = {.kind = DT_OPERATION_COMPLETE, .collective = collectives_of(in, s)};
+    dt_operation complete = {.kind = DT_OPERATION_COMPLETE,
+                             .collective = {.first = in->collective, .n = segment->n_collectives, .segment = s, .complete_after = n_done}};
     bool any = false;
-    complete.collective.complete_after = n_done;
     for (int c = 0; c < segment->n_collectives && !any; c++) any = segment->collectives[c].complete_after == n_done;
     if (any && n_done < segment->n_replica_kernels) add(in, complete);
 }
@@ -235,7 +286,7 @@ static void add_complete(builder *in, int s, int n_done) {
 static void add_segment(builder *in, int s) {
     const dt_artifact_segment *segment = &in->function->segments[s];
     int n = n_microbatches(in);
-    add_once(in, segment);
+    add_once(in, s);
     if (segment->n_replica_kernels + segment->n_collectives == 0) return;
     for (int m = 0, merge = 0; m < n; m++) {
         for (int k = 0; k < segment->n_replica_kernels; k++) {
@@ -246,9 +297,7 @@ static void add_segment(builder *in, int s) {
     }
     in->apart = true;
     if (segment->n_collectives == 0) return;
-    add(in, (dt_operation){.kind = DT_OPERATION_COLLECTIVE, .collective = collectives_of(in, s)});
-    in->collective += segment->n_collectives;
-    in->apart = false;
+    add_collectives(in, s, segment->n_collectives);
 }
 
 static void add_copy_down(builder *in) {

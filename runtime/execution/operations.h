@@ -4,6 +4,7 @@
  *     for each segment:
  *         kernels that run once; in parts, one an executor of the memory domain,    LAUNCH, MEET
  *           where the compiler could divide them, else by its first executor
+           what each process has written its share of, where they share out            COLLECTIVE
  *         for each microbatch its kernels, then the sums that it completes          LAUNCH, REDUCE
  *           in the last one, where some of what crosses replicas is there           COMPLETE
  *         what crosses replicas                                                     COLLECTIVE

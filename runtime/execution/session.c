@@ -175,6 +175,11 @@ static dt_status *check_options(dt_session *session) {
                         ", or start fewer processes: mpirun -n %" PRId64,
                         session->n_processes, session->spec.n, dt_plural(session->spec.n), options->replicas, dt_plural(options->replicas),
                         (int64_t)session->spec.n * session->n_processes, options->replicas / session->spec.n);
+    if (options->shard_optimizer && session->n_processes > 1 && session->spec.kind->is_gpu)
+        return dt_error(
+            DT_INVALID_ARGUMENT,
+            "--shard-optimizer with --devices %s: kernels of GPUs update whole tensors; leave --shard-optimizer out, or train on --devices cpu",
+            options->devices);
     if (!(options->deadline_seconds > 0)) options->deadline_seconds = DEFAULT_DEADLINE_SECONDS;
     return NULL;
 }
@@ -254,6 +259,9 @@ static dt_status *open_executor(dt_session *session, int e) {
                               : NULL;
 }
 
+static bool shares_out(const dt_session *session) { return session->options.shard_optimizer; }
+static int n_shares(const dt_session *session) { return shares_out(session) ? session->n_processes : 1; }
+
 /* Executors of one memory are of one domain. */
 static void open_domains(dt_session *session) {
     bool shared = session->spec.kind->shares_memory;
@@ -261,7 +269,11 @@ static void open_domains(dt_session *session) {
     session->n_domains = shared ? 1 : n;
     session->domains = DT_NEW_ARRAY(session->arena, dt_memory_domain, session->n_domains);
     for (int d = 0; d < session->n_domains; d++) {
-        session->domains[d] = (dt_memory_domain){.device = session->executors[d].device, .number = d, .n_executors = shared ? n : 1};
+        session->domains[d] = (dt_memory_domain){.device = session->executors[d].device,
+                                                 .number = d,
+                                                 .n_executors = shared ? n : 1,
+                                                 .share = shares_out(session) ? session->process : 0,
+                                                 .n_shares = n_shares(session)};
         dt_memory_domain_lay_out(&session->domains[d], session->artifact, session->n_all_microbatches, DT_ALL_FUNCTIONS, session->arena);
     }
     for (int e = 0; e < n; e++) {
@@ -782,16 +794,55 @@ dt_status *dt_session_bad_index_status(const dt_session *session) {
 dt_status *dt_session_get_variable(dt_session *session, int device, int variable, void *data) {
     dt_progress_count(dt_processes_progress(session->options.processes));
     const dt_memory_domain *domain = session->executors[first_executor(session, device)].domain;
-    return dt_device_read(domain->device, data, domain->memory + domain->variables[variable], (size_t)session->artifact->variables[variable].bytes);
+    dt_byte_range own = dt_memory_share(&session->artifact->variables[variable], domain->share, domain->n_shares);
+    const char *memory = domain->memory + domain->variables[variable] + own.first;
+    return dt_device_read(domain->device, (char *)data + own.first, memory, (size_t)own.n_bytes);
 }
 
 dt_status *dt_session_set_variable(dt_session *session, int variable, const void *data) {
     dt_progress_count(dt_processes_progress(session->options.processes));
     for (int d = 0; d < session->n_domains; d++) {
         const dt_memory_domain *domain = &session->domains[d];
-        DT_TRY(dt_device_write(domain->device, domain->memory + domain->variables[variable], data,
-                               (size_t)session->artifact->variables[variable].bytes));
+        dt_byte_range own = dt_memory_share(&session->artifact->variables[variable], domain->share, domain->n_shares);
+        char *memory = domain->memory + domain->variables[variable] + own.first;
+        DT_TRY(dt_device_write(domain->device, memory, (const char *)data + own.first, (size_t)own.n_bytes));
     }
+    return NULL;
+}
+
+/* Bytes [at, at + most) of each process's share, to where they belong in `data`. */
+static dt_status *collect_pieces(dt_session *session, const dt_artifact_variable *variable, int64_t at, int64_t most, char *data) {
+    const dt_memory_domain *domain = &session->domains[0];
+    dt_byte_range own = dt_memory_share(variable, domain->share, domain->n_shares);
+    int64_t n = own.n_bytes - at < most ? own.n_bytes - at : most;
+    char *memory = domain->memory + domain->variables[variable - session->artifact->variables] + own.first + at;
+    dt_text pieces = {0};
+    dt_status *status = dt_processes_gather_bytes(session->options.processes, memory, n > 0 ? (size_t)n : 0, &pieces);
+    const char *piece = pieces.data;
+    for (int p = 0; p < session->n_processes && status == NULL && dt_session_leads(session); p++) {
+        dt_byte_range share = dt_memory_share(variable, p, session->n_processes);
+        n = share.n_bytes - at < most ? share.n_bytes - at : most;
+        if (n <= 0) continue;
+        memcpy(data + share.first + at, piece, (size_t)n);
+        piece += n;
+    }
+    dt_text_free(&pieces);
+    return status;
+}
+
+dt_status *dt_session_collect_variable(dt_session *session, int variable, void *data) {
+    enum {
+        PIECE = 16 << 20 /* bytes of each process on the way at a time */
+    };
+    const dt_artifact_variable *about = &session->artifact->variables[variable];
+    bool is_shared = about->share.unit > 0 && n_shares(session) > 1;
+    int64_t most = 0;
+    if (!is_shared) return dt_session_leads(session) ? dt_session_get_variable(session, 0, variable, data) : NULL;
+    for (int p = 0; p < session->n_processes; p++) {
+        int64_t n = dt_memory_share(about, p, session->n_processes).n_bytes;
+        if (n > most) most = n;
+    }
+    for (int64_t at = 0; at < most; at += PIECE) DT_TRY(collect_pieces(session, about, at, PIECE, data));
     return NULL;
 }
 
@@ -846,6 +897,24 @@ void dt_session_print_crossing(const dt_session *session, dt_text *text) {
     if (session->no_link[0] != 0)
         dt_text_format(text, "sums cross processes by %s, through the machines' memory, and not by NCCL. %s\n", transport->version, session->no_link);
     if (session->options.fast_sums && session->n_processes > 1) print_fast(session, text);
+}
+
+void dt_session_print_sharing(const dt_session *session, dt_text *text) {
+    int64_t all = dt_memory_slot_bytes(session->artifact, 0, 1), most = 0;
+    for (int p = 0; p < session->n_processes; p++) {
+        int64_t here = dt_memory_slot_bytes(session->artifact, p, session->n_processes);
+        if (here > most) most = here;
+    }
+    if (!shares_out(session)) return;
+    if (session->n_processes == 1)
+        dt_text_format(text, "--shard-optimizer: there is one process, which keeps all of the optimizer's states\n");
+    else if (most == all)
+        dt_text_format(text,
+                       "--shard-optimizer: there are no optimizer's states to share out: tensors of more than %d elements, element by element\n",
+                       DT_SHARE_ELEMENTS);
+    else
+        dt_text_format(text, "optimizer's states: at most %.2f MiB of %.2f MiB in each of %d processes, %.1f %%\n", in_mib(most), in_mib(all),
+                       session->n_processes, 100 * (double)most / (double)all);
 }
 
 int64_t dt_session_memory_bytes(const dt_session *session) {

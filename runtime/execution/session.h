@@ -35,6 +35,7 @@ typedef struct dt_session_options {
     bool times;              /* measure each kernel, for dt_session_times */
     bool no_libraries;       /* on a GPU: leave nothing to vendors' libraries */
     int64_t host_bytes;      /* that the caller will take of the host's memory beside the session: they are to fit too */
+    bool shard_optimizer;    /* each process has its share of the optimizer's states alone, and updates that */
     bool fast_sums;          /* over processes: added up as the engine of the transport, or of the GPUs' link, likes, which promises no bits */
     dt_processes *processes; /* of the run, which outlive the session; NULL: this is the only one */
     dt_timeline *timeline;   /* gets a thread for each executor, each queue of a GPU, and one for `processes`; NULL: nothing is recorded */
@@ -60,9 +61,14 @@ void dt_session_destroy(dt_session *session); /* NULL is allowed */
 /* Runs the program's initialisers. */
 dt_status *dt_session_initialize(dt_session *session);
 
-/* Variable `variable` (index in the artifact) as `device` sees it, dense, variable.bytes long. All devices see the same bits between steps. */
+/* Variable `variable` (index in the artifact) as `device` sees it, dense, variable.bytes long. All devices see the same bits between steps. Of a
+ * slot that processes share out, its own share is read and written, and the rest of `data` is left alone. */
 dt_status *dt_session_get_variable(dt_session *session, int device, int variable, void *data);
 dt_status *dt_session_set_variable(dt_session *session, int variable, const void *data); /* on all devices */
+
+/* The same of what all processes have, in the one that leads; elsewhere `data` may be NULL. Each calls it, for the same variables in the same order.
+ */
+dt_status *dt_session_collect_variable(dt_session *session, int variable, void *data);
 
 /* The next global batch. */
 typedef struct dt_batch {
@@ -147,6 +153,8 @@ dt_status *dt_session_peak(dt_session *session, dt_peak *peak); /* of one of its
 void dt_session_print_libraries(const dt_session *session, bool each, dt_text *text);
 /* Of several processes how they exchange, where that is worth saying: which GPU each has, by what, and whether sums are exact. In lines. */
 void dt_session_print_crossing(const dt_session *session, dt_text *text);
+/* Of several processes, how much of the optimizer's states each has, in lines; what there is to say where they were to share them out and do not. */
+void dt_session_print_sharing(const dt_session *session, dt_text *text);
 const char *dt_session_level(const dt_session *session); /* of the code that runs: "x86-64-v4", "sm_90" */
 
 #endif

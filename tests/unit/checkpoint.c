@@ -41,8 +41,7 @@ static void *storage(dt_session *session, int variable) {
 
 const dt_artifact *dt_session_artifact(const dt_session *session) { return &session->artifact; }
 
-dt_status *dt_session_get_variable(dt_session *session, int device, int variable, void *data) {
-    (void)device;
+dt_status *dt_session_collect_variable(dt_session *session, int variable, void *data) {
     if (n_read++ == fail_read) return dt_error(DT_IO, "the device is gone");
     memcpy(data, storage(session, variable), (size_t)session->artifact.variables[variable].bytes);
     return NULL;

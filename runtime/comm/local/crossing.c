@@ -10,9 +10,9 @@
 /* What crosses in one exchange. */
 typedef struct crossing_piece {
     dt_exchange *exchange;
-    const dt_piece *sums; /* ranges of all_reduces, whose `tensor` is a part's number; NULL: it is the rows of one part */
+    const dt_piece *sums; /* ranges of all_reduces, whose `tensor` is a part's number; NULL: it is all of one part */
     bool lands;           /* slot 0 is the target */
-    int part;             /* of rows */
+    int part;             /* of rows, and of what is shared out */
     int64_t *of_process;  /* [n_processes + 1] the same: the first byte of the rows of each, a whole unit */
 } crossing_piece;
 
@@ -69,17 +69,37 @@ static char *only_target(const dt_local_hub *hub, const dt_piece *sums, dt_arena
     return n_targets == 1 ? targets[0] : NULL;
 }
 
+/* A tensor of which each process has a share: as one image, cut where the shares are. */
+static void add_shares(dt_local_hub *hub, crossing_bucket *bucket, int i, dt_arena *arena) {
+    const dt_collective_part *part = dt_local_part(hub, 0, i);
+    bool gathers = part->kind == DT_COLLECTIVE_ALL_GATHER, lands = gathers || !dt_dtype_is_half(part->dtype);
+    dt_dtype dtype = gathers ? part->dtype : dt_dtype_of_sums(part->dtype);
+    int n_processes = dt_processes_count(hub->options.processes), n_targets;
+    int64_t bytes = (int64_t)dt_dtype_bytes(dtype), *starts = DT_NEW_ARRAY(arena, int64_t, n_processes + 1);
+    for (int p = 0; p <= n_processes; p++) starts[p] = part->shares[p] * bytes;
+    dt_exchange_region *region = DT_NEW(arena, dt_exchange_region);
+    *region = (dt_exchange_region){dtype, part->combine, 0, starts[n_processes]};
+    dt_schedule_goal goal = gathers ? DT_SCHEDULE_ALL_GATHER : DT_SCHEDULE_REDUCE_SCATTER;
+    dt_schedule_options options = schedule_options(hub, goal, starts[n_processes], starts);
+    crossing_piece piece = {.exchange = new_exchange(hub, &options, 1, region, part->label, arena), .part = i, .of_process = starts};
+    void **targets = dt_local_collect_targets(hub, i, 0, arena, &n_targets);
+    piece.lands = lands && n_targets == 1;
+    if (piece.lands) piece.exchange->slots[0] = targets[0];
+    dt_list_push(arena, &bucket->pieces, piece);
+}
+
 /* Whether a part may be left to the engine of the link or the transport. Not maxima and minima: they are exact in any order, and an engine's may lose
  * a NaN. */
 static bool is_for_engine(const dt_local_hub *hub, const dt_collective_part *part) {
     dt_dtype dtype = dt_dtype_of_sums(part->dtype);
     bool has_engine = hub->options.has_link || dt_processes_transport(hub->options.processes)->kind->all_reduce != NULL;
-    return hub->options.fast && has_engine && part->combine == DT_REDUCTION_SUM &&
+    return hub->options.fast && part->shares == NULL && has_engine && part->combine == DT_REDUCTION_SUM &&
            (dtype == DT_F32 || dtype == DT_F64 || dtype == DT_I32 || dtype == DT_I64);
 }
 
-/* What the engine adds up in one piece is of one type. */
-static int kind_of(const dt_local_hub *hub, const dt_collective_part *part) {
+/* What the engine adds up in one piece is of one type; what is shared out, part i, is with no other in a piece. */
+static int kind_of(const dt_local_hub *hub, const dt_collective_part *part, int i) {
+    if (part->shares != NULL) return 1 + DT_N_DTYPES + i;
     return is_for_engine(hub, part) ? 1 + (int)dt_dtype_of_sums(part->dtype) : 0;
 }
 
@@ -132,7 +152,7 @@ static void fill_buckets(dt_local_hub *hub, dt_crossing *made, dt_arena *arena) 
         const dt_collective_part *part = dt_local_part(hub, 0, i);
         if (part->kind != DT_COLLECTIVE_ALL_REDUCE) continue;
         tensors[n_sums] =
-            (dt_bucket_tensor){(int64_t)(part->n * dt_dtype_bytes(dt_dtype_of_sums(part->dtype))), part->complete_after, kind_of(hub, part)};
+            (dt_bucket_tensor){(int64_t)(part->n * dt_dtype_bytes(dt_dtype_of_sums(part->dtype))), part->complete_after, kind_of(hub, part, i)};
         parts[n_sums++] = i;
     }
     int64_t piece_bytes = hub->options.has_link ? DT_WHOLE_PIECES : dt_piece_bytes(dt_processes_count(hub->options.processes));
@@ -141,13 +161,23 @@ static void fill_buckets(dt_local_hub *hub, dt_crossing *made, dt_arena *arena) 
     made->buckets = DT_NEW_ARRAY(arena, crossing_bucket, made->n_buckets);
     for (int b = 0; b < n_buckets; b++) {
         made->buckets[b].complete_after = buckets[b].complete_after;
-        for (int p = 0; p < buckets[b].n_pieces; p++) add_sums(hub, &made->buckets[b], of_parts(&buckets[b].pieces[p], parts, arena), arena);
+        for (int p = 0; p < buckets[b].n_pieces; p++) {
+            const dt_piece *piece = of_parts(&buckets[b].pieces[p], parts, arena);
+            int first = piece->ranges[0].tensor;
+            if (dt_local_part(hub, 0, first)->shares == NULL)
+                add_sums(hub, &made->buckets[b], piece, arena);
+            else if (piece->ranges[0].first == 0)
+                add_shares(hub, &made->buckets[b], first, arena);
+        }
     }
     crossing_bucket *last = &made->buckets[made->n_buckets - 1];
     for (int i = made->first; i < made->first + made->n; i++) {
         const dt_collective_part *part = dt_local_part(hub, 0, i);
         if (part->kind == DT_COLLECTIVE_ALL_REDUCE) continue;
-        add_rows(hub, last, i, arena);
+        if (part->shares != NULL)
+            add_shares(hub, last, i, arena);
+        else
+            add_rows(hub, last, i, arena);
         if (last->complete_after < part->complete_after) last->complete_after = part->complete_after;
     }
 }
@@ -311,9 +341,27 @@ static void scatter_rows(const dt_group *group, const dt_local_hub *hub, const c
     }
 }
 
+/* Each member adds up its part of all shares, and takes its part of the process's own; what is gathered lies where it belongs. */
+static void share_out(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, dt_group_bucket *work) {
+    int i = piece->part, here = dt_processes_number(hub->options.processes), n_targets;
+    const dt_collective_part *part = dt_local_part(hub, group->rank, i);
+    int64_t bytes = (int64_t)dt_dtype_bytes(dt_dtype_of_sums(part->dtype));
+    size_t first, end;
+    if (part->kind == DT_COLLECTIVE_ALL_GATHER) return;
+    dt_local_share(group, part->n, &first, &end);
+    add_nodes(hub, i, piece->exchange, first, end - first, (int64_t)first * bytes, arena, &work->before);
+    if (piece->lands) return;
+    dt_local_share(group, (size_t)(part->shares[here + 1] - part->shares[here]), &first, &end);
+    size_t at = (size_t)part->shares[here] + first;
+    void **targets = dt_local_collect_targets(hub, i, at * dt_dtype_bytes(part->dtype), arena, &n_targets);
+    add_copy(piece->exchange, (int64_t)at * bytes, end - first, part, n_targets, targets, arena, &work->after);
+}
+
 static void share_piece(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, dt_group_bucket *work) {
     if (piece->sums != NULL)
         share_sums(group, hub, piece, arena, work);
+    else if (dt_local_part(hub, group->rank, piece->part)->shares != NULL)
+        share_out(group, hub, piece, arena, work);
     else if (dt_local_part(hub, group->rank, piece->part)->kind == DT_COLLECTIVE_ALL_GATHER)
         gather_rows(group, hub, piece, arena, work);
     else

@@ -1,0 +1,373 @@
+/* share_updates: what of an update processes may share out, so that each keeps its share of an optimizer's states alone (ZeRO-1, `dtrun train
+ * --shard-optimizer`). Nothing else changes by it: where nobody shares out, plans run as they did.
+ *
+ * A nest can be shared out if it goes through a tensor element by element, or adds it up in blocks (split_reductions): which elements of the tensor,
+ * of others like it, or of the sums of blocks, an iteration touches is then known from its number, so that a process whose share is whole blocks
+ * runs its own iterations on what it has. What a nest reads in another way, a learning rate, the norm of all gradients, it reads whole, as everybody
+ * has it.
+ *
+ * A slot that all functions touch in no other way is shared out, and with it the nests that touch it, and all that these touch in this way, and so
+ * on: a family of tensors that are cut alike. What a family's nests write, and somebody needs whole, is gathered right after the kernel: parameters,
+ * sums of blocks. Of a gradient that the family alone reads, each process is sent its own share. What belongs to no family, tensors of one block at
+ * most among it, all processes compute alike.
+ *
+ * Initial weights are drawn row by row, and a slot's zeros are written beside them: they become a nest of their own. */
+#include "compiler/kernel/analysis.h"
+#include "compiler/kernel/nest.h"
+#include "compiler/passes/passes.h"
+
+/* How an iteration of a nest's loop 0 goes through the tensors of a family. */
+typedef struct walk {
+    int64_t n;         /* elements of the tensor; 0: not element by element */
+    int64_t step;      /* elements of an iteration: 1, or a block to be added up */
+    int64_t first;     /* the first iteration's first element */
+    int family_buffer; /* of the plan: one of the family that it is of; -1: there is none */
+} walk;
+
+/* The families of a plan's tensors, and the plan. */
+typedef struct sharing {
+    dt_arena *arena;
+    const dt_module *module;
+    dt_plan *plan;
+    walk **walks;  /* [n_kernels][n_nests] */
+    int *parents;  /* [n_buffers] of a forest: buffers of one tree are one family */
+    bool *written; /* [n_buffers] by a nest or a collective; slots are */
+} sharing;
+
+static int64_t n_elements(const dt_plan *plan, int buffer) {
+    dt_shape shape = plan->buffers[buffer].shape;
+    for (int d = 0; d < shape.rank; d++)
+        if (dt_dim_is_symbol(shape.dims[d])) return 0;
+    return dt_shape_elements(shape, 1, 1);
+}
+
+/* ---- how a nest goes through tensors ---- */
+
+/* Whether each iteration touches elements [from + i * step, from + (i + 1) * step), where `step` is 1 or, by loop 1 as well, more. */
+static bool goes_through(const dt_nest *nest, const dt_address *address, int64_t from, int64_t step) {
+    if (address->n_terms > 0 || address->offset != from) return false;
+    if (address->coefficients[0] != step && nest->loops[0].extent != 1) return false;
+    for (int l = 1; l < nest->n_loops; l++)
+        if (address->coefficients[l] != (l == 1 && step > 1)) return false;
+    return true;
+}
+
+static int buffer_of(const dt_kernel_function *kernel, const dt_address *address) { return kernel->buffers[address->buffer]; }
+
+/* Whether the nest, which walks so, touches its own elements of a family's tensor here: one as long, or a number for each block. */
+static bool is_along(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, const walk *walk, const dt_address *address) {
+    int64_t n = n_elements(plan, buffer_of(kernel, address)), n_units = (walk->n + DT_SHARE_ELEMENTS - 1) / DT_SHARE_ELEMENTS;
+    if (walk->n == 0) return false;
+    if (n == walk->n) return goes_through(nest, address, walk->first, walk->step);
+    return walk->step == DT_SHARE_ELEMENTS && n == n_units && goes_through(nest, address, walk->first / DT_SHARE_ELEMENTS, 1);
+}
+
+/* Element by element, all of a tensor; or in blocks, as split_reductions makes them, all that are whole or what is left. */
+static bool walks(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, const dt_address *address, walk *found) {
+    bool adds_up = nest->n_reductions > 0;
+    int64_t n = n_elements(plan, buffer_of(kernel, address)), extent = nest->loops[0].extent;
+    *found = (walk){.n = n, .step = adds_up ? DT_SHARE_ELEMENTS : 1, .first = address->offset, .family_buffer = -1};
+    if (n <= DT_SHARE_ELEMENTS) return false;
+    if (!adds_up) return nest->n_loops == 1 && extent == n && goes_through(nest, address, 0, 1);
+    if (nest->n_loops != 2 || !nest->loops[1].reduced || found->first % DT_SHARE_ELEMENTS != 0) return false;
+    bool is_rest = extent == 1 && found->first + nest->loops[1].extent == n;
+    return (is_rest || nest->loops[1].extent == DT_SHARE_ELEMENTS) && goes_through(nest, address, found->first, DT_SHARE_ELEMENTS);
+}
+
+/* Of a nest that can be shared out; its stores decide, then its loads, for what it adds up is only read. */
+static walk walk_of(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest) {
+    walk found = {0};
+    bool all = kernel->divided && !nest->in_rows && nest->algorithm == DT_ALGORITHM_LOOPS && nest->n_loops > 0 && !nest->loops[0].reduced;
+    if (!all || (nest->part_iterations == 0 && nest->loops[0].extent != 1)) return (walk){0};
+    for (int i = 0; i < nest->n_instructions; i++)
+        if (nest->instructions[i].kind == DT_INSTRUCTION_CHECK) return (walk){0};
+    if (nest->n_reductions == 0) {
+        all = nest->n_stores > 0 && walks(plan, kernel, nest, &nest->stores[0].address, &found);
+    } else {
+        all = false;
+        for (int i = 0; i < nest->n_instructions && !all; i++)
+            all = nest->instructions[i].kind == DT_INSTRUCTION_LOAD && walks(plan, kernel, nest, &nest->instructions[i].address, &found);
+    }
+    for (int s = 0; s < nest->n_stores && all; s++)
+        all = !nest->stores[s].accumulate && is_along(plan, kernel, nest, &found, &nest->stores[s].address);
+    return all ? found : (walk){0};
+}
+
+/* ---- initial values ---- */
+
+static bool is_slot(const dt_module *module, const dt_plan *plan, int buffer) {
+    const dt_buffer *it = &plan->buffers[buffer];
+    return it->space == DT_MEMORY_VARIABLE && module->variables.items[it->variable].kind == DT_VARIABLE_SLOT;
+}
+
+/* A nest that stores this everywhere. */
+static dt_nest filling(dt_arena *arena, dt_plan *plan, dt_kernel_function *kernel, const dt_nest *of, const dt_instruction *constant, int buffer) {
+    enum {
+        LINE = 64 /* elements: at least a cache line of any type */
+    };
+    dt_nest_builder nest = {.arena = arena, .plan = plan, .kernel = kernel, .n_loops = 1, .loops = DT_NEW(arena, dt_loop)};
+    nest.loops[0].extent = n_elements(plan, buffer);
+    dt_affine at = dt_affine_loop(arena, 1, 0);
+    dt_nest_store(&nest, buffer, &at, dt_nest_add(&nest, *constant), false, -1);
+    dt_nest fill = dt_nest_finish(&nest);
+    fill.vector_loop = 0;
+    fill.part_iterations = LINE;
+    fill.note = "fill";
+    fill.locations = of->locations;
+    fill.n_locations = of->n_locations;
+    return fill;
+}
+
+/* Takes the constants out that nest n stores into slots beside something else. */
+static void separate(dt_arena *arena, const dt_module *module, dt_plan *plan, dt_kernel_function *kernel, int n) {
+    dt_nest nest = kernel->nests[n];
+    if (nest.n_reductions > 0 || nest.n_loops < 2) return;
+    for (int s = 0; s < nest.n_stores;) {
+        const dt_store store = nest.stores[s];
+        const dt_instruction *value = &nest.instructions[store.operand];
+        int buffer = buffer_of(kernel, &store.address);
+        bool is_filled = is_slot(module, plan, buffer) && value->kind == DT_INSTRUCTION_CONSTANT && store.guard < 0 && nest.n_stores > 1;
+        if (!is_filled || n_elements(plan, buffer) <= DT_SHARE_ELEMENTS) {
+            s++;
+            continue;
+        }
+        for (int later = s + 1; later < nest.n_stores; later++) nest.stores[later - 1] = nest.stores[later];
+        nest.n_stores--;
+        kernel->nests[n] = nest;
+        dt_kernel_insert_nest(arena, kernel, kernel->n_nests, filling(arena, plan, kernel, &nest, value, buffer));
+    }
+}
+
+static void separate_slots(dt_arena *arena, const dt_module *module, dt_plan *plan) {
+    for (int k = 0; k < plan->n_kernels; k++)
+        for (int n = 0, n_nests = plan->kernels[k].n_nests; n < n_nests && plan->kernels[k].divided; n++)
+            separate(arena, module, plan, &plan->kernels[k], n);
+}
+
+/* ---- every touch of every buffer ---- */
+
+typedef struct touch {
+    int kernel, nest, buffer;
+    bool stores, along;
+} touch;
+
+typedef DT_LIST(touch) touches;
+
+static void add_touch(const sharing *s, touches *all, int k, int n, const dt_address *address, bool stores) {
+    const dt_kernel_function *kernel = &s->plan->kernels[k];
+    bool along = is_along(s->plan, kernel, &kernel->nests[n], &s->walks[k][n], address);
+    dt_list_push(s->arena, all, ((touch){k, n, buffer_of(kernel, address), stores, along}));
+}
+
+static touches all_touches(const sharing *s) {
+    touches all = {0};
+    for (int k = 0; k < s->plan->n_kernels; k++)
+        for (int n = 0; n < s->plan->kernels[k].n_nests; n++) {
+            const dt_nest *nest = &s->plan->kernels[k].nests[n];
+            for (int i = 0; i < nest->n_instructions; i++)
+                if (nest->instructions[i].kind == DT_INSTRUCTION_LOAD) add_touch(s, &all, k, n, &nest->instructions[i].address, false);
+            for (int t = 0; t < nest->n_stores; t++) add_touch(s, &all, k, n, &nest->stores[t].address, true);
+        }
+    return all;
+}
+
+/* ---- families ---- */
+
+static int family_of(const sharing *s, int buffer) {
+    while (s->parents[buffer] != buffer) buffer = s->parents[buffer];
+    return buffer;
+}
+
+static void join(const sharing *s, int a, int b) { s->parents[family_of(s, a)] = family_of(s, b); }
+
+/* Whether a touch makes a nest one of the buffer's family. Who reads what is whole anyway, a parameter, need not be: adding it up is worth it, for
+ * only sums are gathered then. */
+static bool ties(const sharing *s, const touch *one) {
+    bool is_kept = s->plan->buffers[one->buffer].space == DT_MEMORY_VARIABLE && !is_slot(s->module, s->plan, one->buffer);
+    if (!one->along || !s->written[one->buffer]) return false;
+    return one->stores || !is_kept || s->walks[one->kernel][one->nest].step > 1;
+}
+
+static void find_families(sharing *s) {
+    dt_plan *plan = s->plan;
+    s->walks = DT_NEW_ARRAY(s->arena, walk *, plan->n_kernels);
+    s->parents = DT_NEW_ARRAY(s->arena, int, plan->n_buffers);
+    s->written = DT_NEW_ARRAY(s->arena, bool, plan->n_buffers);
+    for (int b = 0; b < plan->n_buffers; b++) s->parents[b] = b;
+    for (int a = 0; a < plan->n_buffers; a++) /* a variable's buffers are one */
+        for (int b = 0; b < a; b++)
+            if (dt_buffers_are_one(plan, a, b)) join(s, a, b);
+    for (int k = 0; k < plan->n_kernels; k++) {
+        s->walks[k] = DT_NEW_ARRAY(s->arena, walk, plan->kernels[k].n_nests);
+        for (int n = 0; n < plan->kernels[k].n_nests; n++) s->walks[k][n] = walk_of(plan, &plan->kernels[k], &plan->kernels[k].nests[n]);
+    }
+    touches all = all_touches(s);
+    for (size_t t = 0; t < all.n; t++)
+        if (all.items[t].stores || is_slot(s->module, s->plan, all.items[t].buffer)) s->written[family_of(s, all.items[t].buffer)] = true;
+    for (int b = 0; b < plan->n_buffers; b++) s->written[b] = s->written[family_of(s, b)];
+    for (int g = 0; g < plan->n_segments; g++)
+        for (int c = 0; c < plan->segments[g].n_collectives; c++) s->written[plan->segments[g].collectives[c].target] = true;
+    for (size_t t = 0; t < all.n; t++) {
+        walk *of = &s->walks[all.items[t].kernel][all.items[t].nest];
+        if (!ties(s, &all.items[t])) continue;
+        if (of->family_buffer >= 0) join(s, all.items[t].buffer, of->family_buffer);
+        of->family_buffer = all.items[t].buffer;
+    }
+}
+
+/* ---- slots ---- */
+
+/* Of the module: which slots can be shared out, and with which others they are cut alike. */
+typedef struct slots {
+    bool *can_share; /* [variables] */
+    int *parents;    /* the same: a forest */
+} slots;
+
+static int family_of_slot(const slots *slots, int v) {
+    while (slots->parents[v] != v) v = slots->parents[v];
+    return v;
+}
+
+/* Those that are touched in another way are not. */
+static void rule_out(const sharing *s, const slots *slots) {
+    touches all = all_touches(s);
+    for (size_t t = 0; t < all.n; t++)
+        if (is_slot(s->module, s->plan, all.items[t].buffer) && !all.items[t].along)
+            slots->can_share[s->plan->buffers[all.items[t].buffer].variable] = false;
+    for (size_t r = 0; r < s->plan->function->results.n; r++)
+        if (is_slot(s->module, s->plan, s->plan->results[r])) slots->can_share[s->plan->buffers[s->plan->results[r]].variable] = false;
+}
+
+static bool shares(const sharing *s, const slots *slots, int buffer) {
+    return is_slot(s->module, s->plan, buffer) && slots->can_share[s->plan->buffers[buffer].variable];
+}
+
+static void join_slots(const sharing *s, const slots *slots) {
+    for (int a = 0; a < s->plan->n_buffers; a++)
+        for (int b = 0; b < a; b++)
+            if (shares(s, slots, a) && shares(s, slots, b) && family_of(s, a) == family_of(s, b))
+                slots->parents[family_of_slot(slots, s->plan->buffers[a].variable)] = family_of_slot(slots, s->plan->buffers[b].variable);
+}
+
+/* Families take turns with their units. */
+static const dt_share *shares_of_slots(dt_arena *arena, const dt_module *module, const slots *slots) {
+    int n = (int)module->variables.n;
+    dt_share *made = DT_NEW_ARRAY(arena, dt_share, n);
+    int64_t *turns = DT_NEW_ARRAY(arena, int64_t, n), n_units = 0;
+    for (int v = 0; v < n; v++) turns[v] = -1;
+    for (int v = 0; v < n; v++) {
+        int64_t *turn = &turns[family_of_slot(slots, v)];
+        if (!slots->can_share[v]) continue;
+        if (*turn < 0) {
+            *turn = n_units;
+            n_units += (dt_shape_elements(module->variables.items[v].shape, 1, 1) + DT_SHARE_ELEMENTS - 1) / DT_SHARE_ELEMENTS;
+        }
+        made[v] = (dt_share){DT_SHARE_ELEMENTS, *turn};
+    }
+    return made;
+}
+
+/* ---- what a plan says of it ---- */
+
+/* The turn of each family of the plan that has a slot which is shared out; -1. [n_buffers], of the family */
+static int64_t *turns_of_families(const sharing *s, const dt_share *of_variables) {
+    int64_t *turns = DT_NEW_ARRAY(s->arena, int64_t, s->plan->n_buffers);
+    for (int b = 0; b < s->plan->n_buffers; b++) turns[b] = -1;
+    for (int b = 0; b < s->plan->n_buffers; b++)
+        if (is_slot(s->module, s->plan, b) && of_variables[s->plan->buffers[b].variable].unit > 0)
+            turns[family_of(s, b)] = of_variables[s->plan->buffers[b].variable].turn;
+    return turns;
+}
+
+/* Whether anybody touches the buffer who is to have all of it. [n_buffers] */
+static bool *needed_whole(const sharing *s, const dt_share *of_variables) {
+    bool *whole = DT_NEW_ARRAY(s->arena, bool, s->plan->n_buffers);
+    touches all = all_touches(s);
+    for (size_t t = 0; t < all.n; t++) {
+        const dt_nest *nest = &s->plan->kernels[all.items[t].kernel].nests[all.items[t].nest];
+        if (!all.items[t].along || nest->share.n_units == 0) whole[all.items[t].buffer] = true;
+    }
+    for (size_t r = 0; r < s->plan->function->results.n; r++) whole[s->plan->results[r]] = true;
+    for (int b = 0; b < s->plan->n_buffers; b++)
+        if (s->plan->buffers[b].space == DT_MEMORY_VARIABLE) whole[b] = of_variables[s->plan->buffers[b].variable].unit == 0;
+    return whole;
+}
+
+static void add_gather(const sharing *s, dt_kernel_function *kernel, int buffer, dt_share share) {
+    dt_shared_buffer *gathers = DT_NEW_ARRAY(s->arena, dt_shared_buffer, kernel->n_gathers + 1);
+    for (int g = 0; g < kernel->n_gathers; g++) gathers[g] = kernel->gathers[g];
+    for (int g = 0; g < kernel->n_gathers; g++)
+        if (gathers[g].buffer == buffer) return;
+    gathers[kernel->n_gathers++] = (dt_shared_buffer){buffer, share};
+    kernel->gathers = gathers;
+}
+
+static void share_nests(const sharing *s, const int64_t *turns) {
+    for (int k = 0; k < s->plan->n_kernels; k++)
+        for (int n = 0; n < s->plan->kernels[k].n_nests; n++) {
+            const walk *walk = &s->walks[k][n];
+            int64_t turn = walk->n > 0 && walk->family_buffer >= 0 ? turns[family_of(s, walk->family_buffer)] : -1;
+            if (turn < 0) continue;
+            s->plan->kernels[k].nests[n].share = (dt_nest_share){.n_units = (walk->n + DT_SHARE_ELEMENTS - 1) / DT_SHARE_ELEMENTS,
+                                                                 .turn = turn,
+                                                                 .first_unit = walk->first / DT_SHARE_ELEMENTS,
+                                                                 .unit_iterations = DT_SHARE_ELEMENTS / walk->step};
+        }
+}
+
+/* What the nests that are shared out write, and others need whole; and what of a gradient each process needs. */
+static void share_exchanges(const sharing *s, const bool *whole) {
+    touches all = all_touches(s);
+    int64_t *turns = DT_NEW_ARRAY(s->arena, int64_t, s->plan->n_buffers);
+    for (int b = 0; b < s->plan->n_buffers; b++) turns[b] = -1;
+    for (size_t t = 0; t < all.n; t++) {
+        const touch *one = &all.items[t];
+        dt_kernel_function *kernel = &s->plan->kernels[one->kernel];
+        const dt_nest_share *share = &kernel->nests[one->nest].share;
+        if (!one->along || share->n_units == 0) continue;
+        turns[one->buffer] = share->turn;
+        bool is_sum_of_units = n_elements(s->plan, one->buffer) == share->n_units;
+        if (one->stores && whole[one->buffer]) add_gather(s, kernel, one->buffer, (dt_share){is_sum_of_units ? 1 : DT_SHARE_ELEMENTS, share->turn});
+    }
+    for (int g = 0; g < s->plan->n_segments; g++)
+        for (int c = 0; c < s->plan->segments[g].n_collectives; c++) {
+            dt_collective *collective = &s->plan->segments[g].collectives[c];
+            if (collective->kind == DT_COLLECTIVE_ALL_REDUCE && turns[collective->target] >= 0 && !whole[collective->target])
+                collective->share = (dt_share){DT_SHARE_ELEMENTS, turns[collective->target]};
+        }
+}
+
+static void share_plan(const sharing *s, const dt_share *of_variables) {
+    share_nests(s, turns_of_families(s, of_variables));
+    share_exchanges(s, needed_whole(s, of_variables));
+}
+
+/* ---- the pass ---- */
+
+static bool has_variables(const dt_plan *plan) { return plan->function->role == DT_ROLE_INIT || plan->function->role == DT_ROLE_STEP; }
+
+dt_status *dt_pass_share_updates(dt_compilation *compilation) {
+    dt_arena *arena = compilation->arena;
+    const dt_module *module = compilation->module;
+    int n_variables = (int)module->variables.n;
+    sharing *all = DT_NEW_ARRAY(arena, sharing, compilation->n_plans);
+    slots slots = {DT_NEW_ARRAY(arena, bool, n_variables), DT_NEW_ARRAY(arena, int, n_variables)};
+    for (int v = 0; v < n_variables; v++) {
+        const dt_variable *variable = &module->variables.items[v];
+        slots.can_share[v] = variable->kind == DT_VARIABLE_SLOT && dt_shape_elements(variable->shape, 1, 1) > DT_SHARE_ELEMENTS;
+        slots.parents[v] = v;
+    }
+    for (int p = 0; p < compilation->n_plans; p++) {
+        all[p] = (sharing){.arena = arena, .module = module, .plan = compilation->plans[p]};
+        if (!has_variables(all[p].plan)) continue;
+        if (all[p].plan->function->role == DT_ROLE_INIT) separate_slots(arena, module, all[p].plan);
+        find_families(&all[p]);
+        rule_out(&all[p], &slots);
+    }
+    for (int p = 0; p < compilation->n_plans; p++)
+        if (has_variables(all[p].plan)) join_slots(&all[p], &slots);
+    compilation->variable_shares = shares_of_slots(arena, module, &slots);
+    for (int p = 0; p < compilation->n_plans; p++)
+        if (has_variables(all[p].plan)) share_plan(&all[p], compilation->variable_shares);
+    return NULL;
+}
