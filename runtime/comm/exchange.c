@@ -30,15 +30,21 @@ dt_exchange *dt_exchange_create(const dt_schedule *schedule, int n_regions, cons
     return made;
 }
 
+/* Slot 0 is there without nodes too. */
+static bool is_of_another(const dt_exchange *exchange, int slot) {
+    return exchange->like != NULL && (slot == 0 || slot < exchange->schedule.n_nodes);
+}
+
 int64_t dt_exchange_bytes(const dt_exchange *exchange) {
     int64_t bytes = 0;
     for (int s = 0; s < exchange->schedule.n_slots; s++)
-        if (exchange->slots[s] == NULL) bytes += dt_schedule_whole_units(exchange->schedule.slots[s].n_bytes);
+        if (exchange->slots[s] == NULL && !is_of_another(exchange, s)) bytes += dt_schedule_whole_units(exchange->schedule.slots[s].n_bytes);
     return bytes;
 }
 
 void dt_exchange_place(dt_exchange *exchange, char *memory) {
     for (int s = 0; s < exchange->schedule.n_slots; s++) {
+        if (is_of_another(exchange, s)) exchange->slots[s] = exchange->like->slots[s];
         if (exchange->slots[s] != NULL) continue;
         exchange->slots[s] = memory;
         memory += dt_schedule_whole_units(exchange->schedule.slots[s].n_bytes);

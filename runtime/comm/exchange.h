@@ -30,6 +30,7 @@ typedef struct dt_exchange {
     int n_regions;
     const dt_exchange_region *regions; /* in order; what lies between them is nothing */
     char **slots;                      /* [n_slots of the schedule] where the first byte of each is; NULL: nowhere yet */
+    const struct dt_exchange *like;    /* whose slots of nodes it uses; it is placed before. NULL: it has its own */
     const char *label;                 /* for messages */
     int tag;                           /* the same in all processes, and of no other exchange */
 
@@ -52,7 +53,7 @@ typedef struct dt_exchange {
 dt_exchange *dt_exchange_create(const dt_schedule *schedule, int n_regions, const dt_exchange_region *regions, const char *label, int tag,
                                 dt_arena *arena);
 
-int64_t dt_exchange_bytes(const dt_exchange *exchange);              /* of slots that are nowhere yet, each rounded up to whole units */
+int64_t dt_exchange_bytes(const dt_exchange *exchange);              /* of its own slots that are nowhere yet, each rounded up to whole units */
 void dt_exchange_place(dt_exchange *exchange, char *memory);         /* sets those slots to that memory */
 char *dt_exchange_at(const dt_exchange *, int slot, int64_t offset); /* where byte `offset` of the image is in a slot */
 

@@ -123,7 +123,7 @@ static void end_round(builder *b) {
 /* ---- direct ---- */
 
 static range share_of(const dt_schedule_options *options, int process) {
-    if (options->parts != NULL) return (range){options->parts[process], options->parts[process + 1]};
+    if (options->parts != NULL) return (range){options->parts[process], options->ends != NULL ? options->ends[process] : options->parts[process + 1]};
     int64_t n = n_units(options), n_processes = options->n_processes;
     return range_of_units(options, n * process / n_processes, n * (process + 1) / n_processes);
 }

@@ -50,6 +50,7 @@ typedef struct dt_schedule_options {
     int64_t n_bytes;        /* of the image */
     const int64_t *parts;   /* [n_processes + 1] REDUCE_SCATTER, ALL_GATHER: process p's part of the image is [parts[p], parts[p + 1]), from 0 to
                                n_bytes. It may be empty, and end within a unit */
+    const int64_t *ends;    /* [n_processes] with parts, of which only the beginning is exchanged: [parts[p], ends[p]). NULL: all of them are */
 } dt_schedule_options;
 
 /* A node of the tree: the sum of microbatches [first, first + span). */

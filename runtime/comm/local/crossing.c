@@ -69,23 +69,35 @@ static char *only_target(const dt_local_hub *hub, const dt_piece *sums, dt_arena
     return n_targets == 1 ? targets[0] : NULL;
 }
 
-/* A tensor of which each process has a share: as one image, cut where the shares are. */
+/* A tensor of which each process has a share, in pieces: of every share, as many bytes. */
 static void add_shares(dt_local_hub *hub, crossing_bucket *bucket, int i, dt_arena *arena) {
     const dt_collective_part *part = dt_local_part(hub, 0, i);
-    bool gathers = part->kind == DT_COLLECTIVE_ALL_GATHER, lands = gathers || !dt_dtype_is_half(part->dtype);
+    bool gathers = part->kind == DT_COLLECTIVE_ALL_GATHER;
     dt_dtype dtype = gathers ? part->dtype : dt_dtype_of_sums(part->dtype);
     int n_processes = dt_processes_count(hub->options.processes), n_targets;
-    int64_t bytes = (int64_t)dt_dtype_bytes(dtype), *starts = DT_NEW_ARRAY(arena, int64_t, n_processes + 1);
-    for (int p = 0; p <= n_processes; p++) starts[p] = part->shares[p] * bytes;
-    dt_exchange_region *region = DT_NEW(arena, dt_exchange_region);
-    *region = (dt_exchange_region){dtype, part->combine, 0, starts[n_processes]};
-    dt_schedule_goal goal = gathers ? DT_SCHEDULE_ALL_GATHER : DT_SCHEDULE_REDUCE_SCATTER;
-    dt_schedule_options options = schedule_options(hub, goal, starts[n_processes], starts);
-    crossing_piece piece = {.exchange = new_exchange(hub, &options, 1, region, part->label, arena), .part = i, .of_process = starts};
+    int64_t bytes = (int64_t)dt_dtype_bytes(dtype), n_bytes = (int64_t)part->n * bytes, most = 0;
     void **targets = dt_local_collect_targets(hub, i, 0, arena, &n_targets);
-    piece.lands = lands && n_targets == 1;
-    if (piece.lands) piece.exchange->slots[0] = targets[0];
-    dt_list_push(arena, &bucket->pieces, piece);
+    bool lands = n_targets == 1 && (gathers || !dt_dtype_is_half(part->dtype));
+    const dt_exchange *first = NULL;
+    dt_exchange_region *region = DT_NEW(arena, dt_exchange_region);
+    *region = (dt_exchange_region){dtype, part->combine, 0, n_bytes};
+    for (int p = 0; p < n_processes; p++)
+        if (part->shares[p + 1] - part->shares[p] > most) most = part->shares[p + 1] - part->shares[p];
+    for (int64_t at = 0; at < most * bytes; at += DT_SHARE_BYTES) {
+        int64_t *parts = DT_NEW_ARRAY(arena, int64_t, n_processes), *ends = DT_NEW_ARRAY(arena, int64_t, n_processes);
+        for (int p = 0; p < n_processes; p++) {
+            int64_t end = part->shares[p + 1] * bytes;
+            parts[p] = part->shares[p] * bytes + at < end ? part->shares[p] * bytes + at : end;
+            ends[p] = parts[p] + DT_SHARE_BYTES < end ? parts[p] + DT_SHARE_BYTES : end;
+        }
+        dt_schedule_options options = schedule_options(hub, gathers ? DT_SCHEDULE_ALL_GATHER : DT_SCHEDULE_REDUCE_SCATTER, n_bytes, parts);
+        options.ends = ends;
+        crossing_piece piece = {.exchange = new_exchange(hub, &options, 1, region, part->label, arena), .lands = lands, .part = i};
+        piece.exchange->like = first;
+        if (first == NULL) first = piece.exchange;
+        if (lands) piece.exchange->slots[0] = targets[0];
+        dt_list_push(arena, &bucket->pieces, piece);
+    }
 }
 
 /* Whether a part may be left to the engine of the link or the transport. Not maxima and minima: they are exact in any order, and an engine's may lose
@@ -341,13 +353,14 @@ static void scatter_rows(const dt_group *group, const dt_local_hub *hub, const c
     }
 }
 
-/* Each member adds up its part of all shares, and takes its part of the process's own; what is gathered lies where it belongs. */
+/* Each member adds up its part of all shares, and takes its part of the process's own, with the first piece; what is gathered lies where it belongs.
+ */
 static void share_out(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, dt_group_bucket *work) {
     int i = piece->part, here = dt_processes_number(hub->options.processes), n_targets;
     const dt_collective_part *part = dt_local_part(hub, group->rank, i);
     int64_t bytes = (int64_t)dt_dtype_bytes(dt_dtype_of_sums(part->dtype));
     size_t first, end;
-    if (part->kind == DT_COLLECTIVE_ALL_GATHER) return;
+    if (part->kind == DT_COLLECTIVE_ALL_GATHER || piece->exchange->like != NULL) return;
     dt_local_share(group, part->n, &first, &end);
     add_nodes(hub, i, piece->exchange, first, end - first, (int64_t)first * bytes, arena, &work->before);
     if (piece->lands) return;
