@@ -7,6 +7,7 @@
 #include "runtime/data/pipeline.h"
 #include "runtime/devices/spec.h"
 #include "runtime/dtrun.h"
+#include "runtime/execution/memory.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -29,6 +30,8 @@ typedef struct layout {
 typedef struct image {
     int64_t n_bytes;
     int64_t row_bytes; /* of what is made of rows; else 0 */
+    dt_share share;    /* of what is shared out; else {0} */
+    int64_t width, at; /* the same: bytes of an element; of each share the first byte of this piece */
 } image;
 
 /* Of one exchange, or of several together; n_rounds is of each. */
@@ -95,14 +98,26 @@ static void add_process(cost *all, const dt_schedule *schedule) {
     if (all->most_messages < n_messages) all->most_messages = n_messages;
 }
 
+/* Where the parts of the processes begin, and of a piece of what is shared out, where they end. */
+static void add_parts(const layout *of, const image *image, dt_schedule_options *options) {
+    int64_t *parts = DT_NEW_ARRAY(of->arena, int64_t, of->n_processes + 1), *ends = DT_NEW_ARRAY(of->arena, int64_t, of->n_processes);
+    options->parts = parts;
+    for (int p = 0; p <= of->n_processes && image->share.unit == 0; p++)
+        parts[p] = dt_microbatches_first_row(&of->rows, first_microbatch(of, p)) * image->row_bytes;
+    if (image->share.unit == 0) return;
+    options->ends = ends;
+    for (int p = 0; p < of->n_processes; p++) {
+        int64_t n = image->n_bytes / image->width, end = dt_share_first_element(image->share, n, p + 1, of->n_processes) * image->width;
+        parts[p] = dt_share_first_element(image->share, n, p, of->n_processes) * image->width + image->at;
+        if (parts[p] > end) parts[p] = end;
+        ends[p] = parts[p] + DT_SHARE_BYTES < end ? parts[p] + DT_SHARE_BYTES : end;
+    }
+}
+
 static dt_status *cost_of(layout *of, const image *image, dt_schedule_goal goal, cost *all) {
     dt_schedule_options options = {.goal = goal, .n_processes = of->n_processes, .n_microbatches = of->n_microbatches, .n_bytes = image->n_bytes};
     alike_list known = {0};
-    if (goal != DT_SCHEDULE_ALL_REDUCE) {
-        int64_t *parts = DT_NEW_ARRAY(of->arena, int64_t, of->n_processes + 1);
-        for (int p = 0; p <= of->n_processes; p++) parts[p] = dt_microbatches_first_row(&of->rows, first_microbatch(of, p)) * image->row_bytes;
-        options.parts = parts;
-    }
+    if (goal != DT_SCHEDULE_ALL_REDUCE) add_parts(of, image, &options);
     *all = (cost){0};
     for (; options.process < of->n_processes; options.process++) {
         DT_TRY(renew(&of->scratch, &of->guard));
@@ -121,10 +136,15 @@ typedef struct known_cost {
 
 typedef DT_LIST(known_cost) known_costs;
 
+static bool are_alike(const image *a, const image *b) {
+    return a->n_bytes == b->n_bytes && a->row_bytes == b->row_bytes && a->share.unit == b->share.unit && a->share.turn == b->share.turn &&
+           a->width == b->width && a->at == b->at;
+}
+
 static dt_status *add_exchange(layout *of, image image, dt_schedule_goal goal, known_costs *known, crossing *all) {
     const known_cost *found = NULL;
     for (size_t i = 0; i < known->n && found == NULL; i++)
-        if (known->items[i].image.n_bytes == image.n_bytes && known->items[i].image.row_bytes == image.row_bytes) found = &known->items[i];
+        if (are_alike(&known->items[i].image, &image)) found = &known->items[i];
     if (found == NULL) {
         known_cost new = {.image = image};
         DT_TRY(cost_of(of, &image, goal, &new.cost));
@@ -132,7 +152,7 @@ static dt_status *add_exchange(layout *of, image image, dt_schedule_goal goal, k
         found = &known->items[known->n - 1];
     }
     all->n_exchanges++;
-    all->n_bytes += image.n_bytes;
+    if (image.share.unit == 0) all->n_bytes += image.n_bytes; /* else it is a piece of what is counted */
     all->cost.algorithm = found->cost.algorithm;
     all->cost.n_rounds = found->cost.n_rounds;
     all->cost.most_bytes += found->cost.most_bytes;
@@ -140,7 +160,38 @@ static dt_status *add_exchange(layout *of, image image, dt_schedule_goal goal, k
     return NULL;
 }
 
-/* Sums cross in pieces, rows tensor by tensor. */
+/* A tensor of which each process has a share: in pieces of all shares. */
+static dt_status *add_shares(layout *of, const dt_artifact_tensor *tensor, dt_collective_kind kind, dt_share share, known_costs *known,
+                             crossing *all) {
+    dt_schedule_goal goal = kind == DT_COLLECTIVE_ALL_GATHER ? DT_SCHEDULE_ALL_GATHER : DT_SCHEDULE_REDUCE_SCATTER;
+    int64_t width = width_of(kind, tensor->dtype), n = tensor->row_bytes / (int64_t)dt_dtype_bytes(tensor->dtype);
+    int64_t most = 0;
+    all->n_tensors++;
+    all->n_bytes += n * width;
+    for (int p = 0; p < of->n_processes; p++) {
+        int64_t own = dt_share_first_element(share, n, p + 1, of->n_processes) - dt_share_first_element(share, n, p, of->n_processes);
+        if (own > most) most = own;
+    }
+    for (int64_t at = 0; at < most * width; at += DT_SHARE_BYTES)
+        DT_TRY(add_exchange(of, (image){.n_bytes = n * width, .share = share, .width = width, .at = at}, goal, known, all));
+    return NULL;
+}
+
+static bool shares_out(const layout *of) { return of->call->run.shard_optimizer && of->n_processes > 1; }
+
+/* What kernels of a segment have written each process its share of. */
+static dt_status *add_gathers(layout *of, const dt_artifact_function *function, const dt_artifact_segment *segment, known_costs *known,
+                              crossing *all) {
+    for (int k = 0; k < segment->n_device_kernels && shares_out(of); k++) {
+        const dt_artifact_kernel *kernel = &function->kernels[segment->device_kernels[k]];
+        for (int g = 0; g < kernel->n_gathers; g++)
+            DT_TRY(
+                add_shares(of, &function->buffers[kernel->gathers[g].buffer].tensor, DT_COLLECTIVE_ALL_GATHER, kernel->gathers[g].share, known, all));
+    }
+    return NULL;
+}
+
+/* Sums cross in pieces, rows and what is shared out tensor by tensor. */
 static dt_status *add_exchanges(layout *of, const dt_artifact_function *function, const dt_artifact_segment *segment, dt_collective_kind kind,
                                 dt_schedule_goal goal, crossing *all) {
     known_costs known = {0};
@@ -151,15 +202,20 @@ static dt_status *add_exchanges(layout *of, const dt_artifact_function *function
         const dt_artifact_collective *collective = &segment->collectives[c];
         const dt_artifact_tensor *tensor = &function->buffers[collective->source].tensor;
         int64_t n_bytes = tensor->row_bytes / (int64_t)dt_dtype_bytes(tensor->dtype) * width_of(kind, tensor->dtype);
+        if (shares_out(of) && collective->share.unit > 0) {
+            if (kind == DT_COLLECTIVE_REDUCE_SCATTER) DT_TRY(add_shares(of, tensor, kind, collective->share, &known, all));
+            continue;
+        }
         if (collective->kind != kind) continue;
         tensors[all->n_tensors++] = (dt_bucket_tensor){.n_bytes = n_bytes, .complete_after = collective->complete_after};
         if (kind == DT_COLLECTIVE_ALL_REDUCE) continue;
-        DT_TRY(add_exchange(of, (image){n_bytes * of->rows.rows * of->replicas, n_bytes}, goal, &known, all));
+        DT_TRY(add_exchange(of, (image){.n_bytes = n_bytes * of->rows.rows * of->replicas, .row_bytes = n_bytes}, goal, &known, all));
     }
+    if (kind == DT_COLLECTIVE_ALL_GATHER) return add_gathers(of, function, segment, &known, all);
     if (kind != DT_COLLECTIVE_ALL_REDUCE) return NULL;
     const dt_bucket *buckets = dt_buckets_of(tensors, all->n_tensors, dt_piece_bytes(of->n_processes), of->arena, &n_buckets);
     for (int b = 0; b < n_buckets; b++)
-        for (int p = 0; p < buckets[b].n_pieces; p++) DT_TRY(add_exchange(of, (image){buckets[b].pieces[p].n_bytes, 0}, goal, &known, all));
+        for (int p = 0; p < buckets[b].n_pieces; p++) DT_TRY(add_exchange(of, (image){.n_bytes = buckets[b].pieces[p].n_bytes}, goal, &known, all));
     return NULL;
 }
 
@@ -312,6 +368,7 @@ static dt_status *say_steps(layout *of) {
     if (setjmp(of->guard) != 0)
         return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for the schedules of %" PRId64 " processes", of->call->n_processes);
     for (int i = 0; i < of->artifact->n_steps; i++) DT_TRY(say_step(of, &of->artifact->steps[i]));
+    if (of->call->run.shard_optimizer) dt_memory_print_sharing(of->artifact, of->n_processes, of->text);
     return NULL;
 }
 
@@ -320,6 +377,7 @@ dt_status *dtrun_say_exchange(const dtrun_call *call, const dt_artifact *artifac
     dt_device_spec spec;
     DT_TRY(dt_device_spec_parse(call->run.devices, &spec));
     DT_TRY(dt_session_program(artifact, spec.kind->is_gpu, &artifact));
+    if (call->run.shard_optimizer) DT_TRY(dt_session_check_sharing(&spec, call->n_processes));
     layout of = {.artifact = artifact, .call = call, .text = text, .replicas = replicas};
     dt_status *status = say_steps(&of);
     dt_arena_destroy(of.arena);

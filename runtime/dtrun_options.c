@@ -260,6 +260,7 @@ static const struct {
     {LAUNCH, {"mpirun-options", KEY_MPIRUN_OPTIONS, "OPTIONS", 0, "What it is told beside -n N, split at blanks", 1}},
     {INFO, {"text", KEY_TEXT, "NAME", 0, "Print a text of the artifact instead: program.dt, program.ir, plan.txt", 1}},
     {INFO, {"processes", KEY_PROCESSES, "P", 0, "Print what crosses between P processes, and what it costs, instead", 2}},
+    {INFO, {"shard-optimizer", KEY_SHARD_OPTIMIZER, NULL, 0, "With --processes: as `dtrun train --shard-optimizer` exchanges", 2}},
     {INFO, {"replicas", KEY_REPLICAS, "V", 0, "With --processes: shards of the global batch, dealt to them (default: 1)", 2}},
     {INFO,
      {"global-batch", KEY_GLOBAL_BATCH, "N", 0,

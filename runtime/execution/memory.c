@@ -51,11 +51,30 @@ dt_byte_range dt_memory_share(const dt_artifact_variable *variable, int share, i
     return (dt_byte_range){first * bytes, (end - first) * bytes};
 }
 
-int64_t dt_memory_slot_bytes(const dt_artifact *artifact, int share, int n_shares) {
+/* Of all slots together. */
+static int64_t slot_bytes(const dt_artifact *artifact, int share, int n_shares) {
     int64_t bytes = 0;
     for (int v = 0; v < artifact->n_variables; v++)
         if (artifact->variables[v].kind == DT_VARIABLE_SLOT) bytes += dt_memory_share(&artifact->variables[v], share, n_shares).n_bytes;
     return bytes;
+}
+
+void dt_memory_print_sharing(const dt_artifact *artifact, int n_shares, dt_text *text) {
+    const double mib = 1 << 20;
+    int64_t all = slot_bytes(artifact, 0, 1), most = 0;
+    for (int p = 0; p < n_shares; p++) {
+        int64_t here = slot_bytes(artifact, p, n_shares);
+        if (here > most) most = here;
+    }
+    if (n_shares == 1)
+        dt_text_format(text, "--shard-optimizer: there is one process, which keeps all of the optimizer's states\n");
+    else if (most == all)
+        dt_text_format(text,
+                       "--shard-optimizer: the optimizer has no states to share out: tensors of more than %d elements, updated element by element\n",
+                       DT_SHARE_ELEMENTS);
+    else
+        dt_text_format(text, "optimizer's states: at most %.2f MiB of %.2f MiB in each of %d processes, %.1f %%\n", (double)most / mib,
+                       (double)all / mib, n_shares, 100 * (double)most / (double)all);
 }
 
 /* ---- layout ---- */

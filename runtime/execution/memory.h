@@ -19,6 +19,7 @@
 
 #include "abi/launch.h"
 #include "base/arena.h"
+#include "base/text.h"
 #include "runtime/artifact/artifact.h"
 #include "runtime/comm/microbatches.h"
 #include "runtime/devices/device.h"
@@ -76,8 +77,8 @@ typedef struct dt_byte_range {
 } dt_byte_range;
 /* Those that share `share` of `n_shares` has: of a slot that is shared out; else all. */
 dt_byte_range dt_memory_share(const dt_artifact_variable *variable, int share, int n_shares);
-/* Of all slots together. */
-int64_t dt_memory_slot_bytes(const dt_artifact *artifact, int share, int n_shares);
+/* How much of all slots each of n_shares processes has, in a line. */
+void dt_memory_print_sharing(const dt_artifact *artifact, int n_shares, dt_text *text);
 
 bool dt_memory_has(const dt_artifact *artifact, int wanted, int function);
 

@@ -143,6 +143,11 @@ dt_status *dt_session_check_shape(const dt_artifact *artifact, int64_t replicas,
     return NULL;
 }
 
+dt_status *dt_session_check_sharing(const dt_device_spec *spec, int64_t n_processes) {
+    if (!spec->kind->is_gpu || n_processes == 1) return NULL;
+    return dt_error(DT_INVALID_ARGUMENT, "--shard-optimizer: kernels of GPUs update whole tensors; leave it out, or train on --devices cpu");
+}
+
 /* Of all GPUs as many as there are replicas; where there are several processes one for each. */
 static dt_status *choose_gpus(dt_session *session) {
     int n_present;
@@ -175,11 +180,7 @@ static dt_status *check_options(dt_session *session) {
                         ", or start fewer processes: mpirun -n %" PRId64,
                         session->n_processes, session->spec.n, dt_plural(session->spec.n), options->replicas, dt_plural(options->replicas),
                         (int64_t)session->spec.n * session->n_processes, options->replicas / session->spec.n);
-    if (options->shard_optimizer && session->n_processes > 1 && session->spec.kind->is_gpu)
-        return dt_error(
-            DT_INVALID_ARGUMENT,
-            "--shard-optimizer with --devices %s: kernels of GPUs update whole tensors; leave --shard-optimizer out, or train on --devices cpu",
-            options->devices);
+    if (options->shard_optimizer) DT_TRY(dt_session_check_sharing(&session->spec, session->n_processes));
     if (!(options->deadline_seconds > 0)) options->deadline_seconds = DEFAULT_DEADLINE_SECONDS;
     return NULL;
 }
@@ -900,21 +901,7 @@ void dt_session_print_crossing(const dt_session *session, dt_text *text) {
 }
 
 void dt_session_print_sharing(const dt_session *session, dt_text *text) {
-    int64_t all = dt_memory_slot_bytes(session->artifact, 0, 1), most = 0;
-    for (int p = 0; p < session->n_processes; p++) {
-        int64_t here = dt_memory_slot_bytes(session->artifact, p, session->n_processes);
-        if (here > most) most = here;
-    }
-    if (!shares_out(session)) return;
-    if (session->n_processes == 1)
-        dt_text_format(text, "--shard-optimizer: there is one process, which keeps all of the optimizer's states\n");
-    else if (most == all)
-        dt_text_format(text,
-                       "--shard-optimizer: there are no optimizer's states to share out: tensors of more than %d elements, element by element\n",
-                       DT_SHARE_ELEMENTS);
-    else
-        dt_text_format(text, "optimizer's states: at most %.2f MiB of %.2f MiB in each of %d processes, %.1f %%\n", in_mib(most), in_mib(all),
-                       session->n_processes, 100 * (double)most / (double)all);
+    if (shares_out(session)) dt_memory_print_sharing(session->artifact, session->n_processes, text);
 }
 
 int64_t dt_session_memory_bytes(const dt_session *session) {

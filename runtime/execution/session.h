@@ -20,6 +20,7 @@
 #include "runtime/comm/microbatches.h"
 #include "runtime/comm/processes.h"
 #include "runtime/devices/peak.h"
+#include "runtime/devices/spec.h"
 #include "runtime/execution/reports.h"
 
 typedef struct dt_session dt_session;
@@ -48,6 +49,9 @@ dt_session_options dt_session_options_default(void);
 dt_status *dt_session_program(const dt_artifact *artifact, bool is_gpu, const dt_artifact **program);
 /* Whether a session of these plans may have so many replicas, of so many rows each. */
 dt_status *dt_session_check_shape(const dt_artifact *program, int64_t replicas, int64_t rows);
+
+/* Whether so many processes with these devices may share out an optimizer's states. */
+dt_status *dt_session_check_sharing(const dt_device_spec *spec, int64_t n_processes);
 
 /* Which rows of each global batch a session with these options will hold, {0} where all: so that the data can be opened before it. Fails where
  * dt_session_create would for the options. */

@@ -112,6 +112,23 @@ fewer = exchanges(info("--processes", 3, "--replicas", 6, "--global-batch", 12))
 check(fewer["pairs"][1][0]["bytes"] == 12 * 20 and fewer["train"][0].startswith("6 replicas of 2 rows"), fewer)
 check(exchanges(info("--processes", 1))["train"][1][0]["sent"] == 0, "one process sends something")
 
+# ---- a shared update: of 163 x 100 floats, four blocks, each process gets two blocks of gradients and gives its own of parameters ----
+TRAINED = """
+use nn, optimizers
+model Net(x: f32[B, 100]) -> f32[B, 163] { return dense(x, units: 163) }
+step train(x: f32[B, 100]) { minimize(sum(square(Net(x)), axis: 1), adam()) }
+"""
+program = compile_program(TRAINED, "shared", "--batch", "2")
+_, (small, scattered, gathered), last = exchanges(info("--processes", 2, "--replicas", 2, "--shard-optimizer"))["train"]
+check((small["kind"], small["tensors"], small["bytes"]) == ("all_reduce", 1, 4 * 163), small)
+for row, kind in ((scattered, "reduce_scatter"), (gathered, "all_gather")):
+    check((row["kind"], row["tensors"], row["rounds"], row["messages"]) == (kind, 1, 1, 1), row)
+    check(near(row["bytes"], 4 * 16300) and near(row["sent"], 4 * 2 * 4096), row)
+states = 2 * 4 * 16463 + 8  # Adam's two, and its count
+check(last.startswith("optimizer's states: at most 0.06 MiB of 0.13 MiB in each of 2 processes, ") and
+      last.endswith(f" {100 * (2 * 4 * (8192 + 163) + 8) / states:.1f} %"), last)
+check(info("--processes", 1, "--shard-optimizer").endswith("there is one process, which keeps all of the optimizer's states\n"), "one process")
+
 # ---- mistakes ----
 for flags, code, words in (
     (("--processes", 5, "--replicas", 4), 1, "step train: 5 processes for 4 microbatches: each process holds at least one; use at most --processes 4"),
