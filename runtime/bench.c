@@ -144,6 +144,7 @@ static dt_status *create(dt_bench *bench, const dt_run_options *options) {
     about.processes = options->processes;
     about.no_libraries = options->no_libraries;
     about.fast_sums = options->fast_sums;
+    about.shard_optimizer = options->shard_optimizer;
     about.replicas = options->replicas != 0 ? options->replicas : 1;
     about.seed = options->seed;
     about.steps_per_epoch = bench->n_most_steps;

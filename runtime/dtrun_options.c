@@ -210,7 +210,7 @@ static const struct {
     {STEPS,
      {"reduce", KEY_REDUCE, "exact|fast", 0,
       "Over processes, whether sums have the same bits whoever holds which replica, or are left to MPI or NCCL (default: exact)", 2}},
-    {TRAIN,
+    {TRAIN | BENCH,
      {"shard-optimizer", KEY_SHARD_OPTIMIZER, NULL, 0,
       "Over processes, each keeps a share of the optimizer's states and updates what they belong to (ZeRO-1). Same bits, same checkpoints", 2}},
     {STEPS | DATA, {"replicas", KEY_REPLICAS, "V", 0, "Shards of the global batch, dealt to the devices (default: 1, resumed: the checkpoint's)", 2}},

@@ -119,5 +119,5 @@ check(0 < shared <= 1.01 * without, f"clipped: {shared} bytes are sent where the
 said = train(adam, 1, new_folder(), "--max-steps", 1, "--shard-optimizer")
 check("there is one process, which keeps all" in said, f"one process does not say that it shares nothing out\n{said}")
 said = train(case("sgd"), 2, new_folder(), "--max-steps", 1, "--shard-optimizer")
-check("there are no optimizer's states to share out" in said, f"without states nobody says so\n{said}")
+check("the optimizer has no states to share out" in said, f"without states nobody says so\n{said}")
 finish()
