@@ -36,6 +36,7 @@
     X(SKIP, "skip")                                                                                                                                  \
     X(REPEAT, "repeat")                                                                                                                              \
     X(WORDPIECE, "wordpiece")                                                                                                                        \
+    X(BPE, "bpe")                                                                                                                                    \
     X(WINDOWS, "windows")                                                                                                                            \
     X(BATCH, "batch")                                                                                                                                \
     X(PREFETCH, "prefetch")
@@ -54,6 +55,10 @@
     X(WORDPIECE, "vocab", FILE, 0, 0, DT_REQUIRED)                                                                                                   \
     X(WORDPIECE, "length", INT, 3, INT32_MAX, DT_REQUIRED)                                                                                           \
     X(WORDPIECE, "lowercase", BOOL, 0, 1, 1)                                                                                                         \
+    X(BPE, "vocab", FILE, 0, 0, DT_REQUIRED)                                                                                                         \
+    X(BPE, "merges", FILE, 0, 0, DT_REQUIRED)                                                                                                        \
+    X(BPE, "length", INT, 1, INT32_MAX, DT_REQUIRED)                                                                                                 \
+    X(BPE, "pad", INT, 0, INT32_MAX, 0)                                                                                                              \
     X(BATCH, "n", INT, 1, INT32_MAX, DT_REQUIRED)                                                                                                    \
     X(PREFETCH, "n", INT, 1, INT64_MAX, DT_REQUIRED)
 

@@ -9,6 +9,7 @@
 #include "runtime/data/order.h"
 #include "runtime/data/source.h"
 #include "runtime/data/stages.h"
+#include "runtime/data/tokenizer.h"
 #include "runtime/threads/clock.h"
 
 #include <pthread.h>
@@ -235,6 +236,12 @@ static int count_stages(const dt_pipeline *pipeline, dt_stage_kind kind) {
     return n;
 }
 
+static int count_tokenizers(const dt_pipeline *pipeline) {
+    int n = 0;
+    for (int i = 0; i < pipeline->stages.n; i++) n += dt_tokenizer_opener_of(pipeline->stages.stages[i].kind) != NULL;
+    return n;
+}
+
 static dt_status *find_rows(dt_pipeline *pipeline) {
     const dt_pipeline_options *options = &pipeline->options;
     int64_t rows = options->rows != 0 ? options->rows : pipeline->stages.rows;
@@ -266,7 +273,7 @@ static dt_status *open_parts(dt_pipeline *pipeline, const dt_artifact_pipeline *
     DT_TRY(make_slots(pipeline));
     DT_TRY(count_examples(pipeline));
     long n_cores = sysconf(_SC_NPROCESSORS_ONLN);
-    bool computes = n_maps + n_filters + count_stages(pipeline, DT_STAGE_WORDPIECE) > 0 || pipeline->source->computes;
+    bool computes = n_maps + n_filters + count_tokenizers(pipeline) > 0 || pipeline->source->computes;
     int n_threads = !computes || n_cores < 1 ? 1 : n_cores < MOST_THREADS ? (int)n_cores : MOST_THREADS;
     return start_workers(pipeline, pipeline->options.threads > 0 ? pipeline->options.threads : n_threads);
 }

@@ -8,7 +8,13 @@ enum {
     MOST_BYTES_OF_KEYS = 4 << 20 /* … and of their text */
 };
 
-dt_tokenizer_opener *dt_tokenizer_opener_of(dt_stage_kind kind) { return kind == DT_STAGE_WORDPIECE ? dt_tokenizer_open_wordpiece : NULL; }
+dt_tokenizer_opener *dt_tokenizer_opener_of(dt_stage_kind kind) {
+    switch (kind) {
+    case DT_STAGE_WORDPIECE: return dt_tokenizer_open_wordpiece;
+    case DT_STAGE_BPE: return dt_tokenizer_open_bpe;
+    default: return NULL;
+    }
+}
 
 void dt_tokenizer_close(dt_tokenizer *tokenizer) {
     if (tokenizer != NULL) tokenizer->close(tokenizer);

@@ -28,7 +28,7 @@ struct dt_tokenizer {
 
 /* `arguments` are those that abi/pipeline.h lists for the stage. */
 typedef dt_status *dt_tokenizer_opener(const dt_artifact_argument *arguments, const char *folder, dt_tokenizer **tokenizer);
-dt_tokenizer_opener dt_tokenizer_open_wordpiece;
+dt_tokenizer_opener dt_tokenizer_open_wordpiece, dt_tokenizer_open_bpe;
 
 dt_tokenizer_opener *dt_tokenizer_opener_of(dt_stage_kind kind); /* NULL: the stage is none */
 

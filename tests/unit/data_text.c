@@ -1,6 +1,7 @@
-/* text as data: bytes and windows over them, whole and read where they lie. */
+/* text as data: bytes and windows over them, whole and read where they lie; lines; tokenizers without memory, and met with many words. */
 #include "base/memory.h"
 #include "runtime/data/source.h"
+#include "runtime/data/tokenizer.h"
 #include "tests/unit/scratch_folder.h"
 
 #include <unistd.h>
@@ -94,33 +95,130 @@ static void what_is_wrong_with_files_is_named(void **state) {
     dt_source_close(source);
 }
 
+static void lines_end_in_different_ways(void **state) {
+    (void)state;
+    static const char *const wanted[] = {"one", "", "two\r", "three", "\xc3\xa9t\xc3\xa9", "last", "five", ""};
+    write_text("a", "one\n\ntwo\r\r\nthree");
+    scratch_write_gzip("d.gz", "\xc3\xa9t\xc3\xa9\r\nlast\n", 12);
+    write_text("c", "five\n\n");
+    for (int by_row = 0; by_row < 2; by_row++) {
+        dt_source *source;
+        assert_ok(open_rows("lines", 3, (const char *[]){"a", "d", "c"}, by_row, &source));
+        assert_int_equal(source->n_examples, 8);
+        assert_true(source->columns[0].is_text);
+        for (int i = 0; i < 8; i++) assert_string_equal(row_of(source, i), wanted[i]);
+        dt_source_close(source);
+    }
+}
+
+static void what_is_no_utf8_is_named(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *part;
+    } cases[] = {{"fine\nna\xefve", "bad:2: is not UTF-8: byte 3 of the line is 0xef"},
+                 {"\xc3", "bad:1: is not UTF-8: byte 1 of the line is 0xc3"},                /* cut */
+                 {"a\n\nlong enough \xc0\x80", "bad:3: is not UTF-8: byte 13"},              /* overlong */
+                 {"\xed\xa0\x80", "bad:1: is not UTF-8: byte 1 of the line is 0xed"},        /* a surrogate */
+                 {"\xf4\x90\x80\x80\n", "bad:1: is not UTF-8: byte 1 of the line is 0xf4"}}; /* beyond U+10FFFF */
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dt_source *source;
+        write_text("bad", cases[i].text);
+        assert_fails(open_one("lines", "bad", false, &source), DT_DATA_LOSS, cases[i].part);
+    }
+}
+
+static dt_status *open_sources(void) {
+    dt_source *source;
+    DT_TRY(open_rows("lines", 2, (const char *[]){"pl*n", "packed"}, false, &source));
+    dt_source_close(source);
+    DT_TRY(open_rows("bytes", 2, (const char *[]){"pl*n", "packed"}, false, &source));
+    DT_TRY(dt_source_window(source, 3, 1, &source));
+    dt_source_close(source);
+    return NULL;
+}
+
+static dt_tokenizer *tokenizer;
+static dt_status *open_tokenizer(dt_tokenizer_opener *open) {
+    const dt_artifact_argument wordpiece[] = {{.string = "vocab.txt"}, {.integer = 8}, {.integer = 1}};
+    const dt_artifact_argument bpe[] = {{.string = "vocab.json"}, {.string = "merges.txt"}, {.integer = 8}, {.integer = 0}};
+    tokenizer = NULL;
+    return open(open == dt_tokenizer_open_bpe ? bpe : wordpiece, scratch, &tokenizer);
+}
+
+/* Opens one, and tokenizes a line by it. */
+static dt_status *use_tokenizer(dt_tokenizer_opener *open) {
+    static const char line[] = "thethe th\xc3\xa9 THE \xe6\xbc\xa2 [SEP]";
+    int32_t tokens[8];
+    dt_tokenizer_worker worker = {0};
+    dt_status *status = open_tokenizer(open);
+    if (status == NULL) status = tokenizer->encode(tokenizer, &worker, line, sizeof line - 1, tokens);
+    dt_tokenizer_worker_free(&worker);
+    dt_tokenizer_close(tokenizer);
+    return status;
+}
+static dt_status *use_wordpiece(void) { return use_tokenizer(dt_tokenizer_open_wordpiece); }
+static dt_status *use_bpe(void) { return use_tokenizer(dt_tokenizer_open_bpe); }
+
+static void write_vocabularies(void) {
+    dt_text json = {0};
+    for (int c = '!', n = 0; n < 256; c++) /* of the characters that stand for bytes */
+        if (c <= '~' || (c >= 0xa1 && c != 0xad)) dt_text_format(&json, "%c\"\\u%04x\":%d", n == 0 ? '{' : ',', (unsigned)c, n), n++;
+    dt_text_append(&json, ",\"th\":256,\"the\":257}");
+    write_text("vocab.json", json.data);
+    dt_text_free(&json);
+    write_text("merges.txt", "#version: 0.2\nt h\nth e\n");
+    write_text("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\nthe\n##the\n");
+}
+
 static void allocations_may_fail(void **state) {
     (void)state;
     write_text("plain", "abcdefgh");
     scratch_write_gzip("packed.gz", "abcdefgh", 8);
-    int n = 0;
-    for (bool failed = true; failed && n < 1000; n++) {
-        dt_source *source;
-        dt_memory_fail_after(n);
-        dt_status *status = open_rows("bytes", 2, (const char *[]){"pl*n", "packed"}, false, &source);
-        if (status == NULL) status = dt_source_window(source, 3, 1, &source);
-        dt_memory_fail_after(-1);
-        failed = status != NULL;
-        if (failed)
-            assert_int_equal(dt_status_code(status), DT_RESOURCE_EXHAUSTED);
-        else
-            dt_source_close(source);
-        dt_status_free(status);
+    write_vocabularies();
+    static dt_status *(*const uses[])(void) = {open_sources, use_wordpiece, use_bpe};
+    for (size_t u = 0; u < sizeof uses / sizeof *uses; u++) {
+        int n = 0;
+        for (bool failed = true; failed && n < 1000; n++) {
+            dt_memory_fail_after(n);
+            dt_status *status = uses[u]();
+            dt_memory_fail_after(-1);
+            failed = status != NULL;
+            if (failed) assert_int_equal(dt_status_code(status), DT_RESOURCE_EXHAUSTED);
+            dt_status_free(status);
+        }
+        assert_true(n > 5 && n < 1000);
     }
-    assert_true(n > 5 && n < 1000);
+}
+
+/* More words than a worker remembers: it forgets, and gives the same tokens again. */
+static void many_words_are_forgotten(void **state) {
+    (void)state;
+    write_vocabularies();
+    dt_tokenizer_opener *const openers[] = {dt_tokenizer_open_wordpiece, dt_tokenizer_open_bpe};
+    for (int o = 0; o < 2; o++) {
+        dt_tokenizer_worker worker = {0};
+        int32_t first[8], tokens[8];
+        assert_ok(open_tokenizer(openers[o]));
+        for (int i = 0; i < 300000; i++) {
+            char word[32];
+            int n = snprintf(word, sizeof word, "the%dthe", i);
+            assert_ok(tokenizer->encode(tokenizer, &worker, word, (size_t)n, tokens));
+            assert_ok(tokenizer->encode(tokenizer, &worker, "the", 3, tokens));
+            if (i == 0) memcpy(first, tokens, sizeof first);
+            assert_memory_equal(tokens, first, sizeof first);
+        }
+        assert_true(worker.seen.n < 200000);
+        dt_tokenizer_worker_free(&worker);
+        dt_tokenizer_close(tokenizer);
+    }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_of_files_one_after_the_other),
-        cmocka_unit_test(a_window_is_a_slice),
-        cmocka_unit_test(what_is_wrong_with_files_is_named),
-        cmocka_unit_test(allocations_may_fail),
+        cmocka_unit_test(bytes_of_files_one_after_the_other), cmocka_unit_test(a_window_is_a_slice),
+        cmocka_unit_test(what_is_wrong_with_files_is_named),  cmocka_unit_test(lines_end_in_different_ways),
+        cmocka_unit_test(what_is_no_utf8_is_named),           cmocka_unit_test(allocations_may_fail),
+        cmocka_unit_test(many_words_are_forgotten),
     };
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }
