@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints tables of our speed, beside TensorFlow's and JAX's where there is something to compare: all measured in this run, in turn, on the same
+# Prints tables of our speed, beside TensorFlow's, JAX's and PyTorch's where there is something to compare: all measured in this run, in turn, on the same
 # two cores.
 #
 #   bench/run.sh [--pairs N] [TABLE …]      all tables but the last, 3 pairs where they vary. What a table is, its script says:
@@ -13,29 +13,30 @@
 #       elementwise  functions and chains of them    bench/elementwise.py
 #       passes       the worth of each pass          bench/passes.py
 #       order        what equal bits cost a sum      bench/reduction_order.py
+#       bert, gpt    a step of these examples        bench/transformer_step.py
 #       processes    a step over two processes       bench/processes.py
 #       wire         the same over 1 Gbit/s; root    bench/wire.py
 #
-# The first call of one of the first six but `size`, or of processes, installs the peers (bench/peers/setup.sh). DT_DATA: the folder of Fashion-MNIST.
+# The first call of one of the first six but `size`, or of bert, gpt and processes, installs the peers (bench/peers/setup.sh). DT_DATA: the folder of Fashion-MNIST.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 declare -A scripts=([cnn]=cnn_step [perceptron]=perceptron_step [start]=first_step [memory]=memory [size]=size [epoch]=epoch
                     [second]=second [elementwise]=elementwise [passes]=passes [order]=reduction_order
-                    [processes]=processes [wire]=wire)
+                    [processes]=processes [bert]="transformer_step --model bert" [gpt]="transformer_step --model gpt" [wire]=wire)
 pairs=3
 tables=()
 peers=
 while [ $# -gt 0 ]; do
     case $1 in
     --pairs) pairs=${2:?a number of pairs} && shift ;;
-    *) [ -n "${scripts[$1]:-}" ] && tables+=("$1") || { sed -n '5,19s/^# *//p' "$0" >&2 && exit 2; } ;;
+    *) [ -n "${scripts[$1]:-}" ] && tables+=("$1") || { sed -n '5,20s/^# *//p' "$0" >&2 && exit 2; } ;;
     esac
     shift
 done
-[ ${#tables[@]} -gt 0 ] || tables=(cnn perceptron start memory size epoch second elementwise passes order processes)
+[ ${#tables[@]} -gt 0 ] || tables=(cnn perceptron start memory size epoch second elementwise passes order processes bert gpt)
 for table in "${tables[@]}"; do
-    case $table in cnn | perceptron | start | memory | epoch | processes) peers=yes ;; esac
+    case $table in cnn | perceptron | start | memory | epoch | processes | bert | gpt) peers=yes ;; esac
 done
 
 cmake --preset release >/dev/null
@@ -54,11 +55,12 @@ if [ -n "$peers" ]; then
     bench/peers/setup.sh >/dev/null
     python=bench/peers/.venv/bin/python
     version() { "$python" -c "from importlib.metadata import version; print(version('$1'))"; }
-    beside=", TensorFlow $(version tensorflow-cpu), JAX $(version jax)"
+    beside=", TensorFlow $(version tensorflow-cpu), JAX $(version jax), PyTorch $(version torch)"
 fi
 processor=$(sed -n 's/^model name[^:]*: //p;T;q' /proc/cpuinfo)
 echo "$processor, $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg) before$beside"
 for table in "${tables[@]}"; do
     echo
-    "$python" "bench/${scripts[$table]}.py" --pairs "$pairs"
+    read -ra script <<<"${scripts[$table]}"
+    "$python" "bench/${script[0]}.py" "${script[@]:1}" --pairs "$pairs"
 done

@@ -21,7 +21,7 @@ enum {
     ROWS_BYTES = 128 << 10, /* of a that are copied, at most */
     GAP = 16,               /* elements between copied rows: rows a power of two apart would fall into the same sets of the cache */
     PAGE_BYTES = 4096,
-    LEAST_BLOCKS = 4 /* that read the copied rows */
+    LEAST_BLOCKS = 2 /* that read the copied rows */
 };
 
 static int64_t assumed_extent(const dt_llvm_nest *n, int loop) {

@@ -118,32 +118,40 @@ static bool rows_overlap(const dt_llvm_nest *n, int rows, int vectors, int loop)
     return tiling->row_loop >= 0 && a[loop] == a[tiling->row_loop] && rows * vectors + vectors + rows > n->e->target->registers;
 }
 
-/* Whether operand b, with these coefficients, stays in the first cache beside what else the tiles touch: all of it that one row of tiles reads. */
-static bool is_small(const dt_llvm_nest *n, const int64_t *b) {
-    enum {
-        SMALL_BYTES = 16 << 10
-    };
+enum {
+    SMALL_BYTES = 16 << 10, /* of b: stays in the first cache beside what else the tiles touch */
+    LARGE_BYTES = 1 << 20   /* stays in no cache of a core */
+};
+
+/* What one row of tiles reads of operand b, with these coefficients; more than any cache holds where that is known at run time only. */
+static int64_t bytes_of_b(const dt_llvm_nest *n, const int64_t *b) {
     const dt_nest *nest = n->nest;
     int64_t elements = trip_count(n);
     for (int l = 0; l < nest->n_loops; l++) {
         if (!nest->loops[l].reduced || b[l] == 0) continue;
-        if (!dt_llvm_is_constant_extent(nest->loops[l].extent)) return false;
+        if (!dt_llvm_is_constant_extent(nest->loops[l].extent)) return INT64_MAX;
         elements *= nest->loops[l].extent;
     }
-    return elements * (int64_t)dt_dtype_bytes(nest->reductions[0].dtype) <= SMALL_BYTES;
+    return elements * (int64_t)dt_dtype_bytes(nest->reductions[0].dtype);
+}
+
+/* Whether tiles of all iterations of a loop run on a block of b before the next block: the block then stays in cache, where all of b would not. Rows
+ * of a microbatch have much else to read, so only a b that comes from memory each time is worth that. */
+static bool is_inside_blocks(const dt_llvm_nest *n, int loop) {
+    const int64_t *b = n->nest->instructions[n->nest->tiling.b].address.coefficients;
+    int64_t bytes = bytes_of_b(n, b);
+    if (b[loop] != 0 || bytes <= SMALL_BYTES) return false;
+    return dt_llvm_is_constant_extent(n->nest->loops[loop].extent) || bytes > LARGE_BYTES;
 }
 
 void dt_llvm_tile_choose(dt_llvm_nest *n) {
     const dt_nest *nest = n->nest;
     const dt_tiling *tiling = &nest->tiling;
-    const int64_t *b = nest->instructions[tiling->b].address.coefficients;
     int n_others = 0;
     for (int p = 0; p < n->n_outer; p++)
         if (n->order[p] != tiling->vector_loop && n->order[p] != tiling->row_loop) n->order[n_others++] = n->order[p];
-    int at = n_others; /* the block of b that the tiles share stays in cache over the loops that b does not depend on, if all of b would not */
-    while (!is_small(n, b) && at > 0 && !(nest->in_rows && at == 1) && b[n->order[at - 1]] == 0 &&
-           dt_llvm_is_constant_extent(nest->loops[n->order[at - 1]].extent))
-        at--;
+    int at = n_others;
+    while (at > 0 && !(nest->in_rows && at == 1) && is_inside_blocks(n, n->order[at - 1])) at--;
     for (int p = n_others; p > at; p--) n->order[p] = n->order[p - 1];
     n->order[at] = tiling->vector_loop;
     if (tiling->row_loop >= 0) n->order[n->n_outer - 1] = tiling->row_loop;

@@ -11,6 +11,7 @@
 enum {
     cheap = 4,          /* at most so many operations are cheaper to repeat than their result is to store and load */
     function_cost = 16, /* of exp and its like, in operations */
+    guard_cost = 2,     /* of asking whether an element lies outside of what is read */
 };
 
 /* Whether every replica computes the same: then it is computed once for all of them. */
@@ -162,6 +163,7 @@ static void place_elementwise(dt_fusion *f, const dt_value *value, const dt_loop
     placement->producer = producer_of_operands(f, value);
     placement->in_place = is_in_place(f, value, loops, placement->producer);
     placement->operations = count_operations(loops->body, &(dt_formula_list){0}, f->arena);
+    for (int k = 0; k < value->n_operands; k++) placement->operations += loops->operands[k].guarded ? guard_cost : 0;
     placement->cost = cost_of(f, value);
     bool shared = placement->required || (placement->producer >= 0 && n_readers(placement) > 1);
     bool apart = !dt_fusion_is_on(f) && (placement->required || value->op->class != DT_CLASS_SOURCE);

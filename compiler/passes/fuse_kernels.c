@@ -197,12 +197,15 @@ static bool walks(const dt_access *access, int rank, int l) {
     return false;
 }
 
-/* Whether one row gives a sum of products too little to do with what it reads or writes besides that row. */
+/* Whether one row gives a sum of products too little to do with what it reads or writes besides that row. What no second-level cache holds comes
+ * from memory again for each row, and has to be worth that. */
 static bool wants_many_rows(const dt_value *root, const dt_loops *loops, dt_row_kind kind) {
     enum {
         least_reuse = 4,
+        least_reuse_of_large = 48,
         least_terms = 8,
-        small = 1024
+        small = 1024,
+        large = 1 << 20
     };
     if (kind == DT_ROWS_SUMMED) {
         int64_t terms = 1;
@@ -211,11 +214,12 @@ static bool wants_many_rows(const dt_value *root, const dt_loops *loops, dt_row_
     }
     for (int k = 0; k < 2; k++) {
         dt_shape shape = root->operands[k]->shape;
-        if (dt_shape_batch_axis(shape) >= 0 || dt_shape_elements_per_row(shape) < small) continue;
+        int64_t elements = dt_shape_elements_per_row(shape);
+        if (dt_shape_batch_axis(shape) >= 0 || elements < small) continue;
         int64_t reuse = 1;
         for (int l = 1; l < loops->n_outer; l++)
             if (!walks(&loops->operands[k], shape.rank, l)) reuse *= extent_without_rows(loops, l);
-        if (reuse < least_reuse) return true;
+        if (reuse < (elements < large ? least_reuse : least_reuse_of_large)) return true;
     }
     return false;
 }

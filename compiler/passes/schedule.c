@@ -29,6 +29,13 @@ static bool has_check_on(const dt_nest *nest, int loop) {
     return false;
 }
 
+/* Whether a load is repeated in each iteration of the reduced loops; in a nest without, all are. */
+static bool is_innermost(const dt_nest *nest, int load) {
+    bool innermost = nest->n_reductions == 0;
+    for (int l = 0; l < nest->n_loops && !innermost; l++) innermost = nest->loops[l].reduced && depends_on(nest, load, l);
+    return innermost;
+}
+
 /* Loads that are contiguous along a loop, less those that jump; -1: the loop cannot be vectorised. */
 static int vector_worth(const dt_nest *nest, int loop) {
     bool reduced = nest->loops[loop].reduced;
@@ -37,7 +44,7 @@ static int vector_worth(const dt_nest *nest, int loop) {
     for (int s = 0; s < nest->n_stores; s++)
         if (!reduced && nest->stores[s].address.coefficients[loop] != 1) return -1;
     for (int i = 0; i < nest->n_instructions; i++) {
-        if (nest->instructions[i].kind != DT_INSTRUCTION_LOAD) continue;
+        if (nest->instructions[i].kind != DT_INSTRUCTION_LOAD || !is_innermost(nest, i)) continue;
         int64_t coefficient = nest->instructions[i].address.coefficients[loop];
         if (coefficient == 1)
             worth += 2;
@@ -176,7 +183,7 @@ static bool choose_loops(dt_product *p) {
     p->row_loop = -1;
     for (int l = p->loops->n_outer - 1; l >= 0; l--) {
         if (l == p->vector_loop || l == p->row || walks(p, p->operands[1], l) || !walks(p, p->operands[0], l)) continue;
-        if (p->row_loop < 0 || assumed_extent(p, l) > assumed_extent(p, p->row_loop)) p->row_loop = l;
+        if (p->row_loop < 0 || trip_count(p, l) > trip_count(p, p->row_loop)) p->row_loop = l;
     }
     return true;
 }

@@ -1,7 +1,7 @@
 """twins: BERT and GPT train as PyTorch does from the same weights on the same batches, without dropout; with it, any layout gives the same bits.
 And BERT's encoder computes what KerasHub's does.
 
-At reduced sizes. The bounds are near what rounding does to a correct program (f32 from f64 in the golden files).
+At reduced sizes; twins_full has those of the examples. The bounds are near what rounding does to a correct program (f32 from f64 in the golden files).
 """
 
 import os

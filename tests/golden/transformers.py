@@ -116,9 +116,13 @@ def gpt_batches(sizes, random):
     return {"text": text.astype(np.uint8)}
 
 
-def weights(name):
-    sizes, random = SIZES[name], np.random.RandomState(SEED)
+def weights_of(sizes):
+    random = np.random.RandomState(SEED)
     return (bert_weights if sizes["program"] == "bert_mlm" else gpt_weights)(sizes, random)
+
+
+def weights(name):
+    return weights_of(SIZES[name])
 
 
 def scattered_weights(name):
@@ -127,10 +131,14 @@ def scattered_weights(name):
     return {path: (array + 0.1 * random.standard_normal(array.shape)).astype(np.float32) for path, array in weights(name).items()}
 
 
-def batches(name):
+def batches_of(sizes):
     """{input of the step: array of all rows}, `batch` rows a step."""
-    sizes, random = SIZES[name], np.random.RandomState(SEED + 1)
+    random = np.random.RandomState(SEED + 1)
     return (bert_batches if sizes["program"] == "bert_mlm" else gpt_batches)(sizes, random)
+
+
+def batches(name):
+    return batches_of(SIZES[name])
 
 
 if __name__ == "__main__":
