@@ -48,7 +48,7 @@ cp -r examples docs "$build/$name"
 cp -r bench/gpu bench/gpu.sh "$build/$name/bench"
 cp bench/peers/gpu_*.py bench/peers/harness.py "$build/$name/bench/peers"
 cp tests/gpu/*.py "$build/$name/tests/gpu"
-cp tests/support/{gpu,training}.py "$build/$name/tests/support"
+cp tests/support/{gpu,timeline,training}.py "$build/$name/tests/support"
 
 archive=$folder/$name.tar.xz
 tar -C $build --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -c "$name" | xz -T0 -6 >"$archive"

@@ -63,7 +63,7 @@ check("there is no GPU here" in gpu("tests", 1, FAKE_CUDA_COUNT="0")[1], "no GPU
 check("bench/gpu.sh tests FOLDER" in gpu("nothing", 2)[1], "no usage")
 
 report, said = gpu("tests", 0)
-check({row["name"]: row["result"] for row in report["rows"]} == dict.fromkeys(("ops", "nccl", "equal_bits", "processes", "programs", "relu_at_zero"), "passed"), said)
+check({row["name"]: row["result"] for row in report["rows"]} == dict.fromkeys(("ops", "nccl", "equal_bits", "processes", "programs", "relu_at_zero", "timeline"), "passed"), said)
 report, said = gpu("tests", 1, FAKE_CUDA_FAIL="cuLaunchKernel:3=719")
 check("FAILED" in {row["result"] for row in report["rows"]}, f"a launch that failed went unnoticed:\n{said}")
 

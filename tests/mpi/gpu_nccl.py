@@ -129,9 +129,10 @@ def fails(net, name, wanted, first="", **settings):
 
 def whoever_fails_is_named(net):
     """All at once: they wait most of their time."""
-    stop = 3  # seconds, after which the training is under way
+    stop, calls = 3, FOLDER / "calls-of-stopped"  # seconds, after which the training is under way
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        silent = pool.submit(fails, net, "stopped", ["process 1 (", "has given no sign of life"], ON_ONE.format(f"(sleep {stop}; kill -STOP $$) &"))
+        silent = pool.submit(fails, net, "stopped", ["process 1 (", "has given no sign of life"], ON_ONE.format(f"(sleep {stop}; kill -STOP $$) &"),
+                             settings={"FAKE_LIBRARY_LOG": str(calls)}.items())
         dead = pool.submit(fails, net, "killed", ["rank 1"], ON_ONE.format(f"(sleep {stop}; kill -KILL $$) &"))
         error = pool.submit(fails, net, "error", ["remote process exited or there was a network error, 6", "NCCL 2.27.3, "],  # whichever call meets it first
                             settings={"FAKE_NCCL_ERROR": "1:20=6"}.items())
@@ -140,6 +141,7 @@ def whoever_fails_is_named(net):
         for one in (silent, dead):
             check(one.result() < stop + DEADLINE + GRACE, f"a peer that stopped or died was noticed after {one.result()} s")
         error.result(), hangs.result()
+    check("ncclCommAbort" in calls.read_text().split(), "NCCL was not told to give up what a stopped peer does not answer")
 
 
 def a_slow_gpu_is_named(net):

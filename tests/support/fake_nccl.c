@@ -318,7 +318,7 @@ FAKE_EXPORT int ncclCommAbort(void *of) {
     if (!is_valid(c)) return fake_library_misuse(INVALID_ARGUMENT, "something else than a communicator is aborted");
     c->aborted = true;
     fake_library.n_objects--;
-    return DT_NCCL_SUCCESS;
+    return fake_library_call(__func__);
 }
 
 FAKE_EXPORT int ncclGroupStart(void) {
