@@ -98,8 +98,9 @@ struct dt_group { /* the head of every implementation's own struct */
 static inline void dt_group_publish(dt_group *group, const dt_collective_part *parts) { group->kind->publish(group, parts); }
 
 /* What this member has to do for published parts [first, first + n), together. Sources are unchanged until the meeting behind, when all targets are
- * there; targets may be written from when the first source is complete. What it allocates is of the arena. All members must have published, and all
- * lower in the same order, one after the other; the first call for a `first` decides. */
+ * there; targets may be written from when the first source is complete, those of REDUCE_SCATTER from when all kernels before are done. What it
+ * allocates is of the arena. All members must have published, and all lower in the same order, one after the other; the first call for a `first`
+ * decides. */
 static inline dt_status *dt_group_lower(dt_group *group, int first, int n, dt_arena *arena, dt_group_work *work) {
     return group->kind->lower(group, first, n, arena, work);
 }

@@ -498,6 +498,7 @@ static dt_status *say_where(const dt_executor *executor, const dt_run_values *va
 dt_status *dt_executor_start(dt_executor *executor, const dt_run_values *values) {
     const dt_executor_memory *memory = &executor->memory;
     const dt_executor_function *function = &executor->functions[values->function];
+    executor->started = dt_recorder_now(executor->recorder);
     fill_launches(executor, values);
     if (memory->slots > 0 && memory->input_bytes[values->function] > 0) DT_TRY(say_where(executor, values, take_slot(executor, values)));
     place_inputs(executor, function, values);

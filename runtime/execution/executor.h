@@ -77,6 +77,7 @@ typedef struct dt_executor {
     void *crossing_memory;
     dt_executor_times *times; /* NULL: nobody asks, and nothing is measured */
     dt_recorder *recorder;    /* with `times`; NULL: there is no timeline */
+    double started;           /* the last run, where it is recorded */
     dt_recorder *queue;       /* of a device that is timed; NULL: its clock is not read */
     dt_recorder *beside;      /* the same, of what its queue does beside the rest */
 

@@ -105,7 +105,7 @@ static void add(dt_total *total, dt_aggregate_kind kind, dt_total value) {
     switch (kind) {
     case DT_AGGREGATE_SUM:
         if (total->is_integer)
-            total->integer += value.integer;
+            total->integer = (int64_t)((uint64_t)total->integer + (uint64_t)value.integer); /* integers wrap around */
         else
             total->number += value.number;
         break;

@@ -72,8 +72,10 @@ static int segment_of(const dt_artifact_function *function, int kernel) {
     return 0;
 }
 
-/* A device runs several segments at once: what is not a kernel is of that of the last one. Clocks may differ by a little, and nothing ends later than
- * the host has seen it end. */
+/* A reading of a device's clock may be off by a little, and nothing happens before the host has asked for it, or after it has seen the end. */
+static double between(double time, double first, double last) { return time < first ? first : time > last ? last : time; }
+
+/* A device runs several segments at once: what is not a kernel is of that of the last one. */
 static dt_status *record_sequence(dt_executor *executor, const dt_sequence *sequence, dt_step_context *context, double now) {
     double *began = executor->times->began, *ended = executor->times->ended;
     if (sequence->n_operations == 0) return NULL;
@@ -84,8 +86,8 @@ static dt_status *record_sequence(dt_executor *executor, const dt_sequence *sequ
         if (one->kind == DT_OPERATION_LAUNCH)
             context->segment = segment_of(&executor->memory.artifact->functions[one->launch.function], one->launch.kernel);
         dt_span span = span_of(executor, one, NULL, context);
-        span.began = began[i] < now ? began[i] : now;
-        span.ended = ended[i] < now ? ended[i] : now;
+        span.began = between(began[i], executor->started, now);
+        span.ended = between(ended[i], executor->started, now);
         dt_recorder_add(one->beside ? executor->beside : executor->queue, span);
     }
     return NULL;

@@ -20,7 +20,7 @@ check({trace.threads[e["pid"], e["tid"]] for e in trace.of("kernel") + trace.of(
 whole = {(e["name"], e["args"]["step"]): e for e in trace.of("step")}
 for e in trace.of("kernel", function="train"):
     step = whole["train", e["args"]["step"]]
-    check(step["began"] <= e["began"] < e["ended"] <= step["ended"], (e, step))
+    check(step["began"] <= e["began"] <= e["ended"] <= step["ended"], (e, step))
 check(len({e["args"]["segment"] for e in trace.of("kernel", function="train")}) > 1, "all kernels are of one segment")
 for function, n in trace.steps().items():
     waits = [e for e in trace.of("wait", function=function) if e["name"] == "wait for the device"]

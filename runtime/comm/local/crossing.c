@@ -5,6 +5,7 @@
 #include "runtime/comm/buckets.h"
 #include "runtime/comm/local/hub.h"
 
+#include <limits.h>
 #include <string.h>
 
 /* What crosses in one exchange. */
@@ -191,6 +192,8 @@ static void fill_buckets(dt_local_hub *hub, dt_crossing *made, dt_arena *arena) 
         else
             add_rows(hub, last, i, arena);
         if (last->complete_after < part->complete_after) last->complete_after = part->complete_after;
+        /* A device puts results where they belong at once. Rows of microbatches belong where kernels of this segment may have something else. */
+        if (hub->options.has_link && part->kind == DT_COLLECTIVE_REDUCE_SCATTER) last->complete_after = INT_MAX;
     }
 }
 

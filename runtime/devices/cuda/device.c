@@ -234,8 +234,12 @@ static dt_status *give_up(dt_cuda_device *self) {
 }
 
 dt_status *dt_cuda_device_wait(dt_cuda_device *self) {
-    dt_status *status = dt_cuda_wait(&self->cuda);
-    if (dt_status_code(status) != DT_ABORTED) return status;
+    dt_status *status = dt_cuda_wait(&self->cuda), *of_peer = NULL;
+    if (dt_status_code(status) == DT_ABORTED) of_peer = dt_link_check(self->cuda.link);
+    if (dt_status_code(status) != DT_ABORTED || of_peer != NULL) { /* another process has failed: this GPU does not hang */
+        dt_status_free(of_peer);
+        return status;
+    }
     dt_status_free(status);
     return give_up(self);
 }
