@@ -1,8 +1,8 @@
 /* share: which elements of a tensor each process has, where processes share out an update (`dtrun train --shard-optimizer`).
  *
  * A tensor is cut into units, and each process has a run of them: as many as the others, or one more. Tensors of which an optimizer's states are one,
- * a parameter's gradient, its slots, what is computed of them element by element, are cut alike, in units of DT_SHARE_ELEMENTS; what holds a number
- * for each unit, such as the sums that a norm is made of, in units of one element. So all that a process needs for an element of its own it has
+ * a parameter's gradient, its slots, what is computed of them element by element, are cut alike: in units of DT_SHARE_LINE, or where a norm is taken
+ * of one, in the blocks that it is made of; the sums of blocks are cut in units of one. So all that a process needs for an element of its own it has
  * itself. Which processes have one unit more differs by the tensor's turn, so that on the whole they have equally many. */
 #ifndef DT_ABI_SHARE_H
 #define DT_ABI_SHARE_H
@@ -10,7 +10,9 @@
 #include <stdint.h>
 
 enum {
-    DT_SHARE_ELEMENTS = 4096 /* whole cache lines of any type; and the block that norms are summed in, which is part of the bits */
+    DT_SHARE_LINE = 64,    /* elements: a cache line of any type, at least */
+    DT_SHARE_BLOCK = 4096, /* elements that norms are summed in: part of the bits */
+    DT_SHARE_LEAST = 1024  /* elements of a tensor that is worth exchanges of its own; of less, every process has all */
 };
 
 /* How a tensor is cut. */

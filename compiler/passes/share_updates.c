@@ -2,14 +2,14 @@
  * --shard-optimizer`). Nothing else changes by it: where nobody shares out, plans run as they did.
  *
  * A nest can be shared out if it goes through a tensor element by element, or adds it up in blocks (split_reductions): which elements of the tensor,
- * of others like it, or of the sums of blocks, an iteration touches is then known from its number, so that a process whose share is whole blocks
- * runs its own iterations on what it has. What a nest reads in another way, a learning rate, the norm of all gradients, it reads whole, as everybody
- * has it.
+ * of others like it, or of the sums of blocks, an iteration touches is then known from its number, so that a process whose share is whole lines, or
+ * blocks, runs its own iterations on what it has. What a nest reads in another way, a learning rate, the norm of all gradients, it reads whole, as
+ * everybody has it.
  *
  * A slot that all functions touch in no other way is shared out, and with it the nests that touch it, and all that these touch in this way, and so
  * on: a family of tensors that are cut alike. What a family's nests write, and somebody needs whole, is gathered right after the kernel: parameters,
- * sums of blocks. Of a gradient that the family alone reads, each process is sent its own share. What belongs to no family, tensors of one block at
- * most among it, all processes compute alike.
+ * sums of blocks. Of a gradient that the family alone reads, each process is sent its own share. What belongs to no family, small tensors
+ * among it, all processes compute alike.
  *
  * Initial weights are drawn row by row, and a slot's zeros are written beside them: they become a nest of their own. */
 #include "compiler/kernel/analysis.h"
@@ -56,22 +56,22 @@ static int buffer_of(const dt_kernel_function *kernel, const dt_address *address
 
 /* Whether the nest, which walks so, touches its own elements of a family's tensor here: one as long, or a number for each block. */
 static bool is_along(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, const walk *walk, const dt_address *address) {
-    int64_t n = n_elements(plan, buffer_of(kernel, address)), n_units = (walk->n + DT_SHARE_ELEMENTS - 1) / DT_SHARE_ELEMENTS;
+    int64_t n = n_elements(plan, buffer_of(kernel, address)), n_blocks = (walk->n + DT_SHARE_BLOCK - 1) / DT_SHARE_BLOCK;
     if (walk->n == 0) return false;
     if (n == walk->n) return goes_through(nest, address, walk->first, walk->step);
-    return walk->step == DT_SHARE_ELEMENTS && n == n_units && goes_through(nest, address, walk->first / DT_SHARE_ELEMENTS, 1);
+    return walk->step == DT_SHARE_BLOCK && n == n_blocks && goes_through(nest, address, walk->first / DT_SHARE_BLOCK, 1);
 }
 
 /* Element by element, all of a tensor; or in blocks, as split_reductions makes them, all that are whole or what is left. */
 static bool walks(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, const dt_address *address, walk *found) {
     bool adds_up = nest->n_reductions > 0;
     int64_t n = n_elements(plan, buffer_of(kernel, address)), extent = nest->loops[0].extent;
-    *found = (walk){.n = n, .step = adds_up ? DT_SHARE_ELEMENTS : 1, .first = address->offset, .family_buffer = -1};
-    if (n <= DT_SHARE_ELEMENTS) return false;
+    *found = (walk){.n = n, .step = adds_up ? DT_SHARE_BLOCK : 1, .first = address->offset, .family_buffer = -1};
+    if (n < (adds_up ? DT_SHARE_BLOCK + 1 : DT_SHARE_LEAST)) return false;
     if (!adds_up) return nest->n_loops == 1 && extent == n && goes_through(nest, address, 0, 1);
-    if (nest->n_loops != 2 || !nest->loops[1].reduced || found->first % DT_SHARE_ELEMENTS != 0) return false;
+    if (nest->n_loops != 2 || !nest->loops[1].reduced || found->first % DT_SHARE_BLOCK != 0) return false;
     bool is_rest = extent == 1 && found->first + nest->loops[1].extent == n;
-    return (is_rest || nest->loops[1].extent == DT_SHARE_ELEMENTS) && goes_through(nest, address, found->first, DT_SHARE_ELEMENTS);
+    return (is_rest || nest->loops[1].extent == DT_SHARE_BLOCK) && goes_through(nest, address, found->first, DT_SHARE_BLOCK);
 }
 
 /* Of a nest that can be shared out; its stores decide, then its loads, for what it adds up is only read. */
@@ -127,7 +127,7 @@ static void separate(dt_arena *arena, const dt_module *module, dt_plan *plan, dt
         const dt_instruction *value = &nest.instructions[store.operand];
         int buffer = buffer_of(kernel, &store.address);
         bool is_filled = is_slot(module, plan, buffer) && value->kind == DT_INSTRUCTION_CONSTANT && store.guard < 0 && nest.n_stores > 1;
-        if (!is_filled || n_elements(plan, buffer) <= DT_SHARE_ELEMENTS) {
+        if (!is_filled || n_elements(plan, buffer) < DT_SHARE_LEAST) {
             s++;
             continue;
         }
@@ -221,6 +221,7 @@ static void find_families(sharing *s) {
 typedef struct slots {
     bool *can_share; /* [variables] */
     int *parents;    /* the same: a forest */
+    bool *adds_up;   /* [variables] of the family: a norm is taken of a tensor that is cut alike */
 } slots;
 
 static int family_of_slot(const slots *slots, int v) {
@@ -249,6 +250,17 @@ static void join_slots(const sharing *s, const slots *slots) {
                 slots->parents[family_of_slot(slots, s->plan->buffers[a].variable)] = family_of_slot(slots, s->plan->buffers[b].variable);
 }
 
+static void note_sums(const sharing *s, const slots *slots) {
+    bool *adds_up = DT_NEW_ARRAY(s->arena, bool, s->plan->n_buffers); /* of the plan's family */
+    for (int k = 0; k < s->plan->n_kernels; k++)
+        for (int n = 0; n < s->plan->kernels[k].n_nests; n++) {
+            const walk *walk = &s->walks[k][n];
+            if (walk->step > 1 && walk->family_buffer >= 0) adds_up[family_of(s, walk->family_buffer)] = true;
+        }
+    for (int b = 0; b < s->plan->n_buffers; b++)
+        if (shares(s, slots, b) && adds_up[family_of(s, b)]) slots->adds_up[family_of_slot(slots, s->plan->buffers[b].variable)] = true;
+}
+
 /* Families take turns with their units. */
 static const dt_share *shares_of_slots(dt_arena *arena, const dt_module *module, const slots *slots) {
     int n = (int)module->variables.n;
@@ -256,27 +268,27 @@ static const dt_share *shares_of_slots(dt_arena *arena, const dt_module *module,
     int64_t *turns = DT_NEW_ARRAY(arena, int64_t, n), n_units = 0;
     for (int v = 0; v < n; v++) turns[v] = -1;
     for (int v = 0; v < n; v++) {
-        int64_t *turn = &turns[family_of_slot(slots, v)];
+        int family = family_of_slot(slots, v);
+        int64_t unit = slots->adds_up[family] ? DT_SHARE_BLOCK : DT_SHARE_LINE;
         if (!slots->can_share[v]) continue;
-        if (*turn < 0) {
-            *turn = n_units;
-            n_units += (dt_shape_elements(module->variables.items[v].shape, 1, 1) + DT_SHARE_ELEMENTS - 1) / DT_SHARE_ELEMENTS;
+        if (turns[family] < 0) {
+            turns[family] = n_units;
+            n_units += (dt_shape_elements(module->variables.items[v].shape, 1, 1) + unit - 1) / unit;
         }
-        made[v] = (dt_share){DT_SHARE_ELEMENTS, *turn};
+        made[v] = (dt_share){unit, turns[family]};
     }
     return made;
 }
 
 /* ---- what a plan says of it ---- */
 
-/* The turn of each family of the plan that has a slot which is shared out; -1. [n_buffers], of the family */
-static int64_t *turns_of_families(const sharing *s, const dt_share *of_variables) {
-    int64_t *turns = DT_NEW_ARRAY(s->arena, int64_t, s->plan->n_buffers);
-    for (int b = 0; b < s->plan->n_buffers; b++) turns[b] = -1;
+/* How each family of the plan is cut that has a slot which is shared out. [n_buffers] of the family */
+static dt_share *shares_of_families(const sharing *s, const dt_share *of_variables) {
+    dt_share *made = DT_NEW_ARRAY(s->arena, dt_share, s->plan->n_buffers);
     for (int b = 0; b < s->plan->n_buffers; b++)
         if (is_slot(s->module, s->plan, b) && of_variables[s->plan->buffers[b].variable].unit > 0)
-            turns[family_of(s, b)] = of_variables[s->plan->buffers[b].variable].turn;
-    return turns;
+            made[family_of(s, b)] = of_variables[s->plan->buffers[b].variable];
+    return made;
 }
 
 /* Whether anybody touches the buffer who is to have all of it. [n_buffers] */
@@ -302,44 +314,43 @@ static void add_gather(const sharing *s, dt_kernel_function *kernel, int buffer,
     kernel->gathers = gathers;
 }
 
-static void share_nests(const sharing *s, const int64_t *turns) {
+static void share_nests(const sharing *s, const dt_share *of_families) {
     for (int k = 0; k < s->plan->n_kernels; k++)
         for (int n = 0; n < s->plan->kernels[k].n_nests; n++) {
             const walk *walk = &s->walks[k][n];
-            int64_t turn = walk->n > 0 && walk->family_buffer >= 0 ? turns[family_of(s, walk->family_buffer)] : -1;
-            if (turn < 0) continue;
-            s->plan->kernels[k].nests[n].share = (dt_nest_share){.n_units = (walk->n + DT_SHARE_ELEMENTS - 1) / DT_SHARE_ELEMENTS,
-                                                                 .turn = turn,
-                                                                 .first_unit = walk->first / DT_SHARE_ELEMENTS,
-                                                                 .unit_iterations = DT_SHARE_ELEMENTS / walk->step};
+            if (walk->n == 0 || walk->family_buffer < 0) continue;
+            dt_share share = of_families[family_of(s, walk->family_buffer)];
+            if (share.unit == 0) continue;
+            s->plan->kernels[k].nests[n].share = (dt_nest_share){.n_units = (walk->n + share.unit - 1) / share.unit,
+                                                                 .turn = share.turn,
+                                                                 .first_unit = walk->first / share.unit,
+                                                                 .unit_iterations = share.unit / walk->step};
         }
 }
 
 /* What the nests that are shared out write, and others need whole; and what of a gradient each process needs. */
-static void share_exchanges(const sharing *s, const bool *whole) {
+static void share_exchanges(const sharing *s, const dt_share *of_families, const bool *whole) {
     touches all = all_touches(s);
-    int64_t *turns = DT_NEW_ARRAY(s->arena, int64_t, s->plan->n_buffers);
-    for (int b = 0; b < s->plan->n_buffers; b++) turns[b] = -1;
     for (size_t t = 0; t < all.n; t++) {
         const touch *one = &all.items[t];
         dt_kernel_function *kernel = &s->plan->kernels[one->kernel];
-        const dt_nest_share *share = &kernel->nests[one->nest].share;
-        if (!one->along || share->n_units == 0) continue;
-        turns[one->buffer] = share->turn;
-        bool is_sum_of_units = n_elements(s->plan, one->buffer) == share->n_units;
-        if (one->stores && whole[one->buffer]) add_gather(s, kernel, one->buffer, (dt_share){is_sum_of_units ? 1 : DT_SHARE_ELEMENTS, share->turn});
+        dt_share share = of_families[family_of(s, one->buffer)];
+        if (!one->along || !one->stores || kernel->nests[one->nest].share.n_units == 0 || !whole[one->buffer]) continue;
+        if (n_elements(s->plan, one->buffer) != s->walks[one->kernel][one->nest].n) share.unit = 1; /* a sum of each block */
+        add_gather(s, kernel, one->buffer, share);
     }
     for (int g = 0; g < s->plan->n_segments; g++)
         for (int c = 0; c < s->plan->segments[g].n_collectives; c++) {
             dt_collective *collective = &s->plan->segments[g].collectives[c];
-            if (collective->kind == DT_COLLECTIVE_ALL_REDUCE && turns[collective->target] >= 0 && !whole[collective->target])
-                collective->share = (dt_share){DT_SHARE_ELEMENTS, turns[collective->target]};
+            if (collective->kind == DT_COLLECTIVE_ALL_REDUCE && !whole[collective->target])
+                collective->share = of_families[family_of(s, collective->target)];
         }
 }
 
 static void share_plan(const sharing *s, const dt_share *of_variables) {
-    share_nests(s, turns_of_families(s, of_variables));
-    share_exchanges(s, needed_whole(s, of_variables));
+    const dt_share *of_families = shares_of_families(s, of_variables);
+    share_nests(s, of_families);
+    share_exchanges(s, of_families, needed_whole(s, of_variables));
 }
 
 /* ---- the pass ---- */
@@ -351,10 +362,10 @@ dt_status *dt_pass_share_updates(dt_compilation *compilation) {
     const dt_module *module = compilation->module;
     int n_variables = (int)module->variables.n;
     sharing *all = DT_NEW_ARRAY(arena, sharing, compilation->n_plans);
-    slots slots = {DT_NEW_ARRAY(arena, bool, n_variables), DT_NEW_ARRAY(arena, int, n_variables)};
+    slots slots = {DT_NEW_ARRAY(arena, bool, n_variables), DT_NEW_ARRAY(arena, int, n_variables), DT_NEW_ARRAY(arena, bool, n_variables)};
     for (int v = 0; v < n_variables; v++) {
         const dt_variable *variable = &module->variables.items[v];
-        slots.can_share[v] = variable->kind == DT_VARIABLE_SLOT && dt_shape_elements(variable->shape, 1, 1) > DT_SHARE_ELEMENTS;
+        slots.can_share[v] = variable->kind == DT_VARIABLE_SLOT && dt_shape_elements(variable->shape, 1, 1) >= DT_SHARE_LEAST;
         slots.parents[v] = v;
     }
     for (int p = 0; p < compilation->n_plans; p++) {
@@ -366,6 +377,8 @@ dt_status *dt_pass_share_updates(dt_compilation *compilation) {
     }
     for (int p = 0; p < compilation->n_plans; p++)
         if (has_variables(all[p].plan)) join_slots(&all[p], &slots);
+    for (int p = 0; p < compilation->n_plans; p++)
+        if (has_variables(all[p].plan)) note_sums(&all[p], &slots);
     compilation->variable_shares = shares_of_slots(arena, module, &slots);
     for (int p = 0; p < compilation->n_plans; p++)
         if (has_variables(all[p].plan)) share_plan(&all[p], compilation->variable_shares);

@@ -26,8 +26,8 @@
 
 enum {
     MOST_CUTS = 4,
-    MOST_ELEMENTS = 1 << 24,           /* of all partial results together */
-    BLOCK_ELEMENTS = DT_SHARE_ELEMENTS /* of a sum over replicated values: part of the bits */
+    MOST_ELEMENTS = 1 << 24,        /* of all partial results together */
+    BLOCK_ELEMENTS = DT_SHARE_BLOCK /* of a sum over replicated values: part of the bits */
 };
 
 /* From its iteration `first` on, loop `loop` is walked by an outer loop of `parts` iterations and, within it, by itself, with `iterations`. */

@@ -70,8 +70,8 @@ void dt_memory_print_sharing(const dt_artifact *artifact, int n_shares, dt_text 
         dt_text_format(text, "--shard-optimizer: there is one process, which keeps all of the optimizer's states\n");
     else if (most == all)
         dt_text_format(text,
-                       "--shard-optimizer: the optimizer has no states to share out: tensors of more than %d elements, updated element by element\n",
-                       DT_SHARE_ELEMENTS);
+                       "--shard-optimizer: the optimizer has no states to share out: tensors of %d elements or more, updated element by element\n",
+                       DT_SHARE_LEAST);
     else
         dt_text_format(text, "optimizer's states: at most %.2f MiB of %.2f MiB in each of %d processes, %.1f %%\n", (double)most / mib,
                        (double)all / mib, n_shares, 100 * (double)most / (double)all);

@@ -23,7 +23,7 @@ static void shares_are_whole_units_and_even(void **state) {
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int64_t n = sizes[i], turn = 0; turn < 5; turn++)
             for (int64_t n_shares = 1; n_shares < 9; n_shares++) {
-                dt_share how = {DT_SHARE_ELEMENTS, turn};
+                dt_share how = {turn % 2 == 0 ? DT_SHARE_LINE : DT_SHARE_BLOCK, turn};
                 int64_t n_units = (n + how.unit - 1) / how.unit;
                 assert_int_equal(dt_share_first_element(how, n, 0, n_shares), 0);
                 assert_int_equal(dt_share_first_element(how, n, n_shares, n_shares), n);
@@ -168,7 +168,7 @@ static void kernels_touch_the_process_s_share_alone(void **state) {
     dt_compilation compilation = {.arena = arena};
     expect_ok(dt_module_parse(arena, "m", program, &compilation.module));
     expect_ok(dt_passes_run(&compilation, &(dt_passes_options){0}));
-    assert_int_equal(compilation.variable_shares[1].unit, DT_SHARE_ELEMENTS);
+    assert_int_equal(compilation.variable_shares[1].unit, DT_SHARE_BLOCK);
     agree(arena, &compilation, run_naively, arena);
     expect_ok(compiled_make(&compilation, levels, n_levels, codes));
     for (int i = 0; i < n_levels; i++) agree(arena, &compilation, compiled_run, &codes[i]);
