@@ -9,17 +9,19 @@
 
 /* X(name in programs, most files). One without files is given its first option, which it needs, without a name. */
 #define DT_SOURCES(X)                                                                                                                                \
-    X(idx, INT_MAX)   /* MNIST's format, gzipped or not; several files side by side */                                                               \
-    X(npy, INT_MAX)   /* NumPy arrays, side by side */                                                                                               \
-    X(csv, 1)         /* a header line, then numbers */                                                                                              \
-    X(lines, INT_MAX) /* a line of text an example, of files one after the other */                                                                  \
-    X(bytes, INT_MAX) /* a byte an example, of files one after the other */                                                                          \
-    X(images, 1)      /* a folder of PNG and JPEG files, in a folder for each class */                                                               \
-    X(range, 0)       /* the numbers from 0 to n - 1 */
+    X(idx, INT_MAX)         /* MNIST's format, gzipped or not; several files side by side */                                                         \
+    X(npy, INT_MAX)         /* NumPy arrays, side by side */                                                                                         \
+    X(csv, 1)               /* a header line, then numbers */                                                                                        \
+    X(lines, INT_MAX)       /* a line of text an example, of files one after the other */                                                            \
+    X(bytes, INT_MAX)       /* a byte an example, of files one after the other */                                                                    \
+    X(safetensors, INT_MAX) /* a file, then names of tensors in it, side by side */                                                                  \
+    X(images, 1)            /* a folder of PNG and JPEG files, in a folder for each class */                                                         \
+    X(range, 0)             /* the numbers from 0 to n - 1 */
 
 /* What a source may be given besides files, by name. X(source, name, choices, least whole number, most): "" for a whole number, else names. */
 #define DT_SOURCE_OPTIONS(X)                                                                                                                         \
     X(csv, target, "", INT64_MIN, INT64_MAX)                                                                                                         \
+    X(csv, header, "yes no", 0, 0)                                                                                                                   \
     X(images, height, "", 1, 65535)                                                                                                                  \
     X(images, width, "", 1, 65535)                                                                                                                   \
     X(images, channels, "", 1, 3)                                                                                                                    \
@@ -67,7 +69,7 @@
 #define DT_AS_FIRST (INT64_MIN + 1)
 
 /* What programs may name and the runtime does not have yet. X(name in programs) */
-#define DT_SOURCES_TO_COME(X) X(safetensors)
+#define DT_SOURCES_TO_COME(X)
 #define DT_STAGES_TO_COME(X) X(interleave) X(pad)
 
 typedef struct dt_source_row {

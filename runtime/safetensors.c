@@ -56,8 +56,14 @@ static dt_status *count(const dt_json *root, int *n_tensors, size_t *n_dims) {
     return NULL;
 }
 
-/* Reads one entry; the dimensions go to `dims`. `n_body` bytes follow the header at `body`. */
-static dt_status *read_entry(const dt_json *entry, const unsigned char *body, uint64_t n_body, int64_t *dims, dt_safetensor *tensor) {
+/* What follows the header: where it begins in the file, how much it is, and the bytes themselves, NULL where they were not read. */
+typedef struct body {
+    uint64_t offset, n_bytes;
+    const unsigned char *bytes;
+} body;
+
+/* Reads one entry; the dimensions go to `dims`. */
+static dt_status *read_entry(const dt_json *entry, body rest, int64_t *dims, dt_safetensor *tensor) {
     dt_json shape, offsets;
     const char *dtype;
     int n_offsets, i = 0;
@@ -72,12 +78,13 @@ static dt_status *read_entry(const dt_json *entry, const unsigned char *body, ui
     if (n_offsets != 2) return dt_json_wrong(&offsets, "expected a begin and an end");
     i = 0;
     for (dt_json item = dt_json_first(&offsets); item.value != NULL; dt_json_next(&item))
-        DT_TRY(dt_json_as_integer(&item, 0, (int64_t)n_body, &ends[i++]));
+        DT_TRY(dt_json_as_integer(&item, 0, (int64_t)rest.n_bytes, &ends[i++]));
     tensor->name = entry->key;
     tensor->dtype = dtype_from(dtype);
     tensor->dims = dims;
     tensor->n_bytes = ends[1] - ends[0];
-    tensor->data = body + ends[0];
+    tensor->offset = (int64_t)rest.offset + ends[0];
+    tensor->data = rest.bytes != NULL ? rest.bytes + ends[0] : NULL;
     int64_t n_bytes;
     if (tensor->n_bytes < 0) return dt_json_wrong(&offsets, "ends before it begins");
     if (tensor->dtype != DT_N_DTYPES &&
@@ -88,29 +95,30 @@ static dt_status *read_entry(const dt_json *entry, const unsigned char *body, ui
 
 static int by_place(const void *a, const void *b) {
     const dt_safetensor *x = a, *y = b;
-    if (x->data != y->data) return (const char *)x->data < (const char *)y->data ? -1 : 1;
+    if (x->offset != y->offset) return x->offset < y->offset ? -1 : 1;
     return (x->n_bytes > y->n_bytes) - (x->n_bytes < y->n_bytes);
 }
 
 static int by_name(const void *a, const void *b) { return strcmp(((const dt_safetensor *)a)->name, ((const dt_safetensor *)b)->name); }
 
 /* No gap, no overlap, no name twice. Leaves the tensors sorted by name. */
-static dt_status *check_together(const char *path, dt_safetensor *tensors, int n, const unsigned char *body, uint64_t n_body) {
-    if (n == 0) return n_body == 0 ? NULL : dt_error(DT_DATA_LOSS, "%s: holds bytes that belong to no tensor", path);
+static dt_status *check_together(const char *path, dt_safetensor *tensors, int n, body rest) {
+    if (n == 0) return rest.n_bytes == 0 ? NULL : dt_error(DT_DATA_LOSS, "%s: holds bytes that belong to no tensor", path);
     qsort(tensors, (size_t)n, sizeof *tensors, by_place);
-    const unsigned char *end = body;
+    uint64_t end = rest.offset;
     for (int i = 0; i < n; i++) {
-        if (tensors[i].data != end) return dt_error(DT_DATA_LOSS, "%s: %s does not begin where the tensor before it ends", path, tensors[i].name);
-        end += tensors[i].n_bytes;
+        if ((uint64_t)tensors[i].offset != end)
+            return dt_error(DT_DATA_LOSS, "%s: %s does not begin where the tensor before it ends", path, tensors[i].name);
+        end += (uint64_t)tensors[i].n_bytes;
     }
-    if (end != body + n_body) return dt_error(DT_DATA_LOSS, "%s: holds bytes that belong to no tensor", path);
+    if (end != rest.offset + rest.n_bytes) return dt_error(DT_DATA_LOSS, "%s: holds bytes that belong to no tensor", path);
     qsort(tensors, (size_t)n, sizeof *tensors, by_name);
     for (int i = 1; i < n; i++)
         if (strcmp(tensors[i - 1].name, tensors[i].name) == 0) return dt_error(DT_DATA_LOSS, "%s: %s is there twice", path, tensors[i].name);
     return NULL;
 }
 
-static dt_status *read_header(file *read, const char *path, const unsigned char *body, uint64_t n_body) {
+static dt_status *read_header(file *read, const char *path, body rest) {
     dt_json root = {.value = read->header, .document = path};
     size_t n_dims;
     int n;
@@ -124,40 +132,60 @@ static dt_status *read_header(file *read, const char *path, const unsigned char 
     for (const cJSON *entry = read->header->child; entry != NULL; entry = entry->next) {
         if (is_metadata(entry)) continue;
         dt_json tensor = {.value = entry, .parent = &root, .key = entry->string, .document = path};
-        DT_TRY(read_entry(&tensor, body, n_body, dims, &read->tensors[i]));
+        DT_TRY(read_entry(&tensor, rest, dims, &read->tensors[i]));
         dims += read->tensors[i++].n_dims;
     }
-    DT_TRY(check_together(path, read->tensors, n, body, n_body));
+    DT_TRY(check_together(path, read->tensors, n, rest));
     read->view.n = n;
     read->view.tensors = read->tensors;
     return NULL;
 }
 
-static dt_status *parse(file *read, const char *path, const unsigned char *bytes, size_t n_bytes) {
+uint64_t dt_safetensors_head_bytes(const unsigned char start[8]) {
+    uint64_t n = 0;
+    for (int i = 0; i < 8; i++) n |= (uint64_t)start[i] << 8 * i;
+    return n <= MOST_HEADER_BYTES ? 8 + n : UINT64_MAX;
+}
+
+/* `bytes` are all of a file of n_file bytes, or its head. */
+static dt_status *parse(file *read, const char *path, const unsigned char *bytes, size_t n_bytes, uint64_t n_file) {
     if (n_bytes < 8) return dt_error(DT_DATA_LOSS, "%s: is not a safetensors file: it has %zu bytes", path, n_bytes);
-    uint64_t n_header = 0;
-    for (int i = 0; i < 8; i++) n_header |= (uint64_t)bytes[i] << 8 * i;
-    if (n_header > MOST_HEADER_BYTES || n_header > n_bytes - 8)
-        return dt_error(DT_DATA_LOSS, "%s: is not a safetensors file, or is truncated within its header", path);
-    read->header = cJSON_ParseWithLength((const char *)bytes + 8, (size_t)n_header);
+    uint64_t n_head = dt_safetensors_head_bytes(bytes);
+    if (n_head > n_bytes) return dt_error(DT_DATA_LOSS, "%s: is not a safetensors file, or is truncated within its header", path);
+    read->header = cJSON_ParseWithLength((const char *)bytes + 8, (size_t)n_head - 8);
     if (read->header == NULL) return dt_error(DT_DATA_LOSS, "%s: is not a safetensors file: its header is not JSON", path);
-    DT_TRY(read_header(read, path, bytes + 8 + n_header, n_bytes - 8 - n_header));
-    struct sha256_ctx sum;
-    sha256_init(&sum);
-    sha256_update(&sum, n_bytes, bytes);
-    sha256_digest(&sum, DT_SHA256_BYTES, read->view.sha256);
+    return read_header(read, path, (body){n_head, n_file - n_head, n_bytes == n_file ? bytes + n_head : NULL});
+}
+
+static dt_status *parse_new(const char *path, const void *bytes, size_t n_bytes, uint64_t n_file, file **opened) {
+    *opened = NULL;
+    file *read = dt_allocate_zeroed(1, sizeof *read);
+    if (read == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", path);
+    dt_status *status = parse(read, path, bytes, n_bytes, n_file);
+    if (status != NULL) {
+        dt_safetensors_free(&read->view);
+        return status;
+    }
+    *opened = read;
     return NULL;
 }
 
 dt_status *dt_safetensors_parse(const char *path, const void *bytes, size_t n_bytes, dt_safetensors **opened) {
     *opened = NULL;
-    file *read = dt_allocate_zeroed(1, sizeof *read);
-    if (read == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", path);
-    dt_status *status = parse(read, path, bytes, n_bytes);
-    if (status != NULL) {
-        dt_safetensors_free(&read->view);
-        return status;
-    }
+    file *read;
+    DT_TRY(parse_new(path, bytes, n_bytes, n_bytes, &read));
+    struct sha256_ctx sum;
+    sha256_init(&sum);
+    sha256_update(&sum, n_bytes, bytes);
+    sha256_digest(&sum, DT_SHA256_BYTES, read->view.sha256);
+    *opened = &read->view;
+    return NULL;
+}
+
+dt_status *dt_safetensors_parse_header(const char *path, const void *head, size_t n_head, uint64_t n_file, dt_safetensors **opened) {
+    *opened = NULL;
+    file *read;
+    DT_TRY(parse_new(path, head, n_head, n_file, &read));
     *opened = &read->view;
     return NULL;
 }

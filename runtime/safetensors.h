@@ -17,7 +17,8 @@ typedef struct dt_safetensor {
     int n_dims;
     const int64_t *dims;
     int64_t n_bytes;
-    const void *data; /* any alignment; NULL where n_bytes is 0 */
+    int64_t offset;   /* in the file that was read */
+    const void *data; /* any alignment; NULL where n_bytes is 0, or only the header was read */
 } dt_safetensor;
 
 typedef struct dt_safetensors {
@@ -30,6 +31,10 @@ typedef struct dt_safetensors {
 dt_status *dt_safetensors_read(const char *path, dt_safetensors **file);
 /* The same of bytes in memory, which must outlive the result; `path` is for messages. */
 dt_status *dt_safetensors_parse(const char *path, const void *bytes, size_t n_bytes, dt_safetensors **file);
+/* The same of a file of `n_file` bytes of which only the first `n_head` were read, the length and the header that it says. No sum, and no data. */
+dt_status *dt_safetensors_parse_header(const char *path, const void *head, size_t n_head, uint64_t n_file, dt_safetensors **file);
+/* How many bytes these are; what a file begins with may promise more than it holds. */
+uint64_t dt_safetensors_head_bytes(const unsigned char start[8]);
 void dt_safetensors_free(dt_safetensors *file); /* NULL is allowed */
 
 const dt_safetensor *dt_safetensors_find(const dt_safetensors *file, const char *name); /* NULL: none */

@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "runtime/data/arrays.h"
 #include "runtime/data/npy.h"
+#include "runtime/safetensors.h"
 #include "tests/unit/scratch_folder.h"
 
 #include <unistd.h>
@@ -270,7 +271,7 @@ static void missing_folders_are_named(void **state) {
     assert_fails(dt_source_open(&stage, scratch_path("file"), false, &source), DT_NOT_FOUND, "file: is not a folder");
     stage.kind = "tape";
     assert_fails(dt_source_open(&stage, scratch, false, &source), DT_UNIMPLEMENTED,
-                 "there is no source tape; this dtrun has: idx, npy, csv, lines, bytes, images, range, files");
+                 "there is no source tape; this dtrun has: idx, npy, csv, lines, bytes, safetensors, images, range, files");
 }
 
 static void npy_comes_back(void **state) {
@@ -343,6 +344,87 @@ static dt_status *open_csv(int64_t target, dt_source **source) {
     return dt_source_open(&stage, scratch, false, source);
 }
 
+static void csv_cells_may_be_quoted(void **state) {
+    (void)state;
+    const char text[] = "\xef\xbb\xbf\"a, \"\"b\"\"\", c\r\n\r\n \"1\" ,\"2.5 \"\r\n nan,-inf\r\n  \r\n3,4";
+    scratch_write("numbers.csv", text, strlen(text));
+    dt_source *source;
+    assert_ok(open_csv(99, &source));
+    assert_int_equal(source->n_examples, 3);
+    const float *numbers = (const float *)(const void *)source->columns[0].bytes;
+    assert_memory_equal(numbers, ((const float[]){1, 2.5f}), 8);
+    assert_true(numbers[2] != numbers[2] && numbers[3] < -3e38f);
+    assert_memory_equal(numbers + 4, ((const float[]){3, 4}), 8);
+    dt_source_close(source);
+}
+
+static void csv_without_a_header(void **state) {
+    (void)state;
+    scratch_write_gzip("plain.csv.gz", "1,2\n3,4\n", 8);
+    dt_artifact_argument arguments[2] = {{.kind = DT_ARGUMENT_STRING, .string = "plain.csv"},
+                                         {.name = "header", .kind = DT_ARGUMENT_STRING, .string = "no"}};
+    dt_artifact_stage stage = {.kind = "csv", .n_arguments = 2, .arguments = arguments};
+    dt_source *source;
+    assert_ok(dt_source_open(&stage, scratch, false, &source));
+    assert_int_equal(source->n_examples, 2);
+    assert_memory_equal(source->columns[0].bytes, ((const float[]){1, 2, 3, 4}), 16);
+    dt_source_close(source);
+    scratch_write_gzip("plain.csv.gz", "1,2\n3\n", 6);
+    assert_fails(dt_source_open(&stage, scratch, false, &source), DT_DATA_LOSS, "plain.csv.gz:2: column 2 is missing");
+}
+
+/* Tensors of one file, of which a row is read when it is wanted. */
+static void rows_of_safetensors(void **state) {
+    (void)state;
+    const float x[] = {1, 2, 3, 4, 5, 6};
+    const int64_t y[] = {7, 8, 9}, z = 5;
+    const dt_safetensor tensors[] = {
+        {.name = "x", .dtype = DT_F32, .n_dims = 2, .dims = (int64_t[]){3, 2}, .n_bytes = sizeof x, .data = x},
+        {.name = "y", .dtype = DT_I64, .n_dims = 1, .dims = (int64_t[]){3}, .n_bytes = sizeof y, .data = y},
+        {.name = "z", .dtype = DT_I64, .n_dims = 1, .dims = (int64_t[]){1}, .n_bytes = sizeof z, .data = &z},
+        {.name = "one", .dtype = DT_I64, .n_dims = 0, .n_bytes = sizeof z, .data = &z},
+    };
+    unsigned char sum[DT_SHA256_BYTES];
+    unlink(scratch_path("t.safetensors"));
+    assert_ok(dt_safetensors_write(scratch_path("t.safetensors"), 4, tensors, NULL, sum));
+    dt_source *source;
+    assert_ok(open_named("safetensors", 3, (const char *[]){"t.safetensors", "y", "x"}, &source));
+    assert_int_equal(source->n_examples, 3);
+    assert_int_equal(source->n_columns, 2);
+    assert_int_equal(source->columns[1].tensor.dims[0], 2);
+    int64_t labels[2];
+    float row[2];
+    assert_ok(dt_source_read(source, 0, 1, 2, labels));
+    assert_memory_equal(labels, y + 1, sizeof labels);
+    assert_ok(dt_source_read(source, 1, 2, 1, row));
+    assert_memory_equal(row, x + 4, sizeof row);
+    assert_int_equal(truncate(scratch_path("t.safetensors"), 100), 0);
+    dt_status *status = NULL;
+    for (int column = 0; column < 2 && status == NULL; column++) status = dt_source_read(source, column, 2, 1, labels);
+    assert_fails(status, DT_DATA_LOSS, "t.safetensors: the file was truncated while it was in use");
+    dt_source_close(source);
+
+    assert_fails(open_one("safetensors", "t.safetensors", &source), DT_DATA_LOSS, "t.safetensors");
+    unlink(scratch_path("t.safetensors"));
+    assert_ok(dt_safetensors_write(scratch_path("t.safetensors"), 4, tensors, NULL, sum));
+    assert_fails(open_one("safetensors", "t.safetensors", &source), DT_INVALID_ARGUMENT, "then names of its tensors; it has: one, x, y, z");
+    const struct {
+        const char *first, *second, *part;
+    } wrong[] = {{"x", "w", "t.safetensors: has no tensor w; it has: one, x, y, z"},
+                 {"x", "z", "the tensors disagree: x holds 3 examples, z 1"},
+                 {"one", "x", "one is a single number, not rows"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        status = open_named("safetensors", 3, (const char *[]){"t.safetensors", wrong[i].first, wrong[i].second}, &source);
+        assert_int_not_equal(dt_status_code(status), DT_OK);
+        if (strstr(dt_status_message(status), wrong[i].part) == NULL) fail_msg("%s", dt_status_message(status));
+        dt_status_free(status);
+    }
+    scratch_write("no.safetensors", "\xff\xff\xff\xff\xff\xff\xff\x7f{}", 10);
+    assert_fails(open_named("safetensors", 2, (const char *[]){"no.safetensors", "x"}, &source), DT_DATA_LOSS, "is not a safetensors file");
+    scratch_write("no.safetensors", "abc", 3);
+    assert_fails(open_named("safetensors", 2, (const char *[]){"no.safetensors", "x"}, &source), DT_DATA_LOSS, "it has 3 bytes");
+}
+
 static void files_are_read_as_their_names_say(void **state) {
     (void)state;
     unsigned char file[200];
@@ -379,11 +461,20 @@ static void csv_lines(void **state) {
     const struct {
         const char *text, *part;
     } wrong[] = {
-        {"a,b\n1,x\n", "numbers.csv:2: field 2 is not a number: x"},
-        {"a,b\n1,\n2,3\n", "numbers.csv:2: field 2 is not a number"},
-        {"a,b\n1,2\n1\n", "numbers.csv:3: fewer fields than the 2"},
-        {"a,b\n1,2,3\n", "numbers.csv:2: more fields than the 2"},
+        {"a,b\n1,x\n", "numbers.csv:2: column 2 (b) is not a number: x"},
+        {"a,b\n1,\n2,3\n", "numbers.csv:2: column 2 (b) is empty"},
+        {"a,b\n,1\n2,3\n", "numbers.csv:2: column 1 (a) is empty"},
+        {"a,b\n1,2\n\n1\n", "numbers.csv:4: column 2 (b) is missing"},
+        {"a,b\n1,2,3\n", "numbers.csv:2: more cells than the 2 columns"},
+        {"a,b\n1,2,\n", "numbers.csv:2: more cells than the 2 columns"},
+        {"\"the\nfirst\",b\n1,2\nx,2\n", "numbers.csv:4: column 1 (the\nfirst) is not a number: x"},
+        {"a,b\n1,0x10\n", "column 2 (b) is not a number: 0x10"},
+        {"a,b\n1,1e40\n", "column 2 (b) is too large for f32: 1e40"},
+        {"a,b\n1,2 3\n", "column 2 (b) is not a number: 2 3"},
+        {"a,b\n1,\"2\n", "numbers.csv:2: a quote is not closed"},
+        {"a,b\n1,\"2\"3\n", "numbers.csv:2: something follows the quote that closes a cell: 3"},
         {"a,b\n", "no examples"},
+        {"\n \n", "no examples"},
         {"", "no examples"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -435,6 +526,9 @@ int main(void) {
         cmocka_unit_test(wrong_npy_files),
         cmocka_unit_test(files_are_read_as_their_names_say),
         cmocka_unit_test(csv_lines),
+        cmocka_unit_test(csv_cells_may_be_quoted),
+        cmocka_unit_test(csv_without_a_header),
+        cmocka_unit_test(rows_of_safetensors),
         cmocka_unit_test(without_memory_opening_fails),
     };
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
