@@ -39,6 +39,7 @@
     X(REPEAT, "repeat")                                                                                                                              \
     X(WORDPIECE, "wordpiece")                                                                                                                        \
     X(BPE, "bpe")                                                                                                                                    \
+    X(INTERLEAVE, "interleave")                                                                                                                      \
     X(WINDOWS, "windows")                                                                                                                            \
     X(BATCH, "batch")                                                                                                                                \
     X(PREFETCH, "prefetch")
@@ -52,6 +53,8 @@
     X(TAKE, "n", INT, 1, INT64_MAX, DT_REQUIRED)                                                                                                     \
     X(SKIP, "n", INT, 0, INT64_MAX, DT_REQUIRED)                                                                                                     \
     X(REPEAT, "n", INT, 1, INT64_MAX, DT_REQUIRED)                                                                                                   \
+    X(INTERLEAVE, "cycle", INT, 1, INT32_MAX, DT_REQUIRED)                                                                                           \
+    X(INTERLEAVE, "block", INT, 1, INT32_MAX, 1)                                                                                                     \
     X(WINDOWS, "n", INT, 1, INT32_MAX, DT_REQUIRED)                                                                                                  \
     X(WINDOWS, "shift", INT, 1, INT32_MAX, DT_AS_FIRST)                                                                                              \
     X(WORDPIECE, "vocab", FILE, 0, 0, DT_REQUIRED)                                                                                                   \
@@ -68,9 +71,12 @@
 #define DT_REQUIRED INT64_MIN
 #define DT_AS_FIRST (INT64_MIN + 1)
 
+/* Stages of this kind follow the source in a pipeline whose program says zip(a, b): b, the source that stands beside it. Its arguments are the kind
+ * of b, called "source", then those of b. */
+#define DT_STAGE_ZIP "zip"
+
 /* What programs may name and the runtime does not have yet. X(name in programs) */
-#define DT_SOURCES_TO_COME(X)
-#define DT_STAGES_TO_COME(X) X(interleave) X(pad)
+#define DT_STAGES_TO_COME(X) X(pad)
 
 typedef struct dt_source_row {
     const char *name;

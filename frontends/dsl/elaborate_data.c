@@ -15,9 +15,9 @@ enum {
     N_STAGES_TO_COME = sizeof stages_to_come / sizeof *stages_to_come
 };
 
-static bool accept_to_come(dt_elaborator *e, const char *what, const char *name, dt_span span) {
+static bool accept_to_come(dt_elaborator *e, const char *name, dt_span span) {
     bool will_run = e->options != NULL && e->options->will_run;
-    if (will_run) dt_elaborator_error(e, span, "dtrun has no %s %s yet", what, name);
+    if (will_run) dt_elaborator_error(e, span, "dtrun has no stage %s yet", name);
     return !will_run;
 }
 
@@ -159,13 +159,48 @@ static bool add_source_arguments(dt_elaborator *e, const dt_source_row *row, dt_
 dt_object dt_make_source(dt_elaborator *e, const char *kind, const dt_actual *actuals, size_t n, dt_span span) {
     const dt_source_row *row = dt_source_row_find(kind);
     dt_stage_declaration stage = {.kind = kind, .location = dt_elaborator_location(e, span)};
-    if (row == NULL && !accept_to_come(e, "source", kind, span)) return dt_poison();
-    bool fits = row != NULL ? add_source_arguments(e, row, &stage, actuals, n) : add_arguments_to_come(e, &stage, actuals, n);
-    if (!fits) return dt_poison();
+    if (!add_source_arguments(e, row, &stage, actuals, n)) return dt_poison();
     dt_pipeline_declaration *pipeline = DT_NEW(e->arena, dt_pipeline_declaration);
     pipeline->location = stage.location;
     dt_list_push(e->arena, &pipeline->stages, stage);
     return (dt_object){.kind = DT_OBJECT_PIPELINE, .pipeline = pipeline};
+}
+
+static bool is_zip(const dt_stage_declaration *stage) { return strcmp(stage->kind, DT_STAGE_ZIP) == 0; }
+
+/* How many stages follow the source, or those that zip joined. */
+static size_t count_stages_after_source(const dt_pipeline_declaration *pipeline) {
+    size_t n = 0;
+    for (size_t i = 1; i < pipeline->stages.n; i++) n += !is_zip(&pipeline->stages.items[i]);
+    return n;
+}
+
+static void push_zipped(dt_elaborator *e, dt_pipeline_declaration *joined, const dt_stage_declaration *source) {
+    dt_stage_declaration zip = {.kind = DT_STAGE_ZIP, .location = source->location};
+    dt_stage_argument kind = {.name = "source", .kind = DT_STAGE_STRING, .s = source->kind};
+    dt_list_push(e->arena, &zip.arguments, kind);
+    for (size_t i = 0; i < source->arguments.n; i++) dt_list_push(e->arena, &zip.arguments, source->arguments.items[i]);
+    dt_list_push(e->arena, &joined->stages, zip);
+}
+
+dt_object dt_zip_sources(dt_elaborator *e, const dt_pipeline_declaration *a, const dt_pipeline_declaration *b) {
+    const dt_pipeline_declaration *longer = count_stages_after_source(a) > 0 ? a : b;
+    size_t n_more = count_stages_after_source(longer);
+    if (n_more > 0) {
+        dt_diagnostic *error =
+            dt_elaborator_error(e, e->at, "zip joins sources, and one has the stage %s", longer->stages.items[longer->stages.n - n_more].kind);
+        dt_diagnostic_help(error, "write zip(…, …) | %s(…)", longer->stages.items[longer->stages.n - n_more].kind);
+        return dt_poison();
+    }
+    dt_pipeline_declaration *joined = DT_NEW(e->arena, dt_pipeline_declaration);
+    joined->location = a->location;
+    for (size_t i = 0; i < a->stages.n; i++) dt_list_push(e->arena, &joined->stages, a->stages.items[i]);
+    for (size_t i = 0; i < b->stages.n; i++)
+        if (is_zip(&b->stages.items[i]))
+            dt_list_push(e->arena, &joined->stages, b->stages.items[i]);
+        else
+            push_zipped(e, joined, &b->stages.items[i]);
+    return (dt_object){.kind = DT_OBJECT_PIPELINE, .pipeline = joined};
 }
 
 /* ---- functions over one example ---- */
@@ -283,7 +318,14 @@ static bool is_random(dt_elaborator *e, const dt_stage_declaration *stage) {
 
 static bool check_order(dt_elaborator *e, const dt_pipeline_declaration *pipeline, const char *kind, dt_span span) {
     bool batched = false;
-    if (strcmp(kind, "windows") == 0 && pipeline->stages.n > 1) {
+    bool is_interleave = strcmp(kind, "interleave") == 0;
+    if (is_interleave && pipeline->stages.n > 1) {
+        dt_diagnostic *error = dt_elaborator_error(e, span, "interleave comes after %s: it takes files in turn as the source has them",
+                                                   pipeline->stages.items[pipeline->stages.n - 1].kind);
+        dt_diagnostic_help(error, "write %s(…) | interleave(…) | …", pipeline->stages.items[0].kind);
+        return false;
+    }
+    if (strcmp(kind, "windows") == 0 && count_stages_after_source(pipeline) > 0) {
         dt_diagnostic *error = dt_elaborator_error(e, span, "windows comes after %s: it joins neighbours as the source has them",
                                                    pipeline->stages.items[pipeline->stages.n - 1].kind);
         dt_diagnostic_help(error, "write %s(…) | windows(…) | …", pipeline->stages.items[0].kind);
@@ -422,7 +464,7 @@ static bool stage_to_come(dt_elaborator *e, const dt_expression *x, dt_stage_dec
         dt_actual actual = {.name = a->name, .span = a->span, .object = dt_settle(e, dt_value_of(e, a->value)), .written = a->value};
         dt_list_push(e->arena, &actuals, actual);
     }
-    return accept_to_come(e, "stage", x->a->text, x->span) && add_arguments_to_come(e, stage, actuals.items, actuals.n);
+    return accept_to_come(e, x->a->text, x->span) && add_arguments_to_come(e, stage, actuals.items, actuals.n);
 }
 
 /* The stage that a call names. false: reported. */

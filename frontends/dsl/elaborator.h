@@ -396,6 +396,7 @@ dt_object dt_tree_map(dt_elaborator *e, dt_object function, const dt_object *tre
 dt_object dt_tree_binary(dt_elaborator *e, dt_token_kind operator, dt_object a, dt_object b);
 
 /* ---- data ---- */
+dt_object dt_zip_sources(dt_elaborator *e, const dt_pipeline_declaration *a, const dt_pipeline_declaration *b);
 dt_object dt_evaluate_pipe(dt_elaborator *e, const dt_expression *expression);
 const char *dt_list_sources(dt_elaborator *e); /* "idx, npy, csv" */
 /* `fit: crop` of a source: the choice, or poison; none where the argument takes no choice. */

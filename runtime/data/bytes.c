@@ -7,6 +7,7 @@ typedef struct bytes {
     dt_source source;
     dt_byte_files files;
     dt_column column;
+    int64_t *file_ends; /* [files.n] */
 } bytes;
 
 static dt_status *bytes_read(const dt_source *base, int column, int64_t row, int64_t n_rows, void *into) {
@@ -17,6 +18,7 @@ static dt_status *bytes_read(const dt_source *base, int column, int64_t row, int
 static void bytes_close(dt_source *base) {
     bytes *source = (bytes *)base;
     dt_byte_files_close(&source->files);
+    dt_release(source->file_ends);
     dt_release(source);
 }
 
@@ -26,10 +28,15 @@ dt_status *dt_source_open_bytes(const dt_artifact_stage *stage, const char *fold
     if (opened == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     opened->source = (dt_source){.n_columns = 1, .columns = &opened->column, .read = bytes_read, .close = bytes_close};
     dt_status *status = dt_byte_files_open(stage, folder, by_row, &opened->files);
+    if (status == NULL) opened->file_ends = dt_allocate((size_t)opened->files.n * sizeof *opened->file_ends);
+    if (status == NULL && opened->file_ends == NULL) status = dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     if (status != NULL) {
         bytes_close(&opened->source);
         return status;
     }
+    for (int i = 0; i < opened->files.n; i++) opened->file_ends[i] = (int64_t)(opened->files.files[i].start + opened->files.files[i].n_bytes);
+    opened->source.n_files = opened->files.n;
+    opened->source.file_ends = opened->file_ends;
     opened->source.n_examples = (int64_t)opened->files.n_bytes;
     opened->column = (dt_column){.path = dt_input_file_path(opened->files.files[0].file),
                                  .tensor = {.name = "", .dtype = DT_U8, .row_bytes = 1},

@@ -139,6 +139,8 @@ static dt_status *open_images(images *source, const dt_artifact_stage *stage, co
     source->columns[1] = (dt_column){.path = source->folder.path, .tensor = {.name = "", .dtype = DT_I32, .row_bytes = sizeof(int32_t)}};
     source->source.n_examples = source->folder.n_files;
     source->source.n_columns = source->folder.n_classes > 0 ? 2 : 1;
+    source->source.n_files = source->folder.n_classes; /* a class after the other */
+    source->source.file_ends = source->folder.ends;
     source->source.columns = source->columns;
     return NULL;
 }

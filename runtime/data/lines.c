@@ -12,6 +12,7 @@ typedef struct lines {
     dt_byte_files files;
     uint64_t *offsets; /* [n_examples + 1], within the bytes of the files, once line ends are taken out */
     uint64_t capacity;
+    int64_t *file_ends; /* [files.n] */
     dt_column column;
 } lines;
 
@@ -19,6 +20,7 @@ static void lines_close(dt_source *base) {
     lines *source = (lines *)base;
     dt_byte_files_close(&source->files);
     dt_release(source->offsets);
+    dt_release(source->file_ends);
     dt_release(source);
 }
 
@@ -71,7 +73,14 @@ static dt_status *read_lines(lines *source, const dt_artifact_stage *stage, cons
     DT_TRY(dt_byte_files_open(stage, folder, false, &source->files));
     uint64_t end = 0;
     source->column.path = dt_input_file_path(source->files.files[0].file);
-    for (int i = 0; i < source->files.n; i++) DT_TRY(split(source, &source->files.files[i], &end));
+    source->file_ends = dt_allocate((size_t)source->files.n * sizeof *source->file_ends);
+    if (source->file_ends == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", source->column.path);
+    for (int i = 0; i < source->files.n; i++) {
+        DT_TRY(split(source, &source->files.files[i], &end));
+        source->file_ends[i] = source->source.n_examples;
+    }
+    source->source.n_files = source->files.n;
+    source->source.file_ends = source->file_ends;
     source->column.is_text = true;
     source->column.bytes = source->files.bytes;
     source->column.offsets = source->offsets;

@@ -3,6 +3,7 @@
 #include "runtime/data/order.h"
 
 #include "base/memory.h"
+#include "runtime/data/interleave.h"
 #include "runtime/data/permutation.h"
 
 #include <string.h>
@@ -27,7 +28,8 @@ struct dt_order {
     int64_t epoch;
     int64_t *survivors; /* [n_cached][words] where a cache stands after a filter */
     int64_t n_cached;
-    int64_t *passed; /* [words] an item that nobody wants */
+    dt_interleave *interleave; /* of the first stage; else NULL */
+    int64_t *passed;           /* [words] an item that nobody wants */
 };
 
 static bool is_cache(const dt_order *order, int i) { return i > 0 && i - 1 == order->options.stages->cache; }
@@ -45,6 +47,7 @@ static void locate(const dt_order *order, int i, int64_t pass, int64_t position,
         switch (here->kind) {
         case DT_STAGE_SHUFFLE: position = dt_permutation_at(key_of(order, i, pass), here->n, position); break;
         case DT_STAGE_SKIP: position += here->count; break;
+        case DT_STAGE_INTERLEAVE: position = dt_interleave_row(order->interleave, position); break;
         case DT_STAGE_REPEAT:
             pass = pass * here->count + position / order->nodes[i - 1].n;
             position %= order->nodes[i - 1].n;
@@ -175,6 +178,14 @@ static node node_after(const node *before, const dt_stage *stage, int n_maps) {
     return here;
 }
 
+static dt_status *make_interleave(dt_order *order, const dt_stage *stage) {
+    const dt_order_options *options = &order->options;
+    if (options->n_files == 0)
+        return dt_error(DT_INVALID_ARGUMENT, "data %s: interleave() takes files in turn that lie one after the other, and its source has no such",
+                        options->stages->pipeline);
+    return dt_interleave_create(options->n_files, options->file_ends, stage->count, stage->arguments[1].integer, &order->interleave);
+}
+
 static dt_status *build(dt_order *order) {
     const dt_stages *stages = order->options.stages;
     order->n_words = 1;
@@ -182,6 +193,7 @@ static dt_status *build(dt_order *order) {
     order->nodes = dt_allocate_zeroed((size_t)stages->n + 1, sizeof *order->nodes);
     order->passed = dt_allocate_zeroed((size_t)order->n_words, sizeof *order->passed);
     if (order->nodes == NULL || order->passed == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    if (stages->n > 0 && stages->stages[0].kind == DT_STAGE_INTERLEAVE) DT_TRY(make_interleave(order, &stages->stages[0]));
     order->nodes[0] = (node){.n = order->options.n_source, .direct = true};
     order->n_nodes = 1;
     int n_maps = 0;
@@ -220,6 +232,7 @@ void dt_order_destroy(dt_order *order) {
     for (int i = 0; i < order->n_nodes; i++) dt_release(order->nodes[i].buffer);
     dt_release(order->nodes);
     dt_release(order->survivors);
+    dt_interleave_destroy(order->interleave);
     dt_release(order->passed);
     dt_release(order);
 }

@@ -21,6 +21,8 @@ typedef dt_status *dt_order_predicate(void *context, int stage, const int64_t *i
 typedef struct dt_order_options {
     const dt_stages *stages; /* outlives the order */
     int64_t n_source;        /* rows of the source */
+    int64_t n_files;         /* of the source, for interleave(), and where they end: */
+    const int64_t *file_ends;
     uint64_t seed;
     dt_order_predicate *predicate; /* called within dt_order_create (a filter before a cache), dt_order_start and dt_order_next */
     void *context;

@@ -257,7 +257,7 @@ static dt_status *open_parts(dt_pipeline *pipeline, const dt_artifact_pipeline *
     DT_TRY(find_rows(pipeline));
     int n_maps = count_stages(pipeline, DT_STAGE_MAP), n_filters = count_stages(pipeline, DT_STAGE_FILTER);
     bool by_row = !makes_all(pipeline) && n_filters == 0; /* a filter looks at all examples */
-    dt_status *status = dt_source_open(&written->stages[0], pipeline->options.folder, by_row, &pipeline->source);
+    dt_status *status = dt_source_open_pipeline(written, pipeline->options.folder, by_row, &pipeline->source);
     if (status == NULL && pipeline->stages.window != 0)
         status = dt_source_window(pipeline->source, pipeline->stages.window, pipeline->stages.window_shift, &pipeline->source);
     DT_TRY(dt_status_annotate(status, "data %s", pipeline->name));
@@ -265,8 +265,13 @@ static dt_status *open_parts(dt_pipeline *pipeline, const dt_artifact_pipeline *
     DT_TRY(dt_examples_create(pipeline->kernels, &pipeline->stages, pipeline->source, pipeline->options.folder, seed,
                               pipeline->options.ignore_bad_index, &pipeline->examples));
     if (n_filters > 0) DT_TRY(dt_example_maker_create(pipeline->examples, 1 + n_maps, pipeline->part.first == 0, &pipeline->filters));
-    dt_order_options order = {
-        .stages = &pipeline->stages, .n_source = pipeline->source->n_examples, .seed = seed, .predicate = passes_filter, .context = pipeline};
+    dt_order_options order = {.stages = &pipeline->stages,
+                              .n_source = pipeline->source->n_examples,
+                              .n_files = pipeline->source->n_files,
+                              .file_ends = pipeline->source->file_ends,
+                              .seed = seed,
+                              .predicate = passes_filter,
+                              .context = pipeline};
     DT_TRY(dt_order_create(&order, &pipeline->order));
     DT_TRY(dt_examples_attach(pipeline->examples, pipeline->order));
     pipeline->columns = dt_examples_columns(pipeline->examples, &pipeline->n_columns);

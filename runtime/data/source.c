@@ -77,6 +77,27 @@ dt_status *dt_source_open(const dt_artifact_stage *stage, const char *folder, bo
     return status;
 }
 
+static dt_status *open_zipped(const dt_artifact_stage *zip, const char *folder, bool by_row, dt_source **source) {
+    if (zip->n_arguments < 1 || zip->arguments[0].kind != DT_ARGUMENT_STRING) return dt_error(DT_INVALID_ARGUMENT, "zip() takes a source");
+    dt_artifact_stage stage = {.kind = zip->arguments[0].string, .n_arguments = zip->n_arguments - 1, .arguments = zip->arguments + 1};
+    return dt_source_open(&stage, folder, by_row, source);
+}
+
+dt_status *dt_source_open_pipeline(const dt_artifact_pipeline *pipeline, const char *folder, bool by_row, dt_source **source) {
+    DT_TRY(dt_source_open(&pipeline->stages[0], folder, by_row, source));
+    for (int i = 1; i < pipeline->n_stages && strcmp(pipeline->stages[i].kind, DT_STAGE_ZIP) == 0; i++) {
+        dt_source *first = *source, *second;
+        *source = NULL;
+        dt_status *status = open_zipped(&pipeline->stages[i], folder, by_row, &second);
+        if (status != NULL) {
+            dt_source_close(first);
+            return status;
+        }
+        DT_TRY(dt_source_zip(first, second, source));
+    }
+    return NULL;
+}
+
 dt_status *dt_source_wait(dt_source *source, int64_t n_rows) { return source->wait != NULL ? source->wait(source, n_rows) : NULL; }
 
 dt_status *dt_source_read(const dt_source *source, int column, int64_t row, int64_t n_rows, void *bytes) {

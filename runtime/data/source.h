@@ -42,6 +42,8 @@ struct dt_source {
     int64_t n_examples; /* >= 1 */
     int n_columns;
     const dt_column *columns;
+    int64_t n_files;                                       /* that lie one after the other, for interleave(); 0: it has no such */
+    const int64_t *file_ends;                              /* [n_files]: the example after the last one of each */
     const char *about;                                     /* what people should see of it besides, "2 classes: …"; NULL: nothing */
     bool computes;                                         /* reading a row is work, which is worth several threads, and a cache */
     dt_status *(*wait)(dt_source *source, int64_t n_rows); /* see dt_source_wait; NULL: all is there */
@@ -61,6 +63,12 @@ dt_source_opener dt_source_open_files;
 /* Opens the source that `stage` names, its files found in `folder`. by_row: read by row what can be. DT_NOT_FOUND, DT_DATA_LOSS, DT_UNIMPLEMENTED (no
  * such source), … */
 dt_status *dt_source_open(const dt_artifact_stage *stage, const char *folder, bool by_row, dt_source **source);
+
+/* The source of a pipeline: its first stage, and what zip() joins to it. */
+dt_status *dt_source_open_pipeline(const dt_artifact_pipeline *pipeline, const char *folder, bool by_row, dt_source **source);
+
+/* Those of `a` and `b` side by side, as many as there are of the shorter one. It owns both, also after an error. */
+dt_status *dt_source_zip(dt_source *a, dt_source *b, dt_source **source);
 
 /* What option `name` of the source was given, or `otherwise`. */
 int64_t dt_source_option_int(const dt_artifact_stage *stage, const char *name, int64_t otherwise);

@@ -99,6 +99,8 @@ static dt_status *add(dt_stages *stages, const dt_stage *stage) {
         stages->window_shift = stage->arguments[1].integer;
         return NULL;
     }
+    if (stage->kind == DT_STAGE_INTERLEAVE && (stages->n > 0 || stages->window != 0))
+        return dt_error(DT_INVALID_ARGUMENT, "data %s: interleave() must stand right after its source", stages->pipeline);
     if (stage->kind == DT_STAGE_CACHE) {
         for (int i = 0; i < stages->n; i++)
             if (stages->stages[i].kind == DT_STAGE_SHUFFLE)
@@ -114,7 +116,9 @@ dt_status *dt_stages_parse(const dt_artifact_pipeline *pipeline, dt_stages *stag
     *stages = (dt_stages){.pipeline = pipeline->name, .prefetch = 1, .cache = -1};
     stages->stages = dt_allocate_zeroed((size_t)pipeline->n_stages, sizeof *stages->stages);
     if (stages->stages == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-    for (int i = 1; i < pipeline->n_stages; i++) {
+    int first = 1; /* after the source */
+    while (first < pipeline->n_stages && strcmp(pipeline->stages[first].kind, DT_STAGE_ZIP) == 0) first++;
+    for (int i = first; i < pipeline->n_stages; i++) {
         dt_stage stage = {0};
         dt_status *status = parse_stage(pipeline->name, &pipeline->stages[i], &stage);
         if (status == NULL) status = add(stages, &stage);

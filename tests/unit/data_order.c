@@ -1,6 +1,7 @@
 /* order: permutations, and what each stage does to the sequence of examples, walked and entered in the middle. */
 #include "base/memory.h"
 #include "base/text.h"
+#include "runtime/data/interleave.h"
 #include "runtime/data/order.h"
 #include "runtime/data/permutation.h"
 #include "tests/unit/scratch_folder.h"
@@ -11,6 +12,10 @@ enum {
 
 static dt_stages stages;
 static dt_stage stage_items[8];
+static dt_artifact_argument two_arguments[2]; /* of a stage that takes more than a count */
+
+/* Where the files of a source of 9 and of 300 rows end. */
+static const int64_t few_ends[] = {5, 6, 9}, many_ends[] = {100, 101, 180, 181, 290, 300};
 
 /* Parses "map|take:10|shuffle:5" into `stages`. */
 static void parse(const char *text) {
@@ -25,6 +30,8 @@ static void parse(const char *text) {
         assert_true(stage->kind != DT_N_STAGE_KINDS);
         text += n;
         if (*text == ':') stage->count = strtoll(text + 1, (char **)&text, 10);
+        if (*text == ',') two_arguments[1].integer = strtoll(text + 1, (char **)&text, 10);
+        stage->arguments = two_arguments;
         if (stage->kind == DT_STAGE_CACHE) stages.cache = stages.n;
         stages.n++;
         text += *text == '|';
@@ -44,7 +51,14 @@ static int n_asked;
 static dt_order *order_of(const char *text, int64_t n_source, uint64_t seed) {
     parse(text);
     dt_order *order;
-    assert_ok(dt_order_create(&(dt_order_options){.stages = &stages, .n_source = n_source, .seed = seed, .predicate = by_three, .context = &n_asked},
+    bool is_few = n_source == 9;
+    assert_ok(dt_order_create(&(dt_order_options){.stages = &stages,
+                                                  .n_source = n_source,
+                                                  .n_files = is_few ? 3 : 6,
+                                                  .file_ends = is_few ? few_ends : many_ends,
+                                                  .seed = seed,
+                                                  .predicate = by_three,
+                                                  .context = &n_asked},
                               &order));
     return order;
 }
@@ -137,6 +151,57 @@ static void stages_choose(void **state) {
     assert_rows("shuffle:1|repeat:2|take:5", 3, "0 1 2 0 1");
 }
 
+static void files_take_turns(void **state) {
+    (void)state;
+    assert_rows("interleave:1,4", 9, "0 1 2 3 4 5 6 7 8");
+    assert_rows("interleave:3,2", 9, "0 1 5 6 7 2 3 8 4");
+    assert_rows("interleave:3,2|take:4", 9, "0 1 5 6");
+    assert_rows("interleave:3,2|skip:7|repeat:2", 9, "8 4 8 4");
+    assert_rows("interleave:3,2|filter", 9, "0 6 3");
+    assert_rows("interleave:3,2|filter|cache|repeat:2", 9, "0 1 2 0 1 2"); /* rows of the cache */
+    parse("interleave:3,2");
+    dt_order *order;
+    assert_fails(dt_order_create(&(dt_order_options){.stages = &stages, .n_source = 9}, &order), DT_INVALID_ARGUMENT, "its source has no such");
+}
+
+/* What TensorFlow gives: tests/golden/interleave.py. */
+static void files_take_turns_as_in_tensorflow(void **state) {
+    (void)state;
+    char path[512], *text, *rest;
+    size_t n_bytes;
+    int n_cases = 0;
+    snprintf(path, sizeof path, "%s/tests/golden/interleave.txt", getenv("DT_SOURCE"));
+    assert_ok(dt_file_read(path, &text, &n_bytes));
+    char *line = strtok_r(text, "\n", &rest);
+    while ((line = strtok_r(NULL, "\n", &rest)) != NULL) {
+        int64_t ends[16], n_files = 0, sum = 0;
+        for (bool more = true; more; line += more) {
+            ends[n_files++] = sum += strtoll(line, &line, 10);
+            more = *line == ',';
+        }
+        int64_t cycle = strtoll(line, &line, 10), block = strtoll(line, &line, 10);
+        dt_interleave *interleave;
+        assert_ok(dt_interleave_create(n_files, ends, cycle, block, &interleave));
+        line++;
+        for (int64_t i = 0; i < sum; i++) assert_int_equal(dt_interleave_row(interleave, i), strtoll(line, &line, 10));
+        assert_int_equal(*line, 0);
+        dt_interleave_destroy(interleave);
+        n_cases++;
+    }
+    assert_int_equal(n_cases, 36);
+    free(text);
+}
+
+/* The table grows with files, not with rows. */
+static void long_files_take_no_memory(void **state) {
+    (void)state;
+    const int64_t ends[] = {INT64_MAX / 4, INT64_MAX / 2, INT64_MAX / 2 + 5};
+    dt_interleave *interleave;
+    assert_ok(dt_interleave_create(3, ends, 2, 1, &interleave));
+    assert_int_equal(dt_interleave_row(interleave, 1000000000000001), INT64_MAX / 4 + 500000000000000);
+    dt_interleave_destroy(interleave);
+}
+
 static void maps_number_their_examples(void **state) {
     (void)state;
     assert_rows("map", 3, "0/0 1/1 2/2");
@@ -214,8 +279,10 @@ static void entering_in_the_middle_gives_the_rest(void **state) {
                            "shuffle:40|map",
                            "filter|map|shuffle:20|repeat:2",
                            "map|repeat:3|shuffle:9999|map|skip:7",
-                           "map|filter|cache|shuffle:50|map"};
-    for (int t = 0; t < 6; t++) {
+                           "map|filter|cache|shuffle:50|map",
+                           "interleave:4,7|shuffle:300|map|repeat:2",
+                           "interleave:3,1|filter|map|shuffle:20"};
+    for (int t = 0; t < 8; t++) {
         dt_order *order = order_of(texts[t], 300, 9);
         int64_t n = walk(order, 2, 0, all), n_words = dt_order_item_words(order);
         for (int64_t position = 0; position <= n; position += 23) {
@@ -288,6 +355,9 @@ int main(void) {
         cmocka_unit_test(permutations_mix),
         cmocka_unit_test(draws_stay_in_their_limit),
         cmocka_unit_test(stages_choose),
+        cmocka_unit_test(files_take_turns),
+        cmocka_unit_test(files_take_turns_as_in_tensorflow),
+        cmocka_unit_test(long_files_take_no_memory),
         cmocka_unit_test(maps_number_their_examples),
         cmocka_unit_test(caches_number_rows_anew),
         cmocka_unit_test(shuffles_depend_on_seed_and_epoch),

@@ -425,6 +425,44 @@ static void rows_of_safetensors(void **state) {
     assert_fails(open_named("safetensors", 2, (const char *[]){"no.safetensors", "x"}, &source), DT_DATA_LOSS, "it has 3 bytes");
 }
 
+/* zip(idx("labels"), npy("a.npy")): as many as the shorter one has, in memory or by row. */
+static void sources_stand_side_by_side(void **state) {
+    (void)state;
+    unsigned char file[200];
+    scratch_write("labels", file, make_labels(file, 9));
+    assert_ok(dt_npy_write(scratch_path("a.npy"), DT_F32, 1, (int64_t[]){4}, "0123456789abcdef"));
+    const dt_artifact_argument first[] = {{.kind = DT_ARGUMENT_STRING, .string = "labels"}};
+    dt_artifact_argument second[] = {{.name = "source", .kind = DT_ARGUMENT_STRING, .string = "npy"},
+                                     {.kind = DT_ARGUMENT_STRING, .string = "a.npy"}};
+    const dt_artifact_stage stages[] = {{.kind = "idx", .n_arguments = 1, .arguments = first},
+                                        {.kind = "zip", .n_arguments = 2, .arguments = second},
+                                        {.kind = "zip", .n_arguments = 2, .arguments = second},
+                                        {.kind = "batch"}};
+    const dt_artifact_pipeline pipeline = {.name = "test", .n_stages = 4, .stages = stages};
+    for (int by_row = 0; by_row < 2; by_row++) {
+        dt_source *source;
+        assert_ok(dt_source_open_pipeline(&pipeline, scratch, by_row, &source));
+        assert_int_equal(source->n_examples, 4);
+        assert_int_equal(source->n_columns, 3);
+        assert_int_equal(source->columns[2].tensor.dtype, DT_F32);
+        assert_ok(dt_source_wait(source, 4));
+        char row[5] = {0};
+        if (by_row)
+            assert_ok(dt_source_read(source, 2, 3, 1, row));
+        else
+            memcpy(row, dt_column_row(&source->columns[2], 3).bytes, 4);
+        assert_string_equal(row, "cdef");
+        dt_source_close(source);
+    }
+    dt_source *source;
+    second[1].string = "missing.npy";
+    assert_fails(dt_source_open_pipeline(&pipeline, scratch, false, &source), DT_NOT_FOUND, "missing.npy: no such file");
+    second[0].string = "tape";
+    assert_fails(dt_source_open_pipeline(&pipeline, scratch, false, &source), DT_UNIMPLEMENTED, "there is no source tape");
+    second[0].kind = DT_ARGUMENT_INT;
+    assert_fails(dt_source_open_pipeline(&pipeline, scratch, false, &source), DT_INVALID_ARGUMENT, "zip() takes a source");
+}
+
 static void files_are_read_as_their_names_say(void **state) {
     (void)state;
     unsigned char file[200];
@@ -529,6 +567,7 @@ int main(void) {
         cmocka_unit_test(csv_cells_may_be_quoted),
         cmocka_unit_test(csv_without_a_header),
         cmocka_unit_test(rows_of_safetensors),
+        cmocka_unit_test(sources_stand_side_by_side),
         cmocka_unit_test(without_memory_opening_fails),
     };
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
