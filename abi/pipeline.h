@@ -37,6 +37,8 @@
     X(TAKE, "take")                                                                                                                                  \
     X(SKIP, "skip")                                                                                                                                  \
     X(REPEAT, "repeat")                                                                                                                              \
+    X(ENUMERATE, "enumerate")                                                                                                                        \
+    X(PAD, "pad")                                                                                                                                    \
     X(WORDPIECE, "wordpiece")                                                                                                                        \
     X(BPE, "bpe")                                                                                                                                    \
     X(INTERLEAVE, "interleave")                                                                                                                      \
@@ -57,6 +59,9 @@
     X(INTERLEAVE, "block", INT, 1, INT32_MAX, 1)                                                                                                     \
     X(WINDOWS, "n", INT, 1, INT32_MAX, DT_REQUIRED)                                                                                                  \
     X(WINDOWS, "shift", INT, 1, INT32_MAX, DT_AS_FIRST)                                                                                              \
+    X(PAD, "n", INT, 1, INT32_MAX, DT_REQUIRED)                                                                                                      \
+    X(PAD, "value", INT, INT32_MIN, INT32_MAX, 0)                                                                                                    \
+    X(PAD, "truncate", BOOL, 0, 1, 0)                                                                                                                \
     X(WORDPIECE, "vocab", FILE, 0, 0, DT_REQUIRED)                                                                                                   \
     X(WORDPIECE, "length", INT, 3, INT32_MAX, DT_REQUIRED)                                                                                           \
     X(WORDPIECE, "lowercase", BOOL, 0, 1, 1)                                                                                                         \
@@ -74,9 +79,6 @@
 /* Stages of this kind follow the source in a pipeline whose program says zip(a, b): b, the source that stands beside it. Its arguments are the kind
  * of b, called "source", then those of b. */
 #define DT_STAGE_ZIP "zip"
-
-/* What programs may name and the runtime does not have yet. X(name in programs) */
-#define DT_STAGES_TO_COME(X) X(pad)
 
 typedef struct dt_source_row {
     const char *name;

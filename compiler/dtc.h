@@ -27,7 +27,6 @@ typedef struct dtc_program {
     DT_LIST(const char *) defines; /* "name=value" of -D */
     int64_t batch;                 /* 0: the program's */
     const char *precision;         /* NULL: the program's */
-    bool will_run;                 /* by dtrun */
     char *source;                  /* the text, once loaded; freed with the call */
 } dtc_program;
 enum {
@@ -67,7 +66,8 @@ int dtc_run_on_program(const struct argp *argp, int argc, char **argv, void *opt
  * program are printed to standard error; the status then only counts them. */
 dt_status *dtc_load(dtc_call *call, dt_module **module);
 
-/* Reads a file of text, which the caller frees. What is no text is an error: a device, an artifact, a byte of 0, after which nothing would be read. */
+/* Reads a file of text, which the caller frees. What is no text is an error: a device, an artifact, a byte of 0, after which nothing would be read.
+ */
 dt_status *dtc_read_text(const char *path, char **text);
 
 /* An error if writing to `output` would overwrite `input`. */

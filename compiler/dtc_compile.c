@@ -281,7 +281,6 @@ static dt_status *check_output(dtc_call *call, const options *options, const dt_
 
 static dt_status *compile(dtc_call *call, options *options, dt_compilation *compilation, dt_text *dumps, dt_timings *timings, dt_text *graph) {
     double start = dt_seconds();
-    call->program.will_run = options->emit == STAGE_ARTIFACT;
     DT_TRY(dtc_load(call, &compilation->module));
     dt_timings_add(timings, "front end", dt_seconds() - start);
     DT_TRY(check_output(call, options, compilation->module));

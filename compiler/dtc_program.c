@@ -104,7 +104,7 @@ static dt_status *split_defines(dtc_call *call, dt_dsl_options *options) {
 /* Elaborates program text; what is wrong with it goes to standard error. */
 static dt_status *elaborate(dtc_call *call, dt_module **module) {
     dtc_program *program = &call->program;
-    dt_dsl_options options = {.capacity = program->batch, .will_run = program->will_run, .precision = program->precision};
+    dt_dsl_options options = {.capacity = program->batch, .precision = program->precision};
     DT_TRY(split_defines(call, &options));
     dt_diagnostics *diagnostics = dt_diagnostics_create(call->arena);
     dt_status *status = dt_dsl_compile(call->arena, program->path, program->source, &options, diagnostics, module);

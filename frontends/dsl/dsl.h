@@ -16,7 +16,6 @@ typedef struct dt_dsl_options {
     const dt_dsl_define *defines; /* [n_defines] */
     size_t n_defines;
     int64_t capacity;      /* rows for each replica; 0: the largest batch(n) of the program, or 1 */
-    bool will_run;         /* by dtrun: a source or stage of data that it does not have yet is a mistake then */
     const char *precision; /* one of abi/precision.h, whatever the program says; NULL: what it says */
 } dt_dsl_options;
 

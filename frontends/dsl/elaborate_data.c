@@ -7,40 +7,6 @@
 
 #include <string.h>
 
-/* What the language has and dtrun does not yet: written down as it stands where nobody will run it, else refused. */
-#define X(name) #name,
-static const char *const stages_to_come[] = {DT_STAGES_TO_COME(X)};
-#undef X
-enum {
-    N_STAGES_TO_COME = sizeof stages_to_come / sizeof *stages_to_come
-};
-
-static bool accept_to_come(dt_elaborator *e, const char *name, dt_span span) {
-    bool will_run = e->options != NULL && e->options->will_run;
-    if (will_run) dt_elaborator_error(e, span, "dtrun has no stage %s yet", name);
-    return !will_run;
-}
-
-/* Any number of numbers and strings. */
-static bool add_arguments_to_come(dt_elaborator *e, dt_stage_declaration *stage, const dt_actual *actuals, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        dt_object o = actuals[i].object;
-        dt_stage_argument argument = {.name = actuals[i].name};
-        if (dt_is_poison(o)) return false;
-        if (o.kind == DT_OBJECT_STRING)
-            argument.kind = DT_STAGE_STRING, argument.s = o.text;
-        else if (o.kind == DT_OBJECT_INT)
-            argument.kind = DT_STAGE_INT, argument.i = o.i;
-        else if (o.kind == DT_OBJECT_FLOAT)
-            argument.kind = DT_STAGE_FLOAT, argument.f = o.f;
-        else
-            return dt_elaborator_error(e, actuals[i].span, "%s takes numbers and strings, not %s", stage->kind, dt_object_describe(e->arena, o)),
-                   false;
-        dt_list_push(e->arena, &stage->arguments, argument);
-    }
-    return true;
-}
-
 /* ---- sources ---- */
 
 static const char *const source_names[] = {
@@ -454,19 +420,6 @@ static bool stage_arguments(dt_elaborator *e, const dt_pipeline_declaration *bef
     return true;
 }
 
-static bool stage_to_come(dt_elaborator *e, const dt_expression *x, dt_stage_declaration *stage) {
-    bool is_known = false;
-    for (int i = 0; i < N_STAGES_TO_COME; i++) is_known |= strcmp(stages_to_come[i], x->a->text) == 0;
-    if (!is_known) return unknown_stage(e, x);
-    dt_actuals actuals = {0};
-    for (size_t i = 0; i < x->arguments.n; i++) {
-        const dt_argument *a = &x->arguments.items[i];
-        dt_actual actual = {.name = a->name, .span = a->span, .object = dt_settle(e, dt_value_of(e, a->value)), .written = a->value};
-        dt_list_push(e->arena, &actuals, actual);
-    }
-    return accept_to_come(e, x->a->text, x->span) && add_arguments_to_come(e, stage, actuals.items, actuals.n);
-}
-
 /* The stage that a call names. false: reported. */
 static bool make_stage(dt_elaborator *e, const dt_pipeline_declaration *before, const dt_expression *x, dt_stage_declaration *stage) {
     if (x->kind != DT_EXPRESSION_CALL || x->a->kind != DT_EXPRESSION_NAME) {
@@ -476,7 +429,7 @@ static bool make_stage(dt_elaborator *e, const dt_pipeline_declaration *before, 
     dt_stage_kind kind = dt_stage_kind_from_name(x->a->text);
     *stage = (dt_stage_declaration){.kind = x->a->text, .location = dt_elaborator_location(e, x->span)};
     if (!check_order(e, before, stage->kind, x->span)) return false;
-    return kind < DT_N_STAGE_KINDS ? stage_arguments(e, before, kind, x, stage) : stage_to_come(e, x, stage);
+    return kind < DT_N_STAGE_KINDS ? stage_arguments(e, before, kind, x, stage) : unknown_stage(e, x);
 }
 
 /* What stands to the left of |. A source that is none is told as such, not as some unknown name. */

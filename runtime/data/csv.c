@@ -31,7 +31,7 @@ typedef struct csv_reader {
     const char *at;               /* terminated text */
     int64_t line, n_lines_within; /* from 1; line ends within the quotes of this line */
     int64_t n_fields, target;     /* target: -1 for none */
-    bool has_header;
+    bool has_header, names_are_numbers;
     cell *names; /* [n_fields]; NULL without a header */
 } csv_reader;
 
@@ -154,6 +154,9 @@ static dt_status *read_header(csv_reader *reader) {
         reader->at += more;
     }
     end_line(reader);
+    float unused;
+    reader->names_are_numbers = true;
+    for (int64_t i = 0; i < reader->n_fields; i++) reader->names_are_numbers &= to_number(reader->names[i], &unused);
     if (reader->has_header) return NULL;
     dt_release(reader->names);
     int64_t n_fields = reader->n_fields;
@@ -194,6 +197,8 @@ static dt_status *describe(csv *source, const csv_reader *reader) {
     };
     source->source.n_columns = reader->target >= 0 ? 2 : 1;
     source->source.columns = source->columns;
+    if (reader->has_header && reader->names_are_numbers)
+        source->source.about = "the first line holds numbers alone and is taken for the names of the columns; with header: no it is an example";
     return NULL;
 }
 

@@ -121,6 +121,14 @@ static dt_status *token_columns(const char *pipeline, const dt_stage *stage, con
                     dt_stage_name(stage->kind), pipeline);
 }
 
+/* The number comes first, as in Python and tf.data. */
+static dt_status *enumerated_columns(const dt_columns *before, dt_columns *after) {
+    DT_TRY(reserve(after, before->n + 1));
+    after->items[0] = (dt_column){.path = before->items[0].path, .tensor = {.name = "", .dtype = DT_I64, .row_bytes = sizeof(int64_t)}};
+    for (int i = 0; i < before->n; i++) after->items[1 + i] = before->items[i];
+    return NULL;
+}
+
 dt_status *dt_columns_of_source(const dt_source *source, dt_columns *columns) {
     *columns = (dt_columns){0};
     DT_TRY(reserve(columns, source->n_columns));
@@ -134,6 +142,7 @@ dt_status *dt_columns_after(const dt_artifact *artifact, const char *pipeline, c
     const dt_artifact_function *function = stage->function >= 0 ? &artifact->functions[stage->function] : NULL;
     if (function != NULL) DT_TRY(check_function(pipeline, stage, before, function));
     if (stage->kind == DT_STAGE_MAP) return map_columns(pipeline, stage, before, function, after);
+    if (stage->kind == DT_STAGE_ENUMERATE) return enumerated_columns(before, after);
     if (tokenizer != NULL) return token_columns(pipeline, stage, tokenizer, before, after);
     DT_TRY(reserve(after, before->n));
     for (int i = 0; i < before->n; i++) after->items[i] = before->items[i];
@@ -145,8 +154,9 @@ void dt_columns_free(dt_columns *columns) { dt_release(columns->items); }
 dt_status *dt_columns_check_batch(const char *pipeline, const dt_columns *columns) {
     for (int i = 0; i < columns->n; i++)
         if (columns->items[i].is_text)
-            return dt_error(DT_INVALID_ARGUMENT,
-                            "%s: component %d of an example of data %s is a text at batch(): a stage such as wordpiece() makes numbers of it",
-                            columns->items[i].path, i + 1, pipeline);
+            return dt_error(
+                DT_INVALID_ARGUMENT,
+                "%s: component %d of an example of data %s is a text at batch(): a stage such as wordpiece() or pad() makes numbers of it",
+                columns->items[i].path, i + 1, pipeline);
     return NULL;
 }

@@ -33,7 +33,7 @@ struct dt_examples {
     _Atomic unsigned char *states; /* [n_cached], enum row_state */
 };
 
-/* A count or a truth of a text, as an input of a function. */
+/* A count or a truth of a text, as an input of a function; an example's number. */
 typedef struct number_input {
     _Alignas(int64_t) unsigned char bytes[sizeof(int64_t) + DT_SLACK_BYTES];
 } number_input;
@@ -42,7 +42,7 @@ typedef struct number_input {
 typedef struct stage_state {
     dt_example_function *function; /* NULL where the stage has none */
     int64_t n_bad;                 /* of the function, as last seen */
-    number_input *numbers;         /* [stage->n_inputs] */
+    number_input *numbers;         /* [stage->n_inputs]; of enumerate: one */
     dt_text (*texts)[2];           /* [stage->n_inputs + stage->n_outputs] */
     dt_tokenizer_worker worker;
     int32_t *tokens; /* of a tokenizer: [columns][length] and slack */
@@ -155,6 +155,10 @@ int64_t dt_examples_bad_indices(const dt_examples *examples) { return atomic_loa
 static dt_status *fill_stage(const dt_examples *examples, int i, stage_state *state) {
     const dt_stage *stage = &examples->stages->stages[i];
     if (stage->function >= 0) DT_TRY(dt_example_function_create(examples->kernels, stage->function, &state->function));
+    if (stage->kind == DT_STAGE_ENUMERATE) {
+        state->numbers = dt_allocate_zeroed(1, sizeof *state->numbers);
+        if (state->numbers == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    }
     if (stage->operands != NULL) {
         state->numbers = dt_allocate_zeroed((size_t)stage->n_inputs, sizeof *state->numbers);
         state->texts = dt_allocate_zeroed((size_t)(stage->n_inputs + stage->n_outputs), sizeof *state->texts);
@@ -289,17 +293,26 @@ static dt_status *run_map(dt_example_maker *maker, int stage, int64_t epoch, int
     return NULL;
 }
 
-static dt_status *run_tokenizer(dt_example_maker *maker, int stage) {
+static dt_status *run_tokenizer(dt_example_maker *maker, int stage, int64_t row) {
     const dt_tokenizer *tokenizer = maker->examples->tokenizers[stage];
     stage_state *state = &maker->stages[stage];
     const dt_columns *before = &maker->examples->after[stage];
     for (int i = 0; i < before->n; i++) {
         if (!before->items[i].is_text) continue;
         int32_t *tokens = state->tokens + (int64_t)i * tokenizer->length;
-        DT_TRY(tokenizer->encode(tokenizer, &state->worker, maker->components[i].bytes, maker->components[i].n_bytes, tokens));
+        const dt_component *text = &maker->components[i];
+        DT_TRY(dt_status_annotate(tokenizer->encode(tokenizer, &state->worker, text->bytes, text->n_bytes, tokens), "data %s, row %lld (from 0)",
+                                  maker->examples->stages->pipeline, (long long)row));
         maker->components[i] = (dt_component){tokens, (size_t)tokenizer->length * sizeof *tokens};
     }
     return NULL;
+}
+
+static void put_number(dt_example_maker *maker, int stage, int64_t number) {
+    unsigned char *bytes = maker->stages[stage].numbers[0].bytes;
+    memcpy(bytes, &number, sizeof number);
+    memmove(maker->components + 1, maker->components, (size_t)maker->examples->after[stage].n * sizeof *maker->components);
+    maker->components[0] = (dt_component){bytes, sizeof number};
 }
 
 /* The components after the first `n_stages` stages, from what stands in maker->components after the first `first`. */
@@ -307,11 +320,12 @@ static dt_status *run_stages(dt_example_maker *maker, int first, int n_stages, i
     const dt_examples *examples = maker->examples;
     int word = 1;
     for (int i = 0; i < n_stages; i++) {
-        bool is_map = examples->stages->stages[i].kind == DT_STAGE_MAP;
-        int64_t number = is_map ? item[word++] : 0;
+        dt_stage_kind kind = examples->stages->stages[i].kind;
+        int64_t number = dt_stage_numbers(kind) ? item[word++] : 0;
         if (i < first) continue;
-        if (is_map) DT_TRY(run_map(maker, i, epoch, number));
-        if (examples->tokenizers[i] != NULL) DT_TRY(run_tokenizer(maker, i));
+        if (kind == DT_STAGE_MAP) DT_TRY(run_map(maker, i, epoch, number));
+        if (kind == DT_STAGE_ENUMERATE) put_number(maker, i, number);
+        if (examples->tokenizers[i] != NULL) DT_TRY(run_tokenizer(maker, i, item[0]));
     }
     return NULL;
 }

@@ -11,7 +11,7 @@
 typedef struct node {
     dt_stage_kind kind; /* unused in node 0 */
     int64_t count;
-    int word;  /* of a map, in the item */
+    int word;  /* of a map or enumerate, in the item */
     int64_t n; /* examples of a pass, or -1 */
     bool direct;
 
@@ -52,6 +52,7 @@ static void locate(const dt_order *order, int i, int64_t pass, int64_t position,
             pass = pass * here->count + position / order->nodes[i - 1].n;
             position %= order->nodes[i - 1].n;
             break;
+        case DT_STAGE_ENUMERATE: item[here->word] = position; break;
         case DT_STAGE_MAP: item[here->word] = pass * here->n + position; break;
         default: break; /* take, and a cache that another one follows */
         }
@@ -134,6 +135,10 @@ static dt_status *next(dt_order *order, int i, int64_t *item, bool *given) {
     case DT_STAGE_SKIP:
         for (bool more = true; more && here->cursor < here->count; here->cursor++) DT_TRY(next(order, i - 1, item, &more));
         return next(order, i - 1, item, given);
+    case DT_STAGE_ENUMERATE:
+        DT_TRY(next(order, i - 1, item, given));
+        if (*given) item[here->word] = here->cursor++;
+        return NULL;
     case DT_STAGE_MAP:
         DT_TRY(next(order, i - 1, item, given));
         if (*given) item[here->word] = here->n_given++;
@@ -171,9 +176,9 @@ static dt_status *find_survivors(dt_order *order, int i) {
     return NULL;
 }
 
-/* Node i, which follows stage i - 1. `n_maps` counts the maps before it. */
-static node node_after(const node *before, const dt_stage *stage, int n_maps) {
-    node here = {.kind = stage->kind, .count = stage->count, .n = examples_after(stage, before->n), .word = 1 + n_maps};
+/* Node i, which follows stage i - 1. `n_numbers` counts the words of stages before it. */
+static node node_after(const node *before, const dt_stage *stage, int n_numbers) {
+    node here = {.kind = stage->kind, .count = stage->count, .n = examples_after(stage, before->n), .word = 1 + n_numbers};
     here.direct = before->direct && stage->kind != DT_STAGE_FILTER && !(stage->kind == DT_STAGE_SHUFFLE && stage->count < before->n);
     return here;
 }
@@ -189,19 +194,19 @@ static dt_status *make_interleave(dt_order *order, const dt_stage *stage) {
 static dt_status *build(dt_order *order) {
     const dt_stages *stages = order->options.stages;
     order->n_words = 1;
-    for (int i = 0; i < stages->n; i++) order->n_words += stages->stages[i].kind == DT_STAGE_MAP;
+    for (int i = 0; i < stages->n; i++) order->n_words += dt_stage_numbers(stages->stages[i].kind);
     order->nodes = dt_allocate_zeroed((size_t)stages->n + 1, sizeof *order->nodes);
     order->passed = dt_allocate_zeroed((size_t)order->n_words, sizeof *order->passed);
     if (order->nodes == NULL || order->passed == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     if (stages->n > 0 && stages->stages[0].kind == DT_STAGE_INTERLEAVE) DT_TRY(make_interleave(order, &stages->stages[0]));
     order->nodes[0] = (node){.n = order->options.n_source, .direct = true};
     order->n_nodes = 1;
-    int n_maps = 0;
+    int n_numbers = 0;
     for (int i = 0; i < stages->n; i++) {
         node *here = &order->nodes[i + 1];
-        *here = node_after(here - 1, &stages->stages[i], n_maps);
+        *here = node_after(here - 1, &stages->stages[i], n_numbers);
         order->n_nodes++;
-        n_maps += here->kind == DT_STAGE_MAP;
+        n_numbers += dt_stage_numbers(here->kind);
         if (i != stages->cache) continue;
         order->n_cached = here->n;
         if (!here->direct) DT_TRY(find_survivors(order, i + 1));

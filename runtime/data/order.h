@@ -5,8 +5,8 @@
  * walk, and where every stage can say what stands at a position (all but filter and a shuffle with a buffer) it need not be walked at all: going on
  * in the middle of an epoch costs nothing.
  *
- * An item is [1 + maps] words: the row of the source (or of the cache, where there is one), then for each map of the pipeline the example's number
- * there, which its random numbers depend on. Threads: one at a time. */
+ * An item is a row of words: the row of the source (or of the cache, where there is one), then for each stage that numbers its examples the example's
+ * number there: for a map, whose random numbers depend on it, over all passes of an epoch, for enumerate in each pass. Threads: one at a time. */
 #ifndef DT_RUNTIME_DATA_ORDER_H
 #define DT_RUNTIME_DATA_ORDER_H
 

@@ -256,7 +256,8 @@ static dt_status *open_parts(dt_pipeline *pipeline, const dt_artifact_pipeline *
     DT_TRY(dt_stages_parse(written, &pipeline->stages));
     DT_TRY(find_rows(pipeline));
     int n_maps = count_stages(pipeline, DT_STAGE_MAP), n_filters = count_stages(pipeline, DT_STAGE_FILTER);
-    bool by_row = !makes_all(pipeline) && n_filters == 0; /* a filter looks at all examples */
+    int n_words = 1 + n_maps + count_stages(pipeline, DT_STAGE_ENUMERATE); /* of an item */
+    bool by_row = !makes_all(pipeline) && n_filters == 0;                  /* a filter looks at all examples */
     dt_status *status = dt_source_open_pipeline(written, pipeline->options.folder, by_row, &pipeline->source);
     if (status == NULL && pipeline->stages.window != 0)
         status = dt_source_window(pipeline->source, pipeline->stages.window, pipeline->stages.window_shift, &pipeline->source);
@@ -264,7 +265,7 @@ static dt_status *open_parts(dt_pipeline *pipeline, const dt_artifact_pipeline *
     uint64_t seed = (uint64_t)pipeline->options.seed;
     DT_TRY(dt_examples_create(pipeline->kernels, &pipeline->stages, pipeline->source, pipeline->options.folder, seed,
                               pipeline->options.ignore_bad_index, &pipeline->examples));
-    if (n_filters > 0) DT_TRY(dt_example_maker_create(pipeline->examples, 1 + n_maps, pipeline->part.first == 0, &pipeline->filters));
+    if (n_filters > 0) DT_TRY(dt_example_maker_create(pipeline->examples, n_words, pipeline->part.first == 0, &pipeline->filters));
     dt_order_options order = {.stages = &pipeline->stages,
                               .n_source = pipeline->source->n_examples,
                               .n_files = pipeline->source->n_files,

@@ -35,6 +35,9 @@ typedef struct dt_stages {
     int cache; /* index of the last cache(), which alone keeps anything; -1 for none */
 } dt_stages;
 
+/* Whether the stage numbers its examples, so that an item of the order (order.h) has a word of it. */
+static inline bool dt_stage_numbers(dt_stage_kind kind) { return kind == DT_STAGE_MAP || kind == DT_STAGE_ENUMERATE; }
+
 /* `stages` is the caller's; its array is freed by dt_stages_free, after an error too. */
 dt_status *dt_stages_parse(const dt_artifact_pipeline *pipeline, dt_stages *stages);
 void dt_stages_free(dt_stages *stages);

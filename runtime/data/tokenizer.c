@@ -12,6 +12,7 @@ dt_tokenizer_opener *dt_tokenizer_opener_of(dt_stage_kind kind) {
     switch (kind) {
     case DT_STAGE_WORDPIECE: return dt_tokenizer_open_wordpiece;
     case DT_STAGE_BPE: return dt_tokenizer_open_bpe;
+    case DT_STAGE_PAD: return dt_tokenizer_open_pad;
     default: return NULL;
     }
 }

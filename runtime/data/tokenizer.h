@@ -1,4 +1,4 @@
-/* tokenizer: turns a text into a fixed number of tokens: the stages wordpiece and bpe.
+/* tokenizer: turns a text into a fixed number of tokens: the stages wordpiece, bpe and pad.
  *
  * A dt_tokenizer is read only once it is open, and shared by threads; each has a dt_tokenizer_worker, which remembers words. A new tokenizer is a
  * file with a function of type dt_tokenizer_opener, and a row in abi/pipeline.h and in tokenizer.c. */
@@ -28,7 +28,7 @@ struct dt_tokenizer {
 
 /* `arguments` are those that abi/pipeline.h lists for the stage. */
 typedef dt_status *dt_tokenizer_opener(const dt_artifact_argument *arguments, const char *folder, dt_tokenizer **tokenizer);
-dt_tokenizer_opener dt_tokenizer_open_wordpiece, dt_tokenizer_open_bpe;
+dt_tokenizer_opener dt_tokenizer_open_wordpiece, dt_tokenizer_open_bpe, dt_tokenizer_open_pad;
 
 dt_tokenizer_opener *dt_tokenizer_opener_of(dt_stage_kind kind); /* NULL: the stage is none */
 

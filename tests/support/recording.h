@@ -83,7 +83,12 @@ static inline dt_status *dt_recording_write(dt_arena *arena, dt_recording *recor
     dt_safetensor *tensors = DT_NEW_ARRAY(arena, dt_safetensor, recording->tracks.n);
     for (size_t i = 0; i < recording->tracks.n; i++) {
         const dt_track *track = &recording->tracks.items[i];
-        tensors[i] = (dt_safetensor){track->name, track->dtype, track->n_dims, track->dims, (int64_t)track->bytes.n, track->bytes.items};
+        tensors[i] = (dt_safetensor){.name = track->name,
+                                     .dtype = track->dtype,
+                                     .n_dims = track->n_dims,
+                                     .dims = track->dims,
+                                     .n_bytes = (int64_t)track->bytes.n,
+                                     .data = track->bytes.items};
     }
     return dt_safetensors_write(path, (int)recording->tracks.n, tensors, NULL, sha256);
 }

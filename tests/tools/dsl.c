@@ -20,7 +20,7 @@ static int fail(dt_status *status) {
 
 int main(int n_arguments, char **arguments) {
     dt_dsl_define defines[MOST_DEFINES];
-    dt_dsl_options options = {.defines = defines, .will_run = true};
+    dt_dsl_options options = {.defines = defines};
     const char *path = NULL;
     for (int i = 1; i < n_arguments; i++) {
         char *equals = strchr(arguments[i], '=');

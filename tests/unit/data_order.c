@@ -202,6 +202,17 @@ static void long_files_take_no_memory(void **state) {
     dt_interleave_destroy(interleave);
 }
 
+/* From 0 in each pass, as in tf.data; a map after it numbers on. */
+static void enumerate_numbers_each_pass(void **state) {
+    (void)state;
+    assert_rows("enumerate", 3, "0/0 1/1 2/2");
+    assert_rows("skip:1|enumerate|repeat:2", 3, "1/0 2/1 1/0 2/1");
+    assert_rows("repeat:2|enumerate|skip:1", 2, "1/1 0/2 1/3");
+    assert_rows("filter|enumerate|repeat:2", 7, "0/0 3/1 6/2 0/0 3/1 6/2");
+    assert_rows("enumerate|filter|map|repeat:2", 4, "0/0/0 3/3/1 0/0/2 3/3/3");
+    assert_rows("map|enumerate|repeat:2|enumerate", 2, "0/0/0/0 1/1/1/1 0/2/0/2 1/3/1/3");
+}
+
 static void maps_number_their_examples(void **state) {
     (void)state;
     assert_rows("map", 3, "0/0 1/1 2/2");
@@ -281,8 +292,10 @@ static void entering_in_the_middle_gives_the_rest(void **state) {
                            "map|repeat:3|shuffle:9999|map|skip:7",
                            "map|filter|cache|shuffle:50|map",
                            "interleave:4,7|shuffle:300|map|repeat:2",
-                           "interleave:3,1|filter|map|shuffle:20"};
-    for (int t = 0; t < 8; t++) {
+                           "interleave:3,1|filter|map|shuffle:20",
+                           "filter|enumerate|shuffle:20|map",
+                           "shuffle:300|enumerate|map|repeat:2"};
+    for (int t = 0; t < 10; t++) {
         dt_order *order = order_of(texts[t], 300, 9);
         int64_t n = walk(order, 2, 0, all), n_words = dt_order_item_words(order);
         for (int64_t position = 0; position <= n; position += 23) {
@@ -358,6 +371,7 @@ int main(void) {
         cmocka_unit_test(files_take_turns),
         cmocka_unit_test(files_take_turns_as_in_tensorflow),
         cmocka_unit_test(long_files_take_no_memory),
+        cmocka_unit_test(enumerate_numbers_each_pass),
         cmocka_unit_test(maps_number_their_examples),
         cmocka_unit_test(caches_number_rows_anew),
         cmocka_unit_test(shuffles_depend_on_seed_and_epoch),

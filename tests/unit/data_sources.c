@@ -367,7 +367,12 @@ static void csv_without_a_header(void **state) {
     dt_source *source;
     assert_ok(dt_source_open(&stage, scratch, false, &source));
     assert_int_equal(source->n_examples, 2);
+    assert_null(source->about);
     assert_memory_equal(source->columns[0].bytes, ((const float[]){1, 2, 3, 4}), 16);
+    dt_source_close(source);
+    assert_ok(open_one("csv", "plain.csv", &source));
+    assert_int_equal(source->n_examples, 1);
+    assert_non_null(strstr(source->about, "the first line holds numbers alone"));
     dt_source_close(source);
     scratch_write_gzip("plain.csv.gz", "1,2\n3\n", 6);
     assert_fails(dt_source_open(&stage, scratch, false, &source), DT_DATA_LOSS, "plain.csv.gz:2: column 2 is missing");
