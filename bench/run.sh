@@ -16,6 +16,7 @@
 #       bert, gpt    a step of these examples        bench/transformer_step.py
 #       processes    a step over two processes       bench/processes.py
 #       wire         the same over 1 Gbit/s; root    bench/wire.py
+#       images       decoding PNG and JPEG files     bench/images.py, beside Pillow
 #
 # The first call of one of the first six but `size`, or of bert, gpt and processes, installs the peers (bench/peers/setup.sh). DT_DATA: the folder of Fashion-MNIST.
 set -euo pipefail
@@ -23,24 +24,24 @@ cd "$(dirname "$0")/.."
 
 declare -A scripts=([cnn]=cnn_step [perceptron]=perceptron_step [start]=first_step [memory]=memory [size]=size [epoch]=epoch
                     [second]=second [elementwise]=elementwise [passes]=passes [order]=reduction_order
-                    [processes]=processes [bert]="transformer_step --model bert" [gpt]="transformer_step --model gpt" [wire]=wire)
+                    [processes]=processes [bert]="transformer_step --model bert" [gpt]="transformer_step --model gpt" [wire]=wire [images]=images)
 pairs=3
 tables=()
 peers=
 while [ $# -gt 0 ]; do
     case $1 in
     --pairs) pairs=${2:?a number of pairs} && shift ;;
-    *) [ -n "${scripts[$1]:-}" ] && tables+=("$1") || { sed -n '5,20s/^# *//p' "$0" >&2 && exit 2; } ;;
+    *) [ -n "${scripts[$1]:-}" ] && tables+=("$1") || { sed -n '5,21s/^# *//p' "$0" >&2 && exit 2; } ;;
     esac
     shift
 done
-[ ${#tables[@]} -gt 0 ] || tables=(cnn perceptron start memory size epoch second elementwise passes order processes bert gpt)
+[ ${#tables[@]} -gt 0 ] || tables=(cnn perceptron start memory size epoch second elementwise passes order processes bert gpt images)
 for table in "${tables[@]}"; do
     case $table in cnn | perceptron | start | memory | epoch | processes | bert | gpt) peers=yes ;; esac
 done
 
 cmake --preset release >/dev/null
-cmake --build build --target dtc dtc-bench-kernel dtrun reduction_order >/dev/null
+cmake --build build --target dtc dtc-bench-kernel dtrun reduction_order image_decode >/dev/null
 build/dtc compile examples/fashion_cnn.dt -o build/bench_fashion.dtx
 build/dtc compile examples/perceptron.dt -o build/bench_perceptron.dtx
 build/dtc compile bench/programs/odd_channels.dt -o build/bench_odd_channels.dtx
