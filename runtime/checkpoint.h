@@ -13,8 +13,8 @@
 
 #include "runtime/checkpoint_lock.h"
 #include "runtime/checkpoint_state.h"
+#include "runtime/data/safetensors.h"
 #include "runtime/execution/session.h"
-#include "runtime/safetensors.h"
 
 /* Writes all variables of the program, each dense where `variables` says, and `state`, whose sums it sets, as `folder`/step-N; *path (may be NULL) is
  * its name, which the caller frees. A checkpoint of the same step is replaced, in one move. `progress`, which may be NULL, counts pieces. What is not

@@ -6,7 +6,7 @@
 #define DT_RUNTIME_WEIGHT_PLAN_H
 
 #include "base/text.h"
-#include "runtime/safetensors.h"
+#include "runtime/data/safetensors.h"
 #include "runtime/weight_map.h"
 
 /* A source tensor, or its ranges, that a rule puts into a target, or into ranges of it. */

@@ -1,8 +1,8 @@
 /* tensors: the source safetensors(), tensors of one file, side by side: example i is row i of each. Only the header is read when it is opened; a row
  * is read where it lies when it is wanted, so nothing is kept, and a process reads its own rows alone. */
 #include "runtime/data/input_file.h"
+#include "runtime/data/safetensors.h"
 #include "runtime/data/source.h"
-#include "runtime/safetensors.h"
 
 #include "base/memory.h"
 #include "base/text.h"

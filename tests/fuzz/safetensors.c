@@ -1,5 +1,5 @@
 /* safetensors from anywhere: what is accepted names tensors that lie within the file. */
-#include "runtime/safetensors.h"
+#include "runtime/data/safetensors.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #define DT_TESTS_RECORDING_H
 
 #include "base/arena.h"
-#include "runtime/safetensors.h"
+#include "runtime/data/safetensors.h"
 
 #include <argp.h>
 #include <stdint.h>

@@ -4,7 +4,7 @@
 #include "runtime/checkpoint.h"
 #include "base/memory.h"
 #include "runtime/checkpoint_writer.h"
-#include "runtime/safetensors.h"
+#include "runtime/data/safetensors.h"
 #include "tests/unit/scratch_folder.h"
 
 #include <math.h>

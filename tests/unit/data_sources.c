@@ -2,7 +2,7 @@
 #include "base/memory.h"
 #include "runtime/data/arrays.h"
 #include "runtime/data/npy.h"
-#include "runtime/safetensors.h"
+#include "runtime/data/safetensors.h"
 #include "tests/unit/scratch_folder.h"
 
 #include <unistd.h>

@@ -223,10 +223,9 @@ static void wrong_folders(void **state) {
     assert_fails(try_folder("sizes/a/0.png"), DT_NOT_FOUND, "0.png: is not a folder");
 
     size_t n_bytes;
-    char *bytes = golden("rgb.png", &n_bytes), small[400];
-    memcpy(small, bytes, n_bytes);
+    char *bytes = golden("rgb.png", &n_bytes);
+    scratch_write("sizes/b/cut.png", bytes, n_bytes / 2);
     free(bytes);
-    scratch_write("sizes/b/cut.png", small, n_bytes / 2);
     assert_fails(try_folder("sizes"), DT_DATA_LOSS, "sizes/b/cut.png: the PNG file is cut or altered");
     scratch_write("sizes/b/cut.png", "", 0);
     assert_fails(try_folder("sizes"), DT_DATA_LOSS, "sizes/b/cut.png: is an empty file");

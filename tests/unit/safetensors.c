@@ -1,5 +1,5 @@
 /* safetensors: what is written is read; nothing of a foreign header is believed. */
-#include "runtime/safetensors.h"
+#include "runtime/data/safetensors.h"
 #include "base/memory.h"
 #include "tests/unit/scratch_folder.h"
 

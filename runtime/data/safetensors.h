@@ -2,8 +2,8 @@
  *
  * Eight bytes of length, a JSON object of that length that says type, shape and place of each tensor, then their bytes without a gap. A file
  * comes from anywhere, so nothing of its header is believed before it is checked against the others and against the size of the file. */
-#ifndef DT_RUNTIME_SAFETENSORS_H
-#define DT_RUNTIME_SAFETENSORS_H
+#ifndef DT_RUNTIME_DATA_SAFETENSORS_H
+#define DT_RUNTIME_DATA_SAFETENSORS_H
 
 #include "abi/dtype.h"
 #include "base/status.h"

@@ -1,5 +1,5 @@
 /* safetensors: see safetensors.h. cJSON parses the header, json.h says what is wrong with it, nettle sums. */
-#include "runtime/safetensors.h"
+#include "runtime/data/safetensors.h"
 
 #include "base/file.h"
 #include "base/memory.h"
