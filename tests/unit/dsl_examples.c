@@ -77,6 +77,11 @@ static void fashion_cnn(void **state) {
     check(&(example){"fashion_cnn", 106506, 3});
 }
 
+static void image_folder(void **state) {
+    (void)state;
+    check(&(example){"image_folder", 225610, 3});
+}
+
 static void gan(void **state) {
     (void)state;
     check(&(example){"gan", 280002, 2});
@@ -106,6 +111,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(perceptron),
         cmocka_unit_test(fashion_cnn),
+        cmocka_unit_test(image_folder),
         cmocka_unit_test(gan),
         cmocka_unit_test(resnet),
         cmocka_unit_test(gpt),
