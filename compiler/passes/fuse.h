@@ -45,9 +45,10 @@ typedef struct dt_fusion_group {
 typedef struct dt_fused_kernel {
     DT_LIST(int) groups;
     int segment;
-    bool once;    /* run once for all replicas, not once for each */
-    bool in_rows; /* its row groups share one loop over the rows */
-    bool closed;  /* something follows the row loop */
+    bool once;              /* run once for all replicas, not once for each */
+    bool in_rows;           /* its row groups share one loop over the rows */
+    bool closed;            /* something follows the row loop, or it sums enough */
+    int64_t n_summed_bytes; /* of what it adds up over the rows */
 } dt_fused_kernel;
 
 typedef struct dt_fusion {

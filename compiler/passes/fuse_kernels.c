@@ -2,7 +2,9 @@
  *
  * Groups that go through the rows of the batch, and need of each other only the row at hand, share one loop over the rows: what one leaves for the
  * next stays in cache, and needs memory for one row. Sums over the rows join them, kept in memory from row to row. Left out are sums of products
- * that read much for each row, such as a dense layer's weights: they want many rows at a time. */
+ * that read much for each row, such as a dense layer's weights: they want many rows at a time. Once the sums of a kernel are large, the next groups
+ * get a kernel of their own: when the last microbatch has gone through the first one, its sums cross to other processes while the rest is computed.
+ */
 #include "compiler/passes/fuse.h"
 
 #include <string.h>
@@ -317,7 +319,17 @@ static int find_kernel(dt_fusion *f, const dt_needs *needs, int g) {
     return -1;
 }
 
+static int64_t summed_bytes(const dt_fusion_group *group) {
+    int64_t bytes = 0;
+    for (size_t o = 0; o < group->cluster.outputs.n && group->rows == DT_ROWS_SUMMED; o++) {
+        const dt_value *value = group->cluster.outputs.items[o].value;
+        bytes += dt_shape_elements_per_row(value->shape) * (int64_t)dt_dtype_bytes(value->dtype);
+    }
+    return bytes;
+}
+
 static void put(dt_fusion *f, int g, int k) {
+    static const int64_t ENOUGH_BYTES = 1 << 20; /* the first bucket of runtime/comm/buckets.h */
     dt_fusion_group *group = &f->groups.items[g];
     if (k < 0) {
         dt_fused_kernel kernel = {.segment = group->segment, .once = group->replicated, .in_rows = group->rows != DT_ROWS_NONE && !group->alone};
@@ -325,7 +337,8 @@ static void put(dt_fusion *f, int g, int k) {
         k = (int)f->kernels.n - 1;
     }
     dt_fused_kernel *kernel = &f->kernels.items[k];
-    kernel->closed |= kernel->in_rows && group->rows == DT_ROWS_NONE;
+    kernel->n_summed_bytes += summed_bytes(group);
+    kernel->closed |= (kernel->in_rows && group->rows == DT_ROWS_NONE) || kernel->n_summed_bytes >= ENOUGH_BYTES;
     dt_list_push(f->arena, &kernel->groups, g);
     group->kernel = k;
 }
