@@ -7,6 +7,9 @@ import zipfile
 
 from training import check
 
+EVERY = {"name", "ph", "pid", "tid", "args"}
+FIELDS = {"M": EVERY, "X": EVERY | {"cat", "ts", "dur"}, "b": EVERY | {"cat", "ts", "id2"}, "e": EVERY | {"cat", "ts", "id2"}}  # of an event, by its phase
+
 
 class Timeline:
     """The events of a file, all of them checked: `spans` of threads, `exchanges` as pairs of events, `threads` and `processes` by number."""
@@ -17,11 +20,12 @@ class Timeline:
         names = {"process_name": {}, "thread_name": {}}
         self.spans, asynchronous = [], []
         for e in whole["traceEvents"]:
+            check(e["ph"] in FIELDS and set(e) == FIELDS[e["ph"]], f"{path}: {e}")
             check(isinstance(e["name"], str) and e["pid"] >= 1 and e["tid"] >= 1 and isinstance(e["args"], dict), f"{path}: {e}")
             if e["ph"] == "M":
                 names.get(e["name"], {})[e["pid"] if e["name"] == "process_name" else (e["pid"], e["tid"])] = e["args"].get("name")
                 continue
-            check(e["ph"] in "Xbe" and isinstance(e["ts"], float) and isinstance(e["cat"], str), f"{path}: {e}")
+            check(isinstance(e["ts"], float) and isinstance(e["cat"], str), f"{path}: {e}")
             e["began"] = round(e["ts"] * 1000)
             if e["ph"] == "X":
                 check(e["dur"] >= 0, f"{path}: {e}")
