@@ -32,4 +32,9 @@ for e in trace.of("step", function="train"):  # the next batch is waited for whi
 
 artifact.run("evaluate", *flags[:4], "--checkpoint-dir", FOLDER / "ck", "--timeline", path, check="1", seed=1)  # one operation after the other
 check_kernels(Timeline(path), artifact.path, 2, 16, 1, on_gpu=True)
+
+for call in ("cuEventCreate:40", "cuEventRecordWithFlags:3", "cuEventElapsedTime:5"):
+    run = artifact.run("evaluate", *flags[:4], "--checkpoint-dir", FOLDER / "ck", "--timeline", path, check="", fail=f"{call}=999", expect=1)
+    said = [line for line in run.error.splitlines() if line.startswith("dtrun: error: ")]
+    check(len(said) == 1 and call.split(":")[0] in said[0] and "CUDA_ERROR_UNKNOWN" in said[0], f"{call} fails: {run.error}")
 finish()
