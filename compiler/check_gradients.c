@@ -18,9 +18,8 @@ static const double STEPS[] = {1e-8, 1e-7, 1e-9};
 static const double TOLERANCE = 1e-4;     /* of the gradient's length */
 static const double ROUNDING = 1e-14;     /* of y, relative */
 static const double MOST_STRETCHED = 100; /* how much farther than others a short gradient is moved */
-enum {
-    N_DIRECTIONS = 2
-};
+
+static int n_directions(int64_t rows) { return rows > 1 ? 2 : 1; }
 
 /* One function of the step's inputs and, after them, of a move for each x. */
 typedef struct moved {
@@ -42,6 +41,7 @@ typedef struct work {
     dt_arena *arena;
     const dt_check *check;
     int64_t rows;
+    int n_directions;
     moved values, gradients; /* results: the y of each gradient; those, then every gradient */
     int n;                   /* gradients */
     gradient *all;           /* [n] in program order; once they are known those that are finite by y, of each the longest first, then the others */
@@ -267,18 +267,19 @@ static void keep(dt_finding *finding, double difference, const char *where) {
 /* The group, and where it disagrees its halves, until one gradient alone does. */
 static dt_status *compare_group(work *w, const gradient *group, int n, dt_finding *finding) {
     double difference = 0;
-    for (int direction = 0; direction < N_DIRECTIONS && difference <= TOLERANCE; direction++) {
+    for (int direction = 0; direction < w->n_directions && difference <= TOLERANCE; direction++) {
         DT_TRY(compare(w, group, n, direction, &difference));
         if (n == 1 || difference <= TOLERANCE) keep(finding, difference, group->name);
     }
     if (n == 1 || difference <= TOLERANCE) return NULL;
-    w->expected += 8 * N_DIRECTIONS; /* both halves, if not more */
+    w->expected += 8 * w->n_directions; /* both halves, if not more */
     DT_TRY(compare_group(w, group, n / 2, finding));
     return finding->wrong ? NULL : compare_group(w, group + n / 2, n - n / 2, finding);
 }
 
 dt_status *dt_check_gradients(dt_arena *arena, const dt_check *check, size_t step, int64_t rows, dt_finding *finding) {
-    work w = {.arena = arena, .check = check, .rows = rows, .expected = 3 + 2 * N_DIRECTIONS};
+    work w = {.arena = arena, .check = check, .rows = rows, .n_directions = n_directions(rows)};
+    w.expected = 3 + 2 * w.n_directions;
     *finding = (dt_finding){0};
     DT_TRY(make_function(&w, step, false, &w.values));
     if (w.n == 0) return NULL;
@@ -289,7 +290,7 @@ dt_status *dt_check_gradients(dt_arena *arena, const dt_check *check, size_t ste
     while (n_finite < w.n && w.all[n_finite].is_finite) n_finite++;
     if (n_finite < w.n) keep(finding, NAN, w.all[n_finite].name);
     w.expected = 3;
-    for (int first = 0; first < n_finite; first += group_of(&w.all[first], n_finite - first)) w.expected += 2 * N_DIRECTIONS;
+    for (int first = 0; first < n_finite; first += group_of(&w.all[first], n_finite - first)) w.expected += 2 * w.n_directions;
     for (int first = 0, n; first < n_finite && !finding->wrong; first += n) {
         n = group_of(&w.all[first], n_finite - first);
         DT_TRY(compare_group(&w, &w.all[first], n, finding));
