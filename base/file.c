@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -65,6 +66,33 @@ dt_status *dt_file_read(const char *path, char **data, size_t *n_bytes) {
         status = read_all(file, path, (size_t)about.st_size + 2, data, n_bytes);
     close(file);
     return status;
+}
+
+dt_status *dt_file_open_bytes(const char *path, dt_file_bytes *bytes) {
+    struct stat about;
+    *bytes = (dt_file_bytes){0};
+    if (stat(path, &about) == 0 && S_ISREG(about.st_mode) && about.st_size > 0) {
+        int file = open(path, O_RDONLY | O_CLOEXEC);
+        if (file < 0) return system_error("open", path);
+        void *data = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+        dt_status *status = data == MAP_FAILED ? system_error("map", path) : NULL;
+        close(file);
+        DT_TRY(status);
+        *bytes = (dt_file_bytes){.data = data, .n = (size_t)about.st_size, .is_mapped = true};
+        return NULL;
+    }
+    char *data;
+    DT_TRY(dt_file_read(path, &data, &bytes->n));
+    bytes->data = data;
+    return NULL;
+}
+
+void dt_file_close_bytes(dt_file_bytes *bytes) {
+    if (bytes->is_mapped)
+        munmap((void *)bytes->data, bytes->n);
+    else
+        dt_release((void *)bytes->data);
+    *bytes = (dt_file_bytes){0};
 }
 
 static bool write_all(int file, const char *data, size_t n_bytes) {

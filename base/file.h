@@ -10,6 +10,17 @@
 /* Reads all of `path`. *data has one byte more than *n_bytes, a 0, so that text can be used as a string. The caller frees it. */
 dt_status *dt_file_read(const char *path, char **data, size_t *n_bytes);
 
+/* The bytes of a file that may be larger than memory: a plain file is mapped, anything else is read. Whoever makes a mapped file shorter meanwhile
+ * ends this process, as with all mapped files: what we write is replaced by renaming. */
+typedef struct dt_file_bytes {
+    const char *data; /* NULL where there are none */
+    size_t n;
+    bool is_mapped;
+} dt_file_bytes;
+
+dt_status *dt_file_open_bytes(const char *path, dt_file_bytes *bytes);
+void dt_file_close_bytes(dt_file_bytes *bytes); /* of zeros is allowed */
+
 /* Where a file of the name `path` comes to lie: *place, which the caller releases, is `path`, or what its links lead to. *is_plain: there is a plain
  * file, or nothing. Where not, it is a pipe or a device, of which renaming would leave a plain file. A folder is an error. */
 dt_status *dt_file_find_place(const char *path, char **place, bool *is_plain);

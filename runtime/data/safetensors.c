@@ -25,7 +25,7 @@ enum {
 
 typedef struct file {
     dt_safetensors view; /* first: what the caller sees */
-    char *owned;         /* the file's bytes, where dt_safetensors_read read them */
+    dt_file_bytes owned; /* where dt_safetensors_read opened them */
     cJSON *header;
     dt_safetensor *tensors;
     int64_t *dims; /* of all tensors */
@@ -191,13 +191,12 @@ dt_status *dt_safetensors_parse_header(const char *path, const void *head, size_
 }
 
 dt_status *dt_safetensors_read(const char *path, dt_safetensors **opened) {
-    char *bytes;
-    size_t n_bytes;
+    dt_file_bytes bytes;
     *opened = NULL;
-    DT_TRY(dt_file_read(path, &bytes, &n_bytes));
-    dt_status *status = dt_safetensors_parse(path, bytes, n_bytes, opened);
+    DT_TRY(dt_file_open_bytes(path, &bytes));
+    dt_status *status = dt_safetensors_parse(path, bytes.data, bytes.n, opened);
     if (status != NULL)
-        dt_release(bytes);
+        dt_file_close_bytes(&bytes);
     else
         ((file *)*opened)->owned = bytes;
     return status;
@@ -209,7 +208,7 @@ void dt_safetensors_free(dt_safetensors *opened) {
     cJSON_Delete(read->header);
     dt_release(read->tensors);
     dt_release(read->dims);
-    dt_release(read->owned);
+    dt_file_close_bytes(&read->owned);
     dt_release(read);
 }
 

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -198,12 +199,47 @@ static int remove_folder(void **state) {
     return failed;
 }
 
+static void bytes_are_those_of_the_file(void **state) {
+    (void)state;
+    dt_file_bytes bytes;
+    assert_ok(dt_file_write_atomic(below("bytes"), "some text", 9));
+    assert_ok(dt_file_open_bytes(below("bytes"), &bytes));
+    assert_true(bytes.is_mapped && bytes.n == 9);
+    assert_memory_equal(bytes.data, "some text", 9);
+    dt_file_close_bytes(&bytes);
+    dt_file_close_bytes(&bytes);
+    assert_ok(dt_file_write_atomic(below("bytes"), "", 0));
+    assert_ok(dt_file_open_bytes(below("bytes"), &bytes));
+    assert_true(!bytes.is_mapped && bytes.n == 0);
+    dt_file_close_bytes(&bytes);
+
+    int ends[2];
+    char path[32];
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(write(ends[1], "pipe", 4), 4);
+    close(ends[1]);
+    snprintf(path, sizeof path, "/dev/fd/%d", ends[0]);
+    assert_ok(dt_file_open_bytes(path, &bytes));
+    assert_true(!bytes.is_mapped && bytes.n == 4);
+    assert_memory_equal(bytes.data, "pipe", 4);
+    dt_file_close_bytes(&bytes);
+    close(ends[0]);
+    dt_status *status = dt_file_open_bytes(below("none"), &bytes);
+    assert_int_equal(dt_status_code(status), DT_NOT_FOUND);
+    dt_status_free(status);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_read),      cmocka_unit_test(a_file_of_unknown_size_is_read),
-        cmocka_unit_test(errors_name_path_and_reason),  cmocka_unit_test(folders_come_and_go),
-        cmocka_unit_test(a_link_stays_a_link),          cmocka_unit_test(a_pipe_gets_the_bytes),
-        cmocka_unit_test(a_folder_is_refused),          cmocka_unit_test(a_failed_write_leaves_the_old_file),
+        cmocka_unit_test(bytes_are_those_of_the_file),
+        cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(a_file_of_unknown_size_is_read),
+        cmocka_unit_test(errors_name_path_and_reason),
+        cmocka_unit_test(folders_come_and_go),
+        cmocka_unit_test(a_link_stays_a_link),
+        cmocka_unit_test(a_pipe_gets_the_bytes),
+        cmocka_unit_test(a_folder_is_refused),
+        cmocka_unit_test(a_failed_write_leaves_the_old_file),
         cmocka_unit_test(reading_without_memory_fails),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
