@@ -50,13 +50,18 @@ def run(command, environment=None):
     return Finished(output, seconds, usage.ru_maxrss / 1024)
 
 
-def train(artifact, *options, data=DATA):
-    """dtrun train: (its events by name, of several the first, Finished)."""
-    finished = run([ROOT / "build/dtrun", "train", artifact, "--data", data, "--log-format", "json", *options])
-    events = {}
+def events(finished):
+    """What dtrun said with --log-format json, by name: of several of a name the first."""
+    found = {}
     for event in map(json.loads, finished.output.splitlines()):
-        events.setdefault(event["event"], event)
-    return events, finished
+        found.setdefault(event["event"], event)
+    return found
+
+
+def train(artifact, *options, data=DATA):
+    """dtrun train: (its events, Finished)."""
+    finished = run([ROOT / "build/dtrun", "train", artifact, "--data", data, "--log-format", "json", *options])
+    return events(finished), finished
 
 
 def peer(script, *options, data=DATA, environment=None):

@@ -6,6 +6,7 @@
 #include "runtime/data/npy.h"
 #include "runtime/png_file.h"
 #include "runtime/run.h"
+#include "runtime/threads/clock.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -19,7 +20,8 @@ typedef struct prediction {
     dt_pipeline *pipeline;
     int step;
     dt_text *results; /* [n_results]: the bytes of each, batch after batch, where this process leads; those of aggregates stay empty */
-    int64_t n_rows;
+    int64_t n_rows, n_batches, n_first; /* n_first: rows of the first batch */
+    double began, first_done, last_done, waited;
 } prediction;
 
 /* A result that sees a batch as a whole is not what it would be of all examples: of two batches there would be two. */
@@ -49,17 +51,39 @@ static dt_status *collect(prediction *all) {
 }
 
 static dt_status *run_batches(prediction *all, const dt_run_options *options) {
+    all->began = all->last_done = dt_seconds_now();
     DT_TRY(dt_pipeline_start(all->pipeline, 0, 0));
-    for (int64_t number = 0;; number++) {
+    for (;;) {
         dt_pipeline_batch batch;
         DT_TRY(dt_pipeline_next(all->pipeline, &batch));
         if (batch.rows == 0) return NULL;
-        dt_batch run = {.inputs = batch.inputs, .rows = batch.rows, .counter = number};
+        dt_batch run = {.inputs = batch.inputs, .rows = batch.rows, .counter = all->n_batches};
         DT_TRY(dt_session_run(all->session, all->step, &run, NULL));
         if (!options->ignore_bad_index) DT_TRY(dt_session_bad_index_status(all->session));
         DT_TRY(collect(all));
         all->n_rows += batch.rows;
+        all->waited += batch.waited;
+        all->last_done = dt_seconds_now();
+        if (all->n_batches++ > 0) continue;
+        all->first_done = all->last_done;
+        all->n_first = batch.rows;
     }
+}
+
+static void log_batches(const prediction *all, dt_log *log) {
+    double seconds = all->last_done - all->began, after_first = all->last_done - all->first_done;
+    bool has_rate = all->n_batches > 1 && after_first > 0;
+    dt_log_epoch done = {.step = all->about->name,
+                         .epoch = 1,
+                         .steps = all->n_batches,
+                         .n_steps = all->n_batches,
+                         .examples = all->n_rows,
+                         .complete = true,
+                         .seconds = seconds,
+                         .examples_per_second = has_rate ? (double)(all->n_rows - all->n_first) / after_first : 0,
+                         .seconds_per_step = has_rate ? after_first / (double)(all->n_batches - 1) : 0,
+                         .data_wait = seconds > 0 ? all->waited / seconds : 0};
+    dt_log_epoch_done(log, &done, &(dt_log_values){0});
 }
 
 static dt_status *write_result(const prediction *all, int i, const char *folder, dt_log *log) {
@@ -136,6 +160,7 @@ static dt_status *predict(prediction *all, const dt_kernels *kernels, const dt_r
         DT_TRY(prepare_folder(options->png));
     }
     DT_TRY(run_batches(all, options));
+    log_batches(all, log);
     return dt_session_leads(all->session) ? write_results(all, options, log) : NULL;
 }
 

@@ -10,6 +10,7 @@ from training import *  # noqa: E402,F403
 SOURCE = pathlib.Path(os.environ["DT_SOURCE"])
 PYTHON = SOURCE / "bench/peers/.venv/bin/python"
 DATA = os.environ.get("DT_DATA", "/usr/share/datasets/fashion-mnist")
+os.environ["KERAS_BACKEND"] = "torch"
 ENDINGS = {"pytorch": "pt", "keras": "weights.h5"}
 
 

@@ -107,6 +107,11 @@ static void bert_mlm(void **state) {
     check(&(example){"bert_mlm", 4433210, 2});
 }
 
+static void sentence_embedding(void **state) {
+    (void)state;
+    check(&(example){"sentence_embedding", 22565376, 1});
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(perceptron),
@@ -117,6 +122,7 @@ int main(void) {
         cmocka_unit_test(gpt),
         cmocka_unit_test(own_parts),
         cmocka_unit_test(bert_mlm),
+        cmocka_unit_test(sentence_embedding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
