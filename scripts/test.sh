@@ -18,7 +18,7 @@ if [ $full = no ]; then
     scripts/install.sh g++ unzip libopenmpi-dev openmpi-bin
 else
     scripts/install.sh g++ unzip libopenmpi-dev openmpi-bin libmpich-dev mpich libzstd-dev xz-utils binutils debootstrap clang \
-        slurmctld slurmd slurm-client munge iproute2
+        slurmctld slurmd slurm-client munge iproute2 bible-kjv
     scripts/install.sh "libclang-rt-$(clang -dumpversion | cut -d . -f 1)-dev" # the fuzzers' part of clang
 fi
 
