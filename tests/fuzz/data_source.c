@@ -22,7 +22,9 @@ static void read_all(dt_source *source) {
         unsigned char *row = malloc(row_bytes);
         if (row == NULL) abort();
         if (column->bytes != NULL)
-            for (size_t k = 0; k < (size_t)source->n_examples * row_bytes + DT_SLACK_BYTES; k++) sink ^= column->bytes[k];
+            for (size_t k = 0; k < (column->is_text ? column->offsets[source->n_examples] : (size_t)source->n_examples * row_bytes) + DT_SLACK_BYTES;
+                 k++)
+                sink ^= column->bytes[k];
         else
             for (int64_t r = 0; r < source->n_examples && status == NULL; r++) status = dt_source_read(source, i, r, 1, row);
         free(row);
@@ -31,14 +33,16 @@ static void read_all(dt_source *source) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
-    static const struct { const char *kind, *name; } kinds[] = {{"idx", "file"}, {"idx", "file.gz"}, {"npy", "file"}, {"csv", "file"}};
+    static const struct {
+        const char *kind, *name;
+    } kinds[] = {{"idx", "file"}, {"idx", "file.gz"}, {"npy", "file"}, {"csv", "file"}, {"lines", "file"}, {"bytes", "file.gz"}};
     if (n == 0) return 0;
     if (folder[0] == 0) {
         snprintf(folder, sizeof folder, "/dev/shm/dt-fuzz-XXXXXX");
         if (mkdtemp(folder) == NULL) abort();
         atexit(remove_folder);
     }
-    int choice = bytes[0] % 4;
+    int choice = bytes[0] % 16 >= 8 ? 4 + bytes[0] % 2 : bytes[0] % 4;
     char path[128];
     snprintf(path, sizeof path, "%s/%s", folder, kinds[choice].name);
     FILE *file = fopen(path, "wb");
