@@ -2,7 +2,7 @@
 # Prints tables of our speed, beside TensorFlow's, JAX's and PyTorch's where there is something to compare: all measured in this run, in turn, on the same
 # two cores.
 #
-#   bench/run.sh [--pairs N] [TABLE …]      all tables but the last, 3 pairs where they vary. What a table is, its script says:
+#   bench/run.sh [--pairs N] [TABLE …]      all tables but wire, 3 pairs where they vary. What a table is, its script says:
 #       cnn          a step of the CNN               bench/cnn_step.py
 #       perceptron   a step of the perceptron        bench/perceptron_step.py
 #       start        process start to first step     bench/first_step.py
@@ -35,7 +35,7 @@ peers=
 while [ $# -gt 0 ]; do
     case $1 in
     --pairs) pairs=${2:?a number of pairs} && shift ;;
-    *) [ -n "${scripts[$1]:-}" ] && tables+=("$1") || { sed -n '5,20s/^# *//p' "$0" >&2 && exit 2; } ;;
+    *) [ -n "${scripts[$1]:-}" ] && tables+=("$1") || { sed -n '5,21s/^# *//p' "$0" >&2 && exit 2; } ;;
     esac
     shift
 done

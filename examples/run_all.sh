@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Trains every example on its data, and prints a table: program, target, reached, time.
+# Trains every example that trains on its data, and prints a table: program, target, reached, time.
 #
 #   examples/run_all.sh                     all of them, to their targets: hours on two cores
 #   examples/run_all.sh --quick             a few steps of each, without targets

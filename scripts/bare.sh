@@ -17,7 +17,7 @@ trap 'rm -rf --one-file-system "$root"' EXIT
 cp -a "$base/." "$root"
 
 # The way to the network is this machine's: its names, its package index, its certificates.
-for path in /etc/resolv.conf /etc/pip.conf /etc/ssl/certs/ca-certificates.crt /usr/local/share/ca-certificates; do
+for path in /etc/hosts /etc/resolv.conf /etc/pip.conf /etc/ssl/certs/ca-certificates.crt /usr/local/share/ca-certificates; do
     [ ! -e $path ] || { mkdir -p "$root${path%/*}" && cp -rLT $path "$root$path"; }
 done
 

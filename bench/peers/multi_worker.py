@@ -1,10 +1,12 @@
-"""multi_worker: how long one training step of examples/fashion_cnn.dt takes in TensorFlow's MultiWorkerMirroredStrategy, whose workers are processes of
-this machine, a core each, that reduce over loopback.
+"""multi_worker: how long one training step of examples/fashion_cnn.dt takes in TensorFlow's MultiWorkerMirroredStrategy, or in PyTorch's
+DistributedDataParallel over Gloo, whose workers are processes of this machine, a core each, that reduce over loopback.
 
-The same model, loss and optimizer at the same global batch, each worker with its share of it in memory; the step is a tf.function around strategy.run,
-and is timed in the first worker from call to the loss being read.
+The same model, loss and optimizer at the same global batch, each worker with its share of it in memory. TensorFlow's step is a tf.function around
+strategy.run, PyTorch's is eager, in the layout that is faster on CPUs. It is timed in the first worker from call to the loss being read.
 
-    bench/peers/.venv/bin/python bench/peers/multi_worker.py [--threads 2] [--batch 128] [--steps 50]       as many workers as threads
+    bench/peers/.venv/bin/python bench/peers/multi_worker.py [--peer tensorflow|torch] [--threads 2] [--batch 128] [--steps 50]
+
+starts as many workers as threads.
 
 Prints the JSON line of cnn_step.py.
 """
@@ -28,9 +30,43 @@ def free_ports(n):
     return ports
 
 
-def work(arguments, worker):
-    cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {cores[worker]})
+def share_of(arguments, worker):
+    """The worker's rows of each batch."""
+    rows = slice(worker * arguments.batch // arguments.threads, (worker + 1) * arguments.batch // arguments.threads)
+    return [(image[rows], label[rows]) for image, label in harness.read_batches(arguments.data, arguments.batch)]
+
+
+def torch_step(arguments, worker):
+    """(version, step)"""
+    import torch
+    from torch import nn
+
+    import cnn_step
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    torch.distributed.init_process_group("gloo", rank=worker, world_size=arguments.threads)
+    model = nn.Sequential(nn.Conv2d(1, cnn_step.FILTERS[0], cnn_step.KERNEL), nn.ReLU(), nn.MaxPool2d(2),
+                          nn.Conv2d(*cnn_step.FILTERS, cnn_step.KERNEL), nn.ReLU(), nn.MaxPool2d(2),
+                          nn.Flatten(), nn.Dropout(cnn_step.DROPOUT), nn.Linear(5 * 5 * cnn_step.FILTERS[1], cnn_step.CLASSES))
+    model = nn.parallel.DistributedDataParallel(model.to(memory_format=torch.channels_last))
+    optimizer = torch.optim.Adam(model.parameters(), lr=cnn_step.LEARNING_RATE, eps=1e-7, fused=True)
+    tensors = [(torch.from_numpy(image.copy()), torch.from_numpy(label.copy()).long()) for image, label in share_of(arguments, worker)]
+
+    def step(i):
+        image, label = tensors[i]
+        x = (image[:, None].float() / 255).contiguous(memory_format=torch.channels_last)
+        loss = nn.functional.cross_entropy(model(x), label)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return torch.__version__, step
+
+
+def tensorflow_step(arguments, worker):
+    """(version, step)"""
     os.environ["KERAS_BACKEND"] = "tensorflow"
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     import keras
@@ -42,9 +78,6 @@ def work(arguments, worker):
     tf.config.threading.set_inter_op_parallelism_threads(1)
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     keras.utils.set_random_seed(0)
-    rows = arguments.batch // arguments.threads
-    batches = [(image[worker * rows : (worker + 1) * rows], label[worker * rows : (worker + 1) * rows])
-               for image, label in harness.read_batches(arguments.data, arguments.batch)]
     shapes = {"k1": (3, 3, 1, cnn_step.FILTERS[0]), "b1": (cnn_step.FILTERS[0],), "k2": (3, 3, *cnn_step.FILTERS), "b2": (cnn_step.FILTERS[1],),
               "kernel": (5 * 5 * cnn_step.FILTERS[1], cnn_step.CLASSES), "bias": (cnn_step.CLASSES,)}
     glorot = tf.keras.initializers.GlorotUniform(seed=0)
@@ -75,14 +108,22 @@ def work(arguments, worker):
     def train(image, label):
         return strategy.reduce("sum", strategy.run(one_replica, args=(image, label)), axis=None)
 
-    tensors = [(tf.constant(image), tf.constant(label)) for image, label in batches]
-    measured = harness.measure(lambda i: float(train(*tensors[i])), arguments.steps)
+    tensors = [(tf.constant(image), tf.constant(label)) for image, label in share_of(arguments, worker)]
+    return tf.__version__, lambda i: float(train(*tensors[i]))
+
+
+def work(arguments, worker):
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[worker]})
+    version, step = {"tensorflow": tensorflow_step, "torch": torch_step}[arguments.peer](arguments, worker)
+    measured = harness.measure(step, arguments.steps)
     if worker == 0:
-        harness.print_line("tensorflow", tf.__version__, "fashion_cnn", arguments, measured)
+        harness.print_line(arguments.peer, version, "fashion_cnn", arguments, measured)
 
 
 def main():
     parser = harness.parser(__doc__, batch=128, threads=2)
+    parser.add_argument("--peer", choices=["tensorflow", "torch"], default="tensorflow")
     arguments = parser.parse_args()
     worker = os.environ.get("MULTI_WORKER")
     if worker is not None:
@@ -92,7 +133,11 @@ def main():
     workers = []
     for index in range(arguments.threads):
         config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-        environment = {**os.environ, "TF_CONFIG": json.dumps(config), "MULTI_WORKER": str(index)}
+        environment = {**os.environ, "MULTI_WORKER": str(index)}
+        if arguments.peer == "tensorflow":
+            environment["TF_CONFIG"] = json.dumps(config)
+        else:
+            environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": addresses[0].split(":")[1], "GLOO_SOCKET_IFNAME": "lo"}
         workers.append(subprocess.Popen([sys.executable, __file__, *sys.argv[1:]], env=environment, stdout=None if index == 0 else subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL if index > 0 else None))
     sys.exit(max(one.wait() for one in workers))
