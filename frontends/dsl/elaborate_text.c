@@ -91,7 +91,7 @@ void dt_write_operands(dt_elaborator *e, dt_stage_declaration *stage) {
 
 /* Whether component `component` of what a stage gives is a text, as far as the stage says so: 1 or 0; -1: what came to it. */
 static int stage_gives_text(const dt_stage_declaration *stage, int component) {
-    if (strcmp(stage->kind, "wordpiece") == 0 || strcmp(stage->kind, "bpe") == 0) return 0;
+    if (strcmp(stage->kind, "wordpiece") == 0 || strcmp(stage->kind, "bpe") == 0 || strcmp(stage->kind, "pad") == 0) return 0;
     if (strcmp(stage->kind, "map") != 0) return -1;
     for (size_t i = 0; i < stage->arguments.n; i++) {
         const dt_stage_argument *argument = &stage->arguments.items[i];

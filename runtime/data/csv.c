@@ -93,7 +93,8 @@ static void end_line(csv_reader *reader) {
 static bool to_number(cell read, float *value) {
     char *end;
     *value = strtof(read.at, &end);
-    return read.n > 0 && end == read.at + read.n && memchr(read.at, 'x', read.n) == NULL && memchr(read.at, 'X', read.n) == NULL;
+    return read.n > 0 && (unsigned char)*read.at > ' ' && end == read.at + read.n && memchr(read.at, 'x', read.n) == NULL &&
+           memchr(read.at, 'X', read.n) == NULL;
 }
 
 /* "numbers.csv:3: column 2 (age)", and what is wrong with it. Columns are counted from 1 for people. */
@@ -107,7 +108,8 @@ static dt_status *wrong_cell(const csv_reader *reader, int64_t column, const cha
 static dt_status *read_number(const csv_reader *reader, int64_t column, cell read, float *value) {
     if (read.n == 0) return wrong_cell(reader, column, "is empty: write a number, or leave out the line");
     bool is_number = to_number(read, value);
-    if (is_number && (!isinf(*value) || memchr("iI+-", read.at[0], 4) != NULL)) return NULL;
+    bool says_infinity = memchr(read.at, 'i', read.n) != NULL || memchr(read.at, 'I', read.n) != NULL;
+    if (is_number && (!isinf(*value) || says_infinity)) return NULL;
     char what[100];
     snprintf(what, sizeof what, is_number ? "is too large for f32: %.*s" : "is not a number: %.*s", (int)(read.n < 60 ? read.n : 60), read.at);
     return wrong_cell(reader, column, what);
@@ -178,8 +180,9 @@ static dt_status *read_rows(csv *source, csv_reader *reader) {
     if (source->features == NULL || source->targets == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: no memory for its numbers", reader->path);
     memset(source->features + n_elements, 0, DT_SLACK_BYTES);
 
-    for (int64_t row = 0; find_line(reader); row++) DT_TRY(read_line(reader, source->features + row * source->n_features, source->targets + row));
-    return NULL;
+    int64_t row = 0;
+    for (; find_line(reader); row++) DT_TRY(read_line(reader, source->features + row * source->n_features, source->targets + row));
+    return row == n_rows ? NULL : dt_error(DT_DATA_LOSS, "%s: a line ends within a cell", reader->path);
 }
 
 static dt_status *describe(csv *source, const csv_reader *reader) {

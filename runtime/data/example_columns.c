@@ -49,8 +49,9 @@ static dt_status *check_chain(const char *pipeline, const dt_stage *stage, const
 static dt_status *check_operand(const char *pipeline, const dt_stage *stage, const dt_stage_operand *operand, const dt_columns *given,
                                 const dt_artifact_tensor *input) {
     if (operand->index >= given->n) return too_few(pipeline, stage, operand->index + 1, given);
+    const dt_column *column = &given->items[operand->index];
     if (operand->chain.n == 0)
-        return same_type(input, &given->items[operand->index].tensor) ? NULL : refuse(pipeline, stage, given, operand->index, input);
+        return !column->is_text && same_type(input, &column->tensor) ? NULL : refuse(pipeline, stage, given, operand->index, input);
     dt_dtype dtype;
     bool gives_text;
     DT_TRY(check_chain(pipeline, stage, operand, given, &dtype, &gives_text));

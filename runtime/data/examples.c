@@ -343,7 +343,7 @@ static dt_status *make_from_source(dt_example_maker *maker, int n_stages, int64_
 }
 
 static dt_status *keep_text(const dt_examples *examples, const dt_component *text, dt_component *kept) {
-    void *bytes = dt_allocate(text->n_bytes);
+    void *bytes = dt_allocate_zeroed(1, text->n_bytes + DT_SLACK_BYTES);
     if (bytes == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "data %s: no memory for the texts of cache()", examples->stages->pipeline);
     memcpy(bytes, text->bytes, text->n_bytes);
     *kept = (dt_component){bytes, text->n_bytes};

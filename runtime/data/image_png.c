@@ -67,11 +67,11 @@ static void read_image(png_reader *reader) {
         return;
     }
     choose_transformations(reader);
-    int n_passes = png_set_interlace_handling(png);
-    png_read_update_info(png, reader->info);
-    reader->refused =
+    reader->refused = /* before libpng makes room for rows */
         dt_image_allocate(reader->file->path, reader->image, png_get_image_height(png, reader->info), png_get_image_width(png, reader->info));
     if (reader->refused != NULL) return;
+    int n_passes = png_set_interlace_handling(png);
+    png_read_update_info(png, reader->info);
     size_t row_bytes = (size_t)reader->image->width * (size_t)reader->image->channels;
     if (png_get_rowbytes(png, reader->info) != row_bytes) png_error(png, "rows of an unexpected length");
     for (int pass = 0; pass < n_passes; pass++)

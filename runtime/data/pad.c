@@ -17,8 +17,8 @@ static dt_status *encode(const dt_tokenizer *base, dt_tokenizer_worker *worker, 
     const pad *self = (const pad *)base;
     size_t n = (size_t)base->length;
     if (n_bytes > n && !self->truncates)
-        return dt_error(DT_DATA_LOSS, "a text of %zu bytes is longer than the %zu of pad(), \"%.*s…\": write pad(%zu), or truncate: true", n_bytes, n,
-                        MOST_SHOWN, text, n_bytes);
+        return dt_error(DT_DATA_LOSS, "a text of %zu bytes is longer than the %zu of pad(), \"%.*s%s\": write pad(%zu), or truncate: true", n_bytes,
+                        n, (int)(n_bytes < MOST_SHOWN ? n_bytes : MOST_SHOWN), text, n_bytes > MOST_SHOWN ? "…" : "", n_bytes);
     for (size_t i = 0; i < n; i++) tokens[i] = i < n_bytes ? (unsigned char)text[i] : self->value;
     return NULL;
 }

@@ -67,12 +67,13 @@ static dt_status *read_entry(const dt_json *entry, body rest, int64_t *dims, dt_
     dt_json shape, offsets;
     const char *dtype;
     int n_offsets, i = 0;
-    int64_t ends[2], n_elements = 1;
+    int64_t ends[2], n_elements = 1, most = 1; /* most: by the dimensions that are not 0, whose strides must be numbers too */
     DT_TRY(dt_json_string(entry, "dtype", &dtype));
     DT_TRY(dt_json_array(entry, "shape", &shape, &tensor->n_dims));
     for (dt_json item = dt_json_first(&shape); item.value != NULL; dt_json_next(&item)) {
         DT_TRY(dt_json_as_integer(&item, 0, INT64_MAX, &dims[i]));
-        if (__builtin_mul_overflow(n_elements, dims[i++], &n_elements)) return dt_json_wrong(&shape, "is too large");
+        if (__builtin_mul_overflow(most, dims[i] != 0 ? dims[i] : 1, &most)) return dt_json_wrong(&shape, "is too large");
+        n_elements *= dims[i++];
     }
     DT_TRY(dt_json_array(entry, "data_offsets", &offsets, &n_offsets));
     if (n_offsets != 2) return dt_json_wrong(&offsets, "expected a begin and an end");

@@ -50,8 +50,8 @@ static dt_status *join(zip *source) {
     if (a->about != NULL) dt_text_append(&about, a->about);
     if (a->about != NULL && b->about != NULL) dt_text_append(&about, "; ");
     if (b->about != NULL) dt_text_append(&about, b->about);
-    if (about.failed) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-    source->about = dt_text_take(&about);
+    if (about.failed) return dt_text_free(&about), dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    source->about = a->about != NULL || b->about != NULL ? dt_text_take(&about) : NULL;
     source->source.about = source->about;
     source->source.n_examples = a->n_examples < b->n_examples ? a->n_examples : b->n_examples;
     source->source.n_columns = n;

@@ -127,6 +127,7 @@ for what, pipeline, wanted in (
         ("json", 'lines("part-2.txt") | bpe("merges.txt", "merges.txt", 4)', "merges.txt: is not an object of JSON"),
         ("merge", 'lines("part-2.txt") | bpe("vocab.json", "merge.txt", 4)', "merge.txt:2: what a b becomes is no token of the vocabulary"),
         ("numbers", 'bytes("part-2.txt") | bpe("vocab.json", "merges.txt", 4)', "part-2.txt: an example has no text here, but bpe() of data train_set takes one"),
+        ("typed", 'lines("part-2.txt") | map(fn(x: f32) => x)', "component 1 of an example is a text, but map() of data train_set takes x: f32"),
         ("batch", 'lines("part-2.txt")', "is a text at batch(): a stage such as wordpiece() or pad() makes numbers of it"),
         ("pattern", 'lines("no-*.txt")', "no-*.txt: matches no file")):
     error = look(f"wrong_{what}", f"data train_set = {pipeline} | batch(4)", "token: i32[B, 4]", expect=1)

@@ -513,6 +513,8 @@ static void csv_lines(void **state) {
         {"\"the\nfirst\",b\n1,2\nx,2\n", "numbers.csv:4: column 1 (the\nfirst) is not a number: x"},
         {"a,b\n1,0x10\n", "column 2 (b) is not a number: 0x10"},
         {"a,b\n1,1e40\n", "column 2 (b) is too large for f32: 1e40"},
+        {"a,b\n1,-1e40\n", "column 2 (b) is too large for f32: -1e40"},
+        {"a,b\n\"\n1\",2\n", "column 1 (a) is not a number"},
         {"a,b\n1,2 3\n", "column 2 (b) is not a number: 2 3"},
         {"a,b\n1,\"2\n", "numbers.csv:2: a quote is not closed"},
         {"a,b\n1,\"2\"3\n", "numbers.csv:2: something follows the quote that closes a cell: 3"},
