@@ -167,8 +167,10 @@ static dt_status *open_processes(dtrun_call *call) {
     const char *folder = getenv(DT_STATE_FOLDER_VARIABLE);
     if (folder != NULL) {
         DT_TRY(dt_keeper_start(folder, launcher.process, launcher.n_processes));
-        DT_TRY(dt_state_file_create(folder, launcher.process, launcher.n_processes, &state_file));
-        options.state = &state_file;
+        dt_status *kept = dt_state_file_create(folder, launcher.process, launcher.n_processes, &state_file);
+        if (kept == NULL) options.state = &state_file;
+        if (kept != NULL) fprintf(stderr, "dtrun: note: %s: nobody can look at the state of process %d\n", dt_status_message(kept), launcher.process);
+        dt_status_free(kept);
     }
     dt_status *status = dt_processes_open(&options, &call->run.processes);
     if (status != NULL) {

@@ -239,7 +239,7 @@ static int judge(attempt *self, dt_watch_outlook outlook) {
     int code = exit_code(self);
     dt_text why = {0};
     if (n_asked > 0) return code == 0 ? 0 : DTRUN_STOPPED;
-    if (self->is_killed && outlook == DT_WATCH_ENDS) {
+    if (self->is_killed && outlook == DT_WATCH_ENDS && self->reason[0] == 0) {
         fprintf(stderr, "dtrun: note: all processes have ended, and mpirun has not: it was killed\n");
         return 0;
     }

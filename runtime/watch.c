@@ -134,17 +134,18 @@ static double last_progress(const dt_watch *watch) {
 }
 
 dt_watch_outlook dt_watch_find_outlook(const dt_watch *watch) {
-    int n_known = 0, n_ended = 0;
+    int n_known = 0, n_ended = 0, n_here = 0;
     bool have_come = false; /* nobody gets on before all have */
     for (int p = 0; p < watch->n; p++) {
         const member *one = &watch->members[p];
         n_known += one->is_known;
+        n_here += is_here(watch, one);
         n_ended += one->is_known && one->state.phase == DT_PROCESS_ENDED;
         have_come |= one->is_known && one->state.progressed > one->began;
     }
     if (watch->disappeared >= 0 || anybody_knows_of_failure(watch)) return DT_WATCH_FAILS;
     if (n_known > 0 && n_ended == n_known) return DT_WATCH_ENDS;
-    if (n_known == 0 && watch->elsewhere) return DT_WATCH_RUNS;
+    if (n_here == 0 && watch->elsewhere) return DT_WATCH_RUNS; /* what other machines' clocks say is not comparable */
     return dt_seconds_now() - last_progress(watch) > (have_come ? watch->deadline_seconds : watch->start_seconds) ? DT_WATCH_STALLS : DT_WATCH_RUNS;
 }
 
