@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -53,14 +54,30 @@ static void ask(question *one) {
     if (one->pid < 0) close(ends[0]), one->output = -1;
 }
 
+/* What an answer has no room for is read and forgotten. */
 static void hear(question *one) {
-    ssize_t n = read(one->output, one->answer + one->n, sizeof one->answer - 1 - one->n);
+    char rest[256];
+    size_t room = sizeof one->answer - 1 - one->n;
+    ssize_t n = room > 0 ? read(one->output, one->answer + one->n, room) : read(one->output, rest, sizeof rest);
     if (n > 0) {
-        one->n += (size_t)n;
+        if (room > 0) one->n += (size_t)n;
         return;
     }
     close(one->output);
     one->output = -1;
+}
+
+/* The status of one that is expected to end, and is ended at `end`. */
+static int status_of(const question *one, double end) {
+    int status = 1;
+    pid_t ended = one->pid > 0 ? 0 : -1;
+    while (ended == 0 && (ended = waitpid(one->pid, &status, WNOHANG)) == 0 && dt_seconds_now() < end)
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    if (ended == 0) {
+        kill(-one->pid, SIGKILL);
+        waitpid(one->pid, &status, 0);
+    }
+    return status;
 }
 
 /* Whoever has not answered by then is ended. */
@@ -80,12 +97,11 @@ static void ask_all(question *all, size_t n, double seconds) {
             if (all[i].output >= 0 && polled[i].revents != 0) hear(&all[i]);
     }
     for (size_t i = 0; i < n; i++) {
-        int status = 1;
         if (all[i].output >= 0) {
             close(all[i].output);
             kill(-all[i].pid, SIGKILL);
         }
-        if (all[i].pid > 0) waitpid(all[i].pid, &status, 0);
+        int status = status_of(&all[i], end);
         all[i].is_answered = all[i].pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
         all[i].answer[strcspn(all[i].answer, "\n")] = 0;
     }
