@@ -13,8 +13,7 @@ PREFIX = pathlib.Path(os.environ["DT_PYTHON"]).parent.parent  # where pip instal
 FLAVOURS = {  # commands, plugin, arguments for one machine, environment
     "openmpi": (("mpirun.openmpi", "mpirun"), "libdt_mpi_openmpi.so",
                 ["--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1", "--mca", "btl", "self,vader", "--mca", "oob_tcp_if_include", "lo"],
-                {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-                 "RES_OPTIONS": "timeout:1 attempts:1"}),  # each process looks localhost up, which costs that where /etc/hosts does not say it
+                {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}),
     "mpich": (("mpirun.mpich", "mpirun"), "libdt_mpi_mpich.so", ["-localhost", "127.0.0.1"], {"UCX_TLS": "self,sm"}),
     "mpich_abi": ((PREFIX / "bin/mpirun",), "libdt_mpi_abi.so", ["-localhost", "127.0.0.1"],
                   {"UCX_TLS": "self,sm", "LD_LIBRARY_PATH": str(PREFIX / "lib")}),
