@@ -2,6 +2,7 @@
 #include "base/file.h"
 
 #include "base/memory.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -66,6 +67,15 @@ dt_status *dt_file_read(const char *path, char **data, size_t *n_bytes) {
         status = read_all(file, path, (size_t)about.st_size + 2, data, n_bytes);
     close(file);
     return status;
+}
+
+dt_status *dt_file_hash(const char *path, uint64_t *hash) {
+    char *data;
+    size_t n;
+    DT_TRY(dt_file_read(path, &data, &n));
+    *hash = dt_hash_bytes(data, n, dt_hash_bytes(&n, sizeof n, *hash));
+    dt_release(data);
+    return NULL;
 }
 
 dt_status *dt_file_open_bytes(const char *path, dt_file_bytes *bytes) {

@@ -10,6 +10,9 @@
 /* Reads all of `path`. *data has one byte more than *n_bytes, a 0, so that text can be used as a string. The caller frees it. */
 dt_status *dt_file_read(const char *path, char **data, size_t *n_bytes);
 
+/* Goes on with *hash (dt_hash_bytes) over the length and the bytes of `path`. */
+dt_status *dt_file_hash(const char *path, uint64_t *hash);
+
 /* The bytes of a file that may be larger than memory: a plain file is mapped, anything else is read. Whoever makes a mapped file shorter meanwhile
  * ends this process, as with all mapped files: what we write is replaced by renaming. */
 typedef struct dt_file_bytes {

@@ -52,15 +52,6 @@ static dt_status *find_compiler(char **compiler) {
     return *compiler != NULL ? NULL : dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
 }
 
-static dt_status *hash_file(const char *path, uint64_t *hash) {
-    char *data;
-    size_t n;
-    DT_TRY(dt_file_read(path, &data, &n));
-    *hash = dt_hash_bytes(data, n, dt_hash_bytes(&n, sizeof n, *hash));
-    dt_release(data);
-    return NULL;
-}
-
 /* Of every .dt in the program's folder, whatever the order in which they are listed. */
 static dt_status *hash_folder(const char *program, uint64_t *hash) {
     char copy[PATH_MAX];
@@ -74,7 +65,7 @@ static dt_status *hash_folder(const char *program, uint64_t *hash) {
         if (!is_source(entry->d_name)) continue;
         uint64_t one = dt_hash_bytes(entry->d_name, strlen(entry->d_name), DT_HASH_SEED);
         char *path = format_path(folder, entry->d_name);
-        status = path != NULL ? hash_file(path, &one) : dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+        status = path != NULL ? dt_file_hash(path, &one) : dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
         sum += one;
         dt_release(path);
     }
@@ -211,7 +202,7 @@ static dt_status *compile_into(const dtrun_call *call, const char *named, const 
     flags flags;
     DT_TRY(find_flags(call, &flags));
     uint64_t hash = dt_hash_bytes(named, strlen(named), DT_HASH_SEED);
-    DT_TRY(hash_file(named, &hash));
+    DT_TRY(dt_file_hash(named, &hash));
     DT_TRY(hash_folder(named, &hash));
     hash_compiler(compiler, &hash);
     hash = dt_hash_bytes(flags.batch, strlen(flags.batch) + 1, hash);

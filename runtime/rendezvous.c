@@ -57,16 +57,6 @@ static uint64_t machine(void) {
     return hash;
 }
 
-/* Code and constants that were altered would be run. */
-static dt_status *hash_file(const char *path, uint64_t *hash) {
-    char *data;
-    size_t n;
-    DT_TRY(dt_file_read(path, &data, &n));
-    *hash = dt_hash_bytes(data, n, DT_HASH_SEED);
-    dt_release(data);
-    return NULL;
-}
-
 /* CPUs and GPUs have other plans, with other collectives. What nobody knows is said where it is opened. */
 static void print_kind(const char *devices, char *text, size_t bytes) {
     dt_device_spec spec;
@@ -142,10 +132,10 @@ static void share_cores(const record *all, int n, int process, dt_agreement *agr
 dt_status *dt_rendezvous(const dt_artifact *artifact, const char *command, const dt_kernels_options *kernels, const dt_run_options *run,
                          dt_agreement *agreed, dt_text *note) {
     int n = dt_processes_count(run->processes), process = dt_processes_number(run->processes);
-    uint64_t hash = 0;
+    uint64_t hash = DT_HASH_SEED;
     *agreed = (dt_agreement){.n_cores = dt_cpu_n_cores()};
     if (n == 1) return NULL;
-    DT_TRY(hash_file(artifact->path, &hash));
+    DT_TRY(dt_file_hash(artifact->path, &hash)); /* code and constants that were altered would be run */
     record *all = dt_allocate_zeroed((size_t)n, sizeof *all);
     if (all == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     all[process] = record_of(artifact, command, kernels, run);

@@ -64,8 +64,6 @@ static dt_status *describe(window *source) {
     source->source.n_columns = of->n_columns;
     source->source.about = of->about;
     source->source.computes = of->computes;
-    source->source.about = of->about;
-    source->source.computes = of->computes;
     source->source.columns = source->columns;
     return NULL;
 }
