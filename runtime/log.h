@@ -1,8 +1,8 @@
-/* log: what a run says, to a terminal, a file or a program.
+/* log: what a run says: one stream of events, for whoever listens.
  *
- * The same events in three forms: on a terminal one live line that ends as a plain one, in a file plain lines, with --log-format json one object a
- * line. Events go to standard output, notes and warnings to standard error (json: to both as an event). An event cannot fail: whether all were
- * written is asked when it matters. Threads: one. */
+ * Events go to standard output: on a terminal one live line that ends as a plain one, in a file plain lines, with --log-format json one object a
+ * line; notes and warnings to standard error (json: to both). All of them also go to each listener that was added: the folder of --log-dir
+ * (runtime/log_folder.h), or an application. An event cannot fail: whether all were written is asked when it matters. Threads: one. */
 #ifndef DT_RUNTIME_LOG_H
 #define DT_RUNTIME_LOG_H
 
@@ -28,6 +28,19 @@ void dt_log_destroy(dt_log *log); /* NULL is allowed */
 bool dt_log_failed(const dt_log *log);
 dt_status *dt_log_status(const dt_log *log);
 
+/* Is given each event as it happens. It may ask the log nothing, and must not destroy it. */
+typedef struct dt_log_event dt_log_event;
+typedef struct dt_log_listener {
+    void (*hear)(struct dt_log_listener *listener, const dt_log_event *event);
+    bool wants_details;           /* the events of which standard output says nothing: plan, times, weights, pictures */
+    struct dt_log_listener *next; /* the log's */
+} dt_log_listener;
+
+/* The listener is the caller's, and is there until the log is destroyed or it is removed. */
+void dt_log_add_listener(dt_log *log, dt_log_listener *listener);
+void dt_log_remove_listener(dt_log *log, dt_log_listener *listener); /* one that was never added is allowed */
+bool dt_log_wants_details(const dt_log *log);
+
 /* Reports of a step by name, or of an epoch. */
 typedef struct dt_log_values {
     int n;
@@ -43,31 +56,129 @@ typedef struct dt_log_start {
     const char *const *devices;
 } dt_log_start;
 
+typedef struct dt_log_step {
+    int64_t number;             /* steps that are done */
+    int64_t epoch;              /* from 1 */
+    double examples_per_second; /* since the event before; 0: not known */
+} dt_log_step;
+
 typedef struct dt_log_epoch {
     const char *step;       /* "train", "evaluate" */
     int64_t epoch, epochs;  /* from 1; epochs 0: unknown */
+    int64_t number;         /* steps of the whole training that are done */
     int64_t steps, n_steps; /* done, and in a whole epoch */
     int64_t examples;
+    bool trains; /* the step does */
     bool complete;
     double seconds;
     double examples_per_second, seconds_per_step; /* without the first step; 0: there was no other */
     double data_wait;                             /* part of `seconds` that was spent waiting for data, 0 to 1 */
 } dt_log_epoch;
 
+typedef struct dt_log_end {
+    const char *reason; /* "epochs", "max_steps", "signal", "no_gain", "output" */
+    int64_t steps, epochs;
+    double seconds;
+    double first_step_seconds; /* from the start of the process to the end of its first step; < 0: none */
+} dt_log_end;
+
+/* What is to run: details of a step, of this process. */
+typedef struct dt_log_kernel {
+    const char *name, *lines; /* "fashion_cnn.dt:14"; "": the compiler knows none */
+    const char *layers;       /* whose parameters it reads, or computes gradients of: "Cnn/conv2d_1"; "": of none */
+    double flops, bytes;      /* of a step; 0: not said */
+} dt_log_kernel;
+
+typedef struct dt_log_memory {
+    const char *name; /* "parameters" */
+    int64_t bytes;
+} dt_log_memory;
+
+typedef struct dt_log_plan {
+    const char *compiler, *llvm, *program_hash, *source; /* source: the program's text; NULL: not there */
+    int n_memory, n_kernels;
+    const dt_log_memory *memory;  /* [n_memory] add up to the start event's memory_bytes */
+    const dt_log_kernel *kernels; /* [n_kernels] of the step that trains */
+} dt_log_plan;
+
+/* Where the time of some steps of training went: seconds of all executors together. */
+typedef struct dt_log_times {
+    int64_t number, n_steps; /* the last of them; how many */
+    double seconds;          /* all: kernels, exchanging, and the rest, which is launching and waiting for a batch */
+    double exchanging;       /* sums over replicas, and waiting for one another */
+    int n_kernels;
+    const double *kernel_seconds; /* [n_kernels] in the order of the plan */
+} dt_log_times;
+
+typedef struct dt_log_weights { /* one variable */
+    const char *path;
+    int64_t number; /* steps that are done */
+    dt_dtype dtype;
+    int64_t n;
+    const void *values; /* [n] */
+} dt_log_weights;
+
+typedef struct dt_log_picture {
+    const char *name; /* of the result, and its row: "image/3" */
+    int64_t number;   /* steps that are done */
+    int64_t width, height;
+    int channels; /* 1 or 3 */
+    const void *png;
+    size_t n_bytes;
+} dt_log_picture;
+
+typedef enum dt_log_kind {
+    DT_LOG_STARTED,
+    DT_LOG_STEPPED,
+    DT_LOG_EPOCH_DONE,
+    DT_LOG_CHECKPOINT,
+    DT_LOG_WRITTEN,
+    DT_LOG_ENDED,
+    DT_LOG_REMARK,
+    DT_LOG_PLAN, /* from here on: details */
+    DT_LOG_TIMES,
+    DT_LOG_WEIGHTS,
+    DT_LOG_PICTURE
+} dt_log_kind;
+
+/* What it points to is there as long as the call that hears of it. */
+struct dt_log_event {
+    dt_log_kind kind;
+    union {
+        const dt_log_start *start;
+        const dt_log_step *step;
+        const dt_log_epoch *epoch;
+        const dt_log_end *end;
+        const dt_log_plan *plan;
+        const dt_log_times *times;
+        const dt_log_weights *weights;
+        const dt_log_picture *picture;
+        struct {
+            const char *path;
+            int64_t number;   /* of a checkpoint */
+            const char *type; /* of a file of results: "f32[200, 10]" */
+        } file;
+        struct {
+            const char *kind, *message; /* "note", "warning" */
+        } remark;
+    };
+    const dt_log_values *values; /* of STEPPED (that step alone) and EPOCH_DONE; else NULL */
+};
+
 void dt_log_started(dt_log *log, const dt_log_start *start);
-void dt_log_stepped(dt_log *log, int64_t number, const dt_log_values *values); /* the values of that step alone */
+void dt_log_stepped(dt_log *log, const dt_log_step *step, const dt_log_values *values);
 void dt_log_epoch_done(dt_log *log, const dt_log_epoch *epoch, const dt_log_values *values);
 void dt_log_checkpoint(dt_log *log, const char *path, int64_t number);
 /* A file of results. */
 void dt_log_written(dt_log *log, const char *path, dt_dtype dtype, int n_dims, const int64_t *dims);
-/* reason: "epochs", "max_steps", "signal", "no_gain". first_step_seconds: from the start of the process to the end of its first step; < 0: none. */
-void dt_log_ended(dt_log *log, const char *reason, int64_t steps, int64_t epochs, double seconds, double first_step_seconds);
+void dt_log_ended(dt_log *log, const dt_log_end *end);
+/* For the person: "note: …", "warning: …". kind: the word before the colon. */
+void dt_log_remark(dt_log *log, const char *kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Details: one of the kinds from DT_LOG_PLAN on. */
+void dt_log_detail(dt_log *log, const dt_log_event *event);
 
 /* Whether the live line wants to be drawn again: never but on a terminal, and then ten times a second. */
 bool dt_log_wants_progress(dt_log *log);
 void dt_log_progress(dt_log *log, const dt_log_epoch *so_far, const dt_log_values *values);
-
-/* For the person: "note: …", "warning: …". kind: the word before the colon. */
-void dt_log_remark(dt_log *log, const char *kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

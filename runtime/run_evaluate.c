@@ -41,7 +41,11 @@ static dt_status *evaluate(const dt_kernels *kernels, dt_session *session, dt_pi
     bool whole;
     dt_status *status = evaluate_all(runner, options, log, epoch, &whole);
     if (status == NULL)
-        dt_log_ended(log, whole ? "epochs" : "signal", dt_reports_n_added(dt_runner_reports(runner)), 1, dt_seconds_now() - began, -1);
+        dt_log_ended(log, &(dt_log_end){.reason = whole ? "epochs" : "signal",
+                                        .steps = dt_reports_n_added(dt_runner_reports(runner)),
+                                        .epochs = 1,
+                                        .seconds = dt_seconds_now() - began,
+                                        .first_step_seconds = -1});
     dt_runner_destroy(runner);
     return status != NULL || !whole ? status : dt_log_status(log);
 }

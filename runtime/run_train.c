@@ -41,6 +41,8 @@ typedef struct training {
     double began, first_step_seconds;
     bool said_who_is_slow;
     double idle_before; /* of dt_processes_idle_seconds, when the epoch began */
+    double said_at;     /* when throughput was last asked for, or an epoch began */
+    int64_t n_said;     /* examples of the whole training until then */
 } training;
 
 /* ---- checkpoints ---- */
@@ -306,6 +308,7 @@ static dt_status *report_epoch(training *run, dt_runner *runner, bool complete) 
     dt_log_values values = dt_runner_epoch_values(runner);
     epoch.epoch = run->state.epoch + 1;
     epoch.epochs = run->about.epochs;
+    epoch.number = run->state.step;
     dt_log_epoch_done(run->log, &epoch, &values);
     if (n_bad > 0) dt_log_remark(run->log, "warning", "%s, epoch %" PRId64 ": %" PRId64 " indices were out of range", epoch.step, epoch.epoch, n_bad);
     return NULL;
@@ -365,16 +368,34 @@ static dt_status *look_for_end(training *run) {
     return NULL;
 }
 
+static int64_t n_trained(const training *run) { return run->state.epoch * dt_runner_n_examples(run->trainer) + run->state.examples; }
+
+static void start_clock(training *run) {
+    run->said_at = dt_seconds_now();
+    run->n_said = n_trained(run);
+}
+
+/* Examples a second since the clock was started, which is started anew. */
+static double throughput(training *run) {
+    double seconds = dt_seconds_now() - run->said_at;
+    int64_t n = n_trained(run) - run->n_said;
+    start_clock(run);
+    return seconds > 0 ? (double)n / seconds : 0;
+}
+
 /* What follows a step. */
 static dt_status *after_step(training *run) {
     const dt_run_options *options = run->options;
-    if (run->first_step_seconds < 0) run->first_step_seconds = dt_seconds_since_exec();
+    bool is_first = run->first_step_seconds < 0;
+    if (is_first) run->first_step_seconds = dt_seconds_since_exec();
     DT_TRY(dt_checkpoint_writer_look(run->writer));
     run->state.step++;
     run->state.examples = dt_runner_position(run->trainer);
+    if (is_first) start_clock(run); /* the first step is slower than the others */
     if (options->log_every > 0 && run->state.step % options->log_every == 0) {
         dt_log_values values = dt_runner_step_values(run->trainer);
-        dt_log_stepped(run->log, run->state.step, &values);
+        dt_log_step step = {.number = run->state.step, .epoch = run->state.epoch + 1, .examples_per_second = throughput(run)};
+        dt_log_stepped(run->log, &step, &values);
     }
     show_progress(run, run->trainer);
     return options->checkpoint_every > 0 && run->state.step % options->checkpoint_every == 0 ? save(run) : NULL;
@@ -389,6 +410,7 @@ static dt_status *train_epoch(training *run, const dt_checkpoint_state *saved, b
     if (run->state.examples > 0 && saved->n_added > 0 && saved->n_totals == dt_reports_n_aggregates(reports))
         dt_reports_restore(reports, saved->totals, saved->n_added);
     dt_runner_outcome outcome = DT_RUNNER_RAN;
+    start_clock(run);
     while (outcome == DT_RUNNER_RAN) {
         if (has_all_steps(run) && run->state.examples < dt_runner_n_examples(run->trainer)) break;
         DT_TRY(dt_runner_step(run->trainer, run->state.step, wants_to_end(run), &outcome));
@@ -472,8 +494,11 @@ static dt_status *train(training *run, dt_checkpoint_state *saved) {
     if (has_weights && run->saved_step != run->state.step) DT_TRY(save(run));
     DT_TRY(dt_checkpoint_writer_wait(run->writer));
     if (run->state.step == first_step && run->resumed_from != NULL) explain_idleness(run);
-    dt_log_ended(run->log, run->reason != NULL ? run->reason : "epochs", run->state.step, run->state.epoch, dt_seconds_now() - run->began,
-                 run->first_step_seconds);
+    dt_log_ended(run->log, &(dt_log_end){.reason = run->reason != NULL ? run->reason : "epochs",
+                                         .steps = run->state.step,
+                                         .epochs = run->state.epoch,
+                                         .seconds = dt_seconds_now() - run->began,
+                                         .first_step_seconds = run->first_step_seconds});
     return output_status(run);
 }
 

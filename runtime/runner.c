@@ -205,6 +205,7 @@ dt_log_epoch dt_runner_summary(const dt_runner *runner, bool complete) {
     double seconds = runner->now - runner->began, after_first = runner->last_done - runner->first_done;
     return (dt_log_epoch){
         .step = runner->about->name,
+        .trains = runner->about->trains,
         .steps = dt_reports_n_added(runner->reports),
         .n_steps = dt_pipeline_n_batches(runner->pipeline),
         .examples = runner->position,

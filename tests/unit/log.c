@@ -50,12 +50,12 @@ static const char *all_events(dt_log_format format, double loss) {
                           .seconds = 4,
                           .data_wait = 0.004};
     dt_log_started(log, &start);
-    dt_log_stepped(log, 100, &reports);
+    dt_log_stepped(log, &(dt_log_step){.number = 100, .epoch = 1}, &reports);
     assert_false(dt_log_wants_progress(log)); /* no terminal */
     dt_log_epoch_done(log, &epoch, &reports);
     dt_log_checkpoint(log, "ck/step-469", 469);
     dt_log_written(log, "out/label.npy", DT_I64, 1, (int64_t[]){200});
-    dt_log_ended(log, "signal", 469, 1, 3725, 0.4);
+    dt_log_ended(log, &(dt_log_end){.reason = "signal", .steps = 469, .epochs = 1, .seconds = 3725, .first_step_seconds = 0.4});
     dt_log_destroy(log);
     fclose(stream);
     snprintf(written, sizeof written, "%s", data);

@@ -1,0 +1,97 @@
+/* log_text: an event as a line for people. */
+#include "runtime/log_lines.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* Four decimals tell losses apart; a count of examples has none. */
+static void say_values(dt_text *line, const dt_log_values *values) {
+    for (int i = 0; i < values->n; i++)
+        if (isnan(values->values[i]))
+            dt_text_format(line, "  %s nan", values->names[i]); /* printf would tell one with a sign */
+        else
+            dt_text_format(line, "  %s %.*f", values->names[i], fabs(values->values[i]) < 1000 ? 4 : 0, values->values[i]);
+}
+
+static void say_duration(dt_text *line, double seconds) {
+    int64_t s = seconds < 1e9 ? (int64_t)(seconds + 0.5) : 1000000000;
+    if (s >= 3600)
+        dt_text_format(line, "%" PRId64 ":%02d:%02d", s / 3600, (int)(s / 60 % 60), (int)(s % 60));
+    else
+        dt_text_format(line, "%" PRId64 ":%02d", s / 60, (int)(s % 60));
+}
+
+static void say_epoch(dt_text *line, const dt_log_epoch *epoch) {
+    if (epoch->epoch > 0 && epoch->epochs > 0) dt_text_format(line, "epoch %" PRId64 "/%" PRId64 "  ", epoch->epoch, epoch->epochs);
+    dt_text_format(line, "%-8s  ", epoch->step);
+}
+
+static void say_rate(dt_text *line, const dt_log_epoch *epoch) {
+    char commas[32];
+    if (epoch->examples_per_second > 0 && epoch->examples_per_second < 1e15)
+        dt_text_format(line, "  %s examples/s", dt_text_with_commas((int64_t)epoch->examples_per_second, commas));
+    double ms = 1e3 * epoch->seconds_per_step;
+    if (ms > 0) dt_text_format(line, "  %.*f ms/step", ms < 10 ? 2 : ms < 100 ? 1 : 0, ms);
+}
+
+static void say_start(dt_text *line, const dt_log_start *start) {
+    char commas[4][32];
+    dt_text_format(line, "%s, step %s: %s parameters, %s of them trained\n", start->program, start->step,
+                   dt_text_with_commas(start->n_parameters, commas[0]), dt_text_with_commas(start->n_trainable, commas[1]));
+    dt_text_format(line, "%" PRId64 " replica%s on", start->replicas, dt_plural(start->replicas));
+    for (int i = 0; i < start->n_devices; i++) dt_text_format(line, " %s", start->devices[i]);
+    dt_text_format(line, " (%s), global batch %" PRId64 ", %.1f MiB of memory\n", start->level, start->global_batch,
+                   (double)start->memory_bytes / (1 << 20));
+    dt_text_format(line, "%s example%s, %s step%s an epoch, seed %" PRId64, dt_text_with_commas(start->n_examples, commas[2]),
+                   dt_plural(start->n_examples), dt_text_with_commas(start->steps_per_epoch, commas[3]), dt_plural(start->steps_per_epoch),
+                   start->seed);
+    if (start->resumed_from != NULL) dt_text_format(line, "\ngoing on from %s", start->resumed_from);
+}
+
+static void say_end_of_epoch(dt_text *line, const dt_log_epoch *epoch) {
+    char commas[2][32];
+    say_epoch(line, epoch);
+    dt_text_format(line, "%s step%s", dt_text_with_commas(epoch->steps, commas[0]), dt_plural(epoch->steps));
+    if (!epoch->complete) dt_text_format(line, " of %" PRId64, epoch->n_steps);
+    dt_text_format(line, "  %s example%s  %.2f s", dt_text_with_commas(epoch->examples, commas[1]), dt_plural(epoch->examples), epoch->seconds);
+    say_rate(line, epoch);
+    dt_text_format(line, "  data wait %.1f %%", 100 * epoch->data_wait);
+}
+
+static void say_end(dt_text *line, const dt_log_end *end) {
+    const char *because = strcmp(end->reason, "signal") == 0    ? ", stopped by a signal"
+                          : strcmp(end->reason, "no_gain") == 0 ? ", stopped: no gain any more"
+                                                                : "";
+    char commas[32];
+    dt_text_format(line, "done: %s step%s in ", dt_text_with_commas(end->steps, commas), dt_plural(end->steps));
+    say_duration(line, end->seconds);
+    dt_text_append(line, because);
+}
+
+void dt_log_append_line(const dt_log_event *event, dt_text *line) {
+    switch (event->kind) {
+    case DT_LOG_STARTED: say_start(line, event->start); break;
+    case DT_LOG_STEPPED: dt_text_format(line, "step %" PRId64, event->step->number); break;
+    case DT_LOG_EPOCH_DONE: say_end_of_epoch(line, event->epoch); break;
+    case DT_LOG_CHECKPOINT: dt_text_format(line, "checkpoint %s", event->file.path); break;
+    case DT_LOG_WRITTEN: dt_text_format(line, "%s  %s", event->file.path, event->file.type); break;
+    case DT_LOG_ENDED: say_end(line, event->end); break;
+    case DT_LOG_REMARK: dt_text_format(line, "%s: %s", event->remark.kind, event->remark.message); break;
+    default: break; /* details */
+    }
+    if (event->values != NULL) say_values(line, event->values);
+}
+
+void dt_log_append_progress(const dt_log_epoch *so_far, const dt_log_values *values, dt_text *line) {
+    say_epoch(line, so_far);
+    dt_text_format(line, "step %" PRId64 "/%" PRId64, so_far->steps, so_far->n_steps);
+    say_rate(line, so_far);
+    if (so_far->examples_per_second > 0 && so_far->steps > 0) {
+        double examples_a_step = (double)so_far->examples / (double)so_far->steps;
+        dt_text_append(line, "  ");
+        say_duration(line, (double)(so_far->n_steps - so_far->steps) * examples_a_step / so_far->examples_per_second);
+        dt_text_append(line, " left");
+    }
+    say_values(line, values);
+}
