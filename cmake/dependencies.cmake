@@ -15,14 +15,17 @@ if(DT_STATIC)
     dt_find_static(minizip)
     dt_find_static(utf8proc)
     dt_find_static(zstd)
+    dt_find_static(protobuf-c)
 endif()
-foreach(library cjson minizip png jpeg utf8proc z nettle cmocka)
+foreach(library cjson minizip png jpeg protobuf-c utf8proc z nettle cmocka)
     find_library(DT_LIBRARY_${library} ${library} REQUIRED)
 endforeach()
 
+find_program(DT_PROTOC_C protoc-c REQUIRED)
+
 add_library(dt_dependencies INTERFACE)
 target_link_libraries(dt_dependencies INTERFACE ${DT_LIBRARY_cjson} ${DT_LIBRARY_minizip} ${DT_LIBRARY_png} ${DT_LIBRARY_jpeg}
-    ${DT_LIBRARY_utf8proc} ${DT_LIBRARY_z} ${DT_LIBRARY_nettle} Threads::Threads m)
+    ${DT_LIBRARY_protobuf-c} ${DT_LIBRARY_utf8proc} ${DT_LIBRARY_z} ${DT_LIBRARY_nettle} Threads::Threads m)
 
 add_library(dt_llvm INTERFACE)
 target_include_directories(dt_llvm SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})

@@ -131,6 +131,8 @@ enum key {
     KEY_RESUME,
     KEY_LOG_EVERY,
     KEY_LOG_FORMAT,
+    KEY_LOG_DIR,
+    KEY_LOG_HISTOGRAMS,
     KEY_BAD_INDEX,
     KEY_INPUT,
     KEY_PROMPT,
@@ -239,6 +241,10 @@ static const struct {
     {EXPORT, {"output", 'o', "FILE", 0, "Where they go", 3}},
     {TRAIN, {"log-every", KEY_LOG_EVERY, "N", 0, "Say the reports of every N-th step (default: 100; 0: never)", 4}},
     {READS, {"log-format", KEY_LOG_FORMAT, "text|json", 0, "Lines for people, or one JSON object a line (default: text)", 4}},
+    {TRAIN,
+     {"log-dir", KEY_LOG_DIR, "FOLDER", 0,
+      "Write what happens there too: event files for TensorBoard, and run.jsonl for `dtrun report`. With --resume the run goes on there", 4}},
+    {TRAIN, {"log-histograms", KEY_LOG_HISTOGRAMS, "N", 0, "With --log-dir: histograms of the weights after every N-th epoch", 4}},
     {TRAIN | EVALUATE,
      {"timeline", KEY_TIMELINE, "FILE", 0,
       "When the run has ended, write what each thread of all processes did, and when: a trace that ui.perfetto.dev and chrome://tracing open", 4}},
@@ -344,6 +350,8 @@ static error_t parse_run(int key, char *text, struct argp_state *state) {
     case KEY_INIT: run->init = text; return 0;
     case KEY_MAP: run->map = text; return 0;
     case KEY_ALLOW_MISSING: run->allow_missing = true; return 0;
+    case KEY_LOG_DIR: run->log_dir = text; return 0;
+    case KEY_LOG_HISTOGRAMS: run->log_histograms = number(text, 1, name, state); return 0;
     case KEY_LOG_EVERY: run->log_every = number(text, 0, name, state); return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -367,6 +375,7 @@ static void check_together(dtrun_call *call, struct argp_state *state) {
     bool wants_folder = run->resume || run->checkpoint_every > 0 || run->keep > 0 || run->keep_best != NULL;
     if (wants_folder && run->checkpoint_dir == NULL) argp_error(state, "--resume, --checkpoint-every, --keep and --keep-best need --checkpoint-dir");
     if ((run->map != NULL || run->allow_missing) && run->init == NULL) argp_error(state, "--map and --allow-missing need --init");
+    if (run->log_histograms > 0 && run->log_dir == NULL) argp_error(state, "--log-histograms needs --log-dir");
     if (run->timeline_steps > 0 && call->timeline == NULL) argp_error(state, "--timeline-steps needs --timeline");
     if (call->timeline != NULL && run->timeline_steps == 0) run->timeline_steps = TIMELINE_STEPS;
     bool has_shape = strcmp(call->command, "info") == 0 && (run->replicas > 0 || run->global_batch > 0 || strcmp(run->devices, "cpu") != 0);

@@ -24,6 +24,7 @@ struct dt_log {
     bool line_shown; /* the live line is on it */
     bool has_blocks; /* the terminal has characters to draw with */
     dt_sparkline loss;
+    bool has_stepped; /* in this epoch the loss of a step was said */
     double drawn_at;
     int failure; /* errno of the first write that failed; 0: none has */
     dt_log_listener *listeners;
@@ -88,7 +89,8 @@ static void watch_loss(dt_log *log, const dt_log_values *values) {
 /* On a terminal the live line shows what a step and a checkpoint say, and the line of a trained epoch ends with how the loss went. */
 static void say_live(dt_log *log, const dt_log_event *event, dt_text *line) {
     bool trains = event->kind == DT_LOG_EPOCH_DONE && event->epoch->trains;
-    if (event->kind == DT_LOG_STEPPED || trains) watch_loss(log, event->values);
+    if (event->kind == DT_LOG_STEPPED || (trains && !log->has_stepped)) watch_loss(log, event->values);
+    log->has_stepped = event->kind == DT_LOG_STEPPED || (log->has_stepped && !trains);
     if (event->kind == DT_LOG_STEPPED || event->kind == DT_LOG_CHECKPOINT) return;
     dt_log_append_line(event, line);
     if (!trains || !log->has_blocks) return;
@@ -128,12 +130,6 @@ void dt_log_remove_listener(dt_log *log, dt_log_listener *listener) {
             *at = listener->next;
             return;
         }
-}
-
-bool dt_log_wants_details(const dt_log *log) {
-    for (const dt_log_listener *listener = log->listeners; listener != NULL; listener = listener->next)
-        if (listener->wants_details) return true;
-    return false;
 }
 
 static void tell(const dt_log *log, const dt_log_event *event) {

@@ -28,7 +28,7 @@ void dt_log_destroy(dt_log *log); /* NULL is allowed */
 bool dt_log_failed(const dt_log *log);
 dt_status *dt_log_status(const dt_log *log);
 
-/* Is given each event as it happens. It may ask the log nothing, and must not destroy it. */
+/* Is given each event as it happens. It may remark something, and must not destroy the log. */
 typedef struct dt_log_event dt_log_event;
 typedef struct dt_log_listener {
     void (*hear)(struct dt_log_listener *listener, const dt_log_event *event);
@@ -39,7 +39,6 @@ typedef struct dt_log_listener {
 /* The listener is the caller's, and is there until the log is destroyed or it is removed. */
 void dt_log_add_listener(dt_log *log, dt_log_listener *listener);
 void dt_log_remove_listener(dt_log *log, dt_log_listener *listener); /* one that was never added is allowed */
-bool dt_log_wants_details(const dt_log *log);
 
 /* Reports of a step by name, or of an epoch. */
 typedef struct dt_log_values {
@@ -59,7 +58,7 @@ typedef struct dt_log_start {
 typedef struct dt_log_step {
     int64_t number;             /* steps that are done */
     int64_t epoch;              /* from 1 */
-    double examples_per_second; /* since the event before; 0: not known */
+    double examples_per_second; /* since the event before, or the start of the epoch; 0: not known */
 } dt_log_step;
 
 typedef struct dt_log_epoch {
@@ -119,7 +118,7 @@ typedef struct dt_log_weights { /* one variable */
 } dt_log_weights;
 
 typedef struct dt_log_picture {
-    const char *name; /* of the result, and its row: "image/3" */
+    const char *name; /* of step and result, and the row: "sample/image/3" */
     int64_t number;   /* steps that are done */
     int64_t width, height;
     int channels; /* 1 or 3 */

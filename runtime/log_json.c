@@ -1,9 +1,11 @@
 /* log_json: an event as members of a JSON object. */
 #include "runtime/log_lines.h"
 
+#include "base/memory.h"
 #include "runtime/artifact/json_text.h"
 
 #include <inttypes.h>
+#include <nettle/base64.h>
 #include <string.h>
 
 static void open_event(dt_text *line, const char *event) { dt_text_format(line, "\"event\":\"%s\"", event); }
@@ -136,12 +138,29 @@ static void add_times(dt_text *line, const dt_log_times *times) {
     dt_text_append(line, "]");
 }
 
+static void add_picture(dt_text *line, const dt_log_picture *picture) {
+    size_t n = BASE64_ENCODE_RAW_LENGTH(picture->n_bytes);
+    char *base64 = dt_allocate(n + 1);
+    if (base64 == NULL) return;
+    base64_encode_raw(base64, picture->n_bytes, picture->png);
+    base64[n] = 0;
+    open_event(line, "picture");
+    add_string(line, "name", picture->name);
+    add_integer(line, "number", picture->number);
+    add_integer(line, "width", picture->width);
+    add_integer(line, "height", picture->height);
+    add_string(line, "png", base64);
+    dt_release(base64);
+}
+
 void dt_log_append_members(const dt_log_event *event, dt_text *line) {
     switch (event->kind) {
     case DT_LOG_STARTED: add_start(line, event->start); break;
     case DT_LOG_STEPPED:
         open_event(line, "step");
         add_integer(line, "number", event->step->number);
+        add_integer(line, "epoch", event->step->epoch);
+        add_rounded(line, "examples_per_second", event->step->examples_per_second, 1);
         break;
     case DT_LOG_EPOCH_DONE: add_epoch(line, event->epoch); break;
     case DT_LOG_CHECKPOINT:
@@ -161,8 +180,8 @@ void dt_log_append_members(const dt_log_event *event, dt_text *line) {
         break;
     case DT_LOG_PLAN: add_plan(line, event->plan); break;
     case DT_LOG_TIMES: add_times(line, event->times); break;
-    case DT_LOG_WEIGHTS:
-    case DT_LOG_PICTURE: break;
+    case DT_LOG_PICTURE: add_picture(line, event->picture); break;
+    case DT_LOG_WEIGHTS: break;
     }
     if (event->values != NULL) add_values(line, event->values);
 }

@@ -10,8 +10,8 @@ void dt_log_append_line(const dt_log_event *event, dt_text *line);
 /* The live line: of the epoch so far. */
 void dt_log_append_progress(const dt_log_epoch *so_far, const dt_log_values *values, dt_text *line);
 
-/* Appends the members of the event's JSON object, without the braces: "event":"step","number":100,"loss":0.25. Nothing for weights and pictures,
- * which have files of their own. */
+/* Appends the members of the event's JSON object, without the braces: "event":"step","number":100,"loss":0.25. Nothing for weights. A picture
+ * is its PNG file in base64. */
 void dt_log_append_members(const dt_log_event *event, dt_text *line);
 
 #endif

@@ -38,16 +38,27 @@ static void fill_pixels(const float *values, int64_t n, float black, unsigned ch
 static dt_status *no_memory(void) { return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory"); }
 
 /* `pixels`: [height, width, channels]. */
-static dt_status *write_picture(const char *path, const dt_artifact_tensor *tensor, const unsigned char *pixels) {
+static dt_status *encode(const dt_artifact_tensor *tensor, const unsigned char *pixels, char **bytes, size_t *n_bytes) {
     png_image image = {.version = PNG_IMAGE_VERSION,
                        .height = (png_uint_32)tensor->dims[1],
                        .width = (png_uint_32)tensor->dims[2],
                        .format = tensor->n_dims == 4 && tensor->dims[3] == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY};
-    png_alloc_size_t n_bytes = PNG_IMAGE_PNG_SIZE_MAX(image);
-    char *bytes = dt_allocate(n_bytes);
-    if (bytes == NULL) return no_memory();
-    bool made = png_image_write_to_memory(&image, bytes, &n_bytes, 0, pixels, 0, NULL) != 0;
-    dt_status *status = made ? dt_file_write_atomic(path, bytes, n_bytes) : dt_error(DT_INTERNAL, "%s: libpng: %s", path, image.message);
+    png_alloc_size_t n = PNG_IMAGE_PNG_SIZE_MAX(image);
+    *bytes = dt_allocate(n);
+    if (*bytes == NULL) return no_memory();
+    bool made = png_image_write_to_memory(&image, *bytes, &n, 0, pixels, 0, NULL) != 0;
+    *n_bytes = n;
+    if (made) return NULL;
+    dt_release(*bytes);
+    *bytes = NULL;
+    return dt_error(DT_INTERNAL, "result %s: libpng: %s", tensor->name, image.message);
+}
+
+static dt_status *write_picture(const char *path, const dt_artifact_tensor *tensor, const unsigned char *pixels) {
+    char *bytes;
+    size_t n_bytes;
+    DT_TRY(dt_status_annotate(encode(tensor, pixels, &bytes, &n_bytes), "%s", path));
+    dt_status *status = dt_file_write_atomic(path, bytes, n_bytes);
     dt_release(bytes);
     return status;
 }
@@ -80,5 +91,18 @@ dt_status *dt_png_write_rows(const char *folder, const dt_artifact_tensor *tenso
     dt_status *status = converts && pixels == NULL ? no_memory() : write_rows(folder, tensor, n_rows, rows, pixels);
     dt_release(pixels);
     if (status == NULL) dt_text_format(files, "%s/%s-*.png", folder, tensor->name);
+    return status;
+}
+
+dt_status *dt_png_encode_row(const dt_artifact_tensor *tensor, int64_t n_rows, const void *rows, int64_t row, char **bytes, size_t *n_bytes) {
+    int64_t n_values = tensor->row_bytes / (int64_t)dt_dtype_bytes(tensor->dtype);
+    float black;
+    if (tensor->dtype != DT_F32) return encode(tensor, (const unsigned char *)rows + row * n_values, bytes, n_bytes);
+    DT_TRY(find_black(tensor->name, rows, n_rows, n_values, &black));
+    unsigned char *pixels = dt_allocate((size_t)tensor->row_bytes);
+    if (pixels == NULL) return no_memory();
+    fill_pixels((const float *)rows + row * n_values, n_values, black, pixels);
+    dt_status *status = encode(tensor, pixels, bytes, n_bytes);
+    dt_release(pixels);
     return status;
 }

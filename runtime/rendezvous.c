@@ -32,6 +32,7 @@
     X(int64_t no_libraries, "has --library=none (1) or auto (0):", "%" PRId64, record->no_libraries)                                                 \
     X(int64_t shard_optimizer, "has --shard-optimizer (1) or does not (0):", "%" PRId64, record->shard_optimizer)                                    \
     X(int64_t timeline_steps, "has --timeline-steps (0: no --timeline):", "%" PRId64, record->timeline_steps)                                        \
+    X(int64_t logs, "has --log-dir (1) or does not (0):", "%" PRId64, record->logs)                                                                  \
     X(uint64_t flags, "has other options: --bad-index, --init, --map, --allow-missing, --keep-best or --stop-after-no-gain:", "%" PRIx64,            \
       record->flags)
 
@@ -78,6 +79,7 @@ static record record_of(const dt_artifact *artifact, const char *command, const 
                    .no_libraries = run->no_libraries,
                    .shard_optimizer = run->shard_optimizer,
                    .timeline_steps = run->timeline_steps,
+                   .logs = run->log_dir != NULL,
                    .level = kernels->level == NULL ? dt_kernels_best_level(artifact) : 0,
                    .machine = machine()};
     made.flags = dt_hash_bytes(&run->stop_after_no_gain, sizeof run->stop_after_no_gain, DT_HASH_SEED);

@@ -38,6 +38,8 @@ typedef struct dt_run_options {
     int64_t stop_after_no_gain; /* epochs; 0: never */
     bool resume;
     int64_t log_every;
+    const char *log_dir;    /* or NULL */
+    int64_t log_histograms; /* epochs; 0: none */
 
     /* A signal that asks for the end. Until `catch_signals` is called it ends the process as ever, for there is nothing to lose. */
     const atomic_int *stop; /* not 0: finish the step, save, return */

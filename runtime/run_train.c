@@ -7,8 +7,10 @@
 #include "base/text.h"
 #include "runtime/checkpoint.h"
 #include "runtime/checkpoint_writer.h"
+#include "runtime/log_folder.h"
 #include "runtime/metric.h"
 #include "runtime/run.h"
+#include "runtime/run_details.h"
 #include "runtime/runner.h"
 #include "runtime/threads/clock.h"
 
@@ -30,6 +32,8 @@ typedef struct training {
     dt_pipeline *data, *test_data;
     dt_session *session;
     dt_runner *trainer, *evaluator; /* evaluator NULL: there is none */
+    dt_log_folder *log_folder;      /* NULL: there is none, or another process writes it */
+    dt_run_details *details;        /* NULL: nobody wants them */
     dt_metric metric;               /* that --keep-best or --stop-after-no-gain watch */
 
     dt_checkpoint_state state;    /* the run at this step; its totals only while it is saved */
@@ -246,8 +250,16 @@ static dt_status *describe_state(training *run) {
     return NULL;
 }
 
+/* A run that goes on has a past there, whether a checkpoint was found or not. */
+static dt_status *open_log_folder(training *run) {
+    const dt_run_options *options = run->options;
+    if (options->log_dir == NULL || !dt_run_leads(options)) return NULL;
+    return dt_log_folder_open(options->log_dir, options->resume, dt_seconds_since_1970, NULL, run->log, &run->log_folder);
+}
+
 static dt_status *open_session(training *run) {
     const dt_run_options *options = run->options;
+    dt_run_details_want(options, &run->about);
     run->about.steps_per_epoch = dt_pipeline_n_batches(run->data);
     run->about.epochs = epochs_of(options, run->about.steps_per_epoch);
     if (options->checkpoint_dir != NULL && dt_run_leads(options)) run->about.host_bytes = dt_checkpoint_copy_bytes(run->artifact);
@@ -256,7 +268,7 @@ static dt_status *open_session(training *run) {
     DT_TRY(dt_runner_create(run->kernels, run->session, run->data, run->step, options->ignore_bad_index, &run->trainer));
     if (run->evaluate >= 0)
         DT_TRY(dt_runner_create(run->kernels, run->session, run->test_data, run->evaluate, options->ignore_bad_index, &run->evaluator));
-    return NULL;
+    return dt_run_details_create(run->kernels, options, &run->about, run->session, run->step, run->log, &run->details);
 }
 
 static dt_status *begin(training *run, dt_checkpoint_state *saved) {
@@ -280,6 +292,7 @@ static dt_status *begin(training *run, dt_checkpoint_state *saved) {
     run->about.replicas = options->replicas != 0 ? options->replicas : 1;
     run->about.seed = options->seed;
     DT_TRY(find_checkpoint(run, saved));
+    DT_TRY(open_log_folder(run));
     DT_TRY(open_data(run, saved));
     DT_TRY(open_session(run));
     DT_TRY(dt_run_compare_data(run->session, run->data));
@@ -293,6 +306,7 @@ static dt_status *begin(training *run, dt_checkpoint_state *saved) {
     dt_run_log_started(
         run->log, run->kernels, run->session, run->data, run->step,
         (dt_log_start){.epochs = run->about.epochs, .seed = run->about.seed, .first_step = run->state.step, .resumed_from = run->resumed_from});
+    dt_run_details_started(run->details);
     if (run->test_data != NULL) dt_run_log_reading(run->log, run->test_data);
     return NULL;
 }
@@ -413,7 +427,9 @@ static dt_status *train_epoch(training *run, const dt_checkpoint_state *saved, b
     start_clock(run);
     while (outcome == DT_RUNNER_RAN) {
         if (has_all_steps(run) && run->state.examples < dt_runner_n_examples(run->trainer)) break;
+        dt_run_details_step(run->details);
         DT_TRY(dt_runner_step(run->trainer, run->state.step, wants_to_end(run), &outcome));
+        if (outcome == DT_RUNNER_RAN) dt_run_details_stepped(run->details);
         if (outcome == DT_RUNNER_RAN) DT_TRY(after_step(run));
     }
     *complete = outcome == DT_RUNNER_EPOCH_OVER;
@@ -454,6 +470,7 @@ static dt_status *run_epoch(training *run, const dt_checkpoint_state *saved) {
     bool complete, evaluated = true;
     DT_TRY(train_epoch(run, saved, &complete));
     if (complete && run->evaluator != NULL) DT_TRY(evaluate(run, &evaluated));
+    DT_TRY(dt_run_details_epoch_done(run->details, run->state.epoch + 1, run->state.step));
     if (!complete || !evaluated) return NULL;
     watch(run);
     run->state.epoch++;
@@ -517,6 +534,8 @@ dt_status *dt_run_train(const dt_kernels *kernels, const dt_run_options *options
     dt_checkpoint_state_free(&saved);
     dt_checkpoint_state_free(&run.state);
     dt_metric_free(&run.metric);
+    dt_run_details_destroy(run.details);
+    dt_log_folder_close(run.log_folder);
     dt_runner_destroy(run.trainer);
     dt_runner_destroy(run.evaluator);
     dt_session_destroy(run.session);

@@ -51,7 +51,7 @@ build/dtc compile examples/perceptron.dt -o "$work/m.dtx"
 for file in /usr/share/datasets/fashion-mnist/*.gz; do gunzip -c "$file" >"$work/$(basename "$file" .gz)"; done
 train="dtrun train m.dtx --replicas 4 --devices cpu:1x1 --max-steps 20"
 
-install zlib1g libminizip1 libpng16-16 libjpeg62-turbo libutf8proc2 libcjson1 libnettle8
+install zlib1g libminizip1 libpng16-16 libjpeg62-turbo libutf8proc2 libcjson1 libnettle8 libprotobuf-c1
 command install -s -D -t "$root/usr/local/bin" build/dtrun
 command install -D -m 644 -t "$root/usr/local/share/dt" LICENSE
 inside "$train --checkpoint-dir one"

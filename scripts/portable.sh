@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # One archive with all that another machine needs: dtc and dtrun, the examples, the tests and benchmarks for GPUs. It runs from any folder of an
-# x86-64 Linux with the C library of Debian 12 (glibc 2.36) or a later one, and asks for nothing else: LLVM, zlib, minizip, libpng, libjpeg, utf8proc and zstd are within the
+# x86-64 Linux with the C library of Debian 12 (glibc 2.36) or a later one, and asks for nothing else: LLVM, zlib, minizip, libpng, libjpeg, protobuf-c, utf8proc and zstd are within the
 # programs, cJSON, nettle and cmocka beside them in lib/. Drivers and libraries of GPUs' vendors are found there (base/shared_library.h).
 #
 #   scripts/portable.sh [FOLDER]      writes dt-VERSION-x86_64-linux.tar.xz into FOLDER, build-portable by default, and prints its path and size
@@ -40,7 +40,7 @@ for library in $(for program in "$build/$name"/bin/*; do needed "$program"; done
     *) echo "portable.sh: $library would be needed on the other machine" >&2 && exit 1 ;;
     esac
 done
-for package in llvm-19-dev libcjson1 libcmocka0 libminizip-dev libjpeg62-turbo-dev libnettle8 libpng-dev libutf8proc-dev libzstd-dev zlib1g-dev libstdc++-12-dev; do
+for package in llvm-19-dev libcjson1 libcmocka0 libminizip-dev libjpeg62-turbo-dev libnettle8 libpng-dev libprotobuf-c-dev libutf8proc-dev libzstd-dev zlib1g-dev libstdc++-12-dev; do
     [ ! -f "/usr/share/doc/$package/copyright" ] || cp -L "/usr/share/doc/$package/copyright" "$build/$name/licenses/$package"
 done
 cp LICENSE README.md "$build/$name"

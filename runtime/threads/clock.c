@@ -16,6 +16,12 @@ double dt_seconds_now(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+double dt_seconds_since_1970(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
 /* Field 22 of /proc/self/stat is the start, in ticks since the machine began. */
 double dt_seconds_since_exec(void) {
     char *text, *at;

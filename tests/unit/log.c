@@ -50,7 +50,7 @@ static const char *all_events(dt_log_format format, double loss) {
                           .seconds = 4,
                           .data_wait = 0.004};
     dt_log_started(log, &start);
-    dt_log_stepped(log, &(dt_log_step){.number = 100, .epoch = 1}, &reports);
+    dt_log_stepped(log, &(dt_log_step){.number = 100, .epoch = 1, .examples_per_second = 512}, &reports);
     assert_false(dt_log_wants_progress(log)); /* no terminal */
     dt_log_epoch_done(log, &epoch, &reports);
     dt_log_checkpoint(log, "ck/step-469", 469);
@@ -80,7 +80,7 @@ static void json_is_an_object_a_line(void **state) {
     }
     assert_string_equal(rest, "");
     free(text);
-    assert_non_null(strstr(written, "{\"event\":\"step\",\"number\":100,\"loss\":null,"));
+    assert_non_null(strstr(written, "{\"event\":\"step\",\"number\":100,\"epoch\":1,\"examples_per_second\":512.0,\"loss\":null,"));
     assert_non_null(strstr(written, "\"devices\":[\"cpu:0\",\"cpu:1\"],\"global_batch\":128,\"memory_bytes\":1048576"));
     assert_non_null(strstr(written, "{\"event\":\"checkpoint\",\"path\":\"ck/step-469\",\"number\":469}\n"));
 }

@@ -1,0 +1,194 @@
+/* log_folder: see log_folder.h. */
+#include "runtime/log_folder.h"
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "runtime/event_file.h"
+#include "runtime/log_lines.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char prefix[] = "events.out.tfevents.";
+
+struct dt_log_folder {
+    dt_log_listener listener; /* first */
+    dt_log *log;
+    const char *path, *name;
+    char own_name[100];
+    dt_text step; /* that trains, once the run has started */
+    double (*clock)(void);
+    dt_event_file *events;
+    int lines; /* run.jsonl, which is locked */
+    bool failed;
+};
+
+static dt_status *no_memory(void) { return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory"); }
+
+/* ---- opening ---- */
+
+/* The line that a killed run did not finish is not to grow longer. */
+static dt_status *end_last_line(int file, const char *path) {
+    struct stat about;
+    char last = '\n';
+    if (fstat(file, &about) != 0) return dt_error(DT_IO, "%s: %s", path, strerror(errno));
+    if (about.st_size > 0 && pread(file, &last, 1, about.st_size - 1) != 1) return dt_error(DT_IO, "%s: cannot be read: %s", path, strerror(errno));
+    if (last != '\n' && write(file, "\n", 1) != 1) return dt_error(DT_IO, "%s: cannot be written: %s", path, strerror(errno));
+    return NULL;
+}
+
+static dt_status *open_lines(dt_log_folder *folder, const char *path, bool goes_on) {
+    if (!goes_on && dt_file_exists(path))
+        return dt_error(DT_ALREADY_EXISTS, "%s: there is a run already: name another folder for --log-dir, or go on with that run by --resume", path);
+    folder->lines = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (folder->lines < 0) return dt_error(DT_IO, "%s: cannot be written: %s", path, strerror(errno));
+    if (flock(folder->lines, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return dt_error(DT_IO, "%s: another run writes there", path);
+    return end_last_line(folder->lines, path);
+}
+
+static dt_status *prepare(dt_log_folder *folder, bool goes_on) {
+    dt_text path = {0};
+    DT_TRY(dt_status_annotate(dt_file_make_folders(folder->path), "--log-dir"));
+    if (access(folder->path, W_OK | X_OK) != 0) return dt_error(DT_IO, "--log-dir: %s: cannot be written to: %s", folder->path, strerror(errno));
+    dt_text_format(&path, "%s/" DT_LOG_FOLDER_EVENTS, folder->path);
+    dt_status *status = path.failed ? no_memory() : open_lines(folder, path.data, goes_on);
+    dt_text_free(&path);
+    return status;
+}
+
+/* Readers take files in the order of their names: this one's has a later second than those that are there. */
+static int64_t find_second(const dt_log_folder *folder) {
+    int64_t second = (int64_t)folder->clock(), taken;
+    DIR *files = opendir(folder->path);
+    for (const struct dirent *file; files != NULL && (file = readdir(files)) != NULL;)
+        if (strncmp(file->d_name, prefix, strlen(prefix)) == 0 && sscanf(file->d_name + strlen(prefix), "%" SCNd64, &taken) == 1 && taken >= second)
+            second = taken + 1;
+    if (files != NULL) closedir(files);
+    return second;
+}
+
+static dt_status *open_events(dt_log_folder *folder, int64_t first_step) {
+    dt_text path = {0};
+    dt_text_format(&path, "%s/%s%010" PRId64 ".%s", folder->path, prefix, find_second(folder), folder->name);
+    dt_status *status = path.failed ? no_memory() : dt_event_file_create(path.data, folder->clock(), first_step, &folder->events);
+    dt_text_free(&path);
+    return status;
+}
+
+/* ---- events ---- */
+
+static dt_status *write_line(const dt_log_folder *folder, double now, const dt_log_event *event) {
+    dt_text line = {0};
+    dt_text_format(&line, "{\"time\":%.3f,", now);
+    size_t head = line.n;
+    dt_log_append_members(event, &line);
+    bool says_something = line.n > head;
+    dt_text_append(&line, "}\n");
+    dt_status *status = line.failed ? no_memory() : NULL;
+    if (status == NULL && says_something) {
+        errno = 0;
+        if (write(folder->lines, line.data, line.n) != (ssize_t)line.n)
+            status =
+                dt_error(DT_IO, "%s/" DT_LOG_FOLDER_EVENTS ": cannot be written: %s", folder->path, errno != 0 ? strerror(errno) : "no more fits");
+    }
+    dt_text_free(&line);
+    return status;
+}
+
+/* TensorBoard puts what is before the slash of a tag together: loss/train beside loss/evaluate. */
+static dt_status *add_scalar(const dt_log_folder *folder, double now, int64_t number, const char *report, const char *step, const char *suffix,
+                             double value) {
+    dt_text tag = {0};
+    dt_text_format(&tag, "%s/%s%s", report, step, suffix);
+    dt_status *status = tag.failed ? no_memory() : dt_event_file_add_scalar(folder->events, now, number, tag.data, value);
+    dt_text_free(&tag);
+    return status;
+}
+
+static dt_status *add_values(const dt_log_folder *folder, double now, int64_t number, const char *step, const char *suffix,
+                             const dt_log_values *values, double examples_per_second) {
+    for (int i = 0; i < values->n; i++) DT_TRY(add_scalar(folder, now, number, values->names[i], step, suffix, values->values[i]));
+    return examples_per_second > 0 ? add_scalar(folder, now, number, "examples_per_second", step, suffix, examples_per_second) : NULL;
+}
+
+static dt_status *add_histogram(const dt_log_folder *folder, double now, const dt_log_weights *weights) {
+    dt_text tag = {0};
+    dt_text_format(&tag, "weights/%s", weights->path);
+    dt_status *status =
+        tag.failed ? no_memory()
+                   : dt_event_file_add_histogram(folder->events, now, weights->number, tag.data, weights->dtype, weights->n, weights->values);
+    dt_text_free(&tag);
+    return status;
+}
+
+/* What of the event TensorBoard shows. */
+static dt_status *write_event(dt_log_folder *folder, double now, const dt_log_event *event) {
+    const dt_log_epoch *epoch = event->epoch;
+    const dt_log_picture *picture = event->picture;
+    if (event->kind == DT_LOG_STARTED) {
+        dt_text_append(&folder->step, event->start->step);
+        return folder->step.failed ? no_memory() : open_events(folder, event->start->first_step + 1);
+    }
+    if (folder->events == NULL) return NULL; /* a remark before the start */
+    switch (event->kind) {
+    case DT_LOG_STEPPED:
+        return add_values(folder, now, event->step->number, folder->step.data, "_step", event->values, event->step->examples_per_second);
+    case DT_LOG_EPOCH_DONE:
+        DT_TRY(add_values(folder, now, epoch->number, epoch->step, "", event->values, epoch->examples_per_second));
+        return add_scalar(folder, now, epoch->number, "data_wait", epoch->step, "", epoch->data_wait);
+    case DT_LOG_WEIGHTS: return add_histogram(folder, now, event->weights);
+    case DT_LOG_PICTURE:
+        return dt_event_file_add_png(folder->events, now, picture->number, picture->name, picture->width, picture->height, picture->channels,
+                                     picture->png, picture->n_bytes);
+    default: return NULL;
+    }
+}
+
+static void hear(dt_log_listener *listener, const dt_log_event *event) {
+    dt_log_folder *folder = (dt_log_folder *)listener;
+    if (folder->failed) return;
+    double now = folder->clock();
+    dt_status *status = write_event(folder, now, event);
+    if (status == NULL) status = write_line(folder, now, event);
+    if (status == NULL) return;
+    folder->failed = true; /* before the remark, which is an event */
+    dt_log_remark(folder->log, "warning", "%s: nothing more is written to --log-dir; the training goes on", dt_status_message(status));
+    dt_status_free(status);
+}
+
+/* ---- creating ---- */
+
+dt_status *dt_log_folder_open(const char *path, bool goes_on, double (*clock)(void), const char *name, dt_log *log, dt_log_folder **folder) {
+    *folder = NULL;
+    dt_log_folder *made = dt_allocate_zeroed(1, sizeof *made);
+    if (made == NULL) return no_memory();
+    *made = (dt_log_folder){.listener = {.hear = hear, .wants_details = true}, .log = log, .path = path, .name = name, .clock = clock, .lines = -1};
+    char host[65] = "localhost";
+    gethostname(host, sizeof host - 1);
+    snprintf(made->own_name, sizeof made->own_name, "%s.%d", host, (int)getpid());
+    if (name == NULL) made->name = made->own_name;
+    dt_status *status = prepare(made, goes_on);
+    if (status != NULL) {
+        dt_log_folder_close(made);
+        return status;
+    }
+    dt_log_add_listener(log, &made->listener);
+    *folder = made;
+    return NULL;
+}
+
+void dt_log_folder_close(dt_log_folder *folder) {
+    if (folder == NULL) return;
+    dt_log_remove_listener(folder->log, &folder->listener);
+    dt_event_file_close(folder->events);
+    if (folder->lines >= 0) close(folder->lines);
+    dt_text_free(&folder->step);
+    dt_release(folder);
+}
