@@ -53,7 +53,8 @@ enum {
 #define DT_VARIABLE_KINDS(X)                                                                                                                         \
     X(PARAMETER, "parameter", "what training changes: model.safetensors")                                                                            \
     X(STATE, "state", "what a layer keeps: model.safetensors")                                                                                       \
-    X(SLOT, "slot", "what an optimizer keeps: optimizer.safetensors")
+    X(SLOT, "slot", "what an optimizer keeps: optimizer.safetensors")                                                                                \
+    X(LAUNCH, "launch", "a scalar that no step writes and a run is given: progress.json")
 
 typedef enum dt_memory_space {
 #define X(enumerator, name, meaning) DT_MEMORY_##enumerator,

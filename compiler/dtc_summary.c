@@ -47,6 +47,7 @@ static int64_t print_parameters(dt_text *text, const dt_module *module) {
     for (size_t i = 0; i < module->variables.n; i++) {
         const dt_variable *variable = &module->variables.items[i];
         int64_t n = dt_shape_elements(variable->shape, 1, 1), bytes = variable_bytes(variable);
+        if (variable->kind == DT_VARIABLE_LAUNCH) continue;
         if (variable->kind == DT_VARIABLE_PARAMETER) {
             *(variable->trainable ? &n_trainable : &n_frozen) += n;
             parameter_bytes += bytes;

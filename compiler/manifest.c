@@ -53,6 +53,16 @@ static void add_share(cJSON *object, dt_share share) {
     add_integer(item, "turn", share.turn);
 }
 
+/* What the initialiser writes to a launch value, which is a constant. */
+static double initial_number(const dt_module *module, const dt_variable *variable) {
+    for (size_t f = 0; f < module->functions.n; f++)
+        for (const dt_value *value = module->functions.items[f]->first; value != NULL; value = value->next) {
+            if (!dt_value_has_effect(value) || strcmp(dt_value_string(value, "variable"), variable->path) != 0) continue;
+            if (dt_value_is(value->operands[0], "constant")) return dt_value_number(value->operands[0], "value");
+        }
+    return 0;
+}
+
 static void add_variables(cJSON *root, const dt_compilation *compilation) {
     const dt_module *module = compilation->module;
     cJSON *array = cJSON_AddArrayToObject(root, "variables");
@@ -63,6 +73,7 @@ static void add_variables(cJSON *root, const dt_compilation *compilation) {
         cJSON_AddStringToObject(item, "kind", dt_variable_kind_names()[variable->kind]);
         cJSON_AddBoolToObject(item, "trainable", variable->trainable);
         add_tensor(item, variable->dtype, variable->shape);
+        if (variable->kind == DT_VARIABLE_LAUNCH) cJSON_AddNumberToObject(item, "default", initial_number(module, variable));
         if (compilation->variable_shares != NULL) add_share(item, compilation->variable_shares[i]);
     }
 }

@@ -65,7 +65,9 @@ static dt_status *check_numbers(const dt_artifact_variable *variable, const void
     return dt_error(DT_OUT_OF_RANGE, "%s holds what is not a number (NaN): no checkpoint is written", variable->path);
 }
 
-static bool belongs(const dt_artifact_variable *variable, bool slots) { return (variable->kind == DT_VARIABLE_SLOT) == slots; }
+static bool belongs(const dt_artifact_variable *variable, bool slots) {
+    return variable->kind != DT_VARIABLE_LAUNCH && (variable->kind == DT_VARIABLE_SLOT) == slots;
+}
 
 static void print_sum(const unsigned char sum[DT_SHA256_BYTES], char *hex) {
     for (int i = 0; i < DT_SHA256_BYTES; i++) sprintf(hex + 2 * i, "%02x", sum[i]);
@@ -98,9 +100,14 @@ static dt_status *write_tensors(const source *from, const char *folder, const ch
     return status;
 }
 
-static dt_status *write_state(const char *folder, const dt_checkpoint_state *state) {
-    char *path = below(folder, STATE_FILE), *text = dt_checkpoint_state_print(state);
+static dt_status *write_state(const source *from, const char *folder, const dt_checkpoint_state *state) {
+    dt_checkpoint_state whole = *state;
+    dt_text launch = {0};
+    dt_launch_print_all(from->artifact, from->variables, &launch);
+    whole.launch = launch.data;
+    char *path = below(folder, STATE_FILE), *text = launch.failed ? NULL : dt_checkpoint_state_print(&whole);
     dt_status *status = path == NULL || text == NULL ? no_memory() : dt_file_write_atomic(path, text, strlen(text));
+    dt_text_free(&launch);
     dt_release(path);
     dt_release(text);
     return status;
@@ -111,7 +118,7 @@ static dt_status *write_all(const source *from, const char *unfinished, dt_check
     DT_TRY(dt_file_make_folders(unfinished));
     DT_TRY(write_tensors(from, unfinished, MODEL_FILE, false, state->model_sha256));
     DT_TRY(write_tensors(from, unfinished, OPTIMIZER_FILE, true, state->optimizer_sha256));
-    DT_TRY(write_state(unfinished, state));
+    DT_TRY(write_state(from, unfinished, state));
     return dt_file_sync_folder(unfinished);
 }
 
@@ -371,6 +378,7 @@ dt_status *dt_checkpoint_load(dt_session *session, const char *path, dt_checkpoi
     if (status != NULL) status = advise(status, path);
     if (status == NULL) status = compare(artifact, path, model, false);
     if (status == NULL) status = compare(artifact, path, optimizer, true);
+    if (status == NULL) status = dt_session_restore_launch(session, state->launch, path);
     if (status == NULL) status = set_variables(session, model, false);
     if (status == NULL) status = set_variables(session, optimizer, true);
     dt_safetensors_free(model);
@@ -379,20 +387,21 @@ dt_status *dt_checkpoint_load(dt_session *session, const char *path, dt_checkpoi
 }
 
 /* The parameters and states of the checkpoint at `path`. */
-static dt_status *read_model(const char *path, dt_safetensors **file) {
-    dt_checkpoint_state state = {0};
-    dt_status *status = read_state(path, &state);
-    if (status == NULL) status = read_tensors(path, MODEL_FILE, state.model_sha256, file);
-    dt_checkpoint_state_free(&state);
-    return status;
+static dt_status *read_model(const char *path, dt_checkpoint_state *state, dt_safetensors **file) {
+    *state = (dt_checkpoint_state){0};
+    DT_TRY(read_state(path, state));
+    return read_tensors(path, MODEL_FILE, state->model_sha256, file);
 }
 
 dt_status *dt_checkpoint_load_weights(dt_session *session, const char *path) {
     dt_safetensors *file = NULL;
-    dt_status *status = read_model(path, &file);
+    dt_checkpoint_state state;
+    dt_status *status = read_model(path, &state, &file);
     if (status != NULL) status = advise(status, path);
     if (status == NULL) status = compare(dt_session_artifact(session), path, file, false);
+    if (status == NULL) status = dt_session_restore_launch(session, state.launch, path);
     if (status == NULL) status = set_variables(session, file, false);
+    dt_checkpoint_state_free(&state);
     dt_safetensors_free(file);
     return status;
 }
@@ -418,7 +427,9 @@ dt_status *dt_checkpoint_read_weights(const char *path, dt_safetensors **weights
     *weights = NULL;
     if (stat(path, &about) != 0 || !S_ISDIR(about.st_mode)) return dt_safetensors_read(path, weights);
     DT_TRY(check_init(path));
-    dt_status *status = read_model(path, weights);
+    dt_checkpoint_state state;
+    dt_status *status = read_model(path, &state, weights);
+    dt_checkpoint_state_free(&state);
     if (status == NULL) return NULL;
     dt_safetensors_free(*weights);
     *weights = NULL;

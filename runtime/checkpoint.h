@@ -2,7 +2,7 @@
  *
  *   ck/step-469/model.safetensors        parameters and states, by path
  *   ck/step-469/optimizer.safetensors    slots
- *   ck/step-469/progress.json            checkpoint_state.h
+ *   ck/step-469/progress.json            checkpoint_state.h; launch values
  *   ck/.lock                             checkpoint_lock.h
  *
  * A checkpoint is written under a temporary name, its files synced, the folder renamed, the parent synced: killed at any moment, the run leaves
@@ -14,6 +14,7 @@
 #include "runtime/checkpoint_lock.h"
 #include "runtime/checkpoint_state.h"
 #include "runtime/data/safetensors.h"
+#include "runtime/execution/launch_values.h"
 #include "runtime/execution/session.h"
 
 /* Writes all variables of the program, each dense where `variables` says, and `state`, whose sums it sets, as `folder`/step-N; *path (may be NULL) is
@@ -39,7 +40,7 @@ dt_status *dt_checkpoint_read_state(const char *path, dt_checkpoint_state *state
  * there. DT_FAILED_PRECONDITION for one of another model: the message lists both sides. The session is unchanged after either. */
 dt_status *dt_checkpoint_load(dt_session *session, const char *path, dt_checkpoint_state *state);
 
-/* Sets parameters and states from the checkpoint at `path`. Slots stay as they are. Errors as of dt_checkpoint_load. */
+/* Sets parameters, states and launch values from the checkpoint at `path`. Slots stay as they are. Errors as of dt_checkpoint_load. */
 dt_status *dt_checkpoint_load_weights(dt_session *session, const char *path);
 
 /* Reads the parameters and states of what `dtrun --init` names: a checkpoint, or a safetensors file. The caller frees *weights. */

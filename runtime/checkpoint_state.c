@@ -42,9 +42,11 @@ void dt_checkpoint_state_free(dt_checkpoint_state *state) {
     dt_release(state->program_hash);
     dt_release(state->level);
     dt_release(state->libraries);
+    dt_release(state->launch);
     dt_release(state->data);
     dt_release(state->totals);
     dt_release(state->metric);
+    dt_release(state->plateau);
     *state = (dt_checkpoint_state){0};
 }
 
@@ -87,13 +89,20 @@ static dt_status *parse_best(const dt_json *best, dt_checkpoint_state *state) {
     return dt_json_integer(best, "step", 0, INT64_MAX, &state->best_step);
 }
 
-/* An array of lines as one string. Checkpoints of before there were any have none. */
-static dt_status *parse_libraries(const dt_json *root, dt_checkpoint_state *state) {
+static dt_status *parse_plateau(const dt_json *plateau, dt_checkpoint_state *state) {
+    DT_TRY(parse_string(plateau, "of", &state->plateau));
+    DT_TRY(parse_f64(plateau, "best", &state->plateau_state.best));
+    DT_TRY(dt_json_integer(plateau, "bad_epochs", 0, INT64_MAX, &state->plateau_state.n_bad));
+    return dt_json_integer(plateau, "cooling_epochs", 0, INT64_MAX, &state->plateau_state.n_cooling);
+}
+
+/* An array of lines as one string. Where there is none the member stays NULL. */
+static dt_status *parse_lines(const dt_json *root, const char *key, char **member) {
     dt_json lines;
     dt_text text = {0};
     int n;
-    if (!dt_json_has(root, "libraries")) return NULL;
-    DT_TRY(dt_json_array(root, "libraries", &lines, &n));
+    if (!dt_json_has(root, key)) return NULL;
+    DT_TRY(dt_json_array(root, key, &lines, &n));
     dt_status *status = NULL;
     dt_text_append(&text, "");
     for (dt_json line = dt_json_first(&lines); line.value != NULL && status == NULL; dt_json_next(&line)) {
@@ -102,21 +111,22 @@ static dt_status *parse_libraries(const dt_json *root, dt_checkpoint_state *stat
         if (status == NULL) dt_text_format(&text, "%s\n", string);
     }
     if (status == NULL && text.failed) status = dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", root->document);
-    if (status == NULL) status = dt_checkpoint_state_set(&state->libraries, text.data);
+    if (status == NULL) status = dt_checkpoint_state_set(member, text.data);
     dt_text_free(&text);
     return status;
 }
 
 static dt_status *parse_root(const dt_json *root, dt_checkpoint_state *state) {
     int64_t format;
-    dt_json totals, sums, best;
+    dt_json totals, sums, best, plateau;
     DT_TRY(dt_json_integer(root, "format", 1, INT64_MAX, &format));
     if (format != FORMAT)
         return dt_error(DT_FAILED_PRECONDITION, "%s: is of format %" PRId64 ", this dtrun reads format %d: go on with the version that wrote it",
                         root->document, format, FORMAT);
     DT_TRY(parse_string(root, "program_hash", &state->program_hash));
     DT_TRY(parse_string(root, "level", &state->level));
-    DT_TRY(parse_libraries(root, state));
+    DT_TRY(parse_lines(root, "libraries", &state->libraries));
+    DT_TRY(parse_lines(root, "launch", &state->launch));
     DT_TRY(parse_string(root, "data", &state->data));
 #define X(member, least) DT_TRY(dt_json_integer(root, #member, least, INT64_MAX, &state->member));
     INTEGERS(X)
@@ -130,6 +140,10 @@ static dt_status *parse_root(const dt_json *root, dt_checkpoint_state *state) {
     if (dt_json_has(root, "best")) {
         DT_TRY(dt_json_member(root, "best", &best));
         DT_TRY(parse_best(&best, state));
+    }
+    if (dt_json_has(root, "plateau")) {
+        DT_TRY(dt_json_member(root, "plateau", &plateau));
+        DT_TRY(parse_plateau(&plateau, state));
     }
     DT_TRY(dt_json_member(root, "sha256", &sums));
     DT_TRY(parse_sum(&sums, "model.safetensors", state->model_sha256));
@@ -163,9 +177,17 @@ static void print_best(dt_text *text, const dt_checkpoint_state *state) {
     dt_text_format(text, ", \"epochs_without_gain\": \"%" PRId64 "\"},\n", state->epochs_without_gain);
 }
 
-static void print_libraries(dt_text *text, const char *lines) {
+static void print_plateau(dt_text *text, const dt_checkpoint_state *state) {
+    char buffer[32];
+    dt_text_append(text, "  \"plateau\": {\"of\": ");
+    dt_text_append_json_string(text, state->plateau);
+    dt_text_format(text, ", \"best\": \"%s\", \"bad_epochs\": \"%" PRId64 "\", \"cooling_epochs\": \"%" PRId64 "\"},\n",
+                   dt_text_from_f64(state->plateau_state.best, buffer), state->plateau_state.n_bad, state->plateau_state.n_cooling);
+}
+
+static void print_lines(dt_text *text, const char *key, const char *lines) {
     dt_text line = {0};
-    dt_text_append(text, "  \"libraries\": [");
+    dt_text_format(text, "  \"%s\": [", key);
     for (const char *at = lines, *end; *at != 0; at = end + (*end != 0)) {
         end = at + strcspn(at, "\n");
         dt_text_append_bytes(&line, at, (size_t)(end - at));
@@ -184,7 +206,8 @@ char *dt_checkpoint_state_print(const dt_checkpoint_state *state) {
     dt_text_append(&text, ",\n  \"level\": ");
     dt_text_append_json_string(&text, state->level);
     dt_text_append(&text, ",\n");
-    if (state->libraries != NULL) print_libraries(&text, state->libraries);
+    if (state->libraries != NULL) print_lines(&text, "libraries", state->libraries);
+    if (state->launch != NULL) print_lines(&text, "launch", state->launch);
     dt_text_append(&text, "  \"data\": ");
     dt_text_append_json_string(&text, state->data);
     dt_text_append(&text, ",\n");
@@ -198,6 +221,7 @@ char *dt_checkpoint_state_print(const dt_checkpoint_state *state) {
     }
     dt_text_append(&text, "],\n");
     if (state->metric != NULL) print_best(&text, state);
+    if (state->plateau != NULL) print_plateau(&text, state);
     dt_text_format(&text, "  \"sha256\": {\n    \"model.safetensors\": \"%s\",\n    \"optimizer.safetensors\": \"%s\"\n  }\n}\n", state->model_sha256,
                    state->optimizer_sha256);
     return dt_text_take(&text);

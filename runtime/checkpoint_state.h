@@ -6,6 +6,7 @@
 #define DT_RUNTIME_CHECKPOINT_STATE_H
 
 #include "runtime/execution/reports.h"
+#include "runtime/plateau.h"
 
 enum {
     DT_HEX_SHA256_CHARACTERS = 64
@@ -15,6 +16,7 @@ typedef struct dt_checkpoint_state {
     char *program_hash; /* of the artifact */
     char *level;        /* instruction-set level that the kernels were compiled for: other bits on another one */
     char *libraries;    /* what vendors' libraries did of a GPU's work, and how, in lines; "": nothing; NULL: it was not noted */
+    char *launch;       /* values of the program's `launch` declarations: NAME=VALUE, in lines; NULL: none */
     char *data;         /* name of the pipeline that `examples` counts in */
     int64_t step;       /* training steps done */
     int64_t epoch;      /* epochs done */
@@ -30,6 +32,9 @@ typedef struct dt_checkpoint_state {
     double best;
     int64_t best_step;           /* of the checkpoint that reached it */
     int64_t epochs_without_gain; /* since then */
+
+    char *plateau; /* whose state this is: "evaluate.loss:rate"; NULL: nothing is reduced */
+    dt_plateau_state plateau_state;
 
     char model_sha256[DT_HEX_SHA256_CHARACTERS + 1], optimizer_sha256[DT_HEX_SHA256_CHARACTERS + 1];
 } dt_checkpoint_state;

@@ -97,6 +97,7 @@ static dt_status *run_agreed(dtrun_call *call, const dt_artifact *artifact, run_
     if (status == NULL && note.n > 0) dt_log_remark(log, "note", "%s", note.data);
     dt_text_free(&note);
     DT_TRY(status);
+    DT_TRY(dt_run_check_launch_values(artifact, &call->run));
     status = dt_kernels_load(artifact, &call->kernels, &kernels);
     if (status == NULL) status = run_recorded(call, kernels, run, log);
     dt_kernels_free(kernels);

@@ -20,8 +20,9 @@ typedef struct dtrun_call {
     char devices[32];   /* what processes agreed on, where nobody said anything */
     int n_defines;      /* for a .dt: NAME=VALUE */
     const char **defines;
-    const char *precision; /* for a .dt, of its products; NULL: what it says */
-    const char **inputs;   /* run.inputs, while they are collected */
+    const char *precision;      /* for a .dt, of its products; NULL: what it says */
+    const char **inputs;        /* run.inputs, while they are collected */
+    const char **launch_values; /* run.launch_values, likewise */
 
     int64_t restarts;           /* of launch */
     const char *mpirun;         /* NULL: that of PATH */

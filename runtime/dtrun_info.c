@@ -7,6 +7,7 @@
 #include "runtime/devices/device.h"
 #include "runtime/devices/host_memory.h"
 #include "runtime/dtrun.h"
+#include "runtime/execution/launch_values.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -69,10 +70,20 @@ static void say_variables(dt_text *text, const dt_artifact *artifact) {
                    dt_text_with_commas(artifact->n_trainable, commas[1]));
     for (int i = 0; i < artifact->n_variables; i++) {
         const dt_artifact_variable *variable = &artifact->variables[i];
-        if (variable->kind == DT_VARIABLE_SLOT) continue;
+        if (variable->kind == DT_VARIABLE_SLOT || variable->kind == DT_VARIABLE_LAUNCH) continue;
         dt_text_format(text, "    %-32s ", variable->path);
         dt_text_append_type(text, variable->tensor.dtype, variable->tensor.n_dims, variable->tensor.dims);
         dt_text_format(text, "%s\n", variable->kind == DT_VARIABLE_STATE ? "  state" : variable->trainable ? "" : "  fixed");
+    }
+}
+
+static void say_launch_values(dt_text *text, const dt_artifact *artifact) {
+    char buffer[32];
+    for (int v = 0; v < artifact->n_variables; v++) {
+        const dt_artifact_variable *variable = &artifact->variables[v];
+        if (variable->kind != DT_VARIABLE_LAUNCH) continue;
+        dt_text_format(text, "launch %s = %s, %s\n", variable->path, dt_launch_print(variable, variable->launch_default, buffer),
+                       dt_dtype_name(variable->tensor.dtype));
     }
 }
 
@@ -130,6 +141,7 @@ static void say_artifact(dt_text *text, const dt_artifact *artifact) {
     dt_text_format(text, " + %.2f MiB for each of the log2(microbatches) + 1 sums that a core has open\n", in_mib(bytes.partial));
     say_gathered(text, artifact);
     say_variables(text, artifact);
+    say_launch_values(text, artifact);
     for (int i = 0; i < artifact->n_pipelines; i++) say_pipeline(text, &artifact->pipelines[i]);
     for (int i = 0; i < artifact->n_steps; i++) say_step(text, artifact, &artifact->steps[i]);
 }

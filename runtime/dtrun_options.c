@@ -122,6 +122,8 @@ enum key {
     KEY_INIT,
     KEY_MAP,
     KEY_ALLOW_MISSING,
+    KEY_SET,
+    KEY_REDUCE_ON_PLATEAU,
     KEY_EPOCHS,
     KEY_MAX_STEPS,
     KEY_CHECKPOINT_EVERY,
@@ -186,6 +188,12 @@ static const struct {
     {TRAIN,
      {"stop-after-no-gain", KEY_STOP_AFTER_NO_GAIN, "N", 0,
       "End when N epochs in a row bring no gain in what --keep-best names (default: the first report)", 1}},
+    {RUNS | GENERATE,
+     {"set", KEY_SET, "NAME=VALUE", 0,
+      "A value of the program's `launch` declarations, as often as there are some (default: the checkpoint's, or else the program's)", 1}},
+    {TRAIN,
+     {"reduce-on-plateau", KEY_REDUCE_ON_PLATEAU, "STEP.REPORT:NAME[,factor=0.1,patience=10,min=0,cooldown=0,threshold=1e-4]", 0,
+      "Multiply a launch value by factor when more than patience epochs in a row bring no gain in a report: evaluate.loss:rate,patience=3", 1}},
     {STEPS,
      {"seed", KEY_SEED, "N", 0, "Of the initial weights, the order of examples and all random numbers (default: 0, resumed: the checkpoint's)", 1}},
     {DATA, {"seed", KEY_SEED, "N", 0, "Of the order of examples and of random numbers (default: 0)", 1}},
@@ -317,6 +325,7 @@ static error_t parse_run(int key, char *text, struct argp_state *state) {
     case KEY_DATA: run->data = text; return 0;
     case KEY_STEP: run->step = text; return 0;
     case KEY_FROM: run->from = text; return 0;
+    case KEY_REDUCE_ON_PLATEAU: run->plateau = text; return 0;
     case KEY_EPOCHS: run->epochs = number(text, 1, name, state); return 0;
     case KEY_MAX_STEPS: run->max_steps = number(text, 0, name, state); return 0;
     case KEY_STOP_AFTER_NO_GAIN: run->stop_after_no_gain = number(text, 1, name, state); return 0;
@@ -390,6 +399,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     if (text != NULL && *text == 0)
         argp_error(state, "%s%s is empty", key != ARGP_KEY_ARG ? "--" : "", key != ARGP_KEY_ARG ? name_of(key) : "PROGRAM");
     switch (key) {
+    case KEY_SET: call->launch_values[call->run.n_launch_values++] = text; return 0;
     case KEY_INPUT: call->inputs[call->run.n_inputs++] = text; return 0;
     case 'D':
         if (strchr(text, '=') == NULL) argp_error(state, "-D takes NAME=VALUE, not %s", text);
@@ -477,11 +487,13 @@ int dtrun_parse(int argc, char **argv, dtrun_call *call) {
     set_defaults(call);
     call->inputs = dt_allocate_zeroed((size_t)argc, sizeof *call->inputs);
     call->defines = dt_allocate_zeroed((size_t)argc, sizeof *call->defines);
-    if (call->inputs == NULL || call->defines == NULL) {
+    call->launch_values = dt_allocate_zeroed((size_t)argc, sizeof *call->launch_values);
+    if (call->inputs == NULL || call->defines == NULL || call->launch_values == NULL) {
         fprintf(stderr, "dtrun: error: out of memory\n");
         return 2;
     }
     call->run.inputs = call->inputs;
+    call->run.launch_values = call->launch_values;
 
     struct argp_option options[N_ROWS + 1] = {{0}};
     int n = 0;
@@ -502,5 +514,6 @@ int dtrun_parse(int argc, char **argv, dtrun_call *call) {
 
 void dtrun_call_free(dtrun_call *call) {
     dt_release(call->inputs);
+    dt_release(call->launch_values);
     dt_release(call->defines);
 }

@@ -33,8 +33,9 @@
     X(int64_t shard_optimizer, "has --shard-optimizer (1) or does not (0):", "%" PRId64, record->shard_optimizer)                                    \
     X(int64_t timeline_steps, "has --timeline-steps (0: no --timeline):", "%" PRId64, record->timeline_steps)                                        \
     X(int64_t logs, "has --log-dir (1) or does not (0):", "%" PRId64, record->logs)                                                                  \
-    X(uint64_t flags, "has other options: --bad-index, --init, --map, --allow-missing, --keep-best or --stop-after-no-gain:", "%" PRIx64,            \
-      record->flags)
+    X(uint64_t flags,                                                                                                                                \
+      "has other options: --set, --bad-index, --init, --map, --allow-missing, --keep-best, --stop-after-no-gain or --reduce-on-plateau:",            \
+      "%" PRIx64, record->flags)
 
 typedef struct record {
 #define X(declaration, meaning, format, value) declaration;
@@ -87,6 +88,8 @@ static record record_of(const dt_artifact *artifact, const char *command, const 
     bool weights[] = {run->init != NULL, run->map != NULL, run->allow_missing};
     made.flags = dt_hash_bytes(weights, sizeof weights, made.flags);
     made.flags = mix_text(mix_text(mix_text(mix_text(made.flags, run->keep_best), run->step), run->from), kernels->level);
+    made.flags = mix_text(made.flags, run->plateau);
+    for (int i = 0; i < run->n_launch_values; i++) made.flags = mix_text(made.flags, run->launch_values[i]);
     snprintf(made.version, sizeof made.version, "%s", DT_VERSION);
     snprintf(made.program, sizeof made.program, "%s", artifact->program_hash);
     snprintf(made.command, sizeof made.command, "%s", command);

@@ -30,11 +30,15 @@ typedef struct dt_run_options {
     const char *map;            /* of the names in it, or NULL */
     bool allow_missing;         /* variables that it does not give keep their initial values */
 
+    int n_launch_values;
+    const char *const *launch_values; /* "rate=3e-4" */
+
     int64_t epochs;             /* 0: not said */
     int64_t max_steps;          /* -1: not said */
     int64_t checkpoint_every;   /* steps; 0: only at the end of each epoch and of the run */
     int64_t keep;               /* 0: not said */
     const char *keep_best;      /* "evaluate.accuracy", or NULL */
+    const char *plateau;        /* --reduce-on-plateau, or NULL */
     int64_t stop_after_no_gain; /* epochs; 0: never */
     bool resume;
     int64_t log_every;
@@ -83,8 +87,13 @@ dt_status *dt_run_rows(const dt_run_options *options, int64_t otherwise, int64_t
 /* Sets the parameters and states from --init or else the newest checkpoint. *found is false where neither was named. *epoch: of the checkpoint. */
 dt_status *dt_run_load_weights(dt_session *session, const dt_run_options *options, dt_log *log, bool *found, int64_t *epoch);
 
-/* The same for a step that makes no weights of its own: none are an error, unless the program has neither parameters nor states. */
+/* The same for a step that makes no weights of its own: none are an error, unless the program has neither parameters nor states. Then --set. */
 dt_status *dt_run_need_weights(dt_session *session, const dt_run_options *options, dt_log *log, int64_t *epoch);
+
+/* Whether the program has the launch values of --set, and they can be that. */
+dt_status *dt_run_check_launch_values(const dt_artifact *artifact, const dt_run_options *options);
+/* Sets them, once the weights are loaded, and says what changes. */
+dt_status *dt_run_set_launch_values(dt_session *session, const dt_run_options *options, dt_log *log);
 
 /* Says what `then`, a checkpoint's, was written with and `now` is not. */
 void dt_run_warn_of_differences(dt_log *log, const dt_checkpoint_state *then, const dt_checkpoint_state *now);

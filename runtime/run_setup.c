@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "runtime/checkpoint.h"
 #include "runtime/devices/spec.h"
+#include "runtime/execution/launch_values.h"
 #include "runtime/run.h"
 #include "runtime/weights.h"
 
@@ -116,13 +117,40 @@ dt_status *dt_run_load_weights(dt_session *session, const dt_run_options *option
     return options->checkpoint_dir != NULL ? load_newest(session, options->checkpoint_dir, found, epoch) : NULL;
 }
 
+dt_status *dt_run_check_launch_values(const dt_artifact *artifact, const dt_run_options *options) {
+    int variable;
+    double value;
+    for (int i = 0; i < options->n_launch_values; i++) DT_TRY(dt_launch_parse(artifact, options->launch_values[i], &variable, &value));
+    return NULL;
+}
+
+dt_status *dt_run_set_launch_values(dt_session *session, const dt_run_options *options, dt_log *log) {
+    const dt_artifact *artifact = dt_session_artifact(session);
+    for (int i = 0; i < options->n_launch_values; i++) {
+        int variable;
+        double value, before;
+        char now[32], then[32];
+        DT_TRY(dt_launch_parse(artifact, options->launch_values[i], &variable, &value));
+        DT_TRY(dt_session_get_launch(session, variable, &before));
+        DT_TRY(dt_session_set_launch(session, variable, value));
+        const dt_artifact_variable *about = &artifact->variables[variable];
+        if (strcmp(dt_launch_print(about, value, now), dt_launch_print(about, before, then)) != 0)
+            dt_log_remark(log, "note", "launch value %s is %s, as --set says, and no longer %s", about->path, dt_launch_print(about, value, now),
+                          dt_launch_print(about, before, then));
+    }
+    return NULL;
+}
+
+static bool is_weight(dt_variable_kind kind) { return kind == DT_VARIABLE_PARAMETER || kind == DT_VARIABLE_STATE; }
+
 dt_status *dt_run_need_weights(dt_session *session, const dt_run_options *options, dt_log *log, int64_t *epoch) {
     const dt_artifact *artifact = dt_session_artifact(session);
     bool found, needed = false;
     DT_TRY(dt_run_load_weights(session, options, log, &found, epoch));
     if (options->init != NULL && options->checkpoint_dir != NULL)
         dt_log_remark(log, "note", "--checkpoint-dir %s is not read: --init names the weights", options->checkpoint_dir);
-    for (int v = 0; v < artifact->n_variables; v++) needed |= artifact->variables[v].kind != DT_VARIABLE_SLOT;
+    for (int v = 0; v < artifact->n_variables; v++) needed |= is_weight(artifact->variables[v].kind);
+    DT_TRY(dt_run_set_launch_values(session, options, log));
     if (found || !needed) return NULL;
     if (options->checkpoint_dir == NULL)
         return dt_error(DT_INVALID_ARGUMENT, "no weights: name a folder of checkpoints with --checkpoint-dir, or a file with --init");

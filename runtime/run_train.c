@@ -7,8 +7,10 @@
 #include "base/text.h"
 #include "runtime/checkpoint.h"
 #include "runtime/checkpoint_writer.h"
+#include "runtime/execution/launch_values.h"
 #include "runtime/log_folder.h"
 #include "runtime/metric.h"
+#include "runtime/plateau.h"
 #include "runtime/run.h"
 #include "runtime/run_details.h"
 #include "runtime/runner.h"
@@ -35,6 +37,7 @@ typedef struct training {
     dt_log_folder *log_folder;      /* NULL: there is none, or another process writes it */
     dt_run_details *details;        /* NULL: nobody wants them */
     dt_metric metric;               /* that --keep-best or --stop-after-no-gain watch */
+    dt_plateau plateau;
 
     dt_checkpoint_state state;    /* the run at this step; its totals only while it is saved */
     dt_checkpoint_writer *writer; /* NULL: no checkpoints, or another process writes them */
@@ -103,6 +106,7 @@ static void restore(training *run, const dt_checkpoint_state *saved) {
         state->best_step = saved->best_step;
         state->epochs_without_gain = saved->epochs_without_gain;
     }
+    if (saved->plateau != NULL && state->plateau != NULL && strcmp(saved->plateau, state->plateau) == 0) state->plateau_state = saved->plateau_state;
 }
 
 /* The seed and the shape of the run are those of the checkpoint, where the command line does not say otherwise. */
@@ -217,13 +221,13 @@ static dt_status *fill_variables(training *run) {
         dt_checkpoint_state_free(&again);
         if (status == NULL && run->options->init != NULL)
             dt_log_remark(run->log, "note", "--init %s is not read: the run goes on from %s", run->options->init, run->resumed_from);
-        return status;
+        return status != NULL ? status : dt_run_set_launch_values(run->session, run->options, run->log);
     }
-    DT_TRY(dt_session_initialize(run->session));
-    if (run->options->init == NULL) return NULL;
     bool found;
     int64_t epoch;
-    return dt_run_load_weights(run->session, run->options, run->log, &found, &epoch);
+    DT_TRY(dt_session_initialize(run->session));
+    if (run->options->init != NULL) DT_TRY(dt_run_load_weights(run->session, run->options, run->log, &found, &epoch));
+    return dt_run_set_launch_values(run->session, run->options, run->log);
 }
 
 static dt_status *describe_libraries(training *run) {
@@ -242,6 +246,8 @@ static dt_status *describe_state(training *run) {
     DT_TRY(describe_libraries(run));
     DT_TRY(dt_checkpoint_state_set(&state->data, run->artifact->pipelines[run->from].name));
     DT_TRY(dt_checkpoint_state_set(&state->metric, run->metric.name));
+    DT_TRY(dt_checkpoint_state_set(&state->plateau, run->plateau.name));
+    state->plateau_state = dt_plateau_begin(&run->plateau);
     state->seed = run->about.seed;
     state->replicas = run->about.replicas;
     state->global_batch = run->about.rows * run->about.replicas;
@@ -281,6 +287,7 @@ static dt_status *begin(training *run, dt_checkpoint_state *saved) {
     run->evaluate = dt_artifact_find_step(run->artifact, "evaluate");
     if (run->evaluate >= 0 && run->artifact->steps[run->evaluate].pipeline < 0) run->evaluate = -1;
     DT_TRY(dt_metric_find(run->artifact, run->step, run->evaluate, options->keep_best, options->stop_after_no_gain > 0, &run->metric));
+    DT_TRY(dt_plateau_find(run->artifact, run->step, run->evaluate, options->plateau, &run->plateau));
     run->about = dt_session_options_default();
     run->about.devices = options->devices;
     run->about.no_libraries = options->no_libraries;
@@ -450,10 +457,29 @@ static dt_status *evaluate(training *run, bool *whole) {
     return *whole ? report_epoch(run, run->evaluator, true) : NULL;
 }
 
+/* Of the epoch that was. */
+static double value_of(const training *run, const dt_metric *metric) {
+    return dt_runner_value(metric->step == run->step ? run->trainer : run->evaluator, metric->report);
+}
+
+static dt_status *reduce_on_plateau(training *run) {
+    const dt_plateau *plateau = &run->plateau;
+    if (plateau->name == NULL) return NULL;
+    const dt_artifact_variable *variable = &run->artifact->variables[plateau->variable];
+    char now[32], then[32];
+    double rate;
+    DT_TRY(dt_session_get_launch(run->session, plateau->variable, &rate));
+    double reduced = dt_plateau_next(plateau, &run->state.plateau_state, value_of(run, &plateau->metric), rate);
+    if (reduced == rate) return NULL;
+    dt_log_remark(run->log, "note", "launch value %s is %s from epoch %" PRId64 " on, and no longer %s: %s brings no gain", variable->path,
+                  dt_launch_print(variable, reduced, now), run->state.epoch + 2, dt_launch_print(variable, rate, then), plateau->metric.name);
+    return dt_session_set_launch(run->session, plateau->variable, reduced);
+}
+
 static void watch(training *run) {
     dt_checkpoint_state *state = &run->state;
     if (run->metric.name == NULL) return;
-    double value = dt_runner_value(run->metric.step == run->step ? run->trainer : run->evaluator, run->metric.report);
+    double value = value_of(run, &run->metric);
     if (!state->has_best || dt_metric_is_better(&run->metric, value, state->best)) {
         state->has_best = true;
         state->best = value;
@@ -473,6 +499,7 @@ static dt_status *run_epoch(training *run, const dt_checkpoint_state *saved) {
     DT_TRY(dt_run_details_epoch_done(run->details, run->state.epoch + 1, run->state.step));
     if (!complete || !evaluated) return NULL;
     watch(run);
+    DT_TRY(reduce_on_plateau(run));
     run->state.epoch++;
     run->state.examples = 0;
     dt_reports_reset(dt_runner_reports(run->trainer));
@@ -536,6 +563,7 @@ dt_status *dt_run_train(const dt_kernels *kernels, const dt_run_options *options
     dt_metric_free(&run.metric);
     dt_run_details_destroy(run.details);
     dt_log_folder_close(run.log_folder);
+    dt_plateau_free(&run.plateau);
     dt_runner_destroy(run.trainer);
     dt_runner_destroy(run.evaluator);
     dt_session_destroy(run.session);

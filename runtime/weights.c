@@ -157,7 +157,7 @@ static dt_status *read_and_use(const dt_weights_options *options, dt_weights_rep
 static void add_variables(dt_weight_plan *plan, const dt_artifact *artifact) {
     for (int i = 0; i < artifact->n_variables; i++) {
         const dt_artifact_variable *variable = &artifact->variables[i];
-        if (variable->kind == DT_VARIABLE_SLOT) continue;
+        if (variable->kind == DT_VARIABLE_SLOT || variable->kind == DT_VARIABLE_LAUNCH) continue;
         dt_weight_target target = {.name = variable->path,
                                    .dtype = variable->tensor.dtype,
                                    .n_dims = variable->tensor.n_dims,

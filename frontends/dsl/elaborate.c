@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -154,6 +155,12 @@ static dt_file *load_text(dt_elaborator *e, const char *name, const char *shown_
 
 static const char *const ambient[] = {"B", "training", "replicas", "epochs", "steps_per_epoch", "newaxis", "ops"};
 
+dt_object dt_launch_too_early(dt_elaborator *e, const char *name) {
+    dt_diagnostic *error = dt_elaborator_error(e, e->at, "%s is known only when a session starts, this is worked out at compile time", name);
+    dt_diagnostic_help(error, "use %s inside a step", name);
+    return dt_poison();
+}
+
 /* What surrounds every program. */
 static bool find_ambient(dt_elaborator *e, const char *name, dt_object *object) {
     if (strcmp(name, "B") == 0) return *object = (dt_object){.kind = DT_OBJECT_BATCH}, true;
@@ -161,11 +168,7 @@ static bool find_ambient(dt_elaborator *e, const char *name, dt_object *object) 
     if (strcmp(name, "training") == 0) return *object = dt_object_bool(e->training), true;
     if (strcmp(name, "ops") == 0) return *object = (dt_object){.kind = DT_OBJECT_MODULE}, true;
     if (strcmp(name, "replicas") == 0 || strcmp(name, "epochs") == 0 || strcmp(name, "steps_per_epoch") == 0) {
-        if (e->function == NULL) {
-            dt_diagnostic *error = dt_elaborator_error(e, e->at, "%s is known only when a session starts, this is worked out at compile time", name);
-            dt_diagnostic_help(error, "use %s inside a step", name);
-            return *object = dt_poison(), true;
-        }
+        if (e->function == NULL) return *object = dt_launch_too_early(e, name), true;
         *object = dt_emit_launch(e, name);
         object->flexible = object->kind == DT_OBJECT_TENSOR;
         return true;
@@ -196,6 +199,36 @@ static dt_object check_option(dt_elaborator *e, const dt_declaration *d, dt_obje
     return dt_poison();
 }
 
+/* `launch name = standard`: a variable that no step writes, whose initial value is the standard one. */
+static dt_object declare_launch(dt_elaborator *e, dt_file *file, const dt_declaration *d) {
+    if (file != e->program) {
+        dt_diagnostic *error = dt_elaborator_error(e, d->span, "launch values are the whole program's, this is a module");
+        dt_diagnostic_help(error, "declare %s in the program, and hand it to the module's function as an argument", d->name);
+        return dt_poison();
+    }
+    dt_object standard = dt_value_of(e, d->value);
+    e->at = d->value->span;
+    dt_dtype dtype = standard.kind == DT_OBJECT_INT ? DT_I64 : standard.kind == DT_OBJECT_BOOL ? DT_BOOL : DT_F32;
+    bool is_exact = standard.kind != DT_OBJECT_INT || (standard.i >= -DT_MOST_LAUNCH && standard.i <= DT_MOST_LAUNCH);
+    bool is_finite = standard.kind != DT_OBJECT_FLOAT || isfinite((float)standard.f);
+    if (dt_is_poison(standard)) return standard;
+    if (!dt_is_number(standard) && standard.kind != DT_OBJECT_BOOL) {
+        dt_diagnostic *error =
+            dt_elaborator_error(e, e->at, "a launch value is a number or a bool, this is %s", dt_object_describe(e->arena, standard));
+        dt_diagnostic_help(error, "what has a shape is a step's input, or a state of a layer");
+        return dt_poison();
+    }
+    if (!is_exact || !is_finite) {
+        dt_diagnostic *error = dt_elaborator_error(e, e->at, "launch %s does not hold %s", d->name, dt_object_describe(e->arena, standard));
+        dt_diagnostic_help(error, is_finite ? "whole numbers go to 2 ** 53" : "it is an f32");
+        return dt_poison();
+    }
+    e->function = e->init;
+    dt_object initial = dt_emit_constant(e, dtype, standard, dt_shape_scalar());
+    if (dt_is_poison(initial)) return initial;
+    return (dt_object){.kind = DT_OBJECT_VARIABLE, .i = dt_variable_add(e, d->name, DT_VARIABLE_LAUNCH, initial, false, d->span)};
+}
+
 /* A top-level value means the same wherever it is first asked for, so nothing of that place is seen: no step, no model, no `training`. */
 static dt_object work_out(dt_elaborator *e, dt_file *file, const dt_declaration *d) {
     dt_frame frame = {.file = file, .call = e->at, .stream = dt_hash_bytes(d->name, strlen(d->name), DT_HASH_SEED)};
@@ -210,7 +243,9 @@ static dt_object work_out(dt_elaborator *e, dt_file *file, const dt_declaration 
     dt_push_frame(e, &frame);
     const dt_expression *defined = defined_value(e, d);
     dt_object object = dt_poison();
-    if (defined == NULL)
+    if (d->kind == DT_DECLARATION_LAUNCH)
+        object = declare_launch(e, file, d);
+    else if (defined == NULL)
         object = dt_value_of(e, d->value);
     else if (dt_diagnostics_n_errors(e->diagnostics) == 0)
         object = check_option(e, d, dt_value_of(e, defined));
@@ -380,6 +415,9 @@ static void check_defines(dt_elaborator *e) {
         dt_span nowhere = {.line = 0};
         dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, nowhere, "-D %s: the program has no option %s", name, name);
         dt_diagnostic_suggest(error, name, names.items, names.n);
+        for (size_t k = 0; k < syntax->declarations.n; k++)
+            if (syntax->declarations.items[k]->kind == DT_DECLARATION_LAUNCH && strcmp(syntax->declarations.items[k]->name, name) == 0)
+                dt_diagnostic_help(error, "%s is a launch value, which a run is given: dtrun train --set %s=…", name, name);
         if (strcmp(name, "precision") == 0) dt_diagnostic_help(error, "the language's own is set with --precision");
     }
 }

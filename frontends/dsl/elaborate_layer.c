@@ -35,7 +35,10 @@ void dt_settle_trainable(dt_elaborator *e) {
 dt_object dt_variable_read(dt_elaborator *e, int variable) {
     dt_variable_state *state = &e->variables.items[variable];
     const char *path = e->module->variables.items[variable].path;
-    bool may_be_passed = e->module->variables.items[variable].kind != DT_VARIABLE_SLOT && e->frame->update == NULL; /* by a forward pass */
+    dt_variable_kind kind = e->module->variables.items[variable].kind;
+    bool is_launch = kind == DT_VARIABLE_LAUNCH;
+    bool may_be_passed = !is_launch && kind != DT_VARIABLE_SLOT && e->frame->update == NULL; /* by a forward pass */
+    if (is_launch && (e->function == e->init || e->step == NULL)) return dt_launch_too_early(e, path);
     if (e->function == e->init) return dt_object_tensor(state->initial);
     if (e->reporting) {
         dt_diagnostic *error = dt_elaborator_error(e, e->at, "a report is made of totals, %s belongs to a step", path);
@@ -48,7 +51,7 @@ dt_object dt_variable_read(dt_elaborator *e, int variable) {
         dt_object value = dt_emit(e, "read", NULL, 0, &setting, 1);
         if (dt_is_poison(value)) return value;
         state->current = value.value;
-        dt_list_push(e->arena, &state->versions, value.value);
+        if (!is_launch) dt_list_push(e->arena, &state->versions, value.value);
     } else if (may_be_passed && state->written && !state->detached && dt_dtype_is_float(state->current->dtype)) {
         /* What was written is a new beginning for gradients: they are taken at it and do not flow on into how it was computed. */
         dt_object value = dt_emit_unary(e, "stop_gradient", state->current);
@@ -57,7 +60,9 @@ dt_object dt_variable_read(dt_elaborator *e, int variable) {
         state->detached = true;
         dt_list_push(e->arena, &state->versions, value.value);
     }
-    return dt_object_tensor(state->current);
+    dt_object object = dt_object_tensor(state->current);
+    object.flexible = is_launch;
+    return object;
 }
 
 /* `object` in the dtype and shape of a variable; POISON when it cannot be, reported. */
@@ -230,7 +235,7 @@ void dt_write_statement(dt_elaborator *e, const dt_statement *s) {
     dt_binding *binding = dt_find_binding(e->frame->scope, target->name);
     if (binding == NULL || binding->object.kind != DT_OBJECT_VARIABLE) {
         if (binding != NULL && dt_is_poison(binding->object)) return;
-        dt_object object;
+        dt_object object = dt_poison();
         dt_diagnostic *error;
         if (binding == NULL && !dt_find_top(e, e->frame->file, target->name, &object)) {
             error = dt_elaborator_error(e, target->span, "unknown name %s", target->name);
@@ -238,7 +243,9 @@ void dt_write_statement(dt_elaborator *e, const dt_statement *s) {
             return;
         }
         error = dt_elaborator_error(e, target->span, "%s is a value, := writes only a state", target->name);
-        dt_diagnostic_help(error, "bind it with =, or declare it: state %s: f32 = 0", target->name);
+        bool is_launch = binding == NULL && object.kind == DT_OBJECT_VARIABLE;
+        if (is_launch) dt_diagnostic_help(error, "a launch value is given to a run, and changed between its steps, from outside");
+        if (!is_launch) dt_diagnostic_help(error, "bind it with =, or declare it: state %s: f32 = 0", target->name);
         return;
     }
     int variable = (int)binding->object.i;

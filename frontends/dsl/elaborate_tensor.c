@@ -154,7 +154,6 @@ dt_object dt_emit_broadcast(dt_elaborator *e, dt_value *x, dt_shape shape) {
     return dt_emit(e, "broadcast", &x, 1, settings, 2);
 }
 
-
 dt_object dt_emit_count(dt_elaborator *e, dt_value *x, const char *field) {
     int64_t per_row = dt_shape_elements_per_row(x->shape);
     if (dt_shape_batch_axis(x->shape) < 0) return dt_emit_constant(e, DT_I64, dt_object_int(per_row), dt_shape_scalar());

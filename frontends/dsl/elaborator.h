@@ -239,6 +239,7 @@ enum {
     DT_MOST_VALUES = 65536  /* of one function: what passes take a minute for */
 };
 #define DT_MOST_ELEMENTS ((int64_t)1 << 40) /* of one tensor, for each row */
+#define DT_MOST_LAUNCH ((int64_t)1 << 53)   /* of a launch value that is a whole number: what a double holds */
 
 /* ---- diagnostics (elaborate.c) ----
  * A mistake found inside the library is shown where the user's text called it, with the library's line as a note. */
@@ -260,6 +261,8 @@ bool dt_find_in_file(dt_elaborator *e, dt_file *file, const char *name, dt_objec
 bool dt_find_constant(dt_elaborator *e, dt_file *file, const char *name, dt_object *object); /* that file's const or option */
 dt_object dt_lookup(dt_elaborator *e, const char *name, dt_span span);                       /* reports an unknown name */
 void dt_suggest_name(dt_elaborator *e, dt_diagnostic *diagnostic, const char *name);
+
+dt_object dt_launch_too_early(dt_elaborator *e, const char *name); /* POISON: a launch value at compile time, reported */
 
 /* ---- statements ---- */
 void dt_run_block(dt_elaborator *e, const dt_block *block);

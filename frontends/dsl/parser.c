@@ -259,8 +259,9 @@ static const struct {
     const char *word;
     dt_declaration_kind kind;
 } declarations[] = {
-    {"const", DT_DECLARATION_CONST}, {"option", DT_DECLARATION_OPTION},       {"fn", DT_DECLARATION_FN},     {"layer", DT_DECLARATION_LAYER},
-    {"model", DT_DECLARATION_MODEL}, {"optimizer", DT_DECLARATION_OPTIMIZER}, {"data", DT_DECLARATION_DATA}, {"step", DT_DECLARATION_STEP},
+    {"const", DT_DECLARATION_CONST}, {"option", DT_DECLARATION_OPTION}, {"launch", DT_DECLARATION_LAUNCH},
+    {"fn", DT_DECLARATION_FN},       {"layer", DT_DECLARATION_LAYER},   {"model", DT_DECLARATION_MODEL},
+    {"data", DT_DECLARATION_DATA},   {"step", DT_DECLARATION_STEP},     {"optimizer", DT_DECLARATION_OPTIMIZER},
 };
 
 static void parse_uses(dt_parser *p, dt_syntax *syntax) {
@@ -319,7 +320,8 @@ static void parse_declaration(dt_parser *p, dt_syntax *syntax) {
             parse_language_option(p, syntax, d);
             return;
         }
-        if (d->kind == DT_DECLARATION_CONST || d->kind == DT_DECLARATION_OPTION || d->kind == DT_DECLARATION_DATA) {
+        bool is_value = d->kind == DT_DECLARATION_CONST || d->kind == DT_DECLARATION_OPTION || d->kind == DT_DECLARATION_LAUNCH;
+        if (is_value || d->kind == DT_DECLARATION_DATA) {
             if (dt_parser_expect(p, DT_TOKEN_ASSIGN, "after the name")) d->value = dt_parse_expression(p);
         } else {
             parse_callable(p, d);
@@ -327,7 +329,7 @@ static void parse_declaration(dt_parser *p, dt_syntax *syntax) {
         dt_list_push(p->arena, &syntax->declarations, d);
         return;
     }
-    dt_diagnostic *error = complain(p, "use, const, option, fn, layer, model, optimizer, data or step", "");
+    dt_diagnostic *error = complain(p, "use, const, option, launch, fn, layer, model, optimizer, data or step", "");
     if (word->kind == DT_TOKEN_NAME) dt_diagnostic_suggest(error, spelling, words, sizeof words / sizeof *words);
 }
 

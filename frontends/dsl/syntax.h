@@ -110,6 +110,7 @@ struct dt_statement {
 typedef enum dt_declaration_kind {
     DT_DECLARATION_CONST,
     DT_DECLARATION_OPTION,
+    DT_DECLARATION_LAUNCH,
     DT_DECLARATION_FN,
     DT_DECLARATION_LAYER,
     DT_DECLARATION_MODEL,

@@ -53,7 +53,8 @@ typedef struct dt_artifact_variable {
     bool trainable;
     dt_artifact_tensor tensor; /* no rows */
     int64_t bytes;
-    dt_share share; /* of a slot that processes may share out */
+    dt_share share;        /* of a slot that processes may share out */
+    double launch_default; /* of a launch value: what the initialiser writes */
 } dt_artifact_variable;
 
 typedef struct dt_artifact_buffer {

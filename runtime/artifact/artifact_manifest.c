@@ -118,6 +118,13 @@ dt_status *dt_artifact_read_locations(dt_artifact_reader *reader, const dt_json 
     return NULL;
 }
 
+static dt_status *read_launch(const dt_json *item, dt_artifact_variable *variable) {
+    dt_dtype dtype = variable->tensor.dtype;
+    if (variable->tensor.n_dims != 0 || (dtype != DT_F32 && dtype != DT_I64 && dtype != DT_BOOL))
+        return dt_json_wrong(item, "a launch value is an f32, i64 or bool, and has no dimensions");
+    return dt_json_number(item, "default", &variable->launch_default);
+}
+
 static dt_status *read_variables(dt_artifact_reader *reader, const dt_json *root) {
     dt_artifact *artifact = reader->artifact;
     dt_json array;
@@ -138,6 +145,7 @@ static dt_status *read_variables(dt_artifact_reader *reader, const dt_json *root
         paths[item.index] = variable->path;
         DT_TRY(dt_artifact_read_share(&item, variable->bytes / (int64_t)dt_dtype_bytes(variable->tensor.dtype), &variable->share));
         if (variable->share.unit > 0 && variable->kind != DT_VARIABLE_SLOT) return dt_json_wrong(&item, "only slots are shared out");
+        if (variable->kind == DT_VARIABLE_LAUNCH) DT_TRY(read_launch(&item, variable));
         if ((total += variable->bytes) > DT_MOST_BYTES) return dt_json_wrong(&item, "more elements than any memory holds");
         if (variable->kind != DT_VARIABLE_PARAMETER) continue;
         int64_t n_elements = variable->bytes / (int64_t)dt_dtype_bytes(variable->tensor.dtype);

@@ -1,7 +1,7 @@
 """A GPU trains what the CPU trains: the fake driver (tests/support/fake_cuda.h) runs the artifact's kernels, in whatever order nobody has forbidden.
 
 Curves near those of the CPU; equal bits on repeat, for any order of what runs at once, with four replicas too, killed and resumed too; checkpoints move
-between both; short last batches; evaluate and predict; the next batch is on its way before a step is waited for; nothing is made between steps."""
+between both; a launch value; short last batches; evaluate and predict; the next batch is on its way before a step is waited for; nothing is made between steps."""
 import os
 import sys
 
@@ -12,8 +12,8 @@ N, BATCH = 216, 32  # seven steps an epoch, the last of them of 24 examples: wit
 SEEDS = range(4)
 
 data = write_data(n=N, n_test=72)
-artifact = Artifact(PROGRAM.replace("take(1000) | shuffle(1000)", f"take({N}) | shuffle({N})"), "net")
-FLAGS = ("--data", data, "--log-every", 1)
+artifact = Artifact("launch rate = 100.0\n" + PROGRAM.replace("take(1000) | shuffle(1000)", f"take({N}) | shuffle({N})").replace("1e-3", "rate"), "net")
+FLAGS = ("--data", data, "--log-every", 1, "--set", "rate=1e-3")
 
 
 def train(folder, *flags, replicas=1, devices="cuda:0", epochs=2, **settings):

@@ -17,7 +17,7 @@ from training import FOLDER, PROGRAM, check, compile_program, finish, write_data
 
 N = 3
 TEXT = PROGRAM.replace("take(1000) | shuffle(1000) | batch(32)", "batch(32)").replace('"images.gz", "labels.gz"', '"test-images", "test-labels"')
-ARTIFACT = compile_program(TEXT, "net")
+ARTIFACT = compile_program("launch rate = 1.0\n" + TEXT, "net")
 DATA = write_data(FOLDER / "data", n=32, n_test=192)
 
 
@@ -93,6 +93,7 @@ damaged[len(damaged) // 2] ^= 1
 (FOLDER / "damaged.dtx").write_bytes(damaged)
 fails("a damaged artifact", r"process 1 has an artifact whose bytes have hash \w+, process 0 \w+|damaged.dtx", run, 1, artifact=FOLDER / "damaged.dtx")
 
+fails("another launch value", r"process 1 has other options: --set, .* started alike", run, 1, "--set", "rate=2")
 fails("another seed", r"process 2 has --seed 4, process 0 0: all processes of a run are started alike", run, 2, "--seed", 4)
 fails("another number of epochs", r"process 1 has --epochs 3, process 0 2", run, 1, "--epochs", 3)
 fails("another end", r"process 0 .*--max-steps|process 1 has --max-steps -1, process 0 3", run, 0, "--max-steps", 3)

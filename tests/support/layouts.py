@@ -12,6 +12,8 @@ import numpy as np
 PAIRS = """
 use nn, optimizers
 
+launch rate = 0.01
+
 data train_set = npy("a.npy", "b.npy") | shuffle(90) | batch(24)
 data test_set  = npy("a.npy", "b.npy") | take(50) | batch(24)
 
@@ -28,7 +30,7 @@ fn infonce(p: f32[B, D], q: f32[B, D]) {
 
 step train(a: f32[B, 6], b: f32[B, 6]) from train_set {
     loss = infonce(Encoder(a), Encoder(b))
-    minimize(loss, adam(learning_rate: 0.01))
+    minimize(loss, adam(learning_rate: rate))
     report loss: mean(loss), greatest: max(loss), least: min(loss)
 }
 

@@ -1,6 +1,6 @@
 /* checkpoint: what is saved is loaded; what is damaged, unfinished or another model's is not.
  *
- * The session here is this file's own: three variables in plain memory, in place of the library's. */
+ * The session here is this file's own: four variables in plain memory, in place of the library's. */
 #include "runtime/checkpoint.h"
 #include "base/memory.h"
 #include "runtime/checkpoint_writer.h"
@@ -20,6 +20,7 @@ struct dt_session {
     float kernel[6];
     int64_t seen;
     float slot[6];
+    float rate;
 };
 
 static const int64_t dims[] = {2, 3}, other_dims[] = {3, 2};
@@ -27,6 +28,7 @@ static const dt_artifact_variable variables[] = {
     {.path = "Net/kernel", .kind = DT_VARIABLE_PARAMETER, .tensor = {.dtype = DT_F32, .n_dims = 2, .dims = dims}, .bytes = 24},
     {.path = "Net/seen", .kind = DT_VARIABLE_STATE, .tensor = {.dtype = DT_I64}, .bytes = 8},
     {.path = "adam/Net/kernel/m", .kind = DT_VARIABLE_SLOT, .tensor = {.dtype = DT_F32, .n_dims = 2, .dims = dims}, .bytes = 24},
+    {.path = "rate", .kind = DT_VARIABLE_LAUNCH, .tensor = {.dtype = DT_F32}, .bytes = 4},
 };
 static const dt_artifact_variable other_variables[] = {
     {.path = "Net/kernel", .kind = DT_VARIABLE_PARAMETER, .tensor = {.dtype = DT_F32, .n_dims = 2, .dims = other_dims}, .bytes = 24},
@@ -36,13 +38,20 @@ static const dt_artifact_variable other_variables[] = {
 static int n_read, fail_read = -1;
 
 static void *storage(dt_session *session, int variable) {
-    return variable == 0 ? (void *)session->kernel : variable == 1 ? (void *)&session->seen : (void *)session->slot;
+    void *const all[] = {session->kernel, &session->seen, session->slot, &session->rate};
+    return all[variable];
 }
 
 const dt_artifact *dt_session_artifact(const dt_session *session) { return &session->artifact; }
 
 dt_status *dt_session_collect_variable(dt_session *session, int variable, void *data) {
     if (n_read++ == fail_read) return dt_error(DT_IO, "the device is gone");
+    memcpy(data, storage(session, variable), (size_t)session->artifact.variables[variable].bytes);
+    return NULL;
+}
+
+dt_status *dt_session_get_variable(dt_session *session, int device, int variable, void *data) {
+    (void)device;
     memcpy(data, storage(session, variable), (size_t)session->artifact.variables[variable].bytes);
     return NULL;
 }
@@ -58,11 +67,12 @@ int dt_artifact_find_variable(const dt_artifact *artifact, const char *path) {
     return -1;
 }
 
-static dt_session session = {.artifact = {.n_variables = 3, .variables = variables}};
+static dt_session session = {.artifact = {.n_variables = 4, .variables = variables}};
 
 static void set_all(float value) {
     for (int i = 0; i < 6; i++) session.kernel[i] = value + (float)i, session.slot[i] = -value;
     session.seen = (int64_t)value;
+    session.rate = value / 3;
 }
 
 static dt_checkpoint_state state_of(int64_t step) {
@@ -75,7 +85,7 @@ static dt_checkpoint_state state_of(int64_t step) {
 }
 
 static dt_status *save_to(const char *folder, dt_checkpoint_state *state, char **path) {
-    const void *values[] = {session.kernel, &session.seen, session.slot};
+    const void *values[] = {session.kernel, &session.seen, session.slot, &session.rate};
     return dt_checkpoint_save(&session.artifact, values, folder, state, NULL, path);
 }
 
@@ -112,6 +122,9 @@ static void a_state_comes_back(void **unused) {
     state.n_totals = 5;
     assert_ok(dt_checkpoint_state_set(&state.metric, "evaluate.\"accuracy\""));
     assert_ok(dt_checkpoint_state_set(&state.libraries, "cuBLASLt 13.0.2: 2 calls\n  a \"call\"\n"));
+    assert_ok(dt_checkpoint_state_set(&state.launch, "rate=0.0003\nnoisy=true\n"));
+    assert_ok(dt_checkpoint_state_set(&state.plateau, "evaluate.loss:rate"));
+    state.plateau_state = (dt_plateau_state){.best = INFINITY, .n_bad = 3, .n_cooling = 1};
     state.has_best = true;
     state.best = 1.0 / 3;
     state.best_step = 469;
@@ -124,6 +137,9 @@ static void a_state_comes_back(void **unused) {
     assert_string_equal(back.program_hash, "0123456789abcdef");
     assert_string_equal(back.metric, "evaluate.\"accuracy\"");
     assert_string_equal(back.libraries, "cuBLASLt 13.0.2: 2 calls\n  a \"call\"\n");
+    assert_string_equal(back.launch, "rate=0.0003\nnoisy=true\n");
+    assert_string_equal(back.plateau, "evaluate.loss:rate");
+    assert_true(back.plateau_state.best == INFINITY && back.plateau_state.n_bad == 3 && back.plateau_state.n_cooling == 1);
     assert_true(back.has_best && back.best == 1.0 / 3 && back.best_step == 469);
     assert_int_equal(back.n_totals, 5);
     for (int i = 0; i < 4; i++) {
@@ -178,13 +194,13 @@ static void what_is_saved_is_loaded(void **unused) {
     assert_string_equal(path, scratch_path("a/step-7"));
     set_all(0);
     assert_ok(dt_checkpoint_load(&session, path, &back));
-    assert_true(session.kernel[5] == 12 && session.seen == 7 && session.slot[0] == -7);
+    assert_true(session.kernel[5] == 12 && session.seen == 7 && session.slot[0] == -7 && session.rate == 7.0f / 3);
     assert_int_equal(back.step, 7);
     assert_string_equal(back.model_sha256, state.model_sha256);
     dt_checkpoint_state_free(&back);
     set_all(0);
     assert_ok(dt_checkpoint_load_weights(&session, path));
-    assert_true(session.kernel[5] == 12 && session.seen == 7 && session.slot[0] == 0);
+    assert_true(session.kernel[5] == 12 && session.seen == 7 && session.slot[0] == 0 && session.rate == 7.0f / 3);
     dt_release(path);
     dt_checkpoint_state_free(&state);
 
@@ -506,7 +522,7 @@ static void another_model_is_listed(void **unused) {
     assert_non_null(strstr(dt_status_message(status), "program: Net/bias i64, file: nothing of this name"));
     assert_non_null(strstr(dt_status_message(status), "file: Net/seen i64, program: nothing of this name"));
     assert_fails(status, DT_FAILED_PRECONDITION, "step-1: holds another model");
-    session.artifact = (dt_artifact){.n_variables = 3, .variables = variables};
+    session.artifact = (dt_artifact){.n_variables = 4, .variables = variables};
     assert_true(session.kernel[0] == 0);
 }
 
