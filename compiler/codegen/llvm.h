@@ -159,7 +159,8 @@ typedef struct dt_llvm_nest {
     LLVMValueRef last_mask;        /* where these are known at run time only; or NULL */
 
     int packed_loop;         /* llvm_packing.c: the reduced loop over which b is packed; -1: b is read where it is */
-    int64_t depth;           /* iterations of it in a part */
+    int packed_around;       /* the reduced loop around it over which b is packed too; -1: none */
+    int64_t depth;           /* iterations of packed_loop in a part */
     LLVMValueRef depth_here; /* in this part, where that is known at run time only; or NULL */
     LLVMValueRef is_first;   /* whether this part begins the sums; NULL: there is one part */
     int64_t packed_rows;     /* rows of a that are copied at a time; 0: none are */

@@ -195,6 +195,7 @@ dt_llvm_nest *dt_llvm_nest_prepare(dt_llvm_emitter *e, const dt_nest *nest, cons
                         .nest = nest,
                         .vector_loop = -1,
                         .packed_loop = -1,
+                        .packed_around = -1,
 
                         .n_copies = 1,
                         .width = 1,

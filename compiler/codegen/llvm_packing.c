@@ -8,6 +8,8 @@
  * packed block stays in the first cache and what the tiles read of a in the second. The parts are fixed when code is generated, so sums have one
  * order.
  *
+ * Of two reduced loops both are packed, if that takes one part: the terms of a row of the batch, and the rows.
+ *
  * Where neighbours in a lie pages apart, some rows of it are packed for a part too, in their own layout but close together, and all blocks run over
  * these rows before the next ones are packed. */
 #include "compiler/codegen/llvm.h"
@@ -29,13 +31,18 @@ static int64_t assumed_extent(const dt_llvm_nest *n, int loop) {
     return dt_llvm_is_constant_extent(extent) ? extent : n->e->at_work.plan->microbatch_rows;
 }
 
-/* The reduced loop, if only one is longer than 1 and stands innermost; -1. */
-static int reduced_loop(const dt_llvm_nest *n) {
+/* Finds the innermost reduced loop, and the one over rows of the batch around it, or -1; false: there is none, or more of them longer than 1. */
+static bool find_reduced_loops(const dt_llvm_nest *n, int *loop, int *around) {
     const dt_nest *nest = n->nest;
-    if (n->n_outer == nest->n_loops) return -1;
-    for (int p = n->n_outer; p + 1 < nest->n_loops; p++)
-        if (nest->loops[n->order[p]].extent != 1) return -1;
-    return n->order[nest->n_loops - 1];
+    *around = -1;
+    if (n->n_outer == nest->n_loops) return false;
+    for (int p = n->n_outer; p + 1 < nest->n_loops; p++) {
+        if (nest->loops[n->order[p]].extent == 1) continue;
+        if (*around >= 0 || dt_llvm_is_constant_extent(nest->loops[n->order[p]].extent)) return false;
+        *around = n->order[p];
+    }
+    *loop = n->order[nest->n_loops - 1];
+    return true;
 }
 
 /* Whether what is stored is the sum itself, once, so that it can be kept there. */
@@ -65,39 +72,69 @@ static void choose_rows(dt_llvm_nest *n) {
     int64_t block = (int64_t)n->tile_vectors * n->width, n_blocks = (nest->loops[n->vector_loop].extent + block - 1) / block;
     if (row < 0 || n->n_outer < 2 || n->order[n->n_outer - 2] != n->vector_loop || !stores_sum(nest) || n_blocks < LEAST_BLOCKS || !is_scattered(n))
         return;
-    int64_t most = ROWS_BYTES / ((n->depth + GAP) * (int64_t)dt_dtype_bytes(nest->reductions[0].dtype)), half = assumed_extent(n, row) / 2;
+    if (n->packed_around >= 0 && nest->instructions[nest->tiling.a].address.coefficients[row] != 1) return;
+    int64_t iterations = n->depth * (n->packed_around >= 0 ? assumed_extent(n, n->packed_around) : 1);
+    int64_t most = ROWS_BYTES / ((iterations + GAP) * (int64_t)dt_dtype_bytes(nest->reductions[0].dtype)), half = assumed_extent(n, row) / 2;
     int64_t rows = (most < half ? most : half) / n->tile_rows * n->tile_rows;
     if (rows >= LEAST_REUSE) n->packed_rows = rows;
 }
 
 void dt_llvm_packing_choose(dt_llvm_nest *n) {
     const dt_nest *nest = n->nest;
-    int loop = reduced_loop(n);
-    n->packed_loop = -1;
-    if (loop < 0 || n->unrolled[loop] || n->width != n->target_width || reuse(n) < LEAST_REUSE) return;
+    int loop, around;
+    n->packed_loop = n->packed_around = -1;
+    if (!find_reduced_loops(n, &loop, &around) || n->unrolled[loop] || n->width != n->target_width || reuse(n) < LEAST_REUSE) return;
     if (!dt_llvm_is_constant_extent(nest->loops[n->vector_loop].extent)) return; /* a microbatch has few columns */
-    int64_t extent = assumed_extent(n, loop), element = (int64_t)dt_dtype_bytes(nest->reductions[0].dtype);
+    int64_t extent = assumed_extent(n, loop) * (around >= 0 ? assumed_extent(n, around) : 1);
+    int64_t element = (int64_t)dt_dtype_bytes(nest->reductions[0].dtype);
     int64_t stride = nest->instructions[nest->tiling.b].address.coefficients[loop] * element,
             block = (int64_t)n->tile_vectors * n->e->target->vector_bytes;
     if (extent < LEAST_DEPTH || stride < 2 * block || stride * extent <= LARGE_BYTES) return;
     int64_t most = PACKED_BYTES / block < DEPTH ? PACKED_BYTES / block : DEPTH, n_parts = (extent + most - 1) / most;
     bool constant = dt_llvm_is_constant_extent(nest->loops[loop].extent);
     if (n_parts == 1 && constant)
-        n->depth = extent;
-    else if (stores_sum(nest))
+        n->depth = nest->loops[loop].extent;
+    else if (stores_sum(nest) && around < 0)
         n->depth = constant ? ((extent + n_parts - 1) / n_parts + 7) / 8 * 8 : most;
     else
         return;
     n->packed_loop = loop;
+    n->packed_around = around;
     choose_rows(n);
 }
 
 static LLVMTypeRef vector_type(const dt_llvm_nest *n) { return dt_llvm_vector(dt_llvm_type(n->e, n->nest->reductions[0].dtype), n->width); }
 
-/* The address of packed vector v, in the iteration of the reduced loop that has been entered. */
-static LLVMValueRef packed_vector(dt_llvm_nest *n, int v) {
+/* The iteration of the reduced loops that has been entered, counted through both. */
+static dt_llvm_sum iteration_at_work(dt_llvm_nest *n) {
     dt_llvm_emitter *e = n->e;
     dt_llvm_sum iteration = n->loops[n->packed_loop];
+    if (n->packed_around < 0) return iteration;
+    dt_llvm_sum around = n->loops[n->packed_around];
+    iteration.constant += around.constant * n->depth;
+    if (around.variable == NULL) return iteration;
+    LLVMValueRef before = LLVMBuildNSWMul(e->builder, around.variable, dt_llvm_i64(e, n->depth), "");
+    iteration.variable = iteration.variable == NULL ? before : LLVMBuildNSWAdd(e->builder, before, iteration.variable, "");
+    return iteration;
+}
+
+/* The loop around the packed one, entered, where there is one. */
+static dt_llvm_loop begin_around(dt_llvm_nest *n) {
+    dt_llvm_loop loop = {0};
+    if (n->packed_around < 0) return loop;
+    loop = dt_llvm_loop_begin(n->e, dt_llvm_i64(n->e, 0), dt_llvm_extent(n->e, n->nest->loops[n->packed_around].extent), 1, true);
+    dt_llvm_enter(n, n->packed_around, (dt_llvm_sum){loop.index, 0});
+    return loop;
+}
+
+static void end_around(dt_llvm_nest *n, dt_llvm_loop *loop) {
+    if (n->packed_around >= 0) dt_llvm_loop_end(n->e, loop);
+}
+
+/* The address of packed vector v, in the iteration of the reduced loops that has been entered. */
+static LLVMValueRef packed_vector(dt_llvm_nest *n, int v) {
+    dt_llvm_emitter *e = n->e;
+    dt_llvm_sum iteration = iteration_at_work(n);
     LLVMValueRef packed = e->packed, constant = dt_llvm_i64(e, iteration.constant * n->block_vectors + v);
     if (iteration.variable != NULL) {
         LLVMValueRef at = LLVMBuildNSWMul(e->builder, iteration.variable, dt_llvm_i64(e, n->block_vectors), "");
@@ -126,7 +163,7 @@ static LLVMValueRef packed_element(dt_llvm_nest *n, dt_llvm_sum row, dt_llvm_sum
 LLVMValueRef dt_llvm_packing_load_row(dt_llvm_nest *n, int64_t r) {
     dt_llvm_sum row = n->loops[n->nest->tiling.row_loop];
     row.constant += r;
-    return LLVMBuildLoad2(n->e->builder, dt_llvm_type(n->e, n->nest->reductions[0].dtype), packed_element(n, row, n->loops[n->packed_loop]), "");
+    return LLVMBuildLoad2(n->e->builder, dt_llvm_type(n->e, n->nest->reductions[0].dtype), packed_element(n, row, iteration_at_work(n)), "");
 }
 
 LLVMValueRef dt_llvm_packing_load(dt_llvm_nest *n, int v) { return LLVMBuildLoad2(n->e->builder, vector_type(n), packed_vector(n, v), ""); }
@@ -137,12 +174,14 @@ void dt_llvm_packing_fill(dt_llvm_nest *n, dt_llvm_sum start) {
     dt_llvm_emitter *e = n->e;
     dt_llvm_sum *saved = dt_llvm_save_addresses(n), index = n->loops[n->vector_loop];
     dt_llvm_enter(n, n->vector_loop, start);
+    dt_llvm_loop around = begin_around(n);
     dt_llvm_loop iterations = dt_llvm_loop_begin(e, dt_llvm_i64(e, 0), dt_llvm_packing_extent(n), 1, n->depth_here != NULL);
     dt_llvm_enter(n, n->packed_loop, (dt_llvm_sum){iterations.index, 0});
     for (int v = 0; v < n->block_vectors; v++)
         LLVMBuildStore(e->builder, dt_llvm_load_factor(n, n->nest->tiling.b, (dt_llvm_sum){NULL, (int64_t)v * n->width}, n->width),
                        packed_vector(n, v));
     dt_llvm_loop_end(e, &iterations);
+    end_around(n, &around);
     n->loops[n->vector_loop] = index;
     dt_llvm_restore_addresses(n, saved);
 }
@@ -155,17 +194,19 @@ static void fill_rows(dt_llvm_nest *n) {
     bool by_iterations = n->nest->instructions[a].address.coefficients[row_loop] == 1;
     LLVMValueRef n_iterations = dt_llvm_packing_extent(n), n_rows = dt_llvm_i64(e, n->packed_rows), zero = dt_llvm_i64(e, 0);
     dt_llvm_sum *saved = dt_llvm_save_addresses(n), rows = n->loops[row_loop], iterations = n->loops[n->packed_loop];
+    dt_llvm_loop around = begin_around(n);
     dt_llvm_loop outer = dt_llvm_loop_begin(e, zero, by_iterations ? n_iterations : n_rows, 1, by_iterations && n->depth_here != NULL);
     dt_llvm_enter(n, by_iterations ? n->packed_loop : row_loop, (dt_llvm_sum){outer.index, 0});
     int width = by_iterations && n->packed_rows < n->width ? 1 : n->width;
     while (by_iterations && n->packed_rows % width != 0) width /= 2;
     dt_llvm_loop inner = dt_llvm_loop_begin(e, zero, by_iterations ? n_rows : n_iterations, width, !by_iterations && n->depth_here != NULL);
     dt_llvm_enter(n, by_iterations ? row_loop : n->packed_loop, (dt_llvm_sum){inner.index, 0});
-    LLVMValueRef target = packed_element(n, n->loops[row_loop], n->loops[n->packed_loop]);
+    LLVMValueRef target = packed_element(n, n->loops[row_loop], iteration_at_work(n));
     LLVMValueRef copy = LLVMBuildStore(e->builder, dt_llvm_load_factor(n, a, (dt_llvm_sum){NULL, 0}, width), target);
     LLVMSetAlignment(copy, (unsigned)dt_dtype_bytes(n->nest->reductions[0].dtype));
     dt_llvm_loop_end(e, &inner);
     dt_llvm_loop_end(e, &outer);
+    end_around(n, &around);
     n->loops[row_loop] = rows;
     n->loops[n->packed_loop] = iterations;
     dt_llvm_restore_addresses(n, saved);

@@ -115,7 +115,7 @@ static bool lower_split(dt_fusion *f, dt_kernel_function *kernel, const dt_fusio
 /* The nest of a group as its loops stand. */
 static void lower_plain(dt_fusion *f, dt_kernel_function *kernel, const dt_fusion_group *group, bool in_rows) {
     const dt_value *root = group->cluster.roots.n > 0 ? group->cluster.roots.items[0] : NULL;
-    if (root != NULL && dt_lowering_loops(f->lowering, root)->result != NULL)
+    if (root != NULL && dt_lowering_loops(f->lowering, root)->result != NULL && dt_placement_of(f, root)->onto == NULL)
         append(f, kernel, dt_lower_zero(f->lowering, kernel, group->cluster.outputs.items[0].buffer));
     dt_nest nest = dt_lower_cluster(f->lowering, kernel, &group->cluster, plain_layout(f));
     bool wanted = dt_fusion_wants_library(f, group);

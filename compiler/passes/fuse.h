@@ -10,8 +10,9 @@
 
 /* What is known of a value. */
 typedef struct dt_placement {
-    const dt_value *base; /* itself, or what it is an alias of */
+    const dt_value *base; /* itself, or what it is an alias of; of a sum plus what is scattered onto it: the scatter */
     int producer;         /* the last group that it depends on, -1: none */
+    const dt_value *onto; /* of a scatter: the sum in whose memory it adds, which nobody else reads; NULL: it begins with zeros */
     bool in_place;        /* computed there element by element: element i needs element i of that group alone */
     int group;            /* the group that computes it; -1: none, it is an argument or computed where it is used */
     bool required;        /* must be in memory of its own: a result, what a collective takes */

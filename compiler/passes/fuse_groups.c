@@ -58,6 +58,48 @@ static void prepare(dt_fusion *f, const dt_value *value) {
     if (value->op->class == DT_CLASS_COLLECTIVE) dt_placement_of(f, dt_placement_of(f, value->operands[0])->base)->required = true;
 }
 
+/* Whether `value` is its two operands added up, element by element. */
+static bool is_addition(dt_fusion *f, const dt_value *value) {
+    const dt_loops *loops = dt_lowering_loops(f->lowering, value);
+    if (loops == NULL || is_root(loops) || value->n_operands != 2) return false;
+    const dt_formula *body = loops->body;
+    if (body->kind != DT_FORMULA_SCALAR || body->scalar != DT_SCALAR_ADD) return false;
+    for (int k = 0; k < 2; k++) {
+        if (body->arguments[k]->kind != DT_FORMULA_OPERAND || body->arguments[k]->index == body->arguments[1 - k]->index) return false;
+        if (!dt_access_is_in_place(loops, &loops->operands[k], value->operands[k]->shape)) return false;
+    }
+    return true;
+}
+
+/* Whether `value` is a root that its only user alone needs, of the same kind as that. */
+static bool is_only_for(dt_fusion *f, const dt_value *value, const dt_value *user) {
+    const dt_placement *placement = dt_placement_of(f, value);
+    if (!is_root(dt_lowering_loops(f->lowering, value)) || placement->required || placement->users.n != 1) return false;
+    return value->dtype == user->dtype && is_replicated(f, value) == is_replicated(f, user);
+}
+
+static bool stands_before(const dt_value *value, const dt_value *other) {
+    for (const dt_value *next = value->next; next != NULL; next = next->next)
+        if (next == other) return true;
+    return false;
+}
+
+/* A sum plus what is scattered, as the gradient of a table that a product and a look-up share: the scatter goes onto the sum where that lies, so that
+ * neither zeros nor a second copy of the table are written. */
+static void scatter_onto_sum(dt_fusion *f, const dt_value *value) {
+    if (!is_addition(f, value) || (value->dtype != DT_F32 && value->dtype != DT_F64)) return;
+    for (int k = 0; k < 2; k++) {
+        const dt_value *scatter = value->operands[k], *sum = value->operands[1 - k];
+        if (!is_only_for(f, scatter, value) || !is_only_for(f, sum, value) || !stands_before(sum, scatter)) continue;
+        if (dt_lowering_loops(f->lowering, scatter)->result == NULL || dt_lowering_loops(f->lowering, sum)->result != NULL) continue;
+        dt_placement_of(f, scatter)->onto = sum;
+        dt_placement_of(f, scatter)->required = dt_placement_of(f, value)->required;
+        dt_placement_of(f, value)->base = scatter;
+        dt_placement_of(f, value)->stored = true;
+        return;
+    }
+}
+
 /* Operations for one element of `value` when all that is not in memory is computed along; scalars are computed outside of all loops. */
 static int cost_of(dt_fusion *f, const dt_value *value) {
     if (dt_shape_elements_per_row(value->shape) <= 1 && dt_shape_batch_axis(value->shape) < 0) return 0;
@@ -220,6 +262,7 @@ static int new_buffer(dt_fusion *f, const dt_value *value, const char *suffix) {
 int dt_fusion_buffer(dt_fusion *f, const dt_value *value) {
     int *buffer = &f->lowering->buffers[value->id];
     const dt_value *base = dt_placement_of(f, value)->base;
+    if (base == value && dt_placement_of(f, value)->onto != NULL) base = dt_placement_of(f, value)->onto;
     if (*buffer < 0) *buffer = base == value ? new_buffer(f, value, "") : dt_fusion_buffer(f, base);
     return *buffer;
 }
@@ -268,11 +311,11 @@ static void place_write(dt_fusion *f, const dt_value *write) {
 static void place_value(dt_fusion *f, const dt_value *value) {
     const dt_loops *loops = dt_lowering_loops(f->lowering, value);
     dt_placement *placement = dt_placement_of(f, value);
-    if (dt_value_is_alias(value)) {
-        const dt_placement *operand = dt_placement_of(f, value->operands[0]);
-        placement->producer = operand->producer;
-        placement->group = operand->group;
-        placement->in_place = operand->in_place;
+    if (placement->base != value) {
+        const dt_placement *base = dt_placement_of(f, placement->base);
+        placement->producer = base->producer;
+        placement->group = base->group;
+        placement->in_place = base->in_place;
     } else if (value->op->class == DT_CLASS_COLLECTIVE)
         place_collective(f, value);
     else if (value->op->class == DT_CLASS_STATE && value->n_operands > 0)
@@ -341,6 +384,7 @@ void dt_fuse_groups(dt_fusion *f) {
     const dt_function *function = f->plan->function;
     for (const dt_value *value = function->first; value != NULL; value = value->next) prepare(f, value);
     for (size_t r = 0; r < function->results.n; r++) dt_placement_of(f, dt_placement_of(f, function->results.items[r].value)->base)->required = true;
+    for (const dt_value *value = function->first; value != NULL && dt_fusion_is_on(f); value = value->next) scatter_onto_sum(f, value);
     for (const dt_value *value = function->first; value != NULL; value = value->next) place_value(f, value);
     for (size_t r = 0; r < function->results.n; r++) f->plan->results[r] = lasting_buffer(f, function->results.items[r].value);
     for (const dt_value *value = function->first; value != NULL; value = value->next) store_costly(f, value);

@@ -85,7 +85,11 @@ static dt_needs needs_of(dt_fusion *f, int g) {
         visit(&walk, group->collective->operands[0], false);
         return needs;
     }
-    for (size_t r = 0; r < group->cluster.roots.n; r++) visit_operands(&walk, group->cluster.roots.items[r], true);
+    for (size_t r = 0; r < group->cluster.roots.n; r++) {
+        const dt_value *root = group->cluster.roots.items[r], *onto = dt_placement_of(f, root)->onto;
+        visit_operands(&walk, root, true);
+        if (onto != NULL) visit(&walk, onto, false);
+    }
     for (size_t o = 0; o < group->cluster.outputs.n; o++) visit(&walk, group->cluster.outputs.items[o].value, true);
     return needs;
 }
@@ -212,7 +216,7 @@ static bool wants_many_rows(const dt_value *root, const dt_loops *loops, dt_row_
     if (kind == DT_ROWS_SUMMED) {
         int64_t terms = 1;
         for (int l = loops->n_outer; l < loops->n_loops; l++) terms *= extent_without_rows(loops, l);
-        return terms < least_terms;
+        return terms < (dt_shape_elements_per_row(root->shape) < large ? least_terms : least_reuse_of_large);
     }
     for (int k = 0; k < 2; k++) {
         dt_shape shape = root->operands[k]->shape;
