@@ -80,6 +80,7 @@ static void add(exchange *exchange, size_t index) {
 
 static bool is_done(exchange *exchange, int round) {
     bool done;
+    check(exchange->transport, dt_transport_progress(exchange->transport));
     check(exchange->transport, dt_transport_test(exchange->transport, round, &done));
     return done;
 }

@@ -60,7 +60,7 @@ def step(rows):
 
 def exchange():
     """ms: ours, the engine's; and the ratio."""
-    said = output_of([bench.ROOT / "build/processes_exchange_openmpi", 44_000_000, 512 << 10, 5])
+    said = output_of([bench.ROOT / "build/processes_exchange_openmpi", 44_000_000, 256 << 10, 5])
     return map(float, re.search(r"direct ([\d.]+) ms .*MPI_Allreduce ([\d.]+) ms .*: ([\d.]+)", said).groups())
 
 

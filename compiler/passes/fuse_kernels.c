@@ -333,7 +333,7 @@ static int64_t summed_bytes(const dt_fusion_group *group) {
 }
 
 static void put(dt_fusion *f, int g, int k) {
-    static const int64_t ENOUGH_BYTES = 1 << 20; /* the first bucket of runtime/comm/buckets.h */
+    static const int64_t ENOUGH_BYTES = 1 << 20; /* a bucket of runtime/comm/buckets.h */
     dt_fusion_group *group = &f->groups.items[g];
     if (k < 0) {
         dt_fused_kernel kernel = {.segment = group->segment, .once = group->replicated, .in_rows = group->rows != DT_ROWS_NONE && !group->alone};

@@ -72,6 +72,12 @@ static const int *sorted(const dt_bucket_tensor *tensors, int n, dt_arena *arena
     return order;
 }
 
+/* When the bucket that is open is closed. */
+static int64_t enough_bytes(const builder *b) {
+    if (b->piece_bytes == DT_WHOLE_PIECES) return b->buckets.n == 0 ? DT_BUCKET_BYTES : DT_WHOLE_BUCKET_BYTES;
+    return b->piece_bytes > DT_BUCKET_BYTES ? b->piece_bytes : DT_BUCKET_BYTES;
+}
+
 const dt_bucket *dt_buckets_of(const dt_bucket_tensor *tensors, int n_tensors, int64_t piece_bytes, dt_arena *arena, int *n_buckets) {
     builder b = {.tensors = tensors, .piece_bytes = piece_bytes, .arena = arena};
     const int *order = sorted(tensors, n_tensors, arena);
@@ -82,7 +88,7 @@ const dt_bucket *dt_buckets_of(const dt_bucket_tensor *tensors, int n_tensors, i
         else
             add_shared(&b, order[i]);
         b.n_bytes += tensor->n_bytes;
-        bool full = b.n_bytes >= (b.buckets.n == 0 ? DT_FIRST_BUCKET_BYTES : DT_BUCKET_BYTES), last = i == n_tensors - 1;
+        bool full = b.n_bytes >= enough_bytes(&b), last = i == n_tensors - 1;
         if (last || (full && tensors[order[i + 1]].complete_after > tensor->complete_after)) end_bucket(&b, tensor->complete_after);
     }
     *n_buckets = (int)b.buckets.n;

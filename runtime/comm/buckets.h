@@ -1,9 +1,9 @@
 /* buckets: how sums that are exchanged together are divided among exchanges: a pure function of numbers, the same in all processes.
  *
- * A bucket is what is begun at once: sums in the order in which they become complete, the first bucket small, so that the wire is busy early. A piece
- * is what one exchange moves: so few bytes that they are still in cache when they are added up, and that one piece is on the wire while another is
- * added. A large tensor is divided into pieces of its own, small ones share a piece. Where it is devices that exchange there is no cache to stay in,
- * and neighbours of one kind in a bucket are one piece. */
+ * A bucket is what is begun at once: sums in the order in which they become complete, few, so that the wire is busy early and little is left for the
+ * end of a step. A piece is what one exchange moves: so few bytes that they are still in cache when they are added up, and that one piece is on the
+ * wire while another is added. A large tensor is divided into pieces of its own, small ones share a piece. Where it is devices that exchange there is
+ * no cache to stay in, and neighbours of one kind in a bucket are one piece: buckets after the first are large then. */
 #ifndef DT_RUNTIME_COMM_BUCKETS_H
 #define DT_RUNTIME_COMM_BUCKETS_H
 
@@ -12,10 +12,10 @@
 #include <stdint.h>
 
 enum {
-    DT_FIRST_BUCKET_BYTES = 1 << 20, /* a bucket is closed once it has as many, with all that is complete at once */
-    DT_BUCKET_BYTES = 25 << 20,
-    DT_SHARE_BYTES = 256 << 10, /* of a piece, what a process owns; messages are as long */
-    DT_PIECE_BYTES = 4 << 20    /* at most, for many processes; each a multiple of every element and of DT_SCHEDULE_UNIT */
+    DT_BUCKET_BYTES = 1 << 20,        /* a bucket is closed once it has as many, and a piece, with all that is complete at once */
+    DT_WHOLE_BUCKET_BYTES = 25 << 20, /* the same, of whole pieces, after the first bucket */
+    DT_SHARE_BYTES = 256 << 10,       /* of a piece, what a process owns; messages are as long */
+    DT_PIECE_BYTES = 4 << 20          /* at most, for many processes; each a multiple of every element and of DT_SCHEDULE_UNIT */
 };
 
 /* Of a large piece. */

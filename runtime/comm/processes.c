@@ -13,20 +13,23 @@
 #include <time.h>
 #include <unistd.h>
 
-static const double FAILURE_SECONDS = 0.05; /* how soon a failure is heard by whoever waits for an exchange */
-static const double LOOK_SECONDS = 100e-6;  /* how long to ask the transport again and again before the thread sleeps between two times */
-static const double IDLE_SECONDS = 2e-3;    /* how long to sleep when nothing is under way: until others hear an answer */
-static const double STATE_SECONDS = 0.25;   /* between two records of this process's state, where nothing happens */
-static const double START_SECONDS = 15;     /* until all have come, at least: a busy machine starts programs late */
-static const double SAYING_SECONDS = 1.0;   /* how long process 0 may take to say why, and then those who have found out */
-static const double LINGER_SECONDS = 0.3;   /* after a failure, until everybody has heard why */
-static const double TELLING_SECONDS = 0.05; /* for the last notices to leave */
-static const double ENDING_SECONDS = 3.2;   /* after a failure, for this process to end: its other threads may be what is stuck */
-static const double ABORTING_SECONDS = 1.0; /* for the engine to end it: that waits for those who cannot be reached */
-static const double CLOSING_SECONDS = 10.0; /* how long the others may take to end */
+static const double FAILURE_SECONDS = 0.05;           /* how soon a failure is heard by whoever waits for an exchange */
+static const double LOOK_SECONDS = 100e-6;            /* how long to ask the transport again and again before the thread sleeps between two times */
+static const double WAITING_SLEEP_SECONDS = 50e-6;    /* that sleep, at most, where results are waited for, */
+static const double COMPUTING_SLEEP_SECONDS = 250e-6; /* and where the core has something to compute */
+static const double IDLE_SECONDS = 2e-3;              /* how long to sleep when nothing is under way: until others hear an answer */
+static const double STATE_SECONDS = 0.25;             /* between two records of this process's state, where nothing happens */
+static const double START_SECONDS = 15;               /* until all have come, at least: a busy machine starts programs late */
+static const double SAYING_SECONDS = 1.0;             /* how long process 0 may take to say why, and then those who have found out */
+static const double LINGER_SECONDS = 0.3;             /* after a failure, until everybody has heard why */
+static const double TELLING_SECONDS = 0.05;           /* for the last notices to leave */
+static const double ENDING_SECONDS = 3.2;             /* after a failure, for this process to end: its other threads may be what is stuck */
+static const double ABORTING_SECONDS = 1.0;           /* for the engine to end it: that waits for those who cannot be reached */
+static const double CLOSING_SECONDS = 10.0;           /* how long the others may take to end */
 
 enum {
-    N_TAGS = 1 << 15 /* of a transport */
+    N_TAGS = 1 << 15, /* of a transport */
+    LOOKS = 8         /* at what is under way, in the time for which nothing has come */
 };
 
 /* Memory that was to be released after a failure. */
@@ -225,6 +228,8 @@ static dt_status *look_after(work *in) {
     return NULL;
 }
 
+/* While more is expected soon the thread looks again at once; the longer nothing has come, the longer it sleeps: it may share a core with who
+ * computes. */
 static void rest(work *in, double idle_since) {
     if (in->first == NULL) {
         uint32_t seen = dt_event_value(&in->self->wake);
@@ -232,11 +237,15 @@ static void rest(work *in, double idle_since) {
         bool idle = in->self->begun == NULL && !atomic_load(&in->self->closing);
         pthread_mutex_unlock(&in->self->lock);
         if (idle) dt_event_wait(&in->self->wake, seen, false, dt_seconds_now() + IDLE_SECONDS);
-    } else if (dt_seconds_now() - idle_since < LOOK_SECONDS) {
-        sched_yield();
-    } else {
-        nanosleep(&(struct timespec){.tv_nsec = 50 * 1000}, NULL);
+        return;
     }
+    bool computes = atomic_load(&in->self->progress.activity) == DT_ACTIVITY_COMPUTING;
+    double idle = dt_seconds_now() - idle_since, most = computes ? COMPUTING_SLEEP_SECONDS : WAITING_SLEEP_SECONDS;
+    double sleep = idle / LOOKS < most ? idle / LOOKS : most;
+    if (idle < LOOK_SECONDS)
+        sched_yield();
+    else
+        nanosleep(&(struct timespec){.tv_nsec = (long)(sleep * 1e9)}, NULL);
 }
 
 /* Until the run is over, or has failed. */
@@ -246,6 +255,7 @@ static dt_status *serve(work *in) {
         bool moved = false, was_busy = in->first != NULL;
         take_begun(in);
         if (!was_busy && in->first != NULL) busy_since = dt_seconds_now();
+        DT_TRY(dt_transport_progress(in->self->transport));
         DT_TRY(move_all(in, busy_since, &moved));
         DT_TRY(look_after(in));
         if (atomic_load(&in->self->aborted)) return NULL;
@@ -290,8 +300,9 @@ static void end_failed(dt_processes *self) {
         keep_state(self, DT_PROCESS_FAILED);
         char reason[600];
         bool failed;
-        dt_status *status = dt_peers_listen(self->peers, reason, sizeof reason, &failed); /* moves on what is being sent */
-        if (status != NULL) end = 0;                                                      /* nobody can be heard any more */
+        dt_status *status = dt_transport_progress(self->transport); /* of what is being sent */
+        if (status == NULL) status = dt_peers_listen(self->peers, reason, sizeof reason, &failed);
+        if (status != NULL) end = 0; /* nobody can be heard any more */
         dt_status_free(status);
         nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
     }

@@ -28,7 +28,9 @@ typedef struct dt_transport_kind {
     /* Starts all messages of a round; they are under way together. What two processes send each other under one tag arrives in the order of starting;
      * other tags do not mix with it. tag: 0 to 2^15 - 1. *round: which of at most DT_MOST_ROUNDS it is, until it is done. */
     dt_status *(*start)(dt_transport *transport, int tag, const dt_message *messages, int n, int *round);
-    /* Moves what is under way on; whether the round is done, and so free for another. Never waits. */
+    /* Moves all that is under way on: what `test` and `listen` then say is as it was found here. Never waits. */
+    dt_status *(*progress)(dt_transport *transport);
+    /* Whether the round is done, and so free for another. */
     dt_status *(*test)(dt_transport *transport, int round, bool *done);
     /* Starts a round in which n elements of all processes become their sum, added up as the engine likes. All processes start these in the same
      * order. Of f32, f64, i32 and i64. NULL: the engine has none. */
@@ -56,6 +58,7 @@ struct dt_transport { /* the head of every implementation's own struct */
 static inline dt_status *dt_transport_start(dt_transport *transport, int tag, const dt_message *messages, int n, int *round) {
     return transport->kind->start(transport, tag, messages, n, round);
 }
+static inline dt_status *dt_transport_progress(dt_transport *transport) { return transport->kind->progress(transport); }
 static inline dt_status *dt_transport_test(dt_transport *transport, int round, bool *done) { return transport->kind->test(transport, round, done); }
 static inline dt_status *dt_transport_notify(dt_transport *transport, int peer, const void *notice, size_t bytes) {
     return transport->kind->notify(transport, peer, notice, bytes);

@@ -1,4 +1,4 @@
-"""mpi: programs run by mpirun, on this machine alone: as root, on fewer cores than processes, bound to none, over shared memory and loopback.
+"""mpi: programs run by mpirun, on this machine alone: as root, on fewer cores than processes, bound to none, over shared memory or loopback.
 
 A run that takes too long is ended, and that is an error; programs end themselves then, for mpirun may not get to it.
 """
@@ -10,10 +10,17 @@ import subprocess
 BUILD = pathlib.Path(os.environ["DT_BUILD"])
 PREFIX = pathlib.Path(os.environ["DT_PYTHON"]).parent.parent  # where pip installs programs and libraries
 
+
+
+def openmpi(*links):
+    return (("mpirun.openmpi", "mpirun"), "libdt_mpi_openmpi.so",
+            ["--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1", "--mca", "btl", ",".join(("self", *links)), "--mca", "oob_tcp_if_include", "lo"],
+            {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+
+
 FLAVOURS = {  # commands, plugin, arguments for one machine, environment
-    "openmpi": (("mpirun.openmpi", "mpirun"), "libdt_mpi_openmpi.so",
-                ["--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1", "--mca", "btl", "self,vader", "--mca", "oob_tcp_if_include", "lo"],
-                {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}),
+    "openmpi": openmpi("vader"),
+    "openmpi_tcp": openmpi("tcp"),
     "mpich": (("mpirun.mpich", "mpirun"), "libdt_mpi_mpich.so", ["-localhost", "127.0.0.1"], {"UCX_TLS": "self,sm"}),
     "mpich_abi": ((PREFIX / "bin/mpirun",), "libdt_mpi_abi.so", ["-localhost", "127.0.0.1"],
                   {"UCX_TLS": "self,sm", "LD_LIBRARY_PATH": str(PREFIX / "lib")}),

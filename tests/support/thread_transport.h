@@ -90,6 +90,12 @@ static dt_status *start(dt_transport *transport, int tag, const dt_message *mess
     return NULL;
 }
 
+/* Letters lie in boxes until they are taken. */
+static dt_status *progress(dt_transport *transport) {
+    (void)transport;
+    return NULL;
+}
+
 static dt_status *test(dt_transport *transport, int number, bool *done) {
     end *self = (end *)transport;
     thread_round *one = &self->rounds[number];
@@ -147,8 +153,14 @@ static void abort_end(dt_transport *transport, int exit_status) {
     close_end(transport);
 }
 
-static const dt_transport_kind threads = {
-    .name = "threads", .start = start, .test = test, .notify = notify, .listen = listen, .abort = abort_end, .close = close_end};
+static const dt_transport_kind threads = {.name = "threads",
+                                          .start = start,
+                                          .progress = progress,
+                                          .test = test,
+                                          .notify = notify,
+                                          .listen = listen,
+                                          .abort = abort_end,
+                                          .close = close_end};
 
 /* For n processes; freed when all have closed. */
 static inline thread_network *thread_network_create(int n_processes) {

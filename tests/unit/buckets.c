@@ -43,12 +43,12 @@ static int64_t bytes_of(const dt_bucket *bucket) {
 /* How many buckets there are. */
 static int check(const dt_bucket_tensor *tensors, int n, int n_processes) {
     dt_arena *arena = dt_arena_create();
-    int64_t covered[MOST_TENSORS] = {0};
+    int64_t covered[MOST_TENSORS] = {0}, piece_bytes = dt_piece_bytes(n_processes);
     int n_buckets;
-    const dt_bucket *buckets = dt_buckets_of(tensors, n, dt_piece_bytes(n_processes), arena, &n_buckets);
+    const dt_bucket *buckets = dt_buckets_of(tensors, n, piece_bytes, arena, &n_buckets);
     for (int b = 0; b < n_buckets; b++) {
         assert_true(b == 0 || buckets[b].complete_after > buckets[b - 1].complete_after);
-        assert_true(b == n_buckets - 1 || bytes_of(&buckets[b]) >= (b == 0 ? DT_FIRST_BUCKET_BYTES : DT_BUCKET_BYTES));
+        assert_true(b == n_buckets - 1 || bytes_of(&buckets[b]) >= (piece_bytes > DT_BUCKET_BYTES ? piece_bytes : DT_BUCKET_BYTES));
         check_pieces(&buckets[b], tensors, n_processes, covered);
     }
     for (int i = 0; i < n; i++) assert_int_equal(covered[i], tensors[i].n_bytes);
@@ -56,10 +56,11 @@ static int check(const dt_bucket_tensor *tensors, int n, int n_processes) {
     return n_buckets;
 }
 
-static void the_first_bucket_is_small(void **state) {
+static void buckets_are_small(void **state) {
     (void)state;
     const dt_bucket_tensor tensors[] = {{30 * MIB, 9, 0}, {10, 1, 0}, {MIB, 3, 0}, {24 * MIB, 5, 1}, {7 * MIB + 4, 4, 0}, {8, 9, 0}};
-    assert_int_equal(check(tensors, 6, 2), 3); /* 10 B + 1 MiB, 31 MiB, 30 MiB */
+    assert_int_equal(check(tensors, 6, 2), 4);  /* 10 B + 1 MiB, 7 MiB, 24 MiB, 30 MiB */
+    assert_int_equal(check(tensors, 6, 32), 3); /* pieces are of 4 MiB: 8 MiB, 24 MiB, 30 MiB */
     assert_int_equal(check(tensors + 1, 1, 3), 1);
     assert_int_equal(check(tensors, 0, 2), 0);
 }
@@ -93,7 +94,7 @@ static void all_sizes_are_covered(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_bucket_is_small),
+        cmocka_unit_test(buckets_are_small),
         cmocka_unit_test(pieces_may_be_whole),
         cmocka_unit_test(all_sizes_are_covered),
     };

@@ -421,7 +421,7 @@ enum {
 static const struct {
     size_t n;
     int complete_after;
-} early_parts[N_PARTS] = {{5, 4}, {700 * 1000, 1}, {300 * 1000, 2}};
+} early_parts[N_PARTS] = {{5, 4}, {700 * 1000, 1}, {200 * 1000, 2}};
 
 typedef struct early_case {
     float *sources[N_PARTS][MOST_LEAVES], *targets[N_PARTS][MOST_RANKS];

@@ -6,10 +6,13 @@
  * Lumsdaine, Scalable Communication Protocols for Dynamic Sparse Data Exchange, 2010). */
 #include "runtime/comm/mpi/plugin.h"
 
+#include "runtime/comm/buckets.h"
+
 #include <ctype.h>
 #include <mpi.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -17,22 +20,31 @@ enum {
     PIECE_BYTES = 1 << 30, /* of an MPI message, at most */
     NOTICE_TAG = 0,
     ALL_PROCESSES = -1,
+    NO_ROUND = -1,
+    MORE_PIECES = 32, /* at a time */
     MORE_BUFFERS = 64 /* of notices, at a time */
 };
 
 /* A part of a message that is one MPI message. */
 typedef struct piece {
     int peer, bytes; /* peer: or ALL_PROCESSES */
+    int round;       /* that it is of; NO_ROUND: it is the notice that is listened for */
     bool sends;
 } piece;
 
 typedef struct round {
     bool is_under_way;
+    int n_open; /* pieces */
+} round;
+
+/* All pieces that are under way, side by side, for one call of MPI: each call looks at every connection. The first one is what is listened for. */
+typedef struct open_pieces {
     int n, capacity; /* of each array */
     piece *pieces;
     MPI_Request *requests;
-    MPI_Status *statuses;
-} round;
+    MPI_Status *statuses; /* what MPI_Testsome says */
+    int *done;
+} open_pieces;
 
 /* Buffers of notices that are sent: as many as were ever under way at a time. One whose request is null is free. */
 typedef struct outgoing {
@@ -47,9 +59,11 @@ typedef struct mpi_transport {
     const dt_mpi_host *host;
     MPI_Comm messages, notices;
     round rounds[DT_MOST_ROUNDS];
+    open_pieces open;
     outgoing outgoing;
-    MPI_Request listening; /* persistent, for `heard`, from whoever sends */
-    char heard[DT_NOTICE_BYTES];
+    int heard_from;              /* -1: nobody */
+    int n_heard;                 /* bytes */
+    char heard[DT_NOTICE_BYTES]; /* a persistent request receives them, from whoever sends */
 } mpi_transport;
 
 static dt_status *failed(const mpi_transport *mpi, const char *call, int error) {
@@ -77,41 +91,49 @@ static bool grow(const mpi_transport *mpi, void **array, size_t item_bytes, int 
     return grown != NULL;
 }
 
-static dt_status *make_room(const mpi_transport *mpi, round *round, int n) {
-    if (n <= round->capacity) return NULL;
-    if (!grow(mpi, (void **)&round->pieces, sizeof *round->pieces, n) || !grow(mpi, (void **)&round->requests, sizeof *round->requests, n) ||
-        !grow(mpi, (void **)&round->statuses, sizeof *round->statuses, n))
-        return mpi->host->error(DT_RESOURCE_EXHAUSTED, "no memory for a round of %d messages", n);
-    round->capacity = n;
+/* For n more. */
+static dt_status *make_room(const mpi_transport *mpi, open_pieces *open, int n) {
+    int capacity = open->n + n + MORE_PIECES;
+    if (open->n + n <= open->capacity) return NULL;
+    if (!grow(mpi, (void **)&open->pieces, sizeof *open->pieces, capacity) ||
+        !grow(mpi, (void **)&open->requests, sizeof *open->requests, capacity) ||
+        !grow(mpi, (void **)&open->statuses, sizeof *open->statuses, capacity) || !grow(mpi, (void **)&open->done, sizeof *open->done, capacity))
+        return mpi->host->error(DT_RESOURCE_EXHAUSTED, "no memory for %d messages", capacity);
+    open->capacity = capacity;
     return NULL;
 }
 
-static dt_status *start_message(mpi_transport *mpi, int tag, const dt_message *message, round *round) {
+/* Its request is in place. */
+static void add_piece(mpi_transport *mpi, piece piece) {
+    mpi->open.pieces[mpi->open.n++] = piece;
+    if (piece.round != NO_ROUND) mpi->rounds[piece.round].n_open++;
+}
+
+static dt_status *start_message(mpi_transport *mpi, int tag, const dt_message *message, int round) {
     size_t first = 0;
     do {
         size_t left = message->bytes - first;
-        piece piece = {.peer = message->peer, .sends = message->sends, .bytes = left < PIECE_BYTES ? (int)left : PIECE_BYTES};
+        piece piece = {.peer = message->peer, .round = round, .sends = message->sends, .bytes = left < PIECE_BYTES ? (int)left : PIECE_BYTES};
         char *data = (char *)message->data + first;
+        MPI_Request *request = &mpi->open.requests[mpi->open.n];
         if (piece.sends)
-            CALL(mpi, MPI_Isend, data, piece.bytes, MPI_BYTE, piece.peer, tag, mpi->messages, &round->requests[round->n]);
+            CALL(mpi, MPI_Isend, data, piece.bytes, MPI_BYTE, piece.peer, tag, mpi->messages, request);
         else
-            CALL(mpi, MPI_Irecv, data, piece.bytes, MPI_BYTE, piece.peer, tag, mpi->messages, &round->requests[round->n]);
-        round->pieces[round->n++] = piece;
+            CALL(mpi, MPI_Irecv, data, piece.bytes, MPI_BYTE, piece.peer, tag, mpi->messages, request);
+        add_piece(mpi, piece);
         first += (size_t)piece.bytes;
     } while (first < message->bytes);
     if (message->sends) mpi->transport.n_sent_bytes += message->bytes;
     return NULL;
 }
 
-/* The next round, for so many requests. */
-static dt_status *take_round(mpi_transport *mpi, int n_requests, int *index) {
+/* The next round, for so many pieces. */
+static dt_status *take_round(mpi_transport *mpi, int n_pieces, int *index) {
     for (*index = 0; *index < DT_MOST_ROUNDS && mpi->rounds[*index].is_under_way; ++*index) {
     }
     if (*index == DT_MOST_ROUNDS) return mpi->host->error(DT_INTERNAL, "more than %d rounds are under way", DT_MOST_ROUNDS);
-    round *round = &mpi->rounds[*index];
-    DT_TRY(make_room(mpi, round, n_requests));
-    round->is_under_way = true;
-    round->n = 0;
+    DT_TRY(make_room(mpi, &mpi->open, n_pieces));
+    mpi->rounds[*index] = (round){.is_under_way = true};
     return NULL;
 }
 
@@ -120,10 +142,9 @@ static dt_status *start(dt_transport *transport, int tag, const dt_message *mess
     int n_pieces = 0;
     for (int i = 0; i < n; i++) n_pieces += pieces_of(messages[i].bytes);
     DT_TRY(take_round(mpi, n_pieces, index));
-    round *round = &mpi->rounds[*index];
     for (int wants_sends = 0; wants_sends < 2; wants_sends++) /* receives first: what comes finds its place */
         for (int i = 0; i < n; i++)
-            if (messages[i].sends == wants_sends) DT_TRY(start_message(mpi, tag, &messages[i], round));
+            if (messages[i].sends == wants_sends) DT_TRY(start_message(mpi, tag, &messages[i], *index));
     return NULL;
 }
 
@@ -133,50 +154,73 @@ static dt_status *all_reduce(dt_transport *transport, dt_dtype dtype, void *data
     MPI_Datatype type = dtype == DT_F32 ? MPI_FLOAT : dtype == DT_F64 ? MPI_DOUBLE : dtype == DT_I32 ? MPI_INT32_T : MPI_INT64_T;
     if (n > PIECE_BYTES / 8) return mpi->host->error(DT_INTERNAL, "a sum of %zu elements by MPI", n);
     DT_TRY(take_round(mpi, 1, index));
-    round *round = &mpi->rounds[*index];
-    round->pieces[0] = (piece){.peer = ALL_PROCESSES, .sends = true};
-    CALL(mpi, MPI_Iallreduce, MPI_IN_PLACE, data, (int)n, type, MPI_SUM, mpi->messages, &round->requests[0]);
-    round->n = 1;
+    CALL(mpi, MPI_Iallreduce, MPI_IN_PLACE, data, (int)n, type, MPI_SUM, mpi->messages, &mpi->open.requests[mpi->open.n]);
+    add_piece(mpi, (piece){.peer = ALL_PROCESSES, .round = *index, .sends = true});
     return NULL;
 }
 
-static dt_status *failed_round(const mpi_transport *mpi, const round *round, int error) {
-    for (int i = 0; error == MPI_ERR_IN_STATUS && i < round->n; i++) {
-        const piece *piece = &round->pieces[i];
-        int of_piece = round->statuses[i].MPI_ERROR;
-        if (of_piece == MPI_SUCCESS || of_piece == MPI_ERR_PENDING) continue;
-        char call[64];
-        if (piece->peer == ALL_PROCESSES) return failed(mpi, "MPI_Iallreduce", of_piece);
-        snprintf(call, sizeof call, "%s process %d", piece->sends ? "sending to" : "receiving from", piece->peer);
-        return failed(mpi, call, of_piece);
-    }
-    return failed(mpi, "MPI_Testall", error);
+static dt_status *failed_piece(const mpi_transport *mpi, const piece *piece, int error) {
+    char call[64];
+    if (piece->peer == ALL_PROCESSES) return failed(mpi, "MPI_Iallreduce", error);
+    if (piece->round == NO_ROUND) return failed(mpi, "receiving a notice", error);
+    snprintf(call, sizeof call, "%s process %d", piece->sends ? "sending to" : "receiving from", piece->peer);
+    return failed(mpi, call, error);
 }
 
 /* What was received is as long as was expected: processes that disagree must not go on. */
-static dt_status *check_lengths(const mpi_transport *mpi, round *round) {
-    for (int i = 0; i < round->n; i++) {
-        const piece *piece = &round->pieces[i];
-        int bytes;
-        if (piece->sends) continue;
-        CALL(mpi, MPI_Get_count, &round->statuses[i], MPI_BYTE, &bytes);
-        if (bytes != piece->bytes)
-            return mpi->host->error(DT_INTERNAL, "process %d sent %d bytes, and process %d expected %d", piece->peer, bytes, mpi->transport.process,
-                                    piece->bytes);
+static dt_status *check_length(const mpi_transport *mpi, const piece *piece, const MPI_Status *status) {
+    int bytes;
+    if (piece->sends) return NULL;
+    CALL(mpi, MPI_Get_count, status, MPI_BYTE, &bytes);
+    if (bytes == piece->bytes) return NULL;
+    return mpi->host->error(DT_INTERNAL, "process %d sent %d bytes, and process %d expected %d", piece->peer, bytes, mpi->transport.process,
+                            piece->bytes);
+}
+
+static dt_status *hear(mpi_transport *mpi, const MPI_Status *status) {
+    CALL(mpi, MPI_Get_count, status, MPI_BYTE, &mpi->n_heard);
+    mpi->heard_from = status->MPI_SOURCE;
+    return NULL;
+}
+
+/* Of pieces that are done; the notice's stays. */
+static void remove_null(mpi_transport *mpi) {
+    open_pieces *open = &mpi->open;
+    int n = 1;
+    for (int i = 1; i < open->n; i++) {
+        if (open->requests[i] == MPI_REQUEST_NULL) continue;
+        open->requests[n] = open->requests[i];
+        open->pieces[n++] = open->pieces[i];
     }
+    open->n = n;
+}
+
+static dt_status *progress(dt_transport *transport) {
+    mpi_transport *mpi = (mpi_transport *)transport;
+    open_pieces *open = &mpi->open;
+    int n_done = 0, error = MPI_Testsome(open->n, open->requests, &n_done, open->done, open->statuses);
+    if (error != MPI_SUCCESS && error != MPI_ERR_IN_STATUS) return failed(mpi, "MPI_Testsome", error);
+    if (n_done == MPI_UNDEFINED) return NULL; /* nothing is under way, not even a notice: one was heard, and nobody has listened */
+    for (int i = 0; i < n_done; i++) {
+        const piece *piece = &open->pieces[open->done[i]];
+        const MPI_Status *status = &open->statuses[i];
+        if (error == MPI_ERR_IN_STATUS && status->MPI_ERROR != MPI_SUCCESS) return failed_piece(mpi, piece, status->MPI_ERROR);
+        if (piece->round == NO_ROUND) {
+            DT_TRY(hear(mpi, status));
+        } else {
+            mpi->rounds[piece->round].n_open--;
+            DT_TRY(check_length(mpi, piece, status));
+        }
+    }
+    if (n_done > 0) remove_null(mpi);
     return NULL;
 }
 
 static dt_status *test(dt_transport *transport, int index, bool *done) {
-    mpi_transport *mpi = (mpi_transport *)transport;
-    round *round = &mpi->rounds[index];
-    int all = 0;
-    int error = MPI_Testall(round->n, round->requests, &all, round->statuses);
-    *done = all;
-    if (error != MPI_SUCCESS) return failed_round(mpi, round, error);
-    if (!*done) return NULL;
-    round->is_under_way = false;
-    return check_lengths(mpi, round);
+    round *round = &((mpi_transport *)transport)->rounds[index];
+    *done = round->n_open == 0;
+    if (*done) round->is_under_way = false;
+    return NULL;
 }
 
 /* ---- notices ---- */
@@ -220,19 +264,20 @@ static dt_status *notify(dt_transport *transport, int peer, const void *notice, 
     return NULL;
 }
 
+/* Several may have come since the last time: after each it is asked for the next one. */
 static dt_status *listen(dt_transport *transport, int *peer, void *notice, size_t *bytes) {
     mpi_transport *mpi = (mpi_transport *)transport;
+    MPI_Request *request = &mpi->open.requests[0];
     MPI_Status status;
-    int done, n;
-    *peer = -1;
-    CALL(mpi, MPI_Test, &mpi->listening, &done, &status);
-    if (!done) return NULL;
-    CALL(mpi, MPI_Get_count, &status, MPI_BYTE, &n);
-    memcpy(notice, mpi->heard, (size_t)n);
-    *bytes = (size_t)n;
-    *peer = status.MPI_SOURCE;
-    CALL(mpi, MPI_Start, &mpi->listening);
-    return NULL;
+    int done;
+    *peer = mpi->heard_from;
+    if (mpi->heard_from < 0) return NULL;
+    *bytes = (size_t)mpi->n_heard;
+    memcpy(notice, mpi->heard, *bytes);
+    mpi->heard_from = -1;
+    CALL(mpi, MPI_Start, request);
+    CALL(mpi, MPI_Test, request, &done, &status);
+    return done ? hear(mpi, &status) : NULL;
 }
 
 /* ---- the end ---- */
@@ -248,6 +293,7 @@ static dt_status *hear_all(mpi_transport *mpi) {
     char notice[DT_NOTICE_BYTES];
     size_t bytes;
     int peer;
+    DT_TRY(progress(&mpi->transport));
     do {
         DT_TRY(listen(&mpi->transport, &peer, notice, &bytes));
     } while (peer >= 0);
@@ -268,9 +314,9 @@ static dt_status *meet(mpi_transport *mpi) {
         DT_TRY(hear_all(mpi));
         CALL(mpi, MPI_Test, &barrier, &all, MPI_STATUS_IGNORE);
     }
-    CALL(mpi, MPI_Cancel, &mpi->listening);
-    CALL(mpi, MPI_Wait, &mpi->listening, MPI_STATUS_IGNORE);
-    CALL(mpi, MPI_Request_free, &mpi->listening);
+    CALL(mpi, MPI_Cancel, &mpi->open.requests[0]);
+    CALL(mpi, MPI_Wait, &mpi->open.requests[0], MPI_STATUS_IGNORE);
+    CALL(mpi, MPI_Request_free, &mpi->open.requests[0]);
     return NULL;
 }
 
@@ -280,11 +326,10 @@ static void release(mpi_transport *mpi) {
     host->release(mpi->outgoing.requests);
     host->release(mpi->outgoing.notices);
     host->release(mpi->outgoing.done);
-    for (int i = 0; i < DT_MOST_ROUNDS; i++) {
-        host->release(mpi->rounds[i].pieces);
-        host->release(mpi->rounds[i].requests);
-        host->release(mpi->rounds[i].statuses);
-    }
+    host->release(mpi->open.pieces);
+    host->release(mpi->open.requests);
+    host->release(mpi->open.statuses);
+    host->release(mpi->open.done);
     host->release(mpi);
 }
 
@@ -299,6 +344,7 @@ static void close_all(dt_transport *transport) {
 
 static const dt_transport_kind mpi_kind = {.name = "MPI",
                                            .start = start,
+                                           .progress = progress,
                                            .test = test,
                                            .all_reduce = all_reduce,
                                            .notify = notify,
@@ -334,15 +380,30 @@ static dt_status *know_processes(mpi_transport *mpi) {
 static dt_status *open_channels(mpi_transport *mpi) {
     CALL(mpi, MPI_Comm_dup, MPI_COMM_WORLD, &mpi->messages);
     CALL(mpi, MPI_Comm_dup, MPI_COMM_WORLD, &mpi->notices);
-    CALL(mpi, MPI_Recv_init, mpi->heard, DT_NOTICE_BYTES, MPI_BYTE, MPI_ANY_SOURCE, NOTICE_TAG, mpi->notices, &mpi->listening);
-    CALL(mpi, MPI_Start, &mpi->listening);
+    DT_TRY(make_room(mpi, &mpi->open, 1));
+    CALL(mpi, MPI_Recv_init, mpi->heard, DT_NOTICE_BYTES, MPI_BYTE, MPI_ANY_SOURCE, NOTICE_TAG, mpi->notices, &mpi->open.requests[0]);
+    add_piece(mpi, (piece){.round = NO_ROUND});
+    CALL(mpi, MPI_Start, &mpi->open.requests[0]);
     return NULL;
+}
+
+/* Open MPI asks the receiver before it sends more than 64 KiB over TCP, and question and answer queue up behind what is being sent: a link of 1
+ * Gbit/s is idle for a quarter of the time. Receives are there before, so our messages may come unasked. What somebody has set counts. Other MPIs do
+ * not read it. */
+static void let_messages_come_unasked(void) {
+    enum {
+        HEADER_BYTES = 1024 /* of the MPI's, at most */
+    };
+    char bytes[16];
+    snprintf(bytes, sizeof bytes, "%d", DT_SHARE_BYTES + HEADER_BYTES);
+    setenv("OMPI_MCA_btl_tcp_eager_limit", bytes, false);
 }
 
 static dt_status *start_mpi(mpi_transport *mpi) {
     int was_started, given;
     CALL(mpi, MPI_Initialized, &was_started);
     if (was_started) return mpi->host->error(DT_FAILED_PRECONDITION, "a process can start MPI once, and this one has");
+    let_messages_come_unasked();
     CALL(mpi, MPI_Init_thread, NULL, NULL, MPI_THREAD_FUNNELED, &given);
     CALL(mpi, MPI_Comm_set_errhandler, MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     DT_TRY(know_processes(mpi));
@@ -354,7 +415,7 @@ static dt_status *start_mpi(mpi_transport *mpi) {
 static dt_status *open_transport(const dt_mpi_host *host, dt_transport **transport) {
     mpi_transport *mpi = host->reallocate(NULL, sizeof *mpi);
     if (mpi == NULL) return host->error(DT_RESOURCE_EXHAUSTED, "no memory for the transport between processes");
-    *mpi = (mpi_transport){.transport = {.kind = &mpi_kind, .version = "MPI"}, .host = host};
+    *mpi = (mpi_transport){.transport = {.kind = &mpi_kind, .version = "MPI"}, .host = host, .heard_from = -1};
     dt_status *status = start_mpi(mpi);
     if (status != NULL)
         release(mpi);
