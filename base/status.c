@@ -7,35 +7,47 @@
 #include <stdio.h>
 #include <string.h>
 
-struct dt_status {
-    dt_code code;
-    char *message; /* inside the block, or the literal of out_of_memory */
-};
+static const dt_status out_of_memory = {.code = DT_RESOURCE_EXHAUSTED, .message = "out of memory", .file = ""};
 
-static const dt_status out_of_memory = {DT_RESOURCE_EXHAUSTED, "out of memory"};
-
-/* The formatted head, `separator` and `tail` as one message; NULL when memory is out. */
-static dt_status *status_new(dt_code code, const char *separator, const char *tail, const char *format, va_list arguments) {
+/* The formatted head, `separator` and the message of `of` as one message, in a status that is like `of`; NULL when memory is out. */
+static dt_status *status_new(const dt_status *of, const char *separator, const char *format, va_list arguments) {
     va_list again;
     va_copy(again, arguments);
     int n_formatted = vsnprintf(NULL, 0, format, again);
     va_end(again);
 
-    size_t n_head = n_formatted > 0 ? (size_t)n_formatted : 0, n_separator = strlen(separator), n_tail = strlen(tail);
-    dt_status *status = dt_allocate(sizeof *status + n_head + n_separator + n_tail + 1);
+    size_t n_head = n_formatted > 0 ? (size_t)n_formatted : 0, n_separator = strlen(separator), n_tail = strlen(of->message);
+    size_t n_message = n_head + n_separator + n_tail + 1, n_file = strlen(of->file) + 1;
+    dt_status *status = dt_allocate(sizeof *status + n_message + n_file);
     if (status == NULL) return NULL;
-    status->code = code;
-    status->message = (char *)(status + 1);
-    if (n_head != 0) vsnprintf(status->message, n_head + 1, format, arguments);
-    memcpy(status->message + n_head, separator, n_separator);
-    memcpy(status->message + n_head + n_separator, tail, n_tail + 1);
+    char *message = (char *)(status + 1), *file = message + n_message;
+    *status = (dt_status){of->code, of->line, of->column, message, file};
+    if (n_head != 0) vsnprintf(message, n_head + 1, format, arguments);
+    memcpy(message + n_head, separator, n_separator);
+    memcpy(message + n_head + n_separator, of->message, n_tail + 1);
+    memcpy(file, of->file, n_file);
     return status;
+}
+
+static dt_status *status_like(const dt_status *of, const char *separator, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    dt_status *status = status_new(of, separator, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+/* The longer one, for which the shorter is freed; where there is no memory for it, the shorter. */
+static dt_status *replace(dt_status *status, dt_status *longer) {
+    if (longer == NULL) return status;
+    dt_status_free(status);
+    return longer;
 }
 
 dt_status *dt_error(dt_code code, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    dt_status *status = status_new(code, "", "", format, arguments);
+    dt_status *status = status_new(&(dt_status){.code = code, .message = "", .file = ""}, "", format, arguments);
     va_end(arguments);
     return status != NULL ? status : (dt_status *)&out_of_memory;
 }
@@ -44,11 +56,15 @@ dt_status *dt_status_annotate(dt_status *status, const char *format, ...) {
     if (status == NULL) return NULL;
     va_list arguments;
     va_start(arguments, format);
-    dt_status *longer = status_new(status->code, ": ", status->message, format, arguments);
+    dt_status *longer = status_new(status, ": ", format, arguments);
     va_end(arguments);
-    if (longer == NULL) return status;
-    dt_status_free(status);
-    return longer;
+    return replace(status, longer);
+}
+
+dt_status *dt_status_at(dt_status *status, const char *file, int line, int column) {
+    if (status == NULL) return NULL;
+    dt_status placed = {status->code, line, column, status->message, file};
+    return replace(status, status_like(&placed, "", "%s", ""));
 }
 
 dt_code dt_status_code(const dt_status *status) { return status != NULL ? status->code : DT_OK; }

@@ -1,40 +1,28 @@
 /* status: how every function of this project says that something failed.
  *
  * A function that can fail returns dt_status *; NULL is success, so the success path allocates nothing and reads as one line.
- * A status carries a code for the program and a sentence for the person: what was wrong, where, and what to do next. Mistakes in a user's
+ * A status (include/dt_status.h, which callers of the libraries get) carries a code for the program and a sentence for the person: what was
+ * wrong, where, and what to do next. It is owned by who receives it. Mistakes in a user's
  * program are many and have source lines: they go to a diagnostics sink (frontends/dsl/diagnostics.h), not here. */
 #ifndef DT_BASE_STATUS_H
 #define DT_BASE_STATUS_H
 
+#include "include/dt_status.h"
+
 #include <stdbool.h>
-#include <stddef.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-typedef enum dt_code {
-    DT_OK = 0,
-    DT_INVALID_ARGUMENT,    /* the caller asked for something that makes no sense */
-    DT_NOT_FOUND,           /* a file, a name or a variable that should exist does not */
-    DT_ALREADY_EXISTS,      /* refusing to overwrite */
-    DT_OUT_OF_RANGE,        /* the end of an epoch, an index past the end */
-    DT_DATA_LOSS,           /* input that is truncated, altered or inconsistent */
-    DT_FAILED_PRECONDITION, /* right request, wrong state: a checkpoint of another model, another version */
-    DT_RESOURCE_EXHAUSTED,  /* memory, disk, file descriptors */
-    DT_UNIMPLEMENTED,       /* a part of the language, or of a vendor's library, that is not there */
-    DT_ABORTED,             /* a peer failed, or a signal asked for the end */
-    DT_IO,                  /* the operating system refused: the message holds its reason */
-    DT_INTERNAL             /* a bug of ours */
-} dt_code;
-
-typedef struct dt_status dt_status; /* opaque; owned by the caller that receives it */
 
 /* A new status. `format` is printf's. Never returns NULL: when memory is out it returns a preallocated one. */
 dt_status *dt_error(dt_code code, const char *format, ...) __attribute__((format(printf, 2, 3), returns_nonnull));
 
 /* Puts "prefix: " before the message of `status` and returns it; NULL stays NULL. Adds the outer "where" on the way up. */
 dt_status *dt_status_annotate(dt_status *status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The same failure with its place in a text; the file's name is copied. NULL stays NULL. */
+dt_status *dt_status_at(dt_status *status, const char *file, int line, int column);
 
 dt_code dt_status_code(const dt_status *status);        /* DT_OK for NULL */
 const char *dt_status_message(const dt_status *status); /* "" for NULL; lives as long as the status */

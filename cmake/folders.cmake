@@ -10,6 +10,7 @@ function(dt_library name)
     list(APPEND sources ${arg_GENERATED})
     if(sources)
         add_library(${name} STATIC ${sources})
+        set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden) # they go into shared libraries too
         target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
         target_link_libraries(${name} PUBLIC ${arg_LINK})
     else()

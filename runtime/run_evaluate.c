@@ -4,9 +4,9 @@
 #include "runtime/threads/clock.h"
 
 /* *whole is false when a signal came. */
-static dt_status *evaluate_all(dt_runner *runner, const dt_run_options *options, dt_log *log, int64_t epoch, bool *whole) {
+static dt_status *evaluate_all(dt_runner *runner, dt_pipeline *pipeline, const dt_run_options *options, dt_log *log, int64_t epoch, bool *whole) {
     dt_runner_outcome outcome = DT_RUNNER_RAN;
-    DT_TRY(dt_runner_begin(runner, 0, 0));
+    DT_TRY(dt_runner_begin(runner, pipeline, 0, 0));
     for (int64_t batch = 0; outcome == DT_RUNNER_RAN; batch++) {
         DT_TRY(dt_runner_step(runner, batch, atomic_load(options->stop) != 0, &outcome));
         if (outcome != DT_RUNNER_RAN || !dt_log_wants_progress(log)) continue;
@@ -35,11 +35,12 @@ static dt_status *evaluate(const dt_kernels *kernels, dt_session *session, dt_pi
     DT_TRY(dt_run_compare_data(session, pipeline));
     DT_TRY(dt_session_initialize(session));
     DT_TRY(dt_run_need_weights(session, options, log, &epoch));
-    DT_TRY(dt_runner_create(kernels, session, pipeline, step, options->ignore_bad_index, &runner));
+    DT_TRY(dt_pipeline_check(pipeline, step));
+    DT_TRY(dt_runner_create(kernels, session, step, options->ignore_bad_index, &runner));
     options->catch_signals();
     dt_run_log_started(log, kernels, session, pipeline, step, (dt_log_start){.seed = options->seed});
     bool whole;
-    dt_status *status = evaluate_all(runner, options, log, epoch, &whole);
+    dt_status *status = evaluate_all(runner, pipeline, options, log, epoch, &whole);
     if (status == NULL)
         dt_log_ended(log, &(dt_log_end){.reason = whole ? "epochs" : "signal",
                                         .steps = dt_reports_n_added(dt_runner_reports(runner)),

@@ -271,9 +271,10 @@ static dt_status *open_session(training *run) {
     if (options->checkpoint_dir != NULL && dt_run_leads(options)) run->about.host_bytes = dt_checkpoint_copy_bytes(run->artifact);
     DT_TRY(dt_session_create(run->kernels, &run->about, &run->session));
     DT_TRY(open_writer(run));
-    DT_TRY(dt_runner_create(run->kernels, run->session, run->data, run->step, options->ignore_bad_index, &run->trainer));
-    if (run->evaluate >= 0)
-        DT_TRY(dt_runner_create(run->kernels, run->session, run->test_data, run->evaluate, options->ignore_bad_index, &run->evaluator));
+    DT_TRY(dt_pipeline_check(run->data, run->step));
+    DT_TRY(dt_runner_create(run->kernels, run->session, run->step, options->ignore_bad_index, &run->trainer));
+    if (run->evaluate >= 0) DT_TRY(dt_pipeline_check(run->test_data, run->evaluate));
+    if (run->evaluate >= 0) DT_TRY(dt_runner_create(run->kernels, run->session, run->evaluate, options->ignore_bad_index, &run->evaluator));
     return dt_run_details_create(run->kernels, options, &run->about, run->session, run->step, run->log, &run->details);
 }
 
@@ -427,7 +428,7 @@ static dt_status *train_epoch(training *run, const dt_checkpoint_state *saved, b
     dt_reports *reports = dt_runner_reports(run->trainer);
     double began = dt_seconds_now();
     run->idle_before = dt_processes_idle_seconds(run->options->processes);
-    DT_TRY(dt_runner_begin(run->trainer, run->state.epoch, run->state.examples));
+    DT_TRY(dt_runner_begin(run->trainer, run->data, run->state.epoch, run->state.examples));
     if (run->state.examples > 0 && saved->n_added > 0 && saved->n_totals == dt_reports_n_aggregates(reports))
         dt_reports_restore(reports, saved->totals, saved->n_added);
     dt_runner_outcome outcome = DT_RUNNER_RAN;
@@ -447,7 +448,7 @@ static dt_status *train_epoch(training *run, const dt_checkpoint_state *saved, b
 /* *whole is false when a signal came. */
 static dt_status *evaluate(training *run, bool *whole) {
     dt_runner_outcome outcome = DT_RUNNER_RAN;
-    DT_TRY(dt_runner_begin(run->evaluator, 0, 0));
+    DT_TRY(dt_runner_begin(run->evaluator, run->test_data, 0, 0));
     for (int64_t batch = 0; outcome == DT_RUNNER_RAN; batch++) {
         DT_TRY(dt_runner_step(run->evaluator, batch, stopped(run), &outcome));
         if (outcome == DT_RUNNER_RAN) show_progress(run, run->evaluator);

@@ -10,7 +10,7 @@
 
 struct dt_runner {
     dt_session *session;
-    dt_pipeline *pipeline;
+    dt_pipeline *pipeline; /* NULL until dt_runner_begin */
     dt_reports *reports;
     int step;
     const dt_artifact_step *about;
@@ -24,7 +24,8 @@ struct dt_runner {
     dt_status *next_status; /* of fetching it, or of staging it */
     int64_t position;       /* examples of the epoch that were consumed */
 
-    int64_t epoch, n_bad, n_bad_before;  /* bad indices in the step; in the pipeline when the epoch began */
+    int64_t epoch, n_bad, n_bad_before; /* bad indices in the step; in the pipeline when the epoch began */
+    bool has_run;
     int64_t n_steps, n_examples;         /* since dt_runner_begin */
     int64_t n_first;                     /* examples of the first of them */
     double began, first_done, last_done; /* the epoch; its first and last step so far */
@@ -32,20 +33,17 @@ struct dt_runner {
 };
 
 static dt_status *fill(dt_runner *runner, const dt_kernels *kernels) {
-    DT_TRY(dt_pipeline_check(runner->pipeline, runner->step));
     DT_TRY(dt_reports_create(kernels, runner->step, &runner->reports));
     runner->aggregates = dt_allocate_zeroed((size_t)runner->about->n_aggregates, sizeof *runner->aggregates);
     runner->values = dt_allocate_zeroed((size_t)runner->about->n_reports, sizeof *runner->values);
     return runner->aggregates != NULL && runner->values != NULL ? NULL : dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
 }
 
-dt_status *dt_runner_create(const dt_kernels *kernels, dt_session *session, dt_pipeline *pipeline, int step, bool ignore_bad_index,
-                            dt_runner **runner) {
+dt_status *dt_runner_create(const dt_kernels *kernels, dt_session *session, int step, bool ignore_bad_index, dt_runner **runner) {
     *runner = NULL;
     dt_runner *created = dt_allocate_zeroed(1, sizeof *created);
     if (created == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     created->session = session;
-    created->pipeline = pipeline;
     created->step = step;
     created->about = &dt_kernels_artifact(kernels)->steps[step];
     created->ignore_bad_index = ignore_bad_index;
@@ -67,7 +65,8 @@ void dt_runner_destroy(dt_runner *runner) {
     dt_release(runner);
 }
 
-dt_status *dt_runner_begin(dt_runner *runner, int64_t epoch, int64_t position) {
+dt_status *dt_runner_begin(dt_runner *runner, dt_pipeline *pipeline, int64_t epoch, int64_t position) {
+    runner->pipeline = pipeline;
     dt_status_free(runner->next_status);
     runner->next_status = NULL;
     runner->has_next = runner->staged = false;
@@ -81,14 +80,14 @@ dt_status *dt_runner_begin(dt_runner *runner, int64_t epoch, int64_t position) {
     return dt_pipeline_start(runner->pipeline, epoch, position);
 }
 
-/* `before`: the pipeline's position before this batch. */
+/* `before`: the pipeline's position before this batch; -1: it was the caller's. */
 static dt_status *check_indices(dt_runner *runner, int64_t before) {
     const dt_bad_index *bad = dt_session_bad_index(runner->session);
     if (bad->count == 0) return NULL;
     runner->n_bad += bad->count;
     if (runner->ignore_bad_index) return NULL;
     dt_status *status = dt_session_bad_index_status(runner->session);
-    if (bad->row < 0) return status;
+    if (bad->row < 0 || before < 0) return status;
     dt_status *longer = dt_error(dt_status_code(status), "%s; that is example %lld of epoch %lld, both from 0. --bad-index=ignore goes on",
                                  dt_status_message(status), (long long)(before + bad->row), (long long)runner->epoch);
     dt_status_free(status);
@@ -143,6 +142,25 @@ static dt_status *run_and_fetch(dt_runner *runner, const dt_batch *batch) {
     return NULL;
 }
 
+/* What follows a batch that has run. */
+static dt_status *account(dt_runner *runner, int64_t rows, int64_t counter, int64_t before) {
+    runner->has_run = true;
+    if (runner->n_steps++ == 0) {
+        runner->first_done = runner->now;
+        runner->n_first = rows;
+    }
+    runner->n_examples += rows;
+    DT_TRY(check_indices(runner, before));
+    DT_TRY(check_numbers(runner, counter));
+    dt_reports_add(runner->reports, runner->aggregates);
+    return NULL;
+}
+
+dt_status *dt_runner_run(dt_runner *runner, const dt_batch *batch) {
+    DT_TRY(dt_session_run(runner->session, runner->step, batch, runner->aggregates));
+    return account(runner, batch->rows, batch->counter, -1);
+}
+
 dt_status *dt_runner_step(dt_runner *runner, int64_t counter, bool stop, dt_runner_outcome *outcome) {
     int64_t before = runner->position;
     *outcome = DT_RUNNER_RAN;
@@ -166,16 +184,10 @@ dt_status *dt_runner_step(dt_runner *runner, int64_t counter, bool stop, dt_runn
         DT_TRY(dt_session_run(runner->session, runner->step, &run, runner->aggregates));
     runner->position += batch.rows;
     runner->now = runner->last_done = dt_seconds_now();
-    if (runner->n_steps++ == 0) {
-        runner->first_done = runner->now;
-        runner->n_first = batch.rows;
-    }
-    runner->n_examples += batch.rows;
-    DT_TRY(check_indices(runner, before));
-    DT_TRY(check_numbers(runner, counter));
-    dt_reports_add(runner->reports, runner->aggregates);
-    return NULL;
+    return account(runner, batch.rows, counter, before);
 }
+
+bool dt_runner_has_run(const dt_runner *runner) { return runner->has_run; }
 
 dt_reports *dt_runner_reports(dt_runner *runner) { return runner->reports; }
 

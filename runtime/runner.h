@@ -1,4 +1,5 @@
-/* runner: one step of the program over one pipeline, an epoch at a time: batches in, totals, times and mistakes out. What train and evaluate share.
+/* runner: one step of the program over batches, of a pipeline an epoch at a time, or of the caller's: totals, times and mistakes come out. What
+ * train, evaluate and an application's own loop share.
  *
  * Where the session is one of several processes, each has a runner, with the pipeline of its part: all make the same calls, and get the same
  * outcomes. */
@@ -12,14 +13,14 @@
 
 typedef struct dt_runner dt_runner;
 
-/* Checks that the pipeline gives what the step takes. All three outlive the runner; the session is that of `kernels`. ignore_bad_index: an index out
- * of range is counted, and reported at the end of the epoch. */
-dt_status *dt_runner_create(const dt_kernels *kernels, dt_session *session, dt_pipeline *pipeline, int step, bool ignore_bad_index,
-                            dt_runner **runner);
+/* Both outlive the runner; the session is that of `kernels`. ignore_bad_index: an index out of range is counted, and reported at the end of the
+ * epoch. */
+dt_status *dt_runner_create(const dt_kernels *kernels, dt_session *session, int step, bool ignore_bad_index, dt_runner **runner);
 void dt_runner_destroy(dt_runner *runner); /* NULL is allowed */
 
-/* Goes to example `position` of epoch `epoch`, both from 0, with totals of nothing. */
-dt_status *dt_runner_begin(dt_runner *runner, int64_t epoch, int64_t position);
+/* Goes to example `position` of epoch `epoch` of the pipeline, both from 0, with totals of nothing. The pipeline gives what the step takes
+ * (dt_pipeline_check), and outlives its use here. */
+dt_status *dt_runner_begin(dt_runner *runner, dt_pipeline *pipeline, int64_t epoch, int64_t position);
 
 typedef enum dt_runner_outcome {
     DT_RUNNER_RAN,        /* a batch */
@@ -27,10 +28,14 @@ typedef enum dt_runner_outcome {
     DT_RUNNER_STOPPED     /* a process said so, or its pipeline's `stop` ended the wait for one; dt_runner_begin may follow */
 } dt_runner_outcome;
 
-/* Runs the next batch, if there is one and no process says `stop`. Fails for an index out of range (unless ignored) and for a report that is not a
- * number: with step and example, or step and report. `counter` is launch.counter. */
+/* Runs a batch of the caller's. Fails as dt_runner_step does. */
+dt_status *dt_runner_run(dt_runner *runner, const dt_batch *batch);
+
+/* Runs the next batch of the pipeline, if there is one and no process says `stop`. Fails for an index out of range (unless ignored) and for a report
+ * that is not a number: with step and example, or step and report. `counter` is launch.counter. */
 dt_status *dt_runner_step(dt_runner *runner, int64_t counter, bool stop, dt_runner_outcome *outcome);
 
+bool dt_runner_has_run(const dt_runner *runner);     /* a batch: there are values */
 dt_reports *dt_runner_reports(dt_runner *runner);    /* totals of the epoch; to be restored after begin */
 int64_t dt_runner_position(const dt_runner *runner); /* examples of the epoch that were consumed */
 int64_t dt_runner_n_examples(const dt_runner *runner);

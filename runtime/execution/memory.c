@@ -36,9 +36,28 @@ static void raise_to(int64_t *most, int64_t bytes) {
     if (bytes > *most) *most = bytes;
 }
 
+static bool trains(const dt_artifact *artifact, int function) {
+    for (int s = 0; s < artifact->n_steps; s++)
+        if (artifact->steps[s].function == function && artifact->steps[s].trains) return true;
+    return false;
+}
+
 bool dt_memory_has(const dt_artifact *artifact, int wanted, int function) {
     dt_function_role role = artifact->functions[function].role;
+    if (wanted == DT_FORWARD_FUNCTIONS) return role == DT_ROLE_STEP && !trains(artifact, function);
     return wanted == DT_ALL_FUNCTIONS ? role == DT_ROLE_INIT || role == DT_ROLE_STEP : wanted == function;
+}
+
+/* A slot is needed where a function that is wanted reads it. */
+bool dt_memory_has_variable(const dt_artifact *artifact, int wanted, int variable) {
+    if (wanted >= 0) return false;
+    if (wanted == DT_ALL_FUNCTIONS || artifact->variables[variable].kind != DT_VARIABLE_SLOT) return true;
+    for (int f = 0; f < artifact->n_functions; f++) {
+        const dt_artifact_function *function = &artifact->functions[f];
+        for (int b = 0; b < function->n_buffers && dt_memory_has(artifact, wanted, f); b++)
+            if (function->buffers[b].space == DT_MEMORY_VARIABLE && function->buffers[b].variable == variable) return true;
+    }
+    return false;
 }
 
 /* ---- shares ---- */
@@ -93,7 +112,8 @@ void dt_memory_domain_lay_out(dt_memory_domain *domain, const dt_artifact *artif
     domain->bytes = 0;
     domain->memory = not_allocated(domain);
     domain->variables = DT_NEW_ARRAY(arena, int64_t, artifact->n_variables);
-    for (int v = 0; v < artifact->n_variables && wanted == DT_ALL_FUNCTIONS; v++) {
+    for (int v = 0; v < artifact->n_variables; v++) {
+        if (!dt_memory_has_variable(artifact, wanted, v)) continue;
         dt_byte_range own = dt_memory_share(&artifact->variables[v], domain->share, domain->n_shares);
         domain->variables[v] = take(&domain->bytes, padded(own.n_bytes)) - own.first;
     }

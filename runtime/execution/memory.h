@@ -32,8 +32,10 @@ enum {
     DT_INPUT_SLOTS = 2 /* of a device that does not read the host's memory */
 };
 
-/* Which functions there is memory for: one, or all of role INIT and STEP, with the variables. */
+/* Which functions there is memory for: one, or all of role INIT and STEP, with the variables; or of these the steps that do not train, without the
+ * optimizer's slots. */
 #define DT_ALL_FUNCTIONS (-1)
+#define DT_FORWARD_FUNCTIONS (-2)
 
 /* A space, as often as there is one. */
 typedef struct dt_space_layout {
@@ -49,7 +51,8 @@ typedef struct dt_memory_domain {
     char *memory; /* until it is allocated, an address that no other domain has: lists are made of such addresses to see how long they are */
     int64_t bytes;
     int share, n_shares; /* what of an optimizer's states it has; 0 of 1: all of them */
-    int64_t *variables;  /* [n_variables] from its start. Of one that is shared out, the first element, which may be another's: less than 0 */
+    int64_t *variables;  /* [n_variables] from its start; 0 of one that it does not have. Of one that is shared out, the first element, which may be
+                            another's: less than 0 */
     dt_space_layout device_space;
 } dt_memory_domain;
 
@@ -81,6 +84,7 @@ dt_byte_range dt_memory_share(const dt_artifact_variable *variable, int share, i
 void dt_memory_print_sharing(const dt_artifact *artifact, int n_shares, dt_text *text);
 
 bool dt_memory_has(const dt_artifact *artifact, int wanted, int function);
+bool dt_memory_has_variable(const dt_artifact *artifact, int wanted, int variable);
 
 /* What is said of the device, artifact and microbatches must be set. What they allocate is of the arena. */
 void dt_memory_domain_lay_out(dt_memory_domain *domain, const dt_artifact *artifact, int n_all_microbatches, int wanted, dt_arena *arena);

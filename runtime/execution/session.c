@@ -65,6 +65,9 @@ dt_session_options dt_session_options_default(void) {
     return (dt_session_options){.devices = "cpu", .replicas = 1, .epochs = 1, .deadline_seconds = DEFAULT_DEADLINE_SECONDS};
 }
 
+/* Which functions it has memory for. */
+static int wanted(const dt_session *session) { return session->options.forward_only ? DT_FORWARD_FUNCTIONS : DT_ALL_FUNCTIONS; }
+
 /* ---- the group ---- */
 
 static dt_group *group_of(const dt_session *session) { return session->executors[0].group; }
@@ -275,13 +278,13 @@ static void open_domains(dt_session *session) {
                                                  .n_executors = shared ? n : 1,
                                                  .share = shares_out(session) ? session->process : 0,
                                                  .n_shares = n_shares(session)};
-        dt_memory_domain_lay_out(&session->domains[d], session->artifact, session->n_all_microbatches, DT_ALL_FUNCTIONS, session->arena);
+        dt_memory_domain_lay_out(&session->domains[d], session->artifact, session->n_all_microbatches, wanted(session), session->arena);
     }
     for (int e = 0; e < n; e++) {
         session->executors[e].domain = &session->domains[shared ? 0 : e];
         session->executors[e].memory.domain = session->executors[e].domain;
         session->executors[e].part = shared ? e : 0;
-        dt_executor_memory_lay_out(&session->executors[e].memory, session->spec.kind, DT_ALL_FUNCTIONS, session->arena);
+        dt_executor_memory_lay_out(&session->executors[e].memory, session->spec.kind, wanted(session), session->arena);
     }
 }
 
@@ -430,8 +433,8 @@ static dt_status *does_not_fit(const dt_session *session, int d, int64_t needed,
 /* How much all executors will ask for when they are prepared. That depends on what the others publish. */
 static dt_status *plan_memory(dt_session *session) {
     if (session->spec.kind->prepare_bytes == NULL) return NULL;
-    for (int e = 0; e < session->n_executors; e++) dt_executor_plan(&session->executors[e], DT_ALL_FUNCTIONS, session->arena);
-    for (int e = 0; e < session->n_executors; e++) DT_TRY(dt_executor_prepare_bytes(&session->executors[e], DT_ALL_FUNCTIONS, session->arena));
+    for (int e = 0; e < session->n_executors; e++) dt_executor_plan(&session->executors[e], wanted(session), session->arena);
+    for (int e = 0; e < session->n_executors; e++) DT_TRY(dt_executor_prepare_bytes(&session->executors[e], wanted(session), session->arena));
     return NULL;
 }
 
@@ -455,7 +458,7 @@ static dt_status *allocate_memory(dt_session *session) {
     }
     for (int e = 0; e < session->n_executors; e++) {
         DT_TRY(dt_executor_allocate(&session->executors[e]));
-        dt_executor_plan(&session->executors[e], DT_ALL_FUNCTIONS, session->arena);
+        dt_executor_plan(&session->executors[e], wanted(session), session->arena);
     }
     return NULL;
 }
@@ -467,7 +470,7 @@ static dt_status *add_recorders(dt_session *session) {
     if (timeline == NULL) return NULL;
     for (int e = 0; e < session->n_executors; e++) {
         dt_executor *executor = &session->executors[e];
-        int64_t most = dt_executor_most_spans(executor, DT_ALL_FUNCTIONS);
+        int64_t most = dt_executor_most_spans(executor, wanted(session));
         DT_TRY(dt_timeline_add_thread(timeline, most, &executor->recorder, "executor %d, %s", e, executor->device->name));
         if (!executor->device->is_timed) continue;
         DT_TRY(dt_timeline_add_thread(timeline, most, &executor->queue, "%s", executor->device->name));
@@ -503,7 +506,7 @@ static dt_status *create_guarded(dt_session *session) {
     DT_TRY(plan_memory(session));
     DT_TRY(check_memory(session));
     DT_TRY(allocate_memory(session));
-    for (int e = 0; e < session->n_executors; e++) DT_TRY(dt_executor_prepare(&session->executors[e], DT_ALL_FUNCTIONS, session->arena));
+    for (int e = 0; e < session->n_executors; e++) DT_TRY(dt_executor_prepare(&session->executors[e], wanted(session), session->arena));
     DT_TRY(compare_devices(session));
     DT_TRY(add_recorders(session));
     return dt_thread_pool_create(session->n_executors, enter_device, session, &session->pool);
@@ -605,7 +608,26 @@ static dt_status *finish(dt_session *session) {
     return status;
 }
 
+/* Initialisers give slots their values too: those run in a session that has them, which then is over. */
+static dt_status *initialize_elsewhere(dt_session *session) {
+    dt_session_options options = session->options;
+    dt_session *whole;
+    options.forward_only = false;
+    DT_TRY(dt_session_create(session->kernels, &options, &whole));
+    dt_status *status = dt_session_initialize(whole);
+    for (int v = 0; v < session->artifact->n_variables && status == NULL; v++) {
+        if (!dt_session_has_variable(session, v)) continue;
+        void *data = dt_allocate((size_t)session->artifact->variables[v].bytes);
+        status = data != NULL ? dt_session_get_variable(whole, 0, v, data) : dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+        if (status == NULL) status = dt_session_set_variable(session, v, data);
+        dt_release(data);
+    }
+    dt_session_destroy(whole);
+    return status;
+}
+
 dt_status *dt_session_initialize(dt_session *session) {
+    if (session->options.forward_only) return initialize_elsewhere(session);
     const dt_artifact *artifact = session->artifact;
     for (int f = 0; f < artifact->n_functions; f++) {
         if (artifact->functions[f].role != DT_ROLE_INIT) continue;
@@ -737,6 +759,8 @@ dt_status *dt_session_result(dt_session *session, int step, int index, void *dat
                           (size_t)bytes);
 }
 
+int64_t dt_session_last_rows(const dt_session *session) { return dt_row_range_valid(rows_here(session), session->batch.rows); }
+
 dt_status *dt_session_gather_result(dt_session *session, int step, int index, dt_text *all) {
     const dt_artifact_tensor *tensor = &session->artifact->functions[session->artifact->steps[step].function].results[index].tensor;
     int64_t rows = tensor->has_rows ? dt_row_range_valid(rows_here(session), session->batch.rows) : 1;
@@ -791,6 +815,15 @@ dt_status *dt_session_bad_index_status(const dt_session *session) {
 }
 
 /* ---- variables ---- */
+
+bool dt_session_has_variable(const dt_session *session, int variable) { return dt_memory_has_variable(session->artifact, wanted(session), variable); }
+
+const void *dt_session_variable_memory(const dt_session *session, int variable) {
+    const dt_memory_domain *domain = &session->domains[0];
+    bool is_whole = dt_memory_share(&session->artifact->variables[variable], domain->share, domain->n_shares).n_bytes ==
+                    session->artifact->variables[variable].bytes;
+    return domain->device->kind->reads_host && is_whole ? domain->memory + domain->variables[variable] : NULL;
+}
 
 dt_status *dt_session_get_variable(dt_session *session, int device, int variable, void *data) {
     dt_progress_count(dt_processes_progress(session->options.processes));

@@ -37,6 +37,7 @@ typedef struct dt_session_options {
     bool no_libraries;       /* on a GPU: leave nothing to vendors' libraries */
     int64_t host_bytes;      /* that the caller will take of the host's memory beside the session: they are to fit too */
     bool shard_optimizer;    /* each process has its share of the optimizer's states alone, and updates that */
+    bool forward_only;       /* no memory for steps that train, nor for slots: neither may be asked for */
     bool fast_sums;          /* over processes: added up as the engine of the transport, or of the GPUs' link, likes, which promises no bits */
     dt_processes *processes; /* of the run, which outlive the session; NULL: this is the only one */
     dt_timeline *timeline;   /* gets a thread for each executor, each queue of a GPU, and one for `processes`; NULL: nothing is recorded */
@@ -69,6 +70,11 @@ dt_status *dt_session_initialize(dt_session *session);
  * slot that processes share out, its own share is read and written, and the rest of `data` is left alone. */
 dt_status *dt_session_get_variable(dt_session *session, int device, int variable, void *data);
 dt_status *dt_session_set_variable(dt_session *session, int variable, const void *data); /* on all devices */
+
+/* Whether the session has it: one that is forward-only may lack slots. */
+bool dt_session_has_variable(const dt_session *session, int variable);
+/* Where it is, valid as long as the session; NULL where the host cannot read the device's memory, or processes share it out. */
+const void *dt_session_variable_memory(const dt_session *session, int variable);
 
 /* The same of what all processes have, in the one that leads; elsewhere `data` may be NULL. Each calls it, for the same variables in the same order.
  */
@@ -103,6 +109,8 @@ dt_status *dt_session_stage(dt_session *session, int step, const dt_batch *batch
 /* Result `result` (index in the step's function, aggregates included) of the last dt_session_run, which was of this step: its valid rows alone
  * (tensor.row_bytes * the batch's rows, those of this process), or all of a result without rows. */
 dt_status *dt_session_result(dt_session *session, int step, int result, void *data);
+
+int64_t dt_session_last_rows(const dt_session *session); /* valid ones of the last batch, those of this process */
 
 /* The same of all processes, in order, appended to `all` in the one that leads; a result without rows, which all have alike, once. Each calls it. */
 dt_status *dt_session_gather_result(dt_session *session, int step, int result, dt_text *all);

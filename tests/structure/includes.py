@@ -11,14 +11,15 @@ import sys
 import tempfile
 
 MAY_INCLUDE = {
-    "base": {"base"},
+    "base": {"base", "include"},
     "abi": {"abi"},
+    "include": {"include"},
     "ir": {"ir", "base", "abi"},
-    "runtime": {"runtime", "base", "abi"},
+    "runtime": {"runtime", "base", "abi", "include"},
     "frontends": {"frontends", "base", "abi", "ir"},
     "compiler": {"compiler", "frontends", "base", "abi", "ir"},
-    "tests": {"tests", "compiler", "frontends", "runtime", "ir", "base", "abi"},
-    "bench": {"bench", "compiler", "frontends", "runtime", "ir", "base", "abi"},
+    "tests": {"tests", "include", "compiler", "frontends", "runtime", "ir", "base", "abi"},
+    "bench": {"bench", "include", "compiler", "frontends", "runtime", "ir", "base", "abi"},
 }
 
 VENDORS = (  # headers in <>, and the files that may include them
@@ -101,6 +102,8 @@ def violations(root):
                 found += [f"{path}: <{header}> is included only by files that match {place.pattern}"
                           for vendor, place in VENDORS if vendor.match(header) and not place.match(path)]
                 continue
+            if path.startswith("include/"):
+                header = "include/" + header  # they are installed beside one another
             if not (root / header).is_file():
                 found.append(f'{path}: "{header}" is not a path from the root')
                 continue

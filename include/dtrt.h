@@ -1,0 +1,400 @@
+/* dtrt: runs compiled programs (.dtx, made by dtc) inside an application: it trains, evaluates, predicts, in the application's own loop or in ours.
+ *
+ *   dtrt_program   an artifact, opened; read-only, shared by any number of sessions and threads
+ *   dtrt_session   its variables on devices, ready to step
+ *   dtrt_pipeline  data of the program, batch after batch
+ *
+ * Errors     dt_status.h says how a function tells that it failed. What it gives through a pointer is then NULL or 0. After a step that failed on a
+ *            device the session can only be destroyed; every other error leaves all as it was before the call.
+ * Pointers   are never NULL but where "or NULL" is said; a NULL that is not allowed is DT_INVALID_ARGUMENT.
+ * Structs    begin with their size, as dt_status.h says: DTRT_INIT(type) sets it. Of a struct that the library fills, so much is filled as the
+ *            caller's size has room for.
+ * Arrays     are borrowed until the call returns. Strings that the library gives live as long as the object they are asked of.
+ * Callbacks  run on the thread that called, which holds no lock. Other than 0 stops what is under way in an orderly manner. Inside a callback the
+ *            session may be read (reports, results, variables, positions), and nothing else: to step, write, load or destroy there is
+ *            DT_FAILED_PRECONDITION, as it is to use a session from two threads at once, or in a child after fork.
+ * Threads    Programs are shared freely. A session, with its pipelines, is used by one thread at a time; different sessions are independent.
+ * Process    Nothing is printed, no signal handled, no exit called, no global state kept. */
+#ifndef DTRT_H
+#define DTRT_H
+
+#include "dt_status.h"
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* An options or info struct of this header's size, all else 0. */
+#define DTRT_INIT(type) ((type){.size = sizeof(type)})
+
+/* ---- status ---- */
+
+DT_API void dtrt_status_free(dt_status *status); /* NULL is allowed */
+DT_API const char *dtrt_code_name(dt_code code); /* "invalid argument" */
+
+DT_API const char *dtrt_version(void); /* of the library: "0.1.0" */
+
+/* ---- element types and arrays ---- */
+
+typedef enum dtrt_dtype {
+    DTRT_F32,
+    DTRT_F16,
+    DTRT_BF16,
+    DTRT_F64,
+    DTRT_I8,
+    DTRT_U8,
+    DTRT_I32,
+    DTRT_I64,
+    DTRT_BOOL /* a byte: 0 or 1 */
+} dtrt_dtype;
+
+DT_API const char *dtrt_dtype_name(dtrt_dtype dtype); /* "f32"; NULL for what is no type */
+DT_API size_t dtrt_dtype_bytes(dtrt_dtype dtype);     /* 0 for what is no type */
+
+/* An array of the caller's, or a view of one of the library's. */
+typedef struct dtrt_array {
+    const void *data;
+    dtrt_dtype dtype;
+    int n_dims;
+    const int64_t *dims;    /* [n_dims] */
+    const int64_t *strides; /* [n_dims] bytes from one element to the next of each dimension, of any sign; or NULL: dense, the last one fastest */
+} dtrt_array;
+
+#define DTRT_ROWS ((int64_t)-1) /* as a dimension of dtrt_tensor: the rows of a batch */
+
+/* ---- programs ---- */
+
+typedef struct dtrt_program dtrt_program;
+
+typedef struct dtrt_open_options {
+    size_t size;
+    const char *level; /* "x86-64-v3": run this code and no other; or NULL: the best that this processor runs */
+    int perf_map;      /* not 0: name the kernels for `perf`, in /tmp/perf-PID.map */
+} dtrt_open_options;
+
+/* Opens an artifact. `options` or NULL. Its file is read whole, checked, and closed.
+ * Errors  DT_NOT_FOUND, DT_DATA_LOSS (not an artifact, or altered), DT_FAILED_PRECONDITION (of another version). */
+DT_API dt_status *dtrt_open(const char *path, const dtrt_open_options *options, dtrt_program **program);
+/* The same of `n_bytes` in memory, which are copied. `name` is for messages. */
+DT_API dt_status *dtrt_open_memory(const char *name, const void *bytes, size_t n_bytes, const dtrt_open_options *options, dtrt_program **program);
+/* Gives up the caller's hold; sessions keep the program as long as they need it. NULL is allowed. */
+DT_API void dtrt_close(dtrt_program *program);
+
+typedef struct dtrt_program_info {
+    size_t size;
+    const char *name;
+    const char *path;     /* as opened */
+    const char *compiler; /* "dtc 0.1.0" */
+    const char *hash;     /* of the program: 16 hex digits */
+    int64_t capacity;     /* most rows of a replica */
+    int64_t n_parameters; /* elements */
+    int64_t n_trainable;  /* of these */
+    int n_variables, n_steps, n_pipelines, n_launch_values;
+    int has_weights; /* `dtc pack` put weights into the file: dtrt_initialize sets them */
+} dtrt_program_info;
+
+DT_API dt_status *dtrt_program_describe(const dtrt_program *program, dtrt_program_info *info);
+
+/* An input or a result of a step, or a variable. */
+typedef struct dtrt_tensor {
+    size_t size;
+    const char *name; /* of a variable its path: "Net/dense_1/w" */
+    dtrt_dtype dtype;
+    int n_dims;
+    const int64_t *dims; /* [n_dims]; the first may be DTRT_ROWS */
+    size_t row_bytes;    /* of one row where there are rows, else of all */
+    const char *kind;    /* of a variable: "parameter", "state" or "slot" (of an optimizer); else NULL */
+    int trainable;       /* of a parameter */
+} dtrt_tensor;
+
+typedef struct dtrt_step_info {
+    size_t size;
+    const char *name;
+    int trains; /* it changes variables */
+    int n_inputs, n_results, n_reports;
+    const char *pipeline; /* that it names as its data; NULL: none */
+} dtrt_step_info;
+
+/* A name's index, from 0; -1: there is none, or a pointer is NULL. */
+DT_API int dtrt_find_step(const dtrt_program *program, const char *name);
+DT_API int dtrt_find_variable(const dtrt_program *program, const char *path);
+DT_API int dtrt_find_pipeline(const dtrt_program *program, const char *name);
+DT_API int dtrt_find_input(const dtrt_program *program, int step, const char *name);
+DT_API int dtrt_find_result(const dtrt_program *program, int step, const char *name);
+DT_API int dtrt_find_report(const dtrt_program *program, int step, const char *name);
+
+/* What is at an index. DT_OUT_OF_RANGE: nothing is. */
+DT_API dt_status *dtrt_describe_step(const dtrt_program *program, int step, dtrt_step_info *info);
+DT_API dt_status *dtrt_describe_variable(const dtrt_program *program, int variable, dtrt_tensor *tensor);
+DT_API dt_status *dtrt_describe_input(const dtrt_program *program, int step, int input, dtrt_tensor *tensor);
+DT_API dt_status *dtrt_describe_result(const dtrt_program *program, int step, int result, dtrt_tensor *tensor);
+DT_API dt_status *dtrt_describe_report(const dtrt_program *program, int step, int report, const char **name);
+DT_API dt_status *dtrt_describe_pipeline(const dtrt_program *program, int pipeline, const char **name);
+DT_API dt_status *dtrt_describe_launch_value(const dtrt_program *program, int value, const char **name);
+
+/* A text in the artifact: "program.dt", "program.ir", "plan.txt". The caller frees *text with dtrt_free. */
+DT_API dt_status *dtrt_program_text(const dtrt_program *program, const char *member, char **text);
+DT_API void dtrt_free(void *memory); /* what the library gave to be freed; NULL is allowed */
+
+/* ---- events ---- */
+
+typedef struct dtrt_session dtrt_session;
+
+typedef enum dtrt_event_kind {
+    DTRT_EVENT_START, /* program, step, level, resumed_from, parameters, trainable, replicas, global_batch, epochs, steps_per_epoch, examples, seed,
+                         first_step, memory_bytes, devices */
+    DTRT_EVENT_STEP,  /* number (training steps done), values of that step alone */
+    DTRT_EVENT_PROGRESS,   /* as EPOCH, of an epoch under way: at most ten times a second */
+    DTRT_EVENT_EPOCH,      /* step, epoch, epochs, steps, steps_per_epoch, examples, complete, seconds, …, values of the epoch */
+    DTRT_EVENT_CHECKPOINT, /* path, number: training steps done */
+    DTRT_EVENT_RESULT,     /* path of a file that was written, dtype, dims */
+    DTRT_EVENT_REMARK,     /* what ("note", "warning", "library"), text */
+    DTRT_EVENT_END         /* what (the reason: "epochs", "max_steps", "pause", "stopped", "no_gain"), number of training steps, epoch, seconds,
+                              first_step_seconds */
+} dtrt_event_kind;
+
+/* What happened. All of it lives until the callback returns; members that are not of the kind are 0. */
+typedef struct dtrt_event {
+    size_t size;
+    dtrt_event_kind kind;
+    const char *what, *text, *program, *step, *level, *path, *resumed_from;
+    int64_t number;
+    int64_t epoch, epochs;          /* from 1; epochs 0: unknown */
+    int64_t steps, steps_per_epoch; /* done; of a whole epoch */
+    int64_t examples;
+    int complete; /* of EPOCH: 0 where it was stopped */
+    double seconds;
+    double examples_per_second, seconds_per_step; /* without the first step; 0: there was no other */
+    double data_wait;                             /* part of `seconds` that was spent waiting for data, 0 to 1 */
+    double first_step_seconds;                    /* from the start of the process to the end of its first step; < 0: none */
+    int64_t parameters, trainable, replicas, global_batch, seed, first_step, memory_bytes;
+    int n_devices;
+    const char *const *devices;
+    int n_values;
+    const char *const *names; /* [n_values] of reports */
+    const double *values;     /* [n_values] */
+    dtrt_dtype dtype;
+    int n_dims;
+    const int64_t *dims;
+} dtrt_event;
+
+/* Other than 0 asks for the end, as a signal does that dtrun gets: the step is finished, a checkpoint written where there are any. */
+typedef int dtrt_event_callback(void *context, dtrt_session *session, const dtrt_event *event);
+
+typedef enum dtrt_text_format {
+    DTRT_TEXT, /* as dtrun prints it for people */
+    DTRT_JSON  /* one object, as `dtrun --log-format json` */
+} dtrt_text_format;
+
+/* The event in words, without a newline after it; *text is "" where nothing is said. The caller frees it with dtrt_free. */
+DT_API dt_status *dtrt_event_text(const dtrt_event *event, dtrt_text_format format, char **text);
+
+/* ---- sessions ---- */
+
+typedef struct dtrt_session_options {
+    size_t size;
+    const char *devices;  /* "cpu", "cpu:2", "cpu:2x4", "cuda:0,1", "null:1", as of dtrun; or NULL: "cpu" */
+    int64_t threads;      /* cores of each "cpu" device; 0: all, shared evenly */
+    int64_t replicas;     /* 0: 1 */
+    int64_t global_batch; /* rows of a full step, a multiple of `replicas`; 0: as many as the program's batch size for each replica */
+    int64_t seed;
+    int forward_only;           /* no gradients, no optimizer's slots: steps that train are refused */
+    int ignore_bad_index;       /* an index out of range is counted, and no error */
+    int no_libraries;           /* on a GPU: leave nothing to vendors' libraries */
+    double deadline_seconds;    /* how long a device may take; 0: ten minutes */
+    const char *data;           /* folder of the pipelines' files; or NULL: their names are paths */
+    dtrt_event_callback *event; /* or NULL: nobody is told */
+    void *context;              /* for `event` */
+} dtrt_session_options;
+
+/* Allocates all that steps need: no memory is allocated inside them. `options` or NULL. Variables are 0 until dtrt_initialize, a load or a write.
+ * Errors  DT_INVALID_ARGUMENT, DT_RESOURCE_EXHAUSTED (the plan does not fit; the message has sizes), DT_NOT_FOUND (no such GPU). */
+DT_API dt_status *dtrt_session_create(dtrt_program *program, const dtrt_session_options *options, dtrt_session **session);
+/* Waits for devices and files that are being written. Pipelines are closed before. NULL is allowed. In a callback, in another thread's call, or after
+ * fork it fails and destroys nothing. */
+DT_API dt_status *dtrt_session_destroy(dtrt_session *session);
+
+typedef struct dtrt_session_info {
+    size_t size;
+    int64_t replicas, global_batch, seed;
+    int64_t memory_bytes; /* on all devices together */
+    int n_devices, n_threads;
+    const char *level; /* of the code that runs: "x86-64-v4", "sm_90" */
+    int64_t n_steps;   /* training steps done: launch.counter of the next one */
+    int64_t epoch;     /* of training: done */
+    int64_t examples;  /* of training: consumed in the epoch under way */
+} dtrt_session_info;
+
+DT_API dt_status *dtrt_session_describe(dtrt_session *session, dtrt_session_info *info);
+DT_API dtrt_program *dtrt_session_program(dtrt_session *session); /* the session's hold, not the caller's; NULL for NULL */
+
+/* New variables by the program's initialisers, from the seed; from the weights packed into the artifact where there are any. Training begins at step
+ * 0. */
+DT_API dt_status *dtrt_initialize(dtrt_session *session);
+
+/* ---- steps ---- */
+
+/* Runs step `step` on a batch of the caller's.
+ *
+ * arrays  [n_inputs of the step] in its order. Type and shape are those of the input; those with rows have as many rows each, 1 to the global batch.
+ *         A dense aligned array is read where it is, another one is copied. One whose `data` is NULL stands for the input's buffer
+ *         (dtrt_step_buffer); `arrays` NULL: all inputs do.
+ * rows    of the batch; 0: those of the arrays, or a full batch where no array has rows.
+ * Blocks  until the step has run; reports, results and variables can then be read. A step that trains advances the session's counter.
+ * Errors  DT_INVALID_ARGUMENT: the arrays, nothing was run. DT_OUT_OF_RANGE: an index of the data, or a report that is not a number; the step has
+ *         run. */
+DT_API dt_status *dtrt_step(dtrt_session *session, int step, const dtrt_array *arrays, int64_t rows);
+
+/* Where to write an input so that the next dtrt_step reads it in place: *data has room for a full global batch, dense. It is the session's, stays
+ * where it is, and keeps what is written there. `bytes` or NULL. */
+DT_API dt_status *dtrt_step_buffer(dtrt_session *session, int step, int input, void **data, size_t *bytes);
+
+/* Fills buffers [n_inputs] with a batch of at most `most_rows`, and says of how many rows; 0 rows: there are no more. */
+typedef int dtrt_fill_callback(void *context, dtrt_session *session, void *const *buffers, int64_t most_rows, int64_t *rows);
+
+/* Runs the step on what `fill` gives, batch after batch, until it has no more, or has been asked `most_steps` times (0: no limit). *n_steps (or
+ * NULL): how many were run. A callback that stops is no error. */
+DT_API dt_status *dtrt_step_callback(dtrt_session *session, int step, dtrt_fill_callback *fill, void *context, int64_t most_steps, int64_t *n_steps);
+
+/* Reports of the last dtrt_step of this step alone, and of all since dtrt_reset_totals, as dtrun prints them: values [n_reports of the step]. Before
+ * the first one they may be NaN. DT_FAILED_PRECONDITION: this step was not run yet. */
+DT_API dt_status *dtrt_reports(dtrt_session *session, int step, double *values);
+DT_API dt_status *dtrt_totals(dtrt_session *session, int step, double *values);
+DT_API dt_status *dtrt_report(dtrt_session *session, int step, const char *name, double *value); /* one of dtrt_reports, by name */
+DT_API dt_status *dtrt_total(dtrt_session *session, int step, const char *name, double *value);  /* one of dtrt_totals, by name */
+DT_API dt_status *dtrt_reset_totals(dtrt_session *session, int step);
+
+/* Result `result` of the last step that was run, which must be this one: its rows, dense. *rows (or NULL): how many; 1 of a result without rows.
+ * `bytes`: room at `data`. */
+DT_API dt_status *dtrt_result(dtrt_session *session, int step, int result, void *data, size_t bytes, int64_t *rows);
+
+/* ---- variables ---- */
+
+/* Copies a variable, dense. DT_INVALID_ARGUMENT: `bytes` is not its size, or the array not of its type and shape. A slot of a forward-only session is
+ * not there: DT_FAILED_PRECONDITION. */
+DT_API dt_status *dtrt_read(dtrt_session *session, int variable, void *data, size_t bytes);
+DT_API dt_status *dtrt_write(dtrt_session *session, int variable, const dtrt_array *array);
+
+/* The variable where it is, dense: valid until the session is destroyed, changed by steps. DT_UNIMPLEMENTED where the host cannot read the device's
+ * memory. */
+DT_API dt_status *dtrt_view(dtrt_session *session, int variable, dtrt_array *view);
+
+/* ---- launch values ---- */
+
+/* Scalars that a program reads at each step: "seed", "epochs", "steps_per_epoch", "counter" (training steps done), and those that it declares with
+ * `launch`. One that is set is read by the next step. DT_NOT_FOUND; DT_INVALID_ARGUMENT: the value is not of its type. */
+DT_API dt_status *dtrt_set_launch(dtrt_session *session, const char *name, double value);
+DT_API dt_status *dtrt_get_launch(dtrt_session *session, const char *name, double *value);
+DT_API dt_status *dtrt_set_launch_integer(dtrt_session *session, const char *name, int64_t value); /* all 64 bits */
+DT_API dt_status *dtrt_get_launch_integer(dtrt_session *session, const char *name, int64_t *value);
+
+/* ---- pipelines ---- */
+
+typedef struct dtrt_pipeline dtrt_pipeline;
+
+/* Opens the data `name` of the program for this session: its folder, seed, replicas and batch. Threads of its own make batches ahead. At most until
+ * the session is destroyed. */
+DT_API dt_status *dtrt_pipeline_open(dtrt_session *session, const char *name, dtrt_pipeline **pipeline);
+DT_API dt_status *dtrt_pipeline_close(dtrt_pipeline *pipeline); /* NULL is allowed */
+
+typedef struct dtrt_pipeline_info {
+    size_t size;
+    int n_components;
+    int64_t n_examples, n_batches; /* of an epoch */
+    int64_t epoch, position;       /* both from 0; position: examples of the epoch handed out */
+} dtrt_pipeline_info;
+
+DT_API dt_status *dtrt_pipeline_describe(dtrt_pipeline *pipeline, dtrt_pipeline_info *info);
+/* Goes to an example of an epoch; a pipeline begins at 0, 0. */
+DT_API dt_status *dtrt_pipeline_seek(dtrt_pipeline *pipeline, int64_t epoch, int64_t position);
+/* The next batch, to look at: arrays [n_components], or NULL. They live until the next call for the pipeline. *rows 0: the epoch is over, and the
+ * next one begins. */
+DT_API dt_status *dtrt_pipeline_next(dtrt_pipeline *pipeline, dtrt_array *arrays, int64_t *rows);
+/* Runs step `step` on the next batch. *rows (or NULL) 0: the epoch is over, nothing was run, and the next one begins. */
+DT_API dt_status *dtrt_step_pipeline(dtrt_session *session, int step, dtrt_pipeline *pipeline, int64_t *rows);
+
+/* ---- checkpoints and weights ---- */
+
+/* Writes a checkpoint, `folder`/step-N, as dtrun does: whole or not at all, one of the same step replaced. *path (or NULL) is its name, to be freed
+ * with dtrt_free. */
+DT_API dt_status *dtrt_save(dtrt_session *session, const char *folder, char **path);
+
+/* Sets all variables and the position from a checkpoint, or from the newest of a folder of them. On error the session is unchanged. */
+DT_API dt_status *dtrt_load(dtrt_session *session, const char *path);
+
+typedef struct dtrt_weights_options {
+    size_t size;
+    const char *map;   /* file that says which name in the weights is which variable; or NULL: names are paths */
+    int allow_missing; /* variables that the file does not have keep their values */
+} dtrt_weights_options;
+
+/* Sets parameters and states from a safetensors file or a checkpoint. `options` or NULL. What there is to say of it is told as remarks. */
+DT_API dt_status *dtrt_load_weights(dtrt_session *session, const char *path, const dtrt_weights_options *options);
+
+typedef struct dtrt_checkpoint_info {
+    size_t size;
+    char path[4096];
+    int64_t step, epoch, examples; /* of training: steps and epochs done, examples of the epoch under way */
+    int64_t seed, replicas, global_batch;
+} dtrt_checkpoint_info;
+
+/* Reads where a training was that wrote a checkpoint: `path`, or the newest below it. Needs no session. */
+DT_API dt_status *dtrt_checkpoint_describe(const char *path, dtrt_checkpoint_info *info);
+
+/* ---- whole runs: what dtrun's commands do ---- */
+
+typedef struct dtrt_run_result {
+    size_t size;
+    int64_t n_steps, n_epochs; /* of this call */
+    int stopped;               /* a callback asked for the end */
+    char reason[16];           /* of dtrt_train: as of DTRT_EVENT_END */
+} dtrt_run_result;
+
+typedef struct dtrt_train_options {
+    size_t size;
+    const char *step;           /* or NULL: "train" */
+    const char *from;           /* pipeline; or NULL: that of the step */
+    int64_t epochs;             /* that the session has been trained for in the end, those before this call counted; 0: one more */
+    int64_t pause_after_epochs; /* of this call: return then, to be called again with the same `epochs`; 0: at the end */
+    int64_t max_steps;          /* training steps done in the end; 0: no limit */
+    const char *checkpoint_dir; /* or NULL: none are written */
+    int64_t checkpoint_every;   /* steps; 0: after each epoch and at the end */
+    int64_t keep;               /* newest checkpoints; 0: 3 */
+    const char *keep_best;      /* "evaluate.accuracy"; or NULL */
+    int64_t stop_after_no_gain; /* epochs; 0: never */
+    int resume;                 /* goes on from the newest checkpoint of the folder, if there is one */
+    int64_t log_every;          /* steps between two STEP events; 0: none */
+} dtrt_train_options;
+
+/* Trains on the program's data from where the session is, evaluating after each epoch where the program has a step `evaluate` with data. `options` or
+ * NULL; `result` or NULL. Two calls to the same `epochs` give the bits of one. */
+DT_API dt_status *dtrt_train(dtrt_session *session, const dtrt_train_options *options, dtrt_run_result *result);
+
+typedef struct dtrt_evaluate_options {
+    size_t size;
+    const char *step; /* or NULL: "evaluate" */
+    const char *from; /* pipeline; or NULL: that of the step */
+} dtrt_evaluate_options;
+
+/* Runs a step that does not train over all of its data; dtrt_totals has what it reports. `options` or NULL; `result` or NULL. */
+DT_API dt_status *dtrt_evaluate(dtrt_session *session, const dtrt_evaluate_options *options, dtrt_run_result *result);
+
+typedef struct dtrt_predict_options {
+    size_t size;
+    const char *step;          /* or NULL: "predict" */
+    const char *from;          /* pipeline; or NULL: that of the step, where there are no inputs */
+    const char *const *inputs; /* [n_inputs] .npy files, or .idx, one an input of the step */
+    int n_inputs;
+    const char *output; /* folder for RESULT.npy; or NULL */
+    const char *png;    /* folder for pictures; or NULL */
+} dtrt_predict_options;
+
+/* Runs a step that does not train over files or a pipeline, and writes its results. */
+DT_API dt_status *dtrt_predict(dtrt_session *session, const dtrt_predict_options *options, dtrt_run_result *result);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

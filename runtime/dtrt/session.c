@@ -1,0 +1,226 @@
+/* session: see session.h. Creating, destroying, and who may use it when. */
+#include "runtime/dtrt/session.h"
+
+#include "base/memory.h"
+#include "base/options.h"
+#include "base/text.h"
+#include "runtime/devices/host_memory.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- who uses it ---- */
+
+enum {
+    IDLE,
+    IN_USE,
+    IN_CALLBACK /* of the thread that owns it */
+};
+
+static dt_status *check_process(const dtrt_session *session) {
+    DT_TRY(dtrt_need(session, "session"));
+    if (session->process == getpid()) return NULL;
+    return dt_error(DT_FAILED_PRECONDITION, "the session is process %ld's: after fork it can be used in the parent alone", (long)session->process);
+}
+
+static bool take(dtrt_session *session) {
+    int idle = IDLE;
+    if (!atomic_compare_exchange_strong(&session->usage, &idle, IN_USE)) return false;
+    session->owner = pthread_self();
+    return true;
+}
+
+/* Of a session in use: whether it is by this thread, which is inside a callback. */
+static bool calls_back(const dtrt_session *session) {
+    return atomic_load(&session->usage) == IN_CALLBACK && pthread_equal(session->owner, pthread_self());
+}
+
+static dt_status *in_use(void) {
+    return dt_error(DT_FAILED_PRECONDITION, "the session is in use by another thread: one thread at a time may use it");
+}
+
+dt_status *dtrt_enter(dtrt_session *session) {
+    DT_TRY(check_process(session));
+    if (take(session)) return NULL;
+    if (!calls_back(session)) return in_use();
+    return dt_error(DT_FAILED_PRECONDITION, "a callback may read the session that calls it, but not change it: return from the callback first");
+}
+
+dt_status *dtrt_enter_to_read(dtrt_session *session) {
+    DT_TRY(check_process(session));
+    if (take(session)) return NULL;
+    if (!calls_back(session)) return in_use();
+    session->n_readers++;
+    return NULL;
+}
+
+dt_status *dtrt_leave(dtrt_session *session, dt_status *status) {
+    if (session->n_readers > 0)
+        session->n_readers--;
+    else
+        atomic_store(&session->usage, IDLE);
+    return status;
+}
+
+void dtrt_begin_callback(dtrt_session *session) { atomic_store(&session->usage, IN_CALLBACK); }
+void dtrt_end_callback(dtrt_session *session) { atomic_store(&session->usage, IN_USE); }
+
+/* ---- creating ---- */
+
+/* What `devices` and `threads` say together, as runtime/devices/spec.h has it. */
+static dt_status *print_devices(const dtrt_session_options *options, char *text, size_t bytes) {
+    const char *devices = options->devices != NULL ? options->devices : "cpu";
+    bool is_cpu = strcmp(devices, "cpu") == 0 || strncmp(devices, "cpu:", 4) == 0;
+    int n = snprintf(text, bytes, "%s", devices);
+    if (options->threads != 0) {
+        if (!is_cpu || strchr(devices, 'x') != NULL || options->threads < 1)
+            return dt_error(DT_INVALID_ARGUMENT, "%" PRId64 " threads on devices \"%s\": threads are of \"cpu\" or \"cpu:D\", at least one of each",
+                            options->threads, devices);
+        n = snprintf(text, bytes, "%s%sx%" PRId64, devices, devices[3] == 0 ? ":1" : "", options->threads);
+    }
+    return (size_t)n < bytes ? NULL : dt_error(DT_INVALID_ARGUMENT, "devices \"%.40s…\": the list is too long", devices);
+}
+
+static dt_status *translate(const dtrt_session *session, const char *devices, dt_session_options *about) {
+    const dtrt_session_options *options = &session->options;
+    *about = dt_session_options_default();
+    about->devices = devices;
+    about->replicas = options->replicas != 0 ? options->replicas : 1;
+    if (about->replicas < 1 || options->global_batch < 0 || options->global_batch % about->replicas != 0)
+        return dt_error(DT_INVALID_ARGUMENT, "a global batch of %" PRId64 " cannot be dealt evenly to %" PRId64 " replicas", options->global_batch,
+                        about->replicas);
+    about->rows = options->global_batch / about->replicas;
+    about->seed = options->seed;
+    about->no_libraries = options->no_libraries != 0;
+    about->forward_only = options->forward_only != 0;
+    if (!(options->deadline_seconds >= 0)) return dt_error(DT_INVALID_ARGUMENT, "a deadline of %g seconds", options->deadline_seconds);
+    about->deadline_seconds = options->deadline_seconds;
+    return NULL;
+}
+
+static dt_status *fill(dtrt_session *session, const dtrt_session_options *given) {
+    char devices[256];
+    dt_session_options about;
+    dtrt_session_options *options = &session->options;
+    DT_TRY(dt_options_read(given, options, sizeof *options, "dtrt_session_options"));
+    DT_TRY(print_devices(options, devices, sizeof devices));
+    DT_TRY(translate(session, devices, &about));
+    options->devices = NULL; /* the caller's */
+    if (options->data != NULL) {
+        size_t bytes = strlen(options->data) + 1;
+        session->data = dt_allocate(bytes);
+        if (session->data == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+        memcpy(session->data, options->data, bytes);
+        options->data = session->data;
+    }
+    DT_TRY(dt_session_create(session->kernels, &about, &session->session));
+    session->artifact = dt_session_artifact(session->session);
+    session->steps = dt_allocate_zeroed((size_t)session->artifact->n_steps, sizeof *session->steps);
+    return session->steps != NULL ? NULL : dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+}
+
+static void free_step(const dtrt_session *session, int number) {
+    const dt_artifact_function *function = &session->artifact->functions[session->artifact->steps[number].function];
+    dtrt_step_state *step = &session->steps[number];
+    dt_runner_destroy(step->runner);
+    for (int i = 0; step->buffers != NULL && i < function->n_inputs; i++)
+        dt_host_memory_release(step->buffers[i], dtrt_input_bytes(session, &function->inputs[i]) + DT_SLACK_BYTES);
+    dt_release(step->buffers);
+    dt_release(step->inputs);
+}
+
+static void destroy(dtrt_session *session) {
+    for (int s = 0; session->steps != NULL && s < session->artifact->n_steps; s++) free_step(session, s);
+    dt_session_destroy(session->session);
+    dtrt_close(session->program);
+    dt_release(session->steps);
+    dt_release(session->data);
+    dt_release(session);
+}
+
+dt_status *dtrt_session_create(dtrt_program *program, const dtrt_session_options *options, dtrt_session **session) {
+    DT_TRY(dtrt_need(session, "session"));
+    *session = NULL;
+    DT_TRY(dtrt_need(program, "program"));
+    dtrt_session *made = dt_allocate_zeroed(1, sizeof *made);
+    if (made == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    made->last_step = -1;
+    made->process = getpid();
+    atomic_init(&made->usage, IDLE);
+    dt_status *status = dtrt_program_hold(program, &made->kernels);
+    if (status == NULL) {
+        made->program = program;
+        status = fill(made, options);
+    }
+    if (status == NULL)
+        *session = made;
+    else
+        destroy(made);
+    return status;
+}
+
+dt_status *dtrt_session_destroy(dtrt_session *session) {
+    if (session == NULL) return NULL;
+    DT_TRY(dtrt_enter(session));
+    if (session->n_pipelines > 0)
+        return dtrt_leave(session, dt_error(DT_FAILED_PRECONDITION, "%d pipeline%s of the session %s open: close them first", session->n_pipelines,
+                                            dt_plural(session->n_pipelines), session->n_pipelines == 1 ? "is" : "are"));
+    destroy(session);
+    return NULL;
+}
+
+dt_status *dtrt_initialize(dtrt_session *session) {
+    DT_TRY(dtrt_enter(session));
+    dt_status *status = dt_session_initialize(session->session);
+    if (status == NULL) session->n_steps = session->epoch = session->examples = 0;
+    return dtrt_leave(session, status);
+}
+
+/* ---- asking ---- */
+
+dtrt_program *dtrt_session_program(dtrt_session *session) { return session != NULL ? session->program : NULL; }
+
+dt_status *dtrt_session_describe(dtrt_session *session, dtrt_session_info *info) {
+    DT_TRY(dtrt_enter_to_read(session));
+    const dt_session *of = session->session;
+    dtrt_session_info about = {.replicas = dt_session_replicas(of),
+                               .global_batch = dt_session_global_batch(of),
+                               .seed = session->options.seed,
+                               .memory_bytes = dt_session_memory_bytes(of),
+                               .n_devices = dt_session_n_devices(of),
+                               .n_threads = dt_session_n_executors(of),
+                               .level = dt_session_level(of),
+                               .n_steps = session->n_steps,
+                               .epoch = session->epoch,
+                               .examples = session->examples};
+    return dtrt_leave(session, dt_options_write(info, &about, sizeof about, "dtrt_session_info"));
+}
+
+/* ---- steps ---- */
+
+size_t dtrt_input_bytes(const dtrt_session *session, const dt_artifact_tensor *input) {
+    return (size_t)(input->has_rows ? dt_session_global_batch(session->session) * input->row_bytes : input->row_bytes);
+}
+
+static bool returns_inputs(const dt_artifact_function *function) {
+    for (int i = 0; i < function->n_results; i++)
+        if (function->buffers[function->results[i].buffer].space == DT_MEMORY_INPUT) return true;
+    return false;
+}
+
+dt_status *dtrt_step_state_of(dtrt_session *session, int step, dtrt_step_state **state) {
+    const dt_artifact *artifact = session->artifact;
+    DT_TRY(dtrt_check_index(step, artifact->n_steps, "step"));
+    *state = &session->steps[step];
+    if ((*state)->runner != NULL) return NULL;
+    if (session->options.forward_only && artifact->steps[step].trains)
+        return dt_error(DT_FAILED_PRECONDITION, "step %s trains, and the session is forward-only", artifact->steps[step].name);
+    const dt_artifact_function *function = &artifact->functions[artifact->steps[step].function];
+    if ((*state)->inputs == NULL) (*state)->inputs = dt_allocate_zeroed((size_t)function->n_inputs, sizeof *(*state)->inputs);
+    if ((*state)->buffers == NULL) (*state)->buffers = dt_allocate_zeroed((size_t)function->n_inputs, sizeof *(*state)->buffers);
+    if ((*state)->inputs == NULL || (*state)->buffers == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    (*state)->returns_inputs = returns_inputs(function);
+    return dt_runner_create(session->kernels, session->session, step, session->options.ignore_bad_index != 0, &(*state)->runner);
+}

@@ -1,0 +1,58 @@
+/* session: what the functions of include/dtrt.h share that take a session.
+ *
+ * Each of them enters the session and leaves it: so that two threads at once, a call from within a callback, and a process made by fork are found out
+ * by one atomic exchange and a comparison, and are errors. */
+#ifndef DT_RUNTIME_DTRT_SESSION_H
+#define DT_RUNTIME_DTRT_SESSION_H
+
+#include "runtime/dtrt/program.h"
+#include "runtime/runner.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+/* What a step is given and leaves. Its members but the runner are NULL until the first batch of the caller's. */
+typedef struct dtrt_step_state {
+    dt_runner *runner;
+    const void **inputs;      /* [n_inputs] of the batch that runs */
+    void **buffers;           /* [n_inputs] room for a full batch of each, allocated when it is first needed */
+    bool returns_inputs;      /* a result is an input itself, so inputs must stay: all are copied */
+    const void *fed_pipeline; /* of the last batch; NULL: it was the caller's */
+} dtrt_step_state;
+
+struct dtrt_session {
+    dtrt_program *program;
+    const dt_kernels *kernels;
+    const dt_artifact *artifact; /* of the session */
+    dt_session *session;
+    dtrt_session_options options;
+    char *data;                       /* options.data */
+    dtrt_step_state *steps;           /* [n_steps] */
+    int last_step;                    /* that was run; -1: none */
+    int n_pipelines;                  /* open ones */
+    int64_t n_steps, epoch, examples; /* of training: done, done, and consumed in the epoch under way */
+
+    pid_t process;
+    _Atomic pthread_t owner; /* while it is in use */
+    atomic_int usage;        /* what it is in use for */
+    int n_readers;           /* calls from within a callback */
+};
+
+/* For a function that changes the session. dtrt_leave returns `status`. */
+dt_status *dtrt_enter(dtrt_session *session);
+/* For one that only reads it, which callbacks may too. */
+dt_status *dtrt_enter_to_read(dtrt_session *session);
+dt_status *dtrt_leave(dtrt_session *session, dt_status *status);
+
+/* Around a callback. */
+void dtrt_begin_callback(dtrt_session *session);
+void dtrt_end_callback(dtrt_session *session);
+
+/* Bytes of an input in a full batch. */
+size_t dtrt_input_bytes(const dtrt_session *session, const dt_artifact_tensor *input);
+
+/* The state of step `step`, with its runner. */
+dt_status *dtrt_step_state_of(dtrt_session *session, int step, dtrt_step_state **state);
+
+#endif

@@ -1,0 +1,218 @@
+/* step: a step on a batch of the caller's, and what it leaves. */
+#include "runtime/devices/host_memory.h"
+#include "runtime/dtrt/array.h"
+#include "runtime/dtrt/session.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const dt_artifact_function *function_of(const dtrt_session *session, int step) {
+    return &session->artifact->functions[session->artifact->steps[step].function];
+}
+
+static const char *name_of(const dtrt_session *session, int step) { return session->artifact->steps[step].name; }
+
+/* ---- inputs ---- */
+
+/* Allocates the buffer of an input, unless it is there. */
+static dt_status *need_buffer(dtrt_session *session, int step, dtrt_step_state *state, int i) {
+    const dt_artifact_tensor *input = &function_of(session, step)->inputs[i];
+    size_t bytes = dtrt_input_bytes(session, input);
+    if (state->buffers[i] != NULL) return NULL;
+    state->buffers[i] = dt_host_memory_allocate(bytes + DT_SLACK_BYTES);
+    if (state->buffers[i] != NULL) return NULL;
+    return dt_error(DT_RESOURCE_EXHAUSTED, "step %s: no memory for %zu bytes of %s", name_of(session, step), bytes, input->name);
+}
+
+/* Checks an array, and that it has as many rows as those before it: *rows, 0 before the first. */
+static dt_status *check_input(dtrt_session *session, int step, const dtrt_array *array, const dt_artifact_tensor *input, int64_t *rows) {
+    const char *name = name_of(session, step);
+    int64_t here = 0, most = dt_session_global_batch(session->session);
+    DT_TRY(dtrt_array_check(array, input, name, input->name, &here));
+    if (!input->has_rows) return NULL;
+    if (here < 1 || here > most)
+        return dt_error(DT_INVALID_ARGUMENT, "%s: %s has %" PRId64 " rows; a batch of this session has 1 to %" PRId64, name, input->name, here, most);
+    if (*rows != 0 && here != *rows)
+        return dt_error(DT_INVALID_ARGUMENT, "%s: %s has %" PRId64 " rows, and the batch %" PRId64, name, input->name, here, *rows);
+    *rows = here;
+    return NULL;
+}
+
+/* Where input `i` is to be read. */
+static dt_status *place_input(dtrt_session *session, int step, dtrt_step_state *state, const dtrt_array *array, int i) {
+    bool is_callers = array != NULL && array->data != NULL;
+    if (is_callers && !state->returns_inputs && dtrt_array_can_stay(array)) {
+        state->inputs[i] = array->data;
+        return NULL;
+    }
+    DT_TRY(need_buffer(session, step, state, i));
+    if (is_callers) dtrt_array_copy(state->buffers[i], array);
+    state->inputs[i] = state->buffers[i];
+    return NULL;
+}
+
+static dt_status *take_inputs(dtrt_session *session, int step, dtrt_step_state *state, const dtrt_array *arrays, int64_t *rows) {
+    const dt_artifact_function *function = function_of(session, step);
+    int64_t most = dt_session_global_batch(session->session);
+    if (*rows < 0 || *rows > most)
+        return dt_error(DT_INVALID_ARGUMENT, "%s: a batch of %" PRId64 " rows; one of this session has 1 to %" PRId64, name_of(session, step), *rows,
+                        most);
+    for (int i = 0; i < function->n_inputs && arrays != NULL; i++)
+        if (arrays[i].data != NULL) DT_TRY(check_input(session, step, &arrays[i], &function->inputs[i], rows));
+    if (*rows == 0) *rows = most;
+    for (int i = 0; i < function->n_inputs; i++) DT_TRY(place_input(session, step, state, arrays != NULL ? &arrays[i] : NULL, i));
+    return NULL;
+}
+
+/* ---- running ---- */
+
+static dt_status *run(dtrt_session *session, int step, dtrt_step_state *state, int64_t rows) {
+    bool trains = session->artifact->steps[step].trains;
+    int64_t counter = trains ? session->n_steps : dt_reports_n_added(dt_runner_reports(state->runner));
+    session->last_step = step;
+    DT_TRY(dt_runner_run(state->runner, &(dt_batch){.inputs = state->inputs, .rows = rows, .counter = counter}));
+    session->n_steps += trains;
+    return NULL;
+}
+
+static dt_status *step_on_arrays(dtrt_session *session, int step, const dtrt_array *arrays, int64_t rows) {
+    dtrt_step_state *state;
+    DT_TRY(dtrt_step_state_of(session, step, &state));
+    DT_TRY(take_inputs(session, step, state, arrays, &rows));
+    return run(session, step, state, rows);
+}
+
+dt_status *dtrt_step(dtrt_session *session, int step, const dtrt_array *arrays, int64_t rows) {
+    DT_TRY(dtrt_enter(session));
+    return dtrt_leave(session, step_on_arrays(session, step, arrays, rows));
+}
+
+static dt_status *find_buffer(dtrt_session *session, int step, int input, void **data, size_t *bytes) {
+    dtrt_step_state *state;
+    DT_TRY(dtrt_step_state_of(session, step, &state));
+    const dt_artifact_function *function = function_of(session, step);
+    DT_TRY(dtrt_check_index(input, function->n_inputs, "input"));
+    DT_TRY(need_buffer(session, step, state, input));
+    *data = state->buffers[input];
+    if (bytes != NULL) *bytes = dtrt_input_bytes(session, &function->inputs[input]);
+    return NULL;
+}
+
+dt_status *dtrt_step_buffer(dtrt_session *session, int step, int input, void **data, size_t *bytes) {
+    DT_TRY(dtrt_need(data, "data"));
+    *data = NULL;
+    if (bytes != NULL) *bytes = 0;
+    DT_TRY(dtrt_enter(session));
+    return dtrt_leave(session, find_buffer(session, step, input, data, bytes));
+}
+
+static dt_status *step_on_callback(dtrt_session *session, int step, dtrt_fill_callback *fill, void *context, int64_t most_steps, int64_t *n_steps) {
+    dtrt_step_state *state;
+    DT_TRY(dtrt_step_state_of(session, step, &state));
+    int64_t most_rows = dt_session_global_batch(session->session);
+    for (int i = 0; i < function_of(session, step)->n_inputs; i++) DT_TRY(need_buffer(session, step, state, i));
+    while (most_steps == 0 || *n_steps < most_steps) {
+        int64_t rows = 0;
+        dtrt_begin_callback(session);
+        int stop = fill(context, session, state->buffers, most_rows, &rows);
+        dtrt_end_callback(session);
+        if (stop != 0 || rows == 0) return NULL;
+        if (rows < 0 || rows > most_rows)
+            return dt_error(DT_INVALID_ARGUMENT, "%s: the callback says %" PRId64 " rows; it was asked for 1 to %" PRId64, name_of(session, step),
+                            rows, most_rows);
+        for (int i = 0; i < function_of(session, step)->n_inputs; i++) state->inputs[i] = state->buffers[i];
+        DT_TRY(run(session, step, state, rows));
+        ++*n_steps;
+    }
+    return NULL;
+}
+
+dt_status *dtrt_step_callback(dtrt_session *session, int step, dtrt_fill_callback *fill, void *context, int64_t most_steps, int64_t *n_steps) {
+    int64_t n = 0;
+    if (n_steps != NULL) *n_steps = 0;
+    if (fill == NULL) return dt_error(DT_INVALID_ARGUMENT, "fill is NULL");
+    if (most_steps < 0) return dt_error(DT_INVALID_ARGUMENT, "%" PRId64 " steps at most", most_steps);
+    DT_TRY(dtrt_enter(session));
+    dt_status *status = step_on_callback(session, step, fill, context, most_steps, &n);
+    if (n_steps != NULL) *n_steps = n;
+    return dtrt_leave(session, status);
+}
+
+/* ---- reports ---- */
+
+typedef dt_log_values values_function(dt_runner *runner);
+
+/* The values of a step's runner; `report` NULL: all of them. */
+static dt_status *read_values(dtrt_session *session, int step, values_function *read, const char *report, double *values) {
+    const dt_artifact *artifact = session->artifact;
+    DT_TRY(dtrt_check_index(step, artifact->n_steps, "step"));
+    int which = report != NULL ? dtrt_find_report(session->program, step, report) : -1;
+    if (report != NULL && which < 0) return dt_error(DT_NOT_FOUND, "step %s reports no %s", name_of(session, step), report);
+    dt_runner *runner = session->steps[step].runner;
+    if (runner == NULL || !dt_runner_has_run(runner)) return dt_error(DT_FAILED_PRECONDITION, "step %s has not been run", name_of(session, step));
+    dt_log_values all = read(runner);
+    if (which >= 0)
+        *values = all.values[which];
+    else
+        memcpy(values, all.values, (size_t)all.n * sizeof *values);
+    return NULL;
+}
+
+dt_status *dtrt_reports(dtrt_session *session, int step, double *values) {
+    DT_TRY(dtrt_need(values, "values"));
+    DT_TRY(dtrt_enter_to_read(session));
+    return dtrt_leave(session, read_values(session, step, dt_runner_step_values, NULL, values));
+}
+
+dt_status *dtrt_totals(dtrt_session *session, int step, double *values) {
+    DT_TRY(dtrt_need(values, "values"));
+    DT_TRY(dtrt_enter_to_read(session));
+    return dtrt_leave(session, read_values(session, step, dt_runner_epoch_values, NULL, values));
+}
+
+dt_status *dtrt_report(dtrt_session *session, int step, const char *name, double *value) {
+    DT_TRY(dtrt_need(name, "name"));
+    DT_TRY(dtrt_need(value, "value"));
+    DT_TRY(dtrt_enter_to_read(session));
+    return dtrt_leave(session, read_values(session, step, dt_runner_step_values, name, value));
+}
+
+dt_status *dtrt_total(dtrt_session *session, int step, const char *name, double *value) {
+    DT_TRY(dtrt_need(name, "name"));
+    DT_TRY(dtrt_need(value, "value"));
+    DT_TRY(dtrt_enter_to_read(session));
+    return dtrt_leave(session, read_values(session, step, dt_runner_epoch_values, name, value));
+}
+
+dt_status *dtrt_reset_totals(dtrt_session *session, int step) {
+    DT_TRY(dtrt_enter(session));
+    dtrt_step_state *state;
+    dt_status *status = dtrt_step_state_of(session, step, &state);
+    if (status == NULL) dt_reports_reset(dt_runner_reports(state->runner));
+    return dtrt_leave(session, status);
+}
+
+/* ---- results ---- */
+
+static dt_status *read_result(dtrt_session *session, int step, int result, void *data, size_t bytes, int64_t *rows) {
+    DT_TRY(dtrt_check_index(step, session->artifact->n_steps, "step"));
+    const dt_artifact_function *function = function_of(session, step);
+    int n_aggregates = session->artifact->steps[step].n_aggregates;
+    DT_TRY(dtrt_check_index(result, function->n_results - n_aggregates, "result"));
+    if (step != session->last_step) return dt_error(DT_FAILED_PRECONDITION, "step %s was not the last one to run", name_of(session, step));
+    const dt_artifact_tensor *tensor = &function->results[n_aggregates + result].tensor;
+    int64_t n = tensor->has_rows ? dt_session_last_rows(session->session) : 1;
+    if ((size_t)(n * tensor->row_bytes) > bytes)
+        return dt_error(DT_INVALID_ARGUMENT, "%s: result %s has %" PRId64 " bytes, there is room for %zu", name_of(session, step), tensor->name,
+                        n * tensor->row_bytes, bytes);
+    DT_TRY(dt_session_result(session->session, step, n_aggregates + result, data));
+    if (rows != NULL) *rows = n;
+    return NULL;
+}
+
+dt_status *dtrt_result(dtrt_session *session, int step, int result, void *data, size_t bytes, int64_t *rows) {
+    if (rows != NULL) *rows = 0;
+    DT_TRY(dtrt_need(data, "data"));
+    DT_TRY(dtrt_enter_to_read(session));
+    return dtrt_leave(session, read_result(session, step, result, data, bytes, rows));
+}

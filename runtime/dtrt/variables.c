@@ -1,0 +1,62 @@
+/* variables: read, written, and looked at where they are. */
+#include "base/memory.h"
+#include "runtime/dtrt/array.h"
+#include "runtime/dtrt/session.h"
+
+static dt_status *find(const dtrt_session *session, int variable, const dt_artifact_variable **found) {
+    DT_TRY(dtrt_check_index(variable, session->artifact->n_variables, "variable"));
+    *found = &session->artifact->variables[variable];
+    if (dt_session_has_variable(session->session, variable)) return NULL;
+    return dt_error(DT_FAILED_PRECONDITION, "%s is a slot of an optimizer, and the session is forward-only", (*found)->path);
+}
+
+static dt_status *read_variable(dtrt_session *session, int variable, void *data, size_t bytes) {
+    const dt_artifact_variable *about;
+    DT_TRY(find(session, variable, &about));
+    if (bytes != (size_t)about->bytes)
+        return dt_error(DT_INVALID_ARGUMENT, "%s has %lld bytes, there is room for %zu", about->path, (long long)about->bytes, bytes);
+    return dt_session_get_variable(session->session, 0, variable, data);
+}
+
+dt_status *dtrt_read(dtrt_session *session, int variable, void *data, size_t bytes) {
+    DT_TRY(dtrt_need(data, "data"));
+    DT_TRY(dtrt_enter_to_read(session));
+    return dtrt_leave(session, read_variable(session, variable, data, bytes));
+}
+
+static dt_status *write_variable(dtrt_session *session, int variable, const dtrt_array *array) {
+    const dt_artifact_variable *about;
+    int64_t no_rows;
+    DT_TRY(find(session, variable, &about));
+    DT_TRY(dtrt_array_check(array, &about->tensor, dtrt_program_artifact(session->program)->name, about->path, &no_rows));
+    void *dense = dt_allocate((size_t)about->bytes);
+    if (dense == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: no memory for a copy of %lld bytes", about->path, (long long)about->bytes);
+    dtrt_array_copy(dense, array);
+    dt_status *status = dt_session_set_variable(session->session, variable, dense);
+    dt_release(dense);
+    return status;
+}
+
+dt_status *dtrt_write(dtrt_session *session, int variable, const dtrt_array *array) {
+    DT_TRY(dtrt_need(array, "array"));
+    DT_TRY(dtrt_need(array->data, "array->data"));
+    DT_TRY(dtrt_enter(session));
+    return dtrt_leave(session, write_variable(session, variable, array));
+}
+
+static dt_status *view_variable(dtrt_session *session, int variable, dtrt_array *view) {
+    const dt_artifact_variable *about;
+    DT_TRY(find(session, variable, &about));
+    const void *data = dt_session_variable_memory(session->session, variable);
+    if (data == NULL)
+        return dt_error(DT_UNIMPLEMENTED, "%s is in a device's memory, which the host cannot read in place: copy it with dtrt_read", about->path);
+    *view = (dtrt_array){.data = data, .dtype = (dtrt_dtype)about->tensor.dtype, .n_dims = about->tensor.n_dims, .dims = about->tensor.dims};
+    return NULL;
+}
+
+dt_status *dtrt_view(dtrt_session *session, int variable, dtrt_array *view) {
+    DT_TRY(dtrt_need(view, "view"));
+    *view = (dtrt_array){0};
+    DT_TRY(dtrt_enter_to_read(session));
+    return dtrt_leave(session, view_variable(session, variable, view));
+}
