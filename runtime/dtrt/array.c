@@ -21,7 +21,7 @@ static dt_status *wrong_type(const dtrt_array *array, const dt_artifact_tensor *
     return status;
 }
 
-dt_status *dtrt_array_check(const dtrt_array *array, const dt_artifact_tensor *tensor, const char *of, const char *name, int64_t *rows) {
+dt_status *dt_array_check(const dtrt_array *array, const dt_artifact_tensor *tensor, const char *of, const char *name, int64_t *rows) {
     if ((unsigned)array->dtype >= DT_N_DTYPES) return dt_error(DT_INVALID_ARGUMENT, "%s: %s: %d is no element type", of, name, (int)array->dtype);
     if (array->n_dims < 0 || (array->dims == NULL && array->n_dims > 0))
         return dt_error(DT_INVALID_ARGUMENT, "%s: %s: an array of %d dimensions%s", of, name, array->n_dims,
@@ -49,7 +49,7 @@ static size_t bytes_of(const dtrt_array *array) {
     return bytes;
 }
 
-bool dtrt_array_can_stay(const dtrt_array *array) {
+bool dt_array_can_stay(const dtrt_array *array) {
     uintptr_t start = (uintptr_t)array->data, last = start + bytes_of(array) - 1;
     bool is_aligned = start % dt_dtype_bytes((dt_dtype)array->dtype) == 0;
     return is_aligned && last / LEAST_PAGE_BYTES == (last + DT_SLACK_BYTES) / LEAST_PAGE_BYTES && is_dense(array);
@@ -70,7 +70,7 @@ static char *copy(char *to, const char *from, const dtrt_array *array, int d) {
     return to;
 }
 
-void dtrt_array_copy(void *to, const dtrt_array *array) {
+void dt_array_copy(void *to, const dtrt_array *array) {
     if (is_dense(array))
         memcpy(to, array->data, bytes_of(array));
     else

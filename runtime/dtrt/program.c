@@ -24,9 +24,9 @@ DT_DTYPES(X)
 #undef X
 _Static_assert(DTRT_ROWS == DT_ROWS, "a dimension of rows is the same one in the header");
 
-dt_status *dtrt_need(const void *pointer, const char *name) { return pointer != NULL ? NULL : dt_error(DT_INVALID_ARGUMENT, "%s is NULL", name); }
+dt_status *dt_api_need(const void *pointer, const char *name) { return pointer != NULL ? NULL : dt_error(DT_INVALID_ARGUMENT, "%s is NULL", name); }
 
-dt_status *dtrt_check_index(int index, int n, const char *what) {
+dt_status *dt_api_check_index(int index, int n, const char *what) {
     if (index >= 0 && index < n) return NULL;
     return dt_error(DT_OUT_OF_RANGE, "there is no %s %d: they are numbered from 0, and there %s %d", what, index, n == 1 ? "is" : "are", n);
 }
@@ -72,7 +72,7 @@ static dt_status *create(const dtrt_open_options *given, dtrt_program **program)
 
 /* `bytes` NULL: they are those of the file. */
 static dt_status *open_program(const char *path, const void *bytes, size_t n_bytes, const dtrt_open_options *options, dtrt_program **program) {
-    DT_TRY(dtrt_need(program, "program"));
+    DT_TRY(dt_api_need(program, "program"));
     *program = NULL;
     dtrt_program *made;
     DT_TRY(create(options, &made));
@@ -85,13 +85,13 @@ static dt_status *open_program(const char *path, const void *bytes, size_t n_byt
 }
 
 dt_status *dtrt_open(const char *path, const dtrt_open_options *options, dtrt_program **program) {
-    DT_TRY(dtrt_need(path, "path"));
+    DT_TRY(dt_api_need(path, "path"));
     return open_program(path, NULL, 0, options, program);
 }
 
 dt_status *dtrt_open_memory(const char *name, const void *bytes, size_t n_bytes, const dtrt_open_options *options, dtrt_program **program) {
-    DT_TRY(dtrt_need(name, "name"));
-    DT_TRY(dtrt_need(bytes, "bytes"));
+    DT_TRY(dt_api_need(name, "name"));
+    DT_TRY(dt_api_need(bytes, "bytes"));
     return open_program(name, bytes, n_bytes, options, program);
 }
 
@@ -99,7 +99,7 @@ void dtrt_close(dtrt_program *program) {
     if (program != NULL && atomic_fetch_sub(&program->n_holders, 1) == 1) destroy(program);
 }
 
-dt_status *dtrt_program_hold(dtrt_program *program, const dt_kernels **kernels) {
+dt_status *dt_program_hold(dtrt_program *program, const dt_kernels **kernels) {
     pthread_mutex_lock(&program->lock);
     dt_status *status = program->kernels == NULL ? dt_kernels_load(program->artifact, &program->options, &program->kernels) : NULL;
     pthread_mutex_unlock(&program->lock);
@@ -110,7 +110,7 @@ dt_status *dtrt_program_hold(dtrt_program *program, const dt_kernels **kernels) 
 
 /* ---- asking ---- */
 
-const dt_artifact *dtrt_program_artifact(const dtrt_program *program) { return program->artifact; }
+const dt_artifact *dt_program_artifact(const dtrt_program *program) { return program->artifact; }
 
 /* The function of a step; NULL: there is no such step. */
 static const dt_artifact_function *function_of(const dtrt_program *program, int step) {
@@ -156,7 +156,7 @@ int dtrt_find_report(const dtrt_program *program, int step, const char *name) {
 }
 
 dt_status *dtrt_program_describe(const dtrt_program *program, dtrt_program_info *info) {
-    DT_TRY(dtrt_need(program, "program"));
+    DT_TRY(dt_api_need(program, "program"));
     const dt_artifact *artifact = program->artifact;
     dtrt_program_info about = {.name = artifact->name,
                                .path = artifact->path,
@@ -172,9 +172,9 @@ dt_status *dtrt_program_describe(const dtrt_program *program, dtrt_program_info 
 }
 
 dt_status *dtrt_describe_step(const dtrt_program *program, int step, dtrt_step_info *info) {
-    DT_TRY(dtrt_need(program, "program"));
+    DT_TRY(dt_api_need(program, "program"));
     const dt_artifact *artifact = program->artifact;
-    DT_TRY(dtrt_check_index(step, artifact->n_steps, "step"));
+    DT_TRY(dt_api_check_index(step, artifact->n_steps, "step"));
     const dt_artifact_step *of = &artifact->steps[step];
     const dt_artifact_function *function = &artifact->functions[of->function];
     dtrt_step_info about = {.name = of->name,
@@ -195,8 +195,8 @@ static dtrt_tensor tensor_of(const dt_artifact_tensor *tensor) {
 }
 
 dt_status *dtrt_describe_variable(const dtrt_program *program, int variable, dtrt_tensor *tensor) {
-    DT_TRY(dtrt_need(program, "program"));
-    DT_TRY(dtrt_check_index(variable, program->artifact->n_variables, "variable"));
+    DT_TRY(dt_api_need(program, "program"));
+    DT_TRY(dt_api_check_index(variable, program->artifact->n_variables, "variable"));
     const dt_artifact_variable *of = &program->artifact->variables[variable];
     dtrt_tensor about = tensor_of(&of->tensor);
     about.name = of->path;
@@ -207,8 +207,8 @@ dt_status *dtrt_describe_variable(const dtrt_program *program, int variable, dtr
 }
 
 static dt_status *find_function(const dtrt_program *program, int step, const dt_artifact_function **function) {
-    DT_TRY(dtrt_need(program, "program"));
-    DT_TRY(dtrt_check_index(step, program->artifact->n_steps, "step"));
+    DT_TRY(dt_api_need(program, "program"));
+    DT_TRY(dt_api_check_index(step, program->artifact->n_steps, "step"));
     *function = function_of(program, step);
     return NULL;
 }
@@ -216,7 +216,7 @@ static dt_status *find_function(const dtrt_program *program, int step, const dt_
 dt_status *dtrt_describe_input(const dtrt_program *program, int step, int input, dtrt_tensor *tensor) {
     const dt_artifact_function *function;
     DT_TRY(find_function(program, step, &function));
-    DT_TRY(dtrt_check_index(input, function->n_inputs, "input"));
+    DT_TRY(dt_api_check_index(input, function->n_inputs, "input"));
     dtrt_tensor about = tensor_of(&function->inputs[input]);
     return dt_options_write(tensor, &about, sizeof about, "dtrt_tensor");
 }
@@ -225,26 +225,26 @@ dt_status *dtrt_describe_result(const dtrt_program *program, int step, int resul
     const dt_artifact_function *function;
     DT_TRY(find_function(program, step, &function));
     int n_aggregates = program->artifact->steps[step].n_aggregates;
-    DT_TRY(dtrt_check_index(result, function->n_results - n_aggregates, "result"));
+    DT_TRY(dt_api_check_index(result, function->n_results - n_aggregates, "result"));
     dtrt_tensor about = tensor_of(&function->results[n_aggregates + result].tensor);
     return dt_options_write(tensor, &about, sizeof about, "dtrt_tensor");
 }
 
 dt_status *dtrt_describe_report(const dtrt_program *program, int step, int report, const char **name) {
     const dt_artifact_function *function;
-    DT_TRY(dtrt_need(name, "name"));
+    DT_TRY(dt_api_need(name, "name"));
     *name = NULL;
     DT_TRY(find_function(program, step, &function));
-    DT_TRY(dtrt_check_index(report, program->artifact->steps[step].n_reports, "report"));
+    DT_TRY(dt_api_check_index(report, program->artifact->steps[step].n_reports, "report"));
     *name = program->artifact->steps[step].reports[report];
     return NULL;
 }
 
 dt_status *dtrt_describe_pipeline(const dtrt_program *program, int pipeline, const char **name) {
-    DT_TRY(dtrt_need(program, "program"));
-    DT_TRY(dtrt_need(name, "name"));
+    DT_TRY(dt_api_need(program, "program"));
+    DT_TRY(dt_api_need(name, "name"));
     *name = NULL;
-    DT_TRY(dtrt_check_index(pipeline, program->artifact->n_pipelines, "pipeline"));
+    DT_TRY(dt_api_check_index(pipeline, program->artifact->n_pipelines, "pipeline"));
     *name = program->artifact->pipelines[pipeline].name;
     return NULL;
 }

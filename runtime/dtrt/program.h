@@ -5,15 +5,15 @@
 #include "include/dtrt.h"
 #include "runtime/artifact/kernels.h"
 
-const dt_artifact *dtrt_program_artifact(const dtrt_program *program);
+const dt_artifact *dt_program_artifact(const dtrt_program *program);
 
 /* Its kernels, loaded when the first session wants them; and a hold on the program, to be given up with dtrt_close. */
-dt_status *dtrt_program_hold(dtrt_program *program, const dt_kernels **kernels);
+dt_status *dt_program_hold(dtrt_program *program, const dt_kernels **kernels);
 
 /* What is wrong with a pointer that may not be NULL: "path is NULL". */
-dt_status *dtrt_need(const void *pointer, const char *name);
+dt_status *dt_api_need(const void *pointer, const char *name);
 
 /* Fails for what is no index of [0, n): "step 7 of 3". */
-dt_status *dtrt_check_index(int index, int n, const char *what);
+dt_status *dt_api_check_index(int index, int n, const char *what);
 
 #endif

@@ -20,7 +20,7 @@ enum {
 };
 
 static dt_status *check_process(const dtrt_session *session) {
-    DT_TRY(dtrt_need(session, "session"));
+    DT_TRY(dt_api_need(session, "session"));
     if (session->process == getpid()) return NULL;
     return dt_error(DT_FAILED_PRECONDITION, "the session is process %ld's: after fork it can be used in the parent alone", (long)session->process);
 }
@@ -41,14 +41,14 @@ static dt_status *in_use(void) {
     return dt_error(DT_FAILED_PRECONDITION, "the session is in use by another thread: one thread at a time may use it");
 }
 
-dt_status *dtrt_enter(dtrt_session *session) {
+dt_status *dt_api_enter(dtrt_session *session) {
     DT_TRY(check_process(session));
     if (take(session)) return NULL;
     if (!calls_back(session)) return in_use();
     return dt_error(DT_FAILED_PRECONDITION, "a callback may read the session that calls it, but not change it: return from the callback first");
 }
 
-dt_status *dtrt_enter_to_read(dtrt_session *session) {
+dt_status *dt_api_enter_to_read(dtrt_session *session) {
     DT_TRY(check_process(session));
     if (take(session)) return NULL;
     if (!calls_back(session)) return in_use();
@@ -56,7 +56,7 @@ dt_status *dtrt_enter_to_read(dtrt_session *session) {
     return NULL;
 }
 
-dt_status *dtrt_leave(dtrt_session *session, dt_status *status) {
+dt_status *dt_api_leave(dtrt_session *session, dt_status *status) {
     if (session->n_readers > 0)
         session->n_readers--;
     else
@@ -64,8 +64,8 @@ dt_status *dtrt_leave(dtrt_session *session, dt_status *status) {
     return status;
 }
 
-void dtrt_begin_callback(dtrt_session *session) { atomic_store(&session->usage, IN_CALLBACK); }
-void dtrt_end_callback(dtrt_session *session) { atomic_store(&session->usage, IN_USE); }
+void dt_api_begin_callback(dtrt_session *session) { atomic_store(&session->usage, IN_CALLBACK); }
+void dt_api_end_callback(dtrt_session *session) { atomic_store(&session->usage, IN_USE); }
 
 /* ---- creating ---- */
 
@@ -126,7 +126,7 @@ static void free_step(const dtrt_session *session, int number) {
     dtrt_step_state *step = &session->steps[number];
     dt_runner_destroy(step->runner);
     for (int i = 0; step->buffers != NULL && i < function->n_inputs; i++)
-        dt_host_memory_release(step->buffers[i], dtrt_input_bytes(session, &function->inputs[i]) + DT_SLACK_BYTES);
+        dt_host_memory_release(step->buffers[i], dt_api_input_bytes(session, &function->inputs[i]) + DT_SLACK_BYTES);
     dt_release(step->buffers);
     dt_release(step->inputs);
 }
@@ -141,15 +141,15 @@ static void destroy(dtrt_session *session) {
 }
 
 dt_status *dtrt_session_create(dtrt_program *program, const dtrt_session_options *options, dtrt_session **session) {
-    DT_TRY(dtrt_need(session, "session"));
+    DT_TRY(dt_api_need(session, "session"));
     *session = NULL;
-    DT_TRY(dtrt_need(program, "program"));
+    DT_TRY(dt_api_need(program, "program"));
     dtrt_session *made = dt_allocate_zeroed(1, sizeof *made);
     if (made == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     made->last_step = -1;
     made->process = getpid();
     atomic_init(&made->usage, IDLE);
-    dt_status *status = dtrt_program_hold(program, &made->kernels);
+    dt_status *status = dt_program_hold(program, &made->kernels);
     if (status == NULL) {
         made->program = program;
         status = fill(made, options);
@@ -163,19 +163,19 @@ dt_status *dtrt_session_create(dtrt_program *program, const dtrt_session_options
 
 dt_status *dtrt_session_destroy(dtrt_session *session) {
     if (session == NULL) return NULL;
-    DT_TRY(dtrt_enter(session));
+    DT_TRY(dt_api_enter(session));
     if (session->n_pipelines > 0)
-        return dtrt_leave(session, dt_error(DT_FAILED_PRECONDITION, "%d pipeline%s of the session %s open: close them first", session->n_pipelines,
-                                            dt_plural(session->n_pipelines), session->n_pipelines == 1 ? "is" : "are"));
+        return dt_api_leave(session, dt_error(DT_FAILED_PRECONDITION, "%d pipeline%s of the session %s open: close them first", session->n_pipelines,
+                                              dt_plural(session->n_pipelines), session->n_pipelines == 1 ? "is" : "are"));
     destroy(session);
     return NULL;
 }
 
 dt_status *dtrt_initialize(dtrt_session *session) {
-    DT_TRY(dtrt_enter(session));
+    DT_TRY(dt_api_enter(session));
     dt_status *status = dt_session_initialize(session->session);
     if (status == NULL) session->n_steps = session->epoch = session->examples = 0;
-    return dtrt_leave(session, status);
+    return dt_api_leave(session, status);
 }
 
 /* ---- asking ---- */
@@ -183,7 +183,7 @@ dt_status *dtrt_initialize(dtrt_session *session) {
 dtrt_program *dtrt_session_program(dtrt_session *session) { return session != NULL ? session->program : NULL; }
 
 dt_status *dtrt_session_describe(dtrt_session *session, dtrt_session_info *info) {
-    DT_TRY(dtrt_enter_to_read(session));
+    DT_TRY(dt_api_enter_to_read(session));
     const dt_session *of = session->session;
     dtrt_session_info about = {.replicas = dt_session_replicas(of),
                                .global_batch = dt_session_global_batch(of),
@@ -195,12 +195,12 @@ dt_status *dtrt_session_describe(dtrt_session *session, dtrt_session_info *info)
                                .n_steps = session->n_steps,
                                .epoch = session->epoch,
                                .examples = session->examples};
-    return dtrt_leave(session, dt_options_write(info, &about, sizeof about, "dtrt_session_info"));
+    return dt_api_leave(session, dt_options_write(info, &about, sizeof about, "dtrt_session_info"));
 }
 
 /* ---- steps ---- */
 
-size_t dtrt_input_bytes(const dtrt_session *session, const dt_artifact_tensor *input) {
+size_t dt_api_input_bytes(const dtrt_session *session, const dt_artifact_tensor *input) {
     return (size_t)(input->has_rows ? dt_session_global_batch(session->session) * input->row_bytes : input->row_bytes);
 }
 
@@ -210,9 +210,9 @@ static bool returns_inputs(const dt_artifact_function *function) {
     return false;
 }
 
-dt_status *dtrt_step_state_of(dtrt_session *session, int step, dtrt_step_state **state) {
+dt_status *dt_api_step_state(dtrt_session *session, int step, dtrt_step_state **state) {
     const dt_artifact *artifact = session->artifact;
-    DT_TRY(dtrt_check_index(step, artifact->n_steps, "step"));
+    DT_TRY(dt_api_check_index(step, artifact->n_steps, "step"));
     *state = &session->steps[step];
     if ((*state)->runner != NULL) return NULL;
     if (session->options.forward_only && artifact->steps[step].trains)

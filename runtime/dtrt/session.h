@@ -39,20 +39,20 @@ struct dtrt_session {
     int n_readers;           /* calls from within a callback */
 };
 
-/* For a function that changes the session. dtrt_leave returns `status`. */
-dt_status *dtrt_enter(dtrt_session *session);
+/* For a function that changes the session. dt_api_leave returns `status`. */
+dt_status *dt_api_enter(dtrt_session *session);
 /* For one that only reads it, which callbacks may too. */
-dt_status *dtrt_enter_to_read(dtrt_session *session);
-dt_status *dtrt_leave(dtrt_session *session, dt_status *status);
+dt_status *dt_api_enter_to_read(dtrt_session *session);
+dt_status *dt_api_leave(dtrt_session *session, dt_status *status);
 
 /* Around a callback. */
-void dtrt_begin_callback(dtrt_session *session);
-void dtrt_end_callback(dtrt_session *session);
+void dt_api_begin_callback(dtrt_session *session);
+void dt_api_end_callback(dtrt_session *session);
 
 /* Bytes of an input in a full batch. */
-size_t dtrt_input_bytes(const dtrt_session *session, const dt_artifact_tensor *input);
+size_t dt_api_input_bytes(const dtrt_session *session, const dt_artifact_tensor *input);
 
 /* The state of step `step`, with its runner. */
-dt_status *dtrt_step_state_of(dtrt_session *session, int step, dtrt_step_state **state);
+dt_status *dt_api_step_state(dtrt_session *session, int step, dtrt_step_state **state);
 
 #endif

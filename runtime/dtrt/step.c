@@ -17,7 +17,7 @@ static const char *name_of(const dtrt_session *session, int step) { return sessi
 /* Allocates the buffer of an input, unless it is there. */
 static dt_status *need_buffer(dtrt_session *session, int step, dtrt_step_state *state, int i) {
     const dt_artifact_tensor *input = &function_of(session, step)->inputs[i];
-    size_t bytes = dtrt_input_bytes(session, input);
+    size_t bytes = dt_api_input_bytes(session, input);
     if (state->buffers[i] != NULL) return NULL;
     state->buffers[i] = dt_host_memory_allocate(bytes + DT_SLACK_BYTES);
     if (state->buffers[i] != NULL) return NULL;
@@ -28,7 +28,7 @@ static dt_status *need_buffer(dtrt_session *session, int step, dtrt_step_state *
 static dt_status *check_input(dtrt_session *session, int step, const dtrt_array *array, const dt_artifact_tensor *input, int64_t *rows) {
     const char *name = name_of(session, step);
     int64_t here = 0, most = dt_session_global_batch(session->session);
-    DT_TRY(dtrt_array_check(array, input, name, input->name, &here));
+    DT_TRY(dt_array_check(array, input, name, input->name, &here));
     if (!input->has_rows) return NULL;
     if (here < 1 || here > most)
         return dt_error(DT_INVALID_ARGUMENT, "%s: %s has %" PRId64 " rows; a batch of this session has 1 to %" PRId64, name, input->name, here, most);
@@ -41,12 +41,12 @@ static dt_status *check_input(dtrt_session *session, int step, const dtrt_array 
 /* Where input `i` is to be read. */
 static dt_status *place_input(dtrt_session *session, int step, dtrt_step_state *state, const dtrt_array *array, int i) {
     bool is_callers = array != NULL && array->data != NULL;
-    if (is_callers && !state->returns_inputs && dtrt_array_can_stay(array)) {
+    if (is_callers && !state->returns_inputs && dt_array_can_stay(array)) {
         state->inputs[i] = array->data;
         return NULL;
     }
     DT_TRY(need_buffer(session, step, state, i));
-    if (is_callers) dtrt_array_copy(state->buffers[i], array);
+    if (is_callers) dt_array_copy(state->buffers[i], array);
     state->inputs[i] = state->buffers[i];
     return NULL;
 }
@@ -77,45 +77,45 @@ static dt_status *run(dtrt_session *session, int step, dtrt_step_state *state, i
 
 static dt_status *step_on_arrays(dtrt_session *session, int step, const dtrt_array *arrays, int64_t rows) {
     dtrt_step_state *state;
-    DT_TRY(dtrt_step_state_of(session, step, &state));
+    DT_TRY(dt_api_step_state(session, step, &state));
     DT_TRY(take_inputs(session, step, state, arrays, &rows));
     return run(session, step, state, rows);
 }
 
 dt_status *dtrt_step(dtrt_session *session, int step, const dtrt_array *arrays, int64_t rows) {
-    DT_TRY(dtrt_enter(session));
-    return dtrt_leave(session, step_on_arrays(session, step, arrays, rows));
+    DT_TRY(dt_api_enter(session));
+    return dt_api_leave(session, step_on_arrays(session, step, arrays, rows));
 }
 
 static dt_status *find_buffer(dtrt_session *session, int step, int input, void **data, size_t *bytes) {
     dtrt_step_state *state;
-    DT_TRY(dtrt_step_state_of(session, step, &state));
+    DT_TRY(dt_api_step_state(session, step, &state));
     const dt_artifact_function *function = function_of(session, step);
-    DT_TRY(dtrt_check_index(input, function->n_inputs, "input"));
+    DT_TRY(dt_api_check_index(input, function->n_inputs, "input"));
     DT_TRY(need_buffer(session, step, state, input));
     *data = state->buffers[input];
-    if (bytes != NULL) *bytes = dtrt_input_bytes(session, &function->inputs[input]);
+    if (bytes != NULL) *bytes = dt_api_input_bytes(session, &function->inputs[input]);
     return NULL;
 }
 
 dt_status *dtrt_step_buffer(dtrt_session *session, int step, int input, void **data, size_t *bytes) {
-    DT_TRY(dtrt_need(data, "data"));
+    DT_TRY(dt_api_need(data, "data"));
     *data = NULL;
     if (bytes != NULL) *bytes = 0;
-    DT_TRY(dtrt_enter(session));
-    return dtrt_leave(session, find_buffer(session, step, input, data, bytes));
+    DT_TRY(dt_api_enter(session));
+    return dt_api_leave(session, find_buffer(session, step, input, data, bytes));
 }
 
 static dt_status *step_on_callback(dtrt_session *session, int step, dtrt_fill_callback *fill, void *context, int64_t most_steps, int64_t *n_steps) {
     dtrt_step_state *state;
-    DT_TRY(dtrt_step_state_of(session, step, &state));
+    DT_TRY(dt_api_step_state(session, step, &state));
     int64_t most_rows = dt_session_global_batch(session->session);
     for (int i = 0; i < function_of(session, step)->n_inputs; i++) DT_TRY(need_buffer(session, step, state, i));
     while (most_steps == 0 || *n_steps < most_steps) {
         int64_t rows = 0;
-        dtrt_begin_callback(session);
+        dt_api_begin_callback(session);
         int stop = fill(context, session, state->buffers, most_rows, &rows);
-        dtrt_end_callback(session);
+        dt_api_end_callback(session);
         if (stop != 0 || rows == 0) return NULL;
         if (rows < 0 || rows > most_rows)
             return dt_error(DT_INVALID_ARGUMENT, "%s: the callback says %" PRId64 " rows; it was asked for 1 to %" PRId64, name_of(session, step),
@@ -132,10 +132,10 @@ dt_status *dtrt_step_callback(dtrt_session *session, int step, dtrt_fill_callbac
     if (n_steps != NULL) *n_steps = 0;
     if (fill == NULL) return dt_error(DT_INVALID_ARGUMENT, "fill is NULL");
     if (most_steps < 0) return dt_error(DT_INVALID_ARGUMENT, "%" PRId64 " steps at most", most_steps);
-    DT_TRY(dtrt_enter(session));
+    DT_TRY(dt_api_enter(session));
     dt_status *status = step_on_callback(session, step, fill, context, most_steps, &n);
     if (n_steps != NULL) *n_steps = n;
-    return dtrt_leave(session, status);
+    return dt_api_leave(session, status);
 }
 
 /* ---- reports ---- */
@@ -145,7 +145,7 @@ typedef dt_log_values values_function(dt_runner *runner);
 /* The values of a step's runner; `report` NULL: all of them. */
 static dt_status *read_values(dtrt_session *session, int step, values_function *read, const char *report, double *values) {
     const dt_artifact *artifact = session->artifact;
-    DT_TRY(dtrt_check_index(step, artifact->n_steps, "step"));
+    DT_TRY(dt_api_check_index(step, artifact->n_steps, "step"));
     int which = report != NULL ? dtrt_find_report(session->program, step, report) : -1;
     if (report != NULL && which < 0) return dt_error(DT_NOT_FOUND, "step %s reports no %s", name_of(session, step), report);
     dt_runner *runner = session->steps[step].runner;
@@ -159,46 +159,46 @@ static dt_status *read_values(dtrt_session *session, int step, values_function *
 }
 
 dt_status *dtrt_reports(dtrt_session *session, int step, double *values) {
-    DT_TRY(dtrt_need(values, "values"));
-    DT_TRY(dtrt_enter_to_read(session));
-    return dtrt_leave(session, read_values(session, step, dt_runner_step_values, NULL, values));
+    DT_TRY(dt_api_need(values, "values"));
+    DT_TRY(dt_api_enter_to_read(session));
+    return dt_api_leave(session, read_values(session, step, dt_runner_step_values, NULL, values));
 }
 
 dt_status *dtrt_totals(dtrt_session *session, int step, double *values) {
-    DT_TRY(dtrt_need(values, "values"));
-    DT_TRY(dtrt_enter_to_read(session));
-    return dtrt_leave(session, read_values(session, step, dt_runner_epoch_values, NULL, values));
+    DT_TRY(dt_api_need(values, "values"));
+    DT_TRY(dt_api_enter_to_read(session));
+    return dt_api_leave(session, read_values(session, step, dt_runner_epoch_values, NULL, values));
 }
 
 dt_status *dtrt_report(dtrt_session *session, int step, const char *name, double *value) {
-    DT_TRY(dtrt_need(name, "name"));
-    DT_TRY(dtrt_need(value, "value"));
-    DT_TRY(dtrt_enter_to_read(session));
-    return dtrt_leave(session, read_values(session, step, dt_runner_step_values, name, value));
+    DT_TRY(dt_api_need(name, "name"));
+    DT_TRY(dt_api_need(value, "value"));
+    DT_TRY(dt_api_enter_to_read(session));
+    return dt_api_leave(session, read_values(session, step, dt_runner_step_values, name, value));
 }
 
 dt_status *dtrt_total(dtrt_session *session, int step, const char *name, double *value) {
-    DT_TRY(dtrt_need(name, "name"));
-    DT_TRY(dtrt_need(value, "value"));
-    DT_TRY(dtrt_enter_to_read(session));
-    return dtrt_leave(session, read_values(session, step, dt_runner_epoch_values, name, value));
+    DT_TRY(dt_api_need(name, "name"));
+    DT_TRY(dt_api_need(value, "value"));
+    DT_TRY(dt_api_enter_to_read(session));
+    return dt_api_leave(session, read_values(session, step, dt_runner_epoch_values, name, value));
 }
 
 dt_status *dtrt_reset_totals(dtrt_session *session, int step) {
-    DT_TRY(dtrt_enter(session));
+    DT_TRY(dt_api_enter(session));
     dtrt_step_state *state;
-    dt_status *status = dtrt_step_state_of(session, step, &state);
+    dt_status *status = dt_api_step_state(session, step, &state);
     if (status == NULL) dt_reports_reset(dt_runner_reports(state->runner));
-    return dtrt_leave(session, status);
+    return dt_api_leave(session, status);
 }
 
 /* ---- results ---- */
 
 static dt_status *read_result(dtrt_session *session, int step, int result, void *data, size_t bytes, int64_t *rows) {
-    DT_TRY(dtrt_check_index(step, session->artifact->n_steps, "step"));
+    DT_TRY(dt_api_check_index(step, session->artifact->n_steps, "step"));
     const dt_artifact_function *function = function_of(session, step);
     int n_aggregates = session->artifact->steps[step].n_aggregates;
-    DT_TRY(dtrt_check_index(result, function->n_results - n_aggregates, "result"));
+    DT_TRY(dt_api_check_index(result, function->n_results - n_aggregates, "result"));
     if (step != session->last_step) return dt_error(DT_FAILED_PRECONDITION, "step %s was not the last one to run", name_of(session, step));
     const dt_artifact_tensor *tensor = &function->results[n_aggregates + result].tensor;
     int64_t n = tensor->has_rows ? dt_session_last_rows(session->session) : 1;
@@ -212,7 +212,7 @@ static dt_status *read_result(dtrt_session *session, int step, int result, void 
 
 dt_status *dtrt_result(dtrt_session *session, int step, int result, void *data, size_t bytes, int64_t *rows) {
     if (rows != NULL) *rows = 0;
-    DT_TRY(dtrt_need(data, "data"));
-    DT_TRY(dtrt_enter_to_read(session));
-    return dtrt_leave(session, read_result(session, step, result, data, bytes, rows));
+    DT_TRY(dt_api_need(data, "data"));
+    DT_TRY(dt_api_enter_to_read(session));
+    return dt_api_leave(session, read_result(session, step, result, data, bytes, rows));
 }

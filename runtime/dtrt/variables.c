@@ -4,7 +4,7 @@
 #include "runtime/dtrt/session.h"
 
 static dt_status *find(const dtrt_session *session, int variable, const dt_artifact_variable **found) {
-    DT_TRY(dtrt_check_index(variable, session->artifact->n_variables, "variable"));
+    DT_TRY(dt_api_check_index(variable, session->artifact->n_variables, "variable"));
     *found = &session->artifact->variables[variable];
     if (dt_session_has_variable(session->session, variable)) return NULL;
     return dt_error(DT_FAILED_PRECONDITION, "%s is a slot of an optimizer, and the session is forward-only", (*found)->path);
@@ -19,29 +19,29 @@ static dt_status *read_variable(dtrt_session *session, int variable, void *data,
 }
 
 dt_status *dtrt_read(dtrt_session *session, int variable, void *data, size_t bytes) {
-    DT_TRY(dtrt_need(data, "data"));
-    DT_TRY(dtrt_enter_to_read(session));
-    return dtrt_leave(session, read_variable(session, variable, data, bytes));
+    DT_TRY(dt_api_need(data, "data"));
+    DT_TRY(dt_api_enter_to_read(session));
+    return dt_api_leave(session, read_variable(session, variable, data, bytes));
 }
 
 static dt_status *write_variable(dtrt_session *session, int variable, const dtrt_array *array) {
     const dt_artifact_variable *about;
     int64_t no_rows;
     DT_TRY(find(session, variable, &about));
-    DT_TRY(dtrt_array_check(array, &about->tensor, dtrt_program_artifact(session->program)->name, about->path, &no_rows));
+    DT_TRY(dt_array_check(array, &about->tensor, dt_program_artifact(session->program)->name, about->path, &no_rows));
     void *dense = dt_allocate((size_t)about->bytes);
     if (dense == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: no memory for a copy of %lld bytes", about->path, (long long)about->bytes);
-    dtrt_array_copy(dense, array);
+    dt_array_copy(dense, array);
     dt_status *status = dt_session_set_variable(session->session, variable, dense);
     dt_release(dense);
     return status;
 }
 
 dt_status *dtrt_write(dtrt_session *session, int variable, const dtrt_array *array) {
-    DT_TRY(dtrt_need(array, "array"));
-    DT_TRY(dtrt_need(array->data, "array->data"));
-    DT_TRY(dtrt_enter(session));
-    return dtrt_leave(session, write_variable(session, variable, array));
+    DT_TRY(dt_api_need(array, "array"));
+    DT_TRY(dt_api_need(array->data, "array->data"));
+    DT_TRY(dt_api_enter(session));
+    return dt_api_leave(session, write_variable(session, variable, array));
 }
 
 static dt_status *view_variable(dtrt_session *session, int variable, dtrt_array *view) {
@@ -55,8 +55,8 @@ static dt_status *view_variable(dtrt_session *session, int variable, dtrt_array 
 }
 
 dt_status *dtrt_view(dtrt_session *session, int variable, dtrt_array *view) {
-    DT_TRY(dtrt_need(view, "view"));
+    DT_TRY(dt_api_need(view, "view"));
     *view = (dtrt_array){0};
-    DT_TRY(dtrt_enter_to_read(session));
-    return dtrt_leave(session, view_variable(session, variable, view));
+    DT_TRY(dt_api_enter_to_read(session));
+    return dt_api_leave(session, view_variable(session, variable, view));
 }

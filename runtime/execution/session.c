@@ -613,6 +613,8 @@ static dt_status *initialize_elsewhere(dt_session *session) {
     dt_session_options options = session->options;
     dt_session *whole;
     options.forward_only = false;
+    options.devices = session->spec.kind->name; /* any of them gives the same bits */
+    options.replicas = 1;
     DT_TRY(dt_session_create(session->kernels, &options, &whole));
     dt_status *status = dt_session_initialize(whole);
     for (int v = 0; v < session->artifact->n_variables && status == NULL; v++) {
