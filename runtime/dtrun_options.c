@@ -122,6 +122,7 @@ enum key {
     KEY_INIT,
     KEY_MAP,
     KEY_ALLOW_MISSING,
+    KEY_CHECK_NUMERICS,
     KEY_SET,
     KEY_REDUCE_ON_PLATEAU,
     KEY_EPOCHS,
@@ -188,6 +189,9 @@ static const struct {
     {TRAIN,
      {"stop-after-no-gain", KEY_STOP_AFTER_NO_GAIN, "N", 0,
       "End when N epochs in a row bring no gain in what --keep-best names (default: the first report)", 1}},
+    {TRAIN,
+     {"check-numerics", KEY_CHECK_NUMERICS, NULL, 0,
+      "Stop at the first NaN or infinity, and say which kernel made it, of which lines. On one core, and slower: for finding mistakes", 1}},
     {RUNS | GENERATE,
      {"set", KEY_SET, "NAME=VALUE", 0,
       "A value of the program's `launch` declarations, as often as there are some (default: the checkpoint's, or else the program's)", 1}},
@@ -325,6 +329,7 @@ static error_t parse_run(int key, char *text, struct argp_state *state) {
     case KEY_DATA: run->data = text; return 0;
     case KEY_STEP: run->step = text; return 0;
     case KEY_FROM: run->from = text; return 0;
+    case KEY_CHECK_NUMERICS: run->check_numerics = true; return 0;
     case KEY_REDUCE_ON_PLATEAU: run->plateau = text; return 0;
     case KEY_EPOCHS: run->epochs = number(text, 1, name, state); return 0;
     case KEY_MAX_STEPS: run->max_steps = number(text, 0, name, state); return 0;

@@ -41,6 +41,7 @@ typedef struct dt_run_options {
     const char *plateau;        /* --reduce-on-plateau, or NULL */
     int64_t stop_after_no_gain; /* epochs; 0: never */
     bool resume;
+    bool check_numerics;
     int64_t log_every;
     const char *log_dir;    /* or NULL */
     int64_t log_histograms; /* epochs; 0: none */

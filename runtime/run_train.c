@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "runtime/checkpoint.h"
 #include "runtime/checkpoint_writer.h"
+#include "runtime/devices/spec.h"
 #include "runtime/execution/launch_values.h"
 #include "runtime/log_folder.h"
 #include "runtime/metric.h"
@@ -278,6 +279,20 @@ static dt_status *open_session(training *run) {
     return dt_run_details_create(run->kernels, options, &run->about, run->session, run->step, run->log, &run->details);
 }
 
+/* --check-numerics looks at one kernel after another. */
+static dt_status *choose_core(training *run) {
+    dt_device_spec spec;
+    if (!run->options->check_numerics) return NULL;
+    DT_TRY(dt_device_spec_parse(run->options->devices, &spec));
+    if (spec.kind != &dt_device_cpu)
+        return dt_error(DT_INVALID_ARGUMENT,
+                        "--check-numerics looks at what a CPU computes, not %s: give it --devices cpu, for the same program and data",
+                        run->options->devices);
+    run->about.check_numerics = true;
+    run->about.devices = "cpu:1x1";
+    return NULL;
+}
+
 static dt_status *begin(training *run, dt_checkpoint_state *saved) {
     const dt_run_options *options = run->options;
     DT_TRY(dt_run_find_step(run->artifact, options, "train", &run->step));
@@ -297,6 +312,7 @@ static dt_status *begin(training *run, dt_checkpoint_state *saved) {
     run->about.deadline_seconds = options->deadline_seconds;
     run->about.processes = options->processes;
     run->about.timeline = options->timeline;
+    DT_TRY(choose_core(run));
     run->about.replicas = options->replicas != 0 ? options->replicas : 1;
     run->about.seed = options->seed;
     DT_TRY(find_checkpoint(run, saved));

@@ -104,7 +104,7 @@ static dt_status *check_numbers(dt_runner *runner, int64_t counter) {
     while (report + 1 < values.n && !isnan(values.values[report])) report++;
     return dt_error(DT_OUT_OF_RANGE, "%s step %lld: %s is not a number (NaN)%s", runner->about->name, (long long)counter + 1,
                     values.n > 0 ? values.names[report] : "what it reports",
-                    runner->about->trains ? "; a smaller learning rate, or a look at the data, may help" : "");
+                    runner->about->trains ? "; a smaller learning rate may help, and --check-numerics says where it came from" : "");
 }
 
 static dt_status *fetch(dt_runner *runner) {
@@ -150,6 +150,7 @@ static dt_status *account(dt_runner *runner, int64_t rows, int64_t counter, int6
         runner->n_first = rows;
     }
     runner->n_examples += rows;
+    DT_TRY(dt_session_numerics_status(runner->session));
     DT_TRY(check_indices(runner, before));
     DT_TRY(check_numbers(runner, counter));
     dt_reports_add(runner->reports, runner->aggregates);

@@ -1,6 +1,7 @@
 /* executor: see executor.h. */
 #include "runtime/execution/executor.h"
 
+#include "runtime/execution/numerics.h"
 #include "runtime/execution/spans.h"
 #include "runtime/threads/clock.h"
 
@@ -433,6 +434,7 @@ static void say_progress(const dt_executor *executor, const dt_executor_stage *s
 
 static dt_status *enqueue(dt_executor *executor, const dt_sequence *sequence, const char *label, const dt_step_context *context) {
     if (sequence->n_operations == 0) return NULL;
+    if (executor->numerics != NULL) return dt_numerics_run(executor, sequence, label, context);
     if (measures(executor)) return run_measured(executor, sequence, label, context);
     double began = dt_recorder_now(executor->recorder);
     DT_TRY(dt_device_enqueue(executor->device, sequence));
@@ -506,6 +508,7 @@ dt_status *dt_executor_start(dt_executor *executor, const dt_run_values *values)
     if (memory->slots == 0 && executor->group != NULL)
         memset(executor->bad_index, 0, ((size_t)memory->n_microbatches + 1) * sizeof *executor->bad_index);
     clear_times(executor, values->function);
+    if (executor->numerics != NULL) dt_numerics_begin(executor, values);
     for (int s = 0; s < function->n_stages; s++) {
         const dt_executor_stage *stage = &function->stages[executor->slot][s];
         dt_step_context context = {.step = values->step, .number = values->launch.counter, .segment = stage->segment};

@@ -75,11 +75,12 @@ typedef struct dt_executor {
     int64_t prepare_bytes; /* of the device's memory, beside `memory` */
     size_t crossing_bytes; /* of these, for what its device exchanges with those of other processes */
     void *crossing_memory;
-    dt_executor_times *times; /* NULL: nobody asks, and nothing is measured */
-    dt_recorder *recorder;    /* with `times`; NULL: there is no timeline */
-    double started;           /* the last run, where it is recorded */
-    dt_recorder *queue;       /* of a device that is timed; NULL: its clock is not read */
-    dt_recorder *beside;      /* the same, of what its queue does beside the rest */
+    dt_executor_times *times;     /* NULL: nobody asks, and nothing is measured */
+    struct dt_numerics *numerics; /* what is not finite (numerics.h); NULL: nobody asks */
+    dt_recorder *recorder;        /* with `times`; NULL: there is no timeline */
+    double started;               /* the last run, where it is recorded */
+    dt_recorder *queue;           /* of a device that is timed; NULL: its clock is not read */
+    dt_recorder *beside;          /* the same, of what its queue does beside the rest */
 
     /* what the host sees of its memory */
     char *host; /* NULL: the device's memory is the host's */

@@ -12,6 +12,7 @@
 #include "runtime/devices/spec.h"
 #include "runtime/execution/agreement.h"
 #include "runtime/execution/executor.h"
+#include "runtime/execution/numerics.h"
 #include "runtime/threads/clock.h"
 #include "runtime/threads/thread_pool.h"
 
@@ -53,8 +54,10 @@ struct dt_session {
     dt_batch batch;
     double began; /* where it is recorded */
     dt_bad_index bad_index;
-    dt_bad_index *bad_indices; /* [n_processes] on the way */
-    int64_t *answers;          /* [n_processes] of dt_session_ask, on the way */
+    dt_bad_index *bad_indices;  /* [n_processes] on the way */
+    dt_numerics first_numerics; /* of all processes, in the last run */
+    dt_numerics *numerics;      /* [n_processes] on the way; NULL: nobody asks */
+    int64_t *answers;           /* [n_processes] of dt_session_ask, on the way */
     double gathering_seconds;
 
     const void *const *staged; /* inputs of the batch that was staged last, and no step has run since; NULL: there is none */
@@ -258,6 +261,7 @@ static dt_status *open_executor(dt_session *session, int e) {
                                             .rows = microbatches_of(session)};
     if (session->options.times || session->options.timeline != NULL) executor->times = new_times(session);
     if (executor->times != NULL) executor->times->pauses = !session->options.times;
+    if (session->options.check_numerics) executor->numerics = &session->numerics[session->process];
     DT_TRY(check_operations(session, executor));
     return kind->load != NULL ? kind->load(executor->device, dt_kernels_artifact(session->kernels), !session->options.no_libraries, session->arena)
                               : NULL;
@@ -367,6 +371,11 @@ static dt_status *open_executors(dt_session *session) {
     session->executors = DT_NEW_ARRAY(session->arena, dt_executor, n);
     session->peers = DT_NEW_ARRAY(session->arena, dt_executor *, n);
     session->bad_indices = DT_NEW_ARRAY(session->arena, dt_bad_index, session->n_processes);
+    if (session->options.check_numerics) {
+        if (n != 1 || !session->spec.kind->reads_host || session->options.forward_only)
+            return dt_error(DT_INVALID_ARGUMENT, "numerics are checked on one core of each process, in a session that has all variables");
+        session->numerics = DT_NEW_ARRAY(session->arena, dt_numerics, session->n_processes);
+    }
     session->answers = DT_NEW_ARRAY(session->arena, int64_t, session->n_processes);
     session->n_executors = n;
     for (int e = 0; e < n; e++) DT_TRY(open_executor(session, e));
@@ -628,6 +637,20 @@ static dt_status *initialize_elsewhere(dt_session *session) {
     return status;
 }
 
+/* All processes find the same one first. */
+static dt_status *collect_numerics(dt_session *session) {
+    dt_step_context context = {.step = session->running.step, .number = session->running.launch.counter};
+    if (session->numerics == NULL) return NULL;
+    DT_TRY(gather(session, session->numerics, sizeof *session->numerics, &context));
+    session->first_numerics = session->numerics[0];
+    for (int p = 1; p < session->n_processes; p++) session->first_numerics = *dt_numerics_first(&session->first_numerics, &session->numerics[p]);
+    return NULL;
+}
+
+dt_status *dt_session_numerics_status(const dt_session *session) {
+    return dt_numerics_status(&session->first_numerics, session->artifact, &session->running);
+}
+
 dt_status *dt_session_initialize(dt_session *session) {
     if (session->options.forward_only) return initialize_elsewhere(session);
     const dt_artifact *artifact = session->artifact;
@@ -636,7 +659,9 @@ dt_status *dt_session_initialize(dt_session *session) {
         session->step = -1;
         session->running = (dt_run_values){.function = f, .launch = launch_values(session, 0, 0), .step = artifact->functions[f].name};
         DT_TRY(start(session));
-        return finish(session);
+        DT_TRY(finish(session));
+        DT_TRY(collect_numerics(session));
+        return dt_session_numerics_status(session);
     }
     return NULL;
 }
@@ -691,6 +716,7 @@ dt_status *dt_session_start(dt_session *session, int step, const dt_batch *batch
 dt_status *dt_session_finish(dt_session *session, dt_total *aggregates) {
     DT_TRY(finish(session));
     DT_TRY(collect_bad_index(session));
+    DT_TRY(collect_numerics(session));
     record(session, DT_SPAN_STEP, session->running.step, session->began);
     if (session->options.timeline != NULL) session->options.timeline->n_steps_run++;
     if (aggregates != NULL) read_aggregates(session, &session->artifact->steps[session->step], aggregates);

@@ -33,6 +33,7 @@ typedef struct dt_session_options {
     int64_t epochs;          /* launch value */
     int64_t steps_per_epoch; /* launch value */
     double deadline_seconds; /* how long an executor waits for the others, and for its device; 0: ten minutes */
+    bool check_numerics;     /* look for what is not finite, for dt_session_numerics_status; of a session of one core */
     bool times;              /* measure each kernel, for dt_session_times */
     bool no_libraries;       /* on a GPU: leave nothing to vendors' libraries */
     int64_t host_bytes;      /* that the caller will take of the host's memory beside the session: they are to fit too */
@@ -142,6 +143,10 @@ dt_status *dt_session_ask(dt_session *session, int64_t here, dt_session_answers 
 void dt_session_print_process(const dt_session *session, int process, char *text, size_t bytes); /* "process 2 (node7, pid 4711)" */
 /* Whether this process writes what is written once: checkpoints, logs. */
 bool dt_session_leads(const dt_session *session);
+
+/* NULL, unless the last run made or met what is not finite; else what made the first, where in the program: the same in all processes. Only with
+ * options.check_numerics. DT_OUT_OF_RANGE. */
+dt_status *dt_session_numerics_status(const dt_session *session);
 
 /* NULL when there was none, else the sentence: "gpt.dt:14:9: train step 57, row 33: index 12 is not within 0 to 9 (and 3 more like it)".
  * Steps are counted from 1. DT_OUT_OF_RANGE. */

@@ -1,0 +1,154 @@
+/* numerics: see numerics.h. */
+#include "runtime/execution/numerics.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const int64_t AFTER_KERNELS = INT32_MAX; /* the position of sums */
+
+/* ---- looking ---- */
+
+static double element_of(dt_dtype dtype, const void *data, int64_t i) {
+    switch (dtype) {
+    case DT_F32: return (double)((const float *)data)[i];
+    case DT_F64: return ((const double *)data)[i];
+    case DT_BF16:
+    case DT_F16: {
+        uint16_t bits = ((const uint16_t *)data)[i], infinite = dtype == DT_F16 ? 0x7c00 : 0x7f80;
+        if ((bits & infinite) != infinite) return 0; /* whatever it is, it is finite */
+        return (bits & 0x7fff) > infinite ? NAN : (bits & 0x8000) != 0 ? -INFINITY : INFINITY;
+    }
+    default: return 0;
+    }
+}
+
+/* The first of n elements that is not finite; -1: all are. */
+static int64_t find(dt_dtype dtype, const void *data, int64_t n) {
+    if (!dt_dtype_is_float(dtype)) return -1;
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(element_of(dtype, data, i))) return i;
+    return -1;
+}
+
+const dt_numerics *dt_numerics_first(const dt_numerics *one, const dt_numerics *other) {
+    if (one->place == DT_NUMERICS_FINITE || other->place == DT_NUMERICS_FINITE) return one->place != DT_NUMERICS_FINITE ? one : other;
+    if (one->segment != other->segment) return one->segment < other->segment ? one : other;
+    if (one->position != other->position) return one->position < other->position ? one : other;
+    return one->microbatch <= other->microbatch ? one : other;
+}
+
+/* Rows of `tensor`, from `first_row` of the global batch on, are looked at on behalf of `what`, which is complete but for the element. */
+static void look(dt_executor *executor, dt_numerics what, const dt_artifact_tensor *tensor, const void *data, int64_t n_rows, int64_t first_row) {
+    if (dt_numerics_first(executor->numerics, &what) == executor->numerics && executor->numerics->place != DT_NUMERICS_FINITE) return;
+    int64_t a_row = tensor->row_bytes / (int64_t)dt_dtype_bytes(tensor->dtype), n = tensor->has_rows ? n_rows * a_row : a_row;
+    int64_t at = find(tensor->dtype, data, n);
+    if (at < 0) return;
+    what.row = tensor->has_rows ? first_row + at / a_row : first_row;
+    what.n_rows = tensor->has_rows ? 1 : n_rows;
+    what.element = tensor->has_rows ? at % a_row : at;
+    what.value = element_of(tensor->dtype, data, at);
+    *executor->numerics = what;
+}
+
+void dt_numerics_begin(dt_executor *executor, const dt_run_values *values) {
+    const dt_executor_memory *memory = &executor->memory;
+    const dt_artifact *artifact = memory->artifact;
+    const dt_artifact_function *function = &artifact->functions[values->function];
+    int64_t n_rows = 0;
+    *executor->numerics = (dt_numerics){.place = DT_NUMERICS_FINITE};
+    for (int m = 0; m < memory->n_microbatches; m++)
+        n_rows += dt_microbatches_valid_rows(&memory->rows, memory->first_microbatch + m, values->launch.valid);
+    for (int i = 0; i < function->n_inputs; i++)
+        look(executor, (dt_numerics){.place = DT_NUMERICS_INPUT, .segment = -2, .position = i, .index = i}, &function->inputs[i], values->inputs[i],
+             n_rows, executor->first_row);
+    for (int v = 0; v < artifact->n_variables && function->role != DT_ROLE_INIT; v++)
+        look(executor, (dt_numerics){.place = DT_NUMERICS_VARIABLE, .segment = -1, .position = v, .index = v}, &artifact->variables[v].tensor,
+             memory->domain->memory + memory->domain->variables[v], 0, 0);
+}
+
+/* Where in the order of its function the kernel is. */
+static void locate(const dt_artifact_function *function, int kernel, dt_numerics *what) {
+    for (int s = 0; s < function->n_segments; s++) {
+        const dt_artifact_segment *segment = &function->segments[s];
+        what->segment = s;
+        for (int i = 0; i < segment->n_device_kernels; i++)
+            if (segment->device_kernels[i] == kernel) what->position = i;
+        for (int i = 0; i < segment->n_replica_kernels; i++)
+            if (segment->replica_kernels[i] == kernel) what->position = segment->n_device_kernels + i;
+        if (what->position >= 0) return;
+    }
+}
+
+/* All buffers of the kernel hold something by now; those that it only reads were looked at when they were written. A microbatch without rows leaves
+ * what reductions of nothing are: infinite, of a maximum. */
+static void look_at_launch(dt_executor *executor, const dt_operation_launch *launch) {
+    const dt_artifact_function *function = &executor->memory.artifact->functions[launch->function];
+    const dt_artifact_kernel *kernel = &function->kernels[launch->kernel];
+    const dt_launch *values = launch->values;
+    dt_numerics what = {.place = DT_NUMERICS_KERNEL, .position = -1, .microbatch = values - executor->launches, .index = launch->kernel};
+    if (!kernel->once && values->rows == 0 && function->role == DT_ROLE_STEP) return;
+    locate(function, launch->kernel, &what);
+    for (int i = 0; i < kernel->n_buffers; i++) {
+        const dt_artifact_buffer *buffer = &function->buffers[kernel->buffers[i]];
+        bool is_variable = buffer->space == DT_MEMORY_VARIABLE, has_all = buffer->tensor.has_all_rows;
+        int64_t n_rows = has_all ? values->valid : kernel->once ? 0 : values->rows;
+        if (buffer->space == DT_MEMORY_INPUT || buffer->space == DT_MEMORY_CONSTANT) continue;
+        what.variable = is_variable ? buffer->variable : -1;
+        look(executor, what, &buffer->tensor, launch->buffers[i], n_rows, has_all ? 0 : values->row_offset);
+    }
+}
+
+static void look_at_sums(dt_executor *executor, const dt_operation_reduce *reduce, const char *label, int segment) {
+    dt_numerics what = {.place = DT_NUMERICS_SUM, .segment = segment, .position = AFTER_KERNELS, .variable = -1};
+    snprintf(what.label, sizeof what.label, "%s", label != NULL ? label : "");
+    for (int r = 0; r < reduce->n; r++) {
+        const dt_tree_reduction *one = &reduce->reductions[r];
+        dt_artifact_tensor tensor = {.dtype = one->wide_targets ? DT_F32 : one->dtype};
+        tensor.row_bytes = (int64_t)(one->n_elements * dt_dtype_bytes(tensor.dtype));
+        if (one->combine == DT_REDUCTION_SUM && one->n_sources > 1) look(executor, what, &tensor, one->targets[0], 0, 0);
+    }
+}
+
+dt_status *dt_numerics_run(dt_executor *executor, const dt_sequence *sequence, const char *label, const dt_step_context *context) {
+    for (size_t i = 0; i < sequence->n_operations; i++) {
+        const dt_operation *one = &sequence->operations[i];
+        const dt_sequence alone = {.name = sequence->name, .n_operations = 1, .operations = one};
+        DT_TRY(dt_device_enqueue(executor->device, &alone));
+        if (one->kind == DT_OPERATION_LAUNCH) look_at_launch(executor, &one->launch);
+        if (one->kind == DT_OPERATION_REDUCE) look_at_sums(executor, &one->reduce, label, context->segment);
+    }
+    return NULL;
+}
+
+/* ---- saying ---- */
+
+static const char *name_of(double value) { return isnan(value) ? "NaN" : value > 0 ? "infinity" : "-infinity"; }
+
+dt_status *dt_numerics_status(const dt_numerics *found, const dt_artifact *artifact, const dt_run_values *values) {
+    const dt_artifact_function *function = &artifact->functions[values->function];
+    const dt_artifact_kernel *kernel = &function->kernels[found->index];
+    char where[160], row[64] = "";
+    if (found->place == DT_NUMERICS_FINITE) return NULL;
+    if (found->n_rows == 1) snprintf(row, sizeof row, ", row %" PRId64, found->row);
+    if (found->n_rows > 1) snprintf(row, sizeof row, ", rows %" PRId64 " to %" PRId64, found->row, found->row + found->n_rows - 1);
+    snprintf(where, sizeof where, "%.80s step %" PRId64 "%s", values->step, values->launch.counter + 1, row);
+    if (function->role == DT_ROLE_INIT) snprintf(where, sizeof where, "the initial values");
+    const char *name = name_of(found->value);
+    switch (found->place) {
+    case DT_NUMERICS_INPUT:
+        return dt_error(DT_OUT_OF_RANGE, "%s: input %s holds %s (element %" PRId64 "): it is in the data, before any kernel", where,
+                        function->inputs[found->index].name, name, found->element);
+    case DT_NUMERICS_VARIABLE:
+        return dt_error(DT_OUT_OF_RANGE, "%s: variable %s holds %s (element %" PRId64 "): it was set to that before the step", where,
+                        artifact->variables[found->index].path, name, found->element);
+    case DT_NUMERICS_SUM:
+        return dt_error(DT_OUT_OF_RANGE, "%s: the sum over replicas of %s is %s (element %" PRId64 "), though what is added is finite: it overflows",
+                        where, found->label, name, found->element);
+    default: break;
+    }
+    return dt_error(DT_OUT_OF_RANGE, "%s: kernel %s makes the first %s (element %" PRId64 "%s%s), of what stands in %s", where, kernel->name, name,
+                    found->element, found->variable >= 0 ? " of " : "", found->variable >= 0 ? artifact->variables[found->variable].path : "",
+                    kernel->lines);
+}

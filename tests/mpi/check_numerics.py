@@ -1,0 +1,34 @@
+"""What made the first NaN is the same in any number of processes, and said once: the kernel, and the rows that another process than the first one holds."""
+import os
+import re
+import sys
+
+import numpy
+
+sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
+import mpi
+from training import FOLDER, check, compile_program, finish
+
+array = numpy.ones((96, 4), numpy.float32)
+array[32 + 27, 1] = -1  # step 2, the last of four replicas
+numpy.save(FOLDER / "x.npy", array)
+artifact = compile_program("""
+use nn, optimizers
+
+data some = npy("x.npy") | batch(8)
+
+model Line(x: f32[B, 4]) -> f32[B] { return dense(x, units: 1)[:, 0] }
+
+step train(x: f32[B, 4]) from some {
+    minimize(square(Line(x)), sgd(learning_rate: 0.01))
+    report loss: mean(log(x))
+}
+""", "log")
+said = set()
+for n in (1, 2, 4):
+    done = mpi.run("openmpi", n, ["dtrun", "train", artifact, "--data", FOLDER, "--replicas", "4", "--devices", "cpu:1", "--check-numerics"])
+    errors = re.findall(r"^dtrun: error: (.*)$", done.stderr, re.M)
+    check(done.returncode == 1 and len(errors) == 1, f"{n} processes: exit status {done.returncode}\n{done.stderr}")
+    said.update(errors)
+check(len(said) == 1 and re.match(r"train step 2, row.* 2\d.*: kernel train_\w+ makes the first NaN \(element \d+\), of what stands in log.dt:", *said), said)
+finish()
