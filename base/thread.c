@@ -16,3 +16,66 @@ void *dt_run_on_stack(size_t stack_bytes, void *(*work)(void *argument), void *a
     pthread_join(thread, &result);
     return result;
 }
+
+struct dt_caller {
+    void (*work)(dt_caller *caller, void *argument);
+    void *argument;
+    bool is_apart; /* `work` has a thread of its own */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;       /* a task is there or done, or the work is */
+    void (*task)(void *argument); /* NULL: none */
+    void *task_argument;
+    bool is_finished;
+};
+
+void dt_caller_do(dt_caller *caller, void (*task)(void *argument), void *argument) {
+    if (!caller->is_apart) {
+        task(argument);
+        return;
+    }
+    pthread_mutex_lock(&caller->lock);
+    caller->task = task;
+    caller->task_argument = argument;
+    pthread_cond_broadcast(&caller->changed);
+    while (caller->task != NULL) pthread_cond_wait(&caller->changed, &caller->lock);
+    pthread_mutex_unlock(&caller->lock);
+}
+
+static void *work_apart(void *argument) {
+    dt_caller *caller = argument;
+    caller->work(caller, caller->argument);
+    pthread_mutex_lock(&caller->lock);
+    caller->is_finished = true;
+    pthread_cond_broadcast(&caller->changed);
+    pthread_mutex_unlock(&caller->lock);
+    return NULL;
+}
+
+/* What the caller does meanwhile: tasks, until the work is done. */
+static void serve(dt_caller *caller) {
+    pthread_mutex_lock(&caller->lock);
+    while (!caller->is_finished) {
+        if (caller->task == NULL) {
+            pthread_cond_wait(&caller->changed, &caller->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&caller->lock);
+        caller->task(caller->task_argument);
+        pthread_mutex_lock(&caller->lock);
+        caller->task = NULL;
+        pthread_cond_broadcast(&caller->changed);
+    }
+    pthread_mutex_unlock(&caller->lock);
+}
+
+void dt_run_for_caller(size_t stack_bytes, void (*work)(dt_caller *caller, void *argument), void *argument) {
+    dt_caller caller = {.work = work, .argument = argument, .is_apart = true, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    pthread_t thread;
+    if (!dt_thread_start(&thread, stack_bytes, work_apart, &caller)) {
+        caller.is_apart = false;
+        work(&caller, argument);
+        return;
+    }
+    serve(&caller);
+    pthread_join(thread, NULL);
+}

@@ -9,6 +9,13 @@
 /* false: the system gives no such thread. */
 bool dt_thread_start(pthread_t *thread, size_t stack_bytes, void *(*work)(void *argument), void *argument);
 
+/* work(argument) on a stack of that size, while the calling thread waits and does what `work` asks of it by dt_caller_do: so what belongs to the
+ * caller's thread, such as its callbacks, runs there. Where the system gives no such thread, all is done on the caller's. */
+typedef struct dt_caller dt_caller;
+void dt_run_for_caller(size_t stack_bytes, void (*work)(dt_caller *caller, void *argument), void *argument);
+/* Called by `work`: task(argument) on the thread that waits for it, which is over on return. */
+void dt_caller_do(dt_caller *caller, void (*task)(void *argument), void *argument);
+
 /* work(argument), on a stack of that size; where the system gives none, on the caller's. */
 void *dt_run_on_stack(size_t stack_bytes, void *(*work)(void *argument), void *argument);
 

@@ -29,3 +29,30 @@ function(dt_executable name)
         target_link_libraries(${name} PRIVATE ${arg_LINK})
     endif()
 endfunction()
+
+# dt_public_library(NAME FROM library): libNAME.so and libNAME.a with the functions of `library` that begin with NAME_, and nothing else that can be
+# seen: the shared one has a list of what it exports, the static one is one object whose other symbols are local. Headers: include/NAME.h.
+file(STRINGS ${CMAKE_SOURCE_DIR}/abi/version.h version REGEX "define DT_VERSION")
+string(REGEX MATCH "[0-9.]+" DT_VERSION ${version})
+function(dt_public_library name)
+    cmake_parse_arguments(arg "" "FROM" "ARCHIVES" ${ARGN})
+    add_library(${name}_shared SHARED $<TARGET_OBJECTS:${arg_FROM}>)
+    set_target_properties(${name}_shared PROPERTIES OUTPUT_NAME ${name} VERSION ${DT_VERSION} SOVERSION 0 LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+    target_link_libraries(${name}_shared PRIVATE ${arg_FROM})
+    set(exports ${CMAKE_CURRENT_BINARY_DIR}/${name}.map)
+    file(WRITE ${exports} "{ global: ${name}_*; local: *; };\n")
+    target_link_options(${name}_shared PRIVATE -Wl,--version-script=${exports} -Wl,-z,defs)
+
+    set(archive ${CMAKE_BINARY_DIR}/lib${name}.a)
+    set(object ${CMAKE_CURRENT_BINARY_DIR}/${name}.o)
+    list(TRANSFORM arg_ARCHIVES REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE archives)
+    add_custom_command(
+        OUTPUT ${archive}
+        COMMAND ${CMAKE_LINKER} -r -o ${object} --whole-archive $<TARGET_FILE:${arg_FROM}> --no-whole-archive ${archives}
+        COMMAND ${CMAKE_OBJCOPY} --wildcard --keep-global-symbol=${name}_* ${object}
+        COMMAND ${CMAKE_COMMAND} -E rm -f ${archive}
+        COMMAND ${CMAKE_AR} rcs ${archive} ${object}
+        DEPENDS ${arg_FROM} ${arg_ARCHIVES}
+        VERBATIM)
+    add_custom_target(${name}_static ALL DEPENDS ${archive})
+endfunction()

@@ -1,4 +1,4 @@
-/* artifact: writes a .dtx, a plain zip without compression: manifest.json, the program's text, its graph, its plans, and the code.
+/* artifact: the bytes of a .dtx, a plain zip without compression: manifest.json, the program's text, its graph, its plans, and the code.
  *
  * The manifest is the whole contract with the runtime; it is written from the compilation (compiler/manifest.c) and names every buffer, kernel and
  * collective of every function. */
@@ -35,8 +35,8 @@ typedef struct dt_artifact_contents {
     const dt_cuda_files *cuda; /* NULL: nothing for GPUs */
 } dt_artifact_contents;
 
-/* Writes to `path` by way of a temporary name in the same folder: what stood there before stays until the new file is whole. */
-dt_status *dt_artifact_write(const char *path, const dt_artifact_contents *contents);
+/* Appends the file's bytes to `bytes`, a text on the heap. `name`: of the artifact, for messages. */
+dt_status *dt_artifact_write(dt_text *bytes, const char *name, const dt_artifact_contents *contents);
 
 /* The manifest as JSON; `text` is appended to. `graph` is the printed module, whose hash identifies the program. */
 dt_status *dt_manifest_write(dt_text *text, const dt_artifact_contents *contents, const char *graph);

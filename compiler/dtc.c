@@ -7,12 +7,12 @@
 #include <string.h>
 
 static const dtc_command commands[] = {
-    {"compile", "compile a program into an artifact (.dtx), or print a stage of it", dtc_compile},
-    {"summary", "layers, shapes, parameters, FLOPs, memory, what crosses replicas", dtc_summary},
-    {"check", "gradients against slopes, three replicas against one", dtc_check},
-    {"opt", "run one pass on a graph in text form", dtc_opt},
-    {"ops", "the operations: signature, formula, gradient", dtc_ops},
-    {"bench-kernel", "how fast one kernel is alone: a product, a convolution, a formula", dtc_bench_kernel},
+    {"compile", "compile a program into an artifact (.dtx), or print a stage of it", dt_command_compile},
+    {"summary", "layers, shapes, parameters, FLOPs, memory, what crosses replicas", dt_command_summary},
+    {"check", "gradients against slopes, three replicas against one", dt_command_check},
+    {"opt", "run one pass on a graph in text form", dt_command_opt},
+    {"ops", "the operations: signature, formula, gradient", dt_command_ops},
+    {"bench-kernel", "how fast one kernel is alone: a product, a convolution, a formula", dt_command_bench_kernel},
 };
 enum {
     n_commands = sizeof commands / sizeof *commands

@@ -14,12 +14,12 @@ typedef struct dtc_command {
     int (*run)(int argc, char **argv);
 } dtc_command;
 
-int dtc_compile(int argc, char **argv);
-int dtc_summary(int argc, char **argv);
-int dtc_check(int argc, char **argv);
-int dtc_opt(int argc, char **argv);
-int dtc_ops(int argc, char **argv);
-int dtc_bench_kernel(int argc, char **argv);
+int dt_command_compile(int argc, char **argv);
+int dt_command_summary(int argc, char **argv);
+int dt_command_check(int argc, char **argv);
+int dt_command_opt(int argc, char **argv);
+int dt_command_ops(int argc, char **argv);
+int dt_command_bench_kernel(int argc, char **argv);
 
 /* The options that every command which reads a program takes. */
 typedef struct dtc_program {

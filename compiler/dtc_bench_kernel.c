@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-int dtc_bench_kernel(int argc, char **argv) {
+int dt_command_bench_kernel(int argc, char **argv) {
     static const char program[] = "dtc-bench-kernel";
     (void)argc;
     char path[PATH_MAX];

@@ -220,7 +220,7 @@ static dt_status *run(dtc_call *call) {
                     call->program.path, n_wrong, dt_plural(n_wrong));
 }
 
-int dtc_check(int argc, char **argv) {
+int dt_command_check(int argc, char **argv) {
     static const struct argp argp = {
         option_rows,
         parse,

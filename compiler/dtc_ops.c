@@ -70,7 +70,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     return 0;
 }
 
-int dtc_ops(int argc, char **argv) {
+int dt_command_ops(int argc, char **argv) {
     static const struct argp argp = {.parser = parse, .args_doc = argument_doc, .doc = doc};
     dt_text text = {0};
     if (argp_parse(&argp, argc, argv, 0, NULL, &text) != 0) return 2;

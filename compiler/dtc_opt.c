@@ -50,7 +50,7 @@ static dt_status *run(dt_arena *arena, void *context) {
     return dtc_write_text(options->output, &text);
 }
 
-int dtc_opt(int argc, char **argv) {
+int dt_command_opt(int argc, char **argv) {
     static const struct argp argp = {option_rows, parse, "FILE.ir", "Run one pass on a graph in text form and print what comes out.",
                                      NULL,        NULL,  NULL};
     options options = {0};

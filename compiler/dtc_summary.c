@@ -206,7 +206,7 @@ static dt_status *run(dtc_call *call) {
     return dtc_write_text(NULL, &text);
 }
 
-int dtc_summary(int argc, char **argv) {
+int dt_command_summary(int argc, char **argv) {
     static const struct argp argp = {
         option_rows,
         dtc_parse_program_option,

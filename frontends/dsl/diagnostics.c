@@ -13,19 +13,6 @@ typedef struct source {
     const char *name, *text;
 } source;
 
-typedef struct remark {
-    const char *label, *text;
-} remark;
-
-struct dt_diagnostic {
-    dt_diagnostics *diagnostics;
-    dt_severity severity;
-    dt_span span;
-    const char *message;
-    DT_LIST(remark) remarks;
-    size_t ordinal; /* order of discovery, which decides within a line */
-};
-
 struct dt_diagnostics {
     dt_arena *arena;
     DT_LIST(source) files;
@@ -83,24 +70,24 @@ dt_diagnostic *dt_diagnostics_add(dt_diagnostics *diagnostics, dt_severity sever
     return diagnostic;
 }
 
-static void add_remark(dt_diagnostic *diagnostic, const char *label, const char *format, va_list arguments) {
+static void add_remark(dt_diagnostic *diagnostic, bool is_help, const char *format, va_list arguments) {
     if (diagnostic->diagnostics == NULL) return;
     dt_arena *arena = diagnostic->diagnostics->arena;
-    remark added = {label, dt_arena_vformat(arena, format, arguments)};
+    dt_remark added = {is_help, dt_arena_vformat(arena, format, arguments)};
     dt_list_push(arena, &diagnostic->remarks, added);
 }
 
 void dt_diagnostic_note(dt_diagnostic *diagnostic, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    add_remark(diagnostic, "note", format, arguments);
+    add_remark(diagnostic, false, format, arguments);
     va_end(arguments);
 }
 
 void dt_diagnostic_help(dt_diagnostic *diagnostic, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    add_remark(diagnostic, "help", format, arguments);
+    add_remark(diagnostic, true, format, arguments);
     va_end(arguments);
 }
 
@@ -133,7 +120,8 @@ static void print_source_line(dt_text *text, const dt_diagnostics *diagnostics, 
     dt_text_append(text, "\n");
 }
 
-static void print_one(dt_text *text, const dt_diagnostics *diagnostics, const dt_diagnostic *diagnostic) {
+void dt_diagnostics_print_one(dt_text *text, const dt_diagnostic *diagnostic) {
+    const dt_diagnostics *diagnostics = diagnostic->diagnostics;
     const char *severity = diagnostic->severity == DT_SEVERITY_ERROR ? "error" : "warning";
     dt_span span = diagnostic->span;
     if (span.line == 0) {
@@ -144,13 +132,19 @@ static void print_one(dt_text *text, const dt_diagnostics *diagnostics, const dt
         print_source_line(text, diagnostics, span);
     }
     for (size_t i = 0; i < diagnostic->remarks.n; i++)
-        dt_text_format(text, "   %s: %s\n", diagnostic->remarks.items[i].label, diagnostic->remarks.items[i].text);
+        dt_text_format(text, "   %s: %s\n", diagnostic->remarks.items[i].is_help ? "help" : "note", diagnostic->remarks.items[i].text);
+}
+
+dt_diagnostic *const *dt_diagnostics_sorted(const dt_diagnostics *diagnostics, size_t *n) {
+    *n = diagnostics->kept.n;
+    dt_diagnostic **sorted = dt_arena_copy(diagnostics->arena, diagnostics->kept.items, *n * sizeof *sorted);
+    if (*n > 0) qsort(sorted, *n, sizeof *sorted, by_place);
+    return sorted;
 }
 
 void dt_diagnostics_print(dt_text *text, const dt_diagnostics *diagnostics) {
-    if (diagnostics->kept.n == 0) return;
-    dt_diagnostic **sorted = dt_arena_copy(diagnostics->arena, diagnostics->kept.items, diagnostics->kept.n * sizeof *sorted);
-    qsort(sorted, diagnostics->kept.n, sizeof *sorted, by_place);
-    for (size_t i = 0; i < diagnostics->kept.n; i++) print_one(text, diagnostics, sorted[i]);
+    size_t n;
+    dt_diagnostic *const *sorted = dt_diagnostics_sorted(diagnostics, &n);
+    for (size_t i = 0; i < n; i++) dt_diagnostics_print_one(text, sorted[i]);
     if (dt_diagnostics_full(diagnostics)) dt_text_format(text, "error: %zu errors shown, the rest is left out\n", diagnostics->n_errors);
 }

@@ -23,7 +23,22 @@ typedef enum dt_severity {
 } dt_severity;
 
 typedef struct dt_diagnostics dt_diagnostics;
-typedef struct dt_diagnostic dt_diagnostic;
+
+/* What is said below the sentence: a help says what to do, a note explains. */
+typedef struct dt_remark {
+    bool is_help;
+    const char *text;
+} dt_remark;
+
+/* Read by others, made here. */
+typedef struct dt_diagnostic {
+    dt_diagnostics *diagnostics;
+    dt_severity severity;
+    dt_span span;
+    const char *message;
+    DT_LIST(dt_remark) remarks;
+    size_t ordinal; /* order of discovery, which decides within a line */
+} dt_diagnostic;
 
 dt_diagnostics *dt_diagnostics_create(dt_arena *arena);
 /* Makes a text known, so that its lines can be shown. Neither string is copied. */
@@ -46,6 +61,9 @@ size_t dt_diagnostics_n_warnings(const dt_diagnostics *diagnostics);
 bool dt_diagnostics_full(const dt_diagnostics *diagnostics); /* as many errors as anyone reads at once: stop looking for more */
 
 /* All of them, first cause first: by file and line, the program before what it uses. */
+dt_diagnostic *const *dt_diagnostics_sorted(const dt_diagnostics *diagnostics, size_t *n);
+/* One, with its line, carets below it, and its remarks; and all of them, in that order. */
+void dt_diagnostics_print_one(dt_text *text, const dt_diagnostic *diagnostic);
 void dt_diagnostics_print(dt_text *text, const dt_diagnostics *diagnostics);
 
 #endif

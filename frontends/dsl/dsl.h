@@ -17,9 +17,13 @@ typedef struct dt_dsl_options {
     size_t n_defines;
     int64_t capacity;      /* rows for each replica; 0: the largest batch(n) of the program, or 1 */
     const char *precision; /* one of abi/precision.h, whatever the program says; NULL: what it says */
+    const char *folder;    /* where the modules that it uses lie; NULL: beside the program */
+    /* Asked for the text of a module before the folder is looked in: it stays NULL where there is none, and is copied at once. May be NULL. */
+    dt_status *(*find_module)(void *context, const char *name, const char **text);
+    void *context;
 } dt_dsl_options;
 
-/* Compiles `source`, the text of the file `path`; what it says `use` of is looked for beside `path`.
+/* Compiles `source`, the text of the file `path`.
  *
  * options  may be NULL.
  * module   the program: steps not yet differentiated, `gradient` ops in them; owned by the arena. NULL when the program has errors.

@@ -88,6 +88,22 @@ void dt_elaborator_leave(dt_elaborator *e) { e->depth--; }
 
 static dt_file *load_text(dt_elaborator *e, const char *name, const char *shown_name, const char *text, bool is_library);
 
+/* What is wrong with a module's file is a mistake in the line that uses it. */
+static dt_file *cannot_use(dt_elaborator *e, const dt_use *use, dt_status *status) {
+    dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, use->span, "%s", dt_status_message(status));
+    dt_status_free(status);
+    return NULL;
+}
+
+/* The text that whoever compiles has for a module; NULL: none. */
+static dt_status *given_text(dt_elaborator *e, const char *name, const char **text) {
+    *text = NULL;
+    if (e->options == NULL || e->options->find_module == NULL) return NULL;
+    DT_TRY(e->options->find_module(e->options->context, name, text));
+    if (*text != NULL) *text = dt_arena_string(e->arena, *text);
+    return NULL;
+}
+
 static dt_file *find_module(dt_elaborator *e, const dt_use *use) {
     for (size_t i = 0; i < e->files.n; i++)
         if (strcmp(e->files.items[i]->name, use->name) == 0) return e->files.items[i];
@@ -98,7 +114,10 @@ static dt_file *find_module(dt_elaborator *e, const dt_use *use) {
         const char *shown = dt_arena_format(e->arena, "%s.dt", names[i]);
         return load_text(e, names[i], shown, dt_library_modules[i].text, true);
     }
-    const char *path = dt_arena_format(e->arena, "%s%s.dt", e->folder, use->name);
+    const char *path = dt_arena_format(e->arena, "%s%s.dt", e->folder, use->name), *given;
+    dt_status *status = given_text(e, use->name, &given);
+    if (status != NULL) return cannot_use(e, use, status);
+    if (given != NULL) return load_text(e, use->name, path, given, false);
     if (!dt_file_exists(path)) {
         dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, use->span,
                                                   "no module %s, neither in the library nor beside the program", use->name);
@@ -107,12 +126,8 @@ static dt_file *find_module(dt_elaborator *e, const dt_use *use) {
     }
     char *text;
     size_t n_bytes;
-    dt_status *status = dt_file_read(path, &text, &n_bytes);
-    if (status != NULL) {
-        dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, use->span, "%s", dt_status_message(status));
-        dt_status_free(status);
-        return NULL;
-    }
+    status = dt_file_read(path, &text, &n_bytes);
+    if (status != NULL) return cannot_use(e, use, status);
     const char *copy = dt_arena_string(e->arena, text);
     free(text);
     return load_text(e, use->name, path, copy, false);
@@ -502,13 +517,19 @@ static const char *program_name(dt_arena *arena, const char *path) {
     return dot != NULL && dot != base ? dt_arena_substring(arena, base, (size_t)(dot - base)) : dt_arena_string(arena, base);
 }
 
+/* With the slash at its end. */
+static const char *folder_of_modules(dt_arena *arena, const char *path, const dt_dsl_options *options) {
+    if (options != NULL && options->folder != NULL) return dt_arena_format(arena, "%s/", options->folder);
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? dt_arena_substring(arena, path, (size_t)(slash - path) + 1) : "";
+}
+
 dt_status *dt_dsl_compile(dt_arena *arena, const char *path, const char *source, const dt_dsl_options *options, dt_diagnostics *diagnostics,
                           dt_module **module) {
     *module = NULL;
     dt_elaborator e = {.arena = arena, .diagnostics = diagnostics, .options = options};
     e.module = dt_module_create(arena, program_name(arena, path));
-    const char *slash = strrchr(path, '/');
-    e.folder = slash != NULL ? dt_arena_substring(arena, path, (size_t)(slash - path) + 1) : "";
+    e.folder = folder_of_modules(arena, path, options);
     const char *name = dt_arena_string(arena, path);
     e.program = load_text(&e, "", name, dt_arena_string(arena, source), false);
     dt_use core = {.name = "core"};

@@ -10,8 +10,8 @@ import sys
 import tempfile
 
 BUILD = pathlib.Path(os.environ["DT_BUILD"])
-LIBRARIES = ("base/libdt_base.a", "ir/libdt_ir.a", "frontends/libdt_frontends.a", "compiler/libdt_compiler.a", "compiler/libdt_commands.a",
-             "runtime/libdt_runtime.a")
+LIBRARIES = ("base/libdt_base.a", "ir/libdt_ir.a", "frontends/libdt_frontends.a", "compiler/libdt_compiler.a", "compiler/libdt_api.a",
+             "compiler/libdt_commands.a", "runtime/libdt_runtime.a")
 ALLOWED = {
     ("memory.c", "n_left"): "how many allocations are left, for tests",
     ("op.c", "rows"): "the op table, filled in once",

@@ -17,7 +17,7 @@ MAY_INCLUDE = {
     "ir": {"ir", "base", "abi"},
     "runtime": {"runtime", "base", "abi", "include"},
     "frontends": {"frontends", "base", "abi", "ir"},
-    "compiler": {"compiler", "frontends", "base", "abi", "ir"},
+    "compiler": {"compiler", "frontends", "base", "abi", "ir", "include"},
     "tests": {"tests", "include", "compiler", "frontends", "runtime", "ir", "base", "abi"},
     "bench": {"bench", "include", "compiler", "frontends", "runtime", "ir", "base", "abi"},
 }

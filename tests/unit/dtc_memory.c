@@ -79,29 +79,29 @@ static void run_out(int (*command)(int, char **), char *const *arguments) {
 
 static void check(void **state) {
     (void)state;
-    run_out(dtc_check, COMMAND("dtc check", (char *)source, "--rows=2"));
+    run_out(dt_command_check, COMMAND("dtc check", (char *)source, "--rows=2"));
 }
 
 static void summary(void **state) {
     (void)state;
-    run_out(dtc_summary, COMMAND("dtc summary", (char *)source, "-Dwidth=7"));
+    run_out(dt_command_summary, COMMAND("dtc summary", (char *)source, "-Dwidth=7"));
 }
 
 static void compile(void **state) {
     (void)state;
-    run_out(dtc_compile, COMMAND("dtc compile --emit=kernels", (char *)source, "--emit=kernels", "--dump-after=all", "--time-passes"));
-    run_out(dtc_compile, COMMAND("dtc compile", (char *)source, "-o", (char *)output, "--cpu=x86-64-v3", "--batch=4", "-Ono-microbatches"));
-    run_out(dtc_compile, COMMAND("dtc compile --emit=cuda", (char *)graph, "--emit=cuda", "--target=cuda:sm_90"));
+    run_out(dt_command_compile, COMMAND("dtc compile --emit=kernels", (char *)source, "--emit=kernels", "--dump-after=all", "--time-passes"));
+    run_out(dt_command_compile, COMMAND("dtc compile", (char *)source, "-o", (char *)output, "--cpu=x86-64-v3", "--batch=4", "-Ono-microbatches"));
+    run_out(dt_command_compile, COMMAND("dtc compile --emit=cuda", (char *)graph, "--emit=cuda", "--target=cuda:sm_90"));
 }
 
 static void opt(void **state) {
     (void)state;
-    run_out(dtc_opt, COMMAND("dtc opt", "--pass=plan_memory", (char *)graph));
+    run_out(dt_command_opt, COMMAND("dtc opt", "--pass=plan_memory", (char *)graph));
 }
 
 static void ops(void **state) {
     (void)state;
-    run_out(dtc_ops, COMMAND("dtc ops"));
+    run_out(dt_command_ops, COMMAND("dtc ops"));
 }
 
 static int set_up(void **state) {
@@ -111,7 +111,7 @@ static int set_up(void **state) {
     graph = strdup(scratch_path("net.ir"));
     output = strdup(scratch_path("net.dtx"));
     scratch_write("net.dt", program, strlen(program));
-    return run_quietly(dtc_compile, COMMAND("dtc compile", (char *)source, "--emit=ir", "-o", (char *)graph));
+    return run_quietly(dt_command_compile, COMMAND("dtc compile", (char *)source, "--emit=ir", "-o", (char *)graph));
 }
 
 int main(int argc, char **argv) {

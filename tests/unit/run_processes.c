@@ -62,7 +62,7 @@ static int set_up(void **state) {
     scratch_write("net.dt", program, sizeof program - 1);
     char *source = strdup(scratch_path("net.dt")), *output = strdup(scratch_path("net.dtx"));
     char *arguments[] = {"dtc compile", source, "-o", output, NULL};
-    if (dtc_compile(4, arguments) != 0) return -1;
+    if (dt_command_compile(4, arguments) != 0) return -1;
     assert_ok(dt_artifact_open(output, &artifact));
     assert_ok(dt_kernels_load(artifact, NULL, &kernels));
     free(source);

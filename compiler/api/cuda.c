@@ -1,5 +1,5 @@
-/* dtc_cuda: see the header. */
-#include "compiler/dtc_cuda.h"
+/* cuda: see cuda.h. */
+#include "compiler/api/cuda.h"
 #include "compiler/kernel/library.h"
 
 #include <inttypes.h>
@@ -16,34 +16,34 @@ static bool is_architecture(const char *name) {
     return *digits == 0 || (digits[1] == 0 && (*digits == 'a' || *digits == 'f'));
 }
 
-static bool is_named(const dtc_cuda *cuda, const char *name) {
+static bool is_named(const dt_api_cuda *cuda, const char *name) {
     for (int i = 0; i < cuda->n_architectures; i++)
         if (strcmp(cuda->architectures[i], name) == 0) return true;
     return false;
 }
 
-static dt_status *too_many(void) { return dt_error(DT_INVALID_ARGUMENT, "up to %d architectures at a time", (int)DTC_MOST_ARCHITECTURES); }
+static dt_status *too_many(void) { return dt_error(DT_INVALID_ARGUMENT, "up to %d architectures at a time", (int)DT_API_MOST_ARCHITECTURES); }
 
-dt_status *dtc_cuda_parse_target(const char *target, dtc_cuda *cuda) {
+dt_status *dt_api_cuda_parse_target(const char *target, dt_api_cuda *cuda) {
     char *rest = target[4] == ':' ? cuda->names : NULL;
     if (rest != NULL && snprintf(rest, sizeof cuda->names, "%s", target + 5) >= (int)sizeof cuda->names) return too_many();
     for (char *name; (name = strsep(&rest, ",")) != NULL;) {
         if (!is_architecture(name))
             return dt_error(DT_INVALID_ARGUMENT, "\"%s\" is no architecture: write cuda:sm_80,sm_90 for code, compute_90 for PTX", name);
         if (is_named(cuda, name)) continue;
-        if (cuda->n_architectures == DTC_MOST_ARCHITECTURES) return too_many();
+        if (cuda->n_architectures == DT_API_MOST_ARCHITECTURES) return too_many();
         cuda->architectures[cuda->n_architectures++] = name;
     }
     return NULL;
 }
 
 /* Where none are named, those that this NVRTC makes code for. */
-static dt_status *choose_architectures(dtc_cuda *cuda) {
-    _Static_assert((int)DT_CUDA_MOST_DEFAULT <= (int)DTC_MOST_ARCHITECTURES, "there is room for the default ones");
+static dt_status *choose_architectures(dt_api_cuda *cuda) {
+    _Static_assert((int)DT_CUDA_MOST_DEFAULT <= (int)DT_API_MOST_ARCHITECTURES, "there is room for the default ones");
     return cuda->n_architectures > 0 ? NULL : dt_cuda_default_architectures(cuda->architectures, &cuda->n_architectures);
 }
 
-dt_status *dtc_cuda_render(const dt_compilation *compilation, dtc_cuda *cuda) {
+dt_status *dt_api_cuda_render(const dt_compilation *compilation, dt_api_cuda *cuda) {
     return dt_codegen_cuda(compilation->arena, (const dt_plan *const *)compilation->plans, compilation->n_plans, NULL, &cuda->program);
 }
 
@@ -58,13 +58,10 @@ static char *cache_folder(void) {
     return dt_text_take(&path);
 }
 
-dt_status *dtc_cuda_compile(dtc_cuda *cuda) {
+dt_status *dt_api_cuda_compile(dt_api_cuda *cuda, dt_text *warnings) {
     DT_TRY(choose_architectures(cuda));
     char *cache = cache_folder();
-    dt_text warnings = {0};
-    dt_status *status = dt_cuda_compile(&cuda->program, cuda->architectures, cuda->n_architectures, cache, &warnings, &cuda->code);
-    if (warnings.data != NULL) fputs(warnings.data, stderr);
-    dt_text_free(&warnings);
+    dt_status *status = dt_cuda_compile(&cuda->program, cuda->architectures, cuda->n_architectures, cache, warnings, &cuda->code);
     free(cache);
     return status;
 }
@@ -72,7 +69,7 @@ dt_status *dtc_cuda_compile(dtc_cuda *cuda) {
 /* ---- the account ---- */
 
 /* The last architecture that cubins are made for; NULL: there are none. */
-static const char *cubin_architecture(const dtc_cuda *cuda) {
+static const char *cubin_architecture(const dt_api_cuda *cuda) {
     for (int i = cuda->n_architectures; i-- > 0;)
         if (strncmp(cuda->architectures[i], "sm_", 3) == 0) return cuda->architectures[i];
     return NULL;
@@ -98,7 +95,7 @@ static void print_libraries(dt_text *text, const dt_cuda_program *program) {
     }
 }
 
-void dtc_cuda_print_functions(dt_text *text, dtc_cuda *cuda) {
+void dt_api_cuda_print_functions(dt_text *text, dt_api_cuda *cuda) {
     dt_status *status = choose_architectures(cuda);
     const char *architecture = cubin_architecture(cuda);
     char *cache = cache_folder();

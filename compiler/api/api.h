@@ -1,0 +1,61 @@
+/* api: what the calls of libdtc (include/dtc.h) share: how a call gets from the caller's structs to a module, and from findings to the caller.
+ *
+ *   program.c   a call: its arena, its stack, its program's text and module; errors of the program
+ *   report.c    findings, told on the caller's thread
+ *   compile.c   dtc_compile
+ *   cuda.c      what a compilation does for GPUs */
+#ifndef DT_API_API_H
+#define DT_API_API_H
+
+#include "base/arena.h"
+#include "base/text.h"
+#include "base/thread.h"
+#include "frontends/dsl/diagnostics.h"
+#include "include/dtc.h"
+#include "ir/graph.h"
+
+/* One call of the library. What is not in the arena belongs into the call, or into what `context` points to, for `work` may be left at any
+ * allocation. */
+typedef struct dt_api_call dt_api_call;
+typedef dt_status *(*dt_api_work)(dt_api_call *call, void *context);
+struct dt_api_call {
+    dt_arena *arena;
+    dt_caller *caller;
+    dtc_program program; /* complete: with the name that messages give it */
+    const char *source;  /* the text, once loaded */
+    char *file_text;     /* of the file, where it is read from there; freed with the call */
+    bool is_stopped;     /* by a callback: nothing more is told */
+};
+
+/* Runs `work` in an arena of its own, on a stack on which programs may nest deep; memory that is out becomes an error. */
+dt_status *dt_api_run(const dtc_program *program, dt_api_work work, void *context);
+
+/* Runs `work` with an arena of its own, for threads that a call starts. `out_of_memory`: what is said when memory is. */
+dt_status *dt_api_in_arena(const char *out_of_memory, dt_status *(*work)(dt_arena *arena, void *context), void *context);
+
+/* Whether the program's options make sense, before anything is read. */
+dt_status *dt_api_check_program(const dtc_program *program);
+
+/* Reads and elaborates the program, or a graph in text form. Mistakes in a program are reported; the status then says how many. */
+dt_status *dt_api_load(dt_api_call *call, dt_module **module);
+
+/* The text of call->program, as call->source. What is no text is an error: a device, an artifact, a byte of 0, after which nothing would be read. */
+dt_status *dt_api_read_source(dt_api_call *call);
+
+/* Tells the caller; DT_ABORTED when the callback says so. */
+dt_status *dt_api_report(dt_api_call *call, const dtc_diagnostic *diagnostic);
+/* A finding without a place: its text alone, which may be of several lines; NULL is nothing to tell. */
+dt_status *dt_api_report_text(dt_api_call *call, dtc_severity severity, const char *text);
+/* All of a front end's findings. */
+dt_status *dt_api_report_all(dt_api_call *call, const dt_diagnostics *diagnostics);
+
+/* Writes a call's result to `output`, unless that is NULL, and gives it to `bytes`, unless that is; the text, on the heap, is freed or given. */
+dt_status *dt_api_give(dt_text *text, const char *output, dtc_bytes *bytes);
+/* An error if writing to `output` would overwrite `input`. */
+dt_status *dt_api_check_output(const char *input, const char *output);
+
+enum {
+    DT_API_STACK_BYTES = 256 << 20 /* elaboration and passes recurse as deep as programs nest, and along values that depend on each other */
+};
+
+#endif

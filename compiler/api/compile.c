@@ -1,0 +1,282 @@
+/* compile: from a program to an artifact, with a window on every stage of the way. */
+#include "abi/version.h"
+#include "base/cpu.h"
+#include "base/file.h"
+#include "base/options.h"
+#include "compiler/api/api.h"
+#include "compiler/api/cuda.h"
+#include "compiler/artifact.h"
+#include "compiler/codegen/codegen.h"
+#include "compiler/pipeline.h"
+#include "ir/text_form.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum stage {
+    STAGE_ARTIFACT,
+    STAGE_IR,
+    STAGE_OPT_IR,
+    STAGE_KERNELS,
+    STAGE_PLAN,
+    STAGE_LLVM,
+    STAGE_ASM,
+    STAGE_CUDA,
+    N_STAGES
+} stage;
+static const char *const stage_names[N_STAGES] = {"dtx", "ir", "opt-ir", "kernels", "plan", "llvm", "asm", "cuda"};
+
+static const char *const level_names[] = {DT_LEVEL_V3, DT_LEVEL_V4, DT_LEVEL_NATIVE};
+enum {
+    N_LEVELS = sizeof level_names / sizeof *level_names
+};
+
+/* The options as they are read, and what is made on the way that is not in the arena. */
+typedef struct job {
+    dtc_compile_options options;
+    const char *levels[N_LEVELS];
+    int n_levels;
+    stage emit;
+    dt_target target;
+    dt_switches off;
+    dt_api_cuda cuda; /* of that target */
+    dt_codegen_object code[N_LEVELS];
+    dt_text cuda_warnings;
+    dt_text output; /* the artifact, or a stage */
+    dtc_bytes *bytes;
+} job;
+
+/* ---- options ---- */
+
+/* "x86-64-v3,native" */
+static dt_status *read_levels(job *job) {
+    if (job->options.cpu == NULL) {
+        job->levels[job->n_levels++] = DT_LEVEL_V3;
+        job->levels[job->n_levels++] = DT_LEVEL_V4;
+        return NULL;
+    }
+    for (const char *at = job->options.cpu;; at++) {
+        size_t n = strcspn(at, ",");
+        int level = 0;
+        while (level < N_LEVELS && (strlen(level_names[level]) != n || strncmp(level_names[level], at, n) != 0)) level++;
+        if (level == N_LEVELS)
+            return dt_error(DT_INVALID_ARGUMENT,
+                            "--cpu: no instruction set level \"%.*s\"; there are " DT_LEVEL_V3 ", " DT_LEVEL_V4 " and " DT_LEVEL_NATIVE, (int)n, at);
+        for (int i = 0; i < job->n_levels; i++)
+            if (job->levels[i] == level_names[level]) return dt_error(DT_INVALID_ARGUMENT, "--cpu: %s is there twice", level_names[level]);
+        job->levels[job->n_levels++] = level_names[level];
+        at += n;
+        if (*at == 0) return NULL;
+    }
+}
+
+static dt_status *read_target(job *job) {
+    const char *target = job->options.target;
+    if (target == NULL || strcmp(target, "cpu") == 0) return NULL;
+    if (strncmp(target, "cuda", 4) != 0 || (target[4] != 0 && target[4] != ':'))
+        return dt_error(DT_INVALID_ARGUMENT, "there is no target \"%s\": there are cpu and cuda", target);
+    job->target = DT_TARGET_CUDA;
+    return dt_status_annotate(dt_api_cuda_parse_target(target, &job->cuda), "--target %s", target);
+}
+
+static dt_status *read_stage(job *job) {
+    const char *emit = job->options.emit;
+    if (emit == NULL) return NULL;
+    while (job->emit < N_STAGES && (job->emit == STAGE_ARTIFACT || strcmp(emit, stage_names[job->emit]) != 0)) job->emit++;
+    if (job->emit == N_STAGES) return dt_error(DT_INVALID_ARGUMENT, "there is no stage \"%s\" to print", emit);
+    bool is_code = job->emit == STAGE_LLVM || job->emit == STAGE_ASM;
+    if (job->emit == STAGE_CUDA && job->target != DT_TARGET_CUDA)
+        return dt_error(DT_INVALID_ARGUMENT, "--emit=cuda prints what --target cuda generates");
+    if (job->target == DT_TARGET_CUDA && is_code)
+        return dt_error(DT_INVALID_ARGUMENT, "--emit=%s prints what --target cpu generates; try --emit=cuda", emit);
+    if (job->options.cpu && job->n_levels > 1 && is_code)
+        return dt_error(DT_INVALID_ARGUMENT, "--emit=%s prints the code of one level, --cpu %s names %d", emit, job->options.cpu, job->n_levels);
+    return NULL;
+}
+
+static dt_status *read_options(job *job, const dtc_compile_options *options) {
+    DT_TRY(dt_options_read(options, &job->options, sizeof job->options, "dtc_compile_options"));
+    const char *optimize = job->options.optimize, *pass = job->options.dump_after;
+    if (optimize != NULL) DT_TRY(dt_status_annotate(dt_switches_parse(optimize, &job->off), "-O %s", optimize));
+    if (pass != NULL && strcmp(pass, "all") != 0 && !dt_pass_exists(pass)) return dt_error(DT_NOT_FOUND, "there is no pass \"%s\"", pass);
+    DT_TRY(read_levels(job));
+    DT_TRY(read_target(job));
+    return read_stage(job);
+}
+
+dt_status *dtc_check_options(const dtc_program *program, const dtc_compile_options *options) {
+    dtc_program read;
+    job job = {0};
+    DT_TRY(dt_options_read(program, &read, sizeof read, "dtc_program"));
+    DT_TRY(dt_api_check_program(&read));
+    return read_options(&job, options);
+}
+
+/* ---- printing a stage ---- */
+
+static void print_plans(dt_text *text, const dt_compilation *compilation, bool whole) {
+    for (int i = 0; i < compilation->n_plans; i++) (whole ? dt_plan_print : dt_plan_print_summary)(text, compilation->plans[i]);
+}
+
+static dt_status *print_cuda(dt_text *text, const dt_compilation *compilation, job *job) {
+    DT_TRY(dt_api_cuda_render(compilation, &job->cuda));
+    if (job->emit == STAGE_CUDA)
+        dt_cuda_print(text, &job->cuda.program, 0, job->cuda.program.n_sources);
+    else
+        dt_api_cuda_print_functions(text, &job->cuda);
+    return NULL;
+}
+
+static dt_status *emit_stage(job *job, const dt_compilation *compilation) {
+    dt_text *text = &job->output;
+    const char *level = job->levels[job->n_levels - 1];
+    switch (job->emit) {
+    case STAGE_LLVM:
+    case STAGE_ASM:
+        return dt_codegen_llvm_text((const dt_plan *const *)compilation->plans, compilation->n_plans, level,
+                                    job->emit == STAGE_ASM ? DT_CODEGEN_TEXT_ASSEMBLY : DT_CODEGEN_TEXT_LLVM, text);
+    case STAGE_KERNELS: print_plans(text, compilation, true); return NULL;
+    case STAGE_PLAN: print_plans(text, compilation, false); return job->target == DT_TARGET_CUDA ? print_cuda(text, compilation, job) : NULL;
+    case STAGE_CUDA: return print_cuda(text, compilation, job);
+    default: dt_module_print(text, compilation->module); return NULL;
+    }
+}
+
+/* ---- the artifact ---- */
+
+static bool has_suffix(const char *path, const char *suffix) {
+    size_t n = strlen(path), n_suffix = strlen(suffix);
+    return n > n_suffix && strcmp(path + n - n_suffix, suffix) == 0;
+}
+
+/* What made this artifact, as flags that would make it again. */
+static size_t list_flags(dt_api_call *call, const job *job, const char *const **flags) {
+    DT_LIST(const char *) list = {0};
+    dt_text off = {.arena = call->arena}, target = {.arena = call->arena};
+    const dtc_program *program = &call->program;
+    dt_switches_print(&off, job->off);
+    for (int i = 0; i < job->cuda.n_architectures; i++) dt_text_format(&target, "%s%s", i == 0 ? "--target cuda:" : ",", job->cuda.architectures[i]);
+    if (target.data) dt_list_push(call->arena, &list, target.data);
+    if (off.data) dt_list_push(call->arena, &list, dt_arena_format(call->arena, "-O %s", off.data));
+    for (size_t i = 0; i < program->n_defines; i++)
+        dt_list_push(call->arena, &list, dt_arena_format(call->arena, "-D%s=%s", program->defines[i].name, program->defines[i].value));
+    if (program->batch) dt_list_push(call->arena, &list, dt_arena_format(call->arena, "--batch %lld", (long long)program->batch));
+    if (program->precision) dt_list_push(call->arena, &list, dt_arena_format(call->arena, "--precision %s", program->precision));
+    if (job->options.cpu) dt_list_push(call->arena, &list, dt_arena_format(call->arena, "--cpu %s", job->options.cpu));
+    *flags = list.items;
+    return list.n;
+}
+
+static dt_status *make_artifact(dt_api_call *call, job *job, const dt_compilation *compilation, const dt_cuda_files *cuda) {
+    char processor[80], version[32];
+    dt_object_file objects[N_LEVELS];
+    for (int i = 0; i < job->n_levels; i++) {
+        const dt_codegen_object *code = &job->code[i];
+        bool native = strcmp(code->level, DT_LEVEL_NATIVE) == 0;
+        objects[i] =
+            (dt_object_file){.level = code->level, .cpu = native ? dt_cpu_name(processor) : NULL, .bytes = code->bytes, .n_bytes = code->n_bytes};
+    }
+    dt_artifact_contents contents = {.compilation = compilation,
+                                     .source = call->source,
+                                     .compiler = DT_COMPILER_NAME,
+                                     .llvm = dt_codegen_llvm_version(version),
+                                     .objects = objects,
+                                     .n_objects = (size_t)job->n_levels,
+                                     .cuda = cuda};
+    contents.n_flags = list_flags(call, job, &contents.flags);
+    return dt_artifact_write(&job->output, job->options.output != NULL ? job->options.output : call->program.path, &contents);
+}
+
+/* The same program once more, as GPUs run it. `graph`: its text before any pass. */
+static dt_status *generate_cuda(dt_api_call *call, job *job, const char *graph, dt_compilation *compilation, dt_timings *timings) {
+    double start = dt_seconds();
+    *compilation = (dt_compilation){.arena = call->arena, .off = job->off, .target = DT_TARGET_CUDA};
+    DT_TRY(dt_module_parse(call->arena, call->program.path, graph, &compilation->module));
+    DT_TRY(dt_passes_run(compilation, &(dt_passes_options){0})); /* its warnings are those of the other target */
+    DT_TRY(dt_api_cuda_render(compilation, &job->cuda));
+    dt_timings_add(timings, "plans for GPUs", dt_seconds() - start);
+    start = dt_seconds();
+    dt_status *status = dt_api_cuda_compile(&job->cuda, &job->cuda_warnings);
+    dt_timings_add(timings, "NVRTC", dt_seconds() - start);
+    return dt_status_first(status, dt_api_report_text(call, DTC_WARNING, job->cuda_warnings.data));
+}
+
+static dt_status *generate(dt_api_call *call, job *job, const dt_compilation *compilation, const char *graph, dt_timings *timings) {
+    dt_compilation gpu = {0};
+    dt_cuda_files cuda = {&gpu, &job->cuda.program, &job->cuda.code};
+    for (int i = 0; i < job->n_levels; i++) job->code[i].level = job->levels[i];
+    double start = dt_seconds();
+    DT_TRY(dt_codegen_llvm((const dt_plan *const *)compilation->plans, compilation->n_plans, NULL, job->code, job->n_levels));
+    dt_timings_add(timings, "code generation", dt_seconds() - start);
+    if (graph != NULL) DT_TRY(generate_cuda(call, job, graph, &gpu, timings));
+    start = dt_seconds();
+    DT_TRY(make_artifact(call, job, compilation, graph != NULL ? &cuda : NULL));
+    dt_timings_add(timings, "artifact", dt_seconds() - start);
+    return NULL;
+}
+
+/* ---- the call ---- */
+
+static const char *last_pass(stage stage) {
+    if (stage == STAGE_IR) return "verify";
+    return stage == STAGE_OPT_IR ? "partition" : NULL;
+}
+
+/* Where the result goes. What is written may not take the place of a program, and an artifact needs a size and is a file. */
+static dt_status *find_output(dt_api_call *call, job *job, const dt_module *module) {
+    const char *program = call->program.path;
+    bool is_artifact = job->emit == STAGE_ARTIFACT;
+    if (job->options.output == NULL && job->bytes == NULL && is_artifact) {
+        int n = (int)strlen(program) - (has_suffix(program, ".dt") ? 3 : 0);
+        job->options.output = dt_arena_format(call->arena, "%.*s.dtx", n, program);
+    }
+    const char *output = job->options.output;
+    if (output != NULL) DT_TRY(dt_api_check_output(program, output));
+    if (!is_artifact) return NULL;
+    if (output != NULL && has_suffix(output, ".dt"))
+        return dt_error(DT_INVALID_ARGUMENT, "-o %s: .dt is the end of a program's name, .dtx that of an artifact's", output);
+    return module->capacity > 0 ? NULL : dt_error(DT_INVALID_ARGUMENT, "%s: for how many rows is memory to be planned? --batch says it", program);
+}
+
+static dt_status *compile(dt_api_call *call, job *job, dt_compilation *compilation, dt_text *dumps, dt_timings *timings, dt_text *graph) {
+    double start = dt_seconds();
+    DT_TRY(dt_api_load(call, &compilation->module));
+    dt_timings_add(timings, "front end", dt_seconds() - start);
+    DT_TRY(find_output(call, job, compilation->module));
+    if (job->target == DT_TARGET_CUDA && job->emit == STAGE_ARTIFACT) {
+        compilation->target = DT_TARGET_CPU;
+        dt_module_print(graph, compilation->module);
+    }
+    const char *pass = job->options.dump_after;
+    DT_TRY(
+        dt_passes_run(compilation, &(dt_passes_options){.dump_after = pass, .stop_after = last_pass(job->emit), .dumps = dumps, .timings = timings}));
+    if (pass != NULL && dumps->data == NULL)
+        return dt_error(DT_INVALID_ARGUMENT, "--dump-after=%s: this pass is not run: --emit ends before it, or -O leaves it out", pass);
+    return job->emit != STAGE_ARTIFACT ? emit_stage(job, compilation) : generate(call, job, compilation, graph->data, timings);
+}
+
+static dt_status *work(dt_api_call *call, void *context) {
+    job *job = context;
+    dt_arena *arena = call->arena;
+    dt_compilation compilation = {.arena = arena, .off = job->off, .target = job->target};
+    dt_text dumps = {.arena = arena}, graph = {.arena = arena}, timing_text = {.arena = arena};
+    dt_timings timings = {0};
+    dt_status *status = compile(call, job, &compilation, &dumps, &timings, &graph);
+    status = dt_status_first(status, dt_api_report_text(call, DTC_REPORT, dumps.data));
+    status = dt_status_first(status, dt_api_report_text(call, DTC_WARNING, compilation.warnings.data));
+    if (job->options.time_passes) dt_timings_print(&timing_text, &timings);
+    status = dt_status_first(status, dt_api_report_text(call, DTC_REPORT, timing_text.data));
+    return status != NULL ? status : dt_api_give(&job->output, job->options.output, job->bytes);
+}
+
+dt_status *dtc_compile(const dtc_program *program, const dtc_compile_options *options, dtc_bytes *bytes) {
+    job job = {.bytes = bytes};
+    if (bytes != NULL) *bytes = (dtc_bytes){0};
+    dt_status *status = read_options(&job, options);
+    if (status == NULL) status = dt_api_run(program, work, &job);
+    for (int i = 0; i < job.n_levels; i++) free(job.code[i].bytes);
+    dt_cuda_code_free(&job.cuda.code);
+    dt_text_free(&job.cuda_warnings);
+    dt_text_free(&job.output);
+    return status;
+}

@@ -1,0 +1,193 @@
+/* program: how every call of the library gets from a program's text to a module, and how it is left when memory is out. */
+#include "abi/precision.h"
+#include "abi/version.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/options.h"
+#include "compiler/api/api.h"
+#include "frontends/dsl/dsl.h"
+#include "ir/text_form.h"
+
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+const char *dtc_version(void) { return DT_COMPILER_NAME; }
+void dtc_status_free(dt_status *status) { dt_status_free(status); }
+void dtc_free(void *memory) { dt_release(memory); }
+
+/* ---- a call ---- */
+
+/* No local of this function changes between setjmp and longjmp. */
+dt_status *dt_api_in_arena(const char *out_of_memory, dt_status *(*work)(dt_arena *arena, void *context), void *context) {
+    jmp_buf guard;
+    dt_arena *arena = dt_arena_create();
+    if (arena == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s", out_of_memory);
+    if (setjmp(guard) != 0) {
+        dt_arena_destroy(arena);
+        return dt_error(DT_RESOURCE_EXHAUSTED, "%s", out_of_memory);
+    }
+    dt_arena_guard(arena, &guard);
+    dt_status *status = work(arena, context);
+    dt_arena_destroy(arena);
+    return status;
+}
+
+typedef struct run {
+    dt_api_call call;
+    dt_api_work work;
+    void *context;
+    dt_status *status;
+} run;
+
+static dt_status *run_in_arena(dt_arena *arena, void *context) {
+    run *run = context;
+    run->call.arena = arena;
+    return run->work(&run->call, run->context);
+}
+
+static void run_for_caller(dt_caller *caller, void *argument) {
+    run *run = argument;
+    run->call.caller = caller;
+    run->status = dt_api_in_arena("out of memory", run_in_arena, run);
+}
+
+dt_status *dt_api_run(const dtc_program *program, dt_api_work work, void *context) {
+    run run = {.work = work, .context = context};
+    DT_TRY(dt_options_read(program, &run.call.program, sizeof run.call.program, "dtc_program"));
+    DT_TRY(dt_api_check_program(&run.call.program));
+    if (run.call.program.path == NULL) run.call.program.path = "program.dt";
+    run.call.source = run.call.program.source;
+    dt_run_for_caller(DT_API_STACK_BYTES, run_for_caller, &run);
+    free(run.call.file_text);
+    return run.status;
+}
+
+/* ---- the program ---- */
+
+static dt_status *check_defines(const dtc_program *program) {
+    if (program->n_defines > 0 && program->defines == NULL) return dt_error(DT_INVALID_ARGUMENT, "dtc_program: n_defines without defines");
+    for (size_t i = 0; i < program->n_defines; i++) {
+        const dtc_define *define = &program->defines[i];
+        if (define->name == NULL || define->value == NULL || *define->name == 0)
+            return dt_error(DT_INVALID_ARGUMENT, "dtc_program: a define needs a name and a value");
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(program->defines[k].name, define->name) == 0)
+                return dt_error(DT_INVALID_ARGUMENT, "-D %s=%s: %s is set twice, to %s before", define->name, define->value, define->name,
+                                program->defines[k].value);
+    }
+    return NULL;
+}
+
+dt_status *dt_api_check_program(const dtc_program *program) {
+    if (program->path == NULL && program->source == NULL) return dt_error(DT_INVALID_ARGUMENT, "dtc_program: it needs a path or a source");
+    if (program->batch < 0 || program->batch > INT32_MAX)
+        return dt_error(DT_INVALID_ARGUMENT, "--batch takes a number of rows, from 1 to %" PRId32 ", not %" PRId64, INT32_MAX, program->batch);
+    if (program->precision != NULL && dt_precision_from_name(program->precision) == DT_N_PRECISIONS)
+        return dt_error(DT_INVALID_ARGUMENT, "--precision takes f32, tf32 or bf16, not \"%s\"%s", program->precision,
+                        strcmp(program->precision, "f16") == 0 ? ", which needs losses that are scaled, for its small range" : "");
+    return check_defines(program);
+}
+
+/* ---- its text ---- */
+
+dt_status *dt_api_read_source(dt_api_call *call) {
+    const char *path = call->program.path;
+    struct stat about;
+    if (call->source != NULL) return NULL;
+    if (stat(path, &about) == 0 && (S_ISCHR(about.st_mode) || S_ISBLK(about.st_mode)))
+        return dt_error(DT_INVALID_ARGUMENT, "%s is a device, and a program is a file of text", path);
+    size_t n_bytes;
+    DT_TRY(dt_file_read(path, &call->file_text, &n_bytes));
+    if (strncmp(call->file_text, "PK\3\4", 4) == 0)
+        return dt_error(DT_INVALID_ARGUMENT,
+                        "%s is an artifact, or another zip file: dtrun runs artifacts, dtc takes programs and graphs in text form", path);
+    size_t n_text = strlen(call->file_text);
+    if (n_text < n_bytes) return dt_error(DT_INVALID_ARGUMENT, "%s is no text: byte %zu is 0", path, n_text);
+    call->source = call->file_text;
+    return NULL;
+}
+
+/* ---- its module ---- */
+
+/* The caller's callback for a module's text, on its way to the caller's thread. */
+typedef struct question {
+    dt_api_call *call;
+    const char *name;
+    const char *text;
+} question;
+
+static void ask(void *argument) {
+    question *question = argument;
+    const dtc_program *program = &question->call->program;
+    if (program->module(program->context, question->name, &question->text) != 0) question->call->is_stopped = true;
+}
+
+static dt_status *find_module(void *context, const char *name, const char **text) {
+    question question = {.call = context, .name = name};
+    if (!question.call->is_stopped) dt_caller_do(question.call->caller, ask, &question);
+    *text = question.text;
+    return question.call->is_stopped ? dt_error(DT_ABORTED, "stopped by the caller") : NULL;
+}
+
+/* How many mistakes there are, with the place of the first; all of them where the caller has no other way to see them. */
+static dt_status *mistakes(dt_api_call *call, const dt_diagnostics *diagnostics) {
+    size_t n, n_errors = dt_diagnostics_n_errors(diagnostics);
+    dt_diagnostic *const *sorted = dt_diagnostics_sorted(diagnostics, &n);
+    const dt_diagnostic *first = sorted[0];
+    for (size_t i = n; i-- > 0;)
+        if (sorted[i]->severity == DT_SEVERITY_ERROR) first = sorted[i];
+    dt_text text = {.arena = call->arena};
+    if (call->program.diagnostic == NULL)
+        dt_diagnostics_print(&text, diagnostics);
+    else
+        dt_text_format(&text, "%s: %zu error%s\n", call->program.path, n_errors, dt_plural((int64_t)n_errors));
+    dt_status *status = dt_error(DT_INVALID_ARGUMENT, "%.*s", (int)text.n - 1, text.data);
+    if (first->span.line == 0) return status;
+    return dt_status_at(status, dt_diagnostics_file_name(diagnostics, first->span.file), first->span.line, first->span.column);
+}
+
+static dt_status *elaborate(dt_api_call *call, dt_module **module) {
+    const dtc_program *program = &call->program;
+    dt_dsl_define *defines = DT_NEW_ARRAY(call->arena, dt_dsl_define, program->n_defines);
+    for (size_t i = 0; i < program->n_defines; i++) defines[i] = (dt_dsl_define){program->defines[i].name, program->defines[i].value};
+    dt_dsl_options options = {.defines = defines,
+                              .n_defines = program->n_defines,
+                              .capacity = program->batch,
+                              .precision = program->precision,
+                              .folder = program->folder,
+                              .find_module = program->module != NULL ? find_module : NULL,
+                              .context = call};
+    dt_diagnostics *diagnostics = dt_diagnostics_create(call->arena);
+    dt_status *status = dt_dsl_compile(call->arena, program->path, call->source, &options, diagnostics, module);
+    status = dt_status_first(status, dt_api_report_all(call, diagnostics));
+    return status != NULL || *module != NULL ? status : mistakes(call, diagnostics);
+}
+
+static bool is_graph(const char *path) {
+    size_t n = strlen(path);
+    return n >= 3 && strcmp(path + n - 3, ".ir") == 0;
+}
+
+static dt_status *parse_graph(dt_api_call *call, dt_module **module) {
+    const dtc_program *program = &call->program;
+    if (program->n_defines) return dt_error(DT_INVALID_ARGUMENT, "%s: a graph has no options left to set with -D", program->path);
+    if (program->precision)
+        return dt_error(DT_INVALID_ARGUMENT, "%s: --precision is for programs: in a graph each product says its own", program->path);
+    DT_TRY(dt_module_parse(call->arena, program->path, call->source, module));
+    if (program->batch) (*module)->capacity = program->batch;
+    return NULL;
+}
+
+dt_status *dt_api_load(dt_api_call *call, dt_module **module) {
+    DT_TRY(dt_api_read_source(call));
+    DT_TRY((is_graph(call->program.path) ? parse_graph : elaborate)(call, module));
+    int64_t rows = (*module)->capacity;
+    if (rows < 0 || rows > INT32_MAX)
+        return dt_error(DT_INVALID_ARGUMENT,
+                        "%s: memory is planned for 1 to %" PRId32 " rows for each replica, not for %" PRId64 "; --batch says for how many",
+                        call->program.path, INT32_MAX, rows);
+    return NULL;
+}

@@ -1,0 +1,80 @@
+/* command: see command.h. */
+#include "compiler/command.h"
+
+#include "base/memory.h"
+#include "base/status.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Digits and nothing else, from 1 to what an artifact holds. */
+static bool parse_rows(const char *text, int64_t *rows) {
+    char *end;
+    if (text[strspn(text, "0123456789")] != 0) return false;
+    *rows = strtoll(text, &end, 10); /* too many digits are LLONG_MAX */
+    return end != text && *rows >= 1 && *rows <= INT32_MAX;
+}
+
+static void add_define(struct argp_state *state, dt_command_call *call, char *argument) {
+    char *equals = strchr(argument, '=');
+    if (equals == NULL || equals == argument) argp_failure(state, 1, 0, "-D %s: write -D name=value", argument);
+    *equals = 0;
+    call->defines[call->program.n_defines++] = (dtc_define){argument, equals + 1};
+}
+
+error_t dt_command_parse(int key, char *argument, struct argp_state *state) {
+    dt_command_call *call = state->input;
+    dtc_program *program = &call->program;
+    switch (key) {
+    case 'D': add_define(state, call, argument); return 0;
+    case DT_COMMAND_KEY_BATCH:
+        if (!parse_rows(argument, &program->batch))
+            argp_error(state, "--batch takes a number of rows, from 1 to %" PRId32 ", not \"%s\"", INT32_MAX, argument);
+        return 0;
+    case DT_COMMAND_KEY_PRECISION: program->precision = argument; return 0;
+    case ARGP_KEY_ARG:
+        if (program->path) argp_error(state, "one program at a time: \"%s\" or \"%s\"?", program->path, argument);
+        program->path = argument;
+        return 0;
+    case ARGP_KEY_NO_ARGS: argp_error(state, "which program?"); return 0;
+    case ARGP_KEY_END: dt_command_refuse(state, dtc_check_options(program, NULL)); return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+void dt_command_refuse(struct argp_state *state, dt_status *status) {
+    if (status != NULL && status->code != DT_RESOURCE_EXHAUSTED) argp_error(state, "%s", status->message);
+    dtc_status_free(status);
+}
+
+static int print_finding(void *context, const dtc_diagnostic *diagnostic) {
+    (void)context;
+    fputs(diagnostic->text, stderr);
+    return 0;
+}
+
+int dt_command_run(const struct argp *argp, int argc, char **argv, void *options, dt_status *(*run)(dt_command_call *call)) {
+    dt_command_call call = {.program = {.size = sizeof call.program, .diagnostic = print_finding}, .options = options};
+    call.defines = dt_allocate_zeroed((size_t)argc, sizeof *call.defines);
+    if (call.defines == NULL) return dt_command_finish(dt_error(DT_RESOURCE_EXHAUSTED, "out of memory"));
+    call.program.defines = call.defines;
+    int code = argp_parse(argp, argc, argv, 0, NULL, &call) != 0 ? 2 : dt_command_finish(run(&call));
+    dt_release(call.defines);
+    return code;
+}
+
+dt_status *dt_command_print(dtc_bytes *bytes) {
+    bool written = fwrite(bytes->data, 1, bytes->n_bytes, stdout) == bytes->n_bytes && fflush(stdout) == 0;
+    dtc_free(bytes->data);
+    *bytes = (dtc_bytes){0};
+    return written ? NULL : dt_error(DT_IO, "cannot write to standard output");
+}
+
+int dt_command_finish(dt_status *status) {
+    if (status == NULL) return 0;
+    fprintf(stderr, "dtc: %s\n", status->message);
+    dtc_status_free(status);
+    return 1;
+}

@@ -1,0 +1,58 @@
+/* command: what the subcommands of dtc share. Each is a reader of its arguments, a call of the library (include/dtc.h), and a writer of what comes
+ * out: whatever a command does, a program can. */
+#ifndef DT_COMPILER_COMMAND_H
+#define DT_COMPILER_COMMAND_H
+
+#include "include/dtc.h"
+
+#include <argp.h>
+
+/* One subcommand: parses its own arguments (argv[0] is "dtc NAME") and returns the exit code of the process: 0 done, 1 failed, 2 wrong usage. */
+typedef struct dt_command {
+    const char *name, *what;
+    int (*run)(int argc, char **argv);
+} dt_command;
+
+int dt_command_compile(int argc, char **argv);
+int dt_command_summary(int argc, char **argv);
+int dt_command_check(int argc, char **argv);
+int dt_command_opt(int argc, char **argv);
+int dt_command_ops(int argc, char **argv);
+int dt_command_bench_kernel(int argc, char **argv);
+
+/* The options that every command which reads a program takes. */
+enum {
+    DT_COMMAND_KEY_BATCH = 1000,
+    DT_COMMAND_KEY_PRECISION
+};
+#define DT_COMMAND_PROGRAM_OPTIONS                                                                                                                     \
+    {"define", 'D', "NAME=VALUE", 0, "Set an `option` of the program", 0},                                                                             \
+        {"batch", DT_COMMAND_KEY_BATCH, "N", 0, "Rows for each replica that memory is planned for (default: the largest batch(n) of the program)", 0}, \
+    {                                                                                                                                                  \
+        "precision", DT_COMMAND_KEY_PRECISION, "TYPE", 0,                                                                                              \
+            "Factors of products are rounded to f32, tf32 or bf16 (default: what the program says, or f32)", 0                                         \
+    }
+
+/* What argp's parser of such a command fills in. */
+typedef struct dt_command_call {
+    dtc_program program; /* its findings go to standard error */
+    dtc_define *defines; /* as many as there are arguments; `name=value` of argv is cut in two */
+    void *options;       /* the command's own */
+} dt_command_call;
+
+/* Parses the arguments, then runs `run`; returns the exit code. */
+int dt_command_run(const struct argp *argp, int argc, char **argv, void *options, dt_status *(*run)(dt_command_call *call));
+
+/* Handles the program's options and path; ARGP_ERR_UNKNOWN for anything else. state->input is a dt_command_call. */
+error_t dt_command_parse(int key, char *argument, struct argp_state *state);
+
+/* Ends the process with "wrong usage" if there is an error, which it prints. Memory that is out is no wrong usage: the call itself will say so. */
+void dt_command_refuse(struct argp_state *state, dt_status *status);
+
+/* Writes bytes to standard output and frees them. */
+dt_status *dt_command_print(dtc_bytes *bytes);
+
+/* Prints a status as "dtc: message" and frees it; returns the exit code. */
+int dt_command_finish(dt_status *status);
+
+#endif

@@ -1,0 +1,122 @@
+/* dtc: the compiler of .dt programs as a library: a program's text in, an artifact out, which dtrt.h opens and `dtrun` runs.
+ *
+ *     dtc_program program = {.size = sizeof program, .path = "m.dt"};
+ *     dt_status *status = dtc_compile(&program, NULL, NULL);          // writes m.dtx
+ *     if (status != NULL) fprintf(stderr, "%s\n", status->message);   // every mistake, with its line
+ *     dtc_status_free(status);
+ *
+ * Threads. Calls are independent of each other: any number of threads may compile at once. A call starts threads of its own, and has joined
+ * them when it returns; callbacks run on the thread that called. The library has no state but LLVM's registry of targets, which the first call
+ * that generates code fills, once.
+ *
+ * Memory. Every allocation of ours that fails makes the call fail with DT_RESOURCE_EXHAUSTED, and nothing stays allocated. LLVM, within a call that
+ * generates code, is different: it ends the process (abort) where it gets no memory.
+ *
+ * Files. A call reads the program, the modules that it uses and, for GPUs, a cache of code in $XDG_CACHE_HOME/dtc or ~/.cache/dtc; it writes what
+ * it is told to write, and that cache. A file that is written appears whole or not at all.
+ *
+ * dt_status.h says how errors, options and callbacks work. */
+#ifndef DTC_H
+#define DTC_H
+
+#include "dt_status.h"
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* "dtc 0.1.0", as artifacts record it. */
+DT_API const char *dtc_version(void);
+
+/* NULL is allowed in both. */
+DT_API void dtc_status_free(dt_status *status);
+DT_API void dtc_free(void *memory); /* what a call gave as bytes */
+
+/* ---- the program ---- */
+
+typedef enum dtc_severity {
+    DTC_ERROR,
+    DTC_WARNING,
+    DTC_REPORT /* no finding, but what the caller asked for to be told: a dump, the time of each pass */
+} dtc_severity;
+
+typedef struct dtc_remark {
+    int is_help;      /* it says what to do; otherwise it is a note, which explains */
+    const char *text; /* a sentence */
+} dtc_remark;
+
+/* One finding. All of it is borrowed until the callback returns. */
+typedef struct dtc_diagnostic {
+    dtc_severity severity;
+    int line, column, length; /* in `file`, from 1, columns and length in bytes; line 0: no place */
+    const char *file;         /* as it was named; "" where there is no place */
+    const char *message;      /* a sentence */
+    const dtc_remark *remarks;
+    size_t n_remarks;
+    const char *text; /* all of it as a terminal shows it: the line of the program, carets below it, remarks; ends with a line feed */
+} dtc_diagnostic;
+
+/* Told of each finding, in the order of the text. Not 0: stop. */
+typedef int (*dtc_diagnostic_function)(void *context, const dtc_diagnostic *diagnostic);
+
+/* Gives the text of the module `name` that a program says `use` of: sets *text, which must last until the callback's next call or the end of
+ * dtc_...(), or leaves it NULL: then the folder is looked in. The modules of the standard library are not asked for. Not 0: stop. */
+typedef int (*dtc_module_function)(void *context, const char *name, const char **text);
+
+/* A value for an `option` of the program: -D name=value. */
+typedef struct dtc_define {
+    const char *name;
+    const char *value; /* an expression of the language: "64", "\"relu\"", "[3, 3]" */
+} dtc_define;
+
+/* What to compile. */
+typedef struct dtc_program {
+    size_t size;        /* sizeof(dtc_program) */
+    const char *path;   /* file of the program; with `source`, what messages and the artifact call it. FILE.ir: a graph in text form */
+    const char *source; /* its text; NULL: what the file holds */
+    const char *folder; /* where the modules that it uses lie; NULL: that of `path` */
+    const dtc_define *defines;
+    size_t n_defines;
+    int64_t batch;                      /* rows of a replica that memory is planned for; 0: the largest batch(n) of the program */
+    const char *precision;              /* of factors of products: "f32", "tf32", "bf16"; NULL: what the program says, or f32 */
+    dtc_diagnostic_function diagnostic; /* NULL: the status of a program with mistakes holds the text of them all */
+    dtc_module_function module;         /* NULL: the folder only */
+    void *context;                      /* given to both */
+} dtc_program;
+
+/* Bytes for the caller, who frees `data` with dtc_free. A 0 that is not counted follows them. */
+typedef struct dtc_bytes {
+    char *data;
+    size_t n_bytes;
+} dtc_bytes;
+
+/* ---- compile ---- */
+
+typedef struct dtc_compile_options {
+    size_t size;            /* sizeof(dtc_compile_options) */
+    const char *output;     /* file to write; NULL: none, or if there is no place for bytes either, the program's path with .dtx */
+    const char *target;     /* "cpu" or NULL; "cuda", which is beside cpu; "cuda:sm_90,compute_90" */
+    const char *cpu;        /* instruction sets: "x86-64-v3,x86-64-v4" or NULL; "native" */
+    const char *optimize;   /* what not to do: "no-fuse,no-tile"; NULL: leave nothing out */
+    const char *emit;       /* a stage as text instead of the artifact: "ir", "opt-ir", "kernels", "plan", "llvm", "asm", "cuda" */
+    const char *dump_after; /* a pass, or "all": what the program is after it is told as a DTC_REPORT */
+    int time_passes;        /* not 0: where the time went is told as a DTC_REPORT */
+} dtc_compile_options;
+
+/* Whether the options make sense together, without reading the program: what dtc_compile refuses first. Messages name them as dtc's command line
+ * does: --batch, -D. */
+DT_API dt_status *dtc_check_options(const dtc_program *program, const dtc_compile_options *options);
+
+/* Compiles a program.
+ *
+ * options  NULL: an artifact for CPUs.
+ * bytes    the artifact, or the stage; NULL: only the file is wanted. Zeros after an error.
+ * Returns  DT_INVALID_ARGUMENT for a program with mistakes: its place is the first one's. */
+DT_API dt_status *dtc_compile(const dtc_program *program, const dtc_compile_options *options, dtc_bytes *bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
