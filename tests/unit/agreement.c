@@ -36,6 +36,24 @@ static void the_first_thing_that_differs_is_said(void **state) {
     check("sm_90\n", "sm_90\nlibrary 1\n", "a has nothing of the kind, b has library 1;");
 }
 
+static void spaces_make_no_difference(void **state) {
+    (void)state;
+    check("sm_90\n  f   way 2\n", "sm_90  \nf way 2", NULL);
+    check("sm_90\n  f   way 2\n", "sm_90\n\n  f   way 2\n\n", NULL);
+    check("sm_90\n\nf way 2\n", "sm_90\n\nf way 3\n", "a has f way 2, b has f way 3;");
+}
+
+static void what_is_not_shown_differs_too(void **state) {
+    (void)state;
+    static char its[2000], others[2000];
+    memset(its, 'w', sizeof its - 1);
+    memset(others, 'w', sizeof others - 1);
+    others[sizeof others - 2] = 'v';
+    check(its, its, NULL);
+    check(its, others, "www…, and differ after that; use GPUs of one");
+    check("sm_90\nw", "sm_90\nwv", "a has w, b has wv; install");
+}
+
 static void a_kind_that_says_nothing_agrees(void **state) {
     (void)state;
     static const dt_device_kind silent = {.name = "silent"};
@@ -46,6 +64,8 @@ static void a_kind_that_says_nothing_agrees(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_thing_that_differs_is_said),
+        cmocka_unit_test(spaces_make_no_difference),
+        cmocka_unit_test(what_is_not_shown_differs_too),
         cmocka_unit_test(a_kind_that_says_nothing_agrees),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
