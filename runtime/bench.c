@@ -28,6 +28,7 @@ struct dt_bench {
     double *step_seconds;                 /* [n_most_steps] */
     double *exchanging_seconds;           /* [n_most_steps] between processes */
     double *exposed_seconds;              /* [n_most_steps] of these: spent waiting */
+    double *link_seconds;                 /* [n_most_steps] what a GPU exchanges itself, one by one */
     double *kernel_seconds;               /* [n_kernels][n_most_steps] */
     double *step_kernels;                 /* [n_kernels] of one step */
     int *kernel_calls;                    /* [n_kernels] the same in each step */
@@ -124,13 +125,14 @@ static dt_status *allocate_times(dt_bench *bench) {
     bench->step_seconds = dt_allocate_zeroed(n_steps, sizeof *bench->step_seconds);
     bench->exchanging_seconds = dt_allocate_zeroed(n_steps, sizeof *bench->exchanging_seconds);
     bench->exposed_seconds = dt_allocate_zeroed(n_steps, sizeof *bench->exposed_seconds);
+    bench->link_seconds = dt_allocate_zeroed(n_steps, sizeof *bench->link_seconds);
     bench->kernel_seconds = dt_allocate_zeroed(n_kernels, n_steps * sizeof *bench->kernel_seconds);
     bench->step_kernels = dt_allocate_zeroed(n_kernels, sizeof *bench->step_kernels);
     bench->kernel_calls = dt_allocate_zeroed(n_kernels, sizeof *bench->kernel_calls);
     bench->sorted = dt_allocate_zeroed(n_steps, sizeof *bench->sorted);
     bench->said = dt_allocate_zeroed(n_kernels, sizeof *bench->said);
-    bool all = bench->inputs && bench->step_seconds && bench->exchanging_seconds && bench->exposed_seconds && bench->kernel_seconds &&
-               bench->step_kernels && bench->kernel_calls && bench->sorted && bench->said;
+    bool all = bench->inputs && bench->step_seconds && bench->exchanging_seconds && bench->exposed_seconds && bench->link_seconds &&
+               bench->kernel_seconds && bench->step_kernels && bench->kernel_calls && bench->sorted && bench->said;
     return all ? NULL : dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
 }
 
@@ -185,6 +187,7 @@ void dt_bench_destroy(dt_bench *bench) {
     dt_release(bench->step_seconds);
     dt_release(bench->exchanging_seconds);
     dt_release(bench->exposed_seconds);
+    dt_release(bench->link_seconds);
     dt_release(bench->kernel_seconds);
     dt_release(bench->step_kernels);
     dt_release(bench->kernel_calls);
@@ -236,6 +239,7 @@ dt_status *dt_bench_step(dt_bench *bench, bool measured) {
     for (int k = 0; k < bench->function->n_kernels; k++) bench->kernel_seconds[k * bench->n_most_steps + bench->n_steps] = bench->step_kernels[k];
     bench->exchanging_seconds[bench->n_steps] = exchanging;
     bench->exposed_seconds[bench->n_steps] = exposed;
+    bench->link_seconds[bench->n_steps] = dt_session_link_seconds(bench->session);
     bench->step_seconds[bench->n_steps++] = seconds;
     return NULL;
 }
@@ -295,6 +299,7 @@ dt_bench_result dt_bench_result_of(dt_bench *bench) {
                               .n_processes = dt_processes_count(bench->processes),
                               .exchanging = quantile(bench, bench->exchanging_seconds, 0.5),
                               .exposed = quantile(bench, bench->exposed_seconds, 0.5),
+                              .linked = quantile(bench, bench->link_seconds, 0.5),
                               .n_devices = dt_session_n_devices(bench->session),
                               .n_cores = dt_session_n_executors(bench->session),
                               .replicas = dt_session_replicas(bench->session),

@@ -45,6 +45,7 @@ typedef struct dt_bench_result {
     double examples_per_second; /* global batch / median */
     double exchanging,
         exposed;   /* medians of the seconds of a step in which something is under way between processes, and in which it is waited for */
+    double linked; /* median of the seconds that a GPU's own exchanges with other processes take, one by one; 0: it has none */
     int n_kernels; /* those that ran */
     const dt_bench_kernel *kernels;
     double exchange_share, rest_share; /* collectives with their waiting; launching, waiting for data, all else. All shares add up to 1 */

@@ -67,6 +67,10 @@ static void say_subject(dt_text *text, const subject *one) {
     if (result.n_processes > 1)
         dt_text_format(text, "between processes: %.3f ms of a step, of which %.3f ms are waited for\n", 1e3 * result.exchanging,
                        1e3 * result.exposed);
+    if (result.linked > 0)
+        dt_text_format(text,
+                       "between GPUs themselves: %.3f ms, one exchange by one; in a step they are beside kernels, as dtrun train --timeline shows\n",
+                       1e3 * result.linked);
     if (result.bad_indices > 0)
         dt_text_format(text, "%" PRId64 " indices of the last step were out of range: use real data, with --data\n", result.bad_indices);
 }
@@ -129,6 +133,7 @@ static void say_subject_json(dt_text *text, const subject *one) {
     say_number(text, "rest_share", result.rest_share);
     say_number(text, "exchanging", result.exchanging);
     say_number(text, "exposed", result.exposed);
+    say_number(text, "linked", result.linked);
     say_number(text, "bad_indices", (double)result.bad_indices);
 }
 

@@ -392,6 +392,7 @@ static void clear_times(dt_executor *executor, int function) {
     memset(executor->times->kernel_calls, 0, n * sizeof *executor->times->kernel_calls);
     executor->times->exchange_seconds = 0;
     executor->times->crossing_seconds = 0;
+    executor->times->link_seconds = 0;
 }
 
 static dt_status *run_measured(dt_executor *executor, const dt_sequence *sequence, const char *label, const dt_step_context *context) {
@@ -406,6 +407,7 @@ static dt_status *run_measured(dt_executor *executor, const dt_sequence *sequenc
             times->kernel_calls[one->launch.kernel]++;
         } else if (one->kind != DT_OPERATION_COPY && one->kind != DT_OPERATION_READ_BACK) {
             times->exchange_seconds += times->operations[i];
+            if (one->kind == DT_OPERATION_TRANSFER || one->kind == DT_OPERATION_ALL_REDUCE) times->link_seconds += times->operations[i];
         }
     }
     return NULL;

@@ -56,6 +56,7 @@ typedef struct dt_executor_times {
     int *kernel_calls;       /* the same */
     double exchange_seconds; /* of all collectives, and sums on the way */
     double crossing_seconds; /* of these: waiting for what other processes send */
+    double link_seconds;     /* of these: what the device exchanges with other processes itself, one exchange by one */
     bool pauses;             /* a device that works ahead is not to be measured this time, for which its operations would have to run one by one */
     double *operations;      /* [most operations of a sequence] */
     double *began, *ended;   /* the same, by a device's clock */

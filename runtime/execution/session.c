@@ -821,6 +821,8 @@ double dt_session_times(const dt_session *session, double *kernel_seconds, int *
 
 double dt_session_exposed_seconds(const dt_session *session) { return session->executors[0].times->crossing_seconds + session->gathering_seconds; }
 
+double dt_session_link_seconds(const dt_session *session) { return session->executors[0].times->link_seconds; }
+
 void dt_session_measure(dt_session *session, bool one_by_one) {
     for (int e = 0; e < session->n_executors; e++) session->executors[e].times->pauses = !one_by_one;
 }

@@ -125,6 +125,9 @@ double dt_session_times(const dt_session *session, double *kernel_seconds, int *
 /* Of the last dt_session_run, by the clock: how long the first executor, and whoever called, waited for what other processes send. */
 double dt_session_exposed_seconds(const dt_session *session);
 
+/* The same, while a GPU's kernels are measured one by one: how long what it exchanges with other processes itself took. */
+double dt_session_link_seconds(const dt_session *session);
+
 /* A GPU's kernels are measured one by one, which takes longer than the step does: whether the next runs are (from the beginning they are). Others are
  * measured as they run, always. Only with options.times. */
 void dt_session_measure(dt_session *session, bool one_by_one);

@@ -56,6 +56,18 @@ def the_timeline_has_what_gpus_do(early):
     check(hidden, "no kernel runs beside a transfer")
 
 
+def bench_has_what_gpus_exchange(early):
+    def bench(*flags, nccl=NCCL):
+        environment = {**early.artifact.environment(count=2, check=""), "DT_NCCL": str(nccl), "FAKE_NCCL_FOLDER": str(FOLDER)}
+        done = mpi.run("openmpi", 2, ["dtrun", "bench", early.artifact.path, "--devices", "cuda", "--replicas", "4", "--steps", "2", *flags], **environment)
+        check(done.returncode == 0, f"{done.stdout}{done.stderr}")
+        return done.stdout
+
+    check(json.loads(bench("--json"))["linked"] > 0, "nothing is said to pass between GPUs")
+    check("between GPUs themselves: " in bench(), "nor in the table")
+    check("between GPUs" not in bench(nccl="none"), "without NCCL they exchange nothing themselves")
+
+
 def sums_by_nccl():
     halves = Case("halves8", HALVES, batch=24, replicas=8)
     for case, n in ((Case("pairs6", PAIRS, batch=24, replicas=6), 2), (halves, 3)):
@@ -157,6 +169,7 @@ def main():
     early = Case("early", EARLY, batch=24)
     what_is_complete_early_crosses_early(early)
     the_timeline_has_what_gpus_do(early)
+    bench_has_what_gpus_exchange(early)
     sums_by_nccl()
     evaluations_and_predictions(net)
     it_goes_on_with_other_numbers(net)
