@@ -37,6 +37,8 @@ enum {
 
 static volatile sig_atomic_t n_asked; /* how often somebody asked for the end */
 
+static bool is_asked(void) { return n_asked > 0; }
+
 static void ask_to_stop(int number) {
     (void)number;
     n_asked++;
@@ -261,6 +263,7 @@ static dt_status *try(launch *self, bool resume, int *code, char blamed[64]) {
     char **command;
     DT_TRY(dt_file_remove_tree(self->folder));
     DT_TRY(dt_file_make_folders(self->folder));
+    DT_TRY(dt_state_folder_mark(self->folder));
     DT_TRY(make_command(self, deadline, resume, &command));
     DT_TRY(dt_watch_create(self->folder, n_processes(self), self->hosts.n > 0, dt_processes_start_seconds(deadline) + FINDING_SECONDS,
                            deadline + FINDING_SECONDS, &made.watch));
@@ -288,7 +291,8 @@ static bool saves(const dtrun_call *call) {
 static dt_status *leave_machines_out(launch *self, const char *blamed) {
     dt_text notes = {0};
     if (self->hosts.n < 2) return NULL;
-    DT_TRY(dt_hosts_ask(&self->hosts, &self->mpirun, self->folder, ASKING_SECONDS, self->arena));
+    DT_TRY(dt_hosts_ask(&self->hosts, &self->mpirun, self->folder, ASKING_SECONDS, is_asked, self->arena));
+    if (is_asked()) return NULL; /* who has not answered may be there */
     dt_hosts_leave_out(&self->hosts, blamed, &notes);
     if (notes.n > 0) fputs(notes.data, stderr);
     dt_text_free(&notes);
@@ -323,7 +327,7 @@ static dt_status *find_hosts(launch *self) {
     if (call->n_processes > dt_hosts_n_slots(&self->hosts))
         return dt_error(DT_INVALID_ARGUMENT, "-n %" PRId64 " is more than the %d that the machines may have; node1:4 is one that may have four",
                         call->n_processes, dt_hosts_n_slots(&self->hosts));
-    return dt_mpirun_identify(&self->mpirun, self->arena);
+    return dt_mpirun_identify(&self->mpirun, is_asked, self->arena);
 }
 
 dt_status *dtrun_launch(const dtrun_call *call, int *code) {
@@ -335,6 +339,7 @@ dt_status *dtrun_launch(const dtrun_call *call, int *code) {
                    .folder = folder,
                    .arena = dt_arena_create()};
     if (self.arena == NULL || setjmp(guard) != 0) {
+        kill_all(&(attempt){0});
         dt_arena_destroy(self.arena);
         return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     }
@@ -347,6 +352,7 @@ dt_status *dtrun_launch(const dtrun_call *call, int *code) {
     if (status == NULL && mkdtemp(folder) == NULL) status = dt_error(DT_IO, "%s: cannot create it: %s", folder, strerror(errno));
     if (status == NULL) {
         status = run_all(&self, code);
+        kill_all(&(attempt){0}); /* what machines were asked by may have left processes of its own */
         dt_status_free(dt_file_remove_tree(folder));
     }
     dt_arena_destroy(self.arena);

@@ -18,8 +18,9 @@
 #include <unistd.h>
 
 enum {
-    MOST_AT_ONCE = 16, /* questions */
-    MOST_FAILURES = 2  /* in a row, of a machine that stays */
+    MOST_AT_ONCE = 16,       /* questions */
+    LOOK_MILLISECONDS = 100, /* whether they are to end */
+    MOST_FAILURES = 2        /* in a row, of a machine that stays */
 };
 
 /* ---- asking programs ---- */
@@ -80,8 +81,8 @@ static int status_of(const question *one, double end) {
     return status;
 }
 
-/* Whoever has not answered by then is ended. */
-static void ask_all(question *all, size_t n, double seconds) {
+/* Whoever has not answered by then, or when it is over, is ended. */
+static void ask_all(question *all, size_t n, double seconds, bool (*is_over)(void)) {
     double end = dt_seconds_now() + seconds;
     for (size_t i = 0; i < n; i++) ask(&all[i]);
     for (size_t n_open = n; n_open > 0;) {
@@ -92,10 +93,12 @@ static void ask_all(question *all, size_t n, double seconds) {
             polled[i] = (struct pollfd){.fd = all[i].output, .events = POLLIN};
             n_open += all[i].output >= 0;
         }
-        if (left <= 0 || n_open == 0 || (poll(polled, n, (int)(left * 1000) + 1) < 0 && errno != EINTR)) break;
+        int wait = left * 1000 < LOOK_MILLISECONDS ? (int)(left * 1000) + 1 : LOOK_MILLISECONDS;
+        if (left <= 0 || is_over() || n_open == 0 || (poll(polled, n, wait) < 0 && errno != EINTR)) break;
         for (size_t i = 0; i < n; i++)
             if (all[i].output >= 0 && polled[i].revents != 0) hear(&all[i]);
     }
+    if (is_over()) end = 0;
     for (size_t i = 0; i < n; i++) {
         if (all[i].output >= 0) {
             close(all[i].output);
@@ -109,11 +112,11 @@ static void ask_all(question *all, size_t n, double seconds) {
 
 /* ---- launchers ---- */
 
-dt_status *dt_mpirun_identify(dt_mpirun *mpirun, dt_arena *arena) {
+dt_status *dt_mpirun_identify(dt_mpirun *mpirun, bool (*is_over)(void), dt_arena *arena) {
     static const double SECONDS = 10;
     char *command[] = {dt_arena_string(arena, mpirun->program), "--version", NULL};
     question version = {.command = command};
-    ask_all(&version, 1, SECONDS);
+    ask_all(&version, 1, SECONDS, is_over);
     mpirun->is_hydra = strstr(version.answer, "HYDRA") != NULL || strstr(version.answer, "Intel") != NULL;
     if (mpirun->is_hydra || strstr(version.answer, "Open MPI") != NULL || strstr(version.answer, "OpenRTE") != NULL) return NULL;
     return dt_error(
@@ -227,9 +230,9 @@ static dt_status *make_question(const dt_host *host, const dt_mpirun *mpirun, co
     return NULL;
 }
 
-dt_status *dt_hosts_ask(dt_hosts *hosts, const dt_mpirun *mpirun, const char *folder, double seconds, dt_arena *arena) {
+dt_status *dt_hosts_ask(dt_hosts *hosts, const dt_mpirun *mpirun, const char *folder, double seconds, bool (*is_over)(void), dt_arena *arena) {
     question *all = DT_NEW_ARRAY(arena, question, MOST_AT_ONCE);
-    for (size_t next = 0; next < hosts->n;) {
+    for (size_t next = 0; next < hosts->n && !is_over();) {
         dt_host *asked[MOST_AT_ONCE];
         size_t n = 0;
         for (; next < hosts->n && n < MOST_AT_ONCE; next++) {
@@ -239,7 +242,7 @@ dt_status *dt_hosts_ask(dt_hosts *hosts, const dt_mpirun *mpirun, const char *fo
             DT_TRY(make_question(host, mpirun, dt_arena_format(arena, "%s/host-%zu", folder, next), arena, &all[n]));
             asked[n++] = host;
         }
-        ask_all(all, n, seconds);
+        ask_all(all, n, seconds, is_over);
         for (size_t i = 0; i < n; i++) {
             asked[i]->answers = all[i].is_answered;
             if (all[i].is_answered) snprintf(asked[i]->own_name, sizeof asked[i]->own_name, "%.63s", all[i].answer);

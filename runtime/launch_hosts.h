@@ -19,8 +19,8 @@ typedef struct dt_mpirun {
     bool is_hydra;       /* takes the options of MPICH's; else those of Open MPI's */
 } dt_mpirun;
 
-/* Asks the program which of the two it is; an error where it is neither. */
-dt_status *dt_mpirun_identify(dt_mpirun *mpirun, dt_arena *arena);
+/* Asks the program which of the two it is; an error where it is neither. A question ends early, unanswered, once `is_over`. */
+dt_status *dt_mpirun_identify(dt_mpirun *mpirun, bool (*is_over)(void), dt_arena *arena);
 /* Its command line for n processes of the machines in `hosts`, a file; NULL: of this one. They are told the variable `tell` of this environment;
  * NULL: none. More words may be pushed; the last one has to be NULL. */
 typedef DT_LIST(char *) dt_words;
@@ -47,7 +47,7 @@ int dt_hosts_n_slots(const dt_hosts *hosts); /* of those that are not left out *
 dt_status *dt_hosts_write(const dt_hosts *hosts, const dt_mpirun *mpirun, const char *path);
 
 /* Asks each that is not left out whether it is there, within `seconds`, and what it calls itself. Files for the launcher are made in `folder`. */
-dt_status *dt_hosts_ask(dt_hosts *hosts, const dt_mpirun *mpirun, const char *folder, double seconds, dt_arena *arena);
+dt_status *dt_hosts_ask(dt_hosts *hosts, const dt_mpirun *mpirun, const char *folder, double seconds, bool (*is_over)(void), dt_arena *arena);
 /* After a run that failed, and dt_hosts_ask: leaves machines out, and appends a line for each to `notes`. `blamed`: the machine whose process is said
  * to have failed, as it calls itself; "": nobody knows. One always stays; and where none answers, it is not the machines that are to blame. */
 void dt_hosts_leave_out(dt_hosts *hosts, const char *blamed, dt_text *notes);

@@ -26,6 +26,11 @@ enum {
     RECORD_BYTES = 1536
 };
 
+static dt_status *mark_of(const char *folder, dt_text *path) {
+    dt_text_format(path, "%s/launcher", folder);
+    return path->failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : NULL;
+}
+
 static dt_status *path_of(const char *folder, int process, dt_text *path) {
     dt_text_format(path, "%s/process-%d", folder, process);
     return path->failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : NULL;
@@ -145,4 +150,44 @@ dt_status *dt_process_state_read(const char *folder, int process, dt_process_sta
     *found = read_whole(file, record) && parse(record, state);
     close(file);
     return NULL;
+}
+
+/* ---- the folder ---- */
+
+dt_status *dt_state_folder_mark(const char *folder) {
+    dt_text path = {0};
+    dt_status *status = mark_of(folder, &path);
+    if (status == NULL) status = dt_file_write_atomic(path.data, "", 0);
+    dt_text_free(&path);
+    return status;
+}
+
+static bool is_marked(const char *folder) {
+    dt_text path = {0};
+    dt_status *status = mark_of(folder, &path);
+    bool marked = status != NULL || access(path.data, F_OK) == 0;
+    dt_status_free(status);
+    dt_text_free(&path);
+    return marked;
+}
+
+static bool runs(const char *folder, int process) {
+    dt_process_state state;
+    bool found;
+    dt_status_free(dt_process_state_read(folder, process, &state, &found));
+    return found && dt_process_started(state.pid) == state.started;
+}
+
+void dt_state_folder_tidy(const char *folder, int n_processes) {
+    if (is_marked(folder)) return;
+    for (int p = 0; p < n_processes; p++)
+        if (runs(folder, p)) return;
+    for (int p = 0; p < n_processes; p++) {
+        dt_text path = {0};
+        dt_status *status = path_of(folder, p, &path);
+        if (status == NULL) unlink(path.data);
+        dt_status_free(status);
+        dt_text_free(&path);
+    }
+    rmdir(folder); /* it stays where somebody else has put something there */
 }

@@ -46,6 +46,11 @@ void dt_state_file_close(dt_state_file *file);
 /* The state of a process; *found: there is one, and it is whole. */
 dt_status *dt_process_state_read(const char *folder, int process, dt_process_state *state, bool *found);
 
+/* Marks a folder as that of a launch, which takes it away itself, with what processes have left in it. */
+dt_status *dt_state_folder_mark(const char *folder);
+/* On machines where there is no launch: takes the files of n_processes away, and the folder, unless one of the processes still runs. */
+void dt_state_folder_tidy(const char *folder, int n_processes);
+
 /* When a process began, as `started`; 0: there is no such process. */
 int64_t dt_process_started(int64_t pid);
 /* Whether a signal has stopped it. */

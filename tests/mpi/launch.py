@@ -9,7 +9,7 @@ import time
 sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
 import mpi
 from launched import Launch
-from training import FOLDER, PROGRAM, check, compile_program, finish, newest, write_data, Run
+from training import FOLDER, PROGRAM, check, command, compile_program, finish, newest, write_data, Run
 
 ARTIFACT = compile_program(PROGRAM.replace("batch(32)", "batch(16)"), "net")
 DATA = write_data(FOLDER / "data", n=1000, n_test=60)
@@ -62,6 +62,13 @@ def whoever_dies_is_named_by_its_parent():
     check(code != 0 and len(said) == 1 and f"pid {states[0][0]}) has disappeared" in said[0], f"exit status {code}\n{run.error()}")
 
 
+def machines_without_a_launch_keep_nothing():
+    """Where states are kept, and no launch is there to take them away: as on the other machines of one."""
+    folder = FOLDER / "elsewhere"
+    done = mpi.run("openmpi", 2, command("train", ARTIFACT, *FLAGS, "--max-steps", 2, "--checkpoint-dir", folder / "ck"), DT_STATE_DIR=str(folder / "states"))
+    check(done.returncode == 0 and folder.is_dir() and not (folder / "states").exists(), f"states are left, or there were none\n{done.stderr}")
+
+
 def mpirun_that_dies_takes_all_along():
     run = Launch(2, "train", ARTIFACT, *FLAGS, "--checkpoint-dir", FOLDER / "dead")
     states = run.wait_for_step(2)
@@ -103,6 +110,7 @@ stopped_by(signal.SIGTERM, 2)
 stopped_by(signal.SIGUSR1, 0)
 a_second_signal_ends_at_once()
 whoever_dies_is_named_by_its_parent()
+machines_without_a_launch_keep_nothing()
 mpirun_that_dies_takes_all_along()
 what_cannot_be_started_is_said()
 mpirun_that_hangs.is_ended()

@@ -5,6 +5,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
 from training import FOLDER, check, finish
@@ -21,6 +22,7 @@ done
 if [ "$1" = uname ]; then
     name=$(sed 's/[ :].*//' "$hosts")
     if grep -qx "$name" gone; then exit 1; fi
+    if grep -qx hangs gone; then setsid sleep 1000 & echo $! >> asking; wait; fi
     echo "$name.cluster"
     exit
 fi
@@ -34,14 +36,24 @@ exit "$code"
 OPEN_MPI, HYDRA = "mpirun (Open MPI) 4.1.4", "HYDRA build details:"
 
 
-def launch(*script, hosts=("--hosts", "a:2,b:2,c:1"), restarts=3, version=OPEN_MPI, options=(), expect=0):
-    """The runs that mpirun was asked for, and what was said."""
+def prepare(*script):
+    """The folder of a launch."""
     folder = pathlib.Path(FOLDER / "launch")
     folder.mkdir(exist_ok=True)
-    for name, text in (("mpirun", MPIRUN), ("script", "".join(line + "\n" for line in script)), ("gone", ""), ("runs", "")):
+    for name, text in (("mpirun", MPIRUN), ("script", "".join(line + "\n" for line in script)), ("gone", ""), ("runs", ""), ("asking", "")):
         (folder / name).write_text(text)
     (folder / "mpirun").chmod(0o755)
-    command = ["dtrun", "launch", *hosts, "--restarts", str(restarts), "--mpirun", "./mpirun", *options, "train", "m.dtx", "--checkpoint-dir", "ck"]
+    return folder
+
+
+def command_of(hosts=("--hosts", "a:2,b:2,c:1"), restarts=3, options=()):
+    return ["dtrun", "launch", *hosts, "--restarts", str(restarts), "--mpirun", "./mpirun", *options, "train", "m.dtx", "--checkpoint-dir", "ck"]
+
+
+def launch(*script, hosts=("--hosts", "a:2,b:2,c:1"), restarts=3, version=OPEN_MPI, options=(), expect=0):
+    """The runs that mpirun was asked for, and what was said."""
+    folder = prepare(*script)
+    command = command_of(hosts, restarts, options)
     done = subprocess.run(command, cwd=folder, env={**os.environ, "VERSION": version}, capture_output=True, text=True, timeout=60)
     check(done.returncode == expect, f"{command}: exit status {done.returncode}\n{done.stderr}")
     return (folder / "runs").read_text().splitlines(), done.stderr
@@ -86,6 +98,20 @@ def who_fails_twice_in_a_row_is_left_out():
     check(len(runs) == 2, f"one restart: {runs}")
 
 
+def an_interrupted_question_leaves_nobody():
+    """Nor what a launcher has started for it, in a session of its own."""
+    folder = prepare("1 hangs")
+    run = subprocess.Popen(command_of(), cwd=folder, env={**os.environ, "VERSION": OPEN_MPI}, stderr=subprocess.PIPE, text=True)
+    while len((folder / "asking").read_text().split()) < 3:
+        time.sleep(0.02)
+    began = time.monotonic()
+    run.terminate()
+    run.communicate(timeout=60)
+    check(time.monotonic() - began < 5, f"it ended {time.monotonic() - began:.1f} s after it was told to")
+    left = [pid for pid in (folder / "asking").read_text().split() if pathlib.Path(f"/proc/{pid}").exists()]
+    check(left == [], f"processes {left} are left")
+
+
 def what_makes_no_sense_is_said():
     for flags, words in ((("--hosts", "a:x"), "a machine is its name"), (("--hosts", ","), "a machine is its name"), (("--hosts", "a", "-n", "2"), "more than the 1 that"),
                          (("--hostfile", "/no/hosts"), "/no/hosts"), (("--hosts", "a:0"), "a machine is its name")):
@@ -100,5 +126,6 @@ def what_makes_no_sense_is_said():
 what_launchers_are_told()
 who_cannot_be_reached_is_left_out()
 who_fails_twice_in_a_row_is_left_out()
+an_interrupted_question_leaves_nobody()
 what_makes_no_sense_is_said()
 finish()

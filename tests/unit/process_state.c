@@ -114,12 +114,38 @@ static void a_process_is_known_by_when_it_began(void **state) {
     assert_int_equal(dt_process_started(child), 0);
 }
 
+/* The last one that ends takes the files away, unless a launch does. */
+static void the_last_one_leaves_nothing(void **state) {
+    (void)state;
+    const char *folder = scratch_path("of/run");
+    dt_state_file here, gone;
+    assert_ok(dt_state_file_create(folder, 0, 3, &here));
+    assert_ok(dt_state_file_create(folder, 2, 3, &gone));
+    gone.state.started++; /* this process's pid is another one's by now */
+    dt_state_file_write(&gone);
+    dt_state_folder_tidy(folder, 3);
+    assert_int_equal(access(scratch_path("of/run/process-0"), F_OK), 0); /* who runs may still want to know what the other did */
+    assert_int_equal(access(scratch_path("of/run/process-2"), F_OK), 0);
+    here.state.started++;
+    dt_state_file_write(&here);
+    assert_ok(dt_state_folder_mark(folder));
+    dt_state_folder_tidy(folder, 3);
+    assert_int_equal(access(scratch_path("of/run/process-2"), F_OK), 0);
+    assert_int_equal(unlink(scratch_path("of/run/launcher")), 0);
+    dt_state_folder_tidy(folder, 3);
+    assert_int_not_equal(access(folder, F_OK), 0);
+    assert_int_equal(access(scratch_path("of"), F_OK), 0);
+    dt_state_file_close(&here);
+    dt_state_file_close(&gone);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_written_is_read, scratch_make, scratch_remove),
         cmocka_unit_test_setup_teardown(a_record_is_read_whole, scratch_make, scratch_remove),
         cmocka_unit_test_setup_teardown(a_torn_record_is_none, scratch_make, scratch_remove),
         cmocka_unit_test(a_process_is_known_by_when_it_began),
+        cmocka_unit_test_setup_teardown(the_last_one_leaves_nothing, scratch_make, scratch_remove),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
