@@ -154,3 +154,13 @@ uint64_t dt_hash_bytes(const void *bytes, size_t n, uint64_t seed) {
     for (size_t i = 0; i < n; i++) hash = (hash ^ byte[i]) * 0x100000001b3u;
     return hash;
 }
+
+size_t dt_text_character_bytes(const char *string) {
+    const unsigned char *c = (const unsigned char *)string;
+    size_t n = c[0] < 0x80 ? 1 : c[0] < 0xc2 ? 0 : c[0] < 0xe0 ? 2 : c[0] < 0xf0 ? 3 : c[0] < 0xf5 ? 4 : 0;
+    for (size_t i = 1; i < n; i++)
+        if ((c[i] & 0xc0) != 0x80) return 0;
+    if ((c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xf0 && c[1] < 0x90)) return 0; /* longer than it need be */
+    if ((c[0] == 0xed && c[1] > 0x9f) || (c[0] == 0xf4 && c[1] > 0x8f)) return 0; /* half of a pair; beyond the last */
+    return n;
+}

@@ -32,6 +32,9 @@ const char *dt_text_from_f32(float value, char buffer[32]);
 /* "12,345,678". buffer: 32 bytes. */
 const char *dt_text_with_commas(int64_t value, char buffer[32]);
 
+/* Bytes of the character of UTF-8 that a string begins with, 1 to 4; 0: it begins with none, as a path, which may be any bytes, can. */
+size_t dt_text_character_bytes(const char *string);
+
 /* What makes the word before it fit its number: "" of one thing, else "s". */
 const char *dt_plural(int64_t n);
 

@@ -207,6 +207,7 @@ static dt_status *run_command(dtrun_call *call, dtrun_program *program, int *lau
     if (strcmp(call->command, "devices") == 0) return dtrun_devices();
     if (strcmp(call->command, "launch") == 0) return dtrun_launch(call, launched);
     if (strcmp(call->command, "export") == 0) return dtrun_export(call);
+    if (strcmp(call->command, "report") == 0) return dtrun_report(call);
     return run_program(call, program);
 }
 

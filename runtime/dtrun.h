@@ -21,7 +21,7 @@ typedef struct dtrun_call {
     int n_defines;      /* for a .dt: NAME=VALUE */
     const char **defines;
     const char *precision;      /* for a .dt, of its products; NULL: what it says */
-    const char **inputs;        /* run.inputs, while they are collected */
+    const char **inputs;        /* run.inputs, while they are collected; of report: folders of --log-dir */
     const char **launch_values; /* run.launch_values, likewise */
 
     int64_t restarts;           /* of launch */
@@ -66,6 +66,7 @@ dt_status *dtrun_info(const dtrun_call *call, const dt_artifact *artifact);
 dt_status *dtrun_say_exchange(const dtrun_call *call, const dt_artifact *artifact, dt_text *text); /* of info, on call->n_processes */
 dt_status *dtrun_devices(void);
 dt_status *dtrun_export(const dtrun_call *call);
+dt_status *dtrun_report(const dtrun_call *call); /* run.inputs: folders; run.output: the page */
 /* *code: the exit status, where the launch itself did not fail. */
 dt_status *dtrun_launch(const dtrun_call *call, int *code);
 

@@ -21,6 +21,7 @@ enum command {
     DATA = 128,
     GENERATE = 256,
     EXPORT = 512,
+    REPORT = 1024,
     RUNS = TRAIN | EVALUATE | PREDICT,
     STEPS = RUNS | BENCH,        /* what runs steps of a program over examples */
     COMPUTES = STEPS | GENERATE, /* on devices */
@@ -86,6 +87,11 @@ static const struct {
      "one "
      "that loads weights from there (--init, --map), applied backwards: docs/weights.md describes it. Without one, names and shapes stay.\v"
      "  dtrun export ck/step-469 --map names.txt -o theirs.safetensors"},
+    {"report", REPORT, "a page of one or several runs: curves, time, memory, pictures",
+     "Makes one HTML page of what `dtrun train --log-dir` has written, of one run or of several laid over each other: loss, other reports and "
+     "throughput over steps, where time and memory go, kernels by layer, pictures that the program makes, what the run was.\v"
+     "The page needs nothing else, no network either. A run that still goes on can be looked at.\n\n"
+     "  dtrun report logs/a logs/b -o report.html"},
     {"launch", LAUNCH, "run a command in several processes, watched, and again when it fails",
      "Runs COMMAND (train, evaluate or predict, and what it takes) in several processes with mpirun and watches them.\vWhen a process dies, stops or "
      "no "
@@ -251,6 +257,7 @@ static const struct {
     {RUNS | GENERATE, {"allow-missing", KEY_ALLOW_MISSING, NULL, 0, "What --init does not give keeps its initial value (default: an error)", 3}},
     {EXPORT, {"allow-missing", KEY_ALLOW_MISSING, NULL, 0, "What the map has no rule for is left out (default: an error)", 3}},
     {EXPORT, {"output", 'o', "FILE", 0, "Where they go", 3}},
+    {REPORT, {"output", 'o', "FILE", 0, "Where the page goes (default: report.html)", 1}},
     {TRAIN, {"log-every", KEY_LOG_EVERY, "N", 0, "Say the reports of every N-th step (default: 100; 0: never)", 4}},
     {READS, {"log-format", KEY_LOG_FORMAT, "text|json", 0, "Lines for people, or one JSON object a line (default: text)", 4}},
     {TRAIN,
@@ -384,6 +391,11 @@ static void check_together(dtrun_call *call, struct argp_state *state) {
         if (run->output == NULL) argp_error(state, "where to? Name a .safetensors file with --output");
         return;
     }
+    if (strcmp(call->command, "report") == 0) {
+        if (run->n_inputs == 0) argp_error(state, "which runs? Folders that `dtrun train --log-dir` has written");
+        if (run->output == NULL) run->output = "report.html";
+        return;
+    }
     if (call->program == NULL && strcmp(call->command, "devices") != 0) argp_error(state, "which program? A .dtx or a .dt");
     if (strcmp(call->command, "generate") == 0 && run->prompt == NULL) argp_error(state, "how does the text begin? --prompt TEXT");
     bool wants_folder = run->resume || run->checkpoint_every > 0 || run->keep > 0 || run->keep_best != NULL;
@@ -435,6 +447,10 @@ static error_t parse(int key, char *text, struct argp_state *state) {
             call->words = &state->argv[state->next - 1];
             call->n_words = state->argc - state->next + 1;
             state->next = state->argc;
+            return 0;
+        }
+        if (strcmp(call->command, "report") == 0) {
+            call->inputs[call->run.n_inputs++] = text;
             return 0;
         }
         if (strcmp(call->command, "devices") == 0) argp_error(state, "takes no program: %s", text);
@@ -508,6 +524,7 @@ int dtrun_parse(int argc, char **argv, dtrun_call *call) {
     const char *args = is_launch                              ? "COMMAND ..."
                        : commands[command].command == DEVICES ? ""
                        : commands[command].command == EXPORT  ? "WEIGHTS"
+                       : commands[command].command == REPORT  ? "LOGDIR..."
                                                               : "PROGRAM";
     struct argp argp = {.options = n > 0 ? options : NULL, .parser = parse, .args_doc = args, .doc = commands[command].about};
     char name[32];

@@ -117,50 +117,50 @@ static dt_status *make_pictures(dt_run_details *details, int64_t number) {
 
 /* ---- the plan ---- */
 
-/* Whether one of the names in `list`, "a, b", is `name`, of n bytes. */
-static bool holds(const char *list, const char *name, size_t n) {
-    for (const char *at = list; at != NULL && *at != 0;) {
-        size_t length = strcspn(at, ",");
-        if (length == n && strncmp(at, name, n) == 0) return true;
-        at += length;
-        at += strspn(at, ", ");
+/* Whether the gradient, or the new value, of a variable is summed over replicas from `buffer`. */
+static bool sums_into(const dt_run_details *details, int buffer, const char *path) {
+    for (int s = 0; s < details->function->n_segments; s++)
+        for (int c = 0; c < details->function->segments[s].n_collectives; c++) {
+            const dt_artifact_collective *collective = &details->function->segments[s].collectives[c];
+            if (collective->source == buffer && strcmp(collective->label, path) == 0) return true;
+        }
+    return false;
+}
+
+/* Whether the kernel reads or writes the variable itself, or computes what is summed into it. */
+static bool touches(const dt_run_details *details, const dt_artifact_kernel *kernel, int variable, bool *sums) {
+    for (int b = 0; b < kernel->n_buffers; b++) {
+        const dt_artifact_buffer *buffer = &details->function->buffers[kernel->buffers[b]];
+        *sums = buffer->space != DT_MEMORY_VARIABLE && sums_into(details, kernel->buffers[b], details->artifact->variables[variable].path);
+        if (*sums || (buffer->space == DT_MEMORY_VARIABLE && buffer->variable == variable)) return true;
     }
     return false;
 }
 
-/* "Cnn/dense" of "Cnn/dense/kernel", unless it is there. */
-static void append_layer(dt_text *layers, const char *path) {
-    const char *end = strrchr(path, '/');
-    size_t n = end != NULL ? (size_t)(end - path) : strlen(path);
-    if (holds(layers->data, path, n)) return;
-    if (layers->n > 0) dt_text_append(layers, ", ");
-    dt_text_append_bytes(layers, path, n);
-}
-
-/* The parameter or state whose gradient or value is summed over replicas from `buffer`; NULL: none is. */
-static const char *summed_path(const dt_run_details *details, int buffer) {
-    for (int s = 0; s < details->function->n_segments; s++)
-        for (int c = 0; c < details->function->segments[s].n_collectives; c++) {
-            const dt_artifact_collective *collective = &details->function->segments[s].collectives[c];
-            if (collective->source == buffer && dt_artifact_find_variable(details->artifact, collective->label) >= 0) return collective->label;
-        }
-    return NULL;
-}
-
-/* Layers whose parameters the kernel reads or computes gradients of; of one that changes an optimizer's states, "optimizer". */
+/* "Net/dense, Net/dense_1 (gradients)": the paths of the parameters and states that the kernel has to do with, without their last part, each once. Of
+ * one that changes an optimizer's states "optimizer". */
 static void find_layers(const dt_run_details *details, const dt_artifact_kernel *kernel, dt_text *layers) {
-    dt_text_append(layers, "");
-    for (int b = 0; b < kernel->n_buffers; b++) {
-        const dt_artifact_buffer *buffer = &details->function->buffers[kernel->buffers[b]];
-        bool is_variable = buffer->space == DT_MEMORY_VARIABLE;
-        const char *path = is_variable ? details->artifact->variables[buffer->variable].path : summed_path(details, kernel->buffers[b]);
-        if (is_variable && details->artifact->variables[buffer->variable].kind == DT_VARIABLE_SLOT) {
+    const char *last = "";
+    size_t n_last = 0;
+    bool sums, any_sums = false;
+    for (int v = 0; v < details->artifact->n_variables; v++) {
+        const dt_artifact_variable *variable = &details->artifact->variables[v];
+        if (!touches(details, kernel, v, &sums)) continue;
+        if (variable->kind == DT_VARIABLE_SLOT) {
             dt_text_free(layers);
             dt_text_append(layers, "optimizer");
             return;
         }
-        if (path != NULL) append_layer(layers, path);
+        const char *end = strrchr(variable->path, '/');
+        size_t n = end != NULL ? (size_t)(end - variable->path) : strlen(variable->path);
+        any_sums = any_sums || sums;
+        if (n == n_last && strncmp(variable->path, last, n) == 0) continue; /* variables of a layer follow one another */
+        dt_text_append(layers, layers->n > 0 ? ", " : "");
+        dt_text_append_bytes(layers, variable->path, n);
+        last = variable->path;
+        n_last = n;
     }
+    if (any_sums) dt_text_append(layers, " (gradients)");
 }
 
 static double per_step(const dt_run_details *details, const dt_artifact_kernel *kernel, dt_artifact_amount amount) {

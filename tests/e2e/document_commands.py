@@ -20,7 +20,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "tests/support"))
 import mpi  # noqa: E402
 
-DOCUMENTS = ("README.md", "docs/tutorial.md", "docs/design.md", "docs/hacking.md", "docs/language.md", "docs/distributed.md", "docs/weights.md")
+DOCUMENTS = ("README.md", "docs/tutorial.md", "docs/design.md", "docs/hacking.md", "docs/language.md", "docs/distributed.md", "docs/weights.md", "docs/watching.md")
 TIME_LIMIT_S = 300
 
 # What mpirun starts stays on this machine, whatever networks it has. The rest of what it needs, the documents say.

@@ -1,0 +1,244 @@
+/* run_record: see run_record.h. */
+#include "runtime/report/run_record.h"
+
+#include "base/file.h"
+#include "base/memory.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <string.h>
+
+typedef struct reader {
+    dt_arena *arena;
+    dt_run_record *run;
+} reader;
+
+/* ---- members ---- */
+
+static const char *string_of(const reader *in, const cJSON *object, const char *name) {
+    const cJSON *member = cJSON_GetObjectItemCaseSensitive(object, name);
+    return cJSON_IsString(member) ? dt_arena_string(in->arena, member->valuestring) : "";
+}
+
+static double number_of(const cJSON *object, const char *name) {
+    const cJSON *member = cJSON_GetObjectItemCaseSensitive(object, name);
+    return cJSON_IsNumber(member) && isfinite(member->valuedouble) ? member->valuedouble : 0;
+}
+
+static const char *joined(const reader *in, const cJSON *array) {
+    const char *all = "";
+    const cJSON *item;
+    cJSON_ArrayForEach(item, array) {
+        if (cJSON_IsString(item)) all = dt_arena_format(in->arena, "%s%s%s", all, *all != 0 ? ", " : "", item->valuestring);
+    }
+    return all;
+}
+
+/* ---- series ---- */
+
+static dt_record_series *find(const dt_run_record *run, const char *report, const char *step, bool of_steps) {
+    for (size_t i = 0; i < run->series.n; i++) {
+        dt_record_series *series = run->series.items[i];
+        if (series->of_steps == of_steps && strcmp(series->report, report) == 0 && strcmp(series->step, step) == 0) return series;
+    }
+    return NULL;
+}
+
+const dt_record_series *dt_run_record_find(const dt_run_record *record, const char *report, const char *step, bool of_steps) {
+    return find(record, report, step, of_steps);
+}
+
+static void add_point(const reader *in, const char *report, const char *step, bool of_steps, double number, const cJSON *value) {
+    if (!cJSON_IsNumber(value) || !isfinite(value->valuedouble)) return;
+    dt_record_series *series = find(in->run, report, step, of_steps);
+    if (series == NULL) {
+        series = DT_NEW(in->arena, dt_record_series);
+        series->report = dt_arena_string(in->arena, report);
+        series->step = dt_arena_string(in->arena, step);
+        series->of_steps = of_steps;
+        dt_list_push(in->arena, &in->run->series, series);
+    }
+    dt_list_push(in->arena, &series->points, ((dt_record_point){number, value->valuedouble}));
+}
+
+/* Members of an event that are no reports. */
+static bool is_own(const char *name) {
+    static const char *const own[] = {"time",     "event",    "step",      "number",  "epoch",           "steps",
+                                      "examples", "complete", "data_wait", "seconds", "seconds_per_step"};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (strcmp(name, own[i]) == 0) return true;
+    return false;
+}
+
+/* Throughput is a number beside the program's reports; a first step alone has none. */
+static void add_reports(const reader *in, const cJSON *event, const char *step, bool of_steps) {
+    static const char prefix[] = "report."; /* of a report that is called as a member */
+    double number = number_of(event, "number");
+    const cJSON *member;
+    cJSON_ArrayForEach(member, event) {
+        bool is_rate = strcmp(member->string, "examples_per_second") == 0;
+        if (is_own(member->string) || (is_rate && member->valuedouble <= 0)) continue;
+        bool is_prefixed = strncmp(member->string, prefix, strlen(prefix)) == 0;
+        add_point(in, member->string + (is_prefixed ? strlen(prefix) : 0), step, of_steps, number, member);
+    }
+    in->run->number = fmax(in->run->number, number);
+}
+
+/* ---- events ---- */
+
+/* What was done after `first_step` is done again. */
+static void forget_after(dt_run_record *run, double first_step) {
+    for (size_t i = 0; i < run->series.n; i++) {
+        dt_record_series *series = run->series.items[i];
+        while (series->points.n > 0 && series->points.items[series->points.n - 1].number > first_step) series->points.n--;
+    }
+    while (run->pictures.n > 0 && run->pictures.items[run->pictures.n - 1].number > first_step) run->pictures.n--;
+    run->number = fmin(run->number, first_step);
+}
+
+static void start(const reader *in, const cJSON *event) {
+    dt_run_record *run = in->run;
+    forget_after(run, number_of(event, "first_step"));
+    run->n_starts++;
+    run->reason = "";
+    run->program = string_of(in, event, "program");
+    run->step = string_of(in, event, "step");
+    run->level = string_of(in, event, "level");
+    run->devices = joined(in, cJSON_GetObjectItemCaseSensitive(event, "devices"));
+    run->replicas = number_of(event, "replicas");
+    run->global_batch = number_of(event, "global_batch");
+    run->memory_bytes = number_of(event, "memory_bytes");
+    run->epochs = number_of(event, "epochs");
+    run->examples = number_of(event, "examples");
+    run->seed = number_of(event, "seed");
+    run->parameters = number_of(event, "parameters");
+    run->trainable = number_of(event, "trainable");
+}
+
+/* The plan of the last start: times are of its kernels alone. */
+static void plan(const reader *in, const cJSON *event) {
+    dt_run_record *run = in->run;
+    const cJSON *item;
+    run->compiler = string_of(in, event, "compiler");
+    run->llvm = string_of(in, event, "llvm");
+    run->program_hash = string_of(in, event, "program_hash");
+    run->source = string_of(in, event, "source");
+    run->memory.n = run->kernels.n = 0;
+    run->timed_steps = run->timed_seconds = run->exchanging_seconds = 0;
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(event, "memory")) {
+        dt_list_push(in->arena, &run->memory, ((dt_record_memory){string_of(in, item, "name"), fmax(number_of(item, "bytes"), 0)}));
+    }
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(event, "kernels")) {
+        dt_record_kernel kernel = {.name = string_of(in, item, "name"),
+                                   .lines = string_of(in, item, "lines"),
+                                   .layers = string_of(in, item, "layers"),
+                                   .flops = number_of(item, "flops"),
+                                   .bytes = number_of(item, "bytes")};
+        dt_list_push(in->arena, &run->kernels, kernel);
+    }
+}
+
+static void times(const reader *in, const cJSON *event) {
+    dt_run_record *run = in->run;
+    const cJSON *kernels = cJSON_GetObjectItemCaseSensitive(event, "kernels"), *item;
+    size_t k = 0;
+    if ((size_t)cJSON_GetArraySize(kernels) != run->kernels.n) return; /* of another plan */
+    cJSON_ArrayForEach(item, kernels) run->kernels.items[k++].seconds += cJSON_IsNumber(item) ? fmax(item->valuedouble, 0) : 0;
+    run->timed_steps += number_of(event, "steps");
+    run->timed_seconds += fmax(number_of(event, "seconds"), 0);
+    run->exchanging_seconds += fmax(number_of(event, "exchanging"), 0);
+}
+
+static bool is_base64(const char *text) {
+    static const char characters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=";
+    return text[0] != 0 && text[strspn(text, characters)] == 0;
+}
+
+static void picture(const reader *in, const cJSON *event) {
+    dt_record_picture made = {.name = string_of(in, event, "name"),
+                              .png = string_of(in, event, "png"),
+                              .number = number_of(event, "number"),
+                              .width = number_of(event, "width"),
+                              .height = number_of(event, "height")};
+    if (is_base64(made.png) && made.width >= 1 && made.height >= 1) dt_list_push(in->arena, &in->run->pictures, made);
+}
+
+static void take(const reader *in, const cJSON *event, const char *kind) {
+    dt_run_record *run = in->run;
+    double time = number_of(event, "time");
+    if (run->first_time == 0) run->first_time = time;
+    run->last_time = fmax(run->last_time, time);
+    if (strcmp(kind, "start") == 0) start(in, event);
+    if (strcmp(kind, "plan") == 0) plan(in, event);
+    if (strcmp(kind, "times") == 0) times(in, event);
+    if (strcmp(kind, "picture") == 0) picture(in, event);
+    if (strcmp(kind, "step") == 0) add_reports(in, event, run->step, true);
+    if (strcmp(kind, "epoch") == 0) add_reports(in, event, string_of(in, event, "step"), false);
+    if (strcmp(kind, "end") == 0) run->reason = string_of(in, event, "reason");
+    if (strcmp(kind, "warning") == 0) {
+        const char *remark = dt_arena_format(in->arena, "warning: %s", string_of(in, event, "message"));
+        dt_list_push(in->arena, &run->remarks, remark);
+    }
+}
+
+/* ---- the file ---- */
+
+static void drop_event(dt_run_record *run) {
+    cJSON_Delete(run->event);
+    run->event = NULL;
+}
+
+static bool take_line(const reader *in, const char *line, size_t n) {
+    in->run->event = cJSON_ParseWithLength(line, n);
+    const cJSON *kind = cJSON_GetObjectItemCaseSensitive(in->run->event, "event");
+    bool is_event = cJSON_IsString(kind);
+    if (is_event) take(in, in->run->event, kind->valuestring);
+    drop_event(in->run);
+    return is_event;
+}
+
+static dt_status *read_lines(const reader *in, const char *path) {
+    dt_run_record *run = in->run;
+    DT_TRY(dt_file_open_bytes(path, &run->file));
+    const char *line = run->file.data, *end = line + run->file.n;
+    while (line < end) {
+        const char *newline = memchr(line, '\n', (size_t)(end - line));
+        size_t n = (size_t)((newline != NULL ? newline : end) - line);
+        if (n > 0 && !take_line(in, line, n) && newline != NULL) run->n_bad_lines++;
+        line += n + 1;
+    }
+    if (run->n_starts > 0) return NULL;
+    return dt_error(DT_DATA_LOSS, "%s: holds no run: not one line of it says that a training has started", path);
+}
+
+static dt_status *read_folder(const reader *in, const char *folder) {
+    const char *path = dt_arena_format(in->arena, "%s/run.jsonl", folder);
+    if (!dt_file_exists(folder)) return dt_error(DT_NOT_FOUND, "%s: there is no such folder", folder);
+    if (!dt_file_exists(path))
+        return dt_error(DT_NOT_FOUND, "%s: holds no run.jsonl: name a folder that `dtrun train --log-dir` has written", folder);
+    return read_lines(in, path);
+}
+
+dt_status *dt_run_record_read(const char *folder, dt_arena *arena, dt_run_record *record) {
+    jmp_buf guard;
+    dt_status *status;
+    *record = (dt_run_record){.folder = folder,
+                              .program = "",
+                              .step = "",
+                              .level = "",
+                              .compiler = "",
+                              .llvm = "",
+                              .program_hash = "",
+                              .source = "",
+                              .reason = "",
+                              .devices = ""};
+    if (setjmp(guard) == 0) {
+        dt_arena_guard(arena, &guard);
+        status = read_folder(&(reader){arena, record}, folder);
+    } else
+        status = dt_error(DT_RESOURCE_EXHAUSTED, "%s: not enough memory to read it", folder);
+    drop_event(record); /* where memory was out */
+    dt_file_close_bytes(&record->file);
+    record->file = (dt_file_bytes){0};
+    return status;
+}
