@@ -111,8 +111,6 @@ static int chains(const dt_llvm_nest *n) {
     int n_reduced = 0;
     if (nest->n_reductions == 0 || !dt_llvm_is_constant_extent(extent) || has_jammed_loop(n)) return 1;
     for (int i = 0; i < nest->n_instructions; i++) n_reduced += n->needed[i] && n->levels[i] > n->n_outer;
-    for (int r = 0; r < nest->n_reductions; r++)
-        if (nest->reductions[r].combiner == DT_COMBINE_ARGMAX || nest->reductions[r].combiner == DT_COMBINE_ARGMIN) return 1;
     for (int l = 0; l < nest->n_loops; l++)
         if (nest->loops[l].reduced && n->unrolled[l]) return 1;
     int most = n_reduced <= 4 ? 4 : n_reduced <= 10 ? 2 : 1;
@@ -172,6 +170,29 @@ static void unroll_short_loops(dt_llvm_nest *n, int64_t budget) {
     }
 }
 
+/* A nest that only moves elements, and turns them: what it loads lies along another outer loop than what it stores. With that loop innermost, the
+ * lines that a vector's elements lie in are read whole while they are in cache. */
+static void turn_order(dt_llvm_nest *n) {
+    enum {
+        LINE = 16 /* elements, of the usual type */
+    };
+    const dt_nest *nest = n->nest;
+    int along = -1, vector = n->vector_loop;
+    if (nest->n_reductions > 0 || vector < 0 || !dt_llvm_is_constant_extent(nest->loops[vector].extent)) return;
+    for (int i = 0; i < nest->n_instructions; i++) {
+        const dt_instruction *load = &nest->instructions[i];
+        if (!n->needed[i] || load->kind != DT_INSTRUCTION_LOAD) continue;
+        if (along >= 0 || load->guard >= 0 || load->address.n_terms > 0 || load->address.coefficients[vector] < LINE) return;
+        for (int l = 0; l < nest->n_loops; l++)
+            if (l != vector && !(nest->in_rows && l == 0) && load->address.coefficients[l] == 1 && nest->loops[l].extent >= LINE) along = l;
+    }
+    if (along < 0) return;
+    int at = 0;
+    for (int p = 0; p < n->n_outer; p++)
+        if (n->order[p] != along) n->order[at++] = n->order[p];
+    n->order[at] = along;
+}
+
 static void choose_order(dt_llvm_nest *n) {
     const dt_nest *nest = n->nest;
     int at = 0;
@@ -224,6 +245,7 @@ dt_llvm_nest *dt_llvm_nest_prepare(dt_llvm_emitter *e, const dt_nest *nest, cons
     if (!n->tiled && vector_loop_is_legal(n, nest->vector_loop)) {
         n->vector_loop = nest->vector_loop;
         dt_llvm_unroll_and_jam_choose(n);
+        turn_order(n);
     }
     find_levels(n, group, n_group);
     if (!n->tiled) {
@@ -387,7 +409,7 @@ static void descend(dt_llvm_nest *n, int level) {
     }
     int loop = n->order[level];
     int64_t extent = nest->loops[loop].extent;
-    if (n->part_end != NULL && level == 0) {
+    if (n->part_end != NULL && loop == 0) {
         if (loop == n->vector_loop)
             vector_range(n, level, n->part_start, n->part_end);
         else

@@ -1,6 +1,6 @@
 /* codegen_products: matrix products and convolutions of random shapes, and some that are large enough for what large ones do (panels, sums in
- * parts), and a scatter onto one, as code of each level of this machine against the interpreter. DT_SEED and DT_COUNT rerun one and more of the
- * random ones. */
+ * parts), with what stands beside them in a step (a scatter onto one, a long search, a turned matrix), as code of each level of this machine against
+ * the interpreter. DT_SEED and DT_COUNT rerun one and more of the random ones. */
 #include "compiler/pipeline.h"
 #include "ir/text_form.h"
 #include "tests/support/compiled.h"
@@ -29,6 +29,8 @@ static const struct {
     {"%0 a: f32[B, 7, 1100], %1 b: f32[B, 7, 200]) {\n  %9: f32[1100, 200] = dot_general(%0, %1, a_batch=[], b_batch=[], "
      "a_contract=[0, 1], b_contract=[0, 1])",
      12},
+    {"%0 a: f32[B, 300], %1 b: f32[B, 300]) {\n  %9: i64[B] = argmax(%0, axes=[1])", 5},
+    {"%0 a: f32[70, 333], %1 b: f32[1]) {\n  %9: f32[333, 70] = transpose(%0, permutation=[1, 0])", 0},
     {"%0 a: f32[B, 40], %1 b: f32[B, 24]) {\n  %2: f32[40, 24] = matmul(%0, %1, transpose_a=true)\n  %3: i64[B] = argmax(%0, axes=[1])\n"
      "  %4: f32[40, 24] = scatter_add(%1, %3, size=40)\n  %9: f32[40, 24] = add(%2, %4)",
      70},
