@@ -7,6 +7,8 @@
 #include "ir/text_form.h"
 
 #include <inttypes.h>
+#include <limits.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -220,6 +222,13 @@ static dt_status *run(dtc_call *call) {
                     call->program.path, n_wrong, dt_plural(n_wrong));
 }
 
+/* Tensors of many megabytes come and go: memory that was one's is kept for the next, where the system would take it back and clear it again. */
+static void keep_memory(void) {
+    mallopt(M_ARENA_MAX, 1);
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, INT_MAX);
+}
+
 int dt_command_check(int argc, char **argv) {
     static const struct argp argp = {
         option_rows,
@@ -235,5 +244,6 @@ int dt_command_check(int argc, char **argv) {
         NULL,
         NULL};
     options options = {0};
+    keep_memory();
     return dtc_run_on_program(&argp, argc, argv, &options, run);
 }

@@ -1,5 +1,6 @@
 /* interpret: see interpret.h. All replicas go through a function side by side, value by value, so that collectives are where replicas meet; one
- * replica alone is the case n = 1, in which a collective has nothing to do.
+ * replica alone is the case n = 1, in which a collective has nothing to do. A value of which neither elements nor operands depend on the replica is
+ * computed for the first, and the others share its elements: a whole update is.
  *
  * Elements are held as scalars of 8 bytes, each already rounded to its dtype; a value's elements live until its last use. */
 #include "ir/interpret.h"
@@ -10,11 +11,11 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Elements shared by a value and what only moves them, and by the replicas after a collective. */
+/* Elements shared by a value and what only moves them, and by replicas. */
 typedef struct block {
     int references;
-    size_t capacity;
-    dt_scalar data[];
+    size_t capacity; /* 0: the elements are those of an input or a variable */
+    dt_scalar *data; /* after the block, else */
 } block;
 
 enum {
@@ -37,6 +38,7 @@ typedef struct run {
     const dt_tensor *inputs;
     dt_memory *memory;
     slot *slots;              /* [n_replicas * next_id]: of replica r, value id: r * next_id + id */
+    bool writes;              /* variables, at the end: what is read is copied */
     int *n_uses;              /* [next_id] still to come */
     block *spare[MOST_SPARE]; /* large blocks that nobody uses any more, for the next values */
     int n_spare;
@@ -70,10 +72,11 @@ static block *take_spare(run *run, size_t n) {
 
 /* Gives a slot a block of its own with room for n elements, not set yet. */
 static dt_status *allocate(run *run, const dt_value *value, dt_wide wide, size_t n, slot *slot) {
+    _Static_assert(sizeof(block) % _Alignof(dt_scalar) == 0, "elements follow the block");
     block *made = take_spare(run, n);
     if (made == NULL) {
         made = dt_allocate(sizeof *made + n * sizeof(dt_scalar));
-        if (made != NULL) made->capacity = n;
+        if (made != NULL) *made = (block){.capacity = n, .data = (dt_scalar *)(made + 1)};
     }
     if (made == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "no memory for the %zu elements of %%%d in %s", n, value->id, run->function->name);
     made->references = 1;
@@ -86,6 +89,17 @@ static dt_status *allocate(run *run, const dt_value *value, dt_wide wide, size_t
 static dt_status *allocate_dense(run *run, int replica, const dt_value *value) {
     dt_wide wide = describe(run, replica, value);
     return allocate(run, value, wide, wide.n, slot_of(run, replica, value));
+}
+
+/* Lets a slot have the elements of a tensor that nobody writes while the function runs, and that holds scalars as they are. */
+static dt_status *borrow(run *run, int replica, const dt_value *value, const dt_tensor *tensor) {
+    slot *slot = slot_of(run, replica, value);
+    slot->wide = describe(run, replica, value);
+    slot->block = dt_allocate(sizeof *slot->block);
+    if (slot->block == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "no memory for %%%d in %s", value->id, run->function->name);
+    *slot->block = (block){.references = 1, .data = tensor->data};
+    slot->wide.data = tensor->data;
+    return NULL;
 }
 
 /* Lets a slot have elements of another one's block. */
@@ -134,6 +148,13 @@ static void store(const dt_wide *wide, dt_tensor *tensor) {
 
 /* ---- arguments and variables ---- */
 
+static dt_status *take(run *run, int replica, const dt_value *value, const dt_tensor *tensor, bool stays) {
+    if (stays && tensor->dtype == DT_F64) return borrow(run, replica, value, tensor);
+    DT_TRY(allocate_dense(run, replica, value));
+    load(&slot_of(run, replica, value)->wide, tensor);
+    return NULL;
+}
+
 static dt_status *take_input(run *run, int replica, const dt_value *value) {
     size_t i = 0;
     while (run->function->inputs.items[i] != value) i++;
@@ -148,9 +169,7 @@ static dt_status *take_input(run *run, int replica, const dt_value *value) {
         dt_text_free(&text);
         return status;
     }
-    DT_TRY(allocate_dense(run, replica, value));
-    load(&slot_of(run, replica, value)->wide, input);
-    return NULL;
+    return take(run, replica, value, input, true);
 }
 
 static dt_status *variable_of(const run *run, const dt_value *value, dt_tensor **tensor) {
@@ -166,9 +185,7 @@ static dt_status *variable_of(const run *run, const dt_value *value, dt_tensor *
 static dt_status *read_variable(run *run, int replica, const dt_value *value) {
     dt_tensor *tensor;
     DT_TRY(variable_of(run, value, &tensor));
-    DT_TRY(allocate_dense(run, replica, value));
-    load(&slot_of(run, replica, value)->wide, tensor);
-    return NULL;
+    return take(run, replica, value, tensor, !run->writes);
 }
 
 /* At the end of the function. All replicas must have come to the same bits. */
@@ -177,10 +194,12 @@ static dt_status *write_variable(run *run, const dt_value *value) {
     DT_TRY(variable_of(run, value, &tensor));
     for (int r = 0; r < run->n_replicas; r++) DT_TRY(lay_out(run, r, value->operands[0]));
     const dt_wide *first = &slot_of(run, 0, value->operands[0])->wide;
-    for (int r = 1; r < run->n_replicas; r++)
-        if (memcmp(first->data, slot_of(run, r, value->operands[0])->wide.data, first->n * sizeof *first->data) != 0)
+    for (int r = 1; r < run->n_replicas; r++) {
+        const dt_wide *other = &slot_of(run, r, value->operands[0])->wide;
+        if (other->data != first->data && memcmp(first->data, other->data, first->n * sizeof *first->data) != 0)
             return dt_error(DT_INTERNAL, "%s: replicas 0 and %d give the variable %s different values", run->function->name, r,
                             dt_value_string(value, "variable"));
+    }
     store(first, tensor);
     return NULL;
 }
@@ -306,13 +325,35 @@ static dt_status *reshape(run *run, int replica, const dt_value *value) {
     return NULL;
 }
 
+static bool has_batch(const dt_value *value) {
+    for (int d = 0; d < value->shape.rank; d++)
+        if (value->shape.dims[d] == DT_BATCH) return true;
+    return false;
+}
+
+/* Whether `value` is on this replica what it is on the first: it has no rows, and its operands are the same elements. */
+static bool is_that_of_first(const run *run, int replica, const dt_value *value) {
+    bool is_input = value->n_operands == 0 && value->op->class != DT_CLASS_STATE && value->op->loops == NULL;
+    if (replica == 0 || is_input || has_batch(value)) return false;
+    for (int k = 0; k < value->n_operands; k++) {
+        const slot *first = slot_of(run, 0, value->operands[k]), *here = slot_of(run, replica, value->operands[k]);
+        bool is_same = here->block == first->block && here->wide.start == first->wide.start && here->wide.strides == first->wide.strides;
+        if (!is_same || has_batch(value->operands[k])) return false;
+    }
+    return true;
+}
+
 static dt_status *compute(run *run, const dt_value *value) {
     if (value->op->class == DT_CLASS_COLLECTIVE) return collective(run, value);
     if (value->op->class == DT_CLASS_CONTROL)
         return dt_error(DT_INVALID_ARGUMENT, "%s: %%%d = %s is not resolved yet", run->function->name, value->id, value->op->name);
+    if (dt_value_has_effect(value)) return NULL; /* at the end */
     for (int r = 0; r < run->n_replicas; r++) {
-        if (value->op->class == DT_CLASS_STATE) {
-            if (value->n_operands == 0) DT_TRY(read_variable(run, r, value));
+        if (is_that_of_first(run, r, value)) {
+            const slot *first = slot_of(run, 0, value);
+            share(slot_of(run, r, value), first->wide, first);
+        } else if (value->op->class == DT_CLASS_STATE) {
+            DT_TRY(read_variable(run, r, value));
         } else if (value->op->loops != NULL) {
             DT_TRY(evaluate(run, r, value));
         } else if (value->n_operands == 0) {
@@ -344,6 +385,7 @@ static dt_status *run_function(run *run, dt_tensor *results) {
     const dt_function *function = run->function;
     run->n_uses = DT_NEW_ARRAY(run->arena, int, function->next_id);
     count_uses(run);
+    for (const dt_value *value = function->first; value != NULL; value = value->next) run->writes |= dt_value_has_effect(value);
     for (const dt_value *value = function->first; value != NULL; value = value->next) {
         DT_TRY(compute(run, value));
         drop_uses(run, value);
