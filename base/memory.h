@@ -16,5 +16,7 @@ void dt_release(void *memory);                    /* NULL is allowed */
 
 /* For tests: the next `n` allocations of the process succeed and every later one fails; -1, as at start, lets all succeed. */
 void dt_memory_fail_after(int64_t n);
+/* For tests: the next `n` allocations succeed, the one after them fails, as one that is too large does, and all later ones succeed. */
+void dt_memory_fail_once(int64_t n);
 
 #endif

@@ -15,6 +15,7 @@ typedef struct png_reader {
     png_infop info;
     dt_image *image;
     dt_status *refused;
+    bool lacks_memory; /* libpng has no error of its own for that */
     char message[128];
 } png_reader;
 
@@ -34,8 +35,10 @@ static void take(png_structp png, png_bytep bytes, size_t n) {
 }
 
 static png_voidp allocate(png_structp png, png_alloc_size_t n) {
-    (void)png;
-    return dt_allocate(n);
+    png_reader *reader = png_get_mem_ptr(png);
+    void *memory = dt_allocate(n);
+    if (memory == NULL) reader->lacks_memory = true;
+    return memory;
 }
 
 static void release(png_structp png, png_voidp memory) {
@@ -81,13 +84,15 @@ static void read_image(png_reader *reader) {
 
 dt_status *dt_image_decode_png(const dt_image_file *file, dt_image *image) {
     png_reader reader = {.file = file, .image = image};
-    reader.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &reader, fail, ignore, NULL, allocate, release);
+    reader.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &reader, fail, ignore, &reader, allocate, release);
     if (reader.png != NULL) reader.info = png_create_info_struct(reader.png);
     dt_status *status = NULL;
     if (reader.info == NULL)
         status = dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", file->path);
     else if (setjmp(png_jmpbuf(reader.png)) == 0)
         read_image(&reader);
+    else if (reader.lacks_memory)
+        status = dt_error(DT_RESOURCE_EXHAUSTED, "%s: no memory to decode it", file->path);
     else
         status = dt_error(DT_DATA_LOSS, "%s: the PNG file is cut or altered: %s", file->path, reader.message);
     png_destroy_read_struct(&reader.png, &reader.info, NULL);

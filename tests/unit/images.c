@@ -290,6 +290,24 @@ static void memory_may_be_out_anywhere(void **state) {
     assert_true(n > 10);
 }
 
+/* One allocation that fails, as that of a row too long for memory does: the file is not to blame. */
+static void a_lack_of_memory_is_no_damage(void **state) {
+    (void)state;
+    static const char *const names[] = {"palette.png", "rgba_interlaced.png", "progressive.jpg"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t n_bytes;
+        char *bytes = golden(names[i], &n_bytes);
+        dt_status *status = NULL;
+        for (int64_t n = 0; n < 20; n++) {
+            dt_memory_fail_once(n);
+            status = check(names[i], bytes, n_bytes);
+            dt_memory_fail_once(-1);
+            if (status != NULL) assert_fails(status, DT_RESOURCE_EXHAUSTED, "memory");
+        }
+        free(bytes);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pixels_are_those_of_pillow),
@@ -301,6 +319,7 @@ int main(void) {
         cmocka_unit_test(wrong_folders),
         cmocka_unit_test(images_of_other_sizes_are_named),
         cmocka_unit_test(memory_may_be_out_anywhere),
+        cmocka_unit_test(a_lack_of_memory_is_no_damage),
     };
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }
