@@ -9,12 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+    MOST_OPEN = 64 /* of the files at once: a process may have about a thousand */
+};
+
 static dt_status *add_file(dt_byte_files *files, const char *folder, const char *name) {
     dt_byte_file *grown = dt_reallocate(files->files, ((size_t)files->n + 1) * sizeof *grown);
     if (grown == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", name);
     files->files = grown;
     grown[files->n] = (dt_byte_file){0};
     DT_TRY(dt_input_file_open(folder, name, &grown[files->n].file));
+    if (files->n >= MOST_OPEN) dt_input_file_suspend(grown[files->n].file);
     files->n++;
     return NULL;
 }
@@ -82,6 +87,7 @@ static dt_status *load(dt_byte_files *files) {
             files->n_bytes += n_read;
         }
         if (file->n_bytes == 0) return is_empty(file);
+        dt_input_file_suspend(file->file);
     }
     memset(files->bytes + files->n_bytes, 0, DT_SLACK_BYTES);
     return NULL;

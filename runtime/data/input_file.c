@@ -18,12 +18,12 @@ enum {
 
 struct dt_input_file {
     char *path;
-    int fd;
+    int fd;                       /* -1: of a file that was suspended */
     uint64_t n_bytes, n_consumed; /* on the disk; of them, those that dt_input_file_read has taken */
     bool is_gzip;
     bool ended; /* gzip: the last member is complete */
     z_stream stream;
-    unsigned char *chunk; /* [CHUNK_BYTES], gzip only */
+    unsigned char *chunk; /* [CHUNK_BYTES] of a gzip file that has been read from */
 };
 
 static bool ends_in_gz(const char *name) {
@@ -69,12 +69,7 @@ static dt_status *start(dt_input_file *file, const char *folder, const char *nam
     if (fstat(file->fd, &about) != 0) return dt_error(DT_IO, "%s: cannot read: %s", file->path, strerror(errno));
     if (!S_ISREG(about.st_mode)) return dt_error(DT_INVALID_ARGUMENT, "%s: is not a file", file->path);
     file->n_bytes = (uint64_t)about.st_size;
-    if (!ends_in_gz(file->path)) return NULL;
-
-    file->chunk = dt_allocate(CHUNK_BYTES);
-    if (file->chunk == NULL || inflateInit2(&file->stream, 16 + MAX_WBITS) != Z_OK)
-        return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", file->path);
-    file->is_gzip = true;
+    file->is_gzip = ends_in_gz(file->path);
     return NULL;
 }
 
@@ -92,11 +87,17 @@ dt_status *dt_input_file_open(const char *folder, const char *name, dt_input_fil
     return NULL;
 }
 
-void dt_input_file_close(dt_input_file *file) {
-    if (file == NULL) return;
-    if (file->is_gzip) inflateEnd(&file->stream);
+void dt_input_file_suspend(dt_input_file *file) {
+    if (file->chunk != NULL) inflateEnd(&file->stream);
     if (file->fd >= 0) close(file->fd);
     dt_release(file->chunk);
+    file->chunk = NULL;
+    file->fd = -1;
+}
+
+void dt_input_file_close(dt_input_file *file) {
+    if (file == NULL) return;
+    dt_input_file_suspend(file);
     dt_release(file->path);
     dt_release(file);
 }
@@ -109,16 +110,17 @@ uint64_t dt_input_file_most_bytes(const dt_input_file *file) {
 }
 
 dt_status *dt_input_file_read_at(const dt_input_file *file, uint64_t offset, void *buffer, size_t n_bytes, size_t *n_read) {
+    int fd = file->fd >= 0 ? file->fd : open(file->path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? 1 : -1;
     *n_read = 0;
-    while (*n_read < n_bytes) {
-        ssize_t n = pread(file->fd, (char *)buffer + *n_read, n_bytes - *n_read, (off_t)(offset + *n_read));
-        if (n == 0) break;
-        if (n > 0)
-            *n_read += (size_t)n;
-        else if (errno != EINTR)
-            return dt_error(DT_IO, "%s: cannot read: %s", file->path, strerror(errno));
+    while (fd >= 0 && *n_read < n_bytes && n != 0) {
+        n = pread(fd, (char *)buffer + *n_read, n_bytes - *n_read, (off_t)(offset + *n_read));
+        if (n < 0 && errno != EINTR) break;
+        if (n > 0) *n_read += (size_t)n;
     }
-    return NULL;
+    dt_status *status = n >= 0 || *n_read == n_bytes ? NULL : dt_error(DT_IO, "%s: cannot read: %s", file->path, strerror(errno));
+    if (fd >= 0 && fd != file->fd) close(fd);
+    return status;
 }
 
 static dt_status *read_on(dt_input_file *file, void *buffer, size_t n_bytes, size_t *n_read) {
@@ -157,9 +159,19 @@ static dt_status *inflate_failure(const dt_input_file *file, int result) {
     return dt_error(DT_DATA_LOSS, "%s: the gzip data was altered or is damaged after %lu plain bytes: %s", file->path, stream->total_out, reason);
 }
 
+/* A file that nobody reads takes no memory. */
+static dt_status *begin_gzip(dt_input_file *file) {
+    file->chunk = dt_allocate(CHUNK_BYTES);
+    if (file->chunk != NULL && inflateInit2(&file->stream, 16 + MAX_WBITS) == Z_OK) return NULL;
+    dt_release(file->chunk);
+    file->chunk = NULL;
+    return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", file->path);
+}
+
 static dt_status *read_gzip(dt_input_file *file, void *buffer, size_t n_bytes, size_t *n_read) {
     z_stream *stream = &file->stream;
     *n_read = 0;
+    if (file->chunk == NULL) DT_TRY(begin_gzip(file));
     while (*n_read < n_bytes && !file->ended) {
         if (stream->avail_in == 0) {
             DT_TRY(refill(file));

@@ -31,6 +31,10 @@ uint64_t dt_input_file_position(const dt_input_file *file); /* offset of what dt
 /* All that is left, terminated by a 0 that *n_bytes does not count. The caller frees it. At most `limit` bytes. */
 dt_status *dt_input_file_read_all(dt_input_file *file, size_t limit, char **data, size_t *n_bytes);
 
+/* Gives the file's descriptor and buffers back; a read from now on opens the file for itself. For who has more files than a process may have open. A
+ * gzip file is not read any further. */
+void dt_input_file_suspend(dt_input_file *file);
+
 const char *dt_input_file_path(const dt_input_file *file); /* of the file that was found */
 
 /* No more plain bytes than this were in the file when it was opened, and exactly as many in a plain one: what a header promises beyond it is not
