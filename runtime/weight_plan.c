@@ -112,14 +112,17 @@ static bool solve_axes(dt_weight_plan *plan, const dt_safetensor *source, dt_wei
     piece->sizes = dims;
     if (axes == NULL) return true;
     int64_t *sizes = DT_NEW_ARRAY(plan->arena, int64_t, axes->n);
-    dt_status *status = dt_weight_axes_solve(axes, plan->from, source->n_dims, dims, sizes);
-    if (status != NULL) wrong(plan, piece->rule, "%s %s: %s", source->name, source_type(plan, source), dt_status_message(status));
-    bool is_solved = status == NULL;
-    dt_status_free(status);
     piece->sizes = sizes;
     *made = DT_NEW_ARRAY(plan->arena, int64_t, *n_made);
-    if (is_solved) dt_weight_axes_dims(axes, !plan->from, sizes, *made);
-    return is_solved;
+    plan->refusal = dt_weight_axes_solve(axes, plan->from, source->n_dims, dims, sizes);
+    if (plan->refusal == NULL) {
+        dt_weight_axes_dims(axes, !plan->from, sizes, *made);
+        return true;
+    }
+    wrong(plan, piece->rule, "%s %s: %s", source->name, source_type(plan, source), dt_status_message(plan->refusal));
+    dt_status_free(plan->refusal);
+    plan->refusal = NULL;
+    return false;
 }
 
 /* Whether the elements can be those of the target, but for their shape. */

@@ -38,7 +38,8 @@ typedef struct dt_weight_plan {
     const bool *rule_hit; /* [map->n_rules] whether a source fits the rule's pattern */
     int n_wrong;
     const dt_weight_rule *last_wrong;
-    dt_text wrong; /* what does not fit, a line each, the first few */
+    dt_text wrong;      /* what does not fit, a line each, the first few */
+    dt_status *refusal; /* NULL, but where the arena's guard left the plan: its owner frees it */
 } dt_weight_plan;
 
 /* Applies plan->map to plan->sources. With plan->targets empty they are found, else they are all there can be. Fills the rest of the plan. */

@@ -145,6 +145,7 @@ static dt_status *read_and_use(const dt_weights_options *options, dt_weights_rep
         status = plan_guarded(&in, &plan, use, context);
     }
     if (status == NULL && (report->lines.failed || report->warnings.failed)) status = no_memory(&in);
+    dt_status_free(plan.refusal);
     dt_release(in.buffer);
     dt_arena_destroy(in.arena);
     dt_safetensors_free(in.file);

@@ -119,6 +119,28 @@ static void without_memory(void **state) {
     free(output);
 }
 
+/* What was refused when memory ran out is freed, as a build with the sanitizers sees. */
+static void without_memory_for_a_refusal(void **state) {
+    (void)state;
+    char *path = strdup(scratch_path("theirs")), *names = strdup(scratch_path("axes"));
+    dt_weights_options in = {.path = path, .map = names};
+    dt_code code = DT_RESOURCE_EXHAUSTED;
+    write_files();
+    scratch_write("axes", "fc.weight -> Net/kernel : (a b) i -> a b i, a=5\nseen -> Net/count\n", 66);
+    for (int n = 0; code == DT_RESOURCE_EXHAUSTED; n++) {
+        dt_weights_report report;
+        dt_memory_fail_after(n);
+        dt_status *status = dt_weights_load(&session, &in, &report);
+        dt_memory_fail_after(-1);
+        dt_weights_report_free(&report);
+        code = dt_status_code(status);
+        dt_status_free(status);
+    }
+    assert_int_equal(code, DT_FAILED_PRECONDITION);
+    free(path);
+    free(names);
+}
+
 static void types_of_elements(void **state) {
     (void)state;
     static const uint16_t f16[] = {0x3c00, 0xc000, 0x7c00, 0x7e00}, bf16[] = {0x3f80, 0xc000, 0x7f80, 0x7fc0};
@@ -146,10 +168,8 @@ static void types_of_elements(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loaded_and_exported),
-        cmocka_unit_test(unchanged_after_an_error),
-        cmocka_unit_test(without_memory),
-        cmocka_unit_test(types_of_elements),
+        cmocka_unit_test(loaded_and_exported),          cmocka_unit_test(unchanged_after_an_error), cmocka_unit_test(without_memory),
+        cmocka_unit_test(without_memory_for_a_refusal), cmocka_unit_test(types_of_elements),
     };
     return cmocka_run_group_tests_name("weights", tests, scratch_make, scratch_remove);
 }
