@@ -1,7 +1,7 @@
 """Runs the commands that the documents show, and looks for the output that they show.
 
     ```console
-    $ dtc ops tanh                 run by the shell in a folder that holds a copy of examples/; `$ not COMMAND` must fail
+    $ dtc ops tanh                 run by the shell in a folder that holds a copy of examples/; `$ COMMAND # fails` must fail
     tanh(x: float)                 … stands in what it prints, and the next line right behind it;
     …                              … anything may come here; within a line … stands for any characters
         gradient  x: g * (…)
@@ -74,8 +74,8 @@ def missing(runs, printed):
 
 
 def complaint(command, runs, exports, folder):
-    must_fail = command.startswith("not ")
-    done = subprocess.run(["bash", "-o", "pipefail", "-c", exports + (command[4:] if must_fail else command)], cwd=folder, env=ENVIRONMENT,
+    must_fail = command.endswith("# fails")
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", exports + command], cwd=folder, env=ENVIRONMENT,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIME_LIMIT_S)
     printed = done.stdout.decode(errors="replace")
     if (done.returncode != 0) != must_fail:
@@ -104,11 +104,11 @@ def self_check():
         return [sentence for _, _, sentence in check_document(f"```console\n{block}\n```\n") if sentence]
 
     assert not wrong("$ echo a; echo b; echo c\na\n…\nc")
-    assert not wrong("$ echo 'one two three'\none … three\n$ not false")
+    assert not wrong("$ echo 'one two three'\none … three\n$ false # fails")
     assert wrong("$ echo a; echo b; echo c\na\nc")
     assert wrong("$ echo a; echo b\nb\n…\na")
-    assert wrong("$ false") and wrong("$ not true")
-    assert not wrong("$ export ONE=1\n$ not test \"$ONE\" = 2\n$ test \"$ONE\" = 1")
+    assert wrong("$ false") and wrong("$ true # fails")
+    assert not wrong("$ export ONE=1\n$ test \"$ONE\" = 2   # fails\n$ test \"$ONE\" = 1")
     [(_, _, sentence)] = check_document("```dt program t.dt\nx\n```\n```console\n$ cat t.dt\nx\n```\n")
     assert not sentence
 

@@ -47,10 +47,11 @@ def bert(p, token, layers, heads, rate=0.0):
     return x
 
 
-def masked_lm(p, token, position, layers, heads, rate=0.0):
-    """The logits [B, P, vocabulary]."""
+def masked_lm(p, token, position, layers, heads, rate=0.0, counted=None):
+    """The logits [B, P, vocabulary], or where `counted` [B, P] says so, [n, vocabulary]."""
     x = bert(p, token, layers, heads, rate)
     y = x.gather(1, position[:, :, None].expand(-1, -1, x.shape[-1]))
+    y = y if counted is None else y[counted]
     y = layer_norm(p, "MaskedLm/layer_norm", F.gelu(dense(p, "MaskedLm/dense", y)))
     return y @ p["Bert/table"].T + p["MaskedLm/bias"]
 
