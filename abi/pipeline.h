@@ -7,26 +7,28 @@
 #include <stdint.h>
 #include <string.h>
 
-/* X(name in programs, most files). One without files is given its first option, which it needs, without a name. */
+/* X(name in programs, most files, components of an example with n names of files: the fewest, the most; options and files decide). One without files
+ * is given its first option, which it needs, without a name. */
 #define DT_SOURCES(X)                                                                                                                                \
-    X(idx, INT_MAX)         /* MNIST's format, gzipped or not; several files side by side */                                                         \
-    X(npy, INT_MAX)         /* NumPy arrays, side by side */                                                                                         \
-    X(csv, 1)               /* a header line, then numbers */                                                                                        \
-    X(lines, INT_MAX)       /* a line of text an example, of files one after the other */                                                            \
-    X(bytes, INT_MAX)       /* a byte an example, of files one after the other */                                                                    \
-    X(safetensors, INT_MAX) /* a file, then names of tensors in it, side by side */                                                                  \
-    X(images, 1)            /* a folder of PNG and JPEG files, in a folder for each class */                                                         \
-    X(range, 0)             /* the numbers from 0 to n - 1 */
+    X(idx, INT_MAX, n, n)                 /* MNIST's format, gzipped or not; several files side by side */                                           \
+    X(npy, INT_MAX, n, n)                 /* NumPy arrays, side by side */                                                                           \
+    X(csv, 1, 1, 2)                       /* a header line, then numbers */                                                                          \
+    X(lines, INT_MAX, 1, 1)               /* a line of text an example, of files one after the other */                                              \
+    X(bytes, INT_MAX, 1, 1)               /* a byte an example, of files one after the other */                                                      \
+    X(safetensors, INT_MAX, n - 1, n - 1) /* a file, then names of tensors in it, side by side */                                                    \
+    X(images, 1, 1, 2)                    /* a folder of PNG and JPEG files, in a folder for each class */                                           \
+    X(range, 0, 1, 1)                     /* the numbers from 0 to n - 1 */
 
-/* What a source may be given besides files, by name. X(source, name, choices, least whole number, most): "" for a whole number, else names. */
+/* What a source may be given besides files, by name. X(source, name, choices, least whole number, most, other option): "" for a whole number, else
+ * names; the other option is one without which this one says nothing, or "". */
 #define DT_SOURCE_OPTIONS(X)                                                                                                                         \
-    X(csv, target, "", INT64_MIN, INT64_MAX)                                                                                                         \
-    X(csv, header, "yes no", 0, 0)                                                                                                                   \
-    X(images, height, "", 1, 65535)                                                                                                                  \
-    X(images, width, "", 1, 65535)                                                                                                                   \
-    X(images, channels, "", 1, 3)                                                                                                                    \
-    X(images, fit, "stretch crop pad", 0, 0)                                                                                                         \
-    X(range, n, "", 1, INT64_MAX)
+    X(csv, target, "", INT64_MIN, INT64_MAX, "")                                                                                                     \
+    X(csv, header, "yes no", 0, 0, "")                                                                                                               \
+    X(images, height, "", 1, 65535, "width")                                                                                                         \
+    X(images, width, "", 1, 65535, "height")                                                                                                         \
+    X(images, channels, "", 1, 3, "")                                                                                                                \
+    X(images, fit, "stretch crop pad", 0, 0, "height")                                                                                               \
+    X(range, n, "", 1, INT64_MAX, "")
 
 /* X(enumerator, name in programs) */
 #define DT_STAGES(X)                                                                                                                                 \
@@ -89,6 +91,7 @@ typedef struct dt_source_option {
     const char *source, *name;
     const char *choices; /* separated by a blank; "": a whole number, within: */
     int64_t least, most;
+    const char *other; /* option that it needs beside it; "": none */
 } dt_source_option;
 
 typedef enum dt_stage_kind {
@@ -113,7 +116,7 @@ typedef struct dt_stage_argument_row {
 /* NULL when there is no such source. */
 static inline const dt_source_row *dt_source_row_find(const char *name) {
     static const dt_source_row rows[] = {
-#define X(name, most_files) {#name, most_files},
+#define X(name, most_files, fewest, most) {#name, most_files},
         DT_SOURCES(X)
 #undef X
     };
@@ -122,10 +125,23 @@ static inline const dt_source_row *dt_source_row_find(const char *name) {
     return NULL;
 }
 
+/* How many components an example of source `name` has at least and at most, where it is given `n` names of files. */
+static inline void dt_source_components(const char *name, int n, int *least, int *most) {
+    (void)n; /* where no source asked for it */
+    *least = *most = 0;
+#define X(source, most_files, fewest, highest)                                                                                                       \
+    if (strcmp(name, #source) == 0) {                                                                                                                \
+        *least = fewest;                                                                                                                             \
+        *most = highest;                                                                                                                             \
+    }
+    DT_SOURCES(X)
+#undef X
+}
+
 /* The options of source `source` are those of the list that name it. *n: length of the list. */
 static inline const dt_source_option *dt_source_options(int *n) {
     static const dt_source_option options[] = {
-#define X(source, name, choices, least, most) {#source, #name, choices, least, most},
+#define X(source, name, choices, least, most, other) {#source, #name, choices, least, most, other},
         DT_SOURCE_OPTIONS(X)
 #undef X
     };

@@ -157,9 +157,27 @@ static dt_status *open_mpi(void *unused, dt_transport **transport) {
     return dt_transport_open(transport);
 }
 
+/* Each of several processes would write the same text, or the same files. */
+static bool writes_alone(const dtrun_call *call) {
+    static const char *const commands[] = {"generate", "data", "export"};
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (strcmp(call->command, commands[i]) == 0) return true;
+    return false;
+}
+
+static dt_status *refuse_processes(const dtrun_call *call) {
+    dt_launcher launcher;
+    DT_TRY(dt_launcher_find(&launcher));
+    if (launcher.n_processes < 2) return NULL;
+    if (launcher.process > 0) sleep(1); /* all have the same to say, and process 0 says it */
+    return dt_error(DT_INVALID_ARGUMENT, "`dtrun %s` is for one process, and %s started %d: run it by itself", call->command,
+                    dt_launcher_name(&launcher), launcher.n_processes);
+}
+
 /* Those that a launcher started together with this one. Only commands that run a program are for several. */
 static dt_status *open_processes(dtrun_call *call) {
     dt_launcher launcher;
+    if (writes_alone(call)) return refuse_processes(call);
     if (!dtrun_runs(call)) return NULL;
     DT_TRY(dt_launcher_find(&launcher));
     if (dt_launcher_note(&launcher) != NULL) fprintf(stderr, "dtrun: note: %s\n", dt_launcher_note(&launcher));

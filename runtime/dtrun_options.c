@@ -48,8 +48,8 @@ static const struct {
     {"evaluate", EVALUATE, "run a step that reports, with trained weights",
      "Runs step `evaluate` of PROGRAM once over its data, with the weights of the newest checkpoint or of a file.\v"
      "  dtrun evaluate fashion.dtx --data /usr/share/datasets/fashion-mnist --checkpoint-dir ck"},
-    {"predict", PREDICT, "run a step that returns results on arrays of your own",
-     "Runs step `predict` of PROGRAM on the arrays of files and writes one .npy for each result that the step names.\v"
+    {"predict", PREDICT, "run a step that returns results, over its data or over arrays of your own",
+     "Runs step `predict` of PROGRAM over its data, or with --input over arrays, and writes one .npy for each result that the step names.\v"
      "A result with a row for each example (f32[B, 10]) has one for each of the input. One without depends on all examples of a batch, as a mean "
      "over "
      "B does, or on none, as a parameter: the first kind wants the input in one batch (--global-batch).\n\n"

@@ -88,8 +88,12 @@ static dt_status *check_indices(dt_runner *runner, int64_t before) {
     if (runner->ignore_bad_index) return NULL;
     dt_status *status = dt_session_bad_index_status(runner->session);
     if (bad->row < 0 || before < 0) return status;
-    dt_status *longer = dt_error(dt_status_code(status), "%s; that is example %lld of epoch %lld, both from 0. --bad-index=ignore goes on",
-                                 dt_status_message(status), (long long)(before + bad->row), (long long)runner->epoch);
+    dt_text place = {0};
+    dt_pipeline_print_example(runner->pipeline, runner->step, before + bad->row, bad->value, &place);
+    dt_status *longer = dt_error(dt_status_code(status), "%s; that is example %lld of epoch %lld, both from 0%s%s. --bad-index=ignore goes on",
+                                 dt_status_message(status), (long long)(before + bad->row), (long long)runner->epoch, place.n > 0 ? ": " : "",
+                                 place.n > 0 ? place.data : "");
+    dt_text_free(&place);
     dt_status_free(status);
     return longer;
 }

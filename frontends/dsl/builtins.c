@@ -159,7 +159,7 @@ const dt_builtin dt_builtins_general[] = {
 #define X(name, gives, arguments, head) {#name, head, text_##name, false},
     DT_TEXT_FUNCTIONS(X)
 #undef X
-#define X(name, most_files) {#name, NULL, NULL, false},
+#define X(name, most_files, fewest, most) {#name, NULL, NULL, false},
         DT_SOURCES(X)
 #undef X
             {NULL, NULL, NULL, false},

@@ -10,7 +10,7 @@
 /* ---- sources ---- */
 
 static const char *const source_names[] = {
-#define X(name, most_files) #name,
+#define X(name, most_files, fewest, most) #name,
     DT_SOURCES(X)
 #undef X
 };
@@ -101,6 +101,21 @@ static bool add_source_argument(dt_elaborator *e, const dt_source_row *row, dt_s
     return false;
 }
 
+/* An option that says something of another one stands beside it. false: reported. */
+static bool check_source_options(dt_elaborator *e, const dt_source_row *row, const dt_stage_declaration *stage, const dt_actual *actuals, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        const dt_source_option *option = actuals[i].name != NULL ? dt_source_option_find(row->name, actuals[i].name) : NULL;
+        bool is_there = option == NULL || *option->other == 0;
+        for (size_t k = 0; k < stage->arguments.n && !is_there; k++)
+            is_there = stage->arguments.items[k].name != NULL && strcmp(stage->arguments.items[k].name, option->other) == 0;
+        if (is_there) continue;
+        dt_diagnostic *error = dt_elaborator_error(e, actuals[i].span, "%s says nothing without %s", option->name, option->other);
+        dt_diagnostic_help(error, "give %s: …, too, or leave out %s", option->other, option->name);
+        return false;
+    }
+    return true;
+}
+
 static bool add_source_arguments(dt_elaborator *e, const dt_source_row *row, dt_stage_declaration *stage, const dt_actual *actuals, size_t n) {
     size_t n_files = 0;
     for (size_t i = 0; i < n; i++) {
@@ -125,7 +140,7 @@ static bool add_source_arguments(dt_elaborator *e, const dt_source_row *row, dt_
 dt_object dt_make_source(dt_elaborator *e, const char *kind, const dt_actual *actuals, size_t n, dt_span span) {
     const dt_source_row *row = dt_source_row_find(kind);
     dt_stage_declaration stage = {.kind = kind, .location = dt_elaborator_location(e, span)};
-    if (!add_source_arguments(e, row, &stage, actuals, n)) return dt_poison();
+    if (!add_source_arguments(e, row, &stage, actuals, n) || !check_source_options(e, row, &stage, actuals, n)) return dt_poison();
     dt_pipeline_declaration *pipeline = DT_NEW(e->arena, dt_pipeline_declaration);
     pipeline->location = stage.location;
     dt_list_push(e->arena, &pipeline->stages, stage);
@@ -178,7 +193,7 @@ static bool add_example_inputs(dt_elaborator *e, const dt_pipeline_declaration *
         dt_dtype dtype;
         dt_shape shape;
         bool is_tensor = parameter->type != NULL && dt_type_is_tensor(parameter->type);
-        if (!is_tensor && dt_pipeline_gives_text(before, (int)i)) {
+        if (!is_tensor && dt_pipeline_may_give_text(before, (int)i)) {
             dt_actual text = {.span = parameter->span, .object = dt_text_component(e, parameter->name, (int)i)};
             e->example->has_text = true;
             dt_list_push(e->arena, inputs, text);
@@ -282,6 +297,15 @@ static bool is_random(dt_elaborator *e, const dt_stage_declaration *stage) {
     return false;
 }
 
+/* The first stage that windows may not come after; NULL: there is none. */
+static const char *stage_before_windows(const dt_pipeline_declaration *pipeline) {
+    for (size_t i = 1; i < pipeline->stages.n; i++) {
+        const dt_stage_declaration *stage = &pipeline->stages.items[i];
+        if (!is_zip(stage) && strcmp(stage->kind, "take") != 0 && strcmp(stage->kind, "skip") != 0) return stage->kind;
+    }
+    return NULL;
+}
+
 static bool check_order(dt_elaborator *e, const dt_pipeline_declaration *pipeline, const char *kind, dt_span span) {
     bool batched = false;
     bool is_interleave = strcmp(kind, "interleave") == 0;
@@ -291,10 +315,11 @@ static bool check_order(dt_elaborator *e, const dt_pipeline_declaration *pipelin
         dt_diagnostic_help(error, "write %s(…) | interleave(…) | …", pipeline->stages.items[0].kind);
         return false;
     }
-    if (strcmp(kind, "windows") == 0 && count_stages_after_source(pipeline) > 0) {
-        dt_diagnostic *error = dt_elaborator_error(e, span, "windows comes after %s: it joins neighbours as the source has them",
-                                                   pipeline->stages.items[pipeline->stages.n - 1].kind);
-        dt_diagnostic_help(error, "write %s(…) | windows(…) | …", pipeline->stages.items[0].kind);
+    const char *between = strcmp(kind, "windows") == 0 ? stage_before_windows(pipeline) : NULL;
+    if (between != NULL) {
+        dt_diagnostic *error =
+            dt_elaborator_error(e, span, "windows comes after %s: it joins neighbours as the source has them, or a take or skip of it", between);
+        dt_diagnostic_help(error, "write %s(…) | windows(…) | %s(…), which then works on whole windows", pipeline->stages.items[0].kind, between);
         return false;
     }
     for (size_t i = 0; i < pipeline->stages.n; i++) {

@@ -3,6 +3,8 @@
  * text is written down for the runtime, which computes both. */
 #include "frontends/dsl/elaborator.h"
 
+#include "abi/pipeline.h"
+
 #include <string.h>
 
 dt_object dt_text_component(dt_elaborator *e, const char *name, int component) {
@@ -89,23 +91,40 @@ void dt_write_operands(dt_elaborator *e, dt_stage_declaration *stage) {
 
 /* ---- which components are texts ---- */
 
-/* Whether component `component` of what a stage gives is a text, as far as the stage says so: 1 or 0; -1: what came to it. */
-static int stage_gives_text(const dt_stage_declaration *stage, int component) {
+/* Whether component *component of what a stage gives is a text, as far as the stage says so: 1 or 0; -1: if that of what came to it is which
+ * *component then says. */
+static int stage_gives_text(const dt_stage_declaration *stage, int *component) {
     if (strcmp(stage->kind, "wordpiece") == 0 || strcmp(stage->kind, "bpe") == 0 || strcmp(stage->kind, "pad") == 0) return 0;
+    if (strcmp(stage->kind, "enumerate") == 0) return (*component)-- == 0 ? 0 : -1;
     if (strcmp(stage->kind, "map") != 0) return -1;
     for (size_t i = 0; i < stage->arguments.n; i++) {
         const dt_stage_argument *argument = &stage->arguments.items[i];
         bool is_text = argument->name != NULL && strcmp(argument->name, "text") == 0;
         bool is_output = is_text || (argument->name != NULL && strcmp(argument->name, "result") == 0);
-        if (is_output && component-- == 0) return is_text;
+        if (is_output && (*component)-- == 0) return is_text;
     }
     return 0;
 }
 
-bool dt_pipeline_gives_text(const dt_pipeline_declaration *pipeline, int component) {
-    for (size_t i = pipeline->stages.n; --i > 0;) {
-        int given = stage_gives_text(&pipeline->stages.items[i], component);
+/* Whether component `component` of `n` sources side by side may be a text: how many some have before it is known when they are opened. */
+static bool sources_may_give_text(const dt_stage_declaration *sources, size_t n, int component) {
+    for (int least = 0, most = 0, first, last; n > 0; sources++, n--, least += first, most += last) {
+        bool is_zipped = strcmp(sources->kind, DT_STAGE_ZIP) == 0;
+        const char *kind = is_zipped ? sources->arguments.items[0].s : sources->kind;
+        int n_files = 0;
+        for (size_t i = is_zipped; i < sources->arguments.n; i++) n_files += sources->arguments.items[i].name == NULL;
+        if (strcmp(kind, "lines") == 0 && component >= least && component <= most) return true;
+        dt_source_components(kind, n_files, &first, &last);
+    }
+    return false;
+}
+
+bool dt_pipeline_may_give_text(const dt_pipeline_declaration *pipeline, int component) {
+    size_t n_sources = 1;
+    while (n_sources < pipeline->stages.n && strcmp(pipeline->stages.items[n_sources].kind, DT_STAGE_ZIP) == 0) n_sources++;
+    for (size_t i = pipeline->stages.n; i-- > n_sources;) {
+        int given = stage_gives_text(&pipeline->stages.items[i], &component);
         if (given >= 0) return given;
     }
-    return strcmp(pipeline->stages.items[0].kind, "lines") == 0 && component == 0;
+    return sources_may_give_text(pipeline->stages.items, n_sources, component);
 }

@@ -412,7 +412,7 @@ dt_object dt_text_component(dt_elaborator *e, const char *name, int component); 
 dt_object dt_apply_text_function(dt_elaborator *e, dt_text_kind kind, const dt_object *arguments);
 void dt_example_add_input(dt_elaborator *e, int component, const dt_text_value *text, dt_value *value);
 void dt_write_operands(dt_elaborator *e, dt_stage_declaration *stage); /* e->example, as arguments of the stage (abi/text.h) */
-bool dt_pipeline_gives_text(const dt_pipeline_declaration *pipeline, int component);
+bool dt_pipeline_may_give_text(const dt_pipeline_declaration *pipeline, int component);
 
 /* ---- builtins ---- */
 typedef dt_object dt_builtin_function(dt_elaborator *e, const dt_object *arguments);

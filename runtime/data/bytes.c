@@ -15,6 +15,11 @@ static dt_status *bytes_read(const dt_source *base, int column, int64_t row, int
     return dt_byte_files_read(&((const bytes *)base)->files, (uint64_t)row, (size_t)n_rows, into);
 }
 
+static void bytes_name_row(const dt_source *base, int64_t row, dt_text *text) {
+    const dt_byte_file *file = dt_byte_files_at(&((const bytes *)base)->files, (uint64_t)row);
+    dt_text_format(text, "byte %lld of %s", (long long)row - (long long)file->start, dt_input_file_path(file->file));
+}
+
 static void bytes_close(dt_source *base) {
     bytes *source = (bytes *)base;
     dt_byte_files_close(&source->files);
@@ -26,7 +31,7 @@ dt_status *dt_source_open_bytes(const dt_artifact_stage *stage, const char *fold
     *source = NULL;
     bytes *opened = dt_allocate_zeroed(1, sizeof *opened);
     if (opened == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-    opened->source = (dt_source){.n_columns = 1, .columns = &opened->column, .read = bytes_read, .close = bytes_close};
+    opened->source = (dt_source){.n_columns = 1, .columns = &opened->column, .read = bytes_read, .name_row = bytes_name_row, .close = bytes_close};
     dt_status *status = dt_byte_files_open(stage, folder, by_row, &opened->files);
     if (status == NULL) opened->file_ends = dt_allocate((size_t)opened->files.n * sizeof *opened->file_ends);
     if (status == NULL && opened->file_ends == NULL) status = dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");

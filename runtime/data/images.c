@@ -80,6 +80,11 @@ static dt_status *images_read(const dt_source *base, int column, int64_t row, in
     return NULL;
 }
 
+static void images_name_row(const dt_source *base, int64_t row, dt_text *text) {
+    const images *source = (const images *)base;
+    dt_text_format(text, "%s/%s", source->folder.path, source->folder.files[row]);
+}
+
 static void images_close(dt_source *base) {
     images *source = (images *)base;
     dt_image_folder_free(&source->folder);
@@ -152,6 +157,7 @@ dt_status *dt_source_open_images(const dt_artifact_stage *stage, const char *fol
     if (opened == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     opened->source.computes = true;
     opened->source.read = images_read;
+    opened->source.name_row = images_name_row;
     opened->source.close = images_close;
     dt_status *status = open_images(opened, stage, folder);
     if (status != NULL) {

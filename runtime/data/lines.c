@@ -87,12 +87,20 @@ static dt_status *read_lines(lines *source, const dt_artifact_stage *stage, cons
     return NULL;
 }
 
+static void lines_name_row(const dt_source *base, int64_t row, dt_text *text) {
+    const lines *source = (const lines *)base;
+    int file = 0;
+    while (source->file_ends[file] <= row) file++;
+    int64_t start = file > 0 ? source->file_ends[file - 1] : 0;
+    dt_text_format(text, "%s:%lld", dt_input_file_path(source->files.files[file].file), (long long)(row - start + 1));
+}
+
 dt_status *dt_source_open_lines(const dt_artifact_stage *stage, const char *folder, bool by_row, dt_source **source) {
     (void)by_row;
     *source = NULL;
     lines *opened = dt_allocate_zeroed(1, sizeof *opened);
     if (opened == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-    opened->source = (dt_source){.n_columns = 1, .columns = &opened->column, .close = lines_close};
+    opened->source = (dt_source){.n_columns = 1, .columns = &opened->column, .name_row = lines_name_row, .close = lines_close};
     dt_status *status = read_lines(opened, stage, folder);
     if (status != NULL) {
         lines_close(&opened->source);

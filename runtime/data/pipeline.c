@@ -65,6 +65,9 @@ struct dt_pipeline {
     int64_t n_begun, n_taken; /* batches of this epoch */
     bool holding;             /* the caller still has batch n_taken - 1 */
     atomic_bool abandoned;    /* what is being made is thrown away: read without the lock */
+
+    int64_t *past_items; /* as a slot's, of the batch that the caller had before: while it looks at one, it may have taken the next */
+    int64_t past_rows;
 };
 
 static dt_status *no_memory(const dt_pipeline *pipeline) {
@@ -168,6 +171,7 @@ static void halt(dt_pipeline *pipeline) {
     }
     pipeline->n_begun = pipeline->n_taken = 0;
     pipeline->holding = pipeline->exhausted = pipeline->ended = false;
+    pipeline->past_rows = 0;
     pthread_mutex_unlock(&pipeline->lock);
 }
 
@@ -185,6 +189,8 @@ static dt_status *make_slots(dt_pipeline *pipeline) {
             return no_memory(pipeline);
         n_bytes += (n + DT_SLACK_BYTES + DT_BUFFER_ALIGNMENT - 1) / DT_BUFFER_ALIGNMENT * DT_BUFFER_ALIGNMENT;
     }
+    pipeline->past_items = dt_allocate(n_item_bytes);
+    if (pipeline->past_items == NULL) return no_memory(pipeline);
     for (int s = 0; s < pipeline->n_slots; s++) {
         slot *batch = &pipeline->slots[s];
         batch->memory = dt_allocate_zeroed(1, n_bytes + DT_BUFFER_ALIGNMENT);
@@ -259,8 +265,7 @@ static dt_status *open_parts(dt_pipeline *pipeline, const dt_artifact_pipeline *
     int n_words = 1 + n_maps + count_stages(pipeline, DT_STAGE_ENUMERATE); /* of an item */
     bool by_row = !makes_all(pipeline) && n_filters == 0;                  /* a filter looks at all examples */
     dt_status *status = dt_source_open_pipeline(written, pipeline->options.folder, by_row, &pipeline->source);
-    if (status == NULL && pipeline->stages.window != 0)
-        status = dt_source_window(pipeline->source, pipeline->stages.window, pipeline->stages.window_shift, &pipeline->source);
+    if (status == NULL && pipeline->stages.window.n != 0) status = dt_source_window(pipeline->source, &pipeline->stages.window, &pipeline->source);
     DT_TRY(dt_status_annotate(status, "data %s", pipeline->name));
     uint64_t seed = (uint64_t)pipeline->options.seed;
     DT_TRY(dt_examples_create(pipeline->kernels, &pipeline->stages, pipeline->source, pipeline->options.folder, seed,
@@ -327,6 +332,7 @@ void dt_pipeline_close(dt_pipeline *pipeline) {
         dt_release(pipeline->slots[i].items);
     }
     dt_status_free(pipeline->end_status);
+    dt_release(pipeline->past_items);
     dt_release(pipeline->slots);
     dt_release(pipeline->workers);
     dt_example_maker_destroy(pipeline->filters);
@@ -439,13 +445,23 @@ static void wait_for_change(dt_pipeline *pipeline) {
     pthread_cond_timedwait(&pipeline->changed, &pipeline->lock, &until);
 }
 
+/* The caller gives back the batch that it has; which examples it was made of stays known. The lock is held. */
+static void give_back(dt_pipeline *pipeline) {
+    if (!pipeline->holding) return;
+    slot *held = &pipeline->slots[(pipeline->n_taken - 1) % pipeline->n_slots];
+    int64_t *items = held->items;
+    held->items = pipeline->past_items;
+    held->ready = pipeline->holding = false;
+    pipeline->past_items = items;
+    pipeline->past_rows = held->rows;
+    pthread_cond_broadcast(&pipeline->changed);
+}
+
 /* Waits for the batch after the one that the caller held. *batch is NULL at the end of the epoch, and when the wait was stopped. The lock is held. */
 static dt_status *take(dt_pipeline *pipeline, slot **batch, bool *stopped) {
     *batch = NULL;
-    pipeline->holding = false;
-    pthread_cond_broadcast(&pipeline->changed);
+    give_back(pipeline);
     slot *wanted = &pipeline->slots[pipeline->n_taken % pipeline->n_slots];
-    if (pipeline->n_taken > 0) pipeline->slots[(pipeline->n_taken - 1) % pipeline->n_slots].ready = false;
     bool waits = !wanted->ready && !is_over(pipeline);
     if (waits) dt_progress_set(pipeline->options.progress, DT_ACTIVITY_READING);
     while (!wanted->ready && !is_over(pipeline) && !asked_to_stop(pipeline)) wait_for_change(pipeline);
@@ -486,3 +502,77 @@ dt_status *dt_pipeline_next(dt_pipeline *pipeline, dt_pipeline_batch *batch) {
 int64_t dt_pipeline_position(const dt_pipeline *pipeline) { return pipeline->position; }
 
 int64_t dt_pipeline_bad_indices(const dt_pipeline *pipeline) { return dt_examples_bad_indices(pipeline->examples); }
+
+/* ---- where an example comes from ---- */
+
+/* The item of an example of the batch that the caller has, or had before; NULL: of neither, or made elsewhere. */
+static const int64_t *find_item(const dt_pipeline *pipeline, int64_t position) {
+    const slot *held = pipeline->holding ? &pipeline->slots[(pipeline->n_taken - 1) % pipeline->n_slots] : NULL;
+    int64_t first = pipeline->position - (held != NULL ? held->rows : 0), past = first - pipeline->past_rows;
+    bool is_held = held != NULL && position >= first && position < pipeline->position;
+    if (!is_held && (position < past || position >= first)) return NULL;
+    int64_t row = position - (is_held ? first : past) - pipeline->part.first;
+    if (row < 0 || row >= pipeline->part.end - pipeline->part.first) return NULL;
+    return (is_held ? held->items : pipeline->past_items) + row * dt_order_item_words(pipeline->order);
+}
+
+static bool is_value(dt_dtype dtype, const unsigned char *element, int64_t value) {
+    float single;
+    int64_t wide = 0;
+    memcpy(&wide, element, dt_dtype_kind(dtype) == 'i' ? dt_dtype_bytes(dtype) : 0); /* little endian */
+    switch (dtype) {
+    case DT_F32: return memcpy(&single, element, sizeof single), (double)single == (double)value;
+    case DT_I8: return (int8_t)wide == value;
+    case DT_I32: return (int32_t)wide == value;
+    case DT_U8:
+    case DT_I64: return wide == value;
+    default: return false;
+    }
+}
+
+/* ", token[3, 4]": element `number` of an input. */
+static void print_element(const dt_artifact_tensor *input, int64_t number, dt_text *text) {
+    dt_text_format(text, ", %s", input->name);
+    int64_t stride = 1;
+    for (int d = 1; d < input->n_dims; d++) stride *= input->dims[d];
+    for (int d = 1; d < input->n_dims; d++) {
+        stride /= input->dims[d];
+        dt_text_format(text, "%s%lld", d == 1 ? "[" : ", ", (long long)(number / stride % input->dims[d]));
+    }
+    if (input->n_dims > 1) dt_text_append(text, "]");
+}
+
+/* The element of the inputs that is `value`, unless there are several. */
+static void print_value(const dt_pipeline *pipeline, int step, const dt_component *components, int64_t value, dt_text *text) {
+    const dt_artifact *artifact = dt_kernels_artifact(pipeline->kernels);
+    const dt_artifact_tensor *inputs = artifact->functions[artifact->steps[step].function].inputs;
+    int64_t n_found = 0, input = 0, number = 0;
+    for (int i = 0; i < pipeline->n_columns; i++) {
+        const dt_artifact_tensor *tensor = &pipeline->columns[i].tensor;
+        int64_t element_bytes = (int64_t)dt_dtype_bytes(tensor->dtype);
+        for (int64_t k = 0; k < tensor->row_bytes / element_bytes; k++) {
+            if (!is_value(tensor->dtype, (const unsigned char *)components[i].bytes + k * element_bytes, value)) continue;
+            n_found++;
+            input = i;
+            number = k;
+        }
+    }
+    if (n_found == 1) print_element(&inputs[input], number, text);
+}
+
+void dt_pipeline_print_example(dt_pipeline *pipeline, int step, int64_t position, int64_t value, dt_text *text) {
+    const int64_t *item = find_item(pipeline, position), *below = item;
+    int n_words = dt_order_item_words(pipeline->order);
+    int64_t *cached = item != NULL && pipeline->stages.cache >= 0 ? dt_allocate((size_t)n_words * sizeof *cached) : NULL;
+    if (item == NULL || (pipeline->stages.cache >= 0 && cached == NULL)) return;
+    if (cached != NULL) dt_order_cached_item(pipeline->order, item[0], cached), below = cached;
+    dt_source_name_row(pipeline->source, below[0], text);
+    dt_release(cached);
+    dt_example_maker *maker;
+    const dt_component *components;
+    dt_status *status = dt_example_maker_create(pipeline->examples, n_words, false, &maker);
+    if (status == NULL) status = dt_example_make(maker, pipeline->epoch, item, &components);
+    if (status == NULL) print_value(pipeline, step, components, value, text);
+    dt_status_free(status); /* what it would have said is only lacking */
+    dt_example_maker_destroy(maker);
+}

@@ -68,6 +68,10 @@ typedef struct dt_pipeline_batch {
 /* The next global batch. It is valid until the next call. After one that was stopped the pipeline can be started again, or closed. */
 dt_status *dt_pipeline_next(dt_pipeline *pipeline, dt_pipeline_batch *batch);
 
+/* Appends where example `position` of this epoch comes from, and, where one element of the inputs of step `step` alone is `value`, which:
+ * "train.txt:14, token[3]". Nothing unless it is an example of this process's part of the batch last taken, or of the one before. */
+void dt_pipeline_print_example(dt_pipeline *pipeline, int step, int64_t position, int64_t value, dt_text *text);
+
 int64_t dt_pipeline_position(const dt_pipeline *pipeline); /* examples of this epoch handed out */
 /* In the functions of map and filter so far. Over all parts they add up to those of the whole: what every process meets alike, in a filter, counts in
  * the part that begins with row 0. */

@@ -9,7 +9,7 @@ static const struct {
     const char *kind;
     dt_source_opener *open;
 } sources[] = {
-#define X(name, most_files) {#name, dt_source_open_##name},
+#define X(name, most_files, fewest, most) {#name, dt_source_open_##name},
     DT_SOURCES(X)
 #undef X
         {"files", dt_source_open_files}, /* what `dtrun predict --input` names: .npy, or else idx */
@@ -102,6 +102,22 @@ dt_status *dt_source_wait(dt_source *source, int64_t n_rows) { return source->wa
 
 dt_status *dt_source_read(const dt_source *source, int column, int64_t row, int64_t n_rows, void *bytes) {
     return source->read(source, column, row, n_rows, bytes);
+}
+
+static bool is_named_before(const dt_source *source, int column) {
+    for (int i = 0; i < column; i++)
+        if (strcmp(source->columns[i].path, source->columns[column].path) == 0) return true;
+    return false;
+}
+
+void dt_source_name_row(const dt_source *source, int64_t row, dt_text *text) {
+    if (source->name_row != NULL) {
+        source->name_row(source, row, text);
+        return;
+    }
+    dt_text_format(text, "row %lld (from 0) of %s", (long long)row, source->columns[0].path);
+    for (int i = 1; i < source->n_columns; i++)
+        if (!is_named_before(source, i)) dt_text_format(text, ", %s", source->columns[i].path);
 }
 
 void dt_source_cancel(dt_source *source) {

@@ -13,6 +13,7 @@
 
 #include "abi/pipeline.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "runtime/artifact/artifact.h"
 
 typedef struct dt_column {
@@ -48,14 +49,15 @@ struct dt_source {
     bool computes;                                         /* reading a row is work, which is worth several threads, and a cache */
     dt_status *(*wait)(dt_source *source, int64_t n_rows); /* see dt_source_wait; NULL: all is there */
     dt_status *(*read)(const dt_source *source, int column, int64_t row, int64_t n_rows,
-                       void *bytes);   /* see dt_source_read; NULL: none is read by row */
-    void (*cancel)(dt_source *source); /* see dt_source_cancel; NULL: nobody waits */
+                       void *bytes);                                       /* see dt_source_read; NULL: none is read by row */
+    void (*name_row)(const dt_source *source, int64_t row, dt_text *text); /* see dt_source_name_row; NULL: by its number and the files */
+    void (*cancel)(dt_source *source);                                     /* see dt_source_cancel; NULL: nobody waits */
     void (*close)(dt_source *source);
 };
 
 /* The arguments of `stage` are files, then options, as abi/pipeline.h has them: dt_source_open has checked that. */
 typedef dt_status *dt_source_opener(const dt_artifact_stage *stage, const char *folder, bool by_row, dt_source **source);
-#define X(name, most_files) dt_source_opener dt_source_open_##name;
+#define X(name, most_files, fewest, most) dt_source_opener dt_source_open_##name;
 DT_SOURCES(X)
 #undef X
 dt_source_opener dt_source_open_files;
@@ -74,12 +76,19 @@ dt_status *dt_source_zip(dt_source *a, dt_source *b, dt_source **source);
 int64_t dt_source_option_int(const dt_artifact_stage *stage, const char *name, int64_t otherwise);
 const char *dt_source_option_choice(const dt_artifact_stage *stage, const char *name, const char *otherwise);
 
-/* The source whose examples are `n` neighbouring ones of `of` each, one every `shift`; those at the end that are fewer than n are left out. It owns
- * `of`, also after an error. */
-dt_status *dt_source_window(dt_source *of, int64_t n, int64_t shift, dt_source **source);
+typedef struct dt_window {
+    int64_t first, most; /* of the examples those from `first` on, `most` at most */
+    int64_t n, shift;    /* n neighbouring ones each, one every `shift`; 0: no windows */
+} dt_window;
+
+/* The source whose examples are windows of `of`; those at the end that do not fill one are left out. It owns `of`, also after an error. */
+dt_status *dt_source_window(dt_source *of, const dt_window *window, dt_source **source);
 
 /* Rows `row` to row + n_rows - 1 of a column that is read by row, into `bytes`, which has room for n_rows * tensor.row_bytes. Any thread. */
 dt_status *dt_source_read(const dt_source *source, int column, int64_t row, int64_t n_rows, void *bytes);
+
+/* Appends where a row is, for people: "part-2.txt:14", "row 77 (from 0) of labels.gz". Any thread. */
+void dt_source_name_row(const dt_source *source, int64_t row, dt_text *text);
 
 /* Waits until the first `n_rows` rows of all columns that have bytes may be read there. Fails, again for each call, when one cannot be read, even a
  * later one. Any thread.

@@ -78,6 +78,26 @@ static dt_status *parse_stage(const char *pipeline, const dt_artifact_stage *wri
     return NULL;
 }
 
+/* windows(n, shift) of the source, or of the part that take() and skip() choose of it. */
+static dt_status *add_windows(dt_stages *stages, const dt_stage *stage) {
+    dt_window window = {.most = INT64_MAX, .n = stage->count, .shift = stage->arguments[1].integer};
+    bool follows_source = stages->window.n == 0;
+    for (int i = 0; i < stages->n; i++) {
+        const dt_stage *before = &stages->stages[i];
+        follows_source &= before->kind == DT_STAGE_TAKE || before->kind == DT_STAGE_SKIP;
+        if (before->kind == DT_STAGE_TAKE && before->count < window.most) window.most = before->count;
+        if (before->kind != DT_STAGE_SKIP) continue;
+        if (__builtin_add_overflow(window.first, before->count, &window.first)) window.first = INT64_MAX;
+        if (window.most != INT64_MAX) window.most = before->count < window.most ? window.most - before->count : 0;
+    }
+    if (!follows_source)
+        return dt_error(DT_INVALID_ARGUMENT, "data %s: windows() must stand after its source; take() and skip() alone may be between",
+                        stages->pipeline);
+    stages->n = 0;
+    stages->window = window;
+    return NULL;
+}
+
 /* Enters `stage`, which comes after those already in `stages`. */
 static dt_status *add(dt_stages *stages, const dt_stage *stage) {
     const char *name = dt_stage_name(stage->kind);
@@ -92,14 +112,8 @@ static dt_status *add(dt_stages *stages, const dt_stage *stage) {
         stages->rows = stage->count;
         return NULL;
     }
-    if (stage->kind == DT_STAGE_WINDOWS) {
-        if (stages->n > 0 || stages->window != 0)
-            return dt_error(DT_INVALID_ARGUMENT, "data %s: windows() must stand right after its source", stages->pipeline);
-        stages->window = stage->count;
-        stages->window_shift = stage->arguments[1].integer;
-        return NULL;
-    }
-    if (stage->kind == DT_STAGE_INTERLEAVE && (stages->n > 0 || stages->window != 0))
+    if (stage->kind == DT_STAGE_WINDOWS) return add_windows(stages, stage);
+    if (stage->kind == DT_STAGE_INTERLEAVE && (stages->n > 0 || stages->window.n != 0))
         return dt_error(DT_INVALID_ARGUMENT, "data %s: interleave() must stand right after its source", stages->pipeline);
     if (stage->kind == DT_STAGE_CACHE) {
         for (int i = 0; i < stages->n; i++)

@@ -5,6 +5,7 @@
 #include "abi/pipeline.h"
 #include "base/status.h"
 #include "runtime/artifact/artifact.h"
+#include "runtime/data/source.h"
 #include "runtime/data/text_functions.h"
 
 /* Where an input of the function of map or filter, or a component of what map gives, comes from: a component of the example, a text where there are
@@ -30,9 +31,8 @@ typedef struct dt_stages {
     dt_stage *stages;     /* [n] */
     int64_t rows;         /* of batch(n) */
     int64_t prefetch;     /* global batches that may lie ready; 1 where the program does not say */
-    int64_t window;       /* examples of windows(n, shift), which joins those of the source; 0 without it */
-    int64_t window_shift;
-    int cache; /* index of the last cache(), which alone keeps anything; -1 for none */
+    dt_window window;     /* of windows(n, shift), and of take() and skip() before it, which are none of the stages then */
+    int cache;            /* index of the last cache(), which alone keeps anything; -1 for none */
 } dt_stages;
 
 /* Whether the stage numbers its examples, so that an item of the order (order.h) has a word of it. */

@@ -25,6 +25,12 @@ static dt_status *zip_read(const dt_source *base, int column, int64_t row, int64
     return column < n ? dt_source_read(source->a, column, row, n_rows, bytes) : dt_source_read(source->b, column - n, row, n_rows, bytes);
 }
 
+static void zip_name_row(const dt_source *base, int64_t row, dt_text *text) {
+    dt_source_name_row(((const zip *)base)->a, row, text);
+    dt_text_append(text, " and ");
+    dt_source_name_row(((const zip *)base)->b, row, text);
+}
+
 static void zip_cancel(dt_source *base) {
     dt_source_cancel(((zip *)base)->a);
     dt_source_cancel(((zip *)base)->b);
@@ -68,7 +74,7 @@ dt_status *dt_source_zip(dt_source *a, dt_source *b, dt_source **source) {
         dt_source_close(b);
         return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     }
-    *made = (zip){.source = {.wait = zip_wait, .read = zip_read, .cancel = zip_cancel, .close = zip_close}, .a = a, .b = b};
+    *made = (zip){.source = {.wait = zip_wait, .read = zip_read, .name_row = zip_name_row, .cancel = zip_cancel, .close = zip_close}, .a = a, .b = b};
     dt_status *status = join(made);
     if (status != NULL) {
         zip_close(&made->source);

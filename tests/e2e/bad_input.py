@@ -76,7 +76,7 @@ with_data(["images.gz", "truncated"], images=gzip.compress(plain_images[:-100]))
 with_data(["images.gz", "goes on after"], images=gzip.compress(plain_images + b"more"))
 with_data(["disagree", "images.gz holds 1100", "labels.gz 1099"], labels=gzip.compress(idx(plain_labels[8:-1], 1099)))
 with_data(["images.gz", "u8[6, 24]", "u8[B, 12, 12]"], images=gzip.compress(idx(plain_images[16:], 1100, 6, 24)))
-with_data(["net.dt:", "train step", "index 77 is not within 0 to 9", "example"], labels=gzip.compress(idx(bytes([77] * 1100), 1100)))
+with_data(["net.dt:", "train step", "index 77 is not within 0 to 9", "example", "(from 0) of ", "images.gz, ", "labels.gz. "], labels=gzip.compress(idx(bytes([77] * 1100), 1100)))
 refused(["nowhere", "No such file", "--data"], "--data", FOLDER / "nowhere")
 refused(["images.gz", "no such file", "--data"], "--data", GOOD)
 

@@ -86,6 +86,29 @@ data train_set = lines("part-2.txt") | map(change) | cache() | bpe("vocab.json",
 both = (data / "part-2.txt").read_bytes() + gzip.decompress((data / "part-10.txt.gz").read_bytes())
 got = look("windows", 'data train_set = bytes("part-2.txt", "part-10.txt") | windows(33, shift: 32) | batch(7)', "text: u8[B, 33]")["text"]
 check([bytes(row) for row in got] == [both[i:i + 33] for i in range(0, len(both) - 32, 32)], "windows")
+got = look("part", 'data train_set = bytes("part-2.txt", "part-10.txt") | skip(100) | take(1000) | skip(7) | windows(9) | map(fn(text: u8[9]) => reverse(text, axis: 0)) | batch(7)',
+           "text: u8[B, 9]")["text"]
+part = both[100:1100][7:]
+check([bytes(row)[::-1] for row in got] == [part[i:i + 9] for i in range(0, len(part) - 8, 9)], "windows of a part")
+
+# texts beside numbers: enumerate counts before them, zip puts them after the components of other sources
+numpy.save(data / "x.npy", numpy.arange(300, dtype=numpy.float32))
+got = look("numbered", """
+fn measure(i: i64, line) { return i, n_chars(line), lower(line) }
+fn numbers(j: i64, i: i64, n: i64, token: i32[8]) { return i, j, n }
+data train_set = lines("part-2.txt") | enumerate() | filter(fn(i: i64, line) => n_chars(line) > 10) | map(measure)
+               | enumerate() | bpe("vocab.json", merges: "merges.txt", length: 8) | map(numbers) | batch(16)
+""", "line: i64[B], kept: i64[B], chars: i64[B]")
+longer = [(i, line) for i, line in enumerate(stream) if len(line) > 10]
+check(got["line"].tolist() == [i for i, _ in longer] and got["kept"].tolist() == list(range(len(longer))), "numbers of lines")
+check(got["chars"].tolist() == [len(line) for _, line in longer] and 100 < len(longer) < 300, "characters of numbered lines")
+got = look("beside", """
+fn numbers(x: f32, line, i: i64) { return x, i, n_bytes(line) }
+data train_set = zip(npy("x.npy"), zip(lines("part-2.txt"), range(300))) | filter(fn(x: f32, line, i: i64) => not starts_with(line, "#"))
+               | map(numbers) | batch(16)
+""", "x: f32[B], i: i64[B], bytes: i64[B]")
+plain = [(i, len(line.encode())) for i, line in enumerate(stream) if not line.startswith("#")]
+check([(int(x), i, n) for x, i, n in zip(*(got[name].tolist() for name in ("x", "i", "bytes")))] == [(i, i, n) for i, n in plain], "texts beside numbers")
 
 # the same bits on any devices and processes, and resumed
 TRAIN = compile_program("""
@@ -132,5 +155,29 @@ for what, pipeline, wanted in (
         ("pattern", 'lines("no-*.txt")', "no-*.txt: matches no file")):
     error = look(f"wrong_{what}", f"data train_set = {pipeline} | batch(4)", "token: i32[B, 4]", expect=1)
     check(wanted in error, f"{what}: {error}")
+
+# a vocabulary that is larger than the table, ids in a file, and an image's label: file, row and element are named
+(data / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\na\nb\nc\n")
+(data / "letters-1.txt").write_text("a b\nb a\n")
+(data / "letters-2.txt").write_text("a a a\n" * 20 + "a b c\n" + "b\n" * 20)
+(data / "ids.csv").write_text("size,id,kind\n" + "1,2,0\n" * 30 + "3,70,1\n" + "1,2,0\n" * 30)
+(data / "tail").write_bytes(bytes([1] * 60 + [9] + [1] * 39))
+TABLE = """
+use nn, losses, optimizers
+%s
+model Table(id: i32[B, T]) -> f32[B, T, 2] { return embedding(id, rows: 6, width: 2) }
+step train(%s) from train_set { minimize(sum(Table(%s), axes: [1, 2]), sgd(0.01)) }
+"""
+for what, pipeline, inputs, ids, wanted in (
+        ("lines", 'lines("letters-*.txt") | filter(fn(line) => n_chars(line) > 2) | wordpiece("vocab.txt", length: 5) | cache() | shuffle(5) | batch(4) | prefetch(2)',
+         "token: i32[B, 5]", "token", "letters-2.txt:21, token[3]."),
+        ("csv", 'csv("ids.csv") | shuffle(100) | batch(8)', "row: f32[B, 3]", "i32(row)", "row 30 (from 0) of DATA/ids.csv, row[1]."),
+        ("bytes", 'bytes("tail") | skip(3) | windows(10) | batch(2)', "text: u8[B, 10]", "i32(text)", "the window from byte 53 of DATA/tail on, text[7]."),
+        ("zip", 'zip(bytes("tail"), range(100)) | batch(16)', "id: u8[B], i: i64[B]", "i32(id)[:, newaxis] + 0 * i32(i)[:, newaxis]",
+         "byte 60 of DATA/tail and row 60 (from 0) of range(), id. ")):
+    program = compile_program(TABLE % (f"data train_set = {pipeline}", inputs, ids), f"table_{what}")
+    for devices in ("cpu:1x1", "cpu:2x1"):
+        error = Run("train", program, "--data", data, "--replicas", 2, "--devices", devices, expect=1).error
+        check("is not within 0 to 5" in error and wanted.replace("DATA", str(data)) in error, f"{what}: {error}")
 
 finish()

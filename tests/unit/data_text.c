@@ -4,6 +4,7 @@
 #include "runtime/data/tokenizer.h"
 #include "tests/unit/scratch_folder.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 static dt_status *open_rows(const char *kind, int n_names, const char *const *names, bool by_row, dt_source **source) {
@@ -14,6 +15,10 @@ static dt_status *open_rows(const char *kind, int n_names, const char *const *na
 }
 
 static dt_status *open_one(const char *kind, const char *name, bool by_row, dt_source **source) { return open_rows(kind, 1, &name, by_row, source); }
+
+static dt_status *window_of(dt_source *of, int64_t n, int64_t shift, dt_source **source) {
+    return dt_source_window(of, &(dt_window){.most = INT64_MAX, .n = n, .shift = shift}, source);
+}
 
 static void write_text(const char *name, const char *text) { scratch_write(name, text, strlen(text)); }
 
@@ -52,6 +57,40 @@ static void bytes_of_files_one_after_the_other(void **state) {
     }
 }
 
+static void files_may_be_more_than_can_be_open(void **state) {
+    (void)state;
+    enum {
+        N_FILES = 200
+    };
+    struct rlimit before, few;
+    for (int i = 0; i < N_FILES; i++) {
+        char name[32], text[2] = {(char)('a' + i % 26), '\n'};
+        snprintf(name, sizeof name, "many-%03d%s", i, i % 9 == 4 ? ".gz" : "");
+        (i % 9 == 4 ? scratch_write_gzip : scratch_write)(name, text, 2);
+        snprintf(name, sizeof name, "plain-%03d", i);
+        scratch_write(name, text, 2);
+    }
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = before;
+    few.rlim_cur = 100;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    static const char *const patterns[] = {"many-*", "plain-*"};
+    for (int p = 0; p < 2; p++)
+        for (int by_row = 0; by_row < 2; by_row++) {
+            dt_source *source;
+            assert_ok(open_one("bytes", patterns[p], by_row, &source));
+            assert_int_equal(source->n_examples, 2 * N_FILES);
+            for (int i = 0; i < N_FILES; i++) assert_int_equal(row_of(source, 2 * i)[0], 'a' + i % 26);
+            dt_source_close(source);
+        }
+    dt_source *source;
+    assert_ok(open_one("lines", "many-*", false, &source));
+    assert_int_equal(source->n_examples, N_FILES);
+    assert_int_equal(row_of(source, N_FILES - 1)[0], 'a' + (N_FILES - 1) % 26);
+    dt_source_close(source);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
 static void a_window_is_a_slice(void **state) {
     (void)state;
     static const struct {
@@ -66,7 +105,7 @@ static void a_window_is_a_slice(void **state) {
             char text[200] = "";
             assert_ok(open_rows("bytes", 2, (const char *[]){"a", "b"}, by_row, &bytes));
             const unsigned char *first = bytes->columns[0].bytes;
-            assert_ok(dt_source_window(bytes, cases[c].n, cases[c].shift, &source));
+            assert_ok(window_of(bytes, cases[c].n, cases[c].shift, &source));
             for (int64_t i = 0; i < source->n_examples; i++) strcat(strcat(text, row_of(source, i)), " ");
             assert_string_equal(text, cases[c].windows);
             assert_ptr_equal(source->columns[0].bytes, first); /* no copy of the files */
@@ -74,6 +113,24 @@ static void a_window_is_a_slice(void **state) {
             assert_int_equal(source->columns[0].tensor.dims[0], cases[c].n);
             dt_source_close(source);
         }
+}
+
+static void a_window_is_a_slice_of_a_part(void **state) {
+    (void)state;
+    write_text("a", "abcdefghij");
+    const dt_window part = {.first = 2, .most = 5, .n = 2, .shift = 2};
+    for (int by_row = 0; by_row < 2; by_row++) {
+        dt_source *source;
+        assert_ok(open_one("bytes", "a", by_row, &source));
+        assert_ok(dt_source_window(source, &part, &source));
+        assert_int_equal(source->n_examples, 2);
+        assert_string_equal(row_of(source, 0), "cd");
+        assert_string_equal(row_of(source, 1), "ef");
+        dt_source_close(source);
+        assert_ok(open_one("bytes", "a", by_row, &source));
+        assert_fails(dt_source_window(source, &(dt_window){.first = 8, .most = 5, .n = 4, .shift = 1}, &source), DT_INVALID_ARGUMENT,
+                     "a: holds 2 examples that skip() and take() leave, fewer than the 4 of a window");
+    }
 }
 
 static void what_is_wrong_with_files_is_named(void **state) {
@@ -87,7 +144,7 @@ static void what_is_wrong_with_files_is_named(void **state) {
         assert_fails(open_one("bytes", "missing", by_row, &source), DT_NOT_FOUND, "missing: no such file");
     }
     assert_ok(open_one("bytes", "short", false, &source));
-    assert_fails(dt_source_window(source, 5, 5, &source), DT_INVALID_ARGUMENT, "short: holds 4 examples, fewer than the 5 of a window");
+    assert_fails(window_of(source, 5, 5, &source), DT_INVALID_ARGUMENT, "short: holds 4 examples, fewer than the 5 of a window");
     assert_ok(open_one("bytes", "short", true, &source));
     assert_int_equal(truncate(scratch_path("short"), 2), 0);
     char row;
@@ -132,7 +189,7 @@ static dt_status *open_sources(void) {
     DT_TRY(open_rows("lines", 2, (const char *[]){"pl*n", "packed"}, false, &source));
     dt_source_close(source);
     DT_TRY(open_rows("bytes", 2, (const char *[]){"pl*n", "packed"}, false, &source));
-    DT_TRY(dt_source_window(source, 3, 1, &source));
+    DT_TRY(window_of(source, 3, 1, &source));
     dt_source_close(source);
     return NULL;
 }
@@ -215,9 +272,14 @@ static void many_words_are_forgotten(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_of_files_one_after_the_other), cmocka_unit_test(a_window_is_a_slice),
-        cmocka_unit_test(what_is_wrong_with_files_is_named),  cmocka_unit_test(lines_end_in_different_ways),
-        cmocka_unit_test(what_is_no_utf8_is_named),           cmocka_unit_test(allocations_may_fail),
+        cmocka_unit_test(bytes_of_files_one_after_the_other),
+        cmocka_unit_test(files_may_be_more_than_can_be_open),
+        cmocka_unit_test(a_window_is_a_slice),
+        cmocka_unit_test(a_window_is_a_slice_of_a_part),
+        cmocka_unit_test(what_is_wrong_with_files_is_named),
+        cmocka_unit_test(lines_end_in_different_ways),
+        cmocka_unit_test(what_is_no_utf8_is_named),
+        cmocka_unit_test(allocations_may_fail),
         cmocka_unit_test(many_words_are_forgotten),
     };
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
