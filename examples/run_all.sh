@@ -31,7 +31,7 @@ missed=0
 
 # make_data FILE COMMAND...: runs a command that writes FILE, unless it is there.
 make_data() {
-    [ -e "$1" ] || "${@:2}"
+    [ -e "$1" ] || "${@:2}" >&2
 }
 
 # reported LOG STEP.REPORT: what the last whole epoch of the step reported.

@@ -169,7 +169,10 @@ static dt_status *refuse_processes(const dtrun_call *call) {
     dt_launcher launcher;
     DT_TRY(dt_launcher_find(&launcher));
     if (launcher.n_processes < 2) return NULL;
-    if (launcher.process > 0) sleep(1); /* all have the same to say, and process 0 says it */
+    if (launcher.process > 0) {
+        sleep(3); /* process 0 says it for all, before a launcher ends it because this one has ended */
+        exit(1);
+    }
     return dt_error(DT_INVALID_ARGUMENT, "`dtrun %s` is for one process, and %s started %d: run it by itself", call->command,
                     dt_launcher_name(&launcher), launcher.n_processes);
 }
