@@ -32,7 +32,7 @@ dt_status *dt_log_status(const dt_log *log);
 typedef struct dt_log_event dt_log_event;
 typedef struct dt_log_listener {
     void (*hear)(struct dt_log_listener *listener, const dt_log_event *event);
-    bool wants_details;           /* the events of which standard output says nothing: plan, times, weights, pictures */
+    bool wants_details;           /* the events of which standard output says nothing: plan, launch values, times, weights, pictures */
     struct dt_log_listener *next; /* the log's */
 } dt_log_listener;
 
@@ -134,7 +134,8 @@ typedef enum dt_log_kind {
     DT_LOG_WRITTEN,
     DT_LOG_ENDED,
     DT_LOG_REMARK,
-    DT_LOG_PLAN, /* from here on: details */
+    DT_LOG_PLAN,   /* from here on: details */
+    DT_LOG_LAUNCH, /* what launch values are from this step on */
     DT_LOG_TIMES,
     DT_LOG_WEIGHTS,
     DT_LOG_PICTURE
@@ -161,7 +162,7 @@ struct dt_log_event {
             const char *kind, *message; /* "note", "warning" */
         } remark;
     };
-    const dt_log_values *values; /* of STEPPED (that step alone) and EPOCH_DONE; else NULL */
+    const dt_log_values *values; /* of STEPPED (that step alone), EPOCH_DONE and LAUNCH; else NULL */
 };
 
 void dt_log_started(dt_log *log, const dt_log_start *start);

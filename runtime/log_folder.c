@@ -143,6 +143,7 @@ static dt_status *write_event(dt_log_folder *folder, double now, const dt_log_ev
     case DT_LOG_EPOCH_DONE:
         DT_TRY(add_values(folder, now, epoch->number, epoch->step, "", event->values, epoch->examples_per_second));
         return add_scalar(folder, now, epoch->number, "data_wait", epoch->step, "", epoch->data_wait);
+    case DT_LOG_LAUNCH: return add_values(folder, now, event->step->number, "launch", "", event->values, 0);
     case DT_LOG_WEIGHTS: return add_histogram(folder, now, event->weights);
     case DT_LOG_PICTURE:
         return dt_event_file_add_png(folder->events, now, picture->number, picture->name, picture->width, picture->height, picture->channels,

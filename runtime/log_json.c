@@ -179,6 +179,10 @@ void dt_log_append_members(const dt_log_event *event, dt_text *line) {
         add_string(line, "message", event->remark.message);
         break;
     case DT_LOG_PLAN: add_plan(line, event->plan); break;
+    case DT_LOG_LAUNCH:
+        open_event(line, "launch");
+        add_integer(line, "number", event->step->number);
+        break;
     case DT_LOG_TIMES: add_times(line, event->times); break;
     case DT_LOG_PICTURE: add_picture(line, event->picture); break;
     case DT_LOG_WEIGHTS: break;

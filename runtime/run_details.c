@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "runtime/data/pipeline.h"
+#include "runtime/execution/launch_values.h"
 #include "runtime/png_file.h"
 #include "runtime/threads/clock.h"
 
@@ -145,7 +146,7 @@ static void find_layers(const dt_run_details *details, const dt_artifact_kernel 
     bool sums, any_sums = false;
     for (int v = 0; v < details->artifact->n_variables; v++) {
         const dt_artifact_variable *variable = &details->artifact->variables[v];
-        if (!touches(details, kernel, v, &sums)) continue;
+        if (variable->kind == DT_VARIABLE_LAUNCH || !touches(details, kernel, v, &sums)) continue;
         if (variable->kind == DT_VARIABLE_SLOT) {
             dt_text_free(layers);
             dt_text_append(layers, "optimizer");
@@ -172,12 +173,13 @@ static void emit_plan(const dt_run_details *details, const char *source, dt_log_
     enum {
         MEMORY_KINDS = 4
     };
-    dt_log_memory memory[MEMORY_KINDS] = {{"parameters", 0}, {"states", 0}, {"optimizer", 0}, {"activations, gradients, work space", 0}};
+    dt_log_memory memory[MEMORY_KINDS] = {
+        {"parameters", 0}, {"states, launch values", 0}, {"optimizer", 0}, {"activations, gradients, work space", 0}};
     const dt_artifact *artifact = dt_session_artifact(details->session);
     int64_t others = dt_session_memory_bytes(details->session);
     for (int v = 0; v < artifact->n_variables; v++) {
         dt_variable_kind kind = artifact->variables[v].kind;
-        int part = kind == DT_VARIABLE_PARAMETER ? 0 : kind == DT_VARIABLE_STATE ? 1 : 2;
+        int part = kind == DT_VARIABLE_PARAMETER ? 0 : kind == DT_VARIABLE_SLOT ? 2 : 1;
         int64_t bytes = artifact->variables[v].bytes * dt_session_n_memories(details->session);
         memory[part].bytes += bytes;
         others -= bytes;
@@ -203,9 +205,24 @@ static void emit_plan(const dt_run_details *details, const char *source, dt_log_
     dt_log_detail(details->log, &(dt_log_event){.kind = DT_LOG_PLAN, .plan = &plan});
 }
 
-void dt_run_details_started(dt_run_details *details) {
+/* ---- launch values ---- */
+
+static dt_status *emit_launch_values(const dt_run_details *details, int64_t number) {
+    for (int v = 0; v < details->artifact->n_variables; v++) {
+        const dt_artifact_variable *variable = &details->artifact->variables[v];
+        double value;
+        if (variable->kind != DT_VARIABLE_LAUNCH) continue;
+        DT_TRY(dt_session_get_launch(details->session, v, &value));
+        dt_log_detail(details->log, &(dt_log_event){.kind = DT_LOG_LAUNCH,
+                                                    .step = &(dt_log_step){.number = number},
+                                                    .values = &(dt_log_values){.n = 1, .names = &variable->path, .values = &value}});
+    }
+    return NULL;
+}
+
+dt_status *dt_run_details_started(dt_run_details *details, int64_t number) {
     char *source = NULL;
-    if (details == NULL || !dt_session_leads(details->session)) return;
+    if (details == NULL || !dt_session_leads(details->session)) return NULL;
     size_t n = (size_t)details->function->n_kernels;
     dt_log_kernel *kernels = dt_allocate_zeroed(n, sizeof *kernels);
     dt_text *layers = dt_allocate_zeroed(n, sizeof *layers);
@@ -215,6 +232,7 @@ void dt_run_details_started(dt_run_details *details) {
     dt_release(source);
     dt_release(layers);
     dt_release(kernels);
+    return emit_launch_values(details, number);
 }
 
 /* ---- times ---- */
@@ -276,6 +294,7 @@ static dt_status *emit_weights(const dt_run_details *details, int64_t number) {
 dt_status *dt_run_details_epoch_done(dt_run_details *details, int64_t epoch, int64_t number) {
     if (details == NULL) return NULL;
     emit_times(details, number);
+    if (dt_session_leads(details->session)) DT_TRY(emit_launch_values(details, number));
     int64_t every = details->options->log_histograms;
     if (every > 0 && epoch % every == 0 && dt_session_leads(details->session)) DT_TRY(emit_weights(details, number));
     return make_pictures(details, number);

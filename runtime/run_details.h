@@ -17,10 +17,11 @@ dt_status *dt_run_details_create(const dt_kernels *kernels, const dt_run_options
                                  int step, dt_log *log, dt_run_details **details);
 void dt_run_details_destroy(dt_run_details *details); /* NULL is allowed, here and below */
 
-void dt_run_details_started(dt_run_details *details); /* after the start event: the plan */
+/* After the start event: the plan, and launch values, which are those after `number` steps. */
+dt_status *dt_run_details_started(dt_run_details *details, int64_t number);
 void dt_run_details_step(dt_run_details *details);    /* before a step */
 void dt_run_details_stepped(dt_run_details *details); /* after it */
-/* After an epoch, from 1, and `number` steps: the times of its steps, weights, pictures. */
+/* After an epoch, from 1, and `number` steps: the times of its steps, launch values, weights, pictures. */
 dt_status *dt_run_details_epoch_done(dt_run_details *details, int64_t epoch, int64_t number);
 
 #endif

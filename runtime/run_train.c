@@ -330,7 +330,7 @@ static dt_status *begin(training *run, dt_checkpoint_state *saved) {
     dt_run_log_started(
         run->log, run->kernels, run->session, run->data, run->step,
         (dt_log_start){.epochs = run->about.epochs, .seed = run->about.seed, .first_step = run->state.step, .resumed_from = run->resumed_from});
-    dt_run_details_started(run->details);
+    DT_TRY(dt_run_details_started(run->details, run->state.step));
     if (run->test_data != NULL) dt_run_log_reading(run->log, run->test_data);
     return NULL;
 }

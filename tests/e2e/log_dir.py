@@ -12,7 +12,7 @@ fn draw(number: i64) { return normal([4]) }
 data noise = range(20) | map(draw) | batch(32)
 step sample(z: f32[B, 4]) from noise { return image: sigmoid(z)[:, :, newaxis], number: z[:, 0] }
 """
-data, program = write_data(), compile_program(PROGRAM + PAINTER)
+data, program = write_data(), compile_program(PROGRAM.replace("data train_set", "launch rate = 1e-3\ndata train_set").replace("learning_rate: 1e-3", "learning_rate: rate") + PAINTER)
 FLAGS = ("--data", data, "--replicas", 2, "--devices", "cpu:2x1", "--log-every", 5)
 logs = FOLDER / "logs"
 
@@ -27,7 +27,7 @@ def of(kind):
 
 plain = Run("train", program, *FLAGS, "--epochs", 2, "--checkpoint-dir", FOLDER / "plain")
 run = Run("train", program, *FLAGS, "--epochs", 1, "--checkpoint-dir", FOLDER / "ck", "--log-dir", logs, "--log-histograms", 1)
-check([{k: v for k, v in e.items() if k != "time"} for e in lines() if e["event"] not in ("plan", "times", "picture")] == run.events,
+check([{k: v for k, v in e.items() if k != "time"} for e in lines() if e["event"] not in ("plan", "launch", "times", "picture")] == run.events,
       "run.jsonl has not the events of the run")
 check(len(list(logs.glob("events.out.tfevents.*"))) == 1, list(logs.iterdir()))
 
@@ -39,6 +39,8 @@ layers = {name for kernel in plan["kernels"] for name in kernel["layers"].remove
 check({"Net/dense", "Net/dense_1", "Net/batch_norm", "optimizer"} <= layers, layers)
 check(len(times["kernels"]) == len(plan["kernels"]) and times["steps"] == times["number"] == 16, times)
 check(0 < sum(times["kernels"]) + times["exchanging"] <= times["seconds"], times)
+
+check([(e["number"], round(e["rate"], 9)) for e in of("launch")] == [(0, 1e-3), (16, 1e-3)], of("launch"))
 
 # pictures: the same as predict's
 pictures = of("picture")
