@@ -9,6 +9,7 @@
 static const dtc_command commands[] = {
     {"compile", "compile a program into an artifact (.dtx), or print a stage of it", dt_command_compile},
     {"summary", "layers, shapes, parameters, FLOPs, memory, what crosses replicas", dt_command_summary},
+    {"graph", "a picture of a step: layers, shapes, what crosses replicas", dt_command_graph},
     {"check", "gradients against slopes, three replicas against one", dt_command_check},
     {"opt", "run one pass on a graph in text form", dt_command_opt},
     {"ops", "the operations: signature, formula, gradient", dt_command_ops},

@@ -16,6 +16,7 @@ typedef struct dtc_command {
 
 int dt_command_compile(int argc, char **argv);
 int dt_command_summary(int argc, char **argv);
+int dt_command_graph(int argc, char **argv);
 int dt_command_check(int argc, char **argv);
 int dt_command_opt(int argc, char **argv);
 int dt_command_ops(int argc, char **argv);

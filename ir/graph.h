@@ -32,6 +32,10 @@ typedef struct dt_distribution {
     dt_combiner combiner; /* PARTIAL: SUM, MAX or MIN */
 } dt_distribution;
 
+enum {
+    DT_BACKWARD = -1
+};
+
 struct dt_value {
     const dt_op *op;
     dt_dtype dtype;
@@ -46,7 +50,9 @@ struct dt_value {
     const char *name;          /* inputs: the argument's name; else NULL or a hint */
     dt_value *previous, *next; /* order within the function */
     dt_function *function;
-    void *scratch; /* for the pass at work; meaningless between passes */
+    const char *layer; /* for pictures, not in text form: its layer's path, or "…/function#7" of a library's function; else its first operand's */
+    int call;          /* which call of that layer's model; DT_BACKWARD, with no layer, of gradients and what is made of them */
+    void *scratch;     /* for the pass at work; meaningless between passes */
 };
 
 typedef struct dt_result {

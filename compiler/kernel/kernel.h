@@ -177,10 +177,11 @@ typedef struct dt_kernel_function {
 /* One collective between segments. */
 typedef struct dt_collective {
     dt_collective_kind kind;
-    dt_combiner combiner; /* NONE of an all_gather; else what DT_REDUCTION_OPS has */
-    int source, target;   /* buffers: REPLICA or PARTIAL space to DEVICE space, or of a reduce_scatter to REPLICA space. Rows come first in both */
-    const char *label;    /* "Cnn/conv2d_1/kernel": what a report of a stuck one says */
-    dt_share share;       /* of an all_reduce: where the update is shared out, each process needs its share of the result alone. unit 0: all of it */
+    dt_combiner combiner;  /* NONE of an all_gather; else what DT_REDUCTION_OPS has */
+    int source, target;    /* buffers: REPLICA or PARTIAL space to DEVICE space, or of a reduce_scatter to REPLICA space. Rows come first in both */
+    const char *label;     /* "Cnn/conv2d_1/kernel": what a report of a stuck one says */
+    const dt_value *value; /* of the graph */
+    dt_share share;        /* of an all_reduce: where the update is shared out, each process needs its share of the result alone. unit 0: all of it */
 } dt_collective;
 
 /* A segment: kernels that run once, then kernels that run for each replica, then what crosses replicas. A replica's kernel may write a replicated

@@ -99,7 +99,10 @@ static dt_status *resolve(dt_function *function, dt_value *first) {
 dt_status *dt_pass_autodiff(dt_compilation *compilation) {
     for (size_t f = 0; f < compilation->module->functions.n; f++) {
         dt_function *function = compilation->module->functions.items[f];
+        int n_forward = function->next_id;
         for (dt_value *first; (first = first_gradient(function)) != NULL;) DT_TRY(resolve(function, first));
+        for (dt_value *value = function->first; value != NULL; value = value->next)
+            if (value->id >= n_forward) value->layer = NULL, value->call = DT_BACKWARD;
         dt_function_sweep(function);
         dt_function_renumber(function);
     }

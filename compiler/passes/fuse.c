@@ -319,7 +319,8 @@ static void cut_segments(dt_fusion *f) {
                                                                              .combiner = combiner_of(group->collective),
                                                                              .source = group->source,
                                                                              .target = dt_fusion_buffer(f, group->collective),
-                                                                             .label = label_of(f, group->collective)};
+                                                                             .label = label_of(f, group->collective),
+                                                                             .value = group->collective};
         }
     }
 }

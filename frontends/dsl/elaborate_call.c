@@ -181,9 +181,10 @@ dt_object dt_run_body(dt_elaborator *e, dt_frame *frame) {
 
 static dt_object call_function(dt_elaborator *e, const dt_callee *callee, const dt_actual *actuals, size_t n, dt_span span) {
     dt_frame frame = {.callee = callee, .file = callee->file, .scope = callee->scope, .call = span, .stream = dt_next_stream(e, callee->name)};
+    int first = e->function != NULL ? e->function->next_id : 0;
     if (!dt_bind_arguments(e, callee, actuals, n, &frame)) return dt_poison();
     dt_object result = dt_run_body(e, &frame);
-    dt_record_function_layer(e, callee, result, span);
+    dt_record_function_layer(e, callee, first, result, span);
     return result;
 }
 

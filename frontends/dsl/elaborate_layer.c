@@ -395,6 +395,7 @@ dt_object dt_call_layer(dt_elaborator *e, const dt_callee *callee, const dt_actu
     if (instance == NULL) return dt_poison();
     dt_visit visit = {
         .instance = instance, .first = !instance->complete, .call = dt_elaborator_user_span(e, span), .serial = ++e->n_visits, .outer = e->visit};
+    visit.call_of_model = is_model ? visit.serial : e->visit->call_of_model;
     dt_frame frame = {.callee = callee, .file = callee->file, .call = span, .stream = dt_next_stream(e, instance->path), .owner = instance};
     bool training = e->training;
     if (dt_is_frozen(e, instance->path)) e->training = false;
@@ -410,12 +411,18 @@ dt_object dt_call_layer(dt_elaborator *e, const dt_callee *callee, const dt_actu
     return result;
 }
 
-void dt_record_function_layer(dt_elaborator *e, const dt_callee *callee, dt_object result, dt_span span) {
-    bool shown = e->visit != NULL && e->visit->first && result.kind == DT_OBJECT_TENSOR && callee->file->is_library && !e->frame->file->is_library;
-    if (!shown || strcmp(callee->file->name, "nn") != 0) return;
-    const dt_instance *parent = e->visit->instance;
-    const char *name = numbered(e, callee->name, dt_count_up(e, &e->visit->counters, callee->name));
-    int row = add_layer_row(e, dt_arena_format(e->arena, "%s/%s", parent->path, name), callee->name, depth_of(parent) + 1, span);
+void dt_record_function_layer(dt_elaborator *e, const dt_callee *callee, int first, dt_object result, dt_span span) {
+    if (e->function == NULL || result.kind != DT_OBJECT_TENSOR || !callee->file->is_library || e->frame->file->is_library) return;
+    const dt_instance *parent = e->visit != NULL ? e->visit->instance : NULL;
+    bool is_layer = parent != NULL && strcmp(callee->file->name, "nn") == 0;
+    const char *name = is_layer ? numbered(e, callee->name, dt_count_up(e, &e->visit->counters, callee->name))
+                                : dt_arena_format(e->arena, "%s#%d", callee->name, ++e->n_visits);
+    const char *path = parent != NULL ? dt_arena_format(e->arena, "%s/%s", parent->path, name) : name;
+    const char *around = parent != NULL ? parent->path : NULL;
+    for (dt_value *value = e->function->last; value != NULL && value->id >= first; value = value->previous)
+        if (value->layer == around) value->layer = path;
+    if (!is_layer || !e->visit->first) return;
+    int row = add_layer_row(e, path, callee->name, depth_of(parent) + 1, span);
     e->module->layers.items[row].dtype = result.value->dtype;
     e->module->layers.items[row].shape = result.value->shape;
 }

@@ -74,8 +74,8 @@ typedef DT_LIST(dt_counter) dt_counters;
 typedef struct dt_visit dt_visit;
 struct dt_visit {
     dt_instance *instance;
-    dt_span call; /* the user's text */
-    int serial;
+    dt_span call;              /* the user's text */
+    int serial, call_of_model; /* of this visit; of that of its model */
     bool first;
     size_t n_children, n_variables; /* met so far */
     dt_counters counters;           /* calls by kind, for numbering */
@@ -370,7 +370,8 @@ dt_object dt_freeze(dt_elaborator *e, const dt_expression *call);
 bool dt_frozen_exists(const dt_elaborator *e, const char *path); /* whether anything has that path */
 bool dt_is_frozen(const dt_elaborator *e, const char *path);
 int dt_count_up(dt_elaborator *e, dt_counters *counters, const char *name); /* 0 at the first call */
-void dt_record_function_layer(dt_elaborator *e, const dt_callee *callee, dt_object result, dt_span span);
+/* After a call of a library's function, which has made the values from number `first` on. */
+void dt_record_function_layer(dt_elaborator *e, const dt_callee *callee, int first, dt_object result, dt_span span);
 
 /* ---- steps ---- */
 void dt_elaborate_step(dt_elaborator *e, const dt_declaration *declaration);
