@@ -2,7 +2,7 @@
 
     44 MB        what processes of that many bytes of gradients exchange: by our rounds, beside the MPI_Allreduce of the same MPI
     gpt.dt       a step of training at N rows a process, beside the longer of its parts: computing, as each process does it where there is no other; and
-                 exchanging, as it takes where each process computes one row
+                 exchanging, as it takes where each process computes one row; and what of the exchange the step waits for
 
 Times of steps are medians of a run of `dtrun bench` on made-up input; the parts are measured right before the step. Needs root.
 """
@@ -53,7 +53,7 @@ def computing(rows):
 
 
 def step(rows):
-    """ms: a step; of that, under way between processes; and waited for."""
+    """ms: a step; of that, something is under way between processes; and is waited for."""
     found = figures(output_of(benched(rows, 2)))
     return 1000 * found["median"], 1000 * found["exchanging"], 1000 * found["exposed"]
 
@@ -70,18 +70,19 @@ def main():
     with machines.cables():
         for i in (0, 1):
             machines.limit(i, "1gbit")
-        bench.head(f"1 Gbit/s; {bench.counted(n, 'run')}", "ours, ms", "beside, ms", "ratio")
+        bench.head(f"1 Gbit/s; {bench.counted(n, 'run')}", "ours, ms", "beside, ms", "ratio", "waited for, ms")
         runs = [tuple(exchange()) for _ in range(n)]
         ours, theirs, ratio = map(statistics.median, zip(*runs))
-        bench.row("44 MB, beside MPI_Allreduce", f"{ours:.0f}", f"{theirs:.0f}", f"{ratio:.2f}")
+        bench.row("44 MB, beside MPI_Allreduce", f"{ours:.0f}", f"{theirs:.0f}", f"{ratio:.2f}", "")
         for rows in ROWS:
             runs = []
             for _ in range(n):
                 longer = max(computing(rows), step(1)[1])
-                whole = step(rows)[0]
-                runs.append((whole, longer, whole / longer))
-            whole, longer, ratio = map(statistics.median, zip(*runs))
-            bench.row(f"gpt.dt, {rows} rows a process, beside the longer of its parts", f"{whole:.0f}", f"{longer:.0f}", f"{ratio:.2f}")
+                whole, _, waited = step(rows)
+                runs.append((whole, longer, whole / longer, waited))
+            whole, longer, ratio, waited = map(statistics.median, zip(*runs))
+            what = f"gpt.dt, {rows} rows a process, beside the longer of its parts"
+            bench.row(what, f"{whole:.0f}", f"{longer:.0f}", f"{ratio:.2f}", f"{waited:.0f}")
 
 
 main()
