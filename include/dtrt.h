@@ -105,7 +105,7 @@ typedef struct dtrt_tensor {
     int n_dims;
     const int64_t *dims; /* [n_dims]; the first may be DTRT_ROWS */
     size_t row_bytes;    /* of one row where there are rows, else of all */
-    const char *kind;    /* of a variable: "parameter", "state" or "slot" (of an optimizer); else NULL */
+    const char *kind;    /* of a variable: "parameter", "state", "slot" (of an optimizer) or "launch"; else NULL */
     int trainable;       /* of a parameter */
 } dtrt_tensor;
 
@@ -149,7 +149,7 @@ typedef enum dtrt_event_kind {
     DTRT_EVENT_PROGRESS,   /* as EPOCH, of an epoch under way: at most ten times a second */
     DTRT_EVENT_EPOCH,      /* step, epoch, epochs, steps, steps_per_epoch, examples, complete, seconds, …, values of the epoch */
     DTRT_EVENT_CHECKPOINT, /* path, number: training steps done */
-    DTRT_EVENT_RESULT,     /* path of a file that was written, dtype, dims */
+    DTRT_EVENT_RESULT,     /* path of a file that was written, text: its type, "f32[200, 10]" */
     DTRT_EVENT_REMARK,     /* what ("note", "warning", "library"), text */
     DTRT_EVENT_END         /* what (the reason: "epochs", "max_steps", "pause", "stopped", "no_gain"), number of training steps, epoch, seconds,
                               first_step_seconds */
@@ -175,9 +175,7 @@ typedef struct dtrt_event {
     int n_values;
     const char *const *names; /* [n_values] of reports */
     const double *values;     /* [n_values] */
-    dtrt_dtype dtype;
-    int n_dims;
-    const int64_t *dims;
+    int trains;               /* of EPOCH and PROGRESS: the step does */
 } dtrt_event;
 
 /* Other than 0 asks for the end, as a signal does that dtrun gets: the step is finished, a checkpoint written where there are any. */
@@ -312,7 +310,8 @@ DT_API dt_status *dtrt_pipeline_seek(dtrt_pipeline *pipeline, int64_t epoch, int
 /* The next batch, to look at: arrays [n_components], or NULL. They live until the next call for the pipeline. *rows 0: the epoch is over, and the
  * next one begins. */
 DT_API dt_status *dtrt_pipeline_next(dtrt_pipeline *pipeline, dtrt_array *arrays, int64_t *rows);
-/* Runs step `step` on the next batch. *rows (or NULL) 0: the epoch is over, nothing was run, and the next one begins. */
+/* Runs step `step` on the next batch. *rows (or NULL) 0: the epoch is over, nothing was run, and the next one begins. Of a step that trains the
+ * session remembers where it is in the data, for checkpoints. */
 DT_API dt_status *dtrt_step_pipeline(dtrt_session *session, int step, dtrt_pipeline *pipeline, int64_t *rows);
 
 /* ---- checkpoints and weights ---- */
@@ -354,18 +353,19 @@ typedef struct dtrt_run_result {
 
 typedef struct dtrt_train_options {
     size_t size;
-    const char *step;           /* or NULL: "train" */
-    const char *from;           /* pipeline; or NULL: that of the step */
-    int64_t epochs;             /* that the session has been trained for in the end, those before this call counted; 0: one more */
-    int64_t pause_after_epochs; /* of this call: return then, to be called again with the same `epochs`; 0: at the end */
-    int64_t max_steps;          /* training steps done in the end; 0: no limit */
-    const char *checkpoint_dir; /* or NULL: none are written */
-    int64_t checkpoint_every;   /* steps; 0: after each epoch and at the end */
-    int64_t keep;               /* newest checkpoints; 0: 3 */
-    const char *keep_best;      /* "evaluate.accuracy"; or NULL */
-    int64_t stop_after_no_gain; /* epochs; 0: never */
-    int resume;                 /* goes on from the newest checkpoint of the folder, if there is one */
-    int64_t log_every;          /* steps between two STEP events; 0: none */
+    const char *step;              /* or NULL: "train" */
+    const char *from;              /* pipeline; or NULL: that of the step */
+    int64_t epochs;                /* that the session has been trained for in the end, those before this call counted; 0: one more */
+    int64_t pause_after_epochs;    /* of this call: return then, to be called again with the same `epochs`; 0: at the end */
+    int64_t max_steps;             /* training steps done in the end; 0: no limit */
+    const char *checkpoint_dir;    /* or NULL: none are written */
+    int64_t checkpoint_every;      /* steps; 0: after each epoch and at the end */
+    int64_t keep;                  /* newest checkpoints; 0: 3 */
+    const char *keep_best;         /* "evaluate.accuracy"; or NULL */
+    int64_t stop_after_no_gain;    /* epochs; 0: never */
+    int resume;                    /* goes on from the newest checkpoint of the folder, if there is one */
+    int64_t log_every;             /* steps between two STEP events; 0: none */
+    const char *reduce_on_plateau; /* "evaluate.loss:rate", as dtrun has it: reduces a launch value where a report brings no gain; or NULL */
 } dtrt_train_options;
 
 /* Trains on the program's data from where the session is, evaluating after each epoch where the program has a step `evaluate` with data. `options` or

@@ -134,7 +134,8 @@ void dt_log_remove_listener(dt_log *log, dt_log_listener *listener) {
 
 static void tell(const dt_log *log, const dt_log_event *event) {
     for (dt_log_listener *listener = log->listeners; listener != NULL; listener = listener->next)
-        if (event->kind < DT_LOG_PLAN || listener->wants_details) listener->hear(listener, event);
+        if (event->kind == DT_LOG_PROGRESS ? listener->wants_progress : event->kind < DT_LOG_PLAN || listener->wants_details)
+            listener->hear(listener, event);
 }
 
 static void happen(dt_log *log, const dt_log_event *event) {
@@ -167,8 +168,14 @@ void dt_log_ended(dt_log *log, const dt_log_end *end) { happen(log, &(dt_log_eve
 
 void dt_log_detail(dt_log *log, const dt_log_event *event) { tell(log, event); }
 
+static bool tells_progress(const dt_log *log) {
+    for (const dt_log_listener *listener = log->listeners; listener != NULL; listener = listener->next)
+        if (listener->wants_progress) return true;
+    return false;
+}
+
 bool dt_log_wants_progress(dt_log *log) {
-    if (!log->live) return false;
+    if (!log->live && !tells_progress(log)) return false;
     double now = dt_seconds_now();
     if (now < log->drawn_at + SECONDS_BETWEEN_REDRAWS) return false;
     log->drawn_at = now;
@@ -177,6 +184,8 @@ bool dt_log_wants_progress(dt_log *log) {
 
 void dt_log_progress(dt_log *log, const dt_log_epoch *so_far, const dt_log_values *values) {
     dt_text line = {0};
+    tell(log, &(dt_log_event){.kind = DT_LOG_PROGRESS, .epoch = so_far, .values = values});
+    if (log->stream == NULL) return;
     dt_text_append(&line, "\r");
     dt_log_append_progress(so_far, values, &line);
     dt_text_append(&line, "\033[K");

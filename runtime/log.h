@@ -33,6 +33,7 @@ typedef struct dt_log_event dt_log_event;
 typedef struct dt_log_listener {
     void (*hear)(struct dt_log_listener *listener, const dt_log_event *event);
     bool wants_details;           /* the events of which standard output says nothing: plan, launch values, times, weights, pictures */
+    bool wants_progress;          /* what a terminal's live line shows, ten times a second */
     struct dt_log_listener *next; /* the log's */
 } dt_log_listener;
 
@@ -134,6 +135,7 @@ typedef enum dt_log_kind {
     DT_LOG_WRITTEN,
     DT_LOG_ENDED,
     DT_LOG_REMARK,
+    DT_LOG_PROGRESS,
     DT_LOG_PLAN,   /* from here on: details */
     DT_LOG_LAUNCH, /* what launch values are from this step on */
     DT_LOG_TIMES,
@@ -162,7 +164,7 @@ struct dt_log_event {
             const char *kind, *message; /* "note", "warning" */
         } remark;
     };
-    const dt_log_values *values; /* of STEPPED (that step alone), EPOCH_DONE and LAUNCH; else NULL */
+    const dt_log_values *values; /* of STEPPED (that step alone), EPOCH_DONE, PROGRESS and LAUNCH; else NULL */
 };
 
 void dt_log_started(dt_log *log, const dt_log_start *start);
@@ -177,7 +179,7 @@ void dt_log_remark(dt_log *log, const char *kind, const char *format, ...) __att
 /* Details: one of the kinds from DT_LOG_PLAN on. */
 void dt_log_detail(dt_log *log, const dt_log_event *event);
 
-/* Whether the live line wants to be drawn again: never but on a terminal, and then ten times a second. */
+/* Whether the live line wants to be drawn again, or a listener wants to know: ten times a second, never where there is neither. */
 bool dt_log_wants_progress(dt_log *log);
 void dt_log_progress(dt_log *log, const dt_log_epoch *so_far, const dt_log_values *values);
 

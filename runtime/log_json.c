@@ -74,8 +74,8 @@ static void add_start(dt_text *line, const dt_log_start *start) {
     add_string(line, "resumed_from", start->resumed_from);
 }
 
-static void add_epoch(dt_text *line, const dt_log_epoch *epoch) {
-    open_event(line, "epoch");
+static void add_epoch(dt_text *line, const char *event, const dt_log_epoch *epoch) {
+    open_event(line, event);
     add_string(line, "step", epoch->step);
     add_integer(line, "epoch", epoch->epoch);
     add_integer(line, "number", epoch->number);
@@ -162,7 +162,8 @@ void dt_log_append_members(const dt_log_event *event, dt_text *line) {
         add_integer(line, "epoch", event->step->epoch);
         add_rounded(line, "examples_per_second", event->step->examples_per_second, 1);
         break;
-    case DT_LOG_EPOCH_DONE: add_epoch(line, event->epoch); break;
+    case DT_LOG_EPOCH_DONE: add_epoch(line, "epoch", event->epoch); break;
+    case DT_LOG_PROGRESS: add_epoch(line, "progress", event->epoch); break;
     case DT_LOG_CHECKPOINT:
         open_event(line, "checkpoint");
         add_string(line, "path", event->file.path);

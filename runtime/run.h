@@ -6,12 +6,25 @@
 #include "runtime/data/pipeline.h"
 #include "runtime/execution/session.h"
 #include "runtime/log.h"
+#include "runtime/runner.h"
+
+/* A session of the caller's to run on, and where its training is. */
+typedef struct dt_run_session {
+    dt_session *session;
+    dt_runner **runners;        /* [n_steps] of which a run makes those that it needs and are NULL; they are the caller's */
+    dt_checkpoint_state *state; /* step, epoch, examples, and what is the best so far: where training begins, and then where it ended */
+    int64_t pause_after;        /* epochs of training in this run; 0: all that are left */
+    int64_t n_steps, n_epochs;  /* that were run */
+    char reason[16];            /* why training ended */
+} dt_run_session;
 
 /* Strings are the caller's and outlive the run. */
 typedef struct dt_run_options {
-    const char *step; /* NULL: "train", "evaluate" or "predict" */
-    const char *from; /* a pipeline; NULL: that of the step */
-    const char *data; /* folder of the data files */
+    dt_run_session *on; /* whose variables the run goes on with, and whose devices, replicas, global batch and seed are those of these options; NULL:
+                           the run makes a session of its own */
+    const char *step;   /* NULL: "train", "evaluate" or "predict" */
+    const char *from;   /* a pipeline; NULL: that of the step */
+    const char *data;   /* folder of the data files */
     const char *devices;
     bool no_libraries;       /* on a GPU: --library none */
     bool fast_sums;          /* --reduce fast */
@@ -95,6 +108,20 @@ dt_status *dt_run_need_weights(dt_session *session, const dt_run_options *option
 dt_status *dt_run_check_launch_values(const dt_artifact *artifact, const dt_run_options *options);
 /* Sets them, once the weights are loaded, and says what changes. */
 dt_status *dt_run_set_launch_values(dt_session *session, const dt_run_options *options, dt_log *log);
+
+/* What a checkpoint says of the session whatever its training has done, in a state of zeros. data: the pipeline's name. */
+dt_status *dt_run_describe(const dt_session *session, const char *data, dt_checkpoint_state *state);
+
+/* options->on's session, or a new one, which dt_run_free_session frees. */
+dt_status *dt_run_open_session(const dt_kernels *kernels, const dt_run_options *options, const dt_session_options *about, dt_session **session);
+void dt_run_free_session(const dt_run_options *options, dt_session *session);
+
+/* Gives a new session its variables, as dt_run_need_weights does; one of the caller's has them. */
+dt_status *dt_run_prepare_weights(dt_session *session, const dt_run_options *options, dt_log *log, int64_t *epoch);
+
+/* The runner of a step on `session`: one of options->on, or a new one, which dt_run_free_runner frees. */
+dt_status *dt_run_open_runner(const dt_kernels *kernels, dt_session *session, const dt_run_options *options, int step, dt_runner **runner);
+void dt_run_free_runner(const dt_run_options *options, dt_runner *runner);
 
 /* Says what `then`, a checkpoint's, was written with and `now` is not. */
 void dt_run_warn_of_differences(dt_log *log, const dt_checkpoint_state *then, const dt_checkpoint_state *now);

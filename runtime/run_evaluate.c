@@ -33,11 +33,10 @@ static dt_status *evaluate(const dt_kernels *kernels, dt_session *session, dt_pi
     dt_runner *runner;
     double began = dt_seconds_now();
     DT_TRY(dt_run_compare_data(session, pipeline));
-    DT_TRY(dt_session_initialize(session));
-    DT_TRY(dt_run_need_weights(session, options, log, &epoch));
+    DT_TRY(dt_run_prepare_weights(session, options, log, &epoch));
     DT_TRY(dt_pipeline_check(pipeline, step));
-    DT_TRY(dt_runner_create(kernels, session, step, options->ignore_bad_index, &runner));
-    options->catch_signals();
+    DT_TRY(dt_run_open_runner(kernels, session, options, step, &runner));
+    if (options->catch_signals != NULL) options->catch_signals();
     dt_run_log_started(log, kernels, session, pipeline, step, (dt_log_start){.seed = options->seed});
     bool whole;
     dt_status *status = evaluate_all(runner, pipeline, options, log, epoch, &whole);
@@ -47,7 +46,7 @@ static dt_status *evaluate(const dt_kernels *kernels, dt_session *session, dt_pi
                                         .epochs = 1,
                                         .seconds = dt_seconds_now() - began,
                                         .first_step_seconds = -1});
-    dt_runner_destroy(runner);
+    dt_run_free_runner(options, runner);
     return status != NULL || !whole ? status : dt_log_status(log);
 }
 
@@ -82,9 +81,9 @@ dt_status *dt_run_evaluate(const dt_kernels *kernels, const dt_run_options *opti
     DT_TRY(dt_session_find_rows(kernels, &about, &data.part));
     dt_status *status = dt_pipeline_open(kernels, &artifact->pipelines[from], &data, &pipeline);
     if (status == NULL) about.steps_per_epoch = dt_pipeline_n_batches(pipeline);
-    if (status == NULL) status = dt_session_create(kernels, &about, &session);
+    if (status == NULL) status = dt_run_open_session(kernels, options, &about, &session);
     if (status == NULL) status = evaluate(kernels, session, pipeline, step, options, log);
-    dt_session_destroy(session);
+    dt_run_free_session(options, session);
     dt_pipeline_close(pipeline);
     return status;
 }

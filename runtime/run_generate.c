@@ -117,8 +117,7 @@ static dt_status *generate_bytes(generation *all, const dt_run_options *options)
 static dt_status *generate(generation *all, const dt_run_options *options, dt_log *log) {
     int64_t epoch;
     DT_TRY(make_inputs(all, options, log));
-    DT_TRY(dt_session_initialize(all->session));
-    DT_TRY(dt_run_need_weights(all->session, options, log, &epoch));
+    DT_TRY(dt_run_prepare_weights(all->session, options, log, &epoch));
     options->catch_signals();
     return generate_bytes(all, options);
 }

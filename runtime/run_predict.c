@@ -152,8 +152,7 @@ static dt_status *predict(prediction *all, const dt_kernels *kernels, const dt_r
     DT_TRY(dt_run_compare_data(all->session, all->pipeline));
     DT_TRY(check_results(all));
     DT_TRY(check_pictures(all, options, log));
-    DT_TRY(dt_session_initialize(all->session));
-    DT_TRY(dt_run_need_weights(all->session, options, log, &epoch));
+    DT_TRY(dt_run_prepare_weights(all->session, options, log, &epoch));
     dt_run_log_started(log, kernels, all->session, all->pipeline, all->step, (dt_log_start){.seed = options->seed});
     if (dt_session_leads(all->session)) {
         DT_TRY(prepare_folder(options->output));
@@ -218,9 +217,9 @@ dt_status *dt_run_predict(const dt_kernels *kernels, const dt_run_options *optio
     all.results = dt_allocate_zeroed((size_t)all.function->n_results, sizeof *all.results);
     dt_status *status = arguments == NULL || all.results == NULL ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : NULL;
     if (status == NULL) status = open_input(&all, kernels, options, &about, arguments, stages);
-    if (status == NULL) status = dt_session_create(kernels, &about, &all.session);
+    if (status == NULL) status = dt_run_open_session(kernels, options, &about, &all.session);
     if (status == NULL) status = predict(&all, kernels, options, log);
-    dt_session_destroy(all.session);
+    dt_run_free_session(options, all.session);
     dt_pipeline_close(all.pipeline);
     for (int i = 0; all.results != NULL && i < all.function->n_results; i++) dt_text_free(&all.results[i]);
     dt_release(all.results);

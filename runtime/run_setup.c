@@ -25,6 +25,7 @@ dt_status *dt_run_find_step(const dt_artifact *artifact, const dt_run_options *o
 
 dt_status *dt_run_need_computation(const dt_run_options *options, const char *reason) {
     dt_device_spec spec;
+    if (options->on != NULL) return NULL; /* its variables are worth having, whatever computed them */
     DT_TRY(dt_device_spec_parse(options->devices, &spec));
     if (spec.kind != &dt_device_null) return NULL;
     return dt_error(DT_INVALID_ARGUMENT, "--devices %s computes nothing: %s", options->devices, reason);
@@ -216,4 +217,60 @@ void dt_run_log_started(dt_log *log, const dt_kernels *kernels, dt_session *sess
     log_libraries(log, session);
     if (pipeline != NULL) dt_run_log_reading(log, pipeline);
     dt_release(devices);
+}
+
+/* ---- a session of the caller's ---- */
+
+dt_status *dt_run_open_session(const dt_kernels *kernels, const dt_run_options *options, const dt_session_options *about, dt_session **session) {
+    if (options->on == NULL) return dt_session_create(kernels, about, session);
+    *session = options->on->session;
+    return NULL;
+}
+
+void dt_run_free_session(const dt_run_options *options, dt_session *session) {
+    if (options->on == NULL) dt_session_destroy(session);
+}
+
+dt_status *dt_run_prepare_weights(dt_session *session, const dt_run_options *options, dt_log *log, int64_t *epoch) {
+    *epoch = options->on != NULL ? options->on->state->epoch : 0;
+    if (options->on != NULL) return NULL;
+    DT_TRY(dt_session_initialize(session));
+    return dt_run_need_weights(session, options, log, epoch);
+}
+
+dt_status *dt_run_open_runner(const dt_kernels *kernels, dt_session *session, const dt_run_options *options, int step, dt_runner **runner) {
+    if (options->on == NULL) return dt_runner_create(kernels, session, step, options->ignore_bad_index, runner);
+    dt_runner **callers = &options->on->runners[step];
+    if (*callers == NULL) DT_TRY(dt_runner_create(kernels, session, step, options->ignore_bad_index, callers));
+    *runner = *callers;
+    return NULL;
+}
+
+void dt_run_free_runner(const dt_run_options *options, dt_runner *runner) {
+    if (options->on == NULL) dt_runner_destroy(runner);
+}
+
+/* ---- what a checkpoint says ---- */
+
+static dt_status *describe_libraries(const dt_session *session, dt_checkpoint_state *state) {
+    dt_text lines = {0};
+    dt_text_append(&lines, "");
+    dt_session_print_libraries(session, true, &lines);
+    dt_status *status = lines.failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : dt_checkpoint_state_set(&state->libraries, lines.data);
+    dt_text_free(&lines);
+    return status;
+}
+
+dt_status *dt_run_describe(const dt_session *session, const char *data, dt_checkpoint_state *state) {
+    const dt_session_options *options = dt_session_get_options(session);
+    DT_TRY(dt_checkpoint_state_set(&state->program_hash, dt_session_artifact(session)->program_hash));
+    DT_TRY(dt_checkpoint_state_set(&state->level, dt_session_level(session)));
+    DT_TRY(describe_libraries(session, state));
+    DT_TRY(dt_checkpoint_state_set(&state->data, data));
+    state->seed = options->seed;
+    state->replicas = options->replicas;
+    state->global_batch = dt_session_global_batch(session);
+    state->epochs = options->epochs;
+    state->steps_per_epoch = options->steps_per_epoch;
+    return NULL;
 }

@@ -186,11 +186,52 @@ static dt_status *check_checkpoint(training *run, const dt_checkpoint_state *sav
         run->options->checkpoint_dir, print_step(steps.of_first, first, sizeof first), other, print_step(steps.of_other, others, sizeof others));
 }
 
+/* ---- a session of the caller's ---- */
+
+static void copy_progress(dt_checkpoint_state *to, const dt_checkpoint_state *from) {
+    to->step = from->step;
+    to->epoch = from->epoch;
+    to->examples = from->examples;
+    to->has_best = from->has_best;
+    to->best = from->best;
+    to->best_step = from->best_step;
+    to->epochs_without_gain = from->epochs_without_gain;
+}
+
+/* Goes on from where it is. The totals of an epoch under way are kept as those of a checkpoint are. */
+static dt_status *take_over(training *run, dt_checkpoint_state *saved) {
+    const dt_reports *reports = dt_runner_reports(run->trainer);
+    const dt_checkpoint_state *from = run->options->on->state;
+    copy_progress(&run->state, from);
+    if (from->plateau != NULL && run->state.plateau != NULL && strcmp(from->plateau, run->state.plateau) == 0)
+        run->state.plateau_state = from->plateau_state;
+    if (run->state.examples == 0) return NULL;
+    int n = dt_reports_n_aggregates(reports);
+    saved->totals = dt_allocate((size_t)n * sizeof *saved->totals);
+    if (saved->totals == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    memcpy(saved->totals, dt_reports_totals(reports), (size_t)n * sizeof *saved->totals);
+    saved->n_totals = n;
+    saved->n_added = dt_reports_n_added(reports);
+    return NULL;
+}
+
+/* Also after an error: what was run was run. */
+static dt_status *hand_back(training *run, int64_t first_step, int64_t first_epoch) {
+    dt_run_session *on = run->options->on;
+    copy_progress(on->state, &run->state);
+    on->state->plateau_state = run->state.plateau_state;
+    on->n_steps = run->state.step - first_step;
+    on->n_epochs = run->state.epoch - first_epoch;
+    snprintf(on->reason, sizeof on->reason, "%s", run->reason != NULL ? run->reason : "epochs");
+    return dt_checkpoint_state_set(&on->state->plateau, run->state.plateau);
+}
+
 /* ---- beginning ---- */
 
 /* --max-steps alone means as many epochs as it takes. */
 static int64_t epochs_of(const dt_run_options *options, int64_t steps_per_epoch) {
     if (options->epochs > 0) return options->epochs;
+    if (options->on != NULL && options->max_steps <= 0) return options->on->state->epoch + 1;
     return options->max_steps > 0 ? (options->max_steps - 1) / steps_per_epoch + 1 : 1; /* it may be -1, or 0 */
 }
 
@@ -224,6 +265,7 @@ static dt_status *fill_variables(training *run) {
             dt_log_remark(run->log, "note", "--init %s is not read: the run goes on from %s", run->options->init, run->resumed_from);
         return status != NULL ? status : dt_run_set_launch_values(run->session, run->options, run->log);
     }
+    if (run->options->on != NULL) return NULL;
     bool found;
     int64_t epoch;
     DT_TRY(dt_session_initialize(run->session));
@@ -231,29 +273,11 @@ static dt_status *fill_variables(training *run) {
     return dt_run_set_launch_values(run->session, run->options, run->log);
 }
 
-static dt_status *describe_libraries(training *run) {
-    dt_text lines = {0};
-    dt_text_append(&lines, "");
-    dt_session_print_libraries(run->session, true, &lines);
-    dt_status *status = lines.failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : dt_checkpoint_state_set(&run->state.libraries, lines.data);
-    dt_text_free(&lines);
-    return status;
-}
-
 static dt_status *describe_state(training *run) {
-    dt_checkpoint_state *state = &run->state;
-    DT_TRY(dt_checkpoint_state_set(&state->program_hash, run->artifact->program_hash));
-    DT_TRY(dt_checkpoint_state_set(&state->level, dt_session_level(run->session)));
-    DT_TRY(describe_libraries(run));
-    DT_TRY(dt_checkpoint_state_set(&state->data, run->artifact->pipelines[run->from].name));
-    DT_TRY(dt_checkpoint_state_set(&state->metric, run->metric.name));
-    DT_TRY(dt_checkpoint_state_set(&state->plateau, run->plateau.name));
-    state->plateau_state = dt_plateau_begin(&run->plateau);
-    state->seed = run->about.seed;
-    state->replicas = run->about.replicas;
-    state->global_batch = run->about.rows * run->about.replicas;
-    state->epochs = run->about.epochs;
-    state->steps_per_epoch = run->about.steps_per_epoch;
+    DT_TRY(dt_run_describe(run->session, run->artifact->pipelines[run->from].name, &run->state));
+    DT_TRY(dt_checkpoint_state_set(&run->state.metric, run->metric.name));
+    DT_TRY(dt_checkpoint_state_set(&run->state.plateau, run->plateau.name));
+    run->state.plateau_state = dt_plateau_begin(&run->plateau);
     return NULL;
 }
 
@@ -270,12 +294,13 @@ static dt_status *open_session(training *run) {
     run->about.steps_per_epoch = dt_pipeline_n_batches(run->data);
     run->about.epochs = epochs_of(options, run->about.steps_per_epoch);
     if (options->checkpoint_dir != NULL && dt_run_leads(options)) run->about.host_bytes = dt_checkpoint_copy_bytes(run->artifact);
-    DT_TRY(dt_session_create(run->kernels, &run->about, &run->session));
+    DT_TRY(dt_run_open_session(run->kernels, options, &run->about, &run->session));
+    dt_session_set_length(run->session, run->about.epochs, run->about.steps_per_epoch);
     DT_TRY(open_writer(run));
     DT_TRY(dt_pipeline_check(run->data, run->step));
-    DT_TRY(dt_runner_create(run->kernels, run->session, run->step, options->ignore_bad_index, &run->trainer));
+    DT_TRY(dt_run_open_runner(run->kernels, run->session, options, run->step, &run->trainer));
     if (run->evaluate >= 0) DT_TRY(dt_pipeline_check(run->test_data, run->evaluate));
-    if (run->evaluate >= 0) DT_TRY(dt_runner_create(run->kernels, run->session, run->evaluate, options->ignore_bad_index, &run->evaluator));
+    if (run->evaluate >= 0) DT_TRY(dt_run_open_runner(run->kernels, run->session, options, run->evaluate, &run->evaluator));
     return dt_run_details_create(run->kernels, options, &run->about, run->session, run->step, run->log, &run->details);
 }
 
@@ -325,8 +350,11 @@ static dt_status *begin(training *run, dt_checkpoint_state *saved) {
     DT_TRY(check_folder(run));
     DT_TRY(describe_state(run));
     DT_TRY(fill_variables(run));
-    if (run->resumed_from != NULL) restore(run, saved);
-    options->catch_signals();
+    if (run->resumed_from != NULL)
+        restore(run, saved);
+    else if (options->on != NULL)
+        DT_TRY(take_over(run, saved));
+    if (options->catch_signals != NULL) options->catch_signals();
     dt_run_log_started(
         run->log, run->kernels, run->session, run->data, run->step,
         (dt_log_start){.epochs = run->about.epochs, .seed = run->about.seed, .first_step = run->state.step, .resumed_from = run->resumed_from});
@@ -542,14 +570,20 @@ static dt_status *output_status(const training *run) {
     return longer;
 }
 
-static dt_status *train(training *run, dt_checkpoint_state *saved) {
-    DT_TRY(begin(run, saved));
-    int64_t first_step = run->state.step;
+/* A caller of its own session may want to see each epoch. */
+static bool wants_pause(const training *run, int64_t first_epoch) {
+    const dt_run_session *on = run->options->on;
+    return on != NULL && on->pause_after > 0 && run->state.epoch - first_epoch >= on->pause_after && run->state.epoch < run->about.epochs;
+}
+
+static dt_status *train_epochs(training *run, dt_checkpoint_state *saved) {
+    int64_t first_step = run->state.step, first_epoch = run->state.epoch;
     run->began = dt_seconds_now();
     while (run->state.epoch < run->about.epochs && run->reason == NULL) {
         DT_TRY(look_for_end(run));
         if (run->reason == NULL) DT_TRY(run_epoch(run, saved));
         saved->n_added = 0;
+        if (run->reason == NULL && wants_pause(run, first_epoch)) run->reason = "pause";
     }
     bool has_weights = run->state.step > 0 || run->options->max_steps == 0;
     if (has_weights && run->saved_step != run->state.step) DT_TRY(save(run));
@@ -561,6 +595,13 @@ static dt_status *train(training *run, dt_checkpoint_state *saved) {
                                          .seconds = dt_seconds_now() - run->began,
                                          .first_step_seconds = run->first_step_seconds});
     return output_status(run);
+}
+
+static dt_status *train(training *run, dt_checkpoint_state *saved) {
+    DT_TRY(begin(run, saved));
+    int64_t first_step = run->state.step, first_epoch = run->state.epoch;
+    dt_status *status = train_epochs(run, saved);
+    return run->options->on != NULL ? dt_status_first(status, hand_back(run, first_step, first_epoch)) : status;
 }
 
 dt_status *dt_run_train(const dt_kernels *kernels, const dt_run_options *options, dt_log *log) {
@@ -581,9 +622,9 @@ dt_status *dt_run_train(const dt_kernels *kernels, const dt_run_options *options
     dt_run_details_destroy(run.details);
     dt_log_folder_close(run.log_folder);
     dt_plateau_free(&run.plateau);
-    dt_runner_destroy(run.trainer);
-    dt_runner_destroy(run.evaluator);
-    dt_session_destroy(run.session);
+    dt_run_free_runner(options, run.trainer);
+    dt_run_free_runner(options, run.evaluator);
+    dt_run_free_session(options, run.session);
     dt_pipeline_close(run.data);
     dt_pipeline_close(run.test_data);
     dt_checkpoint_unlock(run.lock);

@@ -247,13 +247,10 @@ void dt_artifact_close(dt_artifact *artifact) {
     if (artifact != NULL) dt_arena_destroy(((open_artifact *)artifact)->arena);
 }
 
-dt_status *dt_artifact_read_text(const char *path, const char *member, char **text) {
-    dt_artifact_zip zip = {.path = path};
-    char *bytes;
+dt_status *dt_artifact_read_text_memory(const char *path, const void *bytes, size_t n_bytes, const char *member, char **text) {
+    dt_artifact_zip zip = {.path = path, .bytes = bytes, .n_bytes = n_bytes};
     size_t n = 0;
     *text = NULL;
-    DT_TRY(dt_file_read(path, &bytes, &zip.n_bytes));
-    zip.bytes = (unsigned char *)bytes;
     dt_status *status = open_zip(&zip);
     if (status == NULL) status = find_member(&zip, member, &n);
     if (status == NULL && (*text = dt_allocate(n + 1)) == NULL)
@@ -267,6 +264,15 @@ dt_status *dt_artifact_read_text(const char *path, const char *member, char **te
         *text = NULL;
     }
     if (zip.file != NULL) unzClose(zip.file);
+    return status;
+}
+
+dt_status *dt_artifact_read_text(const char *path, const char *member, char **text) {
+    char *bytes;
+    size_t n_bytes;
+    *text = NULL;
+    DT_TRY(dt_file_read(path, &bytes, &n_bytes));
+    dt_status *status = dt_artifact_read_text_memory(path, bytes, n_bytes, member, text);
     dt_release(bytes);
     return status;
 }

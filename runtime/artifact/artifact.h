@@ -245,6 +245,8 @@ int dt_artifact_find_pipeline(const dt_artifact *artifact, const char *name);
 
 /* One text member of the file: "program.dt", "program.ir", "plan.txt". *text is terminated; the caller frees it. */
 dt_status *dt_artifact_read_text(const char *path, const char *member, char **text);
+/* The same of a file that is in memory already; `path` is used in messages only. */
+dt_status *dt_artifact_read_text_memory(const char *path, const void *bytes, size_t n_bytes, const char *member, char **text);
 
 /* A replica with so many rows (its n, valid or not) is run in microbatches of microbatch_rows, the last ones shorter or empty: the least power of two
  * of them, so that the tree over all microbatches (runtime/devices/reduce.h) is the one over replicas, of trees over theirs. */

@@ -414,6 +414,11 @@ void dt_pipeline_print_about(const dt_pipeline *pipeline, dt_text *text) {
     if (pipeline->source->about != NULL) dt_text_format(text, "data %s: %s", pipeline->name, pipeline->source->about);
 }
 
+const dt_column *dt_pipeline_columns(const dt_pipeline *pipeline, int *n) {
+    *n = pipeline->n_columns;
+    return pipeline->columns;
+}
+
 int64_t dt_pipeline_global_batch(const dt_pipeline *pipeline) { return pipeline->global_batch; }
 
 int64_t dt_pipeline_n_examples(const dt_pipeline *pipeline) { return pipeline->n_examples; }

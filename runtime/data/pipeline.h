@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "runtime/artifact/kernels.h"
 #include "runtime/comm/microbatches.h"
+#include "runtime/data/source.h"
 #include "runtime/threads/progress.h"
 #include "runtime/threads/timeline.h"
 
@@ -49,6 +50,9 @@ void dt_pipeline_print_whole(const dt_pipeline *pipeline, dt_text *text);
 
 /* Appends what its source says of itself for people, "data train_set: 2 classes: 0 cat, 1 dog"; nothing where it says nothing. */
 void dt_pipeline_print_about(const dt_pipeline *pipeline, dt_text *text);
+
+/* What an example has, after all stages: [*n] tensors without rows. */
+const dt_column *dt_pipeline_columns(const dt_pipeline *pipeline, int *n);
 
 int64_t dt_pipeline_global_batch(const dt_pipeline *pipeline);
 /* Examples of an epoch. Where a filter decides, those of the first epoch: counted when the pipeline is opened. */

@@ -12,6 +12,8 @@
 struct dtrt_program {
     atomic_int n_holders;
     dt_artifact *artifact;
+    void *bytes; /* [n_bytes] the file, where it was in memory; NULL: it is at the artifact's path */
+    size_t n_bytes;
     dt_kernels_options options;
     char *level;          /* options.level */
     pthread_mutex_t lock; /* of `kernels` while they are loaded */
@@ -47,6 +49,7 @@ static void destroy(dtrt_program *program) {
     dt_artifact_close(program->artifact);
     pthread_mutex_destroy(&program->lock);
     dt_release(program->level);
+    dt_release(program->bytes);
     dt_release(program);
 }
 
@@ -70,13 +73,21 @@ static dt_status *create(const dtrt_open_options *given, dtrt_program **program)
     return NULL;
 }
 
+static dt_status *open_copy(dtrt_program *program, const char *name, const void *bytes, size_t n_bytes) {
+    program->bytes = dt_allocate(n_bytes);
+    if (program->bytes == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: no memory for %zu bytes", name, n_bytes);
+    program->n_bytes = n_bytes;
+    memcpy(program->bytes, bytes, n_bytes);
+    return dt_artifact_open_memory(name, program->bytes, n_bytes, &program->artifact);
+}
+
 /* `bytes` NULL: they are those of the file. */
 static dt_status *open_program(const char *path, const void *bytes, size_t n_bytes, const dtrt_open_options *options, dtrt_program **program) {
     DT_TRY(dt_api_need(program, "program"));
     *program = NULL;
     dtrt_program *made;
     DT_TRY(create(options, &made));
-    dt_status *status = bytes != NULL ? dt_artifact_open_memory(path, bytes, n_bytes, &made->artifact) : dt_artifact_open(path, &made->artifact);
+    dt_status *status = bytes != NULL ? open_copy(made, path, bytes, n_bytes) : dt_artifact_open(path, &made->artifact);
     if (status == NULL)
         *program = made;
     else
@@ -167,7 +178,8 @@ dt_status *dtrt_program_describe(const dtrt_program *program, dtrt_program_info 
                                .n_trainable = artifact->n_trainable,
                                .n_variables = artifact->n_variables,
                                .n_steps = artifact->n_steps,
-                               .n_pipelines = artifact->n_pipelines};
+                               .n_pipelines = artifact->n_pipelines,
+                               .n_launch_values = dt_api_n_launch_values(artifact)};
     return dt_options_write(info, &about, sizeof about, "dtrt_program_info");
 }
 
@@ -247,4 +259,14 @@ dt_status *dtrt_describe_pipeline(const dtrt_program *program, int pipeline, con
     DT_TRY(dt_api_check_index(pipeline, program->artifact->n_pipelines, "pipeline"));
     *name = program->artifact->pipelines[pipeline].name;
     return NULL;
+}
+
+dt_status *dtrt_program_text(const dtrt_program *program, const char *member, char **text) {
+    DT_TRY(dt_api_need(text, "text"));
+    *text = NULL;
+    DT_TRY(dt_api_need(program, "program"));
+    DT_TRY(dt_api_need(member, "member"));
+    const char *path = program->artifact->path;
+    if (program->bytes == NULL) return dt_artifact_read_text(path, member, text);
+    return dt_artifact_read_text_memory(path, program->bytes, program->n_bytes, member, text);
 }

@@ -135,6 +135,7 @@ static void destroy(dtrt_session *session) {
     for (int s = 0; session->steps != NULL && s < session->artifact->n_steps; s++) free_step(session, s);
     dt_session_destroy(session->session);
     dtrt_close(session->program);
+    dt_checkpoint_state_free(&session->progress);
     dt_release(session->steps);
     dt_release(session->data);
     dt_release(session);
@@ -146,7 +147,7 @@ dt_status *dtrt_session_create(dtrt_program *program, const dtrt_session_options
     DT_TRY(dt_api_need(program, "program"));
     dtrt_session *made = dt_allocate_zeroed(1, sizeof *made);
     if (made == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-    made->last_step = -1;
+    made->last_step = made->trained_step = made->trained_on = -1;
     made->process = getpid();
     atomic_init(&made->usage, IDLE);
     dt_status *status = dt_program_hold(program, &made->kernels);
@@ -171,10 +172,15 @@ dt_status *dtrt_session_destroy(dtrt_session *session) {
     return NULL;
 }
 
+void dt_api_forget_position(dtrt_session *session) {
+    dt_checkpoint_state_free(&session->progress);
+    session->trained_step = session->trained_on = -1;
+}
+
 dt_status *dtrt_initialize(dtrt_session *session) {
     DT_TRY(dt_api_enter(session));
     dt_status *status = dt_session_initialize(session->session);
-    if (status == NULL) session->n_steps = session->epoch = session->examples = 0;
+    if (status == NULL) dt_api_forget_position(session);
     return dt_api_leave(session, status);
 }
 
@@ -192,9 +198,9 @@ dt_status *dtrt_session_describe(dtrt_session *session, dtrt_session_info *info)
                                .n_devices = dt_session_n_devices(of),
                                .n_threads = dt_session_n_executors(of),
                                .level = dt_session_level(of),
-                               .n_steps = session->n_steps,
-                               .epoch = session->epoch,
-                               .examples = session->examples};
+                               .n_steps = session->progress.step,
+                               .epoch = session->progress.epoch,
+                               .examples = session->progress.examples};
     return dt_api_leave(session, dt_options_write(info, &about, sizeof about, "dtrt_session_info"));
 }
 

@@ -5,6 +5,7 @@
 #ifndef DT_RUNTIME_DTRT_SESSION_H
 #define DT_RUNTIME_DTRT_SESSION_H
 
+#include "runtime/checkpoint_state.h"
 #include "runtime/dtrt/program.h"
 #include "runtime/runner.h"
 
@@ -15,10 +16,9 @@
 /* What a step is given and leaves. Its members but the runner are NULL until the first batch of the caller's. */
 typedef struct dtrt_step_state {
     dt_runner *runner;
-    const void **inputs;      /* [n_inputs] of the batch that runs */
-    void **buffers;           /* [n_inputs] room for a full batch of each, allocated when it is first needed */
-    bool returns_inputs;      /* a result is an input itself, so inputs must stay: all are copied */
-    const void *fed_pipeline; /* of the last batch; NULL: it was the caller's */
+    const void **inputs; /* [n_inputs] of the batch that runs */
+    void **buffers;      /* [n_inputs] room for a full batch of each, allocated when it is first needed */
+    bool returns_inputs; /* a result is an input itself, so inputs must stay: all are copied */
 } dtrt_step_state;
 
 struct dtrt_session {
@@ -27,11 +27,12 @@ struct dtrt_session {
     const dt_artifact *artifact; /* of the session */
     dt_session *session;
     dtrt_session_options options;
-    char *data;                       /* options.data */
-    dtrt_step_state *steps;           /* [n_steps] */
-    int last_step;                    /* that was run; -1: none */
-    int n_pipelines;                  /* open ones */
-    int64_t n_steps, epoch, examples; /* of training: done, done, and consumed in the epoch under way */
+    char *data;                   /* options.data */
+    dtrt_step_state *steps;       /* [n_steps] */
+    int last_step;                /* that was run; -1: none */
+    int n_pipelines;              /* open ones */
+    int trained_step, trained_on; /* of training on a pipeline: the step, the pipeline; -1: none was */
+    dt_checkpoint_state progress; /* of training: step, epoch, examples, the best so far, and of a plateau */
 
     pid_t process;
     _Atomic pthread_t owner; /* while it is in use */
@@ -49,10 +50,16 @@ dt_status *dt_api_leave(dtrt_session *session, dt_status *status);
 void dt_api_begin_callback(dtrt_session *session);
 void dt_api_end_callback(dtrt_session *session);
 
+/* Training begins at the beginning. */
+void dt_api_forget_position(dtrt_session *session);
+
 /* Bytes of an input in a full batch. */
 size_t dt_api_input_bytes(const dtrt_session *session, const dt_artifact_tensor *input);
 
 /* The state of step `step`, with its runner. */
 dt_status *dt_api_step_state(dtrt_session *session, int step, dtrt_step_state **state);
+
+/* Runs the step on a batch, wherever it is from, and counts it. */
+dt_status *dt_api_run(dtrt_session *session, int step, dtrt_step_state *state, const void *const *inputs, int64_t rows);
 
 #endif

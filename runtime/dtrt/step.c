@@ -66,12 +66,12 @@ static dt_status *take_inputs(dtrt_session *session, int step, dtrt_step_state *
 
 /* ---- running ---- */
 
-static dt_status *run(dtrt_session *session, int step, dtrt_step_state *state, int64_t rows) {
+dt_status *dt_api_run(dtrt_session *session, int step, dtrt_step_state *state, const void *const *inputs, int64_t rows) {
     bool trains = session->artifact->steps[step].trains;
-    int64_t counter = trains ? session->n_steps : dt_reports_n_added(dt_runner_reports(state->runner));
+    int64_t counter = trains ? session->progress.step : dt_reports_n_added(dt_runner_reports(state->runner));
     session->last_step = step;
-    DT_TRY(dt_runner_run(state->runner, &(dt_batch){.inputs = state->inputs, .rows = rows, .counter = counter}));
-    session->n_steps += trains;
+    DT_TRY(dt_runner_run(state->runner, &(dt_batch){.inputs = inputs, .rows = rows, .counter = counter}));
+    session->progress.step += trains;
     return NULL;
 }
 
@@ -79,7 +79,7 @@ static dt_status *step_on_arrays(dtrt_session *session, int step, const dtrt_arr
     dtrt_step_state *state;
     DT_TRY(dt_api_step_state(session, step, &state));
     DT_TRY(take_inputs(session, step, state, arrays, &rows));
-    return run(session, step, state, rows);
+    return dt_api_run(session, step, state, state->inputs, rows);
 }
 
 dt_status *dtrt_step(dtrt_session *session, int step, const dtrt_array *arrays, int64_t rows) {
@@ -121,7 +121,7 @@ static dt_status *step_on_callback(dtrt_session *session, int step, dtrt_fill_ca
             return dt_error(DT_INVALID_ARGUMENT, "%s: the callback says %" PRId64 " rows; it was asked for 1 to %" PRId64, name_of(session, step),
                             rows, most_rows);
         for (int i = 0; i < function_of(session, step)->n_inputs; i++) state->inputs[i] = state->buffers[i];
-        DT_TRY(run(session, step, state, rows));
+        DT_TRY(dt_api_run(session, step, state, state->inputs, rows));
         ++*n_steps;
     }
     return NULL;

@@ -533,6 +533,7 @@ dt_status *dt_session_create(const dt_kernels *kernels, const dt_session_options
     *made = (dt_session){.arena = arena, .kernels = kernels, .artifact = dt_kernels_artifact(kernels), .options = *options, .step = -1};
     dt_status *status = create_guarded(made);
     dt_arena_guard(arena, NULL);
+    made->options.devices = NULL; /* the caller's */
     if (status == NULL) {
         *session = made;
         return NULL;
@@ -912,6 +913,12 @@ dt_status *dt_session_collect_variable(dt_session *session, int variable, void *
 
 /* ---- asking ---- */
 
+const dt_session_options *dt_session_get_options(const dt_session *session) { return &session->options; }
+void dt_session_set_seed(dt_session *session, int64_t seed) { session->options.seed = seed; }
+void dt_session_set_length(dt_session *session, int64_t epochs, int64_t steps_per_epoch) {
+    session->options.epochs = epochs;
+    session->options.steps_per_epoch = steps_per_epoch;
+}
 int dt_session_n_devices(const dt_session *session) { return session->spec.n; }
 int dt_session_n_spare(const dt_session *session) { return session->n_spare; }
 int dt_session_n_executors(const dt_session *session) { return session->n_executors; }

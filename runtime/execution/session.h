@@ -155,6 +155,9 @@ dt_status *dt_session_numerics_status(const dt_session *session);
  * Steps are counted from 1. DT_OUT_OF_RANGE. */
 dt_status *dt_session_bad_index_status(const dt_session *session);
 
+const dt_session_options *dt_session_get_options(const dt_session *session);              /* as it was created, `rows` never 0; `devices` is NULL */
+void dt_session_set_seed(dt_session *session, int64_t seed);                              /* of the steps that follow */
+void dt_session_set_length(dt_session *session, int64_t epochs, int64_t steps_per_epoch); /* the launch values, of the steps that follow */
 int dt_session_n_devices(const dt_session *session);
 int dt_session_n_executors(const dt_session *session);                     /* of all devices together: at most as many as microbatches */
 int dt_session_n_memories(const dt_session *session);                      /* each holds all variables, and what else is there once */

@@ -12,6 +12,7 @@ enum {
 };
 
 static const char net_program[] = "use nn, losses, optimizers\n"
+                                  "launch rate = 1e-3\n"
                                   "data rows = npy(\"x.npy\", \"label.npy\") | shuffle(64) | batch(6)\n"
                                   "data test = npy(\"x.npy\", \"label.npy\") | batch(6)\n"
                                   "model Net(x: f32[B, 4]) -> f32[B, 3] {\n"
@@ -20,7 +21,7 @@ static const char net_program[] = "use nn, losses, optimizers\n"
                                   "}\n"
                                   "step train(x: f32[B, 4], label: i32[B]) from rows {\n"
                                   "    loss = sparse_categorical_crossentropy(label, Net(x))\n"
-                                  "    minimize(loss, adam())\n"
+                                  "    minimize(loss, adam(learning_rate: rate))\n"
                                   "    report loss: mean(loss), n: sum(f32(label == label))\n"
                                   "}\n"
                                   "step evaluate(x: f32[B, 4], label: i32[B]) from test {\n"

@@ -1,0 +1,182 @@
+/* checkpoint: a session saved and loaded, as dtrun does it. */
+#include "runtime/checkpoint.h"
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/options.h"
+#include "runtime/checkpoint_writer.h"
+#include "runtime/dtrt/log.h"
+#include "runtime/run.h"
+#include "runtime/weights.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- saving ---- */
+
+/* Where training is, with the totals of the step that trains on a pipeline; the totals stay the runner's. */
+static dt_status *describe(const dtrt_session *session, dt_checkpoint_state *state) {
+    const char *data = session->trained_on >= 0 ? session->artifact->pipelines[session->trained_on].name : "";
+    DT_TRY(dt_run_describe(session->session, data, state));
+    state->step = session->progress.step;
+    state->epoch = session->progress.epoch;
+    state->examples = session->progress.examples;
+    state->plateau_state = session->progress.plateau_state;
+    DT_TRY(dt_checkpoint_state_set(&state->plateau, session->progress.plateau));
+    if (session->trained_step < 0 || session->progress.examples == 0) return NULL;
+    dt_reports *reports = dt_runner_reports(session->steps[session->trained_step].runner);
+    state->n_added = dt_reports_n_added(reports);
+    state->n_totals = state->n_added > 0 ? dt_reports_n_aggregates(reports) : 0;
+    state->totals = (dt_total *)(uintptr_t)dt_reports_totals(reports);
+    return NULL;
+}
+
+static void take_path(void *context, const char *path, int64_t step) {
+    (void)step;
+    snprintf(context, DTRT_MOST_PATH, "%s", path);
+}
+
+static dt_status *write_checkpoint(dtrt_session *session, const char *folder, char *written) {
+    dt_checkpoint_state state = {0};
+    dt_checkpoint_writer *writer = NULL;
+    dt_checkpoint_writer_options options = {.folder = folder, .keep = INT64_MAX, .written = take_path, .context = written};
+    dt_status *status = describe(session, &state);
+    if (status == NULL) status = dt_checkpoint_writer_create(session->session, &options, &writer);
+    if (status == NULL) status = dt_checkpoint_writer_begin(writer, &state);
+    status = dt_status_first(status, dt_checkpoint_writer_wait(writer));
+    dt_checkpoint_writer_destroy(writer);
+    state.totals = NULL;
+    dt_checkpoint_state_free(&state);
+    return status;
+}
+
+static dt_status *save(dtrt_session *session, const char *folder, char **path) {
+    int lock;
+    char *written = dt_allocate_zeroed(1, DTRT_MOST_PATH);
+    if (written == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    dt_status *status =
+        session->options.forward_only
+            ? dt_error(DT_FAILED_PRECONDITION, "a forward-only session has no slots of the optimizer to save: nothing could go on from it")
+            : dt_checkpoint_prepare(folder, &lock);
+    if (status == NULL) {
+        status = write_checkpoint(session, folder, written);
+        dt_checkpoint_unlock(lock);
+    }
+    if (status == NULL && path != NULL)
+        *path = written;
+    else
+        dt_release(written);
+    return status;
+}
+
+dt_status *dtrt_save(dtrt_session *session, const char *folder, char **path) {
+    if (path != NULL) *path = NULL;
+    DT_TRY(dt_api_need(folder, "folder"));
+    DT_TRY(dt_api_enter(session));
+    return dt_api_leave(session, save(session, folder, path));
+}
+
+/* ---- finding ---- */
+
+/* `path`, if it is a checkpoint, or the newest one in it. The caller frees *found. */
+static dt_status *find_checkpoint(const char *path, char **found) {
+    char state[DTRT_MOST_PATH];
+    *found = NULL;
+    if ((size_t)snprintf(state, sizeof state, "%s/progress.json", path) >= sizeof state)
+        return dt_error(DT_INVALID_ARGUMENT, "%.80s…: the path is too long", path);
+    if (!dt_file_exists(state)) {
+        DT_TRY(dt_checkpoint_newest(path, found));
+        return *found != NULL ? NULL : dt_error(DT_NOT_FOUND, "%s: is no checkpoint, and holds none", path);
+    }
+    size_t bytes = strlen(path) + 1;
+    *found = dt_allocate(bytes);
+    if (*found == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    memcpy(*found, path, bytes);
+    return NULL;
+}
+
+dt_status *dtrt_checkpoint_describe(const char *path, dtrt_checkpoint_info *info) {
+    char *found;
+    dt_checkpoint_state state = {0};
+    dtrt_checkpoint_info about = {0};
+    DT_TRY(dt_api_need(path, "path"));
+    DT_TRY(find_checkpoint(path, &found));
+    dt_status *status = dt_checkpoint_read_state(found, &state);
+    if (status == NULL) {
+        snprintf(about.path, sizeof about.path, "%s", found);
+        about.step = state.step;
+        about.epoch = state.epoch;
+        about.examples = state.examples;
+        about.seed = state.seed;
+        about.replicas = state.replicas;
+        about.global_batch = state.global_batch;
+        status = dt_options_write(info, &about, sizeof about, "dtrt_checkpoint_info");
+    }
+    dt_checkpoint_state_free(&state);
+    dt_release(found);
+    return status;
+}
+
+/* ---- loading ---- */
+
+/* The totals of an epoch that was under way. */
+static dt_status *restore_totals(dtrt_session *session, int step, const dt_checkpoint_state *state) {
+    dtrt_step_state *of_step;
+    DT_TRY(dt_api_step_state(session, step, &of_step));
+    dt_reports *reports = dt_runner_reports(of_step->runner);
+    if (state->n_added > 0 && state->n_totals == dt_reports_n_aggregates(reports)) dt_reports_restore(reports, state->totals, state->n_added);
+    return NULL;
+}
+
+static dt_status *go_on(dtrt_session *session, dt_checkpoint_state *state) {
+    const dt_artifact *artifact = session->artifact;
+    dt_api_forget_position(session);
+    session->progress = (dt_checkpoint_state){
+        .step = state->step, .epoch = state->epoch, .examples = state->examples, .plateau = state->plateau, .plateau_state = state->plateau_state};
+    state->plateau = NULL; /* the session's now */
+    session->trained_on = dt_artifact_find_pipeline(artifact, state->data);
+    for (int s = 0; s < artifact->n_steps && session->trained_on >= 0; s++) {
+        if (!artifact->steps[s].trains || artifact->steps[s].pipeline != session->trained_on) continue;
+        session->trained_step = s;
+        return restore_totals(session, s, state);
+    }
+    return NULL;
+}
+
+static dt_status *load(dtrt_session *session, const char *path) {
+    char *found;
+    dt_checkpoint_state state = {0};
+    DT_TRY(find_checkpoint(path, &found));
+    dt_status *status =
+        session->options.forward_only ? dt_checkpoint_load_weights(session->session, found) : dt_checkpoint_load(session->session, found, &state);
+    if (status == NULL && !session->options.forward_only) status = go_on(session, &state);
+    dt_checkpoint_state_free(&state);
+    dt_release(found);
+    return status;
+}
+
+dt_status *dtrt_load(dtrt_session *session, const char *path) {
+    DT_TRY(dt_api_need(path, "path"));
+    DT_TRY(dt_api_enter(session));
+    return dt_api_leave(session, load(session, path));
+}
+
+static dt_status *load_weights(dtrt_session *session, const char *path, const dtrt_weights_options *given) {
+    dtrt_weights_options options;
+    dt_api_log log;
+    DT_TRY(dt_options_read(given, &options, sizeof options, "dtrt_weights_options"));
+    DT_TRY(dt_api_open_log(session, &log));
+    dt_run_options run = {.init = path, .map = options.map, .allow_missing = options.allow_missing != 0};
+    bool found;
+    int64_t epoch;
+    dt_status *status = dt_run_load_weights(session->session, &run, log.log, &found, &epoch);
+    dt_api_close_log(&log);
+    return status;
+}
+
+dt_status *dtrt_load_weights(dtrt_session *session, const char *path, const dtrt_weights_options *options) {
+    DT_TRY(dt_api_need(path, "path"));
+    DT_TRY(dt_api_enter(session));
+    return dt_api_leave(session, load_weights(session, path, options));
+}

@@ -1,0 +1,152 @@
+/* run: what dtrun's commands do, on a session of the caller's. */
+#include "runtime/run.h"
+
+#include "base/memory.h"
+#include "base/options.h"
+#include "runtime/dtrt/log.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef dt_status *run_function(const dt_kernels *kernels, const dt_run_options *options, dt_log *log);
+
+/* The runs use runners by the number of the step. */
+static dt_runner **open_runners(const dtrt_session *session) {
+    int n = session->artifact->n_steps;
+    dt_runner **runners = dt_allocate_zeroed((size_t)n, sizeof *runners);
+    for (int s = 0; runners != NULL && s < n; s++) runners[s] = session->steps[s].runner;
+    return runners;
+}
+
+static void close_runners(dtrt_session *session, dt_runner **runners) {
+    for (int s = 0; s < session->artifact->n_steps; s++) session->steps[s].runner = runners[s];
+    dt_release(runners);
+}
+
+/* Runs `run` with the session's own values in `options`. The session then is where the run has left it. */
+static dt_status *run_on(dtrt_session *session, run_function *run, dt_run_options *options, dt_run_session *on, bool *stopped) {
+    const dt_session_options *about = dt_session_get_options(session->session);
+    dt_checkpoint_state *state = &session->progress;
+    dt_api_log log;
+    on->session = session->session;
+    on->state = state;
+    on->runners = open_runners(session);
+    if (on->runners == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    dt_status *status = dt_api_open_log(session, &log);
+    if (status == NULL) {
+        options->on = on;
+        options->data = session->data;
+        options->replicas = about->replicas;
+        options->global_batch = dt_session_global_batch(session->session);
+        options->has_seed = true;
+        options->seed = about->seed;
+        options->ignore_bad_index = session->options.ignore_bad_index != 0;
+        options->stop = &log.stop;
+        options->was_stopped = stopped;
+        status = run(session->kernels, options, log.log);
+        *stopped = *stopped || atomic_load(&log.stop) != 0;
+        dt_api_close_log(&log);
+    }
+    close_runners(session, on->runners);
+    session->last_step = -1; /* results are a batch's, not a run's */
+    return status;
+}
+
+static dt_status *give_result(const dt_run_session *on, bool stopped, dtrt_run_result *result) {
+    if (result == NULL) return NULL;
+    dtrt_run_result about = {.n_steps = on->n_steps, .n_epochs = on->n_epochs, .stopped = stopped};
+    snprintf(about.reason, sizeof about.reason, "%s", stopped ? "stopped" : on->reason);
+    return dt_options_write(result, &about, sizeof about, "dtrt_run_result");
+}
+
+/* ---- training ---- */
+
+static dt_status *check_not_negative(int64_t value, const char *name) {
+    return value >= 0 ? NULL : dt_error(DT_INVALID_ARGUMENT, "dtrt_train_options.%s is %" PRId64, name, value);
+}
+
+static dt_status *check_numbers(const dtrt_train_options *options) {
+    DT_TRY(check_not_negative(options->epochs, "epochs"));
+    DT_TRY(check_not_negative(options->pause_after_epochs, "pause_after_epochs"));
+    DT_TRY(check_not_negative(options->max_steps, "max_steps"));
+    DT_TRY(check_not_negative(options->checkpoint_every, "checkpoint_every"));
+    DT_TRY(check_not_negative(options->keep, "keep"));
+    DT_TRY(check_not_negative(options->stop_after_no_gain, "stop_after_no_gain"));
+    return check_not_negative(options->log_every, "log_every");
+}
+
+static dt_status *train(dtrt_session *session, const dtrt_train_options *given, dtrt_run_result *result) {
+    dtrt_train_options options;
+    bool stopped = false;
+    DT_TRY(dt_options_read(given, &options, sizeof options, "dtrt_train_options"));
+    DT_TRY(check_numbers(&options));
+    if (session->options.forward_only) return dt_error(DT_FAILED_PRECONDITION, "the session is forward-only: it cannot train");
+    if (options.resume && options.checkpoint_dir == NULL)
+        return dt_error(DT_INVALID_ARGUMENT, "resume goes on from the newest checkpoint of checkpoint_dir, which is NULL");
+    dt_run_session on = {.pause_after = options.pause_after_epochs};
+    dt_run_options run = {.step = options.step,
+                          .from = options.from,
+                          .epochs = options.epochs,
+                          .max_steps = options.max_steps > 0 ? options.max_steps : -1,
+                          .checkpoint_dir = options.checkpoint_dir,
+                          .checkpoint_every = options.checkpoint_every,
+                          .keep = options.keep,
+                          .keep_best = options.keep_best,
+                          .stop_after_no_gain = options.stop_after_no_gain,
+                          .resume = options.resume != 0,
+                          .log_every = options.log_every,
+                          .plateau = options.reduce_on_plateau};
+    DT_TRY(run_on(session, dt_run_train, &run, &on, &stopped));
+    int step = dtrt_find_step(session->program, options.step != NULL ? options.step : "train");
+    session->trained_step = step;
+    session->trained_on = options.from != NULL ? dtrt_find_pipeline(session->program, options.from) : session->artifact->steps[step].pipeline;
+    return give_result(&on, stopped, result);
+}
+
+dt_status *dtrt_train(dtrt_session *session, const dtrt_train_options *options, dtrt_run_result *result) {
+    DT_TRY(dt_api_enter(session));
+    return dt_api_leave(session, train(session, options, result));
+}
+
+/* ---- evaluation and prediction ---- */
+
+static dt_status *evaluate(dtrt_session *session, const dtrt_evaluate_options *given, dtrt_run_result *result) {
+    dtrt_evaluate_options options;
+    bool stopped = false;
+    DT_TRY(dt_options_read(given, &options, sizeof options, "dtrt_evaluate_options"));
+    dt_run_session on = {.reason = "epochs"};
+    dt_run_options run = {.step = options.step, .from = options.from};
+    DT_TRY(run_on(session, dt_run_evaluate, &run, &on, &stopped));
+    int step = dtrt_find_step(session->program, options.step != NULL ? options.step : "evaluate");
+    on.n_steps = dt_reports_n_added(dt_runner_reports(session->steps[step].runner));
+    return give_result(&on, stopped, result);
+}
+
+dt_status *dtrt_evaluate(dtrt_session *session, const dtrt_evaluate_options *options, dtrt_run_result *result) {
+    DT_TRY(dt_api_enter(session));
+    return dt_api_leave(session, evaluate(session, options, result));
+}
+
+static dt_status *predict(dtrt_session *session, const dtrt_predict_options *given, dtrt_run_result *result) {
+    dtrt_predict_options options;
+    bool stopped = false;
+    DT_TRY(dt_options_read(given, &options, sizeof options, "dtrt_predict_options"));
+    if (options.n_inputs < 0 || (options.inputs == NULL && options.n_inputs > 0))
+        return dt_error(DT_INVALID_ARGUMENT, "dtrt_predict_options: %d inputs%s", options.n_inputs, options.inputs == NULL ? " that are NULL" : "");
+    for (int i = 0; i < options.n_inputs; i++) DT_TRY(dt_api_need(options.inputs[i], "dtrt_predict_options.inputs[i]"));
+    dt_run_session on = {.reason = "epochs"};
+    dt_run_options run = {.step = options.step,
+                          .from = options.from,
+                          .inputs = options.inputs,
+                          .n_inputs = options.n_inputs,
+                          .output = options.output,
+                          .png = options.png};
+    DT_TRY(run_on(session, dt_run_predict, &run, &on, &stopped));
+    return give_result(&on, stopped, result);
+}
+
+dt_status *dtrt_predict(dtrt_session *session, const dtrt_predict_options *options, dtrt_run_result *result) {
+    DT_TRY(dt_api_enter(session));
+    return dt_api_leave(session, predict(session, options, result));
+}

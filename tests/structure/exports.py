@@ -1,0 +1,41 @@
+"""What libdtrt.so and libdtrt.a show is what include/dtrt.h declares, and nothing else.
+
+Before the real comparison a name too many and one too few must be found.
+"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+BUILD = pathlib.Path(os.environ["DT_BUILD"])
+HEADERS = {"dtrt": pathlib.Path(os.environ["DT_SOURCE"]) / "include/dtrt.h"}
+
+
+def declared(text):
+    """The functions that a header marks with DT_API."""
+    text = re.sub(r"/\*.*?\*/|^#.*?$", "", text, flags=re.DOTALL | re.MULTILINE)
+    return set(re.findall(r"\bDT_API\s[^;(]*?\b(\w+)\(", text))
+
+
+def defined(library, *options):
+    """The global names that a library defines."""
+    lines = subprocess.run(["nm", "--defined-only", "--extern-only", *options, library], check=True, capture_output=True, text=True).stdout.splitlines()
+    return {line.split()[2] for line in lines if len(line.split()) == 3 and line.split()[1] != "A"}
+
+
+def differences(name, wanted, found):
+    return [f"{name}: {what} {', '.join(sorted(names))}" for what, names in (("lacks", wanted - found), ("shows", found - wanted)) if names]
+
+
+assert declared("DT_API int *a(int b); /* DT_API c(); */\nDT_API void\nd(void);\n#define DT_API e()\n") == {"a", "d"}
+assert differences("x", {"a", "b"}, {"b", "c"}) == ["x: lacks a", "x: shows c"]
+
+found = []
+for name, header in HEADERS.items():
+    wanted = declared(header.read_text())
+    assert len(wanted) > 30
+    found += differences(f"lib{name}.so", wanted, defined(BUILD / f"lib{name}.so", "--dynamic"))
+    found += differences(f"lib{name}.a", wanted, defined(BUILD / f"lib{name}.a"))
+print("\n".join(found) or "what is declared is what is shown")
+sys.exit(1 if found else 0)
