@@ -110,6 +110,19 @@ static void restore(training *run, const dt_checkpoint_state *saved) {
     if (saved->plateau != NULL && state->plateau != NULL && strcmp(saved->plateau, state->plateau) == 0) state->plateau_state = saved->plateau_state;
 }
 
+/* A new run takes no folder of another run. A session that goes on finds its own past there: nothing later than where it is. */
+static dt_status *check_past(const training *run) {
+    const dt_run_session *on = run->options->on;
+    if (on != NULL && on->state->step > 0) {
+        dt_checkpoint_state newest;
+        DT_TRY(dt_checkpoint_read_state(run->resumed_from, &newest));
+        int64_t step = newest.step;
+        dt_checkpoint_state_free(&newest);
+        if (step <= on->state->step) return NULL;
+    }
+    return dt_error(DT_ALREADY_EXISTS, "%s: there is a checkpoint already: go on from it with --resume, or name another folder", run->resumed_from);
+}
+
 /* The seed and the shape of the run are those of the checkpoint, where the command line does not say otherwise. */
 static dt_status *find_checkpoint(training *run, dt_checkpoint_state *saved) {
     const dt_run_options *options = run->options;
@@ -120,9 +133,11 @@ static dt_status *find_checkpoint(training *run, dt_checkpoint_state *saved) {
         dt_log_remark(run->log, "note", "%s: the file system has no locks: see that no other run writes its checkpoints there",
                       options->checkpoint_dir);
     DT_TRY(dt_checkpoint_newest(options->checkpoint_dir, &run->resumed_from));
-    if (!options->resume && run->resumed_from != NULL)
-        return dt_error(DT_ALREADY_EXISTS, "%s: there is a checkpoint already: go on from it with --resume, or name another folder",
-                        run->resumed_from);
+    if (!options->resume && run->resumed_from != NULL) {
+        DT_TRY(check_past(run));
+        dt_release(run->resumed_from);
+        run->resumed_from = NULL;
+    }
     if (!options->resume) return NULL;
     if (run->resumed_from == NULL) {
         dt_log_remark(run->log, "note", "%s: no checkpoint to go on from: starting from the beginning", options->checkpoint_dir);

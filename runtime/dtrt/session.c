@@ -220,7 +220,7 @@ dt_status *dt_api_step_state(dtrt_session *session, int step, dtrt_step_state **
     const dt_artifact *artifact = session->artifact;
     DT_TRY(dt_api_check_index(step, artifact->n_steps, "step"));
     *state = &session->steps[step];
-    if ((*state)->runner != NULL) return NULL;
+    if ((*state)->runner != NULL && (*state)->inputs != NULL) return NULL; /* a run makes the runner alone */
     if (session->options.forward_only && artifact->steps[step].trains)
         return dt_error(DT_FAILED_PRECONDITION, "step %s trains, and the session is forward-only", artifact->steps[step].name);
     const dt_artifact_function *function = &artifact->functions[artifact->steps[step].function];
@@ -228,5 +228,6 @@ dt_status *dt_api_step_state(dtrt_session *session, int step, dtrt_step_state **
     if ((*state)->buffers == NULL) (*state)->buffers = dt_allocate_zeroed((size_t)function->n_inputs, sizeof *(*state)->buffers);
     if ((*state)->inputs == NULL || (*state)->buffers == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     (*state)->returns_inputs = returns_inputs(function);
+    if ((*state)->runner != NULL) return NULL;
     return dt_runner_create(session->kernels, session->session, step, session->options.ignore_bad_index != 0, &(*state)->runner);
 }

@@ -181,6 +181,32 @@ static void a_callback_stops_training_which_goes_on_from_its_checkpoint(void **s
     destroy(stopped), destroy(other), destroy(whole);
 }
 
+static void a_session_goes_on_beside_its_own_checkpoints(void **state) {
+    (void)state;
+    dtrt_session *first = open_session(), *second = open_session();
+    dtrt_train_options train = DTRT_INIT(dtrt_train_options);
+    train.epochs = 1;
+    train.checkpoint_dir = scratch_path("past");
+    assert_ok(dtrt_train(first, &train, NULL));
+    assert_fails(dtrt_train(second, &train, NULL), DT_ALREADY_EXISTS, "step-4");
+    train.epochs = 2;
+    assert_ok(dtrt_train(first, &train, NULL));
+    assert_ok(dtrt_load(second, scratch_path("past/step-4")));
+    train.epochs = 3;
+    assert_fails(dtrt_train(second, &train, NULL), DT_ALREADY_EXISTS, "step-8");
+    destroy(first), destroy(second);
+}
+
+static void a_step_that_was_trained_takes_arrays_too(void **state) {
+    (void)state;
+    dtrt_session *session = open_session();
+    assert_ok(dtrt_train(session, NULL, NULL));
+    void *input;
+    assert_ok(dtrt_step_buffer(session, net_train, 0, &input, NULL));
+    assert_ok(dtrt_step(session, net_train, NULL, 0));
+    destroy(session);
+}
+
 static void what_is_loaded_goes_on_where_it_was_saved(void **state) {
     (void)state;
     dtrt_session *first = open_session(), *second = open_session();
@@ -362,6 +388,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_own_loop_gives_the_checkpoint_of_dtrun),
         cmocka_unit_test(training_on_a_session_is_dtruns_and_may_be_paused),
+        cmocka_unit_test(a_session_goes_on_beside_its_own_checkpoints),
+        cmocka_unit_test(a_step_that_was_trained_takes_arrays_too),
         cmocka_unit_test(a_callback_stops_training_which_goes_on_from_its_checkpoint),
         cmocka_unit_test(what_is_loaded_goes_on_where_it_was_saved),
         cmocka_unit_test(pipelines_are_looked_at_batch_by_batch),
