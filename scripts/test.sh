@@ -15,9 +15,9 @@ case "${1-}" in
 esac
 
 if [ $full = no ]; then
-    scripts/install.sh g++ unzip libopenmpi-dev openmpi-bin
+    scripts/install.sh g++ unzip libopenmpi-dev openmpi-bin python3-dev
 else
-    scripts/install.sh g++ unzip libopenmpi-dev openmpi-bin libmpich-dev mpich libzstd-dev xz-utils binutils debootstrap clang \
+    scripts/install.sh g++ unzip libopenmpi-dev openmpi-bin libmpich-dev mpich python3-dev libzstd-dev xz-utils binutils debootstrap clang \
         slurmctld slurmd slurm-client munge iproute2 bible-kjv
     scripts/install.sh "libclang-rt-$(clang -dumpversion | cut -d . -f 1)-dev" # the fuzzers' part of clang
 fi
@@ -25,12 +25,13 @@ fi
 # MPIs look localhost up all the time. A Debian of debootstrap has no file that says it, and a name server may take seconds.
 [ -e /etc/hosts ] || [ "$(id -u)" != 0 ] || echo "127.0.0.1 localhost $(uname -n)" >/etc/hosts
 
-# The tests compare with NumPy and read checkpoints with safetensors: both from PyPI, in an environment of the project's own.
+# The tests compare with NumPy and read checkpoints with safetensors, and those of the module dt are pytest's: all from PyPI, in an environment of the
+# project's own.
 python=$PWD/.venv/bin/python
-if ! "$python" -c 'import numpy, safetensors' 2>/dev/null; then
+if ! "$python" -c 'import numpy, pytest, safetensors, tqdm' 2>/dev/null; then
     rm -rf .venv
     python3 -m venv .venv
-    "$python" -m pip install --quiet --disable-pip-version-check numpy safetensors
+    "$python" -m pip install --quiet --disable-pip-version-check numpy pytest safetensors tqdm
 fi
 
 # The third family of MPIs that dtrun can run with has no package in Debian 12.

@@ -18,6 +18,7 @@ MAY_INCLUDE = {
     "runtime": {"runtime", "base", "abi", "include"},
     "frontends": {"frontends", "base", "abi", "ir"},
     "compiler": {"compiler", "frontends", "base", "abi", "ir", "include"},
+    "python": {"python", "include"},
     "tests": {"tests", "include", "compiler", "frontends", "runtime", "ir", "base", "abi"},
     "bench": {"bench", "include", "compiler", "frontends", "runtime", "ir", "base", "abi"},
 }

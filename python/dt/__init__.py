@@ -1,0 +1,17 @@
+"""Compile and train `.dt` programs from Python, with arrays of your own.
+
+    program = dt.compile("m.dt")
+    session = program.session(replicas=2, devices="cpu:2", data="/usr/share/datasets/fashion-mnist")
+    for report in session.train(epochs=5):
+        print(report["loss"], report["evaluate.accuracy"])
+"""
+from dt._dt import (Aborted, AlreadyExists, CompileError, DataLoss, Error, FailedPrecondition, InputOutput, InternalError, InvalidArgument, NotFound,
+                    OutOfRange, ResourceExhausted, Unimplemented)
+from dt._dt import version as __version__
+from dt.program import CompileWarning, Diagnostic, Program, Step, Tensor, compile, open
+from dt.session import LaunchValues, Session
+from dt.training import Report, Training
+
+__all__ = ["compile", "open", "Program", "Session", "Training", "Report", "LaunchValues", "Step", "Tensor", "Diagnostic", "CompileWarning", "Error",
+           "CompileError", "InvalidArgument", "NotFound", "AlreadyExists", "OutOfRange", "DataLoss", "FailedPrecondition", "ResourceExhausted",
+           "Unimplemented", "Aborted", "InputOutput", "InternalError"]

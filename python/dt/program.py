@@ -1,0 +1,241 @@
+"""Programs: compiled, or opened, and what they say of themselves."""
+from __future__ import annotations
+
+import os
+import pathlib
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dt import _dt, html
+
+if TYPE_CHECKING:
+    from dt.session import Session
+
+Path = str | os.PathLike[str]
+
+
+class Tensor(NamedTuple):
+    """An input or a result of a step, or a variable."""
+
+    name: str
+    """Of a variable its path: `"Net/dense/kernel"`."""
+    dtype: str
+    """As the language names it: `"f32"`, `"u8"`."""
+    shape: tuple[int | None, ...]
+    """None is the batch."""
+    kind: str | None
+    """Of a variable: `"parameter"`, `"state"`, or `"slot"`, which is an optimizer's."""
+    trainable: bool
+    """Of a parameter: whether it is trained."""
+
+    @classmethod
+    def _of(cls, described: tuple[Any, ...]) -> Tensor:
+        name, dtype, shape, kind, trainable = described
+        return cls(name, dtype, tuple(None if size < 0 else size for size in shape), kind, trainable)
+
+    @property
+    def type(self) -> str:
+        """As the language writes it: `"u8[B, 28, 28]"`."""
+        return f"{self.dtype}[{', '.join('B' if size is None else str(size) for size in self.shape)}]"
+
+    @property
+    def size(self) -> int:
+        """How many elements; of a batch, how many a row has."""
+        n = 1
+        for size in self.shape:
+            n *= 1 if size is None else size
+        return n
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.type}"
+
+
+class Step(NamedTuple):
+    """A step of a program: what it takes, returns and reports."""
+
+    name: str
+    """As the program names it."""
+    trains: bool
+    """Whether it changes variables."""
+    data: str | None
+    """The pipeline that it names as its data."""
+    inputs: tuple[Tensor, ...]
+    """What `Session.step` takes."""
+    results: tuple[Tensor, ...]
+    """Arrays that it returns."""
+    reports: tuple[str, ...]
+    """Numbers that it returns."""
+
+    def __str__(self) -> str:
+        returned = [str(result) for result in self.results] + list(self.reports)
+        return f"{self.name}({', '.join(map(str, self.inputs))}) -> {', '.join(returned) or 'nothing'}"
+
+
+class Diagnostic(NamedTuple):
+    """One finding of the compiler."""
+
+    is_error: bool
+    """Otherwise it is a warning."""
+    file: str | None
+    """Where it is; None: it has no place."""
+    line: int
+    """From 1; 0: it has no place."""
+    column: int
+    """From 1, in bytes."""
+    message: str
+    """What is wrong, in a sentence."""
+    remarks: tuple[str, ...]
+    """Notes that explain, and what to do."""
+    text: str
+    """All of it as a terminal shows it, with the line of the program and carets below it."""
+
+    @classmethod
+    def _of(cls, described: tuple[Any, ...]) -> Diagnostic:
+        is_error, file, line, column, message, remarks, text = described
+        return cls(is_error, file, line, column, message, tuple(remark for _, remark in remarks), text.rstrip("\n"))
+
+
+class CompileWarning(UserWarning):
+    """What the compiler warns of; the program is compiled."""
+
+
+class Program(_dt.Program):
+    """A compiled program. Make one with `dt.compile` or `dt.open`; any number of sessions and threads may share it."""
+
+    @property
+    def name(self) -> str:
+        """Of the program: that of its file."""
+        return self._describe()[0]
+
+    @property
+    def path(self) -> str:
+        """The file that it was opened from, or would be written to."""
+        return self._describe()[1]
+
+    @property
+    def compiler(self) -> str:
+        """What compiled it: `"dtc 0.1.0"`."""
+        return self._describe()[2]
+
+    @property
+    def batch(self) -> int:
+        """How many rows a replica has at most."""
+        return self._describe()[4]
+
+    @property
+    def n_parameters(self) -> int:
+        """Elements of all parameters."""
+        return self._describe()[5]
+
+    @property
+    def n_trainable(self) -> int:
+        """Elements of the parameters that are trained."""
+        return self._describe()[6]
+
+    @property
+    def steps(self) -> dict[str, Step]:
+        """The steps of the program by name."""
+        steps = {}
+        for name, trains, data, inputs, results, reports in self._steps():
+            steps[name] = Step(name, trains, data, tuple(map(Tensor._of, inputs)), tuple(map(Tensor._of, results)), tuple(reports))
+        return steps
+
+    @property
+    def variables(self) -> dict[str, Tensor]:
+        """Parameters, states and optimizers' slots by path."""
+        return {tensor.name: tensor for tensor in map(Tensor._of, self._variables())}
+
+    def text(self, member: str = "program.dt") -> str:
+        """A text that the artifact holds: `"program.dt"`, the program as it was compiled, `"program.ir"`, its graph, or `"plan.txt"`."""
+        return self._text(member)
+
+    def session(self, *, devices: str = "cpu", threads: int = 0, replicas: int = 1, global_batch: int = 0, seed: int = 0, data: Path | None = None,
+                checkpoints: Path | None = None, forward_only: bool = False, ignore_bad_index: bool = False, libraries: bool = True,
+                deadline: float = 0) -> Session:
+        """Put the variables of the program on devices, with new values from the seed.
+
+        - `devices`: `"cpu"`, one device with all cores; `"cpu:2"`, the cores divided evenly among two; `"cpu:2x4"`, two of four; `"cuda:0"`.
+        - `threads`: how many cores each device has that does not say it itself; 0: all, shared evenly.
+        - `replicas`: how many replicas the global batch is split over. It may change a result; devices never do.
+        - `global_batch`: rows of a full step, a multiple of `replicas`; 0: as many for each replica as the program says.
+        - `data`: the folder of the files that the program's pipelines read.
+        - `checkpoints`: the folder where `train` and `save` write checkpoints.
+        - `forward_only`: no gradients and no optimizer's slots are held: steps that train are refused.
+        - `ignore_bad_index`: an index out of range in the data is no error.
+        - `libraries`: on a GPU, whether vendors' libraries compute what they can.
+        - `deadline`: how many seconds a device may take for a step; 0: ten minutes.
+        """
+        from dt.session import Session
+
+        return Session._create(self, checkpoints, devices=devices, threads=threads, replicas=replicas, global_batch=global_batch, seed=seed,
+                               forward_only=forward_only, ignore_bad_index=ignore_bad_index, no_libraries=not libraries, deadline=deadline,
+                               data=None if data is None else os.fspath(data))
+
+    def __repr__(self) -> str:
+        return f"<dt.Program {self.name}: {self.n_parameters:,} parameters, steps {', '.join(self.steps)}>"
+
+    def _repr_html_(self) -> str:
+        return html.program(self)
+
+
+def _expression(value: Any) -> str:
+    """A value of Python's as the language writes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, str):
+        quoted = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+        return f'"{quoted}"'
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_expression, value))}]"
+    raise TypeError(f"{value!r} is no option: numbers, strings, booleans and lists of them are")
+
+
+def _read(program: Path, name: str | None) -> tuple[str, str | None, str | None]:
+    """The path that messages name, the text, and the folder of modules, each None where the compiler finds it itself."""
+    if isinstance(program, str) and "\n" in program:
+        return name or "program.dt", program, os.curdir
+    return os.fspath(program), None, None
+
+
+def compile(program: Path, options: Mapping[str, Any] | None = None, *, name: str | None = None, output: Path | None = None, batch: int = 0,
+            precision: str | None = None, target: str | None = None, cpu: str | None = None, optimize: str | None = None) -> Program:
+    """Compile a program: a file, or the text of one, which has more than one line.
+
+    - `options`: values for the options that the program declares, as `dtc compile -D name=value` sets them.
+    - `name`: what messages and the artifact call a text: `"net.dt"`.
+    - `output`: a file for the artifact, for `dt.open` and `dtrun`.
+    - `batch`: rows of a replica that memory is planned for; 0: the program's largest `batch(n)`.
+    - `precision`: of factors of products: `"f32"`, `"tf32"` or `"bf16"`.
+    - `target`: `"cpu"`, or `"cuda"`, which is beside the CPU; `"cuda:sm_90"`.
+    - `cpu`: instruction sets: `"x86-64-v3,x86-64-v4"`, `"native"`.
+    - `optimize`: what to leave out: `"no-fuse"`.
+
+    A program with mistakes is a `dt.CompileError`, whose text is the compiler's; what it only warns of is a `dt.CompileWarning`.
+    """
+    path, source, folder = _read(program, name)
+    defines = [(key, _expression(value)) for key, value in (options or {}).items()]
+    artifact, described = _dt.compile(path, source, folder, defines, batch, precision, target, cpu, optimize)
+    diagnostics = [Diagnostic._of(one) for one in described]
+    if artifact is None:
+        raise _compile_error(diagnostics)
+    for diagnostic in diagnostics:
+        warnings.warn(diagnostic.text, CompileWarning, stacklevel=2)
+    if output is not None:
+        pathlib.Path(output).write_bytes(artifact)
+    return Program(os.fspath(output) if output is not None else str(pathlib.Path(path).with_suffix(".dtx")), artifact)
+
+
+def _compile_error(diagnostics: list[Diagnostic]) -> _dt.CompileError:
+    error = _dt.CompileError("\n" + "\n".join(diagnostic.text for diagnostic in diagnostics))
+    first = next((diagnostic for diagnostic in diagnostics if diagnostic.is_error), diagnostics[0])
+    error.diagnostics = diagnostics
+    error.file, error.line, error.column = first.file, first.line, first.column
+    return error
+
+
+def open(path: Path) -> Program:
+    """Open an artifact, a `.dtx` file that `dtc compile` or `dt.compile(…, output=…)` wrote."""
+    return Program(os.fspath(path))

@@ -1,0 +1,326 @@
+"""Sessions: the variables of a program on devices, ready to step."""
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sized
+from typing import Any
+
+import numpy
+
+from dt import _dt
+from dt.program import Path, Program
+from dt.training import Bars, Epochs, Report, Training, remark
+
+
+def _as_array(memory: _dt.Memory) -> numpy.ndarray[Any, Any]:
+    """An array of NumPy's that shows the memory."""
+    array = numpy.asarray(memory)
+    if memory.dtype == "bf16":  # which the buffer protocol cannot name
+        import ml_dtypes
+
+        return array.view(ml_dtypes.bfloat16)
+    return array
+
+
+class LaunchValues(MutableMapping[str, float]):
+    """The scalars that a program reads at each step: those that it declares with `launch`, and `"seed"`, `"counter"`, `"epochs"`,
+    `"steps_per_epoch"`. One that is set is read by the next step."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def __getitem__(self, name: str) -> float:
+        return self._session._get_launch(name)
+
+    def __setitem__(self, name: str, value: float) -> None:
+        self._session._set_launch(name, value)
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError("a launch value cannot be deleted")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._session.program._launch_values())
+
+    def __len__(self) -> int:
+        return len(self._session.program._launch_values())
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+
+class Session(_dt.Session):
+    """The variables of a program on devices. Make one with `Program.session`.
+
+    `session["Net/dense/kernel"]` is a read-only view of a variable where it is: later steps change what it shows, and it keeps the session alive.
+    `session["Net/dense/kernel"] = array` writes it.
+
+    A session is used by one thread at a time, and not in a child after fork: both are a `dt.FailedPrecondition`. Different sessions are independent.
+    Steps release the GIL.
+    """
+
+    program: Program
+    """What it runs."""
+    checkpoints: str | None
+    """The folder where `train` and `save` write checkpoints."""
+
+    @classmethod
+    def _create(cls, program: Program, checkpoints: Path | None, **options: Any) -> Session:
+        session = cls(program, _as_array, remark, **options)
+        session.program = program
+        session.checkpoints = None if checkpoints is None else os.fspath(checkpoints)
+        return session
+
+    # ---- where it is ----
+
+    @property
+    def replicas(self) -> int:
+        """How many replicas the global batch is split over."""
+        return self._describe()[0]
+
+    @property
+    def global_batch(self) -> int:
+        """Rows of a full step."""
+        return self._describe()[1]
+
+    @property
+    def seed(self) -> int:
+        """Of initial values, of the order of examples, of random numbers."""
+        return self._describe()[2]
+
+    @property
+    def memory_bytes(self) -> int:
+        """What it takes on all devices together."""
+        return self._describe()[3]
+
+    @property
+    def level(self) -> str:
+        """Of the code that runs: `"x86-64-v4"`, `"sm_90"`."""
+        return self._describe()[6]
+
+    @property
+    def n_steps(self) -> int:
+        """Training steps done."""
+        return self._describe()[7]
+
+    @property
+    def epoch(self) -> int:
+        """Epochs of training done."""
+        return self._describe()[8]
+
+    @property
+    def launch(self) -> LaunchValues:
+        """The program's launch values: `session.launch["rate"] = 3e-4`."""
+        return LaunchValues(self)
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return "<dt.Session, closed>"
+        return f"<dt.Session of {self.program.name}: {self.replicas} replicas, global batch {self.global_batch}, {self.n_steps:,} steps done>"
+
+    # ---- variables ----
+
+    def __getitem__(self, path: str) -> numpy.ndarray[Any, Any]:
+        return _as_array(super().__getitem__(path))
+
+    def __setitem__(self, path: str, array: Any) -> None:
+        super().__setitem__(path, array)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.program.variables)
+
+    def __contains__(self, path: object) -> bool:
+        return path in self.program.variables
+
+    def keys(self) -> list[str]:
+        """The paths of all variables."""
+        return list(self.program.variables)
+
+    # ---- training ----
+
+    def train(self, batches: Iterable[Any] | None = None, *, epochs: int = 1, step: str = "train", data: str | None = None,
+              validation: Iterable[Any] | None = None, max_steps: int = 0, checkpoint_every: int = 0, keep: int = 0, keep_best: str | None = None,
+              stop_after_no_gain: int = 0, progress: bool | None = None) -> Training:
+        """Train, an epoch for each report that is asked for: `for report in session.train(epochs=5)`.
+
+        - `batches`: None: the program's own data. Or anything that gives the batches of an epoch each time it is iterated over, such as a PyTorch
+          `DataLoader` or a `tf.data.Dataset`: tuples in the order of the step's inputs, or dicts of them.
+        - `epochs`: how many more.
+        - `step`: which step trains.
+        - `data`: the program's pipeline to read; None: that of the step.
+        - `validation`: with `batches`, those to evaluate on after each epoch. The program's own data is evaluated on where it has a step `evaluate`.
+        - `max_steps`: how many more steps at most; 0: no limit.
+        - `progress`: whether bars are shown, which takes tqdm; None: in a terminal or a notebook, if tqdm is installed.
+
+        With the program's own data, and a folder of checkpoints:
+
+        - `checkpoint_every`: steps from one to the next; 0: one after each epoch.
+        - `keep`: how many of the newest are kept; 0: 3.
+        - `keep_best`: keep also the best by a report: `"evaluate.accuracy"`.
+        - `stop_after_no_gain`: end after so many epochs in which that was no better; 0: never.
+
+        Ctrl-C finishes the step, writes a checkpoint if there is a folder for them, and raises KeyboardInterrupt.
+        """
+        if epochs < 1:
+            raise ValueError(f"epochs is {epochs}: at least 1")
+        if max_steps < 0:
+            raise ValueError(f"max_steps is {max_steps}: 0, for no limit, or more")
+        if batches is None:
+            if validation is not None:
+                raise TypeError("validation is for batches that are given: the program's own data is evaluated on by its step `evaluate`")
+            options: dict[str, Any] = {"step": step, "source": data, "checkpoint_every": checkpoint_every, "keep": keep, "keep_best": keep_best,
+                                       "stop_after_no_gain": stop_after_no_gain}
+            return Training(self._own_epochs(epochs, max_steps, progress, options))
+        return Training(self._given_epochs(batches, epochs, step, validation, max_steps, progress))
+
+    def _own_epochs(self, epochs: int, max_steps: int, progress: bool | None, options: dict[str, Any]) -> Iterator[Report]:
+        listener = Epochs(options["step"], progress)
+        until, last = self.epoch + epochs, self.n_steps + max_steps if max_steps else 0
+        reason = "pause"
+        while reason == "pause":
+            try:
+                _, _, _, reason = self._train(listener, epochs=until, pause_after_epochs=1, max_steps=last, checkpoint_dir=self.checkpoints,
+                                              resume=False, **options)
+            finally:
+                listener.bars.close()
+            report = listener.take(self.n_steps)
+            if report is not None:
+                yield report
+
+    def _given_epochs(self, batches: Iterable[Any], epochs: int, step: str, validation: Iterable[Any] | None, max_steps: int,
+                      progress: bool | None) -> Iterator[Report]:
+        last = self.n_steps + max_steps if max_steps else None
+        for epoch in range(1, epochs + 1):
+            try:
+                began = time.perf_counter()
+                values, examples = self._pass(batches, step, progress, epoch, epochs, last)
+                seconds = time.perf_counter() - began
+            except KeyboardInterrupt:
+                if self.checkpoints is not None:
+                    self.save()
+                raise
+            if validation is not None:
+                evaluated, _ = self._pass(validation, "evaluate", progress, epoch, epochs)
+                values.update((f"evaluate.{name}", value) for name, value in evaluated.items())
+            if self.checkpoints is not None:
+                self.save()
+            yield Report(values, epoch=epoch, step=self.n_steps, examples=examples, seconds=seconds,
+                         examples_per_second=examples / seconds if seconds else 0, data_wait=0)
+            if last is not None and self.n_steps >= last:
+                return
+
+    def _pass(self, batches: Iterable[Any], step: str, progress: bool | None, epoch: int = 0, epochs: int = 0,
+              last: int | None = None) -> tuple[dict[str, float], int]:
+        """Runs a step on all batches, or until the session has done `last` training steps: what it reports of them all, and of how many examples."""
+        inputs = self._inputs(step)
+        bars = Bars(progress)
+        n_batches = len(batches) if isinstance(batches, Sized) else 0
+        examples = 0
+        self._reset_totals(step)
+        try:
+            for n, batch in enumerate(batches, 1):
+                arrays = self._named(step, inputs, batch)
+                values = self.step(step, **arrays)
+                examples += max((len(array) for array in arrays.values() if getattr(array, "ndim", 1)), default=0)
+                bars.show(step, epoch, epochs, n, n_batches, {name: value for name, value in values.items() if isinstance(value, float)})
+                if last is not None and self.n_steps >= last:
+                    break
+        finally:
+            bars.close()
+        if not examples and inputs:
+            raise ValueError(f"{step}: there are no batches: give what can be iterated over again for each epoch, not an iterator that is used up")
+        return self._totals(step), examples
+
+    def _inputs(self, step: str) -> list[str]:
+        found = self.program.steps.get(step)
+        if found is None:
+            raise _dt.NotFound(f"there is no step {step!r}: the program has {', '.join(self.program.steps)}")
+        return [tensor.name for tensor in found.inputs]
+
+    @staticmethod
+    def _named(step: str, inputs: list[str], batch: Any) -> dict[str, Any]:
+        if isinstance(batch, Mapping):
+            return dict(batch)
+        arrays = batch if isinstance(batch, (tuple, list)) else (batch,)
+        if len(arrays) != len(inputs):
+            raise TypeError(f"{step}: {len(arrays)} arrays for {len(inputs)} inputs: {', '.join(inputs)}")
+        return dict(zip(inputs, arrays))
+
+    # ---- evaluation and prediction ----
+
+    def evaluate(self, batches: Iterable[Any] | None = None, *, step: str = "evaluate", data: str | None = None, progress: bool | None = None,
+                 **inputs: Any) -> dict[str, float]:
+        """Run a step that does not train over all of its data, and return what it reports.
+
+        The data is the program's own, its pipeline `data` or that of the step; or `batches`, as of `train`; or arrays, one for each input by its
+        name, of any number of rows.
+        """
+        if batches is not None and inputs:
+            raise TypeError("evaluate() takes batches, or arrays by name, not both")
+        if inputs:
+            batches = self._batches(step, inputs)
+        if batches is not None:
+            return self._pass(batches, step, progress)[0]
+        listener = Epochs(step, progress)
+        try:
+            self._evaluate(listener, step=step, source=data)
+        finally:
+            listener.bars.close()
+        return self._totals(step)
+
+    def predict(self, *arrays: Any, step: str = "predict", **inputs: Any) -> dict[str, numpy.ndarray[Any, Any]]:
+        """Run a step on arrays of any number of rows, and return its results by name.
+
+        The arrays are in the order of the step's inputs, or by name.
+        """
+        if arrays and inputs:
+            raise TypeError("predict() takes arrays in order, or by name, not both")
+        given = self._named(step, self._inputs(step), arrays) if arrays else inputs
+        parts = [self.step(step, **batch) for batch in self._batches(step, given)]
+        rows = {tensor.name for tensor in self.program.steps[step].results if tensor.shape and tensor.shape[0] is None}
+        return {name: numpy.concatenate([part[name] for part in parts]) if name in rows and len(parts) > 1 else value
+                for name, value in parts[-1].items()}
+
+    def _batches(self, step: str, arrays: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """The arrays, a global batch after the other."""
+        known = {tensor.name: tensor for tensor in self.program.steps[step].inputs} if step in self.program.steps else {}
+        split = {name for name in arrays if name in known and known[name].shape and known[name].shape[0] is None and hasattr(arrays[name], "__len__")}
+        lengths = {name: len(arrays[name]) for name in split}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"{step}: the arrays have different numbers of rows: {', '.join(f'{name} {n}' for name, n in lengths.items())}")
+        rows, batch = max(lengths.values(), default=0), self.global_batch
+        if rows <= batch:
+            yield dict(arrays)
+        for begin in range(0, rows, batch) if rows > batch else ():
+            yield {name: array[begin:begin + batch] if name in split else array for name, array in arrays.items()}
+
+    # ---- files ----
+
+    def save(self, folder: Path | None = None) -> str:
+        """Write a checkpoint into a folder, or into that of the session, and return its path. It is written whole or not at all."""
+        folder = self.checkpoints if folder is None else os.fspath(folder)
+        if folder is None:
+            raise ValueError("save() needs a folder: save(\"checkpoints\"), or program.session(checkpoints=\"checkpoints\")")
+        return self._save(folder)
+
+    def load(self, path: Path | None = None, *, map: Path | None = None, allow_missing: bool = False) -> None:
+        """Set the variables from a file.
+
+        - A checkpoint, or a folder of them, of which the newest is read; None is the session's folder. All variables and the position of the training
+          are set: `train` goes on as if it had not stopped.
+        - A `.safetensors` file: the parameters and states are set. `map` is a file that says which name in it is which variable; with
+          `allow_missing`, variables that it does not have keep their values.
+        """
+        path = self.checkpoints if path is None else os.fspath(path)
+        if path is None:
+            raise ValueError("load() needs a path: load(\"checkpoints\"), or program.session(checkpoints=\"checkpoints\")")
+        if path.endswith(".safetensors") or map is not None or allow_missing:
+            self._load_weights(path, None if map is None else os.fspath(map), allow_missing, remark)
+        else:
+            self._load(path)
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()

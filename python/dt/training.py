@@ -1,0 +1,159 @@
+"""Trainings: a report for each epoch, bars while they run, and all of it as a table with curves."""
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from dt import html
+
+log = logging.getLogger("dt")
+
+
+class Report(Mapping[str, float]):
+    """What an epoch reported, by name: `report["loss"]` is of training, `report["evaluate.loss"]` of the evaluation after it."""
+
+    epoch: int
+    """From 1."""
+    step: int
+    """Training steps done, in all."""
+    examples: int
+    """That this epoch trained on."""
+    seconds: float
+    """That its training took."""
+    examples_per_second: float
+    """Without the first step; 0: there was no other."""
+    data_wait: float
+    """Part of `seconds` that was spent waiting for data, 0 to 1."""
+
+    def __init__(self, values: Mapping[str, float], *, epoch: int, step: int, examples: int, seconds: float, examples_per_second: float,
+                 data_wait: float) -> None:
+        self._values = dict(values)
+        self.epoch, self.step, self.examples = epoch, step, examples
+        self.seconds, self.examples_per_second, self.data_wait = seconds, examples_per_second, data_wait
+
+    def __getitem__(self, name: str) -> float:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        values = "".join(f"  {name} {value:.4f}" for name, value in self.items())
+        return f"epoch {self.epoch}  {self.examples:,} examples  {self.seconds:.2f} s{values}"
+
+
+class Training(Iterator[Report]):
+    """A training under way: each `next` trains an epoch and gives its report. In a notebook it shows itself as a table with curves."""
+
+    def __init__(self, reports: Iterator[Report]) -> None:
+        self._next = reports
+        self.reports: list[Report] = []
+        """Those so far."""
+
+    def __next__(self) -> Report:
+        self.reports.append(next(self._next))
+        return self.reports[-1]
+
+    def run(self) -> Training:
+        """Train to the end; `reports` has what each epoch said."""
+        for _ in self:
+            pass
+        return self
+
+    def __repr__(self) -> str:
+        return "\n".join(map(repr, self.reports)) or "<dt.Training that has not begun>"
+
+    def _repr_html_(self) -> str:
+        return html.training(self.reports)
+
+
+def _in_notebook() -> bool:
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return shell is not None and "IPKernelApp" in shell.config
+
+
+class Bars:
+    """A bar of tqdm's for each pass over the data, in a terminal or a notebook; none where tqdm is not installed or nobody watches."""
+
+    def __init__(self, progress: bool | None) -> None:
+        self._create = self._find(progress)
+        self._bar: Any = None
+        self._shown: tuple[str, int] | None = None
+
+    @staticmethod
+    def _find(progress: bool | None) -> Callable[..., Any] | None:
+        if progress is False or progress is None and not (sys.stderr is not None and sys.stderr.isatty() or _in_notebook()):
+            return None
+        try:
+            from tqdm.auto import tqdm
+        except ImportError:
+            if progress:
+                raise
+            return None
+        return tqdm  # type: ignore[no-any-return]
+
+    def show(self, step: str, epoch: int, epochs: int, steps: int, n_steps: int, values: Mapping[str, float]) -> None:
+        """Where a pass is: `steps` of `n_steps`, 0 where that is not known. `epoch` 0: it is of none."""
+        if self._create is None:
+            return
+        if self._shown != (step, epoch):
+            self.close()
+            of = f" {epoch}/{epochs}" if epochs else f" {epoch}" if epoch else ""
+            self._bar = self._create(total=n_steps or None, desc=f"{step}{of}", unit=" steps")
+            self._shown = (step, epoch)
+        self._bar.set_postfix({name: f"{value:.4f}" for name, value in values.items()}, refresh=False)
+        self._bar.update(steps - self._bar.n)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.refresh()
+            self._bar.close()
+        self._bar = self._shown = None
+
+
+def remark(event: Mapping[str, Any]) -> None:
+    """Notes, warnings and checkpoints go to the logger "dt"."""
+    if event["kind"] == "remark":
+        log.log(logging.WARNING if event["what"] == "warning" else logging.INFO, "%s", event["text"])
+    elif event["kind"] == "checkpoint":
+        log.info("checkpoint %s", event["path"])
+
+
+class Epochs:
+    """What the runtime tells of a run, put together into reports."""
+
+    def __init__(self, step: str, progress: bool | None) -> None:
+        self._step = step
+        self.bars = Bars(progress)
+        self._trained: Mapping[str, Any] | None = None
+        self._values: dict[str, float] = {}
+
+    def __call__(self, event: Mapping[str, Any]) -> None:
+        remark(event)
+        if event["kind"] not in ("progress", "epoch"):
+            return
+        self.bars.show(event["step"], event["epoch"], event["epochs"], event["steps"], event["steps_per_epoch"], event["values"])
+        if event["kind"] == "epoch":
+            self.bars.close()
+            self._add(event)
+
+    def _add(self, event: Mapping[str, Any]) -> None:
+        if event["step"] == self._step:
+            self._trained = event
+            self._values.update(event["values"])
+        else:
+            self._values.update((f"{event['step']}.{name}", value) for name, value in event["values"].items())
+
+    def take(self, step: int) -> Report | None:
+        """The report of the epoch that ended last, after `step` training steps; None where none did."""
+        event, values, self._trained, self._values = self._trained, self._values, None, {}
+        if event is None:
+            return None
+        return Report(values, epoch=event["epoch"], step=step, examples=event["examples"], seconds=event["seconds"],
+                      examples_per_second=event["examples_per_second"], data_wait=event["data_wait"])

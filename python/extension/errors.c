@@ -1,0 +1,88 @@
+/* errors: statuses as exceptions. Each kind is an exception of Python's own as well, so that `except ValueError` means what it says. */
+#include "python/extension/extension.h"
+
+#include <string.h>
+
+#define IN_MODULE "dt."
+
+static const struct {
+    dt_code code;
+    const char *name, *documentation;
+} kinds[] = {
+    {DT_INVALID_ARGUMENT, IN_MODULE "InvalidArgument", "What was asked for makes no sense. A ValueError too."},
+    {DT_NOT_FOUND, IN_MODULE "NotFound", "A file, a step or a variable that should exist does not. A LookupError too."},
+    {DT_ALREADY_EXISTS, IN_MODULE "AlreadyExists", "Something would have to be overwritten. A FileExistsError too."},
+    {DT_OUT_OF_RANGE, IN_MODULE "OutOfRange", "An index is out of range, in the call or in the data. An IndexError too."},
+    {DT_DATA_LOSS, IN_MODULE "DataLoss", "A file is truncated, altered or inconsistent. A ValueError too."},
+    {DT_FAILED_PRECONDITION, IN_MODULE "FailedPrecondition",
+     "The right request in the wrong state: a session that is closed, or that another thread uses. A RuntimeError too."},
+    {DT_RESOURCE_EXHAUSTED, IN_MODULE "ResourceExhausted", "Memory, disk, file descriptors or threads are exhausted. A MemoryError too."},
+    {DT_UNIMPLEMENTED, IN_MODULE "Unimplemented", "Not on this device, or not in this version. A NotImplementedError too."},
+    {DT_ABORTED, IN_MODULE "Aborted", "A device or another process ended it. A RuntimeError too."},
+    {DT_IO, IN_MODULE "InputOutput", "The operating system refused. An OSError too."},
+    {DT_INTERNAL, IN_MODULE "InternalError", "A bug of dt's. A RuntimeError too."},
+};
+
+static PyObject *standard_exception(dt_code code) {
+    switch (code) {
+    case DT_INVALID_ARGUMENT:
+    case DT_DATA_LOSS: return PyExc_ValueError;
+    case DT_NOT_FOUND: return PyExc_LookupError;
+    case DT_ALREADY_EXISTS: return PyExc_FileExistsError;
+    case DT_OUT_OF_RANGE: return PyExc_IndexError;
+    case DT_RESOURCE_EXHAUSTED: return PyExc_MemoryError;
+    case DT_UNIMPLEMENTED: return PyExc_NotImplementedError;
+    case DT_IO: return PyExc_OSError;
+    default: return PyExc_RuntimeError;
+    }
+}
+
+static PyObject *create(PyObject *module, const char *name, const char *documentation, PyObject *bases) {
+    PyObject *exception = bases != NULL ? PyErr_NewExceptionWithDoc(name, documentation, bases, NULL) : NULL;
+    Py_XDECREF(bases);
+    if (exception != NULL && PyModule_AddObjectRef(module, name + sizeof IN_MODULE - 1, exception) < 0) Py_CLEAR(exception);
+    return exception;
+}
+
+int dtpy_add_errors(PyObject *module, dtpy_module *state) {
+    state->error =
+        create(module, IN_MODULE "Error", "What all errors of dt are. `file`, `line` and `column` say where in the program, or are None.\n",
+               PyTuple_Pack(1, PyExc_Exception));
+    if (state->error == NULL) return -1;
+    static const char *const places[] = {"file", "line", "column"};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        if (PyObject_SetAttrString(state->error, places[i], Py_None) < 0) return -1;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        PyObject **exception = &state->of_code[kinds[i].code];
+        *exception = create(module, kinds[i].name, kinds[i].documentation, PyTuple_Pack(2, state->error, standard_exception(kinds[i].code)));
+        if (*exception == NULL) return -1;
+    }
+    state->compile_error = create(module, IN_MODULE "CompileError",
+                                  "A program has mistakes. Its text is what the compiler says of them all, and `diagnostics` has them one by one.\n",
+                                  PyTuple_Pack(1, state->of_code[DT_INVALID_ARGUMENT]));
+    return state->compile_error != NULL ? 0 : -1;
+}
+
+/* Takes over `value`. */
+static bool set(PyObject *exception, const char *name, PyObject *value) {
+    bool is_set = value != NULL && PyObject_SetAttrString(exception, name, value) == 0;
+    Py_XDECREF(value);
+    return is_set;
+}
+
+bool dtpy_raise(const dtpy_module *module, dt_status *status) {
+    if (status == NULL) return false;
+    PyObject *type = module->of_code[status->code];
+    if (type == NULL) type = module->error;
+    PyObject *message = PyUnicode_DecodeUTF8(status->message, (Py_ssize_t)strlen(status->message), "replace");
+    PyObject *exception = message != NULL ? PyObject_CallFunctionObjArgs(type, message, NULL) : NULL;
+    Py_XDECREF(message);
+    bool is_whole = exception != NULL;
+    if (is_whole && status->line > 0)
+        is_whole = set(exception, "file", PyUnicode_DecodeFSDefault(status->file)) && set(exception, "line", PyLong_FromLong(status->line)) &&
+                   set(exception, "column", PyLong_FromLong(status->column));
+    if (is_whole) PyErr_SetObject(type, exception);
+    Py_XDECREF(exception);
+    dtrt_status_free(status);
+    return true;
+}

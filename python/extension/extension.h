@@ -1,0 +1,114 @@
+/* extension: what the files of the Python module dt._dt share. It is the libraries' C interface (include/dtc.h, include/dtrt.h) as Python objects;
+ * all that need not be in C is in python/dt/.
+ *
+ * The limited API of 3.11, so that one file serves every later Python. What runs long (steps, runs, compilations, files) releases the GIL. A session
+ * is entered by one thread at a time (dtpy_enter); dtrt checks the same once more, for reads in callbacks and for children after fork. */
+#ifndef DT_PYTHON_EXTENSION_H
+#define DT_PYTHON_EXTENSION_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "include/dtc.h"
+#include "include/dtrt.h"
+#include <stdbool.h>
+
+/* What the module holds on to; there is one for each interpreter that imports it. */
+typedef struct dtpy_module {
+    PyObject *error;         /* dt.Error */
+    PyObject *compile_error; /* dt.CompileError */
+    PyObject *of_code[DT_INTERNAL + 1];
+    PyTypeObject *memory, *program, *session;
+} dtpy_module;
+
+/* Of one of its types, or of a subclass; NULL, with an exception. Objects remember it: the search is slow. */
+const dtpy_module *dtpy_module_of(PyTypeObject *type);
+
+/* ---- errors.c ---- */
+
+/* Creates dt.Error and its subclasses. */
+int dtpy_add_errors(PyObject *module, dtpy_module *state);
+/* Raises the exception for a status, which it frees; false for NULL, where there is nothing to raise. */
+bool dtpy_raise(const dtpy_module *module, dt_status *status);
+
+/* ---- memory.c ---- */
+
+extern PyType_Spec dtpy_memory_spec;
+
+/* An object with the buffer protocol. data NULL: it gets memory of its own, writable; else it shows the memory of `session`, read-only, and keeps
+ * that. dims are copied; the first is `rows` where it is DTRT_ROWS. */
+PyObject *dtpy_memory_create(const dtpy_module *module, dtrt_dtype dtype, int n_dims, const int64_t *dims, int64_t rows, const void *data,
+                             PyObject *session);
+void *dtpy_memory_data(PyObject *memory);
+size_t dtpy_memory_bytes(PyObject *memory);
+
+/* ---- arrays.c ---- */
+
+/* An array of Python's for the time of a call. */
+typedef struct dtpy_borrowed {
+    dtrt_array array;
+    Py_buffer buffer;  /* obj NULL: not held */
+    PyObject *capsule; /* of DLPack; or NULL */
+    int64_t *strides;  /* of DLPack, in bytes; or NULL */
+} dtpy_borrowed;
+
+/* Lends `object`, without a copy, by the buffer protocol or else by DLPack. It must have the element type of `tensor`. `what` begins a message: "step
+ * train". */
+int dtpy_borrow(PyObject *object, const char *what, const dtrt_tensor *tensor, dtpy_borrowed *borrowed);
+void dtpy_return(dtpy_borrowed *borrowed);
+
+/* ---- program.c ---- */
+
+extern PyType_Spec dtpy_program_spec;
+
+/* A step, read once. */
+typedef struct dtpy_step {
+    PyObject *name;
+    dtrt_step_info info;
+    PyObject **inputs, **results, **reports; /* their names */
+    dtrt_tensor *input_tensors, *result_tensors;
+} dtpy_step;
+
+typedef struct dtpy_program {
+    PyObject_HEAD const dtpy_module *module;
+    dtrt_program *program;
+    int n_steps;
+    dtpy_step *steps;
+} dtpy_program;
+
+/* Index of a step by its name; -1, with an exception. */
+int dtpy_find_step(const dtpy_program *program, PyObject *name);
+
+/* dt._dt.compile. */
+PyObject *dtpy_compile(PyObject *module, PyObject *arguments, PyObject *keywords);
+
+/* ---- session.c, session_runs.c ---- */
+
+extern PyType_Spec dtpy_session_spec;
+
+typedef struct dtpy_session {
+    PyObject_HEAD const dtpy_module *module;
+    dtpy_program *program;
+    dtrt_session *session; /* NULL: closed */
+    Py_ssize_t n_views;    /* of its memory that live */
+    bool busy;             /* a thread is in a call that releases the GIL */
+    PyThreadState *thread; /* of that call */
+    PyObject *listener;    /* called with each event of that call; or NULL */
+    PyObject *raised[3];   /* by the listener, or by a signal: what the call raises when it ends */
+    PyObject *as_array;    /* numpy.asarray, or what else makes an array of Memory */
+} dtpy_session;
+
+/* Before and after a call that releases the GIL: dtpy_enter fails, with an exception, where the session is closed or in use. dtpy_leave takes the
+ * status of the call, and raises what it says, or what was raised in a callback: false then. */
+bool dtpy_enter(dtpy_session *self, PyObject *listener);
+bool dtpy_leave(dtpy_session *self, dt_status *status);
+/* Whether the session is open; an exception if not. */
+bool dtpy_is_open(dtpy_session *self);
+
+/* The callback of dtrt_session_options: `context` is the dtpy_session. */
+int dtpy_on_event(void *context, dtrt_session *session, const dtrt_event *event);
+
+PyObject *dtpy_session_train(PyObject *self, PyObject *arguments, PyObject *keywords);
+PyObject *dtpy_session_evaluate(PyObject *self, PyObject *arguments, PyObject *keywords);
+
+#endif

@@ -1,0 +1,309 @@
+/* program: dt._dt.Program, an artifact, and dt._dt.compile, which makes its bytes. */
+#include "python/extension/extension.h"
+
+#include <string.h>
+
+/* ---- compile ---- */
+
+typedef struct compilation {
+    PyObject *diagnostics; /* a list */
+    PyThreadState *thread; /* while the compiler runs */
+} compilation;
+
+/* (is_error, file or None, line, column, message, [(is_help, text), …], text) */
+static PyObject *describe_diagnostic(const dtc_diagnostic *diagnostic) {
+    PyObject *remarks = PyList_New(0);
+    for (size_t i = 0; remarks != NULL && i < diagnostic->n_remarks; i++) {
+        PyObject *remark = Py_BuildValue("(Os)", diagnostic->remarks[i].is_help ? Py_True : Py_False, diagnostic->remarks[i].text);
+        if (remark == NULL || PyList_Append(remarks, remark) < 0) Py_CLEAR(remarks);
+        Py_XDECREF(remark);
+    }
+    if (remarks == NULL) return NULL;
+    return Py_BuildValue("(OziisNs)", diagnostic->severity == DTC_ERROR ? Py_True : Py_False, diagnostic->line > 0 ? diagnostic->file : NULL,
+                         diagnostic->line, diagnostic->column, diagnostic->message, remarks, diagnostic->text);
+}
+
+static int on_diagnostic(void *context, const dtc_diagnostic *diagnostic) {
+    compilation *compilation = context;
+    if (diagnostic->severity == DTC_REPORT || compilation->diagnostics == NULL) return compilation->diagnostics == NULL;
+    PyEval_RestoreThread(compilation->thread);
+    PyObject *described = describe_diagnostic(diagnostic);
+    int stop = described == NULL || PyList_Append(compilation->diagnostics, described) < 0;
+    Py_XDECREF(described);
+    if (stop) Py_CLEAR(compilation->diagnostics); /* the exception stays set until dtpy_compile returns */
+    compilation->thread = PyEval_SaveThread();
+    return stop;
+}
+
+/* defines, a list of (name, value); the array is to be freed, the strings are the list's. */
+static int read_defines(PyObject *list, dtc_define **defines, size_t *n) {
+    Py_ssize_t size = PyList_Size(list);
+    *n = 0;
+    *defines = NULL;
+    if (size < 0) return -1;
+    *defines = PyMem_Calloc((size_t)size + 1, sizeof **defines);
+    if (*defines == NULL) return PyErr_NoMemory(), -1;
+    for (; *n < (size_t)size; ++*n) {
+        dtc_define *define = &(*defines)[*n];
+        if (!PyArg_ParseTuple(PyList_GetItem(list, (Py_ssize_t)*n), "ss", &define->name, &define->value)) return -1;
+    }
+    return 0;
+}
+
+/* compile(path, source, folder, defines, batch, precision, target, cpu, optimize) gives (bytes or None, [diagnostics]). */
+PyObject *dtpy_compile(PyObject *module, PyObject *arguments, PyObject *keywords) {
+    static char *names[] = {"path", "source", "folder", "defines", "batch", "precision", "target", "cpu", "optimize", NULL};
+    dtc_program program = {.size = sizeof program, .diagnostic = on_diagnostic};
+    dtc_compile_options options = {.size = sizeof options};
+    dtc_bytes bytes = {0};
+    PyObject *defines;
+    long long batch;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "szzO!Lzzzz", names, &program.path, &program.source, &program.folder, &PyList_Type,
+                                     &defines, &batch, &program.precision, &options.target, &options.cpu, &options.optimize))
+        return NULL;
+    program.batch = batch;
+    compilation compilation = {.diagnostics = PyList_New(0)};
+    dtc_define *values = NULL;
+    PyObject *result = NULL;
+    if (compilation.diagnostics == NULL || read_defines(defines, &values, &program.n_defines) < 0) goto end;
+    program.defines = values;
+    program.context = &compilation;
+    compilation.thread = PyEval_SaveThread();
+    dt_status *status = dtc_compile(&program, &options, &bytes);
+    PyEval_RestoreThread(compilation.thread);
+    if (PyErr_Occurred()) {
+        dtc_status_free(status);
+        goto end;
+    }
+    bool has_mistakes = status != NULL && status->code == DT_INVALID_ARGUMENT && PyList_Size(compilation.diagnostics) > 0;
+    if (has_mistakes || status == NULL) {
+        dtc_status_free(status);
+        result = has_mistakes ? Py_BuildValue("(OO)", Py_None, compilation.diagnostics)
+                              : Py_BuildValue("(y#O)", bytes.data, (Py_ssize_t)bytes.n_bytes, compilation.diagnostics);
+    } else {
+        dtpy_raise(PyModule_GetState(module), status);
+    }
+end:
+    dtc_free(bytes.data);
+    PyMem_Free(values);
+    Py_XDECREF(compilation.diagnostics);
+    return result;
+}
+
+/* ---- reading a program ---- */
+
+static bool intern(const char *name, PyObject **string) {
+    *string = PyUnicode_InternFromString(name);
+    return *string != NULL;
+}
+
+/* Names and tensors of one kind that a step has, of which `describe` gives each. */
+typedef dt_status *describe_function(const dtrt_program *program, int step, int index, dtrt_tensor *tensor);
+
+static bool read_tensors(const dtpy_module *module, const dtrt_program *program, int step, int n, describe_function *describe, PyObject ***names,
+                         dtrt_tensor **tensors) {
+    *names = PyMem_Calloc((size_t)n + 1, sizeof **names); /* NULL after the last */
+    *tensors = PyMem_Calloc((size_t)n + 1, sizeof **tensors);
+    if (*names == NULL || *tensors == NULL) return PyErr_NoMemory(), false;
+    for (int i = 0; i < n; i++) {
+        (*tensors)[i] = DTRT_INIT(dtrt_tensor);
+        if (dtpy_raise(module, describe(program, step, i, &(*tensors)[i])) || !intern((*tensors)[i].name, &(*names)[i])) return false;
+    }
+    return true;
+}
+
+static bool read_reports(const dtpy_module *module, const dtrt_program *program, int step, dtpy_step *read) {
+    read->reports = PyMem_Calloc((size_t)read->info.n_reports + 1, sizeof *read->reports);
+    if (read->reports == NULL) return PyErr_NoMemory(), false;
+    for (int i = 0; i < read->info.n_reports; i++) {
+        const char *name;
+        if (dtpy_raise(module, dtrt_describe_report(program, step, i, &name)) || !intern(name, &read->reports[i])) return false;
+    }
+    return true;
+}
+
+static bool read_step(const dtpy_module *module, const dtrt_program *program, int step, dtpy_step *read) {
+    read->info = DTRT_INIT(dtrt_step_info);
+    return !dtpy_raise(module, dtrt_describe_step(program, step, &read->info)) && intern(read->info.name, &read->name) &&
+           read_tensors(module, program, step, read->info.n_inputs, dtrt_describe_input, &read->inputs, &read->input_tensors) &&
+           read_tensors(module, program, step, read->info.n_results, dtrt_describe_result, &read->results, &read->result_tensors) &&
+           read_reports(module, program, step, read);
+}
+
+static bool read_steps(dtpy_program *self) {
+    dtrt_program_info info = DTRT_INIT(dtrt_program_info);
+    if (dtpy_raise(self->module, dtrt_program_describe(self->program, &info))) return false;
+    self->steps = PyMem_Calloc((size_t)info.n_steps + 1, sizeof *self->steps);
+    if (self->steps == NULL) return PyErr_NoMemory(), false;
+    for (self->n_steps = 0; self->n_steps < info.n_steps; self->n_steps++)
+        if (!read_step(self->module, self->program, self->n_steps, &self->steps[self->n_steps])) return self->n_steps++, false;
+    return true;
+}
+
+static void free_names(PyObject **names) {
+    for (PyObject **name = names; name != NULL && *name != NULL; name++) Py_DECREF(*name);
+    PyMem_Free(names);
+}
+
+/* Program(path): of a file. Program(name, bytes): of an artifact in memory. */
+static PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
+    static char *names[] = {"path", "artifact", NULL};
+    const char *path, *bytes = NULL;
+    Py_ssize_t n_bytes = 0;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "s|z#", names, &path, &bytes, &n_bytes)) return NULL;
+    const dtpy_module *module = dtpy_module_of(type);
+    dtpy_program *self = module != NULL ? (dtpy_program *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0) : NULL;
+    if (self == NULL) return NULL;
+    self->module = module;
+    dt_status *status;
+    Py_BEGIN_ALLOW_THREADS if (bytes == NULL) status = dtrt_open(path, NULL, &self->program);
+    else status = dtrt_open_memory(path, bytes, (size_t)n_bytes, NULL, &self->program);
+    Py_END_ALLOW_THREADS if (!dtpy_raise(module, status) && read_steps(self)) return (PyObject *)self;
+    Py_DECREF(self);
+    return NULL;
+}
+
+static void deallocate(PyObject *object) {
+    dtpy_program *self = (dtpy_program *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    for (int i = 0; i < self->n_steps; i++) {
+        dtpy_step *step = &self->steps[i];
+        Py_XDECREF(step->name);
+        free_names(step->inputs);
+        free_names(step->results);
+        free_names(step->reports);
+        PyMem_Free(step->input_tensors);
+        PyMem_Free(step->result_tensors);
+    }
+    PyMem_Free(self->steps);
+    dtrt_close(self->program);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
+    Py_DECREF((PyObject *)type);
+}
+
+int dtpy_find_step(const dtpy_program *program, PyObject *name) {
+    for (int i = 0; i < program->n_steps; i++) {
+        int is_equal = PyObject_RichCompareBool(program->steps[i].name, name, Py_EQ);
+        if (is_equal != 0) return is_equal > 0 ? i : -1;
+    }
+    PyObject *names = PyList_New(0), *separator = PyUnicode_FromString(", "), *joined = NULL;
+    for (int i = 0; names != NULL && i < program->n_steps; i++)
+        if (PyList_Append(names, program->steps[i].name) < 0) Py_CLEAR(names);
+    if (names != NULL && separator != NULL) joined = PyUnicode_Join(separator, names);
+    if (joined != NULL) PyErr_Format(program->module->of_code[DT_NOT_FOUND], "there is no step %R: the program has %U", name, joined);
+    Py_XDECREF(names);
+    Py_XDECREF(separator);
+    Py_XDECREF(joined);
+    return -1;
+}
+
+/* ---- what a program says of itself ---- */
+
+/* (name, dtype, (dims…), kind or None, trainable): dims has -1 for rows. */
+static PyObject *describe_tensor(const dtrt_tensor *tensor) {
+    PyObject *dims = PyTuple_New(tensor->n_dims);
+    for (int i = 0; dims != NULL && i < tensor->n_dims; i++) {
+        PyObject *dim = PyLong_FromLongLong(tensor->dims[i]);
+        if (dim == NULL || PyTuple_SetItem(dims, i, dim) < 0) Py_CLEAR(dims);
+    }
+    if (dims == NULL) return NULL;
+    return Py_BuildValue("(ssNzO)", tensor->name, dtrt_dtype_name(tensor->dtype), dims, tensor->kind, tensor->trainable ? Py_True : Py_False);
+}
+
+static PyObject *describe_tensors(int n, const dtrt_tensor *tensors) {
+    PyObject *list = PyList_New(0);
+    for (int i = 0; list != NULL && i < n; i++) {
+        PyObject *tensor = describe_tensor(&tensors[i]);
+        if (tensor == NULL || PyList_Append(list, tensor) < 0) Py_CLEAR(list);
+        Py_XDECREF(tensor);
+    }
+    return list;
+}
+
+static PyObject *describe_names(int n, PyObject *const *names) {
+    PyObject *list = PyList_New(n);
+    for (int i = 0; list != NULL && i < n; i++) PyList_SetItem(list, i, Py_NewRef(names[i]));
+    return list;
+}
+
+/* [(name, trains, pipeline or None, inputs, results, reports), …] */
+static PyObject *describe_steps(PyObject *object, PyObject *none) {
+    (void)none;
+    const dtpy_program *self = (dtpy_program *)object;
+    PyObject *list = PyList_New(0);
+    for (int i = 0; list != NULL && i < self->n_steps; i++) {
+        const dtpy_step *step = &self->steps[i];
+        PyObject *described =
+            Py_BuildValue("(OOzNNN)", step->name, step->info.trains ? Py_True : Py_False, step->info.pipeline,
+                          describe_tensors(step->info.n_inputs, step->input_tensors), describe_tensors(step->info.n_results, step->result_tensors),
+                          describe_names(step->info.n_reports, step->reports));
+        if (described == NULL || PyList_Append(list, described) < 0) Py_CLEAR(list);
+        Py_XDECREF(described);
+    }
+    return list;
+}
+
+static PyObject *describe_variables(PyObject *object, PyObject *none) {
+    (void)none;
+    const dtpy_program *self = (dtpy_program *)object;
+    dtrt_program_info info = DTRT_INIT(dtrt_program_info);
+    if (dtpy_raise(self->module, dtrt_program_describe(self->program, &info))) return NULL;
+    PyObject *list = PyList_New(0);
+    for (int i = 0; list != NULL && i < info.n_variables; i++) {
+        dtrt_tensor tensor = DTRT_INIT(dtrt_tensor);
+        PyObject *described = dtpy_raise(self->module, dtrt_describe_variable(self->program, i, &tensor)) ? NULL : describe_tensor(&tensor);
+        if (described == NULL || PyList_Append(list, described) < 0) Py_CLEAR(list);
+        Py_XDECREF(described);
+    }
+    return list;
+}
+
+/* (name, path, compiler, hash, capacity, parameters, trainable) */
+static PyObject *describe(PyObject *object, PyObject *none) {
+    (void)none;
+    dtrt_program_info info = DTRT_INIT(dtrt_program_info);
+    if (dtpy_raise(((dtpy_program *)object)->module, dtrt_program_describe(((dtpy_program *)object)->program, &info))) return NULL;
+    return Py_BuildValue("(ssssLLL)", info.name, info.path, info.compiler, info.hash, (long long)info.capacity, (long long)info.n_parameters,
+                         (long long)info.n_trainable);
+}
+
+static PyObject *describe_launch_values(PyObject *object, PyObject *none) {
+    (void)none;
+    const dtpy_program *self = (dtpy_program *)object;
+    dtrt_program_info info = DTRT_INIT(dtrt_program_info);
+    if (dtpy_raise(self->module, dtrt_program_describe(self->program, &info))) return NULL;
+    PyObject *list = PyList_New(0);
+    for (int i = 0; list != NULL && i < info.n_launch_values; i++) {
+        const char *name;
+        PyObject *string = dtpy_raise(self->module, dtrt_describe_launch_value(self->program, i, &name)) ? NULL : PyUnicode_FromString(name);
+        if (string == NULL || PyList_Append(list, string) < 0) Py_CLEAR(list);
+        Py_XDECREF(string);
+    }
+    return list;
+}
+
+static PyObject *read_text(PyObject *object, PyObject *member) {
+    PyObject *name = PyUnicode_AsUTF8String(member);
+    char *text = NULL;
+    PyObject *string = NULL;
+    if (name != NULL &&
+        !dtpy_raise(((dtpy_program *)object)->module, dtrt_program_text(((dtpy_program *)object)->program, PyBytes_AsString(name), &text)))
+        string = PyUnicode_FromString(text);
+    dtrt_free(text);
+    Py_XDECREF(name);
+    return string;
+}
+
+static PyMethodDef methods[] = {
+    {"_describe", describe, METH_NOARGS, NULL},
+    {"_steps", describe_steps, METH_NOARGS, NULL},
+    {"_variables", describe_variables, METH_NOARGS, NULL},
+    {"_launch_values", describe_launch_values, METH_NOARGS, NULL},
+    {"_text", read_text, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};
+static PyType_Slot slots[] = {
+    {Py_tp_doc, (char *)"An artifact, opened."}, {Py_tp_new, create}, {Py_tp_dealloc, deallocate}, {Py_tp_methods, methods}, {0, NULL},
+};
+PyType_Spec dtpy_program_spec = {
+    .name = "dt._dt.Program", .basicsize = sizeof(dtpy_program), .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, .slots = slots};

@@ -1,0 +1,190 @@
+"""Sessions: who may use one, runs over data, files, the end."""
+import logging
+import os
+import signal
+import threading
+
+import dt
+import numpy as np
+import pytest
+from conftest import N_EXAMPLES, examples
+
+
+def test_training_reports_each_epoch(session):
+    training = session.train(epochs=3)
+    reports = [report for report in training]
+    assert [report.epoch for report in reports] == [1, 2, 3] and session.epoch == 3
+    assert reports == training.reports and session.n_steps == reports[-1].step == 18
+    assert reports[2]["loss"] < reports[0]["loss"] and set(reports[0]) == {"loss", "accuracy", "evaluate.loss", "evaluate.accuracy"}
+    assert reports[0].examples == N_EXAMPLES
+    assert session.evaluate() == {"loss": reports[2]["evaluate.loss"], "accuracy": reports[2]["evaluate.accuracy"]}
+
+
+def test_epochs_one_by_one_have_the_bits_of_one_training(program, data):
+    once, twice = (program.session(devices="cpu:1x1", data=data, replicas=2) for _ in range(2))
+    once.train(epochs=2).run()
+    for _ in twice.train(epochs=2):
+        twice.evaluate()
+    assert all(np.array_equal(once[path], twice[path]) for path in once)
+
+
+def test_arrays_train_as_the_programs_data_does(program, data):
+    x, y = examples()
+    batches = [(x[i:i + 16], y[i:i + 16]) for i in range(0, N_EXAMPLES, 16)]
+    session = program.session(devices="cpu:1x1")
+    reports = list(session.train(batches, epochs=4, validation=[{"x": x[:5], "y": y[:5]}]))
+    assert reports[3]["loss"] < reports[0]["loss"] and reports[0].examples == N_EXAMPLES and "evaluate.accuracy" in reports[0]
+    assert session.evaluate(x=x, y=y) == session.evaluate(batches)
+    with pytest.raises(ValueError, match="no batches"):
+        session.train(iter([]), epochs=1).run()
+    with pytest.raises(TypeError, match="1 arrays for 2 inputs: x, y"):
+        session.train([x]).run()
+
+
+def test_prediction_of_many_rows(session):
+    x, _ = examples()
+    result = session.predict(x)
+    assert result["label"].shape == (N_EXAMPLES,) and result["probability"].shape == (N_EXAMPLES, 3)
+    assert np.array_equal(result["label"][20:25], session.predict(x=x[20:25])["label"])
+    with pytest.raises(TypeError, match="2 arrays for 1 inputs"):
+        session.predict(x, x)
+
+
+def test_checkpoints(program, data, tmp_path):
+    session = program.session(devices="cpu:1x1", data=data, checkpoints=tmp_path / "ck")
+    session.train(epochs=1).run()
+    path = session.save()
+    assert os.path.isdir(path)
+    kernel = session["Net/dense/kernel"].copy()
+    session.train(epochs=1).run()
+    later = session["Net/dense/kernel"].copy()
+    session.load(path)
+    assert np.array_equal(session["Net/dense/kernel"], kernel) and (session.epoch, session.n_steps) == (1, 6)
+    other = program.session(devices="cpu:1x1", data=data)
+    other.load(path)
+    other.train(epochs=1).run()
+    assert np.array_equal(other["Net/dense/kernel"], later)
+    with pytest.raises(dt.Error):
+        session.load(tmp_path / "nothing")
+    with pytest.raises(ValueError, match="needs a folder"):
+        other.save()
+
+
+def test_control_c_checkpoints(program, data, tmp_path):
+    session = program.session(devices="cpu:1x1", data=data, checkpoints=tmp_path)
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        session.train(epochs=1_000_000).run()
+    timer.join()
+    n_steps, kernel = session.n_steps, session["Net/dense/kernel"].copy()
+    assert n_steps > 0
+    other = program.session(devices="cpu:1x1", data=data)
+    other.load(tmp_path)
+    assert other.n_steps == n_steps and np.array_equal(other["Net/dense/kernel"], kernel)
+    session.train(epochs=1).run()  # it can be gone on with
+
+
+def test_two_threads_at_once(session, batch):
+    raised = []
+
+    class Reader(list):
+        """Batches in which another thread steps while this one is in a call that has the session."""
+
+    def step():
+        try:
+            session.step("train", **batch)
+        except dt.FailedPrecondition as error:
+            raised.append(error)
+
+    def on_event(event):
+        thread = threading.Thread(target=step)
+        thread.start()
+        thread.join()
+
+    session._train(on_event, step="train", source=None, epochs=1, pause_after_epochs=0, max_steps=0, checkpoint_dir=None, checkpoint_every=0, keep=0,
+                   keep_best=None, stop_after_no_gain=0, resume=False)
+    assert raised and "in use" in str(raised[0])
+    session.step("train", **batch)
+
+
+def test_other_threads_run_during_steps(program, data):
+    """Two sessions train in two threads, as they would one after the other."""
+    sessions = [program.session(devices="cpu:1x1", data=data) for _ in range(2)]
+    threads = [threading.Thread(target=lambda one=one: one.train(epochs=2).run()) for one in sessions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert np.array_equal(sessions[0]["Net/dense/kernel"], sessions[1]["Net/dense/kernel"])
+
+
+def test_a_child_after_fork(session, batch):
+    session.step("train", **batch)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            session.step("train", **batch)
+        except dt.FailedPrecondition:
+            code = 0
+        finally:
+            del session
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    session.step("train", **batch)
+
+
+def test_closed(program, batch):
+    with program.session(devices="cpu:1x1") as session:
+        session.step("train", **batch)
+    assert session.closed and "closed" in repr(session)
+    session.close()
+    for use in (lambda: session.step("train", **batch), lambda: session["Net/dense/kernel"], lambda: session.save("x"), lambda: session.n_steps,
+                lambda: session.train(epochs=1).run(), lambda: session.evaluate(), lambda: session.launch["seed"]):
+        with pytest.raises(dt.FailedPrecondition, match="closed"):
+            use()
+
+
+def test_wrong_options(program):
+    for error, options in ((dt.InvalidArgument, {"devices": "tpu"}), (ValueError, {"replicas": -1}), (ValueError, {"global_batch": 1 << 40}),
+                           (TypeError, {"replicas": "2"}), (TypeError, {"replica": 2}), (OverflowError, {"seed": 1 << 70})):
+        with pytest.raises(error):
+            program.session(**options)
+    with pytest.raises(ValueError, match="epochs is 0"):
+        program.session().train(epochs=0)
+    with pytest.raises(dt.Error):
+        program.session(data="/nowhere").train(epochs=1).run()
+
+
+def test_forward_only(program, batch):
+    session = program.session(devices="cpu:1x1", forward_only=True)
+    assert session.step("predict", x=batch["x"])["label"].shape == (16,)
+    with pytest.raises(dt.Error):
+        session.step("train", **batch)
+
+
+def test_launch_values(session):
+    session.launch["epochs"] = 7
+    assert session.launch["epochs"] == 7
+    with pytest.raises(dt.NotFound):
+        session.launch["rate"] = 1
+    with pytest.raises(TypeError):
+        session.launch["epochs"] = "many"
+
+
+def test_bars_and_tables(session, capsys):
+    training = session.train(epochs=2, progress=True).run()
+    shown = capsys.readouterr().err
+    assert "train 2/2" in shown and "6/6" in shown and "loss=" in shown
+    session.train(epochs=1, progress=False).run()
+    assert capsys.readouterr().err == ""
+    html = training._repr_html_()
+    assert html.count("<tr>") == 3 and html.count("<svg") == 2 and "evaluate.accuracy" in html
+    assert "epoch 2" in repr(training)
+
+
+def test_log(program, data, tmp_path, caplog):
+    caplog.set_level(logging.INFO, logger="dt")
+    program.session(devices="cpu:1x1", data=data, checkpoints=tmp_path).train(epochs=1).run()
+    assert any(record.getMessage().startswith("checkpoint ") for record in caplog.records)
