@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 from conftest import N_EXAMPLES, examples
 
+TRAIN = {"step": "train", "source": None, "epochs": 1, "pause_after_epochs": 0, "max_steps": 0, "checkpoint_dir": None, "checkpoint_every": 0, "keep": 0,
+         "keep_best": None, "stop_after_no_gain": 0, "resume": False}
+
 
 def test_training_reports_each_epoch(session):
     training = session.train(epochs=3)
@@ -85,11 +88,31 @@ def test_control_c_checkpoints(program, data, tmp_path):
     session.train(epochs=1).run()  # it can be gone on with
 
 
+def test_control_c_in_batches_of_ones_own(program, batch, tmp_path):
+    session = program.session(devices="cpu:1x1", checkpoints=tmp_path)
+
+    def batches():
+        yield batch
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        session.train(batches()).run()
+    other = program.session(devices="cpu:1x1")
+    other.load(tmp_path)
+    assert other.n_steps == 1
+
+
+def test_an_exception_of_the_listener_ends_the_training(session):
+    def listener(event):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        session._train(listener, **TRAIN)
+    session.train(epochs=1).run()
+
+
 def test_two_threads_at_once(session, batch):
     raised = []
-
-    class Reader(list):
-        """Batches in which another thread steps while this one is in a call that has the session."""
 
     def step():
         try:
@@ -102,8 +125,7 @@ def test_two_threads_at_once(session, batch):
         thread.start()
         thread.join()
 
-    session._train(on_event, step="train", source=None, epochs=1, pause_after_epochs=0, max_steps=0, checkpoint_dir=None, checkpoint_every=0, keep=0,
-                   keep_best=None, stop_after_no_gain=0, resume=False)
+    session._train(on_event, **TRAIN)
     assert raised and "in use" in str(raised[0])
     session.step("train", **batch)
 
