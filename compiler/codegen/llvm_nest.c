@@ -104,6 +104,12 @@ static bool has_jammed_loop(const dt_llvm_nest *n) {
     return false;
 }
 
+static bool has_search(const dt_nest *nest) {
+    for (int r = 0; r < nest->n_reductions; r++)
+        if (nest->reductions[r].combiner == DT_COMBINE_ARGMAX || nest->reductions[r].combiner == DT_COMBINE_ARGMIN) return true;
+    return false;
+}
+
 /* Sums over loops that stay loops wait for the adder unless there are several of them: so many registers make up a vector then. */
 static int chains(const dt_llvm_nest *n) {
     const dt_nest *nest = n->nest;
@@ -113,6 +119,7 @@ static int chains(const dt_llvm_nest *n) {
     for (int i = 0; i < nest->n_instructions; i++) n_reduced += n->needed[i] && n->levels[i] > n->n_outer;
     for (int l = 0; l < nest->n_loops; l++)
         if (nest->loops[l].reduced && n->unrolled[l]) return 1;
+    if (has_search(nest) && nest->n_reductions > 1) return 1; /* a position is two registers */
     int most = n_reduced <= 4 ? 4 : n_reduced <= 10 ? 2 : 1;
     for (; most > 1; most /= 2) {
         int64_t width = (int64_t)most * n->target_width;

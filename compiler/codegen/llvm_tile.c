@@ -91,14 +91,14 @@ static int64_t dealt_cost(const dt_llvm_nest *n, int64_t extent, int64_t most, i
     return larger * tile_cost(n, size + 1, vectors) + (n_tiles - larger) * tile_cost(n, size, vectors) + uneven;
 }
 
-/* Sums, vectors of b, one element of a; one to spare where that element is used once only: LLVM then writes the sum over it. Of many vectors LLVM
- * loads those of the next product early, and would keep sums in memory for that: they need some to spare too. */
+/* Sums, vectors of b, one element of a; one to spare where that element is used once only: LLVM then writes the sum over it. Where there are many of
+ * both, LLVM loads the next product's vectors early, and would keep sums in memory for that: three more. */
 static int64_t registers_of(int64_t rows, int64_t vectors) {
     enum {
-        MANY = 5,
-        EARLY = 3
+        MANY_ROWS = 4,
+        MANY_VECTORS = 5
     };
-    return rows * vectors + vectors + 1 + (vectors == 1) + (vectors >= MANY ? EARLY : 0);
+    return rows * vectors + vectors + 1 + (vectors == 1) + (rows >= MANY_ROWS && vectors >= MANY_VECTORS ? 3 : 0);
 }
 
 static void choose_tile(dt_llvm_nest *n, int64_t n_vectors) {
