@@ -215,6 +215,8 @@ void dt_llvm_store(dt_llvm_nest *n, int store);
 LLVMValueRef dt_llvm_load_stored(dt_llvm_nest *n, int store, int64_t offset, int width);
 /* Brings the line `offset` elements after the address of store `store` into cache, to be written soon. */
 void dt_llvm_prefetch(dt_llvm_nest *n, int store, int64_t offset);
+/* The same for the address of load `load`, into the second cache, to be read. */
+void dt_llvm_prefetch_load(dt_llvm_nest *n, int load, int64_t offset);
 /* Loads `width` neighbours, or one element, without guard, `offset` elements after the address of load `instruction`. */
 LLVMValueRef dt_llvm_load_plain(dt_llvm_nest *n, int instruction, dt_llvm_sum offset, int width);
 

@@ -269,11 +269,20 @@ LLVMValueRef dt_llvm_load_stored(dt_llvm_nest *n, int s, int64_t offset, int wid
     return from_memory(n->e, load_neighbours(n, address, at, width, NULL), buffer_dtype(n, address));
 }
 
-void dt_llvm_prefetch(dt_llvm_nest *n, int s, int64_t offset) {
+/* `cache`: 3, the first, to 1. */
+static void prefetch(dt_llvm_nest *n, const dt_address *address, dt_llvm_sum base, int64_t offset, bool to_write, unsigned cache) {
     dt_llvm_emitter *e = n->e;
-    const dt_address *address = &n->nest->stores[s].address;
-    dt_llvm_sum at = full_offset(n, address, n->addresses[n->nest->n_instructions + s], false);
+    dt_llvm_sum at = full_offset(n, address, base, false);
     at.constant += offset;
-    LLVMValueRef one = LLVMConstInt(e->i32, 1, false), closest = LLVMConstInt(e->i32, 3, false);
-    dt_llvm_intrinsic(e, "llvm.prefetch", &e->pointer, 1, (LLVMValueRef[]){pointer_to(n, address, at), one, closest, one}, 4); /* to write, data */
+    LLVMValueRef data = LLVMConstInt(e->i32, 1, false);
+    LLVMValueRef arguments[] = {pointer_to(n, address, at), LLVMConstInt(e->i32, to_write, false), LLVMConstInt(e->i32, cache, false), data};
+    dt_llvm_intrinsic(e, "llvm.prefetch", &e->pointer, 1, arguments, 4);
+}
+
+void dt_llvm_prefetch(dt_llvm_nest *n, int s, int64_t offset) {
+    prefetch(n, &n->nest->stores[s].address, n->addresses[n->nest->n_instructions + s], offset, true, 3);
+}
+
+void dt_llvm_prefetch_load(dt_llvm_nest *n, int load, int64_t offset) {
+    prefetch(n, &n->nest->instructions[load].address, n->addresses[load], offset, false, 2);
 }

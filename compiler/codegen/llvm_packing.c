@@ -23,7 +23,8 @@ enum {
     ROWS_BYTES = 128 << 10, /* of a that are copied, at most */
     GAP = 16,               /* elements between copied rows: rows a power of two apart would fall into the same sets of the cache */
     PAGE_BYTES = 4096,
-    LEAST_BLOCKS = 2 /* that read the copied rows */
+    LEAST_BLOCKS = 2,      /* that read the copied rows */
+    MEMORY_BYTES = 2 << 20 /* of a: more than a core's caches hold */
 };
 
 static int64_t assumed_extent(const dt_llvm_nest *n, int loop) {
@@ -186,8 +187,18 @@ void dt_llvm_packing_fill(dt_llvm_nest *n, dt_llvm_sum start) {
     dt_llvm_restore_addresses(n, saved);
 }
 
+/* Whether a is more than a core's caches hold. */
+static bool comes_from_memory(const dt_llvm_nest *n) {
+    const dt_nest *nest = n->nest;
+    int64_t elements = 1;
+    for (int l = 0; l < nest->n_loops; l++)
+        if (nest->instructions[nest->tiling.a].address.coefficients[l] != 0) elements *= assumed_extent(n, l);
+    return elements * (int64_t)dt_dtype_bytes(nest->reductions[0].dtype) > MEMORY_BYTES;
+}
+
 /* Copies the rows of a that have been entered, n->packed_rows of them: by neighbours, which lie along the rows or across them. What is copied beyond
- * the last iteration of a part is never read. */
+ * the last iteration of a part is never read. What the next rows will need of an iteration is asked for while these are copied: the processor
+ * foresees a few streams, not one for each iteration. */
 static void fill_rows(dt_llvm_nest *n) {
     dt_llvm_emitter *e = n->e;
     int a = n->nest->tiling.a, row_loop = n->nest->tiling.row_loop;
@@ -204,6 +215,7 @@ static void fill_rows(dt_llvm_nest *n) {
     LLVMValueRef target = packed_element(n, n->loops[row_loop], iteration_at_work(n));
     LLVMValueRef copy = LLVMBuildStore(e->builder, dt_llvm_load_factor(n, a, (dt_llvm_sum){NULL, 0}, width), target);
     LLVMSetAlignment(copy, (unsigned)dt_dtype_bytes(n->nest->reductions[0].dtype));
+    if (by_iterations && comes_from_memory(n)) dt_llvm_prefetch_load(n, a, n->packed_rows);
     dt_llvm_loop_end(e, &inner);
     dt_llvm_loop_end(e, &outer);
     end_around(n, &around);

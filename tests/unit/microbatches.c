@@ -76,6 +76,14 @@ static void what_crosses_in_memory_keeps_a_replica_whole(void **state) {
     assert_true(dt_microbatch_rows(512, &dense) < 512);
 }
 
+/* Where a sum and what is added to it outgrow the third level, twice the rows have half the additions. */
+static void what_crosses_beyond_all_caches_takes_more_rows(void **state) {
+    (void)state;
+    const dt_microbatch_costs within = {0.8e9, 16 << 20, 1e7}, beyond = {0.8e9, 17 << 20, 1e7};
+    assert_int_equal(dt_microbatch_rows(32, &within), 4);
+    assert_int_equal(dt_microbatch_rows(32, &beyond), 8);
+}
+
 static void little_work_is_not_parted_for_cores(void **state) {
     (void)state;
     const dt_microbatch_costs perceptron = {410629, 407616, 1160};
@@ -85,8 +93,11 @@ static void little_work_is_not_parted_for_cores(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(microbatches_are_a_power_of_two_and_even), cmocka_unit_test(more_work_means_fewer_rows_and_more_crossing_means_more),
-        cmocka_unit_test(much_work_keeps_all_cores_busy),           cmocka_unit_test(what_crosses_in_memory_keeps_a_replica_whole),
+        cmocka_unit_test(microbatches_are_a_power_of_two_and_even),
+        cmocka_unit_test(more_work_means_fewer_rows_and_more_crossing_means_more),
+        cmocka_unit_test(much_work_keeps_all_cores_busy),
+        cmocka_unit_test(what_crosses_in_memory_keeps_a_replica_whole),
+        cmocka_unit_test(what_crosses_beyond_all_caches_takes_more_rows),
         cmocka_unit_test(little_work_is_not_parted_for_cores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
