@@ -7,7 +7,8 @@
  * older header runs with a newer library: what its smaller struct lacks has the default. A larger struct, of a newer header, is refused if
  * what this library does not know of is not zero. What a library fills in (dt_status too) only ever grows at its end.
  *
- * Callbacks run on the thread that called, while it waits, and without a lock held. What is not 0 stops the call, which returns DT_ABORTED.
+ * Callbacks run on the thread that called, while it waits, and without a lock held. What is not 0 stops the call: that of
+ * dtc.h returns DT_ABORTED, that of dtrt.h says what it has done until then.
  *
  * Texts are UTF-8 and end with a 0. */
 #ifndef DT_STATUS_H
