@@ -13,6 +13,7 @@ static const dtc_command commands[] = {
     {"check", "gradients against slopes, three replicas against one", dt_command_check},
     {"opt", "run one pass on a graph in text form", dt_command_opt},
     {"ops", "the operations: signature, formula, gradient", dt_command_ops},
+    {"pack", "weights into an artifact", dt_command_pack},
     {"bench-kernel", "how fast one kernel is alone: a product, a convolution, a formula", dt_command_bench_kernel},
 };
 enum {

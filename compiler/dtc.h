@@ -20,6 +20,7 @@ int dt_command_graph(int argc, char **argv);
 int dt_command_check(int argc, char **argv);
 int dt_command_opt(int argc, char **argv);
 int dt_command_ops(int argc, char **argv);
+int dt_command_pack(int argc, char **argv);
 int dt_command_bench_kernel(int argc, char **argv);
 
 /* The options that every command which reads a program takes. */

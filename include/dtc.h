@@ -116,6 +116,15 @@ DT_API dt_status *dtc_check_options(const dtc_program *program, const dtc_compil
  * Returns  DT_INVALID_ARGUMENT for a program with mistakes: its place is the first one's. */
 DT_API dt_status *dtc_compile(const dtc_program *program, const dtc_compile_options *options, dtc_bytes *bytes);
 
+/* ---- pack ---- */
+
+/* Puts weights into an artifact, in place of those that it has: sessions then begin with them (dtrt_initialize, dtrun).
+ *
+ * weights  a safetensors file that has each parameter and state of the program by its path, as model.safetensors of a checkpoint has
+ * output   the file to write; NULL: the artifact itself
+ * Returns  DT_NOT_FOUND, DT_DATA_LOSS for damaged files, DT_FAILED_PRECONDITION for weights of another model. */
+DT_API dt_status *dtc_pack(const char *artifact, const char *weights, const char *output);
+
 #ifdef __cplusplus
 }
 #endif

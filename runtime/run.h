@@ -116,6 +116,9 @@ dt_status *dt_run_describe(const dt_session *session, const char *data, dt_check
 dt_status *dt_run_open_session(const dt_kernels *kernels, const dt_run_options *options, const dt_session_options *about, dt_session **session);
 void dt_run_free_session(const dt_run_options *options, dt_session *session);
 
+/* Runs the program's initialisers, and sets the weights that were packed into the artifact. */
+dt_status *dt_run_initialize(dt_session *session);
+
 /* Gives a new session its variables, as dt_run_need_weights does; one of the caller's has them. */
 dt_status *dt_run_prepare_weights(dt_session *session, const dt_run_options *options, dt_log *log, int64_t *epoch);
 

@@ -150,7 +150,7 @@ dt_status *dt_run_need_weights(dt_session *session, const dt_run_options *option
     DT_TRY(dt_run_load_weights(session, options, log, &found, epoch));
     if (options->init != NULL && options->checkpoint_dir != NULL)
         dt_log_remark(log, "note", "--checkpoint-dir %s is not read: --init names the weights", options->checkpoint_dir);
-    for (int v = 0; v < artifact->n_variables; v++) needed |= is_weight(artifact->variables[v].kind);
+    for (int v = 0; v < artifact->n_variables; v++) needed |= is_weight(artifact->variables[v].kind) && artifact->weights == NULL;
     DT_TRY(dt_run_set_launch_values(session, options, log));
     if (found || !needed) return NULL;
     if (options->checkpoint_dir == NULL)
@@ -231,10 +231,21 @@ void dt_run_free_session(const dt_run_options *options, dt_session *session) {
     if (options->on == NULL) dt_session_destroy(session);
 }
 
+dt_status *dt_run_initialize(dt_session *session) {
+    const dt_artifact *artifact = dt_session_artifact(session);
+    dt_weights_report report;
+    DT_TRY(dt_session_initialize(session));
+    if (artifact->weights == NULL) return NULL;
+    dt_weights_options weights = {.path = artifact->path, .bytes = artifact->weights, .n_bytes = artifact->weight_bytes};
+    dt_status *status = dt_weights_load(session, &weights, &report);
+    dt_weights_report_free(&report);
+    return status;
+}
+
 dt_status *dt_run_prepare_weights(dt_session *session, const dt_run_options *options, dt_log *log, int64_t *epoch) {
     *epoch = options->on != NULL ? options->on->state->epoch : 0;
     if (options->on != NULL) return NULL;
-    DT_TRY(dt_session_initialize(session));
+    DT_TRY(dt_run_initialize(session));
     return dt_run_need_weights(session, options, log, epoch);
 }
 

@@ -283,7 +283,7 @@ static dt_status *fill_variables(training *run) {
     if (run->options->on != NULL) return NULL;
     bool found;
     int64_t epoch;
-    DT_TRY(dt_session_initialize(run->session));
+    DT_TRY(dt_run_initialize(run->session));
     if (run->options->init != NULL) DT_TRY(dt_run_load_weights(run->session, run->options, run->log, &found, &epoch));
     return dt_run_set_launch_values(run->session, run->options, run->log);
 }

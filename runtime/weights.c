@@ -136,7 +136,9 @@ static dt_status *read_and_use(const dt_weights_options *options, dt_weights_rep
     dt_weight_plan plan = {.from = from};
     *report = (dt_weights_report){0};
     dt_status *status = options->map != NULL ? dt_file_read(options->map, &in.map_text, &in.map_bytes) : NULL;
-    if (status == NULL) status = dt_checkpoint_read_weights(options->path, &in.file);
+    if (status == NULL)
+        status = options->bytes != NULL ? dt_safetensors_parse(options->path, options->bytes, options->n_bytes, &in.file)
+                                        : dt_checkpoint_read_weights(options->path, &in.file);
     if (status == NULL && (in.arena = dt_arena_create()) == NULL) status = no_memory(&in);
     if (status == NULL) {
         plan.n_sources = in.file->n;

@@ -8,7 +8,9 @@
 #include "runtime/execution/session.h"
 
 typedef struct dt_weights_options {
-    const char *path;   /* of a safetensors file, or of a checkpoint */
+    const char *path;  /* of a safetensors file, or of a checkpoint */
+    const void *bytes; /* [n_bytes] of the file, where it is in memory: `path` is for messages then. NULL: they are at the path */
+    size_t n_bytes;
     const char *map;    /* path of a map; NULL: a tensor's name is a variable's path */
     bool allow_missing; /* a variable that the file does not give keeps its value, a tensor that the checkpoint does not is left out */
 } dt_weights_options;

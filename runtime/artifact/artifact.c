@@ -201,7 +201,9 @@ static dt_status *read_all(dt_artifact_reader *reader) {
     if (reader->manifest == NULL) return dt_error(DT_DATA_LOSS, "%s: this is not JSON; compile or copy the file again", reader->document);
     dt_json root = {.value = reader->manifest, .document = reader->document};
     DT_TRY(check_versions(reader, &root));
-    return dt_artifact_read_manifest(reader, &root);
+    DT_TRY(dt_artifact_read_manifest(reader, &root));
+    if (unzLocateFile(reader->zip->file, "weights.safetensors", 1) != UNZ_OK) return NULL;
+    return dt_artifact_read_member(reader, "weights.safetensors", &reader->artifact->weights, &reader->artifact->weight_bytes);
 }
 
 /* The arena's guard: whatever allocates from the arena runs below this function, whatever else is held is held above it. */

@@ -224,6 +224,8 @@ typedef struct dt_artifact {
     int64_t constant_bytes;
     int64_t n_parameters, n_trainable; /* elements in variables of kind PARAMETER */
     const dt_artifact_cuda *cuda;      /* NULL: it was compiled for processors alone */
+    const void *weights;               /* [weight_bytes] that `dtc pack` has put in, a safetensors file; NULL: none */
+    size_t weight_bytes;
 } dt_artifact;
 
 /* Reads and checks all of `path`. Errors: DT_NOT_FOUND, DT_DATA_LOSS (not an artifact, truncated, altered), DT_FAILED_PRECONDITION (written by

@@ -179,6 +179,7 @@ dt_status *dtrt_program_describe(const dtrt_program *program, dtrt_program_info 
                                .n_variables = artifact->n_variables,
                                .n_steps = artifact->n_steps,
                                .n_pipelines = artifact->n_pipelines,
+                               .has_weights = artifact->weights != NULL,
                                .n_launch_values = dt_api_n_launch_values(artifact)};
     return dt_options_write(info, &about, sizeof about, "dtrt_program_info");
 }

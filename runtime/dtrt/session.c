@@ -5,6 +5,7 @@
 #include "base/options.h"
 #include "base/text.h"
 #include "runtime/devices/host_memory.h"
+#include "runtime/run.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -179,7 +180,7 @@ void dt_api_forget_position(dtrt_session *session) {
 
 dt_status *dtrt_initialize(dtrt_session *session) {
     DT_TRY(dt_api_enter(session));
-    dt_status *status = dt_session_initialize(session->session);
+    dt_status *status = dt_run_initialize(session->session);
     if (status == NULL) dt_api_forget_position(session);
     return dt_api_leave(session, status);
 }
