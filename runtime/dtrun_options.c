@@ -1,5 +1,6 @@
 /* dtrun_options: the command line. Each option is a row that says which commands take it; glibc's argp does the rest. */
 #include "abi/precision.h"
+#include "abi/version.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "runtime/dtrun.h"
@@ -500,6 +501,10 @@ int dtrun_parse(int argc, char **argv, dtrun_call *call) {
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-?") == 0 || strcmp(argv[1], "help") == 0) {
         dtrun_print_usage(stdout);
+        exit(0);
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        puts("dtrun " DT_VERSION);
         exit(0);
     }
     int command = find_command(argv[1]);

@@ -1,0 +1,61 @@
+# cmake --install BUILD --prefix PREFIX: what a user of the project needs, in any folder, which may be moved as a whole: programs and libraries find
+# what lies in ../lib. Components, of which scripts/package.sh makes a package each: runtime, compiler, development.
+
+# Man pages and completions say what the programs' own --help says.
+find_program(DT_HELP2MAN help2man)
+set(texts ${CMAKE_BINARY_DIR}/installed)
+set(made "")
+foreach(program dtc dtrun)
+    set(stamp ${texts}/${program}.stamp)
+    set(make_man_pages COMMAND ${CMAKE_SOURCE_DIR}/cmake/man_pages.sh $<TARGET_FILE:${program}> ${DT_VERSION} ${texts}/man/${program})
+    if(NOT DT_HELP2MAN)
+        set(make_man_pages "")
+    endif()
+    add_custom_command(
+        OUTPUT ${stamp}
+        COMMAND ${CMAKE_COMMAND} -E make_directory ${texts}/man/${program} ${texts}/completions
+        ${make_man_pages}
+        COMMAND ${CMAKE_SOURCE_DIR}/cmake/completions.sh $<TARGET_FILE:${program}> ${texts}/completions
+        COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
+        DEPENDS ${program} ${CMAKE_SOURCE_DIR}/cmake/man_pages.sh ${CMAKE_SOURCE_DIR}/cmake/completions.sh
+        VERBATIM)
+    list(APPEND made ${stamp})
+endforeach()
+add_custom_target(installed_texts ALL DEPENDS ${made})
+
+function(dt_install_program program component)
+    install(TARGETS ${program} RUNTIME DESTINATION bin COMPONENT ${component})
+    install(DIRECTORY ${texts}/man/${program}/ DESTINATION share/man/man1 COMPONENT ${component} OPTIONAL)
+    install(FILES ${texts}/completions/${program}.bash RENAME ${program} DESTINATION share/bash-completion/completions COMPONENT ${component})
+    install(FILES ${texts}/completions/_${program} DESTINATION share/zsh/site-functions COMPONENT ${component})
+    install(FILES ${texts}/completions/${program}.fish DESTINATION share/fish/vendor_completions.d COMPONENT ${component})
+endfunction()
+dt_install_program(dtrun runtime)
+dt_install_program(dtc compiler)
+install(TARGETS dtc-bench-kernel RUNTIME DESTINATION bin COMPONENT compiler)
+
+foreach(family openmpi mpich abi)
+    if(TARGET dt_mpi_${family})
+        install(TARGETS dt_mpi_${family} LIBRARY DESTINATION lib COMPONENT runtime)
+    endif()
+endforeach()
+
+# dt_install_library(TARGET NAME COMPONENT DESCRIPTION PRIVATE): lib/libNAME.so.0 and what programs are built with. PRIVATE: what a program that
+# links libNAME.a links besides.
+function(dt_install_library target name component description private)
+    install(TARGETS ${target} LIBRARY DESTINATION lib COMPONENT ${component} NAMELINK_COMPONENT development)
+    install(FILES ${CMAKE_SOURCE_DIR}/include/${name}.h DESTINATION include COMPONENT development)
+    install(FILES ${CMAKE_BINARY_DIR}/lib${name}.a DESTINATION lib COMPONENT development)
+    configure_file(${CMAKE_SOURCE_DIR}/cmake/library.pc.in ${texts}/${name}.pc @ONLY)
+    install(FILES ${texts}/${name}.pc DESTINATION lib/pkgconfig COMPONENT development)
+endfunction()
+dt_install_library(dtc_shared dtc compiler "The compiler of .dt programs" "-lLLVM-${LLVM_VERSION_MAJOR} -lminizip -lcjson -lnettle -lz -lpthread -ldl -lm")
+dt_install_library(dtrt dtrt runtime "Training and inference with compiled .dt programs"
+    "-lcjson -lminizip -lpng -ljpeg -lprotobuf-c -lutf8proc -lz -lnettle -lpthread -ldl -lm")
+
+include(CMakePackageConfigHelpers)
+write_basic_package_version_file(${texts}/dtConfigVersion.cmake VERSION ${DT_VERSION} COMPATIBILITY SameMajorVersion)
+install(FILES cmake/dtConfig.cmake ${texts}/dtConfigVersion.cmake DESTINATION lib/cmake/dt COMPONENT development)
+install(FILES include/dt_status.h include/dt.hpp DESTINATION include COMPONENT development)
+install(DIRECTORY examples/ DESTINATION share/dt/examples COMPONENT development)
+install(FILES LICENSE DESTINATION share/doc/dt COMPONENT runtime)

@@ -1,0 +1,382 @@
+/* dt.hpp: dtc.h and dtrt.h for C++17, header only: objects that free what they hold, exceptions in the place of statuses, spans in that of pointers.
+ *
+ *     auto program = dt::program::from_bytes("m.dtx", dt::compile({"m.dt"}));
+ *     dt::session session(program);
+ *     session.initialize();
+ *     std::vector<float> image(64 * 784);
+ *     std::vector<std::uint8_t> label(64);
+ *     session.step("train", {{image, {64, 784}}, {label, {64}}});
+ *     double loss = session.report("train", "loss");
+ *
+ * A program that uses only one half links only that library. What a function does, which errors there are and which threads may call it is said at
+ * the C function of its name. Exceptions that a callback throws leave the call that called it. */
+#ifndef DT_HPP
+#define DT_HPP
+
+#include "dtc.h"
+#include "dtrt.h"
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace dt {
+
+/* ---- errors ---- */
+
+/* A failure: what() is the sentence. */
+class error : public std::runtime_error {
+  public:
+    error(dt_code code, const std::string &message, std::string file = "", int line = 0, int column = 0)
+        : std::runtime_error(message), code_(code), file_(std::move(file)), line_(line), column_(column) {}
+    dt_code code() const { return code_; }
+    const std::string &file() const { return file_; } /* of the place; empty where there is none */
+    int line() const { return line_; }
+    int column() const { return column_; }
+
+  private:
+    dt_code code_;
+    std::string file_;
+    int line_, column_;
+};
+
+namespace detail {
+
+inline void check(dt_status *status, void (*free_status)(dt_status *)) {
+    if (status == nullptr) return;
+    std::unique_ptr<dt_status, void (*)(dt_status *)> owner(status, free_status);
+    throw error(status->code, status->message, status->file, status->line, status->column);
+}
+inline void check_dtc(dt_status *status) { check(status, dtc_status_free); }
+inline void check_dtrt(dt_status *status) { check(status, dtrt_status_free); }
+
+template <class Struct> Struct sized() {
+    Struct made{};
+    made.size = sizeof made;
+    return made;
+}
+
+inline const char *or_null(const std::string &text) { return text.empty() ? nullptr : text.c_str(); }
+
+inline int index_of(int index, const char *what, const std::string &name) {
+    if (index < 0) throw error(DT_NOT_FOUND, std::string("there is no ") + what + " " + name);
+    return index;
+}
+
+/* Runs a callback of ours below one of C: an exception is kept, and stops the call. */
+template <class Work> int guarded(std::exception_ptr &thrown, Work &&work) {
+    try {
+        work();
+        return 0;
+    } catch (...) {
+        thrown = std::current_exception();
+        return 1;
+    }
+}
+
+} // namespace detail
+
+/* ---- spans and arrays ---- */
+
+/* Elements that belong to somebody else. */
+template <class T> class span {
+  public:
+    span() = default;
+    span(T *data, std::size_t size) : data_(data), size_(size) {}
+    template <class Container, class = std::enable_if_t<std::is_convertible_v<decltype(std::declval<Container &>().data()), T *>>>
+    span(Container &container) : data_(container.data()), size_(container.size()) {}
+    T *data() const { return data_; }
+    std::size_t size() const { return size_; }
+    T *begin() const { return data_; }
+    T *end() const { return data_ + size_; }
+    T &operator[](std::size_t i) const { return data_[i]; }
+
+  private:
+    T *data_ = nullptr;
+    std::size_t size_ = 0;
+};
+
+template <class T> constexpr dtrt_dtype dtype_of() {
+    using E = std::remove_cv_t<T>;
+    static_assert(std::is_arithmetic_v<E>, "elements are numbers");
+    if constexpr (std::is_same_v<E, bool>) return DTRT_BOOL;
+    if constexpr (std::is_same_v<E, float>) return DTRT_F32;
+    if constexpr (std::is_same_v<E, double>) return DTRT_F64;
+    static_assert(!std::is_integral_v<E> || std::is_same_v<E, bool> || sizeof(E) == 1 || (sizeof(E) >= 4 && std::is_signed_v<E>),
+                  "whole numbers are i8, u8, i32 or i64");
+    if constexpr (sizeof(E) == 1) return std::is_signed_v<E> ? DTRT_I8 : DTRT_U8;
+    return sizeof(E) == 4 ? DTRT_I32 : DTRT_I64;
+}
+
+/* A dense array of the caller's, borrowed: {elements, {64, 28, 28}}. */
+class array {
+  public:
+    template <class Container>
+    array(const Container &elements, std::initializer_list<std::int64_t> dims)
+        : array(elements.data(), elements.size(), std::vector<std::int64_t>(dims)) {}
+    template <class T>
+    array(const T *data, std::size_t size, std::vector<std::int64_t> dims) : data_(data), dtype_(dtype_of<T>()), dims_(std::move(dims)) {
+        std::int64_t n = 1;
+        for (std::int64_t dim : dims_) n *= dim;
+        if (n != static_cast<std::int64_t>(size))
+            throw error(DT_INVALID_ARGUMENT, "an array of " + std::to_string(n) + " elements is made of " + std::to_string(size));
+    }
+    dtrt_array c_array() const { return {data_, dtype_, static_cast<int>(dims_.size()), dims_.data(), nullptr}; }
+
+  private:
+    const void *data_;
+    dtrt_dtype dtype_;
+    std::vector<std::int64_t> dims_;
+};
+
+/* ---- the compiler ---- */
+
+/* A program to compile, and how. Empty and 0 are the defaults of dtc_program and dtc_compile_options. */
+struct source {
+    std::string path, text, folder;
+    std::vector<std::pair<std::string, std::string>> defines;
+    std::int64_t batch = 0;
+    std::string precision, target, cpu, optimize, emit;
+    std::function<void(const dtc_diagnostic &)> diagnostic;
+    std::function<std::optional<std::string>(const std::string &)> module;
+
+    source(std::string path_, std::string text_ = "") : path(std::move(path_)), text(std::move(text_)) {}
+};
+
+namespace detail {
+
+struct source_call {
+    const source &of;
+    std::string module_text;
+    std::exception_ptr thrown;
+
+    static int tell(void *context, const dtc_diagnostic *diagnostic) {
+        auto *call = static_cast<source_call *>(context);
+        return guarded(call->thrown, [&] { call->of.diagnostic(*diagnostic); });
+    }
+    static int find(void *context, const char *name, const char **text) {
+        auto *call = static_cast<source_call *>(context);
+        return guarded(call->thrown, [&] {
+            std::optional<std::string> found = call->of.module(name);
+            if (!found) return;
+            call->module_text = std::move(*found);
+            *text = call->module_text.c_str();
+        });
+    }
+};
+
+} // namespace detail
+
+/* The artifact, or the stage that source.emit names, as bytes. */
+inline std::string compile(const source &of) {
+    detail::source_call call{of, {}, {}};
+    std::vector<dtc_define> defines;
+    for (const auto &[name, value] : of.defines) defines.push_back({name.c_str(), value.c_str()});
+    auto program = detail::sized<dtc_program>();
+    program.path = detail::or_null(of.path);
+    program.source = detail::or_null(of.text);
+    program.folder = detail::or_null(of.folder);
+    program.defines = defines.data();
+    program.n_defines = defines.size();
+    program.batch = of.batch;
+    program.precision = detail::or_null(of.precision);
+    program.diagnostic = of.diagnostic ? detail::source_call::tell : nullptr;
+    program.module = of.module ? detail::source_call::find : nullptr;
+    program.context = &call;
+    auto options = detail::sized<dtc_compile_options>();
+    options.target = detail::or_null(of.target);
+    options.cpu = detail::or_null(of.cpu);
+    options.optimize = detail::or_null(of.optimize);
+    options.emit = detail::or_null(of.emit);
+    dtc_bytes bytes{};
+    dt_status *status = dtc_compile(&program, &options, &bytes);
+    if (call.thrown) {
+        dtc_status_free(status);
+        std::rethrow_exception(call.thrown);
+    }
+    detail::check_dtc(status);
+    std::unique_ptr<char, void (*)(void *)> owner(bytes.data, dtc_free);
+    return std::string(bytes.data, bytes.n_bytes);
+}
+
+/* ---- programs ---- */
+
+/* An artifact. Copies share it. */
+class program {
+  public:
+    explicit program(const std::string &path) {
+        dtrt_program *opened = nullptr;
+        detail::check_dtrt(dtrt_open(path.c_str(), nullptr, &opened));
+        program_.reset(opened, dtrt_close);
+    }
+    static program from_bytes(const std::string &name, const std::string &bytes) {
+        dtrt_program *opened = nullptr;
+        detail::check_dtrt(dtrt_open_memory(name.c_str(), bytes.data(), bytes.size(), nullptr, &opened));
+        return program(opened);
+    }
+
+    dtrt_program_info describe() const {
+        auto info = detail::sized<dtrt_program_info>();
+        detail::check_dtrt(dtrt_program_describe(get(), &info));
+        return info;
+    }
+    int step(const std::string &name) const { return detail::index_of(dtrt_find_step(get(), name.c_str()), "step", name); }
+    int variable(const std::string &path) const { return detail::index_of(dtrt_find_variable(get(), path.c_str()), "variable", path); }
+    int result(int step, const std::string &name) const { return detail::index_of(dtrt_find_result(get(), step, name.c_str()), "result", name); }
+    dtrt_step_info describe_step(int step) const {
+        auto info = detail::sized<dtrt_step_info>();
+        detail::check_dtrt(dtrt_describe_step(get(), step, &info));
+        return info;
+    }
+    dtrt_tensor describe_variable(int variable) const {
+        auto tensor = detail::sized<dtrt_tensor>();
+        detail::check_dtrt(dtrt_describe_variable(get(), variable, &tensor));
+        return tensor;
+    }
+    dtrt_tensor describe_result(int step, int result) const {
+        auto tensor = detail::sized<dtrt_tensor>();
+        detail::check_dtrt(dtrt_describe_result(get(), step, result, &tensor));
+        return tensor;
+    }
+    dtrt_program *get() const { return program_.get(); }
+
+  private:
+    explicit program(dtrt_program *opened) : program_(opened, dtrt_close) {}
+    std::shared_ptr<dtrt_program> program_;
+};
+
+/* ---- sessions ---- */
+
+/* dtrt_session_options with a member's default where nothing is said: auto options = dt::session_options(); options.replicas = 2; */
+inline dtrt_session_options session_options() { return detail::sized<dtrt_session_options>(); }
+inline dtrt_train_options train_options() { return detail::sized<dtrt_train_options>(); }
+
+/* A program with its variables. One thread at a time. */
+class session {
+  public:
+    explicit session(dt::program of, const dtrt_session_options &options = session_options()) : program_(std::move(of)) {
+        dtrt_session *created = nullptr;
+        detail::check_dtrt(dtrt_session_create(program_.get(), &options, &created));
+        session_.reset(created);
+    }
+
+    void initialize() { detail::check_dtrt(dtrt_initialize(get())); }
+
+    /* Runs a step on arrays, in the order of its inputs. */
+    void step(const std::string &name, const std::vector<array> &arrays, std::int64_t rows = 0) { step(program_.step(name), arrays, rows); }
+    void step(int step, const std::vector<array> &arrays, std::int64_t rows = 0) {
+        int n_inputs = program_.describe_step(step).n_inputs;
+        if (static_cast<int>(arrays.size()) != n_inputs)
+            throw error(DT_INVALID_ARGUMENT, "the step takes " + std::to_string(n_inputs) + " arrays, not " + std::to_string(arrays.size()));
+        std::vector<dtrt_array> given;
+        for (const array &one : arrays) given.push_back(one.c_array());
+        detail::check_dtrt(dtrt_step(get(), step, given.data(), rows));
+    }
+
+    double report(const std::string &step, const std::string &name) const {
+        double value = 0;
+        detail::check_dtrt(dtrt_report(get(), program_.step(step), name.c_str(), &value));
+        return value;
+    }
+    double total(const std::string &step, const std::string &name) const {
+        double value = 0;
+        detail::check_dtrt(dtrt_total(get(), program_.step(step), name.c_str(), &value));
+        return value;
+    }
+    void reset_totals(const std::string &step) { detail::check_dtrt(dtrt_reset_totals(get(), program_.step(step))); }
+
+    /* All rows of a result of the last step, dense. */
+    template <class T> std::vector<T> result(const std::string &step, const std::string &name) const {
+        int s = program_.step(step), r = program_.result(s, name);
+        dtrt_tensor tensor = program_.describe_result(s, r);
+        require<T>(tensor);
+        std::int64_t most_rows = describe().global_batch, rows = 0;
+        std::vector<T> elements(tensor.row_bytes / sizeof(T) * static_cast<std::size_t>(most_rows));
+        detail::check_dtrt(dtrt_result(get(), s, r, elements.data(), elements.size() * sizeof(T), &rows));
+        elements.resize(tensor.row_bytes / sizeof(T) * static_cast<std::size_t>(rows));
+        return elements;
+    }
+
+    /* A variable by its path: a copy; from the caller's elements; where it is. */
+    template <class T> std::vector<T> read(const std::string &path) const {
+        int variable = program_.variable(path);
+        dtrt_tensor tensor = program_.describe_variable(variable);
+        require<T>(tensor);
+        std::vector<T> elements(tensor.row_bytes / sizeof(T));
+        detail::check_dtrt(dtrt_read(get(), variable, elements.data(), elements.size() * sizeof(T)));
+        return elements;
+    }
+    void write(const std::string &path, const array &elements) {
+        dtrt_array given = elements.c_array();
+        detail::check_dtrt(dtrt_write(get(), program_.variable(path), &given));
+    }
+    template <class T> span<const T> view(const std::string &path) const {
+        int variable = program_.variable(path);
+        dtrt_tensor tensor = program_.describe_variable(variable);
+        require<T>(tensor);
+        dtrt_array viewed{};
+        detail::check_dtrt(dtrt_view(get(), variable, &viewed));
+        return {static_cast<const T *>(viewed.data), tensor.row_bytes / sizeof(T)};
+    }
+
+    void set_launch(const std::string &name, double value) { detail::check_dtrt(dtrt_set_launch(get(), name.c_str(), value)); }
+    double launch(const std::string &name) const {
+        double value = 0;
+        detail::check_dtrt(dtrt_get_launch(get(), name.c_str(), &value));
+        return value;
+    }
+
+    /* Trains on the program's own data. */
+    dtrt_run_result train(const dtrt_train_options &options = train_options()) {
+        auto result = detail::sized<dtrt_run_result>();
+        detail::check_dtrt(dtrt_train(get(), &options, &result));
+        return result;
+    }
+    dtrt_run_result evaluate() {
+        auto result = detail::sized<dtrt_run_result>();
+        detail::check_dtrt(dtrt_evaluate(get(), nullptr, &result));
+        return result;
+    }
+
+    /* Writes a checkpoint; its path. */
+    std::string save(const std::string &folder) {
+        char *path = nullptr;
+        detail::check_dtrt(dtrt_save(get(), folder.c_str(), &path));
+        std::unique_ptr<char, void (*)(void *)> owner(path, dtrt_free);
+        return path;
+    }
+    void load(const std::string &path) { detail::check_dtrt(dtrt_load(get(), path.c_str())); }
+
+    dtrt_session_info describe() const {
+        auto info = detail::sized<dtrt_session_info>();
+        detail::check_dtrt(dtrt_session_describe(get(), &info));
+        return info;
+    }
+    const dt::program &program() const { return program_; }
+    dtrt_session *get() const { return session_.get(); }
+
+  private:
+    template <class T> static void require(const dtrt_tensor &tensor) {
+        if (tensor.dtype != dtype_of<T>())
+            throw error(DT_INVALID_ARGUMENT,
+                        std::string(tensor.name) + " is of " + dtrt_dtype_name(tensor.dtype) + ", not of " + dtrt_dtype_name(dtype_of<T>()));
+    }
+
+    struct destroy {
+        void operator()(dtrt_session *held) const { dtrt_status_free(dtrt_session_destroy(held)); }
+    };
+    dt::program program_;
+    std::unique_ptr<dtrt_session, destroy> session_;
+};
+
+} // namespace dt
+
+#endif
