@@ -2,11 +2,13 @@
 # Runs a command of the project on a bare Debian 12 (debootstrap, minbase), in a copy of this working tree: what happens to be installed on this
 # machine does not help there.
 #
-#   scripts/bare.sh COMMAND       such as './scripts/quickstart.sh 1'
+#   scripts/bare.sh [--with PATH] COMMAND       such as './scripts/quickstart.sh 1'; PATH, of this folder, is brought along though git ignores it
 #
 # Needs root, a network, and the right to mount and chroot; without, it says what it misses and exits with 77. A command gets a copy of the
 # bare system, which is removed when it ends.
 set -euo pipefail
+with=
+[ "${1-}" != --with ] || { with=${2-} && shift 2; }
 case ${1-} in "" | -*) sed -n '2,8p' "$0"; exit 2 ;; esac
 cd "$(dirname "$0")/.."
 
@@ -24,6 +26,7 @@ done
 # Tracked files and new ones, as they stand here.
 mkdir -p "$root/src/dt"
 git ls-files -z --cached --others --exclude-standard | tar --create --null --ignore-failed-read --files-from - | tar --extract --directory "$root/src/dt"
+[ -z "$with" ] || cp -r --parents "$with" "$root/src/dt"
 
 # What is mounted is seen by that process alone, and gone when it ends.
 unshare --mount --propagation private bash -euc '
