@@ -77,6 +77,7 @@ set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME dt-runtime)
 set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "dtrun and libdtrt: train and run compiled neural networks")
 set(CPACK_DEBIAN_COMPILER_PACKAGE_NAME dt-compiler)
+set(CPACK_DEBIAN_COMPILER_PACKAGE_DEPENDS "libllvm${LLVM_VERSION_MAJOR}") # which dpkg-shlibdeps misses: it is found by a link of LLVM's own
 set(CPACK_DEBIAN_COMPILER_PACKAGE_RECOMMENDS "dt-runtime (= ${DT_VERSION})")
 set(CPACK_COMPONENT_COMPILER_DESCRIPTION "dtc and libdtc: compile programs of neural networks")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME dt-dev)
