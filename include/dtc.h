@@ -116,6 +116,46 @@ DT_API dt_status *dtc_check_options(const dtc_program *program, const dtc_compil
  * Returns  DT_INVALID_ARGUMENT for a program with mistakes: its place is the first one's. */
 DT_API dt_status *dtc_compile(const dtc_program *program, const dtc_compile_options *options, dtc_bytes *bytes);
 
+/* ---- summary ---- */
+
+typedef struct dtc_layer {
+    const char *path, *kind; /* "Cnn/conv2d_1", "conv2d" */
+    const char *output;      /* type of its first result: "f32[B, 10]" */
+    int depth;               /* 0 for a model */
+    int64_t n_parameters;    /* its own, not those of layers within it */
+    int64_t n_trainable;     /* of these */
+} dtc_layer;
+
+typedef struct dtc_variable {
+    const char *path, *kind; /* kind: "parameter", "state", or "slot" of an optimizer */
+    const char *type;        /* "f32[3, 3, 64, 128]" */
+    int trainable;
+    int64_t n_elements, n_bytes;
+} dtc_variable;
+
+typedef struct dtc_step {
+    const char *name;
+    const char *data; /* its pipeline; NULL: none */
+    int n_kernels;
+    double flops_per_row, flops_per_pair, flops_per_step; /* arithmetic as written: for each example, each pair of examples, and whatever the batch */
+} dtc_step;
+
+/* In one piece of memory, with all that it points to. */
+typedef struct dtc_summary {
+    const char *name;
+    const char *text;               /* what `dtc summary` prints: all of this, memory, and what crosses replicas */
+    const dtc_layer *const *layers; /* in the order of the program, a layer before those within it */
+    size_t n_layers;
+    const dtc_variable *const *variables;
+    size_t n_variables;
+    const dtc_step *const *steps;
+    size_t n_steps;
+} dtc_summary;
+
+/* What a program is, before anything runs: layers, parameters, arithmetic, memory. It generates no code. */
+DT_API dt_status *dtc_summarize(const dtc_program *program, dtc_summary **summary);
+DT_API void dtc_summary_free(dtc_summary *summary); /* NULL is allowed */
+
 /* ---- pack ---- */
 
 /* Puts weights into an artifact, in place of those that it has: sessions then begin with them (dtrt_initialize, dtrun).

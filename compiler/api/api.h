@@ -3,6 +3,7 @@
  *   program.c   a call: its arena, its stack, its program's text and module; errors of the program
  *   report.c    findings, told on the caller's thread
  *   compile.c   dtc_compile
+ *   summary.c   dtc_summarize
  *   cuda.c      what a compilation does for GPUs */
 #ifndef DT_API_API_H
 #define DT_API_API_H

@@ -67,6 +67,30 @@ static void defines_change_the_program(void **state) {
     dtc_free(bytes.data);
 }
 
+static void a_summary_has_layers_variables_and_steps(void **state) {
+    (void)state;
+    dtc_program program = program_of(SOURCE);
+    dtc_summary *summary;
+    assert_ok(dtc_summarize(&program, &summary));
+    assert_string_equal(summary->name, "net");
+    assert_int_equal(summary->n_layers, 3);
+    const dtc_layer *layer = summary->layers[1];
+    assert_string_equal(layer->path, "Net/dense");
+    assert_string_equal(layer->kind, "dense");
+    assert_string_equal(layer->output, "f32[B, 5]");
+    assert_int_equal(layer->depth, 1), assert_int_equal(layer->n_parameters, 4 * 5 + 5);
+    assert_int_equal(summary->n_variables, 5); /* and how many updates sgd made */
+    assert_string_equal(summary->variables[0]->kind, "parameter");
+    assert_int_equal(summary->n_steps, 1);
+    assert_string_equal(summary->steps[0]->name, "train");
+    assert_null(summary->steps[0]->data);
+    assert_true(summary->steps[0]->n_kernels > 0 && summary->steps[0]->flops_per_row > 0);
+    assert_non_null(strstr(summary->text, "layer                              kind"));
+    dtc_summary_free(summary);
+    assert_fails(dtc_summarize(&(dtc_program){.size = sizeof(dtc_program), .source = WRONG}, &summary), DT_INVALID_ARGUMENT, "did you mean dense?");
+    assert_null(summary);
+}
+
 /* ---- modules ---- */
 
 typedef struct modules {
@@ -255,6 +279,7 @@ int main(void) {
         cmocka_unit_test(a_string_a_file_and_bytes_are_the_same_artifact),
         cmocka_unit_test(a_stage_is_text),
         cmocka_unit_test(defines_change_the_program),
+        cmocka_unit_test(a_summary_has_layers_variables_and_steps),
         cmocka_unit_test(modules_come_from_a_callback_or_a_folder),
         cmocka_unit_test(mistakes_are_told_one_by_one),
         cmocka_unit_test(without_a_callback_the_status_holds_all_mistakes),

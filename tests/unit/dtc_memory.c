@@ -24,9 +24,12 @@ static const char *errors, *source, *graph, *output;
 
 /* What a command writes is not what this is about, but the last of its errors. */
 static int run_quietly(int (*command)(int, char **), char *const *arguments) {
-    char *argv[12];
+    char *argv[12], copies[12][256]; /* a command may write into its arguments */
     int n = 0;
-    while (arguments[n] != NULL) argv[n] = arguments[n], n++;
+    for (; arguments[n] != NULL; n++) {
+        snprintf(copies[n], sizeof copies[n], "%s", arguments[n]);
+        argv[n] = copies[n];
+    }
     argv[n] = NULL;
     fflush(stdout);
     int out = dup(STDOUT_FILENO), err = dup(STDERR_FILENO), null = open("/dev/null", O_WRONLY),
