@@ -126,12 +126,12 @@ static void modules_come_from_a_callback_or_a_folder(void **state) {
     dtc_bytes from_folder = compiled(program, &options);
     assert_string_equal(from_callback.data, from_folder.data);
     dtc_free(from_callback.data), dtc_free(from_folder.data);
-    free(folder);
 
     given.stop = 1;
     program.module = give_module, program.context = &given;
     assert_fails(dtc_compile(&program, &options, &from_folder), DT_ABORTED, "stopped");
     assert_null(from_folder.data);
+    free(folder);
 }
 
 /* ---- findings ---- */
