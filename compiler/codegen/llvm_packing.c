@@ -32,14 +32,15 @@ static int64_t assumed_extent(const dt_llvm_nest *n, int loop) {
     return dt_llvm_is_constant_extent(extent) ? extent : n->e->at_work.plan->microbatch_rows;
 }
 
-/* Finds the innermost reduced loop, and the one over rows of the batch around it, or -1; false: there is none, or more of them longer than 1. */
+/* Finds the innermost reduced loop, and the one over rows of the microbatch around it, or -1; false: there is none, or more of them longer than 1. Of
+ * the rows of all replicas there may be any number, which the place for what is packed would not hold. */
 static bool find_reduced_loops(const dt_llvm_nest *n, int *loop, int *around) {
     const dt_nest *nest = n->nest;
     *around = -1;
     if (n->n_outer == nest->n_loops) return false;
     for (int p = n->n_outer; p + 1 < nest->n_loops; p++) {
         if (nest->loops[n->order[p]].extent == 1) continue;
-        if (*around >= 0 || dt_llvm_is_constant_extent(nest->loops[n->order[p]].extent)) return false;
+        if (*around >= 0 || nest->loops[n->order[p]].extent != DT_BATCH) return false;
         *around = n->order[p];
     }
     *loop = n->order[nest->n_loops - 1];

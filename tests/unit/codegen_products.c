@@ -1,6 +1,7 @@
 /* codegen_products: matrix products and convolutions of random shapes, and some that are large enough for what large ones do (panels, sums in
  * parts), with what stands beside them in a step (a scatter onto one, a long search, a turned matrix), as code of each level of this machine against
  * the interpreter. DT_SEED and DT_COUNT rerun one and more of the random ones. */
+#include "compiler/passes/passes.h"
 #include "compiler/pipeline.h"
 #include "ir/text_form.h"
 #include "tests/support/compiled.h"
@@ -37,7 +38,8 @@ static const struct {
 };
 
 enum {
-    SMALL_CAPACITY = 3
+    SMALL_CAPACITY = 3,
+    MOST_REPLICAS = 16
 };
 
 static void succeed(dt_status *status, const char *text) {
@@ -56,16 +58,20 @@ static void compare(const char *text, const char *level, int64_t rows, const dt_
 }
 
 static void run(const char *text, const dt_compilation *compilation, const dt_function *meaning, compiled_code *code, random_source source,
-                int64_t rows) {
+                int64_t rows, int replicas) {
     dt_arena *arena = dt_arena_create();
     dt_bad_index bad = {0};
-    dt_launch launch = {.rows = rows, .valid = rows, .global_batch = rows, .replicas = 1, .bad_index = &bad};
-    dt_tensor inputs[2], want, got;
-    for (int i = 0; i < 2; i++) inputs[i] = random_tensor(arena, &source, meaning->inputs.items[i]->dtype, meaning->inputs.items[i]->shape, rows);
+    dt_launch launch = {.rows = rows, .valid = rows * replicas, .global_batch = rows * replicas, .replicas = replicas, .bad_index = &bad};
+    dt_tensor inputs[2 * MOST_REPLICAS], want, got[MOST_REPLICAS];
+    dt_launch launches[MOST_REPLICAS];
+    for (int i = 0; i < 2; i++)
+        inputs[i] = random_tensor(arena, &source, meaning->inputs.items[i]->dtype, meaning->inputs.items[i]->shape, launch.valid);
+    for (int i = 2; i < 2 * replicas; i++) inputs[i] = inputs[i - 2];
+    for (int r = 0; r < replicas; r++) launches[r] = launch;
     dt_memory memory = dt_memory_create(arena, compilation->module);
     succeed(dt_interpret(arena, meaning, &launch, inputs, &memory, &want), text);
-    succeed(dt_plan_execute(arena, &(dt_plan_run){compilation->plans[0], compiled_run, code, 1, &launch, inputs, &memory, &got}), text);
-    compare(text, code->level, rows, &want, &got);
+    succeed(dt_plan_execute(arena, &(dt_plan_run){compilation->plans[0], compiled_run, code, replicas, launches, inputs, &memory, got}), text);
+    compare(text, code->level, rows, &want, &got[0]);
     dt_arena_destroy(arena);
 }
 
@@ -86,7 +92,7 @@ static void check(const char *body, int capacity, uint64_t seed) {
     const int64_t rows[] = {0, 1, capacity - 1, capacity};
     for (int i = 0; i < n_levels; i++)
         for (int k = capacity == 0 ? 3 : 0; k < 4; k++)
-            run(text, &compilation, meaning->functions.items[0], &codes[i], (random_source){seed}, rows[k]);
+            run(text, &compilation, meaning->functions.items[0], &codes[i], (random_source){seed}, rows[k], 1);
     compiled_free(codes, n_levels);
     dt_arena_destroy(arena);
 }
@@ -94,6 +100,28 @@ static void check(const char *body, int capacity, uint64_t seed) {
 static void large_products_run_alike(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof large / sizeof *large; i++) check(large[i].body, large[i].capacity, i);
+}
+
+/* Two reduced loops, of which one goes through the rows of all replicas: however many those are, what the code copies for a block has its place. Each
+ * replica has them all as its input. */
+static void rows_of_many_replicas_run_alike(void **state) {
+    (void)state;
+    static dt_pass_function const passes[] = {dt_pass_fuse, dt_pass_schedule, dt_pass_late_writes, dt_pass_plan_memory};
+    static const char text[] = "module m capacity 2\nfile 0 \"m\"\nfunction f step (%0 a: f32[G, 96, 40], %1 b: f32[G, 96, 144]) {\n"
+                               "  %9: f32[40, 144] = dot_general(%0, %1, a_batch=[], b_batch=[], a_contract=[0, 1], b_contract=[0, 1])\n"
+                               "  return y=%9\n}\n";
+    const char *levels[COMPILED_MOST_LEVELS];
+    compiled_code codes[COMPILED_MOST_LEVELS];
+    int n_levels = compiled_levels(levels);
+    dt_arena *arena = dt_arena_create();
+    dt_compilation compilation = {.arena = arena};
+    succeed(dt_module_parse(arena, "m", text, &compilation.module), text);
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) succeed(passes[i](&compilation), text);
+    succeed(compiled_make(&compilation, levels, n_levels, codes), text);
+    for (int i = 0; i < n_levels; i++)
+        run(text, &compilation, compilation.module->functions.items[0], &codes[i], (random_source){1}, 2, MOST_REPLICAS);
+    compiled_free(codes, n_levels);
+    dt_arena_destroy(arena);
 }
 
 static int pick(random_source *source, int n, const int *of) { return of[random_below(source, (uint32_t)n)]; }
@@ -143,6 +171,7 @@ static void random_shapes_run_alike(void **state) {
 
 int main(void) {
     if (dt_cpu_level() < 3) return puts("skipped: this machine is below x86-64-v3"), 77;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(large_products_run_alike), cmocka_unit_test(random_shapes_run_alike)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(large_products_run_alike), cmocka_unit_test(rows_of_many_replicas_run_alike),
+                                       cmocka_unit_test(random_shapes_run_alike)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
