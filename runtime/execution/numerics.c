@@ -87,7 +87,8 @@ static void look_at_launch(dt_executor *executor, const dt_operation_launch *lau
     const dt_artifact_function *function = &executor->memory.artifact->functions[launch->function];
     const dt_artifact_kernel *kernel = &function->kernels[launch->kernel];
     const dt_launch *values = launch->values;
-    dt_numerics what = {.place = DT_NUMERICS_KERNEL, .position = -1, .microbatch = values - executor->launches, .index = launch->kernel};
+    dt_numerics what = {.place = DT_NUMERICS_KERNEL, .position = -1, .index = launch->kernel};
+    what.microbatch = executor->memory.first_microbatch + (values - executor->launches);
     if (!kernel->once && values->rows == 0 && function->role == DT_ROLE_STEP) return;
     locate(function, launch->kernel, &what);
     for (int i = 0; i < kernel->n_buffers; i++) {
