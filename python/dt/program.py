@@ -217,15 +217,14 @@ def compile(program: Path, options: Mapping[str, Any] | None = None, *, name: st
     """
     path, source, folder = _read(program, name)
     defines = [(key, _expression(value)) for key, value in (options or {}).items()]
-    artifact, described = _dt.compile(path, source, folder, defines, batch, precision, target, cpu, optimize)
+    output = None if output is None else os.fspath(output)
+    artifact, described = _dt.compile(path, source, folder, defines, batch, precision, target, cpu, optimize, output)
     diagnostics = [Diagnostic._of(one) for one in described]
     if artifact is None:
         raise _compile_error(diagnostics)
     for diagnostic in diagnostics:
         warnings.warn(diagnostic.text, CompileWarning, stacklevel=2)
-    if output is not None:
-        pathlib.Path(output).write_bytes(artifact)
-    return Program(os.fspath(output) if output is not None else str(pathlib.Path(path).with_suffix(".dtx")), artifact)
+    return Program(output if output is not None else str(pathlib.Path(path).with_suffix(".dtx")), artifact)
 
 
 def _compile_error(diagnostics: list[Diagnostic]) -> _dt.CompileError:

@@ -70,8 +70,7 @@ static bool set(PyObject *exception, const char *name, PyObject *value) {
     return is_set;
 }
 
-bool dtpy_raise(const dtpy_module *module, dt_status *status) {
-    if (status == NULL) return false;
+void dtpy_set_error(const dtpy_module *module, const dt_status *status) {
     PyObject *type = module->of_code[status->code];
     if (type == NULL) type = module->error;
     PyObject *message = PyUnicode_DecodeUTF8(status->message, (Py_ssize_t)strlen(status->message), "replace");
@@ -83,6 +82,11 @@ bool dtpy_raise(const dtpy_module *module, dt_status *status) {
                    set(exception, "column", PyLong_FromLong(status->column));
     if (is_whole) PyErr_SetObject(type, exception);
     Py_XDECREF(exception);
+}
+
+bool dtpy_raise(const dtpy_module *module, dt_status *status) {
+    if (status == NULL) return false;
+    dtpy_set_error(module, status);
     dtrt_status_free(status);
     return true;
 }

@@ -28,7 +28,9 @@ const dtpy_module *dtpy_module_of(PyTypeObject *type);
 
 /* Creates dt.Error and its subclasses. */
 int dtpy_add_errors(PyObject *module, dtpy_module *state);
-/* Raises the exception for a status, which it frees; false for NULL, where there is nothing to raise. */
+/* Sets the exception for a status. */
+void dtpy_set_error(const dtpy_module *module, const dt_status *status);
+/* The same for one of dtrt's, which it frees; false for NULL, where there is nothing to raise. */
 bool dtpy_raise(const dtpy_module *module, dt_status *status);
 
 /* ---- memory.c ---- */
@@ -91,7 +93,7 @@ typedef struct dtpy_session {
     dtpy_program *program;
     dtrt_session *session; /* NULL: closed */
     Py_ssize_t n_views;    /* of its memory that live */
-    bool busy;             /* a thread is in a call that releases the GIL */
+    bool busy;             /* a thread is in a call that releases the GIL, or reads what that left */
     PyThreadState *thread; /* of that call */
     PyObject *listener;    /* called with each event of that call; or NULL */
     PyObject *raised[3];   /* by the listener, or by a signal: what the call raises when it ends */

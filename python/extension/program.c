@@ -10,17 +10,20 @@ typedef struct compilation {
     PyThreadState *thread; /* while the compiler runs */
 } compilation;
 
+/* A text of the compiler's, which quotes the program: that may be no UTF-8. */
+static PyObject *read_message(const char *text) { return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace"); }
+
 /* (is_error, file or None, line, column, message, [(is_help, text), …], text) */
 static PyObject *describe_diagnostic(const dtc_diagnostic *diagnostic) {
     PyObject *remarks = PyList_New(0);
     for (size_t i = 0; remarks != NULL && i < diagnostic->n_remarks; i++) {
-        PyObject *remark = Py_BuildValue("(Os)", diagnostic->remarks[i].is_help ? Py_True : Py_False, diagnostic->remarks[i].text);
+        PyObject *remark = Py_BuildValue("(ON)", diagnostic->remarks[i].is_help ? Py_True : Py_False, read_message(diagnostic->remarks[i].text));
         if (remark == NULL || PyList_Append(remarks, remark) < 0) Py_CLEAR(remarks);
         Py_XDECREF(remark);
     }
     if (remarks == NULL) return NULL;
-    return Py_BuildValue("(OziisNs)", diagnostic->severity == DTC_ERROR ? Py_True : Py_False, diagnostic->line > 0 ? diagnostic->file : NULL,
-                         diagnostic->line, diagnostic->column, diagnostic->message, remarks, diagnostic->text);
+    return Py_BuildValue("(OziiNNN)", diagnostic->severity == DTC_ERROR ? Py_True : Py_False, diagnostic->line > 0 ? diagnostic->file : NULL,
+                         diagnostic->line, diagnostic->column, read_message(diagnostic->message), remarks, read_message(diagnostic->text));
 }
 
 static int on_diagnostic(void *context, const dtc_diagnostic *diagnostic) {
@@ -50,16 +53,16 @@ static int read_defines(PyObject *list, dtc_define **defines, size_t *n) {
     return 0;
 }
 
-/* compile(path, source, folder, defines, batch, precision, target, cpu, optimize) gives (bytes or None, [diagnostics]). */
+/* compile(path, source, folder, defines, batch, precision, target, cpu, optimize, output) gives (bytes or None, [diagnostics]). */
 PyObject *dtpy_compile(PyObject *module, PyObject *arguments, PyObject *keywords) {
-    static char *names[] = {"path", "source", "folder", "defines", "batch", "precision", "target", "cpu", "optimize", NULL};
+    static char *names[] = {"path", "source", "folder", "defines", "batch", "precision", "target", "cpu", "optimize", "output", NULL};
     dtc_program program = {.size = sizeof program, .diagnostic = on_diagnostic};
     dtc_compile_options options = {.size = sizeof options};
     dtc_bytes bytes = {0};
     PyObject *defines;
     long long batch;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "szzO!Lzzzz", names, &program.path, &program.source, &program.folder, &PyList_Type,
-                                     &defines, &batch, &program.precision, &options.target, &options.cpu, &options.optimize))
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "szzO!Lzzzzz", names, &program.path, &program.source, &program.folder, &PyList_Type,
+                                     &defines, &batch, &program.precision, &options.target, &options.cpu, &options.optimize, &options.output))
         return NULL;
     program.batch = batch;
     compilation compilation = {.diagnostics = PyList_New(0)};
@@ -76,13 +79,12 @@ PyObject *dtpy_compile(PyObject *module, PyObject *arguments, PyObject *keywords
         goto end;
     }
     bool has_mistakes = status != NULL && status->code == DT_INVALID_ARGUMENT && PyList_Size(compilation.diagnostics) > 0;
-    if (has_mistakes || status == NULL) {
-        dtc_status_free(status);
+    if (status != NULL && !has_mistakes)
+        dtpy_set_error(PyModule_GetState(module), status);
+    else
         result = has_mistakes ? Py_BuildValue("(OO)", Py_None, compilation.diagnostics)
                               : Py_BuildValue("(y#O)", bytes.data, (Py_ssize_t)bytes.n_bytes, compilation.diagnostics);
-    } else {
-        dtpy_raise(PyModule_GetState(module), status);
-    }
+    dtc_status_free(status);
 end:
     dtc_free(bytes.data);
     PyMem_Free(values);
@@ -288,7 +290,7 @@ static PyObject *read_text(PyObject *object, PyObject *member) {
     PyObject *string = NULL;
     if (name != NULL &&
         !dtpy_raise(((dtpy_program *)object)->module, dtrt_program_text(((dtpy_program *)object)->program, PyBytes_AsString(name), &text)))
-        string = PyUnicode_FromString(text);
+        string = read_message(text);
     dtrt_free(text);
     Py_XDECREF(name);
     return string;

@@ -136,8 +136,11 @@ static PyObject *run_step(dtpy_session *self, int index, PyObject *const *values
         PyErr_NoMemory();
     else if (borrow_inputs(step, values, names, borrowed) == 0) {
         for (size_t i = 0; i < n; i++) arrays[i] = borrowed[i].array;
-        if (dtpy_enter(self, NULL) && dtpy_leave(self, dtrt_step(self->session, index, arrays, 0)))
+        if (dtpy_enter(self, NULL) && dtpy_leave(self, dtrt_step(self->session, index, arrays, 0))) {
+            self->busy = true; /* what is read is this step's, though as_array may let another thread run */
             result = collect(self, index, count_rows(self, step, arrays));
+            self->busy = false;
+        }
     }
     for (size_t i = 0; borrowed != NULL && i < n; i++) dtpy_return(&borrowed[i]);
     PyMem_Free(borrowed);
@@ -304,10 +307,14 @@ static PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *keywo
     return NULL;
 }
 
+/* While it releases the GIL the session is closed for every other thread. In a child after fork it fails, and the session is as it was. */
 static dt_status *destroy(dtpy_session *self) {
+    dtrt_session *session = self->session;
     dt_status *status;
-    Py_BEGIN_ALLOW_THREADS status = dtrt_session_destroy(self->session);
-    Py_END_ALLOW_THREADS return status;
+    self->session = NULL;
+    Py_BEGIN_ALLOW_THREADS status = dtrt_session_destroy(session);
+    Py_END_ALLOW_THREADS if (status != NULL) self->session = session;
+    return status;
 }
 
 static PyObject *close_session(PyObject *object, PyObject *none) {
@@ -319,10 +326,7 @@ static PyObject *close_session(PyObject *object, PyObject *none) {
         return NULL;
     }
     if (self->busy) return dtpy_enter(self, NULL), NULL; /* which says so */
-    dt_status *status = destroy(self);
-    if (dtpy_raise(self->module, status)) return NULL;
-    self->session = NULL;
-    return Py_NewRef(Py_None);
+    return dtpy_raise(self->module, destroy(self)) ? NULL : Py_NewRef(Py_None);
 }
 
 /* In a child after fork nothing is destroyed: the threads are the parent's. */

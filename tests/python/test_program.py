@@ -22,6 +22,14 @@ def test_artifact_is_written_and_opened(tmp_path, program):
     assert opened.text() == PROGRAM
 
 
+def test_a_program_is_not_overwritten(tmp_path):
+    path = tmp_path / "net.dt"
+    path.write_text(PROGRAM)
+    with pytest.raises(dt.InvalidArgument, match="would overwrite"):
+        dt.compile(path, output=path)
+    assert path.read_text() == PROGRAM
+
+
 def test_options_of_the_program():
     assert dt.compile(PROGRAM, options={"width": 5}).variables["Net/dense/kernel"].shape == (4, 5)
     assert dt.compile(PROGRAM, batch=3).batch == 3
@@ -54,6 +62,13 @@ def test_mistakes_have_the_compilers_message():
     assert isinstance(error, ValueError) and isinstance(error, dt.Error)
     assert "wrong.dt:3" in str(error) and "^" in str(error)
     assert error.diagnostics[0].is_error and error.diagnostics[0].text in str(error)
+
+
+def test_mistakes_beside_what_is_no_utf8(tmp_path):
+    path = tmp_path / "wrong.dt"
+    path.write_bytes(MISTAKE.encode().replace(b"matmul(x, x)", b"matmul(x, x)  # caf\xe9"))
+    with pytest.raises(dt.CompileError, match="caf\ufffd"):
+        dt.compile(path)
 
 
 def test_what_is_no_program(tmp_path):

@@ -130,6 +130,39 @@ def test_two_threads_at_once(session, batch):
     session.step("train", **batch)
 
 
+def test_results_are_those_of_the_step(program, batch, monkeypatch):
+    """While a step's results become arrays another thread may run, but step it may not."""
+    raised, as_array = [], dt.session._as_array
+
+    def step():
+        with pytest.raises(dt.FailedPrecondition, match="in use") as error:
+            session.step("train", **batch)
+        raised.append(error)
+
+    def as_array_beside_a_step(memory):
+        thread = threading.Thread(target=step)
+        thread.start()
+        thread.join()
+        return as_array(memory)
+
+    monkeypatch.setattr(dt.session, "_as_array", as_array_beside_a_step)
+    session = program.session(devices="cpu:1x1")
+    assert session.step("predict", x=batch["x"])["label"].shape == (16,)
+    assert len(raised) == 2 and session.n_steps == 0
+
+
+def test_a_session_that_is_being_closed_is_closed(program):
+    """Destroying it releases the GIL: what other threads ask for then is refused as of a closed session, and does not reach what is being freed."""
+    for _ in range(20):
+        session = program.session(devices="cpu:2x2", replicas=2)
+        thread = threading.Thread(target=session.close)
+        thread.start()
+        with pytest.raises(dt.FailedPrecondition, match="closed"):
+            while True:
+                session.n_steps
+        thread.join()
+
+
 def test_other_threads_run_during_steps(program, data):
     """Two sessions train in two threads, as they would one after the other."""
     sessions = [program.session(devices="cpu:1x1", data=data) for _ in range(2)]
