@@ -7,6 +7,7 @@
 #include "include/dtc.h"
 
 #include <cjson/cJSON.h>
+#include <limits.h>
 #include <minizip/unzip.h>
 #include <string.h>
 
@@ -21,8 +22,8 @@ typedef struct packing {
     const char *artifact, *weights;
     unzFile from;
     zipFile to;
-    char *tensors; /* the file of weights */
-    size_t n_tensors;
+    char *tensors;            /* the file of weights */
+    size_t n_tensors, n_data; /* of the file; of what follows its header */
     cJSON *manifest, *header;
 } packing;
 
@@ -31,14 +32,21 @@ static dt_status *damaged(const packing *all) { return dt_error(DT_DATA_LOSS, "%
 
 /* ---- what is in the two files ---- */
 
-/* The current member of the artifact, which the caller frees. */
-static dt_status *read_member(const packing *all, char **bytes, size_t *n_bytes, char name[MOST_NAME]) {
+/* What the current member of the artifact is called, and its bytes. */
+static dt_status *find_member(const packing *all, char name[MOST_NAME], size_t *n_bytes) {
     unz_file_info64 about;
-    *bytes = NULL;
-    if (unzGetCurrentFileInfo64(all->from, &about, name, MOST_NAME, NULL, 0, NULL, 0) != UNZ_OK || about.uncompressed_size > UINT32_MAX ||
-        unzOpenCurrentFile(all->from) != UNZ_OK)
+    if (unzGetCurrentFileInfo64(all->from, &about, name, MOST_NAME, NULL, 0, NULL, 0) != UNZ_OK || about.size_filename >= MOST_NAME)
         return damaged(all);
     *n_bytes = about.uncompressed_size;
+    return NULL;
+}
+
+/* The current member, which the caller frees. */
+static dt_status *read_member(const packing *all, char **bytes, size_t *n_bytes) {
+    char name[MOST_NAME];
+    *bytes = NULL;
+    DT_TRY(find_member(all, name, n_bytes));
+    if (*n_bytes > INT_MAX || unzOpenCurrentFile(all->from) != UNZ_OK) return damaged(all);
     *bytes = dt_allocate(*n_bytes);
     int n = *bytes != NULL ? unzReadCurrentFile(all->from, *bytes, (unsigned)*n_bytes) : -1;
     bool whole = unzCloseCurrentFile(all->from) == UNZ_OK && n >= 0 && (size_t)n == *n_bytes;
@@ -50,12 +58,12 @@ static dt_status *read_member(const packing *all, char **bytes, size_t *n_bytes,
 }
 
 static dt_status *read_manifest(packing *all) {
-    char *bytes, name[MOST_NAME];
+    char *bytes;
     size_t n_bytes;
     all->from = unzOpen64(all->artifact);
     if (all->from == NULL || unzLocateFile(all->from, "manifest.json", 1) != UNZ_OK)
         return dt_error(DT_DATA_LOSS, "%s: this is not an artifact; `dtc compile` writes one", all->artifact);
-    DT_TRY(read_member(all, &bytes, &n_bytes, name));
+    DT_TRY(read_member(all, &bytes, &n_bytes));
     all->manifest = cJSON_ParseWithLength(bytes, n_bytes);
     dt_release(bytes);
     return all->manifest != NULL ? NULL : damaged(all);
@@ -66,6 +74,7 @@ static dt_status *read_weights(packing *all) {
     DT_TRY(dt_file_read(all->weights, &all->tensors, &all->n_tensors));
     for (int i = 0; i < HEAD_BYTES && all->n_tensors >= HEAD_BYTES; i++) n_header |= (uint64_t)(unsigned char)all->tensors[i] << 8 * i;
     if (n_header > 0 && n_header <= all->n_tensors - HEAD_BYTES) all->header = cJSON_ParseWithLength(all->tensors + HEAD_BYTES, n_header);
+    all->n_data = all->header != NULL ? all->n_tensors - HEAD_BYTES - n_header : 0;
     if (cJSON_IsObject(all->header)) return NULL;
     return dt_error(DT_DATA_LOSS, "%s: is no safetensors file, or a truncated one", all->weights);
 }
@@ -75,6 +84,24 @@ static dt_status *read_weights(packing *all) {
 static const char *string_of(const cJSON *object, const char *key) {
     const char *string = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
     return string != NULL ? string : "";
+}
+
+/* The bytes of a tensor that lies in the file; -1 where it does not. */
+static double tensor_bytes(const packing *all, const cJSON *tensor) {
+    const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(tensor, "data_offsets");
+    const cJSON *begin = cJSON_GetArrayItem(offsets, 0), *end = cJSON_GetArrayItem(offsets, 1);
+    bool is_inside = cJSON_IsNumber(begin) && cJSON_IsNumber(end) && begin->valuedouble >= 0 && begin->valuedouble <= end->valuedouble &&
+                     end->valuedouble <= (double)all->n_data;
+    return is_inside ? end->valuedouble - begin->valuedouble : -1;
+}
+
+static dt_status *check_tensors(const packing *all) {
+    const cJSON *tensor;
+    cJSON_ArrayForEach(tensor, all->header) {
+        if (strcmp(tensor->string, "__metadata__") == 0 || tensor_bytes(all, tensor) >= 0) continue;
+        return dt_error(DT_DATA_LOSS, "%s: is truncated or damaged: %s does not lie in it", all->weights, tensor->string);
+    }
+    return NULL;
 }
 
 /* A variable of the manifest is the tensor of its path. */
@@ -87,7 +114,11 @@ static dt_status *check_variable(const packing *all, const cJSON *variable) {
     if (dtype == DT_N_DTYPES) return damaged(all);
     bool is_same = strcmp(string_of(tensor, "dtype"), dt_dtype_safetensors_name(dtype)) == 0 &&
                    cJSON_Compare(cJSON_GetObjectItemCaseSensitive(tensor, "shape"), cJSON_GetObjectItemCaseSensitive(variable, "shape"), 1);
-    if (is_same) return NULL;
+    double n_bytes = (double)dt_dtype_bytes(dtype);
+    const cJSON *dim;
+    cJSON_ArrayForEach(dim, cJSON_GetObjectItemCaseSensitive(variable, "shape")) n_bytes *= dim->valuedouble;
+    if (is_same && tensor_bytes(all, tensor) == n_bytes) return NULL;
+    if (is_same) return dt_error(DT_DATA_LOSS, "%s: is damaged: %s does not have the bytes of its shape", all->weights, path);
     return dt_error(DT_FAILED_PRECONDITION, "%s: %s is not of the type and shape that it has in %s; `dtrun export --map` may make it so",
                     all->weights, path, all->artifact);
 }
@@ -117,8 +148,10 @@ static dt_status *copy_members(const packing *all) {
         char *bytes, name[MOST_NAME];
         size_t n_bytes;
         if (next != UNZ_OK) return damaged(all);
-        DT_TRY(read_member(all, &bytes, &n_bytes, name));
-        dt_status *status = strcmp(name, WEIGHTS_FILE) != 0 ? add_member(all, name, bytes, n_bytes) : NULL;
+        DT_TRY(find_member(all, name, &n_bytes));
+        if (strcmp(name, WEIGHTS_FILE) == 0) continue; /* they may be more than a member that is read whole */
+        DT_TRY(read_member(all, &bytes, &n_bytes));
+        dt_status *status = add_member(all, name, bytes, n_bytes);
         dt_release(bytes);
         DT_TRY(status);
     }
@@ -143,6 +176,7 @@ dt_status *dtc_pack(const char *artifact, const char *weights, const char *outpu
     packing all = {.artifact = artifact, .weights = weights};
     dt_status *status = dt_file_exists(artifact) ? read_manifest(&all) : dt_error(DT_NOT_FOUND, "%s: there is no such file", artifact);
     if (status == NULL) status = read_weights(&all);
+    if (status == NULL) status = check_tensors(&all);
     if (status == NULL) status = check_variables(&all);
     if (status == NULL) status = write_packed(&all, output != NULL ? output : artifact);
     if (all.from != NULL) unzClose(all.from);

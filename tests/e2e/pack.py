@@ -58,6 +58,11 @@ with tempfile.TemporaryDirectory() as folder:
     save_file({"Net/dense/kernel": load_file("w.safetensors")["Net/dense/kernel"]}, "few.safetensors")
     run("dtc", "pack", "packed.dtx", "few.safetensors", wrong="has no parameter Net/dense/bias")
     run("dtc", "pack", "packed.dtx", "x.npy", wrong="no safetensors file")
+    whole = pathlib.Path("w.safetensors").read_bytes()
+    pathlib.Path("cut.safetensors").write_bytes(whole[:-4])
+    run("dtc", "pack", "packed.dtx", "cut.safetensors", wrong="is truncated or damaged")
+    pathlib.Path("short.safetensors").write_bytes(whole.replace(b"[0,20]", b"[4,20]"))
+    run("dtc", "pack", "packed.dtx", "short.safetensors", wrong="does not have the bytes of its shape")
     run("dtc", "pack", "none.dtx", "w.safetensors", wrong="no such file")
     run("dtc", "pack", "net.dt", "w.safetensors", wrong="not an artifact")
     assert pathlib.Path("packed.dtx").read_bytes() == before  # nothing was lost
