@@ -4,8 +4,9 @@
  *   dtrt_session   its variables on devices, ready to step
  *   dtrt_pipeline  data of the program, batch after batch
  *
- * Errors     dt_status.h says how a function tells that it failed. What it gives through a pointer is then NULL or 0. After a step that failed on a
- *            device the session can only be destroyed; every other error leaves all as it was before the call.
+ * Errors     dt_status.h says how a function tells that it failed. What it gives through a pointer is then NULL or 0; a struct or an array that it
+ *            would have filled is no result. After a step that failed on a device the session can only be destroyed; every other error leaves it as
+ *            it was before the call, or after the last step that the call has run.
  * Pointers   are never NULL but where "or NULL" is said; a NULL that is not allowed is DT_INVALID_ARGUMENT.
  * Structs    begin with their size, as dt_status.h says: DTRT_INIT(type) sets it. Of a struct that the library fills, so much is filled as the
  *            caller's size has room for.
@@ -237,9 +238,8 @@ DT_API dt_status *dtrt_initialize(dtrt_session *session);
 /* Runs step `step` on a batch of the caller's.
  *
  * arrays  [n_inputs of the step] in its order. Type and shape are those of the input; those with rows have as many rows each, 1 to the global batch.
- *         A dense aligned array is read where it is, another one is copied. One whose `data` is NULL stands for the input's buffer
- *         (dtrt_step_buffer); `arrays` NULL: all inputs do.
- * rows    of the batch; 0: those of the arrays, or a full batch where no array has rows.
+ *         A dense aligned array is read where it is, another one is copied to the input's buffer. One whose `data` is NULL stands for the input's
+ * buffer (dtrt_step_buffer); `arrays` NULL: all inputs do. rows    of the batch; 0: those of the arrays, or a full batch where no array has rows.
  * Blocks  until the step has run; reports, results and variables can then be read. A step that trains advances the session's counter.
  * Errors  DT_INVALID_ARGUMENT: the arrays, nothing was run. DT_OUT_OF_RANGE: an index of the data, or a report that is not a number; the step has
  *         run. */

@@ -53,6 +53,12 @@ static dt_status *run_on(dtrt_session *session, run_function *run, dt_run_option
     return status;
 }
 
+/* Whether there is room for a result, before the run: zeros until then. */
+static dt_status *prepare_result(dtrt_run_result *result) {
+    static const dtrt_run_result nothing;
+    return result != NULL ? dt_options_write(result, &nothing, sizeof nothing, "dtrt_run_result") : NULL;
+}
+
 static dt_status *give_result(const dt_run_session *on, bool stopped, dtrt_run_result *result) {
     if (result == NULL) return NULL;
     dtrt_run_result about = {.n_steps = on->n_steps, .n_epochs = on->n_epochs, .stopped = stopped};
@@ -105,6 +111,7 @@ static dt_status *train(dtrt_session *session, const dtrt_train_options *given, 
 }
 
 dt_status *dtrt_train(dtrt_session *session, const dtrt_train_options *options, dtrt_run_result *result) {
+    DT_TRY(prepare_result(result));
     DT_TRY(dt_api_enter(session));
     return dt_api_leave(session, train(session, options, result));
 }
@@ -124,6 +131,7 @@ static dt_status *evaluate(dtrt_session *session, const dtrt_evaluate_options *g
 }
 
 dt_status *dtrt_evaluate(dtrt_session *session, const dtrt_evaluate_options *options, dtrt_run_result *result) {
+    DT_TRY(prepare_result(result));
     DT_TRY(dt_api_enter(session));
     return dt_api_leave(session, evaluate(session, options, result));
 }
@@ -147,6 +155,7 @@ static dt_status *predict(dtrt_session *session, const dtrt_predict_options *giv
 }
 
 dt_status *dtrt_predict(dtrt_session *session, const dtrt_predict_options *options, dtrt_run_result *result) {
+    DT_TRY(prepare_result(result));
     DT_TRY(dt_api_enter(session));
     return dt_api_leave(session, predict(session, options, result));
 }

@@ -221,7 +221,7 @@ dt_status *dt_api_step_state(dtrt_session *session, int step, dtrt_step_state **
     const dt_artifact *artifact = session->artifact;
     DT_TRY(dt_api_check_index(step, artifact->n_steps, "step"));
     *state = &session->steps[step];
-    if ((*state)->runner != NULL && (*state)->inputs != NULL) return NULL; /* a run makes the runner alone */
+    if ((*state)->runner != NULL && (*state)->inputs != NULL && (*state)->buffers != NULL) return NULL; /* a run makes the runner alone */
     if (session->options.forward_only && artifact->steps[step].trains)
         return dt_error(DT_FAILED_PRECONDITION, "step %s trains, and the session is forward-only", artifact->steps[step].name);
     const dt_artifact_function *function = &artifact->functions[artifact->steps[step].function];

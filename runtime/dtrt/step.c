@@ -171,15 +171,17 @@ dt_status *dtrt_totals(dtrt_session *session, int step, double *values) {
 }
 
 dt_status *dtrt_report(dtrt_session *session, int step, const char *name, double *value) {
-    DT_TRY(dt_api_need(name, "name"));
     DT_TRY(dt_api_need(value, "value"));
+    *value = 0;
+    DT_TRY(dt_api_need(name, "name"));
     DT_TRY(dt_api_enter_to_read(session));
     return dt_api_leave(session, read_values(session, step, dt_runner_step_values, name, value));
 }
 
 dt_status *dtrt_total(dtrt_session *session, int step, const char *name, double *value) {
-    DT_TRY(dt_api_need(name, "name"));
     DT_TRY(dt_api_need(value, "value"));
+    *value = 0;
+    DT_TRY(dt_api_need(name, "name"));
     DT_TRY(dt_api_enter_to_read(session));
     return dt_api_leave(session, read_values(session, step, dt_runner_epoch_values, name, value));
 }

@@ -348,6 +348,9 @@ static void each_wrong_use_is_an_error(void **state) {
     void *data;
     assert_fails(dtrt_step_buffer(session, net_train, 2, &data, NULL), DT_OUT_OF_RANGE, "no input 2");
     assert_fails(dtrt_step_callback(session, net_train, NULL, NULL, 0, NULL), DT_INVALID_ARGUMENT, "fill is NULL");
+    double value = 7;
+    assert_fails(dtrt_report(session, net_train, "none", &value), DT_NOT_FOUND, "none");
+    assert_true(value == 0);
     dtrt_session_info info = DTRT_INIT(dtrt_session_info);
     assert_ok(dtrt_session_describe(session, &info));
     assert_int_equal(info.n_steps, 0); /* nothing of it was run */

@@ -207,6 +207,31 @@ static void a_step_that_was_trained_takes_arrays_too(void **state) {
     destroy(session);
 }
 
+/* The second of its two lists cannot be had; training then makes the step's runner. */
+static void a_step_whose_memory_was_out_takes_arrays_later(void **state) {
+    (void)state;
+    dtrt_session *session = open_session();
+    net_batch batch = net_make(0);
+    dtrt_array arrays[] = NET_ARRAYS(batch);
+    dt_memory_fail_once(1);
+    assert_fails(dtrt_step(session, net_train, arrays, 0), DT_RESOURCE_EXHAUSTED, "memory");
+    assert_ok(dtrt_train(session, NULL, NULL));
+    assert_ok(dtrt_step(session, net_train, NULL, 0));
+    destroy(session);
+}
+
+/* A result that cannot be given is no reason to have run for hours. */
+static void a_result_without_size_is_refused_before_the_run(void **state) {
+    (void)state;
+    dtrt_session *session = open_session();
+    dtrt_run_result result = {0};
+    dtrt_session_info info = DTRT_INIT(dtrt_session_info);
+    assert_fails(dtrt_train(session, NULL, &result), DT_INVALID_ARGUMENT, "dtrt_run_result has no size");
+    assert_ok(dtrt_session_describe(session, &info));
+    assert_int_equal(info.n_steps, 0);
+    destroy(session);
+}
+
 static void what_is_loaded_goes_on_where_it_was_saved(void **state) {
     (void)state;
     dtrt_session *first = open_session(), *second = open_session();
@@ -391,6 +416,8 @@ int main(void) {
         cmocka_unit_test(a_session_goes_on_beside_its_own_checkpoints),
         cmocka_unit_test(a_step_that_was_trained_takes_arrays_too),
         cmocka_unit_test(a_callback_stops_training_which_goes_on_from_its_checkpoint),
+        cmocka_unit_test(a_step_whose_memory_was_out_takes_arrays_later),
+        cmocka_unit_test(a_result_without_size_is_refused_before_the_run),
         cmocka_unit_test(what_is_loaded_goes_on_where_it_was_saved),
         cmocka_unit_test(pipelines_are_looked_at_batch_by_batch),
         cmocka_unit_test(evaluation_and_prediction_are_those_of_dtrun),
