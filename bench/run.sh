@@ -55,6 +55,7 @@ case " ${tables[*]} " in *" python "*) cmake --build build --target step_call dt
 case " ${tables[*]} " in *" wire "*)
     cmake --build build --target processes_exchange_openmpi >/dev/null
     build/dtc compile examples/gpt.dt -o build/bench_gpt.dtx
+    build/dtc compile -O no-microbatches examples/gpt.dt -o build/bench_gpt_whole.dtx
     ;;
 esac
 python=python3

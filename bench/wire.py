@@ -3,9 +3,11 @@
     44 MB        what processes of that many bytes of gradients exchange: by our rounds, beside the MPI_Allreduce of the same MPI
     gpt.dt       a step of training at N rows a process, beside the longer of its parts: computing, as each process does it where there is no other; and
                  exchanging, as it takes where each process computes one row; and what of the exchange the step waits for
+    … at once    the same, compiled with -O no-microbatches: what crosses begins during the last microbatch, and a replica is only one
 
 Times of steps are medians of a run of `dtrun bench` on made-up input; the parts are measured right before the step. Needs root.
 """
+import itertools
 import json
 import os
 import re
@@ -23,7 +25,7 @@ if "MACHINES" not in os.environ:
 sys.path.insert(0, str(bench.ROOT / "tests/support"))
 import machines  # noqa: E402
 
-GPT = bench.ROOT / "build/bench_gpt.dtx"
+PROGRAMS = {"gpt.dt": bench.ROOT / "build/bench_gpt.dtx", "gpt.dt, a replica at once": bench.ROOT / "build/bench_gpt_whole.dtx"}
 ROWS = (64, 32, 16, 4)  # a process
 REPLICA = 32  # rows, at most
 STEPS = 10
@@ -37,24 +39,24 @@ def output_of(command):
         return run.output()
 
 
-def benched(rows, n_processes):
+def benched(program, rows, n_processes):
     replicas = n_processes * -(-rows // REPLICA)
-    return ["dtrun", "bench", GPT, "--replicas", replicas, "--global-batch", rows * n_processes, "--devices", "cpu:1x1", "--steps", STEPS, "--json"]
+    return ["dtrun", "bench", program, "--replicas", replicas, "--global-batch", rows * n_processes, "--devices", "cpu:1x1", "--steps", STEPS, "--json"]
 
 
 def figures(output):
     return json.loads(output[output.index("{"):output.rindex("}") + 1])
 
 
-def computing(rows):
+def computing(program, rows):
     """ms: of two processes that know nothing of each other, the slower one."""
-    both = [subprocess.Popen(list(map(str, benched(rows, 1))), stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    both = [subprocess.Popen(list(map(str, benched(program, rows, 1))), stdout=subprocess.PIPE, text=True) for _ in range(2)]
     return max(1000 * figures(one.communicate()[0])["median"] for one in both)
 
 
-def step(rows):
+def step(program, rows):
     """ms: a step; of that, something is under way between processes; and is waited for."""
-    found = figures(output_of(benched(rows, 2)))
+    found = figures(output_of(benched(program, rows, 2)))
     return 1000 * found["median"], 1000 * found["exchanging"], 1000 * found["exposed"]
 
 
@@ -74,14 +76,14 @@ def main():
         runs = [tuple(exchange()) for _ in range(n)]
         ours, theirs, ratio = map(statistics.median, zip(*runs))
         bench.row("44 MB, beside MPI_Allreduce", f"{ours:.0f}", f"{theirs:.0f}", f"{ratio:.2f}", "")
-        for rows in ROWS:
+        for (name, program), rows in itertools.product(PROGRAMS.items(), ROWS):
             runs = []
             for _ in range(n):
-                longer = max(computing(rows), step(1)[1])
-                whole, _, waited = step(rows)
+                longer = max(computing(program, rows), step(program, 1)[1])
+                whole, _, waited = step(program, rows)
                 runs.append((whole, longer, whole / longer, waited))
             whole, longer, ratio, waited = map(statistics.median, zip(*runs))
-            what = f"gpt.dt, {rows} rows a process, beside the longer of its parts"
+            what = f"{name}, {rows} rows a process, beside the longer of its parts"
             bench.row(what, f"{whole:.0f}", f"{longer:.0f}", f"{ratio:.2f}", f"{waited:.0f}")
 
 

@@ -9,6 +9,9 @@ name=${program##*/}
 # "command description" a line: the indented rows of the program's own help.
 commands() { "$program" --help | sed -n 's/^  \([a-z][a-z-]*\)  *\(.*\)$/\1 \2/p'; }
 
+# A command that cannot say what it takes would have no options, and nobody would notice.
+commands | while read -r command _; do "$program" "$command" --help >/dev/null; done
+
 # "short long argument description" of each option of a command, separated by tabs; "-" where there is none.
 options() {
     "$program" "$1" --help | awk '

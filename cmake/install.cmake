@@ -1,7 +1,7 @@
 # cmake --install BUILD --prefix PREFIX: what a user of the project needs, in any folder, which may be moved as a whole: programs and libraries find
 # what lies in ../lib. Components, of which scripts/package.sh makes a package each: runtime, compiler, development.
 
-# Man pages and completions say what the programs' own --help says.
+# Man pages and completions say what the programs' own --help says; that of `dtc bench-kernel` is another program's.
 find_program(DT_HELP2MAN help2man)
 set(texts ${CMAKE_BINARY_DIR}/installed)
 set(made "")
@@ -17,7 +17,7 @@ foreach(program dtc dtrun)
         ${make_man_pages}
         COMMAND ${CMAKE_SOURCE_DIR}/cmake/completions.sh $<TARGET_FILE:${program}> ${texts}/completions
         COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
-        DEPENDS ${program} ${CMAKE_SOURCE_DIR}/cmake/man_pages.sh ${CMAKE_SOURCE_DIR}/cmake/completions.sh
+        DEPENDS ${program} dtc-bench-kernel ${CMAKE_SOURCE_DIR}/cmake/man_pages.sh ${CMAKE_SOURCE_DIR}/cmake/completions.sh
         VERBATIM)
     list(APPEND made ${stamp})
 endforeach()
