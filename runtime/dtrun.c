@@ -240,6 +240,7 @@ int main(int argc, char **argv) {
     fill_closed_streams();
     on_exit(check_output, NULL);
     signal(SIGXFSZ, SIG_IGN); /* a limit on the size of files is an error of writing */
+    signal(SIGCHLD, SIG_DFL); /* whoever ignored it would hide how the processes that this one starts have ended */
     int code = dtrun_parse(argc, argv, &call);
     if (code == 0) {
         dt_status *status = open_processes(&call);

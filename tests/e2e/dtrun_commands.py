@@ -3,6 +3,8 @@ import math
 import os
 import pty
 import pwd
+import signal
+import subprocess
 import sys
 
 import numpy
@@ -206,5 +208,11 @@ check((numpy.load(FOLDER / "out2/probability.npy") == probabilities).all(), "fro
 safetensors.numpy.save_file({name: value * 0 for name, value in model.items()}, FOLDER / "zero.safetensors")
 zero = Run("evaluate", program, "--data", data, "--init", FOLDER / "zero.safetensors").one("epoch")
 check(abs(zero["loss"] - numpy.log(10)) < 1e-6, f"weights of zero: {zero}")
+
+# ---- started by somebody who ignores how children end ----
+(FOLDER / "twice.dt").write_text("step predict(x: f32[B, 3]) { return y: x * 2 }\n")
+for status, *arguments in (0, "info", FOLDER / "twice.dt"), (1, "launch", "-n", "2", "--mpirun", "false", "predict", program):
+    ignored = subprocess.run(["dtrun", *arguments], capture_output=True, text=True, timeout=60, preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+    check(ignored.returncode == status, f"{arguments}: exit status {ignored.returncode}\n{ignored.stderr}")
 
 finish()
