@@ -62,7 +62,10 @@ static _Noreturn void end_by(int number) {
 
 static _Noreturn void keep(const char *folder, int process, int n_processes, pid_t child) {
     int status;
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+    pid_t ended;
+    do ended = waitpid(child, &status, 0);
+    while (ended < 0 && errno == EINTR);
+    if (ended < 0) _exit(1);
     if (WIFSIGNALED(status) && !is_orderly(WTERMSIG(status))) say_what_ended(folder, process, n_processes, child, WTERMSIG(status));
     dt_state_folder_tidy(folder, n_processes);
     if (WIFEXITED(status)) _exit(WEXITSTATUS(status));

@@ -28,7 +28,9 @@ def wait_for(process, words):
 
 def ended(process):
     """Events, what was said and the exit status."""
-    out, error = process.communicate(timeout=SECONDS)
+    out = process.stdout.read()  # communicate() would not see what wait_for read ahead
+    error = process.stderr.read()
+    process.wait(timeout=SECONDS)
     return [json.loads(line) for line in out.splitlines()], error, process.returncode
 
 
