@@ -62,7 +62,7 @@ def programs_are_built_and_run():
     assert "loss" in by_pkg_config("cc", "-std=c17", "embed.c", "--static", f"--define-variable=libdir={WORK}/static", after=[f"-L{llvm}"])
 
     (WORK / "CMakeLists.txt").write_text(CMAKE.replace("SUPPORT", str(SUPPORT)))
-    run("cmake", "-S", WORK, "-B", WORK / "b", f"-DCMAKE_PREFIX_PATH={PREFIX}")
+    run("cmake", "-G", "Ninja", "-S", WORK, "-B", WORK / "b", f"-DCMAKE_PREFIX_PATH={PREFIX}")
     run("cmake", "--build", WORK / "b")
     assert "loss" in run(WORK / "b/embed_c") and "all of it holds" in run(WORK / "b/embed_cpp")
 

@@ -262,7 +262,10 @@ static void what_one_lacks_ends_all(void **state) {
     last = options;
     last.checkpoint_dir = elsewhere;
     run_all(dt_run_train, &options, &last, 3, NULL, statuses);
-    for (int p = 0; p < 3; p++) assert_fails(statuses[p], DT_FAILED_PRECONDITION, "not all processes find the same newest checkpoint there");
+    for (int p = 0; p < 3; p++) { /* each finds it, unless one that did has told it before */
+        dt_code code = dt_status_code(statuses[p]) == DT_ABORTED ? DT_ABORTED : DT_FAILED_PRECONDITION;
+        assert_fails(statuses[p], code, "not all processes find the same newest checkpoint there");
+    }
 }
 
 int main(void) {
