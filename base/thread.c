@@ -9,14 +9,6 @@ bool dt_thread_start(pthread_t *thread, size_t stack_bytes, void *(*work)(void *
     return started;
 }
 
-void *dt_run_on_stack(size_t stack_bytes, void *(*work)(void *argument), void *argument) {
-    pthread_t thread;
-    void *result = NULL;
-    if (!dt_thread_start(&thread, stack_bytes, work, argument)) return work(argument);
-    pthread_join(thread, &result);
-    return result;
-}
-
 struct dt_caller {
     void (*work)(dt_caller *caller, void *argument);
     void *argument;

@@ -16,7 +16,4 @@ void dt_run_for_caller(size_t stack_bytes, void (*work)(dt_caller *caller, void 
 /* Called by `work`: task(argument) on the thread that waits for it, which is over on return. */
 void dt_caller_do(dt_caller *caller, void (*task)(void *argument), void *argument);
 
-/* work(argument), on a stack of that size; where the system gives none, on the caller's. */
-void *dt_run_on_stack(size_t stack_bytes, void *(*work)(void *argument), void *argument);
-
 #endif

@@ -1,7 +1,7 @@
 /* dtc's commands when memory runs out, at one allocation after the other: each is an error like others, and nothing stays allocated. */
 #include "base/file.h"
 #include "base/memory.h"
-#include "compiler/dtc.h"
+#include "compiler/commands/command.h"
 #include "tests/unit/scratch_folder.h"
 
 #include <fcntl.h>

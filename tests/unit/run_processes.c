@@ -2,7 +2,7 @@
  * also where a process has no rows, in the last batch or in any, and where another number of processes goes on in the middle of an epoch. One process
  * alone writes. Here the processes are threads of one. */
 #include "base/text.h"
-#include "compiler/dtc.h"
+#include "compiler/commands/command.h"
 #include "runtime/checkpoint.h"
 #include "runtime/run.h"
 #include "tests/support/thread_processes.h"

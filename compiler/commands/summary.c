@@ -1,6 +1,6 @@
 /* dtc summary: a program at a glance, before anything runs: layers and parameters, arithmetic, memory, and what crosses replicas. */
 #include "base/status.h"
-#include "compiler/command.h"
+#include "compiler/commands/command.h"
 
 #include <stdio.h>
 

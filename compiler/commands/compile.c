@@ -1,7 +1,7 @@
 /* dtc compile: from a program to an artifact, with a window on every stage of the way. */
 #include "base/status.h"
 #include "base/text.h"
-#include "compiler/command.h"
+#include "compiler/commands/command.h"
 #include "compiler/kernel/switches.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
 /* dtc bench-kernel: runs dtc-bench-kernel, which lies beside dtc. It is a program of its own because it loads and calls what was compiled: that is
  * the runtime's work, and the compiler holds none of the runtime. */
-#include "compiler/dtc.h"
+#include "base/status.h"
+#include "compiler/commands/command.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -20,5 +21,6 @@ int dt_command_bench_kernel(int argc, char **argv) {
     }
     int reason = errno;
     execvp(program, argv);
-    return dtc_finish(dt_error(DT_NOT_FOUND, "cannot run %s, which is built with dtc and belongs into its folder: %s", program, strerror(reason)));
+    return dt_command_finish(
+        dt_error(DT_NOT_FOUND, "cannot run %s, which is built with dtc and belongs into its folder: %s", program, strerror(reason)));
 }

@@ -1,8 +1,9 @@
-/* command: what the subcommands of dtc share. Each is a reader of its arguments, a call of the library (include/dtc.h), and a writer of what comes
- * out: whatever a command does, a program can. */
-#ifndef DT_COMPILER_COMMAND_H
-#define DT_COMPILER_COMMAND_H
+/* command: what the subcommands of dtc share. Each is a reader of its arguments, a call of the library, and a writer of what comes out. The calls are
+ * those of include/dtc.h; of check, graph and opt, which need the program's module, they are work of their own that compiler/api/api.h runs. */
+#ifndef DT_COMMANDS_COMMAND_H
+#define DT_COMMANDS_COMMAND_H
 
+#include "base/text.h"
 #include "include/dtc.h"
 
 #include <argp.h>
@@ -15,6 +16,7 @@ typedef struct dt_command {
 
 int dt_command_compile(int argc, char **argv);
 int dt_command_summary(int argc, char **argv);
+int dt_command_graph(int argc, char **argv);
 int dt_command_check(int argc, char **argv);
 int dt_command_opt(int argc, char **argv);
 int dt_command_ops(int argc, char **argv);
@@ -52,6 +54,8 @@ void dt_command_refuse(struct argp_state *state, dt_status *status);
 
 /* Writes bytes to standard output and frees them. */
 dt_status *dt_command_print(dtc_bytes *bytes);
+/* Writes text to `path`, or to standard output when it is NULL or "-"; frees the text. */
+dt_status *dt_command_write(const char *path, dt_text *text);
 
 /* Prints a status as "dtc: message" and frees it; returns the exit code. */
 int dt_command_finish(dt_status *status);

@@ -1,5 +1,5 @@
 /* dtc ops: the table of operations as a reference, straight from its rows. */
-#include "compiler/dtc.h"
+#include "compiler/commands/command.h"
 #include "ir/formula.h"
 
 #include <stdio.h>
@@ -81,5 +81,5 @@ int dt_command_ops(int argc, char **argv) {
                 if (dt_op_at(i)->class == (dt_op_class) class) print_op(&text, dt_op_at(i));
         }
     }
-    return dtc_finish(dtc_write_text(NULL, &text));
+    return dt_command_finish(dt_command_write(NULL, &text));
 }

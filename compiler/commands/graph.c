@@ -1,5 +1,6 @@
 /* dtc graph: a picture of a step, for Graphviz or drawn by it. */
-#include "compiler/dtc.h"
+#include "compiler/api/api.h"
+#include "compiler/commands/command.h"
 #include "compiler/picture.h"
 #include "compiler/pipeline.h"
 
@@ -26,11 +27,11 @@ static const struct argp_option option_rows[] = {
      "Where it goes: text for Graphviz (.dot, .gv), or a picture drawn by it (.svg, .pdf, .png) (default: text, to standard output)", 1},
     {"step", KEY_STEP, "NAME", 0, "The step (default: train, or else the first)", 1},
     {"depth", KEY_DEPTH, "N", 0, "Layers at this depth are boxes, whatever is in them; models are at 0 (default: all layers are shown)", 1},
-    DTC_PROGRAM_OPTIONS,
+    DT_COMMAND_PROGRAM_OPTIONS,
     {0}};
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
-    options *own = ((dtc_call *)state->input)->options;
+    options *own = ((dt_command_call *)state->input)->options;
     switch (key) {
     case 'o': own->output = argument; return 0;
     case KEY_STEP: own->step = argument; return 0;
@@ -39,7 +40,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
             argp_error(state, "--depth takes a number from 0 to 999, not \"%s\"", argument);
         own->depth = atoi(argument);
         return 0;
-    default: return dtc_parse_program_option(key, argument, state);
+    default: return dt_command_parse(key, argument, state);
     }
 }
 
@@ -109,14 +110,14 @@ static dt_status *find_step(const dt_module *module, const char *name, const dt_
                     names.data != NULL ? names.data : "none");
 }
 
-static dt_status *run(dtc_call *call) {
-    const options *own = call->options;
+static dt_status *work(dt_api_call *call, void *context) {
+    const options *own = context;
     const char *format = format_of(own->output);
     dt_module *module;
     const dt_step *step;
     dt_picture picture;
-    if (own->output != NULL) DT_TRY(dtc_check_output(call->program.path, own->output));
-    DT_TRY(dtc_load(call, &module));
+    if (own->output != NULL) DT_TRY(dt_api_check_output(call->program.path, own->output));
+    DT_TRY(dt_api_load(call, &module));
     DT_TRY(find_step(module, own->step, &step));
     dt_picture_make(call->arena, module, step, own->depth, &picture);
     dt_compilation compilation = {.arena = call->arena, .module = module};
@@ -124,8 +125,10 @@ static dt_status *run(dtc_call *call) {
     dt_picture_mark_crossing(&picture, &compilation);
     dt_text text = {.arena = call->arena};
     dt_picture_print(call->arena, &picture, &text);
-    return format != NULL ? draw(&text, format, own->output) : dtc_write_text(own->output, &text);
+    return format != NULL ? draw(&text, format, own->output) : dt_command_write(own->output, &text);
 }
+
+static dt_status *run(dt_command_call *call) { return dt_api_run(&call->program, work, call->options); }
 
 int dt_command_graph(int argc, char **argv) {
     static const struct argp argp = {option_rows,
@@ -138,5 +141,5 @@ int dt_command_graph(int argc, char **argv) {
                                      NULL,
                                      NULL};
     options own = {.depth = -1};
-    return dtc_run_on_program(&argp, argc, argv, &own, run);
+    return dt_command_run(&argp, argc, argv, &own, run);
 }

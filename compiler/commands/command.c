@@ -1,6 +1,7 @@
 /* command: see command.h. */
-#include "compiler/command.h"
+#include "compiler/commands/command.h"
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/status.h"
 
@@ -70,6 +71,18 @@ dt_status *dt_command_print(dtc_bytes *bytes) {
     dtc_free(bytes->data);
     *bytes = (dtc_bytes){0};
     return written ? NULL : dt_error(DT_IO, "cannot write to standard output");
+}
+
+dt_status *dt_command_write(const char *path, dt_text *text) {
+    dt_status *status = NULL;
+    if (text->failed)
+        status = dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    else if (path != NULL && strcmp(path, "-") != 0)
+        status = dt_file_write_atomic(path, text->data ? text->data : "", text->n);
+    else if (fwrite(text->data ? text->data : "", 1, text->n, stdout) != text->n || fflush(stdout) != 0)
+        status = dt_error(DT_IO, "cannot write to standard output");
+    dt_text_free(text);
+    return status;
 }
 
 int dt_command_finish(dt_status *status) {

@@ -1,5 +1,5 @@
 /* dtc pack: one file of a program and its weights. */
-#include "compiler/command.h"
+#include "compiler/commands/command.h"
 
 typedef struct arguments {
     const char *artifact, *weights, *output;

@@ -1,7 +1,9 @@
 /* dtc check: what a program says is checked by its compilation; what the compiler derives from it, gradients and replicas, by running it. */
-#include "base/thread.h"
 #include "compiler/check.h"
-#include "compiler/dtc.h"
+#include "base/thread.h"
+#include "compiler/api/api.h"
+#include "compiler/commands/command.h"
+#include "compiler/pipeline.h"
 #include "compiler/progress.h"
 #include "ir/flops.h"
 #include "ir/text_form.h"
@@ -28,12 +30,12 @@ enum {
 static const struct argp_option option_rows[] = {
     {"step", KEY_STEP, "NAME", 0, "Only this step", 0},
     {"rows", KEY_ROWS, "N", 0, "Rows for each replica (default: 2, and of large steps 1)", 0},
-    DTC_PROGRAM_OPTIONS,
+    DT_COMMAND_PROGRAM_OPTIONS,
     {0},
 };
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
-    options *options = ((dtc_call *)state->input)->options;
+    options *options = ((dt_command_call *)state->input)->options;
     char *end;
     switch (key) {
     case KEY_STEP: options->step = argument; return 0;
@@ -41,7 +43,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         options->rows = strtoll(argument, &end, 10);
         if (*end || options->rows < 1 || options->rows > 1024) argp_error(state, "--rows takes a number of rows, 1 to 1024, not \"%s\"", argument);
         return 0;
-    default: return dtc_parse_program_option(key, argument, state);
+    default: return dt_command_parse(key, argument, state);
     }
 }
 
@@ -131,7 +133,7 @@ static void write_lines(job *job) {
         part *part = &job->parts[job->n_written];
         if (!part->is_finished || part->status != NULL) return;
         dt_progress_end(&job->progress);
-        part->status = dtc_write_text(NULL, &part->text);
+        part->status = dt_command_write(NULL, &part->text);
     }
 }
 
@@ -141,7 +143,7 @@ static void *work(void *context) {
     pthread_mutex_lock(&job->lock);
     while ((part = take_part(job)) != NULL) {
         pthread_mutex_unlock(&job->lock);
-        dt_status *status = dtc_in_arena("out of memory: take fewer --rows", run_part, part);
+        dt_status *status = dt_api_in_arena("out of memory: take fewer --rows", run_part, part);
         pthread_mutex_lock(&job->lock);
         part->status = status;
         part->is_finished = true;
@@ -160,22 +162,21 @@ static void run_parts(job *job) {
     pthread_t threads[MOST_THREADS];
     long n_processors = sysconf(_SC_NPROCESSORS_ONLN);
     int n = 0;
-    while (n < MOST_THREADS && n + 1 < n_processors && n + 1 < job->n_parts && dt_thread_start(&threads[n], DTC_STACK_BYTES, work, job)) n++;
+    while (n < MOST_THREADS && n + 1 < n_processors && n + 1 < job->n_parts && dt_thread_start(&threads[n], DT_API_STACK_BYTES, work, job)) n++;
     work(job);
     for (int i = 0; i < n; i++) pthread_join(threads[i], NULL);
     dt_progress_end(&job->progress);
 }
 
 /* The parts of the steps that are asked for. */
-static void list_parts(dtc_call *call, job *job) {
-    const options *options = call->options;
+static void list_parts(dt_arena *arena, const options *options, job *job) {
     const dt_module *module = job->check->module;
     const double many = 5e7; /* scalar operations of a row, forwards: some hundredths of a second */
-    job->parts = DT_NEW_ARRAY(call->arena, part, 2 * module->steps.n);
+    job->parts = DT_NEW_ARRAY(arena, part, 2 * module->steps.n);
     for (size_t s = 0; s < module->steps.n; s++) {
         const dt_step *step = &module->steps.items[s];
         if (options->step != NULL && strcmp(options->step, step->name) != 0) continue;
-        dt_flops flops = dt_flops_of_function(call->arena, step->function);
+        dt_flops flops = dt_flops_of_function(arena, step->function);
         int64_t rows = options->rows > 0 ? options->rows : flops.per_row + 2 * flops.per_pair > many ? 1 : 2;
         for (int replicas = 0; replicas < 2; replicas++)
             job->parts[job->n_parts++] =
@@ -195,22 +196,22 @@ static dt_status *finish_parts(job *job, int *n_wrong) {
     return first;
 }
 
-static dt_status *say_program(const dtc_call *call, const dt_module *module) {
+static dt_status *say_program(const dt_api_call *call, const dt_module *module) {
     dt_text text = {0};
     dt_text_format(&text, "%s: types and shapes agree: %zu step%s, %zu variable%s\n", call->program.path, module->steps.n,
                    dt_plural((int64_t)module->steps.n), module->variables.n, dt_plural((int64_t)module->variables.n));
-    return dtc_write_text(NULL, &text);
+    return dt_command_write(NULL, &text);
 }
 
-static dt_status *run(dtc_call *call) {
-    const options *options = call->options;
+static dt_status *check_all(dt_api_call *call, void *context) {
+    const options *options = context;
     dt_module *module;
     dt_check check = {0};
-    DT_TRY(dtc_load(call, &module));
+    DT_TRY(dt_api_load(call, &module));
     DT_TRY(say_program(call, module));
     job job = {.check = &check, .lock = PTHREAD_MUTEX_INITIALIZER};
     DT_TRY(dt_check_prepare(call->arena, module, &check));
-    list_parts(call, &job);
+    list_parts(call->arena, options, &job);
     if (options->step != NULL && job.n_parts == 0) return dt_error(DT_NOT_FOUND, "%s has no step %s", call->program.path, options->step);
     int n_wrong = 0;
     dt_progress_begin(&job.progress, stderr, isatty(STDERR_FILENO), dt_seconds, dt_arena_format(call->arena, "checking %s", call->program.path));
@@ -221,6 +222,8 @@ static dt_status *run(dtc_call *call) {
                     "%s: %d check%s failed: no program makes that happen, so it is a mistake of the compiler, or of a graph changed by hand",
                     call->program.path, n_wrong, dt_plural(n_wrong));
 }
+
+static dt_status *run(dt_command_call *call) { return dt_api_run(&call->program, check_all, call->options); }
 
 /* Tensors of many megabytes come and go: memory that was one's is kept for the next, where the system would take it back and clear it again. */
 static void keep_memory(void) {
@@ -245,5 +248,5 @@ int dt_command_check(int argc, char **argv) {
         NULL};
     options options = {0};
     keep_memory();
-    return dtc_run_on_program(&argp, argc, argv, &options, run);
+    return dt_command_run(&argp, argc, argv, &options, run);
 }

@@ -1,13 +1,13 @@
 /* dtc opt: one pass, text in and text out. What the tests of the passes use, and a way to look at one pass alone. */
-#include "compiler/dtc.h"
+#include "compiler/api/api.h"
+#include "compiler/commands/command.h"
+#include "compiler/pipeline.h"
 #include "ir/text_form.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 typedef struct options {
     const char *pass, *path, *output;
-    char *source; /* the text of the file */
 } options;
 
 static const struct argp_option option_rows[] = {
@@ -37,17 +37,19 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     }
 }
 
-static dt_status *run(dt_arena *arena, void *context) {
+static dt_status *work(dt_api_call *call, void *context) {
     const options *options = context;
     dt_module *module;
-    DT_TRY(dt_module_parse(arena, options->path, options->source, &module));
-    dt_compilation compilation = {.arena = arena, .module = module};
+    DT_TRY(dt_api_read_source(call));
+    if (options->output) DT_TRY(dt_api_check_output(options->path, options->output));
+    DT_TRY(dt_module_parse(call->arena, options->path, call->source, &module));
+    dt_compilation compilation = {.arena = call->arena, .module = module};
     dt_status *status = options->pass ? dt_pass_run(&compilation, options->pass) : NULL;
     if (compilation.warnings.data) fputs(compilation.warnings.data, stderr);
     DT_TRY(status);
-    dt_text text = {.arena = arena};
+    dt_text text = {.arena = call->arena};
     dt_compilation_print(&text, &compilation);
-    return dtc_write_text(options->output, &text);
+    return dt_command_write(options->output, &text);
 }
 
 int dt_command_opt(int argc, char **argv) {
@@ -55,9 +57,6 @@ int dt_command_opt(int argc, char **argv) {
                                      NULL,        NULL,  NULL};
     options options = {0};
     if (argp_parse(&argp, argc, argv, 0, NULL, &options) != 0) return 2;
-    dt_status *status = dtc_read_text(options.path, &options.source);
-    if (status == NULL && options.output) status = dtc_check_output(options.path, options.output);
-    if (status == NULL) status = dtc_in_arena("out of memory", run, &options);
-    free(options.source);
-    return dtc_finish(status);
+    const dtc_program program = {.size = sizeof program, .path = options.path};
+    return dt_command_finish(dt_api_run(&program, work, &options));
 }

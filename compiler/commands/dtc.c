@@ -1,12 +1,11 @@
-/* dtc: the compiler's command line. Each subcommand is a file dtc_NAME.c; this one finds it. */
-#include "compiler/dtc.h"
-
-#include "base/thread.h"
+/* dtc: the compiler's command line. Each subcommand is a file NAME.c beside this one, which finds it. */
+#include "abi/version.h"
+#include "compiler/commands/command.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static const dtc_command commands[] = {
+static const dt_command commands[] = {
     {"compile", "compile a program into an artifact (.dtx), or print a stage of it", dt_command_compile},
     {"summary", "layers, shapes, parameters, FLOPs, memory, what crosses replicas", dt_command_summary},
     {"graph", "a picture of a step: layers, shapes, what crosses replicas", dt_command_graph},
@@ -19,19 +18,6 @@ static const dtc_command commands[] = {
 enum {
     n_commands = sizeof commands / sizeof *commands
 };
-
-typedef struct call {
-    const dtc_command *command;
-    int argc;
-    char **argv;
-    int code;
-} call;
-
-static void *run(void *context) {
-    call *call = context;
-    call->code = call->command->run(call->argc, call->argv);
-    return NULL;
-}
 
 static int print_usage(FILE *to, int code) {
     fprintf(to, "Usage: dtc COMMAND [OPTION...] [FILE]\n\nThe compiler of .dt programs.\n\n");
@@ -55,9 +41,7 @@ int main(int argc, char **argv) {
         char name[64];
         snprintf(name, sizeof name, "dtc %s", argv[1]);
         argv[1] = name;
-        call call = {&commands[i], argc - 1, argv + 1, 1};
-        dt_run_on_stack(DTC_STACK_BYTES, run, &call);
-        return call.code;
+        return commands[i].run(argc - 1, argv + 1);
     }
     const char *nearest = dt_text_nearest(argv[1], names, n_commands);
     fprintf(stderr, "dtc: there is no command \"%s\"%s%s%s\n", argv[1], nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
