@@ -135,7 +135,8 @@ DT_API dt_status *dtrt_describe_report(const dtrt_program *program, int step, in
 DT_API dt_status *dtrt_describe_pipeline(const dtrt_program *program, int pipeline, const char **name);
 DT_API dt_status *dtrt_describe_launch_value(const dtrt_program *program, int value, const char **name);
 
-/* A text in the artifact: "program.dt", "program.ir", "plan.txt". The caller frees *text with dtrt_free. */
+/* A text in the artifact: "program.dt", "program.ir", "plan.txt". The caller frees *text with dtrt_free. It is read from the file again, which must
+ * be the one that was opened: DT_FAILED_PRECONDITION where another one has taken its place. */
 DT_API dt_status *dtrt_program_text(const dtrt_program *program, const char *member, char **text);
 DT_API void dtrt_free(void *memory); /* what the library gave to be freed; NULL is allowed */
 
@@ -242,7 +243,7 @@ DT_API dt_status *dtrt_initialize(dtrt_session *session);
  * buffer (dtrt_step_buffer); `arrays` NULL: all inputs do. rows    of the batch; 0: those of the arrays, or a full batch where no array has rows.
  * Blocks  until the step has run; reports, results and variables can then be read. A step that trains advances the session's counter.
  * Errors  DT_INVALID_ARGUMENT: the arrays, nothing was run. DT_OUT_OF_RANGE: an index of the data, or a report that is not a number; the step has
- *         run. */
+ *         run, and counts. */
 DT_API dt_status *dtrt_step(dtrt_session *session, int step, const dtrt_array *arrays, int64_t rows);
 
 /* Where to write an input so that the next dtrt_step reads it in place: *data has room for a full global batch, dense. It is the session's, stays
@@ -285,7 +286,7 @@ DT_API dt_status *dtrt_view(dtrt_session *session, int variable, dtrt_array *vie
  * `launch`. One that is set is read by the next step. DT_NOT_FOUND; DT_INVALID_ARGUMENT: the value is not of its type. */
 DT_API dt_status *dtrt_set_launch(dtrt_session *session, const char *name, double value);
 DT_API dt_status *dtrt_get_launch(dtrt_session *session, const char *name, double *value);
-DT_API dt_status *dtrt_set_launch_integer(dtrt_session *session, const char *name, int64_t value); /* all 64 bits */
+DT_API dt_status *dtrt_set_launch_integer(dtrt_session *session, const char *name, int64_t value); /* all 64 bits; a declared one: within 2^53 */
 DT_API dt_status *dtrt_get_launch_integer(dtrt_session *session, const char *name, int64_t *value);
 
 /* ---- pipelines ---- */
@@ -369,7 +370,8 @@ typedef struct dtrt_train_options {
 } dtrt_train_options;
 
 /* Trains on the program's data from where the session is, evaluating after each epoch where the program has a step `evaluate` with data. `options` or
- * NULL; `result` or NULL. Two calls to the same `epochs` give the bits of one. */
+ * NULL; `result` or NULL. Two calls to the same `epochs` give the bits of one. After an error too the session is where its last step was, and can be
+ * saved, or go on. */
 DT_API dt_status *dtrt_train(dtrt_session *session, const dtrt_train_options *options, dtrt_run_result *result);
 
 typedef struct dtrt_evaluate_options {

@@ -11,11 +11,12 @@
 /* A session of the caller's to run on, and where its training is. */
 typedef struct dt_run_session {
     dt_session *session;
-    dt_runner **runners;        /* [n_steps] of which a run makes those that it needs and are NULL; they are the caller's */
-    dt_checkpoint_state *state; /* step, epoch, examples, and what is the best so far: where training begins, and then where it ended */
-    int64_t pause_after;        /* epochs of training in this run; 0: all that are left */
-    int64_t n_steps, n_epochs;  /* that were run */
-    char reason[16];            /* why training ended */
+    dt_runner **runners;          /* [n_steps] of which a run makes those that it needs and are NULL; they are the caller's */
+    dt_checkpoint_state *state;   /* step, epoch, examples, and what is the best so far: where training begins, and then where it ended */
+    int trained_step, trained_on; /* the step and the pipeline that `examples` counts in, likewise; -1: none */
+    int64_t pause_after;          /* epochs of training in this run; 0: all that are left */
+    int64_t n_steps, n_epochs;    /* that were run */
+    char reason[16];              /* why training ended */
 } dt_run_session;
 
 /* Strings are the caller's and outlive the run. */

@@ -88,6 +88,21 @@ static dt_status *open_writer(training *run) {
     return dt_checkpoint_writer_create(run->session, &writer, &run->writer);
 }
 
+static void take_best(dt_checkpoint_state *to, const dt_checkpoint_state *from) {
+    to->has_best = from->has_best;
+    to->best = from->best;
+    to->best_step = from->best_step;
+    to->epochs_without_gain = from->epochs_without_gain;
+}
+
+static bool is_same(const char *a, const char *b) { return a != NULL && b != NULL && strcmp(a, b) == 0; }
+
+/* The best so far and the state of a plateau, where this run watches the same. */
+static void take_watched(dt_checkpoint_state *to, const dt_checkpoint_state *from) {
+    if (is_same(to->metric, from->metric)) take_best(to, from);
+    if (is_same(to->plateau, from->plateau)) to->plateau_state = from->plateau_state;
+}
+
 /* Takes over what the checkpoint says, where it has a meaning here. */
 static void restore(training *run, const dt_checkpoint_state *saved) {
     const char *data = run->artifact->pipelines[run->from].name;
@@ -101,13 +116,7 @@ static void restore(training *run, const dt_checkpoint_state *saved) {
                       saved->data, data);
         state->examples = 0;
     }
-    if (saved->metric != NULL && state->metric != NULL && strcmp(saved->metric, state->metric) == 0) {
-        state->has_best = saved->has_best;
-        state->best = saved->best;
-        state->best_step = saved->best_step;
-        state->epochs_without_gain = saved->epochs_without_gain;
-    }
-    if (saved->plateau != NULL && state->plateau != NULL && strcmp(saved->plateau, state->plateau) == 0) state->plateau_state = saved->plateau_state;
+    take_watched(state, saved);
 }
 
 /* A new run takes no folder of another run. A session that goes on finds its own past there: nothing later than where it is. */
@@ -203,23 +212,23 @@ static dt_status *check_checkpoint(training *run, const dt_checkpoint_state *sav
 
 /* ---- a session of the caller's ---- */
 
-static void copy_progress(dt_checkpoint_state *to, const dt_checkpoint_state *from) {
+static void copy_position(dt_checkpoint_state *to, const dt_checkpoint_state *from) {
     to->step = from->step;
     to->epoch = from->epoch;
     to->examples = from->examples;
-    to->has_best = from->has_best;
-    to->best = from->best;
-    to->best_step = from->best_step;
-    to->epochs_without_gain = from->epochs_without_gain;
 }
 
 /* Goes on from where it is. The totals of an epoch under way are kept as those of a checkpoint are. */
 static dt_status *take_over(training *run, dt_checkpoint_state *saved) {
     const dt_reports *reports = dt_runner_reports(run->trainer);
-    const dt_checkpoint_state *from = run->options->on->state;
-    copy_progress(&run->state, from);
-    if (from->plateau != NULL && run->state.plateau != NULL && strcmp(from->plateau, run->state.plateau) == 0)
-        run->state.plateau_state = from->plateau_state;
+    const dt_run_session *on = run->options->on;
+    copy_position(&run->state, on->state);
+    take_watched(&run->state, on->state);
+    if (run->state.examples > 0 && on->trained_on >= 0 && on->trained_on != run->from) {
+        dt_log_remark(run->log, "warning", "the session is in the middle of data %s, this run reads %s: the epoch begins again",
+                      run->artifact->pipelines[on->trained_on].name, run->artifact->pipelines[run->from].name);
+        run->state.examples = 0;
+    }
     if (run->state.examples == 0) return NULL;
     int n = dt_reports_n_aggregates(reports);
     saved->totals = dt_allocate((size_t)n * sizeof *saved->totals);
@@ -233,12 +242,17 @@ static dt_status *take_over(training *run, dt_checkpoint_state *saved) {
 /* Also after an error: what was run was run. */
 static dt_status *hand_back(training *run, int64_t first_step, int64_t first_epoch) {
     dt_run_session *on = run->options->on;
-    copy_progress(on->state, &run->state);
-    on->state->plateau_state = run->state.plateau_state;
+    copy_position(on->state, &run->state);
+    on->trained_step = run->step;
+    on->trained_on = run->from;
     on->n_steps = run->state.step - first_step;
     on->n_epochs = run->state.epoch - first_epoch;
     snprintf(on->reason, sizeof on->reason, "%s", run->reason != NULL ? run->reason : "epochs");
-    return dt_checkpoint_state_set(&on->state->plateau, run->state.plateau);
+    DT_TRY(dt_checkpoint_state_set(&on->state->metric, run->state.metric));
+    take_best(on->state, &run->state);
+    DT_TRY(dt_checkpoint_state_set(&on->state->plateau, run->state.plateau));
+    on->state->plateau_state = run->state.plateau_state;
+    return NULL;
 }
 
 /* ---- beginning ---- */
@@ -292,6 +306,8 @@ static dt_status *describe_state(training *run) {
     DT_TRY(dt_run_describe(run->session, run->artifact->pipelines[run->from].name, &run->state));
     DT_TRY(dt_checkpoint_state_set(&run->state.metric, run->metric.name));
     DT_TRY(dt_checkpoint_state_set(&run->state.plateau, run->plateau.name));
+    run->state.epochs = run->about.epochs;
+    run->state.steps_per_epoch = run->about.steps_per_epoch;
     run->state.plateau_state = dt_plateau_begin(&run->plateau);
     return NULL;
 }
@@ -310,7 +326,6 @@ static dt_status *open_session(training *run) {
     run->about.epochs = epochs_of(options, run->about.steps_per_epoch);
     if (options->checkpoint_dir != NULL && dt_run_leads(options)) run->about.host_bytes = dt_checkpoint_copy_bytes(run->artifact);
     DT_TRY(dt_run_open_session(run->kernels, options, &run->about, &run->session));
-    dt_session_set_length(run->session, run->about.epochs, run->about.steps_per_epoch);
     DT_TRY(open_writer(run));
     DT_TRY(dt_pipeline_check(run->data, run->step));
     DT_TRY(dt_run_open_runner(run->kernels, run->session, options, run->step, &run->trainer));
@@ -369,7 +384,13 @@ static dt_status *begin(training *run, dt_checkpoint_state *saved) {
         restore(run, saved);
     else if (options->on != NULL)
         DT_TRY(take_over(run, saved));
-    if (options->catch_signals != NULL) options->catch_signals();
+    dt_session_set_length(run->session, run->about.epochs, run->about.steps_per_epoch);
+    return NULL;
+}
+
+/* From here on there is something to lose. */
+static dt_status *announce(training *run) {
+    if (run->options->catch_signals != NULL) run->options->catch_signals();
     dt_run_log_started(
         run->log, run->kernels, run->session, run->data, run->step,
         (dt_log_start){.epochs = run->about.epochs, .seed = run->about.seed, .first_step = run->state.step, .resumed_from = run->resumed_from});
@@ -464,14 +485,24 @@ static double throughput(training *run) {
     return seconds > 0 ? (double)n / seconds : 0;
 }
 
+/* Runs the next batch. One that has run counts, also where what it left is an error. */
+static dt_status *train_step(training *run, dt_runner_outcome *outcome) {
+    int64_t n_run = dt_runner_n_run(run->trainer);
+    dt_run_details_step(run->details);
+    dt_status *status = dt_runner_step(run->trainer, run->state.step, wants_to_end(run), outcome);
+    if (dt_runner_n_run(run->trainer) > n_run) {
+        run->state.step++;
+        run->state.examples = dt_runner_position(run->trainer);
+    }
+    return status;
+}
+
 /* What follows a step. */
 static dt_status *after_step(training *run) {
     const dt_run_options *options = run->options;
     bool is_first = run->first_step_seconds < 0;
     if (is_first) run->first_step_seconds = dt_seconds_since_exec();
     DT_TRY(dt_checkpoint_writer_look(run->writer));
-    run->state.step++;
-    run->state.examples = dt_runner_position(run->trainer);
     if (is_first) start_clock(run); /* the first step is slower than the others */
     if (options->log_every > 0 && run->state.step % options->log_every == 0) {
         dt_log_values values = dt_runner_step_values(run->trainer);
@@ -494,8 +525,7 @@ static dt_status *train_epoch(training *run, const dt_checkpoint_state *saved, b
     start_clock(run);
     while (outcome == DT_RUNNER_RAN) {
         if (has_all_steps(run) && run->state.examples < dt_runner_n_examples(run->trainer)) break;
-        dt_run_details_step(run->details);
-        DT_TRY(dt_runner_step(run->trainer, run->state.step, wants_to_end(run), &outcome));
+        DT_TRY(train_step(run, &outcome));
         if (outcome == DT_RUNNER_RAN) dt_run_details_stepped(run->details);
         if (outcome == DT_RUNNER_RAN) DT_TRY(after_step(run));
     }
@@ -615,7 +645,8 @@ static dt_status *train_epochs(training *run, dt_checkpoint_state *saved) {
 static dt_status *train(training *run, dt_checkpoint_state *saved) {
     DT_TRY(begin(run, saved));
     int64_t first_step = run->state.step, first_epoch = run->state.epoch;
-    dt_status *status = train_epochs(run, saved);
+    dt_status *status = announce(run);
+    if (status == NULL) status = train_epochs(run, saved);
     return run->options->on != NULL ? dt_status_first(status, hand_back(run, first_step, first_epoch)) : status;
 }
 

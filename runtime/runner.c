@@ -24,8 +24,8 @@ struct dt_runner {
     dt_status *next_status; /* of fetching it, or of staging it */
     int64_t position;       /* examples of the epoch that were consumed */
 
-    int64_t epoch, n_bad, n_bad_before; /* bad indices in the step; in the pipeline when the epoch began */
-    bool has_run;
+    int64_t epoch, n_bad, n_bad_before;  /* bad indices in the step; in the pipeline when the epoch began */
+    int64_t n_run;                       /* batches, ever */
     int64_t n_steps, n_examples;         /* since dt_runner_begin */
     int64_t n_first;                     /* examples of the first of them */
     double began, first_done, last_done; /* the epoch; its first and last step so far */
@@ -76,8 +76,9 @@ dt_status *dt_runner_begin(dt_runner *runner, dt_pipeline *pipeline, int64_t epo
     runner->n_bad_before = dt_pipeline_bad_indices(runner->pipeline);
     runner->began = runner->first_done = runner->last_done = runner->now = dt_seconds_now();
     runner->waited = 0;
+    DT_TRY(dt_pipeline_start(runner->pipeline, epoch, position));
     dt_reports_reset(runner->reports);
-    return dt_pipeline_start(runner->pipeline, epoch, position);
+    return NULL;
 }
 
 /* `before`: the pipeline's position before this batch; -1: it was the caller's. */
@@ -146,19 +147,18 @@ static dt_status *run_and_fetch(dt_runner *runner, const dt_batch *batch) {
     return NULL;
 }
 
-/* What follows a batch that has run. */
+/* What follows a batch that has run: it counts, whatever is wrong with it. */
 static dt_status *account(dt_runner *runner, int64_t rows, int64_t counter, int64_t before) {
-    runner->has_run = true;
+    runner->n_run++;
     if (runner->n_steps++ == 0) {
         runner->first_done = runner->now;
         runner->n_first = rows;
     }
     runner->n_examples += rows;
+    dt_reports_add(runner->reports, runner->aggregates);
     DT_TRY(dt_session_numerics_status(runner->session));
     DT_TRY(check_indices(runner, before));
-    DT_TRY(check_numbers(runner, counter));
-    dt_reports_add(runner->reports, runner->aggregates);
-    return NULL;
+    return check_numbers(runner, counter);
 }
 
 dt_status *dt_runner_run(dt_runner *runner, const dt_batch *batch) {
@@ -192,7 +192,7 @@ dt_status *dt_runner_step(dt_runner *runner, int64_t counter, bool stop, dt_runn
     return account(runner, batch.rows, counter, before);
 }
 
-bool dt_runner_has_run(const dt_runner *runner) { return runner->has_run; }
+int64_t dt_runner_n_run(const dt_runner *runner) { return runner->n_run; }
 
 dt_reports *dt_runner_reports(dt_runner *runner) { return runner->reports; }
 

@@ -18,8 +18,8 @@ typedef struct dt_runner dt_runner;
 dt_status *dt_runner_create(const dt_kernels *kernels, dt_session *session, int step, bool ignore_bad_index, dt_runner **runner);
 void dt_runner_destroy(dt_runner *runner); /* NULL is allowed */
 
-/* Goes to example `position` of epoch `epoch` of the pipeline, both from 0, with totals of nothing. The pipeline gives what the step takes
- * (dt_pipeline_check), and outlives its use here. */
+/* Goes to example `position` of epoch `epoch` of the pipeline, both from 0, with totals of nothing; after an error they are what they were. The
+ * pipeline gives what the step takes (dt_pipeline_check), and outlives its use here. */
 dt_status *dt_runner_begin(dt_runner *runner, dt_pipeline *pipeline, int64_t epoch, int64_t position);
 
 typedef enum dt_runner_outcome {
@@ -32,10 +32,10 @@ typedef enum dt_runner_outcome {
 dt_status *dt_runner_run(dt_runner *runner, const dt_batch *batch);
 
 /* Runs the next batch of the pipeline, if there is one and no process says `stop`. Fails for an index out of range (unless ignored) and for a report
- * that is not a number: with step and example, or step and report. `counter` is launch.counter. */
+ * that is not a number: with step and example, or step and report; the batch then has run, and counts. `counter` is launch.counter. */
 dt_status *dt_runner_step(dt_runner *runner, int64_t counter, bool stop, dt_runner_outcome *outcome);
 
-bool dt_runner_has_run(const dt_runner *runner);     /* a batch: there are values */
+int64_t dt_runner_n_run(const dt_runner *runner);    /* batches that have run, also where what they left was an error; from 1 on there are values */
 dt_reports *dt_runner_reports(dt_runner *runner);    /* totals of the epoch; to be restored after begin */
 int64_t dt_runner_position(const dt_runner *runner); /* examples of the epoch that were consumed */
 int64_t dt_runner_n_examples(const dt_runner *runner);

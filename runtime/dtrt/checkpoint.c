@@ -22,8 +22,13 @@ static dt_status *describe(const dtrt_session *session, dt_checkpoint_state *sta
     state->step = session->progress.step;
     state->epoch = session->progress.epoch;
     state->examples = session->progress.examples;
-    state->plateau_state = session->progress.plateau_state;
+    DT_TRY(dt_checkpoint_state_set(&state->metric, session->progress.metric));
+    state->has_best = session->progress.has_best;
+    state->best = session->progress.best;
+    state->best_step = session->progress.best_step;
+    state->epochs_without_gain = session->progress.epochs_without_gain;
     DT_TRY(dt_checkpoint_state_set(&state->plateau, session->progress.plateau));
+    state->plateau_state = session->progress.plateau_state;
     if (session->trained_step < 0 || session->progress.examples == 0) return NULL;
     dt_reports *reports = dt_runner_reports(session->steps[session->trained_step].runner);
     state->n_added = dt_reports_n_added(reports);
@@ -120,37 +125,47 @@ dt_status *dtrt_checkpoint_describe(const char *path, dtrt_checkpoint_info *info
 
 /* ---- loading ---- */
 
-/* The totals of an epoch that was under way. */
-static dt_status *restore_totals(dtrt_session *session, int step, const dt_checkpoint_state *state) {
-    dtrt_step_state *of_step;
-    DT_TRY(dt_api_step_state(session, step, &of_step));
-    dt_reports *reports = dt_runner_reports(of_step->runner);
-    if (state->n_added > 0 && state->n_totals == dt_reports_n_aggregates(reports)) dt_reports_restore(reports, state->totals, state->n_added);
+/* What going on needs beside the variables, before any of these is changed: nothing can fail after that. */
+static dt_status *make_runners(dtrt_session *session) {
+    dtrt_step_state *unused;
+    for (int s = 0; s < session->artifact->n_steps; s++)
+        if (session->artifact->steps[s].trains) DT_TRY(dt_api_step_state(session, s, &unused));
     return NULL;
 }
 
-static dt_status *go_on(dtrt_session *session, dt_checkpoint_state *state) {
+/* The totals of an epoch that was under way. */
+static void restore_totals(const dtrt_session *session, int step, const dt_checkpoint_state *state) {
+    dt_reports *reports = dt_runner_reports(session->steps[step].runner);
+    if (state->n_added > 0 && state->n_totals == dt_reports_n_aggregates(reports)) dt_reports_restore(reports, state->totals, state->n_added);
+}
+
+static void go_on(dtrt_session *session, dt_checkpoint_state *state) {
     const dt_artifact *artifact = session->artifact;
     dt_api_forget_position(session);
-    session->progress = (dt_checkpoint_state){
-        .step = state->step, .epoch = state->epoch, .examples = state->examples, .plateau = state->plateau, .plateau_state = state->plateau_state};
-    state->plateau = NULL; /* the session's now */
     session->trained_on = dt_artifact_find_pipeline(artifact, state->data);
-    for (int s = 0; s < artifact->n_steps && session->trained_on >= 0; s++) {
-        if (!artifact->steps[s].trains || artifact->steps[s].pipeline != session->trained_on) continue;
-        session->trained_step = s;
-        return restore_totals(session, s, state);
-    }
-    return NULL;
+    session->progress = (dt_checkpoint_state){.step = state->step,
+                                              .epoch = state->epoch,
+                                              .examples = session->trained_on >= 0 ? state->examples : 0,
+                                              .metric = state->metric,
+                                              .has_best = state->has_best,
+                                              .best = state->best,
+                                              .best_step = state->best_step,
+                                              .epochs_without_gain = state->epochs_without_gain,
+                                              .plateau = state->plateau,
+                                              .plateau_state = state->plateau_state};
+    state->metric = state->plateau = NULL; /* the session's now */
+    for (int s = 0; s < artifact->n_steps && session->trained_step < 0; s++)
+        if (session->trained_on >= 0 && artifact->steps[s].trains && artifact->steps[s].pipeline == session->trained_on) session->trained_step = s;
+    if (session->trained_step >= 0) restore_totals(session, session->trained_step, state);
 }
 
 static dt_status *load(dtrt_session *session, const char *path) {
     char *found;
     dt_checkpoint_state state = {0};
     DT_TRY(find_checkpoint(path, &found));
-    dt_status *status =
-        session->options.forward_only ? dt_checkpoint_load_weights(session->session, found) : dt_checkpoint_load(session->session, found, &state);
-    if (status == NULL && !session->options.forward_only) status = go_on(session, &state);
+    dt_status *status = session->options.forward_only ? dt_checkpoint_load_weights(session->session, found) : make_runners(session);
+    if (status == NULL && !session->options.forward_only) status = dt_checkpoint_load(session->session, found, &state);
+    if (status == NULL && !session->options.forward_only) go_on(session, &state);
     dt_checkpoint_state_free(&state);
     dt_release(found);
     return status;

@@ -74,6 +74,16 @@ static dt_status *get_number(dtrt_session *session, const char *name, double *va
     return dt_session_get_launch(session->session, variable, value);
 }
 
+/* A declared value holds whole numbers within 2^53, which a double has all of. */
+static dt_status *set_declared_integer(dtrt_session *session, const char *name, int64_t value) {
+    static const int64_t MOST = INT64_C(1) << 53;
+    int variable;
+    DT_TRY(dt_launch_find(session->artifact, name, &variable));
+    if (value > MOST || value < -MOST)
+        return dt_error(DT_INVALID_ARGUMENT, "launch value %s cannot be %" PRId64 ": whole numbers of a program's own are within 2^53", name, value);
+    return dt_session_set_launch(session->session, variable, (double)value);
+}
+
 dt_status *dtrt_set_launch(dtrt_session *session, const char *name, double value) {
     DT_TRY(dt_api_need(name, "name"));
     DT_TRY(dt_api_enter(session));
@@ -91,8 +101,7 @@ dt_status *dtrt_get_launch(dtrt_session *session, const char *name, double *valu
 dt_status *dtrt_set_launch_integer(dtrt_session *session, const char *name, int64_t value) {
     DT_TRY(dt_api_need(name, "name"));
     DT_TRY(dt_api_enter(session));
-    dt_status *status = is_built_in(name) ? set_integer(session, name, value) : set_number(session, name, (double)value);
-    return dt_api_leave(session, status);
+    return dt_api_leave(session, is_built_in(name) ? set_integer(session, name, value) : set_declared_integer(session, name, value));
 }
 
 dt_status *dtrt_get_launch_integer(dtrt_session *session, const char *name, int64_t *value) {

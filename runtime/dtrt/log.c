@@ -159,6 +159,18 @@ static dt_log_event to_log(const dtrt_event *event, parts *of) {
     return (dt_log_event){.kind = DT_LOG_ENDED, .end = &of->end};
 }
 
+/* What an event of the caller's making may lack. */
+static dt_status *check_lists(const dtrt_event *event) {
+    if (event->n_values < 0 || event->n_devices < 0)
+        return dt_error(DT_INVALID_ARGUMENT, "dtrt_event: %d values, %d devices", event->n_values, event->n_devices);
+    if (event->n_values > 0) DT_TRY(dt_api_need(event->names, "dtrt_event.names"));
+    if (event->n_values > 0) DT_TRY(dt_api_need(event->values, "dtrt_event.values"));
+    if (event->n_devices > 0) DT_TRY(dt_api_need(event->devices, "dtrt_event.devices"));
+    for (int i = 0; i < event->n_values; i++) DT_TRY(dt_api_need(event->names[i], "dtrt_event.names[i]"));
+    for (int i = 0; i < event->n_devices; i++) DT_TRY(dt_api_need(event->devices[i], "dtrt_event.devices[i]"));
+    return NULL;
+}
+
 dt_status *dtrt_event_text(const dtrt_event *given, dtrt_text_format format, char **text) {
     dtrt_event event;
     parts of;
@@ -169,6 +181,7 @@ dt_status *dtrt_event_text(const dtrt_event *given, dtrt_text_format format, cha
     DT_TRY(dt_options_read(given, &event, sizeof event, "dtrt_event"));
     if ((unsigned)event.kind > DTRT_EVENT_END || (unsigned)format > DTRT_JSON)
         return dt_error(DT_INVALID_ARGUMENT, "there is no event of kind %d in format %d", (int)event.kind, (int)format);
+    DT_TRY(check_lists(&event));
     dt_log_event log = to_log(&event, &of);
     dt_text_append(&line, "");
     if (format == DTRT_JSON) {

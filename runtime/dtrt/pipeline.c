@@ -154,10 +154,10 @@ static dt_status *step_on_pipeline(dtrt_session *session, int step, dtrt_pipelin
     DT_TRY(dt_api_step_state(session, step, &state));
     DT_TRY(dt_pipeline_check(pipeline->pipeline, step));
     DT_TRY(take_batch(pipeline, &batch));
-    if (batch.rows > 0) DT_TRY(dt_api_run(session, step, state, batch.inputs, batch.rows));
-    note_position(session, step, pipeline);
+    dt_status *status = batch.rows > 0 ? dt_api_run(session, step, state, batch.inputs, batch.rows) : NULL;
+    note_position(session, step, pipeline); /* also of a batch with an index out of range: it has run */
     *rows = batch.rows;
-    return NULL;
+    return status;
 }
 
 dt_status *dtrt_step_pipeline(dtrt_session *session, int step, dtrt_pipeline *pipeline, int64_t *rows) {

@@ -8,12 +8,14 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct dtrt_program {
     atomic_int n_holders;
     dt_artifact *artifact;
     void *bytes; /* [n_bytes] the file, where it was in memory; NULL: it is at the artifact's path */
     size_t n_bytes;
+    struct stat file; /* as it was opened, where it is at that path */
     dt_kernels_options options;
     char *level;          /* options.level */
     pthread_mutex_t lock; /* of `kernels` while they are loaded */
@@ -87,6 +89,7 @@ static dt_status *open_program(const char *path, const void *bytes, size_t n_byt
     *program = NULL;
     dtrt_program *made;
     DT_TRY(create(options, &made));
+    if (bytes == NULL) stat(path, &made->file); /* where it is not there, opening says so */
     dt_status *status = bytes != NULL ? open_copy(made, path, bytes, n_bytes) : dt_artifact_open(path, &made->artifact);
     if (status == NULL)
         *program = made;
@@ -262,12 +265,24 @@ dt_status *dtrt_describe_pipeline(const dtrt_program *program, int pipeline, con
     return NULL;
 }
 
+/* Whether the artifact's file is the one that was opened. */
+static bool is_unchanged(const dtrt_program *program) {
+    struct stat now;
+    const struct stat *then = &program->file;
+    return stat(program->artifact->path, &now) == 0 && now.st_dev == then->st_dev && now.st_ino == then->st_ino && now.st_size == then->st_size &&
+           now.st_mtim.tv_sec == then->st_mtim.tv_sec && now.st_mtim.tv_nsec == then->st_mtim.tv_nsec;
+}
+
 dt_status *dtrt_program_text(const dtrt_program *program, const char *member, char **text) {
     DT_TRY(dt_api_need(text, "text"));
     *text = NULL;
     DT_TRY(dt_api_need(program, "program"));
     DT_TRY(dt_api_need(member, "member"));
     const char *path = program->artifact->path;
-    if (program->bytes == NULL) return dt_artifact_read_text(path, member, text);
-    return dt_artifact_read_text_memory(path, program->bytes, program->n_bytes, member, text);
+    if (program->bytes != NULL) return dt_artifact_read_text_memory(path, program->bytes, program->n_bytes, member, text);
+    DT_TRY(dt_artifact_read_text(path, member, text));
+    if (is_unchanged(program)) return NULL;
+    dt_release(*text);
+    *text = NULL;
+    return dt_error(DT_FAILED_PRECONDITION, "%s: is another file than the one that was opened: open it again", path);
 }

@@ -31,6 +31,8 @@ static dt_status *run_on(dtrt_session *session, run_function *run, dt_run_option
     dt_api_log log;
     on->session = session->session;
     on->state = state;
+    on->trained_step = session->trained_step;
+    on->trained_on = session->trained_on;
     on->runners = open_runners(session);
     if (on->runners == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     dt_status *status = dt_api_open_log(session, &log);
@@ -49,6 +51,8 @@ static dt_status *run_on(dtrt_session *session, run_function *run, dt_run_option
         dt_api_close_log(&log);
     }
     close_runners(session, on->runners);
+    session->trained_step = on->trained_step;
+    session->trained_on = on->trained_on;
     session->last_step = -1; /* results are a batch's, not a run's */
     return status;
 }
@@ -104,9 +108,6 @@ static dt_status *train(dtrt_session *session, const dtrt_train_options *given, 
                           .log_every = options.log_every,
                           .plateau = options.reduce_on_plateau};
     DT_TRY(run_on(session, dt_run_train, &run, &on, &stopped));
-    int step = dtrt_find_step(session->program, options.step != NULL ? options.step : "train");
-    session->trained_step = step;
-    session->trained_on = options.from != NULL ? dtrt_find_pipeline(session->program, options.from) : session->artifact->steps[step].pipeline;
     return give_result(&on, stopped, result);
 }
 

@@ -69,10 +69,11 @@ static dt_status *take_inputs(dtrt_session *session, int step, dtrt_step_state *
 dt_status *dt_api_run(dtrt_session *session, int step, dtrt_step_state *state, const void *const *inputs, int64_t rows) {
     bool trains = session->artifact->steps[step].trains;
     int64_t counter = trains ? session->progress.step : dt_reports_n_added(dt_runner_reports(state->runner));
+    int64_t n_run = dt_runner_n_run(state->runner);
     session->last_step = step;
-    DT_TRY(dt_runner_run(state->runner, &(dt_batch){.inputs = inputs, .rows = rows, .counter = counter}));
-    session->progress.step += trains;
-    return NULL;
+    dt_status *status = dt_runner_run(state->runner, &(dt_batch){.inputs = inputs, .rows = rows, .counter = counter});
+    session->progress.step += trains && dt_runner_n_run(state->runner) > n_run;
+    return status;
 }
 
 static dt_status *step_on_arrays(dtrt_session *session, int step, const dtrt_array *arrays, int64_t rows) {
@@ -149,7 +150,7 @@ static dt_status *read_values(dtrt_session *session, int step, values_function *
     int which = report != NULL ? dtrt_find_report(session->program, step, report) : -1;
     if (report != NULL && which < 0) return dt_error(DT_NOT_FOUND, "step %s reports no %s", name_of(session, step), report);
     dt_runner *runner = session->steps[step].runner;
-    if (runner == NULL || !dt_runner_has_run(runner)) return dt_error(DT_FAILED_PRECONDITION, "step %s has not been run", name_of(session, step));
+    if (runner == NULL || dt_runner_n_run(runner) == 0) return dt_error(DT_FAILED_PRECONDITION, "step %s has not been run", name_of(session, step));
     dt_log_values all = read(runner);
     if (which >= 0)
         *values = all.values[which];

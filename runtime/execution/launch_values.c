@@ -149,7 +149,8 @@ dt_status *dt_session_get_launch(dt_session *session, int v, double *value) {
     return NULL;
 }
 
-dt_status *dt_session_restore_launch(dt_session *session, const char *lines, const char *path) {
+/* Each line that the program knows: set, or only looked at. */
+static dt_status *read_lines(dt_session *session, const char *lines, const char *path, bool sets) {
     for (const char *at = lines; at != NULL && *at != 0; at += strspn(at, "\n")) {
         size_t n = strcspn(at, "\n");
         int variable;
@@ -159,8 +160,13 @@ dt_status *dt_session_restore_launch(dt_session *session, const char *lines, con
         dt_status *refused = status == NULL || is_unknown ? NULL : dt_error(DT_DATA_LOSS, "%s: %s", path, dt_status_message(status));
         dt_status_free(status);
         DT_TRY(refused);
-        if (!is_unknown) DT_TRY(dt_session_set_launch(session, variable, value));
+        if (!is_unknown && sets) DT_TRY(dt_session_set_launch(session, variable, value));
         at += n;
     }
     return NULL;
+}
+
+dt_status *dt_session_restore_launch(dt_session *session, const char *lines, const char *path) {
+    DT_TRY(read_lines(session, lines, path, false));
+    return read_lines(session, lines, path, true);
 }

@@ -27,7 +27,9 @@ void dt_launch_print_all(const dt_artifact *artifact, const void *const *memory,
 dt_status *dt_session_set_launch(dt_session *session, int variable, double value);
 dt_status *dt_session_get_launch(dt_session *session, int variable, double *value);
 
-/* Sets those of `lines` that the program has; NULL are none. DT_DATA_LOSS where a line is no launch value: `path` is for the message. */
+/* Sets those of `lines` that the program has; NULL are none. DT_DATA_LOSS where a line is no launch value, and none is set: `path` is for the
+ * message.
+ */
 dt_status *dt_session_restore_launch(dt_session *session, const char *lines, const char *path);
 
 #endif

@@ -370,6 +370,43 @@ static void the_program_lives_as_long_as_a_session_needs_it(void **state) {
     destroy(session);
 }
 
+static void a_text_is_of_the_file_that_was_opened(void **state) {
+    (void)state;
+    dtrt_program *program;
+    char *text;
+    size_t n;
+    assert_ok(dt_file_read(scratch_path("net.dtx"), &text, &n));
+    scratch_write("copy.dtx", text, n);
+    assert_ok(dtrt_open(scratch_path("copy.dtx"), NULL, &program));
+    scratch_write("other.dtx", text, n);
+    dtrt_free(text);
+    assert_ok(dtrt_program_text(program, "program.dt", &text));
+    assert_string_equal(text, net_program);
+    dtrt_free(text);
+    assert_int_equal(rename(scratch_path("other.dtx"), scratch_path("copy.dtx")), 0);
+    assert_fails(dtrt_program_text(program, "program.dt", &text), DT_FAILED_PRECONDITION, "another file");
+    assert_null(text);
+    dtrt_close(program);
+}
+
+static void an_event_that_lacks_its_lists_is_refused(void **state) {
+    (void)state;
+    char *text;
+    dtrt_event event = {.size = sizeof event, .kind = DTRT_EVENT_STEP, .n_values = 1};
+    assert_fails(dtrt_event_text(&event, DTRT_TEXT, &text), DT_INVALID_ARGUMENT, "names is NULL");
+    event.names = (const char *const[]){NULL};
+    assert_fails(dtrt_event_text(&event, DTRT_TEXT, &text), DT_INVALID_ARGUMENT, "values is NULL");
+    event.values = (const double[]){0.5};
+    assert_fails(dtrt_event_text(&event, DTRT_JSON, &text), DT_INVALID_ARGUMENT, "names[i] is NULL");
+    event.names = (const char *const[]){"loss"};
+    assert_ok(dtrt_event_text(&event, DTRT_TEXT, &text));
+    dtrt_free(text);
+    event.n_values = -1;
+    assert_fails(dtrt_event_text(&event, DTRT_TEXT, &text), DT_INVALID_ARGUMENT, "-1 values");
+    event = (dtrt_event){.size = sizeof event, .kind = DTRT_EVENT_START, .n_devices = 2};
+    assert_fails(dtrt_event_text(&event, DTRT_TEXT, &text), DT_INVALID_ARGUMENT, "devices is NULL");
+}
+
 /* From opening to reading, with the nth allocation failing: an error, and then all goes well in the same process. */
 static dt_status *run_once(void) {
     dtrt_program *program = NULL;
@@ -416,6 +453,8 @@ int main(void) {
         cmocka_unit_test(a_session_after_fork_is_an_error_in_the_child),
         cmocka_unit_test(each_wrong_use_is_an_error),
         cmocka_unit_test(the_program_lives_as_long_as_a_session_needs_it),
+        cmocka_unit_test(a_text_is_of_the_file_that_was_opened),
+        cmocka_unit_test(an_event_that_lacks_its_lists_is_refused),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, net_open, net_close);

@@ -275,6 +275,112 @@ static void what_is_loaded_goes_on_where_it_was_saved(void **state) {
     destroy(first), destroy(second), destroy(forward);
 }
 
+static void train_to_the_end(dtrt_session *session, int epochs) {
+    dtrt_train_options train = {.size = sizeof train, .epochs = epochs};
+    assert_ok(dtrt_train(session, &train, NULL));
+}
+
+typedef struct interrupted {
+    const char *folder; /* of checkpoints, which is taken away */
+    double loss;        /* of the epoch that trained */
+} interrupted;
+
+static int take_folder_away(void *context, dtrt_session *session, const dtrt_event *event) {
+    interrupted *all = context;
+    (void)session;
+    if (event->kind == DTRT_EVENT_STEP && event->number == 1 && all->folder != NULL) {
+        assert_ok(dt_file_remove_tree(all->folder));
+        scratch_write("broken", "", 0); /* a file where the folder was: nothing can be written below it */
+    }
+    if (event->kind == DTRT_EVENT_EPOCH && event->trains) all->loss = event->values[0];
+    return 0;
+}
+
+static void a_training_that_failed_in_mid_epoch_is_saved_whole(void **state) {
+    (void)state;
+    interrupted failing = {.folder = scratch_path("broken")}, undisturbed = {0};
+    dtrt_session_options options = with_data();
+    options.event = take_folder_away;
+    options.context = &failing;
+    dtrt_session *failed = net_session(&options);
+    options.context = &undisturbed;
+    dtrt_session *whole = net_session(&options), *loaded = net_session(&options);
+    dtrt_session_info info = DTRT_INIT(dtrt_session_info);
+    dtrt_train_options train = {.size = sizeof train, .checkpoint_dir = failing.folder, .checkpoint_every = 1, .log_every = 1};
+    dt_status *status = dtrt_train(failed, &train, NULL);
+    assert_non_null(status);
+    dtrt_status_free(status);
+    assert_ok(dtrt_session_describe(failed, &info));
+    assert_int_equal(info.n_steps, 2); /* before the second checkpoint is begun, the first one's failure is known */
+    assert_int_equal(info.examples, info.n_steps * NET_ROWS);
+    train_to_the_end(whole, 1);
+    double loss = undisturbed.loss;
+    assert_ok(dtrt_save(failed, scratch_path("saved-after"), NULL));
+    assert_ok(dtrt_load(loaded, scratch_path("saved-after")));
+    undisturbed.loss = 0;
+    train_to_the_end(loaded, 1);
+    assert_true(undisturbed.loss == loss); /* totals of before and after the failure */
+    net_assert_same(whole, loaded);
+    failing.folder = NULL;
+    train_to_the_end(failed, 1); /* the session itself goes on too */
+    assert_true(failing.loss == loss);
+    net_assert_same(whole, failed);
+    destroy(failed), destroy(whole), destroy(loaded);
+    assert_int_equal(remove(scratch_path("broken")), 0);
+}
+
+/* The step has run: going on must not run it again. */
+static void a_step_whose_label_is_out_of_range_counts(void **state) {
+    (void)state;
+    dtrt_session_options options = with_data();
+    dtrt_session *strict = net_session(&options), *loaded;
+    options.ignore_bad_index = 1;
+    dtrt_session *ignoring = net_session(&options);
+    loaded = net_session(&options);
+    int32_t label[N_EXAMPLES], wrong = 77;
+    size_t bytes;
+    char *file = read_scratch("label.npy", &bytes);
+    memcpy(label, file + bytes - sizeof label, sizeof label);
+    memcpy(file + bytes - 7 * sizeof *label, &wrong, sizeof wrong);
+    scratch_write("label.npy", file, bytes);
+    dt_status *status = dtrt_train(strict, NULL, NULL);
+    assert_non_null(status);
+    assert_int_equal(status->code, DT_OUT_OF_RANGE);
+    dtrt_status_free(status);
+    assert_ok(dtrt_save(strict, scratch_path("bad-label"), NULL));
+    assert_ok(dtrt_load(loaded, scratch_path("bad-label")));
+    train_to_the_end(ignoring, 1);
+    train_to_the_end(loaded, 1);
+    net_assert_same(ignoring, loaded);
+    memcpy(file + bytes - sizeof label, label, sizeof label);
+    scratch_write("label.npy", file, bytes);
+    free(file);
+    destroy(strict), destroy(ignoring), destroy(loaded);
+}
+
+static void a_load_without_memory_leaves_the_session(void **state) {
+    (void)state;
+    dtrt_session *saved = open_session(), *as_before = open_session();
+    train_to_the_end(saved, 1);
+    assert_ok(dtrt_save(saved, scratch_path("to-load"), NULL));
+    int n = 0;
+    for (bool loaded = false; !loaded; n++) {
+        dtrt_session *session = open_session();
+        dt_memory_fail_after(n);
+        dt_status *status = dtrt_load(session, scratch_path("to-load"));
+        dt_memory_fail_after(-1);
+        loaded = status == NULL;
+        dtrt_status_free(status);
+        dtrt_session_info info = DTRT_INIT(dtrt_session_info);
+        assert_ok(dtrt_session_describe(session, &info));
+        assert_int_equal(info.n_steps, loaded ? 4 : 0);
+        net_assert_same(session, loaded ? saved : as_before);
+        destroy(session);
+    }
+    assert_true(n > 10);
+    destroy(saved), destroy(as_before);
+}
+
 static void pipelines_are_looked_at_batch_by_batch(void **state) {
     (void)state;
     dtrt_session *session = open_session();
@@ -357,6 +463,9 @@ static void launch_values_are_set_and_read_by_name(void **state) {
     assert_true((float)value == 1e-3f);
     assert_fails(dtrt_set_launch(set, "rate", NAN), DT_INVALID_ARGUMENT, "finite");
     assert_fails(dtrt_get_launch_integer(set, "rate", &seed), DT_INVALID_ARGUMENT, "no whole number");
+    assert_fails(dtrt_set_launch_integer(set, "rate", (INT64_C(1) << 53) + 1), DT_INVALID_ARGUMENT, "within 2^53");
+    assert_fails(dtrt_set_launch_integer(set, "rate", INT64_MIN), DT_INVALID_ARGUMENT, "within 2^53");
+    assert_ok(dtrt_set_launch_integer(set, "seed", INT64_MIN));
 
     dtrt_session *still = open_session(); /* a rate of 0 changes nothing, and is read by the next step */
     net_batch batch = net_make(0);
@@ -419,6 +528,9 @@ int main(void) {
         cmocka_unit_test(a_step_whose_memory_was_out_takes_arrays_later),
         cmocka_unit_test(a_result_without_size_is_refused_before_the_run),
         cmocka_unit_test(what_is_loaded_goes_on_where_it_was_saved),
+        cmocka_unit_test(a_training_that_failed_in_mid_epoch_is_saved_whole),
+        cmocka_unit_test(a_step_whose_label_is_out_of_range_counts),
+        cmocka_unit_test(a_load_without_memory_leaves_the_session),
         cmocka_unit_test(pipelines_are_looked_at_batch_by_batch),
         cmocka_unit_test(evaluation_and_prediction_are_those_of_dtrun),
         cmocka_unit_test(launch_values_are_set_and_read_by_name),
