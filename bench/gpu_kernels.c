@@ -81,8 +81,6 @@ static dt_status *compile(bench *b) {
         status = dt_cuda_driver_error(&b->time.gpu.driver, "cuModuleLoadDataEx", error);
         b->n_modules += status == NULL;
     }
-    dt_text_free(&warnings);
-    dt_text_free(&b->compilation.warnings);
     dt_cuda_code_free(&code);
     return status;
 }

@@ -79,11 +79,4 @@ dt_tensor dt_check_input(dt_arena *arena, const dt_value *input, int number, int
     return tensor;
 }
 
-const char *dt_check_line(dt_arena *arena, const dt_module *module, const dt_value *value) {
-    if (value->n_locations == 0 || value->locations[0].file < 0 || (size_t)value->locations[0].file >= module->files.n) return NULL;
-    return dt_arena_format(arena, "%s:%d", module->files.items[value->locations[0].file], value->locations[0].line);
-}
-
-void dt_check_tell(const dt_check *check, double done) {
-    if (check->progress != NULL) check->progress(check->context, done < 1 ? done : 1);
-}
+dt_status *dt_check_tell(const dt_check *check, double done) { return check->progress(check->context, done < 1 ? done : 1); }

@@ -10,19 +10,20 @@
 
 /* A program under check. */
 typedef struct dt_check {
-    const dt_module *module;                      /* as the front end makes it */
-    dt_memory initial;                            /* what its initialisers give the variables, floats in f64 */
-    void (*progress)(void *context, double done); /* told from time to time how much of a check is done, 0 to 1; NULL: nobody asks */
+    const dt_module *module;                            /* as the front end makes it */
+    dt_memory initial;                                  /* what its initialisers give the variables, floats in f64 */
+    dt_status *(*progress)(void *context, double done); /* told from time to time how much of a check is done, 0 to 1; an error ends it */
     void *context;
 } dt_check;
 
 typedef struct dt_finding {
-    int n;             /* gradients, or results and variables, that were compared */
-    double worst;      /* the largest difference, as a share of what is compared */
-    const char *where; /* of what is wrong: a variable's path or a result's name, with its line where it has one */
-    bool wrong;        /* it is more than rounding */
-    bool is_stopped;   /* of gradients: the step has a stop_gradient, which slopes know nothing of */
-    bool is_undefined; /* of gradients: one, or its slope, is no number at the made-up data; if nothing is wrong, it is `where` */
+    int n;                /* gradients, or results and variables, that were compared */
+    double worst;         /* the largest difference, as a share of what is compared */
+    const char *where;    /* of what is wrong: a variable's path or a result's name; NULL: nothing is */
+    dt_location location; /* of `where`; file -1: none */
+    bool wrong;           /* it is more than rounding */
+    bool is_stopped;      /* of gradients: the step has a stop_gradient, which slopes know nothing of */
+    bool is_undefined;    /* of gradients: one, or its slope, is no number at the made-up data; if nothing is wrong, it is `where` */
 } dt_finding;
 
 /* Sets module and initial. */
@@ -42,9 +43,6 @@ dt_status *dt_check_copy(dt_arena *arena, const dt_module *module, dt_module **c
  * rows are cut. */
 dt_tensor dt_check_input(dt_arena *arena, const dt_value *input, int number, int64_t first, int64_t rows);
 
-/* "fashion_cnn.dt:16", or NULL. */
-const char *dt_check_line(dt_arena *arena, const dt_module *module, const dt_value *value);
-
-void dt_check_tell(const dt_check *check, double done);
+dt_status *dt_check_tell(const dt_check *check, double done);
 
 #endif

@@ -30,7 +30,8 @@ typedef struct moved {
 typedef struct gradient {
     int y;            /* the first gradient in program order that has this y */
     int x;            /* its move */
-    const char *name; /* for a message */
+    const char *name; /* of its x */
+    dt_location location;
     double length, size_of_y;
     bool is_finite;         /* it and its y, at the base */
     const double *elements; /* at the base */
@@ -81,11 +82,8 @@ static int first_with(dt_value *const *gradients, int k, int operand, int *n_dif
     return first;
 }
 
-static const char *name_of(const work *w, const dt_value *gradient) {
-    const dt_value *x = gradient->operands[1];
-    const char *line = dt_check_line(w->arena, w->check->module, gradient);
-    const char *name = dt_value_is(x, "read") ? dt_value_string(x, "variable") : x->name != NULL ? x->name : x->op->name;
-    return line != NULL ? dt_arena_format(w->arena, "%s, %s", name, line) : name;
+static const char *name_of(const dt_value *x) {
+    return dt_value_is(x, "read") ? dt_value_string(x, "variable") : x->name != NULL ? x->name : x->op->name;
 }
 
 /* Which gradients there are, while the graph is as written. */
@@ -96,7 +94,8 @@ static void list_gradients(work *w, dt_value *const *gradients) {
         int n_different;
         g->y = first_with(gradients, k, 0, &n_different);
         first_with(gradients, k, 1, &g->x);
-        g->name = name_of(w, gradients[k]);
+        g->name = name_of(gradients[k]->operands[1]);
+        g->location = gradients[k]->n_locations > 0 ? gradients[k]->locations[0] : (dt_location){.file = -1};
     }
 }
 
@@ -149,8 +148,7 @@ static dt_status *evaluate(work *w, const moved *what, double cost, const dt_ten
     dt_memory memory = w->check->initial; /* which no value of the function writes */
     DT_TRY(dt_interpret(w->arena, what->function, &launch, inputs, &memory, results));
     w->done += cost;
-    dt_check_tell(w->check, w->done / w->expected);
-    return NULL;
+    return dt_check_tell(w->check, w->done / w->expected);
 }
 
 /* Inputs, and moves of about a hundredth, so that nothing stands where a function has no slope: biases are 0 at first. */
@@ -252,7 +250,7 @@ static dt_status *compare(work *w, const gradient *group, int n, int direction, 
     return NULL;
 }
 
-static void keep(dt_finding *finding, double difference, const char *where) {
+static void keep(dt_finding *finding, double difference, const gradient *of) {
     bool is_undefined = isnan(difference);
     if (is_undefined ? finding->is_undefined || finding->wrong : difference <= finding->worst) return;
     if (is_undefined) {
@@ -261,7 +259,9 @@ static void keep(dt_finding *finding, double difference, const char *where) {
         finding->worst = difference;
         finding->wrong = difference > TOLERANCE;
     }
-    if (is_undefined || finding->wrong) finding->where = where;
+    if (!is_undefined && !finding->wrong) return;
+    finding->where = of->name;
+    finding->location = of->location;
 }
 
 /* The group, and where it disagrees its halves, until one gradient alone does. */
@@ -269,7 +269,7 @@ static dt_status *compare_group(work *w, const gradient *group, int n, dt_findin
     double difference = 0;
     for (int direction = 0; direction < w->n_directions && difference <= TOLERANCE; direction++) {
         DT_TRY(compare(w, group, n, direction, &difference));
-        if (n == 1 || difference <= TOLERANCE) keep(finding, difference, group->name);
+        if (n == 1 || difference <= TOLERANCE) keep(finding, difference, group);
     }
     if (n == 1 || difference <= TOLERANCE) return NULL;
     w->expected += 8 * w->n_directions; /* both halves, if not more */
@@ -280,7 +280,7 @@ static dt_status *compare_group(work *w, const gradient *group, int n, dt_findin
 dt_status *dt_check_gradients(dt_arena *arena, const dt_check *check, size_t step, int64_t rows, dt_finding *finding) {
     work w = {.arena = arena, .check = check, .rows = rows, .n_directions = n_directions(rows)};
     w.expected = 3 + 2 * w.n_directions;
-    *finding = (dt_finding){0};
+    *finding = (dt_finding){.location.file = -1};
     DT_TRY(make_function(&w, step, false, &w.values));
     if (w.n == 0) return NULL;
     DT_TRY(make_function(&w, step, true, &w.gradients));
@@ -288,7 +288,7 @@ dt_status *dt_check_gradients(dt_arena *arena, const dt_check *check, size_t ste
     DT_TRY(find_gradients(&w));
     int n_finite = 0;
     while (n_finite < w.n && w.all[n_finite].is_finite) n_finite++;
-    if (n_finite < w.n) keep(finding, NAN, w.all[n_finite].name);
+    if (n_finite < w.n) keep(finding, NAN, &w.all[n_finite]);
     w.expected = 3;
     for (int first = 0; first < n_finite; first += group_of(&w.all[first], n_finite - first)) w.expected += 2 * w.n_directions;
     for (int first = 0, n; first < n_finite && !finding->wrong; first += n) {

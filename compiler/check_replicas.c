@@ -102,7 +102,7 @@ static void compare_outcomes(const work *w, const outcome *whole, const outcome 
     const dt_module *module = w->check->module;
     const dt_function *function = w->written->steps.items[w->step].function;
     size_t n = function->results.n;
-    *w->finding = (dt_finding){.n = w->finding->n};
+    *w->finding = (dt_finding){.n = w->finding->n, .location.file = -1};
     for (size_t i = 0; i < n; i++) {
         const dt_value *value = function->results.items[i].value;
         bool has_rows = value->shape.rank > 0 && value->shape.dims[0] == DT_BATCH;
@@ -185,11 +185,11 @@ dt_status *dt_check_replicas(dt_arena *arena, const dt_check *check, size_t step
     size_t n = module->steps.items[step].function->results.n + module->variables.n;
     double *nudged = DT_NEW_ARRAY(arena, double, n);
     outcome whole, parts;
-    *finding = (dt_finding){.n = (int)n};
+    *finding = (dt_finding){.n = (int)n, .location.file = -1};
     DT_TRY(make(arena, module, "autodiff", (1u << DT_N_SWITCHES) - 1, &w.written)); /* nothing but what has to be done */
     DT_TRY(make(arena, module, "partition", 0, &w.partitioned));
     DT_TRY(run_written(&w, valid, 0, &whole));
-    dt_check_tell(check, 0.5);
+    DT_TRY(dt_check_tell(check, 0.5));
     DT_TRY(run_partitioned(&w, valid, &parts));
     compare_outcomes(&w, &whole, &parts, nudged);
     if (!finding->wrong) return NULL;

@@ -13,7 +13,7 @@
  * generates code, is different: it ends the process (abort) where it gets no memory.
  *
  * Files. A call reads the program, the modules that it uses and, for GPUs, a cache of code in $XDG_CACHE_HOME/dtc or ~/.cache/dtc; it writes what
- * it is told to write, and that cache. A file that is written appears whole or not at all.
+ * it is told to write, and that cache. A file that is written appears whole or not at all. No call starts a process but dtc_graph, for a picture.
  *
  * dt_status.h says how errors, options and callbacks work. */
 #ifndef DTC_H
@@ -50,7 +50,7 @@ typedef struct dtc_remark {
 /* One finding. All of it is borrowed until the callback returns. */
 typedef struct dtc_diagnostic {
     dtc_severity severity;
-    int line, column, length; /* in `file`, from 1, columns and length in bytes; line 0: no place */
+    int line, column, length; /* in `file`, from 1, columns and length in bytes; line 0: no place; length 0: only its beginning is known */
     const char *file;         /* as it was named; "" where there is no place */
     const char *message;      /* a sentence */
     const dtc_remark *remarks;
@@ -127,7 +127,7 @@ typedef struct dtc_layer {
 } dtc_layer;
 
 typedef struct dtc_variable {
-    const char *path, *kind; /* kind: "parameter", "state", or "slot" of an optimizer */
+    const char *path, *kind; /* kind: "parameter", "state", "slot" of an optimizer, "launch": a launch value */
     const char *type;        /* "f32[3, 3, 64, 128]" */
     int trainable;
     int64_t n_elements, n_bytes;
@@ -155,6 +155,118 @@ typedef struct dtc_summary {
 /* What a program is, before anything runs: layers, parameters, arithmetic, memory. It generates no code. */
 DT_API dt_status *dtc_summarize(const dtc_program *program, dtc_summary **summary);
 DT_API void dtc_summary_free(dtc_summary *summary); /* NULL is allowed */
+
+/* ---- graph ---- */
+
+typedef struct dtc_graph_options {
+    size_t size;        /* sizeof(dtc_graph_options) */
+    const char *step;   /* NULL: train, or else the first */
+    int n_levels;       /* how many levels of layers are shown: 1: models alone; 0: all */
+    const char *format; /* "dot" or NULL: text for Graphviz; "svg", "pdf" or "png", which Graphviz draws: its program dot has to be installed */
+    const char *output; /* file to write; NULL: none */
+} dtc_graph_options;
+
+/* Draws what a step computes: layers as boxes, shapes at the arrows between them, and what crosses replicas.
+ *
+ * options  NULL: text for Graphviz, of the step train.
+ * bytes    the text or the picture; NULL: only the file is wanted. Zeros after an error.
+ * Returns  DT_NOT_FOUND: there is no such step, or no dot, which the call starts for a picture and waits for. */
+DT_API dt_status *dtc_graph(const dtc_program *program, const dtc_graph_options *options, dtc_bytes *bytes);
+
+/* ---- check ---- */
+
+typedef enum dtc_check_kind {
+    DTC_CHECK_PROGRAM,   /* types and shapes agree */
+    DTC_CHECK_GRADIENTS, /* each gradient of a step, against slopes */
+    DTC_CHECK_REPLICAS   /* a step on three replicas, against the step as it is written */
+} dtc_check_kind;
+
+typedef enum dtc_verdict {
+    DTC_HOLDS,
+    DTC_WRONG,  /* a mistake of the compiler, for no program makes that happen; or of a graph changed by hand */
+    DTC_UNKNOWN /* `text` says why: the data that was made up has no slope there, the step stops gradients */
+} dtc_verdict;
+
+/* What one check found. All of it is borrowed until the callback returns. */
+typedef struct dtc_finding {
+    dtc_check_kind kind;
+    dtc_verdict verdict;
+    const char *step;  /* NULL: of the whole program */
+    int n_compared;    /* gradients, or results and variables */
+    double difference; /* the largest, as a share of what is compared */
+    const char *where; /* of what does not hold: a variable's path or a result's name; NULL */
+    const char *file;  /* of its line; "" where there is none */
+    int line;          /* from 1; 0: none */
+    const char *text;  /* all of it as `dtc check` prints it: a line, with its line feed */
+} dtc_finding;
+
+/* Told of each finding, in the order of the program; and from time to time how much is done, 0 to 1. Not 0: stop. */
+typedef int (*dtc_finding_function)(void *context, const dtc_finding *finding);
+typedef int (*dtc_progress_function)(void *context, double done);
+
+typedef struct dtc_check_program_options {
+    size_t size;                    /* sizeof(dtc_check_program_options) */
+    const char *step;               /* only this one; NULL: each */
+    int64_t rows;                   /* for each replica, up to 1024; 0: 2, and of large steps 1 */
+    dtc_finding_function finding;   /* may be NULL */
+    dtc_progress_function progress; /* may be NULL */
+    void *context;                  /* given to both */
+} dtc_check_program_options;
+
+typedef struct dtc_check_result {
+    size_t size; /* sizeof(dtc_check_result) */
+    int n_held, n_wrong, n_unknown;
+} dtc_check_result;
+
+/* Checks a program: its types and shapes, by elaborating it; its gradients against slopes, and each step on three replicas against the step as it is
+ * written, by running them in an interpreter with all floats in f64, on data that is made up.
+ *
+ * options  NULL: all steps.
+ * result   how many checks found what; may be NULL. Zeros after an error.
+ * Returns  NULL though something is wrong: that is a result. DT_INVALID_ARGUMENT for a program with mistakes, DT_NOT_FOUND: there is no such step. */
+DT_API dt_status *dtc_check_program(const dtc_program *program, const dtc_check_program_options *options, dtc_check_result *result);
+
+/* ---- passes ---- */
+
+/* Of the i-th pass, in the order in which a compilation runs them; NULL past the last. One that runs twice is there twice. */
+DT_API const char *dtc_pass_name(int i);
+
+typedef struct dtc_pass_options {
+    size_t size;        /* sizeof(dtc_pass_options) */
+    const char *pass;   /* its name; NULL: none, the graph is read and written */
+    const char *output; /* file to write; NULL: none */
+} dtc_pass_options;
+
+/* Runs one pass on a graph in text form, as `emit` "ir" of dtc_compile gives it, and before it only what it cannot do without.
+ *
+ * program  the graph, whatever the name of its file
+ * bytes    the graph after the pass, or the plans that the pass works on; NULL: only the file is wanted. Zeros after an error.
+ * Returns  DT_INVALID_ARGUMENT: this is no graph, or not one for this pass; DT_NOT_FOUND: there is no such pass. */
+DT_API dt_status *dtc_run_pass(const dtc_program *program, const dtc_pass_options *options, dtc_bytes *bytes);
+
+/* ---- operations ---- */
+
+/* An operation that programs are made of. What it does not have is "". */
+typedef struct dtc_operation {
+    const char *name, *kind;      /* "log1p", "map" */
+    const char *signature;        /* "log1p(x: float)" */
+    const char *description;      /* a sentence */
+    const char *formula;          /* what it means, for an element */
+    const char *gradient, *numpy; /* for each operand; an equivalent of NumPy's */
+    const char *accuracy;         /* of the kernels that compute it */
+    const char *text;             /* what `dtc ops NAME` prints: all of this */
+} dtc_operation;
+
+/* In one piece of memory, with all that it points to. */
+typedef struct dtc_operations {
+    const char *text; /* what `dtc ops` prints: all of them, by kind */
+    const dtc_operation *const *operations;
+    size_t n_operations;
+} dtc_operations;
+
+/* The table of operations. */
+DT_API dt_status *dtc_list_operations(dtc_operations **operations);
+DT_API void dtc_operations_free(dtc_operations *operations); /* NULL is allowed */
 
 /* ---- pack ---- */
 

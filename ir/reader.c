@@ -25,7 +25,7 @@ dt_status *dt_reader_annotate(const dt_reader *reader, dt_status *status) {
     if (status == NULL || reader->name == NULL) return status;
     int line, column;
     find_place(reader, &line, &column);
-    return dt_status_annotate(status, "%s:%d:%d", reader->name, line, column);
+    return dt_status_at(dt_status_annotate(status, "%s:%d:%d", reader->name, line, column), reader->name, line, column);
 }
 
 dt_status *dt_reader_error(const dt_reader *reader, const char *format, ...) {

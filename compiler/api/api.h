@@ -1,9 +1,14 @@
 /* api: what the calls of libdtc (include/dtc.h) share: how a call gets from the caller's structs to a module, and from findings to the caller.
  *
  *   program.c   a call: its arena, its stack, its program's text and module; errors of the program
- *   report.c    findings, told on the caller's thread
+ *   report.c    what is told on the caller's thread, and given to the caller: bytes, files, structs
  *   compile.c   dtc_compile
  *   summary.c   dtc_summarize
+ *   graph.c     dtc_graph
+ *   check.c     dtc_check_program
+ *   pass.c      dtc_run_pass
+ *   operations.c  dtc_list_operations
+ *   pack.c      dtc_pack
  *   cuda.c      what a compilation does for GPUs */
 #ifndef DT_API_API_H
 #define DT_API_API_H
@@ -11,9 +16,9 @@
 #include "base/arena.h"
 #include "base/text.h"
 #include "base/thread.h"
+#include "compiler/kernel/compilation.h"
 #include "frontends/dsl/diagnostics.h"
 #include "include/dtc.h"
-#include "ir/graph.h"
 
 /* One call of the library. What is not in the arena belongs into the call, or into what `context` points to, for `work` may be left at any
  * allocation. */
@@ -40,6 +45,9 @@ dt_status *dt_api_check_program(const dtc_program *program);
 /* Reads and elaborates the program, or a graph in text form. Mistakes in a program are reported; the status then says how many. */
 dt_status *dt_api_load(dt_api_call *call, dt_module **module);
 
+/* A graph in text form, whatever the name of its file. */
+dt_status *dt_api_load_graph(dt_api_call *call, dt_module **module);
+
 /* The text of call->program, as call->source. What is no text is an error: a device, an artifact, a byte of 0, after which nothing would be read. */
 dt_status *dt_api_read_source(dt_api_call *call);
 
@@ -47,11 +55,21 @@ dt_status *dt_api_read_source(dt_api_call *call);
 dt_status *dt_api_report(dt_api_call *call, const dtc_diagnostic *diagnostic);
 /* A finding without a place: its text alone, which may be of several lines; NULL is nothing to tell. */
 dt_status *dt_api_report_text(dt_api_call *call, dtc_severity severity, const char *text);
-/* All of a front end's findings. */
+/* All of a front end's findings; what the passes warn of. */
 dt_status *dt_api_report_all(dt_api_call *call, const dt_diagnostics *diagnostics);
+dt_status *dt_api_report_warnings(dt_api_call *call, const dt_compilation *compilation);
+/* Any other callback of the caller's: task(argument) on the caller's thread, unless the call is stopped already. Not 0: DT_ABORTED. */
+dt_status *dt_api_tell(dt_api_call *call, int (*task)(void *argument), void *argument);
 
 /* Writes a call's result to `output`, unless that is NULL, and gives it to `bytes`, unless that is; the text, on the heap, is freed or given. */
 dt_status *dt_api_give(dt_text *text, const char *output, dtc_bytes *bytes);
+
+/* What a call gives as a struct in one piece of memory: make(arena, context) makes all of it in an arena of its own, the struct itself of
+ * dt_api_kept, and returns that. dt_api_release frees it, and NULL. */
+dt_status *dt_api_keep(void *(*make)(dt_arena *arena, const void *context), const void *context, void **made);
+void *dt_api_kept(dt_arena *arena, size_t bytes);
+void dt_api_release(void *made);
+
 /* An error if writing to `output` would overwrite `input`. */
 dt_status *dt_api_check_output(const char *input, const char *output);
 

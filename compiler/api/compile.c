@@ -187,6 +187,17 @@ static dt_status *make_artifact(dt_api_call *call, job *job, const dt_compilatio
     return dt_artifact_write(&job->output, job->options.output != NULL ? job->options.output : call->program.path, &contents);
 }
 
+/* A warning a line. */
+static dt_status *report_lines(dt_api_call *call, const char *lines) {
+    for (size_t n; lines != NULL && *lines != 0; lines += n + 1) {
+        n = strcspn(lines, "\n");
+        const char *message = dt_arena_substring(call->arena, lines, n);
+        const char *text = dt_arena_format(call->arena, "warning: %s\n", message);
+        DT_TRY(dt_api_report(call, &(dtc_diagnostic){.severity = DTC_WARNING, .file = "", .message = message, .text = text}));
+    }
+    return NULL;
+}
+
 /* The same program once more, as GPUs run it. `graph`: its text before any pass. */
 static dt_status *generate_cuda(dt_api_call *call, job *job, const char *graph, dt_compilation *compilation, dt_timings *timings) {
     double start = dt_seconds();
@@ -198,7 +209,7 @@ static dt_status *generate_cuda(dt_api_call *call, job *job, const char *graph, 
     start = dt_seconds();
     dt_status *status = dt_api_cuda_compile(&job->cuda, &job->cuda_warnings);
     dt_timings_add(timings, "NVRTC", dt_seconds() - start);
-    return dt_status_first(status, dt_api_report_text(call, DTC_WARNING, job->cuda_warnings.data));
+    return dt_status_first(status, report_lines(call, job->cuda_warnings.data));
 }
 
 static dt_status *generate(dt_api_call *call, job *job, const dt_compilation *compilation, const char *graph, dt_timings *timings) {
@@ -263,7 +274,7 @@ static dt_status *work(dt_api_call *call, void *context) {
     dt_timings timings = {0};
     dt_status *status = compile(call, job, &compilation, &dumps, &timings, &graph);
     status = dt_status_first(status, dt_api_report_text(call, DTC_REPORT, dumps.data));
-    status = dt_status_first(status, dt_api_report_text(call, DTC_WARNING, compilation.warnings.data));
+    status = dt_status_first(status, dt_api_report_warnings(call, &compilation));
     if (job->options.time_passes) dt_timings_print(&timing_text, &timings);
     status = dt_status_first(status, dt_api_report_text(call, DTC_REPORT, timing_text.data));
     return status != NULL ? status : dt_api_give(&job->output, job->options.output, job->bytes);

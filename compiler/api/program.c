@@ -119,17 +119,17 @@ typedef struct question {
     const char *text;
 } question;
 
-static void ask(void *argument) {
+static int ask(void *argument) {
     question *question = argument;
     const dtc_program *program = &question->call->program;
-    if (program->module(program->context, question->name, &question->text) != 0) question->call->is_stopped = true;
+    return program->module(program->context, question->name, &question->text);
 }
 
 static dt_status *find_module(void *context, const char *name, const char **text) {
     question question = {.call = context, .name = name};
-    if (!question.call->is_stopped) dt_caller_do(question.call->caller, ask, &question);
+    dt_status *status = dt_api_tell(context, ask, &question);
     *text = question.text;
-    return question.call->is_stopped ? dt_error(DT_ABORTED, "stopped by the caller") : NULL;
+    return status;
 }
 
 /* How many mistakes there are, with the place of the first; all of them where the caller has no other way to see them. */
@@ -151,6 +151,7 @@ static dt_status *mistakes(dt_api_call *call, const dt_diagnostics *diagnostics)
 
 static dt_status *elaborate(dt_api_call *call, dt_module **module) {
     const dtc_program *program = &call->program;
+    DT_TRY(dt_api_read_source(call));
     dt_dsl_define *defines = DT_NEW_ARRAY(call->arena, dt_dsl_define, program->n_defines);
     for (size_t i = 0; i < program->n_defines; i++) defines[i] = (dt_dsl_define){program->defines[i].name, program->defines[i].value};
     dt_dsl_options options = {.defines = defines,
@@ -171,8 +172,9 @@ static bool is_graph(const char *path) {
     return n >= 3 && strcmp(path + n - 3, ".ir") == 0;
 }
 
-static dt_status *parse_graph(dt_api_call *call, dt_module **module) {
+dt_status *dt_api_load_graph(dt_api_call *call, dt_module **module) {
     const dtc_program *program = &call->program;
+    DT_TRY(dt_api_read_source(call));
     if (program->n_defines) return dt_error(DT_INVALID_ARGUMENT, "%s: a graph has no options left to set with -D", program->path);
     if (program->precision)
         return dt_error(DT_INVALID_ARGUMENT, "%s: --precision is for programs: in a graph each product says its own", program->path);
@@ -182,8 +184,7 @@ static dt_status *parse_graph(dt_api_call *call, dt_module **module) {
 }
 
 dt_status *dt_api_load(dt_api_call *call, dt_module **module) {
-    DT_TRY(dt_api_read_source(call));
-    DT_TRY((is_graph(call->program.path) ? parse_graph : elaborate)(call, module));
+    DT_TRY((is_graph(call->program.path) ? dt_api_load_graph : elaborate)(call, module));
     int64_t rows = (*module)->capacity;
     if (rows < 0 || rows > INT32_MAX)
         return dt_error(DT_INVALID_ARGUMENT,

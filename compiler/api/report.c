@@ -1,26 +1,44 @@
-/* report: what is found and made, given to the caller: findings by its callback, on its thread; results as bytes or files. */
+/* report: what is found and made, given to the caller: findings by its callback, on its thread; results as bytes, files or structs. */
 #include "base/file.h"
 #include "compiler/api/api.h"
 
+#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+/* ---- what is told ---- */
+
 /* A callback on its way to the caller's thread. */
 typedef struct telling {
-    dt_api_call *call;
-    const dtc_diagnostic *diagnostic;
+    int (*task)(void *argument);
+    void *argument;
+    bool *is_stopped;
 } telling;
 
 static void tell(void *argument) {
     telling *telling = argument;
-    const dtc_program *program = &telling->call->program;
-    if (program->diagnostic(program->context, telling->diagnostic) != 0) telling->call->is_stopped = true;
+    if (telling->task(telling->argument) != 0) *telling->is_stopped = true;
+}
+
+dt_status *dt_api_tell(dt_api_call *call, int (*task)(void *argument), void *argument) {
+    if (!call->is_stopped) dt_caller_do(call->caller, tell, &(telling){task, argument, &call->is_stopped});
+    return call->is_stopped ? dt_error(DT_ABORTED, "%s: stopped by the caller", call->program.path) : NULL;
+}
+
+typedef struct report {
+    const dtc_program *program;
+    const dtc_diagnostic *diagnostic;
+} report;
+
+static int call_back(void *argument) {
+    report *report = argument;
+    return report->program->diagnostic(report->program->context, report->diagnostic);
 }
 
 dt_status *dt_api_report(dt_api_call *call, const dtc_diagnostic *diagnostic) {
-    if (call->program.diagnostic != NULL && !call->is_stopped) dt_caller_do(call->caller, tell, &(telling){call, diagnostic});
-    return call->is_stopped ? dt_error(DT_ABORTED, "%s: stopped by the caller", call->program.path) : NULL;
+    if (call->program.diagnostic == NULL && !call->is_stopped) return NULL;
+    return dt_api_tell(call, call_back, &(report){&call->program, diagnostic});
 }
 
 dt_status *dt_api_report_text(dt_api_call *call, dtc_severity severity, const char *text) {
@@ -56,6 +74,28 @@ dt_status *dt_api_report_all(dt_api_call *call, const dt_diagnostics *diagnostic
                               dt_arena_format(call->arena, "error: %zu errors shown, the rest is left out\n", dt_diagnostics_n_errors(diagnostics)));
 }
 
+static dt_status *report_warning(dt_api_call *call, const dt_module *module, const dt_warning *warning) {
+    bool has_place = warning->location.file >= 0 && (size_t)warning->location.file < module->files.n;
+    dtc_diagnostic diagnostic = {.severity = DTC_WARNING, .file = "", .message = warning->message};
+    if (has_place) {
+        diagnostic.file = module->files.items[warning->location.file];
+        diagnostic.line = warning->location.line;
+        diagnostic.column = warning->location.column;
+        diagnostic.text =
+            dt_arena_format(call->arena, "%s:%d:%d: warning: %s\n", diagnostic.file, diagnostic.line, diagnostic.column, warning->message);
+    } else {
+        diagnostic.text = dt_arena_format(call->arena, "warning: %s\n", warning->message);
+    }
+    return dt_api_report(call, &diagnostic);
+}
+
+dt_status *dt_api_report_warnings(dt_api_call *call, const dt_compilation *compilation) {
+    for (size_t i = 0; i < compilation->warnings.n; i++) DT_TRY(report_warning(call, compilation->module, &compilation->warnings.items[i]));
+    return NULL;
+}
+
+/* ---- what is given ---- */
+
 dt_status *dt_api_check_output(const char *input, const char *output) {
     struct stat from, to;
     if (stat(input, &from) != 0 || stat(output, &to) != 0 || !S_ISREG(from.st_mode) || from.st_dev != to.st_dev || from.st_ino != to.st_ino)
@@ -74,4 +114,34 @@ dt_status *dt_api_give(dt_text *text, const char *output, dtc_bytes *bytes) {
     if (status == NULL && bytes != NULL) *bytes = (dtc_bytes){dt_text_take(text), n};
     dt_text_free(text);
     return status;
+}
+
+/* Before the struct, at whose alignment it leaves it. */
+typedef struct kept {
+    _Alignas(16) dt_arena *arena;
+} kept;
+
+void *dt_api_kept(dt_arena *arena, size_t bytes) {
+    kept *kept = dt_arena_new(arena, sizeof *kept + bytes);
+    kept->arena = arena;
+    return kept + 1;
+}
+
+/* No local of this function changes between setjmp and longjmp. */
+dt_status *dt_api_keep(void *(*make)(dt_arena *arena, const void *context), const void *context, void **made) {
+    jmp_buf guard;
+    dt_arena *arena = dt_arena_create();
+    if (arena == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    if (setjmp(guard) != 0) {
+        dt_arena_destroy(arena);
+        return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    dt_arena_guard(arena, &guard);
+    *made = make(arena, context);
+    dt_arena_guard(arena, NULL);
+    return NULL;
+}
+
+void dt_api_release(void *made) {
+    if (made != NULL) dt_arena_destroy(((kept *)made - 1)->arena);
 }

@@ -5,7 +5,6 @@
 #include "ir/flops.h"
 #include "ir/text_form.h"
 
-#include <setjmp.h>
 #include <string.h>
 
 /* ---- layers ---- */
@@ -178,11 +177,12 @@ static void print_step(dt_text *text, const dt_compilation *compilation, const d
 
 /* ---- what the caller keeps ---- */
 
-/* In an arena of its own, in which the summary lies too. */
-typedef struct kept {
-    dtc_summary summary;
-    dt_arena *arena;
-} kept;
+/* What a summary is made of. */
+typedef struct found {
+    const dt_compilation *compilation;
+    const dt_flops *flops; /* of each step */
+    const dt_text *text;
+} found;
 
 static const char *shape_text(dt_arena *arena, dt_dtype dtype, dt_shape shape) {
     dt_text text = {.arena = arena};
@@ -202,7 +202,8 @@ static const dtc_layer *keep_layer(dt_arena *arena, const dt_layer *layer) {
 }
 
 static const dtc_variable *keep_variable(dt_arena *arena, const dt_variable *variable) {
-    static const char *const kinds[] = {[DT_VARIABLE_PARAMETER] = "parameter", [DT_VARIABLE_STATE] = "state", [DT_VARIABLE_SLOT] = "slot"};
+    static const char *const kinds[] = {
+        [DT_VARIABLE_PARAMETER] = "parameter", [DT_VARIABLE_STATE] = "state", [DT_VARIABLE_SLOT] = "slot", [DT_VARIABLE_LAUNCH] = "launch"};
     dtc_variable *kept = DT_NEW(arena, dtc_variable);
     *kept = (dtc_variable){.path = dt_arena_string(arena, variable->path),
                            .kind = kinds[variable->kind],
@@ -224,47 +225,29 @@ static const dtc_step *keep_step(dt_arena *arena, const dt_compilation *compilat
     return kept;
 }
 
-static kept *keep_all(dt_arena *arena, const dt_compilation *compilation, const dt_flops *flops, const dt_text *text) {
-    const dt_module *module = compilation->module;
+static void *keep_all(dt_arena *arena, const void *context) {
+    const found *found = context;
+    const dt_module *module = found->compilation->module;
     size_t n_layers = module->layers.n, n_variables = module->variables.n, n_steps = module->steps.n;
-    kept *kept = DT_NEW(arena, struct kept);
+    dtc_summary *summary = dt_api_kept(arena, sizeof *summary);
     const dtc_layer **layers = DT_NEW_ARRAY(arena, const dtc_layer *, n_layers);
     const dtc_variable **variables = DT_NEW_ARRAY(arena, const dtc_variable *, n_variables);
     const dtc_step **steps = DT_NEW_ARRAY(arena, const dtc_step *, n_steps);
     for (size_t i = 0; i < n_layers; i++) layers[i] = keep_layer(arena, &module->layers.items[i]);
     for (size_t i = 0; i < n_variables; i++) variables[i] = keep_variable(arena, &module->variables.items[i]);
-    for (size_t i = 0; i < n_steps; i++) steps[i] = keep_step(arena, compilation, &module->steps.items[i], flops[i]);
-    kept->arena = arena;
-    kept->summary = (dtc_summary){.name = dt_arena_string(arena, module->name),
-                                  .text = dt_arena_string(arena, text->data),
-                                  .layers = layers,
-                                  .n_layers = n_layers,
-                                  .variables = variables,
-                                  .n_variables = n_variables,
-                                  .steps = steps,
-                                  .n_steps = n_steps};
-    return kept;
+    for (size_t i = 0; i < n_steps; i++) steps[i] = keep_step(arena, found->compilation, &module->steps.items[i], found->flops[i]);
+    *summary = (dtc_summary){.name = dt_arena_string(arena, module->name),
+                             .text = dt_arena_string(arena, found->text->data),
+                             .layers = layers,
+                             .n_layers = n_layers,
+                             .variables = variables,
+                             .n_variables = n_variables,
+                             .steps = steps,
+                             .n_steps = n_steps};
+    return summary;
 }
 
-/* No local of this function changes between setjmp and longjmp. */
-static dt_status *keep(const dt_compilation *compilation, const dt_flops *flops, const dt_text *text, dtc_summary **summary) {
-    jmp_buf guard;
-    dt_arena *arena = dt_arena_create();
-    if (arena == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-    if (setjmp(guard) != 0) {
-        dt_arena_destroy(arena);
-        return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-    }
-    dt_arena_guard(arena, &guard);
-    kept *made = keep_all(arena, compilation, flops, text);
-    dt_arena_guard(arena, NULL);
-    *summary = &made->summary;
-    return NULL;
-}
-
-void dtc_summary_free(dtc_summary *summary) {
-    if (summary != NULL) dt_arena_destroy(((kept *)summary)->arena);
-}
+void dtc_summary_free(dtc_summary *summary) { dt_api_release(summary); }
 
 /* ---- the call ---- */
 
@@ -285,15 +268,17 @@ static dt_status *work(dt_api_call *call, void *context) {
     dt_flops *flops = DT_NEW_ARRAY(arena, dt_flops, module->steps.n);
     DT_TRY(count_as_written(arena, module, flops));
     dt_status *status = dt_passes_run(&compilation, &(dt_passes_options){0});
-    DT_TRY(dt_status_first(status, dt_api_report_text(call, DTC_WARNING, compilation.warnings.data)));
+    DT_TRY(dt_status_first(status, dt_api_report_warnings(call, &compilation)));
     dt_text text = {.arena = arena};
     print_layers(arena, &text, module);
     int64_t shared_bytes = print_parameters(&text, module);
     for (size_t i = 0; i < module->steps.n; i++) print_step(&text, &compilation, &module->steps.items[i], flops[i], shared_bytes);
-    return keep(&compilation, flops, &text, context);
+    return dt_api_keep(keep_all, &(found){&compilation, flops, &text}, context);
 }
 
 dt_status *dtc_summarize(const dtc_program *program, dtc_summary **summary) {
-    *summary = NULL;
-    return dt_api_run(program, work, summary);
+    void *made = NULL;
+    dt_status *status = dt_api_run(program, work, &made);
+    *summary = made;
+    return status;
 }

@@ -59,7 +59,7 @@ void dt_cuda_add_warnings(dt_text *warnings, const char *remarks, const char *ar
     const char *line;
     for (int n; (n = next_line(&remarks, &line)) >= 0;) {
         if (!holds(line, n, "warning") || strncmp(line, information, strlen(information)) == 0) continue;
-        dt_text_format(warnings, "warning: %s: %.*s", architecture, n, line);
+        dt_text_format(warnings, "%s: %.*s", architecture, n, line);
         for (int i = 0; i < n_sources && !names_one(line, n, sources, n_sources); i++)
             dt_text_format(warnings, "%s%s", i == 0 ? ", in " : i + 1 < n_sources ? ", " : " or ", sources[i].name);
         dt_text_append(warnings, "\n");

@@ -1,7 +1,6 @@
 /* command: see command.h. */
 #include "compiler/commands/command.h"
 
-#include "base/file.h"
 #include "base/memory.h"
 #include "base/status.h"
 
@@ -50,14 +49,14 @@ void dt_command_refuse(struct argp_state *state, dt_status *status) {
     dtc_status_free(status);
 }
 
-static int print_finding(void *context, const dtc_diagnostic *diagnostic) {
+int dt_command_print_finding(void *context, const dtc_diagnostic *diagnostic) {
     (void)context;
     fputs(diagnostic->text, stderr);
     return 0;
 }
 
 int dt_command_run(const struct argp *argp, int argc, char **argv, void *options, dt_status *(*run)(dt_command_call *call)) {
-    dt_command_call call = {.program = {.size = sizeof call.program, .diagnostic = print_finding}, .options = options};
+    dt_command_call call = {.program = {.size = sizeof call.program, .diagnostic = dt_command_print_finding}, .options = options};
     call.defines = dt_allocate_zeroed((size_t)argc, sizeof *call.defines);
     if (call.defines == NULL) return dt_command_finish(dt_error(DT_RESOURCE_EXHAUSTED, "out of memory"));
     call.program.defines = call.defines;
@@ -66,22 +65,17 @@ int dt_command_run(const struct argp *argp, int argc, char **argv, void *options
     return code;
 }
 
-dt_status *dt_command_print(dtc_bytes *bytes) {
-    bool written = fwrite(bytes->data, 1, bytes->n_bytes, stdout) == bytes->n_bytes && fflush(stdout) == 0;
-    dtc_free(bytes->data);
-    *bytes = (dtc_bytes){0};
+static dt_status *print(const char *data, size_t n) {
+    bool written = fwrite(data, 1, n, stdout) == n && fflush(stdout) == 0;
     return written ? NULL : dt_error(DT_IO, "cannot write to standard output");
 }
 
-dt_status *dt_command_write(const char *path, dt_text *text) {
-    dt_status *status = NULL;
-    if (text->failed)
-        status = dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-    else if (path != NULL && strcmp(path, "-") != 0)
-        status = dt_file_write_atomic(path, text->data ? text->data : "", text->n);
-    else if (fwrite(text->data ? text->data : "", 1, text->n, stdout) != text->n || fflush(stdout) != 0)
-        status = dt_error(DT_IO, "cannot write to standard output");
-    dt_text_free(text);
+dt_status *dt_command_print_text(const char *text) { return print(text, strlen(text)); }
+
+dt_status *dt_command_print(dtc_bytes *bytes) {
+    dt_status *status = print(bytes->data, bytes->n_bytes);
+    dtc_free(bytes->data);
+    *bytes = (dtc_bytes){0};
     return status;
 }
 

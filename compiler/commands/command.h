@@ -1,5 +1,5 @@
 /* command: what the subcommands of dtc share. Each is a reader of its arguments, a call of the library, and a writer of what comes out. The calls are
- * those of include/dtc.h; of check, graph and opt, which need the program's module, they are work of their own that compiler/api/api.h runs. */
+ * those of include/dtc.h. */
 #ifndef DT_COMMANDS_COMMAND_H
 #define DT_COMMANDS_COMMAND_H
 
@@ -52,10 +52,12 @@ error_t dt_command_parse(int key, char *argument, struct argp_state *state);
 /* Ends the process with "wrong usage" if there is an error, which it prints. Memory that is out is no wrong usage: the call itself will say so. */
 void dt_command_refuse(struct argp_state *state, dt_status *status);
 
-/* Writes bytes to standard output and frees them. */
+/* The callback of a dtc_program: to standard error. */
+int dt_command_print_finding(void *context, const dtc_diagnostic *diagnostic);
+
+/* Writes to standard output: a text; bytes, which it frees. */
+dt_status *dt_command_print_text(const char *text);
 dt_status *dt_command_print(dtc_bytes *bytes);
-/* Writes text to `path`, or to standard output when it is NULL or "-"; frees the text. */
-dt_status *dt_command_write(const char *path, dt_text *text);
 
 /* Prints a status as "dtc: message" and frees it; returns the exit code. */
 int dt_command_finish(dt_status *status);

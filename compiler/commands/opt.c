@@ -1,13 +1,11 @@
 /* dtc opt: one pass, text in and text out. What the tests of the passes use, and a way to look at one pass alone. */
-#include "compiler/api/api.h"
 #include "compiler/commands/command.h"
-#include "compiler/pipeline.h"
-#include "ir/text_form.h"
 
-#include <stdio.h>
+#include <string.h>
 
 typedef struct options {
-    const char *pass, *path, *output;
+    const char *path;
+    dtc_pass_options pass;
 } options;
 
 static const struct argp_option option_rows[] = {
@@ -16,17 +14,23 @@ static const struct argp_option option_rows[] = {
     {0},
 };
 
+static bool is_pass(const char *name) {
+    int i = 0;
+    while (dtc_pass_name(i) != NULL && strcmp(dtc_pass_name(i), name) != 0) i++;
+    return dtc_pass_name(i) != NULL;
+}
+
 static error_t parse(int key, char *argument, struct argp_state *state) {
     options *options = state->input;
     switch (key) {
     case 'p':
-        if (!dt_pass_exists(argument)) argp_error(state, "there is no pass \"%s\"", argument);
-        if (options->pass) argp_error(state, "one pass at a time: \"%s\" or \"%s\"?", options->pass, argument);
-        options->pass = argument;
+        if (!is_pass(argument)) argp_error(state, "there is no pass \"%s\"", argument);
+        if (options->pass.pass) argp_error(state, "one pass at a time: \"%s\" or \"%s\"?", options->pass.pass, argument);
+        options->pass.pass = argument;
         return 0;
     case 'o':
         if (*argument == 0) argp_error(state, "-o takes the name of a file");
-        options->output = argument;
+        options->pass.output = argument;
         return 0;
     case ARGP_KEY_ARG:
         if (options->path) argp_error(state, "one file at a time");
@@ -37,26 +41,19 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     }
 }
 
-static dt_status *work(dt_api_call *call, void *context) {
-    const options *options = context;
-    dt_module *module;
-    DT_TRY(dt_api_read_source(call));
-    if (options->output) DT_TRY(dt_api_check_output(options->path, options->output));
-    DT_TRY(dt_module_parse(call->arena, options->path, call->source, &module));
-    dt_compilation compilation = {.arena = call->arena, .module = module};
-    dt_status *status = options->pass ? dt_pass_run(&compilation, options->pass) : NULL;
-    if (compilation.warnings.data) fputs(compilation.warnings.data, stderr);
-    DT_TRY(status);
-    dt_text text = {.arena = call->arena};
-    dt_compilation_print(&text, &compilation);
-    return dt_command_write(options->output, &text);
+static dt_status *run(options *options) {
+    const dtc_program program = {.size = sizeof program, .path = options->path, .diagnostic = dt_command_print_finding};
+    dtc_bytes text = {0};
+    if (options->pass.output != NULL && strcmp(options->pass.output, "-") == 0) options->pass.output = NULL;
+    bool is_printed = options->pass.output == NULL;
+    DT_TRY(dtc_run_pass(&program, &options->pass, is_printed ? &text : NULL));
+    return is_printed ? dt_command_print(&text) : NULL;
 }
 
 int dt_command_opt(int argc, char **argv) {
     static const struct argp argp = {option_rows, parse, "FILE.ir", "Run one pass on a graph in text form and print what comes out.",
                                      NULL,        NULL,  NULL};
-    options options = {0};
+    options options = {.pass = {.size = sizeof options.pass}};
     if (argp_parse(&argp, argc, argv, 0, NULL, &options) != 0) return 2;
-    const dtc_program program = {.size = sizeof program, .path = options.path};
-    return dt_command_finish(dt_api_run(&program, work, &options));
+    return dt_command_finish(run(&options));
 }

@@ -2,16 +2,14 @@
 #include "base/status.h"
 #include "compiler/commands/command.h"
 
-#include <stdio.h>
-
 static const struct argp_option option_rows[] = {DT_COMMAND_PROGRAM_OPTIONS, {0}};
 
 static dt_status *run(dt_command_call *call) {
     dtc_summary *summary;
     DT_TRY(dtc_summarize(&call->program, &summary));
-    bool written = fputs(summary->text, stdout) >= 0 && fflush(stdout) == 0;
+    dt_status *status = dt_command_print_text(summary->text);
     dtc_summary_free(summary);
-    return written ? NULL : dt_error(DT_IO, "cannot write to standard output");
+    return status;
 }
 
 int dt_command_summary(int argc, char **argv) {

@@ -17,6 +17,12 @@ typedef enum dt_target {
 } dt_target;
 static inline bool dt_target_is_batched(dt_target target) { return target == DT_TARGET_CUDA; }
 
+/* What a pass did that costs something, for the user. */
+typedef struct dt_warning {
+    dt_location location; /* file -1: no place */
+    const char *message;  /* a sentence */
+} dt_warning;
+
 typedef struct dt_compilation {
     dt_arena *arena;
     dt_module *module;
@@ -27,8 +33,8 @@ typedef struct dt_compilation {
     const dt_share *variable_shares; /* [variables of the module] of slots that processes may share out; NULL before share_updates */
     int64_t microbatch_rows;         /* of every plan, chosen before fuse (compiler/kernel/microbatches.h) */
     DT_LIST(dt_location)
-    locations;        /* index expressions that kernels check, by the `location` they count a bad index with: "locations" of the manifest */
-    dt_text warnings; /* lines for the user: what a pass did that costs something; in the arena */
+    locations; /* index expressions that kernels check, by the `location` they count a bad index with: "locations" of the manifest */
+    DT_LIST(dt_warning) warnings;
 } dt_compilation;
 
 /* One pass. Rewrites `compilation`; on error the compilation is no longer usable. */

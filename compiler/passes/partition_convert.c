@@ -153,15 +153,14 @@ static dt_status *build_of_rows(const dt_partition *p, dt_value *value, int axis
 }
 
 static void warn_of_gather(const dt_partition *p, const dt_origin *origin, const dt_value *user) {
-    dt_text *warnings = &p->compilation->warnings;
-    warnings->arena = p->compilation->arena;
-    const dt_module *module = p->function->module;
+    dt_arena *arena = p->compilation->arena;
+    dt_text shape = {.arena = arena};
     const dt_value *at = user->n_locations > 0 ? user : origin->value;
-    if (at->n_locations > 0 && at->locations[0].file >= 0)
-        dt_text_format(warnings, "%s:%d:%d: ", module->files.items[at->locations[0].file], at->locations[0].line, at->locations[0].column);
-    dt_text_format(warnings, "warning: %s needs every row of ", user->op->name);
-    dt_shape_print(warnings, origin->value->dtype, origin->shape);
-    dt_text_format(warnings, " on every replica: it is gathered, %lld bytes a row, each step\n", (long long)bytes_of(origin));
+    dt_shape_print(&shape, origin->value->dtype, origin->shape);
+    dt_warning warning = {.location = at->n_locations > 0 ? at->locations[0] : (dt_location){.file = -1},
+                          .message = dt_arena_format(arena, "%s needs every row of %s on every replica: it is gathered, %lld bytes a row, each step",
+                                                     user->op->name, shape.data, (long long)bytes_of(origin))};
+    dt_list_push(arena, &p->compilation->warnings, warning);
 }
 
 static dt_status *gather(dt_partition *p, dt_origin *origin, const dt_value *user) {

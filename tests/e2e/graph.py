@@ -36,7 +36,13 @@ graph(net, "--depth", "-1", expect=2)
 if shutil.which("dot") is None:
     print("skipped: Graphviz is not installed")
     sys.exit(77)
-check("dot could not write it" in graph(net, "-o", FOLDER / "none/net.svg", expect=1).stderr, "a folder that is not there")
+check("none/net.svg: cannot create" in graph(net, "-o", FOLDER / "none/net.svg", expect=1).stderr, "a folder that is not there")
+fake = FOLDER / "fake/dot"
+fake.parent.mkdir()
+fake.write_text("#!/bin/sh\necho '<svg'\necho 'Error: no fonts' >&2\nexit 1\n")
+fake.chmod(0o755)
+done = graph(net, "-o", FOLDER / "failed.svg", expect=1, PATH=f"{fake.parent}:{os.environ['PATH']}")
+check(done.stderr == "dtc: dot could not draw it: Error: no fonts\n" and not (FOLDER / "failed.svg").exists(), done.stderr)
 for name in NAMES:
     graph(EXAMPLES / f"{name}.dt", "-o", FOLDER / f"{name}.svg")
     shown = words(FOLDER / f"{name}.svg")

@@ -218,8 +218,6 @@ static void run_program(const program *program) {
     print_message("%s: %d functions, %ld elements compared, %ld of them loosely\n", program->name, t.code.program.n_sources, t.n_elements, t.n_loose);
     assert_true(t.n_loose < t.n_elements / 10);
     emulated_free(&t.code);
-    dt_text_free(&t.compilation.warnings);
-    dt_text_free(&graph.warnings);
     dt_arena_destroy(t.arena);
     free(source);
 }

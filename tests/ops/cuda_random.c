@@ -53,7 +53,6 @@ static void pairs_of_rows_run_alike_on_replicas(void **state) {
         else
             assert_int_equal(dt_status_code(status), DT_UNIMPLEMENTED); /* all pairs on every replica */
         dt_status_free(status);
-        dt_text_free(&compilation.warnings);
         dt_arena_destroy(arena);
     }
 }

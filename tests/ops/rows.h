@@ -304,7 +304,6 @@ static void run_row(const dt_op *op, uint64_t seed, const generator *generator, 
     totals->n_cases += (int)s.list.texts.n;
     dt_status_free(status);
     generator->release(s.context);
-    dt_text_free(&s.compilation.warnings);
     dt_arena_destroy(s.arena);
 }
 

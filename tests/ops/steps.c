@@ -305,8 +305,6 @@ static void run_seed(uint64_t seed, const char *const *levels, int n_levels, tot
         for (size_t i = 0; i < sizeof three / sizeof *three; i++) run_batch(&s, 3, three[i], totals);
         compiled_free(s.codes, n_levels);
     }
-    dt_text_free(&s.compilation.warnings);
-    dt_text_free(&written.warnings);
     dt_arena_destroy(s.arena);
 }
 

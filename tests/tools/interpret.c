@@ -42,7 +42,6 @@ static dt_status *compile(dt_arena *arena, const char *path, const char *source,
     if (*module == NULL) return dt_error(DT_INVALID_ARGUMENT, "%s has mistakes", path);
     dt_compilation compilation = {.arena = arena, .module = *module};
     status = dt_passes_run(&compilation, &(dt_passes_options){.stop_after = "autodiff"});
-    dt_text_free(&compilation.warnings);
     return status;
 }
 

@@ -43,7 +43,7 @@ static void only_warnings_are_warnings(void **state) {
     (void)state;
     dt_text warnings = {0};
     dt_cuda_add_warnings(&warnings, remarks, "sm_90", sources, 3);
-    assert_string_equal(warnings.data, "warning: sm_90: ptxas warning : Registers are spilled to local memory in function 'greedy', 1104 bytes spill "
+    assert_string_equal(warnings.data, "sm_90: ptxas warning : Registers are spilled to local memory in function 'greedy', 1104 bytes spill "
                                        "stores, 1248 bytes spill loads\n");
     dt_text_free(&warnings);
     dt_cuda_add_warnings(&warnings, NULL, "sm_90", sources, 3);
@@ -57,9 +57,9 @@ static void a_warning_about_nobody_is_about_all(void **state) {
     dt_cuda_add_warnings(&warnings, "ptxas warning : something is odd\n", "sm_80", others, 3);
     dt_cuda_add_warnings(&warnings, "ptxas warning : k10 is odd\n", "sm_80", others, 2); /* which is none of these */
     dt_cuda_add_warnings(&warnings, "ptxas warning : k1 is odd\n", "sm_80", others, 2);
-    assert_string_equal(warnings.data, "warning: sm_80: ptxas warning : something is odd, in k0, k1 or k2\n"
-                                       "warning: sm_80: ptxas warning : k10 is odd, in k0 or k1\n"
-                                       "warning: sm_80: ptxas warning : k1 is odd\n");
+    assert_string_equal(warnings.data, "sm_80: ptxas warning : something is odd, in k0, k1 or k2\n"
+                                       "sm_80: ptxas warning : k10 is odd, in k0 or k1\n"
+                                       "sm_80: ptxas warning : k1 is odd\n");
     dt_text_free(&warnings);
 }
 

@@ -140,7 +140,7 @@ typedef struct findings {
     int n, stop_after;
     dtc_severity severity;
     int line, column, length, n_helps;
-    char file[32], message[80], text[400];
+    char file[32], message[120], text[400];
 } findings;
 
 static int keep_first(void *context, const dtc_diagnostic *diagnostic) {
@@ -205,6 +205,162 @@ static void what_is_asked_for_is_reported(void **state) {
     dtc_free(bytes.data);
     assert_int_equal(findings.severity, DTC_REPORT);
     assert_string_equal(findings.message, "# after verify");
+}
+
+/* A product of all rows with all rows. */
+#define GATHERS "step s(x: f32[B, 4]) {\n    return y: mean(x @ x.T)\n}\n"
+
+static void a_pass_warns_with_its_place(void **state) {
+    (void)state;
+    findings findings = {0};
+    dtc_program program = program_of(GATHERS);
+    program.diagnostic = keep_first, program.context = &findings;
+    dtc_summary *summary;
+    assert_ok(dtc_summarize(&program, &summary));
+    dtc_summary_free(summary);
+    assert_int_equal(findings.n, 1);
+    assert_int_equal(findings.severity, DTC_WARNING);
+    assert_string_equal(findings.file, "net.dt");
+    assert_int_equal(findings.line, 2), assert_int_equal(findings.column, 20);
+    assert_string_equal(findings.message, "matmul needs every row of f32[B, 4] on every replica: it is gathered, 16 bytes a row, each step");
+    assert_non_null(strstr(findings.text, "net.dt:2:20: warning: matmul needs"));
+}
+
+/* ---- a picture, a pass, the operations ---- */
+
+static void a_picture_is_text_or_a_file(void **state) {
+    (void)state;
+    dtc_program program = program_of(SOURCE);
+    dtc_bytes text, models;
+    assert_ok(dtc_graph(&program, NULL, &text));
+    assert_non_null(strstr(text.data, "digraph"));
+    assert_non_null(strstr(text.data, ">dense_1</b>"));
+    char *path = strdup(scratch_path("net.dot"));
+    assert_ok(dtc_graph(&program, &(dtc_graph_options){.size = sizeof(dtc_graph_options), .n_levels = 1, .output = path}, &models));
+    assert_null(strstr(models.data, ">dense_1</b>"));
+    char *written;
+    size_t n;
+    assert_ok(dt_file_read(path, &written, &n));
+    assert_string_equal(written, models.data);
+    free(written), free(path);
+    dtc_free(text.data), dtc_free(models.data);
+    dtc_graph_options options = {.size = sizeof options, .format = "gif"};
+    assert_fails(dtc_graph(&program, &options, &text), DT_INVALID_ARGUMENT, "dot, svg, pdf and png");
+    options.format = NULL, options.step = "nosuch";
+    assert_fails(dtc_graph(&program, &options, &text), DT_NOT_FOUND, "picks one of: train");
+    assert_null(text.data);
+}
+
+static void one_pass_on_a_graph(void **state) {
+    (void)state;
+    dtc_bytes ir = compiled(program_of(SOURCE), &(dtc_compile_options){.size = sizeof(dtc_compile_options), .emit = "ir"}), after;
+    dtc_program graph = {.size = sizeof graph, .path = "any name", .source = ir.data};
+    dtc_pass_options options = {.size = sizeof options};
+    assert_ok(dtc_run_pass(&graph, &options, &after));
+    assert_string_equal(after.data, ir.data);
+    dtc_free(after.data);
+    assert_non_null(strstr(ir.data, "= gradient("));
+    options.pass = "autodiff";
+    assert_ok(dtc_run_pass(&graph, &options, &after));
+    assert_null(strstr(after.data, "= gradient("));
+    dtc_free(after.data);
+    assert_string_equal(dtc_pass_name(0), "verify");
+    int n = 0;
+    while (dtc_pass_name(n) != NULL) n++;
+    assert_string_equal(dtc_pass_name(n - 1), "share_updates");
+    options.pass = "bogus";
+    assert_fails(dtc_run_pass(&graph, &options, &after), DT_NOT_FOUND, "no pass \"bogus\"");
+    graph.source = "module m capacity 4\nfunction\n", options.pass = NULL;
+    dt_status *status = dtc_run_pass(&graph, &options, &after);
+    assert_non_null(status);
+    assert_string_equal(status->file, "any name");
+    assert_int_equal(status->line, 2);
+    assert_fails(status, DT_INVALID_ARGUMENT, "any name:2:");
+    dtc_free(ir.data);
+}
+
+static void operations_are_a_table(void **state) {
+    (void)state;
+    dtc_operations *table;
+    assert_ok(dtc_list_operations(&table));
+    assert_true(table->n_operations > 50);
+    const dtc_operation *log1p = NULL;
+    for (size_t i = 0; i < table->n_operations; i++) {
+        assert_non_null(strstr(table->text, table->operations[i]->text));
+        if (strcmp(table->operations[i]->name, "log1p") == 0) log1p = table->operations[i];
+    }
+    assert_string_equal(log1p->signature, "log1p(x: float)");
+    assert_string_equal(log1p->numpy, "np.log1p(x)");
+    assert_non_null(strstr(log1p->accuracy, "units in the last place"));
+    dtc_operations_free(table);
+}
+
+/* ---- check ---- */
+
+typedef struct checks {
+    pthread_t caller;
+    int n, n_progress, stop_after;
+    double done;
+    dtc_finding last;
+    char where[64], text[200];
+} checks;
+
+static int keep_finding(void *context, const dtc_finding *finding) {
+    checks *checks = context;
+    assert_true(pthread_equal(pthread_self(), checks->caller));
+    checks->last = *finding;
+    snprintf(checks->where, sizeof checks->where, "%s", finding->where != NULL ? finding->where : "");
+    snprintf(checks->text, sizeof checks->text, "%s", finding->text);
+    return ++checks->n == checks->stop_after;
+}
+
+static int keep_progress(void *context, double done) {
+    checks *checks = context;
+    assert_true(pthread_equal(pthread_self(), checks->caller));
+    assert_true(done >= checks->done && done <= 1);
+    checks->done = done;
+    return ++checks->n_progress == checks->stop_after;
+}
+
+static void a_check_tells_what_holds(void **state) {
+    (void)state;
+    checks checks = {.caller = pthread_self()};
+    dtc_program program = program_of(SOURCE);
+    dtc_check_program_options options = {.size = sizeof options, .finding = keep_finding, .progress = keep_progress, .context = &checks};
+    dtc_check_result result = {.size = sizeof result};
+    assert_ok(dtc_check_program(&program, &options, &result));
+    assert_int_equal(result.n_held, 3), assert_int_equal(result.n_wrong, 0), assert_int_equal(result.n_unknown, 0);
+    assert_int_equal(checks.n, 3), assert_true(checks.n_progress > 0);
+    assert_int_equal(checks.last.kind, DTC_CHECK_REPLICAS); /* the last in order */
+    assert_int_equal(checks.last.n_compared, 7);
+    assert_non_null(strstr(checks.text, "step train: 3 replicas: 7 results and variables are those of one, at worst "));
+
+    checks.n = 0, checks.stop_after = 2, options.progress = NULL;
+    assert_fails(dtc_check_program(&program, &options, &result), DT_ABORTED, "stopped by the caller");
+    assert_int_equal(checks.n, 2), assert_int_equal(result.n_held, 0);
+    options.step = "nosuch";
+    assert_fails(dtc_check_program(&program, &options, NULL), DT_NOT_FOUND, "has no step nosuch");
+    options.rows = 1025;
+    assert_fails(dtc_check_program(&program, &options, NULL), DT_INVALID_ARGUMENT, "not 1025");
+}
+
+/* The logarithm of what is below 0 has no slope. */
+static void what_a_check_cannot_tell_has_its_place(void **state) {
+    (void)state;
+    checks checks = {.caller = pthread_self(), .stop_after = -1};
+    dtc_program program = program_of("step s(x: f32[B]) {\n    return g: grad(sum(log(x - 2.0)), x)\n}\n");
+    dtc_check_program_options options = {.size = sizeof options, .finding = keep_finding, .context = &checks};
+    dtc_check_result result = {.size = sizeof result};
+    checks.stop_after = 2; /* gradients come before replicas */
+    assert_fails(dtc_check_program(&program, &options, &result), DT_ABORTED, "stopped");
+    assert_int_equal(checks.last.kind, DTC_CHECK_GRADIENTS);
+    assert_int_equal(checks.last.verdict, DTC_UNKNOWN);
+    assert_string_equal(checks.where, "x");
+    assert_int_equal(checks.last.line, 2);
+    assert_string_equal(checks.text, "step s: gradients: not known: x, net.dt:2 or its slope is not finite with the data that was made up\n");
+    checks.n = 0, checks.stop_after = -1;
+    assert_ok(dtc_check_program(&program, &options, &result));
+    assert_int_equal(result.n_held, 2), assert_int_equal(result.n_unknown, 1);
 }
 
 /* ---- options ---- */
@@ -285,6 +441,12 @@ int main(void) {
         cmocka_unit_test(without_a_callback_the_status_holds_all_mistakes),
         cmocka_unit_test(a_callback_stops_the_call),
         cmocka_unit_test(what_is_asked_for_is_reported),
+        cmocka_unit_test(a_pass_warns_with_its_place),
+        cmocka_unit_test(a_picture_is_text_or_a_file),
+        cmocka_unit_test(one_pass_on_a_graph),
+        cmocka_unit_test(operations_are_a_table),
+        cmocka_unit_test(a_check_tells_what_holds),
+        cmocka_unit_test(what_a_check_cannot_tell_has_its_place),
         cmocka_unit_test(options_that_make_no_sense_are_refused),
         cmocka_unit_test(structs_of_other_sizes),
     };

@@ -90,6 +90,11 @@ static void summary(void **state) {
     run_out(dt_command_summary, COMMAND("dtc summary", (char *)source, "-Dwidth=7"));
 }
 
+static void picture(void **state) {
+    (void)state;
+    run_out(dt_command_graph, COMMAND("dtc graph", (char *)source, "--depth=1"));
+}
+
 static void compile(void **state) {
     (void)state;
     run_out(dt_command_compile, COMMAND("dtc compile --emit=kernels", (char *)source, "--emit=kernels", "--dump-after=all", "--time-passes"));
@@ -124,7 +129,8 @@ int main(int argc, char **argv) {
         execv("/proc/self/exe", argv);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(check), cmocka_unit_test(summary), cmocka_unit_test(compile), cmocka_unit_test(opt), cmocka_unit_test(ops),
+        cmocka_unit_test(check),   cmocka_unit_test(summary), cmocka_unit_test(picture),
+        cmocka_unit_test(compile), cmocka_unit_test(opt),     cmocka_unit_test(ops),
     };
     return cmocka_run_group_tests(tests, set_up, scratch_remove);
 }

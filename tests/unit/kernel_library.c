@@ -108,7 +108,6 @@ static int check_all(const char *program, dt_switches off, const int classes[DT_
             two_ways_show(&compilation);
             fail_msg("%d gradients of a bias, expected %d", runner.n_bias_gradients, bias_gradients);
         }
-        dt_text_free(&compilation.warnings);
         dt_arena_destroy(arena);
     }
     return n_split;

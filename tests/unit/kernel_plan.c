@@ -64,7 +64,6 @@ static bool run_alike_on_replicas(dt_arena *arena, random_source source, dt_modu
         assert_int_equal(dt_status_code(status), DT_UNIMPLEMENTED);
         dt_status_free(status);
     }
-    dt_text_free(&compilation.warnings);
     return has_plan;
 }
 

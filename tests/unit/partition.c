@@ -101,7 +101,6 @@ static void replicas_are_one_batch(uint64_t n, uint64_t offset, random_maker *ma
         expect_ok(dt_module_copy(arena, written, &compilation.module));
         expect_ok(dt_pass_partition(&compilation));
         for (int64_t valid = 1; valid <= TWO_WAYS_MOST_ROWS; valid += 5) run_both(source, written, compilation.module, valid);
-        dt_text_free(&compilation.warnings);
         dt_arena_destroy(arena);
     }
 }

@@ -1,5 +1,5 @@
 /* progress: on a terminal one line that is drawn again and taken away, elsewhere a line every few seconds, and nothing for what is soon done. */
-#include "compiler/progress.h"
+#include "compiler/commands/progress.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* progress: see progress.h. */
-#include "compiler/progress.h"
+#include "compiler/commands/progress.h"
 
 #define SECONDS_BETWEEN_REDRAWS 0.1
 #define SECONDS_BETWEEN_LINES 5

@@ -1,7 +1,7 @@
 /* progress: how much of a long piece of work is done, for who waits for it. On a terminal it is one line, drawn again as the work goes on and taken
  * away at its end; elsewhere a line every few seconds. */
-#ifndef DT_COMPILER_PROGRESS_H
-#define DT_COMPILER_PROGRESS_H
+#ifndef DT_COMMANDS_PROGRESS_H
+#define DT_COMMANDS_PROGRESS_H
 
 #include <stdbool.h>
 #include <stdio.h>
