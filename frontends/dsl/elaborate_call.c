@@ -105,7 +105,8 @@ static void report_misfit(dt_elaborator *e, const dt_callee *callee, const dt_pa
     if (written != NULL && written->kind == DT_EXPRESSION_NAME) {
         dt_binding *binding = dt_find_binding(e->frame->scope, written->text);
         if (binding != NULL)
-            dt_diagnostic_note(error, "%s comes from %s: %s: %s", written->text, dt_elaborator_place(e, binding->span), written->text, why);
+            dt_diagnostic_note(error, "%s comes from %s: %s: %s", written->text, dt_elaborator_place(e, binding->span), written->text,
+                               dt_object_describe(e->arena, object));
     }
     dt_help_with_type(e, error, parameter->type, object, written);
 }
@@ -151,9 +152,15 @@ static bool fit_results(dt_elaborator *e, dt_frame *frame) {
     size_t n = callable->results.n;
     if (n == 0 || dt_is_poison(frame->result)) return true;
     size_t n_given = frame->result.kind == DT_OBJECT_TUPLE ? frame->result.items->n : 1;
+    if (!frame->returned) {
+        dt_diagnostic *error = dt_elaborator_error(e, frame->callee->span, "%s returns nothing, its head says %zu value%s", frame->callee->name, n,
+                                                   dt_plural((int64_t)n));
+        dt_diagnostic_help(error, "end its body with return …");
+        return false;
+    }
     if (frame->result.kind == DT_OBJECT_NONE || n_given != n) {
-        dt_elaborator_error(e, frame->returned ? frame->result_span : frame->callee->span, "%s returns %zu value%s, its head says %zu",
-                            frame->callee->name, frame->result.kind == DT_OBJECT_NONE ? 0 : n_given, dt_plural(n_given), n);
+        dt_elaborator_error(e, frame->result_span, "%s returns %zu value%s, its head says %zu", frame->callee->name,
+                            frame->result.kind == DT_OBJECT_NONE ? 0 : n_given, dt_plural((int64_t)n_given), n);
         return false;
     }
     for (size_t i = 0; i < n; i++) {
@@ -373,7 +380,12 @@ static dt_object call_object(dt_elaborator *e, dt_object callee, const dt_actual
     for (size_t i = 0; i < n; i++)
         if (dt_is_poison(actuals[i].object)) return dt_poison();
     if (callee.kind == DT_OBJECT_DTYPE) return convert(e, callee.dtype, actuals, n);
-    if (callee.kind != DT_OBJECT_FUNCTION) return dt_elaborator_fail(e, "%s is no function", dt_object_describe(e->arena, dt_settle(e, callee)));
+    if (callee.kind != DT_OBJECT_FUNCTION) {
+        callee = dt_settle(e, callee);
+        dt_diagnostic *error = dt_elaborator_error(e, span, "%s is no function", dt_object_describe(e->arena, callee));
+        if (callee.kind == DT_OBJECT_STRING) dt_diagnostic_help(error, "give the function itself, without quotes: %s", callee.text);
+        return dt_poison();
+    }
     const dt_callee *function = callee.callee;
     if (!dt_elaborator_enter(e)) return dt_elaborator_leave(e), dt_poison();
     dt_object result;

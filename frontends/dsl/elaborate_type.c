@@ -95,15 +95,22 @@ static bool fit_dim(dt_elaborator *e, const dt_expression *x, int64_t dim, const
     }
     if (x->kind != DT_EXPRESSION_NAME) wanted = evaluate_dim(e, x);
     if (dt_is_poison(wanted)) return *why = "", false;
-    return dt_object_equal(wanted, dt_object_dim(dim));
+    if (dt_object_equal(wanted, dt_object_dim(dim))) return true;
+    bool is_known = x->kind == DT_EXPRESSION_NAME && wanted.kind == DT_OBJECT_INT;
+    if (is_known) *why = dt_arena_format(e->arena, "%s, where %s is %s", *why, x->text, dt_object_describe(e->arena, wanted));
+    return false;
 }
 
-static bool fit_run(dt_elaborator *e, const dt_type_syntax *type, const int64_t *dims, int n) {
+static bool fit_run(dt_elaborator *e, const dt_type_syntax *type, const int64_t *dims, int n, const char **why) {
     dt_object *items = DT_NEW_ARRAY(e->arena, dt_object, n);
     for (int i = 0; i < n; i++) items[i] = dt_object_dim(dims[i]);
     dt_object run = dt_object_items(e->arena, DT_OBJECT_LIST, items, (size_t)n);
     dt_binding *binding = dt_find_binding(e->frame->scope, "...");
-    if (binding != NULL) return dt_object_equal(binding->object, run);
+    if (binding != NULL && dt_object_equal(binding->object, run)) return true;
+    if (binding != NULL) {
+        *why = dt_arena_format(e->arena, "%s, where ... is %s", *why, dt_object_describe(e->arena, binding->object));
+        return false;
+    }
     e->frame->scope = dt_bind(e->arena, e->frame->scope, "...", run, type->span);
     return true;
 }
@@ -116,7 +123,7 @@ static bool fit_shape(dt_elaborator *e, const dt_type_syntax *type, dt_shape sha
     if (run < 0 ? n_dims != shape.rank : n_run < 0) return false;
     for (int i = 0, d = 0; i < n_dims; i++) {
         if (i == run) {
-            if (!fit_run(e, type, shape.dims + d, n_run)) return false;
+            if (!fit_run(e, type, shape.dims + d, n_run, why)) return false;
             d += n_run;
         } else if (!fit_dim(e, type->dims.items[i], shape.dims[d++], why)) {
             return false;
@@ -219,6 +226,10 @@ void dt_help_with_type(dt_elaborator *e, dt_diagnostic *diagnostic, const dt_typ
         return;
     }
     if (is_word(type, "schedule")) dt_diagnostic_help(diagnostic, "give a number, or a schedule: cosine_decay(0.1, steps: 1000)");
+    if (is_word(type, "function") && object.kind == DT_OBJECT_STRING)
+        dt_diagnostic_help(diagnostic, "give the function itself, without quotes: %s", object.text);
+    if (is_word(type, "optimizer") && (dt_is_callable(object) || object.kind == DT_OBJECT_STRING))
+        dt_diagnostic_help(diagnostic, "give one that is called: adam(learning_rate: 1e-3)");
     if (is_word(type, "int") && object.kind == DT_OBJECT_FLOAT) dt_diagnostic_help(diagnostic, "int(x) cuts a float, a // b divides ints");
     if (!dt_type_is_tensor(type) || object.kind != DT_OBJECT_TENSOR) {
         if (dt_type_is_tensor(type) && object.kind == DT_OBJECT_TUPLE) dt_diagnostic_help(diagnostic, "bind the values first: a, b = …");

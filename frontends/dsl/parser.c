@@ -36,13 +36,29 @@ static const char *describe(const dt_parser *p, const dt_token *token) {
     return dt_token_spelling(token->kind);
 }
 
+/* What is written otherwise in the languages that people come from: told where it is found in the place of `what`. */
+static void help_with_habit(const dt_parser *p, dt_diagnostic *error, const char *what) {
+    const dt_token *token = dt_parser_peek(p, 0);
+    bool wants_close = strcmp(what, dt_token_spelling(DT_TOKEN_CLOSE_ROUND)) == 0;
+    bool follows_name = p->at > 0 && p->tokens[p->at - 1].kind == DT_TOKEN_NAME;
+    if (token->kind == DT_TOKEN_DOUBLE_SLASH) dt_diagnostic_help(error, "a comment begins with #");
+    if (token->kind == DT_TOKEN_DOT && dt_parser_peek(p, 1)->kind == DT_TOKEN_INT) dt_diagnostic_help(error, "a number begins with a digit: 0.5");
+    if (token->kind == DT_TOKEN_COMMA && wants_close) dt_diagnostic_help(error, "a list stands in square brackets: [3, 3]");
+    if (token->kind == DT_TOKEN_ASSIGN && wants_close && follows_name)
+        dt_diagnostic_help(error, "an argument is named with a colon, %s: …; == compares", p->tokens[p->at - 1].text);
+    else if (token->kind == DT_TOKEN_ASSIGN && wants_close)
+        dt_diagnostic_help(error, "== compares");
+}
+
 static dt_diagnostic *complain(dt_parser *p, const char *what, const char *where) {
     const dt_token *token = dt_parser_peek(p, 0);
     dt_span span = token->span;
     if (token->kind == DT_TOKEN_END && p->at > 0 && p->tokens[p->at - 1].kind == DT_TOKEN_NEWLINE) span = p->tokens[p->at - 1].span;
     p->panicked = true;
-    return dt_diagnostics_add(p->diagnostics, DT_SEVERITY_ERROR, span, "expected %s%s%s, found %s", what, *where != '\0' ? " " : "", where,
-                              describe(p, token));
+    dt_diagnostic *error = dt_diagnostics_add(p->diagnostics, DT_SEVERITY_ERROR, span, "expected %s%s%s, found %s", what, *where != '\0' ? " " : "",
+                                              where, describe(p, token));
+    help_with_habit(p, error, what);
+    return error;
 }
 
 void dt_parser_expected(dt_parser *p, const char *what) {
@@ -107,21 +123,25 @@ static void skip_newlines(dt_parser *p) {
     }
 }
 
+static bool begins_declaration(const dt_parser *p);
+
 static dt_block parse_block(dt_parser *p) {
     dt_block block = {0};
+    dt_span open = dt_parser_peek(p, 0)->span;
     if (!dt_parser_expect(p, DT_TOKEN_OPEN_BRACE, "to begin the body")) return block;
     if (!dt_parser_enter(p)) return block;
     for (;;) {
         skip_newlines(p);
-        if (dt_parser_is(p, DT_TOKEN_CLOSE_BRACE) || dt_parser_is(p, DT_TOKEN_END)) break;
+        if (dt_parser_is(p, DT_TOKEN_CLOSE_BRACE) || dt_parser_is(p, DT_TOKEN_END) || begins_declaration(p)) break;
         dt_statement *statement = parse_statement(p);
         if (!p->panicked && !dt_parser_is(p, DT_TOKEN_NEWLINE) && !dt_parser_is(p, DT_TOKEN_CLOSE_BRACE))
             dt_diagnostic_help(complain(p, "the end of the statement", ""), "put each statement on a line of its own");
+        if (p->panicked && begins_declaration(p)) break; /* a block in this one was not closed, and that was said */
         if (p->panicked) recover(p);
         dt_list_push(p->arena, &block, statement);
     }
     dt_parser_leave(p);
-    dt_parser_expect(p, DT_TOKEN_CLOSE_BRACE, "at the end of the body");
+    dt_parser_expect_close(p, DT_TOKEN_CLOSE_BRACE, "at the end of the body", open);
     return block;
 }
 
@@ -264,6 +284,19 @@ static const struct {
     {"data", DT_DECLARATION_DATA},   {"step", DT_DECLARATION_STEP},     {"optimizer", DT_DECLARATION_OPTIMIZER},
 };
 
+static bool declares(const char *word) {
+    for (size_t i = 0; i < sizeof declarations / sizeof *declarations; i++)
+        if (strcmp(declarations[i].word, word) == 0) return true;
+    return false;
+}
+
+/* No statement begins so: `step train` at the beginning of a line. */
+static bool begins_declaration(const dt_parser *p) {
+    const dt_token *token = dt_parser_peek(p, 0);
+    const char *word = token->kind == DT_TOKEN_FN ? "fn" : token->kind == DT_TOKEN_NAME ? token->text : "";
+    return token->span.column == 1 && declares(word) && dt_parser_peek(p, 1)->kind == DT_TOKEN_NAME;
+}
+
 static void parse_uses(dt_parser *p, dt_syntax *syntax) {
     dt_parser_next(p);
     do {
@@ -338,10 +371,7 @@ static void recover_declaration(dt_parser *p) {
     for (bool at_line_start = false; !dt_parser_is(p, DT_TOKEN_END); at_line_start = dt_parser_next(p)->kind == DT_TOKEN_NEWLINE) {
         const dt_token *token = dt_parser_peek(p, 0);
         if (!at_line_start || token->span.column != 1 || token->text == NULL) continue;
-        if (strcmp(token->text, "use") == 0) break;
-        bool declares = false;
-        for (size_t i = 0; i < sizeof declarations / sizeof *declarations; i++) declares |= strcmp(declarations[i].word, token->text) == 0;
-        if (declares) break;
+        if (strcmp(token->text, "use") == 0 || declares(token->text)) break;
     }
     p->panicked = false;
 }
