@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What other machines install: packages for Debian 12 and later (dt-runtime, dt-compiler, dt-dev; with scripts/wheel.sh also python3-dt), and the
+# What other machines install: packages for Debian 12 and later (dt-runtime, dt-compiler, dt-dev, python3-dt), and the
 # portable archive of scripts/portable.sh for other systems.
 #
 #   scripts/package.sh [FOLDER]      writes them into FOLDER, build/packages by default, and prints their paths and sizes
@@ -31,7 +31,7 @@ python_package() {
     dpkg-deb --root-owner-group --build $root "$folder/python3-dt_${version}_amd64.deb" >/dev/null
     rm -rf $root "$wheel"
 }
-[ ! -x scripts/wheel.sh ] || python_package
+python_package
 
 scripts/portable.sh "$folder" >/dev/null
 for file in "$folder"/*.deb "$folder"/dt-"$version"-*.tar.xz; do echo "$file: $(($(stat -c %s "$file") / 1000)) kB"; done

@@ -15,9 +15,9 @@ case "${1-}" in
 esac
 
 if [ $full = no ]; then
-    scripts/install.sh g++ unzip help2man pkg-config libopenmpi-dev openmpi-bin python3-dev
+    scripts/install.sh g++ unzip minisign help2man pkg-config libopenmpi-dev openmpi-bin python3-dev
 else
-    scripts/install.sh g++ unzip help2man pkg-config libopenmpi-dev openmpi-bin libmpich-dev mpich python3-dev libzstd-dev xz-utils binutils debootstrap clang \
+    scripts/install.sh g++ unzip minisign help2man pkg-config libopenmpi-dev openmpi-bin libmpich-dev mpich python3-dev libzstd-dev xz-utils binutils debootstrap clang \
         slurmctld slurmd slurm-client munge iproute2 bible-kjv
     scripts/install.sh "libclang-rt-$(clang -dumpversion | cut -d . -f 1)-dev" # the fuzzers' part of clang
 fi
