@@ -8,6 +8,9 @@
     ```
 
 A block ```dt program NAME.dt is written there as NAME.dt first, for the commands of that document; what `$ export …` sets, all later ones have.
+
+Commands that take long, install something, need other machines or change the sources stand in a block ```sh. They are not run here; but they must be
+shell, and the scripts, commands and options in them must be there. A block without a language holds no commands.
 """
 import pathlib
 import re
@@ -20,7 +23,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "tests/support"))
 import mpi  # noqa: E402
 
-DOCUMENTS = ("README.md", "docs/tutorial.md", "docs/design.md", "docs/hacking.md", "docs/language.md", "docs/distributed.md", "docs/weights.md", "docs/watching.md")
+DOCUMENTS = ("README.md", *(str(path.relative_to(SOURCE)) for path in sorted(SOURCE.glob("docs/*.md"))), "examples/README.md", "tests/golden/README.md")
 TIME_LIMIT_S = 300
 
 # What mpirun starts stays on this machine, whatever networks it has. The rest of what it needs, the documents say.
@@ -99,7 +102,43 @@ def check_document(text):
     return found
 
 
+# ---- commands that are not run ----
+
+def says(*command):
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=TIME_LIMIT_S)
+    return done.returncode, done.stdout
+
+
+def stale(text):
+    """What a block of commands says that is not so."""
+    code, said = says("bash", "-n", "-c", text)
+    found = [said] if code else []
+    for path in re.findall(r"(?<![\w./-])(?:\./)?((?:bench|examples|scripts|tests)/[\w./-]+\.(?:sh|py|dt|txt))", text):
+        found += [] if (SOURCE / path).exists() else [f"there is no {path}"]
+    for tool, command, rest in re.findall(r"(?:^|[;&|] |do |build/|bin/|-n \d+ )(dtc|dtrun) ([a-z][a-z-]*)((?:\\\n|[^|;&#\n])*)", text, re.MULTILINE):
+        code, said = says(tool, command, "--help")
+        found += [said] if code else []
+        found += [f"{tool} {command} has no {option}" for option in re.findall(r"(?<=\s)--[a-z-]+", rest) if option not in said]
+    return "\n".join(found)
+
+
+def is_command(line):
+    return re.match(r"(\$ |\./|(scripts|bench|examples|build)/\S+ |(dtc|dtrun|mpirun|cmake|ctest|python3|cc|c\+\+|apt-get|export) )", line) is not None
+
+
+def stale_blocks(text):
+    for info, start, lines in blocks(text):
+        if info == "sh" and (sentence := stale("\n".join(lines))):
+            yield start, lines[0], sentence
+        elif info == "" and lines and is_command(lines[0]):
+            yield start, lines[0], "a block of commands is console (run), sh (not run) or text (what is printed)"
+
+
 def self_check():
+    assert not stale("dtrun train m.dtx --data … \\\n    --epochs 2 # --none\n./scripts/test.sh --full") and not stale("dtc ops tanh | grep --none")
+    assert all(map(stale, ("for", "dtrun train m.dtx --none", "dtc none", "scripts/none.sh", "dtc compile examples/none.dt")))
+    assert [start for start, *_ in stale_blocks("```\ndtc compile x\n```\n```\nno command\n```\n")] == [1]
+
     def wrong(block):
         return [sentence for _, _, sentence in check_document(f"```console\n{block}\n```\n") if sentence]
 
@@ -117,12 +156,13 @@ def main():
     self_check()
     failed, n = False, 0
     for name in DOCUMENTS:
-        for line, command, sentence in check_document((SOURCE / name).read_text()):
+        text = (SOURCE / name).read_text()
+        for line, command, sentence in [*check_document(text), *stale_blocks(text)]:
             n += 1
             if sentence:
                 failed = True
                 print(f"{name}:{line}: $ {command}\n{sentence}")
-    print(f"{n} commands in {', '.join(DOCUMENTS)}")
+    print(f"{n} commands in {len(DOCUMENTS)} documents")
     return failed
 
 
