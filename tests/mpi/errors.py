@@ -27,13 +27,13 @@ def copy_of_data(name):
     return folder
 
 
-def run(which, *flags, artifact=ARTIFACT, data=DATA, before="", epochs=2, others=""):
+def run(which, *flags, artifact=None, data=DATA, before="", program=ARTIFACT, epochs=2, others=""):
     """Process `which` with an artifact, flags and data of its own, after `before` in its shell, which is told the folder; the others alike."""
     folder = pathlib.Path(tempfile.mkdtemp(dir=FOLDER))
     common = f"--replicas {N} --devices cpu:1x1 --epochs {epochs} --log-every 0 --deadline 20 {others}"
     script = f"""if [ $OMPI_COMM_WORLD_RANK = {which} ]; then {before.format(folder=folder)}
-                 exec dtrun train {artifact} --data {data} --checkpoint-dir {folder}/ck {common} {' '.join(map(str, flags))}; fi
-                 exec dtrun train {ARTIFACT} --data {DATA} --checkpoint-dir {folder}/ck {common}"""
+                 exec dtrun train {artifact or program} --data {data} --checkpoint-dir {folder}/ck {common} {' '.join(map(str, flags))}; fi
+                 exec dtrun train {program} --data {DATA} --checkpoint-dir {folder}/ck {common}"""
     return mpi.run("openmpi", N, ["sh", "-c", script], seconds=180)
 
 
@@ -110,10 +110,13 @@ fails("an older folder of its own", r"process 2 goes on with --resume \(1\)", ru
 for one in outcomes:
     one.result()
 
-many = write_data(FOLDER / "many", n=32, n_test=1000)
+# Steps that compute for some time: so how slow a process is depends on its share of the time, not on how soon it is back when it is wanted.
+busy = compile_program(TEXT.replace("flatten(f32(image) / 255)", "f32(image)[..., newaxis] / 255\n"
+                                    + "    x = conv2d(x, filters: 64, kernel: 3, activation: relu)\n" * 2 + "    x = flatten(x)"), "busy", "--batch", "100")
 slow = "(while kill -STOP $$; sleep 0.18; kill -CONT $$ && sleep 0.02; do :; done) 2>/dev/null &"  # a tenth of the time
+many = write_data(FOLDER / "many", n=32, n_test=3000)
 for attempt in range(3):  # while others keep the machine busy, all processes are slow
-    done = run(1, before=slow, data=many, others=f"--global-batch 3 --data {many}")
+    done = run(1, before=slow, program=busy, epochs=1, others=f"--global-batch 300 --data {many}")
     said = re.findall(r"^dtrun: warning: (process .*)$", done.stderr, re.M)
     if done.returncode != 0 or said:
         break
