@@ -71,6 +71,12 @@ inline int index_of(int index, const char *what, const std::string &name) {
     return index;
 }
 
+/* A text of the library's, freed. */
+inline std::string take(char *text) {
+    std::unique_ptr<char, void (*)(void *)> owner(text, dtrt_free);
+    return text;
+}
+
 /* Runs a callback of ours below one of C: an exception is kept, and stops the call. */
 template <class Work> int guarded(std::exception_ptr &thrown, Work &&work) {
     try {
@@ -246,6 +252,23 @@ class program {
         detail::check_dtrt(dtrt_describe_result(get(), step, result, &tensor));
         return tensor;
     }
+    /* A member of the artifact, "program.dt"; and what `dtrun info` prints. */
+    std::string text(const std::string &member) const {
+        char *text = nullptr;
+        detail::check_dtrt(dtrt_program_text(get(), member.c_str(), &text));
+        return detail::take(text);
+    }
+    std::string info() const {
+        char *text = nullptr;
+        detail::check_dtrt(dtrt_info(get(), nullptr, &text));
+        return detail::take(text);
+    }
+    /* What `dtrun bench` prints. */
+    std::string bench(const dtrt_bench_options &options, const dtrt_session_options &shape) const {
+        char *text = nullptr;
+        detail::check_dtrt(dtrt_bench(get(), &shape, &options, &text));
+        return detail::take(text);
+    }
     dtrt_program *get() const { return program_.get(); }
 
   private:
@@ -258,11 +281,63 @@ class program {
 /* dtrt_session_options with a member's default where nothing is said: auto options = dt::session_options(); options.replicas = 2; */
 inline dtrt_session_options session_options() { return detail::sized<dtrt_session_options>(); }
 inline dtrt_train_options train_options() { return detail::sized<dtrt_train_options>(); }
+inline dtrt_evaluate_options evaluate_options() { return detail::sized<dtrt_evaluate_options>(); }
+inline dtrt_predict_options predict_options() { return detail::sized<dtrt_predict_options>(); }
+inline dtrt_generate_options generate_options() { return detail::sized<dtrt_generate_options>(); }
+inline dtrt_data_options data_options() { return detail::sized<dtrt_data_options>(); }
+inline dtrt_bench_options bench_options() { return detail::sized<dtrt_bench_options>(); }
+
+/* Told of what happens in a run; true asks for its end. */
+using event_function = std::function<bool(const dtrt_event &)>;
+
+/* The event in words, as dtrun prints it. */
+inline std::string text(const dtrt_event &event, dtrt_text_format format = DTRT_TEXT) {
+    char *text = nullptr;
+    detail::check_dtrt(dtrt_event_text(&event, format, &text));
+    return detail::take(text);
+}
+
+/* Data of the program for a session, batch after batch. The session outlives it. */
+class pipeline {
+  public:
+    pipeline(dtrt_session *of, const std::string &name) {
+        dtrt_pipeline *opened = nullptr;
+        detail::check_dtrt(dtrt_pipeline_open(of, name.c_str(), &opened));
+        pipeline_.reset(opened);
+    }
+    dtrt_pipeline_info describe() const {
+        auto info = detail::sized<dtrt_pipeline_info>();
+        detail::check_dtrt(dtrt_pipeline_describe(get(), &info));
+        return info;
+    }
+    void seek(std::int64_t epoch, std::int64_t position) { detail::check_dtrt(dtrt_pipeline_seek(get(), epoch, position)); }
+    /* Views of the next batch, valid until the next call; none: the epoch is over. */
+    std::vector<dtrt_array> next() {
+        std::vector<dtrt_array> arrays(static_cast<std::size_t>(describe().n_components));
+        std::int64_t rows = 0;
+        detail::check_dtrt(dtrt_pipeline_next(get(), arrays.data(), &rows));
+        if (rows == 0) arrays.clear();
+        return arrays;
+    }
+    dtrt_pipeline *get() const { return pipeline_.get(); }
+
+  private:
+    struct close {
+        void operator()(dtrt_pipeline *held) const { dtrt_status_free(dtrt_pipeline_close(held)); }
+    };
+    std::unique_ptr<dtrt_pipeline, close> pipeline_;
+};
 
 /* A program with its variables. One thread at a time. */
 class session {
   public:
-    explicit session(dt::program of, const dtrt_session_options &options = session_options()) : program_(std::move(of)) {
+    /* `event` takes the place of the one of the options. */
+    explicit session(dt::program of, dtrt_session_options options = session_options(), event_function event = nullptr)
+        : program_(std::move(of)), listener_(new listener{std::move(event), nullptr}) {
+        if (listener_->event) {
+            options.event = listener::hear;
+            options.context = listener_.get();
+        }
         dtrt_session *created = nullptr;
         detail::check_dtrt(dtrt_session_create(program_.get(), &options, &created));
         session_.reset(created);
@@ -279,6 +354,14 @@ class session {
         std::vector<dtrt_array> given;
         for (const array &one : arrays) given.push_back(one.c_array());
         detail::check_dtrt(dtrt_step(get(), step, given.data(), rows));
+    }
+
+    dt::pipeline open_pipeline(const std::string &name) { return dt::pipeline(get(), name); }
+    /* Runs a step on the next batch of a pipeline, and returns its rows; 0: the epoch is over, and nothing was run. */
+    std::int64_t step(const std::string &name, dt::pipeline &from) {
+        std::int64_t rows = 0;
+        detail::check_dtrt(dtrt_step_pipeline(get(), program_.step(name), from.get(), &rows));
+        return rows;
     }
 
     double report(const std::string &step, const std::string &name) const {
@@ -334,26 +417,44 @@ class session {
         return value;
     }
 
-    /* Trains on the program's own data. */
-    dtrt_run_result train(const dtrt_train_options &options = train_options()) {
-        auto result = detail::sized<dtrt_run_result>();
-        detail::check_dtrt(dtrt_train(get(), &options, &result));
-        return result;
+    void set_launch_integer(const std::string &name, std::int64_t value) { detail::check_dtrt(dtrt_set_launch_integer(get(), name.c_str(), value)); }
+    std::int64_t launch_integer(const std::string &name) const {
+        std::int64_t value = 0;
+        detail::check_dtrt(dtrt_get_launch_integer(get(), name.c_str(), &value));
+        return value;
     }
-    dtrt_run_result evaluate() {
-        auto result = detail::sized<dtrt_run_result>();
-        detail::check_dtrt(dtrt_evaluate(get(), nullptr, &result));
-        return result;
+
+    /* Whole runs, on the program's own data or on files. */
+    dtrt_run_result train(const dtrt_train_options &options = train_options()) { return run(dtrt_train, options); }
+    dtrt_run_result evaluate(const dtrt_evaluate_options &options = evaluate_options()) { return run(dtrt_evaluate, options); }
+    dtrt_run_result predict(const dtrt_predict_options &options) { return run(dtrt_predict, options); }
+    void write_data(const dtrt_data_options &options) { check(dtrt_write_data(get(), &options)); }
+    void write_timeline(const std::string &path) { check(dtrt_write_timeline(get(), path.c_str())); }
+
+    /* The prompt and what is made of it; other members of `options` as in C. */
+    std::string generate(const std::string &prompt, dtrt_generate_options options = generate_options()) {
+        char *text = nullptr;
+        std::size_t n_bytes = 0;
+        options.prompt = prompt.c_str();
+        detail::check_dtrt(dtrt_generate(get(), &options, &text, &n_bytes));
+        std::unique_ptr<char, void (*)(void *)> owner(text, dtrt_free);
+        return std::string(text, n_bytes);
     }
 
     /* Writes a checkpoint; its path. */
     std::string save(const std::string &folder) {
         char *path = nullptr;
         detail::check_dtrt(dtrt_save(get(), folder.c_str(), &path));
-        std::unique_ptr<char, void (*)(void *)> owner(path, dtrt_free);
-        return path;
+        return detail::take(path);
     }
     void load(const std::string &path) { detail::check_dtrt(dtrt_load(get(), path.c_str())); }
+    /* Parameters and states of a file made elsewhere; `map` may be empty. */
+    void load_weights(const std::string &path, const std::string &map = "", bool allow_missing = false) {
+        auto options = detail::sized<dtrt_weights_options>();
+        options.map = detail::or_null(map);
+        options.allow_missing = allow_missing;
+        check(dtrt_load_weights(get(), path.c_str(), &options));
+    }
 
     dtrt_session_info describe() const {
         auto info = detail::sized<dtrt_session_info>();
@@ -364,6 +465,32 @@ class session {
     dtrt_session *get() const { return session_.get(); }
 
   private:
+    struct listener {
+        event_function event;
+        std::exception_ptr thrown;
+
+        static int hear(void *context, dtrt_session *, const dtrt_event *event) {
+            auto *self = static_cast<listener *>(context);
+            bool ends = false;
+            return self->thrown || detail::guarded(self->thrown, [&] { ends = self->event(*event); }) || ends;
+        }
+    };
+
+    /* After a call that tells events: an exception of the listener is the reason, whatever the status. */
+    void check(dt_status *status) {
+        if (listener_->thrown) {
+            dtrt_status_free(status);
+            std::rethrow_exception(std::exchange(listener_->thrown, nullptr));
+        }
+        detail::check_dtrt(status);
+    }
+
+    template <class Options> dtrt_run_result run(dt_status *(*work)(dtrt_session *, const Options *, dtrt_run_result *), const Options &options) {
+        auto result = detail::sized<dtrt_run_result>();
+        check(work(get(), &options, &result));
+        return result;
+    }
+
     template <class T> static void require(const dtrt_tensor &tensor) {
         if (tensor.dtype != dtype_of<T>())
             throw error(DT_INVALID_ARGUMENT,
@@ -374,6 +501,7 @@ class session {
         void operator()(dtrt_session *held) const { dtrt_status_free(dtrt_session_destroy(held)); }
     };
     dt::program program_;
+    std::unique_ptr<listener> listener_; /* before the session, which tells it */
     std::unique_ptr<dtrt_session, destroy> session_;
 };
 

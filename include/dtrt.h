@@ -136,7 +136,7 @@ DT_API dt_status *dtrt_describe_pipeline(const dtrt_program *program, int pipeli
 DT_API dt_status *dtrt_describe_launch_value(const dtrt_program *program, int value, const char **name);
 
 /* A text in the artifact: "program.dt", "program.ir", "plan.txt". The caller frees *text with dtrt_free. It is read from the file again, which must
- * be the one that was opened: DT_FAILED_PRECONDITION where another one has taken its place. */
+ * be the one that was opened: DT_FAILED_PRECONDITION where another one has taken its place. DT_NOT_FOUND: it holds no such text. */
 DT_API dt_status *dtrt_program_text(const dtrt_program *program, const char *member, char **text);
 DT_API void dtrt_free(void *memory); /* what the library gave to be freed; NULL is allowed */
 
@@ -207,6 +207,10 @@ typedef struct dtrt_session_options {
     const char *data;           /* folder of the pipelines' files; or NULL: their names are paths */
     dtrt_event_callback *event; /* or NULL: nobody is told */
     void *context;              /* for `event` */
+    int check_numerics;         /* one core computes, kernel after kernel: the step that makes the first NaN or infinity is DT_OUT_OF_RANGE, whose
+                                   message names the kernel and its lines of the program */
+    int measure_kernels;        /* how long each kernel takes, for what dtrt_train writes to `log_dir` */
+    int64_t timeline_steps;     /* of which, the newest, a timeline is kept, for dtrt_write_timeline; 0: none */
 } dtrt_session_options;
 
 /* Allocates all that steps need: no memory is allocated inside them. `options` or NULL. Variables are 0 until dtrt_initialize, a load or a write.
@@ -279,6 +283,12 @@ DT_API dt_status *dtrt_write(dtrt_session *session, int variable, const dtrt_arr
 /* The variable where it is, dense: valid until the session is destroyed, changed by steps. DT_UNIMPLEMENTED where the host cannot read the device's
  * memory. */
 DT_API dt_status *dtrt_view(dtrt_session *session, int variable, dtrt_array *view);
+
+/* ---- timeline ---- */
+
+/* Writes what each thread and each GPU has done in the newest steps, in the trace event format, which ui.perfetto.dev opens. Only of a session with
+ * `timeline_steps`, else DT_FAILED_PRECONDITION, as while one of its pipelines is open, whose threads are at work. */
+DT_API dt_status *dtrt_write_timeline(dtrt_session *session, const char *path);
 
 /* ---- launch values ---- */
 
@@ -367,6 +377,9 @@ typedef struct dtrt_train_options {
     int resume;                    /* goes on from the newest checkpoint of the folder, if there is one */
     int64_t log_every;             /* steps between two STEP events; 0: none */
     const char *reduce_on_plateau; /* "evaluate.loss:rate", as dtrun has it: reduces a launch value where a report brings no gain; or NULL */
+    const char *log_dir;           /* folder for what dtrt_write_report and TensorBoard read; or NULL. It may not hold another run: DT_ALREADY_EXISTS;
+                                      a session that goes on, or resumes, appends */
+    int64_t log_histograms;        /* epochs from one histogram of the weights to the next, in log_dir; 0: none */
 } dtrt_train_options;
 
 /* Trains on the program's data from where the session is, evaluating after each epoch where the program has a step `evaluate` with data. `options` or
@@ -395,6 +408,76 @@ typedef struct dtrt_predict_options {
 
 /* Runs a step that does not train over files or a pipeline, and writes its results. */
 DT_API dt_status *dtrt_predict(dtrt_session *session, const dtrt_predict_options *options, dtrt_run_result *result);
+
+/* Is given the prompt, and then bytes as they are made. Other than 0 ends the text there. */
+typedef int dtrt_bytes_callback(void *context, dtrt_session *session, const char *bytes, size_t n_bytes);
+
+typedef struct dtrt_generate_options {
+    size_t size;
+    const char *step;          /* or NULL: "sample" */
+    const char *prompt;        /* how the text begins; not empty */
+    int64_t length;            /* bytes to make; 0: 200 */
+    int has_temperature;       /* of a step that takes one; else it gets 1 */
+    double temperature;        /* 0 or more */
+    dtrt_bytes_callback *made; /* or NULL */
+    void *context;             /* for `made` */
+} dtrt_generate_options;
+
+/* Makes text byte by byte with a step of (text: u8[B, T], length: i32[B]), and temperature: f32[B] where it wants one, that returns the next byte.
+ * The same seed and weights make the same text. *text (or NULL) is the prompt and what was made, [*n_bytes] (or NULL) and a 0 after them, to be freed
+ * with dtrt_free. */
+DT_API dt_status *dtrt_generate(dtrt_session *session, const dtrt_generate_options *options, char **text, size_t *n_bytes);
+
+typedef struct dtrt_data_options {
+    size_t size;
+    const char *step;   /* or NULL: "train" */
+    const char *from;   /* pipeline; or NULL: that of the step */
+    int64_t epoch;      /* from 1; 0: 1 */
+    int64_t n_batches;  /* 0: those of the epoch */
+    const char *output; /* folder */
+} dtrt_data_options;
+
+/* Writes what a step would see in a training of this session: INPUT.npy for each of its inputs, all batches one after the other, and batch-rows.npy
+ * with the rows of each. Nothing is run; dtrt_pipeline_next gives the same batch by batch. */
+DT_API dt_status *dtrt_write_data(dtrt_session *session, const dtrt_data_options *options);
+
+/* ---- texts and files for people ---- */
+
+typedef struct dtrt_info_options {
+    size_t size;
+    int64_t n_processes; /* 0: what the program holds; else what its steps exchange between so many processes, of the shape that follows */
+    int64_t replicas;    /* 0: 1 */
+    int64_t global_batch;
+    const char *devices;
+    int shard_optimizer; /* as `dtrun train --shard-optimizer` exchanges */
+} dtrt_info_options;
+
+/* What `dtrun info` prints. No code of the program is run. `options` or NULL. Texts of this section are freed with dtrt_free. */
+DT_API dt_status *dtrt_info(const dtrt_program *program, const dtrt_info_options *options, char **text);
+
+/* What `dtrun devices` prints: what this machine has. */
+DT_API dt_status *dtrt_devices(char **text);
+
+typedef struct dtrt_bench_options {
+    size_t size;
+    const char *step;        /* or NULL: "train" */
+    const char *from;        /* pipeline; or NULL: that of the step */
+    int64_t n_steps;         /* to measure; 0: 20 */
+    dtrt_program *versus;    /* another program whose steps are run in turn; or NULL */
+    dtrt_text_format format; /* a table, or one JSON object */
+} dtrt_bench_options;
+
+/* What `dtrun bench` prints: where the time of a step goes, kernel by kernel. It makes a session of its own: of `session` (or NULL) it takes devices,
+ * threads, replicas, global_batch, seed and no_libraries, and `data`, NULL for made-up input. `options` or NULL. */
+DT_API dt_status *dtrt_bench(dtrt_program *program, const dtrt_session_options *session, const dtrt_bench_options *options, char **text);
+
+/* Makes one HTML page of what dtrt_train has written to `n` folders, of `log_dir`, as the file `path`. */
+DT_API dt_status *dtrt_write_report(const char *const *folders, int n, const char *path);
+
+/* Writes the parameters and states of `weights`, a checkpoint or a safetensors file, as the safetensors file `path` for elsewhere: a map that loads
+ * weights from there (dtrt_load_weights) is applied backwards. `options` or NULL; with allow_missing, tensors that `weights` cannot give are left
+ * out. *text and *warnings (or NULL): what was done, and what is likely not meant, a line each. */
+DT_API dt_status *dtrt_export_weights(const char *weights, const char *path, const dtrt_weights_options *options, char **text, char **warnings);
 
 #ifdef __cplusplus
 }

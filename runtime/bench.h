@@ -54,6 +54,10 @@ typedef struct dt_bench_result {
 
 const dt_session *dt_bench_session(const dt_bench *bench);
 
+/* Runs a step of one program, or of two in turn, so that what disturbs the machine disturbs both, and appends where its time goes: as a table, or as
+ * one JSON object. kernels [n], n 1 or 2. Where the run has several processes all of them call it. */
+dt_status *dt_bench_programs(const dt_kernels *const kernels[], int n, const dt_run_options *options, int64_t n_steps, bool json, dt_text *text);
+
 /* Of the measured steps, at least one. Valid until the next call of any function on it. */
 dt_bench_result dt_bench_result_of(dt_bench *bench);
 

@@ -73,7 +73,9 @@ typedef struct dt_run_options {
     const char *prompt; /* of generate; not empty */
     int64_t length;     /* bytes to make */
     bool has_temperature;
-    double temperature; /* 0 or more */
+    double temperature;                                                   /* 0 or more */
+    dt_status *(*made)(void *context, const char *bytes, size_t n_bytes); /* is given the prompt, then what was made */
+    void *made_context;
 
     int64_t epoch;     /* of data: from 1 */
     int64_t n_batches; /* of data; 0: those of the epoch */
@@ -92,6 +94,9 @@ dt_status *dt_run_find_step(const dt_artifact *artifact, const dt_run_options *o
 
 /* Refuses devices that compute nothing to those who want something of what is computed: `reason` says what for. */
 dt_status *dt_run_need_computation(const dt_run_options *options, const char *reason);
+
+/* For --check-numerics, which looks at one kernel after another: `about` becomes a session of one core. */
+dt_status *dt_run_check_numerics(dt_session_options *about);
 
 /* The pipeline that `from` names, or the step's own. `from` may be NULL. */
 dt_status *dt_run_find_pipeline(const dt_artifact *artifact, const char *from, int step, int *pipeline);

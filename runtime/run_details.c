@@ -314,7 +314,7 @@ dt_status *dt_run_details_create(const dt_kernels *kernels, const dt_run_options
                              .options = options,
                              .session = session,
                              .log = log,
-                             .is_timed = about->times,
+                             .is_timed = dt_session_get_options(session)->times,
                              .is_gpu = dt_session_is_gpu(session),
                              .sampler = find_sampler(artifact)};
     size_t n = (size_t)made->function->n_kernels;

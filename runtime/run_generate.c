@@ -9,9 +9,7 @@
 #include "runtime/artifact/type_text.h"
 #include "runtime/run.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct generation {
@@ -93,15 +91,9 @@ static void append(generation *all, unsigned char byte) {
     all->text[(*all->length)++] = byte;
 }
 
-/* At once: text is read while it is made. */
-static dt_status *print(const char *bytes, size_t n) {
-    errno = 0;
-    if (fwrite(bytes, 1, n, stdout) == n && fflush(stdout) == 0) return NULL;
-    return dt_error(DT_IO, "cannot write to standard output: %s", strerror(errno != 0 ? errno : EIO));
-}
-
+/* Each byte is given at once: text is read while it is made. */
 static dt_status *generate_bytes(generation *all, const dt_run_options *options) {
-    DT_TRY(print(options->prompt, strlen(options->prompt)));
+    DT_TRY(options->made(options->made_context, options->prompt, strlen(options->prompt)));
     for (int64_t number = 0; number < options->length && atomic_load(options->stop) == 0; number++) {
         dt_batch batch = {.inputs = all->inputs, .rows = 1, .counter = number};
         unsigned char next;
@@ -109,16 +101,16 @@ static dt_status *generate_bytes(generation *all, const dt_run_options *options)
         DT_TRY(dt_session_bad_index_status(all->session));
         DT_TRY(dt_session_result(all->session, all->step, all->about->n_aggregates, &next));
         append(all, next);
-        DT_TRY(print((const char *)&next, 1));
+        DT_TRY(options->made(options->made_context, (const char *)&next, 1));
     }
-    return print("\n", 1);
+    return NULL;
 }
 
 static dt_status *generate(generation *all, const dt_run_options *options, dt_log *log) {
     int64_t epoch;
     DT_TRY(make_inputs(all, options, log));
     DT_TRY(dt_run_prepare_weights(all->session, options, log, &epoch));
-    options->catch_signals();
+    if (options->catch_signals != NULL) options->catch_signals();
     return generate_bytes(all, options);
 }
 
@@ -136,9 +128,9 @@ dt_status *dt_run_generate(const dt_kernels *kernels, const dt_run_options *opti
     about.deadline_seconds = options->deadline_seconds;
     about.rows = 1;
     about.seed = options->seed;
-    dt_status *status = dt_session_create(kernels, &about, &all.session);
+    dt_status *status = dt_run_open_session(kernels, options, &about, &all.session);
     if (status == NULL) status = generate(&all, options, log);
-    dt_session_destroy(all.session);
+    dt_run_free_session(options, all.session);
     dt_release(all.memory);
     return status;
 }

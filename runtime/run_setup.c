@@ -31,6 +31,18 @@ dt_status *dt_run_need_computation(const dt_run_options *options, const char *re
     return dt_error(DT_INVALID_ARGUMENT, "--devices %s computes nothing: %s", options->devices, reason);
 }
 
+dt_status *dt_run_check_numerics(dt_session_options *about) {
+    dt_device_spec spec;
+    DT_TRY(dt_device_spec_parse(about->devices, &spec));
+    if (spec.kind != &dt_device_cpu)
+        return dt_error(DT_INVALID_ARGUMENT,
+                        "--check-numerics looks at what a CPU computes, not %s: give it --devices cpu, for the same program and data",
+                        about->devices);
+    about->check_numerics = true;
+    about->devices = "cpu:1x1";
+    return NULL;
+}
+
 dt_status *dt_run_find_pipeline(const dt_artifact *artifact, const char *from, int step, int *pipeline) {
     *pipeline = from != NULL ? dt_artifact_find_pipeline(artifact, from) : artifact->steps[step].pipeline;
     if (*pipeline >= 0) return NULL;

@@ -7,7 +7,6 @@
 #include "base/text.h"
 #include "runtime/checkpoint.h"
 #include "runtime/checkpoint_writer.h"
-#include "runtime/devices/spec.h"
 #include "runtime/execution/launch_values.h"
 #include "runtime/log_folder.h"
 #include "runtime/metric.h"
@@ -316,7 +315,8 @@ static dt_status *describe_state(training *run) {
 static dt_status *open_log_folder(training *run) {
     const dt_run_options *options = run->options;
     if (options->log_dir == NULL || !dt_run_leads(options)) return NULL;
-    return dt_log_folder_open(options->log_dir, options->resume, dt_seconds_since_1970, NULL, run->log, &run->log_folder);
+    bool goes_on = options->resume || (options->on != NULL && options->on->state->step > 0);
+    return dt_log_folder_open(options->log_dir, goes_on, dt_seconds_since_1970, NULL, run->log, &run->log_folder);
 }
 
 static dt_status *open_session(training *run) {
@@ -332,20 +332,6 @@ static dt_status *open_session(training *run) {
     if (run->evaluate >= 0) DT_TRY(dt_pipeline_check(run->test_data, run->evaluate));
     if (run->evaluate >= 0) DT_TRY(dt_run_open_runner(run->kernels, run->session, options, run->evaluate, &run->evaluator));
     return dt_run_details_create(run->kernels, options, &run->about, run->session, run->step, run->log, &run->details);
-}
-
-/* --check-numerics looks at one kernel after another. */
-static dt_status *choose_core(training *run) {
-    dt_device_spec spec;
-    if (!run->options->check_numerics) return NULL;
-    DT_TRY(dt_device_spec_parse(run->options->devices, &spec));
-    if (spec.kind != &dt_device_cpu)
-        return dt_error(DT_INVALID_ARGUMENT,
-                        "--check-numerics looks at what a CPU computes, not %s: give it --devices cpu, for the same program and data",
-                        run->options->devices);
-    run->about.check_numerics = true;
-    run->about.devices = "cpu:1x1";
-    return NULL;
 }
 
 static dt_status *begin(training *run, dt_checkpoint_state *saved) {
@@ -367,7 +353,7 @@ static dt_status *begin(training *run, dt_checkpoint_state *saved) {
     run->about.deadline_seconds = options->deadline_seconds;
     run->about.processes = options->processes;
     run->about.timeline = options->timeline;
-    DT_TRY(choose_core(run));
+    if (options->check_numerics) DT_TRY(dt_run_check_numerics(&run->about));
     run->about.replicas = options->replicas != 0 ? options->replicas : 1;
     run->about.seed = options->seed;
     DT_TRY(find_checkpoint(run, saved));

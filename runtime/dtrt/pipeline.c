@@ -40,7 +40,8 @@ static dt_status *open_pipeline(dtrt_session *session, const char *name, dtrt_pi
                                    .replicas = dt_session_replicas(session->session),
                                    .rows = dt_session_rows(session->session),
                                    .seed = session->options.seed,
-                                   .ignore_bad_index = session->options.ignore_bad_index != 0};
+                                   .ignore_bad_index = session->options.ignore_bad_index != 0,
+                                   .timeline = session->timeline};
     dtrt_pipeline *made = dt_allocate_zeroed(1, sizeof *made);
     if (made == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     made->session = session;

@@ -279,10 +279,15 @@ dt_status *dtrt_program_text(const dtrt_program *program, const char *member, ch
     DT_TRY(dt_api_need(program, "program"));
     DT_TRY(dt_api_need(member, "member"));
     const char *path = program->artifact->path;
-    if (program->bytes != NULL) return dt_artifact_read_text_memory(path, program->bytes, program->n_bytes, member, text);
-    DT_TRY(dt_artifact_read_text(path, member, text));
-    if (is_unchanged(program)) return NULL;
-    dt_release(*text);
-    *text = NULL;
-    return dt_error(DT_FAILED_PRECONDITION, "%s: is another file than the one that was opened: open it again", path);
+    dt_status *status = program->bytes != NULL ? dt_artifact_read_text_memory(path, program->bytes, program->n_bytes, member, text)
+                                               : dt_artifact_read_text(path, member, text);
+    if (program->bytes == NULL && dt_status_code(status) != DT_NOT_FOUND && !is_unchanged(program)) {
+        dt_status_free(status);
+        dt_release(*text);
+        *text = NULL;
+        return dt_error(DT_FAILED_PRECONDITION, "%s: is another file than the one that was opened: open it again", path);
+    }
+    if (dt_status_code(status) != DT_DATA_LOSS) return status;
+    dt_status_free(status); /* the artifact as a whole has been read: it is sound */
+    return dt_error(DT_NOT_FOUND, "%s: holds no text %s; there are program.dt, program.ir and plan.txt", path, member);
 }

@@ -3,8 +3,10 @@
 
 #include "base/memory.h"
 #include "base/options.h"
+#include "base/text.h"
 #include "runtime/dtrt/log.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,12 +41,13 @@ static dt_status *run_on(dtrt_session *session, run_function *run, dt_run_option
     if (status == NULL) {
         options->on = on;
         options->data = session->data;
+        options->timeline = session->timeline;
         options->replicas = about->replicas;
         options->global_batch = dt_session_global_batch(session->session);
         options->has_seed = true;
         options->seed = about->seed;
         options->ignore_bad_index = session->options.ignore_bad_index != 0;
-        options->stop = &log.stop;
+        if (options->stop == NULL) options->stop = &log.stop;
         options->was_stopped = stopped;
         status = run(session->kernels, options, log.log);
         *stopped = *stopped || atomic_load(&log.stop) != 0;
@@ -83,6 +86,7 @@ static dt_status *check_numbers(const dtrt_train_options *options) {
     DT_TRY(check_not_negative(options->checkpoint_every, "checkpoint_every"));
     DT_TRY(check_not_negative(options->keep, "keep"));
     DT_TRY(check_not_negative(options->stop_after_no_gain, "stop_after_no_gain"));
+    DT_TRY(check_not_negative(options->log_histograms, "log_histograms"));
     return check_not_negative(options->log_every, "log_every");
 }
 
@@ -92,6 +96,8 @@ static dt_status *train(dtrt_session *session, const dtrt_train_options *given, 
     DT_TRY(dt_options_read(given, &options, sizeof options, "dtrt_train_options"));
     DT_TRY(check_numbers(&options));
     if (session->options.forward_only) return dt_error(DT_FAILED_PRECONDITION, "the session is forward-only: it cannot train");
+    if (options.log_histograms > 0 && options.log_dir == NULL)
+        return dt_error(DT_INVALID_ARGUMENT, "log_histograms are written to log_dir, which is NULL");
     if (options.resume && options.checkpoint_dir == NULL)
         return dt_error(DT_INVALID_ARGUMENT, "resume goes on from the newest checkpoint of checkpoint_dir, which is NULL");
     dt_run_session on = {.pause_after = options.pause_after_epochs};
@@ -106,7 +112,9 @@ static dt_status *train(dtrt_session *session, const dtrt_train_options *given, 
                           .stop_after_no_gain = options.stop_after_no_gain,
                           .resume = options.resume != 0,
                           .log_every = options.log_every,
-                          .plateau = options.reduce_on_plateau};
+                          .plateau = options.reduce_on_plateau,
+                          .log_dir = options.log_dir,
+                          .log_histograms = options.log_histograms};
     DT_TRY(run_on(session, dt_run_train, &run, &on, &stopped));
     return give_result(&on, stopped, result);
 }
@@ -159,4 +167,110 @@ dt_status *dtrt_predict(dtrt_session *session, const dtrt_predict_options *optio
     DT_TRY(prepare_result(result));
     DT_TRY(dt_api_enter(session));
     return dt_api_leave(session, predict(session, options, result));
+}
+
+/* ---- text ---- */
+
+/* A text under way. */
+typedef struct making {
+    dtrt_session *session;
+    const dtrt_generate_options *options;
+    dt_text text;
+    atomic_int stop; /* the callback has asked for the end */
+} making;
+
+static dt_status *take_bytes(void *context, const char *bytes, size_t n_bytes) {
+    making *all = context;
+    dt_text_append_bytes(&all->text, bytes, n_bytes);
+    if (all->text.failed) return dt_error(DT_RESOURCE_EXHAUSTED, "no memory for the text");
+    if (all->options->made == NULL) return NULL;
+    dt_api_begin_callback(all->session);
+    if (all->options->made(all->options->context, all->session, bytes, n_bytes) != 0) atomic_store(&all->stop, 1);
+    dt_api_end_callback(all->session);
+    return NULL;
+}
+
+static dt_status *make_text(making *all) {
+    static const int64_t DEFAULT_LENGTH = 200;
+    const dtrt_generate_options *options = all->options;
+    bool stopped = false;
+    DT_TRY(dt_api_need(options->prompt, "dtrt_generate_options.prompt"));
+    if (*options->prompt == 0) return dt_error(DT_INVALID_ARGUMENT, "dtrt_generate_options.prompt is empty: how does the text begin?");
+    if (options->length < 0 || !(options->temperature >= 0 && options->temperature <= FLT_MAX))
+        return dt_error(DT_INVALID_ARGUMENT, "dtrt_generate_options: length %" PRId64 ", temperature %g: both are 0 or more", options->length,
+                        options->temperature);
+    dt_run_session on = {.reason = "epochs"};
+    dt_run_options run = {.step = options->step,
+                          .prompt = options->prompt,
+                          .length = options->length != 0 ? options->length : DEFAULT_LENGTH,
+                          .has_temperature = options->has_temperature != 0,
+                          .temperature = options->has_temperature ? options->temperature : 1,
+                          .made = take_bytes,
+                          .made_context = all,
+                          .stop = &all->stop};
+    return run_on(all->session, dt_run_generate, &run, &on, &stopped);
+}
+
+static dt_status *generate(dtrt_session *session, const dtrt_generate_options *given, char **text, size_t *n_bytes) {
+    dtrt_generate_options options;
+    DT_TRY(dt_options_read(given, &options, sizeof options, "dtrt_generate_options"));
+    making all = {.session = session, .options = &options};
+    dt_status *status = make_text(&all);
+    if (status == NULL && n_bytes != NULL) *n_bytes = all.text.n;
+    if (status == NULL && text != NULL) *text = dt_text_take(&all.text);
+    dt_text_free(&all.text);
+    return status;
+}
+
+dt_status *dtrt_generate(dtrt_session *session, const dtrt_generate_options *options, char **text, size_t *n_bytes) {
+    if (text != NULL) *text = NULL;
+    if (n_bytes != NULL) *n_bytes = 0;
+    DT_TRY(dt_api_enter(session));
+    return dt_api_leave(session, generate(session, options, text, n_bytes));
+}
+
+/* ---- data ---- */
+
+static dt_status *write_data(dtrt_session *session, const dtrt_data_options *given) {
+    dtrt_data_options options;
+    bool stopped = false;
+    DT_TRY(dt_options_read(given, &options, sizeof options, "dtrt_data_options"));
+    DT_TRY(dt_api_need(options.output, "dtrt_data_options.output"));
+    if (options.epoch < 0 || options.n_batches < 0)
+        return dt_error(DT_INVALID_ARGUMENT, "dtrt_data_options: epoch %" PRId64 ", %" PRId64 " batches", options.epoch, options.n_batches);
+    dt_run_session on = {.reason = "epochs"};
+    dt_run_options run = {.step = options.step,
+                          .from = options.from,
+                          .epoch = options.epoch != 0 ? options.epoch : 1,
+                          .n_batches = options.n_batches,
+                          .output = options.output};
+    return run_on(session, dt_run_data, &run, &on, &stopped);
+}
+
+dt_status *dtrt_write_data(dtrt_session *session, const dtrt_data_options *options) {
+    DT_TRY(dt_api_enter(session));
+    return dt_api_leave(session, write_data(session, options));
+}
+
+/* ---- timeline ---- */
+
+static dt_status *write_timeline(dtrt_session *session, const char *path) {
+    dt_api_log log;
+    dt_text note = {0};
+    if (session->timeline == NULL)
+        return dt_error(DT_FAILED_PRECONDITION, "the session keeps no timeline: dtrt_session_options.timeline_steps says of how many steps it does");
+    if (session->n_pipelines > 0) return dt_error(DT_FAILED_PRECONDITION, "a pipeline of the session is open, and its threads are at work: close it");
+    DT_TRY(dt_api_open_log(session, &log));
+    dt_status *status = dt_timeline_check_place(path);
+    if (status == NULL) status = dt_timeline_write(session->timeline, &session->clock, NULL, false, session->artifact->name, path, &note);
+    if (status == NULL && note.n > 0) dt_log_remark(log.log, "note", "%s", note.data);
+    dt_text_free(&note);
+    dt_api_close_log(&log);
+    return status;
+}
+
+dt_status *dtrt_write_timeline(dtrt_session *session, const char *path) {
+    DT_TRY(dt_api_need(path, "path"));
+    DT_TRY(dt_api_enter(session));
+    return dt_api_leave(session, write_timeline(session, path));
 }

@@ -70,8 +70,8 @@ void dt_api_end_callback(dtrt_session *session) { atomic_store(&session->usage, 
 
 /* ---- creating ---- */
 
-/* What `devices` and `threads` say together, as runtime/devices/spec.h has it. */
-static dt_status *print_devices(const dtrt_session_options *options, char *text, size_t bytes) {
+dt_status *dt_api_print_devices(const dtrt_session_options *options, char text[DT_API_DEVICES]) {
+    const size_t bytes = DT_API_DEVICES;
     const char *devices = options->devices != NULL ? options->devices : "cpu";
     bool is_cpu = strcmp(devices, "cpu") == 0 || strncmp(devices, "cpu:", 4) == 0;
     int n = snprintf(text, bytes, "%s", devices);
@@ -96,18 +96,31 @@ static dt_status *translate(const dtrt_session *session, const char *devices, dt
     about->seed = options->seed;
     about->no_libraries = options->no_libraries != 0;
     about->forward_only = options->forward_only != 0;
+    about->times = options->measure_kernels != 0;
     if (!(options->deadline_seconds >= 0)) return dt_error(DT_INVALID_ARGUMENT, "a deadline of %g seconds", options->deadline_seconds);
     about->deadline_seconds = options->deadline_seconds;
     return NULL;
 }
 
+static dt_status *open_timeline(dtrt_session *session, dt_session_options *about) {
+    int64_t n_steps = session->options.timeline_steps;
+    if (n_steps < 0) return dt_error(DT_INVALID_ARGUMENT, "dtrt_session_options.timeline_steps is %" PRId64, n_steps);
+    if (n_steps == 0) return NULL;
+    DT_TRY(dt_timeline_align(NULL, &session->clock));
+    DT_TRY(dt_timeline_create(n_steps, &session->timeline));
+    about->timeline = session->timeline;
+    return NULL;
+}
+
 static dt_status *fill(dtrt_session *session, const dtrt_session_options *given) {
-    char devices[256];
+    char devices[DT_API_DEVICES];
     dt_session_options about;
     dtrt_session_options *options = &session->options;
     DT_TRY(dt_options_read(given, options, sizeof *options, "dtrt_session_options"));
-    DT_TRY(print_devices(options, devices, sizeof devices));
+    DT_TRY(dt_api_print_devices(options, devices));
     DT_TRY(translate(session, devices, &about));
+    if (options->check_numerics) DT_TRY(dt_run_check_numerics(&about));
+    DT_TRY(open_timeline(session, &about));
     options->devices = NULL; /* the caller's */
     if (options->data != NULL) {
         size_t bytes = strlen(options->data) + 1;
@@ -135,6 +148,7 @@ static void free_step(const dtrt_session *session, int number) {
 static void destroy(dtrt_session *session) {
     for (int s = 0; session->steps != NULL && s < session->artifact->n_steps; s++) free_step(session, s);
     dt_session_destroy(session->session);
+    dt_timeline_destroy(session->timeline);
     dtrt_close(session->program);
     dt_checkpoint_state_free(&session->progress);
     dt_release(session->steps);

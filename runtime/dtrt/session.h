@@ -8,6 +8,7 @@
 #include "runtime/checkpoint_state.h"
 #include "runtime/dtrt/program.h"
 #include "runtime/runner.h"
+#include "runtime/timeline_file.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -33,6 +34,8 @@ struct dtrt_session {
     int n_pipelines;              /* open ones */
     int trained_step, trained_on; /* of training on a pipeline: the step, the pipeline; -1: none was */
     dt_checkpoint_state progress; /* of training: step, epoch, examples, the best so far, and of a plateau */
+    dt_timeline *timeline;        /* NULL: none is kept */
+    dt_timeline_clock clock;      /* of the timeline */
 
     pid_t process;
     _Atomic pthread_t owner; /* while it is in use */
@@ -45,6 +48,13 @@ dt_status *dt_api_enter(dtrt_session *session);
 /* For one that only reads it, which callbacks may too. */
 dt_status *dt_api_enter_to_read(dtrt_session *session);
 dt_status *dt_api_leave(dtrt_session *session, dt_status *status);
+
+enum {
+    DT_API_DEVICES = 256 /* bytes of a list of devices */
+};
+
+/* What `devices` and `threads` say together, as runtime/devices/spec.h has it. */
+dt_status *dt_api_print_devices(const dtrt_session_options *options, char text[DT_API_DEVICES]);
 
 /* Around a callback. */
 void dt_api_begin_callback(dtrt_session *session);

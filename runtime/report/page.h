@@ -9,6 +9,9 @@
 /* Appends the page of `n` runs, one or more. `page` and what is made on the way are of `arena`, whose guard is set. */
 void dt_report_page(dt_text *page, const dt_run_record *runs, int n, dt_arena *arena);
 
+/* The page of runs, one or more, each of which wrote to its folder, as the file `path`: whole or not at all. */
+dt_status *dt_report_write(const char *const *folders, int n, const char *path);
+
 /* Texts that are part of it: page.css and page.js. */
 extern const char dt_report_style[], dt_report_script[];
 

@@ -6,7 +6,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 
 manifest = (SOURCE / "examples/kubernetes/mpijob.yaml").read_text()
 words = re.findall(r'^ +- "(.*)"$', manifest, re.MULTILINE)
-options = set(re.findall(r'\{"([a-z-]+)", (?:KEY_\w+|\'.\')', (SOURCE / "runtime/dtrun_options.c").read_text()))
+options = set(re.findall(r'\{"([a-z-]+)", (?:KEY_\w+|\'.\')', (SOURCE / "runtime/commands/options.c").read_text()))
 
 n_processes = words[words.index("-n") + 1]
 given = [word[2:].split("=")[0] for word in words[words.index("train") + 1:] if word.startswith("--")]

@@ -1,59 +1,8 @@
 /* dtrt_runs: pipelines, checkpoints and whole runs of include/dtrt.h. What dtrun does and what an application's own loop does are the same bits. */
 #include "base/memory.h"
-#include "tests/unit/dtrt_fixture.h"
+#include "tests/unit/dtrt_data_fixture.h"
 
 #include <math.h>
-#include <stdlib.h>
-
-enum {
-    N_EXAMPLES = 20 /* four batches, the last one short */
-};
-
-/* A .npy file of `data`, whose type and shape are `header`. */
-static void write_npy(const char *name, const char *header, const void *data, size_t bytes) {
-    char file[4096] = "\x93NUMPY\x01";
-    size_t n_header = 118;
-    memset(file + 10, ' ', n_header);
-    memcpy(file + 10, header, strlen(header));
-    file[8] = (char)n_header;
-    file[10 + n_header - 1] = '\n';
-    memcpy(file + 10 + n_header, data, bytes);
-    scratch_write(name, file, 10 + n_header + bytes);
-}
-
-static int open_all(void **state) {
-    float x[N_EXAMPLES][NET_IN];
-    int32_t label[N_EXAMPLES];
-    if (net_open(state) != 0) return -1;
-    for (int e = 0; e < N_EXAMPLES; e++) {
-        net_batch batch = net_make(e);
-        memcpy(x[e], batch.x[0], sizeof x[e]);
-        label[e] = batch.label[0];
-    }
-    write_npy("x.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (20, 4), }", x, sizeof x);
-    write_npy("label.npy", "{'descr': '<i4', 'fortran_order': False, 'shape': (20,), }", label, sizeof label);
-    return 0;
-}
-
-static dtrt_session_options with_data(void) {
-    dtrt_session_options options = DTRT_INIT(dtrt_session_options);
-    options.data = scratch;
-    options.seed = 7;
-    return options;
-}
-
-static dtrt_session *open_session(void) {
-    dtrt_session_options options = with_data();
-    return net_session(&options);
-}
-
-static void destroy(dtrt_session *session) { assert_ok(dtrt_session_destroy(session)); }
-
-static void dtrun(const char *arguments) {
-    char command[1024];
-    snprintf(command, sizeof command, "dtrun %s --data %s --seed 7 > /dev/null", arguments, scratch);
-    assert_int_equal(system(command), 0);
-}
 
 /* The first batches of an epoch, one by one; launch values as dtrun has them. */
 static void step_epochs(dtrt_session *session, int n) {
@@ -64,20 +13,6 @@ static void step_epochs(dtrt_session *session, int n) {
     for (int e = 0; e < n; e++)
         for (int64_t given = 1; given != 0;) assert_ok(dtrt_step_pipeline(session, net_train, rows, &given));
     assert_ok(dtrt_pipeline_close(rows));
-}
-
-static char *read_scratch(const char *name, size_t *bytes) {
-    char *data;
-    assert_ok(dt_file_read(scratch_path(name), &data, bytes));
-    return data;
-}
-
-static void assert_same_files(const char *a, const char *b) {
-    size_t n_a, n_b;
-    char *of_a = read_scratch(a, &n_a), *of_b = read_scratch(b, &n_b);
-    assert_int_equal(n_a, n_b);
-    assert_memory_equal(of_a, of_b, n_a);
-    free(of_a), free(of_b);
 }
 
 static void an_own_loop_gives_the_checkpoint_of_dtrun(void **state) {

@@ -1,12 +1,12 @@
 /* dtrun: runs compiled programs. Exit status 0: done; 1: an error, said in one sentence; 2: a command line that makes no sense; 128 + N: signal N
  * asked for the end, and what there was to save is saved; 75 for that where there are several processes, in each of them. */
-#include "runtime/dtrun.h"
+#include "runtime/commands/dtrun.h"
 
 #include "base/memory.h"
 #include "base/text.h"
 #include "runtime/comm/launcher.h"
 #include "runtime/comm/mpi/mpi.h"
-#include "runtime/keeper.h"
+#include "runtime/commands/keeper.h"
 #include "runtime/rendezvous.h"
 #include "runtime/timeline_file.h"
 
@@ -113,6 +113,19 @@ static dt_status *run_kernels(dtrun_call *call, const dt_artifact *artifact, run
     return status;
 }
 
+/* Of generate, at once: text is read while it is made. */
+static dt_status *print_bytes(void *unused, const char *bytes, size_t n_bytes) {
+    (void)unused;
+    errno = 0;
+    if (fwrite(bytes, 1, n_bytes, stdout) == n_bytes && fflush(stdout) == 0) return NULL;
+    return dt_error(DT_IO, "cannot write to standard output: %s", strerror(errno != 0 ? errno : EIO));
+}
+
+static dt_status *generate(const dt_kernels *kernels, const dt_run_options *options, dt_log *log) {
+    DT_TRY(dt_run_generate(kernels, options, log));
+    return print_bytes(NULL, "\n", 1);
+}
+
 static dt_status *bench(dtrun_call *call, const dt_artifact *artifact) {
     dt_text note = {0};
     dt_status *status = agree(call, artifact, &note);
@@ -125,12 +138,12 @@ static dt_status *bench(dtrun_call *call, const dt_artifact *artifact) {
 static dt_status *run_program(dtrun_call *call, dtrun_program *program) {
     dt_status *status = NULL;
     DT_TRY(dtrun_open_program(call, call->program, program));
-    if (strcmp(call->command, "info") == 0) status = dtrun_info(call, program->artifact);
+    if (strcmp(call->command, "info") == 0) status = dtrun_info(call, program->program);
     if (strcmp(call->command, "bench") == 0) status = bench(call, program->artifact);
     if (strcmp(call->command, "train") == 0) status = run_kernels(call, program->artifact, dt_run_train);
     if (strcmp(call->command, "evaluate") == 0) status = run_kernels(call, program->artifact, dt_run_evaluate);
     if (strcmp(call->command, "predict") == 0) status = run_kernels(call, program->artifact, dt_run_predict);
-    if (strcmp(call->command, "generate") == 0) status = run_kernels(call, program->artifact, dt_run_generate);
+    if (strcmp(call->command, "generate") == 0) status = run_kernels(call, program->artifact, generate);
     if (strcmp(call->command, "data") == 0) status = run_kernels(call, program->artifact, dt_run_data);
     dtrun_remove_scratch(program);
     return status;
@@ -236,7 +249,7 @@ int main(int argc, char **argv) {
     bool was_stopped = false;
     int launched = 0; /* how the processes of `launch` ended */
     dtrun_program program = {0};
-    dtrun_call call = {.run = {.stop = &stop, .was_stopped = &was_stopped, .catch_signals = catch_signals}};
+    dtrun_call call = {.run = {.stop = &stop, .was_stopped = &was_stopped, .catch_signals = catch_signals, .made = print_bytes}};
     fill_closed_streams();
     on_exit(check_output, NULL);
     signal(SIGXFSZ, SIG_IGN); /* a limit on the size of files is an error of writing */

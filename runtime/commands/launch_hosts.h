@@ -4,8 +4,8 @@
  * Which machines there are the launcher is told in a file, and it is the launcher that asks a machine whether it is there, by starting a program: so
  * all that reaches machines (ssh, an agent of one's own, what a scheduler has instead) is the launcher's, and a machine counts as reached when a run
  * can be. */
-#ifndef DT_RUNTIME_LAUNCH_HOSTS_H
-#define DT_RUNTIME_LAUNCH_HOSTS_H
+#ifndef DT_RUNTIME_COMMANDS_LAUNCH_HOSTS_H
+#define DT_RUNTIME_COMMANDS_LAUNCH_HOSTS_H
 
 #include "base/arena.h"
 #include "base/text.h"

@@ -1,7 +1,13 @@
-/* dtrun: what the files of the command line share. */
-#ifndef DT_RUNTIME_DTRUN_H
-#define DT_RUNTIME_DTRUN_H
+/* dtrun: what the files of the command line share. A command reads its options, calls the library, and prints.
+ *
+ * info, devices, report and export call include/dtrt.h. What runs a program calls what is below dtrt_train and its like, runtime/run.h, with a session
+ * of the run's own: its shape and seed may be those of the checkpoint that it goes on from, its epoch that of the data it finds, and it may be one of
+ * several processes, which agree on both. launch and what it needs (keeper.h, watch.h, launch_hosts.h) are about processes, and the library is within
+ * one. */
+#ifndef DT_RUNTIME_COMMANDS_DTRUN_H
+#define DT_RUNTIME_COMMANDS_DTRUN_H
 
+#include "include/dtrt.h"
 #include "runtime/run.h"
 
 /* What the command line said. */
@@ -48,9 +54,10 @@ void dtrun_catch_signals(void (*handler)(int number));
 /* The commands' names and one line each, for `dtrun --help`. */
 void dtrun_print_usage(FILE *to);
 
-/* An artifact and where it is: the user's own, or what the dtc beside this program has made of a .dt. */
+/* A program and where it is: the user's own, or what the dtc beside this program has made of a .dt. */
 typedef struct dtrun_program {
-    dt_artifact *artifact;
+    dtrt_program *program;
+    const dt_artifact *artifact; /* the program's */
     char *path;
     char *scratch; /* folder that goes with it; NULL: it is the user's, or kept for the next run */
 } dtrun_program;
@@ -62,8 +69,7 @@ void dtrun_remove_scratch(dtrun_program *program);
 void dtrun_close_program(dtrun_program *program); /* one of zeros is allowed */
 
 dt_status *dtrun_bench(const dtrun_call *call, const dt_artifact *artifact);
-dt_status *dtrun_info(const dtrun_call *call, const dt_artifact *artifact);
-dt_status *dtrun_say_exchange(const dtrun_call *call, const dt_artifact *artifact, dt_text *text); /* of info, on call->n_processes */
+dt_status *dtrun_info(const dtrun_call *call, const dtrt_program *program);
 dt_status *dtrun_devices(void);
 dt_status *dtrun_export(const dtrun_call *call);
 dt_status *dtrun_report(const dtrun_call *call); /* run.inputs: folders; run.output: the page */

@@ -1,6 +1,6 @@
 /* watch: see watch.h. A descriptor of each process of this machine tells when it is gone, in the order in which they go: the first one is the cause,
  * for a launcher that ends the others needs to have seen it. */
-#include "runtime/watch.h"
+#include "runtime/commands/watch.h"
 
 #include "base/memory.h"
 #include "runtime/threads/clock.h"

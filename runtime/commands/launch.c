@@ -7,10 +7,10 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/text.h"
-#include "runtime/dtrun.h"
-#include "runtime/launch_hosts.h"
+#include "runtime/commands/dtrun.h"
+#include "runtime/commands/launch_hosts.h"
+#include "runtime/commands/watch.h"
 #include "runtime/threads/clock.h"
-#include "runtime/watch.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,9 +1,6 @@
-/* dtrun_bench: runs one step, or that of two programs in turn, and prints where the time goes: as a table, or as one JSON object. */
-#include "base/memory.h"
-#include "base/text.h"
+/* bench_text: runs one step, or that of two programs in turn, and says where the time goes: in a table, or as one JSON object. */
 #include "runtime/artifact/json_text.h"
 #include "runtime/bench.h"
-#include "runtime/dtrun.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -15,7 +12,6 @@ enum {
 /* One of the one or two programs. */
 typedef struct subject {
     const dt_artifact *artifact;
-    dt_kernels *kernels;
     dt_bench *bench;
     dt_peak peak;
 } subject;
@@ -139,63 +135,46 @@ static void say_subject_json(dt_text *text, const subject *one) {
 
 /* ---- running ---- */
 
-static dt_status *print(const subject *subjects, int n, bool json, bool leads) {
-    dt_text text = {0};
+static void say(dt_text *text, const subject *subjects, int n, bool json) {
     double medians[2] = {0};
     for (int i = 0; i < n; i++) medians[i] = dt_bench_result_of(subjects[i].bench).median;
     if (json) {
-        say_subject_json(&text, &subjects[0]);
+        say_subject_json(text, &subjects[0]);
         if (n > 1) {
-            dt_text_append(&text, ", \"vs\": ");
-            say_subject_json(&text, &subjects[1]);
-            dt_text_append(&text, "}");
-            say_number(&text, "ratio", medians[1] / medians[0]);
+            dt_text_append(text, ", \"vs\": ");
+            say_subject_json(text, &subjects[1]);
+            dt_text_append(text, "}");
+            say_number(text, "ratio", medians[1] / medians[0]);
         }
-        dt_text_append(&text, "}\n");
+        dt_text_append(text, "}\n");
     } else {
         for (int i = 0; i < n; i++) {
-            say_subject(&text, &subjects[i]);
-            dt_text_append(&text, n > 1 ? "\n" : "");
+            say_subject(text, &subjects[i]);
+            dt_text_append(text, n > 1 ? "\n" : "");
         }
         if (n > 1)
-            dt_text_format(&text, "medians of steps run in turn: %s takes %.3f x the time of %s\n", subjects[1].artifact->path,
+            dt_text_format(text, "medians of steps run in turn: %s takes %.3f x the time of %s\n", subjects[1].artifact->path,
                            medians[1] / medians[0], subjects[0].artifact->path);
     }
-    dt_status *status = text.failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : NULL;
-    if (status == NULL && leads) fputs(text.data, stdout);
-    dt_text_free(&text);
-    return status;
 }
 
-static dt_status *open_subject(const dtrun_call *call, const dt_artifact *artifact, subject *one) {
-    one->artifact = artifact;
-    DT_TRY(dt_kernels_load(artifact, &call->kernels, &one->kernels));
-    DT_TRY(dt_bench_create(one->kernels, &call->run, call->n_steps, &one->bench));
+static dt_status *open_subject(const dt_kernels *kernels, const dt_run_options *options, int64_t n_steps, subject *one) {
+    one->artifact = dt_kernels_artifact(kernels);
+    DT_TRY(dt_bench_create(kernels, options, n_steps, &one->bench));
     return dt_bench_peak(one->bench, &one->peak);
 }
 
-static dt_status *run(const dtrun_call *call, const dt_artifact *const *artifacts, int n, subject *subjects) {
-    for (int i = 0; i < n; i++) DT_TRY(open_subject(call, artifacts[i], &subjects[i]));
-    for (int64_t step = -N_WARM_UP; step < call->n_steps; step++)
+static dt_status *run(const dt_kernels *const *kernels, int n, const dt_run_options *options, int64_t n_steps, subject *subjects) {
+    for (int i = 0; i < n; i++) DT_TRY(open_subject(kernels[i], options, n_steps, &subjects[i]));
+    for (int64_t step = -N_WARM_UP; step < n_steps; step++)
         for (int i = 0; i < n; i++) DT_TRY(dt_bench_step(subjects[i].bench, step >= 0));
-    return print(subjects, n, call->json, dt_run_leads(&call->run));
+    return NULL;
 }
 
-static dt_status *bench_all(const dtrun_call *call, const dt_artifact *const *artifacts, int n) {
+dt_status *dt_bench_programs(const dt_kernels *const kernels[], int n, const dt_run_options *options, int64_t n_steps, bool json, dt_text *text) {
     subject subjects[2] = {{0}};
-    dt_status *status = run(call, artifacts, n, subjects);
-    for (int i = 0; i < n; i++) {
-        dt_bench_destroy(subjects[i].bench);
-        dt_kernels_free(subjects[i].kernels);
-    }
-    return status;
-}
-
-dt_status *dtrun_bench(const dtrun_call *call, const dt_artifact *artifact) {
-    if (call->versus == NULL) return bench_all(call, &artifact, 1);
-    dtrun_program other;
-    DT_TRY(dtrun_open_program(call, call->versus, &other));
-    dt_status *status = bench_all(call, (const dt_artifact *[]){artifact, other.artifact}, 2);
-    dtrun_close_program(&other);
-    return status;
+    dt_status *status = run(kernels, n, options, n_steps, subjects);
+    if (status == NULL) say(text, subjects, n, json);
+    for (int i = 0; i < n; i++) dt_bench_destroy(subjects[i].bench);
+    return status == NULL && text->failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : status;
 }

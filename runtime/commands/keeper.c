@@ -1,6 +1,6 @@
 /* keeper: see keeper.h. Launchers signal the process group, or all that is in a container: the child is in both, so nothing is passed on, and this
  * process only has to outlive what asks for an orderly end. Where it is killed itself, its child goes with it. */
-#include "runtime/keeper.h"
+#include "runtime/commands/keeper.h"
 
 #include "runtime/comm/process_state.h"
 #include "runtime/threads/clock.h"

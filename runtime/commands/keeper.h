@@ -1,8 +1,8 @@
 /* keeper: the parent of a process of a launched run. It waits for it, and where something else than the process itself ended it, says so: which
  * process, where, by which signal, and what it did last. It can on every machine, under every launcher, for it is there when the process is gone; and
  * it says it before the launcher knows, which may then end all others without a word. The last one on a machine leaves nothing behind there. */
-#ifndef DT_RUNTIME_KEEPER_H
-#define DT_RUNTIME_KEEPER_H
+#ifndef DT_RUNTIME_COMMANDS_KEEPER_H
+#define DT_RUNTIME_COMMANDS_KEEPER_H
 
 #include "base/status.h"
 

@@ -1,5 +1,5 @@
 /* launch_hosts: see launch_hosts.h. */
-#include "runtime/launch_hosts.h"
+#include "runtime/commands/launch_hosts.h"
 
 #include "base/file.h"
 #include "runtime/threads/clock.h"

@@ -1,7 +1,7 @@
 /* watch: the processes of a run, seen by somebody who is none of them: by the states that they keep in files (process_state.h), and, on this machine,
  * by whether they are there. */
-#ifndef DT_RUNTIME_WATCH_H
-#define DT_RUNTIME_WATCH_H
+#ifndef DT_RUNTIME_COMMANDS_WATCH_H
+#define DT_RUNTIME_COMMANDS_WATCH_H
 
 #include "base/text.h"
 #include "runtime/comm/process_state.h"

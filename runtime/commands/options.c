@@ -3,7 +3,7 @@
 #include "abi/version.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "runtime/dtrun.h"
+#include "runtime/commands/dtrun.h"
 
 #include <argp.h>
 #include <errno.h>

@@ -5,8 +5,9 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "runtime/commands/dtrun.h"
 #include "runtime/devices/spec.h"
-#include "runtime/dtrun.h"
+#include "runtime/dtrt/program.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -249,7 +250,8 @@ static dt_status *take_compiled(const dtrun_call *call, const char *named, dtrun
 dt_status *dtrun_open_program(const dtrun_call *call, const char *named, dtrun_program *program) {
     *program = (dtrun_program){0};
     dt_status *status = is_source(named) ? compile_program(call, named, program) : take_compiled(call, named, program);
-    if (status == NULL) status = dt_artifact_open(program->path, &program->artifact);
+    if (status == NULL) status = dtrt_open(program->path, NULL, &program->program);
+    if (status == NULL) program->artifact = dt_program_artifact(program->program);
     if (status != NULL) dtrun_close_program(program);
     return status;
 }
@@ -261,7 +263,7 @@ void dtrun_remove_scratch(dtrun_program *program) {
 }
 
 void dtrun_close_program(dtrun_program *program) {
-    dt_artifact_close(program->artifact);
+    dtrt_close(program->program);
     dtrun_remove_scratch(program);
     dt_release(program->path);
     *program = (dtrun_program){0};

@@ -1,18 +1,9 @@
-/* dtrun_info: what an artifact holds, and what this machine has, for people. */
-#include "base/cpu.h"
-#include "base/memory.h"
-#include "base/text.h"
+/* artifact: what an artifact holds. Nothing of it is loaded or called. */
+#include "runtime/about/about.h"
 #include "runtime/artifact/type_text.h"
-#include "runtime/devices/cuda/driver.h"
-#include "runtime/devices/device.h"
-#include "runtime/devices/host_memory.h"
-#include "runtime/dtrun.h"
 #include "runtime/execution/launch_values.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 static void say_tensor(dt_text *text, const dt_artifact_tensor *tensor) {
     if (tensor->name[0] != 0) dt_text_format(text, "%s: ", tensor->name);
@@ -125,7 +116,7 @@ static void say_gathered(dt_text *text, const dt_artifact *artifact) {
         in_mib(bytes.shared), in_mib(bytes.core), in_mib(bytes.replica), in_mib(bytes.partial));
 }
 
-static void say_artifact(dt_text *text, const dt_artifact *artifact) {
+void dt_about_artifact(const dt_artifact *artifact, dt_text *text) {
     dt_artifact_bytes bytes = dt_artifact_memory(artifact);
     dt_text_format(text, "%s: %s, compiled by %s (LLVM %s)", artifact->path, artifact->name, artifact->compiler, artifact->llvm);
     for (int i = 0; i < artifact->n_flags; i++) dt_text_format(text, " %s", artifact->flags[i]);
@@ -144,65 +135,4 @@ static void say_artifact(dt_text *text, const dt_artifact *artifact) {
     say_launch_values(text, artifact);
     for (int i = 0; i < artifact->n_pipelines; i++) say_pipeline(text, &artifact->pipelines[i]);
     for (int i = 0; i < artifact->n_steps; i++) say_step(text, artifact, &artifact->steps[i]);
-}
-
-static dt_status *print_text(dt_text *text) {
-    dt_status *status = text->failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : NULL;
-    if (status == NULL) fwrite(text->data, 1, text->n, stdout);
-    dt_text_free(text);
-    return status;
-}
-
-dt_status *dtrun_info(const dtrun_call *call, const dt_artifact *artifact) {
-    dt_text text = {0};
-    if (call->n_processes > 0) {
-        dt_status *status = dtrun_say_exchange(call, artifact, &text);
-        if (status == NULL) return print_text(&text);
-        dt_text_free(&text);
-        return status;
-    }
-    if (call->text == NULL) {
-        say_artifact(&text, artifact);
-        return print_text(&text);
-    }
-    char *member;
-    dt_status *status = dt_artifact_read_text(artifact->path, call->text, &member);
-    if (dt_status_code(status) == DT_DATA_LOSS) { /* the artifact as a whole has been read: it is sound */
-        dt_status_free(status);
-        return dt_error(DT_NOT_FOUND, "%s: holds no text %s; there are program.dt, program.ir and plan.txt", artifact->path, call->text);
-    }
-    DT_TRY(status);
-    fputs(member, stdout);
-    dt_release(member);
-    return NULL;
-}
-
-/* What GPUs there are, or in a sentence that there are none. */
-static dt_status *list_gpus(dt_text *text) {
-    dt_cuda_driver driver;
-    bool present;
-    DT_TRY(dt_cuda_driver_open(&driver, &present));
-    dt_status *status = NULL;
-    if (present)
-        status = dt_cuda_driver_list(&driver, text);
-    else
-        dt_text_append(text, "no GPU: this machine has no NVIDIA driver, libcuda.so.1\n");
-    dt_cuda_driver_close(&driver);
-    return status;
-}
-
-dt_status *dtrun_devices(void) {
-    dt_text text = {0};
-    char name[80];
-    int level = dt_cpu_level();
-    dt_text_format(&text, "%s, %ld cores, %s\n", dt_cpu_name(name), sysconf(_SC_NPROCESSORS_ONLN),
-                   level > 0 ? dt_cpu_level_name(level) : "not x86-64");
-    int64_t free_bytes = dt_host_memory_free_bytes();
-    if (free_bytes != INT64_MAX) dt_text_format(&text, "%.1f GiB of memory free\n", (double)free_bytes / (1 << 30));
-    dt_status *status = list_gpus(&text);
-    if (status != NULL) dt_text_format(&text, "%s\n", dt_status_message(status)); /* the other devices are there all the same */
-    dt_status_free(status);
-    for (int i = 0; dt_device_kinds[i] != NULL; i++)
-        dt_text_format(&text, "    --devices %-8s %s\n", dt_device_kinds[i]->name, dt_device_kinds[i]->about);
-    return print_text(&text);
 }

@@ -1,12 +1,12 @@
-/* dtrun_exchange: what the steps of a program exchange between so many processes, and what that costs, for people. Nothing is opened and nothing is
+/* exchange: what the steps of a program exchange between so many processes, and what that costs, for people. Nothing is opened and nothing is
  * run: who holds which microbatch and who sends what to whom are functions of numbers. */
 #include "base/arena.h"
+#include "runtime/about/about.h"
 #include "runtime/comm/buckets.h"
 #include "runtime/comm/microbatches.h"
 #include "runtime/comm/schedule.h"
 #include "runtime/data/pipeline.h"
 #include "runtime/devices/spec.h"
-#include "runtime/dtrun.h"
 #include "runtime/execution/memory.h"
 
 #include <inttypes.h>
@@ -15,12 +15,13 @@
 /* A step on all processes. */
 typedef struct layout {
     const dt_artifact *artifact; /* with the plans that would run */
-    const dtrun_call *call;
+    const dt_run_options *options;
     dt_text *text;
     dt_arena *arena;   /* of the step */
     dt_arena *scratch; /* of one schedule */
     jmp_buf guard;     /* of both */
-    int n_processes;
+    int64_t n_asked;   /* processes */
+    int n_processes;   /* the same, where so many can share the step */
     int64_t replicas;
     dt_microbatches rows;
     int64_t n_microbatches;
@@ -177,7 +178,7 @@ static dt_status *add_shares(layout *of, const dt_artifact_tensor *tensor, dt_co
     return NULL;
 }
 
-static bool shares_out(const layout *of) { return of->call->run.shard_optimizer && of->n_processes > 1; }
+static bool shares_out(const layout *of) { return of->options->shard_optimizer && of->n_processes > 1; }
 
 /* What kernels of a segment have written each process its share of. */
 static dt_status *add_gathers(layout *of, const dt_artifact_function *function, const dt_artifact_segment *segment, known_costs *known,
@@ -329,16 +330,16 @@ static dt_status *say_crossings(layout *of, const dt_artifact_function *function
 static dt_status *lay_out(layout *of, const dt_artifact_step *step) {
     const dt_artifact *artifact = of->artifact;
     int64_t rows = step->pipeline >= 0 ? dt_pipeline_rows(&artifact->pipelines[step->pipeline]) : artifact->capacity;
-    DT_TRY(dt_run_rows(&of->call->run, rows, &rows));
+    DT_TRY(dt_run_rows(of->options, rows, &rows));
     DT_TRY(dt_session_check_shape(artifact, of->replicas, rows));
     of->rows = (dt_microbatches){rows, dt_artifact_microbatches(artifact, rows), artifact->microbatch_rows};
     of->n_microbatches = of->rows.per_replica * of->replicas;
-    if (of->call->n_processes > of->n_microbatches)
+    if (of->n_asked > of->n_microbatches)
         return dt_error(DT_INVALID_ARGUMENT,
                         "step %s: %" PRId64 " processes for %" PRId64
                         " microbatch%s: each process holds at least one; use at most --processes %" PRId64 ", or more --replicas",
-                        step->name, of->call->n_processes, of->n_microbatches, of->n_microbatches == 1 ? "" : "es", of->n_microbatches);
-    of->n_processes = (int)of->call->n_processes;
+                        step->name, of->n_asked, of->n_microbatches, of->n_microbatches == 1 ? "" : "es", of->n_microbatches);
+    of->n_processes = (int)of->n_asked;
     return NULL;
 }
 
@@ -365,20 +366,19 @@ static dt_status *say_step(layout *of, const dt_artifact_step *step) {
 }
 
 static dt_status *say_steps(layout *of) {
-    if (setjmp(of->guard) != 0)
-        return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for the schedules of %" PRId64 " processes", of->call->n_processes);
+    if (setjmp(of->guard) != 0) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for the schedules of %" PRId64 " processes", of->n_asked);
     for (int i = 0; i < of->artifact->n_steps; i++) DT_TRY(say_step(of, &of->artifact->steps[i]));
-    if (of->call->run.shard_optimizer) dt_memory_print_sharing(of->artifact, of->n_processes, of->text);
+    if (of->options->shard_optimizer) dt_memory_print_sharing(of->artifact, of->n_processes, of->text);
     return NULL;
 }
 
-dt_status *dtrun_say_exchange(const dtrun_call *call, const dt_artifact *artifact, dt_text *text) {
-    int64_t replicas = call->run.replicas != 0 ? call->run.replicas : 1;
+dt_status *dt_about_exchange(const dt_artifact *artifact, int64_t n_processes, const dt_run_options *options, dt_text *text) {
     dt_device_spec spec;
-    DT_TRY(dt_device_spec_parse(call->run.devices, &spec));
+    DT_TRY(dt_device_spec_parse(options->devices, &spec));
     DT_TRY(dt_session_program(artifact, spec.kind->is_gpu, &artifact));
-    if (call->run.shard_optimizer) DT_TRY(dt_session_check_sharing(&spec, call->n_processes));
-    layout of = {.artifact = artifact, .call = call, .text = text, .replicas = replicas};
+    if (options->shard_optimizer) DT_TRY(dt_session_check_sharing(&spec, n_processes));
+    layout of = {
+        .artifact = artifact, .options = options, .text = text, .n_asked = n_processes, .replicas = options->replicas != 0 ? options->replicas : 1};
     dt_status *status = say_steps(&of);
     dt_arena_destroy(of.arena);
     dt_arena_destroy(of.scratch);
