@@ -1,6 +1,8 @@
 """Programs: compiled, or opened, and what they say of themselves."""
 from __future__ import annotations
 
+import json
+import logging
 import os
 import pathlib
 import warnings
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from dt.session import Session
 
 Path = str | os.PathLike[str]
+log = logging.getLogger("dt")
 
 
 class Tensor(NamedTuple):
@@ -152,7 +155,7 @@ class Program(_dt.Program):
 
     def session(self, *, devices: str = "cpu", threads: int = 0, replicas: int = 1, global_batch: int = 0, seed: int = 0, data: Path | None = None,
                 checkpoints: Path | None = None, forward_only: bool = False, ignore_bad_index: bool = False, libraries: bool = True,
-                deadline: float = 0) -> Session:
+                deadline: float = 0, check_numerics: bool = False, measure_kernels: bool = False, timeline_steps: int = 0) -> Session:
         """Put the variables of the program on devices, with new values from the seed.
 
         - `devices`: `"cpu"`, one device with all cores; `"cpu:2"`, the cores divided evenly among two; `"cpu:2x4"`, two of four; `"cuda:0"`.
@@ -165,12 +168,33 @@ class Program(_dt.Program):
         - `ignore_bad_index`: an index out of range in the data is no error.
         - `libraries`: on a GPU, whether vendors' libraries compute what they can.
         - `deadline`: how many seconds a device may take for a step; 0: ten minutes.
+        - `check_numerics`: one core computes, and the step that makes the first NaN or infinity is a `dt.OutOfRange` that names the kernel and its
+          lines of the program.
+        - `measure_kernels`: how long each kernel takes is measured, for the `log_dir` of `train`.
+        - `timeline_steps`: of how many steps, the newest, a timeline is kept for `write_timeline`; 0: none.
         """
         from dt.session import Session
 
         return Session._create(self, checkpoints, devices=devices, threads=threads, replicas=replicas, global_batch=global_batch, seed=seed,
                                forward_only=forward_only, ignore_bad_index=ignore_bad_index, no_libraries=not libraries, deadline=deadline,
-                               data=None if data is None else os.fspath(data))
+                               data=None if data is None else os.fspath(data), check_numerics=check_numerics, measure_kernels=measure_kernels,
+                               timeline_steps=timeline_steps)
+
+    def info(self) -> str:
+        """What the program holds, as `dtrun info` prints it: variables, steps, data, code, memory."""
+        return self._info()
+
+    def bench(self, step: str = "train", *, steps: int = 20, devices: str = "cpu", threads: int = 0, replicas: int = 1, global_batch: int = 0,
+              seed: int = 0, data: Path | None = None, source: str | None = None) -> dict[str, Any]:
+        """Run a step over and over, and return where its time goes, kernel by kernel: what `dtrun bench --json` prints.
+
+        - `steps`: how many are measured.
+        - `devices`, `threads`, `replicas`, `global_batch`, `seed`: as of `session`.
+        - `data`: the folder of the files of the pipeline `source`, or that of the step; None: the input is made up.
+        """
+        described = self._bench(step=step, source=source, steps=steps, devices=devices, threads=threads, replicas=replicas, global_batch=global_batch,
+                                seed=seed, data=None if data is None else os.fspath(data))
+        return json.loads(described)  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         return f"<dt.Program {self.name}: {self.n_parameters:,} parameters, steps {', '.join(self.steps)}>"
@@ -238,3 +262,25 @@ def _compile_error(diagnostics: list[Diagnostic]) -> _dt.CompileError:
 def open(path: Path) -> Program:
     """Open an artifact, a `.dtx` file that `dtc compile` or `dt.compile(…, output=…)` wrote."""
     return Program(os.fspath(path))
+
+
+def devices() -> str:
+    """What this machine has, and what `devices` of a session can name, as `dtrun devices` prints it."""
+    return _dt.devices()
+
+
+def report(*folders: Path, output: Path = "report.html") -> None:
+    """Write one HTML page of one or several runs: of what `train(log_dir=…)` wrote to each folder."""
+    _dt.report([os.fsencode(folder) for folder in folders], os.fspath(output))
+
+
+def export_weights(weights: Path, output: Path, *, map: Path | None = None, allow_missing: bool = False) -> str:
+    """Write the parameters and states of a checkpoint, or of a `.safetensors` file, as a `.safetensors` file for elsewhere, and return what was done.
+
+    `map` is a file that says which name there is which variable, the one that `Session.load` takes, applied backwards; with `allow_missing`, what it
+    has no rule for is left out. What is likely not meant is a warning of the logger `"dt"`.
+    """
+    text, warned = _dt.export(os.fspath(weights), os.fspath(output), None if map is None else os.fspath(map), allow_missing)
+    for line in warned.splitlines():
+        log.warning("%s", line)
+    return text

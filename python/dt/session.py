@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sized
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sized
+from typing import Any, AnyStr
 
 import numpy
 
@@ -140,7 +140,8 @@ class Session(_dt.Session):
 
     def train(self, batches: Iterable[Any] | None = None, *, epochs: int = 1, step: str = "train", data: str | None = None,
               validation: Iterable[Any] | None = None, max_steps: int = 0, checkpoint_every: int = 0, keep: int = 0, keep_best: str | None = None,
-              stop_after_no_gain: int = 0, progress: bool | None = None) -> Training:
+              stop_after_no_gain: int = 0, reduce_on_plateau: str | None = None, log_dir: Path | None = None, log_every: int = 0,
+              log_histograms: int = 0, progress: bool | None = None) -> Training:
         """Train, an epoch for each report that is asked for: `for report in session.train(epochs=5)`.
 
         - `batches`: None: the program's own data. Or anything that gives the batches of an epoch each time it is iterated over, such as a PyTorch
@@ -159,6 +160,13 @@ class Session(_dt.Session):
         - `keep_best`: keep also the best by a report: `"evaluate.accuracy"`.
         - `stop_after_no_gain`: end after so many epochs in which that was no better; 0: never.
 
+        With the program's own data:
+
+        - `reduce_on_plateau`: a report and the launch value that is reduced where it brings no gain: `"evaluate.loss:rate"`.
+        - `log_dir`: a folder for what `dt.report` and TensorBoard show; a session that was trained before goes on in it.
+        - `log_every`: steps from one that is written there to the next; 0: epochs alone.
+        - `log_histograms`: epochs from one histogram of the weights to the next; 0: none.
+
         Ctrl-C finishes the step, writes a checkpoint if there is a folder for them, and raises KeyboardInterrupt.
         """
         if epochs < 1:
@@ -169,8 +177,12 @@ class Session(_dt.Session):
             if validation is not None:
                 raise TypeError("validation is for batches that are given: the program's own data is evaluated on by its step `evaluate`")
             options: dict[str, Any] = {"step": step, "source": data, "checkpoint_every": checkpoint_every, "keep": keep, "keep_best": keep_best,
-                                       "stop_after_no_gain": stop_after_no_gain}
+                                       "stop_after_no_gain": stop_after_no_gain, "reduce_on_plateau": reduce_on_plateau,
+                                       "log_dir": None if log_dir is None else os.fspath(log_dir), "log_every": log_every,
+                                       "log_histograms": log_histograms}
             return Training(self._own_epochs(epochs, max_steps, progress, options))
+        if log_dir is not None or reduce_on_plateau is not None:
+            raise TypeError("log_dir and reduce_on_plateau are for the program's own data, not for batches that are given")
         return Training(self._given_epochs(batches, epochs, step, validation, max_steps, progress))
 
     def _own_epochs(self, epochs: int, max_steps: int, progress: bool | None, options: dict[str, Any]) -> Iterator[Report]:
@@ -294,7 +306,39 @@ class Session(_dt.Session):
         for begin in range(0, rows, batch) if rows > batch else ():
             yield {name: array[begin:begin + batch] if name in split else array for name, array in arrays.items()}
 
+    def generate(self, prompt: AnyStr, *, length: int = 200, temperature: float | None = None, step: str = "sample",
+                 made: Callable[[bytes], object] | None = None) -> AnyStr:
+        """Make text byte by byte, and return the prompt and what was made.
+
+        - `prompt`: how the text begins, a `str` or `bytes`; the result is of its type. What is no UTF-8 in a `str` is replaced.
+        - `length`: how many bytes are made.
+        - `temperature`: of a step that takes one: 0 for the most likely byte each time; None: 1.
+        - `step`: one of `(text: u8[B, T], length: i32[B])`, or with `temperature: f32[B]`, that returns the next byte.
+        - `made`: called with the prompt, and then with each byte as it is made.
+
+        The same weights and seed make the same text.
+        """
+        if length < 1:
+            raise ValueError(f"length is {length}: at least 1")
+        given = prompt.encode() if isinstance(prompt, str) else prompt
+        text = self._generate(made, step=step, prompt=given, length=length, temperature=temperature)
+        return text.decode(errors="replace") if isinstance(prompt, str) else text
+
     # ---- files ----
+
+    def write_data(self, folder: Path, *, step: str = "train", data: str | None = None, epoch: int = 1, batches: int = 0) -> None:
+        """Write what a step would see in a training of this session: `INPUT.npy` for each input, all batches one after the other, and
+        `batch-rows.npy` with the rows of each.
+
+        - `data`: the program's pipeline to read; None: that of the step.
+        - `epoch`: from 1.
+        - `batches`: how many; 0: those of the epoch.
+        """
+        self._write_data(remark, step=step, source=data, epoch=epoch, n_batches=batches, output=os.fspath(folder))
+
+    def write_timeline(self, path: Path) -> None:
+        """Write what each thread and each GPU did in the newest steps, for ui.perfetto.dev. Of a session with `timeline_steps`."""
+        self._write_timeline(remark, os.fspath(path))
 
     def save(self, folder: Path | None = None) -> str:
         """Write a checkpoint into a folder, or into that of the session, and return its path. It is written whole or not at all."""

@@ -84,6 +84,14 @@ int dtpy_find_step(const dtpy_program *program, PyObject *name);
 /* dt._dt.compile. */
 PyObject *dtpy_compile(PyObject *module, PyObject *arguments, PyObject *keywords);
 
+/* ---- texts.c ---- */
+
+PyObject *dtpy_devices(PyObject *module, PyObject *none);
+PyObject *dtpy_report(PyObject *module, PyObject *arguments);
+PyObject *dtpy_export(PyObject *module, PyObject *arguments);
+PyObject *dtpy_program_info(PyObject *program, PyObject *none);
+PyObject *dtpy_program_bench(PyObject *program, PyObject *arguments, PyObject *keywords);
+
 /* ---- session.c, session_runs.c ---- */
 
 extern PyType_Spec dtpy_session_spec;
@@ -112,5 +120,8 @@ int dtpy_on_event(void *context, dtrt_session *session, const dtrt_event *event)
 
 PyObject *dtpy_session_train(PyObject *self, PyObject *arguments, PyObject *keywords);
 PyObject *dtpy_session_evaluate(PyObject *self, PyObject *arguments, PyObject *keywords);
+PyObject *dtpy_session_generate(PyObject *self, PyObject *arguments, PyObject *keywords);
+PyObject *dtpy_session_write_data(PyObject *self, PyObject *arguments, PyObject *keywords);
+PyObject *dtpy_session_write_timeline(PyObject *self, PyObject *arguments);
 
 #endif

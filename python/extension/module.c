@@ -3,6 +3,9 @@
 
 static PyMethodDef functions[] = {
     {"compile", (PyCFunction)(void (*)(void))dtpy_compile, METH_VARARGS | METH_KEYWORDS, NULL},
+    {"devices", dtpy_devices, METH_NOARGS, NULL},
+    {"report", dtpy_report, METH_VARARGS, NULL},
+    {"export", dtpy_export, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -302,6 +302,8 @@ static PyMethodDef methods[] = {
     {"_variables", describe_variables, METH_NOARGS, NULL},
     {"_launch_values", describe_launch_values, METH_NOARGS, NULL},
     {"_text", read_text, METH_O, NULL},
+    {"_info", dtpy_program_info, METH_NOARGS, NULL},
+    {"_bench", (PyCFunction)(void (*)(void))dtpy_program_bench, METH_VARARGS | METH_KEYWORDS, NULL},
     {NULL, NULL, 0, NULL},
 };
 static PyType_Slot slots[] = {

@@ -272,19 +272,20 @@ static PyObject *load_weights(PyObject *object, PyObject *arguments) {
 
 /* ---- beginning and end ---- */
 
-/* Session(program, as_array, listener, devices, threads, replicas, global_batch, seed, forward_only, ignore_bad_index, no_libraries, deadline, data)
- */
+/* Session(program, as_array, listener, and the options of dtrt_session_options) */
 static PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
-    static char *names[] = {"program", "as_array",     "listener",         "devices",      "threads",  "replicas", "global_batch",
-                            "seed",    "forward_only", "ignore_bad_index", "no_libraries", "deadline", "data",     NULL};
+    static char *names[] = {
+        "program",          "as_array",     "listener", "devices", "threads",        "replicas",        "global_batch",   "seed", "forward_only",
+        "ignore_bad_index", "no_libraries", "deadline", "data",    "check_numerics", "measure_kernels", "timeline_steps", NULL};
     const dtpy_module *module = dtpy_module_of(type);
     if (module == NULL) return NULL;
     dtrt_session_options options = DTRT_INIT(dtrt_session_options);
     PyObject *program, *as_array, *listener;
-    long long threads, replicas, global_batch, seed;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!OOzLLLLpppdz", names, module->program, &program, &as_array, &listener, &options.devices,
-                                     &threads, &replicas, &global_batch, &seed, &options.forward_only, &options.ignore_bad_index,
-                                     &options.no_libraries, &options.deadline_seconds, &options.data))
+    long long threads, replicas, global_batch, seed, timeline_steps;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!OOzLLLLpppdzppL", names, module->program, &program, &as_array, &listener,
+                                     &options.devices, &threads, &replicas, &global_batch, &seed, &options.forward_only, &options.ignore_bad_index,
+                                     &options.no_libraries, &options.deadline_seconds, &options.data, &options.check_numerics,
+                                     &options.measure_kernels, &timeline_steps))
         return NULL;
     dtpy_session *self = (dtpy_session *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
     if (self == NULL) return NULL;
@@ -295,6 +296,7 @@ static PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *keywo
     options.replicas = replicas;
     options.global_batch = global_batch;
     options.seed = seed;
+    options.timeline_steps = timeline_steps;
     options.event = dtpy_on_event;
     options.context = self;
     self->listener = listener;
@@ -372,6 +374,9 @@ static PyMethodDef methods[] = {
     {"_describe", describe, METH_NOARGS, NULL},
     {"_train", (PyCFunction)(void (*)(void))dtpy_session_train, METH_VARARGS | METH_KEYWORDS, NULL},
     {"_evaluate", (PyCFunction)(void (*)(void))dtpy_session_evaluate, METH_VARARGS | METH_KEYWORDS, NULL},
+    {"_generate", (PyCFunction)(void (*)(void))dtpy_session_generate, METH_VARARGS | METH_KEYWORDS, NULL},
+    {"_write_data", (PyCFunction)(void (*)(void))dtpy_session_write_data, METH_VARARGS | METH_KEYWORDS, NULL},
+    {"_write_timeline", dtpy_session_write_timeline, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef attributes[] = {

@@ -81,14 +81,19 @@ PyObject *dtpy_session_train(PyObject *object, PyObject *arguments, PyObject *ke
                             "keep_best",
                             "stop_after_no_gain",
                             "resume",
+                            "reduce_on_plateau",
+                            "log_dir",
+                            "log_every",
+                            "log_histograms",
                             NULL};
     dtpy_session *self = (dtpy_session *)object;
     dtrt_train_options options = DTRT_INIT(dtrt_train_options);
     dtrt_run_result result = DTRT_INIT(dtrt_run_result);
     PyObject *listener;
-    long long epochs, pause, max_steps, every, keep, no_gain;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OzzLLLzLLzLp", names, &listener, &options.step, &options.from, &epochs, &pause, &max_steps,
-                                     &options.checkpoint_dir, &every, &keep, &options.keep_best, &no_gain, &options.resume))
+    long long epochs, pause, max_steps, every, keep, no_gain, log_every, histograms;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OzzLLLzLLzLpzzLL", names, &listener, &options.step, &options.from, &epochs, &pause,
+                                     &max_steps, &options.checkpoint_dir, &every, &keep, &options.keep_best, &no_gain, &options.resume,
+                                     &options.reduce_on_plateau, &options.log_dir, &log_every, &histograms))
         return NULL;
     options.epochs = epochs;
     options.pause_after_epochs = pause;
@@ -96,6 +101,8 @@ PyObject *dtpy_session_train(PyObject *object, PyObject *arguments, PyObject *ke
     options.checkpoint_every = every;
     options.keep = keep;
     options.stop_after_no_gain = no_gain;
+    options.log_every = log_every;
+    options.log_histograms = histograms;
     if (!dtpy_enter(self, listener) || !dtpy_leave(self, dtrt_train(self->session, &options, &result))) return NULL;
     return describe_run(&result);
 }
@@ -109,4 +116,75 @@ PyObject *dtpy_session_evaluate(PyObject *object, PyObject *arguments, PyObject 
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "Ozz", names, &listener, &options.step, &options.from)) return NULL;
     if (!dtpy_enter(self, listener) || !dtpy_leave(self, dtrt_evaluate(self->session, &options, &result))) return NULL;
     return describe_run(&result);
+}
+
+/* ---- text ---- */
+
+/* Calls the listener with the bytes; false where it, or a signal's handler, raised. */
+static bool tell_bytes(const dtpy_session *self, const char *bytes, size_t n_bytes) {
+    if (PyErr_CheckSignals() < 0) return false;
+    if (self->listener == NULL || self->listener == Py_None) return true;
+    PyObject *given = PyBytes_FromStringAndSize(bytes, (Py_ssize_t)n_bytes);
+    PyObject *answer = given != NULL ? PyObject_CallFunctionObjArgs(self->listener, given, NULL) : NULL;
+    Py_XDECREF(given);
+    Py_XDECREF(answer);
+    return answer != NULL;
+}
+
+static int on_bytes(void *context, dtrt_session *session, const char *bytes, size_t n_bytes) {
+    (void)session;
+    dtpy_session *self = context;
+    PyEval_RestoreThread(self->thread);
+    if (self->raised[0] == NULL && !tell_bytes(self, bytes, n_bytes)) PyErr_Fetch(&self->raised[0], &self->raised[1], &self->raised[2]);
+    bool is_over = self->raised[0] != NULL;
+    self->thread = PyEval_SaveThread();
+    return is_over;
+}
+
+/* _generate(listener, step, prompt, length, temperature or None): bytes */
+PyObject *dtpy_session_generate(PyObject *object, PyObject *arguments, PyObject *keywords) {
+    static char *names[] = {"listener", "step", "prompt", "length", "temperature", NULL};
+    dtpy_session *self = (dtpy_session *)object;
+    dtrt_generate_options options = DTRT_INIT(dtrt_generate_options);
+    PyObject *listener, *temperature;
+    long long length;
+    char *text = NULL;
+    size_t n = 0;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OzyLO", names, &listener, &options.step, &options.prompt, &length, &temperature))
+        return NULL;
+    options.length = length;
+    options.has_temperature = temperature != Py_None;
+    if (options.has_temperature) options.temperature = PyFloat_AsDouble(temperature);
+    if (PyErr_Occurred() != NULL) return NULL;
+    options.made = on_bytes;
+    options.context = self;
+    PyObject *result = NULL;
+    if (dtpy_enter(self, listener) && dtpy_leave(self, dtrt_generate(self->session, &options, &text, &n)))
+        result = PyBytes_FromStringAndSize(text, (Py_ssize_t)n);
+    dtrt_free(text);
+    return result;
+}
+
+/* ---- files ---- */
+
+PyObject *dtpy_session_write_data(PyObject *object, PyObject *arguments, PyObject *keywords) {
+    static char *names[] = {"listener", "step", "source", "epoch", "n_batches", "output", NULL};
+    dtpy_session *self = (dtpy_session *)object;
+    dtrt_data_options options = DTRT_INIT(dtrt_data_options);
+    PyObject *listener;
+    long long epoch, n_batches;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OzzLLs", names, &listener, &options.step, &options.from, &epoch, &n_batches,
+                                     &options.output))
+        return NULL;
+    options.epoch = epoch;
+    options.n_batches = n_batches;
+    return dtpy_enter(self, listener) && dtpy_leave(self, dtrt_write_data(self->session, &options)) ? Py_NewRef(Py_None) : NULL;
+}
+
+PyObject *dtpy_session_write_timeline(PyObject *object, PyObject *arguments) {
+    dtpy_session *self = (dtpy_session *)object;
+    PyObject *listener;
+    const char *path;
+    if (!PyArg_ParseTuple(arguments, "Os", &listener, &path)) return NULL;
+    return dtpy_enter(self, listener) && dtpy_leave(self, dtrt_write_timeline(self->session, path)) ? Py_NewRef(Py_None) : NULL;
 }
