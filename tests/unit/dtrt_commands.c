@@ -1,4 +1,5 @@
 /* dtrt_commands: what dtrun's commands make, a program makes by include/dtrt.h: the same text, the same files. */
+#include "base/memory.h"
 #include "tests/unit/dtrt_data_fixture.h"
 
 #include <math.h>
@@ -246,12 +247,82 @@ static void weights_are_exported_as_dtrun_does(void **state) {
     destroy(session);
 }
 
+/* ---- without memory ---- */
+
+static dtrt_session *no_memory_session; /* with a timeline */
+
+static dt_status *say_info(void) {
+    char *text;
+    dtrt_info_options options = {.size = sizeof options, .n_processes = 3, .replicas = 4};
+    dt_status *status = dtrt_info(net, NULL, &text);
+    dtrt_free(text);
+    if (status == NULL) status = dtrt_info(net, &options, &text);
+    dtrt_free(text);
+    return status;
+}
+
+static dt_status *write_data(void) {
+    dtrt_data_options options = {.size = sizeof options, .n_batches = 1, .output = scratch_path("no-memory-data")};
+    return dtrt_write_data(no_memory_session, &options);
+}
+
+static dt_status *write_timeline(void) { return dtrt_write_timeline(no_memory_session, scratch_path("no-memory.json")); }
+
+static dt_status *write_report(void) {
+    return dtrt_write_report((const char *[]){scratch_path("no-memory-logs")}, 1, scratch_path("no-memory.html"));
+}
+
+static dt_status *export_weights(void) {
+    char *text, *warnings;
+    dt_status *status = dtrt_export_weights(scratch_path("no-memory/step-4"), scratch_path("no-memory.safetensors"), NULL, &text, &warnings);
+    dtrt_free(text), dtrt_free(warnings);
+    return status;
+}
+
+static dt_status *run_bench(void) {
+    char *text;
+    dtrt_bench_options options = {.size = sizeof options, .step = "predict", .n_steps = 1, .versus = net};
+    dtrt_session_options shape = {.size = sizeof shape, .devices = "cpu:1x1"};
+    dt_status *status = dtrt_bench(net, &shape, &options, &text);
+    dtrt_free(text);
+    return status;
+}
+
+static void every_allocation_may_fail(void **state) {
+    (void)state;
+    dt_status *(*const calls[])(void) = {say_info, write_data, write_timeline, write_report, export_weights, run_bench};
+    dtrt_session_options options = with_data();
+    options.timeline_steps = 2;
+    no_memory_session = net_session(&options);
+    dtrt_train_options train = {.size = sizeof train, .log_dir = scratch_path("no-memory-logs")};
+    assert_ok(dtrt_train(no_memory_session, &train, NULL));
+    assert_ok(dtrt_save(no_memory_session, scratch_path("no-memory"), NULL));
+    for (size_t c = 0; c < sizeof calls / sizeof *calls; c++) {
+        int n = 0;
+        for (bool done = false; !done; n += n < 20 ? 1 : n / 2) {
+            dt_memory_fail_after(n);
+            dt_status *status = calls[c]();
+            dt_memory_fail_after(-1);
+            done = status == NULL;
+            if (!done && status->code != DT_RESOURCE_EXHAUSTED) fail_msg("call %zu, allocation %d: %s", c, n, status->message);
+            dtrt_status_free(status);
+        }
+        if (n < 2) fail_msg("call %zu allocates nothing", c);
+    }
+    destroy(no_memory_session);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(info_and_devices_are_those_of_dtrun),  cmocka_unit_test(bench_says_where_time_goes),
-        cmocka_unit_test(text_is_generated_as_dtrun_does),      cmocka_unit_test(data_are_written_as_dtrun_does),
-        cmocka_unit_test(a_log_folder_is_written_and_reported), cmocka_unit_test(the_first_infinity_is_traced_to_its_kernel),
-        cmocka_unit_test(a_timeline_has_the_newest_steps),      cmocka_unit_test(weights_are_exported_as_dtrun_does),
+        cmocka_unit_test(info_and_devices_are_those_of_dtrun),
+        cmocka_unit_test(bench_says_where_time_goes),
+        cmocka_unit_test(text_is_generated_as_dtrun_does),
+        cmocka_unit_test(data_are_written_as_dtrun_does),
+        cmocka_unit_test(a_log_folder_is_written_and_reported),
+        cmocka_unit_test(the_first_infinity_is_traced_to_its_kernel),
+        cmocka_unit_test(a_timeline_has_the_newest_steps),
+        cmocka_unit_test(weights_are_exported_as_dtrun_does),
+        cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, open_all, net_close);
 }
