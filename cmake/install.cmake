@@ -57,7 +57,7 @@ include(CMakePackageConfigHelpers)
 write_basic_package_version_file(${texts}/dtConfigVersion.cmake VERSION ${DT_VERSION} COMPATIBILITY SameMajorVersion)
 install(FILES cmake/dtConfig.cmake ${texts}/dtConfigVersion.cmake DESTINATION lib/cmake/dt COMPONENT development)
 install(FILES include/dt_status.h include/dt.hpp DESTINATION include COMPONENT development)
-install(DIRECTORY examples/ DESTINATION share/dt/examples COMPONENT development)
+install(DIRECTORY examples/ DESTINATION share/dt/examples COMPONENT development USE_SOURCE_PERMISSIONS PATTERN __pycache__ EXCLUDE)
 install(FILES LICENSE DESTINATION share/doc/dt COMPONENT runtime)
 
 # Packages of Debian, one a component: scripts/package.sh. What they depend on is what dpkg-shlibdeps finds that they load.

@@ -96,8 +96,9 @@ static bool fit_dim(dt_elaborator *e, const dt_expression *x, int64_t dim, const
     if (x->kind != DT_EXPRESSION_NAME) wanted = evaluate_dim(e, x);
     if (dt_is_poison(wanted)) return *why = "", false;
     if (dt_object_equal(wanted, dt_object_dim(dim))) return true;
-    bool is_known = x->kind == DT_EXPRESSION_NAME && wanted.kind == DT_OBJECT_INT;
-    if (is_known) *why = dt_arena_format(e->arena, "%s, where %s is %s", *why, x->text, dt_object_describe(e->arena, wanted));
+    const char *known = dt_object_describe(e->arena, wanted);
+    bool says_more = x->kind == DT_EXPRESSION_NAME && strcmp(known, x->text) != 0;
+    if (says_more) *why = dt_arena_format(e->arena, "%s, where %s is %s", *why, x->text, known);
     return false;
 }
 
@@ -240,7 +241,8 @@ void dt_help_with_type(dt_elaborator *e, dt_diagnostic *diagnostic, const dt_typ
     dt_shape shape = object.value->shape;
     if (!dt_type_word_holds(type->word, object.value->dtype)) {
         const char *to = dt_dtype_from_name(type->word) != DT_N_DTYPES ? type->word : strcmp(type->word, "integer") == 0 ? "i32" : "f32";
-        dt_diagnostic_help(diagnostic, "convert it: %s(%s)", to, name);
+        bool cuts = dt_dtype_is_float(object.value->dtype) && !dt_dtype_is_float(dt_dtype_from_name(to));
+        dt_diagnostic_help(diagnostic, "convert it%s: %s(%s)", cuts ? ", if it holds whole numbers" : "", to, name);
         return;
     }
     bool has_run = false;

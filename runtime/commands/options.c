@@ -203,8 +203,10 @@ static const struct {
      {"set", KEY_SET, "NAME=VALUE", 0,
       "A value of the program's `launch` declarations, as often as there are some (default: the checkpoint's, or else the program's)", 1}},
     {TRAIN,
-     {"reduce-on-plateau", KEY_REDUCE_ON_PLATEAU, "STEP.REPORT:NAME[,factor=0.1,patience=10,min=0,cooldown=0,threshold=1e-4]", 0,
-      "Multiply a launch value by factor when more than patience epochs in a row bring no gain in a report: evaluate.loss:rate,patience=3", 1}},
+     {"reduce-on-plateau", KEY_REDUCE_ON_PLATEAU, "STEP.REPORT:NAME[,KEY=VALUE]", 0,
+      "Multiply a launch value by factor when more than patience epochs in a row bring no gain in a report: evaluate.loss:rate,patience=3 "
+      "(default: factor=0.1,patience=10,min=0,cooldown=0,threshold=1e-4)",
+      1}},
     {STEPS,
      {"seed", KEY_SEED, "N", 0, "Of the initial weights, the order of examples and all random numbers (default: 0, resumed: the checkpoint's)", 1}},
     {DATA, {"seed", KEY_SEED, "N", 0, "Of the order of examples and of random numbers (default: 0)", 1}},

@@ -112,6 +112,7 @@ def main():
     run("dtc", "compile", PREFIX / "share/dt/examples/perceptron.dt", "-o", WORK / "m.dtx")
     assert "perceptron" in run("dtrun", "info", WORK / "m.dtx")
     assert "perceptron" in run("dtrun", "info", PREFIX / "share/dt/examples/perceptron.dt"), "dtrun finds dtc beside itself"
+    assert os.access(PREFIX / "share/dt/examples/embed/build.sh", os.X_OK), "a script of the examples cannot be run"
     texts_know_each_option()
     for name in ("dtc", "dtrt"):
         wanted = declared(PREFIX / f"include/{name}.h")
