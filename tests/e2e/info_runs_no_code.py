@@ -1,5 +1,5 @@
-"""`dtrun info` runs nothing of an artifact: one whose code is nothing but traps, with sums that fit, is described like the one that it was made of.
-That the code would end the process, `dtrun train` shows."""
+"""`dtrun info` runs nothing of an artifact, nor does opening it: one whose code is nothing but traps, with sums that fit, is described like the one that
+it was made of. That the code would end the process, `dtrun train` shows."""
 import hashlib
 import json
 import os
@@ -60,6 +60,11 @@ for arguments in ("info", program), ("info", program, "--text", "program.dt"), (
     done = run(*arguments)
     check(done.returncode == 0, f"{arguments}: {done.returncode} {done.stderr}")
 check(run("info", program).stdout == expected.stdout, "dtrun info says something else")
+module = pathlib.Path(os.environ["DT_BUILD"], "python")  # opens it by dtrt_open
+if (module / "dt").exists():
+    opened = subprocess.run([sys.executable, "-c", "import dt, sys; print(*dt.open(sys.argv[1]).steps)", program], capture_output=True, text=True,
+                            env=dict(os.environ, PYTHONPATH=str(module)))
+    check(opened.stdout == "train evaluate predict\n", f"dt.open: {opened.returncode} {opened.stderr}")
 trained = run("train", program, "--data", data, "--max-steps", 1)
 check(trained.returncode in (-signal.SIGTRAP, -signal.SIGSEGV), f"its code was to end the process: {trained.returncode} {trained.stderr}")
 finish()
