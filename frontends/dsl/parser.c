@@ -40,11 +40,13 @@ static const char *describe(const dt_parser *p, const dt_token *token) {
 static void help_with_habit(const dt_parser *p, dt_diagnostic *error, const char *what) {
     const dt_token *token = dt_parser_peek(p, 0);
     bool wants_close = strcmp(what, dt_token_spelling(DT_TOKEN_CLOSE_ROUND)) == 0;
-    bool follows_name = p->at > 0 && p->tokens[p->at - 1].kind == DT_TOKEN_NAME;
+    dt_token_kind before = p->at > 0 ? p->tokens[p->at - 1].kind : DT_TOKEN_END;
+    bool follows_sign = before == DT_TOKEN_PLUS || before == DT_TOKEN_MINUS || before == DT_TOKEN_STAR || before == DT_TOKEN_SLASH;
     if (token->kind == DT_TOKEN_DOUBLE_SLASH) dt_diagnostic_help(error, "a comment begins with #");
     if (token->kind == DT_TOKEN_DOT && dt_parser_peek(p, 1)->kind == DT_TOKEN_INT) dt_diagnostic_help(error, "a number begins with a digit: 0.5");
     if (token->kind == DT_TOKEN_COMMA && wants_close) dt_diagnostic_help(error, "a list stands in square brackets: [3, 3]");
-    if (token->kind == DT_TOKEN_ASSIGN && wants_close && follows_name)
+    if (token->kind == DT_TOKEN_ASSIGN && follows_sign) dt_diagnostic_help(error, "write x = x %s …", dt_token_spelling(before));
+    if (token->kind == DT_TOKEN_ASSIGN && wants_close && before == DT_TOKEN_NAME)
         dt_diagnostic_help(error, "an argument is named with a colon, %s: …; == compares", p->tokens[p->at - 1].text);
     else if (token->kind == DT_TOKEN_ASSIGN && wants_close)
         dt_diagnostic_help(error, "== compares");
@@ -123,6 +125,22 @@ static void skip_newlines(dt_parser *p) {
     }
 }
 
+/* At a word that begins a declaration or a statement elsewhere. */
+static bool help_with_word(dt_diagnostic *error, const dt_token *token) {
+    static const struct {
+        const char *word, *help;
+    } elsewhere[] = {
+        {"def", "a function is written fn name(x) { … }"},
+        {"class", "what has parameters is a model, and layers in it"},
+        {"import", "modules are named by use: use nn, losses"},
+        {"while", "a loop is for i in 0..n { … }; it is unrolled while the program is compiled"},
+    };
+    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
+        if (token->kind == DT_TOKEN_NAME && strcmp(elsewhere[i].word, token->text) == 0)
+            return dt_diagnostic_help(error, "%s", elsewhere[i].help), true;
+    return false;
+}
+
 static bool begins_declaration(const dt_parser *p);
 
 static dt_block parse_block(dt_parser *p) {
@@ -133,9 +151,12 @@ static dt_block parse_block(dt_parser *p) {
     for (;;) {
         skip_newlines(p);
         if (dt_parser_is(p, DT_TOKEN_CLOSE_BRACE) || dt_parser_is(p, DT_TOKEN_END) || begins_declaration(p)) break;
+        const dt_token *first = dt_parser_peek(p, 0);
         dt_statement *statement = parse_statement(p);
-        if (!p->panicked && !dt_parser_is(p, DT_TOKEN_NEWLINE) && !dt_parser_is(p, DT_TOKEN_CLOSE_BRACE))
-            dt_diagnostic_help(complain(p, "the end of the statement", ""), "put each statement on a line of its own");
+        if (!p->panicked && !dt_parser_is(p, DT_TOKEN_NEWLINE) && !dt_parser_is(p, DT_TOKEN_CLOSE_BRACE)) {
+            dt_diagnostic *error = complain(p, "the end of the statement", "");
+            if (!help_with_word(error, first)) dt_diagnostic_help(error, "put each statement on a line of its own");
+        }
         if (p->panicked && begins_declaration(p)) break; /* a block in this one was not closed, and that was said */
         if (p->panicked) recover(p);
         dt_list_push(p->arena, &block, statement);
@@ -177,7 +198,9 @@ static void parse_variable(dt_parser *p, dt_statement *s) {
     if (dt_parser_accept(p, DT_TOKEN_COLON)) s->type = dt_parse_type(p, false);
     if (s->kind == DT_STATEMENT_PARAM && s->type == NULL && !p->panicked)
         dt_diagnostic_help(complain(p, "a type after the name", ""), "write param name: f32[…] = initialiser()");
-    if (!dt_parser_expect(p, DT_TOKEN_ASSIGN, "before the initial value")) return;
+    if (!p->panicked && !dt_parser_is(p, DT_TOKEN_ASSIGN))
+        dt_diagnostic_help(complain(p, "=", "before the initial value"), s->kind == DT_STATEMENT_PARAM ? "= glorot_uniform(), say" : "= 0, say");
+    if (p->panicked || !dt_parser_accept(p, DT_TOKEN_ASSIGN)) return;
     s->value = dt_parse_expression(p);
     if (s->kind != DT_STATEMENT_PARAM || !dt_parser_accept(p, DT_TOKEN_COMMA)) return;
     if (!dt_parser_is_word(p, "trainable")) {
@@ -363,7 +386,7 @@ static void parse_declaration(dt_parser *p, dt_syntax *syntax) {
         return;
     }
     dt_diagnostic *error = complain(p, "use, const, option, launch, fn, layer, model, optimizer, data or step", "");
-    if (word->kind == DT_TOKEN_NAME) dt_diagnostic_suggest(error, spelling, words, sizeof words / sizeof *words);
+    if (!help_with_word(error, word) && word->kind == DT_TOKEN_NAME) dt_diagnostic_suggest(error, spelling, words, sizeof words / sizeof *words);
 }
 
 /* A mistake between declarations: on to a line that begins with a word that declares. */
