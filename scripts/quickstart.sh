@@ -16,9 +16,9 @@ say() { printf '\n\033[1m$ %s\033[0m\n' "$*"; }
 run() { say "$@"; "$@"; }
 
 scripts/install.sh
-say "cmake --preset release && cmake --build build"
+say "cmake --preset release && cmake --build build --target dtc dtrun"
 cmake --preset release >/dev/null
-cmake --build build
+cmake --build build --target dtc dtrun
 
 rm -rf "$work"
 mkdir -p "$work"
