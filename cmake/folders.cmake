@@ -30,8 +30,9 @@ function(dt_executable name)
     endif()
 endfunction()
 
-# dt_public_library(NAME FROM library): libNAME.so and libNAME.a with the functions of `library` that begin with NAME_, and nothing else that can be
-# seen: the shared one has a list of what it exports, the static one is one object whose other symbols are local. Headers: include/NAME.h.
+# dt_public_library(NAME FROM library ARCHIVES library...): libNAME.so and libNAME.a with the functions of `library` that begin with NAME_, and nothing else that can be
+# seen: the shared one has a list of what it exports, the static one is one object, with what it needs of the archives, whose other symbols are local.
+# Headers: include/NAME.h.
 file(STRINGS ${CMAKE_SOURCE_DIR}/abi/version.h version REGEX "define DT_VERSION")
 string(REGEX MATCH "[0-9.]+" DT_VERSION ${version})
 function(dt_public_library name)

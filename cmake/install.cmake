@@ -40,17 +40,17 @@ foreach(family openmpi mpich abi)
     endif()
 endforeach()
 
-# dt_install_library(TARGET NAME COMPONENT DESCRIPTION PRIVATE): lib/libNAME.so.0 and what programs are built with. PRIVATE: what a program that
+# dt_install_library(NAME COMPONENT DESCRIPTION PRIVATE): lib/libNAME.so.0 and what programs are built with. PRIVATE: what a program that
 # links libNAME.a links besides.
-function(dt_install_library target name component description private)
-    install(TARGETS ${target} LIBRARY DESTINATION lib COMPONENT ${component} NAMELINK_COMPONENT development)
+function(dt_install_library name component description private)
+    install(TARGETS ${name}_shared LIBRARY DESTINATION lib COMPONENT ${component} NAMELINK_COMPONENT development)
     install(FILES ${CMAKE_SOURCE_DIR}/include/${name}.h DESTINATION include COMPONENT development)
     install(FILES ${CMAKE_BINARY_DIR}/lib${name}.a DESTINATION lib COMPONENT development)
     configure_file(${CMAKE_SOURCE_DIR}/cmake/library.pc.in ${texts}/${name}.pc @ONLY)
     install(FILES ${texts}/${name}.pc DESTINATION lib/pkgconfig COMPONENT development)
 endfunction()
-dt_install_library(dtc_shared dtc compiler "The compiler of .dt programs" "-lLLVM-${LLVM_VERSION_MAJOR} -lminizip -lcjson -lnettle -lz -lpthread -ldl -lm")
-dt_install_library(dtrt dtrt runtime "Training and inference with compiled .dt programs"
+dt_install_library(dtc compiler "The compiler of .dt programs" "-lLLVM-${LLVM_VERSION_MAJOR} -lminizip -lcjson -lnettle -lz -lpthread -ldl -lm")
+dt_install_library(dtrt runtime "Training and inference with compiled .dt programs"
     "-lcjson -lminizip -lpng -ljpeg -lprotobuf-c -lutf8proc -lz -lnettle -lpthread -ldl -lm")
 
 include(CMakePackageConfigHelpers)

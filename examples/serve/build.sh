@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds serve in this folder, or in OUT, with what is installed below PREFIX:  build.sh PREFIX [OUT]
 set -eu
-prefix=${1:?the prefix of cmake --install} here=$(dirname "$0")
+prefix=$(cd "${1:?the prefix of cmake --install}" && pwd) here=$(dirname "$0")
 ${CC:-cc} -std=c17 -D_POSIX_C_SOURCE=200809L -O2 -Wall -Wextra -I"$prefix/include" "$here/serve.c" -o "${2:-$here}/serve" \
     -L"$prefix/lib" -Wl,-rpath,"$prefix/lib" -ldtrt

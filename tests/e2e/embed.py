@@ -1,9 +1,11 @@
-"""examples/embed and examples/serve, built against an installed tree: an application's own loop leaves the checkpoint of dtrun on the same batches, bit
-for bit, and a server answers one image at a time as `dtrun predict` does all at once. The program of docs/c-api.md does what the page says."""
+"""examples/embed and examples/serve, built with what `cmake --install` made, by the commands that their documents give: an application's own loop leaves
+the checkpoint of dtrun on the same batches, bit for bit, and a server answers one image at a time as `dtrun predict` does all at once. The program of
+docs/c-api.md does what the page says."""
 import gzip
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -11,47 +13,40 @@ import tempfile
 import numpy as np
 
 SOURCE = pathlib.Path(os.environ["DT_SOURCE"])
-BUILD = pathlib.Path(os.environ["DT_BUILD"])
+PREFIX = pathlib.Path(os.environ["DT_INSTALLED"])
+SANITIZED = "DT_SANITIZE:STRING=\n" not in (pathlib.Path(os.environ["DT_BUILD"]) / "CMakeCache.txt").read_text()
+ENVIRONMENT = {**os.environ, "PATH": f"{PREFIX}/bin:/usr/bin:/bin"}
 ROWS, SIDE, STEPS = 32, 28, 200
 
 
 def run(*command, **options):
-    return subprocess.run([str(word) for word in command], check=True, capture_output=True, **options)
+    return subprocess.run([str(word) for word in command], check=True, capture_output=True, env=ENVIRONMENT, **options)
 
 
-def install(prefix):
-    """What an application needs, as `cmake --install` puts it."""
-    for folder in ("include", "lib"):
-        (prefix / folder).mkdir(parents=True)
-    for header in (SOURCE / "include").glob("*.h*"):
-        (prefix / "include" / header.name).symlink_to(header)
-    for library in BUILD.glob("libdtrt.*"):
-        (prefix / "lib" / library.name).symlink_to(library)
+def build(folder, example):
+    """As the README of the examples says, in a copy of them beside the installed tree."""
+    shutil.copytree(SOURCE / "examples" / example, folder / "examples" / example)
+    run(f"examples/{example}/build.sh", os.path.relpath(PREFIX, folder), cwd=folder)
+    return folder / "examples" / example / example
 
 
 def batches():
-    """What embed.c makes, written anew from what its comments say."""
-    state = 1
-
-    def below(n):
-        nonlocal state
-        state = (state * 1664525 + 1013904223) % 2**32
-        return (state >> 16) % n
-
-    images, labels = np.zeros((STEPS * ROWS, SIDE, SIDE), np.uint8), np.zeros(STEPS * ROWS, np.uint8)
-    for image, e in zip(images, range(STEPS * ROWS)):
-        labels[e] = below(10)
-        image[:] = np.array([below(100) for _ in range(SIDE * SIDE)], np.uint8).reshape(SIDE, SIDE)
-        top, left = labels[e] // 5 * 14 + 4, labels[e] % 5 * 5 + 1
+    """What embed.c makes, written anew from what its comments say: of each example its label, then its pixels, all from one generator."""
+    n, multiplier, increment = STEPS * ROWS * (1 + SIDE * SIDE), np.uint32(1664525), np.uint32(1013904223)
+    powers = np.multiply.accumulate(np.full(n, multiplier), dtype=np.uint32)  # uint32 wraps as the generator does
+    sums = np.add.accumulate(np.concatenate([np.ones(1, np.uint32), powers[:-1]]), dtype=np.uint32)
+    drawn = ((powers + increment * sums) >> 16).reshape(STEPS * ROWS, 1 + SIDE * SIDE)  # from the state 1 on
+    labels, images = (drawn[:, 0] % 10).astype(np.uint8), (drawn[:, 1:] % 100).astype(np.uint8).reshape(-1, SIDE, SIDE)
+    for image, label in zip(images, labels):
+        top, left = label // 5 * 14 + 4, label % 5 * 5 + 1
         image[top : top + 6, left : left + 6] = 200
     return images, labels
 
 
-def own_loop_equals_dtrun(folder, prefix):
+def own_loop_equals_dtrun(folder):
     program = folder / "embed.dtx"
     run("dtc", "compile", SOURCE / "examples/embed/embed.dt", "-o", program)
-    run(SOURCE / "examples/embed/build.sh", prefix, folder)
-    said = run(folder / "embed", program, folder / "own").stdout.decode()
+    said = run(build(folder, "embed"), program, folder / "own").stdout.decode()
     assert re.findall(r"steps (\d+) to (\d+)", said) == [("1", "50"), ("51", "100"), ("101", "150"), ("151", "200")], said
     losses = [float(loss) for loss in re.findall(r"loss (\S+)", said)]
     assert losses[-1] < losses[0] / 4, said
@@ -69,10 +64,10 @@ def own_loop_equals_dtrun(folder, prefix):
     assert before != own  # the comparison itself works
 
 
-def server_equals_predict(folder, prefix):
+def server_equals_predict(folder):
     program, n = folder / "cnn.dtx", 50
     run("dtc", "compile", SOURCE / "examples/fashion_cnn.dt", "-o", program)
-    run(SOURCE / "examples/serve/build.sh", prefix, folder)
+    serve = build(folder, "serve")
     images, labels = batches()
     np.save(folder / "images.npy", images[:n])
     for name, array in (("train-images-idx3-ubyte.gz", images[:256]), ("train-labels-idx1-ubyte.gz", labels[:256]),
@@ -82,7 +77,7 @@ def server_equals_predict(folder, prefix):
     run("dtrun", "train", program, "--data", folder, "--checkpoint-dir", folder / "cnn", "--max-steps", "4")
     weights = folder / "cnn/step-4/model.safetensors"
     run("dtrun", "predict", program, "--init", weights, "--input", folder / "images.npy", "--output", folder / "out")
-    served = run(folder / "serve", program, weights, input=images[:n].tobytes())
+    served = run(serve, program, weights, input=images[:n].tobytes())
     assert re.fullmatch(rb"50 answers: p50 \S+ us, p99 \S+ us\n", served.stderr), served.stderr
     answers = [line.split() for line in served.stdout.decode().splitlines()]
     expected, probability = np.load(folder / "out/label.npy"), np.load(folder / "out/probability.npy")
@@ -90,22 +85,24 @@ def server_equals_predict(folder, prefix):
     assert [p for _, p in answers] == ["%.4f" % p for p in probability.max(axis=1)]
 
 
-def the_page_has_a_program(folder, prefix):
+def the_page_has_a_program(folder):
     program, = re.findall(r"^```c program\n(.*?)^```$", (SOURCE / "docs/c-api.md").read_text(), re.DOTALL | re.MULTILINE)
     (folder / "page.c").write_text(program)
     run("dtc", "compile", SOURCE / "examples/perceptron.dt", "-o", folder / "perceptron.dtx")
-    run("cc", "-std=c17", "-Wall", "-Wextra", "-Werror", "-I", prefix / "include", folder / "page.c", "-o", folder / "page", "-L", prefix / "lib",
-        f"-Wl,-rpath,{prefix / 'lib'}", "-ldtrt")
+    run("cc", "-std=c17", "-Wall", "-Wextra", "-Werror", "-I", PREFIX / "include", folder / "page.c", "-o", folder / "page", "-L", PREFIX / "lib",
+        f"-Wl,-rpath,{PREFIX / 'lib'}", "-ldtrt")
     said = run(folder / "page", cwd=folder).stdout.decode()
     loss, label, answer = re.fullmatch(r"loss (\S+)\nlabel (\d) is answered (\d)\n", said).groups()
     assert float(loss) < 0.5 and label == answer, said
     assert (folder / "checkpoints/step-100/model.safetensors").exists()
 
 
+if SANITIZED:
+    print("skipped: a build with sanitizers is nothing to build other programs with")
+    sys.exit(77)
 with tempfile.TemporaryDirectory() as folder:
     folder = pathlib.Path(folder)
-    install(folder / "prefix")
-    own_loop_equals_dtrun(folder, folder / "prefix")
-    server_equals_predict(folder, folder / "prefix")
-    the_page_has_a_program(folder, folder / "prefix")
+    own_loop_equals_dtrun(folder)
+    server_equals_predict(folder)
+    the_page_has_a_program(folder)
 print("the checkpoints are the same, and so are the answers")

@@ -3,11 +3,12 @@ by find_package, without the build's folder in sight; the libraries show what th
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 
-SOURCE, BUILD = pathlib.Path(os.environ["DT_SOURCE"]), pathlib.Path(os.environ["DT_BUILD"])
+SOURCE, BUILD, INSTALLED = (pathlib.Path(os.environ[name]) for name in ("DT_SOURCE", "DT_BUILD", "DT_INSTALLED"))
 SUPPORT = SOURCE / "tests/support"
 FOLDER = tempfile.TemporaryDirectory(prefix="dt-install-")
 WORK = pathlib.Path(FOLDER.name)
@@ -101,13 +102,12 @@ def texts_know_each_option():
 
 
 def main():
-    subprocess.run(["cmake", "--install", BUILD, "--prefix", WORK / "first"], check=True, capture_output=True)
     (WORK / "moved").mkdir()
     (WORK / "static").mkdir()
-    (WORK / "first").rename(PREFIX)
+    shutil.copytree(INSTALLED, PREFIX, symlinks=True)
     for path in PREFIX.rglob("*"):
         if path.is_file() and path.suffix in (".pc", ".cmake", ".sh"):
-            assert str(SOURCE) not in path.read_text() and str(WORK) not in path.read_text(), f"{path} knows where it was made"
+            assert str(SOURCE) not in path.read_text() and str(INSTALLED) not in path.read_text(), f"{path} knows where it was made"
 
     run("dtc", "compile", PREFIX / "share/dt/examples/perceptron.dt", "-o", WORK / "m.dtx")
     assert "perceptron" in run("dtrun", "info", WORK / "m.dtx")
@@ -118,8 +118,7 @@ def main():
         wanted = declared(PREFIX / f"include/{name}.h")
         for library, options in ((f"lib{name}.so", ["--dynamic"]), (f"lib{name}.a", [])):
             found = shown(PREFIX / "lib" / library, *options)
-            assert found and found <= wanted, f"{library} shows {sorted(found - wanted)}"
-            assert name == "dtrt" or found == wanted, f"{library} lacks {sorted(wanted - found)}"
+            assert found == wanted, f"{library} lacks {sorted(wanted - found)} and shows {sorted(found - wanted)}"
     if SANITIZED:
         print("a build with sanitizers is nothing to build other programs with")
         return 0
