@@ -8,10 +8,11 @@
 from dt._dt import (Aborted, AlreadyExists, CompileError, DataLoss, Error, FailedPrecondition, InputOutput, InternalError, InvalidArgument, NotFound,
                     OutOfRange, ResourceExhausted, Unimplemented)
 from dt._dt import version as __version__
-from dt.program import CompileWarning, Diagnostic, Program, Step, Tensor, compile, devices, export_weights, open, report
+from dt.program import (CompileWarning, Diagnostic, Finding, Layer, Picture, Program, Step, Tensor, compile, devices, export_weights, open,
+                        report)
 from dt.session import LaunchValues, Session
 from dt.training import Report, Training
 
 __all__ = ["compile", "open", "devices", "export_weights", "report", "Program", "Session", "Training", "Report", "LaunchValues", "Step", "Tensor",
-           "Diagnostic", "CompileWarning", "Error", "CompileError", "InvalidArgument", "NotFound", "AlreadyExists", "OutOfRange", "DataLoss",
-           "FailedPrecondition", "ResourceExhausted", "Unimplemented", "Aborted", "InputOutput", "InternalError"]
+           "Layer", "Picture", "Finding", "Diagnostic", "CompileWarning", "Error", "CompileError", "InvalidArgument", "NotFound", "AlreadyExists",
+           "OutOfRange", "DataLoss", "FailedPrecondition", "ResourceExhausted", "Unimplemented", "Aborted", "InputOutput", "InternalError"]

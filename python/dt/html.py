@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+from dt import _dt
+
 if TYPE_CHECKING:
     from dt.program import Program
     from dt.training import Report
@@ -22,23 +24,29 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: int) -> 
     return f"<table><thead><tr>{cells('th', head)}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _layers(described: Program) -> list[tuple[str, str, str]]:
-    """Each layer that has parameters or states, with those and their number of elements."""
-    layers: dict[str, list[str]] = {}
+def _layers(described: Program) -> str:
+    """Each layer with its output, variables and number of parameters; where the source is not at hand, those that have variables."""
+    variables: dict[str, list[str]] = {}
     sizes: dict[str, int] = {}
     for tensor in described.variables.values():
         if tensor.kind == "slot":
             continue
         layer, _, name = tensor.name.rpartition("/")
-        layers.setdefault(layer, []).append(f"{name} {tensor.type}")
+        variables.setdefault(layer, []).append(f"{name} {tensor.type}")
         sizes[layer] = sizes.get(layer, 0) + (tensor.size if tensor.kind == "parameter" else 0)
-    return [(layer, ", ".join(variables), f"{sizes[layer]:,}") for layer, variables in layers.items()]
+    try:
+        layers = described.layers
+    except _dt.Error:  # an artifact does not hold the modules of its own that a program uses
+        return _table(("layer", "variables", "parameters"), [(layer, ", ".join(names), f"{sizes[layer]:,}") for layer, names in variables.items()], 2)
+    rows = [("\u2003" * layer.depth + (layer.path.rpartition("/")[2] if layer.depth else layer.path), layer.kind, layer.output,
+             ", ".join(variables.get(layer.path, ())), f"{layer.n_parameters:,}") for layer in layers]
+    return _table(("layer", "kind", "output", "variables", "parameters"), rows, 4)
 
 
 def program(described: Program) -> str:
     """Its layers, and below them its steps."""
     frozen = described.n_parameters - described.n_trainable
-    layers = _table(("layer", "variables", "parameters"), _layers(described), 2)
+    layers = _layers(described)
     steps = _table(("step", "inputs", "results", "reports", "data"),
                    [(step.name, ", ".join(map(str, step.inputs)), ", ".join(map(str, step.results)), ", ".join(step.reports), step.data or "")
                     for step in described.steps.values()], 5)

@@ -99,12 +99,134 @@ class Diagnostic(NamedTuple):
         return cls(is_error, file, line, column, message, tuple(remark for _, remark in remarks), text.rstrip("\n"))
 
 
+class Layer(NamedTuple):
+    """A layer of a program."""
+
+    path: str
+    """`"Cnn/conv2d_1"`."""
+    kind: str
+    """`"conv2d"`, or the name of a model."""
+    output: str
+    """Type of its first result: `"f32[B, 10]"`."""
+    depth: int
+    """0 for a model."""
+    n_parameters: int
+    """Its own, not those of layers within it."""
+    n_trainable: int
+    """Of these."""
+
+
+class Finding(NamedTuple):
+    """What a check of a program found. As a `str` it is a sentence."""
+
+    kind: str
+    """`"program"`: types and shapes; `"gradients"`: against slopes; `"replicas"`: a step on three against the step as written."""
+    verdict: str
+    """`"holds"`, `"wrong"`, or `"unknown"`, where the text says why."""
+    step: str | None
+    """None: of the whole program."""
+    n_compared: int
+    """Gradients, or results and variables."""
+    difference: float
+    """The largest, as a share of what is compared."""
+    where: str | None
+    """Of what does not hold: a variable's path or a result's name."""
+    file: str | None
+    """Where that is in the program; None: it has no place."""
+    line: int
+    """From 1; 0: it has no place."""
+    text: str
+    """All of it, as `dtc check` prints it."""
+
+    @classmethod
+    def _of(cls, described: tuple[Any, ...]) -> Finding:
+        return cls(*described)._replace(text=described[-1].rstrip("\n"))
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Picture:
+    """A picture of a step, which a notebook shows: layers as boxes, shapes at the arrows between them, and what crosses replicas.
+
+    Graphviz draws it, whose program `dot` has to be installed; its text for Graphviz needs nothing.
+    """
+
+    def __init__(self, source: _Source, step: str | None, n_levels: int) -> None:
+        self._source, self._step, self._n_levels = source, step, n_levels
+        self._drawn: dict[str, bytes] = {}
+        self._draw("dot")
+
+    def _draw(self, kind: str) -> bytes:
+        if kind not in self._drawn:
+            self._drawn[kind] = _result_of(_dt.graph(self._source, self._step, self._n_levels, kind))
+        return self._drawn[kind]
+
+    @property
+    def dot(self) -> str:
+        """Text for Graphviz."""
+        return self._draw("dot").decode()
+
+    @property
+    def svg(self) -> str:
+        """Drawn, as SVG."""
+        return self._draw("svg").decode()
+
+    def save(self, path: Path) -> None:
+        """Write it: as `.svg`, `.pdf` or `.png`, or as text for Graphviz, `.dot` or `.gv`."""
+        path = pathlib.Path(path)
+        kind = {".gv": "dot"}.get(path.suffix, path.suffix[1:])
+        if kind not in ("dot", "svg", "pdf", "png"):
+            raise ValueError(f"{path}: a picture is a .svg, .pdf, .png, .dot or .gv file")
+        path.write_bytes(self._draw(kind))
+
+    def _repr_svg_(self) -> str | None:
+        try:
+            return self.svg
+        except _dt.NotFound:  # there is no Graphviz
+            return None
+
+    def __repr__(self) -> str:
+        return f"<dt.Picture of {self._source.path}>"
+
+
 class CompileWarning(UserWarning):
     """What the compiler warns of; the program is compiled."""
 
 
+class _Source(NamedTuple):
+    """What the functions of the compiler take as a program."""
+
+    path: str
+    source: str | None
+    folder: str | None
+    defines: list[tuple[str, str]]
+    batch: int
+    precision: str | None
+
+
 class Program(_dt.Program):
     """A compiled program. Make one with `dt.compile` or `dt.open`; any number of sessions and threads may share it."""
+
+    _known_source: _Source | None = None
+    """What it was compiled from; None: it was opened."""
+
+    def _source(self) -> _Source:
+        """The text that it was compiled from, and how: an artifact holds both, but not the modules of its own that a program uses."""
+        if self._known_source is None:
+            defines: list[tuple[str, str]] = []
+            batch, precision = 0, None
+            for flag in json.loads(self.text("manifest.json"))["flags"]:
+                name, _, value = flag.partition(" ")
+                if name == "--batch":
+                    batch = int(value)
+                elif name == "--precision":
+                    precision = value
+                elif name.startswith("-D"):
+                    key, _, value = flag[2:].partition("=")
+                    defines.append((key, value))
+            self._known_source = _Source(f"{self.name}.dt", self.text(), os.path.dirname(self.path) or os.curdir, defines, batch, precision)
+        return self._known_source
 
     @property
     def name(self) -> str:
@@ -152,6 +274,37 @@ class Program(_dt.Program):
     def text(self, member: str = "program.dt") -> str:
         """A text that the artifact holds: `"program.dt"`, the program as it was compiled, `"program.ir"`, its graph, or `"plan.txt"`."""
         return self._text(member)
+
+    @property
+    def layers(self) -> list[Layer]:
+        """Its layers, a layer before those within it."""
+        return [Layer(*layer) for layer in _result_of(_dt.summarize(self._source()))[1]]
+
+    def summary(self) -> str:
+        """What `dtc summary` prints: layers, parameters, and of each step its arithmetic, its memory and what crosses replicas."""
+        text: str = _result_of(_dt.summarize(self._source()))[0]
+        return text
+
+    def graph(self, step: str | None = None, *, depth: int | None = None) -> Picture:
+        """Draw what a step computes.
+
+        - `step`: None: `"train"`, or else the first.
+        - `depth`: layers at this depth are boxes, whatever is in them; models are at 0; None: all layers are shown.
+        """
+        if depth is not None and depth < 0:
+            raise ValueError(f"depth is {depth}: 0, for models, or more")
+        return Picture(self._source(), step, 0 if depth is None else depth + 1)
+
+    def check(self, step: str | None = None, *, rows: int = 0) -> list[Finding]:
+        """Run the program's steps in an interpreter, on data that is made up: gradients against slopes, three replicas against one.
+
+        What is wrong is a mistake of the compiler's, and is returned like what holds: `[finding for finding in program.check() if finding.verdict ==
+        "wrong"]`.
+
+        - `step`: only this one; None: each.
+        - `rows`: for each replica; 0: 2, and of large steps 1.
+        """
+        return [Finding._of(finding) for finding in _result_of(_dt.check(self._source(), step, rows))]
 
     def session(self, *, devices: str = "cpu", threads: int = 0, replicas: int = 1, global_batch: int = 0, seed: int = 0, data: Path | None = None,
                 checkpoints: Path | None = None, forward_only: bool = False, ignore_bad_index: bool = False, libraries: bool = True,
@@ -242,13 +395,23 @@ def compile(program: Path, options: Mapping[str, Any] | None = None, *, name: st
     path, source, folder = _read(program, name)
     defines = [(key, _expression(value)) for key, value in (options or {}).items()]
     output = None if output is None else os.fspath(output)
-    artifact, described = _dt.compile(path, source, folder, defines, batch, precision, target, cpu, optimize, output)
-    diagnostics = [Diagnostic._of(one) for one in described]
-    if artifact is None:
-        raise _compile_error(diagnostics)
-    for diagnostic in diagnostics:
-        warnings.warn(diagnostic.text, CompileWarning, stacklevel=2)
-    return Program(output if output is not None else str(pathlib.Path(path).with_suffix(".dtx")), artifact)
+    known = _Source(path, source, folder, defines, batch, precision)
+    compiled = _dt.compile(known, target, cpu, optimize, output)
+    artifact = _result_of(compiled)
+    for one in compiled[1]:
+        warnings.warn(Diagnostic._of(one).text, CompileWarning, stacklevel=2)
+    made = Program(output if output is not None else str(pathlib.Path(path).with_suffix(".dtx")), artifact)
+    folder = os.path.abspath(folder or os.path.dirname(path))
+    made._known_source = known._replace(source=made.text(), folder=folder)  # the file may change from here on
+    return made
+
+
+def _result_of(pair: tuple[Any, list[tuple[Any, ...]]]) -> Any:
+    """What a function of the compiler gave; a program with mistakes is an exception."""
+    result, described = pair
+    if result is None:
+        raise _compile_error([Diagnostic._of(one) for one in described])
+    return result
 
 
 def _compile_error(diagnostics: list[Diagnostic]) -> _dt.CompileError:

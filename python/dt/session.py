@@ -116,7 +116,11 @@ class Session(_dt.Session):
     def __repr__(self) -> str:
         if self.closed:
             return "<dt.Session, closed>"
-        return f"<dt.Session of {self.program.name}: {self.replicas} replicas, global batch {self.global_batch}, {self.n_steps:,} steps done>"
+        try:
+            replicas, global_batch, _, _, _, _, _, n_steps, _, _ = self._describe()
+        except _dt.FailedPrecondition:  # by another thread, which may also have closed it by now, or by the parent of this process
+            return f"<dt.Session of {self.program.name}, in use elsewhere>"
+        return f"<dt.Session of {self.program.name}: {replicas} replicas, global batch {global_batch}, {n_steps:,} steps done>"
 
     # ---- variables ----
 
@@ -260,17 +264,18 @@ class Session(_dt.Session):
 
     # ---- evaluation and prediction ----
 
-    def evaluate(self, batches: Iterable[Any] | None = None, *, step: str = "evaluate", data: str | None = None, progress: bool | None = None,
+    def evaluate(self, batches: Iterable[Any] | Mapping[str, Any] | None = None, *, step: str = "evaluate", data: str | None = None, progress: bool | None = None,
                  **inputs: Any) -> dict[str, float]:
         """Run a step that does not train over all of its data, and return what it reports.
 
         The data is the program's own, its pipeline `data` or that of the step; or `batches`, as of `train`; or arrays, one for each input by its
-        name, of any number of rows.
+        name, of any number of rows. A mapping of them is the same, for inputs that are named like a parameter of this: `evaluate({"step": array})`.
         """
         if batches is not None and inputs:
             raise TypeError("evaluate() takes batches, or arrays by name, not both")
-        if inputs:
-            batches = self._batches(step, inputs)
+        arrays = batches if isinstance(batches, Mapping) else inputs
+        if arrays:
+            batches = self._batches(step, arrays)
         if batches is not None:
             return self._pass(batches, step, progress)[0]
         listener = Epochs(step, progress)
@@ -283,11 +288,12 @@ class Session(_dt.Session):
     def predict(self, *arrays: Any, step: str = "predict", **inputs: Any) -> dict[str, numpy.ndarray[Any, Any]]:
         """Run a step on arrays of any number of rows, and return its results by name.
 
-        The arrays are in the order of the step's inputs, or by name.
+        The arrays are in the order of the step's inputs, or by name, or a mapping of them by name.
         """
         if arrays and inputs:
             raise TypeError("predict() takes arrays in order, or by name, not both")
-        given = self._named(step, self._inputs(step), arrays) if arrays else inputs
+        is_mapping = len(arrays) == 1 and isinstance(arrays[0], Mapping)
+        given = self._named(step, self._inputs(step), arrays[0] if is_mapping else arrays) if arrays else inputs
         parts = [self.step(step, **batch) for batch in self._batches(step, given)]
         rows = {tensor.name for tensor in self.program.steps[step].results if tensor.shape and tensor.shape[0] is None}
         return {name: numpy.concatenate([part[name] for part in parts]) if name in rows and len(parts) > 1 else value

@@ -44,6 +44,17 @@ PyObject *dtpy_memory_create(const dtpy_module *module, dtrt_dtype dtype, int n_
 void *dtpy_memory_data(PyObject *memory);
 size_t dtpy_memory_bytes(PyObject *memory);
 
+/* ---- compiler.c ---- */
+
+/* A text of the libraries' as a str: what it quotes of a program may be no UTF-8. */
+PyObject *dtpy_read_text(const char *text);
+
+/* dt._dt.compile, summarize, graph, check. */
+PyObject *dtpy_compile(PyObject *module, PyObject *arguments);
+PyObject *dtpy_summarize(PyObject *module, PyObject *arguments);
+PyObject *dtpy_graph(PyObject *module, PyObject *arguments);
+PyObject *dtpy_check(PyObject *module, PyObject *arguments);
+
 /* ---- arrays.c ---- */
 
 /* An array of Python's for the time of a call. */
@@ -80,9 +91,6 @@ typedef struct dtpy_program {
 
 /* Index of a step by its name; -1, with an exception. */
 int dtpy_find_step(const dtpy_program *program, PyObject *name);
-
-/* dt._dt.compile. */
-PyObject *dtpy_compile(PyObject *module, PyObject *arguments, PyObject *keywords);
 
 /* ---- texts.c ---- */
 

@@ -75,14 +75,26 @@ static void deallocate(PyObject *object) {
     Py_DECREF((PyObject *)type);
 }
 
+/* Whether the elements lie in Fortran's order too: what they do of at most one dimension that has several. */
+static bool is_in_fortran_order(const memory *self) {
+    int n_long = 0;
+    for (int i = 0; i < self->n_dims; i++) n_long += self->dims[i] > 1;
+    return n_long <= 1 || self->n_bytes == 0;
+}
+
+static int refuse_buffer(Py_buffer *view, const char *message) {
+    PyErr_SetString(PyExc_BufferError, message);
+    view->obj = NULL;
+    return -1;
+}
+
 static int get_buffer(PyObject *object, Py_buffer *view, int flags) {
     memory *self = (memory *)object;
     bool is_readonly = self->session != NULL;
-    if (is_readonly && (flags & PyBUF_WRITABLE) != 0) {
-        PyErr_SetString(PyExc_BufferError, "a view of a variable is read-only: write it with session[path] = array");
-        view->obj = NULL;
-        return -1;
-    }
+    if (is_readonly && (flags & PyBUF_WRITABLE) != 0)
+        return refuse_buffer(view, "a view of a variable is read-only: write it with session[path] = array");
+    if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && !is_in_fortran_order(self))
+        return refuse_buffer(view, "the elements lie in C's order, and Fortran's is asked for: copy them, as numpy.asfortranarray does");
     *view = (Py_buffer){.buf = self->data,
                         .obj = Py_NewRef(object),
                         .len = self->n_bytes,

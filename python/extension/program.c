@@ -1,96 +1,5 @@
-/* program: dt._dt.Program, an artifact, and dt._dt.compile, which makes its bytes. */
+/* program: dt._dt.Program, an artifact. */
 #include "python/extension/extension.h"
-
-#include <string.h>
-
-/* ---- compile ---- */
-
-typedef struct compilation {
-    PyObject *diagnostics; /* a list */
-    PyThreadState *thread; /* while the compiler runs */
-} compilation;
-
-/* A text of the compiler's, which quotes the program: that may be no UTF-8. */
-static PyObject *read_message(const char *text) { return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace"); }
-
-/* (is_error, file or None, line, column, message, [(is_help, text), …], text) */
-static PyObject *describe_diagnostic(const dtc_diagnostic *diagnostic) {
-    PyObject *remarks = PyList_New(0);
-    for (size_t i = 0; remarks != NULL && i < diagnostic->n_remarks; i++) {
-        PyObject *remark = Py_BuildValue("(ON)", diagnostic->remarks[i].is_help ? Py_True : Py_False, read_message(diagnostic->remarks[i].text));
-        if (remark == NULL || PyList_Append(remarks, remark) < 0) Py_CLEAR(remarks);
-        Py_XDECREF(remark);
-    }
-    if (remarks == NULL) return NULL;
-    return Py_BuildValue("(OziiNNN)", diagnostic->severity == DTC_ERROR ? Py_True : Py_False, diagnostic->line > 0 ? diagnostic->file : NULL,
-                         diagnostic->line, diagnostic->column, read_message(diagnostic->message), remarks, read_message(diagnostic->text));
-}
-
-static int on_diagnostic(void *context, const dtc_diagnostic *diagnostic) {
-    compilation *compilation = context;
-    if (diagnostic->severity == DTC_REPORT || compilation->diagnostics == NULL) return compilation->diagnostics == NULL;
-    PyEval_RestoreThread(compilation->thread);
-    PyObject *described = describe_diagnostic(diagnostic);
-    int stop = described == NULL || PyList_Append(compilation->diagnostics, described) < 0;
-    Py_XDECREF(described);
-    if (stop) Py_CLEAR(compilation->diagnostics); /* the exception stays set until dtpy_compile returns */
-    compilation->thread = PyEval_SaveThread();
-    return stop;
-}
-
-/* defines, a list of (name, value); the array is to be freed, the strings are the list's. */
-static int read_defines(PyObject *list, dtc_define **defines, size_t *n) {
-    Py_ssize_t size = PyList_Size(list);
-    *n = 0;
-    *defines = NULL;
-    if (size < 0) return -1;
-    *defines = PyMem_Calloc((size_t)size + 1, sizeof **defines);
-    if (*defines == NULL) return PyErr_NoMemory(), -1;
-    for (; *n < (size_t)size; ++*n) {
-        dtc_define *define = &(*defines)[*n];
-        if (!PyArg_ParseTuple(PyList_GetItem(list, (Py_ssize_t)*n), "ss", &define->name, &define->value)) return -1;
-    }
-    return 0;
-}
-
-/* compile(path, source, folder, defines, batch, precision, target, cpu, optimize, output) gives (bytes or None, [diagnostics]). */
-PyObject *dtpy_compile(PyObject *module, PyObject *arguments, PyObject *keywords) {
-    static char *names[] = {"path", "source", "folder", "defines", "batch", "precision", "target", "cpu", "optimize", "output", NULL};
-    dtc_program program = {.size = sizeof program, .diagnostic = on_diagnostic};
-    dtc_compile_options options = {.size = sizeof options};
-    dtc_bytes bytes = {0};
-    PyObject *defines;
-    long long batch;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "szzO!Lzzzzz", names, &program.path, &program.source, &program.folder, &PyList_Type,
-                                     &defines, &batch, &program.precision, &options.target, &options.cpu, &options.optimize, &options.output))
-        return NULL;
-    program.batch = batch;
-    compilation compilation = {.diagnostics = PyList_New(0)};
-    dtc_define *values = NULL;
-    PyObject *result = NULL;
-    if (compilation.diagnostics == NULL || read_defines(defines, &values, &program.n_defines) < 0) goto end;
-    program.defines = values;
-    program.context = &compilation;
-    compilation.thread = PyEval_SaveThread();
-    dt_status *status = dtc_compile(&program, &options, &bytes);
-    PyEval_RestoreThread(compilation.thread);
-    if (PyErr_Occurred()) {
-        dtc_status_free(status);
-        goto end;
-    }
-    bool has_mistakes = status != NULL && status->code == DT_INVALID_ARGUMENT && PyList_Size(compilation.diagnostics) > 0;
-    if (status != NULL && !has_mistakes)
-        dtpy_set_error(PyModule_GetState(module), status);
-    else
-        result = has_mistakes ? Py_BuildValue("(OO)", Py_None, compilation.diagnostics)
-                              : Py_BuildValue("(y#O)", bytes.data, (Py_ssize_t)bytes.n_bytes, compilation.diagnostics);
-    dtc_status_free(status);
-end:
-    dtc_free(bytes.data);
-    PyMem_Free(values);
-    Py_XDECREF(compilation.diagnostics);
-    return result;
-}
 
 /* ---- reading a program ---- */
 
@@ -290,7 +199,7 @@ static PyObject *read_text(PyObject *object, PyObject *member) {
     PyObject *string = NULL;
     if (name != NULL &&
         !dtpy_raise(((dtpy_program *)object)->module, dtrt_program_text(((dtpy_program *)object)->program, PyBytes_AsString(name), &text)))
-        string = read_message(text);
+        string = dtpy_read_text(text);
     dtrt_free(text);
     Py_XDECREF(name);
     return string;

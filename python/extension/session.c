@@ -148,9 +148,42 @@ static PyObject *run_step(dtpy_session *self, int index, PyObject *const *values
     return result;
 }
 
-static const char step_text[] = "step($self, name, /, **inputs)\n--\n\n"
+/* A mapping of arrays by name as the names and values of a call, both to be given back; NULL, with an exception. */
+static PyObject *list_inputs(PyObject *mapping, PyObject **names) {
+    PyObject *keys = PyMapping_Keys(mapping), *values = PyMapping_Values(mapping);
+    *names = keys != NULL ? PyList_AsTuple(keys) : NULL;
+    Py_XDECREF(keys);
+    for (Py_ssize_t i = 0; values != NULL && *names != NULL && i < PyTuple_Size(*names); i++)
+        if (!PyUnicode_Check(PyTuple_GetItem(*names, i))) {
+            PyErr_Format(PyExc_TypeError, "the inputs of a step have names, not %R", PyTuple_GetItem(*names, i));
+            Py_CLEAR(values);
+        }
+    PyObject *given = values != NULL && *names != NULL ? PyList_AsTuple(values) : NULL;
+    Py_XDECREF(values);
+    if (given == NULL) Py_CLEAR(*names);
+    return given;
+}
+
+static PyObject *run_step_on(dtpy_session *self, int index, PyObject *mapping) {
+    PyObject *names, *values = list_inputs(mapping, &names), *result = NULL;
+    if (values == NULL) return NULL;
+    Py_ssize_t n = PyTuple_Size(values);
+    PyObject **array = PyMem_Malloc(((size_t)n + 1) * sizeof *array);
+    for (Py_ssize_t i = 0; array != NULL && i < n; i++) array[i] = PyTuple_GetItem(values, i);
+    if (array == NULL)
+        PyErr_NoMemory();
+    else
+        result = run_step(self, index, array, names);
+    PyMem_Free(array);
+    Py_DECREF(values);
+    Py_DECREF(names);
+    return result;
+}
+
+static const char step_text[] = "step($self, name, arrays=None, /, **inputs)\n--\n\n"
                                 "Run a step on one batch of arrays, and return what it reports and returns.\n\n"
-                                "Each input of the step is a keyword. An array is anything with the buffer protocol or DLPack: of NumPy, PyTorch, "
+                                "Each input of the step is a keyword, or all of them are a mapping of arrays by name. An array is anything with the "
+                                "buffer protocol or DLPack: of NumPy, PyTorch, "
                                 "TensorFlow, JAX. It is read where\n"
                                 "it is, unless it is not contiguous. Its element type and shape are those of the program; nothing is cast. The "
                                 "result is a dict: a float for each\n"
@@ -158,12 +191,15 @@ static const char step_text[] = "step($self, name, /, **inputs)\n--\n\n"
 
 static PyObject *step(PyObject *object, PyObject *const *values, Py_ssize_t n_values, PyObject *names) {
     dtpy_session *self = (dtpy_session *)object;
-    if (n_values != 1) {
-        PyErr_SetString(PyExc_TypeError, "step() takes the name of a step, then its inputs by name: step(\"train\", image=array)");
+    PyObject *mapping = n_values == 2 && values[1] != Py_None ? values[1] : NULL;
+    bool has_names = names != NULL && PyTuple_Size(names) > 0;
+    if (n_values < 1 || n_values > 2 || (mapping != NULL && (has_names || !PyObject_HasAttrString(mapping, "keys")))) {
+        PyErr_SetString(PyExc_TypeError, "step() takes the name of a step, then its inputs, by name or as one mapping: step(\"train\", image=array)");
         return NULL;
     }
     int index = dtpy_is_open(self) ? dtpy_find_step(self->program, values[0]) : -1;
-    return index >= 0 ? run_step(self, index, values + 1, names) : NULL;
+    if (index < 0) return NULL;
+    return mapping != NULL ? run_step_on(self, index, mapping) : run_step(self, index, values + n_values, names);
 }
 
 static PyObject *totals(PyObject *object, PyObject *name) {

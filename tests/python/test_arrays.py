@@ -1,4 +1,5 @@
 """Arrays that steps take and give: buffers and DLPack without copies; wrong ones are exceptions, and leave the session as it was."""
+import ctypes
 import gc
 import resource
 import tracemalloc
@@ -156,3 +157,42 @@ def test_nothing_leaks(program, batch):
     after, later = tracemalloc.get_traced_memory()[0], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     tracemalloc.stop()
     assert after - before < 50_000 and later - resident < 4096, (after - before, later - resident)
+
+
+def test_inputs_that_are_named_like_parameters():
+    program = dt.compile("step evaluate(step: f32[B], data: f32[B], name: f32[B]) {\n    report total: sum(step * name)\n    return sum: step + data + name\n}\n",
+                         batch=4)
+    session = program.session(devices="cpu:1x1")
+    arrays = {"step": np.float32([1, 2, 3, 4, 5]), "data": np.ones(5, np.float32), "name": np.ones(5, np.float32)}
+    batch = {name: array[:4] for name, array in arrays.items()}
+    assert session.step("evaluate", batch)["sum"].tolist() == [3, 4, 5, 6]
+    assert session.step("evaluate", **batch)["total"] == 10
+    assert session.evaluate(arrays) == {"total": 15}
+    assert session.predict(arrays, step="evaluate")["sum"].tolist() == [3, 4, 5, 6, 7]
+    for wrong in ({1: batch["step"]}, [batch["step"]], {"stap": batch["step"]}):
+        with pytest.raises(TypeError, match="stap|by name|have names"):
+            session.step("evaluate", wrong)
+    with pytest.raises(TypeError, match="as one mapping"):
+        session.step("evaluate", batch, **batch)
+
+
+def test_arrays_in_fortrans_order(session, batch):
+    expected = session.step("predict", x=batch["x"])["probability"]
+    assert (session.step("predict", x=np.asfortranarray(batch["x"]))["probability"] == expected).all()
+    kernel = np.arange(64, dtype=np.float32).reshape(4, 16)
+    session["Net/dense/kernel"] = np.asfortranarray(kernel)
+    assert (session["Net/dense/kernel"] == kernel).all()
+
+
+def test_who_asks_for_fortrans_order_is_refused(session):
+    """Unless it is C's as well."""
+    f_contiguous, view = 0x40 | 0x10 | 0x08, ctypes.create_string_buffer(256)
+    get, release = ctypes.pythonapi.PyObject_GetBuffer, ctypes.pythonapi.PyBuffer_Release
+
+    def ask(path):
+        get(ctypes.py_object(dt._dt.Session.__getitem__(session, path)), view, f_contiguous)
+        release(view)
+
+    ask("Net/dense/bias")
+    with pytest.raises(BufferError, match="asfortranarray"):
+        ask("Net/dense/kernel")

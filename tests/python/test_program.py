@@ -50,8 +50,68 @@ def test_what_a_program_says(program):
 
 def test_html_has_each_layer(program):
     html = program._repr_html_()
-    for text in ("Net/dense", "Net/dense_1", "kernel f32[4, 16]", "131 parameters", "evaluate"):
+    for text in ("Net", "\u2003dense_1", "f32[B, 16]", "kernel f32[4, 16]", "131 parameters", "evaluate"):
         assert text in html
+
+
+USES = "use mine\nstep s(x: f32[B, 4]) {\n    return y: twice(x)\n}\n"
+
+
+def test_what_is_known_of_an_opened_program(tmp_path):
+    compiled = dt.compile(PROGRAM, options={"width": 5}, batch=3, output=tmp_path / "m.dtx")
+    opened = dt.open(tmp_path / "m.dtx")
+    assert opened.layers == compiled.layers
+    assert [(layer.path, layer.output, layer.n_parameters) for layer in opened.layers[1:]] == [("Net/dense", "f32[B, 5]", 25),
+                                                                                                ("Net/dense_1", "f32[B, 3]", 18)]
+    assert opened.summary() == compiled.summary() and "3 rows" in opened.summary()
+
+    (tmp_path / "mine.dt").write_text("fn twice(x) {\n    return 2 * x\n}\n")
+    (tmp_path / "uses.dt").write_text(USES)
+    dt.compile(tmp_path / "uses.dt", batch=2, output=tmp_path / "uses.dtx")
+    (tmp_path / "mine.dt").unlink()
+    alone = dt.open(tmp_path / "uses.dtx")
+    with pytest.raises(dt.CompileError, match="mine"):
+        alone.graph()
+    assert "x: f32[B, 4]" in alone._repr_html_()
+
+
+def test_a_program_is_what_was_compiled(tmp_path):
+    path = tmp_path / "net.dt"
+    path.write_text(PROGRAM)
+    program = dt.compile(path)
+    path.write_text("no program")
+    assert program.layers[1].path == "Net/dense"
+
+
+def test_a_picture(program, tmp_path, monkeypatch):
+    picture = program.graph()
+    assert "digraph" in picture.dot and "dense_1</b>" in picture.dot and "net.dt" in repr(picture)
+    assert "dense_1</b>" not in program.graph("predict", depth=0).dot
+    picture.save(tmp_path / "net.gv")
+    assert (tmp_path / "net.gv").read_text() == picture.dot
+    with pytest.raises(ValueError, match="is a .svg"):
+        picture.save(tmp_path / "net.gif")
+    with pytest.raises(dt.NotFound, match="picks one of: train"):
+        program.graph("nosuch")
+    with pytest.raises(ValueError, match="depth is -1"):
+        program.graph(depth=-1)
+    assert "<svg" in picture._repr_svg_()
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert program.graph("predict")._repr_svg_() is None
+    with pytest.raises(dt.NotFound, match="apt-get install graphviz"):
+        program.graph("predict").svg
+
+
+def test_a_check(program):
+    findings = program.check()
+    assert [finding.kind for finding in findings] == ["program"] + ["gradients", "replicas"] * 3
+    assert {finding.verdict for finding in findings} == {"holds"}
+    assert str(findings[1]).startswith("step train: gradients: 4 are the slopes") and findings[1].n_compared == 4
+    assert [finding.step for finding in program.check("predict", rows=1)] == [None, "predict", "predict"]
+    with pytest.raises(dt.NotFound, match="has no step nosuch"):
+        program.check("nosuch")
+    unknown = dt.compile("step s(x: f32[B]) {\n    return g: grad(sum(log(x - 2.0)), x)\n}\n", batch=2).check()[1]
+    assert (unknown.verdict, unknown.where, unknown.file, unknown.line) == ("unknown", "x", "program.dt", 2)
 
 
 def test_mistakes_have_the_compilers_message():

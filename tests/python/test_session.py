@@ -113,13 +113,14 @@ def test_an_exception_of_the_listener_ends_the_training(session):
 
 
 def test_two_threads_at_once(session, batch):
-    raised = []
+    raised, shown = [], []
 
     def step():
         try:
             session.step("train", **batch)
         except dt.FailedPrecondition as error:
             raised.append(error)
+        shown.append(repr(session))
 
     def on_event(event):
         thread = threading.Thread(target=step)
@@ -128,6 +129,7 @@ def test_two_threads_at_once(session, batch):
 
     session._train(on_event, **TRAIN)
     assert raised and "in use" in str(raised[0])
+    assert shown[0] == "<dt.Session of net, in use elsewhere>" and "6 steps done>" in repr(session)
     session.step("train", **batch)
 
 
