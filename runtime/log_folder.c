@@ -63,12 +63,14 @@ static dt_status *prepare(dt_log_folder *folder, bool goes_on) {
     return status;
 }
 
-/* Readers take files in the order of their names: this one's has a later second than those that are there. */
+/* Readers take files in the order of their names: this one's has a later second than those that are there, but for one that no file of ours has. */
 static int64_t find_second(const dt_log_folder *folder) {
+    static const int64_t LAST = 9999999999; /* of ten digits: as many as names have */
     int64_t second = (int64_t)folder->clock(), taken;
     DIR *files = opendir(folder->path);
     for (const struct dirent *file; files != NULL && (file = readdir(files)) != NULL;)
-        if (strncmp(file->d_name, prefix, strlen(prefix)) == 0 && sscanf(file->d_name + strlen(prefix), "%" SCNd64, &taken) == 1 && taken >= second)
+        if (strncmp(file->d_name, prefix, strlen(prefix)) == 0 && sscanf(file->d_name + strlen(prefix), "%" SCNd64, &taken) == 1 && taken >= second &&
+            taken < LAST)
             second = taken + 1;
     if (files != NULL) closedir(files);
     return second;

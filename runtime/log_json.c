@@ -5,10 +5,14 @@
 #include "runtime/artifact/json_text.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <nettle/base64.h>
 #include <string.h>
 
-static void open_event(dt_text *line, const char *event) { dt_text_format(line, "\"event\":\"%s\"", event); }
+static void open_event(dt_text *line, const char *event) {
+    dt_text_append(line, "\"event\":");
+    dt_text_append_json_string(line, event);
+}
 
 static void add_string(dt_text *line, const char *name, const char *value) {
     dt_text_format(line, ",\"%s\":", name);
@@ -28,7 +32,12 @@ static void add_number(dt_text *line, const char *name, double value) {
 }
 
 /* Seconds and shares do not need seventeen digits. */
-static void add_rounded(dt_text *line, const char *name, double value, int n_digits) { dt_text_format(line, ",\"%s\":%.*f", name, n_digits, value); }
+static void add_rounded(dt_text *line, const char *name, double value, int n_digits) {
+    if (isfinite(value))
+        dt_text_format(line, ",\"%s\":%.*f", name, n_digits, value);
+    else
+        add_number(line, name, value);
+}
 
 /* Whether the event has a member of this name. What a string says has its quotes escaped, and is not taken for one. */
 static bool has_member(const dt_text *line, const char *name) {

@@ -15,7 +15,7 @@ static void say_values(dt_text *line, const dt_log_values *values) {
 }
 
 static void say_duration(dt_text *line, double seconds) {
-    int64_t s = seconds < 1e9 ? (int64_t)(seconds + 0.5) : 1000000000;
+    int64_t s = (int64_t)(fmin(fmax(seconds, 0), 1e9) + 0.5);
     if (s >= 3600)
         dt_text_format(line, "%" PRId64 ":%02d:%02d", s / 3600, (int)(s / 60 % 60), (int)(s % 60));
     else
@@ -90,7 +90,7 @@ void dt_log_append_progress(const dt_log_epoch *so_far, const dt_log_values *val
     if (so_far->examples_per_second > 0 && so_far->steps > 0) {
         double examples_a_step = (double)so_far->examples / (double)so_far->steps;
         dt_text_append(line, "  ");
-        say_duration(line, (double)(so_far->n_steps - so_far->steps) * examples_a_step / so_far->examples_per_second);
+        say_duration(line, ((double)so_far->n_steps - (double)so_far->steps) * examples_a_step / so_far->examples_per_second);
         dt_text_append(line, " left");
     }
     say_values(line, values);

@@ -28,8 +28,9 @@ void dt_sparkline_append(const dt_sparkline *line, dt_text *text) {
         least = fmin(least, line->columns[i]);
         most = fmax(most, line->columns[i]);
     }
+    double range = most - least;
     for (int i = 0; i < line->n && line->n > 1; i++) {
-        double height = most > least ? (line->columns[i] - least) / (most - least) : 0;
+        double height = range > 0 && isfinite(range) ? (line->columns[i] - least) / range : 0;
         dt_text_append(text, blocks[(int)(height * 7 + 0.5)]);
     }
 }

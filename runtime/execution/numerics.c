@@ -129,7 +129,6 @@ static const char *name_of(double value) { return isnan(value) ? "NaN" : value >
 
 dt_status *dt_numerics_status(const dt_numerics *found, const dt_artifact *artifact, const dt_run_values *values) {
     const dt_artifact_function *function = &artifact->functions[values->function];
-    const dt_artifact_kernel *kernel = &function->kernels[found->index];
     char where[160], row[64] = "";
     if (found->place == DT_NUMERICS_FINITE) return NULL;
     if (found->n_rows == 1) snprintf(row, sizeof row, ", row %" PRId64, found->row);
@@ -149,6 +148,7 @@ dt_status *dt_numerics_status(const dt_numerics *found, const dt_artifact *artif
                         where, found->label, name, found->element);
     default: break;
     }
+    const dt_artifact_kernel *kernel = &function->kernels[found->index];
     return dt_error(DT_OUT_OF_RANGE, "%s: kernel %s makes the first %s (element %" PRId64 "%s%s), of what stands in %s", where, kernel->name, name,
                     found->element, found->variable >= 0 ? " of " : "", found->variable >= 0 ? artifact->variables[found->variable].path : "",
                     kernel->lines);

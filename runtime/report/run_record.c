@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/text.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -26,12 +27,12 @@ static double number_of(const cJSON *object, const char *name) {
 }
 
 static const char *joined(const reader *in, const cJSON *array) {
-    const char *all = "";
+    dt_text all = {.arena = in->arena};
     const cJSON *item;
     cJSON_ArrayForEach(item, array) {
-        if (cJSON_IsString(item)) all = dt_arena_format(in->arena, "%s%s%s", all, *all != 0 ? ", " : "", item->valuestring);
+        if (cJSON_IsString(item)) dt_text_format(&all, "%s%s", all.n > 0 ? ", " : "", item->valuestring);
     }
-    return all;
+    return all.n > 0 ? all.data : "";
 }
 
 /* ---- series ---- */

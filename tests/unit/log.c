@@ -2,6 +2,7 @@
 #include "runtime/log.h"
 #include "base/memory.h"
 #include "runtime/artifact/json_text.h"
+#include "runtime/log_lines.h"
 #include "runtime/metric.h"
 #include "runtime/threads/clock.h"
 #include "tests/unit/scratch_folder.h"
@@ -118,6 +119,31 @@ static void text_is_for_people(void **state) {
     assert_non_null(strstr(text, "\nout/label.npy  i64[200]\n"));
     assert_non_null(strstr(text, "\ndone: 469 steps in 1:02:05, stopped by a signal\n"));
     assert_non_null(strstr(all_events(DT_LOG_TEXT, -NAN), "\nstep 100  loss nan  odd"));
+}
+
+/* An application makes events of its own, with whatever numbers and words. */
+static void odd_numbers_and_words_are_still_lines(void **state) {
+    (void)state;
+    dt_log_epoch epoch = {.step = "train", .n_steps = INT64_MAX, .steps = 1, .examples = 1, .examples_per_second = 1e-300, .seconds = INFINITY};
+    const double seconds_left[] = {-1e300, NAN, INFINITY, 1e300};
+    for (size_t i = 0; i < sizeof seconds_left / sizeof *seconds_left; i++) {
+        dt_text text = {0};
+        dt_log_append_line(&(dt_log_event){.kind = DT_LOG_ENDED, .end = &(dt_log_end){.reason = "epochs", .seconds = seconds_left[i]}}, &text);
+        assert_string_equal(text.data, i < 2 ? "done: 0 steps in 0:00" : "done: 0 steps in 277777:46:40");
+        dt_text_free(&text);
+    }
+    dt_text text = {0};
+    dt_log_append_progress(&epoch, &(dt_log_values){0}, &text);
+    assert_non_null(strstr(text.data, "277777:46:40 left"));
+    dt_text_free(&text);
+    dt_text_append(&text, "{");
+    dt_log_append_members(&(dt_log_event){.kind = DT_LOG_EPOCH_DONE, .epoch = &epoch}, &text);
+    dt_text_append(&text, "}");
+    assert_non_null(strstr(text.data, "\"seconds\":null,"));
+    dt_text_free(&text);
+    dt_log_append_members(&(dt_log_event){.kind = DT_LOG_REMARK, .remark = {.kind = "a\"b", .message = "c"}}, &text);
+    assert_string_equal(text.data, "\"event\":\"a\\\"b\",\"message\":\"c\"");
+    dt_text_free(&text);
 }
 
 /* The live line too: rate and time of a step, once there were two. */
@@ -249,6 +275,7 @@ int main(void) {
         cmocka_unit_test(json_is_an_object_a_line),
         cmocka_unit_test(json_is_unicode),
         cmocka_unit_test(text_is_for_people),
+        cmocka_unit_test(odd_numbers_and_words_are_still_lines),
         cmocka_unit_test(a_step_has_a_time),
         cmocka_unit_test(what_is_not_written_is_known),
         cmocka_unit_test(a_log_without_a_stream_says_nothing),

@@ -56,6 +56,18 @@ static void a_run_goes_on_in_a_file_of_a_later_second(void **state) {
     dt_release(lines);
 }
 
+/* Seconds as no clock of ours tells them: the name is somebody else's, and none can be later than the last one. */
+static void a_name_of_no_second_is_left_alone(void **state) {
+    (void)state;
+    assert_ok(dt_file_make_folders(scratch_path("names")));
+    scratch_write("names/events.out.tfevents.9223372036854775807.x", "", 0);
+    scratch_write("names/events.out.tfevents.99999999999999999999", "", 0);
+    scratch_write("names/events.out.tfevents.-1.x", "", 0);
+    scratch_write("names/events.out.tfevents.1700000003.x", "", 0);
+    run_once("names", false, 0);
+    assert_true(has_file("names", "events.out.tfevents.1700000004.host.7"));
+}
+
 static void a_run_that_is_there_is_not_mixed_with_another(void **state) {
     (void)state;
     dt_log *log = log_of_nothing();
@@ -121,11 +133,9 @@ static void a_full_disk_is_a_warning(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_run_goes_on_in_a_file_of_a_later_second),
-        cmocka_unit_test(a_run_that_is_there_is_not_mixed_with_another),
-        cmocka_unit_test(a_line_that_was_cut_stays_a_line),
-        cmocka_unit_test(a_folder_that_cannot_be_is_an_error),
-        cmocka_unit_test(a_full_disk_is_a_warning),
+        cmocka_unit_test(a_run_goes_on_in_a_file_of_a_later_second),     cmocka_unit_test(a_name_of_no_second_is_left_alone),
+        cmocka_unit_test(a_run_that_is_there_is_not_mixed_with_another), cmocka_unit_test(a_line_that_was_cut_stays_a_line),
+        cmocka_unit_test(a_folder_that_cannot_be_is_an_error),           cmocka_unit_test(a_full_disk_is_a_warning),
     };
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }

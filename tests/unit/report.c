@@ -187,6 +187,23 @@ static void what_runs_say_is_escaped(void **state) {
     }
 }
 
+/* Ten thousand devices take memory for their names, not for each list that came before. */
+static void a_long_list_takes_little_memory(void **state) {
+    (void)state;
+    enum {
+        N_DEVICES = 10000
+    };
+    dt_run_record run;
+    dt_text text = {.arena = arena};
+    dt_text_append(&text, "{\"event\":\"start\",\"devices\":[0");
+    for (int i = 0; i < N_DEVICES; i++) dt_text_append(&text, ",\"cuda:0\"");
+    dt_text_append(&text, "]}\n");
+    size_t before = dt_arena_bytes(arena);
+    assert_ok(read_run("long", text.data, &run));
+    assert_int_equal(strlen(run.devices), N_DEVICES * strlen("cuda:0, ") - strlen(", "));
+    assert_true(dt_arena_bytes(arena) - before < 1 << 20);
+}
+
 /* Every allocation may fail: an error then, and nothing is left. */
 static void memory_may_be_out(void **state) {
     (void)state;
@@ -209,9 +226,11 @@ static void memory_may_be_out(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_arena, drop_arena)
-        TEST(events_become_series),   TEST(what_is_done_again_counts_once), TEST(a_last_line_may_be_cut),
-        TEST(times_are_of_the_plan),  TEST(what_is_no_run_is_an_error),     TEST(text_is_no_markup),
-        TEST(numbers_are_for_people), TEST(what_runs_say_is_escaped),       TEST(memory_may_be_out),
+        TEST(events_become_series),       TEST(what_is_done_again_counts_once),
+        TEST(a_last_line_may_be_cut),     TEST(times_are_of_the_plan),
+        TEST(what_is_no_run_is_an_error), TEST(text_is_no_markup),
+        TEST(numbers_are_for_people),     TEST(what_runs_say_is_escaped),
+        TEST(memory_may_be_out),          TEST(a_long_list_takes_little_memory),
 #undef TEST
     };
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
