@@ -151,18 +151,6 @@ static dt_status *run_program(dtrun_call *call, dtrun_program *program) {
 
 /* ---- the processes of a run ---- */
 
-bool dtrun_runs(const dtrun_call *call) {
-    static const char *const commands[] = {"train", "evaluate", "predict", "bench"};
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        if (strcmp(call->command, commands[i]) == 0) return true;
-    return false;
-}
-
-double dtrun_deadline(const dtrun_call *call) {
-    static const double DEFAULT_SECONDS = 60;
-    return call->run.deadline_seconds > 0 ? call->run.deadline_seconds : DEFAULT_SECONDS;
-}
-
 static dt_state_file state_file = {.file = -1}; /* of this process: for whoever watches the run */
 
 static dt_status *open_mpi(void *unused, dt_transport **transport) {

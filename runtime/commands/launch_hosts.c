@@ -146,10 +146,11 @@ void dt_mpirun_begin(const dt_mpirun *mpirun, int n, const char *hosts, const ch
 
 /* ---- which machines there are ---- */
 
+/* A name is written into a file of one a line, where # begins a comment. */
 static dt_status *add(const char *name, size_t n, const char *slots, const char *where, dt_arena *arena, dt_hosts *hosts) {
     char *rest = "";
     long n_slots = slots != NULL ? strtol(slots, &rest, 10) : 1;
-    bool is_name = n > 0 && *name != '-' && strcspn(name, " \t\r\"'") >= n;
+    bool is_name = n > 0 && *name != '-' && strcspn(name, " \t\r\n#\"'") >= n;
     if (!is_name || n_slots < 1 || n_slots > INT_MAX / 2 || (*rest != 0 && *rest != ','))
         return dt_error(DT_INVALID_ARGUMENT, "%s: a machine is its name, or its name and how many processes it may have, as in node1:2", where);
     dt_list_push(arena, hosts, ((dt_host){.name = dt_arena_substring(arena, name, n), .n_slots = (int)n_slots}));

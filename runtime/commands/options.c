@@ -8,6 +8,7 @@
 #include <argp.h>
 #include <errno.h>
 #include <float.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -439,7 +440,10 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_STEPS: call->n_steps = number(text, 1, "steps", state); return 0;
     case KEY_VERSUS: call->versus = text; return 0;
     case KEY_JSON: call->json = true; return 0;
-    case 'n': call->n_processes = number(text, 1, "processes", state); return 0;
+    case 'n':
+        call->n_processes = number(text, 1, "processes", state);
+        if (call->n_processes > INT_MAX) argp_error(state, "--processes %s: that many processes cannot be", text);
+        return 0;
     case KEY_RESTARTS: call->restarts = number(text, 0, "restarts", state); return 0;
     case KEY_MPIRUN: call->mpirun = text; return 0;
     case KEY_HOSTS: call->hosts = text; return 0;
@@ -483,6 +487,17 @@ static int find_command(const char *name) {
             nearest != NULL ? "?" : "");
     dtrun_print_usage(stderr);
     return -1;
+}
+
+bool dtrun_runs(const dtrun_call *call) {
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (strcmp(call->command, commands[i].name) == 0) return (commands[i].command & STEPS) != 0;
+    return false;
+}
+
+double dtrun_deadline(const dtrun_call *call) {
+    static const double DEFAULT_SECONDS = 60;
+    return call->run.deadline_seconds > 0 ? call->run.deadline_seconds : DEFAULT_SECONDS;
 }
 
 static void set_defaults(dtrun_call *call) {

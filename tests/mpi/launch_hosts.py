@@ -117,6 +117,8 @@ def what_makes_no_sense_is_said():
                          (("--hostfile", "/no/hosts"), "/no/hosts"), (("--hosts", "a:0"), "a machine is its name")):
         _, said = launch(hosts=flags, expect=1)
         check(words in said, (flags, said))
+    _, said = launch(options=("-n", "4294967297"), expect=2)
+    check("--processes 4294967297: that many processes cannot be" in said, said)
     _, said = launch(hosts=("--hosts", "a", "--hostfile", "b"), expect=2)
     check("not both" in said, said)
     _, said = launch(version="slurm 22.05", expect=1)
