@@ -296,7 +296,7 @@ DT_API dt_status *dtrt_write_timeline(dtrt_session *session, const char *path);
  * `launch`. One that is set is read by the next step. DT_NOT_FOUND; DT_INVALID_ARGUMENT: the value is not of its type. */
 DT_API dt_status *dtrt_set_launch(dtrt_session *session, const char *name, double value);
 DT_API dt_status *dtrt_get_launch(dtrt_session *session, const char *name, double *value);
-DT_API dt_status *dtrt_set_launch_integer(dtrt_session *session, const char *name, int64_t value); /* all 64 bits; a declared one: within 2^53 */
+DT_API dt_status *dtrt_set_launch_integer(dtrt_session *session, const char *name, int64_t value); /* the seed: all 64 bits; others: within 2^53 */
 DT_API dt_status *dtrt_get_launch_integer(dtrt_session *session, const char *name, int64_t *value);
 
 /* ---- pipelines ---- */

@@ -14,17 +14,17 @@ enum {
     FORMAT = 1
 };
 
-/* The integers of the state: X(member, least value). Each is a string in the file. */
+/* The integers of the state: X(member, least value, greatest value). Each is a string in the file. */
 #define INTEGERS(X)                                                                                                                                  \
-    X(step, 0)                                                                                                                                       \
-    X(epoch, 0)                                                                                                                                      \
-    X(examples, 0)                                                                                                                                   \
-    X(seed, INT64_MIN)                                                                                                                               \
-    X(replicas, 1)                                                                                                                                   \
-    X(global_batch, 1)                                                                                                                               \
-    X(epochs, 0)                                                                                                                                     \
-    X(steps_per_epoch, 0)                                                                                                                            \
-    X(n_added, 0)
+    X(step, 0, DT_MOST_COUNT)                                                                                                                        \
+    X(epoch, 0, DT_MOST_COUNT)                                                                                                                       \
+    X(examples, 0, DT_MOST_COUNT)                                                                                                                    \
+    X(seed, INT64_MIN, INT64_MAX)                                                                                                                    \
+    X(replicas, 1, DT_MOST_COUNT)                                                                                                                    \
+    X(global_batch, 1, DT_MOST_COUNT)                                                                                                                \
+    X(epochs, 0, INT64_MAX)                                                                                                                          \
+    X(steps_per_epoch, 0, DT_MOST_COUNT)                                                                                                             \
+    X(n_added, 0, DT_MOST_COUNT)
 
 dt_status *dt_checkpoint_state_set(char **member, const char *string) {
     char *copy = NULL;
@@ -82,18 +82,18 @@ static dt_status *parse_sum(const dt_json *sums, const char *key, char sum[DT_HE
 
 static dt_status *parse_best(const dt_json *best, dt_checkpoint_state *state) {
     DT_TRY(parse_string(best, "metric", &state->metric));
-    DT_TRY(dt_json_integer(best, "epochs_without_gain", 0, INT64_MAX, &state->epochs_without_gain));
+    DT_TRY(dt_json_integer(best, "epochs_without_gain", 0, DT_MOST_COUNT, &state->epochs_without_gain));
     state->has_best = dt_json_has(best, "value");
     if (!state->has_best) return NULL;
     DT_TRY(parse_f64(best, "value", &state->best));
-    return dt_json_integer(best, "step", 0, INT64_MAX, &state->best_step);
+    return dt_json_integer(best, "step", 0, DT_MOST_COUNT, &state->best_step);
 }
 
 static dt_status *parse_plateau(const dt_json *plateau, dt_checkpoint_state *state) {
     DT_TRY(parse_string(plateau, "of", &state->plateau));
     DT_TRY(parse_f64(plateau, "best", &state->plateau_state.best));
-    DT_TRY(dt_json_integer(plateau, "bad_epochs", 0, INT64_MAX, &state->plateau_state.n_bad));
-    return dt_json_integer(plateau, "cooling_epochs", 0, INT64_MAX, &state->plateau_state.n_cooling);
+    DT_TRY(dt_json_integer(plateau, "bad_epochs", 0, DT_MOST_COUNT, &state->plateau_state.n_bad));
+    return dt_json_integer(plateau, "cooling_epochs", 0, DT_MOST_COUNT, &state->plateau_state.n_cooling);
 }
 
 /* An array of lines as one string. Where there is none the member stays NULL. */
@@ -128,7 +128,7 @@ static dt_status *parse_root(const dt_json *root, dt_checkpoint_state *state) {
     DT_TRY(parse_lines(root, "libraries", &state->libraries));
     DT_TRY(parse_lines(root, "launch", &state->launch));
     DT_TRY(parse_string(root, "data", &state->data));
-#define X(member, least) DT_TRY(dt_json_integer(root, #member, least, INT64_MAX, &state->member));
+#define X(member, least, most) DT_TRY(dt_json_integer(root, #member, least, most, &state->member));
     INTEGERS(X)
 #undef X
     int n_totals;
@@ -211,7 +211,7 @@ char *dt_checkpoint_state_print(const dt_checkpoint_state *state) {
     dt_text_append(&text, "  \"data\": ");
     dt_text_append_json_string(&text, state->data);
     dt_text_append(&text, ",\n");
-#define X(member, least) dt_text_format(&text, "  \"" #member "\": \"%" PRId64 "\",\n", state->member);
+#define X(member, least, most) dt_text_format(&text, "  \"" #member "\": \"%" PRId64 "\",\n", state->member);
     INTEGERS(X)
 #undef X
     dt_text_append(&text, "  \"totals\": [");

@@ -12,6 +12,9 @@ enum {
     DT_HEX_SHA256_CHARACTERS = 64
 };
 
+/* Steps, epochs and examples are counted up to here: a double holds all whole numbers that far, and whoever adds to them needs no second look. */
+#define DT_MOST_COUNT (INT64_C(1) << 53)
+
 typedef struct dt_checkpoint_state {
     char *program_hash; /* of the artifact */
     char *level;        /* instruction-set level that the kernels were compiled for: other bits on another one */

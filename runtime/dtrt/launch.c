@@ -30,7 +30,8 @@ static bool is_built_in(const char *name) { return find(name) != N_BUILT_IN; }
 static dt_status *set_integer(dtrt_session *session, const char *name, int64_t value) {
     built_in which = find(name);
     const dt_session_options *now = dt_session_get_options(session->session);
-    if (which != SEED && value < 0) return dt_error(DT_INVALID_ARGUMENT, "launch value %s cannot be %" PRId64, name, value);
+    if (which != SEED && (value < 0 || value > DT_MOST_COUNT))
+        return dt_error(DT_INVALID_ARGUMENT, "launch value %s cannot be %" PRId64, name, value);
     switch (which) {
     case SEED:
         session->options.seed = value;

@@ -90,7 +90,7 @@ dt_status *dtrt_pipeline_seek(dtrt_pipeline *pipeline, int64_t epoch, int64_t po
     DT_TRY(dt_api_enter(pipeline->session));
     int64_t n = dt_pipeline_n_examples(pipeline->pipeline);
     dt_status *status = NULL;
-    if (epoch < 0 || position < 0 || position > n)
+    if (epoch < 0 || epoch > DT_MOST_COUNT || position < 0 || position > n)
         status = dt_error(DT_OUT_OF_RANGE, "example %" PRId64 " of epoch %" PRId64 ": both count from 0, and an epoch has %" PRId64 " examples",
                           position, epoch, n);
     if (status == NULL) {
@@ -155,7 +155,7 @@ static dt_status *step_on_pipeline(dtrt_session *session, int step, dtrt_pipelin
     DT_TRY(dt_api_step_state(session, step, &state));
     DT_TRY(dt_pipeline_check(pipeline->pipeline, step));
     DT_TRY(take_batch(pipeline, &batch));
-    dt_status *status = batch.rows > 0 ? dt_api_run(session, step, state, batch.inputs, batch.rows) : NULL;
+    dt_status *status = batch.rows > 0 ? dt_api_run_batch(session, step, state, batch.inputs, batch.rows) : NULL;
     note_position(session, step, pipeline); /* also of a batch with an index out of range: it has run */
     *rows = batch.rows;
     return status;

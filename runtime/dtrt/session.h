@@ -70,6 +70,6 @@ size_t dt_api_input_bytes(const dtrt_session *session, const dt_artifact_tensor 
 dt_status *dt_api_step_state(dtrt_session *session, int step, dtrt_step_state **state);
 
 /* Runs the step on a batch, wherever it is from, and counts it. */
-dt_status *dt_api_run(dtrt_session *session, int step, dtrt_step_state *state, const void *const *inputs, int64_t rows);
+dt_status *dt_api_run_batch(dtrt_session *session, int step, dtrt_step_state *state, const void *const *inputs, int64_t rows);
 
 #endif

@@ -66,7 +66,7 @@ static dt_status *take_inputs(dtrt_session *session, int step, dtrt_step_state *
 
 /* ---- running ---- */
 
-dt_status *dt_api_run(dtrt_session *session, int step, dtrt_step_state *state, const void *const *inputs, int64_t rows) {
+dt_status *dt_api_run_batch(dtrt_session *session, int step, dtrt_step_state *state, const void *const *inputs, int64_t rows) {
     bool trains = session->artifact->steps[step].trains;
     int64_t counter = trains ? session->progress.step : dt_reports_n_added(dt_runner_reports(state->runner));
     int64_t n_run = dt_runner_n_run(state->runner);
@@ -80,7 +80,7 @@ static dt_status *step_on_arrays(dtrt_session *session, int step, const dtrt_arr
     dtrt_step_state *state;
     DT_TRY(dt_api_step_state(session, step, &state));
     DT_TRY(take_inputs(session, step, state, arrays, &rows));
-    return dt_api_run(session, step, state, state->inputs, rows);
+    return dt_api_run_batch(session, step, state, state->inputs, rows);
 }
 
 dt_status *dtrt_step(dtrt_session *session, int step, const dtrt_array *arrays, int64_t rows) {
@@ -122,7 +122,7 @@ static dt_status *step_on_callback(dtrt_session *session, int step, dtrt_fill_ca
             return dt_error(DT_INVALID_ARGUMENT, "%s: the callback says %" PRId64 " rows; it was asked for 1 to %" PRId64, name_of(session, step),
                             rows, most_rows);
         for (int i = 0; i < function_of(session, step)->n_inputs; i++) state->inputs[i] = state->buffers[i];
-        DT_TRY(dt_api_run(session, step, state, state->inputs, rows));
+        DT_TRY(dt_api_run_batch(session, step, state, state->inputs, rows));
         ++*n_steps;
     }
     return NULL;

@@ -116,7 +116,7 @@ static dt_status *load(const char *path) {
 
 static void a_state_comes_back(void **unused) {
     (void)unused;
-    dt_checkpoint_state state = state_of(INT64_MAX), back;
+    dt_checkpoint_state state = state_of(DT_MOST_COUNT), back;
     dt_total totals[] = {{.number = 0.1}, {.number = INFINITY}, {.is_integer = true, .integer = INT64_MIN}, {.number = -0.0}, {.number = NAN}};
     state.totals = totals;
     state.n_totals = 5;
@@ -132,7 +132,7 @@ static void a_state_comes_back(void **unused) {
     memset(state.optimizer_sha256, '0', DT_HEX_SHA256_CHARACTERS);
     char *text = dt_checkpoint_state_print(&state);
     assert_ok(dt_checkpoint_state_parse("progress.json", text, strlen(text), &back));
-    assert_true(back.step == INT64_MAX && back.epoch == 2 && back.examples == 640 && back.seed == -5 && back.n_added == 5 &&
+    assert_true(back.step == DT_MOST_COUNT && back.epoch == 2 && back.examples == 640 && back.seed == -5 && back.n_added == 5 &&
                 back.steps_per_epoch == 469);
     assert_string_equal(back.program_hash, "0123456789abcdef");
     assert_string_equal(back.metric, "evaluate.\"accuracy\"");
@@ -158,7 +158,11 @@ static void a_state_comes_back(void **unused) {
     format[10] = '2';
     assert_fails(dt_checkpoint_state_parse("p", text, strlen(text), &back), DT_FAILED_PRECONDITION, "is of format 2, this dtrun reads format 1");
     format[10] = '1';
-    strstr(text, "\"step\": \"")[9] = '-';
+    char *step = strstr(text, "\"step\": \"") + 9;
+    step[strlen("900719925474099")]++; /* a count to which one cannot be added for ever */
+    assert_fails(dt_checkpoint_state_parse("p", text, strlen(text), &back), DT_DATA_LOSS, "p: step: expected at most 9007199254740992");
+    dt_checkpoint_state_free(&back);
+    step[0] = '-';
     assert_fails(dt_checkpoint_state_parse("p", text, strlen(text), &back), DT_DATA_LOSS, "p: step");
     dt_checkpoint_state_free(&back);
     dt_release(text);

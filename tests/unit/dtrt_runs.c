@@ -340,6 +340,7 @@ static void pipelines_are_looked_at_batch_by_batch(void **state) {
     assert_int_equal(info.epoch, 1);
     assert_int_equal(info.position, 0);
     assert_fails(dtrt_pipeline_seek(test, 0, N_EXAMPLES + 1), DT_OUT_OF_RANGE, "20 examples");
+    assert_fails(dtrt_pipeline_seek(test, INT64_MAX, 0), DT_OUT_OF_RANGE, "epoch 9223372036854775807");
     assert_ok(dtrt_pipeline_seek(test, 0, 19));
     assert_ok(dtrt_pipeline_next(test, NULL, &rows));
     assert_int_equal(rows, 1);
@@ -387,6 +388,7 @@ static void launch_values_are_set_and_read_by_name(void **state) {
     assert_true(value == 12);
     assert_fails(dtrt_set_launch(set, "counter", 0.5), DT_INVALID_ARGUMENT, "whole");
     assert_fails(dtrt_set_launch(set, "epochs", -1), DT_INVALID_ARGUMENT, "epochs");
+    assert_fails(dtrt_set_launch_integer(set, "counter", INT64_MAX), DT_INVALID_ARGUMENT, "counter cannot be 9223372036854775807");
     assert_fails(dtrt_set_launch(set, "rat", 1), DT_NOT_FOUND, "did you mean rate?");
     const char *name;
     dtrt_program_info about = DTRT_INIT(dtrt_program_info);
