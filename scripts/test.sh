@@ -3,7 +3,7 @@
 #
 #   scripts/test.sh           everything but the tests labelled `full`
 #   scripts/test.sh --full    … those too; then the others again under AddressSanitizer with UndefinedBehaviorSanitizer, and under ThreadSanitizer;
-#                             the fuzzers for 30 seconds each; and this script and quickstart.sh on a bare Debian 12 (as root)
+#                             the fuzzers for a minute each; and this script and quickstart.sh on a bare Debian 12 (as root)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,18 +18,22 @@ static bool parse_rows(const char *text, int64_t *rows) {
     return end != text && *rows >= 1 && *rows <= INT32_MAX;
 }
 
-static void add_define(struct argp_state *state, dt_command_call *call, char *argument) {
+static error_t add_define(struct argp_state *state, dt_command_call *call, char *argument) {
     char *equals = strchr(argument, '=');
-    if (equals == NULL || equals == argument) argp_failure(state, 1, 0, "-D %s: write -D name=value", argument);
+    if (equals == NULL || equals == argument) {
+        argp_failure(state, 1, 0, "-D %s: write -D name=value", argument);
+        return EINVAL;
+    }
     *equals = 0;
     call->defines[call->program.n_defines++] = (dtc_define){argument, equals + 1};
+    return 0;
 }
 
 error_t dt_command_parse(int key, char *argument, struct argp_state *state) {
     dt_command_call *call = state->input;
     dtc_program *program = &call->program;
     switch (key) {
-    case 'D': add_define(state, call, argument); return 0;
+    case 'D': return add_define(state, call, argument);
     case DT_COMMAND_KEY_BATCH:
         if (!parse_rows(argument, &program->batch))
             argp_error(state, "--batch takes a number of rows, from 1 to %" PRId32 ", not \"%s\"", INT32_MAX, argument);

@@ -1,6 +1,7 @@
 /* fuzz: any bytes as an artifact. A zip is opened as it is; anything else becomes the manifest of one, with each @ the sum of its only object,
- * so that the fuzzer gets past the zip's sums. What opens is walked: every index in it must lead somewhere. */
+ * so that the fuzzer gets past the zip's sums. What opens is walked, as every index in it must lead somewhere, and said, as `dtrun info` does. */
 #include "runtime/artifact/artifact.h"
+#include "include/dtrt.h"
 
 #include "base/text.h"
 
@@ -99,15 +100,31 @@ static int64_t walk_cuda(const dt_artifact_cuda *cuda) {
     return sum;
 }
 
+/* What it holds, and what a few processes exchange. */
+static void say(const char *bytes, size_t n_bytes) {
+    dtrt_info_options options = {.size = sizeof options, .replicas = 3};
+    dtrt_program *program;
+    char *text;
+    if (dtrt_open_memory("fuzz.dtx", bytes, n_bytes, NULL, &program) != NULL) abort();
+    for (; options.n_processes < 4; options.n_processes += 3) {
+        dt_status_free(dtrt_info(program, &options, &text));
+        dtrt_free(text);
+    }
+    dtrt_close(program);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     bool is_zip = n_bytes >= 2 && memcmp(data, "PK", 2) == 0;
     dt_text zip = {0};
     dt_artifact *artifact;
     if (!is_zip) zip = wrap((const char *)data, n_bytes);
-    dt_status *status = dt_artifact_open_memory("fuzz.dtx", is_zip ? (const char *)data : zip.data, is_zip ? n_bytes : zip.n, &artifact);
+    const char *bytes = is_zip ? (const char *)data : zip.data;
+    if (!is_zip) n_bytes = zip.n;
+    dt_status *status = dt_artifact_open_memory("fuzz.dtx", bytes, n_bytes, &artifact);
     if ((status == NULL) != (artifact != NULL)) abort();
     if (artifact != NULL && walk(artifact) == INT64_MIN) abort();
     if (artifact != NULL && artifact->cuda != NULL && walk_cuda(artifact->cuda) == INT64_MIN) abort();
+    if (artifact != NULL) say(bytes, n_bytes);
     dt_status_free(status);
     dt_artifact_close(artifact);
     dt_text_free(&zip);

@@ -1,25 +1,13 @@
 /* Vocabularies, merges and texts that come from anywhere: the first byte says which tokenizer, and lines of ten dashes part its files and the text.
  * What is accepted must give `length` tokens for any text that is UTF-8, the same when it is asked again; nothing may crash or hang. */
 #include "runtime/data/tokenizer.h"
+#include "tests/fuzz/scratch.h"
 
-#include <stdio.h>
-#include <stdlib.h>
+#include <stdint.h>
 #include <string.h>
-#include <unistd.h>
 #include <utf8proc.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
-
-static char folder[64];
-
-static void path_of(const char *name, char path[128]) { snprintf(path, 128, "%s/%s", folder, name); }
-
-static void remove_folder(void) {
-    char path[128];
-    path_of("0", path), unlink(path);
-    path_of("1", path), unlink(path);
-    rmdir(folder);
-}
 
 /* What stands before the next line of dashes. */
 static const char *take_part(const char **at, const char *end, size_t *n) {
@@ -28,13 +16,6 @@ static const char *take_part(const char **at, const char *end, size_t *n) {
     *n = (size_t)((found != NULL ? found : end) - part);
     *at = found != NULL ? found + sizeof dashes - 1 : end;
     return part;
-}
-
-static void write_file(const char *name, const char *text, size_t n) {
-    char path[128];
-    path_of(name, path);
-    FILE *file = fopen(path, "wb");
-    if (file == NULL || fwrite(text, 1, n, file) != n || fclose(file) != 0) abort();
 }
 
 static bool is_utf8(const char *text, size_t n) {
@@ -64,22 +45,18 @@ static void encode_twice(dt_tokenizer *tokenizer, const char *text, size_t n) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     if (n == 0) return 0;
-    if (folder[0] == 0) {
-        snprintf(folder, sizeof folder, "/dev/shm/dt-fuzz-XXXXXX");
-        if (mkdtemp(folder) == NULL) abort();
-        atexit(remove_folder);
-    }
+    scratch_make();
     bool is_bpe = bytes[0] % 2;
     const char *at = (const char *)bytes + 1, *end = (const char *)bytes + n;
     for (int i = 0; i <= is_bpe; i++) {
         size_t n_part;
         const char *part = take_part(&at, end, &n_part);
-        write_file(i == 0 ? "0" : "1", part, n_part);
+        scratch_write(i == 0 ? "0" : "1", part, n_part);
     }
     const dt_artifact_argument wordpiece[] = {{.string = "0"}, {.integer = 3 + bytes[0] / 4 % 32}, {.integer = bytes[0] / 2 % 2}};
     const dt_artifact_argument bpe[] = {{.string = "0"}, {.string = "1"}, {.integer = 1 + bytes[0] / 4 % 32}, {.integer = 0}};
     dt_tokenizer *tokenizer;
-    dt_status *status = is_bpe ? dt_tokenizer_open_bpe(bpe, folder, &tokenizer) : dt_tokenizer_open_wordpiece(wordpiece, folder, &tokenizer);
+    dt_status *status = is_bpe ? dt_tokenizer_open_bpe(bpe, scratch, &tokenizer) : dt_tokenizer_open_wordpiece(wordpiece, scratch, &tokenizer);
     if (status == NULL && is_utf8(at, (size_t)(end - at))) encode_twice(tokenizer, at, (size_t)(end - at));
     dt_tokenizer_close(tokenizer);
     dt_status_free(status);
