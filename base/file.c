@@ -8,12 +8,16 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum {
+    PATIENCE = 5 /* seconds for somebody to begin to write into a pipe */
+};
 
 /* The status of a system call that just failed on `path`. */
 static dt_status *system_error(const char *doing, const char *path) {
@@ -22,6 +26,61 @@ static dt_status *system_error(const char *doing, const char *path) {
     if (reason == ENOENT || reason == ENOTDIR) code = DT_NOT_FOUND;
     if (reason == ENOSPC || reason == EDQUOT || reason == EMFILE || reason == ENFILE || reason == ENOMEM) code = DT_RESOURCE_EXHAUSTED;
     return dt_error(code, "%s: cannot %s: %s", path, doing, strerror(reason));
+}
+
+/* Opens without waiting, which a pipe makes its readers do until a writer comes. A device is refused: it may have no end. */
+static dt_status *open_to_read(const char *path, int *file, struct stat *about) {
+    *file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (*file < 0) return system_error("open", path);
+    dt_status *status = NULL;
+    if (fstat(*file, about) != 0)
+        status = system_error("read", path);
+    else if (S_ISCHR(about->st_mode) || S_ISBLK(about->st_mode))
+        status = dt_error(DT_INVALID_ARGUMENT, "%s: is a device, not a file", path);
+    if (status == NULL) return NULL;
+    close(*file);
+    *file = -1;
+    return status;
+}
+
+dt_status *dt_file_open(const char *path, int *file, uint64_t *n_bytes) {
+    struct stat about;
+    DT_TRY(open_to_read(path, file, &about));
+    *n_bytes = (uint64_t)about.st_size;
+    if (S_ISREG(about.st_mode)) return NULL;
+    close(*file);
+    *file = -1;
+    if (S_ISDIR(about.st_mode)) return dt_error(DT_INVALID_ARGUMENT, "%s: is a folder, not a file", path);
+    return dt_error(DT_INVALID_ARGUMENT, "%s: is a pipe, not a file: write what comes out of it to a file, and name that", path);
+}
+
+dt_status *dt_file_read_at(int file, const char *path, uint64_t offset, void *buffer, size_t n_bytes, size_t *n_read) {
+    *n_read = 0;
+    while (*n_read < n_bytes) {
+        ssize_t n = pread(file, (char *)buffer + *n_read, n_bytes - *n_read, (off_t)(offset + *n_read));
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return system_error("read", path);
+        if (n == 0) break;
+        *n_read += (size_t)n;
+    }
+    return NULL;
+}
+
+/* What comes next, however long whoever writes into a pipe takes. */
+static ssize_t read_next(int file, char *buffer, size_t n_bytes) {
+    for (;;) {
+        ssize_t n = read(file, buffer, n_bytes);
+        if (n >= 0 || (errno != EINTR && errno != EAGAIN)) return n;
+        if (errno == EAGAIN) poll(&(struct pollfd){.fd = file, .events = POLLIN}, 1, -1);
+    }
+}
+
+/* Before a writer comes a pipe reads as one that has ended: waits for the first bytes, or an end. False: neither came. */
+static bool await_writer(int file) {
+    int n;
+    do n = poll(&(struct pollfd){.fd = file, .events = POLLIN}, 1, PATIENCE * 1000);
+    while (n < 0 && errno == EINTR);
+    return n != 0;
 }
 
 /* Reads to the end of `file` into a buffer that starts at `capacity` bytes; the size a file reports may be 0 (pipes, /proc). */
@@ -35,8 +94,7 @@ static dt_status *read_all(int file, const char *path, size_t capacity, char **d
             buffer = larger;
             capacity *= 2;
         }
-        ssize_t n_read = read(file, buffer + n, capacity - 1 - n);
-        if (n_read < 0 && errno == EINTR) continue;
+        ssize_t n_read = read_next(file, buffer + n, capacity - 1 - n);
         if (n_read < 0) {
             dt_status *status = system_error("read", path);
             dt_release(buffer);
@@ -55,18 +113,19 @@ static dt_status *read_all(int file, const char *path, size_t capacity, char **d
 }
 
 dt_status *dt_file_read(const char *path, char **data, size_t *n_bytes) {
+    struct stat about;
+    int file;
     *data = NULL;
     *n_bytes = 0;
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) return system_error("open", path);
-    struct stat about;
-    dt_status *status = NULL;
-    if (fstat(file, &about) != 0) status = system_error("read", path);
+    DT_TRY(open_to_read(path, &file, &about));
+    bool is_silent = S_ISFIFO(about.st_mode) && !await_writer(file);
     /* Two bytes more than the file: the terminator, and one that lets the read after the last see the end without growing. */
-    else
-        status = read_all(file, path, (size_t)about.st_size + 2, data, n_bytes);
+    dt_status *status = read_all(file, path, (size_t)about.st_size + 2, data, n_bytes);
     close(file);
-    return status;
+    if (status != NULL || !is_silent || *n_bytes != 0) return status;
+    dt_release(*data);
+    *data = NULL;
+    return dt_error(DT_INVALID_ARGUMENT, "%s: is a pipe that nobody writes into: start the writer before, or name a file", path);
 }
 
 dt_status *dt_file_hash(const char *path, uint64_t *hash) {
@@ -76,33 +135,6 @@ dt_status *dt_file_hash(const char *path, uint64_t *hash) {
     *hash = dt_hash_bytes(data, n, dt_hash_bytes(&n, sizeof n, *hash));
     dt_release(data);
     return NULL;
-}
-
-dt_status *dt_file_open_bytes(const char *path, dt_file_bytes *bytes) {
-    struct stat about;
-    *bytes = (dt_file_bytes){0};
-    if (stat(path, &about) == 0 && S_ISREG(about.st_mode) && about.st_size > 0) {
-        int file = open(path, O_RDONLY | O_CLOEXEC);
-        if (file < 0) return system_error("open", path);
-        void *data = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, file, 0);
-        dt_status *status = data == MAP_FAILED ? system_error("map", path) : NULL;
-        close(file);
-        DT_TRY(status);
-        *bytes = (dt_file_bytes){.data = data, .n = (size_t)about.st_size, .is_mapped = true};
-        return NULL;
-    }
-    char *data;
-    DT_TRY(dt_file_read(path, &data, &bytes->n));
-    bytes->data = data;
-    return NULL;
-}
-
-void dt_file_close_bytes(dt_file_bytes *bytes) {
-    if (bytes->is_mapped)
-        munmap((void *)bytes->data, bytes->n);
-    else
-        dt_release((void *)bytes->data);
-    *bytes = (dt_file_bytes){0};
 }
 
 static bool write_all(int file, const char *data, size_t n_bytes) {

@@ -7,22 +7,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Reads all of `path`. *data has one byte more than *n_bytes, a 0, so that text can be used as a string. The caller frees it. */
+/* Reads all of `path`. *data has one byte more than *n_bytes, a 0, so that text can be used as a string. The caller frees it. A pipe is read to its
+ * end, but not waited for where nobody writes into it; a device is refused. */
 dt_status *dt_file_read(const char *path, char **data, size_t *n_bytes);
+
+/* Opens a plain file of *n_bytes, for dt_file_read_at; the caller closes it. Anything else is an error, which is returned at once: a pipe without a
+ * writer too. *file is -1 after an error. Files are read and not mapped: one that shrinks would end the process with SIGBUS. */
+dt_status *dt_file_open(const char *path, int *file, uint64_t *n_bytes);
+/* Up to `n_bytes` bytes from `offset` on; *n_read is less only at the end of the file. Any thread; `path` is for messages. */
+dt_status *dt_file_read_at(int file, const char *path, uint64_t offset, void *buffer, size_t n_bytes, size_t *n_read);
 
 /* Goes on with *hash (dt_hash_bytes) over the length and the bytes of `path`. */
 dt_status *dt_file_hash(const char *path, uint64_t *hash);
-
-/* The bytes of a file that may be larger than memory: a plain file is mapped, anything else is read. Whoever makes a mapped file shorter meanwhile
- * ends this process, as with all mapped files: what we write is replaced by renaming. */
-typedef struct dt_file_bytes {
-    const char *data; /* NULL where there are none */
-    size_t n;
-    bool is_mapped;
-} dt_file_bytes;
-
-dt_status *dt_file_open_bytes(const char *path, dt_file_bytes *bytes);
-void dt_file_close_bytes(dt_file_bytes *bytes); /* of zeros is allowed */
 
 /* Where a file of the name `path` comes to lie: *place, which the caller releases, is `path`, or what its links lead to. *is_plain: there is a plain
  * file, or nothing. Where not, it is a pipe or a device, of which renaming would leave a plain file. A folder is an error. */

@@ -310,11 +310,14 @@ static dt_status *compare(const dt_artifact *artifact, const char *path, const d
     return status;
 }
 
-static dt_status *set_variables(dt_session *session, const dt_safetensors *file, bool slots) {
+static dt_status *set_variables(dt_session *session, dt_safetensors *file, bool slots) {
     const dt_artifact *artifact = dt_session_artifact(session);
     for (int i = 0; i < artifact->n_variables; i++) {
         const dt_safetensor *found = belongs(&artifact->variables[i], slots) ? dt_safetensors_find(file, artifact->variables[i].path) : NULL;
-        if (found != NULL) DT_TRY(dt_session_set_variable(session, i, found->data));
+        const void *elements;
+        if (found == NULL) continue;
+        DT_TRY(dt_safetensors_load(file, found, &elements));
+        DT_TRY(dt_session_set_variable(session, i, elements));
     }
     return NULL;
 }

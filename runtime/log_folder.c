@@ -39,6 +39,7 @@ static dt_status *end_last_line(int file, const char *path) {
     struct stat about;
     char last = '\n';
     if (fstat(file, &about) != 0) return dt_error(DT_IO, "%s: %s", path, strerror(errno));
+    if (!S_ISREG(about.st_mode)) return dt_error(DT_IO, "%s: cannot be written: it is no file", path);
     if (about.st_size > 0 && pread(file, &last, 1, about.st_size - 1) != 1) return dt_error(DT_IO, "%s: cannot be read: %s", path, strerror(errno));
     if (last != '\n' && write(file, "\n", 1) != 1) return dt_error(DT_IO, "%s: cannot be written: %s", path, strerror(errno));
     return NULL;

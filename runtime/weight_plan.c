@@ -295,9 +295,11 @@ dt_status *dt_weight_plan_fill(const dt_weight_plan *plan, const dt_weight_targe
         dt_weight_view target_view = {target->dtype, axis_strides(plan, piece, !plan->from, to)};
         double scale = plan->from == DT_THEIRS ? piece->rule->scale : 1 / piece->rule->scale;
         if (dt_weight_target_elements(target) == 0) continue;
-        dt_status *status = dt_weight_copy(piece->n_axes, piece->sizes, &source_view,
-                                           (const char *)source->data + from_first * (int64_t)dt_dtype_bytes(source->dtype), &target_view,
-                                           (char *)data + to_first * (int64_t)dt_dtype_bytes(target->dtype), scale);
+        const void *elements;
+        DT_TRY(dt_safetensors_load(plan->file, source, &elements));
+        dt_status *status =
+            dt_weight_copy(piece->n_axes, piece->sizes, &source_view, (const char *)elements + from_first * (int64_t)dt_dtype_bytes(source->dtype),
+                           &target_view, (char *)data + to_first * (int64_t)dt_dtype_bytes(target->dtype), scale);
         if (status != NULL) return dt_status_annotate(status, "%s to %s", source->name, target->name);
     }
     return NULL;

@@ -31,6 +31,7 @@ typedef struct dt_weight_plan {
     dt_arena *arena; /* its guard is set */
     const dt_weight_map *map;
     dt_weight_end from;
+    dt_safetensors *file; /* of the sources */
     int n_sources;
     const dt_safetensor *sources;
     DT_LIST(dt_weight_target) targets;
@@ -48,7 +49,7 @@ void dt_weight_plan_make(dt_weight_plan *plan);
 /* Elements of a target. */
 int64_t dt_weight_target_elements(const dt_weight_target *target);
 
-/* Makes a target, dense, in `data`. DT_OUT_OF_RANGE for a whole number that does not fit its type. */
+/* Makes a target, dense, in `data`. DT_OUT_OF_RANGE for a whole number that does not fit its type, and what dt_safetensors_load says. */
 dt_status *dt_weight_plan_fill(const dt_weight_plan *plan, const dt_weight_target *target, void *data);
 
 /* Appends "theirs f16[2, 3][0:1] -> ours f32[3]: o i -> i o, from f16", whatever the direction. */

@@ -141,6 +141,7 @@ static dt_status *read_and_use(const dt_weights_options *options, dt_weights_rep
                                         : dt_checkpoint_read_weights(options->path, &in.file);
     if (status == NULL && (in.arena = dt_arena_create()) == NULL) status = no_memory(&in);
     if (status == NULL) {
+        plan.file = in.file;
         plan.n_sources = in.file->n;
         plan.sources = in.file->tensors;
         report->hash = hash_of(&in);

@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <minizip/unzip.h>
 #include <string.h>
+#include <unistd.h>
 
 #define WEIGHTS_FILE "weights.safetensors"
 
@@ -60,6 +61,10 @@ static dt_status *read_member(const packing *all, char **bytes, size_t *n_bytes)
 static dt_status *read_manifest(packing *all) {
     char *bytes;
     size_t n_bytes;
+    int file;
+    uint64_t n_file;
+    DT_TRY(dt_file_open(all->artifact, &file, &n_file)); /* minizip would wait for the writer of a pipe, and does not say what is wrong */
+    close(file);
     all->from = unzOpen64(all->artifact);
     if (all->from == NULL || unzLocateFile(all->from, "manifest.json", 1) != UNZ_OK)
         return dt_error(DT_DATA_LOSS, "%s: this is not an artifact; `dtc compile` writes one", all->artifact);
@@ -174,7 +179,7 @@ static dt_status *write_packed(packing *all, const char *output) {
 dt_status *dtc_pack(const char *artifact, const char *weights, const char *output) {
     if (artifact == NULL || weights == NULL) return dt_error(DT_INVALID_ARGUMENT, "%s is NULL", artifact == NULL ? "artifact" : "weights");
     packing all = {.artifact = artifact, .weights = weights};
-    dt_status *status = dt_file_exists(artifact) ? read_manifest(&all) : dt_error(DT_NOT_FOUND, "%s: there is no such file", artifact);
+    dt_status *status = read_manifest(&all);
     if (status == NULL) status = read_weights(&all);
     if (status == NULL) status = check_tensors(&all);
     if (status == NULL) status = check_variables(&all);

@@ -12,7 +12,6 @@
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 const char *dtc_version(void) { return DT_COMPILER_NAME; }
 void dtc_status_free(dt_status *status) { dt_status_free(status); }
@@ -95,10 +94,7 @@ dt_status *dt_api_check_program(const dtc_program *program) {
 
 dt_status *dt_api_read_source(dt_api_call *call) {
     const char *path = call->program.path;
-    struct stat about;
     if (call->source != NULL) return NULL;
-    if (stat(path, &about) == 0 && (S_ISCHR(about.st_mode) || S_ISBLK(about.st_mode)))
-        return dt_error(DT_INVALID_ARGUMENT, "%s is a device, and a program is a file of text", path);
     size_t n_bytes;
     DT_TRY(dt_file_read(path, &call->file_text, &n_bytes));
     if (strncmp(call->file_text, "PK\3\4", 4) == 0)

@@ -1,11 +1,11 @@
 /* input_file: see input_file.h. zlib does the gzip; here are the sentences for what can be wrong with it. */
 #include "runtime/data/input_file.h"
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -50,25 +50,18 @@ static dt_status *not_found(const char *folder, const char *name) {
     return dt_error(DT_NOT_FOUND, "%s/%s: no such file, with .gz or without; name the folder that holds it with --data", folder, name);
 }
 
-/* Opens the file under either of its names into file->path and file->fd; fd stays -1 where there is none. */
+/* Opens the file under either of its names. */
 static dt_status *open_either(dt_input_file *file, const char *folder, const char *name) {
     bool named_gz = ends_in_gz(name);
     for (int attempt = 0; attempt < 2 && file->fd < 0; attempt++) {
         dt_release(file->path);
         file->path = attempt == 0 ? join(folder, name, 0, "") : join(folder, name, named_gz ? 3 : 0, named_gz ? "" : ".gz");
         if (file->path == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", name);
-        file->fd = open(file->path, O_RDONLY | O_CLOEXEC);
-        if (file->fd < 0 && errno != ENOENT && errno != ENOTDIR) return dt_error(DT_IO, "%s: cannot open: %s", file->path, strerror(errno));
+        dt_status *status = dt_file_open(file->path, &file->fd, &file->n_bytes);
+        if (status != NULL && dt_status_code(status) != DT_NOT_FOUND) return status;
+        dt_status_free(status);
     }
-    return file->fd >= 0 ? NULL : not_found(folder, name);
-}
-
-static dt_status *start(dt_input_file *file, const char *folder, const char *name) {
-    DT_TRY(open_either(file, folder, name));
-    struct stat about;
-    if (fstat(file->fd, &about) != 0) return dt_error(DT_IO, "%s: cannot read: %s", file->path, strerror(errno));
-    if (!S_ISREG(about.st_mode)) return dt_error(DT_INVALID_ARGUMENT, "%s: is not a file", file->path);
-    file->n_bytes = (uint64_t)about.st_size;
+    if (file->fd < 0) return not_found(folder, name);
     file->is_gzip = ends_in_gz(file->path);
     return NULL;
 }
@@ -78,7 +71,7 @@ dt_status *dt_input_file_open(const char *folder, const char *name, dt_input_fil
     dt_input_file *opened = dt_allocate_zeroed(1, sizeof *opened);
     if (opened == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", name);
     opened->fd = -1;
-    dt_status *status = start(opened, folder, name);
+    dt_status *status = open_either(opened, folder, name);
     if (status != NULL) {
         dt_input_file_close(opened);
         return status;
@@ -110,16 +103,12 @@ uint64_t dt_input_file_most_bytes(const dt_input_file *file) {
 }
 
 dt_status *dt_input_file_read_at(const dt_input_file *file, uint64_t offset, void *buffer, size_t n_bytes, size_t *n_read) {
-    int fd = file->fd >= 0 ? file->fd : open(file->path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? 1 : -1;
+    int fd = file->fd;
+    uint64_t n_file;
     *n_read = 0;
-    while (fd >= 0 && *n_read < n_bytes && n != 0) {
-        n = pread(fd, (char *)buffer + *n_read, n_bytes - *n_read, (off_t)(offset + *n_read));
-        if (n < 0 && errno != EINTR) break;
-        if (n > 0) *n_read += (size_t)n;
-    }
-    dt_status *status = n >= 0 || *n_read == n_bytes ? NULL : dt_error(DT_IO, "%s: cannot read: %s", file->path, strerror(errno));
-    if (fd >= 0 && fd != file->fd) close(fd);
+    if (fd < 0) DT_TRY(dt_file_open(file->path, &fd, &n_file));
+    dt_status *status = dt_file_read_at(fd, file->path, offset, buffer, n_bytes, n_read);
+    if (fd != file->fd) close(fd);
     return status;
 }
 

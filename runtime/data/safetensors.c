@@ -12,6 +12,7 @@
 #include <nettle/sha2.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define MOST_HEADER_BYTES ((uint64_t)100 << 20) /* the format's own limit */
@@ -19,16 +20,23 @@
 
 enum {
     ALIGNMENT = 64,             /* of the first tensor in files that are written */
-    PIECE_BYTES = 4 << 20,      /* that are written at once */
+    PIECE_BYTES = 4 << 20,      /* that are read or written at once */
     UNSYNCED_BYTES = 256 << 20, /* at most: so that no sync takes long */
 };
 
 typedef struct file {
     dt_safetensors view; /* first: what the caller sees */
-    dt_file_bytes owned; /* where dt_safetensors_read opened them */
+    char *owned;         /* all bytes of a pipe */
     cJSON *header;
     dt_safetensor *tensors;
     int64_t *dims; /* of all tensors */
+
+    /* where elements stay in the file: */
+    int fd; /* else -1 */
+    char *path;
+    struct timespec written;     /* when it was, as it was read */
+    char *buffer;                /* as large as the largest tensor */
+    const dt_safetensor *loaded; /* in it */
 } file;
 
 static dt_dtype dtype_from(const char *name) {
@@ -56,10 +64,9 @@ static dt_status *count(const dt_json *root, int *n_tensors, size_t *n_dims) {
     return NULL;
 }
 
-/* What follows the header: where it begins in the file, how much it is, and the bytes themselves, NULL where they were not read. */
+/* What follows the header: where it begins in the file, and how much it is. */
 typedef struct body {
     uint64_t offset, n_bytes;
-    const unsigned char *bytes;
 } body;
 
 /* Reads one entry; the dimensions go to `dims`. */
@@ -85,7 +92,6 @@ static dt_status *read_entry(const dt_json *entry, body rest, int64_t *dims, dt_
     tensor->dims = dims;
     tensor->n_bytes = ends[1] - ends[0];
     tensor->offset = (int64_t)rest.offset + ends[0];
-    tensor->data = rest.bytes != NULL ? rest.bytes + ends[0] : NULL;
     int64_t n_bytes;
     if (tensor->n_bytes < 0) return dt_json_wrong(&offsets, "ends before it begins");
     if (tensor->dtype != DT_N_DTYPES &&
@@ -155,13 +161,14 @@ static dt_status *parse(file *read, const char *path, const unsigned char *bytes
     if (n_head > n_bytes) return dt_error(DT_DATA_LOSS, "%s: is not a safetensors file, or is truncated within its header", path);
     read->header = cJSON_ParseWithLength((const char *)bytes + 8, (size_t)n_head - 8);
     if (read->header == NULL) return dt_error(DT_DATA_LOSS, "%s: is not a safetensors file: its header is not JSON", path);
-    return read_header(read, path, (body){n_head, n_file - n_head, n_bytes == n_file ? bytes + n_head : NULL});
+    return read_header(read, path, (body){n_head, n_file - n_head});
 }
 
 static dt_status *parse_new(const char *path, const void *bytes, size_t n_bytes, uint64_t n_file, file **opened) {
     *opened = NULL;
     file *read = dt_allocate_zeroed(1, sizeof *read);
     if (read == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", path);
+    read->fd = -1;
     dt_status *status = parse(read, path, bytes, n_bytes, n_file);
     if (status != NULL) {
         dt_safetensors_free(&read->view);
@@ -179,6 +186,7 @@ dt_status *dt_safetensors_parse(const char *path, const void *bytes, size_t n_by
     sha256_init(&sum);
     sha256_update(&sum, n_bytes, bytes);
     sha256_digest(&sum, DT_SHA256_BYTES, read->view.sha256);
+    for (int i = 0; i < read->view.n; i++) read->tensors[i].data = (const char *)bytes + read->tensors[i].offset;
     *opened = &read->view;
     return NULL;
 }
@@ -191,16 +199,118 @@ dt_status *dt_safetensors_parse_header(const char *path, const void *head, size_
     return NULL;
 }
 
-dt_status *dt_safetensors_read(const char *path, dt_safetensors **opened) {
-    dt_file_bytes bytes;
-    *opened = NULL;
-    DT_TRY(dt_file_open_bytes(path, &bytes));
-    dt_status *status = dt_safetensors_parse(path, bytes.data, bytes.n, opened);
+/* ---- files that are not read into memory ---- */
+
+static dt_status *was_changed(const char *path) { return dt_error(DT_DATA_LOSS, "%s: was changed while it was read: read it again", path); }
+
+/* `n_bytes` of the file from `offset` on, which it had when it was opened. */
+static dt_status *read_whole(int fd, const char *path, uint64_t offset, void *buffer, size_t n_bytes) {
+    size_t n_read;
+    DT_TRY(dt_file_read_at(fd, path, offset, buffer, n_bytes, &n_read));
+    return n_read == n_bytes ? NULL : was_changed(path);
+}
+
+/* Parses the header of a file of `n_file` bytes. */
+static dt_status *read_head(int fd, const char *path, uint64_t n_file, file **opened) {
+    unsigned char start[8] = {0};
+    size_t n_start = n_file < sizeof start ? (size_t)n_file : sizeof start;
+    DT_TRY(read_whole(fd, path, 0, start, n_start));
+    uint64_t n_head = dt_safetensors_head_bytes(start);
+    if (n_start < sizeof start || n_head > n_file) return parse_new(path, start, n_start, n_file, opened); /* which says so */
+    char *head = dt_allocate((size_t)n_head);
+    if (head == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", path);
+    dt_status *status = read_whole(fd, path, 0, head, (size_t)n_head);
+    if (status == NULL) status = parse_new(path, head, (size_t)n_head, n_file, opened);
+    dt_release(head);
+    return status;
+}
+
+static dt_status *sum_up(file *read, uint64_t n_file) {
+    char *piece = dt_allocate(PIECE_BYTES);
+    dt_status *status = piece != NULL ? NULL : dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", read->path);
+    struct sha256_ctx sum;
+    sha256_init(&sum);
+    for (uint64_t done = 0; done < n_file && status == NULL;) {
+        size_t n = n_file - done < PIECE_BYTES ? (size_t)(n_file - done) : PIECE_BYTES;
+        status = read_whole(read->fd, read->path, done, piece, n);
+        if (status == NULL) sha256_update(&sum, n, (const unsigned char *)piece);
+        done += n;
+    }
+    sha256_digest(&sum, DT_SHA256_BYTES, read->view.sha256);
+    dt_release(piece);
+    return status;
+}
+
+/* All memory that loading will need is there from the beginning: who has begun to load does not fail for want of it. */
+static dt_status *make_room(file *read, const char *path) {
+    int64_t n_bytes = 1;
+    for (int i = 0; i < read->view.n; i++) n_bytes = read->tensors[i].n_bytes > n_bytes ? read->tensors[i].n_bytes : n_bytes;
+    read->path = dt_allocate(strlen(path) + 1);
+    read->buffer = dt_allocate((size_t)n_bytes);
+    if (read->path == NULL || read->buffer == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", path);
+    strcpy(read->path, path);
+    return NULL;
+}
+
+/* Takes `fd` over. */
+static dt_status *read_file(int fd, const char *path, uint64_t n_file, dt_safetensors **opened) {
+    struct stat about;
+    file *read = NULL;
+    dt_status *status = fstat(fd, &about) == 0 ? read_head(fd, path, n_file, &read) : was_changed(path);
+    if (status != NULL) {
+        close(fd);
+        return status;
+    }
+    read->fd = fd;
+    read->written = about.st_mtim;
+    status = make_room(read, path);
+    if (status == NULL) status = sum_up(read, n_file);
     if (status != NULL)
-        dt_file_close_bytes(&bytes);
+        dt_safetensors_free(&read->view);
+    else
+        *opened = &read->view;
+    return status;
+}
+
+/* What comes out of a pipe is kept. */
+static dt_status *read_pipe(const char *path, dt_safetensors **opened) {
+    char *bytes;
+    size_t n_bytes;
+    DT_TRY(dt_file_read(path, &bytes, &n_bytes));
+    dt_status *status = dt_safetensors_parse(path, bytes, n_bytes, opened);
+    if (status != NULL)
+        dt_release(bytes);
     else
         ((file *)*opened)->owned = bytes;
     return status;
+}
+
+dt_status *dt_safetensors_read(const char *path, dt_safetensors **opened) {
+    struct stat about;
+    int fd;
+    uint64_t n_file;
+    *opened = NULL;
+    if (stat(path, &about) == 0 && S_ISFIFO(about.st_mode)) return read_pipe(path, opened);
+    DT_TRY(dt_file_open(path, &fd, &n_file));
+    return read_file(fd, path, n_file, opened);
+}
+
+/* Reads a tensor into the buffer. Whoever writes into the file meanwhile changes its time. */
+static dt_status *fill_buffer(file *read, const dt_safetensor *tensor) {
+    struct stat about;
+    read->loaded = NULL;
+    DT_TRY(read_whole(read->fd, read->path, (uint64_t)tensor->offset, read->buffer, (size_t)tensor->n_bytes));
+    bool is_same = fstat(read->fd, &about) == 0 && about.st_mtim.tv_sec == read->written.tv_sec && about.st_mtim.tv_nsec == read->written.tv_nsec;
+    if (!is_same) return was_changed(read->path);
+    read->loaded = tensor;
+    return NULL;
+}
+
+dt_status *dt_safetensors_load(dt_safetensors *opened, const dt_safetensor *tensor, const void **data) {
+    file *read = (file *)opened;
+    if (tensor->data == NULL && read->loaded != tensor) DT_TRY(fill_buffer(read, tensor));
+    *data = tensor->data != NULL ? tensor->data : read->buffer;
+    return NULL;
 }
 
 void dt_safetensors_free(dt_safetensors *opened) {
@@ -209,7 +319,10 @@ void dt_safetensors_free(dt_safetensors *opened) {
     cJSON_Delete(read->header);
     dt_release(read->tensors);
     dt_release(read->dims);
-    dt_file_close_bytes(&read->owned);
+    dt_release(read->owned);
+    dt_release(read->path);
+    dt_release(read->buffer);
+    if (read->fd >= 0) close(read->fd);
     dt_release(read);
 }
 

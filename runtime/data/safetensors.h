@@ -18,7 +18,7 @@ typedef struct dt_safetensor {
     const int64_t *dims;
     int64_t n_bytes;
     int64_t offset;   /* in the file that was read */
-    const void *data; /* any alignment; NULL where n_bytes is 0, or only the header was read */
+    const void *data; /* any alignment; NULL where the elements are in the file: dt_safetensors_load gets them */
 } dt_safetensor;
 
 typedef struct dt_safetensors {
@@ -27,7 +27,8 @@ typedef struct dt_safetensors {
     unsigned char sha256[DT_SHA256_BYTES]; /* of the whole file */
 } dt_safetensors;
 
-/* Reads all of `path`. DT_DATA_LOSS for what is truncated, altered or no such file. */
+/* Reads all of `path`, checks it and sums it up, but keeps the header and room for one tensor: a model may be larger than what memory is left.
+ * DT_DATA_LOSS for what is truncated, altered or no such file. */
 dt_status *dt_safetensors_read(const char *path, dt_safetensors **file);
 /* The same of bytes in memory, which must outlive the result; `path` is for messages. */
 dt_status *dt_safetensors_parse(const char *path, const void *bytes, size_t n_bytes, dt_safetensors **file);
@@ -36,6 +37,10 @@ dt_status *dt_safetensors_parse_header(const char *path, const void *head, size_
 /* How many bytes these are; what a file begins with may promise more than it holds. */
 uint64_t dt_safetensors_head_bytes(const unsigned char start[8]);
 void dt_safetensors_free(dt_safetensors *file); /* NULL is allowed */
+
+/* The elements of one of the file's tensors, with any alignment, until the next call or dt_safetensors_free. DT_DATA_LOSS: the file was changed since
+ * it was read; DT_IO. Not of a file of which only the header was read. */
+dt_status *dt_safetensors_load(dt_safetensors *file, const dt_safetensor *tensor, const void **data);
 
 const dt_safetensor *dt_safetensors_find(const dt_safetensors *file, const char *name); /* NULL: none */
 

@@ -201,8 +201,9 @@ static bool take_line(const reader *in, const char *line, size_t n) {
 
 static dt_status *read_lines(const reader *in, const char *path) {
     dt_run_record *run = in->run;
-    DT_TRY(dt_file_open_bytes(path, &run->file));
-    const char *line = run->file.data, *end = line + run->file.n;
+    size_t n_bytes;
+    DT_TRY(dt_file_read(path, &run->text, &n_bytes));
+    const char *line = run->text, *end = line + n_bytes;
     while (line < end) {
         const char *newline = memchr(line, '\n', (size_t)(end - line));
         size_t n = (size_t)((newline != NULL ? newline : end) - line);
@@ -240,7 +241,7 @@ dt_status *dt_run_record_read(const char *folder, dt_arena *arena, dt_run_record
     } else
         status = dt_error(DT_RESOURCE_EXHAUSTED, "%s: not enough memory to read it", folder);
     drop_event(record); /* where memory was out */
-    dt_file_close_bytes(&record->file);
-    record->file = (dt_file_bytes){0};
+    dt_release(record->text);
+    record->text = NULL;
     return status;
 }

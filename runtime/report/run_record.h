@@ -6,7 +6,6 @@
 #define DT_RUNTIME_REPORT_RUN_RECORD_H
 
 #include "base/arena.h"
-#include "base/file.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -57,8 +56,8 @@ typedef struct dt_run_record {
     DT_LIST(dt_record_picture) pictures;
     DT_LIST(const char *) remarks; /* "warning: …" */
 
-    dt_file_bytes file; /* while it is read */
-    void *event;        /* the line that is read; cJSON's */
+    char *text;  /* of the file, while it is read */
+    void *event; /* the line that is read; cJSON's */
 } dt_run_record;
 
 /* Reads FOLDER/run.jsonl into *record, which is of zeros. All that it makes is the arena's, whose guard it sets; strings may be `folder`.

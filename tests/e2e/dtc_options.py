@@ -33,7 +33,7 @@ MISTAKES = [
     ("compile own_parts.dt resnet.dt", USAGE, "one program at a time"),
     ("compile nowhere.dt", FAILED, "nowhere.dt: cannot open"),
     ("compile .", FAILED, "Is a directory"),
-    ("compile /dev/zero -o x.dtx", FAILED, "/dev/zero is a device"),
+    ("compile /dev/zero -o x.dtx", FAILED, "/dev/zero: is a device, not a file"),
     ("compile cut.dt -o x.dtx", FAILED, "cut.dt is no text: byte "),
     ("compile archive.dt -o x.dtx", FAILED, "archive.dt is an artifact, or another zip file"),
     *((f"{COMPILE} --batch {rows}", USAGE, f'--batch takes a number of rows, from 1 to 2147483647, not "{"" if rows == "_" else rows}"')

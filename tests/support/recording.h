@@ -6,6 +6,7 @@
 #define DT_TESTS_RECORDING_H
 
 #include "base/arena.h"
+#include "base/file.h"
 #include "runtime/data/safetensors.h"
 
 #include <argp.h>
@@ -94,6 +95,14 @@ static inline dt_status *dt_recording_write(dt_arena *arena, dt_recording *recor
 }
 
 /* ---- what is given ---- */
+
+/* Reads a file with all of its elements, which lie in *bytes until the caller frees both. */
+static inline dt_status *dt_recording_read(const char *path, char **bytes, dt_safetensors **file) {
+    size_t n_bytes;
+    *file = NULL;
+    DT_TRY(dt_file_read(path, bytes, &n_bytes));
+    return dt_safetensors_parse(path, *bytes, n_bytes, file);
+}
 
 /* The tensor input/`name`, for an input of that type whose dimensions but the first (with rows: its own first) are `dims`. */
 static inline dt_status *dt_recorded_input(const dt_safetensors *file, const char *name, dt_dtype dtype, int n_dims, const int64_t *dims,

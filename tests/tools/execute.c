@@ -141,14 +141,16 @@ static dt_status *run_artifact(const options *options, dt_arena *arena) {
     dt_artifact *artifact = NULL;
     dt_kernels *kernels = NULL;
     dt_safetensors *given = NULL;
+    char *bytes = NULL;
     dt_status *status = dt_artifact_open(options->common.files[0], &artifact);
     if (status == NULL) status = dt_kernels_load(artifact, &(dt_kernels_options){.level = options->level}, &kernels);
-    if (status == NULL) status = dt_safetensors_read(options->common.files[2], &given);
+    if (status == NULL) status = dt_recording_read(options->common.files[2], &bytes, &given);
     run run = {.arena = arena, .options = options, .artifact = artifact, .kernels = kernels, .given = given};
     if (status == NULL) status = run_all(&run);
     dt_reports_destroy(run.reports);
     dt_session_destroy(run.session);
     dt_safetensors_free(given);
+    free(bytes);
     dt_kernels_free(kernels);
     dt_artifact_close(artifact);
     return status;

@@ -172,14 +172,16 @@ int main(int argc, char **argv) {
     dt_recording_options options = {.epochs = 1};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     dt_safetensors *given = NULL;
+    char *bytes = NULL;
     run run = {.arena = dt_arena_create(), .options = &options};
-    dt_status *status = dt_safetensors_read(options.files[2], &given);
+    dt_status *status = dt_recording_read(options.files[2], &bytes, &given);
     run.given = given;
     if (status == NULL) status = run_all(&run);
     if (status != NULL) fprintf(stderr, "interpret: %s\n", dt_status_message(status));
     int code = status != NULL;
     dt_status_free(status);
     dt_safetensors_free(given);
+    free(bytes);
     dt_arena_destroy(run.arena);
     return code;
 }

@@ -4,6 +4,7 @@
 #include "base/text.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -199,39 +200,77 @@ static int remove_folder(void **state) {
     return failed;
 }
 
-static void bytes_are_those_of_the_file(void **state) {
+static void plain_files_are_read_from_anywhere(void **state) {
     (void)state;
-    dt_file_bytes bytes;
+    char bytes[8] = "";
+    int file;
+    uint64_t n_file;
+    size_t n_read;
     assert_ok(dt_file_write_atomic(below("bytes"), "some text", 9));
-    assert_ok(dt_file_open_bytes(below("bytes"), &bytes));
-    assert_true(bytes.is_mapped && bytes.n == 9);
-    assert_memory_equal(bytes.data, "some text", 9);
-    dt_file_close_bytes(&bytes);
-    dt_file_close_bytes(&bytes);
-    assert_ok(dt_file_write_atomic(below("bytes"), "", 0));
-    assert_ok(dt_file_open_bytes(below("bytes"), &bytes));
-    assert_true(!bytes.is_mapped && bytes.n == 0);
-    dt_file_close_bytes(&bytes);
+    assert_ok(dt_file_open(below("bytes"), &file, &n_file));
+    assert_int_equal(n_file, 9);
+    assert_ok(dt_file_read_at(file, "bytes", 5, bytes, 4, &n_read));
+    assert_int_equal(n_read, 4);
+    assert_memory_equal(bytes, "text", 4);
+    assert_int_equal(truncate(below("bytes"), 7), 0);
+    assert_ok(dt_file_read_at(file, "bytes", 5, bytes, 4, &n_read));
+    assert_int_equal(n_read, 2);
+    close(file);
 
-    int ends[2];
-    char path[32];
+    assert_fails(dt_file_open(below("none"), &file, &n_file), DT_NOT_FOUND, "none: cannot open: No such file");
+    assert_int_equal(file, -1);
+    assert_fails(dt_file_open(folder, &file, &n_file), DT_INVALID_ARGUMENT, ": is a folder, not a file");
+    assert_fails(dt_file_open("/dev/zero", &file, &n_file), DT_INVALID_ARGUMENT, "/dev/zero: is a device, not a file");
+    assert_int_equal(mkfifo(below("silent"), 0666), 0);
+    assert_fails(dt_file_open(below("silent"), &file, &n_file), DT_INVALID_ARGUMENT, "silent: is a pipe, not a file");
+    assert_int_equal(file, -1);
+}
+
+static void *write_slowly(void *path) {
+    int file = open(path, O_WRONLY);
+    for (int i = 0; i < 3; i++) {
+        usleep(20000);
+        if (write(file, "pipe", 4) != 4) return "not written";
+    }
+    close(file);
+    return NULL;
+}
+
+/* The pipe that nobody writes into takes as long as we are patient. */
+static void a_pipe_is_read_to_its_end_but_not_waited_for(void **state) {
+    (void)state;
+    char *data, path[256];
+    size_t n_bytes;
+    pthread_t writer;
+    void *failure;
+    snprintf(path, sizeof path, "%s", below("slow"));
+    assert_int_equal(mkfifo(path, 0666), 0);
+    assert_int_equal(pthread_create(&writer, NULL, write_slowly, path), 0);
+    assert_ok(dt_file_read(path, &data, &n_bytes));
+    pthread_join(writer, &failure);
+    assert_null(failure);
+    assert_int_equal(n_bytes, 12);
+    assert_string_equal(data, "pipepipepipe");
+    dt_release(data);
+
+    int ends[2]; /* the writer has come and gone */
     assert_int_equal(pipe(ends), 0);
-    assert_int_equal(write(ends[1], "pipe", 4), 4);
+    assert_int_equal(write(ends[1], "gone", 4), 4);
     close(ends[1]);
     snprintf(path, sizeof path, "/dev/fd/%d", ends[0]);
-    assert_ok(dt_file_open_bytes(path, &bytes));
-    assert_true(!bytes.is_mapped && bytes.n == 4);
-    assert_memory_equal(bytes.data, "pipe", 4);
-    dt_file_close_bytes(&bytes);
+    assert_ok(dt_file_read(path, &data, &n_bytes));
+    assert_string_equal(data, "gone");
+    dt_release(data);
     close(ends[0]);
-    dt_status *status = dt_file_open_bytes(below("none"), &bytes);
-    assert_int_equal(dt_status_code(status), DT_NOT_FOUND);
-    dt_status_free(status);
+
+    assert_fails(dt_file_read(below("slow"), &data, &n_bytes), DT_INVALID_ARGUMENT, "slow: is a pipe that nobody writes into");
+    assert_fails(dt_file_read("/dev/zero", &data, &n_bytes), DT_INVALID_ARGUMENT, "/dev/zero: is a device, not a file");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_are_those_of_the_file),
+        cmocka_unit_test(plain_files_are_read_from_anywhere),
+        cmocka_unit_test(a_pipe_is_read_to_its_end_but_not_waited_for),
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(a_file_of_unknown_size_is_read),
         cmocka_unit_test(errors_name_path_and_reason),

@@ -3,6 +3,10 @@
 #include "base/memory.h"
 #include "tests/unit/scratch_folder.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 static const float weights[6] = {1, 2, 3, 4, 5, 6};
 static const unsigned char flags[3] = {1, 0, 1};
 static const double scale = 0.5;
@@ -27,8 +31,10 @@ static void what_is_written_is_read(void **state) {
         assert_non_null(found);
         assert_int_equal(found->dtype, tensors[i].dtype);
         assert_int_equal(found->n_dims, tensors[i].n_dims);
-        assert_memory_equal(found->data, tensors[i].data, (size_t)tensors[i].n_bytes);
-        assert_int_equal((uintptr_t)found->data % dt_dtype_bytes(found->dtype), 0);
+        const void *data;
+        assert_ok(dt_safetensors_load(file, found, &data));
+        assert_memory_equal(data, tensors[i].data, (size_t)tensors[i].n_bytes);
+        assert_int_equal((uintptr_t)data % dt_dtype_bytes(found->dtype), 0);
     }
     assert_int_equal(dt_safetensors_find(file, "Net/kernel")->dims[1], 3);
     assert_null(dt_safetensors_find(file, "Net"));
@@ -38,6 +44,33 @@ static void what_is_written_is_read(void **state) {
     assert_ok(dt_safetensors_read(scratch_path("empty"), &file));
     assert_int_equal(file->n, 0);
     assert_null(dt_safetensors_find(file, "Net"));
+    dt_safetensors_free(file);
+}
+
+/* Read, and then: cut, written into, removed. */
+static void a_file_that_changes_while_it_is_read_is_an_error(void **state) {
+    (void)state;
+    unsigned char sum[DT_SHA256_BYTES];
+    dt_safetensors *file;
+    const void *data;
+    const char *path = scratch_path("changes");
+    assert_ok(dt_safetensors_write(path, 3, tensors, NULL, sum));
+    assert_ok(dt_safetensors_read(path, &file));
+    assert_int_equal(truncate(path, 8), 0);
+    assert_fails(dt_safetensors_load(file, &file->tensors[0], &data), DT_DATA_LOSS, "changes: was changed while it was read");
+    dt_safetensors_free(file);
+
+    assert_ok(dt_safetensors_write(path, 3, tensors, NULL, sum));
+    assert_ok(dt_safetensors_read(path, &file));
+    assert_ok(dt_safetensors_load(file, &file->tensors[0], &data));
+    assert_int_equal(utimensat(AT_FDCWD, path, (struct timespec[]){{.tv_sec = 1}, {.tv_sec = 1}}, 0), 0);
+    assert_fails(dt_safetensors_load(file, &file->tensors[1], &data), DT_DATA_LOSS, "changes: was changed while it was read");
+    dt_safetensors_free(file);
+
+    assert_ok(dt_safetensors_write(path, 3, tensors, NULL, sum));
+    assert_ok(dt_safetensors_read(path, &file));
+    assert_int_equal(unlink(path), 0);
+    for (int i = 0; i < 3; i++) assert_ok(dt_safetensors_load(file, &file->tensors[i], &data));
     dt_safetensors_free(file);
 }
 
@@ -108,10 +141,14 @@ static void without_memory(void **state) {
         dt_safetensors *file;
         dt_memory_fail_after(n);
         dt_status *status = dt_safetensors_write(scratch_path("a"), 3, tensors, NULL, sum);
-        if (status == NULL) status = dt_safetensors_read(scratch_path("a"), &file);
+        bool is_read = status == NULL && (status = dt_safetensors_read(scratch_path("a"), &file)) == NULL;
+        for (int i = 0; status == NULL && i < file->n; i++) {
+            const void *data;
+            status = dt_safetensors_load(file, &file->tensors[i], &data);
+        }
         dt_memory_fail_after(-1);
+        if (is_read) dt_safetensors_free(file);
         if (status == NULL) {
-            dt_safetensors_free(file);
             assert_true(n > 4);
             return;
         }
@@ -121,9 +158,8 @@ static void without_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_read),
-        cmocka_unit_test(foreign_headers),
-        cmocka_unit_test(every_cut_is_noticed),
+        cmocka_unit_test(what_is_written_is_read), cmocka_unit_test(a_file_that_changes_while_it_is_read_is_an_error),
+        cmocka_unit_test(foreign_headers),         cmocka_unit_test(every_cut_is_noticed),
         cmocka_unit_test(without_memory),
     };
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
