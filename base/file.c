@@ -19,22 +19,24 @@ enum {
     PATIENCE = 5 /* seconds for somebody to begin to write into a pipe */
 };
 
-/* The status of a system call that just failed on `path`. */
-static dt_status *system_error(const char *doing, const char *path) {
+dt_status *dt_file_error(const char *doing, const char *path) {
     int reason = errno;
     dt_code code = DT_IO;
+    const char *advice = "";
     if (reason == ENOENT || reason == ENOTDIR) code = DT_NOT_FOUND;
     if (reason == ENOSPC || reason == EDQUOT || reason == EMFILE || reason == ENFILE || reason == ENOMEM) code = DT_RESOURCE_EXHAUSTED;
-    return dt_error(code, "%s: cannot %s: %s", path, doing, strerror(reason));
+    if (reason == ENOSPC || reason == EDQUOT) advice = "; make room there, or name another place";
+    if (reason == EROFS) advice = "; name another place";
+    return dt_error(code, "%s: cannot %s: %s%s", path, doing, strerror(reason), advice);
 }
 
 /* Opens without waiting, which a pipe makes its readers do until a writer comes. A device is refused: it may have no end. */
 static dt_status *open_to_read(const char *path, int *file, struct stat *about) {
     *file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (*file < 0) return system_error("open", path);
+    if (*file < 0) return dt_file_error("open", path);
     dt_status *status = NULL;
     if (fstat(*file, about) != 0)
-        status = system_error("read", path);
+        status = dt_file_error("read", path);
     else if (S_ISCHR(about->st_mode) || S_ISBLK(about->st_mode))
         status = dt_error(DT_INVALID_ARGUMENT, "%s: is a device, not a file", path);
     if (status == NULL) return NULL;
@@ -59,7 +61,7 @@ dt_status *dt_file_read_at(int file, const char *path, uint64_t offset, void *bu
     while (*n_read < n_bytes) {
         ssize_t n = pread(file, (char *)buffer + *n_read, n_bytes - *n_read, (off_t)(offset + *n_read));
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return system_error("read", path);
+        if (n < 0) return dt_file_error("read", path);
         if (n == 0) break;
         *n_read += (size_t)n;
     }
@@ -96,7 +98,7 @@ static dt_status *read_all(int file, const char *path, size_t capacity, char **d
         }
         ssize_t n_read = read_next(file, buffer + n, capacity - 1 - n);
         if (n_read < 0) {
-            dt_status *status = system_error("read", path);
+            dt_status *status = dt_file_error("read", path);
             dt_release(buffer);
             return status;
         }
@@ -190,9 +192,9 @@ dt_status *dt_file_find_place(const char *path, char **place, bool *is_plain) {
 
 static dt_status *write_directly(const char *path, const void *data, size_t n_bytes) {
     int file = open(path, O_WRONLY | O_CLOEXEC);
-    if (file < 0) return system_error("open", path);
-    dt_status *status = write_all(file, data, n_bytes) ? NULL : system_error("write", path);
-    if (close(file) != 0 && status == NULL) status = system_error("write", path);
+    if (file < 0) return dt_file_error("open", path);
+    dt_status *status = write_all(file, data, n_bytes) ? NULL : dt_file_error("write", path);
+    if (close(file) != 0 && status == NULL) status = dt_file_error("write", path);
     return status;
 }
 
@@ -207,15 +209,15 @@ static dt_status *write_renamed(const char *path, const void *data, size_t n_byt
         status = dt_error(DT_RESOURCE_EXHAUSTED, "%s: not enough memory to write it", path);
     } else {
         file = create_beside(path, temporary, temporary_bytes);
-        if (file < 0) status = system_error("create", path);
+        if (file < 0) status = dt_file_error("create", path);
     }
     if (file >= 0) {
         if (!write_all(file, data, n_bytes))
-            status = system_error("write", path);
+            status = dt_file_error("write", path);
         else if (fsync(file) != 0)
-            status = system_error("sync", path);
-        if (close(file) != 0 && status == NULL) status = system_error("write", path);
-        if (status == NULL && rename(temporary, path) != 0) status = system_error("rename the finished file", path);
+            status = dt_file_error("sync", path);
+        if (close(file) != 0 && status == NULL) status = dt_file_error("write", path);
+        if (status == NULL && rename(temporary, path) != 0) status = dt_file_error("rename the finished file", path);
         if (status != NULL)
             unlink(temporary);
         else
@@ -250,7 +252,7 @@ dt_status *dt_file_make_folders(const char *path) {
             struct stat about;
             bool is_there = stat(part, &about) == 0 && S_ISDIR(about.st_mode);
             errno = reason == EEXIST ? ENOTDIR : reason;
-            if (!is_there) status = system_error("create the folder", part);
+            if (!is_there) status = dt_file_error("create the folder", part);
         }
         part[i] = kept;
     }
@@ -268,13 +270,13 @@ dt_status *dt_file_remove_tree(const char *path) {
         OPEN_FOLDERS = 16
     };
     if (nftw(path, remove_one, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS) == 0 || errno == ENOENT) return NULL;
-    return system_error("remove", path);
+    return dt_file_error("remove", path);
 }
 
 dt_status *dt_file_sync_folder(const char *path) {
     int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0) return system_error("open the folder", path);
-    dt_status *status = fsync(folder) != 0 ? system_error("sync", path) : NULL;
+    if (folder < 0) return dt_file_error("open the folder", path);
+    dt_status *status = fsync(folder) != 0 ? dt_file_error("sync", path) : NULL;
     close(folder);
     return status;
 }

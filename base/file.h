@@ -7,6 +7,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* The status of a system call that just failed on `path`: "PATH: cannot DOING: why; what to do". DT_RESOURCE_EXHAUSTED for a full disk, DT_NOT_FOUND
+ * for what is not there, else DT_IO. */
+dt_status *dt_file_error(const char *doing, const char *path);
+
 /* Reads all of `path`. *data has one byte more than *n_bytes, a 0, so that text can be used as a string. The caller frees it. A pipe is read to its
  * end, but not waited for where nobody writes into it; a device is refused. */
 dt_status *dt_file_read(const char *path, char **data, size_t *n_bytes);

@@ -1,6 +1,7 @@
 /* checkpoint_lock: see checkpoint_lock.h. */
 #include "runtime/checkpoint_lock.h"
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
 
@@ -26,9 +27,9 @@ static dt_status *sign(const char *path, int lock) {
     dt_text_format(&text, "process %ld on %s since %s\n", (long)getpid(), host, since);
     dt_status *status = text.failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : NULL;
     if (status == NULL) {
-        errno = 0;
+        errno = ENOSPC; /* of a write that comes back short */
         bool is_written = ftruncate(lock, 0) == 0 && write(lock, text.data, text.n) == (ssize_t)text.n;
-        if (!is_written) status = dt_error(DT_IO, "%s: cannot write: %s", path, strerror(errno != 0 ? errno : ENOSPC));
+        if (!is_written) status = dt_file_error("write", path);
     }
     dt_text_free(&text);
     return status;
@@ -48,14 +49,14 @@ static bool has_no_locks(int reason) { return reason == ENOLCK || reason == ENOS
 
 static dt_status *take(const char *folder, const char *path, int *lock) {
     int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (file < 0) return dt_error(DT_IO, "%s: cannot open: %s", path, strerror(errno));
+    if (file < 0) return dt_file_error("open", path);
     dt_status *status = NULL;
     if (flock(file, LOCK_EX | LOCK_NB) == 0)
         status = sign(path, file);
     else if (errno == EWOULDBLOCK)
         status = refuse(folder, file);
     else if (!has_no_locks(errno))
-        status = dt_error(DT_IO, "%s: cannot lock: %s", path, strerror(errno));
+        status = dt_file_error("lock", path);
     else
         close(file), file = -1;
     if (status != NULL) close(file);

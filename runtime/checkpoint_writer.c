@@ -81,6 +81,20 @@ static void record(dt_checkpoint_writer *writer, dt_recorder *recorder, dt_span_
 
 static dt_recorder *main_recorder(const dt_checkpoint_writer *writer) { return dt_timeline_main(writer->options.timeline); }
 
+/* What the run can go on from, though this checkpoint was not written. */
+static dt_status *advise(dt_status *status, const char *folder) {
+    dt_code code = dt_status_code(status);
+    char *newest = NULL;
+    if (code != DT_IO && code != DT_RESOURCE_EXHAUSTED && code != DT_NOT_FOUND) return status;
+    dt_status *unknown = dt_checkpoint_newest(folder, &newest);
+    dt_status *advised = newest != NULL ? dt_error(code, "%s; then --resume goes on from %s", dt_status_message(status), newest) : NULL;
+    dt_status_free(unknown);
+    dt_release(newest);
+    if (advised == NULL) return status;
+    dt_status_free(status);
+    return advised;
+}
+
 static void *write_copy(void *argument) {
     dt_checkpoint_writer *self = argument;
     const dt_checkpoint_writer_options *options = &self->options;
@@ -89,6 +103,7 @@ static void *write_copy(void *argument) {
     double began = dt_recorder_now(self->recorder);
     self->status = dt_checkpoint_save(artifact, self->variables, options->folder, state, options->progress, &self->path);
     if (self->status == NULL) self->status = dt_checkpoint_prune(options->folder, options->keep, state->has_best ? state->best_step : -1);
+    if (self->status != NULL) self->status = advise(self->status, options->folder);
     record(self, self->recorder, DT_SPAN_CHECKPOINT, "write checkpoint", began);
     atomic_store(&self->has_ended, true);
     return NULL;

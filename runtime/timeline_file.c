@@ -175,8 +175,9 @@ dt_status *dt_timeline_check_place(const char *path) {
     char *end = strrchr(place, '/');
     if (end != NULL) end[end == place] = 0;
     bool writable = !is_plain || access(end != NULL ? place : ".", W_OK | X_OK) == 0;
+    dt_status *status = writable ? NULL : dt_file_error("write to its folder", path);
     dt_release(place);
-    return writable ? NULL : dt_error(DT_IO, "%s: cannot be written: its folder is missing, or not yours to write to", path);
+    return status;
 }
 
 static dt_status *write_file(const dt_timeline *timeline, const dt_timeline_clock *clock, const char *events, int n_processes, int64_t n_kept,

@@ -26,6 +26,7 @@ typedef struct input {
     size_t map_bytes;
     dt_safetensors *file;
     void *buffer; /* of the largest variable */
+    char *place;  /* of the output */
 } input;
 
 /* What is done with the plan of all that was read. */
@@ -150,6 +151,7 @@ static dt_status *read_and_use(const dt_weights_options *options, dt_weights_rep
     if (status == NULL && (report->lines.failed || report->warnings.failed)) status = no_memory(&in);
     dt_status_free(plan.refusal);
     dt_release(in.buffer);
+    dt_release(in.place);
     dt_arena_destroy(in.arena);
     dt_safetensors_free(in.file);
     dt_release(in.map_text);
@@ -249,14 +251,20 @@ static dt_status *fill_tensor(input *in, const dt_weight_plan *plan, const dt_we
 }
 
 /* Writes beside the place, then renames: a file that is there already is replaced by a whole one. */
-static dt_status *write_whole(input *in, int n, const dt_safetensor *tensors, const char *output) {
+static dt_status *write_whole(int n, const dt_safetensor *tensors, const char *place, const char *output, dt_arena *arena) {
     unsigned char sum[DT_SHA256_BYTES];
-    const char *unfinished = dt_arena_format(in->arena, "%s.unfinished", output);
+    const char *unfinished = dt_arena_format(arena, "%s.unfinished", place);
     dt_status *status = dt_safetensors_write(unfinished, n, tensors, NULL, sum);
-    if (status == NULL && rename(unfinished, output) != 0)
-        status = dt_error(DT_IO, "%s: cannot rename to %s: %s", unfinished, output, strerror(errno));
+    if (status == NULL && rename(unfinished, place) != 0) status = dt_file_error("rename the finished file", output);
     if (status != NULL) unlink(unfinished);
     return status;
+}
+
+static dt_status *write_output(input *in, int n, const dt_safetensor *tensors, const char *output) {
+    bool is_plain;
+    DT_TRY(dt_file_find_place(output, &in->place, &is_plain));
+    if (!is_plain) return dt_error(DT_INVALID_ARGUMENT, "%s: is a pipe or a device: name a file for the weights", output);
+    return write_whole(n, tensors, in->place, output, in->arena);
 }
 
 static dt_status *export(input *in, dt_weight_plan *plan, void *context) {
@@ -264,7 +272,7 @@ static dt_status *export(input *in, dt_weight_plan *plan, void *context) {
     DT_TRY(check_export(in, plan));
     dt_safetensor *tensors = DT_NEW_ARRAY(in->arena, dt_safetensor, plan->targets.n);
     for (size_t t = 0; t < plan->targets.n; t++) DT_TRY(fill_tensor(in, plan, &plan->targets.items[t], &tensors[t]));
-    DT_TRY(write_whole(in, (int)plan->targets.n, tensors, *(const char **)context));
+    DT_TRY(write_output(in, (int)plan->targets.n, tensors, *(const char **)context));
     report_pieces(in, plan, "written");
     report_unused(plan, true, INT32_MAX, &in->report->lines);
     warn_of_rules(in, plan);

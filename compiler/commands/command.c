@@ -72,7 +72,7 @@ int dt_command_run(const struct argp *argp, int argc, char **argv, void *options
 
 static dt_status *print(const char *data, size_t n) {
     bool written = fwrite(data, 1, n, stdout) == n && fflush(stdout) == 0;
-    return written ? NULL : dt_error(DT_IO, "cannot write to standard output");
+    return written ? NULL : dt_error(DT_IO, "cannot write to standard output: %s", strerror(errno));
 }
 
 dt_status *dt_command_print_text(const char *text) { return print(text, strlen(text)); }

@@ -360,7 +360,7 @@ typedef struct output {
 } output;
 
 static dt_status *sync_output(output *to) {
-    if (fsync(to->fd) != 0) return dt_error(DT_IO, "%s: cannot sync: %s", to->path, strerror(errno));
+    if (fsync(to->fd) != 0) return dt_file_error("sync", to->path);
     to->n_unsynced = 0;
     dt_progress_count(to->progress);
     return NULL;
@@ -371,7 +371,7 @@ static dt_status *put_piece(output *to, const char *bytes, size_t n_bytes) {
     for (size_t done = 0; done < n_bytes;) {
         ssize_t n = write(to->fd, bytes + done, n_bytes - done);
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return dt_error(DT_IO, "%s: cannot write: %s", to->path, strerror(errno));
+        if (n < 0) return dt_file_error("write", to->path);
         done += (size_t)n;
     }
     dt_progress_count(to->progress);
@@ -403,8 +403,8 @@ dt_status *dt_safetensors_write(const char *path, int n, const dt_safetensor *te
     if (status == NULL) {
         output to = {.path = path, .fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666), .progress = progress};
         sha256_init(&to.sum);
-        status = to.fd < 0 ? dt_error(DT_IO, "%s: cannot create: %s", path, strerror(errno)) : put_all(&to, &header, n, order, tensors);
-        if (to.fd >= 0 && close(to.fd) != 0 && status == NULL) status = dt_error(DT_IO, "%s: cannot write: %s", path, strerror(errno));
+        status = to.fd < 0 ? dt_file_error("create", path) : put_all(&to, &header, n, order, tensors);
+        if (to.fd >= 0 && close(to.fd) != 0 && status == NULL) status = dt_file_error("write", path);
         sha256_digest(&to.sum, DT_SHA256_BYTES, sha256);
     }
     dt_text_free(&header);

@@ -72,7 +72,7 @@ check(Timeline(path).steps() == {"train": 1}, "the step that failed")
 
 # what cannot be written is known before the first step
 refused = Run("train", program, *FLAGS, "--timeline", FOLDER / "none" / "trace.json", expect=1)
-check("none/trace.json: cannot be written: its folder is missing" in refused.error and not refused.events, refused.error)
+check("none/trace.json: cannot write to its folder: No such file or directory" in refused.error and not refused.events, refused.error)
 refused = Run("train", program, *FLAGS, "--timeline-steps", 5, expect=2)
 check("--timeline-steps needs --timeline" in refused.error, refused.error)
 refused = Run("train", program, *FLAGS, "--timeline", path, "--timeline-steps", 10 ** 18, expect=1)
