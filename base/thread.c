@@ -1,6 +1,20 @@
 /* thread: see thread.h. */
 #include "base/thread.h"
 
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+dt_status *dt_thread_error(int reason) {
+    struct rlimit limit;
+    char allowed[80] = "";
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+        snprintf(allowed, sizeof allowed, "; `ulimit -v` allows %.0f MiB of memory", (double)limit.rlim_cur / (1 << 20));
+    else if (getrlimit(RLIMIT_NPROC, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+        snprintf(allowed, sizeof allowed, "; `ulimit -u` allows %llu threads", (unsigned long long)limit.rlim_cur);
+    return dt_error(DT_RESOURCE_EXHAUSTED, "the system gives no thread: %s%s", strerror(reason), allowed);
+}
+
 bool dt_thread_start(pthread_t *thread, size_t stack_bytes, void *(*work)(void *argument), void *argument) {
     pthread_attr_t attributes;
     if (pthread_attr_init(&attributes) != 0) return false;

@@ -2,9 +2,14 @@
 #ifndef DT_BASE_THREAD_H
 #define DT_BASE_THREAD_H
 
+#include "base/status.h"
+
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
+
+/* DT_RESOURCE_EXHAUSTED: pthread_create gave `reason`. The message has the limit of the process that it may have met. */
+dt_status *dt_thread_error(int reason);
 
 /* false: the system gives no such thread. */
 bool dt_thread_start(pthread_t *thread, size_t stack_bytes, void *(*work)(void *argument), void *argument);

@@ -2,6 +2,7 @@
 #include "runtime/checkpoint_writer.h"
 
 #include "base/memory.h"
+#include "base/thread.h"
 #include "runtime/checkpoint.h"
 
 #include <pthread.h>
@@ -130,7 +131,7 @@ dt_status *dt_checkpoint_writer_begin(dt_checkpoint_writer *writer, const dt_che
     record(writer, main_recorder(writer), DT_SPAN_CHECKPOINT, "copy variables", began);
     atomic_store(&writer->has_ended, false);
     int reason = pthread_create(&writer->thread, NULL, write_copy, writer);
-    if (reason != 0) return dt_error(DT_RESOURCE_EXHAUSTED, "cannot start a thread to write checkpoints: %s", strerror(reason));
+    if (reason != 0) return dt_status_annotate(dt_thread_error(reason), "writing checkpoints");
     writer->is_writing = true;
     return NULL;
 }

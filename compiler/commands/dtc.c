@@ -2,8 +2,10 @@
 #include "abi/version.h"
 #include "compiler/commands/command.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const dt_command commands[] = {
     {"compile", "compile a program into an artifact (.dtx), or print a stage of it", dt_command_compile},
@@ -26,8 +28,30 @@ static int print_usage(FILE *to, int code) {
     return code;
 }
 
+/* ---- memory that LLVM does not get ---- */
+
+typedef void new_handler(void);
+/* std::set_new_handler of C++, of which this program has none: the library's where it is linked in, else the one that LLVM brings. */
+extern new_handler *set_new_handler(new_handler *handler) __asm__("_ZSt15set_new_handlerPFvvE") __attribute__((weak));
+
+static void say_out_of_memory(void) {
+    static const char message[] =
+        "dtc: out of memory: LLVM, which generates code, got none; allow more (`ulimit -v`), or compile where there is more\n";
+    (void)!write(STDERR_FILENO, message, sizeof message - 1);
+    _exit(1);
+}
+
+/* LLVM ends the process where it gets no memory: first it says so in our words. */
+static void handle_out_of_memory(void) {
+    new_handler *(*set)(new_handler *) = set_new_handler;
+    void *found = set == NULL ? dlsym(RTLD_DEFAULT, "_ZSt15set_new_handlerPFvvE") : NULL;
+    if (found != NULL) memcpy(&set, &found, sizeof set);
+    if (set != NULL) set(say_out_of_memory);
+}
+
 int main(int argc, char **argv) {
     argp_err_exit_status = 2;
+    handle_out_of_memory();
     if (argc < 2) return print_usage(stderr, 2);
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-?") == 0 || strcmp(argv[1], "help") == 0) return print_usage(stdout, 0);
     if (strcmp(argv[1], "--version") == 0) {

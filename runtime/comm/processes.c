@@ -2,6 +2,7 @@
 #include "runtime/comm/processes.h"
 
 #include "base/memory.h"
+#include "base/thread.h"
 #include "runtime/comm/peers.h"
 #include "runtime/threads/clock.h"
 #include "runtime/threads/event.h"
@@ -401,7 +402,8 @@ static dt_status *open_guarded(dt_processes *self) {
     self->arena = dt_arena_create();
     if (self->arena == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory to connect processes");
     dt_arena_guard(self->arena, &guard);
-    if (pthread_create(&self->thread, NULL, run_thread, self) != 0) return dt_error(DT_RESOURCE_EXHAUSTED, "no thread for the processes");
+    int reason = pthread_create(&self->thread, NULL, run_thread, self);
+    if (reason != 0) return dt_status_annotate(dt_thread_error(reason), "exchanging with other processes");
     double seconds = dt_processes_start_seconds(self->options.deadline_seconds), end = dt_seconds_now() + seconds;
     while (dt_event_value(&self->opened) == 0 && dt_seconds_now() < end) dt_event_wait(&self->opened, 0, false, end);
     if (dt_event_value(&self->opened) == 0) return dt_error(DT_ABORTED, "not all processes have come within %.3g s", seconds);

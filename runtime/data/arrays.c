@@ -7,6 +7,7 @@
 #include "runtime/artifact/type_text.h"
 
 #include "base/memory.h"
+#include "base/thread.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -230,8 +231,8 @@ static dt_status *start_loaders(arrays *source) {
     for (int i = 0; i < source->n_files; i++) {
         array_file *array = &source->files[i];
         if (array->bytes == NULL) continue;
-        if (pthread_create(&array->thread, NULL, loader, array) != 0)
-            return dt_error(DT_RESOURCE_EXHAUSTED, "%s: cannot start a thread that reads it", dt_input_file_path(array->file));
+        int reason = pthread_create(&array->thread, NULL, loader, array);
+        if (reason != 0) return dt_status_annotate(dt_thread_error(reason), "%s", dt_input_file_path(array->file));
         array->has_thread = true;
     }
     return NULL;

@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "base/text.h"
+#include "base/thread.h"
 #include "runtime/artifact/type_text.h"
 #include "runtime/data/examples.h"
 #include "runtime/data/order.h"
@@ -227,8 +228,8 @@ static dt_status *start_workers(dt_pipeline *pipeline, int n) {
         self->pipeline = pipeline;
         DT_TRY(dt_example_maker_create(pipeline->examples, dt_order_item_words(pipeline->order), true, &self->maker));
         DT_TRY(dt_timeline_add_thread(pipeline->options.timeline, 1, &self->recorder, "data %s, thread %d", pipeline->name, i));
-        if (pthread_create(&self->thread, NULL, work, self) != 0)
-            return dt_error(DT_RESOURCE_EXHAUSTED, "data %s: cannot start a thread", pipeline->name);
+        int reason = pthread_create(&self->thread, NULL, work, self);
+        if (reason != 0) return dt_status_annotate(dt_thread_error(reason), "data %s", pipeline->name);
         self->started = true;
     }
     return NULL;

@@ -10,7 +10,10 @@
 void *dt_host_memory_allocate(size_t bytes); /* aligned to 64, zeroed; NULL when there is none */
 void dt_host_memory_release(void *memory, size_t bytes);
 
-/* What the machine, or the container that it is, has free. INT64_MAX when it does not say. */
+/* What this process may still have: of the machine's memory, that of its control groups (containers, jobs of Slurm) and under `ulimit -v` and `-d`.
+ * INT64_MAX when nothing says. *bound: where it is not the machine that bounds it, what does, as in " under `ulimit -v`"; else "". `root` is where
+ * the system's files lie: "", but for tests. */
+int64_t dt_host_memory_find_free(const char *root, const char **bound);
 int64_t dt_host_memory_free_bytes(void);
 
 /* The memory of a device in the host's: its part of a dt_device_kind. */

@@ -424,17 +424,19 @@ static dt_status *does_not_fit(const dt_session *session, int d, int64_t needed,
     const dt_executor_memory *memory = &session->executors[d].memory;
     int64_t replicas = session->options.replicas;
     bool shared = session->spec.kind->shares_memory;
+    const char *bound = "";
     char copy[80] = "";
+    if (shared) dt_host_memory_find_free("", &bound);
     if (caller_bytes(session, d) > 0)
         snprintf(copy, sizeof copy, "; %.1f MiB for the copy that checkpoints are written from", in_mib(caller_bytes(session, d)));
     dt_status *status =
         dt_error(DT_RESOURCE_EXHAUSTED,
                  "the plan needs %.1f MiB of %s%s memory (%.1f MiB for the weights and what else is stored once, %.1f MiB for each of "
-                 "%d executor%s, and %.1f MiB for each of its replicas; %" PRId64 " replica%s in all%s), and %.1f MiB are free; use "
+                 "%d executor%s, and %.1f MiB for each of its replicas; %" PRId64 " replica%s in all%s), and %.1f MiB are free%s; use "
                  "fewer replicas, a smaller --global-batch%s, or compile for fewer rows",
                  in_mib(needed), shared ? "the machine" : domain->device->name, "'s", in_mib(domain->bytes),
                  in_mib(memory->microbatch_space.start + memory->slot_bytes * memory->slots), domain->n_executors, dt_plural(domain->n_executors),
-                 in_mib(replica_bytes) + in_mib(gathered_bytes) * (double)replicas, replicas, dt_plural(replicas), copy, in_mib(available),
+                 in_mib(replica_bytes) + in_mib(gathered_bytes) * (double)replicas, replicas, dt_plural(replicas), copy, in_mib(available), bound,
                  shared ? ", fewer cores" : "");
     return dt_artifact_suggest(status, session->artifact, "--batch", "N");
 }

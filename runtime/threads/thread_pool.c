@@ -3,6 +3,7 @@
 
 #include "base/cpu.h"
 #include "base/memory.h"
+#include "base/thread.h"
 #include "runtime/threads/event.h"
 
 #include <math.h>
@@ -56,7 +57,7 @@ dt_status *dt_thread_pool_create(int n, void (*begin)(void *context, int member)
         int reason = pthread_create(&members[i].thread, NULL, run_member, &members[i]);
         if (reason != 0) {
             dt_thread_pool_destroy(made);
-            return dt_error(DT_RESOURCE_EXHAUSTED, "cannot start thread %d of %d: %s", i, n, strerror(reason));
+            return dt_status_annotate(dt_thread_error(reason), "device %d of %d", i, n);
         }
         made->n_started = i;
     }
