@@ -3,6 +3,7 @@
 #include "compiler/commands/command.h"
 
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -35,9 +36,10 @@ typedef void new_handler(void);
 extern new_handler *set_new_handler(new_handler *handler) __asm__("_ZSt15set_new_handlerPFvvE") __attribute__((weak));
 
 static void say_out_of_memory(void) {
+    static atomic_flag is_said = ATOMIC_FLAG_INIT; /* levels are compiled at the same time */
     static const char message[] =
         "dtc: out of memory: LLVM, which generates code, got none; allow more (`ulimit -v`), or compile where there is more\n";
-    (void)!write(STDERR_FILENO, message, sizeof message - 1);
+    if (!atomic_flag_test_and_set(&is_said)) (void)!write(STDERR_FILENO, message, sizeof message - 1);
     _exit(1);
 }
 

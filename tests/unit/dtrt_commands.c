@@ -218,7 +218,7 @@ static void a_timeline_has_the_newest_steps(void **state) {
     assert_ok(dtrt_pipeline_close(rows));
     assert_ok(dtrt_write_timeline(session, scratch_path("timeline.json")));
     assert_true(count("timeline.json", "\"cat\":\"step\"") >= 3);
-    assert_fails(dtrt_write_timeline(session, scratch_path("none/timeline.json")), DT_IO, "none");
+    assert_fails(dtrt_write_timeline(session, scratch_path("none/timeline.json")), DT_NOT_FOUND, "none");
     assert_fails(dtrt_write_timeline(plain, scratch_path("other.json")), DT_FAILED_PRECONDITION, "keeps no timeline");
     options.timeline_steps = -1;
     assert_fails(dtrt_session_create(net, &options, &session), DT_INVALID_ARGUMENT, "timeline_steps");
