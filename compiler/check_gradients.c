@@ -108,7 +108,7 @@ static dt_status *make_function(work *w, size_t step, bool with_gradients, moved
     for (dt_value *value = function->first, *next; value != NULL; value = next) {
         next = value->next;
         if (is_gradient(value)) dt_list_push(w->arena, &gradients, value);
-        if (dt_value_has_effect(value)) dt_value_remove(value);
+        if (dt_value_writes(value)) dt_value_remove(value);
     }
     w->n = (int)gradients.n;
     list_gradients(w, gradients.items);

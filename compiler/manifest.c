@@ -57,7 +57,7 @@ static void add_share(cJSON *object, dt_share share) {
 static double initial_number(const dt_module *module, const dt_variable *variable) {
     for (size_t f = 0; f < module->functions.n; f++)
         for (const dt_value *value = module->functions.items[f]->first; value != NULL; value = value->next) {
-            if (!dt_value_has_effect(value) || strcmp(dt_value_string(value, "variable"), variable->path) != 0) continue;
+            if (!dt_value_writes(value) || strcmp(dt_value_string(value, "variable"), variable->path) != 0) continue;
             if (dt_value_is(value->operands[0], "constant")) return dt_value_number(value->operands[0], "value");
         }
     return 0;
@@ -93,7 +93,7 @@ static void add_locations(cJSON *root, const dt_compilation *compilation) {
 static int64_t n_trained(const dt_module *module, const dt_function *function) {
     int64_t n = 0;
     for (const dt_value *value = function->first; value != NULL; value = value->next) {
-        if (!dt_value_has_effect(value)) continue;
+        if (!dt_value_writes(value)) continue;
         const dt_variable *variable = dt_module_find_variable(module, dt_value_string(value, "variable"));
         if (variable->kind == DT_VARIABLE_PARAMETER) n += dt_shape_elements(variable->shape, 1, 1);
     }

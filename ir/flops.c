@@ -1,6 +1,8 @@
 /* flops: see the header. Loops over B give the part per row; everything is asked of the loops, nothing of the op. */
 #include "ir/flops.h"
 
+#include "ir/body.h"
+
 static bool is_work(const dt_formula *node) {
     if (node->kind == DT_FORMULA_SCALAR) return dt_scalar_precision(node->scalar) == DT_PRECISION_F32; /* rounding is a conversion, as it were */
     return node->kind == DT_FORMULA_FUNCTION;
@@ -44,11 +46,15 @@ dt_flops dt_flops_of_value(dt_arena *arena, const dt_value *value) {
 
 dt_flops dt_flops_of_function(dt_arena *arena, const dt_function *function) {
     dt_flops total = {0};
+    dt_value **bodies = DT_NEW_ARRAY(arena, dt_value *, function->next_id);
+    dt_function_find_bodies(function, bodies);
     for (const dt_value *value = function->first; value; value = value->next) {
         dt_flops flops = dt_flops_of_value(arena, value);
-        total.per_row += flops.per_row;
-        total.per_pair += flops.per_pair;
-        total.fixed += flops.fixed;
+        double times = 1;
+        for (const dt_value *loop = bodies[value->id]; loop != NULL; loop = bodies[loop->id]) times *= (double)dt_loop_trips(loop);
+        total.per_row += times * flops.per_row;
+        total.per_pair += times * flops.per_pair;
+        total.fixed += times * flops.fixed;
     }
     return total;
 }

@@ -68,13 +68,18 @@ const int64_t *dt_value_ints(const dt_value *value, const char *attribute, int *
 
 bool dt_value_is(const dt_value *value, const char *op) { return strcmp(value->op->name, op) == 0; }
 
-bool dt_value_has_effect(const dt_value *value) { return value->op->class == DT_CLASS_STATE && value->n_operands > 0; }
+bool dt_value_writes(const dt_value *value) { return value->op->class == DT_CLASS_STATE && value->n_operands > 0; }
+
+bool dt_value_has_effect(const dt_value *value) {
+    if (value->op->class != DT_CLASS_LOOP) return dt_value_writes(value);
+    return dt_value_is(value, "end_loop") || dt_value_is(value, "advance");
+}
 
 /* ---- what varies from batch to batch ---- */
 
 static bool is_written(const dt_function *function, const char *variable) {
     for (const dt_value *value = function->first; value != NULL; value = value->next)
-        if (dt_value_has_effect(value) && strcmp(dt_value_string(value, "variable"), variable) == 0) return true;
+        if (dt_value_writes(value) && strcmp(dt_value_string(value, "variable"), variable) == 0) return true;
     return false;
 }
 
@@ -134,18 +139,47 @@ void dt_value_add_locations(dt_value *value, const dt_value *from) {
 
 static void mark_live(dt_value *value) { value->scratch = value; }
 
+static bool is_live(const dt_value *value) { return value->scratch != NULL; }
+
+/* A carry that is read advances, which may make other values live; true: some. */
+static bool mark_advances(dt_function *function) {
+    bool any = false;
+    for (dt_value *value = function->first; value != NULL; value = value->next) {
+        if (is_live(value) || value->op->class != DT_CLASS_LOOP || !dt_value_is(value, "advance") || !is_live(value->operands[0])) continue;
+        mark_live(value);
+        any = true;
+    }
+    return any;
+}
+
+/* A loop stays while anything in its body does. Returns its end. */
+static dt_value *mark_loop(dt_value *loop) {
+    dt_value *value = loop->next;
+    for (bool any = false; !dt_value_is(value, "end_loop"); value = value->next) {
+        dt_value *inner = value;
+        if (dt_value_is(value, "begin_loop")) value = mark_loop(value);
+        any |= is_live(inner);
+        if (any) mark_live(loop);
+    }
+    if (is_live(loop)) mark_live(value);
+    return value;
+}
+
 void dt_function_sweep(dt_function *function) {
     for (dt_value *value = function->first; value != NULL; value = value->next) value->scratch = NULL;
     for (dt_value *value = function->first; value != NULL; value = value->next)
-        if (dt_value_has_effect(value)) mark_live(value);
+        if (dt_value_writes(value)) mark_live(value);
     for (size_t i = 0; i < function->inputs.n; i++) mark_live(function->inputs.items[i]);
     for (size_t i = 0; i < function->results.n; i++) mark_live(function->results.items[i].value);
+    do {
+        for (dt_value *value = function->last; value != NULL; value = value->previous)
+            for (int i = 0; i < value->n_operands && is_live(value); i++) mark_live(value->operands[i]);
+    } while (mark_advances(function));
+    for (dt_value *value = function->first; value != NULL; value = value->next)
+        if (value->op->class == DT_CLASS_LOOP && dt_value_is(value, "begin_loop")) value = mark_loop(value);
     for (dt_value *value = function->last, *previous; value != NULL; value = previous) {
         previous = value->previous;
-        if (value->scratch != NULL)
-            for (int i = 0; i < value->n_operands; i++) mark_live(value->operands[i]);
-        else
-            dt_value_remove(value);
+        if (!is_live(value)) dt_value_remove(value);
     }
 }
 

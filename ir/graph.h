@@ -151,7 +151,8 @@ bool dt_value_bool(const dt_value *value, const char *attribute);
 const char *dt_value_string(const dt_value *value, const char *attribute);
 const int64_t *dt_value_ints(const dt_value *value, const char *attribute, int *n);
 bool dt_value_is(const dt_value *value, const char *op); /* for passes only; kernels and backends never ask */
-bool dt_value_has_effect(const dt_value *value);         /* write: stays though nobody uses it */
+bool dt_value_writes(const dt_value *value);             /* a variable */
+bool dt_value_has_effect(const dt_value *value);         /* it writes, or says what a loop does: there is no value that others could use */
 
 /* Replaces every use of `old` in its function, results included, by `replacement`. */
 void dt_value_replace(dt_value *old, dt_value *replacement);

@@ -2,10 +2,12 @@
  * replica alone is the case n = 1, in which a collective has nothing to do. A value of which neither elements nor operands depend on the replica is
  * computed for the first, and the others share its elements: a whole update is.
  *
- * Elements are held as scalars of 8 bytes, each already rounded to its dtype; a value's elements live until its last use. */
+ * Elements are held as scalars of 8 bytes, each already rounded to its dtype; a value's elements live until its last use, those of a loop's body
+ * until the iteration ends, and what the body uses from outside until the loop does. */
 #include "ir/interpret.h"
 
 #include "base/memory.h"
+#include "ir/body.h"
 #include "ir/nest.h"
 
 #include <inttypes.h>
@@ -28,6 +30,13 @@ typedef struct slot {
     block *block; /* NULL before it is computed and after its last use */
 } slot;
 
+/* A loop of the function. */
+typedef struct iteration {
+    int64_t number;
+    dt_value *end;
+    DT_LIST(const dt_value *) leaving, advances;
+} iteration;
+
 typedef struct run {
     dt_arena *arena;
     dt_arena *scratch; /* for one value */
@@ -39,7 +48,9 @@ typedef struct run {
     dt_memory *memory;
     slot *slots;              /* [n_replicas * next_id]: of replica r, value id: r * next_id + id */
     bool writes;              /* variables, at the end: what is read is copied */
-    int *n_uses;              /* [next_id] still to come */
+    int *n_uses;              /* [next_id] still to come; of values outside of loops */
+    dt_value **bodies;        /* [next_id] ir/body.h; NULL: the function has no loops */
+    iteration *iterations;    /* [next_id] of loops */
     block *spare[MOST_SPARE]; /* large blocks that nobody uses any more, for the next values */
     int n_spare;
 } run;
@@ -283,6 +294,139 @@ static dt_status *collective(run *run, const dt_value *value) {
     return reduce_scatter(run, value);
 }
 
+/* ---- loops ---- */
+
+static const dt_value *body_of(const run *run, const dt_value *value) { return run->bodies != NULL ? run->bodies[value->id] : NULL; }
+
+static void prepare_loops(run *run) {
+    const dt_function *function = run->function;
+    if (!dt_function_has_loops(function)) return;
+    run->bodies = DT_NEW_ARRAY(run->arena, dt_value *, function->next_id);
+    run->iterations = DT_NEW_ARRAY(run->arena, iteration, function->next_id);
+    dt_function_find_bodies(function, run->bodies);
+    for (dt_value *value = function->first; value != NULL; value = value->next) {
+        if (value->op->class != DT_CLASS_LOOP) continue;
+        if (dt_value_is_loop(value)) run->iterations[value->id].end = dt_loop_end(value);
+        if (dt_value_leaves(value)) dt_list_push(run->arena, &run->iterations[dt_loop_left(run->bodies, value)->id].leaving, value);
+        if (dt_value_is(value, "advance")) dt_list_push(run->arena, &run->iterations[body_of(run, value)->id].advances, value);
+    }
+}
+
+/* The iteration's element of an axis of `size`. */
+static int64_t element_of(const run *run, const dt_value *value, const dt_value *loop, int64_t size) {
+    int64_t number = run->iterations[loop->id].number;
+    return dt_value_bool(value, "reverse") ? size - 1 - number : number;
+}
+
+static void scan(run *run, int replica, const dt_value *value) {
+    const slot *from = slot_of(run, replica, value->operands[0]);
+    int axis = (int)dt_value_int(value, "axis");
+    dt_wide view = describe(run, replica, value);
+    int64_t *strides = DT_NEW_ARRAY(run->arena, int64_t, view.rank);
+    for (int d = 0; d < view.rank; d++) strides[d] = from->wide.strides[d < axis ? d : d + 1];
+    view.strides = strides;
+    view.start = from->wide.start + from->wide.strides[axis] * element_of(run, value, body_of(run, value), from->wide.dims[axis]);
+    share(slot_of(run, replica, value), view, from);
+}
+
+static void put(const run *run, int replica, const dt_value *value) {
+    const dt_wide *part = &slot_of(run, replica, value->operands[0])->wide, *all = &slot_of(run, replica, value)->wide;
+    int axis = (int)dt_value_int(value, "axis");
+    size_t size = (size_t)all->dims[axis], n_blocks, width;
+    size_t element = (size_t)element_of(run, value, dt_loop_left(run->bodies, value), (int64_t)size);
+    split_at(all, axis, &n_blocks, &width);
+    for (size_t b = 0; b < n_blocks; b++) memcpy(all->data + (b * size + element) * width, part->data + b * width, width * sizeof *part->data);
+}
+
+/* At the end of an iteration: what leaves the body in each. */
+static dt_status *leave(run *run, int replica, const dt_value *value, bool first) {
+    bool stacks = dt_value_is(value, "stack");
+    if (dt_value_is(value, "final")) return NULL; /* when carries advance */
+    DT_TRY(lay_out(run, replica, value->operands[0]));
+    if (first) DT_TRY(allocate_dense(run, replica, value));
+    const dt_wide *x = &slot_of(run, replica, value->operands[0])->wide, *sum = &slot_of(run, replica, value)->wide;
+    if (stacks)
+        put(run, replica, value);
+    else
+        for (size_t i = 0; i < sum->n; i++) sum->data[i] = first ? x->data[i] : combine("sum", value->dtype, sum->data[i], x->data[i]);
+    return NULL;
+}
+
+/* The carry has its next elements: for another iteration, or as what it finally is. */
+static void arrive(run *run, int replica, const dt_value *carry, const iteration *iteration, slot next, bool last) {
+    if (!last) {
+        *slot_of(run, replica, carry) = next;
+        return;
+    }
+    for (size_t i = 0; i < iteration->leaving.n; i++)
+        if (dt_value_is(iteration->leaving.items[i], "final") && iteration->leaving.items[i]->operands[0] == carry)
+            share(slot_of(run, replica, iteration->leaving.items[i]), next.wide, &next);
+    release(run, &next);
+}
+
+/* Ends an iteration on one replica: something leaves, the body's elements go, carries advance together. */
+static dt_status *end_iteration(run *run, int replica, const dt_value *loop) {
+    iteration *here = &run->iterations[loop->id];
+    bool last = here->number + 1 == dt_loop_trips(loop);
+    for (size_t i = 0; i < here->leaving.n; i++) DT_TRY(leave(run, replica, here->leaving.items[i], here->number == 0));
+    slot *next = DT_NEW_ARRAY(run->arena, slot, here->advances.n);
+    for (size_t i = 0; i < here->advances.n; i++) {
+        const slot *from = slot_of(run, replica, here->advances.items[i]->operands[1]);
+        share(&next[i], from->wide, from);
+    }
+    for (const dt_value *value = loop->next; value != here->end; value = value->next) release(run, slot_of(run, replica, value));
+    for (size_t i = 0; i < here->advances.n; i++) arrive(run, replica, here->advances.items[i]->operands[0], here, next[i], last);
+    return NULL;
+}
+
+static void drop_use(run *run, const dt_value *value) {
+    if (--run->n_uses[value->id] > 0) return;
+    for (int r = 0; r < run->n_replicas; r++) release(run, slot_of(run, r, value));
+}
+
+/* What a loop that has ended used from outside of all loops. */
+static void drop_uses_of_loop(run *run, const dt_value *loop) {
+    if (body_of(run, loop) != NULL) return;
+    for (const dt_value *value = loop->next; value != run->iterations[loop->id].end; value = value->next)
+        for (int k = 0; k < value->n_operands; k++)
+            if (body_of(run, value->operands[k]) == NULL) drop_use(run, value->operands[k]);
+}
+
+/* The value of `begin_loop` itself. */
+static dt_status *number_iteration(run *run, const dt_value *loop, int64_t number) {
+    run->iterations[loop->id].number = number;
+    for (int r = 0; r < run->n_replicas; r++) {
+        release(run, slot_of(run, r, loop));
+        DT_TRY(allocate_dense(run, r, loop));
+        slot_of(run, r, loop)->wide.data[0].i = number;
+    }
+    return NULL;
+}
+
+/* Goes on to *next: from the end of a loop back to its beginning, until it has run as often as it shall. */
+static dt_status *step_loop(run *run, const dt_value *value, const dt_value **next) {
+    if (dt_value_is_loop(value)) return number_iteration(run, value, 0);
+    if (!dt_value_is_end_loop(value)) return NULL;
+    const dt_value *loop = value->previous;
+    while (!dt_value_is_loop(loop) || run->iterations[loop->id].end != value) loop = loop->previous;
+    for (int r = 0; r < run->n_replicas; r++) DT_TRY(end_iteration(run, r, loop));
+    if (run->iterations[loop->id].number + 1 == dt_loop_trips(loop)) {
+        drop_uses_of_loop(run, loop);
+        return NULL;
+    }
+    *next = loop->next;
+    return number_iteration(run, loop, run->iterations[loop->id].number + 1);
+}
+
+/* A carry, or a part of what is scanned; all else has been seen to at the ends of iterations. */
+static void enter(run *run, int replica, const dt_value *value) {
+    bool carries = dt_value_is(value, "carry");
+    if (dt_value_is(value, "scanned")) scan(run, replica, value);
+    if (!carries || run->iterations[body_of(run, value)->id].number > 0) return;
+    const slot *from = slot_of(run, replica, value->operands[0]);
+    share(slot_of(run, replica, value), from->wide, from);
+}
+
 /* ---- values ---- */
 
 /* Memory for the next value. */
@@ -349,7 +493,9 @@ static dt_status *compute(run *run, const dt_value *value) {
         return dt_error(DT_INVALID_ARGUMENT, "%s: %%%d = %s is not resolved yet", run->function->name, value->id, value->op->name);
     if (dt_value_has_effect(value)) return NULL; /* at the end */
     for (int r = 0; r < run->n_replicas; r++) {
-        if (is_that_of_first(run, r, value)) {
+        if (value->op->class == DT_CLASS_LOOP) {
+            enter(run, r, value);
+        } else if (is_that_of_first(run, r, value)) {
             const slot *first = slot_of(run, 0, value);
             share(slot_of(run, r, value), first->wide, first);
         } else if (value->op->class == DT_CLASS_STATE) {
@@ -371,12 +517,11 @@ static void count_uses(const run *run) {
     for (size_t i = 0; i < run->function->results.n; i++) run->n_uses[run->function->results.items[i].value->id]++;
 }
 
-/* A use is over; a write's lasts to the end of the function. */
+/* A use is over; a write's lasts to the end of the function, a body's to the end of its loop. */
 static void drop_uses(run *run, const dt_value *value) {
-    if (dt_value_has_effect(value)) return;
+    if (dt_value_has_effect(value) || body_of(run, value) != NULL) return;
     for (int k = 0; k < value->n_operands; k++)
-        if (--run->n_uses[value->operands[k]->id] == 0)
-            for (int r = 0; r < run->n_replicas; r++) release(run, slot_of(run, r, value->operands[k]));
+        if (body_of(run, value->operands[k]) == NULL) drop_use(run, value->operands[k]);
     if (run->n_uses[value->id] == 0)
         for (int r = 0; r < run->n_replicas; r++) release(run, slot_of(run, r, value));
 }
@@ -385,13 +530,16 @@ static dt_status *run_function(run *run, dt_tensor *results) {
     const dt_function *function = run->function;
     run->n_uses = DT_NEW_ARRAY(run->arena, int, function->next_id);
     count_uses(run);
-    for (const dt_value *value = function->first; value != NULL; value = value->next) run->writes |= dt_value_has_effect(value);
-    for (const dt_value *value = function->first; value != NULL; value = value->next) {
+    prepare_loops(run);
+    for (const dt_value *value = function->first; value != NULL; value = value->next) run->writes |= dt_value_writes(value);
+    for (const dt_value *value = function->first, *next; value != NULL; value = next) {
+        next = value->next;
         DT_TRY(compute(run, value));
         drop_uses(run, value);
+        DT_TRY(step_loop(run, value, &next));
     }
     for (const dt_value *value = function->first; value != NULL; value = value->next)
-        if (dt_value_has_effect(value)) DT_TRY(write_variable(run, value));
+        if (dt_value_writes(value)) DT_TRY(write_variable(run, value));
     for (int r = 0; r < run->n_replicas; r++)
         for (size_t i = 0; i < function->results.n; i++) {
             const dt_value *value = function->results.items[i].value;

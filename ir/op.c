@@ -269,7 +269,7 @@ const char *dt_class_name(dt_op_class class) {
     static const char *const names[DT_N_CLASSES] = {
         [DT_CLASS_SOURCE] = "SOURCE", [DT_CLASS_MAP] = "MAP",         [DT_CLASS_REDUCE] = "REDUCE",         [DT_CLASS_CONTRACT] = "CONTRACT",
         [DT_CLASS_WINDOW] = "WINDOW", [DT_CLASS_MOVE] = "MOVE",       [DT_CLASS_INDEX] = "INDEX",           [DT_CLASS_RANDOM] = "RANDOM",
-        [DT_CLASS_STATE] = "STATE",   [DT_CLASS_CONTROL] = "CONTROL", [DT_CLASS_COLLECTIVE] = "COLLECTIVE",
+        [DT_CLASS_STATE] = "STATE",   [DT_CLASS_CONTROL] = "CONTROL", [DT_CLASS_COLLECTIVE] = "COLLECTIVE", [DT_CLASS_LOOP] = "LOOP",
     };
     return names[class];
 }

@@ -20,6 +20,7 @@ typedef enum dt_op_class {
     DT_CLASS_COLLECTIVE, /* inserted by partition */
     DT_CLASS_STATE,      /* read and write of variables */
     DT_CLASS_CONTROL,    /* resolved by a pass: gradient */
+    DT_CLASS_LOOP,       /* a loop and what enters and leaves its body (ir/body.h) */
     DT_N_CLASSES
 } dt_op_class;
 
@@ -106,7 +107,7 @@ struct dt_op {
     const char *formula;  /* MAP, RANDOM, SOURCE: scalar expression; REDUCE, WINDOW: combiner word; else "" */
     const char *gradient; /* text "x: …; y: …" over operands, `result` and `g`; "" none here; see gradient_function */
     dt_infer_function infer;
-    dt_loops_function loops; /* NULL for STATE, CONTROL, COLLECTIVE and sources without data */
+    dt_loops_function loops; /* NULL for STATE, CONTROL, LOOP, COLLECTIVE and sources without data */
     dt_gradient_function gradient_function;
     dt_narrow_function narrow; /* NULL: attributes stay what they are */
     unsigned algebra;          /* dt_op_algebra */

@@ -125,6 +125,9 @@ dt_row_gradient dt_gradient_gather, dt_gradient_scatter_add;
 dt_row_infer dt_infer_random_uniform;
 dt_row_loops dt_loops_random_uniform;
 
+/* ops_loop.c */
+dt_row_infer dt_infer_loop, dt_infer_end_loop, dt_infer_carried, dt_infer_advance, dt_infer_scanned, dt_infer_stack;
+
 /* ops_state.c: collectives, variables, control */
 dt_row_infer dt_infer_all_reduce, dt_infer_all_gather, dt_infer_reduce_scatter, dt_infer_write, dt_infer_gradient;
 

@@ -1,6 +1,8 @@
 /* verify: see verify.h. Types are not compared rule by rule: the row infers them again, and the answer must be what the value says. */
 #include "ir/verify.h"
 
+#include "ir/body.h"
+
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,7 +106,8 @@ static dt_status *verify_function(dt_arena *scratch, dt_function *function) {
         if (value->function != function || !is_defined(value))
             return dt_error(DT_INTERNAL, "function %s: its result %s is not in it", function->name, function->results.items[i].name);
     }
-    return verify_state(scratch, function);
+    DT_TRY(verify_state(scratch, function));
+    return dt_bodies_verify(scratch, function);
 }
 
 static dt_status *verify_module(dt_arena *scratch, dt_module *module) {

@@ -5,17 +5,9 @@
  * Reverse mode, once for each y: all gradients of one loss share one walk backwards. Only values that lie between an x and y are visited, and each is
  * differentiated by its own row (ir/gradient.h). What the rows build is ops of the same table, so a gradient can be differentiated again:
  * the first y in program order is resolved first, and a later one finds plain ops where an earlier gradient stood. */
-#include "compiler/passes/passes.h"
+#include "compiler/passes/autodiff.h"
+#include "ir/body.h"
 #include "ir/gradient.h"
-
-/* State of one walk: adjoints by the id that a value had when the walk began. */
-typedef struct walk {
-    dt_builder builder;
-    dt_value *y;
-    bool *depends;       /* [n] lies on a path from some x to y */
-    dt_value **adjoints; /* [n] d y / d value, or NULL while it is zero */
-    bool *is_x;          /* [n] */
-} walk;
 
 static bool is_gradient_of(const dt_value *value, const dt_value *y) {
     return dt_value_is(value, "gradient") && (y == NULL || value->operands[0] == y);
@@ -27,28 +19,35 @@ static dt_value *first_gradient(const dt_function *function) {
     return NULL;
 }
 
-/* Marks what depends on an x, from the top of the function down to y. */
-static void mark_dependents(walk *walk, const dt_function *function) {
-    for (dt_value *value = function->first; value; value = value->next) {
-        bool depends = walk->is_x[value->id];
-        for (int k = 0; k < value->n_operands && !depends; k++) depends = walk->depends[value->operands[k]->id];
-        walk->depends[value->id] = depends;
+/* Marks what depends on an x, from the top of the function down to y. A carry also depends on what it advances to: its loop is gone through again. */
+static void mark_dependents(dt_autodiff *walk) {
+    bool advanced = false;
+    for (dt_value *value = walk->function->first; value; value = value->next) {
+        bool *depends = &walk->depends[value->id];
+        *depends |= walk->is_x[value->id];
+        for (int k = 0; k < value->n_operands && !*depends; k++) *depends = walk->depends[value->operands[k]->id];
         if (value == walk->y) return;
+        if (value->op->class != DT_CLASS_LOOP) continue;
+        if (dt_value_is(value, "advance") && walk->depends[value->operands[1]->id] && !walk->depends[value->operands[0]->id])
+            walk->depends[value->operands[0]->id] = advanced = true;
+        if (!dt_value_is_end_loop(value) || !advanced) continue;
+        while (walk->bodies[value->id] != NULL || !dt_value_is_loop(value)) value = value->previous; /* the outermost */
+        advanced = false;
     }
 }
 
-static dt_status *add_adjoint(walk *walk, const dt_value *value, dt_value *part) {
-    dt_value **adjoint = &walk->adjoints[value->id];
+dt_status *dt_adjoint_add(dt_adjoints *adjoints, const dt_value *value, dt_value *part) {
+    dt_value **adjoint = &adjoints->of[value->id];
     if (*adjoint == NULL) {
         *adjoint = part;
         return NULL;
     }
-    return dt_build_binary(&walk->builder, adjoint, "add", *adjoint, part);
+    return dt_build_binary(&adjoints->builder, adjoint, "add", *adjoint, part);
 }
 
-static dt_status *differentiate(walk *walk, dt_arena *arena, dt_value *value) {
-    bool *wanted = DT_NEW_ARRAY(arena, bool, value->n_operands);
-    dt_value **parts = DT_NEW_ARRAY(arena, dt_value *, value->n_operands);
+static dt_status *differentiate(dt_autodiff *walk, dt_adjoints *adjoints, dt_value *value) {
+    bool *wanted = DT_NEW_ARRAY(walk->arena, bool, value->n_operands);
+    dt_value **parts = DT_NEW_ARRAY(walk->arena, dt_value *, value->n_operands);
     bool any = false;
     for (int k = 0; k < value->n_operands; k++) {
         const dt_value *operand = value->operands[k];
@@ -56,12 +55,29 @@ static dt_status *differentiate(walk *walk, dt_arena *arena, dt_value *value) {
         any = any || wanted[k];
     }
     if (!any) return NULL;
-    walk->builder.locations = value->locations;
-    walk->builder.n_locations = value->n_locations;
-    DT_TRY(dt_op_gradient(&walk->builder, value, walk->adjoints[value->id], wanted, parts));
+    adjoints->builder.locations = value->locations;
+    adjoints->builder.n_locations = value->n_locations;
+    DT_TRY(dt_op_gradient(&adjoints->builder, value, adjoints->of[value->id], wanted, parts));
     for (int k = 0; k < value->n_operands; k++)
-        if (wanted[k] && parts[k]) DT_TRY(add_adjoint(walk, value->operands[k], parts[k]));
+        if (wanted[k] && parts[k]) DT_TRY(dt_adjoint_add(adjoints, value->operands[k], parts[k]));
     return NULL;
+}
+
+dt_status *dt_autodiff_walk(dt_autodiff *walk, dt_adjoints *adjoints, dt_value *last, const dt_value *begin) {
+    for (dt_value *value = last; value != begin; value = value->previous) {
+        if (dt_value_is_end_loop(value)) { /* on the way back it comes first */
+            int id = value->id;
+            while (!dt_value_is_loop(value) || dt_loop_end(value)->id != id) value = value->previous;
+            DT_TRY(dt_autodiff_loop(walk, adjoints, value));
+        } else if (value->op->class != DT_CLASS_LOOP && value->id < walk->n && walk->depends[value->id] && adjoints->of[value->id]) {
+            DT_TRY(differentiate(walk, adjoints, value));
+        }
+    }
+    return NULL;
+}
+
+static dt_status *refuse_within_loop(const dt_value *value) {
+    return dt_error(DT_INVALID_ARGUMENT, "function %s: a gradient is taken within the body of a loop, which is not supported", value->function->name);
 }
 
 /* Resolves all gradients of first->operands[0], placing the backward ops before `first`. */
@@ -69,27 +85,31 @@ static dt_status *resolve(dt_function *function, dt_value *first) {
     dt_arena *arena = function->module->arena;
     dt_value *y = first->operands[0];
     int n = function->next_id;
-    walk walk = {.builder = {.function = function, .before = first},
-                 .y = y,
-                 .depends = DT_NEW_ARRAY(arena, bool, n),
-                 .adjoints = DT_NEW_ARRAY(arena, dt_value *, n),
-                 .is_x = DT_NEW_ARRAY(arena, bool, n)};
+    dt_autodiff walk = {.arena = arena,
+                        .function = function,
+                        .y = y,
+                        .n = n,
+                        .depends = DT_NEW_ARRAY(arena, bool, n),
+                        .is_x = DT_NEW_ARRAY(arena, bool, n),
+                        .bodies = DT_NEW_ARRAY(arena, dt_value *, n)};
+    dt_adjoints adjoints = {.builder = {.function = function, .before = first}, .of = DT_NEW_ARRAY(arena, dt_value *, n)};
+    dt_function_find_bodies(function, walk.bodies);
+    if (walk.bodies[first->id] != NULL) return refuse_within_loop(first);
     for (dt_value *value = first; value; value = value->next)
         if (is_gradient_of(value, y)) walk.is_x[value->operands[1]->id] = true;
-    mark_dependents(&walk, function);
+    mark_dependents(&walk);
 
-    walk.builder.locations = y->locations;
-    walk.builder.n_locations = y->n_locations;
-    DT_TRY(dt_build_constant(&walk.builder, &walk.adjoints[y->id], y->dtype, 1, y->shape));
-    for (dt_value *value = y; value; value = value->previous)
-        if (walk.depends[value->id] && walk.adjoints[value->id]) DT_TRY(differentiate(&walk, arena, value));
+    adjoints.builder.locations = y->locations;
+    adjoints.builder.n_locations = y->n_locations;
+    DT_TRY(dt_build_constant(&adjoints.builder, &adjoints.of[y->id], y->dtype, 1, y->shape));
+    DT_TRY(dt_autodiff_walk(&walk, &adjoints, y, NULL));
 
     for (dt_value *value = first, *next; value; value = next) {
         next = value->next;
         if (!is_gradient_of(value, y)) continue;
-        dt_value *x = value->operands[1], *adjoint = walk.adjoints[x->id];
-        walk.builder.before = value;
-        if (adjoint == NULL) DT_TRY(dt_build_constant(&walk.builder, &adjoint, x->dtype, 0, x->shape));
+        dt_value *x = value->operands[1], *adjoint = adjoints.of[x->id];
+        adjoints.builder.before = value;
+        if (adjoint == NULL) DT_TRY(dt_build_constant(&adjoints.builder, &adjoint, x->dtype, 0, x->shape));
         dt_value_replace(value, adjoint);
         dt_value_remove(value);
     }

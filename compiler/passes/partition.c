@@ -10,6 +10,7 @@
  *
  * After it DT_BATCH means the valid rows of one replica, and stands in a shape once; DT_GATHERED means the valid rows of all. */
 #include "compiler/passes/partition.h"
+#include "ir/body.h"
 
 #include <assert.h>
 #include <string.h>
@@ -22,7 +23,8 @@ static dt_distribution partial(dt_combiner combiner) { return (dt_distribution){
 /* ---- partial sums that go on ---- */
 
 static bool is_partial_sum(const dt_partition *p, const dt_value *value) {
-    bool shared = dt_origin_of(p, value)->n_uses > 1; /* another user may need the whole: then one all_reduce serves both */
+    bool shared = dt_origin_of(p, value)->n_uses > 1 && p->bodies[value->id] == NULL; /* another user may need the whole: then one all_reduce serves
+                                                                                          both; not within a loop, where none may be */
     return value->distribution.kind == DT_PARTIAL && value->distribution.combiner == DT_COMBINE_SUM && !shared;
 }
 
@@ -111,11 +113,18 @@ static dt_status *rewrite(dt_partition *p, dt_origin *origin, int shared, dt_dis
     return NULL;
 }
 
-/* reshape moves nothing: it is split where its operand is. */
+/* What a loop adds up or stacks of partial sums is partial: it crosses once, after the loop. */
+static bool leaves_partial(const dt_value *value) {
+    const dt_value *x = value->operands[0];
+    return dt_value_leaves(value) && (value->op->algebra & DT_OP_LINEAR) && x->distribution.kind == DT_PARTIAL &&
+           x->distribution.combiner == DT_COMBINE_SUM;
+}
+
+/* reshape moves nothing: it is split where its operand is. So is what enters a body and what leaves it: a carry where it begins. */
 static dt_status *distribute_alias(dt_partition *p, dt_origin *origin) {
     dt_origin *operand = dt_origin_of(p, origin->operands[0]);
     int n_before = 0, axis = DT_WHOLE;
-    if (keeps_partial(p, origin->value)) {
+    if (keeps_partial(p, origin->value) || leaves_partial(origin->value)) {
         origin->value->distribution = operand->value->distribution;
         return NULL;
     }
@@ -136,9 +145,25 @@ static dt_status *distribute_by_loops(dt_partition *p, dt_origin *origin) {
     return rewrite(p, origin, shared, distribution_of(origin, shared));
 }
 
+/* A carry is everywhere in the body as it is at first: what it advances to is made so. */
+static dt_status *distribute_in_loop(dt_partition *p, dt_origin *origin) {
+    dt_value *value = origin->value;
+    if (dt_value_is(value, "advance")) {
+        const dt_distribution *carry = &value->operands[0]->distribution;
+        int axis = carry->kind == DT_SPLIT ? carry->axis : DT_WHOLE;
+        return dt_partition_convert(p, dt_origin_of(p, origin->operands[1]), axis, value, &value->operands[1]);
+    }
+    value->distribution = replicated;
+    dt_origin_add_version(p, origin, DT_WHOLE, value);
+    return NULL;
+}
+
 static dt_status *distribute(dt_partition *p, dt_origin *origin) {
     dt_value *value = origin->value;
     switch (value->op->class) {
+    case DT_CLASS_LOOP:
+        if (value->n_operands > 0 && !dt_value_has_effect(value)) break;
+        return distribute_in_loop(p, origin);
     case DT_CLASS_COLLECTIVE: return NULL;
     case DT_CLASS_CONTROL: return dt_error(DT_INTERNAL, "%s must be resolved before partition", value->op->name);
     case DT_CLASS_STATE: return rewrite(p, origin, -1, replicated);
@@ -163,6 +188,24 @@ static dt_status *distribute_results(dt_partition *p) {
     return NULL;
 }
 
+/* Iterations would cross replicas one by one, and for all microbatches at once. */
+static dt_status *refuse_crossing(const dt_function *function) {
+    const dt_value *loop = NULL;
+    int depth = 0;
+    for (const dt_value *value = function->first; value != NULL; value = value->next) {
+        depth += dt_value_is_loop(value) - dt_value_is_end_loop(value);
+        if (depth == 1 && dt_value_is_loop(value)) loop = value;
+        if (depth == 0 || value->op->class != DT_CLASS_COLLECTIVE) continue;
+        dt_location at = value->n_locations > 0 ? value->locations[0] : (dt_location){.file = -1};
+        const char *file = at.file >= 0 ? function->module->files.items[at.file] : function->name;
+        return dt_error(DT_INVALID_ARGUMENT,
+                        "%s:%d:%d: in the body of scan a value is made of all rows of the batch, as a batch statistic is: it would cross replicas in "
+                        "each of %lld iterations; compute it before the scan or after it",
+                        file, at.line, at.column, (long long)dt_loop_trips(loop));
+    }
+    return NULL;
+}
+
 /* What the program says of the value: the pass changes it. */
 static dt_origin origin_of(dt_arena *arena, dt_value *value) {
     return (dt_origin){.value = value,
@@ -180,6 +223,8 @@ static dt_status *partition_function(dt_compilation *compilation, dt_function *f
     dt_function_renumber(function);
     dt_partition p = {.compilation = compilation, .function = function, .n = function->next_id, .n_made = 1};
     p.origins = DT_NEW_ARRAY(arena, dt_origin, p.n);
+    p.bodies = DT_NEW_ARRAY(arena, dt_value *, p.n);
+    dt_function_find_bodies(function, p.bodies);
     for (dt_value *value = function->first; value; value = value->next) {
         p.origins[value->id] = origin_of(arena, value);
         value->distribution = unknown;
@@ -189,6 +234,7 @@ static dt_status *partition_function(dt_compilation *compilation, dt_function *f
     for (int id = 0; id < p.n; id++) DT_TRY(distribute(&p, &p.origins[id]));
     DT_TRY(distribute_results(&p));
     dt_function_sweep(function);
+    DT_TRY(refuse_crossing(function));
     dt_function_renumber(function);
     return NULL;
 }

@@ -27,6 +27,7 @@ typedef struct dt_partition {
     dt_function *function;
     int n;              /* values of the program: ids below this one */
     dt_origin *origins; /* [n] */
+    dt_value **bodies;  /* [n] of loops (ir/body.h) */
     int n_made;         /* grows with each version: what was known of costs is old then */
 } dt_partition;
 

@@ -74,6 +74,7 @@ static int64_t work_of(const dt_origin *origin) {
     switch (origin->value->op->class) {
     case DT_CLASS_SOURCE:
     case DT_CLASS_RANDOM:
+    case DT_CLASS_LOOP:
     case DT_CLASS_MOVE: return 0;
     default: break;
     }
@@ -213,6 +214,10 @@ dt_attribute *dt_partition_attributes(const dt_partition *p, const dt_origin *or
 
 static dt_status *compute_again(dt_partition *p, dt_origin *origin, int axis, const dt_value *user) {
     dt_value *value = origin->value, *version;
+    if (value->op->class == DT_CLASS_LOOP)
+        return dt_error(DT_INVALID_ARGUMENT,
+                        "function %s: what scan carries, takes or gives is needed split at two dimensions, which is not supported",
+                        value->function->name);
     dt_value **operands = DT_NEW_ARRAY(p->function->module->arena, dt_value *, value->n_operands);
     DT_TRY(dt_partition_operands(p, origin, dt_loop_of_axis(origin, axis), user, operands));
     dt_builder builder = builder_behind(p, value);

@@ -10,6 +10,7 @@ dt_status *dt_pass_sink(dt_compilation *compilation);
 dt_status *dt_pass_autodiff(dt_compilation *compilation);
 dt_status *dt_pass_simplify(dt_compilation *compilation);
 dt_status *dt_pass_partition(dt_compilation *compilation);
+dt_status *dt_pass_unroll(dt_compilation *compilation);
 dt_status *dt_pass_fuse(dt_compilation *compilation);
 dt_status *dt_pass_schedule(dt_compilation *compilation);
 dt_status *dt_pass_late_writes(dt_compilation *compilation);

@@ -7,6 +7,7 @@
  * one before it. So reshapes sink: map(reshape(x)) becomes reshape(map(x)), and what is cheap beside it (constants, random numbers, broadcasts of
  * scalars) is made in the shape of x. A dropout below a flatten then belongs to the pooling above it. */
 #include "compiler/passes/passes.h"
+#include "ir/body.h"
 #include "ir/interpret.h"
 #include "ir/scalar.h"
 
@@ -242,8 +243,10 @@ static uint64_t hash_of_value(const dt_value *value) {
     return dt_hash_bytes(value->operands, (size_t)value->n_operands * sizeof *value->operands, hash);
 }
 
-/* Whether the value is what its row, operands and attributes say: an argument is itself, and an effect happens each time. */
+/* Whether the value is what its row, operands and attributes say: an argument is itself, and an effect happens each time. What enters the body of a
+ * loop depends on where it stands as well. */
 static bool is_expression(const dt_value *value) {
+    if (value->op->class == DT_CLASS_LOOP) return dt_value_leaves(value);
     return !dt_value_has_effect(value) && (value->op->class != DT_CLASS_SOURCE || value->op->loops != NULL);
 }
 
@@ -251,12 +254,13 @@ static bool is_expression(const dt_value *value) {
 static void join_equal_values(simplify *s) {
     size_t n_slots = 16;
     while (n_slots < (size_t)s->function->next_id * 2) n_slots *= 2;
-    dt_value **slots = DT_NEW_ARRAY(s->arena, dt_value *, n_slots);
+    dt_value **slots = DT_NEW_ARRAY(s->arena, dt_value *, n_slots), **bodies = DT_NEW_ARRAY(s->arena, dt_value *, s->function->next_id);
+    dt_function_find_bodies(s->function, bodies);
     for (dt_value *value = s->function->first, *next; value; value = next) {
         next = value->next;
         if (!is_expression(value)) continue;
         dt_value **slot = &slots[hash_of_value(value) & (n_slots - 1)], *same = *slot;
-        while (same && !same_value(same, value)) same = same->scratch;
+        while (same && (!same_value(same, value) || !dt_body_is_within(bodies, bodies[value->id], bodies[same->id]))) same = same->scratch;
         if (same) {
             dt_value_add_locations(same, value);
             dt_value_replace(value, same);

@@ -216,5 +216,6 @@ const dt_builtin dt_builtins_tensor[] = {
     {"reshape", "(x, shape: list)", builtin_reshape, false},
     {"broadcast", "(x, shape: list)", builtin_broadcast, false},
     {"gather", "(x, index, axis: int = 0)", builtin_gather, false},
+    {"scan", "(body: function, init, xs = none, axis: int = 1, reverse: bool = false, length = none)", dt_elaborate_scan, false},
     {NULL, NULL, NULL, false},
 };

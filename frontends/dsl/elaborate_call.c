@@ -310,6 +310,7 @@ static dt_object call_op(dt_elaborator *e, const dt_op *op, const dt_actual *act
     }
     if (op->variadic ? (int)operands.n < op->n_operands : (int)operands.n != op->n_operands)
         return dt_elaborator_fail(e, "ops.%s takes %d operand%s, here are %zu", op->name, op->n_operands, dt_plural(op->n_operands), operands.n);
+    if (stream >= 0) return dt_emit_random(e, op, attributes);
     return dt_emit(e, op->name, operands.items, (int)operands.n, settings.items, settings.n);
 }
 

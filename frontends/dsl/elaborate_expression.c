@@ -151,8 +151,8 @@ static dt_object module_field(dt_elaborator *e, dt_object base, const char *name
         return dt_poison();
     }
     const dt_op *op = dt_op_find(name);
-    bool allowed =
-        op != NULL && op->class != DT_CLASS_COLLECTIVE && op->class != DT_CLASS_STATE && op->class != DT_CLASS_CONTROL && op->infer != NULL;
+    bool allowed = op != NULL && op->class != DT_CLASS_COLLECTIVE && op->class != DT_CLASS_STATE && op->class != DT_CLASS_CONTROL &&
+                   op->class != DT_CLASS_LOOP && op->infer != NULL;
     if (op != NULL && op->class == DT_CLASS_MAP) allowed = true;
     if (!allowed) {
         dt_elaborator_error(e, span, "ops has no %s that a program can call", name);

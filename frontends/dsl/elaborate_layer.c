@@ -48,13 +48,13 @@ dt_object dt_variable_read(dt_elaborator *e, int variable) {
     if (e->step == NULL) return dt_elaborator_fail(e, "%s exists only in steps", path);
     if (state->current == NULL) {
         dt_named_attribute setting = {"variable", {.s = path}};
-        dt_object value = dt_emit(e, "read", NULL, 0, &setting, 1);
+        dt_object value = dt_emit_outside(e, "read", NULL, 0, &setting, 1);
         if (dt_is_poison(value)) return value;
         state->current = value.value;
         if (!is_launch) dt_list_push(e->arena, &state->versions, value.value);
     } else if (may_be_passed && state->written && !state->detached && dt_dtype_is_float(state->current->dtype)) {
         /* What was written is a new beginning for gradients: they are taken at it and do not flow on into how it was computed. */
-        dt_object value = dt_emit_unary(e, "stop_gradient", state->current);
+        dt_object value = dt_emit_outside(e, "stop_gradient", &state->current, 1, NULL, 0);
         if (dt_is_poison(value)) return value;
         state->current = value.value;
         state->detached = true;
@@ -82,6 +82,7 @@ static dt_object fit_variable(dt_elaborator *e, const char *path, dt_dtype dtype
 void dt_variable_write(dt_elaborator *e, int variable, dt_object object, dt_span span) {
     const dt_variable *v = &e->module->variables.items[variable];
     e->at = span;
+    if (dt_refuse_in_scan(e, span, "a state is written")) return;
     dt_object value = fit_variable(e, v->path, v->dtype, v->shape, object);
     if (dt_is_poison(value)) return;
     dt_variable_state *state = &e->variables.items[variable];

@@ -74,7 +74,7 @@ dt_object dt_emit(dt_elaborator *e, const char *name, dt_value *const *operands,
         attributes[index] = settings[i].value;
     }
     dt_location location = dt_elaborator_location(e, e->at);
-    dt_builder builder = {.function = e->function, .n_locations = 1, .locations = &location};
+    dt_builder builder = {.function = e->function, .before = e->before, .n_locations = 1, .locations = &location};
     dt_value *value;
     dt_status *status = dt_build(&builder, op, operands, n_operands, attributes, &value);
     if (status != NULL) {

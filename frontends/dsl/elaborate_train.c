@@ -1,5 +1,6 @@
 /* elaborate_train: objectives, gradients, optimizers, and the trees they pass to each other. */
 #include "frontends/dsl/elaborator.h"
+#include "ir/body.h"
 
 #include <string.h>
 
@@ -103,7 +104,7 @@ void dt_regularize(dt_elaborator *e, dt_object term) {
         dt_elaborator_error(e, e->at, "regularize stands in a layer or model");
         return;
     }
-    if (!e->training || dt_is_poison(term)) return;
+    if (!e->training || dt_is_poison(term) || dt_refuse_in_scan(e, e->at, "regularize stands")) return;
     term = dt_to_tensor(e, term, DT_F32);
     if (dt_is_poison(term)) return;
     if (term.value->shape.rank != 0 || !dt_dtype_is_float(term.value->dtype)) {
@@ -176,10 +177,11 @@ dt_object dt_objective(dt_elaborator *e, dt_object loss, dt_object weight, const
 /* ---- gradients ---- */
 
 /* What the gradient of `y` flows into, by id: through floats only, not through stop_gradient, and no further than values that a forward pass
- * began with. */
+ * began with. From a carry it flows into what that advances to. */
 static bool *reached_from(dt_elaborator *e, dt_value *y) {
     size_t n = (size_t)e->function->next_id;
     bool *reached = DT_NEW_ARRAY(e->arena, bool, n), *begins = DT_NEW_ARRAY(e->arena, bool, n);
+    dt_value **advances = dt_function_find_advances(e->arena, e->function);
     for (size_t v = 0; v < e->variables.n; v++)
         for (size_t k = 0; k < e->variables.items[v].versions.n; k++) begins[e->variables.items[v].versions.items[k]->id] = true;
     DT_LIST(dt_value *) stack = {0};
@@ -188,8 +190,8 @@ static bool *reached_from(dt_elaborator *e, dt_value *y) {
     while (stack.n > 0) {
         dt_value *value = stack.items[--stack.n];
         if (begins[value->id] || strcmp(value->op->name, "stop_gradient") == 0) continue;
-        for (int i = 0; i < value->n_operands; i++) {
-            dt_value *operand = value->operands[i];
+        for (int i = advances[value->id] != NULL ? -1 : 0; i < value->n_operands; i++) {
+            dt_value *operand = i < 0 ? advances[value->id]->operands[1] : value->operands[i];
             if (reached[operand->id] || !dt_dtype_is_float(operand->dtype)) continue;
             reached[operand->id] = true;
             dt_list_push(e->arena, &stack, operand);
@@ -214,7 +216,7 @@ static dt_object variable_gradient(dt_elaborator *e, dt_value *y, int variable, 
 }
 
 dt_object dt_gradients(dt_elaborator *e, dt_object scalar, dt_object over) {
-    if (dt_is_poison(scalar) || dt_is_poison(over)) return dt_poison();
+    if (dt_is_poison(scalar) || dt_is_poison(over) || dt_refuse_in_scan(e, e->at, "a gradient is taken")) return dt_poison();
     if (scalar.kind != DT_OBJECT_TENSOR || scalar.value->shape.rank != 0 || !dt_dtype_is_float(scalar.value->dtype)) {
         dt_diagnostic *error = dt_elaborator_error(e, e->at, "a gradient is taken of a scalar, this is %s", dt_object_describe(e->arena, scalar));
         dt_diagnostic_help(error, "objective(loss) makes the scalar that training minimizes");
@@ -251,6 +253,7 @@ dt_object dt_gradients(dt_elaborator *e, dt_object scalar, dt_object over) {
 
 dt_object dt_minimize(dt_elaborator *e, dt_object loss, dt_object optimizer, dt_object over, dt_object weight, const char *normalize) {
     if (e->step == NULL || e->reporting) return dt_elaborator_fail(e, "minimize stands in a step");
+    if (dt_refuse_in_scan(e, e->at, "parameters are updated")) return dt_poison();
     if (over.kind != DT_OBJECT_TREE) over = dt_params(e, over, false);
     if (dt_is_poison(over)) return over;
     if (over.tree->n == 0) {
@@ -324,7 +327,7 @@ static bool bind_rates(dt_elaborator *e, dt_frame *frame, dt_object count) {
 }
 
 dt_object dt_apply(dt_elaborator *e, dt_object object, dt_object tree) {
-    if (dt_is_poison(object) || dt_is_poison(tree)) return dt_poison();
+    if (dt_is_poison(object) || dt_is_poison(tree) || dt_refuse_in_scan(e, e->at, "parameters are updated")) return dt_poison();
     if (e->step == NULL || e->reporting) return dt_elaborator_fail(e, "apply stands in a step");
     if (object.kind != DT_OBJECT_OPTIMIZER) {
         dt_diagnostic *error = dt_elaborator_error(e, e->at, "an optimizer is needed, this is %s", dt_object_describe(e->arena, object));

@@ -9,6 +9,7 @@
  *   elaborate_call.c        binding arguments to parameters, calling functions
  *   elaborate_type.c        types of parameters and results, shape variables
  *   elaborate_layer.c       instances of layers and models, their paths, parameters and states
+ *   elaborate_scan.c        scan: a body elaborated once, between the begin and the end of a loop
  *   elaborate_step.c        steps, reports
  *   elaborate_train.c       objective, grad, optimizers
  *   elaborate_data.c        pipelines
@@ -25,6 +26,7 @@
 #include "ir/evaluate.h"
 
 typedef struct dt_elaborator dt_elaborator;
+typedef struct dt_scan dt_scan;
 
 /* ---- files and top-level names ---- */
 typedef struct dt_top {
@@ -210,6 +212,8 @@ struct dt_elaborator {
     dt_file *program, *core; /* core: the part of the library that needs no `use` */
 
     dt_function *function; /* where values go; NULL: none may be made here */
+    dt_value *before;      /* before that value of it; NULL: at its end */
+    dt_scan *scan;         /* whose body is being elaborated, innermost */
     dt_function *init;
     dt_frame *frame;
     dt_visit *visit;
@@ -358,6 +362,17 @@ const char *dt_declared_text(dt_elaborator *e, const dt_type_syntax *type);
 bool dt_resolve_type(dt_elaborator *e, const dt_type_syntax *type, dt_dtype *dtype, dt_shape *shape);
 bool dt_type_is_tensor(const dt_type_syntax *type);
 void dt_help_with_type(dt_elaborator *e, dt_diagnostic *diagnostic, const dt_type_syntax *type, dt_object object, const dt_expression *written);
+
+/* ---- scan ---- */
+dt_object dt_elaborate_scan(dt_elaborator *e, const dt_object *arguments);
+bool dt_is_in_scan(const dt_elaborator *e); /* whether what is emitted now is of a body */
+/* dt_emit, but before all loops around this point: for what is remembered and used elsewhere too. Its operands stand there as well. */
+dt_object dt_emit_outside(dt_elaborator *e, const char *op, dt_value *const *operands, int n_operands, const dt_named_attribute *settings,
+                          size_t n_settings);
+/* A row of class RANDOM, its attributes in row order: other numbers in each iteration. */
+dt_object dt_emit_random(dt_elaborator *e, const dt_op *op, const dt_attribute *attributes);
+/* "a state is written" cannot be done in a body: true, reported. */
+bool dt_refuse_in_scan(dt_elaborator *e, dt_span span, const char *what);
 
 /* ---- layers and models ---- */
 dt_object dt_call_layer(dt_elaborator *e, const dt_callee *callee, const dt_actual *actuals, size_t n, dt_span span, const dt_expression *written);
