@@ -15,9 +15,8 @@ enum {
     PATTERN = 0xff
 };
 
-#define REGION_BYTES ((size_t)1 << 38) /* addresses alone */
-
-static char *region;
+static char *region;                          /* addresses alone */
+static size_t region_bytes = (size_t)1 << 38; /* or a part of it, where there is no room for all, as under Valgrind */
 static size_t region_used;
 
 size_t fake_used_bytes(const fake_context *context) {
@@ -28,7 +27,7 @@ size_t fake_used_bytes(const fake_context *context) {
 }
 
 bool fake_is_device_address(uint64_t address) {
-    return region != NULL && address >= (uint64_t)(uintptr_t)region && address < (uint64_t)(uintptr_t)region + REGION_BYTES;
+    return region != NULL && address >= (uint64_t)(uintptr_t)region && address < (uint64_t)(uintptr_t)region + region_bytes;
 }
 
 static void set_open(fake_memory *memory, bool open) {
@@ -51,19 +50,24 @@ static fake_memory *allocate(fake_kind kind, char *pages, size_t whole, size_t b
 
 static size_t whole_pages(size_t bytes) { return (bytes + PAGE - 1) / PAGE * PAGE; }
 
+/* Addresses, closed; NULL: there are not so many. */
+static char *reserve(size_t bytes) {
+    void *pages = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (pages == MAP_FAILED) return NULL;
+    return pages;
+}
+
 int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
     int error = fake_begin(__func__, FAKE_NEEDS_CONTEXT);
     fake_memory *memory = NULL;
     if (error == 0 && fake_capture_forbids()) error = FAKE_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (error == 0 && bytes == 0) error = fake_misuse(FAKE_ERROR_INVALID_VALUE, "no bytes are asked for");
     if (error == 0 && bytes > fake.memory_bytes[fake_current()->device] - fake_used_bytes(fake_current())) error = FAKE_ERROR_OUT_OF_MEMORY;
-    if (error == 0 && region == NULL) {
-        void *pages = mmap(NULL, REGION_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (pages != MAP_FAILED) region = pages;
-    }
+    if (error == 0 && region == NULL)
+        while ((region = reserve(region_bytes)) == NULL && region_bytes > PAGE) region_bytes /= 2;
     if (error == 0) {
         size_t whole = whole_pages(bytes);
-        if (region != NULL && whole + 2 * PAGE <= REGION_BYTES - region_used)
+        if (region != NULL && whole + 2 * PAGE <= region_bytes - region_used)
             memory = allocate(FAKE_DEVICE_MEMORY, region + region_used + PAGE, whole, bytes);
         if (memory == NULL) error = FAKE_ERROR_OUT_OF_MEMORY;
     }
@@ -83,8 +87,8 @@ int cuMemAllocHost_v2(void **address, size_t bytes) {
     if (error == 0 && bytes == 0) error = fake_misuse(FAKE_ERROR_INVALID_VALUE, "no bytes are asked for");
     if (error == 0) {
         size_t whole = whole_pages(bytes);
-        char *pages = mmap(NULL, whole + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (pages != MAP_FAILED) memory = allocate(FAKE_PINNED_MEMORY, pages + PAGE, whole, bytes);
+        char *pages = reserve(whole + 2 * PAGE);
+        if (pages != NULL) memory = allocate(FAKE_PINNED_MEMORY, pages + PAGE, whole, bytes);
         if (memory == NULL) error = FAKE_ERROR_OUT_OF_MEMORY;
     }
     if (memory != NULL) *address = (void *)(uintptr_t)memory->address;

@@ -114,7 +114,7 @@ static void gzip_members_join(void **state) {
 
 static void wrong_idx_files(void **state) {
     (void)state;
-    unsigned char file[200], packed[400];
+    unsigned char file[200] = {0}, packed[400];
     size_t n = make_images(file, 10);
     assert_fails(read_one("idx", "missing"), DT_NOT_FOUND, "missing: no such file, with .gz or without; name the folder that holds it with --data");
     scratch_write("short", file, n - 1);
@@ -242,7 +242,7 @@ static void rows_are_read_one_at_a_time(void **state) {
 
 static void a_row_that_is_gone_is_named(void **state) {
     (void)state;
-    unsigned char file[200], row[6];
+    unsigned char file[200] = {0}, row[6];
     size_t n = make_images(file, 10);
     scratch_write("images", file, n);
     dt_source *source;

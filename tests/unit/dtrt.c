@@ -290,6 +290,8 @@ static void a_session_after_fork_is_an_error_in_the_child(void **state) {
     if (child == 0) {
         dt_status *step = dtrt_step(session, net_train, NULL, 0), *end = dtrt_session_destroy(session);
         bool right = step != NULL && step->code == DT_FAILED_PRECONDITION && strstr(step->message, "fork") != NULL && end != NULL;
+        dt_status_free(step);
+        dt_status_free(end);
         _exit(right ? 0 : 1);
     }
     int code;
