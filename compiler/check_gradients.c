@@ -114,13 +114,14 @@ static dt_status *make_function(work *w, size_t step, bool with_gradients, moved
     list_gradients(w, gradients.items);
     dt_value **xs = DT_NEW_ARRAY(w->arena, dt_value *, w->n);
     function->results.n = 0;
-    for (int k = 0; k < w->n; k++) {
+    for (size_t k = 0; k < gradients.n; k++) {
         int x = w->all[k].x;
         dt_list_push(w->arena, &function->results, ((dt_result){"y", gradients.items[k]->operands[0]}));
         xs[x] = gradients.items[k]->operands[1];
         if (x >= made->n_moves) made->n_moves = x + 1;
     }
-    for (int k = 0; k < w->n && with_gradients; k++) dt_list_push(w->arena, &function->results, ((dt_result){"gradient", gradients.items[k]}));
+    for (size_t k = 0; k < gradients.n && with_gradients; k++)
+        dt_list_push(w->arena, &function->results, ((dt_result){"gradient", gradients.items[k]}));
     for (int m = 0; m < made->n_moves; m++) DT_TRY(add_move(w->arena, function, xs[m], m));
     dt_function_sweep(function);
     dt_function_renumber(function);

@@ -114,11 +114,12 @@ static dt_picture_box describe(maker *m, const dt_value *value) {
     const char *path = shown_layer(m->picture, value->layer);
     const dt_layer *layer = find_layer(module, path);
     dt_picture_box box = {.role = DT_PICTURE_LINE, .layer = path, .around = path, .call = value->call, .location = location_of(value)};
+    if (path == NULL) return box;
     if (layer != NULL && (layer->depth == m->picture->depth || !has_layers(module, path))) {
         box.role = DT_PICTURE_LAYER;
         box.kind = layer->kind;
         box.n_parameters = parameters_in(module, path);
-    } else if (layer == NULL && path != NULL) {
+    } else if (layer == NULL) {
         box.role = DT_PICTURE_FUNCTION;
     }
     if (box.role == DT_PICTURE_LINE) return box;

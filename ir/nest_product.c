@@ -224,7 +224,7 @@ static void add_block(const product *p, int64_t point, int64_t n_rows, int64_t n
 
 /* The product at one point of the rest. */
 static void multiply(product *p, int64_t point) {
-    int64_t result;
+    int64_t result = 0;
     set_parts(p, &p->result, &p->rest, point, 1, &result);
     set_point(p, &p->a, point);
     set_point(p, &p->b, point);

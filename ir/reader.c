@@ -105,7 +105,7 @@ static bool read_escape(const char **at, char *out) {
 }
 
 bool dt_read_string(dt_reader *reader, const char **string) {
-    const char *at = behind_spaces(reader), *end = at;
+    const char *at = behind_spaces(reader), *end;
     if (*at != '"') return false;
     for (end = ++at; *end != '"' && *end != '\0' && *end != '\n'; end++)
         if (*end == '\\' && end[1] != '\0') end++;

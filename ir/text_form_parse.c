@@ -144,7 +144,7 @@ static dt_status *parse_pipeline(parser *p) {
         has_own.items[has_own.n - 1] = false;
     }
     pipeline.location = last;
-    for (size_t i = 0; i < pipeline.stages.n; i++)
+    for (size_t i = 0; i < has_own.n; i++)
         if (!has_own.items[i]) pipeline.stages.items[i].location = last;
     dt_list_push(p->r.arena, &p->module->pipelines, pipeline);
     return NULL;

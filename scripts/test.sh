@@ -2,8 +2,9 @@
 # Installs what is missing, builds, and runs the tests. The last lines say what took how long, what was skipped, and why, and what failed.
 #
 #   scripts/test.sh           everything but the tests labelled `full`
-#   scripts/test.sh --full    … those too; then the others again under AddressSanitizer with UndefinedBehaviorSanitizer, and under ThreadSanitizer;
-#                             the fuzzers for a minute each; and this script and quickstart.sh on a bare Debian 12 (as root)
+#   scripts/test.sh --full    … those too, and unit tests under Valgrind; static analysis; then the others again under AddressSanitizer with
+#                             UndefinedBehaviorSanitizer, and under ThreadSanitizer; the fuzzers for a minute each; and this script and
+#                             quickstart.sh on a bare Debian 12 (as root)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,14 +12,14 @@ full=no
 case "${1-}" in
     "") ;;
     --full) full=yes ;;
-    *) sed -n '2,7p' "$0"; exit 2 ;;
+    *) sed -n '2,8p' "$0"; exit 2 ;;
 esac
 
 if [ $full = no ]; then
     scripts/install.sh g++ unzip minisign help2man pkg-config libopenmpi-dev openmpi-bin python3-dev
 else
     scripts/install.sh g++ unzip minisign help2man pkg-config libopenmpi-dev openmpi-bin libmpich-dev mpich python3-dev libzstd-dev xz-utils binutils debootstrap clang \
-        slurmctld slurmd slurm-client munge iproute2 bible-kjv
+        slurmctld slurmd slurm-client munge iproute2 bible-kjv clang-tidy-19 cppcheck valgrind
     scripts/install.sh "libclang-rt-$(clang -dumpversion | cut -d . -f 1)-dev" # the fuzzers' part of clang
 fi
 
@@ -89,6 +90,7 @@ else
     # All of the emulation of GPUs is run once, with the sanitizer that sees most in it: ThreadSanitizer would see nothing in code of one thread.
     emulation='^ops\.cuda_.*full$'
     stage "tests" check release -E "$emulation"
+    stage "static analysis" scripts/analyze.sh
     stage "tests, address and undefined behaviour" check asan -E '^(e2e|ops\.check|mpi\.machines).*_full$'
     stage "tests, threads" check tsan -LE full
     stage "fuzzers" check fuzz

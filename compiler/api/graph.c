@@ -33,8 +33,6 @@ static dt_status *read_options(job *job, const dtc_graph_options *options) {
 
 /* ---- drawing ---- */
 
-extern char **environ;
-
 /* What dot reads and writes: files without names, so that no pipe can be full while both wait. */
 typedef struct drawing {
     int input, output, errors;

@@ -102,7 +102,7 @@ static void print_head(char head[HEAD_BYTES + 1], const char *body, size_t n_byt
 
 /* The head, "dtc cuda 2 SUM\n"; what it is the sum of: "LOG-BYTES CODE-BYTES\n", the log, the code. Anything else is as good as no file. */
 static bool read_cached(const char *path, job *j) {
-    char *data, head[HEAD_BYTES + 1];
+    char *data, head[HEAD_BYTES + 1] = "";
     size_t n_bytes, n_log = 0, n_code = 0;
     int n_counts = 0;
     dt_status *status = dt_file_read(path, &data, &n_bytes);

@@ -301,7 +301,8 @@ static int lower_packed(dt_element *e, const dt_packing *packing, const dt_affin
         dt_affine position = numerators[d];
         position.offset -= packing->lows[d];
         bool divides = dt_affine_divides(nest->arena, nest->n_loops, position, packing->steps[d], &position);
-        assert(divides), (void)divides;
+        assert(divides);
+        (void)divides;
         index = dt_affine_add(nest->arena, nest->n_loops, index, position, packing->strides[d]);
     }
     return dt_nest_load(nest, packing->buffer, &index, -1, -1);

@@ -41,7 +41,7 @@ enum {
 };
 
 static double flops_of_crossing(double bytes) {
-    double flops_a_byte = bytes <= SECOND_LEVEL_BYTES / 2 ? 1.5 : bytes <= THIRD_LEVEL_BYTES ? 20 : bytes <= MEMORY_BYTES ? 60 : 120;
+    double flops_a_byte = bytes <= SECOND_LEVEL_BYTES / 2.0 ? 1.5 : bytes <= THIRD_LEVEL_BYTES ? 20 : bytes <= MEMORY_BYTES ? 60 : 120;
     return flops_a_byte * bytes;
 }
 
@@ -52,7 +52,7 @@ int64_t dt_microbatches_of(int64_t rows, int64_t microbatch_rows) {
 }
 
 int64_t dt_microbatch_rows(int64_t capacity, const dt_microbatch_costs *costs) {
-    double least = LEAST_WORTH * flops_of_crossing(costs->crossing_bytes), fitting = SECOND_LEVEL_BYTES / 2;
+    double least = LEAST_WORTH * flops_of_crossing(costs->crossing_bytes), fitting = SECOND_LEVEL_BYTES / 2.0;
     int64_t most = (capacity + MOST_CORES - 1) / MOST_CORES, rows = capacity;
     if ((double)most * costs->activation_per_row > fitting) most = (int64_t)(fitting / costs->activation_per_row);
     for (int64_t n = 2; rows > 1; n *= 2) {

@@ -67,8 +67,8 @@ static PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *keywo
     if (self == NULL) return NULL;
     self->module = module;
     dt_status *status;
-    Py_BEGIN_ALLOW_THREADS if (bytes == NULL) status = dtrt_open(path, NULL, &self->program);
-    else status = dtrt_open_memory(path, bytes, (size_t)n_bytes, NULL, &self->program);
+    Py_BEGIN_ALLOW_THREADS status =
+        bytes == NULL ? dtrt_open(path, NULL, &self->program) : dtrt_open_memory(path, bytes, (size_t)n_bytes, NULL, &self->program);
     Py_END_ALLOW_THREADS if (!dtpy_raise(module, status) && read_steps(self)) return (PyObject *)self;
     Py_DECREF(self);
     return NULL;

@@ -158,6 +158,7 @@ dt_status *dt_peers_listen(dt_peers *self, char *reason, size_t reason_bytes, bo
             return NULL;
         case NOTICE_PERSON_KNOWS: self->person_knows = true; break;
         case NOTICE_STOP: self->stop = heard.said.number; break;
+        default: break;
         }
     }
 }

@@ -23,8 +23,6 @@
 #include <time.h>
 #include <unistd.h>
 
-extern char **environ;
-
 static bool is_source(const char *name) {
     size_t n = strlen(name);
     return n > 3 && strcmp(name + n - 3, ".dt") == 0;

@@ -109,7 +109,7 @@ static dt_status *start(attempt *self, char **command, const char *folder) {
     self->mpirun = fork();
     if (self->mpirun == 0) {
         int nothing = open("/dev/null", O_RDONLY);
-        dup2(nothing, STDIN_FILENO); /* who is not in the foreground may not read from a terminal */
+        if (nothing >= 0) dup2(nothing, STDIN_FILENO); /* who is not in the foreground may not read from a terminal */
         dup2(errors[1], STDERR_FILENO);
         signal(SIGPIPE, SIG_DFL);
         setpgid(0, 0);

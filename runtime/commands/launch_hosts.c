@@ -42,9 +42,8 @@ static void ask(question *one) {
     one->pid = fork();
     if (one->pid == 0) {
         int nothing = open("/dev/null", O_RDWR);
-        dup2(nothing, STDIN_FILENO);
+        if (nothing >= 0) dup2(nothing, STDIN_FILENO), dup2(nothing, STDERR_FILENO);
         dup2(ends[1], STDOUT_FILENO);
-        dup2(nothing, STDERR_FILENO);
         setpgid(0, 0);
         prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
         execvp(one->command[0], one->command);

@@ -6,6 +6,7 @@
 #include "runtime/commands/dtrun.h"
 
 #include <argp.h>
+#include <assert.h>
 #include <errno.h>
 #include <float.h>
 #include <limits.h>
@@ -423,6 +424,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_SET: call->launch_values[call->run.n_launch_values++] = text; return 0;
     case KEY_INPUT: call->inputs[call->run.n_inputs++] = text; return 0;
     case 'D':
+        assert(text != NULL);
         if (strchr(text, '=') == NULL) argp_error(state, "-D takes NAME=VALUE, not %s", text);
         call->defines[call->n_defines++] = text;
         return 0;

@@ -4,6 +4,8 @@
 #include "base/memory.h"
 #include "runtime/artifact/type_text.h"
 
+#include <assert.h>
+
 static bool same_type(const dt_artifact_tensor *a, const dt_artifact_tensor *b) {
     if (a->dtype != b->dtype || a->n_dims != b->n_dims) return false;
     for (int i = 0; i < a->n_dims; i++)
@@ -89,6 +91,7 @@ static dt_status *map_columns(const char *pipeline, const dt_stage *stage, const
     for (int i = 0; i < n; i++) {
         dt_stage_operand in_order = {.is_result = true, .index = i};
         const dt_stage_operand *output = stage->n_outputs > 0 ? &stage->operands[stage->n_inputs + i] : &in_order;
+        assert(output->index >= 0); /* a manifest says nothing else: parse_operands */
         if (output->index >= (output->is_result ? n_results : before->n))
             return dt_error(DT_INVALID_ARGUMENT, "data %s: map() gives what is not there", pipeline);
         after->items[i] = (dt_column){.path = before->items[0].path, .is_text = !output->is_result};

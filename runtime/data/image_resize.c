@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
@@ -71,6 +72,7 @@ static unsigned char rounded(int32_t sum) {
 }
 
 static void resize_row(const unsigned char *from, int channels, const weights *w, unsigned char *to) {
+    assert(channels == 1 || channels == 3);
     for (int64_t x = 0; x < w->n; x++) {
         const unsigned char *pixel = from + w->first[x] * channels;
         const int32_t *weight = w->weights + x * w->n_most;

@@ -74,7 +74,7 @@ static dt_status *read_entry(const dt_json *entry, body rest, int64_t *dims, dt_
     dt_json shape, offsets;
     const char *dtype;
     int n_offsets, i = 0;
-    int64_t ends[2], n_elements = 1, most = 1; /* most: by the dimensions that are not 0, whose strides must be numbers too */
+    int64_t ends[2] = {0}, n_elements = 1, most = 1; /* most: by the dimensions that are not 0, whose strides must be numbers too */
     DT_TRY(dt_json_string(entry, "dtype", &dtype));
     DT_TRY(dt_json_array(entry, "shape", &shape, &tensor->n_dims));
     for (dt_json item = dt_json_first(&shape); item.value != NULL; dt_json_next(&item)) {

@@ -29,7 +29,7 @@ dt_status *dt_array_check(const dtrt_array *array, const dt_artifact_tensor *ten
     bool fits = (dt_dtype)array->dtype == tensor->dtype && array->n_dims == tensor->n_dims;
     for (int d = 0; d < tensor->n_dims && fits; d++) fits = array->dims[d] == tensor->dims[d] || (d == 0 && tensor->has_rows && array->dims[d] >= 0);
     if (!fits) return wrong_type(array, tensor, of, name);
-    if (tensor->has_rows) *rows = array->dims[0];
+    if (tensor->has_rows && array->n_dims > 0) *rows = array->dims[0];
     return NULL;
 }
 

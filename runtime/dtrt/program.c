@@ -26,6 +26,7 @@ struct dtrt_program {
     _Static_assert((int)DTRT_##enumerator == (int)DT_##enumerator, "the types of the header are those of artifacts");
 DT_DTYPES(X)
 #undef X
+/* NOLINTNEXTLINE(misc-redundant-expression): that they are the same is what it asserts */
 _Static_assert(DTRT_ROWS == DT_ROWS, "a dimension of rows is the same one in the header");
 
 dt_status *dt_api_need(const void *pointer, const char *name) { return pointer != NULL ? NULL : dt_error(DT_INVALID_ARGUMENT, "%s is NULL", name); }

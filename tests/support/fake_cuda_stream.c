@@ -47,13 +47,13 @@ static void run_first(fake_stream *stream) {
     }
     if (o->kind == FAKE_RUN_GRAPH) {
         if (fake_graph_step(o->graph, context)) return;
-        if (stream->first == NULL) return; /* it went wrong, and all was dropped */
+        if (stream->first != o) return; /* it went wrong, and all was dropped */
     } else if (o->kind == FAKE_RECORD) {
         fake_mark_reach(o->mark);
     } else if (o->kind != FAKE_WAIT) {
         fake_note("runs %d on stream %d: %s", o->call, stream->object.number, fake_operation_text(o, text));
         fake_execute(context, o);
-        if (stream->first == NULL || fake_is_under_way(o, o->work)) return;
+        if (stream->first != o || fake_is_under_way(o, o->work)) return;
     }
     remove_first(stream);
 }

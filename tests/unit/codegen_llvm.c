@@ -493,7 +493,7 @@ static void reductions_of_every_size(void **state) {
                     dt_nest_builder n = by_lane ? NEST(&b, {size, false}, {3, true}, {2, true}) : NEST(&b, {3, false}, {2, true}, {size, true});
                     int value = dt_nest_load(&n, x, by_lane ? AT(&n, 0, 1, 2 * size, size) : AT(&n, 0, 2 * size, size, 1), -1, -1);
                     int result = reduced(&n, combiners[c], value, position ? DT_I64 : folded);
-                    dt_nest_store(&n, y, by_lane ? AT(&n, 0, 1, 0, 0) : AT(&n, 0, 1, 0, 0), result, false, -1);
+                    dt_nest_store(&n, y, AT(&n, 0, 1, 0, 0), result, false, -1);
                     finish(&b, &n, by_lane ? 0 : 2);
                     check(&b, 1e-5);
                 }

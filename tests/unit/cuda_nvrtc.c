@@ -91,7 +91,7 @@ static void a_spill_is_a_warning(void **state) {
 static int number_in(const char *account, const char *name, const char *before, const char *after) {
     const char *line = strstr(account, name), *end = line != NULL ? strchr(line, '\n') : NULL;
     const char *start = line != NULL ? strstr(line, before) : NULL, *stop = start != NULL ? strstr(start, after) : NULL;
-    assert_true(stop != NULL && stop < end);
+    assert_true(start != NULL && stop != NULL && end != NULL && stop < end);
     return atoi(start + strlen(before));
 }
 

@@ -90,8 +90,9 @@ static inline char *net_variables(dtrt_session *session, size_t *bytes) {
     for (int v = 0; v < about.n_variables; v++) {
         dtrt_tensor tensor = DTRT_INIT(dtrt_tensor);
         assert_ok(dtrt_describe_variable(net, v, &tensor));
-        all = realloc(all, *bytes + tensor.row_bytes);
-        assert_non_null(all);
+        char *longer = realloc(all, *bytes + tensor.row_bytes);
+        assert_non_null(longer);
+        all = longer;
         assert_ok(dtrt_read(session, v, all + *bytes, tensor.row_bytes));
         *bytes += tensor.row_bytes;
     }

@@ -535,7 +535,7 @@ static void a_member_knows_where_it_is(void **state) {
         assert_int_equal(group->rank, is_first ? 0 : before->rank + 1);
         assert_int_equal(group->n_ranks, 4 / of.n_processes);
         assert_true(group->first_domain_rank == 0 && group->n_domain_ranks == group->n_ranks);
-        assert_int_equal(group->first_microbatch, m == 0 ? 0 : before->first_microbatch + before->n_microbatches);
+        assert_int_equal(group->first_microbatch, before == NULL ? 0 : before->first_microbatch + before->n_microbatches);
         assert_true(group->n_microbatches >= 2 && group->n_all_microbatches == 9);
     }
     assert_int_equal(of.members[3].group->first_microbatch + of.members[3].group->n_microbatches, 9);

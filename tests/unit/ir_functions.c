@@ -14,7 +14,7 @@
 
 static dt_evaluation *prepare(dt_arena *arena, size_t function, dt_dtype dtype) {
     dt_formula *expansion;
-    dt_evaluation *evaluation;
+    dt_evaluation *evaluation = NULL;
     dt_dtype dtypes[] = {dtype, dtype};
     dt_status *status = dt_scalar_function_expansion(arena, function, dtype, &expansion);
     if (status == NULL) status = dt_evaluation_prepare(arena, expansion, dtypes, dtype, DT_ARITHMETIC_KERNEL, &evaluation);

@@ -100,7 +100,7 @@ static void rounding_to_f32_is_not_optimised_away(void **state) {
 static dt_scalar value_of(const char *text, dt_dtype dtype, dt_scalar x, dt_scalar y) {
     dt_arena *arena = dt_arena_create();
     dt_formula *formula;
-    dt_evaluation *evaluation;
+    dt_evaluation *evaluation = NULL;
     dt_dtype dtypes[] = {dtype, dtype};
     dt_status *status = dt_formula_parse(arena, text, (const char *[]){"x", "y"}, 2, NULL, 0, &formula);
     if (status == NULL) status = dt_evaluation_prepare(arena, formula, dtypes, dtype, DT_ARITHMETIC_ORACLE, &evaluation);

@@ -159,7 +159,7 @@ static void types_of_elements(void **state) {
     assert_true(made[0] == 0.05f && signbit(made[1]) && isinf(made[2]) && made[3] == 0.5f);
 
     static const int64_t wide[] = {-128, 127, 0, 128};
-    int8_t narrow[4];
+    int8_t narrow[4] = {0};
     dt_weight_view from = {DT_I64, one}, to = {DT_I8, one};
     assert_ok(dt_weight_copy(1, &(int64_t){3}, &from, wide, &to, narrow, 1));
     assert_true(narrow[0] == -128 && narrow[1] == 127 && narrow[2] == 0);
