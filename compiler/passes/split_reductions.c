@@ -60,10 +60,9 @@ static bool is_zero(const dt_nest *nest, int i) {
 
 /* Whether a factor becomes 0 where what it reads counts as 0. */
 static bool vanishes(const splitting *s, int factor, int loop) {
-    const dt_instruction *x = &s->nest->instructions[factor];
     dt_precision precision;
-    factor = dt_factor_unrounded(s->nest, factor, &precision);
-    for (x = &s->nest->instructions[factor]; x->kind == DT_INSTRUCTION_CONVERT;) x = &s->nest->instructions[x->operands[0]];
+    const dt_instruction *x = &s->nest->instructions[dt_factor_unrounded(s->nest, factor, &precision)];
+    while (x->kind == DT_INSTRUCTION_CONVERT) x = &s->nest->instructions[x->operands[0]];
     return x->kind == DT_INSTRUCTION_LOAD && (s->depends[x - s->nest->instructions] >> loop & 1) && (x->guard < 0 || is_zero(s->nest, x->otherwise));
 }
 
