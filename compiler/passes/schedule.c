@@ -321,16 +321,15 @@ static int64_t reuse(const dt_product *p, int operand, bool by_row) {
     return n;
 }
 
-static bool pack(dt_arena *arena, dt_product *p, int operand, bool contiguous, bool *by_row) {
+/* Whether the operand can be read as tiles need it: as it is, or *laid_out, which is described and has no buffer yet. */
+static bool can_read(dt_arena *arena, dt_product *p, int operand, bool contiguous, bool *laid_out, bool *by_row) {
     enum {
         least_reuse = 4
     };
-    dt_packing *packing = &p->packings[operand];
     bool plain = is_plain(p, operand, contiguous);
     if (plain && p->precision == DT_PRECISION_F32) return true; /* else a copy is worth while that holds it rounded */
-    if (!describe_packing(arena, p, operand, contiguous, packing, by_row) || reuse(p, operand, *by_row) < least_reuse) return plain;
-    packing->buffer = packing_buffer(arena, p, operand, packing, *by_row);
-    return true;
+    *laid_out = describe_packing(arena, p, operand, contiguous, &p->packings[operand], by_row) && reuse(p, operand, *by_row) >= least_reuse;
+    return plain || *laid_out;
 }
 
 /* Puts the nest that lays `operand` out where it belongs; returns how many nests stand before p's now. */
@@ -478,16 +477,19 @@ static void lay_out_borders(dt_arena *arena, dt_product *p) {
 
 /* Register tiles for the product, if it can be had in a form that allows them. */
 static void tile(dt_arena *arena, dt_product *p) {
-    bool by_row[2] = {false, false};
+    bool laid_out[2] = {false, false}, by_row[2] = {false, false};
     if (!all_are_products(p)) return;
     if (!choose_loops(p)) {
         lay_out_borders(arena, p);
         return;
     }
     if (!is_in_phases(p)) spread_operand(arena, p);
-    p->packings[0].buffer = p->packings[1].buffer = -1;
     for (int k = 0; k < 2; k++)
-        if (!pack(arena, p, p->operands[k], k == 1, &by_row[p->operands[k]])) return;
+        if (!can_read(arena, p, p->operands[k], k == 1, &laid_out[k], &by_row[p->operands[k]])) return;
+    for (int k = 0; k < 2; k++) {
+        dt_packing *packing = &p->packings[p->operands[k]];
+        packing->buffer = laid_out[k] ? packing_buffer(arena, p, p->operands[k], packing, by_row[p->operands[k]]) : -1;
+    }
     apply_packings(arena, p, by_row);
     for (int n = p->n; n < p->n + p->n_parts; n++) {
         dt_nest *nest = &p->kernel->nests[n];
