@@ -29,6 +29,13 @@ typedef struct run {
     dt_recording recording;
 } run;
 
+static dt_status *find_step(run *run, const char *name) {
+    run->step = dt_artifact_find_step(run->artifact, name);
+    if (run->step < 0) return dt_error(DT_NOT_FOUND, "there is no step %s", name);
+    run->function = &run->artifact->functions[run->artifact->steps[run->step].function];
+    return NULL;
+}
+
 static dt_status *find_inputs(run *run) {
     run->inputs = DT_NEW_ARRAY(run->arena, const dt_safetensor *, run->function->n_inputs);
     run->cut.rows = run->options->common.rows;
@@ -62,7 +69,7 @@ static dt_status *start(run *run) {
             return dt_error(DT_INVALID_ARGUMENT, "variable/%s is of another type or size than the program's", path);
         DT_TRY(dt_session_set_variable(run->session, variable, tensor->data));
     }
-    return dt_reports_create(run->kernels, run->step, &run->reports);
+    return NULL;
 }
 
 static dt_status *record_results(run *run, int64_t rows) {
@@ -115,14 +122,22 @@ static dt_status *record_variables(run *run) {
     return NULL;
 }
 
+/* The first step says how all are cut. */
+static dt_status *run_named(run *run, const char *step) {
+    DT_TRY(find_step(run, step));
+    DT_TRY(find_inputs(run));
+    if (run->session == NULL) DT_TRY(start(run));
+    dt_reports_destroy(run->reports);
+    run->reports = NULL;
+    DT_TRY(dt_reports_create(run->kernels, run->step, &run->reports));
+    for (int64_t i = 0; i < run->cut.n_steps; i++) DT_TRY(run_step(run, i));
+    return NULL;
+}
+
 static dt_status *run_all(run *run) {
     const char *const *files = run->options->common.files;
-    run->step = dt_artifact_find_step(run->artifact, files[1]);
-    if (run->step < 0) return dt_error(DT_NOT_FOUND, "there is no step %s", files[1]);
-    run->function = &run->artifact->functions[run->artifact->steps[run->step].function];
-    DT_TRY(find_inputs(run));
-    DT_TRY(start(run));
-    for (int64_t i = 0; i < run->cut.n_steps; i++) DT_TRY(run_step(run, i));
+    char *rest = dt_arena_string(run->arena, files[1]);
+    for (char *name = strtok_r(rest, ",", &rest); name != NULL; name = strtok_r(NULL, ",", &rest)) DT_TRY(run_named(run, name));
     DT_TRY(record_variables(run));
     return dt_recording_write(run->arena, &run->recording, files[3]);
 }

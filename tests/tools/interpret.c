@@ -1,4 +1,5 @@
 /* interpret PROGRAM.dt STEP IN.safetensors OUT.safetensors: steps of a program as the reference interpreter runs them, over the global batch.
+ * STEP,STEP: one after the other, on the same variables; their inputs and results are told apart by name alone.
  *
  * The oracle of the tests in e2e: nothing but front end, autodiff and interpreter is between the program and its numbers. tests/tools/execute.c does
  * the same with compiled code. IN and OUT are recordings (recording.h):
@@ -46,6 +47,7 @@ static dt_status *compile(dt_arena *arena, const char *path, const char *source,
 }
 
 static dt_status *find_step(run *run, const char *name) {
+    run->step = NULL;
     for (size_t i = 0; i < run->module->steps.n; i++)
         if (strcmp(run->module->steps.items[i].name, name) == 0) run->step = &run->module->steps.items[i];
     return run->step ? NULL : dt_error(DT_NOT_FOUND, "there is no step %s", name);
@@ -136,6 +138,18 @@ static dt_status *run_step(run *run, dt_arena *scratch, int64_t step) {
     return report(run, scratch, &launch, results);
 }
 
+static dt_status *run_named(run *run, const char *step) {
+    DT_TRY(find_step(run, step));
+    DT_TRY(find_inputs(run));
+    for (int64_t i = 0; i < run->cut.n_steps; i++) {
+        dt_arena *scratch = dt_arena_create();
+        dt_status *status = run_step(run, scratch, i);
+        dt_arena_destroy(scratch);
+        DT_TRY(status);
+    }
+    return NULL;
+}
+
 static dt_status *run_all(run *run) {
     const char *const *files = run->options->files;
     char *source;
@@ -146,15 +160,9 @@ static dt_status *run_all(run *run) {
     free(source);
     DT_TRY(status);
     run->module = module;
-    DT_TRY(find_step(run, files[1]));
-    DT_TRY(find_inputs(run));
     DT_TRY(set_variables(run));
-    for (int64_t i = 0; i < run->cut.n_steps; i++) {
-        dt_arena *scratch = dt_arena_create();
-        status = run_step(run, scratch, i);
-        dt_arena_destroy(scratch);
-        DT_TRY(status);
-    }
+    char *rest = dt_arena_string(run->arena, files[1]);
+    for (char *name = strtok_r(rest, ",", &rest); name != NULL; name = strtok_r(NULL, ",", &rest)) DT_TRY(run_named(run, name));
     for (size_t i = 0; i < module->variables.n; i++) {
         const dt_tensor *tensor = &run->memory.variables[i];
         dt_record(run->arena, &run->recording, "variable", module->variables.items[i].path, tensor->dtype, tensor->shape.rank > 0, tensor->shape.rank,

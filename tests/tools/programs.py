@@ -4,6 +4,7 @@ Both are given a dict of NumPy arrays and give one back, keyed as tests/support/
 "report/NAME" and "variable/PATH" out.
 """
 
+import contextlib
 import gzip
 import json
 import os
@@ -20,6 +21,18 @@ DATA = os.environ.get("DT_DATA", "/usr/share/datasets/fashion-mnist")
 
 folder = tempfile.TemporaryDirectory(prefix="dt_")
 n_files = 0
+
+
+@contextlib.contextmanager
+def own_folder():
+    """Until it ends scratch paths are in a folder that nobody shares, a process made by fork either."""
+    global folder
+    before, folder = folder, tempfile.TemporaryDirectory(prefix="dt_")
+    try:
+        with folder:
+            yield
+    finally:
+        folder = before
 
 
 def scratch(suffix):
