@@ -27,7 +27,7 @@ dt_status *dt_file_error(const char *doing, const char *path) {
     if (reason == ENOSPC || reason == EDQUOT || reason == EMFILE || reason == ENFILE || reason == ENOMEM) code = DT_RESOURCE_EXHAUSTED;
     if (reason == ENOSPC || reason == EDQUOT) advice = "; make room there, or name another place";
     if (reason == EROFS) advice = "; name another place";
-    return dt_error(code, "%s: cannot %s: %s%s", path, doing, strerror(reason), advice);
+    return dt_error_in(code, path, 0, "cannot %s: %s%s", doing, strerror(reason), advice);
 }
 
 /* Opens without waiting, which a pipe makes its readers do until a writer comes. A device is refused: it may have no end. */
@@ -38,7 +38,7 @@ static dt_status *open_to_read(const char *path, int *file, struct stat *about) 
     if (fstat(*file, about) != 0)
         status = dt_file_error("read", path);
     else if (S_ISCHR(about->st_mode) || S_ISBLK(about->st_mode))
-        status = dt_error(DT_INVALID_ARGUMENT, "%s: is a device, not a file", path);
+        status = dt_error_in(DT_INVALID_ARGUMENT, path, 0, "is a device, not a file");
     if (status == NULL) return NULL;
     close(*file);
     *file = -1;
@@ -52,8 +52,8 @@ dt_status *dt_file_open(const char *path, int *file, uint64_t *n_bytes) {
     if (S_ISREG(about.st_mode)) return NULL;
     close(*file);
     *file = -1;
-    if (S_ISDIR(about.st_mode)) return dt_error(DT_INVALID_ARGUMENT, "%s: is a folder, not a file", path);
-    return dt_error(DT_INVALID_ARGUMENT, "%s: is a pipe, not a file: write what comes out of it to a file, and name that", path);
+    if (S_ISDIR(about.st_mode)) return dt_error_in(DT_INVALID_ARGUMENT, path, 0, "is a folder, not a file");
+    return dt_error_in(DT_INVALID_ARGUMENT, path, 0, "is a pipe, not a file: write what comes out of it to a file, and name that");
 }
 
 dt_status *dt_file_read_at(int file, const char *path, uint64_t offset, void *buffer, size_t n_bytes, size_t *n_read) {
@@ -111,7 +111,7 @@ static dt_status *read_all(int file, const char *path, size_t capacity, char **d
         n += (size_t)n_read;
     }
     dt_release(buffer);
-    return dt_error(DT_RESOURCE_EXHAUSTED, "%s: not enough memory to read it", path);
+    return dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "not enough memory to read it");
 }
 
 dt_status *dt_file_read(const char *path, char **data, size_t *n_bytes) {
@@ -127,7 +127,7 @@ dt_status *dt_file_read(const char *path, char **data, size_t *n_bytes) {
     if (status != NULL || !is_silent || *n_bytes != 0) return status;
     dt_release(*data);
     *data = NULL;
-    return dt_error(DT_INVALID_ARGUMENT, "%s: is a pipe that nobody writes into: start the writer before, or name a file", path);
+    return dt_error_in(DT_INVALID_ARGUMENT, path, 0, "is a pipe that nobody writes into: start the writer before, or name a file");
 }
 
 dt_status *dt_file_hash(const char *path, uint64_t *hash) {
@@ -180,14 +180,14 @@ dt_status *dt_file_find_place(const char *path, char **place, bool *is_plain) {
     bool is_there = stat(path, &about) == 0;
     *place = NULL;
     *is_plain = !is_there || S_ISREG(about.st_mode);
-    if (is_there && S_ISDIR(about.st_mode)) return dt_error(DT_IO, "%s: cannot be written: it is a folder", path);
+    if (is_there && S_ISDIR(about.st_mode)) return dt_error_in(DT_IO, path, 0, "cannot be written: it is a folder");
     char *real = is_there ? realpath(path, NULL) : NULL;
     const char *found = real != NULL ? real : path;
     size_t n = strlen(found) + 1;
     *place = dt_allocate(n);
     if (*place != NULL) memcpy(*place, found, n);
     free(real);
-    return *place != NULL ? NULL : dt_error(DT_RESOURCE_EXHAUSTED, "%s: not enough memory to write it", path);
+    return *place != NULL ? NULL : dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "not enough memory to write it");
 }
 
 static dt_status *write_directly(const char *path, const void *data, size_t n_bytes) {
@@ -206,7 +206,7 @@ static dt_status *write_renamed(const char *path, const void *data, size_t n_byt
     dt_status *status = NULL;
     int file = -1;
     if (folder == NULL || temporary == NULL) {
-        status = dt_error(DT_RESOURCE_EXHAUSTED, "%s: not enough memory to write it", path);
+        status = dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "not enough memory to write it");
     } else {
         file = create_beside(path, temporary, temporary_bytes);
         if (file < 0) status = dt_file_error("create", path);
@@ -240,7 +240,7 @@ dt_status *dt_file_write_atomic(const char *path, const void *data, size_t n_byt
 dt_status *dt_file_make_folders(const char *path) {
     size_t n = strlen(path);
     char *part = dt_allocate(n + 1);
-    if (part == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: not enough memory to create it", path);
+    if (part == NULL) return dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "not enough memory to create it");
     memcpy(part, path, n + 1);
     dt_status *status = NULL;
     for (size_t i = 1; i <= n && status == NULL; i++) {

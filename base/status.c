@@ -3,11 +3,12 @@
 
 #include "base/memory.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-static const dt_status out_of_memory = {.code = DT_RESOURCE_EXHAUSTED, .message = "out of memory", .file = ""};
+static const dt_status out_of_memory = {.code = DT_RESOURCE_EXHAUSTED, .message = "out of memory", .file = "", .variable = ""};
 
 /* The formatted head, `separator` and the message of `of` as one message, in a status that is like `of`; NULL when memory is out. */
 static dt_status *status_new(const dt_status *of, const char *separator, const char *format, va_list arguments) {
@@ -17,15 +18,16 @@ static dt_status *status_new(const dt_status *of, const char *separator, const c
     va_end(again);
 
     size_t n_head = n_formatted > 0 ? (size_t)n_formatted : 0, n_separator = strlen(separator), n_tail = strlen(of->message);
-    size_t n_message = n_head + n_separator + n_tail + 1, n_file = strlen(of->file) + 1;
-    dt_status *status = dt_allocate(sizeof *status + n_message + n_file);
+    size_t n_message = n_head + n_separator + n_tail + 1, n_file = strlen(of->file) + 1, n_variable = strlen(of->variable) + 1;
+    dt_status *status = dt_allocate(sizeof *status + n_message + n_file + n_variable);
     if (status == NULL) return NULL;
-    char *message = (char *)(status + 1), *file = message + n_message;
-    *status = (dt_status){of->code, of->line, of->column, message, file};
+    char *message = (char *)(status + 1), *file = message + n_message, *variable = file + n_file;
+    *status = (dt_status){of->code, of->line, of->column, message, file, variable};
     if (n_head != 0) vsnprintf(message, n_head + 1, format, arguments);
     memcpy(message + n_head, separator, n_separator);
     memcpy(message + n_head + n_separator, of->message, n_tail + 1);
     memcpy(file, of->file, n_file);
+    memcpy(variable, of->variable, n_variable);
     return status;
 }
 
@@ -47,9 +49,19 @@ static dt_status *replace(dt_status *status, dt_status *longer) {
 dt_status *dt_error(dt_code code, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    dt_status *status = status_new(&(dt_status){.code = code, .message = "", .file = ""}, "", format, arguments);
+    dt_status *status = status_new(&(dt_status){.code = code, .message = "", .file = "", .variable = ""}, "", format, arguments);
     va_end(arguments);
     return status != NULL ? status : (dt_status *)&out_of_memory;
+}
+
+dt_status *dt_error_in(dt_code code, const char *file, int64_t line, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    dt_status *status = status_new(&(dt_status){.code = code, .line = (int)line, .message = "", .file = file, .variable = ""}, "", format, arguments);
+    va_end(arguments);
+    if (status == NULL) status = (dt_status *)&out_of_memory;
+    status = line > 0 ? dt_status_annotate(status, "%s:%" PRId64, file, line) : dt_status_annotate(status, "%s", file);
+    return status;
 }
 
 dt_status *dt_status_annotate(dt_status *status, const char *format, ...) {
@@ -63,8 +75,14 @@ dt_status *dt_status_annotate(dt_status *status, const char *format, ...) {
 
 dt_status *dt_status_at(dt_status *status, const char *file, int line, int column) {
     if (status == NULL) return NULL;
-    dt_status placed = {status->code, line, column, status->message, file};
+    dt_status placed = {status->code, line, column, status->message, file, status->variable};
     return replace(status, status_like(&placed, "", "%s", ""));
+}
+
+dt_status *dt_status_about(dt_status *status, const char *variable) {
+    if (status == NULL) return NULL;
+    dt_status about = {status->code, status->line, status->column, status->message, status->file, variable};
+    return replace(status, status_like(&about, "", "%s", ""));
 }
 
 dt_code dt_status_code(const dt_status *status) { return status != NULL ? status->code : DT_OK; }

@@ -10,6 +10,7 @@
 #include "include/dt_status.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,11 +19,17 @@ extern "C" {
 /* A new status. `format` is printf's. Never returns NULL: when memory is out it returns a preallocated one. */
 dt_status *dt_error(dt_code code, const char *format, ...) __attribute__((format(printf, 2, 3), returns_nonnull));
 
+/* A new status about a file: "FILE: " and the sentence, or "FILE:LINE: " where a line is known (from 1; 0: none); both are its place as well. */
+dt_status *dt_error_in(dt_code code, const char *file, int64_t line, const char *format, ...) __attribute__((format(printf, 4, 5), returns_nonnull));
+
 /* Puts "prefix: " before the message of `status` and returns it; NULL stays NULL. Adds the outer "where" on the way up. */
 dt_status *dt_status_annotate(dt_status *status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The same failure with its place in a text; the file's name is copied. NULL stays NULL. */
 dt_status *dt_status_at(dt_status *status, const char *file, int line, int column);
+
+/* The same failure, which is about the variable of that path; it is copied. NULL stays NULL. */
+dt_status *dt_status_about(dt_status *status, const char *variable);
 
 dt_code dt_status_code(const dt_status *status);        /* DT_OK for NULL */
 const char *dt_status_message(const dt_status *status); /* "" for NULL; lives as long as the status */

@@ -24,7 +24,7 @@ static dt_status *add_member(zipFile zip, const char *artifact, const char *name
     zip_fileinfo info = {.tmz_date = {.tm_year = 1980, .tm_mday = 1}};
     bool added = zipOpenNewFileInZip(zip, name, &info, NULL, 0, NULL, 0, NULL, 0, 0) == ZIP_OK &&
                  zipWriteInFileInZip(zip, bytes, (unsigned)n_bytes) == ZIP_OK && zipCloseFileInZip(zip) == ZIP_OK;
-    return added ? NULL : dt_error(DT_RESOURCE_EXHAUSTED, "%s: no memory for its member %s", artifact, name);
+    return added ? NULL : dt_error_in(DT_RESOURCE_EXHAUSTED, artifact, 0, "no memory for its member %s", name);
 }
 
 static dt_status *add_cuda(zipFile zip, const char *artifact, const dt_cuda_files *cuda) {
@@ -62,9 +62,9 @@ static dt_status *write_zip(dt_text *bytes, const char *artifact, const dt_artif
                             const dt_text *plans) {
     dt_zip_memory memory = {.bytes = bytes};
     zipFile zip = dt_zip_open(&memory);
-    if (zip == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: no memory to write it", artifact);
+    if (zip == NULL) return dt_error_in(DT_RESOURCE_EXHAUSTED, artifact, 0, "no memory to write it");
     dt_status *status = add_members(zip, artifact, contents, manifest, graph, plans);
-    if (zipClose(zip, NULL) != ZIP_OK) status = dt_status_first(status, dt_error(DT_RESOURCE_EXHAUSTED, "%s: no memory to finish it", artifact));
+    if (zipClose(zip, NULL) != ZIP_OK) status = dt_status_first(status, dt_error_in(DT_RESOURCE_EXHAUSTED, artifact, 0, "no memory to finish it"));
     return status;
 }
 

@@ -35,16 +35,17 @@ namespace dt {
 /* A failure: what() is the sentence. */
 class error : public std::runtime_error {
   public:
-    error(dt_code code, const std::string &message, std::string file = "", int line = 0, int column = 0)
-        : std::runtime_error(message), code_(code), file_(std::move(file)), line_(line), column_(column) {}
+    error(dt_code code, const std::string &message, std::string file = "", int line = 0, int column = 0, std::string variable = "")
+        : std::runtime_error(message), code_(code), file_(std::move(file)), variable_(std::move(variable)), line_(line), column_(column) {}
     dt_code code() const { return code_; }
-    const std::string &file() const { return file_; } /* of the place; empty where there is none */
+    const std::string &file() const { return file_; }         /* that it is about; empty where there is none */
+    const std::string &variable() const { return variable_; } /* likewise, its path */
     int line() const { return line_; }
     int column() const { return column_; }
 
   private:
     dt_code code_;
-    std::string file_;
+    std::string file_, variable_;
     int line_, column_;
 };
 
@@ -53,7 +54,7 @@ namespace detail {
 inline void check(dt_status *status, void (*free_status)(dt_status *)) {
     if (status == nullptr) return;
     std::unique_ptr<dt_status, void (*)(dt_status *)> owner(status, free_status);
-    throw error(status->code, status->message, status->file, status->line, status->column);
+    throw error(status->code, status->message, status->file, status->line, status->column, status->variable);
 }
 inline void check_dtc(dt_status *status) { check(status, dtc_status_free); }
 inline void check_dtrt(dt_status *status) { check(status, dtrt_status_free); }

@@ -40,9 +40,10 @@ typedef enum dt_code {
 
 typedef struct dt_status {
     dt_code code;
-    int line, column;    /* where in `file`, from 1, columns in bytes; 0: no place */
-    const char *message; /* a sentence: what was wrong, where, and what to do next */
-    const char *file;    /* of the place; "" where there is none */
+    int line, column;     /* where in `file`, from 1, columns in bytes; 0: not known */
+    const char *message;  /* a sentence: what was wrong, where, and what to do next; it says the place too */
+    const char *file;     /* that it is about: the program, or what was read or written; "" where there is none */
+    const char *variable; /* that it is about, by its path: "Net/dense/kernel"; "" where there is none */
 } dt_status;
 
 #ifdef __cplusplus

@@ -62,7 +62,8 @@ static bool has_nan(dt_dtype dtype, const void *data, int64_t n) {
 static dt_status *check_numbers(const dt_artifact_variable *variable, const void *data) {
     dt_dtype dtype = variable->tensor.dtype;
     if (!dt_dtype_is_float(dtype) || !has_nan(dtype, data, variable->bytes / (int64_t)dt_dtype_bytes(dtype))) return NULL;
-    return dt_error(DT_OUT_OF_RANGE, "%s holds what is not a number (NaN): no checkpoint is written", variable->path);
+    return dt_status_about(dt_error(DT_OUT_OF_RANGE, "%s holds what is not a number (NaN): no checkpoint is written", variable->path),
+                           variable->path);
 }
 
 static bool belongs(const dt_artifact_variable *variable, bool slots) {
@@ -129,7 +130,7 @@ static dt_status *publish(const char *folder, const char *unfinished, const char
         return dt_file_remove_tree(unfinished);
     }
     if (errno != ENOENT) DT_TRY(dt_file_remove_tree(finished)); /* a file system that cannot exchange names */
-    if (rename(unfinished, finished) != 0) return dt_error(DT_IO, "%s: cannot rename to %s: %s", unfinished, finished, strerror(errno));
+    if (rename(unfinished, finished) != 0) return dt_error_in(DT_IO, unfinished, 0, "cannot rename to %s: %s", finished, strerror(errno));
     return dt_file_sync_folder(folder);
 }
 
@@ -188,10 +189,9 @@ static dt_status *refuse_checkpoint(const char *folder) {
     char *state = below(folder, STATE_FILE);
     if (state == NULL) return no_memory();
     dt_status *status = !dt_file_exists(state) ? NULL
-                                               : dt_error(DT_INVALID_ARGUMENT,
-                                                          "%s: is a checkpoint, not a folder of them: name the folder that it is in, or take its "
-                                                          "weights with --init",
-                                                          folder);
+                                               : dt_error_in(DT_INVALID_ARGUMENT, folder, 0,
+                                                             "is a checkpoint, not a folder of them: name the folder that it is in, or take its "
+                                                             "weights with --init");
     dt_release(state);
     return status;
 }
@@ -201,7 +201,7 @@ static dt_status *list(const char *folder, bool clean, listing *found) {
     *found = (listing){0};
     DIR *directory = opendir(folder);
     if (directory == NULL && errno == ENOENT) return NULL;
-    if (directory == NULL) return dt_error(DT_IO, "%s: cannot open the checkpoint folder: %s", folder, strerror(errno));
+    if (directory == NULL) return dt_error_in(DT_IO, folder, 0, "cannot open the checkpoint folder: %s", strerror(errno));
     dt_status *status = NULL;
     for (struct dirent *entry; status == NULL && (entry = readdir(directory)) != NULL;) {
         int64_t step = step_of(entry->d_name);
@@ -224,7 +224,7 @@ dt_status *dt_checkpoint_prune(const char *folder, int64_t keep, int64_t best_st
         /* Renamed first: a checkpoint that is half removed must not be taken for a damaged one. */
         char *path = join(folder, STEP_PREFIX, found.steps[i], ""), *gone = join(folder, UNFINISHED_PREFIX, found.steps[i], "");
         status = path == NULL || gone == NULL ? no_memory() : dt_file_remove_tree(gone);
-        if (status == NULL && rename(path, gone) != 0) status = dt_error(DT_IO, "%s: cannot remove: %s", path, strerror(errno));
+        if (status == NULL && rename(path, gone) != 0) status = dt_error_in(DT_IO, path, 0, "cannot remove: %s", strerror(errno));
         if (status == NULL) status = dt_file_remove_tree(gone);
         dt_release(path);
         dt_release(gone);
@@ -302,9 +302,9 @@ static dt_status *compare(const dt_artifact *artifact, const char *path, const d
     }
     dt_status *status = NULL;
     if (n_missing > 0 || n_unused > 0)
-        status = dt_error(DT_FAILED_PRECONDITION,
-                          "%s: holds another model; %d variables of the program do not match, %d tensors of the file are not used:%s%s", path,
-                          n_missing, n_unused, missing.data != NULL ? missing.data : "", extra.data != NULL ? extra.data : "");
+        status = dt_error_in(DT_FAILED_PRECONDITION, path, 0,
+                             "holds another model; %d variables of the program do not match, %d tensors of the file are not used:%s%s", n_missing,
+                             n_unused, missing.data != NULL ? missing.data : "", extra.data != NULL ? extra.data : "");
     dt_text_free(&missing);
     dt_text_free(&extra);
     return status;
@@ -338,7 +338,7 @@ static dt_status *read_tensors(const char *folder, const char *name, const char 
     if (status == NULL) {
         print_sum((*file)->sha256, found);
         if (strcmp(found, hex_sum) != 0)
-            status = dt_error(DT_DATA_LOSS, "%s: was altered: its SHA-256 is %s, %s says %s", path, found, STATE_FILE, hex_sum);
+            status = dt_error_in(DT_DATA_LOSS, path, 0, "was altered: its SHA-256 is %s, %s says %s", found, STATE_FILE, hex_sum);
     }
     dt_release(path);
     return status;
@@ -419,8 +419,8 @@ static dt_status *check_init(const char *path) {
     DT_TRY(list(path, false, &found));
     dt_status *status =
         found.n > 0
-            ? dt_error(DT_INVALID_ARGUMENT, "%s: holds checkpoints: name one of them, as in --init %s/step-%" PRId64, path, path, found.steps[0])
-            : dt_error(DT_INVALID_ARGUMENT, "%s: is a folder, but no checkpoint: name a .safetensors file or a checkpoint", path);
+            ? dt_error_in(DT_INVALID_ARGUMENT, path, 0, "holds checkpoints: name one of them, as in --init %s/step-%" PRId64, path, found.steps[0])
+            : dt_error_in(DT_INVALID_ARGUMENT, path, 0, "is a folder, but no checkpoint: name a .safetensors file or a checkpoint");
     dt_release(found.steps);
     return status;
 }

@@ -41,8 +41,8 @@ static dt_status *refuse(const char *folder, int file) {
     ssize_t n = pread(file, holder, MOST_CHARACTERS, 0);
     holder[n > 0 ? n : 0] = '\0';
     holder[strcspn(holder, "\n")] = '\0';
-    return dt_error(DT_FAILED_PRECONDITION, "%s: another run writes its checkpoints here%s%s: wait for its end, or name another folder", folder,
-                    holder[0] != '\0' ? ", " : "", holder);
+    return dt_error_in(DT_FAILED_PRECONDITION, folder, 0, "another run writes its checkpoints here%s%s: wait for its end, or name another folder",
+                       holder[0] != '\0' ? ", " : "", holder);
 }
 
 static bool has_no_locks(int reason) { return reason == ENOLCK || reason == ENOSYS || reason == EOPNOTSUPP; }

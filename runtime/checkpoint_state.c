@@ -110,7 +110,7 @@ static dt_status *parse_lines(const dt_json *root, const char *key, char **membe
         status = dt_json_as_string(&line, &string);
         if (status == NULL) dt_text_format(&text, "%s\n", string);
     }
-    if (status == NULL && text.failed) status = dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", root->document);
+    if (status == NULL && text.failed) status = dt_error_in(DT_RESOURCE_EXHAUSTED, root->document, 0, "out of memory");
     if (status == NULL) status = dt_checkpoint_state_set(member, text.data);
     dt_text_free(&text);
     return status;
@@ -121,8 +121,8 @@ static dt_status *parse_root(const dt_json *root, dt_checkpoint_state *state) {
     dt_json totals, sums, best, plateau;
     DT_TRY(dt_json_integer(root, "format", 1, INT64_MAX, &format));
     if (format != FORMAT)
-        return dt_error(DT_FAILED_PRECONDITION, "%s: is of format %" PRId64 ", this dtrun reads format %d: go on with the version that wrote it",
-                        root->document, format, FORMAT);
+        return dt_error_in(DT_FAILED_PRECONDITION, root->document, 0,
+                           "is of format %" PRId64 ", this dtrun reads format %d: go on with the version that wrote it", format, FORMAT);
     DT_TRY(parse_string(root, "program_hash", &state->program_hash));
     DT_TRY(parse_string(root, "level", &state->level));
     DT_TRY(parse_lines(root, "libraries", &state->libraries));
@@ -134,7 +134,7 @@ static dt_status *parse_root(const dt_json *root, dt_checkpoint_state *state) {
     int n_totals;
     DT_TRY(dt_json_array(root, "totals", &totals, &n_totals));
     state->totals = dt_allocate_zeroed((size_t)n_totals, sizeof *state->totals);
-    if (state->totals == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", root->document);
+    if (state->totals == NULL) return dt_error_in(DT_RESOURCE_EXHAUSTED, root->document, 0, "out of memory");
     for (dt_json item = dt_json_first(&totals); item.value != NULL; dt_json_next(&item))
         DT_TRY(parse_total(&item, &state->totals[state->n_totals++]));
     if (dt_json_has(root, "best")) {
@@ -153,7 +153,7 @@ static dt_status *parse_root(const dt_json *root, dt_checkpoint_state *state) {
 dt_status *dt_checkpoint_state_parse(const char *path, const char *text, size_t n, dt_checkpoint_state *state) {
     *state = (dt_checkpoint_state){0};
     cJSON *parsed = cJSON_ParseWithLength(text, n);
-    if (parsed == NULL) return dt_error(DT_DATA_LOSS, "%s: is truncated or altered: it is not JSON", path);
+    if (parsed == NULL) return dt_error_in(DT_DATA_LOSS, path, 0, "is truncated or altered: it is not JSON");
     dt_json root = {.value = parsed, .document = path};
     dt_status *status = parse_root(&root, state);
     cJSON_Delete(parsed);

@@ -42,7 +42,7 @@ static dt_status *write_all(const dt_event_file *file, const unsigned char *byte
     while (n > 0) {
         ssize_t written = write(file->file, bytes, n);
         if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) return dt_error(DT_IO, "%s: cannot be written: %s", file->path, written < 0 ? strerror(errno) : "no more fits");
+        if (written <= 0) return dt_error_in(DT_IO, file->path, 0, "cannot be written: %s", written < 0 ? strerror(errno) : "no more fits");
         bytes += written;
         n -= (size_t)written;
     }
@@ -56,7 +56,7 @@ static dt_status *write_event(const dt_event_file *file, const Tensorboard__Even
     };
     size_t n = tensorboard__event__get_packed_size(event);
     unsigned char *record = dt_allocate(HEAD + n + TAIL);
-    if (record == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: not enough memory for a record", file->path);
+    if (record == NULL) return dt_error_in(DT_RESOURCE_EXHAUSTED, file->path, 0, "not enough memory for a record");
     store(record, n, 8);
     store_checksum(record + 8, record, 8);
     tensorboard__event__pack(event, record + HEAD);
@@ -90,7 +90,7 @@ dt_status *dt_event_file_create(const char *path, double wall_time, int64_t firs
     if (made == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     made->path = strcpy((char *)(made + 1), path);
     made->file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    dt_status *status = made->file < 0 ? dt_error(DT_IO, "%s: cannot be made: %s", path, strerror(errno)) : begin(made, wall_time, first_step);
+    dt_status *status = made->file < 0 ? dt_error_in(DT_IO, path, 0, "cannot be made: %s", strerror(errno)) : begin(made, wall_time, first_step);
     if (status == NULL)
         *file = made;
     else

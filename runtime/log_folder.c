@@ -38,19 +38,20 @@ static dt_status *no_memory(void) { return dt_error(DT_RESOURCE_EXHAUSTED, "out 
 static dt_status *end_last_line(int file, const char *path) {
     struct stat about;
     char last = '\n';
-    if (fstat(file, &about) != 0) return dt_error(DT_IO, "%s: %s", path, strerror(errno));
-    if (!S_ISREG(about.st_mode)) return dt_error(DT_IO, "%s: cannot be written: it is no file", path);
-    if (about.st_size > 0 && pread(file, &last, 1, about.st_size - 1) != 1) return dt_error(DT_IO, "%s: cannot be read: %s", path, strerror(errno));
-    if (last != '\n' && write(file, "\n", 1) != 1) return dt_error(DT_IO, "%s: cannot be written: %s", path, strerror(errno));
+    if (fstat(file, &about) != 0) return dt_error_in(DT_IO, path, 0, "%s", strerror(errno));
+    if (!S_ISREG(about.st_mode)) return dt_error_in(DT_IO, path, 0, "cannot be written: it is no file");
+    if (about.st_size > 0 && pread(file, &last, 1, about.st_size - 1) != 1) return dt_error_in(DT_IO, path, 0, "cannot be read: %s", strerror(errno));
+    if (last != '\n' && write(file, "\n", 1) != 1) return dt_error_in(DT_IO, path, 0, "cannot be written: %s", strerror(errno));
     return NULL;
 }
 
 static dt_status *open_lines(dt_log_folder *folder, const char *path, bool goes_on) {
     if (!goes_on && dt_file_exists(path))
-        return dt_error(DT_ALREADY_EXISTS, "%s: there is a run already: name another folder for --log-dir, or go on with that run by --resume", path);
+        return dt_error_in(DT_ALREADY_EXISTS, path, 0,
+                           "there is a run already: name another folder for --log-dir, or go on with that run by --resume");
     folder->lines = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (folder->lines < 0) return dt_error(DT_IO, "%s: cannot be written: %s", path, strerror(errno));
-    if (flock(folder->lines, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return dt_error(DT_IO, "%s: another run writes there", path);
+    if (folder->lines < 0) return dt_error_in(DT_IO, path, 0, "cannot be written: %s", strerror(errno));
+    if (flock(folder->lines, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return dt_error_in(DT_IO, path, 0, "another run writes there");
     return end_last_line(folder->lines, path);
 }
 

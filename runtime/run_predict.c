@@ -104,7 +104,7 @@ static dt_status *write_result(const prediction *all, int i, const char *folder,
 static dt_status *prepare_folder(const char *folder) {
     if (folder == NULL) return NULL;
     DT_TRY(dt_file_make_folders(folder));
-    return access(folder, W_OK | X_OK) == 0 ? NULL : dt_error(DT_IO, "%s: cannot be written: %s", folder, strerror(errno));
+    return access(folder, W_OK | X_OK) == 0 ? NULL : dt_error_in(DT_IO, folder, 0, "cannot be written: %s", strerror(errno));
 }
 
 /* Says of results that are no pictures why; it is an error where none is one. */

@@ -17,8 +17,8 @@ dt_status *dt_run_find_step(const dt_artifact *artifact, const dt_run_options *o
     if (*step >= 0) return NULL;
     dt_text names = {0};
     for (int i = 0; i < artifact->n_steps; i++) dt_text_format(&names, "%s%s", i > 0 ? ", " : "", artifact->steps[i].name);
-    dt_status *status =
-        dt_error(DT_NOT_FOUND, "%s: has no step %s; --step picks one of its own: %s", artifact->path, name, names.data != NULL ? names.data : "none");
+    dt_status *status = dt_error_in(DT_NOT_FOUND, artifact->path, 0, "has no step %s; --step picks one of its own: %s", name,
+                                    names.data != NULL ? names.data : "none");
     dt_text_free(&names);
     return status;
 }
@@ -49,7 +49,7 @@ dt_status *dt_run_find_pipeline(const dt_artifact *artifact, const char *from, i
     dt_text names = {0};
     for (int i = 0; i < artifact->n_pipelines; i++) dt_text_format(&names, "%s%s", i > 0 ? ", " : "", artifact->pipelines[i].name);
     const char *list = names.data != NULL ? names.data : "none";
-    dt_status *status = from != NULL ? dt_error(DT_NOT_FOUND, "%s: has no data %s; --from picks one of its own: %s", artifact->path, from, list)
+    dt_status *status = from != NULL ? dt_error_in(DT_NOT_FOUND, artifact->path, 0, "has no data %s; --from picks one of its own: %s", from, list)
                                      : dt_error(DT_INVALID_ARGUMENT, "step %s says no `from`: name its data with --from, one of: %s",
                                                 artifact->steps[step].name, list);
     dt_text_free(&names);
@@ -167,7 +167,7 @@ dt_status *dt_run_need_weights(dt_session *session, const dt_run_options *option
     if (found || !needed) return NULL;
     if (options->checkpoint_dir == NULL)
         return dt_error(DT_INVALID_ARGUMENT, "no weights: name a folder of checkpoints with --checkpoint-dir, or a file with --init");
-    return dt_error(DT_NOT_FOUND, "%s: holds no checkpoint; train first, or name a file of weights with --init", options->checkpoint_dir);
+    return dt_error_in(DT_NOT_FOUND, options->checkpoint_dir, 0, "holds no checkpoint; train first, or name a file of weights with --init");
 }
 
 bool dt_run_leads(const dt_run_options *options) { return dt_processes_number(options->processes) == 0; }

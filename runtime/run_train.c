@@ -128,7 +128,7 @@ static dt_status *check_past(const training *run) {
         dt_checkpoint_state_free(&newest);
         if (step <= on->state->step) return NULL;
     }
-    return dt_error(DT_ALREADY_EXISTS, "%s: there is a checkpoint already: go on from it with --resume, or name another folder", run->resumed_from);
+    return dt_error_in(DT_ALREADY_EXISTS, run->resumed_from, 0, "there is a checkpoint already: go on from it with --resume, or name another folder");
 }
 
 /* The seed and the shape of the run are those of the checkpoint, where the command line does not say otherwise. */
@@ -202,11 +202,10 @@ static dt_status *check_checkpoint(training *run, const dt_checkpoint_state *sav
     if (steps.other < 0) return NULL;
     char first[32], others[32], other[160];
     dt_session_print_process(run->session, steps.other, other, sizeof other);
-    return dt_error(
-        DT_FAILED_PRECONDITION,
-        "%s: not all processes find the same newest checkpoint there: process 0 finds %s, %s %s; --checkpoint-dir names a folder that all "
-        "machines share",
-        run->options->checkpoint_dir, print_step(steps.of_first, first, sizeof first), other, print_step(steps.of_other, others, sizeof others));
+    return dt_error_in(DT_FAILED_PRECONDITION, run->options->checkpoint_dir, 0,
+                       "not all processes find the same newest checkpoint there: process 0 finds %s, %s %s; --checkpoint-dir names a folder that all "
+                       "machines share",
+                       print_step(steps.of_first, first, sizeof first), other, print_step(steps.of_other, others, sizeof others));
 }
 
 /* ---- a session of the caller's ---- */

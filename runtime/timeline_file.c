@@ -191,7 +191,7 @@ static dt_status *write_file(const dt_timeline *timeline, const dt_timeline_cloc
     dt_text_append(&text, events);
     dt_text_append(&text, "\n]}\n");
     dt_status *status =
-        text.failed ? dt_error(DT_RESOURCE_EXHAUSTED, "%s: not enough memory to write it", path) : dt_file_write_atomic(path, text.data, text.n);
+        text.failed ? dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "not enough memory to write it") : dt_file_write_atomic(path, text.data, text.n);
     dt_text_free(&text);
     return status;
 }
@@ -203,7 +203,7 @@ dt_status *dt_timeline_write(const dt_timeline *timeline, const dt_timeline_cloc
     int64_t n_kept;
     print_events(timeline, clock, here, &mine, &n_kept);
     dt_text_append(&mine, n > 1 && here + 1 < n ? "," : "");
-    dt_status *status = mine.failed ? dt_error(DT_RESOURCE_EXHAUSTED, "%s: not enough memory for the timeline", path) : NULL;
+    dt_status *status = mine.failed ? dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "not enough memory for the timeline") : NULL;
     if (status == NULL) status = dt_processes_gather_bytes(alone ? NULL : processes, mine.data, mine.n, &all);
     dt_text_free(&mine);
     if (status == NULL && (here == 0 || alone)) {

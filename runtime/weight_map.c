@@ -418,7 +418,7 @@ dt_status *dt_weight_map_parse(dt_arena *arena, const char *path, const char *te
     parser in = {.arena = arena, .path = path, .wrong = &wrong};
     const char *end = text + n;
     *map = NULL;
-    if (memchr(text, 0, n) != NULL) return dt_error(DT_INVALID_ARGUMENT, "%s: is not a map of names: it is not text", path);
+    if (memchr(text, 0, n) != NULL) return dt_error_in(DT_INVALID_ARGUMENT, path, 0, "is not a map of names: it is not text");
     for (const char *line = text; line < end; line = in.end + 1) {
         const char *newline = memchr(line, '\n', (size_t)(end - line));
         const char *line_end = newline != NULL ? newline : end;
@@ -433,7 +433,7 @@ dt_status *dt_weight_map_parse(dt_arena *arena, const char *path, const char *te
     if (in.n_wrong > MOST_WRONG_LINES) dt_text_format(&wrong, "\n%s: and %d more lines", path, in.n_wrong - MOST_WRONG_LINES);
     if (in.n_wrong > 0) return dt_error(DT_INVALID_ARGUMENT, "%s", wrong.data);
     if (rules.n == 0)
-        return dt_error(DT_INVALID_ARGUMENT, "%s: holds no rule: write one a line, as in `fc.weight -> Net/dense/kernel : o i -> i o`", path);
+        return dt_error_in(DT_INVALID_ARGUMENT, path, 0, "holds no rule: write one a line, as in `fc.weight -> Net/dense/kernel : o i -> i o`");
     dt_weight_map *made = DT_NEW(arena, dt_weight_map);
     *made = (dt_weight_map){.path = dt_arena_string(arena, path), .n_rules = (int)rules.n, .rules = rules.items};
     *map = made;

@@ -37,7 +37,7 @@ void dt_weights_report_free(dt_weights_report *report) {
     dt_text_free(&report->warnings);
 }
 
-static dt_status *no_memory(const input *in) { return dt_error(DT_RESOURCE_EXHAUSTED, "%s: not enough memory for its weights", in->options->path); }
+static dt_status *no_memory(const input *in) { return dt_error_in(DT_RESOURCE_EXHAUSTED, in->options->path, 0, "not enough memory for its weights"); }
 
 static const char *described(const input *in) {
     return in->options->map == NULL ? in->options->path : dt_arena_format(in->arena, "%s by %s", in->options->path, in->options->map);
@@ -263,7 +263,7 @@ static dt_status *write_whole(int n, const dt_safetensor *tensors, const char *p
 static dt_status *write_output(input *in, int n, const dt_safetensor *tensors, const char *output) {
     bool is_plain;
     DT_TRY(dt_file_find_place(output, &in->place, &is_plain));
-    if (!is_plain) return dt_error(DT_INVALID_ARGUMENT, "%s: is a pipe or a device: name a file for the weights", output);
+    if (!is_plain) return dt_error_in(DT_INVALID_ARGUMENT, output, 0, "is a pipe or a device: name a file for the weights");
     return write_whole(n, tensors, in->place, output, in->arena);
 }
 

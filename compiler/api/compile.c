@@ -246,7 +246,7 @@ static dt_status *find_output(dt_api_call *call, job *job, const dt_module *modu
     if (!is_artifact) return NULL;
     if (output != NULL && has_suffix(output, ".dt"))
         return dt_error(DT_INVALID_ARGUMENT, "-o %s: .dt is the end of a program's name, .dtx that of an artifact's", output);
-    return module->capacity > 0 ? NULL : dt_error(DT_INVALID_ARGUMENT, "%s: for how many rows is memory to be planned? --batch says it", program);
+    return module->capacity > 0 ? NULL : dt_error_in(DT_INVALID_ARGUMENT, program, 0, "for how many rows is memory to be planned? --batch says it");
 }
 
 static dt_status *compile(dt_api_call *call, job *job, dt_compilation *compilation, dt_text *dumps, dt_timings *timings, dt_text *graph) {

@@ -28,8 +28,8 @@ typedef struct packing {
     cJSON *manifest, *header;
 } packing;
 
-static dt_status *no_memory(const packing *all) { return dt_error(DT_RESOURCE_EXHAUSTED, "%s: no memory to pack it", all->artifact); }
-static dt_status *damaged(const packing *all) { return dt_error(DT_DATA_LOSS, "%s: is damaged; compile or copy it again", all->artifact); }
+static dt_status *no_memory(const packing *all) { return dt_error_in(DT_RESOURCE_EXHAUSTED, all->artifact, 0, "no memory to pack it"); }
+static dt_status *damaged(const packing *all) { return dt_error_in(DT_DATA_LOSS, all->artifact, 0, "is damaged; compile or copy it again"); }
 
 /* ---- what is in the two files ---- */
 
@@ -67,7 +67,7 @@ static dt_status *read_manifest(packing *all) {
     close(file);
     all->from = unzOpen64(all->artifact);
     if (all->from == NULL || unzLocateFile(all->from, "manifest.json", 1) != UNZ_OK)
-        return dt_error(DT_DATA_LOSS, "%s: this is not an artifact; `dtc compile` writes one", all->artifact);
+        return dt_error_in(DT_DATA_LOSS, all->artifact, 0, "this is not an artifact; `dtc compile` writes one");
     DT_TRY(read_member(all, &bytes, &n_bytes));
     all->manifest = cJSON_ParseWithLength(bytes, n_bytes);
     dt_release(bytes);
@@ -81,7 +81,7 @@ static dt_status *read_weights(packing *all) {
     if (n_header > 0 && n_header <= all->n_tensors - HEAD_BYTES) all->header = cJSON_ParseWithLength(all->tensors + HEAD_BYTES, n_header);
     all->n_data = all->header != NULL ? all->n_tensors - HEAD_BYTES - n_header : 0;
     if (cJSON_IsObject(all->header)) return NULL;
-    return dt_error(DT_DATA_LOSS, "%s: is no safetensors file, or a truncated one", all->weights);
+    return dt_error_in(DT_DATA_LOSS, all->weights, 0, "is no safetensors file, or a truncated one");
 }
 
 /* ---- whether they fit ---- */
@@ -104,7 +104,7 @@ static dt_status *check_tensors(const packing *all) {
     const cJSON *tensor;
     cJSON_ArrayForEach(tensor, all->header) {
         if (strcmp(tensor->string, "__metadata__") == 0 || tensor_bytes(all, tensor) >= 0) continue;
-        return dt_error(DT_DATA_LOSS, "%s: is truncated or damaged: %s does not lie in it", all->weights, tensor->string);
+        return dt_error_in(DT_DATA_LOSS, all->weights, 0, "is truncated or damaged: %s does not lie in it", tensor->string);
     }
     return NULL;
 }
@@ -115,7 +115,7 @@ static dt_status *check_variable(const packing *all, const cJSON *variable) {
     if (strcmp(kind, "parameter") != 0 && strcmp(kind, "state") != 0) return NULL;
     const cJSON *tensor = cJSON_GetObjectItemCaseSensitive(all->header, path);
     dt_dtype dtype = dt_dtype_from_name(string_of(variable, "dtype"));
-    if (tensor == NULL) return dt_error(DT_FAILED_PRECONDITION, "%s: has no %s %s, which %s needs", all->weights, kind, path, all->artifact);
+    if (tensor == NULL) return dt_error_in(DT_FAILED_PRECONDITION, all->weights, 0, "has no %s %s, which %s needs", kind, path, all->artifact);
     if (dtype == DT_N_DTYPES) return damaged(all);
     bool is_same = strcmp(string_of(tensor, "dtype"), dt_dtype_safetensors_name(dtype)) == 0 &&
                    cJSON_Compare(cJSON_GetObjectItemCaseSensitive(tensor, "shape"), cJSON_GetObjectItemCaseSensitive(variable, "shape"), 1);
@@ -123,9 +123,9 @@ static dt_status *check_variable(const packing *all, const cJSON *variable) {
     const cJSON *dim;
     cJSON_ArrayForEach(dim, cJSON_GetObjectItemCaseSensitive(variable, "shape")) n_bytes *= dim->valuedouble;
     if (is_same && tensor_bytes(all, tensor) == n_bytes) return NULL;
-    if (is_same) return dt_error(DT_DATA_LOSS, "%s: is damaged: %s does not have the bytes of its shape", all->weights, path);
-    return dt_error(DT_FAILED_PRECONDITION, "%s: %s is not of the type and shape that it has in %s; `dtrun export --map` may make it so",
-                    all->weights, path, all->artifact);
+    if (is_same) return dt_error_in(DT_DATA_LOSS, all->weights, 0, "is damaged: %s does not have the bytes of its shape", path);
+    return dt_error_in(DT_FAILED_PRECONDITION, all->weights, 0,
+                       "%s is not of the type and shape that it has in %s; `dtrun export --map` may make it so", path, all->artifact);
 }
 
 static dt_status *check_variables(const packing *all) {

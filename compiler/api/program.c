@@ -171,9 +171,9 @@ static bool is_graph(const char *path) {
 dt_status *dt_api_load_graph(dt_api_call *call, dt_module **module) {
     const dtc_program *program = &call->program;
     DT_TRY(dt_api_read_source(call));
-    if (program->n_defines) return dt_error(DT_INVALID_ARGUMENT, "%s: a graph has no options left to set with -D", program->path);
+    if (program->n_defines) return dt_error_in(DT_INVALID_ARGUMENT, program->path, 0, "a graph has no options left to set with -D");
     if (program->precision)
-        return dt_error(DT_INVALID_ARGUMENT, "%s: --precision is for programs: in a graph each product says its own", program->path);
+        return dt_error_in(DT_INVALID_ARGUMENT, program->path, 0, "--precision is for programs: in a graph each product says its own");
     DT_TRY(dt_module_parse(call->arena, program->path, call->source, module));
     if (program->batch) (*module)->capacity = program->batch;
     return NULL;
@@ -183,8 +183,8 @@ dt_status *dt_api_load(dt_api_call *call, dt_module **module) {
     DT_TRY((is_graph(call->program.path) ? dt_api_load_graph : elaborate)(call, module));
     int64_t rows = (*module)->capacity;
     if (rows < 0 || rows > INT32_MAX)
-        return dt_error(DT_INVALID_ARGUMENT,
-                        "%s: memory is planned for 1 to %" PRId32 " rows for each replica, not for %" PRId64 "; --batch says for how many",
-                        call->program.path, INT32_MAX, rows);
+        return dt_error_in(DT_INVALID_ARGUMENT, call->program.path, 0,
+                           "memory is planned for 1 to %" PRId32 " rows for each replica, not for %" PRId64 "; --batch says for how many", INT32_MAX,
+                           rows);
     return NULL;
 }

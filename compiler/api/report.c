@@ -23,7 +23,7 @@ static void tell(void *argument) {
 
 dt_status *dt_api_tell(dt_api_call *call, int (*task)(void *argument), void *argument) {
     if (!call->is_stopped) dt_caller_do(call->caller, tell, &(telling){task, argument, &call->is_stopped});
-    return call->is_stopped ? dt_error(DT_ABORTED, "%s: stopped by the caller", call->program.path) : NULL;
+    return call->is_stopped ? dt_error_in(DT_ABORTED, call->program.path, 0, "stopped by the caller") : NULL;
 }
 
 typedef struct report {

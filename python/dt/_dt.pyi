@@ -10,6 +10,7 @@ class Error(Exception):
     file: str | None
     line: int | None
     column: int | None
+    variable: str | None
 
 class InvalidArgument(Error, ValueError): ...
 class NotFound(Error, LookupError): ...

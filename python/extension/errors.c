@@ -46,10 +46,12 @@ static PyObject *create(PyObject *module, const char *name, const char *document
 
 int dtpy_add_errors(PyObject *module, dtpy_module *state) {
     state->error =
-        create(module, IN_MODULE "Error", "What all errors of dt are. `file`, `line` and `column` say where in the program, or are None.\n",
+        create(module, IN_MODULE "Error",
+               "What all errors of dt are. `file`, `line` and `column` say where in the program, or in which file, `variable` is the path of "
+               "the variable that it is about; what is not known is None.\n",
                PyTuple_Pack(1, PyExc_Exception));
     if (state->error == NULL) return -1;
-    static const char *const places[] = {"file", "line", "column"};
+    static const char *const places[] = {"file", "line", "column", "variable"};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         if (PyObject_SetAttrString(state->error, places[i], Py_None) < 0) return -1;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
@@ -77,9 +79,10 @@ void dtpy_set_error(const dtpy_module *module, const dt_status *status) {
     PyObject *exception = message != NULL ? PyObject_CallFunctionObjArgs(type, message, NULL) : NULL;
     Py_XDECREF(message);
     bool is_whole = exception != NULL;
-    if (is_whole && status->line > 0)
-        is_whole = set(exception, "file", PyUnicode_DecodeFSDefault(status->file)) && set(exception, "line", PyLong_FromLong(status->line)) &&
-                   set(exception, "column", PyLong_FromLong(status->column));
+    if (is_whole && *status->file != '\0') is_whole = set(exception, "file", PyUnicode_DecodeFSDefault(status->file));
+    if (is_whole && *status->variable != '\0') is_whole = set(exception, "variable", dtpy_read_text(status->variable));
+    if (is_whole && status->line > 0) is_whole = set(exception, "line", PyLong_FromLong(status->line));
+    if (is_whole && status->column > 0) is_whole = set(exception, "column", PyLong_FromLong(status->column));
     if (is_whole) PyErr_SetObject(type, exception);
     Py_XDECREF(exception);
 }

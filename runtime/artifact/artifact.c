@@ -93,25 +93,25 @@ static dt_status *open_zip(dt_artifact_zip *zip) {
                                      .zerror_file = memory_error,
                                      .opaque = zip};
     if (zip->n_bytes < 4 || memcmp(zip->bytes, "PK\3\4", 4) != 0)
-        return dt_error(DT_DATA_LOSS, "%s: this is not an artifact; `dtc compile` writes one", zip->path);
+        return dt_error_in(DT_DATA_LOSS, zip->path, 0, "this is not an artifact; `dtc compile` writes one");
     unz_global_info64 about = {0};
     zip->file = unzOpen2_64(zip->path, &functions);
     bool whole = zip->file != NULL && unzGetGlobalInfo64(zip->file, &about) == UNZ_OK && ends_with_directory(zip, about.size_comment);
-    return whole ? NULL : dt_error(DT_DATA_LOSS, "%s: the file is truncated or damaged; compile or copy it again", zip->path);
+    return whole ? NULL : dt_error_in(DT_DATA_LOSS, zip->path, 0, "the file is truncated or damaged; compile or copy it again");
 }
 
 static dt_status *damaged_member(const dt_artifact_zip *zip, const char *name) {
-    return dt_error(DT_DATA_LOSS, "%s: the member %s is damaged; compile or copy the file again", zip->path, name);
+    return dt_error_in(DT_DATA_LOSS, zip->path, 0, "the member %s is damaged; compile or copy the file again", name);
 }
 
 /* Finds a member and says how long it is. */
 static dt_status *find_member(dt_artifact_zip *zip, const char *name, size_t *n_bytes) {
     unz_file_info64 about;
     if (strlen(name) > UINT16_MAX || unzLocateFile(zip->file, name, 1) != UNZ_OK)
-        return dt_error(DT_DATA_LOSS, "%s: the artifact has no member %.80s; compile it again", zip->path, name);
+        return dt_error_in(DT_DATA_LOSS, zip->path, 0, "the artifact has no member %.80s; compile it again", name);
     if (unzGetCurrentFileInfo64(zip->file, &about, NULL, 0, NULL, 0, NULL, 0) != UNZ_OK) return damaged_member(zip, name);
     if (about.compression_method != 0 || about.compressed_size != about.uncompressed_size)
-        return dt_error(DT_DATA_LOSS, "%s: the member %s is compressed; an artifact's members are stored as they are (zip -0)", zip->path, name);
+        return dt_error_in(DT_DATA_LOSS, zip->path, 0, "the member %s is compressed; an artifact's members are stored as they are (zip -0)", name);
     if (about.uncompressed_size > zip->n_bytes) return damaged_member(zip, name);
     *n_bytes = about.uncompressed_size;
     return NULL;
@@ -195,10 +195,10 @@ static dt_status *read_all(dt_artifact_reader *reader) {
     size_t n_bytes;
     DT_TRY(open_zip(reader->zip));
     if (unzLocateFile(reader->zip->file, "manifest.json", 1) != UNZ_OK)
-        return dt_error(DT_DATA_LOSS, "%s: a zip file, but not an artifact: it has no manifest.json; `dtc compile` writes one", reader->zip->path);
+        return dt_error_in(DT_DATA_LOSS, reader->zip->path, 0, "a zip file, but not an artifact: it has no manifest.json; `dtc compile` writes one");
     DT_TRY(dt_artifact_read_member(reader, "manifest.json", &text, &n_bytes));
     reader->manifest = cJSON_ParseWithLength(text, n_bytes);
-    if (reader->manifest == NULL) return dt_error(DT_DATA_LOSS, "%s: this is not JSON; compile or copy the file again", reader->document);
+    if (reader->manifest == NULL) return dt_error_in(DT_DATA_LOSS, reader->document, 0, "this is not JSON; compile or copy the file again");
     dt_json root = {.value = reader->manifest, .document = reader->document};
     DT_TRY(check_versions(reader, &root));
     DT_TRY(dt_artifact_read_manifest(reader, &root));
@@ -209,7 +209,7 @@ static dt_status *read_all(dt_artifact_reader *reader) {
 /* The arena's guard: whatever allocates from the arena runs below this function, whatever else is held is held above it. */
 static dt_status *read_guarded(dt_artifact_reader *reader) {
     jmp_buf guard;
-    if (setjmp(guard) != 0) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: not enough memory to read the artifact", reader->zip->path);
+    if (setjmp(guard) != 0) return dt_error_in(DT_RESOURCE_EXHAUSTED, reader->zip->path, 0, "not enough memory to read the artifact");
     dt_arena_guard(reader->arena, &guard);
     open_artifact *open = DT_NEW(reader->arena, open_artifact);
     open->arena = reader->arena;
@@ -223,7 +223,7 @@ dt_status *dt_artifact_open_memory(const char *path, const void *bytes, size_t n
     dt_artifact_zip zip = {.path = path, .bytes = bytes, .n_bytes = n_bytes};
     dt_artifact_reader reader = {.arena = dt_arena_create(), .zip = &zip};
     *artifact = NULL;
-    if (reader.arena == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: not enough memory to read the artifact", path);
+    if (reader.arena == NULL) return dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "not enough memory to read the artifact");
     dt_status *status = read_guarded(&reader);
     dt_arena_guard(reader.arena, NULL);
     cJSON_Delete(reader.manifest);
@@ -256,7 +256,7 @@ dt_status *dt_artifact_read_text_memory(const char *path, const void *bytes, siz
     dt_status *status = open_zip(&zip);
     if (status == NULL) status = find_member(&zip, member, &n);
     if (status == NULL && (*text = dt_allocate(n + 1)) == NULL)
-        status = dt_error(DT_RESOURCE_EXHAUSTED, "%s: not enough memory to read the member %s", path, member);
+        status = dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "not enough memory to read the member %s", member);
     if (status == NULL) {
         status = read_found_member(&zip, member, *text, n);
         (*text)[n] = '\0';

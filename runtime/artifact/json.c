@@ -24,8 +24,8 @@ dt_status *dt_json_wrong(const dt_json *at, const char *format, ...) {
     dt_text_vformat(&sentence, format, arguments);
     va_end(arguments);
     print_place(&place, at);
-    dt_status *status = dt_error(DT_DATA_LOSS, "%s: %s%s%s", at->document, place.data != NULL ? place.data : "", place.n != 0 ? ": " : "",
-                                 sentence.data != NULL ? sentence.data : "damaged");
+    dt_status *status = dt_error_in(DT_DATA_LOSS, at->document, 0, "%s%s%s", place.data != NULL ? place.data : "", place.n != 0 ? ": " : "",
+                                    sentence.data != NULL ? sentence.data : "damaged");
     dt_text_free(&place);
     dt_text_free(&sentence);
     return status;

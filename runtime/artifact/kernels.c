@@ -28,15 +28,16 @@ static dt_status *nothing_runs_here(const dt_artifact *artifact, const char *wan
     dt_text levels = {0};
     for (int i = 0; i < artifact->n_objects; i++) dt_text_format(&levels, "%s%s", i == 0 ? "" : ", ", artifact->objects[i].level);
     dt_status *status =
-        dt_error(DT_FAILED_PRECONDITION, "%s: %s%s%s on this machine (%s, %s): the artifact holds code for %s; compile it here", artifact->path,
-                 wanted != NULL ? "no code for " : "none of its code runs", wanted != NULL ? wanted : "", wanted != NULL ? " that runs" : "",
-                 machine_level != 0 ? dt_cpu_level_name(machine_level) : "not x86-64", machine_name, levels.n != 0 ? levels.data : "no processor");
+        dt_error_in(DT_FAILED_PRECONDITION, artifact->path, 0, "%s%s%s on this machine (%s, %s): the artifact holds code for %s; compile it here",
+                    wanted != NULL ? "no code for " : "none of its code runs", wanted != NULL ? wanted : "", wanted != NULL ? " that runs" : "",
+                    machine_level != 0 ? dt_cpu_level_name(machine_level) : "not x86-64", machine_name, levels.n != 0 ? levels.data : "no processor");
     dt_text_free(&levels);
     return dt_artifact_suggest(status, artifact, "--cpu", "native");
 }
 
 /* How good the best one is; *object is that one. */
-static int choose_best(const dt_artifact *artifact, const char *wanted, int machine_level, const char *machine_name, const dt_artifact_object **object) {
+static int choose_best(const dt_artifact *artifact, const char *wanted, int machine_level, const char *machine_name,
+                       const dt_artifact_object **object) {
     int best = 0;
     for (int i = 0; i < artifact->n_objects; i++) {
         const dt_artifact_object *candidate = &artifact->objects[i];
@@ -61,7 +62,7 @@ int dt_kernels_best_level(const dt_artifact *artifact) {
 }
 
 static dt_status *out_of_memory(const dt_artifact *artifact) {
-    return dt_error(DT_RESOURCE_EXHAUSTED, "%s: not enough memory to load its code", artifact->path);
+    return dt_error_in(DT_RESOURCE_EXHAUSTED, artifact->path, 0, "not enough memory to load its code");
 }
 
 /* The kernel of each plan, by name. */
@@ -81,8 +82,8 @@ static dt_status *find_entries(dt_kernels *kernels) {
         for (int k = 0; k < function->n_kernels; k++) {
             dt_kernel_entry entry = (dt_kernel_entry)dt_object_find(kernels->object, function->kernels[k].name);
             if (entry == NULL)
-                return dt_error(DT_DATA_LOSS, "%s: the code for %s lacks the kernel %s of %s; compile it again", artifact->path, kernels->level,
-                                function->kernels[k].name, function->name);
+                return dt_error_in(DT_DATA_LOSS, artifact->path, 0, "the code for %s lacks the kernel %s of %s; compile it again", kernels->level,
+                                   function->kernels[k].name, function->name);
             kernels->entries[kernels->first_entries[i] + k] = entry;
         }
     }

@@ -293,9 +293,9 @@ dt_status *dt_object_write_perf_map(const dt_object *object) {
     char path[64];
     snprintf(path, sizeof path, "/tmp/perf-%ld.map", (long)getpid());
     FILE *map = fopen(path, "a");
-    if (map == NULL) return dt_error(DT_IO, "%s: cannot open: %s", path, strerror(errno));
+    if (map == NULL) return dt_error_in(DT_IO, path, 0, "cannot open: %s", strerror(errno));
     for (size_t i = 0; i < object->n_functions; i++)
         fprintf(map, "%" PRIxPTR " %zx %s\n", (uintptr_t)(object->image + object->functions[i].offset), object->functions[i].n_bytes,
                 object->functions[i].name);
-    return fclose(map) == 0 ? NULL : dt_error(DT_IO, "%s: cannot write: %s", path, strerror(errno));
+    return fclose(map) == 0 ? NULL : dt_error_in(DT_IO, path, 0, "cannot write: %s", strerror(errno));
 }

@@ -73,7 +73,7 @@ dt_status *dt_state_file_create(const char *folder, int process, int n_processes
     dt_status *status = dt_file_make_folders(folder);
     if (status == NULL) status = path_of(folder, process, &path);
     if (status == NULL) file->file = open(path.data, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (status == NULL && file->file < 0) status = dt_error(DT_IO, "%s: cannot open: %s", path.data, strerror(errno));
+    if (status == NULL && file->file < 0) status = dt_error_in(DT_IO, path.data, 0, "cannot open: %s", strerror(errno));
     dt_text_free(&path);
     if (status == NULL) dt_state_file_write(file);
     return status;

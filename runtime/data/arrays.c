@@ -47,8 +47,8 @@ struct arrays {
 static dt_status *header_lies(const array_file *array, const char *rest) {
     dt_text type = {0};
     dt_text_append_type(&type, array->header.dtype, array->header.n_dims, array->header.dims);
-    dt_status *status = dt_error(DT_DATA_LOSS, "%s: the file is truncated or altered: its header promises %s, %s", dt_input_file_path(array->file),
-                                 type.data != NULL ? type.data : "", rest);
+    dt_status *status = dt_error_in(DT_DATA_LOSS, dt_input_file_path(array->file), 0, "the file is truncated or altered: its header promises %s, %s",
+                                    type.data != NULL ? type.data : "", rest);
     dt_text_free(&type);
     return status;
 }
@@ -69,8 +69,8 @@ static dt_status *ends_early(const array_file *array, uint64_t n_read) {
 }
 
 static dt_status *goes_on(const array_file *array) {
-    return dt_error(DT_DATA_LOSS, "%s: the file was altered: it goes on after the %llu bytes that its header promises",
-                    dt_input_file_path(array->file), (unsigned long long)array->n_bytes);
+    return dt_error_in(DT_DATA_LOSS, dt_input_file_path(array->file), 0,
+                       "the file was altered: it goes on after the %llu bytes that its header promises", (unsigned long long)array->n_bytes);
 }
 
 static dt_status *load(array_file *array) {
@@ -122,7 +122,7 @@ static dt_status *arrays_wait(dt_source *base, int64_t n_rows) {
     if (source->failure != NULL)
         status = dt_error(dt_status_code(source->failure), "%s", dt_status_message(source->failure));
     else if (!is_ready(source, n_rows))
-        status = dt_error(DT_ABORTED, "%s: is not read any further", source->columns[0].path);
+        status = dt_error_in(DT_ABORTED, source->columns[0].path, 0, "is not read any further");
     pthread_mutex_unlock(&source->lock);
     return status;
 }
@@ -132,8 +132,9 @@ static dt_status *arrays_read(const dt_source *base, int column, int64_t row, in
     size_t element_bytes = dt_dtype_bytes(array->header.dtype), n_bytes = (size_t)n_rows * array->row_bytes, n_read;
     DT_TRY(dt_input_file_read_at(array->file, array->start + (uint64_t)row * array->row_bytes, bytes, n_bytes, &n_read));
     if (n_read < n_bytes)
-        return dt_error(DT_DATA_LOSS, "%s: the file was truncated while it was in use: it ends before the end of row %lld (from 0)",
-                        dt_input_file_path(array->file), (long long)(row + (int64_t)(n_read / array->row_bytes)));
+        return dt_error_in(DT_DATA_LOSS, dt_input_file_path(array->file), 0,
+                           "the file was truncated while it was in use: it ends before the end of row %lld (from 0)",
+                           (long long)(row + (int64_t)(n_read / array->row_bytes)));
     if (array->header.big_endian && element_bytes > 1) turn_around(bytes, n_bytes, element_bytes);
     return NULL;
 }
@@ -168,11 +169,11 @@ static void arrays_close(dt_source *base) {
 static dt_status *measure(array_file *array) {
     const char *path = dt_input_file_path(array->file);
     const dt_array_header *header = &array->header;
-    if (header->n_dims == 0) return dt_error(DT_DATA_LOSS, "%s: holds a single number, not rows of examples", path);
+    if (header->n_dims == 0) return dt_error_in(DT_DATA_LOSS, path, 0, "holds a single number, not rows of examples");
     uint64_t n_bytes = dt_dtype_bytes(header->dtype);
     bool fits = true;
     for (int i = header->n_dims - 1; i >= 0; i--) {
-        if (header->dims[i] <= 0) return dt_error(DT_DATA_LOSS, "%s: holds no elements: dimension %d is %lld", path, i, (long long)header->dims[i]);
+        if (header->dims[i] <= 0) return dt_error_in(DT_DATA_LOSS, path, 0, "holds no elements: dimension %d is %lld", i, (long long)header->dims[i]);
         if (i == 0) array->row_bytes = (size_t)n_bytes;
         fits = fits && !__builtin_mul_overflow(n_bytes, (uint64_t)header->dims[i], &n_bytes);
     }
@@ -196,8 +197,8 @@ static dt_status *open_array(array_file *array, const char *folder, const char *
     }
     array->bytes = dt_allocate((size_t)array->n_bytes + DT_SLACK_BYTES);
     if (array->bytes == NULL)
-        return dt_error(DT_RESOURCE_EXHAUSTED, "%s: no memory for its %llu bytes", dt_input_file_path(array->file),
-                        (unsigned long long)array->n_bytes);
+        return dt_error_in(DT_RESOURCE_EXHAUSTED, dt_input_file_path(array->file), 0, "no memory for its %llu bytes",
+                           (unsigned long long)array->n_bytes);
     memset(array->bytes + array->n_bytes, 0, DT_SLACK_BYTES);
     return NULL;
 }

@@ -51,27 +51,28 @@ static bool append_written(const bpe *tokenizer, const char *written, size_t n, 
     return n > 0;
 }
 
-static dt_status *out_of_memory(const char *path) { return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", path); }
+static dt_status *out_of_memory(const char *path) { return dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "out of memory"); }
 
 static dt_status *add_token(bpe *tokenizer, const char *path, const cJSON *item, dt_text *bytes) {
     double number = cJSON_IsNumber(item) ? item->valuedouble : -1;
     int32_t token = number >= 0 && number <= INT32_MAX ? (int32_t)number : -1;
-    if (token < 0 || token != number) return dt_error(DT_DATA_LOSS, "%s: the token \"%s\" has no number, a whole one from 0 on", path, item->string);
+    if (token < 0 || token != number)
+        return dt_error_in(DT_DATA_LOSS, path, 0, "the token \"%s\" has no number, a whole one from 0 on", item->string);
     bytes->n = 0;
     if (!append_written(tokenizer, item->string, strlen(item->string), bytes)) return NULL; /* a special token: no text makes it */
     if (bytes->failed) return out_of_memory(path);
     if (dt_word_table_find(&tokenizer->vocabulary, bytes->data, bytes->n) != NULL)
-        return dt_error(DT_DATA_LOSS, "%s: the token \"%s\" is there twice", path, item->string);
+        return dt_error_in(DT_DATA_LOSS, path, 0, "the token \"%s\" is there twice", item->string);
     return dt_word_table_add(&tokenizer->vocabulary, bytes->data, bytes->n, &token, 1) != NULL ? NULL : out_of_memory(path);
 }
 
 static dt_status *add_tokens(bpe *tokenizer, const char *path, const cJSON *root, dt_text *bytes) {
-    if (!cJSON_IsObject(root)) return dt_error(DT_DATA_LOSS, "%s: is not an object of JSON, {\"token\": number, …}", path);
+    if (!cJSON_IsObject(root)) return dt_error_in(DT_DATA_LOSS, path, 0, "is not an object of JSON, {\"token\": number, …}");
     for (const cJSON *item = root->child; item != NULL; item = item->next) DT_TRY(add_token(tokenizer, path, item, bytes));
     for (int byte = 0; byte < 256; byte++) {
         const dt_word *word = dt_word_table_find(&tokenizer->vocabulary, &(char){(char)byte}, 1);
         if (word == NULL)
-            return dt_error(DT_DATA_LOSS, "%s: has no token for the byte 0x%02x: bpe() takes a byte-level vocabulary, as GPT-2's", path, byte);
+            return dt_error_in(DT_DATA_LOSS, path, 0, "has no token for the byte 0x%02x: bpe() takes a byte-level vocabulary, as GPT-2's", byte);
         tokenizer->bytes[byte] = tokenizer->vocabulary.tokens[word->tokens];
     }
     return NULL;
@@ -92,7 +93,7 @@ static dt_status *find_token(const bpe *tokenizer, const char *path, int64_t lin
     bool is_written = append_written(tokenizer, written, n, bytes);
     if (bytes->failed) return out_of_memory(path);
     const dt_word *word = is_written ? dt_word_table_find(&tokenizer->vocabulary, bytes->data + before, bytes->n - before) : NULL;
-    if (word == NULL) return dt_error(DT_DATA_LOSS, "%s:%lld: %.*s is no token of the vocabulary", path, (long long)line, (int)n, written);
+    if (word == NULL) return dt_error_in(DT_DATA_LOSS, path, line, "%.*s is no token of the vocabulary", (int)n, written);
     *token = tokenizer->vocabulary.tokens[word->tokens];
     return NULL;
 }
@@ -101,17 +102,17 @@ static dt_status *find_token(const bpe *tokenizer, const char *path, int64_t lin
 static dt_status *add_merge(bpe *tokenizer, const char *path, int64_t line, const char *text, size_t n, dt_text *bytes) {
     const char *blank = memchr(text, ' ', n);
     if (blank == NULL || memchr(blank + 1, ' ', n - (size_t)(blank + 1 - text)) != NULL)
-        return dt_error(DT_DATA_LOSS, "%s:%lld: is not two tokens with a blank between them", path, (long long)line);
+        return dt_error_in(DT_DATA_LOSS, path, line, "is not two tokens with a blank between them");
     size_t n_left = (size_t)(blank - text);
     int32_t pair[2], merged[2] = {(int32_t)tokenizer->pairs.n};
     bytes->n = 0;
     DT_TRY(find_token(tokenizer, path, line, text, n_left, bytes, &pair[0]));
     DT_TRY(find_token(tokenizer, path, line, blank + 1, n - n_left - 1, bytes, &pair[1]));
     const dt_word *both = dt_word_table_find(&tokenizer->vocabulary, bytes->data, bytes->n);
-    if (both == NULL) return dt_error(DT_DATA_LOSS, "%s:%lld: what %.*s becomes is no token of the vocabulary", path, (long long)line, (int)n, text);
+    if (both == NULL) return dt_error_in(DT_DATA_LOSS, path, line, "what %.*s becomes is no token of the vocabulary", (int)n, text);
     merged[1] = tokenizer->vocabulary.tokens[both->tokens];
     if (dt_word_table_find(&tokenizer->pairs, (const char *)pair, sizeof pair) != NULL)
-        return dt_error(DT_DATA_LOSS, "%s:%lld: %.*s is there twice", path, (long long)line, (int)n, text);
+        return dt_error_in(DT_DATA_LOSS, path, line, "%.*s is there twice", (int)n, text);
     return dt_word_table_add(&tokenizer->pairs, (const char *)pair, sizeof pair, merged, 2) != NULL ? NULL : out_of_memory(path);
 }
 

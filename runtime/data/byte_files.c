@@ -15,7 +15,7 @@ enum {
 
 static dt_status *add_file(dt_byte_files *files, const char *folder, const char *name) {
     dt_byte_file *grown = dt_reallocate(files->files, ((size_t)files->n + 1) * sizeof *grown);
-    if (grown == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", name);
+    if (grown == NULL) return dt_error_in(DT_RESOURCE_EXHAUSTED, name, 0, "out of memory");
     files->files = grown;
     grown[files->n] = (dt_byte_file){0};
     DT_TRY(dt_input_file_open(folder, name, &grown[files->n].file));
@@ -34,9 +34,9 @@ static dt_status *add_matches(dt_byte_files *files, const char *folder, const ch
     glob_t found = {0};
     int result = path.failed ? GLOB_NOSPACE : glob(path.data, GLOB_NOSORT, NULL, &found);
     dt_status *status = NULL;
-    if (result == GLOB_NOMATCH) status = dt_error(DT_NOT_FOUND, "%s: matches no file; name the folder that holds the files with --data", path.data);
-    if (result == GLOB_NOSPACE) status = dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", pattern);
-    if (result == GLOB_ABORTED) status = dt_error(DT_IO, "%s: cannot read the folder: %s", path.data, strerror(errno));
+    if (result == GLOB_NOMATCH) status = dt_error_in(DT_NOT_FOUND, path.data, 0, "matches no file; name the folder that holds the files with --data");
+    if (result == GLOB_NOSPACE) status = dt_error_in(DT_RESOURCE_EXHAUSTED, pattern, 0, "out of memory");
+    if (result == GLOB_ABORTED) status = dt_error_in(DT_IO, path.data, 0, "cannot read the folder: %s", strerror(errno));
     if (result == 0) qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_bytes);
     for (size_t i = 0; result == 0 && i < found.gl_pathc && status == NULL; i++) status = add_file(files, NULL, found.gl_pathv[i]);
     globfree(&found);
@@ -44,7 +44,7 @@ static dt_status *add_matches(dt_byte_files *files, const char *folder, const ch
     return status;
 }
 
-static dt_status *is_empty(const dt_byte_file *file) { return dt_error(DT_DATA_LOSS, "%s: is empty", dt_input_file_path(file->file)); }
+static dt_status *is_empty(const dt_byte_file *file) { return dt_error_in(DT_DATA_LOSS, dt_input_file_path(file->file), 0, "is empty"); }
 
 static dt_status *measure(dt_byte_files *files) {
     for (int i = 0; i < files->n; i++) {
@@ -62,8 +62,8 @@ static dt_status *reserve(dt_byte_files *files, uint64_t n_bytes, uint64_t *capa
     *capacity = n_bytes > *capacity * 2 ? n_bytes : *capacity * 2;
     unsigned char *grown = *capacity < SIZE_MAX / 2 ? dt_reallocate(files->bytes, (size_t)*capacity + DT_SLACK_BYTES) : NULL;
     if (grown == NULL)
-        return dt_error(DT_RESOURCE_EXHAUSTED, "%s: no memory for the bytes of its %d file%s", dt_input_file_path(files->files[0].file), files->n,
-                        dt_plural(files->n));
+        return dt_error_in(DT_RESOURCE_EXHAUSTED, dt_input_file_path(files->files[0].file), 0, "no memory for the bytes of its %d file%s", files->n,
+                           dt_plural(files->n));
     files->bytes = grown;
     return NULL;
 }
@@ -132,8 +132,8 @@ dt_status *dt_byte_files_read(const dt_byte_files *files, uint64_t start, size_t
         size_t n_wanted = n_left < n_bytes - n_done ? (size_t)n_left : n_bytes - n_done, n_read;
         DT_TRY(dt_input_file_read_at(file->file, offset, (char *)bytes + n_done, n_wanted, &n_read));
         if (n_read < n_wanted)
-            return dt_error(DT_DATA_LOSS, "%s: the file was truncated while it was in use: it ends before byte %llu", dt_input_file_path(file->file),
-                            (unsigned long long)(offset + n_wanted));
+            return dt_error_in(DT_DATA_LOSS, dt_input_file_path(file->file), 0,
+                               "the file was truncated while it was in use: it ends before byte %llu", (unsigned long long)(offset + n_wanted));
         n_done += n_wanted;
     }
     return NULL;

@@ -57,12 +57,12 @@ static dt_status *read_cell(csv_reader *reader, cell *read) {
             c += *c == '"'; /* two stand for one */
             reader->n_lines_within += *c == '\n';
         }
-        if (*c == 0) return dt_error(DT_DATA_LOSS, "%s:%lld: a quote is not closed", reader->path, (long long)reader->line);
+        if (*c == 0) return dt_error_in(DT_DATA_LOSS, reader->path, reader->line, "a quote is not closed");
         read->n = (size_t)(c++ - read->at);
         while (is_blank(*c)) c++;
         if (*c != ',' && !ends_line(*c))
-            return dt_error(DT_DATA_LOSS, "%s:%lld: something follows the quote that closes a cell: %.*s", reader->path, (long long)reader->line,
-                            (int)strcspn(c, ",\r\n"), c);
+            return dt_error_in(DT_DATA_LOSS, reader->path, reader->line, "something follows the quote that closes a cell: %.*s",
+                               (int)strcspn(c, ",\r\n"), c);
     } else {
         while (*c != ',' && !ends_line(*c)) c++;
         read->n = (size_t)(c - read->at);
@@ -101,8 +101,8 @@ static bool to_number(cell read, float *value) {
 static dt_status *wrong_cell(const csv_reader *reader, int64_t column, const char *what) {
     cell name = reader->names != NULL ? reader->names[column] : (cell){"", 0};
     const char *open = name.n > 0 ? " (" : "", *close = name.n > 0 ? ")" : "";
-    return dt_error(DT_DATA_LOSS, "%s:%lld: column %lld%s%.*s%s %s", reader->path, (long long)reader->line, (long long)column + 1, open, (int)name.n,
-                    name.at, close, what);
+    return dt_error_in(DT_DATA_LOSS, reader->path, reader->line, "column %lld%s%.*s%s %s", (long long)column + 1, open, (int)name.n, name.at, close,
+                       what);
 }
 
 static dt_status *read_number(const csv_reader *reader, int64_t column, cell read, float *value) {
@@ -122,8 +122,7 @@ static dt_status *read_line(csv_reader *reader, float *features, float *target) 
         float value = 0;
         DT_TRY(read_cell(reader, &read));
         if (column == reader->n_fields)
-            return dt_error(DT_DATA_LOSS, "%s:%lld: more cells than the %lld columns", reader->path, (long long)reader->line,
-                            (long long)reader->n_fields);
+            return dt_error_in(DT_DATA_LOSS, reader->path, reader->line, "more cells than the %lld columns", (long long)reader->n_fields);
         DT_TRY(read_number(reader, column, read, &value));
         if (column == reader->target)
             *target = value;
@@ -148,7 +147,7 @@ static dt_status *read_header(csv_reader *reader) {
         if (reader->n_fields == capacity) {
             capacity = capacity != 0 ? capacity * 2 : 16;
             cell *grown = dt_reallocate(reader->names, (size_t)capacity * sizeof *grown);
-            if (grown == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: no memory for its header", reader->path);
+            if (grown == NULL) return dt_error_in(DT_RESOURCE_EXHAUSTED, reader->path, 0, "no memory for its header");
             reader->names = grown;
         }
         DT_TRY(read_cell(reader, &reader->names[reader->n_fields++]));
@@ -171,18 +170,18 @@ static dt_status *read_header(csv_reader *reader) {
 static dt_status *read_rows(csv *source, csv_reader *reader) {
     int64_t n_rows = 0;
     for (csv_reader count = *reader; find_line(&count); n_rows++) count.at += strcspn(count.at, "\n");
-    if (n_rows == 0) return dt_error(DT_DATA_LOSS, "%s: holds no examples: a first line at most, with the names of the columns", reader->path);
+    if (n_rows == 0) return dt_error_in(DT_DATA_LOSS, reader->path, 0, "holds no examples: a first line at most, with the names of the columns");
     size_t n_elements;
     if (__builtin_mul_overflow((size_t)n_rows, (size_t)source->n_features, &n_elements)) n_elements = SIZE_MAX / sizeof(float) / 2;
     source->source.n_examples = n_rows;
     source->features = dt_allocate(n_elements * sizeof(float) + DT_SLACK_BYTES);
     source->targets = dt_allocate_zeroed((size_t)n_rows + DT_SLACK_BYTES / sizeof(float), sizeof(float));
-    if (source->features == NULL || source->targets == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: no memory for its numbers", reader->path);
+    if (source->features == NULL || source->targets == NULL) return dt_error_in(DT_RESOURCE_EXHAUSTED, reader->path, 0, "no memory for its numbers");
     memset(source->features + n_elements, 0, DT_SLACK_BYTES);
 
     int64_t row = 0;
     for (; find_line(reader); row++) DT_TRY(read_line(reader, source->features + row * source->n_features, source->targets + row));
-    return row == n_rows ? NULL : dt_error(DT_DATA_LOSS, "%s: a line ends within a cell", reader->path);
+    return row == n_rows ? NULL : dt_error_in(DT_DATA_LOSS, reader->path, 0, "a line ends within a cell");
 }
 
 static dt_status *describe(csv *source, const csv_reader *reader) {
@@ -211,8 +210,8 @@ static dt_status *parse(csv *source, const dt_artifact_stage *stage, csv_reader 
     if (given != INT64_MAX) {
         reader->target = given < 0 ? given + reader->n_fields : given;
         if (reader->target < 0 || reader->target >= reader->n_fields || reader->n_fields == 1)
-            return dt_error(DT_INVALID_ARGUMENT, "%s: has %lld columns: column %lld cannot be the target", source->path, (long long)reader->n_fields,
-                            (long long)given);
+            return dt_error_in(DT_INVALID_ARGUMENT, source->path, 0, "has %lld columns: column %lld cannot be the target",
+                               (long long)reader->n_fields, (long long)given);
     }
     source->n_features = reader->n_fields - (reader->target >= 0);
     DT_TRY(read_rows(source, reader));
@@ -231,8 +230,8 @@ static dt_status *read_csv(csv *source, const dt_artifact_stage *stage, const ch
     const char *path = dt_input_file_path(file);
     source->path = dt_allocate(strlen(path) + 1);
     if (source->path != NULL) memcpy(source->path, path, strlen(path) + 1);
-    if (status == NULL && source->path == NULL) status = dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", path);
-    if (status == NULL && strlen(text) != n_bytes) status = dt_error(DT_DATA_LOSS, "%s: is not a text file", path);
+    if (status == NULL && source->path == NULL) status = dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "out of memory");
+    if (status == NULL && strlen(text) != n_bytes) status = dt_error_in(DT_DATA_LOSS, path, 0, "is not a text file");
     dt_input_file_close(file);
     csv_reader reader = {.path = source->path, .line = 1, .target = -1};
     reader.has_header = strcmp(dt_source_option_choice(stage, "header", "yes"), "yes") == 0;

@@ -26,8 +26,8 @@ static dt_status *refuse(const char *pipeline, const dt_stage *stage, const dt_c
     append_type(&is, &given->items[i]);
     dt_text_append_type(&wanted, input->dtype, input->n_dims, input->dims);
     dt_status *status =
-        dt_error(DT_INVALID_ARGUMENT, "%s: component %d of an example is %s, but %s() of data %s takes %s: %s", given->items[i].path, i + 1,
-                 is.data != NULL ? is.data : "", dt_stage_name(stage->kind), pipeline, input->name, wanted.data != NULL ? wanted.data : "");
+        dt_error_in(DT_INVALID_ARGUMENT, given->items[i].path, 0, "component %d of an example is %s, but %s() of data %s takes %s: %s", i + 1,
+                    is.data != NULL ? is.data : "", dt_stage_name(stage->kind), pipeline, input->name, wanted.data != NULL ? wanted.data : "");
     dt_text_free(&is);
     dt_text_free(&wanted);
     return status;
@@ -44,8 +44,9 @@ static dt_status *check_chain(const char *pipeline, const dt_stage *stage, const
     dt_status *status = dt_text_chain_check(&operand->chain, dtype, gives_text);
     DT_TRY(dt_status_annotate(status, "data %s: %s()", pipeline, dt_stage_name(stage->kind)));
     if (given->items[operand->index].is_text) return NULL;
-    return dt_error(DT_INVALID_ARGUMENT, "%s: component %d of an example is no text, but %s() of data %s takes one",
-                    given->items[operand->index].path, operand->index + 1, dt_stage_name(stage->kind), pipeline);
+    return dt_error_in(DT_INVALID_ARGUMENT, given->items[operand->index].path, 0,
+                       "component %d of an example is no text, but %s() of data %s takes one", operand->index + 1, dt_stage_name(stage->kind),
+                       pipeline);
 }
 
 static dt_status *check_operand(const char *pipeline, const dt_stage *stage, const dt_stage_operand *operand, const dt_columns *given,
@@ -121,8 +122,8 @@ static dt_status *token_columns(const char *pipeline, const dt_stage *stage, con
         n_texts++;
     }
     if (n_texts > 0) return NULL;
-    return dt_error(DT_INVALID_ARGUMENT, "%s: an example has no text here, but %s() of data %s takes one", before->items[0].path,
-                    dt_stage_name(stage->kind), pipeline);
+    return dt_error_in(DT_INVALID_ARGUMENT, before->items[0].path, 0, "an example has no text here, but %s() of data %s takes one",
+                       dt_stage_name(stage->kind), pipeline);
 }
 
 /* The number comes first, as in Python and tf.data. */
@@ -158,9 +159,8 @@ void dt_columns_free(dt_columns *columns) { dt_release(columns->items); }
 dt_status *dt_columns_check_batch(const char *pipeline, const dt_columns *columns) {
     for (int i = 0; i < columns->n; i++)
         if (columns->items[i].is_text)
-            return dt_error(
-                DT_INVALID_ARGUMENT,
-                "%s: component %d of an example of data %s is a text at batch(): a stage such as wordpiece() or pad() makes numbers of it",
-                columns->items[i].path, i + 1, pipeline);
+            return dt_error_in(DT_INVALID_ARGUMENT, columns->items[i].path, 0,
+                               "component %d of an example of data %s is a text at batch(): a stage such as wordpiece() or pad() makes numbers of it",
+                               i + 1, pipeline);
     return NULL;
 }

@@ -187,7 +187,7 @@ static dt_status *fill_maker(dt_example_maker *maker, int n_words) {
     for (int i = 0; i < source->n_columns; i++) {
         if (source->columns[i].bytes != NULL) continue;
         maker->rows[i] = dt_allocate_zeroed((size_t)source->columns[i].tensor.row_bytes + DT_SLACK_BYTES, 1);
-        if (maker->rows[i] == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: no memory for one row of it", source->columns[i].path);
+        if (maker->rows[i] == NULL) return dt_error_in(DT_RESOURCE_EXHAUSTED, source->columns[i].path, 0, "no memory for one row of it");
     }
     for (int i = 0; i < stages->n; i++) DT_TRY(fill_stage(maker->examples, i, &maker->stages[i]));
     return NULL;

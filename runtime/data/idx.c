@@ -20,19 +20,19 @@ dt_status *dt_idx_parse(dt_input_file *file, dt_array_header *header) {
     DT_TRY(dt_input_file_read(file, start, sizeof start, &n_read));
     if (n_read < sizeof start || start[0] != 0 || start[1] != 0) {
         bool gzip = n_read >= 2 && start[0] == 0x1f && start[1] == 0x8b;
-        return dt_error(DT_DATA_LOSS, "%s: is not an IDX file%s", path,
-                        gzip ? ", but a gzip file: its name must end in .gz" : ": it does not begin with two zero bytes");
+        return dt_error_in(DT_DATA_LOSS, path, 0, "is not an IDX file%s",
+                           gzip ? ", but a gzip file: its name must end in .gz" : ": it does not begin with two zero bytes");
     }
     header->dtype = dtype_of(start[2]);
     if (header->dtype == DT_N_DTYPES)
-        return dt_error(DT_DATA_LOSS, "%s: is not an IDX file that can be read: its type of elements is 0x%02x", path, start[2]);
+        return dt_error_in(DT_DATA_LOSS, path, 0, "is not an IDX file that can be read: its type of elements is 0x%02x", start[2]);
     header->big_endian = true;
     header->n_dims = start[3];
     header->dims = dt_allocate_zeroed(start[3], sizeof *header->dims);
-    if (header->dims == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", path);
+    if (header->dims == NULL) return dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "out of memory");
     for (int i = 0; i < header->n_dims; i++) {
         DT_TRY(dt_input_file_read(file, extent, sizeof extent, &n_read));
-        if (n_read < sizeof extent) return dt_error(DT_DATA_LOSS, "%s: the file is truncated: it ends within the header", path);
+        if (n_read < sizeof extent) return dt_error_in(DT_DATA_LOSS, path, 0, "the file is truncated: it ends within the header");
         header->dims[i] = (int64_t)extent[0] << 24 | extent[1] << 16 | extent[2] << 8 | extent[3];
     }
     return NULL;

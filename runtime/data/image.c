@@ -8,15 +8,15 @@
 
 dt_status *dt_image_allocate(const char *path, dt_image *image, uint64_t height, uint64_t width) {
     if (height == 0 || width == 0)
-        return dt_error(DT_DATA_LOSS, "%s: an image of %llu x %llu pixels", path, (unsigned long long)height, (unsigned long long)width);
+        return dt_error_in(DT_DATA_LOSS, path, 0, "an image of %llu x %llu pixels", (unsigned long long)height, (unsigned long long)width);
     if (width > DT_IMAGE_MOST_PIXELS / height)
-        return dt_error(DT_DATA_LOSS, "%s: promises %llu x %llu pixels, more than the %d that an image may have", path, (unsigned long long)height,
-                        (unsigned long long)width, DT_IMAGE_MOST_PIXELS);
+        return dt_error_in(DT_DATA_LOSS, path, 0, "promises %llu x %llu pixels, more than the %d that an image may have", (unsigned long long)height,
+                           (unsigned long long)width, DT_IMAGE_MOST_PIXELS);
     image->height = (int64_t)height;
     image->width = (int64_t)width;
     image->pixels = dt_allocate((size_t)(height * width) * (size_t)image->channels);
     if (image->pixels == NULL)
-        return dt_error(DT_RESOURCE_EXHAUSTED, "%s: no memory for %llu x %llu pixels", path, (unsigned long long)height, (unsigned long long)width);
+        return dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "no memory for %llu x %llu pixels", (unsigned long long)height, (unsigned long long)width);
     return NULL;
 }
 
@@ -48,13 +48,13 @@ dt_status *dt_image_decode(const dt_image_file *file, int channels, dt_image *im
     *image = (dt_image){0};
     dt_status *status;
     if (file->n_bytes == 0)
-        status = dt_error(DT_DATA_LOSS, "%s: is an empty file", file->path);
+        status = dt_error_in(DT_DATA_LOSS, file->path, 0, "is an empty file");
     else if (begins_with(file, "\x89PNG\r\n\x1a\n", 8))
         status = dt_image_decode_png(file, image);
     else if (begins_with(file, "\xff\xd8\xff", 3))
         status = dt_image_decode_jpeg(file, image);
     else
-        status = dt_error(DT_DATA_LOSS, "%s: is neither a PNG nor a JPEG file", file->path);
+        status = dt_error_in(DT_DATA_LOSS, file->path, 0, "is neither a PNG nor a JPEG file");
     if (status == NULL && image->channels > channels) make_grey(image);
     if (status == NULL && image->channels < channels) status = make_coloured(file->path, image);
     if (status != NULL) dt_image_free(image);

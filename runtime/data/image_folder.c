@@ -24,7 +24,7 @@ typedef struct level {
     const struct level *above;
 } level;
 
-static dt_status *no_memory(const char *path) { return dt_error(DT_RESOURCE_EXHAUSTED, "%s: no memory for the names in it", path); }
+static dt_status *no_memory(const char *path) { return dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "no memory for the names in it"); }
 
 /* Takes ownership of `name`. */
 static bool append(names *list, char *name) {
@@ -76,7 +76,7 @@ static dt_status *add_entry(const char *top, const char *below, const char *name
     if (whole == NULL)
         status = no_memory(top);
     else if (!known && is_image(name))
-        status = dt_error(DT_IO, "%s: cannot read: %s", whole, strerror(errno));
+        status = dt_error_in(DT_IO, whole, 0, "cannot read: %s", strerror(errno));
     names *list = known && S_ISDIR(about.st_mode) ? folders : known && S_ISREG(about.st_mode) && is_image(name) ? files : NULL;
     *n_passed_over += list == NULL;
     dt_release(whole);
@@ -92,11 +92,11 @@ static dt_status *read_folder(const char *top, const char *below, names *files, 
     if (path == NULL) return no_memory(top);
     dt_status *status = NULL;
     DIR *folder = opendir(path);
-    if (folder == NULL) status = dt_error(DT_IO, "%s: cannot read the folder: %s", path, strerror(errno));
+    if (folder == NULL) status = dt_error_in(DT_IO, path, 0, "cannot read the folder: %s", strerror(errno));
     while (status == NULL) {
         errno = 0;
         const struct dirent *entry = readdir(folder);
-        if (entry == NULL && errno != 0) status = dt_error(DT_IO, "%s: cannot read the folder: %s", path, strerror(errno));
+        if (entry == NULL && errno != 0) status = dt_error_in(DT_IO, path, 0, "cannot read the folder: %s", strerror(errno));
         if (entry == NULL) break;
         if (entry->d_name[0] != '.') status = add_entry(top, below, entry->d_name, files, folders, n_passed_over);
     }
@@ -111,12 +111,12 @@ static dt_status *walk(const char *top, const char *below, const level *above, n
     char *path = join(top, below);
     if (path == NULL) return no_memory(top);
     bool known = stat(path, &about) == 0;
-    dt_status *status = known ? NULL : dt_error(DT_IO, "%s: cannot read the folder: %s", path, strerror(errno));
+    dt_status *status = known ? NULL : dt_error_in(DT_IO, path, 0, "cannot read the folder: %s", strerror(errno));
     level here = {.above = above};
     if (known) here.device = about.st_dev, here.inode = about.st_ino;
     for (const level *outer = above; known && outer != NULL && status == NULL; outer = outer->above)
         if (outer->device == here.device && outer->inode == here.inode)
-            status = dt_error(DT_INVALID_ARGUMENT, "%s: is a link to a folder that it lies in: remove it", path);
+            status = dt_error_in(DT_INVALID_ARGUMENT, path, 0, "is a link to a folder that it lies in: remove it");
     dt_release(path);
     names folders = {0};
     if (status == NULL) status = read_folder(top, below, files, &folders, n_passed_over);
@@ -153,7 +153,7 @@ static dt_status *list(dt_image_folder *listed, const level *top, names *files) 
         free_names(files);
         return list_classes(listed, top, files);
     }
-    if (files->n == 0) return dt_error(DT_DATA_LOSS, "%s: holds no images: no name in it ends in .png, .jpg or .jpeg", listed->path);
+    if (files->n == 0) return dt_error_in(DT_DATA_LOSS, listed->path, 0, "holds no images: no name in it ends in .png, .jpg or .jpeg");
     qsort(files->items, (size_t)files->n, sizeof *files->items, compare_files);
     return NULL;
 }
@@ -162,8 +162,9 @@ dt_status *dt_image_folder_list(const char *folder, const char *name, dt_image_f
     *listed = (dt_image_folder){.path = join(name[0] != '/' && folder != NULL ? folder : "", name)};
     if (listed->path == NULL) return no_memory(name);
     struct stat about;
-    if (stat(listed->path, &about) != 0) return dt_error(DT_NOT_FOUND, "%s: no such folder; name the folder that holds it with --data", listed->path);
-    if (!S_ISDIR(about.st_mode)) return dt_error(DT_NOT_FOUND, "%s: is not a folder: images() takes a folder of images", listed->path);
+    if (stat(listed->path, &about) != 0)
+        return dt_error_in(DT_NOT_FOUND, listed->path, 0, "no such folder; name the folder that holds it with --data");
+    if (!S_ISDIR(about.st_mode)) return dt_error_in(DT_NOT_FOUND, listed->path, 0, "is not a folder: images() takes a folder of images");
     level top = {.device = about.st_dev, .inode = about.st_ino};
     names files = {0};
     dt_status *status = list(listed, &top, &files);

@@ -33,7 +33,7 @@ static void notice(j_common_ptr jpeg, int level) {
 static void count_scans(j_common_ptr jpeg) {
     if (((j_decompress_ptr)jpeg)->input_scan_number <= MOST_SCANS) return;
     jpeg_reader *reader = jpeg->client_data;
-    reader->refused = dt_error(DT_DATA_LOSS, "%s: a JPEG file of more than %d scans", reader->file->path, MOST_SCANS);
+    reader->refused = dt_error_in(DT_DATA_LOSS, reader->file->path, 0, "a JPEG file of more than %d scans", MOST_SCANS);
     leave(jpeg);
 }
 
@@ -53,7 +53,7 @@ static void read_image(jpeg_reader *reader) {
     jpeg_read_header(jpeg, TRUE);
     int n_components = jpeg->num_components;
     if (n_components != 1 && n_components != 3 && n_components != 4) {
-        reader->refused = dt_error(DT_DATA_LOSS, "%s: a JPEG file of %d components; 1, 3 and 4 can be read", reader->file->path, n_components);
+        reader->refused = dt_error_in(DT_DATA_LOSS, reader->file->path, 0, "a JPEG file of %d components; 1, 3 and 4 can be read", n_components);
         return;
     }
     reader->image->channels = n_components == 1 ? 1 : 3;
@@ -84,8 +84,8 @@ dt_status *dt_image_decode_jpeg(const dt_image_file *file, dt_image *image) {
         char message[JMSG_LENGTH_MAX];
         reader.errors.format_message((j_common_ptr)&reader.jpeg, message);
         bool is_memory = reader.errors.msg_code == JERR_OUT_OF_MEMORY;
-        reader.refused = is_memory ? dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", file->path)
-                                   : dt_error(DT_DATA_LOSS, "%s: the JPEG file is cut or altered: %s", file->path, message);
+        reader.refused = is_memory ? dt_error_in(DT_RESOURCE_EXHAUSTED, file->path, 0, "out of memory")
+                                   : dt_error_in(DT_DATA_LOSS, file->path, 0, "the JPEG file is cut or altered: %s", message);
     }
     jpeg_destroy_decompress(&reader.jpeg);
     return reader.refused;

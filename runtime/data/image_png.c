@@ -66,7 +66,7 @@ static void read_image(png_reader *reader) {
     png_read_info(png, reader->info);
     bool is_deep_grey = png_get_color_type(png, reader->info) == PNG_COLOR_TYPE_GRAY && png_get_bit_depth(png, reader->info) == 16;
     if (is_deep_grey) {
-        reader->refused = dt_error(DT_INVALID_ARGUMENT, "%s: is grey with 16 bits, which u8 cannot hold: save it with 8 bits", reader->file->path);
+        reader->refused = dt_error_in(DT_INVALID_ARGUMENT, reader->file->path, 0, "is grey with 16 bits, which u8 cannot hold: save it with 8 bits");
         return;
     }
     choose_transformations(reader);
@@ -88,13 +88,13 @@ dt_status *dt_image_decode_png(const dt_image_file *file, dt_image *image) {
     if (reader.png != NULL) reader.info = png_create_info_struct(reader.png);
     dt_status *status = NULL;
     if (reader.info == NULL)
-        status = dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", file->path);
+        status = dt_error_in(DT_RESOURCE_EXHAUSTED, file->path, 0, "out of memory");
     else if (setjmp(png_jmpbuf(reader.png)) == 0)
         read_image(&reader);
     else if (reader.lacks_memory)
-        status = dt_error(DT_RESOURCE_EXHAUSTED, "%s: no memory to decode it", file->path);
+        status = dt_error_in(DT_RESOURCE_EXHAUSTED, file->path, 0, "no memory to decode it");
     else
-        status = dt_error(DT_DATA_LOSS, "%s: the PNG file is cut or altered: %s", file->path, reader.message);
+        status = dt_error_in(DT_DATA_LOSS, file->path, 0, "the PNG file is cut or altered: %s", reader.message);
     png_destroy_read_struct(&reader.png, &reader.info, NULL);
     return dt_status_first(status, reader.refused);
 }

@@ -145,7 +145,7 @@ static dt_status *resize_window(const char *path, const dt_image *image, window 
     if (done) done = (fewer_rows > 0 && fewer_rows > 2 * fewer_columns ? down_then_across : across_then_down)(image, &across, &down, to);
     free_weights(&across);
     free_weights(&down);
-    return done ? NULL : dt_error(DT_RESOURCE_EXHAUSTED, "%s: no memory to resize it", path);
+    return done ? NULL : dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "no memory to resize it");
 }
 
 /* The largest part in the middle that has the shape of the result. */

@@ -34,7 +34,7 @@ static char *path_of(const images *source, int64_t row) {
 static dt_status *decode(const images *source, int64_t row, char **path, dt_image *image) {
     *image = (dt_image){0};
     *path = path_of(source, row);
-    if (*path == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", source->folder.path);
+    if (*path == NULL) return dt_error_in(DT_RESOURCE_EXHAUSTED, source->folder.path, 0, "out of memory");
     char *bytes;
     dt_image_file file = {.path = *path};
     DT_TRY(dt_file_read(*path, &bytes, &file.n_bytes));
@@ -47,9 +47,9 @@ static dt_status *decode(const images *source, int64_t row, char **path, dt_imag
 static dt_status *other_size(const images *source, const char *path, const dt_image *image) {
     char *first = path_of(source, 0);
     dt_status *status =
-        dt_error(DT_DATA_LOSS, "%s: has %lld x %lld pixels, but %s has %lld x %lld: say images(…, height: …, width: …), to resize them", path,
-                 (long long)image->height, (long long)image->width, first != NULL ? first : "the first", (long long)source->shape[0],
-                 (long long)source->shape[1]);
+        dt_error_in(DT_DATA_LOSS, path, 0, "has %lld x %lld pixels, but %s has %lld x %lld: say images(…, height: …, width: …), to resize them",
+                    (long long)image->height, (long long)image->width, first != NULL ? first : "the first", (long long)source->shape[0],
+                    (long long)source->shape[1]);
     dt_release(first);
     return status;
 }
@@ -137,7 +137,7 @@ static dt_status *open_images(images *source, const dt_artifact_stage *stage, co
         if (strcmp(fits[i].name, fit) == 0) source->fit = fits[i].fit;
     DT_TRY(dt_image_folder_list(folder, stage->arguments[0].string, &source->folder));
     DT_TRY(find_shape(source, stage));
-    if (!describe_classes(source)) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", source->folder.path);
+    if (!describe_classes(source)) return dt_error_in(DT_RESOURCE_EXHAUSTED, source->folder.path, 0, "out of memory");
     int64_t row_bytes = source->shape[0] * source->shape[1] * source->shape[2];
     source->columns[0] =
         (dt_column){.path = source->folder.path, .tensor = {.name = "", .dtype = DT_U8, .n_dims = 3, .dims = source->shape, .row_bytes = row_bytes}};

@@ -42,11 +42,11 @@ static char *join(const char *folder, const char *name, size_t n_dropped, const 
 
 static dt_status *not_found(const char *folder, const char *name) {
     struct stat about;
-    if (name[0] == '/' || folder == NULL) return dt_error(DT_NOT_FOUND, "%s: no such file, with .gz or without", name);
+    if (name[0] == '/' || folder == NULL) return dt_error_in(DT_NOT_FOUND, name, 0, "no such file, with .gz or without");
     if (stat(folder, &about) != 0)
-        return dt_error(DT_NOT_FOUND, "%s: cannot open the data folder: %s; name the folder that holds %s with --data", folder, strerror(errno),
-                        name);
-    if (!S_ISDIR(about.st_mode)) return dt_error(DT_NOT_FOUND, "%s: is not a folder; name the one that holds %s with --data", folder, name);
+        return dt_error_in(DT_NOT_FOUND, folder, 0, "cannot open the data folder: %s; name the folder that holds %s with --data", strerror(errno),
+                           name);
+    if (!S_ISDIR(about.st_mode)) return dt_error_in(DT_NOT_FOUND, folder, 0, "is not a folder; name the one that holds %s with --data", name);
     return dt_error(DT_NOT_FOUND, "%s/%s: no such file, with .gz or without; name the folder that holds it with --data", folder, name);
 }
 
@@ -56,7 +56,7 @@ static dt_status *open_either(dt_input_file *file, const char *folder, const cha
     for (int attempt = 0; attempt < 2 && file->fd < 0; attempt++) {
         dt_release(file->path);
         file->path = attempt == 0 ? join(folder, name, 0, "") : join(folder, name, named_gz ? 3 : 0, named_gz ? "" : ".gz");
-        if (file->path == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", name);
+        if (file->path == NULL) return dt_error_in(DT_RESOURCE_EXHAUSTED, name, 0, "out of memory");
         dt_status *status = dt_file_open(file->path, &file->fd, &file->n_bytes);
         if (status != NULL && dt_status_code(status) != DT_NOT_FOUND) return status;
         dt_status_free(status);
@@ -69,7 +69,7 @@ static dt_status *open_either(dt_input_file *file, const char *folder, const cha
 dt_status *dt_input_file_open(const char *folder, const char *name, dt_input_file **file) {
     *file = NULL;
     dt_input_file *opened = dt_allocate_zeroed(1, sizeof *opened);
-    if (opened == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", name);
+    if (opened == NULL) return dt_error_in(DT_RESOURCE_EXHAUSTED, name, 0, "out of memory");
     opened->fd = -1;
     dt_status *status = open_either(opened, folder, name);
     if (status != NULL) {
@@ -134,18 +134,18 @@ static dt_status *next_member(dt_input_file *file) {
         file->ended = true;
         return NULL;
     }
-    if (stream->next_in[0] != 0x1f) return dt_error(DT_DATA_LOSS, "%s: the file was altered: something follows the gzip data", file->path);
+    if (stream->next_in[0] != 0x1f) return dt_error_in(DT_DATA_LOSS, file->path, 0, "the file was altered: something follows the gzip data");
     inflateReset(stream);
     return NULL;
 }
 
 static dt_status *inflate_failure(const dt_input_file *file, int result) {
     const z_stream *stream = &file->stream;
-    if (result == Z_MEM_ERROR) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", file->path);
+    if (result == Z_MEM_ERROR) return dt_error_in(DT_RESOURCE_EXHAUSTED, file->path, 0, "out of memory");
     const char *reason = stream->msg != NULL ? stream->msg : "invalid data";
     if (stream->total_out == 0 && strcmp(reason, "incorrect header check") == 0)
-        return dt_error(DT_DATA_LOSS, "%s: is not a gzip file, as its name says", file->path);
-    return dt_error(DT_DATA_LOSS, "%s: the gzip data was altered or is damaged after %lu plain bytes: %s", file->path, stream->total_out, reason);
+        return dt_error_in(DT_DATA_LOSS, file->path, 0, "is not a gzip file, as its name says");
+    return dt_error_in(DT_DATA_LOSS, file->path, 0, "the gzip data was altered or is damaged after %lu plain bytes: %s", stream->total_out, reason);
 }
 
 /* A file that nobody reads takes no memory. */
@@ -154,7 +154,7 @@ static dt_status *begin_gzip(dt_input_file *file) {
     if (file->chunk != NULL && inflateInit2(&file->stream, 16 + MAX_WBITS) == Z_OK) return NULL;
     dt_release(file->chunk);
     file->chunk = NULL;
-    return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", file->path);
+    return dt_error_in(DT_RESOURCE_EXHAUSTED, file->path, 0, "out of memory");
 }
 
 static dt_status *read_gzip(dt_input_file *file, void *buffer, size_t n_bytes, size_t *n_read) {
@@ -165,8 +165,8 @@ static dt_status *read_gzip(dt_input_file *file, void *buffer, size_t n_bytes, s
         if (stream->avail_in == 0) {
             DT_TRY(refill(file));
             if (stream->avail_in == 0)
-                return dt_error(DT_DATA_LOSS, "%s: the file is truncated: the gzip data ends early, after %lu plain bytes", file->path,
-                                stream->total_out);
+                return dt_error_in(DT_DATA_LOSS, file->path, 0, "the file is truncated: the gzip data ends early, after %lu plain bytes",
+                                   stream->total_out);
         }
         size_t n_wanted = n_bytes - *n_read;
         uInt n_room = n_wanted > (1u << 30) ? 1u << 30 : (uInt)n_wanted;
@@ -198,7 +198,7 @@ dt_status *dt_input_file_read_all(dt_input_file *file, size_t limit, char **data
     for (;;) {
         char *grown = dt_reallocate(bytes, capacity + 1);
         if (grown == NULL) {
-            status = dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory for its content", file->path);
+            status = dt_error_in(DT_RESOURCE_EXHAUSTED, file->path, 0, "out of memory for its content");
             break;
         }
         bytes = grown;
@@ -208,7 +208,7 @@ dt_status *dt_input_file_read_all(dt_input_file *file, size_t limit, char **data
         n += n_read;
         if (n < capacity) break;
         if (n >= limit) {
-            status = dt_error(DT_INVALID_ARGUMENT, "%s: is larger than %zu bytes", file->path, limit);
+            status = dt_error_in(DT_INVALID_ARGUMENT, file->path, 0, "is larger than %zu bytes", limit);
             break;
         }
         capacity *= 2;

@@ -34,8 +34,7 @@ static dt_status *check_utf8(const char *path, int64_t line, const unsigned char
         utf8proc_int32_t code_point;
         utf8proc_ssize_t n = utf8proc_iterate(text + i, (utf8proc_ssize_t)(n_bytes - i), &code_point);
         if (n <= 0)
-            return dt_error(DT_DATA_LOSS, "%s:%lld: is not UTF-8: byte %zu of the line is 0x%02x; convert the file with iconv", path, (long long)line,
-                            i + 1, text[i]);
+            return dt_error_in(DT_DATA_LOSS, path, line, "is not UTF-8: byte %zu of the line is 0x%02x; convert the file with iconv", i + 1, text[i]);
         i += (size_t)n;
     }
     return NULL;
@@ -45,7 +44,7 @@ static dt_status *add_line(lines *source, uint64_t end) {
     if (source->source.n_examples + 2 > (int64_t)source->capacity) {
         source->capacity = source->capacity != 0 ? source->capacity * 2 : 1024;
         uint64_t *grown = dt_reallocate(source->offsets, source->capacity * sizeof *grown);
-        if (grown == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: no memory for its lines", source->column.path);
+        if (grown == NULL) return dt_error_in(DT_RESOURCE_EXHAUSTED, source->column.path, 0, "no memory for its lines");
         source->offsets = grown;
     }
     source->offsets[0] = 0;
@@ -74,7 +73,7 @@ static dt_status *read_lines(lines *source, const dt_artifact_stage *stage, cons
     uint64_t end = 0;
     source->column.path = dt_input_file_path(source->files.files[0].file);
     source->file_ends = dt_allocate((size_t)source->files.n * sizeof *source->file_ends);
-    if (source->file_ends == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", source->column.path);
+    if (source->file_ends == NULL) return dt_error_in(DT_RESOURCE_EXHAUSTED, source->column.path, 0, "out of memory");
     for (int i = 0; i < source->files.n; i++) {
         DT_TRY(split(source, &source->files.files[i], &end));
         source->file_ends[i] = source->source.n_examples;

@@ -49,7 +49,7 @@ static const char *value_of(const char *dictionary, const char *key) {
 static dt_status *parse_descr(const char *path, const char *dictionary, dt_array_header *header) {
     const char *descr = value_of(dictionary, "'descr'");
     if (descr == NULL || descr[0] != '\'' || descr[1] == 0)
-        return dt_error(DT_DATA_LOSS, "%s: is not a .npy file of numbers: its header has no simple 'descr'", path);
+        return dt_error_in(DT_DATA_LOSS, path, 0, "is not a .npy file of numbers: its header has no simple 'descr'");
     char order = descr[1];
     for (int d = 0; d < DT_N_DTYPES; d++) {
         const char *name = descr_of((dt_dtype)d);
@@ -60,18 +60,18 @@ static dt_status *parse_descr(const char *path, const char *dictionary, dt_array
         header->big_endian = !one_byte && order == '>';
         return NULL;
     }
-    return dt_error(DT_DATA_LOSS, "%s: elements of type %.*s cannot be read; convert the array with .astype()", path, (int)strcspn(descr + 1, "'"),
-                    descr + 1);
+    return dt_error_in(DT_DATA_LOSS, path, 0, "elements of type %.*s cannot be read; convert the array with .astype()", (int)strcspn(descr + 1, "'"),
+                       descr + 1);
 }
 
 static dt_status *parse_shape(const char *path, const char *dictionary, dt_array_header *header) {
     const char *shape = value_of(dictionary, "'shape'");
     const char *end = shape != NULL && *shape == '(' ? strchr(shape, ')') : NULL;
-    if (end == NULL) return dt_error(DT_DATA_LOSS, "%s: is not a .npy file: its header has no 'shape'", path);
+    if (end == NULL) return dt_error_in(DT_DATA_LOSS, path, 0, "is not a .npy file: its header has no 'shape'");
     size_t n_commas = 0;
     for (const char *c = shape; c < end; c++) n_commas += *c == ',';
     header->dims = dt_allocate_zeroed(n_commas + 1, sizeof *header->dims);
-    if (header->dims == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", path);
+    if (header->dims == NULL) return dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "out of memory");
     const char *c = shape + 1;
     for (;;) {
         c += strspn(c, " ");
@@ -80,7 +80,7 @@ static dt_status *parse_shape(const char *path, const char *dictionary, dt_array
         long long extent = strtoll(c, &after, 10);
         after += strspn(after, " ");
         if (after == c || extent < 0 || (*after != ',' && after != end) || header->n_dims > (int)n_commas)
-            return dt_error(DT_DATA_LOSS, "%s: the shape in its header is not one: %.*s", path, (int)(end - shape + 1), shape);
+            return dt_error_in(DT_DATA_LOSS, path, 0, "the shape in its header is not one: %.*s", (int)(end - shape + 1), shape);
         header->dims[header->n_dims++] = extent;
         c = after + (*after == ',');
     }
@@ -91,26 +91,26 @@ dt_status *dt_npy_parse(dt_input_file *file, dt_array_header *header) {
     unsigned char start[12];
     size_t n_read, n_length;
     DT_TRY(dt_input_file_read(file, start, 8, &n_read));
-    if (n_read < 8 || memcmp(start, "\x93NUMPY", 6) != 0) return dt_error(DT_DATA_LOSS, "%s: is not a .npy file", path);
-    if (start[6] < 1 || start[6] > 3) return dt_error(DT_DATA_LOSS, "%s: is a .npy file of version %d; 1 to 3 can be read", path, start[6]);
+    if (n_read < 8 || memcmp(start, "\x93NUMPY", 6) != 0) return dt_error_in(DT_DATA_LOSS, path, 0, "is not a .npy file");
+    if (start[6] < 1 || start[6] > 3) return dt_error_in(DT_DATA_LOSS, path, 0, "is a .npy file of version %d; 1 to 3 can be read", start[6]);
     n_length = start[6] == 1 ? 2 : 4;
     DT_TRY(dt_input_file_read(file, start + 8, n_length, &n_read));
     size_t n_header = 0;
     for (size_t i = 0; i < n_read; i++) n_header |= (size_t)start[8 + i] << 8 * i;
     if (n_read < n_length || n_header > MOST_HEADER_BYTES)
-        return dt_error(DT_DATA_LOSS, "%s: the header of the .npy file is truncated or altered", path);
+        return dt_error_in(DT_DATA_LOSS, path, 0, "the header of the .npy file is truncated or altered");
 
     char *dictionary = dt_allocate(n_header + 1);
-    if (dictionary == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", path);
+    if (dictionary == NULL) return dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "out of memory");
     dt_status *status = dt_input_file_read(file, dictionary, n_header, &n_read);
     dictionary[status == NULL ? n_read : 0] = 0;
     if (status == NULL && (n_read < n_header || strlen(dictionary) != n_header))
-        status = dt_error(DT_DATA_LOSS, "%s: the header of the .npy file is truncated or altered", path);
+        status = dt_error_in(DT_DATA_LOSS, path, 0, "the header of the .npy file is truncated or altered");
     if (status == NULL) status = parse_descr(path, dictionary, header);
     if (status == NULL) {
         const char *fortran = value_of(dictionary, "'fortran_order'");
         if (fortran == NULL || strncmp(fortran, "False", 5) != 0)
-            status = dt_error(DT_DATA_LOSS, "%s: is not in C order; save numpy.ascontiguousarray(array)", path);
+            status = dt_error_in(DT_DATA_LOSS, path, 0, "is not in C order; save numpy.ascontiguousarray(array)");
     }
     if (status == NULL) status = parse_shape(path, dictionary, header);
     dt_release(dictionary);
@@ -150,7 +150,7 @@ dt_status *dt_npy_write(const char *path, dt_dtype dtype, int n_dims, const int6
     dt_text_append_bytes(&text, (const char *)start, sizeof start);
     if (!dictionary.failed) dt_text_append_bytes(&text, dictionary.data, dictionary.n);
     append_elements(&text, dtype, elements, n);
-    dt_status *status = dictionary.failed || text.failed ? dt_error(DT_RESOURCE_EXHAUSTED, "%s: no memory for its content", path)
+    dt_status *status = dictionary.failed || text.failed ? dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "no memory for its content")
                                                          : dt_file_write_atomic(path, text.data, text.n);
     dt_text_free(&dictionary);
     dt_text_free(&text);

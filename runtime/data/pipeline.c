@@ -366,8 +366,9 @@ dt_status *dt_pipeline_check(const dt_pipeline *pipeline, int step) {
         dt_text is = {0}, wanted = {0};
         dt_text_append_type(&is, given->dtype, given->n_dims, given->dims);
         dt_text_append_type(&wanted, input->dtype, input->n_dims, input->dims);
-        dt_status *status = dt_error(DT_INVALID_ARGUMENT, "%s: an example of data %s is %s here, but step %s takes %s: %s", pipeline->columns[i].path,
-                                     pipeline->name, is.data != NULL ? is.data : "", name, input->name, wanted.data != NULL ? wanted.data : "");
+        dt_status *status =
+            dt_error_in(DT_INVALID_ARGUMENT, pipeline->columns[i].path, 0, "an example of data %s is %s here, but step %s takes %s: %s",
+                        pipeline->name, is.data != NULL ? is.data : "", name, input->name, wanted.data != NULL ? wanted.data : "");
         dt_text_free(&is);
         dt_text_free(&wanted);
         return status;

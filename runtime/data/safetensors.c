@@ -110,18 +110,18 @@ static int by_name(const void *a, const void *b) { return strcmp(((const dt_safe
 
 /* No gap, no overlap, no name twice. Leaves the tensors sorted by name. */
 static dt_status *check_together(const char *path, dt_safetensor *tensors, int n, body rest) {
-    if (n == 0) return rest.n_bytes == 0 ? NULL : dt_error(DT_DATA_LOSS, "%s: holds bytes that belong to no tensor", path);
+    if (n == 0) return rest.n_bytes == 0 ? NULL : dt_error_in(DT_DATA_LOSS, path, 0, "holds bytes that belong to no tensor");
     qsort(tensors, (size_t)n, sizeof *tensors, by_place);
     uint64_t end = rest.offset;
     for (int i = 0; i < n; i++) {
         if ((uint64_t)tensors[i].offset != end)
-            return dt_error(DT_DATA_LOSS, "%s: %s does not begin where the tensor before it ends", path, tensors[i].name);
+            return dt_error_in(DT_DATA_LOSS, path, 0, "%s does not begin where the tensor before it ends", tensors[i].name);
         end += (uint64_t)tensors[i].n_bytes;
     }
-    if (end != rest.offset + rest.n_bytes) return dt_error(DT_DATA_LOSS, "%s: holds bytes that belong to no tensor", path);
+    if (end != rest.offset + rest.n_bytes) return dt_error_in(DT_DATA_LOSS, path, 0, "holds bytes that belong to no tensor");
     qsort(tensors, (size_t)n, sizeof *tensors, by_name);
     for (int i = 1; i < n; i++)
-        if (strcmp(tensors[i - 1].name, tensors[i].name) == 0) return dt_error(DT_DATA_LOSS, "%s: %s is there twice", path, tensors[i].name);
+        if (strcmp(tensors[i - 1].name, tensors[i].name) == 0) return dt_error_in(DT_DATA_LOSS, path, 0, "%s is there twice", tensors[i].name);
     return NULL;
 }
 
@@ -129,11 +129,11 @@ static dt_status *read_header(file *read, const char *path, body rest) {
     dt_json root = {.value = read->header, .document = path};
     size_t n_dims;
     int n;
-    if (!cJSON_IsObject(read->header)) return dt_error(DT_DATA_LOSS, "%s: is not a safetensors file: its header is not a JSON object", path);
+    if (!cJSON_IsObject(read->header)) return dt_error_in(DT_DATA_LOSS, path, 0, "is not a safetensors file: its header is not a JSON object");
     DT_TRY(count(&root, &n, &n_dims));
     read->tensors = dt_allocate_zeroed((size_t)n, sizeof *read->tensors);
     read->dims = dt_allocate_zeroed(n_dims, sizeof *read->dims);
-    if (read->tensors == NULL || read->dims == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", path);
+    if (read->tensors == NULL || read->dims == NULL) return dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "out of memory");
     int64_t *dims = read->dims;
     int i = 0;
     for (const cJSON *entry = read->header->child; entry != NULL; entry = entry->next) {
@@ -156,18 +156,18 @@ uint64_t dt_safetensors_head_bytes(const unsigned char start[8]) {
 
 /* `bytes` are all of a file of n_file bytes, or its head. */
 static dt_status *parse(file *read, const char *path, const unsigned char *bytes, size_t n_bytes, uint64_t n_file) {
-    if (n_bytes < 8) return dt_error(DT_DATA_LOSS, "%s: is not a safetensors file: it has %zu bytes", path, n_bytes);
+    if (n_bytes < 8) return dt_error_in(DT_DATA_LOSS, path, 0, "is not a safetensors file: it has %zu bytes", n_bytes);
     uint64_t n_head = dt_safetensors_head_bytes(bytes);
-    if (n_head > n_bytes) return dt_error(DT_DATA_LOSS, "%s: is not a safetensors file, or is truncated within its header", path);
+    if (n_head > n_bytes) return dt_error_in(DT_DATA_LOSS, path, 0, "is not a safetensors file, or is truncated within its header");
     read->header = cJSON_ParseWithLength((const char *)bytes + 8, (size_t)n_head - 8);
-    if (read->header == NULL) return dt_error(DT_DATA_LOSS, "%s: is not a safetensors file: its header is not JSON", path);
+    if (read->header == NULL) return dt_error_in(DT_DATA_LOSS, path, 0, "is not a safetensors file: its header is not JSON");
     return read_header(read, path, (body){n_head, n_file - n_head});
 }
 
 static dt_status *parse_new(const char *path, const void *bytes, size_t n_bytes, uint64_t n_file, file **opened) {
     *opened = NULL;
     file *read = dt_allocate_zeroed(1, sizeof *read);
-    if (read == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", path);
+    if (read == NULL) return dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "out of memory");
     read->fd = -1;
     dt_status *status = parse(read, path, bytes, n_bytes, n_file);
     if (status != NULL) {
@@ -201,7 +201,7 @@ dt_status *dt_safetensors_parse_header(const char *path, const void *head, size_
 
 /* ---- files that are not read into memory ---- */
 
-static dt_status *was_changed(const char *path) { return dt_error(DT_DATA_LOSS, "%s: was changed while it was read: read it again", path); }
+static dt_status *was_changed(const char *path) { return dt_error_in(DT_DATA_LOSS, path, 0, "was changed while it was read: read it again"); }
 
 /* `n_bytes` of the file from `offset` on, which it had when it was opened. */
 static dt_status *read_whole(int fd, const char *path, uint64_t offset, void *buffer, size_t n_bytes) {
@@ -218,7 +218,7 @@ static dt_status *read_head(int fd, const char *path, uint64_t n_file, file **op
     uint64_t n_head = dt_safetensors_head_bytes(start);
     if (n_start < sizeof start || n_head > n_file) return parse_new(path, start, n_start, n_file, opened); /* which says so */
     char *head = dt_allocate((size_t)n_head);
-    if (head == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", path);
+    if (head == NULL) return dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "out of memory");
     dt_status *status = read_whole(fd, path, 0, head, (size_t)n_head);
     if (status == NULL) status = parse_new(path, head, (size_t)n_head, n_file, opened);
     dt_release(head);
@@ -227,7 +227,7 @@ static dt_status *read_head(int fd, const char *path, uint64_t n_file, file **op
 
 static dt_status *sum_up(file *read, uint64_t n_file) {
     char *piece = dt_allocate(PIECE_BYTES);
-    dt_status *status = piece != NULL ? NULL : dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", read->path);
+    dt_status *status = piece != NULL ? NULL : dt_error_in(DT_RESOURCE_EXHAUSTED, read->path, 0, "out of memory");
     struct sha256_ctx sum;
     sha256_init(&sum);
     for (uint64_t done = 0; done < n_file && status == NULL;) {
@@ -247,7 +247,7 @@ static dt_status *make_room(file *read, const char *path) {
     for (int i = 0; i < read->view.n; i++) n_bytes = read->tensors[i].n_bytes > n_bytes ? read->tensors[i].n_bytes : n_bytes;
     read->path = dt_allocate(strlen(path) + 1);
     read->buffer = dt_allocate((size_t)n_bytes);
-    if (read->path == NULL || read->buffer == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", path);
+    if (read->path == NULL || read->buffer == NULL) return dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "out of memory");
     strcpy(read->path, path);
     return NULL;
 }
@@ -399,7 +399,7 @@ dt_status *dt_safetensors_write(const char *path, int n, const dt_safetensor *te
     int *order = dt_allocate((size_t)n * sizeof *order);
     dt_status *status = NULL;
     if (order != NULL) make_header(n, tensors, order, &header);
-    if (order == NULL || header.failed) status = dt_error(DT_RESOURCE_EXHAUSTED, "%s: no memory to write it", path);
+    if (order == NULL || header.failed) status = dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "no memory to write it");
     if (status == NULL) {
         output to = {.path = path, .fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666), .progress = progress};
         sha256_init(&to.sum);

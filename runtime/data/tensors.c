@@ -23,8 +23,9 @@ static dt_status *tensors_read(const dt_source *base, int column, int64_t row, i
     uint64_t offset = (uint64_t)source->chosen[column]->offset + (uint64_t)row * row_bytes;
     DT_TRY(dt_input_file_read_at(source->file, offset, bytes, n_bytes, &n_read));
     if (n_read == n_bytes) return NULL;
-    return dt_error(DT_DATA_LOSS, "%s: the file was truncated while it was in use: it ends before the end of row %lld (from 0) of %s",
-                    dt_input_file_path(source->file), (long long)(row + (int64_t)(n_read / row_bytes)), source->chosen[column]->name);
+    return dt_error_in(DT_DATA_LOSS, dt_input_file_path(source->file), 0,
+                       "the file was truncated while it was in use: it ends before the end of row %lld (from 0) of %s",
+                       (long long)(row + (int64_t)(n_read / row_bytes)), source->chosen[column]->name);
 }
 
 static void tensors_close(dt_source *base) {
@@ -40,12 +41,12 @@ static dt_status *read_header(tensors *source) {
     const char *path = dt_input_file_path(source->file);
     unsigned char start[8];
     size_t n_read, n_more;
-    if (!dt_input_file_is_plain(source->file)) return dt_error(DT_INVALID_ARGUMENT, "%s: is read where it lies: unpack it with gunzip", path);
+    if (!dt_input_file_is_plain(source->file)) return dt_error_in(DT_INVALID_ARGUMENT, path, 0, "is read where it lies: unpack it with gunzip");
     DT_TRY(dt_input_file_read(source->file, start, sizeof start, &n_read));
     uint64_t n_file = dt_input_file_most_bytes(source->file), n_head = n_read == sizeof start ? dt_safetensors_head_bytes(start) : n_read;
     if (n_head > n_file) n_head = n_read; /* too few: the parser says so */
     unsigned char *head = dt_allocate((size_t)n_head);
-    if (head == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: no memory for its header", path);
+    if (head == NULL) return dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "no memory for its header");
     memcpy(head, start, n_read);
     dt_status *status = dt_input_file_read(source->file, head + n_read, (size_t)n_head - n_read, &n_more);
     if (status == NULL) status = dt_safetensors_parse_header(path, head, n_read + n_more, n_file, &source->header);
@@ -59,8 +60,8 @@ static dt_status *no_such(const tensors *source, const char *name) {
     if (source->header->n > 20) dt_text_append(&names, ", …");
     const char *list = names.data != NULL ? names.data : "none", *path = dt_input_file_path(source->file);
     dt_status *status = name != NULL
-                            ? dt_error(DT_NOT_FOUND, "%s: has no tensor %s; it has: %s", path, name, list)
-                            : dt_error(DT_INVALID_ARGUMENT, "%s: safetensors() takes the file, then names of its tensors; it has: %s", path, list);
+                            ? dt_error_in(DT_NOT_FOUND, path, 0, "has no tensor %s; it has: %s", name, list)
+                            : dt_error_in(DT_INVALID_ARGUMENT, path, 0, "safetensors() takes the file, then names of its tensors; it has: %s", list);
     dt_text_free(&names);
     return status;
 }
@@ -69,12 +70,12 @@ static dt_status *choose(tensors *source, int i, const char *name) {
     const char *path = dt_input_file_path(source->file);
     const dt_safetensor *tensor = source->chosen[i] = dt_safetensors_find(source->header, name);
     if (tensor == NULL) return no_such(source, name);
-    if (tensor->dtype == DT_N_DTYPES) return dt_error(DT_DATA_LOSS, "%s: %s is of a type that cannot be read; convert it", path, name);
-    if (tensor->n_dims == 0) return dt_error(DT_DATA_LOSS, "%s: %s is a single number, not rows of examples", path, name);
-    if (tensor->n_bytes == 0) return dt_error(DT_DATA_LOSS, "%s: %s holds no elements", path, name);
+    if (tensor->dtype == DT_N_DTYPES) return dt_error_in(DT_DATA_LOSS, path, 0, "%s is of a type that cannot be read; convert it", name);
+    if (tensor->n_dims == 0) return dt_error_in(DT_DATA_LOSS, path, 0, "%s is a single number, not rows of examples", name);
+    if (tensor->n_bytes == 0) return dt_error_in(DT_DATA_LOSS, path, 0, "%s holds no elements", name);
     if (tensor->dims[0] != source->chosen[0]->dims[0])
-        return dt_error(DT_DATA_LOSS, "%s: the tensors disagree: %s holds %lld examples, %s %lld", path, source->chosen[0]->name,
-                        (long long)source->chosen[0]->dims[0], name, (long long)tensor->dims[0]);
+        return dt_error_in(DT_DATA_LOSS, path, 0, "the tensors disagree: %s holds %lld examples, %s %lld", source->chosen[0]->name,
+                           (long long)source->chosen[0]->dims[0], name, (long long)tensor->dims[0]);
     source->columns[i] = (dt_column){.path = path,
                                      .tensor = {.name = "",
                                                 .dtype = tensor->dtype,

@@ -53,9 +53,9 @@ static dt_status *describe(window *source) {
     const dt_window *about = &source->about;
     int64_t n_left = about->first < of->n_examples ? of->n_examples - about->first : 0, n_examples = n_left < about->most ? n_left : about->most;
     if (n_examples < about->n)
-        return dt_error(DT_INVALID_ARGUMENT, "%s: holds %lld example%s%s, fewer than the %lld of a window", of->columns[0].path,
-                        (long long)n_examples, dt_plural(n_examples), n_examples < of->n_examples ? " that skip() and take() leave" : "",
-                        (long long)about->n);
+        return dt_error_in(DT_INVALID_ARGUMENT, of->columns[0].path, 0, "holds %lld example%s%s, fewer than the %lld of a window",
+                           (long long)n_examples, dt_plural(n_examples), n_examples < of->n_examples ? " that skip() and take() leave" : "",
+                           (long long)about->n);
     int n_dims = 0;
     for (int i = 0; i < of->n_columns; i++) n_dims += of->columns[i].tensor.n_dims + 1;
     source->columns = dt_allocate_zeroed((size_t)of->n_columns, sizeof *source->columns);
@@ -65,7 +65,7 @@ static dt_status *describe(window *source) {
         dt_column *column = &source->columns[i];
         *column = of->columns[i];
         dt_artifact_tensor *tensor = &column->tensor;
-        if (column->is_text) return dt_error(DT_INVALID_ARGUMENT, "%s: windows() joins numbers, not texts", column->path);
+        if (column->is_text) return dt_error_in(DT_INVALID_ARGUMENT, column->path, 0, "windows() joins numbers, not texts");
         dims[0] = about->n;
         if (tensor->n_dims > 0) memcpy(dims + 1, tensor->dims, (size_t)tensor->n_dims * sizeof *dims);
         tensor->dims = dims;

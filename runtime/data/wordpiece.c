@@ -42,9 +42,10 @@ static dt_status *add_token(wordpiece *vocabulary, const char *token, size_t n, 
     if (continues) token += 2, n -= 2;
     const dt_word *before = dt_word_table_find(table, token, n);
     if (before != NULL)
-        return dt_error(DT_DATA_LOSS, "%s:%d: the token %s%.*s stands in line %d too", vocabulary->path, id + 1, continues ? "##" : "", (int)n, token,
-                        table->tokens[before->tokens] + 1);
-    if (dt_word_table_add(table, token, n, &id, 1) == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: no memory for its tokens", vocabulary->path);
+        return dt_error_in(DT_DATA_LOSS, vocabulary->path, id + 1, "the token %s%.*s stands in line %d too", continues ? "##" : "", (int)n, token,
+                           table->tokens[before->tokens] + 1);
+    if (dt_word_table_add(table, token, n, &id, 1) == NULL)
+        return dt_error_in(DT_RESOURCE_EXHAUSTED, vocabulary->path, 0, "no memory for its tokens");
     if (n > vocabulary->longest) vocabulary->longest = n;
     return NULL;
 }
@@ -54,9 +55,9 @@ static dt_status *find_specials(wordpiece *vocabulary) {
         const dt_word *word = dt_word_table_find(&vocabulary->words, specials[i], strlen(specials[i]));
         vocabulary->special[i] = word != NULL ? vocabulary->words.tokens[word->tokens] : -1;
         if (word == NULL && i < N_NEEDED)
-            return dt_error(DT_DATA_LOSS,
-                            "%s: has no token %s: wordpiece() takes a vocabulary of BERT's, a token a line, with [PAD], [UNK], [CLS] and [SEP]",
-                            vocabulary->path, specials[i]);
+            return dt_error_in(DT_DATA_LOSS, vocabulary->path, 0,
+                               "has no token %s: wordpiece() takes a vocabulary of BERT's, a token a line, with [PAD], [UNK], [CLS] and [SEP]",
+                               specials[i]);
     }
     return NULL;
 }
@@ -71,7 +72,7 @@ static dt_status *read_vocabulary(wordpiece *vocabulary, const char *folder, con
     dt_input_file_close(file);
     vocabulary->path = dt_text_take(&path);
     if (status != NULL) return status;
-    if (vocabulary->path == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: out of memory", name);
+    if (vocabulary->path == NULL) return dt_error_in(DT_RESOURCE_EXHAUSTED, name, 0, "out of memory");
     const char *at = vocabulary->text, *end = at + n_bytes;
     for (int32_t id = 0; at < end; id++) {
         const char *newline = memchr(at, '\n', (size_t)(end - at)), *stop = newline != NULL ? newline : end;

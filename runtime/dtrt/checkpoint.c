@@ -92,7 +92,7 @@ static dt_status *find_checkpoint(const char *path, char **found) {
         return dt_error(DT_INVALID_ARGUMENT, "%.80s…: the path is too long", path);
     if (!dt_file_exists(state)) {
         DT_TRY(dt_checkpoint_newest(path, found));
-        return *found != NULL ? NULL : dt_error(DT_NOT_FOUND, "%s: is no checkpoint, and holds none", path);
+        return *found != NULL ? NULL : dt_error_in(DT_NOT_FOUND, path, 0, "is no checkpoint, and holds none");
     }
     size_t bytes = strlen(path) + 1;
     *found = dt_allocate(bytes);

@@ -35,7 +35,7 @@ static void destroy(dtrt_pipeline *pipeline) {
 static dt_status *open_pipeline(dtrt_session *session, const char *name, dtrt_pipeline **pipeline) {
     const dt_artifact *artifact = session->artifact;
     int number = dt_artifact_find_pipeline(artifact, name);
-    if (number < 0) return dt_error(DT_NOT_FOUND, "%s: has no data %s", artifact->path, name);
+    if (number < 0) return dt_error_in(DT_NOT_FOUND, artifact->path, 0, "has no data %s", name);
     dt_pipeline_options options = {.folder = session->data,
                                    .replicas = dt_session_replicas(session->session),
                                    .rows = dt_session_rows(session->session),

@@ -78,7 +78,7 @@ static dt_status *create(const dtrt_open_options *given, dtrt_program **program)
 
 static dt_status *open_copy(dtrt_program *program, const char *name, const void *bytes, size_t n_bytes) {
     program->bytes = dt_allocate(n_bytes);
-    if (program->bytes == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: no memory for %zu bytes", name, n_bytes);
+    if (program->bytes == NULL) return dt_error_in(DT_RESOURCE_EXHAUSTED, name, 0, "no memory for %zu bytes", n_bytes);
     program->n_bytes = n_bytes;
     memcpy(program->bytes, bytes, n_bytes);
     return dt_artifact_open_memory(name, program->bytes, n_bytes, &program->artifact);
@@ -286,9 +286,9 @@ dt_status *dtrt_program_text(const dtrt_program *program, const char *member, ch
         dt_status_free(status);
         dt_release(*text);
         *text = NULL;
-        return dt_error(DT_FAILED_PRECONDITION, "%s: is another file than the one that was opened: open it again", path);
+        return dt_error_in(DT_FAILED_PRECONDITION, path, 0, "is another file than the one that was opened: open it again");
     }
     if (dt_status_code(status) != DT_DATA_LOSS) return status;
     dt_status_free(status); /* the artifact as a whole has been read: it is sound */
-    return dt_error(DT_NOT_FOUND, "%s: holds no text %s; there are program.dt, program.ir and plan.txt", path, member);
+    return dt_error_in(DT_NOT_FOUND, path, 0, "holds no text %s; there are program.dt, program.ir and plan.txt", member);
 }

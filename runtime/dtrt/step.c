@@ -31,9 +31,10 @@ static dt_status *check_input(dtrt_session *session, int step, const dtrt_array 
     DT_TRY(dt_array_check(array, input, name, input->name, &here));
     if (!input->has_rows) return NULL;
     if (here < 1 || here > most)
-        return dt_error(DT_INVALID_ARGUMENT, "%s: %s has %" PRId64 " rows; a batch of this session has 1 to %" PRId64, name, input->name, here, most);
+        return dt_error_in(DT_INVALID_ARGUMENT, name, 0, "%s has %" PRId64 " rows; a batch of this session has 1 to %" PRId64, input->name, here,
+                           most);
     if (*rows != 0 && here != *rows)
-        return dt_error(DT_INVALID_ARGUMENT, "%s: %s has %" PRId64 " rows, and the batch %" PRId64, name, input->name, here, *rows);
+        return dt_error_in(DT_INVALID_ARGUMENT, name, 0, "%s has %" PRId64 " rows, and the batch %" PRId64, input->name, here, *rows);
     *rows = here;
     return NULL;
 }

@@ -18,10 +18,16 @@ static dt_status *read_variable(dtrt_session *session, int variable, void *data,
     return dt_session_get_variable(session->session, 0, variable, data);
 }
 
+/* A failure of one of these is about the variable, where there is one. */
+static dt_status *leave(dtrt_session *session, int variable, dt_status *status) {
+    bool is_known = variable >= 0 && variable < session->artifact->n_variables;
+    return dt_api_leave(session, is_known ? dt_status_about(status, session->artifact->variables[variable].path) : status);
+}
+
 dt_status *dtrt_read(dtrt_session *session, int variable, void *data, size_t bytes) {
     DT_TRY(dt_api_need(data, "data"));
     DT_TRY(dt_api_enter_to_read(session));
-    return dt_api_leave(session, read_variable(session, variable, data, bytes));
+    return leave(session, variable, read_variable(session, variable, data, bytes));
 }
 
 static dt_status *write_variable(dtrt_session *session, int variable, const dtrt_array *array) {
@@ -41,7 +47,7 @@ dt_status *dtrt_write(dtrt_session *session, int variable, const dtrt_array *arr
     DT_TRY(dt_api_need(array, "array"));
     DT_TRY(dt_api_need(array->data, "array->data"));
     DT_TRY(dt_api_enter(session));
-    return dt_api_leave(session, write_variable(session, variable, array));
+    return leave(session, variable, write_variable(session, variable, array));
 }
 
 static dt_status *view_variable(dtrt_session *session, int variable, dtrt_array *view) {
@@ -58,5 +64,5 @@ dt_status *dtrt_view(dtrt_session *session, int variable, dtrt_array *view) {
     DT_TRY(dt_api_need(view, "view"));
     *view = (dtrt_array){0};
     DT_TRY(dt_api_enter_to_read(session));
-    return dt_api_leave(session, view_variable(session, variable, view));
+    return leave(session, variable, view_variable(session, variable, view));
 }

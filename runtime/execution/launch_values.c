@@ -46,13 +46,17 @@ dt_status *dt_launch_check(const dt_artifact_variable *variable, double value) {
     switch (variable->tensor.dtype) {
     case DT_F32:
         if (isfinite((float)value)) return NULL;
-        return dt_error(DT_INVALID_ARGUMENT, "launch value %s cannot be %g: it is a finite number", variable->path, value);
+        return dt_status_about(dt_error(DT_INVALID_ARGUMENT, "launch value %s cannot be %g: it is a finite number", variable->path, value),
+                               variable->path);
     case DT_I64:
         if (value == trunc(value) && fabs(value) <= MOST_INTEGER) return NULL;
-        return dt_error(DT_INVALID_ARGUMENT, "launch value %s cannot be %g: it is a whole number, of 2^53 at most", variable->path, value);
+        return dt_status_about(
+            dt_error(DT_INVALID_ARGUMENT, "launch value %s cannot be %g: it is a whole number, of 2^53 at most", variable->path, value),
+            variable->path);
     default:
         if (value == 0 || value == 1) return NULL;
-        return dt_error(DT_INVALID_ARGUMENT, "launch value %s cannot be %g: it is true or false", variable->path, value);
+        return dt_status_about(dt_error(DT_INVALID_ARGUMENT, "launch value %s cannot be %g: it is true or false", variable->path, value),
+                               variable->path);
     }
 }
 
@@ -70,10 +74,11 @@ static dt_status *parse_value(const dt_artifact_variable *variable, const char *
     *value = is_bool ? n == 4 && strncmp(text, "true", n) == 0 : strtod(text, &end);
     bool is_value = is_bool ? *value == 1 || (n == 5 && strncmp(text, "false", n) == 0) : end == text + n;
     if (is_value) return dt_launch_check(variable, *value);
-    return dt_error(DT_INVALID_ARGUMENT, "launch value %s cannot be \"%.*s\": it is %s", variable->path, (int)n, text,
-                    is_bool                            ? "true or false"
-                    : variable->tensor.dtype == DT_I64 ? "a whole number"
-                                                       : "a number");
+    return dt_status_about(dt_error(DT_INVALID_ARGUMENT, "launch value %s cannot be \"%.*s\": it is %s", variable->path, (int)n, text,
+                                    is_bool                            ? "true or false"
+                                    : variable->tensor.dtype == DT_I64 ? "a whole number"
+                                                                       : "a number"),
+                           variable->path);
 }
 
 /* The variable whose name are the `n` characters, or -1. */
@@ -157,7 +162,7 @@ static dt_status *read_lines(dt_session *session, const char *lines, const char 
         double value;
         dt_status *status = parse(dt_session_artifact(session), at, n, &variable, &value);
         bool is_unknown = status != NULL && dt_status_code(status) == DT_NOT_FOUND;
-        dt_status *refused = status == NULL || is_unknown ? NULL : dt_error(DT_DATA_LOSS, "%s: %s", path, dt_status_message(status));
+        dt_status *refused = status == NULL || is_unknown ? NULL : dt_error_in(DT_DATA_LOSS, path, 0, "%s", dt_status_message(status));
         dt_status_free(status);
         DT_TRY(refused);
         if (!is_unknown && sets) DT_TRY(dt_session_set_launch(session, variable, value));

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const int64_t AFTER_KERNELS = INT32_MAX; /* the position of sums */
@@ -127,6 +128,15 @@ dt_status *dt_numerics_run(dt_executor *executor, const dt_sequence *sequence, c
 
 static const char *name_of(double value) { return isnan(value) ? "NaN" : value > 0 ? "infinity" : "-infinity"; }
 
+/* The place of a kernel is its first line: of "net.dt:12, 17" the 12. */
+static dt_status *at_first_line(dt_status *status, const char *lines) {
+    char file[256];
+    const char *colon = strchr(lines, ':');
+    if (colon == NULL || (size_t)(colon - lines) >= sizeof file) return status;
+    snprintf(file, sizeof file, "%.*s", (int)(colon - lines), lines);
+    return dt_status_at(status, file, atoi(colon + 1), 0);
+}
+
 dt_status *dt_numerics_status(const dt_numerics *found, const dt_artifact *artifact, const dt_run_values *values) {
     const dt_artifact_function *function = &artifact->functions[values->function];
     char where[160], row[64] = "";
@@ -141,15 +151,17 @@ dt_status *dt_numerics_status(const dt_numerics *found, const dt_artifact *artif
         return dt_error(DT_OUT_OF_RANGE, "%s: input %s holds %s (element %" PRId64 "): it is in the data, before any kernel", where,
                         function->inputs[found->index].name, name, found->element);
     case DT_NUMERICS_VARIABLE:
-        return dt_error(DT_OUT_OF_RANGE, "%s: variable %s holds %s (element %" PRId64 "): it was set to that before the step", where,
-                        artifact->variables[found->index].path, name, found->element);
+        return dt_status_about(dt_error(DT_OUT_OF_RANGE, "%s: variable %s holds %s (element %" PRId64 "): it was set to that before the step", where,
+                                        artifact->variables[found->index].path, name, found->element),
+                               artifact->variables[found->index].path);
     case DT_NUMERICS_SUM:
         return dt_error(DT_OUT_OF_RANGE, "%s: the sum over replicas of %s is %s (element %" PRId64 "), though what is added is finite: it overflows",
                         where, found->label, name, found->element);
     default: break;
     }
     const dt_artifact_kernel *kernel = &function->kernels[found->index];
-    return dt_error(DT_OUT_OF_RANGE, "%s: kernel %s makes the first %s (element %" PRId64 "%s%s), of what stands in %s", where, kernel->name, name,
-                    found->element, found->variable >= 0 ? " of " : "", found->variable >= 0 ? artifact->variables[found->variable].path : "",
-                    kernel->lines);
+    const char *variable = found->variable >= 0 ? artifact->variables[found->variable].path : "";
+    dt_status *status = dt_error(DT_OUT_OF_RANGE, "%s: kernel %s makes the first %s (element %" PRId64 "%s%s), of what stands in %s", where,
+                                 kernel->name, name, found->element, *variable != 0 ? " of " : "", variable, kernel->lines);
+    return at_first_line(dt_status_about(status, variable), kernel->lines);
 }

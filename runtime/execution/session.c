@@ -509,7 +509,7 @@ static void enter_device(void *context, int member) { dt_device_enter(((dt_sessi
 
 static dt_status *create_guarded(dt_session *session) {
     jmp_buf guard;
-    if (setjmp(guard) != 0) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: not enough memory for a session", session->artifact->path);
+    if (setjmp(guard) != 0) return dt_error_in(DT_RESOURCE_EXHAUSTED, session->artifact->path, 0, "not enough memory for a session");
     dt_arena_guard(session->arena, &guard);
     DT_TRY(check_options(session));
     DT_TRY(open_executors(session));
@@ -530,7 +530,7 @@ dt_status *dt_session_create(const dt_kernels *kernels, const dt_session_options
     if (made == NULL || arena == NULL) {
         dt_release(made);
         dt_arena_destroy(arena);
-        return dt_error(DT_RESOURCE_EXHAUSTED, "%s: not enough memory for a session", dt_kernels_artifact(kernels)->path);
+        return dt_error_in(DT_RESOURCE_EXHAUSTED, dt_kernels_artifact(kernels)->path, 0, "not enough memory for a session");
     }
     *made = (dt_session){.arena = arena, .kernels = kernels, .artifact = dt_kernels_artifact(kernels), .options = *options, .step = -1};
     dt_status *status = create_guarded(made);
@@ -837,14 +837,13 @@ dt_status *dt_session_bad_index_status(const dt_session *session) {
     const dt_artifact *artifact = session->artifact;
     char place[200] = "", row[64] = "", others[64] = "";
     if (bad->count == 0) return NULL;
-    if (bad->location >= 0 && bad->location < artifact->n_locations) {
-        const dt_artifact_location *location = &artifact->locations[bad->location];
-        snprintf(place, sizeof place, "%.150s:%" PRId64 ":%" PRId64 ": ", location->file, location->line, location->column);
-    }
+    const dt_artifact_location *location = bad->location >= 0 && bad->location < artifact->n_locations ? &artifact->locations[bad->location] : NULL;
+    if (location != NULL) snprintf(place, sizeof place, "%.150s:%" PRId64 ":%" PRId64 ": ", location->file, location->line, location->column);
     if (bad->row >= 0) snprintf(row, sizeof row, ", row %" PRId64, bad->row);
     if (bad->count > 1) snprintf(others, sizeof others, " (and %" PRId64 " more out of range)", bad->count - 1);
-    return dt_error(DT_OUT_OF_RANGE, "%s%s step %" PRId64 "%s: index %" PRId64 " is not within 0 to %" PRId64 "%s", place,
-                    artifact->steps[session->step].name, session->batch.counter + 1, row, bad->value, bad->limit - 1, others);
+    dt_status *status = dt_error(DT_OUT_OF_RANGE, "%s%s step %" PRId64 "%s: index %" PRId64 " is not within 0 to %" PRId64 "%s", place,
+                                 artifact->steps[session->step].name, session->batch.counter + 1, row, bad->value, bad->limit - 1, others);
+    return location != NULL ? dt_status_at(status, location->file, (int)location->line, (int)location->column) : status;
 }
 
 /* ---- variables ---- */

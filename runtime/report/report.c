@@ -11,7 +11,7 @@ static dt_status *read_runs(const char *const *folders, int n, dt_arena *arena, 
 static dt_status *write_page(const dt_run_record *runs, int n, dt_arena *arena, const char *path) {
     jmp_buf guard;
     dt_text page = {.arena = arena};
-    if (setjmp(guard) != 0) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: not enough memory for the page", path);
+    if (setjmp(guard) != 0) return dt_error_in(DT_RESOURCE_EXHAUSTED, path, 0, "not enough memory for the page");
     dt_arena_guard(arena, &guard);
     dt_report_page(&page, runs, n, arena);
     return dt_file_write_atomic(path, page.data, page.n);

@@ -211,14 +211,14 @@ static dt_status *read_lines(const reader *in, const char *path) {
         line += n + 1;
     }
     if (run->n_starts > 0) return NULL;
-    return dt_error(DT_DATA_LOSS, "%s: holds no run: not one line of it says that a training has started", path);
+    return dt_error_in(DT_DATA_LOSS, path, 0, "holds no run: not one line of it says that a training has started");
 }
 
 static dt_status *read_folder(const reader *in, const char *folder) {
     const char *path = dt_arena_format(in->arena, "%s/run.jsonl", folder);
-    if (!dt_file_exists(folder)) return dt_error(DT_NOT_FOUND, "%s: there is no such folder", folder);
+    if (!dt_file_exists(folder)) return dt_error_in(DT_NOT_FOUND, folder, 0, "there is no such folder");
     if (!dt_file_exists(path))
-        return dt_error(DT_NOT_FOUND, "%s: holds no run.jsonl: name a folder that `dtrun train --log-dir` has written", folder);
+        return dt_error_in(DT_NOT_FOUND, folder, 0, "holds no run.jsonl: name a folder that `dtrun train --log-dir` has written");
     return read_lines(in, path);
 }
 
@@ -239,7 +239,7 @@ dt_status *dt_run_record_read(const char *folder, dt_arena *arena, dt_run_record
         dt_arena_guard(arena, &guard);
         status = read_folder(&(reader){arena, record}, folder);
     } else
-        status = dt_error(DT_RESOURCE_EXHAUSTED, "%s: not enough memory to read it", folder);
+        status = dt_error_in(DT_RESOURCE_EXHAUSTED, folder, 0, "not enough memory to read it");
     drop_event(record); /* where memory was out */
     dt_release(record->text);
     record->text = NULL;

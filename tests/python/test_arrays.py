@@ -7,6 +7,7 @@ import tracemalloc
 import dt
 import numpy as np
 import pytest
+from conftest import PROGRAM
 
 TYPES = """
 step echo(a: f32[B, 2], b: f64[B], c: i8[B], d: u8[B], e: i32[B], f: i64[B], g: bool[B], h: f16[B, 3]) {
@@ -196,3 +197,43 @@ def test_who_asks_for_fortrans_order_is_refused(session):
     ask("Net/dense/bias")
     with pytest.raises(BufferError, match="asfortranarray"):
         ask("Net/dense/kernel")
+
+
+CSV = """
+data rows = csv("a.csv", target: 1) | batch(2)
+
+step s(x: f32[B, 1], y: f32[B]) from rows {
+    report sum: sum(x[:, 0] + y)
+}
+"""
+
+
+def line_of(text):
+    return next(number for number, line in enumerate(PROGRAM.splitlines(), 1) if text in line)
+
+
+def test_errors_have_their_place(program, session, batch, data, tmp_path):
+    def place_of(error, act):
+        with pytest.raises(error) as raised:
+            act()
+        return raised.value.file, raised.value.line, raised.value.variable
+
+    assert place_of(dt.NotFound, lambda: dt.open(tmp_path / "no.dtx")) == (str(tmp_path / "no.dtx"), None, None)
+    path = "Net/dense/bias"
+    assert place_of(dt.InvalidArgument, lambda: session.__setitem__(path, np.zeros(3, np.float32))) == (None, None, path)
+    batch["y"][3] = 7  # of 3 classes
+    assert place_of(dt.OutOfRange, lambda: session.step("train", **batch)) == ("net.dt", line_of("loss   ="), None)
+    (tmp_path / "a.csv").write_text("1,2\n3,4\n5,six\n")
+    rows = dt.compile(CSV).session(devices="cpu:1x1", data=tmp_path)
+    assert place_of(dt.DataLoss, lambda: rows.evaluate(step="s")) == (str(tmp_path / "a.csv"), 3, None)
+
+    def step_of(x, **variables):
+        looked_at = program.session(devices="cpu:1x1", check_numerics=True)
+        for path, value in variables.items():
+            looked_at[path] = value
+        looked_at.step("train", x=x, y=batch["y"] % 3)
+
+    file, line, variable = place_of(dt.OutOfRange, lambda: step_of(batch["x"] * np.float32(1e20)))
+    assert (file, variable) == ("net.dt", "adam/Net/dense/kernel/v") and line > 0  # squares of gradients
+    nan = {"Net/dense/kernel": np.full((4, 16), np.nan, np.float32)}
+    assert place_of(dt.OutOfRange, lambda: step_of(batch["x"], **nan)) == (None, None, "Net/dense/kernel")

@@ -20,6 +20,26 @@ static void a_status_says_what_failed(void **state) {
     dt_status_free(status);
 }
 
+static void a_status_has_its_place(void **state) {
+    (void)state;
+    dt_status *status = dt_error_in(DT_DATA_LOSS, "a.csv", 3, "column %d is no number", 2);
+    assert_string_equal(status->message, "a.csv:3: column 2 is no number");
+    assert_string_equal(status->file, "a.csv");
+    assert_int_equal(status->line, 3), assert_int_equal(status->column, 0);
+    status = dt_status_annotate(dt_status_about(status, "Net/kernel"), "train");
+    assert_string_equal(status->message, "train: a.csv:3: column 2 is no number");
+    assert_string_equal(status->file, "a.csv"), assert_string_equal(status->variable, "Net/kernel");
+    status = dt_status_at(status, "net.dt", 7, 5);
+    assert_string_equal(status->file, "net.dt"), assert_string_equal(status->variable, "Net/kernel");
+    assert_int_equal(status->line, 7), assert_int_equal(status->column, 5);
+    dt_status_free(status);
+    status = dt_error_in(DT_IO, "m.dtx", 0, "cannot open");
+    assert_string_equal(status->message, "m.dtx: cannot open");
+    assert_int_equal(status->line, 0), assert_string_equal(status->variable, "");
+    dt_status_free(status);
+    assert_null(dt_status_about(NULL, "Net/kernel"));
+}
+
 static void null_is_success(void **state) {
     (void)state;
     assert_int_equal(dt_status_code(NULL), DT_OK);
@@ -87,6 +107,7 @@ static void try_leaves_at_the_first_failure(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_status_says_what_failed),
+        cmocka_unit_test(a_status_has_its_place),
         cmocka_unit_test(null_is_success),
         cmocka_unit_test(the_first_of_two_failures_is_kept),
         cmocka_unit_test(without_memory_there_is_still_a_status),

@@ -41,8 +41,8 @@ static dt_status *nothing_fits(const dt_cuda_kernels *kernels) {
         if (about->modules[m].unit == 0) dt_text_format(&has, "%s%s", has.n > 0 ? ", " : "", about->modules[m].architecture);
     char target[32];
     snprintf(target, sizeof target, "cuda:sm_%d%d", cuda->major, cuda->minor);
-    dt_status *status = dt_error(DT_FAILED_PRECONDITION, "%s: its code is for %s, and cuda:%d is %s; compile it for that", kernels->artifact->path,
-                                 has.data != NULL ? has.data : "no GPU", cuda->number, strchr(target, ':') + 1);
+    dt_status *status = dt_error_in(DT_FAILED_PRECONDITION, kernels->artifact->path, 0, "its code is for %s, and cuda:%d is %s; compile it for that",
+                                    has.data != NULL ? has.data : "no GPU", cuda->number, strchr(target, ':') + 1);
     dt_text_free(&has);
     return dt_artifact_suggest(status, kernels->artifact, "--target", target);
 }
@@ -117,8 +117,9 @@ static dt_status *too_large(const dt_cuda_kernels *kernels, const dt_artifact_la
     int registers = 0, shared_bytes = 0;
     DT_CUDA_TRY(kernels->cuda, cuFuncGetAttribute, &registers, DT_CUDA_FUNCTION_REGISTERS, handle);
     DT_CUDA_TRY(kernels->cuda, cuFuncGetAttribute, &shared_bytes, DT_CUDA_FUNCTION_SHARED_BYTES, handle);
-    return dt_error(DT_FAILED_PRECONDITION, "%s: a block of %s has %d threads of %d registers and %d bytes of shared memory, more than cuda:%d holds",
-                    kernels->artifact->path, launch->function, launch->threads, registers, shared_bytes, kernels->cuda->number);
+    return dt_error_in(DT_FAILED_PRECONDITION, kernels->artifact->path, 0,
+                       "a block of %s has %d threads of %d registers and %d bytes of shared memory, more than cuda:%d holds", launch->function,
+                       launch->threads, registers, shared_bytes, kernels->cuda->number);
 }
 
 static dt_status *find_function(const dt_cuda_kernels *kernels, const dt_artifact_launch *launch, dt_cuda_entry *function) {
@@ -126,8 +127,8 @@ static dt_status *find_function(const dt_cuda_kernels *kernels, const dt_artifac
     int resident = 0, registers;
     int error = cuda->driver.cuModuleGetFunction(&function->handle, kernels->modules[launch->unit], launch->function);
     if (error == DT_CUDA_NOT_FOUND)
-        return dt_error(DT_DATA_LOSS, "%s: the code for %s lacks the function %s; compile it again", kernels->artifact->path, kernels->architecture,
-                        launch->function);
+        return dt_error_in(DT_DATA_LOSS, kernels->artifact->path, 0, "the code for %s lacks the function %s; compile it again", kernels->architecture,
+                           launch->function);
     DT_TRY(dt_status_annotate(dt_cuda_driver_error(&cuda->driver, "cuModuleGetFunction", error), "%s", launch->function));
     /* The driver may put a function on the GPU when it is first asked for, which must not be while a graph is made. */
     DT_CUDA_TRY(cuda, cuFuncGetAttribute, &registers, DT_CUDA_FUNCTION_REGISTERS, function->handle);
