@@ -20,6 +20,7 @@ static const dt_pass passes[] = {
     {"sink", dt_pass_sink, false, DT_SWITCH_SINK},              /* biases and relus move after poolings; before autodiff, so that gradients follow */
     {"autodiff", dt_pass_autodiff, false, DT_SWITCH_NONE},      /* grad becomes ops */
     {"simplify", dt_pass_simplify, false, DT_SWITCH_SIMPLIFY},  /* the same with less */
+    {"hoist", dt_pass_hoist, false, DT_SWITCH_HOIST},           /* products leave loops */
     {"shrink", dt_pass_shrink, false, DT_SWITCH_SHRINK},        /* what gradients read in part */
     {"partition", dt_pass_partition, false, DT_SWITCH_NONE},    /* from here on, one replica */
     {"unroll", dt_pass_unroll, false, DT_SWITCH_NONE},          /* loops become as many copies of their bodies */

@@ -120,6 +120,14 @@ void dt_value_remove(dt_value *value) {
     value->previous = value->next = NULL;
 }
 
+void dt_value_move(dt_value *value, dt_value *before) {
+    dt_value_remove(value);
+    value->next = before;
+    value->previous = before->previous;
+    *(before->previous != NULL ? &before->previous->next : &value->function->first) = value;
+    before->previous = value;
+}
+
 static bool has_location(const dt_value *value, dt_location location) {
     for (int i = 0; i < value->n_locations; i++) {
         const dt_location *own = &value->locations[i];

@@ -158,6 +158,8 @@ bool dt_value_has_effect(const dt_value *value);         /* it writes, or says w
 void dt_value_replace(dt_value *old, dt_value *replacement);
 /* Takes a value without uses out of its function. */
 void dt_value_remove(dt_value *value);
+/* To another place of its function, before `before`. */
+void dt_value_move(dt_value *value, dt_value *before);
 void dt_value_add_locations(dt_value *value, const dt_value *from); /* the union, without repetition */
 /* Drops values that nothing reads and that have no effect. Inputs stay. */
 void dt_function_sweep(dt_function *function);

@@ -1,0 +1,350 @@
+/* hoist: what need not be computed in a loop is computed outside of it, for all iterations at once.
+ *
+ *     before    what depends on nothing of the body stands before the loop. A product of what does not depend on the state, x @ W of a recurrent
+ * cell, becomes one product of all that is scanned, and the loop scans the result. after     a sum over the iterations of products, the gradient of
+ * such a W, becomes one product of the stacked factors, whose sum runs over rows and iterations; so does the gradient of a bias whose factor is
+ * stacked anyway.
+ *
+ * A value for all iterations is `whole`: it has an axis more, where a stack puts one (dt_stack_axis). What a product needs is made whole if it is of
+ * elementwise values, broadcasts, reshapes and products themselves. Sums change their order, as with any other form of a product. */
+#include "compiler/passes/passes.h"
+#include "ir/body.h"
+
+#include <string.h>
+
+typedef enum answer {
+    UNKNOWN,
+    NO,
+    YES
+} answer;
+
+typedef struct hoist {
+    dt_arena *arena;
+    dt_function *function;
+    dt_value *loop, *end;
+    int n;                /* ids below this one are of values that were there when the loop's turn came */
+    dt_value **bodies;    /* [n] */
+    dt_value **wholes;    /* [n] by id of a value of the body; NULL: not made */
+    dt_value **stacks[2]; /* [n] its stack, from the start on or reversed; NULL: there is none */
+    dt_value **totals;    /* [n] its sum over the iterations; NULL: not made */
+    answer *can, *varies; /* [n] */
+} hoist;
+
+static bool is(const dt_value *value, const char *op) { return value->op->class == DT_CLASS_LOOP && dt_value_is(value, op); }
+static bool is_product(const dt_value *value) { return value->op->class == DT_CLASS_CONTRACT && dt_value_is(value, "matmul"); }
+
+/* New values stand outside, but for those that are marked with the loop. */
+static const dt_value *body_of(const hoist *h, const dt_value *value) { return value->id < h->n ? h->bodies[value->id] : value->scratch; }
+
+/* Of this loop's body, or of one within it; the number of its iteration is too. */
+static bool is_within(const hoist *h, const dt_value *value) {
+    const dt_value *body = body_of(h, value);
+    return value == h->loop || body == h->loop || (value->id < h->n && dt_body_is_within(h->bodies, body, h->loop));
+}
+
+static dt_builder builder_at(const hoist *h, const dt_value *value, dt_value *before) {
+    return (dt_builder){.function = h->function, .before = before, .n_locations = value->n_locations, .locations = value->locations};
+}
+
+/* A list of dimensions of `x` as one of the whole x, whose own axis comes last or where `at` says. */
+static int64_t *shifted(const hoist *h, const int64_t *dims, int n, int axis) {
+    int64_t *result = DT_NEW_ARRAY(h->arena, int64_t, n + 1);
+    for (int i = 0; i < n; i++) result[i] = dims[i] + (dims[i] >= axis);
+    return result;
+}
+
+static dt_shape whole_shape(const hoist *h, dt_shape shape) {
+    int axis = dt_stack_axis(shape);
+    int64_t *dims = DT_NEW_ARRAY(h->arena, int64_t, shape.rank + 1);
+    for (int d = 0; d <= shape.rank; d++) dims[d] = d == axis ? dt_loop_trips(h->loop) : shape.dims[d < axis ? d : d - 1];
+    return (dt_shape){shape.rank + 1, dims};
+}
+
+/* ---- before the loop: values for all iterations ---- */
+
+static bool can_be_whole(const hoist *h, const dt_value *value);
+
+static bool is_known(const hoist *h, const dt_value *value) {
+    bool known = value->op->class == DT_CLASS_MAP || dt_value_is(value, "broadcast") || dt_value_is(value, "reshape") || is_product(value);
+    if (!known || value->n_operands == 0) return false;
+    if (dt_value_is(value, "reshape") && dt_stack_axis(value->operands[0]->shape) != dt_stack_axis(value->shape)) return false;
+    if (is_product(value) && (dt_value_bool(value, "transpose_a") || value->operands[1]->shape.rank != 2 || is_within(h, value->operands[1])))
+        return false;
+    for (int k = 0; k < value->n_operands; k++)
+        if (!can_be_whole(h, value->operands[k])) return false;
+    return true;
+}
+
+/* Whether the value can be had whole: it depends on what is scanned and on invariants alone, by ops that make_whole knows. */
+static bool can_be_whole(const hoist *h, const dt_value *value) {
+    if (!is_within(h, value)) return true; /* an invariant */
+    if (body_of(h, value) != h->loop) return false;
+    if (is(value, "scanned") || dt_value_is(value, "constant")) return true;
+    answer *can = &h->can[value->id];
+    if (*can == UNKNOWN) *can = is_known(h, value) ? YES : NO;
+    return *can == YES;
+}
+
+/* Whether anything of it is other from iteration to iteration. */
+static bool varies(const hoist *h, const dt_value *value) {
+    if (!is_within(h, value)) return false;
+    if (is(value, "scanned")) return true;
+    answer *answer = &h->varies[value->id];
+    if (*answer != UNKNOWN) return *answer == YES;
+    *answer = NO;
+    for (int k = 0; k < value->n_operands; k++)
+        if (varies(h, value->operands[k])) *answer = YES;
+    return *answer == YES;
+}
+
+static dt_status *make_whole(hoist *h, dt_value *value, dt_value **result);
+
+/* All of what is scanned, its axis where a stack has it. */
+static dt_status *turn_scanned(hoist *h, const dt_value *scanned, dt_value **result) {
+    dt_builder builder = builder_at(h, scanned, h->loop);
+    int axis = (int)dt_value_int(scanned, "axis"), wanted = dt_stack_axis(scanned->shape), rank = scanned->shape.rank + 1;
+    *result = scanned->operands[0];
+    if (dt_value_bool(scanned, "reverse")) DT_TRY(dt_build_text(&builder, result, "reverse", result, 1, "axes=[%d]", axis));
+    if (axis == wanted) return NULL;
+    int64_t *permutation = DT_NEW_ARRAY(h->arena, int64_t, rank);
+    for (int d = 0; d < rank; d++) {
+        int own = d < wanted ? d : d - 1; /* of the scanned part */
+        permutation[d] = d == wanted ? axis : own + (own >= axis);
+    }
+    return dt_build(&builder, dt_op_find("transpose"), result, 1, &(dt_attribute){.i = rank, .ints = permutation}, result);
+}
+
+/* An operand in all iterations, for an elementwise value: an invariant is repeated. */
+static dt_status *make_operand_whole(hoist *h, dt_builder *builder, dt_value *operand, dt_value **result) {
+    if (is_within(h, operand)) return make_whole(h, operand, result);
+    int axis = dt_stack_axis(operand->shape), rank = operand->shape.rank;
+    int64_t *dims = DT_NEW_ARRAY(h->arena, int64_t, rank);
+    for (int d = 0; d < rank; d++) dims[d] = d + (d >= axis);
+    return dt_build_broadcast(builder, result, operand, whole_shape(h, operand->shape), dims);
+}
+
+static dt_status *broadcast_whole(hoist *h, dt_builder *builder, const dt_value *value, dt_value **result) {
+    dt_value *x = value->operands[0];
+    int n, axis = dt_stack_axis(value->shape);
+    const int64_t *dims = dt_value_ints(value, "dims", &n);
+    int64_t *now = shifted(h, dims, n, axis);
+    if (is_within(h, x)) {
+        int from = dt_stack_axis(x->shape);
+        memmove(now + from + 1, now + from, (size_t)(n - from) * sizeof *now);
+        now[from] = axis;
+        DT_TRY(make_whole(h, x, &x));
+    }
+    return dt_build_broadcast(builder, result, x, whole_shape(h, value->shape), now);
+}
+
+static dt_status *make_whole(hoist *h, dt_value *value, dt_value **result) {
+    dt_value *own = NULL, **whole = value->id < h->n ? &h->wholes[value->id] : &own; /* our own are scanned: nothing is made for them */
+    dt_builder builder = builder_at(h, value, h->loop);
+    dt_shape shape = whole_shape(h, value->shape);
+    if (*whole == NULL) {
+        if (is(value, "scanned")) {
+            DT_TRY(turn_scanned(h, value, whole));
+        } else if (dt_value_is(value, "constant")) {
+            DT_TRY(dt_build_constant_like(&builder, whole, value, shape));
+        } else if (dt_value_is(value, "broadcast")) {
+            DT_TRY(broadcast_whole(h, &builder, value, whole));
+        } else if (dt_value_is(value, "reshape")) {
+            dt_value *x;
+            DT_TRY(make_whole(h, value->operands[0], &x));
+            DT_TRY(dt_build(&builder, value->op, &x, 1, &(dt_attribute){.i = shape.rank, .ints = shape.dims}, whole));
+        } else {
+            dt_value **operands = dt_arena_copy(h->arena, value->operands, (size_t)value->n_operands * sizeof *operands);
+            for (int k = 0; k < value->n_operands; k++)
+                if (!is_product(value) || k == 0) DT_TRY(make_operand_whole(h, &builder, value->operands[k], &operands[k]));
+            DT_TRY(dt_build(&builder, value->op, operands, value->n_operands, value->attributes, whole));
+        }
+    }
+    *result = *whole;
+    return NULL;
+}
+
+/* The product leaves the loop, which scans what comes of it. */
+static dt_status *hoist_product(hoist *h, dt_value *product) {
+    dt_builder builder = builder_at(h, product, product);
+    dt_value *whole, *part;
+    DT_TRY(make_whole(h, product, &whole));
+    DT_TRY(dt_build_text(&builder, &part, "scanned", &whole, 1, "axis=%d", dt_stack_axis(product->shape)));
+    part->scratch = h->loop;
+    dt_value_replace(product, part);
+    return NULL;
+}
+
+/* Constants and broadcasts are made where they are used, and cost nothing there. */
+static bool is_invariant(const hoist *h, const dt_value *value) {
+    if (value->n_operands == 0 || value->op->class == DT_CLASS_LOOP || dt_value_is(value, "broadcast")) return false;
+    for (int k = 0; k < value->n_operands; k++)
+        if (is_within(h, value->operands[k])) return false;
+    return true;
+}
+
+static dt_status *hoist_before(hoist *h) {
+    for (dt_value *value = h->loop->next, *next; value != h->end; value = next) {
+        next = value->next;
+        if (value->id >= h->n || h->bodies[value->id] != h->loop) continue;
+        if (is_invariant(h, value)) {
+            dt_value_move(value, h->loop);
+            h->bodies[value->id] = h->bodies[h->loop->id];
+        } else if (is_product(value) && can_be_whole(h, value) && varies(h, value)) {
+            DT_TRY(hoist_product(h, value));
+        }
+    }
+    return NULL;
+}
+
+/* ---- after the loop: sums over the iterations ---- */
+
+/* A factor of a product in all iterations: where the axis of these is, and in which order. */
+typedef struct factor {
+    dt_value *whole;
+    int axis;
+} factor;
+
+static bool is_reversed(const dt_value *value) { return is(value, "scanned") && dt_value_bool(value, "reverse"); }
+
+/* What is scanned in that order is there already; all else is stacked after the loop. */
+static dt_status *make_factor(hoist *h, dt_value *value, bool reverse, factor *result) {
+    if (is(value, "scanned") && dt_value_bool(value, "reverse") == reverse) {
+        *result = (factor){value->operands[0], (int)dt_value_int(value, "axis")};
+        return NULL;
+    }
+    dt_value *own = NULL, **stack = value->id < h->n ? &h->stacks[reverse][value->id] : &own;
+    dt_builder builder = builder_at(h, value, h->end->next);
+    *result = (factor){.axis = dt_stack_axis(value->shape)};
+    if (*stack == NULL)
+        DT_TRY(dt_build_text(&builder, stack, "stack", (dt_value *[]){value, h->loop}, 2, "axis=%d, size=%lld, reverse=%s", result->axis,
+                             (long long)dt_loop_trips(h->loop), reverse ? "true" : "false"));
+    result->whole = *stack;
+    return NULL;
+}
+
+/* Whether both factors are of the body, so that their sum over the iterations is a product of its own. */
+static bool sums_to_product(const hoist *h, const dt_value *value) {
+    return is_within(h, value) && is_product(value) && value->shape.rank == 2 && value->operands[1]->shape.rank == 2 &&
+           is_within(h, value->operands[0]) && is_within(h, value->operands[1]);
+}
+
+static dt_status *total_product(hoist *h, dt_builder *builder, const dt_value *product, dt_value **total) {
+    const dt_value *a = product->operands[0], *b = product->operands[1];
+    bool reverse = is(a, "scanned") ? is_reversed(a) : is_reversed(b);
+    factor factors[2];
+    int contracted[] = {dt_value_bool(product, "transpose_a") ? 0 : 1, dt_value_bool(product, "transpose_b") ? 1 : 0};
+    for (int k = 0; k < 2; k++) {
+        DT_TRY(make_factor(h, product->operands[k], reverse, &factors[k]));
+        contracted[k] += contracted[k] >= factors[k].axis;
+    }
+    return dt_build_text(builder, total, "dot_general", (dt_value *[]){factors[0].whole, factors[1].whole}, 2,
+                         "a_batch=[], b_batch=[], a_contract=[%d, %d], b_contract=[%d, %d], precision=\"%s\"", contracted[0], factors[0].axis,
+                         contracted[1], factors[1].axis, dt_value_string(product, "precision"));
+}
+
+/* A sum of what a product's factor is stacked for anyway. */
+static dt_status *total_sum(hoist *h, dt_builder *builder, const dt_value *sum, dt_value **total) {
+    dt_value *x = sum->operands[0], *stack = NULL;
+    if (x->id < h->n) stack = h->stacks[0][x->id] != NULL ? h->stacks[0][x->id] : h->stacks[1][x->id];
+    if (stack == NULL || dt_value_bool(sum, "keep")) return NULL;
+    int n, at = 0, axis = dt_stack_axis(x->shape);
+    const int64_t *axes = dt_value_ints(sum, "axes", &n);
+    int64_t *all = shifted(h, axes, n, axis);
+    while (at < n && all[at] < axis) at++;
+    memmove(all + at + 1, all + at, (size_t)(n - at) * sizeof *all);
+    all[at] = axis;
+    return dt_build_reduce(builder, total, "reduce_sum", stack, all, n + 1, false);
+}
+
+static dt_status *make_total(hoist *h, dt_builder *builder, dt_value *value, dt_value **total);
+
+/* Whatever is linear: of the sums of its operands. */
+static dt_status *total_of_linear(hoist *h, dt_builder *builder, const dt_value *value, dt_value **total) {
+    if (sums_to_product(h, value)) return total_product(h, builder, value, total);
+    if (value->op->class == DT_CLASS_REDUCE && dt_value_is(value, "reduce_sum") && value->dtype == value->operands[0]->dtype)
+        return total_sum(h, builder, value, total);
+    if (value->op->class == DT_CLASS_MOVE && value->n_operands == 1 && (value->op->algebra & DT_OP_LINEAR)) {
+        DT_TRY(make_total(h, builder, value->operands[0], total));
+        return *total != NULL ? dt_build(builder, value->op, total, 1, value->attributes, total) : NULL;
+    }
+    if (!dt_value_is(value, "add")) return NULL;
+    dt_value *parts[2];
+    for (int k = 0; k < 2; k++) DT_TRY(make_total(h, builder, value->operands[k], &parts[k]));
+    if (parts[0] == NULL && parts[1] == NULL) return NULL;
+    for (int k = 0; k < 2; k++)
+        if (parts[k] == NULL) DT_TRY(dt_build_binary(builder, &parts[k], "accumulate", value->operands[k], h->loop));
+    return dt_build_binary(builder, total, "add", parts[0], parts[1]);
+}
+
+/* The sum over all iterations of a value of the body, where it can be had without adding it up in each; else NULL. */
+static dt_status *make_total(hoist *h, dt_builder *builder, dt_value *value, dt_value **total) {
+    *total = NULL;
+    if (value->id >= h->n || h->bodies[value->id] != h->loop) return NULL;
+    if (h->totals[value->id] == NULL) DT_TRY(total_of_linear(h, builder, value, &h->totals[value->id]));
+    *total = h->totals[value->id];
+    return NULL;
+}
+
+/* Products first: what they stack serves the sums. */
+static dt_status *hoist_after(hoist *h) {
+    for (int round = 0; round < 2; round++)
+        for (dt_value *value = h->end->next, *next; value != NULL; value = next) {
+            dt_value *total;
+            next = value->next;
+            if (!is(value, "accumulate") || value->operands[1] != h->loop) continue;
+            dt_builder builder = builder_at(h, value, value);
+            DT_TRY(make_total(h, &builder, value->operands[0], &total));
+            if (total == NULL) continue;
+            dt_value_replace(value, total);
+            dt_value_remove(value);
+        }
+    return NULL;
+}
+
+/* What is there for all iterations before the loop is not stacked after it. */
+static void drop_stacks(hoist *h) {
+    for (dt_value *value = h->end->next, *next; value != NULL; value = next) {
+        next = value->next;
+        if (!is(value, "stack") || value->operands[1] != h->loop || value->operands[0]->id >= h->n || dt_value_bool(value, "reverse")) continue;
+        dt_value *whole = h->wholes[value->operands[0]->id];
+        if (whole == NULL || !dt_shape_equal(whole->shape, value->shape)) continue;
+        if (dt_value_int(value, "axis") != dt_stack_axis(value->operands[0]->shape)) continue;
+        dt_value_replace(value, whole);
+        dt_value_remove(value);
+    }
+}
+
+/* ---- the pass ---- */
+
+static dt_status *hoist_loop(dt_arena *arena, dt_function *function, dt_value *loop) {
+    int n = function->next_id;
+    hoist h = {.arena = arena, .function = function, .loop = loop, .end = dt_loop_end(loop), .n = n};
+    h.bodies = DT_NEW_ARRAY(arena, dt_value *, n);
+    h.wholes = DT_NEW_ARRAY(arena, dt_value *, n);
+    h.totals = DT_NEW_ARRAY(arena, dt_value *, n);
+    h.can = DT_NEW_ARRAY(arena, answer, n);
+    h.varies = DT_NEW_ARRAY(arena, answer, n);
+    for (int k = 0; k < 2; k++) h.stacks[k] = DT_NEW_ARRAY(arena, dt_value *, n);
+    dt_function_find_bodies(function, h.bodies);
+    for (dt_value *value = h.end->next; value != NULL; value = value->next)
+        if (is(value, "stack") && value->operands[1] == loop && dt_value_int(value, "axis") == dt_stack_axis(value->operands[0]->shape))
+            h.stacks[dt_value_bool(value, "reverse")][value->operands[0]->id] = value;
+    DT_TRY(hoist_before(&h));
+    DT_TRY(hoist_after(&h));
+    drop_stacks(&h);
+    return NULL;
+}
+
+dt_status *dt_pass_hoist(dt_compilation *compilation) {
+    for (size_t f = 0; f < compilation->module->functions.n; f++) {
+        dt_function *function = compilation->module->functions.items[f];
+        if (!dt_function_has_loops(function)) continue;
+        for (dt_value *value = function->last, *previous; value != NULL; value = previous) { /* inner loops before those around them */
+            previous = value->previous;
+            if (dt_value_is_loop(value)) DT_TRY(hoist_loop(compilation->arena, function, value));
+        }
+        dt_function_sweep(function);
+        dt_function_renumber(function);
+    }
+    return NULL;
+}
