@@ -331,7 +331,8 @@ DT_API dt_status *dtrt_step_pipeline(dtrt_session *session, int step, dtrt_pipel
  * with dtrt_free. */
 DT_API dt_status *dtrt_save(dtrt_session *session, const char *folder, char **path);
 
-/* Sets all variables and the position from a checkpoint, or from the newest of a folder of them. On error the session is unchanged. */
+/* Sets all variables and the position from a checkpoint, or from the newest of a folder of them. On error the session is unchanged, unless it was a
+ * device that failed. */
 DT_API dt_status *dtrt_load(dtrt_session *session, const char *path);
 
 typedef struct dtrt_weights_options {

@@ -1,8 +1,5 @@
-/* log: what a run says: one stream of events, for whoever listens.
- *
- * Events go to standard output: on a terminal one live line that ends as a plain one, in a file plain lines, with --log-format json one object a
- * line; notes and warnings to standard error (json: to both). All of them also go to each listener that was added: the folder of --log-dir
- * (runtime/log_folder.h), or an application. An event cannot fail: whether all were written is asked when it matters. Threads: one. */
+/* log: what a run says: one stream of events, for whoever listens: what prints them (runtime/commands/print_log.h), the folder of --log-dir
+ * (runtime/log_folder.h), an application. An event cannot fail: whether all were written is asked when it matters. Threads: one. */
 #ifndef DT_RUNTIME_LOG_H
 #define DT_RUNTIME_LOG_H
 
@@ -10,34 +7,27 @@
 #include "base/status.h"
 
 #include <stdint.h>
-#include <stdio.h>
 
 typedef struct dt_log dt_log;
 
-typedef enum dt_log_format {
-    DT_LOG_TEXT, /* live where the stream is a terminal */
-    DT_LOG_JSON
-} dt_log_format;
-
-/* stream: NULL for a log that says nothing anywhere, as that of all processes of a run but one. may_be_live: a terminal may be taken for one; a
- * launcher shows its processes a terminal where there may be a file behind. */
-dt_status *dt_log_create(FILE *stream, dt_log_format format, bool may_be_live, dt_log **log);
+dt_status *dt_log_create(dt_log **log);
 void dt_log_destroy(dt_log *log); /* NULL is allowed */
 
-/* Whether something could not be written; from then on nothing is. The status, which the caller frees, has the system's reason. */
+/* A listener cannot write any more, and a run that would be lost for it should end. The log takes the status; the first one stands. */
+void dt_log_fail(dt_log *log, dt_status *status);
 bool dt_log_failed(const dt_log *log);
-dt_status *dt_log_status(const dt_log *log);
+dt_status *dt_log_status(const dt_log *log); /* a copy */
 
 /* Is given each event as it happens. It may remark something, and must not destroy the log. */
 typedef struct dt_log_event dt_log_event;
 typedef struct dt_log_listener {
     void (*hear)(struct dt_log_listener *listener, const dt_log_event *event);
-    bool wants_details;           /* the events of which standard output says nothing: plan, launch values, times, weights, pictures */
-    bool wants_progress;          /* what a terminal's live line shows, ten times a second */
+    bool wants_details;           /* plan, launch values, times, weights, pictures */
+    bool wants_progress;          /* of an epoch under way, ten times a second */
     struct dt_log_listener *next; /* the log's */
 } dt_log_listener;
 
-/* The listener is the caller's, and is there until the log is destroyed or it is removed. */
+/* The listener is the caller's, and is there until the log is destroyed or it is removed. Those that were added first hear first. */
 void dt_log_add_listener(dt_log *log, dt_log_listener *listener);
 void dt_log_remove_listener(dt_log *log, dt_log_listener *listener); /* one that was never added is allowed */
 
@@ -174,12 +164,12 @@ void dt_log_checkpoint(dt_log *log, const char *path, int64_t number);
 /* A file of results. */
 void dt_log_written(dt_log *log, const char *path, dt_dtype dtype, int n_dims, const int64_t *dims);
 void dt_log_ended(dt_log *log, const dt_log_end *end);
-/* For the person: "note: …", "warning: …". kind: the word before the colon. */
+/* For the person. kind: "note", "warning", "library". */
 void dt_log_remark(dt_log *log, const char *kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Details: one of the kinds from DT_LOG_PLAN on. */
 void dt_log_detail(dt_log *log, const dt_log_event *event);
 
-/* Whether the live line wants to be drawn again, or a listener wants to know: ten times a second, never where there is neither. */
+/* Whether a listener wants to know: ten times a second, never where none does. */
 bool dt_log_wants_progress(dt_log *log);
 void dt_log_progress(dt_log *log, const dt_log_epoch *so_far, const dt_log_values *values);
 

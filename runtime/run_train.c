@@ -17,6 +17,7 @@
 #include "runtime/threads/clock.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {

@@ -107,8 +107,12 @@ static dt_status *run_agreed(dtrun_call *call, const dt_artifact *artifact, run_
 static dt_status *run_kernels(dtrun_call *call, const dt_artifact *artifact, run_function *run) {
     dt_log *log = NULL;
     signal(SIGPIPE, SIG_IGN); /* a reader that goes away is an error of writing, after which there is something to save */
-    DT_TRY(dt_log_create(dt_run_leads(&call->run) ? stdout : NULL, call->log_format, call->run.processes == NULL, &log));
-    dt_status *status = run_agreed(call, artifact, run, log);
+    DT_TRY(dt_log_create(&log));
+    dtrun_printer *printer = NULL;
+    dt_status *status = NULL;
+    if (dt_run_leads(&call->run)) status = dtrun_printer_create(stdout, call->log_format, call->run.processes == NULL, log, &printer);
+    if (status == NULL) status = run_agreed(call, artifact, run, log);
+    dtrun_printer_destroy(printer);
     dt_log_destroy(log);
     return status;
 }

@@ -1,13 +1,14 @@
 /* dtrun: what the files of the command line share. A command reads its options, calls the library, and prints.
  *
- * info, devices, report and export call include/dtrt.h. What runs a program calls what is below dtrt_train and its like, runtime/run.h, with a session
- * of the run's own: its shape and seed may be those of the checkpoint that it goes on from, its epoch that of the data it finds, and it may be one of
- * several processes, which agree on both. launch and what it needs (keeper.h, watch.h, launch_hosts.h) are about processes, and the library is within
- * one. */
+ * info, devices, report and export call include/dtrt.h. What runs a program calls what is below dtrt_train and its like, runtime/run.h, with a
+ * session of the run's own: its shape and seed may be those of the checkpoint that it goes on from, its epoch that of the data it finds, and it may
+ * be one of several processes, which agree on both. launch and what it needs (keeper.h, watch.h, launch_hosts.h) are about processes, and the library
+ * is within one. */
 #ifndef DT_RUNTIME_COMMANDS_DTRUN_H
 #define DT_RUNTIME_COMMANDS_DTRUN_H
 
 #include "include/dtrt.h"
+#include "runtime/commands/print_log.h"
 #include "runtime/run.h"
 
 /* What the command line said. */

@@ -93,7 +93,7 @@ static void hear(dt_log_listener *listener, const dt_log_event *of) {
 
 dt_status *dt_api_open_log(dtrt_session *session, dt_api_log *log) {
     *log = (dt_api_log){.session = session, .listener = {.hear = hear, .wants_progress = true}};
-    DT_TRY(dt_log_create(NULL, DT_LOG_TEXT, false, &log->log));
+    DT_TRY(dt_log_create(&log->log));
     if (session->options.event != NULL) dt_log_add_listener(log->log, &log->listener);
     return NULL;
 }

@@ -11,13 +11,14 @@ import tempfile
 
 BUILD = pathlib.Path(os.environ["DT_BUILD"])
 LIBRARIES = ("base/libdt_base.a", "ir/libdt_ir.a", "frontends/libdt_frontends.a", "compiler/libdt_compiler.a", "compiler/libdt_api.a",
-             "compiler/libdt_commands.a", "runtime/libdt_runtime.a")
+             "compiler/libdt_commands.a", "runtime/libdt_runtime.a", "runtime/libdt_run_commands.a")
 ALLOWED = {
     ("memory.c", "n_left"): "how many allocations are left, for tests",
     ("memory.c", "once"): "whether one of them fails or all from there on, for tests",
     ("op.c", "rows"): "the op table, filled in once",
     ("op.c", "storages"): "the op table, filled in once",
     ("op.c", "once"): "whether it has been",
+    ("launch.c", "n_asked"): "how many signals have asked `dtrun launch` to end",
     ("llvm.c", "once"): "whether LLVM's registry of targets, which is the process's, has been filled in",
 }
 WRITABLE = re.compile(r"\.(data|bss|tdata|tbss)(?!\.rel\.ro)|\*COM\*")

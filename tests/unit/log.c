@@ -1,7 +1,7 @@
 /* log: the lines of each event in both forms; the metric that a run watches. */
-#include "runtime/log.h"
 #include "base/memory.h"
 #include "runtime/artifact/json_text.h"
+#include "runtime/commands/print_log.h"
 #include "runtime/log_lines.h"
 #include "runtime/metric.h"
 #include "runtime/threads/clock.h"
@@ -19,13 +19,25 @@ static FILE *stream_of(char **data, size_t *n) {
     return stream;
 }
 
+static dt_log *print_to(FILE *stream, dt_log_format format, dtrun_printer **printer) {
+    dt_log *log;
+    assert_ok(dt_log_create(&log));
+    assert_ok(dtrun_printer_create(stream, format, true, log, printer));
+    return log;
+}
+
+static void stop_printing(dt_log *log, dtrun_printer *printer) {
+    dtrun_printer_destroy(printer);
+    dt_log_destroy(log);
+}
+
 /* Every event once. */
 static const char *all_events(dt_log_format format, double loss) {
     char *data;
     size_t n;
     FILE *stream = stream_of(&data, &n);
-    dt_log *log;
-    assert_ok(dt_log_create(stream, format, true, &log));
+    dtrun_printer *printer;
+    dt_log *log = print_to(stream, format, &printer);
     const char *devices[] = {"cpu:0", "cpu:1"}, *names[] = {"loss", "odd \"name\"", "steps"};
     const double values[] = {loss, 0.1, 0.5};
     dt_log_values reports = {.n = 3, .names = names, .values = values};
@@ -57,7 +69,7 @@ static const char *all_events(dt_log_format format, double loss) {
     dt_log_checkpoint(log, "ck/step-469", 469);
     dt_log_written(log, "out/label.npy", DT_I64, 1, (int64_t[]){200});
     dt_log_ended(log, &(dt_log_end){.reason = "signal", .steps = 469, .epochs = 1, .seconds = 3725, .first_step_seconds = 0.4});
-    dt_log_destroy(log);
+    stop_printing(log, printer);
     fclose(stream);
     snprintf(written, sizeof written, "%s", data);
     free(data);
@@ -157,7 +169,8 @@ static void a_step_has_a_time(void **state) {
         char *data;
         size_t n;
         FILE *stream = stream_of(&data, &n);
-        dt_log *log;
+        dtrun_printer *printer;
+        dt_log *log = print_to(stream, DT_LOG_TEXT, &printer);
         dt_log_epoch epoch = {.step = "train",
                               .epoch = 1,
                               .epochs = 5,
@@ -167,50 +180,49 @@ static void a_step_has_a_time(void **state) {
                               .examples_per_second = 1022.4,
                               .seconds_per_step = cases[i].seconds_per_step};
         dt_log_values none = {0};
-        assert_ok(dt_log_create(stream, DT_LOG_TEXT, true, &log));
         dt_log_epoch_done(log, &epoch, &none);
-        dt_log_progress(log, &epoch, &none);
-        dt_log_destroy(log);
+        stop_printing(log, printer);
         fclose(stream);
         assert_non_null(strstr(data, "  1,022 examples/s"));
         assert_non_null(strstr(data, cases[i].wanted));
-        assert_true(i == 0 || strstr(data, "/step  0:00 left") != NULL);
         free(data);
+        dt_text live = {0};
+        dt_log_append_progress(&epoch, &none, &live);
+        assert_true(i == 0 || strstr(live.data, "/step  0:00 left") != NULL);
+        dt_text_free(&live);
     }
 }
 
 /* Nothing fails but the question. */
 static void what_is_not_written_is_known(void **state) {
     (void)state;
-    dt_log *log;
+    dtrun_printer *printer;
     FILE *full = fopen("/dev/full", "w");
     assert_non_null(full);
-    assert_ok(dt_log_create(full, DT_LOG_JSON, true, &log));
+    dt_log *log = print_to(full, DT_LOG_JSON, &printer);
     assert_false(dt_log_failed(log));
     assert_ok(dt_log_status(log));
     dt_log_checkpoint(log, "ck/step-1", 1);
     assert_true(dt_log_failed(log));
     dt_log_checkpoint(log, "ck/step-2", 2);
     assert_fails(dt_log_status(log), DT_IO, "cannot write to standard output: No space left on device");
-    dt_log_destroy(log);
+    stop_printing(log, printer);
     fclose(full);
 }
 
 /* Of all processes but one. */
-static void a_log_without_a_stream_says_nothing(void **state) {
+static void a_log_without_a_printer_says_nothing(void **state) {
     (void)state;
     dt_log *log;
     FILE *said = tmpfile();
     int before = dup(STDERR_FILENO);
     assert_true(said != NULL && before >= 0 && dup2(fileno(said), STDERR_FILENO) >= 0);
-    for (int format = DT_LOG_TEXT; format <= DT_LOG_JSON; format++) {
-        assert_ok(dt_log_create(NULL, (dt_log_format)format, true, &log));
-        dt_log_checkpoint(log, "ck/step-1", 1);
-        dt_log_remark(log, "note", "one of several");
-        assert_false(dt_log_wants_progress(log));
-        assert_ok(dt_log_status(log));
-        dt_log_destroy(log);
-    }
+    assert_ok(dt_log_create(&log));
+    dt_log_checkpoint(log, "ck/step-1", 1);
+    dt_log_remark(log, "note", "one of several");
+    assert_false(dt_log_wants_progress(log));
+    assert_ok(dt_log_status(log));
+    dt_log_destroy(log);
     dup2(before, STDERR_FILENO);
     close(before);
     assert_int_equal(fseek(said, 0, SEEK_END), 0);
@@ -278,7 +290,7 @@ int main(void) {
         cmocka_unit_test(odd_numbers_and_words_are_still_lines),
         cmocka_unit_test(a_step_has_a_time),
         cmocka_unit_test(what_is_not_written_is_known),
-        cmocka_unit_test(a_log_without_a_stream_says_nothing),
+        cmocka_unit_test(a_log_without_a_printer_says_nothing),
         cmocka_unit_test(a_metric_is_found_by_name),
         cmocka_unit_test(better_is_better),
         cmocka_unit_test(clocks_go_forward),

@@ -11,7 +11,7 @@ static double noon(void) { return 1700000000.25; }
 
 static dt_log *log_of_nothing(void) {
     dt_log *log;
-    assert_ok(dt_log_create(NULL, DT_LOG_TEXT, false, &log));
+    assert_ok(dt_log_create(&log));
     return log;
 }
 

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "compiler/commands/command.h"
 #include "runtime/checkpoint.h"
+#include "runtime/commands/print_log.h"
 #include "runtime/run.h"
 #include "tests/support/thread_processes.h"
 #include "tests/unit/scratch_folder.h"
@@ -88,9 +89,12 @@ typedef struct process {
 static void *run_process(void *argument) {
     process *self = argument;
     dt_log *log;
-    assert_ok(dt_log_create(self->log, DT_LOG_JSON, true, &log));
+    dtrun_printer *printer = NULL;
+    assert_ok(dt_log_create(&log));
+    if (self->log != NULL) assert_ok(dtrun_printer_create(self->log, DT_LOG_JSON, true, log, &printer));
     self->status = self->run(kernels, &self->options, log);
     if (self->status != NULL) dt_processes_abort(self->options.processes, dt_status_message(self->status));
+    dtrun_printer_destroy(printer);
     dt_log_destroy(log);
     return NULL;
 }
@@ -213,10 +217,16 @@ static void other_numbers_of_processes_go_on(void **state) {
     assert_same_checkpoints(one, parts, by_replica.steps);
 }
 
-static void *stop_soon(void *unused) {
-    usleep(200000);
+/* Once the first checkpoint is there, or after a minute. */
+static void *stop_in_mid_run(void *folder) {
+    char *first = NULL;
+    for (int i = 0; i < 6000 && first == NULL; i++) {
+        usleep(10000);
+        dt_status_free(dt_checkpoint_newest(folder, &first));
+    }
+    free(first);
     stop[2] = SIGTERM;
-    return unused;
+    return NULL;
 }
 
 /* A signal that one process gets ends all after the same step. */
@@ -229,7 +239,8 @@ static void one_is_told_and_all_end(void **state) {
     snprintf(asked, sizeof asked, "%s/asked", scratch);
     dt_run_options options = options_of(by_replica, told);
     options.epochs = 1000000;
-    assert_int_equal(pthread_create(&thread, NULL, stop_soon, NULL), 0);
+    options.checkpoint_every = 10;
+    assert_int_equal(pthread_create(&thread, NULL, stop_in_mid_run, told), 0);
     assert_runs(dt_run_train, &options, 3, NULL);
     pthread_join(thread, NULL);
     stop[2] = 0;

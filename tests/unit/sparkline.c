@@ -1,5 +1,5 @@
 /* sparkline: heights, how many columns, what is left out. */
-#include "runtime/sparkline.h"
+#include "runtime/commands/sparkline.h"
 #include "tests/unit/scratch_folder.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* sparkline: how a number went so far, as one row of Unicode's blocks of eight heights. */
-#ifndef DT_RUNTIME_SPARKLINE_H
-#define DT_RUNTIME_SPARKLINE_H
+#ifndef DT_RUNTIME_COMMANDS_SPARKLINE_H
+#define DT_RUNTIME_COMMANDS_SPARKLINE_H
 
 #include "base/text.h"
 

@@ -1,5 +1,5 @@
 /* sparkline: see sparkline.h. When all columns are full each two become one. */
-#include "runtime/sparkline.h"
+#include "runtime/commands/sparkline.h"
 
 #include <math.h>
 
