@@ -242,7 +242,10 @@ static void create_session(void) {
                                         .forward_only = pick(4) == 3,
                                         .ignore_bad_index = pick(2) == 1,
                                         .deadline_seconds = PICK(deadlines),
-                                        .event = pick(2) == 1 ? hear : NULL};
+                                        .event = pick(2) == 1 ? hear : NULL,
+                                        .check_numerics = pick(4) == 3,
+                                        .measure_kernels = pick(4) == 3,
+                                        .timeline_steps = PICK(numbers)};
     dtrt_session_options *options = script_struct(&whole, sizeof whole);
     check_given(dtrt_session_create(program, options, &sessions[slot]), sessions[slot]);
     free(options);
@@ -428,7 +431,9 @@ static void train(dtrt_session *session) {
                                       .stop_after_no_gain = PICK(counts),
                                       .resume = pick(2) == 1,
                                       .log_every = PICK(counts),
-                                      .reduce_on_plateau = PICK(plateaus)};
+                                      .reduce_on_plateau = PICK(plateaus),
+                                      .log_dir = pick(2) == 1 ? scratch_path("logs") : NULL,
+                                      .log_histograms = PICK(counts)};
     const dtrt_run_result room = {.stopped = 0};
     dtrt_train_options *options = script_struct(&whole, sizeof whole);
     dtrt_run_result *result = script_struct(&room, sizeof room);
@@ -455,6 +460,94 @@ static void predict(dtrt_session *session) {
     dtrt_predict_options *options = script_struct(&whole, sizeof whole);
     check(dtrt_predict(session, options, NULL));
     free(options);
+}
+
+static int take_bytes(void *context, dtrt_session *session, const char *bytes, size_t n_bytes) {
+    (void)context;
+    read_bytes(bytes, n_bytes);
+    return try_session(session);
+}
+
+/* No step of the program takes text: it is refused. */
+static void generate(dtrt_session *session) {
+    static const char *const prompts[] = {"To be", "", NULL, "\xff"};
+    const dtrt_generate_options whole = {.step = PICK(step_names),
+                                         .prompt = PICK(prompts),
+                                         .length = PICK(numbers),
+                                         .has_temperature = (int)pick(2),
+                                         .temperature = PICK(values),
+                                         .made = pick(2) == 1 ? take_bytes : NULL};
+    dtrt_generate_options *options = script_struct(&whole, sizeof whole);
+    char *text;
+    size_t n;
+    check_given(dtrt_generate(session, options, &text, &n), text);
+    read_text(text);
+    dtrt_free(text);
+    free(options);
+}
+
+static void write_data(dtrt_session *session) {
+    static const int64_t batches[] = {0, 1, 5, -1, INT64_MIN};
+    const dtrt_data_options whole = {.step = PICK(step_names),
+                                     .from = PICK(data_names),
+                                     .epoch = PICK(numbers),
+                                     .n_batches = PICK(batches),
+                                     .output = pick(3) == 2 ? pick_path() : scratch_path("out")};
+    dtrt_data_options *options = script_struct(&whole, sizeof whole);
+    check(dtrt_write_data(session, options));
+    free(options);
+}
+
+/* ---- texts and files ---- */
+
+static void say_info(const dtrt_program *program) {
+    static const int64_t processes[] = {0, 1, 3, 8, -1, INT64_MAX, (int64_t)1 << 32};
+    static const char *const devices[] = {NULL, "cpu", "cuda", "cpu:2", "", "gpu"};
+    static const int64_t replicas[] = {0, 1, 3, 8, 64, -1, INT64_MAX};
+    const dtrt_info_options whole = {.n_processes = PICK(processes),
+                                     .replicas = PICK(replicas),
+                                     .global_batch = PICK(numbers),
+                                     .devices = PICK(devices),
+                                     .shard_optimizer = (int)pick(2)};
+    dtrt_info_options *options = script_struct(&whole, sizeof whole);
+    char *text;
+    check_given(dtrt_info(program, options, &text), text);
+    read_text(text);
+    dtrt_free(text);
+    free(options);
+}
+
+static void report(void) {
+    const char *folders[] = {pick(2) == 0 ? scratch_path("logs") : pick_path(), pick_path()};
+    check(dtrt_write_report(pick(8) == 7 ? NULL : folders, (int)pick(4) - 1, pick(4) == 3 ? pick_path() : scratch_path("report.html")));
+}
+
+static void export_weights(void) {
+    const dtrt_weights_options whole = {.map = pick(4) == 3 ? scratch_path("x.npy") : NULL, .allow_missing = pick(2) == 1};
+    dtrt_weights_options *options = script_struct(&whole, sizeof whole);
+    char *text, *warnings;
+    check_given(dtrt_export_weights(pick(2) == 0 ? saved : pick_path(), scratch_path("exported"), options, &text, &warnings), text);
+    read_text(text), read_text(warnings);
+    dtrt_free(text), dtrt_free(warnings);
+    free(options);
+}
+
+static void bench(void) {
+    static const int64_t steps[] = {1, 2, -1, INT64_MIN};
+    const dtrt_session_options of = {
+        .size = sizeof of, .replicas = PICK(counts), .global_batch = PICK(numbers), .data = pick(2) == 1 ? scratch : NULL};
+    const dtrt_bench_options whole = {.step = PICK(step_names),
+                                      .from = PICK(data_names),
+                                      .n_steps = PICK(steps),
+                                      .versus = pick(2) == 1 ? programs[pick(N_SLOTS)] : NULL,
+                                      .format = (dtrt_text_format)(pick(4) - 1)};
+    char *text;
+    if (programs[0] == NULL) return; /* its options say how short it is: a smaller struct would not */
+    dtrt_bench_options options = whole;
+    options.size = sizeof options;
+    check_given(dtrt_bench(programs[0], &of, &options, &text), text);
+    read_text(text);
+    dtrt_free(text);
 }
 
 /* ---- what belongs to nothing ---- */
@@ -533,6 +626,13 @@ static void call(uint8_t letter) {
     case 'T': train(session); break;
     case 'E': evaluate(session); break;
     case 'Q': predict(session); break;
+    case 'g': generate(session); break;
+    case 'W': write_data(session); break;
+    case 't': check(dtrt_write_timeline(session, pick(4) == 3 ? pick_path() : scratch_path("timeline.json"))); break;
+    case 'I': say_info(programs[pick(N_SLOTS)]); break;
+    case 'h': report(); break;
+    case 'x': export_weights(); break;
+    case 'B': bench(); break;
     case 'e': write_event(); break;
     default: break; /* a space, say */
     }
@@ -544,7 +644,7 @@ static void end(void) {
     for (int i = 0; i < N_SLOTS; i++) dtrt_close(programs[i]), programs[i] = NULL;
     dtrt_free(saved);
     saved = NULL;
-    static const char *const written[] = {"ck", "out", "nothing"};
+    static const char *const written[] = {"ck", "out", "nothing", "logs"};
     for (size_t i = 0; i < sizeof written / sizeof *written; i++) dtrt_status_free(dt_file_remove_tree(scratch_path(written[i])));
 }
 
