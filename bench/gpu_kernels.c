@@ -396,7 +396,10 @@ static long long number_of(struct argp_state *state, const char *text) {
 
 static void define(options *o, char *text, struct argp_state *state) {
     char *value = strchr(text, '=');
-    if (value == NULL || o->dsl.n_defines == MOST_DEFINES) argp_error(state, "-D takes NAME=VALUE, %d times at most", MOST_DEFINES);
+    if (value == NULL || o->dsl.n_defines == MOST_DEFINES) {
+        argp_error(state, "-D takes NAME=VALUE, %d times at most", MOST_DEFINES);
+        return;
+    }
     *value = 0;
     o->defines[o->dsl.n_defines++] = (dt_dsl_define){text, value + 1};
 }

@@ -29,13 +29,12 @@ enum {
 static size_t cubin_bytes(const char *image) {
     const Elf64_Ehdr *head = (const Elf64_Ehdr *)image;
     const Elf64_Shdr *sections = (const Elf64_Shdr *)(image + head->e_shoff);
-    const Elf64_Phdr *segments = (const Elf64_Phdr *)(image + head->e_phoff);
     size_t end = head->e_shoff + (size_t)head->e_shnum * sizeof *sections;
     for (int i = 0; i < head->e_shnum; i++) {
         size_t last = sections[i].sh_offset + (sections[i].sh_type == SHT_NOBITS ? 0 : sections[i].sh_size);
         if (last > end) end = last;
     }
-    size_t last = head->e_phoff + (size_t)head->e_phnum * sizeof *segments;
+    size_t last = head->e_phoff + (size_t)head->e_phnum * sizeof(Elf64_Phdr);
     return last > end ? last : end;
 }
 

@@ -142,7 +142,8 @@ static bool read_convolution(const descriptor *operation, convolution *c) {
     const int64_t *x = c->tensors[0].dims, *kernel = c->tensors[1].dims, *y = c->tensors[2].dims;
     bool fits = x[0] == y[0] && x[1] == kernel[1] && y[1] == kernel[0];
     for (int i = 0; i < 2; i++)
-        fits &= (x[2 + i] + c->padding[i] + c->behind[i] - c->dilation[i] * (kernel[2 + i] - 1) - 1) / c->stride[i] + 1 == y[2 + i];
+        fits &=
+            c->stride[i] > 0 && (x[2 + i] + c->padding[i] + c->behind[i] - c->dilation[i] * (kernel[2 + i] - 1) - 1) / c->stride[i] + 1 == y[2 + i];
     return fits;
 }
 
