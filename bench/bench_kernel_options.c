@@ -173,7 +173,7 @@ static void make_conv(struct argp_state *state, const int *sizes, bool same, ker
     if (channels % groups != 0 || filters % groups != 0)
         argp_error(state, "%d channels and %d filters do not fall into %d groups: both must be multiples of --groups", channels, filters, groups);
     check_elements(state, "the input", (double)sizes[0] * sizes[1] * sizes[2] * channels);
-    check_elements(state, "the kernel", (double)test->conv.kernel[0] * test->conv.kernel[1] * (double)(channels / groups) * filters);
+    check_elements(state, "the kernel", (double)test->conv.kernel[0] * test->conv.kernel[1] * ((double)channels / groups) * filters);
     check_elements(state, "the result", (double)sizes[0] * kernel_case_out(test, 0) * kernel_case_out(test, 1) * filters);
 }
 
