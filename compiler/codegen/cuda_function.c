@@ -65,7 +65,7 @@ const char *dt_cuda_count(dt_cuda_function *f, const dt_nest *nest, uint64_t set
 }
 
 void dt_cuda_declare_loops(dt_cuda_function *f, const dt_nest *nest, const char *const *names, uint64_t set, const bool *used, const char *index) {
-    assert(nest->n_loops <= 64);
+    assert(nest->n_loops >= 0 && nest->n_loops <= 64);
     int outermost = 0;
     while (outermost < nest->n_loops && (!(set >> outermost & 1) || nest->loops[outermost].extent == 1)) outermost++;
     int64_t stride = 1;
