@@ -14,7 +14,8 @@ FOLDER = tempfile.TemporaryDirectory(prefix="dt-install-")
 WORK = pathlib.Path(FOLDER.name)
 PREFIX = WORK / "moved/here"
 SANITIZED = "DT_SANITIZE:STRING=\n" not in (BUILD / "CMakeCache.txt").read_text()
-ENVIRONMENT = {"PATH": f"{PREFIX}/bin:/usr/bin:/bin", "HOME": str(WORK), "PKG_CONFIG_PATH": f"{PREFIX}/lib/pkgconfig"}
+ENVIRONMENT = {"PATH": f"{PREFIX}/bin:/usr/bin:/bin", "HOME": str(WORK), "PKG_CONFIG_PATH": f"{PREFIX}/lib/pkgconfig",
+               **{name: text for name, text in os.environ.items() if name.endswith("SAN_OPTIONS")}}
 
 CMAKE = """cmake_minimum_required(VERSION 3.25)
 project(embed C CXX)

@@ -11,7 +11,8 @@ if shutil.which("mpirun") is None:
 is_open_mpi = "Open MPI" in subprocess.run(["mpirun", "--version"], capture_output=True, text=True).stdout
 MPIRUN = ["mpirun", *(["--oversubscribe", "--bind-to", "none"] if is_open_mpi else [])]
 os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"  # MPIs keep memory to the end
+for options, what in (("ASAN_OPTIONS", "detect_leaks=0"), ("TSAN_OPTIONS", "ignore_noninstrumented_modules=1")):
+    os.environ[options] = f"{os.environ.get(options, '')}:{what}"  # MPIs keep memory to the end, and have threads that nobody instrumented
 
 SMALL = PROGRAM.replace("units: 32", "units: 8").replace("take(1000)", "take(100)")
 STEPS = 6 if FAKE else 400
