@@ -1,12 +1,14 @@
-/* hoist: what need not be computed in a loop is computed outside of it, for all iterations at once.
+/* hoist: what need not be computed in a loop is computed before it, for all iterations at once.
  *
- *     before    what depends on nothing of the body stands before the loop. A product of what does not depend on the state, x @ W of a recurrent
- * cell, becomes one product of all that is scanned, and the loop scans the result. after     a sum over the iterations of products, the gradient of
- * such a W, becomes one product of the stacked factors, whose sum runs over rows and iterations; so does the gradient of a bias whose factor is
- * stacked anyway.
+ * What depends on nothing of the body stands before the loop. A product of what does not depend on the state, x @ W of a recurrent cell, becomes one
+ * product of all that is scanned, and the loop scans the result.
  *
  * A value for all iterations is `whole`: it has an axis more, where a stack puts one (dt_stack_axis). What a product needs is made whole if it is of
- * elementwise values, broadcasts, reshapes and products themselves. Sums change their order, as with any other form of a product. */
+ * elementwise values, broadcasts, reshapes and products themselves. Bits may change, as with any other form of a product.
+ *
+ * Sums of products over the iterations, the gradients of weights, stay: of the stacked factors one product would do, but
+ * while loops are unrolled a stack is put together from as many tensors, each element by asking all of them, which made a step of an LSTM take twice
+ * as long. */
 #include "compiler/passes/passes.h"
 #include "ir/body.h"
 
@@ -25,8 +27,6 @@ typedef struct hoist {
     int n;                /* ids below this one are of values that were there when the loop's turn came */
     dt_value **bodies;    /* [n] */
     dt_value **wholes;    /* [n] by id of a value of the body; NULL: not made */
-    dt_value **stacks[2]; /* [n] its stack, from the start on or reversed; NULL: there is none */
-    dt_value **totals;    /* [n] its sum over the iterations; NULL: not made */
     answer *can, *varies; /* [n] */
 } hoist;
 
@@ -46,7 +46,7 @@ static dt_builder builder_at(const hoist *h, const dt_value *value, dt_value *be
     return (dt_builder){.function = h->function, .before = before, .n_locations = value->n_locations, .locations = value->locations};
 }
 
-/* A list of dimensions of `x` as one of the whole x, whose own axis comes last or where `at` says. */
+/* Dimensions of a value as those of the whole, which has one more at `axis`; with room for that. */
 static int64_t *shifted(const hoist *h, const int64_t *dims, int n, int axis) {
     int64_t *result = DT_NEW_ARRAY(h->arena, int64_t, n + 1);
     for (int i = 0; i < n; i++) result[i] = dims[i] + (dims[i] >= axis);
@@ -196,111 +196,6 @@ static dt_status *hoist_before(hoist *h) {
     return NULL;
 }
 
-/* ---- after the loop: sums over the iterations ---- */
-
-/* A factor of a product in all iterations: where the axis of these is, and in which order. */
-typedef struct factor {
-    dt_value *whole;
-    int axis;
-} factor;
-
-static bool is_reversed(const dt_value *value) { return is(value, "scanned") && dt_value_bool(value, "reverse"); }
-
-/* What is scanned in that order is there already; all else is stacked after the loop. */
-static dt_status *make_factor(hoist *h, dt_value *value, bool reverse, factor *result) {
-    if (is(value, "scanned") && dt_value_bool(value, "reverse") == reverse) {
-        *result = (factor){value->operands[0], (int)dt_value_int(value, "axis")};
-        return NULL;
-    }
-    dt_value *own = NULL, **stack = value->id < h->n ? &h->stacks[reverse][value->id] : &own;
-    dt_builder builder = builder_at(h, value, h->end->next);
-    *result = (factor){.axis = dt_stack_axis(value->shape)};
-    if (*stack == NULL)
-        DT_TRY(dt_build_text(&builder, stack, "stack", (dt_value *[]){value, h->loop}, 2, "axis=%d, size=%lld, reverse=%s", result->axis,
-                             (long long)dt_loop_trips(h->loop), reverse ? "true" : "false"));
-    result->whole = *stack;
-    return NULL;
-}
-
-/* Whether both factors are of the body, so that their sum over the iterations is a product of its own. */
-static bool sums_to_product(const hoist *h, const dt_value *value) {
-    return is_within(h, value) && is_product(value) && value->shape.rank == 2 && value->operands[1]->shape.rank == 2 &&
-           is_within(h, value->operands[0]) && is_within(h, value->operands[1]);
-}
-
-static dt_status *total_product(hoist *h, dt_builder *builder, const dt_value *product, dt_value **total) {
-    const dt_value *a = product->operands[0], *b = product->operands[1];
-    bool reverse = is(a, "scanned") ? is_reversed(a) : is_reversed(b);
-    factor factors[2];
-    int contracted[] = {dt_value_bool(product, "transpose_a") ? 0 : 1, dt_value_bool(product, "transpose_b") ? 1 : 0};
-    for (int k = 0; k < 2; k++) {
-        DT_TRY(make_factor(h, product->operands[k], reverse, &factors[k]));
-        contracted[k] += contracted[k] >= factors[k].axis;
-    }
-    return dt_build_text(builder, total, "dot_general", (dt_value *[]){factors[0].whole, factors[1].whole}, 2,
-                         "a_batch=[], b_batch=[], a_contract=[%d, %d], b_contract=[%d, %d], precision=\"%s\"", contracted[0], factors[0].axis,
-                         contracted[1], factors[1].axis, dt_value_string(product, "precision"));
-}
-
-/* A sum of what a product's factor is stacked for anyway. */
-static dt_status *total_sum(hoist *h, dt_builder *builder, const dt_value *sum, dt_value **total) {
-    dt_value *x = sum->operands[0], *stack = NULL;
-    if (x->id < h->n) stack = h->stacks[0][x->id] != NULL ? h->stacks[0][x->id] : h->stacks[1][x->id];
-    if (stack == NULL || dt_value_bool(sum, "keep")) return NULL;
-    int n, at = 0, axis = dt_stack_axis(x->shape);
-    const int64_t *axes = dt_value_ints(sum, "axes", &n);
-    int64_t *all = shifted(h, axes, n, axis);
-    while (at < n && all[at] < axis) at++;
-    memmove(all + at + 1, all + at, (size_t)(n - at) * sizeof *all);
-    all[at] = axis;
-    return dt_build_reduce(builder, total, "reduce_sum", stack, all, n + 1, false);
-}
-
-static dt_status *make_total(hoist *h, dt_builder *builder, dt_value *value, dt_value **total);
-
-/* Whatever is linear: of the sums of its operands. */
-static dt_status *total_of_linear(hoist *h, dt_builder *builder, const dt_value *value, dt_value **total) {
-    if (sums_to_product(h, value)) return total_product(h, builder, value, total);
-    if (value->op->class == DT_CLASS_REDUCE && dt_value_is(value, "reduce_sum") && value->dtype == value->operands[0]->dtype)
-        return total_sum(h, builder, value, total);
-    if (value->op->class == DT_CLASS_MOVE && value->n_operands == 1 && (value->op->algebra & DT_OP_LINEAR)) {
-        DT_TRY(make_total(h, builder, value->operands[0], total));
-        return *total != NULL ? dt_build(builder, value->op, total, 1, value->attributes, total) : NULL;
-    }
-    if (!dt_value_is(value, "add")) return NULL;
-    dt_value *parts[2];
-    for (int k = 0; k < 2; k++) DT_TRY(make_total(h, builder, value->operands[k], &parts[k]));
-    if (parts[0] == NULL && parts[1] == NULL) return NULL;
-    for (int k = 0; k < 2; k++)
-        if (parts[k] == NULL) DT_TRY(dt_build_binary(builder, &parts[k], "accumulate", value->operands[k], h->loop));
-    return dt_build_binary(builder, total, "add", parts[0], parts[1]);
-}
-
-/* The sum over all iterations of a value of the body, where it can be had without adding it up in each; else NULL. */
-static dt_status *make_total(hoist *h, dt_builder *builder, dt_value *value, dt_value **total) {
-    *total = NULL;
-    if (value->id >= h->n || h->bodies[value->id] != h->loop) return NULL;
-    if (h->totals[value->id] == NULL) DT_TRY(total_of_linear(h, builder, value, &h->totals[value->id]));
-    *total = h->totals[value->id];
-    return NULL;
-}
-
-/* Products first: what they stack serves the sums. */
-static dt_status *hoist_after(hoist *h) {
-    for (int round = 0; round < 2; round++)
-        for (dt_value *value = h->end->next, *next; value != NULL; value = next) {
-            dt_value *total;
-            next = value->next;
-            if (!is(value, "accumulate") || value->operands[1] != h->loop) continue;
-            dt_builder builder = builder_at(h, value, value);
-            DT_TRY(make_total(h, &builder, value->operands[0], &total));
-            if (total == NULL) continue;
-            dt_value_replace(value, total);
-            dt_value_remove(value);
-        }
-    return NULL;
-}
-
 /* What is there for all iterations before the loop is not stacked after it. */
 static void drop_stacks(hoist *h) {
     for (dt_value *value = h->end->next, *next; value != NULL; value = next) {
@@ -321,16 +216,10 @@ static dt_status *hoist_loop(dt_arena *arena, dt_function *function, dt_value *l
     hoist h = {.arena = arena, .function = function, .loop = loop, .end = dt_loop_end(loop), .n = n};
     h.bodies = DT_NEW_ARRAY(arena, dt_value *, n);
     h.wholes = DT_NEW_ARRAY(arena, dt_value *, n);
-    h.totals = DT_NEW_ARRAY(arena, dt_value *, n);
     h.can = DT_NEW_ARRAY(arena, answer, n);
     h.varies = DT_NEW_ARRAY(arena, answer, n);
-    for (int k = 0; k < 2; k++) h.stacks[k] = DT_NEW_ARRAY(arena, dt_value *, n);
     dt_function_find_bodies(function, h.bodies);
-    for (dt_value *value = h.end->next; value != NULL; value = value->next)
-        if (is(value, "stack") && value->operands[1] == loop && dt_value_int(value, "axis") == dt_stack_axis(value->operands[0]->shape))
-            h.stacks[dt_value_bool(value, "reverse")][value->operands[0]->id] = value;
     DT_TRY(hoist_before(&h));
-    DT_TRY(hoist_after(&h));
     drop_stacks(&h);
     return NULL;
 }
