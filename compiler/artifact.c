@@ -64,7 +64,8 @@ static dt_status *write_zip(dt_text *bytes, const char *artifact, const dt_artif
     zipFile zip = dt_zip_open(&memory);
     if (zip == NULL) return dt_error_in(DT_RESOURCE_EXHAUSTED, artifact, 0, "no memory to write it");
     dt_status *status = add_members(zip, artifact, contents, manifest, graph, plans);
-    if (zipClose(zip, NULL) != ZIP_OK) status = dt_status_first(status, dt_error_in(DT_RESOURCE_EXHAUSTED, artifact, 0, "no memory to finish it"));
+    if (zipClose(zip, NULL) != ZIP_OK || bytes->failed)
+        status = dt_status_first(status, dt_error_in(DT_RESOURCE_EXHAUSTED, artifact, 0, "no memory to finish it"));
     return status;
 }
 

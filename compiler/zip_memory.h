@@ -7,7 +7,7 @@
 #include <minizip/zip.h>
 
 typedef struct dt_zip_memory {
-    dt_text *bytes; /* on the heap and empty at first; where it fails, so does the zip */
+    dt_text *bytes; /* on the heap and empty at first; whoever closes the zip looks whether it has failed */
     size_t at;      /* where minizip writes next: it goes back to the head of a member to complete it */
 } dt_zip_memory;
 

@@ -170,7 +170,7 @@ static dt_status *write_packed(packing *all, const char *output) {
     if (all->to == NULL) return no_memory(all);
     dt_status *status = copy_members(all);
     if (status == NULL) status = add_member(all, WEIGHTS_FILE, all->tensors, all->n_tensors);
-    if (zipClose(all->to, NULL) != ZIP_OK) status = dt_status_first(status, no_memory(all));
+    if (zipClose(all->to, NULL) != ZIP_OK || bytes.failed) status = dt_status_first(status, no_memory(all));
     if (status == NULL) status = dt_file_write_atomic(output, bytes.data, bytes.n);
     dt_text_free(&bytes);
     return status;

@@ -537,12 +537,16 @@ static void without_memory_opening_fails(void **state) {
     scratch_write_gzip("images.gz", file, n_bytes);
     assert_ok(dt_npy_write(scratch_path("a.npy"), DT_F32, 1, (int64_t[]){2}, "12345678"));
     scratch_write("numbers.csv", "a,b\n1,2\n", 8);
-    const char *const files[][2] = {{"idx", "images.gz"}, {"npy", "a.npy"}, {"csv", "numbers.csv"}};
-    for (int i = 0; i < 3; i++)
+    unsigned char sum[DT_SHA256_BYTES];
+    unlink(scratch_path("t.safetensors"));
+    const dt_safetensor tensor = {.name = "x", .dtype = DT_U8, .n_dims = 1, .dims = (int64_t[]){2}, .n_bytes = 2, .data = "12"};
+    assert_ok(dt_safetensors_write(scratch_path("t.safetensors"), 1, &tensor, NULL, sum));
+    const char *const files[][3] = {{"idx", "images.gz"}, {"npy", "a.npy"}, {"csv", "numbers.csv"}, {"safetensors", "t.safetensors", "x"}};
+    for (int i = 0; i < 4; i++)
         for (int n = 0;; n++) {
             dt_source *source;
             dt_memory_fail_after(n);
-            dt_status *status = open_one(files[i][0], files[i][1], &source);
+            dt_status *status = open_named(files[i][0], files[i][2] != NULL ? 2 : 1, files[i] + 1, &source);
             dt_memory_fail_after(-1);
             if (status == NULL) {
                 dt_source_close(source);

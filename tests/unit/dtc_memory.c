@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "compiler/commands/command.h"
+#include "runtime/data/safetensors.h"
 #include "tests/unit/scratch_folder.h"
 
 #include <fcntl.h>
@@ -53,13 +54,16 @@ static void assert_says_memory(const char *name, int n) {
     free(text);
 }
 
+/* What fails: the allocation after n others, and all after it, or none after it, as where one alone is too large. */
+typedef void fail_function(int64_t n);
+
 /* With n allocations; twice, so that what is kept from one run to the next, such as buffers of streams, is no leak. */
-static int run_with(int (*command)(int, char **), char *const *arguments, int n) {
+static int run_with(int (*command)(int, char **), char *const *arguments, fail_function *fail_at, int n) {
     int code = 0;
     size_t before = 0, after = 0;
     for (int i = 0; i < 2; i++) {
         before = mallinfo2().uordblks;
-        dt_memory_fail_after(n);
+        fail_at(n);
         code = run_quietly(command, arguments);
         dt_memory_fail_after(-1);
         after = mallinfo2().uordblks;
@@ -70,9 +74,14 @@ static int run_with(int (*command)(int, char **), char *const *arguments, int n)
 
 static void run_out(int (*command)(int, char **), char *const *arguments) {
     int n = 0, n_runs = 0;
-    for (int code; (code = run_with(command, arguments, n)) != 0; n_runs++, n += 1 + n / 15) {
+    for (int code; (code = run_with(command, arguments, dt_memory_fail_after, n)) != 0; n_runs++, n += 1 + n / 15) {
         if (code != 1) fail_msg("%s, allocation %d: exit code %d", arguments[0], n, code);
         assert_says_memory(arguments[0], n);
+    }
+    for (int once = 0; once < n; once += 1 + once / 5) {
+        int code = run_with(command, arguments, dt_memory_fail_once, once);
+        if (code > 1 || code < 0) fail_msg("%s, allocation %d alone: exit code %d", arguments[0], once, code);
+        if (code == 1) assert_says_memory(arguments[0], once);
     }
     print_message("%s: %d of about %d allocations\n", arguments[0], n_runs, n);
     assert_true(n_runs > 5);
@@ -112,6 +121,24 @@ static void ops(void **state) {
     run_out(dt_command_ops, COMMAND("dtc ops"));
 }
 
+static void pack(void **state) {
+    (void)state;
+    static const char small[] =
+        "use nn\nmodel Net(x: f32[B, 4]) -> f32[B, 3] { return dense(x, units: 3) }\nstep predict(x: f32[B, 4]) { return y: Net(x) }\n";
+    static const float numbers[12];
+    const dt_safetensor tensors[] = {
+        {.name = "Net/dense/kernel", .dtype = DT_F32, .n_dims = 2, .dims = (int64_t[]){4, 3}, .n_bytes = sizeof numbers, .data = numbers},
+        {.name = "Net/dense/bias", .dtype = DT_F32, .n_dims = 1, .dims = (int64_t[]){3}, .n_bytes = 12, .data = numbers},
+    };
+    unsigned char sum[DT_SHA256_BYTES];
+    char *packed = strdup(scratch_path("packed.dtx")), *text = strdup(scratch_path("small.dt")), *weights = strdup(scratch_path("weights"));
+    scratch_write("small.dt", small, strlen(small));
+    assert_ok(dt_safetensors_write(weights, 2, tensors, NULL, sum));
+    assert_int_equal(run_quietly(dt_command_compile, COMMAND("dtc compile", text, "-o", packed, "--batch=4", "--cpu=x86-64-v3")), 0);
+    run_out(dt_command_pack, COMMAND("dtc pack", packed, weights));
+    free(packed), free(text), free(weights);
+}
+
 static int set_up(void **state) {
     if (scratch_make(state) != 0) return -1;
     errors = strdup(scratch_path("errors"));
@@ -129,8 +156,8 @@ int main(int argc, char **argv) {
         execv("/proc/self/exe", argv);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(check),   cmocka_unit_test(summary), cmocka_unit_test(picture),
-        cmocka_unit_test(compile), cmocka_unit_test(opt),     cmocka_unit_test(ops),
+        cmocka_unit_test(check), cmocka_unit_test(summary), cmocka_unit_test(picture), cmocka_unit_test(compile),
+        cmocka_unit_test(opt),   cmocka_unit_test(ops),     cmocka_unit_test(pack),
     };
     return cmocka_run_group_tests(tests, set_up, scratch_remove);
 }
