@@ -160,10 +160,40 @@ struct source {
 
 namespace detail {
 
+/* A source as the C functions take it. */
 struct source_call {
     const source &of;
+    std::vector<dtc_define> defines;
     std::string module_text;
     std::exception_ptr thrown;
+    dtc_program program = sized<dtc_program>();
+
+    explicit source_call(const source &of_) : of(of_) {
+        for (const auto &[name, value] : of.defines) defines.push_back({name.c_str(), value.c_str()});
+        program.path = or_null(of.path);
+        program.source = or_null(of.text);
+        program.folder = or_null(of.folder);
+        program.defines = defines.data();
+        program.n_defines = defines.size();
+        program.batch = of.batch;
+        program.precision = or_null(of.precision);
+        program.diagnostic = of.diagnostic ? tell : nullptr;
+        program.module = of.module ? find : nullptr;
+        program.context = this;
+    }
+    source_call(const source_call &) = delete;
+
+    /* Throws what a callback threw, or else what the status says. */
+    void check(dt_status *status) const {
+        if (!thrown) return check_dtc(status);
+        dtc_status_free(status);
+        std::rethrow_exception(thrown);
+    }
+    std::string take(dt_status *status, const dtc_bytes &bytes) const {
+        std::unique_ptr<char, void (*)(void *)> owner(bytes.data, dtc_free);
+        check(status);
+        return std::string(bytes.data, bytes.n_bytes);
+    }
 
     static int tell(void *context, const dtc_diagnostic *diagnostic) {
         auto *call = static_cast<source_call *>(context);
@@ -184,34 +214,46 @@ struct source_call {
 
 /* The artifact, or the stage that source.emit names, as bytes. */
 inline std::string compile(const source &of) {
-    detail::source_call call{of, {}, {}};
-    std::vector<dtc_define> defines;
-    for (const auto &[name, value] : of.defines) defines.push_back({name.c_str(), value.c_str()});
-    auto program = detail::sized<dtc_program>();
-    program.path = detail::or_null(of.path);
-    program.source = detail::or_null(of.text);
-    program.folder = detail::or_null(of.folder);
-    program.defines = defines.data();
-    program.n_defines = defines.size();
-    program.batch = of.batch;
-    program.precision = detail::or_null(of.precision);
-    program.diagnostic = of.diagnostic ? detail::source_call::tell : nullptr;
-    program.module = of.module ? detail::source_call::find : nullptr;
-    program.context = &call;
+    detail::source_call call(of);
     auto options = detail::sized<dtc_compile_options>();
     options.target = detail::or_null(of.target);
     options.cpu = detail::or_null(of.cpu);
     options.optimize = detail::or_null(of.optimize);
     options.emit = detail::or_null(of.emit);
     dtc_bytes bytes{};
-    dt_status *status = dtc_compile(&program, &options, &bytes);
-    if (call.thrown) {
-        dtc_status_free(status);
-        std::rethrow_exception(call.thrown);
-    }
-    detail::check_dtc(status);
-    std::unique_ptr<char, void (*)(void *)> owner(bytes.data, dtc_free);
-    return std::string(bytes.data, bytes.n_bytes);
+    dt_status *status = dtc_compile(&call.program, &options, &bytes);
+    return call.take(status, bytes);
+}
+
+/* A picture of a step; `format` is "dot", "svg", "pdf" or "png". */
+inline std::string graph(const source &of, const std::string &step = "", const std::string &format = "dot") {
+    detail::source_call call(of);
+    auto options = detail::sized<dtc_graph_options>();
+    options.step = detail::or_null(step);
+    options.format = format.c_str();
+    dtc_bytes bytes{};
+    dt_status *status = dtc_graph(&call.program, &options, &bytes);
+    return call.take(status, bytes);
+}
+
+/* What dtc_check_program finds, told one by one and counted. */
+inline dtc_check_result check(const source &of, std::function<void(const dtc_finding &)> finding = {}) {
+    struct telling {
+        detail::source_call &call;
+        const std::function<void(const dtc_finding &)> &finding;
+    };
+    detail::source_call call(of);
+    telling context{call, finding};
+    auto options = detail::sized<dtc_check_program_options>();
+    options.context = &context;
+    if (finding)
+        options.finding = [](void *context_, const dtc_finding *found) {
+            auto *told = static_cast<telling *>(context_);
+            return detail::guarded(told->call.thrown, [&] { told->finding(*found); });
+        };
+    auto result = detail::sized<dtc_check_result>();
+    call.check(dtc_check_program(&call.program, &options, &result));
+    return result;
 }
 
 /* ---- programs ---- */

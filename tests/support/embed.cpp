@@ -51,8 +51,20 @@ static void mistakes_are_exceptions() {
     require(dt::compile(uses).find("step s") != std::string::npos, "modules come from a function");
 }
 
+static void programs_are_drawn_and_checked() {
+    dt::source line("line.dt", text);
+    require(dt::graph(line, "train").find("digraph") != std::string::npos, "a picture is text");
+    require(code_of([&] { dt::graph(line, "nosuch"); }) == DT_NOT_FOUND, "there is no such step");
+    int n = 0;
+    dtc_check_result found = dt::check(line, [&](const dtc_finding &) { n++; });
+    require(n > 2 && found.n_held == n, "each finding is told and counted");
+    require(code_of([&] { dt::check(line, [](const dtc_finding &) { throw dt::error(DT_OUT_OF_RANGE, "of the callback's"); }); }) == DT_OUT_OF_RANGE,
+            "a callback's exception leaves the check");
+}
+
 int main() {
     mistakes_are_exceptions();
+    programs_are_drawn_and_checked();
     dt::source line("line.dt", text);
     line.batch = 8;
     line.cpu = "x86-64-v3";
