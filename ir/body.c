@@ -1,6 +1,7 @@
 /* body: see body.h. */
 #include "ir/body.h"
 
+#include <assert.h>
 #include <inttypes.h>
 
 static bool is(const dt_value *value, const char *op) { return value->op->class == DT_CLASS_LOOP && dt_value_is(value, op); }
@@ -86,6 +87,7 @@ static dt_status *verify_row(dt_value *const *bodies, const dt_value *value, int
     const dt_value *here = bodies[value->id], *operand = value->n_operands > 0 ? value->operands[0] : NULL;
     if (is(value, "carry") || is(value, "scanned") || is(value, "advance")) {
         if (here == NULL) return broken(value, "it is in no loop's body");
+        assert(operand != NULL); /* by their rows */
         if (is(value, "advance") && (!is(operand, "carry") || bodies[operand->id] != here)) return broken(value, "it advances no carry of its body");
         if (is(value, "advance") && n_advances[operand->id]++ > 0) return broken(value, "the carry advances twice");
         if (!is(value, "advance") && bodies[operand->id] == here) return broken(value, "its operand is of the same body");

@@ -146,7 +146,7 @@ static dt_status *run_part(dt_arena *arena, void *context) {
     dt_check check = part->job->check;
     check.progress = note_progress;
     check.context = part;
-    dt_finding found;
+    dt_finding found = {0};
     DT_TRY((part->replicas ? dt_check_replicas : dt_check_gradients)(arena, &check, part->step, part->rows, &found));
     return keep_finding(part, check.module, &found);
 }

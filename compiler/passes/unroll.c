@@ -7,6 +7,7 @@
 #include "compiler/passes/passes.h"
 #include "ir/body.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum {
@@ -129,7 +130,10 @@ static void advance(unroll *u) {
         if (u->bodies[value->id] == u->loop && is(value, "advance")) dt_list_push(u->arena, &next, now(u, value->operands[1]));
     size_t i = 0;
     for (dt_value *value = u->loop->next; value != u->end; value = value->next)
-        if (u->bodies[value->id] == u->loop && is(value, "advance")) u->now[value->operands[0]->id] = next.items[i++];
+        if (u->bodies[value->id] == u->loop && is(value, "advance")) {
+            assert(i < next.n);
+            u->now[value->operands[0]->id] = next.items[i++];
+        }
 }
 
 static dt_status *build_stack(unroll *u, const dt_value *stack, dt_value *const *parts, dt_value **result) {

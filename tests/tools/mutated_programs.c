@@ -292,7 +292,7 @@ int main(int argc, char **argv) {
     static const struct argp argp = {rows, parse, "PROGRAM.dt…", NULL, NULL, NULL, NULL};
     options options = {.first = 1, .count = 300, .artifacts = 8, .programs = calloc((size_t)argc, sizeof(program))};
     progress *now = mmap(NULL, sizeof *now, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (options.programs == NULL || now == MAP_FAILED) return 2;
+    if (options.programs == NULL || now == MAP_FAILED) return free(options.programs), 2;
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     run_all(&options, now);
     printf("%llu programs refused, %llu compiled, %llu of them to artifacts, %llu failed\n", (unsigned long long)now->n_refused,

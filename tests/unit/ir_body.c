@@ -84,7 +84,7 @@ static void loops_nest_and_come_back_from_text(void **state) {
     dt_module_print(&text, module);
     assert_string_equal(text.data, nested);
 
-    dt_value **bodies = DT_NEW_ARRAY(arena, dt_value *, function->next_id), *values[16];
+    dt_value **bodies = DT_NEW_ARRAY(arena, dt_value *, function->next_id), *values[16] = {0};
     dt_function_find_bodies(function, bodies);
     for (dt_value *value = function->first; value != NULL; value = value->next) values[value->id] = value;
     assert_ptr_equal(bodies[8], values[5]);
