@@ -79,4 +79,6 @@ dt_tensor dt_check_input(dt_arena *arena, const dt_value *input, int number, int
     return tensor;
 }
 
-dt_status *dt_check_tell(const dt_check *check, double done) { return check->progress(check->context, done < 1 ? done : 1); }
+dt_status *dt_check_tell(const dt_check *check, double done) {
+    return check->progress != NULL ? check->progress(check->context, done < 1 ? done : 1) : NULL;
+}

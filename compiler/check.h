@@ -12,7 +12,7 @@
 typedef struct dt_check {
     const dt_module *module;                            /* as the front end makes it */
     dt_memory initial;                                  /* what its initialisers give the variables, floats in f64 */
-    dt_status *(*progress)(void *context, double done); /* told from time to time how much of a check is done, 0 to 1; an error ends it */
+    dt_status *(*progress)(void *context, double done); /* told how much of a check is done, 0 to 1; an error ends it. NULL: nobody is told */
     void *context;
 } dt_check;
 

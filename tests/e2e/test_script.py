@@ -13,11 +13,13 @@ PROGRAMS = {
     "bin/cmake": 'echo "cmake $*" >> calls; [ "$2" != "${FAILING_BUILD-}" ]',
     "bin/ctest": 'echo "ctest $*" >> calls; cp tests.xml "$2"; [ "$2" != "${FAILING_TESTS-}" ]',
     "bin/clang": "echo 14.0.6",
+    "scripts/analyze.sh": 'echo "analyze $*" >> calls',
     "scripts/install.sh": 'echo "install $*" >> calls',
     "scripts/bare.sh": 'echo "bare $*" >> calls; echo "${BARE_SAYS-}"; exit ${BARE_ENDS-0}',
     ".venv/bin/python": "",
 }
-STAGES = ["tests", "tests, address and undefined behaviour", "tests, threads", "fuzzers", "on a bare Debian"]
+SANITIZED = ["tests, address and undefined behaviour", "tests, threads"]
+STAGES = ["tests", "static analysis", *SANITIZED, "fuzzers", "on a bare Debian"]
 
 
 def run(*flags, skips=(), **environment):
@@ -59,7 +61,7 @@ def all_is_well():
 
 
 def a_build_that_fails_is_not_tested():
-    for folder, name in (("build-asan", STAGES[1]), ("build-tsan", STAGES[2]), ("build-fuzz", STAGES[3])):
+    for folder, name in (("build-asan", SANITIZED[0]), ("build-tsan", SANITIZED[1]), ("build-fuzz", "fuzzers")):
         code, last, calls = run("--full", FAILING_BUILD=folder)
         check(code != 0 and last[-1] == f"FAILED: {name}", (code, last))
         check(f"ctest --test-dir {folder}" not in calls, f"{folder} does not build, and what is there of an old build is tested: {calls}")
@@ -70,7 +72,7 @@ def a_test_that_fails_is_told():
     code, last, _ = run(FAILING_TESTS="build")
     check(code != 0 and last[-1] == "FAILED: tests", (code, last))
     code, last, _ = run("--full", FAILING_TESTS="build-asan")
-    check(code != 0 and last[-1] == f"FAILED: {STAGES[1]}", (code, last))
+    check(code != 0 and last[-1] == f"FAILED: {SANITIZED[0]}", (code, last))
 
 
 def skips_are_named():
@@ -86,7 +88,7 @@ def a_bare_debian_that_cannot_be_made_is_told():
     code, last, _ = run("--full", BARE_ENDS="77", BARE_SAYS="that needs root")
     check(code == 0 and last[-1].endswith("skipped  on a bare Debian: that needs root"), (code, last))
     code, last, _ = run("--full", BARE_ENDS="1")
-    check(code != 0 and last[-1] == f"FAILED: {STAGES[4]}", (code, last))
+    check(code != 0 and last[-1] == "FAILED: on a bare Debian", (code, last))
 
 
 all_is_well()

@@ -11,7 +11,7 @@ import sys
 import xml.etree.ElementTree
 
 MAY_BE_MISSING = re.compile(r"""there\ is\ no\ (GPU|/dev/net/tun) | no\ NVIDIA\ driver | GPUs\ that\ are\ not\ there
-                              | x86-64 | may\ not\ chroot | may\ not\ make\ namespaces | Slurm's\ daemons\ do\ not\ start
+                              | x86-64 | may\ not\ (chroot|mount) | may\ not\ make\ namespaces | Slurm's\ daemons\ do\ not\ start
                               | an\ image\ cannot\ be\ made
                               | (NVRTC|cuBLASLt|cuDNN|NCCL|the\ driver) .* \ is\ not\ installed | toolkit\ with\ a\ stub""", re.VERBOSE)
 

@@ -221,8 +221,9 @@ static void a_timeline_has_the_newest_steps(void **state) {
     assert_fails(dtrt_write_timeline(session, scratch_path("none/timeline.json")), DT_NOT_FOUND, "none");
     assert_fails(dtrt_write_timeline(plain, scratch_path("other.json")), DT_FAILED_PRECONDITION, "keeps no timeline");
     options.timeline_steps = -1;
-    assert_fails(dtrt_session_create(net, &options, &session), DT_INVALID_ARGUMENT, "timeline_steps");
-    destroy(plain);
+    dtrt_session *none;
+    assert_fails(dtrt_session_create(net, &options, &none), DT_INVALID_ARGUMENT, "timeline_steps");
+    destroy(session), destroy(plain);
 }
 
 static void weights_are_exported_as_dtrun_does(void **state) {
