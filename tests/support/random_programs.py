@@ -472,7 +472,7 @@ def product(g, text, shape, reference, x, y, n, precision=None):
     if precision and x.exact and y.exact and max(v.bound * 2**v.quantum for v in (x, y)) > 2 ** PRODUCT_PRECISION[precision]:
         return None
     value = g.add(text, x.dtype, shape, reference, (x, y), x.bound * y.bound * max(n, 1), q, is_sum=True)
-    if value and precision and not value.exact:
+    if value and precision:  # gradients are rounded too, where the value itself is exact
         value.eps = max(value.eps, 2.0 ** -PRODUCT_PRECISION[precision])
     return value
 
