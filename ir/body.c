@@ -4,11 +4,9 @@
 #include <assert.h>
 #include <inttypes.h>
 
-static bool is(const dt_value *value, const char *op) { return value->op->class == DT_CLASS_LOOP && dt_value_is(value, op); }
-
-bool dt_value_is_loop(const dt_value *value) { return is(value, "begin_loop"); }
-bool dt_value_is_end_loop(const dt_value *value) { return is(value, "end_loop"); }
-bool dt_value_leaves(const dt_value *value) { return is(value, "stack") || is(value, "final") || is(value, "accumulate"); }
+bool dt_value_is_loop(const dt_value *value) { return dt_value_is(value, "begin_loop"); }
+bool dt_value_is_end_loop(const dt_value *value) { return dt_value_is(value, "end_loop"); }
+bool dt_value_leaves(const dt_value *value) { return dt_value_is(value, "stack") || dt_value_is(value, "final") || dt_value_is(value, "accumulate"); }
 
 bool dt_function_has_loops(const dt_function *function) {
     for (const dt_value *value = function->first; value != NULL; value = value->next)
@@ -28,7 +26,7 @@ void dt_function_find_bodies(const dt_function *function, dt_value **bodies) {
 dt_value **dt_function_find_advances(dt_arena *arena, const dt_function *function) {
     dt_value **advances = DT_NEW_ARRAY(arena, dt_value *, function->next_id);
     for (dt_value *value = function->first; value != NULL; value = value->next)
-        if (is(value, "advance")) advances[value->operands[0]->id] = value;
+        if (dt_value_is(value, "advance")) advances[value->operands[0]->id] = value;
     return advances;
 }
 
@@ -85,17 +83,19 @@ static dt_status *verify_uses(dt_value *const *bodies, const dt_value *value) {
 
 static dt_status *verify_row(dt_value *const *bodies, const dt_value *value, int *n_advances) {
     const dt_value *here = bodies[value->id], *operand = value->n_operands > 0 ? value->operands[0] : NULL;
-    if (is(value, "carry") || is(value, "scanned") || is(value, "advance")) {
+    if (dt_value_is(value, "carry") || dt_value_is(value, "scanned") || dt_value_is(value, "advance")) {
         if (here == NULL) return broken(value, "it is in no loop's body");
         assert(operand != NULL); /* by their rows */
-        if (is(value, "advance") && (!is(operand, "carry") || bodies[operand->id] != here)) return broken(value, "it advances no carry of its body");
-        if (is(value, "advance") && n_advances[operand->id]++ > 0) return broken(value, "the carry advances twice");
-        if (!is(value, "advance") && bodies[operand->id] == here) return broken(value, "its operand is of the same body");
-        if (is(value, "scanned") && operand->shape.dims[dt_value_int(value, "axis")] != dt_loop_trips(here))
+        if (dt_value_is(value, "advance") && (!dt_value_is(operand, "carry") || bodies[operand->id] != here))
+            return broken(value, "it advances no carry of its body");
+        if (dt_value_is(value, "advance") && n_advances[operand->id]++ > 0) return broken(value, "the carry advances twice");
+        if (!dt_value_is(value, "advance") && bodies[operand->id] == here) return broken(value, "its operand is of the same body");
+        if (dt_value_is(value, "scanned") && operand->shape.dims[dt_value_int(value, "axis")] != dt_loop_trips(here))
             return broken(value, "the axis is not as long as the loop");
     }
-    if (is(value, "final") && !is(operand, "carry")) return broken(value, "its operand is no carry");
-    if (is(value, "stack") && dt_value_int(value, "size") != dt_loop_trips(value->operands[1])) return broken(value, "size is not the trip count");
+    if (dt_value_is(value, "final") && !dt_value_is(operand, "carry")) return broken(value, "its operand is no carry");
+    if (dt_value_is(value, "stack") && dt_value_int(value, "size") != dt_loop_trips(value->operands[1]))
+        return broken(value, "size is not the trip count");
     return NULL;
 }
 
@@ -110,7 +110,7 @@ dt_status *dt_bodies_verify(dt_arena *scratch, const dt_function *function) {
         DT_TRY(verify_row(bodies, value, n_advances));
     }
     for (const dt_value *value = function->first; value != NULL; value = value->next)
-        if (is(value, "carry") && n_advances[value->id] == 0) return broken(value, "the carry never advances");
+        if (dt_value_is(value, "carry") && n_advances[value->id] == 0) return broken(value, "the carry never advances");
     for (size_t i = 0; i < function->results.n; i++)
         if (bodies[function->results.items[i].value->id] != NULL)
             return dt_error(DT_INTERNAL, "function %s: its result %s is in a loop's body", function->name, function->results.items[i].name);

@@ -26,8 +26,6 @@ typedef struct reversal {
     int n_kept;
 } reversal;
 
-static bool is(const dt_value *value, const char *op) { return value->op->class == DT_CLASS_LOOP && dt_value_is(value, op); }
-
 static bool is_of_body(const reversal *r, const dt_value *value) { return value->id < r->walk->n && r->walk->bodies[value->id] == r->loop; }
 
 static bool is_wanted(const reversal *r, const dt_value *value) { return r->walk->depends[value->id] && dt_dtype_is_float(value->dtype); }
@@ -77,7 +75,7 @@ static dt_status *begin_carry(reversal *r, const dt_value *carry) {
     locate(&r->inside.builder, carry);
     for (dt_value *final = r->end; (final = next_leaving(r, final)) != NULL;) {
         dt_value *part = r->around->of[final->id];
-        if (!is(final, "final") || final->operands[0] != carry) continue;
+        if (!dt_value_is(final, "final") || final->operands[0] != carry) continue;
         if (init == NULL)
             init = part;
         else
@@ -90,16 +88,16 @@ static dt_status *begin_carry(reversal *r, const dt_value *carry) {
 /* What is known of the body's values before any of them is differentiated. */
 static dt_status *begin_values(reversal *r) {
     for (const dt_value *value = r->loop->next; value != r->end; value = value->next)
-        if (is_of_body(r, value) && is(value, "carry") && is_wanted(r, value)) DT_TRY(begin_carry(r, value));
+        if (is_of_body(r, value) && dt_value_is(value, "carry") && is_wanted(r, value)) DT_TRY(begin_carry(r, value));
     for (dt_value *value = r->loop->next; value != r->end; value = value->next) {
-        if (!is_of_body(r, value) || !is(value, "advance") || !is_wanted(r, value->operands[1])) continue;
+        if (!is_of_body(r, value) || !dt_value_is(value, "advance") || !is_wanted(r, value->operands[1])) continue;
         DT_TRY(dt_adjoint_add(&r->inside, value->operands[1], r->carries[value->operands[0]->id]));
     }
     for (dt_value *value = r->end; (value = next_leaving(r, value)) != NULL;) {
         dt_value *part = r->around->of[value->id];
         locate(&r->inside.builder, value);
-        if (is(value, "final")) continue;
-        if (is(value, "stack")) DT_TRY(build_scanned(&r->inside.builder, part, (int)dt_value_int(value, "axis"), flipped(value), &part));
+        if (dt_value_is(value, "final")) continue;
+        if (dt_value_is(value, "stack")) DT_TRY(build_scanned(&r->inside.builder, part, (int)dt_value_int(value, "axis"), flipped(value), &part));
         DT_TRY(dt_adjoint_add(&r->inside, value->operands[0], part));
     }
     return NULL;
@@ -141,8 +139,8 @@ static dt_status *end_invariants(reversal *r) {
 static dt_status *end_values(reversal *r) {
     for (const dt_value *value = r->loop->next; value != r->end; value = value->next) {
         if (!is_of_body(r, value)) continue;
-        if (is(value, "carry") && r->carries[value->id] != NULL) DT_TRY(end_carry(r, value));
-        if (is(value, "scanned")) DT_TRY(end_scanned(r, value));
+        if (dt_value_is(value, "carry") && r->carries[value->id] != NULL) DT_TRY(end_carry(r, value));
+        if (dt_value_is(value, "scanned")) DT_TRY(end_scanned(r, value));
     }
     return end_invariants(r);
 }
@@ -192,7 +190,7 @@ static dt_status *keep(reversal *r, dt_value *value, dt_value **result) {
         dt_value **kept = &r->kept[value->id];
         if (value == r->loop)
             DT_TRY(count_down(r, &builder, kept));
-        else if (is(value, "scanned"))
+        else if (dt_value_is(value, "scanned"))
             DT_TRY(build_scanned(&builder, value->operands[0], (int)dt_value_int(value, "axis"), flipped(value), kept));
         else if (is_remade(value))
             DT_TRY(remake(r, &builder, value, kept));

@@ -30,7 +30,6 @@ typedef struct hoist {
     answer *can, *varies; /* [n] */
 } hoist;
 
-static bool is(const dt_value *value, const char *op) { return value->op->class == DT_CLASS_LOOP && dt_value_is(value, op); }
 static bool is_product(const dt_value *value) { return value->op->class == DT_CLASS_CONTRACT && dt_value_is(value, "matmul"); }
 
 /* New values stand outside, but for those that are marked with the loop. */
@@ -79,7 +78,7 @@ static bool is_known(const hoist *h, const dt_value *value) {
 static bool can_be_whole(const hoist *h, const dt_value *value) {
     if (!is_within(h, value)) return true; /* an invariant */
     if (body_of(h, value) != h->loop) return false;
-    if (is(value, "scanned") || dt_value_is(value, "constant")) return true;
+    if (dt_value_is(value, "scanned") || dt_value_is(value, "constant")) return true;
     answer *can = &h->can[value->id];
     if (*can == UNKNOWN) *can = is_known(h, value) ? YES : NO;
     return *can == YES;
@@ -88,7 +87,7 @@ static bool can_be_whole(const hoist *h, const dt_value *value) {
 /* Whether anything of it is other from iteration to iteration. */
 static bool varies(const hoist *h, const dt_value *value) {
     if (!is_within(h, value)) return false;
-    if (is(value, "scanned")) return true;
+    if (dt_value_is(value, "scanned")) return true;
     answer *answer = &h->varies[value->id];
     if (*answer != UNKNOWN) return *answer == YES;
     *answer = NO;
@@ -142,7 +141,7 @@ static dt_status *make_whole(hoist *h, dt_value *value, dt_value **result) {
     dt_builder builder = builder_at(h, value, h->loop);
     dt_shape shape = whole_shape(h, value->shape);
     if (*whole == NULL) {
-        if (is(value, "scanned")) {
+        if (dt_value_is(value, "scanned")) {
             DT_TRY(turn_scanned(h, value, whole));
         } else if (dt_value_is(value, "constant")) {
             DT_TRY(dt_build_constant_like(&builder, whole, value, shape));
@@ -200,7 +199,8 @@ static dt_status *hoist_before(hoist *h) {
 static void drop_stacks(hoist *h) {
     for (dt_value *value = h->end->next, *next; value != NULL; value = next) {
         next = value->next;
-        if (!is(value, "stack") || value->operands[1] != h->loop || value->operands[0]->id >= h->n || dt_value_bool(value, "reverse")) continue;
+        if (!dt_value_is(value, "stack") || value->operands[1] != h->loop || value->operands[0]->id >= h->n || dt_value_bool(value, "reverse"))
+            continue;
         dt_value *whole = h->wholes[value->operands[0]->id];
         if (whole == NULL || !dt_shape_equal(whole->shape, value->shape)) continue;
         if (dt_value_int(value, "axis") != dt_stack_axis(value->operands[0]->shape)) continue;

@@ -25,8 +25,6 @@ typedef struct unroll {
     dt_value ***parts; /* [leaving.n] of a stack, [trips] in the order of its elements; of an accumulate, [1] the sum so far */
 } unroll;
 
-static bool is(const dt_value *value, const char *op) { return value->op->class == DT_CLASS_LOOP && dt_value_is(value, op); }
-
 static dt_builder builder_for(const unroll *u, const dt_value *value) {
     return (dt_builder){.function = u->function, .before = u->loop, .n_locations = value->n_locations, .locations = value->locations};
 }
@@ -95,11 +93,11 @@ static dt_status *copy_body(unroll *u, int64_t iteration) {
     for (dt_value *value = u->loop->next; value != u->end; value = value->next) {
         dt_value **result = &u->now[value->id];
         bool own = u->bodies[value->id] == u->loop;
-        if (own && is(value, "carry")) {
+        if (own && dt_value_is(value, "carry")) {
             if (iteration == 0) *result = value->operands[0];
-        } else if (own && is(value, "scanned")) {
+        } else if (own && dt_value_is(value, "scanned")) {
             DT_TRY(scan(u, value, iteration, result));
-        } else if (!own || !is(value, "advance")) {
+        } else if (!own || !dt_value_is(value, "advance")) {
             DT_TRY(copy(u, value, result));
         }
     }
@@ -112,9 +110,9 @@ static dt_status *leave(unroll *u, size_t i, int64_t iteration) {
     const dt_value *value = u->leaving.items[i];
     dt_value *x = now(u, value->operands[0]), **parts = u->parts[i];
     dt_builder builder = builder_for(u, value);
-    if (is(value, "stack")) {
+    if (dt_value_is(value, "stack")) {
         parts[dt_value_bool(value, "reverse") ? dt_loop_trips(u->loop) - 1 - iteration : iteration] = x;
-    } else if (is(value, "accumulate")) {
+    } else if (dt_value_is(value, "accumulate")) {
         dt_value *sum = parts[0];
         parts[0] = x;
         if (sum != NULL) DT_TRY(dt_build_binary(&builder, &parts[0], "add", sum, x));
@@ -127,10 +125,10 @@ static dt_status *leave(unroll *u, size_t i, int64_t iteration) {
 static void advance(unroll *u) {
     DT_LIST(dt_value *) next = {0};
     for (dt_value *value = u->loop->next; value != u->end; value = value->next)
-        if (u->bodies[value->id] == u->loop && is(value, "advance")) dt_list_push(u->arena, &next, now(u, value->operands[1]));
+        if (u->bodies[value->id] == u->loop && dt_value_is(value, "advance")) dt_list_push(u->arena, &next, now(u, value->operands[1]));
     size_t i = 0;
     for (dt_value *value = u->loop->next; value != u->end; value = value->next)
-        if (u->bodies[value->id] == u->loop && is(value, "advance")) {
+        if (u->bodies[value->id] == u->loop && dt_value_is(value, "advance")) {
             assert(i < next.n);
             u->now[value->operands[0]->id] = next.items[i++];
         }
@@ -154,8 +152,8 @@ static dt_status *build_stack(unroll *u, const dt_value *stack, dt_value *const 
 static dt_status *finish(unroll *u) {
     for (size_t i = 0; i < u->leaving.n; i++) {
         dt_value *value = u->leaving.items[i], *result = u->parts[i][0];
-        if (is(value, "stack")) DT_TRY(build_stack(u, value, u->parts[i], &result));
-        if (is(value, "final")) result = now(u, value->operands[0]);
+        if (dt_value_is(value, "stack")) DT_TRY(build_stack(u, value, u->parts[i], &result));
+        if (dt_value_is(value, "final")) result = now(u, value->operands[0]);
         dt_value_replace(value, result);
         dt_value_remove(value);
     }

@@ -77,10 +77,9 @@ static dt_status *get_number(dtrt_session *session, const char *name, double *va
 
 /* A declared value holds whole numbers within 2^53, which a double has all of. */
 static dt_status *set_declared_integer(dtrt_session *session, const char *name, int64_t value) {
-    static const int64_t MOST = INT64_C(1) << 53;
     int variable;
     DT_TRY(dt_launch_find(session->artifact, name, &variable));
-    if (value > MOST || value < -MOST)
+    if (value > DT_MOST_COUNT || value < -DT_MOST_COUNT)
         return dt_error(DT_INVALID_ARGUMENT, "launch value %s cannot be %" PRId64 ": whole numbers of a program's own are within 2^53", name, value);
     return dt_session_set_launch(session->session, variable, (double)value);
 }

@@ -4,6 +4,7 @@
 
 #include "include/dtc.h"
 #include "tests/fuzz/scratch.h"
+#include "tests/support/npy_file.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -36,16 +37,9 @@ static const char program_text[] = "use nn, losses, optimizers\n"
                                    "    return score: Net(x), same: x\n"
                                    "}\n";
 
-/* A .npy file of `n_bytes` bytes of data, whose type and shape are `header`. */
 static inline void program_write_npy(const char *name, const char *header, const void *data, size_t n_bytes) {
-    char file[1024] = "\x93NUMPY\x01";
-    const size_t n_header = 118;
-    memset(file + 10, ' ', n_header);
-    memcpy(file + 10, header, strlen(header));
-    file[8] = (char)n_header;
-    file[10 + n_header - 1] = '\n';
-    memcpy(file + 10 + n_header, data, n_bytes);
-    scratch_write(name, file, 10 + n_header + n_bytes);
+    char file[1024];
+    scratch_write(name, file, npy_file_make(file, header, data, n_bytes));
 }
 
 /* Compiles it, into net.dtx too, and writes its data. The artifact lasts as long as the process. */

@@ -3,6 +3,7 @@
 #include "runtime/data/arrays.h"
 #include "runtime/data/npy.h"
 #include "runtime/data/safetensors.h"
+#include "tests/support/npy_file.h"
 #include "tests/unit/scratch_folder.h"
 
 #include <unistd.h>
@@ -297,14 +298,9 @@ static void npy_comes_back(void **state) {
     }
 }
 
-/* A .npy file of version 1 with this header. */
 static void write_npy(const char *header, const void *data, size_t n_bytes) {
-    char file[400] = "\x93NUMPY\1";
-    size_t n = strlen(header);
-    file[8] = (char)n;
-    memcpy(file + 10, header, n);
-    memcpy(file + 10 + n, data, n_bytes);
-    scratch_write("c.npy", file, 10 + n + n_bytes);
+    char file[400];
+    scratch_write("c.npy", file, npy_file_make(file, header, data, n_bytes));
 }
 
 static void wrong_npy_files(void **state) {

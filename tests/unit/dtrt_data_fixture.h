@@ -2,6 +2,7 @@
 #ifndef DT_TESTS_UNIT_DTRT_DATA_FIXTURE_H
 #define DT_TESTS_UNIT_DTRT_DATA_FIXTURE_H
 
+#include "tests/support/npy_file.h"
 #include "tests/unit/dtrt_fixture.h"
 
 #include <stdlib.h>
@@ -10,16 +11,9 @@ enum {
     N_EXAMPLES = 20 /* four batches, the last one short */
 };
 
-/* A .npy file of `data`, whose type and shape are `header`. */
-static inline void write_npy(const char *name, const char *header, const void *data, size_t bytes) {
-    char file[4096] = "\x93NUMPY\x01";
-    size_t n_header = 118;
-    memset(file + 10, ' ', n_header);
-    memcpy(file + 10, header, strlen(header));
-    file[8] = (char)n_header;
-    file[10 + n_header - 1] = '\n';
-    memcpy(file + 10 + n_header, data, bytes);
-    scratch_write(name, file, 10 + n_header + bytes);
+static inline void write_npy(const char *name, const char *header, const void *data, size_t n_bytes) {
+    char file[4096];
+    scratch_write(name, file, npy_file_make(file, header, data, n_bytes));
 }
 
 static inline int open_all(void **state) {
