@@ -167,7 +167,7 @@ const dt_builtin dt_builtins_general[] = {
 
 /* ---- all of them ---- */
 
-static const dt_builtin *const tables[] = {dt_builtins_general, dt_builtins_tensor, dt_builtins_training};
+static const dt_builtin *const tables[] = {dt_builtins_general, dt_builtins_tensor, dt_builtins_einsum, dt_builtins_training};
 
 const dt_builtin *dt_find_builtin(const char *name) {
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)

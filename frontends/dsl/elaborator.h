@@ -438,7 +438,8 @@ struct dt_builtin {
     dt_builtin_function *function;
     bool aggregates; /* in a report it is an aggregator: its arguments belong to the step */
 };
-extern const dt_builtin dt_builtins_general[], dt_builtins_tensor[], dt_builtins_training[]; /* end with a row without name */
+/* Each ends with a row without name. */
+extern const dt_builtin dt_builtins_general[], dt_builtins_tensor[], dt_builtins_einsum[], dt_builtins_training[];
 const dt_builtin *dt_find_builtin(const char *name);
 size_t dt_list_builtins(const char **names, size_t capacity);                                                      /* for suggestions */
 dt_object dt_number_function(dt_elaborator *e, const dt_op *op, const dt_object *operands, size_t n, bool *known); /* exp(2.0), … at compile time */
