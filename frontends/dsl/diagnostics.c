@@ -62,6 +62,8 @@ dt_diagnostic *dt_diagnostics_vadd(dt_diagnostics *diagnostics, dt_severity seve
     return diagnostic;
 }
 
+dt_diagnostic *dt_diagnostics_swallowed(dt_diagnostics *diagnostics) { return &diagnostics->swallowed; }
+
 dt_diagnostic *dt_diagnostics_add(dt_diagnostics *diagnostics, dt_severity severity, dt_span span, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
@@ -98,6 +100,13 @@ void dt_diagnostic_suggest(dt_diagnostic *diagnostic, const char *name, const ch
 
 size_t dt_diagnostics_n_errors(const dt_diagnostics *diagnostics) { return diagnostics->n_errors; }
 size_t dt_diagnostics_n_warnings(const dt_diagnostics *diagnostics) { return diagnostics->n_warnings; }
+bool dt_diagnostics_has_error(const dt_diagnostics *diagnostics, int file, int line) {
+    for (size_t i = 0; i < diagnostics->kept.n; i++) {
+        const dt_diagnostic *d = diagnostics->kept.items[i];
+        if (d->severity == DT_SEVERITY_ERROR && d->span.file == file && d->span.line == line) return true;
+    }
+    return false;
+}
 bool dt_diagnostics_full(const dt_diagnostics *diagnostics) { return diagnostics->n_errors >= MOST_ERRORS; }
 
 static int by_place(const void *a, const void *b) {

@@ -51,6 +51,7 @@ const char *dt_diagnostics_line(const dt_diagnostics *diagnostics, int file, int
 dt_diagnostic *dt_diagnostics_add(dt_diagnostics *diagnostics, dt_severity severity, dt_span span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 dt_diagnostic *dt_diagnostics_vadd(dt_diagnostics *diagnostics, dt_severity severity, dt_span span, const char *format, va_list arguments);
+dt_diagnostic *dt_diagnostics_swallowed(dt_diagnostics *diagnostics); /* for what is not told: remarks on it go nowhere */
 void dt_diagnostic_note(dt_diagnostic *diagnostic, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void dt_diagnostic_help(dt_diagnostic *diagnostic, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* "help: did you mean conv2d?" when one of the names is near enough. */
@@ -58,6 +59,7 @@ void dt_diagnostic_suggest(dt_diagnostic *diagnostic, const char *name, const ch
 
 size_t dt_diagnostics_n_errors(const dt_diagnostics *diagnostics);
 size_t dt_diagnostics_n_warnings(const dt_diagnostics *diagnostics);
+bool dt_diagnostics_has_error(const dt_diagnostics *diagnostics, int file, int line); /* anywhere in that line */
 bool dt_diagnostics_full(const dt_diagnostics *diagnostics); /* as many errors as anyone reads at once: stop looking for more */
 
 /* All of them, first cause first: by file and line, the program before what it uses. */

@@ -19,6 +19,7 @@ dt_span dt_elaborator_user_span(const dt_elaborator *e, dt_span span) {
 
 static dt_diagnostic *add_diagnostic(dt_elaborator *e, dt_severity severity, dt_span span, const char *format, va_list arguments) {
     dt_span shown = dt_elaborator_user_span(e, span);
+    if (severity == DT_SEVERITY_ERROR) e->n_poisoned++;
     dt_diagnostic *diagnostic = dt_diagnostics_vadd(e->diagnostics, severity, shown, format, arguments);
     if (shown.file != span.file && span.line > 0) {
         const char *line = dt_diagnostics_line(e->diagnostics, span.file, span.line);
@@ -71,6 +72,8 @@ bool dt_elaborator_tick(dt_elaborator *e) {
     return false;
 }
 
+bool dt_is_tainted(const dt_elaborator *e) { return e->step != NULL && e->n_poisoned != e->step->n_poisoned; }
+
 void dt_elaborator_charge(dt_elaborator *e, size_t n_items) { e->work += (int64_t)(n_items / 4); }
 
 bool dt_elaborator_enter(dt_elaborator *e) {
@@ -104,6 +107,18 @@ static dt_status *given_text(dt_elaborator *e, const char *name, const char **te
     return NULL;
 }
 
+static dt_file *find_module(dt_elaborator *e, const dt_use *use);
+
+/* With a suggestion, that is used instead, so that nothing follows from a slip of the pen. */
+static dt_file *no_module(dt_elaborator *e, const dt_use *use, const char *const *names) {
+    dt_diagnostic *error =
+        dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, use->span, "no module %s, neither in the library nor beside the program", use->name);
+    const char *nearest = dt_text_nearest(use->name, names, dt_n_library_modules);
+    if (nearest == NULL) return NULL;
+    dt_diagnostic_help(error, "did you mean %s?", nearest);
+    return find_module(e, &(dt_use){nearest, use->span});
+}
+
 static dt_file *find_module(dt_elaborator *e, const dt_use *use) {
     for (size_t i = 0; i < e->files.n; i++)
         if (strcmp(e->files.items[i]->name, use->name) == 0) return e->files.items[i];
@@ -118,12 +133,7 @@ static dt_file *find_module(dt_elaborator *e, const dt_use *use) {
     dt_status *status = given_text(e, use->name, &given);
     if (status != NULL) return cannot_use(e, use, status);
     if (given != NULL) return load_text(e, use->name, path, given, false);
-    if (!dt_file_exists(path)) {
-        dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, use->span,
-                                                  "no module %s, neither in the library nor beside the program", use->name);
-        dt_diagnostic_suggest(error, use->name, names, dt_n_library_modules);
-        return NULL;
-    }
+    if (!dt_file_exists(path)) return no_module(e, use, names);
     char *text;
     size_t n_bytes;
     status = dt_file_read(path, &text, &n_bytes);
@@ -147,6 +157,7 @@ static dt_file *load_text(dt_elaborator *e, const char *name, const char *shown_
     }
     dt_list_push(e->arena, &e->files, file);
     file->syntax = dt_parse(e->arena, e->diagnostics, file->source, text);
+    file->incomplete = file->syntax->incomplete;
     file->tops = DT_NEW_ARRAY(e->arena, dt_top, file->syntax->declarations.n);
     for (size_t i = 0; i < file->syntax->declarations.n; i++) {
         const dt_declaration *d = file->syntax->declarations.items[i];
@@ -161,6 +172,7 @@ static dt_file *load_text(dt_elaborator *e, const char *name, const char *shown_
     }
     for (size_t i = 0; i < file->syntax->uses.n; i++) {
         dt_file *used = find_module(e, &file->syntax->uses.items[i]);
+        file->incomplete |= used == NULL;
         if (used != NULL) dt_list_push(e->arena, &file->uses, used);
     }
     return file;
@@ -262,7 +274,7 @@ static dt_object work_out(dt_elaborator *e, dt_file *file, const dt_declaration 
         object = declare_launch(e, file, d);
     else if (defined == NULL)
         object = dt_value_of(e, d->value);
-    else if (dt_diagnostics_n_errors(e->diagnostics) == 0)
+    else
         object = check_option(e, d, dt_value_of(e, defined));
     dt_pop_frame(e);
     e->function = function;
@@ -358,7 +370,8 @@ static void list_file_names(dt_elaborator *e, const dt_file *file, name_list *na
 
 void dt_suggest_name(dt_elaborator *e, dt_diagnostic *diagnostic, const char *name) {
     name_list names = {0};
-    for (const dt_binding *b = e->frame->scope; b != NULL; b = b->outer) dt_list_push(e->arena, &names, b->name);
+    for (const dt_binding *b = e->frame->scope; b != NULL; b = b->outer)
+        if (!b->unknown) dt_list_push(e->arena, &names, b->name);
     const dt_file *file = e->frame->file;
     list_file_names(e, file, &names);
     for (size_t i = 0; i < file->uses.n; i++) list_file_names(e, file->uses.items[i], &names);
@@ -400,7 +413,11 @@ dt_object dt_lookup(dt_elaborator *e, const char *name, dt_span span) {
     if (binding != NULL) return binding->object;
     dt_object object;
     if (dt_find_top(e, e->frame->file, name, &object)) return object;
-    dt_suggest_name(e, dt_elaborator_error(e, span, "unknown name %s", name), name);
+    bool may_be_missing =
+        e->frame->file->incomplete || (e->frame->callee != NULL && e->frame->callee->callable != NULL && e->frame->callee->callable->broken);
+    if (!may_be_missing) dt_suggest_name(e, dt_elaborator_error(e, span, "unknown name %s", name), name);
+    e->frame->scope = dt_bind(e->arena, e->frame->scope, name, dt_poison(), span); /* said once in a body */
+    e->frame->scope->unknown = true;
     return dt_poison();
 }
 
@@ -413,6 +430,8 @@ static void check_top_names(dt_elaborator *e) {
             if (strcmp(ambient[k], d->name) != 0) continue;
             dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, d->span, "%s is a name of the language", d->name);
             dt_diagnostic_help(error, "choose another name");
+            e->program->tops[i].object = dt_poison(); /* which of the two is meant where it is used? */
+            e->program->tops[i].state = DT_TOP_KNOWN;
         }
     }
 }
@@ -484,6 +503,17 @@ static void set_language_options(dt_elaborator *e) {
     if (e->options != NULL && e->options->precision != NULL) e->precision = dt_precision_from_name(e->options->precision);
 }
 
+/* Where there are mistakes, a function may not have been called because of one: its own are looked for all the same. */
+static void elaborate_uncalled(dt_elaborator *e) {
+    for (size_t i = 0; i < e->program->syntax->declarations.n && dt_diagnostics_n_errors(e->diagnostics) > 0; i++) {
+        const dt_declaration *d = e->program->syntax->declarations.items[i];
+        bool is_called = d->callable == NULL || d->kind == DT_DECLARATION_STEP;
+        for (size_t k = 0; k < e->run.n; k++) is_called |= e->run.items[k] == d->callable;
+        dt_object object = is_called ? dt_poison() : top_object(e, e->program, &e->program->tops[i]);
+        if (!dt_is_poison(object)) dt_elaborate_uncalled(e, object);
+    }
+}
+
 static void elaborate_declarations(dt_elaborator *e) {
     dt_file *file = e->program;
     dt_frame frame = {.file = file};
@@ -503,8 +533,9 @@ static void elaborate_declarations(dt_elaborator *e) {
     }
     for (size_t i = 0; i < file->syntax->declarations.n; i++)
         if (file->syntax->declarations.items[i]->kind == DT_DECLARATION_STEP) dt_elaborate_step(e, file->syntax->declarations.items[i]);
+    elaborate_uncalled(e);
     dt_span nowhere = {.line = 0};
-    if (!has_step)
+    if (!has_step && dt_diagnostics_n_errors(e->diagnostics) == 0)
         dt_diagnostic_help(dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, nowhere, "the program has no step"),
                            "add: step train(…) from … { … }");
     dt_pop_frame(e);
@@ -538,7 +569,6 @@ dt_status *dt_dsl_compile(dt_arena *arena, const char *path, const char *source,
     check_top_names(&e);
     check_defines(&e);
     set_language_options(&e);
-    if (dt_diagnostics_n_errors(diagnostics) > 0) return NULL;
     e.init = dt_module_add_function(e.module, "init", DT_ROLE_INIT);
     elaborate_declarations(&e);
     if (dt_diagnostics_n_errors(diagnostics) > 0) return NULL;

@@ -115,22 +115,21 @@ bool dt_bind_arguments(dt_elaborator *e, const dt_callee *callee, const dt_actua
     const dt_callable *callable = callee->callable;
     size_t n_parameters = callable->parameters.n;
     int *matched = DT_NEW_ARRAY(e->arena, int, n_parameters);
-    if (!match_arguments(e, callee, actuals, n, frame->call, matched)) return false;
+    bool is_matched = match_arguments(e, callee, actuals, n, frame->call, matched), all_fit = is_matched;
     dt_binding **bindings = DT_NEW_ARRAY(e->arena, dt_binding *, n_parameters);
-    bool fits = true;
     for (size_t i = 0; i < n_parameters; i++) {
         const dt_parameter *parameter = &callable->parameters.items[i];
-        dt_object object = matched[i] >= 0 ? actuals[matched[i]].object : dt_object_none();
+        dt_object object = matched[i] >= 0 ? actuals[matched[i]].object : parameter->standard != NULL ? dt_object_none() : dt_poison();
         frame->scope = dt_bind(e->arena, frame->scope, parameter->name, object, parameter->span);
         bindings[i] = frame->scope;
-        fits &= !dt_is_poison(object);
     }
-    for (size_t i = 0; i < n_parameters && fits; i++) {
+    for (size_t i = 0; i < n_parameters; i++) {
         const dt_parameter *parameter = &callable->parameters.items[i];
         const dt_actual *actual = matched[i] >= 0 ? &actuals[matched[i]] : NULL;
         const char *why = "";
+        bool fits = true;
         dt_push_frame(e, frame);
-        if (actual == NULL) {
+        if (actual == NULL && parameter->standard != NULL) {
             bool choice = parameter->type != NULL && parameter->type->word == NULL && parameter->standard->kind == DT_EXPRESSION_NAME;
             bindings[i]->object =
                 choice ? (dt_object){.kind = DT_OBJECT_CHOICE, .text = parameter->standard->text} : dt_settle(e, dt_value_of(e, parameter->standard));
@@ -139,10 +138,13 @@ bool dt_bind_arguments(dt_elaborator *e, const dt_callee *callee, const dt_actua
         bool none = given.kind == DT_OBJECT_NONE && parameter->standard != NULL && parameter->standard->kind == DT_EXPRESSION_NONE;
         if (parameter->type != NULL && !none) fits = dt_fit_type(e, parameter->type, &bindings[i]->object, &why);
         fits &= !dt_is_poison(bindings[i]->object);
+        if (!fits) dt_bind_unknown_dims(e, parameter->type);
+        if (!fits) bindings[i]->object = callee->file->is_library ? dt_poison() : dt_stand_in(e, parameter->type);
         dt_pop_frame(e);
-        if (!fits && *why != '\0') report_misfit(e, callee, parameter, actual, dt_settle(e, given), why, frame->call);
+        if (!fits && *why != '\0' && is_matched) report_misfit(e, callee, parameter, actual, dt_settle(e, given), why, frame->call);
+        all_fit &= fits;
     }
-    return fits;
+    return all_fit || !(callee->file->is_library || callee->callable->broken);
 }
 
 /* ---- functions of the language ---- */
@@ -176,12 +178,25 @@ static bool fit_results(dt_elaborator *e, dt_frame *frame) {
     return true;
 }
 
+static dt_object stand_in_of_results(dt_elaborator *e, const dt_callable *callable) {
+    size_t n = callable->results.n;
+    dt_object *results = DT_NEW_ARRAY(e->arena, dt_object, n);
+    for (size_t i = 0; i < n; i++)
+        if (dt_is_poison(results[i] = dt_stand_in(e, callable->results.items[i]))) return dt_poison();
+    return n == 0 ? dt_poison() : n == 1 ? results[0] : dt_object_items(e->arena, DT_OBJECT_TUPLE, results, n);
+}
+
 dt_object dt_run_body(dt_elaborator *e, dt_frame *frame) {
+    bool has_run = !dt_note_run(e, frame->callee);
+    if (has_run && e->n_uncertain > 0) return dt_poison(); /* recursion would have no end */
+    int64_t n_poisoned = e->n_poisoned;
     frame->may_return = true;
     dt_push_frame(e, frame);
     dt_run_block(e, &frame->callee->callable->body);
-    if (!frame->returned) frame->result = dt_object_none();
+    bool may_be_broken = e->n_poisoned != n_poisoned || frame->callee->callable->broken; /* the return, too */
+    if (!frame->returned) frame->result = may_be_broken ? dt_poison() : dt_object_none();
     if (!fit_results(e, frame)) frame->result = dt_poison();
+    if (dt_is_poison(frame->result) && !frame->file->is_library) frame->result = stand_in_of_results(e, frame->callee->callable);
     dt_pop_frame(e);
     return frame->result;
 }
@@ -210,6 +225,9 @@ static const dt_callable *head_of(dt_elaborator *e, const dt_builtin *builtin) {
 
 static dt_object call_builtin(dt_elaborator *e, const dt_callee *callee, const dt_actual *actuals, size_t n, dt_span span) {
     const dt_builtin *builtin = callee->builtin;
+    bool any_poison = false;
+    for (size_t i = 0; i < n; i++) any_poison |= dt_is_poison(actuals[i].object);
+    if (builtin->parameters == NULL && any_poison) return dt_poison();
     if (builtin->parameters == NULL) return dt_make_source(e, builtin->name, actuals, n, span);
     dt_callee bound = *callee;
     bound.callable = head_of(e, builtin);
@@ -378,8 +396,9 @@ static dt_object call_declared(dt_elaborator *e, const dt_callee *callee, const 
 static dt_object call_object(dt_elaborator *e, dt_object callee, const dt_actual *actuals, size_t n, dt_span span, const dt_expression *written) {
     e->at = span;
     if (dt_is_poison(callee)) return callee;
-    for (size_t i = 0; i < n; i++)
-        if (dt_is_poison(actuals[i].object)) return dt_poison();
+    bool any_poison = false, binds = callee.kind == DT_OBJECT_FUNCTION && callee.callee->op == NULL; /* checks names and the other types, too */
+    for (size_t i = 0; i < n; i++) any_poison |= dt_is_poison(actuals[i].object);
+    if (any_poison && !binds) return dt_poison();
     if (callee.kind == DT_OBJECT_DTYPE) return convert(e, callee.dtype, actuals, n);
     if (callee.kind != DT_OBJECT_FUNCTION) {
         callee = dt_settle(e, callee);
@@ -413,14 +432,16 @@ dt_object dt_call_with(dt_elaborator *e, dt_object callee, const dt_object *obje
     return dt_call(e, callee, actuals, n, e->at);
 }
 
-/* The parameter with choices that an argument, written as a plain name, goes to; NULL: it is none of that. */
-static const dt_parameter *choice_parameter(dt_elaborator *e, const dt_object *callee, const dt_argument *argument, size_t position) {
+/* The parameter with choices that an argument, written as a plain name, goes to; NULL: it is none of that. is_lost: its name is no parameter's. */
+static const dt_parameter *choice_parameter(dt_elaborator *e, const dt_object *callee, const dt_argument *argument, size_t position, bool *is_lost) {
+    *is_lost = false;
     if (callee->kind != DT_OBJECT_FUNCTION || argument->value->kind != DT_EXPRESSION_NAME) return NULL;
     const dt_callable *callable = callee->callee->callable;
     bool has_head = callee->callee->builtin != NULL && callee->callee->builtin->parameters != NULL;
     if (has_head) callable = head_of(e, callee->callee->builtin);
     if (callable == NULL) return NULL;
     int at = argument->name != NULL ? find_parameter(callable, argument->name) : (int)position;
+    *is_lost = at < 0;
     if (at < 0 || (size_t)at >= callable->parameters.n) return NULL;
     const dt_parameter *parameter = &callable->parameters.items[at];
     return parameter->type != NULL && parameter->type->word == NULL ? parameter : NULL;
@@ -428,17 +449,20 @@ static const dt_parameter *choice_parameter(dt_elaborator *e, const dt_object *c
 
 /* An argument's value. `padding: same`: a name is looked for among the choices of the parameter first. */
 static dt_object evaluate_argument(dt_elaborator *e, const dt_object *callee, const dt_argument *argument, size_t position) {
-    const dt_parameter *parameter = choice_parameter(e, callee, argument, position);
+    bool is_lost;
+    dt_object object;
+    const dt_parameter *parameter = choice_parameter(e, callee, argument, position, &is_lost);
     bool is_source = callee->kind == DT_OBJECT_FUNCTION && callee->callee->builtin != NULL && callee->callee->builtin->parameters == NULL;
     dt_object choice = is_source ? dt_source_choice(e, callee->callee->name, argument) : dt_object_none();
     if (choice.kind != DT_OBJECT_NONE) return choice;
-    if (parameter == NULL) return dt_settle(e, dt_value_of(e, argument->value));
     const char *name = argument->value->text;
+    bool is_bound =
+        (parameter != NULL || is_lost) && (dt_find_binding(e->frame->scope, name) != NULL || dt_find_top(e, e->frame->file, name, &object));
+    if (is_lost && !is_bound) return dt_poison(); /* it may be a choice of the parameter that was meant */
+    if (parameter == NULL) return dt_settle(e, dt_value_of(e, argument->value));
     for (size_t i = 0; i < parameter->type->choices.n; i++)
         if (strcmp(parameter->type->choices.items[i], name) == 0) return (dt_object){.kind = DT_OBJECT_CHOICE, .text = name};
-    dt_object object;
-    bool bound = dt_find_binding(e->frame->scope, name) != NULL || dt_find_top(e, e->frame->file, name, &object);
-    if (bound) return dt_settle(e, dt_value_of(e, argument->value));
+    if (is_bound) return dt_settle(e, dt_value_of(e, argument->value));
     dt_diagnostic *error = dt_elaborator_error(e, argument->value->span, "%s: %s is %s, not %s", callee->callee->name, parameter->name,
                                                dt_declared_text(e, parameter->type), name);
     dt_diagnostic_suggest(error, name, parameter->type->choices.items, parameter->type->choices.n);

@@ -30,7 +30,13 @@ bool dt_evaluate_bool(dt_elaborator *e, const dt_expression *expression, const c
 
 static dt_object evaluate_conditional(dt_elaborator *e, const dt_expression *x) {
     bool condition;
-    if (!dt_evaluate_bool(e, x->a, "a conditional expression", &condition)) return dt_poison();
+    if (!dt_evaluate_bool(e, x->a, "a conditional expression", &condition)) {
+        e->n_uncertain++;
+        dt_value_of(e, x->b); /* for mistakes of their own */
+        dt_value_of(e, x->c);
+        e->n_uncertain--;
+        return dt_poison();
+    }
     return dt_value_of(e, condition ? x->b : x->c);
 }
 
@@ -144,6 +150,7 @@ static dt_object module_field(dt_elaborator *e, dt_object base, const char *name
     dt_object object;
     if (base.file != NULL) {
         if (dt_find_in_file(e, base.file, name, &object)) return object;
+        if (base.file->incomplete) return dt_poison();
         const dt_syntax *syntax = base.file->syntax;
         const char **names = DT_NEW_ARRAY(e->arena, const char *, syntax->declarations.n);
         for (size_t i = 0; i < syntax->declarations.n; i++) names[i] = syntax->declarations.items[i]->name;
@@ -182,6 +189,15 @@ dt_object dt_field_of(dt_elaborator *e, dt_object base, const char *name, dt_spa
 
 /* ---- all ---- */
 
+static dt_object evaluate_index(dt_elaborator *e, const dt_expression *x) {
+    dt_object base = dt_settle(e, dt_value_of(e, x->a));
+    for (size_t i = 0; i < x->items.n && dt_is_poison(base); i++) { /* what stands in it may have mistakes of its own */
+        const dt_expression *item = x->items.items[i];
+        if (item->kind != DT_EXPRESSION_SLICE && item->kind != DT_EXPRESSION_ELLIPSIS) dt_value_of(e, item);
+    }
+    return dt_is_poison(base) ? base : dt_index_object(e, base, x);
+}
+
 static dt_object evaluate_kind(dt_elaborator *e, const dt_expression *x) {
     switch (x->kind) {
     case DT_EXPRESSION_INT: return dt_object_int(x->i);
@@ -192,7 +208,7 @@ static dt_object evaluate_kind(dt_elaborator *e, const dt_expression *x) {
     case DT_EXPRESSION_NAME: return dt_lookup(e, x->text, x->span);
     case DT_EXPRESSION_LIST: return evaluate_list(e, x);
     case DT_EXPRESSION_CALL: return dt_evaluate_call(e, x);
-    case DT_EXPRESSION_INDEX: return dt_index_object(e, dt_settle(e, dt_value_of(e, x->a)), x);
+    case DT_EXPRESSION_INDEX: return evaluate_index(e, x);
     case DT_EXPRESSION_FIELD: return dt_field_of(e, dt_value_of(e, x->a), x->text, x->span);
     case DT_EXPRESSION_UNARY: return evaluate_unary(e, x);
     case DT_EXPRESSION_BINARY: return evaluate_binary(e, x);
@@ -201,6 +217,7 @@ static dt_object evaluate_kind(dt_elaborator *e, const dt_expression *x) {
     case DT_EXPRESSION_LAMBDA: return evaluate_lambda(e, x);
     case DT_EXPRESSION_PIPE: return dt_evaluate_pipe(e, x);
     case DT_EXPRESSION_AS: return dt_evaluate_as(e, x);
+    case DT_EXPRESSION_BROKEN: return dt_poison();
     case DT_EXPRESSION_SLICE:
     case DT_EXPRESSION_ELLIPSIS: break;
     }
@@ -214,5 +231,6 @@ dt_object dt_value_of(dt_elaborator *e, const dt_expression *x) {
     dt_object object = dt_elaborator_enter(e) ? evaluate_kind(e, x) : dt_poison();
     dt_elaborator_leave(e);
     e->at = outer;
+    e->n_poisoned += dt_is_poison(object);
     return object;
 }

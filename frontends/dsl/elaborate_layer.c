@@ -235,7 +235,10 @@ void dt_write_statement(dt_elaborator *e, const dt_statement *s) {
     const dt_assignment_target *target = &s->targets.items[0];
     dt_binding *binding = dt_find_binding(e->frame->scope, target->name);
     if (binding == NULL || binding->object.kind != DT_OBJECT_VARIABLE) {
-        if (binding != NULL && dt_is_poison(binding->object)) return;
+        if (binding != NULL && dt_is_poison(binding->object)) {
+            dt_value_of(e, s->value); /* it may have mistakes of its own */
+            return;
+        }
         dt_object object = dt_poison();
         dt_diagnostic *error;
         if (binding == NULL && !dt_find_top(e, e->frame->file, target->name, &object)) {
@@ -288,7 +291,7 @@ static dt_instance *find_child(const dt_instance *parent, const char *name) {
     return NULL;
 }
 
-static int add_layer_row(dt_elaborator *e, const char *path, const char *kind, int depth, dt_span span) {
+int dt_add_layer_row(dt_elaborator *e, const char *path, const char *kind, int depth, dt_span span) {
     dt_layer layer = {.path = path, .kind = kind, .shape = dt_shape_scalar(), .depth = depth, .location = dt_elaborator_location(e, span)};
     dt_list_push(e->arena, &e->module->layers, layer);
     return (int)e->module->layers.n - 1;
@@ -305,7 +308,7 @@ static dt_instance *new_instance(dt_elaborator *e, const dt_callee *callee, dt_i
     *instance = (dt_instance){.name = name, .kind = callee->name, .parent = parent, .callable = callee->callable};
     instance->path = parent != NULL ? dt_arena_format(e->arena, "%s/%s", parent->path, name) : name;
     instance->first_call = dt_elaborator_user_span(e, span);
-    instance->layer = add_layer_row(e, instance->path, callee->name, depth_of(instance), span);
+    instance->layer = dt_add_layer_row(e, instance->path, callee->name, depth_of(instance), span);
     return instance;
 }
 
@@ -367,7 +370,7 @@ static void finish_visit(dt_elaborator *e, dt_visit *visit, dt_object result) {
     dt_instance *instance = visit->instance;
     if (visit->first) {
         instance->complete = true;
-        instance->broken = dt_is_poison(result);
+        instance->broken = e->n_poisoned != visit->n_poisoned;
         dt_object first = result.kind == DT_OBJECT_TUPLE && result.items->n > 0 ? result.items->items[0] : result;
         if (first.kind == DT_OBJECT_TENSOR) {
             e->module->layers.items[instance->layer].dtype = first.value->dtype;
@@ -376,7 +379,7 @@ static void finish_visit(dt_elaborator *e, dt_visit *visit, dt_object result) {
         return;
     }
     bool fewer = visit->n_children < instance->children.n || visit->n_variables < instance->variables.n;
-    if (!fewer || instance->broken || dt_is_poison(result)) return;
+    if (!fewer || instance->broken || e->n_poisoned != visit->n_poisoned) return;
     report_difference(e, dt_arena_format(e->arena, "%s has fewer layers or parameters here", instance->path));
 }
 
@@ -396,6 +399,7 @@ dt_object dt_call_layer(dt_elaborator *e, const dt_callee *callee, const dt_actu
     if (instance == NULL) return dt_poison();
     dt_visit visit = {
         .instance = instance, .first = !instance->complete, .call = dt_elaborator_user_span(e, span), .serial = ++e->n_visits, .outer = e->visit};
+    visit.n_poisoned = e->n_poisoned;
     visit.call_of_model = is_model ? visit.serial : e->visit->call_of_model;
     dt_frame frame = {.callee = callee, .file = callee->file, .call = span, .stream = dt_next_stream(e, instance->path), .owner = instance};
     bool training = e->training;
@@ -405,6 +409,7 @@ dt_object dt_call_layer(dt_elaborator *e, const dt_callee *callee, const dt_actu
     bool bound = dt_bind_arguments(e, callee, actuals, n, &frame);
     e->visit = &visit;
     if (bound) result = dt_run_body(e, &frame);
+    if (dt_is_poison(result)) e->n_poisoned++;
     finish_visit(e, &visit, result);
     e->visit = visit.outer;
     instance->active = false;
@@ -423,7 +428,7 @@ void dt_record_function_layer(dt_elaborator *e, const dt_callee *callee, int fir
     for (dt_value *value = e->function->last; value != NULL && value->id >= first; value = value->previous)
         if (value->layer == around) value->layer = path;
     if (!is_layer || !e->visit->first) return;
-    int row = add_layer_row(e, path, callee->name, depth_of(parent) + 1, span);
+    int row = dt_add_layer_row(e, path, callee->name, depth_of(parent) + 1, span);
     e->module->layers.items[row].dtype = result.value->dtype;
     e->module->layers.items[row].shape = result.value->shape;
 }

@@ -74,7 +74,7 @@ static dt_instance *instance_of(dt_elaborator *e, dt_object object, dt_span span
     }
     dt_instance *model = dt_find_model(e, object.callee->callable);
     if (model == NULL || !model->complete) {
-        if (model != NULL && model->broken) return NULL;
+        if (dt_is_tainted(e)) return NULL;
         dt_diagnostic *error = dt_elaborator_error(e, span, "%s has no parts yet: no step has called it before this point", object.callee->name);
         dt_diagnostic_help(error, "call the model first");
         return NULL;
@@ -194,6 +194,8 @@ static const char *path_of(dt_elaborator *e, const dt_expression *x, const dt_ca
     }
     *model = x->kind == DT_EXPRESSION_NAME ? named_callee(e, x) : NULL;
     if (*model != NULL && (*model)->kind == DT_DECLARATION_MODEL) return x->text;
+    dt_object object = x->kind == DT_EXPRESSION_NAME && *model == NULL ? dt_value_of(e, x) : dt_object_none();
+    if (dt_is_poison(object) || x->kind == DT_EXPRESSION_BROKEN) return NULL;
     dt_diagnostic *error = dt_elaborator_error(e, x->span, "freeze takes models and their parts");
     dt_diagnostic_help(error, "write freeze(Model) or freeze(Model.part)");
     return NULL;

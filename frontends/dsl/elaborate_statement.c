@@ -18,6 +18,10 @@ void dt_bind_name(dt_elaborator *e, const char *name, dt_object object, dt_span 
     e->frame->scope = dt_bind(e->arena, e->frame->scope, name, object, span);
 }
 
+static void bind_poison(dt_elaborator *e, const dt_assignment_target *target) {
+    e->frame->scope = dt_bind(e->arena, e->frame->scope, target->name, dt_poison(), target->span);
+}
+
 static void run_assign(dt_elaborator *e, const dt_statement *s) {
     dt_object value = dt_settle(e, dt_value_of(e, s->value));
     if (value.kind == DT_OBJECT_NONE && s->value->kind == DT_EXPRESSION_CALL)
@@ -56,7 +60,7 @@ static bool is_listed(const target_list *list, const char *name) {
 static void list_bound(dt_elaborator *e, const dt_block *block, target_list *bound) {
     for (size_t i = 0; i < block->n; i++) {
         const dt_statement *s = block->items[i];
-        if (s->kind == DT_STATEMENT_ASSIGN || s->kind == DT_STATEMENT_PARAM || s->kind == DT_STATEMENT_STATE)
+        if (s->kind == DT_STATEMENT_ASSIGN || s->kind == DT_STATEMENT_PARAM || s->kind == DT_STATEMENT_STATE || s->broken)
             for (size_t k = 0; k < s->targets.n; k++)
                 if (!is_listed(bound, s->targets.items[k].name)) dt_list_push(e->arena, bound, s->targets.items[k]);
         if (s->kind == DT_STATEMENT_FOR) list_bound(e, &s->body, bound);
@@ -77,9 +81,18 @@ static void run_if(dt_elaborator *e, const dt_statement *s) {
     target_list then_bound = {0}, else_bound = {0};
     list_bound(e, &s->body, &then_bound);
     list_bound(e, &s->otherwise, &else_bound);
-    if (!known) { /* what either path would have bound is poison, so that nothing follows from this mistake */
-        for (size_t i = 0; i < then_bound.n; i++) dt_bind_name(e, then_bound.items[i].name, dt_poison(), then_bound.items[i].span);
-        for (size_t i = 0; i < else_bound.n; i++) dt_bind_name(e, else_bound.items[i].name, dt_poison(), else_bound.items[i].span);
+    if (!known) { /* both paths are looked at, and what either would have bound is poison, so that nothing follows from this mistake */
+        dt_binding *scope = e->frame->scope;
+        bool has_returned = e->frame->returned;
+        for (int side = 0; side < 2; side++) {
+            e->n_uncertain++;
+            dt_run_block(e, side == 0 ? &s->body : &s->otherwise);
+            e->n_uncertain--;
+            e->frame->scope = scope;
+            e->frame->returned = has_returned;
+        }
+        for (size_t i = 0; i < then_bound.n; i++) bind_poison(e, &then_bound.items[i]);
+        for (size_t i = 0; i < else_bound.n; i++) bind_poison(e, &else_bound.items[i]);
         if (ends_with_return(&s->body) || ends_with_return(&s->otherwise)) e->frame->returned = true, e->frame->result = dt_poison();
         return;
     }
@@ -106,6 +119,8 @@ static void run_turn(dt_elaborator *e, const dt_statement *s, dt_object item) {
         dt_bind_name(e, s->targets.items[0].name, item, s->targets.items[0].span);
     } else if ((item.kind == DT_OBJECT_LIST || item.kind == DT_OBJECT_TUPLE) && item.items->n == s->targets.n) {
         for (size_t i = 0; i < s->targets.n; i++) dt_bind_name(e, s->targets.items[i].name, item.items->items[i], s->targets.items[i].span);
+    } else if (dt_is_poison(item)) {
+        for (size_t i = 0; i < s->targets.n; i++) bind_poison(e, &s->targets.items[i]);
     } else {
         dt_diagnostic *error =
             dt_elaborator_error(e, s->targets.items[0].span, "for binds %zu names, an item is %s", s->targets.n, dt_object_describe(e->arena, item));
@@ -147,8 +162,9 @@ static void run_for(dt_elaborator *e, const dt_statement *s) {
             if (list.kind == DT_OBJECT_PIPELINE) dt_diagnostic_help(error, "0..n are the numbers from 0 to below n; data is read by steps");
             if (list.kind == DT_OBJECT_TENSOR) dt_diagnostic_help(error, "loops are unrolled at compile time; a loop over a tensor is not there yet");
         }
+        run_turn(e, s, dt_poison()); /* for mistakes of the body's own */
         list_bound(e, &s->body, &bound);
-        for (size_t i = 0; i < bound.n; i++) dt_bind_name(e, bound.items[i].name, dt_poison(), bound.items[i].span);
+        for (size_t i = 0; i < bound.n; i++) bind_poison(e, &bound.items[i]);
         return;
     }
     if (e->visit != NULL) e->visit->loop_depth++;
@@ -215,7 +231,22 @@ static void run_expression(dt_elaborator *e, const dt_statement *s) {
     if (s->value->kind == DT_EXPRESSION_BINARY && s->value->operator== DT_TOKEN_EQUAL_EQUAL) dt_diagnostic_help(error, "= binds a name; == compares");
 }
 
+/* The parser said what is wrong: all that it may have bound is poison. */
+static void run_broken(dt_elaborator *e, const dt_statement *s) {
+    target_list bound = {0};
+    list_bound(e, &s->body, &bound);
+    list_bound(e, &s->otherwise, &bound);
+    for (size_t i = 0; i < bound.n; i++) bind_poison(e, &bound.items[i]);
+    for (size_t i = 0; i < s->targets.n; i++) bind_poison(e, &s->targets.items[i]);
+    e->n_poisoned++;
+    if (s->kind == DT_STATEMENT_RETURN && e->frame->may_return) e->frame->returned = true, e->frame->result = dt_poison();
+}
+
 static void run_statement(dt_elaborator *e, const dt_statement *s) {
+    if (s->broken) {
+        run_broken(e, s);
+        return;
+    }
     switch (s->kind) {
     case DT_STATEMENT_ASSIGN: run_assign(e, s); break;
     case DT_STATEMENT_WRITE: dt_write_statement(e, s); break;
@@ -233,6 +264,14 @@ static void run_statement(dt_elaborator *e, const dt_statement *s) {
     case DT_STATEMENT_EXPRESSION: run_expression(e, s); break;
     case DT_STATEMENT_UPDATE: dt_run_update(e, s); break;
     }
+}
+
+bool dt_note_run(dt_elaborator *e, const dt_callee *callee) {
+    if (callee->file->is_library || callee->is_lambda) return true;
+    for (size_t i = 0; i < e->run.n; i++)
+        if (e->run.items[i] == callee->callable) return false;
+    dt_list_push(e->arena, &e->run, callee->callable);
+    return true;
 }
 
 void dt_run_block(dt_elaborator *e, const dt_block *block) {

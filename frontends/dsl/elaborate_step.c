@@ -95,7 +95,7 @@ static ratio totals_of(dt_elaborator *e, const char *kind, dt_value *x, dt_objec
 static dt_object rate_of(dt_elaborator *e, dt_object schedule) {
     for (size_t i = e->step->paced.n; i-- > 0;)
         if (e->step->paced.items[i].schedule == schedule.callee) return e->step->paced.items[i].rate;
-    if (dt_diagnostics_n_errors(e->diagnostics) > 0) return dt_poison(); /* an optimizer that was not understood may have been the one */
+    if (dt_is_tainted(e)) return dt_poison(); /* an optimizer that was not understood may have been the one */
     dt_diagnostic *error = dt_elaborator_error(e, e->at, "no optimizer of this step has used the schedule before this report");
     dt_diagnostic_help(error, "report it after minimize or apply");
     return dt_poison();
@@ -172,7 +172,9 @@ static void add_inputs(dt_elaborator *e, dt_frame *frame) {
         dt_dtype dtype;
         dt_shape shape;
         dt_object object = dt_poison();
-        if (parameter->type == NULL || parameter->standard != NULL) {
+        if (callable->broken) {
+            e->n_poisoned++;
+        } else if (parameter->type == NULL || parameter->standard != NULL) {
             dt_diagnostic *error = dt_elaborator_error(e, parameter->span, "an input of a step has a type, and no default");
             dt_diagnostic_help(error, "write %s: f32[B, …]", parameter->name);
         } else if (dt_resolve_type(e, parameter->type, &dtype, &shape)) {
@@ -253,7 +255,7 @@ static void check_from(dt_elaborator *e, const dt_declaration *d) {
 static void check_frozen(dt_elaborator *e) {
     for (size_t i = 0; i < e->step->frozen.n; i++) {
         const char *path = e->step->frozen.items[i];
-        if (dt_frozen_exists(e, path)) continue;
+        if (dt_frozen_exists(e, path) || dt_is_tainted(e)) continue;
         dt_diagnostic *error = dt_elaborator_error(e, e->step->frozen_spans.items[i], "freeze: there is no %s in what the step calls", path);
         dt_diagnostic_help(error, "`dtc summary` lists the paths; … as name gives a layer its own");
     }
@@ -263,13 +265,41 @@ static void check_frozen(dt_elaborator *e) {
 static void check_purpose(dt_elaborator *e, const dt_declaration *d, const dt_function *function) {
     bool has_effect = false;
     for (const dt_value *value = function->first; value != NULL; value = value->next) has_effect |= dt_value_writes(value);
-    if (has_effect || function->results.n > 0 || dt_diagnostics_n_errors(e->diagnostics) > 0) return;
+    if (has_effect || function->results.n > 0 || dt_is_tainted(e)) return;
     dt_diagnostic *error = dt_elaborator_error(e, d->span, "step %s does nothing: it trains, reports and returns nothing", d->name);
     dt_diagnostic_help(error, "say what it is to give: return y: …");
 }
 
+void dt_elaborate_uncalled(dt_elaborator *e, dt_object function) {
+    const dt_callee *callee = function.callee;
+    dt_step_work work = {.n_poisoned = e->n_poisoned, .trains = true};
+    work.function = dt_module_add_function(e->module, callee->name, DT_ROLE_STEP);
+    e->step = &work;
+    e->function = work.function;
+    e->training = true;
+    dt_variables_reset(e);
+    dt_actuals actuals = {0};
+    for (size_t i = 0; i < callee->callable->parameters.n; i++) {
+        const dt_parameter *parameter = &callee->callable->parameters.items[i];
+        dt_actual actual = {.name = parameter->name, .span = parameter->span, .object = dt_poison()};
+        if (parameter->standard == NULL) dt_list_push(e->arena, &actuals, actual);
+    }
+    dt_instance owner = {.name = callee->name, .path = callee->name, .kind = callee->name, .callable = callee->callable};
+    dt_visit visit = {.instance = &owner, .first = true, .call = callee->span, .n_poisoned = -1};
+    if (callee->kind == DT_DECLARATION_LAYER) {
+        owner.layer = dt_add_layer_row(e, owner.path, owner.kind, 0, callee->span);
+        e->visit = &visit;
+    }
+    dt_object result = dt_call(e, function, actuals.items, actuals.n, callee->span);
+    if (result.kind == DT_OBJECT_OPTIMIZER) dt_run_optimizer(e, result);
+    e->visit = NULL;
+    e->step = NULL;
+    e->function = NULL;
+    e->training = false;
+}
+
 void dt_elaborate_step(dt_elaborator *e, const dt_declaration *d) {
-    dt_step_work work = {.declaration = d};
+    dt_step_work work = {.declaration = d, .n_poisoned = e->n_poisoned};
     check_from(e, d);
     work.trains = dt_declaration_trains(e, d);
     work.function = dt_module_add_function(e->module, d->name, DT_ROLE_STEP);

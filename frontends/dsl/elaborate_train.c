@@ -151,7 +151,7 @@ void dt_check_regularizations(dt_elaborator *e) {
         dt_variable_list own = parameters_of(e, r);
         bool trained = false;
         for (size_t k = 0; k < own.n; k++) trained |= e->variables.items[own.items[k]].written;
-        if (r->counted || !trained) continue;
+        if (r->counted || !trained || dt_is_tainted(e)) continue;
         dt_diagnostic *error = dt_elaborator_error(
             e, e->step->applied, "%s is trained without its penalty: no gradient is taken of what it regularizes", r->instance->path);
         dt_diagnostic_note(error, "%s says regularize(…)", dt_elaborator_place(e, r->span));
@@ -230,7 +230,7 @@ dt_object dt_gradients(dt_elaborator *e, dt_object scalar, dt_object over) {
     }
     if (over.kind == DT_OBJECT_TENSOR) {
         if (over.value->function == e->function && reached[over.value->id]) return emit_gradient(e, scalar.value, over.value);
-        return dt_elaborator_fail(e, "the scalar does not depend on this value");
+        return dt_is_tainted(e) ? dt_poison() : dt_elaborator_fail(e, "the scalar does not depend on this value");
     }
     if (over.kind != DT_OBJECT_TREE)
         return dt_elaborator_fail(e, "a gradient is taken over a tree or a tensor: params(Model), not %s", dt_object_describe(e->arena, over));
@@ -245,7 +245,7 @@ dt_object dt_gradients(dt_elaborator *e, dt_object scalar, dt_object over) {
     for (size_t i = 0, k = 0; i < over.tree->n && tree->n > 0; i++) {
         if (k < tree->n && tree->leaves[k].variable == over.tree->leaves[i].variable)
             k++;
-        else
+        else if (!dt_is_tainted(e))
             dt_elaborator_warning(e, e->at, "the loss does not reach %s, which is skipped", over.tree->leaves[i].path);
     }
     return (dt_object){.kind = DT_OBJECT_TREE, .tree = tree};
@@ -256,6 +256,7 @@ dt_object dt_minimize(dt_elaborator *e, dt_object loss, dt_object optimizer, dt_
     if (dt_refuse_in_scan(e, e->at, "parameters are updated")) return dt_poison();
     if (over.kind != DT_OBJECT_TREE) over = dt_params(e, over, false);
     if (dt_is_poison(over)) return over;
+    if (over.tree->n == 0 && dt_is_tainted(e)) return dt_poison();
     if (over.tree->n == 0) {
         dt_diagnostic *error =
             dt_elaborator_error(e, e->at, "there is nothing to train: no model with trainable parameters is called before this point");
@@ -265,6 +266,7 @@ dt_object dt_minimize(dt_elaborator *e, dt_object loss, dt_object optimizer, dt_
     dt_object scalar = dt_objective(e, loss, weight, normalize, over);
     dt_object gradients = dt_gradients(e, scalar, over);
     if (gradients.kind == DT_OBJECT_TREE && gradients.tree->n == 0) {
+        if (dt_is_tainted(e)) return dt_poison();
         dt_diagnostic_help(dt_elaborator_error(e, e->at, "the loss depends on no parameter"), "compute it from what the model gives");
         return dt_poison();
     }
@@ -347,6 +349,7 @@ dt_object dt_apply(dt_elaborator *e, dt_object object, dt_object tree) {
     frame.update = &update;
     if (!bind_rates(e, &frame, count)) return dt_poison();
     frame.scope = dt_bind(e->arena, frame.scope, "count", count, optimizer->callee->span);
+    dt_note_run(e, frame.callee);
     dt_push_frame(e, &frame);
     dt_run_block(e, &optimizer->callee->callable->body);
     dt_pop_frame(e);
@@ -354,6 +357,20 @@ dt_object dt_apply(dt_elaborator *e, dt_object object, dt_object tree) {
     dt_object next = dt_binary(e, DT_TOKEN_PLUS, count, dt_object_int(1));
     if (!dt_is_poison(next)) dt_variable_write(e, optimizer->count, next, at);
     return dt_object_none();
+}
+
+void dt_run_optimizer(dt_elaborator *e, dt_object optimizer) {
+    dt_object gradient = dt_emit_constant(e, DT_F32, dt_object_int(0), dt_shape_scalar());
+    dt_function *function = e->function;
+    e->function = e->init;
+    dt_object initial = dt_emit_constant(e, DT_F32, dt_object_int(0), dt_shape_scalar());
+    e->function = function;
+    if (dt_is_poison(optimizer) || dt_is_poison(gradient) || dt_is_poison(initial)) return;
+    int variable = dt_variable_add(e, "", DT_VARIABLE_PARAMETER, initial, true, e->at);
+    dt_tree *tree = dt_arena_new(e->arena, sizeof *tree + sizeof *tree->leaves);
+    tree->n = 1;
+    tree->leaves[0] = (dt_leaf){.path = "", .variable = variable, .object = gradient};
+    dt_apply(e, optimizer, (dt_object){.kind = DT_OBJECT_TREE, .tree = tree});
 }
 
 void dt_run_update(dt_elaborator *e, const dt_statement *s) {

@@ -107,6 +107,7 @@ static bool fit_run(dt_elaborator *e, const dt_type_syntax *type, const int64_t 
     for (int i = 0; i < n; i++) items[i] = dt_object_dim(dims[i]);
     dt_object run = dt_object_items(e->arena, DT_OBJECT_LIST, items, (size_t)n);
     dt_binding *binding = dt_find_binding(e->frame->scope, "...");
+    if (binding != NULL && dt_is_poison(binding->object)) return *why = "", false;
     if (binding != NULL && dt_object_equal(binding->object, run)) return true;
     if (binding != NULL) {
         *why = dt_arena_format(e->arena, "%s, where ... is %s", *why, dt_object_describe(e->arena, binding->object));
@@ -199,6 +200,7 @@ bool dt_resolve_type(dt_elaborator *e, const dt_type_syntax *type, dt_dtype *dty
     for (size_t i = 0; i < type->dims.n; i++) {
         const dt_expression *x = type->dims.items[i];
         dt_binding *run = x->kind == DT_EXPRESSION_ELLIPSIS ? dt_find_binding(e->frame->scope, "...") : NULL;
+        if (run != NULL && dt_is_poison(run->object)) return false;
         if (run != NULL) {
             for (size_t k = 0; k < run->object.items->n; k++) {
                 dt_object item = run->object.items->items[k];
@@ -218,6 +220,36 @@ bool dt_resolve_type(dt_elaborator *e, const dt_type_syntax *type, dt_dtype *dty
     if (dt_shape_fits(*shape)) return true;
     dt_elaborator_error(e, type->span, "a tensor of %s is too large for any machine", dt_describe_shape(e, *shape));
     return false;
+}
+
+/* ---- after a mistake ---- */
+
+static bool is_definite(dt_elaborator *e, const dt_type_syntax *type) {
+    if (type == NULL || type->word == NULL || !dt_type_is_tensor(type) || dt_dtype_from_name(type->word) == DT_N_DTYPES) return false;
+    for (size_t i = 0; i < type->dims.n; i++) {
+        const dt_expression *x = type->dims.items[i];
+        bool stands = x->kind == DT_EXPRESSION_INT || x->kind == DT_EXPRESSION_NAME || x->kind == DT_EXPRESSION_BINARY;
+        if (!stands || find_unbound(e, x) != NULL) return false;
+    }
+    return true;
+}
+
+dt_object dt_stand_in(dt_elaborator *e, const dt_type_syntax *type) {
+    dt_dtype dtype;
+    dt_shape shape;
+    e->n_poisoned++;
+    bool is_made = e->step != NULL && e->function == e->step->function && is_definite(e, type) && dt_resolve_type(e, type, &dtype, &shape);
+    return is_made ? dt_emit_constant(e, dtype, dtype == DT_BOOL ? dt_object_bool(false) : dt_object_int(0), shape) : dt_poison();
+}
+
+void dt_bind_unknown_dims(dt_elaborator *e, const dt_type_syntax *type) {
+    for (size_t i = 0; type != NULL && i < type->dims.n; i++) {
+        const dt_expression *x = type->dims.items[i];
+        const char *name = x->kind == DT_EXPRESSION_ELLIPSIS ? "..." : x->kind == DT_EXPRESSION_NAME ? x->text : NULL;
+        dt_object known;
+        if (name == NULL || find_dim_name(e, name, &known)) continue;
+        e->frame->scope = dt_bind(e->arena, e->frame->scope, name, dt_poison(), x->span);
+    }
 }
 
 void dt_help_with_type(dt_elaborator *e, dt_diagnostic *diagnostic, const dt_type_syntax *type, dt_object object, const dt_expression *written) {

@@ -17,7 +17,12 @@
  *   builtins*.c             functions that cannot be written in the language
  *
  * Three stacks carry the work: C's own, bounded by `depth`; frames, one for each call of a function of the language; and visits, one for each layer
- * or model being unrolled. A failed part returns POISON after its diagnostic; nothing else signals failure. */
+ * or model being unrolled. A failed part returns POISON after its diagnostic; nothing else signals failure.
+ *
+ * Elaboration goes on after a mistake, to find others, and what follows from it is silent. What touches POISON is poison; a function of the program
+ * runs with poison arguments all the same, for its body may have mistakes of its own, and where a head says which type a value has, a stand-in of
+ * that type takes its place (dt_stand_in). What is judged by something's absence (a step without effect, a parameter out of reach) is not judged
+ * where poison was met on the way: n_poisoned counts it. */
 #ifndef DT_FRONTENDS_DSL_ELABORATOR_H
 #define DT_FRONTENDS_DSL_ELABORATOR_H
 
@@ -44,6 +49,7 @@ struct dt_file {
     int source;       /* in the diagnostics */
     int module_file;  /* in module->files, or -1: the library's values carry the line of the user's call instead */
     bool is_library;
+    bool incomplete; /* names may be missing, for which a mistake is to blame that was reported: unknown ones are poison */
     dt_syntax *syntax;
     dt_top *tops; /* [syntax->declarations.n] */
     DT_LIST(dt_file *) uses;
@@ -58,7 +64,7 @@ struct dt_instance {
     const dt_callable *callable;
     dt_span first_call;
     bool complete; /* the first unrolling ended: later ones must not differ */
-    bool broken;   /* it ended with a mistake: later ones are not compared */
+    bool broken;   /* it met a mistake: later ones are not compared */
     bool active;   /* being unrolled: a call of it from within is a circle */
     int layer;     /* in module->layers */
     DT_LIST(dt_instance *) children;
@@ -81,6 +87,7 @@ struct dt_visit {
     bool first;
     size_t n_children, n_variables; /* met so far */
     dt_counters counters;           /* calls by kind, for numbering */
+    int64_t n_poisoned;             /* when it began */
     int loop_depth;                 /* iterations of `for` around this point, since the visit began */
     const char *pending_name;       /* from `as`, for the call pending_call */
     const dt_expression *pending_call;
@@ -155,7 +162,8 @@ typedef struct dt_step_work {
     DT_LIST(dt_paced) paced;
     DT_LIST(dt_instance *) called; /* models, in order */
     bool trains;
-    dt_span applied; /* the last call that updated parameters */
+    dt_span applied;    /* the last call that updated parameters */
+    int64_t n_poisoned; /* when it began */
 } dt_step_work;
 
 struct dt_optimizer {
@@ -224,13 +232,16 @@ struct dt_elaborator {
     dt_span at;                           /* of the expression at work, in frame->file */
     DT_LIST(dt_variable_state) variables; /* as module->variables */
     DT_LIST(dt_instance *) models;
-    dt_counters optimizers; /* by kind, for numbering */
+    DT_LIST(const dt_callable *) run; /* of the program's functions: those that ran */
+    dt_counters optimizers;           /* by kind, for numbering */
     int64_t largest_batch;
     int n_visits;
     DT_LIST(dt_head) heads;                     /* parameters of builtins, parsed at first use */
     DT_LIST(dt_number_formula) number_formulas; /* likewise */
 
     int depth;              /* of C recursion */
+    int n_uncertain;        /* conditions around this point of which a mistake keeps us from knowing whether they hold */
+    int64_t n_poisoned;     /* errors, expressions that were poison and stand-ins so far */
     int64_t work;           /* expressions evaluated so far: bounded, so that every program ends */
     dt_unrolled_loop *loop; /* the `for` around this point that has most iterations; NULL: none */
     bool gave_up;           /* it was too much */
@@ -258,6 +269,8 @@ bool dt_elaborator_tick(dt_elaborator *e);                                /* cou
 bool dt_elaborator_enter(dt_elaborator *e);                               /* one level deeper; false when too deep, reported; pair with leave */
 void dt_elaborator_leave(dt_elaborator *e);
 
+bool dt_is_tainted(const dt_elaborator *e); /* something that the current step has met is poison */
+
 /* ---- names (elaborate.c) ---- */
 /* The object of a top-level name seen from `file`: its own, those of the modules it uses, core, builtins, ops. false: there is none. */
 bool dt_find_top(dt_elaborator *e, dt_file *file, const char *name, dt_object *object);
@@ -270,6 +283,7 @@ dt_object dt_launch_too_early(dt_elaborator *e, const char *name); /* POISON: a 
 
 /* ---- statements ---- */
 void dt_run_block(dt_elaborator *e, const dt_block *block);
+bool dt_note_run(dt_elaborator *e, const dt_callee *callee);                           /* before its body runs; false: it has run before */
 void dt_bind_name(dt_elaborator *e, const char *name, dt_object object, dt_span span); /* in the frame's scope; "_" binds nothing */
 
 /* ---- expressions ---- */
@@ -357,6 +371,9 @@ void dt_pop_frame(dt_elaborator *e);
 /* Checks `object` against `type`, binds shape variables in the frame's scope, converts literals. false: it does not fit; *why says what
  * was found ("" when it was reported already). */
 bool dt_fit_type(dt_elaborator *e, const dt_type_syntax *type, dt_object *object, const char **why);
+/* What takes the place of an object that a mistake has made poison: a tensor of the declared type, where all of it is known, else POISON. */
+dt_object dt_stand_in(dt_elaborator *e, const dt_type_syntax *type);
+void dt_bind_unknown_dims(dt_elaborator *e, const dt_type_syntax *type); /* shape variables that nothing will bind now are poison */
 const char *dt_declared_text(dt_elaborator *e, const dt_type_syntax *type);
 /* Element type and dimensions of a fully stated type: step inputs, params. false: reported. */
 bool dt_resolve_type(dt_elaborator *e, const dt_type_syntax *type, dt_dtype *dtype, dt_shape *shape);
@@ -376,8 +393,9 @@ bool dt_refuse_in_scan(dt_elaborator *e, dt_span span, const char *what);
 
 /* ---- layers and models ---- */
 dt_object dt_call_layer(dt_elaborator *e, const dt_callee *callee, const dt_actual *actuals, size_t n, dt_span span, const dt_expression *written);
-void dt_declare_variable(dt_elaborator *e, const dt_statement *statement); /* param and state */
-void dt_write_statement(dt_elaborator *e, const dt_statement *statement);  /* name := value */
+void dt_declare_variable(dt_elaborator *e, const dt_statement *statement);                           /* param and state */
+void dt_write_statement(dt_elaborator *e, const dt_statement *statement);                            /* name := value */
+int dt_add_layer_row(dt_elaborator *e, const char *path, const char *kind, int depth, dt_span span); /* in module->layers */
 dt_object dt_evaluate_as(dt_elaborator *e, const dt_expression *expression);
 dt_object dt_instance_field(dt_elaborator *e, dt_object base, const char *name, dt_span span);
 dt_instance *dt_find_model(const dt_elaborator *e, const dt_callable *callable); /* NULL: not called yet */
@@ -390,6 +408,7 @@ void dt_record_function_layer(dt_elaborator *e, const dt_callee *callee, int fir
 
 /* ---- steps ---- */
 void dt_elaborate_step(dt_elaborator *e, const dt_declaration *declaration);
+void dt_elaborate_uncalled(dt_elaborator *e, dt_object function); /* alone, on stand-ins of what its head declares, for its mistakes */
 void dt_run_report(dt_elaborator *e, const dt_statement *statement);
 dt_object dt_aggregate(dt_elaborator *e, const char *kind, dt_object x, dt_object weight); /* mean, sum, min, max, last */
 void dt_finish_writes(dt_elaborator *e);                                                   /* what the function wrote, at its end */
@@ -409,6 +428,7 @@ bool dt_collect_params(dt_elaborator *e, dt_object over, bool only, dt_variable_
 void dt_instance_params(dt_elaborator *e, const dt_instance *instance, dt_variable_list *variables); /* of a layer or model, and all that it calls */
 void dt_check_regularizations(dt_elaborator *e); /* at the end of a step: none may be left out of the gradients that train its parameters */
 dt_object dt_make_optimizer(dt_elaborator *e, const dt_callee *callee, const dt_actual *actuals, size_t n, dt_span span);
+void dt_run_optimizer(dt_elaborator *e, dt_object optimizer); /* its update, of one parameter that is made up */
 void dt_run_update(dt_elaborator *e, const dt_statement *statement);
 void dt_declare_slot(dt_elaborator *e, const dt_statement *statement);
 dt_object dt_tree_map(dt_elaborator *e, dt_object function, const dt_object *trees, size_t n);

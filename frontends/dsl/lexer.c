@@ -14,6 +14,8 @@ static const struct {
 #undef X
 };
 
+#define HEAD 'f' /* the ( of a lambda's parameters, which may begin a line with name = */
+
 typedef struct lexer {
     dt_arena *arena;
     dt_diagnostics *diagnostics;
@@ -21,7 +23,7 @@ typedef struct lexer {
     const char *at, *line_start;
     int line;
     DT_LIST(dt_token) tokens;
-    DT_LIST(char) brackets; /* the open ones: ( [ { */
+    DT_LIST(char) brackets; /* the open ones: ( [ {, HEAD */
 } lexer;
 
 const char *dt_token_spelling(dt_token_kind kind) { return kinds[kind].spelling; }
@@ -48,11 +50,61 @@ static bool pipe_follows(const char *at) {
     }
 }
 
+static bool is_word(const char *at, size_t n, const char *const *words, size_t n_words) {
+    for (size_t i = 0; i < n_words; i++)
+        if (strlen(words[i]) == n && strncmp(at, words[i], n) == 0) return true;
+    return false;
+}
+
+/* Whether a ) or ] comes that nothing from here on has opened, before the body that this is ends. */
+static bool closes_later(const char *at) {
+    for (int depth = 0; *at != '\0' && *at != '{' && *at != '}'; at++) {
+        if (*at == '#') at += strcspn(at, "\n");
+        if (*at == '"') at += 1 + strcspn(at + 1, "\"\n");
+        if (*at == '\0') break;
+        depth += *at == '(' || *at == '[' ? 1 : *at == ')' || *at == ']' ? -1 : 0;
+        if (depth < 0) return true;
+    }
+    return false;
+}
+
+/* Whether a line begins here with `name =` or `name :=`. */
+static bool binding_follows(const lexer *l) {
+    const char *at = l->at + strspn(l->at, " \t\r\n"), *end = at;
+    while (is_letter(*end) || is_digit(*end)) end++;
+    if (end == at || is_digit(*at)) return false;
+    end += strspn(end, " \t");
+    return (*end == '=' && end[1] != '=' && end[1] != '>') || (*end == ':' && end[1] == '=');
+}
+
+/* Whether what begins after a newline in ( or [ is the next statement, because the bracket was not closed: there, no line begins with `name =` but in
+ * a head, nor with }; and nothing stands beside a value but an operator. */
+static bool statement_follows(const lexer *l) {
+    static const char *const operators[] = {"if", "else", "and", "or", "in", "as"};
+    const char *at = l->at + strspn(l->at, " \t\r\n"), *end = at;
+    while (is_letter(*end) || is_digit(*end)) end++;
+    size_t n = (size_t)(end - at);
+    bool in_head = l->brackets.items[0] != '{';
+    for (size_t i = l->brackets.n; i-- > 0;) in_head |= l->brackets.items[i] == HEAD;
+    if ((!in_head && binding_follows(l)) || *at == '}') return true;
+    dt_token_kind last = l->tokens.items[l->tokens.n - 1].kind;
+    bool after_value = last == DT_TOKEN_NAME || last == DT_TOKEN_INT || last == DT_TOKEN_FLOAT || last == DT_TOKEN_STRING ||
+                       last == DT_TOKEN_CLOSE_ROUND || last == DT_TOKEN_CLOSE_SQUARE || (last >= DT_TOKEN_TRUE && last <= DT_TOKEN_NONE);
+    bool begins_if = n == strlen("if") && strncmp(at, "if", n) == 0 && at[strcspn(at, "{\n")] == '{';
+    bool is_operator = is_word(at, n, operators, sizeof operators / sizeof *operators) && !begins_if;
+    return after_value && n > 0 && !is_operator && (begins_if || !closes_later(at));
+}
+
 static void lex_newline(lexer *l) {
     const char *start = l->at++;
     bool inside = l->brackets.n > 0 && l->brackets.items[l->brackets.n - 1] != '{';
+    if (inside && statement_follows(l)) {
+        while (l->brackets.n > 0 && l->brackets.items[l->brackets.n - 1] != '{') l->brackets.n--;
+        inside = false;
+    }
     const dt_token *last = l->tokens.n > 0 ? &l->tokens.items[l->tokens.n - 1] : NULL;
-    bool continues = last == NULL || last->kind == DT_TOKEN_NEWLINE || kinds[last->kind].breaks || pipe_follows(l->at);
+    bool is_open = last != NULL && kinds[last->kind].breaks && (last->kind == DT_TOKEN_COMMA || !binding_follows(l)); /* a right side is to come */
+    bool continues = last == NULL || last->kind == DT_TOKEN_NEWLINE || is_open || pipe_follows(l->at);
     if (!inside && !continues) push(l, DT_TOKEN_NEWLINE, start);
     l->line++;
     l->line_start = l->at;
@@ -94,6 +146,7 @@ static void lex_number(lexer *l) {
     if (!is_float) token->i = strtoll(digits, NULL, 10);
     if (errno == ERANGE) dt_diagnostics_add(l->diagnostics, DT_SEVERITY_ERROR, token->span, "%s does not fit in 64 bits", digits);
     if (is_letter(*l->at)) {
+        while (is_letter(*l->at) || is_digit(*l->at)) l->at++;
         dt_diagnostic *error = dt_diagnostics_add(l->diagnostics, DT_SEVERITY_ERROR, token->span, "a number runs into a name");
         dt_diagnostic_help(error, "put an operator or a blank between them");
     }
@@ -124,7 +177,8 @@ static void lex_string(lexer *l) {
 
 static void track_bracket(lexer *l, char c) {
     if (c == '(' || c == '[' || c == '{') {
-        dt_list_push(l->arena, &l->brackets, c);
+        bool is_head = c == '(' && l->tokens.n > 0 && l->tokens.items[l->tokens.n - 1].kind == DT_TOKEN_FN;
+        dt_list_push(l->arena, &l->brackets, is_head ? HEAD : c);
         return;
     }
     if (l->brackets.n == 0) return; /* the parser says what is wrong */

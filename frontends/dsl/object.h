@@ -92,6 +92,7 @@ struct dt_binding {
     dt_object object;
     dt_span span;     /* where it was bound */
     bool conditional; /* bound on one path only: using it is a mistake */
+    bool unknown;     /* bound to nothing: using it was a mistake, and was reported */
     dt_binding *outer;
 };
 

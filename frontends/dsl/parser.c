@@ -2,6 +2,7 @@
  * reserved words: they mean something only at the place where one may begin, and stay free as names. */
 #include "frontends/dsl/parser.h"
 
+#include <stdarg.h>
 #include <string.h>
 
 enum {
@@ -52,13 +53,24 @@ static void help_with_habit(const dt_parser *p, dt_diagnostic *error, const char
         dt_diagnostic_help(error, "== compares");
 }
 
+/* Silent in a line in which the lexer, or this parser, has found a mistake: what does not fit there follows from it. */
+dt_diagnostic *dt_parser_error(dt_parser *p, dt_span span, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    p->panicked = true;
+    bool follows = dt_diagnostics_has_error(p->diagnostics, span.file, span.line);
+    dt_diagnostic *error =
+        follows ? dt_diagnostics_swallowed(p->diagnostics) : dt_diagnostics_vadd(p->diagnostics, DT_SEVERITY_ERROR, span, format, arguments);
+    va_end(arguments);
+    return error;
+}
+
 static dt_diagnostic *complain(dt_parser *p, const char *what, const char *where) {
     const dt_token *token = dt_parser_peek(p, 0);
     dt_span span = token->span;
-    if (token->kind == DT_TOKEN_END && p->at > 0 && p->tokens[p->at - 1].kind == DT_TOKEN_NEWLINE) span = p->tokens[p->at - 1].span;
-    p->panicked = true;
-    dt_diagnostic *error = dt_diagnostics_add(p->diagnostics, DT_SEVERITY_ERROR, span, "expected %s%s%s, found %s", what, *where != '\0' ? " " : "",
-                                              where, describe(p, token));
+    bool is_next = dt_parser_begins_declaration(p) || (token->kind == DT_TOKEN_END && p->at > 0 && p->tokens[p->at - 1].kind == DT_TOKEN_NEWLINE);
+    if (is_next && p->at > 0) span = p->tokens[p->at - 1].span; /* what is missing should have stood there */
+    dt_diagnostic *error = dt_parser_error(p, span, "expected %s%s%s, found %s", what, *where != '\0' ? " " : "", where, describe(p, token));
     help_with_habit(p, error, what);
     return error;
 }
@@ -82,10 +94,10 @@ void dt_parser_expect_close(dt_parser *p, dt_token_kind kind, const char *where,
         dt_parser_expect(p, kind, where);
         return;
     }
-    p->panicked = true;
     const char *close = dt_token_spelling(kind);
-    dt_diagnostic *error = dt_diagnostics_add(p->diagnostics, DT_SEVERITY_ERROR, open, "%s is missing %s", close, where);
-    dt_diagnostic_note(error, "found %s in line %d instead", describe(p, dt_parser_peek(p, 0)), dt_parser_peek(p, 0)->span.line);
+    dt_diagnostic *error = dt_parser_error(p, open, "%s is missing %s", close, where);
+    if (!dt_parser_is(p, DT_TOKEN_NEWLINE))
+        dt_diagnostic_note(error, "found %s in line %d instead", describe(p, dt_parser_peek(p, 0)), dt_parser_peek(p, 0)->span.line);
     dt_diagnostic_help(error, "close what is opened here with %s", close);
 }
 
@@ -95,11 +107,9 @@ bool dt_parser_enter(dt_parser *p) {
         return true;
     }
     if (!p->panicked) {
-        dt_diagnostic *error =
-            dt_diagnostics_add(p->diagnostics, DT_SEVERITY_ERROR, dt_parser_peek(p, 0)->span, "nested deeper than %d levels", DEEPEST);
+        dt_diagnostic *error = dt_parser_error(p, dt_parser_peek(p, 0)->span, "nested deeper than %d levels", DEEPEST);
         dt_diagnostic_help(error, "name a part of it and use the name");
     }
-    p->panicked = true;
     return false;
 }
 
@@ -116,6 +126,17 @@ static void recover(dt_parser *p) {
         braces += kind == DT_TOKEN_OPEN_BRACE ? 1 : kind == DT_TOKEN_CLOSE_BRACE ? -1 : 0;
     }
     p->panicked = false;
+}
+
+/* What was skipped may have bound names: whatever stands before = or :=, at the least. */
+static void break_statement(dt_parser *p, dt_statement *statement, size_t start) {
+    statement->broken = true;
+    for (size_t i = start; i + 1 < p->at; i++) {
+        dt_token_kind after = p->tokens[i + 1].kind;
+        if (p->tokens[i].kind != DT_TOKEN_NAME || (after != DT_TOKEN_ASSIGN && after != DT_TOKEN_WRITE)) continue;
+        dt_assignment_target target = {p->tokens[i].text, p->tokens[i].span};
+        dt_list_push(p->arena, &statement->targets, target);
+    }
 }
 
 static dt_statement *parse_statement(dt_parser *p);
@@ -141,8 +162,6 @@ static bool help_with_word(dt_diagnostic *error, const dt_token *token) {
     return false;
 }
 
-static bool begins_declaration(const dt_parser *p);
-
 static dt_block parse_block(dt_parser *p) {
     dt_block block = {0};
     dt_span open = dt_parser_peek(p, 0)->span;
@@ -150,15 +169,20 @@ static dt_block parse_block(dt_parser *p) {
     if (!dt_parser_enter(p)) return block;
     for (;;) {
         skip_newlines(p);
-        if (dt_parser_is(p, DT_TOKEN_CLOSE_BRACE) || dt_parser_is(p, DT_TOKEN_END) || begins_declaration(p)) break;
+        if (dt_parser_is(p, DT_TOKEN_CLOSE_BRACE) || dt_parser_is(p, DT_TOKEN_END) || dt_parser_begins_declaration(p)) break;
+        size_t start = p->at;
         const dt_token *first = dt_parser_peek(p, 0);
         dt_statement *statement = parse_statement(p);
         if (!p->panicked && !dt_parser_is(p, DT_TOKEN_NEWLINE) && !dt_parser_is(p, DT_TOKEN_CLOSE_BRACE)) {
             dt_diagnostic *error = complain(p, "the end of the statement", "");
             if (!help_with_word(error, first)) dt_diagnostic_help(error, "put each statement on a line of its own");
         }
-        if (p->panicked && begins_declaration(p)) break; /* a block in this one was not closed, and that was said */
-        if (p->panicked) recover(p);
+        if (p->panicked && dt_parser_begins_declaration(p)) break; /* a block in this one was not closed, and that was said */
+        if (p->panicked) recover(p), break_statement(p, statement, start);
+        const dt_statement *before = block.n > 0 ? block.items[block.n - 1] : NULL;
+        if (before != NULL && before->kind == DT_STATEMENT_RETURN && !dt_diagnostics_has_error(p->diagnostics, first->span.file, first->span.line))
+            dt_diagnostic_help(dt_diagnostics_add(p->diagnostics, DT_SEVERITY_ERROR, statement->span, "nothing comes here: return ends the body"),
+                               "put it before the return in line %d", before->span.line);
         dt_list_push(p->arena, &block, statement);
     }
     dt_parser_leave(p);
@@ -247,6 +271,7 @@ static void parse_report(dt_parser *p, dt_statement *s) {
     dt_parse_arguments(p, &s->arguments, DT_TOKEN_NEWLINE);
     for (size_t i = 0; i < s->arguments.n && !p->panicked; i++) {
         if (s->arguments.items[i].name != NULL) continue;
+        s->broken = true;
         dt_diagnostic *error = dt_diagnostics_add(p->diagnostics, DT_SEVERITY_ERROR, s->arguments.items[i].span, "a report needs a name");
         dt_diagnostic_help(error, "write report name: expression");
     }
@@ -314,7 +339,7 @@ static bool declares(const char *word) {
 }
 
 /* No statement begins so: `step train` at the beginning of a line. */
-static bool begins_declaration(const dt_parser *p) {
+bool dt_parser_begins_declaration(const dt_parser *p) {
     const dt_token *token = dt_parser_peek(p, 0);
     const char *word = token->kind == DT_TOKEN_FN ? "fn" : token->kind == DT_TOKEN_NAME ? token->text : "";
     return token->span.column == 1 && declares(word) && dt_parser_peek(p, 1)->kind == DT_TOKEN_NAME;
@@ -324,17 +349,30 @@ static void parse_uses(dt_parser *p, dt_syntax *syntax) {
     dt_parser_next(p);
     do {
         const dt_token *name = dt_parser_peek(p, 0);
-        if (!dt_parser_expect(p, DT_TOKEN_NAME, "of a module")) return;
+        if (!dt_parser_expect(p, DT_TOKEN_NAME, "of a module")) {
+            syntax->incomplete = true;
+            return;
+        }
         dt_use use = {name->text, name->span};
         dt_list_push(p->arena, &syntax->uses, use);
     } while (dt_parser_accept(p, DT_TOKEN_COMMA));
+}
+
+static void add_broken(dt_parser *p, dt_syntax *syntax, const char *name, dt_span span) {
+    dt_declaration *d = DT_NEW(p->arena, dt_declaration);
+    *d = (dt_declaration){.kind = DT_DECLARATION_CONST, .name = name, .span = span, .value = DT_NEW(p->arena, dt_expression)};
+    *d->value = (dt_expression){.kind = DT_EXPRESSION_BROKEN, .span = span};
+    dt_list_push(p->arena, &syntax->declarations, d);
 }
 
 /* "option name" is what was just read, ':' before. */
 static void parse_language_option(dt_parser *p, dt_syntax *syntax, const dt_declaration *d) {
     dt_parser_next(p);
     const dt_token *value = dt_parser_peek(p, 0);
-    if (!dt_parser_expect(p, DT_TOKEN_NAME, "after the colon")) return;
+    if (!dt_parser_expect(p, DT_TOKEN_NAME, "after the colon")) {
+        add_broken(p, syntax, d->name, d->span);
+        return;
+    }
     dt_language_option option = {d->name, value->text, d->span, value->span};
     dt_list_push(p->arena, &syntax->options, option);
 }
@@ -351,7 +389,50 @@ static void parse_callable(dt_parser *p, dt_declaration *d) {
         d->from_span = from->span;
         if (dt_parser_expect(p, DT_TOKEN_NAME, "of the step's data")) d->from = from->text;
     }
+    d->callable->broken = p->panicked;
+    while (p->panicked && !dt_parser_is(p, DT_TOKEN_END) && !dt_parser_is(p, DT_TOKEN_NEWLINE)) { /* the body has mistakes of its own */
+        p->panicked = !dt_parser_is(p, DT_TOKEN_OPEN_BRACE);
+        if (p->panicked) dt_parser_next(p);
+    }
     d->callable->body = parse_block(p);
+    d->callable->broken |= p->panicked;
+}
+
+/* A line that is no declaration: the name that it would have declared, if that can be seen, is poison. */
+static void declare_broken(dt_parser *p, dt_syntax *syntax) {
+    const dt_token *first = dt_parser_peek(p, 0), *second = dt_parser_peek(p, 1);
+    const dt_token *name = second->kind == DT_TOKEN_NAME ? second : second->kind == DT_TOKEN_ASSIGN ? first : NULL;
+    if (name == NULL || name->text == NULL || strcmp(first->text != NULL ? first->text : "", "import") == 0) {
+        syntax->incomplete = true;
+        return;
+    }
+    add_broken(p, syntax, name->text, name->span);
+}
+
+/* After its first word. */
+static void parse_declaration_of(dt_parser *p, dt_syntax *syntax, dt_declaration_kind kind, const char *word) {
+    dt_declaration *d = DT_NEW(p->arena, dt_declaration);
+    d->kind = kind;
+    const dt_token *name = dt_parser_peek(p, 0);
+    if (!dt_parser_expect(p, DT_TOKEN_NAME, dt_arena_format(p->arena, "after %s", word))) {
+        syntax->incomplete = true;
+        return;
+    }
+    d->name = name->text;
+    d->span = name->span;
+    if (d->kind == DT_DECLARATION_OPTION && dt_parser_is(p, DT_TOKEN_COLON)) {
+        parse_language_option(p, syntax, d);
+        return;
+    }
+    bool is_value = kind == DT_DECLARATION_CONST || kind == DT_DECLARATION_OPTION || kind == DT_DECLARATION_LAUNCH || kind == DT_DECLARATION_DATA;
+    if (is_value) {
+        dt_parser_expect(p, DT_TOKEN_ASSIGN, "after the name");
+        d->value = dt_parse_expression(p);
+        if (p->panicked) d->value->kind = DT_EXPRESSION_BROKEN;
+    } else {
+        parse_callable(p, d);
+    }
+    dt_list_push(p->arena, &syntax->declarations, d);
 }
 
 static void parse_declaration(dt_parser *p, dt_syntax *syntax) {
@@ -360,40 +441,34 @@ static void parse_declaration(dt_parser *p, dt_syntax *syntax) {
         parse_uses(p, syntax);
         return;
     }
-    const char *spelling = word->text != NULL ? word->text : dt_token_spelling(word->kind);
-    const char *words[sizeof declarations / sizeof *declarations];
-    for (size_t i = 0; i < sizeof declarations / sizeof *declarations; i++) {
-        words[i] = declarations[i].word;
-        if (strcmp(declarations[i].word, spelling) != 0) continue;
-        dt_parser_next(p);
-        dt_declaration *d = DT_NEW(p->arena, dt_declaration);
-        d->kind = declarations[i].kind;
-        const dt_token *name = dt_parser_peek(p, 0);
-        if (!dt_parser_expect(p, DT_TOKEN_NAME, dt_arena_format(p->arena, "after %s", spelling))) return;
-        d->name = name->text;
-        d->span = name->span;
-        if (d->kind == DT_DECLARATION_OPTION && dt_parser_is(p, DT_TOKEN_COLON)) {
-            parse_language_option(p, syntax, d);
+    enum {
+        n_words = sizeof declarations / sizeof *declarations
+    };
+    const char *words[n_words];
+    for (size_t i = 0; i < n_words; i++) words[i] = declarations[i].word;
+    const char *spelling = word->text != NULL ? word->text : dt_token_spelling(word->kind), *meant = declares(spelling) ? spelling : NULL;
+    if (meant == NULL) {
+        dt_diagnostic *error = complain(p, "use, const, option, launch, fn, layer, model, optimizer, data or step", "");
+        bool helped = help_with_word(error, word);
+        if (!helped && word->kind == DT_TOKEN_NAME) meant = dt_text_nearest(spelling, words, n_words);
+        if (meant != NULL) dt_diagnostic_help(error, "did you mean %s?", meant);
+        if (meant == NULL && dt_parser_peek(p, 1)->kind == DT_TOKEN_ASSIGN) dt_diagnostic_help(error, "a value is declared: const %s = …", spelling);
+        if (meant == NULL || dt_parser_peek(p, 1)->kind != DT_TOKEN_NAME) {
+            declare_broken(p, syntax);
             return;
         }
-        bool is_value = d->kind == DT_DECLARATION_CONST || d->kind == DT_DECLARATION_OPTION || d->kind == DT_DECLARATION_LAUNCH;
-        if (is_value || d->kind == DT_DECLARATION_DATA) {
-            if (dt_parser_expect(p, DT_TOKEN_ASSIGN, "after the name")) d->value = dt_parse_expression(p);
-        } else {
-            parse_callable(p, d);
-        }
-        dt_list_push(p->arena, &syntax->declarations, d);
-        return;
+        p->panicked = false; /* taken for what was meant */
     }
-    dt_diagnostic *error = complain(p, "use, const, option, launch, fn, layer, model, optimizer, data or step", "");
-    if (!help_with_word(error, word) && word->kind == DT_TOKEN_NAME) dt_diagnostic_suggest(error, spelling, words, sizeof words / sizeof *words);
+    dt_parser_next(p);
+    for (size_t i = 0; i < n_words; i++)
+        if (strcmp(words[i], meant) == 0) parse_declaration_of(p, syntax, declarations[i].kind, spelling);
 }
 
 /* A mistake between declarations: on to a line that begins with a word that declares. */
 static void recover_declaration(dt_parser *p) {
-    for (bool at_line_start = false; !dt_parser_is(p, DT_TOKEN_END); at_line_start = dt_parser_next(p)->kind == DT_TOKEN_NEWLINE) {
+    for (; !dt_parser_is(p, DT_TOKEN_END); dt_parser_next(p)) {
         const dt_token *token = dt_parser_peek(p, 0);
-        if (!at_line_start || token->span.column != 1 || token->text == NULL) continue;
+        if (token->span.column != 1 || token->text == NULL) continue;
         if (strcmp(token->text, "use") == 0 || declares(token->text)) break;
     }
     p->panicked = false;

@@ -4,7 +4,8 @@
 
 #include "frontends/dsl/syntax.h"
 
-/* The program in `text`, known to the diagnostics as `file`. Never NULL; worth elaborating only when the diagnostics hold no errors. */
+/* The program in `text`, known to the diagnostics as `file`. Never NULL. What was not understood is broken or
+ * incomplete in it (syntax.h), so that the rest can be elaborated: mistakes of all kinds are shown together. */
 dt_syntax *dt_parse(dt_arena *arena, dt_diagnostics *diagnostics, int file, const char *text);
 
 /* One expression and nothing else: the value of -D name=value. */
@@ -29,10 +30,12 @@ bool dt_parser_expect(dt_parser *p, dt_token_kind kind, const char *where); /* r
 /* The closing bracket of `open`; when the line has ended without it, the opening one is what is shown. */
 void dt_parser_expect_close(dt_parser *p, dt_token_kind kind, const char *where, dt_span open);
 void dt_parser_expected(dt_parser *p, const char *what);
-bool dt_parser_enter(dt_parser *p); /* one level deeper; false when too deep, reported. Always paired with leave */
+dt_diagnostic *dt_parser_error(dt_parser *p, dt_span span, const char *format, ...) __attribute__((format(printf, 3, 4))); /* and panics */
+bool dt_parser_begins_declaration(const dt_parser *p); /* at the beginning of a line: what stands before it has ended */
+bool dt_parser_enter(dt_parser *p);                    /* one level deeper; false when too deep, reported. Always paired with leave */
 void dt_parser_leave(dt_parser *p);
 
-dt_expression *dt_parse_expression(dt_parser *p); /* never NULL; after a mistake a NONE */
+dt_expression *dt_parse_expression(dt_parser *p); /* never NULL; after a mistake a BROKEN */
 dt_type_syntax *dt_parse_type(dt_parser *p, bool may_be_enum);
 void dt_parse_parameters(dt_parser *p, dt_callable *callable); /* ( … ) */
 /* `value, name: value, …` up to what ends the list; may break lines inside brackets only, which the lexer has seen to. */

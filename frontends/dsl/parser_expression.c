@@ -117,11 +117,17 @@ static dt_expression *parse_primary(dt_parser *p) {
     case DT_TOKEN_TRUE:
     case DT_TOKEN_FALSE: e = make(p, DT_EXPRESSION_BOOL, token->span); break;
     case DT_TOKEN_NONE: e = make(p, DT_EXPRESSION_NONE, token->span); break;
-    case DT_TOKEN_NAME: e = make(p, DT_EXPRESSION_NAME, token->span); break;
+    case DT_TOKEN_NAME:
+        if (!dt_parser_begins_declaration(p)) e = make(p, DT_EXPRESSION_NAME, token->span);
+        break;
     case DT_TOKEN_FN: return parse_lambda(p);
     case DT_TOKEN_OPEN_ROUND:
     case DT_TOKEN_OPEN_SQUARE: return parse_bracketed(p);
-    default: dt_parser_expected(p, "an expression"); return make(p, DT_EXPRESSION_NONE, token->span);
+    default: break;
+    }
+    if (e == NULL) {
+        dt_parser_expected(p, "an expression");
+        return make(p, DT_EXPRESSION_BROKEN, token->span);
     }
     dt_parser_next(p);
     e->text = token->text;
@@ -179,7 +185,7 @@ static dt_expression *parse_power(dt_parser *p) {
 static dt_expression *parse_unary(dt_parser *p) {
     if (!dt_parser_is(p, DT_TOKEN_MINUS) && !dt_parser_is(p, DT_TOKEN_PLUS)) return parse_power(p);
     const dt_token *sign = dt_parser_next(p);
-    if (!dt_parser_enter(p)) return make(p, DT_EXPRESSION_NONE, sign->span);
+    if (!dt_parser_enter(p)) return make(p, DT_EXPRESSION_BROKEN, sign->span);
     dt_expression *operand = parse_unary(p);
     dt_parser_leave(p);
     if (sign->kind == DT_TOKEN_PLUS) return operand;
@@ -223,7 +229,7 @@ static dt_expression *parse_level(dt_parser *p, int level) {
     if (level == LEVEL_NOT && dt_parser_is(p, DT_TOKEN_NOT)) {
         dt_expression *e = make(p, DT_EXPRESSION_UNARY, dt_parser_next(p)->span);
         e->operator= DT_TOKEN_NOT;
-        if (!dt_parser_enter(p)) return e->a = make(p, DT_EXPRESSION_NONE, e->span), e;
+        if (!dt_parser_enter(p)) return e->a = make(p, DT_EXPRESSION_BROKEN, e->span), e;
         e->a = parse_level(p, LEVEL_NOT);
         dt_parser_leave(p);
         e->span = join(e->span, e->a->span);
@@ -233,17 +239,13 @@ static dt_expression *parse_level(dt_parser *p, int level) {
     for (int n = 0; !p->panicked && at_operator_of(p, level); n++) {
         const dt_token *operator= dt_parser_peek(p, 0);
         if (n >= MOST_OPERATORS) {
-            dt_diagnostic *error = dt_diagnostics_add(p->diagnostics, DT_SEVERITY_ERROR, operator->span,
-                                                      "the expression has more than %d operators in a row", MOST_OPERATORS);
+            dt_diagnostic *error = dt_parser_error(p, operator->span, "the expression has more than %d operators in a row", MOST_OPERATORS);
             dt_diagnostic_help(error, "give a part of it a name: part = …");
-            p->panicked = true;
             break;
         }
         if (n > 0 && (level == LEVEL_COMPARE || level == LEVEL_RANGE)) {
-            dt_diagnostic *error =
-                dt_diagnostics_add(p->diagnostics, DT_SEVERITY_ERROR, operator->span, "%s does not chain", dt_token_spelling(operator->kind));
-            dt_diagnostic_help(error, "join two comparisons with and");
-            p->panicked = true;
+            dt_diagnostic_help(dt_parser_error(p, operator->span, "%s does not chain", dt_token_spelling(operator->kind)),
+                               "join two comparisons with and");
             break;
         }
         dt_parser_next(p);
@@ -269,7 +271,7 @@ static dt_expression *parse_conditional(dt_parser *p) {
 }
 
 dt_expression *dt_parse_expression(dt_parser *p) {
-    if (!dt_parser_enter(p)) return make(p, DT_EXPRESSION_NONE, dt_parser_peek(p, 0)->span);
+    if (!dt_parser_enter(p)) return make(p, DT_EXPRESSION_BROKEN, dt_parser_peek(p, 0)->span);
     dt_expression *left = parse_conditional(p);
     for (int n = 0; n < 100 && !p->panicked && dt_parser_is(p, DT_TOKEN_PIPE); n++) {
         dt_span span = dt_parser_next(p)->span;

@@ -40,6 +40,7 @@ typedef struct dt_callable {
     DT_LIST(dt_parameter) parameters;
     DT_LIST(dt_type_syntax *) results; /* empty: not stated */
     dt_block body;
+    bool broken; /* its head, or its end, was not understood, which was said: there may be parameters that are not here */
 } dt_callable;
 
 typedef enum dt_expression_kind {
@@ -61,7 +62,8 @@ typedef enum dt_expression_kind {
     DT_EXPRESSION_RANGE,       /* a..b */
     DT_EXPRESSION_LAMBDA,      /* callable, whose body is one return */
     DT_EXPRESSION_PIPE,        /* a | b */
-    DT_EXPRESSION_AS           /* a as text */
+    DT_EXPRESSION_AS,          /* a as text */
+    DT_EXPRESSION_BROKEN       /* not understood, which was said: poison */
 } dt_expression_kind;
 
 struct dt_expression {
@@ -105,6 +107,7 @@ struct dt_statement {
     dt_argument_list arguments;
     dt_block body, otherwise;
     dt_callable *callable;
+    bool broken; /* not understood, which was said: targets are all the names that it may have bound */
 };
 
 typedef enum dt_declaration_kind {
@@ -144,6 +147,7 @@ typedef struct dt_syntax {
     DT_LIST(dt_use) uses;
     DT_LIST(dt_language_option) options;
     DT_LIST(dt_declaration *) declarations;
+    bool incomplete; /* something was not understood, which was said, and what it would have declared is not known */
 } dt_syntax;
 
 #endif
