@@ -321,6 +321,41 @@ class program {
 
 /* ---- sessions ---- */
 
+/* The processes of a run; a process that nobody launched is a run of one. They outlive the sessions that have them (options.processes = all.get()).
+ * One that was not closed when it goes has met an error: the others are told. */
+class processes {
+  public:
+    explicit processes(double deadline_seconds = 0) {
+        auto options = detail::sized<dtrt_processes_options>();
+        options.deadline_seconds = deadline_seconds;
+        dtrt_processes *opened = nullptr;
+        detail::check_dtrt(dtrt_processes_open(&options, &opened));
+        processes_.reset(opened);
+    }
+
+    dtrt_processes_info describe() const {
+        auto info = detail::sized<dtrt_processes_info>();
+        detail::check_dtrt(dtrt_processes_describe(get(), &info));
+        return info;
+    }
+    void abort(const std::string &reason) { detail::check_dtrt(dtrt_processes_abort(get(), reason.c_str())); }
+    void close() {
+        dt_status *status = dtrt_processes_close(get());
+        if (status == nullptr || status->code != DT_FAILED_PRECONDITION) processes_.release(); /* else sessions hold them */
+        detail::check_dtrt(status);
+    }
+    dtrt_processes *get() const { return processes_.get(); }
+
+  private:
+    struct leave {
+        void operator()(dtrt_processes *held) const {
+            dtrt_status_free(dtrt_processes_abort(held, "it has ended without closing its processes"));
+            dtrt_status_free(dtrt_processes_close(held));
+        }
+    };
+    std::unique_ptr<dtrt_processes, leave> processes_;
+};
+
 /* dtrt_session_options with a member's default where nothing is said: auto options = dt::session_options(); options.replicas = 2; */
 inline dtrt_session_options session_options() { return detail::sized<dtrt_session_options>(); }
 inline dtrt_train_options train_options() { return detail::sized<dtrt_train_options>(); }

@@ -2,6 +2,7 @@
  *
  *   dtrt_program   an artifact, opened; read-only, shared by any number of sessions and threads
  *   dtrt_session   its variables on devices, ready to step
+ *   dtrt_processes those that a launcher started together, for sessions that they share
  *   dtrt_pipeline  data of the program, batch after batch
  *
  * Errors     dt_status.h says how a function tells that it failed. What it gives through a pointer is then NULL or 0; a struct or an array that it
@@ -191,6 +192,53 @@ typedef enum dtrt_text_format {
 /* The event in words, without a newline after it; *text is "" where nothing is said. The caller frees it with dtrt_free. */
 DT_API dt_status *dtrt_event_text(const dtrt_event *event, dtrt_text_format format, char **text);
 
+/* ---- several processes ---- */
+
+/* The processes of a run, which a launcher of MPI has started: `mpirun -n 4 ./app`. A session with them is one training in all of them: each process
+ * has a part of the global batch, and all have the same variables, reports and totals, with the bits of one process.
+ *
+ * Rows        A step is given the rows of this process, as a DistributedSampler deals them out: dtrt_session_rows says which of the global batch.
+ *             Results are of these rows. An input without rows is the same in all processes.
+ * Together    What changes a session is called by all processes, in the same order, with the same arguments but for rows: to create it, initialise,
+ *             step, write, set launch values, open a pipeline, train, evaluate, predict, save, load, to write a timeline, dtrt_bench. Each waits for
+ *             the others there. What reads it, and to destroy it, is each process's own: reports, totals, results, variables.
+ * Files       Process 0 writes them, for all: checkpoints, results, logs. All read, so that a folder is one that all machines see.
+ * Errors      What is wrong with the arguments of one process is everybody's error, before anything has changed: its own sentence there, with the
+ *             number of the process before it elsewhere. So is a call that is not the same in all. What fails in one process while a call is at work
+ *             (to create a session, a whole run, a file that only one cannot read) ends the run of all: every call returns DT_ABORTED with that
+ *             sentence from then on, and sessions can only be destroyed. So it is where a process has died, or has made no call and computed nothing
+ *             for `deadline_seconds`.
+ * The end     No process is ended by the library. A launcher ends the others when one ends with a status other than 0. */
+typedef struct dtrt_processes dtrt_processes;
+
+typedef struct dtrt_processes_options {
+    size_t size;
+    double
+        deadline_seconds; /* how long the others wait for a process that does not get on, its own work between two calls included; 0: ten minutes */
+} dtrt_processes_options;
+
+/* Finds the others. Once in a process, for MPI starts once; where no launcher started it, or started it alone, it is a run of one, which all calls
+ * allow. A thread of its own talks to the others, through the MPI of the launcher: libdt_mpi_NAME.so beside this library, the program, or in ../lib
+ * from there, or the file that DT_MPI_PLUGIN names. `options` or NULL.
+ * Errors  DT_NOT_FOUND (no MPI, no plugin), DT_FAILED_PRECONDITION (MPI was started before), DT_ABORTED (not all processes have come in time). */
+DT_API dt_status *dtrt_processes_open(const dtrt_processes_options *options, dtrt_processes **processes);
+
+/* All processes close, when each has destroyed its sessions. DT_ABORTED: the run has failed, or another one has not come to its end; it is closed
+ * here all the same, and memory that messages may still reach stays the process's. NULL is allowed. */
+DT_API dt_status *dtrt_processes_close(dtrt_processes *processes);
+
+typedef struct dtrt_processes_info {
+    size_t size;
+    int number;       /* of this process, from 0 */
+    int n_processes;  /* 1: it is alone */
+    const char *note; /* what is likely not meant: srun was not told of MPI, so each process is alone; or NULL */
+} dtrt_processes_info;
+
+DT_API dt_status *dtrt_processes_describe(const dtrt_processes *processes, dtrt_processes_info *info);
+
+/* This process cannot go on: from now on every call that the others make, or wait in, returns DT_ABORTED with `reason`. From any thread. */
+DT_API dt_status *dtrt_processes_abort(dtrt_processes *processes, const char *reason);
+
 /* ---- sessions ---- */
 
 typedef struct dtrt_session_options {
@@ -211,6 +259,10 @@ typedef struct dtrt_session_options {
                                    message names the kernel and its lines of the program */
     int measure_kernels;        /* how long each kernel takes, for what dtrt_train writes to `log_dir` */
     int64_t timeline_steps;     /* of which, the newest, a timeline is kept, for dtrt_write_timeline; 0: none */
+    dtrt_processes *processes;  /* that train this session together, of which all create it, with the same options but for `devices`; or NULL. Then
+                                   devices are those of each process, NULL its share of the cores, and replicas and global_batch those of all */
+    int shard_optimizer;        /* each process keeps its share of the optimizer's slots alone */
+    int fast_sums;              /* MPI, or NCCL, adds up sums over processes, and their bits are not promised */
 } dtrt_session_options;
 
 /* Allocates all that steps need: no memory is allocated inside them. `options` or NULL. Variables are 0 until dtrt_initialize, a load or a write.
@@ -229,10 +281,15 @@ typedef struct dtrt_session_info {
     int64_t n_steps;   /* training steps done: launch.counter of the next one */
     int64_t epoch;     /* of training: done */
     int64_t examples;  /* of training: consumed in the epoch under way */
+    int64_t n_rows;    /* of a full batch, that this process gives: the global batch where it is alone */
 } dtrt_session_info;
 
 DT_API dt_status *dtrt_session_describe(dtrt_session *session, dtrt_session_info *info);
 DT_API dtrt_program *dtrt_session_program(dtrt_session *session); /* the session's hold, not the caller's; NULL for NULL */
+
+/* Which rows of a batch of `rows` this process gives: *n_rows from *first on. All of them where it is alone; of a short batch the last processes may
+ * have none. DT_INVALID_ARGUMENT: a batch has 1 to the global batch. */
+DT_API dt_status *dtrt_session_rows(dtrt_session *session, int64_t rows, int64_t *first, int64_t *n_rows);
 
 /* New variables by the program's initialisers, from the seed; from the weights packed into the artifact where there are any. Training begins at step
  * 0. */
@@ -244,21 +301,23 @@ DT_API dt_status *dtrt_initialize(dtrt_session *session);
  *
  * arrays  [n_inputs of the step] in its order. Type and shape are those of the input; those with rows have as many rows each, 1 to the global batch.
  *         A dense aligned array is read where it is, another one is copied to the input's buffer. One whose `data` is NULL stands for the input's
- * buffer (dtrt_step_buffer); `arrays` NULL: all inputs do. rows    of the batch; 0: those of the arrays, or a full batch where no array has rows.
+ *         buffer (dtrt_step_buffer); `arrays` NULL: all inputs do.
+ * rows    of the batch; 0: those of the arrays, or a full batch where no array has rows. Of several processes each gives its own rows
+ *         (dtrt_session_rows), of which it may have none: arrays of 0 rows.
  * Blocks  until the step has run; reports, results and variables can then be read. A step that trains advances the session's counter.
  * Errors  DT_INVALID_ARGUMENT: the arrays, nothing was run. DT_OUT_OF_RANGE: an index of the data, or a report that is not a number; the step has
  *         run, and counts. */
 DT_API dt_status *dtrt_step(dtrt_session *session, int step, const dtrt_array *arrays, int64_t rows);
 
-/* Where to write an input so that the next dtrt_step reads it in place: *data has room for a full global batch, dense. It is the session's, stays
- * where it is, and keeps what is written there. `bytes` or NULL. */
+/* Where to write an input so that the next dtrt_step reads it in place: *data has room for this process's rows of a full batch, dense. It is the
+ * session's, stays where it is, and keeps what is written there. `bytes` or NULL. */
 DT_API dt_status *dtrt_step_buffer(dtrt_session *session, int step, int input, void **data, size_t *bytes);
 
 /* Fills buffers [n_inputs] with a batch of at most `most_rows`, and says of how many rows; 0 rows: there are no more. */
 typedef int dtrt_fill_callback(void *context, dtrt_session *session, void *const *buffers, int64_t most_rows, int64_t *rows);
 
 /* Runs the step on what `fill` gives, batch after batch, until it has no more, or has been asked `most_steps` times (0: no limit). *n_steps (or
- * NULL): how many were run. A callback that stops is no error. */
+ * NULL): how many were run. A callback that stops is no error. Of several processes it ends when none has more, or one stops. */
 DT_API dt_status *dtrt_step_callback(dtrt_session *session, int step, dtrt_fill_callback *fill, void *context, int64_t most_steps, int64_t *n_steps);
 
 /* Reports of the last dtrt_step of this step alone, and of all since dtrt_reset_totals, as dtrun prints them: values [n_reports of the step]. Before
@@ -275,8 +334,9 @@ DT_API dt_status *dtrt_result(dtrt_session *session, int step, int result, void 
 
 /* ---- variables ---- */
 
-/* Copies a variable, dense. DT_INVALID_ARGUMENT: `bytes` is not its size, or the array not of its type and shape. A slot of a forward-only session is
- * not there: DT_FAILED_PRECONDITION. */
+/* Copies a variable, dense. DT_INVALID_ARGUMENT: `bytes` is not its size, or the array not of its type and shape. DT_FAILED_PRECONDITION: a slot of a
+ * forward-only session is not there; one that processes share out (shard_optimizer) is whole nowhere but in a checkpoint. All processes write the
+ * same. */
 DT_API dt_status *dtrt_read(dtrt_session *session, int variable, void *data, size_t bytes);
 DT_API dt_status *dtrt_write(dtrt_session *session, int variable, const dtrt_array *array);
 
@@ -318,8 +378,8 @@ typedef struct dtrt_pipeline_info {
 DT_API dt_status *dtrt_pipeline_describe(dtrt_pipeline *pipeline, dtrt_pipeline_info *info);
 /* Goes to an example of an epoch; a pipeline begins at 0, 0. */
 DT_API dt_status *dtrt_pipeline_seek(dtrt_pipeline *pipeline, int64_t epoch, int64_t position);
-/* The next batch, to look at: arrays [n_components], or NULL. They live until the next call for the pipeline. *rows 0: the epoch is over, and the
- * next one begins. */
+/* The next batch, to look at: arrays [n_components], or NULL, with this process's rows. They live until the next call for the pipeline. *rows: of the
+ * batch of all processes; 0: the epoch is over, and the next one begins. */
 DT_API dt_status *dtrt_pipeline_next(dtrt_pipeline *pipeline, dtrt_array *arrays, int64_t *rows);
 /* Runs step `step` on the next batch. *rows (or NULL) 0: the epoch is over, nothing was run, and the next one begins. Of a step that trains the
  * session remembers where it is in the data, for checkpoints. */

@@ -134,13 +134,14 @@ static void share_cores(const record *all, int n, int process, dt_agreement *agr
     agreed->n_cores = dt_cpu_n_cores();
 }
 
-dt_status *dt_rendezvous(const dt_artifact *artifact, const char *command, const dt_kernels_options *kernels, const dt_run_options *run,
-                         dt_agreement *agreed, dt_text *note) {
+dt_status *dt_rendezvous(const dt_artifact *artifact, const void *bytes, size_t n_bytes, const char *command, const dt_kernels_options *kernels,
+                         const dt_run_options *run, dt_agreement *agreed, dt_text *note) {
     int n = dt_processes_count(run->processes), process = dt_processes_number(run->processes);
     uint64_t hash = DT_HASH_SEED;
     *agreed = (dt_agreement){.n_cores = dt_cpu_n_cores()};
     if (n == 1) return NULL;
-    DT_TRY(dt_file_hash(artifact->path, &hash)); /* code and constants that were altered would be run */
+    if (bytes != NULL) hash = dt_hash_bytes(bytes, n_bytes, hash);
+    if (bytes == NULL) DT_TRY(dt_file_hash(artifact->path, &hash)); /* code and constants that were altered would be run */
     record *all = dt_allocate_zeroed((size_t)n, sizeof *all);
     if (all == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     all[process] = record_of(artifact, command, kernels, run);

@@ -13,8 +13,8 @@ typedef struct dt_agreement {
 } dt_agreement;
 
 /* Compares the artifact, the options and `command`, which is what is run, of all processes. What differs is everybody's error, with both sides. A
- * line that is worth saying is appended to `note`. Alone there is nothing to compare. */
-dt_status *dt_rendezvous(const dt_artifact *artifact, const char *command, const dt_kernels_options *kernels, const dt_run_options *run,
-                         dt_agreement *agreed, dt_text *note);
+ * line that is worth saying is appended to `note`. Alone there is nothing to compare. bytes: [n_bytes] of the artifact; NULL: those of its file. */
+dt_status *dt_rendezvous(const dt_artifact *artifact, const void *bytes, size_t n_bytes, const char *command, const dt_kernels_options *kernels,
+                         const dt_run_options *run, dt_agreement *agreed, dt_text *note);
 
 #endif

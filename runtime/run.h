@@ -118,6 +118,9 @@ dt_status *dt_run_set_launch_values(dt_session *session, const dt_run_options *o
 /* What a checkpoint says of the session whatever its training has done, in a state of zeros. data: the pipeline's name. */
 dt_status *dt_run_describe(const dt_session *session, const char *data, dt_checkpoint_state *state);
 
+/* Which rows of each global batch this process holds, {0} where all: options->on's session, or one that is to be created with `about`. */
+dt_status *dt_run_find_rows(const dt_kernels *kernels, const dt_run_options *options, const dt_session_options *about, dt_row_range *rows);
+
 /* options->on's session, or a new one, which dt_run_free_session frees. */
 dt_status *dt_run_open_session(const dt_kernels *kernels, const dt_run_options *options, const dt_session_options *about, dt_session **session);
 void dt_run_free_session(const dt_run_options *options, dt_session *session);

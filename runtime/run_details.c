@@ -68,7 +68,7 @@ static dt_status *open_samples(dt_run_details *details, const dt_kernels *kernel
                                 .seed = about->seed,
                                 .ignore_bad_index = true,
                                 .progress = dt_processes_progress(about->processes)};
-    DT_TRY(dt_session_find_rows(kernels, about, &data.part));
+    DT_TRY(dt_run_find_rows(kernels, details->options, about, &data.part));
     DT_TRY(dt_pipeline_open(kernels, &details->artifact->pipelines[details->artifact->steps[details->sampler].pipeline], &data, &details->samples));
     return dt_pipeline_check(details->samples, details->sampler);
 }

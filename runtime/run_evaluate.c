@@ -78,7 +78,7 @@ dt_status *dt_run_evaluate(const dt_kernels *kernels, const dt_run_options *opti
                                 .stop = options->stop,
                                 .progress = dt_processes_progress(options->processes),
                                 .timeline = options->timeline};
-    DT_TRY(dt_session_find_rows(kernels, &about, &data.part));
+    DT_TRY(dt_run_find_rows(kernels, options, &about, &data.part));
     dt_status *status = dt_pipeline_open(kernels, &artifact->pipelines[from], &data, &pipeline);
     if (status == NULL) about.steps_per_epoch = dt_pipeline_n_batches(pipeline);
     if (status == NULL) status = dt_run_open_session(kernels, options, &about, &session);

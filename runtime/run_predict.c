@@ -179,7 +179,7 @@ static dt_status *open_input(prediction *all, const dt_kernels *kernels, const d
     dt_artifact_pipeline files = pipeline_of(options, about->rows, arguments, stages);
     dt_pipeline_options data = {
         .folder = NULL, .replicas = about->replicas, .rows = about->rows, .seed = about->seed, .ignore_bad_index = options->ignore_bad_index};
-    DT_TRY(dt_session_find_rows(kernels, about, &data.part));
+    DT_TRY(dt_run_find_rows(kernels, options, about, &data.part));
     if (options->n_inputs > 0) return dt_pipeline_open(kernels, &files, &data, &all->pipeline);
     int from;
     if (options->from == NULL && all->about->pipeline < 0)

@@ -233,6 +233,12 @@ void dt_run_log_started(dt_log *log, const dt_kernels *kernels, dt_session *sess
 
 /* ---- a session of the caller's ---- */
 
+dt_status *dt_run_find_rows(const dt_kernels *kernels, const dt_run_options *options, const dt_session_options *about, dt_row_range *rows) {
+    if (options->on == NULL) return dt_session_find_rows(kernels, about, rows);
+    *rows = dt_session_rows_here(options->on->session);
+    return NULL;
+}
+
 dt_status *dt_run_open_session(const dt_kernels *kernels, const dt_run_options *options, const dt_session_options *about, dt_session **session) {
     if (options->on == NULL) return dt_session_create(kernels, about, session);
     *session = options->on->session;

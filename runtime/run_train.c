@@ -277,7 +277,7 @@ static dt_status *open_data(training *run, const dt_checkpoint_state *saved) {
                                 .stop = options->stop,
                                 .progress = dt_processes_progress(options->processes),
                                 .timeline = options->timeline};
-    DT_TRY(dt_session_find_rows(run->kernels, &run->about, &data.part));
+    DT_TRY(dt_run_find_rows(run->kernels, run->options, &run->about, &data.part));
     DT_TRY(dt_pipeline_open(run->kernels, &run->artifact->pipelines[run->from], &data, &run->data));
     if (run->evaluate < 0) return NULL;
     return dt_pipeline_open(run->kernels, &run->artifact->pipelines[run->artifact->steps[run->evaluate].pipeline], &data, &run->test_data);

@@ -10,7 +10,8 @@ import sys
 import dt
 
 HERE = pathlib.Path(__file__).resolve().parent.parent / "python"
-CLASSES = (dt.Program, dt.Session, dt.Training, dt.Report, dt.LaunchValues, dt.Step, dt.Tensor, dt.Layer, dt.Picture, dt.Finding, dt.Diagnostic)
+CLASSES = (dt.Program, dt.Session, dt.Processes, dt.Training, dt.Report, dt.LaunchValues, dt.Step, dt.Tensor, dt.Layer, dt.Picture, dt.Finding,
+           dt.Diagnostic)
 
 
 def text_of(thing):

@@ -10,9 +10,10 @@ from dt._dt import (Aborted, AlreadyExists, CompileError, DataLoss, Error, Faile
 from dt._dt import version as __version__
 from dt.program import (CompileWarning, Diagnostic, Finding, Layer, Picture, Program, Step, Tensor, compile, devices, export_weights, open,
                         report)
+from dt.processes import Processes
 from dt.session import LaunchValues, Session
 from dt.training import Report, Training
 
-__all__ = ["compile", "open", "devices", "export_weights", "report", "Program", "Session", "Training", "Report", "LaunchValues", "Step", "Tensor",
-           "Layer", "Picture", "Finding", "Diagnostic", "CompileWarning", "Error", "CompileError", "InvalidArgument", "NotFound", "AlreadyExists",
+__all__ = ["compile", "open", "devices", "export_weights", "report", "Program", "Session", "Processes", "Training", "Report", "LaunchValues", "Step",
+           "Tensor", "Layer", "Picture", "Finding", "Diagnostic", "CompileWarning", "Error", "CompileError", "InvalidArgument", "NotFound", "AlreadyExists",
            "OutOfRange", "DataLoss", "FailedPrecondition", "ResourceExhausted", "Unimplemented", "Aborted", "InputOutput", "InternalError"]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dt import _dt, html
 
 if TYPE_CHECKING:
+    from dt.processes import Processes
     from dt.session import Session
 
 Path = str | os.PathLike[str]
@@ -308,7 +309,8 @@ class Program(_dt.Program):
 
     def session(self, *, devices: str = "cpu", threads: int = 0, replicas: int = 1, global_batch: int = 0, seed: int = 0, data: Path | None = None,
                 checkpoints: Path | None = None, forward_only: bool = False, ignore_bad_index: bool = False, libraries: bool = True,
-                deadline: float = 0, check_numerics: bool = False, measure_kernels: bool = False, timeline_steps: int = 0) -> Session:
+                deadline: float = 0, check_numerics: bool = False, measure_kernels: bool = False, timeline_steps: int = 0,
+                processes: Processes | None = None, shard_optimizer: bool = False, fast_sums: bool = False) -> Session:
         """Put the variables of the program on devices, with new values from the seed.
 
         - `devices`: `"cpu"`, one device with all cores; `"cpu:2"`, the cores divided evenly among two; `"cpu:2x4"`, two of four; `"cuda:0"`.
@@ -325,13 +327,17 @@ class Program(_dt.Program):
           lines of the program.
         - `measure_kernels`: how long each kernel takes is measured, for the `log_dir` of `train`.
         - `timeline_steps`: of how many steps, the newest, a timeline is kept for `write_timeline`; 0: none.
+        - `processes`: those that train this session together, of which all create it; None: this one alone. Devices are those of each, `"cpu"` its
+          share of the cores; replicas and the global batch are those of all.
+        - `shard_optimizer`: each process keeps its share of the optimizer's slots alone.
+        - `fast_sums`: MPI, or NCCL, adds up sums over processes, and their bits are not promised.
         """
         from dt.session import Session
 
         return Session._create(self, checkpoints, devices=devices, threads=threads, replicas=replicas, global_batch=global_batch, seed=seed,
                                forward_only=forward_only, ignore_bad_index=ignore_bad_index, no_libraries=not libraries, deadline=deadline,
                                data=None if data is None else os.fspath(data), check_numerics=check_numerics, measure_kernels=measure_kernels,
-                               timeline_steps=timeline_steps)
+                               timeline_steps=timeline_steps, processes=processes, shard_optimizer=shard_optimizer, fast_sums=fast_sums)
 
     def info(self) -> str:
         """What the program holds, as `dtrun info` prints it: variables, steps, data, code, memory."""

@@ -9,6 +9,7 @@ from typing import Any, AnyStr
 import numpy
 
 from dt import _dt
+from dt.processes import Processes
 from dt.program import Path, Program
 from dt.training import Bars, Epochs, Report, Training, remark
 
@@ -63,11 +64,14 @@ class Session(_dt.Session):
     """What it runs."""
     checkpoints: str | None
     """The folder where `train` and `save` write checkpoints."""
+    processes: Processes | None
+    """Those that train it together, of which this is one; None: it is alone."""
 
     @classmethod
     def _create(cls, program: Program, checkpoints: Path | None, **options: Any) -> Session:
         session = cls(program, _as_array, remark, **options)
         session.program = program
+        session.processes = options["processes"]
         session.checkpoints = None if checkpoints is None else os.fspath(checkpoints)
         return session
 
@@ -82,6 +86,12 @@ class Session(_dt.Session):
     def global_batch(self) -> int:
         """Rows of a full step."""
         return self._describe()[1]
+
+    @property
+    def rows(self) -> slice:
+        """Which rows of each global batch this process gives: `step("train", image=batch[session.rows])`. All of them where it is alone."""
+        first, n = self._describe()[10:]
+        return slice(first, first + n)
 
     @property
     def seed(self) -> int:
@@ -117,7 +127,7 @@ class Session(_dt.Session):
         if self.closed:
             return "<dt.Session, closed>"
         try:
-            replicas, global_batch, _, _, _, _, _, n_steps, _, _ = self._describe()
+            replicas, global_batch, _, _, _, _, _, n_steps, *_ = self._describe()
         except _dt.FailedPrecondition:  # by another thread, which may also have closed it by now, or by the parent of this process
             return f"<dt.Session of {self.program.name}, in use elsewhere>"
         return f"<dt.Session of {self.program.name}: {replicas} replicas, global batch {global_batch}, {n_steps:,} steps done>"
@@ -149,7 +159,7 @@ class Session(_dt.Session):
         """Train, an epoch for each report that is asked for: `for report in session.train(epochs=5)`.
 
         - `batches`: None: the program's own data. Or anything that gives the batches of an epoch each time it is iterated over, such as a PyTorch
-          `DataLoader` or a `tf.data.Dataset`: tuples in the order of the step's inputs, or dicts of them.
+          `DataLoader` or a `tf.data.Dataset`: tuples in the order of the step's inputs, or dicts of them. Of several processes each gives its rows.
         - `epochs`: how many more.
         - `step`: which step trains.
         - `data`: the program's pipeline to read; None: that of the step.
@@ -190,7 +200,7 @@ class Session(_dt.Session):
         return Training(self._given_epochs(batches, epochs, step, validation, max_steps, progress))
 
     def _own_epochs(self, epochs: int, max_steps: int, progress: bool | None, options: dict[str, Any]) -> Iterator[Report]:
-        listener = Epochs(options["step"], progress)
+        listener = Epochs(options["step"], self._shows(progress))
         until, last = self.epoch + epochs, self.n_steps + max_steps if max_steps else 0
         reason = "pause"
         while reason == "pause":
@@ -212,7 +222,7 @@ class Session(_dt.Session):
                 values, examples = self._pass(batches, step, progress, epoch, epochs, last)
                 seconds = time.perf_counter() - began
             except KeyboardInterrupt:
-                if self.checkpoints is not None:
+                if self.checkpoints is not None and not self._has_others():
                     self.save()
                 raise
             if validation is not None:
@@ -229,7 +239,7 @@ class Session(_dt.Session):
               last: int | None = None) -> tuple[dict[str, float], int]:
         """Runs a step on all batches, or until the session has done `last` training steps: what it reports of them all, and of how many examples."""
         inputs = self._inputs(step)
-        bars = Bars(progress)
+        bars = Bars(self._shows(progress))
         n_batches = len(batches) if isinstance(batches, Sized) else 0
         examples = 0
         self._reset_totals(step)
@@ -243,9 +253,16 @@ class Session(_dt.Session):
                     break
         finally:
             bars.close()
-        if not examples and inputs:
+        if not examples and inputs and not self._has_others():
             raise ValueError(f"{step}: there are no batches: give what can be iterated over again for each epoch, not an iterator that is used up")
         return self._totals(step), examples
+
+    def _has_others(self) -> bool:
+        return self.processes is not None and self.processes.count > 1
+
+    def _shows(self, progress: bool | None) -> bool | None:
+        """Of several processes one shows bars."""
+        return False if progress is None and self.processes is not None and self.processes.number > 0 else progress
 
     def _inputs(self, step: str) -> list[str]:
         found = self.program.steps.get(step)
@@ -269,7 +286,8 @@ class Session(_dt.Session):
         """Run a step that does not train over all of its data, and return what it reports.
 
         The data is the program's own, its pipeline `data` or that of the step; or `batches`, as of `train`; or arrays, one for each input by its
-        name, of any number of rows. A mapping of them is the same, for inputs that are named like a parameter of this: `evaluate({"step": array})`.
+        name, of any number of rows, the same in all processes. A mapping of them is the same, for inputs that are named like a parameter of this:
+        `evaluate({"step": array})`.
         """
         if batches is not None and inputs:
             raise TypeError("evaluate() takes batches, or arrays by name, not both")
@@ -278,7 +296,7 @@ class Session(_dt.Session):
             batches = self._batches(step, arrays)
         if batches is not None:
             return self._pass(batches, step, progress)[0]
-        listener = Epochs(step, progress)
+        listener = Epochs(step, self._shows(progress))
         try:
             self._evaluate(listener, step=step, source=data)
         finally:
@@ -288,8 +306,11 @@ class Session(_dt.Session):
     def predict(self, *arrays: Any, step: str = "predict", **inputs: Any) -> dict[str, numpy.ndarray[Any, Any]]:
         """Run a step on arrays of any number of rows, and return its results by name.
 
-        The arrays are in the order of the step's inputs, or by name, or a mapping of them by name.
+        The arrays are in the order of the step's inputs, or by name, or a mapping of them by name. It is for a process that is alone: of several,
+        each has the results of its rows by `step`.
         """
+        if self._has_others():
+            raise _dt.FailedPrecondition("predict() gives the results of all rows, and each process has those of its own: run step() on them")
         if arrays and inputs:
             raise TypeError("predict() takes arrays in order, or by name, not both")
         is_mapping = len(arrays) == 1 and isinstance(arrays[0], Mapping)
@@ -300,17 +321,18 @@ class Session(_dt.Session):
                 for name, value in parts[-1].items()}
 
     def _batches(self, step: str, arrays: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """The arrays, a global batch after the other."""
+        """The arrays, a global batch after the other, of each the rows of this process."""
         known = {tensor.name: tensor for tensor in self.program.steps[step].inputs} if step in self.program.steps else {}
         split = {name for name in arrays if name in known and known[name].shape and known[name].shape[0] is None and hasattr(arrays[name], "__len__")}
         lengths = {name: len(arrays[name]) for name in split}
         if len(set(lengths.values())) > 1:
             raise ValueError(f"{step}: the arrays have different numbers of rows: {', '.join(f'{name} {n}' for name, n in lengths.items())}")
         rows, batch = max(lengths.values(), default=0), self.global_batch
-        if rows <= batch:
+        if rows <= batch and not self._has_others():
             yield dict(arrays)
-        for begin in range(0, rows, batch) if rows > batch else ():
-            yield {name: array[begin:begin + batch] if name in split else array for name, array in arrays.items()}
+            return
+        for begin in range(0, max(rows, 1), batch):
+            yield {name: array[begin:begin + batch][self.rows] if name in split else array for name, array in arrays.items()}
 
     def generate(self, prompt: AnyStr, *, length: int = 200, temperature: float | None = None, step: str = "sample",
                  made: Callable[[bytes], object] | None = None) -> AnyStr:

@@ -18,7 +18,7 @@ typedef struct dtpy_module {
     PyObject *error;         /* dt.Error */
     PyObject *compile_error; /* dt.CompileError */
     PyObject *of_code[DT_INTERNAL + 1];
-    PyTypeObject *memory, *program, *session;
+    PyTypeObject *memory, *processes, *program, *session;
 } dtpy_module;
 
 /* Of one of its types, or of a subclass; NULL, with an exception. Objects remember it: the search is slow. */
@@ -100,6 +100,17 @@ PyObject *dtpy_export(PyObject *module, PyObject *arguments);
 PyObject *dtpy_program_info(PyObject *program, PyObject *none);
 PyObject *dtpy_program_bench(PyObject *program, PyObject *arguments, PyObject *keywords);
 
+/* ---- processes.c ---- */
+
+extern PyType_Spec dtpy_processes_spec;
+
+typedef struct dtpy_processes {
+    PyObject_HEAD const dtpy_module *module;
+    dtrt_processes *processes; /* NULL: closed */
+} dtpy_processes;
+
+dtrt_processes *dtpy_processes_of(PyObject *object);
+
 /* ---- session.c, session_runs.c ---- */
 
 extern PyType_Spec dtpy_session_spec;
@@ -107,6 +118,7 @@ extern PyType_Spec dtpy_session_spec;
 typedef struct dtpy_session {
     PyObject_HEAD const dtpy_module *module;
     dtpy_program *program;
+    PyObject *processes;   /* that train it together; or NULL */
     dtrt_session *session; /* NULL: closed */
     Py_ssize_t n_views;    /* of its memory that live */
     bool busy;             /* a thread is in a call that releases the GIL, or reads what that left */

@@ -18,7 +18,8 @@ static int fill(PyObject *module) {
     dtpy_module *state = PyModule_GetState(module);
     if (dtpy_add_errors(module, state) < 0) return -1;
     state->memory = add_type(module, &dtpy_memory_spec);
-    state->program = state->memory != NULL ? add_type(module, &dtpy_program_spec) : NULL;
+    state->processes = state->memory != NULL ? add_type(module, &dtpy_processes_spec) : NULL;
+    state->program = state->processes != NULL ? add_type(module, &dtpy_program_spec) : NULL;
     state->session = state->program != NULL ? add_type(module, &dtpy_session_spec) : NULL;
     return state->session != NULL ? PyModule_AddStringConstant(module, "version", dtrt_version()) : -1;
 }
@@ -29,6 +30,7 @@ static int traverse(PyObject *module, visitproc visit, void *arg) {
     Py_VISIT(state->compile_error);
     for (int code = 0; code <= DT_INTERNAL; code++) Py_VISIT(state->of_code[code]);
     Py_VISIT(state->memory);
+    Py_VISIT(state->processes);
     Py_VISIT(state->program);
     Py_VISIT(state->session);
     return 0;
@@ -40,6 +42,7 @@ static int clear(PyObject *module) {
     Py_CLEAR(state->compile_error);
     for (int code = 0; code <= DT_INTERNAL; code++) Py_CLEAR(state->of_code[code]);
     Py_CLEAR(state->memory);
+    Py_CLEAR(state->processes);
     Py_CLEAR(state->program);
     Py_CLEAR(state->session);
     return 0;

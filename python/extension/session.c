@@ -79,7 +79,7 @@ static int64_t count_rows(dtpy_session *self, const dtpy_step *step, const dtrt_
         if (step->input_tensors[i].n_dims > 0 && step->input_tensors[i].dims[0] == DTRT_ROWS) return arrays[i].dims[0];
     dtrt_session_info info = DTRT_INIT(dtrt_session_info);
     dtrt_status_free(dtrt_session_describe(self->session, &info)); /* 0 rows where it fails, and nothing is read then */
-    return info.global_batch;
+    return info.n_rows;
 }
 
 /* dict[name] = value, which is taken over. */
@@ -311,23 +311,28 @@ static PyObject *load_weights(PyObject *object, PyObject *arguments) {
 /* Session(program, as_array, listener, and the options of dtrt_session_options) */
 static PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
     static char *names[] = {
-        "program",          "as_array",     "listener", "devices", "threads",        "replicas",        "global_batch",   "seed", "forward_only",
-        "ignore_bad_index", "no_libraries", "deadline", "data",    "check_numerics", "measure_kernels", "timeline_steps", NULL};
+        "program",      "as_array",         "listener",     "devices",  "threads", "replicas",       "global_batch",    "seed",
+        "forward_only", "ignore_bad_index", "no_libraries", "deadline", "data",    "check_numerics", "measure_kernels", "timeline_steps",
+        "processes",    "shard_optimizer",  "fast_sums",    NULL};
     const dtpy_module *module = dtpy_module_of(type);
     if (module == NULL) return NULL;
     dtrt_session_options options = DTRT_INIT(dtrt_session_options);
-    PyObject *program, *as_array, *listener;
+    PyObject *program, *as_array, *listener, *processes;
     long long threads, replicas, global_batch, seed, timeline_steps;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!OOzLLLLpppdzppL", names, module->program, &program, &as_array, &listener,
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!OOzLLLLpppdzppLOpp", names, module->program, &program, &as_array, &listener,
                                      &options.devices, &threads, &replicas, &global_batch, &seed, &options.forward_only, &options.ignore_bad_index,
                                      &options.no_libraries, &options.deadline_seconds, &options.data, &options.check_numerics,
-                                     &options.measure_kernels, &timeline_steps))
+                                     &options.measure_kernels, &timeline_steps, &processes, &options.shard_optimizer, &options.fast_sums))
         return NULL;
+    if (processes != Py_None && !PyObject_TypeCheck(processes, module->processes))
+        return PyErr_SetString(PyExc_TypeError, "processes: dt.Processes() are, or None"), NULL;
     dtpy_session *self = (dtpy_session *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
     if (self == NULL) return NULL;
     self->module = module;
     self->program = (dtpy_program *)Py_NewRef(program);
     self->as_array = Py_NewRef(as_array);
+    if (processes != Py_None) self->processes = Py_NewRef(processes);
+    if (self->processes != NULL) options.processes = dtpy_processes_of(processes);
     options.threads = threads;
     options.replicas = replicas;
     options.global_batch = global_batch;
@@ -374,18 +379,22 @@ static void deallocate(PyObject *object) {
     dtrt_status_free(destroy(self));
     Py_XDECREF((PyObject *)self->program);
     Py_XDECREF(self->as_array);
+    Py_XDECREF(self->processes);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
     Py_DECREF((PyObject *)type);
 }
 
-/* (replicas, global_batch, seed, memory_bytes, n_devices, n_threads, level, steps, epoch, examples) */
+/* (replicas, global_batch, seed, memory_bytes, n_devices, n_threads, level, steps, epoch, examples, first_row, n_rows) */
 static PyObject *describe(PyObject *object, PyObject *none) {
     (void)none;
     dtpy_session *self = (dtpy_session *)object;
     dtrt_session_info info = DTRT_INIT(dtrt_session_info);
+    int64_t first, n_rows;
     if (!dtpy_is_open(self) || dtpy_raise(self->module, dtrt_session_describe(self->session, &info))) return NULL;
-    return Py_BuildValue("(LLLLiisLLL)", (long long)info.replicas, (long long)info.global_batch, (long long)info.seed, (long long)info.memory_bytes,
-                         info.n_devices, info.n_threads, info.level, (long long)info.n_steps, (long long)info.epoch, (long long)info.examples);
+    if (dtpy_raise(self->module, dtrt_session_rows(self->session, info.global_batch, &first, &n_rows))) return NULL;
+    return Py_BuildValue("(LLLLiisLLLLL)", (long long)info.replicas, (long long)info.global_batch, (long long)info.seed, (long long)info.memory_bytes,
+                         info.n_devices, info.n_threads, info.level, (long long)info.n_steps, (long long)info.epoch, (long long)info.examples,
+                         (long long)first, (long long)n_rows);
 }
 
 static PyObject *is_closed(PyObject *object, void *none) {

@@ -307,7 +307,7 @@ static void end_failed(dt_processes *self) {
         dt_status_free(status);
         nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
     }
-    end_run(self);
+    if (!self->options.outlives) end_run(self);
 }
 
 static void *run_thread(void *argument) {
@@ -488,8 +488,10 @@ void dt_processes_close(dt_processes *processes, int exit_status) {
     dt_event_advance(&processes->wake);
     clock_gettime(CLOCK_REALTIME, &end);
     end.tv_sec += (time_t)CLOSING_SECONDS;
-    if (pthread_timedjoin_np(processes->thread, NULL, &end) != 0) _exit(exit_status); /* somebody else hangs, and this process has all it wants */
-    free_processes(processes);
+    bool hangs = pthread_timedjoin_np(processes->thread, NULL, &end) != 0; /* somebody else does, and this process has all it wants */
+    if (hangs && !processes->options.outlives) _exit(exit_status);
+    if (hangs) pthread_detach(processes->thread);
+    if (!hangs && !(processes->options.outlives && atomic_load(&processes->aborted))) free_processes(processes);
 }
 
 /* ---- exchanges ---- */

@@ -24,6 +24,8 @@ typedef struct dt_processes_options {
     double deadline_seconds; /* without any progress of somebody who is waited for */
     dt_state_file *state;    /* where this process's state is kept; NULL: nowhere */
     atomic_int *stop;        /* number of the signal that asked for the end: of one process, and so of all; NULL: there is none */
+    bool outlives;           /* the process goes on without the others after a failure: nothing of ours ends it, and what messages may still reach is
+                                never given back */
 } dt_processes_options;
 
 enum {
@@ -34,7 +36,7 @@ enum {
 dt_status *dt_processes_open(const dt_processes_options *options, dt_processes **processes);
 /* How long that may take, with this deadline. */
 double dt_processes_start_seconds(double deadline_seconds);
-/* All processes close together, or after a failure with `exit_status` each on its own: then this may not return. */
+/* All processes close together, or after a failure with `exit_status` each on its own: then this may not return, unless the process outlives it. */
 void dt_processes_close(dt_processes *processes, int exit_status);
 /* Returns when all processes have come here: none ends while another is at work. */
 dt_status *dt_processes_finish(dt_processes *processes);

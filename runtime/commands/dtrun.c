@@ -63,7 +63,7 @@ typedef dt_status *run_function(const dt_kernels *kernels, const dt_run_options 
 /* The call becomes what all processes of the run agree on. */
 static dt_status *agree(dtrun_call *call, const dt_artifact *artifact, dt_text *note) {
     dt_agreement agreed;
-    DT_TRY(dt_rendezvous(artifact, call->command, &call->kernels, &call->run, &agreed, note));
+    DT_TRY(dt_rendezvous(artifact, NULL, 0, call->command, &call->kernels, &call->run, &agreed, note));
     if (agreed.level != NULL) call->kernels.level = agreed.level;
     snprintf(call->devices, sizeof call->devices, "cpu:1x%d", agreed.n_cores);
     if (call->run.devices == NULL) call->run.devices = call->devices;

@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "runtime/bench.h"
-#include "runtime/dtrt/session.h"
+#include "runtime/dtrt/processes.h"
 #include "runtime/report/page.h"
 #include "runtime/weights.h"
 
@@ -56,15 +56,44 @@ dt_status *dtrt_devices(char **text) {
 
 /* ---- where time goes ---- */
 
-static dt_status *hold_both(dtrt_program *const programs[2], int n, const dt_kernels *kernels[2]) {
-    DT_TRY(dt_program_hold(programs[0], &kernels[0]));
-    dt_status *status = n > 1 ? dt_program_hold(programs[1], &kernels[1]) : NULL;
+static dt_status *hold_both(dtrt_program *const programs[2], int n, const char *level, const dt_kernels *kernels[2]) {
+    DT_TRY(dt_program_hold(programs[0], level, &kernels[0]));
+    dt_status *status = n > 1 ? dt_program_hold(programs[1], level, &kernels[1]) : NULL;
     if (status != NULL) dtrt_close(programs[0]);
     return status;
 }
 
-static dt_status *measure(dtrt_program *program, const dtrt_session_options *session, const dtrt_bench_options *given, dt_text *text) {
+/* `devices` are those of the shape. */
+static dt_status *measure_on(dtrt_program *program, const dtrt_session_options *shape, const dtrt_bench_options *options,
+                             char devices[DT_API_DEVICES], dt_text *text) {
     static const int64_t DEFAULT_STEPS = 20;
+    const char *level;
+    dt_text note = {0};
+    dt_status *status = dt_api_meet(program, shape, "bench", &level, &note);
+    dt_text_free(&note);
+    DT_TRY(status);
+    dt_run_options run = {.step = options->step,
+                          .from = options->from,
+                          .data = shape->data,
+                          .devices = devices,
+                          .no_libraries = shape->no_libraries != 0,
+                          .fast_sums = shape->fast_sums != 0,
+                          .shard_optimizer = shape->shard_optimizer != 0,
+                          .processes = dt_api_processes(shape->processes),
+                          .replicas = shape->replicas,
+                          .global_batch = shape->global_batch,
+                          .seed = shape->seed};
+    dtrt_program *const programs[] = {program, options->versus};
+    int n = options->versus != NULL ? 2 : 1;
+    const dt_kernels *kernels[2] = {NULL};
+    DT_TRY(hold_both(programs, n, level, kernels));
+    int64_t n_steps = options->n_steps != 0 ? options->n_steps : DEFAULT_STEPS;
+    status = dt_bench_programs(kernels, n, &run, n_steps, options->format == DTRT_JSON, text);
+    for (int i = 0; i < n; i++) dtrt_close(programs[i]);
+    return status;
+}
+
+static dt_status *measure(dtrt_program *program, const dtrt_session_options *session, const dtrt_bench_options *given, dt_text *text) {
     dtrt_session_options shape;
     dtrt_bench_options options;
     char devices[DT_API_DEVICES];
@@ -74,21 +103,13 @@ static dt_status *measure(dtrt_program *program, const dtrt_session_options *ses
     if (options.n_steps < 0 || shape.replicas < 0 || shape.global_batch < 0 || (unsigned)options.format > DTRT_JSON)
         return dt_error(DT_INVALID_ARGUMENT, "%" PRId64 " steps, %" PRId64 " replicas, a global batch of %" PRId64 ", format %d", options.n_steps,
                         shape.replicas, shape.global_batch, (int)options.format);
-    dt_run_options run = {.step = options.step,
-                          .from = options.from,
-                          .data = shape.data,
-                          .devices = devices,
-                          .no_libraries = shape.no_libraries != 0,
-                          .replicas = shape.replicas,
-                          .global_batch = shape.global_batch,
-                          .seed = shape.seed};
-    dtrt_program *const programs[] = {program, options.versus};
-    int n = options.versus != NULL ? 2 : 1;
-    const dt_kernels *kernels[2] = {NULL};
-    DT_TRY(hold_both(programs, n, kernels));
-    int64_t n_steps = options.n_steps != 0 ? options.n_steps : DEFAULT_STEPS;
-    dt_status *status = dt_bench_programs(kernels, n, &run, n_steps, options.format == DTRT_JSON, text);
-    for (int i = 0; i < n; i++) dtrt_close(programs[i]);
+    dt_api_cores cores;
+    DT_TRY(dt_api_begin_call(shape.processes));
+    dt_api_keep_cores(&cores);
+    dt_status *status = measure_on(program, &shape, &options, devices, text);
+    dt_api_restore_cores(shape.processes, &cores);
+    if (status != NULL && shape.processes != NULL) dt_status_free(dtrt_processes_abort(shape.processes, dt_status_message(status)));
+    dt_api_end_call(shape.processes);
     return status;
 }
 

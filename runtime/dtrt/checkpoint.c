@@ -6,9 +6,11 @@
 #include "base/options.h"
 #include "runtime/checkpoint_writer.h"
 #include "runtime/dtrt/log.h"
+#include "runtime/dtrt/processes.h"
 #include "runtime/run.h"
 #include "runtime/weights.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -42,13 +44,19 @@ static void take_path(void *context, const char *path, int64_t step) {
     snprintf(context, DTRT_MOST_PATH, "%s", path);
 }
 
-static dt_status *write_checkpoint(dtrt_session *session, const char *folder, char *written) {
+/* *began: the writer has what it needs of other processes. */
+static dt_status *write_checkpoint(dtrt_session *session, const char *folder, char *written, bool *began) {
     dt_checkpoint_state state = {0};
     dt_checkpoint_writer *writer = NULL;
-    dt_checkpoint_writer_options options = {.folder = folder, .keep = INT64_MAX, .written = take_path, .context = written};
+    dt_checkpoint_writer_options options = {.folder = folder,
+                                            .keep = INT64_MAX,
+                                            .progress = dt_processes_progress(dt_api_processes(session->processes)),
+                                            .written = take_path,
+                                            .context = written};
     dt_status *status = describe(session, &state);
     if (status == NULL) status = dt_checkpoint_writer_create(session->session, &options, &writer);
     if (status == NULL) status = dt_checkpoint_writer_begin(writer, &state);
+    *began = status == NULL;
     status = dt_status_first(status, dt_checkpoint_writer_wait(writer));
     dt_checkpoint_writer_destroy(writer);
     state.totals = NULL;
@@ -56,18 +64,40 @@ static dt_status *write_checkpoint(dtrt_session *session, const char *folder, ch
     return status;
 }
 
-static dt_status *save(dtrt_session *session, const char *folder, char **path) {
+/* To the process that writes, what it does not have itself; the name of what it writes. */
+static dt_status *give_shares(dtrt_session *session, const char *folder, char *written) {
+    for (int v = 0; v < session->artifact->n_variables; v++) DT_TRY(dt_session_collect_variable(session->session, v, NULL));
+    snprintf(written, DTRT_MOST_PATH, "%s/step-%" PRId64, folder, session->progress.step);
+    return NULL;
+}
+
+/* The folder, for who writes. *lock -1: nothing is locked. */
+static dt_status *prepare(const dtrt_session *session, const char *folder, int *lock) {
+    *lock = -1;
+    if (session->options.forward_only)
+        return dt_error(DT_FAILED_PRECONDITION, "a forward-only session has no slots of the optimizer to save: nothing could go on from it");
+    return dt_session_leads(session->session) ? dt_checkpoint_prepare(folder, lock) : NULL;
+}
+
+/* What fails after all has been copied is everybody's error, and the run goes on. */
+static dt_status *save_together(dtrt_session *session, const char *folder, char *written) {
     int lock;
+    bool leads = dt_session_leads(session->session), began = true;
+    dt_api_call call = {.name = "dtrt_save", .hash = dt_api_mix_text(DT_HASH_SEED, folder)}, end = {.name = call.name, .which = 1};
+    dt_status *status = dt_api_agree(session, &call, prepare(session, folder, &lock));
+    if (status == NULL) {
+        status = leads ? write_checkpoint(session, folder, written, &began) : give_shares(session, folder, written);
+        bool is_copied = leads ? began : status == NULL;
+        status = is_copied ? dt_api_agree(session, &end, status) : dt_api_conclude(session, call.name, status);
+    }
+    dt_checkpoint_unlock(lock);
+    return status;
+}
+
+static dt_status *save(dtrt_session *session, const char *folder, char **path) {
     char *written = dt_allocate_zeroed(1, DTRT_MOST_PATH);
     if (written == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-    dt_status *status =
-        session->options.forward_only
-            ? dt_error(DT_FAILED_PRECONDITION, "a forward-only session has no slots of the optimizer to save: nothing could go on from it")
-            : dt_checkpoint_prepare(folder, &lock);
-    if (status == NULL) {
-        status = write_checkpoint(session, folder, written);
-        dt_checkpoint_unlock(lock);
-    }
+    dt_status *status = save_together(session, folder, written);
     if (status == NULL && path != NULL)
         *path = written;
     else
@@ -159,12 +189,32 @@ static void go_on(dtrt_session *session, dt_checkpoint_state *state) {
     if (session->trained_step >= 0) restore_totals(session, session->trained_step, state);
 }
 
-static dt_status *load(dtrt_session *session, const char *path) {
-    char *found;
+/* What all processes are to find at the path: the same checkpoint. */
+static dt_status *look(const dtrt_session *session, const char *path, char **found, dt_api_call *call) {
     dt_checkpoint_state state = {0};
-    DT_TRY(find_checkpoint(path, &found));
-    dt_status *status = session->options.forward_only ? dt_checkpoint_load_weights(session->session, found) : make_runners(session);
-    if (status == NULL && !session->options.forward_only) status = dt_checkpoint_load(session->session, found, &state);
+    DT_TRY(find_checkpoint(path, found));
+    if (dt_processes_count(dt_api_processes(session->processes)) == 1) return NULL;
+    dt_status *status = dt_checkpoint_read_state(*found, &state);
+    call->which = state.step;
+    if (status == NULL) call->hash = dt_hash_bytes(state.model_sha256, sizeof state.model_sha256, DT_HASH_SEED);
+    if (status == NULL) call->hash = dt_hash_bytes(state.optimizer_sha256, sizeof state.optimizer_sha256, call->hash);
+    dt_checkpoint_state_free(&state);
+    return status;
+}
+
+static dt_status *read_checkpoint(dtrt_session *session, const char *found, dt_checkpoint_state *state) {
+    if (session->options.forward_only) return dt_checkpoint_load_weights(session->session, found);
+    DT_TRY(make_runners(session));
+    return dt_checkpoint_load(session->session, found, state);
+}
+
+static dt_status *load(dtrt_session *session, const char *path) {
+    char *found = NULL;
+    dt_checkpoint_state state = {0};
+    dt_api_call call = {.name = "dtrt_load"};
+    dt_status *status = look(session, path, &found, &call);
+    status = dt_api_agree(session, &call, status);
+    if (status == NULL) status = dt_api_conclude(session, call.name, read_checkpoint(session, found, &state));
     if (status == NULL && !session->options.forward_only) go_on(session, &state);
     dt_checkpoint_state_free(&state);
     dt_release(found);
@@ -180,14 +230,17 @@ dt_status *dtrt_load(dtrt_session *session, const char *path) {
 static dt_status *load_weights(dtrt_session *session, const char *path, const dtrt_weights_options *given) {
     dtrt_weights_options options;
     dt_api_log log;
-    DT_TRY(dt_options_read(given, &options, sizeof options, "dtrt_weights_options"));
+    dt_api_call call = {.name = "dtrt_load_weights"};
+    dt_status *readable = dt_options_read(given, &options, sizeof options, "dtrt_weights_options");
+    call.hash = (uint64_t)(options.map != NULL) << 1 | (options.allow_missing != 0);
+    DT_TRY(dt_api_agree(session, &call, readable));
     DT_TRY(dt_api_open_log(session, &log));
     dt_run_options run = {.init = path, .map = options.map, .allow_missing = options.allow_missing != 0};
     bool found;
     int64_t epoch;
     dt_status *status = dt_run_load_weights(session->session, &run, log.log, &found, &epoch);
     dt_api_close_log(&log);
-    return status;
+    return dt_api_conclude(session, "dtrt_load_weights", status);
 }
 
 dt_status *dtrt_load_weights(dtrt_session *session, const char *path, const dtrt_weights_options *options) {

@@ -1,5 +1,5 @@
 /* launch: values that a program reads at each step, by name. */
-#include "runtime/dtrt/session.h"
+#include "runtime/dtrt/processes.h"
 #include "runtime/execution/launch_values.h"
 
 #include <inttypes.h>
@@ -87,7 +87,9 @@ static dt_status *set_declared_integer(dtrt_session *session, const char *name, 
 dt_status *dtrt_set_launch(dtrt_session *session, const char *name, double value) {
     DT_TRY(dt_api_need(name, "name"));
     DT_TRY(dt_api_enter(session));
-    return dt_api_leave(session, set_number(session, name, value));
+    dt_api_call call = {.name = "dtrt_set_launch", .hash = dt_hash_bytes(&value, sizeof value, dt_api_mix_text(DT_HASH_SEED, name))};
+    dt_status *status = dt_api_agree(session, &call, NULL);
+    return dt_api_leave(session, status != NULL ? status : set_number(session, name, value));
 }
 
 dt_status *dtrt_get_launch(dtrt_session *session, const char *name, double *value) {
@@ -101,6 +103,9 @@ dt_status *dtrt_get_launch(dtrt_session *session, const char *name, double *valu
 dt_status *dtrt_set_launch_integer(dtrt_session *session, const char *name, int64_t value) {
     DT_TRY(dt_api_need(name, "name"));
     DT_TRY(dt_api_enter(session));
+    dt_api_call call = {.name = "dtrt_set_launch_integer", .hash = dt_api_mix_integer(dt_api_mix_text(DT_HASH_SEED, name), value)};
+    dt_status *status = dt_api_agree(session, &call, NULL);
+    if (status != NULL) return dt_api_leave(session, status);
     return dt_api_leave(session, is_built_in(name) ? set_integer(session, name, value) : set_declared_integer(session, name, value));
 }
 

@@ -3,7 +3,8 @@
 
 #include "base/memory.h"
 #include "base/options.h"
-#include "runtime/dtrt/session.h"
+#include "runtime/dtrt/processes.h"
+#include "runtime/run.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -32,6 +33,11 @@ static void destroy(dtrt_pipeline *pipeline) {
     dt_release(pipeline);
 }
 
+static void close_pipeline(dtrt_pipeline *pipeline) {
+    pipeline->session->n_pipelines--;
+    destroy(pipeline);
+}
+
 static dt_status *open_pipeline(dtrt_session *session, const char *name, dtrt_pipeline **pipeline) {
     const dt_artifact *artifact = session->artifact;
     int number = dt_artifact_find_pipeline(artifact, name);
@@ -41,6 +47,8 @@ static dt_status *open_pipeline(dtrt_session *session, const char *name, dtrt_pi
                                    .rows = dt_session_rows(session->session),
                                    .seed = session->options.seed,
                                    .ignore_bad_index = session->options.ignore_bad_index != 0,
+                                   .part = dt_session_rows_here(session->session),
+                                   .progress = dt_processes_progress(dt_api_processes(session->processes)),
                                    .timeline = session->timeline};
     dtrt_pipeline *made = dt_allocate_zeroed(1, sizeof *made);
     if (made == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
@@ -62,15 +70,22 @@ dt_status *dtrt_pipeline_open(dtrt_session *session, const char *name, dtrt_pipe
     *pipeline = NULL;
     DT_TRY(dt_api_need(name, "name"));
     DT_TRY(dt_api_enter(session));
-    return dt_api_leave(session, open_pipeline(session, name, pipeline));
+    dtrt_pipeline *made = NULL;
+    dt_api_call call = {.name = "dtrt_pipeline_open", .hash = dt_api_mix_text(DT_HASH_SEED, name)};
+    dt_status *status = dt_api_agree(session, &call, open_pipeline(session, name, &made));
+    if (status == NULL) status = dt_run_compare_data(session->session, made->pipeline);
+    if (status == NULL)
+        *pipeline = made;
+    else if (made != NULL)
+        close_pipeline(made);
+    return dt_api_leave(session, status);
 }
 
 dt_status *dtrt_pipeline_close(dtrt_pipeline *pipeline) {
     if (pipeline == NULL) return NULL;
     dtrt_session *session = pipeline->session;
     DT_TRY(dt_api_enter(session));
-    destroy(pipeline);
-    session->n_pipelines--;
+    close_pipeline(pipeline);
     return dt_api_leave(session, NULL);
 }
 
@@ -122,7 +137,7 @@ static dt_status *look(dtrt_pipeline *pipeline, dtrt_array *arrays, int64_t *row
     int64_t *dims = pipeline->dims;
     for (int i = 0; i < n && arrays != NULL && batch.rows > 0; i++) {
         const dt_artifact_tensor *tensor = &columns[i].tensor;
-        dims[0] = batch.rows;
+        dims[0] = dt_session_own_rows(pipeline->session->session, batch.rows);
         memcpy(dims + 1, tensor->dims, (size_t)tensor->n_dims * sizeof *dims);
         arrays[i] = (dtrt_array){.data = batch.inputs[i], .dtype = (dtrt_dtype)tensor->dtype, .n_dims = 1 + tensor->n_dims, .dims = dims};
         dims += 1 + tensor->n_dims;
@@ -148,14 +163,23 @@ static void note_position(dtrt_session *session, int step, const dtrt_pipeline *
     session->progress.examples = pipeline->position;
 }
 
+/* The next batch for the step, or what is wrong here. */
+static dt_status *find_batch(dtrt_session *session, int step, dtrt_pipeline *pipeline, dtrt_step_state **state, dt_pipeline_batch *batch) {
+    if (pipeline->session != session) return dt_error(DT_INVALID_ARGUMENT, "the pipeline is another session's");
+    DT_TRY(dt_api_step_state(session, step, state));
+    DT_TRY(dt_pipeline_check(pipeline->pipeline, step));
+    return take_batch(pipeline, batch);
+}
+
 static dt_status *step_on_pipeline(dtrt_session *session, int step, dtrt_pipeline *pipeline, int64_t *rows) {
     dtrt_step_state *state;
-    dt_pipeline_batch batch;
-    if (pipeline->session != session) return dt_error(DT_INVALID_ARGUMENT, "the pipeline is another session's");
-    DT_TRY(dt_api_step_state(session, step, &state));
-    DT_TRY(dt_pipeline_check(pipeline->pipeline, step));
-    DT_TRY(take_batch(pipeline, &batch));
-    dt_status *status = batch.rows > 0 ? dt_api_run_batch(session, step, state, batch.inputs, batch.rows) : NULL;
+    dt_pipeline_batch batch = {0};
+    int64_t epoch = pipeline->epoch, position = pipeline->position;
+    dt_status *status = find_batch(session, step, pipeline, &state, &batch);
+    dt_api_call call = {.name = "dtrt_step_pipeline", .which = step, .hash = dt_api_mix_integer(dt_api_mix_integer(DT_HASH_SEED, epoch), position)};
+    call.hash = dt_api_mix_integer(call.hash, pipeline->number);
+    DT_TRY(dt_api_agree(session, &call, status));
+    status = batch.rows > 0 ? dt_api_run_batch(session, step, state, batch.inputs, batch.rows) : NULL;
     note_position(session, step, pipeline); /* also of a batch with an index out of range: it has run */
     *rows = batch.rows;
     return status;

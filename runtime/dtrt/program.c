@@ -114,13 +114,29 @@ void dtrt_close(dtrt_program *program) {
     if (program != NULL && atomic_fetch_sub(&program->n_holders, 1) == 1) destroy(program);
 }
 
-dt_status *dt_program_hold(dtrt_program *program, const dt_kernels **kernels) {
+static dt_status *load_kernels(dtrt_program *program, const char *level) {
+    dt_kernels_options options = program->options;
+    if (level != NULL) options.level = level;
+    if (program->kernels == NULL) return dt_kernels_load(program->artifact, &options, &program->kernels);
+    if (level == NULL || strcmp(dt_kernels_level(program->kernels), level) == 0) return NULL;
+    return dt_error_in(
+        DT_FAILED_PRECONDITION, program->artifact->path, 0,
+        "all processes are to run the code for %s, and a session of this one runs that for %s: open the program again, for the session "
+        "with processes",
+        level, dt_kernels_level(program->kernels));
+}
+
+dt_status *dt_program_hold(dtrt_program *program, const char *level, const dt_kernels **kernels) {
     pthread_mutex_lock(&program->lock);
-    dt_status *status = program->kernels == NULL ? dt_kernels_load(program->artifact, &program->options, &program->kernels) : NULL;
+    dt_status *status = load_kernels(program, level);
     pthread_mutex_unlock(&program->lock);
     *kernels = program->kernels;
     if (status == NULL) atomic_fetch_add(&program->n_holders, 1);
     return status;
+}
+
+dt_status *dt_program_rendezvous(const dtrt_program *program, const char *command, const dt_run_options *run, dt_agreement *agreed, dt_text *note) {
+    return dt_rendezvous(program->artifact, program->bytes, program->n_bytes, command, &program->options, run, agreed, note);
 }
 
 /* ---- asking ---- */

@@ -3,12 +3,16 @@
 #define DT_RUNTIME_DTRT_PROGRAM_H
 
 #include "include/dtrt.h"
-#include "runtime/artifact/kernels.h"
+#include "runtime/rendezvous.h"
 
 const dt_artifact *dt_program_artifact(const dtrt_program *program);
 
-/* Its kernels, loaded when the first session wants them; and a hold on the program, to be given up with dtrt_close. */
-dt_status *dt_program_hold(dtrt_program *program, const dt_kernels **kernels);
+/* Its kernels, loaded when the first session wants them, of `level` (NULL: as it was opened for); and a hold on the program, to be given up with
+ * dtrt_close. */
+dt_status *dt_program_hold(dtrt_program *program, const char *level, const dt_kernels **kernels);
+
+/* dt_rendezvous, about this program. */
+dt_status *dt_program_rendezvous(const dtrt_program *program, const char *command, const dt_run_options *run, dt_agreement *agreed, dt_text *note);
 
 int dt_api_n_launch_values(const dt_artifact *artifact);
 

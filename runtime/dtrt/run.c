@@ -5,6 +5,7 @@
 #include "base/options.h"
 #include "base/text.h"
 #include "runtime/dtrt/log.h"
+#include "runtime/dtrt/processes.h"
 
 #include <float.h>
 #include <inttypes.h>
@@ -40,6 +41,7 @@ static dt_status *run_on(dtrt_session *session, run_function *run, dt_run_option
     dt_status *status = dt_api_open_log(session, &log);
     if (status == NULL) {
         options->on = on;
+        options->processes = dt_api_processes(session->processes);
         options->data = session->data;
         options->timeline = session->timeline;
         options->replicas = about->replicas;
@@ -90,16 +92,33 @@ static dt_status *check_numbers(const dtrt_train_options *options) {
     return check_not_negative(options->log_every, "log_every");
 }
 
+static dt_status *read_train_options(const dtrt_session *session, const dtrt_train_options *given, dtrt_train_options *options) {
+    DT_TRY(dt_options_read(given, options, sizeof *options, "dtrt_train_options"));
+    DT_TRY(check_numbers(options));
+    if (session->options.forward_only) return dt_error(DT_FAILED_PRECONDITION, "the session is forward-only: it cannot train");
+    if (options->log_histograms > 0 && options->log_dir == NULL)
+        return dt_error(DT_INVALID_ARGUMENT, "log_histograms are written to log_dir, which is NULL");
+    if (options->resume && options->checkpoint_dir == NULL)
+        return dt_error(DT_INVALID_ARGUMENT, "resume goes on from the newest checkpoint of checkpoint_dir, which is NULL");
+    return NULL;
+}
+
+/* Of what all processes are to train alike. Folders may have other names elsewhere. */
+static uint64_t hash_of_training(const dtrt_train_options *options) {
+    const int64_t numbers[] = {
+        options->epochs,         options->pause_after_epochs,     options->max_steps,       options->checkpoint_every, options->stop_after_no_gain,
+        options->log_histograms, options->checkpoint_dir != NULL, options->log_dir != NULL, options->resume != 0};
+    uint64_t hash = dt_hash_bytes(numbers, sizeof numbers, DT_HASH_SEED);
+    hash = dt_api_mix_text(dt_api_mix_text(hash, options->step), options->from);
+    return dt_api_mix_text(dt_api_mix_text(hash, options->keep_best), options->reduce_on_plateau);
+}
+
 static dt_status *train(dtrt_session *session, const dtrt_train_options *given, dtrt_run_result *result) {
     dtrt_train_options options;
     bool stopped = false;
-    DT_TRY(dt_options_read(given, &options, sizeof options, "dtrt_train_options"));
-    DT_TRY(check_numbers(&options));
-    if (session->options.forward_only) return dt_error(DT_FAILED_PRECONDITION, "the session is forward-only: it cannot train");
-    if (options.log_histograms > 0 && options.log_dir == NULL)
-        return dt_error(DT_INVALID_ARGUMENT, "log_histograms are written to log_dir, which is NULL");
-    if (options.resume && options.checkpoint_dir == NULL)
-        return dt_error(DT_INVALID_ARGUMENT, "resume goes on from the newest checkpoint of checkpoint_dir, which is NULL");
+    dt_status *status = read_train_options(session, given, &options);
+    dt_api_call call = {.name = "dtrt_train", .hash = status == NULL ? hash_of_training(&options) : 0};
+    DT_TRY(dt_api_agree(session, &call, status));
     dt_run_session on = {.pause_after = options.pause_after_epochs};
     dt_run_options run = {.step = options.step,
                           .from = options.from,
@@ -115,7 +134,7 @@ static dt_status *train(dtrt_session *session, const dtrt_train_options *given, 
                           .plateau = options.reduce_on_plateau,
                           .log_dir = options.log_dir,
                           .log_histograms = options.log_histograms};
-    DT_TRY(run_on(session, dt_run_train, &run, &on, &stopped));
+    DT_TRY(dt_api_conclude(session, call.name, run_on(session, dt_run_train, &run, &on, &stopped)));
     return give_result(&on, stopped, result);
 }
 
@@ -130,10 +149,12 @@ dt_status *dtrt_train(dtrt_session *session, const dtrt_train_options *options, 
 static dt_status *evaluate(dtrt_session *session, const dtrt_evaluate_options *given, dtrt_run_result *result) {
     dtrt_evaluate_options options;
     bool stopped = false;
-    DT_TRY(dt_options_read(given, &options, sizeof options, "dtrt_evaluate_options"));
+    dt_status *status = dt_options_read(given, &options, sizeof options, "dtrt_evaluate_options");
+    dt_api_call call = {.name = "dtrt_evaluate", .hash = dt_api_mix_text(dt_api_mix_text(DT_HASH_SEED, options.step), options.from)};
+    DT_TRY(dt_api_agree(session, &call, status));
     dt_run_session on = {.reason = "epochs"};
     dt_run_options run = {.step = options.step, .from = options.from};
-    DT_TRY(run_on(session, dt_run_evaluate, &run, &on, &stopped));
+    DT_TRY(dt_api_conclude(session, call.name, run_on(session, dt_run_evaluate, &run, &on, &stopped)));
     int step = dtrt_find_step(session->program, options.step != NULL ? options.step : "evaluate");
     on.n_steps = dt_reports_n_added(dt_runner_reports(session->steps[step].runner));
     return give_result(&on, stopped, result);
@@ -145,13 +166,21 @@ dt_status *dtrt_evaluate(dtrt_session *session, const dtrt_evaluate_options *opt
     return dt_api_leave(session, evaluate(session, options, result));
 }
 
+static dt_status *read_predict_options(const dtrt_predict_options *given, dtrt_predict_options *options) {
+    DT_TRY(dt_options_read(given, options, sizeof *options, "dtrt_predict_options"));
+    if (options->n_inputs < 0 || (options->inputs == NULL && options->n_inputs > 0))
+        return dt_error(DT_INVALID_ARGUMENT, "dtrt_predict_options: %d inputs%s", options->n_inputs, options->inputs == NULL ? " that are NULL" : "");
+    for (int i = 0; i < options->n_inputs; i++) DT_TRY(dt_api_need(options->inputs[i], "dtrt_predict_options.inputs[i]"));
+    return NULL;
+}
+
 static dt_status *predict(dtrt_session *session, const dtrt_predict_options *given, dtrt_run_result *result) {
     dtrt_predict_options options;
     bool stopped = false;
-    DT_TRY(dt_options_read(given, &options, sizeof options, "dtrt_predict_options"));
-    if (options.n_inputs < 0 || (options.inputs == NULL && options.n_inputs > 0))
-        return dt_error(DT_INVALID_ARGUMENT, "dtrt_predict_options: %d inputs%s", options.n_inputs, options.inputs == NULL ? " that are NULL" : "");
-    for (int i = 0; i < options.n_inputs; i++) DT_TRY(dt_api_need(options.inputs[i], "dtrt_predict_options.inputs[i]"));
+    dt_status *status = read_predict_options(given, &options);
+    dt_api_call call = {.name = "dtrt_predict", .hash = dt_api_mix_text(dt_api_mix_text(DT_HASH_SEED, options.step), options.from)};
+    call.which = options.n_inputs;
+    DT_TRY(dt_api_agree(session, &call, status));
     dt_run_session on = {.reason = "epochs"};
     dt_run_options run = {.step = options.step,
                           .from = options.from,
@@ -159,7 +188,7 @@ static dt_status *predict(dtrt_session *session, const dtrt_predict_options *giv
                           .n_inputs = options.n_inputs,
                           .output = options.output,
                           .png = options.png};
-    DT_TRY(run_on(session, dt_run_predict, &run, &on, &stopped));
+    DT_TRY(dt_api_conclude(session, call.name, run_on(session, dt_run_predict, &run, &on, &stopped)));
     return give_result(&on, stopped, result);
 }
 
@@ -170,6 +199,13 @@ dt_status *dtrt_predict(dtrt_session *session, const dtrt_predict_options *optio
 }
 
 /* ---- text ---- */
+
+/* Each of several processes would make the same text, or the same files. */
+static dt_status *need_to_be_alone(const dtrt_session *session, const char *name) {
+    int n = dt_processes_count(dt_api_processes(session->processes));
+    if (n == 1) return NULL;
+    return dt_error(DT_FAILED_PRECONDITION, "%s is for one process, and the session is of %d: give it a session without processes", name, n);
+}
 
 /* A text under way. */
 typedef struct making {
@@ -213,6 +249,7 @@ static dt_status *make_text(making *all) {
 
 static dt_status *generate(dtrt_session *session, const dtrt_generate_options *given, char **text, size_t *n_bytes) {
     dtrt_generate_options options;
+    DT_TRY(need_to_be_alone(session, "dtrt_generate"));
     DT_TRY(dt_options_read(given, &options, sizeof options, "dtrt_generate_options"));
     making all = {.session = session, .options = &options};
     dt_status *status = make_text(&all);
@@ -234,6 +271,7 @@ dt_status *dtrt_generate(dtrt_session *session, const dtrt_generate_options *opt
 static dt_status *write_data(dtrt_session *session, const dtrt_data_options *given) {
     dtrt_data_options options;
     bool stopped = false;
+    DT_TRY(need_to_be_alone(session, "dtrt_write_data"));
     DT_TRY(dt_options_read(given, &options, sizeof options, "dtrt_data_options"));
     DT_TRY(dt_api_need(options.output, "dtrt_data_options.output"));
     if (options.epoch < 0 || options.n_batches < 0)
@@ -261,8 +299,13 @@ static dt_status *write_timeline(dtrt_session *session, const char *path) {
         return dt_error(DT_FAILED_PRECONDITION, "the session keeps no timeline: dtrt_session_options.timeline_steps says of how many steps it does");
     if (session->n_pipelines > 0) return dt_error(DT_FAILED_PRECONDITION, "a pipeline of the session is open, and its threads are at work: close it");
     DT_TRY(dt_api_open_log(session, &log));
-    dt_status *status = dt_timeline_check_place(path);
-    if (status == NULL) status = dt_timeline_write(session->timeline, &session->clock, NULL, false, session->artifact->name, path, &note);
+    dt_api_call call = {.name = "dtrt_write_timeline"};
+    dt_processes *processes = dt_api_processes(session->processes);
+    dt_status *status = dt_api_agree(session, &call, dt_session_leads(session->session) ? dt_timeline_check_place(path) : NULL);
+    if (status == NULL) {
+        status = dt_timeline_write(session->timeline, &session->clock, processes, false, session->artifact->name, path, &note);
+        status = dt_api_conclude(session, call.name, status);
+    }
     if (status == NULL && note.n > 0) dt_log_remark(log.log, "note", "%s", note.data);
     dt_text_free(&note);
     dt_api_close_log(&log);

@@ -5,6 +5,8 @@
 #include "base/options.h"
 #include "base/text.h"
 #include "runtime/devices/host_memory.h"
+#include "runtime/dtrt/log.h"
+#include "runtime/dtrt/processes.h"
 #include "runtime/run.h"
 
 #include <inttypes.h>
@@ -33,6 +35,13 @@ static bool take(dtrt_session *session) {
     return true;
 }
 
+/* Of a session that was taken. */
+static dt_status *begin_call(dtrt_session *session) {
+    dt_status *status = dt_api_begin_call(session->processes);
+    if (status != NULL) atomic_store(&session->usage, IDLE);
+    return status;
+}
+
 /* Of a session in use: whether it is by this thread, which is inside a callback. */
 static bool calls_back(const dtrt_session *session) {
     return atomic_load(&session->usage) == IN_CALLBACK && pthread_equal(session->owner, pthread_self());
@@ -44,24 +53,26 @@ static dt_status *in_use(void) {
 
 dt_status *dt_api_enter(dtrt_session *session) {
     DT_TRY(check_process(session));
-    if (take(session)) return NULL;
+    if (take(session)) return begin_call(session);
     if (!calls_back(session)) return in_use();
     return dt_error(DT_FAILED_PRECONDITION, "a callback may read the session that calls it, but not change it: return from the callback first");
 }
 
 dt_status *dt_api_enter_to_read(dtrt_session *session) {
     DT_TRY(check_process(session));
-    if (take(session)) return NULL;
+    if (take(session)) return begin_call(session);
     if (!calls_back(session)) return in_use();
     session->n_readers++;
     return NULL;
 }
 
 dt_status *dt_api_leave(dtrt_session *session, dt_status *status) {
-    if (session->n_readers > 0)
+    if (session->n_readers > 0) {
         session->n_readers--;
-    else
-        atomic_store(&session->usage, IDLE);
+        return status;
+    }
+    dt_api_end_call(session->processes);
+    atomic_store(&session->usage, IDLE);
     return status;
 }
 
@@ -97,6 +108,9 @@ static dt_status *translate(const dtrt_session *session, const char *devices, dt
     about->no_libraries = options->no_libraries != 0;
     about->forward_only = options->forward_only != 0;
     about->times = options->measure_kernels != 0;
+    about->shard_optimizer = options->shard_optimizer != 0;
+    about->fast_sums = options->fast_sums != 0;
+    about->processes = dt_api_processes(options->processes);
     if (!(options->deadline_seconds >= 0)) return dt_error(DT_INVALID_ARGUMENT, "a deadline of %g seconds", options->deadline_seconds);
     about->deadline_seconds = options->deadline_seconds;
     return NULL;
@@ -104,35 +118,73 @@ static dt_status *translate(const dtrt_session *session, const char *devices, dt
 
 static dt_status *open_timeline(dtrt_session *session, dt_session_options *about) {
     int64_t n_steps = session->options.timeline_steps;
-    if (n_steps < 0) return dt_error(DT_INVALID_ARGUMENT, "dtrt_session_options.timeline_steps is %" PRId64, n_steps);
     if (n_steps == 0) return NULL;
-    DT_TRY(dt_timeline_align(NULL, &session->clock));
+    DT_TRY(dt_timeline_align(about->processes, &session->clock));
     DT_TRY(dt_timeline_create(n_steps, &session->timeline));
     about->timeline = session->timeline;
     return NULL;
 }
 
-static dt_status *fill(dtrt_session *session, const dtrt_session_options *given) {
-    char devices[DT_API_DEVICES];
-    dt_session_options about;
-    dtrt_session_options *options = &session->options;
-    DT_TRY(dt_options_read(given, options, sizeof *options, "dtrt_session_options"));
+static dt_status *copy_folder(dtrt_session *session) {
+    const char *data = session->options.data;
+    if (data == NULL) return NULL;
+    size_t bytes = strlen(data) + 1;
+    session->data = dt_allocate(bytes);
+    if (session->data == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    memcpy(session->data, data, bytes);
+    session->options.data = session->data;
+    return NULL;
+}
+
+/* What can be wrong with the options before anything is opened. */
+static dt_status *check_options(dtrt_session *session, char devices[DT_API_DEVICES], dt_session_options *about) {
+    const dtrt_session_options *options = &session->options;
     DT_TRY(dt_api_print_devices(options, devices));
-    DT_TRY(translate(session, devices, &about));
-    if (options->check_numerics) DT_TRY(dt_run_check_numerics(&about));
-    DT_TRY(open_timeline(session, &about));
-    options->devices = NULL; /* the caller's */
-    if (options->data != NULL) {
-        size_t bytes = strlen(options->data) + 1;
-        session->data = dt_allocate(bytes);
-        if (session->data == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-        memcpy(session->data, options->data, bytes);
-        options->data = session->data;
-    }
-    DT_TRY(dt_session_create(session->kernels, &about, &session->session));
+    DT_TRY(translate(session, devices, about));
+    if (options->timeline_steps < 0) return dt_error(DT_INVALID_ARGUMENT, "dtrt_session_options.timeline_steps is %" PRId64, options->timeline_steps);
+    if (options->check_numerics) DT_TRY(dt_run_check_numerics(about));
+    return copy_folder(session);
+}
+
+/* The session on its devices: "cpu" is this process's share of the cores. */
+static dt_status *open_session(dtrt_session *session, dtrt_program *program, dt_session_options *about, dt_text *note) {
+    const char *level;
+    DT_TRY(dt_api_meet(program, &session->options, "session", &level, note));
+    DT_TRY(dt_program_hold(program, level, &session->kernels));
+    session->program = program;
+    DT_TRY(open_timeline(session, about));
+    DT_TRY(dt_session_create(session->kernels, about, &session->session));
     session->artifact = dt_session_artifact(session->session);
     session->steps = dt_allocate_zeroed((size_t)session->artifact->n_steps, sizeof *session->steps);
     return session->steps != NULL ? NULL : dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+}
+
+static dt_status *tell(dtrt_session *session, const dt_text *note) {
+    dt_api_log log;
+    if (note->n == 0) return NULL;
+    DT_TRY(dt_api_open_log(session, &log));
+    dt_log_remark(log.log, "note", "%s", note->data);
+    dt_api_close_log(&log);
+    return NULL;
+}
+
+/* Its threads stay on this process's cores; the caller's goes where it went before. */
+static dt_status *fill(dtrt_session *session, dtrt_program *program) {
+    char devices[DT_API_DEVICES];
+    dt_session_options about;
+    dt_text note = {0};
+    dt_api_cores cores;
+    dt_api_call call = {.name = "dtrt_session_create", .hash = DT_HASH_SEED};
+    const bool alike[] = {session->options.forward_only != 0, session->options.check_numerics != 0, session->options.measure_kernels != 0};
+    call.hash = dt_hash_bytes(alike, sizeof alike, call.hash);
+    DT_TRY(dt_api_agree(session, &call, check_options(session, devices, &about)));
+    dt_api_keep_cores(&cores);
+    dt_status *status = open_session(session, program, &about, &note);
+    dt_api_restore_cores(session->processes, &cores);
+    session->options.devices = NULL; /* the caller's */
+    if (status == NULL) status = tell(session, &note);
+    dt_text_free(&note);
+    return dt_api_conclude(session, call.name, status);
 }
 
 static void free_step(const dtrt_session *session, int number) {
@@ -148,6 +200,8 @@ static void free_step(const dtrt_session *session, int number) {
 static void destroy(dtrt_session *session) {
     for (int s = 0; session->steps != NULL && s < session->artifact->n_steps; s++) free_step(session, s);
     dt_session_destroy(session->session);
+    dt_api_end_call(session->processes);
+    dt_api_release_processes(session->processes);
     dt_timeline_destroy(session->timeline);
     dtrt_close(session->program);
     dt_checkpoint_state_free(&session->progress);
@@ -164,17 +218,20 @@ dt_status *dtrt_session_create(dtrt_program *program, const dtrt_session_options
     if (made == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     made->last_step = made->trained_step = made->trained_on = -1;
     made->process = getpid();
-    atomic_init(&made->usage, IDLE);
-    dt_status *status = dt_program_hold(program, &made->kernels);
+    atomic_init(&made->usage, IN_USE);
+    dt_status *status = dt_options_read(options, &made->options, sizeof made->options, "dtrt_session_options");
+    if (status == NULL) status = dt_api_begin_call(made->options.processes);
     if (status == NULL) {
-        made->program = program;
-        status = fill(made, options);
+        made->processes = made->options.processes;
+        dt_api_hold_processes(made->processes);
+        status = fill(made, program);
     }
-    if (status == NULL)
-        *session = made;
-    else
+    if (status != NULL) {
         destroy(made);
-    return status;
+        return status;
+    }
+    *session = made;
+    return dt_api_leave(made, NULL);
 }
 
 dt_status *dtrt_session_destroy(dtrt_session *session) {
@@ -194,7 +251,9 @@ void dt_api_forget_position(dtrt_session *session) {
 
 dt_status *dtrt_initialize(dtrt_session *session) {
     DT_TRY(dt_api_enter(session));
-    dt_status *status = dt_run_initialize(session->session);
+    dt_api_call call = {.name = "dtrt_initialize"};
+    dt_status *status = dt_api_agree(session, &call, NULL);
+    if (status == NULL) status = dt_api_conclude(session, call.name, dt_run_initialize(session->session));
     if (status == NULL) dt_api_forget_position(session);
     return dt_api_leave(session, status);
 }
@@ -215,14 +274,29 @@ dt_status *dtrt_session_describe(dtrt_session *session, dtrt_session_info *info)
                                .level = dt_session_level(of),
                                .n_steps = session->progress.step,
                                .epoch = session->progress.epoch,
-                               .examples = session->progress.examples};
+                               .examples = session->progress.examples,
+                               .n_rows = dt_session_n_rows(of)};
     return dt_api_leave(session, dt_options_write(info, &about, sizeof about, "dtrt_session_info"));
+}
+
+dt_status *dtrt_session_rows(dtrt_session *session, int64_t rows, int64_t *first, int64_t *n_rows) {
+    DT_TRY(dt_api_need(first, "first"));
+    DT_TRY(dt_api_need(n_rows, "n_rows"));
+    *first = *n_rows = 0;
+    DT_TRY(dt_api_enter_to_read(session));
+    dt_session *of = session->session;
+    int64_t most = dt_session_global_batch(of), here = dt_session_first_row(of);
+    if (rows < 1 || rows > most)
+        return dt_api_leave(session, dt_error(DT_INVALID_ARGUMENT, "a batch of %" PRId64 " rows; one of this session has 1 to %" PRId64, rows, most));
+    *first = here < rows ? here : rows;
+    *n_rows = dt_session_own_rows(of, rows);
+    return dt_api_leave(session, NULL);
 }
 
 /* ---- steps ---- */
 
 size_t dt_api_input_bytes(const dtrt_session *session, const dt_artifact_tensor *input) {
-    return (size_t)(input->has_rows ? dt_session_global_batch(session->session) * input->row_bytes : input->row_bytes);
+    return (size_t)(input->has_rows ? dt_session_n_rows(session->session) * input->row_bytes : input->row_bytes);
 }
 
 static bool returns_inputs(const dt_artifact_function *function) {

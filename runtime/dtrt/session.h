@@ -29,6 +29,7 @@ struct dtrt_session {
     dt_session *session;
     dtrt_session_options options;
     char *data;                   /* options.data */
+    dtrt_processes *processes;    /* options.processes, once it holds them */
     dtrt_step_state *steps;       /* [n_steps] */
     int last_step;                /* that was run; -1: none */
     int n_pipelines;              /* open ones */

@@ -1,7 +1,7 @@
 /* step: a step on a batch of the caller's, and what it leaves. */
 #include "runtime/devices/host_memory.h"
 #include "runtime/dtrt/array.h"
-#include "runtime/dtrt/session.h"
+#include "runtime/dtrt/processes.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -24,16 +24,23 @@ static dt_status *need_buffer(dtrt_session *session, int step, dtrt_step_state *
     return dt_error(DT_RESOURCE_EXHAUSTED, "step %s: no memory for %zu bytes of %s", name_of(session, step), bytes, input->name);
 }
 
-/* Checks an array, and that it has as many rows as those before it: *rows, 0 before the first. */
+/* Whether this process may have no row of a batch: others have some then. */
+static bool may_be_empty(const dtrt_session *session) { return dt_processes_count(dt_api_processes(session->processes)) > 1; }
+
+enum {
+    NO_ARRAY = -1 /* rows, before an array has said how many */
+};
+
+/* Checks an array, and that it has as many rows as those before it: *rows. */
 static dt_status *check_input(dtrt_session *session, int step, const dtrt_array *array, const dt_artifact_tensor *input, int64_t *rows) {
     const char *name = name_of(session, step);
-    int64_t here = 0, most = dt_session_global_batch(session->session);
+    int64_t here = 0, most = dt_session_n_rows(session->session), least = may_be_empty(session) ? 0 : 1;
     DT_TRY(dt_array_check(array, input, name, input->name, &here));
     if (!input->has_rows) return NULL;
-    if (here < 1 || here > most)
-        return dt_error_in(DT_INVALID_ARGUMENT, name, 0, "%s has %" PRId64 " rows; a batch of this session has 1 to %" PRId64, input->name, here,
-                           most);
-    if (*rows != 0 && here != *rows)
+    if (here < least || here > most)
+        return dt_error_in(DT_INVALID_ARGUMENT, name, 0, "%s has %" PRId64 " rows; a batch of this %s has %" PRId64 " to %" PRId64, input->name, here,
+                           least == 0 ? "process" : "session", least, most);
+    if (*rows != NO_ARRAY && here != *rows)
         return dt_error_in(DT_INVALID_ARGUMENT, name, 0, "%s has %" PRId64 " rows, and the batch %" PRId64, input->name, here, *rows);
     *rows = here;
     return NULL;
@@ -54,15 +61,25 @@ static dt_status *place_input(dtrt_session *session, int step, dtrt_step_state *
 
 static dt_status *take_inputs(dtrt_session *session, int step, dtrt_step_state *state, const dtrt_array *arrays, int64_t *rows) {
     const dt_artifact_function *function = function_of(session, step);
-    int64_t most = dt_session_global_batch(session->session);
+    int64_t most = dt_session_n_rows(session->session);
     if (*rows < 0 || *rows > most)
         return dt_error(DT_INVALID_ARGUMENT, "%s: a batch of %" PRId64 " rows; one of this session has 1 to %" PRId64, name_of(session, step), *rows,
                         most);
+    if (*rows == 0) *rows = NO_ARRAY;
     for (int i = 0; i < function->n_inputs && arrays != NULL; i++)
         if (arrays[i].data != NULL) DT_TRY(check_input(session, step, &arrays[i], &function->inputs[i], rows));
-    if (*rows == 0) *rows = most;
+    if (*rows == NO_ARRAY) *rows = most;
     for (int i = 0; i < function->n_inputs; i++) DT_TRY(place_input(session, step, state, arrays != NULL ? &arrays[i] : NULL, i));
     return NULL;
+}
+
+/* The call that runs a batch, of which this process has `rows`: what has no rows is the same in all processes. */
+static dt_api_call call_of(const dtrt_session *session, const char *name, int step, const dtrt_step_state *state, int64_t rows) {
+    const dt_artifact_function *function = function_of(session, step);
+    dt_api_call call = {.name = name, .which = step, .hash = DT_HASH_SEED, .has_rows = true, .rows = rows};
+    for (int i = 0; i < function->n_inputs && may_be_empty(session); i++)
+        if (!function->inputs[i].has_rows) call.hash = dt_hash_bytes(state->inputs[i], (size_t)function->inputs[i].row_bytes, call.hash);
+    return call;
 }
 
 /* ---- running ---- */
@@ -79,9 +96,11 @@ dt_status *dt_api_run_batch(dtrt_session *session, int step, dtrt_step_state *st
 
 static dt_status *step_on_arrays(dtrt_session *session, int step, const dtrt_array *arrays, int64_t rows) {
     dtrt_step_state *state;
-    DT_TRY(dt_api_step_state(session, step, &state));
-    DT_TRY(take_inputs(session, step, state, arrays, &rows));
-    return dt_api_run_batch(session, step, state, state->inputs, rows);
+    dt_status *status = dt_api_step_state(session, step, &state);
+    if (status == NULL) status = take_inputs(session, step, state, arrays, &rows);
+    dt_api_call call = status == NULL ? call_of(session, "dtrt_step", step, state, rows) : (dt_api_call){.name = "dtrt_step"};
+    DT_TRY(dt_api_agree(session, &call, status));
+    return dt_api_run_batch(session, step, state, state->inputs, call.rows);
 }
 
 dt_status *dtrt_step(dtrt_session *session, int step, const dtrt_array *arrays, int64_t rows) {
@@ -108,22 +127,41 @@ dt_status *dtrt_step_buffer(dtrt_session *session, int step, int input, void **d
     return dt_api_leave(session, find_buffer(session, step, input, data, bytes));
 }
 
+static dt_status *need_buffers(dtrt_session *session, int step, dtrt_step_state **state) {
+    DT_TRY(dt_api_step_state(session, step, state));
+    for (int i = 0; i < function_of(session, step)->n_inputs; i++) DT_TRY(need_buffer(session, step, *state, i));
+    return NULL;
+}
+
+/* Has the callback fill the buffers with this process's rows. */
+static dt_status *fill_buffers(dtrt_session *session, int step, dtrt_step_state *state, dtrt_fill_callback *fill, void *context, int64_t *rows,
+                               bool *stops) {
+    int64_t most_rows = dt_session_n_rows(session->session);
+    *rows = 0;
+    dt_api_begin_callback(session);
+    *stops = fill(context, session, state->buffers, most_rows, rows) != 0;
+    dt_api_end_callback(session);
+    if (*stops) *rows = 0;
+    if (*rows >= 0 && *rows <= most_rows) return NULL;
+    return dt_error(DT_INVALID_ARGUMENT, "%s: the callback says %" PRId64 " rows; it was asked for 1 to %" PRId64, name_of(session, step), *rows,
+                    most_rows);
+}
+
 static dt_status *step_on_callback(dtrt_session *session, int step, dtrt_fill_callback *fill, void *context, int64_t most_steps, int64_t *n_steps) {
+    static const char name[] = "dtrt_step_callback";
     dtrt_step_state *state;
-    DT_TRY(dt_api_step_state(session, step, &state));
-    int64_t most_rows = dt_session_global_batch(session->session);
-    for (int i = 0; i < function_of(session, step)->n_inputs; i++) DT_TRY(need_buffer(session, step, state, i));
+    dt_api_call begin = {.name = name, .which = step, .hash = (uint64_t)most_steps};
+    DT_TRY(dt_api_agree(session, &begin, need_buffers(session, step, &state)));
     while (most_steps == 0 || *n_steps < most_steps) {
-        int64_t rows = 0;
-        dt_api_begin_callback(session);
-        int stop = fill(context, session, state->buffers, most_rows, &rows);
-        dt_api_end_callback(session);
-        if (stop != 0 || rows == 0) return NULL;
-        if (rows < 0 || rows > most_rows)
-            return dt_error(DT_INVALID_ARGUMENT, "%s: the callback says %" PRId64 " rows; it was asked for 1 to %" PRId64, name_of(session, step),
-                            rows, most_rows);
+        int64_t rows;
+        bool stops;
+        dt_status *status = fill_buffers(session, step, state, fill, context, &rows, &stops);
         for (int i = 0; i < function_of(session, step)->n_inputs; i++) state->inputs[i] = state->buffers[i];
-        DT_TRY(dt_api_run_batch(session, step, state, state->inputs, rows));
+        dt_api_call call = call_of(session, name, step, state, rows);
+        call.stops = stops;
+        DT_TRY(dt_api_agree(session, &call, status));
+        if (call.stops || call.rows == 0) return NULL;
+        DT_TRY(dt_api_run_batch(session, step, state, state->inputs, call.rows));
         ++*n_steps;
     }
     return NULL;

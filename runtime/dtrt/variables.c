@@ -1,7 +1,7 @@
 /* variables: read, written, and looked at where they are. */
 #include "base/memory.h"
 #include "runtime/dtrt/array.h"
-#include "runtime/dtrt/session.h"
+#include "runtime/dtrt/processes.h"
 
 static dt_status *find(const dtrt_session *session, int variable, const dt_artifact_variable **found) {
     DT_TRY(dt_api_check_index(variable, session->artifact->n_variables, "variable"));
@@ -10,9 +10,16 @@ static dt_status *find(const dtrt_session *session, int variable, const dt_artif
     return dt_error(DT_FAILED_PRECONDITION, "%s is a slot of an optimizer, and the session is forward-only", (*found)->path);
 }
 
+static dt_status *find_whole(const dtrt_session *session, int variable, const dt_artifact_variable **found) {
+    DT_TRY(find(session, variable, found));
+    if (dt_session_has_whole_variable(session->session, variable)) return NULL;
+    return dt_error(DT_FAILED_PRECONDITION, "%s is a slot of an optimizer, of which each process keeps its share: dtrt_save writes all of it",
+                    (*found)->path);
+}
+
 static dt_status *read_variable(dtrt_session *session, int variable, void *data, size_t bytes) {
     const dt_artifact_variable *about;
-    DT_TRY(find(session, variable, &about));
+    DT_TRY(find_whole(session, variable, &about));
     if (bytes != (size_t)about->bytes)
         return dt_error(DT_INVALID_ARGUMENT, "%s has %lld bytes, there is room for %zu", about->path, (long long)about->bytes, bytes);
     return dt_session_get_variable(session->session, 0, variable, data);
@@ -30,15 +37,26 @@ dt_status *dtrt_read(dtrt_session *session, int variable, void *data, size_t byt
     return leave(session, variable, read_variable(session, variable, data, bytes));
 }
 
+/* The array's elements, dense, which the caller frees. */
+static dt_status *copy_array(const dtrt_session *session, int variable, const dtrt_array *array, const dt_artifact_variable **about, void **dense) {
+    int64_t no_rows;
+    DT_TRY(find(session, variable, about));
+    DT_TRY(dt_array_check(array, &(*about)->tensor, dt_program_artifact(session->program)->name, (*about)->path, &no_rows));
+    *dense = dt_allocate((size_t)(*about)->bytes);
+    if (*dense == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: no memory for a copy of %lld bytes", (*about)->path, (long long)(*about)->bytes);
+    dt_array_copy(*dense, array);
+    return NULL;
+}
+
 static dt_status *write_variable(dtrt_session *session, int variable, const dtrt_array *array) {
     const dt_artifact_variable *about;
-    int64_t no_rows;
-    DT_TRY(find(session, variable, &about));
-    DT_TRY(dt_array_check(array, &about->tensor, dt_program_artifact(session->program)->name, about->path, &no_rows));
-    void *dense = dt_allocate((size_t)about->bytes);
-    if (dense == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "%s: no memory for a copy of %lld bytes", about->path, (long long)about->bytes);
-    dt_array_copy(dense, array);
-    dt_status *status = dt_session_set_variable(session->session, variable, dense);
+    void *dense = NULL;
+    dt_api_call call = {.name = "dtrt_write", .which = variable};
+    dt_status *status = copy_array(session, variable, array, &about, &dense);
+    bool has_others = dt_processes_count(dt_api_processes(session->processes)) > 1;
+    if (status == NULL && has_others) call.hash = dt_hash_bytes(dense, (size_t)about->bytes, DT_HASH_SEED);
+    status = dt_api_agree(session, &call, status);
+    if (status == NULL) status = dt_session_set_variable(session->session, variable, dense);
     dt_release(dense);
     return status;
 }
@@ -52,7 +70,7 @@ dt_status *dtrt_write(dtrt_session *session, int variable, const dtrt_array *arr
 
 static dt_status *view_variable(dtrt_session *session, int variable, dtrt_array *view) {
     const dt_artifact_variable *about;
-    DT_TRY(find(session, variable, &about));
+    DT_TRY(find_whole(session, variable, &about));
     const void *data = dt_session_variable_memory(session->session, variable);
     if (data == NULL)
         return dt_error(DT_UNIMPLEMENTED, "%s is in a device's memory, which the host cannot read in place: copy it with dtrt_read", about->path);

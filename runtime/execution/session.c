@@ -198,10 +198,12 @@ static dt_microbatches microbatches_of(const dt_session *session) {
     return (dt_microbatches){rows, dt_artifact_microbatches(session->artifact, rows), session->artifact->microbatch_rows};
 }
 
-static dt_row_range rows_here(const dt_session *session) {
+static dt_row_range rows_of(const dt_session *session, int process) {
     dt_microbatches rows = microbatches_of(session);
-    return dt_microbatches_rows_of_process(&rows, session->options.replicas, session->process, session->n_processes);
+    return dt_microbatches_rows_of_process(&rows, session->options.replicas, process, session->n_processes);
 }
+
+static dt_row_range rows_here(const dt_session *session) { return rows_of(session, session->process); }
 
 static dt_executor_times *new_times(const dt_session *session) {
     int most = 0;
@@ -790,7 +792,7 @@ dt_status *dt_session_result(dt_session *session, int step, int index, void *dat
                           (size_t)bytes);
 }
 
-int64_t dt_session_last_rows(const dt_session *session) { return dt_row_range_valid(rows_here(session), session->batch.rows); }
+int64_t dt_session_last_rows(const dt_session *session) { return dt_session_own_rows(session, session->batch.rows); }
 
 dt_status *dt_session_gather_result(dt_session *session, int step, int index, dt_text *all) {
     const dt_artifact_tensor *tensor = &session->artifact->functions[session->artifact->steps[step].function].results[index].tensor;
@@ -850,11 +852,16 @@ dt_status *dt_session_bad_index_status(const dt_session *session) {
 
 bool dt_session_has_variable(const dt_session *session, int variable) { return dt_memory_has_variable(session->artifact, wanted(session), variable); }
 
+bool dt_session_has_whole_variable(const dt_session *session, int variable) {
+    const dt_memory_domain *domain = &session->domains[0];
+    const dt_artifact_variable *about = &session->artifact->variables[variable];
+    return dt_memory_share(about, domain->share, domain->n_shares).n_bytes == about->bytes;
+}
+
 const void *dt_session_variable_memory(const dt_session *session, int variable) {
     const dt_memory_domain *domain = &session->domains[0];
-    bool is_whole = dt_memory_share(&session->artifact->variables[variable], domain->share, domain->n_shares).n_bytes ==
-                    session->artifact->variables[variable].bytes;
-    return domain->device->kind->reads_host && is_whole ? domain->memory + domain->variables[variable] : NULL;
+    bool is_there = domain->device->kind->reads_host && dt_session_has_whole_variable(session, variable);
+    return is_there ? domain->memory + domain->variables[variable] : NULL;
 }
 
 dt_status *dt_session_get_variable(dt_session *session, int device, int variable, void *data) {
@@ -934,6 +941,11 @@ const char *dt_session_level(const dt_session *session) { return dt_executor_lev
 
 int64_t dt_session_first_row(const dt_session *session) { return rows_here(session).first; }
 int64_t dt_session_n_rows(const dt_session *session) { return rows_here(session).end - rows_here(session).first; }
+
+dt_row_range dt_session_rows_here(const dt_session *session) { return session->n_processes > 1 ? rows_here(session) : (dt_row_range){0}; }
+
+int64_t dt_session_own_rows(const dt_session *session, int64_t rows) { return dt_row_range_valid(rows_here(session), rows); }
+int64_t dt_session_valid_rows(const dt_session *session, int process, int64_t rows) { return dt_row_range_valid(rows_of(session, process), rows); }
 
 dt_status *dt_session_find_rows(const dt_kernels *kernels, const dt_session_options *options, dt_row_range *rows) {
     dt_session asked = {.kernels = kernels, .artifact = dt_kernels_artifact(kernels), .options = *options};

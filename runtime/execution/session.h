@@ -164,10 +164,14 @@ int dt_session_n_memories(const dt_session *session);                      /* ea
 int dt_session_n_spare(const dt_session *session);                         /* GPUs that are there, all were asked for, and no replica is left for */
 const char *dt_session_device_name(const dt_session *session, int device); /* "cpu:0" */
 int64_t dt_session_replicas(const dt_session *session);
-int64_t dt_session_rows(const dt_session *session);                /* n */
-int64_t dt_session_global_batch(const dt_session *session);        /* n * V */
-int64_t dt_session_first_row(const dt_session *session);           /* of the global batch, that this process holds */
-int64_t dt_session_n_rows(const dt_session *session);              /* that it holds of a full batch */
+int64_t dt_session_rows(const dt_session *session);                                  /* n */
+int64_t dt_session_global_batch(const dt_session *session);                          /* n * V */
+int64_t dt_session_first_row(const dt_session *session);                             /* of the global batch, that this process holds */
+int64_t dt_session_n_rows(const dt_session *session);                                /* that it holds of a full batch */
+dt_row_range dt_session_rows_here(const dt_session *session);                        /* both, as dt_session_find_rows has it */
+int64_t dt_session_valid_rows(const dt_session *session, int process, int64_t rows); /* of a batch of `rows`, those that a process holds */
+int64_t dt_session_own_rows(const dt_session *session, int64_t rows);                /* those of this one */
+bool dt_session_has_whole_variable(const dt_session *session, int variable);         /* this process does; else it shares it out with others */
 int64_t dt_session_memory_bytes(const dt_session *session);        /* on all devices of this process together; on CPUs with options.host_bytes */
 const dt_artifact *dt_session_artifact(const dt_session *session); /* with the plans that run: on a GPU those of artifact->cuda->program */
 bool dt_session_is_gpu(const dt_session *session);

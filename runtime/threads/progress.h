@@ -16,6 +16,7 @@
     X(WAITING, "waiting for other processes")                                                                                                        \
     X(READING, "waiting for data")                                                                                                                   \
     X(WRITING, "writing a checkpoint")                                                                                                               \
+    X(APPLICATION, "the application's own work")                                                                                                     \
     X(ENDING, "ending")
 
 typedef enum dt_activity {

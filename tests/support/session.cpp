@@ -42,6 +42,20 @@ int main(int argc, char **argv) {
     options.data = folder.c_str();
     options.seed = 5;
 
+    // ---- processes: this one alone ----
+    {
+        dt::processes alone;
+        require(alone.describe().n_processes == 1 && alone.describe().number == 0, "who was not launched is alone");
+        auto together = options;
+        together.processes = alone.get();
+        {
+            dt::session session(program, together);
+            require(session.describe().n_rows == session.describe().global_batch, "who is alone has all rows");
+            require(code_of([&] { alone.close(); }) == DT_FAILED_PRECONDITION, "sessions go first");
+        }
+        alone.close();
+    }
+
     // ---- launch values ----
     dt::session own(program, options);
     own.initialize();

@@ -257,6 +257,36 @@ static void sessions_in_threads_are_independent(void **state) {
     for (int i = 0; i < N; i++) destroy(sessions[i]);
 }
 
+/* With others: tests/mpi/application.c. */
+static void a_process_that_nobody_launched_is_a_run_of_one(void **state) {
+    (void)state;
+    dtrt_processes *processes;
+    dtrt_processes_options wrong = {.size = sizeof wrong, .deadline_seconds = -1};
+    dtrt_processes_info info = DTRT_INIT(dtrt_processes_info);
+    assert_fails(dtrt_processes_open(&wrong, &processes), DT_INVALID_ARGUMENT, "a deadline of -1 seconds");
+    assert_null(processes);
+    assert_ok(dtrt_processes_open(NULL, &processes));
+    assert_ok(dtrt_processes_describe(processes, &info));
+    assert_int_equal(info.number, 0);
+    assert_int_equal(info.n_processes, 1);
+    assert_null(info.note);
+
+    dtrt_session_options options = {.size = sizeof options, .processes = processes};
+    dtrt_session *together = net_session(&options), *alone = net_session(NULL);
+    train(together, 0, 2), train(alone, 0, 2);
+    net_assert_same(together, alone);
+    int64_t first, n_rows;
+    assert_ok(dtrt_session_rows(together, 4, &first, &n_rows));
+    assert_int_equal(first, 0);
+    assert_int_equal(n_rows, 4);
+    assert_fails(dtrt_session_rows(together, NET_ROWS + 1, &first, &n_rows), DT_INVALID_ARGUMENT,
+                 "a batch of 7 rows; one of this session has 1 to 6");
+    assert_fails(dtrt_processes_close(processes), DT_FAILED_PRECONDITION, "1 session of these processes is there: destroy them first");
+    destroy(together), destroy(alone);
+    assert_ok(dtrt_processes_close(processes));
+    assert_ok(dtrt_processes_close(NULL));
+}
+
 static void *try_to_read(void *session) {
     dtrt_session_info info = DTRT_INIT(dtrt_session_info);
     return dtrt_session_describe(session, &info);
@@ -451,6 +481,7 @@ int main(void) {
         cmocka_unit_test(a_forward_only_session_has_no_slots_and_predicts_the_same),
         cmocka_unit_test(an_older_smaller_struct_means_defaults_for_the_rest),
         cmocka_unit_test(sessions_in_threads_are_independent),
+        cmocka_unit_test(a_process_that_nobody_launched_is_a_run_of_one),
         cmocka_unit_test(a_session_that_two_threads_use_at_once_is_an_error),
         cmocka_unit_test(a_session_after_fork_is_an_error_in_the_child),
         cmocka_unit_test(each_wrong_use_is_an_error),

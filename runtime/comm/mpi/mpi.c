@@ -47,23 +47,33 @@ static dt_status *load_plugin(const char *path, const dt_mpi_plugin **plugin) {
     return NULL;
 }
 
-/* The family's plugin where this program lies, or in ../lib from there. */
+/* The folder of the library or program that this code is in, and that of the program. */
+static void find_folders(char folders[2][PATH_MAX]) {
+    Dl_info here;
+    if (dladdr(&families, &here) == 0 || realpath(here.dli_fname, folders[0]) == NULL) folders[0][0] = 0;
+    ssize_t n = readlink("/proc/self/exe", folders[1], PATH_MAX - 1);
+    folders[1][n > 0 ? n : 0] = 0;
+    for (int i = 0; i < 2; i++) {
+        char *last = strrchr(folders[i], '/');
+        if (last != NULL) *last = 0;
+    }
+}
+
+/* The family's plugin where this code lies, in ../lib from there, or so with the program. */
 static dt_status *load_plugin_of(const family *family, const dt_mpi_plugin **plugin) {
     static const char *const below[] = {"", "/../lib"};
-    char folder[PATH_MAX], path[PATH_MAX + 64];
-    ssize_t n = readlink("/proc/self/exe", folder, sizeof folder - 1);
-    folder[n > 0 ? n : 0] = 0;
-    char *last = strrchr(folder, '/');
-    if (last != NULL) *last = 0;
-    for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
-        snprintf(path, sizeof path, "%s%s/%s", folder, below[i], family->plugin);
+    char folders[2][PATH_MAX], path[PATH_MAX + 64];
+    find_folders(folders);
+    for (int i = 0; i < 4; i++) {
+        snprintf(path, sizeof path, "%s%s/%s", folders[i / 2], below[i % 2], family->plugin);
         if (access(path, F_OK) != 0) continue;
         DT_TRY(load_library(family));
         return load_plugin(path, plugin);
     }
+    const char *where = folders[0][0] != 0 ? folders[0] : folders[1];
     return dt_error(DT_NOT_FOUND,
                     "there is no %s in %s and %s/../lib: build where the headers of %s are installed, or name the file in DT_MPI_PLUGIN",
-                    family->plugin, folder, folder, family->name);
+                    family->plugin, where, where, family->name);
 }
 
 /* What DT_MPI_PLUGIN names is loaded after the library of the family that its name is of; of no family's name, it has to know its library. */
