@@ -7,7 +7,7 @@
  * One dt_launch a microbatch (and one a core for kernels that run once); the runtime fills it before each step.
  *
  * A kernel that runs once may be divided ("divided" in manifest.json): it is called n_parts times, in any order or at once, and each call does its
- * part of the work. Other kernels read neither field.
+ * part of the work. Other kernels read neither field, and those of GPUs do not: one call does all parts.
  *
  * Where processes share out an update (share.h), such a kernel does share `share` of `n_shares` of the nests that this is for, and its part of that.
  */

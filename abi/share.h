@@ -10,10 +10,21 @@
 #include <stdint.h>
 
 enum {
-    DT_SHARE_LINE = 64,    /* elements: a cache line of any type, at least */
-    DT_SHARE_BLOCK = 4096, /* elements that norms are summed in: part of the bits */
-    DT_SHARE_LEAST = 1024  /* elements of a tensor that is worth exchanges of its own; of less, every process has all */
+    DT_SHARE_LINE = 64,         /* elements: a cache line of any type, at least */
+    DT_SHARE_MOST_BLOCK = 4096, /* elements of a block; a sum over no more is not made of blocks */
+    DT_SHARE_LEAST = 1024       /* elements of a tensor that is worth exchanges of its own; of less, every process has all */
 };
+
+/* How many of n elements, more than DT_SHARE_MOST_BLOCK, are a block that norms are summed in: part of the bits. There are at least 128 blocks if
+ * each has a line, so that a process which has one more of them than others has little more. */
+static inline int64_t dt_share_block(int64_t n) {
+    enum {
+        LEAST_BLOCKS = 128
+    };
+    int64_t block = DT_SHARE_MOST_BLOCK;
+    while (block > DT_SHARE_LINE && n < LEAST_BLOCKS * block) block /= 2;
+    return block;
+}
 
 /* How a tensor is cut. */
 typedef struct dt_share {

@@ -78,6 +78,18 @@ static void add_variables(cJSON *root, const dt_compilation *compilation) {
     }
 }
 
+/* Of the slots that GPUs share out, which are not those of processors: the plans differ. */
+static void add_variable_shares(cJSON *object, const dt_compilation *compilation) {
+    cJSON *array = NULL;
+    for (size_t i = 0; i < compilation->module->variables.n; i++) {
+        if (compilation->variable_shares[i].unit == 0) continue;
+        if (array == NULL) array = cJSON_AddArrayToObject(object, "shares");
+        cJSON *item = add_item(array);
+        add_integer(item, "variable", (int64_t)i);
+        add_share(item, compilation->variable_shares[i]);
+    }
+}
+
 static void add_locations(cJSON *root, const dt_compilation *compilation) {
     cJSON *array = cJSON_AddArrayToObject(root, "locations");
     for (size_t i = 0; i < compilation->locations.n; i++) {
@@ -355,6 +367,7 @@ static void add_cuda(cJSON *root, const dt_cuda_files *cuda) {
     add_source(object, "clear_rows", cuda->program, cuda->program->clear_rows);
     add_source(object, "transpose", cuda->program, cuda->program->transpose);
     add_locations(object, cuda->compilation);
+    add_variable_shares(object, cuda->compilation);
     cJSON *functions = cJSON_AddArrayToObject(object, "functions");
     for (int i = 0; i < cuda->compilation->n_plans; i++) add_function(functions, cuda->compilation->plans[i], cuda->program, i);
 }

@@ -142,12 +142,24 @@ static void note(dt_cuda_function *f, const dt_nest *nest) {
     if (nest->note != NULL) dt_cuda_line(f, "// %s", nest->note);
 }
 
-/* One element, or a vector of them, from e on. */
+/* Opens a block for an iteration of loop 0, the only outer loop of what processes share out, if that is this process's own; false: all are. */
+static bool begin_own(dt_cuda_function *f, const dt_nest *nest, const char *iteration) {
+    const dt_nest_share *how = &nest->share;
+    if (how->n_units == 0) return false;
+    assert(nest->n_loops == 1 || (nest->n_loops == 2 && dt_nest_reduces(nest, 1)));
+    dt_cuda_line(f, "if (is_own(launch, %s, %" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 ")) {", iteration, how->n_units, how->turn,
+                 how->first_unit, how->unit_iterations);
+    return true;
+}
+
+/* One element, or a vector of them, from e on. A vector is a process's own as a whole: units are longer (abi/share.h). */
 static void elements(dt_cuda_nest *n) {
+    bool shares = begin_own(n->f, n->nest, "e");
     if (n->width > 1)
         dt_cuda_nest_vector(n);
     else
         dt_cuda_nest_element(n, "e");
+    if (shares) dt_cuda_line(n->f, "}");
 }
 
 /* Threads that have something to do for so many elements. */
@@ -217,14 +229,17 @@ static bool has_one_element(const dt_cuda_nest *n) {
 static void team_nest(dt_cuda_function *f, dt_cuda_nest *n) {
     const char *type = dt_cuda_index_type(f);
     bool one = has_one_element(n), every = f->team == 1 || n->together; /* every thread of the team takes all elements */
-    dt_cuda_line(f, "{");
+    bool is_shared = n->shared & 1, shares = is_shared && begin_own(f, n->nest, "team");
+    if (!shares) dt_cuda_line(f, "{");
     note(f, n->nest);
     dt_cuda_nest_once(n);
     if (!one)
         dt_cuda_line(f, "for (%s e = %s; e < %s; e += %d) {", type, every ? "0" : "lane", dt_cuda_count(f, n->nest, n->dealt), every ? 1 : f->team);
     else if (!every)
         dt_cuda_line(f, "if (lane == 0) {");
+    shares = !is_shared && begin_own(f, n->nest, one ? "0" : "e");
     dt_cuda_nest_element(n, one ? NULL : "e");
+    if (shares) dt_cuda_line(f, "}");
     if (!one || !every) dt_cuda_line(f, "}");
     dt_cuda_line(f, "}");
 }

@@ -19,6 +19,16 @@ typedef unsigned long long u64;
 INLINE int grid_thread() { return (int)(blockIdx.x * blockDim.x + threadIdx.x); }
 INLINE int grid_threads() { return (int)(gridDim.x * blockDim.x); }
 
+// Where processes share out an update: whether an iteration of a nest's outermost loop is this process's own. The numbers are those of dt_nest_share
+// (compiler/kernel/kernel.h), the shares those of abi/share.h.
+INLINE i64 share_start(const dt_launch *launch, i64 share, i64 n_units, i64 turn, i64 first_unit, i64 unit_iterations) {
+    return ((n_units * share + turn % launch->n_shares) / launch->n_shares - first_unit) * unit_iterations;
+}
+INLINE bool is_own(const dt_launch *launch, i64 iteration, i64 n_units, i64 turn, i64 first_unit, i64 unit_iterations) {
+    return launch->n_shares <= 1 || (share_start(launch, launch->share, n_units, turn, first_unit, unit_iterations) <= iteration &&
+                                     iteration < share_start(launch, launch->share + 1, n_units, turn, first_unit, unit_iterations));
+}
+
 // The value, of which the compiler computes nothing ahead: within the loop before it, registers are short.
 #ifndef DT_EMULATED
 INLINE int not_ahead(int value) {

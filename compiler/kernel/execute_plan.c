@@ -152,7 +152,7 @@ static void run_once(const dt_execution *e, int k) {
     };
     dt_launch launch = e->launches[0];
     launch.rows = launch.row_offset = 0;
-    launch.n_parts = e->plan->kernels[k].divided ? N_PARTS : 1;
+    launch.n_parts = e->plan->kernels[k].divided && !e->plan->batched ? N_PARTS : 1;
     launch.n_shares = 1;
     for (launch.part = launch.n_parts - 1; launch.part >= 0; launch.part--) run_kernel(e, k, 0, &launch);
 }

@@ -122,7 +122,7 @@ static void live_forever(const dt_plan *plan, dt_lifetime *lifetimes) {
 dt_status *dt_pass_plan_memory(dt_compilation *compilation) {
     for (int p = 0; p < compilation->n_plans; p++) {
         dt_plan *plan = compilation->plans[p];
-        if (!plan->batched) dt_plan_divide(compilation->arena, plan); /* among cores; threads need no such thing */
+        dt_plan_divide(compilation->arena, plan);
         give_spaces(compilation->arena, plan);
         dt_lifetime *lifetimes = dt_plan_lifetimes(compilation->arena, plan);
         if (!dt_switch_is_on(compilation->off, DT_SWITCH_REUSE)) live_forever(plan, lifetimes);

@@ -4,7 +4,7 @@
 
 #include "compiler/passes/passes.h"
 
-/* Kernels that run once are divided among cores where they can be; what has to wait for all parts of one becomes a kernel after it. */
+/* Kernels that run once are divided where they can be; what has to wait for all parts of one becomes a kernel after it. */
 void dt_plan_divide(dt_arena *arena, dt_plan *plan);
 
 /* When a buffer holds something that is still needed: from its first to its last use, both included, on one time line for the whole plan. */

@@ -1,4 +1,5 @@
-/* plan_memory_divide: which of the kernels that run once are shared out among the cores of a memory, and how.
+/* plan_memory_divide: which of the kernels that run once are shared out among the cores of a memory, and how. A GPU runs all parts as one, but
+ * processes share out what can be divided (share_updates), and what is gathered is gathered between two kernels.
  *
  * All parameters are updated by one kernel, and it is the most expensive work that is not split by rows: on one core the others would wait
  * for it. Each of its nests is divided by ranges of the outermost loop, in whole cache lines of what it stores, so that no line is written by two

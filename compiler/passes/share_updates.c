@@ -56,22 +56,23 @@ static int buffer_of(const dt_kernel_function *kernel, const dt_address *address
 
 /* Whether the nest, which walks so, touches its own elements of a family's tensor here: one as long, or a number for each block. */
 static bool is_along(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, const walk *walk, const dt_address *address) {
-    int64_t n = n_elements(plan, buffer_of(kernel, address)), n_blocks = (walk->n + DT_SHARE_BLOCK - 1) / DT_SHARE_BLOCK;
+    int64_t n = n_elements(plan, buffer_of(kernel, address));
     if (walk->n == 0) return false;
     if (n == walk->n) return goes_through(nest, address, walk->first, walk->step);
-    return walk->step == DT_SHARE_BLOCK && n == n_blocks && goes_through(nest, address, walk->first / DT_SHARE_BLOCK, 1);
+    int64_t n_blocks = (walk->n + walk->step - 1) / walk->step;
+    return walk->step > 1 && n == n_blocks && goes_through(nest, address, walk->first / walk->step, 1);
 }
 
 /* Element by element, all of a tensor; or in blocks, as split_reductions makes them, all that are whole or what is left. */
 static bool walks(const dt_plan *plan, const dt_kernel_function *kernel, const dt_nest *nest, const dt_address *address, walk *found) {
     bool adds_up = nest->n_reductions > 0;
-    int64_t n = n_elements(plan, buffer_of(kernel, address)), extent = nest->loops[0].extent;
-    *found = (walk){.n = n, .step = adds_up ? DT_SHARE_BLOCK : 1, .first = address->offset, .family_buffer = -1};
-    if (n < (adds_up ? DT_SHARE_BLOCK + 1 : DT_SHARE_LEAST)) return false;
+    int64_t n = n_elements(plan, buffer_of(kernel, address)), extent = nest->loops[0].extent, block = dt_share_block(n);
+    *found = (walk){.n = n, .step = adds_up ? block : 1, .first = address->offset, .family_buffer = -1};
+    if (n < (adds_up ? DT_SHARE_MOST_BLOCK + 1 : DT_SHARE_LEAST)) return false;
     if (!adds_up) return nest->n_loops == 1 && extent == n && goes_through(nest, address, 0, 1);
-    if (nest->n_loops != 2 || !nest->loops[1].reduced || found->first % DT_SHARE_BLOCK != 0) return false;
+    if (nest->n_loops != 2 || !nest->loops[1].reduced || found->first % block != 0) return false;
     bool is_rest = extent == 1 && found->first + nest->loops[1].extent == n;
-    return (is_rest || nest->loops[1].extent == DT_SHARE_BLOCK) && goes_through(nest, address, found->first, DT_SHARE_BLOCK);
+    return (is_rest || nest->loops[1].extent == block) && goes_through(nest, address, found->first, block);
 }
 
 /* Of a nest that can be shared out; its stores decide, then its loads, for what it adds up is only read. */
@@ -269,11 +270,12 @@ static const dt_share *shares_of_slots(dt_arena *arena, const dt_module *module,
     for (int v = 0; v < n; v++) turns[v] = -1;
     for (int v = 0; v < n; v++) {
         int family = family_of_slot(slots, v);
-        int64_t unit = slots->adds_up[family] ? DT_SHARE_BLOCK : DT_SHARE_LINE;
+        int64_t elements = dt_shape_elements(module->variables.items[v].shape, 1, 1);
+        int64_t unit = slots->adds_up[family] ? dt_share_block(elements) : DT_SHARE_LINE;
         if (!slots->can_share[v]) continue;
         if (turns[family] < 0) {
             turns[family] = n_units;
-            n_units += (dt_shape_elements(module->variables.items[v].shape, 1, 1) + unit - 1) / unit;
+            n_units += (elements + unit - 1) / unit;
         }
         made[v] = (dt_share){unit, turns[family]};
     }

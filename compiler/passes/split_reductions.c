@@ -6,7 +6,7 @@
  *
  * Of a product this is split-K. There are two reasons.
  *
- *  - Sums over replicated values, such as the norm of all gradients, are split on every target into blocks of BLOCK_ELEMENTS elements. So their
+ *  - Sums over replicated values, such as the norm of all gradients, are split on every target into blocks (abi/share.h). So their
  *    order does not depend on who holds which elements, as long as those are whole blocks: cores share out the blocks, and those who share out an
  *    update could.
  *
@@ -26,8 +26,7 @@
 
 enum {
     MOST_CUTS = 4,
-    MOST_ELEMENTS = 1 << 24,        /* of all partial results together */
-    BLOCK_ELEMENTS = DT_SHARE_BLOCK /* of a sum over replicated values: part of the bits */
+    MOST_ELEMENTS = 1 << 24 /* of all partial results together */
 };
 
 /* From its iteration `first` on, loop `loop` is walked by an outer loop of `parts` iterations and, within it, by itself, with `iterations`. */
@@ -152,9 +151,10 @@ static bool find_blocks(splitting *s) {
     if (!s->kernel->once || nest->library != NULL || nest->algorithm != DT_ALGORITHM_LOOPS) return false;
     if (s->n_results != 1 || s->n_outer + 1 != nest->n_loops) return false;
     int64_t elements = nest->loops[s->n_outer].extent;
-    if (dt_dim_is_symbol(elements) || elements <= BLOCK_ELEMENTS) return false;
-    s->cuts[s->n_cuts++] = (cut){.loop = s->n_outer, .parts = elements / BLOCK_ELEMENTS, .iterations = BLOCK_ELEMENTS};
-    s->n_parts = (elements + BLOCK_ELEMENTS - 1) / BLOCK_ELEMENTS;
+    if (dt_dim_is_symbol(elements) || elements <= DT_SHARE_MOST_BLOCK) return false;
+    int64_t block = dt_share_block(elements);
+    s->cuts[s->n_cuts++] = (cut){.loop = s->n_outer, .parts = elements / block, .iterations = block};
+    s->n_parts = (elements + block - 1) / block;
     return true;
 }
 

@@ -376,7 +376,6 @@ dt_status *dt_about_exchange(const dt_artifact *artifact, int64_t n_processes, c
     dt_device_spec spec;
     DT_TRY(dt_device_spec_parse(options->devices, &spec));
     DT_TRY(dt_session_program(artifact, spec.kind->is_gpu, &artifact));
-    if (options->shard_optimizer) DT_TRY(dt_session_check_sharing(&spec, n_processes));
     layout of = {
         .artifact = artifact, .options = options, .text = text, .n_asked = n_processes, .replicas = options->replicas != 0 ? options->replicas : 1};
     dt_status *status = say_steps(&of);

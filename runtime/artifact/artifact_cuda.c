@@ -117,6 +117,24 @@ static bool same_border(const dt_artifact_function *a, const dt_artifact_functio
     return same;
 }
 
+/* The same variables, shared out as the plans for GPUs can do it. */
+static dt_status *read_variable_shares(dt_artifact_reader *reader, const dt_json *object) {
+    dt_artifact *program = reader->artifact;
+    dt_artifact_variable *variables = dt_arena_copy(reader->arena, program->variables, (size_t)program->n_variables * sizeof *program->variables);
+    dt_json array;
+    int n;
+    for (int v = 0; v < program->n_variables; v++) variables[v].share = (dt_share){0};
+    program->variables = variables;
+    if (!dt_json_has(object, "shares")) return NULL;
+    DT_TRY(dt_json_array(object, "shares", &array, &n));
+    for (dt_json item = dt_json_first(&array); item.value != NULL; dt_json_next(&item)) {
+        int64_t v;
+        DT_TRY(dt_json_integer(&item, "variable", 0, program->n_variables - 1, &v));
+        DT_TRY(dt_artifact_read_variable_share(&item, &variables[v]));
+    }
+    return NULL;
+}
+
 static dt_status *read_program(dt_artifact_reader *reader, const dt_json *object, dt_artifact_cuda *cuda) {
     dt_artifact *all = reader->artifact, *program = DT_NEW(reader->arena, dt_artifact);
     *program = *all;
@@ -125,6 +143,7 @@ static dt_status *read_program(dt_artifact_reader *reader, const dt_json *object
     reader->artifact = program;
     reader->cuda = cuda;
     dt_status *status = dt_artifact_read_locations(reader, object);
+    if (status == NULL) status = read_variable_shares(reader, object);
     if (status == NULL) status = dt_artifact_read_functions(reader, object);
     reader->artifact = all;
     reader->cuda = NULL;

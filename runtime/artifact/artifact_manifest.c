@@ -125,6 +125,12 @@ static dt_status *read_launch(const dt_json *item, dt_artifact_variable *variabl
     return dt_json_number(item, "default", &variable->launch_default);
 }
 
+dt_status *dt_artifact_read_variable_share(const dt_json *object, dt_artifact_variable *variable) {
+    DT_TRY(dt_artifact_read_share(object, variable->bytes / (int64_t)dt_dtype_bytes(variable->tensor.dtype), &variable->share));
+    if (variable->share.unit > 0 && variable->kind != DT_VARIABLE_SLOT) return dt_json_wrong(object, "only slots are shared out");
+    return NULL;
+}
+
 static dt_status *read_variables(dt_artifact_reader *reader, const dt_json *root) {
     dt_artifact *artifact = reader->artifact;
     dt_json array;
@@ -143,8 +149,7 @@ static dt_status *read_variables(dt_artifact_reader *reader, const dt_json *root
         variable->kind = (dt_variable_kind)kind;
         variable->bytes = variable->tensor.row_bytes;
         paths[item.index] = variable->path;
-        DT_TRY(dt_artifact_read_share(&item, variable->bytes / (int64_t)dt_dtype_bytes(variable->tensor.dtype), &variable->share));
-        if (variable->share.unit > 0 && variable->kind != DT_VARIABLE_SLOT) return dt_json_wrong(&item, "only slots are shared out");
+        DT_TRY(dt_artifact_read_variable_share(&item, variable));
         if (variable->kind == DT_VARIABLE_LAUNCH) DT_TRY(read_launch(&item, variable));
         if ((total += variable->bytes) > DT_MOST_BYTES) return dt_json_wrong(&item, "more elements than any memory holds");
         if (variable->kind != DT_VARIABLE_PARAMETER) continue;

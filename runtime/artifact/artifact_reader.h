@@ -49,6 +49,7 @@ int64_t dt_artifact_tensor_bytes(const dt_artifact *artifact, const dt_artifact_
 
 /* "share" of `object`, a tensor of so many elements; {0} where there is none. */
 dt_status *dt_artifact_read_share(const dt_json *object, int64_t n_elements, dt_share *share);
+dt_status *dt_artifact_read_variable_share(const dt_json *object, dt_artifact_variable *variable);
 
 /* "locations" and "functions", into the reader's artifact. */
 dt_status *dt_artifact_read_locations(dt_artifact_reader *reader, const dt_json *root);

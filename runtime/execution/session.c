@@ -149,11 +149,6 @@ dt_status *dt_session_check_shape(const dt_artifact *artifact, int64_t replicas,
     return NULL;
 }
 
-dt_status *dt_session_check_sharing(const dt_device_spec *spec, int64_t n_processes) {
-    if (!spec->kind->is_gpu || n_processes == 1) return NULL;
-    return dt_error(DT_INVALID_ARGUMENT, "--shard-optimizer: kernels of GPUs update whole tensors; leave it out, or train on --devices cpu");
-}
-
 /* Of all GPUs as many as there are replicas; where there are several processes one for each. */
 static dt_status *choose_gpus(dt_session *session) {
     int n_present;
@@ -186,7 +181,6 @@ static dt_status *check_options(dt_session *session) {
                         ", or start fewer processes: mpirun -n %" PRId64,
                         session->n_processes, session->spec.n, dt_plural(session->spec.n), options->replicas, dt_plural(options->replicas),
                         (int64_t)session->spec.n * session->n_processes, options->replicas / session->spec.n);
-    if (options->shard_optimizer) DT_TRY(dt_session_check_sharing(&session->spec, session->n_processes));
     if (!(options->deadline_seconds > 0)) options->deadline_seconds = DEFAULT_DEADLINE_SECONDS;
     return NULL;
 }
@@ -883,14 +877,15 @@ dt_status *dt_session_set_variable(dt_session *session, int variable, const void
     return NULL;
 }
 
-/* Bytes [at, at + most) of each process's share, to where they belong in `data`. */
-static dt_status *collect_pieces(dt_session *session, const dt_artifact_variable *variable, int64_t at, int64_t most, char *data) {
+/* Bytes [at, at + most) of each process's share, to where they belong in `data`; `piece_here` has room for as many. */
+static dt_status *collect_pieces(dt_session *session, const dt_artifact_variable *variable, int64_t at, int64_t most, char *piece_here, char *data) {
     const dt_memory_domain *domain = &session->domains[0];
     dt_byte_range own = dt_memory_share(variable, domain->share, domain->n_shares);
     int64_t n = own.n_bytes - at < most ? own.n_bytes - at : most;
-    char *memory = domain->memory + domain->variables[variable - session->artifact->variables] + own.first + at;
+    const char *memory = domain->memory + domain->variables[variable - session->artifact->variables] + own.first + at;
     dt_text pieces = {0};
-    dt_status *status = dt_processes_gather_bytes(session->options.processes, memory, n > 0 ? (size_t)n : 0, &pieces);
+    if (n > 0) DT_TRY(dt_device_read(domain->device, piece_here, memory, (size_t)n));
+    dt_status *status = dt_processes_gather_bytes(session->options.processes, piece_here, n > 0 ? (size_t)n : 0, &pieces);
     const char *piece = pieces.data;
     for (int p = 0; p < session->n_processes && status == NULL && dt_session_leads(session); p++) {
         dt_byte_range share = dt_memory_share(variable, p, session->n_processes);
@@ -915,8 +910,12 @@ dt_status *dt_session_collect_variable(dt_session *session, int variable, void *
         int64_t n = dt_memory_share(about, p, session->n_processes).n_bytes;
         if (n > most) most = n;
     }
-    for (int64_t at = 0; at < most; at += PIECE) DT_TRY(collect_pieces(session, about, at, PIECE, data));
-    return NULL;
+    size_t bytes = (size_t)(most < PIECE ? most : PIECE);
+    char *piece = dt_host_memory_allocate(bytes);
+    dt_status *status = piece == NULL ? dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for a piece of %s", about->path) : NULL;
+    for (int64_t at = 0; at < most && status == NULL; at += PIECE) status = collect_pieces(session, about, at, PIECE, piece, data);
+    if (piece != NULL) dt_processes_release(session->options.processes, dt_host_memory_release, piece, bytes);
+    return status;
 }
 
 /* ---- asking ---- */

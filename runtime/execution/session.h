@@ -52,9 +52,6 @@ dt_status *dt_session_program(const dt_artifact *artifact, bool is_gpu, const dt
 /* Whether a session of these plans may have so many replicas, of so many rows each. */
 dt_status *dt_session_check_shape(const dt_artifact *program, int64_t replicas, int64_t rows);
 
-/* Whether so many processes with these devices may share out an optimizer's states. */
-dt_status *dt_session_check_sharing(const dt_device_spec *spec, int64_t n_processes);
-
 /* Which rows of each global batch a session with these options will hold, {0} where all: so that the data can be opened before it. Fails where
  * dt_session_create would for the options. */
 dt_status *dt_session_find_rows(const dt_kernels *kernels, const dt_session_options *options, dt_row_range *rows);

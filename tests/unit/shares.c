@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum {
-    N = 16385, /* elements: four blocks and one */
+    N = 16385, /* elements: blocks of 128, and one */
     MOST_SHARES = 6,
     MOST_BUFFERS = 16
 };
@@ -23,7 +23,7 @@ static void shares_are_whole_units_and_even(void **state) {
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int64_t n = sizes[i], turn = 0; turn < 5; turn++)
             for (int64_t n_shares = 1; n_shares < 9; n_shares++) {
-                dt_share how = {turn % 2 == 0 ? DT_SHARE_LINE : DT_SHARE_BLOCK, turn};
+                dt_share how = {turn % 2 == 0 ? DT_SHARE_LINE : dt_share_block(n), turn};
                 int64_t n_units = (n + how.unit - 1) / how.unit;
                 assert_int_equal(dt_share_first_element(how, n, 0, n_shares), 0);
                 assert_int_equal(dt_share_first_element(how, n, n_shares, n_shares), n);
@@ -51,10 +51,22 @@ static void sums_of_blocks_are_where_their_elements_are(void **state) {
     (void)state;
     for (int64_t n_shares = 1; n_shares < 9; n_shares++)
         for (int64_t p = 0; p <= n_shares; p++) {
-            int64_t block = dt_share_first_element((dt_share){1, 3}, (N + 4095) / 4096, p, n_shares);
-            int64_t element = dt_share_first_element((dt_share){4096, 3}, N, p, n_shares);
-            assert_int_equal(element, block * 4096 < N ? block * 4096 : N);
+            int64_t elements = dt_share_block(N), n_blocks = (N + elements - 1) / elements;
+            int64_t block = dt_share_first_element((dt_share){1, 3}, n_blocks, p, n_shares);
+            int64_t element = dt_share_first_element((dt_share){elements, 3}, N, p, n_shares);
+            assert_int_equal(element, block * elements < N ? block * elements : N);
         }
+}
+
+/* Lines that no process has much more of than others, and no more blocks than that takes. */
+static void blocks_are_many_but_no_more_than_that(void **state) {
+    (void)state;
+    for (int64_t n = DT_SHARE_MOST_BLOCK + 1; n < 1000000; n += 777) {
+        int64_t block = dt_share_block(n);
+        assert_true(block % DT_SHARE_LINE == 0 && block <= DT_SHARE_MOST_BLOCK);
+        assert_true(n / block >= 128 || block == DT_SHARE_LINE);
+        assert_true(n / block < 256 || block == DT_SHARE_MOST_BLOCK);
+    }
 }
 
 /* ---- kernels ---- */
@@ -168,7 +180,7 @@ static void kernels_touch_the_process_s_share_alone(void **state) {
     dt_compilation compilation = {.arena = arena};
     expect_ok(dt_module_parse(arena, "m", program, &compilation.module));
     expect_ok(dt_passes_run(&compilation, &(dt_passes_options){0}));
-    assert_int_equal(compilation.variable_shares[1].unit, DT_SHARE_BLOCK);
+    assert_int_equal(compilation.variable_shares[1].unit, dt_share_block(N));
     agree(arena, &compilation, run_naively, arena);
     expect_ok(compiled_make(&compilation, levels, n_levels, codes));
     for (int i = 0; i < n_levels; i++) agree(arena, &compilation, compiled_run, &codes[i]);
@@ -179,6 +191,7 @@ static void kernels_touch_the_process_s_share_alone(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(shares_are_whole_units_and_even), cmocka_unit_test(tensors_of_one_unit_take_turns),
                                        cmocka_unit_test(sums_of_blocks_are_where_their_elements_are),
+                                       cmocka_unit_test(blocks_are_many_but_no_more_than_that),
                                        cmocka_unit_test(kernels_touch_the_process_s_share_alone)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* crossing: the collectives of a process that is one of several. They cross in buckets: of each, every member adds up its share of the elements of
  * this process's microbatches, as far as the tree goes here, into the nodes of exchanges; the last member to have done so begins them; when one is
- * over each copies its share of the result to where it is wanted. A piece of one tensor that one memory domain wants at one place crosses in that
- * place, and is not copied. */
+ * over each copies its share of the result to where it is wanted. What one memory domain wants at one place crosses in that place, and is not copied:
+ * a piece of one tensor, and what is shared out. */
 #include "runtime/comm/buckets.h"
 #include "runtime/comm/local/hub.h"
 
@@ -70,15 +70,24 @@ static char *only_target(const dt_local_hub *hub, const dt_piece *sums, dt_arena
     return n_targets == 1 ? targets[0] : NULL;
 }
 
+/* Where what is shared out is wanted as it crosses, if that is one place that messages reach. */
+static char *only_place(const dt_local_hub *hub, int i, dt_arena *arena) {
+    const dt_collective_part *part = dt_local_part(hub, 0, i);
+    bool is_widened = part->kind != DT_COLLECTIVE_ALL_GATHER && dt_dtype_is_half(part->dtype);
+    int n_targets;
+    if (is_widened || !(hub->options.shares_memory || hub->options.has_link)) return NULL;
+    void **targets = dt_local_collect_targets(hub, i, 0, arena, &n_targets);
+    return n_targets == 1 ? targets[0] : NULL;
+}
+
 /* A tensor of which each process has a share, in pieces: of every share, as many bytes. */
 static void add_shares(dt_local_hub *hub, crossing_bucket *bucket, int i, dt_arena *arena) {
     const dt_collective_part *part = dt_local_part(hub, 0, i);
     bool gathers = part->kind == DT_COLLECTIVE_ALL_GATHER;
     dt_dtype dtype = gathers ? part->dtype : dt_dtype_of_sums(part->dtype);
-    int n_processes = dt_processes_count(hub->options.processes), n_targets;
+    int n_processes = dt_processes_count(hub->options.processes);
     int64_t bytes = (int64_t)dt_dtype_bytes(dtype), n_bytes = (int64_t)part->n * bytes, most = 0;
-    void **targets = dt_local_collect_targets(hub, i, 0, arena, &n_targets);
-    bool lands = n_targets == 1 && (gathers || !dt_dtype_is_half(part->dtype));
+    char *place = only_place(hub, i, arena);
     const dt_exchange *first = NULL;
     dt_exchange_region *region = DT_NEW(arena, dt_exchange_region);
     *region = (dt_exchange_region){dtype, part->combine, 0, n_bytes};
@@ -93,10 +102,10 @@ static void add_shares(dt_local_hub *hub, crossing_bucket *bucket, int i, dt_are
         }
         dt_schedule_options options = schedule_options(hub, gathers ? DT_SCHEDULE_ALL_GATHER : DT_SCHEDULE_REDUCE_SCATTER, n_bytes, parts);
         options.ends = ends;
-        crossing_piece piece = {.exchange = new_exchange(hub, &options, 1, region, part->label, arena), .lands = lands, .part = i};
+        crossing_piece piece = {.exchange = new_exchange(hub, &options, 1, region, part->label, arena), .lands = place != NULL, .part = i};
         piece.exchange->like = first;
         if (first == NULL) first = piece.exchange;
-        if (lands) piece.exchange->slots[0] = targets[0];
+        piece.exchange->slots[0] = place;
         dt_list_push(arena, &bucket->pieces, piece);
     }
 }
@@ -356,14 +365,12 @@ static void scatter_rows(const dt_group *group, const dt_local_hub *hub, const c
     }
 }
 
-/* Each member adds up its part of all shares, and takes its part of the process's own, with the first piece; what is gathered lies where it belongs.
- */
-static void share_out(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, dt_group_bucket *work) {
+/* Each member adds up its part of all shares, and takes its part of the process's own, with the first piece. */
+static void scatter_shares(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, dt_group_bucket *work) {
     int i = piece->part, here = dt_processes_number(hub->options.processes), n_targets;
     const dt_collective_part *part = dt_local_part(hub, group->rank, i);
     int64_t bytes = (int64_t)dt_dtype_bytes(dt_dtype_of_sums(part->dtype));
     size_t first, end;
-    if (part->kind == DT_COLLECTIVE_ALL_GATHER || piece->exchange->like != NULL) return;
     dt_local_share(group, part->n, &first, &end);
     add_nodes(hub, i, piece->exchange, first, end - first, (int64_t)first * bytes, arena, &work->before);
     if (piece->lands) return;
@@ -371,6 +378,37 @@ static void share_out(const dt_group *group, const dt_local_hub *hub, const cros
     size_t at = (size_t)part->shares[here] + first;
     void **targets = dt_local_collect_targets(hub, i, at * dt_dtype_bytes(part->dtype), arena, &n_targets);
     add_copy(piece->exchange, (int64_t)at * bytes, end - first, part, n_targets, targets, arena, &work->after);
+}
+
+/* Each member puts its part of the process's own share, which all of them have, into the image, and takes its part of all shares out of it, with the
+ * first piece. */
+static void gather_shares(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, dt_group_bucket *work) {
+    int i = piece->part, here = dt_processes_number(hub->options.processes), n_targets;
+    const dt_collective_part *part = dt_local_part(hub, group->rank, i);
+    size_t bytes = dt_dtype_bytes(part->dtype), first, end;
+    if (piece->lands) return;
+    dt_local_share(group, (size_t)(part->shares[here + 1] - part->shares[here]), &first, &end);
+    size_t at = ((size_t)part->shares[here] + first) * bytes;
+    if (first < end) {
+        dt_tree_source *source = DT_NEW(arena, dt_tree_source);
+        void **target = DT_NEW(arena, void *);
+        *source = (dt_tree_source){(const char *)part->sources[0] + at, 1};
+        *target = dt_exchange_at(piece->exchange, 0, (int64_t)at);
+        dt_tree_reduction copy = {
+            .dtype = part->dtype, .n_leaves = 1, .n_sources = 1, .sources = source, .n_elements = end - first, .n_targets = 1, .targets = target};
+        dt_list_push(arena, &work->before, copy);
+    }
+    dt_local_share(group, part->n, &first, &end);
+    void **targets = dt_local_collect_targets(hub, i, first * bytes, arena, &n_targets);
+    add_copy(piece->exchange, (int64_t)(first * bytes), end - first, part, n_targets, targets, arena, &work->after);
+}
+
+static void share_out(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, dt_group_bucket *work) {
+    if (piece->exchange->like != NULL) return;
+    if (dt_local_part(hub, group->rank, piece->part)->kind == DT_COLLECTIVE_ALL_GATHER)
+        gather_shares(group, hub, piece, arena, work);
+    else
+        scatter_shares(group, hub, piece, arena, work);
 }
 
 static void share_piece(const dt_group *group, const dt_local_hub *hub, const crossing_piece *piece, dt_arena *arena, dt_group_bucket *work) {
@@ -449,6 +487,14 @@ static void add_rounds(const crossing_bucket *bucket, dt_arena *arena, dt_operat
 
 /* ---- lowering ---- */
 
+/* What crosses where it is wanted does so where that is now: a device's memory may have been planned, and not yet allocated, before. */
+static void place_landings(const dt_local_hub *hub, const crossing_bucket *bucket, dt_arena *arena) {
+    for (size_t p = 0; p < bucket->pieces.n; p++) {
+        const crossing_piece *piece = &bucket->pieces.items[p];
+        if (piece->lands && piece->sums == NULL) piece->exchange->slots[0] = only_place(hub, piece->part, arena);
+    }
+}
+
 dt_status *dt_crossing_lower(dt_group *group, int first, int n, dt_arena *arena, dt_group_work *work) {
     dt_local_hub *hub = ((dt_local_member *)group)->hub;
     dt_crossing *crossing = find(hub, first);
@@ -457,6 +503,7 @@ dt_status *dt_crossing_lower(dt_group *group, int first, int n, dt_arena *arena,
     for (int b = 0; b < crossing->n_buckets; b++) {
         const crossing_bucket *bucket = &crossing->buckets[b];
         buckets[b].complete_after = bucket->complete_after;
+        place_landings(hub, bucket, arena);
         for (size_t p = 0; p < bucket->pieces.n; p++) share_piece(group, hub, &bucket->pieces.items[p], arena, &buckets[b]);
         if (!hub->options.has_link) continue;
         dt_local_add_reductions(&buckets[b].before, arena, &buckets[b].operations);
