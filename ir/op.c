@@ -17,7 +17,7 @@ enum {
     SIGNATURE_BYTES = 256,
     MOST_OPERANDS = 8,
     MOST_ATTRIBUTES = 12,
-    MOST_DEFAULT_INTS = 4
+    MOST_DEFAULT_INTS = 6
 };
 
 static const char *const signatures[] = {

@@ -97,10 +97,10 @@ dt_row_loops dt_loops_matmul, dt_loops_dot_general;
 dt_row_gradient dt_gradient_matmul, dt_gradient_dot_general;
 
 /* ops_convolution.c */
-dt_row_infer dt_infer_conv2d, dt_infer_conv2d_input_gradient, dt_infer_conv2d_kernel_gradient;
-dt_row_loops dt_loops_conv2d, dt_loops_conv2d_input_gradient, dt_loops_conv2d_kernel_gradient;
-dt_row_gradient dt_gradient_conv2d, dt_gradient_conv2d_input_gradient, dt_gradient_conv2d_kernel_gradient;
-dt_row_narrow dt_narrow_conv2d, dt_narrow_conv2d_input_gradient;
+dt_row_infer dt_infer_convolution, dt_infer_convolution_input_gradient, dt_infer_convolution_kernel_gradient;
+dt_row_loops dt_loops_convolution, dt_loops_convolution_input_gradient, dt_loops_convolution_kernel_gradient;
+dt_row_gradient dt_gradient_convolution, dt_gradient_convolution_input_gradient, dt_gradient_convolution_kernel_gradient;
+dt_row_narrow dt_narrow_convolution, dt_narrow_convolution_input_gradient;
 
 /* ops_window.c: window2d makes one result of each window, spread2d is its reverse. */
 dt_row_infer dt_infer_window2d, dt_infer_spread2d;

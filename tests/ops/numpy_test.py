@@ -2,6 +2,7 @@
 
 numpy_test.py [SEED]. A row without a case or expression fails; so does a planted error that goes unnoticed.
 """
+import itertools
 import json
 import math
 import os
@@ -78,40 +79,41 @@ def dot_general(a, b, a_batch, b_batch, a_contract, b_contract):
     return np.einsum("".join(a_names) + "," + "".join(b_names) + "->" + "".join(batch + free), a, b)
 
 
-def conv_places(image, kernel, strides, padding, dilation):
-    """(place of the result, tap, place of the image) along height and along width, where the image has that place."""
-    both = []
-    for i in range(2):
-        n = (image[i] + padding[2 * i] + padding[2 * i + 1] - dilation[i] * (kernel[i] - 1) - 1) // strides[i] + 1
+def taps_of(image, kernel, strides, padding, dilation):
+    """(the result's shape, [(place of the result, tap, place of the image)]) in all directions, where the image has that place."""
+    shape, directions = [], []
+    for i, extent in enumerate(image):
+        n = (extent + padding[2 * i] + padding[2 * i + 1] - dilation[i] * (kernel[i] - 1) - 1) // strides[i] + 1
         places = [(o, k, o * strides[i] + k * dilation[i] - padding[2 * i]) for o in range(n) for k in range(kernel[i])]
-        both.append((n, [p for p in places if 0 <= p[2] < image[i]]))
-    return both
+        shape.append(n)
+        directions.append([p for p in places if 0 <= p[2] < extent])
+    return shape, [tuple(zip(*places)) for places in itertools.product(*directions)]
 
 
-def conv2d(x, kernel, strides, padding, dilation):
-    (rows, down), (columns, along) = conv_places(x.shape[1:3], kernel.shape[:2], strides, padding, dilation)
-    y = np.zeros((x.shape[0], rows, columns) + kernel.shape[3:])
-    for o, k, i in down:
-        for p, l, j in along:
-            y[:, o, p] += np.einsum("b...i,i...o->b...o", x[:, i, j], kernel[k, l])
+def convolution(x, kernel, strides, padding, dilation):
+    n = len(strides)
+    shape, taps = taps_of(x.shape[1 : n + 1], kernel.shape[:n], strides, padding, dilation)
+    y = np.zeros((x.shape[0], *shape) + kernel.shape[n + 1 :])
+    for o, k, i in taps:
+        y[:, *o] += np.einsum("b...i,i...o->b...o", x[:, *i], kernel[k])
     return y
 
 
-def conv2d_input_gradient(g, kernel, size, strides, padding, dilation):
-    (_, down), (_, along) = conv_places(size, kernel.shape[:2], strides, padding, dilation)
-    x = np.zeros((g.shape[0], *size) + kernel.shape[3:-1] + (kernel.shape[2],))
-    for o, k, i in down:
-        for p, l, j in along:
-            x[:, i, j] += np.einsum("b...o,i...o->b...i", g[:, o, p], kernel[k, l])
+def convolution_input_gradient(g, kernel, size, strides, padding, dilation):
+    n = len(size)
+    _, taps = taps_of(size, kernel.shape[:n], strides, padding, dilation)
+    x = np.zeros((g.shape[0], *size) + kernel.shape[n + 1 : -1] + (kernel.shape[n],))
+    for o, k, i in taps:
+        x[:, *i] += np.einsum("b...o,i...o->b...i", g[:, *o], kernel[k])
     return x
 
 
-def conv2d_kernel_gradient(x, g, size, strides, padding, dilation):
-    (_, down), (_, along) = conv_places(x.shape[1:3], size, strides, padding, dilation)
-    kernel = np.zeros((*size, x.shape[-1]) + g.shape[3:])
-    for o, k, i in down:
-        for p, l, j in along:
-            kernel[k, l] += np.einsum("b...i,b...o->i...o", x[:, i, j], g[:, o, p])
+def convolution_kernel_gradient(x, g, size, strides, padding, dilation):
+    n = len(size)
+    _, taps = taps_of(x.shape[1 : n + 1], size, strides, padding, dilation)
+    kernel = np.zeros((*size, x.shape[-1]) + g.shape[n + 1 :])
+    for o, k, i in taps:
+        kernel[k] += np.einsum("b...i,b...o->i...o", x[:, *i], g[:, *o])
     return kernel
 
 

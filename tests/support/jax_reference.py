@@ -144,23 +144,25 @@ class Language:
     def dot_general(self, x, y, a_batch, b_batch, a_contract, b_contract):
         return jax.lax.dot_general(x, y, ((a_contract, b_contract), (a_batch, b_batch)))
 
-    def conv2d(self, x, kernel, strides, padding, dilation=(1, 1)):
-        groups, shape = 1, None
-        if x.ndim == 5:
-            groups, shape = x.shape[3], (*kernel.shape[3:],)
-            x = jnp.reshape(x, (*x.shape[:3], -1))
-            kernel = jnp.reshape(kernel, (*kernel.shape[:3], -1))
-        y = jax.lax.conv_general_dilated(x, kernel, strides, (tuple(padding[:2]), tuple(padding[2:])), rhs_dilation=dilation,
-                                         dimension_numbers=("NHWC", "HWIO", "NHWC"), feature_group_count=groups)  # fmt: skip
-        return y if shape is None else jnp.reshape(y, (*y.shape[:3], *shape))
+    def convolution(self, x, kernel, strides, padding, dilation=None):
+        n, groups, shape = len(strides), 1, None
+        if x.ndim == n + 3:
+            groups, shape = x.shape[n + 1], (*kernel.shape[n + 1 :],)
+            x = jnp.reshape(x, (*x.shape[: n + 1], -1))
+            kernel = jnp.reshape(kernel, (*kernel.shape[: n + 1], -1))
+        around = [(padding[2 * i], padding[2 * i + 1]) for i in range(n)]
+        axes = "DHW"[3 - n :]
+        y = jax.lax.conv_general_dilated(x, kernel, strides, around, rhs_dilation=dilation,
+                                         dimension_numbers=(f"N{axes}C", f"{axes}IO", f"N{axes}C"), feature_group_count=groups)  # fmt: skip
+        return y if shape is None else jnp.reshape(y, (*y.shape[: n + 1], *shape))
 
-    def conv2d_input_gradient(self, g, kernel, size, strides, padding):
-        zeros = jnp.zeros((g.shape[0], *size, kernel.shape[2]), g.dtype)
-        return jax.vjp(lambda x: self.conv2d(x, kernel, strides, padding), zeros)[1](g)[0]
+    def convolution_input_gradient(self, g, kernel, size, strides, padding):
+        zeros = jnp.zeros((g.shape[0], *size, kernel.shape[len(size)]), g.dtype)
+        return jax.vjp(lambda x: self.convolution(x, kernel, strides, padding), zeros)[1](g)[0]
 
-    def conv2d_kernel_gradient(self, x, g, size, strides, padding):
-        zeros = jnp.zeros((*size, x.shape[3], g.shape[3]), g.dtype)
-        return jax.vjp(lambda kernel: self.conv2d(x, kernel, strides, padding), zeros)[1](g)[0]
+    def convolution_kernel_gradient(self, x, g, size, strides, padding):
+        zeros = jnp.zeros((*size, x.shape[-1], g.shape[-1]), g.dtype)
+        return jax.vjp(lambda kernel: self.convolution(x, kernel, strides, padding), zeros)[1](g)[0]
 
     # windows
 

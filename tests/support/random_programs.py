@@ -574,7 +574,7 @@ def convolved(g):
         precision, said = rounding(g, x)
         rounded = (lambda j, v: j.rounded(v, precision)) if precision else (lambda j, v: v)
         product(g, f"ops.conv2d({x.name}, {kernel.name}, strides: {strides}, padding: {padding}, dilation: {dilation}{said})", ("B", *found, filters),
-                lambda j, u, w: j.conv2d(rounded(j, u), rounded(j, w), strides, padding, dilation), x, kernel, math.prod(size) * channels, precision)  # fmt: skip
+                lambda j, u, w: j.convolution(rounded(j, u), rounded(j, w), strides, padding, dilation), x, kernel, math.prod(size) * channels, precision)  # fmt: skip
 
 
 @form(2)
@@ -585,7 +585,7 @@ def convolved_in_groups(g):
         found = result_size(x, [3, 3], [1, 1], [0, 0, 0, 0])
         if kernel and found:
             product(g, f"ops.conv2d(reshape({x.name}, {dims((*x.shape, 1))}), {kernel.name})[..., 0]", ("B", *found, 3),
-                    lambda j, u, w: j.conv2d(u[..., None], w, [1, 1], [0] * 4, [1, 1])[..., 0], x, kernel, 9)  # fmt: skip
+                    lambda j, u, w: j.convolution(u[..., None], w, [1, 1], [0] * 4, [1, 1])[..., 0], x, kernel, 9)  # fmt: skip
 
 
 @form(3)
@@ -603,7 +603,7 @@ def convolved_back(g):
     kernel = g.constant(y.dtype, (*size, channels, y.shape[3]))
     if kernel:
         product(g, f"ops.conv2d_input_gradient({y.name}, {kernel.name}, size: {grown}, strides: {strides}, padding: {padding})", ("B", *grown, channels),
-                lambda j, u, w: j.conv2d_input_gradient(u, w, grown, strides, padding), y, kernel, math.prod(size) * y.shape[3])  # fmt: skip
+                lambda j, u, w: j.convolution_input_gradient(u, w, grown, strides, padding), y, kernel, math.prod(size) * y.shape[3])  # fmt: skip
 
 
 @form(3)
@@ -615,7 +615,32 @@ def kernel_of_convolution(g):
     y = found and summed_windows(g, x, size, strides, padding)
     if y:
         product(g, f"ops.conv2d_kernel_gradient({x.name}, {y.name}, size: {size}, strides: {strides}, padding: {padding})", (*size, x.shape[3], y.shape[3]),
-                lambda j, u, v: j.conv2d_kernel_gradient(u, v, size, strides, padding), x, y, 3 * ROWS * math.prod(found))  # fmt: skip
+                lambda j, u, v: j.convolution_kernel_gradient(u, v, size, strides, padding), x, y, 3 * ROWS * math.prod(found))  # fmt: skip
+
+
+@form(4)
+def convolved_boxes(g):
+    """Of three planes, each the image, to one plane; or that one's gradients."""
+    x = image(g)
+    if not x:
+        return
+    planes = f"concatenate([{', '.join([f'{x.name}[:, newaxis]'] * 3)}], axis: 1)"
+    stacked = lambda j, v: j.np.stack([v] * 3, 1)
+    size = [g.random.choice((1, 3)) for _ in range(3)]
+    strides, padding = windows(g, size[1:])
+    found = result_size(x, size[1:], strides, padding)
+    strides, padding, channels, filters = [3, *strides], [0, 0, *padding], x.shape[3], g.random.choice((1, 3))
+    words = f"strides: {strides}, padding: {padding}"
+    kernel = found and g.constant(x.dtype, (*size, channels, filters))
+    y = kernel and product(g, f"ops.conv3d({planes}, {kernel.name}, {words})[:, 0]", ("B", *found, filters),
+                           lambda j, u, w: j.convolution(stacked(j, u), w, strides, padding)[:, 0], x, kernel, math.prod(size) * channels)  # fmt: skip
+    if y and g.random.random() < 0.5:
+        own = [3, *x.shape[1:3]]
+        product(g, f"ops.conv3d_input_gradient({y.name}[:, newaxis], {kernel.name}, size: {own}, {words})[:, 0]", x.shape,
+                lambda j, v, w: j.convolution_input_gradient(v[:, None], w, own, strides, padding)[:, 0], y, kernel, math.prod(size) * filters)  # fmt: skip
+    elif y:
+        product(g, f"ops.conv3d_kernel_gradient({planes}, {y.name}[:, newaxis], size: {size}, {words})", (*size, channels, filters),
+                lambda j, u, v: j.convolution_kernel_gradient(stacked(j, u), v[:, None], size, strides, padding), x, y, 3 * ROWS * math.prod(found))  # fmt: skip
 
 
 def summed_windows(g, x, size, strides, padding):
