@@ -4,6 +4,7 @@
 #include "compiler/artifact.h"
 #include "compiler/kernel/analysis.h"
 #include "compiler/kernel/count.h"
+#include "compiler/kernel/view.h"
 #include "compiler/manifest_library.h"
 
 #include <assert.h>
@@ -162,6 +163,34 @@ static void add_pipelines(cJSON *root, const dt_module *module) {
 
 /* ---- plans ---- */
 
+/* Positions of the buffer's axis, and bytes: `stride` from one of them to the next, `strides` from one element of the view to the next. */
+static void add_view(cJSON *buffer_item, const dt_plan *plan, int b) {
+    const dt_view *view = plan->buffers[b].view;
+    cJSON *item = cJSON_AddObjectToObject(buffer_item, "view");
+    add_integer(item, "of", view->of);
+    if (view->loop != NULL) add_integer(item, "loop", view->loop->number);
+    add_integer(item, "first", view->first);
+    add_integer(item, "step", view->step);
+    add_integer(item, "wrap", view->wrap);
+    add_integer(item, "stride", dt_view_stride(plan, view));
+    cJSON *array = cJSON_AddArrayToObject(item, "strides");
+    int64_t element = (int64_t)dt_dtype_bytes(plan->buffers[b].dtype);
+    for (int all_rows = 1; all_rows >= 0; all_rows--) /* as add_tensor */
+        for (int d = 0; d < view->shape.rank; d++)
+            if (d != view->axis && (view->shape.dims[d] == DT_GATHERED) == all_rows)
+                cJSON_AddItemToArray(array, cJSON_CreateNumber((double)(view->strides[d] * element)));
+}
+
+static void add_loops(cJSON *plan_item, const dt_plan *plan) {
+    if (plan->n_loops == 0) return;
+    cJSON *array = cJSON_AddArrayToObject(plan_item, "loops");
+    for (int l = 0; l < plan->n_loops; l++) {
+        cJSON *item = add_item(array);
+        add_integer(item, "trips", plan->loops[l]->trips);
+        if (plan->loops[l]->around != NULL) add_integer(item, "around", plan->loops[l]->around->number);
+    }
+}
+
 static void add_buffers(cJSON *plan_item, const dt_plan *plan) {
     cJSON *array = cJSON_AddArrayToObject(plan_item, "buffers");
     for (int b = 0; b < plan->n_buffers; b++) {
@@ -170,7 +199,9 @@ static void add_buffers(cJSON *plan_item, const dt_plan *plan) {
         if (buffer->name) cJSON_AddStringToObject(item, "name", buffer->name);
         cJSON_AddStringToObject(item, "space", dt_memory_space_names()[buffer->space]);
         add_tensor(item, buffer->dtype, buffer->shape);
-        if (buffer->space == DT_MEMORY_VARIABLE) {
+        if (buffer->view != NULL) {
+            add_view(item, plan, b);
+        } else if (buffer->space == DT_MEMORY_VARIABLE) {
             add_integer(item, "variable", buffer->variable);
         } else if (buffer->space == DT_MEMORY_INPUT) {
             add_integer(item, "input", buffer->input);
@@ -224,6 +255,7 @@ static void add_kernels(cJSON *plan_item, const dt_plan *plan, const dt_cuda_pro
         const dt_kernel_function *kernel = &plan->kernels[k];
         cJSON *item = add_item(array);
         cJSON_AddStringToObject(item, "name", kernel->name);
+        if (kernel->loop != NULL) add_integer(item, "loop", kernel->loop->number);
         cJSON_AddBoolToObject(item, "once", kernel->once);
         cJSON_AddBoolToObject(item, "divided", kernel->divided);
         add_integers(item, "buffers", kernel->buffers, kernel->n_buffers);
@@ -309,6 +341,7 @@ static void add_function(cJSON *array, const dt_plan *plan, const dt_cuda_progra
     cJSON *plan_item = cJSON_AddObjectToObject(item, "plan");
     add_space_bytes(plan_item, &plan->bytes);
     add_space_bytes(cJSON_AddObjectToObject(plan_item, "gathered"), &plan->gathered);
+    add_loops(plan_item, plan);
     add_buffers(plan_item, plan);
     add_kernels(plan_item, plan, cuda, p);
     add_segments(plan_item, plan);

@@ -23,7 +23,8 @@ static const dt_pass passes[] = {
     {"hoist", dt_pass_hoist, false, DT_SWITCH_HOIST},           /* products leave loops */
     {"shrink", dt_pass_shrink, false, DT_SWITCH_SHRINK},        /* what gradients read in part */
     {"partition", dt_pass_partition, false, DT_SWITCH_NONE},    /* from here on, one replica */
-    {"unroll", dt_pass_unroll, false, DT_SWITCH_NONE},          /* loops become as many copies of their bodies */
+    {"unroll", dt_pass_unroll, false, DT_SWITCH_NONE},          /* loops that cannot stay become copies of their bodies */
+    {"loops", dt_pass_loops, false, DT_SWITCH_NONE},            /* bodies hold kernels and addresses alone */
     {"fuse", dt_pass_fuse, true, DT_SWITCH_NONE},               /* ops become kernels */
     {"schedule", dt_pass_schedule, true, DT_SWITCH_NONE},       /* kernels get an order and tiles */
     {"late_writes", dt_pass_late_writes, true, DT_SWITCH_NONE}, /* variables are written when their old value has been read */

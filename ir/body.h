@@ -41,6 +41,8 @@ bool dt_body_is_within(dt_value *const *bodies, const dt_value *body, const dt_v
 /* The `end_loop` of a `begin_loop`. */
 dt_value *dt_loop_end(const dt_value *loop);
 int64_t dt_loop_trips(const dt_value *loop);
+/* Whether every replica computes the same in all of it; known of partitioned functions. */
+bool dt_loop_is_replicated(const dt_value *loop);
 
 /* Where a scan puts an axis for its iterations into a shape: after the rows, if these come first, so that they stay outermost in memory. */
 int dt_stack_axis(dt_shape shape);

@@ -3,6 +3,7 @@
  * Its arguments are the buffers that the phase touches, in the kernel's order, then the launch values. What threads are dealt does not depend on how
  * many there are: any grid of blocks of the given size computes the same bits. */
 #include "compiler/codegen/cuda.h"
+#include "compiler/kernel/view.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -104,7 +105,9 @@ static void touch(dt_cuda_function *f, const dt_address *address, bool stores) {
     const dt_buffer *buffer = &f->plan->buffers[f->kernel->buffers[b]];
     if (f->names[b] == NULL) f->names[b] = argument_name(f, buffer, b);
     f->stored[b] |= stores;
-    if (dt_shape_elements(buffer->shape, f->plan->microbatch_rows, NARROW) >= NARROW) f->wide = true;
+    if (buffer->view != NULL ? dt_buffer_span(f->plan, f->kernel->buffers[b]) >= NARROW
+                             : dt_shape_elements(buffer->shape, f->plan->microbatch_rows, NARROW) >= NARROW)
+        f->wide = true;
 }
 
 static void find_arguments(dt_cuda_function *f) {

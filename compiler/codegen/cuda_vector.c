@@ -5,6 +5,7 @@
  * steps by one, and all else by multiples of a vector. Buffers begin at multiples of 64 bytes. What is not so, a value for each row, a column of
  * another layout, is read element by element as elsewhere. */
 #include "compiler/codegen/cuda.h"
+#include "compiler/kernel/view.h"
 
 #include <inttypes.h>
 
@@ -26,9 +27,13 @@ static const dt_buffer *buffer_of(const dt_cuda_nest *n, const dt_address *addre
     return &n->f->plan->buffers[n->f->kernel->buffers[address->buffer]];
 }
 
-/* A replica's part of an input begins at any row. */
-static bool begins_aligned(const dt_buffer *buffer, int width) {
+/* A replica's part of an input begins at any row, a view at its position. */
+static bool begins_aligned(const dt_cuda_nest *n, const dt_address *address, int width) {
+    const dt_plan *plan = n->f->plan;
+    int number = n->f->kernel->buffers[address->buffer];
+    const dt_buffer *buffer = &plan->buffers[dt_buffer_root(plan, number)];
     int64_t row = 1;
+    if (!dt_buffer_begins_at(plan, number, width * (int64_t)dt_dtype_bytes(buffer->dtype))) return false;
     if (buffer->space != DT_MEMORY_INPUT || buffer->shape.rank == 0 || !dt_dim_is_symbol(buffer->shape.dims[0])) return true;
     for (int d = 1; d < buffer->shape.rank; d++) row *= dt_dim_is_symbol(buffer->shape.dims[d]) ? 1 : buffer->shape.dims[d];
     return row % width == 0;
@@ -41,7 +46,7 @@ static bool divides_loop(const dt_nest *nest, int loop, int width) {
 
 bool dt_cuda_is_vector(const dt_cuda_nest *n, const dt_address *address, int along, int width) {
     const dt_nest *nest = n->nest;
-    if (!begins_aligned(buffer_of(n, address), width) || !divides_loop(nest, along, width)) return false;
+    if (!begins_aligned(n, address, width) || !divides_loop(nest, along, width)) return false;
     if (address->coefficients[along] != 1 || address->offset % width != 0) return false;
     for (int l = 0; l < nest->n_loops; l++)
         if (l != along && nest->loops[l].extent != 1 && address->coefficients[l] % width != 0) return false;
@@ -52,7 +57,7 @@ bool dt_cuda_is_vector(const dt_cuda_nest *n, const dt_address *address, int alo
 
 /* The same of elements that are dealt one by one: where vectors do not end with the loop, all of the buffer must be walked. */
 static bool is_vector(const dt_cuda_nest *n, const dt_address *address, int along, int width) {
-    if (!begins_aligned(buffer_of(n, address), width)) return false;
+    if (!begins_aligned(n, address, width)) return false;
     return divides_loop(n->nest, along, width) ? dt_cuda_is_vector(n, address, along, width) : dt_cuda_is_element(n, address, "e");
 }
 

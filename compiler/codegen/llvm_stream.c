@@ -5,6 +5,7 @@
  * need addresses that are multiples of a register, which the runtime's buffers have; a kernel that is called with others takes ordinary ones.
  * Streaming stores are not ordered with what follows, so a fence ends them: whoever is told that the kernel is done finds its results. */
 #include "compiler/codegen/llvm.h"
+#include "compiler/kernel/view.h"
 
 enum {
     LINE_BYTES = 64,
@@ -31,6 +32,7 @@ static bool is_aligned(const dt_nest *nest, const dt_address *address, int64_t l
 
 bool dt_llvm_may_stream(const dt_llvm_function *f, const dt_nest *nest, const dt_store *store) {
     const dt_buffer *buffer = &f->plan->buffers[f->kernel->buffers[store->address.buffer]];
+    if (!dt_buffer_begins_at(f->plan, f->kernel->buffers[store->address.buffer], LINE_BYTES)) return false;
     if (buffer->bytes < STREAM_BYTES || store->accumulate || store->guard >= 0) return false;
     if (nest->n_reductions > 0 || (nest->part_iterations > 0 && nest->vector_loop == 0)) return false;
     return is_aligned(nest, &store->address, LINE_BYTES / (int64_t)dt_dtype_bytes(buffer->dtype)) && !is_loaded(f, store->address.buffer);

@@ -1,6 +1,8 @@
 /* analysis: see the header. */
 #include "compiler/kernel/analysis.h"
 
+#include "compiler/kernel/view.h"
+
 #include <assert.h>
 
 bool dt_buffers_are_one(const dt_plan *plan, int a, int b) {
@@ -18,20 +20,30 @@ bool dt_arguments_overlap(const dt_plan *plan, const dt_kernel_function *kernel,
     const dt_buffer *x = &plan->buffers[kernel->buffers[a]], *y = &plan->buffers[kernel->buffers[b]];
     assert(plan->is_placed);
     if (dt_arguments_are_one(plan, kernel, a, b)) return true;
+    if (dt_views_are_apart(plan, kernel->buffers[a], kernel->buffers[b])) return false;
     if (x->space != y->space || x->space == DT_MEMORY_VARIABLE || x->space == DT_MEMORY_INPUT) return false;
     if (dt_buffer_is_gathered(x) != dt_buffer_is_gathered(y)) return false;
     return x->offset < y->offset + y->bytes && y->offset < x->offset + x->bytes;
 }
 
-static bool uses(const dt_kernel_function *kernel, int buffer) {
+static bool uses(const dt_plan *plan, const dt_kernel_function *kernel, int buffer) {
     for (int b = 0; b < kernel->n_buffers; b++)
-        if (kernel->buffers[b] == buffer) return true;
+        if (dt_buffer_root(plan, kernel->buffers[b]) == dt_buffer_root(plan, buffer)) return true;
     return false;
+}
+
+static const dt_plan_loop *outermost(const dt_kernel_function *kernel) {
+    const dt_plan_loop *loop = kernel->loop;
+    while (loop != NULL && loop->around != NULL) loop = loop->around;
+    return loop;
 }
 
 int dt_complete_after(const dt_plan *plan, const dt_segment *segment, const dt_collective *collective) {
     int n = segment->n_replica_kernels;
-    while (n > 0 && !uses(&plan->kernels[segment->replica_kernels[n - 1]], collective->source)) n--;
+    while (n > 0 && !uses(plan, &plan->kernels[segment->replica_kernels[n - 1]], collective->source)) n--;
+    while (n > 0 && n < segment->n_replica_kernels && plan->kernels[segment->replica_kernels[n - 1]].loop != NULL &&
+           outermost(&plan->kernels[segment->replica_kernels[n]]) == outermost(&plan->kernels[segment->replica_kernels[n - 1]]))
+        n++; /* to the end of the loop */
     return n;
 }
 

@@ -3,6 +3,7 @@
  * An instruction runs once for each iteration of the loops down to the innermost one that it depends on: that is where renderers put it (kernel.h).
  */
 #include "compiler/kernel/count.h"
+#include "compiler/kernel/view.h"
 
 /* ---- how often ---- */
 
@@ -124,7 +125,7 @@ static dt_amount elements_of(dt_shape shape) {
 static bool is_shared(const dt_plan *plan, const dt_kernel_function *kernel, int buffer) {
     for (int k = 0; k < plan->n_kernels; k++)
         for (int b = 0; b < plan->kernels[k].n_buffers; b++)
-            if (&plan->kernels[k] != kernel && plan->kernels[k].buffers[b] == buffer) return true;
+            if (&plan->kernels[k] != kernel && dt_buffer_root(plan, plan->kernels[k].buffers[b]) == buffer) return true;
     return false;
 }
 
@@ -132,7 +133,7 @@ static bool is_shared(const dt_plan *plan, const dt_kernel_function *kernel, int
 static bool is_own_scratch(const dt_plan *plan, const dt_kernel_function *kernel, int b, const use *of) {
     const dt_buffer *buffer = &plan->buffers[kernel->buffers[b]];
     if (buffer->one_row) return true;
-    return buffer->space == DT_MEMORY_SCRATCH && of->reread && !of->read && !is_shared(plan, kernel, kernel->buffers[b]);
+    return buffer->space == DT_MEMORY_SCRATCH && buffer->view == NULL && of->reread && !of->read && !is_shared(plan, kernel, kernel->buffers[b]);
 }
 
 static dt_amount bytes_of(const dt_plan *plan, const dt_kernel_function *kernel, const use *uses) {

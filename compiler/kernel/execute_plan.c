@@ -4,6 +4,7 @@
  * that vector code may read. */
 #include "compiler/kernel/affine.h"
 #include "compiler/kernel/execute.h"
+#include "compiler/kernel/view.h"
 #include "ir/evaluate.h"
 
 #include <string.h>
@@ -20,7 +21,8 @@ typedef struct dt_execution {
     int n_replicas;
     const dt_launch *launches;
     int64_t microbatch_rows;
-    char **buffers; /* [n_replicas * n_buffers]: of replica r, buffer b: r * n_buffers + b */
+    char **buffers;      /* [n_replicas * n_buffers]: of replica r, buffer b: r * n_buffers + b; of views none */
+    int64_t *iterations; /* [n_loops] */
 } dt_execution;
 
 /* ---- memory ---- */
@@ -34,7 +36,9 @@ static char *new_block(dt_arena *arena, int64_t bytes) {
 
 static char **buffer_of(const dt_execution *e, int replica, int b) { return &e->buffers[replica * e->plan->n_buffers + b]; }
 
-static bool has_own_block(const dt_buffer *buffer) { return buffer->space == DT_MEMORY_VARIABLE || buffer->space == DT_MEMORY_INPUT; }
+static bool has_own_block(const dt_buffer *buffer) {
+    return buffer->view == NULL && (buffer->space == DT_MEMORY_VARIABLE || buffer->space == DT_MEMORY_INPUT);
+}
 
 static int64_t bytes_of(const dt_execution *e, const dt_buffer *buffer) {
     return dt_shape_elements(buffer->shape, e->microbatch_rows, e->microbatch_rows * e->n_replicas) * (int64_t)dt_dtype_bytes(buffer->dtype);
@@ -67,6 +71,7 @@ static void make_buffers(dt_execution *e) {
                                            : buffer->space == DT_MEMORY_SCRATCH ? &scratch
                                            : buffer->space == DT_MEMORY_PARTIAL ? &partial
                                                                                 : &replica;
+            if (buffer->view != NULL) continue;
             if (buffer->space == DT_MEMORY_VARIABLE && r > 0)
                 *buffer_of(e, r, b) = *buffer_of(e, 0, b);
             else if (has_own_block(buffer))
@@ -106,6 +111,7 @@ static void fill_arguments(const dt_execution *e, const dt_tensor *inputs, const
     for (int r = 0; r < e->n_replicas; r++)
         for (int b = 0; b < e->plan->n_buffers; b++) {
             const dt_buffer *buffer = &e->plan->buffers[b];
+            if (buffer->view != NULL) continue;
             const dt_tensor *tensor = buffer->space == DT_MEMORY_INPUT ? &inputs[(size_t)r * e->plan->function->inputs.n + (size_t)buffer->input]
                                       : buffer->space == DT_MEMORY_VARIABLE && r == 0 ? &memory->variables[buffer->variable]
                                                                                       : NULL;
@@ -116,7 +122,8 @@ static void fill_arguments(const dt_execution *e, const dt_tensor *inputs, const
 static void take_variables(const dt_execution *e, dt_memory *memory) {
     for (int b = 0; b < e->plan->n_buffers; b++) {
         const dt_buffer *buffer = &e->plan->buffers[b];
-        if (buffer->space == DT_MEMORY_VARIABLE) copy_elements(e, buffer->shape, &memory->variables[buffer->variable], *buffer_of(e, 0, b), true);
+        if (buffer->space == DT_MEMORY_VARIABLE && buffer->view == NULL)
+            copy_elements(e, buffer->shape, &memory->variables[buffer->variable], *buffer_of(e, 0, b), true);
     }
 }
 
@@ -141,7 +148,9 @@ static void take_results(const dt_execution *e, dt_tensor *results) {
 static void run_kernel(const dt_execution *e, int k, int replica, const dt_launch *launch) {
     const dt_kernel_function *kernel = &e->plan->kernels[k];
     void **buffers = DT_NEW_ARRAY(e->arena, void *, kernel->n_buffers);
-    for (int b = 0; b < kernel->n_buffers; b++) buffers[b] = *buffer_of(e, replica, kernel->buffers[b]);
+    for (int b = 0; b < kernel->n_buffers; b++)
+        buffers[b] =
+            *buffer_of(e, replica, dt_buffer_root(e->plan, kernel->buffers[b])) + dt_buffer_shift(e->plan, kernel->buffers[b], e->iterations);
     e->runner(e->context, e->plan, k, buffers, launch);
 }
 
@@ -157,10 +166,25 @@ static void run_once(const dt_execution *e, int k) {
     for (launch.part = launch.n_parts - 1; launch.part >= 0; launch.part--) run_kernel(e, k, 0, &launch);
 }
 
+/* kernels[0 … n - 1], which are all in the body of `loop`, for a replica, or once where that is -1. */
+static void run_list(const dt_execution *e, const int *kernels, int n, const dt_plan_loop *loop, int replica) {
+    for (int k = 0, end; k < n; k = end) {
+        const dt_plan_loop *inner = e->plan->kernels[kernels[k]].loop;
+        for (; inner != loop && inner->around != loop; inner = inner->around) {
+        }
+        for (end = k + 1; inner != loop && end < n && dt_loop_is_within(e->plan->kernels[kernels[end]].loop, inner);) end++;
+        for (int64_t t = 0; inner != loop && t < inner->trips; t++) {
+            e->iterations[inner->number] = t;
+            run_list(e, kernels + k, end - k, inner, replica);
+        }
+        if (inner == loop && replica < 0) run_once(e, kernels[k]);
+        if (inner == loop && replica >= 0) run_kernel(e, kernels[k], replica, &e->launches[replica]);
+    }
+}
+
 static void run_kernels(const dt_execution *e, const dt_segment *segment) {
-    for (int k = 0; k < segment->n_device_kernels; k++) run_once(e, segment->device_kernels[k]);
-    for (int r = 0; r < e->n_replicas; r++)
-        for (int k = 0; k < segment->n_replica_kernels; k++) run_kernel(e, segment->replica_kernels[k], r, &e->launches[r]);
+    run_list(e, segment->device_kernels, segment->n_device_kernels, NULL, -1);
+    for (int r = 0; r < e->n_replicas; r++) run_list(e, segment->replica_kernels, segment->n_replica_kernels, NULL, r);
 }
 
 /* ---- collectives ---- */
@@ -243,7 +267,15 @@ static void run_naively(void *context, const dt_plan *plan, int kernel, void *co
 
 dt_status *dt_plan_execute(dt_arena *arena, const dt_plan_run *run) {
     const dt_plan *plan = run->plan;
-    dt_execution e = {arena, plan, run->runner, run->context, run->n_replicas, run->launches, plan->microbatch_rows, NULL};
+    dt_execution e = {arena,
+                      plan,
+                      run->runner,
+                      run->context,
+                      run->n_replicas,
+                      run->launches,
+                      plan->microbatch_rows,
+                      NULL,
+                      DT_NEW_ARRAY(arena, int64_t, plan->n_loops)};
     if (e.runner == NULL) e.runner = run_naively, e.context = arena;
     make_buffers(&e);
     fill_arguments(&e, run->inputs, run->memory);

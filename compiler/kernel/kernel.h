@@ -137,6 +137,24 @@ typedef struct dt_nest {
 
 /* ---- kernels and plans ---- */
 
+/* A loop over tensors (ir/body.h): the kernels of its body run `trips` times, one after the other. */
+typedef struct dt_plan_loop {
+    int number; /* in the plan's list */
+    int64_t trips;
+    const struct dt_plan_loop *around; /* whose body it is in; NULL: no other's */
+} dt_plan_loop;
+
+/* Part of another buffer: one position of an axis, which the part does not have. In iteration t of the loop it is position (first + step * t), modulo
+ * `wrap` where that is not 0. Kernels are given its address, so that one kernel serves all iterations. */
+typedef struct dt_view {
+    int of;                 /* the buffer, which may be a view in turn */
+    dt_shape shape;         /* that this one is seen with */
+    const int64_t *strides; /* of that shape, in elements; set by dt_plan_add_view */
+    int axis;
+    const dt_plan_loop *loop; /* NULL: it is always position `first` */
+    int64_t first, step, wrap;
+} dt_view;
+
 typedef struct dt_buffer {
     const char *name; /* for people: "%12", "Cnn/conv2d/kernel", "packed 3" */
     dt_memory_space space;
@@ -148,6 +166,7 @@ typedef struct dt_buffer {
                        as large as the launch has microbatches, and lie after all that has not: how many there are is known at launch only */
     int64_t bytes;  /* of a full microbatch, with DT_SLACK_BYTES after it */
     dt_precision precision; /* that its elements, factors of products, have been rounded to */
+    const dt_view *view;    /* what it is part of, whose space, offset and bytes it has; NULL: it has memory of its own */
 } dt_buffer;
 
 /* Whether it holds the rows of all replicas, and so lies after all of its space that does not. */
@@ -161,7 +180,9 @@ typedef struct dt_shared_buffer {
 
 typedef struct dt_kernel_function {
     const char *name; /* a C identifier: "train_3_conv2d_relu" made from step, number and layer names */
-    bool once;        /* all it writes is replicated: run once a memory, not once a replica */
+    const dt_plan_loop
+        *loop;    /* the innermost one whose body it is of; NULL: it runs once. The kernels of a body stand side by side in their segment */
+    bool once;    /* all it writes is replicated: run once a memory, not once a replica */
     bool divided; /* once, in parts: part p of n runs iterations [floor(u * p / n) * t, floor(u * (p + 1) / n) * t) of loop 0 of each nest, t being
                      the nest's part_iterations and u the number of these that cover the loop. No nest reads what another one writes.
                      Where processes share out the update, this is said of the iterations that are the process's own */
@@ -197,10 +218,11 @@ typedef struct dt_plan {
     int64_t microbatch_rows; /* most rows of a microbatch (compiler/kernel/microbatches.h) */
     bool is_placed;          /* buffers have their offsets: plan_memory is done */
     bool batched;            /* for launches over all rows together: nothing is carried from one row to the next */
-    int n_buffers, n_kernels, n_segments;
+    int n_buffers, n_kernels, n_segments, n_loops;
     dt_buffer *buffers;
     dt_kernel_function *kernels;
     dt_segment *segments;
+    const dt_plan_loop **loops;     /* [n_loops] a loop after those around it */
     int *results;                   /* [function->results.n] buffers */
     dt_lowering *lowering;          /* of the passes that make the plan */
     dt_space_bytes bytes, gathered; /* gathered: what buffers with DT_GATHERED add for each microbatch of all replicas */

@@ -5,6 +5,7 @@
  * stride as a divisor, where x is. */
 #include "compiler/kernel/analysis.h"
 #include "compiler/kernel/library.h"
+#include "compiler/kernel/view.h"
 
 enum {
     RANK = 4,   /* of all three tensors */
@@ -127,7 +128,7 @@ bool dt_nest_library_convolution(const dt_plan *plan, const dt_kernel_function *
     enum {
         LEAST_CHANNELS = 8 /* of x and of y */
     };
-    if (!is_plain(nest)) return false;
+    if (dt_nest_has_views(plan, kernel, nest) || !is_plain(nest)) return false;
     const dt_value *root = nest->cluster->roots.items[0];
     const dt_loops *loops = dt_lowering_loops(plan->lowering, root);
     if (loops->combiner != DT_COMBINE_SUM || loops->result != NULL || loops->n_loops != N_LOOPS || loops->n_outer != RANK || root->dtype != DT_F32)

@@ -5,6 +5,7 @@
  * columns are batches too, by which one factor does not move. */
 #include "compiler/kernel/analysis.h"
 #include "compiler/kernel/library.h"
+#include "compiler/kernel/view.h"
 
 enum {
     FIRST,
@@ -238,7 +239,7 @@ bool dt_nest_library_product(const dt_plan *plan, const dt_kernel_function *kern
     const dt_instruction *bias;
     *call = (dt_library_call){
         .class = DT_LIBRARY_PRODUCT, .n_launches = 1, .product = {.scale = 1, .bias = -1, .kept = -1, .bias_gradient = {.argument = -1}}};
-    if (!read_statement(&x, call, &bias)) return false;
+    if (dt_nest_has_views(plan, kernel, nest) || !read_statement(&x, call, &bias)) return false; /* of views no alignment is known */
     int result = x.addresses[RESULT]->buffer;
     if (!dt_library_may_write(plan, kernel, result)) return false;
     if (x.addresses[FIRST]->buffer == result || x.addresses[SECOND]->buffer == result) return false;

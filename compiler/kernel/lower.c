@@ -2,6 +2,7 @@
 #include "compiler/kernel/lower.h"
 #include "abi/launch.h"
 #include "compiler/kernel/formula.h"
+#include "compiler/kernel/view.h"
 #include "ir/evaluate.h"
 #include "ir/ops.h"
 
@@ -166,6 +167,19 @@ static dt_affine *reshaped(dt_context *c, dt_shape from, const dt_affine *at, dt
             spread(c, position, to, j0, j, result);
     }
     return result;
+}
+
+/* Where element `at` of what has `shape` lies in a buffer of as many elements. */
+static dt_affine place(dt_context *c, int buffer, dt_shape shape, const dt_affine *at) {
+    const dt_plan *plan = c->lowering->plan;
+    dt_shape own = plan->buffers[buffer].shape;
+    if (plan->buffers[buffer].view == NULL) return linear(c, shape, at);
+    if (!dt_shape_equal(shape, own)) at = reshaped(c, shape, at, own);
+    int64_t *strides = DT_NEW_ARRAY(c->nest.arena, int64_t, own.rank);
+    dt_buffer_strides(plan, buffer, strides);
+    dt_affine sum = dt_affine_constant(c->nest.arena, c->nest.n_loops, 0);
+    for (int d = 0; d < own.rank; d++) sum = dt_affine_add(c->nest.arena, c->nest.n_loops, sum, at[d], strides[d]);
+    return sum;
 }
 
 /* ---- elements ---- */
@@ -374,7 +388,7 @@ static int compute_value(dt_context *c, const dt_value *value, const dt_affine *
     int root = root_index(c->cluster, value), buffer = c->lowering->buffers[value->id];
     if (root >= 0) return dt_nest_convert(nest, c->sums[root], value->dtype);
     if (buffer >= 0 && !is_computed_here(c->cluster, value)) {
-        dt_affine index = linear(c, value->shape, at);
+        dt_affine index = place(c, buffer, value->shape, at);
         int otherwise = guard < 0 ? -1 : dt_nest_constant(nest, nest->plan->buffers[buffer].dtype, 0);
         return dt_nest_convert(nest, dt_nest_load(nest, buffer, &index, guard, otherwise), value->dtype);
     }
@@ -435,8 +449,9 @@ static void lower_root(dt_context *c, int r, const dt_affine *at, const dt_layou
     if (e.loops->result != NULL) {
         int inside;
         dt_affine *numerators = numerators_of(&e, e.loops->result, root->shape.rank);
-        dt_affine index = linear(c, root->shape, indices_of(&e, e.loops->result, root->shape, numerators, &inside));
-        dt_nest_store(nest, c->cluster->outputs.items[0].buffer, &index, dt_nest_convert(nest, body, root->dtype), true, inside);
+        int buffer = c->cluster->outputs.items[0].buffer;
+        dt_affine index = place(c, buffer, root->shape, indices_of(&e, e.loops->result, root->shape, numerators, &inside));
+        dt_nest_store(nest, buffer, &index, dt_nest_convert(nest, body, root->dtype), true, inside);
         return;
     }
     dt_dtype accumulator = accumulator_of(root, e.loops);
@@ -449,7 +464,7 @@ static void lower_root(dt_context *c, int r, const dt_affine *at, const dt_layou
             dt_nest_add(nest, (dt_instruction){.kind = DT_INSTRUCTION_REDUCED, .dtype = accumulator, .index = index, .guard = -1, .otherwise = -1});
     }
     if (!keeps_sums(layout)) return;
-    dt_affine index = linear(c, root->shape, at);
+    dt_affine index = place(c, layout->accumulators[r], root->shape, at);
     dt_nest_store(nest, layout->accumulators[r], &index, c->sums[r], true, -1);
 }
 
@@ -552,7 +567,7 @@ dt_nest dt_lower_cluster(dt_lowering *lowering, dt_kernel_function *kernel, cons
     for (size_t o = 0; o < cluster->outputs.n && !done; o++) {
         const dt_value *value = cluster->outputs.items[o].value;
         int buffer = cluster->outputs.items[o].buffer;
-        dt_affine *position = reshaped(&c, cluster->space, at, value->shape), index = linear(&c, value->shape, position);
+        dt_affine *position = reshaped(&c, cluster->space, at, value->shape), index = place(&c, buffer, value->shape, position);
         int element = dt_nest_convert(&c.nest, lower_value(&c, value, position, -1), lowering->plan->buffers[buffer].dtype);
         dt_nest_store(&c.nest, buffer, &index, element, false, -1);
     }
@@ -567,7 +582,7 @@ dt_nest dt_lower_zero(dt_lowering *lowering, dt_kernel_function *kernel, int buf
     dt_context c = context_create(lowering, kernel, NULL, target->shape.rank);
     dt_affine *at = DT_NEW_ARRAY(c.nest.arena, dt_affine, target->shape.rank);
     walk_dimensions(&c, target->shape, at);
-    dt_affine index = linear(&c, target->shape, at);
+    dt_affine index = place(&c, buffer, target->shape, at);
     dt_nest_store(&c.nest, buffer, &index, dt_nest_constant(&c.nest, target->dtype, 0), false, -1);
     dt_nest nest = finish(&c);
     nest.note = "zero";

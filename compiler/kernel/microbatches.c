@@ -76,6 +76,7 @@ static bool is_kept(const dt_value *value) {
     case DT_CLASS_CONTRACT:
     case DT_CLASS_WINDOW:
     case DT_CLASS_INDEX: return dt_shape_batch_axis(value->shape) >= 0;
+    case DT_CLASS_LOOP: return dt_value_is(value, "stack") && dt_shape_batch_axis(value->shape) >= 0;
     default: return false;
     }
 }

@@ -10,7 +10,7 @@
  *         store %12[43264 l0 + l3] = s2
  *     all_reduce sum %12 -> %13   Cnn/conv2d/kernel */
 #include "abi/launch.h"
-#include "compiler/kernel/kernel.h"
+#include "compiler/kernel/view.h"
 
 #include <inttypes.h>
 
@@ -172,6 +172,7 @@ static void print_kernel(dt_text *text, const dt_plan *plan, const dt_kernel_fun
     if (kernel->once) dt_text_append(text, "  once");
     if (kernel->divided) dt_text_append(text, ", divided");
     if (kernel->update) dt_text_append(text, "  update");
+    if (kernel->loop != NULL) dt_text_format(text, "  in loop %d", kernel->loop->number);
     dt_text lines = {0};
     dt_kernel_lines(&lines, plan, kernel);
     if (lines.n > 0) dt_text_format(text, "   # %s", lines.data);
@@ -182,6 +183,17 @@ static void print_kernel(dt_text *text, const dt_plan *plan, const dt_kernel_fun
         dt_text_format(text, "    gathers %s where shared out\n", plan->buffers[kernel->gathers[g].buffer].name);
 }
 
+/* "at 27 - t of axis 1 of %0, loop 0": in iteration t it is that part. */
+static void print_view(dt_text *text, const dt_plan *plan, const dt_view *view) {
+    dt_text_append(text, " at ");
+    if (view->first != 0 || view->step <= 0) dt_text_format(text, "%" PRId64 "%s", view->first, view->step > 0 ? " + " : "");
+    if (view->step != 0) dt_text_append(text, view->step > 0 ? "t" : " - t");
+    if (view->wrap != 0) dt_text_format(text, " modulo %" PRId64, view->wrap);
+    dt_text_format(text, " of axis %d of %s", view->axis, plan->buffers[view->of].name);
+    if (view->loop != NULL) dt_text_format(text, ", loop %d", view->loop->number);
+    dt_text_append(text, "\n");
+}
+
 static void print_buffers(dt_text *text, const dt_plan *plan) {
     char commas[32];
     for (int b = 0; b < plan->n_buffers; b++) {
@@ -189,6 +201,10 @@ static void print_buffers(dt_text *text, const dt_plan *plan) {
         if (buffer->bytes == 0) continue;
         dt_text_format(text, "  buffer %s: ", buffer->name);
         dt_shape_print(text, buffer->dtype, buffer->shape);
+        if (buffer->view != NULL) {
+            print_view(text, plan, buffer->view);
+            continue;
+        }
         dt_text_format(text, " %s at %s", dt_memory_space_names()[buffer->space], dt_text_with_commas(buffer->offset, commas));
         dt_text_format(text, ", %s bytes", dt_text_with_commas(buffer->bytes, commas));
         if (buffer->precision != DT_PRECISION_F32) dt_text_format(text, ", rounded to %s", dt_precision_name(buffer->precision));
@@ -212,6 +228,11 @@ void dt_plan_print(dt_text *text, const dt_plan *plan) {
         print_bytes(text, gathered);
     }
     print_buffers(text, plan);
+    for (int l = 0; l < plan->n_loops; l++) {
+        dt_text_format(text, "loop %d: %" PRId64 " times", l, plan->loops[l]->trips);
+        if (plan->loops[l]->around != NULL) dt_text_format(text, " in each iteration of loop %d", plan->loops[l]->around->number);
+        dt_text_append(text, "\n");
+    }
     for (int s = 0; s < plan->n_segments; s++) {
         const dt_segment *segment = &plan->segments[s];
         dt_text_format(text, "segment %d\n", s);

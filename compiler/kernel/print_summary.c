@@ -2,6 +2,7 @@
 #include "compiler/kernel/analysis.h"
 #include "compiler/kernel/count.h"
 #include "compiler/kernel/microbatches.h"
+#include "compiler/kernel/view.h"
 #include "ir/flops.h"
 
 /* "4 nests, 2 tiled, 1 spread, 3 row by row": how the nests of a kernel are computed. */
@@ -22,6 +23,7 @@ static void print_kernel(dt_text *text, const dt_plan *plan, int k) {
     const dt_kernel_function *kernel = &plan->kernels[k];
     dt_text_format(text, "  %-8s %-40s ", kernel->update ? "update" : kernel->once ? "device" : "replica", kernel->name);
     print_form(text, kernel);
+    if (kernel->loop != NULL) dt_text_format(text, ", %lld times", (long long)dt_loop_runs(kernel->loop));
     if (kernel->n_gathers > 0) dt_text_format(text, ", gathers %d where shared out", kernel->n_gathers);
     dt_text_append(text, "\n");
 }
@@ -44,9 +46,10 @@ static dt_flops flops_of_kernels(const dt_plan *plan) {
     for (int k = 0; k < plan->n_kernels; k++) {
         const dt_kernel_function *kernel = &plan->kernels[k];
         dt_amount amount = dt_kernel_count_of(plan, kernel).flops;
-        flops.per_row += amount.per_row + (kernel->once ? 0 : amount.fixed / (double)plan->microbatch_rows);
-        flops.per_pair += amount.per_pair;
-        flops.fixed += kernel->once ? amount.fixed : 0;
+        double runs = (double)dt_loop_runs(kernel->loop);
+        flops.per_row += runs * (amount.per_row + (kernel->once ? 0 : amount.fixed / (double)plan->microbatch_rows));
+        flops.per_pair += runs * amount.per_pair;
+        flops.fixed += kernel->once ? runs * amount.fixed : 0;
     }
     return flops;
 }

@@ -1,6 +1,7 @@
 /* verify: the form that every plan has after fuse and after each later pass. */
 #include "compiler/kernel/affine.h"
 #include "compiler/kernel/analysis.h"
+#include "compiler/kernel/view.h"
 
 static dt_status *wrong(const dt_kernel_function *kernel, int n, const char *rule) {
     return dt_error(DT_INTERNAL, "kernel %s, nest %d: %s", kernel->name, n, rule);
@@ -30,7 +31,7 @@ static dt_status *verify_address(const dt_plan *plan, const dt_kernel_function *
     }
     dt_affine x = {address->coefficients, address->offset, address->n_terms, address->terms, address->term_coefficients};
     const dt_buffer *buffer = &plan->buffers[kernel->buffers[address->buffer]];
-    int64_t least, greatest, rows = plan->microbatch_rows;
+    int64_t least, greatest;
     if (guarded) return NULL;
     if (dt_affine_least(nest->n_loops, nest->loops, &x, &least) && least < 0) return wrong(kernel, n, "an address lies before its buffer");
     dt_loop *loops = nest->loops;
@@ -38,7 +39,7 @@ static dt_status *verify_address(const dt_plan *plan, const dt_kernel_function *
         if (loops[l].extent == 0) return NULL;                                        /* nothing is accessed */
         if (dt_dim_is_symbol(loops[l].extent) && x.coefficients[l] != 0) return NULL; /* bounded by the rows that memory is planned for */
     }
-    if (dt_affine_greatest(nest->n_loops, loops, &x, &greatest) && greatest >= dt_shape_elements(buffer->shape, rows, rows))
+    if (dt_affine_greatest(nest->n_loops, loops, &x, &greatest) && greatest >= dt_buffer_span(plan, kernel->buffers[address->buffer]))
         return dt_error(DT_INTERNAL, "kernel %s, nest %d: an address lies past %s", kernel->name, n, buffer->name);
     return NULL;
 }

@@ -368,7 +368,7 @@ static dt_status *fuse_function(dt_compilation *compilation, dt_function *functi
     while (dt_fuse_factors(&f, keep) || dt_fuse_rematerialize(&f, keep, recompute)) f = divide(compilation, function, keep, recompute);
     if (dt_fuse_narrow(&f, keep)) f = divide(compilation, function, keep, recompute);
     for (int k = 0; k < (int)f.kernels.n; k++) {
-        dt_kernel_function kernel = {.once = f.kernels.items[k].once};
+        dt_kernel_function kernel = {.loop = f.kernels.items[k].loop, .once = f.kernels.items[k].once};
         lower_kernel(&f, &f.kernels.items[k], &kernel);
         kernel.name = kernel_name(&f, k, &f.kernels.items[k], &kernel);
         dt_plan_add_kernel(arena, f.plan, kernel);

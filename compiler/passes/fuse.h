@@ -1,6 +1,7 @@
-/* fuse: what the files of the pass share. fuse_groups.c says what is in memory and which nest computes it, fuse_kernels.c which nests share a
- * kernel, fuse_library.c what libraries need in memory, fuse_epilogue.c what they can do after a product, fuse_rematerialize.c what is
- * cheaper to recompute than to store, fuse_narrow.c what is better stored as a bool, and fuse.c makes the plan of it. */
+/* fuse: what the files of the pass share. fuse_groups.c says what is in memory and which nest computes it, fuse_loops.c where loops have what enters
+ * and leaves their bodies, fuse_kernels.c which nests share a kernel, fuse_library.c what libraries need in memory, fuse_epilogue.c what they can do
+ * after a product, fuse_rematerialize.c what is cheaper to recompute than to store, fuse_narrow.c what is better stored as a bool, and fuse.c makes
+ * the plan of it. */
 #ifndef DT_PASSES_FUSE_H
 #define DT_PASSES_FUSE_H
 
@@ -36,6 +37,7 @@ typedef struct dt_fusion_group {
     dt_cluster cluster;
     int producer; /* the last group that it needs */
     int segment;
+    const dt_plan_loop *loop; /* whose body it is in; NULL: none. Kernels do not go beyond a body */
     bool replicated, elementwise;
     dt_row_kind rows;
     bool alone; /* a sum of products that needs many rows at a time: not in a row loop */
@@ -46,6 +48,7 @@ typedef struct dt_fusion_group {
 typedef struct dt_fused_kernel {
     DT_LIST(int) groups;
     int segment;
+    const dt_plan_loop *loop;
     bool once;              /* run once for all replicas, not once for each */
     bool in_rows;           /* its row groups share one loop over the rows */
     bool closed;            /* something follows the row loop, or it sums enough */
@@ -63,6 +66,12 @@ typedef struct dt_fusion {
     const bool *keep;      /* [next_id] values to store rather than to compute again */
     const bool *recompute; /* [next_id] values to compute again rather than to store */
     int n_inputs;
+    dt_value **bodies;          /* [next_id] (ir/body.h) */
+    dt_value **advances;        /* [next_id] */
+    int *parts;                 /* [next_id] of an advance and a stack: the buffer that an iteration stores to */
+    bool *is_replicated;        /* [next_id] of a loop */
+    const dt_plan_loop **loops; /* [next_id] of a loop */
+    const dt_plan_loop *loop;   /* in whose body the walk through the values is */
 } dt_fusion;
 
 static inline dt_placement *dt_placement_of(const dt_fusion *fusion, const dt_value *value) { return &fusion->placements[value->id]; }
@@ -73,6 +82,19 @@ typedef struct dt_epilogue {
     const dt_value *of, *second;
     int result, kept; /* buffers, once all of the group is known to be that; kept: abi/library.h, -1: none */
 } dt_epilogue;
+
+/* Whether every replica computes the same: then it is computed once for all of them. What is in a loop is, if all of that loop is. */
+bool dt_fusion_is_replicated(const dt_fusion *fusion, const dt_value *value);
+/* Stores `value` to a buffer besides its own, where the walk is: in the nest that computes it, if that is there, or else in one that copies it.
+ * Returns the group. */
+int dt_fusion_store(dt_fusion *fusion, const dt_value *value, int buffer, bool replicated);
+/* Memory in which the elements of `value` lie in order, or as its own shape says where that is a view; *producer: the last group that writes it. */
+int dt_fusion_memory(dt_fusion *fusion, const dt_value *value, int *producer);
+
+/* ---- fuse_loops.c ---- */
+void dt_fuse_prepare_loops(dt_fusion *fusion);
+/* Places a value of class LOOP. */
+void dt_fuse_place_loop(dt_fusion *fusion, const dt_value *value);
 
 /* Switched off, nothing follows or shares: each value has a group, and each group a kernel. */
 bool dt_fusion_is_on(const dt_fusion *fusion);

@@ -5,6 +5,7 @@
  * unless that would cost too much too often: then they get an elementwise group, together with others of their shape that need the same. */
 #include "compiler/kernel/nest.h"
 #include "compiler/passes/fuse.h"
+#include "ir/body.h"
 
 #include <string.h>
 
@@ -14,8 +15,9 @@ enum {
     guard_cost = 2,     /* of asking whether an element lies outside of what is read */
 };
 
-/* Whether every replica computes the same: then it is computed once for all of them. */
-static bool is_replicated(const dt_fusion *f, const dt_value *value) {
+bool dt_fusion_is_replicated(const dt_fusion *f, const dt_value *value) {
+    const dt_value *loop = f->bodies[value->id];
+    if (loop != NULL) return f->is_replicated[loop->id];
     return value->distribution.kind == DT_REPLICATED || f->plan->function->role != DT_ROLE_STEP;
 }
 
@@ -55,7 +57,8 @@ static void prepare(dt_fusion *f, const dt_value *value) {
     if (dt_value_is_alias(value)) placement->base = dt_placement_of(f, value->operands[0])->base;
     for (int k = 0; k < value->n_operands && !dt_value_is_alias(value); k++)
         dt_list_push(f->arena, &dt_placement_of(f, dt_placement_of(f, value->operands[k])->base)->users, value);
-    if (value->op->class == DT_CLASS_COLLECTIVE) dt_placement_of(f, dt_placement_of(f, value->operands[0])->base)->required = true;
+    if (value->op->class == DT_CLASS_COLLECTIVE || dt_value_is(value, "scanned"))
+        dt_placement_of(f, dt_placement_of(f, value->operands[0])->base)->required = true;
 }
 
 /* Whether `value` is its two operands added up, element by element. */
@@ -74,8 +77,9 @@ static bool is_addition(dt_fusion *f, const dt_value *value) {
 /* Whether `value` is a root that its only user alone needs, of the same kind as that. */
 static bool is_only_for(dt_fusion *f, const dt_value *value, const dt_value *user) {
     const dt_placement *placement = dt_placement_of(f, value);
+    if (f->bodies[value->id] != f->bodies[user->id]) return false;
     if (!is_root(dt_lowering_loops(f->lowering, value)) || placement->required || placement->users.n != 1) return false;
-    return value->dtype == user->dtype && is_replicated(f, value) == is_replicated(f, user);
+    return value->dtype == user->dtype && dt_fusion_is_replicated(f, value) == dt_fusion_is_replicated(f, user);
 }
 
 static bool stands_before(const dt_value *value, const dt_value *other) {
@@ -114,6 +118,7 @@ static int cost_of(dt_fusion *f, const dt_value *value) {
 /* ---- groups ---- */
 
 static int new_group(dt_fusion *f, dt_fusion_group group) {
+    group.loop = f->loop;
     dt_list_push(f->arena, &f->groups, group);
     return (int)f->groups.n - 1;
 }
@@ -129,7 +134,8 @@ static int producer_of_operands(dt_fusion *f, const dt_value *value) {
 
 /* Whether element i of `value` needs, of group `producer`, element i alone. */
 static bool is_in_place(dt_fusion *f, const dt_value *value, const dt_loops *loops, int producer) {
-    if (producer < 0 || f->groups.items[producer].collective != NULL || f->groups.items[producer].replicated != is_replicated(f, value)) return false;
+    if (producer < 0 || f->groups.items[producer].collective != NULL || f->groups.items[producer].loop != f->loop) return false;
+    if (f->groups.items[producer].replicated != dt_fusion_is_replicated(f, value)) return false;
     for (int k = 0; k < value->n_operands; k++) {
         const dt_placement *operand = dt_placement_of(f, value->operands[k]);
         if (operand->producer != producer) continue;
@@ -154,7 +160,7 @@ static bool same_loops(const dt_loops *x, const dt_loops *y) {
 static int group_to_share(dt_fusion *f, const dt_value *root, const dt_loops *loops, int producer) {
     for (int g = (int)f->groups.n - 1; g > producer; g--) {
         const dt_fusion_group *group = &f->groups.items[g];
-        if (group->cluster.roots.n == 0 || group->replicated != is_replicated(f, root)) continue;
+        if (group->cluster.roots.n == 0 || group->loop != f->loop || group->replicated != dt_fusion_is_replicated(f, root)) continue;
         const dt_value *other = group->cluster.roots.items[0];
         const dt_loops *others = dt_lowering_loops(f->lowering, other);
         if (!same_loops(loops, others) || dt_loops_are_product(loops) || dt_loops_are_product(others)) continue;
@@ -167,7 +173,8 @@ static void place_root(dt_fusion *f, const dt_value *root, const dt_loops *loops
     dt_placement *placement = dt_placement_of(f, root);
     int producer = producer_of_operands(f, root), group = dt_fusion_is_on(f) ? group_to_share(f, root, loops, producer) : -1;
     if (group < 0)
-        group = new_group(f, (dt_fusion_group){.cluster = {.space = root->shape}, .producer = producer, .replicated = is_replicated(f, root)});
+        group =
+            new_group(f, (dt_fusion_group){.cluster = {.space = root->shape}, .producer = producer, .replicated = dt_fusion_is_replicated(f, root)});
     dt_list_push(f->arena, &f->groups.items[group].cluster.roots, root);
     placement->producer = placement->group = group;
     placement->in_place = loops->result == NULL && dt_fusion_is_on(f); /* nothing can follow a scatter before it is complete */
@@ -175,11 +182,10 @@ static void place_root(dt_fusion *f, const dt_value *root, const dt_loops *loops
 }
 
 /* The elementwise group for a value of this shape that needs `producer`. */
-static int elementwise_group(dt_fusion *f, const dt_value *value, int producer) {
-    bool replicated = is_replicated(f, value);
+static int elementwise_group(dt_fusion *f, const dt_value *value, int producer, bool replicated) {
     for (int g = (int)f->groups.n - 1; g > producer && dt_fusion_is_on(f); g--) {
         const dt_fusion_group *group = &f->groups.items[g];
-        if (group->elementwise && group->producer == producer && group->replicated == replicated &&
+        if (group->elementwise && group->producer == producer && group->loop == f->loop && group->replicated == replicated &&
             dt_shape_equal(group->cluster.space, value->shape))
             return g;
     }
@@ -193,11 +199,25 @@ static void add_member(dt_fusion *f, int group, const dt_value *value) {
     placement->in_place = placement->stored = true;
 }
 
-/* Users that would each compute `value` for themselves; a write does not: it is a store of the nest that computes its operand. */
-static int n_readers(const dt_placement *placement) {
+/* A write, and what goes on to the next iteration or leaves a loop, is a store of the nest that computes its operand. */
+static bool is_store(const dt_value *user) { return user->op->class == DT_CLASS_STATE || user->op->class == DT_CLASS_LOOP; }
+
+/* Users that would each compute `value` for themselves; those in a loop do so again and again. */
+static int n_readers(const dt_fusion *f, const dt_value *value) {
+    const dt_placement *placement = dt_placement_of(f, value);
     int n = 0;
-    for (size_t u = 0; u < placement->users.n; u++) n += placement->users.items[u]->op->class != DT_CLASS_STATE;
+    for (size_t u = 0; u < placement->users.n; u++) {
+        const dt_value *user = placement->users.items[u];
+        if (!is_store(user)) n += dt_body_is_within(f->bodies, f->bodies[value->id], f->bodies[user->id]) ? 1 : 2;
+    }
     return n;
+}
+
+static bool is_read_in_loop(const dt_fusion *f, const dt_value *value) {
+    const dt_placement *placement = dt_placement_of(f, value);
+    for (size_t u = 0; u < placement->users.n; u++)
+        if (!dt_body_is_within(f->bodies, f->bodies[value->id], f->bodies[placement->users.items[u]->id])) return true;
+    return false;
 }
 
 static void place_elementwise(dt_fusion *f, const dt_value *value, const dt_loops *loops) {
@@ -207,15 +227,15 @@ static void place_elementwise(dt_fusion *f, const dt_value *value, const dt_loop
     placement->operations = count_operations(loops->body, &(dt_formula_list){0}, f->arena);
     for (int k = 0; k < value->n_operands; k++) placement->operations += loops->operands[k].guarded ? guard_cost : 0;
     placement->cost = cost_of(f, value);
-    bool shared = placement->required || (placement->producer >= 0 && n_readers(placement) > 1);
+    bool shared = placement->required || ((placement->producer >= 0 || is_read_in_loop(f, value)) && n_readers(f, value) > 1);
     bool apart = !dt_fusion_is_on(f) && (placement->required || value->op->class != DT_CLASS_SOURCE);
     if (apart) {
-        add_member(f, elementwise_group(f, value, placement->producer), value);
+        add_member(f, elementwise_group(f, value, placement->producer, dt_fusion_is_replicated(f, value)), value);
         placement->in_place = false;
     } else if (placement->in_place) {
         placement->group = placement->producer; /* stored only if it turns out that others need it */
     } else if ((shared && placement->cost > cheap && !f->recompute[value->id]) || f->keep[value->id]) {
-        add_member(f, elementwise_group(f, value, placement->producer), value);
+        add_member(f, elementwise_group(f, value, placement->producer, dt_fusion_is_replicated(f, value)), value);
     }
 }
 
@@ -254,7 +274,7 @@ static dt_dtype stored_dtype(dt_fusion *f, const dt_value *value) {
 }
 
 static int new_buffer(dt_fusion *f, const dt_value *value, const char *suffix) {
-    dt_memory_space space = is_replicated(f, value) ? DT_MEMORY_DEVICE : DT_MEMORY_SCRATCH;
+    dt_memory_space space = dt_fusion_is_replicated(f, value) ? DT_MEMORY_DEVICE : DT_MEMORY_SCRATCH;
     const char *name = dt_arena_format(f->arena, "%%%d%s", value->id, suffix);
     return dt_plan_add_buffer(f->arena, f->plan, (dt_buffer){name, space, stored_dtype(f, value), value->shape, .variable = -1, .input = -1});
 }
@@ -283,9 +303,22 @@ static void place_argument(dt_fusion *f, const dt_value *value) {
  * compute themselves, one more output of an elementwise group. */
 static int lasting_buffer(dt_fusion *f, const dt_value *value) {
     const dt_placement *placement = dt_placement_of(f, dt_placement_of(f, value)->base);
-    if (placement->group >= 0 || placement->base->op->class == DT_CLASS_COLLECTIVE) return dt_fusion_buffer(f, value);
+    if (placement->group >= 0 || placement->base->op->class == DT_CLASS_COLLECTIVE || dt_value_is(placement->base, "stack"))
+        return dt_fusion_buffer(f, value);
     int copy = new_buffer(f, value, placement->base->op->loops != NULL ? "" : " copy");
-    add_output(f, elementwise_group(f, value, placement->producer), value, copy);
+    add_output(f, elementwise_group(f, value, placement->producer, dt_fusion_is_replicated(f, value)), value, copy);
+    return copy;
+}
+
+int dt_fusion_memory(dt_fusion *f, const dt_value *value, int *producer) {
+    const dt_placement *placement = dt_placement_of(f, value);
+    const dt_value *base = placement->base;
+    *producer = placement->producer;
+    if (dt_placement_of(f, base)->stored || placement->group >= 0)
+        if (base == value || f->plan->buffers[dt_fusion_buffer(f, base)].view == NULL) return dt_fusion_buffer(f, value);
+    int copy = new_buffer(f, value, " copy");
+    *producer = elementwise_group(f, value, placement->producer, dt_fusion_is_replicated(f, value));
+    add_output(f, *producer, value, copy);
     return copy;
 }
 
@@ -298,14 +331,22 @@ static void place_collective(dt_fusion *f, const dt_value *value) {
     dt_fusion_buffer(f, value);
 }
 
+int dt_fusion_store(dt_fusion *f, const dt_value *value, int buffer, bool replicated) {
+    const dt_placement *placement = dt_placement_of(f, value);
+    const dt_loops *loops = placement->group < 0 ? NULL : dt_lowering_loops(f->lowering, placement->base);
+    const dt_fusion_group *own = placement->group < 0 ? NULL : &f->groups.items[placement->group];
+    bool scattered = loops != NULL && loops->result != NULL;
+    bool there = own != NULL && !scattered && own->loop == f->loop && own->replicated == replicated;
+    int group = there ? placement->group : elementwise_group(f, value, placement->producer, replicated);
+    add_output(f, group, value, buffer);
+    return group;
+}
+
 static void place_write(dt_fusion *f, const dt_value *write) {
     const dt_value *value = write->operands[0];
-    const dt_placement *placement = dt_placement_of(f, value);
-    if (f->lowering->buffers[value->id] >= 0 && f->lowering->buffers[value->id] == buffer_of_variable(f, write)) return; /* what it holds already */
-    const dt_loops *loops = placement->group < 0 ? NULL : dt_lowering_loops(f->lowering, placement->base);
-    bool scattered = loops != NULL && loops->result != NULL;
-    int group = placement->group >= 0 && !scattered ? placement->group : elementwise_group(f, value, placement->producer);
-    add_output(f, group, value, buffer_of_variable(f, write));
+    int buffer = buffer_of_variable(f, write);
+    if (f->lowering->buffers[value->id] != buffer)
+        dt_fusion_store(f, value, buffer, dt_fusion_is_replicated(f, value)); /* else it holds that already */
 }
 
 static void place_value(dt_fusion *f, const dt_value *value) {
@@ -316,7 +357,9 @@ static void place_value(dt_fusion *f, const dt_value *value) {
         placement->producer = base->producer;
         placement->group = base->group;
         placement->in_place = base->in_place;
-    } else if (value->op->class == DT_CLASS_COLLECTIVE)
+    } else if (value->op->class == DT_CLASS_LOOP)
+        dt_fuse_place_loop(f, value);
+    else if (value->op->class == DT_CLASS_COLLECTIVE)
         place_collective(f, value);
     else if (value->op->class == DT_CLASS_STATE && value->n_operands > 0)
         place_write(f, value);
@@ -353,7 +396,7 @@ static void store_what_is_needed(dt_fusion *f, const dt_value *value) {
     if (placement->base != value || placement->group < 0 || placement->stored) return;
     bool needed = placement->required || f->keep[value->id];
     for (size_t u = 0; u < placement->users.n && !needed; u++)
-        needed = placement->users.items[u]->op->class != DT_CLASS_STATE && !computed_in(f, placement->users.items[u], placement->group);
+        needed = !is_store(placement->users.items[u]) && !computed_in(f, placement->users.items[u], placement->group);
     if (!needed || (!placement->required && !f->keep[value->id] && is_derived(f, value, placement->group))) return;
     placement->stored = true;
     if (!is_root(dt_lowering_loops(f->lowering, value))) dt_list_push(f->arena, &f->groups.items[placement->group].cluster.members, value);
@@ -363,7 +406,7 @@ static void store_what_is_needed(dt_fusion *f, const dt_value *value) {
 static void store_costly(dt_fusion *f, const dt_value *value) {
     dt_placement *placement = dt_placement_of(f, value);
     if (placement->base != value || placement->group >= 0 || placement->stored || placement->cost <= cheap || f->recompute[value->id] ||
-        n_readers(placement) < 2)
+        n_readers(f, value) < 2)
         return;
     int first = -1;
     for (size_t u = 0; u < placement->users.n; u++) {
@@ -376,12 +419,14 @@ static void store_costly(dt_fusion *f, const dt_value *value) {
                 return;
         if (first < 0 || its->group < first) first = its->group;
     }
-    if (first <= placement->producer || f->groups.items[first].replicated != is_replicated(f, value)) return;
+    if (f->groups.items[first].loop != (f->bodies[value->id] != NULL ? f->loops[f->bodies[value->id]->id] : NULL)) return;
+    if (first <= placement->producer || f->groups.items[first].replicated != dt_fusion_is_replicated(f, value)) return;
     add_member(f, first, value);
 }
 
 void dt_fuse_groups(dt_fusion *f) {
     const dt_function *function = f->plan->function;
+    dt_fuse_prepare_loops(f);
     for (const dt_value *value = function->first; value != NULL; value = value->next) prepare(f, value);
     for (size_t r = 0; r < function->results.n; r++) dt_placement_of(f, dt_placement_of(f, function->results.items[r].value)->base)->required = true;
     for (const dt_value *value = function->first; value != NULL && dt_fusion_is_on(f); value = value->next) scatter_onto_sum(f, value);
@@ -394,6 +439,8 @@ void dt_fuse_groups(dt_fusion *f) {
         if (placement->base != value || !placement->stored || placement->group < 0) continue;
         add_output(f, placement->group, value, dt_fusion_buffer(f, value));
     }
-    for (const dt_value *value = function->first; value != NULL; value = value->next) /* aliases see the memory of their base */
-        if (dt_placement_of(f, value)->base != value && dt_placement_of(f, dt_placement_of(f, value)->base)->stored) dt_fusion_buffer(f, value);
+    for (const dt_value *value = function->first; value != NULL; value = value->next) { /* aliases see the memory of their base */
+        const dt_value *base = dt_placement_of(f, value)->base;
+        if (base != value && dt_placement_of(f, base)->stored && f->plan->buffers[dt_fusion_buffer(f, base)].view == NULL) dt_fusion_buffer(f, value);
+    }
 }

@@ -65,6 +65,7 @@ static void visit(dt_walk *walk, const dt_value *value, bool by_row) {
     walk->visited[base->id] |= bit;
     if (placement->stored && placement->group != walk->group) {
         if (placement->producer >= 0) add_need(walk, placement->producer, by_row);
+        if (dt_value_is(base, "scanned")) visit(walk, base->operands[0], false);
         if (base->op->class == DT_CLASS_STATE) dt_list_push(f->arena, &walk->needs->variables, f->lowering->buffers[base->id]);
     } else {
         visit_operands(walk, base, by_row);
@@ -140,6 +141,20 @@ static void add_readers(dt_fusion *f, dt_needs *needs, const int *order, int at)
 
 /* ---- segments ---- */
 
+static const dt_plan_loop *outermost(const dt_plan_loop *loop) {
+    while (loop != NULL && loop->around != NULL) loop = loop->around;
+    return loop;
+}
+
+/* A loop is in one segment: groups order[at], order[at - 1], … of one and the same are in the last one that any of them needs. */
+static void join_segments(dt_fusion *f, const int *order, int at) {
+    const dt_plan_loop *loop = outermost(f->groups.items[order[at]].loop);
+    int segment = 0, first = at;
+    for (; first >= 0 && outermost(f->groups.items[order[first]].loop) == loop; first--)
+        if (f->groups.items[order[first]].segment > segment) segment = f->groups.items[order[first]].segment;
+    for (int i = first + 1; i <= at; i++) f->groups.items[order[i]].segment = segment;
+}
+
 static void give_segments(dt_fusion *f, dt_needs *needs, const int *order) {
     for (int at = 0; at < (int)f->groups.n; at++) {
         int g = order[at];
@@ -151,6 +166,7 @@ static void give_segments(dt_fusion *f, dt_needs *needs, const int *order) {
             int segment = other->segment + (other->collective != NULL || (group->collective == NULL && group->replicated && !other->replicated));
             if (segment > group->segment) group->segment = segment;
         }
+        if (group->loop != NULL) join_segments(f, order, at);
     }
 }
 
@@ -161,7 +177,7 @@ static void move_idle_groups(dt_fusion *f, const bool *needed) {
         if (f->groups.items[g].collective == NULL && f->groups.items[g].segment > last) last = f->groups.items[g].segment;
     for (int g = 0; g < (int)f->groups.n; g++) {
         dt_fusion_group *group = &f->groups.items[g];
-        if (group->elementwise && group->replicated && !needed[g]) group->segment = last;
+        if (group->elementwise && group->replicated && group->loop == NULL && !needed[g]) group->segment = last;
     }
 }
 
@@ -299,7 +315,8 @@ static int kernel_of_sum(const dt_fusion *f, const dt_fusion_group *product, int
     if (!dt_switch_is_on(f->compilation->off, DT_SWITCH_EPILOGUES)) return -1;
     for (int k = earliest; k < (int)f->kernels.n; k++) {
         const dt_fused_kernel *kernel = &f->kernels.items[k];
-        if (kernel->segment != product->segment || kernel->once != product->replicated || kernel->groups.n != 1) continue;
+        if (kernel->segment != product->segment || kernel->loop != product->loop || kernel->once != product->replicated || kernel->groups.n != 1)
+            continue;
         if (sums_factor_of(f, &f->groups.items[kernel->groups.items[0]], product)) return k;
     }
     return -1;
@@ -317,7 +334,7 @@ static int find_kernel(dt_fusion *f, const dt_needs *needs, int g) {
     for (int attempt = 0; attempt < 2 && dt_fusion_is_on(f); attempt++)
         for (int k = earliest; k < (int)f->kernels.n; k++) {
             const dt_fused_kernel *kernel = &f->kernels.items[k];
-            if (kernel->segment != group->segment || kernel->once != group->replicated) continue;
+            if (kernel->segment != group->segment || kernel->loop != group->loop || kernel->once != group->replicated) continue;
             if (joins_rows(f, needs, g, k) || joins_norms(f, g, k) || joins_elementwise(f, g, k, attempt == 1)) return k;
         }
     return -1;
@@ -336,7 +353,8 @@ static void put(dt_fusion *f, int g, int k) {
     static const int64_t ENOUGH_BYTES = 1 << 20; /* a bucket of runtime/comm/buckets.h */
     dt_fusion_group *group = &f->groups.items[g];
     if (k < 0) {
-        dt_fused_kernel kernel = {.segment = group->segment, .once = group->replicated, .in_rows = group->rows != DT_ROWS_NONE && !group->alone};
+        dt_fused_kernel kernel = {
+            .segment = group->segment, .loop = group->loop, .once = group->replicated, .in_rows = group->rows != DT_ROWS_NONE && !group->alone};
         dt_list_push(f->arena, &f->kernels, kernel);
         k = (int)f->kernels.n - 1;
     }
@@ -354,7 +372,7 @@ static int kernel_for_scalar(dt_fusion *f, const dt_needs *needs, int g) {
     for (size_t o = 0; o < group->cluster.outputs.n; o++)
         if (f->plan->buffers[group->cluster.outputs.items[o].buffer].space != DT_MEMORY_DEVICE) return -1;
     for (int k = (int)f->kernels.n - 1; k >= 0; k--)
-        if (f->kernels.items[k].segment == group->segment) return k;
+        if (f->kernels.items[k].segment == group->segment && f->kernels.items[k].loop == group->loop) return k;
     return -1;
 }
 
@@ -373,7 +391,8 @@ void dt_fuse_kernels(dt_fusion *f) {
         int g = order[at];
         const dt_fusion_group *group = &f->groups.items[g];
         if (group->collective != NULL || group->cluster.outputs.n == 0) continue;
-        bool idle = group->elementwise && group->replicated && group->cluster.space.rank == 0 && needs[g].groups.n == 0 && !needed[g];
+        bool idle =
+            group->elementwise && group->replicated && group->loop == NULL && group->cluster.space.rank == 0 && needs[g].groups.n == 0 && !needed[g];
         if (idle)
             dt_list_push(f->arena, &scalars, g);
         else

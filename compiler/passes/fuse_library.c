@@ -8,7 +8,7 @@
 
 bool dt_fusion_wants_library(const dt_fusion *f, const dt_fusion_group *group) {
     if (!f->plan->batched || !dt_switch_is_on(f->compilation->off, DT_SWITCH_LIBRARY) || !dt_fusion_is_on(f)) return false;
-    if (group->collective != NULL || group->cluster.roots.n != 1) return false;
+    if (group->collective != NULL || group->loop != NULL || group->cluster.roots.n != 1) return false;
     const dt_value *root = group->cluster.roots.items[0];
     return dt_loops_want_library(f->plan, root, dt_lowering_loops(f->lowering, root));
 }

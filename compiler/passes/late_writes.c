@@ -3,6 +3,7 @@
  * fuse puts writes after reads as far as it can. What is left (two variables that take each other's place) is stored beside and copied at the
  * end, when all has run that may read. From here on no nest reads a variable where another iteration of it stores: its iterations may run at the
  * same time, which split_reductions and the renderers ask. */
+#include "compiler/kernel/analysis.h"
 #include "compiler/kernel/nest.h"
 #include "compiler/passes/passes.h"
 
@@ -34,7 +35,7 @@ static bool is_read_later(const dt_plan *plan, int k, int n, const dt_store *sto
         for (int m = 0; m < kernel->n_nests && read >= written; m++)
             for (int i = 0; i < kernel->nests[m].n_instructions && (read > written || m >= n); i++) {
                 const dt_instruction *load = &kernel->nests[m].instructions[i];
-                if (load->kind != DT_INSTRUCTION_LOAD || kernel->buffers[load->address.buffer] != buffer) continue;
+                if (load->kind != DT_INSTRUCTION_LOAD || !dt_buffers_are_one(plan, kernel->buffers[load->address.buffer], buffer)) continue;
                 if (reader != k || m != n || !same_element(kernel->nests[m].n_loops, &load->address, &store->address)) return true;
             }
     }

@@ -12,6 +12,7 @@ dt_status *dt_pass_simplify(dt_compilation *compilation);
 dt_status *dt_pass_hoist(dt_compilation *compilation);
 dt_status *dt_pass_partition(dt_compilation *compilation);
 dt_status *dt_pass_unroll(dt_compilation *compilation);
+dt_status *dt_pass_loops(dt_compilation *compilation);
 dt_status *dt_pass_fuse(dt_compilation *compilation);
 dt_status *dt_pass_schedule(dt_compilation *compilation);
 dt_status *dt_pass_late_writes(dt_compilation *compilation);

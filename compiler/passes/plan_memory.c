@@ -7,6 +7,7 @@
  * free while it lives. Those that hold the rows of all replicas are placed by themselves, as if there were one microbatch: for a launch
  * with more of them, the runtime multiplies sizes and offsets. */
 #include "compiler/passes/plan_memory.h"
+#include "compiler/kernel/view.h"
 
 #include <string.h>
 
@@ -38,7 +39,7 @@ static void give_spaces(dt_arena *arena, dt_plan *plan) {
         for (int k = 0; k < segment->n_replica_kernels; k++) {
             const dt_kernel_function *kernel = &plan->kernels[segment->replica_kernels[k]];
             for (int a = 0; a < kernel->n_buffers; a++) {
-                int buffer = kernel->buffers[a];
+                int buffer = dt_buffer_root(plan, kernel->buffers[a]);
                 if (first[buffer] < 0) first[buffer] = s;
                 if (first[buffer] != s) keep_for_replicas(plan, buffer);
             }
@@ -94,13 +95,23 @@ static int64_t *end_of_space(dt_plan *plan, const dt_buffer *buffer) {
     }
 }
 
+/* A view has the memory of its root. */
+static void place_views(dt_plan *plan) {
+    for (int b = 0; b < plan->n_buffers; b++) {
+        const dt_buffer *root = &plan->buffers[dt_buffer_root(plan, b)];
+        plan->buffers[b].space = root->space;
+        plan->buffers[b].offset = root->offset;
+        plan->buffers[b].bytes = root->bytes;
+    }
+}
+
 static void place_buffers(dt_arena *arena, dt_plan *plan, const dt_lifetime *lifetimes) {
     int64_t rows = plan->microbatch_rows;
     int *order = DT_NEW_ARRAY(arena, int, plan->n_buffers), n = 0;
     for (int b = 0; b < plan->n_buffers; b++) {
         dt_buffer *buffer = &plan->buffers[b];
         buffer->bytes = dt_shape_elements(buffer->shape, rows, rows) * (int64_t)dt_dtype_bytes(buffer->dtype);
-        if (end_of_space(plan, buffer) == NULL || lifetimes[b].first > lifetimes[b].last) continue;
+        if (buffer->view != NULL || end_of_space(plan, buffer) == NULL || lifetimes[b].first > lifetimes[b].last) continue;
         int at = n++;
         for (; at > 0 && plan->buffers[order[at - 1]].bytes < buffer->bytes; at--) order[at] = order[at - 1];
         order[at] = b;
@@ -127,6 +138,7 @@ dt_status *dt_pass_plan_memory(dt_compilation *compilation) {
         dt_lifetime *lifetimes = dt_plan_lifetimes(compilation->arena, plan);
         if (!dt_switch_is_on(compilation->off, DT_SWITCH_REUSE)) live_forever(plan, lifetimes);
         place_buffers(compilation->arena, plan, lifetimes);
+        place_views(plan);
         plan->is_placed = true;
     }
     return NULL;

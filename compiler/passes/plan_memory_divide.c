@@ -118,6 +118,7 @@ static group next_group(dt_arena *arena, const dt_plan *plan, const dt_kernel_fu
 
 static bool is_worth_it(const dt_kernel_function *kernel, const group *first) {
     int64_t most = 0;
+    if (kernel->loop != NULL) return false; /* cores would meet in each iteration */
     for (int n = 0; n < kernel->n_nests; n++) {
         if (kernel->nests[n].in_rows) return false; /* they share a loop, and are not to be parted */
         if (is_dividable(&kernel->nests[n]) && n_elements(&kernel->nests[n]) > most) most = n_elements(&kernel->nests[n]);

@@ -3,8 +3,10 @@
  * Time goes by nests, in the order in which kernels run. Nests that share a row loop run again and again: what lives from one row to the next lives
  * through all of them, and so it is with nests that one call of a library stands for: it does all of them at once. Of some buffers only the row at
  * hand is ever needed, since every use is in that one row loop, at its row: they are cut down to one row and live from their first nest to their
- * last. */
+ * last. What a loop over tensors uses and is used outside of its body as well, or goes from one iteration to the next, lives through all of the
+ * loop. */
 #include "compiler/kernel/analysis.h"
+#include "compiler/kernel/view.h"
 #include "compiler/passes/plan_memory.h"
 
 /* A use of a buffer by a nest. */
@@ -19,8 +21,10 @@ typedef struct timeline {
     int64_t *kernel_time; /* when its first nest runs */
     int64_t end;
     dt_lifetime *lifetimes;
-    bool *by_row; /* every use so far is at the row of one row loop */
-    use *uses;    /* [n_buffers] the first one; kernel -1: none */
+    dt_lifetime *loops;         /* [n_loops] from the first kernel of the body to the last */
+    const dt_plan_loop **homes; /* [n_buffers] the innermost loop that all uses are in; NULL: none is around all */
+    bool *by_row;               /* every use so far is at the row of one row loop */
+    use *uses;                  /* [n_buffers] the first one; kernel -1: none */
 } timeline;
 
 static void extend(timeline *t, int buffer, int64_t first, int64_t last) {
@@ -43,10 +47,21 @@ static use use_of(const dt_kernel_function *kernel, int k, int n) {
     return use;
 }
 
+/* The home of the buffer becomes one that this use is in as well, and that the loops are in whose iterations use different parts of it. */
+static void widen_home(timeline *t, int root, int buffer, const dt_plan_loop *loop) {
+    const dt_plan_loop **home = &t->homes[root];
+    if (t->uses[root].kernel < 0) *home = loop;
+    while (!dt_loop_is_within(loop, *home)) *home = (*home)->around;
+    for (const dt_view *view = t->plan->buffers[buffer].view; view != NULL; view = t->plan->buffers[view->of].view)
+        while (view->loop != NULL && dt_loop_is_within(*home, view->loop)) *home = (*home)->around;
+}
+
 static void add_use(timeline *t, int k, int n, const dt_address *address) {
     const dt_kernel_function *kernel = &t->plan->kernels[k];
-    int buffer = kernel->buffers[address->buffer];
+    int buffer = dt_buffer_root(t->plan, kernel->buffers[address->buffer]);
     use now = use_of(kernel, k, n), *first = &t->uses[buffer];
+    if (buffer != kernel->buffers[address->buffer]) t->by_row[buffer] = false;
+    widen_home(t, buffer, kernel->buffers[address->buffer], kernel->loop);
     if (!is_at_row(&kernel->nests[n], address, t->plan->buffers[buffer].shape)) t->by_row[buffer] = false;
     if (first->kernel < 0)
         *first = now;
@@ -65,9 +80,11 @@ static void for_each_use(timeline *t, void (*visit)(timeline *t, int k, int n, c
 }
 
 static void add_lifetime(timeline *t, int k, int n, const dt_address *address) {
-    int buffer = t->plan->kernels[k].buffers[address->buffer];
+    int buffer = dt_buffer_root(t->plan, t->plan->kernels[k].buffers[address->buffer]);
     use now = use_of(&t->plan->kernels[k], k, n);
     int64_t time = t->kernel_time[k];
+    for (const dt_plan_loop *loop = t->plan->kernels[k].loop; loop != t->homes[buffer]; loop = loop->around)
+        extend(t, buffer, t->loops[loop->number].first, t->loops[loop->number].last);
     bool whole_run = now.run_last >= 0 && !t->plan->buffers[buffer].one_row;
     int first, last;
     dt_library_nests(&t->plan->kernels[k], n, &first, &last);
@@ -100,7 +117,7 @@ static void give_times(timeline *t) {
         }
         for (int k = 0; k < segment->n_replica_kernels; k++) /* what is there once a device is used by every replica in turn */
             for (int a = 0; a < plan->kernels[segment->replica_kernels[k]].n_buffers; a++) {
-                int buffer = plan->kernels[segment->replica_kernels[k]].buffers[a];
+                int buffer = dt_buffer_root(plan, plan->kernels[segment->replica_kernels[k]].buffers[a]);
                 if (plan->buffers[buffer].space == DT_MEMORY_DEVICE) extend(t, buffer, replicas_begin, t->end);
             }
         for (int c = 0; c < segment->n_collectives; c++) {
@@ -111,10 +128,20 @@ static void give_times(timeline *t) {
     }
 }
 
+static void find_loops(timeline *t) {
+    for (int k = 0; k < t->plan->n_kernels; k++)
+        for (const dt_plan_loop *loop = t->plan->kernels[k].loop; loop != NULL; loop = loop->around) {
+            dt_lifetime *lifetime = &t->loops[loop->number];
+            int64_t first = t->kernel_time[k], last = first + t->plan->kernels[k].n_nests - 1;
+            if (first < lifetime->first) lifetime->first = first;
+            if (last > lifetime->last) lifetime->last = last;
+        }
+}
+
 static void cut_rows(timeline *t) {
     for (int b = 0; b < t->plan->n_buffers; b++) {
         t->uses[b].kernel = -1;
-        t->by_row[b] = t->plan->buffers[b].space == DT_MEMORY_SCRATCH && !t->plan->batched;
+        t->by_row[b] = t->plan->buffers[b].space == DT_MEMORY_SCRATCH && t->plan->buffers[b].view == NULL && !t->plan->batched;
     }
     for_each_use(t, add_use);
     for_each_use(t, cut_to_one_row);
@@ -132,8 +159,12 @@ dt_lifetime *dt_plan_lifetimes(dt_arena *arena, dt_plan *plan) {
     t.lifetimes = DT_NEW_ARRAY(arena, dt_lifetime, plan->n_buffers);
     t.by_row = DT_NEW_ARRAY(arena, bool, plan->n_buffers);
     t.uses = DT_NEW_ARRAY(arena, use, plan->n_buffers);
+    t.homes = DT_NEW_ARRAY(arena, const dt_plan_loop *, plan->n_buffers);
+    t.loops = DT_NEW_ARRAY(arena, dt_lifetime, plan->n_loops);
+    for (int l = 0; l < plan->n_loops; l++) t.loops[l] = (dt_lifetime){INT64_MAX, -1};
     for (int b = 0; b < plan->n_buffers; b++) t.lifetimes[b] = (dt_lifetime){INT64_MAX, -1};
     give_times(&t);
+    find_loops(&t);
     cut_rows(&t);
     for_each_use(&t, add_lifetime);
     for (size_t r = 0; r < plan->function->results.n; r++) extend(&t, plan->results[r], t.end, t.end);

@@ -3,6 +3,7 @@
  * A nest that lays an operand out for a product stands in the product's kernel, which runs for one microbatch after another. Where it reads
  * nothing but what is the same for all of them, weights as a rule, it is moved to a kernel that runs once, at the head of the segment. */
 #include "compiler/kernel/nest.h"
+#include "compiler/kernel/view.h"
 #include "compiler/passes/schedule.h"
 
 #include <ctype.h>
@@ -14,11 +15,12 @@ static bool kernel_writes(const dt_kernel_function *kernel, int buffer) {
     return false;
 }
 
-/* Whether `buffer` is there, and the same, for all replica kernels of the segment. */
+/* Whether `buffer` is there, and the same, for all replica kernels of the segment, in all iterations. */
 static bool is_given(const dt_plan *plan, const dt_segment *segment, int buffer) {
     dt_memory_space space = plan->buffers[buffer].space;
     if (space == DT_MEMORY_CONSTANT) return true;
     if (space != DT_MEMORY_VARIABLE && space != DT_MEMORY_DEVICE) return false;
+    if (dt_buffer_moves(plan, buffer)) return false;
     for (int k = 0; k < segment->n_replica_kernels; k++)
         if (kernel_writes(&plan->kernels[segment->replica_kernels[k]], buffer)) return false;
     return true;

@@ -1,9 +1,11 @@
-/* unroll: a loop becomes as many copies of its body as it has iterations.
+/* unroll: a loop that cannot stay one becomes as many copies of its body as it has iterations.
  *
- * In:  a partitioned graph with loops (ir/body.h).      Out: the same without, for passes and backends that know none.
+ * In:  a partitioned graph with loops (ir/body.h).      Out: the same, with those loops alone that plans can have.
  *
- * What a loop stacks and another one scans, as the gradient does with what it reads of the body, goes from one copy straight to the other. A step
- * grows with its iterations, and so does the time to compile it: what would grow beyond what passes handle is refused. */
+ * These are all but two: a loop of one iteration is none; and where what all replicas compute alike leaves a loop that they run each for themselves,
+ * nobody is to write it to the memory that they share. What a loop stacks and another one scans, as the gradient does with what it reads of the body,
+ * goes from one copy straight to the other. A step grows with its iterations, and so does the time to compile it: what would grow beyond what passes
+ * handle is refused. */
 #include "compiler/passes/passes.h"
 #include "ir/body.h"
 
@@ -186,13 +188,33 @@ static dt_status *unroll_loop(dt_arena *arena, dt_function *function, dt_value *
 
 /* ---- the pass ---- */
 
+static bool is_inner(const dt_value *loop) {
+    int depth = 0;
+    for (const dt_value *value = loop->previous; value != NULL; value = value->previous)
+        depth += dt_value_is_loop(value) - dt_value_is_end_loop(value);
+    return depth > 0;
+}
+
+/* What all replicas compute alike leaves a loop that they run each for themselves: they would all write it to the memory that they share. */
+static bool shares_what_leaves(const dt_value *loop) {
+    if (loop->function->role != DT_ROLE_STEP || dt_loop_is_replicated(loop)) return false;
+    dt_value **bodies = DT_NEW_ARRAY(loop->function->module->arena, dt_value *, loop->function->next_id);
+    dt_function_find_bodies(loop->function, bodies);
+    for (const dt_value *value = dt_loop_end(loop)->next; value != NULL; value = value->next)
+        if (dt_value_leaves(value) && dt_loop_left(bodies, value) == loop && value->distribution.kind == DT_REPLICATED) return true;
+    return false;
+}
+
+/* Loops within another one stay with it. */
+static bool can_stay(const dt_value *loop) { return dt_loop_trips(loop) > 1 && (is_inner(loop) || !shares_what_leaves(loop)); }
+
 /* How many values a function has when its loops are unrolled, or more than it may have. */
 static int64_t count_unrolled(const dt_function *function) {
     int64_t n = 0, times[64] = {1};
     int depth = 0;
     for (const dt_value *value = function->first; value != NULL && n <= MOST_VALUES; value = value->next) {
         if (dt_value_is_loop(value) && depth + 1 == (int)(sizeof times / sizeof *times)) return MOST_VALUES + 1;
-        if (dt_value_is_loop(value)) times[depth + 1] = times[depth] * dt_loop_trips(value), depth++;
+        if (dt_value_is_loop(value)) times[depth + 1] = times[depth] * (can_stay(value) ? 1 : dt_loop_trips(value)), depth++;
         if (dt_value_is_end_loop(value)) depth--;
         if (times[depth] > MOST_VALUES) return MOST_VALUES + 1;
         n += times[depth];
@@ -210,7 +232,7 @@ dt_status *dt_pass_unroll(dt_compilation *compilation) {
                             function->name, MOST_VALUES);
         for (dt_value *value = function->first, *previous; value != NULL; value = previous != NULL ? previous->next : function->first) {
             previous = value;
-            if (!dt_value_is_loop(value)) continue;
+            if (!dt_value_is_loop(value) || can_stay(value)) continue;
             previous = value->previous;
             DT_TRY(unroll_loop(compilation->arena, function, value));
         }

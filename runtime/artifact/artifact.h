@@ -57,12 +57,29 @@ typedef struct dt_artifact_variable {
     double launch_default; /* of a launch value: what the initialiser writes */
 } dt_artifact_variable;
 
+/* A loop over tensors: the kernels of its body run `trips` times for each microbatch. */
+typedef struct dt_artifact_loop {
+    int64_t trips;
+    int around; /* the loop, before it, whose body it is in; -1: none */
+} dt_artifact_loop;
+
+/* What of another buffer a buffer is: in iteration t of the loop, position (first + step * t), modulo `wrap` where that is not 0, of an axis. */
+typedef struct dt_artifact_view {
+    int of;   /* an earlier buffer, which may be a view in turn */
+    int loop; /* -1: it is always position `first` */
+    int64_t first, step, wrap;
+    int64_t stride;         /* bytes from one position to the next */
+    const int64_t *strides; /* [n_dims of the buffer] bytes from one element to the next */
+} dt_artifact_view;
+
 typedef struct dt_artifact_buffer {
     dt_artifact_tensor tensor;
     dt_memory_space space;
     int64_t offset,
         bytes; /* within its space, of a full microbatch; DT_ALL_ROWS: bytes of one microbatch's share, and no offset: it is allocated apart */
-    int variable, input; /* index, for those two spaces */
+    int variable, input;          /* index, for those two spaces */
+    int root;                     /* the buffer in whose memory a view is; of others the buffer itself */
+    const dt_artifact_view *view; /* whose space and place are those of its root; NULL: it is no view */
 } dt_artifact_buffer;
 
 /* Of one call: rows * per_row + fixed. */
@@ -91,6 +108,7 @@ typedef struct dt_artifact_gather {
 typedef struct dt_artifact_kernel {
     const char *name;  /* symbol in the object */
     const char *lines; /* "fashion_cnn.dt:14", for people */
+    int loop;          /* the innermost one whose body it is in; -1: none. Those of a body stand side by side in their segment */
     bool once;
     bool divided; /* it does its part of the work a call: launch.part of launch.n_parts */
     int n_buffers;
@@ -127,13 +145,14 @@ typedef struct dt_artifact_result {
 typedef struct dt_artifact_function {
     const char *name;
     dt_function_role role;
-    int n_inputs, n_results, n_buffers, n_kernels, n_segments;
+    int n_inputs, n_results, n_buffers, n_kernels, n_segments, n_loops;
     const dt_artifact_tensor *inputs;
     const dt_artifact_result *results;
     dt_space_bytes bytes, gathered; /* gathered: what buffers with DT_ALL_ROWS add for each microbatch of all replicas */
     const dt_artifact_buffer *buffers;
     const dt_artifact_kernel *kernels;
     const dt_artifact_segment *segments;
+    const dt_artifact_loop *loops;
 } dt_artifact_function;
 
 typedef struct dt_artifact_step {
@@ -238,6 +257,11 @@ void dt_artifact_close(dt_artifact *artifact); /* NULL is allowed */
 /* `status`, its message followed by the command that makes this artifact again with `option` as `value`, and all else as it was:
  * "…: dtc compile net.dt --precision tf32 --batch 32 -o net.dtx". option NULL: nothing is changed. */
 dt_status *dt_artifact_suggest(dt_status *status, const dt_artifact *artifact, const char *option, const char *value);
+
+/* Whether `loop` is `around`, or in its body; -1 is around all. */
+bool dt_artifact_loop_is_within(const dt_artifact_function *function, int loop, int around);
+/* Bytes from the beginning of its root to a buffer, in iteration iterations[number] of each loop. */
+int64_t dt_artifact_shift(const dt_artifact_function *function, int buffer, const int64_t *iterations);
 
 /* Index, or -1. */
 int dt_artifact_find_variable(const dt_artifact *artifact, const char *path);

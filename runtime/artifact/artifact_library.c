@@ -31,7 +31,7 @@ static dt_status *check_argument(const library_reader *in, const dt_json *at, in
     const dt_artifact_buffer *buffer = &in->function->buffers[in->kernel->buffers[argument]];
     int64_t bytes = dt_artifact_tensor_bytes(in->reader->artifact, &buffer->tensor);
     bool is_ours = buffer->space != DT_MEMORY_VARIABLE && buffer->space != DT_MEMORY_INPUT && buffer->space != DT_MEMORY_CONSTANT;
-    if (buffer->tensor.dtype != DT_F32 || buffer->tensor.has_all_rows)
+    if (buffer->tensor.dtype != DT_F32 || buffer->tensor.has_all_rows || buffer->view != NULL)
         return dt_json_wrong(at, "argument %lld is nothing that a library may read", (long long)argument);
     if (written && !is_ours) return dt_json_wrong(at, "argument %lld may not be written", (long long)argument);
     if (n_elements * F32_BYTES > (double)bytes) return dt_json_wrong(at, "it reaches beyond argument %lld", (long long)argument);

@@ -43,12 +43,15 @@ static dt_status *read_place(const dt_json *item, int64_t space_bytes, dt_artifa
     return NULL;
 }
 
-static dt_status *read_buffer(dt_artifact_reader *reader, const dt_json *item, const dt_artifact_function *function, dt_artifact_buffer *buffer) {
-    int space;
+static dt_status *read_buffer(dt_artifact_reader *reader, const dt_json *item, const dt_artifact_function *function, dt_artifact_buffer *buffers) {
+    int space, number = (int)item->index;
+    dt_artifact_buffer *buffer = &buffers[number];
     DT_TRY(dt_artifact_read_tensor(reader, item, DT_ROWS_ANYWHERE, &buffer->tensor));
     DT_TRY(dt_json_word(item, "space", dt_memory_space_names(), DT_N_MEMORY_SPACES, &space));
     buffer->space = (dt_memory_space)space;
+    buffer->root = number;
     buffer->variable = buffer->input = -1;
+    if (dt_json_has(item, "view")) return dt_artifact_read_view(reader, item, function, buffers, number);
     if (buffer->space == DT_MEMORY_VARIABLE && function->role != DT_ROLE_INIT && !is_step(function))
         return dt_json_wrong(item, "only a step reads variables");
     if (buffer->space == DT_MEMORY_VARIABLE) return read_variable_buffer(reader, item, buffer);
@@ -88,7 +91,7 @@ static dt_status *read_buffers(dt_artifact_reader *reader, const dt_json *plan, 
     dt_artifact_buffer *buffers = DT_NEW_ARRAY(reader->arena, dt_artifact_buffer, function->n_buffers);
     function->buffers = buffers;
     for (dt_json item = dt_json_first(&array); item.value != NULL; dt_json_next(&item)) {
-        DT_TRY(read_buffer(reader, &item, function, &buffers[item.index]));
+        DT_TRY(read_buffer(reader, &item, function, buffers));
         if (dt_json_has(&item, "name")) {
             DT_TRY(dt_json_string(&item, "name", &buffers[item.index].tensor.name));
             buffers[item.index].tensor.name = dt_arena_string(reader->arena, buffers[item.index].tensor.name);
@@ -146,7 +149,7 @@ static dt_status *read_gathers(dt_artifact_reader *reader, const dt_json *object
         DT_TRY(dt_artifact_read_share(&item, tensor->row_bytes / (int64_t)dt_dtype_bytes(tensor->dtype), &gather->share));
         bool is_whole = buffer->space == DT_MEMORY_DEVICE ||
                         (buffer->space == DT_MEMORY_VARIABLE && reader->artifact->variables[buffer->variable].share.unit == 0);
-        if (gather->share.unit == 0 || tensor->has_rows || !is_whole || !kernel->divided)
+        if (buffer->view != NULL || gather->share.unit == 0 || tensor->has_rows || !is_whole || !kernel->divided)
             return dt_json_wrong(&item, "%s is nothing that processes gather", tensor->name != NULL ? tensor->name : "the buffer");
     }
     return NULL;
@@ -160,8 +163,12 @@ static dt_status *read_kernels(dt_artifact_reader *reader, const dt_json *plan, 
     for (dt_json item = dt_json_first(&array); item.value != NULL; dt_json_next(&item)) {
         dt_artifact_kernel *kernel = &kernels[item.index];
         DT_TRY(dt_artifact_read_name(reader, &item, "name", &kernel->name));
+        int64_t loop = -1;
+        if (dt_json_has(&item, "loop")) DT_TRY(dt_json_integer(&item, "loop", 0, function->n_loops - 1, &loop));
+        kernel->loop = (int)loop;
         DT_TRY(dt_json_bool(&item, "once", &kernel->once));
         DT_TRY(dt_json_bool(&item, "divided", &kernel->divided));
+        if (kernel->divided && kernel->loop >= 0) return dt_json_wrong(&item, "a kernel in a loop is not divided");
         kernel->lines = "";
         if (dt_json_has(&item, "lines")) {
             DT_TRY(dt_json_string(&item, "lines", &kernel->lines));
@@ -205,16 +212,22 @@ static dt_status *check_collective(const dt_json *item, const dt_artifact_functi
     case DT_COLLECTIVE_ALL_GATHER: fits = fits && rows && target->tensor.has_all_rows && target->space == DT_MEMORY_DEVICE; break;
     case DT_COLLECTIVE_REDUCE_SCATTER: fits = fits && source->tensor.has_all_rows && target_rows && target->space == DT_MEMORY_REPLICA; break;
     }
-    if (!fits) return dt_json_wrong(item, "%s and %s are not the two sides of such a collective", source->tensor.name, target->tensor.name);
+    if (!fits || source->view != NULL || target->view != NULL)
+        return dt_json_wrong(item, "%s and %s are not the two sides of such a collective", source->tensor.name, target->tensor.name);
     if (collective->kind != DT_COLLECTIVE_ALL_GATHER && collective->op == DT_REDUCTION_SUM && source->tensor.dtype == DT_BOOL)
         return dt_json_wrong(item, "a sum of bool");
     return NULL;
 }
 
-static bool uses(const dt_artifact_kernel *kernel, int buffer) {
+static bool uses(const dt_artifact_function *function, const dt_artifact_kernel *kernel, int buffer) {
     for (int b = 0; b < kernel->n_buffers; b++)
-        if (kernel->buffers[b] == buffer) return true;
+        if (function->buffers[kernel->buffers[b]].root == function->buffers[buffer].root) return true;
     return false;
+}
+
+static int outermost(const dt_artifact_function *function, int loop) {
+    while (function->loops[loop].around >= 0) loop = function->loops[loop].around;
+    return loop;
 }
 
 /* What is on its way is used by no kernel. Where nothing is said, it is on its way when all have run. */
@@ -223,8 +236,12 @@ static dt_status *read_complete_after(const dt_json *item, const dt_artifact_fun
     int64_t n = segment->n_replica_kernels;
     if (dt_json_has(item, "complete_after")) DT_TRY(dt_json_integer(item, "complete_after", 0, segment->n_replica_kernels, &n));
     collective->complete_after = (int)n;
+    int last = n > 0 ? function->kernels[segment->replica_kernels[n - 1]].loop : -1;
+    if (last >= 0 && n < segment->n_replica_kernels &&
+        dt_artifact_loop_is_within(function, function->kernels[segment->replica_kernels[n]].loop, outermost(function, last)))
+        return dt_json_wrong(item, "complete after %lld kernels, amid a loop", (long long)n);
     for (int k = collective->complete_after; k < segment->n_replica_kernels; k++)
-        if (uses(&function->kernels[segment->replica_kernels[k]], collective->source))
+        if (uses(function, &function->kernels[segment->replica_kernels[k]], collective->source))
             return dt_json_wrong(item, "%s is not complete after %lld kernels: %s uses it", function->buffers[collective->source].tensor.name,
                                  (long long)n, function->kernels[segment->replica_kernels[k]].name);
     return NULL;
@@ -254,11 +271,14 @@ static dt_status *read_segments(dt_artifact_reader *reader, const dt_json *plan,
     dt_json array, collectives;
     DT_TRY(dt_json_array(plan, "segments", &array, &function->n_segments));
     dt_artifact_segment *segments = DT_NEW_ARRAY(reader->arena, dt_artifact_segment, function->n_segments);
+    bool *seen = DT_NEW_ARRAY(reader->arena, bool, function->n_loops);
     function->segments = segments;
     for (dt_json item = dt_json_first(&array); item.value != NULL; dt_json_next(&item)) {
         dt_artifact_segment *segment = &segments[item.index];
         DT_TRY(dt_artifact_read_indices(reader, &item, "device", function->n_kernels, &segment->n_device_kernels, &segment->device_kernels));
         DT_TRY(dt_artifact_read_indices(reader, &item, "replica", function->n_kernels, &segment->n_replica_kernels, &segment->replica_kernels));
+        DT_TRY(dt_artifact_check_bodies(&item, function, segment->device_kernels, segment->n_device_kernels, seen));
+        DT_TRY(dt_artifact_check_bodies(&item, function, segment->replica_kernels, segment->n_replica_kernels, seen));
         DT_TRY(dt_json_array(&item, "collectives", &collectives, &segment->n_collectives));
         if (segment->n_collectives != 0 && !is_step(function)) return dt_json_wrong(&collectives, "only a step has collectives");
         dt_artifact_collective *copy = DT_NEW_ARRAY(reader->arena, dt_artifact_collective, segment->n_collectives);
@@ -291,6 +311,7 @@ static dt_status *check_result(dt_artifact_reader *reader, const dt_json *item, 
     if (buffer->tensor.dtype != result->tensor.dtype || buffer->tensor.has_rows != result->tensor.has_rows || buffer->tensor.has_all_rows ||
         dt_artifact_tensor_bytes(reader->artifact, &buffer->tensor) != dt_artifact_tensor_bytes(reader->artifact, &result->tensor))
         return dt_json_wrong(item, "not of the type and size of its buffer %s", buffer->tensor.name);
+    if (buffer->view != NULL) return dt_json_wrong(item, "its buffer %s is part of another one", buffer->tensor.name);
     if (!is_step(function)) return NULL;
     bool split = buffer->space == DT_MEMORY_REPLICA || (buffer->space == DT_MEMORY_INPUT && buffer->tensor.has_rows);
     if (split != result->tensor.has_rows || buffer->space == DT_MEMORY_SCRATCH)
@@ -320,6 +341,7 @@ dt_status *dt_artifact_read_function(dt_artifact_reader *reader, const dt_json *
     dt_json plan;
     DT_TRY(read_inputs(reader, object, function));
     DT_TRY(dt_json_member(object, "plan", &plan));
+    DT_TRY(dt_artifact_read_loops(reader, &plan, function));
     DT_TRY(read_buffers(reader, &plan, function));
     DT_TRY(read_kernels(reader, &plan, function));
     DT_TRY(read_segments(reader, &plan, function));

@@ -1,7 +1,7 @@
 /* artifact_reader: what the parts of the artifact's reader share. Nobody else includes it.
  *
  * artifact.c holds the file (zip members, sums, versions), artifact_manifest.c what a program is made of, artifact_plan.c one function's plan,
- * artifact_cuda.c what there is for GPUs, artifact_library.c what libraries can do there. */
+ * artifact_loops.c its loops, artifact_cuda.c what there is for GPUs, artifact_library.c what libraries can do there. */
 #ifndef DT_RUNTIME_ARTIFACT_READER_H
 #define DT_RUNTIME_ARTIFACT_READER_H
 
@@ -57,6 +57,14 @@ dt_status *dt_artifact_read_functions(dt_artifact_reader *reader, const dt_json 
 
 /* An array of indices below `limit`. */
 dt_status *dt_artifact_read_indices(dt_artifact_reader *reader, const dt_json *object, const char *key, int limit, int *n, const int **indices);
+
+/* "loops" of a plan. */
+dt_status *dt_artifact_read_loops(dt_artifact_reader *reader, const dt_json *plan, dt_artifact_function *function);
+/* "view" of buffer `number`, whose type is known already, as all of the buffers before it. */
+dt_status *dt_artifact_read_view(dt_artifact_reader *reader, const dt_json *buffer_item, const dt_artifact_function *function,
+                                 dt_artifact_buffer *buffers, int number);
+/* Whether those of a segment's kernels that are in one body stand side by side; seen [n_loops]: the loops of those before them. */
+dt_status *dt_artifact_check_bodies(const dt_json *item, const dt_artifact_function *function, const int *kernels, int n, bool *seen);
 
 /* "cuda", into the reader's artifact, of which all else has been read. */
 dt_status *dt_artifact_read_cuda(dt_artifact_reader *reader, const dt_json *root);

@@ -32,6 +32,8 @@ typedef struct dt_operation_launch {
     dt_kernel_entry entry;   /* of a device that runs functions of the host; else NULL */
     void **buffers;          /* [n_buffers of the kernel] addresses */
     const dt_launch *values; /* its launch values, where the device reads them */
+    int segment, position;   /* how many launches of the segment come before it, for one microbatch */
+    int64_t iteration;       /* of the innermost loop that it is in; -1: it is in none */
 } dt_operation_launch;
 
 /* Tensors that are reduced together. */

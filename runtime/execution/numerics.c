@@ -25,11 +25,26 @@ static double element_of(dt_dtype dtype, const void *data, int64_t i) {
     }
 }
 
-/* The first of n elements that is not finite; -1: all are. */
-static int64_t find(dt_dtype dtype, const void *data, int64_t n) {
-    if (!dt_dtype_is_float(dtype)) return -1;
-    for (int64_t i = 0; i < n; i++)
-        if (!isfinite(element_of(dtype, data, i))) return i;
+/* Bytes from the beginning to element i, of rows of which there are so many. */
+static int64_t place_of(const dt_artifact *artifact, const dt_artifact_tensor *tensor, const int64_t *strides, int64_t i, int64_t n_rows) {
+    int64_t place = 0;
+    for (int d = tensor->n_dims - 1; d >= 0; d--) {
+        int64_t extent = tensor->dims[d] >= 0 ? tensor->dims[d] : d == 0 ? n_rows : artifact->microbatch_rows;
+        place += i % extent * strides[d];
+        i /= extent;
+    }
+    return place;
+}
+
+/* The first of n elements that is not finite; -1: all are. strides NULL: they lie side by side. */
+static int64_t find(const dt_artifact *artifact, const dt_artifact_tensor *tensor, const int64_t *strides, const char *data, int64_t n,
+                    int64_t n_rows, double *value) {
+    size_t bytes = dt_dtype_bytes(tensor->dtype);
+    if (!dt_dtype_is_float(tensor->dtype)) return -1;
+    for (int64_t i = 0; i < n; i++) {
+        *value = element_of(tensor->dtype, data + (strides == NULL ? i * (int64_t)bytes : place_of(artifact, tensor, strides, i, n_rows)), 0);
+        if (!isfinite(*value)) return i;
+    }
     return -1;
 }
 
@@ -41,15 +56,15 @@ const dt_numerics *dt_numerics_first(const dt_numerics *one, const dt_numerics *
 }
 
 /* Rows of `tensor`, from `first_row` of the global batch on, are looked at on behalf of `what`, which is complete but for the element. */
-static void look(dt_executor *executor, dt_numerics what, const dt_artifact_tensor *tensor, const void *data, int64_t n_rows, int64_t first_row) {
+static void look(dt_executor *executor, dt_numerics what, const dt_artifact_tensor *tensor, const int64_t *strides, const void *data, int64_t n_rows,
+                 int64_t first_row) {
     if (dt_numerics_first(executor->numerics, &what) == executor->numerics && executor->numerics->place != DT_NUMERICS_FINITE) return;
     int64_t a_row = tensor->row_bytes / (int64_t)dt_dtype_bytes(tensor->dtype), n = tensor->has_rows ? n_rows * a_row : a_row;
-    int64_t at = find(tensor->dtype, data, n);
+    int64_t at = find(executor->memory.artifact, tensor, strides, data, n, n_rows, &what.value);
     if (at < 0) return;
     what.row = tensor->has_rows ? first_row + at / a_row : first_row;
     what.n_rows = tensor->has_rows ? 1 : n_rows;
     what.element = tensor->has_rows ? at % a_row : at;
-    what.value = element_of(tensor->dtype, data, at);
     *executor->numerics = what;
 }
 
@@ -62,24 +77,11 @@ void dt_numerics_begin(dt_executor *executor, const dt_run_values *values) {
     for (int m = 0; m < memory->n_microbatches; m++)
         n_rows += dt_microbatches_valid_rows(&memory->rows, memory->first_microbatch + m, values->launch.valid);
     for (int i = 0; i < function->n_inputs; i++)
-        look(executor, (dt_numerics){.place = DT_NUMERICS_INPUT, .segment = -2, .position = i, .index = i}, &function->inputs[i], values->inputs[i],
-             n_rows, executor->first_row);
+        look(executor, (dt_numerics){.place = DT_NUMERICS_INPUT, .segment = -2, .position = i, .index = i}, &function->inputs[i], NULL,
+             values->inputs[i], n_rows, executor->first_row);
     for (int v = 0; v < artifact->n_variables && function->role != DT_ROLE_INIT; v++)
-        look(executor, (dt_numerics){.place = DT_NUMERICS_VARIABLE, .segment = -1, .position = v, .index = v}, &artifact->variables[v].tensor,
+        look(executor, (dt_numerics){.place = DT_NUMERICS_VARIABLE, .segment = -1, .position = v, .index = v}, &artifact->variables[v].tensor, NULL,
              memory->domain->memory + memory->domain->variables[v], 0, 0);
-}
-
-/* Where in the order of its function the kernel is. */
-static void locate(const dt_artifact_function *function, int kernel, dt_numerics *what) {
-    for (int s = 0; s < function->n_segments; s++) {
-        const dt_artifact_segment *segment = &function->segments[s];
-        what->segment = s;
-        for (int i = 0; i < segment->n_device_kernels; i++)
-            if (segment->device_kernels[i] == kernel) what->position = i;
-        for (int i = 0; i < segment->n_replica_kernels; i++)
-            if (segment->replica_kernels[i] == kernel) what->position = segment->n_device_kernels + i;
-        if (what->position >= 0) return;
-    }
 }
 
 /* All buffers of the kernel hold something by now; those that it only reads were looked at when they were written. A microbatch without rows leaves
@@ -88,17 +90,18 @@ static void look_at_launch(dt_executor *executor, const dt_operation_launch *lau
     const dt_artifact_function *function = &executor->memory.artifact->functions[launch->function];
     const dt_artifact_kernel *kernel = &function->kernels[launch->kernel];
     const dt_launch *values = launch->values;
-    dt_numerics what = {.place = DT_NUMERICS_KERNEL, .position = -1, .index = launch->kernel};
+    dt_numerics what = {.place = DT_NUMERICS_KERNEL, .segment = launch->segment, .position = launch->position, .index = launch->kernel};
+    what.iteration = launch->iteration;
     what.microbatch = executor->memory.first_microbatch + (values - executor->launches);
     if (!kernel->once && values->rows == 0 && function->role == DT_ROLE_STEP) return;
-    locate(function, launch->kernel, &what);
     for (int i = 0; i < kernel->n_buffers; i++) {
         const dt_artifact_buffer *buffer = &function->buffers[kernel->buffers[i]];
         bool is_variable = buffer->space == DT_MEMORY_VARIABLE, has_all = buffer->tensor.has_all_rows;
         int64_t n_rows = has_all ? values->valid : kernel->once ? 0 : values->rows;
         if (buffer->space == DT_MEMORY_INPUT || buffer->space == DT_MEMORY_CONSTANT) continue;
         what.variable = is_variable ? buffer->variable : -1;
-        look(executor, what, &buffer->tensor, launch->buffers[i], n_rows, has_all ? 0 : values->row_offset);
+        look(executor, what, &buffer->tensor, buffer->view != NULL ? buffer->view->strides : NULL, launch->buffers[i], n_rows,
+             has_all ? 0 : values->row_offset);
     }
 }
 
@@ -109,7 +112,7 @@ static void look_at_sums(dt_executor *executor, const dt_operation_reduce *reduc
         const dt_tree_reduction *one = &reduce->reductions[r];
         dt_artifact_tensor tensor = {.dtype = one->wide_targets ? DT_F32 : one->dtype};
         tensor.row_bytes = (int64_t)(one->n_elements * dt_dtype_bytes(tensor.dtype));
-        if (one->combine == DT_REDUCTION_SUM && one->n_sources > 1) look(executor, what, &tensor, one->targets[0], 0, 0);
+        if (one->combine == DT_REDUCTION_SUM && one->n_sources > 1) look(executor, what, &tensor, NULL, one->targets[0], 0, 0);
     }
 }
 
@@ -139,11 +142,12 @@ static dt_status *at_first_line(dt_status *status, const char *lines) {
 
 dt_status *dt_numerics_status(const dt_numerics *found, const dt_artifact *artifact, const dt_run_values *values) {
     const dt_artifact_function *function = &artifact->functions[values->function];
-    char where[160], row[64] = "";
+    char where[192], row[64] = "", iteration[32] = "";
     if (found->place == DT_NUMERICS_FINITE) return NULL;
     if (found->n_rows == 1) snprintf(row, sizeof row, ", row %" PRId64, found->row);
     if (found->n_rows > 1) snprintf(row, sizeof row, ", rows %" PRId64 " to %" PRId64, found->row, found->row + found->n_rows - 1);
-    snprintf(where, sizeof where, "%.80s step %" PRId64 "%s", values->step, values->launch.counter + 1, row);
+    if (found->place == DT_NUMERICS_KERNEL && found->iteration >= 0) snprintf(iteration, sizeof iteration, ", iteration %" PRId64, found->iteration);
+    snprintf(where, sizeof where, "%.80s step %" PRId64 "%s%s", values->step, values->launch.counter + 1, row, iteration);
     if (function->role == DT_ROLE_INIT) snprintf(where, sizeof where, "the initial values");
     const char *name = name_of(found->value);
     switch (found->place) {

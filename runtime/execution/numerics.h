@@ -20,6 +20,7 @@ typedef enum dt_numerics_place {
 typedef struct dt_numerics {
     int64_t place;
     int64_t segment, position, microbatch; /* what comes first is less; position: of the kernel in its segment; microbatch: of all */
+    int64_t iteration;                     /* of the innermost loop that the kernel is in, or -1 */
     int64_t index;                         /* of the input, the variable or the kernel */
     int64_t variable;                      /* that the kernel wrote it to, or -1 */
     int64_t row, n_rows;                   /* of the global batch: the row, or the rows that went into it; n_rows 0: all, or none */

@@ -11,8 +11,10 @@ typedef struct builder {
     int number; /* of the function */
     int slot;
     int n_aggregates;
-    int collective; /* number of the next one */
-    bool apart;     /* executors of the domain have done something each for itself since they last met */
+    int collective;        /* number of the next one */
+    int segment, position; /* of the next launch: which one of its segment it is, for a microbatch */
+    int64_t *iterations;   /* [n_loops] where the launches to be added are */
+    bool apart;            /* executors of the domain have done something each for itself since they last met */
     dt_arena *arena;
     dt_operations made;
 } builder;
@@ -35,7 +37,8 @@ static bool is_partial(const dt_artifact_function *function, const dt_artifact_c
 static size_t n_elements(const dt_artifact_tensor *tensor) { return (size_t)tensor->row_bytes / dt_dtype_bytes(tensor->dtype); }
 
 static char *address(const builder *in, int buffer, int microbatch) {
-    return dt_executor_memory_address(in->memory, in->number, buffer, microbatch, in->slot);
+    int root = in->function->buffers[buffer].root;
+    return dt_executor_memory_address(in->memory, in->number, root, microbatch, in->slot) + dt_artifact_shift(in->function, buffer, in->iterations);
 }
 
 static void add(builder *in, dt_operation operation) { dt_list_push(in->arena, &in->made.list, operation); }
@@ -52,13 +55,57 @@ static void add_launch(builder *in, int k, int microbatch, int launch) {
             buffers[i] = address(in, kernel->buffers[i], microbatch);
             continue;
         }
+        const dt_artifact_tensor *input_tensor = &in->function->buffers[buffer->root].tensor;
         dt_input_argument input = {.argument = &buffers[i], .input = buffer->input};
+        input.offset = dt_artifact_shift(in->function, kernel->buffers[i], in->iterations);
         int64_t row = dt_microbatches_first_row(&in->memory->rows, in->memory->first_microbatch + microbatch) - in->options->first_row;
-        if (buffer->tensor.has_rows) input.offset = row * buffer->tensor.row_bytes;
+        if (input_tensor->has_rows) input.offset += row * input_tensor->row_bytes;
         dt_list_push(in->arena, &in->made.inputs, input);
     }
     dt_kernel_entry entry = in->options->kernels != NULL ? dt_kernels_entry(in->options->kernels, in->number, k) : NULL;
-    add(in, (dt_operation){.kind = DT_OPERATION_LAUNCH, .launch = {in->number, k, entry, buffers, dt_executor_memory_launches(in->memory) + launch}});
+    dt_operation_launch added = {.function = in->number,
+                                 .kernel = k,
+                                 .entry = entry,
+                                 .buffers = buffers,
+                                 .values = dt_executor_memory_launches(in->memory) + launch,
+                                 .segment = in->segment,
+                                 .position = in->position++,
+                                 .iteration = kernel->loop >= 0 ? in->iterations[kernel->loop] : -1};
+    add(in, (dt_operation){.kind = DT_OPERATION_LAUNCH, .launch = added});
+}
+
+/* The loop next to `around` that kernel k is in; `around`: none. */
+static int next_loop(const builder *in, int k, int around) {
+    int loop = in->function->kernels[k].loop;
+    while (loop != around && in->function->loops[loop].around != around) loop = in->function->loops[loop].around;
+    return loop;
+}
+
+/* How often a kernel runs for a microbatch, or once. */
+static int n_runs(const builder *in, int k) {
+    int64_t n = 1;
+    for (int loop = in->function->kernels[k].loop; loop >= 0; loop = in->function->loops[loop].around) n *= in->function->loops[loop].trips;
+    return (int)n;
+}
+
+/* How many of kernels[0 … n - 1], in the body of `around`, are one kernel or one loop. */
+static int n_together(const builder *in, const int *kernels, int n, int around) {
+    int loop = next_loop(in, kernels[0], around), end = 1;
+    while (loop != around && end < n && dt_artifact_loop_is_within(in->function, in->function->kernels[kernels[end]].loop, loop)) end++;
+    return end;
+}
+
+/* Launches of the kernels, and of those in loops once for each iteration. */
+static void add_launches(builder *in, const int *kernels, int n, int around, int microbatch, int launch) {
+    for (int k = 0, end; k < n; k = end) {
+        int loop = next_loop(in, kernels[k], around);
+        end = k + n_together(in, kernels + k, n - k, around);
+        if (loop == around) add_launch(in, kernels[k], microbatch, launch);
+        for (int64_t t = 0; loop != around && t < in->function->loops[loop].trips; t++) {
+            in->iterations[loop] = t;
+            add_launches(in, kernels + k, end - k, loop, microbatch, launch);
+        }
+    }
 }
 
 /* What follows is one of them. */
@@ -84,11 +131,12 @@ static void add_once(builder *in, int s) {
     const dt_artifact_segment *segment = &in->function->segments[s];
     if (segment->n_device_kernels == 0) return;
     if (in->apart) add_meeting(in);
-    for (int i = 0; i < segment->n_device_kernels; i++) {
+    for (int i = 0, end; i < segment->n_device_kernels; i = end) {
         int k = segment->device_kernels[i];
         bool divided = in->function->kernels[k].divided;
-        if (divided || in->options->part == 0) add_launch(in, k, 0, in->memory->n_microbatches);
-        bool goes_on = i + 1 < segment->n_device_kernels && !divided && !in->function->kernels[segment->device_kernels[i + 1]].divided;
+        end = i + n_together(in, segment->device_kernels + i, segment->n_device_kernels - i, -1);
+        if (divided || in->options->part == 0) add_launches(in, segment->device_kernels + i, end - i, -1, 0, in->memory->n_microbatches);
+        bool goes_on = end < segment->n_device_kernels && !divided && !in->function->kernels[segment->device_kernels[end]].divided;
         int n = n_gathers(in, &in->function->kernels[k]);
         if (n > 0)
             add_collectives(in, s, n);
@@ -203,6 +251,7 @@ static builder builder_of(const dt_operations_options *options, int f, dt_arena 
                      .function = &artifact->functions[f],
                      .number = f,
                      .n_aggregates = n_aggregates_of(artifact, f),
+                     .iterations = DT_NEW_ARRAY(arena, int64_t, artifact->functions[f].n_loops),
                      .arena = arena};
 }
 
@@ -285,13 +334,18 @@ static void add_complete(builder *in, int s, int n_done) {
 
 static void add_segment(builder *in, int s) {
     const dt_artifact_segment *segment = &in->function->segments[s];
-    int n = n_microbatches(in);
+    int n = n_microbatches(in), n_once = 0;
+    for (int i = 0; i < segment->n_device_kernels; i++) n_once += n_runs(in, segment->device_kernels[i]);
+    in->segment = s;
+    in->position = 0;
     add_once(in, s);
     if (segment->n_replica_kernels + segment->n_collectives == 0) return;
     for (int m = 0, merge = 0; m < n; m++) {
-        for (int k = 0; k < segment->n_replica_kernels; k++) {
-            add_launch(in, segment->replica_kernels[k], m, m);
-            if (m == n - 1) add_complete(in, s, k + 1);
+        in->position = n_once;
+        for (int k = 0, end; k < segment->n_replica_kernels; k = end) {
+            end = k + n_together(in, segment->replica_kernels + k, segment->n_replica_kernels - k, -1);
+            add_launches(in, segment->replica_kernels + k, end - k, -1, m, m);
+            if (m == n - 1) add_complete(in, s, end);
         }
         merge = add_merges(in, segment, m, merge);
     }
