@@ -271,8 +271,9 @@ static double sum_of(const dt_bench *bench, const double *seconds) {
 /* The calls for microbatches share the rows of the batch; a kernel that runs once for a memory has all rows where it has any, in parts or not. */
 static double per_step(const dt_bench *bench, int k, dt_artifact_amount amount) {
     double rows = (double)dt_session_n_rows(bench->session), memories = dt_session_n_memories(bench->session);
-    return bench->function->kernels[k].once ? (amount.per_row * rows + amount.fixed) * memories
-                                            : amount.per_row * rows + amount.fixed * bench->kernel_calls[k];
+    double runs = (double)dt_artifact_runs(bench->function, bench->function->kernels[k].loop);
+    return bench->function->kernels[k].once ? runs * (amount.per_row * rows + amount.fixed) * memories
+                                            : runs * amount.per_row * rows + amount.fixed * bench->kernel_calls[k];
 }
 
 const dt_session *dt_bench_session(const dt_bench *bench) { return bench->session; }

@@ -28,6 +28,7 @@
  *    crossing, are taken as long as it is. */
 #include "compiler/kernel/microbatches.h"
 
+#include "ir/body.h"
 #include "ir/flops.h"
 
 enum {
@@ -76,7 +77,7 @@ static bool is_kept(const dt_value *value) {
     case DT_CLASS_CONTRACT:
     case DT_CLASS_WINDOW:
     case DT_CLASS_INDEX: return dt_shape_batch_axis(value->shape) >= 0;
-    case DT_CLASS_LOOP: return dt_value_is(value, "stack") && dt_shape_batch_axis(value->shape) >= 0;
+    case DT_CLASS_LOOP: return dt_value_leaves(value) && dt_shape_batch_axis(value->shape) >= 0;
     default: return false;
     }
 }

@@ -1,4 +1,4 @@
-/* hoist: what need not be computed in a loop is computed before it, for all iterations at once.
+/* hoist: what need not be computed in a loop is computed before or after it, for all iterations at once.
  *
  * What depends on nothing of the body stands before the loop. A product of what does not depend on the state, x @ W of a recurrent cell, becomes one
  * product of all that is scanned, and the loop scans the result.
@@ -6,9 +6,8 @@
  * A value for all iterations is `whole`: it has an axis more, where a stack puts one (dt_stack_axis). What a product needs is made whole if it is of
  * elementwise values, broadcasts, reshapes and products themselves. Bits may change, as with any other form of a product.
  *
- * Sums of products over the iterations, the gradients of weights, stay: of the stacked factors one product would do, but
- * while loops are unrolled a stack is put together from as many tensors, each element by asking all of them, which made a step of an LSTM take twice
- * as long. */
+ * Sums of products over the iterations, the gradients of weights, become one product over rows and iterations after the loop, of the stacks of its
+ * factors; one that was scanned is there already. Of a value that is stacked for that a sum is taken after the loop too. */
 #include "compiler/passes/passes.h"
 #include "ir/body.h"
 
@@ -209,6 +208,121 @@ static void drop_stacks(hoist *h) {
     }
 }
 
+/* ---- after the loop: sums over all iterations ---- */
+
+/* Dimensions of a factor of a product. */
+typedef struct dims {
+    int n;
+    const int64_t *items;
+} dims;
+
+/* How factor k is used: which of its dimensions go with which of the other. False: it is no product of two such factors. */
+static bool find_dims(const hoist *h, const dt_value *product, int k, dims *batch, dims *contract) {
+    *batch = (dims){0};
+    if (dt_value_is(product, "dot_general")) {
+        batch->items = dt_value_ints(product, k == 0 ? "a_batch" : "b_batch", &batch->n);
+        contract->items = dt_value_ints(product, k == 0 ? "a_contract" : "b_contract", &contract->n);
+        return true;
+    }
+    if (!is_product(product) || product->operands[0]->shape.rank != 2 || product->operands[1]->shape.rank != 2) return false;
+    int64_t *contracted = DT_NEW(h->arena, int64_t);
+    *contracted = (k == 0) != dt_value_bool(product, k == 0 ? "transpose_a" : "transpose_b");
+    *contract = (dims){1, contracted};
+    return true;
+}
+
+static bool is_of_body(const hoist *h, const dt_value *value) { return value != h->loop && body_of(h, value) == h->loop; }
+
+/* A product whose sum over the iterations can be had from all of its factors. */
+static bool is_summed_product(const hoist *h, const dt_value *value) {
+    dims batch, contract;
+    return is_of_body(h, value) && find_dims(h, value, 0, &batch, &contract) && is_of_body(h, value->operands[0]) &&
+           is_of_body(h, value->operands[1]);
+}
+
+static bool is_scanned(const dt_value *value) { return dt_value_is(value, "scanned") && dt_value_int(value, "axis") == dt_stack_axis(value->shape); }
+
+/* The stack of a body's value that is there already; NULL: none. */
+static dt_value *find_stack(const hoist *h, const dt_value *value, bool reverse) {
+    if (is_scanned(value) && dt_value_bool(value, "reverse") == reverse) return value->operands[0];
+    for (dt_value *stack = h->end->next; stack != NULL; stack = stack->next) {
+        if (!dt_value_is(stack, "stack") || stack->operands[0] != value || stack->operands[1] != h->loop) continue;
+        if (dt_value_int(stack, "axis") == dt_stack_axis(value->shape) && dt_value_bool(stack, "reverse") == reverse) return stack;
+    }
+    return NULL;
+}
+
+/* The value of all iterations, right after the loop. */
+static dt_status *stack_all(const hoist *h, dt_value *value, bool reverse, dt_value **result) {
+    dt_builder builder = builder_at(h, value, h->end->next);
+    *result = find_stack(h, value, reverse);
+    if (*result != NULL) return NULL;
+    return dt_build_text(&builder, result, "stack", (dt_value *[]){value, h->loop}, 2, "axis=%d, size=%lld, reverse=%s", dt_stack_axis(value->shape),
+                         (long long)dt_loop_trips(h->loop), reverse ? "true" : "false");
+}
+
+/* The list for the stack, with the axis of the iterations where `with` says: 0 before the others, 1 after them, -1 nowhere. */
+static dt_attribute list_of_whole(const hoist *h, dims list, int axis, int with) {
+    int64_t *whole = DT_NEW_ARRAY(h->arena, int64_t, list.n + 1);
+    int n = 0;
+    if (with == 0) whole[n++] = axis;
+    for (int i = 0; i < list.n; i++) whole[n++] = list.items[i] + (list.items[i] >= axis);
+    if (with == 1) whole[n++] = axis;
+    return (dt_attribute){.i = n, .ints = whole};
+}
+
+static dt_status *sum_product(const hoist *h, dt_value *accumulate) {
+    dt_value *product = accumulate->operands[0], *wholes[2], *result;
+    dt_attribute batches[2], contracts[2];
+    bool reverse = false;
+    for (int k = 0; k < 2; k++) reverse |= is_scanned(product->operands[k]) && dt_value_bool(product->operands[k], "reverse");
+    for (int k = 0; k < 2; k++) {
+        dims batch, contract;
+        int axis = dt_stack_axis(product->operands[k]->shape);
+        find_dims(h, product, k, &batch, &contract);
+        DT_TRY(stack_all(h, product->operands[k], reverse, &wholes[k]));
+        batches[k] = list_of_whole(h, batch, axis, -1);
+        contracts[k] = list_of_whole(h, contract, axis, dt_stack_axis(product->operands[0]->shape) > 0); /* rows outermost */
+    }
+    dt_builder builder = builder_at(h, product, accumulate);
+    dt_attribute attributes[] = {batches[0], batches[1], contracts[0], contracts[1], {.s = dt_value_string(product, "precision")}};
+    DT_TRY(dt_build(&builder, dt_op_find("dot_general"), wholes, 2, attributes, &result));
+    dt_value_replace(accumulate, result);
+    dt_value_remove(accumulate);
+    return NULL;
+}
+
+/* Of a value that is stacked anyway. */
+static dt_status *sum_stacked(const hoist *h, dt_value *accumulate) {
+    dt_value *sum = accumulate->operands[0], *result;
+    if (!is_of_body(h, sum) || !dt_value_is(sum, "reduce_sum") || dt_value_bool(sum, "keep")) return NULL;
+    dt_value *x = sum->operands[0], *stack = find_stack(h, x, false);
+    if (stack == NULL) stack = find_stack(h, x, true);
+    if (stack == NULL || !is_of_body(h, x)) return NULL;
+    dims axes;
+    axes.items = dt_value_ints(sum, "axes", &axes.n);
+    dt_attribute all = list_of_whole(h, axes, dt_stack_axis(x->shape), dt_stack_axis(x->shape) > 0);
+    dt_builder builder = builder_at(h, sum, accumulate);
+    DT_TRY(dt_build_reduce(&builder, &result, "reduce_sum", stack, all.ints, (int)all.i, false));
+    dt_value_replace(accumulate, result);
+    dt_value_remove(accumulate);
+    return NULL;
+}
+
+static bool is_sum(const hoist *h, const dt_value *value) { return dt_value_is(value, "accumulate") && value->operands[1] == h->loop; }
+
+static dt_status *hoist_after(const hoist *h) {
+    for (dt_value *value = h->end->next, *next; value != NULL; value = next) {
+        next = value->next;
+        if (is_sum(h, value) && is_summed_product(h, value->operands[0])) DT_TRY(sum_product(h, value));
+    }
+    for (dt_value *value = h->end->next, *next; value != NULL; value = next) {
+        next = value->next;
+        if (is_sum(h, value)) DT_TRY(sum_stacked(h, value));
+    }
+    return NULL;
+}
+
 /* ---- the pass ---- */
 
 static dt_status *hoist_loop(dt_arena *arena, dt_function *function, dt_value *loop) {
@@ -221,7 +335,7 @@ static dt_status *hoist_loop(dt_arena *arena, dt_function *function, dt_value *l
     dt_function_find_bodies(function, h.bodies);
     DT_TRY(hoist_before(&h));
     drop_stacks(&h);
-    return NULL;
+    return hoist_after(&h);
 }
 
 dt_status *dt_pass_hoist(dt_compilation *compilation) {

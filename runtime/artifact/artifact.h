@@ -260,6 +260,8 @@ dt_status *dt_artifact_suggest(dt_status *status, const dt_artifact *artifact, c
 
 /* Whether `loop` is `around`, or in its body; -1 is around all. */
 bool dt_artifact_loop_is_within(const dt_artifact_function *function, int loop, int around);
+/* How often a kernel in `loop` runs for a microbatch; once in none, -1. */
+int64_t dt_artifact_runs(const dt_artifact_function *function, int loop);
 /* Bytes from the beginning of its root to a buffer, in iteration iterations[number] of each loop. */
 int64_t dt_artifact_shift(const dt_artifact_function *function, int buffer, const int64_t *iterations);
 

@@ -30,6 +30,12 @@ bool dt_artifact_loop_is_within(const dt_artifact_function *function, int loop, 
     return loop == around;
 }
 
+int64_t dt_artifact_runs(const dt_artifact_function *function, int loop) {
+    int64_t runs = 1;
+    for (; loop >= 0; loop = function->loops[loop].around) runs *= function->loops[loop].trips;
+    return runs;
+}
+
 /* ---- views ---- */
 
 int64_t dt_artifact_shift(const dt_artifact_function *function, int buffer, const int64_t *iterations) {

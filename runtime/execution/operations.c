@@ -81,13 +81,6 @@ static int next_loop(const builder *in, int k, int around) {
     return loop;
 }
 
-/* How often a kernel runs for a microbatch, or once. */
-static int n_runs(const builder *in, int k) {
-    int64_t n = 1;
-    for (int loop = in->function->kernels[k].loop; loop >= 0; loop = in->function->loops[loop].around) n *= in->function->loops[loop].trips;
-    return (int)n;
-}
-
 /* How many of kernels[0 … n - 1], in the body of `around`, are one kernel or one loop. */
 static int n_together(const builder *in, const int *kernels, int n, int around) {
     int loop = next_loop(in, kernels[0], around), end = 1;
@@ -335,7 +328,8 @@ static void add_complete(builder *in, int s, int n_done) {
 static void add_segment(builder *in, int s) {
     const dt_artifact_segment *segment = &in->function->segments[s];
     int n = n_microbatches(in), n_once = 0;
-    for (int i = 0; i < segment->n_device_kernels; i++) n_once += n_runs(in, segment->device_kernels[i]);
+    for (int i = 0; i < segment->n_device_kernels; i++)
+        n_once += (int)dt_artifact_runs(in->function, in->function->kernels[segment->device_kernels[i]].loop);
     in->segment = s;
     in->position = 0;
     add_once(in, s);

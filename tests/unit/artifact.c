@@ -272,10 +272,10 @@ static void another_version_is_told_with_the_command_that_helps(void **state) {
     free(older);
     expect_refused(path, DT_FAILED_PRECONDITION, "written in format 7 by dtc 0.0.9, but this dtrun " DT_VERSION " reads format 7 of dtc " DT_VERSION);
     expect_refused(path, DT_FAILED_PRECONDITION, "compile it again: dtc compile line.dt --batch 8 --precision tf32 -o /tmp/");
-    char *newer = replace("{", "\"format\": 6", "\"format\": 7");
+    char *newer = replace("{", "\"format\": 7", "\"format\": 8");
     path = fixture_artifact("newer.dtx", newer, object, n_object);
     free(newer);
-    expect_refused(path, DT_FAILED_PRECONDITION, "written in format 7");
+    expect_refused(path, DT_FAILED_PRECONDITION, "written in format 8");
 }
 
 static void without_memory_nothing_is_opened(void **state) {
