@@ -122,6 +122,17 @@ static dt_object evaluate_lambda(dt_elaborator *e, const dt_expression *x) {
 
 /* ---- fields ---- */
 
+/* The path of the parameter or state that `value` is, as it was read or written last; NULL: it is none. */
+static const char *variable_path(const dt_elaborator *e, const dt_value *value) {
+    for (size_t v = 0; v < e->variables.n; v++) {
+        const dt_variable_state *state = &e->variables.items[v];
+        bool is_value = state->current == value;
+        for (size_t k = 0; k < state->versions.n; k++) is_value |= state->versions.items[k] == value;
+        if (is_value) return e->module->variables.items[v].path;
+    }
+    return NULL;
+}
+
 static dt_object tensor_field(dt_elaborator *e, dt_object base, const char *name, dt_span span) {
     dt_shape shape = base.value->shape;
     if (strcmp(name, "shape") == 0) {
@@ -140,9 +151,15 @@ static dt_object tensor_field(dt_elaborator *e, dt_object base, const char *name
         dt_named_attribute permutation = {"permutation", {.i = 2, .ints = (const int64_t[]){1, 0}}};
         return dt_emit(e, "transpose", &base.value, 1, &permutation, 1);
     }
+    if (strcmp(name, "path") == 0) {
+        const char *path = variable_path(e, base.value);
+        if (path != NULL) return dt_object_string(path);
+        dt_diagnostic_help(dt_elaborator_error(e, span, "only a parameter or a state has a path"), "in an optimizer: update (p, g) { … p.path … }");
+        return dt_poison();
+    }
     dt_diagnostic *error = dt_elaborator_error(e, span, "a tensor has no %s", name);
-    static const char *const fields[] = {"shape", "rank", "dtype", "T"};
-    dt_diagnostic_suggest(error, name, fields, 4);
+    static const char *const fields[] = {"shape", "rank", "dtype", "T", "path"};
+    dt_diagnostic_suggest(error, name, fields, sizeof fields / sizeof *fields);
     return dt_poison();
 }
 

@@ -37,9 +37,18 @@ static dt_value *number_input(dt_elaborator *e, const dt_text_value *text, dt_dt
     return value;
 }
 
+/* Whether a string of compile time begins with, ends with or contains `part`. */
+static bool string_holds(dt_text_kind kind, const char *string, const char *part) {
+    size_t length = strlen(string), n = strlen(part);
+    if (kind == DT_TEXT_contains) return strstr(string, part) != NULL;
+    return n <= length && memcmp(kind == DT_TEXT_starts_with ? string : string + length - n, part, n) == 0;
+}
+
 dt_object dt_apply_text_function(dt_elaborator *e, dt_text_kind kind, const dt_object *arguments) {
     const dt_text_row *row = dt_text_row_of(kind);
     if (dt_is_poison(arguments[0])) return dt_poison();
+    bool is_test = kind == DT_TEXT_starts_with || kind == DT_TEXT_ends_with || kind == DT_TEXT_contains;
+    if (is_test && arguments[0].kind == DT_OBJECT_STRING) return dt_object_bool(string_holds(kind, arguments[0].text, arguments[1].text));
     if (arguments[0].kind != DT_OBJECT_TEXT || e->example == NULL) {
         dt_diagnostic *error =
             dt_elaborator_error(e, e->at, "%s takes a text of an example, not %s", row->name, dt_object_describe(e->arena, arguments[0]));

@@ -422,10 +422,17 @@ void dt_declare_slot(dt_elaborator *e, const dt_statement *s) {
 
 /* ---- trees ---- */
 
+/* What stands after the model's name. */
+static const char *path_in_model(const char *path) {
+    const char *slash = strchr(path, '/');
+    return slash != NULL ? slash : path;
+}
+
+/* Those of one model, or of two that have the same layers. */
 static bool same_paths(const dt_tree *a, const dt_tree *b) {
     if (a->n != b->n) return false;
     for (size_t i = 0; i < a->n; i++)
-        if (strcmp(a->leaves[i].path, b->leaves[i].path) != 0) return false;
+        if (strcmp(path_in_model(a->leaves[i].path), path_in_model(b->leaves[i].path)) != 0) return false;
     return true;
 }
 

@@ -1,6 +1,7 @@
-"""golden_layers: the library's layers, functions, losses, optimizers and schedules against tests/golden/layers, values and gradients.
+"""golden_layers: the library's layers, functions, losses, optimizers and schedules against tests/golden/layers and tests/golden/library,
+values and gradients.
 
-For each case a small program is written that calls what the case names with the case's arguments; the reference interpreter runs it. Nothing of
+Programs are written with a step for each case, which calls what the case names with the case's arguments; the reference interpreter runs them. Nothing of
 the library's defaults is repeated here, so a default that is not Keras's fails.
 """
 
@@ -17,12 +18,14 @@ from programs import Checks, interpret, write
 checks = Checks()
 
 
-def check(case):
-    found = interpret(write(case.program()), case.step, case.given(), **case.options())
+def check(program, case):
+    found = interpret(program, case.step, case.given(), **case.options())
     for name, expected in case.expected().items():
         checks.near(f"{case.name}: {name}", found[name], expected, relative=case.relative, absolute=case.absolute)
 
 
-for case in golden_cases.load():
-    checks.fails(case.name, lambda: check(case))
+for text, cases in golden_cases.load():
+    program = write(text)
+    for case in cases:
+        checks.fails(case.name, lambda: check(program, case))
 checks.finish()

@@ -13,14 +13,15 @@ from programs import Checks, compile, execute, write
 checks = Checks()
 
 
-def check(case):
-    artifact = compile(write(case.program()), batch=8)
+def check(artifact, case):
     for replicas in (1, 3):
         found = execute(artifact, case.step, case.given(), replicas=replicas, **case.options())
         for name, expected in case.expected().items():
             checks.near(f"{case.name}, {replicas} replicas: {name}", found[name], expected, relative=case.relative, absolute=case.absolute)
 
 
-for case in golden_cases.load():
-    checks.fails(case.name, lambda: check(case))
+for text, cases in golden_cases.load():
+    artifact = compile(write(text), batch=8)
+    for case in cases:
+        checks.fails(case.name, lambda: check(artifact, case))
 checks.finish()

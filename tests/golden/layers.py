@@ -27,7 +27,11 @@ keras.config.set_floatx("float64")
 BIT64_TO_BIT32_DTYPE["float64"] = "float64"  # Keras on JAX takes f64 for f32 in tanh, sqrt, power, … whatever floatx says
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "layers")
-KERAS_NAMES = {"kernel": "kernel_size", "stride": "strides", "size": "pool_size", "slope": "negative_slope"}
+KERAS_NAMES = {
+    **{"kernel": "kernel_size", "stride": "strides", "size": "pool_size", "slope": "negative_slope", "keep": "keepdims"},
+    **{"rows": "input_dim", "width": "output_dim"},
+}
+OWN_NAMES = {"embeddings": "table"}  # what the library calls a parameter
 random = np.random.RandomState(20240617)
 cases = []
 
@@ -45,32 +49,31 @@ def distinct(*shape):
     return (random.permutation(n).reshape(shape) * 0.01 - n * 0.005).astype(np.float32).astype(np.float64)
 
 
-def keep(name, kind, call, arguments, tensors):
-    """Adds a case: its tensors to a file of its own, the rest to the index."""
-    assert name not in [case["name"] for case in cases], name
+def keep(name, kind, call, arguments, tensors, **more):
+    """Adds a case: its row of the index, and its tensors."""
+    assert name not in [row["name"] for row, _ in cases], name
     rounded = {}
     for path, t in tensors.items():
         t = np.asarray(t)
         assert t.dtype in (np.float64, np.int32), f"{name}: {path} is {t.dtype}: Keras left f64"
         rounded[path] = np.ascontiguousarray(t if t.dtype == np.int32 else t.astype(np.float32))
         assert np.isfinite(rounded[path]).all(), f"{name}: {path}"
-    save_file(rounded, os.path.join(FOLDER, name + ".safetensors"))
     shapes = {path: {"dtype": "i32" if t.dtype == np.int32 else "f32", "shape": t.shape} for path, t in rounded.items()}
-    cases.append({"name": name, "kind": kind, "call": call, "arguments": arguments, "tensors": shapes})
+    cases.append(({"name": name, "kind": kind, "call": call, "arguments": arguments, **more, "tensors": shapes}, rounded))
 
 
-def layer(name, call, x, keras_class, training=False, **arguments):
-    """A layer of one input; the library's arguments become Keras's by KERAS_NAMES alone.
+def layer(name, call, x, keras_class, training=False, names=KERAS_NAMES, **arguments):
+    """A layer of one input; the library's arguments become Keras's by `names` alone.
 
     input, parameter/NAME, state/NAME -> output; in training also new_state/NAME
-    cotangent                         -> gradient/input, gradient/NAME: of sum(output * cotangent)
+    cotangent                         -> gradient/input, where that is f32, gradient/NAME: of sum(output * cotangent)
     """
-    keras_layer = keras_class(**{KERAS_NAMES.get(n, n): value for n, value in arguments.items()})
+    keras_layer = keras_class(**{names.get(n, n): value for n, value in arguments.items()})
     keras_layer.build(x.shape)
     for v in keras_layer.weights:  # not the initial ones: a wrong bias or scale must show
-        positive = v.path.endswith(("gamma", "moving_variance"))
+        positive = v.path.endswith(("gamma", "scale", "moving_variance"))
         v.assign(np.abs(normal(*v.shape)) + 0.5 if positive else normal(*v.shape, scale=0.5))
-    name_of = lambda v: v.path.split("/")[-1]
+    name_of = lambda v: OWN_NAMES.get(v.name, v.name)
     parameters = [v.value for v in keras_layer.trainable_variables]
     states = [v.value for v in keras_layer.non_trainable_variables]
     keyword = {"training": training} if states else {}
@@ -81,7 +84,9 @@ def layer(name, call, x, keras_class, training=False, **arguments):
     output, pullback, new_states = jax.vjp(forward, parameters, x, has_aux=True)
     cotangent = normal(*output.shape)
     of_parameters, of_input = pullback(jax.numpy.asarray(cotangent))
-    tensors = {"input": x, "output": output, "cotangent": cotangent, "gradient/input": of_input}
+    tensors = {"input": x, "output": output, "cotangent": cotangent}
+    if x.dtype == np.float64:
+        tensors["gradient/input"] = of_input
     for v, value, gradient in zip(keras_layer.trainable_variables, parameters, of_parameters):
         tensors |= {"parameter/" + name_of(v): value, "gradient/" + name_of(v): gradient}
     for v, old, new in zip(keras_layer.non_trainable_variables, states, new_states):
@@ -110,19 +115,20 @@ def loss(name, call, f, target, x, **arguments):
     keep(name, "loss", call, arguments, tensors)
 
 
-def trajectory(name, call, optimizer, **arguments):
+def trajectory(name, call, optimizer, shape=(3, 4), clip=None, **arguments):
     """An optimizer: gradients [5, ...] -> parameters [6, ...], the values before the first update and after each.
 
-    What the library expects of a schedule is an object {"call": …, "arguments": …} in the place of the learning rate.
+    What the library expects of a schedule is an object {"call": …, "arguments": …} in the place of the learning rate; `clip` is one of a function of the
+    gradients.
     """
-    gradients = normal(5, 3, 4)
-    parameter = keras.Variable(normal(3, 4))
+    gradients = normal(5, *shape)
+    parameter = keras.Variable(normal(*shape))
     parameters = [parameter.numpy()]
     optimizer.build([parameter])
     for g in gradients:
         optimizer.apply([jax.numpy.asarray(g)], [parameter])
         parameters.append(parameter.numpy())
-    keep(name, "optimizer", call, arguments, {"gradients": gradients, "parameters": np.stack(parameters)})
+    keep(name, "optimizer", call, arguments, {"gradients": gradients, "parameters": np.stack(parameters)}, **({"clip": clip} if clip else {}))
 
 
 def schedule(name, call, f, n, **arguments):
@@ -229,15 +235,20 @@ def optimizers_and_schedules():
     schedule("cosine_decay_floor", "cosine_decay", s.CosineDecay(0.2, 7, alpha=0.1), 9, initial=0.2, steps=7, floor=0.02)
 
 
+def made_with():
+    return {"python": platform.python_version(), "keras": keras.__version__, "jax": jax.__version__, "numpy": np.__version__}
+
+
 def main():
     shutil.rmtree(FOLDER, ignore_errors=True)
     os.makedirs(FOLDER)
     for make in (dense_and_convolution, pooling, normalisation, activations, losses, optimizers_and_schedules):
         make()
-    made_with = {"python": platform.python_version(), "keras": keras.__version__, "jax": jax.__version__, "numpy": np.__version__}
+    for row, tensors in cases:
+        save_file(tensors, os.path.join(FOLDER, row["name"] + ".safetensors"))
     with open(os.path.join(FOLDER, "index.json"), "w") as file:
-        lines = ",\n".join("  " + json.dumps(case) for case in cases)
-        file.write(f'{{\n "made_with": {json.dumps(made_with)},\n "cases": [\n{lines}\n ]\n}}\n')
+        lines = ",\n".join("  " + json.dumps(row) for row, _ in cases)
+        file.write(f'{{\n "made_with": {json.dumps(made_with())},\n "cases": [\n{lines}\n ]\n}}\n')
     print(f"{len(cases)} cases, {sum(e.stat().st_size for e in os.scandir(FOLDER))} bytes in {FOLDER}")
 
 

@@ -1,12 +1,13 @@
-"""golden_cases: each case of tests/golden/layers as a program and the numbers that it must give."""
+"""golden_cases: each case of tests/golden/layers and tests/golden/library as a step of a program, and the numbers that it must give."""
 
 import json
 import os
 
 import numpy as np
+from safetensors import safe_open
 from safetensors.numpy import load_file
 
-FOLDER = os.path.join(os.environ["DT_SOURCE"], "tests", "golden", "layers")
+GOLDEN = os.path.join(os.environ["DT_SOURCE"], "tests", "golden")
 
 
 def literal(value):
@@ -15,6 +16,8 @@ def literal(value):
         return str(value).lower()
     if isinstance(value, dict):
         return call(value["call"], value["arguments"])
+    if isinstance(value, list):
+        return f"[{', '.join(map(literal, value))}]"
     return str(value)
 
 
@@ -23,22 +26,19 @@ def call(name, arguments, first=()):
 
 
 class Case:
-    step = "run"
     relative, absolute = 2e-6, 2e-6
 
-    def __init__(self, row):
+    def __init__(self, row, tensors, number):
         self.name = row["name"]
         self.row = row
         self.arguments = dict(row["arguments"])
-        self.tensors = load_file(os.path.join(FOLDER, self.name + ".safetensors"))
+        self.tensors = tensors
+        self.model, self.step = f"Case{number}", f"run{number}"
 
     def type(self, name):
         """Of a tensor whose first dimension is the batch."""
         tensor = self.row["tensors"][name]
         return f"{tensor['dtype']}[{', '.join(['B', *map(str, tensor['shape'][1:])])}]"
-
-    def program(self):
-        return "use nn, losses, optimizers, schedules\n" + self.text()
 
     def options(self):
         return {}
@@ -47,32 +47,30 @@ class Case:
 class Layer(Case):
     """Value, new state, gradients by the input and by each parameter, of a model of that one layer."""
 
-    def __init__(self, row):
-        super().__init__(row)
+    def __init__(self, *row):
+        super().__init__(*row)
         self.training = self.arguments.pop("training", None)
         self.parameters = [name[len("parameter/") :] for name in self.tensors if name.startswith("parameter/")]
         self.states = [name[len("state/") :] for name in self.tensors if name.startswith("state/")]
 
     def path(self, name):
-        return f"Case/{self.row['call']}/{name}"
+        return f"{self.model}/{self.row['call']}/{name}"
 
     def text(self):
         mode = f", training: {literal(self.training)}" if self.training is not None else ""
+        results = ["output: output", *(["input: grad(total, input)"] if "gradient/input" in self.tensors else [])]
         lines = [
-            f"model Case(x: {self.type('input')}) {{ return {call(self.row['call'], self.arguments, ['x'])} }}",
-            f"step run(input: {self.type('input')}, cotangent: {self.type('cotangent')}) {{",
-            f"    output = Case(input{mode})",
+            f"model {self.model}(x: {self.type('input')}) {{ return {call(self.row['call'], self.arguments, ['x'])} }}",
+            f"step {self.step}(input: {self.type('input')}, cotangent: {self.type('cotangent')}) {{",
+            f"    output = {self.model}(input{mode})",
             "    total = sum(output * cotangent)",
-            *(f"    gradient_{name} = 0" for name in self.parameters),
-            "    for path, g in grad(total, params(Case)) {",
-            *(f'        if path == "{self.path(name)}" {{ gradient_{name} = g }}' for name in self.parameters),
-            "    }",
-            f"    return output: output, {', '.join(['input: grad(total, input)', *(f'{name}: gradient_{name}' for name in self.parameters)])}",
-            "}",
         ]
-        if not self.parameters:
-            lines = [line for line in lines if not line.startswith(("    for", "    }"))]
-        return "\n".join(lines) + "\n"
+        if self.parameters:
+            lines += [f"    gradient_{name} = 0" for name in self.parameters]
+            lines += [f"    for path, g in grad(total, params({self.model})) {{"]
+            lines += [f'        if path == "{self.path(name)}" {{ gradient_{name} = g }}' for name in self.parameters]
+            lines += ["    }"]
+        return "\n".join([*lines, f"    return {', '.join([*results, *(f'{name}: gradient_{name}' for name in self.parameters)])}", "}"]) + "\n"
 
     def given(self):
         given = {f"input/{name}": self.tensors[name] for name in ("input", "cotangent")}
@@ -83,7 +81,9 @@ class Layer(Case):
         return given
 
     def expected(self):
-        expected = {"result/output": self.tensors["output"], "result/input": self.tensors["gradient/input"]}
+        expected = {"result/output": self.tensors["output"]}
+        if "gradient/input" in self.tensors:
+            expected["result/input"] = self.tensors["gradient/input"]
         for name in self.parameters:
             expected[f"result/{name}"] = self.tensors[f"gradient/{name}"][np.newaxis]
         for name in self.states:
@@ -93,7 +93,7 @@ class Layer(Case):
 
 class Function(Case):
     def text(self):
-        return f"""step run(input: {self.type('input')}, cotangent: {self.type('cotangent')}) {{
+        return f"""step {self.step}(input: {self.type('input')}, cotangent: {self.type('cotangent')}) {{
     output = {call(self.row['call'], self.arguments, ['input'])}
     return output: output, input: grad(sum(output * cotangent), input)
 }}
@@ -108,7 +108,7 @@ class Function(Case):
 
 class Loss(Function):
     def text(self):
-        return f"""step run(target: {self.type('target')}, input: {self.type('input')}, cotangent: {self.type('cotangent')}) {{
+        return f"""step {self.step}(target: {self.type('target')}, input: {self.type('input')}, cotangent: {self.type('cotangent')}) {{
     output = {call(self.row['call'], self.arguments, ['target', 'input'])}
     return output: output, input: grad(sum(output * cotangent), input)
 }}
@@ -123,18 +123,21 @@ class Optimizer(Case):
 
     def text(self):
         shape = self.row["tensors"]["gradients"]["shape"][1:]
-        return f"""model Case() {{
+        gradients = f"grad(sum({self.model}() * gradient), params({self.model}))"
+        if "clip" in self.row:
+            gradients = call(self.row["clip"]["call"], self.row["clip"]["arguments"], [gradients])
+        return f"""model {self.model}() {{
     param w: f32{shape} = zeros()
     return w
 }}
-step run(gradient: {self.type('gradients')}) {{
-    apply({literal(self.row)}, grad(sum(Case() * gradient), params(Case)))
-    return parameter: Case()
+step {self.step}(gradient: {self.type('gradients')}) {{
+    apply({literal(self.row)}, {gradients})
+    return parameter: {self.model}()
 }}
 """
 
     def given(self):
-        return {"input/gradient": self.tensors["gradients"], "variable/Case/w": self.tensors["parameters"][0]}
+        return {"input/gradient": self.tensors["gradients"], f"variable/{self.model}/w": self.tensors["parameters"][0]}
 
     def expected(self):
         return {"result/parameter": self.tensors["parameters"][1:]}
@@ -148,16 +151,13 @@ class Schedule(Case):
 
     def text(self):
         rate = self.arguments["initial"] if self.row["call"] == "constant" else literal(self.row)  # a number is the constant schedule
-        return f"""optimizer probe(rate: schedule) {{
-    update (p, g) {{ p := rate + 0 * g }}
-}}
-model Case() {{
+        return f"""model {self.model}() {{
     param p: f32 = zeros()
     return p
 }}
-step run(tick: f32[B]) {{
-    apply(probe(rate: {rate}), grad(sum(Case() * tick), params(Case)))
-    return rate: Case()
+step {self.step}(tick: f32[B]) {{
+    apply(probe(rate: {rate}), grad(sum({self.model}() * tick), params({self.model})))
+    return rate: {self.model}()
 }}
 """
 
@@ -174,6 +174,27 @@ step run(tick: f32[B]) {{
 KINDS = {"layer": Layer, "function": Function, "loss": Loss, "optimizer": Optimizer, "schedule": Schedule}
 
 
-def load():
-    with open(os.path.join(FOLDER, "index.json")) as file:
-        return [KINDS[row["kind"]](row) for row in json.load(file)["cases"]]
+PROBE = """optimizer probe(rate: schedule) {
+    update (p, g) { p := rate + 0 * g }
+}
+"""
+
+
+def rows():
+    """Of each case its row of the index, and its tensors."""
+    folder = os.path.join(GOLDEN, "layers")
+    with open(os.path.join(folder, "index.json")) as file:
+        for row in json.load(file)["cases"]:
+            yield row, load_file(os.path.join(folder, row["name"] + ".safetensors"))
+    folder = os.path.join(GOLDEN, "library")
+    for group in sorted(os.listdir(folder)):
+        with safe_open(os.path.join(folder, group), "np") as file:
+            for row in json.loads(file.metadata()["cases"]):
+                yield row, {name: file.get_tensor(f"{row['name']}/{name}") for name in row["tensors"]}
+
+
+def load(most=24):
+    """Programs of at most so many cases: pairs of a text and a list."""
+    cases = [KINDS[row["kind"]](row, tensors, number) for number, (row, tensors) in enumerate(rows())]
+    chunks = [cases[first : first + most] for first in range(0, len(cases), most)]
+    return [("use nn, losses, optimizers, schedules\n" + PROBE + "".join(case.text() for case in chunk), chunk) for chunk in chunks]

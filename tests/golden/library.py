@@ -1,0 +1,247 @@
+"""library: makes library/, as layers.py beside it, of what the library has besides: a file for each group, so that one can be made alone.
+
+    bench/peers/.venv/bin/python tests/golden/library.py [GROUP …]             a minute for all
+
+A file holds the tensors of its cases as CASE/NAME; its metadata are `made_with`, and `cases`: what index.json of layers/ holds.
+"""
+
+import json
+import os
+import sys
+
+import layers as made
+import torch
+from layers import distinct, function, jax, keras, layer, loss, normal, np, save_file, schedule, trajectory
+
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "library")
+random = made.random
+
+
+def pooling():
+    """Lines and boxes; to sizes; borders."""
+    layers = keras.layers
+    line, box = distinct(2, 7, 3), distinct(2, 5, 4, 6, 2)
+    for kind, keras_kind in (("max", "Max"), ("average", "Average")):
+        of = lambda rank: getattr(layers, f"{keras_kind}Pooling{rank}D")
+        adaptive = lambda rank: getattr(layers, f"Adaptive{keras_kind}Pooling{rank}D")
+        whole = lambda rank: getattr(layers, f"Global{keras_kind}Pooling{rank}D")
+        for padding in ("valid", "same"):
+            layer(f"{kind}_pool1d_{padding}", f"{kind}_pool1d", line, of(1), size=3, stride=2, padding=padding)
+            layer(f"{kind}_pool3d_{padding}", f"{kind}_pool3d", box, of(3), size=[2, 3, 2], stride=[2, 1, 2], padding=padding)
+        layer(f"{kind}_pool1d_stride", f"{kind}_pool1d", line, of(1), size=2)
+        layer(f"{kind}_pool3d_stride", f"{kind}_pool3d", box, of(3), size=2)
+        for rank, x in ((1, line), (2, distinct(2, 5, 4, 3)), (3, box)):
+            layer(f"global_{kind}_pool{rank}d", f"global_{kind}_pool{rank}d", x, whole(rank))
+            layer(f"global_{kind}_pool{rank}d_keep", f"global_{kind}_pool{rank}d", x, whole(rank), keep=True)
+            size = [3, 2, 4][:rank] if rank > 1 else 3
+            layer(f"adaptive_{kind}_pool{rank}d", f"adaptive_{kind}_pool{rank}d", x, adaptive(rank), names={"size": "output_size"}, size=size)
+    image, same = normal(2, 3, 4, 2), {}
+    layer("zero_padding1d", "zero_padding1d", line, layers.ZeroPadding1D, names=same, padding=[1, 2])
+    layer("zero_padding2d", "zero_padding2d", image, layers.ZeroPadding2D, names=same, padding=[[1, 0], [2, 1]])
+    layer("zero_padding3d", "zero_padding3d", box, layers.ZeroPadding3D, names=same, padding=1)
+    layer("cropping1d", "cropping1d", line, layers.Cropping1D, names=same, cropping=[1, 2])
+    layer("cropping2d", "cropping2d", image, layers.Cropping2D, names=same, cropping=[[1, 0], [2, 1]])
+    layer("cropping3d", "cropping3d", box, layers.Cropping3D, names=same)
+    layer("up_sampling1d", "up_sampling1d", line, layers.UpSampling1D, names=same, size=3)
+    layer("up_sampling2d", "up_sampling2d", image, layers.UpSampling2D, names=same, size=[2, 3])
+    layer("up_sampling3d", "up_sampling3d", normal(1, 2, 2, 3, 2), layers.UpSampling3D, names=same)
+    layer("repeat_vector", "repeat_vector", normal(3, 4), layers.RepeatVector, names=same, n=3)
+
+
+def normalisation():
+    layers = keras.layers
+    group, rms = layers.GroupNormalization, layers.RMSNormalization
+    layer("group_norm", "group_norm", normal(2, 3, 4, 6) + 0.5, group, groups=3)
+    layer("group_norm_default", "group_norm", normal(3, 2, 64) + 0.5, group)
+    layer("group_norm_of_channels", "group_norm", normal(2, 5, 4), group, groups=-1, epsilon=1e-5, center=False)
+    layer("group_norm_vectors", "group_norm", normal(4, 6), group, groups=2, scale=False)
+    layer("instance_norm", "instance_norm", normal(2, 3, 4, 5) + 0.5, lambda **arguments: group(groups=-1, **arguments))
+    layer("rms_norm", "rms_norm", normal(4, 6) + 0.5, rms)
+    layer("rms_norm_epsilon", "rms_norm", normal(2, 3, 5, scale=0.1), rms, epsilon=1e-2)
+    layer("unit_norm", "unit_norm", normal(2, 3, 5), layers.UnitNormalization)
+    layer("unit_norm_axis", "unit_norm", normal(2, 3, 5), layers.UnitNormalization, axis=1)
+    token = random.randint(0, 7, (3, 4)).astype(np.int32)
+    layer("embedding", "embedding", token, layers.Embedding, rows=7, width=5)
+    layer("prelu", "prelu", normal(3, 2, 4), layers.PReLU)
+
+
+def activations():
+    a = keras.activations
+    wide = np.concatenate([normal(3, 6), normal(2, 6, scale=4.0)])
+    for call in ("celu", "elu", "glu", "hard_shrink", "hard_sigmoid", "hard_silu", "hard_tanh", "log_sigmoid", "log_softmax", "mish", "relu6", "selu", "silu"):
+        function(call, call, getattr(a, call), wide)
+    for call in ("soft_shrink", "softplus", "softsign", "sparse_plus", "sparse_sigmoid", "squareplus", "tanh_shrink"):
+        function(call, call, getattr(a, call), wide)
+    function("celu_alpha", "celu", lambda x: a.celu(x, alpha=0.4), wide, alpha=0.4)
+    function("elu_alpha", "elu", lambda x: a.elu(x, alpha=0.4), wide, alpha=0.4)
+    function("glu_axis", "glu", lambda x: a.glu(x, axis=1), normal(2, 4, 3), axis=1)
+    function("threshold", "threshold", lambda x: a.threshold(x, 0.3, -1.0), wide, threshold=0.3, default_value=-1.0)
+
+
+def losses():
+    """Of classes from logits, as the library takes them; of each example where Keras would take the whole batch."""
+    k = keras.losses
+    logits, label = normal(6, 5, scale=2.0), random.randint(0, 5, 6).astype(np.int32)
+    hot = np.eye(5)[label]
+    binary = random.randint(0, 2, (6, 4)).astype(np.float64)
+    scores = normal(6, 4, scale=2.0)
+    near = lambda *shape: np.abs(normal(*shape)) + 0.1
+    probabilities = lambda *shape: (lambda p: (p / p.sum(-1, keepdims=True)).astype(np.float32).astype(np.float64))(near(*shape))
+    share = lambda *shape: random.uniform(0.05, 0.95, shape).astype(np.float32).astype(np.float64)
+
+    from_logits = {"from_logits": True}
+    smooth = {"label_smoothing": 0.1}
+    loss("categorical_crossentropy", "categorical_crossentropy", lambda y, x: k.categorical_crossentropy(y, x, **from_logits), hot, logits)
+    name = "categorical_crossentropy_label_smoothing"
+    loss(name, "categorical_crossentropy", lambda y, x: k.categorical_crossentropy(y, x, **from_logits, **smooth), hot, logits, **smooth)
+    name = "sparse_categorical_crossentropy_ignore_class"
+    ignore = {"ignore_class": 2}
+    ignored = np.array([2, 0, 1, 2, 4, 3], np.int32)
+    loss(name, "sparse_categorical_crossentropy", lambda y, x: k.sparse_categorical_crossentropy(y, x, **from_logits, **ignore), ignored, logits, **ignore)
+    call = "categorical_focal_crossentropy"
+    loss(call, call, lambda y, x: k.categorical_focal_crossentropy(y, x, **from_logits), hot, logits)
+    arguments = {"alpha": 0.4, "gamma": 1.5, "label_smoothing": 0.1}
+    loss(call + "_arguments", call, lambda y, x: k.categorical_focal_crossentropy(y, x, **from_logits, **arguments), hot, logits, **arguments)
+    call = "categorical_generalized_cross_entropy"
+    loss(call, call, lambda y, x: k.categorical_generalized_cross_entropy(y, jax.nn.softmax(x), 0.7), label, logits, q=0.7)
+    loss("binary_crossentropy", "binary_crossentropy", lambda y, x: k.binary_crossentropy(y, x, **from_logits), binary, scores)
+    name = "binary_crossentropy_label_smoothing"
+    loss(name, "binary_crossentropy", lambda y, x: k.binary_crossentropy(y, x, **from_logits, **smooth), binary, scores, **smooth)
+    call = "binary_focal_crossentropy"
+    loss(call, call, lambda y, x: k.binary_focal_crossentropy(y, x, **from_logits), binary, scores)
+    arguments = {"apply_class_balancing": True, "alpha": 0.4, "gamma": 1.5, "label_smoothing": 0.1}
+    loss(call + "_arguments", call, lambda y, x: k.binary_focal_crossentropy(y, x, **from_logits, **arguments), binary, scores, **arguments)
+    for call in ("hinge", "squared_hinge"):
+        loss(call, call, getattr(k, call), binary * 2 - 1, scores)
+        loss(call + "_of_0_and_1", call, getattr(k, call), binary, scores)
+    loss("categorical_hinge", "categorical_hinge", k.categorical_hinge, hot, logits)
+    for call in ("mean_absolute_error", "mean_absolute_percentage_error", "huber", "log_cosh", "cosine_similarity"):
+        loss(call, call, getattr(k, call), normal(6, 5), normal(6, 5))
+    loss("huber_delta", "huber", lambda y, x: k.huber(y, x, delta=0.4), normal(6, 5), normal(6, 5), delta=0.4)
+    loss("cosine_similarity_axis", "cosine_similarity", lambda y, x: k.cosine_similarity(y, x, axis=1), normal(2, 3, 4), normal(2, 3, 4), axis=1)
+    for call in ("mean_squared_logarithmic_error", "poisson"):
+        loss(call, call, getattr(k, call), near(6, 5), near(6, 5))
+    loss("kl_divergence", "kl_divergence", k.kl_divergence, probabilities(6, 5), probabilities(6, 5))
+    loss("dice", "dice", lambda y, x: k.dice(y, x, axis=(1, 2)), share(3, 4, 2), share(3, 4, 2))
+    loss("tversky", "tversky", lambda y, x: k.tversky(y, x, axis=(1,)), share(3, 4), share(3, 4))
+    arguments = {"alpha": 0.3, "beta": 0.7}
+    loss("tversky_arguments", "tversky", lambda y, x: k.tversky(y, x, axis=(1,), **arguments), share(3, 4), share(3, 4), **arguments)
+
+
+def optimizers():
+    o = keras.optimizers
+    rate = {"learning_rate": 0.1}
+    for call, kind in (("nadam", o.Nadam), ("rmsprop", o.RMSprop), ("adagrad", o.Adagrad), ("adadelta", o.Adadelta), ("adamax", o.Adamax)):
+        trajectory(call, call, kind())
+        trajectory(call + "_rate", call, kind(**rate, weight_decay=0.02), **rate, weight_decay=0.02)
+    for call, kind in (("adafactor", o.Adafactor), ("ftrl", o.Ftrl), ("lion", o.Lion), ("lamb", o.Lamb), ("muon", o.Muon)):
+        trajectory(call, call, kind())
+        trajectory(call + "_rate", call, kind(**rate, weight_decay=0.02), **rate, weight_decay=0.02)
+        trajectory(call + "_vector", call, kind(**rate), shape=(5,), **rate)
+    betas = {"beta_1": 0.5, "beta_2": 0.9, "epsilon": 1e-3}
+    for call, kind in (("nadam", o.Nadam), ("adamax", o.Adamax), ("lamb", o.Lamb)):
+        trajectory(call + "_arguments", call, kind(**rate, **betas), **rate, **betas)
+    for call, kind, arguments in (
+        ("adam", o.Adam, {"amsgrad": True, "beta_2": 0.5}),
+        ("adam", o.Adam, {"weight_decay": 0.02}),
+        ("rmsprop", o.RMSprop, {"rho": 0.7, "momentum": 0.5, "centered": True, "epsilon": 1e-3}),
+        ("rmsprop", o.RMSprop, {"momentum": 0.9}),
+        ("adagrad", o.Adagrad, {"initial_accumulator_value": 0.5, "epsilon": 1e-3}),
+        ("adadelta", o.Adadelta, {"rho": 0.7, "epsilon": 1e-3}),
+        ("adafactor", o.Adafactor, {"beta_2_decay": -0.5, "epsilon_2": 1e-2, "clip_threshold": 0.7}),
+        ("lion", o.Lion, {"beta_1": 0.5, "beta_2": 0.7}),
+        ("muon", o.Muon, {"momentum": 0.8, "nesterov": False, "ns_steps": 3, "rms_rate": 0.3}),
+    ):
+        trajectory(f"{call}_{'_'.join(arguments)}", call, kind(**rate, **arguments), **rate, **arguments)
+    every = {"l1_regularization_strength": 0.1, "l2_regularization_strength": 0.2, "l2_shrinkage_regularization_strength": 0.05, "beta": 0.3}
+    every |= {"learning_rate_power": -0.4, "initial_accumulator_value": 0.2}
+    trajectory("ftrl_arguments", "ftrl", o.Ftrl(**rate, **every), **rate, **every)
+    trajectory("adafactor_rank_3", "adafactor", o.Adafactor(**rate), shape=(2, 3, 4), **rate)
+    trajectory("muon_tall", "muon", o.Muon(**rate), shape=(6, 2), **rate)
+    for clip, name, keras_name in (("value", "value", "clipvalue"), ("norm", "norm", "clipnorm"), ("global_norm", "norm", "global_clipnorm")):
+        clipping = {"call": f"clip_by_{clip}", "arguments": {name: 0.9}}
+        trajectory(f"clip_by_{clip}", "sgd", o.SGD(**rate, **{keras_name: 0.9}), clip=clipping, **rate)
+
+
+def averages():
+    """PyTorch's averages of weights: gradients are what the weights were, parameters what the average was."""
+    from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+    for name, call, arguments, function in (
+        ("moving_average", "moving_average", {}, get_ema_multi_avg_fn(0.99)),
+        ("moving_average_momentum", "moving_average", {"momentum": 0.6}, get_ema_multi_avg_fn(0.6)),
+        ("equal_average", "equal_average", {}, None),
+    ):
+        model = torch.nn.Linear(4, 3, bias=False).double()
+        average = AveragedModel(model, multi_avg_fn=function)
+        weights, averages = normal(5, 3, 4), [normal(3, 4)]
+        for w in weights:
+            model.weight.data = torch.tensor(w)
+            average.update_parameters(model)
+            averages.append(average.module.weight.detach().numpy().copy())
+        made.keep(name, "optimizer", call, arguments, {"gradients": weights, "parameters": np.stack(averages)})
+
+
+def of_torch(make):
+    """A schedule of PyTorch's for an optimizer of rate 0.1, as a function of the updates made."""
+    rates = []
+    optimizer = torch.optim.SGD([torch.zeros(1)], lr=0.1)
+    scheduler = make(optimizer)
+    for _ in range(30):
+        rates.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        if len(rates) < getattr(scheduler, "total_steps", 1000):
+            scheduler.step()
+    return lambda i: rates[i]
+
+
+def schedules():
+    s, t = keras.optimizers.schedules, torch.optim.lr_scheduler
+    of = lambda call, **arguments: {"call": call, "arguments": arguments}
+    for staircase in (False, True):
+        for call, kind in (("exponential_decay", s.ExponentialDecay), ("inverse_time_decay", s.InverseTimeDecay)):
+            name = call + ("_staircase" if staircase else "")
+            schedule(name, call, kind(0.1, 5, 0.7, staircase=staircase), 13, initial=0.1, steps=5, rate=0.7, staircase=staircase)
+    schedule("polynomial_decay", "polynomial_decay", s.PolynomialDecay(0.1, 6, 0.01, power=2.0), 9, initial=0.1, end=0.01, steps=6, power=2.0)
+    schedule("polynomial_decay_cycle", "polynomial_decay", s.PolynomialDecay(0.1, 4, 0.01, cycle=True), 13, initial=0.1, end=0.01, steps=4, cycle=True)
+    pieces = {"boundaries": [3, 6], "values": [0.3, 0.2, 0.1]}
+    schedule("piecewise_constant", "piecewise_constant", s.PiecewiseConstantDecay(**pieces), 9, **pieces)
+    restarts = lambda **arguments: s.CosineDecayRestarts(0.1, 4, **arguments)
+    schedule("cosine_decay_restarts", "cosine_decay_restarts", restarts(), 29, initial=0.1, first_steps=4)
+    multiples = {"t_mul": 1.5, "m_mul": 0.8}
+    name = "cosine_decay_restarts_arguments"
+    schedule(name, "cosine_decay_restarts", restarts(alpha=0.1, **multiples), 25, initial=0.1, first_steps=4, floor=0.01, **multiples)
+    schedule("cosine_decay_restarts_even", "cosine_decay_restarts", restarts(t_mul=1.0, m_mul=0.5), 13, initial=0.1, first_steps=4, t_mul=1.0, m_mul=0.5)
+    warm = {"schedules": [of("linear", initial=0.02, end=0.1, steps=4), of("cosine_decay", initial=0.1, steps=6)], "boundaries": [4]}
+    schedule("chain_warmup", "chain", s.CosineDecay(0.02, 6, warmup_target=0.1, warmup_steps=4), 13, **warm)
+    schedule("linear", "linear", of_torch(lambda o: t.LinearLR(o, 0.3, 0.9, total_iters=6)), 9, initial=0.03, end=0.09, steps=6)
+    schedule("step_decay", "step_decay", of_torch(lambda o: t.StepLR(o, 3, gamma=0.5)), 10, initial=0.1, steps=3, factor=0.5)
+    schedule("multi_step_decay", "multi_step_decay", of_torch(lambda o: t.MultiStepLR(o, [2, 7])), 10, initial=0.1, milestones=[2, 7])
+    schedule("cyclic", "cyclic", of_torch(lambda o: t.CyclicLR(o, 0.01, 0.1, step_size_up=4, cycle_momentum=False)), 18, low=0.01, high=0.1, steps=4)
+    schedule("one_cycle", "one_cycle", of_torch(lambda o: t.OneCycleLR(o, 0.1, total_steps=20)), 20, most=0.1, steps=20)
+    parts = {"schedules": [0.01, of("exponential_decay", initial=0.1, steps=1, rate=0.8)], "boundaries": [3]}
+    sequence = lambda o: t.SequentialLR(o, [t.ConstantLR(o, 0.1, total_iters=9), t.ExponentialLR(o, 0.8)], [3])
+    schedule("chain", "chain", of_torch(sequence), 9, **parts)
+    factors = [of("linear", initial=0.5, end=1.0, steps=4), of("exponential_decay", initial=0.1, steps=1, rate=0.8)]
+    both = lambda o: t.ChainedScheduler([t.LinearLR(o, 0.5, total_iters=4), t.ExponentialLR(o, 0.8)])
+    schedule("multiplied", "multiplied", of_torch(both), 9, schedules=factors)
+
+
+GROUPS = {make.__name__: make for make in (pooling, normalisation, activations, losses, optimizers, averages, schedules)}
+
+
+def main():
+    os.makedirs(FOLDER, exist_ok=True)
+    for name in sys.argv[1:] or GROUPS:
+        made.cases.clear()
+        random.seed(sum(name.encode()))
+        GROUPS[name]()
+        tensors = {f"{row['name']}/{path}": t for row, tensors in made.cases for path, t in tensors.items()}
+        metadata = {"made_with": json.dumps(made.made_with()), "cases": json.dumps([row for row, _ in made.cases])}
+        path = os.path.join(FOLDER, name + ".safetensors")
+        save_file(tensors, path, metadata)
+        print(f"{name}: {len(made.cases)} cases, {os.path.getsize(path)} bytes")
+
+
+if __name__ == "__main__":
+    main()
