@@ -439,7 +439,7 @@ typedef struct dtrt_train_options {
     int64_t log_every;             /* steps between two STEP events; 0: none */
     const char *reduce_on_plateau; /* "evaluate.loss:rate", as dtrun has it: reduces a launch value where a report brings no gain; or NULL */
     const char *log_dir;           /* folder for what dtrt_write_report and TensorBoard read; or NULL. It may not hold another run: DT_ALREADY_EXISTS;
-                                      a session that goes on, or resumes, appends */
+                                      one that resumes, was loaded, or has written there before appends */
     int64_t log_histograms;        /* epochs from one histogram of the weights to the next, in log_dir; 0: none */
 } dtrt_train_options;
 

@@ -315,8 +315,11 @@ static dt_status *describe_state(training *run) {
 static dt_status *open_log_folder(training *run) {
     const dt_run_options *options = run->options;
     if (options->log_dir == NULL || !dt_run_leads(options)) return NULL;
-    bool goes_on = options->resume || (options->on != NULL && options->on->state->step > 0);
-    return dt_log_folder_open(options->log_dir, goes_on, dt_seconds_since_1970, NULL, run->log, &run->log_folder);
+    dt_run_session *on = options->on;
+    bool has_past = on != NULL && on->state->step > 0 && (on->is_loaded || (on->log_dir != NULL && strcmp(on->log_dir, options->log_dir) == 0));
+    DT_TRY(dt_log_folder_open(options->log_dir, options->resume || has_past, dt_seconds_since_1970, NULL, run->log, &run->log_folder));
+    if (on != NULL) on->has_logged = true;
+    return NULL;
 }
 
 static dt_status *open_session(training *run) {

@@ -44,7 +44,7 @@ for package in llvm-19-dev libcjson1 libcmocka0 libminizip-dev libjpeg62-turbo-d
     [ ! -f "/usr/share/doc/$package/copyright" ] || cp -L "/usr/share/doc/$package/copyright" "$build/$name/licenses/$package"
 done
 cp LICENSE README.md "$build/$name"
-cp -r examples docs "$build/$name"
+cp -r examples docs include "$build/$name" # the headers are what README.md and docs/c-api.md speak of
 cp -r bench/gpu bench/gpu.sh "$build/$name/bench"
 cp bench/peers/gpu_*.py bench/peers/harness.py "$build/$name/bench/peers"
 cp tests/gpu/*.py "$build/$name/tests/gpu"

@@ -1,6 +1,7 @@
 """Sessions: the variables of a program on devices, ready to step."""
 from __future__ import annotations
 
+import difflib
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sized
@@ -135,10 +136,22 @@ class Session(_dt.Session):
     # ---- variables ----
 
     def __getitem__(self, path: str) -> numpy.ndarray[Any, Any]:
-        return _as_array(super().__getitem__(path))
+        try:
+            return _as_array(super().__getitem__(path))
+        except _dt.NotFound:
+            raise self._no_variable(path) from None
 
     def __setitem__(self, path: str, array: Any) -> None:
-        super().__setitem__(path, array)
+        try:
+            super().__setitem__(path, array)
+        except _dt.NotFound:
+            raise self._no_variable(path) from None
+
+    def _no_variable(self, path: str) -> _dt.NotFound:
+        """Programs write dots where paths have slashes."""
+        near = difflib.get_close_matches(path.replace(".", "/"), self.program.variables, 1)
+        meant = f"did you mean {near[0]!r}?" if near else "program.variables has their paths"
+        return _dt.NotFound(f"there is no variable {path!r}: {meant}")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.program.variables)
@@ -177,7 +190,8 @@ class Session(_dt.Session):
         With the program's own data:
 
         - `reduce_on_plateau`: a report and the launch value that is reduced where it brings no gain: `"evaluate.loss:rate"`.
-        - `log_dir`: a folder for what `dt.report` and TensorBoard show; a session that was trained before goes on in it.
+        - `log_dir`: a folder for what `dt.report` and TensorBoard show; one that holds another run is refused; a session that was loaded, or has
+          written there before, goes on in it.
         - `log_every`: steps from one that is written there to the next; 0: epochs alone.
         - `log_histograms`: epochs from one histogram of the weights to the next; 0: none.
 

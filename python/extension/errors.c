@@ -1,6 +1,7 @@
 /* errors: statuses as exceptions. Each kind is an exception of Python's own as well, so that `except ValueError` means what it says. */
 #include "python/extension/extension.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define IN_MODULE "dt."
@@ -72,10 +73,67 @@ static bool set(PyObject *exception, const char *name, PyObject *value) {
     return is_set;
 }
 
+/* Options of the command line that are no arguments of that name here. */
+static const struct {
+    const char *option, *argument;
+} other_names[] = {{"--bad-index=ignore", "ignore_bad_index=True"},
+                   {"--checkpoint-dir", "checkpoints"},
+                   {"--from", "data"},
+                   {"--init", "session.load()"},
+                   {"--library=none", "libraries=False"},
+                   {"--library none", "libraries=False"},
+                   {"--reduce=fast", "fast_sums=True"},
+                   {"--resume", "session.load()"},
+                   {"--set", "session.launch"}};
+
+/* Where a command begins, which somebody may type; the end, where there is none. */
+static const char *find_command(const char *text) {
+    static const char *const programs[] = {"dtc ", "dtrun ", "mpirun ", "srun "};
+    const char *first = text + strlen(text), *found;
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
+        if ((found = strstr(text, programs[i])) != NULL && found < first) first = found;
+    return first;
+}
+
+/* Writes the argument for the option at `text` in backquotes to *to, and moves *to behind it. Returns what follows the option. */
+static const char *rename_option(const char *text, char **to) {
+    for (size_t i = 0; i < sizeof other_names / sizeof *other_names; i++) {
+        size_t n = strlen(other_names[i].option);
+        bool ends = strncmp(text, other_names[i].option, n) == 0 && strspn(text + n, "-abcdefghijklmnopqrstuvwxyz") == 0;
+        if (ends) *to += sprintf(*to, "`%s`", other_names[i].argument);
+        if (ends) return text + n;
+    }
+    *(*to)++ = '`';
+    for (text += 2; (*text >= 'a' && *text <= 'z') || *text == '-'; text++) *(*to)++ = *text == '-' ? '_' : *text;
+    *(*to)++ = '`';
+    return text;
+}
+
+PyObject *dtpy_read_message(const char *text) {
+    enum {
+        MOST_GROWTH = 4 /* of an option that has another name here */
+    };
+    const char *command = find_command(text);
+    char *renamed = PyMem_Malloc(MOST_GROWTH * strlen(text) + 1), *to = renamed;
+    if (renamed == NULL) return PyErr_NoMemory();
+    for (const char *from = text; *from != '\0';) {
+        bool is_option = from < command && from[0] == '-' && from[1] == '-' && from[2] >= 'a' && from[2] <= 'z';
+        bool begins = from == text || strchr(" (`\"", from[-1]) != NULL;
+        if (is_option && begins)
+            from = rename_option(from, &to);
+        else
+            *to++ = *from++;
+    }
+    *to = '\0';
+    PyObject *message = dtpy_read_text(renamed);
+    PyMem_Free(renamed);
+    return message;
+}
+
 void dtpy_set_error(const dtpy_module *module, const dt_status *status) {
     PyObject *type = module->of_code[status->code];
     if (type == NULL) type = module->error;
-    PyObject *message = PyUnicode_DecodeUTF8(status->message, (Py_ssize_t)strlen(status->message), "replace");
+    PyObject *message = dtpy_read_message(status->message);
     PyObject *exception = message != NULL ? PyObject_CallFunctionObjArgs(type, message, NULL) : NULL;
     Py_XDECREF(message);
     bool is_whole = exception != NULL;

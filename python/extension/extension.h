@@ -48,6 +48,8 @@ size_t dtpy_memory_bytes(PyObject *memory);
 
 /* A text of the libraries' as a str: what it quotes of a program may be no UTF-8. */
 PyObject *dtpy_read_text(const char *text);
+/* The same of a sentence in which an option of the command line becomes the argument that it is here: "--global-batch 12" is "`global_batch` 12". */
+PyObject *dtpy_read_message(const char *text);
 
 /* dt._dt.compile, summarize, graph, check. */
 PyObject *dtpy_compile(PyObject *module, PyObject *arguments);

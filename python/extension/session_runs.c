@@ -29,13 +29,14 @@ static const char *const kinds[] = {
 static PyObject *describe_event(const dtrt_event *event) {
     PyObject *dict = PyDict_New();
     if (dict == NULL) return NULL;
-    bool is_whole = put_text(dict, "kind", kinds[event->kind]) && put_text(dict, "what", event->what) && put_text(dict, "text", event->text) &&
-                    put_text(dict, "step", event->step) && put_text(dict, "path", event->path) && put_integer(dict, "number", event->number) &&
-                    put_integer(dict, "epoch", event->epoch) && put_integer(dict, "epochs", event->epochs) &&
-                    put_integer(dict, "steps", event->steps) && put_integer(dict, "steps_per_epoch", event->steps_per_epoch) &&
-                    put_integer(dict, "examples", event->examples) && put(dict, "complete", PyBool_FromLong(event->complete)) &&
-                    put_number(dict, "seconds", event->seconds) && put_number(dict, "examples_per_second", event->examples_per_second) &&
-                    put_number(dict, "data_wait", event->data_wait) && put_values(dict, event);
+    bool is_whole = put_text(dict, "kind", kinds[event->kind]) && put_text(dict, "what", event->what) &&
+                    (event->text == NULL || put(dict, "text", dtpy_read_message(event->text))) && put_text(dict, "step", event->step) &&
+                    put_text(dict, "path", event->path) && put_integer(dict, "number", event->number) && put_integer(dict, "epoch", event->epoch) &&
+                    put_integer(dict, "epochs", event->epochs) && put_integer(dict, "steps", event->steps) &&
+                    put_integer(dict, "steps_per_epoch", event->steps_per_epoch) && put_integer(dict, "examples", event->examples) &&
+                    put(dict, "complete", PyBool_FromLong(event->complete)) && put_number(dict, "seconds", event->seconds) &&
+                    put_number(dict, "examples_per_second", event->examples_per_second) && put_number(dict, "data_wait", event->data_wait) &&
+                    put_values(dict, event);
     if (!is_whole) Py_CLEAR(dict);
     return dict;
 }

@@ -10,12 +10,21 @@ enum {
     LEAST_PAGE_BYTES = 4096 /* memory is mapped in multiples of it */
 };
 
+/* Whether it is one example, of which a batch has rows. */
+static bool lacks_rows(const dtrt_array *array, const dt_artifact_tensor *tensor) {
+    bool is_example = tensor->has_rows && array->n_dims == tensor->n_dims - 1;
+    for (int d = 0; d < array->n_dims && is_example; d++) is_example = array->dims[d] == tensor->dims[d + 1];
+    return is_example;
+}
+
 static dt_status *wrong_type(const dtrt_array *array, const dt_artifact_tensor *tensor, const char *of, const char *name) {
     dt_text wanted = {0}, given = {0};
     dt_text_append_type(&wanted, tensor->dtype, tensor->n_dims, tensor->dims);
     dt_text_append_type(&given, (dt_dtype)array->dtype, array->n_dims, array->dims);
-    dt_status *status = wanted.failed || given.failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory")
-                                                      : dt_error(DT_INVALID_ARGUMENT, "%s: %s is %s, not %s", of, name, wanted.data, given.data);
+    dt_status *status = wanted.failed || given.failed
+                            ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory")
+                            : dt_error(DT_INVALID_ARGUMENT, "%s: %s is %s, not %s%s", of, name, wanted.data, given.data,
+                                       lacks_rows(array, tensor) ? ": the first dimension is that of the batch, 1 of one example" : "");
     dt_text_free(&wanted);
     dt_text_free(&given);
     return status;

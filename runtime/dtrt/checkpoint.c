@@ -215,7 +215,10 @@ static dt_status *load(dtrt_session *session, const char *path) {
     dt_status *status = look(session, path, &found, &call);
     status = dt_api_agree(session, &call, status);
     if (status == NULL) status = dt_api_conclude(session, call.name, read_checkpoint(session, found, &state));
-    if (status == NULL && !session->options.forward_only) go_on(session, &state);
+    if (status == NULL && !session->options.forward_only) {
+        go_on(session, &state);
+        session->is_loaded = true;
+    }
     dt_checkpoint_state_free(&state);
     dt_release(found);
     return status;

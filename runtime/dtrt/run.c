@@ -113,6 +113,19 @@ static uint64_t hash_of_training(const dtrt_train_options *options) {
     return dt_api_mix_text(dt_api_mix_text(hash, options->keep_best), options->reduce_on_plateau);
 }
 
+/* The session remembers where its past is told. */
+static dt_status *train_logged(dtrt_session *session, dt_run_options *run, dt_run_session *on, bool *stopped) {
+    char *log_dir;
+    DT_TRY(dt_api_copy_text(run->log_dir, &log_dir));
+    on->log_dir = session->log_dir;
+    on->is_loaded = session->is_loaded;
+    dt_status *status = run_on(session, dt_run_train, run, on, stopped);
+    char *other = on->has_logged ? session->log_dir : log_dir;
+    if (on->has_logged) session->log_dir = log_dir;
+    dt_release(other);
+    return status;
+}
+
 static dt_status *train(dtrt_session *session, const dtrt_train_options *given, dtrt_run_result *result) {
     dtrt_train_options options;
     bool stopped = false;
@@ -134,7 +147,8 @@ static dt_status *train(dtrt_session *session, const dtrt_train_options *given, 
                           .plateau = options.reduce_on_plateau,
                           .log_dir = options.log_dir,
                           .log_histograms = options.log_histograms};
-    DT_TRY(dt_api_conclude(session, call.name, run_on(session, dt_run_train, &run, &on, &stopped)));
+    status = train_logged(session, &run, &on, &stopped);
+    DT_TRY(dt_api_conclude(session, call.name, status));
     return give_result(&on, stopped, result);
 }
 

@@ -125,14 +125,13 @@ static dt_status *open_timeline(dtrt_session *session, dt_session_options *about
     return NULL;
 }
 
-static dt_status *copy_folder(dtrt_session *session) {
-    const char *data = session->options.data;
-    if (data == NULL) return NULL;
-    size_t bytes = strlen(data) + 1;
-    session->data = dt_allocate(bytes);
-    if (session->data == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
-    memcpy(session->data, data, bytes);
-    session->options.data = session->data;
+dt_status *dt_api_copy_text(const char *text, char **copy) {
+    *copy = NULL;
+    if (text == NULL) return NULL;
+    size_t bytes = strlen(text) + 1;
+    *copy = dt_allocate(bytes);
+    if (*copy == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    memcpy(*copy, text, bytes);
     return NULL;
 }
 
@@ -143,7 +142,9 @@ static dt_status *check_options(dtrt_session *session, char devices[DT_API_DEVIC
     DT_TRY(translate(session, devices, about));
     if (options->timeline_steps < 0) return dt_error(DT_INVALID_ARGUMENT, "dtrt_session_options.timeline_steps is %" PRId64, options->timeline_steps);
     if (options->check_numerics) DT_TRY(dt_run_check_numerics(about));
-    return copy_folder(session);
+    DT_TRY(dt_api_copy_text(options->data, &session->data));
+    session->options.data = session->data;
+    return NULL;
 }
 
 /* The session on its devices: "cpu" is this process's share of the cores. */
@@ -206,6 +207,7 @@ static void destroy(dtrt_session *session) {
     dtrt_close(session->program);
     dt_checkpoint_state_free(&session->progress);
     dt_release(session->steps);
+    dt_release(session->log_dir);
     dt_release(session->data);
     dt_release(session);
 }
@@ -247,6 +249,9 @@ dt_status *dtrt_session_destroy(dtrt_session *session) {
 void dt_api_forget_position(dtrt_session *session) {
     dt_checkpoint_state_free(&session->progress);
     session->trained_step = session->trained_on = -1;
+    session->is_loaded = false;
+    dt_release(session->log_dir);
+    session->log_dir = NULL;
 }
 
 dt_status *dtrt_initialize(dtrt_session *session) {

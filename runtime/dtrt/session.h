@@ -33,6 +33,8 @@ struct dtrt_session {
     dtrt_step_state *steps;       /* [n_steps] */
     int last_step;                /* that was run; -1: none */
     int n_pipelines;              /* open ones */
+    char *log_dir;                /* that has the past of its training; NULL: none has */
+    bool is_loaded;               /* its training began elsewhere */
     int trained_step, trained_on; /* of training on a pipeline: the step, the pipeline; -1: none was */
     dt_checkpoint_state progress; /* of training: step, epoch, examples, the best so far, and of a plateau */
     dt_timeline *timeline;        /* NULL: none is kept */
@@ -60,6 +62,9 @@ dt_status *dt_api_print_devices(const dtrt_session_options *options, char text[D
 /* Around a callback. */
 void dt_api_begin_callback(dtrt_session *session);
 void dt_api_end_callback(dtrt_session *session);
+
+/* A text that the caller frees; NULL of NULL. */
+dt_status *dt_api_copy_text(const char *text, char **copy);
 
 /* Training begins at the beginning. */
 void dt_api_forget_position(dtrt_session *session);

@@ -11,7 +11,8 @@
 #include <time.h>
 
 enum {
-    N_COLOURS = 6 /* run-0 to run-5 of page.css */
+    N_COLOURS = 6,     /* run-0 to run-5 of page.css */
+    MOST_REPORTS = 200 /* that are shown, of what a file names */
 };
 
 /* ---- names ---- */
@@ -66,10 +67,12 @@ static void append_tile(dt_text *page, const char *name, const char *more) {
 }
 
 static void append_tiles(dt_text *page, const dt_run_record *run) {
+    int n_shown = 0;
     dt_text_append(page, "<dl class=\"tiles\">");
-    for (size_t i = 0; i < run->series.n; i++) {
+    for (size_t i = 0; i < run->series.n && n_shown < MOST_REPORTS; i++) {
         const dt_record_series *series = run->series.items[i];
         if (series->of_steps || is_throughput(series->report) || !is_shown(run, series)) continue;
+        n_shown++;
         append_tile(page, series->report, series->step);
         dt_html_number(page, last_of(series));
         dt_text_append(page, "</dd></div>");
@@ -201,15 +204,19 @@ static void append_chart(dt_text *page, const dt_run_record *runs, int n, const 
 /* A figure for each report that any of the runs has; throughput after those of the program. */
 static void append_curves(dt_text *page, const dt_run_record *runs, int n, const char *const *names, dt_arena *arena) {
     DT_LIST(const char *) reports = {0};
+    bool is_cut = false;
     for (int last = 0; last < 2; last++)
         for (int r = 0; r < n; r++)
             for (size_t i = 0; i < runs[r].series.n; i++) {
                 const char *report = runs[r].series.items[i]->report;
                 bool is_new = is_throughput(report) == (last != 0);
                 for (size_t k = 0; k < reports.n; k++) is_new = is_new && strcmp(reports.items[k], report) != 0;
-                if (is_new) dt_list_push(arena, &reports, report);
+                is_cut = is_cut || (is_new && !last && reports.n >= MOST_REPORTS);
+                if (is_new && (last || reports.n < MOST_REPORTS)) dt_list_push(arena, &reports, report);
             }
     dt_text_append(page, "<h2>Curves</h2>\n");
+    if (is_cut)
+        dt_text_format(page, "<p class=\"notice\">More than %d reports have names of their own: the first of them are shown</p>", MOST_REPORTS);
     if (reports.n == 0) {
         dt_text_append(page, "<p class=\"soft\">No step has been reported yet.</p>");
         return;

@@ -20,6 +20,7 @@ typedef struct dt_record_series {
     const char *report, *step; /* "loss", "evaluate" */
     bool of_steps;
     DT_LIST(dt_record_point) points;
+    struct dt_record_series *next; /* of its place in the index */
 } dt_record_series;
 
 typedef struct dt_record_memory {
@@ -51,6 +52,7 @@ typedef struct dt_run_record {
     int n_bad_lines;
     double timed_steps, timed_seconds, exchanging_seconds;
     DT_LIST(dt_record_series *) series;
+    struct dt_record_index *index; /* of series, by what they are of; NULL: none is there */
     DT_LIST(dt_record_memory) memory;
     DT_LIST(dt_record_kernel) kernels;
     DT_LIST(dt_record_picture) pictures;

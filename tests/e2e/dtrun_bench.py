@@ -62,6 +62,8 @@ lost = subprocess.run(["dtrun", "bench", net, "--from", "train_set"], capture_ou
 check(lost.returncode == 1 and "needs --data" in lost.stderr, lost.stderr)
 few = subprocess.run(["dtrun", "bench", net, "--step", "evaluate", "--data", data, "--replicas", "8"], capture_output=True, text=True)
 check(few.returncode == 1 and "less than one global batch" in few.stderr, few.stderr)
+large = subprocess.run(["dtrun", "bench", net, "--steps", "1", "--replicas", "3200"], capture_output=True, text=True)
+check(large.returncode == 0 and "note: 1 step of 102400 rows" in large.stderr, large.stderr)
 helped = subprocess.run(["dtrun", "bench", "--help"], capture_output=True, text=True)
 check(all(f"--{flag}" in helped.stdout for flag in ("data", "step", "steps", "replicas", "devices", "cpu", "json", "vs")), helped.stdout)
 finish()

@@ -246,3 +246,36 @@ def test_log(program, data, tmp_path, caplog):
     caplog.set_level(logging.INFO, logger="dt")
     program.session(devices="cpu:1x1", data=data, checkpoints=tmp_path).train(epochs=1).run()
     assert any(record.getMessage().startswith("checkpoint ") for record in caplog.records)
+
+
+def test_messages_name_arguments_and_what_was_meant(program, tmp_path):
+    with program.session(data=tmp_path) as session:
+        with pytest.raises(dt.NotFound, match=r"name the folder that holds it with `data`"):
+            session.train().run()
+        with pytest.raises(dt.NotFound, match=r"no variable 'Net.dens.kernel': did you mean 'Net/dense/kernel'\?"):
+            session["Net.dens.kernel"]
+        with pytest.raises(dt.NotFound, match=r"no variable 'qqq': program.variables has their paths"):
+            session["qqq"] = np.zeros(3, np.float32)
+        with pytest.raises(dt.InvalidArgument, match=r"not f32\[4\]: the first dimension is that of the batch, 1 of one example"):
+            session.step("predict", x=np.zeros(4, np.float32))
+    with pytest.raises(dt.InvalidArgument, match="use `replicas` 4, or fewer `devices`"):
+        program.session(devices="cpu:4x1", replicas=2)
+    with pytest.raises(dt.InvalidArgument, match="dtc compile .*--batch 512"):  # a command stays one
+        program.session(global_batch=512)
+
+
+def test_a_folder_of_logs_is_of_one_training(program, data, tmp_path):
+    logs = tmp_path / "logs"
+    with program.session(devices="cpu:1x1", data=data, checkpoints=tmp_path / "ck") as first:
+        first.train(epochs=1, log_dir=logs).run()
+        first.train(epochs=1).run()
+        first.train(epochs=1, log_dir=logs).run()  # its own past
+    lines = (logs / "run.jsonl").read_text()
+    with program.session(devices="cpu:1x1", data=data) as other:
+        other.train(epochs=1).run()
+        with pytest.raises(dt.AlreadyExists, match="there is a run already"):
+            other.train(epochs=1, log_dir=logs).run()
+        assert (logs / "run.jsonl").read_text() == lines
+        other.load(tmp_path / "ck")
+        other.train(epochs=1, log_dir=logs).run()  # goes on with it
+    assert (logs / "run.jsonl").read_text().startswith(lines)

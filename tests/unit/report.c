@@ -38,6 +38,30 @@ static void assert_points(const dt_run_record *run, const char *report, const ch
     for (int i = 0; i < n; i++) assert_true(series->points.items[i].number == wanted[2 * i] && series->points.items[i].value == wanted[2 * i + 1]);
 }
 
+/* As many as a file likes to name, in time. */
+static void a_page_shows_the_first_of_many_reports(void **state) {
+    (void)state;
+    enum {
+        N = 20000
+    };
+    dt_run_record run;
+    dt_text text = {0}, page = {0};
+    dt_text_append(&text, START);
+    for (int i = 0; i < N; i++) dt_text_format(&text, "{\"time\":101,\"event\":\"epoch\",\"step\":\"train\",\"number\":1,\"r%d\":%d}\n", i, i);
+    assert_ok(read_run("many", text.data, &run));
+    assert_int_equal(run.series.n, N);
+    for (int i = 0; i < N; i += 999) {
+        char name[16];
+        snprintf(name, sizeof name, "r%d", i);
+        assert_points(&run, name, "train", false, 1, (double[]){1, i});
+    }
+    dt_report_page(&page, &run, 1, arena);
+    assert_non_null(strstr(page.data, "More than 200 reports"));
+    assert_true(page.n < 1 << 20);
+    dt_text_free(&text);
+    dt_text_free(&page);
+}
+
 static void events_become_series(void **state) {
     (void)state;
     dt_run_record run;
@@ -226,11 +250,10 @@ static void memory_may_be_out(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_arena, drop_arena)
-        TEST(events_become_series),       TEST(what_is_done_again_counts_once),
-        TEST(a_last_line_may_be_cut),     TEST(times_are_of_the_plan),
-        TEST(what_is_no_run_is_an_error), TEST(text_is_no_markup),
-        TEST(numbers_are_for_people),     TEST(what_runs_say_is_escaped),
-        TEST(memory_may_be_out),          TEST(a_long_list_takes_little_memory),
+        TEST(events_become_series),   TEST(what_is_done_again_counts_once),  TEST(a_page_shows_the_first_of_many_reports),
+        TEST(a_last_line_may_be_cut), TEST(times_are_of_the_plan),           TEST(what_is_no_run_is_an_error),
+        TEST(text_is_no_markup),      TEST(numbers_are_for_people),          TEST(what_runs_say_is_escaped),
+        TEST(memory_may_be_out),      TEST(a_long_list_takes_little_memory),
 #undef TEST
     };
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
