@@ -8,7 +8,7 @@
 # Data, artifacts, logs and checkpoints lie in build/examples, or the folder that DT_EXAMPLES names; data that is there is not made again. Fashion-MNIST
 # is Debian's package dataset-fashion-mnist, or in the folder that DT_DATA names. dtc and dtrun are those of PATH, or of the build beside this folder.
 set -uo pipefail
-programs="perceptron fashion_cnn resnet own_parts gan image_folder gpt bert_mlm"
+programs="perceptron fashion_cnn resnet vit infonce own_parts gan image_folder gpt bert_mlm"
 quick=no
 case ${1-} in
     --quick) quick=yes; shift ;;
@@ -78,6 +78,8 @@ line program target reached time
 if is_wanted perceptron; then example perceptron "$fashion" evaluate.accuracy '>=' 0.865 '' '--epochs 10'; fi
 if is_wanted fashion_cnn; then example fashion_cnn "$fashion" evaluate.accuracy '>=' 0.885 '' '--epochs 5'; fi
 if is_wanted resnet; then example resnet "$fashion" evaluate.accuracy '>=' 0.90 '' '--epochs 3'; fi
+if is_wanted vit; then example vit "$fashion" evaluate.accuracy '>=' 0.82 '' '--epochs 5'; fi
+if is_wanted infonce; then example infonce "$fashion" evaluate.found '>=' 0.85 '' '--epochs 3'; fi
 if is_wanted own_parts; then # what least squares leaves of this loss
     make_data "$work/diabetes/numbers.csv" "$examples/diabetes.py" "$work/diabetes"
     example own_parts "$work/diabetes" train.loss '<=' 0.2413 '' '--epochs 200'

@@ -534,10 +534,9 @@ static void elaborate_declarations(dt_elaborator *e) {
     for (size_t i = 0; i < file->syntax->declarations.n; i++)
         if (file->syntax->declarations.items[i]->kind == DT_DECLARATION_STEP) dt_elaborate_step(e, file->syntax->declarations.items[i]);
     elaborate_uncalled(e);
-    dt_span nowhere = {.line = 0};
+    dt_span whole = {.file = file->source, .line = 1, .column = 1, .length = 1};
     if (!has_step && dt_diagnostics_n_errors(e->diagnostics) == 0)
-        dt_diagnostic_help(dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, nowhere, "the program has no step"),
-                           "add: step train(…) from … { … }");
+        dt_diagnostic_help(dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, whole, "the program has no step"), "add: step train(…) from … { … }");
     dt_pop_frame(e);
 }
 

@@ -63,6 +63,7 @@ static uint64_t next(uint64_t *state) {
 }
 
 static size_t below(uint64_t *state, size_t n) { return n == 0 ? 0 : next(state) % n; }
+static size_t at_most(size_t x, size_t limit) { return x < limit ? x : limit; }
 
 /* ---- changes ---- */
 
@@ -135,7 +136,7 @@ static char *change(char *text, size_t *n, const options *options, uint64_t *sta
     case 3: text = replaced(text, n, line, copy_line, strlen(copy_line)); break;
     case 4: text = replaced(text, n, (span){token.begin, token.begin}, word, strlen(word)); break;
     case 5: text = replaced(text, n, token, word, strlen(word)); break;
-    case 6: text = replaced(text, n, (span){token.begin, token.begin + below(state, 2)}, &byte, byte != '\0'); break;
+    case 6: text = replaced(text, n, (span){token.begin, at_most(token.begin + below(state, 2), *n)}, &byte, byte != '\0'); break;
     case 7: /* a number, where there is one soon */
         for (int tries = 0; tries < 50 && !(token.begin < *n && isdigit((unsigned char)text[token.begin])); tries++)
             token = random_token(text, *n, state);
