@@ -34,11 +34,15 @@ static bool widens(dt_dtype from, dt_dtype to) {
     return to == DT_F64 || (dt_dtype_kind(to) == 'i' && dt_dtype_bytes(to) >= dt_dtype_bytes(from) && dt_dtype_is_signed(to));
 }
 
+static bool is_linear(const dt_value *value) {
+    return (value->op->algebra & DT_OP_LINEAR) || (dt_value_is(value, "pad") && dt_value_number(value, "value") == 0);
+}
+
 /* Does this linear value keep the partial sums of its operands? A sum keeps them when all its terms are partial, a product when one factor
  * is, a quotient when the dividend is; whatever has one operand and is linear does. Not where rows appear or the value grows: a sum must be
- * whole before rows use it, and is best combined while it is small. */
+ * whole before rows use it, and is best combined while it is small; but not within a loop. */
 static bool keeps_partial(const dt_partition *p, const dt_value *value) {
-    if (!(value->op->algebra & DT_OP_LINEAR) || value->n_operands == 0 || dt_shape_batch_axis(value->shape) >= 0) return false;
+    if (!is_linear(value) || value->n_operands == 0 || dt_shape_batch_axis(value->shape) >= 0) return false;
     int n_partial = 0, n_replicated = 0;
     for (int k = 0; k < value->n_operands; k++) {
         n_partial += is_partial_sum(p, value->operands[k]);
@@ -47,7 +51,8 @@ static bool keeps_partial(const dt_partition *p, const dt_value *value) {
     if (n_partial == 0) return false;
     if (value->op->class == DT_CLASS_MAP && value->dtype != value->operands[0]->dtype && !widens(value->operands[0]->dtype, value->dtype))
         return false;
-    if (value->n_operands == 1) return dt_shape_elements_per_row(value->shape) <= dt_shape_elements_per_row(value->operands[0]->shape);
+    if (value->n_operands == 1)
+        return p->bodies[value->id] != NULL || dt_shape_elements_per_row(value->shape) <= dt_shape_elements_per_row(value->operands[0]->shape);
     if (value->op->class != DT_CLASS_MAP) return false;
     const dt_formula *body = dt_origin_of(p, value)->loops->body;
     if (body->kind != DT_FORMULA_SCALAR) return false;

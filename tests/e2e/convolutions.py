@@ -1,17 +1,13 @@
 """convolutions: each form of convolution against tests/golden/convolutions.safetensors: values, gradients and three updates, by the interpreter and by
 compiled code on three replicas; what is said of wrong arguments."""
 
-import json
 import os
 import sys
 
-from safetensors import safe_open
-
 sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests", "tools"))
-from golden_cases import call
-from programs import Checks, compile, execute, interpret, run, write
+import layer_updates
+from programs import Checks, run, write
 
-GOLDEN = os.path.join(os.environ["DT_SOURCE"], "tests", "golden", "convolutions.safetensors")
 TOLERANCE = dict(relative=2e-6, absolute=4e-6)
 
 # A call on an image [B, 9, 8, 6], and the first line of its error.
@@ -32,44 +28,6 @@ MISTAKES = [
 checks = Checks()
 
 
-def read():
-    with safe_open(GOLDEN, "np") as file:
-        return json.loads(file.metadata()["cases"]), {name: file.get_tensor(name) for name in file.keys()}
-
-
-def program_of(case, number, tensors):
-    """A model of that one layer with a step for its gradients and one for its updates."""
-    dims = lambda name: ", ".join(["B", *map(str, tensors[f"{case['name']}/{name}"].shape[1:])])
-    weights, layer = case["weights"], f"M{number}.{case['call']}"
-    return f"""model M{number}(x: f32[{dims('input')}]) {{ return {call(case['call'], case['arguments'], ['x'])} }}
-step gradients{number}(input: f32[{dims('input')}], cotangent: f32[{dims('cotangent')}]) {{
-    output = M{number}(input)
-    total  = sum(output * cotangent)
-    return output: output, input: grad(total, input), {', '.join(f'{name}: grad(total, {layer}.{name})' for name in weights)}
-}}
-step update{number}(input: f32[{dims('input')}], cotangent: f32[{dims('cotangent')}]) {{
-    distance = M{number}(input) - cotangent
-    minimize(sum(square(distance), axes: 1..distance.rank), sgd(learning_rate: 0.02))
-    return {', '.join(f'{name}: {layer}.{name}' for name in weights)}
-}}
-"""
-
-
-def check(case, number, tensors, how, runs):
-    """`runs`: of a step, what is given to it and its options, what it found."""
-    of = lambda name: tensors[f"{case['name']}/{name}"]
-    given = {"input/input": of("input"), "input/cotangent": of("cotangent")}
-    given |= {f"variable/M{number}/{case['call']}/{name}": of(name) for name in case["weights"]}
-    found = runs(f"gradients{number}", given)
-    checks.near(f"{case['name']}, {how}: output", found["result/output"], of("output"), **TOLERANCE)
-    for name in ("input", *case["weights"]):
-        wanted = of("gradient/" + name)
-        checks.near(f"{case['name']}, {how}: gradient of {name}", found["result/" + name].reshape(wanted.shape), wanted, **TOLERANCE)
-    found = runs(f"update{number}", given, rows=3)
-    for name in case["weights"]:
-        checks.near(f"{case['name']}, {how}: updates of {name}", found["result/" + name], of("updated/" + name), **TOLERANCE)
-
-
 def mistake(text, message):
     program = f"use nn\nmodel Net(x: f32[B, 9, 8, 6]) {{ return {text} }}\nstep predict(x: f32[B, 9, 8, 6]) {{ return y: Net(x) }}\n"
     try:
@@ -81,12 +39,7 @@ def mistake(text, message):
         checks.that(False, f"{text} is refused")
 
 
-cases, tensors = read()
-program = write("use nn, optimizers\n" + "".join(program_of(case, number, tensors) for number, case in enumerate(cases)))
-artifact = compile(program, batch=9)
-for number, case in enumerate(cases):
-    check(case, number, tensors, "interpreted", lambda step, given, **options: interpret(program, step, given, **options))
-    check(case, number, tensors, "3 replicas", lambda step, given, **options: execute(artifact, step, given, replicas=3, **options))
+layer_updates.compare(checks, "convolutions", "use nn, optimizers", **TOLERANCE)
 for text, message in MISTAKES:
     mistake(text, message)
 checks.finish()

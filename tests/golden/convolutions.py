@@ -1,26 +1,12 @@
-"""convolutions: makes convolutions.safetensors, what Keras 3 computes for each form of convolution: values, gradients, and three updates.
+"""convolutions: makes convolutions.safetensors, what Keras 3 computes for each form of convolution: values, gradients, and three updates (layer_updates.py).
 
     bench/peers/.venv/bin/python tests/golden/convolutions.py       a minute
-
-By Keras on JAX in f64, from inputs that are exact in f32, as layers.py does it; results are rounded to f32 once. The metadata `cases` is a list of
-{"name", "call", "arguments", "shape" of an example, "weights"}, spelled as in the language; of a case NAME there are the tensors
-
-    NAME/input [9, …], NAME/cotangent, NAME/WEIGHT     given
-    NAME/output, NAME/gradient/input                   of all nine rows; the gradient of sum(output * cotangent)
-    NAME/gradient/WEIGHT, NAME/updated/WEIGHT [3, …]   the same gradient; the weight after each of three updates by gradient descent, of three rows
-                                                       each, at RATE, where the loss of a row is the sum of squares of output - cotangent
 """
 
-import json
-import os
-
-from layers import jax, keras, normal  # first: it chooses Keras's backend
-import numpy as np
-from safetensors.numpy import save_file
+import layer_updates
+from layer_updates import keras
 
 K = keras.layers
-KERAS_NAMES = {"kernel": "kernel_size", "stride": "strides", "dilation": "dilation_rate"}
-RATE, ROWS, UPDATES = 0.02, 3, 3
 
 CASES = [
     # name, call, Keras's layer, the shape of an example, arguments
@@ -61,45 +47,5 @@ CASES = [
      dict(filters=2, kernel=3, padding="same", depth_multiplier=2, activation="relu")),
 ]  # fmt: skip
 
-
-def tensors_of(keras_class, shape, arguments):
-    """Of one case: its tensors by name, and the names of its weights."""
-    layer = keras_class(**{KERAS_NAMES.get(name, name): value for name, value in arguments.items()})
-    layer.build((ROWS, *shape))
-    names = [v.path.split("/")[-1] for v in layer.trainable_variables]
-    given = [normal(*v.shape, scale=0.5) for v in layer.trainable_variables]  # not the initial ones: a wrong bias must show
-
-    @jax.jit
-    def forward(weights, x):
-        return layer.stateless_call(weights, [], x)[0]
-
-    x = normal(ROWS * UPDATES, *shape)
-    output, pullback = jax.vjp(forward, given, x)
-    cotangent = normal(*output.shape)
-    of_weights, of_input = pullback(jax.numpy.asarray(cotangent))
-    slope = jax.jit(jax.grad(lambda weights, x, target: jax.numpy.sum((forward(weights, x) - target) ** 2) / ROWS))
-    weights, updated = given, []
-    for i in range(UPDATES):
-        rows = slice(ROWS * i, ROWS * (i + 1))
-        weights = [w - RATE * g for w, g in zip(weights, slope(weights, x[rows], cotangent[rows]))]
-        updated.append(weights)
-    tensors = {"input": x, "output": output, "cotangent": cotangent, "gradient/input": of_input}
-    for i, name in enumerate(names):
-        tensors |= {name: given[i], "gradient/" + name: of_weights[i], "updated/" + name: np.stack([weights[i] for weights in updated])}
-    return tensors, names
-
-
-def main():
-    cases, tensors = [], {}
-    for name, call, keras_class, shape, arguments in CASES:
-        found, weights = tensors_of(keras_class, shape, arguments)
-        cases.append({"name": name, "call": call, "arguments": arguments, "shape": shape, "weights": weights})
-        tensors |= {f"{name}/{path}": np.ascontiguousarray(np.asarray(t), dtype=np.float32) for path, t in found.items()}
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "convolutions.safetensors")
-    made_with = f"Keras {keras.__version__}, JAX {jax.__version__}, NumPy {np.__version__}"
-    save_file(tensors, path, metadata={"cases": json.dumps(cases), "made_with": made_with})
-    print(f"{len(cases)} cases, {os.path.getsize(path)} bytes")
-
-
 if __name__ == "__main__":
-    main()
+    layer_updates.make("convolutions", CASES)
