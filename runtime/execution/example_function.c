@@ -33,8 +33,8 @@ static dt_status *create_guarded(dt_example_function *instance, const dt_kernels
     if (setjmp(guard) != 0) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory to run %s", artifact->functions[instance->function].name);
     dt_arena_guard(instance->arena, &guard);
     *executor = (dt_executor){.kernels = kernels, .domain = &instance->domain};
-    executor->memory =
-        (dt_executor_memory){.artifact = artifact, .domain = &instance->domain, .n_microbatches = 1, .n_all_microbatches = 1, .rows = {1, 1, 1}};
+    executor->memory = (dt_executor_memory){
+        .artifact = artifact, .domain = &instance->domain, .n_microbatches = 1, .n_together = 1, .n_all_microbatches = 1, .rows = {1, 1, 1}};
     DT_TRY(dt_device_open(&dt_device_cpu, 0, 1, &executor->device));
     instance->domain = (dt_memory_domain){.device = executor->device, .n_executors = 1, .n_shares = 1};
     dt_memory_domain_lay_out(&instance->domain, artifact, 1, instance->function, instance->arena);

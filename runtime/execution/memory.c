@@ -140,7 +140,7 @@ static void lay_spaces_out(dt_executor_memory *memory, int wanted) {
         raise_all_to(&bytes, &artifact->functions[f].bytes);
         raise_all_to(&gathered, &artifact->functions[f].gathered);
     }
-    lay_space_out(&memory->scratch_space, 1, bytes.scratch, gathered.scratch, n, &memory->bytes);
+    lay_space_out(&memory->scratch_space, memory->n_together, bytes.scratch, gathered.scratch, n, &memory->bytes);
     lay_space_out(&memory->partial_space, memory->sums.n_slots, bytes.partial, gathered.partial, n, &memory->bytes);
     lay_space_out(&memory->microbatch_space, memory->n_microbatches, bytes.replica, gathered.replica, n, &memory->bytes);
 }
@@ -186,7 +186,7 @@ void dt_executor_memory_lay_out(dt_executor_memory *memory, const dt_device_kind
     memory->bytes = 0;
     memory->memory = not_allocated(memory->domain);
     memory->slots = kind->reads_host ? 0 : DT_INPUT_SLOTS;
-    memory->sums = dt_partial_sums_plan(arena, memory->first_microbatch, memory->n_microbatches, memory->n_all_microbatches);
+    memory->sums = dt_partial_sums_plan(arena, memory->first_microbatch, memory->n_microbatches, memory->n_together, memory->n_all_microbatches);
     lay_exchange_out(memory, wanted);
     lay_spaces_out(memory, wanted);
     if (memory->slots > 0) lay_slots_out(memory, wanted, arena);
@@ -204,6 +204,12 @@ char *dt_executor_memory_partial(const dt_executor_memory *memory, const dt_arti
     return place_in(memory, memory->memory, &memory->partial_space, slot, buffer);
 }
 
+/* Which of the spaces of scratch is the microbatch's. */
+static int scratch_of(const dt_executor_memory *memory, int microbatch) {
+    int first = memory->n_microbatches - memory->n_together;
+    return microbatch > first ? microbatch - first : 0;
+}
+
 char *dt_executor_memory_address(const dt_executor_memory *memory, int f, int b, int microbatch, int slot) {
     const dt_artifact_function *function = &memory->artifact->functions[f];
     const dt_artifact_buffer *buffer = &function->buffers[b];
@@ -211,7 +217,7 @@ char *dt_executor_memory_address(const dt_executor_memory *memory, int f, int b,
     switch (buffer->space) {
     case DT_MEMORY_VARIABLE: return domain->memory + domain->variables[buffer->variable];
     case DT_MEMORY_DEVICE: return place_in(memory, domain->memory, &domain->device_space, 0, buffer);
-    case DT_MEMORY_SCRATCH: return place_in(memory, memory->memory, &memory->scratch_space, 0, buffer);
+    case DT_MEMORY_SCRATCH: return place_in(memory, memory->memory, &memory->scratch_space, scratch_of(memory, microbatch), buffer);
     case DT_MEMORY_PARTIAL: return dt_executor_memory_partial(memory, buffer, memory->sums.slots[microbatch]);
     case DT_MEMORY_REPLICA: return place_in(memory, memory->memory, &memory->microbatch_space, microbatch, buffer);
     case DT_MEMORY_CONSTANT: return (char *)memory->artifact->constants + buffer->offset; /* kernels do not write constants */

@@ -3,7 +3,8 @@
  * Two allocations:
  *   a memory domain's   variables | what functions keep once for all
  *   an executor's       launch values | records of bad indices | aggregates
- *                       | scratch | slot 0 of partial sums | slot 1 | … | microbatch 0 | microbatch 1 | …
+ *                       | scratch | … of each microbatch of those that go through a segment together
+ *                       | slot 0 of partial sums | slot 1 | … | microbatch 0 | microbatch 1 | …
  *                       | inputs of slot 0 | of slot 1
  *
  * In a space, what has the rows of all replicas comes after all else: the plan has sizes and offsets for one microbatch, and there are so many times
@@ -60,6 +61,7 @@ typedef struct dt_executor_memory {
     const dt_artifact *artifact;
     const dt_memory_domain *domain;
     int first_microbatch, n_microbatches, n_all_microbatches;
+    int n_together; /* microbatches, the last ones, that go through a segment together: at least 1 */
     dt_microbatches rows;
     int slots;            /* of inputs: 0 or DT_INPUT_SLOTS */
     dt_partial_sums sums; /* of its microbatches: which slot of the partial space is whose */

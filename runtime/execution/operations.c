@@ -315,7 +315,7 @@ static void add_aggregates(builder *in) {
 
 /* ---- all of it ---- */
 
-/* Of the last microbatch: what `n_done` kernels have made complete, before there are more of them. */
+/* Of the last microbatches: what `n_done` kernels have made complete, before there are more of them. */
 static void add_complete(builder *in, int s, int n_done) {
     const dt_artifact_segment *segment = &in->function->segments[s];
     dt_operation complete = {.kind = DT_OPERATION_COMPLETE,
@@ -327,21 +327,27 @@ static void add_complete(builder *in, int s, int n_done) {
 
 static void add_segment(builder *in, int s) {
     const dt_artifact_segment *segment = &in->function->segments[s];
-    int n = n_microbatches(in), n_once = 0;
+    int n = n_microbatches(in), n_last = in->memory->n_together < n ? in->memory->n_together : n, n_once = 0;
     for (int i = 0; i < segment->n_device_kernels; i++)
         n_once += (int)dt_artifact_runs(in->function, in->function->kernels[segment->device_kernels[i]].loop);
     in->segment = s;
     in->position = 0;
     add_once(in, s);
     if (segment->n_replica_kernels + segment->n_collectives == 0) return;
-    for (int m = 0, merge = 0; m < n; m++) {
+    for (int m = 0, merge = 0; m < n - n_last; m++) {
         in->position = n_once;
-        for (int k = 0, end; k < segment->n_replica_kernels; k = end) {
-            end = k + n_together(in, segment->replica_kernels + k, segment->n_replica_kernels - k, -1);
-            add_launches(in, segment->replica_kernels + k, end - k, -1, m, m);
-            if (m == n - 1) add_complete(in, s, end);
-        }
+        add_launches(in, segment->replica_kernels, segment->n_replica_kernels, -1, m, m);
         merge = add_merges(in, segment, m, merge);
+    }
+    in->position = n_once;
+    for (int k = 0, end; k < segment->n_replica_kernels; k = end) {
+        int position = in->position;
+        end = k + n_together(in, segment->replica_kernels + k, segment->n_replica_kernels - k, -1);
+        for (int m = n - n_last; m < n; m++) {
+            in->position = position;
+            add_launches(in, segment->replica_kernels + k, end - k, -1, m, m);
+        }
+        add_complete(in, s, end);
     }
     in->apart = true;
     if (segment->n_collectives == 0) return;

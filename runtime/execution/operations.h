@@ -6,13 +6,17 @@
  *           where the compiler could divide them, else by its first executor
            what each process has written its share of, where they share out            COLLECTIVE
  *         for each microbatch its kernels, then the sums that it completes          LAUNCH, REDUCE
- *           in the last one, where some of what crosses replicas is there           COMPLETE
+ *         for each kernel the last microbatches, which go through it together       LAUNCH
+ *           where some of what crosses replicas is there after it                   COMPLETE
  *         what crosses replicas                                                     COLLECTIVE
  *     aggregates that no collective put with the others                             REDUCE
  *     records and aggregates, to the host                                           READ_BACK
  *
  * A segment's kernels all run on one microbatch before the next, each with launch values and memory of its own, as if it were a replica. What both
- * halves of a subtree have left is added at once (partial_sums.h), so that memory for partial sums grows with the logarithm of their number. */
+ * halves of a subtree have left is added at once (partial_sums.h), so that memory for partial sums grows with the logarithm of their number. But some
+ of
+ * the last ones may go through the segment together, kernel by kernel: the first sums are complete that much earlier, and cross while the rest is
+ * computed. */
 #ifndef DT_RUNTIME_EXECUTION_OPERATIONS_H
 #define DT_RUNTIME_EXECUTION_OPERATIONS_H
 

@@ -38,7 +38,7 @@ static void merge(counter *c, int after) {
     c->n_open--;
 }
 
-dt_partial_sums dt_partial_sums_plan(dt_arena *arena, int first_microbatch, int n_microbatches, int n_all_microbatches) {
+dt_partial_sums dt_partial_sums_plan(dt_arena *arena, int first_microbatch, int n_microbatches, int n_together, int n_all_microbatches) {
     dt_partial_sums sums = {.slots = DT_NEW_ARRAY(arena, int, n_microbatches),
                             .spans = DT_NEW_ARRAY(arena, int, n_microbatches),
                             .merges = DT_NEW_ARRAY(arena, dt_partial_merge, n_microbatches)};
@@ -51,7 +51,7 @@ dt_partial_sums dt_partial_sums_plan(dt_arena *arena, int first_microbatch, int 
         sums.slots[microbatch] = take_slot(&c);
         sums.spans[microbatch] = 1;
         c.open[c.n_open++] = microbatch;
-        while (microbatch + 1 < n_microbatches && can_merge(&c)) merge(&c, microbatch);
+        while (microbatch + n_together < n_microbatches && can_merge(&c)) merge(&c, microbatch);
     }
     return sums;
 }

@@ -3,8 +3,8 @@
  * Sums over all microbatches follow one fixed tree (runtime/devices/reduce.h). Of that tree an executor adds up what it can as soon as it can, like a
  * binary counter: when both halves of a subtree are there, the right one is added to the left one and its memory serves the next microbatch. So an
  * executor of n microbatches needs memory for log2(n) + 1 of them (twice that, if its first microbatch is in the middle of a subtree), and what is
- * added is still in cache. The additions that its last microbatch makes possible are left to the collective, which makes them together with those of
- * other executors, in one pass. All of it is known when a session is created. */
+ * added is still in cache. The additions that its last microbatches make possible, those that go through a segment together, are left to the
+ * collective, which makes them together with those of other executors, in one pass. All of it is known when a session is created. */
 #ifndef DT_RUNTIME_EXECUTION_PARTIAL_SUMS_H
 #define DT_RUNTIME_EXECUTION_PARTIAL_SUMS_H
 
@@ -25,7 +25,8 @@ typedef struct dt_partial_sums {
     dt_partial_merge *merges; /* in order */
 } dt_partial_sums;
 
-/* For an executor's microbatches [first_microbatch, first_microbatch + n_microbatches) of n_all_microbatches. */
-dt_partial_sums dt_partial_sums_plan(dt_arena *arena, int first_microbatch, int n_microbatches, int n_all_microbatches);
+/* For an executor's microbatches [first_microbatch, first_microbatch + n_microbatches) of n_all_microbatches, the last n_together of them together:
+ * at least 1. */
+dt_partial_sums dt_partial_sums_plan(dt_arena *arena, int first_microbatch, int n_microbatches, int n_together, int n_all_microbatches);
 
 #endif

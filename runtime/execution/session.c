@@ -233,6 +233,16 @@ static dt_status *check_operations(const dt_session *session, const dt_executor 
     return NULL;
 }
 
+/* What crosses can do so while the last microbatches are computed. Between processes of one machine that takes no time worth the memory. */
+static int n_together(const dt_session *session, int n_microbatches) {
+    enum {
+        MOST_TOGETHER = 4
+    };
+    const dt_transport *transport = dt_processes_transport(session->options.processes);
+    bool has_wire = transport != NULL && transport->n_processes_of_host < transport->n_processes && session->spec.kind->reads_host;
+    return !has_wire ? 1 : n_microbatches < MOST_TOGETHER ? n_microbatches : MOST_TOGETHER;
+}
+
 static dt_status *open_executor(dt_session *session, int e) {
     const dt_device_kind *kind = session->spec.kind;
     dt_executor *executor = &session->executors[e];
@@ -253,6 +263,7 @@ static dt_status *open_executor(dt_session *session, int e) {
     executor->memory = (dt_executor_memory){.artifact = session->artifact,
                                             .first_microbatch = session->first_microbatch + first,
                                             .n_microbatches = end - first,
+                                            .n_together = n_together(session, end - first),
                                             .n_all_microbatches = session->n_all_microbatches,
                                             .rows = microbatches_of(session)};
     if (session->options.times || session->options.timeline != NULL) executor->times = new_times(session);

@@ -192,8 +192,7 @@ static inline dt_status *thread_transport_open(void *context, dt_transport **tra
     made->transport = (dt_transport){.kind = &threads,
                                      .process = where->process,
                                      .n_processes = where->network->n,
-                                     .process_of_host = where->process,
-                                     .n_processes_of_host = where->network->n,
+                                     .n_processes_of_host = 1, /* each is taken to be on a machine of its own */
                                      .version = "threads"};
     *transport = &made->transport;
     return NULL;
