@@ -3,7 +3,7 @@
     44 MB        what processes of that many bytes of gradients exchange: by our rounds, beside the MPI_Allreduce of the same MPI
     gpt.dt       a step of training at N rows a process, beside the longer of its parts: computing, as each process does it where there is no other; and
                  exchanging, as it takes where each process computes one row; and what of the exchange the step waits for
-    … at once    the same, compiled with -O no-microbatches: what crosses begins during the last microbatch, and a replica is only one
+    … at once    the same, compiled with -O no-microbatches: what crosses begins during the last microbatches, and a replica is only one
 
 Times of steps are medians of a run of `dtrun bench` on made-up input; the parts are measured right before the step. Needs root.
 """

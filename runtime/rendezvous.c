@@ -123,7 +123,7 @@ static void agree_on_level(const record *all, int n, int process, dt_agreement *
 }
 
 /* Those who may use the same cores have each its own from now on. */
-static void share_cores(const record *all, int n, int process, dt_agreement *agreed) {
+static void share_cores(const record *all, int n, int process, dt_processes *processes, dt_agreement *agreed) {
     int n_sharing = 0, index = 0;
     for (int p = 0; p < n; p++) {
         if (all[p].machine != all[process].machine) continue;
@@ -131,6 +131,7 @@ static void share_cores(const record *all, int n, int process, dt_agreement *agr
         n_sharing++;
     }
     dt_cpu_take_share(index, n_sharing);
+    dt_processes_take_cores(processes);
     agreed->n_cores = dt_cpu_n_cores();
 }
 
@@ -149,7 +150,7 @@ dt_status *dt_rendezvous(const dt_artifact *artifact, const void *bytes, size_t 
     dt_status *status = dt_processes_gather(run->processes, all, sizeof *all, &(dt_step_context){.step = "rendezvous"});
     for (int p = 1; p < n && status == NULL; p++) status = compare(all, p);
     if (status == NULL) agree_on_level(all, n, process, agreed, note);
-    if (status == NULL) share_cores(all, n, process, agreed);
+    if (status == NULL) share_cores(all, n, process, run->processes, agreed);
     dt_release(all);
     return status;
 }

@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,8 +30,9 @@ static const double ABORTING_SECONDS = 1.0;           /* for the engine to end i
 static const double CLOSING_SECONDS = 10.0;           /* how long the others may take to end */
 
 enum {
-    N_TAGS = 1 << 15, /* of a transport */
-    LOOKS = 8         /* at what is under way, in the time for which nothing has come */
+    N_TAGS = 1 << 15,        /* of a transport */
+    LOOKS = 8,               /* at what is under way, in the time for which nothing has come */
+    SLACK_NANOSECONDS = 1000 /* by which a sleep may be longer than it was to be */
 };
 
 /* Memory that was to be released after a failure. */
@@ -229,7 +231,7 @@ static dt_status *look_after(work *in) {
     return NULL;
 }
 
-/* While more is expected soon the thread looks again at once; the longer nothing has come, the longer it sleeps: it may share a core with who
+/* While more is expected soon the thread looks again at once; the longer nothing has come, the longer it sleeps: it shares a core with who
  * computes. */
 static void rest(work *in, double idle_since) {
     if (in->first == NULL) {
@@ -312,6 +314,7 @@ static void end_failed(dt_processes *self) {
 
 static void *run_thread(void *argument) {
     dt_processes *self = argument;
+    prctl(PR_SET_TIMERSLACK, SLACK_NANOSECONDS); /* of this thread: sleeps are short */
     self->open_status = self->options.open(self->options.context, &self->transport);
     bool alone = self->open_status != NULL || self->transport == NULL;
     if (!alone)
@@ -422,6 +425,11 @@ static dt_status *open_guarded(dt_processes *self) {
     DT_TRY(introduce(self));
     dt_arena_guard(self->arena, NULL);
     return NULL;
+}
+
+void dt_processes_take_cores(dt_processes *processes) {
+    cpu_set_t cores;
+    if (processes != NULL && sched_getaffinity(0, sizeof cores, &cores) == 0) pthread_setaffinity_np(processes->thread, sizeof cores, &cores);
 }
 
 void dt_processes_settle(dt_processes *processes) {
@@ -537,16 +545,24 @@ void dt_processes_await(dt_processes *processes, const dt_step_context *context,
     dt_event_advance(&processes->wake);
 }
 
-dt_status *dt_processes_gather(dt_processes *processes, void *records, size_t bytes, const dt_step_context *context) {
-    if (processes == NULL) return NULL;
-    char *mine = processes->records + (size_t)processes->number * DT_RECORD_BYTES;
-    memcpy(mine, (char *)records + (size_t)processes->number * bytes, bytes);
-    dt_progress_set(&processes->progress, DT_ACTIVITY_WAITING);
+void dt_processes_begin_gather(dt_processes *processes, const void *mine, size_t bytes, const dt_step_context *context) {
+    if (processes == NULL) return;
+    memcpy(processes->records + (size_t)processes->number * DT_RECORD_BYTES, mine, bytes);
     dt_processes_begin(processes, processes->gathering, context);
+}
+
+dt_status *dt_processes_end_gather(dt_processes *processes, void *records, size_t bytes) {
+    if (processes == NULL) return NULL;
+    dt_progress_set(&processes->progress, DT_ACTIVITY_WAITING);
     DT_TRY(dt_processes_wait(processes, processes->gathering, processes->gathering->n_begun));
     dt_progress_set(&processes->progress, DT_ACTIVITY_COMPUTING);
     for (int p = 0; p < processes->n; p++) memcpy((char *)records + (size_t)p * bytes, processes->records + (size_t)p * DT_RECORD_BYTES, bytes);
     return NULL;
+}
+
+dt_status *dt_processes_gather(dt_processes *processes, void *records, size_t bytes, const dt_step_context *context) {
+    dt_processes_begin_gather(processes, (const char *)records + (size_t)dt_processes_number(processes) * bytes, bytes, context);
+    return dt_processes_end_gather(processes, records, bytes);
 }
 
 dt_status *dt_processes_finish(dt_processes *processes) {

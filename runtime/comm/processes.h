@@ -41,6 +41,9 @@ void dt_processes_close(dt_processes *processes, int exit_status);
 /* Returns when all processes have come here: none ends while another is at work. */
 dt_status *dt_processes_finish(dt_processes *processes);
 
+/* The thread may use the cores that the caller may: whoever waits for it wakes up sooner where both are on one core. */
+void dt_processes_take_cores(dt_processes *processes);
+
 int dt_processes_number(const dt_processes *processes); /* of this one, from 0 */
 int dt_processes_count(const dt_processes *processes);
 const dt_transport *dt_processes_transport(const dt_processes *processes); /* to read what it says of itself; NULL: alone */
@@ -48,6 +51,9 @@ dt_progress *dt_processes_progress(dt_processes *processes);               /* of
 
 /* A record of each to all: records [n_processes] of `bytes` each, at most DT_RECORD_BYTES, of which this process's is filled in. */
 dt_status *dt_processes_gather(dt_processes *processes, void *records, size_t bytes, const dt_step_context *context);
+/* The same in two halves, between which this process does something else: but gathers nothing. `mine` is its record. */
+void dt_processes_begin_gather(dt_processes *processes, const void *mine, size_t bytes, const dt_step_context *context);
+dt_status *dt_processes_end_gather(dt_processes *processes, void *records, size_t bytes);
 /* Bytes of each, as many as it has, to process 0: there they are appended to `all`, in the order of processes. */
 dt_status *dt_processes_gather_bytes(dt_processes *processes, const void *mine, size_t bytes, dt_text *all);
 

@@ -102,6 +102,8 @@ typedef struct cutter {
     DT_LIST(dt_operation) operations; /* of the stage that is open */
     DT_LIST(dt_executor_stage) stages;
 
+    bool counts_all; /* of the collectives at hand: as of a stage */
+
     /* of the collectives that come next, once they are lowered */
     bool is_lowered;
     dt_group_work work;
@@ -197,6 +199,7 @@ static dt_status *cut_collective(cutter *in, const dt_operation_collective *coll
         crossing.crossing = in->crossing;
         crossing.first_bucket = in->n_complete;
         crossing.end_bucket = in->work.n_buckets;
+        crossing.counts_all = in->counts_all;
         end_stage(in, crossing);
     } else {
         if (group->n_ranks > 1) end_stage(in, meeting);
@@ -208,17 +211,31 @@ static dt_status *cut_collective(cutter *in, const dt_operation_collective *coll
     return NULL;
 }
 
+/* The last operation that is a kernel which runs for each microbatch; as many as there are: none is. */
+static size_t last_of_microbatches(const dt_executor *executor, const dt_operations *made) {
+    for (size_t i = made->list.n; i-- > 0;) {
+        const dt_operation *one = &made->list.items[i];
+        if (one->kind != DT_OPERATION_LAUNCH) continue;
+        if (!executor->memory.artifact->functions[one->launch.function].kernels[one->launch.kernel].once) return i;
+    }
+    return made->list.n;
+}
+
 static dt_status *cut(dt_executor *executor, int f, int slot, dt_arena *arena, dt_executor_function *function, dt_executor_stage **stages) {
     dt_operations_options options = options_of(executor);
     dt_operations made = dt_operations_of(&options, f, function->first_collective, slot, arena);
     cutter in = {.executor = executor, .arena = arena, .name = executor->memory.artifact->functions[f].name};
     int segment = 0;
+    size_t last_counter = last_of_microbatches(executor, &made);
+    bool had_all = false;
     for (size_t i = 0; i < made.list.n; i++) {
         const dt_operation *one = &made.list.items[i];
         switch (one->kind) {
         case DT_OPERATION_COMPLETE: DT_TRY(cut_complete(&in, &one->collective)); break;
         case DT_OPERATION_COLLECTIVE:
             segment = one->collective.segment;
+            in.counts_all = i > last_counter && !had_all;
+            had_all |= in.counts_all;
             DT_TRY(cut_collective(&in, &one->collective));
             break;
         case DT_OPERATION_MEET:
@@ -476,6 +493,7 @@ static dt_status *meet(dt_executor *executor, const dt_executor_stage *stage, co
 static dt_status *cross(dt_executor *executor, const dt_executor_stage *stage, const dt_step_context *context) {
     dt_executor_crossing *crossing = stage->crossing;
     DT_TRY(begin_buckets(executor, stage, context));
+    if (stage->counts_all && executor->counted != NULL) executor->counted(executor->counted_context);
     for (int b = 0; b < crossing->n_buckets; b++) {
         double began = seconds_now(executor);
         DT_TRY(dt_group_cross(executor->group, crossing->first, b));

@@ -38,6 +38,7 @@ typedef struct dt_executor_stage {
     dt_executor_crossing *crossing; /* of COMPLETES and CROSSES */
     int first_bucket, end_bucket;   /* of it: those that are complete now, and were not before */
     int segment;
+    bool counts_all;   /* of CROSSES: no kernel that runs for each microbatch follows, so that all their bad indices are counted */
     const char *label; /* of what crosses there, for messages */
 } dt_executor_stage;
 
@@ -76,12 +77,14 @@ typedef struct dt_executor {
     int64_t prepare_bytes; /* of the device's memory, beside `memory` */
     size_t crossing_bytes; /* of these, for what its device exchanges with those of other processes */
     void *crossing_memory;
-    dt_executor_times *times;     /* NULL: nobody asks, and nothing is measured */
-    struct dt_numerics *numerics; /* what is not finite (numerics.h); NULL: nobody asks */
-    dt_recorder *recorder;        /* with `times`; NULL: there is no timeline */
-    double started;               /* the last run, where it is recorded */
-    dt_recorder *queue;           /* of a device that is timed; NULL: its clock is not read */
-    dt_recorder *beside;          /* the same, of what its queue does beside the rest */
+    dt_executor_times *times;       /* NULL: nobody asks, and nothing is measured */
+    struct dt_numerics *numerics;   /* what is not finite (numerics.h); NULL: nobody asks */
+    void (*counted)(void *context); /* at a stage that counts_all, while what crosses is on its way; NULL: nobody asks */
+    void *counted_context;
+    dt_recorder *recorder; /* with `times`; NULL: there is no timeline */
+    double started;        /* the last run, where it is recorded */
+    dt_recorder *queue;    /* of a device that is timed; NULL: its clock is not read */
+    dt_recorder *beside;   /* the same, of what its queue does beside the rest */
 
     /* what the host sees of its memory */
     char *host; /* NULL: the device's memory is the host's */

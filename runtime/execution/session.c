@@ -13,6 +13,7 @@
 #include "runtime/execution/agreement.h"
 #include "runtime/execution/executor.h"
 #include "runtime/execution/numerics.h"
+#include "runtime/execution/shared_variable.h"
 #include "runtime/threads/clock.h"
 #include "runtime/threads/thread_pool.h"
 
@@ -55,6 +56,7 @@ struct dt_session {
     double began; /* where it is recorded */
     dt_bad_index bad_index;
     dt_bad_index *bad_indices;  /* [n_processes] on the way */
+    bool is_counted;            /* this process's is on its way */
     dt_numerics first_numerics; /* of all processes, in the last run */
     dt_numerics *numerics;      /* [n_processes] on the way; NULL: nobody asks */
     int64_t *answers;           /* [n_processes] of dt_session_ask, on the way */
@@ -243,6 +245,19 @@ static int n_together(const dt_session *session, int n_microbatches) {
     return !has_wire ? 1 : n_microbatches < MOST_TOGETHER ? n_microbatches : MOST_TOGETHER;
 }
 
+/* Of the microbatches of this process. Others are told. */
+static void count_bad_indices(void *context) {
+    dt_session *session = context;
+    dt_bad_index *here = &session->bad_indices[session->process];
+    if (session->step < 0) return; /* initial values have no microbatches */
+    *here = (dt_bad_index){0};
+    for (int e = 0; e < session->n_executors; e++)
+        for (int m = 0; m < session->executors[e].memory.n_microbatches; m++) dt_bad_index_add(here, &session->executors[e].bad_index[m]);
+    dt_step_context at = {.step = session->running.step, .number = session->running.launch.counter};
+    dt_processes_begin_gather(session->options.processes, here, sizeof *here, &at);
+    session->is_counted = true;
+}
+
 static dt_status *open_executor(dt_session *session, int e) {
     const dt_device_kind *kind = session->spec.kind;
     dt_executor *executor = &session->executors[e];
@@ -269,6 +284,10 @@ static dt_status *open_executor(dt_session *session, int e) {
     if (session->options.times || session->options.timeline != NULL) executor->times = new_times(session);
     if (executor->times != NULL) executor->times->pauses = !session->options.times;
     if (session->options.check_numerics) executor->numerics = &session->numerics[session->process];
+    if (e == 0 && session->n_processes > 1 && kind->reads_host) {
+        executor->counted = count_bad_indices;
+        executor->counted_context = session;
+    }
     DT_TRY(check_operations(session, executor));
     return kind->load != NULL ? kind->load(executor->device, dt_kernels_artifact(session->kernels), !session->options.no_libraries, session->arena)
                               : NULL;
@@ -676,20 +695,19 @@ dt_status *dt_session_initialize(dt_session *session) {
     return NULL;
 }
 
-/* All records as one. Kernels that run once count on the first executor of each memory, the same on each: the first one's are taken. */
+/* All records as one. Kernels that run once count on the first executor of each memory, the same on each, in every process: the first one's are
+ * taken.
+ */
 static dt_status *collect_bad_index(dt_session *session) {
     const dt_executor *first = &session->executors[0];
-    dt_bad_index *here = &session->bad_indices[session->process];
-    *here = (dt_bad_index){0};
-    if (dt_session_leads(session)) *here = first->bad_index[first->memory.n_microbatches];
-    for (int e = 0; e < session->n_executors; e++)
-        for (int m = 0; m < session->executors[e].memory.n_microbatches; m++) dt_bad_index_add(here, &session->executors[e].bad_index[m]);
-    dt_step_context context = {.step = session->running.step, .number = session->running.launch.counter};
+    if (!session->is_counted) count_bad_indices(session);
+    session->is_counted = false;
     double began = dt_seconds_now();
-    DT_TRY(gather(session, session->bad_indices, sizeof *session->bad_indices, &context));
+    DT_TRY(dt_processes_end_gather(session->options.processes, session->bad_indices, sizeof *session->bad_indices));
     session->gathering_seconds = dt_seconds_now() - began;
-    session->bad_index = session->bad_indices[0];
-    for (int p = 1; p < session->n_processes; p++) dt_bad_index_add(&session->bad_index, &session->bad_indices[p]);
+    if (session->n_processes > 1) record(session, DT_SPAN_WAIT, "gather", began);
+    session->bad_index = first->bad_index[first->memory.n_microbatches];
+    for (int p = 0; p < session->n_processes; p++) dt_bad_index_add(&session->bad_index, &session->bad_indices[p]);
     return NULL;
 }
 
@@ -888,45 +906,10 @@ dt_status *dt_session_set_variable(dt_session *session, int variable, const void
     return NULL;
 }
 
-/* Bytes [at, at + most) of each process's share, to where they belong in `data`; `piece_here` has room for as many. */
-static dt_status *collect_pieces(dt_session *session, const dt_artifact_variable *variable, int64_t at, int64_t most, char *piece_here, char *data) {
-    const dt_memory_domain *domain = &session->domains[0];
-    dt_byte_range own = dt_memory_share(variable, domain->share, domain->n_shares);
-    int64_t n = own.n_bytes - at < most ? own.n_bytes - at : most;
-    const char *memory = domain->memory + domain->variables[variable - session->artifact->variables] + own.first + at;
-    dt_text pieces = {0};
-    if (n > 0) DT_TRY(dt_device_read(domain->device, piece_here, memory, (size_t)n));
-    dt_status *status = dt_processes_gather_bytes(session->options.processes, piece_here, n > 0 ? (size_t)n : 0, &pieces);
-    const char *piece = pieces.data;
-    for (int p = 0; p < session->n_processes && status == NULL && dt_session_leads(session); p++) {
-        dt_byte_range share = dt_memory_share(variable, p, session->n_processes);
-        n = share.n_bytes - at < most ? share.n_bytes - at : most;
-        if (n <= 0) continue;
-        memcpy(data + share.first + at, piece, (size_t)n);
-        piece += n;
-    }
-    dt_text_free(&pieces);
-    return status;
-}
-
 dt_status *dt_session_collect_variable(dt_session *session, int variable, void *data) {
-    enum {
-        PIECE = 16 << 20 /* bytes of each process on the way at a time */
-    };
-    const dt_artifact_variable *about = &session->artifact->variables[variable];
-    bool is_shared = about->share.unit > 0 && n_shares(session) > 1;
-    int64_t most = 0;
-    if (!is_shared) return dt_session_leads(session) ? dt_session_get_variable(session, 0, variable, data) : NULL;
-    for (int p = 0; p < session->n_processes; p++) {
-        int64_t n = dt_memory_share(about, p, session->n_processes).n_bytes;
-        if (n > most) most = n;
-    }
-    size_t bytes = (size_t)(most < PIECE ? most : PIECE);
-    char *piece = dt_host_memory_allocate(bytes);
-    dt_status *status = piece == NULL ? dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for a piece of %s", about->path) : NULL;
-    for (int64_t at = 0; at < most && status == NULL; at += PIECE) status = collect_pieces(session, about, at, PIECE, piece, data);
-    if (piece != NULL) dt_processes_release(session->options.processes, dt_host_memory_release, piece, bytes);
-    return status;
+    bool is_shared = session->artifact->variables[variable].share.unit > 0 && n_shares(session) > 1;
+    if (is_shared) return dt_shared_variable_collect(session->artifact, &session->domains[0], variable, session->options.processes, data);
+    return dt_session_leads(session) ? dt_session_get_variable(session, 0, variable, data) : NULL;
 }
 
 /* ---- asking ---- */
