@@ -133,6 +133,7 @@ DT_API dt_status *dtrt_describe_variable(const dtrt_program *program, int variab
 DT_API dt_status *dtrt_describe_input(const dtrt_program *program, int step, int input, dtrt_tensor *tensor);
 DT_API dt_status *dtrt_describe_result(const dtrt_program *program, int step, int result, dtrt_tensor *tensor);
 DT_API dt_status *dtrt_describe_report(const dtrt_program *program, int step, int report, const char **name);
+DT_API dt_status *dtrt_describe_report_shape(const dtrt_program *program, int step, int report, dtrt_tensor *tensor); /* of f64, without rows */
 DT_API dt_status *dtrt_describe_pipeline(const dtrt_program *program, int pipeline, const char **name);
 DT_API dt_status *dtrt_describe_launch_value(const dtrt_program *program, int value, const char **name);
 
@@ -158,6 +159,14 @@ typedef enum dtrt_event_kind {
                               first_step_seconds */
 } dtrt_event_kind;
 
+/* A report with a shape. */
+typedef struct dtrt_report_array {
+    const char *name;
+    int n_dims; /* 1 or more */
+    const int64_t *dims;
+    const double *values; /* dense */
+} dtrt_report_array;
+
 /* What happened. All of it lives until the callback returns; members that are not of the kind are 0. */
 typedef struct dtrt_event {
     size_t size;
@@ -176,9 +185,11 @@ typedef struct dtrt_event {
     int n_devices;
     const char *const *devices;
     int n_values;
-    const char *const *names; /* [n_values] of reports */
+    const char *const *names; /* [n_values] of the reports that are one number each */
     const double *values;     /* [n_values] */
     int trains;               /* of EPOCH and PROGRESS: the step does */
+    int n_arrays;
+    const dtrt_report_array *arrays; /* [n_arrays]: the reports with a shape */
 } dtrt_event;
 
 /* Other than 0 asks for the end, as a signal does that dtrun gets: the step is finished, a checkpoint written where there are any. */
@@ -320,12 +331,15 @@ typedef int dtrt_fill_callback(void *context, dtrt_session *session, void *const
  * NULL): how many were run. A callback that stops is no error. Of several processes it ends when none has more, or one stops. */
 DT_API dt_status *dtrt_step_callback(dtrt_session *session, int step, dtrt_fill_callback *fill, void *context, int64_t most_steps, int64_t *n_steps);
 
-/* Reports of the last dtrt_step of this step alone, and of all since dtrt_reset_totals, as dtrun prints them: values [n_reports of the step]. Before
- * the first one they may be NaN. DT_FAILED_PRECONDITION: this step was not run yet. */
+/* Reports of the last dtrt_step of this step alone, and of all since dtrt_reset_totals, as dtrun prints them: values [n_reports of the step], NaN for
+ * those with a shape. Before the first one they may be NaN. DT_FAILED_PRECONDITION: this step was not run yet. */
 DT_API dt_status *dtrt_reports(dtrt_session *session, int step, double *values);
 DT_API dt_status *dtrt_totals(dtrt_session *session, int step, double *values);
 DT_API dt_status *dtrt_report(dtrt_session *session, int step, const char *name, double *value); /* one of dtrt_reports, by name */
 DT_API dt_status *dtrt_total(dtrt_session *session, int step, const char *name, double *value);  /* one of dtrt_totals, by name */
+/* All numbers of one report, dense, of the shape that dtrt_describe_report_shape says; `n`: room at `values`, for fewer it is DT_INVALID_ARGUMENT. */
+DT_API dt_status *dtrt_report_values(dtrt_session *session, int step, int report, double *values, size_t n);
+DT_API dt_status *dtrt_total_values(dtrt_session *session, int step, int report, double *values, size_t n);
 DT_API dt_status *dtrt_reset_totals(dtrt_session *session, int step);
 
 /* Result `result` of the last step that was run, which must be this one: its rows, dense. *rows (or NULL): how many; 1 of a result without rows.

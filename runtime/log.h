@@ -5,6 +5,7 @@
 
 #include "abi/dtype.h"
 #include "base/status.h"
+#include "include/dtrt.h"
 
 #include <stdint.h>
 
@@ -31,11 +32,13 @@ typedef struct dt_log_listener {
 void dt_log_add_listener(dt_log *log, dt_log_listener *listener);
 void dt_log_remove_listener(dt_log *log, dt_log_listener *listener); /* one that was never added is allowed */
 
-/* Reports of a step by name, or of an epoch. */
+/* Reports of a step by name, or of an epoch: those of one number, and those with a shape. */
 typedef struct dt_log_values {
     int n;
     const char *const *names;
     const double *values;
+    int n_arrays;
+    const dtrt_report_array *arrays;
 } dt_log_values;
 
 typedef struct dt_log_start {

@@ -49,13 +49,38 @@ static bool has_member(const dt_text *line, const char *name) {
     return at != NULL;
 }
 
+/* Nested as the dimensions are: [[5, 1], [0, 7]]. Returns what follows the values that it took. */
+static const double *add_array(dt_text *line, const double *values, int n_dims, const int64_t *dims) {
+    dt_text_append(line, "[");
+    for (int64_t i = 0; i < dims[0]; i++) {
+        if (i > 0) dt_text_append(line, ",");
+        if (n_dims > 1)
+            values = add_array(line, values, n_dims - 1, dims + 1);
+        else
+            dt_text_append_json_number(line, *values++);
+    }
+    dt_text_append(line, "]");
+    return values;
+}
+
 /* A report may be called as the event's own members are: then it is "report.steps". */
+static void open_report(dt_text *line, const char *report) {
+    dt_text name = {0};
+    dt_text_format(&name, "%s%s", has_member(line, report) ? "report." : "", report);
+    dt_text_append(line, ",");
+    dt_text_append_json_string(line, name.failed ? report : name.data);
+    dt_text_append(line, ":");
+    dt_text_free(&name);
+}
+
 static void add_values(dt_text *line, const dt_log_values *values) {
     for (int i = 0; i < values->n; i++) {
-        dt_text name = {0};
-        dt_text_format(&name, "%s%s", has_member(line, values->names[i]) ? "report." : "", values->names[i]);
-        if (!name.failed) add_number(line, name.data, values->values[i]);
-        dt_text_free(&name);
+        open_report(line, values->names[i]);
+        dt_text_append_json_number(line, values->values[i]);
+    }
+    for (int i = 0; i < values->n_arrays; i++) {
+        open_report(line, values->arrays[i].name);
+        add_array(line, values->arrays[i].values, values->arrays[i].n_dims, values->arrays[i].dims);
     }
 }
 

@@ -3,16 +3,97 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
-/* Four decimals tell losses apart; a count of examples has none. */
-static void say_values(dt_text *line, const dt_log_values *values) {
-    for (int i = 0; i < values->n; i++)
-        if (isnan(values->values[i]))
-            dt_text_format(line, "  %s nan", values->names[i]); /* printf would tell one with a sign */
-        else
-            dt_text_format(line, "  %s %.*f", values->names[i], fabs(values->values[i]) < 1000 ? 4 : 0, values->values[i]);
+enum {
+    MOST_IN_LINE = 12, /* numbers of a vector that a line shows, */
+    SHOWN_OF_MORE = 8, /* and of a longer one */
+    MOST_IN_TABLE = 24 /* rows and columns of a matrix that is shown */
+};
+
+/* ---- reports ---- */
+
+static void say_number(dt_text *line, double value, int decimals, int width) {
+    if (isnan(value))
+        dt_text_format(line, "%*s", width, "nan"); /* printf would tell one with a sign */
+    else
+        dt_text_format(line, "%*.*f", width, decimals, value);
 }
+
+/* Four decimals tell losses apart; a count of examples has none. */
+static int decimals_of(double value) { return fabs(value) < 1000 ? 4 : 0; }
+
+static int64_t n_of(const dtrt_report_array *array) {
+    int64_t n = 1;
+    for (int d = 0; d < array->n_dims; d++) n *= array->dims[d];
+    return n;
+}
+
+/* Counts have none, whatever their size. */
+static int decimals_of_all(const dtrt_report_array *array) {
+    int decimals = 0;
+    for (int64_t i = 0; i < n_of(array); i++)
+        if (isfinite(array->values[i]) && array->values[i] != floor(array->values[i])) decimals = 4;
+    return decimals;
+}
+
+/* "  recall [0.8125 0.9000 0.7500]" */
+static void say_vector(dt_text *line, const dtrt_report_array *array) {
+    int64_t n = array->dims[0], shown = n > MOST_IN_LINE ? SHOWN_OF_MORE : n;
+    dt_text_format(line, "  %s [", array->name);
+    for (int64_t i = 0; i < shown; i++) {
+        if (i > 0) dt_text_append(line, " ");
+        say_number(line, array->values[i], decimals_of_all(array), 0);
+    }
+    if (shown < n) dt_text_format(line, " … %" PRId64 " in all", n);
+    dt_text_append(line, "]");
+}
+
+static void say_shape(dt_text *line, const dtrt_report_array *array) {
+    dt_text_format(line, "  %s [", array->name);
+    for (int d = 0; d < array->n_dims; d++) dt_text_format(line, d > 0 ? " × %" PRId64 : "%" PRId64, array->dims[d]);
+    dt_text_append(line, "]");
+}
+
+static bool is_table(const dtrt_report_array *array) {
+    return array->n_dims == 2 && array->dims[0] <= MOST_IN_TABLE && array->dims[1] <= MOST_IN_TABLE;
+}
+
+/* On lines of its own, a row each. */
+static void say_table(dt_text *line, const dtrt_report_array *array) {
+    int decimals = decimals_of_all(array), width = 0;
+    char text[400];
+    for (int64_t i = 0; i < n_of(array); i++) {
+        int n = isfinite(array->values[i]) ? snprintf(text, sizeof text, "%.*f", decimals, array->values[i]) : 4;
+        if (n > width) width = n;
+    }
+    dt_text_format(line, "\n%s:", array->name);
+    for (int64_t i = 0; i < n_of(array); i++) {
+        dt_text_append(line, i % array->dims[1] == 0 ? "\n  " : "  ");
+        say_number(line, array->values[i], decimals, width);
+    }
+}
+
+static void say_values(dt_text *line, const dt_log_values *values) {
+    for (int i = 0; i < values->n; i++) {
+        dt_text_format(line, "  %s ", values->names[i]);
+        say_number(line, values->values[i], decimals_of(values->values[i]), 0);
+    }
+    for (int i = 0; i < values->n_arrays; i++)
+        if (values->arrays[i].n_dims == 1)
+            say_vector(line, &values->arrays[i]);
+        else if (!is_table(&values->arrays[i]))
+            say_shape(line, &values->arrays[i]);
+}
+
+/* What a line has no room for. */
+static void say_tables(dt_text *line, const dt_log_values *values) {
+    for (int i = 0; i < values->n_arrays; i++)
+        if (is_table(&values->arrays[i])) say_table(line, &values->arrays[i]);
+}
+
+/* ---- events ---- */
 
 static void say_duration(dt_text *line, double seconds) {
     int64_t s = (int64_t)(fmin(fmax(seconds, 0), 1e9) + 0.5);
@@ -81,6 +162,7 @@ void dt_log_append_line(const dt_log_event *event, dt_text *line) {
     default: break; /* details */
     }
     if (event->values != NULL) say_values(line, event->values);
+    if (event->values != NULL && event->kind == DT_LOG_EPOCH_DONE) say_tables(line, event->values);
 }
 
 void dt_log_append_progress(const dt_log_epoch *so_far, const dt_log_values *values, dt_text *line) {
@@ -93,5 +175,6 @@ void dt_log_append_progress(const dt_log_epoch *so_far, const dt_log_values *val
         say_duration(line, ((double)so_far->n_steps - (double)so_far->steps) * examples_a_step / so_far->examples_per_second);
         dt_text_append(line, " left");
     }
-    say_values(line, values);
+    dt_log_values numbers = {.n = values->n, .names = values->names, .values = values->values}; /* the live line stays one line */
+    say_values(line, &numbers);
 }

@@ -41,7 +41,7 @@ static dt_status *set(dt_plateau *plateau, const char *setting) {
 }
 
 /* Writes into `text`: "evaluate.loss:rate,factor=0.1". */
-static dt_status *parse(const dt_artifact *artifact, int trains, int evaluate, char *text, dt_plateau *plateau) {
+static dt_status *parse(const dt_artifact *artifact, const int *steps, int n_steps, char *text, dt_plateau *plateau) {
     char *rest = text, *names = strsep(&rest, ","), *colon = strrchr(names, ':');
     dt_text name = {0};
     if (colon == NULL || colon == names || colon[1] == 0 || strcmp(names, "min:") == 0)
@@ -51,7 +51,7 @@ static dt_status *parse(const dt_artifact *artifact, int trains, int evaluate, c
     if (artifact->variables[plateau->variable].tensor.dtype != DT_F32)
         return dt_error(DT_INVALID_ARGUMENT, "--reduce-on-plateau reduces an f32, launch value %s is %s", colon + 1,
                         dt_dtype_name(artifact->variables[plateau->variable].tensor.dtype));
-    DT_TRY(dt_metric_find(artifact, trains, evaluate, names, true, &plateau->metric));
+    DT_TRY(dt_metric_find(artifact, steps, n_steps, names, true, &plateau->metric));
     dt_text_format(&name, "%s:%s", plateau->metric.name, colon + 1);
     plateau->name = dt_text_take(&name);
     if (plateau->name == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
@@ -59,13 +59,13 @@ static dt_status *parse(const dt_artifact *artifact, int trains, int evaluate, c
     return NULL;
 }
 
-dt_status *dt_plateau_find(const dt_artifact *artifact, int trains, int evaluate, const char *text, dt_plateau *plateau) {
+dt_status *dt_plateau_find(const dt_artifact *artifact, const int *steps, int n_steps, const char *text, dt_plateau *plateau) {
     *plateau = (dt_plateau){.factor = 0.1, .patience = 10, .threshold = 1e-4};
     if (text == NULL) return NULL;
     char *copy = dt_allocate(strlen(text) + 1);
     if (copy == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     strcpy(copy, text);
-    dt_status *status = parse(artifact, trains, evaluate, copy, plateau);
+    dt_status *status = parse(artifact, steps, n_steps, copy, plateau);
     dt_release(copy);
     return status;
 }

@@ -24,8 +24,8 @@ typedef struct dt_plateau_state {
 } dt_plateau_state;
 
 /* `text`: "evaluate.loss:rate,factor=0.1,patience=10,min=0,cooldown=0,threshold=1e-4", what follows the name in any order, or left out: these are the
- * defaults. NULL: none is asked for. `trains` and `evaluate` as for dt_metric_find. To be freed after an error too. */
-dt_status *dt_plateau_find(const dt_artifact *artifact, int trains, int evaluate, const char *text, dt_plateau *plateau);
+ * defaults. NULL: none is asked for. `steps` as for dt_metric_find. To be freed after an error too. */
+dt_status *dt_plateau_find(const dt_artifact *artifact, const int *steps, int n_steps, const char *text, dt_plateau *plateau);
 void dt_plateau_free(dt_plateau *plateau);
 
 dt_plateau_state dt_plateau_begin(const dt_plateau *plateau);

@@ -66,7 +66,7 @@ static dt_status *save(training *run) {
     if (run->options->checkpoint_dir == NULL) return NULL;
     dt_reports *reports = dt_runner_reports(run->trainer);
     run->state.n_added = dt_reports_n_added(reports);
-    run->state.n_totals = run->state.n_added > 0 ? dt_reports_n_aggregates(reports) : 0;
+    run->state.n_totals = run->state.n_added > 0 ? dt_reports_n_totals(reports) : 0;
     run->state.totals = (dt_total *)(uintptr_t)dt_reports_totals(reports);
     dt_status *status = run->writer != NULL ? dt_checkpoint_writer_begin(run->writer, &run->state) : give_shares(run);
     run->state.totals = NULL; /* the reports' */
@@ -229,7 +229,7 @@ static dt_status *take_over(training *run, dt_checkpoint_state *saved) {
         run->state.examples = 0;
     }
     if (run->state.examples == 0) return NULL;
-    int n = dt_reports_n_aggregates(reports);
+    int n = dt_reports_n_totals(reports);
     saved->totals = dt_allocate((size_t)n * sizeof *saved->totals);
     if (saved->totals == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     memcpy(saved->totals, dt_reports_totals(reports), (size_t)n * sizeof *saved->totals);
@@ -346,8 +346,9 @@ static dt_status *begin(training *run, dt_checkpoint_state *saved) {
     DT_TRY(dt_run_find_pipeline(run->artifact, options->from, run->step, &run->from));
     run->evaluate = dt_artifact_find_step(run->artifact, "evaluate");
     if (run->evaluate >= 0 && run->artifact->steps[run->evaluate].pipeline < 0) run->evaluate = -1;
-    DT_TRY(dt_metric_find(run->artifact, run->step, run->evaluate, options->keep_best, options->stop_after_no_gain > 0, &run->metric));
-    DT_TRY(dt_plateau_find(run->artifact, run->step, run->evaluate, options->plateau, &run->plateau));
+    const int steps[] = {run->evaluate, run->step}, n = run->evaluate >= 0 ? 2 : 1;
+    DT_TRY(dt_metric_find(run->artifact, steps + 2 - n, n, options->keep_best, options->stop_after_no_gain > 0, &run->metric));
+    DT_TRY(dt_plateau_find(run->artifact, steps + 2 - n, n, options->plateau, &run->plateau));
     run->about = dt_session_options_default();
     run->about.devices = options->devices;
     run->about.no_libraries = options->no_libraries;
@@ -508,7 +509,7 @@ static dt_status *train_epoch(training *run, const dt_checkpoint_state *saved, b
     double began = dt_seconds_now();
     run->idle_before = dt_processes_idle_seconds(run->options->processes);
     DT_TRY(dt_runner_begin(run->trainer, run->data, run->state.epoch, run->state.examples));
-    if (run->state.examples > 0 && saved->n_added > 0 && saved->n_totals == dt_reports_n_aggregates(reports))
+    if (run->state.examples > 0 && saved->n_added > 0 && saved->n_totals == dt_reports_n_totals(reports))
         dt_reports_restore(reports, saved->totals, saved->n_added);
     dt_runner_outcome outcome = DT_RUNNER_RAN;
     start_clock(run);
@@ -538,7 +539,7 @@ static dt_status *evaluate(training *run, bool *whole) {
 
 /* Of the epoch that was. */
 static double value_of(const training *run, const dt_metric *metric) {
-    return dt_runner_value(metric->step == run->step ? run->trainer : run->evaluator, metric->report);
+    return dt_runner_value(metric->step == run->step ? run->trainer : run->evaluator, metric->value);
 }
 
 static dt_status *reduce_on_plateau(training *run) {

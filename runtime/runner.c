@@ -15,8 +15,12 @@ struct dt_runner {
     int step;
     const dt_artifact_step *about;
     bool ignore_bad_index;
-    dt_total *aggregates; /* [n_aggregates] of the last step */
-    double *values;       /* [n_reports] */
+    dt_total *aggregates;      /* [n_totals] of the last step */
+    double *values;            /* [n_values] of all reports */
+    const char **names;        /* [n_numbers] of the reports of one number each */
+    double *numbers;           /* [n_numbers] these */
+    dtrt_report_array *arrays; /* [n_arrays] the others */
+    int n_numbers, n_arrays;
 
     dt_pipeline_batch next; /* fetched ahead */
     bool has_next;
@@ -32,11 +36,32 @@ struct dt_runner {
     double now, waited;                  /* when it was last at work; of that time, waiting for data */
 };
 
+/* Which reports are one number, and which have a shape. */
+static void sort_reports(dt_runner *runner, const dt_artifact *artifact) {
+    const dt_artifact_step *about = runner->about;
+    for (int i = 0; i < about->n_reports; i++) {
+        const dt_artifact_tensor *tensor = &artifact->functions[about->report].results[i].tensor;
+        if (tensor->n_dims == 0)
+            runner->names[runner->n_numbers++] = about->reports[i];
+        else
+            runner->arrays[runner->n_arrays++] =
+                (dtrt_report_array){about->reports[i], tensor->n_dims, tensor->dims, runner->values + about->report_starts[i]};
+    }
+}
+
 static dt_status *fill(dt_runner *runner, const dt_kernels *kernels) {
+    size_t n = (size_t)runner->about->n_reports;
     DT_TRY(dt_reports_create(kernels, runner->step, &runner->reports));
-    runner->aggregates = dt_allocate_zeroed((size_t)runner->about->n_aggregates, sizeof *runner->aggregates);
-    runner->values = dt_allocate_zeroed((size_t)runner->about->n_reports, sizeof *runner->values);
-    return runner->aggregates != NULL && runner->values != NULL ? NULL : dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    runner->aggregates = dt_allocate_zeroed((size_t)dt_reports_n_totals(runner->reports), sizeof *runner->aggregates);
+    runner->values = dt_allocate_zeroed((size_t)dt_reports_n_values(runner->reports), sizeof *runner->values);
+    runner->names = dt_allocate_zeroed(n, sizeof *runner->names);
+    runner->numbers = dt_allocate_zeroed(n, sizeof *runner->numbers);
+    runner->arrays = dt_allocate_zeroed(n, sizeof *runner->arrays);
+    bool complete =
+        runner->aggregates != NULL && runner->values != NULL && runner->names != NULL && runner->numbers != NULL && runner->arrays != NULL;
+    if (!complete) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    sort_reports(runner, dt_kernels_artifact(kernels));
+    return NULL;
 }
 
 dt_status *dt_runner_create(const dt_kernels *kernels, dt_session *session, int step, bool ignore_bad_index, dt_runner **runner) {
@@ -62,6 +87,9 @@ void dt_runner_destroy(dt_runner *runner) {
     dt_reports_destroy(runner->reports);
     dt_release(runner->aggregates);
     dt_release(runner->values);
+    dt_release(runner->names);
+    dt_release(runner->numbers);
+    dt_release(runner->arrays);
     dt_release(runner);
 }
 
@@ -99,17 +127,25 @@ static dt_status *check_indices(dt_runner *runner, int64_t before) {
     return longer;
 }
 
+static bool holds_nan(const dt_runner *runner, int report) {
+    for (int64_t i = runner->about->report_starts[report]; i < runner->about->report_starts[report + 1]; i++)
+        if (isnan(runner->values[i])) return true;
+    return false;
+}
+
 /* An aggregate that is not a number makes a report that is not one. A report can also be 0 / 0 for a batch without weight: that is no failure. */
 static dt_status *check_numbers(dt_runner *runner, int64_t counter) {
     bool wrong = false;
-    for (int i = 0; i < runner->about->n_aggregates; i++) wrong = wrong || (!runner->aggregates[i].is_integer && isnan(runner->aggregates[i].number));
+    const dt_artifact_step *about = runner->about;
+    for (int64_t i = 0; i < dt_reports_n_totals(runner->reports); i++)
+        wrong = wrong || (!runner->aggregates[i].is_integer && isnan(runner->aggregates[i].number));
     if (!wrong) return NULL;
-    dt_log_values values = dt_runner_step_values(runner);
+    dt_reports_evaluate(runner->reports, runner->aggregates, runner->values);
     int report = 0;
-    while (report + 1 < values.n && !isnan(values.values[report])) report++;
-    return dt_error(DT_OUT_OF_RANGE, "%s step %lld: %s is not a number (NaN)%s", runner->about->name, (long long)counter + 1,
-                    values.n > 0 ? values.names[report] : "what it reports",
-                    runner->about->trains ? "; a smaller learning rate may help, and --check-numerics says where it came from" : "");
+    while (report + 1 < about->n_reports && !holds_nan(runner, report)) report++;
+    return dt_error(DT_OUT_OF_RANGE, "%s step %lld: %s is not a number (NaN)%s", about->name, (long long)counter + 1,
+                    about->n_reports > 0 ? about->reports[report] : "what it reports",
+                    about->trains ? "; a smaller learning rate may help, and --check-numerics says where it came from" : "");
 }
 
 static dt_status *fetch(dt_runner *runner) {
@@ -207,16 +243,35 @@ dt_status *dt_runner_bad_indices(dt_runner *runner, int64_t *n) {
     return NULL;
 }
 
-static dt_log_values values_of(dt_runner *runner, const dt_total *totals) {
-    dt_reports_evaluate(runner->reports, totals, runner->values);
-    return (dt_log_values){.n = runner->about->n_reports, .names = runner->about->reports, .values = runner->values};
+const double *dt_runner_step_reports(dt_runner *runner) {
+    dt_reports_evaluate(runner->reports, runner->aggregates, runner->values);
+    return runner->values;
 }
 
-dt_log_values dt_runner_step_values(dt_runner *runner) { return values_of(runner, runner->aggregates); }
+const double *dt_runner_epoch_reports(dt_runner *runner) {
+    dt_reports_evaluate(runner->reports, NULL, runner->values);
+    return runner->values;
+}
 
-dt_log_values dt_runner_epoch_values(dt_runner *runner) { return values_of(runner, NULL); }
+/* Of the values that were worked out last. */
+static dt_log_values sorted_values(dt_runner *runner) {
+    for (int i = 0, k = 0; i < runner->about->n_reports && k < runner->n_numbers; i++)
+        if (runner->names[k] == runner->about->reports[i]) runner->numbers[k++] = runner->values[runner->about->report_starts[i]];
+    return (dt_log_values){
+        .n = runner->n_numbers, .names = runner->names, .values = runner->numbers, .n_arrays = runner->n_arrays, .arrays = runner->arrays};
+}
 
-double dt_runner_value(dt_runner *runner, int report) { return dt_runner_epoch_values(runner).values[report]; }
+dt_log_values dt_runner_step_values(dt_runner *runner) {
+    dt_runner_step_reports(runner);
+    return sorted_values(runner);
+}
+
+dt_log_values dt_runner_epoch_values(dt_runner *runner) {
+    dt_runner_epoch_reports(runner);
+    return sorted_values(runner);
+}
+
+double dt_runner_value(dt_runner *runner, int64_t value) { return dt_runner_epoch_reports(runner)[value]; }
 
 dt_log_epoch dt_runner_summary(const dt_runner *runner, bool complete) {
     double seconds = runner->now - runner->began, after_first = runner->last_done - runner->first_done;

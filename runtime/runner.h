@@ -44,7 +44,10 @@ dt_status *dt_runner_bad_indices(dt_runner *runner, int64_t *n); /* ignored in t
 /* Valid until the next call of either. */
 dt_log_values dt_runner_step_values(dt_runner *runner);  /* of the last step alone */
 dt_log_values dt_runner_epoch_values(dt_runner *runner); /* of the epoch so far */
-double dt_runner_value(dt_runner *runner, int report);   /* of the epoch so far */
+/* All reports of the step one after the other, as dt_artifact_step.report_starts says. */
+const double *dt_runner_step_reports(dt_runner *runner);
+const double *dt_runner_epoch_reports(dt_runner *runner);
+double dt_runner_value(dt_runner *runner, int64_t value); /* one of the last */
 
 /* All but epoch and epochs. */
 dt_log_epoch dt_runner_summary(const dt_runner *runner, bool complete);

@@ -13,10 +13,10 @@ enum {
     ARGUMENT_WEIGHT /* of mean */
 };
 
-/* The axes that `axis: 1` or `axes: [1, 2]` names; all of them by default. */
-static bool resolve_axes(dt_elaborator *e, const dt_object *a, int rank, int64_t **axes, int *n_axes) {
-    bool has_axis = a[ARGUMENT_AXIS].kind != DT_OBJECT_NONE, has_axes = a[ARGUMENT_AXES].kind != DT_OBJECT_NONE;
-    dt_object list = has_axes ? a[ARGUMENT_AXES] : a[ARGUMENT_AXIS];
+bool dt_resolve_axes(dt_elaborator *e, dt_object one, dt_object several, dt_shape shape, const int64_t **resolved, int *n_resolved) {
+    int rank = shape.rank;
+    bool has_axis = one.kind != DT_OBJECT_NONE, has_axes = several.kind != DT_OBJECT_NONE;
+    dt_object list = has_axes ? several : one;
     if (has_axis && has_axes) return dt_elaborator_error(e, e->at, "axis and axes are two ways to say one thing: leave one out"), false;
     bool *reduced = DT_NEW_ARRAY(e->arena, bool, rank);
     if (list.kind == DT_OBJECT_NONE) {
@@ -30,42 +30,55 @@ static bool resolve_axes(dt_elaborator *e, const dt_object *a, int rank, int64_t
             reduced[axis] = true;
         }
     }
-    *axes = DT_NEW_ARRAY(e->arena, int64_t, rank);
-    *n_axes = 0;
+    int64_t *axes = DT_NEW_ARRAY(e->arena, int64_t, rank);
+    *n_resolved = 0;
     for (int d = 0; d < rank; d++)
-        if (reduced[d]) (*axes)[(*n_axes)++] = d;
+        if (reduced[d]) axes[(*n_resolved)++] = d;
+    *resolved = axes;
     return true;
 }
 
+static bool resolve_axes(dt_elaborator *e, const dt_object *a, dt_shape shape, const int64_t **axes, int *n_axes) {
+    return dt_resolve_axes(e, a[ARGUMENT_AXIS], a[ARGUMENT_AXES], shape, axes, n_axes);
+}
+
+bool dt_reduces_batch(dt_shape shape, const int64_t *axes, int n) {
+    for (int i = 0; i < n; i++)
+        if (shape.dims[axes[i]] == DT_BATCH) return true;
+    return false;
+}
+
 static dt_object reduce(dt_elaborator *e, const char *op, dt_object x, const dt_object *a) {
-    int64_t *axes;
+    const int64_t *axes;
     int n_axes;
-    if (!resolve_axes(e, a, x.value->shape.rank, &axes, &n_axes)) return dt_poison();
+    if (!resolve_axes(e, a, x.value->shape, &axes, &n_axes)) return dt_poison();
+    if (e->visit == NULL && dt_reduces_batch(x.value->shape, axes, n_axes)) e->has_reduced_batch = true;
     if (a[ARGUMENT_KEEP].kind != DT_OBJECT_BOOL) return dt_elaborator_fail(e, "keep is true or false");
     return dt_emit_reduce(e, op, x.value, axes, n_axes, a[ARGUMENT_KEEP].b);
 }
 
-/* sum, mean, max, …: of a list at compile time, in a report an aggregator, else an op. */
-static dt_object reduction(dt_elaborator *e, const char *name, const char *op, const dt_object *a, dt_object weight) {
-    if (a[ARGUMENT_X].kind == DT_OBJECT_LIST) return dt_reduce_items(e, name, a[ARGUMENT_X]);
-    if (e->reporting) {
-        if (a[ARGUMENT_AXIS].kind != DT_OBJECT_NONE || a[ARGUMENT_AXES].kind != DT_OBJECT_NONE)
-            return dt_elaborator_fail(e, "an aggregator of a report runs over everything: %s has no axes here", name);
-        return dt_aggregate(e, name, a[ARGUMENT_X], weight);
-    }
-    dt_object x = dt_to_tensor(e, a[ARGUMENT_X], DT_N_DTYPES);
-    return dt_is_poison(x) ? x : reduce(e, op, x, a);
+/* What the aggregator of a report gives; NONE: the function is none here. */
+static dt_object aggregate(dt_elaborator *e, const char *name, const dt_object *a, dt_object weight) {
+    if (a[ARGUMENT_X].kind == DT_OBJECT_LIST || !dt_aggregates_here(e, a[ARGUMENT_X])) return dt_object_none();
+    dt_aggregator aggregator = {a[ARGUMENT_X], a[ARGUMENT_AXIS], a[ARGUMENT_AXES], weight, a[ARGUMENT_KEEP].b};
+    return dt_aggregate(e, name, &aggregator);
 }
-
-static dt_object builtin_sum(dt_elaborator *e, const dt_object *a) { return reduction(e, "sum", "reduce_sum", a, dt_object_none()); }
-static dt_object builtin_max(dt_elaborator *e, const dt_object *a) { return reduction(e, "max", "reduce_max", a, dt_object_none()); }
-static dt_object builtin_min(dt_elaborator *e, const dt_object *a) { return reduction(e, "min", "reduce_min", a, dt_object_none()); }
 
 static dt_object plain_reduction(dt_elaborator *e, const char *name, const char *op, const dt_object *a) {
     if (a[ARGUMENT_X].kind == DT_OBJECT_LIST) return dt_reduce_items(e, name, a[ARGUMENT_X]);
     dt_object x = dt_to_tensor(e, a[ARGUMENT_X], DT_N_DTYPES);
     return dt_is_poison(x) ? x : reduce(e, op, x, a);
 }
+
+/* sum, max, min: of a list at compile time, in a report an aggregator, else an op. */
+static dt_object reduction(dt_elaborator *e, const char *name, const char *op, const dt_object *a) {
+    dt_object total = aggregate(e, name, a, dt_object_none());
+    return total.kind != DT_OBJECT_NONE ? total : plain_reduction(e, name, op, a);
+}
+
+static dt_object builtin_sum(dt_elaborator *e, const dt_object *a) { return reduction(e, "sum", "reduce_sum", a); }
+static dt_object builtin_max(dt_elaborator *e, const dt_object *a) { return reduction(e, "max", "reduce_max", a); }
+static dt_object builtin_min(dt_elaborator *e, const dt_object *a) { return reduction(e, "min", "reduce_min", a); }
 
 static dt_object builtin_product(dt_elaborator *e, const dt_object *a) { return plain_reduction(e, "product", "reduce_product", a); }
 static dt_object builtin_all(dt_elaborator *e, const dt_object *a) { return plain_reduction(e, "all", "reduce_all", a); }
@@ -102,17 +115,18 @@ static dt_object mean_of(dt_elaborator *e, dt_value *value, dt_dtype dtype, cons
         if (dt_is_poison(product)) return product;
         return dt_binary(e, DT_TOKEN_SLASH, reduce(e, "reduce_sum", product, a), reduce(e, "reduce_sum", weight, a));
     }
-    int64_t *axes;
+    const int64_t *axes;
     int n_axes;
     dt_object sum = reduce(e, "reduce_sum", x, a);
     if (!dt_is_poison(sum)) sum = dt_emit_convert(e, sum.value, dtype);
-    if (dt_is_poison(sum) || !resolve_axes(e, a, x.value->shape.rank, &axes, &n_axes)) return dt_poison();
+    if (dt_is_poison(sum) || !resolve_axes(e, a, x.value->shape, &axes, &n_axes)) return dt_poison();
     dt_object divisor = divisor_of(e, x.value, sum.value, axes, n_axes);
     return dt_is_poison(divisor) ? divisor : dt_emit_binary(e, "divide", sum.value, divisor.value);
 }
 
 static dt_object builtin_mean(dt_elaborator *e, const dt_object *a) {
-    if (e->reporting) return reduction(e, "mean", "", a, a[ARGUMENT_WEIGHT]);
+    dt_object total = aggregate(e, "mean", a, a[ARGUMENT_WEIGHT]);
+    if (total.kind != DT_OBJECT_NONE) return total;
     if (a[ARGUMENT_X].kind == DT_OBJECT_LIST) {
         dt_object sum = dt_reduce_items(e, "sum", a[ARGUMENT_X]);
         return dt_binary(e, DT_TOKEN_SLASH, sum, dt_object_int((int64_t)a[ARGUMENT_X].items->n));
@@ -126,7 +140,8 @@ static dt_object builtin_mean(dt_elaborator *e, const dt_object *a) {
 
 static dt_object builtin_last(dt_elaborator *e, const dt_object *a) {
     if (!e->reporting) return dt_elaborator_fail(e, "last stands in a report");
-    return dt_aggregate(e, "last", a[0], dt_object_none());
+    if (!dt_aggregates_here(e, a[0])) return dt_elaborator_fail(e, "last takes a value of the step, this is made of totals");
+    return dt_aggregate(e, "last", &(dt_aggregator){.x = a[0], .axis = dt_object_none(), .axes = dt_object_none()});
 }
 
 static dt_object position(dt_elaborator *e, const char *op, const dt_object *a) {
@@ -141,6 +156,8 @@ static dt_object builtin_argmax(dt_elaborator *e, const dt_object *a) { return p
 static dt_object builtin_argmin(dt_elaborator *e, const dt_object *a) { return position(e, "argmin", a); }
 
 static dt_object builtin_count(dt_elaborator *e, const dt_object *a) {
+    dt_aggregator all = {.x = a[0], .axis = dt_object_none(), .axes = dt_object_none()};
+    if (dt_aggregates_here(e, a[0])) return dt_aggregate(e, "count", &all);
     dt_object x = dt_to_tensor(e, a[0], DT_N_DTYPES);
     return dt_is_poison(x) ? x : dt_emit_count(e, x.value, "valid");
 }
@@ -212,7 +229,7 @@ const dt_builtin dt_builtins_tensor[] = {
     {"any", REDUCTION ")", builtin_any, false},
     {"argmax", "(x, axis: int = -1, keep: bool = false)", builtin_argmax, false},
     {"argmin", "(x, axis: int = -1, keep: bool = false)", builtin_argmin, false},
-    {"count", "(x)", builtin_count, false},
+    {"count", "(x)", builtin_count, true},
     {"reshape", "(x, shape: list)", builtin_reshape, false},
     {"broadcast", "(x, shape: list)", builtin_broadcast, false},
     {"gather", "(x, index, axis: int = 0)", builtin_gather, false},

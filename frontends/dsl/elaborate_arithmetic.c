@@ -184,6 +184,7 @@ static dt_object refuse_type(dt_elaborator *e, const char *what, const char *wor
 static dt_object elementwise(dt_elaborator *e, const dt_op *op, const char *what, const dt_object *operands, size_t n) {
     dt_shape shape = dt_shape_scalar();
     bool flexible = true;
+    if (!dt_report_meets(e, operands, n)) return dt_poison();
     for (size_t k = 0; k < n; k++) {
         if (dt_is_poison(operands[k])) return dt_poison();
         if (operands[k].kind != DT_OBJECT_TENSOR) continue;

@@ -469,21 +469,38 @@ static dt_object evaluate_argument(dt_elaborator *e, const dt_object *callee, co
     return dt_poison();
 }
 
+static dt_actuals evaluate_arguments(dt_elaborator *e, const dt_object *callee, const dt_expression *call) {
+    dt_actuals actuals = {0};
+    for (size_t i = 0; i < call->arguments.n; i++) {
+        const dt_argument *argument = &call->arguments.items[i];
+        dt_actual actual = {.name = argument->name, .span = argument->span, .written = argument->value};
+        actual.object = evaluate_argument(e, callee, argument, i);
+        dt_list_push(e->arena, &actuals, actual);
+    }
+    return actuals;
+}
+
+/* An aggregator's arguments are computed with examples. Where they leave nothing of these, as the recall of each class, they are made of totals. Of
+ * `last` they are the last step's. */
+static dt_actuals evaluate_aggregated(dt_elaborator *e, const dt_object *callee, const dt_expression *call) {
+    dt_function *report = e->function;
+    bool had_reduced_batch = e->has_reduced_batch;
+    e->function = e->step->function;
+    e->reporting = e->has_reduced_batch = false;
+    dt_actuals actuals = evaluate_arguments(e, callee, call);
+    bool of_totals = e->has_reduced_batch && strcmp(callee->callee->name, "last") != 0 && dt_is_of_batch(e, actuals.items[0].object);
+    e->function = report;
+    e->reporting = true;
+    e->has_reduced_batch = had_reduced_batch;
+    return of_totals ? evaluate_arguments(e, callee, call) : actuals;
+}
+
 dt_object dt_evaluate_call(dt_elaborator *e, const dt_expression *call) {
     dt_object callee = dt_value_of(e, call->a);
     if (dt_is_poison(callee)) return callee;
     bool is_builtin = callee.kind == DT_OBJECT_FUNCTION && callee.callee->builtin != NULL;
     if (is_builtin && strcmp(callee.callee->name, "freeze") == 0) return dt_freeze(e, call); /* names parts that may not exist yet */
     bool aggregates = e->reporting && is_builtin && callee.callee->builtin->aggregates;
-    dt_function *function = e->function;
-    if (aggregates) e->function = e->step->function, e->reporting = false;
-    dt_actuals actuals = {0};
-    for (size_t i = 0; i < call->arguments.n; i++) {
-        const dt_argument *argument = &call->arguments.items[i];
-        dt_actual actual = {.name = argument->name, .span = argument->span, .written = argument->value};
-        actual.object = evaluate_argument(e, &callee, argument, i);
-        dt_list_push(e->arena, &actuals, actual);
-    }
-    if (aggregates) e->function = function, e->reporting = true;
+    dt_actuals actuals = aggregates ? evaluate_aggregated(e, &callee, call) : evaluate_arguments(e, &callee, call);
     return call_object(e, callee, actuals.items, actuals.n, call->span, call);
 }

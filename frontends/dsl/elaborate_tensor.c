@@ -37,13 +37,10 @@ static void report_refusal(dt_elaborator *e, const dt_op *op, dt_status *status,
 }
 
 static bool belongs_here(dt_elaborator *e, const dt_value *operand) {
-    if (operand->function == e->function) return true;
+    if (operand->function == e->function || dt_report_holds(e, operand)) return true;
     if (e->function == NULL) {
         dt_diagnostic *error = dt_elaborator_error(e, e->at, "there are no tensors here: this is worked out at compile time");
         dt_diagnostic_help(error, "compute it inside a step or a model");
-    } else if (e->reporting) {
-        dt_diagnostic *error = dt_elaborator_error(e, e->at, "a report is made of totals, this tensor belongs to one step");
-        dt_diagnostic_help(error, "put an aggregator around it: mean(…), sum(…), min(…), max(…) or last(…)");
     } else if (e->function == e->init) {
         dt_elaborator_error(e, e->at, "an initial value cannot depend on what a step computes");
     } else {
@@ -63,18 +60,24 @@ dt_object dt_emit(dt_elaborator *e, const char *name, dt_value *const *operands,
         dt_diagnostic_help(error, "compute it inside a step or a model");
         return dt_poison();
     }
+    dt_function *function = e->function;
+    if (dt_is_in_report(e)) {
+        dt_value **own = dt_arena_copy(e->arena, operands, (size_t)n_operands * sizeof *own);
+        function = dt_report_place(e, op, own, n_operands, settings, n_settings);
+        if (function == NULL) return dt_poison();
+        operands = own;
+    }
     dt_attribute *attributes = DT_NEW_ARRAY(e->arena, dt_attribute, op->n_attributes);
     for (int i = 0; i < op->n_attributes; i++) attributes[i] = op->attributes[i].standard;
     int precision = dt_op_attribute_index(op, "precision"); /* of steps alone: weights and data begin alike with any */
-    if (precision >= 0 && operands[0]->dtype == DT_F32 && e->function->role == DT_ROLE_STEP)
-        attributes[precision].s = dt_precision_name(e->precision);
+    if (precision >= 0 && operands[0]->dtype == DT_F32 && function->role == DT_ROLE_STEP) attributes[precision].s = dt_precision_name(e->precision);
     for (size_t i = 0; i < n_settings; i++) {
         int index = dt_op_attribute_index(op, settings[i].name);
         assert(index >= 0);
         attributes[index] = settings[i].value;
     }
     dt_location location = dt_elaborator_location(e, e->at);
-    dt_builder builder = {.function = e->function, .before = e->before, .n_locations = 1, .locations = &location};
+    dt_builder builder = {.function = function, .before = function == e->function ? e->before : NULL, .n_locations = 1, .locations = &location};
     dt_value *value;
     dt_status *status = dt_build(&builder, op, operands, n_operands, attributes, &value);
     if (status != NULL) {
@@ -157,8 +160,11 @@ dt_object dt_emit_broadcast(dt_elaborator *e, dt_value *x, dt_shape shape) {
 }
 
 dt_object dt_emit_count(dt_elaborator *e, dt_value *x, const char *field) {
-    int64_t per_row = dt_shape_elements_per_row(x->shape);
-    if (dt_shape_batch_axis(x->shape) < 0) return dt_emit_constant(e, DT_I64, dt_object_int(per_row), dt_shape_scalar());
+    return dt_emit_elements(e, dt_shape_elements_per_row(x->shape), dt_shape_batch_axis(x->shape) >= 0 ? field : NULL);
+}
+
+dt_object dt_emit_elements(dt_elaborator *e, int64_t per_row, const char *field) {
+    if (field == NULL) return dt_emit_constant(e, DT_I64, dt_object_int(per_row), dt_shape_scalar());
     dt_object rows = dt_emit_launch(e, field);
     if (dt_is_poison(rows) || per_row == 1) return rows;
     dt_object factor = dt_emit_constant(e, DT_I64, dt_object_int(per_row), dt_shape_scalar());

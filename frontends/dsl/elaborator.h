@@ -10,7 +10,8 @@
  *   elaborate_type.c        types of parameters and results, shape variables
  *   elaborate_layer.c       instances of layers and models, their paths, parameters and states
  *   elaborate_scan.c        scan: a body elaborated once, between the begin and the end of a loop
- *   elaborate_step.c        steps, reports
+ *   elaborate_step.c        steps
+ *   elaborate_report.c      reports: totals, and what is made of them
  *   elaborate_train.c       objective, grad, optimizers
  *   elaborate_data.c        pipelines
  *   elaborate_text.c        functions of text in pipelines
@@ -144,6 +145,9 @@ typedef struct dt_counted {
 
 typedef struct dt_summed {
     const dt_value *x;
+    const int64_t *axes;
+    int n_axes;
+    bool keep;
     dt_object total;
 } dt_summed;
 
@@ -228,7 +232,9 @@ struct dt_elaborator {
     dt_step_work *step;       /* NULL outside steps */
     dt_example_work *example; /* NULL outside functions of map and filter */
     bool training;
-    bool reporting;                       /* building the report function: mean, sum, … are aggregators */
+    bool in_report;                       /* a report is being worked out: of values of the step and of totals */
+    bool reporting;                       /* and not an aggregator's argument: mean, sum, … are aggregators */
+    bool has_reduced_batch;               /* that argument reduces the batch */
     dt_span at;                           /* of the expression at work, in frame->file */
     DT_LIST(dt_variable_state) variables; /* as module->variables */
     DT_LIST(dt_instance *) models;
@@ -314,6 +320,8 @@ bool dt_literal_fits(dt_object literal, dt_dtype dtype); /* an int within limits
 dt_attribute dt_literal_number(dt_object literal);       /* of INT, FLOAT and BOOL */
 const char *dt_literal_misfit(dt_elaborator *e, dt_object literal, dt_dtype dtype); /* "300 does not fit in u8, which holds 0 to 255" */
 dt_object dt_emit_launch(dt_elaborator *e, const char *field);                      /* i64 scalar */
+/* per_row for each row that `field` counts, valid or global_batch; NULL: per_row alone. An i64 scalar. */
+dt_object dt_emit_elements(dt_elaborator *e, int64_t per_row, const char *field);
 dt_object dt_emit_reshape(dt_elaborator *e, dt_value *x, dt_shape shape);
 dt_object dt_emit_broadcast(dt_elaborator *e, dt_value *x, dt_shape shape); /* by NumPy's rule: must be possible */
 dt_object dt_emit_unary(dt_elaborator *e, const char *op, dt_value *x);
@@ -409,9 +417,27 @@ void dt_record_function_layer(dt_elaborator *e, const dt_callee *callee, int fir
 /* ---- steps ---- */
 void dt_elaborate_step(dt_elaborator *e, const dt_declaration *declaration);
 void dt_elaborate_uncalled(dt_elaborator *e, dt_object function); /* alone, on stand-ins of what its head declares, for its mistakes */
+void dt_finish_writes(dt_elaborator *e);                          /* what the function wrote, at its end */
+
+/* ---- reports ---- */
 void dt_run_report(dt_elaborator *e, const dt_statement *statement);
-dt_object dt_aggregate(dt_elaborator *e, const char *kind, dt_object x, dt_object weight); /* mean, sum, min, max, last */
-void dt_finish_writes(dt_elaborator *e);                                                   /* what the function wrote, at its end */
+bool dt_is_in_report(const dt_elaborator *e); /* whether what is emitted now is of a report statement: of the step, or of totals */
+/* Whether a value may be used in the report statement that is being worked out: it is the step's, or made of totals. */
+bool dt_report_holds(const dt_elaborator *e, const dt_value *value);
+/* In a report statement: the function that a value of these operands goes to; constants among them are replaced by their like there. NULL: reported.
+ */
+dt_function *dt_report_place(dt_elaborator *e, const dt_op *op, dt_value **operands, int n, const dt_named_attribute *settings, size_t n_settings);
+/* Whether these can be operands of one value in a report: none of them is an example's beside a total. false: reported. */
+bool dt_report_meets(dt_elaborator *e, const dt_object *operands, size_t n);
+/* Whether mean(x), sum(x), … run over the epoch here: not in an aggregator's argument, and not of totals. */
+bool dt_aggregates_here(const dt_elaborator *e, dt_object x);
+typedef struct dt_aggregator { /* mean(x, axis: 0, weight: w) */
+    dt_object x, axis, axes, weight;
+    bool keep;
+} dt_aggregator;
+/* kind: mean, sum, min, max, last or count. NONE: it leaves the batch, and so is no aggregator. */
+dt_object dt_aggregate(dt_elaborator *e, const char *kind, const dt_aggregator *a);
+bool dt_is_of_batch(const dt_elaborator *e, dt_object x); /* a tensor of the step that a batch as a whole gives, not each example */
 
 /* ---- training ---- */
 bool dt_declaration_trains(dt_elaborator *e, const dt_declaration *step); /* does it call minimize or apply, itself or through a fn? */
@@ -458,6 +484,9 @@ struct dt_builtin {
     dt_builtin_function *function;
     bool aggregates; /* in a report it is an aggregator: its arguments belong to the step */
 };
+/* The axes that `axis: 1` or `axes: [1, 2]` names, in order; all of them where both are NONE. false: reported. */
+bool dt_resolve_axes(dt_elaborator *e, dt_object axis, dt_object axes, dt_shape shape, const int64_t **resolved, int *n);
+bool dt_reduces_batch(dt_shape shape, const int64_t *axes, int n);
 /* Each ends with a row without name. */
 extern const dt_builtin dt_builtins_general[], dt_builtins_tensor[], dt_builtins_einsum[], dt_builtins_training[];
 const dt_builtin *dt_find_builtin(const char *name);

@@ -94,7 +94,7 @@ def training(reports: Sequence[Report]) -> str:
     """A row for each epoch; below, for each kind of report, its curves of training and evaluation."""
     if not reports:
         return "<div>a training that has not begun</div>"
-    names = list(dict.fromkeys(name for report in reports for name in report))
+    names = list(dict.fromkeys(name for report in reports for name in report if isinstance(report[name], float)))
     rows = [[str(report.epoch), *(f"{report[name]:.4f}" if name in report else "" for name in names), f"{report.examples:,}", f"{report.seconds:.2f}",
              f"{report.examples_per_second:,.0f}"] for report in reports]
     table = _table(["epoch", *names, "examples", "seconds", "examples/s"], rows, 0)

@@ -250,7 +250,7 @@ class Session(_dt.Session):
                 return
 
     def _pass(self, batches: Iterable[Any], step: str, progress: bool | None, epoch: int = 0, epochs: int = 0,
-              last: int | None = None) -> tuple[dict[str, float], int]:
+              last: int | None = None) -> tuple[dict[str, Any], int]:
         """Runs a step on all batches, or until the session has done `last` training steps: what it reports of them all, and of how many examples."""
         inputs = self._inputs(step)
         bars = Bars(self._shows(progress))
@@ -262,7 +262,7 @@ class Session(_dt.Session):
                 arrays = self._named(step, inputs, batch)
                 values = self.step(step, **arrays)
                 examples += max((len(array) for array in arrays.values() if getattr(array, "ndim", 1)), default=0)
-                bars.show(step, epoch, epochs, n, n_batches, {name: value for name, value in values.items() if isinstance(value, float)})
+                bars.show(step, epoch, epochs, n, n_batches, values)
                 if last is not None and self.n_steps >= last:
                     break
         finally:
@@ -296,8 +296,8 @@ class Session(_dt.Session):
     # ---- evaluation and prediction ----
 
     def evaluate(self, batches: Iterable[Any] | Mapping[str, Any] | None = None, *, step: str = "evaluate", data: str | None = None, progress: bool | None = None,
-                 **inputs: Any) -> dict[str, float]:
-        """Run a step that does not train over all of its data, and return what it reports.
+                 **inputs: Any) -> dict[str, Any]:
+        """Run a step that does not train over all of its data, and return what it reports: floats, and arrays of reports with a shape.
 
         The data is the program's own, its pipeline `data` or that of the step; or `batches`, as of `train`; or arrays, one for each input by its
         name, of any number of rows, the same in all processes. A mapping of them is the same, for inputs that are named like a parameter of this:

@@ -11,8 +11,16 @@ from dt import html
 log = logging.getLogger("dt")
 
 
-class Report(Mapping[str, float]):
-    """What an epoch reported, by name: `report["loss"]` is of training, `report["evaluate.loss"]` of the evaluation after it."""
+def numbers(values: Mapping[str, Any]) -> dict[str, float]:
+    """Those of the reports that are one number each."""
+    return {name: value for name, value in values.items() if isinstance(value, float)}
+
+
+class Report(Mapping[str, Any]):
+    """What an epoch reported, by name: `report["loss"]` is of training, `report["evaluate.loss"]` of the evaluation after it.
+
+    A report is a float, or a NumPy array where it has a shape, as a confusion matrix has.
+    """
 
     epoch: int
     """From 1."""
@@ -27,13 +35,13 @@ class Report(Mapping[str, float]):
     data_wait: float
     """Part of `seconds` that was spent waiting for data, 0 to 1."""
 
-    def __init__(self, values: Mapping[str, float], *, epoch: int, step: int, examples: int, seconds: float, examples_per_second: float,
+    def __init__(self, values: Mapping[str, Any], *, epoch: int, step: int, examples: int, seconds: float, examples_per_second: float,
                  data_wait: float) -> None:
         self._values = dict(values)
         self.epoch, self.step, self.examples = epoch, step, examples
         self.seconds, self.examples_per_second, self.data_wait = seconds, examples_per_second, data_wait
 
-    def __getitem__(self, name: str) -> float:
+    def __getitem__(self, name: str) -> Any:
         return self._values[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -43,7 +51,7 @@ class Report(Mapping[str, float]):
         return len(self._values)
 
     def __repr__(self) -> str:
-        values = "".join(f"  {name} {value:.4f}" for name, value in self.items())
+        values = "".join(f"  {name} {value:.4f}" for name, value in numbers(self).items())
         return f"epoch {self.epoch}  {self.examples:,} examples  {self.seconds:.2f} s{values}"
 
 
@@ -98,7 +106,7 @@ class Bars:
             return None
         return tqdm  # type: ignore[no-any-return]
 
-    def show(self, step: str, epoch: int, epochs: int, steps: int, n_steps: int, values: Mapping[str, float]) -> None:
+    def show(self, step: str, epoch: int, epochs: int, steps: int, n_steps: int, values: Mapping[str, Any]) -> None:
         """Where a pass is: `steps` of `n_steps`, 0 where that is not known. `epoch` 0: it is of none."""
         if self._create is None:
             return
@@ -107,7 +115,7 @@ class Bars:
             of = f" {epoch}/{epochs}" if epochs else f" {epoch}" if epoch else ""
             self._bar = self._create(total=n_steps or None, desc=f"{step}{of}", unit=" steps")
             self._shown = (step, epoch)
-        self._bar.set_postfix({name: f"{value:.4f}" for name, value in values.items()}, refresh=False)
+        self._bar.set_postfix({name: f"{value:.4f}" for name, value in numbers(values).items()}, refresh=False)
         self._bar.update(steps - self._bar.n)
 
     def close(self) -> None:
@@ -132,7 +140,7 @@ class Epochs:
         self._step = step
         self.bars = Bars(progress)
         self._trained: Mapping[str, Any] | None = None
-        self._values: dict[str, float] = {}
+        self._values: dict[str, Any] = {}
 
     def __call__(self, event: Mapping[str, Any]) -> None:
         remark(event)

@@ -81,7 +81,7 @@ typedef struct dtpy_step {
     PyObject *name;
     dtrt_step_info info;
     PyObject **inputs, **results, **reports; /* their names */
-    dtrt_tensor *input_tensors, *result_tensors;
+    dtrt_tensor *input_tensors, *result_tensors, *report_tensors;
 } dtpy_step;
 
 typedef struct dtpy_program {

@@ -23,22 +23,12 @@ static bool read_tensors(const dtpy_module *module, const dtrt_program *program,
     return true;
 }
 
-static bool read_reports(const dtpy_module *module, const dtrt_program *program, int step, dtpy_step *read) {
-    read->reports = PyMem_Calloc((size_t)read->info.n_reports + 1, sizeof *read->reports);
-    if (read->reports == NULL) return PyErr_NoMemory(), false;
-    for (int i = 0; i < read->info.n_reports; i++) {
-        const char *name;
-        if (dtpy_raise(module, dtrt_describe_report(program, step, i, &name)) || !intern(name, &read->reports[i])) return false;
-    }
-    return true;
-}
-
 static bool read_step(const dtpy_module *module, const dtrt_program *program, int step, dtpy_step *read) {
     read->info = DTRT_INIT(dtrt_step_info);
     return !dtpy_raise(module, dtrt_describe_step(program, step, &read->info)) && intern(read->info.name, &read->name) &&
            read_tensors(module, program, step, read->info.n_inputs, dtrt_describe_input, &read->inputs, &read->input_tensors) &&
            read_tensors(module, program, step, read->info.n_results, dtrt_describe_result, &read->results, &read->result_tensors) &&
-           read_reports(module, program, step, read);
+           read_tensors(module, program, step, read->info.n_reports, dtrt_describe_report_shape, &read->reports, &read->report_tensors);
 }
 
 static bool read_steps(dtpy_program *self) {
@@ -85,6 +75,7 @@ static void deallocate(PyObject *object) {
         free_names(step->reports);
         PyMem_Free(step->input_tensors);
         PyMem_Free(step->result_tensors);
+        PyMem_Free(step->report_tensors);
     }
     PyMem_Free(self->steps);
     dtrt_close(self->program);

@@ -89,21 +89,27 @@ static bool put(PyObject *dict, PyObject *name, PyObject *value) {
     return is_put;
 }
 
-static bool put_values(const dtpy_step *step, const double *values, PyObject *dict) {
-    for (int i = 0; i < step->info.n_reports; i++)
-        if (!put(dict, step->reports[i], PyFloat_FromDouble(values[i]))) return false;
-    return true;
+typedef dt_status *report_reader(dtrt_session *session, int step, int report, double *values, size_t n);
+
+/* A float, or an array of the report's shape. */
+static PyObject *read_report(dtpy_session *self, int index, int report, report_reader *read) {
+    const dtrt_tensor *shape = &self->program->steps[index].report_tensors[report];
+    double number;
+    if (shape->n_dims == 0) return dtpy_raise(self->module, read(self->session, index, report, &number, 1)) ? NULL : PyFloat_FromDouble(number);
+    PyObject *memory = dtpy_memory_create(self->module, shape->dtype, shape->n_dims, shape->dims, 0, NULL, NULL), *array = NULL;
+    if (memory == NULL) return NULL;
+    dt_status *status = read(self->session, index, report, dtpy_memory_data(memory), dtpy_memory_bytes(memory) / sizeof(double));
+    if (!dtpy_raise(self->module, status)) array = PyObject_CallFunctionObjArgs(self->as_array, memory, NULL);
+    Py_DECREF(memory);
+    return array;
 }
 
 /* Its reports, of the last step or in total, as a dict. */
-static PyObject *read_reports(dtpy_session *self, int index, dt_status *(*read)(dtrt_session *session, int step, double *values)) {
+static PyObject *read_reports(dtpy_session *self, int index, report_reader *read) {
     const dtpy_step *step = &self->program->steps[index];
-    double few[8], *values = step->info.n_reports <= 8 ? few : PyMem_Malloc(sizeof(double) * (size_t)step->info.n_reports);
-    if (values == NULL) return PyErr_NoMemory();
-    PyObject *dict = NULL;
-    if (step->info.n_reports == 0 || !dtpy_raise(self->module, read(self->session, index, values))) dict = PyDict_New();
-    if (dict != NULL && !put_values(step, values, dict)) Py_CLEAR(dict);
-    if (values != few) PyMem_Free(values);
+    PyObject *dict = PyDict_New();
+    for (int i = 0; dict != NULL && i < step->info.n_reports; i++)
+        if (!put(dict, step->reports[i], read_report(self, index, i, read))) Py_CLEAR(dict);
     return dict;
 }
 
@@ -120,7 +126,7 @@ static PyObject *read_result(dtpy_session *self, int index, int result, int64_t 
 /* What the step reports and returns. */
 static PyObject *collect(dtpy_session *self, int index, int64_t rows) {
     const dtpy_step *step = &self->program->steps[index];
-    PyObject *dict = read_reports(self, index, dtrt_reports);
+    PyObject *dict = read_reports(self, index, dtrt_report_values);
     for (int i = 0; dict != NULL && i < step->info.n_results; i++)
         if (!put(dict, step->results[i], read_result(self, index, i, rows))) Py_CLEAR(dict);
     return dict;
@@ -187,7 +193,7 @@ static const char step_text[] = "step($self, name, arrays=None, /, **inputs)\n--
                                 "TensorFlow, JAX. It is read where\n"
                                 "it is, unless it is not contiguous. Its element type and shape are those of the program; nothing is cast. The "
                                 "result is a dict: a float for each\n"
-                                "report, of this batch alone, and a NumPy array for each result.\n";
+                                "report, of this batch alone, or a NumPy array where it has a shape, and a NumPy array for each result.\n";
 
 static PyObject *step(PyObject *object, PyObject *const *values, Py_ssize_t n_values, PyObject *names) {
     dtpy_session *self = (dtpy_session *)object;
@@ -205,7 +211,7 @@ static PyObject *step(PyObject *object, PyObject *const *values, Py_ssize_t n_va
 static PyObject *totals(PyObject *object, PyObject *name) {
     dtpy_session *self = (dtpy_session *)object;
     int index = dtpy_is_open(self) ? dtpy_find_step(self->program, name) : -1;
-    return index >= 0 ? read_reports(self, index, dtrt_totals) : NULL;
+    return index >= 0 ? read_reports(self, index, dtrt_total_values) : NULL;
 }
 
 static PyObject *reset_totals(PyObject *object, PyObject *name) {

@@ -1,6 +1,8 @@
 /* session_runs: training and evaluation over a program's own data, and the events that are told meanwhile. */
 #include "python/extension/extension.h"
 
+#include <string.h>
+
 /* ---- events ---- */
 
 /* dict[name] = value, which is taken over. */
@@ -14,10 +16,21 @@ static bool put_text(PyObject *dict, const char *name, const char *text) { retur
 static bool put_integer(PyObject *dict, const char *name, int64_t number) { return put(dict, name, PyLong_FromLongLong(number)); }
 static bool put_number(PyObject *dict, const char *name, double number) { return put(dict, name, PyFloat_FromDouble(number)); }
 
-static bool put_values(PyObject *dict, const dtrt_event *event) {
+static PyObject *copy_array(const dtpy_session *self, const dtrt_report_array *array) {
+    PyObject *memory = dtpy_memory_create(self->module, DTRT_F64, array->n_dims, array->dims, 0, NULL, NULL), *copy = NULL;
+    if (memory == NULL) return NULL;
+    memcpy(dtpy_memory_data(memory), array->values, dtpy_memory_bytes(memory));
+    copy = PyObject_CallFunctionObjArgs(self->as_array, memory, NULL);
+    Py_DECREF(memory);
+    return copy;
+}
+
+static bool put_values(const dtpy_session *self, PyObject *dict, const dtrt_event *event) {
     PyObject *values = PyDict_New();
     for (int i = 0; values != NULL && i < event->n_values; i++)
         if (!put_number(values, event->names[i], event->values[i])) Py_CLEAR(values);
+    for (int i = 0; values != NULL && i < event->n_arrays; i++)
+        if (!put(values, event->arrays[i].name, copy_array(self, &event->arrays[i]))) Py_CLEAR(values);
     return put(dict, "values", values);
 }
 
@@ -26,7 +39,7 @@ static const char *const kinds[] = {
     [DTRT_EVENT_CHECKPOINT] = "checkpoint", [DTRT_EVENT_RESULT] = "result", [DTRT_EVENT_REMARK] = "remark",     [DTRT_EVENT_END] = "end"};
 
 /* What dt.training reads of an event. */
-static PyObject *describe_event(const dtrt_event *event) {
+static PyObject *describe_event(const dtpy_session *self, const dtrt_event *event) {
     PyObject *dict = PyDict_New();
     if (dict == NULL) return NULL;
     bool is_whole = put_text(dict, "kind", kinds[event->kind]) && put_text(dict, "what", event->what) &&
@@ -36,7 +49,7 @@ static PyObject *describe_event(const dtrt_event *event) {
                     put_integer(dict, "steps_per_epoch", event->steps_per_epoch) && put_integer(dict, "examples", event->examples) &&
                     put(dict, "complete", PyBool_FromLong(event->complete)) && put_number(dict, "seconds", event->seconds) &&
                     put_number(dict, "examples_per_second", event->examples_per_second) && put_number(dict, "data_wait", event->data_wait) &&
-                    put_values(dict, event);
+                    put_values(self, dict, event);
     if (!is_whole) Py_CLEAR(dict);
     return dict;
 }
@@ -45,7 +58,7 @@ static PyObject *describe_event(const dtrt_event *event) {
 static bool tell(const dtpy_session *self, const dtrt_event *event) {
     if (PyErr_CheckSignals() < 0) return false;
     if (self->listener == NULL || self->listener == Py_None) return true;
-    PyObject *described = describe_event(event);
+    PyObject *described = describe_event(self, event);
     PyObject *answer = described != NULL ? PyObject_CallFunctionObjArgs(self->listener, described, NULL) : NULL;
     Py_XDECREF(described);
     Py_XDECREF(answer);

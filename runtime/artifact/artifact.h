@@ -157,15 +157,17 @@ typedef struct dt_artifact_function {
 
 typedef struct dt_artifact_step {
     const char *name;
-    int function; /* its first n_aggregates results are 0-d and replicated; the others are the named results */
-    int report;   /* function, or -1: no reports. One f64[] input an aggregate, one f64[] result a report */
+    int function; /* its first n_aggregates results have no rows and are replicated; the others are the named results */
+    int report;   /* function, or -1: no reports. One f64 input an aggregate, of its shape, one f64 result a report */
     int pipeline; /* or -1: no `from` */
     bool trains;
     int64_t n_trained; /* elements of the parameters that it changes */
     int n_aggregates;
     const dt_aggregate_kind *aggregates;
+    const int64_t *aggregate_starts; /* [n_aggregates + 1]: of each one's numbers among the totals of the step; last, how many these are */
     int n_reports;
-    const char *const *reports; /* names */
+    const char *const *reports;   /* names */
+    const int64_t *report_starts; /* [n_reports + 1]: likewise among the values of its reports */
 } dt_artifact_step;
 
 typedef enum dt_argument_kind {

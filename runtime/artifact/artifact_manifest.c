@@ -252,15 +252,32 @@ static dt_status *read_pipelines(dt_artifact_reader *reader, const dt_json *root
 
 /* ---- steps ---- */
 
-static bool is_f64_scalar(const dt_artifact_tensor *tensor) { return tensor->dtype == DT_F64 && tensor->n_dims == 0; }
+enum {
+    MOST_NUMBERS = 1 << 30 /* of the aggregates of a step, and of its reports */
+};
 
-/* The report function takes one float64 an aggregate and gives one a report. */
-static dt_status *check_report(const dt_artifact_reader *reader, const dt_json *item, const dt_artifact_step *step) {
+static bool is_fixed(const dt_artifact_tensor *tensor) { return !tensor->has_rows && !tensor->has_all_rows; }
+
+static bool is_fixed_f64(const dt_artifact_tensor *tensor) { return tensor->dtype == DT_F64 && is_fixed(tensor); }
+
+static int64_t n_numbers(const dt_artifact_tensor *tensor) { return tensor->row_bytes / (int64_t)dt_dtype_bytes(tensor->dtype); }
+
+/* The report function takes a float64 tensor an aggregate, of its shape, and gives one a report. */
+static dt_status *check_report(dt_artifact_reader *reader, const dt_json *item, dt_artifact_step *step) {
     const dt_artifact_function *report = &reader->artifact->functions[step->report];
+    const dt_artifact_result *aggregates = reader->artifact->functions[step->function].results;
     bool fits = report->n_inputs == step->n_aggregates && report->n_results == step->n_reports;
-    for (int i = 0; fits && i < report->n_inputs; i++) fits = is_f64_scalar(&report->inputs[i]);
-    for (int i = 0; fits && i < report->n_results; i++) fits = is_f64_scalar(&report->results[i].tensor);
-    return fits ? NULL : dt_json_wrong(item, "%s does not take the step's aggregates and give its reports", report->name);
+    for (int i = 0; fits && i < report->n_inputs; i++)
+        fits = is_fixed_f64(&report->inputs[i]) && n_numbers(&report->inputs[i]) == n_numbers(&aggregates[i].tensor);
+    for (int i = 0; fits && i < report->n_results; i++) fits = is_fixed_f64(&report->results[i].tensor);
+    if (!fits) return dt_json_wrong(item, "%s does not take the step's aggregates and give its reports", report->name);
+    int64_t *starts = DT_NEW_ARRAY(reader->arena, int64_t, step->n_reports + 1);
+    for (int i = 0; i < step->n_reports; i++) {
+        starts[i + 1] = starts[i] + n_numbers(&report->results[i].tensor);
+        if (starts[i + 1] > MOST_NUMBERS) return dt_json_wrong(item, "%s gives too many numbers", report->name);
+    }
+    step->report_starts = starts;
+    return NULL;
 }
 
 static dt_status *read_aggregates(dt_artifact_reader *reader, const dt_json *item, dt_artifact_step *step) {
@@ -270,13 +287,17 @@ static dt_status *read_aggregates(dt_artifact_reader *reader, const dt_json *ite
     if (step->n_aggregates > function->n_results)
         return dt_json_wrong(&array, "%d aggregates, but %s has %d results", step->n_aggregates, function->name, function->n_results);
     dt_aggregate_kind *aggregates = DT_NEW_ARRAY(reader->arena, dt_aggregate_kind, step->n_aggregates);
+    int64_t *starts = DT_NEW_ARRAY(reader->arena, int64_t, step->n_aggregates + 1);
     step->aggregates = aggregates;
+    step->aggregate_starts = starts;
     for (dt_json kind = dt_json_first(&array); kind.value != NULL; dt_json_next(&kind)) {
         int choice;
         DT_TRY(dt_json_as_word(&kind, dt_aggregate_names(), DT_N_AGGREGATES, &choice));
         aggregates[kind.index] = (dt_aggregate_kind)choice;
         const dt_artifact_result *result = &function->results[kind.index];
-        if (result->tensor.n_dims != 0) return dt_json_wrong(&kind, "result %d of %s is no scalar", kind.index, function->name);
+        if (!is_fixed(&result->tensor)) return dt_json_wrong(&kind, "result %d of %s is of the batch", kind.index, function->name);
+        starts[kind.index + 1] = starts[kind.index] + n_numbers(&result->tensor);
+        if (starts[kind.index + 1] > MOST_NUMBERS) return dt_json_wrong(&kind, "%s has too many totals", function->name);
     }
     return NULL;
 }
@@ -292,6 +313,7 @@ static dt_status *read_reports(dt_artifact_reader *reader, const dt_json *item, 
         reports[name.index] = dt_arena_string(reader->arena, string);
     }
     step->report = -1;
+    step->report_starts = DT_NEW_ARRAY(reader->arena, int64_t, 1);
     if (!dt_json_has(item, "report")) return step->n_reports == 0 ? NULL : dt_json_wrong(item, "reports, but no report function");
     DT_TRY(read_function_name(reader, item, "report", DT_ROLE_REPORT, &step->report));
     return check_report(reader, item, step);

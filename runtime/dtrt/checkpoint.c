@@ -34,7 +34,7 @@ static dt_status *describe(const dtrt_session *session, dt_checkpoint_state *sta
     if (session->trained_step < 0 || session->progress.examples == 0) return NULL;
     dt_reports *reports = dt_runner_reports(session->steps[session->trained_step].runner);
     state->n_added = dt_reports_n_added(reports);
-    state->n_totals = state->n_added > 0 ? dt_reports_n_aggregates(reports) : 0;
+    state->n_totals = state->n_added > 0 ? dt_reports_n_totals(reports) : 0;
     state->totals = (dt_total *)(uintptr_t)dt_reports_totals(reports);
     return NULL;
 }
@@ -166,7 +166,7 @@ static dt_status *make_runners(dtrt_session *session) {
 /* The totals of an epoch that was under way. */
 static void restore_totals(const dtrt_session *session, int step, const dt_checkpoint_state *state) {
     dt_reports *reports = dt_runner_reports(session->steps[step].runner);
-    if (state->n_added > 0 && state->n_totals == dt_reports_n_aggregates(reports)) dt_reports_restore(reports, state->totals, state->n_added);
+    if (state->n_added > 0 && state->n_totals == dt_reports_n_totals(reports)) dt_reports_restore(reports, state->totals, state->n_added);
 }
 
 static void go_on(dtrt_session *session, dt_checkpoint_state *state) {

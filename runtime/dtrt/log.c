@@ -15,6 +15,8 @@ static void take_values(dtrt_event *event, const dt_log_values *values) {
     event->n_values = values->n;
     event->names = values->names;
     event->values = values->values;
+    event->n_arrays = values->n_arrays;
+    event->arrays = values->arrays;
 }
 
 static dtrt_event of_start(const dt_log_start *start) {
@@ -114,7 +116,7 @@ typedef struct parts {
 static const char *or_empty(const char *text) { return text != NULL ? text : ""; }
 
 static dt_log_event to_log(const dtrt_event *event, parts *of) {
-    of->values = (dt_log_values){event->n_values, event->names, event->values};
+    of->values = (dt_log_values){event->n_values, event->names, event->values, event->n_arrays, event->arrays};
     of->start = (dt_log_start){.program = or_empty(event->program),
                                .step = or_empty(event->step),
                                .level = or_empty(event->level),
@@ -159,14 +161,31 @@ static dt_log_event to_log(const dtrt_event *event, parts *of) {
     return (dt_log_event){.kind = DT_LOG_ENDED, .end = &of->end};
 }
 
+enum {
+    MOST_DIMS = 64 /* of a report in an event of the caller's making */
+};
+
+static dt_status *check_array(const dtrt_report_array *array) {
+    DT_TRY(dt_api_need(array->name, "dtrt_event.arrays[i].name"));
+    if (array->n_dims < 1 || array->n_dims > MOST_DIMS)
+        return dt_error(DT_INVALID_ARGUMENT, "dtrt_event: %s has %d dimensions", array->name, array->n_dims);
+    DT_TRY(dt_api_need(array->dims, "dtrt_event.arrays[i].dims"));
+    for (int d = 0; d < array->n_dims; d++)
+        if (array->dims[d] < 0)
+            return dt_error(DT_INVALID_ARGUMENT, "dtrt_event: %s has a dimension of %lld", array->name, (long long)array->dims[d]);
+    return dt_api_need(array->values, "dtrt_event.arrays[i].values");
+}
+
 /* What an event of the caller's making may lack. */
 static dt_status *check_lists(const dtrt_event *event) {
-    if (event->n_values < 0 || event->n_devices < 0)
-        return dt_error(DT_INVALID_ARGUMENT, "dtrt_event: %d values, %d devices", event->n_values, event->n_devices);
+    if (event->n_values < 0 || event->n_devices < 0 || event->n_arrays < 0)
+        return dt_error(DT_INVALID_ARGUMENT, "dtrt_event: %d values, %d arrays, %d devices", event->n_values, event->n_arrays, event->n_devices);
     if (event->n_values > 0) DT_TRY(dt_api_need(event->names, "dtrt_event.names"));
     if (event->n_values > 0) DT_TRY(dt_api_need(event->values, "dtrt_event.values"));
     if (event->n_devices > 0) DT_TRY(dt_api_need(event->devices, "dtrt_event.devices"));
     for (int i = 0; i < event->n_values; i++) DT_TRY(dt_api_need(event->names[i], "dtrt_event.names[i]"));
+    if (event->n_arrays > 0) DT_TRY(dt_api_need(event->arrays, "dtrt_event.arrays"));
+    for (int i = 0; i < event->n_arrays; i++) DT_TRY(check_array(&event->arrays[i]));
     for (int i = 0; i < event->n_devices; i++) DT_TRY(dt_api_need(event->devices[i], "dtrt_event.devices[i]"));
     return NULL;
 }

@@ -273,6 +273,16 @@ dt_status *dtrt_describe_report(const dtrt_program *program, int step, int repor
     return NULL;
 }
 
+dt_status *dtrt_describe_report_shape(const dtrt_program *program, int step, int report, dtrt_tensor *tensor) {
+    const dt_artifact_function *function;
+    DT_TRY(find_function(program, step, &function));
+    const dt_artifact_step *about = &program->artifact->steps[step];
+    DT_TRY(dt_api_check_index(report, about->n_reports, "report"));
+    dtrt_tensor shape = tensor_of(&program->artifact->functions[about->report].results[report].tensor);
+    shape.name = about->reports[report];
+    return dt_options_write(tensor, &shape, sizeof shape, "dtrt_tensor");
+}
+
 dt_status *dtrt_describe_pipeline(const dtrt_program *program, int pipeline, const char **name) {
     DT_TRY(dt_api_need(program, "program"));
     DT_TRY(dt_api_need(name, "name"));

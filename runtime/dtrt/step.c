@@ -4,6 +4,7 @@
 #include "runtime/dtrt/processes.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 static const dt_artifact_function *function_of(const dtrt_session *session, int step) {
@@ -180,34 +181,81 @@ dt_status *dtrt_step_callback(dtrt_session *session, int step, dtrt_fill_callbac
 
 /* ---- reports ---- */
 
-typedef dt_log_values values_function(dt_runner *runner);
+static bool is_number(const dtrt_session *session, int step, int report) {
+    const dt_artifact_step *about = &session->artifact->steps[step];
+    return session->artifact->functions[about->report].results[report].tensor.n_dims == 0;
+}
 
-/* The values of a step's runner; `report` NULL: all of them. */
-static dt_status *read_values(dtrt_session *session, int step, values_function *read, const char *report, double *values) {
-    const dt_artifact *artifact = session->artifact;
-    DT_TRY(dt_api_check_index(step, artifact->n_steps, "step"));
-    int which = report != NULL ? dtrt_find_report(session->program, step, report) : -1;
-    if (report != NULL && which < 0) return dt_error(DT_NOT_FOUND, "step %s reports no %s", name_of(session, step), report);
-    dt_runner *runner = session->steps[step].runner;
-    if (runner == NULL || dt_runner_n_run(runner) == 0) return dt_error(DT_FAILED_PRECONDITION, "step %s has not been run", name_of(session, step));
-    dt_log_values all = read(runner);
-    if (which >= 0)
-        *values = all.values[which];
-    else
-        memcpy(values, all.values, (size_t)all.n * sizeof *values);
+typedef const double *values_function(dt_runner *runner);
+
+static dt_status *find_runner(dtrt_session *session, int step, dt_runner **runner) {
+    DT_TRY(dt_api_check_index(step, session->artifact->n_steps, "step"));
+    *runner = session->steps[step].runner;
+    bool has_run = *runner != NULL && dt_runner_n_run(*runner) > 0;
+    return has_run ? NULL : dt_error(DT_FAILED_PRECONDITION, "step %s has not been run", name_of(session, step));
+}
+
+/* One number for each report. */
+static dt_status *read_numbers(dtrt_session *session, int step, values_function *read, double *values) {
+    dt_runner *runner;
+    DT_TRY(find_runner(session, step, &runner));
+    const dt_artifact_step *about = &session->artifact->steps[step];
+    const double *all = read(runner);
+    for (int i = 0; i < about->n_reports; i++) values[i] = is_number(session, step, i) ? all[about->report_starts[i]] : NAN;
     return NULL;
+}
+
+static dt_status *find_report(const dtrt_session *session, int step, const char *name, int *report) {
+    DT_TRY(dt_api_check_index(step, session->artifact->n_steps, "step"));
+    *report = dtrt_find_report(session->program, step, name);
+    return *report >= 0 ? NULL : dt_error(DT_NOT_FOUND, "step %s reports no %s", name_of(session, step), name);
+}
+
+/* All of a report, of whatever shape, into `values` with room for n. */
+static dt_status *read_array(dtrt_session *session, int step, values_function *read, int report, double *values, size_t n) {
+    dt_runner *runner;
+    DT_TRY(dt_api_check_index(step, session->artifact->n_steps, "step"));
+    const dt_artifact_step *about = &session->artifact->steps[step];
+    DT_TRY(dt_api_check_index(report, about->n_reports, "report"));
+    size_t start = (size_t)about->report_starts[report], n_of = (size_t)about->report_starts[report + 1] - start;
+    if (n_of > n)
+        return dt_error(DT_INVALID_ARGUMENT, "%s: report %s has %zu numbers, there is room for %zu", name_of(session, step), about->reports[report],
+                        n_of, n);
+    DT_TRY(find_runner(session, step, &runner));
+    memcpy(values, read(runner) + start, n_of * sizeof *values);
+    return NULL;
+}
+
+static dt_status *read_report(dtrt_session *session, int step, values_function *read, const char *name, double *value) {
+    int report;
+    DT_TRY(find_report(session, step, name, &report));
+    if (!is_number(session, step, report))
+        return dt_error(DT_INVALID_ARGUMENT, "%s: report %s is no single number: dtrt_report_values has all of it", name_of(session, step), name);
+    return read_array(session, step, read, report, value, 1);
 }
 
 dt_status *dtrt_reports(dtrt_session *session, int step, double *values) {
     DT_TRY(dt_api_need(values, "values"));
     DT_TRY(dt_api_enter_to_read(session));
-    return dt_api_leave(session, read_values(session, step, dt_runner_step_values, NULL, values));
+    return dt_api_leave(session, read_numbers(session, step, dt_runner_step_reports, values));
 }
 
 dt_status *dtrt_totals(dtrt_session *session, int step, double *values) {
     DT_TRY(dt_api_need(values, "values"));
     DT_TRY(dt_api_enter_to_read(session));
-    return dt_api_leave(session, read_values(session, step, dt_runner_epoch_values, NULL, values));
+    return dt_api_leave(session, read_numbers(session, step, dt_runner_epoch_reports, values));
+}
+
+dt_status *dtrt_report_values(dtrt_session *session, int step, int report, double *values, size_t n) {
+    DT_TRY(dt_api_need(values, "values"));
+    DT_TRY(dt_api_enter_to_read(session));
+    return dt_api_leave(session, read_array(session, step, dt_runner_step_reports, report, values, n));
+}
+
+dt_status *dtrt_total_values(dtrt_session *session, int step, int report, double *values, size_t n) {
+    DT_TRY(dt_api_need(values, "values"));
+    DT_TRY(dt_api_enter_to_read(session));
+    return dt_api_leave(session, read_array(session, step, dt_runner_epoch_reports, report, values, n));
 }
 
 dt_status *dtrt_report(dtrt_session *session, int step, const char *name, double *value) {
@@ -215,7 +263,7 @@ dt_status *dtrt_report(dtrt_session *session, int step, const char *name, double
     *value = 0;
     DT_TRY(dt_api_need(name, "name"));
     DT_TRY(dt_api_enter_to_read(session));
-    return dt_api_leave(session, read_values(session, step, dt_runner_step_values, name, value));
+    return dt_api_leave(session, read_report(session, step, dt_runner_step_reports, name, value));
 }
 
 dt_status *dtrt_total(dtrt_session *session, int step, const char *name, double *value) {
@@ -223,7 +271,7 @@ dt_status *dtrt_total(dtrt_session *session, int step, const char *name, double 
     *value = 0;
     DT_TRY(dt_api_need(name, "name"));
     DT_TRY(dt_api_enter_to_read(session));
-    return dt_api_leave(session, read_values(session, step, dt_runner_epoch_values, name, value));
+    return dt_api_leave(session, read_report(session, step, dt_runner_epoch_reports, name, value));
 }
 
 dt_status *dtrt_reset_totals(dtrt_session *session, int step) {

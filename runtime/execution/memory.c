@@ -150,7 +150,8 @@ static void lay_exchange_out(dt_executor_memory *memory, int wanted) {
     const dt_artifact *artifact = memory->artifact;
     int64_t n_launches = (int64_t)memory->n_microbatches + 1;
     for (int s = 0; s < artifact->n_steps; s++)
-        if (dt_memory_has(artifact, wanted, artifact->steps[s].function)) raise_to(&memory->n_aggregates, artifact->steps[s].n_aggregates);
+        if (dt_memory_has(artifact, wanted, artifact->steps[s].function))
+            raise_to(&memory->n_aggregates, artifact->steps[s].aggregate_starts[artifact->steps[s].n_aggregates]);
     memory->launch_space = take(&memory->bytes, product((int64_t)sizeof(dt_launch), n_launches));
     memory->record_space = take(&memory->bytes, product((int64_t)sizeof(dt_bad_index), n_launches));
     memory->aggregate_space = take(&memory->bytes, 8 * memory->n_aggregates);

@@ -71,7 +71,7 @@ typedef struct dt_executor_memory {
     int64_t bytes;
     dt_space_layout scratch_space, partial_space, microbatch_space;
     int64_t launch_space, record_space, aggregate_space, input_space, slot_bytes;
-    int64_t n_aggregates;                    /* of the step that has most */
+    int64_t n_aggregates;                    /* numbers, of the step that has most */
     int64_t **input_starts, **input_strides; /* [n_functions][n_inputs] within a slot; from microbatch to microbatch, 0: all read the same */
     int64_t *input_bytes;                    /* [n_functions] all inputs of a slot */
 } dt_executor_memory;

@@ -10,6 +10,7 @@ typedef struct builder {
     const dt_artifact_function *function;
     int number; /* of the function */
     int slot;
+    const dt_artifact_step *step; /* whose function it is; NULL: it is no step's */
     int n_aggregates;
     int collective;        /* number of the next one */
     int segment, position; /* of the next launch: which one of its segment it is, for a microbatch */
@@ -22,11 +23,10 @@ typedef struct builder {
 /* Only a step runs for each microbatch; everything else once. */
 static int n_microbatches(const builder *in) { return in->function->role == DT_ROLE_STEP ? in->memory->n_microbatches : 1; }
 
-/* Of the step whose function it is; 0: it is no step's. */
-static int n_aggregates_of(const dt_artifact *artifact, int function) {
+static const dt_artifact_step *step_of(const dt_artifact *artifact, int function) {
     for (int s = 0; s < artifact->n_steps; s++)
-        if (artifact->steps[s].function == function) return artifact->steps[s].n_aggregates;
-    return 0;
+        if (artifact->steps[s].function == function) return &artifact->steps[s];
+    return NULL;
 }
 
 static bool is_partial(const dt_artifact_function *function, const dt_artifact_collective *collective) {
@@ -35,6 +35,9 @@ static bool is_partial(const dt_artifact_function *function, const dt_artifact_c
 
 /* Of a row, or of all of what has none. */
 static size_t n_elements(const dt_artifact_tensor *tensor) { return (size_t)tensor->row_bytes / dt_dtype_bytes(tensor->dtype); }
+
+/* Where the host reads an aggregate. */
+static void *aggregate_address(const builder *in, int i) { return dt_executor_memory_aggregates(in->memory) + in->step->aggregate_starts[i]; }
 
 static char *address(const builder *in, int buffer, int microbatch) {
     int root = in->function->buffers[buffer].root;
@@ -192,7 +195,7 @@ static void **targets_of(const builder *in, const dt_artifact_collective *collec
     }
     targets[(*n)++] = address(in, collective->target, 0);
     for (int i = 0; i < in->n_aggregates && in->options->leads; i++)
-        if (in->function->results[i].buffer == collective->target) targets[(*n)++] = dt_executor_memory_aggregates(in->memory) + i;
+        if (in->function->results[i].buffer == collective->target) targets[(*n)++] = aggregate_address(in, i);
     return targets;
 }
 
@@ -239,12 +242,14 @@ static dt_collective_part gathered_part(const builder *in, const dt_artifact_gat
 
 static builder builder_of(const dt_operations_options *options, int f, dt_arena *arena) {
     const dt_artifact *artifact = options->memory->artifact;
+    const dt_artifact_step *step = step_of(artifact, f);
     return (builder){.options = options,
                      .memory = options->memory,
                      .function = &artifact->functions[f],
                      .number = f,
-                     .n_aggregates = n_aggregates_of(artifact, f),
                      .iterations = DT_NEW_ARRAY(arena, int64_t, artifact->functions[f].n_loops),
+                     .step = step,
+                     .n_aggregates = step != NULL ? step->n_aggregates : 0,
                      .arena = arena};
 }
 
@@ -295,9 +300,14 @@ static dt_tree_reduction copy_of_aggregate(builder *in, int i) {
     dt_tree_source *source = DT_NEW(in->arena, dt_tree_source);
     void **target = DT_NEW(in->arena, void *);
     *source = (dt_tree_source){address(in, result->buffer, 0), 1};
-    *target = dt_executor_memory_aggregates(in->memory) + i;
-    return (dt_tree_reduction){
-        .dtype = result->tensor.dtype, .n_leaves = 1, .n_sources = 1, .sources = source, .n_elements = 1, .n_targets = 1, .targets = target};
+    *target = aggregate_address(in, i);
+    return (dt_tree_reduction){.dtype = result->tensor.dtype,
+                               .n_leaves = 1,
+                               .n_sources = 1,
+                               .sources = source,
+                               .n_elements = n_elements(&result->tensor),
+                               .n_targets = 1,
+                               .targets = target};
 }
 
 /* Those that no collective put with the others. Without any, the last meeting is left out: whoever asked for a run waits for all executors. */

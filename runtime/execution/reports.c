@@ -12,14 +12,10 @@ struct dt_reports {
     const dt_artifact_step *step;
     dt_example_function *function; /* NULL: no reports */
     int64_t n_added;
-    dt_total *totals; /* [n_aggregates] */
-    /* The report function's inputs: one float64 each, with its slack. */
-    struct report_input {
-        _Alignas(64) double number;
-        char slack[DT_SLACK_BYTES];
-    } * inputs;
+    dt_total *totals;          /* [n_totals] */
+    double **inputs;           /* [n_aggregates] the report function's, each with its slack */
+    const void **input_places; /* the same */
     void *inputs_memory;
-    const void **input_places;
 };
 
 dt_total dt_total_from(dt_dtype dtype, const void *data) {
@@ -51,16 +47,37 @@ dt_total dt_total_from(dt_dtype dtype, const void *data) {
 
 double dt_total_as_f64(dt_total total) { return total.is_integer ? (double)total.integer : total.number; }
 
+static size_t n_of(const dt_artifact_step *step, int aggregate) {
+    return (size_t)(step->aggregate_starts[aggregate + 1] - step->aggregate_starts[aggregate]);
+}
+
+/* Bytes from one input to the next. */
+static size_t input_bytes(const dt_artifact_step *step, int aggregate) {
+    size_t bytes = n_of(step, aggregate) * sizeof(double) + DT_SLACK_BYTES;
+    return (bytes + DT_BUFFER_ALIGNMENT - 1) & ~(size_t)(DT_BUFFER_ALIGNMENT - 1);
+}
+
+static void place_inputs(dt_reports *reports) {
+    uintptr_t place = ((uintptr_t)reports->inputs_memory + DT_BUFFER_ALIGNMENT - 1) & ~(uintptr_t)(DT_BUFFER_ALIGNMENT - 1);
+    for (int i = 0; i < reports->step->n_aggregates; i++) {
+        reports->inputs[i] = (double *)place;
+        reports->input_places[i] = reports->inputs[i];
+        place += input_bytes(reports->step, i);
+    }
+}
+
 static dt_status *create(dt_reports *reports, const dt_kernels *kernels) {
-    size_t n = (size_t)reports->step->n_aggregates;
-    reports->totals = dt_allocate_zeroed(n, sizeof *reports->totals);
-    reports->inputs_memory = dt_allocate_zeroed(n + 1, sizeof *reports->inputs);
+    const dt_artifact_step *step = reports->step;
+    size_t n = (size_t)step->n_aggregates, bytes = DT_BUFFER_ALIGNMENT;
+    for (int i = 0; i < step->n_aggregates; i++) bytes += input_bytes(step, i);
+    reports->totals = dt_allocate_zeroed((size_t)step->aggregate_starts[n], sizeof *reports->totals);
+    reports->inputs_memory = dt_allocate_zeroed(bytes, 1);
+    reports->inputs = dt_allocate_zeroed(n, sizeof *reports->inputs);
     reports->input_places = dt_allocate_zeroed(n, sizeof *reports->input_places);
-    if (reports->totals == NULL || reports->inputs_memory == NULL || reports->input_places == NULL)
-        return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for the reports of %s", reports->step->name);
-    reports->inputs = (struct report_input *)(((uintptr_t)reports->inputs_memory + 63) & ~(uintptr_t)63);
-    for (size_t i = 0; i < n; i++) reports->input_places[i] = &reports->inputs[i].number;
-    return reports->step->report >= 0 ? dt_example_function_create(kernels, reports->step->report, &reports->function) : NULL;
+    if (reports->totals == NULL || reports->inputs_memory == NULL || reports->inputs == NULL || reports->input_places == NULL)
+        return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory for the reports of %s", step->name);
+    place_inputs(reports);
+    return step->report >= 0 ? dt_example_function_create(kernels, step->report, &reports->function) : NULL;
 }
 
 dt_status *dt_reports_create(const dt_kernels *kernels, int step, dt_reports **reports) {
@@ -82,18 +99,20 @@ void dt_reports_destroy(dt_reports *reports) {
     dt_example_function_destroy(reports->function);
     dt_release(reports->totals);
     dt_release(reports->inputs_memory);
+    dt_release(reports->inputs);
     dt_release(reports->input_places);
     dt_release(reports);
 }
 
 int dt_reports_n(const dt_reports *reports) { return reports->step->n_reports; }
-int dt_reports_n_aggregates(const dt_reports *reports) { return reports->step->n_aggregates; }
+int dt_reports_n_totals(const dt_reports *reports) { return (int)reports->step->aggregate_starts[reports->step->n_aggregates]; }
+int dt_reports_n_values(const dt_reports *reports) { return (int)reports->step->report_starts[reports->step->n_reports]; }
 const char *dt_reports_name(const dt_reports *reports, int report) { return reports->step->reports[report]; }
 const dt_total *dt_reports_totals(const dt_reports *reports) { return reports->totals; }
 int64_t dt_reports_n_added(const dt_reports *reports) { return reports->n_added; }
 
 void dt_reports_reset(dt_reports *reports) {
-    memset(reports->totals, 0, (size_t)reports->step->n_aggregates * sizeof *reports->totals);
+    memset(reports->totals, 0, (size_t)dt_reports_n_totals(reports) * sizeof *reports->totals);
     reports->n_added = 0;
 }
 
@@ -120,24 +139,31 @@ static void add(dt_total *total, dt_aggregate_kind kind, dt_total value) {
 }
 
 void dt_reports_add(dt_reports *reports, const dt_total *aggregates) {
-    for (int i = 0; i < reports->step->n_aggregates; i++) {
-        if (reports->n_added == 0)
-            reports->totals[i] = aggregates[i];
-        else
-            add(&reports->totals[i], reports->step->aggregates[i], aggregates[i]);
-    }
+    const dt_artifact_step *step = reports->step;
+    for (int i = 0; i < step->n_aggregates; i++)
+        for (int64_t k = step->aggregate_starts[i]; k < step->aggregate_starts[i + 1]; k++) {
+            if (reports->n_added == 0)
+                reports->totals[k] = aggregates[k];
+            else
+                add(&reports->totals[k], step->aggregates[i], aggregates[k]);
+        }
     reports->n_added++;
 }
 
 void dt_reports_restore(dt_reports *reports, const dt_total *totals, int64_t n_added) {
-    memcpy(reports->totals, totals, (size_t)reports->step->n_aggregates * sizeof *totals);
+    memcpy(reports->totals, totals, (size_t)dt_reports_n_totals(reports) * sizeof *totals);
     reports->n_added = n_added;
 }
 
 void dt_reports_evaluate(dt_reports *reports, const dt_total *totals, double *values) {
     if (reports->function == NULL) return;
     if (totals == NULL) totals = reports->totals;
-    for (int i = 0; i < reports->step->n_aggregates; i++) reports->inputs[i].number = dt_total_as_f64(totals[i]);
+    const dt_artifact_step *step = reports->step;
+    for (int i = 0; i < step->n_aggregates; i++)
+        for (size_t k = 0; k < n_of(step, i); k++) reports->inputs[i][k] = dt_total_as_f64(totals[step->aggregate_starts[i] + (int64_t)k]);
     dt_example_function_call(reports->function, reports->input_places, 0, 0);
-    for (int i = 0; i < reports->step->n_reports; i++) memcpy(&values[i], dt_example_function_result(reports->function, i), sizeof values[i]);
+    for (int i = 0; i < step->n_reports; i++) {
+        int64_t start = step->report_starts[i], n = step->report_starts[i + 1] - start;
+        memcpy(values + start, dt_example_function_result(reports->function, i), (size_t)n * sizeof *values);
+    }
 }

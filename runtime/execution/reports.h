@@ -28,17 +28,18 @@ typedef struct dt_reports dt_reports;
 dt_status *dt_reports_create(const dt_kernels *kernels, int step, dt_reports **reports);
 void dt_reports_destroy(dt_reports *reports); /* NULL is allowed */
 
-int dt_reports_n(const dt_reports *reports);            /* reports */
-int dt_reports_n_aggregates(const dt_reports *reports); /* totals */
+int dt_reports_n(const dt_reports *reports);        /* reports */
+int dt_reports_n_totals(const dt_reports *reports); /* numbers of all aggregates, in their order */
+int dt_reports_n_values(const dt_reports *reports); /* numbers of all reports, in their order */
 const char *dt_reports_name(const dt_reports *reports, int report);
 
 void dt_reports_reset(dt_reports *reports);                           /* the start of an epoch */
-void dt_reports_add(dt_reports *reports, const dt_total *aggregates); /* [n_aggregates] of one step */
-const dt_total *dt_reports_totals(const dt_reports *reports);         /* [n_aggregates], for a checkpoint */
+void dt_reports_add(dt_reports *reports, const dt_total *aggregates); /* [n_totals] of one step */
+const dt_total *dt_reports_totals(const dt_reports *reports);         /* [n_totals], for a checkpoint */
 int64_t dt_reports_n_added(const dt_reports *reports);                /* steps since the last reset, for a checkpoint */
 void dt_reports_restore(dt_reports *reports, const dt_total *totals, int64_t n_added);
 
-/* values [n_reports]: the program's arithmetic on `totals`; NULL: on those added so far. Before the first step they may be NaN. */
+/* values [n_values]: the program's arithmetic on `totals`; NULL: on those added so far. Before the first step they may be NaN. */
 void dt_reports_evaluate(dt_reports *reports, const dt_total *totals, double *values);
 
 #endif

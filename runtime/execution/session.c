@@ -715,11 +715,12 @@ static void read_aggregates(const dt_session *session, const dt_artifact_step *s
     const dt_artifact_function *function = &session->artifact->functions[step->function];
     for (int i = 0; i < step->n_aggregates; i++) {
         const dt_artifact_result *result = &function->results[i];
-        bool is_input = function->buffers[result->buffer].space == DT_MEMORY_INPUT;
-        int64_t word = 0;
-        memcpy(&word, is_input ? session->batch.inputs[function->buffers[result->buffer].input] : &session->executors[0].aggregates[i],
-               (size_t)result->tensor.row_bytes);
-        aggregates[i] = dt_total_from(result->tensor.dtype, &word);
+        const dt_artifact_buffer *buffer = &function->buffers[result->buffer];
+        int64_t start = step->aggregate_starts[i], n = step->aggregate_starts[i + 1] - start;
+        const char *numbers = (const char *)(session->executors[0].aggregates + start);
+        if (buffer->space == DT_MEMORY_INPUT) numbers = session->batch.inputs[buffer->input];
+        for (int64_t k = 0; k < n; k++)
+            aggregates[start + k] = dt_total_from(result->tensor.dtype, numbers + k * (int64_t)dt_dtype_bytes(result->tensor.dtype));
     }
 }
 

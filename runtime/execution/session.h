@@ -88,7 +88,7 @@ typedef struct dt_batch {
 } dt_batch;
 
 /* Runs step `step` (index in the artifact) on a batch.
- * aggregates  [n_aggregates of the step] of this batch alone, over all replicas; may be NULL.
+ * aggregates  [dt_reports_n_totals] of this batch alone, over all replicas; may be NULL.
  * Blocks until all devices are done: dt_session_start, then dt_session_finish. Errors: DT_INVALID_ARGUMENT, DT_ABORTED (a device failed or did not
  * arrive in time). An index out of range is no error here: ask dt_session_bad_index. */
 dt_status *dt_session_run(dt_session *session, int step, const dt_batch *batch, dt_total *aggregates);

@@ -44,13 +44,13 @@ error_t argp_parse(const struct argp *argp, int argc, char **argv, unsigned flag
 /* ---- dtrun ---- */
 
 static dt_status *read_metrics(const dt_run_options *run) {
-    int train = dt_artifact_find_step(artifact, "train"), evaluate = dt_artifact_find_step(artifact, "evaluate");
+    const int steps[] = {dt_artifact_find_step(artifact, "evaluate"), dt_artifact_find_step(artifact, "train")};
     dt_metric metric;
     dt_plateau plateau;
-    dt_status *status = dt_metric_find(artifact, train, evaluate, run->keep_best, run->stop_after_no_gain > 0, &metric);
+    dt_status *status = dt_metric_find(artifact, steps, 2, run->keep_best, run->stop_after_no_gain > 0, &metric);
     dt_metric_free(&metric);
     DT_TRY(status);
-    status = dt_plateau_find(artifact, train, evaluate, run->plateau, &plateau);
+    status = dt_plateau_find(artifact, steps, 2, run->plateau, &plateau);
     if (status == NULL && plateau.name != NULL) {
         dt_plateau_state state = dt_plateau_begin(&plateau);
         double rate = 1;

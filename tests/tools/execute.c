@@ -93,14 +93,18 @@ static dt_status *run_step(run *run, int64_t step) {
         char *data = dt_arena_new(run->arena, n_bytes + DT_SLACK_BYTES);
         inputs[i] = memcpy(data, dt_cut_data(&run->cut, run->inputs[i], input->has_rows, step), n_bytes);
     }
-    dt_total *aggregates = DT_NEW_ARRAY(run->arena, dt_total, dt_reports_n_aggregates(run->reports));
-    double *values = DT_NEW_ARRAY(run->arena, double, dt_reports_n(run->reports));
+    dt_total *aggregates = DT_NEW_ARRAY(run->arena, dt_total, dt_reports_n_totals(run->reports));
+    double *values = DT_NEW_ARRAY(run->arena, double, dt_reports_n_values(run->reports));
     dt_batch batch = {.inputs = inputs, .rows = rows, .counter = step};
     DT_TRY(dt_session_run(run->session, run->step, &batch, aggregates));
     DT_TRY(dt_session_bad_index_status(run->session));
     dt_reports_evaluate(run->reports, aggregates, values);
-    for (int i = 0; i < dt_reports_n(run->reports); i++)
-        dt_record(run->arena, &run->recording, "report", dt_reports_name(run->reports, i), DT_F64, false, 0, NULL, &values[i]);
+    const dt_artifact_step *about = &run->artifact->steps[run->step];
+    for (int i = 0; i < about->n_reports; i++) {
+        const dt_artifact_tensor *tensor = &run->artifact->functions[about->report].results[i].tensor;
+        dt_record(run->arena, &run->recording, "report", about->reports[i], DT_F64, false, tensor->n_dims, tensor->dims,
+                  &values[about->report_starts[i]]);
+    }
     return record_results(run, rows);
 }
 

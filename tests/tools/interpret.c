@@ -107,12 +107,13 @@ static dt_status *report(run *run, dt_arena *scratch, const dt_launch *launch, c
     if (function == NULL) return NULL;
     dt_tensor *totals = DT_NEW_ARRAY(scratch, dt_tensor, function->inputs.n), *reports = DT_NEW_ARRAY(scratch, dt_tensor, function->results.n);
     for (size_t i = 0; i < function->inputs.n; i++) {
-        totals[i] = dt_tensor_make(scratch, DT_F64, dt_shape_scalar());
-        dt_tensor_set(&totals[i], 0, dt_tensor_get(&results[i], 0));
+        totals[i] = dt_tensor_make(scratch, DT_F64, results[i].shape);
+        for (int64_t k = 0; k < dt_shape_elements(results[i].shape, 1, 1); k++) dt_tensor_set(&totals[i], k, dt_tensor_get(&results[i], k));
     }
     DT_TRY(dt_interpret(scratch, function, launch, totals, NULL, reports));
     for (size_t i = 0; i < function->results.n; i++)
-        dt_record(run->arena, &run->recording, "report", function->results.items[i].name, DT_F64, false, 0, NULL, reports[i].data);
+        dt_record(run->arena, &run->recording, "report", function->results.items[i].name, DT_F64, false, reports[i].shape.rank, reports[i].shape.dims,
+                  reports[i].data);
     return NULL;
 }
 

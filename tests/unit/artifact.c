@@ -217,7 +217,7 @@ static void every_broken_promise_has_its_sentence(void **state) {
         {"\"steps\"", "\"report\": \"train/report\"", "\"report\": null", "reports, but no report function"},
         {"\"steps\"", "\"reports\": [\"loss\", \"count\"]", "\"reports\": [\"loss\"]", "train/report does not take the step's aggregates"},
         {"\"steps\"", "\"aggregates\": [\"sum\", \"sum\"]", "\"aggregates\": [\"sum\", \"mean\"]", "\"mean\" is none of sum, min, max, last"},
-        {"\"steps\"", "\"aggregates\": [\"sum\", \"sum\"]", "\"aggregates\": [\"sum\", \"sum\", \"sum\"]", "result 2 of train is no scalar"},
+        {"\"steps\"", "\"aggregates\": [\"sum\", \"sum\"]", "\"aggregates\": [\"sum\", \"sum\", \"sum\"]", "result 2 of train is of the batch"},
         {"\"steps\"", "\"data\": \"data\"", "\"data\": \"dota\"", "\"data\" names the pipeline dota"},
         {"\"pipelines\"", "\"data/map0\"", "\"train\"", "\"function\" names train, which is no such function"},
         {"\"pipelines\"", "\"9223372036854775807\"", "\"9223372036854775808\"", "expected an integer, found \"9223372036854775808\""},

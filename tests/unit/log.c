@@ -159,6 +159,34 @@ static void odd_numbers_and_words_are_still_lines(void **state) {
 }
 
 /* The live line too: rate and time of a step, once there were two. */
+static void reports_with_a_shape_have_brackets_and_tables(void **state) {
+    (void)state;
+    const char *names[] = {"loss"};
+    const double values[] = {0.5, 0.25, NAN, 5421, 3, 0, 61, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13};
+    const int64_t three[] = {3}, pairs[] = {2, 2}, many[] = {13}, blocks[] = {2, 2, 1};
+    const dtrt_report_array arrays[] = {
+        {"recall", 1, three, values}, {"confusion", 2, pairs, values + 3}, {"bins", 1, many, values + 7}, {"blocks", 3, blocks, values + 7}};
+    dt_log_values reports = {.n = 1, .names = names, .values = values, .n_arrays = 4, .arrays = arrays};
+    dt_log_step step = {.number = 7};
+    dt_log_epoch epoch = {.step = "check", .steps = 3, .n_steps = 3, .complete = true};
+    dt_log_event stepped = {.kind = DT_LOG_STEPPED, .step = &step, .values = &reports},
+                 done = {.kind = DT_LOG_EPOCH_DONE, .epoch = &epoch, .values = &reports};
+    dt_text line = {0}, table = {0}, json = {0}, live = {0};
+    dt_log_append_line(&stepped, &line);
+    assert_string_equal(line.data, "step 7  loss 0.5000  recall [0.5000 0.2500 nan]  bins [1 2 3 4 5 6 7 8 … 13 in all]  blocks [2 × 2 × 1]");
+    dt_log_append_line(&done, &table);
+    assert_non_null(strstr(table.data, "[2 × 2 × 1]\nconfusion:\n  5421     3\n     0    61"));
+    dt_log_append_progress(&epoch, &reports, &live);
+    assert_null(strstr(live.data, "recall"));
+    dt_log_append_members(&stepped, &json);
+    assert_non_null(strstr(json.data, "\"recall\":[0.5,0.25,null],\"confusion\":[[5421.0,3.0],[0.0,61.0]]"));
+    assert_non_null(strstr(json.data, "\"blocks\":[[[1.0],[2.0]],[[3.0],[4.0]]]"));
+    dt_text_free(&line);
+    dt_text_free(&table);
+    dt_text_free(&json);
+    dt_text_free(&live);
+}
+
 static void a_step_has_a_time(void **state) {
     (void)state;
     static const struct {
@@ -231,21 +259,44 @@ static void a_log_without_a_printer_says_nothing(void **state) {
 }
 
 static const char *const train_reports[] = {"loss", "accuracy"}, *const evaluate_reports[] = {"accuracy", "loss"};
-static const dt_artifact_step steps[] = {{.name = "train", .n_reports = 2, .reports = train_reports},
-                                         {.name = "evaluate", .n_reports = 2, .reports = evaluate_reports}};
-static const dt_artifact artifact = {.n_steps = 2, .steps = steps};
+static const char *const check_reports[] = {"recall", "f1"};
+static const int64_t numbers[] = {0, 1, 2}, check_numbers[] = {0, 10, 11};
+static const dt_artifact_step steps[] = {{.name = "train", .n_reports = 2, .reports = train_reports, .report_starts = numbers},
+                                         {.name = "evaluate", .n_reports = 2, .reports = evaluate_reports, .report_starts = numbers},
+                                         {.name = "check", .n_reports = 2, .reports = check_reports, .report_starts = check_numbers}};
+static const dt_artifact artifact = {.n_steps = 3, .steps = steps};
+static const int evaluate_first[] = {1, 0}, all_steps[] = {2, 1, 0};
 
 static void assert_metric(const char *text, bool wanted, int evaluate, const char *name, bool smaller_is_better) {
     dt_metric metric;
-    assert_ok(dt_metric_find(&artifact, 0, evaluate, text, wanted, &metric));
+    assert_ok(dt_metric_find(&artifact, evaluate < 0 ? evaluate_first + 1 : evaluate_first, evaluate < 0 ? 1 : 2, text, wanted, &metric));
     if (name == NULL)
         assert_null(metric.name);
     else {
         assert_string_equal(metric.name, name);
         assert_int_equal(metric.smaller_is_better, smaller_is_better);
-        assert_string_equal(steps[metric.step].reports[metric.report], strchr(name, '.') + 1);
+        assert_string_equal(steps[metric.step].reports[metric.value], strchr(name, '.') + 1);
     }
     dt_metric_free(&metric);
+}
+
+static void a_metric_is_one_number_of_a_report(void **state) {
+    (void)state;
+    dt_metric metric;
+    assert_ok(dt_metric_find(&artifact, all_steps, 3, "check.recall[7]", false, &metric));
+    assert_string_equal(metric.name, "check.recall[7]");
+    assert_int_equal(metric.value, 7);
+    dt_metric_free(&metric);
+    assert_ok(dt_metric_find(&artifact, all_steps, 3, NULL, true, &metric)); /* the first that is one number */
+    assert_string_equal(metric.name, "check.f1");
+    assert_int_equal(metric.value, 10);
+    dt_metric_free(&metric);
+    assert_fails(dt_metric_find(&artifact, all_steps, 3, "check.recall", false, &metric), DT_INVALID_ARGUMENT,
+                 "check.recall has 10 numbers: name one of them, as in check.recall[0]");
+    assert_fails(dt_metric_find(&artifact, all_steps, 1, "check.recall[10]", false, &metric), DT_NOT_FOUND,
+                 "check.recall[10] is no report of this run; there are: check.recall[0 to 9], check.f1");
+    assert_fails(dt_metric_find(&artifact, all_steps, 1, "check.recall[1", false, &metric), DT_NOT_FOUND, "is no report");
+    assert_fails(dt_metric_find(&artifact, all_steps, 1, "check.recall1]", false, &metric), DT_NOT_FOUND, "is no report");
 }
 
 static void a_metric_is_found_by_name(void **state) {
@@ -258,11 +309,12 @@ static void a_metric_is_found_by_name(void **state) {
     assert_metric("min:evaluate.accuracy", false, 1, "evaluate.accuracy", true);
     assert_metric("max:train.loss", false, 1, "train.loss", false);
     dt_metric metric;
-    assert_fails(dt_metric_find(&artifact, 0, 1, "evaluate.f1", false, &metric), DT_NOT_FOUND,
+    assert_fails(dt_metric_find(&artifact, evaluate_first, 2, "evaluate.f1", false, &metric), DT_NOT_FOUND,
                  "evaluate.f1 is no report of this run; there are: evaluate.accuracy, evaluate.loss, train.loss, train.accuracy");
-    assert_fails(dt_metric_find(&artifact, 0, -1, "evaluate.loss", false, &metric), DT_NOT_FOUND, "there are: train.loss, train.accuracy");
+    assert_fails(dt_metric_find(&artifact, evaluate_first + 1, 1, "evaluate.loss", false, &metric), DT_NOT_FOUND,
+                 "there are: train.loss, train.accuracy");
     dt_memory_fail_after(0);
-    dt_status *status = dt_metric_find(&artifact, 0, 1, "train.loss", false, &metric);
+    dt_status *status = dt_metric_find(&artifact, evaluate_first, 2, "train.loss", false, &metric);
     dt_memory_fail_after(-1);
     assert_fails(status, DT_RESOURCE_EXHAUSTED, "");
 }
@@ -288,10 +340,12 @@ int main(void) {
         cmocka_unit_test(json_is_unicode),
         cmocka_unit_test(text_is_for_people),
         cmocka_unit_test(odd_numbers_and_words_are_still_lines),
+        cmocka_unit_test(reports_with_a_shape_have_brackets_and_tables),
         cmocka_unit_test(a_step_has_a_time),
         cmocka_unit_test(what_is_not_written_is_known),
         cmocka_unit_test(a_log_without_a_printer_says_nothing),
         cmocka_unit_test(a_metric_is_found_by_name),
+        cmocka_unit_test(a_metric_is_one_number_of_a_report),
         cmocka_unit_test(better_is_better),
         cmocka_unit_test(clocks_go_forward),
     };
