@@ -299,11 +299,32 @@ static bool describe_packing(dt_arena *arena, const dt_product *p, int operand, 
     return true;
 }
 
+/* Positions that lie a multiple of a kilobyte apart, those of 512 channels, are moved a line further apart: else all that a window reads would share
+ * a few sets of the first cache. */
+static void spread_over_sets(dt_packing *packing) {
+    enum {
+        LINE = 16,     /* elements of f32 */
+        KILOBYTE = 256 /* the same */
+    };
+    for (int i = packing->rank - 2; i >= 0; i--) {
+        int64_t stride = packing->strides[packing->order[i]];
+        if (stride == 0 || stride % KILOBYTE != 0) continue;
+        int64_t wider = stride + LINE;
+        for (int k = i; k >= 0; k--) packing->strides[packing->order[k]] = packing->strides[packing->order[k]] / stride * wider;
+        return;
+    }
+}
+
 static int packing_buffer(dt_arena *arena, dt_product *p, int operand, const dt_packing *packing, bool by_row) {
     int64_t *dims = DT_NEW_ARRAY(arena, int64_t, packing->rank);
     int rank = 0;
-    for (int i = 0; i < packing->rank; i++)
-        if (packing->strides[packing->order[i]] != 0) dims[rank++] = packing->extents[packing->order[i]];
+    int64_t around = 0; /* stride of the dimension before */
+    for (int i = 0; i < packing->rank; i++) {
+        int64_t stride = packing->strides[packing->order[i]], extent = packing->extents[packing->order[i]];
+        if (stride == 0) continue;
+        dims[rank++] = around == 0 || dt_dim_is_symbol(extent) ? extent : (around + stride - 1) / stride;
+        around = stride;
+    }
     const char *name = dt_arena_format(arena, "%%%d packed", p->root->operands[operand]->id);
     dt_dtype dtype = p->root->operands[operand]->dtype == DT_F64 ? DT_F64 : DT_F32;
     dt_memory_space space = p->kernel->once ? DT_MEMORY_DEVICE : DT_MEMORY_SCRATCH;
@@ -470,6 +491,7 @@ static void lay_out_borders(dt_arena *arena, dt_product *p) {
         packing->buffer = -1;
         if (!p->loops->operands[k].guarded || is_plain(p, k, false)) continue;
         if (!describe_packing(arena, p, k, false, packing, &by_row[k]) || reads(p, k) < least_reads) continue;
+        spread_over_sets(packing);
         packing->buffer = packing_buffer(arena, p, k, packing, by_row[k]);
     }
     apply_packings(arena, p, by_row);
