@@ -210,6 +210,8 @@ static dt_status *write_renamed(const char *path, const void *data, size_t n_byt
     } else {
         file = create_beside(path, temporary, temporary_bytes);
         if (file < 0) status = dt_file_error("create", path);
+        struct stat old;
+        if (file >= 0 && stat(path, &old) == 0) (void)!fchmod(file, old.st_mode & 07777); /* whoever may read it still may */
     }
     if (file >= 0) {
         if (!write_all(file, data, n_bytes))

@@ -32,7 +32,11 @@ DT_API const char *dtc_version(void);
 
 /* NULL is allowed in both. */
 DT_API void dtc_status_free(dt_status *status);
-DT_API void dtc_free(void *memory); /* what a call gave as bytes */
+DT_API void dtc_free(void *memory); /* what a call gave as bytes, or as a string */
+
+/* A status as a line of JSON, with the fields of a finding (dtc_diagnostic), for whoever reads those; the caller frees it with dtc_free. NULL: out of
+ * memory. */
+DT_API char *dtc_status_json(const dt_status *status);
 
 /* ---- the program ---- */
 
@@ -56,6 +60,7 @@ typedef struct dtc_diagnostic {
     const dtc_remark *remarks;
     size_t n_remarks;
     const char *text; /* all of it as a terminal shows it: the line of the program, carets below it, remarks; ends with a line feed */
+    const char *json; /* all of it as a line of JSON, which ends with a line feed: docs/language.md has its fields */
 } dtc_diagnostic;
 
 /* Told of each finding, in the order of the text. Not 0: stop. */
@@ -115,6 +120,21 @@ DT_API dt_status *dtc_check_options(const dtc_program *program, const dtc_compil
  * bytes    the artifact, or the stage; NULL: only the file is wanted. Zeros after an error.
  * Returns  DT_INVALID_ARGUMENT for a program with mistakes: its place is the first one's. */
 DT_API dt_status *dtc_compile(const dtc_program *program, const dtc_compile_options *options, dtc_bytes *bytes);
+
+/* ---- format ---- */
+
+typedef struct dtc_format_options {
+    size_t size;        /* sizeof(dtc_format_options) */
+    const char *output; /* file to write, which may be the program's; NULL: none */
+} dtc_format_options;
+
+/* Formats a program: indentation, blanks and blank lines; lines stay as they are broken, and comments as they are. It means what it meant, and is
+ * formatted to itself. Modules that it uses are not read.
+ *
+ * options  may be NULL.
+ * bytes    the text; NULL: only the file is wanted. Zeros after an error.
+ * Returns  DT_INVALID_ARGUMENT for a program with mistakes in its grammar, which nothing is written of. */
+DT_API dt_status *dtc_format(const dtc_program *program, const dtc_format_options *options, dtc_bytes *bytes);
 
 /* ---- summary ---- */
 

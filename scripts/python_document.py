@@ -94,7 +94,7 @@ def exceptions():
 
 def main():
     parts = [(HERE / "document.md").read_text()]
-    for function in (dt.compile, dt.open, dt.devices, dt.report, dt.export_weights):
+    for function in (dt.compile, dt.format, dt.open, dt.devices, dt.report, dt.export_weights):
         parts.append(f"{heading(2, f'dt.{function.__name__}', function)}\n{text_of(function)}\n")
     parts += [describe(one) for one in CLASSES]
     parts.append(exceptions())

@@ -7,6 +7,8 @@
  *   graph.c     dtc_graph
  *   check.c     dtc_check_program
  *   pass.c      dtc_run_pass
+ *   format.c    dtc_format
+ *   json.c      a finding as JSON
  *   operations.c  dtc_list_operations
  *   pack.c      dtc_pack
  *   cuda.c      what a compilation does for GPUs */
@@ -55,6 +57,11 @@ dt_status *dt_api_read_source(dt_api_call *call);
 dt_status *dt_api_report(dt_api_call *call, const dtc_diagnostic *diagnostic);
 /* A finding without a place: its text alone, which may be of several lines; NULL is nothing to tell. */
 dt_status *dt_api_report_text(dt_api_call *call, dtc_severity severity, const char *text);
+/* How many mistakes there are, with the place of the first; all of them where the caller has no other way to see them. */
+dt_status *dt_api_mistakes(dt_api_call *call, const dt_diagnostics *diagnostics);
+
+/* A finding as a line of JSON. */
+void dt_api_print_json(dt_text *text, const dtc_diagnostic *diagnostic);
 /* All of a front end's findings; what the passes warn of. */
 dt_status *dt_api_report_all(dt_api_call *call, const dt_diagnostics *diagnostics);
 dt_status *dt_api_report_warnings(dt_api_call *call, const dt_compilation *compilation);

@@ -128,8 +128,7 @@ static dt_status *find_module(void *context, const char *name, const char **text
     return status;
 }
 
-/* How many mistakes there are, with the place of the first; all of them where the caller has no other way to see them. */
-static dt_status *mistakes(dt_api_call *call, const dt_diagnostics *diagnostics) {
+dt_status *dt_api_mistakes(dt_api_call *call, const dt_diagnostics *diagnostics) {
     size_t n, n_errors = dt_diagnostics_n_errors(diagnostics);
     dt_diagnostic *const *sorted = dt_diagnostics_sorted(diagnostics, &n);
     const dt_diagnostic *first = sorted[0];
@@ -160,7 +159,7 @@ static dt_status *elaborate(dt_api_call *call, dt_module **module) {
     dt_diagnostics *diagnostics = dt_diagnostics_create(call->arena);
     dt_status *status = dt_dsl_compile(call->arena, program->path, call->source, &options, diagnostics, module);
     status = dt_status_first(status, dt_api_report_all(call, diagnostics));
-    return status != NULL || *module != NULL ? status : mistakes(call, diagnostics);
+    return status != NULL || *module != NULL ? status : dt_api_mistakes(call, diagnostics);
 }
 
 static bool is_graph(const char *path) {

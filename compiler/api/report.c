@@ -38,7 +38,11 @@ static int call_back(void *argument) {
 
 dt_status *dt_api_report(dt_api_call *call, const dtc_diagnostic *diagnostic) {
     if (call->program.diagnostic == NULL && !call->is_stopped) return NULL;
-    return dt_api_tell(call, call_back, &(report){&call->program, diagnostic});
+    dt_text json = {.arena = call->arena};
+    dt_api_print_json(&json, diagnostic);
+    dtc_diagnostic told = *diagnostic;
+    told.json = json.data;
+    return dt_api_tell(call, call_back, &(report){&call->program, &told});
 }
 
 dt_status *dt_api_report_text(dt_api_call *call, dtc_severity severity, const char *text) {

@@ -39,6 +39,7 @@ error_t dt_command_parse(int key, char *argument, struct argp_state *state) {
             argp_error(state, "--batch takes a number of rows, from 1 to %" PRId32 ", not \"%s\"", INT32_MAX, argument);
         return 0;
     case DT_COMMAND_KEY_PRECISION: program->precision = argument; return 0;
+    case DT_COMMAND_KEY_DIAGNOSTICS: dt_command_set_diagnostics(state, argument, &call->tell); return 0;
     case ARGP_KEY_ARG:
         if (program->path) argp_error(state, "one program at a time: \"%s\" or \"%s\"?", program->path, argument);
         program->path = argument;
@@ -55,9 +56,15 @@ void dt_command_refuse(struct argp_state *state, dt_status *status) {
 }
 
 int dt_command_print_finding(void *context, const dtc_diagnostic *diagnostic) {
-    (void)context;
-    fputs(diagnostic->text, stderr);
+    dt_command_tell *tell = context;
+    tell->n_errors += diagnostic->severity == DTC_ERROR;
+    fputs(tell->as_json ? diagnostic->json : diagnostic->text, stderr);
     return 0;
+}
+
+void dt_command_set_diagnostics(struct argp_state *state, const char *argument, dt_command_tell *tell) {
+    tell->as_json = strcmp(argument, "json") == 0;
+    if (!tell->as_json && strcmp(argument, "text") != 0) argp_error(state, "--diagnostics is text or json, not \"%s\"", argument);
 }
 
 int dt_command_run(const struct argp *argp, int argc, char **argv, void *options, dt_status *(*run)(dt_command_call *call)) {
@@ -65,7 +72,8 @@ int dt_command_run(const struct argp *argp, int argc, char **argv, void *options
     call.defines = dt_allocate_zeroed((size_t)argc, sizeof *call.defines);
     if (call.defines == NULL) return dt_command_finish(dt_error(DT_RESOURCE_EXHAUSTED, "out of memory"));
     call.program.defines = call.defines;
-    int code = argp_parse(argp, argc, argv, 0, NULL, &call) != 0 ? 2 : dt_command_finish(run(&call));
+    call.program.context = &call.tell;
+    int code = argp_parse(argp, argc, argv, 0, NULL, &call) != 0 ? 2 : dt_command_finish_with(&call.tell, run(&call));
     dt_release(call.defines);
     return code;
 }
@@ -84,9 +92,15 @@ dt_status *dt_command_print(dtc_bytes *bytes) {
     return status;
 }
 
-int dt_command_finish(dt_status *status) {
+int dt_command_finish_with(const dt_command_tell *tell, dt_status *status) {
     if (status == NULL) return 0;
-    fprintf(stderr, "dtc: %s\n", status->message);
+    char *json = tell->as_json ? dtc_status_json(status) : NULL;
+    bool is_told = tell->n_errors > 0 && status->code == DT_INVALID_ARGUMENT; /* all that the status counts */
+    if (!tell->as_json || (json == NULL && !is_told)) fprintf(stderr, "dtc: %s\n", status->message);
+    if (json != NULL && !is_told) fputs(json, stderr);
+    dtc_free(json);
     dtc_status_free(status);
     return 1;
 }
+
+int dt_command_finish(dt_status *status) { return dt_command_finish_with(&(dt_command_tell){0}, status); }

@@ -13,6 +13,7 @@ static const dt_command commands[] = {
     {"summary", "layers, shapes, parameters, FLOPs, memory, what crosses replicas", dt_command_summary},
     {"graph", "a picture of a step: layers, shapes, what crosses replicas", dt_command_graph},
     {"check", "gradients against slopes, three replicas against one", dt_command_check},
+    {"fmt", "format programs: indentation, blanks, blank lines", dt_command_fmt},
     {"opt", "run one pass on a graph in text form", dt_command_opt},
     {"ops", "the operations: signature, formula, gradient", dt_command_ops},
     {"pack", "weights into an artifact", dt_command_pack},

@@ -6,6 +6,7 @@
 typedef struct options {
     const char *path;
     dtc_pass_options pass;
+    dt_command_tell tell;
 } options;
 
 static const struct argp_option option_rows[] = {
@@ -42,7 +43,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
 }
 
 static dt_status *run(options *options) {
-    const dtc_program program = {.size = sizeof program, .path = options->path, .diagnostic = dt_command_print_finding};
+    const dtc_program program = {.size = sizeof program, .path = options->path, .diagnostic = dt_command_print_finding, .context = &options->tell};
     dtc_bytes text = {0};
     if (options->pass.output != NULL && strcmp(options->pass.output, "-") == 0) options->pass.output = NULL;
     bool is_printed = options->pass.output == NULL;

@@ -87,8 +87,6 @@ void dt_elaborator_leave(dt_elaborator *e) { e->depth--; }
 
 /* ---- files ---- */
 
-#define BYTE_ORDER_MARK "\xef\xbb\xbf" /* with which some editors begin a file of UTF-8 */
-
 static dt_file *load_text(dt_elaborator *e, const char *name, const char *shown_name, const char *text, bool is_library);
 
 /* What is wrong with a module's file is a mistake in the line that uses it. */
@@ -147,7 +145,7 @@ static dt_file *load_text(dt_elaborator *e, const char *name, const char *shown_
     dt_file *file = DT_NEW(e->arena, dt_file);
     file->name = name;
     file->is_library = is_library;
-    if (strncmp(text, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)) == 0) text += strlen(BYTE_ORDER_MARK);
+    text = dt_source_text(text);
     file->source = dt_diagnostics_add_file(e->diagnostics, shown_name, text);
     file->module_file = -1;
     if (!is_library) {

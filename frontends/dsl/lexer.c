@@ -26,6 +26,11 @@ typedef struct lexer {
     DT_LIST(char) brackets; /* the open ones: ( [ {, HEAD */
 } lexer;
 
+const char *dt_source_text(const char *text) {
+    static const char byte_order_mark[] = "\xef\xbb\xbf";
+    return strncmp(text, byte_order_mark, strlen(byte_order_mark)) == 0 ? text + strlen(byte_order_mark) : text;
+}
+
 const char *dt_token_spelling(dt_token_kind kind) { return kinds[kind].spelling; }
 
 static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }

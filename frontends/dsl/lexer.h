@@ -78,6 +78,9 @@ typedef struct dt_token {
 
 const char *dt_token_spelling(dt_token_kind kind);
 
+/* The text of a file after the byte order mark, with which some editors begin a file of UTF-8. */
+const char *dt_source_text(const char *text);
+
 /* All tokens of `text`, the last one END. Mistakes go to the diagnostics and leave out what they concern. */
 dt_token *dt_lex(dt_arena *arena, dt_diagnostics *diagnostics, int file, const char *text, size_t *n_tokens);
 

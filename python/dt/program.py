@@ -93,11 +93,13 @@ class Diagnostic(NamedTuple):
     """Notes that explain, and what to do."""
     text: str
     """All of it as a terminal shows it, with the line of the program and carets below it."""
+    json: str
+    """All of it as `dtc --diagnostics=json` writes it, a line."""
 
     @classmethod
     def _of(cls, described: tuple[Any, ...]) -> Diagnostic:
-        is_error, file, line, column, message, remarks, text = described
-        return cls(is_error, file, line, column, message, tuple(remark for _, remark in remarks), text.rstrip("\n"))
+        is_error, file, line, column, message, remarks, text, json = described
+        return cls(is_error, file, line, column, message, tuple(remark for _, remark in remarks), text.rstrip("\n"), json.rstrip("\n"))
 
 
 class Layer(NamedTuple):
@@ -410,6 +412,18 @@ def compile(program: Path, options: Mapping[str, Any] | None = None, *, name: st
     folder = os.path.abspath(folder or os.path.dirname(path))
     made._known_source = known._replace(source=made.text(), folder=folder)  # the file may change from here on
     return made
+
+
+def format(program: Path, *, name: str | None = None) -> str:
+    """The text of a program, a file or the text of one, as `dtc fmt` writes it; nothing is written.
+
+    - `name`: what messages call a text: `"net.dt"`.
+
+    A program with mistakes in its grammar is a `dt.CompileError`.
+    """
+    path, source, folder = _read(program, name)
+    text: str = _result_of(_dt.format(_Source(path, source, folder, [], 0, None)))
+    return text
 
 
 def _result_of(pair: tuple[Any, list[tuple[Any, ...]]]) -> Any:

@@ -24,7 +24,7 @@ static int append(PyObject *list, PyObject *item) {
     return is_wrong;
 }
 
-/* (is_error, file or None, line, column, message, [(is_help, text), …], text) */
+/* (is_error, file or None, line, column, message, [(is_help, text), …], text, json) */
 static PyObject *describe_diagnostic(const dtc_diagnostic *diagnostic) {
     PyObject *remarks = PyList_New(0);
     for (size_t i = 0; remarks != NULL && i < diagnostic->n_remarks; i++) {
@@ -32,8 +32,9 @@ static PyObject *describe_diagnostic(const dtc_diagnostic *diagnostic) {
         if (append(remarks, Py_BuildValue("(ON)", remark->is_help ? Py_True : Py_False, dtpy_read_text(remark->text)))) Py_CLEAR(remarks);
     }
     if (remarks == NULL) return NULL;
-    return Py_BuildValue("(OziiNNN)", diagnostic->severity == DTC_ERROR ? Py_True : Py_False, diagnostic->line > 0 ? diagnostic->file : NULL,
-                         diagnostic->line, diagnostic->column, dtpy_read_text(diagnostic->message), remarks, dtpy_read_text(diagnostic->text));
+    return Py_BuildValue("(OziiNNNN)", diagnostic->severity == DTC_ERROR ? Py_True : Py_False, diagnostic->line > 0 ? diagnostic->file : NULL,
+                         diagnostic->line, diagnostic->column, dtpy_read_text(diagnostic->message), remarks, dtpy_read_text(diagnostic->text),
+                         dtpy_read_text(diagnostic->json));
 }
 
 static int on_diagnostic(void *context, const dtc_diagnostic *diagnostic) {
@@ -137,6 +138,16 @@ PyObject *dtpy_compile(PyObject *module, PyObject *arguments) {
         artifact = PyBytes_FromStringAndSize(bytes.data, (Py_ssize_t)bytes.n_bytes);
     dtc_free(bytes.data);
     return finish(&call, artifact);
+}
+
+PyObject *dtpy_format(PyObject *module, PyObject *arguments) {
+    dtc_bytes bytes = {0};
+    PyObject *program, *formatted = NULL;
+    call call;
+    if (!PyArg_ParseTuple(arguments, "O!", &PyTuple_Type, &program)) return NULL;
+    if (begin(&call, module, program) && end(&call, dtc_format(&call.program, NULL, &bytes))) formatted = dtpy_read_text(bytes.data);
+    dtc_free(bytes.data);
+    return finish(&call, formatted);
 }
 
 /* (text, [(path, kind, output, depth, parameters, trainable), …]) */

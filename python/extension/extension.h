@@ -51,8 +51,9 @@ PyObject *dtpy_read_text(const char *text);
 /* The same of a sentence in which an option of the command line becomes the argument that it is here: "--global-batch 12" is "`global_batch` 12". */
 PyObject *dtpy_read_message(const char *text);
 
-/* dt._dt.compile, summarize, graph, check. */
+/* dt._dt.compile, format, summarize, graph, check. */
 PyObject *dtpy_compile(PyObject *module, PyObject *arguments);
+PyObject *dtpy_format(PyObject *module, PyObject *arguments);
 PyObject *dtpy_summarize(PyObject *module, PyObject *arguments);
 PyObject *dtpy_graph(PyObject *module, PyObject *arguments);
 PyObject *dtpy_check(PyObject *module, PyObject *arguments);

@@ -2,10 +2,9 @@
 #include "python/extension/extension.h"
 
 static PyMethodDef functions[] = {
-    {"compile", dtpy_compile, METH_VARARGS, NULL}, {"summarize", dtpy_summarize, METH_VARARGS, NULL},
-    {"graph", dtpy_graph, METH_VARARGS, NULL},     {"check", dtpy_check, METH_VARARGS, NULL},
-    {"devices", dtpy_devices, METH_NOARGS, NULL},  {"report", dtpy_report, METH_VARARGS, NULL},
-    {"export", dtpy_export, METH_VARARGS, NULL},   {NULL, NULL, 0, NULL},
+    {"compile", dtpy_compile, METH_VARARGS, NULL}, {"summarize", dtpy_summarize, METH_VARARGS, NULL}, {"graph", dtpy_graph, METH_VARARGS, NULL},
+    {"check", dtpy_check, METH_VARARGS, NULL},     {"devices", dtpy_devices, METH_NOARGS, NULL},      {"report", dtpy_report, METH_VARARGS, NULL},
+    {"export", dtpy_export, METH_VARARGS, NULL},   {"format", dtpy_format, METH_VARARGS, NULL},       {NULL, NULL, 0, NULL},
 };
 
 static PyTypeObject *add_type(PyObject *module, PyType_Spec *spec) {

@@ -37,7 +37,7 @@ static void read_text(const char *text) {
 
 static int tell(void *context, const dtc_diagnostic *diagnostic) {
     (void)context;
-    read_text(diagnostic->message), read_text(diagnostic->text), read_text(diagnostic->file);
+    read_text(diagnostic->message), read_text(diagnostic->text), read_text(diagnostic->file), read_text(diagnostic->json);
     for (size_t i = 0; i < diagnostic->n_remarks; i++) read_text(diagnostic->remarks[i].text);
     if (diagnostic->severity == DTC_ERROR && *diagnostic->text == 0) abort();
     return tells_left-- <= 0;
@@ -120,6 +120,20 @@ static void compile(void) {
         for (size_t i = 0; i < bytes.n_bytes; i++) sink ^= (uint8_t)bytes.data[i];
     }
     dtc_free(bytes.data);
+    free(program);
+    free(options);
+}
+
+static void format(void) {
+    dtc_program *program = make_program();
+    const dtc_format_options whole = {.output = NULL};
+    dtc_format_options *options = script_struct(&whole, sizeof whole);
+    dtc_bytes once = {0}, twice = {0};
+    if (!check(dtc_format(program, options, &once)) && once.data != NULL) abort();
+    const dtc_program again = {.size = sizeof again, .path = "again.dt", .source = once.data};
+    if (once.data != NULL && check(dtc_format(&again, NULL, &twice)) && strcmp(once.data, twice.data) != 0) abort();
+    dtc_free(once.data);
+    dtc_free(twice.data);
     free(program);
     free(options);
 }
@@ -231,6 +245,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
         case 'o': check_options(); break;
         case 'c': compile(); break;
         case 's': summarize(); break;
+        case 'f': format(); break;
         case 'g': draw(); break;
         case 'k': check_program(); break;
         case 'r': run_pass(); break;

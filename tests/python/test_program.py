@@ -1,4 +1,6 @@
 """Programs: compiled from files and texts, opened, described, refused."""
+import json
+
 import dt
 import pytest
 from conftest import PROGRAM
@@ -143,3 +145,16 @@ def test_what_is_no_program(tmp_path):
         dt.open(17)
     with pytest.raises(ValueError):
         dt.open("m\0.dtx")
+
+
+def test_format():
+    assert dt.format("const  a=1\n\n\nconst b = 2\n") == "const a = 1\n\nconst b = 2\n"
+    with pytest.raises(dt.CompileError, match="net.dt:2"):
+        dt.format("const a = 1\nconst b\n", name="net.dt")
+
+
+def test_diagnostics_as_json():
+    with pytest.raises(dt.CompileError) as caught:
+        dt.compile(MISTAKE)
+    for one in caught.value.diagnostics:
+        assert json.loads(one.json)["message"] == one.message and json.loads(one.json)["line"] == one.line

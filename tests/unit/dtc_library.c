@@ -429,6 +429,46 @@ static void threads_compile_at_once(void **state) {
     for (int i = 0; i < N_THREADS; i++) dtc_free(bytes[i].data);
 }
 
+static int keep_json(void *context, const dtc_diagnostic *diagnostic) {
+    snprintf(context, 512, "%s", diagnostic->json);
+    return 0;
+}
+
+static void a_program_is_formatted(void **state) {
+    (void)state;
+    dtc_program program = program_of("const  a=1\n\n\n\nfn f(x){return x+a}");
+    dtc_bytes bytes;
+    assert_ok(dtc_format(&program, NULL, &bytes));
+    assert_string_equal(bytes.data, "const a = 1\n\nfn f(x) { return x + a }\n");
+    assert_int_equal(bytes.n_bytes, strlen(bytes.data));
+    char *path = strdup(scratch_path("formatted.dt"));
+    assert_ok(dtc_format(&program, &(dtc_format_options){.size = sizeof(dtc_format_options), .output = path}, NULL));
+    char *data;
+    size_t n;
+    assert_ok(dt_file_read(path, &data, &n));
+    assert_string_equal(data, bytes.data);
+    free(data), free(path);
+    dtc_free(bytes.data);
+    program.source = "fn f(x {";
+    assert_fails(dtc_format(&program, NULL, &bytes), DT_INVALID_ARGUMENT, "expected )");
+    assert_null(bytes.data);
+}
+
+static void a_finding_and_a_status_are_lines_of_json(void **state) {
+    (void)state;
+    char json[512] = "";
+    dtc_program program = program_of("use nn\nstep s(x: f32[B, 4]) { return y: dens(x, units: 3) }\n");
+    program.diagnostic = keep_json;
+    program.context = json;
+    dt_status *status = dtc_compile(&program, NULL, NULL);
+    assert_string_equal(json, "{\"severity\": \"error\", \"file\": \"net.dt\", \"line\": 2, \"column\": 34, \"end\": 38, \"message\": "
+                              "\"unknown name dens\", \"notes\": [], \"hints\": [\"did you mean dense?\"]}\n");
+    char *of_status = dtc_status_json(status);
+    assert_non_null(strstr(of_status, "\"line\": 2, \"column\": 34, \"end\": 34, \"message\": \"net.dt: 1 error\""));
+    dtc_free(of_status);
+    dtc_status_free(status);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_compile_at_once), /* first: LLVM is initialised by threads at once */
@@ -444,6 +484,8 @@ int main(void) {
         cmocka_unit_test(a_pass_warns_with_its_place),
         cmocka_unit_test(a_picture_is_text_or_a_file),
         cmocka_unit_test(one_pass_on_a_graph),
+        cmocka_unit_test(a_program_is_formatted),
+        cmocka_unit_test(a_finding_and_a_status_are_lines_of_json),
         cmocka_unit_test(operations_are_a_table),
         cmocka_unit_test(a_check_tells_what_holds),
         cmocka_unit_test(what_a_check_cannot_tell_has_its_place),

@@ -121,6 +121,12 @@ static void ops(void **state) {
     run_out(dt_command_ops, COMMAND("dtc ops"));
 }
 
+static void format(void **state) {
+    (void)state;
+    run_out(dt_command_fmt, COMMAND("dtc fmt", (char *)source));
+    run_out(dt_command_summary, COMMAND("dtc summary --diagnostics=json", (char *)source, "--diagnostics=json", "--batch=3"));
+}
+
 static void pack(void **state) {
     (void)state;
     static const char small[] =
@@ -157,7 +163,7 @@ int main(int argc, char **argv) {
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(check), cmocka_unit_test(summary), cmocka_unit_test(picture), cmocka_unit_test(compile),
-        cmocka_unit_test(opt),   cmocka_unit_test(ops),     cmocka_unit_test(pack),
+        cmocka_unit_test(opt),   cmocka_unit_test(ops),     cmocka_unit_test(pack),    cmocka_unit_test(format),
     };
     return cmocka_run_group_tests(tests, set_up, scratch_remove);
 }
