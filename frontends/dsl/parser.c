@@ -269,7 +269,8 @@ static void parse_report(dt_parser *p, dt_statement *s) {
     s->kind = DT_STATEMENT_REPORT;
     dt_parser_next(p);
     dt_parse_arguments(p, &s->arguments, DT_TOKEN_NEWLINE);
-    for (size_t i = 0; i < s->arguments.n && !p->panicked; i++) {
+    bool ends = dt_parser_is(p, DT_TOKEN_NEWLINE) || dt_parser_is(p, DT_TOKEN_CLOSE_BRACE); /* else that is what is wrong */
+    for (size_t i = 0; i < s->arguments.n && ends && !p->panicked; i++) {
         if (s->arguments.items[i].name != NULL) continue;
         s->broken = true;
         dt_diagnostic *error = dt_diagnostics_add(p->diagnostics, DT_SEVERITY_ERROR, s->arguments.items[i].span, "a report needs a name");
