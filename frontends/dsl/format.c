@@ -61,19 +61,23 @@ static bool is_word(const formatter *f, size_t i, const char *word) {
     return i < f->n && f->tokens[i].kind == DT_TOKEN_NAME && strcmp(f->texts[i], word) == 0;
 }
 
-/* a[i : i + n] has blanks around its colon, a[1:n] none: whether an operator stands in the item of the index that has this colon. */
+/* a[i : i + n] has blanks around its colon, a[1:n] and a[i + 1:] none: whether the item of the index that has this colon has two ends, and an
+ * operator. */
 static bool is_composite(const formatter *f, size_t colon) {
+    bool has_operator = false;
     for (int side = -1; side <= 1; side += 2) {
         int depth = 0;
         for (size_t i = colon + (size_t)side; i < f->n; i += (size_t)side) {
             dt_token_kind kind = f->tokens[i].kind;
             bool inwards = side < 0 ? closes(kind) : opens(kind), outwards = side < 0 ? opens(kind) : closes(kind);
-            if (depth == 0 && (outwards || kind == DT_TOKEN_COMMA)) break;
+            bool ends = depth == 0 && (outwards || kind == DT_TOKEN_COMMA);
+            if (ends && i == colon + (size_t)side) return false;
+            if (ends) break;
             depth += inwards - outwards;
-            if (depth == 0 && kind >= DT_TOKEN_PLUS && kind <= DT_TOKEN_AT && !f->is_unary[i]) return true;
+            has_operator |= depth == 0 && kind >= DT_TOKEN_PLUS && kind <= DT_TOKEN_AT && !f->is_unary[i];
         }
     }
-    return false;
+    return has_operator;
 }
 
 static void classify(formatter *f) {
