@@ -224,18 +224,22 @@ static void align(formatter *f, int stop) {
     for (size_t k = 0; k < f->lines.n; k++) {
         line *row = &f->lines.items[k];
         if (row->column < 0 || row->stops[stop] < 0 || row->at[stop] >= 0) continue;
-        int common = source_column(f, row, stop), column = 0;
+        int common = source_column(f, row, stop), column = 0, least = source_gap(f, row, stop);
         bool is_wide = false;
         size_t last = k, n = 0;
         for (size_t i = k; i < f->lines.n && source_column(f, &f->lines.items[i], stop) == common; i = neighbour(f, i, stop)) {
             const line *member = &f->lines.items[i];
             int own = column_of(f, member, member->column, (size_t)member->stops[stop]);
             if (own > column) column = own;
-            is_wide |= source_gap(f, member, stop) > 1;
+            int blanks = source_gap(f, member, stop);
+            if (blanks < least) least = blanks;
+            is_wide |= blanks > 1;
             last = i;
             n++;
         }
-        for (size_t i = k; n > 1 && is_wide; i = neighbour(f, i, stop)) {
+        bool is_comment = stop == STOP_COMMENT; /* which keeps its distance, alone too */
+        if (is_comment && least > 1) column += least - 1;
+        for (size_t i = k; is_wide && (n > 1 || is_comment); i = neighbour(f, i, stop)) {
             f->lines.items[i].at[stop] = column;
             if (i == last) break;
         }

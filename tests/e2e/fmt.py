@@ -100,7 +100,7 @@ return a : x,
 }"""
     wanted = """use nn, losses
 const width = 4
-const depth = 2 # layers
+const depth = 2   # layers
 
 option rate = 0.1
 fn f(x: f32[B, C], k: int = 2) -> f32[B, C] {
