@@ -190,6 +190,16 @@ static bool choose_loops(dt_product *p) {
 
 static int loop_in_nest(const dt_product *p, int loop) { return loop < 0 ? -1 : dt_layout_loop(p->kernel->nests[p->n].layout, p->loops, loop); }
 
+/* Whether the vector loop walks what is stored element by element; what a loop over tensors stacks along an axis that is not the first does not lie so. */
+static bool stores_are_contiguous(const dt_product *p) {
+    for (int n = p->n; n < p->n + p->n_parts; n++) {
+        const dt_nest *nest = &p->kernel->nests[n];
+        for (int s = 0; s < nest->n_stores && !dt_layout_is_empty(nest->layout); s++)
+            if (nest->stores[s].address.coefficients[loop_in_nest(p, p->vector_loop)] != 1) return false;
+    }
+    return true;
+}
+
 /* The instruction of each factor before it is rounded, when a nest folds their product itself; -1 where it does not. */
 static int factor(const dt_product *p, const dt_nest *nest, int operand) {
     if (nest->n_reductions != 1) return -1;
@@ -501,7 +511,7 @@ static void lay_out_borders(dt_arena *arena, dt_product *p) {
 static void tile(dt_arena *arena, dt_product *p) {
     bool laid_out[2] = {false, false}, by_row[2] = {false, false};
     if (!all_are_products(p)) return;
-    if (!choose_loops(p)) {
+    if (!choose_loops(p) || !stores_are_contiguous(p)) {
         lay_out_borders(arena, p);
         return;
     }

@@ -1,10 +1,11 @@
 """Random programs over the whole op table, each step with what it means: what tests/tools/random_graphs.py compiles, interprets and asks JAX about.
 
 A graph is the step of one seed. It is made by drawing forms, each of which writes a line of the language on values that are there and says beside it
-what that means, as an expression over tests/support/jax_reference.py. Three kinds are drawn:
+what that means, as an expression over tests/support/jax_reference.py. Four kinds are drawn:
 
     plain      ops of every kind, the types mixed
     trained    those that have gradients, within a model with parameters: a loss, its gradients to inputs, and one update by `minimize`
+    curved     a few lines of smooth ones, trained as well, with second derivatives
     edges      elementwise ops, conversions, comparisons and extremes over NaN, infinities, zeros of both signs and the ends of integer types
 
 A value knows how large it can be and, while it is exact, of which power of two it is a multiple: inputs are quarters, so sums and products stay exact
@@ -17,7 +18,8 @@ which end a step. Random numbers are compared with the interpreter only. Collect
 
 import math
 
-from random_values import DTYPES, FLOATS, GREATEST, INPUTS, LEAST, N_PER_PROGRAM, PRECISION, ROWS, Graph, Value, dims, draw_inputs, form, program_text
+from random_values import (DECISION, DTYPES, ELEMENTWISE, FLOATS, GREATEST, INDEXED, INPUTS, LEAST, MOVEMENT, N_PER_PROGRAM, PRECISION, ROWS, SUM, Graph, Value,
+                           dims, draw_inputs, form, program_text)  # fmt: skip
 
 __all__ = ["FLOATS", "GREATEST", "INPUTS", "LEAST", "N_PER_PROGRAM", "PRECISION", "ROWS", "Graph", "draw_inputs", "program_text"]
 
@@ -27,7 +29,7 @@ __all__ = ["FLOATS", "GREATEST", "INPUTS", "LEAST", "N_PER_PROGRAM", "PRECISION"
 
 def is_cut(g, *operands):
     """Operands of an op with a kink are exact, or no gradient flows through it."""
-    return g.kind == "trained" and not all(x.exact for x in operands)
+    return g.trained and not all(x.exact for x in operands)
 
 
 def cut(g, x, *others):
@@ -41,7 +43,7 @@ def cut_reference(g, *operands):
 def unary(g, text, reference, x, bound, quantum=None, dtype=None, kink=False, slopes=True):
     before = cut_reference(g, x) if kink else (lambda j, v: v)
     return g.add(text.format(cut(g, x) if kink else x.name), dtype or x.dtype, x.shape, lambda j, v: reference(j, before(j, v)), (x,), bound, quantum,
-                 slopes=slopes and not (kink and is_cut(g, x)))
+                 slopes=slopes and not (kink and is_cut(g, x)), how=ELEMENTWISE)
 
 
 SMOOTH = {  # text, meaning, bound of the result by that of x, greatest x
@@ -64,7 +66,7 @@ SMOOTH = {  # text, meaning, bound of the result by that of x, greatest x
 }  # fmt: skip
 
 
-@form(10)
+@form(10, "plain trained curved")
 def smooth(g):
     text, (reference, bound, most) = g.random.choice(list(SMOOTH.items()))
     narrow = text in ("elu({}, alpha: 1.0)",) or text.startswith("gelu") or text.startswith("silu")
@@ -74,7 +76,7 @@ def smooth(g):
         unary(g, text, reference, x, bound(x.bound), kink=kink)
 
 
-@form(4)
+@form(4, "plain trained curved")
 def polynomial(g):
     x = g.pick(lambda v: v.is_float or v.dtype in LEAST)
     if not x:
@@ -119,7 +121,7 @@ def converted(g):
     to = g.random.choice(DTYPES if x and x.exact else FLOATS)
     if not x or to == x.dtype or (x.bound > 60000 and to in ("f16", "bf16")):
         return
-    g.add(f"{to}({x.name})", to, x.shape, lambda j, v: j.convert(v, to), (x,), x.bound, x.quantum)
+    g.add(f"{to}({x.name})", to, x.shape, lambda j, v: j.convert(v, to), (x,), x.bound, x.quantum, how=ELEMENTWISE)
 
 
 def partner(g, x, same_dtype=True, holds=lambda value: True):
@@ -146,7 +148,7 @@ def together(x, y):
     return tuple(q if p == 1 else p for p, q in zip(a, b))
 
 
-@form(14)
+@form(14, "plain trained curved")
 def arithmetic(g):
     x = g.pick(lambda v: v.dtype != "bool")
     y = x and partner(g, x)
@@ -158,10 +160,10 @@ def arithmetic(g):
     op = g.random.choice("+-*")
     bound, quantum = (a * b, p + q) if op == "*" else (a + b, max(p, q))
     reference = {"+": lambda j, u, v: u + v, "-": lambda j, u, v: u - v, "*": lambda j, u, v: u * v}[op]
-    g.add(f"{x.name} {op} {y.name}", x.dtype, shape, reference, (x, y), bound, quantum)
+    g.add(f"{x.name} {op} {y.name}", x.dtype, shape, reference, (x, y), bound, quantum, how=ELEMENTWISE)
 
 
-@form(3)
+@form(3, "plain trained curved")
 def with_literal(g):
     x = g.pick(lambda v: v.is_float)
     if not x:
@@ -169,10 +171,10 @@ def with_literal(g):
     c, op = g.number(), g.random.choice(("+", "*", "-"))
     bound, quantum = (x.bound * abs(c), (x.quantum or 0) + 2) if op == "*" else (x.bound + abs(c), max(x.quantum or 0, 2))
     reference = {"+": lambda j, v: v + c, "-": lambda j, v: c - v, "*": lambda j, v: v * c}[op]
-    g.add(f"{x.name} {op} {c}" if op != "-" else f"{c} - {x.name}", x.dtype, x.shape, reference, (x,), bound, quantum)
+    g.add(f"{x.name} {op} {c}" if op != "-" else f"{c} - {x.name}", x.dtype, x.shape, reference, (x,), bound, quantum, how=ELEMENTWISE)
 
 
-@form(3)
+@form(3, "plain trained curved")
 def divided(g):
     x = g.pick(lambda v: v.is_float)
     y = x and partner(g, x, holds=lambda v: v.bound <= 60)
@@ -181,7 +183,7 @@ def divided(g):
             (f"{x.name} / ({y.name} * {y.name} + 0.5)", lambda j, u, v: u / (v * v + 0.5), 2 * x.bound),
             (f"({x.name} * {x.name} + 0.5) ** tanh({y.name})", lambda j, u, v: (u * u + 0.5) ** j.tanh(v), x.bound**2 + 2)))  # fmt: skip
         if "**" not in text or x.bound <= 30:
-            g.add(text, x.dtype, together(x, y), reference, (x, y), bound)
+            g.add(text, x.dtype, together(x, y), reference, (x, y), bound, how=ELEMENTWISE)
 
 
 @form(3)
@@ -193,11 +195,12 @@ def floor_divided(g):
     op = g.random.choice(("//", "%"))
     if not x.is_float:
         reference = (lambda j, u, v: j.integer_quotient(u, v)) if op == "//" else (lambda j, u, v: j.integer_remainder(u, v))
-        g.add(f"{x.name} {op} {y.name}", x.dtype, together(x, y), reference, (x, y), GREATEST[x.dtype])
+        g.add(f"{x.name} {op} {y.name}", x.dtype, together(x, y), reference, (x, y), GREATEST[x.dtype], how=ELEMENTWISE)
         return
     reference = (lambda j, u, v: j.quotient(u, j.np.where(v == 0, 0.5, v))) if op == "//" else (lambda j, u, v: j.remainder(u, j.np.where(v == 0, 0.5, v)))
     bound, quantum = (x.bound * 2 ** max(y.quantum, 1), 0) if op == "//" else (y.bound + 0.5, max(x.quantum, y.quantum, 1))
-    g.add(f"{x.name} {op} where({y.name} == 0, 0.5, {y.name})", x.dtype, together(x, y), reference, (x, y), bound, quantum, slopes=op == "%")
+    g.add(f"{x.name} {op} where({y.name} == 0, 0.5, {y.name})", x.dtype, together(x, y), reference, (x, y), bound, quantum, slopes=op == "%",
+          how=ELEMENTWISE)  # fmt: skip
 
 
 @form(3)
@@ -208,7 +211,7 @@ def extremes_of_two(g):
         op = g.random.choice(("maximum", "minimum"))
         stop = cut_reference(g, x, y)
         g.add(f"{op}({cut(g, x, y)}, {cut(g, y, x)})", x.dtype, together(x, y), lambda j, u, v: getattr(j, op)(stop(j, u), stop(j, v)), (x, y),
-              max(x.bound, y.bound), max(x.quantum or 0, y.quantum or 0), slopes=not is_cut(g, x, y))  # fmt: skip
+              max(x.bound, y.bound), max(x.quantum or 0, y.quantum or 0), slopes=not is_cut(g, x, y), how=ELEMENTWISE)  # fmt: skip
 
 
 @form(5)
@@ -219,19 +222,20 @@ def compared(g):
     if y:
         op, name = g.random.choice((("==", "equal"), ("!=", "not_equal"), ("<", "less"), ("<=", "less_equal"), (">", "greater"), (">=", "greater_equal")))
         text = f"{x.name} {op} {y.name}" if x.dtype != y.dtype or g.random.random() < 0.7 else f"{name}({x.name}, {y.name})"
-        g.add(text, "bool", together(x, y), lambda j, u, v: getattr(j.np, name)(u, v), (x, y))
+        g.add(text, "bool", together(x, y), lambda j, u, v: getattr(j.np, name)(u, v), (x, y), how=ELEMENTWISE)
 
 
 @form(2)
 def logical(g):
     x = g.pick(lambda v: v.dtype == "bool")
     if x and g.random.random() < 0.3:
-        g.add(f"not {x.name}", "bool", x.shape, lambda j, v: j.np.logical_not(v), (x,))
+        g.add(f"not {x.name}", "bool", x.shape, lambda j, v: j.np.logical_not(v), (x,), how=ELEMENTWISE)
         return
     y = x and partner(g, x)
     if y:
         op = g.random.choice(("and", "or"))
-        g.add(f"{x.name} {op} {y.name}", "bool", together(x, y), lambda j, u, v: getattr(j.np, f"logical_{op}")(u, v), (x, y))
+        g.add(f"{x.name} {op} {y.name}", "bool", together(x, y), lambda j, u, v: getattr(j.np, f"logical_{op}")(u, v), (x, y),
+              how=ELEMENTWISE)  # fmt: skip
 
 
 @form(4)
@@ -245,18 +249,19 @@ def chosen(g):
     if y is None or g.random.random() < 0.3:
         number = g.number() if x.is_float else 1
         g.add(f"where({condition.name}, {x.name}, {number})", x.dtype, shape, lambda j, c, u: j.np.where(c, u, j.of_type(number, u)), (condition, x),
-              max(x.bound, abs(number)), max(x.quantum or 0, 2))  # fmt: skip
+              max(x.bound, abs(number)), max(x.quantum or 0, 2), how=ELEMENTWISE)  # fmt: skip
         return
     shape = together(Value("", x.dtype, shape), y)
     g.add(f"where({condition.name}, {x.name}, {y.name})", x.dtype, shape, lambda j, c, u, v: j.np.where(c, u, v), (condition, x, y),
-          max(x.bound, y.bound), max(x.quantum or 0, y.quantum or 0))  # fmt: skip
+          max(x.bound, y.bound), max(x.quantum or 0, y.quantum or 0), how=ELEMENTWISE)  # fmt: skip
 
 
 def moved(g, x, text, shape, reference, bound=None, quantum=None):
-    return g.add(text, x.dtype, shape, reference, (x,), x.bound if bound is None else bound, x.quantum if quantum is None else max(quantum, x.quantum or 0))
+    return g.add(text, x.dtype, shape, reference, (x,), x.bound if bound is None else bound, x.quantum if quantum is None else max(quantum, x.quantum or 0),
+                 how=MOVEMENT)  # fmt: skip
 
 
-@form(4, "plain trained edges")
+@form(4, "plain trained edges curved")
 def transposed(g):
     x = g.pick(lambda v: len(v.shape) >= 2)
     if not x:
@@ -283,7 +288,7 @@ def reshaped(g):
         moved(g, x, f"reshape({x.name}, {dims(shape)})", shape, lambda j, v: j.np.reshape(v, [ROWS if d == "B" else d for d in shape]))
 
 
-@form(4, "plain trained edges")
+@form(4, "plain trained edges curved")
 def sliced(g):
     x = g.pick(lambda v: len(v.shape) > int(v.has_rows) and v.size > 0)
     if not x:
@@ -359,7 +364,8 @@ def joined(g):
     parts = [x, *(g.pick(lambda v: v.dtype == x.dtype and v.shape == x.shape, new_inputs=False) for _ in range(2))]
     g.random.shuffle(parts)
     g.add(f"concatenate([{', '.join(part.name for part in parts)}], axis: {axis})", x.dtype, x.shape[:axis] + (3 * x.shape[axis],) + x.shape[axis + 1 :],
-          lambda j, u, v, w: j.np.concatenate([u, v, w], axis), parts, max(v.bound for v in parts), max(v.quantum or 0 for v in parts))  # fmt: skip
+          lambda j, u, v, w: j.np.concatenate([u, v, w], axis), parts, max(v.bound for v in parts), max(v.quantum or 0 for v in parts),
+          how=MOVEMENT)  # fmt: skip
 
 
 @form(1)
@@ -377,7 +383,7 @@ def positions(g):
     axis = g.random.randrange(len(x.shape)) if x and x.shape else None
     if axis is not None:
         dtype, shape = g.random.choice(("i64", "f32", "i32")), x.shape
-        g.add(f"iota({dims(shape)}, axis: {axis}, dtype: {dtype})", dtype, shape, lambda j: j.iota(shape, axis, dtype), (), 64, 0)
+        g.add(f"iota({dims(shape)}, axis: {axis}, dtype: {dtype})", dtype, shape, lambda j: j.iota(shape, axis, dtype), (), 64, 0, how=DECISION)
 
 
 def over(g, x, with_empty=True):
@@ -391,7 +397,7 @@ def over(g, x, with_empty=True):
     return axes, shape, keep, text + (", keep: true" if keep else ""), math.prod(x.numbers()[a] for a in axes)
 
 
-@form(8)
+@form(8, "plain trained curved")
 def summed(g):
     x = g.pick(lambda v: len(v.shape) > 0)
     if not x:
@@ -399,18 +405,17 @@ def summed(g):
     axes, shape, keep, text, n = over(g, x)
     dtype = x.dtype if x.is_float else "i64"
     rows = 3 if 0 in axes and x.has_rows else 1  # the most replicas
-    g.add(f"sum({x.name}, {text})", dtype, shape, lambda j, v: j.np.sum(j.integers(v), tuple(axes), keepdims=keep), (x,), x.bound * n * rows, x.quantum,
-          is_sum=True)  # fmt: skip
+    g.add(f"sum({x.name}, {text})", dtype, shape, lambda j, v: j.sum(v, axes, keep), (x,), x.bound * n * rows, x.quantum, is_sum=True, how=SUM)  # fmt: skip
 
 
-@form(3)
+@form(3, "plain trained curved")
 def averaged(g):
     x = g.pick(lambda v: len(v.shape) > 0 and v.size > 0 and (v.is_float or v.dtype != "i64"))
     if not x or x.bound > 1e6:
         return
     axes, shape, keep, text, n = over(g, x)
     dtype = x.dtype if x.is_float else "f32"
-    g.add(f"mean({x.name}, {text})", dtype, shape, lambda j, v: j.np.sum(j.real(v), tuple(axes), keepdims=keep) / n, (x,), x.bound, is_sum=True)
+    g.add(f"mean({x.name}, {text})", dtype, shape, lambda j, v: j.mean(v, axes, keep), (x,), x.bound, is_sum=True, how=SUM)
 
 
 @form(2)
@@ -433,7 +438,7 @@ def extremes(g):
         axes, shape, keep, text, _ = drawn
         op, before = g.random.choice(("max", "min")), cut_reference(g, x)
         g.add(f"{op}({cut(g, x)}, {text})", x.dtype, shape, lambda j, v: j.extreme(op, before(j, v), axes, keep), (x,), x.bound, x.quantum,
-              slopes=not is_cut(g, x))  # fmt: skip
+              slopes=not is_cut(g, x), how=MOVEMENT)  # fmt: skip
 
 
 @form(3)
@@ -444,7 +449,7 @@ def places_of_extremes(g):
         axes, shape, keep, text, _ = drawn
         op = g.random.choice(("argmax", "argmin"))
         name = op if len(axes) == 1 else f"ops.{op}"
-        g.add(f"{name}({x.name}, {text})", "i64", shape, lambda j, v: j.place(op, v, axes, keep), (x,), 64)
+        g.add(f"{name}({x.name}, {text})", "i64", shape, lambda j, v: j.place(op, v, axes, keep), (x,), 64, how=DECISION)
 
 
 @form(2)
@@ -453,14 +458,14 @@ def quantified(g):
     if x:
         axes, shape, keep, text, _ = over(g, x)
         op = g.random.choice(("all", "any"))
-        g.add(f"{op}({x.name}, {text})", "bool", shape, lambda j, v: getattr(j.np, op)(v, tuple(axes), keepdims=keep), (x,))
+        g.add(f"{op}({x.name}, {text})", "bool", shape, lambda j, v: getattr(j.np, op)(v, tuple(axes), keepdims=keep), (x,), how=DECISION)
 
 
 @form(1, "plain")
 def counted(g):
     x = g.pick(lambda v: v.has_rows)
     if x:
-        g.add(f"count({x.name})", "i64", (), lambda j, v: j.full((), x.size, "i64"), (x,), 1000)
+        g.add(f"count({x.name})", "i64", (), lambda j, v: j.full((), x.size, "i64"), (x,), 1000, how=DECISION)
 
 
 PRODUCT_PRECISION = {"tf32": 11, "bf16": 8}
@@ -482,7 +487,7 @@ def rounding(g, x):
     return precision, f', precision: "{precision}"' if precision else ""
 
 
-@form(6)
+@form(6, "plain trained curved")
 def matrix_product(g):
     x = g.pick(lambda v: v.is_float and len(v.shape) >= 2 and v.shape[-1] != "B" and (v.shape[-2] != "B" or len(v.shape) == 2))
     if not x:
@@ -665,17 +670,18 @@ def pooled(g):
     if which == "max":
         before = cut_reference(g, x)
         g.add(f"ops.max_pool2d({cut(g, x)}, {words})", x.dtype, shape, lambda j, v: j.max_pool2d(before(j, v), size, strides, padding), (x,), x.bound, x.quantum,
-              slopes=not is_cut(g, x))  # fmt: skip
+              slopes=not is_cut(g, x), how=MOVEMENT)  # fmt: skip
     elif which == "sum":
         summed_windows(g, x, size, strides, padding)
     elif which == "average" and min(x.shape[1:3]) >= 3:
         g.add(f"average_pool2d({x.name}, size: 3, stride: 2)", x.dtype, ("B", *result_size(x, [3, 3], [2, 2], [0] * 4), x.shape[3]),
               lambda j, v: j.sum_pool2d(v, [3, 3], [2, 2], [0] * 4) / 9, (x,), x.bound * 9, None, True)  # fmt: skip
     elif which == "index" and x.exact:
-        index = g.add(f"ops.max_pool2d_index({x.name}, {words})", "i32", shape, lambda j, v: j.max_pool2d_index(v, size, strides, padding), (x,), n)
+        index = g.add(f"ops.max_pool2d_index({x.name}, {words})", "i32", shape, lambda j, v: j.max_pool2d_index(v, size, strides, padding), (x,), n,
+                      how=DECISION)  # fmt: skip
         if index and g.random.random() < 0.5:
             g.add(f"ops.window_gather({x.name}, {index.name}, {words})", x.dtype, shape, lambda j, v, i: j.window_gather(v, i, size, strides, padding),
-                  (x, index), x.bound, x.quantum)  # fmt: skip
+                  (x, index), x.bound, x.quantum, how=INDEXED)  # fmt: skip
         elif index:
             own = list(x.shape[1:3])
             updates = summed_windows(g, x, size, strides, padding)
@@ -709,7 +715,8 @@ def gathered(g):
     if index:
         n = x.shape[0]
         written = f"{x.name}[{text}]" if g.random.random() < 0.5 else f"gather({x.name}, {text})"
-        g.add(written, x.dtype, index.shape + x.shape[1:], lambda j, v, i: j.gather(v, j.integer_remainder(i, n), 0), (x, index), x.bound, x.quantum)
+        g.add(written, x.dtype, index.shape + x.shape[1:], lambda j, v, i: j.gather(v, j.integer_remainder(i, n), 0), (x, index), x.bound, x.quantum,
+              how=INDEXED)  # fmt: skip
 
 
 @form(3)
@@ -719,7 +726,7 @@ def gathered_in_rows(g):
     if index:
         n = x.shape[1]
         g.add(f"gather({x.name}, {text}, axis: 1)", x.dtype, index.shape + x.shape[2:], lambda j, v, i: j.gather(v, j.integer_remainder(i, n), 1), (x, index),
-              x.bound, x.quantum)  # fmt: skip
+              x.bound, x.quantum, how=INDEXED)  # fmt: skip
 
 
 @form(2)
@@ -732,10 +739,11 @@ def scattered(g):
         shape = index.shape[:axis] + (size,) + x.shape[len(index.shape) :]
         n = math.prod(index.numbers()[axis:])
         g.add(f"ops.scatter_add({x.name}, {text}, axis: {axis}, size: {size})", x.dtype, shape,
-              lambda j, v, i: j.scatter_add(v, j.integer_remainder(i, size), axis, size), (x, index), 3 * x.bound * n, x.quantum, True)  # fmt: skip
+              lambda j, v, i: j.scatter_add(v, j.integer_remainder(i, size), axis, size), (x, index), 3 * x.bound * n, x.quantum, True,
+              how=SUM)  # fmt: skip
 
 
-@form(4)
+@form(4, "plain trained curved")
 def normalised(g):
     x = g.pick(lambda v: v.dtype in ("f32", "f64") and len(v.shape) >= 2 and v.bound <= 60 and isinstance(v.shape[-1], int) and v.shape[-1] > 0)
     if x:
@@ -803,7 +811,7 @@ def edge_arithmetic(g):
         return
     op = g.random.choice("+-*/" if x.is_float and y.sign_of_zero else "+-*")
     reference = {"+": lambda j, u, v: u + v, "-": lambda j, u, v: u - v, "*": lambda j, u, v: u * v, "/": lambda j, u, v: u / v}[op]
-    g.add(f"{x.name} {op} {y.name}", x.dtype, x.shape, reference, (x, y))
+    g.add(f"{x.name} {op} {y.name}", x.dtype, x.shape, reference, (x, y), how=ELEMENTWISE)
 
 
 @form(4, "edges")
@@ -813,10 +821,10 @@ def edge_quotient(g):
     if y:
         op = g.random.choice(("//", "%"))
         reference = (lambda j, u, v: j.integer_quotient(u, v)) if op == "//" else (lambda j, u, v: j.integer_remainder(u, v))
-        g.add(f"{x.name} {op} {y.name}", x.dtype, x.shape, reference, (x, y))
+        g.add(f"{x.name} {op} {y.name}", x.dtype, x.shape, reference, (x, y), how=ELEMENTWISE)
 
 
-@form(8, "edges")
+@form(11, "edges")
 def edge_unary(g):
     x = g.pick(lambda v: v.dtype != "bool")
     if not x:
@@ -826,14 +834,14 @@ def edge_unary(g):
         forms |= {"floor({})": lambda j, v: j.np.floor(v), "ceil({})": lambda j, v: j.np.ceil(v), "round({})": lambda j, v: j.np.round(v),
                   "sqrt({})": lambda j, v: j.np.sqrt(v), "isfinite({})": lambda j, v: j.np.isfinite(v), "relu({})": lambda j, v: j.maximum(v, j.of_type(0, v))}  # fmt: skip
     text, reference = g.random.choice(list(forms.items()))
-    g.add(text.format(x.name), "bool" if "isfinite" in text else x.dtype, x.shape, reference, (x,), sign_of_zero="relu" not in text)
+    g.add(text.format(x.name), "bool" if "isfinite" in text else x.dtype, x.shape, reference, (x,), sign_of_zero="relu" not in text, how=ELEMENTWISE)
 
 
 @form(8, "edges")
 def edge_conversion(g):
     x, to = g.pick(), g.random.choice(DTYPES)
     if x and to != x.dtype:
-        g.add(f"{to}({x.name})", to, x.shape, lambda j, v: j.convert(v, to), (x,))
+        g.add(f"{to}({x.name})", to, x.shape, lambda j, v: j.convert(v, to), (x,), how=ELEMENTWISE)
 
 
 @form(6, "edges")
@@ -842,7 +850,7 @@ def edge_comparison(g):
     y = x and g.pick(lambda v: v.shape == x.shape and (v.dtype == x.dtype or (v.dtype in LEAST and x.dtype in LEAST)))
     if y:
         op, name = g.random.choice((("==", "equal"), ("!=", "not_equal"), ("<", "less"), ("<=", "less_equal"), (">", "greater"), (">=", "greater_equal")))
-        g.add(f"{x.name} {op} {y.name}", "bool", x.shape, lambda j, u, v: getattr(j.np, name)(u, v), (x, y))
+        g.add(f"{x.name} {op} {y.name}", "bool", x.shape, lambda j, u, v: getattr(j.np, name)(u, v), (x, y), how=ELEMENTWISE)
 
 
 @form(5, "edges")
@@ -853,10 +861,10 @@ def edge_choice(g):
         return
     condition = g.pick(lambda v: v.dtype == "bool" and v.shape == x.shape, new_inputs=False)
     if condition and g.random.random() < 0.6:
-        g.add(f"where({condition.name}, {x.name}, {y.name})", x.dtype, x.shape, lambda j, c, u, v: j.np.where(c, u, v), (condition, x, y))
+        g.add(f"where({condition.name}, {x.name}, {y.name})", x.dtype, x.shape, lambda j, c, u, v: j.np.where(c, u, v), (condition, x, y), how=ELEMENTWISE)
     else:
         op = g.random.choice(("maximum", "minimum"))
-        g.add(f"{op}({x.name}, {y.name})", x.dtype, x.shape, lambda j, u, v: getattr(j, op)(u, v), (x, y), sign_of_zero=False)
+        g.add(f"{op}({x.name}, {y.name})", x.dtype, x.shape, lambda j, u, v: getattr(j, op)(u, v), (x, y), sign_of_zero=False, how=ELEMENTWISE)
 
 
 @form(5, "edges")

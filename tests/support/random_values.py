@@ -15,6 +15,10 @@ MOST = 1e4  # no inexact value is allowed to be larger
 SIZES = (0, 1, 3, 9)  # of dimensions, and 5 of images: few, since JAX compiles an op for each shape; 9 is more than a vector of f32 has
 N_PER_PROGRAM = 20
 
+# How the elements of a line come about, which jax_reference.py has to know: each from those of its operands at the same position; each is one of the
+# operands', or what a pad fills in, and the same but that the last operand says which; sums of the first operand's; exactly, by no arithmetic on floats.
+ELEMENTWISE, MOVEMENT, INDEXED, SUM, DECISION, WHOLE = "elementwise", "movement", "indexed", "sum", "decision", "whole"
+
 # What steps are given: of each file the same inputs, with other numbers. `a…` hold quarters, `r…` any numbers, `e…` edges.
 INPUTS = {
     "a0": ("f32", (9,)), "a1": ("f32", (3, 9)), "a2": ("f32", (5, 5, 3)), "a3": ("f32", ()), "a4": ("f64", (9,)), "a5": ("f64", (3, 9)),
@@ -55,6 +59,7 @@ class Value:
         self.line = self.reference = None
         self.operands = ()
         self.is_sum = False  # it adds up its operands
+        self.how = WHOLE
         self.slopes = {name} if name[:1] in "arw" and self.is_float else set()  # the names of inputs and parameters that have gradients of it
         self.by_framework = True  # no random numbers are in it
 
@@ -82,6 +87,13 @@ def dims(shape):
     return f"[{', '.join(map(str, shape))}]"
 
 
+def summed_up(name, value):
+    """What a loss makes of a value: a number a row, of a slope that is exact to the last places everywhere."""
+    axes = list(range(1, len(value.shape)))
+    square = f"log1p(square(f32({name})))"
+    return f"sum({square}, axes: {axes})" if axes else square
+
+
 def exact_quantum(dtype, bound, quantum):
     """The quantum, if numbers up to `bound` of it fit the type; else None."""
     if dtype not in FLOATS:
@@ -94,10 +106,11 @@ class Graph:
 
     def __init__(self, seed):
         self.seed, self.random = seed, random.Random(seed)
-        self.kind = self.random.choices(("plain", "trained", "edges"), (5, 4, 2))[0]
+        self.kind = self.random.choices(("plain", "trained", "edges", "curved"), (50, 40, 20, 3))[0]
+        self.trained = self.kind in ("trained", "curved")
         self.inputs, self.parameters, self.values, self.loss = {}, {}, [], None
-        self.results, self.gradients = {}, {}
-        n = self.random.randint(8, 18)
+        self.results, self.gradients, self.curved = {}, {}, {}
+        n = self.random.randint(8, 18) if self.kind != "curved" else self.random.randint(2, 6)
         for _ in range(3):
             self.input(self.random.choice(self.input_names()))
         for _ in range(60 * n):
@@ -144,7 +157,7 @@ class Graph:
 
     def constant(self, dtype, shape):
         """A tensor without B: a parameter where there are such, or numbers that follow one another."""
-        if self.kind == "trained" and dtype in ("f32", "f64") and len(self.parameters) < 3:
+        if self.trained and dtype in ("f32", "f64") and len(self.parameters) < 3:
             value = Value(f"w{len(self.parameters)}", dtype, shape, 2, 2)
             self.parameters[value.name] = value
             self.values.append(value)
@@ -152,13 +165,14 @@ class Graph:
         axis, factor = self.random.randrange(max(len(shape), 1)), self.random.choice((0.25, 0.5, -0.5))
         if not shape or dtype not in FLOATS:
             number = self.random.randint(1, 3)
-            return self.add(f"full({dims(shape)}, {number}, dtype: {dtype})", dtype, shape, lambda j: j.full(shape, number, dtype), (), number, 0)
+            return self.add(f"full({dims(shape)}, {number}, dtype: {dtype})", dtype, shape, lambda j: j.full(shape, number, dtype), (), number, 0,
+                            how=DECISION)  # fmt: skip
         return self.add(f"ops.iota(shape: {dims(shape)}, axis: {axis}, dtype: {dtype}) * {factor} - 0.5", dtype, shape,
-                        lambda j: j.iota(shape, axis, dtype) * factor - 0.5, (), max(abs(shape[axis] * factor), 1) + 1, 2)
+                        lambda j: j.iota(shape, axis, dtype) * factor - 0.5, (), max(abs(shape[axis] * factor), 1) + 1, 2, how=DECISION)  # fmt: skip
 
-    def add(self, text, dtype, shape, reference, operands, bound=1, quantum=None, is_sum=False, sign_of_zero=True, slopes=True):
+    def add(self, text, dtype, shape, reference, operands, bound=1, quantum=None, is_sum=False, sign_of_zero=True, slopes=True, how=WHOLE):
         """A line of the program; None, and no line, where it would be too large. `quantum`: of the result, if the operands are exact and it fits.
-        `slopes`: gradients flow through it."""
+        `slopes`: gradients flow through it, from all operands or from these."""
         value = Value(f"v{len(self.values)}", dtype, shape, bound, None, 0.0)
         allowed = (1, 3, 5) if len(shape) >= 4 else SIZES
         if value.size > 700 or any(d not in allowed for d in shape[int(value.has_rows) :]) or len(shape) > 5 - value.has_rows:
@@ -176,8 +190,10 @@ class Graph:
             if bound > (1000 if dtype in ("f16", "bf16") else MOST) and not value.exact:
                 return None
         value.line, value.reference, value.operands, value.is_sum = text, reference, tuple(operands), is_sum
+        value.how = how
         value.by_framework = all(x.by_framework for x in operands)
-        value.slopes = set().union(*(x.slopes for x in operands)) if slopes and dtype in FLOATS else set()
+        through = operands if slopes is True else slopes or ()
+        value.slopes = set().union(*(x.slopes for x in through)) if dtype in FLOATS else set()
         self.values.append(value)
         return value
 
@@ -188,15 +204,13 @@ class Graph:
         made = [value for value in self.values if value.line is not None]
         chosen = [value for value in made if value.name not in used or self.random.random() < 0.2]
         self.results = {f"g{self.seed}_{value.name}": value for value in chosen}
-        if self.kind != "trained":
+        if not self.trained:
             return
         terms = [value for value in made if value.is_float and value.has_rows and value.by_framework and value.name not in used]
         terms = terms or [self.input("a0")]
         texts = []
         for value in terms:
-            axes = list(range(1, len(value.shape)))
-            square = f"log1p(square(f32({value.name})))"  # of a slope that is exact to the last places everywhere
-            texts.append(f"sum({square}, axes: {axes})" if axes else square)
+            texts.append(summed_up(value.name, value))
         self.loss = (" + ".join(texts), terms)
         wanted = self.reached([*chosen, *terms])
         self.parameters = {name: value for name, value in self.parameters.items() if name in wanted}
@@ -205,6 +219,8 @@ class Graph:
         for name, value in {**self.inputs, **self.parameters}.items():
             if name in reached:
                 self.gradients[name] = Value(f"d_{name}", value.dtype, value.shape, eps=eps)
+                if self.kind == "curved" and name in self.inputs:
+                    self.curved[name] = Value(f"dd_{name}", value.dtype, value.shape, eps=eps)
 
     def reached(self, values):
         """The names of these values and of what they are made of."""
@@ -221,19 +237,19 @@ class Graph:
         found = {f"result/{name}": value for name, value in self.results.items()}
         for name, value in self.gradients.items():
             found[f"result/g{self.seed}_d_{name}" if name in self.inputs else f"variable/M{self.seed}/{name}"] = value
-        return found
+        return found | {f"result/g{self.seed}_{value.name}": value for value in self.curved.values()}
 
     def text(self, only=None):
         """The step. `only`: the key of one outcome, with no line that it does not need."""
         key = only.split("/")[-1] if only else None
         results = {name: value for name, value in self.results.items() if key in (None, name)}
-        trained = self.kind == "trained" and (only is None or not results)
+        trained = self.trained and (only is None or not results)
         wanted = self.reached([*results.values(), *(self.loss[1] if trained else [])])
         inputs = [value for value in self.inputs.values() if value.name in wanted or (only is None)]
         takes = ", ".join(f"{value.name}: {value.dtype}{dims(value.shape)}" for value in inputs)
         lines = [f"    {value.name} = {value.line}" for value in self.values if value.line is not None and value.name in wanted]
         returned = ", ".join(f"{name}: {value.name if value.dtype != 'bf16' else f'f32({value.name})'}" for name, value in results.items())
-        if self.kind != "trained":
+        if not self.trained:
             return "\n".join([f"step g{self.seed}({takes}) {{", *lines, f"    return {returned}", "}", ""])
         parameters = [f"    param {value.name}: {value.dtype}{dims(value.shape)} = zeros()" for value in self.parameters.values() if value.name in wanted]
         return "\n".join(self.model(takes, parameters, lines, results, trained) + self.step(takes, inputs, results, trained, key))
@@ -248,16 +264,19 @@ class Graph:
         returned = [f"{name}: {f'f32(y{i})' if value.dtype == 'bf16' else f'y{i}'}" for i, (name, value) in enumerate(results.items())]
         if trained:
             for name in self.gradients:
-                if name in self.inputs and key in (None, f"g{self.seed}_d_{name}"):
+                if name in self.inputs and key in (None, f"g{self.seed}_d_{name}", f"g{self.seed}_dd_{name}"):
                     lines.append(f"    d_{name} = grad(objective(loss), {name})")
                     returned.append(f"g{self.seed}_d_{name}: d_{name}")
+                if name in self.curved and key in (None, f"g{self.seed}_dd_{name}"):
+                    lines.append(f"    dd_{name} = grad(objective({summed_up(f'd_{name}', self.curved[name])}), {name})")
+                    returned.append(f"g{self.seed}_dd_{name}: dd_{name}")
             if any(name in self.parameters for name in self.gradients):
                 lines.append("    minimize(loss, descend())")
             returned.append(f"g{self.seed}_loss: loss")
         return [*lines, f"    return {', '.join(returned)}", "}", ""]
 
 
-HEAD = "use nn, losses\n\noptimizer descend() { update (p, g) { p := p - 0.125 * g } }\n\n"
+HEAD = "use nn, losses, ordering\n\noptimizer descend() { update (p, g) { p := p - 0.125 * g } }\n\n"
 
 
 def program_text(graphs):
@@ -266,7 +285,7 @@ def program_text(graphs):
 
 # ---- forms: what adds lines to a graph, by its kind ----
 
-FORMS = {"plain": [], "trained": [], "edges": []}
+FORMS = {"plain": [], "trained": [], "edges": [], "curved": []}
 
 
 def form(weight, kinds="plain trained"):

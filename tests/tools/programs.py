@@ -42,8 +42,8 @@ def scratch(suffix):
     return os.path.join(folder.name, f"{n_files}{suffix}")
 
 
-def run(command):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def run(command, environment=None):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})})
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}\nexit code {done.returncode}\n{done.stderr}")
     return done.stdout
@@ -53,10 +53,10 @@ def flags(options):
     return [f"--{name}={value}" for name, value in options.items() if value is not None]
 
 
-def run_tool(name, program, step, given, options):
+def run_tool(name, program, step, given, options, environment=None):
     into, out = scratch(".safetensors"), scratch(".safetensors")
     save_file({key: np.ascontiguousarray(array) for key, array in given.items()}, into)
-    run([os.path.join(TOOLS, name), *flags(options), program, step, into, out])
+    run([os.path.join(TOOLS, name), *flags(options), program, step, into, out], environment)
     return load_file(out)
 
 
@@ -65,16 +65,16 @@ def interpret(program, step, given, **options):
     return run_tool("interpret", program, step, given, options)
 
 
-def compile(program, batch=None, cpu="native", optimize=None, precision=None):
+def compile(program, batch=None, cpu="native", optimize=None, precision=None, target=None):
     """Compiles PROGRAM.dt; returns the path of the artifact."""
     artifact = scratch(".dtx")
-    run(["dtc", "compile", program, "-o", artifact, *flags({"batch": batch, "cpu": cpu, "optimize": optimize, "precision": precision})])
+    run(["dtc", "compile", program, "-o", artifact, *flags({"batch": batch, "cpu": cpu, "optimize": optimize, "precision": precision, "target": target})])
     return artifact
 
 
-def execute(artifact, step, given, **options):
+def execute(artifact, step, given, environment=None, **options):
     """Runs a step of an artifact; options: rows, seed, epochs, replicas, devices, level of tests/tools/execute.c."""
-    return run_tool("execute", artifact, step, given, options)
+    return run_tool("execute", artifact, step, given, options, environment)
 
 
 def need_data():

@@ -1,13 +1,17 @@
 """random_graphs: random programs, compiled and run, beside the interpreter and, if asked, beside JAX.
 
-    python3 tests/tools/random_graphs.py [--first 1] [--count 300] [--jax] [--jobs 2] [--every-op] [--show]
+    python3 tests/tools/random_graphs.py [--first 1] [--count 300] [--jax] [--cuda] [--jobs 2] [--every-op] [--show]
 
-Each seed is a graph (tests/support/random_programs.py); twenty of them are a program, which is compiled once and run twice: one replica with a full batch,
-and three of which the last has a short one. Results, gradients and trained parameters are compared with those of tests/tools/interpret.c, and of the full
-batch with JAX's (tests/support/jax_reference.py): exact values to the bit, others within what roundings explain. A difference prints the seed, the lines
-of the program that it needs, and both values; `--first SEED --count 1` runs that graph again, `--show` prints its program. `--every-op` fails where an op of the table was not drawn.
+Each seed is a graph (tests/support/random_programs.py); twenty of them are a program, which is compiled once and run three times: one replica with a full
+batch, and two and three of which the last has a short one. Results, gradients and trained parameters are compared with those of tests/tools/interpret.c, and of
+the full batch with JAX's (tests/support/jax_reference.py): exact values to the bit, others within what roundings explain. Several replicas give the same
+bits on one core and on a core each. With `--cuda` each program is compiled for a GPU as well, and run by emulation (tests/support/fake_cuda.h), on one and three
+replicas.
 
-Needs dtc in PATH and DT_TOOLS, as every test; with --jax a Python that has jax."""
+A difference prints the seed, the lines of the program that it needs, and both values; `--first SEED --count 1` runs that graph again, `--show` prints its
+program. `--every-op` fails where an op of the table was not drawn.
+
+Needs dtc in PATH and DT_TOOLS, as every test; with --jax a Python that has jax, with --cuda c++ and NVRTC."""
 
 import argparse
 import collections
@@ -23,11 +27,13 @@ sys.path[:0] = [str(SOURCE / "tests/support"), str(SOURCE / "tests/tools")]
 os.environ.setdefault("DT_SOURCE", str(SOURCE))
 os.environ.setdefault("DT_TOOLS", str(SOURCE / "build/tests/tools"))
 
+import emulated_kernels  # noqa: E402
 import numpy as np  # noqa: E402
 import programs  # noqa: E402
+import random_sequences  # noqa: E402, F401: more forms
 from random_programs import FLOATS, N_PER_PROGRAM, PRECISION, ROWS, Graph, draw_inputs, program_text  # noqa: E402
 
-REPLICAS = 3
+REPLICAS = (1, 2, 3)
 UNITS = 2.0**12  # of the last place, of the largest element: how far compiled code may be from the interpreter where no reference says how far
 
 
@@ -38,8 +44,8 @@ def initial_parameters(graphs, seed):
 
 
 def shape_of(key, array, value):
-    """What has no rows has an entry for each step, of which there was one."""
-    return array if key.startswith("variable/") or value.has_rows else array[0]
+    """What has no rows has an entry for each step, of which there was one; a variable has none, unless it is a scalar."""
+    return array if value.has_rows or (key.startswith("variable/") and value.shape) else array[0]
 
 
 def away(value, got, want, room):
@@ -75,16 +81,23 @@ def by_rounding(graph, value, want):
 def report(graph, key, value, beside, rows, wrong):
     name = key.split("/")[-1]
     line = f"  {value.name} = {value.line}" if value.line else ""
-    return f"DIFFERENCE seed {graph.seed}, {rows} rows, beside {beside}: {name}{wrong}{line}\n{graph.text(only=key)}"
+    return f"DIFFERENCE seed {graph.seed}, {rows} rows, beside {beside}: {name} {wrong}{line}\n{graph.text(only=key)}"
 
 
-def compare_with_interpreter(graphs, got, want, rows):
+def compare_with_interpreter(graphs, got, want, rows, on="the interpreter"):
     for graph in graphs:
         for key, value in graph.compared().items():
             g, w = (shape_of(key, run[key], value) for run in (got, want))
             wrong = away(value, g, w, by_rounding(graph, value, w))
             if wrong:
-                yield report(graph, key, value, "the interpreter", rows, wrong)
+                yield report(graph, key, value, on, rows, wrong)
+
+
+def compare_layouts(graphs, got, other, rows):
+    for graph in graphs:
+        for key, value in graph.compared().items():
+            if got[key].tobytes() != other[key].tobytes():
+                yield report(graph, key, value, "the same replicas on several cores", rows, "has other bits")
 
 
 def compare_with_jax(graphs, got, given):
@@ -98,16 +111,25 @@ def compare_with_jax(graphs, got, given):
                 yield report(graph, key, value, "JAX", ROWS, wrong)
 
 
-def run_program(seeds, with_jax):
+def run_program(seeds, with_jax, with_cuda):
     """Differences, and counts of what was compared."""
     with programs.own_folder():
-        differences, counts, failed = run_graphs(seeds, with_jax)
+        differences, counts, failed = run_graphs(seeds, with_jax, with_cuda)
     if failed and len(seeds) > 1:  # which one is it?
-        differences += [found for seed in seeds for found in run_program([seed], with_jax)[0]]
+        differences += [found for seed in seeds for found in run_program([seed], with_jax, with_cuda)[0]]
     return differences, counts
 
 
-def run_graphs(seeds, with_jax):
+def emulate(program):
+    """The program compiled for a GPU, and the environment in which there is one."""
+    artifact = programs.compile(program, batch=ROWS, target="cuda:sm_90")
+    folder = pathlib.Path(os.environ["DT_TOOLS"]).parent
+    kernels = emulated_kernels.compile_artifact(artifact, programs.scratch(".so"))
+    return artifact, {"DT_CUDA_DRIVER": str(folder / "libfake_cuda.so"), "FAKE_CUDA_KERNELS": kernels, "DT_CUBLASLT": str(folder / "libfake_cublaslt.so"),
+                      "DT_CUDNN": str(folder / "libfake_cudnn.so")}  # fmt: skip
+
+
+def run_graphs(seeds, with_jax, with_cuda):
     graphs = [Graph(seed) for seed in seeds]
     program = programs.write(program_text(graphs))
     counts = collections.Counter(graphs=len(graphs), values=sum(len(graph.values) for graph in graphs))
@@ -115,25 +137,33 @@ def run_graphs(seeds, with_jax):
     steps = ",".join(f"g{graph.seed}" for graph in graphs)
     try:
         artifact = programs.compile(program, batch=ROWS, cpu="native")
+        emulated = emulate(program) if with_cuda else None
         initial = initial_parameters(graphs, seeds[0])
-        for rows, replicas in ((ROWS, 1), (REPLICAS * ROWS - 1, REPLICAS)):
+        for replicas in REPLICAS:
+            rows = replicas * ROWS - (replicas > 1)
             given = {**draw_inputs(seeds[0] + rows, rows), **initial}
+            how = {"rows": replicas * ROWS, "replicas": replicas}
             want = programs.interpret(program, steps, given, rows=replicas * ROWS)
-            got = programs.execute(artifact, steps, given, rows=replicas * ROWS, replicas=replicas, devices="cpu:1")
+            got = programs.execute(artifact, steps, given, **how, devices="cpu:1")
             differences += compare_with_interpreter(graphs, got, want, rows)
+            if replicas > 1:
+                differences += compare_layouts(graphs, got, programs.execute(artifact, steps, given, **how, devices=f"cpu:{replicas}x1"), rows)
             if with_jax and replicas == 1:
                 differences += compare_with_jax(graphs, got, given)
+            if emulated and replicas != 2:
+                got = programs.execute(emulated[0], steps, given, **how, devices="cuda:0", environment=emulated[1])
+                differences += compare_with_interpreter(graphs, got, want, rows, "the interpreter, on a GPU by emulation")
     except Exception:
         return [f"FAILED seeds {seeds[0]} to {seeds[-1]}: {traceback.format_exc()}"], counts, True
     return differences, counts, False
 
 
 def ops_not_drawn(parts):
-    """Ops of the table that no graph has; but arguments, loops, which no form makes, and what partition inserts, which no program can."""
+    """Ops of the table that no graph has; but arguments, and what autodiff and partition insert, which no program can."""
     missing, kind = set(), None
     for line in programs.run(["dtc", "ops"]).splitlines():
         kind = line if line.isupper() else kind
-        if (op := re.match(r"(\w+)\(", line)) and op[1] != "input" and kind not in ("COLLECTIVE", "LOOP"):
+        if (op := re.match(r"(\w+)\(", line)) and op[1] not in ("input", "accumulate") and kind != "COLLECTIVE":
             missing.add(op[1])
     for seeds in parts:
         text = programs.run(["dtc", "compile", "--emit=ir", programs.write(program_text([Graph(seed) for seed in seeds]))])
@@ -147,6 +177,7 @@ def main():
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--jax", action="store_true", help="compare with JAX as well")
+    parser.add_argument("--cuda", action="store_true", help="run the kernels for GPUs as well, by emulation")
     parser.add_argument("--every-op", action="store_true", help="fail where an op was not drawn")
     parser.add_argument("--show", action="store_true", help="print the programs")
     options = parser.parse_args()
@@ -156,7 +187,7 @@ def main():
         print(program_text([Graph(seed) for seed in seeds]))
     counts, n_differences = collections.Counter(), 0
     with concurrent.futures.ProcessPoolExecutor(options.jobs) as pool:
-        for found, compared in pool.map(run_program, parts, [options.jax] * len(parts)):
+        for found, compared in pool.map(run_program, parts, [options.jax] * len(parts), [options.cuda] * len(parts)):
             counts += compared
             n_differences += len(found)
             for difference in found:
