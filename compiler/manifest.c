@@ -122,6 +122,7 @@ static void add_steps(cJSON *root, const dt_module *module) {
         cJSON_AddStringToObject(item, "function", step->function->name);
         if (step->report) cJSON_AddStringToObject(item, "report", step->report->name);
         if (step->data) cJSON_AddStringToObject(item, "data", step->data);
+        if (step->every > 0) add_integer(item, "every", step->every);
         cJSON_AddBoolToObject(item, "trains", step->trains);
         add_integer(item, "trained", n_trained(module, step->function));
         cJSON *aggregates = cJSON_AddArrayToObject(item, "aggregates");

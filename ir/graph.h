@@ -96,6 +96,7 @@ typedef struct dt_step {
     dt_function *function; /* its first results are the aggregates (0-d), then the named results */
     dt_function *report;   /* totals -> reports; NULL without reports */
     const char *data;      /* name of its pipeline, or NULL */
+    int64_t every;         /* training runs it over that after each so many epochs; 0: not said */
     int n_aggregates;
     dt_aggregate_kind *aggregates; /* [n_aggregates]: how totals grow from step to step */
     bool trains;                   /* it writes parameters */

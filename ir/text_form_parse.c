@@ -185,6 +185,8 @@ static dt_status *parse_step(parser *p) {
     DT_TRY(expect_name(p, "the step's function", &names.function));
     if (dt_read_keyword(&p->r, "report")) DT_TRY(expect_name(p, "the function of its reports", &names.report));
     if (dt_read_keyword(&p->r, "from")) DT_TRY(expect_name(p, "a pipeline", &step.data));
+    if (dt_read_keyword(&p->r, "every") && (!dt_read_int(&p->r, &step.every) || step.every < 1))
+        return dt_reader_error(&p->r, "expected after how many epochs");
     if (dt_read_keyword(&p->r, "aggregates")) {
         DT_TRY(expect(p, "("));
         DT_TRY(parse_aggregates(p, &step));

@@ -142,6 +142,7 @@ static void print_step(dt_text *text, const dt_step *step) {
         dt_text_append(text, " from ");
         dt_print_name(text, step->data);
     }
+    if (step->every > 0) dt_text_format(text, " every %" PRId64, step->every);
     for (int i = 0; i < step->n_aggregates; i++)
         dt_text_format(text, "%s%s", i == 0 ? " aggregates(" : ", ", dt_aggregate_names()[step->aggregates[i]]);
     dt_text_append(text, step->n_aggregates > 0 ? ")" : "");

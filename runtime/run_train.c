@@ -1,4 +1,4 @@
-/* run_train: epochs of a step that trains, evaluation after each, checkpoints, and going on from one.
+/* run_train: epochs of a step that trains, evaluations after them, checkpoints, and going on from one.
  *
  * All that the run is at a step is (variables, epoch, position in the epoch, step number, totals of the epoch, best so far); a checkpoint holds
  * exactly that. Each is copied between two steps and written while the next ones run, so going on from it cannot be told from not having stopped. */
@@ -24,20 +24,29 @@ enum {
     DEFAULT_KEEP = 3
 };
 
+/* A step that is run over its own data after epochs. */
+typedef struct evaluation {
+    int step;
+    dt_pipeline *data;
+    dt_runner *runner;
+} evaluation;
+
 typedef struct training {
     const dt_kernels *kernels;
     const dt_artifact *artifact;
     const dt_run_options *options;
     dt_log *log;
-    int step, evaluate; /* in the artifact; evaluate -1: there is none */
+    int step; /* in the artifact */
     int from;
     dt_session_options about;
-    dt_pipeline *data, *test_data;
+    dt_pipeline *data;
     dt_session *session;
-    dt_runner *trainer, *evaluator; /* evaluator NULL: there is none */
-    dt_log_folder *log_folder;      /* NULL: there is none, or another process writes it */
-    dt_run_details *details;        /* NULL: nobody wants them */
-    dt_metric metric;               /* that --keep-best or --stop-after-no-gain watch */
+    dt_runner *trainer;
+    evaluation *evaluations; /* [n_evaluations] */
+    int n_evaluations;
+    dt_log_folder *log_folder; /* NULL: there is none, or another process writes it */
+    dt_run_details *details;   /* NULL: nobody wants them */
+    dt_metric metric;          /* that --keep-best or --stop-after-no-gain watch */
     dt_plateau plateau;
 
     dt_checkpoint_state state;    /* the run at this step; its totals only while it is saved */
@@ -279,8 +288,11 @@ static dt_status *open_data(training *run, const dt_checkpoint_state *saved) {
                                 .timeline = options->timeline};
     DT_TRY(dt_run_find_rows(run->kernels, run->options, &run->about, &data.part));
     DT_TRY(dt_pipeline_open(run->kernels, &run->artifact->pipelines[run->from], &data, &run->data));
-    if (run->evaluate < 0) return NULL;
-    return dt_pipeline_open(run->kernels, &run->artifact->pipelines[run->artifact->steps[run->evaluate].pipeline], &data, &run->test_data);
+    for (int i = 0; i < run->n_evaluations; i++) {
+        int pipeline = run->artifact->steps[run->evaluations[i].step].pipeline;
+        DT_TRY(dt_pipeline_open(run->kernels, &run->artifact->pipelines[pipeline], &data, &run->evaluations[i].data));
+    }
+    return NULL;
 }
 
 /* New weights, those of --init, or all of a checkpoint. */
@@ -332,9 +344,39 @@ static dt_status *open_session(training *run) {
     DT_TRY(open_writer(run));
     DT_TRY(dt_pipeline_check(run->data, run->step));
     DT_TRY(dt_run_open_runner(run->kernels, run->session, options, run->step, &run->trainer));
-    if (run->evaluate >= 0) DT_TRY(dt_pipeline_check(run->test_data, run->evaluate));
-    if (run->evaluate >= 0) DT_TRY(dt_run_open_runner(run->kernels, run->session, options, run->evaluate, &run->evaluator));
+    for (int i = 0; i < run->n_evaluations; i++) {
+        evaluation *one = &run->evaluations[i];
+        DT_TRY(dt_pipeline_check(one->data, one->step));
+        DT_TRY(dt_run_open_runner(run->kernels, run->session, options, one->step, &one->runner));
+    }
     return dt_run_details_create(run->kernels, options, &run->about, run->session, run->step, run->log, &run->details);
+}
+
+/* Those that say so, and `evaluate`, in the program's order. */
+static dt_status *find_evaluations(training *run) {
+    run->evaluations = dt_allocate_zeroed((size_t)run->artifact->n_steps, sizeof *run->evaluations);
+    if (run->evaluations == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    for (int s = 0; s < run->artifact->n_steps; s++) {
+        const dt_artifact_step *step = &run->artifact->steps[s];
+        bool is_run = step->every > 0 || strcmp(step->name, "evaluate") == 0;
+        if (is_run && s != run->step && step->pipeline >= 0) run->evaluations[run->n_evaluations++].step = s;
+    }
+    return NULL;
+}
+
+/* What can be watched: reports of `evaluate` first, then of other evaluations, then of the training itself. */
+static dt_status *find_metrics(training *run) {
+    const dt_run_options *options = run->options;
+    int n = 0, *steps = dt_allocate((size_t)(run->n_evaluations + 1) * sizeof *steps);
+    if (steps == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
+    for (int named = 1; named >= 0; named--)
+        for (int i = 0; i < run->n_evaluations; i++)
+            if ((strcmp(run->artifact->steps[run->evaluations[i].step].name, "evaluate") == 0) == named) steps[n++] = run->evaluations[i].step;
+    steps[n++] = run->step;
+    dt_status *status = dt_metric_find(run->artifact, steps, n, options->keep_best, options->stop_after_no_gain > 0, &run->metric);
+    if (status == NULL) status = dt_plateau_find(run->artifact, steps, n, options->plateau, &run->plateau);
+    dt_release(steps);
+    return status;
 }
 
 static dt_status *begin(training *run, dt_checkpoint_state *saved) {
@@ -344,11 +386,8 @@ static dt_status *begin(training *run, dt_checkpoint_state *saved) {
         return dt_error(DT_INVALID_ARGUMENT, "step %s updates nothing: run it with `dtrun %s`", run->artifact->steps[run->step].name,
                         run->artifact->steps[run->step].n_reports > 0 ? "evaluate" : "predict");
     DT_TRY(dt_run_find_pipeline(run->artifact, options->from, run->step, &run->from));
-    run->evaluate = dt_artifact_find_step(run->artifact, "evaluate");
-    if (run->evaluate >= 0 && run->artifact->steps[run->evaluate].pipeline < 0) run->evaluate = -1;
-    const int steps[] = {run->evaluate, run->step}, n = run->evaluate >= 0 ? 2 : 1;
-    DT_TRY(dt_metric_find(run->artifact, steps + 2 - n, n, options->keep_best, options->stop_after_no_gain > 0, &run->metric));
-    DT_TRY(dt_plateau_find(run->artifact, steps + 2 - n, n, options->plateau, &run->plateau));
+    DT_TRY(find_evaluations(run));
+    DT_TRY(find_metrics(run));
     run->about = dt_session_options_default();
     run->about.devices = options->devices;
     run->about.no_libraries = options->no_libraries;
@@ -365,7 +404,7 @@ static dt_status *begin(training *run, dt_checkpoint_state *saved) {
     DT_TRY(open_data(run, saved));
     DT_TRY(open_session(run));
     DT_TRY(dt_run_compare_data(run->session, run->data));
-    if (run->test_data != NULL) DT_TRY(dt_run_compare_data(run->session, run->test_data));
+    for (int i = 0; i < run->n_evaluations; i++) DT_TRY(dt_run_compare_data(run->session, run->evaluations[i].data));
     DT_TRY(check_checkpoint(run, saved));
     DT_TRY(check_folder(run));
     DT_TRY(describe_state(run));
@@ -385,7 +424,7 @@ static dt_status *announce(training *run) {
         run->log, run->kernels, run->session, run->data, run->step,
         (dt_log_start){.epochs = run->about.epochs, .seed = run->about.seed, .first_step = run->state.step, .resumed_from = run->resumed_from});
     DT_TRY(dt_run_details_started(run->details, run->state.step));
-    if (run->test_data != NULL) dt_run_log_reading(run->log, run->test_data);
+    for (int i = 0; i < run->n_evaluations; i++) dt_run_log_reading(run->log, run->evaluations[i].data);
     return NULL;
 }
 
@@ -524,27 +563,47 @@ static dt_status *train_epoch(training *run, const dt_checkpoint_state *saved, b
     return report_epoch(run, run->trainer, *complete);
 }
 
+/* Whether it follows the epoch that is under way. */
+static bool is_due(const training *run, int step) {
+    int64_t every = run->artifact->steps[step].every;
+    return every == 0 || (run->state.epoch + 1) % every == 0;
+}
+
 /* *whole is false when a signal came. */
-static dt_status *evaluate(training *run, bool *whole) {
+static dt_status *evaluate(training *run, const evaluation *one, bool *whole) {
     dt_runner_outcome outcome = DT_RUNNER_RAN;
-    DT_TRY(dt_runner_begin(run->evaluator, run->test_data, 0, 0));
+    DT_TRY(dt_runner_begin(one->runner, one->data, 0, 0));
     for (int64_t batch = 0; outcome == DT_RUNNER_RAN; batch++) {
-        DT_TRY(dt_runner_step(run->evaluator, batch, stopped(run), &outcome));
-        if (outcome == DT_RUNNER_RAN) show_progress(run, run->evaluator);
+        DT_TRY(dt_runner_step(one->runner, batch, stopped(run), &outcome));
+        if (outcome == DT_RUNNER_RAN) show_progress(run, one->runner);
         DT_TRY(dt_checkpoint_writer_look(run->writer));
     }
     *whole = outcome == DT_RUNNER_EPOCH_OVER;
-    return *whole ? report_epoch(run, run->evaluator, true) : NULL;
+    return *whole ? report_epoch(run, one->runner, true) : NULL;
+}
+
+static dt_status *evaluate_all(training *run, bool *whole) {
+    for (int i = 0; i < run->n_evaluations && *whole; i++)
+        if (is_due(run, run->evaluations[i].step)) DT_TRY(evaluate(run, &run->evaluations[i], whole));
+    return NULL;
+}
+
+/* Whether the epoch that was has given the metric a value. */
+static bool has_value(const training *run, const dt_metric *metric) {
+    return metric->name != NULL && (metric->step == run->step || is_due(run, metric->step));
 }
 
 /* Of the epoch that was. */
 static double value_of(const training *run, const dt_metric *metric) {
-    return dt_runner_value(metric->step == run->step ? run->trainer : run->evaluator, metric->value);
+    dt_runner *runner = run->trainer;
+    for (int i = 0; i < run->n_evaluations; i++)
+        if (run->evaluations[i].step == metric->step) runner = run->evaluations[i].runner;
+    return dt_runner_value(runner, metric->value);
 }
 
 static dt_status *reduce_on_plateau(training *run) {
     const dt_plateau *plateau = &run->plateau;
-    if (plateau->name == NULL) return NULL;
+    if (plateau->name == NULL || !has_value(run, &plateau->metric)) return NULL;
     const dt_artifact_variable *variable = &run->artifact->variables[plateau->variable];
     char now[32], then[32];
     double rate;
@@ -558,7 +617,7 @@ static dt_status *reduce_on_plateau(training *run) {
 
 static void watch(training *run) {
     dt_checkpoint_state *state = &run->state;
-    if (run->metric.name == NULL) return;
+    if (!has_value(run, &run->metric)) return;
     double value = value_of(run, &run->metric);
     if (!state->has_best || dt_metric_is_better(&run->metric, value, state->best)) {
         state->has_best = true;
@@ -575,7 +634,7 @@ static void watch(training *run) {
 static dt_status *run_epoch(training *run, const dt_checkpoint_state *saved) {
     bool complete, evaluated = true;
     DT_TRY(train_epoch(run, saved, &complete));
-    if (complete && run->evaluator != NULL) DT_TRY(evaluate(run, &evaluated));
+    if (complete) DT_TRY(evaluate_all(run, &evaluated));
     DT_TRY(dt_run_details_epoch_done(run->details, run->state.epoch + 1, run->state.step));
     if (!complete || !evaluated) return NULL;
     watch(run);
@@ -659,10 +718,11 @@ dt_status *dt_run_train(const dt_kernels *kernels, const dt_run_options *options
     dt_log_folder_close(run.log_folder);
     dt_plateau_free(&run.plateau);
     dt_run_free_runner(options, run.trainer);
-    dt_run_free_runner(options, run.evaluator);
+    for (int i = 0; i < run.n_evaluations; i++) dt_run_free_runner(options, run.evaluations[i].runner);
     dt_run_free_session(options, run.session);
     dt_pipeline_close(run.data);
-    dt_pipeline_close(run.test_data);
+    for (int i = 0; i < run.n_evaluations; i++) dt_pipeline_close(run.evaluations[i].data);
+    dt_release(run.evaluations);
     dt_checkpoint_unlock(run.lock);
     dt_release(run.resumed_from);
     return status;

@@ -102,6 +102,15 @@ static void check_from(dt_elaborator *e, const dt_declaration *d) {
     dt_diagnostic_suggest(error, d->from, names.items, names.n);
 }
 
+static void check_every(dt_elaborator *e, const dt_declaration *d, bool trains) {
+    if (!d->is_repeated) return;
+    if (d->every < 1 || d->every > INT32_MAX)
+        dt_diagnostic_help(dt_elaborator_error(e, d->every_span, "a step is run after 1 epoch or more"), "write every epoch, or every 5 epochs");
+    if (trains)
+        dt_diagnostic_help(dt_elaborator_error(e, d->every_span, "step %s trains, and what is run after epochs evaluates", d->name),
+                           "leave every out, and run it with dtrun train --step %s", d->name);
+}
+
 static void check_frozen(dt_elaborator *e) {
     for (size_t i = 0; i < e->step->frozen.n; i++) {
         const char *path = e->step->frozen.items[i];
@@ -152,6 +161,7 @@ void dt_elaborate_step(dt_elaborator *e, const dt_declaration *d) {
     dt_step_work work = {.declaration = d, .n_poisoned = e->n_poisoned};
     check_from(e, d);
     work.trains = dt_declaration_trains(e, d);
+    check_every(e, d, work.trains);
     work.function = dt_module_add_function(e->module, d->name, DT_ROLE_STEP);
     e->step = &work;
     e->function = work.function;
@@ -174,6 +184,7 @@ void dt_elaborate_step(dt_elaborator *e, const dt_declaration *d) {
                     .function = work.function,
                     .report = work.report,
                     .data = d->from,
+                    .every = d->every,
                     .trains = work.trains,
                     .n_aggregates = (int)work.aggregates.n,
                     .aggregates = work.aggregates.items,

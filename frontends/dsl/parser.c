@@ -378,6 +378,21 @@ static void parse_language_option(dt_parser *p, dt_syntax *syntax, const dt_decl
     dt_list_push(p->arena, &syntax->options, option);
 }
 
+/* every epoch, every 5 epochs */
+static void parse_every(dt_parser *p, dt_declaration *d) {
+    dt_parser_next(p);
+    const dt_token *n = dt_parser_peek(p, 0);
+    bool counts = dt_parser_is(p, DT_TOKEN_INT);
+    d->is_repeated = true;
+    d->every_span = n->span;
+    d->every = counts ? n->i : 1;
+    if (counts) dt_parser_next(p);
+    if (dt_parser_is_word(p, counts ? "epochs" : "epoch"))
+        dt_parser_next(p);
+    else
+        dt_parser_expected(p, counts ? "epochs" : "epoch, or how many epochs: every 5 epochs");
+}
+
 static void parse_callable(dt_parser *p, dt_declaration *d) {
     d->callable = DT_NEW(p->arena, dt_callable);
     dt_parse_parameters(p, d->callable);
@@ -389,6 +404,7 @@ static void parse_callable(dt_parser *p, dt_declaration *d) {
         const dt_token *from = dt_parser_peek(p, 0);
         d->from_span = from->span;
         if (dt_parser_expect(p, DT_TOKEN_NAME, "of the step's data")) d->from = from->text;
+        if (dt_parser_is_word(p, "every")) parse_every(p, d);
     }
     d->callable->broken = p->panicked;
     while (p->panicked && !dt_parser_is(p, DT_TOKEN_END) && !dt_parser_is(p, DT_TOKEN_NEWLINE)) { /* the body has mistakes of its own */

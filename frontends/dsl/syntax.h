@@ -130,6 +130,9 @@ struct dt_declaration {
     dt_callable *callable;
     const char *from; /* STEP: its data, or NULL */
     dt_span from_span;
+    int64_t every; /* STEP: after how many epochs of training it is run */
+    dt_span every_span;
+    bool is_repeated; /* `every` is said */
 };
 
 typedef struct dt_use {

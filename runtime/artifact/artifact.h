@@ -160,6 +160,7 @@ typedef struct dt_artifact_step {
     int function; /* its first n_aggregates results have no rows and are replicated; the others are the named results */
     int report;   /* function, or -1: no reports. One f64 input an aggregate, of its shape, one f64 result a report */
     int pipeline; /* or -1: no `from` */
+    int64_t every; /* training runs it after each so many epochs; 0: the program does not say */
     bool trains;
     int64_t n_trained; /* elements of the parameters that it changes */
     int n_aggregates;

@@ -335,6 +335,7 @@ static dt_status *read_steps(dt_artifact_reader *reader, const dt_json *root) {
         DT_TRY(dt_json_bool(&item, "trains", &step->trains));
         step->n_trained = step->trains ? artifact->n_trainable : 0;
         if (dt_json_has(&item, "trained")) DT_TRY(dt_json_integer(&item, "trained", 0, artifact->n_parameters, &step->n_trained));
+        if (dt_json_has(&item, "every")) DT_TRY(dt_json_integer(&item, "every", 1, INT32_MAX, &step->every));
         step->pipeline = -1;
         if (dt_json_has(&item, "data")) {
             const char *name;

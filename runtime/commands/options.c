@@ -39,8 +39,8 @@ static const struct {
     const char *line, *about;
 } commands[] = {
     {"train", TRAIN, "train a program's step on its data",
-     "Trains step `train` of PROGRAM (a .dtx, or a .dt, which is compiled first) on its data, and runs `evaluate` after each epoch where there is "
-     "one.\v"
+     "Trains step `train` of PROGRAM (a .dtx, or a .dt, which is compiled first) on its data, and runs `evaluate`, and steps that say so, after "
+     "epochs.\v"
      "Without flags: one replica on one device, all cores. Replicas are shards of the global batch; their number, not that of the devices, is "
      "what "
      "results depend on. --devices cuda is all GPUs, cuda:0,3 are these, for what dtc compile --target cuda wrote.\n\nSIGINT, SIGTERM and SIGHUP "

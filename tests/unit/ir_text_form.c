@@ -23,7 +23,7 @@ static const char everything[] =
     "batch(64, drop=0.5) @0:7:3 @0:5:1\n"
     "pipeline \"odd name\" = generate(-1, 1e-30, -inf) @0:6:1\n"
     "layer \"Cnn/conv2d\" conv2d 1 f32[B, 26, 26, 64] parameters 640 trainable 640 @0:14:9\n"
-    "step train = train report train/report from train_set aggregates(sum, min, max, last) trains @0:22:1\n"
+    "step train = train report train/report from train_set every 3 aggregates(sum, min, max, last) trains @0:22:1\n"
     "step predict = predict @0:40:1\n"
     "function init init () {\n"
     "  %0: f32[64] = constant(value=0.1, shape=[64], dtype=f32) @0:14:9\n"
