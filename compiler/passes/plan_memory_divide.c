@@ -121,6 +121,7 @@ static bool is_worth_it(const dt_kernel_function *kernel, const group *first) {
     if (kernel->loop != NULL) return false; /* cores would meet in each iteration */
     for (int n = 0; n < kernel->n_nests; n++) {
         if (kernel->nests[n].in_rows) return false; /* they share a loop, and are not to be parted */
+        if (kernel->nests[n].library != NULL) return false; /* its call names this kernel's arguments */
         if (is_dividable(&kernel->nests[n]) && n_elements(&kernel->nests[n]) > most) most = n_elements(&kernel->nests[n]);
     }
     return most >= LEAST_ELEMENTS || (most > 0 && first->n == kernel->n_nests);

@@ -7,6 +7,7 @@
 #include "runtime/threads/clock.h"
 #include "runtime/threads/event.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -18,7 +19,7 @@
 static const double FAILURE_SECONDS = 0.05;           /* how soon a failure is heard by whoever waits for an exchange */
 static const double LOOK_SECONDS = 100e-6;            /* how long to ask the transport again and again before the thread sleeps between two times */
 static const double WAITING_SLEEP_SECONDS = 50e-6;    /* that sleep, at most, where results are waited for, */
-static const double COMPUTING_SLEEP_SECONDS = 250e-6; /* and where the core has something to compute */
+static const double COMPUTING_SLEEP_SECONDS = 250e-6; /* and where the core has something to compute, where it is at least as long as the other */
 static const double IDLE_SECONDS = 2e-3;              /* how long to sleep when nothing is under way: until others hear an answer */
 static const double STATE_SECONDS = 0.25;             /* between two records of this process's state, where nothing happens */
 static const double START_SECONDS = 15;               /* until all have come, at least: a busy machine starts programs late */
@@ -244,7 +245,7 @@ static void rest(work *in, double idle_since) {
     }
     bool computes = atomic_load(&in->self->progress.activity) == DT_ACTIVITY_COMPUTING;
     double idle = dt_seconds_now() - idle_since, most = computes ? COMPUTING_SLEEP_SECONDS : WAITING_SLEEP_SECONDS;
-    double sleep = idle / LOOKS < most ? idle / LOOKS : most;
+    double least = computes ? WAITING_SLEEP_SECONDS : 0, sleep = fmin(fmax(idle / LOOKS, least), most);
     if (idle < LOOK_SECONDS)
         sched_yield();
     else
