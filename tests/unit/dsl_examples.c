@@ -77,6 +77,16 @@ static void fashion_cnn(void **state) {
     check(&(example){"fashion_cnn", 106506, 3});
 }
 
+static void lstm(void **state) {
+    (void)state;
+    check(&(example){"lstm", 81674, 3});
+}
+
+static void gru(void **state) {
+    (void)state;
+    check(&(example){"gru", 37386, 3});
+}
+
 static void image_folder(void **state) {
     (void)state;
     check(&(example){"image_folder", 225610, 3});
@@ -116,6 +126,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(perceptron),
         cmocka_unit_test(fashion_cnn),
+        cmocka_unit_test(lstm),
+        cmocka_unit_test(gru),
         cmocka_unit_test(image_folder),
         cmocka_unit_test(gan),
         cmocka_unit_test(resnet),
