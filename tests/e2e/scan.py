@@ -128,6 +128,9 @@ def written_out(reverse):
         checks.near(f"compiled, {key}", whole[key], value, relative=1e-5, absolute=1e-6)
         for found in runs[1:]:
             checks.that(np.array_equal(runs[0][key], found[key]), f"{key} has other bits on other devices")
+    wanted, found = interpret(scan, "penalty", given, rows=rows), execute(artifact, "penalty", given, rows=rows)
+    for key, value in wanted.items():
+        checks.near(f"compiled, a gradient of a gradient, {key}", found[key], value, relative=1e-5, absolute=1e-6)
 
 
 # Scans within scans, over a list, without anything to scan, of integers, with other random numbers in each iteration.
@@ -172,6 +175,74 @@ def shapes():
     checks.that(np.array_equal(ways["interpreter"]["result/each"], ways["compiled"]["result/each"]), "other random numbers in compiled code")
 
 
+# An LSTM as long as an image is high, in a loop and iteration by iteration; and an outer loop whose body has one, with what both share.
+NESTED = """
+use nn, optimizers
+layer walk(x: f32[B, 5, 4, 3]) {
+    param w: f32[3, 3] = glorot_uniform()
+    param u: f32[3, 3] = glorot_uniform()
+    last, all = OUTER
+    return last + mean(all, axis: 1)
+}
+fn outer(h, rows, w, u) {
+    state, inner = INNER
+    return state * 0.5 + h @ u, mean(inner, axis: 1)
+}
+fn step_of(s, row, w, h) {
+    next = tanh(row @ w + s * h)
+    return next, next * h
+}
+model Net(x: f32[B, 5, 4, 3]) { return walk(x) }
+step train(x: f32[B, 5, 4, 3]) {
+    y = Net(x)
+    minimize(sum(square(y - 1), axis: 1), sgd(learning_rate: 0.1))
+    return y: y
+}
+step penalty(x: f32[B, 5, 4, 3]) {
+    y = Net(x)
+    g = grad(sum(y * y), x)
+    minimize(sum(square(g), axes: [1, 2, 3]), sgd(learning_rate: 0.1))
+    return g: g
+}
+"""
+OUTER = "scan(fn(h, rows) => outer(h, rows, w, u), zeros([B, 3]), x)"
+INNER = "scan(fn(s, row) => step_of(s, row, w, h), h, rows, reverse: true)"
+
+
+def of_length(length, scan):
+    """The program over so many rows."""
+    text = WAYS.replace("SCAN", scan).replace("REVERSE", "false")
+    return write(text.replace("4, 3]", f"{length}, 3]").replace("0..4", f"0..{length}"))
+
+
+def long():
+    random = np.random.RandomState(4)
+    given = {"input/x": random.standard_normal((10, 28, 3)).astype(np.float32), "input/t": random.standard_normal((10, 5)).astype(np.float32)}
+    wanted, found = interpret(of_length(28, WRITTEN_OUT), "train", given, rows=5), execute(compile(of_length(28, SCAN), batch=5), "train", given, rows=5)
+    for key, value in wanted.items():
+        checks.near(f"28 iterations, {key}", found[key], value, relative=1e-5, absolute=1e-6)
+
+
+def nested():
+    x = np.random.RandomState(5).standard_normal((8, 5, 4, 3)).astype(np.float32)
+    source = write(NESTED.replace("OUTER", OUTER).replace("INNER", INNER))
+    artifact = compile(source, batch=4)
+    for step in ("train", "penalty"):
+        wanted, found = interpret(source, step, {"input/x": x}, rows=4), execute(artifact, step, {"input/x": x}, rows=4)
+        for key, value in wanted.items():
+            checks.near(f"nested, {step}, {key}", found[key], value, relative=1e-5, absolute=1e-6)
+
+
+# What plans have of a loop grows with no trip count.
+def compile_time():
+    for length in (28, 100):
+        source = of_length(length, SCAN)
+        before = os.times()
+        compile(source, batch=5)
+        seconds = os.times().children_user - before.children_user
+        checks.that(seconds < 2, f"{length} iterations take {seconds} s of a core to compile")
+
+
 def refused(text, sentence):
     done = subprocess.run(["dtc", "compile", write("use nn, optimizers\n" + text), "-o", os.devnull], capture_output=True, text=True)
     checks.that(done.returncode == 1 and sentence in done.stderr, f"wanted: {sentence}\ngot {done.returncode}: {done.stderr}")
@@ -190,6 +261,9 @@ torch_twin("lstm", 4, 2)
 torch_twin("gru", 3, 1)
 written_out("false")
 written_out("true")
+long()
+nested()
+compile_time()
 shapes()
 refusals()
 checks.finish()

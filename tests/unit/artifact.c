@@ -149,16 +149,91 @@ static void an_altered_file_is_refused_or_means_the_same(void **state) {
 
 /* ---- manifests that break their promises ---- */
 
-/* The manifest with the first `old` after `after` replaced by `new`. */
-static char *replace(const char *after, const char *old, const char *new) {
-    const char *place = strstr(manifest, after);
+/* `of` with the first `old` after `after` replaced by `new`. */
+static char *replace_in(const char *of, const char *after, const char *old, const char *new) {
+    const char *place = strstr(of, after);
     place = place != NULL ? strstr(place, old) : NULL;
     if (place == NULL) fail_msg("the manifest has no %s after %s", old, after);
     dt_text text = {0};
-    dt_text_append_bytes(&text, manifest, (size_t)(place - manifest));
+    dt_text_append_bytes(&text, of, (size_t)(place - of));
     dt_text_append(&text, new);
     dt_text_append(&text, place + strlen(old));
     return dt_text_take(&text);
+}
+
+static char *replace(const char *after, const char *old, const char *new) { return replace_in(manifest, after, old, new); }
+
+/* The manifest with two loops in its step, one in the other, and in the outer one a kernel that is given the iteration's column of x. */
+static char *looped_manifest(void) {
+    static const char *const edits[][2] = {
+        {"\"buffers\": [", "\"loops\": [{\"trips\": 3}, {\"trips\": 2, \"around\": 0}], \"buffers\": ["},
+        {"{\"name\": \"n\", \"space\": \"variable\", \"variable\": 1, \"dtype\": \"i64\", \"shape\": []}",
+         "{\"name\": \"n\", \"space\": \"variable\", \"variable\": 1, \"dtype\": \"i64\", \"shape\": []}, "
+         "{\"name\": \"column\", \"space\": \"input\", \"dtype\": \"f32\", \"shape\": [-1], \"view\": "
+         "{\"of\": 0, \"loop\": 0, \"first\": 2, \"step\": -1, \"wrap\": 0, \"stride\": 4, \"strides\": [12]}}"},
+        {"{\"name\": \"forward\", \"once\": false, \"divided\": false, \"buffers\": [0,",
+         "{\"name\": \"forward\", \"loop\": 0, \"once\": false, \"divided\": false, \"buffers\": [14,"},
+    };
+    static const char step[] = "\"name\": \"train\"";
+    char *text = replace(step, edits[0][0], edits[0][1]);
+    for (size_t i = 1; i < sizeof edits / sizeof *edits; i++) {
+        char *edited = replace_in(text, step, edits[i][0], edits[i][1]);
+        free(text);
+        text = edited;
+    }
+    return text;
+}
+
+static void loops_and_views_become_structs(void **state) {
+    (void)state;
+    dt_artifact *artifact;
+    char *looped = looped_manifest();
+    dt_status *status = dt_artifact_open(fixture_artifact("looped.dtx", looped, object, n_object), &artifact);
+    if (status != NULL) fail_msg("%s", dt_status_message(status));
+    const dt_artifact_function *train = &artifact->functions[dt_artifact_find_function(artifact, "train")];
+    assert_int_equal(train->n_loops, 2);
+    assert_int_equal(train->loops[1].trips, 2);
+    assert_int_equal(train->loops[1].around, 0);
+    assert_int_equal(train->kernels[0].loop, 0);
+    assert_int_equal(train->kernels[1].loop, -1);
+    assert_int_equal(train->buffers[14].root, 0);
+    assert_int_equal(train->buffers[14].input, 0);
+    assert_true(dt_artifact_loop_is_within(train, 1, 0) && !dt_artifact_loop_is_within(train, 0, 1));
+    assert_int_equal(dt_artifact_runs(train, 1), 6);
+    assert_int_equal(dt_artifact_shift(train, 14, (int64_t[]){0, 0}), 8);
+    assert_int_equal(dt_artifact_shift(train, 14, (int64_t[]){2, 1}), 0);
+    dt_artifact_close(artifact);
+    free(looped);
+}
+
+static void broken_loops_have_their_sentences(void **state) {
+    (void)state;
+    static const struct {
+        const char *old, *new, *sentence;
+    } cases[] = {
+        {"{\"trips\": 3}", "{\"trips\": 0}", "trips: expected at least 1, found 0"},
+        {"{\"trips\": 3}", "{\"trips\": 4}", "a part that lies outside of its buffer of 24 bytes"},
+        {"\"around\": 0", "\"around\": 1", "around: expected at most 0, found 1"},
+        {"\"of\": 0,", "\"of\": 14,", "of: expected at most 13, found 14"},
+        {"\"loop\": 0, \"first\"", "\"loop\": 2, \"first\"", "loop: expected at most 1, found 2"},
+        {"\"first\": 2", "\"first\": 3", "a part that lies outside of its buffer of 24 bytes"},
+        {"\"wrap\": 0", "\"wrap\": 2", "a part that lies outside of its buffer of 24 bytes"},
+        {"\"stride\": 4", "\"stride\": 8", "a part that lies outside of its buffer of 24 bytes"},
+        {"\"strides\": [12]", "\"strides\": [20]", "a part that lies outside of its buffer of 24 bytes"},
+        {"\"strides\": [12]", "\"strides\": []", "0 strides of 1 dimensions"},
+        {"\"dtype\": \"f32\", \"shape\": [-1], \"view\"", "\"dtype\": \"i32\", \"shape\": [-1], \"view\"", "not of the type of its buffer"},
+        {"\"name\": \"forward\", \"loop\": 0", "\"name\": \"forward\", \"loop\": 2", "loop: expected at most 1, found 2"},
+        {"\"name\": \"spread\", \"once\"", "\"name\": \"spread\", \"loop\": 0, \"once\"", "the kernels of loop 0 do not stand side by side"},
+        {"\"name\": \"update\", \"once\"", "\"name\": \"update\", \"loop\": 1, \"once\"", "a kernel in a loop is not divided"},
+        {"\"source\": 8", "\"source\": 14", "are not the two sides of such a collective"},
+    };
+    char *looped = looped_manifest();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *broken = replace_in(looped, "\"name\": \"train\"", cases[i].old, cases[i].new);
+        expect_refused(fixture_artifact("broken.dtx", broken, object, n_object), DT_DATA_LOSS, cases[i].sentence);
+        free(broken);
+    }
+    free(looped);
 }
 
 static void every_broken_promise_has_its_sentence(void **state) {
@@ -303,6 +378,8 @@ int main(void) {
         cmocka_unit_test(a_truncated_file_is_refused_wherever_it_ends),
         cmocka_unit_test(an_altered_file_is_refused_or_means_the_same),
         cmocka_unit_test(every_broken_promise_has_its_sentence),
+        cmocka_unit_test(loops_and_views_become_structs),
+        cmocka_unit_test(broken_loops_have_their_sentences),
         cmocka_unit_test(a_suggested_command_keeps_what_is_not_changed),
         cmocka_unit_test(another_version_is_told_with_the_command_that_helps),
         cmocka_unit_test(without_memory_nothing_is_opened),
