@@ -47,12 +47,18 @@ typedef struct dt_bad_index {
     int64_t location; /* which index expression of the program: "locations" of the manifest names file, line and column */
     int64_t limit;    /* the extent that it had to be below */
     int64_t state;    /* how threads of a GPU keep out of one another's way; cleared with the rest, and of no meaning elsewhere */
+    int64_t loop;     /* 1 + the iteration of the innermost loop that the first one is in; 0: in none, or not known. Kernels do not touch it */
 } dt_bad_index;
 
 /* Whether `one`, of a count of 1 or more, comes before what `all` has recorded. */
 static inline bool dt_bad_index_is_first(const dt_bad_index *one, const dt_bad_index *all) {
     if (all->count == 0 || one->row != all->row) return all->count == 0 || one->row < all->row;
     return one->location != all->location ? one->location < all->location : one->value < all->value;
+}
+
+/* Whether both have the same first one. */
+static inline bool dt_bad_index_is_same(const dt_bad_index *one, const dt_bad_index *other) {
+    return one->row == other->row && one->location == other->location && one->value == other->value && (one->count > 0) == (other->count > 0);
 }
 
 /* Adds what `one` has counted to `all`. */

@@ -861,14 +861,15 @@ const dt_bad_index *dt_session_bad_index(const dt_session *session) { return &se
 dt_status *dt_session_bad_index_status(const dt_session *session) {
     const dt_bad_index *bad = &session->bad_index;
     const dt_artifact *artifact = session->artifact;
-    char place[200] = "", row[64] = "", others[64] = "";
+    char place[200] = "", row[64] = "", iteration[64] = "", others[64] = "";
     if (bad->count == 0) return NULL;
     const dt_artifact_location *location = bad->location >= 0 && bad->location < artifact->n_locations ? &artifact->locations[bad->location] : NULL;
     if (location != NULL) snprintf(place, sizeof place, "%.150s:%" PRId64 ":%" PRId64 ": ", location->file, location->line, location->column);
     if (bad->row >= 0) snprintf(row, sizeof row, ", row %" PRId64, bad->row);
+    if (bad->loop > 0) snprintf(iteration, sizeof iteration, ", iteration %" PRId64, bad->loop - 1);
     if (bad->count > 1) snprintf(others, sizeof others, " (and %" PRId64 " more out of range)", bad->count - 1);
-    dt_status *status = dt_error(DT_OUT_OF_RANGE, "%s%s step %" PRId64 "%s: index %" PRId64 " is not within 0 to %" PRId64 "%s", place,
-                                 artifact->steps[session->step].name, session->batch.counter + 1, row, bad->value, bad->limit - 1, others);
+    dt_status *status = dt_error(DT_OUT_OF_RANGE, "%s%s step %" PRId64 "%s%s: index %" PRId64 " is not within 0 to %" PRId64 "%s", place,
+                                 artifact->steps[session->step].name, session->batch.counter + 1, row, iteration, bad->value, bad->limit - 1, others);
     return location != NULL ? dt_status_at(status, location->file, (int)location->line, (int)location->column) : status;
 }
 

@@ -51,6 +51,21 @@ def places(text, first, last):
             yield "bracket", token.start(), 1
 
 
+def owner(text, offset):
+    """The function, layer or model that a place is in; "" at the top level."""
+    heads = re.findall(r"^(?:(?:fn|layer|model|step) (\w+)|\w)", text[:offset], re.M)
+    return heads[-1] if heads else ""
+
+
+def hides(text, chosen):
+    """Whether a mistake stands in a call of what holds another: that call is not made, so nobody gets to see the other."""
+    for _, offset, _ in chosen:
+        words = re.findall(r"\w+", text[text.rindex("\n", 0, offset) + 1:text.index("\n", offset)])
+        if any(owner(text, other) in words for _, other, _ in chosen if other != offset):
+            return True
+    return False
+
+
 def plant(text, chosen):
     for kind, offset, length in sorted(chosen, key=lambda place: -place[1]):
         wrong = {"word": "zzq" + str(offset), "argument": "zzq" + str(offset), "character": "$", "bracket": ""}[kind]
@@ -76,7 +91,10 @@ def main():
             program = draw.choice(programs)
             text = program.read_text()
             options = [list(places(text, *s)) for s in statements(text)]
-            chosen = [draw.choice(o) for o in draw.sample([o for o in options if o], n_mistakes)]
+            while True:
+                chosen = [draw.choice(o) for o in draw.sample([o for o in options if o], n_mistakes)]
+                if not hides(text, chosen):
+                    break
             path = folder / f"{program.stem}_{n_mistakes}_{k}.dt"
             path.write_text(plant(text, chosen))
             wanted = sorted(text.count("\n", 0, offset) + 1 for _, offset, _ in chosen)

@@ -73,8 +73,35 @@ def names_the_iteration():
         check("train step 2, row 5, iteration 3: kernel train_" in run.error and "makes the first NaN" in run.error and "nan.dt:" in run.error, run.error)
 
 
+TABLE = """
+use nn, optimizers
+data some = npy("numbers.npy") | batch(8)
+model Sums(n: i32[B, 6]) -> f32[B] {
+    param table: f32[10, 3] = glorot_uniform()
+    h, none_kept = scan(fn(h, i) => [h * 0.5 + gather(table, i), none], zeros([B, 3]), n)
+    return sum(h, axis: 1)
+}
+step train(n: i32[B, 6]) from some {
+    e = square(Sums(n) - 1)
+    minimize(e, sgd(learning_rate: 0.01))
+    report loss: mean(e)
+}
+"""
+
+
+def names_the_iteration_of_an_index():
+    numbers = numpy.random.default_rng(0).integers(0, 10, (40, 6)).astype(numpy.int32)
+    numbers[21, 4], numbers[22, 1] = 10, 11
+    numpy.save(FOLDER / "numbers.npy", numbers)
+    artifact = compile_program(TABLE, "table")
+    for devices in ("cpu:1", "cpu:2"):
+        run = Run("train", artifact, "--data", FOLDER, "--replicas", 2, "--devices", devices, expect=1)
+        check("train step 2, row 5, iteration 4: index 10 is not within 0 to 9 (and " in run.error, run.error)
+
+
 data = write_data(n=1100, n_test=72)
 assert_equal_bits(compile_program(PROGRAM, "net", "--batch", "96"), data)
 names_the_iteration()
+names_the_iteration_of_an_index()
 on_a_gpu(data)
 finish()

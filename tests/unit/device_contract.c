@@ -94,7 +94,8 @@ static void prepare(dt_device *device, dt_sequence *sequence) {
 static void launches_run_in_order_with_their_values(void **state) {
     dt_device *device = open_device(state, 0, 1);
     void *text;
-    dt_launch launches[3] = {{.rows = 0}, {.rows = 1}, {.rows = 2}};
+    dt_bad_index none_bad = {0};
+    dt_launch launches[3] = {{.rows = 0, .bad_index = &none_bad}, {.rows = 1, .bad_index = &none_bad}, {.rows = 2, .bad_index = &none_bad}};
     char found[16] = "";
     double seconds[3];
     if (!device->kind->reads_host) { /* it runs no functions of the host */

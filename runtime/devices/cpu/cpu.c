@@ -75,9 +75,16 @@ static dt_status *cpu_prepare(dt_device *device, dt_sequence *const *sequences, 
     return self->scratch != NULL ? NULL : dt_error(DT_RESOURCE_EXHAUSTED, "%s: not enough memory for sums on the way", device->name);
 }
 
+/* Kernels know of no loop: which iteration a bad index is of shows between two launches. */
+static void launch(const dt_operation_launch *one) {
+    dt_bad_index *bad_index = one->values->bad_index, before = *bad_index;
+    one->entry(one->buffers, one->values);
+    if (!dt_bad_index_is_same(bad_index, &before)) bad_index->loop = one->iteration + 1;
+}
+
 static void run(cpu *self, const dt_operation *one) {
     switch (one->kind) {
-    case DT_OPERATION_LAUNCH: one->launch.entry(one->launch.buffers, one->launch.values); return;
+    case DT_OPERATION_LAUNCH: launch(&one->launch); return;
     case DT_OPERATION_REDUCE:
         for (int r = 0; r < one->reduce.n; r++) dt_reduce(&one->reduce.reductions[r], self->scratch);
         return;
