@@ -6,16 +6,22 @@
 #include "base/text.h"
 #include "runtime/event_file.h"
 #include "runtime/log_lines.h"
+#include "runtime/png_file.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum {
+    MOST_OF_A_VECTOR = 32
+};
 
 static const char prefix[] = "events.out.tfevents.";
 
@@ -117,9 +123,48 @@ static dt_status *add_scalar(const dt_log_folder *folder, double now, int64_t nu
     return status;
 }
 
+/* recall/evaluate[3] for the first of a vector: what a chart can tell apart. */
+static dt_status *add_vector(const dt_log_folder *folder, double now, int64_t number, const dtrt_report_array *array, const char *step,
+                             const char *suffix) {
+    for (int64_t i = 0; i < array->dims[0] && i < MOST_OF_A_VECTOR; i++) {
+        char element[64];
+        snprintf(element, sizeof element, "%s[%" PRId64 "]", suffix, i);
+        DT_TRY(add_scalar(folder, now, number, array->name, step, element, array->values[i]));
+    }
+    return NULL;
+}
+
+/* A matrix as a picture, a pixel each number: 0 is black, the greatest white. Others than counts and shares are none. */
+static dt_status *add_matrix(const dt_log_folder *folder, double now, int64_t number, const dtrt_report_array *array, const char *step) {
+    const int64_t dims[] = {-1, array->dims[0], array->dims[1]}, n = array->dims[0] * array->dims[1];
+    const dt_artifact_tensor tensor = {.name = array->name, .dtype = DT_F32, .n_dims = 3, .dims = dims, .has_rows = true, .row_bytes = 4 * n};
+    double greatest = 0;
+    bool is_picture = dt_png_objection(&tensor) == NULL;
+    for (int64_t i = 0; i < n && is_picture; i++) {
+        is_picture = array->values[i] >= 0 && isfinite(array->values[i]); /* not true of NaN */
+        greatest = fmax(greatest, array->values[i]);
+    }
+    if (!is_picture || greatest == 0) return NULL;
+    float *pixels = dt_allocate((size_t)tensor.row_bytes);
+    char *png = NULL;
+    size_t n_bytes;
+    dt_text tag = {0};
+    dt_text_format(&tag, "%s/%s", array->name, step);
+    if (pixels == NULL || tag.failed) return dt_release(pixels), dt_text_free(&tag), no_memory();
+    for (int64_t i = 0; i < n; i++) pixels[i] = (float)(array->values[i] / greatest);
+    dt_status *status = dt_png_encode_row(&tensor, 1, pixels, 0, &png, &n_bytes);
+    if (status == NULL) status = dt_event_file_add_png(folder->events, now, number, tag.data, dims[2], dims[1], 1, png, n_bytes);
+    dt_release(png);
+    dt_release(pixels);
+    dt_text_free(&tag);
+    return status;
+}
+
 static dt_status *add_values(const dt_log_folder *folder, double now, int64_t number, const char *step, const char *suffix,
                              const dt_log_values *values, double examples_per_second) {
     for (int i = 0; i < values->n; i++) DT_TRY(add_scalar(folder, now, number, values->names[i], step, suffix, values->values[i]));
+    for (int i = 0; i < values->n_arrays; i++)
+        if (values->arrays[i].n_dims == 1) DT_TRY(add_vector(folder, now, number, &values->arrays[i], step, suffix));
     return examples_per_second > 0 ? add_scalar(folder, now, number, "examples_per_second", step, suffix, examples_per_second) : NULL;
 }
 
@@ -147,6 +192,8 @@ static dt_status *write_event(dt_log_folder *folder, double now, const dt_log_ev
         return add_values(folder, now, event->step->number, folder->step.data, "_step", event->values, event->step->examples_per_second);
     case DT_LOG_EPOCH_DONE:
         DT_TRY(add_values(folder, now, epoch->number, epoch->step, "", event->values, epoch->examples_per_second));
+        for (int i = 0; i < event->values->n_arrays; i++)
+            if (event->values->arrays[i].n_dims == 2) DT_TRY(add_matrix(folder, now, epoch->number, &event->values->arrays[i], epoch->step));
         return add_scalar(folder, now, epoch->number, "data_wait", epoch->step, "", epoch->data_wait);
     case DT_LOG_LAUNCH: return add_values(folder, now, event->step->number, "launch", "", event->values, 0);
     case DT_LOG_WEIGHTS: return add_histogram(folder, now, event->weights);

@@ -374,6 +374,18 @@ static bool takes_training(dt_elaborator *e, const dt_callee *callee, dt_actual 
     return false;
 }
 
+/* A model computes with examples, also where it is a report that calls it. */
+static dt_object call_layer(dt_elaborator *e, const dt_callee *callee, const dt_actual *actuals, size_t n, dt_span span,
+                            const dt_expression *written) {
+    dt_function *function = e->function;
+    bool reporting = e->reporting;
+    if (dt_is_in_report(e)) e->function = e->step->function, e->reporting = false;
+    dt_object result = dt_call_layer(e, callee, actuals, n, span, written);
+    e->function = function;
+    e->reporting = reporting;
+    return result;
+}
+
 static dt_object call_declared(dt_elaborator *e, const dt_callee *callee, const dt_actual *actuals, size_t n, dt_span span,
                                const dt_expression *written) {
     bool training = e->training;
@@ -383,7 +395,7 @@ static dt_object call_declared(dt_elaborator *e, const dt_callee *callee, const 
     switch (callee->kind) {
     case DT_DECLARATION_FN: result = call_function(e, callee, own, n, span); break;
     case DT_DECLARATION_LAYER:
-    case DT_DECLARATION_MODEL: result = dt_call_layer(e, callee, own, n, span, written); break;
+    case DT_DECLARATION_MODEL: result = call_layer(e, callee, own, n, span, written); break;
     case DT_DECLARATION_OPTIMIZER: result = dt_make_optimizer(e, callee, own, n, span); break;
     default:
         dt_diagnostic_help(dt_elaborator_error(e, span, "%s is a step: the runtime runs it, nothing calls it", callee->name),

@@ -3,6 +3,7 @@
 
 #include "runtime/report/html.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,8 @@
 enum {
     N_PARTS = 7, /* part-0 to part-6 of page.css, beside part-rest */
     MOST_KERNELS = 40,
-    MOST_GROUPS = 6 /* of pictures */
+    MOST_GROUPS = 6, /* of pictures */
+    MOST_CELLS = 40  /* of a vector, and in each direction of a matrix */
 };
 
 static void append_heading(dt_text *page, const char *text, const char *name, int colour) {
@@ -203,6 +205,54 @@ static void append_pictures(dt_text *page, const dt_run_record *run, const char 
     dt_text_append(page, "</div></div>\n");
 }
 
+/* ---- vectors and matrices ---- */
+
+/* The greatest finite number; 0: none is above it. */
+static double greatest_of(const dt_record_array *array) {
+    double greatest = 0;
+    for (int i = 0; i < (array->n_rows > 0 ? array->n_rows : 1) * array->n_columns; i++)
+        if (isfinite(array->values[i])) greatest = fmax(greatest, array->values[i]);
+    return greatest;
+}
+
+/* A row for each of the array, below the numbers of its columns; in a matrix the greater a number the darker its place. */
+static void append_array(dt_text *page, const dt_record_array *array) {
+    double greatest = array->n_rows > 0 ? greatest_of(array) : 0;
+    int n_rows = array->n_rows > 0 ? array->n_rows : 1;
+    dt_text_append(page, "<p>");
+    dt_html_text(page, array->report);
+    dt_text_append(page, " <span class=\"soft\">");
+    dt_html_text(page, array->step);
+    dt_text_append(page, "</span></p><div class=\"scroll\"><table><tr><th></th>");
+    for (int c = 0; c < array->n_columns && c < MOST_CELLS; c++) dt_text_format(page, "<th class=\"n\">%d</th>", c);
+    dt_text_append(page, "</tr>");
+    for (int r = 0; r < n_rows && r < MOST_CELLS; r++) {
+        dt_text_append(page, "<tr><th>");
+        if (array->n_rows > 0) dt_text_format(page, "%d", r);
+        dt_text_append(page, "</th>");
+        for (int c = 0; c < array->n_columns && c < MOST_CELLS; c++) {
+            double value = array->values[(size_t)r * (size_t)array->n_columns + (size_t)c];
+            double share = greatest > 0 && value > 0 ? fmin(value / greatest, 1) : 0;
+            dt_text_format(page, "<td class=\"n\" style=\"background:rgb(66 105 208/%.2f)\">", 0.6 * share);
+            if (isfinite(value))
+                dt_html_number(page, value);
+            else
+                dt_text_append(page, "–");
+            dt_text_append(page, "</td>");
+        }
+        dt_text_append(page, "</tr>");
+    }
+    dt_text_append(page, "</table></div>");
+}
+
+static void append_arrays(dt_text *page, const dt_run_record *run, const char *name, int colour) {
+    if (run->arrays.n == 0) return;
+    append_heading(page, "Vectors and matrices, after the last epoch", name, colour);
+    dt_text_append(page, "<div class=\"card\">");
+    for (size_t i = 0; i < run->arrays.n; i++) append_array(page, &run->arrays.items[i]);
+    dt_text_append(page, "</div>\n");
+}
+
 /* ---- what it is ---- */
 
 static void begin_fact(dt_text *page, const char *name) { dt_text_format(page, "<div><dt>%s</dt><dd>", name); }
@@ -250,6 +300,7 @@ static void append_facts(dt_text *page, const dt_run_record *run, const char *na
 }
 
 void dt_report_run(dt_text *page, const dt_run_record *run, const char *name, int colour, dt_arena *arena) {
+    append_arrays(page, run, name, colour);
     append_pictures(page, run, name, colour, arena);
     append_plan(page, run, name, colour, arena);
     append_facts(page, run, name, colour);

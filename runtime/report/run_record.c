@@ -9,6 +9,11 @@
 #include <math.h>
 #include <string.h>
 
+enum {
+    MOST_ARRAYS = 100,
+    MOST_NUMBERS = 1 << 16 /* of one */
+};
+
 typedef struct reader {
     dt_arena *arena;
     dt_run_record *run;
@@ -75,6 +80,38 @@ static void add_point(const reader *in, const char *report, const char *step, bo
     dt_list_push(in->arena, &series->points, ((dt_record_point){number, value->valuedouble}));
 }
 
+static bool take_numbers(const cJSON *array, double *values) {
+    const cJSON *item;
+    cJSON_ArrayForEach(item, array) {
+        if (!cJSON_IsNumber(item) && !cJSON_IsNull(item)) return false;
+        *values++ = cJSON_IsNumber(item) ? item->valuedouble : NAN;
+    }
+    return true;
+}
+
+/* A vector, or a matrix of rows of one length; anything else is left out. */
+static void add_array(const reader *in, const char *report, const char *step, const cJSON *value) {
+    int n = cJSON_GetArraySize(value);
+    bool has_rows = cJSON_IsArray(value->child);
+    dt_record_array made = {.n_rows = has_rows ? n : 0, .n_columns = has_rows ? cJSON_GetArraySize(value->child) : n};
+    if (n == 0 || made.n_columns == 0 || (int64_t)n * made.n_columns > MOST_NUMBERS) return;
+    made.values = DT_NEW_ARRAY(in->arena, double, (size_t)made.n_columns *(size_t)(has_rows ? n : 1));
+    bool fits = has_rows || take_numbers(value, made.values);
+    double *row = made.values;
+    for (const cJSON *item = value->child; has_rows && fits && item != NULL; item = item->next, row += made.n_columns)
+        fits = cJSON_IsArray(item) && cJSON_GetArraySize(item) == made.n_columns && take_numbers(item, row);
+    if (!fits) return;
+    dt_run_record *run = in->run;
+    size_t at = 0;
+    while (at < run->arrays.n && (strcmp(run->arrays.items[at].report, report) != 0 || strcmp(run->arrays.items[at].step, step) != 0)) at++;
+    made.report = at < run->arrays.n ? run->arrays.items[at].report : dt_arena_string(in->arena, report);
+    made.step = at < run->arrays.n ? run->arrays.items[at].step : dt_arena_string(in->arena, step);
+    if (at < run->arrays.n)
+        run->arrays.items[at] = made;
+    else if (at < MOST_ARRAYS)
+        dt_list_push(in->arena, &run->arrays, made);
+}
+
 /* Members of an event that are no reports. */
 static bool is_own(const char *name) {
     static const char *const own[] = {"time",     "event",    "step",      "number",  "epoch",           "steps",
@@ -93,7 +130,9 @@ static void add_reports(const reader *in, const cJSON *event, const char *step, 
         bool is_rate = strcmp(member->string, "examples_per_second") == 0;
         if (is_own(member->string) || (is_rate && member->valuedouble <= 0)) continue;
         bool is_prefixed = strncmp(member->string, prefix, strlen(prefix)) == 0;
-        add_point(in, member->string + (is_prefixed ? strlen(prefix) : 0), step, of_steps, number, member);
+        const char *report = member->string + (is_prefixed ? strlen(prefix) : 0);
+        if (cJSON_IsArray(member) && !of_steps) add_array(in, report, step, member);
+        add_point(in, report, step, of_steps, number, member);
     }
     in->run->number = fmax(in->run->number, number);
 }

@@ -23,6 +23,13 @@ typedef struct dt_record_series {
     struct dt_record_series *next; /* of its place in the index */
 } dt_record_series;
 
+/* What a step reported last that has a shape. */
+typedef struct dt_record_array {
+    const char *report, *step;
+    int n_rows, n_columns; /* 0 rows: a vector */
+    double *values;        /* [n_rows, n_columns]; NaN where the file has none */
+} dt_record_array;
+
 typedef struct dt_record_memory {
     const char *name;
     double bytes;
@@ -53,6 +60,7 @@ typedef struct dt_run_record {
     double timed_steps, timed_seconds, exchanging_seconds;
     DT_LIST(dt_record_series *) series;
     struct dt_record_index *index; /* of series, by what they are of; NULL: none is there */
+    DT_LIST(dt_record_array) arrays;
     DT_LIST(dt_record_memory) memory;
     DT_LIST(dt_record_kernel) kernels;
     DT_LIST(dt_record_picture) pictures;

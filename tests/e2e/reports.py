@@ -40,8 +40,10 @@ step train(x: f32[B, 3], label: i32[B], guess: i32[B]) from pairs {
 }
 
 step evaluate(x: f32[B, 3], label: i32[B], guess: i32[B]) from pairs {
-    report confusion: confusion(label, guess, 5)
+    report confusion: confusion(label, guess, 5), columns: columns(Scale(x))
 }
+
+fn columns(x: f32[B, 3]) { return mean(x, axis: 0) }
 """
 
 random = np.random.default_rng(5)
@@ -83,6 +85,14 @@ check(resumed.one("epoch", step="train")["confusion"] == matrix.tolist(), "total
 lines = subprocess.run(["dtrun", "evaluate", program, "--data", data, "--checkpoint-dir", FOLDER / "whole"], capture_output=True, text=True)
 table = lines.stdout[lines.stdout.index("confusion:"):].splitlines()[1:1 + CLASSES]
 check([list(map(int, row.split())) for row in table] == matrix.tolist(), lines.stdout)
+
+# What TensorBoard gets: a scalar for each element of a vector, a picture of the matrix; and the page's tables.
+Run("train", program, *RUN, "--log-dir", FOLDER / "logs", "--devices", "cpu:1")
+events, = (path.read_bytes() for path in (FOLDER / "logs").glob("events.out.tfevents.*"))
+check(all(tag in events for tag in (b"recall/train[0]", b"recall/train[4]", b"confusion/evaluate", b"\x89PNG")), "tags of the event file")
+subprocess.run(["dtrun", "report", FOLDER / "logs", "-o", FOLDER / "report.html"], check=True)
+page = (FOLDER / "report.html").read_text()
+check(page.count("confusion <span") == 2 and f">{int(matrix[2, 2])}</td>" in page, "the page's matrices")
 
 refused = Run("train", program, *RUN, "--keep-best", "train.recall", "--checkpoint-dir", FOLDER / "refused", expect=None)
 check(refused.code != 0 and "train.recall has 5 numbers: name one of them, as in train.recall[0]" in refused.error, refused.error)

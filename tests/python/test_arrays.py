@@ -42,6 +42,30 @@ def test_step_gives_reports_and_results(session, batch):
     np.testing.assert_allclose(result["probability"].sum(axis=1), 1, atol=1e-6)
 
 
+def test_reports_with_a_shape_are_arrays(tmp_path):
+    program = dt.compile("""
+use optimizers
+data rows = npy("x.npy") | batch(4)
+model Scale(x: f32[B, 3]) -> f32[B, 3] {
+    param factor: f32[3] = ones()
+    return x * factor
+}
+step train(x: f32[B, 3]) from rows {
+    minimize(Scale(x) ** 2, sgd())
+    report loss: mean(x), columns: mean(x, axis: 0), products: sum(x[:, :, newaxis] * x[:, newaxis], axis: 0)
+}
+""")
+    x = np.random.default_rng(0).standard_normal((10, 3)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    session = program.session(data=tmp_path)
+    report = next(session.train(epochs=1))
+    np.testing.assert_allclose(report["columns"], x.mean(0), rtol=1e-5)
+    np.testing.assert_allclose(report["products"], x.T @ x, rtol=1e-5)
+    assert isinstance(report["loss"], float) and "columns" not in repr(report) and report["products"].dtype == np.float64
+    again = session.step("train", x=x[:4])
+    np.testing.assert_allclose(again["columns"], x[:4].mean(0), rtol=1e-5)
+
+
 def test_any_kind_of_array_gives_the_same(session, batch):
     wanted = session.step("evaluate", **batch)
     x, y = batch["x"], batch["y"]

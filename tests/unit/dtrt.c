@@ -129,6 +129,17 @@ static void reports_totals_and_results_are_those_of_the_step(void **state) {
     assert_ok(dtrt_total(session, net_train, "n", &n));
     assert_int_equal(n, NET_ROWS);
     assert_fails(dtrt_report(session, net_train, "los", &n), DT_NOT_FOUND, "reports no los");
+    assert_ok(dtrt_total_values(session, net_train, 1, &n, 1));
+    assert_int_equal(n, NET_ROWS);
+    assert_ok(dtrt_reports(session, net_train, loss));
+    assert_ok(dtrt_report_values(session, net_train, 0, &total, 1));
+    assert_true(total == loss[0]);
+    assert_fails(dtrt_report_values(session, net_train, 0, &n, 0), DT_INVALID_ARGUMENT, "report loss has 1 numbers, there is room for 0");
+    assert_fails(dtrt_report_values(session, net_train, 2, &n, 1), DT_OUT_OF_RANGE, "report");
+    dtrt_tensor shape = DTRT_INIT(dtrt_tensor);
+    assert_ok(dtrt_describe_report_shape(net, net_train, 1, &shape));
+    assert_string_equal(shape.name, "n");
+    assert_true(shape.dtype == DTRT_F64 && shape.n_dims == 0);
 
     net_batch batch = net_make(9);
     int64_t dims[] = {2, NET_IN}, rows;

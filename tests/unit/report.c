@@ -38,6 +38,27 @@ static void assert_points(const dt_run_record *run, const char *report, const ch
     for (int i = 0; i < n; i++) assert_true(series->points.items[i].number == wanted[2 * i] && series->points.items[i].value == wanted[2 * i + 1]);
 }
 
+static void vectors_and_matrices_are_those_of_the_last_epoch(void **state) {
+    (void)state;
+    dt_run_record run;
+    dt_text page = {0};
+    assert_ok(read_run("arrays",
+                       START "{\"time\":101,\"event\":\"epoch\",\"step\":\"check\",\"number\":5,\"recall\":[0.5,null],\"confusion\":[[1,2],[3,4]]}\n"
+                             "{\"time\":102,\"event\":\"epoch\",\"step\":\"check\",\"number\":10,\"recall\":[0.25,0.75],\"confusion\":[[5,0],[1,6]],"
+                             "\"ragged\":[[1],[2,3]],\"deep\":[[[1]]],\"mixed\":[1,\"<b>\"],\"none\":[]}\n",
+                       &run));
+    assert_int_equal(run.arrays.n, 2);
+    const dt_record_array *recall = &run.arrays.items[0], *confusion = &run.arrays.items[1];
+    assert_string_equal(recall->report, "recall");
+    assert_string_equal(confusion->step, "check");
+    assert_true(recall->n_rows == 0 && recall->n_columns == 2 && recall->values[1] == 0.75);
+    assert_true(confusion->n_rows == 2 && confusion->n_columns == 2 && confusion->values[2] == 1 && confusion->values[3] == 6);
+    dt_report_page(&page, &run, 1, arena);
+    assert_non_null(strstr(page.data, "confusion <span class=\"soft\">check</span>"));
+    assert_non_null(strstr(page.data, "rgb(66 105 208/0.60)\">6</td>"));
+    dt_text_free(&page);
+}
+
 /* As many as a file likes to name, in time. */
 static void a_page_shows_the_first_of_many_reports(void **state) {
     (void)state;
@@ -250,10 +271,18 @@ static void memory_may_be_out(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_arena, drop_arena)
-        TEST(events_become_series),   TEST(what_is_done_again_counts_once),  TEST(a_page_shows_the_first_of_many_reports),
-        TEST(a_last_line_may_be_cut), TEST(times_are_of_the_plan),           TEST(what_is_no_run_is_an_error),
-        TEST(text_is_no_markup),      TEST(numbers_are_for_people),          TEST(what_runs_say_is_escaped),
-        TEST(memory_may_be_out),      TEST(a_long_list_takes_little_memory),
+        TEST(events_become_series),
+        TEST(what_is_done_again_counts_once),
+        TEST(a_page_shows_the_first_of_many_reports),
+        TEST(vectors_and_matrices_are_those_of_the_last_epoch),
+        TEST(a_last_line_may_be_cut),
+        TEST(times_are_of_the_plan),
+        TEST(what_is_no_run_is_an_error),
+        TEST(text_is_no_markup),
+        TEST(numbers_are_for_people),
+        TEST(what_runs_say_is_escaped),
+        TEST(memory_may_be_out),
+        TEST(a_long_list_takes_little_memory),
 #undef TEST
     };
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
