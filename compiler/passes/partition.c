@@ -28,10 +28,11 @@ static bool is_partial_sum(const dt_partition *p, const dt_value *value) {
     return value->distribution.kind == DT_PARTIAL && value->distribution.combiner == DT_COMBINE_SUM && !shared;
 }
 
-/* May parts be converted before they are added? Where no bits are lost: parts of integers may be as well, parts that are cut to integers may not. */
+/* May parts be converted before they are added? Where no bits are lost: parts that are cut to integers may not, nor integers, since where the whole
+ * wraps around its parts need not; but i64 has room. */
 static bool widens(dt_dtype from, dt_dtype to) {
     if (dt_dtype_is_float(from)) return dt_dtype_is_float(to) && dt_dtype_bytes(to) >= dt_dtype_bytes(from);
-    return to == DT_F64 || (dt_dtype_kind(to) == 'i' && dt_dtype_bytes(to) >= dt_dtype_bytes(from) && dt_dtype_is_signed(to));
+    return from == DT_I64 && to == DT_F64;
 }
 
 static bool is_linear(const dt_value *value) {
@@ -49,8 +50,7 @@ static bool keeps_partial(const dt_partition *p, const dt_value *value) {
         n_replicated += value->operands[k]->distribution.kind == DT_REPLICATED;
     }
     if (n_partial == 0) return false;
-    if (value->op->class == DT_CLASS_MAP && value->dtype != value->operands[0]->dtype && !widens(value->operands[0]->dtype, value->dtype))
-        return false;
+    if (value->dtype != value->operands[0]->dtype && !widens(value->operands[0]->dtype, value->dtype)) return false;
     if (value->n_operands == 1)
         return p->bodies[value->id] != NULL || dt_shape_elements_per_row(value->shape) <= dt_shape_elements_per_row(value->operands[0]->shape);
     if (value->op->class != DT_CLASS_MAP) return false;

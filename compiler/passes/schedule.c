@@ -190,7 +190,7 @@ static bool choose_loops(dt_product *p) {
 
 static int loop_in_nest(const dt_product *p, int loop) { return loop < 0 ? -1 : dt_layout_loop(p->kernel->nests[p->n].layout, p->loops, loop); }
 
-/* Whether the vector loop walks what is stored element by element; what a loop over tensors stacks along an axis that is not the first does not lie so. */
+/* Whether stores walk the vector loop element by element; into what a loop over tensors stacks along a later axis they do not. */
 static bool stores_are_contiguous(const dt_product *p) {
     for (int n = p->n; n < p->n + p->n_parts; n++) {
         const dt_nest *nest = &p->kernel->nests[n];
