@@ -869,7 +869,7 @@ def edge_choice(g):
 
 @form(5, "edges")
 def edge_reduction(g):
-    x = g.pick(lambda v: len(v.shape) > 1 and v.dtype != "bool")
+    x = g.pick(lambda v: len(v.shape) > 1 and v.dtype != "bool" and v.size > 0)
     if not x:
         return
     axis = len(x.shape) - 1
