@@ -40,6 +40,39 @@ static void print_collective(dt_text *text, const dt_plan *plan, const dt_segmen
     dt_text_append(text, "\n");
 }
 
+static bool stores_to(const dt_kernel_function *kernel, int buffer) {
+    for (int n = 0; n < kernel->n_nests; n++)
+        for (int s = 0; s < kernel->nests[n].n_stores; s++)
+            if (kernel->buffers[kernel->nests[n].stores[s].address.buffer] == buffer) return true;
+    return false;
+}
+
+static bool loop_stores_to(const dt_plan *plan, const dt_plan_loop *loop, int buffer) {
+    for (int k = 0; k < plan->n_kernels; k++)
+        if (dt_loop_is_within(plan->kernels[k].loop, loop) && stores_to(&plan->kernels[k], buffer)) return true;
+    return false;
+}
+
+/* "loop 0: 28 times 2 kernels, carries 2, stacks 7 in 2,809,856 bytes": what goes on to the next iteration, and what is kept of each, for gradients
+ * as a rule. */
+static void print_loop(dt_text *text, const dt_plan *plan, const dt_plan_loop *loop) {
+    int n_kernels = 0, n_carries = 0, n_stacks = 0;
+    int64_t bytes = 0;
+    char number[32];
+    for (int k = 0; k < plan->n_kernels; k++) n_kernels += plan->kernels[k].loop == loop;
+    for (int b = 0; b < plan->n_buffers; b++) {
+        const dt_view *view = plan->buffers[b].view;
+        if (view == NULL || view->loop != loop || !loop_stores_to(plan, loop, b)) continue;
+        n_carries += view->wrap > 0;
+        n_stacks += view->wrap == 0;
+        if (view->wrap == 0 && plan->buffers[view->of].view == NULL) bytes += plan->buffers[b].bytes; /* of its root */
+    }
+    dt_text_format(text, " loop %d: %lld times %d kernel%s, carries %d, stacks %d", loop->number, (long long)loop->trips, n_kernels,
+                   dt_plural(n_kernels), n_carries, n_stacks);
+    if (bytes > 0) dt_text_format(text, " in %s bytes", dt_text_with_commas(bytes, number));
+    dt_text_append(text, "\n");
+}
+
 /* What the kernels do; of what one does for a microbatch, each row of a full one has its share. */
 static dt_flops flops_of_kernels(const dt_plan *plan) {
     dt_flops flops = {0};
@@ -73,6 +106,7 @@ void dt_plan_print_summary(dt_text *text, const dt_plan *plan) {
         for (int k = 0; k < segment->n_replica_kernels; k++) print_kernel(text, plan, segment->replica_kernels[k]);
         for (int c = 0; c < segment->n_collectives; c++) print_collective(text, plan, segment, &segment->collectives[c]);
     }
+    for (int l = 0; l < plan->n_loops; l++) print_loop(text, plan, plan->loops[l]);
     dt_text_append(text, " bytes: ");
     print_space(text, plan, plan->bytes.device, plan->gathered.device, " shared, ");
     print_space(text, plan, plan->bytes.scratch, plan->gathered.scratch, " of scratch a core, ");
