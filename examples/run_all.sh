@@ -8,7 +8,7 @@
 # Data, artifacts, logs and checkpoints lie in build/examples, or the folder that DT_EXAMPLES names; data that is there is not made again. Fashion-MNIST
 # is Debian's package dataset-fashion-mnist, or in the folder that DT_DATA names. dtc and dtrun are those of PATH, or of the build beside this folder.
 set -uo pipefail
-programs="perceptron fashion_cnn lstm gru resnet vit infonce own_parts gan image_folder gpt bert_mlm"
+programs="perceptron fashion_cnn lstm gru resnet mobilenet vit infonce own_parts gan image_folder gpt bert_mlm"
 quick=no
 case ${1-} in
     --quick) quick=yes; shift ;;
@@ -80,6 +80,7 @@ if is_wanted fashion_cnn; then example fashion_cnn "$fashion" evaluate.accuracy 
 if is_wanted lstm; then example lstm "$fashion" evaluate.accuracy '>=' 0.85 '' '--epochs 5'; fi
 if is_wanted gru; then example gru "$fashion" evaluate.accuracy '>=' 0.84 '' '--epochs 5'; fi
 if is_wanted resnet; then example resnet "$fashion" evaluate.accuracy '>=' 0.90 '' '--epochs 3'; fi
+if is_wanted mobilenet; then example mobilenet "$fashion" evaluate.accuracy '>=' 0.78 '' '--epochs 1'; fi
 if is_wanted vit; then example vit "$fashion" evaluate.accuracy '>=' 0.83 '' '--epochs 5'; fi
 if is_wanted infonce; then example infonce "$fashion" evaluate.found '>=' 0.85 '' '--epochs 3'; fi
 if is_wanted own_parts; then # what least squares leaves of this loss

@@ -1,5 +1,5 @@
 """convolutions: each form of convolution against tests/golden/convolutions.safetensors: values, gradients and three updates, by the interpreter and by
-compiled code on three replicas; what is said of wrong arguments."""
+compiled code on three replicas; all of them in one network by dtc check; what is said of wrong arguments."""
 
 import os
 import sys
@@ -42,4 +42,6 @@ def mistake(text, message):
 layer_updates.compare(checks, "convolutions", "use nn, optimizers", **TOLERANCE)
 for text, message in MISTAKES:
     mistake(text, message)
+said = run(["dtc", "check", program("convolutions.dt")])
+checks.that("21 are the slopes" in said and "3 replicas: 24 results and variables are those of one" in said, said)
 checks.finish()

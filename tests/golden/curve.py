@@ -1,6 +1,6 @@
 """curve: trains a model in JAX on the CPU and keeps the loss of each step.
 
-What cnn_curve and perceptron_curve have in common. Everything that could differ between two programs is fixed: the weights
+What cnn_curve, mobilenet_curve and perceptron_curve have in common. Everything that could differ between two programs is fixed: the weights
 to start from (glorot.py), the order of the examples (that of the files), no dropout. Each curve is made twice, in f32 and in
 f64 from the same f32 weights: the distance of the two says how far rounding alone carries a correct program at each step.
 """
@@ -39,8 +39,8 @@ def crossentropy(logits, label):
     return -jnp.take_along_axis(jax.nn.log_softmax(logits), label[:, None].astype(jnp.int32), axis=1).mean()
 
 
-def losses(model, optimizer, weights, batch, dtype):
-    """The loss of each of N_STEPS steps, before the step's update, as Python floats.
+def losses(model, optimizer, weights, batch, dtype, n_steps=N_STEPS):
+    """The loss of each of n_steps steps, before the step's update, as Python floats.
 
     model      (weights, image dtype[batch, 28, 28, 1] in 0..1) -> logits [batch, 10]
     optimizer  (p, g, slots, t) -> (p, slots) for one tensor, t = 1 at the first step; slots is a pair that starts as zeros
@@ -57,7 +57,7 @@ def losses(model, optimizer, weights, batch, dtype):
     p = {n: jnp.asarray(w, dtype) for n, w in weights.items()}
     slots = {n: (jnp.zeros_like(w), jnp.zeros_like(w)) for n, w in p.items()}
     curve = []
-    for i in range(N_STEPS):
+    for i in range(n_steps):
         rows = slice(i * batch, (i + 1) * batch)
         p, slots, loss = step(p, slots, jnp.asarray(i + 1, dtype), image[rows], label[rows])
         assert loss.dtype == dtype
@@ -65,13 +65,13 @@ def losses(model, optimizer, weights, batch, dtype):
     return curve
 
 
-def write(path, description, model, optimizer, weights, batch):
+def write(path, description, model, optimizer, weights, batch, n_steps=N_STEPS):
     """Writes the golden file and says how far the two curves are apart."""
-    f32, f64 = (losses(model, optimizer, weights, batch, dtype) for dtype in (np.float32, np.float64))
+    f32, f64 = (losses(model, optimizer, weights, batch, dtype, n_steps) for dtype in (np.float32, np.float64))
     golden = {
         **description,
         "batch": batch,
-        "steps": N_STEPS,
+        "steps": n_steps,
         "made_with": {"python": platform.python_version(), "jax": jax.__version__, "numpy": np.__version__},
         "weights_sha256": glorot.digest(weights),
         "data_sha256": {n: hashlib.sha256(open(os.path.join(DATA, n), "rb").read()).hexdigest() for n in FILES},
@@ -83,4 +83,4 @@ def write(path, description, model, optimizer, weights, batch):
         file.write("\n")
     apart = [abs(a - b) / b for a, b in zip(f32, f64)]
     print(f"{path}: loss {f32[0]:.6f} .. {f32[-1]:.6f}; f32 from f64, relative, at most", end=" ")
-    print(", ".join(f"{max(apart[:n]):.1e} over {n}" for n in (1, 10, N_STEPS)))
+    print(", ".join(f"{max(apart[:n]):.1e} over {n}" for n in (1, 10, n_steps)))

@@ -214,6 +214,11 @@ static void norms_in_blocks(void **state) {
     run_program(&(program){.name = "tests/programs/norms", .capacity = 6, .rows = 5, .n_steps = 1, .tolerance = 1e-4});
 }
 
+static void each_form_of_convolution(void **state) {
+    (void)state;
+    run_program(&(program){.name = "tests/programs/convolutions", .capacity = 4, .rows = 3, .n_steps = 2, .tolerance = 1e-4});
+}
+
 static void perceptron(void **state) {
     (void)state;
     run_program(&(program){.name = "examples/perceptron", .capacity = 3, .rows = 3, .n_steps = 2, .tolerance = 1e-3});
@@ -304,6 +309,7 @@ int main(void) {
         cmocka_unit_test(products_by_teams),
         cmocka_unit_test(constants_of_each_type),
         cmocka_unit_test(indices_of_64_bits),
+        cmocka_unit_test(each_form_of_convolution),
         cmocka_unit_test(perceptron),
         cmocka_unit_test(norms_in_blocks),
         cmocka_unit_test(planted_mistakes_show),

@@ -102,6 +102,11 @@ static void resnet(void **state) {
     check(&(example){"resnet", 696042, 2});
 }
 
+static void mobilenet(void **state) {
+    (void)state;
+    check(&(example){"mobilenet", 36874, 2});
+}
+
 static void gpt(void **state) {
     (void)state;
     check(&(example){"gpt", 842496, 3});
@@ -124,17 +129,9 @@ static void sentence_embedding(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(perceptron),
-        cmocka_unit_test(fashion_cnn),
-        cmocka_unit_test(lstm),
-        cmocka_unit_test(gru),
-        cmocka_unit_test(image_folder),
-        cmocka_unit_test(gan),
-        cmocka_unit_test(resnet),
-        cmocka_unit_test(gpt),
-        cmocka_unit_test(own_parts),
-        cmocka_unit_test(bert_mlm),
-        cmocka_unit_test(sentence_embedding),
+        cmocka_unit_test(perceptron),   cmocka_unit_test(fashion_cnn), cmocka_unit_test(lstm),     cmocka_unit_test(gru),
+        cmocka_unit_test(image_folder), cmocka_unit_test(gan),         cmocka_unit_test(resnet),   cmocka_unit_test(mobilenet),
+        cmocka_unit_test(gpt),          cmocka_unit_test(own_parts),   cmocka_unit_test(bert_mlm), cmocka_unit_test(sentence_embedding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
