@@ -1,11 +1,12 @@
-/* bench_kernel: dtc-bench-kernel, which is what `dtc bench-kernel` runs: one kernel alone, compiled, compared with the interpreter, timed. */
+/* dtc-bench-kernel: one kernel alone, compiled, compared with the interpreter, timed: for who works on the compiler. It is no command of dtc, for it
+ * calls what was compiled, which is the runtime's work, and the compiler holds none of the runtime. */
 #include "bench/bench_kernel.h"
 
 #include <stdio.h>
 
 static int finish(dt_status *status) {
     if (status == NULL) return 0;
-    fprintf(stderr, "dtc bench-kernel: %s\n", dt_status_message(status));
+    fprintf(stderr, "dtc-bench-kernel: %s\n", dt_status_message(status));
     int code = dt_status_code(status) == DT_INVALID_ARGUMENT ? 2 : 1;
     dt_status_free(status);
     return code;

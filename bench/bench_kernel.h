@@ -1,4 +1,4 @@
-/* bench_kernel: what the files of `dtc bench-kernel` share. */
+/* bench_kernel: what the files of `dtc-bench-kernel` share. */
 #ifndef DT_BENCH_BENCH_KERNEL_H
 #define DT_BENCH_BENCH_KERNEL_H
 

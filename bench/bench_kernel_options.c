@@ -238,7 +238,7 @@ static void make_case(struct argp_state *state, reader *reader) {
     if (reader->n_words == 0) argp_error(state, "which kernel? matmul, conv2d or elementwise");
     int k = find_kind(state, reader->words[0]), n_words = kinds[k].kind == ELEMENTWISE ? 3 : 2;
     if (reader->n_words < n_words)
-        argp_error(state, "%s: which %s? As in: dtc bench-kernel %s %s%s", kinds[k].name,
+        argp_error(state, "%s: which %s? As in: dtc-bench-kernel %s %s%s", kinds[k].name,
                    kinds[k].kind == ELEMENTWISE && reader->n_words == 1 ? "formula" : "sizes", kinds[k].name,
                    kinds[k].kind == ELEMENTWISE ? "'exp(x) * y + 1' " : "", kinds[k].example);
     if (reader->n_words > n_words) argp_error(state, "%s takes one argument less: what is \"%s\"?", kinds[k].name, reader->words[n_words]);
@@ -314,10 +314,10 @@ void bench_kernel_read(bench_kernel_call *call, int argc, char **argv) {
             "GFLOP/s counts two operations for each multiplication of the definition, of a formula what the kernel does; GB/s what must be read and "
             "written at least; `of peak` is the nearest of three limits: arithmetic, copying in memory, and, for what moves faster than memory can, "
             "copying in the second-level cache. Times are the best of many runs on the same arrays.\n\n"
-            "  dtc bench-kernel matmul 64x3200x10 --transpose-b\n"
-            "  dtc bench-kernel conv2d 64x28x28x32 --filters 64 --kernel 3 --stride 2 --padding same --gradient input\n"
-            "  dtc bench-kernel elementwise 'exp(x) * y + 1' 1048576\n"
-            "  dtc bench-kernel elementwise 'relu(x + b)' 4096x256 --input b=256 --json"};
+            "  dtc-bench-kernel matmul 64x3200x10 --transpose-b\n"
+            "  dtc-bench-kernel conv2d 64x28x28x32 --filters 64 --kernel 3 --stride 2 --padding same --gradient input\n"
+            "  dtc-bench-kernel elementwise 'exp(x) * y + 1' 1048576\n"
+            "  dtc-bench-kernel elementwise 'relu(x + b)' 4096x256 --input b=256 --json"};
     reader reader = {.call = call};
     argp_err_exit_status = 2;
     call->level_number = dt_cpu_level();

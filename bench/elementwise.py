@@ -1,4 +1,4 @@
-"""elementwise: functions and chains of them alone on one core (`dtc bench-kernel elementwise`), beside glibc's libmvec and oneDNN where these have
+"""elementwise: functions and chains of them alone on one core (`dtc-bench-kernel elementwise`), beside glibc's libmvec and oneDNN where these have
 them.
 
 Arrays of 64 MiB are beyond the caches: what counts is bytes read and written a second, beside what copying was measured to do. Arrays of 256 KiB
@@ -22,7 +22,7 @@ CHAINS = (  # formula, what its inputs are spread over
 
 
 def measure(level, formula, between, *options, sizes):
-    command = [bench.ROOT / "build/dtc", "bench-kernel", "elementwise", formula, sizes, f"--between={between}", *options, "--cpu", level, "--json"]
+    command = [bench.ROOT / "build/dtc-bench-kernel", "elementwise", formula, sizes, f"--between={between}", *options, "--cpu", level, "--json"]
     return json.loads(bench.run(command).output)
 
 

@@ -1,7 +1,7 @@
 # cmake --install BUILD --prefix PREFIX: what a user of the project needs, in any folder, which may be moved as a whole: programs and libraries find
 # what lies in ../lib. Components, of which scripts/package.sh makes a package each: runtime, compiler, development.
 
-# Man pages and completions say what the programs' own --help says; that of `dtc bench-kernel` is another program's.
+# Man pages and completions say what the programs' own --help says.
 find_program(DT_HELP2MAN help2man)
 set(texts ${CMAKE_BINARY_DIR}/installed)
 set(made "")
@@ -17,7 +17,7 @@ foreach(program dtc dtrun)
         ${make_man_pages}
         COMMAND ${CMAKE_SOURCE_DIR}/cmake/completions.sh $<TARGET_FILE:${program}> ${texts}/completions
         COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
-        DEPENDS ${program} dtc-bench-kernel ${CMAKE_SOURCE_DIR}/cmake/man_pages.sh ${CMAKE_SOURCE_DIR}/cmake/completions.sh
+        DEPENDS ${program} ${CMAKE_SOURCE_DIR}/cmake/man_pages.sh ${CMAKE_SOURCE_DIR}/cmake/completions.sh
         VERBATIM)
     list(APPEND made ${stamp})
 endforeach()
@@ -32,7 +32,6 @@ function(dt_install_program program component)
 endfunction()
 dt_install_program(dtrun runtime)
 dt_install_program(dtc compiler)
-install(TARGETS dtc-bench-kernel RUNTIME DESTINATION bin COMPONENT compiler)
 
 foreach(family openmpi mpich abi)
     if(TARGET dt_mpi_${family})

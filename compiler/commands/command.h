@@ -22,7 +22,6 @@ int dt_command_opt(int argc, char **argv);
 int dt_command_ops(int argc, char **argv);
 int dt_command_pack(int argc, char **argv);
 int dt_command_fmt(int argc, char **argv);
-int dt_command_bench_kernel(int argc, char **argv);
 
 /* The options that every command which reads a program takes. */
 enum {

@@ -17,7 +17,6 @@ static const dt_command commands[] = {
     {"opt", "run one pass on a graph in text form", dt_command_opt},
     {"ops", "the operations: signature, formula, gradient", dt_command_ops},
     {"pack", "weights into an artifact", dt_command_pack},
-    {"bench-kernel", "how fast one kernel is alone: a product, a convolution, a formula", dt_command_bench_kernel},
 };
 enum {
     n_commands = sizeof commands / sizeof *commands

@@ -1,4 +1,4 @@
-"""dtc bench-kernel: every kind of kernel is compared with the interpreter and timed, counts are those of the definition, mistakes are named.
+"""dtc-bench-kernel: every kind of kernel is compared with the interpreter and timed, counts are those of the definition, mistakes are named.
 Never how long."""
 import os
 import sys
@@ -8,7 +8,7 @@ from training import *  # noqa: E402,F403
 
 
 def call(*words):
-    return subprocess.run(["dtc", "bench-kernel", *words], capture_output=True, text=True)
+    return subprocess.run(["dtc-bench-kernel", *words], capture_output=True, text=True)
 
 
 def measure(*words):
@@ -69,7 +69,7 @@ check(helped.returncode == 0 and all(f"--{option}" in helped.stdout for option i
 # ---- mistakes ----
 assert_wrong([], "which kernel? matmul, conv2d or elementwise")
 assert_wrong(["pool", "3"], 'there is no kernel "pool"')
-assert_wrong(["matmul"], "which sizes? As in: dtc bench-kernel matmul 512x512x512")
+assert_wrong(["matmul"], "which sizes? As in: dtc-bench-kernel matmul 512x512x512")
 assert_wrong(["matmul", "3x3"], 'the sizes of matmul are MxKxN, whole numbers of 1 or more, as in 512x512x512, not "3x3"')
 assert_wrong(["matmul", "3x0x3"], 'not "3x0x3"')
 assert_wrong(["matmul", "3x3x3", "4"], 'what is "4"?')
