@@ -14,6 +14,7 @@ typedef struct dt_run_session {
     dt_runner **runners;          /* [n_steps] of which a run makes those that it needs and are NULL; they are the caller's */
     dt_checkpoint_state *state;   /* step, epoch, examples, and what is the best so far: where training begins, and then where it ended */
     int trained_step, trained_on; /* the step and the pipeline that `examples` counts in, likewise; -1: none */
+    int64_t n_examples;           /* that the pipeline had then; 0: not known */
     const char *log_dir;          /* that has the past of its training; NULL: none has */
     bool is_loaded;               /* its training began elsewhere: whatever folder of logs it names may have its past */
     bool has_logged;              /* this run writes to its folder of logs */

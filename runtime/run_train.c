@@ -133,10 +133,10 @@ static dt_status *check_past(const training *run) {
     const dt_run_session *on = run->options->on;
     if (on != NULL && on->state->step > 0) {
         dt_checkpoint_state newest;
-        DT_TRY(dt_checkpoint_read_state(run->resumed_from, &newest));
-        int64_t step = newest.step;
+        dt_status *status = dt_checkpoint_read_state(run->resumed_from, &newest);
+        bool is_past = status == NULL && newest.step <= on->state->step;
         dt_checkpoint_state_free(&newest);
-        if (step <= on->state->step) return NULL;
+        if (status != NULL || is_past) return status;
     }
     return dt_error_in(DT_ALREADY_EXISTS, run->resumed_from, 0, "there is a checkpoint already: go on from it with --resume, or name another folder");
 }
@@ -237,6 +237,11 @@ static dt_status *take_over(training *run, dt_checkpoint_state *saved) {
                       run->artifact->pipelines[on->trained_on].name, run->artifact->pipelines[run->from].name);
         run->state.examples = 0;
     }
+    int64_t n_examples = dt_pipeline_n_examples(run->data);
+    if (on->trained_on == run->from && on->n_examples != 0 && on->n_examples != n_examples)
+        dt_log_remark(run->log, "warning",
+                      "data %s has %" PRId64 " examples now, and had %" PRId64 " when the session was trained on it last: its files have changed",
+                      run->artifact->pipelines[run->from].name, n_examples, on->n_examples);
     if (run->state.examples == 0) return NULL;
     int n = dt_reports_n_totals(reports);
     saved->totals = dt_allocate((size_t)n * sizeof *saved->totals);
@@ -253,6 +258,7 @@ static dt_status *hand_back(training *run, int64_t first_step, int64_t first_epo
     copy_position(on->state, &run->state);
     on->trained_step = run->step;
     on->trained_on = run->from;
+    on->n_examples = dt_pipeline_n_examples(run->data);
     on->n_steps = run->state.step - first_step;
     on->n_epochs = run->state.epoch - first_epoch;
     snprintf(on->reason, sizeof on->reason, "%s", run->reason != NULL ? run->reason : "epochs");

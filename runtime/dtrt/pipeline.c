@@ -159,6 +159,7 @@ static void note_position(dtrt_session *session, int step, const dtrt_pipeline *
     if (!session->artifact->steps[step].trains) return;
     session->trained_step = step;
     session->trained_on = pipeline->number;
+    session->n_examples = dt_pipeline_n_examples(pipeline->pipeline);
     session->progress.epoch = pipeline->epoch;
     session->progress.examples = pipeline->position;
 }

@@ -36,6 +36,7 @@ static dt_status *run_on(dtrt_session *session, run_function *run, dt_run_option
     on->state = state;
     on->trained_step = session->trained_step;
     on->trained_on = session->trained_on;
+    on->n_examples = session->n_examples;
     on->runners = open_runners(session);
     if (on->runners == NULL) return dt_error(DT_RESOURCE_EXHAUSTED, "out of memory");
     dt_status *status = dt_api_open_log(session, &log);
@@ -58,6 +59,7 @@ static dt_status *run_on(dtrt_session *session, run_function *run, dt_run_option
     close_runners(session, on->runners);
     session->trained_step = on->trained_step;
     session->trained_on = on->trained_on;
+    session->n_examples = on->n_examples;
     session->last_step = -1; /* results are a batch's, not a run's */
     return status;
 }

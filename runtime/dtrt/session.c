@@ -249,6 +249,7 @@ dt_status *dtrt_session_destroy(dtrt_session *session) {
 void dt_api_forget_position(dtrt_session *session) {
     dt_checkpoint_state_free(&session->progress);
     session->trained_step = session->trained_on = -1;
+    session->n_examples = 0;
     session->is_loaded = false;
     dt_release(session->log_dir);
     session->log_dir = NULL;

@@ -36,6 +36,7 @@ struct dtrt_session {
     char *log_dir;                /* that has the past of its training; NULL: none has */
     bool is_loaded;               /* its training began elsewhere */
     int trained_step, trained_on; /* of training on a pipeline: the step, the pipeline; -1: none was */
+    int64_t n_examples;           /* that the pipeline had in a run; 0: not known */
     dt_checkpoint_state progress; /* of training: step, epoch, examples, the best so far, and of a plateau */
     dt_timeline *timeline;        /* NULL: none is kept */
     dt_timeline_clock clock;      /* of the timeline */

@@ -7,6 +7,15 @@ sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
 from training import *  # noqa: E402,F403
 
 data, program = write_data(), compile_program()
+words = compile_program("""
+use nn, optimizers
+
+data train_set = lines("text.txt") | wordpiece("vocab.txt", length: 4) | batch(2)
+
+model Net(token: i32[B, 4]) -> f32[B, 1] { return dense(f32(token), units: 1) }
+
+step train(token: i32[B, 4]) from train_set { minimize(square(Net(token)), sgd(learning_rate: 0.1)) }
+""", "words")
 checkpoints, weights, out = FOLDER / "ck", FOLDER / "ck/step-3/model.safetensors", FOLDER / "out"
 Run("train", program, "--data", data, "--max-steps", 3, "--checkpoint-dir", checkpoints)
 SECONDS = 60  # a command that waits for a writer would wait forever
@@ -52,6 +61,9 @@ def cases(kind):
         shutil.copytree(checkpoints, folder / name / "ck")
         make(kind, folder / name / f"ck/step-3/{name}")
         yield ("dtrun", "evaluate", program, "--data", data, "--checkpoint-dir", folder / name / "ck"), says
+    make(kind, folder / "words/vocab.txt")
+    (folder / "words/text.txt").write_text("one\ntwo\n")
+    yield ("dtrun", "train", words, "--data", folder / "words", "--max-steps", 1), part
     make(kind, folder / "logs/run.jsonl")
     yield ("dtrun", "report", folder / "logs", "-o", out), whole
     make(kind, folder / "own logs/run.jsonl")
