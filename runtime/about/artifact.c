@@ -19,8 +19,15 @@ static void say_step(dt_text *text, const dt_artifact *artifact, const dt_artifa
     }
     dt_text_append(text, ")");
     if (step->pipeline >= 0) dt_text_format(text, " from %s", artifact->pipelines[step->pipeline].name);
+    if (step->every > 0) dt_text_format(text, " every %s", step->every == 1 ? "epoch" : "");
+    if (step->every > 1) dt_text_format(text, "%" PRId64 " epochs", step->every);
     dt_text_format(text, "%s\n", step->trains ? ", trains" : "");
-    for (int i = 0; i < step->n_reports; i++) dt_text_format(text, "%s%s", i == 0 ? "    reports " : ", ", step->reports[i]);
+    for (int i = 0; i < step->n_reports; i++) {
+        const dt_artifact_tensor *report = &artifact->functions[step->report].results[i].tensor;
+        dt_text_format(text, "%s%s", i == 0 ? "    reports " : ", ", step->reports[i]);
+        for (int d = 0; d < report->n_dims; d++) dt_text_format(text, d == 0 ? "[%" PRId64 : ", %" PRId64, report->dims[d]);
+        if (report->n_dims > 0) dt_text_append(text, "]");
+    }
     if (step->n_reports > 0) dt_text_append(text, "\n");
     for (int i = step->n_aggregates; i < function->n_results; i++) {
         dt_text_append(text, i == step->n_aggregates ? "    returns " : ", ");

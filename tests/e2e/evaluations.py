@@ -65,6 +65,8 @@ watched = train("watched", "--keep-best", "min:rare.loss", "--stop-after-no-gain
 check(watched.one("end")["reason"] == "epochs", watched.events)
 rates = [e["message"] for e in watched.all("note") if "launch value rate" in e["message"]]
 check(len(rates) == 1 and "from epoch 5 on" in rates[0], rates)
+info = subprocess.run(["dtrun", "info", program], capture_output=True, text=True, check=True).stdout
+check("from test_set every epoch\n    reports loss, columns[3]\n" in info and "from rare_set every 2 epochs\n    reports n, loss\n" in info, info)
 refused = Run("train", program, *RUN, "--checkpoint-dir", FOLDER / "none", "--keep-best", "by_hand.loss", expect=None)
 check(refused.code != 0 and "check.loss, check.columns[0 to 2], rare.n, rare.loss, train.loss" in refused.error, refused.error)
 
