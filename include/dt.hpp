@@ -452,6 +452,9 @@ class session {
         detail::check_dtrt(dtrt_total(get(), program_.step(step), name.c_str(), &value));
         return value;
     }
+    /* All numbers of a report with a shape, dense: of the last step, and of all. */
+    std::vector<double> report_values(const std::string &step, const std::string &name) const { return values(dtrt_report_values, step, name); }
+    std::vector<double> total_values(const std::string &step, const std::string &name) const { return values(dtrt_total_values, step, name); }
     void reset_totals(const std::string &step) { detail::check_dtrt(dtrt_reset_totals(get(), program_.step(step))); }
 
     /* All rows of a result of the last step, dense. */
@@ -578,6 +581,15 @@ class session {
     struct destroy {
         void operator()(dtrt_session *held) const { dtrt_status_free(dtrt_session_destroy(held)); }
     };
+    template <class Read> std::vector<double> values(Read read, const std::string &step, const std::string &name) const {
+        int s = program_.step(step), r = detail::index_of(dtrt_find_report(program_.get(), s, name.c_str()), "report", name);
+        auto shape = detail::sized<dtrt_tensor>();
+        detail::check_dtrt(dtrt_describe_report_shape(program_.get(), s, r, &shape));
+        std::vector<double> numbers(shape.row_bytes / sizeof(double));
+        detail::check_dtrt(read(get(), s, r, numbers.data(), numbers.size()));
+        return numbers;
+    }
+
     dt::program program_;
     std::unique_ptr<listener> listener_; /* before the session, which tells it */
     std::unique_ptr<dtrt_session, destroy> session_;

@@ -79,6 +79,7 @@ int main() {
     }
     for (int i = 0; i < 400; i++) session.step("train", {{x, {8, 2}}, {y, {8, 1}}});
     require(session.report("train", "loss") < 1e-3, "it learns a line");
+    require(session.report_values("train", "loss") == std::vector<double>{session.report("train", "loss")}, "a number is a report of one");
     session.step("predict", {{x, {8, 2}}});
     auto predicted = session.result<float>("predict", "y");
     require(predicted.size() == 8 && std::fabs(predicted[5] - y[5]) < 0.1, "a result is read");
