@@ -258,6 +258,7 @@ static dt_status *serve(work *in) {
     for (;;) {
         bool moved = false, was_busy = in->first != NULL;
         take_begun(in);
+        if (atomic_load(&in->self->aborted)) return NULL; /* nobody is to hear what was begun after that */
         if (!was_busy && in->first != NULL) busy_since = dt_seconds_now();
         DT_TRY(dt_transport_progress(in->self->transport));
         DT_TRY(move_all(in, busy_since, &moved));

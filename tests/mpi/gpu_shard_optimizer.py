@@ -21,7 +21,7 @@ model Net(a: f32[B, 6]) -> f32[B] {
     return dense(x, units: 1)[:, 0]
 }
 
-optimizer lamb(learning_rate: schedule = 0.01, decay: float = 0.01) {
+optimizer scaled(learning_rate: schedule = 0.01, decay: float = 0.01) {
     update (p, g) {
         state m = zeros_like(p)
         state v = zeros_like(p)
@@ -34,7 +34,7 @@ optimizer lamb(learning_rate: schedule = 0.01, decay: float = 0.01) {
 
 step train(a: f32[B, 6], b: f32[B, 6]) from train_set {
     loss = square(Net(a) - b[:, 0])
-    apply(lamb(), clip_by_global_norm(grad(objective(loss), params(Net)), 0.5))
+    apply(scaled(), clip_by_global_norm(grad(objective(loss), params(Net)), 0.5))
     report loss: mean(loss)
 }
 
