@@ -25,7 +25,9 @@ typedef struct dt_cuda_files {
 
 typedef struct dt_artifact_contents {
     const dt_compilation *compilation;
-    const char *source;   /* the program's text */
+    const char *source;         /* the program's text */
+    const char *const *modules; /* texts of the modules that it uses, but the library's */
+    size_t n_modules;
     const char *compiler; /* name and version */
     const char *llvm;     /* version */
     const char *const *flags;

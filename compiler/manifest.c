@@ -406,10 +406,17 @@ static void add_cuda(cJSON *root, const dt_cuda_files *cuda) {
     for (int i = 0; i < cuda->compilation->n_plans; i++) add_function(functions, cuda->compilation->plans[i], cuda->program, i);
 }
 
-static void add_hash(cJSON *root, const char *key, const char *text) {
+static void add_hash(cJSON *root, const char *key, uint64_t hash) {
     char hex[17];
-    snprintf(hex, sizeof hex, "%016llx", (unsigned long long)dt_hash_bytes(text, strlen(text), DT_HASH_SEED));
+    snprintf(hex, sizeof hex, "%016llx", (unsigned long long)hash);
     cJSON_AddStringToObject(root, key, hex);
+}
+
+/* Of the program and its modules. */
+static uint64_t hash_source(const dt_artifact_contents *contents) {
+    uint64_t hash = dt_hash_bytes(contents->source, strlen(contents->source), DT_HASH_SEED);
+    for (size_t i = 0; i < contents->n_modules; i++) hash = dt_hash_bytes(contents->modules[i], strlen(contents->modules[i]), hash);
+    return hash;
 }
 
 dt_status *dt_manifest_write(dt_text *text, const dt_artifact_contents *contents, const char *graph) {
@@ -420,8 +427,8 @@ dt_status *dt_manifest_write(dt_text *text, const dt_artifact_contents *contents
     cJSON_AddStringToObject(root, "llvm", contents->llvm);
     cJSON *flags = cJSON_AddArrayToObject(root, "flags");
     for (size_t i = 0; i < contents->n_flags; i++) cJSON_AddItemToArray(flags, cJSON_CreateString(contents->flags[i]));
-    add_hash(root, "source_hash", contents->source);
-    add_hash(root, "program_hash", graph);
+    add_hash(root, "source_hash", hash_source(contents));
+    add_hash(root, "program_hash", dt_hash_bytes(graph, strlen(graph), DT_HASH_SEED));
     cJSON_AddStringToObject(root, "name", compilation->module->name);
     add_integer(root, "capacity", compilation->module->capacity);
     add_integer(root, "microbatch_rows", compilation->microbatch_rows);

@@ -108,6 +108,7 @@ typedef struct dtc_compile_options {
     const char *emit;       /* a stage as text instead of the artifact: "ir", "opt-ir", "kernels", "plan", "llvm", "asm", "cuda" */
     const char *dump_after; /* a pass, or "all": what the program is after it is told as a DTC_REPORT */
     int time_passes;        /* not 0: where the time went is told as a DTC_REPORT */
+    const char *depfile;    /* file to write: the output and the files that it was made of, as a rule for make and ninja; NULL: none */
 } dtc_compile_options;
 
 /* Whether the options make sense together, without reading the program: what dtc_compile refuses first. Messages name them as dtc's command line

@@ -19,7 +19,7 @@
 #include "base/text.h"
 #include "base/thread.h"
 #include "compiler/kernel/compilation.h"
-#include "frontends/dsl/diagnostics.h"
+#include "frontends/dsl/dsl.h"
 #include "include/dtc.h"
 
 /* One call of the library. What is not in the arena belongs into the call, or into what `context` points to, for `work` may be left at any
@@ -29,10 +29,11 @@ typedef dt_status *(*dt_api_work)(dt_api_call *call, void *context);
 struct dt_api_call {
     dt_arena *arena;
     dt_caller *caller;
-    dtc_program program; /* complete: with the name that messages give it */
-    const char *source;  /* the text, once loaded */
-    char *file_text;     /* of the file, where it is read from there; freed with the call */
-    bool is_stopped;     /* by a callback: nothing more is told */
+    dtc_program program;    /* complete: with the name that messages give it */
+    const char *source;     /* the text, once loaded */
+    char *file_text;        /* of the file, where it is read from there; freed with the call */
+    dt_dsl_sources sources; /* what the program was made of, once elaborated */
+    bool is_stopped;        /* by a callback: nothing more is told */
 };
 
 /* Runs `work` in an arena of its own, on a stack on which programs may nest deep; memory that is out becomes an error. */

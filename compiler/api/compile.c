@@ -183,6 +183,9 @@ static dt_status *make_artifact(dt_api_call *call, job *job, const dt_compilatio
                                      .objects = objects,
                                      .n_objects = (size_t)job->n_levels,
                                      .cuda = cuda};
+    const char **modules = DT_NEW_ARRAY(call->arena, const char *, call->sources.n);
+    for (size_t i = 1; i < call->sources.n; i++) modules[contents.n_modules++] = call->sources.items[i].text;
+    contents.modules = modules;
     contents.n_flags = list_flags(call, job, &contents.flags);
     return dt_artifact_write(&job->output, job->options.output != NULL ? job->options.output : call->program.path, &contents);
 }
@@ -226,6 +229,33 @@ static dt_status *generate(dt_api_call *call, job *job, const dt_compilation *co
     return NULL;
 }
 
+/* ---- what it depends on ---- */
+
+/* A name as make and ninja read it. */
+static void print_name(dt_text *text, const char *name) {
+    for (; *name != '\0'; name++) {
+        if (*name == ' ' || *name == '#' || *name == '\\') dt_text_append(text, "\\");
+        if (*name == '$') dt_text_append(text, "$");
+        dt_text_append_bytes(text, name, 1);
+    }
+}
+
+/* output: program module … */
+static dt_status *write_depfile(dt_api_call *call, const job *job) {
+    dt_text text = {.arena = call->arena};
+    print_name(&text, job->options.output);
+    dt_text_append(&text, ":");
+    if (call->sources.n == 0) dt_text_append(&text, " "), print_name(&text, call->program.path); /* a graph */
+    for (size_t i = 0; i < call->sources.n; i++) {
+        const char *path = call->sources.items[i].path;
+        if (path == NULL || (i == 0 && call->program.source != NULL)) continue;
+        dt_text_append(&text, " ");
+        print_name(&text, path);
+    }
+    dt_text_append(&text, "\n");
+    return dt_file_write_atomic(job->options.depfile, text.data, text.n);
+}
+
 /* ---- the call ---- */
 
 static const char *last_pass(stage stage) {
@@ -241,7 +271,9 @@ static dt_status *find_output(dt_api_call *call, job *job, const dt_module *modu
         int n = (int)strlen(program) - (has_suffix(program, ".dt") ? 3 : 0);
         job->options.output = dt_arena_format(call->arena, "%.*s.dtx", n, program);
     }
-    const char *output = job->options.output;
+    const char *output = job->options.output, *depfile = job->options.depfile;
+    if (depfile != NULL && output == NULL) return dt_error(DT_INVALID_ARGUMENT, "--depfile %s says what a file depends on: name it with -o", depfile);
+    if (depfile != NULL) DT_TRY(dt_api_check_output(program, depfile));
     if (output != NULL) DT_TRY(dt_api_check_output(program, output));
     if (!is_artifact) return NULL;
     if (output != NULL && has_suffix(output, ".dt"))
@@ -277,7 +309,9 @@ static dt_status *work(dt_api_call *call, void *context) {
     status = dt_status_first(status, dt_api_report_warnings(call, &compilation));
     if (job->options.time_passes) dt_timings_print(&timing_text, &timings);
     status = dt_status_first(status, dt_api_report_text(call, DTC_REPORT, timing_text.data));
-    return status != NULL ? status : dt_api_give(&job->output, job->options.output, job->bytes);
+    DT_TRY(status);
+    DT_TRY(dt_api_give(&job->output, job->options.output, job->bytes));
+    return job->options.depfile != NULL ? write_depfile(call, job) : NULL;
 }
 
 dt_status *dtc_compile(const dtc_program *program, const dtc_compile_options *options, dtc_bytes *bytes) {

@@ -155,7 +155,8 @@ static dt_status *elaborate(dt_api_call *call, dt_module **module) {
                               .precision = program->precision,
                               .folder = program->folder,
                               .find_module = program->module != NULL ? find_module : NULL,
-                              .context = call};
+                              .context = call,
+                              .sources = &call->sources};
     dt_diagnostics *diagnostics = dt_diagnostics_create(call->arena);
     dt_status *status = dt_dsl_compile(call->arena, program->path, call->source, &options, diagnostics, module);
     status = dt_status_first(status, dt_api_report_all(call, diagnostics));

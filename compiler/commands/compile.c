@@ -17,7 +17,8 @@ enum {
     KEY_TIME_PASSES,
     KEY_CPU,
     KEY_TARGET,
-    KEY_LIBRARY
+    KEY_LIBRARY,
+    KEY_DEPFILE
 };
 
 static const struct argp_option option_rows[] = {
@@ -40,6 +41,7 @@ static const struct argp_option option_rows[] = {
      "unroll, loops, "
      "fuse, schedule, late_writes, split_reductions, plan_memory, share_updates",
      0},
+    {"depfile", KEY_DEPFILE, "FILE", 0, "Write there what the artifact depends on, the program and its modules, as a rule for make and ninja", 0},
     {"time-passes", KEY_TIME_PASSES, NULL, 0, "Print where the time of the compilation went", 0},
     {NULL, 0, NULL, 0, "-O switches off", 1},
 #define X(enumerator, name, what) {"no-" name, 0, NULL, OPTION_DOC, what, 1},
@@ -74,6 +76,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         return 0;
     case 'O': add_switches(options, argument); return 0;
     case KEY_TIME_PASSES: compile->time_passes = 1; return 0;
+    case KEY_DEPFILE: compile->depfile = argument; return 0;
     case KEY_DUMP_AFTER: compile->dump_after = argument; return 0;
     case KEY_EMIT: compile->emit = argument; return 0;
     case ARGP_KEY_END: check(state, state->input); return 0;

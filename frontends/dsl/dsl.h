@@ -12,6 +12,13 @@ typedef struct dt_dsl_define {
     const char *name, *value; /* -D name=value; the value is an expression of the language */
 } dt_dsl_define;
 
+/* What a module was made of: the program, and the modules that it uses which are not the library's, in the order in which they were read. */
+typedef struct dt_dsl_source {
+    const char *path; /* the file; NULL: the text was given */
+    const char *text;
+} dt_dsl_source;
+typedef DT_LIST(dt_dsl_source) dt_dsl_sources;
+
 typedef struct dt_dsl_options {
     const dt_dsl_define *defines; /* [n_defines] */
     size_t n_defines;
@@ -21,6 +28,7 @@ typedef struct dt_dsl_options {
     /* Asked for the text of a module before the folder is looked in: it stays NULL where there is none, and is copied at once. May be NULL. */
     dt_status *(*find_module)(void *context, const char *name, const char **text);
     void *context;
+    dt_dsl_sources *sources; /* filled in, though there be mistakes; may be NULL */
 } dt_dsl_options;
 
 /* Compiles `source`, the text of the file `path`.

@@ -96,6 +96,11 @@ static dt_file *cannot_use(dt_elaborator *e, const dt_use *use, dt_status *statu
     return NULL;
 }
 
+static void add_source(dt_elaborator *e, const char *path, const char *text) {
+    dt_dsl_source source = {path, text};
+    if (e->options != NULL && e->options->sources != NULL) dt_list_push(e->arena, e->options->sources, source);
+}
+
 /* The text that whoever compiles has for a module; NULL: none. */
 static dt_status *given_text(dt_elaborator *e, const char *name, const char **text) {
     *text = NULL;
@@ -105,39 +110,51 @@ static dt_status *given_text(dt_elaborator *e, const char *name, const char **te
     return NULL;
 }
 
-static dt_file *find_module(dt_elaborator *e, const dt_use *use);
+static dt_file *find_module(dt_elaborator *e, const dt_use *use, bool by_library);
+
+/* Neither silently: not everybody would take the same for what is meant. */
+static void report_two_modules(dt_elaborator *e, const dt_use *use, const char *path) {
+    dt_diagnostic *error =
+        dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, use->span, "there are two modules %s: one of the library, and %s", use->name, path);
+    dt_diagnostic_help(error, "give the file another name");
+}
 
 /* With a suggestion, that is used instead, so that nothing follows from a slip of the pen. */
-static dt_file *no_module(dt_elaborator *e, const dt_use *use, const char *const *names) {
+static dt_file *no_module(dt_elaborator *e, const dt_use *use, const char *path, const char *const *names) {
     dt_diagnostic *error =
         dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, use->span, "no module %s, neither in the library nor beside the program", use->name);
     const char *nearest = dt_text_nearest(use->name, names, dt_n_library_modules);
+    dt_diagnostic_note(error, "there is no file %s", path);
     if (nearest == NULL) return NULL;
     dt_diagnostic_help(error, "did you mean %s?", nearest);
-    return find_module(e, &(dt_use){nearest, use->span});
+    return find_module(e, &(dt_use){nearest, use->span}, false);
 }
 
-static dt_file *find_module(dt_elaborator *e, const dt_use *use) {
+static dt_file *find_module(dt_elaborator *e, const dt_use *use, bool by_library) {
     for (size_t i = 0; i < e->files.n; i++)
         if (strcmp(e->files.items[i]->name, use->name) == 0) return e->files.items[i];
     const char **names = DT_NEW_ARRAY(e->arena, const char *, dt_n_library_modules + 1);
+    const char *path = dt_arena_format(e->arena, "%s%s.dt", e->folder, use->name);
     for (size_t i = 0; i < dt_n_library_modules; i++) {
         names[i] = dt_library_modules[i].name;
         if (strcmp(names[i], use->name) != 0) continue;
+        bool is_program = strcmp(path, dt_diagnostics_file_name(e->diagnostics, 0)) == 0;
+        if (!by_library && !is_program && dt_file_exists(path)) report_two_modules(e, use, path);
         const char *shown = dt_arena_format(e->arena, "%s.dt", names[i]);
         return load_text(e, names[i], shown, dt_library_modules[i].text, true);
     }
-    const char *path = dt_arena_format(e->arena, "%s%s.dt", e->folder, use->name), *given;
+    const char *given;
     dt_status *status = given_text(e, use->name, &given);
     if (status != NULL) return cannot_use(e, use, status);
-    if (given != NULL) return load_text(e, use->name, path, given, false);
-    if (!dt_file_exists(path)) return no_module(e, use, names);
+    if (given != NULL) return add_source(e, NULL, given), load_text(e, use->name, path, given, false);
+    if (!dt_file_exists(path)) return no_module(e, use, path, names);
     char *text;
     size_t n_bytes;
     status = dt_file_read(path, &text, &n_bytes);
     if (status != NULL) return cannot_use(e, use, status);
     const char *copy = dt_arena_string(e->arena, text);
     free(text);
+    add_source(e, path, copy);
     return load_text(e, use->name, path, copy, false);
 }
 
@@ -169,9 +186,11 @@ static dt_file *load_text(dt_elaborator *e, const char *name, const char *shown_
         }
     }
     for (size_t i = 0; i < file->syntax->uses.n; i++) {
-        dt_file *used = find_module(e, &file->syntax->uses.items[i]);
+        dt_file *used = find_module(e, &file->syntax->uses.items[i], is_library);
         file->incomplete |= used == NULL;
-        if (used != NULL) dt_list_push(e->arena, &file->uses, used);
+        if (used == NULL) continue;
+        file->uses_own |= !used->is_library;
+        dt_list_push(e->arena, &file->uses, used);
     }
     return file;
 }
@@ -399,6 +418,28 @@ void dt_suggest_name(dt_elaborator *e, dt_diagnostic *diagnostic, const char *na
         dt_diagnostic_help(diagnostic, "bind it before it is used: %s = …", name);
 }
 
+/* A name that a module of the program's own has, and another module or the library too: neither is taken. */
+static bool report_clash(dt_elaborator *e, const dt_file *file, const char *name, dt_span span) {
+    const dt_file *own = NULL;
+    const char *other = NULL;
+    for (size_t i = 0; i < file->uses.n; i++) {
+        dt_file *used = file->uses.items[i];
+        if (find_top_of(used, name) == NULL || used == own) continue;
+        if (own == NULL && !used->is_library)
+            own = used;
+        else
+            other = used->name;
+    }
+    dt_object object;
+    if (own == NULL || find_top_of((dt_file *)file, name) != NULL) return false;
+    if (other == NULL && !find_in_library(e, e->core, name, false, &object)) return false;
+    dt_diagnostic *error = other == NULL
+                               ? dt_elaborator_error(e, span, "%s is in the module %s, and in the library without a module", name, own->name)
+                               : dt_elaborator_error(e, span, "%s is in the modules %s and %s", name, own->name, other);
+    dt_diagnostic_help(error, "say which: %s.%s", own->name, name);
+    return true;
+}
+
 dt_object dt_lookup(dt_elaborator *e, const char *name, dt_span span) {
     e->at = span;
     dt_binding *binding = dt_find_binding(e->frame->scope, name);
@@ -410,6 +451,7 @@ dt_object dt_lookup(dt_elaborator *e, const char *name, dt_span span) {
     }
     if (binding != NULL) return binding->object;
     dt_object object;
+    if (e->frame->file->uses_own && report_clash(e, e->frame->file, name, span)) return dt_poison();
     if (dt_find_top(e, e->frame->file, name, &object)) return object;
     bool may_be_missing =
         e->frame->file->incomplete || (e->frame->callee != NULL && e->frame->callee->callable != NULL && e->frame->callee->callable->broken);
@@ -559,9 +601,11 @@ dt_status *dt_dsl_compile(dt_arena *arena, const char *path, const char *source,
     e.module = dt_module_create(arena, program_name(arena, path));
     e.folder = folder_of_modules(arena, path, options);
     const char *name = dt_arena_string(arena, path);
-    e.program = load_text(&e, "", name, dt_arena_string(arena, source), false);
+    const char *text = dt_arena_string(arena, source);
+    add_source(&e, name, text);
+    e.program = load_text(&e, "", name, text, false);
     dt_use core = {.name = "core"};
-    e.core = find_module(&e, &core);
+    e.core = find_module(&e, &core, true);
     if (e.core == NULL) return dt_error(DT_INTERNAL, "the library has no module core");
     check_top_names(&e);
     check_defines(&e);

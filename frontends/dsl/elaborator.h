@@ -54,6 +54,7 @@ struct dt_file {
     dt_syntax *syntax;
     dt_top *tops; /* [syntax->declarations.n] */
     DT_LIST(dt_file *) uses;
+    bool uses_own; /* modules that are not the library's are among them */
 };
 
 /* ---- instances of layers and models ---- */
