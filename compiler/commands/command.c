@@ -73,7 +73,7 @@ int dt_command_run(const struct argp *argp, int argc, char **argv, void *options
     if (call.defines == NULL) return dt_command_finish(dt_error(DT_RESOURCE_EXHAUSTED, "out of memory"));
     call.program.defines = call.defines;
     call.program.context = &call.tell;
-    int code = argp_parse(argp, argc, argv, 0, NULL, &call) != 0 ? 2 : dt_command_finish_with(&call.tell, run(&call));
+    int code = dt_arguments_parse(argp, argc, argv, 0, &call) != 0 ? 2 : dt_command_finish_with(&call.tell, run(&call));
     dt_release(call.defines);
     return code;
 }

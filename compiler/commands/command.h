@@ -3,10 +3,9 @@
 #ifndef DT_COMMANDS_COMMAND_H
 #define DT_COMMANDS_COMMAND_H
 
+#include "base/arguments.h"
 #include "base/text.h"
 #include "include/dtc.h"
-
-#include <argp.h>
 
 /* One subcommand: parses its own arguments (argv[0] is "dtc NAME") and returns the exit code of the process: 0 done, 1 failed, 2 wrong usage. */
 typedef struct dt_command {

@@ -110,7 +110,7 @@ int dt_command_fmt(int argc, char **argv) {
                                      NULL};
     options options = {.paths = dt_allocate_zeroed((size_t)argc, sizeof *options.paths)};
     if (options.paths == NULL) return dt_command_finish(dt_error(DT_RESOURCE_EXHAUSTED, "out of memory"));
-    int code = argp_parse(&argp, argc, argv, 0, NULL, &options) != 0 ? 2 : run(&options);
+    int code = dt_arguments_parse(&argp, argc, argv, 0, &options) != 0 ? 2 : run(&options);
     dt_release(options.paths);
     return code;
 }

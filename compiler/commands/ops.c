@@ -36,7 +36,7 @@ int dt_command_ops(int argc, char **argv) {
     if (status != NULL) return dt_command_finish(status);
     printing printing = {.table = table};
     int code = 2;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &printing) == 0) {
+    if (dt_arguments_parse(&argp, argc, argv, 0, &printing) == 0) {
         const char *text = printing.text.n > 0 ? printing.text.data : table->text;
         code = dt_command_finish(printing.text.failed ? dt_error(DT_RESOURCE_EXHAUSTED, "out of memory") : dt_command_print_text(text));
     }

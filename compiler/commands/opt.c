@@ -55,6 +55,6 @@ int dt_command_opt(int argc, char **argv) {
     static const struct argp argp = {option_rows, parse, "FILE.ir", "Run one pass on a graph in text form and print what comes out.",
                                      NULL,        NULL,  NULL};
     options options = {.pass = {.size = sizeof options.pass}};
-    if (argp_parse(&argp, argc, argv, 0, NULL, &options) != 0) return 2;
+    if (dt_arguments_parse(&argp, argc, argv, 0, &options) != 0) return 2;
     return dt_command_finish(run(&options));
 }

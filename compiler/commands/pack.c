@@ -31,6 +31,6 @@ static const struct argp argp = {
 
 int dt_command_pack(int argc, char **argv) {
     arguments said = {0};
-    if (argp_parse(&argp, argc, argv, 0, NULL, &said) != 0) return 2;
+    if (dt_arguments_parse(&argp, argc, argv, 0, &said) != 0) return 2;
     return dt_command_finish(dtc_pack(said.artifact, said.weights, said.output));
 }

@@ -1,11 +1,11 @@
 /* dtrun_options: the command line. Each option is a row that says which commands take it; glibc's argp does the rest. */
 #include "abi/precision.h"
 #include "abi/version.h"
+#include "base/arguments.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "runtime/commands/dtrun.h"
 
-#include <argp.h>
 #include <assert.h>
 #include <errno.h>
 #include <float.h>
@@ -207,7 +207,7 @@ static const struct {
     {TRAIN,
      {"reduce-on-plateau", KEY_REDUCE_ON_PLATEAU, "STEP.REPORT:NAME[,KEY=VALUE]", 0,
       "Multiply a launch value by factor when more than patience epochs in a row bring no gain in a report: evaluate.loss:rate,patience=3 "
-      "(default: factor=0.1,patience=10,min=0,cooldown=0,threshold=1e-4)",
+      "(default: factor=0.1, patience=10, min=0, cooldown=0, threshold=1e-4)",
       1}},
     {STEPS,
      {"seed", KEY_SEED, "N", 0, "Of the initial weights, the order of examples and all random numbers (default: 0, resumed: the checkpoint's)", 1}},
@@ -555,7 +555,7 @@ int dtrun_parse(int argc, char **argv, dtrun_call *call) {
     snprintf(name, sizeof name, "dtrun %s", call->command);
     argv[1] = name;
     argp_err_exit_status = 2;
-    return argp_parse(&argp, argc - 1, argv + 1, is_launch ? ARGP_IN_ORDER : 0, NULL, call) == 0 ? 0 : 2;
+    return dt_arguments_parse(&argp, argc - 1, argv + 1, is_launch ? ARGP_IN_ORDER : 0, call) == 0 ? 0 : 2;
 }
 
 void dtrun_call_free(dtrun_call *call) {
