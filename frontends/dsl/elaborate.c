@@ -110,14 +110,7 @@ static dt_status *given_text(dt_elaborator *e, const char *name, const char **te
     return NULL;
 }
 
-static dt_file *find_module(dt_elaborator *e, const dt_use *use, bool by_library);
-
-/* Neither silently: not everybody would take the same for what is meant. */
-static void report_two_modules(dt_elaborator *e, const dt_use *use, const char *path) {
-    dt_diagnostic *error =
-        dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, use->span, "there are two modules %s: one of the library, and %s", use->name, path);
-    dt_diagnostic_help(error, "give the file another name");
-}
+static dt_file *find_module(dt_elaborator *e, const dt_use *use);
 
 /* With a suggestion, that is used instead, so that nothing follows from a slip of the pen. */
 static dt_file *no_module(dt_elaborator *e, const dt_use *use, const char *path, const char *const *names) {
@@ -127,10 +120,10 @@ static dt_file *no_module(dt_elaborator *e, const dt_use *use, const char *path,
     dt_diagnostic_note(error, "there is no file %s", path);
     if (nearest == NULL) return NULL;
     dt_diagnostic_help(error, "did you mean %s?", nearest);
-    return find_module(e, &(dt_use){nearest, use->span}, false);
+    return find_module(e, &(dt_use){nearest, use->span});
 }
 
-static dt_file *find_module(dt_elaborator *e, const dt_use *use, bool by_library) {
+static dt_file *find_module(dt_elaborator *e, const dt_use *use) {
     for (size_t i = 0; i < e->files.n; i++)
         if (strcmp(e->files.items[i]->name, use->name) == 0) return e->files.items[i];
     const char **names = DT_NEW_ARRAY(e->arena, const char *, dt_n_library_modules + 1);
@@ -138,8 +131,6 @@ static dt_file *find_module(dt_elaborator *e, const dt_use *use, bool by_library
     for (size_t i = 0; i < dt_n_library_modules; i++) {
         names[i] = dt_library_modules[i].name;
         if (strcmp(names[i], use->name) != 0) continue;
-        bool is_program = strcmp(path, dt_diagnostics_file_name(e->diagnostics, 0)) == 0;
-        if (!by_library && !is_program && dt_file_exists(path)) report_two_modules(e, use, path);
         const char *shown = dt_arena_format(e->arena, "%s.dt", names[i]);
         return load_text(e, names[i], shown, dt_library_modules[i].text, true);
     }
@@ -186,7 +177,7 @@ static dt_file *load_text(dt_elaborator *e, const char *name, const char *shown_
         }
     }
     for (size_t i = 0; i < file->syntax->uses.n; i++) {
-        dt_file *used = find_module(e, &file->syntax->uses.items[i], is_library);
+        dt_file *used = find_module(e, &file->syntax->uses.items[i]);
         file->incomplete |= used == NULL;
         if (used == NULL) continue;
         file->uses_own |= !used->is_library;
@@ -576,7 +567,8 @@ static void elaborate_declarations(dt_elaborator *e) {
     elaborate_uncalled(e);
     dt_span whole = {.file = file->source, .line = 1, .column = 1, .length = 1};
     if (!has_step && dt_diagnostics_n_errors(e->diagnostics) == 0)
-        dt_diagnostic_help(dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, whole, "the program has no step"), "add: step train(…) from … { … }");
+        dt_diagnostic_help(dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, whole, "the program has no step"),
+                           "add: step train(…) from … { … }");
     dt_pop_frame(e);
 }
 
@@ -605,7 +597,7 @@ dt_status *dt_dsl_compile(dt_arena *arena, const char *path, const char *source,
     add_source(&e, name, text);
     e.program = load_text(&e, "", name, text, false);
     dt_use core = {.name = "core"};
-    e.core = find_module(&e, &core, true);
+    e.core = find_module(&e, &core);
     if (e.core == NULL) return dt_error(DT_INTERNAL, "the library has no module core");
     check_top_names(&e);
     check_defines(&e);
