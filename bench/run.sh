@@ -12,6 +12,7 @@
 #       second       a network of odd shapes         bench/second.py
 #       elementwise  functions and chains of them    bench/elementwise.py
 #       passes       the worth of each pass          bench/passes.py
+#       front_end    parsing and types of 1,000 lines bench/front_end.py
 #       order        what equal bits cost a sum      bench/reduction_order.py
 #       recurrent    a step of the LSTM              bench/recurrent_step.py
 #       bert, gpt    a step of these examples        bench/transformer_step.py
@@ -30,7 +31,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 declare -A scripts=([cnn]=cnn_step [perceptron]=perceptron_step [start]=first_step [memory]=memory [size]=size [epoch]=epoch
-                    [second]=second [elementwise]=elementwise [passes]=passes [order]=reduction_order
+                    [second]=second [elementwise]=elementwise [passes]=passes [order]=reduction_order [front_end]=front_end
                     [processes]=processes [bert]="transformer_step --model bert" [gpt]="transformer_step --model gpt" [wire]=wire [images]=images
                     [recurrent]=recurrent_step [embedding]=embedding [serve]=serve [text]=text [python]=python_step [depthwise]=depthwise)
 pairs=3
@@ -39,11 +40,11 @@ peers=
 while [ $# -gt 0 ]; do
     case $1 in
     --pairs) pairs=${2:?a number of pairs} && shift ;;
-    *) [ -n "${scripts[$1]:-}" ] && tables+=("$1") || { sed -n '5,25s/^# *//p' "$0" >&2 && exit 2; } ;;
+    *) [ -n "${scripts[$1]:-}" ] && tables+=("$1") || { sed -n '5,26s/^# *//p' "$0" >&2 && exit 2; } ;;
     esac
     shift
 done
-[ ${#tables[@]} -gt 0 ] || tables=(cnn perceptron start memory size epoch second elementwise passes order processes recurrent bert gpt images embedding serve text python depthwise)
+[ ${#tables[@]} -gt 0 ] || tables=(cnn perceptron start memory size epoch second elementwise passes order front_end processes recurrent bert gpt images embedding serve text python depthwise)
 for table in "${tables[@]}"; do
     case $table in cnn | perceptron | start | memory | epoch | processes | recurrent | bert | gpt | embedding | serve | text | python | depthwise) peers=yes ;; esac
 done

@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-DOCUMENTS = ("docs/language.md", "docs/tutorial.md", "docs/design.md", "docs/hacking.md", "README.md")
+DOCUMENTS = ("docs/language.md", "docs/tutorial.md", "docs/from-keras.md", "docs/from-pytorch.md", "docs/design.md", "docs/hacking.md", "README.md")
 KINDS = re.compile(r"dt( program( \w+\.dt)?| error| library \w+)?$")
 LIBRARY = SOURCE / "frontends/dsl/std"
 PROGRAM_NAME = "example.dt"  # what messages call the program
