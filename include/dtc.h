@@ -85,7 +85,7 @@ typedef struct dtc_program {
     const dtc_define *defines;
     size_t n_defines;
     int64_t batch;                      /* rows of a replica that memory is planned for; 0: the largest batch(n) of the program */
-    const char *precision;              /* of factors of products: "f32", "tf32", "bf16"; NULL: what the program says, or f32 */
+    const char *precision;              /* "f32", "tf32", "bf16", "mixed_bf16", "mixed_f16"; NULL: what the program says, or f32 */
     dtc_diagnostic_function diagnostic; /* NULL: the status of a program with mistakes holds the text of them all */
     dtc_module_function module;         /* NULL: the folder only */
     void *context;                      /* given to both */

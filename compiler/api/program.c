@@ -84,9 +84,9 @@ dt_status *dt_api_check_program(const dtc_program *program) {
     if (program->path == NULL && program->source == NULL) return dt_error(DT_INVALID_ARGUMENT, "dtc_program: it needs a path or a source");
     if (program->batch < 0 || program->batch > INT32_MAX)
         return dt_error(DT_INVALID_ARGUMENT, "--batch takes a number of rows, from 1 to %" PRId32 ", not %" PRId64, INT32_MAX, program->batch);
-    if (program->precision != NULL && dt_precision_from_name(program->precision) == DT_N_PRECISIONS)
-        return dt_error(DT_INVALID_ARGUMENT, "--precision takes f32, tf32 or bf16, not \"%s\"%s", program->precision,
-                        strcmp(program->precision, "f16") == 0 ? ", which needs losses that are scaled, for its small range" : "");
+    if (program->precision != NULL && !dt_is_precision_option(program->precision))
+        return dt_error(DT_INVALID_ARGUMENT, "--precision takes " DT_PRECISION_CHOICES ", not \"%s\"%s", program->precision,
+                        strcmp(program->precision, "f16") == 0 ? ", whose small range needs losses that are scaled, as mixed_f16 does" : "");
     return check_defines(program);
 }
 

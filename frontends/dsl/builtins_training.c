@@ -13,7 +13,7 @@ static dt_object builtin_grad(dt_elaborator *e, const dt_object *a) {
 
 static dt_object builtin_minimize(dt_elaborator *e, const dt_object *a) { return dt_minimize(e, a[0], a[1], a[2], a[3], a[4].text); }
 
-static dt_object builtin_apply(dt_elaborator *e, const dt_object *a) { return dt_apply(e, a[0], a[1]); }
+static dt_object builtin_apply(dt_elaborator *e, const dt_object *a) { return dt_apply(e, a[0], a[1], a[2]); }
 
 static dt_object builtin_params(dt_elaborator *e, const dt_object *a) {
     if (e->step == NULL || e->reporting) return dt_elaborator_fail(e, "params stands in a step");
@@ -39,7 +39,7 @@ const dt_builtin dt_builtins_training[] = {
     {"objective", "(loss, weight = none, " NORMALIZE ", over = none)", builtin_objective, false},
     {"grad", "(scalar, over)", builtin_grad, false},
     {"minimize", "(loss, optimizer: optimizer, over = none, weight = none, " NORMALIZE ")", builtin_minimize, false},
-    {"apply", "(optimizer: optimizer, gradients: tree)", builtin_apply, false},
+    {"apply", "(optimizer: optimizer, gradients: tree, when = none)", builtin_apply, false},
     {"params", "(model, only: bool = false)", builtin_params, false},
     {"regularize", "(term)", builtin_regularize, false},
     {"tree_map", "(function: function, tree: tree, other = none)", builtin_tree_map, false},

@@ -487,24 +487,35 @@ static void check_defines(dt_elaborator *e) {
     }
 }
 
-static dt_precision read_precision(dt_elaborator *e, const dt_language_option *option) {
-    dt_precision precision = dt_precision_from_name(option->value);
-    if (precision != DT_N_PRECISIONS) return precision;
+/* One of those that there are. */
+static void set_precision(dt_elaborator *e, const char *name) {
+    const char *between = dt_mixed_type_name(name);
+    e->precision = between != NULL ? DT_PRECISION_F32 : dt_precision_from_name(name);
+    e->between_layers = between != NULL ? dt_dtype_from_name(between) : DT_F32;
+}
+
+static void read_precision(dt_elaborator *e, const dt_language_option *option) {
+    if (dt_is_precision_option(option->value)) {
+        set_precision(e, option->value);
+        return;
+    }
     static const char *const names[] = {
 #define X(enumerator, name, meaning) name,
         DT_PRECISIONS(X)
 #undef X
+#define X(name, type) name,
+            DT_MIXED_PRECISIONS(X)
+#undef X
     };
     if (strcmp(option->value, dt_dtype_name(DT_F16)) == 0) {
         dt_diagnostic *error = dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, option->value_span,
-                                                  "precision f16 needs losses that are scaled, for its small range, and that is not there");
-        dt_diagnostic_help(error, "bf16 has the range of f32");
+                                                  "precision f16 needs losses that are scaled, for its small range");
+        dt_diagnostic_help(error, "mixed_f16 scales them; bf16 has the range of f32");
     } else {
         dt_diagnostic *error =
-            dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, option->value_span, "precision is f32, tf32 or bf16, not %s", option->value);
-        dt_diagnostic_suggest(error, option->value, names, DT_N_PRECISIONS);
+            dt_diagnostics_add(e->diagnostics, DT_SEVERITY_ERROR, option->value_span, "precision is " DT_PRECISION_CHOICES ", not %s", option->value);
+        dt_diagnostic_suggest(error, option->value, names, sizeof names / sizeof *names);
     }
-    return DT_PRECISION_F32;
 }
 
 /* `option name: value`: the whole program's, so the program itself says it, once. */
@@ -527,11 +538,11 @@ static void set_language_options(dt_elaborator *e) {
                 dt_diagnostic_note(error, "first in %s", dt_elaborator_place(e, first->span));
             } else {
                 first = option;
-                e->precision = read_precision(e, option);
+                read_precision(e, option);
             }
         }
     }
-    if (e->options != NULL && e->options->precision != NULL) e->precision = dt_precision_from_name(e->options->precision);
+    if (e->options != NULL && e->options->precision != NULL) set_precision(e, e->options->precision);
 }
 
 /* Where there are mistakes, a function may not have been called because of one: its own are looked for all the same. */
@@ -590,6 +601,7 @@ dt_status *dt_dsl_compile(dt_arena *arena, const char *path, const char *source,
                           dt_module **module) {
     *module = NULL;
     dt_elaborator e = {.arena = arena, .diagnostics = diagnostics, .options = options};
+    e.between_layers = DT_F32;
     e.module = dt_module_create(arena, program_name(arena, path));
     e.folder = folder_of_modules(arena, path, options);
     const char *name = dt_arena_string(arena, path);

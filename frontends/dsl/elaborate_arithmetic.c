@@ -181,10 +181,23 @@ static dt_object refuse_type(dt_elaborator *e, const char *what, const char *wor
     return dt_poison();
 }
 
+/* The operands, those that are tensors in one type where mixed precision has two. */
+static const dt_object *mixed_operands(dt_elaborator *e, const dt_op *op, const dt_object *operands, size_t n) {
+    if (!dt_is_mixed(e)) return operands;
+    dt_object *mixed = dt_arena_copy(e->arena, operands, n * sizeof *mixed);
+    dt_value **values = DT_NEW_ARRAY(e->arena, dt_value *, n);
+    for (size_t k = 0; k < n; k++) values[k] = mixed[k].kind == DT_OBJECT_TENSOR && !mixed[k].flexible ? mixed[k].value : NULL;
+    bool fits = dt_mix(e, op, values, (int)n);
+    for (size_t k = 0; k < n; k++)
+        if (values[k] != NULL) mixed[k] = fits ? dt_object_tensor(values[k]) : dt_poison();
+    return mixed;
+}
+
 static dt_object elementwise(dt_elaborator *e, const dt_op *op, const char *what, const dt_object *operands, size_t n) {
     dt_shape shape = dt_shape_scalar();
     bool flexible = true;
     if (!dt_report_meets(e, operands, n)) return dt_poison();
+    operands = mixed_operands(e, op, operands, n);
     for (size_t k = 0; k < n; k++) {
         if (dt_is_poison(operands[k])) return dt_poison();
         if (operands[k].kind != DT_OBJECT_TENSOR) continue;

@@ -52,12 +52,14 @@ dt_object dt_variable_read(dt_elaborator *e, int variable) {
         if (dt_is_poison(value)) return value;
         state->current = value.value;
         if (!is_launch) dt_list_push(e->arena, &state->versions, value.value);
+        if (kind == DT_VARIABLE_PARAMETER) dt_mark_weak(e, value.value);
     } else if (may_be_passed && state->written && !state->detached && dt_dtype_is_float(state->current->dtype)) {
         /* What was written is a new beginning for gradients: they are taken at it and do not flow on into how it was computed. */
         dt_object value = dt_emit_outside(e, "stop_gradient", &state->current, 1, NULL, 0);
         if (dt_is_poison(value)) return value;
         state->current = value.value;
         state->detached = true;
+        if (kind == DT_VARIABLE_PARAMETER) dt_mark_weak(e, value.value);
         dt_list_push(e->arena, &state->versions, value.value);
     }
     dt_object object = dt_object_tensor(state->current);
@@ -69,6 +71,7 @@ dt_object dt_variable_read(dt_elaborator *e, int variable) {
 static dt_object fit_variable(dt_elaborator *e, const char *path, dt_dtype dtype, dt_shape shape, dt_object object) {
     dt_object tensor = dt_to_tensor(e, object, object.kind == DT_OBJECT_FLOAT && !dt_dtype_is_float(dtype) ? DT_F32 : dtype);
     if (tensor.kind == DT_OBJECT_TENSOR && object.flexible) tensor = dt_emit_convert(e, tensor.value, dtype);
+    tensor = dt_to_type_of_variable(e, tensor, dtype);
     if (dt_is_poison(tensor)) return tensor;
     bool fits = tensor.value->dtype == dtype && (tensor.value->shape.rank == 0 || dt_shape_equal(tensor.value->shape, shape));
     if (fits) return dt_emit_broadcast(e, tensor.value, shape);
@@ -253,6 +256,7 @@ void dt_write_statement(dt_elaborator *e, const dt_statement *s) {
         return;
     }
     int variable = (int)binding->object.i;
+    const dt_update *update = e->frame->update;
     bool is_state = e->module->variables.items[variable].kind == DT_VARIABLE_STATE;
     if (e->module->variables.items[variable].kind == DT_VARIABLE_PARAMETER && e->frame->update == NULL) {
         dt_diagnostic *error = dt_elaborator_error(e, target->span, "%s is a parameter: only an optimizer's update writes it", target->name);
@@ -264,7 +268,9 @@ void dt_write_statement(dt_elaborator *e, const dt_statement *s) {
         dt_diagnostic_help(error, "put it under: if training { %s := … }", target->name);
         return;
     }
-    dt_variable_write(e, variable, dt_settle(e, dt_value_of(e, s->value)), s->value->span);
+    dt_object object = dt_settle(e, dt_value_of(e, s->value));
+    if (update != NULL) object = dt_only_when(e, update, variable, object);
+    dt_variable_write(e, variable, object, s->value->span);
 }
 
 /* ---- instances ---- */
@@ -406,9 +412,11 @@ dt_object dt_call_layer(dt_elaborator *e, const dt_callee *callee, const dt_actu
     if (dt_is_frozen(e, instance->path)) e->training = false;
     instance->active = true;
     dt_object result = dt_poison();
-    bool bound = dt_bind_arguments(e, callee, actuals, n, &frame);
+    dt_actual *own = dt_arena_copy(e->arena, actuals, n * sizeof *own);
+    for (size_t i = 0; i < n && !is_model; i++) own[i].object = dt_across_layers(e, own[i].object, false);
+    bool bound = dt_bind_arguments(e, callee, own, n, &frame);
     e->visit = &visit;
-    if (bound) result = dt_run_body(e, &frame);
+    if (bound) result = dt_across_layers(e, dt_run_body(e, &frame), is_model);
     if (dt_is_poison(result)) e->n_poisoned++;
     finish_visit(e, &visit, result);
     e->visit = visit.outer;

@@ -160,6 +160,8 @@ static bool advance(dt_elaborator *e, const group *state, const group *next) {
                                   dt_object_describe(e->arena, from_group(e, next))),
                false;
     for (size_t i = 0; i < state->n; i++) {
+        next->tensors[i] = dt_to_type_of_variable(e, next->tensors[i], state->tensors[i].value->dtype);
+        if (dt_is_poison(next->tensors[i])) return false;
         dt_value *carry = state->tensors[i].value, *x = next->tensors[i].value;
         if (carry->dtype != x->dtype || !dt_shape_equal(carry->shape, x->shape)) {
             dt_diagnostic *error =

@@ -60,6 +60,9 @@ dt_object dt_emit(dt_elaborator *e, const char *name, dt_value *const *operands,
         dt_diagnostic_help(error, "compute it inside a step or a model");
         return dt_poison();
     }
+    dt_value **mixed = dt_arena_copy(e->arena, operands, (size_t)n_operands * sizeof *mixed);
+    if (!dt_mix(e, op, mixed, n_operands)) return dt_poison();
+    operands = mixed;
     dt_function *function = e->function;
     if (dt_is_in_report(e)) {
         dt_value **own = dt_arena_copy(e->arena, operands, (size_t)n_operands * sizeof *own);
@@ -86,6 +89,7 @@ dt_object dt_emit(dt_elaborator *e, const char *name, dt_value *const *operands,
     }
     value->layer = e->visit != NULL ? e->visit->instance->path : NULL;
     value->call = e->visit != NULL ? e->visit->call_of_model : 0;
+    dt_mark_if_weak(e, value);
     if (!dt_shape_fits(value->shape)) return dt_elaborator_fail(e, "a tensor of %s is too large for any machine", dt_describe_shape(e, value->shape));
     return dt_object_tensor(value);
 }

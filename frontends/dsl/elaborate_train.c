@@ -264,13 +264,14 @@ dt_object dt_minimize(dt_elaborator *e, dt_object loss, dt_object optimizer, dt_
         return dt_poison();
     }
     dt_object scalar = dt_objective(e, loss, weight, normalize, over);
+    if (e->between_layers == DT_F16) return dt_scaled_update(e, scalar, optimizer, over);
     dt_object gradients = dt_gradients(e, scalar, over);
     if (gradients.kind == DT_OBJECT_TREE && gradients.tree->n == 0) {
         if (dt_is_tainted(e)) return dt_poison();
         dt_diagnostic_help(dt_elaborator_error(e, e->at, "the loss depends on no parameter"), "compute it from what the model gives");
         return dt_poison();
     }
-    return dt_is_poison(gradients) ? gradients : dt_apply(e, optimizer, gradients);
+    return dt_is_poison(gradients) ? gradients : dt_apply(e, optimizer, gradients, dt_object_none());
 }
 
 /* ---- optimizers ---- */
@@ -328,7 +329,24 @@ static bool bind_rates(dt_elaborator *e, dt_frame *frame, dt_object count) {
     return true;
 }
 
-dt_object dt_apply(dt_elaborator *e, dt_object object, dt_object tree) {
+/* `when` as a scalar bool; NULL: reported, or there is none. */
+static dt_value *condition_of(dt_elaborator *e, dt_object when) {
+    if (when.kind == DT_OBJECT_NONE || dt_is_poison(when)) return NULL;
+    when = dt_to_tensor(e, when, DT_BOOL);
+    if (when.kind == DT_OBJECT_TENSOR && when.value->dtype == DT_BOOL && when.value->shape.rank == 0) return when.value;
+    if (!dt_is_poison(when)) {
+        dt_diagnostic *error = dt_elaborator_error(e, e->at, "apply: when is a scalar bool, this is %s", dt_object_describe(e->arena, when));
+        dt_diagnostic_help(error, "all(x) and any(x) make one of many");
+    }
+    return NULL;
+}
+
+dt_object dt_only_when(dt_elaborator *e, const dt_update *update, int variable, dt_object object) {
+    if (update->when == NULL || dt_is_poison(object)) return object;
+    return dt_elementwise(e, dt_op_find("where"), (dt_object[]){dt_object_tensor(update->when), object, dt_variable_read(e, variable)}, 3);
+}
+
+dt_object dt_apply(dt_elaborator *e, dt_object object, dt_object tree, dt_object when) {
     if (dt_is_poison(object) || dt_is_poison(tree) || dt_refuse_in_scan(e, e->at, "parameters are updated")) return dt_poison();
     if (e->step == NULL || e->reporting) return dt_elaborator_fail(e, "apply stands in a step");
     if (object.kind != DT_OBJECT_OPTIMIZER) {
@@ -343,7 +361,8 @@ dt_object dt_apply(dt_elaborator *e, dt_object object, dt_object tree) {
     if (dt_is_poison(count)) return count;
     count.flexible = true;
     dt_span at = e->step->applied = e->at;
-    dt_update update = {.optimizer = optimizer, .tree = tree.tree};
+    dt_update update = {.optimizer = optimizer, .tree = tree.tree, .when = condition_of(e, when)};
+    if (update.when == NULL && when.kind != DT_OBJECT_NONE) return dt_poison();
     dt_frame frame = *optimizer->frame;
     frame.call = at;
     frame.update = &update;
@@ -354,7 +373,7 @@ dt_object dt_apply(dt_elaborator *e, dt_object object, dt_object tree) {
     dt_run_block(e, &optimizer->callee->callable->body);
     dt_pop_frame(e);
     e->at = at;
-    dt_object next = dt_binary(e, DT_TOKEN_PLUS, count, dt_object_int(1));
+    dt_object next = dt_only_when(e, &update, optimizer->count, dt_binary(e, DT_TOKEN_PLUS, count, dt_object_int(1)));
     if (!dt_is_poison(next)) dt_variable_write(e, optimizer->count, next, at);
     return dt_object_none();
 }
@@ -370,7 +389,7 @@ void dt_run_optimizer(dt_elaborator *e, dt_object optimizer) {
     dt_tree *tree = dt_arena_new(e->arena, sizeof *tree + sizeof *tree->leaves);
     tree->n = 1;
     tree->leaves[0] = (dt_leaf){.path = "", .variable = variable, .object = gradient};
-    dt_apply(e, optimizer, (dt_object){.kind = DT_OBJECT_TREE, .tree = tree});
+    dt_apply(e, optimizer, (dt_object){.kind = DT_OBJECT_TREE, .tree = tree}, dt_object_none());
 }
 
 void dt_run_update(dt_elaborator *e, const dt_statement *s) {

@@ -149,7 +149,8 @@ static bool fit_tensor(dt_elaborator *e, const dt_type_syntax *type, dt_object *
     }
     if (dt_is_poison(settled)) return *why = "", false;
     *why = dt_object_describe(e->arena, settled);
-    if (settled.kind != DT_OBJECT_TENSOR || !dt_type_word_holds(type->word, settled.value->dtype)) return false;
+    if (settled.kind != DT_OBJECT_TENSOR) return false;
+    if (!dt_type_word_holds(type->word, settled.value->dtype) && !dt_stands_for(e, settled.value->dtype, type->word)) return false;
     if (!fit_shape(e, type, settled.value->shape, why)) return false;
     *object = settled;
     return true;

@@ -10,6 +10,7 @@
  *   elaborate_type.c        types of parameters and results, shape variables
  *   elaborate_layer.c       instances of layers and models, their paths, parameters and states
  *   elaborate_scan.c        scan: a body elaborated once, between the begin and the end of a loop
+ *   elaborate_mixed.c       mixed precision: which values are of 16 bits
  *   elaborate_step.c        steps
  *   elaborate_report.c      reports: totals, and what is made of them
  *   elaborate_train.c       objective, grad, optimizers
@@ -166,6 +167,7 @@ typedef struct dt_step_work {
     DT_LIST(dt_regularization) regularizations;
     DT_LIST(dt_paced) paced;
     DT_LIST(dt_instance *) called; /* models, in order */
+    DT_LIST(bool) weak;            /* by id of value: see elaborate_mixed.c */
     bool trains;
     dt_span applied;    /* the last call that updated parameters */
     int64_t n_poisoned; /* when it began */
@@ -182,6 +184,7 @@ typedef struct dt_update { /* what `state` means in an optimizer's update */
     dt_optimizer *optimizer;
     const dt_tree *tree; /* the gradients */
     const char *path;    /* of the parameter; NULL: outside update, where the optimizer's own states are */
+    dt_value *when;      /* a bool: whether anything is written at all; NULL: always */
 } dt_update;
 
 typedef struct dt_example_input { /* of the function of map or filter */
@@ -219,8 +222,9 @@ struct dt_elaborator {
     dt_module *module;
     const char *folder; /* of the program */
     const dt_dsl_options *options;
-    bool *define_used;      /* [options->n_defines] */
-    dt_precision precision; /* of products of f32 in steps */
+    bool *define_used;       /* [options->n_defines] */
+    dt_precision precision;  /* of products of f32 in steps */
+    dt_dtype between_layers; /* F32; of mixed precision BF16 or F16 */
     DT_LIST(dt_file *) files;
     dt_file *program, *core; /* core: the part of the library that needs no `use` */
 
@@ -389,6 +393,21 @@ bool dt_resolve_type(dt_elaborator *e, const dt_type_syntax *type, dt_dtype *dty
 bool dt_type_is_tensor(const dt_type_syntax *type);
 void dt_help_with_type(dt_elaborator *e, dt_diagnostic *diagnostic, const dt_type_syntax *type, dt_object object, const dt_expression *written);
 
+/* ---- mixed precision ---- */
+bool dt_is_mixed(const dt_elaborator *e); /* whether what is emitted now follows the option */
+/* Whether a value of `dtype` is taken where a head says `word`: f32. */
+bool dt_stands_for(const dt_elaborator *e, dt_dtype dtype, const char *word);
+/* What becomes of an argument or result of a layer, or of a model's result. */
+dt_object dt_across_layers(dt_elaborator *e, dt_object object, bool of_model);
+/* A narrow value for a variable, or a state of a scan, of `dtype`. */
+dt_object dt_to_type_of_variable(dt_elaborator *e, dt_object object, dt_dtype dtype);
+/* Gives operands of an op that share a word of its signature one type. NULL: not a tensor. false: reported. */
+bool dt_mix(dt_elaborator *e, const dt_op *op, dt_value **operands, int n);
+void dt_mark_weak(dt_elaborator *e, const dt_value *value);
+void dt_mark_if_weak(dt_elaborator *e, const dt_value *value); /* of a value that was emitted just now */
+/* minimize of mixed_f16: gradients of the scaled loss, and an update where they are finite. */
+dt_object dt_scaled_update(dt_elaborator *e, dt_object total, dt_object optimizer, dt_object over);
+
 /* ---- scan ---- */
 dt_object dt_elaborate_scan(dt_elaborator *e, const dt_object *arguments);
 bool dt_is_in_scan(const dt_elaborator *e); /* whether what is emitted now is of a body */
@@ -447,7 +466,9 @@ dt_object dt_broadcast_weight(dt_elaborator *e, dt_object weight, dt_value *x); 
 dt_object dt_objective(dt_elaborator *e, dt_object loss, dt_object weight, const char *normalize, dt_object over);
 dt_object dt_gradients(dt_elaborator *e, dt_object scalar, dt_object over);
 dt_object dt_minimize(dt_elaborator *e, dt_object loss, dt_object optimizer, dt_object over, dt_object weight, const char *normalize);
-dt_object dt_apply(dt_elaborator *e, dt_object optimizer, dt_object tree);
+dt_object dt_apply(dt_elaborator *e, dt_object optimizer, dt_object tree, dt_object when);
+/* What is written in an optimizer: the old value where the update does not happen. */
+dt_object dt_only_when(dt_elaborator *e, const dt_update *update, int variable, dt_object object);
 dt_object dt_params(dt_elaborator *e, dt_object model, bool only);
 /* What params would give, as variables: of a model, a list of models, all that the step has called (NONE), or a tree. false: reported. */
 typedef DT_LIST(int) dt_variable_list;

@@ -276,7 +276,7 @@ static const struct {
      {"timeline-steps", KEY_TIMELINE_STEPS, "N", 0, "How many steps the timeline has: the last N, those of evaluation included (default: 100)", 4}},
     {ANY, {"define", 'D', "NAME=VALUE", 0, "An option of the program, where PROGRAM is a .dt", 5}},
     {ANY,
-     {"precision", KEY_PRECISION, "f32|tf32|bf16", 0, "What factors of products are rounded to, where PROGRAM is a .dt (default: what it says)", 5}},
+     {"precision", KEY_PRECISION, "TYPE", 0, "How exactly is computed, where PROGRAM is a .dt: " DT_PRECISION_CHOICES " (default: what it says)", 5}},
     {HAS_CODE, {"level", KEY_LEVEL, "LEVEL", 0, "Use the code for this instruction-set level (default: the best that runs here)", 5}},
     {HAS_CODE, {"cpu", 0, NULL, OPTION_ALIAS, NULL, 5}},
     {HAS_CODE, {"perf-map", KEY_PERF_MAP, NULL, 0, "Name the kernels for perf(1), in /tmp/perf-PID.map", 5}},
@@ -429,7 +429,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         call->defines[call->n_defines++] = text;
         return 0;
     case KEY_PRECISION:
-        if (dt_precision_from_name(text) == DT_N_PRECISIONS) argp_error(state, "--precision takes f32, tf32 or bf16, not \"%s\"", text);
+        if (!dt_is_precision_option(text)) argp_error(state, "--precision takes " DT_PRECISION_CHOICES ", not \"%s\"", text);
         call->precision = text;
         return 0;
     case KEY_LOG_FORMAT: call->log_format = choice(text, "json", "text", "log-format", state) ? DT_LOG_JSON : DT_LOG_TEXT; return 0;

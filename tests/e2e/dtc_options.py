@@ -59,7 +59,7 @@ MISTAKES = [
     ("compile own_parts.dt --emit=llvm --target cuda", USAGE, "try --emit=cuda"),
     ("compile own_parts.dt --emit=bogus", USAGE, 'there is no stage "bogus"'),
     (f"{COMPILE} --library some", USAGE, "--library is auto or none"),
-    (f"{COMPILE} --precision f64", USAGE, "--precision takes f32, tf32 or bf16"),
+    (f"{COMPILE} --precision f64", USAGE, "--precision takes f32, tf32, bf16, mixed_bf16 or mixed_f16"),
     (f"{COMPILE} -O no-fus", USAGE, 'did you mean "no-fuse"?'),
     (f"{COMPILE} --dump-after bogus", USAGE, 'there is no pass "bogus"'),
     ("compile own_parts.dt --emit=ir --dump-after plan_memory", FAILED, "--dump-after=plan_memory: this pass is not run"),

@@ -128,6 +128,74 @@ def losses():
     loss("tversky_arguments", "tversky", lambda y, x: k.tversky(y, x, axis=(1,), **arguments), share(3, 4), share(3, 4), **arguments)
 
 
+def rotated(x):
+    """Rotary positions by KerasHub, of heads: [B, N, T, D]."""
+    import keras_hub
+
+    return keras_hub.layers.RotaryEmbedding(sequence_axis=2)(x)
+
+
+def attention():
+    """Keras's layers, whose kernels [C, heads, D] are [C, heads * D] here; rotary positions by KerasHub between its dense layers and its attention."""
+    ops = keras.ops
+
+    def case(name, heads=2, size=2, groups=None, context=None, mask=None, causal=False, rotary=False, use_bias=True, x=None):
+        x = normal(2, 4, 6) if x is None else x
+        arguments = {"heads": heads, "key_dim": size, "key_value_heads": groups, "causal": causal, "rotary": rotary, "use_bias": use_bias}
+        standard = {"key_dim": x.shape[-1] // heads, "key_value_heads": None, "causal": False, "rotary": False, "use_bias": True}
+        n, source = groups or heads, x if context is None else context
+        if groups:
+            module = keras.layers.GroupQueryAttention(size, heads, groups, use_bias=use_bias)
+        else:
+            module = keras.layers.MultiHeadAttention(heads, size, use_bias=use_bias)
+        module.build(x.shape, source.shape)
+        for v in module.weights:
+            v.assign(normal(*v.shape, scale=0.5))
+        parameters = [v.value for v in module.trainable_variables]
+
+        def forward(parameters, x, context):
+            context = x if context is None else context
+            if rotary:
+                assert use_bias and mask is None and context is x
+                (wq, bq, wk, bk, wv, bv, wo, bo) = parameters
+                project = lambda w, b: ops.einsum("btc,cnd->bntd", x, w) + b[:, None]
+                q, k, v = rotated(project(wq, bq)), rotated(project(wk, bk)), project(wv, bv)
+                q, k, v = (ops.transpose(ops.repeat(t, heads // t.shape[1], axis=1), (0, 2, 1, 3)) for t in (q, k, v))
+                y = ops.dot_product_attention(q, k, v, is_causal=causal)
+                return ops.einsum("btnd,ndc->btc", y, wo) + bo
+            seen = None if mask is None else np.broadcast_to((mask if mask.ndim == 3 else mask[:, None, :]) > 0, (2, x.shape[1], context.shape[1]))
+            return module.stateless_call(parameters, [], x, context, attention_mask=seen, use_causal_mask=causal)[0]
+
+        output, pullback = jax.vjp(forward, parameters, x, context)
+        cotangent = normal(*output.shape)
+        of_parameters, of_input, of_context = pullback(jax.numpy.asarray(cotangent))
+        tensors = {"input": x, "output": output, "cotangent": cotangent, "gradient/input": of_input}
+        for v, value, gradient in zip(module.trainable_variables, parameters, of_parameters):
+            part, kind = v.path.split("/")[-2:]
+            part = {"attention_output": "output"}.get(part, part)
+            shape = (-1, x.shape[-1]) if (part, kind) == ("output", "kernel") else (v.shape[0], -1) if kind == "kernel" else (-1,)
+            for place, t in (("parameter", value), ("gradient", gradient)):
+                tensors[f"{place}/{part}/{kind}"] = np.asarray(t).reshape(shape)
+        if context is not None:
+            tensors |= {"argument/context": context, "gradient/argument/context": of_context}
+        if mask is not None:
+            tensors["argument/mask"] = mask
+        made.keep(name, "layer", "multi_head_attention", {key: v for key, v in arguments.items() if v != standard.get(key, 0)}, tensors)
+
+    seen = np.array([[1, 1, 0], [1, 0, 1]], np.int32)
+    case("attention", size=3)
+    case("attention_key_dim", size=5, use_bias=False)
+    case("attention_causal", causal=True)
+    case("attention_cross", context=normal(2, 3, 5))
+    case("attention_cross_masked", context=normal(2, 3, 5), mask=seen)
+    case("attention_mask_of_pairs", mask=np.tril(np.ones((2, 4, 4), np.int32)) | (random.randint(0, 2, (2, 4, 4))).astype(np.int32))
+    case("attention_grouped", heads=4, groups=2, size=3)
+    case("attention_grouped_causal_cross", heads=4, groups=1, size=2, causal=True, context=normal(2, 4, 3))
+    case("attention_rotary", size=4, rotary=True)
+    case("attention_rotary_grouped_causal", heads=4, groups=2, size=2, rotary=True, causal=True, x=normal(2, 5, 4))
+    function("rotary_embedding", "rotary_embedding", rotated, normal(2, 3, 5, 4))
+
+
 def optimizers():
     o = keras.optimizers
     rate = {"learning_rate": 0.1}
@@ -227,7 +295,7 @@ def schedules():
     schedule("multiplied", "multiplied", of_torch(both), 9, schedules=factors)
 
 
-GROUPS = {make.__name__: make for make in (pooling, normalisation, activations, losses, optimizers, averages, schedules)}
+GROUPS = {make.__name__: make for make in (pooling, normalisation, activations, losses, attention, optimizers, averages, schedules)}
 
 
 def main():

@@ -50,6 +50,7 @@ class Layer(Case):
     def __init__(self, *row):
         super().__init__(*row)
         self.training = self.arguments.pop("training", None)
+        self.inputs = [name[len("argument/") :] for name in self.tensors if name.startswith("argument/")]
         self.parameters = [name[len("parameter/") :] for name in self.tensors if name.startswith("parameter/")]
         self.states = [name[len("state/") :] for name in self.tensors if name.startswith("state/")]
 
@@ -58,22 +59,29 @@ class Layer(Case):
 
     def text(self):
         mode = f", training: {literal(self.training)}" if self.training is not None else ""
-        results = ["output: output", *(["input: grad(total, input)"] if "gradient/input" in self.tensors else [])]
+        more = "".join(f", {name}: {self.type('argument/' + name)}" for name in self.inputs)
+        given = self.arguments | {name: name + (" > 0" if self.tensors["argument/" + name].dtype == np.int32 else "") for name in self.inputs}
+        gradients = {name: f"grad(total, {name})" for name in ("input", *self.inputs) if self.gradient(name) in self.tensors}
+        gradients |= {name.replace("/", "_"): f"gradient_{name.replace('/', '_')}" for name in self.parameters}
         lines = [
-            f"model {self.model}(x: {self.type('input')}) {{ return {call(self.row['call'], self.arguments, ['x'])} }}",
-            f"step {self.step}(input: {self.type('input')}, cotangent: {self.type('cotangent')}) {{",
-            f"    output = {self.model}(input{mode})",
+            f"model {self.model}(x: {self.type('input')}{more}) {{ return {call(self.row['call'], given, ['x'])} }}",
+            f"step {self.step}(input: {self.type('input')}{more}, cotangent: {self.type('cotangent')}) {{",
+            f"    output = {self.model}({', '.join(['input', *self.inputs])}{mode})",
             "    total = sum(output * cotangent)",
         ]
         if self.parameters:
-            lines += [f"    gradient_{name} = 0" for name in self.parameters]
+            lines += [f"    gradient_{name.replace('/', '_')} = 0" for name in self.parameters]
             lines += [f"    for path, g in grad(total, params({self.model})) {{"]
-            lines += [f'        if path == "{self.path(name)}" {{ gradient_{name} = g }}' for name in self.parameters]
+            lines += [f'        if path == "{self.path(name)}" {{ gradient_{name.replace("/", "_")} = g }}' for name in self.parameters]
             lines += ["    }"]
-        return "\n".join([*lines, f"    return {', '.join([*results, *(f'{name}: gradient_{name}' for name in self.parameters)])}", "}"]) + "\n"
+        return "\n".join([*lines, f"    return {', '.join(['output: output', *(f'{name}: {value}' for name, value in gradients.items())])}", "}"]) + "\n"
+
+    def gradient(self, name):
+        return "gradient/input" if name == "input" else f"gradient/argument/{name}"
 
     def given(self):
         given = {f"input/{name}": self.tensors[name] for name in ("input", "cotangent")}
+        given |= {f"input/{name}": self.tensors[f"argument/{name}"] for name in self.inputs}
         for name in self.parameters:
             given[f"variable/{self.path(name)}"] = self.tensors[f"parameter/{name}"]
         for name in self.states:
@@ -82,10 +90,11 @@ class Layer(Case):
 
     def expected(self):
         expected = {"result/output": self.tensors["output"]}
-        if "gradient/input" in self.tensors:
-            expected["result/input"] = self.tensors["gradient/input"]
+        for name in ("input", *self.inputs):
+            if self.gradient(name) in self.tensors:
+                expected[f"result/{name}"] = self.tensors[self.gradient(name)]
         for name in self.parameters:
-            expected[f"result/{name}"] = self.tensors[f"gradient/{name}"][np.newaxis]
+            expected[f"result/{name.replace('/', '_')}"] = self.tensors[f"gradient/{name}"][np.newaxis]
         for name in self.states:
             expected[f"variable/{self.path(name)}"] = self.tensors["new_state/" + name if self.training else "state/" + name]
         return expected
