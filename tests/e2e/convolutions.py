@@ -6,7 +6,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests", "tools"))
 import layer_updates
-from programs import Checks, run, write
+from programs import Checks, program, run, write
 
 TOLERANCE = dict(relative=2e-6, absolute=4e-6)
 
