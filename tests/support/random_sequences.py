@@ -71,7 +71,8 @@ def scan(g, x, axis, body, init, state, bound, quantum, more=()):
         first, others = (others[0], others[1:]) if init else (None, others)
         return j.scan(lambda j, s, part: body[2](j, s, part, *others), first, v, state, axis, back, kept, exact)
 
-    found = {name for part in body[: 1 + kept] for name in re.findall(r"\w+", part)} if not kept or "s" in body[1] else set(re.findall(r"\w+", body[1]))
+    following, keeping = (set(re.findall(r"\w+", part)) for part in body[:2])
+    found = following if not kept else keeping | following if "s" in keeping else keeping
     operands = {"x": x, **({"s": init} if init else {}), **{w.name: w for w in more}}
     g.add(text, x.dtype, shape, reference, tuple(operands.values()), bound, quantum, slopes=[v for name, v in operands.items() if name in found])
 
