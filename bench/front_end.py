@@ -1,16 +1,13 @@
-"""How long dtc takes for the text of a large program: parsing, and all types and shapes, of 1,000 lines.
-
-    front_end.py [LINES]
-"""
+"""front_end: how long dtc takes for the text of a large program: parsing, and all types and shapes, of 1,000 lines."""
 import pathlib
 import re
 import statistics
 import subprocess
-import sys
 import tempfile
 
+import side_by_side as bench
+
 N_RUNS = 15
-DTC = pathlib.Path(__file__).resolve().parents[1] / "build/dtc"
 
 
 def program(n_lines):
@@ -42,17 +39,17 @@ def program(n_lines):
 
 
 def main():
-    n_lines = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
-    text = program(n_lines)
+    bench.n_pairs(__doc__)
+    text = program(1000)
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "large.dt"
         path.write_text(text)
         times = []
         for _ in range(N_RUNS):
-            done = subprocess.run([DTC, "compile", path, "--emit=ir", "--time-passes"], capture_output=True, text=True, check=True)
+            done = subprocess.run([bench.ROOT / "build/dtc", "compile", path, "--emit=ir", "--time-passes"], capture_output=True, text=True, check=True)
             times.append(float(re.search(r"front end\s+([\d.]+) ms", done.stderr)[1]))
-    print(f"parsing and types of {text.count(chr(10)):,} lines: {statistics.median(times):.1f} ms, median of {N_RUNS}; least {min(times):.1f} ms")
+    bench.head(f"parsing and types; {N_RUNS} runs", "median, ms", "least, ms")
+    bench.row(f"{text.count(chr(10)):,} lines", f"{statistics.median(times):.1f}", f"{min(times):.1f}")
 
 
-if __name__ == "__main__":
-    main()
+main()

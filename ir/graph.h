@@ -131,17 +131,20 @@ struct dt_module {
     dt_arena *arena;
     const char *name; /* of the program, its file without folder and ".dt" */
     DT_LIST(const char *) files;
-    DT_LIST(dt_variable) variables;
+    DT_LIST(dt_variable) variables; /* dt_module_add_variable adds to it */
     DT_LIST(dt_function *) functions;
     DT_LIST(dt_step) steps;
     DT_LIST(dt_pipeline_declaration) pipelines;
     DT_LIST(dt_layer) layers;
     int64_t capacity; /* rows for each replica that memory is planned for; 0 until known */
+    int *by_path;     /* [n_by_path], a power of two: a hash table of positions in variables; -1: nothing there */
+    size_t n_by_path;
 };
 
 dt_module *dt_module_create(dt_arena *arena, const char *name);
 dt_function *dt_module_add_function(dt_module *module, const char *name, dt_function_role role);
 dt_function *dt_module_find_function(const dt_module *module, const char *name);
+void dt_module_add_variable(dt_module *module, dt_variable variable);            /* its path is its own for good */
 dt_variable *dt_module_find_variable(const dt_module *module, const char *path); /* NULL when there is none */
 
 /* ---- values ---- */

@@ -87,7 +87,7 @@ static dt_status *parse_variable(parser *p) {
     variable.kind = (dt_variable_kind)kind;
     variable.trainable = dt_read_keyword(&p->r, "trainable");
     DT_TRY(parse_own_location(p, &variable.location));
-    dt_list_push(p->r.arena, &p->module->variables, variable);
+    dt_module_add_variable(p->module, variable);
     return NULL;
 }
 

@@ -190,7 +190,7 @@ static bool sum_lone(einsum *s, term *term, const labels *other, int k) {
 /* a becomes its product with terms[k]. */
 static bool multiply(einsum *s, term *a, int k) {
     const term *b = &s->terms[k];
-    int64_t batch[2][MOST_DIMENSIONS], contract[2][MOST_DIMENSIONS];
+    int64_t batch[2][MOST_DIMENSIONS] = {0}, contract[2][MOST_DIMENSIONS] = {0};
     int n_batch = 0, n_contract = 0;
     labels result = {0};
     for (int i = 0; i < a->labels.n; i++) {

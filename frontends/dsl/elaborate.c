@@ -277,7 +277,7 @@ static dt_object work_out(dt_elaborator *e, dt_file *file, const dt_declaration 
     e->training = e->reporting = false;
     dt_push_frame(e, &frame);
     const dt_expression *defined = defined_value(e, d);
-    dt_object object = dt_poison();
+    dt_object object;
     if (d->kind == DT_DECLARATION_LAUNCH)
         object = declare_launch(e, file, d);
     else if (defined == NULL)

@@ -103,7 +103,7 @@ int dt_variable_add(dt_elaborator *e, const char *path, dt_variable_kind kind, d
                             .shape = value->shape,
                             .trainable = trainable,
                             .location = dt_elaborator_location(e, span)};
-    dt_list_push(e->arena, &e->module->variables, variable);
+    dt_module_add_variable(e->module, variable);
     dt_variable_state state = {.initial = value};
     dt_list_push(e->arena, &e->variables, state);
     dt_function *function = e->function;

@@ -5,6 +5,7 @@
  * the option. */
 #include "frontends/dsl/elaborator.h"
 
+#include <assert.h>
 #include <string.h>
 
 bool dt_is_mixed(const dt_elaborator *e) {
@@ -63,6 +64,7 @@ bool dt_mix(dt_elaborator *e, const dt_op *op, dt_value **operands, int n) {
         has_strong |= wide && !is_weak(e, operands[i]);
     }
     if (!has_narrow || !has_wide) return true;
+    assert(word != NULL); /* that of the first of them */
     dt_dtype to = has_strong ? DT_F32 : e->between_layers;
     for (int i = 0; i < n; i++) {
         bool meets = operands[i] != NULL && (operands[i]->dtype == DT_F32 || operands[i]->dtype == e->between_layers);

@@ -199,7 +199,7 @@ static inline random_graph random_graph_begin(dt_arena *arena, const dt_location
         const char *path = dt_arena_format(arena, "w%zu", v);
         dt_variable variable = {.path = path, .dtype = variables[v].dtype, .trainable = true, .location = *location};
         variable.shape = dt_shape_make(arena, variables[v].rank, variables[v].dims);
-        dt_list_push(arena, &module->variables, variable);
+        dt_module_add_variable(module, variable);
         if (dt_build_text(&graph.builder, &graph.values[graph.n], "read", NULL, 0, "variable=\"%s\"", path) == NULL) graph.n++;
     }
     return graph;

@@ -98,7 +98,7 @@ static dt_module *random_image_module(dt_arena *arena, random_source *source) {
     module->capacity = 2;
     dt_list_push(arena, &module->files, "images.dt");
     dt_variable kernel = {.path = "w", .dtype = DT_F64, .shape = dt_shape_make(arena, 4, (int64_t[]){2, 3, n_channels, n_channels})};
-    dt_list_push(arena, &module->variables, kernel);
+    dt_module_add_variable(module, kernel);
     dt_function *function = dt_module_add_function(module, "step", DT_ROLE_STEP);
     dt_location location = {0, 1, 1};
     dt_builder builder = {.function = function, .n_locations = 1, .locations = &location};
