@@ -3,6 +3,7 @@
 #ifndef DT_COMMANDS_COMMAND_H
 #define DT_COMMANDS_COMMAND_H
 
+#include "abi/precision.h"
 #include "base/arguments.h"
 #include "base/text.h"
 #include "include/dtc.h"
@@ -38,7 +39,7 @@ enum {
         {"batch", DT_COMMAND_KEY_BATCH, "N", 0, "Rows for each replica that memory is planned for (default: the largest batch(n) of the program)", 0}, \
         DT_COMMAND_DIAGNOSTICS_OPTION, {                                                                                                               \
         "precision", DT_COMMAND_KEY_PRECISION, "TYPE", 0,                                                                                              \
-            "Factors of products are rounded to f32, tf32 or bf16 (default: what the program says, or f32)", 0                                         \
+            "How exactly is computed: " DT_PRECISION_CHOICES " (default: what the program says, or f32)", 0                                            \
     }
 
 /* How findings are told: the context of dt_command_print_finding. */

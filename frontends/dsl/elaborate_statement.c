@@ -160,7 +160,7 @@ static void run_for(dt_elaborator *e, const dt_statement *s) {
                 dt_elaborator_error(e, s->value->span, "for runs over a range, a list or a tree, not over %s", dt_object_describe(e->arena, list));
             if (list.kind == DT_OBJECT_INT) dt_diagnostic_help(error, "write 0..%lld", (long long)list.i);
             if (list.kind == DT_OBJECT_PIPELINE) dt_diagnostic_help(error, "0..n are the numbers from 0 to below n; data is read by steps");
-            if (list.kind == DT_OBJECT_TENSOR) dt_diagnostic_help(error, "loops are unrolled at compile time; a loop over a tensor is not there yet");
+            if (list.kind == DT_OBJECT_TENSOR) dt_diagnostic_help(error, "for is unrolled at compile time; scan walks along an axis of a tensor");
         }
         run_turn(e, s, dt_poison()); /* for mistakes of the body's own */
         list_bound(e, &s->body, &bound);
