@@ -16,16 +16,34 @@ static const char *layer_label(dt_arena *arena, const dt_layer *layer) {
     return dt_arena_format(arena, "%*s%s", 2 * layer->depth, "", name);
 }
 
-static void print_layers(dt_arena *arena, dt_text *text, const dt_module *module) {
+enum {
+    N_COLUMNS = 4
+};
+
+typedef struct row {
+    const char *cells[N_COLUMNS];
+} row;
+
+static row row_of(dt_arena *arena, const dt_layer *layer) {
     char number[32];
-    dt_text_format(text, "%-34s %-16s %-26s %14s\n", "layer", "kind", "output", "parameters");
-    for (size_t i = 0; i < module->layers.n; i++) {
-        const dt_layer *layer = &module->layers.items[i];
-        dt_text shape = {.arena = arena};
-        dt_shape_print(&shape, layer->dtype, layer->shape);
-        dt_text_format(text, "%-34s %-16s %-26s %14s\n", layer_label(arena, layer), layer->kind, shape.data,
-                       dt_text_with_commas(layer->n_parameters, number));
-    }
+    dt_text shape = {.arena = arena};
+    dt_shape_print(&shape, layer->dtype, layer->shape);
+    return (row){{layer_label(arena, layer), layer->kind, shape.data, dt_arena_string(arena, dt_text_with_commas(layer->n_parameters, number))}};
+}
+
+/* Columns are as wide as what is in them, and wider where that is little: most programs' tables are alike. */
+static void print_layers(dt_arena *arena, dt_text *text, const dt_module *module) {
+    int widths[N_COLUMNS] = {34, 16, 26, 14};
+    size_t n = module->layers.n + 1;
+    row *rows = DT_NEW_ARRAY(arena, row, n);
+    rows[0] = (row){{"layer", "kind", "output", "parameters"}};
+    for (size_t i = 1; i < n; i++) rows[i] = row_of(arena, &module->layers.items[i - 1]);
+    for (size_t i = 0; i < n; i++)
+        for (int c = 0; c < N_COLUMNS; c++)
+            if ((int)strlen(rows[i].cells[c]) > widths[c]) widths[c] = (int)strlen(rows[i].cells[c]);
+    for (size_t i = 0; i < n; i++)
+        dt_text_format(text, "%-*s %-*s %-*s %*s\n", widths[0], rows[i].cells[0], widths[1], rows[i].cells[1], widths[2], rows[i].cells[2], widths[3],
+                       rows[i].cells[3]);
 }
 
 static void print_bytes(dt_text *text, int64_t bytes) {
