@@ -2,8 +2,9 @@
  *
  * A function that can fail returns dt_status *; NULL is success, so the success path allocates nothing and reads as one line.
  * A status (include/dt_status.h, which callers of the libraries get) carries a code for the program and a sentence for the person: what was
- * wrong, where, and what to do next. It is owned by who receives it. Mistakes in a user's
- * program are many and have source lines: they go to a diagnostics sink (frontends/dsl/diagnostics.h), not here. */
+ * wrong, where, and what to do next. It is owned by who receives it. Sentences are written with options as they are typed, "--global-batch"; a
+ * caller of the libraries finds members of structs in their place. Mistakes in a user's program are many and have source lines: they go to a
+ * diagnostics sink (frontends/dsl/diagnostics.h), not here. */
 #ifndef DT_BASE_STATUS_H
 #define DT_BASE_STATUS_H
 
@@ -31,9 +32,10 @@ dt_status *dt_status_at(dt_status *status, const char *file, int line, int colum
 /* The same failure, which is about the variable of that path; it is copied. NULL stays NULL. */
 dt_status *dt_status_about(dt_status *status, const char *variable);
 
-dt_code dt_status_code(const dt_status *status);        /* DT_OK for NULL */
-const char *dt_status_message(const dt_status *status); /* "" for NULL; lives as long as the status */
-const char *dt_code_name(dt_code code);                 /* "data loss", … */
+dt_code dt_status_code(const dt_status *status); /* DT_OK for NULL */
+const char *
+dt_status_message(const dt_status *status); /* with options as they are typed (option_names.h); "" for NULL; lives as long as the status */
+const char *dt_code_name(dt_code code);     /* "data loss", … */
 
 /* Frees a status; NULL is allowed. */
 void dt_status_free(dt_status *status);

@@ -41,7 +41,7 @@ typedef enum dt_code {
 typedef struct dt_status {
     dt_code code;
     int line, column;     /* where in `file`, from 1, columns in bytes; 0: not known */
-    const char *message;  /* a sentence: what was wrong, where, and what to do next; it says the place too */
+    const char *message;  /* a sentence: what was wrong, where, and what to do next, with members of structs in backquotes; it says the place too */
     const char *file;     /* that it is about: the program, or what was read or written; "" where there is none */
     const char *variable; /* that it is about, by its path: "Net/dense/kernel"; "" where there is none */
 } dt_status;

@@ -111,8 +111,7 @@ typedef struct dtc_compile_options {
     const char *depfile;    /* file to write: the output and the files that it was made of, as a rule for make and ninja; NULL: none */
 } dtc_compile_options;
 
-/* Whether the options make sense together, without reading the program: what dtc_compile refuses first. Messages name them as dtc's command line
- * does: --batch, -D. */
+/* Whether the options make sense together, without reading the program: what dtc_compile refuses first. */
 DT_API dt_status *dtc_check_options(const dtc_program *program, const dtc_compile_options *options);
 
 /* Compiles a program.

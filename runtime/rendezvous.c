@@ -31,7 +31,7 @@
     X(int64_t fast_sums, "has --reduce=fast (1) or exact (0):", "%" PRId64, record->fast_sums)                                                       \
     X(int64_t no_libraries, "has --library=none (1) or auto (0):", "%" PRId64, record->no_libraries)                                                 \
     X(int64_t shard_optimizer, "has --shard-optimizer (1) or does not (0):", "%" PRId64, record->shard_optimizer)                                    \
-    X(int64_t timeline_steps, "has --timeline-steps (0: no --timeline):", "%" PRId64, record->timeline_steps)                                        \
+    X(int64_t timeline_steps, "has --timeline-steps (0: none):", "%" PRId64, record->timeline_steps)                                                 \
     X(int64_t logs, "has --log-dir (1) or does not (0):", "%" PRId64, record->logs)                                                                  \
     X(uint64_t flags,                                                                                                                                \
       "has other options: --set, --bad-index, --init, --map, --allow-missing, --keep-best, --stop-after-no-gain or --reduce-on-plateau:",            \

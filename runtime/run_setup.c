@@ -49,9 +49,9 @@ dt_status *dt_run_find_pipeline(const dt_artifact *artifact, const char *from, i
     dt_text names = {0};
     for (int i = 0; i < artifact->n_pipelines; i++) dt_text_format(&names, "%s%s", i > 0 ? ", " : "", artifact->pipelines[i].name);
     const char *list = names.data != NULL ? names.data : "none";
-    dt_status *status = from != NULL ? dt_error_in(DT_NOT_FOUND, artifact->path, 0, "has no data %s; --from picks one of its own: %s", from, list)
-                                     : dt_error(DT_INVALID_ARGUMENT, "step %s says no `from`: name its data with --from, one of: %s",
-                                                artifact->steps[step].name, list);
+    dt_status *status =
+        from != NULL ? dt_error_in(DT_NOT_FOUND, artifact->path, 0, "has no data %s; --from picks one of its own: %s", from, list)
+                     : dt_error(DT_INVALID_ARGUMENT, "step %s names no data of its own; --from picks one: %s", artifact->steps[step].name, list);
     dt_text_free(&names);
     return status;
 }

@@ -272,7 +272,8 @@ static dt_status *find_output(dt_api_call *call, job *job, const dt_module *modu
         job->options.output = dt_arena_format(call->arena, "%.*s.dtx", n, program);
     }
     const char *output = job->options.output, *depfile = job->options.depfile;
-    if (depfile != NULL && output == NULL) return dt_error(DT_INVALID_ARGUMENT, "--depfile %s says what a file depends on: name it with -o", depfile);
+    if (depfile != NULL && output == NULL)
+        return dt_error(DT_INVALID_ARGUMENT, "--depfile %s says what a file depends on: name it with --output", depfile);
     if (depfile != NULL) DT_TRY(dt_api_check_output(program, depfile));
     if (output != NULL) DT_TRY(dt_api_check_output(program, output));
     if (!is_artifact) return NULL;

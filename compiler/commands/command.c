@@ -51,7 +51,7 @@ error_t dt_command_parse(int key, char *argument, struct argp_state *state) {
 }
 
 void dt_command_refuse(struct argp_state *state, dt_status *status) {
-    if (status != NULL && status->code != DT_RESOURCE_EXHAUSTED) argp_error(state, "%s", status->message);
+    if (status != NULL && status->code != DT_RESOURCE_EXHAUSTED) argp_error(state, "%s", dt_status_message(status));
     dtc_status_free(status);
 }
 
@@ -94,9 +94,11 @@ dt_status *dt_command_print(dtc_bytes *bytes) {
 
 int dt_command_finish_with(const dt_command_tell *tell, dt_status *status) {
     if (status == NULL) return 0;
-    char *json = tell->as_json ? dtc_status_json(status) : NULL;
+    dt_status typed = *status;
+    typed.message = dt_status_message(status);
+    char *json = tell->as_json ? dtc_status_json(&typed) : NULL;
     bool is_told = tell->n_errors > 0 && status->code == DT_INVALID_ARGUMENT; /* all that the status counts */
-    if (!tell->as_json || (json == NULL && !is_told)) fprintf(stderr, "dtc: %s\n", status->message);
+    if (!tell->as_json || (json == NULL && !is_told)) fprintf(stderr, "dtc: %s\n", typed.message);
     if (json != NULL && !is_told) fputs(json, stderr);
     dtc_free(json);
     dtc_status_free(status);

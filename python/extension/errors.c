@@ -73,54 +73,58 @@ static bool set(PyObject *exception, const char *name, PyObject *value) {
     return is_set;
 }
 
-/* Options of the command line that are no arguments of that name here. */
+/* What the headers call otherwise: members of structs, which messages have in backquotes, and functions. Other functions are methods of a session. */
 static const struct {
-    const char *option, *argument;
-} other_names[] = {{"--bad-index=ignore", "ignore_bad_index=True"},
-                   {"--checkpoint-dir", "checkpoints"},
-                   {"--from", "data"},
-                   {"--init", "session.load()"},
-                   {"--library=none", "libraries=False"},
-                   {"--library none", "libraries=False"},
-                   {"--reduce=fast", "fast_sums=True"},
-                   {"--resume", "session.load()"},
-                   {"--set", "session.launch"}};
+    const char *c, *python;
+} other_names[] = {{"checkpoint_dir", "checkpoints"},
+                   {"defines", "options"},
+                   {"dtrt_load_weights", "session.load()"},
+                   {"dtrt_read", "session[path]"},
+                   {"dtrt_session_rows", "session.rows"},
+                   {"dtrt_set_launch", "session.launch"},
+                   {"fast_sums", "fast_sums=True"},
+                   {"from", "data"},
+                   {"ignore_bad_index", "ignore_bad_index=True"},
+                   {"n_batches", "batches"},
+                   {"n_steps", "steps"},
+                   {"no_libraries", "libraries=False"},
+                   {"resume", "session.load()"}};
 
-/* Where a command begins, which somebody may type; the end, where there is none. */
-static const char *find_command(const char *text) {
-    static const char *const programs[] = {"dtc ", "dtrun ", "mpirun ", "srun "};
-    const char *first = text + strlen(text), *found;
-    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
-        if ((found = strstr(text, programs[i])) != NULL && found < first) first = found;
-    return first;
+#define FUNCTION "dtrt_"
+#define OPTIONS "_options"
+#define METHOD "session."
+
+static const char *find_name(const char *name, size_t n) {
+    for (size_t i = 0; i < sizeof other_names / sizeof *other_names; i++)
+        if (strlen(other_names[i].c) == n && strncmp(other_names[i].c, name, n) == 0) return other_names[i].python;
+    return NULL;
 }
 
-/* Writes the argument for the option at `text` in backquotes to *to, and moves *to behind it. Returns what follows the option. */
-static const char *rename_option(const char *text, char **to) {
-    for (size_t i = 0; i < sizeof other_names / sizeof *other_names; i++) {
-        size_t n = strlen(other_names[i].option);
-        bool ends = strncmp(text, other_names[i].option, n) == 0 && strspn(text + n, "-abcdefghijklmnopqrstuvwxyz") == 0;
-        if (ends) *to += sprintf(*to, "`%s`", other_names[i].argument);
-        if (ends) return text + n;
-    }
-    *(*to)++ = '`';
-    for (text += 2; (*text >= 'a' && *text <= 'z') || *text == '-'; text++) *(*to)++ = *text == '-' ? '_' : *text;
-    *(*to)++ = '`';
-    return text;
+/* Writes what the n bytes of a name are called here to *to, and moves *to behind it. Returns what follows the name. */
+static const char *put_name(const char *name, size_t n, bool is_quoted, char **to) {
+    bool is_function = strncmp(name, FUNCTION, strlen(FUNCTION)) == 0;
+    bool is_struct = is_function && n > strlen(OPTIONS) && strncmp(name + n - strlen(OPTIONS), OPTIONS ".", strlen(OPTIONS ".")) == 0;
+    const char *python = is_quoted || is_function ? find_name(name, n) : NULL;
+    if (is_struct) return name + n + 1; /* the member follows */
+    if (python != NULL)
+        *to += sprintf(*to, "%s", python);
+    else if (is_function)
+        *to += sprintf(*to, METHOD "%.*s", (int)(n - strlen(FUNCTION)), name + strlen(FUNCTION));
+    else
+        *to += sprintf(*to, "%.*s", (int)n, name);
+    return name + n;
 }
 
 PyObject *dtpy_read_message(const char *text) {
     enum {
-        MOST_GROWTH = 4 /* of an option that has another name here */
+        MOST_GROWTH = 4 /* of a name */
     };
-    const char *command = find_command(text);
     char *renamed = PyMem_Malloc(MOST_GROWTH * strlen(text) + 1), *to = renamed;
     if (renamed == NULL) return PyErr_NoMemory();
     for (const char *from = text; *from != '\0';) {
-        bool is_option = from < command && from[0] == '-' && from[1] == '-' && from[2] >= 'a' && from[2] <= 'z';
-        bool begins = from == text || strchr(" (`\"", from[-1]) != NULL;
-        if (is_option && begins)
-            from = rename_option(from, &to);
+        size_t n = strspn(from, "abcdefghijklmnopqrstuvwxyz_");
+        if (n > 0)
+            from = put_name(from, n, from != text && from[-1] == '`' && from[n] == '`', &to);
         else
             *to++ = *from++;
     }

@@ -48,7 +48,7 @@ size_t dtpy_memory_bytes(PyObject *memory);
 
 /* A text of the libraries' as a str: what it quotes of a program may be no UTF-8. */
 PyObject *dtpy_read_text(const char *text);
-/* The same of a sentence in which an option of the command line becomes the argument that it is here: "--global-batch 12" is "`global_batch` 12". */
+/* The same of a sentence of libdtrt's or libdtc's: what it calls by a name of the headers is called as it is here. */
 PyObject *dtpy_read_message(const char *text);
 
 /* dt._dt.compile, format, summarize, graph, check. */

@@ -2,6 +2,7 @@
 #include "runtime/dtrt/log.h"
 
 #include "base/memory.h"
+#include "base/option_names.h"
 #include "base/options.h"
 #include "base/text.h"
 #include "runtime/log_lines.h"
@@ -84,13 +85,23 @@ static dtrt_event from_log(const dt_log_event *of) {
     return event;
 }
 
+/* As a message of a status names options; NULL without memory. */
+static char *name_members(const char *text) {
+    char *copy = dt_allocate(dt_option_names_to_members(text, NULL));
+    if (copy != NULL) dt_option_names_to_members(text, copy);
+    return copy;
+}
+
 static void hear(dt_log_listener *listener, const dt_log_event *of) {
     dt_api_log *log = (dt_api_log *)listener;
     dtrt_session *session = log->session;
     dtrt_event event = from_log(of);
+    char *text = event.kind == DTRT_EVENT_REMARK ? name_members(event.text) : NULL;
+    if (text != NULL) event.text = text;
     dt_api_begin_callback(session);
     if (session->options.event(session->options.context, session, &event) != 0) atomic_store(&log->stop, 1);
     dt_api_end_callback(session);
+    dt_release(text);
 }
 
 dt_status *dt_api_open_log(dtrt_session *session, dt_api_log *log) {
@@ -170,8 +181,9 @@ static dt_status *check_array(const dtrt_report_array *array) {
     if (array->n_dims < 1 || array->n_dims > MOST_DIMS)
         return dt_error(DT_INVALID_ARGUMENT, "dtrt_event: %s has %d dimensions", array->name, array->n_dims);
     DT_TRY(dt_api_need(array->dims, "dtrt_event.arrays[i].dims"));
+    int64_t n = 1;
     for (int d = 0; d < array->n_dims; d++)
-        if (array->dims[d] < 0)
+        if (array->dims[d] < 0 || __builtin_mul_overflow(n, array->dims[d], &n))
             return dt_error(DT_INVALID_ARGUMENT, "dtrt_event: %s has a dimension of %lld", array->name, (long long)array->dims[d]);
     return dt_api_need(array->values, "dtrt_event.arrays[i].values");
 }

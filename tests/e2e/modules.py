@@ -62,7 +62,7 @@ def main():
         assert "f32[8, 12]" in run("dtc", "compile", "net.dt", "--emit=ir", folder=folder)
 
         wrong = run("dtc", "compile", "net.dt", "--emit=ir", "--depfile", "net.d", folder=folder, code=1)
-        assert "name it with -o" in wrong, wrong
+        assert "name it with --output" in wrong, wrong
         wrong = run("dtc", "compile", "net.dt", "-o", "x.dtx", "--depfile", "net.dt", *one, folder=folder, code=1)
         assert "would overwrite" in wrong and (folder / "net.dt").read_text() == PROGRAM, wrong
         (folder / "my_numbers.dt").write_text(NUMBERS.replace("2", "factor"))

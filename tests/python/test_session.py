@@ -258,6 +258,10 @@ def test_messages_name_arguments_and_what_was_meant(program, tmp_path):
             session["qqq"] = np.zeros(3, np.float32)
         with pytest.raises(dt.InvalidArgument, match=r"not f32\[4\]: the first dimension is that of the batch, 1 of one example"):
             session.step("predict", x=np.zeros(4, np.float32))
+        with pytest.raises(dt.NotFound, match="has no data q; `data` picks one of its own"):
+            session.train(data="q").run()
+    with pytest.raises(dt.InvalidArgument, match="^timeline_steps is -1$"):
+        program.session(timeline_steps=-1)
     with pytest.raises(dt.InvalidArgument, match="use `replicas` 4, or fewer `devices`"):
         program.session(devices="cpu:4x1", replicas=2)
     with pytest.raises(dt.InvalidArgument, match="dtc compile .*--batch 512"):  # a command stays one

@@ -40,6 +40,14 @@ static void a_status_has_its_place(void **state) {
     assert_null(dt_status_about(NULL, "Net/kernel"));
 }
 
+static void a_caller_reads_members_for_options(void **state) {
+    (void)state;
+    dt_status *status = dt_status_annotate(dt_error_in(DT_NOT_FOUND, "a.csv", 0, "name its folder with --data"), "--from %s", "rows");
+    assert_string_equal(dt_status_message(status), "--from rows: a.csv: name its folder with --data");
+    assert_string_equal(status->message, "`from` rows: a.csv: name its folder with `data`");
+    dt_status_free(status);
+}
+
 static void null_is_success(void **state) {
     (void)state;
     assert_int_equal(dt_status_code(NULL), DT_OK);
@@ -108,6 +116,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_status_says_what_failed),
         cmocka_unit_test(a_status_has_its_place),
+        cmocka_unit_test(a_caller_reads_members_for_options),
         cmocka_unit_test(null_is_success),
         cmocka_unit_test(the_first_of_two_failures_is_kept),
         cmocka_unit_test(without_memory_there_is_still_a_status),
