@@ -157,9 +157,9 @@ typedef struct dt_artifact_function {
 
 typedef struct dt_artifact_step {
     const char *name;
-    int function; /* its first n_aggregates results have no rows and are replicated; the others are the named results */
-    int report;   /* function, or -1: no reports. One f64 input an aggregate, of its shape, one f64 result a report */
-    int pipeline; /* or -1: no `from` */
+    int function;  /* its first n_aggregates results have no rows and are replicated; the others are the named results */
+    int report;    /* function, or -1: no reports. One f64 input an aggregate, of its shape, one f64 result a report */
+    int pipeline;  /* or -1: no `from` */
     int64_t every; /* training runs it after each so many epochs; 0: the program does not say */
     bool trains;
     int64_t n_trained; /* elements of the parameters that it changes */
@@ -265,6 +265,8 @@ dt_status *dt_artifact_suggest(dt_status *status, const dt_artifact *artifact, c
 bool dt_artifact_loop_is_within(const dt_artifact_function *function, int loop, int around);
 /* How often a kernel in `loop` runs for a microbatch; once in none, -1. */
 int64_t dt_artifact_runs(const dt_artifact_function *function, int loop);
+/* How often all its kernels together do. */
+int64_t dt_artifact_n_launches(const dt_artifact_function *function);
 /* Bytes from the beginning of its root to a buffer, in iteration iterations[number] of each loop. */
 int64_t dt_artifact_shift(const dt_artifact_function *function, int buffer, const int64_t *iterations);
 

@@ -20,6 +20,8 @@ dt_status *dt_artifact_read_loops(dt_artifact_reader *reader, const dt_json *pla
         int64_t around = -1;
         DT_TRY(dt_json_integer(&item, "trips", 1, MOST_POSITIONS, &loops[item.index].trips));
         if (dt_json_has(&item, "around")) DT_TRY(dt_json_integer(&item, "around", 0, (int64_t)item.index - 1, &around));
+        if (loops[item.index].trips > MOST_POSITIONS / dt_artifact_runs(function, (int)around))
+            return dt_json_wrong(&item, "its body runs more than %" PRId64 " times", MOST_POSITIONS);
         loops[item.index].around = (int)around;
     }
     return NULL;
@@ -34,6 +36,12 @@ int64_t dt_artifact_runs(const dt_artifact_function *function, int loop) {
     int64_t runs = 1;
     for (; loop >= 0; loop = function->loops[loop].around) runs *= function->loops[loop].trips;
     return runs;
+}
+
+int64_t dt_artifact_n_launches(const dt_artifact_function *function) {
+    int64_t n = 0;
+    for (int k = 0; k < function->n_kernels; k++) n += dt_artifact_runs(function, function->kernels[k].loop);
+    return n;
 }
 
 /* ---- views ---- */

@@ -2,6 +2,7 @@
 #include "runtime/execution/operations.h"
 
 #include <assert.h>
+#include <inttypes.h>
 
 /* The list of one function, on the way. */
 typedef struct builder {
@@ -324,6 +325,25 @@ static void add_aggregates(builder *in) {
 }
 
 /* ---- all of it ---- */
+
+dt_status *dt_operations_check(const dt_artifact *artifact, bool is_gpu, int n_microbatches) {
+    enum {
+        MOST_OF_GPU = 1 << 20, /* in a graph */
+        MOST_OF_CPU = 1 << 24
+    };
+    for (int f = 0; f < artifact->n_functions; f++) {
+        const dt_artifact_function *function = &artifact->functions[f];
+        int64_t n = dt_artifact_n_launches(function), most = is_gpu ? MOST_OF_GPU : MOST_OF_CPU;
+        int n_times = function->role == DT_ROLE_STEP ? n_microbatches : 1;
+        if (n > most / n_times)
+            return dt_error(DT_INVALID_ARGUMENT,
+                            "%s: %" PRId64 " launches of kernels, in all iterations of loops, for each of %d %s are more than the %" PRId64
+                            " that there may be on a %s; use %s, or shorter loops",
+                            function->name, n, n_times, is_gpu ? "replicas" : "microbatches", most, is_gpu ? "GPU" : "CPU",
+                            is_gpu ? "fewer replicas, with more rows each" : "a smaller --global-batch");
+    }
+    return NULL;
+}
 
 /* Of the last microbatches: what `n_done` kernels have made complete, before there are more of them. */
 static void add_complete(builder *in, int s, int n_done) {

@@ -4,7 +4,7 @@
  *     for each segment:
  *         kernels that run once; in parts, one an executor of the memory domain,    LAUNCH, MEET
  *           where the compiler could divide them, else by its first executor
-           what each process has written its share of, where they share out            COLLECTIVE
+ *           what each process has written its share of, where they share out          COLLECTIVE
  *         for each microbatch its kernels, then the sums that it completes          LAUNCH, REDUCE
  *         for each kernel the last microbatches, which go through it together       LAUNCH
  *           where some of what crosses replicas is there after it                   COMPLETE
@@ -14,9 +14,8 @@
  *
  * A segment's kernels all run on one microbatch before the next, each with launch values and memory of its own, as if it were a replica. What both
  * halves of a subtree have left is added at once (partial_sums.h), so that memory for partial sums grows with the logarithm of their number. But some
- of
- * the last ones may go through the segment together, kernel by kernel: the first sums are complete that much earlier, and cross while the rest is
- * computed. */
+ * of the last ones may go through the segment together, kernel by kernel: the first sums are complete that much earlier, and cross while the rest is
+ * computed. A kernel in a loop over tensors is launched for each iteration. */
 #ifndef DT_RUNTIME_EXECUTION_OPERATIONS_H
 #define DT_RUNTIME_EXECUTION_OPERATIONS_H
 
@@ -50,6 +49,9 @@ typedef struct dt_operations {
     DT_LIST(dt_operation) list;
     DT_LIST(dt_input_argument) inputs;
 } dt_operations;
+
+/* Whether lists for so many microbatches are not too long for memory, or for a graph of a GPU. */
+dt_status *dt_operations_check(const dt_artifact *artifact, bool is_gpu, int n_microbatches);
 
 /* The collectives of all functions that the memory is for, in their order, and how many there are before those of each function
  * (first [n_functions]). */

@@ -219,22 +219,6 @@ static int first_executor(const dt_session *session, int device) {
     return (int)(((int64_t)device * session->n_executors + session->spec.n - 1) / session->spec.n);
 }
 
-/* A graph of a GPU holds each kernel of each replica. */
-static dt_status *check_operations(const dt_session *session, const dt_executor *executor) {
-    enum {
-        MOST_OPERATIONS = 1 << 20
-    };
-    for (int f = 0; f < session->artifact->n_functions && session->spec.kind->is_gpu; f++) {
-        const dt_artifact_function *function = &session->artifact->functions[f];
-        if (function->role == DT_ROLE_STEP && (int64_t)function->n_kernels * executor->memory.n_microbatches > MOST_OPERATIONS)
-            return dt_error(DT_INVALID_ARGUMENT,
-                            "%s: %d kernels for each of %d replicas are more than the %d that a step may have on a GPU; use fewer "
-                            "replicas, with more rows each",
-                            function->name, function->n_kernels, executor->memory.n_microbatches, MOST_OPERATIONS);
-    }
-    return NULL;
-}
-
 /* What crosses can do so while the last microbatches are computed. Between processes of one machine that takes no time worth the memory. */
 static int n_together(const dt_session *session, int n_microbatches) {
     enum {
@@ -288,7 +272,7 @@ static dt_status *open_executor(dt_session *session, int e) {
         executor->counted = count_bad_indices;
         executor->counted_context = session;
     }
-    DT_TRY(check_operations(session, executor));
+    DT_TRY(dt_operations_check(session->artifact, session->spec.kind->is_gpu, executor->memory.n_microbatches));
     return kind->load != NULL ? kind->load(executor->device, dt_kernels_artifact(session->kernels), !session->options.no_libraries, session->arena)
                               : NULL;
 }

@@ -200,6 +200,7 @@ static void loops_and_views_become_structs(void **state) {
     assert_int_equal(train->buffers[14].input, 0);
     assert_true(dt_artifact_loop_is_within(train, 1, 0) && !dt_artifact_loop_is_within(train, 0, 1));
     assert_int_equal(dt_artifact_runs(train, 1), 6);
+    assert_int_equal(dt_artifact_n_launches(train), train->n_kernels + 2);
     assert_int_equal(dt_artifact_shift(train, 14, (int64_t[]){0, 0}), 8);
     assert_int_equal(dt_artifact_shift(train, 14, (int64_t[]){2, 1}), 0);
     dt_artifact_close(artifact);
@@ -212,6 +213,7 @@ static void broken_loops_have_their_sentences(void **state) {
         const char *old, *new, *sentence;
     } cases[] = {
         {"{\"trips\": 3}", "{\"trips\": 0}", "trips: expected at least 1, found 0"},
+        {"\"trips\": 2", "\"trips\": 1000000000", "its body runs more than 2147483647 times"},
         {"{\"trips\": 3}", "{\"trips\": 4}", "a part that lies outside of its buffer of 24 bytes"},
         {"\"around\": 0", "\"around\": 1", "around: expected at most 0, found 1"},
         {"\"of\": 0,", "\"of\": 14,", "of: expected at most 13, found 14"},
