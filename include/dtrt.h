@@ -1,9 +1,9 @@
 /* dtrt: runs compiled programs (.dtx, made by dtc) inside an application: it trains, evaluates, predicts, in the application's own loop or in ours.
  *
- *   dtrt_program   an artifact, opened; read-only, shared by any number of sessions and threads
- *   dtrt_session   its variables on devices, ready to step
- *   dtrt_processes those that a launcher started together, for sessions that they share
- *   dtrt_pipeline  data of the program, batch after batch
+ *   dtrt_program    an artifact, opened; read-only, shared by any number of sessions and threads
+ *   dtrt_session    its variables on devices, ready to step
+ *   dtrt_processes  those that a launcher started together, for sessions that they share
+ *   dtrt_pipeline   data of the program, batch after batch
  *
  * Errors     dt_status.h says how a function tells that it failed. What it gives through a pointer is then NULL or 0; a struct or an array that it
  *            would have filled is no result. After a step that failed on a device the session can only be destroyed; every other error leaves it as
@@ -224,8 +224,7 @@ typedef struct dtrt_processes dtrt_processes;
 
 typedef struct dtrt_processes_options {
     size_t size;
-    double
-        deadline_seconds; /* how long the others wait for a process that does not get on, its own work between two calls included; 0: ten minutes */
+    double deadline_seconds; /* how long the others wait for a process that does not get on, between two calls too; 0: ten minutes */
 } dtrt_processes_options;
 
 /* Finds the others. Once in a process, for MPI starts once; where no launcher started it, or started it alone, it is a run of one, which all calls

@@ -93,22 +93,35 @@ static dt_status *measure_on(dtrt_program *program, const dtrt_session_options *
     return status;
 }
 
-static dt_status *measure(dtrt_program *program, const dtrt_session_options *session, const dtrt_bench_options *given, dt_text *text) {
-    dtrt_session_options shape;
-    dtrt_bench_options options;
+static dt_status *read_bench_options(const dtrt_session_options *shape, const dtrt_bench_options *given, dtrt_bench_options *options,
+                                     char devices[DT_API_DEVICES]) {
+    DT_TRY(dt_options_read(given, options, sizeof *options, "dtrt_bench_options"));
+    DT_TRY(dt_api_print_devices(shape, devices));
+    if (options->n_steps < 0 || shape->replicas < 0 || shape->global_batch < 0 || (unsigned)options->format > DTRT_JSON)
+        return dt_error(DT_INVALID_ARGUMENT, "%" PRId64 " steps, %" PRId64 " replicas, a global batch of %" PRId64 ", format %d", options->n_steps,
+                        shape->replicas, shape->global_batch, (int)options->format);
+    return NULL;
+}
+
+static dt_status *measure_together(dtrt_program *program, const dtrt_session_options *shape, const dtrt_bench_options *given, dt_text *text) {
+    dtrt_bench_options options = {0};
     char devices[DT_API_DEVICES];
-    DT_TRY(dt_options_read(session, &shape, sizeof shape, "dtrt_session_options"));
-    DT_TRY(dt_options_read(given, &options, sizeof options, "dtrt_bench_options"));
-    DT_TRY(dt_api_print_devices(&shape, devices));
-    if (options.n_steps < 0 || shape.replicas < 0 || shape.global_batch < 0 || (unsigned)options.format > DTRT_JSON)
-        return dt_error(DT_INVALID_ARGUMENT, "%" PRId64 " steps, %" PRId64 " replicas, a global batch of %" PRId64 ", format %d", options.n_steps,
-                        shape.replicas, shape.global_batch, (int)options.format);
     dt_api_cores cores;
-    DT_TRY(dt_api_begin_call(shape.processes));
+    dt_status *status = read_bench_options(shape, given, &options, devices);
+    dt_api_call call = {.name = "dtrt_bench", .which = options.n_steps, .hash = dt_api_mix_text(DT_HASH_SEED, options.step)};
+    call.hash = dt_api_mix_integer(dt_api_mix_text(call.hash, options.from), options.versus != NULL);
+    DT_TRY(dt_api_agree_without_session(shape->processes, &call, status));
     dt_api_keep_cores(&cores);
-    dt_status *status = measure_on(program, &shape, &options, devices, text);
-    dt_api_restore_cores(shape.processes, &cores);
-    if (status != NULL && shape.processes != NULL) dt_status_free(dtrt_processes_abort(shape.processes, dt_status_message(status)));
+    status = measure_on(program, shape, &options, devices, text);
+    dt_api_restore_cores(shape->processes, &cores);
+    return dt_api_conclude_without_session(shape->processes, status);
+}
+
+static dt_status *measure(dtrt_program *program, const dtrt_session_options *session, const dtrt_bench_options *options, dt_text *text) {
+    dtrt_session_options shape;
+    DT_TRY(dt_options_read(session, &shape, sizeof shape, "dtrt_session_options"));
+    DT_TRY(dt_api_begin_call(shape.processes));
+    dt_status *status = measure_together(program, &shape, options, text);
     dt_api_end_call(shape.processes);
     return status;
 }

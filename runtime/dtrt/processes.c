@@ -73,7 +73,8 @@ dt_status *dtrt_processes_close(dtrt_processes *processes) {
     if (n > 0)
         return dt_error(DT_FAILED_PRECONDITION, "%d session%s of these processes %s there: destroy them first", n, dt_plural(n),
                         n == 1 ? "is" : "are");
-    dt_status *status = dt_processes_finish(processes->processes);
+    dt_api_call call = {.name = "dtrt_processes_close"};
+    dt_status *status = dt_api_conclude_without_session(processes, dt_api_agree_without_session(processes, &call, NULL));
     dt_processes_close(processes->processes, status != NULL);
     dt_release(processes);
     return status;
@@ -183,26 +184,41 @@ static dt_status *judge(const dtrt_session *session, const record *all, int n, d
     return call->has_rows && !call->stops ? check_rows(session, all, n, call->rows) : NULL;
 }
 
-dt_status *dt_api_agree(dtrt_session *session, dt_api_call *call, dt_status *status) {
-    dt_processes *processes = dt_api_processes(session->processes);
+/* Others hear why this process does not go on; unless the run has failed, and that is why. Returns `status`. */
+static dt_status *give_up(dtrt_processes *processes, dt_status *status) {
+    dt_status_free(dtrt_processes_abort(processes, dt_status_message(status)));
+    return status;
+}
+
+/* session NULL: the call is of none, and has no rows. */
+static dt_status *agree(dtrt_processes *of, const dtrt_session *session, dt_api_call *call, dt_status *status) {
+    dt_processes *processes = dt_api_processes(of);
     int n = dt_processes_count(processes);
     if (n == 1) return status;
     record *all = dt_allocate_zeroed((size_t)n, sizeof *all);
-    if (all == NULL) return dt_api_conclude(session, call->name, dt_status_first(status, dt_error(DT_RESOURCE_EXHAUSTED, "out of memory")));
+    if (all == NULL) return give_up(of, dt_status_first(status, dt_error(DT_RESOURCE_EXHAUSTED, "out of memory")));
     all[dt_processes_number(processes)] = record_of(call, status);
-    dt_step_context context = {.step = call->name, .number = session->progress.step};
+    dt_step_context context = {.step = call->name, .number = session != NULL ? session->progress.step : 0};
     dt_status *agreed = dt_processes_gather(processes, all, sizeof *all, &context);
     if (agreed == NULL) agreed = judge(session, all, n, call);
     dt_release(all);
     return dt_status_first(status, agreed);
 }
 
+dt_status *dt_api_agree(dtrt_session *session, dt_api_call *call, dt_status *status) { return agree(session->processes, session, call, status); }
+
+dt_status *dt_api_agree_without_session(dtrt_processes *processes, dt_api_call *call, dt_status *status) {
+    return agree(processes, NULL, call, status);
+}
+
 dt_status *dt_api_conclude(dtrt_session *session, const char *name, dt_status *status) {
     dt_api_call end = {.name = name, .which = -1};
     if (dt_processes_count(dt_api_processes(session->processes)) == 1) return status;
-    if (status == NULL) return dt_api_agree(session, &end, NULL);
-    dt_status_free(dtrt_processes_abort(session->processes, dt_status_message(status))); /* unless that is why it failed */
-    return status;
+    return status == NULL ? dt_api_agree(session, &end, NULL) : give_up(session->processes, status);
+}
+
+dt_status *dt_api_conclude_without_session(dtrt_processes *processes, dt_status *status) {
+    return status != NULL && dt_processes_count(dt_api_processes(processes)) > 1 ? give_up(processes, status) : status;
 }
 
 /* ---- creating a session ---- */

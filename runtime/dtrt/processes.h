@@ -38,6 +38,10 @@ dt_status *dt_api_agree(dtrt_session *session, dt_api_call *call, dt_status *sta
 /* At the end of a call that was at work: what failed here ends the run, or all wait until all are done. */
 dt_status *dt_api_conclude(dtrt_session *session, const char *name, dt_status *status);
 
+/* The same of a call that is of no session; at its end nobody waits. processes NULL: alone. */
+dt_status *dt_api_agree_without_session(dtrt_processes *processes, dt_api_call *call, dt_status *status);
+dt_status *dt_api_conclude_without_session(dtrt_processes *processes, dt_status *status);
+
 /* A call of dt_api_agree about texts, numbers, …: what is hashed of them. `text` or NULL. */
 uint64_t dt_api_mix_text(uint64_t hash, const char *text);
 uint64_t dt_api_mix_integer(uint64_t hash, int64_t number);

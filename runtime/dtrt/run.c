@@ -308,28 +308,36 @@ dt_status *dtrt_write_data(dtrt_session *session, const dtrt_data_options *optio
 
 /* ---- timeline ---- */
 
-static dt_status *write_timeline(dtrt_session *session, const char *path) {
-    dt_api_log log;
-    dt_text note = {0};
+static dt_status *check_timeline(const dtrt_session *session, const char *path) {
     if (session->timeline == NULL)
         return dt_error(DT_FAILED_PRECONDITION, "the session keeps no timeline: dtrt_session_options.timeline_steps says of how many steps it does");
     if (session->n_pipelines > 0) return dt_error(DT_FAILED_PRECONDITION, "a pipeline of the session is open, and its threads are at work: close it");
-    DT_TRY(dt_api_open_log(session, &log));
-    dt_api_call call = {.name = "dtrt_write_timeline"};
-    dt_processes *processes = dt_api_processes(session->processes);
-    dt_status *status = dt_api_agree(session, &call, dt_session_leads(session->session) ? dt_timeline_check_place(path) : NULL);
-    if (status == NULL) {
-        status = dt_timeline_write(session->timeline, &session->clock, processes, false, session->artifact->name, path, &note);
-        status = dt_api_conclude(session, call.name, status);
-    }
-    if (status == NULL && note.n > 0) dt_log_remark(log.log, "note", "%s", note.data);
+    return dt_session_leads(session->session) ? dt_timeline_check_place(path) : NULL;
+}
+
+static dt_status *write_timeline(dtrt_session *session, const char *path, dt_log *log) {
+    dt_text note = {0};
+    dt_status *status =
+        dt_timeline_write(session->timeline, &session->clock, dt_api_processes(session->processes), false, session->artifact->name, path, &note);
+    if (status == NULL && note.n > 0) dt_log_remark(log, "note", "%s", note.data);
     dt_text_free(&note);
-    dt_api_close_log(&log);
     return status;
+}
+
+static dt_status *write_timeline_together(dtrt_session *session, const char *path) {
+    dt_api_log log;
+    dt_api_call call = {.name = "dtrt_write_timeline"};
+    DT_TRY(dt_api_agree(session, &call, check_timeline(session, path)));
+    dt_status *status = dt_api_open_log(session, &log);
+    if (status == NULL) {
+        status = write_timeline(session, path, log.log);
+        dt_api_close_log(&log);
+    }
+    return dt_api_conclude(session, call.name, status);
 }
 
 dt_status *dtrt_write_timeline(dtrt_session *session, const char *path) {
     DT_TRY(dt_api_need(path, "path"));
     DT_TRY(dt_api_enter(session));
-    return dt_api_leave(session, write_timeline(session, path));
+    return dt_api_leave(session, write_timeline_together(session, path));
 }

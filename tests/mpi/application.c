@@ -169,6 +169,23 @@ static void predict(application *app) {
     for (int64_t row = 0; row < rows; row++) printf("row %d: %a %a %a\n", (int)(first + row), score[row][0], score[row][1], score[row][2]);
 }
 
+static void measure(const application *app, int64_t n_steps) {
+    dtrt_session_options shape = DTRT_INIT(dtrt_session_options);
+    dtrt_bench_options options = DTRT_INIT(dtrt_bench_options);
+    char *text;
+    shape.processes = app->processes;
+    options.n_steps = n_steps;
+    fails(app, "bench", dtrt_bench(app->program, &shape, &options, &text));
+}
+
+static void write_timeline(const application *app, bool keeps_open) {
+    dtrt_pipeline *pipeline;
+    CHECK(dtrt_pipeline_open(app->session, "rows", &pipeline));
+    if (!keeps_open) CHECK(dtrt_pipeline_close(pipeline));
+    fails(app, "timeline", dtrt_write_timeline(app->session, "timeline.json"));
+    if (keeps_open) CHECK(dtrt_pipeline_close(pipeline));
+}
+
 /* Mistakes of one process, after each of which the run goes on. */
 static void mistakes(application *app) {
     bool odd = app->number == 1;
@@ -188,6 +205,8 @@ static void mistakes(application *app) {
     fails(app, "epochs", dtrt_train(app->session, &options, NULL));
     fails(app, "folder", dtrt_save(app->session, odd ? "elsewhere" : app->folder, NULL));
     fails(app, "text", dtrt_generate(app->session, NULL, NULL, NULL));
+    measure(app, odd ? -1 : 1);
+    write_timeline(app, odd);
     step_all(app);
 }
 
@@ -208,6 +227,10 @@ static void gives_up(application *app) {
         fails(app, "step", step_on(app, app->train, 0, app->n_rows));
 }
 
+static void leaves(application *app) {
+    if (app->number != 1) fails(app, "step", step_on(app, app->train, app->number * app->n_rows, app->n_rows));
+}
+
 static void sleeps(application *app) {
     if (app->number == 1) sleep(8);
     fails(app, "step", step_on(app, app->train, app->number * app->n_rows, app->n_rows));
@@ -221,7 +244,7 @@ static const struct {
 } cases[] = {{"step", step_all, true, false, 0},     {"callback", step_callback, true, false, 0}, {"pipeline", step_pipeline, true, false, 0},
              {"train", train, false, false, 0},      {"shares", step_all, true, false, 0},        {"load", load, false, false, 0},
              {"predict", predict, false, false, 0},  {"mistakes", mistakes, true, false, 0},      {"lost", lost, false, true, 0},
-             {"gives-up", gives_up, false, true, 0}, {"sleeps", sleeps, false, true, 2}};
+             {"gives-up", gives_up, false, true, 0}, {"leaves", leaves, false, true, 0},          {"sleeps", sleeps, false, true, 2}};
 
 int main(int argc, char **argv) {
     size_t which = 0;
@@ -247,6 +270,7 @@ int main(int argc, char **argv) {
     read_examples(app);
     dtrt_session_options options = DTRT_INIT(dtrt_session_options);
     options.shard_optimizer = strcmp(argv[1], "shares") == 0;
+    options.timeline_steps = strcmp(argv[1], "mistakes") == 0;
     open_session(app, options);
     cases[which].run(app);
     if (cases[which].saves) CHECK(dtrt_save(app->session, app->folder, NULL));

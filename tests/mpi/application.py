@@ -62,6 +62,8 @@ def mistakes(n):
         "weights": (r"dtrt_write: process 1 gives it other arguments .*",) * 2,
         "epochs": (r"dtrt_train: process 1 gives it other arguments .*",) * 2,
         "folder": (r"dtrt_save: process 1 gives it other arguments .*",) * 2,
+        "bench": (r"-1 steps, .*", r"process 1: -1 steps, .*"),
+        "timeline": (r"a pipeline of the session is open, .*", r"process 1: a pipeline of the session is open, .*"),
         "text": (r"dtrt_generate is for one process, and the session is of \d: .*",) * 2}
     for what, (own, others) in wanted.items():
         for p in range(n):
@@ -86,10 +88,12 @@ def lose_data(folder):
 
 
 LOST = r"1/x.npy: no such file"
+LEFT = r"process 1 calls dtrt_processes_close, process 0 dtrt_step: all processes of a run make the same calls"
 jobs = [(weights, "step", 2, "", r"loss 0x\S+"), (weights, "step", 3, "", r"loss 0x\S+"), (weights, "step", 1), (weights, "callback", 3, "", "9 steps"),
         (weights, "pipeline", 2), (weights, "pipeline", 3), (weights, "train", 2, "trained", r"accuracy 0x\S+"),
         (weights, "train", 3, "trained", r"accuracy 0x\S+"), (weights, "shares", 2), (loads, 2), (loads, 3), (predicts,), (mistakes, 2), (mistakes, 3),
         (ends, "lost", 2, lambda p: {"train": LOST, "step": LOST, "close": LOST}, lose_data),
+        (ends, "leaves", 3, lambda p: {"close": LEFT} if p == 1 else {"step": LEFT, "close": LEFT}),
         (ends, "gives-up", 3, lambda p: {"abort": "no error"} if p == 1 else {"step": "process 1: the camera is gone", "close": "camera"}),
         (ends, "sleeps", 2, lambda p: {} if p == 1 else {"step": r"process 1 \(.*\) is alive and has not got on for .*the application's own work"})]
 with concurrent.futures.ThreadPoolExecutor(2) as pool:

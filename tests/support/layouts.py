@@ -106,6 +106,39 @@ step predict(a: f32[B, 6], b: f32[B, 6]) {
 }
 """
 
+# A loop over tensors in the body of another; 3 and 4 iterations. Dropout draws other numbers in each, and a table gets gradients of all of them.
+LOOPS = """
+use nn, optimizers
+
+data train_set = npy("a.npy", "b.npy") | shuffle(90) | batch(24)
+data test_set  = npy("a.npy", "b.npy") | take(50) | batch(24)
+
+layer cell(h: f32[B, N], x: f32[B, I]) {
+    last, all = scan(fn(s, i) => [tanh(s + dense(x, units: 5) * 0.3), s], h, length: 4)
+    return dropout(last, rate: 0.2) + mean(all, axis: 1), last
+}
+
+model Net(a: f32[B, 6]) -> f32[B] {
+    param table: f32[3, 5] = glorot_uniform()
+    last, all = scan(fn(h, x) => cell(h + table[2], x), zeros([B, 5]), reshape(a, [B, 3, 2]))
+    return dense(last + mean(all, axis: 1), units: 1)[:, 0]
+}
+
+step train(a: f32[B, 6], b: f32[B, 6]) from train_set {
+    loss = square(Net(a) - b[:, 0])
+    minimize(loss, adam(learning_rate: 0.01))
+    report loss: mean(loss), greatest: max(loss)
+}
+
+step evaluate(a: f32[B, 6], b: f32[B, 6]) from test_set {
+    report loss: mean(square(Net(a) - b[:, 0]))
+}
+
+step predict(a: f32[B, 6], b: f32[B, 6]) {
+    return value: Net(a)
+}
+"""
+
 
 def write_pairs(folder):
     random = np.random.default_rng(7)
@@ -156,6 +189,10 @@ def pairs():
 
 def halves():
     return Case("halves", HALVES, 24, inputs=["a.npy", "b.npy"])
+
+
+def loops():
+    return Case("loops", LOOPS, 24, inputs=["a.npy", "b.npy"])
 
 
 def wide():
