@@ -11,7 +11,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
 enum {
-    N_SLOTS = 2, /* of programs, sessions and pipelines each */
+    N_SLOTS = 2, /* of programs, processes, sessions and pipelines each */
     MOST_CALLS = 64,
     MOST_ARRAYS = 4,
     ROOM = 8192 /* around where an array of the caller's begins, whatever its strides */
@@ -20,10 +20,13 @@ enum {
 static dtc_bytes artifact;
 
 static dtrt_program *programs[N_SLOTS];
+static dtrt_processes *processes[N_SLOTS];
 static dtrt_session *sessions[N_SLOTS];
 static dtrt_pipeline *pipelines[N_SLOTS];
-static int session_of[N_SLOTS]; /* of pipelines */
-static char *saved;             /* the checkpoint that was written last; or NULL */
+static dtrt_processes *processes_of[N_SLOTS]; /* of sessions; NULL: they have none */
+static int session_of[N_SLOTS];               /* of pipelines */
+static dtrt_session_options more;             /* of sessions to be created: processes, shard_optimizer, fast_sums */
+static char *saved;                           /* the checkpoint that was written last; or NULL */
 static volatile uint8_t sink;
 
 /* ---- arguments ---- */
@@ -195,6 +198,7 @@ static void look_at_program(const dtrt_program *program) {
     check(dtrt_describe_variable(program, index, filled[2]));
     check(dtrt_describe_input(program, index, other, filled[2]));
     check(dtrt_describe_result(program, index, other, filled[2]));
+    check(dtrt_describe_report_shape(program, index, other, filled[2]));
     check_given(dtrt_describe_report(program, index, other, &name), name);
     check_given(dtrt_describe_pipeline(program, index, &name), name);
     check_given(dtrt_describe_launch_value(program, index, &name), name);
@@ -207,6 +211,44 @@ static void look_at_program(const dtrt_program *program) {
     read_text(text);
     dtrt_free(text);
     for (size_t i = 0; i < sizeof filled / sizeof *filled; i++) free(filled[i]);
+}
+
+/* ---- processes: this one, which nobody launched, is a run of one ---- */
+
+static void close_processes(int slot) {
+    bool is_held = false;
+    for (int s = 0; s < N_SLOTS; s++) is_held = is_held || (sessions[s] != NULL && processes[slot] != NULL && processes_of[s] == processes[slot]);
+    if (check(dtrt_processes_close(processes[slot])) == is_held) abort();
+    if (is_held) return;
+    if (more.processes == processes[slot]) more.processes = NULL;
+    processes[slot] = NULL;
+}
+
+static void open_processes(void) {
+    static const double deadlines[] = {0, 60, 1e-300, -1, NAN, INFINITY};
+    const dtrt_processes_options whole = {.deadline_seconds = PICK(deadlines)};
+    int slot = (int)pick(N_SLOTS);
+    close_processes(slot);
+    if (processes[slot] != NULL) return;
+    dtrt_processes_options *options = pick(2) == 0 ? NULL : script_struct(&whole, sizeof whole);
+    check_given(dtrt_processes_open(options, &processes[slot]), processes[slot]);
+    free(options);
+}
+
+static void use_processes(dtrt_processes *used) {
+    const dtrt_processes_info whole = {.note = ""};
+    dtrt_processes_info *info = script_struct(&whole, sizeof whole);
+    check(dtrt_processes_describe(used, info));
+    if (used != NULL && info->size == sizeof *info && (info->number != 0 || info->n_processes != 1)) abort();
+    free(info);
+    if (pick(2) == 1) check(dtrt_processes_abort(used, pick(4) == 3 ? NULL : "a reason"));
+}
+
+/* What the sessions that are created next have. */
+static void choose_more(void) {
+    more.processes = processes[pick(N_SLOTS)];
+    more.shard_optimizer = pick(2) == 1;
+    more.fast_sums = pick(2) == 1;
 }
 
 /* ---- sessions ---- */
@@ -245,8 +287,12 @@ static void create_session(void) {
                                         .event = pick(2) == 1 ? hear : NULL,
                                         .check_numerics = pick(4) == 3,
                                         .measure_kernels = pick(4) == 3,
-                                        .timeline_steps = PICK(numbers)};
+                                        .timeline_steps = PICK(numbers),
+                                        .processes = more.processes,
+                                        .shard_optimizer = more.shard_optimizer,
+                                        .fast_sums = more.fast_sums};
     dtrt_session_options *options = script_struct(&whole, sizeof whole);
+    processes_of[slot] = more.processes;
     check_given(dtrt_session_create(program, options, &sessions[slot]), sessions[slot]);
     free(options);
 }
@@ -256,6 +302,15 @@ static void describe_session(dtrt_session *session) {
     dtrt_session_info *info = script_struct(&whole, sizeof whole);
     check(dtrt_session_describe(session, info));
     free(info);
+}
+
+static void find_rows(dtrt_session *session) {
+    dtrt_session_info info = DTRT_INIT(dtrt_session_info);
+    int64_t rows = PICK(numbers), first, n;
+    dtrt_status_free(dtrt_session_describe(session, &info));
+    bool is_batch = session != NULL && rows >= 1 && rows <= info.global_batch;
+    if (check(dtrt_session_rows(session, rows, &first, &n)) != is_batch) abort();
+    if (first != 0 || n != (is_batch ? rows : 0)) abort();
 }
 
 /* ---- steps ---- */
@@ -307,6 +362,17 @@ static size_t pick_room(size_t n) {
     case 3: return 4;
     default: return n;
     }
+}
+
+static void read_report_values(dtrt_session *session) {
+    int index = pick_index(), report = pick_index();
+    dtrt_tensor about = DTRT_INIT(dtrt_tensor);
+    dtrt_status_free(dtrt_describe_report_shape(dtrt_session_program(session), index, report, &about));
+    size_t n = pick_room(about.row_bytes / sizeof(double));
+    double *all = malloc(n * sizeof *all);
+    check(dtrt_report_values(session, index, report, all, n));
+    check(dtrt_total_values(session, index, report, pick(8) == 7 ? NULL : all, n));
+    free(all);
 }
 
 static void read_result(dtrt_session *session) {
@@ -552,6 +618,32 @@ static void bench(void) {
 
 /* ---- what belongs to nothing ---- */
 
+static void check_event(const dtrt_event *whole) {
+    dtrt_event *event = script_struct(whole, sizeof *whole);
+    dtrt_text_format format = (dtrt_text_format)(pick(4) - 1);
+    char *text;
+    check_given(dtrt_event_text(event, format, &text), text);
+    read_text(text);
+    cJSON *json = text != NULL && format == DTRT_JSON ? cJSON_Parse(text) : NULL;
+    if (text != NULL && format == DTRT_JSON && json == NULL) {
+        fprintf(stderr, "no JSON: %s\n", text);
+        abort();
+    }
+    cJSON_Delete(json);
+    dtrt_free(text);
+    free(event);
+}
+
+static void write_event_of_arrays(void) {
+    static const int64_t extents[] = {2, 1, 3, 0, -1, INT64_MAX, INT64_MIN};
+    const double numbers_of[] = {PICK(values), PICK(values), PICK(values), 0, 1, 2, 3, 4, 5};
+    const int64_t dims[] = {pick(3), pick(4), 1}, wrong[] = {PICK(extents), PICK(extents), 0};
+    const dtrt_report_array arrays[] = {{.name = "recall", .n_dims = 1 + (int)pick(3), .dims = dims, .values = numbers_of},
+                                        {.name = "none", .n_dims = (int)pick(5) - 1, .dims = pick(4) == 3 ? NULL : wrong, .values = NULL}};
+    const dtrt_event whole = {.kind = (dtrt_event_kind)(pick(10) - 1), .n_arrays = (int)pick(4) - 1, .arrays = pick(4) == 3 ? NULL : arrays};
+    check_event(&whole);
+}
+
 static void write_event(void) {
     static const char *const texts[] = {NULL, "", "train", "\xff\"\\\n"};
     const char *const list[] = {"loss", "a\"b", "n"};
@@ -582,19 +674,7 @@ static void write_event(void) {
                               .names = pick(4) == 3 ? NULL : list,
                               .values = pick(4) == 3 ? NULL : numbers_of,
                               .trains = (int)pick(2)};
-    dtrt_event *event = script_struct(&whole, sizeof whole);
-    dtrt_text_format format = (dtrt_text_format)(pick(4) - 1);
-    char *text;
-    check_given(dtrt_event_text(event, format, &text), text);
-    read_text(text);
-    cJSON *json = text != NULL && format == DTRT_JSON ? cJSON_Parse(text) : NULL;
-    if (text != NULL && format == DTRT_JSON && json == NULL) {
-        fprintf(stderr, "no JSON: %s\n", text);
-        abort();
-    }
-    cJSON_Delete(json);
-    dtrt_free(text);
-    free(event);
+    check_event(&whole);
 }
 
 /* ---- the script ---- */
@@ -605,15 +685,21 @@ static void call(uint8_t letter) {
     case 'o': open_program(); break;
     case 'c': dtrt_close(programs[0]), programs[0] = NULL; break;
     case 'a': look_at_program(programs[pick(N_SLOTS)]); break;
+    case 'O': open_processes(); break;
+    case 'K': close_processes((int)pick(N_SLOTS)); break;
+    case 'u': use_processes(processes[pick(N_SLOTS)]); break;
+    case 'm': choose_more(); break;
     case 'S': create_session(); break;
     case 'X': destroy_session((int)pick(N_SLOTS)); break;
     case 'd': describe_session(session); break;
+    case 'k': find_rows(session); break;
     case 'i': check(dtrt_initialize(session)); break;
     case 's': step(sessions[pick(N_SLOTS)]); break;
     case 'b': step_buffer(session); break;
     case 'f': step_callback(session); break;
     case 'r': read_reports(session); break;
     case 'R': read_result(session); break;
+    case 'V': read_report_values(session); break;
     case 'v': use_variable(session); break;
     case 'l': use_launch(session); break;
     case 'P': open_pipeline(); break;
@@ -634,6 +720,7 @@ static void call(uint8_t letter) {
     case 'x': export_weights(); break;
     case 'B': bench(); break;
     case 'e': write_event(); break;
+    case 'A': write_event_of_arrays(); break;
     default: break; /* a space, say */
     }
 }
@@ -641,7 +728,9 @@ static void call(uint8_t letter) {
 static void end(void) {
     for (int i = 0; i < N_SLOTS; i++) close_pipeline(i);
     for (int i = 0; i < N_SLOTS; i++) destroy_session(i);
+    for (int i = 0; i < N_SLOTS; i++) close_processes(i);
     for (int i = 0; i < N_SLOTS; i++) dtrt_close(programs[i]), programs[i] = NULL;
+    more = (dtrt_session_options){0};
     dtrt_free(saved);
     saved = NULL;
     static const char *const written[] = {"ck", "out", "nothing", "logs"};
