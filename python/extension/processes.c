@@ -19,7 +19,6 @@ static PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *keywo
     return NULL;
 }
 
-/* What is closed is a run of one from then on. */
 static dt_status *destroy(dtpy_processes *self) {
     dtrt_processes *processes = self->processes;
     dt_status *status;

@@ -332,6 +332,8 @@ static PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *keywo
         return NULL;
     if (processes != Py_None && !PyObject_TypeCheck(processes, module->processes))
         return PyErr_SetString(PyExc_TypeError, "processes: dt.Processes() are, or None"), NULL;
+    if (processes != Py_None && dtpy_processes_of(processes) == NULL) /* without the others it would train on its own */
+        return PyErr_SetString(module->of_code[DT_FAILED_PRECONDITION], "the processes are closed"), NULL;
     dtpy_session *self = (dtpy_session *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
     if (self == NULL) return NULL;
     self->module = module;

@@ -268,6 +268,17 @@ def test_messages_name_arguments_and_what_was_meant(program, tmp_path):
         program.session(global_batch=512)
 
 
+def test_processes_of_a_run_of_one(program):
+    with dt.Processes() as processes:
+        assert (processes.number, processes.count) == (0, 1)
+        with program.session(processes=processes) as session:
+            assert session.rows == slice(0, session.global_batch)
+            with pytest.raises(dt.FailedPrecondition, match="1 session of these processes is there"):
+                processes.close()
+    with pytest.raises(dt.FailedPrecondition, match="the processes are closed"):
+        program.session(processes=processes)
+
+
 def test_a_folder_of_logs_is_of_one_training(program, data, tmp_path):
     logs = tmp_path / "logs"
     with program.session(devices="cpu:1x1", data=data, checkpoints=tmp_path / "ck") as first:
