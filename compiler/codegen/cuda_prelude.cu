@@ -91,7 +91,7 @@ template <class T> INLINE T higher(T a, T b) { return a > b || a != a ? a : b; }
 
 template <class T> INLINE bool is_minus_one(T b) { return T(-1) < T(0) && b == T(-1); }
 template <class T> INLINE T quotient(T a, T b) { return b == 0 ? T(0) : is_minus_one(b) ? T(0 - (u64)a) : T(a / b); }  // integers; by 0: 0
-template <class T> INLINE T rest(T a, T b) { return b == 0 || is_minus_one(b) ? T(0) : T(a % b); }
+template <class T> INLINE T remainder_of(T a, T b) { return b == 0 || is_minus_one(b) ? T(0) : T(a % b); }
 
 // integers wrap around
 template <class T> INLINE T sum_of(T a, T b) { return T((u64)a + (u64)b); }

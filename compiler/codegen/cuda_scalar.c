@@ -174,7 +174,7 @@ static const char *on_integers(dt_cuda_nest *n, const dt_instruction *instructio
     case DT_SCALAR_SUBTRACT: return call(n, "difference", dtype, 2, x);
     case DT_SCALAR_MULTIPLY: return call(n, "product", dtype, 2, x);
     case DT_SCALAR_DIVIDE: return call(n, "quotient", dtype, 2, x);
-    case DT_SCALAR_REMAINDER: return call(n, "rest", dtype, 2, x);
+    case DT_SCALAR_REMAINDER: return call(n, "remainder_of", dtype, 2, x);
     case DT_SCALAR_NEGATE: return call(n, "opposite", dtype, 1, x);
     case DT_SCALAR_ABSOLUTE: return dt_dtype_is_signed(dtype) ? call(n, "size_of", dtype, 1, x) : x[0];
     case DT_SCALAR_FLOOR:

@@ -260,6 +260,19 @@ __attribute__((unused)) static void one_element_further(char *text) {
     memcpy(at, "[40 * row + 40] =", strlen("[40 * row + 40] ="));
 }
 
+/* What an index is computed with stands in the loops that walk the iterations of a sum by index, among names of theirs. */
+static const char computed_indices[] = "use optimizers\n"
+                                       "model Table(i: u8[B, 9]) -> f32[B, 9, 40] {\n"
+                                       "    param table: f32[7, 40] = normal(stddev: 1)\n"
+                                       "    return table[i % 9 % 7] * 0.5 + table[i % 5]\n"
+                                       "}\n"
+                                       "step train(i: u8[B, 9]) { minimize(mean(sum(square(Table(i)), axes: [1, 2])), sgd(learning_rate: 0.1)) }\n";
+
+static void indices_computed_in_sums(void **state) {
+    (void)state;
+    run_program(&(program){.name = "computed indices", .source = computed_indices, .capacity = 20, .rows = 17, .n_steps = 2, .tolerance = 1e-4});
+}
+
 /* Whether orders of threads differ, or the emulation says what is wrong; in these words, if they are given. */
 static bool shows(const char *source, void (*mistake)(char *text), const char *words) {
     trial t = {.program = &(program){.name = "mistakes", .source = source, .capacity = 3}, .arena = dt_arena_create(), .random = {3}};
@@ -312,6 +325,7 @@ int main(void) {
         cmocka_unit_test(each_form_of_convolution),
         cmocka_unit_test(perceptron),
         cmocka_unit_test(norms_in_blocks),
+        cmocka_unit_test(indices_computed_in_sums),
         cmocka_unit_test(planted_mistakes_show),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,9 +40,10 @@ def test_example_trains(environment, tmp_path):
 
 def test_types(environment, tmp_path):
     run(environment, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "mypy")
-    (tmp_path / "use.py").write_text('import dt\n\nreveal_type(dt.open("m.dtx").session().step("train")["loss"])\n'
-                                     'for report in dt.open("m.dtx").session().train(epochs=2):\n    reveal_type(report["loss"])\n')
-    assert re.search(r'type is "(builtins\.)?float"', run(environment, "-m", "mypy", "--strict", tmp_path / "use.py", cwd=tmp_path, env=without_build()))
+    (tmp_path / "use.py").write_text('import dt\n\nreveal_type(dt.open("m.dtx").session().step("train"))\n'
+                                     'for report in dt.open("m.dtx").session().train(epochs=2):\n    reveal_type(report)\n')
+    shown = run(environment, "-m", "mypy", "--strict", tmp_path / "use.py", cwd=tmp_path, env=without_build())
+    assert re.search(r':3: .* type is "(builtins\.)?dict\[(builtins\.)?str, Any\]"', shown) and re.search(r':5: .* type is "dt\.training\.Report"', shown)
     run(environment, "-m", "mypy", "--strict", "--ignore-missing-imports", "-p", "dt", cwd=tmp_path, env=without_build())
     (tmp_path / "wrong.py").write_text('import dt\n\ndt.open("m.dtx").session(replicas="2")\n')
     done = subprocess.run([environment, "-m", "mypy", "--strict", tmp_path / "wrong.py"], capture_output=True, text=True, cwd=tmp_path, env=without_build())

@@ -61,6 +61,7 @@ def expression(g, leaves, depth):
 def scan(g, x, axis, body, init, state, bound, quantum, more=()):
     """`body`: texts of what a state becomes and of what is kept, and their meaning, a function of words, state, part of x and the operands in `more`.
     `init`: a value, or None: zeros. Both results have the state's shape, and what is kept all iterations along the axis."""
+    g.loops = True
     begin = init.name if init else f"full({dims(state)}, 0, dtype: {x.dtype})"
     back, kept = g.random.choice((False, True)), g.random.random() < 0.6
     text = f"scan(fn(s, x) => [{body[0]}, {body[1]}], {begin}, {x.name}, axis: {axis}{', reverse: true' if back else ''})[{int(kept)}]"

@@ -110,6 +110,7 @@ class Graph:
         self.trained = self.kind in ("trained", "curved")
         self.inputs, self.parameters, self.values, self.loss = {}, {}, [], None
         self.results, self.gradients, self.curved = {}, {}, {}
+        self.loops = False
         n = self.random.randint(8, 18) if self.kind != "curved" else self.random.randint(2, 6)
         for _ in range(3):
             self.input(self.random.choice(self.input_names()))
@@ -214,7 +215,8 @@ class Graph:
         self.loss = (" + ".join(texts), terms)
         wanted = self.reached([*chosen, *terms])
         self.parameters = {name: value for name, value in self.parameters.items() if name in wanted}
-        eps = max([value.eps for value in made] + [2.0**-24])
+        # a gradient is rounded to the type of each value that it goes through
+        eps = max([value.eps for value in made] + [2.0 ** -PRECISION[value.dtype] for value in made if value.slopes] + [2.0**-24])
         reached = set().union(*(value.slopes for value in terms))
         for name, value in {**self.inputs, **self.parameters}.items():
             if name in reached:

@@ -186,7 +186,7 @@ def main():
     if options.show:
         print(program_text([Graph(seed) for seed in seeds]))
     counts, n_differences = collections.Counter(), 0
-    with concurrent.futures.ProcessPoolExecutor(options.jobs) as pool:
+    with concurrent.futures.ProcessPoolExecutor(options.jobs, max_tasks_per_child=50) as pool:  # JAX keeps what it compiles, and mappings run out
         for found, compared in pool.map(run_program, parts, [options.jax] * len(parts), [options.cuda] * len(parts)):
             counts += compared
             n_differences += len(found)
