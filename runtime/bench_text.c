@@ -68,7 +68,8 @@ static void say_subject(dt_text *text, const subject *one) {
                        "between GPUs themselves: %.3f ms, one exchange by one; in a step they are beside kernels, as dtrun train --timeline shows\n",
                        1e3 * result.linked);
     if (result.bad_indices > 0)
-        dt_text_format(text, "%" PRId64 " indices of the last step were out of range: use real data, with --data\n", result.bad_indices);
+        dt_text_format(text, "%" PRId64 " indices of the last step were out of range: run it on the step's data, not on made-up input\n",
+                       result.bad_indices);
 }
 
 /* ---- JSON ---- */

@@ -26,14 +26,14 @@ static double element_of(dt_dtype dtype, const void *data, int64_t i) {
 }
 
 /* Bytes from the beginning to element i, of rows of which there are so many. */
-static int64_t place_of(const dt_artifact *artifact, const dt_artifact_tensor *tensor, const int64_t *strides, int64_t i, int64_t n_rows) {
-    int64_t place = 0;
+static int64_t offset_of(const dt_artifact *artifact, const dt_artifact_tensor *tensor, const int64_t *strides, int64_t i, int64_t n_rows) {
+    int64_t offset = 0;
     for (int d = tensor->n_dims - 1; d >= 0; d--) {
         int64_t extent = tensor->dims[d] >= 0 ? tensor->dims[d] : d == 0 ? n_rows : artifact->microbatch_rows;
-        place += i % extent * strides[d];
+        offset += i % extent * strides[d];
         i /= extent;
     }
-    return place;
+    return offset;
 }
 
 /* The first of n elements that is not finite; -1: all are. strides NULL: they lie side by side. */
@@ -42,7 +42,7 @@ static int64_t find(const dt_artifact *artifact, const dt_artifact_tensor *tenso
     size_t bytes = dt_dtype_bytes(tensor->dtype);
     if (!dt_dtype_is_float(tensor->dtype)) return -1;
     for (int64_t i = 0; i < n; i++) {
-        *value = element_of(tensor->dtype, data + (strides == NULL ? i * (int64_t)bytes : place_of(artifact, tensor, strides, i, n_rows)), 0);
+        *value = element_of(tensor->dtype, data + (strides == NULL ? i * (int64_t)bytes : offset_of(artifact, tensor, strides, i, n_rows)), 0);
         if (!isfinite(*value)) return i;
     }
     return -1;

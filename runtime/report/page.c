@@ -47,7 +47,7 @@ static bool is_shown(const dt_run_record *run, const dt_record_series *series) {
 static const char *state_of(const dt_run_record *run) {
     static const struct {
         const char *reason, *state;
-    } states[] = {{"", "goes on, or was killed"},    {"epochs", "finished"},          {"max_steps", "ended at --max-steps"},
+    } states[] = {{"", "goes on, or was killed"},    {"epochs", "finished"},          {"max_steps", "reached its last step"},
                   {"signal", "stopped by a signal"}, {"no_gain", "stopped: no gain"}, {"output", "stopped: its output could not be written"}};
     for (size_t i = 0; i < sizeof states / sizeof *states; i++)
         if (strcmp(run->reason, states[i].reason) == 0) return states[i].state;

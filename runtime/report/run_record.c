@@ -44,16 +44,16 @@ static const char *joined(const reader *in, const cJSON *array) {
 
 /* A file may name as many reports as it likes. */
 typedef struct dt_record_index {
-    dt_record_series *places[4096]; /* each a list of those whose hash it is */
+    dt_record_series *buckets[4096]; /* each a list */
 } dt_record_index;
 
-static dt_record_series **place_of(dt_record_index *index, const char *report, const char *step, bool of_steps) {
+static dt_record_series **bucket_of(dt_record_index *index, const char *report, const char *step, bool of_steps) {
     uint64_t hash = dt_hash_bytes(report, strlen(report) + 1, DT_HASH_SEED + of_steps);
-    return &index->places[dt_hash_bytes(step, strlen(step), hash) % (sizeof index->places / sizeof *index->places)];
+    return &index->buckets[dt_hash_bytes(step, strlen(step), hash) % (sizeof index->buckets / sizeof *index->buckets)];
 }
 
 static dt_record_series *find(const dt_run_record *run, const char *report, const char *step, bool of_steps) {
-    dt_record_series *series = run->index != NULL ? *place_of(run->index, report, step, of_steps) : NULL;
+    dt_record_series *series = run->index != NULL ? *bucket_of(run->index, report, step, of_steps) : NULL;
     while (series != NULL && (series->of_steps != of_steps || strcmp(series->report, report) != 0 || strcmp(series->step, step) != 0))
         series = series->next;
     return series;
@@ -72,9 +72,9 @@ static void add_point(const reader *in, const char *report, const char *step, bo
         series->step = dt_arena_string(in->arena, step);
         series->of_steps = of_steps;
         if (in->run->index == NULL) in->run->index = DT_NEW(in->arena, dt_record_index);
-        dt_record_series **place = place_of(in->run->index, report, step, of_steps);
-        series->next = *place;
-        *place = series;
+        dt_record_series **bucket = bucket_of(in->run->index, report, step, of_steps);
+        series->next = *bucket;
+        *bucket = series;
         dt_list_push(in->arena, &in->run->series, series);
     }
     dt_list_push(in->arena, &series->points, ((dt_record_point){number, value->valuedouble}));

@@ -20,7 +20,7 @@ typedef struct dt_record_series {
     const char *report, *step; /* "loss", "evaluate" */
     bool of_steps;
     DT_LIST(dt_record_point) points;
-    struct dt_record_series *next; /* of its place in the index */
+    struct dt_record_series *next; /* of its bucket of the index */
 } dt_record_series;
 
 /* What a step reported last that has a shape. */
