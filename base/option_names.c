@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Members that are not called like the option; of two options that begin alike, the longer one first. All others are: --global-batch, global_batch.
- * tests/structure/option_names.py knows whether include/ has them. */
+ * tests/structure/option_names.py knows whether include/ has those that are listed. */
 static const struct {
     const char *option, *member;
 } others[] = {{"--bad-index=ignore", "ignore_bad_index"},

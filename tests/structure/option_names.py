@@ -1,10 +1,10 @@
-"""An option that a message of the libraries names is a member of a struct of include/, or a function, under the name that base/option_names.c gives it."""
+"""Options that messages name are there: a command takes each, and what base/option_names.c calls it otherwise is a member or a function of include/."""
 import pathlib
 import re
 import sys
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-OWN = ("compiler/commands", "compiler/codegen", "runtime/commands")  # what is typed; options of others' compilers
+OWN = ("compiler/commands", "compiler/codegen", "runtime/commands", "runtime/ps")  # what is typed; options of others' compilers; what commands alone run
 PROGRAM = r"(?:dtc|dtrun|mpirun|srun) "
 
 
@@ -14,30 +14,26 @@ def literals(text):
 
 
 def options(message):
-    """Those that it names, outside of commands."""
+    """Those that it names, outside of commands that it quotes."""
     message = re.sub(rf"(?<=`){PROGRAM}[^`]*|(?:^|(?<=[ (])){PROGRAM}.*", "", message)
     return re.findall(r"(?:^|(?<=[ (`\"]))(--[a-z][a-z-]*(?:[= ](?:none|fast|ignore)\b)?|-[DOo](?![\w-]))", message)
-
-
-def member(option, others):
-    known = next((others[name] for name in (option, re.split("[= ]", option)[0]) if name in others), None)
-    return known or re.split("[= ]", option)[0].lstrip("-").replace("-", "_")
 
 
 def self_check():
     assert options("no step %s; --step picks one: `dtc compile --cpu native` (--reduce=fast), -O") == ["--step", "--reduce=fast", "-O"]
     assert options("%s: dtc compile m.dt --batch 8") == options("x--y") == options("-Dwidth=3") == []
-    assert member("--global-batch", {}) == "global_batch" and member("--reduce=fast", {"--reduce=fast": "fast_sums"}) == "fast_sums"
 
 
 self_check()
 others = dict(re.findall(r'\{"(-[^"]+)", "(\w+)"\}', (SOURCE / "base/option_names.c").read_text()))
 headers = "".join((SOURCE / "include" / name).read_text() for name in ("dtc.h", "dtrt.h"))
+commands = "".join(path.read_text() for folder in OWN if "commands" in folder for path in sorted((SOURCE / folder).glob("*.[ch]")))
+taken = {f"--{name}" for name in re.findall(r'\{\s*"([a-z][a-z-]*)",\s*(?:\'.\'|\w+),', commands)}
 files = [path for folder in ("base", "compiler", "frontends", "runtime") for path in sorted((SOURCE / folder).rglob("*.c"))
          if not str(path.relative_to(SOURCE)).startswith(OWN) and path.name not in ("option_names.c", "arguments.c")]
-named = {(option, path) for path in files for text in literals(path.read_text()) for option in options(text)}
-assert len(others) >= 10 and len(named) >= 50, (others, len(named))
-unknown = sorted((option, str(path.relative_to(SOURCE))) for option, path in named
-                 if not re.search(rf"\b{member(option, others)}(?:;|\()", headers))
-print("\n".join(f"{path}: {option} is `{member(option, others)}` for callers of the libraries, which include/ does not have" for option, path in unknown))
-sys.exit(1 if unknown else 0)
+named = {(re.split("[= ]", option)[0], str(path.relative_to(SOURCE))) for path in files for text in literals(path.read_text()) for option in options(text)}
+assert len(others) >= 10 and len(named) >= 50 and len(taken) >= 50, (others, len(named), len(taken))
+found = [f"{path}: no command takes {option}" for option, path in sorted(named) if option.startswith("--") and option not in taken]
+found += [f"base/option_names.c: include/ has no {name}" for name in sorted(set(others.values())) if not re.search(rf"\b{name}(?:;|\()", headers)]
+print("\n".join(found))
+sys.exit(1 if found else 0)
