@@ -39,7 +39,7 @@ enum {
         {"batch", DT_COMMAND_KEY_BATCH, "N", 0, "Rows for each replica that memory is planned for (default: the largest batch(n) of the program)", 0}, \
         DT_COMMAND_DIAGNOSTICS_OPTION, {                                                                                                               \
         "precision", DT_COMMAND_KEY_PRECISION, "TYPE", 0,                                                                                              \
-            "How exactly is computed: " DT_PRECISION_CHOICES " (default: what the program says, or f32)", 0                                            \
+            "Precision of what is computed: " DT_PRECISION_CHOICES " (default: what the program says, or f32)", 0                                      \
     }
 
 /* How findings are told: the context of dt_command_print_finding. */

@@ -393,7 +393,7 @@ def compile(program: Path, options: Mapping[str, Any] | None = None, *, name: st
     - `name`: what messages and the artifact call a text: `"net.dt"`.
     - `output`: a file for the artifact, for `dt.open` and `dtrun`.
     - `batch`: rows of a replica that memory is planned for; 0: the program's largest `batch(n)`.
-    - `precision`: how exactly is computed: `"f32"`, `"tf32"`, `"bf16"`, `"mixed_bf16"` or `"mixed_f16"`.
+    - `precision`: precision of what is computed: `"f32"`, `"tf32"`, `"bf16"`, `"mixed_bf16"` or `"mixed_f16"`.
     - `target`: `"cpu"`, or `"cuda"`, which is beside the CPU; `"cuda:sm_90"`.
     - `cpu`: instruction sets: `"x86-64-v3,x86-64-v4"`, `"native"`.
     - `optimize`: what to leave out: `"no-fuse"`.

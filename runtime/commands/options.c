@@ -251,7 +251,8 @@ static const struct {
     {TRAIN, {"keep", KEY_KEEP, "K", 0, "Keep the newest K checkpoints (default: 3)", 3}},
     {TRAIN,
      {"keep-best", KEY_KEEP_BEST, "STEP.REPORT", 0,
-      "Keep the best one too, by this report: evaluate.accuracy. Larger is better, unless the name holds loss, error or perplexity; min: or max: "
+      "Keep the best one too, by this report: evaluate.accuracy, or evaluate.recall[2] of a vector. Larger is better, unless the name holds loss, "
+      "error or perplexity; min: or max: "
       "before it "
       "decides",
       3}},
@@ -276,7 +277,8 @@ static const struct {
      {"timeline-steps", KEY_TIMELINE_STEPS, "N", 0, "How many steps the timeline has: the last N, those of evaluation included (default: 100)", 4}},
     {ANY, {"define", 'D', "NAME=VALUE", 0, "An option of the program, where PROGRAM is a .dt", 5}},
     {ANY,
-     {"precision", KEY_PRECISION, "TYPE", 0, "How exactly is computed, where PROGRAM is a .dt: " DT_PRECISION_CHOICES " (default: what it says)", 5}},
+     {"precision", KEY_PRECISION, "TYPE", 0,
+      "Precision of what is computed, where PROGRAM is a .dt: " DT_PRECISION_CHOICES " (default: what it says)", 5}},
     {HAS_CODE, {"level", KEY_LEVEL, "LEVEL", 0, "Use the code for this instruction-set level (default: the best that runs here)", 5}},
     {HAS_CODE, {"cpu", 0, NULL, OPTION_ALIAS, NULL, 5}},
     {HAS_CODE, {"perf-map", KEY_PERF_MAP, NULL, 0, "Name the kernels for perf(1), in /tmp/perf-PID.map", 5}},
