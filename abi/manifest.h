@@ -3,6 +3,7 @@
 #ifndef DT_ABI_MANIFEST_H
 #define DT_ABI_MANIFEST_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* A buffer begins at a multiple of DT_BUFFER_ALIGNMENT. Vector code may read, never write, DT_SLACK_BYTES after a buffer, an input or a result. */
@@ -28,7 +29,8 @@ enum {
     X(INIT, "init", "no inputs; writes every variable its initial value")                                                                            \
     X(STEP, "step", "inputs over the global batch (B)")                                                                                              \
     X(REPORT, "report", "inputs: f64 totals of a step's aggregates; results: its reports, f64")                                                      \
-    X(EXAMPLE, "example", "a pipeline's map or filter, over one example; no B")
+    X(EXAMPLE, "example", "a pipeline's map or filter, over one example; no B")                                                                      \
+    X(ROWS, "rows", "of a step, for tables of which it takes rows: ir/graph.h, dt_row_form")
 
 /* X(enumerator, name, meaning): what crosses replicas. */
 #define DT_COLLECTIVES(X)                                                                                                                            \
@@ -130,6 +132,9 @@ static inline const char *const *dt_variable_kind_names(void) {
     return names;
 }
 #undef X
+
+/* Whether a function of this role goes through rows, in microbatches. */
+static inline bool dt_function_role_has_rows(dt_function_role role) { return role == DT_ROLE_STEP || role == DT_ROLE_ROWS; }
 
 /* What the spaces of a plan take: once a memory, for each block of rows, for each open sum, once a core. */
 typedef struct dt_space_bytes {

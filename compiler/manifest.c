@@ -113,6 +113,46 @@ static int64_t n_trained(const dt_module *module, const dt_function *function) {
     return n;
 }
 
+/* Where a bad index is counted for the rows that are taken: in the step as it is. */
+static int64_t location_of(const dt_compilation *compilation, dt_location at) {
+    for (size_t i = 0; i < compilation->locations.n; i++) {
+        dt_location other = compilation->locations.items[i];
+        if (other.file == at.file && other.line == at.line && other.column == at.column) return (int64_t)i;
+    }
+    return -1;
+}
+
+static int variable_number(const dt_module *module, const char *path) {
+    return (int)(dt_module_find_variable(module, path) - module->variables.items);
+}
+
+static void add_row_forms(cJSON *root, const dt_compilation *compilation) {
+    const dt_module *module = compilation->module;
+    if (module->row_forms.n == 0) return;
+    if (module->row_init != NULL) cJSON_AddStringToObject(root, "row_init", module->row_init->name);
+    cJSON *array = cJSON_AddArrayToObject(root, "row_forms");
+    for (size_t i = 0; i < module->row_forms.n; i++) {
+        const dt_row_form *form = &module->row_forms.items[i];
+        cJSON *item = add_item(array);
+        add_integer(item, "table", variable_number(module, form->table));
+        add_integer(item, "location", location_of(compilation, form->location));
+        cJSON_AddStringToObject(item, "of", form->of->name);
+        cJSON_AddStringToObject(item, "indices", form->indices->name);
+        add_integer(item, "index", form->index);
+        cJSON_AddStringToObject(item, "step", form->step->name);
+        add_integer(item, "rows", form->rows);
+        if (form->gradient < 0) continue;
+        add_integer(item, "gradient", form->gradient);
+        add_integer(item, "first_number", form->first_number);
+        add_integer(item, "n_numbers", form->n_numbers);
+        if (form->sum != NULL) cJSON_AddStringToObject(item, "sum", form->sum->name);
+        cJSON_AddStringToObject(item, "update", form->update->name);
+        if (form->moves != NULL) cJSON_AddStringToObject(item, "moves", form->moves);
+        cJSON *slots = cJSON_AddArrayToObject(item, "slots");
+        for (size_t s = 0; s < form->slots.n; s++) cJSON_AddItemToArray(slots, cJSON_CreateNumber(variable_number(module, form->slots.items[s])));
+    }
+}
+
 static void add_steps(cJSON *root, const dt_module *module) {
     cJSON *array = cJSON_AddArrayToObject(root, "steps");
     for (size_t i = 0; i < module->steps.n; i++) {
@@ -439,6 +479,7 @@ dt_status *dt_manifest_write(dt_text *text, const dt_artifact_contents *contents
     for (int i = 0; i < compilation->n_plans; i++) add_function(functions, compilation->plans[i], NULL, i);
     if (contents->cuda != NULL) add_cuda(root, contents->cuda);
     add_steps(root, compilation->module);
+    add_row_forms(root, compilation);
     add_pipelines(root, compilation->module);
     char *json = cJSON_PrintUnformatted(root);
     cJSON_Delete(root);

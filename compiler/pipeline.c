@@ -23,6 +23,7 @@ static const dt_pass passes[] = {
     {"hoist", dt_pass_hoist, false, DT_SWITCH_HOIST},           /* products leave loops */
     {"shrink", dt_pass_shrink, false, DT_SWITCH_SHRINK},        /* what gradients read in part */
     {"partition", dt_pass_partition, false, DT_SWITCH_NONE},    /* from here on, one replica */
+    {"rows", dt_pass_rows, false, DT_SWITCH_ROWS},              /* forms of steps for those who have rows of a table alone */
     {"unroll", dt_pass_unroll, false, DT_SWITCH_NONE},          /* loops that cannot stay become copies of their bodies */
     {"loops", dt_pass_loops, false, DT_SWITCH_NONE},            /* bodies hold kernels and addresses alone */
     {"fuse", dt_pass_fuse, true, DT_SWITCH_NONE},               /* ops become kernels */

@@ -52,7 +52,7 @@ int64_t dt_loop_trips(const dt_value *loop) { return dt_value_int(loop, "trips")
 
 bool dt_loop_is_replicated(const dt_value *loop) {
     const dt_value *end = dt_loop_end(loop);
-    if (loop->function->role != DT_ROLE_STEP) return true;
+    if (!dt_function_role_has_rows(loop->function->role)) return true;
     for (const dt_value *value = loop; value != end; value = value->next) {
         if (dt_value_is(value, "advance") || dt_value_is_end_loop(value)) continue; /* they are of use to nobody */
         if (value->distribution.kind != DT_REPLICATED) return false;

@@ -103,6 +103,30 @@ typedef struct dt_step {
     dt_location location;
 } dt_step;
 
+/* A step for a table of which it takes rows and which it reads in no other way: its row forms touch the rows alone that a batch names, so that nobody
+ * needs all of the table. Made by the pass `rows`, whose functions are of role ROWS:
+ *
+ *     indices   the step's inputs -> which rows it takes
+ *     step      the step: the rows that it takes are an input, and what would be added to the gradient of each of them is a result
+ *     sum       a microbatch's gradient of each row of the table, and numbers -> what crosses replicas of it
+ *     update    rows of the table and of its slots, what has crossed, and numbers -> what the rows become
+ *
+ * B of the last two is rows of the table. `indices` and `step` serve all tables of a step. */
+typedef struct dt_row_form {
+    const char *table; /* the variable, [rows, width] */
+    dt_function *of;   /* the step's own function */
+    dt_function *indices, *step;
+    int index;                   /* result of `indices`: [B, ...] */
+    int rows;                    /* input of `step`: of each element of the index a row */
+    int gradient;                /* result of `step`, of the same shape; -1: the step does not change the table, and there is none of what follows */
+    int first_number, n_numbers; /* results of `step`, which `sum` and `update` take last */
+    dt_function *sum;            /* NULL: the gradient crosses as it is */
+    dt_function *update;         /* its results are the table's rows, then those of each slot */
+    DT_LIST(const char *) slots; /* variables of the table's shape that are updated with it */
+    const char *moves;           /* what the update does to a row without a gradient; NULL: it leaves it as it is, to the bit */
+    dt_location location;        /* where the rows are taken */
+} dt_row_form;
+
 /* A pipeline as written: the runtime gives it meaning. Arguments are positional or named. */
 typedef struct dt_stage_argument {
     const char *name; /* NULL: positional */
@@ -136,8 +160,10 @@ struct dt_module {
     DT_LIST(dt_step) steps;
     DT_LIST(dt_pipeline_declaration) pipelines;
     DT_LIST(dt_layer) layers;
-    int64_t capacity; /* rows for each replica that memory is planned for; 0 until known */
-    int *by_path;     /* [n_by_path], a power of two: a hash table of positions in variables; -1: nothing there */
+    DT_LIST(dt_row_form) row_forms; /* those of a step side by side; none before the pass `rows` */
+    dt_function *row_init;          /* the initialiser without the tables that have row forms, and their slots; NULL: there are none */
+    int64_t capacity;               /* rows for each replica that memory is planned for; 0 until known */
+    int *by_path;                   /* [n_by_path], a power of two: a hash table of positions in variables; -1: nothing there */
     size_t n_by_path;
 };
 

@@ -6,6 +6,9 @@
  *   pipeline train_set = idx("train-images-idx3-ubyte.gz", …) | shuffle(60000) | batch(64) | prefetch(2) @0:5:1
  *   layer "Cnn/conv2d" conv2d 1 f32[B, 26, 26, 64] parameters 640 trainable 640 @0:14:9
  *   step train = train report train/report from train_set aggregates(sum, sum) trains @0:22:1
+ *   row_init init/rows
+ *   row_form "Net/table" of train indices train/indices 0 step train/rows 2 gradient 3 numbers 4 1 sum train/rows0/sum update train/rows0/update
+ *       slots("adam/Net/table/m") moves "changes adam/Net/table/m" @0:14:9
  *   function train step (%0 image: u8[B, 28, 28] @0:22:12, %1 label: u8[B] @0:22:33) {
  *     %2: f32[B, 28, 28] = convert(%0, to=f32) @0:13:9
  *     %9: f32[64] = all_reduce(%8, kind="sum") {replicated} @0:14:9 @0:24:5
@@ -13,6 +16,7 @@
  *     return aggregate0=%30, probability=%31
  *   }
  *
+ * A row form without "gradient" and what follows it leaves the table as it is; "sum", "slots" and "moves" stand where there are such.
  * Attributes equal to their default are left out. The distribution, when known, stands in braces: {replicated}, {split(0)}, {partial(sum)}.
  * Floats print in shortest round-trip form. A name that is no word of letters, digits and _ / . - stands in quotes. A value may carry a name after
  * its number: "%3 hint: f32". A stage that stands elsewhere than its pipeline has its own place; an argument of a stage may be named, "size=64", or

@@ -12,10 +12,17 @@ typedef struct step_names {
     const char *function, *report;
 } step_names;
 
+/* A row form's, likewise. */
+typedef struct row_form_names {
+    const char *of, *indices, *step, *sum, *update;
+} row_form_names;
+
 typedef struct parser {
     dt_reader r;
     dt_module *module;
     DT_LIST(step_names) steps;
+    DT_LIST(row_form_names) row_forms;
+    const char *row_init;
 } parser;
 
 static dt_status *expect(parser *p, const char *symbol) {
@@ -198,11 +205,73 @@ static dt_status *parse_step(parser *p) {
     return NULL;
 }
 
-static dt_status *resolve(parser *p, const char *name, dt_function **function) {
+/* "indices train/indices": the name; `word` may be missing where *name is optional. */
+static dt_status *parse_named(parser *p, const char *word, bool optional, const char **name) {
+    *name = NULL;
+    if (!dt_read_keyword(&p->r, word)) return optional ? NULL : dt_reader_error(&p->r, "expected %s and a function", word);
+    return expect_name(p, "a function's name", name);
+}
+
+static dt_status *parse_slots(parser *p, dt_row_form *form) {
+    if (!dt_read_keyword(&p->r, "slots")) return NULL;
+    DT_TRY(expect(p, "("));
+    do {
+        const char *path;
+        DT_TRY(expect_name(p, "a slot's path", &path));
+        dt_list_push(p->r.arena, &form->slots, path);
+    } while (dt_read_symbol(&p->r, ","));
+    return expect(p, ")");
+}
+
+static dt_status *parse_row_form(parser *p) {
+    dt_row_form form = {.gradient = -1};
+    row_form_names names;
+    DT_TRY(expect_name(p, "the table's path", &form.table));
+    DT_TRY(parse_named(p, "of", false, &names.of));
+    DT_TRY(parse_named(p, "indices", false, &names.indices));
+    DT_TRY(expect_int(p, "the number of a result", &form.index));
+    DT_TRY(parse_named(p, "step", false, &names.step));
+    DT_TRY(expect_int(p, "the number of an input", &form.rows));
+    if (dt_read_keyword(&p->r, "gradient")) {
+        DT_TRY(expect_int(p, "the number of a result", &form.gradient));
+        if (!dt_read_keyword(&p->r, "numbers")) return dt_reader_error(&p->r, "expected numbers");
+        DT_TRY(expect_int(p, "the number of a result", &form.first_number));
+        DT_TRY(expect_int(p, "how many numbers there are", &form.n_numbers));
+    }
+    DT_TRY(parse_named(p, "sum", true, &names.sum));
+    DT_TRY(parse_named(p, "update", form.gradient < 0, &names.update));
+    DT_TRY(parse_slots(p, &form));
+    if (dt_read_keyword(&p->r, "moves") && !dt_read_string(&p->r, &form.moves)) return dt_reader_error(&p->r, "expected a text in quotes");
+    DT_TRY(parse_own_location(p, &form.location));
+    dt_list_push(p->r.arena, &p->module->row_forms, form);
+    dt_list_push(p->r.arena, &p->row_forms, names);
+    return NULL;
+}
+
+static dt_status *parse_row_init(parser *p) { return expect_name(p, "a function's name", &p->row_init); }
+
+static dt_status *resolve(parser *p, const char *who, const char *name, dt_function **function) {
     *function = NULL;
     if (name == NULL) return NULL;
     *function = dt_module_find_function(p->module, name);
-    return *function != NULL ? NULL : dt_reader_error(&p->r, "a step names the function %s, which does not exist", name);
+    return *function != NULL ? NULL : dt_reader_error(&p->r, "%s names the function %s, which does not exist", who, name);
+}
+
+static dt_status *resolve_all(parser *p) {
+    for (size_t i = 0; i < p->steps.n; i++) {
+        DT_TRY(resolve(p, "a step", p->steps.items[i].function, &p->module->steps.items[i].function));
+        DT_TRY(resolve(p, "a step", p->steps.items[i].report, &p->module->steps.items[i].report));
+    }
+    for (size_t i = 0; i < p->row_forms.n; i++) {
+        const row_form_names *names = &p->row_forms.items[i];
+        dt_row_form *form = &p->module->row_forms.items[i];
+        DT_TRY(resolve(p, "a row form", names->of, &form->of));
+        DT_TRY(resolve(p, "a row form", names->indices, &form->indices));
+        DT_TRY(resolve(p, "a row form", names->step, &form->step));
+        DT_TRY(resolve(p, "a row form", names->sum, &form->sum));
+        DT_TRY(resolve(p, "a row form", names->update, &form->update));
+    }
+    return resolve(p, "row_init", p->row_init, &p->module->row_init);
 }
 
 /* ---- functions ---- */
@@ -386,12 +455,13 @@ static dt_status *parse_items(parser *p) {
     static const struct {
         const char *keyword;
         dt_status *(*parse)(parser *p);
-    } items[] = {{"file", parse_file},   {"variable", parse_variable}, {"pipeline", parse_pipeline},
-                 {"layer", parse_layer}, {"step", parse_step},         {"function", parse_function}};
+    } items[] = {{"file", parse_file}, {"variable", parse_variable}, {"pipeline", parse_pipeline}, {"layer", parse_layer},
+                 {"step", parse_step}, {"row_init", parse_row_init}, {"row_form", parse_row_form}, {"function", parse_function}};
     while (!dt_read_end(&p->r)) {
         size_t i = 0;
         while (i < sizeof items / sizeof *items && !dt_read_keyword(&p->r, items[i].keyword)) i++;
-        if (i == sizeof items / sizeof *items) return dt_reader_error(&p->r, "expected file, variable, pipeline, layer, step or function");
+        if (i == sizeof items / sizeof *items)
+            return dt_reader_error(&p->r, "expected file, variable, pipeline, layer, step, row_init, row_form or function");
         DT_TRY(items[i].parse(p));
     }
     return NULL;
@@ -406,10 +476,7 @@ dt_status *dt_module_parse(dt_arena *arena, const char *name, const char *source
     p.module = dt_module_create(arena, program);
     if (dt_read_keyword(&p.r, "capacity") && !dt_read_int(&p.r, &p.module->capacity)) return dt_reader_error(&p.r, "expected a number of rows");
     DT_TRY(parse_items(&p));
-    for (size_t i = 0; i < p.steps.n; i++) {
-        DT_TRY(resolve(&p, p.steps.items[i].function, &p.module->steps.items[i].function));
-        DT_TRY(resolve(&p, p.steps.items[i].report, &p.module->steps.items[i].report));
-    }
+    DT_TRY(resolve_all(&p));
     *module = p.module;
     return NULL;
 }

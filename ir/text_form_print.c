@@ -151,6 +151,36 @@ static void print_step(dt_text *text, const dt_step *step) {
     dt_text_append(text, "\n");
 }
 
+static void print_named(dt_text *text, const char *what, const dt_function *function) {
+    if (function == NULL) return;
+    dt_text_format(text, "%s ", what);
+    dt_print_name(text, function->name);
+}
+
+static void print_row_form(dt_text *text, const dt_row_form *form) {
+    dt_text_append(text, "row_form ");
+    dt_print_string(text, form->table);
+    print_named(text, " of", form->of);
+    print_named(text, " indices", form->indices);
+    dt_text_format(text, " %d", form->index);
+    print_named(text, " step", form->step);
+    dt_text_format(text, " %d", form->rows);
+    if (form->gradient >= 0) dt_text_format(text, " gradient %d numbers %d %d", form->gradient, form->first_number, form->n_numbers);
+    print_named(text, " sum", form->sum);
+    print_named(text, " update", form->update);
+    for (size_t s = 0; s < form->slots.n; s++) {
+        dt_text_append(text, s == 0 ? " slots(" : ", ");
+        dt_print_string(text, form->slots.items[s]);
+    }
+    if (form->slots.n > 0) dt_text_append(text, ")");
+    if (form->moves != NULL) {
+        dt_text_append(text, " moves ");
+        dt_print_string(text, form->moves);
+    }
+    print_location(text, form->location);
+    dt_text_append(text, "\n");
+}
+
 void dt_module_print(dt_text *text, const dt_module *module) {
     dt_text_append(text, "module ");
     dt_print_name(text, module->name);
@@ -164,5 +194,8 @@ void dt_module_print(dt_text *text, const dt_module *module) {
     for (size_t i = 0; i < module->pipelines.n; i++) print_pipeline(text, &module->pipelines.items[i]);
     for (size_t i = 0; i < module->layers.n; i++) print_layer(text, &module->layers.items[i]);
     for (size_t i = 0; i < module->steps.n; i++) print_step(text, &module->steps.items[i]);
+    print_named(text, "row_init", module->row_init);
+    if (module->row_init != NULL) dt_text_append(text, "\n");
+    for (size_t i = 0; i < module->row_forms.n; i++) print_row_form(text, &module->row_forms.items[i]);
     for (size_t i = 0; i < module->functions.n; i++) dt_function_print(text, module->functions.items[i]);
 }

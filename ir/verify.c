@@ -110,6 +110,21 @@ static dt_status *verify_function(dt_arena *scratch, dt_function *function) {
     return dt_bodies_verify(scratch, function);
 }
 
+/* Of its functions, inputs and results there are those that it names. */
+static dt_status *verify_row_form(const dt_module *module, const dt_row_form *form) {
+    bool is_sound = dt_module_find_variable(module, form->table) != NULL && form->index >= 0 && (size_t)form->index < form->indices->results.n &&
+                    form->rows >= 0 && (size_t)form->rows < form->step->inputs.n && form->gradient >= -1 && form->first_number >= 0 &&
+                    form->n_numbers >= 0 && (form->gradient < 0) == (form->update == NULL);
+    if (is_sound && form->gradient >= 0) {
+        size_t n_results = form->step->results.n, n_numbers = (size_t)form->n_numbers, n_tables = 1 + form->slots.n;
+        is_sound = (size_t)form->gradient < n_results && (size_t)form->first_number + n_numbers <= n_results && form->update->results.n == n_tables &&
+                   form->update->inputs.n == n_tables + 1 + n_numbers &&
+                   (form->sum == NULL || (form->sum->results.n == 1 && form->sum->inputs.n == 1 + n_numbers));
+        for (size_t s = 0; s < form->slots.n; s++) is_sound &= dt_module_find_variable(module, form->slots.items[s]) != NULL;
+    }
+    return is_sound ? NULL : dt_error(DT_INTERNAL, "the row form of %s for %s does not fit its functions", form->of->name, form->table);
+}
+
 static dt_status *verify_module(dt_arena *scratch, dt_module *module) {
     for (size_t i = 0; i < module->functions.n; i++) {
         if (dt_module_find_function(module, module->functions.items[i]->name) != module->functions.items[i])
@@ -119,6 +134,7 @@ static dt_status *verify_module(dt_arena *scratch, dt_module *module) {
     for (size_t i = 0; i < module->variables.n; i++)
         if (dt_module_find_variable(module, module->variables.items[i].path) != &module->variables.items[i])
             return dt_error(DT_INTERNAL, "there are two variables %s", module->variables.items[i].path);
+    for (size_t i = 0; i < module->row_forms.n; i++) DT_TRY(verify_row_form(module, &module->row_forms.items[i]));
     for (size_t i = 0; i < module->steps.n; i++)
         if (module->steps.items[i].function == NULL || (size_t)module->steps.items[i].n_aggregates > module->steps.items[i].function->results.n)
             return dt_error(DT_INTERNAL, "step %s: its function returns fewer values than it has aggregates", module->steps.items[i].name);

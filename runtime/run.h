@@ -34,6 +34,7 @@ typedef struct dt_run_options {
     bool no_libraries;       /* on a GPU: --library none */
     bool fast_sums;          /* --reduce fast */
     bool shard_optimizer;    /* of train */
+    dt_by_rows by_rows;      /* of train */
     double deadline_seconds; /* 0: not said */
     dt_processes *processes; /* of the run, each of which makes this call; NULL: this is the only one */
     int64_t timeline_steps;  /* that are to be recorded; 0: none */

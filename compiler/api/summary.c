@@ -193,6 +193,27 @@ static void print_step(dt_text *text, const dt_compilation *compilation, const d
     print_crossings(text, plan);
 }
 
+/* ---- tables of which steps take rows ---- */
+
+static void print_tables(dt_text *text, const dt_compilation *compilation) {
+    const dt_module *module = compilation->module;
+    if (module->row_forms.n + compilation->dense_tables.n > 0) dt_text_append(text, "\n");
+    for (size_t i = 0; i < module->row_forms.n; i++) {
+        const dt_row_form *form = &module->row_forms.items[i];
+        dt_text_format(text, "rows         %s takes rows of %s ", form->of->name, form->table);
+        dt_shape_print(text, DT_F32, dt_module_find_variable(module, form->table)->shape);
+        if (form->gradient < 0)
+            dt_text_append(text, "\n");
+        else if (form->moves == NULL)
+            dt_text_append(text, "; update by rows: yes, with equal bits\n");
+        else
+            dt_text_format(text, "; update by rows: only with `dtrun train --lazy-rows`, for the update of a row without a gradient %s\n",
+                           form->moves);
+    }
+    for (size_t i = 0; i < compilation->dense_tables.n; i++)
+        dt_text_format(text, "rows         %s as a whole: %s\n", compilation->dense_tables.items[i].path, compilation->dense_tables.items[i].why);
+}
+
 /* ---- what the caller keeps ---- */
 
 /* What a summary is made of. */
@@ -291,6 +312,7 @@ static dt_status *work(dt_api_call *call, void *context) {
     print_layers(arena, &text, module);
     int64_t shared_bytes = print_parameters(&text, module);
     for (size_t i = 0; i < module->steps.n; i++) print_step(&text, &compilation, &module->steps.items[i], flops[i], shared_bytes);
+    print_tables(&text, &compilation);
     return dt_api_keep(keep_all, &(found){&compilation, flops, &text}, context);
 }
 

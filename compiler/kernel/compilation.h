@@ -23,6 +23,12 @@ typedef struct dt_warning {
     const char *message;  /* a sentence */
 } dt_warning;
 
+/* A large table that some step takes rows of, and that has no row forms (compiler/passes/rows.c). */
+typedef struct dt_dense_table {
+    const char *path;
+    const char *why; /* a sentence */
+} dt_dense_table;
+
 typedef struct dt_compilation {
     dt_arena *arena;
     dt_module *module;
@@ -35,6 +41,7 @@ typedef struct dt_compilation {
     DT_LIST(dt_location)
     locations; /* index expressions that kernels check, by the `location` they count a bad index with: "locations" of the manifest */
     DT_LIST(dt_warning) warnings;
+    DT_LIST(dt_dense_table) dense_tables;
 } dt_compilation;
 
 /* One pass. Rewrites `compilation`; on error the compilation is no longer usable. */

@@ -113,7 +113,7 @@ void dt_plan_print_summary(dt_text *text, const dt_plan *plan) {
     print_space(text, plan, plan->bytes.partial, plan->gathered.partial, " for each open sum, ");
     print_space(text, plan, plan->bytes.replica, plan->gathered.replica, " for each microbatch, ");
     dt_text_format(text, "%lld rows of it at most\n", (long long)plan->microbatch_rows);
-    if (plan->function->role == DT_ROLE_STEP) {
+    if (dt_function_role_has_rows(plan->function->role)) {
         dt_text_append(text, " arithmetic: ");
         dt_flops_print(text, flops_of_kernels(plan));
         dt_text_append(text, ", as computed\n");

@@ -16,6 +16,7 @@
     X(SHRINK, "shrink", "only what is read is computed")                                                                                             \
     X(SINK, "sink", "biases and relus after poolings, where fewer elements are left")                                                                \
     X(HOIST, "hoist", "products that need not be computed in each iteration of a scan leave it")                                                     \
+    X(ROWS, "rows", "steps that take rows of a large table have forms that touch these rows alone")                                                  \
     X(FUSE, "fuse", "ops share loops and kernels")                                                                                                   \
     X(LIBRARY, "library", "on GPUs, products and convolutions left to vendors' libraries: --library none")                                           \
     X(EPILOGUES, "epilogues", "after products left to libraries, gelu and gradients too, in the same call")                                          \

@@ -18,7 +18,7 @@ enum {
 bool dt_fusion_is_replicated(const dt_fusion *f, const dt_value *value) {
     const dt_value *loop = f->bodies[value->id];
     if (loop != NULL) return f->is_replicated[loop->id];
-    return value->distribution.kind == DT_REPLICATED || f->plan->function->role != DT_ROLE_STEP;
+    return value->distribution.kind == DT_REPLICATED || !dt_function_role_has_rows(f->plan->function->role);
 }
 
 bool dt_fusion_is_on(const dt_fusion *f) { return dt_switch_is_on(f->compilation->off, DT_SWITCH_FUSE); }

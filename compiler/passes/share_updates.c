@@ -357,7 +357,7 @@ static void share_plan(const sharing *s, const dt_share *of_variables) {
 
 /* ---- the pass ---- */
 
-static bool has_variables(const dt_plan *plan) { return plan->function->role == DT_ROLE_INIT || plan->function->role == DT_ROLE_STEP; }
+static bool has_variables(const dt_plan *plan) { return plan->function->role == DT_ROLE_INIT || dt_function_role_has_rows(plan->function->role); }
 
 dt_status *dt_pass_share_updates(dt_compilation *compilation) {
     dt_arena *arena = compilation->arena;

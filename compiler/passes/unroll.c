@@ -197,7 +197,7 @@ static bool is_inner(const dt_value *loop) {
 
 /* What all replicas compute alike leaves a loop that they run each for themselves: they would all write it to the memory that they share. */
 static bool shares_what_leaves(const dt_value *loop) {
-    if (loop->function->role != DT_ROLE_STEP || dt_loop_is_replicated(loop)) return false;
+    if (!dt_function_role_has_rows(loop->function->role) || dt_loop_is_replicated(loop)) return false;
     dt_value **bodies = DT_NEW_ARRAY(loop->function->module->arena, dt_value *, loop->function->next_id);
     dt_function_find_bodies(loop->function, bodies);
     for (const dt_value *value = dt_loop_end(loop)->next; value != NULL; value = value->next)

@@ -123,6 +123,18 @@ static void say_gathered(dt_text *text, const dt_artifact *artifact) {
         in_mib(bytes.shared), in_mib(bytes.core), in_mib(bytes.replica), in_mib(bytes.partial));
 }
 
+static void say_row_form(dt_text *text, const dt_artifact *artifact, const dt_artifact_row_form *form) {
+    const dt_artifact_variable *table = &artifact->variables[form->table];
+    dt_text_format(text, "rows: %s takes rows of %s ", artifact->functions[form->of].name, table->path);
+    dt_text_append_type(text, table->tensor.dtype, table->tensor.n_dims, table->tensor.dims);
+    if (form->update >= 0)
+        dt_text_format(text, "; update by rows: %s%s",
+                       form->moves == NULL ? "yes, with equal bits"
+                                           : "only with `dtrun train --lazy-rows`, for the update of a row without a gradient ",
+                       form->moves == NULL ? "" : form->moves);
+    dt_text_append(text, "\n");
+}
+
 void dt_about_artifact(const dt_artifact *artifact, dt_text *text) {
     dt_artifact_bytes bytes = dt_artifact_memory(artifact);
     dt_text_format(text, "%s: %s, compiled by %s (LLVM %s)", artifact->path, artifact->name, artifact->compiler, artifact->llvm);
@@ -142,4 +154,5 @@ void dt_about_artifact(const dt_artifact *artifact, dt_text *text) {
     say_launch_values(text, artifact);
     for (int i = 0; i < artifact->n_pipelines; i++) say_pipeline(text, &artifact->pipelines[i]);
     for (int i = 0; i < artifact->n_steps; i++) say_step(text, artifact, &artifact->steps[i]);
+    for (int i = 0; i < artifact->n_row_forms; i++) say_row_form(text, artifact, &artifact->row_forms[i]);
 }

@@ -332,7 +332,8 @@ static dt_artifact_bytes most_of_functions(const dt_artifact *artifact, bool gat
 
 dt_artifact_bytes dt_artifact_memory(const dt_artifact *artifact) {
     dt_artifact_bytes bytes = most_of_functions(artifact, false);
-    for (int i = 0; i < artifact->n_variables; i++) bytes.shared += artifact->variables[i].bytes;
+    for (int i = 0; i < artifact->n_variables; i++)
+        if (!artifact->variables[i].by_rows) bytes.shared += artifact->variables[i].bytes;
     bytes.replica *= dt_artifact_microbatches(artifact, artifact->capacity);
     return bytes;
 }

@@ -55,6 +55,7 @@ typedef struct dt_artifact_variable {
     int64_t bytes;
     dt_share share;        /* of a slot that processes may share out */
     double launch_default; /* of a launch value: what the initialiser writes */
+    bool by_rows;          /* of artifact->by_rows: nobody has it as a whole */
 } dt_artifact_variable;
 
 /* A loop over tensors: the kernels of its body run `trips` times for each microbatch. */
@@ -171,6 +172,25 @@ typedef struct dt_artifact_step {
     const int64_t *report_starts; /* [n_reports + 1]: likewise among the values of its reports */
 } dt_artifact_step;
 
+/* A step for a table of which it takes rows alone, and which nobody needs as a whole (`dt_row_form` of the compiler). Inputs of `indices` are those
+ * of the step's function; inputs and results of `step` begin with these. All rows are f32. */
+typedef struct dt_artifact_row_form {
+    int table;         /* variable, [rows, width] */
+    int of;            /* function of the step as it is */
+    int indices, step; /* functions, which serve all tables of the step */
+    int index;         /* result of `indices`: [rows of the batch, ...], integers */
+    int rows;          /* input of `step`: a row of the table for each of these */
+    int64_t n_indices; /* for each row of the batch */
+    int gradient;      /* result of `step`, of the same type: what is added to the gradient of each; -1: the step leaves the table as it is */
+    int first_number, n_numbers; /* results of `step` without dimensions, the last inputs of `sum` and `update` */
+    int sum;                     /* function: a microbatch's gradient [B, width] -> what crosses; -1: that itself */
+    int update;                  /* function: table, slots, the sum over microbatches, all [B, width] -> table, slots */
+    int n_slots;
+    const int *slots;  /* variables of the table's type */
+    const char *moves; /* what the update does to a row without a gradient, for people; NULL: nothing, to the bit, with finite numbers not below 0 */
+    int location;      /* where an index out of range is counted; -1: not known */
+} dt_artifact_row_form;
+
 typedef enum dt_argument_kind {
     DT_ARGUMENT_INT,
     DT_ARGUMENT_FLOAT,
@@ -245,6 +265,10 @@ typedef struct dt_artifact {
     const void *constants; /* aligned to 64, with slack; NULL where there are none */
     int64_t constant_bytes;
     int64_t n_parameters, n_trainable; /* elements in variables of kind PARAMETER */
+    int n_row_forms;
+    const dt_artifact_row_form *row_forms; /* those of a step side by side */
+    const struct dt_artifact *by_rows; /* the same program for those who have rows of these tables alone: its steps and its initialiser are the row
+                                          forms, and steps NAME/indices follow; numbers of functions and variables are the same. NULL: no row forms */
     const dt_artifact_cuda *cuda;      /* NULL: it was compiled for processors alone */
     const void *weights;               /* [weight_bytes] that `dtc pack` has put in, a safetensors file; NULL: none */
     size_t weight_bytes;

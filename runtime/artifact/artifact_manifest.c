@@ -183,8 +183,8 @@ dt_status *dt_artifact_read_functions(dt_artifact_reader *reader, const dt_json 
     return check_unique(&array, names, artifact->n_functions);
 }
 
-/* The function that the member `key` names, of that role. */
-static dt_status *read_function_name(const dt_artifact_reader *reader, const dt_json *object, const char *key, dt_function_role role, int *function) {
+dt_status *dt_artifact_read_function_name(const dt_artifact_reader *reader, const dt_json *object, const char *key, dt_function_role role,
+                                          int *function) {
     const char *name;
     DT_TRY(dt_json_string(object, key, &name));
     *function = dt_artifact_find_function(reader->artifact, name);
@@ -207,7 +207,7 @@ static dt_status *read_argument(dt_artifact_reader *reader, const dt_json *item,
     } else if (dt_json_has(item, "function")) {
         argument->kind = DT_ARGUMENT_FUNCTION;
         DT_TRY(dt_artifact_read_name(reader, item, "function", &argument->string));
-        DT_TRY(read_function_name(reader, item, "function", DT_ROLE_EXAMPLE, &argument->function));
+        DT_TRY(dt_artifact_read_function_name(reader, item, "function", DT_ROLE_EXAMPLE, &argument->function));
     } else {
         argument->kind = DT_ARGUMENT_STRING;
         DT_TRY(dt_json_string(item, "string", &argument->string));
@@ -315,7 +315,7 @@ static dt_status *read_reports(dt_artifact_reader *reader, const dt_json *item, 
     step->report = -1;
     step->report_starts = DT_NEW_ARRAY(reader->arena, int64_t, 1);
     if (!dt_json_has(item, "report")) return step->n_reports == 0 ? NULL : dt_json_wrong(item, "reports, but no report function");
-    DT_TRY(read_function_name(reader, item, "report", DT_ROLE_REPORT, &step->report));
+    DT_TRY(dt_artifact_read_function_name(reader, item, "report", DT_ROLE_REPORT, &step->report));
     return check_report(reader, item, step);
 }
 
@@ -329,7 +329,7 @@ static dt_status *read_steps(dt_artifact_reader *reader, const dt_json *root) {
     for (dt_json item = dt_json_first(&array); item.value != NULL; dt_json_next(&item)) {
         dt_artifact_step *step = &steps[item.index];
         DT_TRY(dt_artifact_read_name(reader, &item, "name", &step->name));
-        DT_TRY(read_function_name(reader, &item, "function", DT_ROLE_STEP, &step->function));
+        DT_TRY(dt_artifact_read_function_name(reader, &item, "function", DT_ROLE_STEP, &step->function));
         DT_TRY(read_aggregates(reader, &item, step));
         DT_TRY(read_reports(reader, &item, step));
         DT_TRY(dt_json_bool(&item, "trains", &step->trains));
@@ -386,5 +386,6 @@ dt_status *dt_artifact_read_manifest(dt_artifact_reader *reader, const dt_json *
     DT_TRY(dt_artifact_read_functions(reader, root));
     DT_TRY(read_pipelines(reader, root));
     DT_TRY(read_steps(reader, root));
+    DT_TRY(dt_artifact_read_rows(reader, root));
     return dt_json_has(root, "cuda") ? dt_artifact_read_cuda(reader, root) : NULL;
 }

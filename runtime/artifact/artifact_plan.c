@@ -8,7 +8,7 @@
 #include <limits.h>
 #include <math.h>
 
-static bool is_step(const dt_artifact_function *function) { return function->role == DT_ROLE_STEP; }
+static bool is_step(const dt_artifact_function *function) { return dt_function_role_has_rows(function->role); }
 
 /* ---- buffers ---- */
 

@@ -1,7 +1,7 @@
 /* artifact_reader: what the parts of the artifact's reader share. Nobody else includes it.
  *
  * artifact.c holds the file (zip members, sums, versions), artifact_manifest.c what a program is made of, artifact_plan.c one function's plan,
- * artifact_loops.c its loops, artifact_cuda.c what there is for GPUs, artifact_library.c what libraries can do there. */
+ * artifact_loops.c its loops, artifact_rows.c row forms, artifact_cuda.c what there is for GPUs, artifact_library.c what libraries can do there. */
 #ifndef DT_RUNTIME_ARTIFACT_READER_H
 #define DT_RUNTIME_ARTIFACT_READER_H
 
@@ -54,6 +54,13 @@ dt_status *dt_artifact_read_variable_share(const dt_json *object, dt_artifact_va
 /* "locations" and "functions", into the reader's artifact. */
 dt_status *dt_artifact_read_locations(dt_artifact_reader *reader, const dt_json *root);
 dt_status *dt_artifact_read_functions(dt_artifact_reader *reader, const dt_json *root);
+
+/* The function that the member `key` names, of that role. */
+dt_status *dt_artifact_read_function_name(const dt_artifact_reader *reader, const dt_json *object, const char *key, dt_function_role role,
+                                          int *function);
+
+/* "row_forms" and "row_init", into the reader's artifact, of which all else but "cuda" has been read. */
+dt_status *dt_artifact_read_rows(dt_artifact_reader *reader, const dt_json *root);
 
 /* An array of indices below `limit`. */
 dt_status *dt_artifact_read_indices(dt_artifact_reader *reader, const dt_json *object, const char *key, int limit, int *n, const int **indices);

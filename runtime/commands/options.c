@@ -121,6 +121,8 @@ enum key {
     KEY_LIBRARY,
     KEY_REDUCE,
     KEY_SHARD_OPTIMIZER,
+    KEY_ROWS,
+    KEY_LAZY_ROWS,
     KEY_DEADLINE,
     KEY_REPLICAS,
     KEY_GLOBAL_BATCH,
@@ -238,6 +240,12 @@ static const struct {
     {TRAIN | BENCH,
      {"shard-optimizer", KEY_SHARD_OPTIMIZER, NULL, 0,
       "Over processes, each keeps a share of the optimizer's states and updates what they belong to (ZeRO-1). Same bits, same checkpoints", 2}},
+    {TRAIN,
+     {"rows", KEY_ROWS, NULL, 0,
+      "On CPUs, of a table of which steps take rows alone, update the rows that a batch names (`dtrun info` says of which). Same bits", 2}},
+    {TRAIN,
+     {"lazy-rows", KEY_LAZY_ROWS, NULL, 0,
+      "The same where the optimizer changes rows without a gradient as well, as Adam does: such a row changes when a batch names it. Other bits", 2}},
     {STEPS | DATA, {"replicas", KEY_REPLICAS, "V", 0, "Shards of the global batch, dealt to the devices (default: 1, resumed: the checkpoint's)", 2}},
     {STEPS | DATA,
      {"global-batch", KEY_GLOBAL_BATCH, "N", 0,
@@ -365,6 +373,8 @@ static error_t parse_run(int key, char *text, struct argp_state *state) {
     case KEY_EPOCH: run->epoch = number(text, 1, name, state); return 0;
     case KEY_DEVICES: run->devices = text; return 0;
     case KEY_LIBRARY: run->no_libraries = choice(text, "none", "auto", name, state); return 0;
+    case KEY_ROWS: run->by_rows = run->by_rows == DT_BY_ROWS_NOT ? DT_BY_ROWS_EXACTLY : run->by_rows; return 0;
+    case KEY_LAZY_ROWS: run->by_rows = DT_BY_ROWS_LAZILY; return 0;
     case KEY_SHARD_OPTIMIZER: run->shard_optimizer = true; return 0;
     case KEY_REDUCE: run->fast_sums = choice(text, "fast", "exact", name, state); return 0;
     case KEY_DEADLINE: run->deadline_seconds = (double)number(text, 1, name, state); return 0;

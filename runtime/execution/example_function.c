@@ -1,4 +1,4 @@
-/* example_function: see example_function.h. An instance is an executor with one microbatch of one row, on a core of its own. */
+/* example_function: see example_function.h. An instance is an executor with one microbatch, on a core of its own. */
 #include "runtime/execution/example_function.h"
 
 #include "base/arena.h"
@@ -33,8 +33,9 @@ static dt_status *create_guarded(dt_example_function *instance, const dt_kernels
     if (setjmp(guard) != 0) return dt_error(DT_RESOURCE_EXHAUSTED, "not enough memory to run %s", artifact->functions[instance->function].name);
     dt_arena_guard(instance->arena, &guard);
     *executor = (dt_executor){.kernels = kernels, .domain = &instance->domain};
+    int64_t rows = dt_function_role_has_rows(artifact->functions[instance->function].role) ? artifact->microbatch_rows : 1;
     executor->memory = (dt_executor_memory){
-        .artifact = artifact, .domain = &instance->domain, .n_microbatches = 1, .n_together = 1, .n_all_microbatches = 1, .rows = {1, 1, 1}};
+        .artifact = artifact, .domain = &instance->domain, .n_microbatches = 1, .n_together = 1, .n_all_microbatches = 1, .rows = {rows, 1, rows}};
     DT_TRY(dt_device_open(&dt_device_cpu, 0, 1, &executor->device));
     instance->domain = (dt_memory_domain){.device = executor->device, .n_executors = 1, .n_shares = 1};
     dt_memory_domain_lay_out(&instance->domain, artifact, 1, instance->function, instance->arena);
@@ -76,11 +77,8 @@ void dt_example_function_destroy(dt_example_function *instance) {
     dt_release(instance);
 }
 
-void dt_example_function_call(dt_example_function *instance, const void *const *inputs, int64_t counter, int64_t seed) {
-    dt_run_values values = {.function = instance->function,
-                            .inputs = inputs,
-                            .launch = {.valid = 1, .global_batch = 1, .replicas = 1, .epochs = 1, .counter = counter, .seed = seed},
-                            .step = dt_example_function_plan(instance)->name};
+static void call(dt_example_function *instance, const void *const *inputs, dt_launch launch) {
+    dt_run_values values = {.function = instance->function, .inputs = inputs, .launch = launch, .step = dt_example_function_plan(instance)->name};
     dt_status *status = dt_executor_start(&instance->executor, &values);
     assert(status == NULL); /* a cpu runs its calls, and nothing crosses replicas */
     dt_status_free(status);
@@ -89,6 +87,14 @@ void dt_example_function_call(dt_example_function *instance, const void *const *
         const dt_artifact_buffer *buffer = &plan->buffers[plan->results[i].buffer];
         if (buffer->space == DT_MEMORY_INPUT) instance->results[i] = inputs[buffer->input];
     }
+}
+
+void dt_example_function_call(dt_example_function *instance, const void *const *inputs, int64_t counter, int64_t seed) {
+    call(instance, inputs, (dt_launch){.valid = 1, .global_batch = 1, .replicas = 1, .epochs = 1, .counter = counter, .seed = seed});
+}
+
+void dt_example_function_call_rows(dt_example_function *instance, const void *const *inputs, int64_t rows) {
+    call(instance, inputs, (dt_launch){.valid = rows, .global_batch = rows, .replicas = 1, .epochs = 1});
 }
 
 const void *dt_example_function_result(const dt_example_function *instance, int i) { return instance->results[i]; }

@@ -1,7 +1,7 @@
 /* example_function: one compiled function run on the host, outside of any step.
  *
- * Pipelines run their maps and filters with it (one example in, one example out), reports their arithmetic on totals. An instance owns the
- * memory that its plan asks for; a thread that wants to run the same function beside another makes its own instance. */
+ * Pipelines run their maps and filters with it (one example in, one example out), reports their arithmetic on totals, tables the updates of their
+ * rows. An instance owns the memory that its plan asks for; a thread that wants to run the same function beside another makes its own instance. */
 #ifndef DT_RUNTIME_EXECUTION_EXAMPLE_FUNCTION_H
 #define DT_RUNTIME_EXECUTION_EXAMPLE_FUNCTION_H
 
@@ -11,7 +11,7 @@
 
 typedef struct dt_example_function dt_example_function;
 
-/* `function` is an index in the artifact of `kernels`, of role EXAMPLE or REPORT. The kernels must outlive the instance. */
+/* `function` is an index in the artifact of `kernels`, of role EXAMPLE, REPORT or ROWS. The kernels must outlive the instance. */
 dt_status *dt_example_function_create(const dt_kernels *kernels, int function, dt_example_function **instance);
 void dt_example_function_destroy(dt_example_function *instance); /* NULL is allowed */
 
@@ -21,6 +21,9 @@ void dt_example_function_destroy(dt_example_function *instance); /* NULL is allo
  * seed     launch.seed: the run's seed hashed with the epoch
  * Threads  one at a time an instance; instances are independent. */
 void dt_example_function_call(dt_example_function *instance, const void *const *inputs, int64_t counter, int64_t seed);
+
+/* The same of a function of role ROWS: inputs of so many rows, 1 to the microbatch_rows of the artifact, which its results have as well. */
+void dt_example_function_call_rows(dt_example_function *instance, const void *const *inputs, int64_t rows);
 
 /* Result i of the last call, dense, tensor.row_bytes long, with slack. Valid until the next call; a result that is an input is that input itself. */
 const void *dt_example_function_result(const dt_example_function *instance, int i);

@@ -80,8 +80,9 @@ void dt_numerics_begin(dt_executor *executor, const dt_run_values *values) {
         look(executor, (dt_numerics){.place = DT_NUMERICS_INPUT, .segment = -2, .position = i, .index = i}, &function->inputs[i], NULL,
              values->inputs[i], n_rows, executor->first_row);
     for (int v = 0; v < artifact->n_variables && function->role != DT_ROLE_INIT; v++)
-        look(executor, (dt_numerics){.place = DT_NUMERICS_VARIABLE, .segment = -1, .position = v, .index = v}, &artifact->variables[v].tensor, NULL,
-             memory->domain->memory + memory->domain->variables[v], 0, 0);
+        if (!artifact->variables[v].by_rows)
+            look(executor, (dt_numerics){.place = DT_NUMERICS_VARIABLE, .segment = -1, .position = v, .index = v}, &artifact->variables[v].tensor,
+                 NULL, memory->domain->memory + memory->domain->variables[v], 0, 0);
 }
 
 /* All buffers of the kernel hold something by now; those that it only reads were looked at when they were written. A microbatch without rows leaves

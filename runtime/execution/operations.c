@@ -22,7 +22,7 @@ typedef struct builder {
 } builder;
 
 /* Only a step runs for each microbatch; everything else once. */
-static int n_microbatches(const builder *in) { return in->function->role == DT_ROLE_STEP ? in->memory->n_microbatches : 1; }
+static int n_microbatches(const builder *in) { return dt_function_role_has_rows(in->function->role) ? in->memory->n_microbatches : 1; }
 
 static const dt_artifact_step *step_of(const dt_artifact *artifact, int function) {
     for (int s = 0; s < artifact->n_steps; s++)

@@ -13,6 +13,7 @@
 #include "runtime/execution/agreement.h"
 #include "runtime/execution/executor.h"
 #include "runtime/execution/numerics.h"
+#include "runtime/execution/row_tables.h"
 #include "runtime/execution/shared_variable.h"
 #include "runtime/threads/clock.h"
 #include "runtime/threads/thread_pool.h"
@@ -20,14 +21,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-static const double DEFAULT_DEADLINE_SECONDS = 600;
-enum {
-    MOST_REPLICAS = 1 << 20,
-    MOST_MICROBATCHES = 1 << 24
-};
-/* The depth of a reduction depends on the number of microbatches: on a GPU these are as many as replicas, for a plan for GPUs has one a replica. */
-_Static_assert(MOST_REPLICAS <= 1 << DT_REDUCTION_DEPTH, "a GPU's reduction has room for the sums of all replicas");
 
 struct dt_session {
     dt_arena *arena; /* of the executors and what they run */
@@ -47,6 +40,7 @@ struct dt_session {
     int n_domains;
     dt_memory_domain *domains; /* [n_domains] one, where the devices share memory; else one an executor */
     dt_thread_pool *pool;
+    dt_row_tables *rows; /* of tables; NULL: all are variables like others */
     dt_run_values running; /* what the pool works on */
     bool failed;
 
@@ -66,12 +60,11 @@ struct dt_session {
     int staged_step;
 };
 
-dt_session_options dt_session_options_default(void) {
-    return (dt_session_options){.devices = "cpu", .replicas = 1, .epochs = 1, .deadline_seconds = DEFAULT_DEADLINE_SECONDS};
-}
-
 /* Which functions it has memory for. */
-static int wanted(const dt_session *session) { return session->options.forward_only ? DT_FORWARD_FUNCTIONS : DT_ALL_FUNCTIONS; }
+static int wanted(const dt_session *session) {
+    const dt_session_options *options = &session->options;
+    return options->initial_only ? DT_INITIAL_FUNCTIONS : options->forward_only ? DT_FORWARD_FUNCTIONS : DT_ALL_FUNCTIONS;
+}
 
 /* ---- the group ---- */
 
@@ -124,33 +117,6 @@ bool dt_session_leads(const dt_session *session) { return session->process == 0;
 
 /* ---- creating: what is asked for ---- */
 
-dt_status *dt_session_program(const dt_artifact *artifact, bool is_gpu, const dt_artifact **program) {
-    *program = artifact;
-    if (!is_gpu) return NULL;
-    if (artifact->cuda == NULL)
-        return dt_artifact_suggest(dt_error(DT_FAILED_PRECONDITION, "%s holds no code for GPUs; compile it for them", artifact->path), artifact,
-                                   "--target", "cuda");
-    *program = artifact->cuda->program;
-    return NULL;
-}
-
-dt_status *dt_session_check_shape(const dt_artifact *artifact, int64_t replicas, int64_t rows) {
-    if (replicas < 1 || replicas > MOST_REPLICAS)
-        return dt_error(DT_INVALID_ARGUMENT, "--replicas %" PRId64 ": the number of replicas is 1 to %d", replicas, MOST_REPLICAS);
-    if (rows < 1) return dt_error(DT_INVALID_ARGUMENT, "%" PRId64 " rows a replica: there must be at least one", rows);
-    if (rows > artifact->capacity) {
-        char wanted[24];
-        snprintf(wanted, sizeof wanted, "%" PRId64, rows);
-        dt_status *status = dt_error(DT_INVALID_ARGUMENT, "%s rows a replica, but %s was compiled for at most %" PRId64 "; compile it again", wanted,
-                                     artifact->path, artifact->capacity);
-        return dt_artifact_suggest(status, artifact, "--batch", wanted);
-    }
-    if (dt_artifact_microbatches(artifact, rows) * replicas > MOST_MICROBATCHES)
-        return dt_error(DT_INVALID_ARGUMENT, "%" PRId64 " replica%s of %" PRId64 " rows in microbatches of %" PRId64 ": more than %d of them",
-                        replicas, dt_plural(replicas), rows, artifact->microbatch_rows, MOST_MICROBATCHES);
-    return NULL;
-}
-
 /* Of all GPUs as many as there are replicas; where there are several processes one for each. */
 static dt_status *choose_gpus(dt_session *session) {
     int n_present;
@@ -167,7 +133,10 @@ static dt_status *choose_gpus(dt_session *session) {
 static dt_status *check_options(dt_session *session) {
     dt_session_options *options = &session->options;
     DT_TRY(dt_device_spec_parse(options->devices != NULL ? options->devices : "cpu", &session->spec));
-    DT_TRY(dt_session_program(session->artifact, session->spec.kind->is_gpu, &session->artifact));
+    if (options->by_rows)
+        DT_TRY(dt_row_tables_program(session->artifact, options, session->spec.kind->is_gpu, &session->artifact));
+    else
+        DT_TRY(dt_session_program(session->artifact, session->spec.kind->is_gpu, &session->artifact));
     if (options->rows == 0) options->rows = session->artifact->capacity;
     DT_TRY(dt_session_check_shape(session->artifact, options->replicas, options->rows));
     if (session->spec.kind->n_present != NULL) DT_TRY(choose_gpus(session));
@@ -183,7 +152,7 @@ static dt_status *check_options(dt_session *session) {
                         ", or start fewer processes: mpirun -n %" PRId64,
                         session->n_processes, session->spec.n, dt_plural(session->spec.n), options->replicas, dt_plural(options->replicas),
                         (int64_t)session->spec.n * session->n_processes, options->replicas / session->spec.n);
-    if (!(options->deadline_seconds > 0)) options->deadline_seconds = DEFAULT_DEADLINE_SECONDS;
+    if (!(options->deadline_seconds > 0)) options->deadline_seconds = dt_session_options_default().deadline_seconds;
     return NULL;
 }
 
@@ -530,7 +499,8 @@ static dt_status *create_guarded(dt_session *session) {
     for (int e = 0; e < session->n_executors; e++) DT_TRY(dt_executor_prepare(&session->executors[e], wanted(session), session->arena));
     DT_TRY(compare_devices(session));
     DT_TRY(add_recorders(session));
-    return dt_thread_pool_create(session->n_executors, enter_device, session, &session->pool);
+    DT_TRY(dt_thread_pool_create(session->n_executors, enter_device, session, &session->pool));
+    return session->options.by_rows ? dt_row_tables_create(session->kernels, session, &session->rows) : NULL;
 }
 
 dt_status *dt_session_create(const dt_kernels *kernels, const dt_session_options *options, dt_session **session) {
@@ -568,6 +538,7 @@ static void stop_devices(dt_session *session) {
 
 void dt_session_destroy(dt_session *session) {
     if (session == NULL) return;
+    dt_row_tables_destroy(session->rows);
     dt_thread_pool_destroy(session->pool);
     stop_devices(session);
     dt_processes_settle(session->options.processes);
@@ -666,6 +637,7 @@ dt_status *dt_session_numerics_status(const dt_session *session) {
 
 dt_status *dt_session_initialize(dt_session *session) {
     if (session->options.forward_only) return initialize_elsewhere(session);
+    if (session->rows != NULL) DT_TRY(dt_row_tables_initialize(session->rows));
     const dt_artifact *artifact = session->artifact;
     for (int f = 0; f < artifact->n_functions; f++) {
         if (artifact->functions[f].role != DT_ROLE_INIT) continue;
@@ -717,12 +689,14 @@ dt_status *dt_session_start(dt_session *session, int step, const dt_batch *batch
     if (from_slot && (session->staged == NULL || session->staged_step != step))
         return dt_error(DT_FAILED_PRECONDITION, "%s: the batch to run has not been staged", about->name);
     session->began = dt_recorder_now(recorder_of(session));
-    session->step = step;
     session->batch = *batch;
+    if (session->rows != NULL) DT_TRY(dt_row_tables_begin(session->rows, step, &session->batch));
+    session->step = step;
+    const void *const *inputs = session->batch.inputs;
     if (from_slot) session->batch.inputs = session->staged;
     session->staged = NULL;
     session->running = (dt_run_values){
-        .function = about->function, .inputs = batch->inputs, .launch = launch_values(session, batch->rows, batch->counter), .step = about->name};
+        .function = about->function, .inputs = inputs, .launch = launch_values(session, batch->rows, batch->counter), .step = about->name};
     return start(session);
 }
 
@@ -730,6 +704,7 @@ dt_status *dt_session_finish(dt_session *session, dt_total *aggregates) {
     DT_TRY(finish(session));
     DT_TRY(collect_bad_index(session));
     DT_TRY(collect_numerics(session));
+    if (session->rows != NULL) DT_TRY(dt_row_tables_end(session->rows, session->step, &session->bad_index));
     record(session, DT_SPAN_STEP, session->running.step, session->began);
     if (session->options.timeline != NULL) session->options.timeline->n_steps_run++;
     if (aggregates != NULL) read_aggregates(session, &session->artifact->steps[session->step], aggregates);
@@ -859,7 +834,15 @@ dt_status *dt_session_bad_index_status(const dt_session *session) {
 
 /* ---- variables ---- */
 
-bool dt_session_has_variable(const dt_session *session, int variable) { return dt_memory_has_variable(session->artifact, wanted(session), variable); }
+/* Tables of which it has rows alone, and their slots, are another's. */
+static dt_session *session_of(const dt_session *session, int variable) {
+    bool is_table = session->artifact->variables[variable].by_rows;
+    return is_table ? dt_row_tables_session(session->rows) : (dt_session *)(uintptr_t)session;
+}
+
+bool dt_session_has_variable(const dt_session *session, int variable) {
+    return session->artifact->variables[variable].by_rows || dt_memory_has_variable(session->artifact, wanted(session), variable);
+}
 
 bool dt_session_has_whole_variable(const dt_session *session, int variable) {
     const dt_memory_domain *domain = &session->domains[0];
@@ -868,6 +851,7 @@ bool dt_session_has_whole_variable(const dt_session *session, int variable) {
 }
 
 const void *dt_session_variable_memory(const dt_session *session, int variable) {
+    session = session_of(session, variable);
     const dt_memory_domain *domain = &session->domains[0];
     bool is_there = domain->device->kind->reads_host && dt_session_has_whole_variable(session, variable);
     return is_there ? domain->memory + domain->variables[variable] : NULL;
@@ -875,6 +859,7 @@ const void *dt_session_variable_memory(const dt_session *session, int variable) 
 
 dt_status *dt_session_get_variable(dt_session *session, int device, int variable, void *data) {
     dt_progress_count(dt_processes_progress(session->options.processes));
+    session = session_of(session, variable);
     const dt_memory_domain *domain = session->executors[first_executor(session, device)].domain;
     dt_byte_range own = dt_memory_share(&session->artifact->variables[variable], domain->share, domain->n_shares);
     const char *memory = domain->memory + domain->variables[variable] + own.first;
@@ -883,6 +868,7 @@ dt_status *dt_session_get_variable(dt_session *session, int device, int variable
 
 dt_status *dt_session_set_variable(dt_session *session, int variable, const void *data) {
     dt_progress_count(dt_processes_progress(session->options.processes));
+    session = session_of(session, variable);
     for (int d = 0; d < session->n_domains; d++) {
         const dt_memory_domain *domain = &session->domains[d];
         dt_byte_range own = dt_memory_share(&session->artifact->variables[variable], domain->share, domain->n_shares);
@@ -967,7 +953,7 @@ void dt_session_print_sharing(const dt_session *session, dt_text *text) {
 }
 
 int64_t dt_session_memory_bytes(const dt_session *session) {
-    int64_t bytes = 0;
+    int64_t bytes = session->rows != NULL ? dt_session_memory_bytes(dt_row_tables_session(session->rows)) : 0;
     for (int d = 0; d < session->n_domains; d++)
         if (__builtin_add_overflow(bytes, domain_bytes(session, d), &bytes)) return INT64_MAX;
     return bytes;

@@ -25,6 +25,13 @@
 
 typedef struct dt_session dt_session;
 
+/* Whether all of a table is updated of which steps take rows, or the rows that a batch names. */
+typedef enum dt_by_rows {
+    DT_BY_ROWS_NOT,
+    DT_BY_ROWS_EXACTLY, /* with the bits that there are without; an error where the update changes rows without a gradient */
+    DT_BY_ROWS_LAZILY   /* such rows change when they are named next */
+} dt_by_rows;
+
 typedef struct dt_session_options {
     const char *devices; /* "cpu", "cpu:2", "cpu:2x4", "cuda:0", "null:1": see runtime/devices/spec.h */
     int64_t replicas;    /* V >= D */
@@ -39,6 +46,8 @@ typedef struct dt_session_options {
     int64_t host_bytes;      /* that the caller will take of the host's memory beside the session: they are to fit too */
     bool shard_optimizer;    /* each process has its share of the optimizer's states alone, and updates that */
     bool forward_only;       /* no memory for steps that train, nor for slots: neither may be asked for */
+    bool initial_only;       /* no memory for steps: it has variables, and runs the initialiser */
+    dt_by_rows by_rows;      /* on CPUs, in one process */
     bool fast_sums;          /* over processes: added up as the engine of the transport, or of the GPUs' link, likes, which promises no bits */
     dt_processes *processes; /* of the run, which outlive the session; NULL: this is the only one */
     dt_timeline *timeline;   /* gets a thread for each executor, each queue of a GPU, and one for `processes`; NULL: nothing is recorded */

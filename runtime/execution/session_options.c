@@ -1,0 +1,46 @@
+/* session_options: what a session may be asked for, before there is one. See session.h. */
+#include "abi/reduction.h"
+#include "base/text.h"
+#include "runtime/execution/session.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static const double DEFAULT_DEADLINE_SECONDS = 600;
+enum {
+    MOST_REPLICAS = 1 << 20,
+    MOST_MICROBATCHES = 1 << 24
+};
+/* The depth of a reduction depends on the number of microbatches: on a GPU these are as many as replicas, for a plan for GPUs has one a replica. */
+_Static_assert(MOST_REPLICAS <= 1 << DT_REDUCTION_DEPTH, "a GPU's reduction has room for the sums of all replicas");
+
+dt_session_options dt_session_options_default(void) {
+    return (dt_session_options){.devices = "cpu", .replicas = 1, .epochs = 1, .deadline_seconds = DEFAULT_DEADLINE_SECONDS};
+}
+
+dt_status *dt_session_program(const dt_artifact *artifact, bool is_gpu, const dt_artifact **program) {
+    *program = artifact;
+    if (!is_gpu) return NULL;
+    if (artifact->cuda == NULL)
+        return dt_artifact_suggest(dt_error(DT_FAILED_PRECONDITION, "%s holds no code for GPUs; compile it for them", artifact->path), artifact,
+                                   "--target", "cuda");
+    *program = artifact->cuda->program;
+    return NULL;
+}
+
+dt_status *dt_session_check_shape(const dt_artifact *artifact, int64_t replicas, int64_t rows) {
+    if (replicas < 1 || replicas > MOST_REPLICAS)
+        return dt_error(DT_INVALID_ARGUMENT, "--replicas %" PRId64 ": the number of replicas is 1 to %d", replicas, MOST_REPLICAS);
+    if (rows < 1) return dt_error(DT_INVALID_ARGUMENT, "%" PRId64 " rows a replica: there must be at least one", rows);
+    if (rows > artifact->capacity) {
+        char wanted[24];
+        snprintf(wanted, sizeof wanted, "%" PRId64, rows);
+        dt_status *status = dt_error(DT_INVALID_ARGUMENT, "%s rows a replica, but %s was compiled for at most %" PRId64 "; compile it again", wanted,
+                                     artifact->path, artifact->capacity);
+        return dt_artifact_suggest(status, artifact, "--batch", wanted);
+    }
+    if (dt_artifact_microbatches(artifact, rows) * replicas > MOST_MICROBATCHES)
+        return dt_error(DT_INVALID_ARGUMENT, "%" PRId64 " replica%s of %" PRId64 " rows in microbatches of %" PRId64 ": more than %d of them",
+                        replicas, dt_plural(replicas), rows, artifact->microbatch_rows, MOST_MICROBATCHES);
+    return NULL;
+}

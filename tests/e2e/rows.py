@@ -1,0 +1,88 @@
+"""Rows: a table of which steps take rows, trained by the rows that batches name. With sgd the bits are those of training with all of it, on any number
+of replicas, devices and cores, interrupted or not; Adam changes rows without a gradient, so it is refused but for --lazy-rows, which then is Adam on
+the rows of each batch, as NumPy computes it. An index out of range is told as ever."""
+import os
+import sys
+
+import numpy as np
+from safetensors.numpy import load_file
+
+sys.path.insert(0, os.path.join(os.environ["DT_SOURCE"], "tests/support"))
+from training import *  # noqa: E402,F403
+
+SOURCE = pathlib.Path(os.environ["DT_SOURCE"], "tests/programs/recommend.dt").read_text()
+DATA = FOLDER / "data"
+DATA.mkdir()
+numbers = np.random.default_rng(3)
+items = numbers.integers(0, 2000, (90, 3))
+items[:, 2] = np.where(numbers.random(90) < 0.4, items[:, 0], items[:, 2])  # a row twice in an example
+np.save(DATA / "user.npy", numbers.integers(0, 7, 90).astype(np.int32))  # and in many of a batch
+np.save(DATA / "items.npy", items)
+np.save(DATA / "rating.npy", numbers.normal(size=90).astype(np.float32))
+
+
+def weights(program, *flags, epochs=3, folder=None):
+    folder = folder or pathlib.Path(tempfile.mkdtemp(dir=FOLDER))
+    run = Run("train", program, "--data", DATA, "--epochs", epochs, "--checkpoint-dir", folder, *flags)
+    return (newest(folder) / "model.safetensors").read_bytes(), [e.get("loss") for e in run.all("epoch")]
+
+
+sgd, adam = compile_program(SOURCE, "sgd"), compile_program(SOURCE, "adam", "-Dadaptive=true")
+small = compile_program(SOURCE, "small", "--batch", "64", "-Dusers=5000", "-Ditems=5000")
+for program, replicas, devices in ((sgd, 1, ("cpu:1x1",)), (sgd, 5, ("cpu:1", "cpu:2x2")), (small, 2, ("cpu:2",))):
+    whole = weights(program, "--replicas", replicas)
+    for device in devices:
+        rows = weights(program, "--replicas", replicas, "--devices", device, "--rows")
+        check(rows == whole, f"{program}: other bits by rows, V = {replicas} on {device}")
+check(weights(sgd, "--replicas", 5, "--seed", 1)[0] != weights(sgd, "--replicas", 5)[0], "the comparison sees no difference")
+
+folder = FOLDER / "resumed"
+weights(sgd, "--rows", epochs=1, folder=folder)
+check(weights(sgd, "--resume", folder=folder)[0] == weights(sgd)[0], "other bits after a checkpoint of rows")
+
+about = subprocess.run(["dtrun", "info", adam], capture_output=True, text=True).stdout
+check("Taste/items/table f32[2000, 5]; update by rows: only with `dtrun train --lazy-rows`, for the update of a row without a gradient changes "
+      "adam/Taste/items/table/m" in about, about)
+check("update by rows: yes" in subprocess.run(["dtrun", "info", sgd], capture_output=True, text=True).stdout, "dtrun info")
+refused = Run("train", adam, "--data", DATA, "--rows", expect=1).error
+check("changes adam/Taste/users/table/m: with rows alone the bits are others, which `dtrun train --lazy-rows` accepts" in refused, refused)
+check("no row forms" in Run("train", compile_program(SOURCE, "none", "-O", "no-rows"), "--data", DATA, "--rows", expect=1).error, "no row forms")
+
+# ---- --lazy-rows: Adam on the rows of a batch ----
+LAZY = """
+use nn, optimizers
+data batches = npy("item.npy", "rating.npy") | batch(4)
+model Bag(item: i32[B]) -> f32[B, 2] {
+    param table: f32[100, 2] = constant(0.5)
+    return table[item]
+}
+step train(item: i32[B], rating: f32[B]) from batches {
+    minimize(square(sum(Bag(item), axis: 1) - rating), adam(0.1))
+}
+"""
+item, rating = np.array([3, 5, 3, 99, 5, 7, 7, 7, 3, 0, 1, 5], np.int32), np.linspace(-1, 2, 12).astype(np.float32)
+np.save(DATA / "item.npy", item)
+np.save(DATA / "rating.npy", rating)
+folder = FOLDER / "lazy"
+weights(compile_program(LAZY, "lazy"), "--lazy-rows", epochs=2, folder=folder)
+p, m, v = np.full((100, 2), 0.5), np.zeros((100, 2)), np.zeros((100, 2))
+for step in range(6):
+    batch = slice(4 * (step % 3), 4 * (step % 3) + 4)
+    g = np.zeros((100, 2))
+    np.add.at(g, item[batch], (2 * (p[item[batch]].sum(1) - rating[batch]) / 4)[:, None])
+    named = np.unique(item[batch])
+    m[named] += (g[named] - m[named]) * 0.1
+    v[named] += (g[named] ** 2 - v[named]) * 0.001
+    alpha = 0.1 * np.sqrt(1 - 0.999 ** (step + 1)) / (1 - 0.9 ** (step + 1))
+    p[named] -= alpha * m[named] / (np.sqrt(v[named]) + 1e-7)
+made = load_file(newest(folder) / "model.safetensors")["Bag/table"]
+np.testing.assert_allclose(made, p, rtol=2e-5)
+slots = load_file(newest(folder) / "optimizer.safetensors")
+np.testing.assert_allclose(slots["adam/Bag/table/v"], v, rtol=2e-5, atol=1e-9)
+
+# ---- an index out of range ----
+np.save(DATA / "item.npy", np.where(item == 99, 100, item))
+for flags in ((), ("--lazy-rows",)):
+    message = Run("train", compile_program(LAZY, "lazy"), "--data", DATA, *flags, expect=1).error
+    check("lazy.dt:6:12: train step 1, row 3: index 100 is not within 0 to 99" in message and "example 3 of epoch 0" in message, message)
+finish()
