@@ -24,6 +24,7 @@ foreach(library cjson minizip png jpeg protobuf-c utf8proc z nettle cmocka)
 endforeach()
 
 find_program(DT_PROTOC_C protoc-c REQUIRED)
+find_path(DT_HEADERS_zmq zmq.h REQUIRED) # its functions' types: dtrun loads the library when parameter servers are asked for (runtime/ps/zeromq.h)
 
 add_library(dt_dependencies INTERFACE)
 target_link_libraries(dt_dependencies INTERFACE ${DT_LIBRARY_cjson} ${DT_LIBRARY_minizip} ${DT_LIBRARY_png} ${DT_LIBRARY_jpeg}

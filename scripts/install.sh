@@ -9,6 +9,7 @@ case ${1-} in -*) sed -n '2,4p' "$0"; exit 2 ;; esac
 packages=(
     cmake ninja-build gcc libc6-dev
     llvm-19-dev zlib1g-dev libminizip-dev libpng-dev libjpeg62-turbo-dev libutf8proc-dev libcjson-dev nettle-dev libprotobuf-c-dev protobuf-c-compiler
+    libzmq3-dev
     libcmocka-dev python3 python3-venv graphviz
     dataset-fashion-mnist
     "$@"
