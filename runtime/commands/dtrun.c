@@ -164,7 +164,7 @@ static dt_status *open_mpi(void *unused, dt_transport **transport) {
 
 /* Each of several processes would write the same text, or the same files. */
 static bool writes_alone(const dtrun_call *call) {
-    static const char *const commands[] = {"generate", "data", "export"};
+    static const char *const commands[] = {"generate", "data", "export", "keys"};
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strcmp(call->command, commands[i]) == 0) return true;
     return false;
@@ -234,6 +234,7 @@ static dt_status *run_command(dtrun_call *call, dtrun_program *program, int *lau
     if (strcmp(call->command, "launch") == 0) return dtrun_launch(call, launched);
     if (strcmp(call->command, "export") == 0) return dtrun_export(call);
     if (strcmp(call->command, "report") == 0) return dtrun_report(call);
+    if (strcmp(call->command, "keys") == 0) return dtrun_keys(call);
     return run_program(call, program);
 }
 

@@ -14,7 +14,7 @@
 /* What the command line said. */
 typedef struct dtrun_call {
     const char *command;
-    const char *program; /* .dtx or .dt; of export: the weights; NULL: the command takes none */
+    const char *program; /* .dtx or .dt; of export: the weights; of keys: the folder; NULL: the command takes none */
     dt_run_options run;
     dt_log_format log_format;
     dt_kernels_options kernels;
@@ -73,6 +73,7 @@ dt_status *dtrun_bench(const dtrun_call *call, const dt_artifact *artifact);
 dt_status *dtrun_info(const dtrun_call *call, const dtrt_program *program);
 dt_status *dtrun_devices(void);
 dt_status *dtrun_export(const dtrun_call *call);
+dt_status *dtrun_keys(const dtrun_call *call);   /* program: the folder */
 dt_status *dtrun_report(const dtrun_call *call); /* run.inputs: folders; run.output: the page */
 /* *code: the exit status, where the launch itself did not fail. */
 dt_status *dtrun_launch(const dtrun_call *call, int *code);

@@ -25,6 +25,7 @@ enum command {
     GENERATE = 256,
     EXPORT = 512,
     REPORT = 1024,
+    KEYS = 2048,
     RUNS = TRAIN | EVALUATE | PREDICT,
     STEPS = RUNS | BENCH,        /* what runs steps of a program over examples */
     COMPUTES = STEPS | GENERATE, /* on devices */
@@ -108,6 +109,14 @@ static const struct {
      "  dtrun launch -n 4 --restarts 2 train fashion.dtx --replicas 8 --data /usr/share/datasets/fashion-mnist --checkpoint-dir ck\n"
      "  dtrun launch --hosts node1:2,node2:2 --restarts 2 train fashion.dtx --replicas 8 --data /shared/data --checkpoint-dir /shared/ck\n"
      "  dtrun launch -n 4 --mpirun-options \"--oversubscribe --bind-to none\" evaluate fashion.dtx --replicas 8 --checkpoint-dir ck"},
+    {"keys", KEYS, "keys, with which parameter servers and workers find one another and encrypt",
+     "Makes two pairs of keys in FOLDER, one for the servers of a run, one for its workers. Secret keys only you can read. Files that are there are "
+     "not "
+     "overwritten.\v"
+     "Servers need server.secret, server.public and allowed; workers need worker.secret, worker.public and server.public, and nothing else should "
+     "get to "
+     "their machines. `allowed` is a list of the workers' public keys, one a line: other workers may have pairs of their own.\n\n"
+     "  dtrun keys keys"},
     {"devices", DEVICES, "the devices of this machine", "Prints what --devices can name on this machine."},
 };
 enum {
@@ -413,6 +422,10 @@ static void check_together(dtrun_call *call, struct argp_state *state) {
         if (run->output == NULL) run->output = "report.html";
         return;
     }
+    if (strcmp(call->command, "keys") == 0) {
+        if (call->program == NULL) argp_error(state, "where to? A folder, which is made where it is not there");
+        return;
+    }
     if (call->program == NULL && strcmp(call->command, "devices") != 0) argp_error(state, "which program? A .dtx or a .dt");
     if (strcmp(call->command, "generate") == 0 && run->prompt == NULL) argp_error(state, "how does the text begin? --prompt TEXT");
     bool wants_folder = run->resume || run->checkpoint_every > 0 || run->keep > 0 || run->keep_best != NULL;
@@ -561,6 +574,7 @@ int dtrun_parse(int argc, char **argv, dtrun_call *call) {
                        : commands[command].command == DEVICES ? ""
                        : commands[command].command == EXPORT  ? "WEIGHTS"
                        : commands[command].command == REPORT  ? "LOGDIR..."
+                       : commands[command].command == KEYS    ? "FOLDER"
                                                               : "PROGRAM";
     struct argp argp = {.options = n > 0 ? options : NULL, .parser = parse, .args_doc = args, .doc = commands[command].about};
     char name[32];

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 enum {
-    DT_PS_MOST_FRAMES = 3
+    DT_PS_MOST_FRAMES = 8 /* ours have three at most, what ZeroMQ asks seven (zap.h) */
 };
 
 typedef struct dt_ps_frames {

@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "runtime/ps/socket_state.h"
+#include "runtime/ps/zap.h"
 #include "runtime/threads/clock.h"
 
 #include <assert.h>
@@ -62,6 +63,31 @@ static dt_status *set_bounds(const dt_ps_socket *socket, void *of, const char *a
     return zeromq_error(socket, "set an option of ZeroMQ's");
 }
 
+static dt_status *set_key(const dt_ps_socket *socket, void *of, int option, const dt_ps_key key) {
+    if (socket->zeromq.setsockopt(of, option, key, DT_PS_KEY_BYTES) == 0) return NULL;
+    return zeromq_error(socket, "set a key");
+}
+
+/* Who connects has to show that it has the secret of an allowed key. */
+static dt_status *guard(dt_ps_socket *socket) {
+    const dt_ps_keys *keys = socket->options.keys;
+    if (keys == NULL) return NULL;
+    DT_TRY(dt_ps_zap_open(&socket->zeromq, socket->context, &socket->zap));
+    DT_TRY(set(socket, socket->router, ZMQ_CURVE_SERVER, 1));
+    DT_TRY(set_key(socket, socket->router, ZMQ_CURVE_SECRETKEY, keys->own_secret));
+    if (socket->zeromq.setsockopt(socket->router, ZMQ_ZAP_DOMAIN, DT_PS_ZAP_DOMAIN, strlen(DT_PS_ZAP_DOMAIN)) == 0) return NULL;
+    return zeromq_error(socket, "set who may connect");
+}
+
+/* Shows the server that, and has it show that it is the server. */
+static dt_status *identify(const dt_ps_socket *socket, void *dealer) {
+    const dt_ps_keys *keys = socket->options.keys;
+    if (keys == NULL) return NULL;
+    DT_TRY(set_key(socket, dealer, ZMQ_CURVE_SERVERKEY, keys->server));
+    DT_TRY(set_key(socket, dealer, ZMQ_CURVE_PUBLICKEY, keys->own_public));
+    return set_key(socket, dealer, ZMQ_CURVE_SECRETKEY, keys->own_secret);
+}
+
 static dt_status *watch(dt_ps_socket *socket, void *of, void **monitor) {
     char name[64];
     snprintf(name, sizeof name, "inproc://monitor-%u", (unsigned)socket->n_monitors++);
@@ -73,7 +99,7 @@ static dt_status *watch(dt_ps_socket *socket, void *of, void **monitor) {
 
 /* Beyond this machine only with keys, or for those who have said that they know. */
 static dt_status *check_exposure(const dt_ps_socket *socket, const char *address) {
-    if (socket->options.insecure || dt_ps_address_is_loopback(address)) return NULL;
+    if (socket->options.insecure || socket->options.keys != NULL || dt_ps_address_is_loopback(address)) return NULL;
     return dt_error(
         DT_FAILED_PRECONDITION,
         "%s is beyond this machine, where anybody could read and change what is sent: --keys DIR encrypts it (dtrun keys DIR makes them), "
@@ -93,6 +119,7 @@ static dt_status *start_listening(dt_ps_socket *socket, const char *text) {
     DT_TRY(set_bounds(socket, socket->router, address));
     DT_TRY(set(socket, socket->router, ZMQ_ROUTER_MANDATORY, 1));
     DT_TRY(set(socket, socket->router, ZMQ_BACKLOG, BACKLOG));
+    DT_TRY(guard(socket));
     DT_TRY(watch(socket, socket->router, &socket->monitor));
     if (zeromq->bind(socket->router, address) != 0) return zeromq_error(socket, doing);
     if (zeromq->getsockopt(socket->router, ZMQ_LAST_ENDPOINT, socket->address, &n_bytes) != 0) return zeromq_error(socket, doing);
@@ -109,6 +136,7 @@ static dt_status *open_link(dt_ps_socket *socket, dt_ps_link *link) {
     if (link->dealer == NULL) return zeromq_error(socket, doing);
     DT_TRY(set_bounds(socket, link->dealer, link->address));
     DT_TRY(set(socket, link->dealer, ZMQ_RECONNECT_IVL, NEVER_MILLISECONDS)); /* switched off, it would drop what has arrived */
+    DT_TRY(identify(socket, link->dealer));
     DT_TRY(watch(socket, link->dealer, &link->monitor));
     if (zeromq->connect(link->dealer, link->address) != 0) return zeromq_error(socket, doing);
     link->connection.state = DT_PS_GREETING;
@@ -144,7 +172,7 @@ static dt_status *open_all(dt_ps_socket *socket, const dt_ps_socket_options *opt
     size_t n_servers = (size_t)socket->options.n_servers;
     socket->links = dt_allocate_zeroed(n_servers, sizeof *socket->links);
     socket->peers = dt_allocate_zeroed((size_t)socket->options.most_peers, sizeof *socket->peers);
-    socket->items = dt_allocate_zeroed(2 + 2 * n_servers, sizeof *socket->items);
+    socket->items = dt_allocate_zeroed(3 + 2 * n_servers, sizeof *socket->items);
     if (socket->links == NULL || socket->peers == NULL || socket->items == NULL)
         return dt_error(DT_RESOURCE_EXHAUSTED, "no memory for %d peers of a parameter server", socket->options.most_peers);
     DT_TRY(prepare_links(socket, options->servers));
@@ -178,6 +206,7 @@ void dt_ps_socket_close(dt_ps_socket *socket, double seconds) {
     for (int i = 0; socket->links != NULL && i < socket->options.n_servers; i++)
         dt_ps_close_monitored(socket, &socket->links[i].dealer, &socket->links[i].monitor, seconds);
     dt_ps_close_monitored(socket, &socket->router, &socket->monitor, seconds);
+    if (socket->zap != NULL) socket->zeromq.close(socket->zap);
     if (socket->context != NULL)
         while (socket->zeromq.ctx_term(socket->context) != 0 && errno == EINTR) {
         }
@@ -289,7 +318,16 @@ static dt_status *watch_peers(dt_ps_socket *socket, dt_ps_event *event, bool *an
         socket->probe_eagerly_until = socket->next_probe + PROBING_SECONDS;
     }
     const char *failure = handshake_failure(news);
-    if (failure != NULL) dt_ps_tell_refused(socket, event, "somebody who has connected", failure);
+    if (failure != NULL && news != ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) dt_ps_tell_refused(socket, event, "somebody who has connected", failure);
+    return NULL;
+}
+
+/* Says who may connect. */
+static dt_status *watch_door(dt_ps_socket *socket, dt_ps_event *event, bool *any) {
+    char who[128];
+    if (socket->zap == NULL) return NULL;
+    DT_TRY(dt_ps_zap_answer(&socket->zeromq, socket->zap, socket->options.keys, who, sizeof who, any));
+    if (who[0] != 0) dt_ps_tell_refused(socket, event, who, "this key is not allowed");
     return NULL;
 }
 
@@ -312,9 +350,11 @@ static dt_status *read_one(dt_ps_socket *socket, int which, dt_ps_event *event, 
 /* Reads until something happens that is worth telling; *any: there was anything at all. Whoever was read from has the last turn next. */
 static dt_status *read_all(dt_ps_socket *socket, dt_ps_event *event, bool *any) {
     int n = socket->options.n_servers + 1;
-    bool read;
+    bool read = false;
     *any = false;
-    DT_TRY(watch_peers(socket, event, any));
+    DT_TRY(watch_door(socket, event, any));
+    if (event->kind == DT_PS_NOTHING) DT_TRY(watch_peers(socket, event, &read));
+    *any |= read;
     for (int i = 0; i < n && event->kind == DT_PS_NOTHING; i++) {
         int which = (socket->turn + i) % n;
         DT_TRY(read_one(socket, which, event, &read));
@@ -335,7 +375,7 @@ static int add_item(dt_ps_socket *socket, int n, void *from) {
 
 /* Until there is something to read. *interrupted: or a signal came. */
 static dt_status *wait_for_input(dt_ps_socket *socket, double seconds, bool *interrupted) {
-    int n = add_item(socket, add_item(socket, 0, socket->router), socket->monitor);
+    int n = add_item(socket, add_item(socket, add_item(socket, 0, socket->router), socket->monitor), socket->zap);
     for (int i = 0; i < socket->options.n_servers; i++) n = add_item(socket, add_item(socket, n, socket->links[i].dealer), socket->links[i].monitor);
     int ready = socket->zeromq.poll(socket->items, n, milliseconds(fmax(seconds, LEAST_WAIT_SECONDS)));
     *interrupted = ready < 0 && errno == EINTR;

@@ -10,6 +10,7 @@
 #ifndef DT_RUNTIME_PS_SOCKET_H
 #define DT_RUNTIME_PS_SOCKET_H
 
+#include "runtime/ps/keys.h"
 #include "runtime/ps/message.h"
 
 typedef struct dt_ps_socket dt_ps_socket;
@@ -24,6 +25,7 @@ typedef struct dt_ps_socket_options {
     int most_queued;           /* messages for a peer, and from it; 0: 256. A peer for which more are queued is gone */
     double heartbeat_seconds;  /* 0: 0.5 */
     double silence_seconds;    /* after which a peer is gone; 0: 5 */
+    const dt_ps_keys *keys;    /* all is encrypted, and only who is allowed may connect; they outlive the socket. NULL: all is plain */
     bool insecure;             /* beyond this machine without keys too */
 } dt_ps_socket_options;
 

@@ -38,6 +38,7 @@ struct dt_ps_socket {
     dt_ps_socket_options options; /* with the defaults, without the texts */
     void *context;
     void *router, *monitor; /* NULL: it does not listen */
+    void *zap;              /* NULL: it does not, or without keys */
     char address[DT_PS_ADDRESS_BYTES];
     dt_ps_link *links; /* [options.n_servers] */
     dt_ps_peer
@@ -50,7 +51,7 @@ struct dt_ps_socket {
     double next_probe, probe_eagerly_until;
     double strangers, strangers_at; /* how many may be told of, and when that was so */
     int64_t n_untold;
-    zmq_pollitem_t *items; /* [2 + 2 * n_servers] */
+    zmq_pollitem_t *items; /* [3 + 2 * n_servers] */
 };
 
 /* ---- how connections end ---- */
