@@ -149,6 +149,15 @@ static dt_file *find_module(dt_elaborator *e, const dt_use *use) {
     return load_text(e, use->name, path, copy, false);
 }
 
+/* Not silently: a reader may take the file beside the program for what is used. No mistake, since it may be a program of its own. */
+static void warn_of_namesake(dt_elaborator *e, const dt_use *use) {
+    const char *path = dt_arena_format(e->arena, "%s%s.dt", e->folder, use->name);
+    if (strcmp(path, dt_diagnostics_file_name(e->diagnostics, 0)) == 0 || !dt_file_exists(path)) return;
+    dt_diagnostic *warning =
+        dt_diagnostics_add(e->diagnostics, DT_SEVERITY_WARNING, use->span, "%s is the library's module, not the file %s", use->name, path);
+    dt_diagnostic_help(warning, "where the file is meant, give it a name that the library does not have");
+}
+
 static dt_file *load_text(dt_elaborator *e, const char *name, const char *shown_name, const char *text, bool is_library) {
     dt_file *file = DT_NEW(e->arena, dt_file);
     file->name = name;
@@ -181,6 +190,7 @@ static dt_file *load_text(dt_elaborator *e, const char *name, const char *shown_
         file->incomplete |= used == NULL;
         if (used == NULL) continue;
         file->uses_own |= !used->is_library;
+        if (used->is_library && !is_library) warn_of_namesake(e, &file->syntax->uses.items[i]);
         dt_list_push(e->arena, &file->uses, used);
     }
     return file;

@@ -101,11 +101,12 @@ static dt_object evaluate_range(dt_elaborator *e, const dt_expression *x) {
 
 static dt_object evaluate_list(dt_elaborator *e, const dt_expression *x) {
     dt_object *items = DT_NEW_ARRAY(e->arena, dt_object, x->items.n);
-    for (size_t i = 0; i < x->items.n; i++) {
+    bool any_poison = false;
+    for (size_t i = 0; i < x->items.n; i++) { /* all of them, each of which may have a mistake of its own */
         items[i] = dt_settle(e, dt_value_of(e, x->items.items[i]));
-        if (dt_is_poison(items[i])) return items[i];
+        any_poison |= dt_is_poison(items[i]);
     }
-    return dt_object_items(e->arena, DT_OBJECT_LIST, items, x->items.n);
+    return any_poison ? dt_poison() : dt_object_items(e->arena, DT_OBJECT_LIST, items, x->items.n);
 }
 
 static dt_object evaluate_lambda(dt_elaborator *e, const dt_expression *x) {

@@ -1,4 +1,5 @@
-"""Modules beside a program: found there, used in circles; the artifact says what it was made of, for make and ninja, and its hash is theirs too."""
+"""Modules beside a program: found there, used in circles; the artifact says what it was made of, for make and ninja, and its hash is theirs too. A file with
+the name of a module of the library is a program of its own: those beside it are warned, and compile as without it."""
 import pathlib
 import subprocess
 import tempfile
@@ -74,5 +75,30 @@ def main():
         assert wrong.startswith("net.dt:2:5: error: my_numbers.dt: cannot read"), wrong
 
 
+NAMESAKE = """use losses
+
+step predict(x: f32[B, 4]) { return y: mean_squared_error(x, x) }
+"""
+BESIDE = """use nn
+use losses
+
+step predict(x: f32[B, 4]) { return y: mean_squared_error(x, relu(x)) }
+"""
+
+
+def namesakes():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "beside.dt").write_text(BESIDE)
+        alone = run("dtc", "compile", "beside.dt", "--emit=ir", folder=folder)
+        (folder / "losses.dt").write_text(NAMESAKE)
+        for program, warnings in (("beside.dt", ["beside.dt:2:5: warning: losses is the library's module, not the file losses.dt"]), ("losses.dt", [])):
+            done = subprocess.run(["dtc", "compile", program, "--emit=ir"], cwd=folder, capture_output=True, text=True, timeout=120)
+            assert done.returncode == 0, done.stderr
+            assert [line for line in done.stderr.splitlines() if ": warning: " in line] == warnings, done.stderr
+            assert program == "losses.dt" or done.stdout == alone
+
+
 if __name__ == "__main__":
+    namesakes()
     main()
