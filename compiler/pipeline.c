@@ -15,23 +15,24 @@ typedef struct dt_pass {
 } dt_pass;
 
 static const dt_pass passes[] = {
-    {"verify", dt_pass_verify, false, DT_SWITCH_NONE},          /* the front end's promise */
-    {"shrink", dt_pass_shrink, false, DT_SWITCH_SHRINK},        /* compute only what is read; before autodiff, so that gradients are no wider */
-    {"sink", dt_pass_sink, false, DT_SWITCH_SINK},              /* biases and relus move after poolings; before autodiff, so that gradients follow */
-    {"autodiff", dt_pass_autodiff, false, DT_SWITCH_NONE},      /* grad becomes ops */
-    {"simplify", dt_pass_simplify, false, DT_SWITCH_SIMPLIFY},  /* the same with less */
-    {"hoist", dt_pass_hoist, false, DT_SWITCH_HOIST},           /* products leave loops */
-    {"shrink", dt_pass_shrink, false, DT_SWITCH_SHRINK},        /* what gradients read in part */
-    {"partition", dt_pass_partition, false, DT_SWITCH_NONE},    /* from here on, one replica */
-    {"rows", dt_pass_rows, false, DT_SWITCH_ROWS},              /* forms of steps for those who have rows of a table alone */
-    {"unroll", dt_pass_unroll, false, DT_SWITCH_NONE},          /* loops that cannot stay become copies of their bodies */
-    {"loops", dt_pass_loops, false, DT_SWITCH_NONE},            /* bodies hold kernels and addresses alone */
-    {"fuse", dt_pass_fuse, true, DT_SWITCH_NONE},               /* ops become kernels */
-    {"schedule", dt_pass_schedule, true, DT_SWITCH_NONE},       /* kernels get an order and tiles */
-    {"late_writes", dt_pass_late_writes, true, DT_SWITCH_NONE}, /* variables are written when their old value has been read */
-    {"split_reductions", dt_pass_split_reductions, true, DT_SWITCH_SPLIT}, /* long reductions become partial ones, for many threads */
-    {"plan_memory", dt_pass_plan_memory, true, DT_SWITCH_NONE},            /* buffers get offsets */
-    {"share_updates", dt_pass_share_updates, true, DT_SWITCH_NONE},        /* what of an update processes may share out */
+    {"verify", dt_pass_verify, false, DT_SWITCH_NONE},         /* the front end's promise */
+    {"shrink", dt_pass_shrink, false, DT_SWITCH_SHRINK},       /* compute only what is read; before autodiff, so that gradients are no wider */
+    {"sink", dt_pass_sink, false, DT_SWITCH_SINK},             /* biases and relus move after poolings; before autodiff, so that gradients follow */
+    {"autodiff", dt_pass_autodiff, false, DT_SWITCH_NONE},     /* grad becomes ops */
+    {"simplify", dt_pass_simplify, false, DT_SWITCH_SIMPLIFY}, /* the same with less */
+    {"hoist", dt_pass_hoist, false, DT_SWITCH_HOIST},          /* products leave loops */
+    {"rematerialize", dt_pass_rematerialize, false, DT_SWITCH_REMATERIALIZE}, /* gradients of loops compute again what is quickly computed */
+    {"shrink", dt_pass_shrink, false, DT_SWITCH_SHRINK},                      /* what gradients read in part */
+    {"partition", dt_pass_partition, false, DT_SWITCH_NONE},                  /* from here on, one replica */
+    {"rows", dt_pass_rows, false, DT_SWITCH_ROWS},                            /* forms of steps for those who have rows of a table alone */
+    {"unroll", dt_pass_unroll, false, DT_SWITCH_NONE},                        /* loops that cannot stay become copies of their bodies */
+    {"loops", dt_pass_loops, false, DT_SWITCH_NONE},                          /* bodies hold kernels and addresses alone */
+    {"fuse", dt_pass_fuse, true, DT_SWITCH_NONE},                             /* ops become kernels */
+    {"schedule", dt_pass_schedule, true, DT_SWITCH_NONE},                     /* kernels get an order and tiles */
+    {"late_writes", dt_pass_late_writes, true, DT_SWITCH_NONE},               /* variables are written when their old value has been read */
+    {"split_reductions", dt_pass_split_reductions, true, DT_SWITCH_SPLIT},    /* long reductions become partial ones, for many threads */
+    {"plan_memory", dt_pass_plan_memory, true, DT_SWITCH_NONE},               /* buffers get offsets */
+    {"share_updates", dt_pass_share_updates, true, DT_SWITCH_NONE},           /* what of an update processes may share out */
 };
 enum {
     n_passes = sizeof passes / sizeof *passes

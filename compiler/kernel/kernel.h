@@ -141,6 +141,7 @@ typedef struct dt_nest {
 typedef struct dt_plan_loop {
     int number; /* in the plan's list */
     int64_t trips;
+    int64_t remade;                    /* stacks that it does without, computing again what they would hold */
     const struct dt_plan_loop *around; /* whose body it is in; NULL: no other's */
 } dt_plan_loop;
 

@@ -54,7 +54,7 @@ static bool loop_stores_to(const dt_plan *plan, const dt_plan_loop *loop, int bu
 }
 
 /* "loop 0: 28 times 2 kernels, carries 2, stacks 7 in 2,809,856 bytes": what goes on to the next iteration, and what is kept of each, for gradients
- * as a rule. */
+ * as a rule; ", computes 2 again": stacks that another loop would have had to keep for it. */
 static void print_loop(dt_text *text, const dt_plan *plan, const dt_plan_loop *loop) {
     int n_kernels = 0, n_carries = 0, n_stacks = 0;
     int64_t bytes = 0;
@@ -70,6 +70,7 @@ static void print_loop(dt_text *text, const dt_plan *plan, const dt_plan_loop *l
     dt_text_format(text, " loop %d: %lld times %d kernel%s, carries %d, stacks %d", loop->number, (long long)loop->trips, n_kernels,
                    dt_plural(n_kernels), n_carries, n_stacks);
     if (bytes > 0) dt_text_format(text, " in %s bytes", dt_text_with_commas(bytes, number));
+    if (loop->remade > 0) dt_text_format(text, ", computes %lld again", (long long)loop->remade);
     dt_text_append(text, "\n");
 }
 

@@ -20,7 +20,7 @@
     X(FUSE, "fuse", "ops share loops and kernels")                                                                                                   \
     X(LIBRARY, "library", "on GPUs, products and convolutions left to vendors' libraries: --library none")                                           \
     X(EPILOGUES, "epilogues", "after products left to libraries, gelu and gradients too, in the same call")                                          \
-    X(REMATERIALIZE, "rematerialize", "on GPUs, what is cheaper computed again than stored and loaded is not stored")                                \
+    X(REMATERIALIZE, "rematerialize", "what is cheaper computed again than stored and loaded is not stored: of scans, and on GPUs")                  \
     X(WINDOWS, "windows", "gradients of poolings walk windows, not elements")                                                                        \
     X(TILE, "tile", "sums of products in register tiles")                                                                                            \
     X(AHEAD, "ahead", "weights laid out once a step, not once a microbatch")                                                                         \

@@ -27,7 +27,7 @@ void dt_fuse_prepare_loops(dt_fusion *f) {
         if (!dt_value_is_loop(value)) continue;
         const dt_value *around = f->bodies[value->id];
         dt_plan_loop *loop = DT_NEW(f->arena, dt_plan_loop);
-        *loop = (dt_plan_loop){f->plan->n_loops, dt_loop_trips(value), around != NULL ? f->loops[around->id] : NULL};
+        *loop = (dt_plan_loop){f->plan->n_loops, dt_loop_trips(value), dt_value_int(value, "remade"), around != NULL ? f->loops[around->id] : NULL};
         f->is_replicated[value->id] = around != NULL ? f->is_replicated[around->id] : dt_loop_is_replicated(value);
         f->loops[value->id] = f->plan->loops[f->plan->n_loops++] = loop;
     }

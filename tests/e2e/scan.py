@@ -233,12 +233,23 @@ def nested():
             checks.near(f"nested, {step}, {key}", found[key], value, relative=1e-5, absolute=1e-6)
 
 
+def plan_of_train(example, *options):
+    plan = subprocess.run(["dtc", "compile", "--emit=plan", *options, os.path.join(SOURCE, "examples", example)], capture_output=True, text=True).stdout
+    return plan[plan.index("\ntrain:") :]
+
+
 def plan_says_what_is_kept():
     """Forwards both states are carried; of each iteration the gradients need four gates, the tangent of the memory, and both states before it."""
-    plan = subprocess.run(["dtc", "compile", "--emit=plan", os.path.join(SOURCE, "examples", "lstm.dt")], capture_output=True, text=True).stdout
-    train = plan[plan.index("\ntrain:") :]
+    train = plan_of_train("lstm.dt")
     bytes_of_a_state = 16 * 28 * 128 * 4  # a microbatch's
     checks.that(f"loop 0: 28 times 2 kernels, carries 2, stacks 7 in {7 * bytes_of_a_state:,} bytes\n" in train, train)
+
+
+def plan_says_what_is_computed_again():
+    """1 - z of the gate z, in each of two layers."""
+    for options, stacks, again in (([], 6, 2), (["-O", "no-rematerialize"], 7, 0)):
+        train = plan_of_train("gru.dt", *options)
+        checks.that(train.count(f"carries 1, stacks {stacks} in ") == 2 and train.count(", computes 1 again\n") == again, train)
 
 
 # What plans have of a loop grows with no trip count.
@@ -272,6 +283,7 @@ written_out("true")
 long()
 nested()
 plan_says_what_is_kept()
+plan_says_what_is_computed_again()
 compile_time()
 shapes()
 refusals()
