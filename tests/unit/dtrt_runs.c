@@ -33,7 +33,7 @@ static void an_own_loop_gives_the_checkpoint_of_dtrun(void **state) {
 typedef struct heard {
     int kinds[DTRT_EVENT_END + 1];
     int stop_at; /* the kind that is answered by a stop; -1: none */
-    char last[400], json[400];
+    char last[400], json[400], remark[400];
 } heard;
 
 static int hear(void *context, dtrt_session *session, const dtrt_event *event) {
@@ -48,6 +48,7 @@ static int hear(void *context, dtrt_session *session, const dtrt_event *event) {
     snprintf(all->last, sizeof all->last, "%s", text);
     snprintf(all->json, sizeof all->json, "%s", json);
     dtrt_free(text), dtrt_free(json);
+    if (event->kind == DTRT_EVENT_REMARK) snprintf(all->remark, sizeof all->remark, "%s", event->text);
     return (int)event->kind == all->stop_at;
 }
 
@@ -94,7 +95,7 @@ static void a_callback_stops_training_which_goes_on_from_its_checkpoint(void **s
     dtrt_session_options options = with_data();
     options.event = hear;
     options.context = &all;
-    dtrt_session *stopped = net_session(&options), *other = open_session(), *whole = open_session();
+    dtrt_session *stopped = net_session(&options), *other = open_session(), *idle = net_session(&options), *whole = open_session();
     dtrt_train_options train = DTRT_INIT(dtrt_train_options);
     dtrt_run_result result = DTRT_INIT(dtrt_run_result);
     train.epochs = 2;
@@ -107,13 +108,16 @@ static void a_callback_stops_training_which_goes_on_from_its_checkpoint(void **s
     train.resume = 1;
     assert_ok(dtrt_train(other, &train, &result));
     assert_int_equal(result.n_steps, 5);
+    all.stop_at = -1;
+    assert_ok(dtrt_train(idle, &train, &result));
+    assert_int_equal(result.n_steps, 0);
+    assert_string_equal(all.remark, "nothing is left to do: 2 epochs are done; `epochs` asks for more");
     train = (dtrt_train_options){.size = sizeof train, .epochs = 2};
     assert_ok(dtrt_train(whole, &train, NULL));
     net_assert_same(whole, other);
-    all.stop_at = -1;
     assert_ok(dtrt_train(stopped, &train, NULL)); /* the session itself goes on too */
     net_assert_same(whole, stopped);
-    destroy(stopped), destroy(other), destroy(whole);
+    destroy(stopped), destroy(other), destroy(idle), destroy(whole);
 }
 
 static void a_session_goes_on_beside_its_own_checkpoints(void **state) {
