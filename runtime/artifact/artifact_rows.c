@@ -107,12 +107,20 @@ static void mark(dt_artifact_variable *variables, const dt_artifact_row_form *fo
     for (int s = 0; s < form->n_slots; s++) variables[form->slots[s]].by_rows = true;
 }
 
+static bool is_step(const dt_artifact *program, int function) {
+    for (int s = 0; s < program->n_steps; s++)
+        if (program->steps[s].function == function) return true;
+    return false;
+}
+
 /* The step whose function is `of`; it says, too, what its first results are. */
 static dt_status *exchange_step(dt_artifact_reader *reader, const dt_json *array, dt_artifact *program, dt_artifact_step *steps,
                                 const dt_artifact_row_form *form) {
     for (int s = 0; s < reader->artifact->n_steps; s++) {
         if (reader->artifact->steps[s].function != form->of) continue;
-        if (steps[s].function == form->step) return NULL; /* for another of its tables */
+        bool is_exchanged = steps[s].function != form->of, is_same = steps[s].function == form->step; /* for another of its tables */
+        if (is_exchanged && is_same && is_step(program, form->indices)) return NULL;
+        if (is_exchanged) return dt_json_wrong(array, "two forms of %s do not belong together", steps[s].name);
         steps[s].function = form->step;
         steps[program->n_steps++] = (dt_artifact_step){.name = dt_arena_format(reader->arena, "%s/indices", steps[s].name),
                                                        .function = form->indices,

@@ -3,6 +3,7 @@ of replicas, devices and cores, interrupted or not; Adam changes rows without a 
 the rows of each batch, as NumPy computes it. An index out of range is told as ever."""
 import os
 import sys
+import zipfile
 
 import numpy as np
 from safetensors.numpy import load_file
@@ -85,4 +86,18 @@ np.save(DATA / "item.npy", np.where(item == 99, 100, item))
 for flags in ((), ("--lazy-rows",)):
     message = Run("train", compile_program(LAZY, "lazy"), "--data", DATA, *flags, expect=1).error
     check("lazy.dt:6:12: train step 1, row 3: index 100 is not within 0 to 99" in message and "example 3 of epoch 0" in message, message)
+
+# ---- an artifact whose forms do not belong together: of two tables of a step, the indices of one are those of no step ----
+with zipfile.ZipFile(sgd) as archive:
+    members = {name: archive.read(name) for name in archive.namelist()}
+manifest = json.loads(members["manifest.json"])
+forms = [form for form in manifest["row_forms"] if form["of"] == manifest["row_forms"][0]["of"]]
+indices = next(function for function in manifest["functions"] if function["name"] == forms[1]["indices"])
+manifest["functions"].append(indices | {"name": "other"})
+forms[1]["indices"] = "other"
+with zipfile.ZipFile(FOLDER / "other.dtx", "w") as archive:
+    for name, data in (members | {"manifest.json": json.dumps(manifest)}).items():
+        archive.writestr(name, data)
+told = subprocess.run(["dtrun", "info", FOLDER / "other.dtx"], capture_output=True, text=True)
+check(told.returncode == 1 and "two forms of train do not belong together" in told.stderr, told)
 finish()
