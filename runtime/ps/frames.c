@@ -22,7 +22,9 @@ dt_status *dt_ps_frames_receive(const dt_zeromq *zeromq, void *from, dt_ps_frame
         if (zeromq->msg_recv(&frame, from, ZMQ_DONTWAIT) < 0) {
             int reason = errno;
             zeromq->msg_close(&frame);
-            if (reason == EAGAIN || reason == EINTR) return NULL; /* before the first frame: the others come with it */
+            if (reason == EINTR && frames->n > 0) continue; /* a signal; the rest is there */
+            if (reason == EAGAIN || reason == EINTR) return NULL;
+            dt_ps_frames_close(zeromq, frames);
             return dt_error(DT_IO, "cannot receive from ZeroMQ: %s", zeromq->strerror(reason));
         }
         more = zeromq->msg_more(&frame) != 0;
